@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_CLAIM_H
+#define DIBS_CLAIM_H
+/* The values that requests, claims, pools and events are made of. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dibs/net.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum dibs_kind { DIBS_DYNAMIC = 0, DIBS_STATIC = 1 } dibs_kind;
+
+typedef enum dibs_mode {
+    DIBS_RANDOM = 0, /* dibs chooses */
+    DIBS_REQUIRED,   /* this port or an error */
+    DIBS_PREFERRED,  /* this port, else dibs chooses */
+    DIBS_DECLARED,   /* recorded so that dynamic choice avoids it; not exclusive, never an error */
+} dibs_mode;
+
+typedef enum dibs_holder { DIBS_HELD_BY_NOBODY = 0, DIBS_HELD_BY_PROCESS, DIBS_HELD_BY_LEASE } dibs_holder;
+
+/* Liveness has three values; dead is final (INV-5). */
+typedef enum dibs_life { DIBS_ALIVE = 0, DIBS_DEAD, DIBS_UNKNOWN } dibs_life;
+
+/* Which process: never by wall time, never by pid alone. */
+typedef struct dibs_process {
+    char boot_id[DIBS_BOOT_ID_MAX + 1];
+    uint64_t pidns;       /* inode of the pid namespace in which `pid` counts */
+    uint64_t start_ticks; /* field 22 of /proc/PID/stat */
+    int32_t pid;
+} dibs_process;
+
+typedef struct dibs_binding {
+    dibs_proto proto;
+    dibs_address address;
+} dibs_binding;
+
+typedef struct dibs_claim {
+    uint64_t id;
+    uint64_t generation;
+    uint16_t port;
+    dibs_kind kind;
+    bool is_exclusive; /* false for a declared port */
+    bool is_kept;
+    dibs_holder holder;
+    dibs_process process;   /* of a process holder; boot_id also of a lease */
+    int64_t lease_ttl_ms;   /* of a lease */
+    int64_t lease_until_ms; /* CLOCK_BOOTTIME */
+    uint32_t uid;           /* whose sockets are the holder's */
+    uint64_t netns;         /* inode of the network namespace the claim was made in */
+    int64_t created_ms;     /* wall clock, for people */
+    int64_t changed_ms;
+    size_t n_bindings;
+    dibs_binding bindings[DIBS_BINDINGS_MAX];
+    char principal[DIBS_PRINCIPAL_MAX + 1];
+    char name[DIBS_NAME_MAX + 1]; /* empty: unnamed */
+    char pool[DIBS_POOL_NAME_MAX + 1];
+    char command[DIBS_COMMAND_MAX + 1];
+    char project[DIBS_PROJECT_MAX + 1];
+    char token[DIBS_TOKEN_MAX + 1]; /* empty in listings and for others' claims */
+
+    /* Filled by the library in answers, never stored. */
+    bool was_there;   /* the name had this claim already */
+    bool is_degraded; /* from the MRU fallback: not in the ledger, cannot be released */
+    bool is_narrowed; /* the host has no IPv6: "*" or "localhost" became IPv4 alone */
+    bool is_orphan;   /* the holder is dead, but its socket is still bound */
+    dibs_life life;   /* of the holder; ALIVE for a kept claim without one */
+} dibs_claim;
+
+/* One claim that is wanted. Zero means: unnamed, random, default pool, tcp on "*",
+ * no holder. Strings are borrowed for the call. */
+typedef struct dibs_request {
+    const char *name;    /* absolute name without leading slash; NULL: unnamed */
+    const char *project; /* directory the name belongs to; NULL: none */
+    const char *pool;    /* NULL: "default" */
+    const dibs_ranges *ranges; /* instead of a pool; NULL: the pool's */
+    dibs_mode mode;
+    uint16_t port; /* for the modes that name one */
+    dibs_holder holder;
+    int32_t pid;    /* of a process holder, in the caller's pid namespace; 0: the caller */
+    int64_t ttl_ms; /* of a lease */
+    bool keep;      /* stays without a holder until released */
+    bool lookup_only_holder; /* `get`: an existing claim of the name is answered as it is */
+    size_t n_bindings;
+    dibs_binding bindings[DIBS_BINDINGS_MAX];
+} dibs_request;
+
+typedef struct dibs_batch {
+    const dibs_request *requests;
+    size_t n; /* 0 is a no-op */
+    bool is_contiguous; /* request i gets base + i; all must be random */
+    uint32_t align;     /* of the base; 0 and 1: none */
+    bool is_dry_run;    /* the same decisions, then nothing is kept */
+} dibs_batch;
+
+typedef enum dibs_scope { DIBS_SCOPE_HOST = 0, DIBS_SCOPE_CLUSTER } dibs_scope;
+
+enum { DIBS_BAND_AUTO = -1 }; /* band by formula; 0 is off; else that many ports */
+
+typedef struct dibs_pool {
+    char name[DIBS_POOL_NAME_MAX + 1];
+    dibs_ranges ranges;
+    dibs_scope scope;
+    int32_t band;
+    int64_t cooldown_ms;
+    char order[32]; /* name in the registry of orders */
+} dibs_pool;
+
+typedef struct dibs_pool_usage {
+    uint32_t size;        /* ports of the pool */
+    uint32_t band;        /* ports of the lower band */
+    uint32_t n_static;    /* ports with a static claim */
+    uint32_t n_dynamic;   /* ports with a dynamic claim */
+    uint32_t n_available; /* ports that a dynamic claim may still get */
+    uint32_t n_withheld;  /* ephemeral, reserved or blocked by browsers */
+} dibs_pool_usage;
+
+typedef enum dibs_event_kind {
+    DIBS_EV_CLAIMED = 1,
+    DIBS_EV_RELEASED,
+    DIBS_EV_RENEWED,
+    DIBS_EV_TRANSFERRED,
+    DIBS_EV_REAPED,      /* ended because its holder was dead */
+    DIBS_EV_UNHELD,      /* kept, its holder is gone */
+    DIBS_EV_REPAIRED,    /* restored from observation */
+    DIBS_EV_LEAKED,      /* dropped after three sightings */
+    DIBS_EV_QUARANTINED, /* a damaged record was set aside */
+    DIBS_EV_POOL,        /* a pool was made, changed or removed */
+} dibs_event_kind;
+
+typedef struct dibs_event {
+    uint64_t seq;
+    int64_t time_ms; /* wall clock */
+    dibs_event_kind kind;
+    uint64_t claim_id;
+    uint64_t generation;
+    uint16_t port;
+    uint8_t protos;      /* bit (1 << proto) for each protocol of the claim */
+    bool is_dynamic;
+    uint32_t actor_uid;
+    int32_t actor_pid;
+    char principal[DIBS_PRINCIPAL_MAX + 1];
+    char name[DIBS_NAME_MAX + 1];
+} dibs_event;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

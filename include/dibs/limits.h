@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_LIMITS_H
+#define DIBS_LIMITS_H
+/* Every limit of dibs, each with its reason (INV-9). */
+
+/* Port numbers are 16 bits wide; 0 means "none" everywhere. */
+#define DIBS_PORT_MAX 65535
+
+/* A name is at most group/role/instance/component/port: five parts of at most
+ * 63 bytes (what a DNS label or a Kubernetes name can carry) and four slashes. */
+#define DIBS_NAME_PART_MAX 63
+#define DIBS_NAME_PARTS_MAX 5
+#define DIBS_NAME_MAX 319
+
+/* Pools are named by people and stand in table columns. */
+#define DIBS_POOL_NAME_MAX 63
+
+/* tcp, udp and sctp on IPv4 and IPv6 are six; eight leaves room, and a bound. */
+#define DIBS_BINDINGS_MAX 8
+
+/* Pieces of a port range list after merging; the longest line a person writes. */
+#define DIBS_RANGES_MAX 64
+
+/* Bytes of a range list as text: DIBS_RANGES_MAX times "65535-65535,". */
+#define DIBS_RANGES_TEXT_MAX 800
+
+/* Claims of one call: one transaction holds the write lock for the whole batch. */
+#define DIBS_BATCH_MAX 4096
+
+/* Candidates that one ledger transaction looks at for one claim. */
+#define DIBS_CANDIDATES_MAX 64
+
+/* The longest project directory that is recorded with a claim. */
+#define DIBS_PROJECT_MAX 1023
+
+/* What is recorded of a command: enough to recognise it, not its arguments. */
+#define DIBS_COMMAND_MAX 63
+
+/* "uid:4294967295" or "ns:" and a Kubernetes namespace of 63 bytes. */
+#define DIBS_PRINCIPAL_MAX 66
+
+/* id, generation (20 digits each), 32 hex digits of secret, two dots. */
+#define DIBS_TOKEN_MAX 79
+
+/* The kernel prints the boot id as a UUID. */
+#define DIBS_BOOT_ID_MAX 36
+
+/* Events kept for `dibs log` and for catching up; older ones are dropped. */
+#define DIBS_EVENTS_KEPT 100000
+
+/* Names remembered after release with their last port (INV-7, "bounded"). */
+#define DIBS_NAMES_REMEMBERED 20000
+
+/* An observed list or a snapshot larger than this is not one host's ports. */
+#define DIBS_INPUT_MAX_BYTES (64u << 20)
+
+/* The longest wait a caller may ask for: a day. */
+#define DIBS_TIMEOUT_MAX_MS 86400000
+
+/* The longest lease, ten years: far below where milliseconds could overflow. */
+#define DIBS_TTL_MAX_MS 315360000000
+
+/* A message carries a name, a path and an explanation. */
+#define DIBS_ERR_MSG_MAX 768
+#endif

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_BASE_BANNED_H
+#define DIBS_BASE_BANNED_H
+/* Included last by every .c of ours: calls that have a safer sibling do not compile. */
+#pragma GCC poison strcpy strcat sprintf vsprintf strtok gmtime localtime atoi atol atoll
+#pragma GCC poison strtol strtoul strtoll strtoull rand srand system gets
+#endif

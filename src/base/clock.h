@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_BASE_CLOCK_H
+#define DIBS_BASE_CLOCK_H
+/* Time is passed in as an instant; only the doors and tests ask a clock. */
+#include <stdint.h>
+
+struct instant {
+    int64_t wall_ms; /* for people */
+    int64_t boot_ms; /* CLOCK_BOOTTIME of the host: for leases, cooldowns and deadlines */
+};
+
+/* Now. `boot_offset_ns` is our time namespace's offset, which is taken off. */
+struct instant clock_now(int64_t boot_offset_ns);
+/* CLOCK_MONOTONIC, for deadlines inside one process. */
+int64_t clock_monotonic_ms(void);
+
+/* "500ms", "10s", "5m", "2h", "7d": digits and a unit; -1 for anything else or over `max_ms`. */
+int64_t clock_duration_parse(const char *text, int64_t max_ms);
+/* The shortest exact form: "10m", "90s", "1500ms". */
+void clock_duration_format(int64_t ms, char out[24]);
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_KERNEL_KERNEL_H
+#define DIBS_KERNEL_KERNEL_H
+/* What the real kernel says about ports: bind probe, sockets, ephemeral and reserved ranges. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "dibs/claim.h"
+#include "net/portbits.h"
+
+enum kernel_probe_result { KERNEL_FREE, KERNEL_BUSY, KERNEL_ABORT };
+
+/* Can `port` be bound on every one of the bindings? TCP: SO_REUSEADDR, bind, no listen, close.
+ * UDP: plain bind. BUSY is EADDRINUSE alone, `*which` tells the binding (may be NULL); ABORT is
+ * anything else, with the reason in `err`: EACCES is DIBS_DENIED, the rest DIBS_FAILURE. */
+enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, uint16_t port, size_t *which,
+                                      dibs_err *err);
+
+/* Can IPv6 sockets be made and ::1 be bound in this network namespace? */
+bool kernel_has_ipv6(void);
+/* Does the kernel know this protocol (SCTP may be missing)? */
+bool kernel_has_proto(dibs_proto proto);
+
+enum kernel_source { KERNEL_DETECTED, KERNEL_DEFAULT };
+
+/* The live ephemeral range of this network namespace; Linux's default 32768-60999 when it
+ * cannot be read or is not sane (D1, D23). */
+void kernel_ephemeral(dibs_range *out, enum kernel_source *source);
+
+/* ip_local_reserved_ports, whole, however long. An unreadable file is an empty set and false. */
+bool kernel_reserved_ports(struct portbits *out);
+/* The parser of that file, apart for its tests and fuzzing. False: not in the kernel's format. */
+bool kernel_reserved_parse(const char *text, size_t len, struct portbits *out);
+
+/* inode of our network namespace; 0 when it cannot be told. */
+uint64_t kernel_netns(void);
+
+struct kernel_socket {
+    dibs_proto proto;
+    dibs_address address; /* v6only set for an IPv6 socket that does not take IPv4 */
+    uint16_t port;
+    uint32_t uid;
+    uint64_t inode;
+};
+
+/* Return false to stop. */
+typedef bool (*kernel_socket_fn)(void *ctx, const struct kernel_socket *socket);
+
+/* Listening TCP (and SCTP) or bound UDP sockets in network namespace `netns` (0 or our own: here),
+ * of `proto` on `port` (0: every port), through sock_diag; for our own namespace /proc/net is read
+ * when netlink is not to be had. NOT_FOUND: no such namespace any more (nobody is in it and every
+ * process could be looked at); UNAVAILABLE: it cannot be reached from here. */
+dibs_status kernel_sockets(uint64_t netns, dibs_proto proto, uint16_t port, kernel_socket_fn fn, void *ctx,
+                           dibs_err *err);
+
+/* Which process has this socket open (the first found; prefers the lowest pid)? NOT_FOUND: none
+ * that may be looked at. */
+dibs_status kernel_socket_owner(uint64_t inode, pid_t *out, dibs_err *err);
+
+/* Same for many sockets in one walk over /proc: pids[i] becomes the owner of inodes[i], or 0. */
+void kernel_socket_owners(const uint64_t *inodes, pid_t *pids, size_t n);
+#endif
