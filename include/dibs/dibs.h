@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_DIBS_H
+#define DIBS_DIBS_H
+/* libdibs: a port that is yours.
+ *
+ * One handle may be used by one thread at a time; open one per thread. Every function
+ * that can fail returns dibs_status and fills `err` (may be NULL) only on failure.
+ * Out-parameters are written only on success. Every call ends within the settings' timeout. */
+#include "dibs/claim.h"
+#include "dibs/net.h"
+#include "dibs/settings.h"
+#include "dibs/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct dibs dibs; /* opaque */
+
+/* "0.1.0" */
+DIBS_API const char *dibs_version(void);
+
+/* `settings` NULL: dibs_settings_load() without flags. The handle keeps a copy. With the
+ * ledger mode `fallback` this succeeds when the ledger is missing, unwritable or full;
+ * dibs_is_degraded() tells. On DIBS_OK the caller owns *out and ends it with dibs_close(). */
+DIBS_API DIBS_MUST_USE dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err);
+/* NULL is fine. Claims stay. */
+DIBS_API void dibs_close(dibs *handle);
+/* Works without its ledger? `why` (may be NULL) gets the reason. */
+DIBS_API bool dibs_is_degraded(const dibs *handle, char *why, size_t why_size);
+DIBS_API const dibs_settings *dibs_settings_of(const dibs *handle);
+
+/* Claim all of the batch or nothing; out[i] answers requests[i]. TAKEN fills err->blocker. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *out,
+                                                    dibs_err *err);
+
+/* Which claim: the first of these that is set. A name or port finds among the caller's own. */
+typedef struct dibs_which {
+    const char *token;
+    const char *name;    /* absolute */
+    const char *project; /* of the name; NULL: any */
+    uint16_t port;
+    dibs_proto proto; /* with a port; 0: any */
+    bool all_mine;    /* for release: every claim of the caller */
+} dibs_which;
+
+enum dibs_release_flags {
+    DIBS_RELEASE_FORCE = 1 << 0,  /* also when nothing certain is known of its holder */
+    DIBS_RELEASE_UNHOLD = 1 << 1, /* a kept claim stays, without holder */
+};
+/* Idempotent: nothing there is DIBS_OK with *n 0 (`n` may be NULL). By token it touches that
+ * generation alone (INV-3). INVALID: several claims match, the message lists them. DENIED: not
+ * the caller's. TAKEN: its holder cannot be judged and FORCE is not set. */
+DIBS_API dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned flags, size_t *n,
+                                        dibs_err *err);
+/* Extend a lease: it now ends ttl_ms from now. INVALID when no lease holds the claim. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_claim_renew(dibs *handle, const dibs_which *which, int64_t ttl_ms,
+                                                    dibs_claim *out, dibs_err *err);
+
+/* Who shall hold a claim from now on. */
+typedef struct dibs_heir {
+    dibs_holder holder;
+    int32_t pid;    /* process: 0 is the caller */
+    int64_t ttl_ms; /* lease */
+    bool keep;      /* kept (with or without a holder) */
+} dibs_heir;
+/* Hand over: a new generation and token; the old token is worth nothing from then on. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_claim_transfer(dibs *handle, const dibs_which *which,
+                                                       const dibs_heir *heir, dibs_claim *out, dibs_err *err);
+/* NOT_FOUND, or INVALID when several match (the message lists them). */
+DIBS_API DIBS_MUST_USE dibs_status dibs_claim_find(dibs *handle, const dibs_which *which, dibs_claim *out,
+                                                   dibs_err *err);
+
+typedef struct dibs_filter { /* zero: everything */
+    const char *name_prefix; /* whole leading parts of the name */
+    const char *pool;
+    const char *principal;
+    uint16_t port;
+    dibs_proto proto;
+    uint64_t after_id; /* paging: claims come in ascending id */
+    size_t limit;      /* 0: no limit */
+    bool judge;        /* fill `life` and `is_orphan` */
+} dibs_filter;
+/* Return false to stop. The claim is borrowed for the call; its token is empty. */
+typedef bool (*dibs_claim_fn)(void *ctx, const dibs_claim *claim);
+DIBS_API DIBS_MUST_USE dibs_status dibs_claim_list(dibs *handle, const dibs_filter *filter, dibs_claim_fn fn,
+                                                   void *ctx, dibs_err *err);
+
+typedef bool (*dibs_event_fn)(void *ctx, const dibs_event *event);
+/* Events with a number above `since`, ascending, `limit` at most (0: all). `newest`: the last
+ * `limit` of them instead of the first. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_event_list(dibs *handle, uint64_t since, size_t limit, bool newest,
+                                                   dibs_event_fn fn, void *ctx, dibs_err *err);
+DIBS_API const char *dibs_event_kind_text(dibs_event_kind kind);
+
+/* Pools. The pool "default" is always there. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_pool_get(dibs *handle, const char *name, dibs_pool *out, dibs_err *err);
+/* Create or change; claims outside of a changed range stay. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_pool_put(dibs *handle, const dibs_pool *pool, dibs_err *err);
+/* NOT_FOUND; TAKEN while it has claims; removing "default" resets it. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_pool_remove(dibs *handle, const char *name, dibs_err *err);
+typedef bool (*dibs_pool_fn)(void *ctx, const dibs_pool *pool);
+DIBS_API DIBS_MUST_USE dibs_status dibs_pool_list(dibs *handle, dibs_pool_fn fn, void *ctx, dibs_err *err);
+DIBS_API DIBS_MUST_USE dibs_status dibs_pool_usage_of(dibs *handle, const char *name, dibs_pool_usage *out,
+                                                      dibs_err *err);
+/* "stride", "random", ...; NULL after the last. */
+DIBS_API const char *dibs_order_name(size_t i);
+
+/* A socket that listens (TCP, SCTP) or is bound (UDP). */
+typedef struct dibs_socket {
+    dibs_proto proto;
+    dibs_address address;
+    uint16_t port;
+    uint32_t uid;
+    int32_t pid; /* 0: not to be found out from here */
+    uint64_t inode;
+    char command[DIBS_COMMAND_MAX + 1];
+} dibs_socket;
+
+typedef enum dibs_reason_kind {
+    DIBS_WHY_CLAIMED = 1, /* an exclusive claim */
+    DIBS_WHY_DECLARED,    /* declared: dynamic choice avoids it */
+    DIBS_WHY_FOREIGN,     /* a socket without a claim */
+    DIBS_WHY_COOLING,     /* released a moment ago */
+    DIBS_WHY_EPHEMERAL,   /* in the kernel's range for outgoing connections */
+    DIBS_WHY_RESERVED,    /* in ip_local_reserved_ports */
+    DIBS_WHY_BROWSER,     /* browsers refuse it */
+    DIBS_WHY_OUTSIDE,     /* not in the pool */
+    DIBS_WHY_BAND,        /* in the static band: dynamic choice takes it last */
+    DIBS_WHY_PRIVILEGED,  /* the caller may not bind it */
+} dibs_reason_kind;
+typedef struct dibs_reason {
+    dibs_reason_kind kind;
+    bool blocks_static;  /* nobody can claim the port by number */
+    bool blocks_dynamic; /* dynamic choice does not take it (or takes it last) */
+    char text[DIBS_ERR_MSG_MAX];
+    char advice[256];
+} dibs_reason;
+
+#define DIBS_REPORT_CLAIMS_MAX 16
+#define DIBS_REPORT_SOCKETS_MAX 32
+#define DIBS_REPORT_REASONS_MAX 48
+typedef struct dibs_port_report {
+    size_t n_claims, n_sockets, n_reasons;
+    bool can_claim;  /* by number, now, on the asked bindings */
+    bool can_choose; /* dynamic choice may take it */
+    bool is_cut;     /* more claims or sockets than fit */
+    dibs_claim claims[DIBS_REPORT_CLAIMS_MAX]; /* with life */
+    dibs_socket sockets[DIBS_REPORT_SOCKETS_MAX];
+    dibs_reason reasons[DIBS_REPORT_REASONS_MAX];
+} dibs_port_report;
+/* Everything known of a port, from the ledger and from sock_diag; nothing is probed. The
+ * report is large: allocate it. `bindings` (n 0: tcp on "*") is what the asker would claim. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_port_explain(dibs *handle, uint16_t port, const char *pool,
+                                                     const dibs_binding *bindings, size_t n,
+                                                     dibs_port_report *out, dibs_err *err);
+/* Does the claim's own holder listen on it? OK (fills `out`), NOT_FOUND (no such claim), TAKEN (someone
+ * else listens, err->blocker tells; or nobody does: relation DIBS_REL_NONE). */
+DIBS_API DIBS_MUST_USE dibs_status dibs_claim_assert(dibs *handle, const dibs_which *which, dibs_socket *out,
+                                                     dibs_err *err);
+
+enum dibs_reap_flags {
+    DIBS_REAP_STALE = 1 << 0,   /* also kept claims whose project directory is gone */
+    DIBS_REAP_DRY_RUN = 1 << 1, /* only tell */
+};
+/* End the claims of dead holders, in small steps. `fn` (may be NULL) sees each claim that ended (or was
+ * unheld); `n` (may be NULL) counts them. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_reap(dibs *handle, unsigned flags, dibs_claim_fn fn, void *ctx, size_t *n,
+                                             dibs_err *err);
+
+/* Someone's use of a port, as an observer lists it. */
+typedef struct dibs_observed {
+    dibs_binding binding;
+    uint16_t port;
+    char name[DIBS_NAME_MAX + 1]; /* may be empty */
+} dibs_observed;
+typedef enum dibs_repair_kind {
+    DIBS_REPAIR_RESTORED = 1, /* in use, not claimed: claimed now */
+    DIBS_REPAIR_DUPLICATE,    /* observed twice, or claimed by somebody else */
+    DIBS_REPAIR_OUTSIDE,      /* not in the pool */
+    DIBS_REPAIR_SUSPECT,      /* claimed, not in use: first or second sighting */
+    DIBS_REPAIR_LEAK,         /* third sighting of the same generation: dropped */
+    DIBS_REPAIR_FULL,         /* could not be restored */
+    DIBS_REPAIR_UNCLAIMED,    /* live socket of another user without a claim */
+    DIBS_REPAIR_REAPED,       /* its holder was dead */
+} dibs_repair_kind;
+typedef struct dibs_repair_item {
+    dibs_repair_kind kind;
+    dibs_binding binding;
+    uint16_t port;
+    uint32_t sightings;
+    char name[DIBS_NAME_MAX + 1];
+    char text[256];
+} dibs_repair_item;
+typedef bool (*dibs_repair_fn)(void *ctx, const dibs_repair_item *item);
+typedef struct dibs_repair_plan {
+    const char *pool;              /* NULL: the default */
+    const dibs_observed *observed; /* NULL: the live sockets of this host */
+    size_t n;
+    bool is_dry_run;
+} dibs_repair_plan;
+/* The ledger against observation; `fn` sees every finding. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_repair(dibs *handle, const dibs_repair_plan *plan, dibs_repair_fn fn,
+                                               void *ctx, dibs_err *err);
+DIBS_API const char *dibs_repair_kind_text(dibs_repair_kind kind);
+
+/* Kubernetes' range snapshot of a pool of one single range: the range's text, and minimal big-endian
+ * bytes (8192 at most). */
+DIBS_API DIBS_MUST_USE dibs_status dibs_snapshot_export(dibs *handle, const char *pool,
+                                                        char range[DIBS_RANGES_TEXT_MAX + 1], uint8_t *bytes,
+                                                        size_t *n, dibs_err *err);
+/* Claims every set bit as kept and static, all or nothing; checked first (W9). */
+DIBS_API DIBS_MUST_USE dibs_status dibs_snapshot_import(dibs *handle, const char *pool, const char *range,
+                                                        const uint8_t *bytes, size_t n, size_t *n_claimed,
+                                                        dibs_err *err);
+/* Write claims (of a full snapshot) as they are but with new tokens, all or nothing. A claim that is there
+ * already (same principal, name, port and bindings) is left as it is. Process and lease holders of another boot
+ * are dropped: such a claim comes back only if kept. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_claim_restore(dibs *handle, const dibs_claim *claims, size_t n,
+                                                      const dibs_pool *pools, size_t n_pools, size_t *n_restored,
+                                                      dibs_err *err);
+
+typedef enum dibs_severity { DIBS_FINE = 0, DIBS_NOTE, DIBS_WARNING, DIBS_PROBLEM } dibs_severity;
+typedef struct dibs_finding {
+    dibs_severity severity;
+    char topic[48];
+    char text[DIBS_ERR_MSG_MAX];
+    char advice[DIBS_ERR_MSG_MAX]; /* what to do; empty when fine */
+} dibs_finding;
+typedef bool (*dibs_finding_fn)(void *ctx, const dibs_finding *finding);
+/* Looks at ledger, host and claims, without a handle, because the ledger may not open. `fix`: a
+ * damaged ledger is set aside and rebuilt from what is readable and from live sockets. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn fn,
+                                               void *ctx, dibs_err *err);
+
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_SETTINGS_H
+#define DIBS_SETTINGS_H
+/* Settings: flags > environment > user file > /etc/dibs/dibs.yaml > defaults.
+ *
+ * Parsed and checked once into one value, which then never changes (D16). */
+#include "dibs/claim.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What to do when the ledger cannot be opened (DESIGN "Fallback"). */
+typedef enum dibs_ledger_mode { DIBS_LEDGER_FALLBACK = 0, DIBS_LEDGER_STRICT, DIBS_LEDGER_MRU } dibs_ledger_mode;
+
+/* One row is a setting: identifier, name (flag and file key), what it is. Its environment
+ * variable is DIBS_ and the name in capitals, '-' as '_'. */
+#define DIBS_SETTING_MAP(X)                                                                       \
+    X(LEDGER, "ledger", "where claims live: sqlite:PATH or memory:")                              \
+    X(LEDGER_MODE, "ledger-mode", "without a ledger: fallback, strict or mru")                    \
+    X(MRU_FILE, "mru-file", "file of the fallback allocator")                                     \
+    X(SOCKET, "socket", "daemon to ask, or none")                                                 \
+    X(SYNC, "sync", "normal, or full to make every claim survive power loss")                     \
+    X(RANGE, "range", "ports of the default pool")                                                \
+    X(POOL, "pool", "pool used when none is named")                                               \
+    X(BAND, "band", "ports kept for static use: auto, off or a number; overrides the pool's")     \
+    X(ORDER, "order", "order of candidates; overrides the pool's")                                \
+    X(COOLDOWN, "cooldown", "rest of a released port; overrides the pool's")                      \
+    X(TTL, "ttl", "lease of a claim without a holder")                                            \
+    X(TIMEOUT, "timeout", "the longest that one call may take")                                   \
+    X(ALLOW_EPHEMERAL, "allow-ephemeral", "true: dynamic choice may use the ephemeral range")     \
+    X(GROUP, "group", "group that relative names belong to")
+
+typedef enum dibs_setting {
+#define X(id, name, summary) DIBS_SET_##id,
+    DIBS_SETTING_MAP(X)
+#undef X
+        DIBS_SETTING_COUNT
+} dibs_setting;
+
+typedef enum dibs_source {
+    DIBS_FROM_DEFAULT = 0,
+    DIBS_FROM_SYSTEM, /* /etc/dibs/dibs.yaml */
+    DIBS_FROM_USER,   /* $XDG_CONFIG_HOME/dibs/dibs.yaml */
+    DIBS_FROM_ENVIRONMENT,
+    DIBS_FROM_FLAG,
+} dibs_source;
+
+#define DIBS_SETTING_VALUE_MAX 4095
+
+typedef struct dibs_settings {
+    char ledger[DIBS_SETTING_VALUE_MAX + 1];
+    char mru_file[DIBS_SETTING_VALUE_MAX + 1];
+    char socket[DIBS_SETTING_VALUE_MAX + 1];
+    dibs_ledger_mode ledger_mode;
+    bool is_sync_full;
+    dibs_ranges range;
+    char pool[DIBS_POOL_NAME_MAX + 1];
+    int32_t band; /* when source[DIBS_SET_BAND] is not the default */
+    char order[32];
+    int64_t cooldown_ms;
+    int64_t ttl_ms;
+    int64_t timeout_ms;
+    bool allow_ephemeral;
+    char group[DIBS_NAME_PART_MAX + 1]; /* empty: by project directory */
+    dibs_source source[DIBS_SETTING_COUNT];
+} dibs_settings;
+
+typedef struct dibs_flag {
+    dibs_setting setting;
+    const char *value;
+} dibs_flag;
+
+/* `flags` win over everything. Fails (INVALID) naming the setting, its source and the value. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_settings_load(const dibs_flag *flags, size_t n, dibs_settings *out,
+                                                      dibs_err *err);
+DIBS_API const char *dibs_setting_name(dibs_setting setting);
+DIBS_API const char *dibs_setting_summary(dibs_setting setting);
+/* "DIBS_LEDGER_MODE" */
+DIBS_API void dibs_setting_env(dibs_setting setting, char out[48]);
+DIBS_API const char *dibs_source_text(dibs_source source);
+/* The value as text, as it would be written in a file. */
+DIBS_API void dibs_setting_format(const dibs_settings *settings, dibs_setting setting,
+                                  char out[DIBS_SETTING_VALUE_MAX + 1]);
+
+/* "500ms", "10s", "5m", "2h", "7d". A bare number is INVALID. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_duration_parse(const char *text, int64_t *ms, dibs_err *err);
+
+/* Is this an absolute name (1 to 5 parts, '/' between them)? Refuses empty parts, control
+ * characters, blanks, broken UTF-8, "." and "..", and a name that is only a number. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_name_check(const char *name, dibs_err *err);
+
+/* The project a directory belongs to: the nearest directory upward that holds `.git`, else
+ * the directory itself. The group is its name, and "@branch" in a git work tree. */
+typedef struct dibs_project {
+    char dir[DIBS_PROJECT_MAX + 1];
+    char group[DIBS_NAME_PART_MAX + 1];
+} dibs_project;
+/* `dir` NULL: the working directory. `settings->group` wins over what is found. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_project_find(const dibs_settings *settings, const char *dir,
+                                                     dibs_project *out, dibs_err *err);
+/* "web" in group "shop@main" is "shop@main/web"; "/web" is "web". Checked. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_name_resolve(const dibs_project *project, const char *text,
+                                                     char out[DIBS_NAME_MAX + 1], dibs_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
