@@ -110,4 +110,23 @@ extern const struct cli_opt cli_global_opts[]; /* --json, --quiet, --help, and t
 
 extern const struct cli_cmd cmd_run, cmd_get, cmd_claim, cmd_release, cmd_renew, cmd_transfer, cmd_ls, cmd_who,
     cmd_explain, cmd_assert, cmd_log, cmd_pool, cmd_snapshot, cmd_reap, cmd_repair, cmd_doctor, cmd_help, cmd_version;
+
+/* ---- for the framework and the changing commands ---- */
+
+enum cli_cmd_more_flags {
+    CLI_SILENT = 1 << 4,      /* no answer without --json: a closed stdout is no failure */
+    CLI_NO_SETTINGS = 1 << 5, /* must work with a broken configuration: `help`, `version` */
+};
+
+#define CLI_EXIT_OUTPUT 74       /* the answer could not be written (sysexits.h has the same number) */
+#define CLI_EXIT_NOT_RUNNABLE 126 /* `run`, as shells do it */
+#define CLI_EXIT_NO_COMMAND 127
+
+/* A line that --quiet does not silence (INV-10): "dibs: warning: ...". */
+void cli_warn(const char *fmt, ...) DIBS_PRINTF(1, 2);
+/* Digits only, within min..max. */
+bool cli_number(const char *text, int64_t min, int64_t max, int64_t *out);
+/* Push the answer out. On failure exit_code is CLI_EXIT_OUTPUT: whoever changed something can
+ * still take it back. */
+dibs_status cli_flush(struct cli *cli, dibs_err *err);
 #endif

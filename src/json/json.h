@@ -48,6 +48,7 @@ void json_free(json_doc *doc); /* NULL is fine */
 const json_value *json_root(const json_doc *doc);
 bool json_is_object(const json_value *v);
 bool json_is_array(const json_value *v);
+bool json_is_null(const json_value *v); /* false when absent */
 /* Member of an object, or NULL. */
 const json_value *json_get(const json_value *object, const char *key);
 size_t json_array_size(const json_value *array); /* 0 when it is none */

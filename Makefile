@@ -1,0 +1,37 @@
+# Front door only: every rule lives in meson.build and in tools/.
+PREFIX ?= /usr/local
+DESTDIR ?=
+.PHONY: all run test check storm bench fuzz install deps format clean
+all:
+	@tools/deps.sh build
+	@tools/build.sh build
+run: all
+	@tools/demo.sh build/dibs
+test:
+	@tools/deps.sh build test
+	@tools/build.sh build -Dtests=enabled
+	@tools/run-tests.sh build
+check:
+	@tools/deps.sh build test check
+	@tools/check.sh
+storm:
+	@tools/deps.sh build test
+	@tools/build.sh build -Dtests=enabled
+	@DIBS_TEST_LONG=1 tools/run-tests.sh build --suite storm --timeout-multiplier 20
+bench:
+	@tools/deps.sh build test bench
+	@tools/build.sh build -Dtests=enabled
+	@tests/bench/run build
+fuzz:
+	@tools/deps.sh build check
+	@tests/fuzz/run
+install: all
+	meson configure build --prefix "$(abspath $(PREFIX))"
+	@tools/build.sh build
+	DESTDIR="$(DESTDIR)" meson install -C build --no-rebuild
+deps:
+	@tools/deps.sh
+format:
+	find include src tests examples -name '*.[ch]' -exec clang-format -i {} +
+clean:
+	rm -rf build build-*

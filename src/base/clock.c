@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/clock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/banned.h"
+
+#define NS_PER_MS 1000000
+#define MS_PER_S 1000
+
+static const struct {
+    const char *name;
+    int64_t ms;
+} units[] = { /* largest first: the formatter takes the first that divides */
+              { "d", 86400000 },
+              { "h", 3600000 },
+              { "m", 60000 },
+              { "s", MS_PER_S },
+              { "ms", 1 }
+};
+#define N_UNITS (sizeof units / sizeof units[0])
+
+static struct timespec read_clock(clockid_t id)
+{
+    struct timespec ts = { 0 };
+
+    /* Cannot fail for the clocks asked for here: each is older than any kernel we run on. */
+    (void) clock_gettime(id, &ts);
+    return ts;
+}
+
+static int64_t to_ms(struct timespec ts)
+{
+    return (int64_t) ts.tv_sec * MS_PER_S + ts.tv_nsec / NS_PER_MS;
+}
+
+struct instant clock_now(int64_t boot_offset_ns)
+{
+    struct timespec boot = read_clock(CLOCK_BOOTTIME);
+    int64_t host_ns = (int64_t) boot.tv_sec * MS_PER_S * NS_PER_MS + boot.tv_nsec - boot_offset_ns;
+
+    return (struct instant){ .wall_ms = to_ms(read_clock(CLOCK_REALTIME)), .boot_ms = host_ns / NS_PER_MS };
+}
+
+int64_t clock_monotonic_ms(void)
+{
+    return to_ms(read_clock(CLOCK_MONOTONIC));
+}
+
+int64_t clock_duration_parse(const char *text, int64_t max_ms)
+{
+    const char *p = text;
+    int64_t n = 0;
+
+    if (!text)
+        return -1;
+    for (; *p >= '0' && *p <= '9'; p++) {
+        if (__builtin_mul_overflow(n, (int64_t) 10, &n) ||
+            __builtin_add_overflow(n, (int64_t) (*p - '0'), &n))
+            return -1;
+    }
+    if (p == text)
+        return -1;
+    for (size_t i = 0; i < N_UNITS; i++) {
+        if (strcmp(p, units[i].name) == 0)
+            return __builtin_mul_overflow(n, units[i].ms, &n) || n > max_ms ? -1 : n;
+    }
+    return -1;
+}
+
+void clock_duration_format(int64_t ms, char out[24])
+{
+    size_t i = 0;
+
+    /* Every unit divides zero; "0s" is what a person would write. */
+    if (ms == 0) {
+        (void) snprintf(out, 24, "0s");
+        return;
+    }
+    while (i < N_UNITS - 1 && ms % units[i].ms != 0)
+        i++;
+    (void) snprintf(out, 24, "%" PRId64 "%s", ms / units[i].ms, units[i].name);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* What may be a name: one rule for every door, because names become keys, columns and variables. */
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "dibs/settings.h"
+
+#include "base/banned.h"
+
+static bool is_number(const char *name)
+{
+    return name[strspn(name, "0123456789")] == '\0';
+}
+
+/* Length of the part at p, or an error text. */
+static const char *part_fault(const char *p, size_t len)
+{
+    if (len == 0)
+        return "a part is empty";
+    if (len > DIBS_NAME_PART_MAX)
+        return "a part has more than 63 bytes";
+    if (len <= 2 && strncmp(p, "..", len) == 0)
+        return "a part is '.' or '..'";
+    for (size_t i = 0; i < len;) {
+        size_t step = text_utf8_length(p + i, len - i);
+        unsigned char c = (unsigned char) p[i];
+
+        if (step == 0)
+            return "it is not valid UTF-8";
+        if (c <= 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char) p[i + 1] < 0xa1))
+            return "it has a blank or control character";
+        i += step;
+    }
+    return NULL;
+}
+
+dibs_status dibs_name_check(const char *name, dibs_err *err)
+{
+    char shown[80];
+
+    if (!name || !name[0])
+        return err_set(err, DIBS_INVALID, "a name cannot be empty");
+    if (strnlen(name, DIBS_NAME_MAX + 1) > DIBS_NAME_MAX)
+        return err_set(err, DIBS_INVALID, "name '%s' has more than %d bytes", text_safe(name, shown, sizeof shown),
+                       DIBS_NAME_MAX);
+    const char *fault = is_number(name) ? "it is only a number, which would be taken for a port" : NULL;
+    size_t parts = 0;
+
+    for (const char *p = name; !fault;) {
+        size_t len = strcspn(p, "/");
+
+        fault = part_fault(p, len);
+        if (++parts > DIBS_NAME_PARTS_MAX)
+            fault = "it has more than five parts";
+        if (!p[len])
+            break;
+        p += len + 1;
+    }
+    if (fault)
+        return err_set(err, DIBS_INVALID, "name '%s': %s", text_safe(name, shown, sizeof shown), fault);
+    return DIBS_OK;
+}

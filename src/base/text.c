@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/text.h"
+
+#include <string.h>
+
+#include "base/banned.h"
+
+size_t text_utf8_length(const char *p, size_t left)
+{
+    const unsigned char *b = (const unsigned char *) p;
+    size_t need = 0;
+
+    if (left == 0)
+        return 0;
+    if (b[0] < 0x80)
+        return 1;
+    if (b[0] >= 0xc2 && b[0] <= 0xdf)
+        need = 2;
+    else if (b[0] >= 0xe0 && b[0] <= 0xef)
+        need = 3;
+    else if (b[0] >= 0xf0 && b[0] <= 0xf4)
+        need = 4;
+    if (need == 0 || left < need)
+        return 0;
+    for (size_t i = 1; i < need; i++)
+        if ((b[i] & 0xc0) != 0x80)
+            return 0;
+    /* Overlong forms, surrogates and what lies above U+10FFFF. */
+    if ((b[0] == 0xe0 && b[1] < 0xa0) || (b[0] == 0xed && b[1] > 0x9f) || (b[0] == 0xf0 && b[1] < 0x90) ||
+        (b[0] == 0xf4 && b[1] > 0x8f))
+        return 0;
+    return need;
+}
+
+const char *text_safe(const char *text, char *out, size_t size)
+{
+    size_t used = 0;
+    size_t len = strnlen(text, size);
+    size_t i = 0;
+
+    while (i < len) {
+        size_t step = text_utf8_length(text + i, len - i);
+        unsigned char c = (unsigned char) text[i];
+        bool is_control = c < 0x20 || c == 0x7f || (c == 0xc2 && step == 2 && (unsigned char) text[i + 1] < 0xa0);
+        size_t width = step == 0 || is_control ? 1 : step;
+
+        if (used + width + sizeof "..." > size)
+            break;
+        if (step == 0 || is_control)
+            out[used] = '?';
+        else
+            memcpy(out + used, text + i, step);
+        used += width;
+        i += step == 0 ? 1 : step;
+    }
+    if (text[i] != '\0' && used + sizeof "..." <= size) {
+        memcpy(out + used, "...", 3);
+        used += 3;
+    }
+    out[used] = '\0';
+    return out;
+}
+
+bool text_copy(char *out, size_t size, const char *text)
+{
+    size_t len = strnlen(text, size);
+    bool fits = len < size;
+
+    if (!fits)
+        len = size - 1;
+    memcpy(out, text, len);
+    out[len] = '\0';
+    return fits;
+}

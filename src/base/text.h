@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_BASE_TEXT_H
+#define DIBS_BASE_TEXT_H
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Bytes of the UTF-8 character at p (1 to 4), 0 when it is broken or longer than `left`. */
+size_t text_utf8_length(const char *p, size_t left);
+
+/* Foreign text for a message: control characters and broken bytes become '?', and what does not fit
+ * ends in "...". Returns `out`, always NUL-terminated. */
+const char *text_safe(const char *text, char *out, size_t size);
+
+/* Copy with truncation; `out` is always NUL-terminated. True when all of it fitted. */
+bool text_copy(char *out, size_t size, const char *text);
+#endif

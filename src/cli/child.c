@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+
+#include "base/banned.h"
+
+static const int forwarded[] = { SIGINT,  SIGTERM,  SIGHUP,  SIGQUIT, SIGUSR1,
+                                 SIGUSR2, SIGWINCH, SIGCONT, SIGTSTP };
+
+/* How things were before us: what the command must get. */
+struct before {
+    sigset_t mask;
+    struct sigaction on_child;
+};
+
+static bool read_all(int fd, void *to, size_t size)
+{
+    char *at = to;
+
+    while (size) {
+        ssize_t n = read(fd, at, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        size -= (size_t) n;
+    }
+    return true;
+}
+
+static void write_all(int fd, const void *from, size_t size)
+{
+    const char *at = from;
+
+    while (size) {
+        ssize_t n = write(fd, at, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return; /* the other side is gone; waiting for it tells the rest */
+        at += n;
+        size -= (size_t) n;
+    }
+}
+
+/* The child's side. Not told to go means that dibs failed or died: then nothing must run. */
+static _Noreturn void wait_and_become(const struct child_plan *plan, int go, int outcome,
+                                      const struct before *before)
+{
+    uint16_t *ports = calloc(plan->n_ports, sizeof *ports);
+    int failed = ENOMEM;
+
+    if (ports && !read_all(go, ports, plan->n_ports * sizeof *ports))
+        _exit(1);
+    (void) sigaction(SIGCHLD, &before->on_child, NULL);
+    (void) sigprocmask(SIG_SETMASK, &before->mask, NULL); /* what came meanwhile is delivered here */
+    if (ports)
+        failed = plan->become(plan->ctx, ports);
+    write_all(outcome, &failed, sizeof failed);
+    _exit(127);
+}
+
+static dibs_status block_signals(struct child *child, struct before *before, dibs_err *err)
+{
+    struct sigaction plain = { .sa_handler = SIG_DFL };
+
+    (void) sigemptyset(&child->waited);
+    (void) sigaddset(&child->waited, SIGCHLD);
+    for (size_t i = 0; i < sizeof forwarded / sizeof *forwarded; i++)
+        (void) sigaddset(&child->waited, forwarded[i]);
+    sigset_t blocked = child->waited;
+    (void) sigaddset(&blocked, SIGPIPE); /* a child that is gone already is no reason to die */
+    /* Inherited as ignored, SIGCHLD would hide the child's end. */
+    if (sigprocmask(SIG_BLOCK, &blocked, &before->mask) || sigaction(SIGCHLD, &plain, &before->on_child))
+        return err_os(err, DIBS_FAILURE, errno, "run: cannot prepare signals");
+    return DIBS_OK;
+}
+
+/* The child takes its name over from us at fork: set in the child itself it could come too late
+ * for the claim that records it. */
+static pid_t fork_as(const char *name)
+{
+    char own[16] = "";
+
+    (void) prctl(PR_GET_NAME, own);
+    (void) prctl(PR_SET_NAME, name);
+    pid_t pid = fork();
+    if (pid)
+        (void) prctl(PR_SET_NAME, own);
+    return pid;
+}
+
+dibs_status child_start(const struct child_plan *plan, struct child *out, dibs_err *err)
+{
+    struct child child = { .go = -1, .outcome = -1 };
+    struct before before;
+    int go[2] = { -1, -1 };
+    int outcome[2] = { -1, -1 };
+
+    if (pipe2(go, O_CLOEXEC))
+        return err_os(err, DIBS_FAILURE, errno, "run: cannot make a pipe");
+    AUTO(fd_auto) int go_in = go[0];
+    AUTO(fd_auto) int go_out = go[1];
+    if (pipe2(outcome, O_CLOEXEC))
+        return err_os(err, DIBS_FAILURE, errno, "run: cannot make a pipe");
+    AUTO(fd_auto) int outcome_in = outcome[0];
+    AUTO(fd_auto) int outcome_out = outcome[1];
+    dibs_status s = block_signals(&child, &before, err);
+    if (s)
+        return s;
+    child.pid = fork_as(plan->name);
+    if (child.pid < 0)
+        return err_os(err, DIBS_FAILURE, errno, "run: cannot start a process");
+    if (!child.pid) {
+        (void) close(fd_take(&go_out)); /* else we would never see its end */
+        (void) close(fd_take(&outcome_in));
+        wait_and_become(plan, go_in, outcome_out, &before);
+    }
+    child.go = fd_take(&go_out);
+    child.outcome = fd_take(&outcome_in);
+    *out = child;
+    return DIBS_OK;
+}
+
+void child_go(struct child *child, const uint16_t *ports, size_t n)
+{
+    write_all(child->go, ports, n * sizeof *ports);
+    fd_auto(&child->go);
+}
+
+void child_cancel(struct child *child)
+{
+    fd_auto(&child->go);
+    fd_auto(&child->outcome);
+    if (child->pid > 0) {
+        while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    child->pid = 0;
+}
+
+/* What the terminal sends goes to the whole foreground group: the command has it already. So has
+ * it what it sent itself. */
+static void hand_on(const struct child *child, const siginfo_t *info)
+{
+    if (info->si_code > 0 || info->si_pid == child->pid)
+        return;
+    (void) kill(child->pid, info->si_signo);
+}
+
+/* True when it has ended. */
+static bool look(const struct child *child, int *status)
+{
+    pid_t pid = waitpid(child->pid, status, WNOHANG | WUNTRACED);
+
+    if (pid != child->pid)
+        return false;
+    if (!WIFSTOPPED(*status))
+        return true;
+    /* Stopped from the keyboard: the shell waits for us to stop as well, and continues both. A plain
+     * SIGSTOP is somebody's business with the command alone, and he will not know of us. */
+    if (WSTOPSIG(*status) == SIGTSTP || WSTOPSIG(*status) == SIGTTIN || WSTOPSIG(*status) == SIGTTOU)
+        (void) kill(getpid(), SIGSTOP);
+    return false;
+}
+
+int child_wait(struct child *child, int *failed)
+{
+    int status = 0;
+
+    for (;;) {
+        siginfo_t info = { 0 };
+        int sig = sigwaitinfo(&child->waited, &info);
+        if (sig < 0)
+            continue; /* EINTR: we were stopped and continued */
+        if (sig != SIGCHLD)
+            hand_on(child, &info);
+        if (look(child, &status))
+            break;
+    }
+    *failed = 0;
+    (void) fcntl(child->outcome, F_SETFL, O_NONBLOCK);
+    if (read(child->outcome, failed, sizeof *failed) != (ssize_t) sizeof *failed)
+        *failed = 0;
+    fd_auto(&child->outcome);
+    child->pid = 0;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_CLI_CHILD_H
+#define DIBS_CLI_CHILD_H
+/* The process of `dibs run`: it is there before its ports are, so that they can be claimed in its
+ * name, and it becomes the command only when it is told them. */
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "dibs/status.h"
+
+struct child_plan {
+    const char *name; /* shown as the process' name while it waits */
+    size_t n_ports;
+    /* In the child: become the command. Returns errno only if that failed. */
+    int (*become)(void *ctx, const uint16_t *ports);
+    void *ctx;
+};
+
+struct child {
+    pid_t pid;   /* 0: none */
+    int go;      /* the ports are written here; closed before that, the child ends */
+    int outcome; /* an errno comes out here if it could not become the command */
+    sigset_t waited;
+};
+
+/* Blocks the signals that are handed on, for the rest of this process' life. */
+dibs_status child_start(const struct child_plan *plan, struct child *out, dibs_err *err);
+/* Tell it its ports. A child that is gone already is found by child_wait(). */
+void child_go(struct child *child, const uint16_t *ports, size_t n);
+/* Never tell it: it ends without having become anything. */
+void child_cancel(struct child *child);
+/* Hand signals on until it ends. The exit code as a shell gives it; *failed is the errno of exec,
+ * 0 when the command ran. */
+int child_wait(struct child *child, int *failed);
+#endif

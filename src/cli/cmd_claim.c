@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "cli/request.h"
+
+#include "base/banned.h"
+
+struct names {
+    dibs_project project; /* dir is empty until a relative name needs it */
+    char (*names)[DIBS_NAME_MAX + 1];
+};
+
+/* How many claims: -n, else one for each name, else one. */
+static dibs_status count_from(const struct cli *cli, size_t *out, dibs_err *err)
+{
+    const char *text = cli_value(cli, "count");
+    char shown[64];
+    int64_t count = cli->argc > 1 ? cli->argc : 1;
+
+    if (text && cli->argc > 1)
+        return err_set(err, DIBS_INVALID, "claim: '--count' goes with one name or none, not with %d",
+                       cli->argc);
+    if (text && !cli_number(text, 1, DIBS_BATCH_MAX, &count))
+        return err_set(err, DIBS_INVALID, "claim: '%s' is no count: 1 to %d is wanted",
+                       cli_safe(text, shown, sizeof shown), DIBS_BATCH_MAX);
+    if (count > DIBS_BATCH_MAX)
+        return err_set(err, DIBS_INVALID, "claim: %d names are more than one call takes (%d)", cli->argc,
+                       DIBS_BATCH_MAX);
+    *out = (size_t) count;
+    return DIBS_OK;
+}
+
+static dibs_status batch_from(const struct cli *cli, const dibs_request *like, dibs_batch *batch,
+                              dibs_err *err)
+{
+    static const char *const one_port[] = { "port", "prefer", "declare", NULL };
+    const char *align = cli_value(cli, "align");
+    const char *given = NULL;
+    int64_t step = 0;
+    char shown[64];
+    dibs_status s = cli_one_of(cli, one_port, &given, err);
+
+    if (s)
+        return s;
+    if (given && batch->n > 1)
+        return err_set(err, DIBS_INVALID, "claim: '--%s' names one port, but %zu are asked for", given,
+                       batch->n);
+    batch->is_contiguous = cli_has(cli, "contiguous");
+    batch->is_dry_run = cli_has(cli, "dry-run");
+    if (batch->is_contiguous && like->mode != DIBS_RANDOM)
+        return err_set(err, DIBS_INVALID, "claim: '--contiguous' and '--%s' cannot be used together", given);
+    if (align && !batch->is_contiguous)
+        return err_set(err, DIBS_INVALID, "claim: '--align' goes with '--contiguous'");
+    if (align && !cli_number(align, 1, DIBS_PORT_MAX, &step))
+        return err_set(err, DIBS_INVALID, "claim: '%s' is no alignment: 1 to %d is wanted",
+                       cli_safe(align, shown, sizeof shown), DIBS_PORT_MAX);
+    batch->align = (uint32_t) step;
+    return DIBS_OK;
+}
+
+/* "web" with -n 3 is web/0, web/1, web/2. */
+static dibs_status name_request(const struct cli *cli, struct names *names, size_t i, dibs_request *request,
+                                dibs_err *err)
+{
+    char text[DIBS_NAME_MAX + 16]; /* what is longer is refused below */
+    const char *typed = cli->argv[cli->argc > 1 ? i : 0];
+    const char *name = typed;
+
+    if (cli_has(cli, "count")) {
+        int n = snprintf(text, sizeof text, "%s/%zu", typed, i);
+        if (n > 0 && (size_t) n < sizeof text)
+            name = text;
+    }
+    dibs_status s = cli_name(cli, name, names->names[i], &names->project, &request->project, err);
+    if (s)
+        return s;
+    request->name = names->names[i];
+    for (size_t k = 0; k < i; k++) {
+        if (!strcmp(names->names[k], names->names[i]))
+            return err_set(err, DIBS_INVALID, "claim: '%s' is named twice", names->names[i]);
+    }
+    return DIBS_OK;
+}
+
+static dibs_status claim_all(struct cli *cli, const dibs_batch *batch, dibs_err *err)
+{
+    AUTO(free_auto) dibs_claim *claims = calloc(batch->n, sizeof *claims);
+
+    if (!claims)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    dibs_status s = dibs_claim_ports(cli->handle, batch, claims, err);
+    if (s)
+        return s;
+    s = cli_print_claims(cli, claims, batch->n, true, err);
+    if (s && !batch->is_dry_run)
+        cli_take_back(cli, claims, batch->n);
+    if (s)
+        return s;
+    cli_tell(cli, claims, batch->n);
+    if (batch->is_dry_run)
+        cli_note(cli, "dry run: nothing was reserved");
+    return DIBS_OK;
+}
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    dibs_ranges ranges = { .n = 0 };
+    dibs_request like = { .mode = DIBS_RANDOM };
+    dibs_heir heir = { .holder = DIBS_HELD_BY_LEASE, .ttl_ms = cli->settings.ttl_ms };
+    dibs_batch batch = { .n = 0 };
+    bool is_given = false;
+    dibs_status s = count_from(cli, &batch.n, err);
+
+    if (!s)
+        s = cli_request_from(cli, &like, &ranges, err);
+    if (!s)
+        s = cli_heir_from(cli, &heir, &is_given, err);
+    if (!s)
+        s = batch_from(cli, &like, &batch, err);
+    if (s)
+        return s;
+    like.holder = heir.holder;
+    like.pid = heir.pid;
+    like.ttl_ms = heir.ttl_ms;
+    like.keep = heir.keep;
+
+    AUTO(free_auto) dibs_request *requests = calloc(batch.n, sizeof *requests);
+    struct names names = { .names = NULL };
+    names.names = calloc(batch.n, sizeof *names.names);
+    AUTO(free_auto) void *owned = names.names;
+    if (!requests || !owned)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    for (size_t i = 0; i < batch.n; i++) {
+        requests[i] = like;
+        s = cli->argc ? name_request(cli, &names, i, &requests[i], err) : DIBS_OK;
+        if (s)
+            return s;
+    }
+    batch.requests = requests;
+    return claim_all(cli, &batch, err);
+}
+
+static const struct cli_opt opts[] = {
+    { .name = "count",
+      .letter = 'n',
+      .arg = "N",
+      .help = "this many ports; with NAME they are NAME/0, NAME/1, ..." },
+    { .name = "contiguous", .help = "the ports follow each other" },
+    { .name = "align", .arg = "N", .help = "the first of them is a multiple of N" },
+    { .name = "port", .arg = "PORT", .help = "this port or an error", .kind = CLI_PORT },
+    { .name = "prefer", .arg = "PORT", .help = "this port if it can be had", .kind = CLI_PORT },
+    { .name = "declare",
+      .arg = "PORT",
+      .help = "say that you use this port yourself: others are not given it",
+      .kind = CLI_PORT },
+    { .name = "range", .arg = "RANGE", .help = "choose from these ports, as 8000-8099,9000" },
+    { .name = "pool", .arg = "POOL", .help = "choose from this pool", .kind = CLI_POOL },
+    { .name = "proto",
+      .arg = "PROTO",
+      .help = "tcp, udp or sctp; one number for several: tcp+udp",
+      .kind = CLI_WORDS,
+      .words = "tcp udp sctp tcp+udp" },
+    { .name = "address",
+      .arg = "ADDRESS",
+      .help = "address to be bound, may be repeated; the default is *",
+      .kind = CLI_WORDS,
+      .words = "* localhost 127.0.0.1 ::1 0.0.0.0",
+      .is_repeatable = true },
+    { .name = "pid", .arg = "PID", .help = "held by this process, until it ends" },
+    { .name = "ttl", .arg = "TIME", .help = "held by a lease of this length (the default, 10m)" },
+    { .name = "keep", .help = "held by nobody, until it is released" },
+    { .name = "dry-run", .help = "say what would be claimed, reserve nothing" },
+    { 0 },
+};
+
+const struct cli_cmd cmd_claim = {
+    .name = "claim",
+    .args = "[NAME]...",
+    .summary = "Claim ports and print them, one per line",
+    .details = "Claims one port for each NAME, or one without a name, all of them or none.\n"
+               "NAME belongs to the project you are in; /NAME does not. The same name gets\n"
+               "the same port again.\n"
+               "\n"
+               "A claim ends with its holder: a process (--pid), a lease (--ttl), or, with\n"
+               "--keep, nothing but 'dibs release'. When its time is over, a lease goes on as\n"
+               "long as you listen on the port.\n"
+               "\n"
+               "With --json the answer is an array of claims, each with its token.",
+    .examples = "dibs claim\n"
+                "dibs claim web api --ttl 1h\n"
+                "dibs claim -n 3 worker --contiguous\n"
+                "dibs claim dns --proto tcp+udp --address localhost --keep\n",
+    .opts = opts,
+    .flags = CLI_HANDLE,
+    .min_args = 0,
+    .max_args = -1,
+    .args_kind = CLI_NAME,
+    .run = run,
+};

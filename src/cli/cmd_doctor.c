@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "cli/cli.h"
+#include "json/json.h"
+
+#include "base/banned.h"
+
+struct visit {
+    bool is_json;
+    size_t n_problems, n_warnings;
+    char topic[sizeof((dibs_finding *) 0)->topic];
+    struct json_writer w;
+};
+
+static const char *severity_text(dibs_severity severity)
+{
+    switch (severity) {
+    case DIBS_FINE: return "ok";
+    case DIBS_NOTE: return "note";
+    case DIBS_WARNING: return "warn";
+    case DIBS_PROBLEM: return "FAIL";
+    }
+    return "FAIL";
+}
+
+static bool tell(void *ctx, const dibs_finding *finding)
+{
+    struct visit *v = ctx;
+    char text[DIBS_ERR_MSG_MAX] = "";
+    char topic[sizeof v->topic] = "";
+
+    v->n_problems += finding->severity == DIBS_PROBLEM;
+    v->n_warnings += finding->severity == DIBS_WARNING;
+    if (v->is_json) {
+        json_object(&v->w);
+        json_key_string(&v->w, "severity",
+                        finding->severity == DIBS_PROBLEM ? "problem" : severity_text(finding->severity));
+        json_key_string(&v->w, "topic", finding->topic);
+        json_key_string(&v->w, "text", finding->text);
+        json_key_string(&v->w, "advice", finding->advice);
+        json_end_object(&v->w);
+        return true;
+    }
+    if (strcmp(v->topic, finding->topic) != 0) {
+        (void) printf("%s%s\n", v->topic[0] ? "\n" : "", cli_safe(finding->topic, topic, sizeof topic));
+        (void) snprintf(v->topic, sizeof v->topic, "%s", finding->topic);
+    }
+    (void) printf("  %-4s  %s\n", severity_text(finding->severity),
+                  cli_safe(finding->text, text, sizeof text));
+    if (finding->advice[0])
+        (void) printf("        -> %s\n", cli_safe(finding->advice, text, sizeof text));
+    return true;
+}
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    struct visit v = { .is_json = cli->json };
+
+    if (v.is_json) {
+        json_begin(&v.w, stdout);
+        json_array(&v.w);
+    }
+    dibs_status status = dibs_doctor(&cli->settings, cli_has(cli, "fix"), tell, &v, err);
+
+    if (v.is_json) {
+        json_end_array(&v.w);
+        json_finish(&v.w);
+    }
+    if (status != DIBS_OK)
+        return status;
+    if (v.n_problems > 0)
+        return err_set(err, DIBS_FAILURE, "%zu problem%s found; what to do stands below each", v.n_problems,
+                       v.n_problems == 1 ? "" : "s");
+    return DIBS_OK;
+}
+
+static const struct cli_opt opts[] = {
+    { .name = "fix", .help = "set a damaged ledger aside and rebuild what can be read" },
+    { 0 },
+};
+
+const struct cli_cmd cmd_doctor = {
+    .name = "doctor",
+    .args = "",
+    .summary = "Check ledger, host, claims and settings",
+    .details = "Findings by topic, marked ok, note, warn or FAIL, each with what to do. Shows\n"
+               "every setting with its value and where it comes from. Exit code 1 when a\n"
+               "problem remains.\n",
+    .examples = "dibs doctor\ndibs doctor --json\n",
+    .opts = opts,
+    .run = run,
+};

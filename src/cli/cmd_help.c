@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "base/err.h"
+#include "cli/help.h"
+#include "cli/parse.h"
+#include "json/json.h"
+
+#include "base/banned.h"
+
+static void overview(FILE *to)
+{
+    help_overview(to);
+}
+
+static const struct {
+    const char *name;
+    void (*print)(FILE *to);
+} formats[] = {
+    { "text", overview },    { "man", man_page },       { "bash", complete_bash },
+    { "zsh", complete_zsh }, { "fish", complete_fish },
+};
+
+static void json_opts(struct json_writer *w, const struct cli_opt *list)
+{
+    json_array(w);
+    for (size_t i = 0; list && list[i].name; i++) {
+        json_object(w);
+        json_key_string(w, "name", list[i].name);
+        if (list[i].arg)
+            json_key_string(w, "value", list[i].arg);
+        json_key_string(w, "help", list[i].help);
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
+/* The table for machines: the named command, or all of them. */
+static void json_table(const struct cli_cmd *only)
+{
+    struct json_writer w;
+
+    json_begin(&w, stdout);
+    json_array(&w);
+    for (size_t i = 0; cli_commands[i]; i++) {
+        const struct cli_cmd *cmd = cli_commands[i];
+        if ((only && only != cmd) || (cmd->flags & CLI_HIDDEN))
+            continue;
+        json_object(&w);
+        json_key_string(&w, "name", cmd->name);
+        json_key_string(&w, "arguments", cmd->args);
+        json_key_string(&w, "summary", cmd->summary);
+        json_key(&w, "options");
+        json_opts(&w, cmd->opts);
+        json_end_object(&w);
+    }
+    json_end_array(&w);
+    json_finish(&w);
+}
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    const char *format = cli_value(cli, "format");
+    const struct cli_cmd *about = cli->argc ? cli_find_command(cli->argv[0]) : NULL;
+    char shown[64];
+
+    if (cli->argc && !about)
+        return cli_no_command(cli->argv[0], err);
+    if (format && (about || cli->json))
+        return err_set(err, DIBS_INVALID,
+                       "help: '--format' is for all of dibs: it takes neither a command nor --json");
+    if (cli->json) {
+        json_table(about);
+        return DIBS_OK;
+    }
+    if (about) {
+        help_command(stdout, about);
+        return DIBS_OK;
+    }
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        if (!strcmp(format ? format : "text", formats[i].name)) {
+            formats[i].print(stdout);
+            return DIBS_OK;
+        }
+    }
+    return err_set(err, DIBS_INVALID, "help: unknown format '%s': text, man, bash, zsh or fish",
+                   cli_safe(format, shown, sizeof shown));
+}
+
+static const struct cli_opt opts[] = {
+    { .name = "format",
+      .arg = "FORMAT",
+      .help = "text, the man page, or completions for a shell",
+      .kind = CLI_WORDS,
+      .words = "text man bash zsh fish" },
+    { 0 },
+};
+
+const struct cli_cmd cmd_help = {
+    .name = "help",
+    .args = "[COMMAND]",
+    .summary = "Show help, the man page or shell completions",
+    .details = "Without COMMAND: what there is. Completions are read by the shell as it starts;\n"
+               "installing dibs puts them where it looks for them.",
+    .examples = "dibs help claim\n"
+                "dibs help --format bash\n",
+    .opts = opts,
+    .flags = CLI_NO_SETTINGS,
+    .min_args = 0,
+    .max_args = 1,
+    .args_kind = CLI_TEXT,
+    .run = run,
+};

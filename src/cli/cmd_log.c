@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "cli/cli.h"
+#include "cli/input.h"
+#include "cli/json_claim.h"
+#include "cli/table.h"
+
+#include "base/banned.h"
+
+#define DEFAULT_LIMIT 50
+
+struct history {
+    /* what is wanted */
+    const char *name; /* absolute; NULL: any */
+    uint16_t port;    /* 0: any */
+    uint64_t since;
+    size_t limit; /* 0: all */
+    bool is_newest;
+    /* what matched; with a limit and `is_newest` a ring that starts at `oldest` */
+    dibs_event *events;
+    size_t n, room, oldest;
+    bool is_failed;
+};
+
+static void history_auto(struct history *h)
+{
+    free(h->events);
+}
+
+/* The name itself or one below it. */
+static bool name_matches(const char *wanted, const char *name)
+{
+    size_t len = strlen(wanted);
+
+    return strncmp(wanted, name, len) == 0 && (name[len] == '\0' || name[len] == '/');
+}
+
+static bool grow(struct history *h)
+{
+    size_t room = h->room ? 2 * h->room : DEFAULT_LIMIT;
+    dibs_event *events = reallocarray(h->events, room, sizeof *events);
+
+    h->is_failed = !events;
+    if (!events)
+        return false;
+    h->events = events;
+    h->room = room;
+    return true;
+}
+
+/* Bounded by --limit or by what the ledger keeps (DIBS_EVENTS_KEPT). */
+static bool collect(void *ctx, const dibs_event *event)
+{
+    struct history *h = ctx;
+
+    if ((h->name && !name_matches(h->name, event->name)) || (h->port && h->port != event->port))
+        return true;
+    if (h->limit && h->n == h->limit) {
+        h->events[h->oldest] = *event;
+        h->oldest = (h->oldest + 1) % h->limit;
+        return true;
+    }
+    if (h->n == h->room && !grow(h))
+        return false;
+    h->events[h->n++] = *event;
+    return !h->limit || h->is_newest || h->n < h->limit;
+}
+
+static const dibs_event *event_at(const struct history *h, size_t i)
+{
+    return &h->events[(h->oldest + i) % h->n];
+}
+
+static dibs_status print_table(const struct history *h, dibs_err *err)
+{
+    static const char *const header[] = { "SEQ", "TIME", "WHAT", "PORT", "PROTOS", "NAME", "BY" };
+    struct cli_table table = { 0 };
+
+    cli_table_begin(&table, header, 7);
+    for (size_t i = 0; i < h->n; i++) {
+        const dibs_event *event = event_at(h, i);
+        char text[64] = "";
+
+        cli_table_number(&table, event->seq);
+        cli_time(event->time_ms, text);
+        cli_table_cell(&table, text);
+        cli_table_cell(&table, dibs_event_kind_text(event->kind));
+        if (event->port)
+            cli_table_number(&table, event->port);
+        else
+            cli_table_cell(&table, "");
+        cli_protos_text(event->protos, text);
+        cli_table_cell(&table, text);
+        cli_table_cell(&table, event->name);
+        (void) snprintf(text, sizeof text, "uid %u pid %d", event->actor_uid, event->actor_pid);
+        cli_table_cell(&table, text);
+    }
+    dibs_status status = cli_table_print(&table, stdout, err);
+
+    cli_table_done(&table);
+    return status;
+}
+
+static void print_json(const struct history *h)
+{
+    struct json_writer w;
+
+    json_begin(&w, stdout);
+    json_array(&w);
+    for (size_t i = 0; i < h->n; i++)
+        cli_json_event(&w, event_at(h, i));
+    json_end_array(&w);
+    json_finish(&w);
+}
+
+static dibs_status options(struct cli *cli, struct history *h, char name[DIBS_NAME_MAX + 1], dibs_err *err)
+{
+    const char *since = cli_value(cli, "since");
+    const char *limit = cli_value(cli, "limit");
+    const char *port = cli_value(cli, "port");
+    const char *text = cli_value(cli, "name");
+    dibs_project project = { 0 };
+    uint64_t number = 0;
+    dibs_status status = DIBS_OK;
+
+    h->is_newest = !since;
+    h->limit = since ? 0 : DEFAULT_LIMIT;
+    if (since)
+        status = cli_number_parse("--since", since, 0, INT64_MAX, &h->since, err);
+    if (status == DIBS_OK && limit) {
+        status = cli_number_parse("--limit", limit, 1, DIBS_EVENTS_KEPT, &number, err);
+        h->limit = (size_t) number;
+    }
+    if (status == DIBS_OK && port)
+        status = dibs_port_parse(port, &h->port, err);
+    if (status != DIBS_OK || !text)
+        return status;
+    h->name = name;
+    status = dibs_project_find(&cli->settings, NULL, &project, err);
+    return status == DIBS_OK ? dibs_name_resolve(&project, text, name, err) : status;
+}
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    AUTO(history_auto) struct history h = { 0 };
+    char name[DIBS_NAME_MAX + 1] = "";
+    dibs_status status = options(cli, &h, name, err);
+
+    if (status != DIBS_OK)
+        return status;
+    bool is_filtered = h.name || h.port;
+
+    status = dibs_event_list(cli->handle, h.since, is_filtered ? 0 : h.limit, h.is_newest && !is_filtered,
+                             collect, &h, err);
+    if (status != DIBS_OK)
+        return status;
+    if (h.is_failed)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    if (!cli->json)
+        return print_table(&h, err);
+    print_json(&h);
+    return DIBS_OK;
+}
+
+static const struct cli_opt opts[] = {
+    { .name = "since", .arg = "SEQ", .help = "events with a higher number, oldest first" },
+    { .name = "limit", .letter = 'n', .arg = "N", .help = "at most N events (default 50)" },
+    { .name = "name", .arg = "NAME", .help = "only this name and those below it", .kind = CLI_NAME },
+    { .name = "port", .arg = "PORT", .help = "only this port", .kind = CLI_PORT },
+    { 0 },
+};
+
+const struct cli_cmd cmd_log = {
+    .name = "log",
+    .args = "",
+    .summary = "Show what happened to claims and pools",
+    .details = "The newest 50 events, oldest of them first. With --since every event with a\n"
+               "higher number, or the first N of them: a script remembers the last number\n"
+               "and asks again.\n",
+    .examples = "dibs log\ndibs log -n 5 --json\ndibs log --since 0 --limit 10\n",
+    .opts = opts,
+    .flags = CLI_HANDLE,
+    .run = run,
+};

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
+#include "base/auto.h"
+#include "cli/cli.h"
+#include "cli/input.h"
+#include "cli/observed.h"
+#include "json/json.h"
+
+#include "base/banned.h"
+
+struct repairing {
+    bool is_json;
+    size_t n;
+    struct json_writer w;
+};
+
+static void tell_json(struct json_writer *w, const dibs_repair_item *item, const char *address)
+{
+    json_object(w);
+    json_key_string(w, "kind", dibs_repair_kind_text(item->kind));
+    json_key_string(w, "proto", dibs_proto_text(item->binding.proto));
+    json_key_string(w, "address", address);
+    json_key_uint(w, "port", item->port);
+    json_key(w, "name");
+    if (item->name[0])
+        json_string(w, item->name);
+    else
+        json_null(w);
+    json_key_uint(w, "sightings", item->sightings);
+    json_key_string(w, "text", item->text);
+    json_end_object(w);
+}
+
+static bool tell(void *ctx, const dibs_repair_item *item)
+{
+    struct repairing *r = ctx;
+    char address[DIBS_ADDRESS_TEXT_MAX + 1] = "";
+    char name[DIBS_NAME_MAX + 1] = "";
+    char text[sizeof item->text] = "";
+
+    r->n++;
+    dibs_address_format(&item->binding.address, address);
+    if (r->is_json)
+        tell_json(&r->w, item, address);
+    else
+        (void) printf("%s %s %s %u %s: %s\n", dibs_repair_kind_text(item->kind),
+                      dibs_proto_text(item->binding.proto), address, item->port,
+                      item->name[0] ? cli_safe(item->name, name, sizeof name) : "-",
+                      cli_safe(item->text, text, sizeof text));
+    return true;
+}
+
+static dibs_status observe(const char *path, dibs_observed **list, size_t *n, dibs_err *err)
+{
+    AUTO(free_auto) char *text = NULL;
+    size_t len = 0;
+    dibs_status status = cli_input_read(path, &text, &len, err);
+
+    return status == DIBS_OK ? cli_observed_parse(text, len, list, n, err) : status;
+}
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    /* An empty list is an observation too: nothing is in use. NULL would mean the live sockets. */
+    static const dibs_observed none = { 0 };
+    AUTO(free_auto) dibs_observed *list = NULL;
+    const char *path = cli_value(cli, "observed");
+    struct repairing r = { .is_json = cli->json };
+    dibs_repair_plan plan = { .pool = cli_value(cli, "pool"), .is_dry_run = cli_has(cli, "dry-run") };
+    dibs_status status = DIBS_OK;
+
+    if (path) {
+        status = observe(path, &list, &plan.n, err);
+        if (status != DIBS_OK)
+            return status;
+        plan.observed = list ? list : &none;
+    }
+    if (r.is_json) {
+        json_begin(&r.w, stdout);
+        json_array(&r.w);
+    }
+    status = dibs_repair(cli->handle, &plan, tell, &r, err);
+    if (r.is_json) {
+        json_end_array(&r.w);
+        json_finish(&r.w);
+    }
+    if (status == DIBS_OK)
+        cli_note(cli, "%zu finding%s%s", r.n, r.n == 1 ? "" : "s",
+                 plan.is_dry_run ? "; nothing was changed" : "");
+    return status;
+}
+
+static const struct cli_opt opts[] = {
+    { .name = "observed", .arg = "FILE", .help = "list of ports in use, or - for stdin", .kind = CLI_FILE },
+    { .name = "pool", .arg = "POOL", .help = "pool to repair", .kind = CLI_POOL },
+    { .name = "dry-run", .help = "only tell" },
+    { 0 },
+};
+
+const struct cli_cmd cmd_repair = {
+    .name = "repair",
+    .args = "",
+    .summary = "Compare the ledger with what is really in use, and mend it",
+    .details = "Without --observed the live sockets of this host are looked at. An observed\n"
+               "list has lines `PROTO ADDRESS PORT [NAME]`, or `PORT [NAME]` for tcp on *;\n"
+               "blank lines and # comments are skipped. Or a JSON array of objects with port,\n"
+               "proto, address and name. A bad line is exit code 2, and nothing is changed.\n"
+               "\n"
+               "What is in use without a claim is claimed. A claim that is not in use is\n"
+               "dropped at its third sighting. A line for each finding.\n",
+    .examples = "dibs repair --dry-run\ndibs repair --dry-run --json\n",
+    .opts = opts,
+    .flags = CLI_HANDLE,
+    .run = run,
+};

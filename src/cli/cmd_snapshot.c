@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "cli/cli.h"
+#include "cli/input.h"
+#include "cli/json_claim.h"
+#include "cli/snapshot_read.h"
+#include "json/json.h"
+
+#include "base/banned.h"
+
+#define BYTES_MAX 8192 /* a bit for each of 65536 ports */
+
+DEFINE_AUTO(json_doc, json_free)
+
+static bool write_claim(void *ctx, const dibs_claim *claim)
+{
+    dibs_claim without_token = *claim;
+
+    without_token.token[0] = '\0';
+    cli_json_claim(ctx, &without_token);
+    return true;
+}
+
+static bool write_pool(void *ctx, const dibs_pool *pool)
+{
+    cli_json_pool(ctx, pool, NULL);
+    return true;
+}
+
+/* One pool only: --pool narrows the full format, too. */
+static dibs_status export_pools(struct cli *cli, const char *name, struct json_writer *w, dibs_err *err)
+{
+    dibs_pool pool = { 0 };
+
+    if (!name)
+        return dibs_pool_list(cli->handle, write_pool, w, err);
+    dibs_status status = dibs_pool_get(cli->handle, name, &pool, err);
+
+    if (status == DIBS_OK)
+        cli_json_pool(w, &pool, NULL);
+    return status;
+}
+
+static dibs_status export_full(struct cli *cli, FILE *to, dibs_err *err)
+{
+    const char *pool = cli_value(cli, "pool");
+    dibs_filter filter = { .pool = pool };
+    struct json_writer w = { 0 };
+
+    json_begin(&w, to);
+    json_object(&w);
+    json_key_int(&w, "dibs", SNAPSHOT_VERSION);
+    json_key(&w, "pools");
+    json_array(&w);
+    dibs_status status = export_pools(cli, pool, &w, err);
+
+    if (status != DIBS_OK)
+        return status;
+    json_end_array(&w);
+    json_key(&w, "claims");
+    json_array(&w);
+    status = dibs_claim_list(cli->handle, &filter, write_claim, &w, err);
+    if (status != DIBS_OK)
+        return status;
+    json_end_array(&w);
+    json_end_object(&w);
+    json_finish(&w);
+    return DIBS_OK;
+}
+
+static dibs_status export_k8s(struct cli *cli, FILE *to, dibs_err *err)
+{
+    uint8_t bytes[BYTES_MAX] = { 0 };
+    char text[4 * ((BYTES_MAX + 2) / 3) + 1] = "";
+    char range[DIBS_RANGES_TEXT_MAX + 1] = "";
+    struct json_writer w = { 0 };
+    size_t n = 0;
+    dibs_status status = dibs_snapshot_export(cli->handle, cli_value(cli, "pool"), range, bytes, &n, err);
+
+    if (status != DIBS_OK)
+        return status;
+    json_base64_encode(bytes, n, text);
+    json_begin(&w, to);
+    json_object(&w);
+    json_key_string(&w, "kind", "RangeAllocation");
+    json_key_string(&w, "apiVersion", "v1");
+    json_key_string(&w, "range", range);
+    json_key_string(&w, "data", text);
+    json_end_object(&w);
+    json_finish(&w);
+    return DIBS_OK;
+}
+
+/* A file that is there whole or not at all: written beside its place, synced, then renamed. */
+static dibs_status save(const char *path, const char *text, size_t len, dibs_err *err)
+{
+    char temporary[4096] = "";
+    char safe[1024] = "";
+    int n = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+
+    (void) cli_safe(path, safe, sizeof safe);
+    if (n < 0 || (size_t) n >= sizeof temporary)
+        return err_set(err, DIBS_INVALID, "the path of the file is too long");
+    AUTO(fd_auto) int fd = mkostemp(temporary, O_CLOEXEC); /* 0600: names and projects are the owner's */
+
+    if (fd < 0)
+        return err_os(err, DIBS_FAILURE, errno, "cannot write beside '%s'", safe);
+    size_t done = 0;
+    bool is_good = true;
+
+    while (is_good && done < len) {
+        ssize_t put = write(fd, text + done, len - done);
+
+        if (put > 0)
+            done += (size_t) put;
+        is_good = put > 0 || (put < 0 && errno == EINTR);
+    }
+    is_good = is_good && fsync(fd) == 0 && rename(temporary, path) == 0;
+    if (!is_good) {
+        int why = errno;
+
+        (void) unlink(temporary); /* the failure that is told is the first one */
+        return err_os(err, DIBS_FAILURE, why, "cannot write '%s'", safe);
+    }
+    return DIBS_OK;
+}
+
+static dibs_status export_to(struct cli *cli, const char *format, FILE *to, dibs_err *err)
+{
+    return strcmp(format, "k8s") == 0 ? export_k8s(cli, to, err) : export_full(cli, to, err);
+}
+
+static dibs_status export(struct cli *cli, dibs_err *err)
+{
+    const char *format = cli_value(cli, "format");
+    const char *path = cli->argc == 2 ? cli->argv[1] : "-";
+    char *text = NULL;
+    size_t len = 0;
+
+    if (!format)
+        format = "full";
+    if (strcmp(format, "full") != 0 && strcmp(format, "k8s") != 0)
+        return err_set(err, DIBS_INVALID, "--format: neither full nor k8s");
+    /* Into memory first: a failure half way must not leave half a document anywhere. */
+    FILE *to = open_memstream(&text, &len);
+
+    if (!to)
+        return err_os(err, DIBS_FAILURE, errno, "cannot write to memory");
+    dibs_status status = export_to(cli, format, to, err);
+    bool is_whole = !ferror(to);
+
+    if ((fclose(to) != 0 || !is_whole) && status == DIBS_OK)
+        status = err_set(err, DIBS_FAILURE, "out of memory");
+    if (status == DIBS_OK && strcmp(path, "-") != 0)
+        status = save(path, text, len, err);
+    else if (status == DIBS_OK)
+        (void) fwrite(text, 1, len, stdout); /* main looks at stdout's state at the end */
+    free(text);
+    return status;
+}
+
+static dibs_status import_k8s(struct cli *cli, const json_value *root, size_t *n, dibs_err *err)
+{
+    uint8_t bytes[BYTES_MAX] = { 0 };
+    const char *range = NULL;
+    const char *data = "";
+    const char *version = NULL;
+    size_t n_bytes = 0;
+
+    if (!json_get_string(root, "apiVersion", &version) || strcmp(version, "v1") != 0)
+        return err_set(err, DIBS_INVALID, "a RangeAllocation of another apiVersion than v1");
+    if (!json_get_string(root, "range", &range))
+        return err_set(err, DIBS_INVALID, "\"range\" must be a text");
+    /* Kubernetes leaves out the data of a range without any port in use, or says null. */
+    if (json_get(root, "data") && !json_is_null(json_get(root, "data")) &&
+        !json_get_string(root, "data", &data))
+        return err_set(err, DIBS_INVALID, "\"data\" must be a text");
+    if (!json_base64_decode(data, bytes, sizeof bytes, &n_bytes))
+        return err_set(err, DIBS_INVALID, "\"data\" is not base64 of at most %d bytes", BYTES_MAX);
+    return dibs_snapshot_import(cli->handle, cli_value(cli, "pool"), range, bytes, n_bytes, n, err);
+}
+
+static dibs_status import_full(struct cli *cli, const json_value *root, size_t *n, dibs_err *err)
+{
+    AUTO(snapshot_done) struct snapshot snapshot = { 0 };
+    dibs_status status = snapshot_read(root, &snapshot, err);
+
+    if (status == DIBS_OK && cli_has(cli, "pool"))
+        return err_set(err, DIBS_INVALID, "--pool: a full snapshot says itself which pool a claim is of");
+    if (status != DIBS_OK)
+        return status;
+    return dibs_claim_restore(cli->handle, snapshot.claims, snapshot.n_claims, snapshot.pools,
+                              snapshot.n_pools, n, err);
+}
+
+static dibs_status import(struct cli *cli, dibs_err *err)
+{
+    AUTO(free_auto) char *text = NULL;
+    AUTO(json_free_auto) json_doc *doc = NULL;
+    const char *kind = "";
+    size_t len = 0;
+    size_t n = 0;
+
+    if (cli->argc != 2)
+        return err_set(err, DIBS_INVALID, "`dibs snapshot import` needs a FILE, or - for stdin");
+    if (cli_has(cli, "format"))
+        return err_set(err, DIBS_INVALID, "--format belongs to export; import sees the format");
+    dibs_status status = cli_input_read(cli->argv[1], &text, &len, err);
+
+    if (status == DIBS_OK)
+        status = json_parse(text, len, &doc, err);
+    if (status != DIBS_OK)
+        return status;
+    const json_value *root = json_root(doc);
+
+    (void) json_get_string(root, "kind", &kind);
+    status = strcmp(kind, "RangeAllocation") == 0 ? import_k8s(cli, root, &n, err)
+                                                  : import_full(cli, root, &n, err);
+    if (status != DIBS_OK)
+        return err_wrap(err, status, "nothing imported");
+    if (cli->json) {
+        struct json_writer w = { 0 };
+
+        json_begin(&w, stdout);
+        json_object(&w);
+        json_key_uint(&w, "imported", n);
+        json_end_object(&w);
+        json_finish(&w);
+    }
+    cli_note(cli, "%zu claim%s imported", n, n == 1 ? "" : "s");
+    return DIBS_OK;
+}
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    char safe[64] = "";
+
+    if (strcmp(cli->argv[0], "export") == 0)
+        return export(cli, err);
+    if (strcmp(cli->argv[0], "import") == 0)
+        return import(cli, err);
+    return err_set(err, DIBS_INVALID, "'%s' is neither export nor import",
+                   cli_safe(cli->argv[0], safe, sizeof safe));
+}
+
+static const struct cli_opt opts[] = {
+    { .name = "pool", .arg = "POOL", .help = "export this pool; import k8s data into it", .kind = CLI_POOL },
+    { .name = "format",
+      .arg = "FORMAT",
+      .help = "full (default), or k8s for one pool of one range",
+      .kind = CLI_WORDS,
+      .words = "full k8s" },
+    { 0 },
+};
+
+const struct cli_cmd cmd_snapshot = {
+    .name = "snapshot",
+    .args = "export [FILE] | import FILE",
+    .summary = "Save claims and pools, or bring them back",
+    .details = "The full format has every pool and claim, without tokens. The k8s format is a\n"
+               "RangeAllocation of Kubernetes: a range and a bit for each port in use.\n"
+               "FILE - is standard input or output. Import sees the format, checks all of it,\n"
+               "and brings back all or nothing; claims that are there already stay as they\n"
+               "are, and holders of another boot are dropped. Ports of a k8s snapshot become\n"
+               "kept static claims.\n",
+    .examples = "dibs snapshot export claims.json\ndibs snapshot import claims.json\n",
+    .opts = opts,
+    .flags = CLI_HANDLE,
+    .min_args = 1,
+    .max_args = 2,
+    .args_kind = CLI_WORDS,
+    .args_words = "export import",
+    .run = run,
+};

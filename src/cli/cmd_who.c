@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "cli/cli.h"
+#include "cli/json_claim.h"
+#include "cli/listener.h"
+
+#include "base/banned.h"
+
+#define TEXT 2048
+
+static void print_claim(const dibs_claim *claim)
+{
+    char bindings[TEXT] = "";
+    char safe_name[TEXT] = "";
+    char holder[TEXT] = "";
+    char safe_holder[TEXT] = "";
+    char since[32] = "";
+
+    cli_bindings(claim, bindings, sizeof bindings);
+    cli_holder(claim, holder, sizeof holder);
+    cli_time(claim->created_ms, since);
+    (void) printf("claim   %s  %s  held by %s, %s%s%s, uid %u, pool %s, since %s\n", bindings,
+                  claim->name[0] ? cli_safe(claim->name, safe_name, sizeof safe_name) : "(unnamed)",
+                  claim->holder == DIBS_HELD_BY_NOBODY ? "nobody"
+                                                       : cli_safe(holder, safe_holder, sizeof safe_holder),
+                  claim->is_orphan                       ? "orphan"
+                  : claim->holder == DIBS_HELD_BY_NOBODY ? "kept"
+                                                         : cli_life_text(claim->life),
+                  claim->is_kept && claim->holder != DIBS_HELD_BY_NOBODY ? ", kept" : "",
+                  claim->is_exclusive ? "" : ", declared", claim->uid, claim->pool, since);
+}
+
+static void print_socket(const dibs_socket *socket, const char *relation)
+{
+    char address[DIBS_ADDRESS_TEXT_MAX + 1] = "";
+    char owner[TEXT] = "";
+    char safe[TEXT] = "";
+    bool is_v6 = socket->address.len == 16 && !dibs_address_is_wildcard(&socket->address);
+
+    dibs_address_format(&socket->address, address);
+    cli_socket_owner(socket, owner, sizeof owner);
+    (void) printf("socket  %s %s%s%s:%u  %s, uid %u: %s\n", dibs_proto_text(socket->proto), is_v6 ? "[" : "",
+                  address, is_v6 ? "]" : "", socket->port, cli_safe(owner, safe, sizeof safe), socket->uid,
+                  relation);
+}
+
+static void print_json(const dibs_port_report *report, uint16_t port)
+{
+    struct json_writer w;
+
+    json_begin(&w, stdout);
+    json_object(&w);
+    json_key_uint(&w, "port", port);
+    json_key(&w, "claims");
+    json_array(&w);
+    for (size_t i = 0; i < report->n_claims; i++)
+        cli_json_claim(&w, &report->claims[i]);
+    json_end_array(&w);
+    json_key(&w, "sockets");
+    json_array(&w);
+    for (size_t i = 0; i < report->n_sockets; i++) {
+        const dibs_socket *socket = &report->sockets[i];
+
+        json_object(&w);
+        cli_json_socket_members(&w, socket);
+        json_key_string(&w, "relation", cli_socket_relation(socket, report->claims, report->n_claims));
+        json_end_object(&w);
+    }
+    json_end_array(&w);
+    json_key_bool(&w, "cut", report->is_cut);
+    json_end_object(&w);
+    json_finish(&w);
+}
+
+static bool claim_has_proto(const dibs_claim *claim, dibs_proto proto)
+{
+    for (size_t i = 0; i < claim->n_bindings; i++)
+        if (claim->bindings[i].proto == proto)
+            return true;
+    return false;
+}
+
+/* The report tells everything of the port; --proto narrows it. */
+static void keep_proto(dibs_port_report *report, dibs_proto proto)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < report->n_claims; i++)
+        if (claim_has_proto(&report->claims[i], proto))
+            report->claims[n++] = report->claims[i];
+    report->n_claims = n;
+    n = 0;
+    for (size_t i = 0; i < report->n_sockets; i++)
+        if (report->sockets[i].proto == proto)
+            report->sockets[n++] = report->sockets[i];
+    report->n_sockets = n;
+}
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    dibs_binding bindings[2] = { { .proto = DIBS_TCP, .address = { .len = 16 } },
+                                 { .proto = DIBS_UDP, .address = { .len = 16 } } };
+    const char *proto_text = cli_value(cli, "proto");
+    dibs_proto proto = DIBS_TCP;
+    uint16_t port = 0;
+
+    dibs_status status = dibs_port_parse(cli->argv[0], &port, err);
+
+    if (status == DIBS_OK && proto_text) {
+        status = dibs_proto_parse(proto_text, &proto, err);
+        bindings[0].proto = proto;
+    }
+    if (status != DIBS_OK)
+        return status;
+    AUTO(free_auto) dibs_port_report *report = calloc(1, sizeof *report);
+
+    if (!report)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    status = dibs_port_explain(cli->handle, port, NULL, bindings, proto_text ? 1 : 2, report, err);
+    if (status != DIBS_OK)
+        return status;
+    if (proto_text)
+        keep_proto(report, proto);
+    if (report->n_claims == 0 && report->n_sockets == 0)
+        return err_set(err, DIBS_NOT_FOUND, "port %u%s%s: no claim and no socket", port,
+                       proto_text ? "/" : "", proto_text ? dibs_proto_text(proto) : "");
+    if (cli->json) {
+        print_json(report, port);
+        return DIBS_OK;
+    }
+    for (size_t i = 0; i < report->n_claims; i++)
+        print_claim(&report->claims[i]);
+    for (size_t i = 0; i < report->n_sockets; i++)
+        print_socket(&report->sockets[i],
+                     cli_socket_relation(&report->sockets[i], report->claims, report->n_claims));
+    if (report->is_cut)
+        cli_note(cli, "there are more claims or sockets of port %u than are shown", port);
+    return DIBS_OK;
+}
+
+static const struct cli_opt opts[] = {
+    { .name = "proto",
+      .arg = "PROTO",
+      .help = "only this protocol",
+      .kind = CLI_WORDS,
+      .words = "tcp udp sctp" },
+    { 0 },
+};
+
+const struct cli_cmd cmd_who = {
+    .name = "who",
+    .args = "PORT",
+    .summary = "Show who claims a port and who really uses it",
+    .details = "A line for each claim, then a line for each socket that listens (tcp, sctp) or\n"
+               "is bound (udp), with what it is to the claim: its holder, another process of\n"
+               "the same-user, foreign, or unclaimed. Exit code 5 when there is neither.\n",
+    .examples = "dibs who 8080\ndibs who 5353 --proto udp\n",
+    .opts = opts,
+    .flags = CLI_HANDLE,
+    .min_args = 1,
+    .max_args = 1,
+    .args_kind = CLI_PORT,
+    .run = run,
+};

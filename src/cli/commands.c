@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/parse.h"
+
+#include "base/banned.h"
+
+/* In the order in which help and man page tell of them. */
+const struct cli_cmd *const cli_commands[] = {
+    &cmd_run,    &cmd_get,     &cmd_claim,  &cmd_release, &cmd_renew, &cmd_transfer, &cmd_ls,
+    &cmd_who,    &cmd_explain, &cmd_assert, &cmd_log,     &cmd_pool,  &cmd_snapshot, &cmd_reap,
+    &cmd_repair, &cmd_doctor,  &cmd_help,   &cmd_version, NULL,
+};
+
+const struct cli_opt cli_top_opts[] = {
+    { .name = "version", .letter = 'V', .help = "print the version" },
+    { .name = "list-commands", .help = "print the commands, one per line" },
+    { 0 },
+};
+
+/* What a setting's value looks like: one line for each row of DIBS_SETTING_MAP, or this file
+ * does not compile. */
+#define VALUE_LEDGER "URI", CLI_TEXT, NULL
+#define VALUE_LEDGER_MODE "MODE", CLI_WORDS, "fallback strict mru"
+#define VALUE_MRU_FILE "FILE", CLI_FILE, NULL
+#define VALUE_SOCKET "PATH", CLI_FILE, NULL
+#define VALUE_SYNC "HOW", CLI_WORDS, "normal full"
+#define VALUE_RANGE "RANGE", CLI_TEXT, NULL
+#define VALUE_POOL "POOL", CLI_POOL, NULL
+#define VALUE_BAND "BAND", CLI_WORDS, "auto off"
+#define VALUE_ORDER "ORDER", CLI_TEXT, NULL
+#define VALUE_COOLDOWN "TIME", CLI_TEXT, NULL
+#define VALUE_TTL "TIME", CLI_TEXT, NULL
+#define VALUE_TIMEOUT "TIME", CLI_TEXT, NULL
+#define VALUE_ALLOW_EPHEMERAL NULL, CLI_TEXT, NULL
+#define VALUE_GROUP "GROUP", CLI_TEXT, NULL
+
+#define ROW(name, summary, ...) ROW_(name, summary, __VA_ARGS__)
+#define ROW_(option, summary, value, value_kind, value_words) \
+    { .name = (option), .arg = (value), .help = (summary), .kind = (value_kind), .words = (value_words) },
+
+enum { FIRST_SETTING = 3 };
+
+const struct cli_opt cli_global_opts[] = {
+    { .name = "json", .help = "answer in JSON; errors too, on standard error" },
+    { .name = "quiet", .letter = 'q', .help = "no notes on standard error (errors and warnings stay)" },
+    { .name = "help", .letter = 'h', .help = "show help" },
+#define X(id, name, summary) ROW(name, summary, VALUE_##id)
+    DIBS_SETTING_MAP(X)
+#undef X
+        { 0 },
+};
+_Static_assert(sizeof cli_global_opts / sizeof *cli_global_opts == FIRST_SETTING + DIBS_SETTING_COUNT + 1,
+               "the settings come last, in their own order");
+
+bool cli_is_setting(const struct cli_opt *opt, dibs_setting *out)
+{
+    for (int i = 0; i < DIBS_SETTING_COUNT; i++) {
+        if (opt == &cli_global_opts[FIRST_SETTING + i]) {
+            *out = (dibs_setting) i;
+            return true;
+        }
+    }
+    return false;
+}

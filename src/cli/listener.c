@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/listener.h"
+
+#include <stdio.h>
+
+#include "base/banned.h"
+
+bool cli_socket_uses(const dibs_socket *socket, const dibs_claim *claim)
+{
+    if (socket->port != claim->port)
+        return false;
+    for (size_t i = 0; i < claim->n_bindings; i++)
+        if (claim->bindings[i].proto == socket->proto &&
+            dibs_address_conflict(&claim->bindings[i].address, &socket->address))
+            return true;
+    return false;
+}
+
+enum relation { UNCLAIMED, FOREIGN, SAME_USER, HOLDER };
+
+static enum relation relation_to(const dibs_socket *socket, const dibs_claim *claim)
+{
+    if (!cli_socket_uses(socket, claim))
+        return UNCLAIMED;
+    if (socket->uid != claim->uid)
+        return FOREIGN;
+    /* A number from another pid namespace may be anybody's here, so the user must match as well. */
+    if (claim->holder == DIBS_HELD_BY_PROCESS && claim->process.pid != socket->pid)
+        return SAME_USER;
+    return HOLDER;
+}
+
+const char *cli_socket_relation(const dibs_socket *socket, const dibs_claim *claims, size_t n)
+{
+    static const char *const words[] = {
+        [UNCLAIMED] = "unclaimed", [FOREIGN] = "foreign", [SAME_USER] = "same-user", [HOLDER] = "holder"
+    };
+    enum relation best = UNCLAIMED;
+
+    for (size_t i = 0; i < n; i++) {
+        enum relation now = relation_to(socket, &claims[i]);
+
+        if (now > best)
+            best = now;
+    }
+    return words[best];
+}
+
+void cli_socket_owner(const dibs_socket *socket, char *out, size_t size)
+{
+    if (socket->pid == 0)
+        (void) snprintf(out, size, "a process not to be seen from here");
+    else if (socket->command[0])
+        (void) snprintf(out, size, "pid %d (%s)", socket->pid, socket->command);
+    else
+        (void) snprintf(out, size, "pid %d", socket->pid);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_CLI_LISTENER_H
+#define DIBS_CLI_LISTENER_H
+/* Sockets beside claims, for `who` and `ls --audit`. */
+#include "dibs/dibs.h"
+
+/* Does the socket use what the claim is for: same protocol and port, addresses in conflict? */
+bool cli_socket_uses(const dibs_socket *socket, const dibs_claim *claim);
+
+/* "holder": the claim's own process, or its user when no process holds it. "same-user": another
+ * process of the claim's user, such as a child of the holder. "foreign": somebody else, in spite
+ * of the claim. "unclaimed": no claim is for what it uses. The best of several claims counts. */
+const char *cli_socket_relation(const dibs_socket *socket, const dibs_claim *claims, size_t n);
+
+/* "pid 123 (node)", or what is known instead; not yet made safe for a terminal. */
+void cli_socket_owner(const dibs_socket *socket, char *out, size_t size);
+#endif

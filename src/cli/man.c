@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* dibs(1) in the man macros, from the command table. */
+#include <stdbool.h>
+
+#include "cli/help.h"
+#include "cli/parse.h"
+
+#include "base/banned.h"
+
+/* Text as roff must see it to print it unchanged. */
+static void roff(FILE *to, const char *text, size_t len)
+{
+    bool is_line_start = true;
+
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+        if (is_line_start && (c == '.' || c == '\''))
+            (void) fputs("\\&", to);
+        if (c == '\\')
+            (void) fputs("\\e", to);
+        else if (c == '-')
+            (void) fputs("\\-", to);
+        else if (c == '\'')
+            (void) fputs("\\(aq", to);
+        else if (c == '^' || c == '~' || c == '`')
+            (void) fprintf(to, "\\(%s", c == '^' ? "ha" : c == '~' ? "ti" : "ga");
+        else
+            (void) fputc(c, to);
+        is_line_start = c == '\n';
+    }
+}
+
+static size_t line_len(const char *p)
+{
+    size_t len = 0;
+
+    while (p[len] && p[len] != '\n')
+        len++;
+    return len;
+}
+
+static void line(FILE *to, const char *text)
+{
+    roff(to, text, line_len(text));
+    (void) fputc('\n', to);
+}
+
+/* Paragraphs are filled; lines that begin with a blank are kept as they stand. */
+static void paragraphs(FILE *to, const char *text)
+{
+    bool is_kept = false;
+
+    for (const char *p = text; *p;) {
+        size_t len = line_len(p);
+        bool keeps = p[0] == ' ';
+        if (keeps != is_kept)
+            (void) fputs(keeps ? ".nf\n" : ".fi\n", to);
+        is_kept = keeps;
+        if (!len)
+            (void) fputs(".PP\n", to);
+        else
+            line(to, p);
+        p += len + (p[len] == '\n');
+    }
+    if (is_kept)
+        (void) fputs(".fi\n", to);
+}
+
+static void option(FILE *to, const struct cli_opt *opt)
+{
+    (void) fputs(".TP\n", to);
+    if (opt->letter)
+        (void) fprintf(to, "\\fB\\-%c\\fR, ", opt->letter);
+    (void) fputs("\\fB\\-\\-", to);
+    roff(to, opt->name, line_len(opt->name));
+    (void) fputs("\\fR", to);
+    if (opt->arg) {
+        (void) fputs(" \\fI", to);
+        roff(to, opt->arg, line_len(opt->arg));
+        (void) fputs("\\fR", to);
+    }
+    (void) fputc('\n', to);
+    line(to, opt->help);
+}
+
+static void command(FILE *to, const struct cli_cmd *cmd)
+{
+    (void) fprintf(to, ".SS dibs %s\n.B dibs %s\n[\\fIOPTION\\fR]...\n", cmd->name, cmd->name);
+    if (cmd->args[0])
+        line(to, cmd->args);
+    (void) fputs(".PP\n", to);
+    roff(to, cmd->summary, line_len(cmd->summary));
+    (void) fputs(".\n", to);
+    if (cmd->details && cmd->details[0]) {
+        (void) fputs(".PP\n", to);
+        paragraphs(to, cmd->details);
+    }
+    for (size_t i = 0; cmd->opts && cmd->opts[i].name; i++)
+        option(to, &cmd->opts[i]);
+    if (!cmd->examples || !cmd->examples[0])
+        return;
+    (void) fputs(".PP\nExamples:\n.PP\n.nf\n.RS\n", to);
+    for (const char *p = cmd->examples; *p; p += line_len(p) + (p[line_len(p)] == '\n'))
+        line(to, p);
+    (void) fputs(".RE\n.fi\n", to);
+}
+
+static void settings(FILE *to)
+{
+    (void) fputs(".SH SETTINGS\n"
+                 "A flag wins over the environment, the environment over the user\\(aqs file, that over\n"
+                 "the system\\(aqs. \\fBdibs doctor\\fR shows every value and where it comes from.\n"
+                 "Times are written as 500ms, 10s, 5m, 2h or 7d.\n",
+                 to);
+    for (size_t i = 0; cli_global_opts[i].name; i++) {
+        dibs_setting setting = DIBS_SETTING_COUNT;
+        char variable[48];
+        if (!cli_is_setting(&cli_global_opts[i], &setting))
+            continue;
+        option(to, &cli_global_opts[i]);
+        dibs_setting_env(setting, variable);
+        (void) fprintf(to, ".br\nEnvironment: \\fB%s\\fR\n", variable);
+    }
+}
+
+static void exit_codes(FILE *to)
+{
+    (void) fputs(".SH EXIT STATUS\n", to);
+#define X(name, value, text) (void) fprintf(to, ".TP\n.B %d\n%s\n", value, text);
+    DIBS_STATUS_MAP(X)
+#undef X
+    (void) fprintf(to,
+                   ".TP\n.B %d\nthe answer could not be written; what was claimed for it is released\n"
+                   ".TP\n.B %d\n\\fBdibs run\\fR: the command cannot be executed\n"
+                   ".TP\n.B %d\n\\fBdibs run\\fR: the command was not found\n"
+                   ".PP\n\\fBdibs run\\fR otherwise exits with the code of its command, or with 128 and the\n"
+                   "number of the signal that ended it.\n",
+                   CLI_EXIT_OUTPUT, CLI_EXIT_NOT_RUNNABLE, CLI_EXIT_NO_COMMAND);
+}
+
+static void files(FILE *to)
+{
+    (void) fputs(".SH FILES\n"
+                 ".TP\n.I $XDG_STATE_HOME/dibs/ledger.db\nthe ledger of a user\n"
+                 ".TP\n.I /var/lib/dibs/ledger.db\nthe ledger of root\n"
+                 ".TP\n.I $XDG_CONFIG_HOME/dibs/dibs.yaml\nsettings of a user\n"
+                 ".TP\n.I /etc/dibs/dibs.yaml\nsettings of the system\n",
+                 to);
+}
+
+static void examples(FILE *to)
+{
+    (void) fputs(".SH EXAMPLES\n"
+                 "Run a server on a port that nobody else gets, and tell it twice:\n"
+                 ".PP\n.nf\n.RS\ndibs run \\-p web \\-\\- server \\-\\-port {web}\n.RE\n.fi\n"
+                 ".PP\nThe port of a service of this project, the same every day:\n"
+                 ".PP\n.nf\n.RS\ncurl http://localhost:$(dibs get web)/\n.RE\n.fi\n"
+                 ".PP\nWho is on this port, and why can it not be had:\n"
+                 ".PP\n.nf\n.RS\ndibs who 8080\ndibs explain 8080\n.RE\n.fi\n",
+                 to);
+}
+
+void man_page(FILE *to)
+{
+    (void) fprintf(to,
+                   ".TH DIBS 1 \"\" \"dibs %s\" \"User Commands\"\n"
+                   ".SH NAME\ndibs \\- hand out network ports that stay yours\n"
+                   ".SH SYNOPSIS\n.B dibs\n[\\fIOPTION\\fR]... \\fICOMMAND\\fR [\\fIARGUMENT\\fR]...\n"
+                   ".SH DESCRIPTION\n"
+                   "A claim is one port number that is yours on this host: it is written down before you\n"
+                   "hear of it, checked against every other claim and against what the kernel has bound,\n"
+                   "and it ends with its holder (a process, a lease) or when you release it.\n"
+                   ".PP\n"
+                   "Answers are on standard output, one a line; everything else is on standard error.\n"
+                   ".PP\n"
+                   "A \\fINAME\\fR belongs to the project you are in: the nearest directory upward with\n"
+                   "a .git, and its branch. \\fI/NAME\\fR is the same everywhere.\n"
+                   ".SH OPTIONS\nEvery command takes these, and the settings below.\n",
+                   dibs_version());
+    for (size_t i = 0; cli_global_opts[i].name; i++) {
+        dibs_setting setting = DIBS_SETTING_COUNT;
+        if (!cli_is_setting(&cli_global_opts[i], &setting))
+            option(to, &cli_global_opts[i]);
+    }
+    for (size_t i = 0; cli_top_opts[i].name; i++)
+        option(to, &cli_top_opts[i]);
+    (void) fputs(".SH COMMANDS\n", to);
+    for (size_t i = 0; cli_commands[i]; i++) {
+        if (!(cli_commands[i]->flags & CLI_HIDDEN))
+            command(to, cli_commands[i]);
+    }
+    settings(to);
+    exit_codes(to);
+    files(to);
+    examples(to);
+}

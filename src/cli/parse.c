@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/parse.h"
+
+#include <string.h>
+
+#include "base/err.h"
+
+#include "base/banned.h"
+
+#define SHOWN_MAX 64     /* bytes of the user's text in a message */
+#define NEAR_MAX 40      /* longer than every name of ours: nothing is near */
+#define NEAR_DISTANCE 2u /* two slips of the finger */
+
+struct parser {
+    struct cli *cli;
+    int argc;
+    char **argv;
+    int at;
+    int n_args;
+    bool is_over; /* only arguments follow */
+};
+
+/* ---- the nearest known name ---- */
+
+static unsigned least(unsigned a, unsigned b, unsigned c)
+{
+    unsigned ab = a < b ? a : b;
+
+    return ab < c ? ab : c;
+}
+
+static unsigned distance(const char *a, const char *b)
+{
+    unsigned row[NEAR_MAX + 1];
+    size_t na = strlen(a);
+    size_t nb = strlen(b);
+
+    if (na > NEAR_MAX || nb > NEAR_MAX)
+        return NEAR_MAX;
+    for (size_t j = 0; j <= nb; j++)
+        row[j] = (unsigned) j;
+    for (size_t i = 1; i <= na; i++) {
+        unsigned diagonal = row[0];
+        row[0] = (unsigned) i;
+        for (size_t j = 1; j <= nb; j++) {
+            unsigned above = row[j];
+            row[j] = least(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+            diagonal = above;
+        }
+    }
+    return row[nb];
+}
+
+struct nearest {
+    const char *wanted;
+    const char *name;
+    unsigned distance;
+};
+
+static void nearer(struct nearest *best, const char *name)
+{
+    unsigned d = distance(best->wanted, name);
+
+    /* A name of which no letter is right is no suggestion. */
+    if (d <= NEAR_DISTANCE && d < strlen(name) && (!best->name || d < best->distance)) {
+        best->name = name;
+        best->distance = d;
+    }
+}
+
+static void nearer_opts(struct nearest *best, const struct cli_opt *opts)
+{
+    for (size_t i = 0; opts && opts[i].name; i++)
+        nearer(best, opts[i].name);
+}
+
+/* ---- looking things up ---- */
+
+const struct cli_cmd *cli_find_command(const char *name)
+{
+    for (size_t i = 0; cli_commands[i]; i++) {
+        if (!strcmp(cli_commands[i]->name, name))
+            return cli_commands[i];
+    }
+    return NULL;
+}
+
+dibs_status cli_no_command(const char *name, dibs_err *err)
+{
+    char shown[SHOWN_MAX];
+    struct nearest best = { .wanted = name };
+
+    for (size_t i = 0; strnlen(name, NEAR_MAX + 1) <= NEAR_MAX && cli_commands[i]; i++) {
+        if (!(cli_commands[i]->flags & CLI_HIDDEN))
+            nearer(&best, cli_commands[i]->name);
+    }
+    if (best.name)
+        return err_set(err, DIBS_INVALID, "unknown command '%s'; did you mean '%s'?",
+                       cli_safe(name, shown, sizeof shown), best.name);
+    return err_set(err, DIBS_INVALID, "unknown command '%s'; 'dibs --help' lists them",
+                   cli_safe(name, shown, sizeof shown));
+}
+
+static const struct cli_opt *in_list(const struct cli_opt *opts, const char *name, size_t len)
+{
+    for (size_t i = 0; opts && opts[i].name; i++) {
+        if (strlen(opts[i].name) == len && !memcmp(opts[i].name, name, len))
+            return &opts[i];
+    }
+    return NULL;
+}
+
+static const struct cli_opt *by_letter(const struct cli_opt *opts, char letter)
+{
+    for (size_t i = 0; opts && opts[i].name; i++) {
+        if (opts[i].letter == letter)
+            return &opts[i];
+    }
+    return NULL;
+}
+
+bool cli_hides(const struct cli_cmd *cmd, const struct cli_opt *global)
+{
+    return cmd && in_list(cmd->opts, global->name, strlen(global->name));
+}
+
+static const struct cli_opt *find_long(const struct cli_cmd *cmd, const char *name, size_t len)
+{
+    const struct cli_opt *opt = in_list(cmd ? cmd->opts : cli_top_opts, name, len);
+
+    return opt ? opt : in_list(cli_global_opts, name, len);
+}
+
+static const struct cli_opt *find_letter(const struct cli_cmd *cmd, char letter)
+{
+    const struct cli_opt *opt = by_letter(cmd ? cmd->opts : cli_top_opts, letter);
+
+    return opt ? opt : by_letter(cli_global_opts, letter);
+}
+
+/* ---- one option ---- */
+
+/* "claim: " in front of a message about a command's options. */
+static const char *who(const struct cli *cli)
+{
+    return cli->cmd ? cli->cmd->name : "";
+}
+static const char *colon(const struct cli *cli)
+{
+    return cli->cmd ? ": " : "";
+}
+
+static dibs_status unknown_option(const struct cli *cli, const char *arg, size_t len, dibs_err *err)
+{
+    char shown[SHOWN_MAX];
+    char word[NEAR_MAX + 3] = "";
+    struct nearest best = { .wanted = word + 2 };
+
+    if (len <= NEAR_MAX + 2) { /* "--" and the name, without "=value" */
+        memcpy(word, arg, len);
+        if (!strncmp(word, "--", 2)) {
+            nearer_opts(&best, cli->cmd ? cli->cmd->opts : cli_top_opts);
+            nearer_opts(&best, cli_global_opts);
+        }
+        arg = word;
+    }
+    (void) cli_safe(arg, shown, sizeof shown);
+    if (best.name)
+        return err_set(err, DIBS_INVALID, "%s%sunknown option '%s'; did you mean '--%s'?", who(cli),
+                       colon(cli), shown, best.name);
+    return err_set(err, DIBS_INVALID, "%s%sunknown option '%s'; see 'dibs %s%s--help'", who(cli), colon(cli),
+                   shown, who(cli), cli->cmd ? " " : "");
+}
+
+static dibs_status give(struct cli *cli, const struct cli_opt *opt, const char *value, dibs_err *err)
+{
+    if (value && !*value)
+        return err_set(err, DIBS_INVALID, "%s%soption '--%s' needs a value that is not empty", who(cli),
+                       colon(cli), opt->name);
+    for (size_t i = 0; !opt->is_repeatable && i < cli->n_given; i++) {
+        if (cli->given[i].opt == opt)
+            return err_set(err, DIBS_INVALID, "%s%soption '--%s' is given twice", who(cli), colon(cli),
+                           opt->name);
+    }
+    if (cli->n_given == CLI_OPTIONS_MAX)
+        return err_set(err, DIBS_INVALID, "%s%smore than %d options", who(cli), colon(cli), CLI_OPTIONS_MAX);
+    cli->given[cli->n_given++] = (struct cli_given){ .opt = opt, .value = value };
+    return DIBS_OK;
+}
+
+static dibs_status give_next(struct parser *p, const struct cli_opt *opt, dibs_err *err)
+{
+    if (p->at + 1 >= p->argc)
+        return err_set(err, DIBS_INVALID, "%s%soption '--%s' needs a value: %s", who(p->cli), colon(p->cli),
+                       opt->name, opt->arg);
+    p->at++;
+    return give(p->cli, opt, p->argv[p->at], err);
+}
+
+static dibs_status take_long(struct parser *p, const char *arg, dibs_err *err)
+{
+    const char *name = arg + 2;
+    const char *equals = strchr(name, '=');
+    size_t len = equals ? (size_t) (equals - name) : strlen(name);
+    const struct cli_opt *opt = find_long(p->cli->cmd, name, len);
+
+    if (!opt)
+        return unknown_option(p->cli, arg, len + 2, err);
+    if (!opt->arg && equals)
+        return err_set(err, DIBS_INVALID, "%s%soption '--%s' takes no value", who(p->cli), colon(p->cli),
+                       opt->name);
+    if (opt->arg && !equals)
+        return give_next(p, opt, err);
+    return give(p->cli, opt, equals ? equals + 1 : NULL, err);
+}
+
+/* "-q", "-qh", "-n 3", "-n3", "-qn3" */
+static dibs_status take_short(struct parser *p, const char *arg, dibs_err *err)
+{
+    for (const char *c = arg + 1; *c; c++) {
+        const struct cli_opt *opt = find_letter(p->cli->cmd, *c);
+        char one[] = { '-', *c, '\0' };
+
+        if (!opt)
+            return unknown_option(p->cli, one, 2, err);
+        if (opt->arg)
+            return c[1] ? give(p->cli, opt, c + 1, err) : give_next(p, opt, err);
+        dibs_status s = give(p->cli, opt, NULL, err);
+        if (s)
+            return s;
+    }
+    return DIBS_OK;
+}
+
+/* ---- the whole line ---- */
+
+static dibs_status take_argument(struct parser *p, char *arg, dibs_err *err)
+{
+    struct cli *cli = p->cli;
+
+    if (!cli->cmd) {
+        cli->cmd = cli_find_command(arg);
+        return cli->cmd ? DIBS_OK : cli_no_command(arg, err);
+    }
+    if (cli->cmd->flags & CLI_STOP)
+        p->is_over = true; /* from here on the words are another program's */
+    else if (!*arg)
+        return err_set(err, DIBS_INVALID, "%s: an argument is empty", cli->cmd->name);
+    cli->argv[p->n_args++] = arg;
+    return DIBS_OK;
+}
+
+static dibs_status take(struct parser *p, dibs_err *err)
+{
+    char *arg = p->argv[p->at];
+
+    if (p->is_over || arg[0] != '-' || !arg[1])
+        return take_argument(p, arg, err);
+    if (!strcmp(arg, "--")) {
+        p->is_over = true;
+        return DIBS_OK;
+    }
+    return arg[1] == '-' ? take_long(p, arg, err) : take_short(p, arg, err);
+}
+
+static dibs_status check_count(const struct cli *cli, dibs_err *err)
+{
+    const struct cli_cmd *cmd = cli->cmd;
+    char shown[SHOWN_MAX];
+
+    if (cli->argc < cmd->min_args)
+        return err_set(err, DIBS_INVALID, "%s: too few arguments; usage: dibs %s %s", cmd->name, cmd->name,
+                       cmd->args);
+    if (cmd->max_args >= 0 && cli->argc > cmd->max_args)
+        return err_set(err, DIBS_INVALID, "%s: unexpected argument '%s'", cmd->name,
+                       cli_safe(cli->argv[cmd->max_args], shown, sizeof shown));
+    return DIBS_OK;
+}
+
+dibs_status cli_parse(struct cli *cli, int argc, char **argv, dibs_err *err)
+{
+    struct parser p = { .cli = cli, .argc = argc, .argv = argv, .at = 1 };
+
+    if (argc < 1) /* a caller may exec us with nothing at all */
+        return DIBS_OK;
+    cli->argv = argv; /* arguments move forward over what was read already */
+    for (; p.at < argc; p.at++) {
+        dibs_status s = take(&p, err);
+        if (s)
+            return s;
+    }
+    cli->argc = p.n_args;
+    cli->argv[p.n_args] = NULL;
+    cli->json = cli_has(cli, "json");
+    cli->quiet = cli_has(cli, "quiet");
+    if (!cli->cmd || cli_has(cli, "help"))
+        return DIBS_OK;
+    return check_count(cli, err);
+}
+
+/* ---- what was given ---- */
+
+static const struct cli_opt *named(const struct cli *cli, const char *name)
+{
+    size_t len = strlen(name);
+    const struct cli_opt *opt = find_long(cli->cmd, name, len);
+
+    return opt ? opt : in_list(cli_top_opts, name, len);
+}
+
+const char *cli_value_at(const struct cli *cli, const char *name, size_t i)
+{
+    const struct cli_opt *opt = named(cli, name);
+
+    for (size_t k = 0; opt && k < cli->n_given; k++) {
+        if (cli->given[k].opt == opt && i-- == 0)
+            return cli->given[k].value;
+    }
+    return NULL;
+}
+
+const char *cli_value(const struct cli *cli, const char *name)
+{
+    const struct cli_opt *opt = named(cli, name);
+
+    for (size_t k = cli->n_given; opt && k > 0; k--) {
+        if (cli->given[k - 1].opt == opt)
+            return cli->given[k - 1].value;
+    }
+    return NULL;
+}
+
+bool cli_has(const struct cli *cli, const char *name)
+{
+    const struct cli_opt *opt = named(cli, name);
+
+    for (size_t k = 0; opt && k < cli->n_given; k++) {
+        if (cli->given[k].opt == opt)
+            return true;
+    }
+    return false;
+}
+
+size_t cli_flags(const struct cli *cli, dibs_flag out[DIBS_SETTING_COUNT])
+{
+    size_t n = 0;
+
+    for (size_t k = 0; k < cli->n_given; k++) {
+        dibs_setting setting = DIBS_SETTING_COUNT;
+        if (cli_is_setting(cli->given[k].opt, &setting) && n < DIBS_SETTING_COUNT)
+            out[n++] = (dibs_flag){ setting, cli->given[k].value ? cli->given[k].value : "true" };
+    }
+    return n;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/request.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "cli/json_claim.h"
+#include "json/json.h"
+
+#include "base/banned.h"
+
+#define SHOWN_MAX 64 /* bytes of the user's text in a message */
+
+dibs_status cli_one_of(const struct cli *cli, const char *const *names, const char **out, dibs_err *err)
+{
+    const char *found = NULL;
+
+    for (size_t i = 0; names[i]; i++) {
+        if (!cli_has(cli, names[i]))
+            continue;
+        if (found)
+            return err_set(err, DIBS_INVALID, "%s: '--%s' and '--%s' cannot be used together", cli->cmd->name,
+                           found, names[i]);
+        found = names[i];
+    }
+    *out = found;
+    return DIBS_OK;
+}
+
+static dibs_status mode_from(const struct cli *cli, dibs_request *out, dibs_err *err)
+{
+    static const char *const names[] = { "port", "prefer", "declare", NULL };
+    static const dibs_mode modes[] = { DIBS_REQUIRED, DIBS_PREFERRED, DIBS_DECLARED };
+    const char *given = NULL;
+    dibs_status s = cli_one_of(cli, names, &given, err);
+
+    for (size_t i = 0; given && names[i]; i++) {
+        if (given == names[i])
+            out->mode = modes[i];
+    }
+    return s || !given ? s : dibs_port_parse(cli_value(cli, given), &out->port, err);
+}
+
+dibs_status cli_request_from(const struct cli *cli, dibs_request *out, dibs_ranges *ranges, dibs_err *err)
+{
+    static const char *const places[] = { "range", "pool", NULL };
+    const char *place = NULL;
+    dibs_request request = *out;
+    dibs_status s = cli_one_of(cli, places, &place, err);
+
+    /* `run` has a port of its own for each name. */
+    if (!s && !(cli->cmd->flags & CLI_STOP))
+        s = mode_from(cli, &request, err);
+    if (!s)
+        s = cli_bindings_from(cli, request.bindings, &request.n_bindings, err);
+    if (!s && place == places[0]) {
+        s = dibs_ranges_parse(cli_value(cli, place), ranges, err);
+        request.ranges = ranges;
+    } else if (place) {
+        request.pool = cli_value(cli, place);
+    } else if (cli->settings.pool[0]) {
+        request.pool = cli->settings.pool;
+    }
+    if (!s)
+        *out = request;
+    return s;
+}
+
+static dibs_status pid_from(const struct cli *cli, int32_t *out, dibs_err *err)
+{
+    const char *text = cli_value(cli, "pid");
+    char shown[SHOWN_MAX];
+    int64_t pid = 0;
+
+    if (!cli_number(text, 1, INT32_MAX, &pid))
+        return err_set(err, DIBS_INVALID, "%s: '%s' is no process id: a positive number is wanted",
+                       cli->cmd->name, cli_safe(text, shown, sizeof shown));
+    *out = (int32_t) pid;
+    return DIBS_OK;
+}
+
+static dibs_status ttl_from(const struct cli *cli, int64_t *out, dibs_err *err)
+{
+    int64_t ms = 0;
+    dibs_status s = dibs_duration_parse(cli_value(cli, "ttl"), &ms, err);
+
+    if (s)
+        return s;
+    if (ms <= 0 || ms > DIBS_TTL_MAX_MS)
+        return err_set(err, DIBS_INVALID, "%s: a lease lasts longer than 0 and at most ten years",
+                       cli->cmd->name);
+    *out = ms;
+    return DIBS_OK;
+}
+
+dibs_status cli_heir_from(const struct cli *cli, dibs_heir *out, bool *given, dibs_err *err)
+{
+    static const char *const names[] = { "pid", "ttl", "keep", NULL };
+    const char *which = NULL;
+    dibs_heir heir = { .holder = DIBS_HELD_BY_NOBODY };
+    dibs_status s = cli_one_of(cli, names, &which, err);
+
+    if (!s && which == names[0]) {
+        heir.holder = DIBS_HELD_BY_PROCESS;
+        s = pid_from(cli, &heir.pid, err);
+    } else if (!s && which == names[1]) {
+        heir.holder = DIBS_HELD_BY_LEASE;
+        s = ttl_from(cli, &heir.ttl_ms, err);
+    } else if (!s && which) {
+        heir.keep = true;
+    }
+    if (s)
+        return s;
+    *given = which != NULL;
+    if (which)
+        *out = heir;
+    return DIBS_OK;
+}
+
+dibs_status cli_target(const struct cli *cli, dibs_which *out, char name[DIBS_NAME_MAX + 1],
+                       dibs_project *project, dibs_err *err)
+{
+    const char *token = cli_value(cli, "token");
+
+    if (token && cli->argc)
+        return err_set(err, DIBS_INVALID, "%s: '--token' already says which claim; '%s' is too much",
+                       cli->cmd->name, cli_safe(cli->argv[0], name, SHOWN_MAX));
+    if (!token && !cli->argc)
+        return err_set(err, DIBS_INVALID, "%s: which claim? usage: dibs %s %s", cli->cmd->name,
+                       cli->cmd->name, cli->cmd->args);
+    if (!token)
+        return cli_which(cli, cli->argv[0], out, name, project, err);
+    *out = (dibs_which){ .token = token };
+    return DIBS_OK;
+}
+
+dibs_status cli_name(const struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1],
+                     dibs_project *project, const char **dir, dibs_err *err)
+{
+    bool is_absolute = text[0] == '/';
+
+    if (!is_absolute && !project->dir[0]) {
+        dibs_status s = dibs_project_find(&cli->settings, NULL, project, err);
+        if (s)
+            return s;
+    }
+    *dir = is_absolute ? NULL : project->dir;
+    return dibs_name_resolve(project, text, out, err);
+}
+
+void cli_tell(const struct cli *cli, const dibs_claim *claims, size_t n)
+{
+    bool is_degraded = false;
+    bool is_narrowed = false;
+
+    for (size_t i = 0; i < n; i++) {
+        is_degraded = is_degraded || claims[i].is_degraded;
+        is_narrowed = is_narrowed || claims[i].is_narrowed;
+    }
+    if (is_degraded) {
+        char why[DIBS_ERR_MSG_MAX] = "";
+        (void) dibs_is_degraded(cli->handle, why, sizeof why);
+        cli_warn("degraded, this is not in the ledger and can be given to others%s%s", why[0] ? ": " : "",
+                 why);
+    }
+    if (is_narrowed)
+        cli_note(cli, "this host has no IPv6: claimed for IPv4 alone");
+}
+
+dibs_status cli_print_claims(struct cli *cli, const dibs_claim *claims, size_t n, bool is_list, dibs_err *err)
+{
+    struct json_writer w;
+
+    if (!cli->json) {
+        for (size_t i = 0; i < n; i++)
+            (void) printf("%u\n", claims[i].port);
+        return cli_flush(cli, err);
+    }
+    json_begin(&w, stdout);
+    if (is_list)
+        json_array(&w);
+    for (size_t i = 0; i < n; i++)
+        cli_json_claim(&w, &claims[i]);
+    if (is_list)
+        json_end_array(&w);
+    json_finish(&w);
+    return cli_flush(cli, err);
+}
+
+void cli_take_back(const struct cli *cli, const dibs_claim *claims, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        dibs_which which = { .token = claims[i].token };
+        dibs_err err = { 0 };
+
+        if (claims[i].was_there || claims[i].is_degraded || !claims[i].token[0])
+            continue;
+        if (dibs_claim_release(cli->handle, &which, DIBS_RELEASE_FORCE, NULL, &err))
+            cli_warn("port %u stays claimed: %s", claims[i].port, err.msg);
+    }
+}

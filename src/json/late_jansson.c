@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+#include "json/late_jansson.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/err.h"
+
+#include "base/banned.h"
+
+#define LIBRARY "libjansson.so.4"
+
+/* One row is a function that we call; the types are the header's own. */
+#define JANSSON_MAP(X)       \
+    X(json_loadb)            \
+    X(json_delete)           \
+    X(json_object_get)       \
+    X(json_object_iter)      \
+    X(json_object_iter_next) \
+    X(json_object_iter_key)  \
+    X(json_array_size)       \
+    X(json_array_get)        \
+    X(json_string_value)     \
+    X(json_integer_value)
+
+/* Written once, under pthread_once, and only read afterwards. */
+static struct {
+#define X(name) __typeof__(&(name)) name;
+    JANSSON_MAP(X)
+#undef X
+    bool is_loaded;
+    char trouble[256];
+} jansson;
+static pthread_once_t jansson_once = PTHREAD_ONCE_INIT;
+
+static bool resolve(void *library, const char *name, void *function, size_t size)
+{
+    void *found = dlsym(library, name);
+
+    if (!found) {
+        (void) snprintf(jansson.trouble, sizeof jansson.trouble, "it has no function %s", name);
+        return false;
+    }
+    memcpy(function, &found, size); /* ISO C has no cast from object to function pointer */
+    return true;
+}
+
+static void load(void)
+{
+    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+
+    if (!library) {
+        const char *why = dlerror();
+
+        (void) snprintf(jansson.trouble, sizeof jansson.trouble, "%s", why ? why : "unknown reason");
+        return;
+    }
+    jansson.is_loaded = true
+#define X(name) &&resolve(library, #name, &jansson.name, sizeof jansson.name)
+        JANSSON_MAP(X)
+#undef X
+        ;
+    /* The library stays for the life of the process, loaded or half-resolved. */
+}
+
+/* Constness is ours: jansson takes plain pointers even where it only looks. */
+static json_t *plain(const struct late_node *node)
+{
+    union {
+        const struct late_node *node;
+        json_t *value;
+    } same = { .node = node };
+
+    return same.value;
+}
+
+static const struct late_node *neutral(const json_t *value)
+{
+    return (const struct late_node *) value;
+}
+
+dibs_status late_parse(const char *text, size_t len, struct late_node **out, dibs_err *err)
+{
+    json_error_t at = { 0 };
+
+    if (pthread_once(&jansson_once, load) != 0)
+        return err_set(err, DIBS_FAILURE, "cannot load " LIBRARY);
+    if (!jansson.is_loaded)
+        return err_set(err, DIBS_FAILURE, "cannot load " LIBRARY ", which reads JSON: %s", jansson.trouble);
+    json_t *root = jansson.json_loadb(text, len, JSON_REJECT_DUPLICATES, &at);
+
+    if (!root)
+        return err_set(err, DIBS_INVALID, "bad JSON at line %d, column %d: %s", at.line, at.column, at.text);
+    *out = (struct late_node *) root;
+    return DIBS_OK;
+}
+
+void late_free(struct late_node *root)
+{
+    if (root)
+        jansson.json_delete(plain(root)); /* the root has one reference, ours */
+}
+
+enum late_type late_type(const struct late_node *node)
+{
+    switch (json_typeof(plain(node))) {
+    case JSON_OBJECT: return LATE_OBJECT;
+    case JSON_ARRAY: return LATE_ARRAY;
+    case JSON_STRING: return LATE_STRING;
+    case JSON_INTEGER: return LATE_INTEGER;
+    case JSON_TRUE:
+    case JSON_FALSE: return LATE_BOOLEAN;
+    case JSON_REAL: return LATE_REAL;
+    case JSON_NULL: return LATE_NULL;
+    }
+    return LATE_NULL;
+}
+
+const struct late_node *late_member(const struct late_node *object, const char *key)
+{
+    return neutral(jansson.json_object_get(plain(object), key));
+}
+
+size_t late_size(const struct late_node *array)
+{
+    return jansson.json_array_size(plain(array));
+}
+
+const struct late_node *late_at(const struct late_node *array, size_t i)
+{
+    return neutral(jansson.json_array_get(plain(array), i));
+}
+
+const char *late_string(const struct late_node *string)
+{
+    return jansson.json_string_value(plain(string));
+}
+
+int64_t late_integer(const struct late_node *integer)
+{
+    return jansson.json_integer_value(plain(integer));
+}
+
+bool late_boolean(const struct late_node *boolean)
+{
+    return json_is_true(plain(boolean));
+}
+
+const char *late_key_without(const struct late_node *object,
+                             bool (*is_known)(const char *const *known, const char *key),
+                             const char *const *known)
+{
+    json_t *value = plain(object);
+
+    for (void *at = jansson.json_object_iter(value); at; at = jansson.json_object_iter_next(value, at)) {
+        const char *key = jansson.json_object_iter_key(at);
+
+        if (!is_known(known, key))
+            return key;
+    }
+    return NULL;
+}

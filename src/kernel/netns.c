@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+#include "kernel/netns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "kernel/kernel.h"
+#include "kernel/walk.h"
+
+#include "base/banned.h"
+
+/* PROC_PID_INIT_INO and PROC_USER_INIT_INO of the kernel: fixed, part of its ABI. */
+#define INITIAL_PIDNS 0xEFFFFFFCu
+#define INITIAL_USERNS 0xEFFFFFFDu
+/* A node full of containers has some 10,000 mounts. */
+#define MOUNTS_MAX 200000
+
+#define OWN_NETNS "/proc/thread-self/ns/net"
+
+struct search {
+    uint64_t wanted;
+    int fd;           /* the namespace, once found */
+    int os_errno;     /* why it could not be opened although it is there */
+    bool is_complete; /* nothing refused to be looked at */
+};
+
+uint64_t kernel_netns(void)
+{
+    struct stat st = { 0 };
+
+    return stat(OWN_NETNS, &st) == 0 ? (uint64_t) st.st_ino : 0;
+}
+
+/* Open a link or a mount point, and keep it if it is really the namespace. */
+static void try_open(struct search *s, int dir_fd, const char *name)
+{
+    struct stat st = { 0 };
+    AUTO(fd_auto) int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        s->os_errno = errno;
+    else if (fstat(fd, &st) == 0 && (uint64_t) st.st_ino == s->wanted)
+        s->fd = fd_take(&fd);
+}
+
+static void look_at_link(struct search *s, int dir_fd, const char *name)
+{
+    uint64_t inode = walk_inode(dir_fd, name, "net");
+
+    /* A process that ended meanwhile, and a zombie, has no link: it is nowhere any more. */
+    if (inode == 0 && errno != ENOENT && errno != ESRCH)
+        s->is_complete = false;
+    if (inode == s->wanted)
+        try_open(s, dir_fd, name);
+}
+
+/* A thread may be in another namespace than its process, and a process whose first thread has
+ * ended shows no namespace of its own. */
+static void look_at_threads(struct search *s, int proc_fd, const char *pid)
+{
+    char name[64];
+
+    (void) snprintf(name, sizeof name, "%s/task", pid);
+    AUTO(dir_auto) DIR *tasks = walk_open(proc_fd, name);
+    if (!tasks) {
+        if (errno != ENOENT && errno != ESRCH)
+            s->is_complete = false;
+        return;
+    }
+    for (const char *tid = walk_next(tasks); tid && s->fd < 0; tid = walk_next(tasks)) {
+        (void) snprintf(name, sizeof name, "%s/ns/net", tid);
+        look_at_link(s, dirfd(tasks), name);
+    }
+}
+
+static void look_at_processes(struct search *s, bool with_threads)
+{
+    AUTO(dir_auto) DIR *proc = walk_open(AT_FDCWD, "/proc");
+    char name[64];
+
+    if (!proc)
+        s->is_complete = false;
+    for (const char *pid = proc ? walk_next(proc) : NULL; pid && s->fd < 0; pid = walk_next(proc)) {
+        if (with_threads) {
+            look_at_threads(s, dirfd(proc), pid);
+        } else {
+            (void) snprintf(name, sizeof name, "%s/ns/net", pid);
+            look_at_link(s, dirfd(proc), name);
+        }
+    }
+}
+
+/* mountinfo writes blanks, tabs, newlines and backslashes as "\ooo". In place. */
+static void unescape(char *text)
+{
+    char *to = text;
+
+    for (const char *p = text; *p; to++) {
+        if (p[0] == '\\' && p[1] >= '0' && p[1] <= '3' && p[2] >= '0' && p[2] <= '7' && p[3] >= '0' &&
+            p[3] <= '7') {
+            *to = (char) (unsigned char) ((p[1] - '0') * 64 + (p[2] - '0') * 8 + (p[3] - '0'));
+            p += 4;
+        } else {
+            *to = *p++;
+        }
+    }
+    *to = '\0';
+}
+
+/* Named namespaces (ip netns, container engines) are mounts of "net:[N]"; the list of mounts knows
+ * them wherever the tool has put them. */
+static void look_at_mounts(struct search *s)
+{
+    AUTO(free_auto) char *line = NULL;
+    size_t size = 0;
+    char root[48];
+
+    (void) snprintf(root, sizeof root, "net:[%" PRIu64 "]", s->wanted);
+    FILE *mounts = fopen("/proc/thread-self/mountinfo", "re");
+    for (int i = 0; mounts && i < MOUNTS_MAX && s->fd < 0 && getline(&line, &size, mounts) > 0; i++) {
+        /* id, parent, device, root, mount point */
+        char *field[5] = { 0 };
+        char *rest = line;
+
+        for (size_t k = 0; k < 5; k++)
+            field[k] = strsep(&rest, " ");
+        if (rest && strcmp(field[3], root) == 0) {
+            unescape(field[4]);
+            try_open(s, AT_FDCWD, field[4]);
+        }
+    }
+    if (mounts)
+        (void) fclose(mounts);
+}
+
+static uint64_t namespace_inode(const char *path)
+{
+    struct stat st = { 0 };
+
+    return stat(path, &st) == 0 ? (uint64_t) st.st_ino : 0;
+}
+
+/* Does a walk over /proc show every process there is? Only to root of the host itself. */
+static bool sees_everyone(void)
+{
+    struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
+
+    return syscall(SYS_capget, &head, caps) == 0 && (caps[0].effective & (1u << CAP_SYS_PTRACE)) &&
+           namespace_inode("/proc/self/ns/user") == INITIAL_USERNS &&
+           namespace_inode("/proc/self/ns/pid") == INITIAL_PIDNS &&
+           namespace_inode("/proc/1/ns/pid") == INITIAL_PIDNS;
+}
+
+static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
+{
+    struct search s = { .wanted = netns, .fd = -1, .is_complete = true };
+
+    look_at_processes(&s, false);
+    if (s.fd < 0)
+        look_at_mounts(&s);
+    /* Dearer, and of use only where everything may be looked at. */
+    if (s.fd < 0 && s.is_complete)
+        look_at_processes(&s, true);
+    if (s.fd >= 0) {
+        *out = s.fd;
+        return DIBS_OK;
+    }
+    if (s.os_errno && s.os_errno != ENOENT && s.os_errno != ESRCH)
+        return err_os(err, DIBS_UNAVAILABLE, s.os_errno, "network namespace %" PRIu64 " cannot be opened",
+                      netns);
+    if (s.is_complete && sees_everyone())
+        return err_set(err, DIBS_NOT_FOUND, "there is no network namespace %" PRIu64 " any more", netns);
+    return err_set(err, DIBS_UNAVAILABLE, "network namespace %" PRIu64 " cannot be seen from here", netns);
+}
+
+dibs_status netns_socket(uint64_t netns, int domain, int type, int protocol, int *out, dibs_err *err)
+{
+    AUTO(fd_auto) int back = -1;
+    AUTO(fd_auto) int there = -1;
+
+    if (netns != 0 && netns != kernel_netns()) {
+        dibs_status s = open_netns(netns, &there, err);
+        if (s != DIBS_OK)
+            return s;
+        back = open(OWN_NETNS, O_RDONLY | O_CLOEXEC);
+        if (back < 0)
+            return err_os(err, DIBS_UNAVAILABLE, errno, "cannot open our own network namespace");
+        if (setns(there, CLONE_NEWNET) != 0)
+            return err_os(err, DIBS_UNAVAILABLE, errno, "cannot enter network namespace %" PRIu64, netns);
+    }
+    int fd = socket(domain, type, protocol);
+    int os_errno = errno;
+    /* A thread that stays in a foreign namespace would do all its later work there: end here. */
+    if (back >= 0 && setns(back, CLONE_NEWNET) != 0)
+        abort();
+    if (fd < 0)
+        return err_os(err, DIBS_UNAVAILABLE, os_errno, "cannot open a netlink socket");
+    *out = fd;
+    return DIBS_OK;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_KERNEL_PROCNET_H
+#define DIBS_KERNEL_PROCNET_H
+/* Inside the room: the sockets of our own network namespace, from sock_diag or from /proc/net. */
+#include "kernel/kernel.h"
+
+/* A bounded list of sockets; start with zeroes, end with socket_list_done(). */
+struct socket_list {
+    struct kernel_socket *item;
+    size_t n, cap;
+};
+/* False: out of memory, or more sockets than one host can have. */
+bool socket_list_add(struct socket_list *list, const struct kernel_socket *socket);
+void socket_list_done(struct socket_list *list);
+
+/* The 16 bytes of an IPv6 socket's address; v4-mapped becomes IPv4. */
+dibs_address socket_address_v6(const uint8_t bytes[16], bool v6only);
+
+/* One line of /proc/net/{tcp,udp}{,6}. False: not a line about a socket, or not listening (TCP)
+ * or bound (UDP). v6only is not told there: every IPv6 wildcard counts as dual-stack. */
+bool procnet_line_parse(const char *line, bool is_v6, dibs_proto proto, struct kernel_socket *out);
+
+/* Append those of `proto` on `port` (0: every port). */
+dibs_status procnet_list(dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err);
+
+/* The same through the netlink socket `fd`, in whose network namespace it was made. FAILURE: the
+ * kernel does not answer, err->os_errno is ENOENT when it has no sock_diag for `proto`. */
+dibs_status sock_diag_list(int fd, dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err);
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* Netlink sock_diag: the kernel's own list of sockets, one dump for each address family. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+#include "kernel/procnet.h"
+
+#include "base/banned.h"
+
+/* States as the kernel numbers them (its tcp_states.h, also for UDP). */
+enum { ESTABLISHED = 1, CLOSED = 7, LISTENING = 10 };
+
+/* The kernel fills at most 32 KiB at a time when it is offered that much. */
+#define ANSWER_BYTES 32768
+/* Dumps that changed under the kernel's feet are repeated. */
+#define TRIES_MAX 5
+/* The kernel answers within the call; this only bounds a kernel that does not. */
+#define ANSWER_TIMEOUT_S 5
+/* One answer carries some 100 sockets: far more answers than sockets fit into a list. */
+#define ANSWERS_MAX 1000000
+
+struct dump {
+    int fd;
+    dibs_proto proto;
+    uint16_t port;
+    uint32_t seq;
+    struct socket_list *list;
+    bool is_interrupted;
+    bool is_done;
+};
+
+static uint8_t ip_protocol(dibs_proto proto)
+{
+    return proto == DIBS_UDP ? IPPROTO_UDP : proto == DIBS_SCTP ? IPPROTO_SCTP : IPPROTO_TCP;
+}
+
+static dibs_status send_request(struct dump *d, uint8_t family, dibs_err *err)
+{
+    struct {
+        struct nlmsghdr head;
+        struct inet_diag_req_v2 req;
+    } msg = { 0 };
+    struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
+
+    msg.head.nlmsg_len = sizeof msg;
+    msg.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+    msg.head.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+    msg.head.nlmsg_seq = ++d->seq;
+    msg.req.sdiag_family = family;
+    msg.req.sdiag_protocol = ip_protocol(d->proto);
+    msg.req.idiag_states = d->proto == DIBS_UDP ? 1u << CLOSED | 1u << ESTABLISHED : 1u << LISTENING;
+    /* A dump compares the local port of the request, if there is one: no filter program needed. */
+    msg.req.id.idiag_sport = htons(d->port);
+    if (sendto(d->fd, &msg, sizeof msg, 0, (struct sockaddr *) &kernel, sizeof kernel) < 0)
+        return err_os(err, DIBS_FAILURE, errno, "cannot ask the kernel for its sockets");
+    return DIBS_OK;
+}
+
+/* NLMSG_DATA for a const message. */
+static const char *payload(const struct nlmsghdr *head)
+{
+    return (const char *) head + NLMSG_HDRLEN;
+}
+
+/* The attribute that says whether an IPv6 socket refuses IPv4. Not there: it takes both. */
+static bool is_v6only(const struct nlmsghdr *head)
+{
+    const char *p = payload(head) + NLMSG_ALIGN(sizeof(struct inet_diag_msg));
+    size_t used = (size_t) (p - (const char *) head);
+
+    while (used < head->nlmsg_len && head->nlmsg_len - used >= sizeof(struct rtattr)) {
+        struct rtattr attr;
+
+        memcpy(&attr, p, sizeof attr);
+        if (attr.rta_len < sizeof attr || attr.rta_len > head->nlmsg_len - used)
+            return false;
+        if (attr.rta_type == INET_DIAG_SKV6ONLY && attr.rta_len > sizeof attr)
+            return p[sizeof attr] != 0;
+        p += RTA_ALIGN(attr.rta_len);
+        used += RTA_ALIGN(attr.rta_len);
+    }
+    return false;
+}
+
+static dibs_status take_socket(struct dump *d, const struct nlmsghdr *head, dibs_err *err)
+{
+    struct inet_diag_msg diag;
+    struct kernel_socket socket = { .proto = d->proto };
+
+    if (head->nlmsg_len < NLMSG_LENGTH(sizeof diag))
+        return err_set(err, DIBS_FAILURE, "the kernel's list of sockets has a message cut short");
+    memcpy(&diag, payload(head), sizeof diag);
+    socket.port = ntohs(diag.id.idiag_sport);
+    socket.uid = diag.idiag_uid;
+    socket.inode = diag.idiag_inode;
+    if (diag.idiag_family == AF_INET6) {
+        socket.address = socket_address_v6((const uint8_t *) diag.id.idiag_src, is_v6only(head));
+    } else {
+        socket.address.len = 4;
+        memcpy(socket.address.bytes, diag.id.idiag_src, 4);
+    }
+    if (socket.port == 0 || (d->port != 0 && socket.port != d->port))
+        return DIBS_OK;
+    if (!socket_list_add(d->list, &socket))
+        return err_set(err, DIBS_FAILURE, "there are more sockets than fit into memory");
+    return DIBS_OK;
+}
+
+/* A refusal comes as an error message, or as the number that ends a dump. */
+static dibs_status take_error(const struct nlmsghdr *head, dibs_err *err)
+{
+    int error = 0;
+
+    if (head->nlmsg_len >= NLMSG_LENGTH(sizeof error))
+        memcpy(&error, payload(head), sizeof error);
+    return error == 0 ? DIBS_OK
+                      : err_os(err, DIBS_FAILURE, error < 0 ? -error : error,
+                               "the kernel refuses to list its sockets");
+}
+
+/* Every message of one answer. */
+static dibs_status take_answer(struct dump *d, const char *buf, size_t len, dibs_err *err)
+{
+    dibs_status s = DIBS_OK;
+
+    while (s == DIBS_OK && !d->is_done && len >= sizeof(struct nlmsghdr)) {
+        const struct nlmsghdr *head = (const void *) buf;
+
+        if (head->nlmsg_len < sizeof *head || head->nlmsg_len > len)
+            return err_set(err, DIBS_FAILURE, "the kernel's list of sockets is damaged");
+        if (head->nlmsg_seq == d->seq) {
+            if (head->nlmsg_flags & NLM_F_DUMP_INTR)
+                d->is_interrupted = true;
+            if (head->nlmsg_type == NLMSG_DONE)
+                d->is_done = true;
+            if (head->nlmsg_type == NLMSG_DONE || head->nlmsg_type == NLMSG_ERROR)
+                s = take_error(head, err);
+            else if (head->nlmsg_type == SOCK_DIAG_BY_FAMILY)
+                s = take_socket(d, head, err);
+        }
+        size_t step = NLMSG_ALIGN(head->nlmsg_len);
+        if (step >= len)
+            break;
+        buf += step;
+        len -= step;
+    }
+    return s;
+}
+
+static dibs_status dump_family(struct dump *d, uint8_t family, dibs_err *err)
+{
+    _Alignas(struct nlmsghdr) char buf[ANSWER_BYTES];
+    dibs_status s = send_request(d, family, err);
+
+    d->is_done = false;
+    d->is_interrupted = false;
+    for (int i = 0; i < ANSWERS_MAX && s == DIBS_OK && !d->is_done; i++) {
+        struct sockaddr_nl from = { 0 };
+        struct iovec iov = { buf, sizeof buf };
+        struct msghdr msg = {
+            .msg_name = &from, .msg_namelen = sizeof from, .msg_iov = &iov, .msg_iovlen = 1
+        };
+        ssize_t n = recvmsg(d->fd, &msg, 0);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_os(err, DIBS_FAILURE, errno, "the kernel's list of sockets does not come");
+        if (msg.msg_flags & MSG_TRUNC)
+            return err_set(err, DIBS_FAILURE, "the kernel's list of sockets was cut");
+        if (from.nl_pid == 0) /* others may write to a netlink socket, too */
+            s = take_answer(d, buf, (size_t) n, err);
+    }
+    if (s == DIBS_OK && !d->is_done)
+        return err_set(err, DIBS_FAILURE, "the kernel's list of sockets does not end");
+    return s;
+}
+
+dibs_status sock_diag_list(int fd, dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err)
+{
+    static const uint8_t families[] = { AF_INET, AF_INET6 };
+    struct timeval timeout = { .tv_sec = ANSWER_TIMEOUT_S };
+    struct dump d = { .fd = fd, .proto = proto, .port = port, .list = list };
+
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) != 0)
+        return err_os(err, DIBS_FAILURE, errno, "cannot set a timeout on a netlink socket");
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        size_t before = list->n;
+        int tries = 0;
+
+        do {
+            list->n = before;
+            dibs_status s = dump_family(&d, families[i], err);
+            if (s != DIBS_OK)
+                return s;
+        } while (d.is_interrupted && ++tries < TRIES_MAX);
+        if (d.is_interrupted)
+            return err_set(err, DIBS_FAILURE,
+                           "the kernel's list of sockets changes faster than it can be read");
+    }
+    return DIBS_OK;
+}

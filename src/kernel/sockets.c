@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* Who listens: the list is taken whole first, then handed on, so that a callback is never called
+ * for a dump that had to be repeated. */
+#include <errno.h>
+#include <linux/netlink.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "kernel/kernel.h"
+#include "kernel/netns.h"
+#include "kernel/procnet.h"
+
+#include "base/banned.h"
+
+/* 65,535 ports on some addresses each; 48 bytes apiece, so 48 MiB at worst. */
+#define SOCKETS_MAX (1u << 20)
+
+bool socket_list_add(struct socket_list *list, const struct kernel_socket *socket)
+{
+    if (list->n == list->cap) {
+        size_t cap = list->cap ? list->cap * 2 : 64;
+        struct kernel_socket *item =
+            cap > SOCKETS_MAX ? NULL : reallocarray(list->item, cap, sizeof *list->item);
+
+        if (!item)
+            return false;
+        list->item = item;
+        list->cap = cap;
+    }
+    list->item[list->n++] = *socket;
+    return true;
+}
+
+void socket_list_done(struct socket_list *list)
+{
+    free(list->item);
+    *list = (struct socket_list){ 0 };
+}
+
+dibs_address socket_address_v6(const uint8_t bytes[16], bool v6only)
+{
+    static const uint8_t mapped[12] = { [10] = 0xFF, [11] = 0xFF };
+    dibs_address address = { .len = 16, .v6only = v6only };
+
+    if (memcmp(bytes, mapped, sizeof mapped) == 0) {
+        address = (dibs_address){ .len = 4 };
+        memcpy(address.bytes, bytes + 12, 4);
+    } else {
+        memcpy(address.bytes, bytes, 16);
+    }
+    return address;
+}
+
+static dibs_status list_sockets(uint64_t netns, dibs_proto proto, uint16_t port, struct socket_list *list,
+                                dibs_err *err)
+{
+    bool is_here = netns == 0 || netns == kernel_netns();
+    AUTO(fd_auto) int fd = -1;
+
+    /* The kernel of all namespaces is one: what it does not know, nobody can have open. */
+    if (proto == DIBS_SCTP && !kernel_has_proto(DIBS_SCTP))
+        return DIBS_OK;
+    dibs_status s = netns_socket(netns, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG, &fd, err);
+    if (s == DIBS_OK)
+        s = sock_diag_list(fd, proto, port, list, err);
+    else if (!is_here)
+        return s;
+    if (s == DIBS_OK)
+        return DIBS_OK;
+    list->n = 0;
+    if (is_here)
+        return procnet_list(proto, port, list, err);
+    return err_wrap(err, DIBS_UNAVAILABLE, "sockets of another network namespace");
+}
+
+dibs_status kernel_sockets(uint64_t netns, dibs_proto proto, uint16_t port, kernel_socket_fn fn, void *ctx,
+                           dibs_err *err)
+{
+    AUTO(socket_list_done) struct socket_list list = { 0 };
+    dibs_status s = list_sockets(netns, proto, port, &list, err);
+
+    for (size_t i = 0; s == DIBS_OK && i < list.n; i++) {
+        if (!fn(ctx, &list.item[i]))
+            break;
+    }
+    return s;
+}

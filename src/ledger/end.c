@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/* The decisions about a claim that is there: end, renew, hand over, restore. Each compares the generation
+ * it was asked about with the one that is stored, so that nobody ends another's claim by accident (INV-3). */
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "ledger/rows.h"
+
+#include "base/banned.h"
+
+static bool may_change(const struct ledger_actor *actor, const dibs_claim *claim)
+{
+    return actor->is_admin || strcmp(actor->principal, claim->principal) == 0;
+}
+
+static dibs_status deny(const struct ledger_actor *actor, const dibs_claim *claim, dibs_err *err)
+{
+    return err_set(err, DIBS_DENIED, "the claim on port %u belongs to %s; you are %s", claim->port, claim->principal,
+                   actor->principal);
+}
+
+/* The record of this very generation; NOT_FOUND when it is gone or has moved on. */
+static dibs_status get_seen(struct ledger_tx *tx, struct ledger_seen seen, struct row_claim *row, dibs_err *err)
+{
+    dibs_status s = tx->rows->ops->claim_get(tx->rows, seen.id, row, err);
+
+    if (s == DIBS_OK && row->claim.generation != seen.generation)
+        s = DIBS_NOT_FOUND;
+    return s == DIBS_NOT_FOUND ? err_set(err, s, "no such claim any more") : s;
+}
+
+static dibs_status unhold(struct ledger_tx *tx, struct row_claim *row, dibs_err *err)
+{
+    row->claim.holder = DIBS_HELD_BY_NOBODY;
+    memset(&row->claim.process, 0, sizeof row->claim.process);
+    row->claim.lease_ttl_ms = row->claim.lease_until_ms = 0;
+    row->claim.command[0] = '\0';
+    return tx_rehold(tx, row, DIBS_EV_UNHELD, err);
+}
+
+static dibs_status end_one(struct ledger_tx *tx, struct row_claim *row, enum ledger_end_how how, dibs_err *err)
+{
+    dibs_event_kind kind = DIBS_EV_RELEASED;
+
+    switch (how) {
+    case LEDGER_END_RELEASE: break;
+    case LEDGER_END_UNHOLD:
+        if (row->claim.is_kept)
+            return unhold(tx, row, err);
+        break;
+    case LEDGER_END_REAP:
+        if (row->claim.is_kept)
+            return unhold(tx, row, err);
+        kind = DIBS_EV_REAPED;
+        break;
+    case LEDGER_END_STALE: kind = DIBS_EV_REAPED; break;
+    case LEDGER_END_LEAK: kind = DIBS_EV_LEAKED; break;
+    }
+    return tx_end(tx, row, kind, err);
+}
+
+dibs_status ledger_end(struct ledger *ledger, const struct ledger_seen *seen, size_t n_seen, enum ledger_end_how how,
+                       const struct ledger_actor *actor, size_t *n, dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    bool by_right = how == LEDGER_END_RELEASE || how == LEDGER_END_UNHOLD;
+    size_t ended = 0;
+    dibs_status s = tx_begin(&tx, ledger, true, false, actor, err);
+
+    for (size_t i = 0; i < n_seen && s == DIBS_OK; i++) {
+        struct row_claim row;
+
+        s = get_seen(&tx, seen[i], &row, err);
+        if (s == DIBS_NOT_FOUND) { /* ended already: that is what was wanted */
+            s = DIBS_OK;
+            continue;
+        }
+        if (s != DIBS_OK)
+            return s;
+        if (by_right && !may_change(actor, &row.claim))
+            return deny(actor, &row.claim, err);
+        if (how == LEDGER_END_UNHOLD && row.claim.holder == DIBS_HELD_BY_NOBODY)
+            continue;
+        s = end_one(&tx, &row, how, err);
+        ended++;
+    }
+    if (s == DIBS_OK && ended > 0)
+        s = tx_commit(&tx, err);
+    if (s == DIBS_OK && n)
+        *n = ended;
+    return s;
+}
+
+static dibs_status get_changeable(struct ledger_tx *tx, struct ledger_seen seen, struct row_claim *row, dibs_err *err)
+{
+    dibs_status s = get_seen(tx, seen, row, err);
+
+    if (s == DIBS_OK && !may_change(tx->actor, &row->claim))
+        s = deny(tx->actor, &row->claim, err);
+    return s;
+}
+
+static void answer(const struct row_claim *row, dibs_claim *out)
+{
+    *out = row->claim;
+    codec_token_format(row, out->token);
+}
+
+dibs_status ledger_renew(struct ledger *ledger, struct ledger_seen seen, int64_t ttl_ms,
+                         const struct ledger_actor *actor, dibs_claim *out, dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    struct row_claim row;
+    dibs_status s = tx_begin(&tx, ledger, true, false, actor, err);
+
+    if (s == DIBS_OK)
+        s = get_changeable(&tx, seen, &row, err);
+    if (s != DIBS_OK)
+        return s;
+    if (row.claim.holder != DIBS_HELD_BY_LEASE)
+        return err_set(err, DIBS_INVALID, "the claim on port %u has no lease to renew: it %s", row.claim.port,
+                       row.claim.holder == DIBS_HELD_BY_PROCESS ? "lasts as long as its process"
+                                                                : "is kept until it is released");
+    row.claim.lease_ttl_ms = ttl_ms;
+    row.claim.changed_ms = actor->now.wall_ms;
+    tx_lease(&tx, &row.claim);
+    s = tx.rows->ops->claim_put(tx.rows, &row, err);
+    if (s == DIBS_OK)
+        s = tx_event(&tx, DIBS_EV_RENEWED, &row.claim, err);
+    if (s == DIBS_OK)
+        s = tx_commit(&tx, err);
+    if (s == DIBS_OK)
+        answer(&row, out);
+    return s;
+}
+
+dibs_status ledger_transfer(struct ledger *ledger, struct ledger_seen seen, const dibs_claim *heir,
+                            const struct ledger_actor *actor, dibs_claim *out, dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    struct row_claim row;
+    dibs_status s = tx_begin(&tx, ledger, true, heir->is_kept, actor, err);
+
+    if (s == DIBS_OK)
+        s = get_changeable(&tx, seen, &row, err);
+    if (s != DIBS_OK)
+        return s;
+    dibs_claim *c = &row.claim;
+    c->holder = heir->holder;
+    c->process = heir->process;
+    c->lease_ttl_ms = heir->lease_ttl_ms;
+    c->lease_until_ms = 0;
+    c->is_kept = heir->is_kept;
+    c->uid = heir->uid;
+    c->netns = heir->netns;
+    memcpy(c->command, heir->command, sizeof c->command);
+    s = tx_rehold(&tx, &row, DIBS_EV_TRANSFERRED, err);
+    if (s == DIBS_OK)
+        s = tx_commit(&tx, err);
+    if (s == DIBS_OK)
+        answer(&row, out);
+    return s;
+}
+
+/* ---- restoring a snapshot ---- */
+
+struct clash {
+    const dibs_claim *wanted;
+    const dibs_binding *binding;
+    uint64_t id; /* the first conflicting claim, 0: none */
+};
+
+static bool find_clash(void *ctx, const struct ledger_slot *slot)
+{
+    struct clash *c = ctx;
+
+    if (slot->claim_id == 0 || !dibs_address_conflict(&slot->address, &c->binding->address))
+        return true;
+    if (!slot->is_exclusive && !c->wanted->is_exclusive) /* two declared ones bear each other */
+        return true;
+    c->id = slot->claim_id;
+    return false;
+}
+
+static bool is_same(const dibs_claim *a, const dibs_claim *b)
+{
+    return a->port == b->port && strcmp(a->principal, b->principal) == 0 && strcmp(a->name, b->name) == 0 &&
+           codec_same_bindings(a, b);
+}
+
+static dibs_status restore_one(struct ledger_tx *tx, const dibs_claim *claim, size_t *n, dibs_err *err)
+{
+    struct row_claim row;
+    struct row_name name = { 0 };
+    struct clash clash = { .wanted = claim };
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < claim->n_bindings && clash.id == 0 && s == DIBS_OK; i++) {
+        clash.binding = &claim->bindings[i];
+        s = tx->rows->ops->slots(tx->rows, clash.binding->proto, claim->port, find_clash, &clash, err);
+    }
+    if (s == DIBS_OK && clash.id == 0 && claim->name[0]) {
+        s = tx->rows->ops->name_get(tx->rows, claim->principal, claim->name, &name, err);
+        clash.id = s == DIBS_OK ? name.claim_id : 0;
+        if (s == DIBS_NOT_FOUND)
+            s = DIBS_OK;
+    }
+    if (s == DIBS_OK && clash.id != 0) {
+        s = tx->rows->ops->claim_get(tx->rows, clash.id, &row, err);
+        if (s == DIBS_OK && is_same(&row.claim, claim))
+            return DIBS_OK;
+        return err_set(err, DIBS_TAKEN, "port %u%s%s cannot be restored: claim %llu of %s%s%s stands in the way",
+                       claim->port, claim->name[0] ? " of " : "", claim->name, (unsigned long long) clash.id,
+                       s == DIBS_OK ? row.claim.principal : "a damaged record", s == DIBS_OK && row.claim.name[0] ? ", " : "",
+                       s == DIBS_OK ? row.claim.name : "");
+    }
+    if (s == DIBS_OK)
+        s = tx_insert(tx, claim, claim->port, DIBS_EV_REPAIRED, &row, err);
+    if (s == DIBS_OK)
+        ++*n;
+    return s;
+}
+
+dibs_status ledger_restore(struct ledger *ledger, const dibs_claim *claims, size_t n, const dibs_pool *pools,
+                           size_t n_pools, const struct ledger_actor *actor, size_t *n_restored, dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    size_t restored = 0;
+    dibs_status s = tx_begin(&tx, ledger, true, true, actor, err);
+
+    for (size_t i = 0; i < n_pools && s == DIBS_OK; i++)
+        s = tx.rows->ops->pool_put(tx.rows, &pools[i], err);
+    for (size_t i = 0; i < n && s == DIBS_OK; i++)
+        s = restore_one(&tx, &claims[i], &restored, err);
+    if (s == DIBS_OK)
+        s = tx_commit(&tx, err);
+    if (s == DIBS_OK && n_restored)
+        *n_restored = restored;
+    return s;
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+/* Opening, looking things up, pools, sightings and upkeep. The larger decisions are in claim.c and end.c. */
+#include "ledger/ledger.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "ledger/rows.h"
+
+#include "base/banned.h"
+
+const struct rows_ops *const rows_backends[] = { &rows_sqlite_ops, &rows_memory_ops, NULL };
+
+static const struct rows_ops *backend_for(const char *uri, const char **rest)
+{
+    for (size_t i = 0; rows_backends[i]; i++) {
+        size_t n = strlen(rows_backends[i]->scheme);
+
+        if (strncmp(uri, rows_backends[i]->scheme, n) == 0 && uri[n] == ':') {
+            *rest = uri + n + 1;
+            return rows_backends[i];
+        }
+    }
+    return NULL;
+}
+
+static dibs_status unknown_scheme(const char *uri, dibs_err *err)
+{
+    return err_set(err, DIBS_INVALID, "ledger '%.200s': expected sqlite:PATH or memory:", uri);
+}
+
+dibs_status ledger_open(const char *uri, const struct ledger_options *options, struct ledger **out, dibs_err *err)
+{
+    const char *rest = NULL;
+    const struct rows_ops *ops = backend_for(uri, &rest);
+
+    if (!ops)
+        return unknown_scheme(uri, err);
+    AUTO(free_auto) struct ledger *self = calloc(1, sizeof *self);
+    if (!self)
+        return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
+    self->options = *options;
+    dibs_status s = ops->open(rest, options, &self->rows, err);
+    if (s != DIBS_OK)
+        return s;
+    assert(self->rows->ops == ops);
+    *out = TAKE(self);
+    return DIBS_OK;
+}
+
+void ledger_close(struct ledger *ledger)
+{
+    if (ledger && ledger->rows)
+        ledger->rows->ops->close(ledger->rows);
+    free(ledger);
+}
+
+uint64_t ledger_salt(const struct ledger *ledger)
+{
+    return ledger->rows->ops->salt(ledger->rows);
+}
+
+dibs_status ledger_rebuild(const char *uri, const struct ledger_actor *actor, char aside[1024], size_t *n_saved,
+                           dibs_err *err)
+{
+    const char *rest = NULL;
+    const struct rows_ops *ops = backend_for(uri, &rest);
+
+    if (!ops)
+        return unknown_scheme(uri, err);
+    if (!ops->rebuild)
+        return err_set(err, DIBS_INVALID, "ledger '%.200s' has no file that could be damaged", uri);
+    return ops->rebuild(rest, actor, aside, n_saved, err);
+}
+
+dibs_status ledger_health(struct ledger *ledger, struct ledger_health *out, dibs_err *err)
+{
+    return ledger->rows->ops->health(ledger->rows, out, err);
+}
+
+/* ---- finding ---- */
+
+static dibs_status get_claim(struct ledger *ledger, uint64_t id, struct row_claim *row, dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
+
+    if (s == DIBS_OK)
+        s = tx.rows->ops->claim_get(tx.rows, id, row, err);
+    return s == DIBS_NOT_FOUND ? err_set(err, s, "no such claim") : s;
+}
+
+dibs_status ledger_find_token(struct ledger *ledger, const char *token, dibs_claim *out, dibs_err *err)
+{
+    struct codec_token parsed = { 0 };
+    struct row_claim row;
+
+    if (!codec_token_parse(token, &parsed))
+        return err_set(err, DIBS_NOT_FOUND, "that is not a token");
+    dibs_status s = get_claim(ledger, parsed.id, &row, err);
+    if (s != DIBS_OK)
+        return s;
+    if (row.claim.generation != parsed.generation || !codec_secret_equal(row.secret, parsed.secret))
+        return err_set(err, DIBS_NOT_FOUND, "no such claim: the token is old or wrong");
+    *out = row.claim;
+    codec_token_format(&row, out->token);
+    return DIBS_OK;
+}
+
+dibs_status ledger_find_id(struct ledger *ledger, uint64_t id, dibs_claim *out, dibs_err *err)
+{
+    struct row_claim row;
+    dibs_status s = get_claim(ledger, id, &row, err);
+
+    if (s == DIBS_OK)
+        *out = row.claim;
+    return s;
+}
+
+dibs_status ledger_find_name(struct ledger *ledger, const char *principal, const char *name, dibs_claim *out,
+                             uint16_t *remembered, dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    struct row_name found = { 0 };
+    struct row_claim row;
+    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
+
+    if (remembered)
+        *remembered = 0;
+    if (s == DIBS_OK)
+        s = tx.rows->ops->name_get(tx.rows, principal, name, &found, err);
+    if (s == DIBS_OK && remembered)
+        *remembered = found.port;
+    if (s == DIBS_OK && found.claim_id == 0)
+        s = DIBS_NOT_FOUND;
+    if (s == DIBS_OK)
+        s = tx.rows->ops->claim_get(tx.rows, found.claim_id, &row, err);
+    if (s == DIBS_NOT_FOUND)
+        return err_set(err, s, "no claim is named '%s'", name);
+    if (s == DIBS_OK)
+        *out = row.claim;
+    return s;
+}
+
+/* ---- listing ---- */
+
+struct listing {
+    const struct ledger_filter *filter;
+    bool (*fn)(void *, const dibs_claim *);
+    void *ctx;
+    size_t n;
+};
+
+static bool has_prefix(const char *name, const char *prefix)
+{
+    size_t n = strlen(prefix);
+
+    return strncmp(name, prefix, n) == 0 && (name[n] == '\0' || name[n] == '/');
+}
+
+static bool matches(const struct ledger_filter *f, const dibs_claim *c)
+{
+    bool has_proto = f->proto == 0;
+
+    for (size_t i = 0; i < c->n_bindings; i++)
+        has_proto = has_proto || c->bindings[i].proto == f->proto;
+    return has_proto && (!f->port || c->port == f->port) && (!f->pool || strcmp(c->pool, f->pool) == 0) &&
+           (!f->principal || strcmp(c->principal, f->principal) == 0) &&
+           (!f->held_only || c->holder != DIBS_HELD_BY_NOBODY) &&
+           (!f->name_prefix || has_prefix(c->name, f->name_prefix));
+}
+
+static bool list_one(void *ctx, const struct row_claim *row)
+{
+    struct listing *l = ctx;
+
+    if (!matches(l->filter, &row->claim))
+        return true;
+    l->n++;
+    return l->fn(l->ctx, &row->claim) && (l->filter->limit == 0 || l->n < l->filter->limit);
+}
+
+enum { PORT_CLAIMS_MAX = 1024 }; /* claims of one port that are listed: an address each */
+
+struct port_ids {
+    size_t n;
+    uint64_t id[PORT_CLAIMS_MAX];
+};
+
+static bool note_id(void *ctx, const struct ledger_slot *slot)
+{
+    struct port_ids *ids = ctx;
+
+    for (size_t i = 0; i < ids->n; i++)
+        if (ids->id[i] == slot->claim_id)
+            return true;
+    if (slot->claim_id != 0)
+        ids->id[ids->n++] = slot->claim_id;
+    return ids->n < PORT_CLAIMS_MAX;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *) a;
+    uint64_t y = *(const uint64_t *) b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* One port: through its slots, not through every claim. */
+static dibs_status list_port(struct ledger_tx *tx, struct listing *l, dibs_err *err)
+{
+    struct port_ids ids = { 0 };
+    dibs_status s = DIBS_OK;
+
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && s == DIBS_OK; proto++)
+        s = tx->rows->ops->slots(tx->rows, proto, l->filter->port, note_id, &ids, err);
+    qsort(ids.id, ids.n, sizeof ids.id[0], by_id);
+    for (size_t i = 0; i < ids.n && s == DIBS_OK; i++) {
+        struct row_claim row;
+
+        if (ids.id[i] <= l->filter->after_id)
+            continue;
+        s = tx->rows->ops->claim_get(tx->rows, ids.id[i], &row, err);
+        if (s == DIBS_NOT_FOUND) {
+            s = DIBS_OK;
+            continue;
+        }
+        if (s == DIBS_OK && !list_one(l, &row))
+            break;
+    }
+    return s;
+}
+
+dibs_status ledger_list(struct ledger *ledger, const struct ledger_filter *filter,
+                        bool (*fn)(void *, const dibs_claim *), void *ctx, dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    struct listing listing = { .filter = filter, .fn = fn, .ctx = ctx };
+    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
+
+    if (s != DIBS_OK)
+        return s;
+    if (filter->port)
+        return list_port(&tx, &listing, err);
+    return tx.rows->ops->claims(tx.rows, filter, list_one, &listing, err);
+}
+
+dibs_status ledger_slots(struct ledger *ledger, dibs_proto proto, uint16_t port, ledger_slot_fn fn, void *ctx,
+                         dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
+
+    return s == DIBS_OK ? tx.rows->ops->slots(tx.rows, proto, port, fn, ctx, err) : s;
+}
+
+dibs_status ledger_tail(struct ledger *ledger, uint64_t *seq, uint64_t *cursor, dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
+
+    return s == DIBS_OK ? tx.rows->ops->tail(tx.rows, seq, cursor, err) : s;
+}
+
+dibs_status ledger_events(struct ledger *ledger, uint64_t since, size_t limit, bool newest, uint64_t *oldest,
+                          bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
+
+    return s == DIBS_OK ? tx.rows->ops->events(tx.rows, since, limit, newest, oldest, fn, ctx, err) : s;
+}
+
+/* ---- pools ---- */
+
+dibs_status ledger_pool_get(struct ledger *ledger, const char *name, dibs_pool *out, dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
+
+    if (s == DIBS_OK)
+        s = tx.rows->ops->pool_get(tx.rows, name, out, err);
+    return s == DIBS_NOT_FOUND ? err_set(err, s, "there is no pool '%s'", name) : s;
+}
+
+/* Pool changes are events too, so that whoever follows the feed learns of them. */
+static dibs_status pool_event(struct ledger_tx *tx, const char *name, dibs_err *err)
+{
+    dibs_claim about = { 0 };
+
+    memcpy(about.principal, tx->actor->principal, strnlen(tx->actor->principal, DIBS_PRINCIPAL_MAX));
+    memcpy(about.name, name, strnlen(name, DIBS_POOL_NAME_MAX));
+    return tx_event(tx, DIBS_EV_POOL, &about, err);
+}
+
+dibs_status ledger_pool_put(struct ledger *ledger, const dibs_pool *pool, const struct ledger_actor *actor,
+                            dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    dibs_status s = tx_begin(&tx, ledger, true, true, actor, err);
+
+    if (s == DIBS_OK)
+        s = tx.rows->ops->pool_put(tx.rows, pool, err);
+    if (s == DIBS_OK)
+        s = pool_event(&tx, pool->name, err);
+    return s == DIBS_OK ? tx_commit(&tx, err) : s;
+}
+
+static bool count_one(void *ctx, const struct row_claim *row)
+{
+    (void) row;
+    ++*(size_t *) ctx;
+    return true;
+}
+
+dibs_status ledger_pool_remove(struct ledger *ledger, const char *name, const struct ledger_actor *actor,
+                               dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    struct ledger_filter filter = { .pool = name };
+    dibs_pool pool;
+    size_t n = 0;
+    dibs_status s = tx_begin(&tx, ledger, true, true, actor, err);
+
+    if (s == DIBS_OK)
+        s = tx.rows->ops->pool_get(tx.rows, name, &pool, err);
+    if (s == DIBS_NOT_FOUND)
+        return err_set(err, s, "there is no pool '%s'", name);
+    if (s == DIBS_OK)
+        s = tx.rows->ops->claims(tx.rows, &filter, count_one, &n, err);
+    if (s == DIBS_OK && n > 0 && strcmp(name, "default") != 0)
+        return err_set(err, DIBS_TAKEN, "pool '%s' still has %zu claims; release them first", name, n);
+    if (s == DIBS_OK)
+        s = tx.rows->ops->pool_delete(tx.rows, name, err);
+    if (s == DIBS_OK)
+        s = pool_event(&tx, name, err);
+    return s == DIBS_OK ? tx_commit(&tx, err) : s;
+}
+
+dibs_status ledger_pools(struct ledger *ledger, bool (*fn)(void *, const dibs_pool *), void *ctx, dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
+
+    return s == DIBS_OK ? tx.rows->ops->pools(tx.rows, fn, ctx, err) : s;
+}
+
+/* ---- sightings and upkeep ---- */
+
+dibs_status ledger_sighted(struct ledger *ledger, struct ledger_seen seen, uint32_t *count, dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    static const struct ledger_actor nobody = { .principal = "" };
+    uint32_t n = 0;
+    dibs_status s = tx_begin(&tx, ledger, true, false, &nobody, err);
+
+    if (s == DIBS_OK)
+        s = tx.rows->ops->sighting_get(tx.rows, seen, &n, err);
+    if (s == DIBS_OK)
+        s = tx.rows->ops->sighting_put(tx.rows, seen, n + 1, err);
+    if (s == DIBS_OK)
+        s = tx_commit(&tx, err);
+    if (s == DIBS_OK)
+        *count = n + 1;
+    return s;
+}
+
+dibs_status ledger_not_leaked(struct ledger *ledger, uint64_t id, dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    static const struct ledger_actor nobody = { .principal = "" };
+    dibs_status s = tx_begin(&tx, ledger, true, false, &nobody, err);
+
+    if (s == DIBS_OK)
+        s = tx.rows->ops->sighting_put(tx.rows, (struct ledger_seen) { .id = id }, 0, err);
+    return s == DIBS_OK ? tx_commit(&tx, err) : s;
+}
+
+dibs_status ledger_upkeep(struct ledger *ledger, const struct ledger_actor *actor, size_t *n_damaged, dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    size_t n = 0;
+    dibs_status s = tx_begin(&tx, ledger, true, false, actor, err);
+
+    if (s == DIBS_OK)
+        s = tx_trim(&tx, err);
+    if (s == DIBS_OK && tx.rows->ops->quarantine)
+        s = tx.rows->ops->quarantine(tx.rows, &actor->now, &n, err);
+    if (s == DIBS_OK)
+        s = tx_commit(&tx, err);
+    if (s == DIBS_OK && n_damaged)
+        *n_damaged = n;
+    return s;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_LEDGER_ROWS_H
+#define DIBS_LEDGER_ROWS_H
+/* What the decisions of ledger.h need from a local, transactional store.
+ *
+ * SQLite and memory implement these rows; the decisions (claim.c, end.c, ledger.c) are written once on
+ * top of them. A store that is not local (etcd) will implement the decisions themselves instead.
+ * Unless said otherwise a member is mandatory, must be called inside a transaction, and returns
+ * OK or UNAVAILABLE; the ones that get a record also NOT_FOUND. */
+#include "ledger/ledger.h"
+
+#define ROWS_SECRET_BYTES 16
+
+struct row_claim {
+    dibs_claim claim; /* token empty */
+    uint8_t secret[ROWS_SECRET_BYTES];
+    bool is_damaged; /* the record is not valid: it keeps its port, held by nobody knows whom (INV-6) */
+};
+
+struct row_name {
+    uint64_t claim_id; /* 0: only remembered */
+    uint16_t port;
+    int64_t used_ms; /* wall clock */
+};
+
+struct rows {
+    const struct rows_ops *ops; /* first member of every store's struct */
+};
+
+typedef bool (*row_claim_fn)(void *ctx, const struct row_claim *row);
+
+struct rows_ops {
+    const char *scheme; /* URI part before ':' */
+
+    /* `rest` is the URI after the colon. */
+    dibs_status (*open)(const char *rest, const struct ledger_options *options, struct rows **out, dibs_err *err);
+    void (*close)(struct rows *self);
+    uint64_t (*salt)(struct rows *self);
+
+    /* `is_full`: the commit survives power loss. */
+    dibs_status (*begin)(struct rows *self, bool is_write, bool is_full, dibs_err *err);
+    dibs_status (*commit)(struct rows *self, dibs_err *err);
+    void (*rollback)(struct rows *self);
+
+    dibs_status (*claim_get)(struct rows *self, uint64_t id, struct row_claim *out, dibs_err *err);
+    dibs_status (*claim_put)(struct rows *self, const struct row_claim *row, dibs_err *err); /* insert or replace */
+    dibs_status (*claim_delete)(struct rows *self, uint64_t id, dibs_err *err);
+    /* Ascending by id, above after_id; with a principal or pool only theirs; the caller filters the rest. */
+    dibs_status (*claims)(struct rows *self, const struct ledger_filter *filter, row_claim_fn fn, void *ctx,
+                          dibs_err *err);
+
+    dibs_status (*slots)(struct rows *self, dibs_proto proto, uint16_t port, ledger_slot_fn fn, void *ctx,
+                         dibs_err *err);
+    dibs_status (*slot_put)(struct rows *self, const struct ledger_slot *slot, dibs_err *err);
+    dibs_status (*slot_delete)(struct rows *self, const struct ledger_slot *slot, dibs_err *err);
+
+    dibs_status (*name_get)(struct rows *self, const char *principal, const char *name, struct row_name *out,
+                            dibs_err *err);
+    dibs_status (*name_put)(struct rows *self, const char *principal, const char *name, const struct row_name *row,
+                            dibs_err *err);
+
+    dibs_status (*tail)(struct rows *self, uint64_t *seq, uint64_t *cursor, dibs_err *err);
+    dibs_status (*event_put)(struct rows *self, const dibs_event *event, uint64_t cursor, dibs_err *err);
+    dibs_status (*events)(struct rows *self, uint64_t since, size_t limit, bool newest, uint64_t *oldest,
+                          bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err);
+
+    dibs_status (*pool_get)(struct rows *self, const char *name, dibs_pool *out, dibs_err *err);
+    dibs_status (*pool_put)(struct rows *self, const dibs_pool *pool, dibs_err *err);
+    dibs_status (*pool_delete)(struct rows *self, const char *name, dibs_err *err);
+    dibs_status (*pools)(struct rows *self, bool (*fn)(void *, const dibs_pool *), void *ctx, dibs_err *err);
+
+    /* *count of sightings of this generation, 0 when there are none. */
+    dibs_status (*sighting_get)(struct rows *self, struct ledger_seen seen, uint32_t *count, dibs_err *err);
+    /* count 0 deletes. */
+    dibs_status (*sighting_put)(struct rows *self, struct ledger_seen seen, uint32_t count, dibs_err *err);
+
+    /* Copies the damaged record aside for `dibs doctor`; optional (NULL: cannot have damaged ones). Counts new ones. */
+    dibs_status (*quarantine)(struct rows *self, const struct instant *now, size_t *n, dibs_err *err);
+    /* Drops events at or below `oldest_seq`, names remembered beyond `names_kept` (oldest first), and
+     * free slots that were released before `cooled_before_ms` or after `now`. */
+    dibs_status (*trim)(struct rows *self, uint64_t oldest_seq, size_t names_kept, int64_t cooled_before_ms,
+                        const struct instant *now, dibs_err *err);
+    dibs_status (*health)(struct rows *self, struct ledger_health *out, dibs_err *err); /* outside a transaction */
+    /* Optional (NULL: nothing can be damaged). Outside any open ledger. */
+    dibs_status (*rebuild)(const char *rest, const struct ledger_actor *actor, char aside[1024], size_t *n_saved,
+                           dibs_err *err);
+};
+
+extern const struct rows_ops rows_sqlite_ops;
+extern const struct rows_ops rows_memory_ops;
+/* NULL-terminated. */
+extern const struct rows_ops *const rows_backends[];
+
+struct ledger {
+    struct rows *rows;
+    struct ledger_options options;
+};
+
+/* ---- a write transaction with its event numbering (tx.c) ---- */
+struct ledger_tx {
+    struct rows *rows; /* NULL: not open */
+    const struct ledger_actor *actor;
+    uint64_t seq;
+    uint64_t cursor;
+};
+dibs_status tx_begin(struct ledger_tx *tx, struct ledger *ledger, bool is_write, bool is_full,
+                     const struct ledger_actor *actor, dibs_err *err);
+dibs_status tx_commit(struct ledger_tx *tx, dibs_err *err);
+void tx_auto(struct ledger_tx *tx); /* rolls back unless committed */
+
+/* Append one event about a claim. */
+dibs_status tx_event(struct ledger_tx *tx, dibs_event_kind kind, const dibs_claim *claim, dibs_err *err);
+/* A new claim from a template: id, generation 1, secret, times, slots, name, event. */
+dibs_status tx_insert(struct ledger_tx *tx, const dibs_claim *template, uint16_t port, dibs_event_kind kind,
+                      struct row_claim *row, dibs_err *err);
+/* Rewrite a claim whose holder changed: next generation, new secret, changed time, event. */
+dibs_status tx_rehold(struct ledger_tx *tx, struct row_claim *row, dibs_event_kind kind, dibs_err *err);
+/* End a claim: record, slots (a dynamic port cools), name remembered, sightings, event. */
+dibs_status tx_end(struct ledger_tx *tx, const struct row_claim *row, dibs_event_kind kind, dibs_err *err);
+/* Drop what is older than the limits keep. */
+dibs_status tx_trim(struct ledger_tx *tx, dibs_err *err);
+/* Start or restart a lease of claim->lease_ttl_ms at the actor's now. */
+void tx_lease(const struct ledger_tx *tx, dibs_claim *claim);
+
+/* ---- tokens and packed forms (codec.c) ---- */
+dibs_status codec_secret(uint8_t out[ROWS_SECRET_BYTES], dibs_err *err);
+void codec_token_format(const struct row_claim *row, char out[DIBS_TOKEN_MAX + 1]);
+struct codec_token {
+    uint64_t id, generation;
+    uint8_t secret[ROWS_SECRET_BYTES];
+};
+bool codec_token_parse(const char *text, struct codec_token *out);
+/* Constant time. */
+bool codec_secret_equal(const uint8_t a[ROWS_SECRET_BYTES], const uint8_t b[ROWS_SECRET_BYTES]);
+
+#define CODEC_BINDINGS_BYTES_MAX (DIBS_BINDINGS_MAX * 18)
+/* proto, length, address bytes, for each binding. */
+size_t codec_bindings_pack(const dibs_claim *claim, uint8_t out[CODEC_BINDINGS_BYTES_MAX]);
+bool codec_bindings_unpack(const uint8_t *bytes, size_t n, dibs_claim *claim);
+/* Is this a record that dibs could have written? `why` gets the first reason. */
+bool codec_claim_valid(const dibs_claim *claim, const char **why);
+bool codec_same_bindings(const dibs_claim *a, const dibs_claim *b);
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_LEDGER_SQLITE_H
+#define DIBS_LEDGER_SQLITE_H
+/* What the files of the SQLite store share. */
+#include <sqlite3.h>
+
+#include "ledger/rows.h"
+
+/* Every statement is prepared when it is first used, and kept: a cold `dibs claim` needs seven of them. */
+enum sqlite_sql {
+    SQL_BEGIN_READ,
+    SQL_BEGIN_WRITE,
+    SQL_COMMIT,
+    SQL_ROLLBACK,
+    SQL_CLAIM_GET,
+    SQL_CLAIM_PUT,
+    SQL_CLAIM_DELETE,
+    SQL_CLAIMS,
+    SQL_CLAIMS_OF_PRINCIPAL,
+    SQL_CLAIMS_OF_POOL,
+    SQL_SLOTS_AT,
+    SQL_SLOTS_ALL,
+    SQL_SLOT_PUT,
+    SQL_SLOT_DELETE,
+    SQL_NAME_GET,
+    SQL_NAME_PUT,
+    SQL_TAIL,
+    SQL_TAIL_CLAIMS,
+    SQL_EVENT_PUT,
+    SQL_EVENTS,
+    SQL_EVENTS_NEWEST,
+    SQL_EVENTS_OLDEST,
+    SQL_POOL_GET,
+    SQL_POOL_PUT,
+    SQL_POOL_DELETE,
+    SQL_POOLS,
+    SQL_SIGHTING_GET,
+    SQL_SIGHTING_PUT,
+    SQL_SIGHTING_DELETE,
+    SQL_TRIM_EVENTS,
+    SQL_TRIM_NAMES,
+    SQL_TRIM_SLOTS,
+    SQL_TRIM_SIGHTINGS,
+    SQL_QUARANTINE_PUT,
+    SQL_SLOTS_OF_CLAIM,
+    SQL_SLOTS_DAMAGED,
+    SQL_COUNT,
+};
+
+struct sqlite_rows {
+    struct rows base;
+    sqlite3 *db;
+    char path[1024];
+    uint64_t salt;
+    int64_t timeout_ms;
+    int64_t deadline_ms; /* CLOCK_MONOTONIC, of the call under way */
+    int wal_frames;      /* after our last commit */
+    bool is_full;        /* synchronous=FULL is set now */
+    sqlite3_stmt *stmt[SQL_COUNT];
+};
+
+extern const char *const sqlite_sql_text[SQL_COUNT];
+
+/* Ledger versions are MAJOR * 1000 + MINOR in user_version; a newer major is refused untouched, a newer minor is
+ * read and written. Add a migration at the end of the list in sqlite_open.c. */
+#define SQLITE_APPLICATION_ID 0x64696273 /* "dibs" */
+#define SQLITE_LEDGER_MAJOR 1
+
+dibs_status sqlite_open_rows(const char *rest, const struct ledger_options *options, struct rows **out, dibs_err *err);
+void sqlite_close_rows(struct rows *rows);
+dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *actor, char aside[1024], size_t *n_saved,
+                                dibs_err *err);
+dibs_status sqlite_health_rows(struct rows *rows, struct ledger_health *out, dibs_err *err);
+dibs_status sqlite_quarantine_rows(struct rows *rows, const struct instant *now, size_t *n, dibs_err *err);
+
+/* The one place where SQLite's codes become ours; `doing` is what failed. */
+dibs_status sqlite_error(struct sqlite_rows *self, int rc, const char *doing, dibs_err *err);
+void sqlite_start_deadline(struct sqlite_rows *self);
+/* Prepared and reset, ready to bind; NULL on failure with err filled. */
+sqlite3_stmt *sqlite_stmt(struct sqlite_rows *self, enum sqlite_sql which, dibs_err *err);
+/* Runs a statement that gives no rows. */
+dibs_status sqlite_run(struct sqlite_rows *self, sqlite3_stmt *stmt, const char *doing, dibs_err *err);
+/* A claims row of the SQL_CLAIM_GET column order; damaged values are flagged and made harmless. */
+void sqlite_load_claim(sqlite3_stmt *stmt, struct row_claim *row);
+dibs_status sqlite_put_claim(struct rows *rows, const struct row_claim *row, dibs_err *err);
+dibs_status sqlite_put_slot(struct rows *rows, const struct ledger_slot *slot, dibs_err *err);
+static inline void sqlite_reset_auto(sqlite3_stmt **stmt)
+{
+    if (*stmt)
+        (void) sqlite3_reset(*stmt);
+}
+#endif

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT */
+/* Opening a SQLite ledger: where it may lie, who made it, which version, and how it waits.
+ *
+ * WAL with synchronous=NORMAL: a commit survives the death of any process; FULL (kept claims) also power loss.
+ * A short-lived process leaves a small WAL behind instead of paying a checkpoint and its fsyncs at every
+ * exit; the next one recovers it in microseconds. CHECKPOINT_FRAMES keeps it small. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "ledger/sqlite.h"
+
+#include "base/banned.h"
+
+enum { CHECKPOINT_FRAMES = 48, HEADER_BYTES = 100 };
+
+/* Numbered, in order; each runs in one transaction with the change of user_version. */
+static const struct migration {
+    int version;
+    const char *sql;
+} migrations[] = {
+    { 1000,
+      "CREATE TABLE claims(id INTEGER PRIMARY KEY, generation INTEGER NOT NULL CHECK(generation > 0),"
+      " secret BLOB NOT NULL CHECK(length(secret) = 16), port INTEGER NOT NULL CHECK(port BETWEEN 1 AND 65535),"
+      " kind INTEGER NOT NULL CHECK(kind IN (0, 1)), exclusive INTEGER NOT NULL CHECK(exclusive IN (0, 1)),"
+      " kept INTEGER NOT NULL CHECK(kept IN (0, 1)), holder INTEGER NOT NULL CHECK(holder BETWEEN 0 AND 2),"
+      " boot_id TEXT NOT NULL, pidns INTEGER NOT NULL, pid INTEGER NOT NULL, start_ticks INTEGER NOT NULL,"
+      " ttl_ms INTEGER NOT NULL, until_ms INTEGER NOT NULL, uid INTEGER NOT NULL, netns INTEGER NOT NULL,"
+      " created_ms INTEGER NOT NULL, changed_ms INTEGER NOT NULL, bindings BLOB NOT NULL,"
+      " principal TEXT NOT NULL, name TEXT NOT NULL, pool TEXT NOT NULL, command TEXT NOT NULL,"
+      " project TEXT NOT NULL, CHECK(kept = 1 OR holder > 0)) STRICT;"
+      /* claim 0: nobody's, it cools since released_ms. */
+      "CREATE TABLE slots(proto INTEGER NOT NULL CHECK(proto BETWEEN 1 AND 3),"
+      " port INTEGER NOT NULL CHECK(port BETWEEN 1 AND 65535),"
+      " address BLOB NOT NULL CHECK(length(address) IN (4, 16)), claim INTEGER NOT NULL,"
+      " exclusive INTEGER NOT NULL, released_ms INTEGER NOT NULL,"
+      " PRIMARY KEY(proto, port, address, claim)) STRICT, WITHOUT ROWID;"
+      /* claim 0: remembered only. */
+      "CREATE TABLE names(principal TEXT NOT NULL, name TEXT NOT NULL, claim INTEGER NOT NULL,"
+      " port INTEGER NOT NULL, used_ms INTEGER NOT NULL, PRIMARY KEY(principal, name)) STRICT, WITHOUT ROWID;"
+      "CREATE TABLE events(seq INTEGER PRIMARY KEY, cursor INTEGER NOT NULL, time_ms INTEGER NOT NULL,"
+      " kind INTEGER NOT NULL, claim INTEGER NOT NULL, generation INTEGER NOT NULL, port INTEGER NOT NULL,"
+      " protos INTEGER NOT NULL, dynamic INTEGER NOT NULL, actor_uid INTEGER NOT NULL,"
+      " actor_pid INTEGER NOT NULL, principal TEXT NOT NULL, name TEXT NOT NULL) STRICT;"
+      "CREATE TABLE pools(name TEXT PRIMARY KEY, ranges TEXT NOT NULL, scope INTEGER NOT NULL,"
+      " band INTEGER NOT NULL, cooldown_ms INTEGER NOT NULL, ordering TEXT NOT NULL) STRICT, WITHOUT ROWID;"
+      "CREATE TABLE sightings(claim INTEGER PRIMARY KEY, generation INTEGER NOT NULL,"
+      " count INTEGER NOT NULL) STRICT;"
+      "CREATE TABLE quarantine(id INTEGER PRIMARY KEY, found_ms INTEGER NOT NULL, source TEXT NOT NULL,"
+      " key TEXT NOT NULL, reason TEXT NOT NULL, record TEXT NOT NULL) STRICT;"
+      "CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;" },
+};
+#define N_MIGRATIONS (sizeof migrations / sizeof migrations[0])
+#define CURRENT_VERSION (migrations[N_MIGRATIONS - 1].version)
+
+void sqlite_start_deadline(struct sqlite_rows *self)
+{
+    self->deadline_ms = clock_monotonic_ms() + self->timeout_ms;
+}
+
+/* SQLite's own handler backs off to 100 ms and is unfair; many waiters are better served by short sleeps that
+ * differ from each other and grow with the crowd's patience. */
+static int wait_for_lock(void *ctx, int tries)
+{
+    struct sqlite_rows *self = ctx;
+    uint32_t noise = 0;
+
+    if (clock_monotonic_ms() >= self->deadline_ms)
+        return 0;
+    (void) getrandom(&noise, sizeof noise, GRND_NONBLOCK);
+    long ceiling_us = tries < 4 ? 200 : tries < 16 ? 1000 : tries < 64 ? 4000 : 10000;
+    struct timespec pause = { .tv_nsec = (50 + (long) (noise % (uint32_t) ceiling_us)) * 1000 };
+    (void) nanosleep(&pause, NULL);
+    return 1;
+}
+
+static dibs_trouble trouble_of(int rc, int os_errno)
+{
+    switch (rc & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED: return DIBS_TROUBLE_LOCKED;
+    case SQLITE_FULL: return DIBS_TROUBLE_FULL;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB: return DIBS_TROUBLE_DAMAGED;
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH: return DIBS_TROUBLE_UNWRITABLE;
+    default: break;
+    }
+    switch (os_errno) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG: return DIBS_TROUBLE_FULL;
+    case EACCES:
+    case EPERM:
+    case EROFS: return DIBS_TROUBLE_UNWRITABLE;
+    case ENOENT:
+    case ENOTDIR: return DIBS_TROUBLE_MISSING;
+    default: return (rc & 0xff) == SQLITE_CANTOPEN ? DIBS_TROUBLE_UNWRITABLE : DIBS_TROUBLE_NONE;
+    }
+}
+
+static const char *advice_of(dibs_trouble trouble)
+{
+    switch (trouble) {
+    case DIBS_TROUBLE_LOCKED: return "another process holds it; look for a stopped one with 'fuser -v' on the file";
+    case DIBS_TROUBLE_FULL: return "free some space, or name another place with DIBS_LEDGER";
+    case DIBS_TROUBLE_DAMAGED: return "run 'dibs doctor --fix': it is set aside and rebuilt from what is readable";
+    case DIBS_TROUBLE_UNWRITABLE: return "make it writable for you, or name another place with DIBS_LEDGER";
+    case DIBS_TROUBLE_MISSING: return "create its directory, or name another place with DIBS_LEDGER";
+    case DIBS_TROUBLE_NONE:
+    case DIBS_TROUBLE_NEWER:
+    case DIBS_TROUBLE_REMOTE: break;
+    }
+    return "see 'dibs doctor'";
+}
+
+dibs_status sqlite_error(struct sqlite_rows *self, int rc, const char *doing, dibs_err *err)
+{
+    int os_errno = self->db ? sqlite3_system_errno(self->db) : 0;
+    dibs_trouble trouble = trouble_of(rc, os_errno);
+    const char *text = self->db ? sqlite3_errmsg(self->db) : sqlite3_errstr(rc);
+
+    (void) err_trouble(err, trouble, "ledger %s: %s: %s (SQLite %d); %s", self->path, doing, text, rc,
+                       advice_of(trouble));
+    if (err)
+        err->os_errno = os_errno;
+    return DIBS_UNAVAILABLE;
+}
+
+/* ---- where it lies ---- */
+
+static dibs_status os_trouble(const struct sqlite_rows *self, const char *doing, int os_errno, dibs_err *err)
+{
+    dibs_trouble trouble = trouble_of(SQLITE_OK, os_errno);
+    char text[128];
+
+    (void) err_trouble(err, trouble, "ledger %s: %s: %s; %s", self->path, doing,
+                       strerror_r(os_errno, text, sizeof text), advice_of(trouble));
+    if (err)
+        err->os_errno = os_errno;
+    return DIBS_UNAVAILABLE;
+}
+
+/* Directories that are missing are made private; those that are there are left as they are. */
+static dibs_status make_parents(const struct sqlite_rows *self, char dir[1024], dibs_err *err)
+{
+    const char *slash = strrchr(self->path, '/');
+
+    (void) text_copy(dir, 1024, slash ? self->path : ".");
+    if (!slash)
+        return DIBS_OK;
+    dir[slash == self->path ? 1 : slash - self->path] = '\0';
+    struct stat st;
+    if (stat(dir, &st) == 0)
+        return DIBS_OK;
+    for (char *p = dir + 1;; p++) {
+        if (*p != '/' && *p != '\0')
+            continue;
+        char end = *p;
+
+        *p = '\0';
+        if (mkdir(dir, 0700) != 0 && errno != EEXIST)
+            return os_trouble(self, "cannot make its directory", errno, err);
+        *p = end;
+        if (end == '\0')
+            return DIBS_OK;
+    }
+}
+
+/* File systems that several hosts may share: another host's boot id would look like our dead past, and WAL
+ * needs shared memory. FUSE cannot be told from sshfs, so it counts as one of them. */
+static dibs_status refuse_remote(const struct sqlite_rows *self, const char *dir, dibs_err *err)
+{
+    static const struct {
+        unsigned long magic;
+        const char *name;
+    } remote[] = {
+        { NFS_SUPER_MAGIC, "NFS" },     { SMB_SUPER_MAGIC, "SMB" },         { 0xff534d42ul, "CIFS" },
+        { 0xfe534d42ul, "SMB2" },       { CODA_SUPER_MAGIC, "Coda" },       { AFS_SUPER_MAGIC, "AFS" },
+        { AFS_FS_MAGIC, "AFS" },        { CEPH_SUPER_MAGIC, "Ceph" },       { V9FS_MAGIC, "9p" },
+        { FUSE_SUPER_MAGIC, "FUSE" },   { OCFS2_SUPER_MAGIC, "OCFS2" },     { 0x01161970ul, "GFS2" },
+        { 0x0bd00bd0ul, "Lustre" },     { 0x47504653ul, "GPFS" },           { 0x19830326ul, "BeeGFS" },
+    };
+    struct statfs fs;
+
+    if (statfs(dir, &fs) != 0)
+        return os_trouble(self, "cannot look at its file system", errno, err);
+    for (size_t i = 0; i < sizeof remote / sizeof remote[0]; i++)
+        if ((unsigned long) fs.f_type == remote[i].magic)
+            return err_trouble(err, DIBS_TROUBLE_REMOTE,
+                               "ledger %s: it lies on a network file system (%s), which other hosts may share; "
+                               "name a local place with DIBS_LEDGER",
+                               self->path, remote[i].name);
+    return DIBS_OK;
+}
+
+/* ---- what it is ---- */
+
+static uint32_t big_endian(const uint8_t *p)
+{
+    return (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 | (uint32_t) p[2] << 8 | p[3];
+}
+
+static dibs_status check_version(const struct sqlite_rows *self, uint32_t application_id, uint32_t version,
+                                 dibs_err *err)
+{
+    if (application_id == 0 && version == 0)
+        return DIBS_OK; /* new, or its first page is still in the WAL */
+    if (application_id != SQLITE_APPLICATION_ID)
+        return err_trouble(err, DIBS_TROUBLE_DAMAGED,
+                           "ledger %s: this is an SQLite database of another program; it is left as it is. "
+                           "Name another place with DIBS_LEDGER",
+                           self->path);
+    if (version / 1000 > SQLITE_LEDGER_MAJOR)
+        return err_trouble(err, DIBS_TROUBLE_NEWER,
+                           "ledger %s: it has version %u.%u, and this dibs reads up to %d.x; it is left as it is. "
+                           "Use a newer dibs, or another place with DIBS_LEDGER",
+                           self->path, version / 1000, version % 1000, SQLITE_LEDGER_MAJOR);
+    return DIBS_OK;
+}
+
+/* Looks at the bare file before SQLite does, so that what is not ours is not touched in any way. A file that is
+ * not there is made, readable by its owner alone. */
+static dibs_status look_at_file(const struct sqlite_rows *self, dibs_err *err)
+{
+    uint8_t header[HEADER_BYTES] = { 0 };
+    AUTO(fd_auto) int fd = open(self->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) != 0)
+        return os_trouble(self, "cannot open it", errno, err);
+    if (!S_ISREG(st.st_mode))
+        return err_trouble(err, DIBS_TROUBLE_DAMAGED, "ledger %s: it is not a regular file", self->path);
+    ssize_t got = pread(fd, header, sizeof header, 0);
+    if (got < 0)
+        return os_trouble(self, "cannot read it", errno, err);
+    if (got == 0)
+        return DIBS_OK;
+    if (got < HEADER_BYTES || memcmp(header, "SQLite format 3", 16) != 0)
+        return err_trouble(err, DIBS_TROUBLE_DAMAGED, "ledger %s: it is not a ledger or its beginning is damaged; %s",
+                           self->path, advice_of(DIBS_TROUBLE_DAMAGED));
+    return check_version(self, big_endian(header + 68), big_endian(header + 60), err);
+}
+
+static dibs_status exec(struct sqlite_rows *self, const char *sql, const char *doing, dibs_err *err)
+{
+    int rc = sqlite3_exec(self->db, sql, NULL, NULL, NULL);
+
+    return rc == SQLITE_OK ? DIBS_OK : sqlite_error(self, rc, doing, err);
+}
+
+static dibs_status get_int(struct sqlite_rows *self, const char *sql, int64_t *out, dibs_err *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(self->db, sql, -1, &stmt, NULL);
+
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(stmt);
+    if (rc == SQLITE_ROW)
+        *out = sqlite3_column_int64(stmt, 0);
+    (void) sqlite3_finalize(stmt);
+    if (rc == SQLITE_DONE)
+        return err_trouble(err, DIBS_TROUBLE_DAMAGED, "ledger %s: a value is missing (%s)", self->path, sql);
+    return rc == SQLITE_ROW ? DIBS_OK : sqlite_error(self, rc, "reading", err);
+}
+
+static dibs_status migrate(struct sqlite_rows *self, int64_t version, dibs_err *err)
+{
+    char text[160];
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < N_MIGRATIONS && s == DIBS_OK; i++) {
+        if (migrations[i].version <= version)
+            continue;
+        s = exec(self, migrations[i].sql, "making its tables", err);
+        if (s != DIBS_OK)
+            break;
+        (void) snprintf(text, sizeof text, "PRAGMA user_version=%d; PRAGMA application_id=%d", migrations[i].version,
+                        SQLITE_APPLICATION_ID);
+        s = exec(self, text, "marking its version", err);
+    }
+    if (s == DIBS_OK && version == 0) {
+        int64_t salt = 0;
+
+        if (getrandom(&salt, sizeof salt, 0) != (ssize_t) sizeof salt)
+            return err_os(err, DIBS_FAILURE, errno, "cannot get random bytes for the ledger");
+        (void) snprintf(text, sizeof text, "INSERT INTO meta(key, value) VALUES('salt', %lld)", (long long) salt);
+        s = exec(self, text, "making its salt", err);
+    }
+    return s;
+}
+
+/* One process makes or migrates the ledger; the others wait at a lock on its directory, within the deadline. */
+static dibs_status lock_directory(const struct sqlite_rows *self, const char *dir, int *out, dibs_err *err)
+{
+    AUTO(fd_auto) int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0)
+        return os_trouble(self, "cannot open its directory", errno, err);
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        struct timespec pause = { .tv_nsec = 2000000 };
+
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return os_trouble(self, "cannot lock its directory", errno, err);
+        if (clock_monotonic_ms() >= self->deadline_ms)
+            return err_trouble(err, DIBS_TROUBLE_LOCKED, "ledger %s: another process is making it; %s", self->path,
+                               advice_of(DIBS_TROUBLE_LOCKED));
+        (void) nanosleep(&pause, NULL);
+    }
+    *out = fd_take(&fd);
+    return DIBS_OK;
+}
+
+static dibs_status make_or_migrate(struct sqlite_rows *self, const char *dir, dibs_err *err)
+{
+    AUTO(fd_auto) int lock = -1;
+    int64_t version = 0;
+    dibs_status s = lock_directory(self, dir, &lock, err);
+
+    if (s == DIBS_OK)
+        s = exec(self, "PRAGMA journal_mode=WAL", "switching to WAL", err);
+    if (s == DIBS_OK)
+        s = exec(self, "BEGIN IMMEDIATE", "locking it", err);
+    if (s != DIBS_OK)
+        return s;
+    s = get_int(self, "PRAGMA user_version", &version, err);
+    if (s == DIBS_OK && version < CURRENT_VERSION)
+        s = migrate(self, version, err);
+    if (s == DIBS_OK)
+        s = exec(self, "COMMIT", "committing its tables", err);
+    if (s != DIBS_OK)
+        (void) sqlite3_exec(self->db, "ROLLBACK", NULL, NULL, NULL);
+    return s;
+}
+
+static dibs_status connect(struct sqlite_rows *self, dibs_err *err)
+{
+    int rc = sqlite3_open_v2(self->path, &self->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
+                             NULL);
+
+    if (rc != SQLITE_OK)
+        return sqlite_error(self, rc, "opening", err);
+    (void) sqlite3_db_config(self->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    (void) sqlite3_db_config(self->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    (void) sqlite3_busy_handler(self->db, wait_for_lock, self);
+    return DIBS_OK;
+}
+
+static int note_wal(void *ctx, sqlite3 *db, const char *name, int frames)
+{
+    struct sqlite_rows *self = ctx;
+    enum { CHECKPOINT_WHILE_OPEN = 1000 };
+
+    self->wal_frames = frames;
+    if (frames >= CHECKPOINT_WHILE_OPEN) /* passive: never waits for readers, and its failure harms nothing */
+        (void) sqlite3_wal_checkpoint_v2(db, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    return SQLITE_OK;
+}
+
+dibs_status sqlite_open_rows(const char *rest, const struct ledger_options *options, struct rows **out, dibs_err *err)
+{
+    struct sqlite_rows *self = calloc(1, sizeof *self);
+    char dir[1024];
+    int64_t version = 0;
+    int64_t salt = 0;
+
+    if (!self)
+        return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
+    self->base.ops = &rows_sqlite_ops;
+    self->timeout_ms = options->timeout_ms;
+    sqlite_start_deadline(self);
+    dibs_status s = DIBS_OK;
+    if (!rest[0] || !text_copy(self->path, sizeof self->path, rest))
+        s = err_set(err, DIBS_INVALID, "ledger 'sqlite:%.80s': the path must have 1 to %zu bytes", rest,
+                    sizeof self->path - 1);
+    if (s == DIBS_OK)
+        s = make_parents(self, dir, err);
+    if (s == DIBS_OK)
+        s = refuse_remote(self, dir, err);
+    if (s == DIBS_OK)
+        s = look_at_file(self, err);
+    if (s == DIBS_OK)
+        s = connect(self, err);
+    if (s == DIBS_OK)
+        s = get_int(self, "PRAGMA user_version", &version, err);
+    if (s == DIBS_OK)
+        s = check_version(self, version ? SQLITE_APPLICATION_ID : 0, (uint32_t) version, err);
+    if (s == DIBS_OK && version < CURRENT_VERSION)
+        s = make_or_migrate(self, dir, err);
+    if (s == DIBS_OK)
+        s = exec(self, "PRAGMA synchronous=NORMAL", "configuring", err);
+    if (s == DIBS_OK)
+        s = get_int(self, "SELECT value FROM meta WHERE key='salt'", &salt, err);
+    if (s != DIBS_OK) {
+        sqlite_close_rows(&self->base);
+        return s;
+    }
+    self->salt = (uint64_t) salt;
+    (void) sqlite3_wal_hook(self->db, note_wal, self);
+    *out = &self->base;
+    return DIBS_OK;
+}
+
+void sqlite_close_rows(struct rows *rows)
+{
+    struct sqlite_rows *self = (struct sqlite_rows *) rows;
+
+    if (!self)
+        return;
+    for (size_t i = 0; i < SQL_COUNT; i++)
+        (void) sqlite3_finalize(self->stmt[i]);
+    if (self->db && self->wal_frames >= CHECKPOINT_FRAMES) {
+        /* A checkpoint must not make an exit wait for others: no busy handler. */
+        (void) sqlite3_busy_handler(self->db, NULL, NULL);
+        (void) sqlite3_wal_checkpoint_v2(self->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    }
+    (void) sqlite3_close(self->db);
+    free(self);
+}

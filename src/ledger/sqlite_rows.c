@@ -1,0 +1,714 @@
+/* SPDX-License-Identifier: MIT */
+/* The rows of a SQLite ledger. Values are bound, never spliced; what comes back is checked column by column,
+ * because one damaged record must harm that record alone (INV-6). */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "ledger/sqlite.h"
+
+#include "base/banned.h"
+
+#define CLAIM_COLUMNS                                                                                             \
+    "id, generation, secret, port, kind, exclusive, kept, holder, boot_id, pidns, pid, start_ticks, ttl_ms, until_ms," \
+    " uid, netns, created_ms, changed_ms, bindings, principal, name, pool, command, project"
+#define EVENT_COLUMNS                                                                                    \
+    "seq, cursor, time_ms, kind, claim, generation, port, protos, dynamic, actor_uid, actor_pid, principal, name"
+
+const char *const sqlite_sql_text[SQL_COUNT] = {
+    [SQL_BEGIN_READ] = "BEGIN",
+    [SQL_BEGIN_WRITE] = "BEGIN IMMEDIATE",
+    [SQL_COMMIT] = "COMMIT",
+    [SQL_ROLLBACK] = "ROLLBACK",
+    [SQL_CLAIM_GET] = "SELECT " CLAIM_COLUMNS " FROM claims WHERE id=?1",
+    [SQL_CLAIM_PUT] = "INSERT OR REPLACE INTO claims(" CLAIM_COLUMNS ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
+                      " ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)",
+    [SQL_CLAIM_DELETE] = "DELETE FROM claims WHERE id=?1",
+    [SQL_CLAIMS] = "SELECT " CLAIM_COLUMNS " FROM claims WHERE id>?1 ORDER BY id",
+    [SQL_CLAIMS_OF_PRINCIPAL] = "SELECT " CLAIM_COLUMNS " FROM claims WHERE id>?1 AND principal=?2 ORDER BY id",
+    [SQL_CLAIMS_OF_POOL] = "SELECT " CLAIM_COLUMNS " FROM claims WHERE id>?1 AND pool=?2 ORDER BY id",
+    [SQL_SLOTS_AT] = "SELECT proto, port, address, claim, exclusive, released_ms FROM slots WHERE proto=?1 AND port=?2",
+    [SQL_SLOTS_ALL] = "SELECT proto, port, address, claim, exclusive, released_ms FROM slots",
+    [SQL_SLOT_PUT] = "INSERT OR REPLACE INTO slots(proto, port, address, claim, exclusive, released_ms)"
+                     " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+    [SQL_SLOT_DELETE] = "DELETE FROM slots WHERE proto=?1 AND port=?2 AND address=?3 AND claim=?4",
+    [SQL_NAME_GET] = "SELECT claim, port, used_ms FROM names WHERE principal=?1 AND name=?2",
+    [SQL_NAME_PUT] = "INSERT OR REPLACE INTO names(principal, name, claim, port, used_ms) VALUES(?1, ?2, ?3, ?4, ?5)",
+    [SQL_TAIL] = "SELECT seq, cursor FROM events ORDER BY seq DESC LIMIT 1",
+    [SQL_TAIL_CLAIMS] = "SELECT max(id) FROM claims",
+    [SQL_EVENT_PUT] = "INSERT INTO events(" EVENT_COLUMNS ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+    [SQL_EVENTS] = "SELECT " EVENT_COLUMNS " FROM events WHERE seq>?1 ORDER BY seq LIMIT ?2",
+    [SQL_EVENTS_NEWEST] = "SELECT * FROM (SELECT " EVENT_COLUMNS
+                          " FROM events WHERE seq>?1 ORDER BY seq DESC LIMIT ?2) ORDER BY seq",
+    [SQL_EVENTS_OLDEST] = "SELECT min(seq) FROM events",
+    [SQL_POOL_GET] = "SELECT name, ranges, scope, band, cooldown_ms, ordering FROM pools WHERE name=?1",
+    [SQL_POOL_PUT] = "INSERT OR REPLACE INTO pools(name, ranges, scope, band, cooldown_ms, ordering)"
+                     " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+    [SQL_POOL_DELETE] = "DELETE FROM pools WHERE name=?1",
+    [SQL_POOLS] = "SELECT name, ranges, scope, band, cooldown_ms, ordering FROM pools ORDER BY name",
+    [SQL_SIGHTING_GET] = "SELECT count FROM sightings WHERE claim=?1 AND generation=?2",
+    [SQL_SIGHTING_PUT] = "INSERT OR REPLACE INTO sightings(claim, generation, count) VALUES(?1, ?2, ?3)",
+    [SQL_SIGHTING_DELETE] = "DELETE FROM sightings WHERE claim=?1",
+    [SQL_TRIM_EVENTS] = "DELETE FROM events WHERE seq<=?1",
+    [SQL_TRIM_NAMES] = "DELETE FROM names WHERE claim=0 AND used_ms <"
+                       " (SELECT used_ms FROM names WHERE claim=0 ORDER BY used_ms DESC LIMIT 1 OFFSET ?1)",
+    [SQL_TRIM_SLOTS] = "DELETE FROM slots WHERE claim=0 AND (released_ms<?1 OR released_ms>?2)",
+    [SQL_TRIM_SIGHTINGS] = "DELETE FROM sightings WHERE claim NOT IN (SELECT id FROM claims)",
+    [SQL_QUARANTINE_PUT] = "INSERT INTO quarantine(found_ms, source, key, reason, record) VALUES(?1, ?2, ?3, ?4, ?5)",
+    [SQL_SLOTS_OF_CLAIM] = "SELECT proto, port, address, claim, exclusive, released_ms FROM slots WHERE claim=?1",
+    [SQL_SLOTS_DAMAGED] = "DELETE FROM slots WHERE proto NOT BETWEEN 1 AND 3 OR port NOT BETWEEN 1 AND 65535"
+                          " OR length(address) NOT IN (4, 16)",
+};
+
+static struct sqlite_rows *of(struct rows *rows)
+{
+    return (struct sqlite_rows *) rows;
+}
+
+sqlite3_stmt *sqlite_stmt(struct sqlite_rows *self, enum sqlite_sql which, dibs_err *err)
+{
+    if (!self->stmt[which]) {
+        int rc = sqlite3_prepare_v3(self->db, sqlite_sql_text[which], -1, SQLITE_PREPARE_PERSISTENT, &self->stmt[which],
+                                    NULL);
+
+        if (rc != SQLITE_OK) {
+            (void) sqlite_error(self, rc, "reading its tables", err);
+            return NULL;
+        }
+    }
+    return self->stmt[which];
+}
+
+dibs_status sqlite_run(struct sqlite_rows *self, sqlite3_stmt *stmt, const char *doing, dibs_err *err)
+{
+    int rc = sqlite3_step(stmt);
+    dibs_status s = rc == SQLITE_DONE || rc == SQLITE_ROW ? DIBS_OK : sqlite_error(self, rc, doing, err);
+
+    (void) sqlite3_reset(stmt);
+    return s;
+}
+
+static void bind_text(sqlite3_stmt *stmt, int at, const char *text)
+{
+    (void) sqlite3_bind_text(stmt, at, text, -1, SQLITE_STATIC);
+}
+
+static void bind_int(sqlite3_stmt *stmt, int at, int64_t value)
+{
+    (void) sqlite3_bind_int64(stmt, at, value);
+}
+
+/* ---- transactions ---- */
+
+static dibs_status set_sync(struct sqlite_rows *self, bool is_full, dibs_err *err)
+{
+    if (self->is_full == is_full)
+        return DIBS_OK;
+    int rc = sqlite3_exec(self->db, is_full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", NULL, NULL, NULL);
+
+    if (rc != SQLITE_OK)
+        return sqlite_error(self, rc, "configuring", err);
+    self->is_full = is_full;
+    return DIBS_OK;
+}
+
+static dibs_status begin(struct rows *rows, bool is_write, bool is_full, dibs_err *err)
+{
+    struct sqlite_rows *self = of(rows);
+    dibs_status s = is_write ? set_sync(self, is_full, err) : DIBS_OK;
+    sqlite3_stmt *stmt = s == DIBS_OK ? sqlite_stmt(self, is_write ? SQL_BEGIN_WRITE : SQL_BEGIN_READ, err) : NULL;
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    sqlite_start_deadline(self);
+    return sqlite_run(self, stmt, "waiting for it", err);
+}
+
+static void rollback(struct rows *rows)
+{
+    struct sqlite_rows *self = of(rows);
+    sqlite3_stmt *stmt = NULL;
+
+    /* A failed statement may have rolled back already. */
+    if (sqlite3_get_autocommit(self->db))
+        return;
+    stmt = sqlite_stmt(self, SQL_ROLLBACK, NULL);
+    if (stmt)
+        (void) sqlite_run(self, stmt, "rolling back", NULL);
+}
+
+static dibs_status commit(struct rows *rows, dibs_err *err)
+{
+    struct sqlite_rows *self = of(rows);
+    sqlite3_stmt *stmt = sqlite_stmt(self, SQL_COMMIT, err);
+
+    return stmt ? sqlite_run(self, stmt, "writing", err) : DIBS_UNAVAILABLE;
+}
+
+static uint64_t salt(struct rows *rows)
+{
+    return of(rows)->salt;
+}
+
+/* ---- claims ---- */
+
+struct reader {
+    sqlite3_stmt *stmt;
+    bool is_ok;
+};
+
+static int64_t read_int(struct reader *r, int at, int64_t low, int64_t high)
+{
+    int64_t value = sqlite3_column_int64(r->stmt, at);
+
+    if (sqlite3_column_type(r->stmt, at) != SQLITE_INTEGER || value < low || value > high) {
+        r->is_ok = false;
+        return low;
+    }
+    return value;
+}
+
+static void read_text(struct reader *r, int at, char *out, size_t max)
+{
+    const unsigned char *text = sqlite3_column_text(r->stmt, at);
+    size_t n = (size_t) sqlite3_column_bytes(r->stmt, at);
+
+    out[0] = '\0';
+    if (sqlite3_column_type(r->stmt, at) != SQLITE_TEXT || !text || n > max || memchr(text, 0, n)) {
+        r->is_ok = false;
+        return;
+    }
+    memcpy(out, text, n);
+    out[n] = '\0';
+}
+
+static void read_blob(struct reader *r, int at, const void **out, size_t *n)
+{
+    *out = sqlite3_column_blob(r->stmt, at);
+    *n = (size_t) sqlite3_column_bytes(r->stmt, at);
+    if (sqlite3_column_type(r->stmt, at) != SQLITE_BLOB || !*out) {
+        r->is_ok = false;
+        *n = 0;
+    }
+}
+
+void sqlite_load_claim(sqlite3_stmt *stmt, struct row_claim *row)
+{
+    struct reader r = { .stmt = stmt, .is_ok = true };
+    dibs_claim *c = &row->claim;
+    const void *blob = NULL;
+    size_t n = 0;
+
+    memset(row, 0, sizeof *row);
+    c->id = (uint64_t) read_int(&r, 0, 1, INT64_MAX);
+    c->generation = (uint64_t) read_int(&r, 1, 1, INT64_MAX);
+    read_blob(&r, 2, &blob, &n);
+    if (n == ROWS_SECRET_BYTES)
+        memcpy(row->secret, blob, n);
+    r.is_ok = r.is_ok && n == ROWS_SECRET_BYTES;
+    c->port = (uint16_t) read_int(&r, 3, 1, DIBS_PORT_MAX);
+    c->kind = (dibs_kind) read_int(&r, 4, 0, 1);
+    c->is_exclusive = read_int(&r, 5, 0, 1) != 0;
+    c->is_kept = read_int(&r, 6, 0, 1) != 0;
+    c->holder = (dibs_holder) read_int(&r, 7, 0, 2);
+    read_text(&r, 8, c->process.boot_id, DIBS_BOOT_ID_MAX);
+    c->process.pidns = (uint64_t) read_int(&r, 9, INT64_MIN, INT64_MAX);
+    c->process.pid = (int32_t) read_int(&r, 10, 0, INT32_MAX);
+    c->process.start_ticks = (uint64_t) read_int(&r, 11, INT64_MIN, INT64_MAX);
+    c->lease_ttl_ms = read_int(&r, 12, 0, DIBS_TTL_MAX_MS);
+    c->lease_until_ms = read_int(&r, 13, INT64_MIN, INT64_MAX);
+    c->uid = (uint32_t) read_int(&r, 14, 0, UINT32_MAX);
+    c->netns = (uint64_t) read_int(&r, 15, INT64_MIN, INT64_MAX);
+    c->created_ms = read_int(&r, 16, INT64_MIN, INT64_MAX);
+    c->changed_ms = read_int(&r, 17, INT64_MIN, INT64_MAX);
+    read_blob(&r, 18, &blob, &n);
+    r.is_ok = codec_bindings_unpack(blob, n, c) && r.is_ok;
+    read_text(&r, 19, c->principal, DIBS_PRINCIPAL_MAX);
+    read_text(&r, 20, c->name, DIBS_NAME_MAX);
+    read_text(&r, 21, c->pool, DIBS_POOL_NAME_MAX);
+    read_text(&r, 22, c->command, DIBS_COMMAND_MAX);
+    read_text(&r, 23, c->project, DIBS_PROJECT_MAX);
+    if (r.is_ok && codec_claim_valid(c, NULL))
+        return;
+    /* It keeps its port, and nobody's death or lease can end it before somebody has looked. */
+    row->is_damaged = true;
+    c->is_exclusive = c->is_kept = true;
+    c->holder = DIBS_HELD_BY_NOBODY;
+}
+
+static dibs_status claim_get(struct rows *rows, uint64_t id, struct row_claim *out, dibs_err *err)
+{
+    struct sqlite_rows *self = of(rows);
+    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, SQL_CLAIM_GET, err);
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    bind_int(stmt, 1, (int64_t) id);
+    int rc = sqlite3_step(stmt);
+    if (rc == SQLITE_DONE)
+        return DIBS_NOT_FOUND;
+    if (rc != SQLITE_ROW)
+        return sqlite_error(self, rc, "reading a claim", err);
+    sqlite_load_claim(stmt, out);
+    return DIBS_OK;
+}
+
+dibs_status sqlite_put_claim(struct rows *rows, const struct row_claim *row, dibs_err *err)
+{
+    struct sqlite_rows *self = of(rows);
+    sqlite3_stmt *stmt = sqlite_stmt(self, SQL_CLAIM_PUT, err);
+    const dibs_claim *c = &row->claim;
+    uint8_t bindings[CODEC_BINDINGS_BYTES_MAX];
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    bind_int(stmt, 1, (int64_t) c->id);
+    bind_int(stmt, 2, (int64_t) c->generation);
+    (void) sqlite3_bind_blob(stmt, 3, row->secret, ROWS_SECRET_BYTES, SQLITE_STATIC);
+    bind_int(stmt, 4, c->port);
+    bind_int(stmt, 5, c->kind);
+    bind_int(stmt, 6, c->is_exclusive);
+    bind_int(stmt, 7, c->is_kept);
+    bind_int(stmt, 8, c->holder);
+    bind_text(stmt, 9, c->process.boot_id);
+    bind_int(stmt, 10, (int64_t) c->process.pidns);
+    bind_int(stmt, 11, c->process.pid);
+    bind_int(stmt, 12, (int64_t) c->process.start_ticks);
+    bind_int(stmt, 13, c->lease_ttl_ms);
+    bind_int(stmt, 14, c->lease_until_ms);
+    bind_int(stmt, 15, c->uid);
+    bind_int(stmt, 16, (int64_t) c->netns);
+    bind_int(stmt, 17, c->created_ms);
+    bind_int(stmt, 18, c->changed_ms);
+    (void) sqlite3_bind_blob(stmt, 19, bindings, (int) codec_bindings_pack(c, bindings), SQLITE_STATIC);
+    bind_text(stmt, 20, c->principal);
+    bind_text(stmt, 21, c->name);
+    bind_text(stmt, 22, c->pool);
+    bind_text(stmt, 23, c->command);
+    bind_text(stmt, 24, c->project);
+    dibs_status s = sqlite_run(self, stmt, "writing a claim", err);
+    (void) sqlite3_clear_bindings(stmt); /* they point into our frame */
+    return s;
+}
+
+static dibs_status claim_delete(struct rows *rows, uint64_t id, dibs_err *err)
+{
+    sqlite3_stmt *stmt = sqlite_stmt(of(rows), SQL_CLAIM_DELETE, err);
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    bind_int(stmt, 1, (int64_t) id);
+    return sqlite_run(of(rows), stmt, "removing a claim", err);
+}
+
+static dibs_status claims(struct rows *rows, const struct ledger_filter *filter, row_claim_fn fn, void *ctx,
+                          dibs_err *err)
+{
+    struct sqlite_rows *self = of(rows);
+    enum sqlite_sql which = filter->principal ? SQL_CLAIMS_OF_PRINCIPAL : filter->pool ? SQL_CLAIMS_OF_POOL : SQL_CLAIMS;
+    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, which, err);
+    int rc = SQLITE_DONE;
+    struct row_claim row;
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    bind_int(stmt, 1, (int64_t) filter->after_id);
+    if (which != SQL_CLAIMS)
+        bind_text(stmt, 2, filter->principal ? filter->principal : filter->pool);
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        sqlite_load_claim(stmt, &row);
+        if (!fn(ctx, &row))
+            return DIBS_OK;
+    }
+    return rc == SQLITE_DONE ? DIBS_OK : sqlite_error(self, rc, "listing claims", err);
+}
+
+/* ---- slots ---- */
+
+static bool load_slot(sqlite3_stmt *stmt, struct ledger_slot *out)
+{
+    struct reader r = { .stmt = stmt, .is_ok = true };
+    const void *blob = NULL;
+    size_t n = 0;
+
+    *out = (struct ledger_slot) { 0 };
+    out->proto = (dibs_proto) read_int(&r, 0, DIBS_TCP, DIBS_SCTP);
+    out->port = (uint16_t) read_int(&r, 1, 1, DIBS_PORT_MAX);
+    read_blob(&r, 2, &blob, &n);
+    out->claim_id = (uint64_t) read_int(&r, 3, 0, INT64_MAX);
+    out->is_exclusive = read_int(&r, 4, 0, 1) != 0;
+    out->released_ms = read_int(&r, 5, INT64_MIN, INT64_MAX);
+    if (!r.is_ok || (n != 4 && n != 16))
+        return false;
+    out->address.len = (uint8_t) n;
+    memcpy(out->address.bytes, blob, n);
+    return true;
+}
+
+static dibs_status slots(struct rows *rows, dibs_proto proto, uint16_t port, ledger_slot_fn fn, void *ctx, dibs_err *err)
+{
+    struct sqlite_rows *self = of(rows);
+    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, port ? SQL_SLOTS_AT : SQL_SLOTS_ALL, err);
+    struct ledger_slot slot;
+    int rc = SQLITE_DONE;
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    if (port) {
+        bind_int(stmt, 1, proto);
+        bind_int(stmt, 2, port);
+    }
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
+        if (load_slot(stmt, &slot) && !fn(ctx, &slot))
+            return DIBS_OK;
+    return rc == SQLITE_DONE ? DIBS_OK : sqlite_error(self, rc, "reading ports", err);
+}
+
+static sqlite3_stmt *bind_slot(struct sqlite_rows *self, enum sqlite_sql which, const struct ledger_slot *slot,
+                               dibs_err *err)
+{
+    sqlite3_stmt *stmt = sqlite_stmt(self, which, err);
+
+    if (!stmt)
+        return NULL;
+    bind_int(stmt, 1, slot->proto);
+    bind_int(stmt, 2, slot->port);
+    (void) sqlite3_bind_blob(stmt, 3, slot->address.bytes, slot->address.len, SQLITE_STATIC);
+    bind_int(stmt, 4, (int64_t) slot->claim_id);
+    return stmt;
+}
+
+dibs_status sqlite_put_slot(struct rows *rows, const struct ledger_slot *slot, dibs_err *err)
+{
+    sqlite3_stmt *stmt = bind_slot(of(rows), SQL_SLOT_PUT, slot, err);
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    bind_int(stmt, 5, slot->is_exclusive);
+    bind_int(stmt, 6, slot->released_ms);
+    return sqlite_run(of(rows), stmt, "writing a port", err);
+}
+
+static dibs_status slot_delete(struct rows *rows, const struct ledger_slot *slot, dibs_err *err)
+{
+    sqlite3_stmt *stmt = bind_slot(of(rows), SQL_SLOT_DELETE, slot, err);
+
+    return stmt ? sqlite_run(of(rows), stmt, "freeing a port", err) : DIBS_UNAVAILABLE;
+}
+
+/* ---- names ---- */
+
+static dibs_status name_get(struct rows *rows, const char *principal, const char *name, struct row_name *out,
+                            dibs_err *err)
+{
+    struct sqlite_rows *self = of(rows);
+    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, SQL_NAME_GET, err);
+    struct reader r = { .stmt = stmt, .is_ok = true };
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    bind_text(stmt, 1, principal);
+    bind_text(stmt, 2, name);
+    int rc = sqlite3_step(stmt);
+    if (rc == SQLITE_DONE)
+        return DIBS_NOT_FOUND;
+    if (rc != SQLITE_ROW)
+        return sqlite_error(self, rc, "reading a name", err);
+    out->claim_id = (uint64_t) read_int(&r, 0, 0, INT64_MAX);
+    out->port = (uint16_t) read_int(&r, 1, 1, DIBS_PORT_MAX);
+    out->used_ms = read_int(&r, 2, INT64_MIN, INT64_MAX);
+    return r.is_ok ? DIBS_OK : DIBS_NOT_FOUND; /* a damaged memory of a port is no memory */
+}
+
+static dibs_status name_put(struct rows *rows, const char *principal, const char *name, const struct row_name *row,
+                            dibs_err *err)
+{
+    sqlite3_stmt *stmt = sqlite_stmt(of(rows), SQL_NAME_PUT, err);
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    bind_text(stmt, 1, principal);
+    bind_text(stmt, 2, name);
+    bind_int(stmt, 3, (int64_t) row->claim_id);
+    bind_int(stmt, 4, row->port);
+    bind_int(stmt, 5, row->used_ms);
+    return sqlite_run(of(rows), stmt, "writing a name", err);
+}
+
+/* ---- events ---- */
+
+static dibs_status tail(struct rows *rows, uint64_t *seq, uint64_t *cursor, dibs_err *err)
+{
+    struct sqlite_rows *self = of(rows);
+    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, SQL_TAIL, err);
+    AUTO(sqlite_reset_auto) sqlite3_stmt *other = NULL;
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    int rc = sqlite3_step(stmt);
+    if (rc == SQLITE_ROW) {
+        *seq = (uint64_t) sqlite3_column_int64(stmt, 0);
+        *cursor = (uint64_t) sqlite3_column_int64(stmt, 1);
+        return DIBS_OK;
+    }
+    if (rc != SQLITE_DONE)
+        return sqlite_error(self, rc, "reading the newest event", err);
+    /* No event at all: new, or its events were lost. Ids must not be used twice even then. */
+    other = sqlite_stmt(self, SQL_TAIL_CLAIMS, err);
+    if (!other)
+        return DIBS_UNAVAILABLE;
+    rc = sqlite3_step(other);
+    *seq = rc == SQLITE_ROW ? (uint64_t) sqlite3_column_int64(other, 0) : 0;
+    *cursor = *seq;
+    return rc == SQLITE_ROW ? DIBS_OK : sqlite_error(self, rc, "reading the newest claim", err);
+}
+
+static dibs_status event_put(struct rows *rows, const dibs_event *e, uint64_t cursor, dibs_err *err)
+{
+    sqlite3_stmt *stmt = sqlite_stmt(of(rows), SQL_EVENT_PUT, err);
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    bind_int(stmt, 1, (int64_t) e->seq);
+    bind_int(stmt, 2, (int64_t) cursor);
+    bind_int(stmt, 3, e->time_ms);
+    bind_int(stmt, 4, e->kind);
+    bind_int(stmt, 5, (int64_t) e->claim_id);
+    bind_int(stmt, 6, (int64_t) e->generation);
+    bind_int(stmt, 7, e->port);
+    bind_int(stmt, 8, e->protos);
+    bind_int(stmt, 9, e->is_dynamic);
+    bind_int(stmt, 10, e->actor_uid);
+    bind_int(stmt, 11, e->actor_pid);
+    bind_text(stmt, 12, e->principal);
+    bind_text(stmt, 13, e->name);
+    return sqlite_run(of(rows), stmt, "writing an event", err);
+}
+
+static bool load_event(sqlite3_stmt *stmt, dibs_event *e)
+{
+    struct reader r = { .stmt = stmt, .is_ok = true };
+
+    *e = (dibs_event) { 0 };
+    e->seq = (uint64_t) read_int(&r, 0, 1, INT64_MAX);
+    e->time_ms = read_int(&r, 2, INT64_MIN, INT64_MAX);
+    e->kind = (dibs_event_kind) read_int(&r, 3, DIBS_EV_CLAIMED, DIBS_EV_POOL);
+    e->claim_id = (uint64_t) read_int(&r, 4, 0, INT64_MAX);
+    e->generation = (uint64_t) read_int(&r, 5, 0, INT64_MAX);
+    e->port = (uint16_t) read_int(&r, 6, 0, DIBS_PORT_MAX);
+    e->protos = (uint8_t) read_int(&r, 7, 0, UINT8_MAX);
+    e->is_dynamic = read_int(&r, 8, 0, 1) != 0;
+    e->actor_uid = (uint32_t) read_int(&r, 9, 0, UINT32_MAX);
+    e->actor_pid = (int32_t) read_int(&r, 10, INT32_MIN, INT32_MAX);
+    read_text(&r, 11, e->principal, DIBS_PRINCIPAL_MAX);
+    read_text(&r, 12, e->name, DIBS_NAME_MAX);
+    return r.is_ok;
+}
+
+static dibs_status oldest_event(struct sqlite_rows *self, uint64_t *oldest, dibs_err *err)
+{
+    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, SQL_EVENTS_OLDEST, err);
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    int rc = sqlite3_step(stmt);
+    if (rc != SQLITE_ROW)
+        return sqlite_error(self, rc, "reading the oldest event", err);
+    *oldest = (uint64_t) sqlite3_column_int64(stmt, 0);
+    return DIBS_OK;
+}
+
+static dibs_status events(struct rows *rows, uint64_t since, size_t limit, bool newest, uint64_t *oldest,
+                          bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err)
+{
+    struct sqlite_rows *self = of(rows);
+    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, newest ? SQL_EVENTS_NEWEST : SQL_EVENTS, err);
+    dibs_event event;
+    int rc = SQLITE_DONE;
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    if (oldest) {
+        dibs_status s = oldest_event(self, oldest, err);
+        if (s != DIBS_OK)
+            return s;
+    }
+    bind_int(stmt, 1, since > INT64_MAX ? INT64_MAX : (int64_t) since);
+    bind_int(stmt, 2, limit == 0 || limit > INT64_MAX ? -1 : (int64_t) limit);
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
+        if (load_event(stmt, &event) && !fn(ctx, &event))
+            return DIBS_OK;
+    return rc == SQLITE_DONE ? DIBS_OK : sqlite_error(self, rc, "reading events", err);
+}
+
+/* ---- pools ---- */
+
+static bool load_pool(sqlite3_stmt *stmt, dibs_pool *out)
+{
+    struct reader r = { .stmt = stmt, .is_ok = true };
+    char ranges[DIBS_RANGES_TEXT_MAX + 1];
+
+    *out = (dibs_pool) { 0 };
+    read_text(&r, 0, out->name, DIBS_POOL_NAME_MAX);
+    read_text(&r, 1, ranges, DIBS_RANGES_TEXT_MAX);
+    out->scope = (dibs_scope) read_int(&r, 2, DIBS_SCOPE_HOST, DIBS_SCOPE_CLUSTER);
+    out->band = (int32_t) read_int(&r, 3, DIBS_BAND_AUTO, DIBS_PORT_MAX);
+    out->cooldown_ms = read_int(&r, 4, 0, DIBS_TTL_MAX_MS);
+    read_text(&r, 5, out->order, sizeof out->order - 1);
+    return r.is_ok && dibs_ranges_parse(ranges, &out->ranges, NULL) == DIBS_OK;
+}
+
+static dibs_status pool_get(struct rows *rows, const char *name, dibs_pool *out, dibs_err *err)
+{
+    struct sqlite_rows *self = of(rows);
+    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, SQL_POOL_GET, err);
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    bind_text(stmt, 1, name);
+    int rc = sqlite3_step(stmt);
+    if (rc == SQLITE_DONE)
+        return DIBS_NOT_FOUND;
+    if (rc != SQLITE_ROW)
+        return sqlite_error(self, rc, "reading a pool", err);
+    if (!load_pool(stmt, out))
+        return err_trouble(err, DIBS_TROUBLE_DAMAGED, "ledger %s: the record of pool '%s' is damaged; set it anew with "
+                           "'dibs pool set'", self->path, name);
+    return DIBS_OK;
+}
+
+static dibs_status pool_put(struct rows *rows, const dibs_pool *pool, dibs_err *err)
+{
+    sqlite3_stmt *stmt = sqlite_stmt(of(rows), SQL_POOL_PUT, err);
+    char ranges[DIBS_RANGES_TEXT_MAX + 1];
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    dibs_ranges_format(&pool->ranges, ranges);
+    bind_text(stmt, 1, pool->name);
+    bind_text(stmt, 2, ranges);
+    bind_int(stmt, 3, pool->scope);
+    bind_int(stmt, 4, pool->band);
+    bind_int(stmt, 5, pool->cooldown_ms);
+    bind_text(stmt, 6, pool->order);
+    dibs_status s = sqlite_run(of(rows), stmt, "writing a pool", err);
+    (void) sqlite3_clear_bindings(stmt);
+    return s;
+}
+
+static dibs_status pool_delete(struct rows *rows, const char *name, dibs_err *err)
+{
+    sqlite3_stmt *stmt = sqlite_stmt(of(rows), SQL_POOL_DELETE, err);
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    bind_text(stmt, 1, name);
+    return sqlite_run(of(rows), stmt, "removing a pool", err);
+}
+
+static dibs_status pools(struct rows *rows, bool (*fn)(void *, const dibs_pool *), void *ctx, dibs_err *err)
+{
+    struct sqlite_rows *self = of(rows);
+    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, SQL_POOLS, err);
+    dibs_pool pool;
+    int rc = SQLITE_DONE;
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
+        if (load_pool(stmt, &pool) && !fn(ctx, &pool))
+            return DIBS_OK;
+    return rc == SQLITE_DONE ? DIBS_OK : sqlite_error(self, rc, "reading pools", err);
+}
+
+/* ---- sightings, upkeep ---- */
+
+static dibs_status sighting_get(struct rows *rows, struct ledger_seen seen, uint32_t *count, dibs_err *err)
+{
+    struct sqlite_rows *self = of(rows);
+    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, SQL_SIGHTING_GET, err);
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    bind_int(stmt, 1, (int64_t) seen.id);
+    bind_int(stmt, 2, (int64_t) seen.generation);
+    int rc = sqlite3_step(stmt);
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE)
+        return sqlite_error(self, rc, "reading sightings", err);
+    *count = rc == SQLITE_ROW ? (uint32_t) sqlite3_column_int(stmt, 0) : 0;
+    return DIBS_OK;
+}
+
+static dibs_status sighting_put(struct rows *rows, struct ledger_seen seen, uint32_t count, dibs_err *err)
+{
+    sqlite3_stmt *stmt = sqlite_stmt(of(rows), count ? SQL_SIGHTING_PUT : SQL_SIGHTING_DELETE, err);
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    bind_int(stmt, 1, (int64_t) seen.id);
+    if (count) {
+        bind_int(stmt, 2, (int64_t) seen.generation);
+        bind_int(stmt, 3, count);
+    }
+    return sqlite_run(of(rows), stmt, "writing sightings", err);
+}
+
+static dibs_status run_bound(struct sqlite_rows *self, enum sqlite_sql which, const int64_t *values, int n, dibs_err *err)
+{
+    sqlite3_stmt *stmt = sqlite_stmt(self, which, err);
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    for (int i = 0; i < n; i++)
+        bind_int(stmt, i + 1, values[i]);
+    return sqlite_run(self, stmt, "upkeep", err);
+}
+
+static dibs_status trim(struct rows *rows, uint64_t oldest_seq, size_t names_kept, int64_t cooled_before_ms,
+                        const struct instant *now, dibs_err *err)
+{
+    struct sqlite_rows *self = of(rows);
+    dibs_status s = run_bound(self, SQL_TRIM_EVENTS, (int64_t[]) { (int64_t) oldest_seq }, 1, err);
+
+    if (s == DIBS_OK)
+        s = run_bound(self, SQL_TRIM_NAMES, (int64_t[]) { (int64_t) names_kept - 1 }, 1, err);
+    if (s == DIBS_OK)
+        s = run_bound(self, SQL_TRIM_SLOTS, (int64_t[]) { cooled_before_ms, now->boot_ms }, 2, err);
+    if (s == DIBS_OK)
+        s = run_bound(self, SQL_TRIM_SIGHTINGS, NULL, 0, err);
+    return s;
+}
+
+const struct rows_ops rows_sqlite_ops = {
+    .scheme = "sqlite",
+    .open = sqlite_open_rows,
+    .close = sqlite_close_rows,
+    .salt = salt,
+    .begin = begin,
+    .commit = commit,
+    .rollback = rollback,
+    .claim_get = claim_get,
+    .claim_put = sqlite_put_claim,
+    .claim_delete = claim_delete,
+    .claims = claims,
+    .slots = slots,
+    .slot_put = sqlite_put_slot,
+    .slot_delete = slot_delete,
+    .name_get = name_get,
+    .name_put = name_put,
+    .tail = tail,
+    .event_put = event_put,
+    .events = events,
+    .pool_get = pool_get,
+    .pool_put = pool_put,
+    .pool_delete = pool_delete,
+    .pools = pools,
+    .sighting_get = sighting_get,
+    .sighting_put = sighting_put,
+    .quarantine = sqlite_quarantine_rows,
+    .trim = trim,
+    .health = sqlite_health_rows,
+    .rebuild = sqlite_rebuild_rows,
+};

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* A transaction, and the changes of a claim's life that every decision is made of. Each change writes
+ * the record, its slots, its name and its event together, so that they cannot disagree. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "ledger/rows.h"
+
+#include "base/banned.h"
+
+/* Upkeep rides along with every so many events, so that a ledger that only ever sees short-lived
+ * processes stays bounded too. */
+enum { TRIM_EVERY_EVENTS = 4096, COOLED_AFTER_MS = 3600 * 1000 };
+
+dibs_status tx_begin(struct ledger_tx *tx, struct ledger *ledger, bool is_write, bool is_full,
+                     const struct ledger_actor *actor, dibs_err *err)
+{
+    struct rows *rows = ledger->rows;
+    dibs_status s = rows->ops->begin(rows, is_write, is_full || ledger->options.is_sync_full, err);
+
+    if (s != DIBS_OK)
+        return s;
+    *tx = (struct ledger_tx) { .rows = rows, .actor = actor };
+    if (!is_write)
+        return DIBS_OK;
+    return rows->ops->tail(rows, &tx->seq, &tx->cursor, err);
+}
+
+dibs_status tx_commit(struct ledger_tx *tx, dibs_err *err)
+{
+    struct rows *rows = tx->rows;
+    dibs_status s = rows->ops->commit(rows, err);
+
+    if (s == DIBS_OK)
+        tx->rows = NULL;
+    return s;
+}
+
+void tx_auto(struct ledger_tx *tx)
+{
+    if (tx->rows)
+        tx->rows->ops->rollback(tx->rows);
+    tx->rows = NULL;
+}
+
+dibs_status tx_trim(struct ledger_tx *tx, dibs_err *err)
+{
+    uint64_t oldest = tx->seq > DIBS_EVENTS_KEPT ? tx->seq - DIBS_EVENTS_KEPT : 0;
+    return tx->rows->ops->trim(tx->rows, oldest, DIBS_NAMES_REMEMBERED, tx->actor->now.boot_ms - COOLED_AFTER_MS,
+                               &tx->actor->now, err);
+}
+
+dibs_status tx_event(struct ledger_tx *tx, dibs_event_kind kind, const dibs_claim *claim, dibs_err *err)
+{
+    dibs_event event = {
+        .seq = ++tx->seq,
+        .time_ms = tx->actor->now.wall_ms,
+        .kind = kind,
+        .claim_id = claim->id,
+        .generation = claim->generation,
+        .port = claim->port,
+        .is_dynamic = claim->kind == DIBS_DYNAMIC,
+        .actor_uid = tx->actor->uid,
+        .actor_pid = tx->actor->pid,
+    };
+
+    for (size_t i = 0; i < claim->n_bindings; i++)
+        event.protos |= (uint8_t) (1u << claim->bindings[i].proto);
+    memcpy(event.principal, claim->principal, sizeof event.principal);
+    memcpy(event.name, claim->name, sizeof event.name);
+    if (kind == DIBS_EV_CLAIMED)
+        tx->cursor++;
+    dibs_status s = tx->rows->ops->event_put(tx->rows, &event, tx->cursor, err);
+    if (s == DIBS_OK && tx->seq % TRIM_EVERY_EVENTS == 0)
+        s = tx_trim(tx, err);
+    return s;
+}
+
+void tx_lease(const struct ledger_tx *tx, dibs_claim *claim)
+{
+    if (claim->holder == DIBS_HELD_BY_LEASE)
+        claim->lease_until_ms = tx->actor->now.boot_ms + claim->lease_ttl_ms;
+}
+
+static dibs_status put_slots(struct ledger_tx *tx, const dibs_claim *claim, dibs_err *err)
+{
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < claim->n_bindings && s == DIBS_OK; i++) {
+        struct ledger_slot slot = {
+            .proto = claim->bindings[i].proto,
+            .port = claim->port,
+            .address = claim->bindings[i].address,
+            .claim_id = claim->id,
+            .is_exclusive = claim->is_exclusive,
+        };
+        s = tx->rows->ops->slot_put(tx->rows, &slot, err);
+    }
+    return s;
+}
+
+dibs_status tx_insert(struct ledger_tx *tx, const dibs_claim *template, uint16_t port, dibs_event_kind kind,
+                      struct row_claim *row, dibs_err *err)
+{
+    row->claim = *template;
+    row->is_damaged = false;
+    dibs_claim *c = &row->claim;
+    /* The number of its first event is a claim's id: never used twice, and needs no counter of its own. */
+    c->id = tx->seq + 1;
+    c->generation = 1;
+    c->port = port;
+    c->created_ms = c->changed_ms = tx->actor->now.wall_ms;
+    c->token[0] = '\0';
+    tx_lease(tx, c);
+    assert(codec_claim_valid(c, NULL));
+
+    dibs_status s = codec_secret(row->secret, err);
+    if (s == DIBS_OK)
+        s = tx->rows->ops->claim_put(tx->rows, row, err);
+    if (s == DIBS_OK)
+        s = put_slots(tx, c, err);
+    if (s == DIBS_OK && c->name[0]) {
+        struct row_name name = { .claim_id = c->id, .port = port, .used_ms = tx->actor->now.wall_ms };
+
+        s = tx->rows->ops->name_put(tx->rows, c->principal, c->name, &name, err);
+    }
+    return s == DIBS_OK ? tx_event(tx, kind, c, err) : s;
+}
+
+dibs_status tx_rehold(struct ledger_tx *tx, struct row_claim *row, dibs_event_kind kind, dibs_err *err)
+{
+    row->claim.generation++;
+    row->claim.changed_ms = tx->actor->now.wall_ms;
+    tx_lease(tx, &row->claim);
+    dibs_status s = codec_secret(row->secret, err);
+    if (s == DIBS_OK)
+        s = tx->rows->ops->claim_put(tx->rows, row, err);
+    return s == DIBS_OK ? tx_event(tx, kind, &row->claim, err) : s;
+}
+
+/* The slot goes; a dynamic port leaves a mark that it cools (chosen last for a while). */
+static dibs_status free_slots(struct ledger_tx *tx, const dibs_claim *claim, dibs_err *err)
+{
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < claim->n_bindings && s == DIBS_OK; i++) {
+        struct ledger_slot slot = {
+            .proto = claim->bindings[i].proto,
+            .port = claim->port,
+            .address = claim->bindings[i].address,
+            .claim_id = claim->id,
+        };
+        s = tx->rows->ops->slot_delete(tx->rows, &slot, err);
+        if (s != DIBS_OK || claim->kind != DIBS_DYNAMIC)
+            continue;
+        slot.claim_id = 0;
+        slot.released_ms = tx->actor->now.boot_ms;
+        s = tx->rows->ops->slot_put(tx->rows, &slot, err);
+    }
+    return s;
+}
+
+static dibs_status remember_name(struct ledger_tx *tx, const dibs_claim *claim, dibs_err *err)
+{
+    struct row_name name = { 0 };
+    dibs_status s = tx->rows->ops->name_get(tx->rows, claim->principal, claim->name, &name, err);
+
+    if (s == DIBS_NOT_FOUND || (s == DIBS_OK && name.claim_id != claim->id))
+        return DIBS_OK; /* the name has moved on: not ours to touch */
+    if (s != DIBS_OK)
+        return s;
+    name = (struct row_name) { .port = claim->port, .used_ms = tx->actor->now.wall_ms };
+    return tx->rows->ops->name_put(tx->rows, claim->principal, claim->name, &name, err);
+}
+
+dibs_status tx_end(struct ledger_tx *tx, const struct row_claim *row, dibs_event_kind kind, dibs_err *err)
+{
+    const dibs_claim *c = &row->claim;
+    dibs_status s = tx->rows->ops->claim_delete(tx->rows, c->id, err);
+
+    if (s == DIBS_OK)
+        s = free_slots(tx, c, err);
+    if (s == DIBS_OK && c->name[0])
+        s = remember_name(tx, c, err);
+    return s == DIBS_OK ? tx_event(tx, kind, c, err) : s;
+}

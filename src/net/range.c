@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/* Ports and port ranges: one parser for every door (command line, configuration, HTTP,
+ * manifest, snapshot).
+ *
+ * The systems whose texts we read contradict each other. What dibs does:
+ *   - one port alone, "100", is a range (Kubernetes yes, DCP no);
+ *   - port 0 is refused in every place (Kubernetes takes it, DCP does not);
+ *   - blanks inside, "100 - 200", are fine (DCP yes, Kubernetes no);
+ *   - a text that names no port, "" or ",", is refused (Kubernetes takes "").
+ * Items of a list go into a bit set first. So neither their number nor their order
+ * matters, only how many pieces are left after merging, and nothing is allocated. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "dibs/net.h"
+#include "net/portbits.h"
+#include "net/quote.h"
+#include "net/scan.h"
+
+#include "base/banned.h"
+
+_Static_assert(DIBS_RANGES_TEXT_MAX >= DIBS_RANGES_MAX * (sizeof "65535-65535," - 1),
+               "the longest list fits its text");
+
+static const char control_text[] = "control characters are not allowed";
+
+/* What is left of one list item. */
+struct item {
+    const char *at;
+    const char *end;
+};
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static bool is_control(char c)
+{
+    return (unsigned char) c < 0x20 || c == 0x7f;
+}
+
+/* Why `c` cannot stand after a number. */
+static const char *stray(char c)
+{
+    return is_control(c) ? control_text : "numbers are separated by '-', '+' or ','";
+}
+
+static void skip_blanks(struct item *item)
+{
+    while (item->at < item->end && is_blank(*item->at))
+        item->at++;
+}
+
+/* Digits of at..end as a number that stops growing above DIBS_PORT_MAX, so that no
+ * length of digits overflows. Returns why not, or NULL. */
+static const char *digits(const char *at, const char *end, uint32_t *value)
+{
+    uint32_t sum = 0;
+
+    for (; at < end; at++) {
+        if (is_control(*at))
+            return control_text;
+        if (*at < '0' || *at > '9')
+            return "a port is written in decimal digits only";
+        if (sum <= DIBS_PORT_MAX)
+            sum = 10 * sum + (uint32_t) (*at - '0');
+    }
+    *value = sum;
+    return NULL;
+}
+
+/* One number with the blanks around it. Returns why not, or NULL. */
+static const char *number(struct item *item, uint32_t *value)
+{
+    skip_blanks(item);
+    const char *start = item->at;
+
+    while (item->at < item->end && !is_blank(*item->at) && *item->at != '-' && *item->at != '+')
+        item->at++;
+    if (item->at == start)
+        return item->at == item->end ? "a number is missing" : "a number has no sign";
+    const char *why = digits(start, item->at, value);
+    skip_blanks(item);
+    return why;
+}
+
+/* "N", "A-B" or "A+N". Returns why not, or NULL. */
+static const char *one_range(struct item item, dibs_range *out)
+{
+    uint32_t first = 0;
+    uint32_t second = 0;
+    char sign = '-';
+
+    const char *why = number(&item, &first);
+    if (why)
+        return why;
+    if (item.at == item.end) {
+        second = first;
+    } else {
+        sign = *item.at++;
+        if (sign != '-' && sign != '+')
+            return stray(sign);
+        why = number(&item, &second);
+        if (why)
+            return why;
+    }
+    if (item.at < item.end && (*item.at == '-' || *item.at == '+'))
+        return *item.at == sign ? "more than one '-' or '+'" : "'+' and '-' cannot be mixed";
+    if (item.at < item.end)
+        return stray(*item.at);
+
+    /* Both are below 2^20 here, whatever was written. */
+    uint32_t last = sign == '+' ? first + second : second;
+    if (first > DIBS_PORT_MAX || last > DIBS_PORT_MAX)
+        return "the port range cannot be greater than 65535";
+    if (first == 0)
+        return "port 0 is not a port";
+    if (last < first)
+        return "end port cannot be less than start port";
+    *out = (dibs_range){ .first = (uint16_t) first, .last = (uint16_t) last };
+    return NULL;
+}
+
+static dibs_status refuse(dibs_err *err, struct item item, const char *why)
+{
+    char shown[QUOTE_SIZE];
+
+    while (item.end > item.at && is_blank(item.end[-1]))
+        item.end--;
+    return err_set(err, DIBS_INVALID, "port range '%s': %s",
+                   quote_bytes(shown, item.at, (size_t) (item.end - item.at)), why);
+}
+
+dibs_status dibs_ranges_parse(const char *text, dibs_ranges *out, dibs_err *err)
+{
+    struct portbits bits = { 0 };
+    dibs_ranges found = { .n = 0 };
+    char shown[QUOTE_SIZE];
+
+    for (const char *at = text ? text : ""; *at;) {
+        struct item item = { .at = at, .end = strchrnul(at, ',') };
+        dibs_range range = { 0 };
+
+        at = *item.end ? item.end + 1 : item.end;
+        skip_blanks(&item);
+        if (item.at == item.end)
+            continue;
+        const char *why = one_range(item, &range);
+        if (why)
+            return refuse(err, item, why);
+        portbits_add_range(&bits, range);
+    }
+    if (!scan_ranges(&bits, &found))
+        return err_set(err, DIBS_INVALID, "port range '%s': more than %d separate pieces",
+                       quote_text(shown, text), DIBS_RANGES_MAX);
+    if (found.n == 0)
+        return err_set(err, DIBS_INVALID, "port range '%s': is empty, it names no port",
+                       quote_text(shown, text));
+    *out = found;
+    return DIBS_OK;
+}
+
+dibs_status dibs_port_parse(const char *text, uint16_t *out, dibs_err *err)
+{
+    char shown[QUOTE_SIZE];
+    uint32_t value = 0;
+    const char *why = "is empty";
+
+    if (text && *text)
+        why = digits(text, text + strlen(text), &value);
+    if (!why && (value == 0 || value > DIBS_PORT_MAX))
+        why = "a port is 1 to 65535";
+    if (why)
+        return err_set(err, DIBS_INVALID, "port '%s': %s", quote_text(shown, text), why);
+    *out = (uint16_t) value;
+    return DIBS_OK;
+}
+
+void dibs_ranges_format(const dibs_ranges *ranges, char out[DIBS_RANGES_TEXT_MAX + 1])
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < ranges->n; i++) {
+        int n = snprintf(out + used, DIBS_RANGES_TEXT_MAX + 1 - used, "%s%u-%u", i ? "," : "",
+                         (unsigned) ranges->item[i].first, (unsigned) ranges->item[i].last);
+        used += (size_t) n;
+    }
+}
+
+static uint32_t size_of(dibs_range range)
+{
+    return (uint32_t) range.last - range.first + 1;
+}
+
+uint32_t dibs_ranges_count(const dibs_ranges *ranges)
+{
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < ranges->n; i++)
+        count += size_of(ranges->item[i]);
+    return count;
+}
+
+bool dibs_ranges_contain(const dibs_ranges *ranges, uint16_t port)
+{
+    for (size_t i = 0; i < ranges->n; i++) {
+        if (port >= ranges->item[i].first && port <= ranges->item[i].last)
+            return true;
+    }
+    return false;
+}
+
+uint16_t dibs_ranges_at(const dibs_ranges *ranges, uint32_t i)
+{
+    for (size_t r = 0; r < ranges->n; r++) {
+        uint32_t size = size_of(ranges->item[r]);
+
+        if (i < size)
+            return (uint16_t) (ranges->item[r].first + i);
+        i -= size;
+    }
+    return 0;
+}
+
+dibs_status dibs_ranges_subtract(const dibs_ranges *ranges, dibs_range without, dibs_ranges *out,
+                                 dibs_err *err)
+{
+    struct portbits bits = { 0 };
+    dibs_ranges left = { .n = 0 };
+
+    portbits_add_ranges(&bits, ranges);
+    portbits_remove_range(&bits, without);
+    if (!scan_ranges(&bits, &left))
+        return err_set(err, DIBS_INVALID, "port ranges without %u-%u: more than %d separate pieces",
+                       (unsigned) without.first, (unsigned) without.last, DIBS_RANGES_MAX);
+    *out = left;
+    return DIBS_OK;
+}

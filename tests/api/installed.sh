@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# An installed copy is complete, and a program builds against it through pkg-config and runs.
+set -u
+# shellcheck source=tests/support/tap.sh
+. "$SOURCE/tests/support/tap.sh"
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+root=$tmp/root
+read -r -a cc <<<"${CC:-cc}"
+sanitize=()
+[ "${DIBS_TEST_SANITIZE:-none}" = none ] || sanitize=("-fsanitize=$DIBS_TEST_SANITIZE")
+unset "${!DIBS_@}" 2>/dev/null # nothing of the caller's settings
+export HOME=$tmp XDG_STATE_HOME=$tmp/state XDG_CONFIG_HOME=$tmp/config XDG_RUNTIME_DIR=$tmp/run
+export DIBS_LEDGER=sqlite:$tmp/ledger.db DIBS_LEDGER_MODE=strict DIBS_SOCKET=none
+
+install_copy() { DESTDIR=$root meson install -C "$BUILD" --no-rebuild --quiet; }
+find_one() { # find_one PATTERN: exactly one installed file, and it is not empty
+    local found
+    found=$(find "$root" -path "$1" -size +0)
+    [ "$(printf '%s' "$found" | grep -c .)" -eq 1 ] || { echo "$1: found '$found'"; find "$root"; return 1; }
+}
+is_complete() {
+    local pattern
+    for pattern in '*/bin/dibs' '*/libdibs.so.[0-9]*.[0-9]*' '*/include/dibs/dibs.h' '*/pkgconfig/dibs.pc' \
+        '*/man/man1/dibs.1' '*/bash-completion/completions/dibs' '*/zsh/site-functions/_dibs' \
+        '*/fish/vendor_completions.d/dibs.fish' '*/doc/dibs/LICENSE'; do
+        find_one "$pattern" || return 1
+    done
+}
+has_all_headers() {
+    diff <(cd "$SOURCE/include/dibs" && ls) <(cd "$(dirname "$(find "$root" -path '*/include/dibs/dibs.h')")" && ls)
+}
+with_pkg_config() {
+    PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=$(dirname "$(find "$root" -name dibs.pc)") pkg-config "$@" dibs
+}
+build_example() {
+    local flags
+    read -r -a flags <<<"$(with_pkg_config --cflags --libs)"
+    "${cc[@]}" "${sanitize[@]}" -std=c17 -Wall -Wextra -Werror -o "$tmp/claim" "$SOURCE/examples/claim.c" "${flags[@]}"
+}
+library_path=
+run_example() {
+    local port
+    port=$(LD_LIBRARY_PATH=$library_path timeout 20 "$tmp/claim" example/web) || return 1
+    [[ $port =~ ^[0-9]+$ ]] && [ "$port" -ge 20000 ] && [ "$port" -le 32767 ] || { echo "printed '$port'"; return 1; }
+}
+left_nothing() {
+    local rows
+    rows=$(LD_LIBRARY_PATH=$library_path "$(find "$root" -path '*/bin/dibs')" ls --json) || return 1
+    ! printf '%s' "$rows" | grep -q example/web || { echo "$rows"; return 1; }
+}
+has_version() { [ "$(with_pkg_config --modversion)" = "$("$(find "$root" -path '*/bin/dibs')" version)" ] ||
+    "$(find "$root" -path '*/bin/dibs')" version | grep -qF "$(with_pkg_config --modversion)"; }
+
+check "meson install puts a copy under DESTDIR" install_copy
+check "program, library, header, pkg-config file, man page and completions are there" is_complete
+check "every public header is installed" has_all_headers
+library_path=$(dirname "$(find "$root" -name 'libdibs.so' | head -n 1)")
+check "pkg-config and the program tell the same version" has_version
+check "the example builds with pkg-config's flags" build_example
+check "the example claims a port, listens on it and prints it" run_example
+check "the example's claim is gone after its release" left_nothing
+done_testing

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* Any bytes: the reader takes or refuses them, every borrowed value can be walked, and what the writer
+ * makes of a string reads back. Base64 that decodes encodes to the same text. */
+#include <assert.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json/json.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void walk(const json_value *v, unsigned depth)
+{
+    static const char *const known[] = { "port", NULL };
+    const char *s = NULL;
+    int64_t n = 0;
+    bool b = false;
+
+    assert(depth <= JSON_DEPTH_MAX);
+    (void) json_get_string(v, "name", &s);
+    (void) json_get_int(v, "port", &n);
+    (void) json_get_bool(v, "kept", &b);
+    (void) json_unknown_key(v, known);
+    for (size_t i = 0; i < json_array_size(v); i++)
+        walk(json_array_at(v, i), depth + 1);
+    if (json_get(v, "claims"))
+        walk(json_get(v, "claims"), depth + 1);
+}
+
+static void written_text_reads_back(const char *text)
+{
+    char *out = NULL;
+    size_t len = 0;
+    FILE *to = open_memstream(&out, &len);
+    struct json_writer w;
+    json_doc *doc = NULL;
+
+    if (!to)
+        return;
+    json_begin(&w, to);
+    json_array(&w);
+    json_string(&w, text);
+    json_end_array(&w);
+    json_finish(&w);
+    if (fclose(to) == 0) {
+        dibs_err err = { 0 };
+        dibs_status status = json_parse(out, len, &doc, &err);
+
+        if (status != DIBS_OK)
+            abort();
+        assert(json_array_size(json_root(doc)) == 1);
+    }
+    json_free(doc);
+    free(out);
+}
+
+static void base64_is_one_to_one(const char *text, size_t size)
+{
+    uint8_t *bytes = malloc(size + 1);
+    char *again = malloc(size + 5);
+    size_t n = 0;
+
+    if (bytes && again && json_base64_decode(text, bytes, size, &n)) {
+        json_base64_encode(bytes, n, again);
+        if (strcmp(text, again) != 0)
+            abort();
+    }
+    free(bytes);
+    free(again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1);
+    json_doc *doc = NULL;
+
+    if (!text)
+        return 0;
+    memcpy(text, data, size);
+    text[size] = '\0';
+    if (json_parse(text, size, &doc, NULL) == DIBS_OK)
+        walk(json_root(doc), 1);
+    json_free(doc);
+    written_text_reads_back(text);
+    base64_is_one_to_one(text, size);
+    free(text);
+    return 0;
+}

@@ -1,0 +1,120 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables that bats sets, or that a test reads
+# Helpers for bats files:   load ../support/dibs
+#
+#   setup() { dibs_setup; }        teardown() { dibs_teardown; }
+#
+# $DIBS is the program, $BUILD the build folder; both come from `make test`. Each test gets a ledger,
+# a home and a working directory of its own under $BATS_TEST_TMPDIR.
+
+dibs_setup() {
+    local name
+    DIBS=${DIBS:?path of the program: run the tests with make test}
+    [[ $DIBS = /* ]] || DIBS=$PWD/$DIBS
+    for name in "${!DIBS_@}"; do # nothing of the caller's settings
+        case $name in DIBS_TEST_*) ;; *) unset "$name" ;; esac
+    done
+    T=$BATS_TEST_TMPDIR
+    export DIBS T HOME=$T/home
+    export XDG_STATE_HOME=$T/state XDG_CONFIG_HOME=$T/config XDG_RUNTIME_DIR=$T/runtime XDG_CACHE_HOME=$T/cache
+    export DIBS_LEDGER=sqlite:$T/ledger.db DIBS_LEDGER_MODE=strict DIBS_SOCKET=none
+    mkdir -p "$HOME" "$XDG_CONFIG_HOME" "$T/project" "$XDG_STATE_HOME" "$XDG_RUNTIME_DIR"
+    chmod 0700 "$XDG_STATE_HOME" "$XDG_RUNTIME_DIR"
+    cd "$T/project" || return 1
+    : >"$T/started"
+}
+
+# Ends what `start` and `listen` began, by pid, and waits for it.
+dibs_teardown() {
+    local pid
+    [ -f "${T:-}/started" ] || return 0
+    while read -r pid; do
+        kill -KILL "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+    done <"$T/started"
+}
+
+# The program under test, bounded: a test that hangs must end with a message.
+dibs() {
+    timeout -k 5 "${DIBS_TEST_TIMEOUT:-60}" "$DIBS" "$@"
+}
+
+# start COMMAND...: in the background, ended by dibs_teardown. Its pid is $STARTED. (Not in a subshell.)
+start() {
+    "$@" 3>&- &
+    STARTED=$!
+    echo "$STARTED" >>"$T/started"
+}
+
+# A process that does nothing until it is ended; its pid is $STARTED.
+start_sleeper() {
+    start sleep 600
+}
+
+# end_process PID: kill by SIGKILL and wait until it is no more, not even a zombie.
+end_process() {
+    kill -KILL "$1"
+    wait "$1" 2>/dev/null || true
+}
+
+# wait_until SECONDS COMMAND...: until the command succeeds; fails after that long.
+wait_until() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ $SECONDS -lt "$end" ] || { echo "not within the time: $*" >&2; return 1; }
+        sleep 0.02
+    done
+}
+
+# listen PORT [tcp|udp] [ADDRESS]: a real socket of another process (pid $STARTED), ready on return.
+# PORT 0 asks the kernel; the port is then in $LISTENED.
+listen() {
+    local ready=$T/listen.$RANDOM$RANDOM
+    start python3 - "$1" "${2:-tcp}" "${3:-127.0.0.1}" "$ready" <<'PY'
+import os, socket, sys, time
+port, proto, address, ready = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
+family = socket.AF_INET6 if ":" in address else socket.AF_INET
+kind = socket.SOCK_DGRAM if proto == "udp" else socket.SOCK_STREAM
+with socket.socket(family, kind) as s:
+    if proto == "tcp":
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind((address, port))
+    if proto == "tcp":
+        s.listen(16)
+    with open(ready + ".new", "w") as f:
+        f.write(str(s.getsockname()[1]))
+    os.rename(ready + ".new", ready)
+    time.sleep(600)
+PY
+    wait_until 10 test -f "$ready" || return 1
+    LISTENED=$(cat "$ready")
+}
+
+# long_or LONG SHORT: LONG in `make storm`, SHORT in `make test`.
+long_or() {
+    if [ "${DIBS_TEST_LONG:-}" = 1 ]; then echo "$1"; else echo "$2"; fi
+}
+
+needs_root() {
+    [ "$(id -u)" -eq 0 ] || skip "needs root"
+}
+
+needs() { # needs COMMAND...
+    local command
+    for command; do command -v "$command" >/dev/null || skip "$command is not installed"; done
+}
+
+# assert_status CODE: of the last `run`, with its output when it differs.
+assert_status() {
+    [ "$status" -eq "$1" ] || { printf 'exit %s, wanted %s\n%s\n' "$status" "$1" "$output" >&2; return 1; }
+}
+
+# assert_output_has TEXT: the output of the last `run` has it somewhere.
+assert_output_has() {
+    case $output in *"$1"*) ;; *) printf 'no "%s" in:\n%s\n' "$1" "$output" >&2; return 1 ;; esac
+}
+
+# sql STATEMENT: what the ledger holds, from outside.
+sql() {
+    sqlite3 -batch "$T/ledger.db" "$1"
+}

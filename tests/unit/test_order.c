@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "dibs/net.h"
+#include "index/order.h"
+#include "support/t.h"
+
+struct golden {
+    const char *proto;
+    const char *address;
+    const char *range;
+    uint64_t hash;
+    uint32_t offset;
+    uint32_t step;
+    uint16_t first[5];
+};
+
+static const struct golden goldens[] = {
+    { "TCP",
+      "127.0.0.1",
+      "20000-32767",
+      0xa7b8e7b86a5cc175,
+      6197,
+      859,
+      { 26197, 27056, 27915, 28774, 29633 } },
+    { "TCP", "127.0.0.1", "26010-26020", 0xa7b8e7b86a5cc175, 5, 5, { 26015, 26020, 26014, 26019, 26013 } },
+    { "TCP", "[::1]", "20000-32767", 0x0b5df268edf25757, 695, 989, { 20695, 21684, 22673, 23662, 24651 } },
+    { "TCP",
+      "0.0.0.0",
+      "20000-32767",
+      0x957b58208bf5e12e,
+      750,
+      10931,
+      { 20750, 31681, 29844, 28007, 26170 } },
+    { "UDP",
+      "127.0.0.1",
+      "20000-32767",
+      0xb2806e1289782731,
+      209,
+      9445,
+      { 20209, 29654, 26331, 23008, 32453 } },
+    { "UDP", "[::1]", "26010-26020", 0x562dfa195356292b, 7, 3, { 26017, 26020, 26012, 26015, 26018 } },
+};
+
+static void dcp_stride_reproduces_every_golden_vector(void **state)
+{
+    const struct order *order = order_find("dcp-stride");
+
+    (void) state;
+    assert_non_null(order);
+    assert_false(order->uses_cursor);
+    for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
+        const struct golden *want = &goldens[i];
+        struct order_key key = { .instance = "abcdefghijkl", .proto = want->proto, .address = want->address };
+        dibs_ranges ranges = { .n = 0 };
+        dibs_err err = { 0 };
+        char joined[64] = "";
+
+        (void) snprintf(joined, sizeof joined, "%s%s%s", key.instance, key.proto, key.address);
+        assert_true(order_fnv1a(ORDER_FNV_BASIS, joined, strlen(joined)) == want->hash);
+        ASSERT_OK(dibs_ranges_parse(want->range, &ranges, &err), &err);
+        uint32_t total = dibs_ranges_count(&ranges);
+        struct order_walk walk = order->walk(&key, total);
+        assert_int_equal(walk.offset, want->offset);
+        assert_int_equal(walk.step, want->step);
+        for (uint32_t k = 0; k < 5; k++)
+            assert_int_equal(dibs_ranges_at(&ranges, order_position(walk, k, total)), want->first[k]);
+    }
+}
+
+static void fnv1a_gives_the_published_values(void **state)
+{
+    (void) state;
+    assert_true(order_fnv1a(ORDER_FNV_BASIS, "", 0) == 0xcbf29ce484222325u);
+    assert_true(order_fnv1a(ORDER_FNV_BASIS, "a", 1) == 0xaf63dc4c8601ec8cu);
+    assert_true(order_fnv1a(ORDER_FNV_BASIS, "foobar", 6) == 0x85944171f73967e8u);
+    assert_true(order_fnv1a(order_fnv1a(ORDER_FNV_BASIS, "foo", 3), "bar", 3) == 0x85944171f73967e8u);
+}
+
+static void dcp_step_gives_every_stated_value(void **state)
+{
+    static const struct {
+        uint64_t x;
+        uint32_t total;
+        uint32_t step;
+    } rows[] = { { 0, 2, 1 },     { 1, 2, 1 },     { UINT64_MAX, 2, 1 }, { 0, 3, 1 },  { 1, 3, 2 },
+                 { 1, 4, 3 },     { 1, 6, 5 },     { 0, 11, 1 },         { 1, 11, 2 }, { 187, 11, 8 },
+                 { 0, 12768, 1 }, { 1, 12768, 5 }, { 77, 1, 1 },         { 77, 0, 1 } };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_int_equal(order_dcp_step(rows[i].total, rows[i].x), rows[i].step);
+}
+
+/* Fails unless k = 0..total-1 visits every position exactly once. */
+static void check_full_cycle(struct order_walk walk, uint32_t total)
+{
+    static uint8_t seen[65536];
+
+    memset(seen, 0, sizeof seen);
+    for (uint32_t k = 0; k < total; k++) {
+        uint32_t at = order_position(walk, k, total);
+
+        if (at >= total || seen[at])
+            fail_msg("total %u, offset %u, step %u: position %u at k=%u", total, walk.offset, walk.step, at,
+                     k);
+        seen[at] = 1;
+    }
+    assert_int_equal(order_position(walk, total, total), order_position(walk, 0, total));
+}
+
+static void dcp_case_11_the_step_covers_every_total_to_100(void **state)
+{
+    (void) state;
+    for (uint32_t total = 2; total <= 100; total++)
+        check_full_cycle((struct order_walk){ 0, order_dcp_step(total, (uint64_t) total * 17) }, total);
+}
+
+static void every_order_visits_every_position_exactly_once(void **state)
+{
+    static const uint32_t totals[] = { 1,  2,   3,    4,    5,    6,     7,     8,     16,    17,   60,
+                                       97, 128, 1000, 2768, 4096, 12768, 30030, 32768, 65521, 65535 };
+    size_t n = 0;
+
+    (void) state;
+    for (const struct order *order = order_at(0); order; order = order_at(++n)) {
+        for (size_t i = 0; i < sizeof totals / sizeof *totals; i++) {
+            for (uint64_t salt = 0; salt < 5; salt++) {
+                struct order_key key = { .salt = salt, .entropy = salt * 77, .pool = "default" };
+
+                check_full_cycle(order->walk(&key, totals[i]), totals[i]);
+            }
+        }
+    }
+    assert_int_equal(n, 4);
+}
+
+static void dcp_cases_9_and_10_a_walk_yields_each_port_of_its_ranges_once(void **state)
+{
+    static const struct {
+        const char *range;
+        uint32_t total;
+    } rows[] = { { "26010-26011,26020-26022", 5 }, { "26010-26015,26013-26017,26020-26021", 10 } };
+    dibs_err err = { 0 };
+
+    (void) state;
+    for (size_t r = 0; r < 2; r++) {
+        for (size_t i = 0; order_at(i); i++) {
+            struct order_key key = { .pool = rows[r].range, .instance = "abcdefghijkl", .proto = "TCP" };
+            dibs_ranges ranges = { .n = 0 };
+            uint8_t seen[65536] = { 0 };
+
+            ASSERT_OK(dibs_ranges_parse(rows[r].range, &ranges, &err), &err);
+            assert_int_equal(dibs_ranges_count(&ranges), rows[r].total);
+            struct order_walk walk = order_at(i)->walk(&key, rows[r].total);
+            for (uint32_t k = 0; k < rows[r].total; k++) {
+                uint16_t port = dibs_ranges_at(&ranges, order_position(walk, k, rows[r].total));
+
+                assert_true(dibs_ranges_contain(&ranges, port));
+                assert_int_equal(seen[port]++, 0);
+            }
+        }
+    }
+}
+
+static void positions_do_not_overflow_for_any_running_number(void **state)
+{
+    struct order_walk walk = { .offset = 65534, .step = 65534 };
+    struct order_walk widest = { .offset = UINT32_MAX - 1, .step = UINT32_MAX - 1 };
+
+    (void) state;
+    for (uint64_t k = 0; k < 10; k++)
+        assert_int_equal(order_position(walk, k * 65535 + 3, 65535), order_position(walk, 3, 65535));
+    /* offset + k * step = -1 - k (mod total): the last position is 0, the largest k of all wraps to 0. */
+    assert_int_equal(order_position(widest, UINT32_MAX - 1, UINT32_MAX), 0);
+    assert_int_equal(order_position(walk, UINT64_MAX, 65535), 65534);
+}
+
+static void orders_are_found_by_name_and_stride_is_the_default(void **state)
+{
+    (void) state;
+    assert_string_equal(order_at(0)->name, "stride");
+    assert_true(order_at(0)->uses_cursor);
+    for (size_t i = 0; order_at(i); i++) {
+        assert_ptr_equal(order_find(order_at(i)->name), order_at(i));
+        assert_non_null(order_at(i)->walk);
+        assert_true(strlen(order_at(i)->summary) > 0);
+    }
+    assert_null(order_at(SIZE_MAX));
+    assert_null(order_find("Stride"));
+    assert_null(order_find(""));
+    assert_null(order_find(NULL));
+}
+
+static void lowest_counts_upward_from_the_first(void **state)
+{
+    struct order_walk walk = order_find("lowest")->walk(&(struct order_key){ .salt = 9 }, 100);
+
+    (void) state;
+    for (uint32_t k = 0; k < 100; k++)
+        assert_int_equal(order_position(walk, k, 100), k);
+}
+
+static bool same_walk(struct order_walk a, struct order_walk b)
+{
+    return a.offset == b.offset && a.step == b.step;
+}
+
+static void stride_depends_on_salt_and_pool_alone(void **state)
+{
+    const struct order *stride = order_find("stride");
+    struct order_key key = { .salt = 1, .pool = "default", .entropy = 5 };
+    struct order_walk first = stride->walk(&key, 12768);
+
+    (void) state;
+    key.entropy = 6;
+    key.instance = "other";
+    assert_true(same_walk(first, stride->walk(&key, 12768)));
+    key.salt = 2;
+    assert_false(same_walk(first, stride->walk(&key, 12768)));
+    key.salt = 1;
+    key.pool = "defaulu";
+    assert_false(same_walk(first, stride->walk(&key, 12768)));
+}
+
+static void random_depends_on_its_entropy(void **state)
+{
+    const struct order *random = order_find("random");
+    struct order_key key = { .entropy = 5, .pool = "default" };
+    struct order_walk first = random->walk(&key, 12768);
+
+    (void) state;
+    assert_true(same_walk(first, random->walk(&key, 12768)));
+    key.entropy = 6;
+    assert_false(same_walk(first, random->walk(&key, 12768)));
+}
+
+/* With one hash for both, equal offsets would come with few different steps. 4096 keys
+ * over 61 positions: each offset about 67 times, with as many different steps as chance gives. */
+static void offset_and_step_are_independent(void **state)
+{
+    enum { KEYS = 4096, TOTAL = 61 };
+    static uint32_t pairs[TOTAL][TOTAL];
+    uint32_t offsets[TOTAL] = { 0 };
+    uint32_t different = 0;
+
+    (void) state;
+    for (uint64_t salt = 0; salt < KEYS; salt++) {
+        struct order_key key = { .salt = salt, .pool = "default" };
+        struct order_walk walk = order_find("stride")->walk(&key, TOTAL);
+
+        offsets[walk.offset]++;
+        different += pairs[walk.offset][walk.step]++ == 0;
+    }
+    for (uint32_t i = 0; i < TOTAL; i++)
+        assert_in_range(offsets[i], 30, 110); /* 67 expected, deviation 8 */
+    /* 3660 pairs exist; 4096 independent draws meet 1 - e^-1.12 of them: about 2465. */
+    assert_in_range(different, 2350, 2580);
+}
+
+/* The step of 61 positions is a hash mod 60, the offset of 60 positions too: from one and the
+ * same hash they would always agree, from two only by chance. */
+static void offset_and_step_do_not_share_their_hash(void **state)
+{
+    const struct order *stride = order_find("stride");
+    uint32_t agreed = 0;
+
+    (void) state;
+    for (uint64_t salt = 0; salt < 4096; salt++) {
+        struct order_key key = { .salt = salt, .pool = "default" };
+
+        agreed += stride->walk(&key, 61).step - 1 == stride->walk(&key, 60).offset;
+    }
+    assert_in_range(agreed, 30, 110); /* 68 expected, deviation 8 */
+}
+
+static void a_name_prefers_one_position_and_names_spread(void **state)
+{
+    enum { NAMES = 4096, TOTAL = 64 };
+    uint32_t hits[TOTAL] = { 0 };
+
+    (void) state;
+    for (unsigned i = 0; i < NAMES; i++) {
+        char name[32] = "";
+
+        (void) snprintf(name, sizeof name, "shop/web/%u/-/http", i);
+        uint32_t at = order_name_position(name, 7, TOTAL);
+        assert_int_equal(at, order_name_position(name, 7, TOTAL));
+        assert_true(at < TOTAL);
+        hits[at]++;
+    }
+    for (uint32_t i = 0; i < TOTAL; i++)
+        assert_in_range(hits[i], 25, 105); /* 64 expected, deviation 8 */
+    assert_int_equal(order_name_position("any", 7, 1), 0);
+    assert_int_not_equal(order_name_position("any", 7, 65535), order_name_position("any", 8, 65535));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dcp_stride_reproduces_every_golden_vector),
+        cmocka_unit_test(fnv1a_gives_the_published_values),
+        cmocka_unit_test(dcp_step_gives_every_stated_value),
+        cmocka_unit_test(dcp_case_11_the_step_covers_every_total_to_100),
+        cmocka_unit_test(every_order_visits_every_position_exactly_once),
+        cmocka_unit_test(dcp_cases_9_and_10_a_walk_yields_each_port_of_its_ranges_once),
+        cmocka_unit_test(positions_do_not_overflow_for_any_running_number),
+        cmocka_unit_test(orders_are_found_by_name_and_stride_is_the_default),
+        cmocka_unit_test(lowest_counts_upward_from_the_first),
+        cmocka_unit_test(stride_depends_on_salt_and_pool_alone),
+        cmocka_unit_test(random_depends_on_its_entropy),
+        cmocka_unit_test(offset_and_step_are_independent),
+        cmocka_unit_test(offset_and_step_do_not_share_their_hash),
+        cmocka_unit_test(a_name_prefers_one_position_and_names_spread),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

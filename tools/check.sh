@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Everything that has to hold before a change goes in. Each step by name, or all of them:
+#   tools/check.sh [format layers shell cppcheck gcc clang tidy generated ndebug asan tsan]...
+# Every step runs, also after one has failed; the end is a summary.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+all=(format layers shell cppcheck gcc clang tidy generated ndebug asan tsan)
+jobs=${JOBS:-2}
+export JOBS=$jobs
+at=${CHECK_DIR:-.} # where the build folders go
+# A shadow of every address is slow to set up; several of these tests measure or race.
+slower=(--timeout-multiplier 4)
+
+sources() { find include src tests examples -name '*.[ch]' | LC_ALL=C sort; }
+scripts() { find tools tests .ci/run .githooks -type f ! -name '*.bats' -exec grep -lE '^#!.*(ba)?sh$|^# shellcheck shell=' {} + | sort; }
+
+step_format() { sources | xargs clang-format --dry-run --Werror; }
+step_layers() { tools/check-layers.sh; }
+step_shell() {
+    local status=0
+    # SC2317: functions that are handed to check() or called by name look unreachable to it.
+    scripts | xargs shellcheck --external-sources --exclude=SC2317 || status=1
+    find tests -name '*.bats' | sort | xargs -r shellcheck --shell=bats --external-sources --exclude=SC2317 || status=1
+    return $status
+}
+step_cppcheck() {
+    cppcheck --quiet --std=c11 --language=c -D_GNU_SOURCE -D__linux__ -I include -I src -j "$jobs" \
+        --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
+        --suppressions-list=tools/cppcheck-suppressions.txt src examples
+}
+step_gcc() { CC=gcc tools/build.sh "$at/build-gcc" --werror -Dtests=enabled; }
+step_clang() { CC=clang tools/build.sh "$at/build-clang" --werror -Dtests=enabled; }
+step_tidy() {
+    [ -f "$at/build-clang/compile_commands.json" ] || CC=clang tools/build.sh "$at/build-clang" --werror -Dtests=enabled || return 1
+    find src -name '*.c' | sort | xargs -P "$jobs" -n 4 clang-tidy --quiet -p "$at/build-clang" 2>/dev/null
+}
+step_generated() {
+    CC=gcc tools/build.sh "$at/build-gcc" --werror -Dtests=enabled || return 1
+    SOURCE=$PWD BUILD=$(realpath "$at/build-gcc") DIBS=$(realpath "$at/build-gcc/dibs") \
+        tests/api/generated.sh bash man mandoc zsh fish
+}
+step_ndebug() { # an assert with a side effect would change what the tests see
+    CC=gcc tools/build.sh "$at/build-ndebug" -Db_ndebug=true -Dtests=enabled &&
+        tools/run-tests.sh "$at/build-ndebug" --suite unit --suite contract --suite fuzz
+}
+step_asan() {
+    export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:detect_leaks=1
+    export UBSAN_OPTIONS=print_stacktrace=1
+    CC=clang tools/build.sh "$at/build-asan" --werror -Db_sanitize=address,undefined -Dtests=enabled &&
+        tools/run-tests.sh "$at/build-asan" "${slower[@]}"
+}
+step_tsan() {
+    CC=clang tools/build.sh "$at/build-tsan" --werror -Db_sanitize=thread -Dtests=enabled &&
+        tools/run-tests.sh "$at/build-tsan" --suite unit --suite contract "${slower[@]}"
+}
+
+steps=("$@")
+[ ${#steps[@]} -gt 0 ] || steps=("${all[@]}")
+for step in "${steps[@]}"; do
+    declare -F "step_$step" >/dev/null || { echo "check: no step '$step'; there are: ${all[*]}" >&2; exit 2; }
+done
+passed=()
+failed=()
+for step in "${steps[@]}"; do
+    printf '\n== check: %s\n' "$step"
+    if ("step_$step"); then passed+=("$step"); else failed+=("$step"); fi
+done
+printf '\n== check: passed: %s\n' "${passed[*]:-none}"
+[ ${#failed[@]} -eq 0 ] || { printf '== check: FAILED: %s\n' "${failed[*]}"; exit 1; }
