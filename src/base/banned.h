@@ -2,6 +2,11 @@
 #ifndef DIBS_BASE_BANNED_H
 #define DIBS_BASE_BANNED_H
 /* Included last by every .c of ours: calls that have a safer sibling do not compile. */
+/* Fortified headers define these as macros. */
+#undef strcpy
+#undef strcat
+#undef sprintf
+#undef vsprintf
 #pragma GCC poison strcpy strcat sprintf vsprintf strtok gmtime localtime atoi atol atoll
 #pragma GCC poison strtol strtoul strtoll strtoull rand srand system gets
 #endif

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static void put(dibs_err *err, dibs_status code, const char *fmt, va_list ap)
+#include "base/banned.h"
+
+DIBS_PRINTF(3, 0) static void put(dibs_err *err, dibs_status code, const char *fmt, va_list ap)
 {
     memset(err, 0, sizeof *err);
     err->code = code;

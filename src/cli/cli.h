@@ -24,12 +24,12 @@ enum cli_value_kind {
 };
 
 struct cli_opt {
-    const char *name; /* without "--"; NULL ends the list */
-    char letter;      /* short form, or 0 */
-    const char *arg;  /* placeholder of its value; NULL: a switch */
-    const char *help; /* one line, no full stop */
-    enum cli_value_kind kind;
+    const char *name;  /* without "--"; NULL ends the list */
+    const char *arg;   /* placeholder of its value; NULL: a switch */
+    const char *help;  /* one line, no full stop */
     const char *words; /* CLI_WORDS: "tcp udp sctp" */
+    enum cli_value_kind kind;
+    char letter; /* short form, or 0 */
     bool is_repeatable;
 };
 
@@ -126,6 +126,9 @@ enum cli_cmd_more_flags {
 void cli_warn(const char *fmt, ...) DIBS_PRINTF(1, 2);
 /* Digits only, within min..max. */
 bool cli_number(const char *text, int64_t min, int64_t max, int64_t *out);
+/* Open the handle unless it is open. The dispatcher does it for CLI_HANDLE; a command that does it itself
+ * can refuse a wrong request before there is a ledger. */
+dibs_status cli_open(struct cli *cli, dibs_err *err);
 /* Push the answer out. On failure exit_code is CLI_EXIT_OUTPUT: whoever changed something can
  * still take it back. */
 dibs_status cli_flush(struct cli *cli, dibs_err *err);

@@ -37,8 +37,8 @@ const struct cli_cmd cmd_assert = {
     .args = "NAME|PORT",
     .summary = "Check that it is the claim's own holder that listens",
     .details = "Prints the port and exits with 0 when the holder of the claim listens on it.\n"
-               "Exit code 3 when somebody else or nobody does, 5 when there is no such claim.\n",
-    .examples = "dibs assert web && curl \"localhost:$(dibs get web)\"\n",
+               "Exit code 3 when somebody else or nobody does, 5 when there is no such claim.",
+    .examples = "dibs assert web || echo 'web does not listen'\n",
     .flags = CLI_HANDLE,
     .min_args = 1,
     .max_args = 1,

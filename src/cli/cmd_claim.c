@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/auto.h"
 #include "base/err.h"
 #include "cli/request.h"
 
@@ -86,13 +85,12 @@ static dibs_status name_request(const struct cli *cli, struct names *names, size
     return DIBS_OK;
 }
 
-static dibs_status claim_all(struct cli *cli, const dibs_batch *batch, dibs_err *err)
+static dibs_status claim_all(struct cli *cli, const dibs_batch *batch, dibs_claim *claims, dibs_err *err)
 {
-    AUTO(free_auto) dibs_claim *claims = calloc(batch->n, sizeof *claims);
+    dibs_status s = cli_open(cli, err);
 
-    if (!claims)
-        return err_set(err, DIBS_FAILURE, "out of memory");
-    dibs_status s = dibs_claim_ports(cli->handle, batch, claims, err);
+    if (!s)
+        s = dibs_claim_ports(cli->handle, batch, claims, err);
     if (s)
         return s;
     s = cli_print_claims(cli, claims, batch->n, true, err);
@@ -106,49 +104,70 @@ static dibs_status claim_all(struct cli *cli, const dibs_batch *batch, dibs_err 
     return DIBS_OK;
 }
 
+static dibs_status request_from(const struct cli *cli, dibs_request *like, dibs_ranges *ranges, dibs_err *err)
+{
+    dibs_heir heir = { .holder = DIBS_HELD_BY_LEASE, .ttl_ms = cli->settings.ttl_ms };
+    bool is_given = false;
+    dibs_status s = cli_request_from(cli, like, ranges, err);
+
+    if (!s)
+        s = cli_heir_from(cli, &heir, &is_given, err);
+    like->holder = heir.holder;
+    like->pid = heir.pid;
+    like->ttl_ms = heir.ttl_ms;
+    like->keep = heir.keep;
+    return s;
+}
+
+/* The arrays of one call; the caller frees them. */
+struct room {
+    dibs_request *requests;
+    dibs_claim *claims;
+    struct names names;
+};
+
+static dibs_status claim_in(struct cli *cli, dibs_batch *batch, const dibs_request *like, struct room *room,
+                            dibs_err *err)
+{
+    if (!room->requests || !room->claims || !room->names.names)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    for (size_t i = 0; i < batch->n; i++) {
+        room->requests[i] = *like;
+        dibs_status s = cli->argc ? name_request(cli, &room->names, i, &room->requests[i], err) : DIBS_OK;
+        if (s)
+            return s;
+    }
+    batch->requests = room->requests;
+    return claim_all(cli, batch, room->claims, err);
+}
+
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     dibs_ranges ranges = { .n = 0 };
     dibs_request like = { .mode = DIBS_RANDOM };
-    dibs_heir heir = { .holder = DIBS_HELD_BY_LEASE, .ttl_ms = cli->settings.ttl_ms };
-    dibs_batch batch = { .n = 0 };
-    bool is_given = false;
+    dibs_batch batch = { .n = 1 };
     dibs_status s = count_from(cli, &batch.n, err);
 
     if (!s)
-        s = cli_request_from(cli, &like, &ranges, err);
-    if (!s)
-        s = cli_heir_from(cli, &heir, &is_given, err);
+        s = request_from(cli, &like, &ranges, err);
     if (!s)
         s = batch_from(cli, &like, &batch, err);
     if (s)
         return s;
-    like.holder = heir.holder;
-    like.pid = heir.pid;
-    like.ttl_ms = heir.ttl_ms;
-    like.keep = heir.keep;
-
-    AUTO(free_auto) dibs_request *requests = calloc(batch.n, sizeof *requests);
-    struct names names = { .names = NULL };
-    names.names = calloc(batch.n, sizeof *names.names);
-    AUTO(free_auto) void *owned = names.names;
-    if (!requests || !owned)
-        return err_set(err, DIBS_FAILURE, "out of memory");
-    for (size_t i = 0; i < batch.n; i++) {
-        requests[i] = like;
-        s = cli->argc ? name_request(cli, &names, i, &requests[i], err) : DIBS_OK;
-        if (s)
-            return s;
-    }
-    batch.requests = requests;
-    return claim_all(cli, &batch, err);
+    struct room room = {
+        .requests = calloc(batch.n, sizeof *room.requests),
+        .claims = calloc(batch.n, sizeof *room.claims),
+        .names.names = calloc(batch.n, sizeof *room.names.names),
+    };
+    s = claim_in(cli, &batch, &like, &room, err);
+    free(room.requests);
+    free(room.claims);
+    free(room.names.names);
+    return s;
 }
 
 static const struct cli_opt opts[] = {
-    { .name = "count",
-      .letter = 'n',
-      .arg = "N",
-      .help = "this many ports; with NAME they are NAME/0, NAME/1, ..." },
+    { .name = "count", .letter = 'n', .arg = "N", .help = "this many ports; with NAME: NAME/0, NAME/1, ..." },
     { .name = "contiguous", .help = "the ports follow each other" },
     { .name = "align", .arg = "N", .help = "the first of them is a multiple of N" },
     { .name = "port", .arg = "PORT", .help = "this port or an error", .kind = CLI_PORT },
@@ -195,7 +214,6 @@ const struct cli_cmd cmd_claim = {
                 "dibs claim -n 3 worker --contiguous\n"
                 "dibs claim dns --proto tcp+udp --address localhost --keep\n",
     .opts = opts,
-    .flags = CLI_HANDLE,
     .min_args = 0,
     .max_args = -1,
     .args_kind = CLI_NAME,

@@ -88,7 +88,7 @@ const struct cli_cmd cmd_doctor = {
     .summary = "Check ledger, host, claims and settings",
     .details = "Findings by topic, marked ok, note, warn or FAIL, each with what to do. Shows\n"
                "every setting with its value and where it comes from. Exit code 1 when a\n"
-               "problem remains.\n",
+               "problem remains.",
     .examples = "dibs doctor\ndibs doctor --json\n",
     .opts = opts,
     .run = run,

@@ -14,6 +14,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 
     if (!s)
         s = cli_request_from(cli, &request, &ranges, err);
+    if (!s)
+        s = cli_open(cli, err);
     if (s)
         return s;
     request.name = name;
@@ -58,7 +60,6 @@ const struct cli_cmd cmd_get = {
     .examples = "dibs get web\n"
                 "dibs get db --prefer 5432\n",
     .opts = opts,
-    .flags = CLI_HANDLE,
     .min_args = 1,
     .max_args = 1,
     .args_kind = CLI_NAME,

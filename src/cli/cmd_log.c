@@ -13,6 +13,7 @@
 #include "base/banned.h"
 
 #define DEFAULT_LIMIT 50
+#define SEQ_MAX 1000000000000000000 /* beyond every event there will be, and in range of the parser */
 
 struct history {
     /* what is wanted */
@@ -125,13 +126,14 @@ static dibs_status options(struct cli *cli, struct history *h, char name[DIBS_NA
     const char *port = cli_value(cli, "port");
     const char *text = cli_value(cli, "name");
     dibs_project project = { 0 };
-    uint64_t number = 0;
+    int64_t number = 0;
     dibs_status status = DIBS_OK;
 
     h->is_newest = !since;
     h->limit = since ? 0 : DEFAULT_LIMIT;
     if (since)
-        status = cli_number_parse("--since", since, 0, INT64_MAX, &h->since, err);
+        status = cli_number_parse("--since", since, 0, SEQ_MAX, &number, err);
+    h->since = (uint64_t) number;
     if (status == DIBS_OK && limit) {
         status = cli_number_parse("--limit", limit, 1, DIBS_EVENTS_KEPT, &number, err);
         h->limit = (size_t) number;
@@ -181,7 +183,7 @@ const struct cli_cmd cmd_log = {
     .summary = "Show what happened to claims and pools",
     .details = "The newest 50 events, oldest of them first. With --since every event with a\n"
                "higher number, or the first N of them: a script remembers the last number\n"
-               "and asks again.\n",
+               "and asks again.",
     .examples = "dibs log\ndibs log -n 5 --json\ndibs log --since 0 --limit 10\n",
     .opts = opts,
     .flags = CLI_HANDLE,

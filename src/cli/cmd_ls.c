@@ -186,21 +186,30 @@ static bool collect(void *ctx, const dibs_claim *claim)
     return l->n_page < PAGE;
 }
 
+static dibs_status fetch(struct listing *l, dibs_err *err)
+{
+    l->n_page = 0;
+    l->filter.limit = PAGE;
+    return dibs_claim_list(l->cli->handle, &l->filter, collect, l, err);
+}
+
+/* The page that was fetched and all behind it. Ends: ids rise from page to page. */
 static dibs_status show_claims(struct listing *l, dibs_err *err)
 {
-    l->filter.limit = PAGE;
-    do { /* ends: ids rise from page to page */
-        l->n_page = 0;
-        dibs_status status = dibs_claim_list(l->cli->handle, &l->filter, collect, l, err);
+    dibs_status status = DIBS_OK;
+
+    while (status == DIBS_OK && l->n_page > 0) {
+        bool is_last = l->n_page < PAGE;
 
         for (size_t i = 0; i < l->n_page && status == DIBS_OK; i++)
             status = show(l, &l->scratch->page[i], err);
-        if (status != DIBS_OK)
-            return status;
-        if (l->n_page > 0)
-            l->filter.after_id = l->scratch->page[l->n_page - 1].id;
-    } while (l->n_page == PAGE);
-    return DIBS_OK;
+        if (is_last)
+            break;
+        l->filter.after_id = l->scratch->page[PAGE - 1].id;
+        if (status == DIBS_OK)
+            status = fetch(l, err);
+    }
+    return status;
 }
 
 /* What a repair would find in use without a claim; a dry run changes nothing. */
@@ -249,7 +258,10 @@ static dibs_status print_all(struct listing *l, dibs_err *err)
     static const char *const header[] = { "PORT",   "PROTO", "ADDRESS", "NAME", "KIND",
                                           "HOLDER", "STATE", "SINCE",   "POOL", "LISTENER" };
     bool is_table = !l->cli->json && !l->is_names;
+    dibs_status status = fetch(l, err); /* a ledger that cannot be read leaves stdout empty */
 
+    if (status != DIBS_OK)
+        return status;
     if (l->cli->json) {
         json_begin(&l->w, stdout);
         if (l->is_audit) {
@@ -260,7 +272,7 @@ static dibs_status print_all(struct listing *l, dibs_err *err)
     } else if (is_table) {
         cli_table_begin(&l->table, header, l->is_audit ? 10 : 9);
     }
-    dibs_status status = show_claims(l, err);
+    status = show_claims(l, err);
 
     if (status == DIBS_OK && l->is_audit && l->cli->json) {
         json_end_array(&l->w);
@@ -358,7 +370,7 @@ const struct cli_cmd cmd_ls = {
                "the current group unless it starts with a slash.\n"
                "\n"
                "--audit adds who really listens: the claim's holder, another process of the\n"
-               "same user, or a foreign one.\n",
+               "same user, or a foreign one.",
     .examples = "dibs ls\ndibs ls --json\ndibs ls --audit --pool default\n",
     .opts = opts,
     .flags = CLI_HANDLE,

@@ -167,7 +167,7 @@ static dibs_status order_from(const char *text, dibs_pool *pool, dibs_err *err)
 
 static dibs_status band_from(const char *text, dibs_pool *pool, dibs_err *err)
 {
-    uint64_t band = 0;
+    int64_t band = 0;
 
     if (strcmp(text, "auto") == 0) {
         pool->band = DIBS_BAND_AUTO;
@@ -229,7 +229,11 @@ static bool is_ephemeral(struct cli *cli, const dibs_pool *pool)
 {
     AUTO(free_auto) dibs_port_report *report = calloc(1, sizeof *report);
 
-    for (size_t i = 0; report && i < 2 * pool->ranges.n; i++) {
+    size_t i = 0;
+
+    if (!report)
+        return false;
+    do { /* a pool has at least one range, and a range two ends */
         const dibs_range *range = &pool->ranges.item[i / 2];
         uint16_t port = i % 2 ? range->last : range->first;
 
@@ -238,7 +242,7 @@ static bool is_ephemeral(struct cli *cli, const dibs_pool *pool)
         for (size_t r = 0; r < report->n_reasons; r++)
             if (report->reasons[r].kind == DIBS_WHY_EPHEMERAL)
                 return true;
-    }
+    } while (++i < 2 * pool->ranges.n);
     return false;
 }
 
@@ -250,7 +254,7 @@ static void warn_withheld(struct cli *cli, const dibs_pool *pool)
 
     if (dibs_pool_usage_of(cli->handle, pool->name, &usage, NULL) != DIBS_OK || !usage.n_withheld)
         return;
-    cli_note(cli, "pool '%s' %s: dynamic choice leaves out %u of its %u ports (see `dibs doctor`)",
+    cli_warn("pool '%s' %s: dynamic choice leaves out %u of its %u ports (see `dibs doctor`)",
              cli_safe(pool->name, safe, sizeof safe),
              is_ephemeral(cli, pool) ? "overlaps the kernel's ephemeral range"
                                      : "has ports that are ephemeral, reserved or refused by browsers",
@@ -354,7 +358,7 @@ const struct cli_cmd cmd_pool = {
     .summary = "List, make, change or remove pools of ports",
     .details = "`set` makes a pool or changes what is given of it; a new one needs --ranges.\n"
                "Claims outside of a changed range stay. `rm` refuses while the pool has\n"
-               "claims; removing `default` resets it.\n",
+               "claims; removing `default` resets it.",
     .examples = "dibs pool\ndibs pool set tests --ranges 21000-21999 --cooldown 10s\n"
                 "dibs pool show tests\ndibs pool rm tests\n",
     .opts = opts,

@@ -66,7 +66,7 @@ const struct cli_cmd cmd_reap = {
     .args = "",
     .summary = "End the claims of dead holders",
     .details = "Prints a line for each claim that ended: port, name, former holder. A holder\n"
-               "of whom nothing certain is known is never taken for dead.\n",
+               "of whom nothing certain is known is never taken for dead.",
     .examples = "dibs reap --dry-run\ndibs reap --stale --dry-run --json\n",
     .opts = opts,
     .flags = CLI_HANDLE,

@@ -84,6 +84,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 
     if (!s)
         s = check_targets(cli, err);
+    if (!s)
+        s = cli_open(cli, err);
     if (s)
         return s;
     if (token)
@@ -115,14 +117,14 @@ const struct cli_cmd cmd_release = {
     .args = "NAME|PORT... | --all-mine",
     .summary = "End claims",
     .details = "A name or number finds among your own claims; nobody else's is touched. It is\n"
-               "no error when there is nothing to end, so it may be called twice. When a number\n"
-               "has several claims, they are listed and nothing is done.\n"
+               "no error when there is nothing to end, so it may be called twice. When a\n"
+               "number has several claims, they are listed and nothing is done.\n"
                "\n"
                "With --json the answer is how many claims ended.",
     .examples = "dibs release web\n"
                 "dibs release --all-mine\n",
     .opts = opts,
-    .flags = CLI_HANDLE | CLI_SILENT,
+    .flags = CLI_SILENT,
     .min_args = 0,
     .max_args = -1,
     .args_kind = CLI_NAME,

@@ -4,13 +4,15 @@
 #include "base/banned.h"
 
 /* Without --ttl a lease gets the length it had: whoever asked for an hour gets another hour. */
-static dibs_status ttl_of(const struct cli *cli, const dibs_which *which, int64_t *ttl_ms, dibs_err *err)
+static dibs_status ttl_of(struct cli *cli, const dibs_which *which, int64_t *ttl_ms, dibs_err *err)
 {
     dibs_heir heir = { .holder = DIBS_HELD_BY_LEASE };
     dibs_claim claim = { 0 };
     bool is_given = false;
     dibs_status s = cli_heir_from(cli, &heir, &is_given, err);
 
+    if (!s)
+        s = cli_open(cli, err);
     if (!s && !is_given) {
         s = dibs_claim_find(cli->handle, which, &claim, err);
         heir.ttl_ms = claim.lease_ttl_ms > 0 ? claim.lease_ttl_ms : cli->settings.ttl_ms;
@@ -53,7 +55,6 @@ const struct cli_cmd cmd_renew = {
     .examples = "dibs renew web\n"
                 "dibs renew web --ttl 2h\n",
     .opts = opts,
-    .flags = CLI_HANDLE,
     .min_args = 0,
     .max_args = 1,
     .args_kind = CLI_NAME,

@@ -108,7 +108,7 @@ const struct cli_cmd cmd_repair = {
                "proto, address and name. A bad line is exit code 2, and nothing is changed.\n"
                "\n"
                "What is in use without a claim is claimed. A claim that is not in use is\n"
-               "dropped at its third sighting. A line for each finding.\n",
+               "dropped at its third sighting. A line for each finding.",
     .examples = "dibs repair --dry-run\ndibs repair --dry-run --json\n",
     .opts = opts,
     .flags = CLI_HANDLE,

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/auto.h"
 #include "base/err.h"
 #include "cli/child.h"
 #include "cli/request.h"
@@ -25,16 +24,10 @@ struct job {
     struct want *wants;
     dibs_request *requests;
     dibs_claim *claims;
+    uint16_t *ports;
     dibs_ranges ranges;
     dibs_project project;
 };
-
-static void job_done(struct job *job)
-{
-    free(job->wants);
-    free(job->requests);
-    free(job->claims);
-}
 
 /* ---- what is wanted ---- */
 
@@ -92,18 +85,9 @@ static dibs_status plan(struct job *job, dibs_err *err)
 
     if (s)
         return s;
-    while (cli_value_at(job->cli, "port", job->n))
-        job->n++;
-    size_t n_names = job->n;
-    job->n = n_names ? n_names : 1;
-    job->wants = calloc(job->n, sizeof *job->wants);
-    job->requests = calloc(job->n, sizeof *job->requests);
-    job->claims = calloc(job->n, sizeof *job->claims);
-    if (!job->wants || !job->requests || !job->claims)
-        return err_set(err, DIBS_FAILURE, "out of memory");
     for (size_t i = 0; i < job->n; i++)
         job->requests[i] = like;
-    for (size_t i = 0; !s && i < n_names; i++)
+    for (size_t i = 0; !s && cli_value_at(job->cli, "port", i); i++)
         s = want_from(job, i, cli_value_at(job->cli, "port", i), err);
     return s;
 }
@@ -201,7 +185,7 @@ static int become(void *ctx, const uint16_t *ports)
 static dibs_status claim_for(struct job *job, pid_t pid, dibs_err *err)
 {
     dibs_batch batch = { .requests = job->requests, .n = job->n };
-    dibs_status s = dibs_open(&job->cli->settings, &job->cli->handle, err);
+    dibs_status s = cli_open(job->cli, err);
 
     for (size_t i = 0; i < job->n; i++)
         job->requests[i].pid = pid;
@@ -237,19 +221,12 @@ static dibs_status not_run(struct job *job, int failed, dibs_err *err)
 /* Every claim is in; the child is told and waited for. */
 static dibs_status go(struct job *job, struct child *child, dibs_err *err)
 {
-    AUTO(free_auto) uint16_t *ports = calloc(job->n, sizeof *ports);
     int failed = 0;
 
-    if (!ports) {
-        child_cancel(child);
-        cli_take_back(job->cli, job->claims, job->n);
-        let_go(job);
-        return err_set(err, DIBS_FAILURE, "out of memory");
-    }
     for (size_t i = 0; i < job->n; i++)
-        ports[i] = job->claims[i].port;
+        job->ports[i] = job->claims[i].port;
     cli_tell(job->cli, job->claims, job->n);
-    child_go(child, ports, job->n);
+    child_go(child, job->ports, job->n);
     int code = child_wait(child, &failed);
     if (failed)
         return not_run(job, failed, err);
@@ -258,28 +235,53 @@ static dibs_status go(struct job *job, struct child *child, dibs_err *err)
     return DIBS_OK;
 }
 
-static dibs_status run(struct cli *cli, dibs_err *err)
+static dibs_status run_job(struct job *job, dibs_err *err)
 {
-    AUTO(job_done) struct job job = { .cli = cli };
     struct child child = { .pid = 0, .go = -1, .outcome = -1 };
-    dibs_status s = plan(&job, err);
 
+    if (!job->wants || !job->requests || !job->claims || !job->ports)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    dibs_status s = plan(job, err);
     if (s)
         return s;
-    const char *slash = strrchr(cli->argv[0], '/');
+    const char *command = job->cli->argv[0];
+    const char *slash = strrchr(command, '/');
     struct child_plan child_plan = {
-        .name = slash ? slash + 1 : cli->argv[0], .n_ports = job.n, .become = become, .ctx = &job
+        .name = slash ? slash + 1 : command, .n_ports = job->n, .become = become, .ctx = job
     };
     /* Forked before the ledger is open: a connection does not survive a fork. */
     s = child_start(&child_plan, &child, err);
     if (s)
         return s;
-    s = claim_for(&job, child.pid, err);
+    s = claim_for(job, child.pid, err);
     if (s) {
         child_cancel(&child);
         return s;
     }
-    return go(&job, &child, err);
+    return go(job, &child, err);
+}
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    size_t n = 0;
+
+    while (cli_value_at(cli, "port", n))
+        n++;
+    n = n ? n : 1; /* without -p: one that has no name */
+    struct job job = {
+        .cli = cli,
+        .n = n,
+        .wants = calloc(n, sizeof *job.wants),
+        .requests = calloc(n, sizeof *job.requests),
+        .claims = calloc(n, sizeof *job.claims),
+        .ports = calloc(n, sizeof *job.ports),
+    };
+    dibs_status s = run_job(&job, err);
+    free(job.wants);
+    free(job.requests);
+    free(job.claims);
+    free(job.ports);
+    return s;
 }
 
 static const struct cli_opt opts[] = {
@@ -310,10 +312,10 @@ const struct cli_cmd cmd_run = {
     .name = "run",
     .args = "[--] COMMAND [ARGUMENT]...",
     .summary = "Run a command with ports that are its own",
-    .details = "Claims a port for each -p, or one without a name, and runs COMMAND with them in\n"
-               "its environment: PORT is the first, PORT0, PORT1, ... are all of them, WEB_PORT\n"
-               "is that of the name 'web', DIBS_PORTS lists names and ports. {web} in an\n"
-               "argument becomes the port of 'web', {PORT} the first.\n"
+    .details = "Claims a port for each -p, or one without a name, and runs COMMAND with them\n"
+               "in its environment: PORT is the first, PORT0, PORT1, ... are all of them,\n"
+               "WEB_PORT is that of the name 'web', DIBS_PORTS lists names and ports. {web} in\n"
+               "an argument becomes the port of 'web', {PORT} the first.\n"
                "\n"
                "COMMAND holds the claims: they end with it, and ending dibs frees nothing.\n"
                "Signals are handed on. The exit code is that of COMMAND, 128 and the number of\n"

@@ -269,7 +269,7 @@ const struct cli_cmd cmd_snapshot = {
                "FILE - is standard input or output. Import sees the format, checks all of it,\n"
                "and brings back all or nothing; claims that are there already stay as they\n"
                "are, and holders of another boot are dropped. Ports of a k8s snapshot become\n"
-               "kept static claims.\n",
+               "kept static claims.",
     .examples = "dibs snapshot export claims.json\ndibs snapshot import claims.json\n",
     .opts = opts,
     .flags = CLI_HANDLE,

@@ -19,6 +19,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     if (!s && !is_given)
         s = err_set(err, DIBS_INVALID, "transfer: say who shall hold it: --pid PID, --ttl TIME or --keep");
     if (!s)
+        s = cli_open(cli, err);
+    if (!s)
         s = dibs_claim_transfer(cli->handle, &which, &heir, &claim, err);
     if (!s)
         s = cli_print_claims(cli, &claim, 1, false, err);
@@ -42,7 +44,6 @@ const struct cli_cmd cmd_transfer = {
     .examples = "dibs transfer web --keep\n"
                 "dibs transfer web --ttl 30m\n",
     .opts = opts,
-    .flags = CLI_HANDLE,
     .min_args = 0,
     .max_args = 1,
     .args_kind = CLI_NAME,

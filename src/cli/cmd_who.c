@@ -157,8 +157,8 @@ const struct cli_cmd cmd_who = {
     .summary = "Show who claims a port and who really uses it",
     .details = "A line for each claim, then a line for each socket that listens (tcp, sctp) or\n"
                "is bound (udp), with what it is to the claim: its holder, another process of\n"
-               "the same-user, foreign, or unclaimed. Exit code 5 when there is neither.\n",
-    .examples = "dibs who 8080\ndibs who 5353 --proto udp\n",
+               "the same user, foreign, or unclaimed. Exit code 5 when there is neither.",
+    .examples = "dibs who 8080 || echo 'nobody'\ndibs who 5353 --proto udp || echo 'nobody'\n",
     .opts = opts,
     .flags = CLI_HANDLE,
     .min_args = 1,

@@ -42,7 +42,7 @@ static void print_opt(FILE *to, const struct cli_opt *opt)
     letter[1] = opt->letter;
     int at = fprintf(to, "  %s--%s%s%s", opt->letter ? letter : "    ", opt->name, opt->arg ? " " : "",
                      opt->arg ? opt->arg : "");
-    wrapped(to, opt->help, at + 1, HELP_COLUMN);
+    wrapped(to, opt->help, at, HELP_COLUMN);
 }
 
 static void print_opts(FILE *to, const char *title, const struct cli_opt *opts)

@@ -63,22 +63,13 @@ dibs_status cli_input_read(const char *path, char **out, size_t *len, dibs_err *
     return read_all(fd, safe, out, len, err);
 }
 
-dibs_status cli_number_parse(const char *what, const char *text, uint64_t least, uint64_t most, uint64_t *out,
+dibs_status cli_number_parse(const char *what, const char *text, int64_t least, int64_t most, int64_t *out,
                              dibs_err *err)
 {
-    uint64_t value = 0;
     char safe[64] = "";
-    bool is_good = text[0] != '\0';
 
-    for (const char *c = text; is_good && *c; c++) {
-        uint64_t digit = (uint64_t) (unsigned char) *c - '0';
-
-        is_good = *c >= '0' && *c <= '9' && digit <= most && value <= (most - digit) / 10;
-        value = value * 10 + digit;
-    }
-    if (!is_good || value < least)
-        return err_set(err, DIBS_INVALID, "%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64, what,
-                       cli_safe(text, safe, sizeof safe), least, most);
-    *out = value;
-    return DIBS_OK;
+    if (cli_number(text, least, most, out))
+        return DIBS_OK;
+    return err_set(err, DIBS_INVALID, "%s: '%s' is not a whole number from %" PRId64 " to %" PRId64, what,
+                   cli_safe(text, safe, sizeof safe), least, most);
 }

@@ -12,6 +12,6 @@
 dibs_status cli_input_read(const char *path, char **out, size_t *len, dibs_err *err);
 
 /* Decimal digits only, `least` to `most`. `what` names it in the message. */
-dibs_status cli_number_parse(const char *what, const char *text, uint64_t least, uint64_t most, uint64_t *out,
+dibs_status cli_number_parse(const char *what, const char *text, int64_t least, int64_t most, int64_t *out,
                              dibs_err *err);
 #endif

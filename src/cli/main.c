@@ -47,7 +47,7 @@ static dibs_status prepare(struct cli *cli, dibs_err *err)
     if (!s && !(cli->cmd->flags & CLI_NO_SETTINGS))
         s = dibs_settings_load(flags, cli_flags(cli, flags), &cli->settings, err);
     if (!s && (cli->cmd->flags & CLI_HANDLE))
-        s = dibs_open(&cli->settings, &cli->handle, err);
+        s = cli_open(cli, err);
     return s;
 }
 

@@ -11,6 +11,11 @@
 
 #define SHOWN_MAX 64 /* bytes of the user's text in a message */
 
+dibs_status cli_open(struct cli *cli, dibs_err *err)
+{
+    return cli->handle ? DIBS_OK : dibs_open(&cli->settings, &cli->handle, err);
+}
+
 dibs_status cli_one_of(const struct cli *cli, const char *const *names, const char **out, dibs_err *err)
 {
     const char *found = NULL;

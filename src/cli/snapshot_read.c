@@ -31,14 +31,6 @@ static dibs_status text_of(const json_value *object, const char *key, char *out,
     return DIBS_OK;
 }
 
-static dibs_status text_or_null(const json_value *object, const char *key, char *out, size_t size,
-                                dibs_err *err)
-{
-    if (json_is_null(json_get(object, key)))
-        return DIBS_OK;
-    return text_of(object, key, out, size, err);
-}
-
 static dibs_status number_of(const json_value *object, const char *key, uint64_t most, uint64_t *out,
                              dibs_err *err)
 {
@@ -101,7 +93,12 @@ static dibs_status lease_of(const json_value *object, dibs_claim *claim, dibs_er
 
     claim->holder = DIBS_HELD_BY_LEASE;
     claim->lease_ttl_ms = (int64_t) ttl;
-    return status == DIBS_OK ? time_of(object, "until_boot_ms", &claim->lease_until_ms, err) : status;
+    if (status == DIBS_OK)
+        status = time_of(object, "until_boot_ms", &claim->lease_until_ms, err);
+    /* No host is up for ten years, and no lease longer than that. */
+    if (status == DIBS_OK && claim->lease_until_ms > 2 * DIBS_TTL_MAX_MS)
+        status = bad(err, "until_boot_ms", "a time at which a lease can end");
+    return status;
 }
 
 static dibs_status holder_of(const json_value *holder, dibs_claim *claim, dibs_err *err)
@@ -170,21 +167,51 @@ static dibs_status bindings_of(const json_value *list, dibs_claim *claim, dibs_e
     return DIBS_OK;
 }
 
+/* A kernel lets a command be called anything, so what was exported comes back readable, not refused. */
+static dibs_status command_of(const json_value *object, dibs_claim *claim, dibs_err *err)
+{
+    const char *text = "";
+
+    if (!json_is_null(json_get(object, "command")) && !json_get_string(object, "command", &text))
+        return bad(err, "command", "a text or null");
+    (void) cli_safe(text, claim->command, sizeof claim->command);
+    return DIBS_OK;
+}
+
+/* A directory's name may be any bytes. One that JSON could not carry has U+FFFD in it and is left out:
+ * taken as it stands it would name a directory that is not there, and `reap --stale` would end the claim. */
+static dibs_status project_of(const json_value *object, dibs_claim *claim, dibs_err *err)
+{
+    const char *text = "";
+
+    if (!json_is_null(json_get(object, "project")) && !json_get_string(object, "project", &text))
+        return bad(err, "project", "a text or null");
+    if (strstr(text, "\xef\xbf\xbd"))
+        return DIBS_OK;
+    if (strlen(text) > DIBS_PROJECT_MAX)
+        return err_set(err, DIBS_INVALID, "\"project\" has more than %d bytes", DIBS_PROJECT_MAX);
+    (void) snprintf(claim->project, sizeof claim->project, "%s", text);
+    return DIBS_OK;
+}
+
 static dibs_status identity_of(const json_value *object, dibs_claim *claim, dibs_err *err)
 {
     uint64_t uid = 0;
-    dibs_status status = text_or_null(object, "name", claim->name, sizeof claim->name, err);
+    dibs_status status = DIBS_OK;
 
-    if (status == DIBS_OK && claim->name[0])
-        status = dibs_name_check(claim->name, err);
+    if (!json_is_null(json_get(object, "name"))) {
+        status = text_of(object, "name", claim->name, sizeof claim->name, err);
+        if (status == DIBS_OK)
+            status = dibs_name_check(claim->name, err);
+    }
     if (status == DIBS_OK)
         status = text_of(object, "principal", claim->principal, sizeof claim->principal, err);
     if (status == DIBS_OK)
         status = text_of(object, "pool", claim->pool, sizeof claim->pool, err);
     if (status == DIBS_OK)
-        status = text_or_null(object, "project", claim->project, sizeof claim->project, err);
+        status = project_of(object, claim, err);
     if (status == DIBS_OK)
-        status = text_or_null(object, "command", claim->command, sizeof claim->command, err);
+        status = command_of(object, claim, err);
     if (status == DIBS_OK)
         status = number_of(object, "uid", UINT32_MAX, &uid, err);
     if (status == DIBS_OK)

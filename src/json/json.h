@@ -56,7 +56,8 @@ const json_value *json_array_at(const json_value *array, size_t i);
 /* False when absent or of another type; *out untouched then. */
 bool json_get_string(const json_value *object, const char *key, const char **out);
 bool json_get_int(const json_value *object, const char *key, int64_t *out);
-bool json_get_uint(const json_value *object, const char *key, uint64_t *out); /* also for numbers up to 2^63-1 only */
+bool json_get_uint(const json_value *object, const char *key,
+                   uint64_t *out); /* also for numbers up to 2^63-1 only */
 bool json_get_bool(const json_value *object, const char *key, bool *out);
 /* Keys of an object that are not in the NULL-terminated list: the first such key, or NULL. */
 const char *json_unknown_key(const json_value *object, const char *const *known);

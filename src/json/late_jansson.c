@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "json/late_jansson.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <jansson.h>
 
 #include "base/err.h"
+#include "base/late.h"
 
 #include "base/banned.h"
 
@@ -37,34 +35,16 @@ static struct {
 } jansson;
 static pthread_once_t jansson_once = PTHREAD_ONCE_INIT;
 
-static bool resolve(void *library, const char *name, void *function, size_t size)
-{
-    void *found = dlsym(library, name);
-
-    if (!found) {
-        (void) snprintf(jansson.trouble, sizeof jansson.trouble, "it has no function %s", name);
-        return false;
-    }
-    memcpy(function, &found, size); /* ISO C has no cast from object to function pointer */
-    return true;
-}
-
 static void load(void)
 {
-    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-
-    if (!library) {
-        const char *why = dlerror();
-
-        (void) snprintf(jansson.trouble, sizeof jansson.trouble, "%s", why ? why : "unknown reason");
-        return;
-    }
-    jansson.is_loaded = true
-#define X(name) &&resolve(library, #name, &jansson.name, sizeof jansson.name)
+    static const struct late_symbol symbols[] = {
+#define X(name) LATE_SYMBOL(jansson, name)
         JANSSON_MAP(X)
 #undef X
-        ;
-    /* The library stays for the life of the process, loaded or half-resolved. */
+    };
+
+    jansson.is_loaded = late_load(LIBRARY, symbols, sizeof symbols / sizeof symbols[0], jansson.trouble,
+                                  sizeof jansson.trouble);
 }
 
 /* Constness is ours: jansson takes plain pointers even where it only looks. */

@@ -48,6 +48,8 @@ dibs_status json_parse(const char *text, size_t len, json_doc **out, dibs_err *e
     if (len > DIBS_INPUT_MAX_BYTES)
         return err_set(err, DIBS_INVALID, "the JSON text has %zu bytes; at most %u are read", len,
                        DIBS_INPUT_MAX_BYTES);
+    if (memchr(text, '\0', len)) /* jansson overlooks one behind a number */
+        return err_set(err, DIBS_INVALID, "bad JSON: a NUL byte");
     dibs_status status = depth_check(text, len, err);
 
     if (status != DIBS_OK)

@@ -34,8 +34,13 @@ bool kernel_reserved_ports(struct portbits *out);
 /* The parser of that file, apart for its tests and fuzzing. False: not in the kernel's format. */
 bool kernel_reserved_parse(const char *text, size_t len, struct portbits *out);
 
+/* The first port that everybody may bind; below it a privilege is needed. 1024 when it cannot be read. */
+uint16_t kernel_unprivileged_start(void);
+
 /* inode of our network namespace; 0 when it cannot be told. */
 uint64_t kernel_netns(void);
+/* The same of a process; 0 when we may not look. */
+uint64_t kernel_netns_of(pid_t pid);
 
 struct kernel_socket {
     dibs_proto proto;

@@ -43,6 +43,15 @@ uint64_t kernel_netns(void)
     return stat(OWN_NETNS, &st) == 0 ? (uint64_t) st.st_ino : 0;
 }
 
+uint64_t kernel_netns_of(pid_t pid)
+{
+    struct stat st = { 0 };
+    char path[48];
+
+    (void) snprintf(path, sizeof path, "/proc/%d/ns/net", (int) pid);
+    return stat(path, &st) == 0 ? (uint64_t) st.st_ino : 0;
+}
+
 /* Open a link or a mount point, and keep it if it is really the namespace. */
 static void try_open(struct search *s, int dir_fd, const char *name)
 {
@@ -55,12 +64,34 @@ static void try_open(struct search *s, int dir_fd, const char *name)
         s->fd = fd_take(&fd);
 }
 
-static void look_at_link(struct search *s, int dir_fd, const char *name)
+/* Every network namespace has files of its own under /proc/ID/net, and they may be looked at even where
+ * the link to the namespace may not (a security module guards it): the same file, the same namespace. */
+static bool shares_our_network(int dir_fd, const char *id)
 {
-    uint64_t inode = walk_inode(dir_fd, name, "net");
+    char name[64];
+    struct stat ours = { 0 };
+    struct stat theirs = { 0 };
 
-    /* A process that ended meanwhile, and a zombie, has no link: it is nowhere any more. */
-    if (inode == 0 && errno != ENOENT && errno != ESRCH)
+    (void) snprintf(name, sizeof name, "%s/net/dev", id);
+    return fstatat(dir_fd, name, &theirs, 0) == 0 && stat("/proc/thread-self/net/dev", &ours) == 0 &&
+           ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
+}
+
+static bool is_gone(int os_errno)
+{
+    return os_errno == ENOENT || os_errno == ESRCH;
+}
+
+/* `id` is a process below /proc, or a thread below its task directory. */
+static void look_at_one(struct search *s, int dir_fd, const char *id)
+{
+    char name[64];
+
+    (void) snprintf(name, sizeof name, "%s/ns/net", id);
+    uint64_t inode = walk_inode(dir_fd, name, "net");
+    /* One that ended meanwhile, and a zombie, has no link: it is nowhere any more. We are not in the
+     * wanted namespace, so who is with us is not either. */
+    if (inode == 0 && !is_gone(errno) && !shares_our_network(dir_fd, id))
         s->is_complete = false;
     if (inode == s->wanted)
         try_open(s, dir_fd, name);
@@ -75,30 +106,25 @@ static void look_at_threads(struct search *s, int proc_fd, const char *pid)
     (void) snprintf(name, sizeof name, "%s/task", pid);
     AUTO(dir_auto) DIR *tasks = walk_open(proc_fd, name);
     if (!tasks) {
-        if (errno != ENOENT && errno != ESRCH)
+        if (!is_gone(errno))
             s->is_complete = false;
         return;
     }
-    for (const char *tid = walk_next(tasks); tid && s->fd < 0; tid = walk_next(tasks)) {
-        (void) snprintf(name, sizeof name, "%s/ns/net", tid);
-        look_at_link(s, dirfd(tasks), name);
-    }
+    for (const char *tid = walk_next(tasks); tid && s->fd < 0; tid = walk_next(tasks))
+        look_at_one(s, dirfd(tasks), tid);
 }
 
 static void look_at_processes(struct search *s, bool with_threads)
 {
     AUTO(dir_auto) DIR *proc = walk_open(AT_FDCWD, "/proc");
-    char name[64];
 
     if (!proc)
         s->is_complete = false;
     for (const char *pid = proc ? walk_next(proc) : NULL; pid && s->fd < 0; pid = walk_next(proc)) {
-        if (with_threads) {
+        if (with_threads)
             look_at_threads(s, dirfd(proc), pid);
-        } else {
-            (void) snprintf(name, sizeof name, "%s/ns/net", pid);
-            look_at_link(s, dirfd(proc), name);
-        }
+        else
+            look_at_one(s, dirfd(proc), pid);
     }
 }
 
@@ -152,6 +178,17 @@ static uint64_t namespace_inode(const char *path)
     return stat(path, &st) == 0 ? (uint64_t) st.st_ino : 0;
 }
 
+/* Is /proc that of our own pid namespace? */
+static bool proc_is_ours(void)
+{
+    char text[32];
+    char self[32];
+    ssize_t n = readlink("/proc/self", text, sizeof text);
+    int len = snprintf(self, sizeof self, "%d", getpid());
+
+    return n == len && memcmp(text, self, (size_t) len) == 0;
+}
+
 /* Does a walk over /proc show every process there is? Only to root of the host itself. */
 static bool sees_everyone(void)
 {
@@ -160,8 +197,7 @@ static bool sees_everyone(void)
 
     return syscall(SYS_capget, &head, caps) == 0 && (caps[0].effective & (1u << CAP_SYS_PTRACE)) &&
            namespace_inode("/proc/self/ns/user") == INITIAL_USERNS &&
-           namespace_inode("/proc/self/ns/pid") == INITIAL_PIDNS &&
-           namespace_inode("/proc/1/ns/pid") == INITIAL_PIDNS;
+           namespace_inode("/proc/self/ns/pid") == INITIAL_PIDNS && proc_is_ours();
 }
 
 static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
@@ -178,7 +214,7 @@ static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
         *out = s.fd;
         return DIBS_OK;
     }
-    if (s.os_errno && s.os_errno != ENOENT && s.os_errno != ESRCH)
+    if (s.os_errno && !is_gone(s.os_errno))
         return err_os(err, DIBS_UNAVAILABLE, s.os_errno, "network namespace %" PRIu64 " cannot be opened",
                       netns);
     if (s.is_complete && sees_everyone())

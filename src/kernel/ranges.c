@@ -77,6 +77,19 @@ void kernel_ephemeral(dibs_range *out, enum kernel_source *source)
         *source = is_known ? KERNEL_DETECTED : KERNEL_DEFAULT;
 }
 
+uint16_t kernel_unprivileged_start(void)
+{
+    enum { USUAL_START = 1024 };
+    char text[16];
+    ssize_t n = read_once("/proc/sys/net/ipv4/ip_unprivileged_port_start", text, sizeof text);
+    const char *p = text;
+    uint32_t start = 0;
+
+    if (n <= 0 || !take_number(&p, text + n, &start) || start > DIBS_PORT_MAX)
+        return USUAL_START;
+    return (uint16_t) start;
+}
+
 bool kernel_reserved_parse(const char *text, size_t len, struct portbits *out)
 {
     struct portbits bits = { { 0 } };

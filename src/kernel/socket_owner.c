@@ -105,20 +105,21 @@ static void note_owner(struct owners *o, uint64_t inode, pid_t pid)
     }
 }
 
-/* False when there was nothing to read: a process whose first thread has ended shows no files. */
-static bool look_at_files(struct owners *o, int dir_fd, const char *name, pid_t pid)
+/* How many files were seen; -1: it may not be looked at. */
+static int look_at_files(struct owners *o, int dir_fd, const char *name, pid_t pid)
 {
     AUTO(dir_auto) DIR *files = walk_open(dir_fd, name);
-    bool has_any = false;
+    int n = 0;
 
-    for (const char *fd = files ? walk_next(files) : NULL; fd; fd = walk_next(files)) {
+    if (!files)
+        return -1;
+    for (const char *fd = walk_next(files); fd; fd = walk_next(files), n++) {
         uint64_t inode = walk_inode(dirfd(files), fd, "socket");
 
-        has_any = true;
         if (inode != 0)
             note_owner(o, inode, pid);
     }
-    return has_any || !files;
+    return n;
 }
 
 static void look_at_process(struct owners *o, int proc_fd, const char *name)
@@ -131,13 +132,18 @@ static void look_at_process(struct owners *o, int proc_fd, const char *name)
             return;
     }
     (void) snprintf(path, sizeof path, "%s/fd", name);
-    if (look_at_files(o, proc_fd, path, pid))
+    if (look_at_files(o, proc_fd, path, pid) > 0)
         return;
+    /* A process whose first thread has ended shows no files there, or refuses; its other threads, which
+     * share their files, do not. If the first of them refuses too, it is not ours to look at. */
     (void) snprintf(path, sizeof path, "%s/task", name);
     AUTO(dir_auto) DIR *tasks = walk_open(proc_fd, path);
     for (const char *tid = tasks ? walk_next(tasks) : NULL; tid; tid = walk_next(tasks)) {
+        if (strcmp(tid, name) == 0)
+            continue;
         (void) snprintf(path, sizeof path, "%s/fd", tid);
-        (void) look_at_files(o, dirfd(tasks), path, pid);
+        if (look_at_files(o, dirfd(tasks), path, pid) != 0)
+            return;
     }
 }
 

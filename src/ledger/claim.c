@@ -136,7 +136,7 @@ static dibs_status check_port(struct claiming *k, const struct ledger_want *want
     }
     if (want->is_choice && c->is_declared)
         return DIBS_OK;
-    if (want->is_choice && c->is_cooling && !want->accepts_cooling) {
+    if (want->is_choice && c->is_cooling && !want->accepts_cooling && port != want->remembered) {
         k->refusal->n_cooling++;
         return DIBS_OK;
     }
@@ -152,7 +152,7 @@ static dibs_status probe_port(struct claiming *k, const struct ledger_want *want
         return DIBS_OK;
     switch (k->batch->probe(k->batch->probe_ctx, &want->claim, port, k->err)) {
     case LEDGER_PROBE_FREE: return DIBS_OK;
-    case LEDGER_PROBE_ABORT: return k->err ? k->err->code : DIBS_FAILURE;
+    case LEDGER_PROBE_ABORT: return k->err->code != DIBS_OK ? k->err->code : DIBS_FAILURE;
     case LEDGER_PROBE_BUSY: break;
     }
     *is_free = false;
@@ -281,7 +281,8 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
                    c->is_exclusive != want->claim.is_exclusive;
 
     *is_done = true;
-    if (row->is_damaged)
+    /* Two directories of one name are two projects: the caller comes back with another name. */
+    if (row->is_damaged || (c->project[0] && want->claim.project[0] && strcmp(c->project, want->claim.project) != 0))
         return refuse_name(k, row, false);
     if (is_over && !c->is_kept) {
         bool is_free = false;
@@ -355,7 +356,7 @@ static dibs_status claim_one(struct claiming *k, size_t i, dibs_claim *out)
 static dibs_status claim_run_at(struct claiming *k, uint16_t base, dibs_claim *out, bool *is_done)
 {
     const struct ledger_batch *batch = k->batch;
-    bool is_free = true;
+    bool is_free = batch->n - 1 <= (size_t) (DIBS_PORT_MAX - base); /* a run does not go over the end */
 
     *is_done = false;
     for (size_t i = 0; i < batch->n && is_free; i++) {

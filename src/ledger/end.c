@@ -165,10 +165,14 @@ dibs_status ledger_transfer(struct ledger *ledger, struct ledger_seen seen, cons
 
 /* ---- restoring a snapshot ---- */
 
+enum { BESIDE_MAX = 64 }; /* declared claims of one port that are looked through for an identical one */
+
 struct clash {
     const dibs_claim *wanted;
     const dibs_binding *binding;
     uint64_t id; /* the first conflicting claim, 0: none */
+    size_t n_beside;
+    uint64_t beside[BESIDE_MAX]; /* on the same port, but one of the two is declared: they bear each other */
 };
 
 static bool find_clash(void *ctx, const struct ledger_slot *slot)
@@ -177,16 +181,45 @@ static bool find_clash(void *ctx, const struct ledger_slot *slot)
 
     if (slot->claim_id == 0 || !dibs_address_conflict(&slot->address, &c->binding->address))
         return true;
-    if (!slot->is_exclusive && !c->wanted->is_exclusive) /* two declared ones bear each other */
+    if (!slot->is_exclusive || !c->wanted->is_exclusive) { /* INV-1 is about two exclusive ones */
+        if (c->n_beside < BESIDE_MAX)
+            c->beside[c->n_beside++] = slot->claim_id;
         return true;
+    }
     c->id = slot->claim_id;
     return false;
 }
 
 static bool is_same(const dibs_claim *a, const dibs_claim *b)
 {
-    return a->port == b->port && strcmp(a->principal, b->principal) == 0 && strcmp(a->name, b->name) == 0 &&
+    return a->port == b->port && a->is_exclusive == b->is_exclusive && strcmp(a->principal, b->principal) == 0 && strcmp(a->name, b->name) == 0 &&
            codec_same_bindings(a, b);
+}
+
+static dibs_status check_restorable(const dibs_claim *claim, dibs_err *err)
+{
+    dibs_claim copy = *claim;
+    const char *why = NULL;
+
+    copy.id = copy.generation = 1; /* they will be new */
+    if (codec_claim_valid(&copy, &why))
+        return DIBS_OK;
+    return err_set(err, DIBS_INVALID, "a claim on port %u cannot be restored: %s", claim->port, why);
+}
+
+static dibs_status is_there_already(struct ledger_tx *tx, const struct clash *clash, bool *out, dibs_err *err)
+{
+    struct row_claim row;
+    dibs_status s = DIBS_OK;
+
+    *out = false;
+    for (size_t i = 0; i < clash->n_beside && s == DIBS_OK && !*out; i++) {
+        s = tx->rows->ops->claim_get(tx->rows, clash->beside[i], &row, err);
+        *out = s == DIBS_OK && is_same(&row.claim, clash->wanted);
+        if (s == DIBS_NOT_FOUND)
+            s = DIBS_OK;
+    }
+    return s;
 }
 
 static dibs_status restore_one(struct ledger_tx *tx, const dibs_claim *claim, size_t *n, dibs_err *err)
@@ -194,13 +227,18 @@ static dibs_status restore_one(struct ledger_tx *tx, const dibs_claim *claim, si
     struct row_claim row;
     struct row_name name = { 0 };
     struct clash clash = { .wanted = claim };
-    dibs_status s = DIBS_OK;
+    bool is_known = false;
+    dibs_status s = check_restorable(claim, err);
 
     for (size_t i = 0; i < claim->n_bindings && clash.id == 0 && s == DIBS_OK; i++) {
         clash.binding = &claim->bindings[i];
         s = tx->rows->ops->slots(tx->rows, clash.binding->proto, claim->port, find_clash, &clash, err);
     }
-    if (s == DIBS_OK && clash.id == 0 && claim->name[0]) {
+    if (s == DIBS_OK)
+        s = is_there_already(tx, &clash, &is_known, err);
+    if (s != DIBS_OK || is_known)
+        return s;
+    if (clash.id == 0 && claim->name[0]) {
         s = tx->rows->ops->name_get(tx->rows, claim->principal, claim->name, &name, err);
         clash.id = s == DIBS_OK ? name.claim_id : 0;
         if (s == DIBS_NOT_FOUND)

@@ -76,17 +76,33 @@ dibs_status sqlite_quarantine_rows(struct rows *rows, const struct instant *now,
 /* The one place where SQLite's codes become ours; `doing` is what failed. */
 dibs_status sqlite_error(struct sqlite_rows *self, int rc, const char *doing, dibs_err *err);
 void sqlite_start_deadline(struct sqlite_rows *self);
+/* Waits for the lock on the ledger's directory, within the deadline; who makes, migrates or rebuilds it has this. */
+dibs_status sqlite_lock_directory(const struct sqlite_rows *self, const char *dir, int *out, dibs_err *err);
 /* Prepared and reset, ready to bind; NULL on failure with err filled. */
 sqlite3_stmt *sqlite_stmt(struct sqlite_rows *self, enum sqlite_sql which, dibs_err *err);
 /* Runs a statement that gives no rows. */
 dibs_status sqlite_run(struct sqlite_rows *self, sqlite3_stmt *stmt, const char *doing, dibs_err *err);
 /* A claims row of the SQL_CLAIM_GET column order; damaged values are flagged and made harmless. */
 void sqlite_load_claim(sqlite3_stmt *stmt, struct row_claim *row);
+/* A slots row of the SQL_SLOTS_AT column order; false: not usable, it blocks nothing. */
+bool sqlite_load_slot(sqlite3_stmt *stmt, struct ledger_slot *out);
 dibs_status sqlite_put_claim(struct rows *rows, const struct row_claim *row, dibs_err *err);
 dibs_status sqlite_put_slot(struct rows *rows, const struct ledger_slot *slot, dibs_err *err);
+/* The claim, and a slot for each of its bindings. */
+dibs_status sqlite_put_with_slots(struct rows *rows, const struct row_claim *row, dibs_err *err);
+/* Keeps the port of a slot blocked whose claim is lost: makes a placeholder claim of its id, or adds the slot to
+ * one made before. *is_new when one was made; a slot that another claim excludes is passed over. */
+dibs_status sqlite_block_slot(struct rows *rows, const struct ledger_slot *slot, const struct instant *now, bool *is_new,
+                              dibs_err *err);
+/* Does an exclusive claim other than claim->id conflict with it? */
+dibs_status sqlite_is_excluded(struct rows *rows, const dibs_claim *claim, bool *out, dibs_err *err);
 static inline void sqlite_reset_auto(sqlite3_stmt **stmt)
 {
     if (*stmt)
         (void) sqlite3_reset(*stmt);
+}
+static inline void sqlite_finalize_auto(sqlite3_stmt **stmt)
+{
+    (void) sqlite3_finalize(*stmt);
 }
 #endif

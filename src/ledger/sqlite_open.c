@@ -214,16 +214,21 @@ static uint32_t big_endian(const uint8_t *p)
     return (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 | (uint32_t) p[2] << 8 | p[3];
 }
 
+static dibs_status foreign(const struct sqlite_rows *self, dibs_err *err)
+{
+    return err_trouble(err, DIBS_TROUBLE_DAMAGED,
+                       "ledger %s: this is an SQLite database of another program; it is left as it is. "
+                       "Name another place with DIBS_LEDGER",
+                       self->path);
+}
+
 static dibs_status check_version(const struct sqlite_rows *self, uint32_t application_id, uint32_t version,
                                  dibs_err *err)
 {
     if (application_id == 0 && version == 0)
         return DIBS_OK; /* new, or its first page is still in the WAL */
     if (application_id != SQLITE_APPLICATION_ID)
-        return err_trouble(err, DIBS_TROUBLE_DAMAGED,
-                           "ledger %s: this is an SQLite database of another program; it is left as it is. "
-                           "Name another place with DIBS_LEDGER",
-                           self->path);
+        return foreign(self, err);
     if (version / 1000 > SQLITE_LEDGER_MAJOR)
         return err_trouble(err, DIBS_TROUBLE_NEWER,
                            "ledger %s: it has version %u.%u, and this dibs reads up to %d.x; it is left as it is. "
@@ -304,7 +309,7 @@ static dibs_status migrate(struct sqlite_rows *self, int64_t version, dibs_err *
 }
 
 /* One process makes or migrates the ledger; the others wait at a lock on its directory, within the deadline. */
-static dibs_status lock_directory(const struct sqlite_rows *self, const char *dir, int *out, dibs_err *err)
+dibs_status sqlite_lock_directory(const struct sqlite_rows *self, const char *dir, int *out, dibs_err *err)
 {
     AUTO(fd_auto) int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -328,8 +333,15 @@ static dibs_status make_or_migrate(struct sqlite_rows *self, const char *dir, di
 {
     AUTO(fd_auto) int lock = -1;
     int64_t version = 0;
-    dibs_status s = lock_directory(self, dir, &lock, err);
+    int64_t n_foreign = 0;
+    dibs_status s = sqlite_lock_directory(self, dir, &lock, err);
 
+    /* Tables without a version: of a program that marks its files with nothing. Seen before anything is written. */
+    if (s == DIBS_OK)
+        s = get_int(self, "SELECT count(*) FROM sqlite_master WHERE (SELECT user_version FROM pragma_user_version) = 0",
+                    &n_foreign, err);
+    if (s == DIBS_OK && n_foreign > 0)
+        s = foreign(self, err);
     if (s == DIBS_OK)
         s = exec(self, "PRAGMA journal_mode=WAL", "switching to WAL", err);
     if (s == DIBS_OK)

@@ -59,7 +59,7 @@ const char *const sqlite_sql_text[SQL_COUNT] = {
     [SQL_QUARANTINE_PUT] = "INSERT INTO quarantine(found_ms, source, key, reason, record) VALUES(?1, ?2, ?3, ?4, ?5)",
     [SQL_SLOTS_OF_CLAIM] = "SELECT proto, port, address, claim, exclusive, released_ms FROM slots WHERE claim=?1",
     [SQL_SLOTS_DAMAGED] = "DELETE FROM slots WHERE proto NOT BETWEEN 1 AND 3 OR port NOT BETWEEN 1 AND 65535"
-                          " OR length(address) NOT IN (4, 16)",
+                          " OR length(address) NOT IN (4, 16) OR exclusive NOT IN (0, 1) OR claim<0",
 };
 
 static struct sqlite_rows *of(struct rows *rows)
@@ -117,13 +117,12 @@ static dibs_status set_sync(struct sqlite_rows *self, bool is_full, dibs_err *er
 static dibs_status begin(struct rows *rows, bool is_write, bool is_full, dibs_err *err)
 {
     struct sqlite_rows *self = of(rows);
+
+    sqlite_start_deadline(self); /* first: even configuring may wait for a lock */
     dibs_status s = is_write ? set_sync(self, is_full, err) : DIBS_OK;
     sqlite3_stmt *stmt = s == DIBS_OK ? sqlite_stmt(self, is_write ? SQL_BEGIN_WRITE : SQL_BEGIN_READ, err) : NULL;
 
-    if (!stmt)
-        return DIBS_UNAVAILABLE;
-    sqlite_start_deadline(self);
-    return sqlite_run(self, stmt, "waiting for it", err);
+    return stmt ? sqlite_run(self, stmt, "waiting for it", err) : DIBS_UNAVAILABLE;
 }
 
 static void rollback(struct rows *rows)
@@ -327,7 +326,17 @@ static dibs_status claims(struct rows *rows, const struct ledger_filter *filter,
 
 /* ---- slots ---- */
 
-static bool load_slot(sqlite3_stmt *stmt, struct ledger_slot *out)
+/* A damaged slot of a claim still blocks its port, whole and for everybody: leak rather than give twice (INV-10). */
+static bool block_by_damaged(struct ledger_slot *slot)
+{
+    if (slot->port == 0 || slot->claim_id == 0)
+        return false;
+    slot->address = (dibs_address){ .len = 16 };
+    slot->is_exclusive = true;
+    return true;
+}
+
+bool sqlite_load_slot(sqlite3_stmt *stmt, struct ledger_slot *out)
 {
     struct reader r = { .stmt = stmt, .is_ok = true };
     const void *blob = NULL;
@@ -336,12 +345,14 @@ static bool load_slot(sqlite3_stmt *stmt, struct ledger_slot *out)
     *out = (struct ledger_slot) { 0 };
     out->proto = (dibs_proto) read_int(&r, 0, DIBS_TCP, DIBS_SCTP);
     out->port = (uint16_t) read_int(&r, 1, 1, DIBS_PORT_MAX);
+    if (!r.is_ok)
+        return false;
     read_blob(&r, 2, &blob, &n);
-    out->claim_id = (uint64_t) read_int(&r, 3, 0, INT64_MAX);
+    out->claim_id = (uint64_t) read_int(&r, 3, INT64_MIN, INT64_MAX);
     out->is_exclusive = read_int(&r, 4, 0, 1) != 0;
     out->released_ms = read_int(&r, 5, INT64_MIN, INT64_MAX);
     if (!r.is_ok || (n != 4 && n != 16))
-        return false;
+        return block_by_damaged(out);
     out->address.len = (uint8_t) n;
     memcpy(out->address.bytes, blob, n);
     return true;
@@ -361,7 +372,7 @@ static dibs_status slots(struct rows *rows, dibs_proto proto, uint16_t port, led
         bind_int(stmt, 2, port);
     }
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
-        if (load_slot(stmt, &slot) && !fn(ctx, &slot))
+        if (sqlite_load_slot(stmt, &slot) && !fn(ctx, &slot))
             return DIBS_OK;
     return rc == SQLITE_DONE ? DIBS_OK : sqlite_error(self, rc, "reading ports", err);
 }

@@ -9,7 +9,10 @@ made=$BUILD/tools
 
 silent() { # silent COMMAND...: succeeds and says nothing
     local said
-    said=$("$@" 2>&1 >/dev/null) && [ -z "$said" ] || { echo "$said"; return 1; }
+    if ! said=$("$@" 2>&1 >/dev/null) || [ -n "$said" ]; then
+        echo "$said"
+        return 1
+    fi
 }
 man_formats() { MANWIDTH=80 silent man --warnings=all -E UTF-8 -l "$made/dibs.1"; }
 bash_completes() { # bash must offer the commands, by asking the file that is installed

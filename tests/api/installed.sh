@@ -42,15 +42,17 @@ library_path=
 run_example() {
     local port
     port=$(LD_LIBRARY_PATH=$library_path timeout 20 "$tmp/claim" example/web) || return 1
-    [[ $port =~ ^[0-9]+$ ]] && [ "$port" -ge 20000 ] && [ "$port" -le 32767 ] || { echo "printed '$port'"; return 1; }
+    if ! [[ $port =~ ^[0-9]+$ ]] || [ "$port" -lt 20000 ] || [ "$port" -gt 32767 ]; then # not of the default pool
+        echo "printed '$port'"
+        return 1
+    fi
 }
 left_nothing() {
     local rows
     rows=$(LD_LIBRARY_PATH=$library_path "$(find "$root" -path '*/bin/dibs')" ls --json) || return 1
     ! printf '%s' "$rows" | grep -q example/web || { echo "$rows"; return 1; }
 }
-has_version() { [ "$(with_pkg_config --modversion)" = "$("$(find "$root" -path '*/bin/dibs')" version)" ] ||
-    "$(find "$root" -path '*/bin/dibs')" version | grep -qF "$(with_pkg_config --modversion)"; }
+has_version() { "$(find "$root" -path '*/bin/dibs')" version | grep -qF "$(with_pkg_config --modversion)"; }
 
 check "meson install puts a copy under DESTDIR" install_copy
 check "program, library, header, pkg-config file, man page and completions are there" is_complete

@@ -6,6 +6,9 @@
 # $DIBS is the program, $BUILD the build folder; both come from `make test`. Each test gets a ledger,
 # a home and a working directory of its own under $BATS_TEST_TMPDIR.
 
+DIBS_TEST_SUPPORT=$(dirname "${BASH_SOURCE[0]}")
+[[ $DIBS_TEST_SUPPORT = /* ]] || DIBS_TEST_SUPPORT=$PWD/$DIBS_TEST_SUPPORT
+
 dibs_setup() {
     local name
     DIBS=${DIBS:?path of the program: run the tests with make test}
@@ -70,22 +73,7 @@ wait_until() {
 # PORT 0 asks the kernel; the port is then in $LISTENED.
 listen() {
     local ready=$T/listen.$RANDOM$RANDOM
-    start python3 - "$1" "${2:-tcp}" "${3:-127.0.0.1}" "$ready" <<'PY'
-import os, socket, sys, time
-port, proto, address, ready = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
-family = socket.AF_INET6 if ":" in address else socket.AF_INET
-kind = socket.SOCK_DGRAM if proto == "udp" else socket.SOCK_STREAM
-with socket.socket(family, kind) as s:
-    if proto == "tcp":
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    s.bind((address, port))
-    if proto == "tcp":
-        s.listen(16)
-    with open(ready + ".new", "w") as f:
-        f.write(str(s.getsockname()[1]))
-    os.rename(ready + ".new", ready)
-    time.sleep(600)
-PY
+    start "$DIBS_TEST_SUPPORT/listen.py" "$1" "${2:-tcp}" "${3:-127.0.0.1}" "$ready"
     wait_until 10 test -f "$ready" || return 1
     LISTENED=$(cat "$ready")
 }

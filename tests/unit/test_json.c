@@ -226,13 +226,16 @@ static void bad_documents_are_refused_with_line_and_column(void **state)
 
 static dibs_status parse_nested(size_t depth, dibs_err *err)
 {
-    AUTO(free_auto) char *text = malloc(2 * depth);
     AUTO(json_free_auto) json_doc *doc = NULL;
+    char *text = malloc(2 * depth);
 
     assert_non_null(text);
     memset(text, '[', depth);
     memset(text + depth, ']', depth);
-    return json_parse(text, 2 * depth, &doc, err);
+    dibs_status status = json_parse(text, 2 * depth, &doc, err);
+
+    free(text);
+    return status;
 }
 
 static void depth_is_bounded_before_anything_recurses(void **state)
@@ -254,7 +257,7 @@ static void depth_is_bounded_before_anything_recurses(void **state)
 static void size_is_bounded(void **state)
 {
     size_t len = (size_t) DIBS_INPUT_MAX_BYTES + 1;
-    AUTO(free_auto) char *text = malloc(len);
+    char *text = malloc(len);
     json_doc *doc = NULL;
     dibs_err err = { 0 };
 
@@ -263,7 +266,10 @@ static void size_is_bounded(void **state)
     memset(text, ' ', len);
     text[0] = '[';
     text[1] = ']';
-    assert_int_equal(json_parse(text, len, &doc, &err), DIBS_INVALID);
+    dibs_status status = json_parse(text, len, &doc, &err);
+
+    free(text);
+    assert_int_equal(status, DIBS_INVALID);
     assert_null(doc);
     assert_non_null(strstr(err.msg, "at most"));
 }

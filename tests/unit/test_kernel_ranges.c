@@ -1,67 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kernel/kernel.h"
-#include "support/t.h"
+#include "support/child.h"
 
 #define RANGE_FILE "/proc/sys/net/ipv4/ip_local_port_range"
 #define RESERVED_FILE "/proc/sys/net/ipv4/ip_local_reserved_ports"
-
-/* Checks in a forked child, where cmocka's own would jump into its parent's frames. */
-#define CHECK(cond)                                                                   \
-    do {                                                                              \
-        if (!(cond)) {                                                                \
-            (void) fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #cond); \
-            return 1;                                                                 \
-        }                                                                             \
-    } while (0)
-
-static int in_child(int (*fn)(void))
-{
-    int status = 0;
-    pid_t pid = fork();
-
-    if (pid == 0)
-        _exit(fn());
-    while (waitpid(pid, &status, 0) < 0) {
-        if (errno != EINTR)
-            return -1;
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-static void need_root(void)
-{
-    if (geteuid() != 0)
-        SKIP_BECAUSE("needs root to make namespaces");
-}
-
-/* The kernel takes a long list page by page. */
-static int write_text(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC | O_TRUNC);
-    size_t left = strlen(text);
-
-    while (fd >= 0 && left > 0) {
-        ssize_t n = write(fd, text, left);
-
-        if (n <= 0)
-            break;
-        text += n;
-        left -= (size_t) n;
-    }
-    if (fd >= 0)
-        (void) close(fd);
-    return fd >= 0 && left == 0 ? 0 : -1;
-}
 
 static bool same(const struct portbits *a, const struct portbits *b)
 {
@@ -88,13 +38,14 @@ static void the_ephemeral_range_is_what_the_kernel_says(void **state)
     assert_int_equal(range.last, last);
 }
 
-static int sets_its_own_range(void)
+static int sets_its_own_range(void *arg)
 {
     dibs_range range = { 0 };
     enum kernel_source source = KERNEL_DEFAULT;
 
+    (void) arg;
     CHECK(unshare(CLONE_NEWNET) == 0);
-    CHECK(write_text(RANGE_FILE, "40001 40009") == 0);
+    CHECK(child_write_file(RANGE_FILE, "40001 40009") == 0);
     kernel_ephemeral(&range, &source);
     CHECK(source == KERNEL_DETECTED && range.first == 40001 && range.last == 40009);
     return 0;
@@ -104,7 +55,7 @@ static void the_ephemeral_range_is_that_of_this_network_namespace(void **state)
 {
     (void) state;
     need_root();
-    assert_int_equal(in_child(sets_its_own_range), 0);
+    assert_int_equal(child_run(sets_its_own_range, NULL), 0);
 }
 
 /* Put a file of ours in the place of the kernel's, in a private mount namespace. */
@@ -120,7 +71,7 @@ static int cover(const char *path, char temp[64])
     return mount(temp, path, NULL, MS_BIND, NULL);
 }
 
-static int shows_strange_ranges(void)
+static int shows_strange_ranges(void *arg)
 {
     static const struct {
         const char *text;
@@ -141,12 +92,13 @@ static int shows_strange_ranges(void)
     };
     char temp[64];
 
+    (void) arg;
     CHECK(cover(RANGE_FILE, temp) == 0);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         dibs_range range = { 0 };
         enum kernel_source source = KERNEL_DETECTED;
 
-        CHECK(write_text(temp, rows[i].text) == 0);
+        CHECK(child_write_file(temp, rows[i].text) == 0);
         kernel_ephemeral(&range, &source);
         CHECK(source == rows[i].source);
         CHECK(range.first == rows[i].first && range.last == rows[i].last);
@@ -159,15 +111,16 @@ static void an_insane_ephemeral_range_is_refused_and_the_default_taken(void **st
 {
     (void) state;
     need_root();
-    assert_int_equal(in_child(shows_strange_ranges), 0);
+    assert_int_equal(child_run(shows_strange_ranges, NULL), 0);
 }
 
-static int has_no_proc(void)
+static int has_no_proc(void *arg)
 {
     static struct portbits bits;
     dibs_range range = { 0 };
     enum kernel_source source = KERNEL_DETECTED;
 
+    (void) arg;
     CHECK(unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
     CHECK(mount("none", "/proc", "tmpfs", 0, NULL) == 0);
     portbits_add(&bits, 80);
@@ -183,7 +136,7 @@ static void without_proc_nothing_is_reserved_and_the_default_range_is_taken(void
 {
     (void) state;
     need_root();
-    assert_int_equal(in_child(has_no_proc), 0);
+    assert_int_equal(child_run(has_no_proc, NULL), 0);
 }
 
 static void a_list_of_reserved_ports_is_read(void **state)
@@ -268,7 +221,7 @@ static int reserve_and_compare(uint32_t first, uint32_t n, uint32_t first2, uint
         portbits_add(&want, (uint16_t) port);
         used += (size_t) snprintf(text + used, sizeof text - used, "%s%u", i ? "," : "", port);
     }
-    CHECK(write_text(RESERVED_FILE, text) == 0);
+    CHECK(child_write_file(RESERVED_FILE, text) == 0);
     memset(&got, 0xff, sizeof got);
     CHECK(kernel_reserved_ports(&got));
     CHECK(portbits_count(&got) == n + n2);
@@ -276,10 +229,11 @@ static int reserve_and_compare(uint32_t first, uint32_t n, uint32_t first2, uint
     return 0;
 }
 
-static int reserves_long_lists(void)
+static int reserves_long_lists(void *arg)
 {
     static struct portbits got;
 
+    (void) arg;
     CHECK(unshare(CLONE_NEWNET) == 0);
     memset(&got, 0xff, sizeof got);
     CHECK(kernel_reserved_ports(&got) && portbits_count(&got) == 0);
@@ -298,7 +252,7 @@ static void a_list_of_reserved_ports_is_whole_however_long(void **state)
 {
     (void) state;
     need_root();
-    assert_int_equal(in_child(reserves_long_lists), 0);
+    assert_int_equal(child_run(reserves_long_lists, NULL), 0);
 }
 
 int main(void)

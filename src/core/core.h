@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_CORE_CORE_H
+#define DIBS_CORE_CORE_H
+/* The engine: request -> plan -> commit -> result.
+ *
+ * It decides by the index, the bands, the order and the mode; the ledger makes it true; the kernel is asked
+ * through the probe. It has no clock of its own and reads no settings but those it was given. */
+#include "base/clock.h"
+#include "dibs/dibs.h"
+#include "index/index.h"
+#include "index/order.h"
+#include "ledger/ledger.h"
+#include "net/portbits.h"
+#include "owner/owner.h"
+
+struct core_options {
+    const dibs_settings *settings; /* borrowed as long as the engine lives */
+    const char *principal;         /* "uid:1000" */
+    uint32_t uid;
+    bool is_admin;
+    struct instant (*now)(void *ctx);
+    void *now_ctx;
+};
+
+/* What the host says, read again when it is older than a second. */
+struct core_host {
+    bool is_loaded;
+    int64_t loaded_ms;
+    bool has_ipv6;
+    uint64_t netns;
+    dibs_range ephemeral;
+    bool is_ephemeral_detected;
+    struct portbits reserved;
+};
+
+struct core_cooling {
+    dibs_proto proto;
+    uint16_t port;
+    int64_t released_ms;
+};
+
+/* Occupancy derived from the ledger (advice, never the decision), loaded when a blind try has failed. Cooling ports
+ * stand in a ring in the order of their release; an entry counts while released_ms still says the same. */
+struct core_index {
+    bool is_loaded;
+    uint64_t seq;               /* of the newest event in it */
+    struct portbits taken[4];   /* by protocol */
+    struct portbits cooling[4]; /* by protocol */
+    int64_t *released_ms[4];    /* by protocol and port; NULL until one is needed */
+    struct core_cooling *ring;
+    size_t head, n, max; /* max is 0 or a power of two */
+};
+
+/* Ports that the probe found in use by strangers a moment ago. */
+struct core_foreign {
+    struct portbits ports;
+    int64_t since_ms;
+};
+
+struct core {
+    struct core_options options;
+    struct ledger *ledger;
+    struct owner_view view;
+    struct core_host host;
+    struct core_index index;
+    struct core_foreign foreign;
+    uint64_t random_state;
+    uint64_t cursor; /* of the candidate orders, as far as we know */
+    bool has_cursor;
+};
+
+/* `ledger` is owned from then on, also when it fails. */
+dibs_status core_open(struct ledger *ledger, const struct core_options *options, struct core **out, dibs_err *err);
+void core_close(struct core *core);
+
+struct instant core_now(const struct core *core);
+struct ledger_actor core_actor(const struct core *core, struct instant now);
+const struct core_host *core_host(struct core *core);
+uint64_t core_random(struct core *core);
+
+/* ---- pools (pool.c) ---- */
+/* The pool of a request with the settings' overrides applied; an anonymous one for `ranges`. */
+dibs_status core_pool(struct core *core, const char *name, const dibs_ranges *ranges, dibs_pool *out, dibs_err *err);
+/* As stored, or what "default" is when nobody stored it: without overrides. */
+dibs_status core_pool_stored(struct core *core, const char *name, dibs_pool *out, dibs_err *err);
+uint32_t core_band(const dibs_pool *pool);
+/* Ports that dynamic choice does not take: ephemeral, reserved, and browser-blocked when `for_tcp`. */
+void core_withheld(struct core *core, bool for_tcp, struct portbits *out);
+dibs_status core_pool_check(const dibs_pool *pool, dibs_err *err);
+dibs_status core_pool_list(struct core *core, dibs_pool_fn fn, void *ctx, dibs_err *err);
+dibs_status core_pool_usage(struct core *core, const char *name, dibs_pool_usage *out, dibs_err *err);
+dibs_status core_snapshot_export(struct core *core, const char *pool, char *range, uint8_t *bytes, size_t *n,
+                                 dibs_err *err);
+dibs_status core_snapshot_import(struct core *core, const char *pool, const char *range, const uint8_t *bytes, size_t n,
+                                 size_t *n_claimed, dibs_err *err);
+
+/* ---- life (life.c) ---- */
+/* Fills claim->life and is_orphan. ALIVE also for a kept claim without holder. `why` may be NULL. */
+dibs_life core_judge(struct core *core, dibs_claim *claim, char *why, size_t why_size);
+
+/* ---- claiming (claim.c, plan.c) ---- */
+dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *out, dibs_err *err);
+/* Which name a request of a project really has: "shop/web", or "shop~1a2b3c/web" when another directory of
+ * that name has it already. */
+dibs_status core_name(struct core *core, const char *name, const char *project, char out[DIBS_NAME_MAX + 1],
+                      dibs_err *err);
+/* The holder part of a claim from a request. */
+dibs_status core_holder(struct core *core, dibs_holder kind, int32_t pid, int64_t ttl_ms, dibs_claim *out,
+                        dibs_err *err);
+enum ledger_probe core_probe(void *core, const dibs_claim *claim, uint16_t port, dibs_err *err);
+
+/* ---- refusals (refuse.c) ---- */
+/* The error for a batch that the ledger refused: blocker, relation, and what to do (D18). */
+dibs_status core_refuse(struct core *core, const dibs_claim *wanted, const struct ledger_refusal *refusal,
+                        dibs_status status, dibs_err *err);
+/* "'web', pid 12 (node), since 2026-01-31 12:00:00" */
+void core_describe(const dibs_claim *claim, char *out, size_t size);
+
+/* ---- claims that are there (which.c) ---- */
+dibs_status core_find(struct core *core, const dibs_which *which, dibs_claim *out, dibs_err *err);
+dibs_status core_release(struct core *core, const dibs_which *which, unsigned flags, size_t *n, dibs_err *err);
+dibs_status core_renew(struct core *core, const dibs_which *which, int64_t ttl_ms, dibs_claim *out, dibs_err *err);
+dibs_status core_transfer(struct core *core, const dibs_which *which, const dibs_heir *heir, dibs_claim *out,
+                          dibs_err *err);
+dibs_status core_list(struct core *core, const dibs_filter *filter, dibs_claim_fn fn, void *ctx, dibs_err *err);
+dibs_status core_restore(struct core *core, const dibs_claim *claims, size_t n, const dibs_pool *pools, size_t n_pools,
+                         size_t *n_restored, dibs_err *err);
+
+/* ---- looking (look.c) ---- */
+dibs_status core_explain(struct core *core, uint16_t port, const char *pool, const dibs_binding *bindings, size_t n,
+                         dibs_port_report *out, dibs_err *err);
+dibs_status core_assert(struct core *core, const dibs_which *which, dibs_socket *out, dibs_err *err);
+
+/* ---- reaping and repair (reap.c, repair.c) ---- */
+dibs_status core_reap(struct core *core, unsigned flags, dibs_claim_fn fn, void *ctx, size_t *n, dibs_err *err);
+dibs_status core_repair(struct core *core, const dibs_repair_plan *plan, dibs_repair_fn fn, void *ctx, dibs_err *err);
+
+/* ---- the index (occupancy.c) ---- */
+/* Load it or bring it up to date. */
+dibs_status core_index_refresh(struct core *core, dibs_err *err);
+void core_index_note_claim(struct core *core, const dibs_claim *claim);
+void core_index_note_end(struct core *core, const dibs_claim *claim, int64_t boot_ms);
+/* Forget ports that have rested long enough. */
+void core_index_expire(struct core *core, int64_t now_ms, int64_t cooldown_ms);
+/* The i-th entry of the ring, oldest first; false when it does not count any more. */
+bool core_index_cooling(const struct core *core, size_t i, struct core_cooling *out);
+void core_index_free(struct core_index *index);
+#endif

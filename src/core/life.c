@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* Is a claim still held? (DESIGN "Life and death", INV-5)
+ *
+ * A process by its identity; a lease by its end, and after that by a socket of the same user; a dead holder whose
+ * socket is still bound (an inherited descriptor) is an orphan until the socket closes. Never called while
+ * the ledger's write lock is held. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/core.h"
+#include "kernel/kernel.h"
+
+#include "base/banned.h"
+
+struct in_use {
+    const dibs_claim *claim;
+    bool is_found;
+};
+
+static bool is_its_socket(void *ctx, const struct kernel_socket *socket)
+{
+    struct in_use *u = ctx;
+
+    if (socket->uid != u->claim->uid)
+        return true; /* a stranger's socket keeps nobody's claim alive */
+    for (size_t i = 0; i < u->claim->n_bindings && !u->is_found; i++)
+        u->is_found = u->claim->bindings[i].proto == socket->proto &&
+                      dibs_address_conflict(&u->claim->bindings[i].address, &socket->address);
+    return !u->is_found;
+}
+
+/* Does a socket of the claim's user use it? ALIVE: yes, DEAD: no, UNKNOWN: its network namespace cannot be reached. */
+static dibs_life socket_life(struct core *core, const dibs_claim *claim)
+{
+    uint64_t here = core_host(core)->netns;
+    struct in_use use = { .claim = claim };
+    unsigned asked = 0;
+
+    for (size_t i = 0; i < claim->n_bindings && !use.is_found; i++) {
+        dibs_proto proto = claim->bindings[i].proto;
+
+        if (asked & 1u << proto)
+            continue;
+        asked |= 1u << proto;
+        dibs_status s = kernel_sockets(claim->netns == here ? 0 : claim->netns, proto, claim->port, is_its_socket, &use,
+                                       NULL);
+        if (s == DIBS_NOT_FOUND)
+            return DIBS_DEAD; /* the namespace is gone, and every socket with it */
+        if (s != DIBS_OK)
+            return DIBS_UNKNOWN;
+    }
+    return use.is_found ? DIBS_ALIVE : DIBS_DEAD;
+}
+
+static void say(char *why, size_t size, const char *text)
+{
+    if (why)
+        (void) snprintf(why, size, "%s", text);
+}
+
+dibs_life core_judge(struct core *core, dibs_claim *claim, char *why, size_t why_size)
+{
+    bool is_this_boot = strcmp(claim->process.boot_id, core->view.boot_id) == 0;
+
+    claim->life = DIBS_ALIVE;
+    claim->is_orphan = false;
+    say(why, why_size, "");
+    switch (claim->holder) {
+    case DIBS_HELD_BY_NOBODY: return DIBS_ALIVE;
+    case DIBS_HELD_BY_PROCESS: claim->life = owner_judge(&core->view, &claim->process, why, why_size); break;
+    case DIBS_HELD_BY_LEASE:
+        if (!is_this_boot || core_now(core).boot_ms >= claim->lease_until_ms) {
+            claim->life = DIBS_DEAD;
+            say(why, why_size, is_this_boot ? "its lease has ended" : "another boot");
+        }
+        break;
+    }
+    if (claim->life != DIBS_DEAD || !is_this_boot)
+        return claim->life;
+    claim->life = socket_life(core, claim);
+    claim->is_orphan = claim->life == DIBS_ALIVE;
+    if (claim->is_orphan)
+        say(why, why_size, "its holder is gone, but its socket is still bound");
+    else if (claim->life == DIBS_UNKNOWN)
+        say(why, why_size, "its network namespace cannot be reached from here");
+    return claim->life;
+}

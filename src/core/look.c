@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/* What is known of a port: the ledger's claims and the kernel's sockets side by side. Nothing is probed here: a
+ * rightful server may be binding at this very moment. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "core/core.h"
+#include "kernel/kernel.h"
+
+#include "base/banned.h"
+
+struct looking {
+    struct core *core;
+    dibs_port_report *report;
+    const dibs_binding *bindings;
+    size_t n_bindings;
+    bool is_cooling;
+    int64_t cooldown_ms;
+};
+
+static bool is_asked(const struct looking *l, dibs_proto proto, const dibs_address *address)
+{
+    for (size_t i = 0; i < l->n_bindings; i++)
+        if (l->bindings[i].proto == proto && (!address || dibs_address_conflict(&l->bindings[i].address, address)))
+            return true;
+    return false;
+}
+
+static void add_reason(dibs_port_report *report, dibs_reason reason, const char *fmt, ...) DIBS_PRINTF(3, 4);
+
+static void add_reason(dibs_port_report *report, dibs_reason reason, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (report->n_reasons == DIBS_REPORT_REASONS_MAX)
+        return;
+    dibs_reason *r = &report->reasons[report->n_reasons++];
+    *r = reason;
+    va_start(ap, fmt);
+    (void) vsnprintf(r->text, sizeof r->text, fmt, ap);
+    va_end(ap);
+    report->can_claim = report->can_claim && !r->blocks_static;
+    report->can_choose = report->can_choose && !r->blocks_static && !r->blocks_dynamic;
+}
+
+static bool note_claim(void *ctx, const dibs_claim *claim)
+{
+    struct looking *l = ctx;
+    bool is_shown = false;
+
+    for (size_t i = 0; i < claim->n_bindings; i++)
+        is_shown = is_shown || is_asked(l, claim->bindings[i].proto, NULL);
+    if (!is_shown)
+        return true;
+    l->report->is_cut = l->report->n_claims == DIBS_REPORT_CLAIMS_MAX;
+    if (l->report->is_cut)
+        return false;
+    l->report->claims[l->report->n_claims++] = *claim;
+    return true;
+}
+
+static void explain_claim(struct looking *l, dibs_claim *claim)
+{
+    char who[512];
+    char why[128];
+    dibs_life life = core_judge(l->core, claim, why, sizeof why);
+    bool is_conflict = false;
+
+    for (size_t i = 0; i < claim->n_bindings; i++)
+        is_conflict = is_conflict || is_asked(l, claim->bindings[i].proto, &claim->bindings[i].address);
+    core_describe(claim, who, sizeof who);
+    if (!claim->is_exclusive)
+        add_reason(l->report,
+                   (dibs_reason) { .kind = DIBS_WHY_DECLARED, .blocks_dynamic = true,
+                                   .advice = "claim it by number if you know better" },
+                   "declared by %s: somebody takes this number himself", who);
+    else if (is_conflict && life == DIBS_DEAD && !claim->is_kept)
+        add_reason(l->report, (dibs_reason) { .kind = DIBS_WHY_CLAIMED, .advice = "claim it: a dead holder gives way" },
+                   "was held by %s, who is dead (%s)", who, why);
+    else if (is_conflict)
+        add_reason(l->report,
+                   (dibs_reason) { .kind = DIBS_WHY_CLAIMED, .blocks_static = true, .blocks_dynamic = true,
+                                   .advice = "wait for its end, ask its holder, or take another port" },
+                   "held by %s%s%s", who, why[0] ? ": " : "", why);
+    else
+        add_reason(l->report, (dibs_reason) { .kind = DIBS_WHY_CLAIMED, .blocks_dynamic = true,
+                                              .advice = "claim it by number on your own address" },
+                   "another address of it is held by %s", who);
+}
+
+/* ---- sockets ---- */
+
+static bool note_socket(void *ctx, const struct kernel_socket *socket)
+{
+    struct looking *l = ctx;
+
+    l->report->is_cut = l->report->is_cut || l->report->n_sockets == DIBS_REPORT_SOCKETS_MAX;
+    if (l->report->n_sockets == DIBS_REPORT_SOCKETS_MAX)
+        return false;
+    l->report->sockets[l->report->n_sockets++] = (dibs_socket) {
+        .proto = socket->proto, .address = socket->address, .port = socket->port, .uid = socket->uid,
+        .inode = socket->inode };
+    return true;
+}
+
+static void name_owners(struct core *core, dibs_socket *sockets, size_t n)
+{
+    uint64_t inodes[DIBS_REPORT_SOCKETS_MAX];
+    pid_t pids[DIBS_REPORT_SOCKETS_MAX];
+    struct owner_facts facts;
+
+    if (n == 0)
+        return;
+    for (size_t i = 0; i < n; i++)
+        inodes[i] = sockets[i].inode;
+    kernel_socket_owners(inodes, pids, n);
+    for (size_t i = 0; i < n; i++) {
+        sockets[i].pid = pids[i];
+        if (pids[i] && owner_identify(&core->view, pids[i], &facts, NULL) == DIBS_OK)
+            (void) text_copy(sockets[i].command, sizeof sockets[i].command, facts.command);
+    }
+}
+
+static dibs_status look_at_sockets(struct looking *l, uint16_t port, dibs_err *err)
+{
+    dibs_status s = DIBS_OK;
+
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && s == DIBS_OK; proto++)
+        if (is_asked(l, proto, NULL) && kernel_has_proto(proto))
+            s = kernel_sockets(0, proto, port, note_socket, l, err);
+    name_owners(l->core, l->report->sockets, l->report->n_sockets);
+    return s;
+}
+
+static bool is_covered(const dibs_port_report *report, const dibs_socket *socket)
+{
+    for (size_t i = 0; i < report->n_claims; i++) {
+        const dibs_claim *c = &report->claims[i];
+
+        for (size_t k = 0; k < c->n_bindings; k++)
+            if (c->uid == socket->uid && c->bindings[k].proto == socket->proto &&
+                dibs_address_conflict(&c->bindings[k].address, &socket->address))
+                return true;
+    }
+    return false;
+}
+
+static void explain_socket(struct looking *l, const dibs_socket *socket)
+{
+    char address[DIBS_ADDRESS_TEXT_MAX + 1];
+    char command[DIBS_COMMAND_MAX + 1];
+
+    if (is_covered(l->report, socket) || !is_asked(l, socket->proto, &socket->address))
+        return;
+    dibs_address_format(&socket->address, address);
+    add_reason(l->report,
+               (dibs_reason) { .kind = DIBS_WHY_FOREIGN, .blocks_static = true, .blocks_dynamic = true,
+                               .advice = "stop that process, or take another port; 'dibs repair' records it" },
+               "in use on %s %s by pid %d (%s), uid %u, without a claim", dibs_proto_text(socket->proto), address,
+               socket->pid, text_safe(socket->command[0] ? socket->command : "?", command, sizeof command), socket->uid);
+}
+
+/* ---- the host's and the pool's rules ---- */
+
+static bool note_cooling(void *ctx, const struct ledger_slot *slot)
+{
+    struct looking *l = ctx;
+    int64_t age = core_now(l->core).boot_ms - slot->released_ms;
+
+    l->is_cooling = l->is_cooling || (slot->claim_id == 0 && age >= 0 && age < l->cooldown_ms);
+    return true;
+}
+
+static void explain_rules(struct looking *l, uint16_t port, const dibs_pool *pool)
+{
+    const struct core_host *host = core_host(l->core);
+    dibs_port_report *report = l->report;
+    struct portbits blocked = { 0 };
+    char ranges[DIBS_RANGES_TEXT_MAX + 1];
+    uint32_t band = core_band(pool);
+
+    if (port >= host->ephemeral.first && port <= host->ephemeral.last)
+        add_reason(report, (dibs_reason) { .kind = DIBS_WHY_EPHEMERAL, .blocks_dynamic = !l->core->options.settings->allow_ephemeral,
+                                           .advice = "prefer a port outside, or allow it with --allow-ephemeral" },
+                   "in the kernel's ephemeral range %u-%u (%s): an outgoing connection may take it at any moment",
+                   host->ephemeral.first, host->ephemeral.last, host->is_ephemeral_detected ? "detected" : "default");
+    if (portbits_has(&host->reserved, port))
+        add_reason(report, (dibs_reason) { .kind = DIBS_WHY_RESERVED, .blocks_dynamic = true,
+                                           .advice = "claim it by number if it was reserved for you" },
+                   "reserved by the administrator in ip_local_reserved_ports");
+    portbits_add_browser_blocked(&blocked);
+    if (is_asked(l, DIBS_TCP, NULL) && portbits_has(&blocked, port))
+        add_reason(report, (dibs_reason) { .kind = DIBS_WHY_BROWSER, .blocks_dynamic = true,
+                                           .advice = "take another port for anything a browser opens" },
+                   "browsers refuse to open it");
+    if (port < kernel_unprivileged_start() && l->core->options.uid != 0)
+        add_reason(report, (dibs_reason) { .kind = DIBS_WHY_PRIVILEGED, .blocks_static = true, .blocks_dynamic = true,
+                                           .advice = "take a port from there upward, or run with CAP_NET_BIND_SERVICE" },
+                   "below %u, where binding needs a privilege", kernel_unprivileged_start());
+    dibs_ranges_format(&pool->ranges, ranges);
+    if (!dibs_ranges_contain(&pool->ranges, port))
+        add_reason(report, (dibs_reason) { .kind = DIBS_WHY_OUTSIDE, .blocks_dynamic = true,
+                                           .advice = "claim it by number, or use another --pool or --range" },
+                   "outside of pool '%s' (%.200s)", pool->name, ranges);
+    else if (band > 0 && port < dibs_ranges_at(&pool->ranges, band))
+        add_reason(report, (dibs_reason) { .kind = DIBS_WHY_BAND, .advice = "nothing: it is there for claims by number" },
+                   "in the static band of pool '%s': dynamic choice takes it last", pool->name);
+    if (l->is_cooling)
+        add_reason(report, (dibs_reason) { .kind = DIBS_WHY_COOLING, .advice = "wait a moment, or claim it by number" },
+                   "released a moment ago: dynamic choice takes it after all others of its band");
+}
+
+dibs_status core_explain(struct core *core, uint16_t port, const char *pool_name, const dibs_binding *bindings, size_t n,
+                         dibs_port_report *out, dibs_err *err)
+{
+    static const dibs_binding anywhere = { DIBS_TCP, { .len = 16 } };
+    struct looking l = { .core = core, .report = out, .bindings = n ? bindings : &anywhere, .n_bindings = n ? n : 1 };
+    struct ledger_filter filter = { .port = port };
+    dibs_pool pool;
+
+    if (port == 0)
+        return err_set(err, DIBS_INVALID, "port 0 is no port");
+    memset(out, 0, sizeof *out);
+    out->can_claim = out->can_choose = true;
+    dibs_status s = core_pool(core, pool_name, NULL, &pool, err);
+    if (s == DIBS_OK)
+        s = ledger_list(core->ledger, &filter, note_claim, &l, err);
+    if (s == DIBS_OK)
+        s = look_at_sockets(&l, port, err);
+    l.cooldown_ms = pool.cooldown_ms;
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && s == DIBS_OK; proto++)
+        if (is_asked(&l, proto, NULL))
+            s = ledger_slots(core->ledger, proto, port, note_cooling, &l, err);
+    if (s != DIBS_OK)
+        return s;
+    for (size_t i = 0; i < out->n_claims; i++)
+        explain_claim(&l, &out->claims[i]);
+    for (size_t i = 0; i < out->n_sockets; i++)
+        explain_socket(&l, &out->sockets[i]);
+    explain_rules(&l, port, &pool);
+    return DIBS_OK;
+}
+
+/* ---- is it really mine that listens? ---- */
+
+static bool is_holders(struct core *core, const dibs_claim *claim, const dibs_socket *socket)
+{
+    struct owner_facts listener;
+    struct owner_facts holder;
+
+    if (socket->uid != claim->uid)
+        return false;
+    if (claim->holder != DIBS_HELD_BY_PROCESS)
+        return true; /* a lease or a kept claim is its user's */
+    pid_t pid = owner_pid_here(&core->view, &claim->process);
+    if (pid == 0 || socket->pid == 0)
+        return false;
+    if (owner_descends_from(&core->view, socket->pid, pid))
+        return true;
+    /* A server that detached itself still has the session of the command that was run. */
+    return owner_identify(&core->view, socket->pid, &listener, NULL) == DIBS_OK &&
+           owner_identify(&core->view, pid, &holder, NULL) == DIBS_OK && listener.session == pid;
+}
+
+dibs_status core_assert(struct core *core, const dibs_which *which, dibs_socket *out, dibs_err *err)
+{
+    dibs_port_report report = { 0 };
+    dibs_claim claim;
+    struct looking l = { .core = core, .report = &report };
+    const dibs_socket *other = NULL;
+    char command[DIBS_COMMAND_MAX + 1];
+    dibs_status s = core_find(core, which, &claim, err);
+
+    if (s != DIBS_OK)
+        return s;
+    l.bindings = claim.bindings;
+    l.n_bindings = claim.n_bindings;
+    s = look_at_sockets(&l, claim.port, err);
+    if (s != DIBS_OK)
+        return s;
+    for (size_t i = 0; i < report.n_sockets; i++) {
+        const dibs_socket *socket = &report.sockets[i];
+
+        if (!is_asked(&l, socket->proto, &socket->address))
+            continue;
+        if (!is_holders(core, &claim, socket)) {
+            other = socket;
+            continue;
+        }
+        *out = *socket;
+        return DIBS_OK;
+    }
+    if (!other)
+        return err_set(err, DIBS_TAKEN, "nobody listens on port %u", claim.port);
+    (void) err_set(err, DIBS_TAKEN, "port %u is yours, but somebody else listens on it: pid %d (%s), uid %u", claim.port,
+                   other->pid, text_safe(other->command[0] ? other->command : "?", command, sizeof command), other->uid);
+    if (err) {
+        err->blocker = (dibs_blocker) { .relation = DIBS_REL_FOREIGN, .proto = other->proto, .address = other->address,
+                                        .port = claim.port, .pid = other->pid, .uid = other->uid };
+        (void) text_copy(err->blocker.command, sizeof err->blocker.command, other->command);
+    }
+    return DIBS_TAKEN;
+}

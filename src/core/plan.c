@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/banned.h"
+
+/* Steps along a walk before the rest is taken in numeric order: keeps the price of a nearly full pool bounded. */
+enum { WALK_STEPS_MAX = 512 };
+
+void plan_pool_init(struct core *core, const dibs_pool *pool, const dibs_claim *claim, struct plan_pool *out)
+{
+    struct portbits withheld;
+
+    memset(out, 0, sizeof *out);
+    out->pool = *pool;
+    out->size = dibs_ranges_count(&pool->ranges);
+    out->band = core_band(pool);
+    out->split = dibs_ranges_at(&pool->ranges, out->band);
+    out->is_specific = true;
+    for (size_t i = 0; i < claim->n_bindings; i++) {
+        out->protos |= (uint8_t) (1u << claim->bindings[i].proto);
+        out->is_specific = out->is_specific && !dibs_address_is_wildcard(&claim->bindings[i].address);
+    }
+    portbits_add_ranges(&out->members, &pool->ranges);
+    out->choosable = out->members;
+    core_withheld(core, (out->protos & 1u << DIBS_TCP) != 0, &withheld);
+    portbits_subtract(&out->choosable, &withheld);
+}
+
+struct walker {
+    const struct plan_pool *plan;
+    struct order_walk walk;
+    uint32_t total; /* ports of the upper band */
+    bool is_sorted; /* the order is the numeric one */
+};
+
+static struct walker walker(struct core *core, const struct plan_pool *plan, const dibs_claim *claim)
+{
+    const struct order *order = order_find(plan->pool.order);
+    char instance[24];
+    char address[DIBS_ADDRESS_TEXT_MAX + 3];
+    char text[DIBS_ADDRESS_TEXT_MAX + 1];
+    const dibs_binding *first = &claim->bindings[0];
+
+    (void) snprintf(instance, sizeof instance, "%016llx", (unsigned long long) ledger_salt(core->ledger));
+    dibs_address_format(&first->address, text);
+    (void) snprintf(address, sizeof address, first->address.len == 16 ? "[%s]" : "%s", text);
+    struct order_key key = {
+        .salt = ledger_salt(core->ledger),
+        .pool = plan->pool.name,
+        .entropy = core_random(core),
+        .instance = instance,
+        .proto = first->proto == DIBS_UDP ? "UDP" : "TCP",
+        .address = address,
+    };
+    struct walker w = { .plan = plan, .total = plan->size - plan->band };
+    w.walk = order->walk(&key, w.total);
+    w.is_sorted = w.walk.step == 1 && w.walk.offset == 0;
+    return w;
+}
+
+static uint16_t walk_port(const struct walker *w, uint64_t k)
+{
+    return dibs_ranges_at(&w->plan->pool.ranges, w->plan->band + order_position(w->walk, k, w->total));
+}
+
+size_t plan_blind(struct core *core, const struct plan_pool *plan, const dibs_claim *claim, uint64_t k, uint16_t *out,
+                  size_t max)
+{
+    struct walker w = walker(core, plan, claim);
+    size_t n = 0;
+
+    if (!order_find(plan->pool.order)->uses_cursor)
+        k = 0;
+    for (uint32_t step = 0; step < w.total && step < WALK_STEPS_MAX && n < max; step++) {
+        uint16_t port = walk_port(&w, k + step);
+
+        if (portbits_has(&plan->choosable, port) && !portbits_has(&core->foreign.ports, port))
+            out[n++] = port;
+    }
+    return n;
+}
+
+/* What may be chosen and no claim has, as far as the index knows. */
+static void free_ports(const struct core *core, const struct plan_pool *plan, struct portbits *out)
+{
+    *out = plan->choosable;
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++)
+        if (plan->protos & 1u << proto)
+            portbits_subtract(out, &core->index.taken[proto]);
+    portbits_subtract(out, &core->foreign.ports);
+}
+
+/* The same without those that still cool. */
+static void rested_ports(struct core *core, const struct plan_pool *plan, const struct portbits *free,
+                         struct portbits *out)
+{
+    core_index_expire(core, core_now(core).boot_ms, plan->pool.cooldown_ms);
+    *out = *free;
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++)
+        if (plan->protos & 1u << proto)
+            portbits_subtract(out, &core->index.cooling[proto]);
+}
+
+struct pick {
+    uint16_t *out;
+    size_t n, max;
+};
+
+static void pick_free(const struct walker *w, struct port_set *set, dibs_range window, uint64_t k, struct pick *pick)
+{
+    uint16_t port = window.first;
+    bool is_upper = window.first >= w->plan->split;
+
+    for (uint32_t step = 0; is_upper && step < w->total && pick->n < pick->max; step++) {
+        if (step == WALK_STEPS_MAX && !w->is_sorted)
+            break;
+        port = walk_port(w, k + step);
+        if (port_set_remove(set, port))
+            pick->out[pick->n++] = port;
+    }
+    while (pick->n < pick->max && (port = port_set_pick(set, window, port)) != 0) {
+        (void) port_set_remove(set, port);
+        pick->out[pick->n++] = port;
+    }
+}
+
+static void pick_cooling(const struct core *core, const struct plan_pool *plan, const struct portbits *free,
+                         dibs_range window, struct pick *pick)
+{
+    struct portbits done = { 0 };
+    struct core_cooling c;
+
+    for (size_t i = 0; i < core->index.n && pick->n < pick->max; i++) {
+        bool counts = core_index_cooling(core, i, &c) && (plan->protos & 1u << c.proto) != 0;
+
+        if (!counts || c.port < window.first || c.port > window.last || !portbits_has(free, c.port) ||
+            portbits_has(&done, c.port))
+            continue;
+        portbits_add(&done, c.port);
+        pick->out[pick->n++] = c.port;
+    }
+}
+
+size_t plan_exact(struct core *core, const struct plan_pool *plan, const dibs_claim *claim, uint64_t k, uint16_t *out,
+                  size_t max)
+{
+    struct walker w = walker(core, plan, claim);
+    struct pick pick = { .out = out, .max = max };
+    struct portbits free;
+    struct portbits rested;
+    struct port_set set;
+    uint16_t first = plan->pool.ranges.item[0].first;
+    uint16_t last = plan->pool.ranges.item[plan->pool.ranges.n - 1].last;
+    dibs_range upper = { plan->split, last };
+    dibs_range lower = { first, (uint16_t) (plan->split - 1) };
+
+    if (!order_find(plan->pool.order)->uses_cursor)
+        k = 0;
+    free_ports(core, plan, &free);
+    rested_ports(core, plan, &free, &rested);
+    port_set_load(&set, &rested);
+    pick_free(&w, &set, upper, k, &pick);
+    pick_cooling(core, plan, &free, upper, &pick);
+    if (plan->band > 0) {
+        pick_free(&w, &set, lower, k, &pick);
+        pick_cooling(core, plan, &free, lower, &pick);
+    }
+    if (plan->is_specific && pick.n < pick.max) {
+        struct portbits shared = plan->choosable;
+
+        portbits_subtract(&shared, &free);
+        portbits_subtract(&shared, &core->foreign.ports);
+        port_set_load(&set, &shared);
+        pick_free(&w, &set, upper, k, &pick);
+        if (plan->band > 0)
+            pick_free(&w, &set, lower, k, &pick);
+    }
+    return pick.n;
+}
+
+static void pick_runs(const struct port_set *set, dibs_range window, uint32_t n, uint32_t align, uint16_t start,
+                      struct pick *pick)
+{
+    uint16_t base = start;
+
+    for (uint16_t first = 0; pick->n < pick->max;) {
+        base = port_set_run(set, window, n, align, base);
+        if (base == 0 || base == first)
+            return;
+        if (first == 0)
+            first = base;
+        pick->out[pick->n++] = base;
+        base = base == window.last ? window.first : (uint16_t) (base + 1);
+    }
+}
+
+size_t plan_runs(struct core *core, const struct plan_pool *plan, uint32_t n, uint32_t align, uint16_t *out, size_t max)
+{
+    struct portbits free;
+    struct port_set set;
+    uint16_t first = plan->pool.ranges.item[0].first;
+    uint16_t last = plan->pool.ranges.item[plan->pool.ranges.n - 1].last;
+    dibs_range upper = { plan->split, last };
+    dibs_range whole = { first, last };
+    uint16_t start = (uint16_t) (plan->split + core_random(core) % (uint64_t) (last - plan->split + 1));
+    struct pick pick = { .out = out, .max = max };
+
+    free_ports(core, plan, &free);
+    struct portbits rested;
+    rested_ports(core, plan, &free, &rested);
+    if (strcmp(plan->pool.order, "lowest") == 0)
+        start = plan->split;
+    port_set_load(&set, &rested);
+    pick_runs(&set, upper, n, align, start, &pick);
+    port_set_load(&set, &free);
+    if (pick.n == 0)
+        pick_runs(&set, upper, n, align, start, &pick);
+    if (pick.n == 0)
+        pick_runs(&set, whole, n, align, first, &pick);
+    return pick.n;
+}
+
+uint16_t plan_name_port(struct core *core, const struct plan_pool *plan, const char *name)
+{
+    uint32_t total = plan->size - plan->band;
+    uint32_t i = order_name_position(name, ledger_salt(core->ledger), total);
+    uint16_t port = dibs_ranges_at(&plan->pool.ranges, plan->band + i);
+
+    return portbits_has(&plan->choosable, port) ? port : 0;
+}

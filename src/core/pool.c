@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/* Pools: which ports, which band, which order; and what is used of them. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "core/core.h"
+#include "index/snapshot.h"
+
+#include "base/banned.h"
+
+#define DEFAULT_POOL "default"
+
+/* A pool without a name is known by its ranges; a long list by its beginning and a hash of the whole. */
+static void anonymous_name(const dibs_ranges *ranges, char out[DIBS_POOL_NAME_MAX + 1])
+{
+    char text[DIBS_RANGES_TEXT_MAX + 1];
+
+    dibs_ranges_format(ranges, text);
+    if (text_copy(out, DIBS_POOL_NAME_MAX + 1, text))
+        return;
+    (void) snprintf(out + DIBS_POOL_NAME_MAX - 17, 18, "~%016" PRIx64, order_fnv1a(ORDER_FNV_BASIS, text, strlen(text)));
+}
+
+/* Settings that somebody gave win over what the pool says; two processes may differ, the ledger does not mind. */
+static void apply_settings(const dibs_settings *s, dibs_pool *pool)
+{
+    if (s->source[DIBS_SET_BAND] != DIBS_FROM_DEFAULT)
+        pool->band = s->band;
+    if (s->source[DIBS_SET_ORDER] != DIBS_FROM_DEFAULT)
+        (void) text_copy(pool->order, sizeof pool->order, s->order);
+    if (s->source[DIBS_SET_COOLDOWN] != DIBS_FROM_DEFAULT)
+        pool->cooldown_ms = s->cooldown_ms;
+}
+
+static void default_pool(const dibs_settings *s, dibs_pool *out)
+{
+    *out = (dibs_pool) { .ranges = s->range, .scope = DIBS_SCOPE_HOST, .band = DIBS_BAND_AUTO,
+                         .cooldown_ms = s->cooldown_ms };
+    (void) text_copy(out->name, sizeof out->name, DEFAULT_POOL);
+    (void) text_copy(out->order, sizeof out->order, s->order);
+}
+
+dibs_status core_pool_stored(struct core *core, const char *name, dibs_pool *out, dibs_err *err)
+{
+    dibs_status s = ledger_pool_get(core->ledger, name, out, err);
+
+    if (s != DIBS_NOT_FOUND)
+        return s;
+    if (strcmp(name, DEFAULT_POOL) != 0)
+        return err_set(err, DIBS_NOT_FOUND, "there is no pool '%s'; 'dibs pool' lists them", name);
+    default_pool(core->options.settings, out);
+    return DIBS_OK;
+}
+
+dibs_status core_pool(struct core *core, const char *name, const dibs_ranges *ranges, dibs_pool *out, dibs_err *err)
+{
+    const dibs_settings *s = core->options.settings;
+
+    if (!name)
+        name = s->pool;
+    if (ranges) {
+        default_pool(s, out);
+        out->ranges = *ranges;
+        anonymous_name(ranges, out->name);
+    } else {
+        dibs_status found = core_pool_stored(core, name, out, err);
+
+        if (found != DIBS_OK)
+            return found;
+        if (strcmp(name, DEFAULT_POOL) == 0 && s->source[DIBS_SET_RANGE] != DIBS_FROM_DEFAULT)
+            out->ranges = s->range;
+    }
+    apply_settings(s, out);
+    if (!order_find(out->order))
+        return err_set(err, DIBS_INVALID, "order '%s' is not known", out->order);
+    return DIBS_OK;
+}
+
+uint32_t core_band(const dibs_pool *pool)
+{
+    uint32_t size = dibs_ranges_count(&pool->ranges);
+
+    if (pool->band == DIBS_BAND_AUTO)
+        return dibs_band_size(size);
+    /* At least one port is left for dynamic choice to prefer. */
+    return (uint32_t) pool->band < size ? (uint32_t) pool->band : size - 1;
+}
+
+void core_withheld(struct core *core, bool for_tcp, struct portbits *out)
+{
+    const struct core_host *host = core_host(core);
+
+    *out = host->reserved;
+    if (!core->options.settings->allow_ephemeral)
+        portbits_add_range(out, host->ephemeral);
+    if (for_tcp)
+        portbits_add_browser_blocked(out);
+}
+
+static bool is_name_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+}
+
+dibs_status core_pool_check(const dibs_pool *pool, dibs_err *err)
+{
+    char shown[80];
+    size_t n = strnlen(pool->name, sizeof pool->name);
+    bool is_word = n > 0 && n <= DIBS_POOL_NAME_MAX && (pool->name[0] < '0' || pool->name[0] > '9');
+
+    for (size_t i = 0; i < n && is_word; i++)
+        is_word = is_name_char(pool->name[i]);
+    if (!is_word)
+        return err_set(err, DIBS_INVALID,
+                       "pool name '%s': 1 to %d letters, digits, '.', '_' or '-', not starting with a digit",
+                       text_safe(pool->name, shown, sizeof shown), DIBS_POOL_NAME_MAX);
+    if (pool->ranges.n == 0)
+        return err_set(err, DIBS_INVALID, "pool '%s' needs ports: give it ranges", pool->name);
+    if (!order_find(pool->order))
+        return err_set(err, DIBS_INVALID, "pool '%s': order '%s' is not known", pool->name,
+                       text_safe(pool->order, shown, sizeof shown));
+    if (pool->band != DIBS_BAND_AUTO && (pool->band < 0 || (uint32_t) pool->band >= dibs_ranges_count(&pool->ranges)))
+        return err_set(err, DIBS_INVALID, "pool '%s': a band of %d ports leaves none of its %u for dynamic use",
+                       pool->name, pool->band, dibs_ranges_count(&pool->ranges));
+    if (pool->cooldown_ms < 0 || pool->cooldown_ms > DIBS_TTL_MAX_MS)
+        return err_set(err, DIBS_INVALID, "pool '%s': cooldown out of range", pool->name);
+    return DIBS_OK;
+}
+
+struct pool_walk {
+    dibs_pool_fn fn;
+    void *ctx;
+    bool has_default;
+    bool is_stopped;
+    const dibs_settings *settings;
+};
+
+static bool pass_pool(void *ctx, const dibs_pool *pool)
+{
+    struct pool_walk *w = ctx;
+
+    w->has_default = w->has_default || strcmp(pool->name, DEFAULT_POOL) == 0;
+    w->is_stopped = !w->fn(w->ctx, pool);
+    return !w->is_stopped;
+}
+
+dibs_status core_pool_list(struct core *core, dibs_pool_fn fn, void *ctx, dibs_err *err)
+{
+    struct pool_walk walk = { .fn = fn, .ctx = ctx, .settings = core->options.settings };
+    dibs_pool pool;
+    dibs_status s = ledger_pools(core->ledger, pass_pool, &walk, err);
+
+    if (s == DIBS_OK && !walk.has_default && !walk.is_stopped) {
+        default_pool(walk.settings, &pool);
+        (void) fn(ctx, &pool);
+    }
+    return s;
+}
+
+struct usage_walk {
+    struct index *index;
+    struct portbits is_static;
+};
+
+static bool count_claim(void *ctx, const dibs_claim *claim)
+{
+    struct usage_walk *w = ctx;
+
+    (void) index_take(w->index, claim->port, NULL); /* outside of the pool, or counted already: fine */
+    if (claim->kind == DIBS_STATIC && portbits_has(&w->index->members, claim->port))
+        portbits_add(&w->is_static, claim->port);
+    return true;
+}
+
+dibs_status core_pool_usage(struct core *core, const char *name, dibs_pool_usage *out, dibs_err *err)
+{
+    AUTO(free_auto) struct index *index = calloc(1, sizeof *index);
+    struct usage_walk walk = { .index = index };
+    struct ledger_filter everything = { 0 };
+    struct portbits withheld;
+    dibs_pool pool;
+
+    if (!index)
+        return err_set(err, DIBS_FAILURE, "pool usage: out of memory");
+    dibs_status s = core_pool(core, name, NULL, &pool, err);
+    if (s != DIBS_OK)
+        return s;
+    core_withheld(core, true, &withheld);
+    index_init(index, &pool.ranges, core_band(&pool), &withheld);
+    uint32_t choosable = portbits_count(&index->choosable);
+    s = ledger_list(core->ledger, &everything, count_claim, &walk, err);
+    if (s != DIBS_OK)
+        return s;
+    *out = (dibs_pool_usage) {
+        .size = index->n_members,
+        .band = core_band(&pool),
+        .n_static = portbits_count(&walk.is_static),
+        .n_dynamic = index->n_taken - portbits_count(&walk.is_static),
+        .n_available = index->free.count,
+        .n_withheld = index->n_members - choosable,
+    };
+    return DIBS_OK;
+}
+
+/* ---- Kubernetes' snapshots ---- */
+
+struct taken_walk {
+    struct portbits *taken;
+};
+
+static bool take_port(void *ctx, const dibs_claim *claim)
+{
+    portbits_add(((struct taken_walk *) ctx)->taken, claim->port);
+    return true;
+}
+
+static dibs_status single_range(const dibs_pool *pool, dibs_err *err)
+{
+    if (pool->ranges.n == 1)
+        return DIBS_OK;
+    return err_set(err, DIBS_INVALID, "pool '%s' has %zu ranges; Kubernetes' format knows one", pool->name,
+                   pool->ranges.n);
+}
+
+dibs_status core_snapshot_export(struct core *core, const char *pool_name, char *range, uint8_t *bytes, size_t *n,
+                                 dibs_err *err)
+{
+    struct ledger_filter everything = { 0 };
+    struct portbits taken = { 0 };
+    struct taken_walk walk = { .taken = &taken };
+    dibs_pool pool;
+    dibs_status s = core_pool(core, pool_name, NULL, &pool, err);
+
+    if (s == DIBS_OK)
+        s = single_range(&pool, err);
+    if (s == DIBS_OK)
+        s = ledger_list(core->ledger, &everything, take_port, &walk, err);
+    if (s != DIBS_OK)
+        return s;
+    dibs_ranges_format(&pool.ranges, range);
+    snapshot_export(pool.ranges.item[0], &taken, bytes, n);
+    return DIBS_OK;
+}
+
+dibs_status core_snapshot_import(struct core *core, const char *pool_name, const char *range_text, const uint8_t *bytes,
+                                 size_t n, size_t *n_claimed, dibs_err *err)
+{
+    struct portbits taken = { 0 };
+    dibs_range range = { 0 };
+    dibs_pool pool;
+    size_t count = 0;
+    dibs_status s = core_pool(core, pool_name, NULL, &pool, err);
+
+    if (s == DIBS_OK)
+        s = single_range(&pool, err);
+    if (s == DIBS_OK)
+        s = snapshot_import(range_text, bytes, n, &range, &taken, err);
+    if (s != DIBS_OK)
+        return s;
+    if (range.first != pool.ranges.item[0].first || range.last != pool.ranges.item[0].last)
+        return err_set(err, DIBS_INVALID, "the snapshot's range %u-%u does not match pool '%s' (%u-%u)", range.first,
+                       range.last, pool.name, pool.ranges.item[0].first, pool.ranges.item[0].last);
+    AUTO(free_auto) dibs_claim *claims = calloc(portbits_count(&taken) + 1, sizeof *claims);
+    if (!claims)
+        return err_set(err, DIBS_FAILURE, "snapshot: out of memory");
+    for (uint32_t port = range.first; port <= range.last; port++) {
+        if (!portbits_has(&taken, (uint16_t) port))
+            continue;
+        dibs_claim *c = &claims[count++];
+        *c = (dibs_claim) { .port = (uint16_t) port, .kind = DIBS_STATIC, .is_exclusive = true, .is_kept = true,
+                            .n_bindings = 1, .bindings = { { DIBS_TCP, { .len = 16 } } }, .uid = core->options.uid };
+        (void) text_copy(c->pool, sizeof c->pool, pool.name);
+        (void) text_copy(c->principal, sizeof c->principal, core->options.principal);
+    }
+    struct ledger_actor actor = core_actor(core, core_now(core));
+    return ledger_restore(core->ledger, claims, count, NULL, 0, &actor, n_claimed, err);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/* Why not: what was wanted, who stands in the way, in which relation, and what to do (D18). */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "core/core.h"
+#include "kernel/kernel.h"
+
+#include "base/banned.h"
+
+static void format_time(int64_t wall_ms, char out[32])
+{
+    time_t seconds = (time_t) (wall_ms / 1000);
+    struct tm tm;
+
+    out[0] = '\0';
+    if (gmtime_r(&seconds, &tm))
+        (void) strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
+void core_describe(const dibs_claim *c, char *out, size_t size)
+{
+    char since[32];
+    char holder[128] = "kept, nobody holds it now";
+    char command[DIBS_COMMAND_MAX + 1];
+
+    format_time(c->created_ms, since);
+    if (c->holder == DIBS_HELD_BY_PROCESS)
+        (void) snprintf(holder, sizeof holder, "pid %d (%s)", c->process.pid,
+                        text_safe(c->command[0] ? c->command : "?", command, sizeof command));
+    else if (c->holder == DIBS_HELD_BY_LEASE)
+        (void) snprintf(holder, sizeof holder, "a lease of %lld s", (long long) (c->lease_ttl_ms / 1000));
+    (void) snprintf(out, size, "%s%s%s, %s, %s, since %s", c->name[0] ? "'" : "unnamed", c->name, c->name[0] ? "'" : "",
+                    c->principal, holder, since);
+}
+
+static bool is_own(const dibs_claim *wanted, const dibs_claim *b)
+{
+    if (strcmp(wanted->principal, b->principal) != 0)
+        return false;
+    if (wanted->holder == DIBS_HELD_BY_PROCESS && b->holder == DIBS_HELD_BY_PROCESS)
+        return wanted->process.pid == b->process.pid && wanted->process.pidns == b->process.pidns &&
+               wanted->process.start_ticks == b->process.start_ticks;
+    return true;
+}
+
+/* The pair of bindings that conflict, and what they are to each other. */
+static dibs_relation relate(const dibs_claim *wanted, const dibs_claim *b, dibs_binding *theirs)
+{
+    *theirs = b->n_bindings ? b->bindings[0] : (dibs_binding) { DIBS_TCP, { .len = 16 } };
+    for (size_t i = 0; i < wanted->n_bindings; i++)
+        for (size_t k = 0; k < b->n_bindings; k++) {
+            const dibs_binding *mine = &wanted->bindings[i];
+
+            if (mine->proto != b->bindings[k].proto || !dibs_address_conflict(&mine->address, &b->bindings[k].address))
+                continue;
+            *theirs = b->bindings[k];
+            if (!is_own(wanted, b))
+                return DIBS_REL_OTHER_HOLDER;
+            return dibs_address_equal(&mine->address, &theirs->address) ? DIBS_REL_SAME_HOLDER : DIBS_REL_OWN_WILDCARD;
+        }
+    return is_own(wanted, b) ? DIBS_REL_SAME_HOLDER : DIBS_REL_OTHER_HOLDER;
+}
+
+static void fill_blocker(dibs_err *err, dibs_relation relation, const dibs_claim *b, const dibs_binding *theirs)
+{
+    err->blocker = (dibs_blocker) {
+        .relation = relation,
+        .proto = theirs->proto,
+        .address = theirs->address,
+        .port = b->port,
+        .pid = b->holder == DIBS_HELD_BY_PROCESS ? b->process.pid : 0,
+        .uid = b->uid,
+        .since_ms = b->created_ms,
+    };
+    (void) text_copy(err->blocker.name, sizeof err->blocker.name, b->name);
+    (void) text_copy(err->blocker.command, sizeof err->blocker.command, b->command);
+}
+
+static dibs_status refuse_name(const dibs_claim *wanted, const struct ledger_refusal *r, dibs_err *err)
+{
+    const dibs_claim *b = &r->blockers[0];
+    dibs_binding theirs = { 0 };
+    char who[512];
+    char address[DIBS_ADDRESS_TEXT_MAX + 1];
+
+    if (r->n_blockers == 0)
+        return DIBS_TAKEN; /* the ledger has said it */
+    (void) relate(wanted, b, &theirs);
+    dibs_address_format(&theirs.address, address);
+    core_describe(b, who, sizeof who);
+    if (r->differs)
+        (void) err_set(err, DIBS_TAKEN,
+                       "name '%s' has port %u on %s %s%s, which is not what is asked for now; release it first, or use "
+                       "another name (it is held by %s)",
+                       wanted->name, b->port, dibs_proto_text(theirs.proto), address, b->n_bindings > 1 ? " and more" : "",
+                       who);
+    else
+        (void) err_set(err, DIBS_TAKEN, "name '%s' (port %u) is held by %s; wait for its end, use another name, or 'dibs "
+                       "transfer' it", wanted->name, b->port, who);
+    fill_blocker(err, DIBS_REL_SAME_NAME, b, &theirs);
+    return DIBS_TAKEN;
+}
+
+static dibs_status refuse_claimed(const dibs_claim *wanted, const dibs_claim *b, dibs_err *err)
+{
+    dibs_binding theirs = { 0 };
+    dibs_relation relation = relate(wanted, b, &theirs);
+    char who[512];
+    char address[DIBS_ADDRESS_TEXT_MAX + 1];
+    const char *proto = dibs_proto_text(theirs.proto);
+
+    dibs_address_format(&theirs.address, address);
+    core_describe(b, who, sizeof who);
+    if (b->n_bindings == 0)
+        (void) err_set(err, DIBS_TAKEN, "port %u is kept by a damaged record; see 'dibs doctor'", b->port);
+    else if (relation == DIBS_REL_OWN_WILDCARD)
+        (void) err_set(err, DIBS_TAKEN, "port %u conflicts with your own wildcard claim on %s %s (%s); one claim covers the "
+                       "other, release it or use it", b->port, proto, address, who);
+    else if (relation == DIBS_REL_SAME_HOLDER)
+        (void) err_set(err, DIBS_TAKEN, "port %u is already your own claim on %s %s (%s); release it first, or give it a name "
+                       "to find it again", b->port, proto, address, who);
+    else
+        (void) err_set(err, DIBS_TAKEN, "port %u is held on %s %s by %s%s; choose another port, or use --prefer", b->port,
+                       proto, address, who, b->life == DIBS_UNKNOWN ? " (it cannot be told whether it is alive)" : "");
+    fill_blocker(err, relation, b, &theirs);
+    return DIBS_TAKEN;
+}
+
+struct stranger {
+    const dibs_claim *wanted;
+    struct kernel_socket socket;
+    bool is_found;
+};
+
+static bool find_stranger(void *ctx, const struct kernel_socket *socket)
+{
+    struct stranger *s = ctx;
+
+    for (size_t i = 0; i < s->wanted->n_bindings; i++)
+        if (s->wanted->bindings[i].proto == socket->proto &&
+            dibs_address_conflict(&s->wanted->bindings[i].address, &socket->address)) {
+            s->socket = *socket;
+            s->is_found = true;
+            return false;
+        }
+    return true;
+}
+
+static dibs_status refuse_foreign(struct core *core, const dibs_claim *wanted, uint16_t port, dibs_err *err)
+{
+    struct stranger s = { .wanted = wanted };
+    struct owner_facts facts = { 0 };
+    pid_t pid = 0;
+    char address[DIBS_ADDRESS_TEXT_MAX + 1];
+    char command[DIBS_COMMAND_MAX + 1];
+
+    for (size_t i = 0; i < wanted->n_bindings && !s.is_found; i++)
+        (void) kernel_sockets(0, wanted->bindings[i].proto, port, find_stranger, &s, NULL);
+    if (!s.is_found) {
+        (void) err_set(err, DIBS_TAKEN, "port %u is in use by a socket that no claim covers and that does not listen; choose "
+                       "another port, or use --prefer", port);
+    } else {
+        dibs_address_format(&s.socket.address, address);
+        if (kernel_socket_owner(s.socket.inode, &pid, NULL) == DIBS_OK)
+            (void) owner_identify(&core->view, pid, &facts, NULL);
+        (void) err_set(err, DIBS_TAKEN, "port %u is in use on %s %s by a process without a claim: pid %d (%s), uid %u; choose "
+                       "another port, or use --prefer", port, dibs_proto_text(s.socket.proto), address, (int) pid,
+                       text_safe(facts.command[0] ? facts.command : "?", command, sizeof command), s.socket.uid);
+    }
+    err->blocker = (dibs_blocker) { .relation = DIBS_REL_FOREIGN, .port = port, .pid = pid, .uid = s.socket.uid,
+                                    .proto = s.is_found ? s.socket.proto : wanted->bindings[0].proto,
+                                    .address = s.is_found ? s.socket.address : wanted->bindings[0].address };
+    (void) text_copy(err->blocker.command, sizeof err->blocker.command, facts.command);
+    return DIBS_TAKEN;
+}
+
+dibs_status core_refuse(struct core *core, const dibs_claim *wanted, const struct ledger_refusal *refusal,
+                        dibs_status status, dibs_err *err)
+{
+    dibs_err unused = { 0 };
+
+    if (!err)
+        err = &unused;
+    if (status != DIBS_TAKEN)
+        return status;
+    if (refusal->by_name)
+        return refuse_name(wanted, refusal, err);
+    if (refusal->is_busy)
+        return refuse_foreign(core, wanted, refusal->port, err);
+    if (refusal->n_blockers > 0) {
+        size_t worst = 0;
+
+        for (size_t i = 0; i < refusal->n_blockers; i++) /* name one that lives, not a dead neighbour */
+            if (refusal->blockers[i].life != DIBS_DEAD)
+                worst = i;
+        return refuse_claimed(wanted, &refusal->blockers[worst], err);
+    }
+    return status;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "kernel/kernel.h"
+
+#include "base/banned.h"
+
+static bool is_dual_wildcard(const dibs_address *a)
+{
+    return a->len == 16 && dibs_address_is_wildcard(a);
+}
+
+static bool has_v4_loopback(const dibs_request *r, dibs_proto proto)
+{
+    static const uint8_t loopback[4] = { 127, 0, 0, 1 };
+
+    for (size_t i = 0; i < r->n_bindings; i++)
+        if (r->bindings[i].proto == proto && r->bindings[i].address.len == 4 &&
+            memcmp(r->bindings[i].address.bytes, loopback, 4) == 0)
+            return true;
+    return false;
+}
+
+/* Without IPv6 on this host "*" is 0.0.0.0, and "localhost" its IPv4 half. */
+static bool narrow(const dibs_request *r, dibs_binding *b, bool *is_dropped)
+{
+    static const uint8_t loopback6[16] = { [15] = 1 };
+
+    *is_dropped = false;
+    if (is_dual_wildcard(&b->address)) {
+        b->address = (dibs_address) { .len = 4 };
+        return true;
+    }
+    *is_dropped = b->address.len == 16 && memcmp(b->address.bytes, loopback6, 16) == 0 && has_v4_loopback(r, b->proto);
+    return *is_dropped;
+}
+
+static dibs_status add_binding(dibs_claim *claim, const dibs_binding *b, dibs_err *err)
+{
+    char one[DIBS_ADDRESS_TEXT_MAX + 1];
+    char two[DIBS_ADDRESS_TEXT_MAX + 1];
+
+    if (b->proto < DIBS_TCP || b->proto > DIBS_SCTP || (b->address.len != 4 && b->address.len != 16) || b->address.v6only)
+        return err_set(err, DIBS_INVALID, "a binding has no valid protocol or address");
+    for (size_t i = 0; i < claim->n_bindings; i++) {
+        const dibs_binding *other = &claim->bindings[i];
+
+        if (other->proto != b->proto || !dibs_address_conflict(&other->address, &b->address))
+            continue;
+        if (dibs_address_equal(&other->address, &b->address))
+            return DIBS_OK; /* said twice */
+        dibs_address_format(&other->address, one);
+        dibs_address_format(&b->address, two);
+        return err_set(err, DIBS_INVALID, "%s addresses %s and %s overlap; one of them is enough",
+                       dibs_proto_text(b->proto), one, two);
+    }
+    claim->bindings[claim->n_bindings++] = *b;
+    return DIBS_OK;
+}
+
+static dibs_status fill_bindings(struct core *core, const dibs_request *r, struct ask *ask, dibs_claim *claim,
+                                 dibs_err *err)
+{
+    static const dibs_binding anywhere = { DIBS_TCP, { .len = 16 } };
+    bool has_ipv6 = core_host(core)->has_ipv6;
+    size_t n = r->n_bindings ? r->n_bindings : 1;
+    dibs_status s = DIBS_OK;
+
+    if (r->n_bindings > DIBS_BINDINGS_MAX)
+        return err_set(err, DIBS_INVALID, "a claim has at most %d bindings", DIBS_BINDINGS_MAX);
+    for (size_t i = 0; i < n && s == DIBS_OK; i++) {
+        dibs_binding b = r->n_bindings ? r->bindings[i] : anywhere;
+        bool is_dropped = false;
+
+        if (!has_ipv6 && narrow(r, &b, &is_dropped))
+            ask->is_narrowed = true;
+        if (!is_dropped)
+            s = add_binding(claim, &b, err);
+    }
+    return s;
+}
+
+dibs_status core_holder(struct core *core, dibs_holder kind, int32_t pid, int64_t ttl_ms, dibs_claim *out, dibs_err *err)
+{
+    struct owner_facts facts;
+
+    out->holder = kind;
+    out->uid = core->options.uid;
+    out->netns = core_host(core)->netns;
+    switch (kind) {
+    case DIBS_HELD_BY_NOBODY: return DIBS_OK;
+    case DIBS_HELD_BY_LEASE:
+        if (ttl_ms <= 0 || ttl_ms > DIBS_TTL_MAX_MS)
+            return err_set(err, DIBS_INVALID, "a lease must last between 1 ms and ten years");
+        out->lease_ttl_ms = ttl_ms;
+        memcpy(out->process.boot_id, core->view.boot_id, sizeof out->process.boot_id);
+        return DIBS_OK;
+    case DIBS_HELD_BY_PROCESS: break;
+    }
+    if (pid < 0)
+        return err_set(err, DIBS_INVALID, "pid %d is not a process", pid);
+    dibs_status s = owner_identify(&core->view, pid ? pid : getpid(), &facts, err);
+    if (s != DIBS_OK)
+        return s;
+    if (facts.uid != core->options.uid && !core->options.is_admin)
+        return err_set(err, DIBS_DENIED, "process %d belongs to uid %u; you are uid %u", pid, facts.uid,
+                       core->options.uid);
+    out->process = facts.process;
+    out->uid = facts.uid;
+    memcpy(out->command, facts.command, sizeof out->command);
+    uint64_t netns = kernel_netns_of(facts.process.pid);
+    if (netns != 0) /* its sockets are where it is, not where we are */
+        out->netns = netns;
+    return DIBS_OK;
+}
+
+void request_set_choice(struct ask *ask, struct ledger_want *want, bool is_choice)
+{
+    const dibs_request *r = ask->request;
+
+    ask->is_choice = is_choice;
+    want->is_choice = is_choice;
+    want->claim.kind = is_choice ? DIBS_DYNAMIC : DIBS_STATIC;
+    want->candidates = is_choice ? NULL : &r->port;
+    want->n_candidates = is_choice ? 0 : 1;
+}
+
+dibs_status request_prepare(struct core *core, const dibs_request *r, struct ask *ask, struct ledger_want *want,
+                            dibs_err *err)
+{
+    dibs_claim *claim = &want->claim;
+
+    ask->request = r;
+    ask->is_noop = r->mode != DIBS_RANDOM && r->port == 0;
+    if (r->mode < DIBS_RANDOM || r->mode > DIBS_DECLARED)
+        return err_set(err, DIBS_INVALID, "a request has an unknown mode");
+    if (r->holder == DIBS_HELD_BY_NOBODY && !r->keep)
+        return err_set(err, DIBS_INVALID, "a claim needs a holder, or must be kept");
+    if (r->name && dibs_name_check(r->name, err) != DIBS_OK)
+        return DIBS_INVALID;
+    if (r->name)
+        (void) text_copy(claim->name, sizeof claim->name, r->name);
+    /* A longer path is not recorded: the claim is then never stale, and names are not told apart by it. */
+    if (r->project && !text_copy(claim->project, sizeof claim->project, r->project))
+        claim->project[0] = '\0';
+    (void) text_copy(claim->principal, sizeof claim->principal, core->options.principal);
+    claim->is_kept = r->keep;
+    claim->is_exclusive = r->mode != DIBS_DECLARED;
+    want->is_lookup = r->is_lookup;
+    want->skips_probe = r->mode == DIBS_DECLARED;
+    want->required = r->mode == DIBS_REQUIRED || r->mode == DIBS_DECLARED ? r->port : 0;
+    request_set_choice(ask, want, r->mode == DIBS_RANDOM);
+    dibs_status s = fill_bindings(core, r, ask, claim, err);
+    return s == DIBS_OK ? core_holder(core, r->holder, r->pid, r->ttl_ms, claim, err) : s;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *) a, *(const char *const *) b);
+}
+
+dibs_status request_names_differ(const struct ledger_want *wants, size_t n, dibs_err *err)
+{
+    AUTO(free_auto) const char **names = calloc(n, sizeof *names);
+    size_t n_names = 0;
+
+    if (!names)
+        return err_set(err, DIBS_FAILURE, "claiming: out of memory");
+    for (size_t i = 0; i < n; i++)
+        if (wants[i].claim.name[0])
+            names[n_names++] = wants[i].claim.name;
+    qsort(names, n_names, sizeof *names, by_name);
+    for (size_t i = 1; i < n_names; i++)
+        if (strcmp(names[i - 1], names[i]) == 0)
+            return err_set(err, DIBS_INVALID, "name '%s' is asked for twice in one batch", names[i]);
+    return DIBS_OK;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_CORE_REQUEST_H
+#define DIBS_CORE_REQUEST_H
+/* A request, checked and turned into what the ledger is asked for. */
+#include "core/plan.h"
+
+struct ask {
+    const dibs_request *request;
+    struct plan_pool *plan; /* borrowed from the attempt */
+    bool is_noop;           /* port 0: creates nothing (D8) */
+    bool is_choice;         /* dibs chooses: random, or a preference that was given up */
+    bool is_narrowed;
+};
+
+/* Checks what needs no ledger, and fills want->claim but its pool. */
+dibs_status request_prepare(struct core *core, const dibs_request *request, struct ask *ask, struct ledger_want *want,
+                            dibs_err *err);
+/* No name twice in one batch. */
+dibs_status request_names_differ(const struct ledger_want *wants, size_t n, dibs_err *err);
+/* Set what follows from choosing (or not): kind, and for a given port the single candidate. */
+void request_set_choice(struct ask *ask, struct ledger_want *want, bool is_choice);
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* Claims that are there: found by token, name or port, and ended, extended or handed over. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "core/core.h"
+
+#include "base/banned.h"
+
+enum { MATCHES_SHOWN = 8 };
+
+struct matches {
+    dibs_claim first;
+    size_t n;
+    size_t n_others; /* of other principals */
+    const struct core *core;
+    dibs_claim *all; /* when set: every match is appended */
+    size_t max;
+    char list[400];
+};
+
+static bool match(void *ctx, const dibs_claim *claim)
+{
+    struct matches *m = ctx;
+    char one[80];
+
+    if (strcmp(claim->principal, m->core->options.principal) != 0) {
+        m->n_others++;
+        return true;
+    }
+    if (m->n == 0)
+        m->first = *claim;
+    if (m->n < MATCHES_SHOWN) {
+        (void) snprintf(one, sizeof one, "%s%s (port %u, %s)", m->n ? "; " : "", claim->name[0] ? claim->name : "unnamed",
+                        claim->port, claim->n_bindings ? dibs_proto_text(claim->bindings[0].proto) : "?");
+        (void) strncat(m->list, one, sizeof m->list - strlen(m->list) - 1);
+    }
+    m->n++;
+    return true;
+}
+
+static dibs_status by_port(struct core *core, const dibs_which *which, dibs_claim *out, dibs_err *err)
+{
+    struct matches m = { .core = core };
+    struct ledger_filter filter = { .port = which->port, .proto = which->proto };
+    dibs_status s = ledger_list(core->ledger, &filter, match, &m, err);
+
+    if (s != DIBS_OK)
+        return s;
+    if (m.n == 0)
+        return err_set(err, DIBS_NOT_FOUND, m.n_others ? "port %u is not yours; see 'dibs who %u'"
+                                                       : "no claim of yours is on port %u (see 'dibs who %u')",
+                       which->port, which->port);
+    if (m.n > 1)
+        return err_set(err, DIBS_INVALID, "%zu of your claims are on port %u, say which by name or --proto: %s", m.n,
+                       which->port, m.list);
+    *out = m.first;
+    return DIBS_OK;
+}
+
+dibs_status core_find(struct core *core, const dibs_which *which, dibs_claim *out, dibs_err *err)
+{
+    char name[DIBS_NAME_MAX + 1];
+
+    if (which->token)
+        return ledger_find_token(core->ledger, which->token, out, err);
+    if (which->name) {
+        dibs_status s = dibs_name_check(which->name, err);
+
+        if (s == DIBS_OK)
+            s = core_name(core, which->name, which->project, name, err);
+        return s == DIBS_OK ? ledger_find_name(core->ledger, core->options.principal, name, out, NULL, err) : s;
+    }
+    if (which->port)
+        return by_port(core, which, out, err);
+    return err_set(err, DIBS_INVALID, "say which claim: a name, a port or a token");
+}
+
+static struct ledger_seen seen_of(const dibs_claim *claim)
+{
+    return (struct ledger_seen) { claim->id, claim->generation };
+}
+
+struct own_ids {
+    struct ledger_seen *seen;
+    size_t n, max;
+    bool is_failed;
+};
+
+static bool add_own(void *ctx, const dibs_claim *claim)
+{
+    struct own_ids *o = ctx;
+
+    if (o->n == o->max) {
+        size_t max = o->max ? o->max * 2 : 256;
+        struct ledger_seen *more = reallocarray(o->seen, max, sizeof *more);
+
+        o->is_failed = !more;
+        if (!more)
+            return false;
+        o->seen = more;
+        o->max = max;
+    }
+    o->seen[o->n++] = seen_of(claim);
+    return true;
+}
+
+static dibs_status release_all(struct core *core, enum ledger_end_how how, size_t *n, dibs_err *err)
+{
+    struct ledger_filter mine = { .principal = core->options.principal };
+    struct own_ids own = { 0 };
+    struct ledger_actor actor = core_actor(core, core_now(core));
+    dibs_status s = ledger_list(core->ledger, &mine, add_own, &own, err);
+
+    if (s == DIBS_OK && own.is_failed)
+        s = err_set(err, DIBS_FAILURE, "releasing: out of memory");
+    if (s == DIBS_OK && own.n > 0)
+        s = ledger_end(core->ledger, own.seen, own.n, how, &actor, n, err);
+    free(own.seen);
+    core->index.is_loaded = false;
+    return s;
+}
+
+dibs_status core_release(struct core *core, const dibs_which *which, unsigned flags, size_t *n, dibs_err *err)
+{
+    enum ledger_end_how how = flags & DIBS_RELEASE_UNHOLD ? LEDGER_END_UNHOLD : LEDGER_END_RELEASE;
+    struct ledger_actor actor = core_actor(core, core_now(core));
+    dibs_claim claim;
+    char who[512];
+    size_t ended = 0;
+
+    if (n)
+        *n = 0;
+    if (which->all_mine)
+        return release_all(core, how, n, err);
+    dibs_status s = core_find(core, which, &claim, err);
+    if (s == DIBS_NOT_FOUND)
+        return DIBS_OK; /* idempotent: what was wanted is so */
+    if (s != DIBS_OK)
+        return s;
+    /* A token proves which claim is meant; a name or number could mean one that somebody unseen still uses. */
+    if (!which->token && !(flags & DIBS_RELEASE_FORCE) && core_judge(core, &claim, NULL, 0) == DIBS_UNKNOWN) {
+        core_describe(&claim, who, sizeof who);
+        return err_set(err, DIBS_TAKEN, "port %u: it cannot be told whether its holder lives (%s); end it with --force",
+                       claim.port, who);
+    }
+    struct ledger_seen seen = seen_of(&claim);
+    s = ledger_end(core->ledger, &seen, 1, how, &actor, &ended, err);
+    if (s == DIBS_OK && ended && !(how == LEDGER_END_UNHOLD && claim.is_kept))
+        core_index_note_end(core, &claim, actor.now.boot_ms);
+    if (s == DIBS_OK && n)
+        *n = ended;
+    return s;
+}
+
+dibs_status core_renew(struct core *core, const dibs_which *which, int64_t ttl_ms, dibs_claim *out, dibs_err *err)
+{
+    struct ledger_actor actor = core_actor(core, core_now(core));
+    dibs_claim claim;
+
+    if (ttl_ms <= 0 || ttl_ms > DIBS_TTL_MAX_MS)
+        return err_set(err, DIBS_INVALID, "a lease must last between 1 ms and ten years");
+    dibs_status s = core_find(core, which, &claim, err);
+    return s == DIBS_OK ? ledger_renew(core->ledger, seen_of(&claim), ttl_ms, &actor, out, err) : s;
+}
+
+dibs_status core_transfer(struct core *core, const dibs_which *which, const dibs_heir *heir, dibs_claim *out,
+                          dibs_err *err)
+{
+    struct ledger_actor actor = core_actor(core, core_now(core));
+    dibs_claim claim;
+    dibs_claim to = { .is_kept = heir->keep };
+
+    if (heir->holder == DIBS_HELD_BY_NOBODY && !heir->keep)
+        return err_set(err, DIBS_INVALID, "a claim needs a holder, or must be kept; 'dibs release' ends it");
+    dibs_status s = core_find(core, which, &claim, err);
+    if (s == DIBS_OK)
+        s = core_holder(core, heir->holder, heir->pid, heir->ttl_ms, &to, err);
+    return s == DIBS_OK ? ledger_transfer(core->ledger, seen_of(&claim), &to, &actor, out, err) : s;
+}
+
+/* ---- lists ---- */
+
+struct judged_list {
+    struct core *core;
+    dibs_claim_fn fn;
+    void *ctx;
+};
+
+static bool judge_one(void *ctx, const dibs_claim *claim)
+{
+    struct judged_list *l = ctx;
+    dibs_claim judged = *claim;
+
+    (void) core_judge(l->core, &judged, NULL, 0);
+    return l->fn(l->ctx, &judged);
+}
+
+dibs_status core_list(struct core *core, const dibs_filter *filter, dibs_claim_fn fn, void *ctx, dibs_err *err)
+{
+    struct judged_list judged = { .core = core, .fn = fn, .ctx = ctx };
+    struct ledger_filter rows = {
+        .name_prefix = filter->name_prefix,
+        .pool = filter->pool,
+        .principal = filter->principal,
+        .port = filter->port,
+        .proto = filter->proto,
+        .after_id = filter->after_id,
+        .limit = filter->limit,
+    };
+
+    return ledger_list(core->ledger, &rows, filter->judge ? judge_one : fn, filter->judge ? (void *) &judged : ctx, err);
+}
+
+dibs_status core_restore(struct core *core, const dibs_claim *claims, size_t n, const dibs_pool *pools, size_t n_pools,
+                         size_t *n_restored, dibs_err *err)
+{
+    struct ledger_actor actor = core_actor(core, core_now(core));
+    AUTO(free_auto) dibs_claim *kept = calloc(n + 1, sizeof *kept);
+    size_t n_kept = 0;
+    dibs_status s = DIBS_OK;
+
+    if (!kept)
+        return err_set(err, DIBS_FAILURE, "restoring: out of memory");
+    for (size_t i = 0; i < n_pools && s == DIBS_OK; i++)
+        s = core_pool_check(&pools[i], err);
+    for (size_t i = 0; i < n && s == DIBS_OK; i++) {
+        dibs_claim *c = &kept[n_kept];
+
+        *c = claims[i];
+        if (strcmp(c->principal, core->options.principal) != 0 && !core->options.is_admin)
+            return err_set(err, DIBS_DENIED, "the snapshot has claims of %s; you are %s", c->principal,
+                           core->options.principal);
+        if (c->holder != DIBS_HELD_BY_NOBODY && strcmp(c->process.boot_id, core->view.boot_id) != 0) {
+            c->holder = DIBS_HELD_BY_NOBODY; /* that process or lease ended with its boot */
+            memset(&c->process, 0, sizeof c->process);
+        }
+        n_kept += c->is_kept || c->holder != DIBS_HELD_BY_NOBODY;
+    }
+    core->index.is_loaded = false;
+    return s == DIBS_OK ? ledger_restore(core->ledger, kept, n_kept, pools, n_pools, &actor, n_restored, err) : s;
+}

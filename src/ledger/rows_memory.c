@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: MIT */
+/* A ledger in memory: for tests and for runs that leave nothing behind. Each open is a new, empty one. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "ledger/memory_table.h"
+#include "ledger/rows.h"
+
+#include "base/banned.h"
+
+struct name_record {
+    char principal[DIBS_PRINCIPAL_MAX + 1];
+    char name[DIBS_NAME_MAX + 1];
+    struct row_name row;
+};
+
+struct event_record {
+    dibs_event event;
+    uint64_t cursor;
+};
+
+struct sighting_record {
+    struct ledger_seen seen;
+    uint32_t count;
+};
+
+enum table_id { CLAIMS, SLOTS, NAMES, EVENTS, POOLS, SIGHTINGS, TABLE_COUNT };
+
+struct memory_rows {
+    struct rows base;
+    uint64_t salt;
+    bool is_open; /* a transaction */
+    bool is_write;
+    struct memory_tables tables;
+};
+
+/* ---- keys ---- */
+
+static int order(uint64_t a, uint64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+static int by_claim_id(const void *a, const void *b)
+{
+    return order(((const struct row_claim *) a)->claim.id, ((const struct row_claim *) b)->claim.id);
+}
+
+static int by_slot(const void *a, const void *b)
+{
+    const struct ledger_slot *x = a;
+    const struct ledger_slot *y = b;
+    size_t shared = x->address.len < y->address.len ? x->address.len : y->address.len;
+    int d = order(x->proto, y->proto);
+
+    if (d == 0)
+        d = order(x->port, y->port);
+    if (d == 0)
+        d = memcmp(x->address.bytes, y->address.bytes, shared);
+    if (d == 0)
+        d = order(x->address.len, y->address.len);
+    return d == 0 ? order(x->claim_id, y->claim_id) : d;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct name_record *x = a;
+    const struct name_record *y = b;
+    int d = strcmp(x->principal, y->principal);
+
+    return d == 0 ? strcmp(x->name, y->name) : d;
+}
+
+static int by_seq(const void *a, const void *b)
+{
+    return order(((const struct event_record *) a)->event.seq, ((const struct event_record *) b)->event.seq);
+}
+
+static int by_pool(const void *a, const void *b)
+{
+    return strcmp(((const dibs_pool *) a)->name, ((const dibs_pool *) b)->name);
+}
+
+static int by_sighted(const void *a, const void *b)
+{
+    return order(((const struct sighting_record *) a)->seen.id,
+                 ((const struct sighting_record *) b)->seen.id);
+}
+
+/* Every port of every protocol once. */
+#define PER_HOST ((size_t) 3 * DIBS_PORT_MAX)
+
+/* The bounds are far above what one host's ports can need, and keep a runaway caller from eating the machine.
+ */
+static const struct memory_kind kinds[TABLE_COUNT] = {
+    [CLAIMS] = { sizeof(struct row_claim), PER_HOST, by_claim_id },
+    [SLOTS] = { sizeof(struct ledger_slot), PER_HOST * 8, by_slot },
+    [NAMES] = { sizeof(struct name_record), (size_t) 16 * DIBS_NAMES_REMEMBERED, by_name },
+    [EVENTS] = { sizeof(struct event_record), (size_t) 4 * DIBS_EVENTS_KEPT, by_seq },
+    [POOLS] = { sizeof(dibs_pool), 4096, by_pool },
+    [SIGHTINGS] = { sizeof(struct sighting_record), PER_HOST, by_sighted },
+};
+
+static struct memory_tables *of(struct rows *rows)
+{
+    struct memory_rows *self = (struct memory_rows *) rows;
+
+    assert(self->is_open);
+    return &self->tables;
+}
+
+/* For the changes: only a write transaction makes any. */
+static struct memory_tables *to(struct rows *rows)
+{
+    assert(((struct memory_rows *) rows)->is_write);
+    return of(rows);
+}
+
+/* ---- life and transactions ---- */
+
+static dibs_status open_memory(const char *rest, const struct ledger_options *options, struct rows **out,
+                               dibs_err *err)
+{
+    uint64_t number = 0;
+
+    (void) options;
+    if (rest[0])
+        return err_set(err, DIBS_INVALID, "ledger 'memory:%.80s': nothing may follow the colon", rest);
+    if (getrandom(&number, sizeof number, 0) != (ssize_t) sizeof number)
+        return err_os(err, DIBS_FAILURE, errno, "cannot get random bytes for the ledger");
+    struct memory_rows *self = calloc(1, sizeof *self);
+    if (!self)
+        return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
+    self->base.ops = &rows_memory_ops;
+    self->salt = number;
+    memory_tables_init(&self->tables, kinds, TABLE_COUNT);
+    *out = &self->base;
+    return DIBS_OK;
+}
+
+static void close_memory(struct rows *rows)
+{
+    struct memory_rows *self = (struct memory_rows *) rows;
+
+    if (!self)
+        return;
+    assert(!self->is_open);
+    memory_tables_done(&self->tables);
+    free(self);
+}
+
+static uint64_t salt(struct rows *rows)
+{
+    return ((struct memory_rows *) rows)->salt;
+}
+
+static dibs_status begin(struct rows *rows, bool is_write, bool is_full, dibs_err *err)
+{
+    struct memory_rows *self = (struct memory_rows *) rows;
+
+    (void) is_full;
+    (void) err;
+    assert(!self->is_open);
+    self->is_open = true;
+    self->is_write = is_write;
+    return DIBS_OK;
+}
+
+static dibs_status commit(struct rows *rows, dibs_err *err)
+{
+    struct memory_rows *self = (struct memory_rows *) rows;
+
+    (void) err;
+    memory_commit(of(rows));
+    self->is_open = self->is_write = false;
+    return DIBS_OK;
+}
+
+static void rollback(struct rows *rows)
+{
+    struct memory_rows *self = (struct memory_rows *) rows;
+
+    memory_rollback(of(rows));
+    self->is_open = self->is_write = false;
+}
+
+/* ---- claims ---- */
+
+static dibs_status claim_get(struct rows *rows, uint64_t id, struct row_claim *out, dibs_err *err)
+{
+    struct row_claim key = { .claim.id = id };
+    const struct row_claim *found = memory_get(of(rows), CLAIMS, &key);
+
+    (void) err;
+    if (!found)
+        return DIBS_NOT_FOUND;
+    *out = *found;
+    return DIBS_OK;
+}
+
+static dibs_status claim_put(struct rows *rows, const struct row_claim *row, dibs_err *err)
+{
+    struct row_claim plain = *row;
+
+    /* What an answer carries beside the record is not stored. */
+    plain.claim.token[0] = '\0';
+    plain.claim.was_there = plain.claim.is_degraded = plain.claim.is_narrowed = plain.claim.is_orphan = false;
+    plain.claim.life = DIBS_ALIVE;
+    return memory_put(to(rows), CLAIMS, &plain, err);
+}
+
+static dibs_status claim_delete(struct rows *rows, uint64_t id, dibs_err *err)
+{
+    struct row_claim key = { .claim.id = id };
+
+    return memory_erase(to(rows), CLAIMS, &key, err);
+}
+
+static dibs_status claims(struct rows *rows, const struct ledger_filter *filter, row_claim_fn fn, void *ctx,
+                          dibs_err *err)
+{
+    const struct memory_tables *self = of(rows);
+    const struct memory_table *t = &self->table[CLAIMS];
+    struct row_claim key = { .claim.id = filter->after_id };
+
+    (void) err;
+    for (size_t i = memory_find(self, CLAIMS, &key, NULL); i < t->n; i++) {
+        const struct row_claim *row = t->item[i];
+
+        if (row->claim.id <= filter->after_id ||
+            (filter->principal && strcmp(row->claim.principal, filter->principal) != 0) ||
+            (!filter->principal && filter->pool && strcmp(row->claim.pool, filter->pool) != 0))
+            continue;
+        if (!fn(ctx, row))
+            break;
+    }
+    return DIBS_OK;
+}
+
+/* ---- slots ---- */
+
+static dibs_status slots(struct rows *rows, dibs_proto proto, uint16_t port, ledger_slot_fn fn, void *ctx,
+                         dibs_err *err)
+{
+    const struct memory_tables *self = of(rows);
+    const struct memory_table *t = &self->table[SLOTS];
+    struct ledger_slot key = { .proto = proto, .port = port };
+
+    (void) err;
+    for (size_t i = port ? memory_find(self, SLOTS, &key, NULL) : 0; i < t->n; i++) {
+        const struct ledger_slot *slot = t->item[i];
+
+        if (port && (slot->proto != proto || slot->port != port))
+            break;
+        if (!fn(ctx, slot))
+            break;
+    }
+    return DIBS_OK;
+}
+
+static dibs_status slot_put(struct rows *rows, const struct ledger_slot *slot, dibs_err *err)
+{
+    return memory_put(to(rows), SLOTS, slot, err);
+}
+
+static dibs_status slot_delete(struct rows *rows, const struct ledger_slot *slot, dibs_err *err)
+{
+    return memory_erase(to(rows), SLOTS, slot, err);
+}
+
+/* ---- names ---- */
+
+static void name_key(const char *principal, const char *name, struct name_record *out)
+{
+    (void) snprintf(out->principal, sizeof out->principal, "%s", principal);
+    (void) snprintf(out->name, sizeof out->name, "%s", name);
+}
+
+static dibs_status name_get(struct rows *rows, const char *principal, const char *name, struct row_name *out,
+                            dibs_err *err)
+{
+    struct name_record key = { 0 };
+
+    (void) err;
+    name_key(principal, name, &key);
+    const struct name_record *found = memory_get(of(rows), NAMES, &key);
+    if (!found)
+        return DIBS_NOT_FOUND;
+    *out = found->row;
+    return DIBS_OK;
+}
+
+static dibs_status name_put(struct rows *rows, const char *principal, const char *name,
+                            const struct row_name *row, dibs_err *err)
+{
+    struct name_record record = { .row = *row };
+
+    name_key(principal, name, &record);
+    return memory_put(to(rows), NAMES, &record, err);
+}
+
+/* ---- events ---- */
+
+static dibs_status tail(struct rows *rows, uint64_t *seq, uint64_t *cursor, dibs_err *err)
+{
+    const struct memory_tables *self = of(rows);
+    const struct memory_table *t = &self->table[EVENTS];
+    const struct event_record *last = t->n > 0 ? t->item[t->n - 1] : NULL;
+
+    (void) err;
+    *seq = last ? last->event.seq : 0;
+    *cursor = last ? last->cursor : 0;
+    return DIBS_OK;
+}
+
+static dibs_status event_put(struct rows *rows, const dibs_event *event, uint64_t cursor, dibs_err *err)
+{
+    struct event_record record = { .event = *event, .cursor = cursor };
+
+    return memory_put(to(rows), EVENTS, &record, err);
+}
+
+/* NOLINTNEXTLINE(readability-function-size): the parameters are those of rows.h */
+static dibs_status events(struct rows *rows, uint64_t since, size_t limit, bool newest, uint64_t *oldest,
+                          bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err)
+{
+    const struct memory_tables *self = of(rows);
+    const struct memory_table *t = &self->table[EVENTS];
+    const struct event_record *first = t->n > 0 ? t->item[0] : NULL;
+    struct event_record key = { .event.seq = since };
+    bool is_there = false;
+    size_t at = memory_find(self, EVENTS, &key, &is_there);
+
+    (void) err;
+    if (oldest)
+        *oldest = first ? first->event.seq : 0;
+    at += is_there;
+    if (newest && limit > 0 && t->n - at > limit)
+        at = t->n - limit;
+    for (size_t n = 0; at < t->n && (limit == 0 || n < limit); n++, at++)
+        if (!fn(ctx, &((const struct event_record *) t->item[at])->event))
+            break;
+    return DIBS_OK;
+}
+
+/* ---- pools ---- */
+
+static dibs_status pool_get(struct rows *rows, const char *name, dibs_pool *out, dibs_err *err)
+{
+    dibs_pool key = { 0 };
+
+    (void) err;
+    (void) snprintf(key.name, sizeof key.name, "%s", name);
+    const dibs_pool *found = memory_get(of(rows), POOLS, &key);
+    if (!found)
+        return DIBS_NOT_FOUND;
+    *out = *found;
+    return DIBS_OK;
+}
+
+static dibs_status pool_put(struct rows *rows, const dibs_pool *pool, dibs_err *err)
+{
+    return memory_put(to(rows), POOLS, pool, err);
+}
+
+static dibs_status pool_delete(struct rows *rows, const char *name, dibs_err *err)
+{
+    dibs_pool key = { 0 };
+
+    (void) snprintf(key.name, sizeof key.name, "%s", name);
+    return memory_erase(to(rows), POOLS, &key, err);
+}
+
+static dibs_status pools(struct rows *rows, bool (*fn)(void *, const dibs_pool *), void *ctx, dibs_err *err)
+{
+    const struct memory_table *t = &of(rows)->table[POOLS];
+
+    (void) err;
+    for (size_t i = 0; i < t->n; i++)
+        if (!fn(ctx, t->item[i]))
+            break;
+    return DIBS_OK;
+}
+
+/* ---- sightings, upkeep ---- */
+
+static dibs_status sighting_get(struct rows *rows, struct ledger_seen seen, uint32_t *count, dibs_err *err)
+{
+    struct sighting_record key = { .seen = seen };
+    const struct sighting_record *found = memory_get(of(rows), SIGHTINGS, &key);
+
+    (void) err;
+    *count = found && found->seen.generation == seen.generation ? found->count : 0;
+    return DIBS_OK;
+}
+
+static dibs_status sighting_put(struct rows *rows, struct ledger_seen seen, uint32_t count, dibs_err *err)
+{
+    struct sighting_record record = { .seen = seen, .count = count };
+
+    return count ? memory_put(to(rows), SIGHTINGS, &record, err)
+                 : memory_erase(to(rows), SIGHTINGS, &record, err);
+}
+
+static bool is_old_event(const void *ctx, const void *record)
+{
+    return ((const struct event_record *) record)->event.seq <= *(const uint64_t *) ctx;
+}
+
+static bool is_old_name(const void *ctx, const void *record)
+{
+    const struct name_record *name = record;
+
+    return name->row.claim_id == 0 && name->row.used_ms < *(const int64_t *) ctx;
+}
+
+struct cooled {
+    int64_t before_ms, now_ms;
+};
+
+static bool is_cooled(const void *ctx, const void *record)
+{
+    const struct cooled *c = ctx;
+    const struct ledger_slot *slot = record;
+
+    return slot->claim_id == 0 && (slot->released_ms < c->before_ms || slot->released_ms > c->now_ms);
+}
+
+static bool is_ended(const void *ctx, const void *record)
+{
+    struct row_claim key = { .claim.id = ((const struct sighting_record *) record)->seen.id };
+
+    return !memory_get(ctx, CLAIMS, &key);
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *) a;
+    int64_t y = *(const int64_t *) b;
+
+    return x < y ? 1 : -(x > y);
+}
+
+/* When the `kept`-th newest of the remembered names was used; INT64_MIN when there are fewer. */
+static dibs_status oldest_name(const struct memory_tables *self, size_t kept, int64_t *out, dibs_err *err)
+{
+    const struct memory_table *t = &self->table[NAMES];
+    size_t n = 0;
+
+    *out = INT64_MIN;
+    if (t->n < kept || kept == 0)
+        return DIBS_OK;
+    AUTO(free_auto) int64_t *used = calloc(t->n, sizeof *used);
+    if (!used)
+        return err_trouble(err, DIBS_TROUBLE_FULL, "ledger memory: out of memory");
+    for (size_t i = 0; i < t->n; i++) {
+        const struct name_record *name = t->item[i];
+
+        if (name->row.claim_id == 0)
+            used[n++] = name->row.used_ms;
+    }
+    qsort(used, n, sizeof *used, newest_first);
+    if (n >= kept)
+        *out = used[kept - 1];
+    return DIBS_OK;
+}
+
+static dibs_status trim(struct rows *rows, uint64_t oldest_seq, size_t names_kept, int64_t cooled_before_ms,
+                        const struct instant *now, dibs_err *err)
+{
+    struct memory_tables *self = to(rows);
+    struct cooled cooled = { .before_ms = cooled_before_ms, .now_ms = now->boot_ms };
+    int64_t oldest_ms = 0;
+    dibs_status s = memory_sweep(self, EVENTS, is_old_event, &oldest_seq, err);
+
+    if (s == DIBS_OK)
+        s = oldest_name(self, names_kept, &oldest_ms, err);
+    if (s == DIBS_OK)
+        s = memory_sweep(self, NAMES, is_old_name, &oldest_ms, err);
+    if (s == DIBS_OK)
+        s = memory_sweep(self, SLOTS, is_cooled, &cooled, err);
+    if (s == DIBS_OK)
+        s = memory_sweep(self, SIGHTINGS, is_ended, self, err);
+    return s;
+}
+
+static dibs_status health(struct rows *rows, struct ledger_health *out, dibs_err *err)
+{
+    const struct memory_table *table = ((const struct memory_rows *) rows)->tables.table;
+
+    (void) err;
+    *out = (struct ledger_health){
+        .major = 1,
+        .n_claims = table[CLAIMS].n,
+        .n_events = table[EVENTS].n,
+        .n_names = table[NAMES].n,
+        .is_sound = true,
+        .detail = "ok",
+        .path = "memory:",
+    };
+    for (size_t id = 0; id < TABLE_COUNT; id++)
+        out->bytes += table[id].n * kinds[id].bytes;
+    return DIBS_OK;
+}
+
+const struct rows_ops rows_memory_ops = {
+    .scheme = "memory",
+    .open = open_memory,
+    .close = close_memory,
+    .salt = salt,
+    .begin = begin,
+    .commit = commit,
+    .rollback = rollback,
+    .claim_get = claim_get,
+    .claim_put = claim_put,
+    .claim_delete = claim_delete,
+    .claims = claims,
+    .slots = slots,
+    .slot_put = slot_put,
+    .slot_delete = slot_delete,
+    .name_get = name_get,
+    .name_put = name_put,
+    .tail = tail,
+    .event_put = event_put,
+    .events = events,
+    .pool_get = pool_get,
+    .pool_put = pool_put,
+    .pool_delete = pool_delete,
+    .pools = pools,
+    .sighting_get = sighting_get,
+    .sighting_put = sighting_put,
+    .trim = trim,
+    .health = health,
+};

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: MIT */
+/* A new ledger from what is readable of a damaged one.
+ *
+ * Nothing is written to the damaged files. They are copied into a private directory beside the ledger, the
+ * copy is read from the front until an error and from the back until an error, what is valid goes into a new
+ * ledger in the same directory, and only when that is whole and on disk do the names change. The lock on the
+ * ledger's directory keeps others from making or rebuilding it meanwhile. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "ledger/sqlite.h"
+
+#include "base/banned.h"
+
+enum { PATH_BYTES = 1024, HEADER_BYTES = 100, TIMEOUT_MS = 30000, ROWS_MAX = 1 << 22, ASIDE_MAX = 1000 };
+
+static const char *const suffixes[] = { "", "-wal", "-shm" };
+#define N_SUFFIXES (sizeof suffixes / sizeof suffixes[0])
+
+struct rebuild {
+    struct sqlite_rows damaged; /* the private copy; no ledger of its own */
+    const char *path;
+    char work[PATH_BYTES];     /* the private directory */
+    char new_path[PATH_BYTES]; /* in it */
+    char name[PATH_BYTES];     /* of the damaged one, afterwards */
+    struct rows *rows;         /* the new ledger */
+    const struct ledger_actor *actor;
+    uint64_t highest; /* of all ids and event numbers seen */
+    uint64_t cursor;
+    bool lost_some;
+    size_t n_saved;
+    dibs_err *err;
+};
+
+static dibs_status os_error(const struct rebuild *r, const char *doing)
+{
+    return err_os(r->err, DIBS_FAILURE, errno, "rebuilding ledger %s: %s", r->path, doing);
+}
+
+static dibs_status join(char out[PATH_BYTES], const char *a, const char *b)
+{
+    int n = snprintf(out, PATH_BYTES, "%s%s", a, b);
+
+    return n > 0 && n < PATH_BYTES ? DIBS_OK : DIBS_INVALID;
+}
+
+static void rebuild_auto(struct rebuild *r)
+{
+    char name[PATH_BYTES + 16];
+
+    if (r->rows)
+        sqlite_close_rows(r->rows);
+    (void) sqlite3_close(r->damaged.db);
+    if (!r->work[0])
+        return;
+    for (size_t i = 0; i < N_SUFFIXES; i++) {
+        (void) snprintf(name, sizeof name, "%s/old%s", r->work, suffixes[i]);
+        (void) unlink(name);
+        (void) snprintf(name, sizeof name, "%s/new%s", r->work, suffixes[i]);
+        (void) unlink(name);
+    }
+    (void) rmdir(r->work);
+}
+
+/* ---- is it damaged? ---- */
+
+static uint32_t big_endian(const uint8_t *p)
+{
+    return (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 | (uint32_t) p[2] << 8 | p[3];
+}
+
+static dibs_status not_damaged(const struct rebuild *r)
+{
+    return err_set(r->err, DIBS_INVALID, "ledger %s is not damaged; it is left as it is", r->path);
+}
+
+static dibs_status check_marks(const struct rebuild *r, uint32_t application_id, uint32_t version)
+{
+    if (application_id != SQLITE_APPLICATION_ID)
+        return err_set(r->err, DIBS_INVALID,
+                       "ledger %s is a database of another program; it is left as it is", r->path);
+    if (version / 1000 > SQLITE_LEDGER_MAJOR)
+        return err_trouble(r->err, DIBS_TROUBLE_NEWER,
+                           "ledger %s has version %u.%u, newer than this dibs; it is left as it is", r->path,
+                           version / 1000, version % 1000);
+    return DIBS_OK;
+}
+
+/* By its first bytes alone: *is_certain when they cannot be a ledger's. */
+static dibs_status look_at_header(const struct rebuild *r, bool *is_certain)
+{
+    uint8_t header[HEADER_BYTES] = { 0 };
+    struct stat st = { 0 };
+    AUTO(fd_auto) int fd = open(r->path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0 && errno == ENOENT)
+        return err_set(r->err, DIBS_NOT_FOUND, "there is no ledger %s", r->path);
+    if (fd < 0 || fstat(fd, &st) != 0)
+        return os_error(r, "cannot open it");
+    if (!S_ISREG(st.st_mode))
+        return err_set(r->err, DIBS_INVALID, "ledger %s is not a regular file; it is left as it is", r->path);
+    if (st.st_size == 0)
+        return not_damaged(r);
+    ssize_t got = pread(fd, header, sizeof header, 0);
+    if (got < 0)
+        return os_error(r, "cannot read it");
+    *is_certain = got < HEADER_BYTES || memcmp(header, "SQLite format 3", 16) != 0;
+    if (*is_certain)
+        return DIBS_OK;
+    uint32_t application_id = big_endian(header + 68);
+    uint32_t version = big_endian(header + 60);
+    /* Both zero: its first page may still be in the WAL. The copy tells. */
+    return application_id == 0 && version == 0 ? DIBS_OK : check_marks(r, application_id, version);
+}
+
+static bool ask(sqlite3 *db, const char *sql, int64_t *out)
+{
+    AUTO(sqlite_finalize_auto) sqlite3_stmt *stmt = NULL;
+    bool is_answered =
+        sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) == SQLITE_OK && sqlite3_step(stmt) == SQLITE_ROW;
+
+    if (is_answered)
+        *out = sqlite3_column_int64(stmt, 0);
+    return is_answered;
+}
+
+/* The whole structure, and every statement that a ledger is used with. Values are quarantine's business. */
+static bool is_sound(struct rebuild *r)
+{
+    int64_t n = 0;
+    sqlite3 *db = r->damaged.db;
+
+    (void) sqlite3_exec(db, "PRAGMA ignore_check_constraints=1", NULL, NULL, NULL);
+    if (!ask(db, "SELECT count(*) FROM pragma_integrity_check(1) WHERE integrity_check='ok'", &n) || n != 1)
+        return false;
+    for (size_t i = 0; i < SQL_COUNT; i++) {
+        AUTO(sqlite_finalize_auto) sqlite3_stmt *stmt = NULL;
+
+        if (sqlite3_prepare_v2(db, sqlite_sql_text[i], -1, &stmt, NULL) != SQLITE_OK)
+            return false;
+    }
+    return ask(db, "SELECT value FROM meta WHERE key='salt'", &n);
+}
+
+static dibs_status check_damaged(struct rebuild *r)
+{
+    int64_t application_id = 0;
+    int64_t version = 0;
+    int64_t n_tables = 0;
+
+    if (!ask(r->damaged.db, "PRAGMA application_id", &application_id) ||
+        !ask(r->damaged.db, "PRAGMA user_version", &version) ||
+        !ask(r->damaged.db, "SELECT count(*) FROM sqlite_master", &n_tables))
+        return DIBS_OK; /* so damaged that it cannot say what it is; its header was ours or nobody's */
+    if (application_id == 0 && version == 0 && n_tables == 0)
+        return not_damaged(r);
+    dibs_status s = check_marks(r, (uint32_t) application_id, (uint32_t) version);
+    if (s != DIBS_OK)
+        return s;
+    return is_sound(r) ? not_damaged(r) : DIBS_OK;
+}
+
+/* ---- a private copy ---- */
+
+static dibs_status copy_file(const struct rebuild *r, const char *from, const char *to)
+{
+    AUTO(fd_auto) int in = open(from, O_RDONLY | O_CLOEXEC);
+    AUTO(fd_auto) int out = -1;
+    char block[65536];
+    ssize_t got = 0;
+
+    if (in < 0)
+        return errno == ENOENT ? DIBS_OK : os_error(r, "cannot read it");
+    out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (out < 0)
+        return os_error(r, "cannot make a copy");
+    while ((got = read(in, block, sizeof block)) > 0)
+        for (ssize_t done = 0; done < got;) {
+            ssize_t put = write(out, block + done, (size_t) (got - done));
+
+            if (put <= 0)
+                return os_error(r, "cannot write a copy");
+            done += put;
+        }
+    return got == 0 ? DIBS_OK : os_error(r, "cannot read it");
+}
+
+static dibs_status open_copy(struct rebuild *r)
+{
+    char from[PATH_BYTES];
+    char to[PATH_BYTES];
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < 2 && s == DIBS_OK; i++) { /* the -shm is made anew from the -wal */
+        s = join(from, r->path, suffixes[i]);
+        if (s == DIBS_OK)
+            s = join(to, r->work, i == 0 ? "/old" : "/old-wal");
+        if (s == DIBS_OK)
+            s = copy_file(r, from, to);
+    }
+    if (s == DIBS_OK)
+        s = join(to, r->work, "/old");
+    if (s != DIBS_OK)
+        return s;
+    r->damaged.base.ops = &rows_sqlite_ops;
+    (void) text_copy(r->damaged.path, sizeof r->damaged.path, r->path);
+    if (sqlite3_open_v2(to, &r->damaged.db,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
+                        NULL) != SQLITE_OK)
+        return err_set(r->err, DIBS_FAILURE, "rebuilding ledger %s: cannot open the copy", r->path);
+    (void) sqlite3_db_config(r->damaged.db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    (void) sqlite3_db_config(r->damaged.db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    return DIBS_OK;
+}
+
+/* ---- saving rows ---- */
+
+static void see(struct rebuild *r, int64_t number)
+{
+    if (number > 0 && number < INT64_MAX / 2 && (uint64_t) number > r->highest)
+        r->highest = (uint64_t) number;
+}
+
+/* Calls `save` for each row of `sql`, ascending and, when that ends in an error, descending. What cannot be
+ * read is what we are here for: it ends a pass, not the rebuild. */
+static dibs_status read_both_ways(struct rebuild *r, const char *sql, const char *order,
+                                  dibs_status (*save)(struct rebuild *r, sqlite3_stmt *stmt))
+{
+    dibs_status s = DIBS_OK;
+    bool is_whole = false;
+
+    for (int pass = 0; pass < 2 && !is_whole && s == DIBS_OK; pass++) {
+        AUTO(sqlite_finalize_auto) sqlite3_stmt *stmt = NULL;
+        char text[1024];
+        int rc = SQLITE_ERROR;
+
+        (void) snprintf(text, sizeof text, "%s ORDER BY %s%s", sql, order, pass == 0 ? "" : " DESC");
+        if (sqlite3_prepare_v2(r->damaged.db, text, -1, &stmt, NULL) == SQLITE_OK)
+            for (size_t n = 0; n < ROWS_MAX && s == DIBS_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW; n++)
+                s = save(r, stmt);
+        is_whole = rc == SQLITE_DONE;
+        r->lost_some = r->lost_some || (s == DIBS_OK && !is_whole);
+    }
+    return s;
+}
+
+/* Put the row's columns into the new ledger; one that does not fit its rules is passed over. */
+static dibs_status copy_row(struct rebuild *r, sqlite3_stmt *from, const char *insert)
+{
+    struct sqlite_rows *self = (struct sqlite_rows *) r->rows;
+    AUTO(sqlite_finalize_auto) sqlite3_stmt *to = NULL;
+    int rc = sqlite3_prepare_v2(self->db, insert, -1, &to, NULL);
+
+    for (int i = 0; i < sqlite3_column_count(from) && rc == SQLITE_OK; i++)
+        rc = sqlite3_bind_value(to, i + 1, sqlite3_column_value(from, i));
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(to);
+    if (rc == SQLITE_DONE || (rc & 0xff) == SQLITE_CONSTRAINT)
+        return DIBS_OK;
+    return sqlite_error(self, rc, "writing what was readable", r->err);
+}
+
+static dibs_status save_claim(struct rebuild *r, sqlite3_stmt *stmt)
+{
+    struct row_claim row;
+    struct row_claim other;
+    struct row_name name = { 0 };
+    bool is_excluded = false;
+
+    see(r, sqlite3_column_int64(stmt, 0));
+    sqlite_load_claim(stmt, &row);
+    if (row.is_damaged)
+        return DIBS_OK;
+    dibs_status s = r->rows->ops->claim_get(r->rows, row.claim.id, &other, r->err);
+    if (s != DIBS_NOT_FOUND)
+        return s; /* saved by the pass before */
+    s = sqlite_is_excluded(r->rows, &row.claim, &is_excluded, r->err);
+    if (s != DIBS_OK || is_excluded) /* INV-1: the first wins */
+        return s;
+    if (row.claim.name[0]) {
+        s = r->rows->ops->name_get(r->rows, row.claim.principal, row.claim.name, &name, r->err);
+        if (s == DIBS_OK)
+            row.claim.name[0] = '\0'; /* the name is the first's; the port stays blocked */
+        else if (s == DIBS_NOT_FOUND) {
+            name = (struct row_name){ row.claim.id, row.claim.port, row.claim.changed_ms };
+            s = r->rows->ops->name_put(r->rows, row.claim.principal, row.claim.name, &name, r->err);
+        }
+    }
+    if (s == DIBS_OK)
+        s = sqlite_put_with_slots(r->rows, &row, r->err);
+    r->n_saved += s == DIBS_OK;
+    return s;
+}
+
+static dibs_status save_slot(struct rebuild *r, sqlite3_stmt *stmt)
+{
+    struct ledger_slot slot;
+    bool is_new = false;
+
+    if (!sqlite_load_slot(stmt, &slot) || slot.claim_id == 0 || slot.claim_id > INT64_MAX / 2 ||
+        !slot.is_exclusive)
+        return DIBS_OK;
+    see(r, (int64_t) slot.claim_id);
+    return sqlite_block_slot(r->rows, &slot, &r->actor->now, &is_new, r->err);
+}
+
+static dibs_status save_name(struct rebuild *r, sqlite3_stmt *stmt)
+{
+    return copy_row(
+        r, stmt,
+        "INSERT OR IGNORE INTO names(principal, name, claim, port, used_ms) VALUES(?1, ?2, 0, ?3, ?4)");
+}
+
+static dibs_status save_event(struct rebuild *r, sqlite3_stmt *stmt)
+{
+    uint64_t cursor = (uint64_t) sqlite3_column_int64(stmt, 1);
+
+    see(r, sqlite3_column_int64(stmt, 0));
+    r->cursor = cursor > r->cursor && cursor < INT64_MAX / 2 ? cursor : r->cursor;
+    return copy_row(
+        r, stmt,
+        "INSERT OR IGNORE INTO events VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)");
+}
+
+static dibs_status save_quarantined(struct rebuild *r, sqlite3_stmt *stmt)
+{
+    return copy_row(r, stmt, "INSERT OR IGNORE INTO quarantine VALUES(?1, ?2, ?3, ?4, ?5, ?6)");
+}
+
+static bool save_pool(void *ctx, const dibs_pool *pool)
+{
+    struct rebuild *r = ctx;
+
+    return r->rows->ops->pool_put(r->rows, pool, r->err) == DIBS_OK;
+}
+
+/* The same salt: who chose by a name's hash goes on choosing alike. */
+static void save_salt(struct rebuild *r)
+{
+    char sql[96];
+    int64_t salt = 0;
+
+    if (!ask(r->damaged.db, "SELECT value FROM meta WHERE key='salt'", &salt))
+        return;
+    (void) snprintf(sql, sizeof sql, "UPDATE meta SET value=%lld WHERE key='salt'", (long long) salt);
+    (void) sqlite3_exec(((struct sqlite_rows *) r->rows)->db, sql, NULL, NULL, NULL);
+}
+
+static dibs_status save_beginning(struct rebuild *r)
+{
+    /* Numbers that were lost with their records must not be given again to followers of the events. */
+    enum { MARGIN = 4096 };
+    dibs_event event = {
+        .seq = r->highest + 1 + (r->lost_some ? MARGIN : 0),
+        .time_ms = r->actor->now.wall_ms,
+        .kind = DIBS_EV_REPAIRED,
+        .actor_uid = r->actor->uid,
+        .actor_pid = r->actor->pid,
+    };
+
+    (void) text_copy(event.principal, sizeof event.principal, r->actor->principal);
+    return r->rows->ops->event_put(r->rows, &event, r->cursor + 1, r->err);
+}
+
+static dibs_status save_all(struct rebuild *r)
+{
+    char claims[1024];
+    const char *order = strstr(sqlite_sql_text[SQL_CLAIMS], " WHERE");
+    int length = order ? (int) (order - sqlite_sql_text[SQL_CLAIMS]) : 0;
+    dibs_status s = r->rows->ops->begin(r->rows, true, true, r->err);
+
+    (void) snprintf(claims, sizeof claims, "%.*s", length, sqlite_sql_text[SQL_CLAIMS]);
+    if (s == DIBS_OK)
+        s = read_both_ways(r, claims, "id", save_claim);
+    if (s == DIBS_OK)
+        s = read_both_ways(r, sqlite_sql_text[SQL_SLOTS_ALL], "proto, port", save_slot);
+    if (s == DIBS_OK)
+        s = read_both_ways(r, "SELECT principal, name, port, used_ms FROM names", "principal, name",
+                           save_name);
+    if (s == DIBS_OK)
+        s = read_both_ways(r, "SELECT * FROM events", "seq", save_event);
+    if (s == DIBS_OK)
+        s = read_both_ways(r, "SELECT * FROM quarantine", "id", save_quarantined);
+    if (s == DIBS_OK) /* what cannot be read of them is lost */
+        (void) rows_sqlite_ops.pools(&r->damaged.base, save_pool, r, NULL);
+    for (size_t i = 0; i < SQL_COUNT; i++) {
+        (void) sqlite3_finalize(r->damaged.stmt[i]);
+        r->damaged.stmt[i] = NULL;
+    }
+    save_salt(r);
+    if (s == DIBS_OK)
+        s = save_beginning(r);
+    if (s == DIBS_OK)
+        s = r->rows->ops->commit(r->rows, r->err);
+    else
+        r->rows->ops->rollback(r->rows);
+    return s;
+}
+
+/* ---- the new one takes its place ---- */
+
+static dibs_status sync_path(const struct rebuild *r, const char *path)
+{
+    AUTO(fd_auto) int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    return fd >= 0 && fsync(fd) == 0 ? DIBS_OK : os_error(r, "cannot write it to disk");
+}
+
+/* Everything into the one file, and no -wal that would have to move with it. */
+static dibs_status finish_new(struct rebuild *r)
+{
+    struct sqlite_rows *self = (struct sqlite_rows *) r->rows;
+    char name[PATH_BYTES];
+    int rc = sqlite3_wal_checkpoint_v2(self->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+
+    if (rc != SQLITE_OK)
+        return sqlite_error(self, rc, "writing it whole", r->err);
+    self->wal_frames = 0;
+    sqlite_close_rows(r->rows);
+    r->rows = NULL;
+    for (size_t i = 1; i < N_SUFFIXES; i++)
+        if (join(name, r->new_path, suffixes[i]) == DIBS_OK)
+            (void) unlink(name);
+    return sync_path(r, r->new_path);
+}
+
+static dibs_status choose_aside(struct rebuild *r)
+{
+    time_t seconds = (time_t) (r->actor->now.wall_ms / 1000);
+    struct tm utc = { 0 };
+    char stamp[32] = "";
+
+    (void) gmtime_r(&seconds, &utc);
+    (void) strftime(stamp, sizeof stamp, "%Y%m%dT%H%M%SZ", &utc);
+    for (int i = 1; i <= ASIDE_MAX; i++) {
+        bool is_free = true;
+
+        for (size_t k = 0; k < N_SUFFIXES; k++) {
+            struct stat st = { 0 };
+            int n = snprintf(r->name, sizeof r->name, "%s.damaged-%s-%d%s", r->path, stamp, i, suffixes[k]);
+
+            if (n < 0 || n >= (int) sizeof r->name)
+                return err_set(r->err, DIBS_INVALID, "ledger %s: its path is too long to set it aside",
+                               r->path);
+            is_free = is_free && lstat(r->name, &st) != 0 && errno == ENOENT;
+        }
+        r->name[strlen(r->name) - strlen(suffixes[N_SUFFIXES - 1])] = '\0';
+        if (is_free)
+            return DIBS_OK;
+    }
+    return err_set(r->err, DIBS_FAILURE, "ledger %s: too many damaged ones lie beside it", r->path);
+}
+
+static dibs_status swap(struct rebuild *r, const char *dir)
+{
+    char from[PATH_BYTES];
+    char to[PATH_BYTES];
+    dibs_status s = choose_aside(r);
+
+    /* First what belongs to the damaged file: its -wal must never be applied to the new one. */
+    for (size_t i = 1; i < N_SUFFIXES && s == DIBS_OK; i++) {
+        s = join(from, r->path, suffixes[i]) == DIBS_OK && join(to, r->name, suffixes[i]) == DIBS_OK
+                ? DIBS_OK
+                : DIBS_INVALID;
+        if (s == DIBS_OK && rename(from, to) != 0 && errno != ENOENT)
+            s = os_error(r, "cannot set its -wal or -shm aside");
+    }
+    if (s != DIBS_OK)
+        return s;
+    /* One step, so that nobody finds the place empty and makes a ledger there that is then replaced. */
+    if (renameat2(AT_FDCWD, r->new_path, AT_FDCWD, r->path, RENAME_EXCHANGE) == 0) {
+        if (rename(r->new_path, r->name) != 0)
+            return os_error(r, "cannot set it aside");
+    } else if (rename(r->path, r->name) != 0 || rename(r->new_path, r->path) != 0) {
+        return os_error(r, "cannot set it aside");
+    }
+    return sync_path(r, dir);
+}
+
+static dibs_status make_work_directory(struct rebuild *r)
+{
+    if (snprintf(r->work, sizeof r->work, "%s.rebuild-XXXXXX", r->path) >= (int) sizeof r->work - 16) {
+        r->work[0] = '\0';
+        return err_set(r->err, DIBS_INVALID, "ledger %s: its path is too long", r->path);
+    }
+    if (!mkdtemp(r->work)) {
+        r->work[0] = '\0';
+        return os_error(r, "cannot make a directory beside it");
+    }
+    return join(r->new_path, r->work, "/new");
+}
+
+dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *actor, char aside[1024],
+                                size_t *n_saved, dibs_err *err)
+{
+    const struct ledger_options options = { .is_sync_full = true, .timeout_ms = TIMEOUT_MS };
+    AUTO(rebuild_auto) struct rebuild r = { .path = rest, .actor = actor, .err = err };
+    AUTO(fd_auto) int lock = -1;
+    char dir[PATH_BYTES];
+    bool is_certain = false;
+
+    if (!rest[0] || !text_copy(dir, sizeof dir, rest))
+        return err_set(err, DIBS_INVALID, "ledger 'sqlite:%.80s': the path must have 1 to %d bytes", rest,
+                       PATH_BYTES - 1);
+    char *slash = strrchr(dir, '/');
+    if (slash)
+        slash[slash == dir ? 1 : 0] = '\0';
+    r.damaged.timeout_ms = TIMEOUT_MS;
+    (void) text_copy(r.damaged.path, sizeof r.damaged.path, rest);
+    sqlite_start_deadline(&r.damaged);
+    dibs_status s = sqlite_lock_directory(&r.damaged, slash ? dir : ".", &lock, err);
+    if (s == DIBS_OK)
+        s = look_at_header(&r, &is_certain);
+    if (s == DIBS_OK)
+        s = make_work_directory(&r);
+    if (s == DIBS_OK)
+        s = open_copy(&r);
+    if (s == DIBS_OK && !is_certain)
+        s = check_damaged(&r);
+    if (s == DIBS_OK)
+        s = sqlite_open_rows(r.new_path, &options, &r.rows, err);
+    if (s == DIBS_OK)
+        s = save_all(&r);
+    if (s == DIBS_OK)
+        s = finish_new(&r);
+    if (s == DIBS_OK)
+        s = swap(&r, slash ? dir : ".");
+    if (s != DIBS_OK)
+        return s;
+    (void) text_copy(aside, PATH_BYTES, r.name);
+    *n_saved = r.n_saved;
+    return DIBS_OK;
+}

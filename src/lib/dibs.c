@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT */
+/* The public face: a handle over the engine, and the fallback when there is no ledger. */
+#include "dibs/dibs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "core/core.h"
+#include "ledger/mru.h"
+#include "lib/handle.h"
+
+#include "base/banned.h"
+
+enum { MRU_LIFETIME_MS = 120000 }; /* DCP's: long enough for a slow server to bind */
+
+const char *dibs_version(void)
+{
+    return DIBS_VERSION;
+}
+
+static struct instant real_now(void *ctx)
+{
+    const dibs *handle = ctx;
+
+    /* Without its view the engine is still being opened: nothing has been timed yet. */
+    return clock_now(handle->core ? handle->core->view.boot_offset_ns : 0);
+}
+
+/* Only what DESIGN "Fallback" allows: a ledger that is locked, damaged or newer is never passed over. */
+static bool may_fall_back(const dibs_settings *settings, const dibs_err *why)
+{
+    return settings->ledger_mode == DIBS_LEDGER_FALLBACK && why->code == DIBS_UNAVAILABLE &&
+           (why->trouble == DIBS_TROUBLE_MISSING || why->trouble == DIBS_TROUBLE_UNWRITABLE ||
+            why->trouble == DIBS_TROUBLE_FULL);
+}
+
+static dibs_status open_ledger(dibs *handle, struct ledger **out, dibs_err *err)
+{
+    const dibs_settings *settings = &handle->settings;
+    struct ledger_options options = { .is_sync_full = settings->is_sync_full, .timeout_ms = settings->timeout_ms };
+
+    if (strcmp(settings->socket, "none") != 0)
+        return err_trouble(err, DIBS_TROUBLE_NONE,
+                           "daemon socket %s: this dibs works on the ledger itself; set DIBS_SOCKET=none", settings->socket);
+    if (settings->ledger_mode == DIBS_LEDGER_MRU) {
+        (void) err_trouble(&handle->why_degraded, DIBS_TROUBLE_NONE, "the ledger is turned off (ledger-mode mru)");
+        return DIBS_OK;
+    }
+    dibs_status s = ledger_open(settings->ledger, &options, out, err);
+    if (s != DIBS_OK && err && may_fall_back(settings, err)) {
+        handle->why_degraded = *err;
+        return DIBS_OK;
+    }
+    return s;
+}
+
+dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
+{
+    dibs_err local = { 0 };
+    struct ledger *ledger = NULL;
+    dibs *handle = calloc(1, sizeof *handle);
+
+    if (!err)
+        err = &local;
+    if (!handle)
+        return err_set(err, DIBS_FAILURE, "opening dibs: out of memory");
+    dibs_status s = DIBS_OK;
+    if (settings)
+        handle->settings = *settings;
+    else
+        s = dibs_settings_load(NULL, 0, &handle->settings, err);
+    if (s == DIBS_OK)
+        s = open_ledger(handle, &ledger, err);
+    (void) snprintf(handle->principal, sizeof handle->principal, "uid:%u", (unsigned) geteuid());
+    struct core_options options = {
+        .settings = &handle->settings,
+        .principal = handle->principal,
+        .uid = (uint32_t) geteuid(),
+        .is_admin = geteuid() == 0,
+        .now = real_now,
+        .now_ctx = handle,
+    };
+    if (s == DIBS_OK)
+        s = core_open(ledger, &options, &handle->core, err);
+    if (s != DIBS_OK) {
+        dibs_close(handle);
+        return s;
+    }
+    *out = handle;
+    return DIBS_OK;
+}
+
+void dibs_close(dibs *handle)
+{
+    if (!handle)
+        return;
+    core_close(handle->core);
+    free(handle);
+}
+
+bool dibs_is_degraded(const dibs *handle, char *why, size_t why_size)
+{
+    bool is_degraded = handle->why_degraded.code != DIBS_OK;
+
+    if (is_degraded && why && why_size > 0)
+        (void) text_copy(why, why_size, handle->why_degraded.msg);
+    return is_degraded;
+}
+
+const dibs_settings *dibs_settings_of(const dibs *handle)
+{
+    return &handle->settings;
+}
+
+/* Everything but an unnamed random claim needs the ledger. */
+static dibs_status need_ledger(const dibs *handle, dibs_err *err)
+{
+    if (!handle)
+        return err_set(err, DIBS_INVALID, "no handle");
+    if (handle->why_degraded.code == DIBS_OK)
+        return DIBS_OK;
+    if (err)
+        *err = handle->why_degraded;
+    return DIBS_UNAVAILABLE;
+}
+
+/* ---- the fallback ---- */
+
+static dibs_status degraded_claims(dibs *handle, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
+{
+    const dibs_request *first = &batch->requests[0];
+    AUTO(free_auto) uint16_t *ports = calloc(batch->n, sizeof *ports);
+    struct portbits choosable = { 0 };
+    struct portbits withheld;
+    dibs_claim claim = { .kind = DIBS_DYNAMIC, .is_exclusive = true, .is_degraded = true };
+    char instance[24];
+
+    if (!ports)
+        return err_set(err, DIBS_FAILURE, "claiming: out of memory");
+    claim.n_bindings = first->n_bindings ? first->n_bindings : 1;
+    memcpy(claim.bindings, first->bindings, sizeof claim.bindings);
+    if (first->n_bindings == 0)
+        claim.bindings[0] = (dibs_binding) { DIBS_TCP, { .len = core_host(handle->core)->has_ipv6 ? 16 : 4 } };
+    (void) text_copy(claim.principal, sizeof claim.principal, handle->principal);
+    core_withheld(handle->core, true, &withheld);
+    portbits_add_ranges(&choosable, first->ranges ? first->ranges : &handle->settings.range);
+    portbits_subtract(&choosable, &withheld);
+    (void) snprintf(instance, sizeof instance, "%d", (int) getpid());
+    struct mru_want want = {
+        .claim = &claim,
+        .choosable = &choosable,
+        .n = batch->n,
+        .lifetime_ms = MRU_LIFETIME_MS,
+        .timeout_ms = handle->settings.timeout_ms,
+        .now = core_now(handle->core),
+        .boot_id = handle->core->view.boot_id,
+        .instance = instance,
+        .entropy = core_random(handle->core),
+        .probe = core_probe,
+        .probe_ctx = handle->core,
+    };
+    dibs_status s = mru_claim(handle->settings.mru_file, &want, ports, err);
+    for (size_t i = 0; i < batch->n && s == DIBS_OK; i++) {
+        out[i] = claim;
+        out[i].port = ports[i];
+    }
+    return s;
+}
+
+static bool is_simple(const dibs_request *r, const dibs_request *first)
+{
+    return r->mode == DIBS_RANDOM && !r->name && !r->pool && !r->keep && r->ranges == first->ranges &&
+           r->n_bindings == first->n_bindings && memcmp(r->bindings, first->bindings, sizeof r->bindings) == 0;
+}
+
+static bool is_for_fallback(const dibs_batch *batch)
+{
+    bool is_simple_batch = !batch->is_contiguous && !batch->is_dry_run;
+
+    for (size_t i = 0; i < batch->n && is_simple_batch; i++)
+        is_simple_batch = is_simple(&batch->requests[i], &batch->requests[0]);
+    return is_simple_batch;
+}
+
+dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
+{
+    dibs_err local = { 0 };
+
+    if (!err)
+        err = &local;
+    if (!handle || !batch || (batch->n > 0 && (!batch->requests || !out)))
+        return err_set(err, DIBS_INVALID, "claiming: an argument is missing");
+    if (batch->n == 0)
+        return DIBS_OK;
+    dibs_status s = need_ledger(handle, err);
+    if (s == DIBS_OK)
+        s = core_claim(handle->core, batch, out, err);
+    /* A disk that fills up shows only when something is written. */
+    if (s == DIBS_UNAVAILABLE && may_fall_back(&handle->settings, err))
+        handle->why_degraded = *err;
+    if (s == DIBS_UNAVAILABLE && handle->why_degraded.code != DIBS_OK && is_for_fallback(batch))
+        return degraded_claims(handle, batch, out, err);
+    return s;
+}
+
+/* ---- the verbs, checked and passed on ---- */
+
+#define NEED(handle, condition, err)                                           \
+    do {                                                                       \
+        dibs_status need_ = need_ledger((handle), (err));                      \
+        if (need_ != DIBS_OK)                                                  \
+            return need_;                                                      \
+        if (!(condition))                                                      \
+            return err_set((err), DIBS_INVALID, "an argument is missing");     \
+    } while (0)
+
+dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned flags, size_t *n, dibs_err *err)
+{
+    NEED(handle, which, err);
+    return core_release(handle->core, which, flags, n, err);
+}
+
+dibs_status dibs_claim_renew(dibs *handle, const dibs_which *which, int64_t ttl_ms, dibs_claim *out, dibs_err *err)
+{
+    NEED(handle, which && out, err);
+    return core_renew(handle->core, which, ttl_ms, out, err);
+}
+
+dibs_status dibs_claim_transfer(dibs *handle, const dibs_which *which, const dibs_heir *heir, dibs_claim *out,
+                                dibs_err *err)
+{
+    NEED(handle, which && heir && out, err);
+    return core_transfer(handle->core, which, heir, out, err);
+}
+
+dibs_status dibs_claim_find(dibs *handle, const dibs_which *which, dibs_claim *out, dibs_err *err)
+{
+    NEED(handle, which && out, err);
+    return core_find(handle->core, which, out, err);
+}
+
+dibs_status dibs_claim_list(dibs *handle, const dibs_filter *filter, dibs_claim_fn fn, void *ctx, dibs_err *err)
+{
+    NEED(handle, filter && fn, err);
+    return core_list(handle->core, filter, fn, ctx, err);
+}
+
+dibs_status dibs_event_list(dibs *handle, uint64_t since, size_t limit, bool newest, dibs_event_fn fn, void *ctx,
+                            dibs_err *err)
+{
+    NEED(handle, fn, err);
+    return ledger_events(handle->core->ledger, since, limit, newest, NULL, fn, ctx, err);
+}
+
+const char *dibs_event_kind_text(dibs_event_kind kind)
+{
+    switch (kind) {
+    case DIBS_EV_CLAIMED: return "claimed";
+    case DIBS_EV_RELEASED: return "released";
+    case DIBS_EV_RENEWED: return "renewed";
+    case DIBS_EV_TRANSFERRED: return "transferred";
+    case DIBS_EV_REAPED: return "reaped";
+    case DIBS_EV_UNHELD: return "unheld";
+    case DIBS_EV_REPAIRED: return "repaired";
+    case DIBS_EV_LEAKED: return "leaked";
+    case DIBS_EV_QUARANTINED: return "quarantined";
+    case DIBS_EV_POOL: return "pool";
+    }
+    return "unknown";
+}
+
+dibs_status dibs_pool_get(dibs *handle, const char *name, dibs_pool *out, dibs_err *err)
+{
+    NEED(handle, name && out, err);
+    return core_pool_stored(handle->core, name, out, err);
+}
+
+dibs_status dibs_pool_put(dibs *handle, const dibs_pool *pool, dibs_err *err)
+{
+    NEED(handle, pool, err);
+    struct ledger_actor actor = core_actor(handle->core, core_now(handle->core));
+    dibs_status s = core_pool_check(pool, err);
+    return s == DIBS_OK ? ledger_pool_put(handle->core->ledger, pool, &actor, err) : s;
+}
+
+dibs_status dibs_pool_remove(dibs *handle, const char *name, dibs_err *err)
+{
+    NEED(handle, name, err);
+    struct ledger_actor actor = core_actor(handle->core, core_now(handle->core));
+    return ledger_pool_remove(handle->core->ledger, name, &actor, err);
+}
+
+dibs_status dibs_pool_list(dibs *handle, dibs_pool_fn fn, void *ctx, dibs_err *err)
+{
+    NEED(handle, fn, err);
+    return core_pool_list(handle->core, fn, ctx, err);
+}
+
+dibs_status dibs_pool_usage_of(dibs *handle, const char *name, dibs_pool_usage *out, dibs_err *err)
+{
+    NEED(handle, name && out, err);
+    return core_pool_usage(handle->core, name, out, err);
+}
+
+const char *dibs_order_name(size_t i)
+{
+    const struct order *order = order_at(i);
+
+    return order ? order->name : NULL;
+}
+
+dibs_status dibs_port_explain(dibs *handle, uint16_t port, const char *pool, const dibs_binding *bindings, size_t n,
+                              dibs_port_report *out, dibs_err *err)
+{
+    NEED(handle, out && (bindings || n == 0), err);
+    return core_explain(handle->core, port, pool, bindings, n, out, err);
+}
+
+dibs_status dibs_claim_assert(dibs *handle, const dibs_which *which, dibs_socket *out, dibs_err *err)
+{
+    NEED(handle, which && out, err);
+    return core_assert(handle->core, which, out, err);
+}
+
+dibs_status dibs_reap(dibs *handle, unsigned flags, dibs_claim_fn fn, void *ctx, size_t *n, dibs_err *err)
+{
+    NEED(handle, true, err);
+    return core_reap(handle->core, flags, fn, ctx, n, err);
+}
+
+dibs_status dibs_repair(dibs *handle, const dibs_repair_plan *plan, dibs_repair_fn fn, void *ctx, dibs_err *err)
+{
+    NEED(handle, plan && fn, err);
+    return core_repair(handle->core, plan, fn, ctx, err);
+}
+
+const char *dibs_repair_kind_text(dibs_repair_kind kind)
+{
+    switch (kind) {
+    case DIBS_REPAIR_RESTORED: return "restored";
+    case DIBS_REPAIR_DUPLICATE: return "duplicate";
+    case DIBS_REPAIR_OUTSIDE: return "out-of-range";
+    case DIBS_REPAIR_SUSPECT: return "suspect";
+    case DIBS_REPAIR_LEAK: return "leak";
+    case DIBS_REPAIR_FULL: return "not-restored";
+    case DIBS_REPAIR_UNCLAIMED: return "unclaimed";
+    case DIBS_REPAIR_REAPED: return "reaped";
+    }
+    return "unknown";
+}
+
+dibs_status dibs_snapshot_export(dibs *handle, const char *pool, char range[DIBS_RANGES_TEXT_MAX + 1], uint8_t *bytes,
+                                 size_t *n, dibs_err *err)
+{
+    NEED(handle, range && bytes && n, err);
+    return core_snapshot_export(handle->core, pool, range, bytes, n, err);
+}
+
+dibs_status dibs_snapshot_import(dibs *handle, const char *pool, const char *range, const uint8_t *bytes, size_t n,
+                                 size_t *n_claimed, dibs_err *err)
+{
+    NEED(handle, range && (bytes || n == 0), err);
+    return core_snapshot_import(handle->core, pool, range, bytes, n, n_claimed, err);
+}
+
+dibs_status dibs_claim_restore(dibs *handle, const dibs_claim *claims, size_t n, const dibs_pool *pools, size_t n_pools,
+                               size_t *n_restored, dibs_err *err)
+{
+    NEED(handle, (claims || n == 0) && (pools || n_pools == 0), err);
+    return core_restore(handle->core, claims, n, pools, n_pools, n_restored, err);
+}

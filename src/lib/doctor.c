@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/* The doctor: looks at settings, ledger, host and claims, and says for every finding what to do. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "kernel/kernel.h"
+#include "lib/handle.h"
+
+#include "base/banned.h"
+
+enum { LOW_SPACE_BYTES = 4 << 20, LOW_FILES = 256, CLAIMS_SHOWN = 20 };
+
+struct doctor {
+    const dibs_settings *settings;
+    bool fix;
+    dibs_finding_fn fn;
+    void *ctx;
+    bool is_stopped;
+    struct core *core;
+    size_t n_unknown, n_dead, n_orphan, n_claims;
+};
+
+static void say(struct doctor *d, dibs_severity severity, const char *topic, const char *advice, const char *fmt, ...)
+    DIBS_PRINTF(5, 6);
+
+static void say(struct doctor *d, dibs_severity severity, const char *topic, const char *advice, const char *fmt, ...)
+{
+    dibs_finding finding = { .severity = severity };
+    va_list ap;
+
+    (void) text_copy(finding.topic, sizeof finding.topic, topic);
+    (void) text_copy(finding.advice, sizeof finding.advice, advice);
+    va_start(ap, fmt);
+    (void) vsnprintf(finding.text, sizeof finding.text, fmt, ap);
+    va_end(ap);
+    if (!d->is_stopped)
+        d->is_stopped = !d->fn(d->ctx, &finding);
+}
+
+static void check_settings(struct doctor *d)
+{
+    char value[DIBS_SETTING_VALUE_MAX + 1];
+
+    for (int i = 0; i < DIBS_SETTING_COUNT; i++) {
+        dibs_setting_format(d->settings, (dibs_setting) i, value);
+        say(d, DIBS_FINE, "setting", "", "%s = %.600s (%s)", dibs_setting_name((dibs_setting) i), value[0] ? value : "-",
+            dibs_source_text(d->settings->source[i]));
+    }
+}
+
+/* ---- ledger ---- */
+
+static void check_file(struct doctor *d, const char *path)
+{
+    struct stat st;
+    struct statvfs fs;
+    char dir[1024];
+    char *slash = NULL;
+
+    if (!path[0] || stat(path, &st) != 0)
+        return;
+    if (st.st_mode & 077)
+        say(d, DIBS_WARNING, "ledger", "chmod 600 the file, unless other users are meant to share it",
+            "%s can be read or written by others (mode %03o)", path, st.st_mode & 0777);
+    if (st.st_uid != geteuid())
+        say(d, DIBS_NOTE, "ledger", "nothing, if that is meant", "%s belongs to uid %u, you are uid %u", path, st.st_uid,
+            geteuid());
+    (void) text_copy(dir, sizeof dir, path);
+    slash = strrchr(dir, '/');
+    if (slash)
+        *slash = '\0';
+    if (statvfs(slash ? dir : ".", &fs) == 0 && (uint64_t) fs.f_bavail * fs.f_frsize < LOW_SPACE_BYTES)
+        say(d, DIBS_WARNING, "ledger", "free some space: a full disk makes claims impossible", "only %" PRIu64 " KiB are left for %s",
+            (uint64_t) fs.f_bavail * fs.f_frsize / 1024, path);
+}
+
+static void check_ledger(struct doctor *d, struct ledger *ledger)
+{
+    struct ledger_health health;
+    dibs_err err = { 0 };
+
+    if (ledger_health(ledger, &health, &err) != DIBS_OK) {
+        say(d, DIBS_PROBLEM, "ledger", "run 'dibs doctor --fix'", "%s", err.msg);
+        return;
+    }
+    say(d, health.is_sound ? DIBS_FINE : DIBS_PROBLEM, "ledger", health.is_sound ? "" : "run 'dibs doctor --fix'",
+        "%s, version %d.%d, %s: %" PRIu64 " claims, %" PRIu64 " events, %" PRIu64 " names, %" PRIu64 " KiB + %" PRIu64
+        " KiB log", health.path[0] ? health.path : d->settings->ledger, health.major, health.minor,
+        health.is_sound ? "sound" : health.detail, health.n_claims, health.n_events, health.n_names, health.bytes / 1024,
+        health.wal_bytes / 1024);
+    if (health.n_quarantined > 0)
+        say(d, DIBS_WARNING, "ledger", "their ports stay blocked as kept claims; release those that nobody uses",
+            "%" PRIu64 " damaged records were set aside in the table 'quarantine'", health.n_quarantined);
+    check_file(d, health.path);
+}
+
+static bool note_restored(void *ctx, const dibs_repair_item *item)
+{
+    struct doctor *d = ctx;
+
+    if (item->kind == DIBS_REPAIR_RESTORED)
+        say(d, DIBS_NOTE, "ledger", "nothing: it is recorded again", "port %u: %s", item->port, item->text);
+    return true;
+}
+
+static bool rebuild(struct doctor *d, const struct core_options *options)
+{
+    struct ledger_actor actor = { .now = options->now(options->now_ctx), .uid = options->uid, .pid = (int32_t) getpid(),
+                                  .principal = options->principal, .is_admin = options->is_admin };
+    char aside[1024] = "";
+    size_t n_saved = 0;
+    dibs_err err = { 0 };
+
+    if (ledger_rebuild(d->settings->ledger, &actor, aside, &n_saved, &err) != DIBS_OK) {
+        say(d, DIBS_PROBLEM, "ledger", "move the file away by hand, then run 'dibs doctor' again", "it could not be rebuilt: %s",
+            err.msg);
+        return false;
+    }
+    say(d, DIBS_NOTE, "ledger", "look at it, then remove it", "rebuilt with %zu claims; the damaged file is now %s", n_saved, aside);
+    return true;
+}
+
+/* Opens the ledger, mending it when that is asked for and needed; NULL when there is none to be had. */
+static struct ledger *open_ledger(struct doctor *d, const struct core_options *options, bool *is_rebuilt)
+{
+    struct ledger_options how = { .is_sync_full = d->settings->is_sync_full, .timeout_ms = d->settings->timeout_ms };
+    struct ledger_health health = { .is_sound = true };
+    struct ledger *ledger = NULL;
+    dibs_err err = { 0 };
+    dibs_status s = ledger_open(d->settings->ledger, &how, &ledger, &err);
+    bool is_damaged = s != DIBS_OK && err.trouble == DIBS_TROUBLE_DAMAGED;
+
+    if (s == DIBS_OK && (ledger_health(ledger, &health, &err) != DIBS_OK || !health.is_sound))
+        is_damaged = true;
+    if (is_damaged && d->fix) {
+        ledger_close(ledger);
+        ledger = NULL;
+        *is_rebuilt = rebuild(d, options);
+        s = *is_rebuilt ? ledger_open(d->settings->ledger, &how, &ledger, &err) : DIBS_UNAVAILABLE;
+    }
+    if (s != DIBS_OK && !(is_damaged && d->fix))
+        say(d, DIBS_PROBLEM, "ledger", is_damaged ? "run 'dibs doctor --fix'" : "see the message", "%s", err.msg);
+    return s == DIBS_OK ? ledger : NULL;
+}
+
+/* ---- host and pools ---- */
+
+static bool check_pool(void *ctx, const dibs_pool *pool)
+{
+    struct doctor *d = ctx;
+    const struct core_host *host = core_host(d->core);
+    struct portbits members = { 0 };
+    dibs_pool_usage usage;
+    char ranges[DIBS_RANGES_TEXT_MAX + 1];
+    dibs_err err = { 0 };
+
+    portbits_add_ranges(&members, &pool->ranges);
+    dibs_ranges_format(&pool->ranges, ranges);
+    uint32_t all = portbits_count(&members);
+    portbits_remove_range(&members, host->ephemeral);
+    uint32_t overlap = all - portbits_count(&members);
+    if (overlap > 0)
+        say(d, DIBS_WARNING, "pool", "narrow the pool, or move the range with the sysctl net.ipv4.ip_local_port_range",
+            "pool '%s' (%.200s): %u of its %u ports are in the ephemeral range %u-%u and are not handed out", pool->name, ranges,
+            overlap, all, host->ephemeral.first, host->ephemeral.last);
+    if (core_pool_usage(d->core, pool->name, &usage, &err) != DIBS_OK) {
+        say(d, DIBS_WARNING, "pool", "set it anew with 'dibs pool set'", "pool '%s': %s", pool->name, err.msg);
+        return !d->is_stopped;
+    }
+    say(d, usage.n_available == 0 ? DIBS_WARNING : DIBS_FINE, "pool",
+        usage.n_available == 0 ? "release what is not needed ('dibs ls', 'dibs reap'), or widen the pool" : "",
+        "pool '%s' (%.200s): %u static, %u dynamic, %u available, band %u", pool->name, ranges, usage.n_static, usage.n_dynamic,
+        usage.n_available, usage.band);
+    return !d->is_stopped;
+}
+
+static void check_host(struct doctor *d)
+{
+    const struct core_host *host = core_host(d->core);
+    struct rlimit files = { 0 };
+    uint32_t reserved = portbits_count(&host->reserved);
+
+    say(d, host->is_ephemeral_detected ? DIBS_FINE : DIBS_WARNING, "host",
+        host->is_ephemeral_detected ? "" : "make /proc/sys/net/ipv4/ip_local_port_range readable",
+        "ephemeral range %u-%u (%s)", host->ephemeral.first, host->ephemeral.last,
+        host->is_ephemeral_detected ? "detected" : "could not be read: Linux's default");
+    say(d, DIBS_FINE, "host", "", "%u ports reserved in ip_local_reserved_ports", reserved);
+    if (!host->has_ipv6)
+        say(d, DIBS_NOTE, "host", "nothing: '*' and 'localhost' mean IPv4 alone here", "this host has no IPv6");
+    if (!kernel_has_proto(DIBS_SCTP))
+        say(d, DIBS_NOTE, "host", "nothing, unless you need it: load the sctp module", "this kernel has no SCTP");
+    if (!d->core->view.is_initial_pidns)
+        say(d, DIBS_NOTE, "host", "nothing: holders outside of this container show as unknown",
+            "this is not the initial pid namespace");
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0)
+        say(d, files.rlim_cur < LOW_FILES ? DIBS_WARNING : DIBS_FINE, "limit",
+            files.rlim_cur < LOW_FILES ? "raise it with 'ulimit -n'" : "", "%" PRIu64 " open files",
+            (uint64_t) files.rlim_cur);
+    say(d, DIBS_FINE, "limit", "", "%d claims in a batch, %d bindings in a claim, %d bytes in a name", DIBS_BATCH_MAX,
+        DIBS_BINDINGS_MAX, DIBS_NAME_MAX);
+}
+
+/* ---- claims ---- */
+
+static bool check_claim(void *ctx, const dibs_claim *claim)
+{
+    struct doctor *d = ctx;
+    dibs_claim judged = *claim;
+    char who[512];
+    char why[160];
+    dibs_life life = core_judge(d->core, &judged, why, sizeof why);
+
+    d->n_claims++;
+    d->n_dead += life == DIBS_DEAD;
+    d->n_orphan += judged.is_orphan;
+    if (life != DIBS_UNKNOWN || d->n_unknown++ >= CLAIMS_SHOWN)
+        return !d->is_stopped;
+    core_describe(&judged, who, sizeof who);
+    say(d, DIBS_WARNING, "claim", "if you know that nobody uses it: 'dibs release --force' its name or port",
+        "port %u: it cannot be told whether its holder lives (%s): %s", claim->port, why, who);
+    return !d->is_stopped;
+}
+
+static void check_claims(struct doctor *d)
+{
+    struct ledger_filter everything = { 0 };
+    dibs_err err = { 0 };
+
+    if (ledger_list(d->core->ledger, &everything, check_claim, d, &err) != DIBS_OK) {
+        say(d, DIBS_PROBLEM, "claim", "run 'dibs doctor --fix'", "%s", err.msg);
+        return;
+    }
+    say(d, DIBS_FINE, "claim", "", "%zu claims: %zu of unknown state, %zu of dead holders, %zu orphans", d->n_claims,
+        d->n_unknown, d->n_dead, d->n_orphan);
+    if (d->n_dead > 0)
+        say(d, DIBS_NOTE, "claim", "run 'dibs reap', or wait: they give way when their port is needed",
+            "%zu claims have a dead holder", d->n_dead);
+}
+
+static struct instant doctor_now(void *ctx)
+{
+    (void) ctx;
+    return clock_now(0);
+}
+
+static void examine(struct doctor *d, bool is_rebuilt)
+{
+    struct ledger_actor actor = core_actor(d->core, core_now(d->core));
+    dibs_repair_plan from_sockets = { 0 };
+    size_t n_damaged = 0;
+    dibs_err err = { 0 };
+
+    if (is_rebuilt && core_repair(d->core, &from_sockets, note_restored, d, &err) != DIBS_OK)
+        say(d, DIBS_WARNING, "ledger", "run 'dibs repair'", "live sockets could not be recorded: %s", err.msg);
+    if (d->fix && ledger_upkeep(d->core->ledger, &actor, &n_damaged, &err) == DIBS_OK && n_damaged > 0)
+        say(d, DIBS_NOTE, "ledger", "see the table 'quarantine'", "%zu damaged records were set aside now", n_damaged);
+    check_ledger(d, d->core->ledger);
+    check_host(d);
+    err = (dibs_err) { 0 };
+    if (core_pool_list(d->core, check_pool, d, &err) != DIBS_OK)
+        say(d, DIBS_PROBLEM, "pool", "see the message", "%s", err.msg);
+    check_claims(d);
+}
+
+dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err)
+{
+    struct doctor d = { .settings = settings, .fix = fix, .fn = fn, .ctx = ctx };
+    char principal[DIBS_PRINCIPAL_MAX + 1];
+    bool is_rebuilt = false;
+
+    if (!settings || !fn)
+        return err_set(err, DIBS_INVALID, "an argument is missing");
+    (void) snprintf(principal, sizeof principal, "uid:%u", (unsigned) geteuid());
+    struct core_options options = { .settings = settings, .principal = principal, .uid = (uint32_t) geteuid(),
+                                    .is_admin = geteuid() == 0, .now = doctor_now };
+    check_settings(&d);
+    struct ledger *ledger = open_ledger(&d, &options, &is_rebuilt);
+    dibs_status s = core_open(ledger, &options, &d.core, err);
+    if (s != DIBS_OK)
+        return s;
+    if (ledger)
+        examine(&d, is_rebuilt);
+    else
+        check_host(&d);
+    core_close(d.core);
+    return DIBS_OK;
+}

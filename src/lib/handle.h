@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_LIB_HANDLE_H
+#define DIBS_LIB_HANDLE_H
+#include "core/core.h"
+
+struct dibs {
+    struct core *core; /* its ledger is NULL when degraded */
+    dibs_settings settings;
+    dibs_err why_degraded; /* code is DIBS_OK while the ledger is used */
+    char principal[DIBS_PRINCIPAL_MAX + 1];
+};
+#endif

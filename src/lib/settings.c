@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+/* Settings: one row each, one parser each, whatever they come from. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "dibs/settings.h"
+#include "index/order.h"
+#include "lib/settings_file.h"
+
+#include "base/banned.h"
+
+static const char *const names[DIBS_SETTING_COUNT] = {
+#define X(id, name, summary) [DIBS_SET_##id] = name,
+    DIBS_SETTING_MAP(X)
+#undef X
+};
+static const char *const summaries[DIBS_SETTING_COUNT] = {
+#define X(id, name, summary) [DIBS_SET_##id] = summary,
+    DIBS_SETTING_MAP(X)
+#undef X
+};
+
+const char *dibs_setting_name(dibs_setting setting)
+{
+    return setting < DIBS_SETTING_COUNT ? names[setting] : NULL;
+}
+
+const char *dibs_setting_summary(dibs_setting setting)
+{
+    return setting < DIBS_SETTING_COUNT ? summaries[setting] : NULL;
+}
+
+void dibs_setting_env(dibs_setting setting, char out[48])
+{
+    (void) snprintf(out, 48, "DIBS_%s", setting < DIBS_SETTING_COUNT ? names[setting] : "");
+    for (char *p = out; *p; p++)
+        *p = *p == '-' ? '_' : *p >= 'a' && *p <= 'z' ? (char) (*p - 'a' + 'A') : *p;
+}
+
+const char *dibs_source_text(dibs_source source)
+{
+    switch (source) {
+    case DIBS_FROM_DEFAULT: return "default";
+    case DIBS_FROM_SYSTEM: return "/etc/dibs/dibs.yaml";
+    case DIBS_FROM_USER: return "user file";
+    case DIBS_FROM_ENVIRONMENT: return "environment";
+    case DIBS_FROM_FLAG: return "flag";
+    }
+    return "unknown";
+}
+
+dibs_status dibs_duration_parse(const char *text, int64_t *ms, dibs_err *err)
+{
+    char shown[64];
+    int64_t value = clock_duration_parse(text, DIBS_TTL_MAX_MS);
+
+    if (value < 0)
+        return err_set(err, DIBS_INVALID, "duration '%s': expected a number with a unit, such as 500ms, 10s, 5m, 2h or 7d",
+                       text_safe(text, shown, sizeof shown));
+    *ms = value;
+    return DIBS_OK;
+}
+
+/* ---- one parser for each setting ---- */
+
+static dibs_status bad(const char *value, const char *expected, dibs_err *err)
+{
+    char shown[80];
+
+    return err_set(err, DIBS_INVALID, "'%s' is not %s", text_safe(value, shown, sizeof shown), expected);
+}
+
+static dibs_status put_text(char *out, size_t size, const char *value, dibs_err *err)
+{
+    if (!value[0])
+        return err_set(err, DIBS_INVALID, "the value is empty");
+    if (!text_copy(out, size, value))
+        return err_set(err, DIBS_INVALID, "the value has more than %zu bytes", size - 1);
+    return DIBS_OK;
+}
+
+static dibs_status put_mode(const char *value, dibs_ledger_mode *out, dibs_err *err)
+{
+    static const char *const modes[] = { "fallback", "strict", "mru" };
+
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
+        if (strcmp(value, modes[i]) == 0) {
+            *out = (dibs_ledger_mode) i;
+            return DIBS_OK;
+        }
+    return bad(value, "fallback, strict or mru", err);
+}
+
+static dibs_status put_bool(const char *value, bool *out, dibs_err *err)
+{
+    static const char *const yes[] = { "true", "yes", "on", "1" };
+    static const char *const no[] = { "false", "no", "off", "0" };
+
+    for (size_t i = 0; i < 4; i++)
+        if (strcasecmp(value, yes[i]) == 0 || strcasecmp(value, no[i]) == 0) {
+            *out = strcasecmp(value, yes[i]) == 0;
+            return DIBS_OK;
+        }
+    return bad(value, "true or false", err);
+}
+
+static dibs_status put_band(const char *value, int32_t *out, dibs_err *err)
+{
+    int32_t number = 0;
+
+    if (strcmp(value, "auto") == 0 || strcmp(value, "off") == 0) {
+        *out = value[0] == 'a' ? DIBS_BAND_AUTO : 0;
+        return DIBS_OK;
+    }
+    for (const char *p = value; *p; p++) {
+        if (*p < '0' || *p > '9' || number > DIBS_PORT_MAX)
+            return bad(value, "auto, off or a number of ports", err);
+        number = number * 10 + (*p - '0');
+    }
+    if (!value[0] || number > DIBS_PORT_MAX)
+        return bad(value, "auto, off or a number of ports", err);
+    *out = number;
+    return DIBS_OK;
+}
+
+static dibs_status put_duration(const char *value, int64_t low, int64_t high, int64_t *out, dibs_err *err)
+{
+    int64_t ms = 0;
+    dibs_status s = dibs_duration_parse(value, &ms, err);
+
+    if (s != DIBS_OK)
+        return s;
+    if (ms < low || ms > high)
+        return err_set(err, DIBS_INVALID, "'%s' is out of range", value);
+    *out = ms;
+    return DIBS_OK;
+}
+
+static dibs_status put_ledger(const char *value, char *out, size_t size, dibs_err *err)
+{
+    if (strncmp(value, "sqlite:", 7) != 0 && strcmp(value, "memory:") != 0)
+        return bad(value, "sqlite:PATH or memory:", err);
+    if (strcmp(value, "sqlite:") == 0)
+        return err_set(err, DIBS_INVALID, "'sqlite:' needs a path");
+    return put_text(out, size, value, err);
+}
+
+static dibs_status put_group(const char *value, char *out, size_t size, dibs_err *err)
+{
+    char probe[DIBS_NAME_PART_MAX + 4];
+
+    if (strchr(value, '/') || strnlen(value, size) >= size)
+        return bad(value, "one part of a name (at most 63 bytes, no '/')", err);
+    (void) snprintf(probe, sizeof probe, "%s/x", value);
+    dibs_status s = dibs_name_check(probe, err);
+    return s == DIBS_OK ? put_text(out, size, value, err) : s;
+}
+
+static dibs_status put_order(const char *value, char *out, size_t size, dibs_err *err)
+{
+    if (!order_find(value))
+        return bad(value, "a known order (stride, dcp-stride, random, lowest)", err);
+    return put_text(out, size, value, err);
+}
+
+static dibs_status put_sync(const char *value, bool *out, dibs_err *err)
+{
+    if (strcmp(value, "normal") != 0 && strcmp(value, "full") != 0)
+        return bad(value, "normal or full", err);
+    *out = value[0] == 'f';
+    return DIBS_OK;
+}
+
+static dibs_status put(dibs_settings *s, dibs_setting which, const char *value, dibs_err *err)
+{
+    switch (which) {
+    case DIBS_SET_LEDGER: return put_ledger(value, s->ledger, sizeof s->ledger, err);
+    case DIBS_SET_LEDGER_MODE: return put_mode(value, &s->ledger_mode, err);
+    case DIBS_SET_MRU_FILE: return put_text(s->mru_file, sizeof s->mru_file, value, err);
+    case DIBS_SET_SOCKET: return put_text(s->socket, sizeof s->socket, value, err);
+    case DIBS_SET_SYNC: return put_sync(value, &s->is_sync_full, err);
+    case DIBS_SET_RANGE: return dibs_ranges_parse(value, &s->range, err);
+    case DIBS_SET_POOL: return put_text(s->pool, sizeof s->pool, value, err);
+    case DIBS_SET_BAND: return put_band(value, &s->band, err);
+    case DIBS_SET_ORDER: return put_order(value, s->order, sizeof s->order, err);
+    case DIBS_SET_COOLDOWN: return put_duration(value, 0, DIBS_TTL_MAX_MS, &s->cooldown_ms, err);
+    case DIBS_SET_TTL: return put_duration(value, 1, DIBS_TTL_MAX_MS, &s->ttl_ms, err);
+    case DIBS_SET_TIMEOUT: return put_duration(value, 1, DIBS_TIMEOUT_MAX_MS, &s->timeout_ms, err);
+    case DIBS_SET_ALLOW_EPHEMERAL: return put_bool(value, &s->allow_ephemeral, err);
+    case DIBS_SET_GROUP: return put_group(value, s->group, sizeof s->group, err);
+    case DIBS_SETTING_COUNT: break;
+    }
+    return err_set(err, DIBS_INVALID, "unknown setting");
+}
+
+static dibs_status set(dibs_settings *s, dibs_setting which, const char *value, dibs_source source, dibs_err *err)
+{
+    dibs_status status = put(s, which, value, err);
+
+    if (status != DIBS_OK)
+        return err_wrap(err, status, "setting %s (%s)", names[which], dibs_source_text(source));
+    s->source[which] = source;
+    return DIBS_OK;
+}
+
+/* ---- where they come from ---- */
+
+/* $XDG_... or a folder below $HOME; false when neither is there. */
+static bool user_path(const char *variable, const char *below_home, const char *file, char *out, size_t size)
+{
+    const char *base = getenv(variable);
+    const char *home = getenv("HOME");
+    int n = -1;
+
+    if (base && base[0] == '/')
+        n = snprintf(out, size, "%s/dibs/%s", base, file);
+    else if (home && home[0] == '/')
+        n = snprintf(out, size, "%s/%s/dibs/%s", home, below_home, file);
+    return n > 0 && (size_t) n < size;
+}
+
+static void set_defaults(dibs_settings *s)
+{
+    uid_t uid = geteuid();
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    char path[DIBS_SETTING_VALUE_MAX - 16];
+    /* 20000-32767: registered ports below every common ephemeral range (D21). */
+    static const dibs_range range = { 20000, 32767 };
+
+    memset(s, 0, sizeof *s);
+    s->range = (dibs_ranges) { .item = { range }, .n = 1 };
+    s->band = DIBS_BAND_AUTO;
+    s->cooldown_ms = 5000;
+    s->ttl_ms = 600000;
+    s->timeout_ms = 5000;
+    (void) text_copy(s->socket, sizeof s->socket, "none");
+    (void) text_copy(s->pool, sizeof s->pool, "default");
+    (void) text_copy(s->order, sizeof s->order, "stride");
+    if (uid == 0)
+        (void) text_copy(s->ledger, sizeof s->ledger, "sqlite:/var/lib/dibs/ledger.db");
+    else if (user_path("XDG_STATE_HOME", ".local/state", "ledger.db", path, sizeof path))
+        (void) snprintf(s->ledger, sizeof s->ledger, "sqlite:%s", path);
+    if (uid == 0)
+        (void) text_copy(s->mru_file, sizeof s->mru_file, "/run/dibs/mru");
+    else if (runtime && runtime[0] == '/')
+        (void) snprintf(s->mru_file, sizeof s->mru_file, "%.3000s/dibs/mru", runtime);
+    else
+        (void) snprintf(s->mru_file, sizeof s->mru_file, "/tmp/dibs-%u/mru", (unsigned) uid);
+}
+
+struct from_file {
+    dibs_settings *settings;
+    dibs_source source;
+};
+
+static dibs_status take_pair(void *ctx, const char *key, const char *value, dibs_err *err)
+{
+    struct from_file *f = ctx;
+    char shown[80];
+
+    for (int i = 0; i < DIBS_SETTING_COUNT; i++)
+        if (strcmp(key, names[i]) == 0)
+            return set(f->settings, (dibs_setting) i, value, f->source, err);
+    return err_set(err, DIBS_INVALID, "there is no setting '%s'; 'dibs doctor' lists them",
+                   text_safe(key, shown, sizeof shown));
+}
+
+static dibs_status read_files(dibs_settings *s, dibs_err *err)
+{
+    struct from_file etc = { s, DIBS_FROM_SYSTEM };
+    struct from_file user = { s, DIBS_FROM_USER };
+    char path[DIBS_SETTING_VALUE_MAX];
+    dibs_status status = settings_file_read("/etc/dibs/dibs.yaml", take_pair, &etc, err);
+
+    if (status == DIBS_OK && user_path("XDG_CONFIG_HOME", ".config", "dibs.yaml", path, sizeof path))
+        status = settings_file_read(path, take_pair, &user, err);
+    return status;
+}
+
+static dibs_status read_environment(dibs_settings *s, dibs_err *err)
+{
+    dibs_status status = DIBS_OK;
+
+    for (int i = 0; i < DIBS_SETTING_COUNT && status == DIBS_OK; i++) {
+        char variable[48];
+
+        dibs_setting_env((dibs_setting) i, variable);
+        const char *value = getenv(variable);
+        if (value && value[0]) /* empty is not set */
+            status = set(s, (dibs_setting) i, value, DIBS_FROM_ENVIRONMENT, err);
+    }
+    return status;
+}
+
+dibs_status dibs_settings_load(const dibs_flag *flags, size_t n, dibs_settings *out, dibs_err *err)
+{
+    dibs_settings s;
+
+    set_defaults(&s);
+    dibs_status status = read_files(&s, err);
+    if (status == DIBS_OK)
+        status = read_environment(&s, err);
+    for (size_t i = 0; i < n && status == DIBS_OK; i++)
+        status = set(&s, flags[i].setting, flags[i].value, DIBS_FROM_FLAG, err);
+    if (status == DIBS_OK && !s.ledger[0])
+        status = err_set(err, DIBS_INVALID, "there is no place for a ledger: set HOME, XDG_STATE_HOME or DIBS_LEDGER");
+    if (status == DIBS_OK)
+        *out = s;
+    return status;
+}
+
+void dibs_setting_format(const dibs_settings *s, dibs_setting setting, char out[DIBS_SETTING_VALUE_MAX + 1])
+{
+    static const char *const modes[] = { "fallback", "strict", "mru" };
+    char ranges[DIBS_RANGES_TEXT_MAX + 1];
+    char duration[24];
+    const char *text = "";
+
+    switch (setting) {
+    case DIBS_SET_LEDGER: text = s->ledger; break;
+    case DIBS_SET_LEDGER_MODE: text = modes[s->ledger_mode]; break;
+    case DIBS_SET_MRU_FILE: text = s->mru_file; break;
+    case DIBS_SET_SOCKET: text = s->socket; break;
+    case DIBS_SET_SYNC: text = s->is_sync_full ? "full" : "normal"; break;
+    case DIBS_SET_RANGE:
+        dibs_ranges_format(&s->range, ranges);
+        text = ranges;
+        break;
+    case DIBS_SET_POOL: text = s->pool; break;
+    case DIBS_SET_BAND:
+        (void) snprintf(duration, sizeof duration, "%d", s->band);
+        text = s->band == DIBS_BAND_AUTO ? "auto" : s->band == 0 ? "off" : duration;
+        break;
+    case DIBS_SET_ORDER: text = s->order; break;
+    case DIBS_SET_COOLDOWN:
+    case DIBS_SET_TTL:
+    case DIBS_SET_TIMEOUT:
+        clock_duration_format(setting == DIBS_SET_COOLDOWN ? s->cooldown_ms
+                              : setting == DIBS_SET_TTL    ? s->ttl_ms
+                                                           : s->timeout_ms,
+                              duration);
+        text = duration;
+        break;
+    case DIBS_SET_ALLOW_EPHEMERAL: text = s->allow_ephemeral ? "true" : "false"; break;
+    case DIBS_SET_GROUP: text = s->group; break;
+    case DIBS_SETTING_COUNT: break;
+    }
+    (void) text_copy(out, DIBS_SETTING_VALUE_MAX + 1, text);
+}

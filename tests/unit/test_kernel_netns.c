@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/* Sockets of other network namespaces, found by the inode of the namespace. */
+#include <net/if.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "kernel/kernel.h"
+#include "support/child.h"
+
+enum { LISTENING = 1, V6ONLY = 2 };
+
+/* A socket on a port of the kernel's choice. `address`: 4 bytes or 16. */
+static int serve(int type, const char *address, size_t len, int flags, uint16_t *port)
+{
+    struct sockaddr_in6 v6 = { .sin6_family = AF_INET6 };
+    struct sockaddr_in v4 = { .sin_family = AF_INET };
+    struct sockaddr *sa = len == 4 ? (struct sockaddr *) &v4 : (struct sockaddr *) &v6;
+    socklen_t sa_len = len == 4 ? sizeof v4 : sizeof v6;
+    int v6only = flags & V6ONLY ? 1 : 0;
+    int fd = socket(sa->sa_family, type | SOCK_CLOEXEC, 0);
+
+    memcpy(len == 4 ? (void *) &v4.sin_addr : (void *) &v6.sin6_addr, address, len);
+    if (fd >= 0 && len == 16)
+        (void) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof v6only);
+    if (fd < 0 || bind(fd, sa, sa_len) != 0 || ((flags & LISTENING) && listen(fd, 5) != 0) ||
+        getsockname(fd, sa, &sa_len) != 0)
+        return -1;
+    *port = ntohs(len == 4 ? v4.sin_port : v6.sin6_port);
+    return fd;
+}
+
+static uint64_t inode_of(int fd)
+{
+    struct stat st = { 0 };
+
+    return fstat(fd, &st) == 0 ? st.st_ino : 0;
+}
+
+struct finding {
+    uint64_t inode; /* wanted; 0: any */
+    size_t n, n_wanted, stop_after;
+    struct kernel_socket last; /* of the wanted */
+};
+
+static bool note(void *ctx, const struct kernel_socket *socket)
+{
+    struct finding *f = ctx;
+
+    f->n++;
+    if (f->inode == 0 || socket->inode == f->inode) {
+        f->n_wanted++;
+        f->last = *socket;
+    }
+    return f->stop_after == 0 || f->n < f->stop_after;
+}
+
+static struct finding find(uint64_t netns, dibs_proto proto, uint16_t port, uint64_t inode)
+{
+    struct finding f = { .inode = inode };
+    dibs_err err = { 0 };
+
+    ASSERT_OK(kernel_sockets(netns, proto, port, note, &f, &err), &err);
+    return f;
+}
+
+/* The kernel gives the inode of a namespace that has ended to the next one, which may be that of another
+ * test at this moment: it ends soon, too. */
+static bool is_not_found_before_long(uint64_t netns)
+{
+    for (int i = 0; i < 500; i++) {
+        struct finding f = { 0 };
+        dibs_status s = kernel_sockets(netns, DIBS_TCP, 0, note, &f, NULL);
+
+        if (s == DIBS_NOT_FOUND)
+            return f.n == 0;
+        if (s != DIBS_OK)
+            return false;
+        (void) usleep(10000);
+    }
+    return false;
+}
+
+struct shared {
+    int ready[2];
+    int fd;
+    uint64_t netns, inode;
+    uint16_t port;
+};
+
+/* A network namespace of its own with one listener, for the whole process or one thread of it. */
+static int serve_elsewhere(struct shared *s)
+{
+    struct ifreq up = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+
+    CHECK(unshare(CLONE_NEWNET) == 0);
+    AUTO(fd_auto) int control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    CHECK(ioctl(control, SIOCSIFFLAGS, &up) == 0);
+    s->fd = serve(SOCK_STREAM, "\x7f\0\0\1", 4, LISTENING, &s->port);
+    CHECK(s->fd >= 0);
+    s->inode = inode_of(s->fd);
+    s->netns = kernel_netns();
+    CHECK(write(s->ready[1], s, sizeof *s) == (ssize_t) sizeof *s);
+    return child_idle(NULL);
+}
+
+static int process_elsewhere(void *arg)
+{
+    return serve_elsewhere(arg);
+}
+
+static void *thread_elsewhere(void *arg)
+{
+    (void) serve_elsewhere(arg);
+    return NULL;
+}
+
+static int process_with_a_thread_elsewhere(void *arg)
+{
+    pthread_t thread = 0;
+
+    return pthread_create(&thread, NULL, thread_elsewhere, arg) != 0 ? 1 : child_idle(NULL);
+}
+
+static int asks_as_nobody(void *arg)
+{
+    const struct shared *s = arg;
+    struct finding f = { 0 };
+    dibs_err err = { 0 };
+
+    CHECK(setresgid(CHILD_NOBODY, CHILD_NOBODY, CHILD_NOBODY) == 0 &&
+          setresuid(CHILD_NOBODY, CHILD_NOBODY, CHILD_NOBODY) == 0);
+    CHECK(kernel_sockets(s->netns, DIBS_TCP, 0, note, &f, &err) == DIBS_UNAVAILABLE);
+    CHECK(f.n == 0 && err.code == DIBS_UNAVAILABLE && err.msg[0]);
+    CHECK(kernel_sockets(0, DIBS_TCP, 0, note, &f, &err) == DIBS_OK);
+    return 0;
+}
+
+static void another_network_namespace_is_looked_into(int (*fn)(void *))
+{
+    struct shared s = { .ready = { -1, -1 } };
+    uint64_t ours = kernel_netns();
+
+    need_the_host();
+    assert_int_equal(pipe(s.ready), 0);
+    pid_t pid = child_start(fn, &s);
+    assert_int_equal(read(s.ready[0], &s, sizeof s), sizeof s);
+    assert_true(s.netns != 0 && s.netns != ours);
+    struct finding f = find(s.netns, DIBS_TCP, s.port, s.inode);
+    assert_int_equal(f.n, 1);
+    assert_int_equal(f.n_wanted, 1);
+    assert_int_equal(f.last.port, s.port);
+    assert_true(kernel_netns() == ours); /* we are back */
+    assert_int_equal(find(0, DIBS_TCP, 0, s.inode).n_wanted, 0);
+    assert_int_equal(child_run(asks_as_nobody, &s), 0);
+    child_end(pid);
+    assert_true(is_not_found_before_long(s.netns));
+    assert_int_equal(child_run(asks_as_nobody, &s), 0);
+    (void) close(s.ready[0]);
+    (void) close(s.ready[1]);
+}
+
+static void the_namespace_of_another_process_is_seen_until_it_ends(void **state)
+{
+    (void) state;
+    another_network_namespace_is_looked_into(process_elsewhere);
+}
+
+static void the_namespace_of_one_thread_is_seen_until_it_ends(void **state)
+{
+    (void) state;
+    another_network_namespace_is_looked_into(process_with_a_thread_elsewhere);
+}
+
+static int names_a_namespace(void *arg)
+{
+    struct shared *s = arg;
+    const char *dir = getenv("TMPDIR");
+    char name[128];
+    char link[64];
+    dibs_err err = { 0 };
+    struct finding f = { 0 };
+
+    CHECK(unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+    CHECK(snprintf(name, sizeof name, "%s/a named\tnet.XXXXXX", dir ? dir : "/tmp") < (int) sizeof name);
+    int fd = mkstemp(name);
+    CHECK(fd >= 0);
+    (void) close(fd);
+    pid_t pid = child_start(process_elsewhere, s);
+    CHECK(read(s->ready[0], s, sizeof *s) == (ssize_t) sizeof *s);
+    (void) snprintf(link, sizeof link, "/proc/%d/ns/net", pid);
+    CHECK(mount(link, name, NULL, MS_BIND, NULL) == 0);
+    child_end(pid);
+    /* Nobody is in it, but it is there: an empty list, not "no such namespace". */
+    CHECK(kernel_sockets(s->netns, DIBS_TCP, 0, note, &f, &err) == DIBS_OK);
+    CHECK(f.n == 0);
+    CHECK(umount(name) == 0 && unlink(name) == 0);
+    CHECK(is_not_found_before_long(s->netns));
+    return 0;
+}
+
+static void a_named_namespace_is_there_as_long_as_its_mount(void **state)
+{
+    struct shared s = { .ready = { -1, -1 } };
+
+    (void) state;
+    need_the_host();
+    assert_int_equal(pipe(s.ready), 0);
+    assert_int_equal(child_run(names_a_namespace, &s), 0);
+    (void) close(s.ready[0]);
+    (void) close(s.ready[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_namespace_of_another_process_is_seen_until_it_ends),
+        cmocka_unit_test(the_namespace_of_one_thread_is_seen_until_it_ends),
+        cmocka_unit_test(a_named_namespace_is_there_as_long_as_its_mount),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
