@@ -74,9 +74,9 @@ typedef struct dibs_claim {
 /* One claim that is wanted. Zero means: unnamed, random, default pool, tcp on "*",
  * no holder. Strings are borrowed for the call. */
 typedef struct dibs_request {
-    const char *name;    /* absolute name without leading slash; NULL: unnamed */
-    const char *project; /* directory the name belongs to; NULL: none */
-    const char *pool;    /* NULL: "default" */
+    const char *name;          /* absolute name without leading slash; NULL: unnamed */
+    const char *project;       /* directory the name belongs to; NULL: none */
+    const char *pool;          /* NULL: the settings' pool, and a port outside of it may be named too */
     const dibs_ranges *ranges; /* instead of a pool; NULL: the pool's */
     dibs_mode mode;
     uint16_t port; /* for the modes that name one */
@@ -91,7 +91,7 @@ typedef struct dibs_request {
 
 typedef struct dibs_batch {
     const dibs_request *requests;
-    size_t n; /* 0 is a no-op */
+    size_t n;           /* 0 is a no-op */
     bool is_contiguous; /* request i gets base + i; all must be random */
     uint32_t align;     /* of the base; 0 and 1: none */
     bool is_dry_run;    /* the same decisions, then nothing is kept */
@@ -139,7 +139,7 @@ typedef struct dibs_event {
     uint64_t claim_id;
     uint64_t generation;
     uint16_t port;
-    uint8_t protos;      /* bit (1 << proto) for each protocol of the claim */
+    uint8_t protos; /* bit (1 << proto) for each protocol of the claim */
     bool is_dynamic;
     uint32_t actor_uid;
     int32_t actor_pid;

@@ -94,7 +94,8 @@ DIBS_API DIBS_MUST_USE dibs_status dibs_event_list(dibs *handle, uint64_t since,
 DIBS_API const char *dibs_event_kind_text(dibs_event_kind kind);
 
 /* Pools. The pool "default" is always there. */
-DIBS_API DIBS_MUST_USE dibs_status dibs_pool_get(dibs *handle, const char *name, dibs_pool *out, dibs_err *err);
+DIBS_API DIBS_MUST_USE dibs_status dibs_pool_get(dibs *handle, const char *name, dibs_pool *out,
+                                                 dibs_err *err);
 /* Create or change; claims outside of a changed range stay. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_pool_put(dibs *handle, const dibs_pool *pool, dibs_err *err);
 /* NOT_FOUND; TAKEN while it has claims; removing "default" resets it. */
@@ -142,9 +143,9 @@ typedef struct dibs_reason {
 #define DIBS_REPORT_REASONS_MAX 48
 typedef struct dibs_port_report {
     size_t n_claims, n_sockets, n_reasons;
-    bool can_claim;  /* by number, now, on the asked bindings */
-    bool can_choose; /* dynamic choice may take it */
-    bool is_cut;     /* more claims or sockets than fit */
+    bool can_claim;                            /* by number, now, on the asked bindings */
+    bool can_choose;                           /* dynamic choice may take it */
+    bool is_cut;                               /* more claims or sockets than fit */
     dibs_claim claims[DIBS_REPORT_CLAIMS_MAX]; /* with life */
     dibs_socket sockets[DIBS_REPORT_SOCKETS_MAX];
     dibs_reason reasons[DIBS_REPORT_REASONS_MAX];
@@ -165,8 +166,8 @@ enum dibs_reap_flags {
 };
 /* End the claims of dead holders, in small steps. `fn` (may be NULL) sees each claim that ended (or was
  * unheld); `n` (may be NULL) counts them. */
-DIBS_API DIBS_MUST_USE dibs_status dibs_reap(dibs *handle, unsigned flags, dibs_claim_fn fn, void *ctx, size_t *n,
-                                             dibs_err *err);
+DIBS_API DIBS_MUST_USE dibs_status dibs_reap(dibs *handle, unsigned flags, dibs_claim_fn fn, void *ctx,
+                                             size_t *n, dibs_err *err);
 
 /* Someone's use of a port, as an observer lists it. */
 typedef struct dibs_observed {
@@ -214,11 +215,11 @@ DIBS_API DIBS_MUST_USE dibs_status dibs_snapshot_import(dibs *handle, const char
                                                         const uint8_t *bytes, size_t n, size_t *n_claimed,
                                                         dibs_err *err);
 /* Write claims (of a full snapshot) as they are but with new tokens, all or nothing. A claim that is there
- * already (same principal, name, port and bindings) is left as it is. Process and lease holders of another boot
- * are dropped: such a claim comes back only if kept. */
+ * already (same principal, name, port and bindings) is left as it is. Process and lease holders of another
+ * boot are dropped: such a claim comes back only if kept. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_restore(dibs *handle, const dibs_claim *claims, size_t n,
-                                                      const dibs_pool *pools, size_t n_pools, size_t *n_restored,
-                                                      dibs_err *err);
+                                                      const dibs_pool *pools, size_t n_pools,
+                                                      size_t *n_restored, dibs_err *err);
 
 typedef enum dibs_severity { DIBS_FINE = 0, DIBS_NOTE, DIBS_WARNING, DIBS_PROBLEM } dibs_severity;
 typedef struct dibs_finding {
@@ -232,7 +233,6 @@ typedef bool (*dibs_finding_fn)(void *ctx, const dibs_finding *finding);
  * damaged ledger is set aside and rebuilt from what is readable and from live sockets. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn fn,
                                                void *ctx, dibs_err *err);
-
 
 #ifdef __cplusplus
 }

@@ -11,24 +11,28 @@ extern "C" {
 #endif
 
 /* What to do when the ledger cannot be opened (DESIGN "Fallback"). */
-typedef enum dibs_ledger_mode { DIBS_LEDGER_FALLBACK = 0, DIBS_LEDGER_STRICT, DIBS_LEDGER_MRU } dibs_ledger_mode;
+typedef enum dibs_ledger_mode {
+    DIBS_LEDGER_FALLBACK = 0,
+    DIBS_LEDGER_STRICT,
+    DIBS_LEDGER_MRU
+} dibs_ledger_mode;
 
 /* One row is a setting: identifier, name (flag and file key), what it is. Its environment
  * variable is DIBS_ and the name in capitals, '-' as '_'. */
-#define DIBS_SETTING_MAP(X)                                                                       \
-    X(LEDGER, "ledger", "where claims live: sqlite:PATH or memory:")                              \
-    X(LEDGER_MODE, "ledger-mode", "without a ledger: fallback, strict or mru")                    \
-    X(MRU_FILE, "mru-file", "file of the fallback allocator")                                     \
-    X(SOCKET, "socket", "daemon to ask, or none")                                                 \
-    X(SYNC, "sync", "normal, or full to make every claim survive power loss")                     \
-    X(RANGE, "range", "ports of the default pool")                                                \
-    X(POOL, "pool", "pool used when none is named")                                               \
-    X(BAND, "band", "ports kept for static use: auto, off or a number; overrides the pool's")     \
-    X(ORDER, "order", "order of candidates; overrides the pool's")                                \
-    X(COOLDOWN, "cooldown", "rest of a released port; overrides the pool's")                      \
-    X(TTL, "ttl", "lease of a claim without a holder")                                            \
-    X(TIMEOUT, "timeout", "the longest that one call may take")                                   \
-    X(ALLOW_EPHEMERAL, "allow-ephemeral", "true: dynamic choice may use the ephemeral range")     \
+#define DIBS_SETTING_MAP(X)                                                                   \
+    X(LEDGER, "ledger", "where claims live: sqlite:PATH or memory:")                          \
+    X(LEDGER_MODE, "ledger-mode", "without a ledger: fallback, strict or mru")                \
+    X(MRU_FILE, "mru-file", "file of the fallback allocator")                                 \
+    X(SOCKET, "socket", "daemon to ask, or none")                                             \
+    X(SYNC, "sync", "normal, or full to make every claim survive power loss")                 \
+    X(RANGE, "range", "ports of the default pool")                                            \
+    X(POOL, "pool", "pool used when none is named")                                           \
+    X(BAND, "band", "ports kept for static use: auto, off or a number; overrides the pool's") \
+    X(ORDER, "order", "order of candidates; overrides the pool's")                            \
+    X(COOLDOWN, "cooldown", "rest of a released port; overrides the pool's")                  \
+    X(TTL, "ttl", "lease of a claim without a holder")                                        \
+    X(TIMEOUT, "timeout", "the longest that one call may take")                               \
+    X(ALLOW_EPHEMERAL, "allow-ephemeral", "true: dynamic choice may use the ephemeral range") \
     X(GROUP, "group", "group that relative names belong to")
 
 typedef enum dibs_setting {

@@ -16,14 +16,14 @@ extern "C" {
 #define DIBS_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 
 /* Outcomes that a caller can act on. The value is the exit code of the command line. */
-#define DIBS_STATUS_MAP(X)                                  \
-    X(OK, 0, "ok")                                          \
-    X(FAILURE, 1, "the operation failed")                   \
-    X(INVALID, 2, "the request is malformed")               \
-    X(TAKEN, 3, "held by someone else")                     \
-    X(EXHAUSTED, 4, "no free port left in the pool")        \
-    X(NOT_FOUND, 5, "not found")                            \
-    X(UNAVAILABLE, 6, "the ledger is unavailable")          \
+#define DIBS_STATUS_MAP(X)                           \
+    X(OK, 0, "ok")                                   \
+    X(FAILURE, 1, "the operation failed")            \
+    X(INVALID, 2, "the request is malformed")        \
+    X(TAKEN, 3, "held by someone else")              \
+    X(EXHAUSTED, 4, "no free port left in the pool") \
+    X(NOT_FOUND, 5, "not found")                     \
+    X(UNAVAILABLE, 6, "the ledger is unavailable")   \
     X(DENIED, 7, "not allowed")
 typedef enum dibs_status {
 #define X(name, value, text) DIBS_##name = (value),
@@ -57,7 +57,7 @@ typedef struct dibs_blocker {
     dibs_proto proto;
     dibs_address address;
     uint16_t port;
-    int32_t pid;      /* 0 when not known */
+    int32_t pid; /* 0 when not known */
     uint32_t uid;
     int64_t since_ms; /* wall clock; 0 when not known */
     char name[DIBS_NAME_MAX + 1];

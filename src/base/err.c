@@ -41,8 +41,7 @@ dibs_status err_os(dibs_err *err, dibs_status code, int os_errno, const char *fm
     err->os_errno = os_errno;
     size_t used = strlen(err->msg);
     char text[128];
-    (void) snprintf(err->msg + used, sizeof err->msg - used, ": %s",
-                    strerror_r(os_errno, text, sizeof text));
+    (void) snprintf(err->msg + used, sizeof err->msg - used, ": %s", strerror_r(os_errno, text, sizeof text));
     return code;
 }
 

@@ -24,7 +24,8 @@ bool late_load(const char *library, const struct late_symbol *symbols, size_t n,
             (void) snprintf(trouble, size, "%s has no function %s", library, symbols[i].name);
             return false;
         }
-        memcpy(symbols[i].function, &found, sizeof found); /* ISO C has no cast from object to function pointer */
+        memcpy(symbols[i].function, &found,
+               sizeof found); /* ISO C has no cast from object to function pointer */
     }
     return true;
 }

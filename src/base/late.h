@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_BASE_LATE_H
 #define DIBS_BASE_LATE_H
-/* A shared library that is loaded when it is first needed: commands that do not need it must not pay for it at
- * start-up. */
+/* A shared library that is loaded when it is first needed: commands that do not need it must not pay for it
+ * at start-up. */
 #include <stdbool.h>
 #include <stddef.h>
 

@@ -42,8 +42,8 @@ dibs_status dibs_name_check(const char *name, dibs_err *err)
     if (!name || !name[0])
         return err_set(err, DIBS_INVALID, "a name cannot be empty");
     if (strnlen(name, DIBS_NAME_MAX + 1) > DIBS_NAME_MAX)
-        return err_set(err, DIBS_INVALID, "name '%s' has more than %d bytes", text_safe(name, shown, sizeof shown),
-                       DIBS_NAME_MAX);
+        return err_set(err, DIBS_INVALID, "name '%s' has more than %d bytes",
+                       text_safe(name, shown, sizeof shown), DIBS_NAME_MAX);
     const char *fault = is_number(name) ? "it is only a number, which would be taken for a port" : NULL;
     size_t parts = 0;
 

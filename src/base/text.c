@@ -41,7 +41,8 @@ const char *text_safe(const char *text, char *out, size_t size)
     while (i < len) {
         size_t step = text_utf8_length(text + i, len - i);
         unsigned char c = (unsigned char) text[i];
-        bool is_control = c < 0x20 || c == 0x7f || (c == 0xc2 && step == 2 && (unsigned char) text[i + 1] < 0xa0);
+        bool is_control =
+            c < 0x20 || c == 0x7f || (c == 0xc2 && step == 2 && (unsigned char) text[i + 1] < 0xa0);
         size_t width = step == 0 || is_control ? 1 : step;
 
         if (used + width + sizeof "..." > size)

@@ -34,19 +34,19 @@ struct cli_opt {
 };
 
 enum cli_cmd_flags {
-    CLI_HANDLE = 1 << 0,   /* the dispatcher opens the handle first */
-    CLI_STOP = 1 << 1,     /* options end at the first argument: `run` */
-    CLI_HIDDEN = 1 << 2,   /* not in help, man page and completions */
-    CLI_NO_JSON = 1 << 3,  /* `run`: what is printed is the child's */
+    CLI_HANDLE = 1 << 0,  /* the dispatcher opens the handle first */
+    CLI_STOP = 1 << 1,    /* options end at the first argument: `run` */
+    CLI_HIDDEN = 1 << 2,  /* not in help, man page and completions */
+    CLI_NO_JSON = 1 << 3, /* `run`: what is printed is the child's */
 };
 
 struct cli;
 struct cli_cmd {
     const char *name;
-    const char *args;     /* synopsis after the options */
-    const char *summary;  /* one line, no full stop */
-    const char *details;  /* paragraphs for help and man page, lines <= 78 columns */
-    const char *examples; /* "dibs claim web\n..." one command a line, run by a test */
+    const char *args;           /* synopsis after the options */
+    const char *summary;        /* one line, no full stop */
+    const char *details;        /* paragraphs for help and man page, lines <= 78 columns */
+    const char *examples;       /* "dibs claim web\n..." one command a line, run by a test */
     const struct cli_opt *opts; /* may be NULL */
     unsigned flags;
     int min_args, max_args; /* max -1: any number */
@@ -108,8 +108,9 @@ int cli_exit_code(dibs_status status);
 extern const struct cli_cmd *const cli_commands[];
 extern const struct cli_opt cli_global_opts[]; /* --json, --quiet, --help, and the settings */
 
-extern const struct cli_cmd cmd_run, cmd_get, cmd_claim, cmd_release, cmd_renew, cmd_transfer, cmd_ls, cmd_who,
-    cmd_explain, cmd_assert, cmd_log, cmd_pool, cmd_snapshot, cmd_reap, cmd_repair, cmd_doctor, cmd_help, cmd_version;
+extern const struct cli_cmd cmd_run, cmd_get, cmd_claim, cmd_release, cmd_renew, cmd_transfer, cmd_ls,
+    cmd_who, cmd_explain, cmd_assert, cmd_log, cmd_pool, cmd_snapshot, cmd_reap, cmd_repair, cmd_doctor,
+    cmd_help, cmd_version;
 
 /* ---- for the framework and the changing commands ---- */
 
@@ -118,7 +119,7 @@ enum cli_cmd_more_flags {
     CLI_NO_SETTINGS = 1 << 5, /* must work with a broken configuration: `help`, `version` */
 };
 
-#define CLI_EXIT_OUTPUT 74       /* the answer could not be written (sysexits.h has the same number) */
+#define CLI_EXIT_OUTPUT 74        /* the answer could not be written (sysexits.h has the same number) */
 #define CLI_EXIT_NOT_RUNNABLE 126 /* `run`, as shells do it */
 #define CLI_EXIT_NO_COMMAND 127
 

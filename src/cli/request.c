@@ -63,8 +63,6 @@ dibs_status cli_request_from(const struct cli *cli, dibs_request *out, dibs_rang
         request.ranges = ranges;
     } else if (place) {
         request.pool = cli_value(cli, place);
-    } else if (cli->settings.pool[0]) {
-        request.pool = cli->settings.pool;
     }
     if (!s)
         *out = request;
@@ -144,7 +142,7 @@ dibs_status cli_name(const struct cli *cli, const char *text, char out[DIBS_NAME
 {
     bool is_absolute = text[0] == '/';
 
-    if (!is_absolute && !project->dir[0]) {
+    if (!is_absolute && !project->group[0]) {
         dibs_status s = dibs_project_find(&cli->settings, NULL, project, err);
         if (s)
             return s;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Claiming: plan candidates, let the ledger decide, and learn from its refusal.
  *
- * A choice escalates only as far as it must: first blind along the order (a cold process does not load the whole
- * index), then by the index, then by the index anew, then over the claims of dead holders. A number
- * that somebody named is tried once, and once more when those in its way turn out to be dead. Holders are judged
- * here, between two transactions, never inside one (P9). */
+ * A choice escalates only as far as it must: first blind along the order (a cold process does not load the
+ * whole index), then by the index, then by the index anew, then over the claims of dead holders. A number
+ * that somebody named is tried once, and once more when those in its way turn out to be dead. Holders are
+ * judged here, between two transactions, never inside one (P9). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,7 +102,8 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
         char text[DIBS_RANGES_TEXT_MAX + 1];
 
         dibs_ranges_format(&pool.ranges, text);
-        return err_set(err, DIBS_INVALID, "port %u is not in the valid range of pool '%s'; valid ports are %.200s", r->port,
+        return err_set(err, DIBS_INVALID,
+                       "port %u is not in the valid range of pool '%s'; valid ports are %.200s", r->port,
                        pool.name, text);
     }
     if (is_member)
@@ -121,7 +122,7 @@ static bool add_dead(struct attempt *a, const dibs_claim *claim)
         }
     if (a->n_dead == DEAD_MAX)
         return false;
-    a->dead[a->n_dead++] = (struct ledger_seen) { claim->id, claim->generation };
+    a->dead[a->n_dead++] = (struct ledger_seen){ claim->id, claim->generation };
     return true;
 }
 
@@ -149,14 +150,17 @@ static dibs_status check_contiguous(const struct attempt *a, dibs_err *err)
     const dibs_request *first = &a->batch->requests[0];
 
     if (!a->batch->is_contiguous)
-        return a->batch->align > 1 ? err_set(err, DIBS_INVALID, "an alignment needs a contiguous batch") : DIBS_OK;
+        return a->batch->align > 1 ? err_set(err, DIBS_INVALID, "an alignment needs a contiguous batch")
+                                   : DIBS_OK;
     if (a->batch->align > DIBS_PORT_MAX)
         return err_set(err, DIBS_INVALID, "an alignment is at most %d", DIBS_PORT_MAX);
     for (size_t i = 0; i < a->batch->n; i++) {
         const dibs_request *r = &a->batch->requests[i];
 
-        if (r->mode != DIBS_RANDOM || a->asks[i].plan != a->asks[0].plan || r->n_bindings != first->n_bindings)
-            return err_set(err, DIBS_INVALID, "a contiguous batch has random requests of one pool and kind only");
+        if (r->mode != DIBS_RANDOM || a->asks[i].plan != a->asks[0].plan ||
+            r->n_bindings != first->n_bindings)
+            return err_set(err, DIBS_INVALID,
+                           "a contiguous batch has random requests of one pool and kind only");
     }
     return DIBS_OK;
 }
@@ -206,7 +210,8 @@ static bool may_choose(const struct core *core, const struct plan_pool *plan, ui
     return port != 0 && portbits_has(&plan->choosable, port) && !portbits_has(&core->foreign.ports, port);
 }
 
-static size_t plan_list(struct attempt *a, struct plan_pool *plan, const dibs_claim *claim, uint16_t *out, size_t max)
+static size_t plan_list(struct attempt *a, struct plan_pool *plan, const dibs_claim *claim, uint16_t *out,
+                        size_t max)
 {
     if (a->stage == STAGE_BLIND)
         return plan_blind(a->core, plan, claim, a->core->cursor, out, max);
@@ -274,7 +279,8 @@ static dibs_status plan(struct attempt *a, dibs_err *err)
         struct ledger_want *first = &a->wants[0];
 
         first->candidates = buffer;
-        first->n_candidates = plan_runs(a->core, a->asks[0].plan, (uint32_t) a->batch->n, a->batch->align, buffer, SPARE_MAX);
+        first->n_candidates =
+            plan_runs(a->core, a->asks[0].plan, (uint32_t) a->batch->n, a->batch->align, buffer, SPARE_MAX);
         for (size_t i = 0; i < a->batch->n; i++)
             a->wants[i].accepts_cooling = true;
         return DIBS_OK;
@@ -335,7 +341,8 @@ static bool search_graves(void *ctx, const dibs_claim *claim)
 
     for (size_t p = 0; p < g->a->n_plans; p++)
         is_member = is_member || portbits_has(&g->a->plans[p].choosable, claim->port);
-    if (!is_member || claim->is_kept || core_judge(g->a->core, &judged, NULL, 0) != DIBS_DEAD || !add_dead(g->a, claim))
+    if (!is_member || claim->is_kept || core_judge(g->a->core, &judged, NULL, 0) != DIBS_DEAD ||
+        !add_dead(g->a, claim))
         return !is_late(g->a);
     g->a->dead_ports[g->a->n_dead_ports++] = claim->port;
     return g->a->n_dead_ports < g->wanted && g->a->n_dead_ports < DEAD_MAX && !is_late(g->a);
@@ -379,7 +386,8 @@ static dibs_status react(struct attempt *a, dibs_status status, bool *again, dib
     if (r->by_name) {
         const dibs_claim *b = &r->blockers[0];
 
-        if (r->n_blockers > 0 && b->project[0] && want->claim.project[0] && strcmp(b->project, want->claim.project) != 0) {
+        if (r->n_blockers > 0 && b->project[0] && want->claim.project[0] &&
+            strcmp(b->project, want->claim.project) != 0) {
             *again = true; /* somebody took the plain name between our look and the transaction */
             return look_up_name(a, r->want, err);
         }
@@ -407,10 +415,11 @@ static dibs_status exhausted(const struct attempt *a, dibs_err *err)
 
     dibs_ranges_format(&plan->pool.ranges, ranges);
     return err_set(err, DIBS_EXHAUSTED,
-                   "no %s left in pool '%s' (%.200s): %u of its %u ports are withheld (ephemeral, reserved or blocked by "
+                   "no %s left in pool '%s' (%.200s): %u of its %u ports are withheld (ephemeral, reserved "
+                   "or blocked by "
                    "browsers), the others are claimed or in use; see 'dibs ls' and 'dibs pool'",
-                   a->batch->is_contiguous ? "contiguous run of that length" : "free port", plan->pool.name, ranges, withheld,
-                   plan->size);
+                   a->batch->is_contiguous ? "contiguous run of that length" : "free port", plan->pool.name,
+                   ranges, withheld, plan->size);
 }
 
 static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)

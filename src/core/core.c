@@ -15,7 +15,8 @@
 
 enum { HOST_FACTS_LAST_MS = 1000 };
 
-dibs_status core_open(struct ledger *ledger, const struct core_options *options, struct core **out, dibs_err *err)
+dibs_status core_open(struct ledger *ledger, const struct core_options *options, struct core **out,
+                      dibs_err *err)
 {
     struct core *self = calloc(1, sizeof *self);
 
@@ -52,7 +53,7 @@ struct instant core_now(const struct core *core)
 
 struct ledger_actor core_actor(const struct core *core, struct instant now)
 {
-    return (struct ledger_actor) {
+    return (struct ledger_actor){
         .now = now,
         .uid = core->options.uid,
         .pid = (int32_t) getpid(),

@@ -39,8 +39,9 @@ struct core_cooling {
     int64_t released_ms;
 };
 
-/* Occupancy derived from the ledger (advice, never the decision), loaded when a blind try has failed. Cooling ports
- * stand in a ring in the order of their release; an entry counts while released_ms still says the same. */
+/* Occupancy derived from the ledger (advice, never the decision), loaded when a blind try has failed. Cooling
+ * ports stand in a ring in the order of their release; an entry counts while released_ms still says the same.
+ */
 struct core_index {
     bool is_loaded;
     uint64_t seq;               /* of the newest event in it */
@@ -70,7 +71,8 @@ struct core {
 };
 
 /* `ledger` is owned from then on, also when it fails. */
-dibs_status core_open(struct ledger *ledger, const struct core_options *options, struct core **out, dibs_err *err);
+dibs_status core_open(struct ledger *ledger, const struct core_options *options, struct core **out,
+                      dibs_err *err);
 void core_close(struct core *core);
 
 struct instant core_now(const struct core *core);
@@ -80,7 +82,8 @@ uint64_t core_random(struct core *core);
 
 /* ---- pools (pool.c) ---- */
 /* The pool of a request with the settings' overrides applied; an anonymous one for `ranges`. */
-dibs_status core_pool(struct core *core, const char *name, const dibs_ranges *ranges, dibs_pool *out, dibs_err *err);
+dibs_status core_pool(struct core *core, const char *name, const dibs_ranges *ranges, dibs_pool *out,
+                      dibs_err *err);
 /* As stored, or what "default" is when nobody stored it: without overrides. */
 dibs_status core_pool_stored(struct core *core, const char *name, dibs_pool *out, dibs_err *err);
 uint32_t core_band(const dibs_pool *pool);
@@ -91,8 +94,8 @@ dibs_status core_pool_list(struct core *core, dibs_pool_fn fn, void *ctx, dibs_e
 dibs_status core_pool_usage(struct core *core, const char *name, dibs_pool_usage *out, dibs_err *err);
 dibs_status core_snapshot_export(struct core *core, const char *pool, char *range, uint8_t *bytes, size_t *n,
                                  dibs_err *err);
-dibs_status core_snapshot_import(struct core *core, const char *pool, const char *range, const uint8_t *bytes, size_t n,
-                                 size_t *n_claimed, dibs_err *err);
+dibs_status core_snapshot_import(struct core *core, const char *pool, const char *range, const uint8_t *bytes,
+                                 size_t n, size_t *n_claimed, dibs_err *err);
 
 /* ---- life (life.c) ---- */
 /* Fills claim->life and is_orphan. ALIVE also for a kept claim without holder. `why` may be NULL. */
@@ -118,22 +121,27 @@ void core_describe(const dibs_claim *claim, char *out, size_t size);
 
 /* ---- claims that are there (which.c) ---- */
 dibs_status core_find(struct core *core, const dibs_which *which, dibs_claim *out, dibs_err *err);
-dibs_status core_release(struct core *core, const dibs_which *which, unsigned flags, size_t *n, dibs_err *err);
-dibs_status core_renew(struct core *core, const dibs_which *which, int64_t ttl_ms, dibs_claim *out, dibs_err *err);
+dibs_status core_release(struct core *core, const dibs_which *which, unsigned flags, size_t *n,
+                         dibs_err *err);
+dibs_status core_renew(struct core *core, const dibs_which *which, int64_t ttl_ms, dibs_claim *out,
+                       dibs_err *err);
 dibs_status core_transfer(struct core *core, const dibs_which *which, const dibs_heir *heir, dibs_claim *out,
                           dibs_err *err);
-dibs_status core_list(struct core *core, const dibs_filter *filter, dibs_claim_fn fn, void *ctx, dibs_err *err);
-dibs_status core_restore(struct core *core, const dibs_claim *claims, size_t n, const dibs_pool *pools, size_t n_pools,
-                         size_t *n_restored, dibs_err *err);
+dibs_status core_list(struct core *core, const dibs_filter *filter, dibs_claim_fn fn, void *ctx,
+                      dibs_err *err);
+dibs_status core_restore(struct core *core, const dibs_claim *claims, size_t n, const dibs_pool *pools,
+                         size_t n_pools, size_t *n_restored, dibs_err *err);
 
 /* ---- looking (look.c) ---- */
-dibs_status core_explain(struct core *core, uint16_t port, const char *pool, const dibs_binding *bindings, size_t n,
-                         dibs_port_report *out, dibs_err *err);
+dibs_status core_explain(struct core *core, uint16_t port, const char *pool, const dibs_binding *bindings,
+                         size_t n, dibs_port_report *out, dibs_err *err);
 dibs_status core_assert(struct core *core, const dibs_which *which, dibs_socket *out, dibs_err *err);
 
 /* ---- reaping and repair (reap.c, repair.c) ---- */
-dibs_status core_reap(struct core *core, unsigned flags, dibs_claim_fn fn, void *ctx, size_t *n, dibs_err *err);
-dibs_status core_repair(struct core *core, const dibs_repair_plan *plan, dibs_repair_fn fn, void *ctx, dibs_err *err);
+dibs_status core_reap(struct core *core, unsigned flags, dibs_claim_fn fn, void *ctx, size_t *n,
+                      dibs_err *err);
+dibs_status core_repair(struct core *core, const dibs_repair_plan *plan, dibs_repair_fn fn, void *ctx,
+                        dibs_err *err);
 
 /* ---- the index (occupancy.c) ---- */
 /* Load it or bring it up to date. */

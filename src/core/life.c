@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Is a claim still held? (DESIGN "Life and death", INV-5)
  *
- * A process by its identity; a lease by its end, and after that by a socket of the same user; a dead holder whose
- * socket is still bound (an inherited descriptor) is an orphan until the socket closes. Never called while
- * the ledger's write lock is held. */
+ * A process by its identity; a lease by its end, and after that by a socket of the same user; a dead holder
+ * whose socket is still bound (an inherited descriptor) is an orphan until the socket closes. Never called
+ * while the ledger's write lock is held. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,8 @@ static bool is_its_socket(void *ctx, const struct kernel_socket *socket)
     return !u->is_found;
 }
 
-/* Does a socket of the claim's user use it? ALIVE: yes, DEAD: no, UNKNOWN: its network namespace cannot be reached. */
+/* Does a socket of the claim's user use it? ALIVE: yes, DEAD: no, UNKNOWN: its network namespace cannot be
+ * reached. */
 static dibs_life socket_life(struct core *core, const dibs_claim *claim)
 {
     uint64_t here = core_host(core)->netns;
@@ -42,8 +43,8 @@ static dibs_life socket_life(struct core *core, const dibs_claim *claim)
         if (asked & 1u << proto)
             continue;
         asked |= 1u << proto;
-        dibs_status s = kernel_sockets(claim->netns == here ? 0 : claim->netns, proto, claim->port, is_its_socket, &use,
-                                       NULL);
+        dibs_status s = kernel_sockets(claim->netns == here ? 0 : claim->netns, proto, claim->port,
+                                       is_its_socket, &use, NULL);
         if (s == DIBS_NOT_FOUND)
             return DIBS_DEAD; /* the namespace is gone, and every socket with it */
         if (s != DIBS_OK)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is known of a port: the ledger's claims and the kernel's sockets side by side. Nothing is probed here: a
- * rightful server may be binding at this very moment. */
+/* What is known of a port: the ledger's claims and the kernel's sockets side by side. Nothing is probed here:
+ * a rightful server may be binding at this very moment. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,8 @@ struct looking {
 static bool is_asked(const struct looking *l, dibs_proto proto, const dibs_address *address)
 {
     for (size_t i = 0; i < l->n_bindings; i++)
-        if (l->bindings[i].proto == proto && (!address || dibs_address_conflict(&l->bindings[i].address, address)))
+        if (l->bindings[i].proto == proto &&
+            (!address || dibs_address_conflict(&l->bindings[i].address, address)))
             return true;
     return false;
 }
@@ -74,20 +75,26 @@ static void explain_claim(struct looking *l, dibs_claim *claim)
     core_describe(claim, who, sizeof who);
     if (!claim->is_exclusive)
         add_reason(l->report,
-                   (dibs_reason) { .kind = DIBS_WHY_DECLARED, .blocks_dynamic = true,
-                                   .advice = "claim it by number if you know better" },
+                   (dibs_reason){ .kind = DIBS_WHY_DECLARED,
+                                  .blocks_dynamic = true,
+                                  .advice = "claim it by number if you know better" },
                    "declared by %s: somebody takes this number himself", who);
     else if (is_conflict && life == DIBS_DEAD && !claim->is_kept)
-        add_reason(l->report, (dibs_reason) { .kind = DIBS_WHY_CLAIMED, .advice = "claim it: a dead holder gives way" },
+        add_reason(l->report,
+                   (dibs_reason){ .kind = DIBS_WHY_CLAIMED, .advice = "claim it: a dead holder gives way" },
                    "was held by %s, who is dead (%s)", who, why);
     else if (is_conflict)
         add_reason(l->report,
-                   (dibs_reason) { .kind = DIBS_WHY_CLAIMED, .blocks_static = true, .blocks_dynamic = true,
-                                   .advice = "wait for its end, ask its holder, or take another port" },
+                   (dibs_reason){ .kind = DIBS_WHY_CLAIMED,
+                                  .blocks_static = true,
+                                  .blocks_dynamic = true,
+                                  .advice = "wait for its end, ask its holder, or take another port" },
                    "held by %s%s%s", who, why[0] ? ": " : "", why);
     else
-        add_reason(l->report, (dibs_reason) { .kind = DIBS_WHY_CLAIMED, .blocks_dynamic = true,
-                                              .advice = "claim it by number on your own address" },
+        add_reason(l->report,
+                   (dibs_reason){ .kind = DIBS_WHY_CLAIMED,
+                                  .blocks_dynamic = true,
+                                  .advice = "claim it by number on your own address" },
                    "another address of it is held by %s", who);
 }
 
@@ -100,9 +107,11 @@ static bool note_socket(void *ctx, const struct kernel_socket *socket)
     l->report->is_cut = l->report->is_cut || l->report->n_sockets == DIBS_REPORT_SOCKETS_MAX;
     if (l->report->n_sockets == DIBS_REPORT_SOCKETS_MAX)
         return false;
-    l->report->sockets[l->report->n_sockets++] = (dibs_socket) {
-        .proto = socket->proto, .address = socket->address, .port = socket->port, .uid = socket->uid,
-        .inode = socket->inode };
+    l->report->sockets[l->report->n_sockets++] = (dibs_socket){ .proto = socket->proto,
+                                                                .address = socket->address,
+                                                                .port = socket->port,
+                                                                .uid = socket->uid,
+                                                                .inode = socket->inode };
     return true;
 }
 
@@ -157,10 +166,13 @@ static void explain_socket(struct looking *l, const dibs_socket *socket)
         return;
     dibs_address_format(&socket->address, address);
     add_reason(l->report,
-               (dibs_reason) { .kind = DIBS_WHY_FOREIGN, .blocks_static = true, .blocks_dynamic = true,
-                               .advice = "stop that process, or take another port; 'dibs repair' records it" },
-               "in use on %s %s by pid %d (%s), uid %u, without a claim", dibs_proto_text(socket->proto), address,
-               socket->pid, text_safe(socket->command[0] ? socket->command : "?", command, sizeof command), socket->uid);
+               (dibs_reason){ .kind = DIBS_WHY_FOREIGN,
+                              .blocks_static = true,
+                              .blocks_dynamic = true,
+                              .advice = "stop that process, or take another port; 'dibs repair' records it" },
+               "in use on %s %s by pid %d (%s), uid %u, without a claim", dibs_proto_text(socket->proto),
+               address, socket->pid,
+               text_safe(socket->command[0] ? socket->command : "?", command, sizeof command), socket->uid);
 }
 
 /* ---- the host's and the pool's rules ---- */
@@ -183,41 +195,61 @@ static void explain_rules(struct looking *l, uint16_t port, const dibs_pool *poo
     uint32_t band = core_band(pool);
 
     if (port >= host->ephemeral.first && port <= host->ephemeral.last)
-        add_reason(report, (dibs_reason) { .kind = DIBS_WHY_EPHEMERAL, .blocks_dynamic = !l->core->options.settings->allow_ephemeral,
-                                           .advice = "prefer a port outside, or allow it with --allow-ephemeral" },
-                   "in the kernel's ephemeral range %u-%u (%s): an outgoing connection may take it at any moment",
-                   host->ephemeral.first, host->ephemeral.last, host->is_ephemeral_detected ? "detected" : "default");
+        add_reason(
+            report,
+            (dibs_reason){ .kind = DIBS_WHY_EPHEMERAL,
+                           .blocks_dynamic = !l->core->options.settings->allow_ephemeral,
+                           .advice = "prefer a port outside, or allow it with --allow-ephemeral" },
+            "in the kernel's ephemeral range %u-%u (%s): an outgoing connection may take it at any moment",
+            host->ephemeral.first, host->ephemeral.last,
+            host->is_ephemeral_detected ? "detected" : "default");
     if (portbits_has(&host->reserved, port))
-        add_reason(report, (dibs_reason) { .kind = DIBS_WHY_RESERVED, .blocks_dynamic = true,
-                                           .advice = "claim it by number if it was reserved for you" },
+        add_reason(report,
+                   (dibs_reason){ .kind = DIBS_WHY_RESERVED,
+                                  .blocks_dynamic = true,
+                                  .advice = "claim it by number if it was reserved for you" },
                    "reserved by the administrator in ip_local_reserved_ports");
     portbits_add_browser_blocked(&blocked);
     if (is_asked(l, DIBS_TCP, NULL) && portbits_has(&blocked, port))
-        add_reason(report, (dibs_reason) { .kind = DIBS_WHY_BROWSER, .blocks_dynamic = true,
-                                           .advice = "take another port for anything a browser opens" },
+        add_reason(report,
+                   (dibs_reason){ .kind = DIBS_WHY_BROWSER,
+                                  .blocks_dynamic = true,
+                                  .advice = "take another port for anything a browser opens" },
                    "browsers refuse to open it");
     if (port < kernel_unprivileged_start() && l->core->options.uid != 0)
-        add_reason(report, (dibs_reason) { .kind = DIBS_WHY_PRIVILEGED, .blocks_static = true, .blocks_dynamic = true,
-                                           .advice = "take a port from there upward, or run with CAP_NET_BIND_SERVICE" },
-                   "below %u, where binding needs a privilege", kernel_unprivileged_start());
+        add_reason(
+            report,
+            (dibs_reason){ .kind = DIBS_WHY_PRIVILEGED,
+                           .blocks_static = true,
+                           .blocks_dynamic = true,
+                           .advice = "take a port from there upward, or run with CAP_NET_BIND_SERVICE" },
+            "below %u, where binding needs a privilege", kernel_unprivileged_start());
     dibs_ranges_format(&pool->ranges, ranges);
     if (!dibs_ranges_contain(&pool->ranges, port))
-        add_reason(report, (dibs_reason) { .kind = DIBS_WHY_OUTSIDE, .blocks_dynamic = true,
-                                           .advice = "claim it by number, or use another --pool or --range" },
+        add_reason(report,
+                   (dibs_reason){ .kind = DIBS_WHY_OUTSIDE,
+                                  .blocks_dynamic = true,
+                                  .advice = "claim it by number, or use another --pool or --range" },
                    "outside of pool '%s' (%.200s)", pool->name, ranges);
     else if (band > 0 && port < dibs_ranges_at(&pool->ranges, band))
-        add_reason(report, (dibs_reason) { .kind = DIBS_WHY_BAND, .advice = "nothing: it is there for claims by number" },
-                   "in the static band of pool '%s': dynamic choice takes it last", pool->name);
+        add_reason(
+            report,
+            (dibs_reason){ .kind = DIBS_WHY_BAND, .advice = "nothing: it is there for claims by number" },
+            "in the static band of pool '%s': dynamic choice takes it last", pool->name);
     if (l->is_cooling)
-        add_reason(report, (dibs_reason) { .kind = DIBS_WHY_COOLING, .advice = "wait a moment, or claim it by number" },
-                   "released a moment ago: dynamic choice takes it after all others of its band");
+        add_reason(
+            report,
+            (dibs_reason){ .kind = DIBS_WHY_COOLING, .advice = "wait a moment, or claim it by number" },
+            "released a moment ago: dynamic choice takes it after all others of its band");
 }
 
-dibs_status core_explain(struct core *core, uint16_t port, const char *pool_name, const dibs_binding *bindings, size_t n,
-                         dibs_port_report *out, dibs_err *err)
+dibs_status core_explain(struct core *core, uint16_t port, const char *pool_name,
+                         const dibs_binding *bindings, size_t n, dibs_port_report *out, dibs_err *err)
 {
     static const dibs_binding anywhere = { DIBS_TCP, { .len = 16 } };
-    struct looking l = { .core = core, .report = out, .bindings = n ? bindings : &anywhere, .n_bindings = n ? n : 1 };
+    struct looking l = {
+        .core = core, .report = out, .bindings = n ? bindings : &anywhere, .n_bindings = n ? n : 1
+    };
     struct ledger_filter filter = { .port = port };
     dibs_pool pool;
 
@@ -295,11 +327,16 @@ dibs_status core_assert(struct core *core, const dibs_which *which, dibs_socket 
     }
     if (!other)
         return err_set(err, DIBS_TAKEN, "nobody listens on port %u", claim.port);
-    (void) err_set(err, DIBS_TAKEN, "port %u is yours, but somebody else listens on it: pid %d (%s), uid %u", claim.port,
-                   other->pid, text_safe(other->command[0] ? other->command : "?", command, sizeof command), other->uid);
+    (void) err_set(err, DIBS_TAKEN, "port %u is yours, but somebody else listens on it: pid %d (%s), uid %u",
+                   claim.port, other->pid,
+                   text_safe(other->command[0] ? other->command : "?", command, sizeof command), other->uid);
     if (err) {
-        err->blocker = (dibs_blocker) { .relation = DIBS_REL_FOREIGN, .proto = other->proto, .address = other->address,
-                                        .port = claim.port, .pid = other->pid, .uid = other->uid };
+        err->blocker = (dibs_blocker){ .relation = DIBS_REL_FOREIGN,
+                                       .proto = other->proto,
+                                       .address = other->address,
+                                       .port = claim.port,
+                                       .pid = other->pid,
+                                       .uid = other->uid };
         (void) text_copy(err->blocker.command, sizeof err->blocker.command, other->command);
     }
     return DIBS_TAKEN;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Which name a project's request has. Two clones of one repository have the same directory name, and so the same
- * group; handing one the other's port would be the worst failure of all (testing somebody else's server). The
- * first directory has the plain name, others a group marked with a hash of their path. */
+/* Which name a project's request has. Two clones of one repository have the same directory name, and so the
+ * same group; handing one the other's port would be the worst failure of all (testing somebody else's
+ * server). The first directory has the plain name, others a group marked with a hash of their path. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,8 @@ static void marked(const char *name, const char *project, char out[DIBS_NAME_MAX
         keep = DIBS_NAME_PART_MAX - MARK_BYTES;
     while (keep > 0 && ((unsigned char) name[keep] & 0xc0) == 0x80)
         keep--;
-    (void) snprintf(out, DIBS_NAME_MAX + 1, "%.*s~%06x%s", (int) keep, name, (unsigned) (hash & 0xffffff), name + group);
+    (void) snprintf(out, DIBS_NAME_MAX + 1, "%.*s~%06x%s", (int) keep, name, (unsigned) (hash & 0xffffff),
+                    name + group);
 }
 
 dibs_status core_name(struct core *core, const char *name, const char *project, char out[DIBS_NAME_MAX + 1],
@@ -48,7 +49,8 @@ dibs_status core_name(struct core *core, const char *name, const char *project, 
         return is_free ? DIBS_OK : s;
     marked(name, project, other);
     if (strlen(name) > DIBS_NAME_MAX - MARK_BYTES)
-        return err_set(err, DIBS_TAKEN, "name '%s' belongs to %s, and is too long to be told apart; set a group", name,
+        return err_set(err, DIBS_TAKEN,
+                       "name '%s' belongs to %s, and is too long to be told apart; set a group", name,
                        claim.project);
     s = ledger_find_name(core->ledger, principal, other, &claim, NULL, err);
     if (s != DIBS_OK && s != DIBS_NOT_FOUND)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The in-memory index: which ports some claim has, and which cool. Derived from the ledger, caught up through its
- * events, and only advice: being wrong costs a retry, never a wrong answer. */
+/* The in-memory index: which ports some claim has, and which cool. Derived from the ledger, caught up through
+ * its events, and only advice: being wrong costs a retry, never a wrong answer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +36,8 @@ static void add_cooling(struct core_index *index, dibs_proto proto, uint16_t por
     }
     if (!index->released_ms[proto] || index->n == index->max)
         return;
-    index->ring[(index->head + index->n++) & (index->max - 1)] = (struct core_cooling) { proto, port, released_ms };
+    index->ring[(index->head + index->n++) & (index->max - 1)] =
+        (struct core_cooling){ proto, port, released_ms };
     index->released_ms[proto][port] = released_ms;
     portbits_add(&index->cooling[proto], port);
 }
@@ -162,7 +163,8 @@ dibs_status core_index_refresh(struct core *core, dibs_err *err)
 
     if (!index->is_loaded)
         return load(core, err);
-    dibs_status s = ledger_events(core->ledger, c.since, CATCH_UP_MAX, false, &c.oldest, apply_event, &c, err);
+    dibs_status s =
+        ledger_events(core->ledger, c.since, CATCH_UP_MAX, false, &c.oldest, apply_event, &c, err);
     core_index_expire(core, c.now.boot_ms, COOLING_LOOK_BACK_MS);
     if (s == DIBS_OK && (c.n == CATCH_UP_MAX || c.oldest > c.since + 1))
         s = load(core, err);

@@ -6,7 +6,8 @@
 
 #include "base/banned.h"
 
-/* Steps along a walk before the rest is taken in numeric order: keeps the price of a nearly full pool bounded. */
+/* Steps along a walk before the rest is taken in numeric order: keeps the price of a nearly full pool
+ * bounded. */
 enum { WALK_STEPS_MAX = 512 };
 
 void plan_pool_init(struct core *core, const dibs_pool *pool, const dibs_claim *claim, struct plan_pool *out)
@@ -66,8 +67,8 @@ static uint16_t walk_port(const struct walker *w, uint64_t k)
     return dibs_ranges_at(&w->plan->pool.ranges, w->plan->band + order_position(w->walk, k, w->total));
 }
 
-size_t plan_blind(struct core *core, const struct plan_pool *plan, const dibs_claim *claim, uint64_t k, uint16_t *out,
-                  size_t max)
+size_t plan_blind(struct core *core, const struct plan_pool *plan, const dibs_claim *claim, uint64_t k,
+                  uint16_t *out, size_t max)
 {
     struct walker w = walker(core, plan, claim);
     size_t n = 0;
@@ -109,7 +110,8 @@ struct pick {
     size_t n, max;
 };
 
-static void pick_free(const struct walker *w, struct port_set *set, dibs_range window, uint64_t k, struct pick *pick)
+static void pick_free(const struct walker *w, struct port_set *set, dibs_range window, uint64_t k,
+                      struct pick *pick)
 {
     uint16_t port = window.first;
     bool is_upper = window.first >= w->plan->split;
@@ -144,8 +146,8 @@ static void pick_cooling(const struct core *core, const struct plan_pool *plan, 
     }
 }
 
-size_t plan_exact(struct core *core, const struct plan_pool *plan, const dibs_claim *claim, uint64_t k, uint16_t *out,
-                  size_t max)
+size_t plan_exact(struct core *core, const struct plan_pool *plan, const dibs_claim *claim, uint64_t k,
+                  uint16_t *out, size_t max)
 {
     struct walker w = walker(core, plan, claim);
     struct pick pick = { .out = out, .max = max };
@@ -181,8 +183,8 @@ size_t plan_exact(struct core *core, const struct plan_pool *plan, const dibs_cl
     return pick.n;
 }
 
-static void pick_runs(const struct port_set *set, dibs_range window, uint32_t n, uint32_t align, uint16_t start,
-                      struct pick *pick)
+static void pick_runs(const struct port_set *set, dibs_range window, uint32_t n, uint32_t align,
+                      uint16_t start, struct pick *pick)
 {
     uint16_t base = start;
 
@@ -197,7 +199,8 @@ static void pick_runs(const struct port_set *set, dibs_range window, uint32_t n,
     }
 }
 
-size_t plan_runs(struct core *core, const struct plan_pool *plan, uint32_t n, uint32_t align, uint16_t *out, size_t max)
+size_t plan_runs(struct core *core, const struct plan_pool *plan, uint32_t n, uint32_t align, uint16_t *out,
+                 size_t max)
 {
     struct portbits free;
     struct port_set set;

@@ -8,26 +8,28 @@
 struct plan_pool {
     dibs_pool pool;
     uint32_t size, band;
-    uint16_t split;            /* first port of the upper band */
-    uint8_t protos;            /* bit (1 << proto) */
-    bool is_specific;          /* no wildcard among the bindings: ports of other addresses are worth a try */
+    uint16_t split;   /* first port of the upper band */
+    uint8_t protos;   /* bit (1 << proto) */
+    bool is_specific; /* no wildcard among the bindings: ports of other addresses are worth a try */
     struct portbits members;
     struct portbits choosable; /* members that dynamic choice may take */
 };
 
 void plan_pool_init(struct core *core, const dibs_pool *pool, const dibs_claim *claim, struct plan_pool *out);
 
-/* Up to `max` ports of the upper band in the pool's order from number `k`, without looking at any occupancy. */
-size_t plan_blind(struct core *core, const struct plan_pool *plan, const dibs_claim *claim, uint64_t k, uint16_t *out,
-                  size_t max);
+/* Up to `max` ports of the upper band in the pool's order from number `k`, without looking at any occupancy.
+ */
+size_t plan_blind(struct core *core, const struct plan_pool *plan, const dibs_claim *claim, uint64_t k,
+                  uint16_t *out, size_t max);
 
-/* Up to `max` ports that the index believes free: free upper, cooling upper (oldest first), free lower, cooling
- * lower, then those that other addresses have. */
-size_t plan_exact(struct core *core, const struct plan_pool *plan, const dibs_claim *claim, uint64_t k, uint16_t *out,
-                  size_t max);
+/* Up to `max` ports that the index believes free: free upper, cooling upper (oldest first), free lower,
+ * cooling lower, then those that other addresses have. */
+size_t plan_exact(struct core *core, const struct plan_pool *plan, const dibs_claim *claim, uint64_t k,
+                  uint16_t *out, size_t max);
 
 /* Up to `max` bases of runs of n ports, upper band first. */
-size_t plan_runs(struct core *core, const struct plan_pool *plan, uint32_t n, uint32_t align, uint16_t *out, size_t max);
+size_t plan_runs(struct core *core, const struct plan_pool *plan, uint32_t n, uint32_t align, uint16_t *out,
+                 size_t max);
 
 /* The port that a name prefers; 0 when it may not be chosen (INV-7). */
 uint16_t plan_name_port(struct core *core, const struct plan_pool *plan, const char *name);

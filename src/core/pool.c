@@ -22,10 +22,12 @@ static void anonymous_name(const dibs_ranges *ranges, char out[DIBS_POOL_NAME_MA
     dibs_ranges_format(ranges, text);
     if (text_copy(out, DIBS_POOL_NAME_MAX + 1, text))
         return;
-    (void) snprintf(out + DIBS_POOL_NAME_MAX - 17, 18, "~%016" PRIx64, order_fnv1a(ORDER_FNV_BASIS, text, strlen(text)));
+    (void) snprintf(out + DIBS_POOL_NAME_MAX - 17, 18, "~%016" PRIx64,
+                    order_fnv1a(ORDER_FNV_BASIS, text, strlen(text)));
 }
 
-/* Settings that somebody gave win over what the pool says; two processes may differ, the ledger does not mind. */
+/* Settings that somebody gave win over what the pool says; two processes may differ, the ledger does not
+ * mind. */
 static void apply_settings(const dibs_settings *s, dibs_pool *pool)
 {
     if (s->source[DIBS_SET_BAND] != DIBS_FROM_DEFAULT)
@@ -38,8 +40,9 @@ static void apply_settings(const dibs_settings *s, dibs_pool *pool)
 
 static void default_pool(const dibs_settings *s, dibs_pool *out)
 {
-    *out = (dibs_pool) { .ranges = s->range, .scope = DIBS_SCOPE_HOST, .band = DIBS_BAND_AUTO,
-                         .cooldown_ms = s->cooldown_ms };
+    *out = (dibs_pool){
+        .ranges = s->range, .scope = DIBS_SCOPE_HOST, .band = DIBS_BAND_AUTO, .cooldown_ms = s->cooldown_ms
+    };
     (void) text_copy(out->name, sizeof out->name, DEFAULT_POOL);
     (void) text_copy(out->order, sizeof out->order, s->order);
 }
@@ -56,7 +59,8 @@ dibs_status core_pool_stored(struct core *core, const char *name, dibs_pool *out
     return DIBS_OK;
 }
 
-dibs_status core_pool(struct core *core, const char *name, const dibs_ranges *ranges, dibs_pool *out, dibs_err *err)
+dibs_status core_pool(struct core *core, const char *name, const dibs_ranges *ranges, dibs_pool *out,
+                      dibs_err *err)
 {
     const dibs_settings *s = core->options.settings;
 
@@ -103,7 +107,8 @@ void core_withheld(struct core *core, bool for_tcp, struct portbits *out)
 
 static bool is_name_char(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
 }
 
 dibs_status core_pool_check(const dibs_pool *pool, dibs_err *err)
@@ -123,9 +128,11 @@ dibs_status core_pool_check(const dibs_pool *pool, dibs_err *err)
     if (!order_find(pool->order))
         return err_set(err, DIBS_INVALID, "pool '%s': order '%s' is not known", pool->name,
                        text_safe(pool->order, shown, sizeof shown));
-    if (pool->band != DIBS_BAND_AUTO && (pool->band < 0 || (uint32_t) pool->band >= dibs_ranges_count(&pool->ranges)))
-        return err_set(err, DIBS_INVALID, "pool '%s': a band of %d ports leaves none of its %u for dynamic use",
-                       pool->name, pool->band, dibs_ranges_count(&pool->ranges));
+    if (pool->band != DIBS_BAND_AUTO &&
+        (pool->band < 0 || (uint32_t) pool->band >= dibs_ranges_count(&pool->ranges)))
+        return err_set(err, DIBS_INVALID,
+                       "pool '%s': a band of %d ports leaves none of its %u for dynamic use", pool->name,
+                       pool->band, dibs_ranges_count(&pool->ranges));
     if (pool->cooldown_ms < 0 || pool->cooldown_ms > DIBS_TTL_MAX_MS)
         return err_set(err, DIBS_INVALID, "pool '%s': cooldown out of range", pool->name);
     return DIBS_OK;
@@ -195,7 +202,7 @@ dibs_status core_pool_usage(struct core *core, const char *name, dibs_pool_usage
     s = ledger_list(core->ledger, &everything, count_claim, &walk, err);
     if (s != DIBS_OK)
         return s;
-    *out = (dibs_pool_usage) {
+    *out = (dibs_pool_usage){
         .size = index->n_members,
         .band = core_band(&pool),
         .n_static = portbits_count(&walk.is_static),
@@ -226,8 +233,8 @@ static dibs_status single_range(const dibs_pool *pool, dibs_err *err)
                    pool->ranges.n);
 }
 
-dibs_status core_snapshot_export(struct core *core, const char *pool_name, char *range, uint8_t *bytes, size_t *n,
-                                 dibs_err *err)
+dibs_status core_snapshot_export(struct core *core, const char *pool_name, char *range, uint8_t *bytes,
+                                 size_t *n, dibs_err *err)
 {
     struct ledger_filter everything = { 0 };
     struct portbits taken = { 0 };
@@ -246,8 +253,8 @@ dibs_status core_snapshot_export(struct core *core, const char *pool_name, char 
     return DIBS_OK;
 }
 
-dibs_status core_snapshot_import(struct core *core, const char *pool_name, const char *range_text, const uint8_t *bytes,
-                                 size_t n, size_t *n_claimed, dibs_err *err)
+dibs_status core_snapshot_import(struct core *core, const char *pool_name, const char *range_text,
+                                 const uint8_t *bytes, size_t n, size_t *n_claimed, dibs_err *err)
 {
     struct portbits taken = { 0 };
     dibs_range range = { 0 };
@@ -262,8 +269,9 @@ dibs_status core_snapshot_import(struct core *core, const char *pool_name, const
     if (s != DIBS_OK)
         return s;
     if (range.first != pool.ranges.item[0].first || range.last != pool.ranges.item[0].last)
-        return err_set(err, DIBS_INVALID, "the snapshot's range %u-%u does not match pool '%s' (%u-%u)", range.first,
-                       range.last, pool.name, pool.ranges.item[0].first, pool.ranges.item[0].last);
+        return err_set(err, DIBS_INVALID, "the snapshot's range %u-%u does not match pool '%s' (%u-%u)",
+                       range.first, range.last, pool.name, pool.ranges.item[0].first,
+                       pool.ranges.item[0].last);
     AUTO(free_auto) dibs_claim *claims = calloc(portbits_count(&taken) + 1, sizeof *claims);
     if (!claims)
         return err_set(err, DIBS_FAILURE, "snapshot: out of memory");
@@ -271,8 +279,13 @@ dibs_status core_snapshot_import(struct core *core, const char *pool_name, const
         if (!portbits_has(&taken, (uint16_t) port))
             continue;
         dibs_claim *c = &claims[count++];
-        *c = (dibs_claim) { .port = (uint16_t) port, .kind = DIBS_STATIC, .is_exclusive = true, .is_kept = true,
-                            .n_bindings = 1, .bindings = { { DIBS_TCP, { .len = 16 } } }, .uid = core->options.uid };
+        *c = (dibs_claim){ .port = (uint16_t) port,
+                           .kind = DIBS_STATIC,
+                           .is_exclusive = true,
+                           .is_kept = true,
+                           .n_bindings = 1,
+                           .bindings = { { DIBS_TCP, { .len = 16 } } },
+                           .uid = core->options.uid };
         (void) text_copy(c->pool, sizeof c->pool, pool.name);
         (void) text_copy(c->principal, sizeof c->principal, core->options.principal);
     }

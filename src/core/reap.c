@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The reaper: ends the claims of dead holders in small steps. Off the request path and never at start (D17): holders
- * are judged between transactions, and each step's transaction ends only generations that were judged. */
+/* The reaper: ends the claims of dead holders in small steps. Off the request path and never at start (D17):
+ * holders are judged between transactions, and each step's transaction ends only generations that were
+ * judged. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,8 @@ static bool is_due(struct core *core, dibs_claim *claim, unsigned flags, bool *i
     bool is_dead = is_held && core_judge(core, claim, NULL, 0) == DIBS_DEAD;
     bool is_own = core->options.is_admin || strcmp(claim->principal, core->options.principal) == 0;
 
-    *is_stale = (flags & DIBS_REAP_STALE) && claim->is_kept && is_own && (!is_held || is_dead) && project_is_gone(claim);
+    *is_stale = (flags & DIBS_REAP_STALE) && claim->is_kept && is_own && (!is_held || is_dead) &&
+                project_is_gone(claim);
     return is_dead || *is_stale;
 }
 
@@ -51,7 +53,8 @@ struct reaping {
     size_t n;
 };
 
-static dibs_status reap_step(struct core *core, struct step *step, struct reaping *r, bool *goes_on, dibs_err *err)
+static dibs_status reap_step(struct core *core, struct step *step, struct reaping *r, bool *goes_on,
+                             dibs_err *err)
 {
     struct ledger_actor actor = core_actor(core, core_now(core));
 
@@ -67,7 +70,8 @@ static dibs_status reap_step(struct core *core, struct step *step, struct reapin
         if (!(r->flags & DIBS_REAP_DRY_RUN)) {
             struct ledger_seen seen = { claim->id, claim->generation };
 
-            s = ledger_end(core->ledger, &seen, 1, is_stale ? LEDGER_END_STALE : LEDGER_END_REAP, &actor, &ended, err);
+            s = ledger_end(core->ledger, &seen, 1, is_stale ? LEDGER_END_STALE : LEDGER_END_REAP, &actor,
+                           &ended, err);
         }
         if (s != DIBS_OK)
             return s;
@@ -80,7 +84,8 @@ static dibs_status reap_step(struct core *core, struct step *step, struct reapin
     return DIBS_OK;
 }
 
-dibs_status core_reap(struct core *core, unsigned flags, dibs_claim_fn fn, void *ctx, size_t *n, dibs_err *err)
+dibs_status core_reap(struct core *core, unsigned flags, dibs_claim_fn fn, void *ctx, size_t *n,
+                      dibs_err *err)
 {
     AUTO(free_auto) struct step *step = calloc(1, sizeof *step);
     struct reaping r = { .flags = flags, .fn = fn, .ctx = ctx };

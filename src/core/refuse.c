@@ -33,8 +33,8 @@ void core_describe(const dibs_claim *c, char *out, size_t size)
                         text_safe(c->command[0] ? c->command : "?", command, sizeof command));
     else if (c->holder == DIBS_HELD_BY_LEASE)
         (void) snprintf(holder, sizeof holder, "a lease of %lld s", (long long) (c->lease_ttl_ms / 1000));
-    (void) snprintf(out, size, "%s%s%s, %s, %s, since %s", c->name[0] ? "'" : "unnamed", c->name, c->name[0] ? "'" : "",
-                    c->principal, holder, since);
+    (void) snprintf(out, size, "%s%s%s, %s, %s, since %s", c->name[0] ? "'" : "unnamed", c->name,
+                    c->name[0] ? "'" : "", c->principal, holder, since);
 }
 
 static bool is_own(const dibs_claim *wanted, const dibs_claim *b)
@@ -50,24 +50,27 @@ static bool is_own(const dibs_claim *wanted, const dibs_claim *b)
 /* The pair of bindings that conflict, and what they are to each other. */
 static dibs_relation relate(const dibs_claim *wanted, const dibs_claim *b, dibs_binding *theirs)
 {
-    *theirs = b->n_bindings ? b->bindings[0] : (dibs_binding) { DIBS_TCP, { .len = 16 } };
+    *theirs = b->n_bindings ? b->bindings[0] : (dibs_binding){ DIBS_TCP, { .len = 16 } };
     for (size_t i = 0; i < wanted->n_bindings; i++)
         for (size_t k = 0; k < b->n_bindings; k++) {
             const dibs_binding *mine = &wanted->bindings[i];
 
-            if (mine->proto != b->bindings[k].proto || !dibs_address_conflict(&mine->address, &b->bindings[k].address))
+            if (mine->proto != b->bindings[k].proto ||
+                !dibs_address_conflict(&mine->address, &b->bindings[k].address))
                 continue;
             *theirs = b->bindings[k];
             if (!is_own(wanted, b))
                 return DIBS_REL_OTHER_HOLDER;
-            return dibs_address_equal(&mine->address, &theirs->address) ? DIBS_REL_SAME_HOLDER : DIBS_REL_OWN_WILDCARD;
+            return dibs_address_equal(&mine->address, &theirs->address) ? DIBS_REL_SAME_HOLDER
+                                                                        : DIBS_REL_OWN_WILDCARD;
         }
     return is_own(wanted, b) ? DIBS_REL_SAME_HOLDER : DIBS_REL_OTHER_HOLDER;
 }
 
-static void fill_blocker(dibs_err *err, dibs_relation relation, const dibs_claim *b, const dibs_binding *theirs)
+static void fill_blocker(dibs_err *err, dibs_relation relation, const dibs_claim *b,
+                         const dibs_binding *theirs)
 {
-    err->blocker = (dibs_blocker) {
+    err->blocker = (dibs_blocker){
         .relation = relation,
         .proto = theirs->proto,
         .address = theirs->address,
@@ -93,14 +96,17 @@ static dibs_status refuse_name(const dibs_claim *wanted, const struct ledger_ref
     dibs_address_format(&theirs.address, address);
     core_describe(b, who, sizeof who);
     if (r->differs)
-        (void) err_set(err, DIBS_TAKEN,
-                       "name '%s' has port %u on %s %s%s, which is not what is asked for now; release it first, or use "
-                       "another name (it is held by %s)",
-                       wanted->name, b->port, dibs_proto_text(theirs.proto), address, b->n_bindings > 1 ? " and more" : "",
-                       who);
+        (void) err_set(
+            err, DIBS_TAKEN,
+            "name '%s' has port %u on %s %s%s, which is not what is asked for now; release it first, or use "
+            "another name (it is held by %s)",
+            wanted->name, b->port, dibs_proto_text(theirs.proto), address,
+            b->n_bindings > 1 ? " and more" : "", who);
     else
-        (void) err_set(err, DIBS_TAKEN, "name '%s' (port %u) is held by %s; wait for its end, use another name, or 'dibs "
-                       "transfer' it", wanted->name, b->port, who);
+        (void) err_set(err, DIBS_TAKEN,
+                       "name '%s' (port %u) is held by %s; wait for its end, use another name, or 'dibs "
+                       "transfer' it",
+                       wanted->name, b->port, who);
     fill_blocker(err, DIBS_REL_SAME_NAME, b, &theirs);
     return DIBS_TAKEN;
 }
@@ -118,14 +124,20 @@ static dibs_status refuse_claimed(const dibs_claim *wanted, const dibs_claim *b,
     if (b->n_bindings == 0)
         (void) err_set(err, DIBS_TAKEN, "port %u is kept by a damaged record; see 'dibs doctor'", b->port);
     else if (relation == DIBS_REL_OWN_WILDCARD)
-        (void) err_set(err, DIBS_TAKEN, "port %u conflicts with your own wildcard claim on %s %s (%s); one claim covers the "
-                       "other, release it or use it", b->port, proto, address, who);
+        (void) err_set(err, DIBS_TAKEN,
+                       "port %u conflicts with your own wildcard claim on %s %s (%s); one claim covers the "
+                       "other, release it or use it",
+                       b->port, proto, address, who);
     else if (relation == DIBS_REL_SAME_HOLDER)
-        (void) err_set(err, DIBS_TAKEN, "port %u is already your own claim on %s %s (%s); release it first, or give it a name "
-                       "to find it again", b->port, proto, address, who);
+        (void) err_set(err, DIBS_TAKEN,
+                       "port %u is already your own claim on %s %s (%s); release it first, or give it a name "
+                       "to find it again",
+                       b->port, proto, address, who);
     else
-        (void) err_set(err, DIBS_TAKEN, "port %u is held on %s %s by %s%s; choose another port, or use --prefer", b->port,
-                       proto, address, who, b->life == DIBS_UNKNOWN ? " (it cannot be told whether it is alive)" : "");
+        (void) err_set(err, DIBS_TAKEN,
+                       "port %u is held on %s %s by %s%s; choose another port, or use --prefer", b->port,
+                       proto, address, who,
+                       b->life == DIBS_UNKNOWN ? " (it cannot be told whether it is alive)" : "");
     fill_blocker(err, relation, b, &theirs);
     return DIBS_TAKEN;
 }
@@ -161,19 +173,27 @@ static dibs_status refuse_foreign(struct core *core, const dibs_claim *wanted, u
     for (size_t i = 0; i < wanted->n_bindings && !s.is_found; i++)
         (void) kernel_sockets(0, wanted->bindings[i].proto, port, find_stranger, &s, NULL);
     if (!s.is_found) {
-        (void) err_set(err, DIBS_TAKEN, "port %u is in use by a socket that no claim covers and that does not listen; choose "
-                       "another port, or use --prefer", port);
+        (void) err_set(err, DIBS_TAKEN,
+                       "port %u is in use by a socket that no claim covers and that does not listen; choose "
+                       "another port, or use --prefer",
+                       port);
     } else {
         dibs_address_format(&s.socket.address, address);
         if (kernel_socket_owner(s.socket.inode, &pid, NULL) == DIBS_OK)
             (void) owner_identify(&core->view, pid, &facts, NULL);
-        (void) err_set(err, DIBS_TAKEN, "port %u is in use on %s %s by a process without a claim: pid %d (%s), uid %u; choose "
-                       "another port, or use --prefer", port, dibs_proto_text(s.socket.proto), address, (int) pid,
-                       text_safe(facts.command[0] ? facts.command : "?", command, sizeof command), s.socket.uid);
+        (void) err_set(err, DIBS_TAKEN,
+                       "port %u is in use on %s %s by a process without a claim: pid %d (%s), uid %u; choose "
+                       "another port, or use --prefer",
+                       port, dibs_proto_text(s.socket.proto), address, (int) pid,
+                       text_safe(facts.command[0] ? facts.command : "?", command, sizeof command),
+                       s.socket.uid);
     }
-    err->blocker = (dibs_blocker) { .relation = DIBS_REL_FOREIGN, .port = port, .pid = pid, .uid = s.socket.uid,
-                                    .proto = s.is_found ? s.socket.proto : wanted->bindings[0].proto,
-                                    .address = s.is_found ? s.socket.address : wanted->bindings[0].address };
+    err->blocker = (dibs_blocker){ .relation = DIBS_REL_FOREIGN,
+                                   .port = port,
+                                   .pid = pid,
+                                   .uid = s.socket.uid,
+                                   .proto = s.is_found ? s.socket.proto : wanted->bindings[0].proto,
+                                   .address = s.is_found ? s.socket.address : wanted->bindings[0].address };
     (void) text_copy(err->blocker.command, sizeof err->blocker.command, facts.command);
     return DIBS_TAKEN;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Repair from observation (K7): what is used but not claimed is claimed; what is claimed but not used is dropped
- * only when it was seen so three times in the same generation (W4), has no holder, and is the caller's to end. */
+/* Repair from observation (K7): what is used but not claimed is claimed; what is claimed but not used is
+ * dropped only when it was seen so three times in the same generation (W4), has no holder, and is the
+ * caller's to end. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,8 @@ struct repairing {
     const struct kernel_socket *sockets; /* of seen[i], when sockets are observed */
 };
 
-static void report(struct repairing *r, const dibs_repair_item *about, const char *fmt, ...) DIBS_PRINTF(3, 4);
+static void report(struct repairing *r, const dibs_repair_item *about, const char *fmt, ...)
+    DIBS_PRINTF(3, 4);
 
 static void report(struct repairing *r, const dibs_repair_item *about, const char *fmt, ...)
 {
@@ -86,9 +88,12 @@ static dibs_status claim_for(struct repairing *r, size_t i, dibs_claim *out, dib
     struct core *core = r->core;
     pid_t pid = 0;
 
-    *out = (dibs_claim) { .port = o->port, .kind = DIBS_STATIC, .is_exclusive = true, .n_bindings = 1, .is_kept = !r->sockets };
+    *out = (dibs_claim){
+        .port = o->port, .kind = DIBS_STATIC, .is_exclusive = true, .n_bindings = 1, .is_kept = !r->sockets
+    };
     out->bindings[0] = o->binding;
-    out->bindings[0].address.v6only = false; /* "::" alone is claimed as "*": rather too much than too little */
+    out->bindings[0].address.v6only =
+        false; /* "::" alone is claimed as "*": rather too much than too little */
     (void) text_copy(out->principal, sizeof out->principal, core->options.principal);
     (void) text_copy(out->pool, sizeof out->pool, r->pool.name);
     (void) text_copy(out->name, sizeof out->name, o->name);
@@ -115,7 +120,8 @@ static void restore(struct repairing *r, size_t i)
     if (s == DIBS_OK && !r->plan->is_dry_run)
         s = ledger_restore(r->core->ledger, &claim, 1, NULL, 0, &actor, NULL, &why);
     if (s == DIBS_OK) {
-        report(r, &item, "in use, was not claimed: %s", r->plan->is_dry_run ? "would be claimed" : "claimed now");
+        report(r, &item, "in use, was not claimed: %s",
+               r->plan->is_dry_run ? "would be claimed" : "claimed now");
     } else {
         item.kind = DIBS_REPAIR_FULL;
         report(r, &item, "in use, could not be claimed: %.180s", why.msg);
@@ -149,7 +155,8 @@ static dibs_status check_observed(struct repairing *r, size_t i, dibs_err *err)
     }
     if (o->name[0] && cover.claim.name[0] && strcmp(o->name, cover.claim.name) != 0)
         report(r, &item, "used by '%.80s', but claimed as '%.80s'", o->name, cover.claim.name);
-    return r->sockets || r->plan->is_dry_run ? DIBS_OK : ledger_not_leaked(r->core->ledger, cover.claim.id, err);
+    return r->sockets || r->plan->is_dry_run ? DIBS_OK
+                                             : ledger_not_leaked(r->core->ledger, cover.claim.id, err);
 }
 
 /* ---- claimed, but not observed ---- */
@@ -182,10 +189,13 @@ static dibs_status check_leak(struct repairing *r, dibs_claim *claim, dibs_err *
     struct core *core = r->core;
     struct ledger_actor actor = core_actor(core, core_now(core));
     struct ledger_seen seen = { claim->id, claim->generation };
-    dibs_repair_item item = { .kind = DIBS_REPAIR_SUSPECT, .binding = claim->bindings[0], .port = claim->port };
+    dibs_repair_item item = { .kind = DIBS_REPAIR_SUSPECT,
+                              .binding = claim->bindings[0],
+                              .port = claim->port };
     bool is_mine = core->options.is_admin || strcmp(claim->principal, core->options.principal) == 0;
 
-    if (!claim->is_exclusive || !is_mine || !dibs_ranges_contain(&r->pool.ranges, claim->port) || is_observed(r, claim))
+    if (!claim->is_exclusive || !is_mine || !dibs_ranges_contain(&r->pool.ranges, claim->port) ||
+        is_observed(r, claim))
         return DIBS_OK;
     /* A holder that lives, or of whom nothing certain is known, is no leak (INV-5). */
     if (claim->holder != DIBS_HELD_BY_NOBODY && core_judge(core, claim, NULL, 0) != DIBS_DEAD)
@@ -201,8 +211,10 @@ static dibs_status check_leak(struct repairing *r, dibs_claim *claim, dibs_err *
         s = ledger_end(core->ledger, &seen, 1, LEDGER_END_LEAK, &actor, NULL, err);
     }
     if (s == DIBS_OK)
-        report(r, &item, item.kind == DIBS_REPAIR_LEAK ? "claimed, but not in use for the %u. time: dropped"
-                                                       : "claimed, but not in use (sighting %u of 3)", item.sightings);
+        report(r, &item,
+               item.kind == DIBS_REPAIR_LEAK ? "claimed, but not in use for the %u. time: dropped"
+                                             : "claimed, but not in use (sighting %u of 3)",
+               item.sightings);
     return s;
 }
 
@@ -252,7 +264,9 @@ static bool add_socket(void *ctx, const struct kernel_socket *socket)
 static bool reaped(void *ctx, const dibs_claim *claim)
 {
     struct repairing *r = ctx;
-    dibs_repair_item item = { .kind = DIBS_REPAIR_REAPED, .binding = claim->bindings[0], .port = claim->port };
+    dibs_repair_item item = { .kind = DIBS_REPAIR_REAPED,
+                              .binding = claim->bindings[0],
+                              .port = claim->port };
     char who[200];
 
     core_describe(claim, who, sizeof who);
@@ -273,7 +287,8 @@ static dibs_status repair_by_sockets(struct repairing *r, dibs_err *err)
     if (s == DIBS_OK && !r->seen)
         s = err_set(err, DIBS_FAILURE, "repair: out of memory");
     for (size_t i = 0; i < list.n && s == DIBS_OK; i++)
-        r->seen[i] = (dibs_observed) { .binding = { list.sockets[i].proto, list.sockets[i].address }, .port = list.sockets[i].port };
+        r->seen[i] = (dibs_observed){ .binding = { list.sockets[i].proto, list.sockets[i].address },
+                                      .port = list.sockets[i].port };
     r->sockets = list.sockets;
     r->n_seen = list.n;
     for (size_t i = 0; i < list.n && s == DIBS_OK && !r->is_stopped; i++)
@@ -300,7 +315,8 @@ static dibs_status repair_by_list(struct repairing *r, dibs_err *err)
     return s;
 }
 
-dibs_status core_repair(struct core *core, const dibs_repair_plan *plan, dibs_repair_fn fn, void *ctx, dibs_err *err)
+dibs_status core_repair(struct core *core, const dibs_repair_plan *plan, dibs_repair_fn fn, void *ctx,
+                        dibs_err *err)
 {
     struct repairing r = { .core = core, .plan = plan, .fn = fn, .ctx = ctx };
     dibs_status s = core_pool(core, plan->pool, NULL, &r.pool, err);

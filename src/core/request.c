@@ -36,10 +36,11 @@ static bool narrow(const dibs_request *r, dibs_binding *b, bool *is_dropped)
 
     *is_dropped = false;
     if (is_dual_wildcard(&b->address)) {
-        b->address = (dibs_address) { .len = 4 };
+        b->address = (dibs_address){ .len = 4 };
         return true;
     }
-    *is_dropped = b->address.len == 16 && memcmp(b->address.bytes, loopback6, 16) == 0 && has_v4_loopback(r, b->proto);
+    *is_dropped =
+        b->address.len == 16 && memcmp(b->address.bytes, loopback6, 16) == 0 && has_v4_loopback(r, b->proto);
     return *is_dropped;
 }
 
@@ -48,7 +49,8 @@ static dibs_status add_binding(dibs_claim *claim, const dibs_binding *b, dibs_er
     char one[DIBS_ADDRESS_TEXT_MAX + 1];
     char two[DIBS_ADDRESS_TEXT_MAX + 1];
 
-    if (b->proto < DIBS_TCP || b->proto > DIBS_SCTP || (b->address.len != 4 && b->address.len != 16) || b->address.v6only)
+    if (b->proto < DIBS_TCP || b->proto > DIBS_SCTP || (b->address.len != 4 && b->address.len != 16) ||
+        b->address.v6only)
         return err_set(err, DIBS_INVALID, "a binding has no valid protocol or address");
     for (size_t i = 0; i < claim->n_bindings; i++) {
         const dibs_binding *other = &claim->bindings[i];
@@ -88,7 +90,8 @@ static dibs_status fill_bindings(struct core *core, const dibs_request *r, struc
     return s;
 }
 
-dibs_status core_holder(struct core *core, dibs_holder kind, int32_t pid, int64_t ttl_ms, dibs_claim *out, dibs_err *err)
+dibs_status core_holder(struct core *core, dibs_holder kind, int32_t pid, int64_t ttl_ms, dibs_claim *out,
+                        dibs_err *err)
 {
     struct owner_facts facts;
 
@@ -133,8 +136,8 @@ void request_set_choice(struct ask *ask, struct ledger_want *want, bool is_choic
     want->n_candidates = is_choice ? 0 : 1;
 }
 
-dibs_status request_prepare(struct core *core, const dibs_request *r, struct ask *ask, struct ledger_want *want,
-                            dibs_err *err)
+dibs_status request_prepare(struct core *core, const dibs_request *r, struct ask *ask,
+                            struct ledger_want *want, dibs_err *err)
 {
     dibs_claim *claim = &want->claim;
 

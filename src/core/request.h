@@ -13,8 +13,8 @@ struct ask {
 };
 
 /* Checks what needs no ledger, and fills want->claim but its pool. */
-dibs_status request_prepare(struct core *core, const dibs_request *request, struct ask *ask, struct ledger_want *want,
-                            dibs_err *err);
+dibs_status request_prepare(struct core *core, const dibs_request *request, struct ask *ask,
+                            struct ledger_want *want, dibs_err *err);
 /* No name twice in one batch. */
 dibs_status request_names_differ(const struct ledger_want *wants, size_t n, dibs_err *err);
 /* Set what follows from choosing (or not): kind, and for a given port the single candidate. */

@@ -34,8 +34,9 @@ static bool match(void *ctx, const dibs_claim *claim)
     if (m->n == 0)
         m->first = *claim;
     if (m->n < MATCHES_SHOWN) {
-        (void) snprintf(one, sizeof one, "%s%s (port %u, %s)", m->n ? "; " : "", claim->name[0] ? claim->name : "unnamed",
-                        claim->port, claim->n_bindings ? dibs_proto_text(claim->bindings[0].proto) : "?");
+        (void) snprintf(one, sizeof one, "%s%s (port %u, %s)", m->n ? "; " : "",
+                        claim->name[0] ? claim->name : "unnamed", claim->port,
+                        claim->n_bindings ? dibs_proto_text(claim->bindings[0].proto) : "?");
         (void) strncat(m->list, one, sizeof m->list - strlen(m->list) - 1);
     }
     m->n++;
@@ -51,11 +52,13 @@ static dibs_status by_port(struct core *core, const dibs_which *which, dibs_clai
     if (s != DIBS_OK)
         return s;
     if (m.n == 0)
-        return err_set(err, DIBS_NOT_FOUND, m.n_others ? "port %u is not yours; see 'dibs who %u'"
-                                                       : "no claim of yours is on port %u (see 'dibs who %u')",
+        return err_set(err, DIBS_NOT_FOUND,
+                       m.n_others ? "port %u is not yours; see 'dibs who %u'"
+                                  : "no claim of yours is on port %u (see 'dibs who %u')",
                        which->port, which->port);
     if (m.n > 1)
-        return err_set(err, DIBS_INVALID, "%zu of your claims are on port %u, say which by name or --proto: %s", m.n,
+        return err_set(err, DIBS_INVALID,
+                       "%zu of your claims are on port %u, say which by name or --proto: %s", m.n,
                        which->port, m.list);
     *out = m.first;
     return DIBS_OK;
@@ -72,7 +75,8 @@ dibs_status core_find(struct core *core, const dibs_which *which, dibs_claim *ou
 
         if (s == DIBS_OK)
             s = core_name(core, which->name, which->project, name, err);
-        return s == DIBS_OK ? ledger_find_name(core->ledger, core->options.principal, name, out, NULL, err) : s;
+        return s == DIBS_OK ? ledger_find_name(core->ledger, core->options.principal, name, out, NULL, err)
+                            : s;
     }
     if (which->port)
         return by_port(core, which, out, err);
@@ -81,7 +85,7 @@ dibs_status core_find(struct core *core, const dibs_which *which, dibs_claim *ou
 
 static struct ledger_seen seen_of(const dibs_claim *claim)
 {
-    return (struct ledger_seen) { claim->id, claim->generation };
+    return (struct ledger_seen){ claim->id, claim->generation };
 }
 
 struct own_ids {
@@ -141,10 +145,12 @@ dibs_status core_release(struct core *core, const dibs_which *which, unsigned fl
         return DIBS_OK; /* idempotent: what was wanted is so */
     if (s != DIBS_OK)
         return s;
-    /* A token proves which claim is meant; a name or number could mean one that somebody unseen still uses. */
+    /* A token proves which claim is meant; a name or number could mean one that somebody unseen still uses.
+     */
     if (!which->token && !(flags & DIBS_RELEASE_FORCE) && core_judge(core, &claim, NULL, 0) == DIBS_UNKNOWN) {
         core_describe(&claim, who, sizeof who);
-        return err_set(err, DIBS_TAKEN, "port %u: it cannot be told whether its holder lives (%s); end it with --force",
+        return err_set(err, DIBS_TAKEN,
+                       "port %u: it cannot be told whether its holder lives (%s); end it with --force",
                        claim.port, who);
     }
     struct ledger_seen seen = seen_of(&claim);
@@ -156,7 +162,8 @@ dibs_status core_release(struct core *core, const dibs_which *which, unsigned fl
     return s;
 }
 
-dibs_status core_renew(struct core *core, const dibs_which *which, int64_t ttl_ms, dibs_claim *out, dibs_err *err)
+dibs_status core_renew(struct core *core, const dibs_which *which, int64_t ttl_ms, dibs_claim *out,
+                       dibs_err *err)
 {
     struct ledger_actor actor = core_actor(core, core_now(core));
     dibs_claim claim;
@@ -199,7 +206,8 @@ static bool judge_one(void *ctx, const dibs_claim *claim)
     return l->fn(l->ctx, &judged);
 }
 
-dibs_status core_list(struct core *core, const dibs_filter *filter, dibs_claim_fn fn, void *ctx, dibs_err *err)
+dibs_status core_list(struct core *core, const dibs_filter *filter, dibs_claim_fn fn, void *ctx,
+                      dibs_err *err)
 {
     struct judged_list judged = { .core = core, .fn = fn, .ctx = ctx };
     struct ledger_filter rows = {
@@ -212,11 +220,12 @@ dibs_status core_list(struct core *core, const dibs_filter *filter, dibs_claim_f
         .limit = filter->limit,
     };
 
-    return ledger_list(core->ledger, &rows, filter->judge ? judge_one : fn, filter->judge ? (void *) &judged : ctx, err);
+    return ledger_list(core->ledger, &rows, filter->judge ? judge_one : fn,
+                       filter->judge ? (void *) &judged : ctx, err);
 }
 
-dibs_status core_restore(struct core *core, const dibs_claim *claims, size_t n, const dibs_pool *pools, size_t n_pools,
-                         size_t *n_restored, dibs_err *err)
+dibs_status core_restore(struct core *core, const dibs_claim *claims, size_t n, const dibs_pool *pools,
+                         size_t n_pools, size_t *n_restored, dibs_err *err)
 {
     struct ledger_actor actor = core_actor(core, core_now(core));
     AUTO(free_auto) dibs_claim *kept = calloc(n + 1, sizeof *kept);
@@ -241,5 +250,6 @@ dibs_status core_restore(struct core *core, const dibs_claim *claims, size_t n, 
         n_kept += c->is_kept || c->holder != DIBS_HELD_BY_NOBODY;
     }
     core->index.is_loaded = false;
-    return s == DIBS_OK ? ledger_restore(core->ledger, kept, n_kept, pools, n_pools, &actor, n_restored, err) : s;
+    return s == DIBS_OK ? ledger_restore(core->ledger, kept, n_kept, pools, n_pools, &actor, n_restored, err)
+                        : s;
 }

@@ -9,16 +9,16 @@
  * taken by number (static). */
 #include "index/port_set.h"
 
-struct index_stats { /* K8, right from the start (W13) */
-    uint64_t taken_static, taken_dynamic;   /* successful takes so far */
+struct index_stats {                          /* K8, right from the start (W13) */
+    uint64_t taken_static, taken_dynamic;     /* successful takes so far */
     uint64_t refused_static, refused_dynamic; /* failed takes so far */
-    uint64_t spilled; /* dynamic takes from the lower band (W10) */
+    uint64_t spilled;                         /* dynamic takes from the lower band (W10) */
 };
 
 struct index {
     struct portbits members;
     struct portbits choosable;
-    struct port_set free; /* choosable and not taken */
+    struct port_set free;  /* choosable and not taken */
     struct portbits taken; /* members that are taken */
     uint32_t n_members;
     uint32_t n_taken;
@@ -29,7 +29,8 @@ struct index {
 
 /* `band` ports at the low end are the lower band (counted over `ranges`); it is clamped so
  * that at least one port is in the upper one. `withheld` may be NULL. */
-void index_init(struct index *index, const dibs_ranges *ranges, uint32_t band, const struct portbits *withheld);
+void index_init(struct index *index, const dibs_ranges *ranges, uint32_t band,
+                const struct portbits *withheld);
 
 /* By number: OK, TAKEN, or INVALID when not a member (the message names the ranges). */
 dibs_status index_take(struct index *index, uint16_t port, dibs_err *err);

@@ -29,7 +29,8 @@ uint16_t port_set_next(const struct port_set *set, uint16_t from, uint16_t last)
 uint16_t port_set_pick(const struct port_set *set, dibs_range window, uint16_t start);
 /* First port b, from `start` upward with wrap inside `window`, such that b..b+n-1 are
  * all members inside `window` and b is a multiple of `align` (0 and 1: any); 0 when none. */
-uint16_t port_set_run(const struct port_set *set, dibs_range window, uint32_t n, uint32_t align, uint16_t start);
+uint16_t port_set_run(const struct port_set *set, dibs_range window, uint32_t n, uint32_t align,
+                      uint16_t start);
 /* Members in first..last. */
 uint32_t port_set_count(const struct port_set *set, dibs_range window);
 #endif

@@ -86,7 +86,8 @@ static void refuse_port(struct claiming *k, uint16_t port, const dibs_claim *blo
         r->blockers[r->n_blockers++] = *blocker;
 }
 
-/* Of the conflicts, keep the dead in c->id (they give way) and report the others. *is_free when none is left. */
+/* Of the conflicts, keep the dead in c->id (they give way) and report the others. *is_free when none is left.
+ */
 static dibs_status sort_out(struct claiming *k, struct conflicts *c, uint16_t port, bool *is_free)
 {
     size_t dead = 0;
@@ -117,11 +118,11 @@ static dibs_status sort_out(struct claiming *k, struct conflicts *c, uint16_t po
 }
 
 /* May `want` have `port`? Fills c->id with the dead claims to end first. */
-static dibs_status check_port(struct claiming *k, const struct ledger_want *want, uint16_t port, struct conflicts *c,
-                              bool *is_free)
+static dibs_status check_port(struct claiming *k, const struct ledger_want *want, uint16_t port,
+                              struct conflicts *c, bool *is_free)
 {
     *is_free = false;
-    *c = (struct conflicts) { .want = want, .now_boot_ms = k->tx->actor->now.boot_ms };
+    *c = (struct conflicts){ .want = want, .now_boot_ms = k->tx->actor->now.boot_ms };
     for (size_t i = 0; i < want->claim.n_bindings; i++) {
         c->binding = &want->claim.bindings[i];
         dibs_status s = k->tx->rows->ops->slots(k->tx->rows, c->binding->proto, port, collect, c, k->err);
@@ -143,7 +144,8 @@ static dibs_status check_port(struct claiming *k, const struct ledger_want *want
     return sort_out(k, c, port, is_free);
 }
 
-static dibs_status probe_port(struct claiming *k, const struct ledger_want *want, uint16_t port, bool *is_free)
+static dibs_status probe_port(struct claiming *k, const struct ledger_want *want, uint16_t port,
+                              bool *is_free)
 {
     struct ledger_refusal *r = k->refusal;
 
@@ -185,8 +187,8 @@ static void answer(const struct row_claim *row, bool was_there, dibs_claim *out)
     codec_token_format(row, out->token);
 }
 
-static dibs_status try_port(struct claiming *k, const struct ledger_want *want, uint16_t port, dibs_claim *out,
-                            bool *is_done)
+static dibs_status try_port(struct claiming *k, const struct ledger_want *want, uint16_t port,
+                            dibs_claim *out, bool *is_done)
 {
     struct conflicts c;
     struct row_claim row;
@@ -212,10 +214,12 @@ static bool same_process(const dibs_claim *a, const dibs_claim *b)
 {
     return a->holder == DIBS_HELD_BY_PROCESS && b->holder == DIBS_HELD_BY_PROCESS &&
            a->process.pid == b->process.pid && a->process.pidns == b->process.pidns &&
-           a->process.start_ticks == b->process.start_ticks && strcmp(a->process.boot_id, b->process.boot_id) == 0;
+           a->process.start_ticks == b->process.start_ticks &&
+           strcmp(a->process.boot_id, b->process.boot_id) == 0;
 }
 
-/* The caller becomes the holder of a claim that is kept, leased to its own principal, or whose holder is dead. */
+/* The caller becomes the holder of a claim that is kept, leased to its own principal, or whose holder is
+ * dead. */
 static dibs_status take_over(struct claiming *k, const struct ledger_want *want, struct row_claim *row,
                              dibs_event_kind kind, dibs_claim *out)
 {
@@ -250,13 +254,15 @@ static dibs_status refuse_name(struct claiming *k, const struct row_claim *row, 
 
 /* The name's claim is held by a lease of the same principal, which is the caller's own: extend it, or turn it
  * into what is asked for now. */
-static dibs_status own_lease(struct claiming *k, const struct ledger_want *want, struct row_claim *row, dibs_claim *out)
+static dibs_status own_lease(struct claiming *k, const struct ledger_want *want, struct row_claim *row,
+                             dibs_claim *out)
 {
     if (want->claim.holder != DIBS_HELD_BY_LEASE || want->claim.is_kept != row->claim.is_kept)
         return take_over(k, want, row, DIBS_EV_TRANSFERRED, out);
     int64_t until = k->tx->actor->now.boot_ms + want->claim.lease_ttl_ms;
 
-    if (until > row->claim.lease_until_ms || strcmp(row->claim.process.boot_id, want->claim.process.boot_id) != 0) {
+    if (until > row->claim.lease_until_ms ||
+        strcmp(row->claim.process.boot_id, want->claim.process.boot_id) != 0) {
         row->claim.process = want->claim.process;
         row->claim.lease_ttl_ms = want->claim.lease_ttl_ms;
         row->claim.lease_until_ms = until;
@@ -282,7 +288,8 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
 
     *is_done = true;
     /* Two directories of one name are two projects: the caller comes back with another name. */
-    if (row->is_damaged || (c->project[0] && want->claim.project[0] && strcmp(c->project, want->claim.project) != 0))
+    if (row->is_damaged ||
+        (c->project[0] && want->claim.project[0] && strcmp(c->project, want->claim.project) != 0))
         return refuse_name(k, row, false);
     if (is_over && !c->is_kept) {
         bool is_free = false;
@@ -352,7 +359,8 @@ static dibs_status claim_one(struct claiming *k, size_t i, dibs_claim *out)
     return err_set(k->err, DIBS_EXHAUSTED, "none of %zu candidates is free", want->n_candidates);
 }
 
-/* Every port of the run from `base`, or none: what an attempt wrote is undone by checking all before writing. */
+/* Every port of the run from `base`, or none: what an attempt wrote is undone by checking all before writing.
+ */
 static dibs_status claim_run_at(struct claiming *k, uint16_t base, dibs_claim *out, bool *is_done)
 {
     const struct ledger_batch *batch = k->batch;
@@ -430,8 +438,9 @@ static bool keeps_any(const struct ledger_batch *batch)
     return false;
 }
 
-dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch, const struct ledger_actor *actor,
-                         dibs_claim *out, struct ledger_refusal *refusal, dibs_err *err)
+dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch,
+                         const struct ledger_actor *actor, dibs_claim *out, struct ledger_refusal *refusal,
+                         dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
     dibs_err local = { 0 };

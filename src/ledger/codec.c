@@ -24,7 +24,8 @@ dibs_status codec_secret(uint8_t out[ROWS_SECRET_BYTES], dibs_err *err)
 void codec_token_format(const struct row_claim *row, char out[DIBS_TOKEN_MAX + 1])
 {
     static const char hex[] = "0123456789abcdef";
-    int used = snprintf(out, DIBS_TOKEN_MAX + 1, "%" PRIu64 ".%" PRIu64 ".", row->claim.id, row->claim.generation);
+    int used =
+        snprintf(out, DIBS_TOKEN_MAX + 1, "%" PRIu64 ".%" PRIu64 ".", row->claim.id, row->claim.generation);
     char *p = out + used;
 
     for (size_t i = 0; i < ROWS_SECRET_BYTES; i++) {
@@ -122,7 +123,7 @@ bool codec_bindings_unpack(const uint8_t *bytes, size_t n, dibs_claim *claim)
         if (proto < DIBS_TCP || proto > DIBS_SCTP || (len != 4 && len != 16) || n - at - 2 < len)
             return false;
         dibs_binding *b = &claim->bindings[claim->n_bindings++];
-        *b = (dibs_binding) { .proto = (dibs_proto) proto, .address.len = len };
+        *b = (dibs_binding){ .proto = (dibs_proto) proto, .address.len = len };
         memcpy(b->address.bytes, bytes + at + 2, len);
         at += 2u + len;
     }
@@ -162,7 +163,8 @@ bool codec_claim_valid(const dibs_claim *c, const char **why)
         reason = "no valid bindings";
     else if (c->kind != DIBS_STATIC && c->kind != DIBS_DYNAMIC)
         reason = "unknown kind";
-    else if (c->holder != DIBS_HELD_BY_NOBODY && c->holder != DIBS_HELD_BY_PROCESS && c->holder != DIBS_HELD_BY_LEASE)
+    else if (c->holder != DIBS_HELD_BY_NOBODY && c->holder != DIBS_HELD_BY_PROCESS &&
+             c->holder != DIBS_HELD_BY_LEASE)
         reason = "unknown holder kind";
     else if (c->holder == DIBS_HELD_BY_PROCESS && (c->process.pid <= 0 || !c->process.boot_id[0]))
         reason = "process holder without identity";

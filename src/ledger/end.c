@@ -16,12 +16,13 @@ static bool may_change(const struct ledger_actor *actor, const dibs_claim *claim
 
 static dibs_status deny(const struct ledger_actor *actor, const dibs_claim *claim, dibs_err *err)
 {
-    return err_set(err, DIBS_DENIED, "the claim on port %u belongs to %s; you are %s", claim->port, claim->principal,
-                   actor->principal);
+    return err_set(err, DIBS_DENIED, "the claim on port %u belongs to %s; you are %s", claim->port,
+                   claim->principal, actor->principal);
 }
 
 /* The record of this very generation; NOT_FOUND when it is gone or has moved on. */
-static dibs_status get_seen(struct ledger_tx *tx, struct ledger_seen seen, struct row_claim *row, dibs_err *err)
+static dibs_status get_seen(struct ledger_tx *tx, struct ledger_seen seen, struct row_claim *row,
+                            dibs_err *err)
 {
     dibs_status s = tx->rows->ops->claim_get(tx->rows, seen.id, row, err);
 
@@ -39,7 +40,8 @@ static dibs_status unhold(struct ledger_tx *tx, struct row_claim *row, dibs_err 
     return tx_rehold(tx, row, DIBS_EV_UNHELD, err);
 }
 
-static dibs_status end_one(struct ledger_tx *tx, struct row_claim *row, enum ledger_end_how how, dibs_err *err)
+static dibs_status end_one(struct ledger_tx *tx, struct row_claim *row, enum ledger_end_how how,
+                           dibs_err *err)
 {
     dibs_event_kind kind = DIBS_EV_RELEASED;
 
@@ -60,8 +62,8 @@ static dibs_status end_one(struct ledger_tx *tx, struct row_claim *row, enum led
     return tx_end(tx, row, kind, err);
 }
 
-dibs_status ledger_end(struct ledger *ledger, const struct ledger_seen *seen, size_t n_seen, enum ledger_end_how how,
-                       const struct ledger_actor *actor, size_t *n, dibs_err *err)
+dibs_status ledger_end(struct ledger *ledger, const struct ledger_seen *seen, size_t n_seen,
+                       enum ledger_end_how how, const struct ledger_actor *actor, size_t *n, dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
     bool by_right = how == LEDGER_END_RELEASE || how == LEDGER_END_UNHOLD;
@@ -92,7 +94,8 @@ dibs_status ledger_end(struct ledger *ledger, const struct ledger_seen *seen, si
     return s;
 }
 
-static dibs_status get_changeable(struct ledger_tx *tx, struct ledger_seen seen, struct row_claim *row, dibs_err *err)
+static dibs_status get_changeable(struct ledger_tx *tx, struct ledger_seen seen, struct row_claim *row,
+                                  dibs_err *err)
 {
     dibs_status s = get_seen(tx, seen, row, err);
 
@@ -192,7 +195,8 @@ static bool find_clash(void *ctx, const struct ledger_slot *slot)
 
 static bool is_same(const dibs_claim *a, const dibs_claim *b)
 {
-    return a->port == b->port && a->is_exclusive == b->is_exclusive && strcmp(a->principal, b->principal) == 0 && strcmp(a->name, b->name) == 0 &&
+    return a->port == b->port && a->is_exclusive == b->is_exclusive &&
+           strcmp(a->principal, b->principal) == 0 && strcmp(a->name, b->name) == 0 &&
            codec_same_bindings(a, b);
 }
 
@@ -248,10 +252,11 @@ static dibs_status restore_one(struct ledger_tx *tx, const dibs_claim *claim, si
         s = tx->rows->ops->claim_get(tx->rows, clash.id, &row, err);
         if (s == DIBS_OK && is_same(&row.claim, claim))
             return DIBS_OK;
-        return err_set(err, DIBS_TAKEN, "port %u%s%s cannot be restored: claim %llu of %s%s%s stands in the way",
-                       claim->port, claim->name[0] ? " of " : "", claim->name, (unsigned long long) clash.id,
-                       s == DIBS_OK ? row.claim.principal : "a damaged record", s == DIBS_OK && row.claim.name[0] ? ", " : "",
-                       s == DIBS_OK ? row.claim.name : "");
+        return err_set(err, DIBS_TAKEN,
+                       "port %u%s%s cannot be restored: claim %llu of %s%s%s stands in the way", claim->port,
+                       claim->name[0] ? " of " : "", claim->name, (unsigned long long) clash.id,
+                       s == DIBS_OK ? row.claim.principal : "a damaged record",
+                       s == DIBS_OK && row.claim.name[0] ? ", " : "", s == DIBS_OK ? row.claim.name : "");
     }
     if (s == DIBS_OK)
         s = tx_insert(tx, claim, claim->port, DIBS_EV_REPAIRED, &row, err);
@@ -261,7 +266,8 @@ static dibs_status restore_one(struct ledger_tx *tx, const dibs_claim *claim, si
 }
 
 dibs_status ledger_restore(struct ledger *ledger, const dibs_claim *claims, size_t n, const dibs_pool *pools,
-                           size_t n_pools, const struct ledger_actor *actor, size_t *n_restored, dibs_err *err)
+                           size_t n_pools, const struct ledger_actor *actor, size_t *n_restored,
+                           dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
     size_t restored = 0;

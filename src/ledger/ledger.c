@@ -31,7 +31,8 @@ static dibs_status unknown_scheme(const char *uri, dibs_err *err)
     return err_set(err, DIBS_INVALID, "ledger '%.200s': expected sqlite:PATH or memory:", uri);
 }
 
-dibs_status ledger_open(const char *uri, const struct ledger_options *options, struct ledger **out, dibs_err *err)
+dibs_status ledger_open(const char *uri, const struct ledger_options *options, struct ledger **out,
+                        dibs_err *err)
 {
     const char *rest = NULL;
     const struct rows_ops *ops = backend_for(uri, &rest);
@@ -62,8 +63,8 @@ uint64_t ledger_salt(const struct ledger *ledger)
     return ledger->rows->ops->salt(ledger->rows);
 }
 
-dibs_status ledger_rebuild(const char *uri, const struct ledger_actor *actor, char aside[1024], size_t *n_saved,
-                           dibs_err *err)
+dibs_status ledger_rebuild(const char *uri, const struct ledger_actor *actor, char aside[1024],
+                           size_t *n_saved, dibs_err *err)
 {
     const char *rest = NULL;
     const struct rows_ops *ops = backend_for(uri, &rest);
@@ -340,7 +341,8 @@ dibs_status ledger_pool_remove(struct ledger *ledger, const char *name, const st
     return s == DIBS_OK ? tx_commit(&tx, err) : s;
 }
 
-dibs_status ledger_pools(struct ledger *ledger, bool (*fn)(void *, const dibs_pool *), void *ctx, dibs_err *err)
+dibs_status ledger_pools(struct ledger *ledger, bool (*fn)(void *, const dibs_pool *), void *ctx,
+                         dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
     dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
@@ -375,11 +377,12 @@ dibs_status ledger_not_leaked(struct ledger *ledger, uint64_t id, dibs_err *err)
     dibs_status s = tx_begin(&tx, ledger, true, false, &nobody, err);
 
     if (s == DIBS_OK)
-        s = tx.rows->ops->sighting_put(tx.rows, (struct ledger_seen) { .id = id }, 0, err);
+        s = tx.rows->ops->sighting_put(tx.rows, (struct ledger_seen){ .id = id }, 0, err);
     return s == DIBS_OK ? tx_commit(&tx, err) : s;
 }
 
-dibs_status ledger_upkeep(struct ledger *ledger, const struct ledger_actor *actor, size_t *n_damaged, dibs_err *err)
+dibs_status ledger_upkeep(struct ledger *ledger, const struct ledger_actor *actor, size_t *n_damaged,
+                          dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
     size_t n = 0;

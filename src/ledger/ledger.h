@@ -21,7 +21,8 @@ struct ledger_options {
 };
 
 /* "sqlite:PATH" or "memory:". INVALID: unknown scheme; UNAVAILABLE: see err->trouble. */
-dibs_status ledger_open(const char *uri, const struct ledger_options *options, struct ledger **out, dibs_err *err);
+dibs_status ledger_open(const char *uri, const struct ledger_options *options, struct ledger **out,
+                        dibs_err *err);
 void ledger_close(struct ledger *ledger); /* NULL is fine */
 
 /* A random number fixed when the ledger was made: all who share it choose alike. */
@@ -61,8 +62,8 @@ struct ledger_want {
 struct ledger_batch {
     const struct ledger_want *wants;
     size_t n;
-    bool is_contiguous; /* candidates of wants[0] are bases; wants[i] gets base + i */
-    bool is_dry_run;    /* decide, answer, keep nothing */
+    bool is_contiguous;             /* candidates of wants[0] are bases; wants[i] gets base + i */
+    bool is_dry_run;                /* decide, answer, keep nothing */
     const struct ledger_seen *dead; /* may be taken over while their generation is the same */
     size_t n_dead;
     enum ledger_probe (*probe)(void *ctx, const dibs_claim *claim, uint16_t port, dibs_err *err);
@@ -73,11 +74,11 @@ struct ledger_batch {
 
 /* Why a batch was not claimed. */
 struct ledger_refusal {
-    size_t want;     /* index of the one that failed */
-    bool by_name;    /* the name's claim stands in the way: blockers[0] */
-    bool differs;    /* ... because something else was asked for than it has */
-    uint16_t port;   /* the last port that was blocked or busy; 0: none */
-    bool is_busy;    /* the probe found that port busy */
+    size_t want;       /* index of the one that failed */
+    bool by_name;      /* the name's claim stands in the way: blockers[0] */
+    bool differs;      /* ... because something else was asked for than it has */
+    uint16_t port;     /* the last port that was blocked or busy; 0: none */
+    bool is_busy;      /* the probe found that port busy */
     size_t n_blockers; /* claims that stood in the way of `port` and are not known to be dead */
     dibs_claim blockers[LEDGER_BLOCKERS_MAX];
     size_t n_busy; /* ports that the probe found busy */
@@ -88,8 +89,9 @@ struct ledger_refusal {
 /* All or nothing (INV-4). TAKEN: a name, or the only candidate, is not to be had; EXHAUSTED: none of
  * several candidates is; both fill `refusal`. What the probe aborts with is passed on. out[i]
  * answers wants[i], with its token. */
-dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch, const struct ledger_actor *actor,
-                         dibs_claim *out, struct ledger_refusal *refusal, dibs_err *err);
+dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch,
+                         const struct ledger_actor *actor, dibs_claim *out, struct ledger_refusal *refusal,
+                         dibs_err *err);
 
 enum ledger_end_how {
     LEDGER_END_RELEASE, /* by its principal or an admin */
@@ -100,8 +102,8 @@ enum ledger_end_how {
 };
 /* Ends those of `seen` that still have the same generation; the others are passed over (INV-3). With
  * RELEASE and UNHOLD the actor must have the right to: DENIED, and nothing is ended. `n` counts. */
-dibs_status ledger_end(struct ledger *ledger, const struct ledger_seen *seen, size_t n_seen, enum ledger_end_how how,
-                       const struct ledger_actor *actor, size_t *n, dibs_err *err);
+dibs_status ledger_end(struct ledger *ledger, const struct ledger_seen *seen, size_t n_seen,
+                       enum ledger_end_how how, const struct ledger_actor *actor, size_t *n, dibs_err *err);
 
 /* A new lease end. NOT_FOUND: no such claim or another generation; INVALID: not held by a lease. */
 dibs_status ledger_renew(struct ledger *ledger, struct ledger_seen seen, int64_t ttl_ms,
@@ -118,19 +120,19 @@ dibs_status ledger_find_name(struct ledger *ledger, const char *principal, const
                              uint16_t *remembered, dibs_err *err);
 dibs_status ledger_find_id(struct ledger *ledger, uint64_t id, dibs_claim *out, dibs_err *err);
 
-struct ledger_filter { /* zero: everything */
+struct ledger_filter {       /* zero: everything */
     const char *name_prefix; /* whole leading parts of the name */
     const char *pool;
     const char *principal;
     uint16_t port;
-    dibs_proto proto;  /* 0: any */
-    bool held_only;    /* with a holder: what the reaper looks at */
+    dibs_proto proto; /* 0: any */
+    bool held_only;   /* with a holder: what the reaper looks at */
     uint64_t after_id;
     size_t limit; /* 0: none */
 };
 /* Ascending by id, tokens empty. `fn` must not call the ledger. */
-dibs_status ledger_list(struct ledger *ledger, const struct ledger_filter *filter, bool (*fn)(void *, const dibs_claim *),
-                        void *ctx, dibs_err *err);
+dibs_status ledger_list(struct ledger *ledger, const struct ledger_filter *filter,
+                        bool (*fn)(void *, const dibs_claim *), void *ctx, dibs_err *err);
 
 /* What the ledger knows of one port of one protocol. */
 struct ledger_slot {
@@ -148,8 +150,8 @@ dibs_status ledger_slots(struct ledger *ledger, dibs_proto proto, uint16_t port,
 
 /* The newest event's number, and the cursor of candidate orders. */
 dibs_status ledger_tail(struct ledger *ledger, uint64_t *seq, uint64_t *cursor, dibs_err *err);
-/* Events above `since`, ascending; `newest`: the last `limit` ones. limit 0: all. `oldest` (may be NULL) gets the
- * number of the oldest event still kept, or 0. */
+/* Events above `since`, ascending; `newest`: the last `limit` ones. limit 0: all. `oldest` (may be NULL) gets
+ * the number of the oldest event still kept, or 0. */
 dibs_status ledger_events(struct ledger *ledger, uint64_t since, size_t limit, bool newest, uint64_t *oldest,
                           bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err);
 
@@ -159,33 +161,36 @@ dibs_status ledger_pool_put(struct ledger *ledger, const dibs_pool *pool, const 
 /* TAKEN while claims are in it. */
 dibs_status ledger_pool_remove(struct ledger *ledger, const char *name, const struct ledger_actor *actor,
                                dibs_err *err);
-dibs_status ledger_pools(struct ledger *ledger, bool (*fn)(void *, const dibs_pool *), void *ctx, dibs_err *err);
+dibs_status ledger_pools(struct ledger *ledger, bool (*fn)(void *, const dibs_pool *), void *ctx,
+                         dibs_err *err);
 
 /* Count one more sighting of this generation as leaked; an earlier generation's count is forgotten (W4). */
 dibs_status ledger_sighted(struct ledger *ledger, struct ledger_seen seen, uint32_t *count, dibs_err *err);
 /* It was observed in use: forget its sightings. */
 dibs_status ledger_not_leaked(struct ledger *ledger, uint64_t id, dibs_err *err);
 
-/* Write claims and pools as they are (ids, generations and tokens are new), all or nothing; an identical claim is
- * passed over; a conflicting one fails with TAKEN. */
+/* Write claims and pools as they are (ids, generations and tokens are new), all or nothing; an identical
+ * claim is passed over; a conflicting one fails with TAKEN. */
 dibs_status ledger_restore(struct ledger *ledger, const dibs_claim *claims, size_t n, const dibs_pool *pools,
-                           size_t n_pools, const struct ledger_actor *actor, size_t *n_restored, dibs_err *err);
+                           size_t n_pools, const struct ledger_actor *actor, size_t *n_restored,
+                           dibs_err *err);
 
-/* Bounded upkeep: old events, forgotten names, expired cooling marks; quarantines damaged records. `n_damaged`
- * counts the records set aside. */
-dibs_status ledger_upkeep(struct ledger *ledger, const struct ledger_actor *actor, size_t *n_damaged, dibs_err *err);
+/* Bounded upkeep: old events, forgotten names, expired cooling marks; quarantines damaged records.
+ * `n_damaged` counts the records set aside. */
+dibs_status ledger_upkeep(struct ledger *ledger, const struct ledger_actor *actor, size_t *n_damaged,
+                          dibs_err *err);
 
 struct ledger_health {
     int major, minor;
     uint64_t n_claims, n_events, n_names, n_quarantined;
     uint64_t bytes, wal_bytes;
-    bool is_sound;   /* the backend's own integrity check */
+    bool is_sound;    /* the backend's own integrity check */
     char detail[256]; /* what the check said */
     char path[1024];
 };
 dibs_status ledger_health(struct ledger *ledger, struct ledger_health *out, dibs_err *err);
 
 /* Set a damaged ledger aside (`aside` gets its new name) and make a new one from what is readable. */
-dibs_status ledger_rebuild(const char *uri, const struct ledger_actor *actor, char aside[1024], size_t *n_saved,
-                           dibs_err *err);
+dibs_status ledger_rebuild(const char *uri, const struct ledger_actor *actor, char aside[1024],
+                           size_t *n_saved, dibs_err *err);
 #endif

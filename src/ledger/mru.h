@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_LEDGER_MRU_H
 #define DIBS_LEDGER_MRU_H
-/* The fallback when there is no ledger: recently used ports in a small file of its own (DCP's idea, seeds 1.1-1.2,
- * with M1-M7 repaired). It serves unnamed random requests only; a record ages out, nothing is released. */
+/* The fallback when there is no ledger: recently used ports in a small file of its own (DCP's idea,
+ * seeds 1.1-1.2, with M1-M7 repaired). It serves unnamed random requests only; a record ages out, nothing is
+ * released. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,8 +39,8 @@ struct mru_want {
 };
 
 /* n distinct ports that nobody recorded within the lifetime and that the probe finds free, recorded before
- * they are answered; all or nothing. The file is rewritten through a temporary file and rename under an flock of
- * `path`.lock, so that a crash leaves the old or the new one. A line that cannot be parsed is passed over
+ * they are answered; all or nothing. The file is rewritten through a temporary file and rename under an flock
+ * of `path`.lock, so that a crash leaves the old or the new one. A line that cannot be parsed is passed over
  * and kept out of the next rewrite; it never harms the others. EXHAUSTED, UNAVAILABLE. */
 dibs_status mru_claim(const char *path, const struct mru_want *want, uint16_t *out, dibs_err *err);
 #endif

@@ -33,7 +33,8 @@ struct rows_ops {
     const char *scheme; /* URI part before ':' */
 
     /* `rest` is the URI after the colon. */
-    dibs_status (*open)(const char *rest, const struct ledger_options *options, struct rows **out, dibs_err *err);
+    dibs_status (*open)(const char *rest, const struct ledger_options *options, struct rows **out,
+                        dibs_err *err);
     void (*close)(struct rows *self);
     uint64_t (*salt)(struct rows *self);
 
@@ -43,7 +44,8 @@ struct rows_ops {
     void (*rollback)(struct rows *self);
 
     dibs_status (*claim_get)(struct rows *self, uint64_t id, struct row_claim *out, dibs_err *err);
-    dibs_status (*claim_put)(struct rows *self, const struct row_claim *row, dibs_err *err); /* insert or replace */
+    dibs_status (*claim_put)(struct rows *self, const struct row_claim *row,
+                             dibs_err *err); /* insert or replace */
     dibs_status (*claim_delete)(struct rows *self, uint64_t id, dibs_err *err);
     /* Ascending by id, above after_id; with a principal or pool only theirs; the caller filters the rest. */
     dibs_status (*claims)(struct rows *self, const struct ledger_filter *filter, row_claim_fn fn, void *ctx,
@@ -56,8 +58,8 @@ struct rows_ops {
 
     dibs_status (*name_get)(struct rows *self, const char *principal, const char *name, struct row_name *out,
                             dibs_err *err);
-    dibs_status (*name_put)(struct rows *self, const char *principal, const char *name, const struct row_name *row,
-                            dibs_err *err);
+    dibs_status (*name_put)(struct rows *self, const char *principal, const char *name,
+                            const struct row_name *row, dibs_err *err);
 
     dibs_status (*tail)(struct rows *self, uint64_t *seq, uint64_t *cursor, dibs_err *err);
     dibs_status (*event_put)(struct rows *self, const dibs_event *event, uint64_t cursor, dibs_err *err);
@@ -74,16 +76,18 @@ struct rows_ops {
     /* count 0 deletes. */
     dibs_status (*sighting_put)(struct rows *self, struct ledger_seen seen, uint32_t count, dibs_err *err);
 
-    /* Copies the damaged record aside for `dibs doctor`; optional (NULL: cannot have damaged ones). Counts new ones. */
+    /* Copies the damaged record aside for `dibs doctor`; optional (NULL: cannot have damaged ones). Counts
+     * new ones. */
     dibs_status (*quarantine)(struct rows *self, const struct instant *now, size_t *n, dibs_err *err);
     /* Drops events at or below `oldest_seq`, names remembered beyond `names_kept` (oldest first), and
      * free slots that were released before `cooled_before_ms` or after `now`. */
     dibs_status (*trim)(struct rows *self, uint64_t oldest_seq, size_t names_kept, int64_t cooled_before_ms,
                         const struct instant *now, dibs_err *err);
-    dibs_status (*health)(struct rows *self, struct ledger_health *out, dibs_err *err); /* outside a transaction */
+    dibs_status (*health)(struct rows *self, struct ledger_health *out,
+                          dibs_err *err); /* outside a transaction */
     /* Optional (NULL: nothing can be damaged). Outside any open ledger. */
-    dibs_status (*rebuild)(const char *rest, const struct ledger_actor *actor, char aside[1024], size_t *n_saved,
-                           dibs_err *err);
+    dibs_status (*rebuild)(const char *rest, const struct ledger_actor *actor, char aside[1024],
+                           size_t *n_saved, dibs_err *err);
 };
 
 extern const struct rows_ops rows_sqlite_ops;

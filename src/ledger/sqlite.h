@@ -61,22 +61,24 @@ struct sqlite_rows {
 
 extern const char *const sqlite_sql_text[SQL_COUNT];
 
-/* Ledger versions are MAJOR * 1000 + MINOR in user_version; a newer major is refused untouched, a newer minor is
- * read and written. Add a migration at the end of the list in sqlite_open.c. */
+/* Ledger versions are MAJOR * 1000 + MINOR in user_version; a newer major is refused untouched, a newer minor
+ * is read and written. Add a migration at the end of the list in sqlite_open.c. */
 #define SQLITE_APPLICATION_ID 0x64696273 /* "dibs" */
 #define SQLITE_LEDGER_MAJOR 1
 
-dibs_status sqlite_open_rows(const char *rest, const struct ledger_options *options, struct rows **out, dibs_err *err);
+dibs_status sqlite_open_rows(const char *rest, const struct ledger_options *options, struct rows **out,
+                             dibs_err *err);
 void sqlite_close_rows(struct rows *rows);
-dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *actor, char aside[1024], size_t *n_saved,
-                                dibs_err *err);
+dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *actor, char aside[1024],
+                                size_t *n_saved, dibs_err *err);
 dibs_status sqlite_health_rows(struct rows *rows, struct ledger_health *out, dibs_err *err);
 dibs_status sqlite_quarantine_rows(struct rows *rows, const struct instant *now, size_t *n, dibs_err *err);
 
 /* The one place where SQLite's codes become ours; `doing` is what failed. */
 dibs_status sqlite_error(struct sqlite_rows *self, int rc, const char *doing, dibs_err *err);
 void sqlite_start_deadline(struct sqlite_rows *self);
-/* Waits for the lock on the ledger's directory, within the deadline; who makes, migrates or rebuilds it has this. */
+/* Waits for the lock on the ledger's directory, within the deadline; who makes, migrates or rebuilds it has
+ * this. */
 dibs_status sqlite_lock_directory(const struct sqlite_rows *self, const char *dir, int *out, dibs_err *err);
 /* Prepared and reset, ready to bind; NULL on failure with err filled. */
 sqlite3_stmt *sqlite_stmt(struct sqlite_rows *self, enum sqlite_sql which, dibs_err *err);
@@ -90,10 +92,10 @@ dibs_status sqlite_put_claim(struct rows *rows, const struct row_claim *row, dib
 dibs_status sqlite_put_slot(struct rows *rows, const struct ledger_slot *slot, dibs_err *err);
 /* The claim, and a slot for each of its bindings. */
 dibs_status sqlite_put_with_slots(struct rows *rows, const struct row_claim *row, dibs_err *err);
-/* Keeps the port of a slot blocked whose claim is lost: makes a placeholder claim of its id, or adds the slot to
- * one made before. *is_new when one was made; a slot that another claim excludes is passed over. */
-dibs_status sqlite_block_slot(struct rows *rows, const struct ledger_slot *slot, const struct instant *now, bool *is_new,
-                              dibs_err *err);
+/* Keeps the port of a slot blocked whose claim is lost: makes a placeholder claim of its id, or adds the slot
+ * to one made before. *is_new when one was made; a slot that another claim excludes is passed over. */
+dibs_status sqlite_block_slot(struct rows *rows, const struct ledger_slot *slot, const struct instant *now,
+                              bool *is_new, dibs_err *err);
 /* Does an exclusive claim other than claim->id conflict with it? */
 dibs_status sqlite_is_excluded(struct rows *rows, const dibs_claim *claim, bool *out, dibs_err *err);
 static inline void sqlite_reset_auto(sqlite3_stmt **stmt)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Opening a SQLite ledger: where it may lie, who made it, which version, and how it waits.
  *
- * WAL with synchronous=NORMAL: a commit survives the death of any process; FULL (kept claims) also power loss.
- * A short-lived process leaves a small WAL behind instead of paying a checkpoint and its fsyncs at every
- * exit; the next one recovers it in microseconds. CHECKPOINT_FRAMES keeps it small. */
+ * WAL with synchronous=NORMAL: a commit survives the death of any process; FULL (kept claims) also power
+ * loss. A short-lived process leaves a small WAL behind instead of paying a checkpoint and its fsyncs at
+ * every exit; the next one recovers it in microseconds. CHECKPOINT_FRAMES keeps it small. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -33,7 +33,8 @@ static const struct migration {
 } migrations[] = {
     { 1000,
       "CREATE TABLE claims(id INTEGER PRIMARY KEY, generation INTEGER NOT NULL CHECK(generation > 0),"
-      " secret BLOB NOT NULL CHECK(length(secret) = 16), port INTEGER NOT NULL CHECK(port BETWEEN 1 AND 65535),"
+      " secret BLOB NOT NULL CHECK(length(secret) = 16), port INTEGER NOT NULL CHECK(port BETWEEN 1 AND "
+      "65535),"
       " kind INTEGER NOT NULL CHECK(kind IN (0, 1)), exclusive INTEGER NOT NULL CHECK(exclusive IN (0, 1)),"
       " kept INTEGER NOT NULL CHECK(kept IN (0, 1)), holder INTEGER NOT NULL CHECK(holder BETWEEN 0 AND 2),"
       " boot_id TEXT NOT NULL, pidns INTEGER NOT NULL, pid INTEGER NOT NULL, start_ticks INTEGER NOT NULL,"
@@ -79,7 +80,8 @@ static int wait_for_lock(void *ctx, int tries)
 
     if (clock_monotonic_ms() >= self->deadline_ms)
         return 0;
-    (void) getrandom(&noise, sizeof noise, GRND_NONBLOCK);
+    if (getrandom(&noise, sizeof noise, GRND_NONBLOCK) < 0)
+        noise = (uint32_t) tries * 2654435761u;
     long ceiling_us = tries < 4 ? 200 : tries < 16 ? 1000 : tries < 64 ? 4000 : 10000;
     struct timespec pause = { .tv_nsec = (50 + (long) (noise % (uint32_t) ceiling_us)) * 1000 };
     (void) nanosleep(&pause, NULL);
@@ -115,9 +117,11 @@ static dibs_trouble trouble_of(int rc, int os_errno)
 static const char *advice_of(dibs_trouble trouble)
 {
     switch (trouble) {
-    case DIBS_TROUBLE_LOCKED: return "another process holds it; look for a stopped one with 'fuser -v' on the file";
+    case DIBS_TROUBLE_LOCKED:
+        return "another process holds it; look for a stopped one with 'fuser -v' on the file";
     case DIBS_TROUBLE_FULL: return "free some space, or name another place with DIBS_LEDGER";
-    case DIBS_TROUBLE_DAMAGED: return "run 'dibs doctor --fix': it is set aside and rebuilt from what is readable";
+    case DIBS_TROUBLE_DAMAGED:
+        return "run 'dibs doctor --fix': it is set aside and rebuilt from what is readable";
     case DIBS_TROUBLE_UNWRITABLE: return "make it writable for you, or name another place with DIBS_LEDGER";
     case DIBS_TROUBLE_MISSING: return "create its directory, or name another place with DIBS_LEDGER";
     case DIBS_TROUBLE_NONE:
@@ -188,11 +192,11 @@ static dibs_status refuse_remote(const struct sqlite_rows *self, const char *dir
         unsigned long magic;
         const char *name;
     } remote[] = {
-        { NFS_SUPER_MAGIC, "NFS" },     { SMB_SUPER_MAGIC, "SMB" },         { 0xff534d42ul, "CIFS" },
-        { 0xfe534d42ul, "SMB2" },       { CODA_SUPER_MAGIC, "Coda" },       { AFS_SUPER_MAGIC, "AFS" },
-        { AFS_FS_MAGIC, "AFS" },        { CEPH_SUPER_MAGIC, "Ceph" },       { V9FS_MAGIC, "9p" },
-        { FUSE_SUPER_MAGIC, "FUSE" },   { OCFS2_SUPER_MAGIC, "OCFS2" },     { 0x01161970ul, "GFS2" },
-        { 0x0bd00bd0ul, "Lustre" },     { 0x47504653ul, "GPFS" },           { 0x19830326ul, "BeeGFS" },
+        { NFS_SUPER_MAGIC, "NFS" },   { SMB_SUPER_MAGIC, "SMB" },     { 0xff534d42ul, "CIFS" },
+        { 0xfe534d42ul, "SMB2" },     { CODA_SUPER_MAGIC, "Coda" },   { AFS_SUPER_MAGIC, "AFS" },
+        { AFS_FS_MAGIC, "AFS" },      { CEPH_SUPER_MAGIC, "Ceph" },   { V9FS_MAGIC, "9p" },
+        { FUSE_SUPER_MAGIC, "FUSE" }, { OCFS2_SUPER_MAGIC, "OCFS2" }, { 0x01161970ul, "GFS2" },
+        { 0x0bd00bd0ul, "Lustre" },   { 0x47504653ul, "GPFS" },       { 0x19830326ul, "BeeGFS" },
     };
     struct statfs fs;
 
@@ -200,10 +204,11 @@ static dibs_status refuse_remote(const struct sqlite_rows *self, const char *dir
         return os_trouble(self, "cannot look at its file system", errno, err);
     for (size_t i = 0; i < sizeof remote / sizeof remote[0]; i++)
         if ((unsigned long) fs.f_type == remote[i].magic)
-            return err_trouble(err, DIBS_TROUBLE_REMOTE,
-                               "ledger %s: it lies on a network file system (%s), which other hosts may share; "
-                               "name a local place with DIBS_LEDGER",
-                               self->path, remote[i].name);
+            return err_trouble(
+                err, DIBS_TROUBLE_REMOTE,
+                "ledger %s: it lies on a network file system (%s), which other hosts may share; "
+                "name a local place with DIBS_LEDGER",
+                self->path, remote[i].name);
     return DIBS_OK;
 }
 
@@ -230,15 +235,16 @@ static dibs_status check_version(const struct sqlite_rows *self, uint32_t applic
     if (application_id != SQLITE_APPLICATION_ID)
         return foreign(self, err);
     if (version / 1000 > SQLITE_LEDGER_MAJOR)
-        return err_trouble(err, DIBS_TROUBLE_NEWER,
-                           "ledger %s: it has version %u.%u, and this dibs reads up to %d.x; it is left as it is. "
-                           "Use a newer dibs, or another place with DIBS_LEDGER",
-                           self->path, version / 1000, version % 1000, SQLITE_LEDGER_MAJOR);
+        return err_trouble(
+            err, DIBS_TROUBLE_NEWER,
+            "ledger %s: it has version %u.%u, and this dibs reads up to %d.x; it is left as it is. "
+            "Use a newer dibs, or another place with DIBS_LEDGER",
+            self->path, version / 1000, version % 1000, SQLITE_LEDGER_MAJOR);
     return DIBS_OK;
 }
 
-/* Looks at the bare file before SQLite does, so that what is not ours is not touched in any way. A file that is
- * not there is made, readable by its owner alone. */
+/* Looks at the bare file before SQLite does, so that what is not ours is not touched in any way. A file that
+ * is not there is made, readable by its owner alone. */
 static dibs_status look_at_file(const struct sqlite_rows *self, dibs_err *err)
 {
     uint8_t header[HEADER_BYTES] = { 0 };
@@ -255,8 +261,9 @@ static dibs_status look_at_file(const struct sqlite_rows *self, dibs_err *err)
     if (got == 0)
         return DIBS_OK;
     if (got < HEADER_BYTES || memcmp(header, "SQLite format 3", 16) != 0)
-        return err_trouble(err, DIBS_TROUBLE_DAMAGED, "ledger %s: it is not a ledger or its beginning is damaged; %s",
-                           self->path, advice_of(DIBS_TROUBLE_DAMAGED));
+        return err_trouble(err, DIBS_TROUBLE_DAMAGED,
+                           "ledger %s: it is not a ledger or its beginning is damaged; %s", self->path,
+                           advice_of(DIBS_TROUBLE_DAMAGED));
     return check_version(self, big_endian(header + 68), big_endian(header + 60), err);
 }
 
@@ -293,8 +300,8 @@ static dibs_status migrate(struct sqlite_rows *self, int64_t version, dibs_err *
         s = exec(self, migrations[i].sql, "making its tables", err);
         if (s != DIBS_OK)
             break;
-        (void) snprintf(text, sizeof text, "PRAGMA user_version=%d; PRAGMA application_id=%d", migrations[i].version,
-                        SQLITE_APPLICATION_ID);
+        (void) snprintf(text, sizeof text, "PRAGMA user_version=%d; PRAGMA application_id=%d",
+                        migrations[i].version, SQLITE_APPLICATION_ID);
         s = exec(self, text, "marking its version", err);
     }
     if (s == DIBS_OK && version == 0) {
@@ -302,13 +309,15 @@ static dibs_status migrate(struct sqlite_rows *self, int64_t version, dibs_err *
 
         if (getrandom(&salt, sizeof salt, 0) != (ssize_t) sizeof salt)
             return err_os(err, DIBS_FAILURE, errno, "cannot get random bytes for the ledger");
-        (void) snprintf(text, sizeof text, "INSERT INTO meta(key, value) VALUES('salt', %lld)", (long long) salt);
+        (void) snprintf(text, sizeof text, "INSERT INTO meta(key, value) VALUES('salt', %lld)",
+                        (long long) salt);
         s = exec(self, text, "making its salt", err);
     }
     return s;
 }
 
-/* One process makes or migrates the ledger; the others wait at a lock on its directory, within the deadline. */
+/* One process makes or migrates the ledger; the others wait at a lock on its directory, within the deadline.
+ */
 dibs_status sqlite_lock_directory(const struct sqlite_rows *self, const char *dir, int *out, dibs_err *err)
 {
     AUTO(fd_auto) int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -321,8 +330,8 @@ dibs_status sqlite_lock_directory(const struct sqlite_rows *self, const char *di
         if (errno != EWOULDBLOCK && errno != EINTR)
             return os_trouble(self, "cannot lock its directory", errno, err);
         if (clock_monotonic_ms() >= self->deadline_ms)
-            return err_trouble(err, DIBS_TROUBLE_LOCKED, "ledger %s: another process is making it; %s", self->path,
-                               advice_of(DIBS_TROUBLE_LOCKED));
+            return err_trouble(err, DIBS_TROUBLE_LOCKED, "ledger %s: another process is making it; %s",
+                               self->path, advice_of(DIBS_TROUBLE_LOCKED));
         (void) nanosleep(&pause, NULL);
     }
     *out = fd_take(&fd);
@@ -336,10 +345,13 @@ static dibs_status make_or_migrate(struct sqlite_rows *self, const char *dir, di
     int64_t n_foreign = 0;
     dibs_status s = sqlite_lock_directory(self, dir, &lock, err);
 
-    /* Tables without a version: of a program that marks its files with nothing. Seen before anything is written. */
+    /* Tables without a version: of a program that marks its files with nothing. Seen before anything is
+     * written. */
     if (s == DIBS_OK)
-        s = get_int(self, "SELECT count(*) FROM sqlite_master WHERE (SELECT user_version FROM pragma_user_version) = 0",
-                    &n_foreign, err);
+        s = get_int(
+            self,
+            "SELECT count(*) FROM sqlite_master WHERE (SELECT user_version FROM pragma_user_version) = 0",
+            &n_foreign, err);
     if (s == DIBS_OK && n_foreign > 0)
         s = foreign(self, err);
     if (s == DIBS_OK)
@@ -360,8 +372,8 @@ static dibs_status make_or_migrate(struct sqlite_rows *self, const char *dir, di
 
 static dibs_status connect(struct sqlite_rows *self, dibs_err *err)
 {
-    int rc = sqlite3_open_v2(self->path, &self->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
-                             NULL);
+    int rc = sqlite3_open_v2(self->path, &self->db,
+                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
 
     if (rc != SQLITE_OK)
         return sqlite_error(self, rc, "opening", err);
@@ -382,7 +394,8 @@ static int note_wal(void *ctx, sqlite3 *db, const char *name, int frames)
     return SQLITE_OK;
 }
 
-dibs_status sqlite_open_rows(const char *rest, const struct ledger_options *options, struct rows **out, dibs_err *err)
+dibs_status sqlite_open_rows(const char *rest, const struct ledger_options *options, struct rows **out,
+                             dibs_err *err)
 {
     struct sqlite_rows *self = calloc(1, sizeof *self);
     char dir[1024];

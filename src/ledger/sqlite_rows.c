@@ -11,11 +11,13 @@
 
 #include "base/banned.h"
 
-#define CLAIM_COLUMNS                                                                                             \
-    "id, generation, secret, port, kind, exclusive, kept, holder, boot_id, pidns, pid, start_ticks, ttl_ms, until_ms," \
+#define CLAIM_COLUMNS                                                                                 \
+    "id, generation, secret, port, kind, exclusive, kept, holder, boot_id, pidns, pid, start_ticks, " \
+    "ttl_ms, until_ms,"                                                                               \
     " uid, netns, created_ms, changed_ms, bindings, principal, name, pool, command, project"
-#define EVENT_COLUMNS                                                                                    \
-    "seq, cursor, time_ms, kind, claim, generation, port, protos, dynamic, actor_uid, actor_pid, principal, name"
+#define EVENT_COLUMNS                                                                              \
+    "seq, cursor, time_ms, kind, claim, generation, port, protos, dynamic, actor_uid, actor_pid, " \
+    "principal, name"
 
 const char *const sqlite_sql_text[SQL_COUNT] = {
     [SQL_BEGIN_READ] = "BEGIN",
@@ -23,22 +25,27 @@ const char *const sqlite_sql_text[SQL_COUNT] = {
     [SQL_COMMIT] = "COMMIT",
     [SQL_ROLLBACK] = "ROLLBACK",
     [SQL_CLAIM_GET] = "SELECT " CLAIM_COLUMNS " FROM claims WHERE id=?1",
-    [SQL_CLAIM_PUT] = "INSERT OR REPLACE INTO claims(" CLAIM_COLUMNS ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
-                      " ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)",
+    [SQL_CLAIM_PUT] =
+        "INSERT OR REPLACE INTO claims(" CLAIM_COLUMNS ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
+        " ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)",
     [SQL_CLAIM_DELETE] = "DELETE FROM claims WHERE id=?1",
     [SQL_CLAIMS] = "SELECT " CLAIM_COLUMNS " FROM claims WHERE id>?1 ORDER BY id",
-    [SQL_CLAIMS_OF_PRINCIPAL] = "SELECT " CLAIM_COLUMNS " FROM claims WHERE id>?1 AND principal=?2 ORDER BY id",
+    [SQL_CLAIMS_OF_PRINCIPAL] =
+        "SELECT " CLAIM_COLUMNS " FROM claims WHERE id>?1 AND principal=?2 ORDER BY id",
     [SQL_CLAIMS_OF_POOL] = "SELECT " CLAIM_COLUMNS " FROM claims WHERE id>?1 AND pool=?2 ORDER BY id",
-    [SQL_SLOTS_AT] = "SELECT proto, port, address, claim, exclusive, released_ms FROM slots WHERE proto=?1 AND port=?2",
+    [SQL_SLOTS_AT] =
+        "SELECT proto, port, address, claim, exclusive, released_ms FROM slots WHERE proto=?1 AND port=?2",
     [SQL_SLOTS_ALL] = "SELECT proto, port, address, claim, exclusive, released_ms FROM slots",
     [SQL_SLOT_PUT] = "INSERT OR REPLACE INTO slots(proto, port, address, claim, exclusive, released_ms)"
                      " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
     [SQL_SLOT_DELETE] = "DELETE FROM slots WHERE proto=?1 AND port=?2 AND address=?3 AND claim=?4",
     [SQL_NAME_GET] = "SELECT claim, port, used_ms FROM names WHERE principal=?1 AND name=?2",
-    [SQL_NAME_PUT] = "INSERT OR REPLACE INTO names(principal, name, claim, port, used_ms) VALUES(?1, ?2, ?3, ?4, ?5)",
+    [SQL_NAME_PUT] =
+        "INSERT OR REPLACE INTO names(principal, name, claim, port, used_ms) VALUES(?1, ?2, ?3, ?4, ?5)",
     [SQL_TAIL] = "SELECT seq, cursor FROM events ORDER BY seq DESC LIMIT 1",
     [SQL_TAIL_CLAIMS] = "SELECT max(id) FROM claims",
-    [SQL_EVENT_PUT] = "INSERT INTO events(" EVENT_COLUMNS ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+    [SQL_EVENT_PUT] = "INSERT INTO events(" EVENT_COLUMNS
+                      ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     [SQL_EVENTS] = "SELECT " EVENT_COLUMNS " FROM events WHERE seq>?1 ORDER BY seq LIMIT ?2",
     [SQL_EVENTS_NEWEST] = "SELECT * FROM (SELECT " EVENT_COLUMNS
                           " FROM events WHERE seq>?1 ORDER BY seq DESC LIMIT ?2) ORDER BY seq",
@@ -56,8 +63,10 @@ const char *const sqlite_sql_text[SQL_COUNT] = {
                        " (SELECT used_ms FROM names WHERE claim=0 ORDER BY used_ms DESC LIMIT 1 OFFSET ?1)",
     [SQL_TRIM_SLOTS] = "DELETE FROM slots WHERE claim=0 AND (released_ms<?1 OR released_ms>?2)",
     [SQL_TRIM_SIGHTINGS] = "DELETE FROM sightings WHERE claim NOT IN (SELECT id FROM claims)",
-    [SQL_QUARANTINE_PUT] = "INSERT INTO quarantine(found_ms, source, key, reason, record) VALUES(?1, ?2, ?3, ?4, ?5)",
-    [SQL_SLOTS_OF_CLAIM] = "SELECT proto, port, address, claim, exclusive, released_ms FROM slots WHERE claim=?1",
+    [SQL_QUARANTINE_PUT] =
+        "INSERT INTO quarantine(found_ms, source, key, reason, record) VALUES(?1, ?2, ?3, ?4, ?5)",
+    [SQL_SLOTS_OF_CLAIM] =
+        "SELECT proto, port, address, claim, exclusive, released_ms FROM slots WHERE claim=?1",
     [SQL_SLOTS_DAMAGED] = "DELETE FROM slots WHERE proto NOT BETWEEN 1 AND 3 OR port NOT BETWEEN 1 AND 65535"
                           " OR length(address) NOT IN (4, 16) OR exclusive NOT IN (0, 1) OR claim<0",
 };
@@ -70,8 +79,8 @@ static struct sqlite_rows *of(struct rows *rows)
 sqlite3_stmt *sqlite_stmt(struct sqlite_rows *self, enum sqlite_sql which, dibs_err *err)
 {
     if (!self->stmt[which]) {
-        int rc = sqlite3_prepare_v3(self->db, sqlite_sql_text[which], -1, SQLITE_PREPARE_PERSISTENT, &self->stmt[which],
-                                    NULL);
+        int rc = sqlite3_prepare_v3(self->db, sqlite_sql_text[which], -1, SQLITE_PREPARE_PERSISTENT,
+                                    &self->stmt[which], NULL);
 
         if (rc != SQLITE_OK) {
             (void) sqlite_error(self, rc, "reading its tables", err);
@@ -106,7 +115,8 @@ static dibs_status set_sync(struct sqlite_rows *self, bool is_full, dibs_err *er
 {
     if (self->is_full == is_full)
         return DIBS_OK;
-    int rc = sqlite3_exec(self->db, is_full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", NULL, NULL, NULL);
+    int rc = sqlite3_exec(self->db, is_full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", NULL,
+                          NULL, NULL);
 
     if (rc != SQLITE_OK)
         return sqlite_error(self, rc, "configuring", err);
@@ -120,7 +130,8 @@ static dibs_status begin(struct rows *rows, bool is_write, bool is_full, dibs_er
 
     sqlite_start_deadline(self); /* first: even configuring may wait for a lock */
     dibs_status s = is_write ? set_sync(self, is_full, err) : DIBS_OK;
-    sqlite3_stmt *stmt = s == DIBS_OK ? sqlite_stmt(self, is_write ? SQL_BEGIN_WRITE : SQL_BEGIN_READ, err) : NULL;
+    sqlite3_stmt *stmt =
+        s == DIBS_OK ? sqlite_stmt(self, is_write ? SQL_BEGIN_WRITE : SQL_BEGIN_READ, err) : NULL;
 
     return stmt ? sqlite_run(self, stmt, "waiting for it", err) : DIBS_UNAVAILABLE;
 }
@@ -306,7 +317,9 @@ static dibs_status claims(struct rows *rows, const struct ledger_filter *filter,
                           dibs_err *err)
 {
     struct sqlite_rows *self = of(rows);
-    enum sqlite_sql which = filter->principal ? SQL_CLAIMS_OF_PRINCIPAL : filter->pool ? SQL_CLAIMS_OF_POOL : SQL_CLAIMS;
+    enum sqlite_sql which = filter->principal ? SQL_CLAIMS_OF_PRINCIPAL
+                            : filter->pool    ? SQL_CLAIMS_OF_POOL
+                                              : SQL_CLAIMS;
     AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, which, err);
     int rc = SQLITE_DONE;
     struct row_claim row;
@@ -326,7 +339,8 @@ static dibs_status claims(struct rows *rows, const struct ledger_filter *filter,
 
 /* ---- slots ---- */
 
-/* A damaged slot of a claim still blocks its port, whole and for everybody: leak rather than give twice (INV-10). */
+/* A damaged slot of a claim still blocks its port, whole and for everybody: leak rather than give twice
+ * (INV-10). */
 static bool block_by_damaged(struct ledger_slot *slot)
 {
     if (slot->port == 0 || slot->claim_id == 0)
@@ -342,7 +356,7 @@ bool sqlite_load_slot(sqlite3_stmt *stmt, struct ledger_slot *out)
     const void *blob = NULL;
     size_t n = 0;
 
-    *out = (struct ledger_slot) { 0 };
+    *out = (struct ledger_slot){ 0 };
     out->proto = (dibs_proto) read_int(&r, 0, DIBS_TCP, DIBS_SCTP);
     out->port = (uint16_t) read_int(&r, 1, 1, DIBS_PORT_MAX);
     if (!r.is_ok)
@@ -358,7 +372,8 @@ bool sqlite_load_slot(sqlite3_stmt *stmt, struct ledger_slot *out)
     return true;
 }
 
-static dibs_status slots(struct rows *rows, dibs_proto proto, uint16_t port, ledger_slot_fn fn, void *ctx, dibs_err *err)
+static dibs_status slots(struct rows *rows, dibs_proto proto, uint16_t port, ledger_slot_fn fn, void *ctx,
+                         dibs_err *err)
 {
     struct sqlite_rows *self = of(rows);
     AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, port ? SQL_SLOTS_AT : SQL_SLOTS_ALL, err);
@@ -377,8 +392,8 @@ static dibs_status slots(struct rows *rows, dibs_proto proto, uint16_t port, led
     return rc == SQLITE_DONE ? DIBS_OK : sqlite_error(self, rc, "reading ports", err);
 }
 
-static sqlite3_stmt *bind_slot(struct sqlite_rows *self, enum sqlite_sql which, const struct ledger_slot *slot,
-                               dibs_err *err)
+static sqlite3_stmt *bind_slot(struct sqlite_rows *self, enum sqlite_sql which,
+                               const struct ledger_slot *slot, dibs_err *err)
 {
     sqlite3_stmt *stmt = sqlite_stmt(self, which, err);
 
@@ -433,8 +448,8 @@ static dibs_status name_get(struct rows *rows, const char *principal, const char
     return r.is_ok ? DIBS_OK : DIBS_NOT_FOUND; /* a damaged memory of a port is no memory */
 }
 
-static dibs_status name_put(struct rows *rows, const char *principal, const char *name, const struct row_name *row,
-                            dibs_err *err)
+static dibs_status name_put(struct rows *rows, const char *principal, const char *name,
+                            const struct row_name *row, dibs_err *err)
 {
     sqlite3_stmt *stmt = sqlite_stmt(of(rows), SQL_NAME_PUT, err);
 
@@ -502,7 +517,7 @@ static bool load_event(sqlite3_stmt *stmt, dibs_event *e)
 {
     struct reader r = { .stmt = stmt, .is_ok = true };
 
-    *e = (dibs_event) { 0 };
+    *e = (dibs_event){ 0 };
     e->seq = (uint64_t) read_int(&r, 0, 1, INT64_MAX);
     e->time_ms = read_int(&r, 2, INT64_MIN, INT64_MAX);
     e->kind = (dibs_event_kind) read_int(&r, 3, DIBS_EV_CLAIMED, DIBS_EV_POOL);
@@ -535,7 +550,8 @@ static dibs_status events(struct rows *rows, uint64_t since, size_t limit, bool 
                           bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err)
 {
     struct sqlite_rows *self = of(rows);
-    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, newest ? SQL_EVENTS_NEWEST : SQL_EVENTS, err);
+    AUTO(sqlite_reset_auto)
+    sqlite3_stmt *stmt = sqlite_stmt(self, newest ? SQL_EVENTS_NEWEST : SQL_EVENTS, err);
     dibs_event event;
     int rc = SQLITE_DONE;
 
@@ -561,7 +577,7 @@ static bool load_pool(sqlite3_stmt *stmt, dibs_pool *out)
     struct reader r = { .stmt = stmt, .is_ok = true };
     char ranges[DIBS_RANGES_TEXT_MAX + 1];
 
-    *out = (dibs_pool) { 0 };
+    *out = (dibs_pool){ 0 };
     read_text(&r, 0, out->name, DIBS_POOL_NAME_MAX);
     read_text(&r, 1, ranges, DIBS_RANGES_TEXT_MAX);
     out->scope = (dibs_scope) read_int(&r, 2, DIBS_SCOPE_HOST, DIBS_SCOPE_CLUSTER);
@@ -585,8 +601,10 @@ static dibs_status pool_get(struct rows *rows, const char *name, dibs_pool *out,
     if (rc != SQLITE_ROW)
         return sqlite_error(self, rc, "reading a pool", err);
     if (!load_pool(stmt, out))
-        return err_trouble(err, DIBS_TROUBLE_DAMAGED, "ledger %s: the record of pool '%s' is damaged; set it anew with "
-                           "'dibs pool set'", self->path, name);
+        return err_trouble(err, DIBS_TROUBLE_DAMAGED,
+                           "ledger %s: the record of pool '%s' is damaged; set it anew with "
+                           "'dibs pool set'",
+                           self->path, name);
     return DIBS_OK;
 }
 
@@ -666,7 +684,8 @@ static dibs_status sighting_put(struct rows *rows, struct ledger_seen seen, uint
     return sqlite_run(of(rows), stmt, "writing sightings", err);
 }
 
-static dibs_status run_bound(struct sqlite_rows *self, enum sqlite_sql which, const int64_t *values, int n, dibs_err *err)
+static dibs_status run_bound(struct sqlite_rows *self, enum sqlite_sql which, const int64_t *values, int n,
+                             dibs_err *err)
 {
     sqlite3_stmt *stmt = sqlite_stmt(self, which, err);
 
@@ -681,12 +700,12 @@ static dibs_status trim(struct rows *rows, uint64_t oldest_seq, size_t names_kep
                         const struct instant *now, dibs_err *err)
 {
     struct sqlite_rows *self = of(rows);
-    dibs_status s = run_bound(self, SQL_TRIM_EVENTS, (int64_t[]) { (int64_t) oldest_seq }, 1, err);
+    dibs_status s = run_bound(self, SQL_TRIM_EVENTS, (int64_t[]){ (int64_t) oldest_seq }, 1, err);
 
     if (s == DIBS_OK)
-        s = run_bound(self, SQL_TRIM_NAMES, (int64_t[]) { (int64_t) names_kept - 1 }, 1, err);
+        s = run_bound(self, SQL_TRIM_NAMES, (int64_t[]){ (int64_t) names_kept - 1 }, 1, err);
     if (s == DIBS_OK)
-        s = run_bound(self, SQL_TRIM_SLOTS, (int64_t[]) { cooled_before_ms, now->boot_ms }, 2, err);
+        s = run_bound(self, SQL_TRIM_SLOTS, (int64_t[]){ cooled_before_ms, now->boot_ms }, 2, err);
     if (s == DIBS_OK)
         s = run_bound(self, SQL_TRIM_SIGHTINGS, NULL, 0, err);
     return s;

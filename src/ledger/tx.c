@@ -22,7 +22,7 @@ dibs_status tx_begin(struct ledger_tx *tx, struct ledger *ledger, bool is_write,
 
     if (s != DIBS_OK)
         return s;
-    *tx = (struct ledger_tx) { .rows = rows, .actor = actor };
+    *tx = (struct ledger_tx){ .rows = rows, .actor = actor };
     if (!is_write)
         return DIBS_OK;
     return rows->ops->tail(rows, &tx->seq, &tx->cursor, err);
@@ -48,8 +48,8 @@ void tx_auto(struct ledger_tx *tx)
 dibs_status tx_trim(struct ledger_tx *tx, dibs_err *err)
 {
     uint64_t oldest = tx->seq > DIBS_EVENTS_KEPT ? tx->seq - DIBS_EVENTS_KEPT : 0;
-    return tx->rows->ops->trim(tx->rows, oldest, DIBS_NAMES_REMEMBERED, tx->actor->now.boot_ms - COOLED_AFTER_MS,
-                               &tx->actor->now, err);
+    return tx->rows->ops->trim(tx->rows, oldest, DIBS_NAMES_REMEMBERED,
+                               tx->actor->now.boot_ms - COOLED_AFTER_MS, &tx->actor->now, err);
 }
 
 dibs_status tx_event(struct ledger_tx *tx, dibs_event_kind kind, const dibs_claim *claim, dibs_err *err)
@@ -171,7 +171,7 @@ static dibs_status remember_name(struct ledger_tx *tx, const dibs_claim *claim, 
         return DIBS_OK; /* the name has moved on: not ours to touch */
     if (s != DIBS_OK)
         return s;
-    name = (struct row_name) { .port = claim->port, .used_ms = tx->actor->now.wall_ms };
+    name = (struct row_name){ .port = claim->port, .used_ms = tx->actor->now.wall_ms };
     return tx->rows->ops->name_put(tx->rows, claim->principal, claim->name, &name, err);
 }
 

@@ -42,13 +42,16 @@ static bool may_fall_back(const dibs_settings *settings, const dibs_err *why)
 static dibs_status open_ledger(dibs *handle, struct ledger **out, dibs_err *err)
 {
     const dibs_settings *settings = &handle->settings;
-    struct ledger_options options = { .is_sync_full = settings->is_sync_full, .timeout_ms = settings->timeout_ms };
+    struct ledger_options options = { .is_sync_full = settings->is_sync_full,
+                                      .timeout_ms = settings->timeout_ms };
 
     if (strcmp(settings->socket, "none") != 0)
         return err_trouble(err, DIBS_TROUBLE_NONE,
-                           "daemon socket %s: this dibs works on the ledger itself; set DIBS_SOCKET=none", settings->socket);
+                           "daemon socket %s: this dibs works on the ledger itself; set DIBS_SOCKET=none",
+                           settings->socket);
     if (settings->ledger_mode == DIBS_LEDGER_MRU) {
-        (void) err_trouble(&handle->why_degraded, DIBS_TROUBLE_NONE, "the ledger is turned off (ledger-mode mru)");
+        (void) err_trouble(&handle->why_degraded, DIBS_TROUBLE_NONE,
+                           "the ledger is turned off (ledger-mode mru)");
         return DIBS_OK;
     }
     dibs_status s = ledger_open(settings->ledger, &options, out, err);
@@ -145,7 +148,7 @@ static dibs_status degraded_claims(dibs *handle, const dibs_batch *batch, dibs_c
     claim.n_bindings = first->n_bindings ? first->n_bindings : 1;
     memcpy(claim.bindings, first->bindings, sizeof claim.bindings);
     if (first->n_bindings == 0)
-        claim.bindings[0] = (dibs_binding) { DIBS_TCP, { .len = core_host(handle->core)->has_ipv6 ? 16 : 4 } };
+        claim.bindings[0] = (dibs_binding){ DIBS_TCP, { .len = core_host(handle->core)->has_ipv6 ? 16 : 4 } };
     (void) text_copy(claim.principal, sizeof claim.principal, handle->principal);
     core_withheld(handle->core, true, &withheld);
     portbits_add_ranges(&choosable, first->ranges ? first->ranges : &handle->settings.range);
@@ -175,7 +178,8 @@ static dibs_status degraded_claims(dibs *handle, const dibs_batch *batch, dibs_c
 static bool is_simple(const dibs_request *r, const dibs_request *first)
 {
     return r->mode == DIBS_RANDOM && !r->name && !r->pool && !r->keep && r->ranges == first->ranges &&
-           r->n_bindings == first->n_bindings && memcmp(r->bindings, first->bindings, sizeof r->bindings) == 0;
+           r->n_bindings == first->n_bindings &&
+           memcmp(r->bindings, first->bindings, sizeof r->bindings) == 0;
 }
 
 static bool is_for_fallback(const dibs_batch *batch)
@@ -210,22 +214,24 @@ dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *
 
 /* ---- the verbs, checked and passed on ---- */
 
-#define NEED(handle, condition, err)                                           \
-    do {                                                                       \
-        dibs_status need_ = need_ledger((handle), (err));                      \
-        if (need_ != DIBS_OK)                                                  \
-            return need_;                                                      \
-        if (!(condition))                                                      \
-            return err_set((err), DIBS_INVALID, "an argument is missing");     \
+#define NEED(handle, condition, err)                                       \
+    do {                                                                   \
+        dibs_status need_ = need_ledger((handle), (err));                  \
+        if (need_ != DIBS_OK)                                              \
+            return need_;                                                  \
+        if (!(condition))                                                  \
+            return err_set((err), DIBS_INVALID, "an argument is missing"); \
     } while (0)
 
-dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned flags, size_t *n, dibs_err *err)
+dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned flags, size_t *n,
+                               dibs_err *err)
 {
     NEED(handle, which, err);
     return core_release(handle->core, which, flags, n, err);
 }
 
-dibs_status dibs_claim_renew(dibs *handle, const dibs_which *which, int64_t ttl_ms, dibs_claim *out, dibs_err *err)
+dibs_status dibs_claim_renew(dibs *handle, const dibs_which *which, int64_t ttl_ms, dibs_claim *out,
+                             dibs_err *err)
 {
     NEED(handle, which && out, err);
     return core_renew(handle->core, which, ttl_ms, out, err);
@@ -244,14 +250,15 @@ dibs_status dibs_claim_find(dibs *handle, const dibs_which *which, dibs_claim *o
     return core_find(handle->core, which, out, err);
 }
 
-dibs_status dibs_claim_list(dibs *handle, const dibs_filter *filter, dibs_claim_fn fn, void *ctx, dibs_err *err)
+dibs_status dibs_claim_list(dibs *handle, const dibs_filter *filter, dibs_claim_fn fn, void *ctx,
+                            dibs_err *err)
 {
     NEED(handle, filter && fn, err);
     return core_list(handle->core, filter, fn, ctx, err);
 }
 
-dibs_status dibs_event_list(dibs *handle, uint64_t since, size_t limit, bool newest, dibs_event_fn fn, void *ctx,
-                            dibs_err *err)
+dibs_status dibs_event_list(dibs *handle, uint64_t since, size_t limit, bool newest, dibs_event_fn fn,
+                            void *ctx, dibs_err *err)
 {
     NEED(handle, fn, err);
     return ledger_events(handle->core->ledger, since, limit, newest, NULL, fn, ctx, err);
@@ -314,8 +321,8 @@ const char *dibs_order_name(size_t i)
     return order ? order->name : NULL;
 }
 
-dibs_status dibs_port_explain(dibs *handle, uint16_t port, const char *pool, const dibs_binding *bindings, size_t n,
-                              dibs_port_report *out, dibs_err *err)
+dibs_status dibs_port_explain(dibs *handle, uint16_t port, const char *pool, const dibs_binding *bindings,
+                              size_t n, dibs_port_report *out, dibs_err *err)
 {
     NEED(handle, out && (bindings || n == 0), err);
     return core_explain(handle->core, port, pool, bindings, n, out, err);
@@ -333,7 +340,8 @@ dibs_status dibs_reap(dibs *handle, unsigned flags, dibs_claim_fn fn, void *ctx,
     return core_reap(handle->core, flags, fn, ctx, n, err);
 }
 
-dibs_status dibs_repair(dibs *handle, const dibs_repair_plan *plan, dibs_repair_fn fn, void *ctx, dibs_err *err)
+dibs_status dibs_repair(dibs *handle, const dibs_repair_plan *plan, dibs_repair_fn fn, void *ctx,
+                        dibs_err *err)
 {
     NEED(handle, plan && fn, err);
     return core_repair(handle->core, plan, fn, ctx, err);
@@ -354,22 +362,22 @@ const char *dibs_repair_kind_text(dibs_repair_kind kind)
     return "unknown";
 }
 
-dibs_status dibs_snapshot_export(dibs *handle, const char *pool, char range[DIBS_RANGES_TEXT_MAX + 1], uint8_t *bytes,
-                                 size_t *n, dibs_err *err)
+dibs_status dibs_snapshot_export(dibs *handle, const char *pool, char range[DIBS_RANGES_TEXT_MAX + 1],
+                                 uint8_t *bytes, size_t *n, dibs_err *err)
 {
     NEED(handle, range && bytes && n, err);
     return core_snapshot_export(handle->core, pool, range, bytes, n, err);
 }
 
-dibs_status dibs_snapshot_import(dibs *handle, const char *pool, const char *range, const uint8_t *bytes, size_t n,
-                                 size_t *n_claimed, dibs_err *err)
+dibs_status dibs_snapshot_import(dibs *handle, const char *pool, const char *range, const uint8_t *bytes,
+                                 size_t n, size_t *n_claimed, dibs_err *err)
 {
     NEED(handle, range && (bytes || n == 0), err);
     return core_snapshot_import(handle->core, pool, range, bytes, n, n_claimed, err);
 }
 
-dibs_status dibs_claim_restore(dibs *handle, const dibs_claim *claims, size_t n, const dibs_pool *pools, size_t n_pools,
-                               size_t *n_restored, dibs_err *err)
+dibs_status dibs_claim_restore(dibs *handle, const dibs_claim *claims, size_t n, const dibs_pool *pools,
+                               size_t n_pools, size_t *n_restored, dibs_err *err)
 {
     NEED(handle, (claims || n == 0) && (pools || n_pools == 0), err);
     return core_restore(handle->core, claims, n, pools, n_pools, n_restored, err);

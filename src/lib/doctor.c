@@ -29,10 +29,11 @@ struct doctor {
     size_t n_unknown, n_dead, n_orphan, n_claims;
 };
 
-static void say(struct doctor *d, dibs_severity severity, const char *topic, const char *advice, const char *fmt, ...)
-    DIBS_PRINTF(5, 6);
+static void say(struct doctor *d, dibs_severity severity, const char *topic, const char *advice,
+                const char *fmt, ...) DIBS_PRINTF(5, 6);
 
-static void say(struct doctor *d, dibs_severity severity, const char *topic, const char *advice, const char *fmt, ...)
+static void say(struct doctor *d, dibs_severity severity, const char *topic, const char *advice,
+                const char *fmt, ...)
 {
     dibs_finding finding = { .severity = severity };
     va_list ap;
@@ -52,8 +53,8 @@ static void check_settings(struct doctor *d)
 
     for (int i = 0; i < DIBS_SETTING_COUNT; i++) {
         dibs_setting_format(d->settings, (dibs_setting) i, value);
-        say(d, DIBS_FINE, "setting", "", "%s = %.600s (%s)", dibs_setting_name((dibs_setting) i), value[0] ? value : "-",
-            dibs_source_text(d->settings->source[i]));
+        say(d, DIBS_FINE, "setting", "", "%s = %.600s (%s)", dibs_setting_name((dibs_setting) i),
+            value[0] ? value : "-", dibs_source_text(d->settings->source[i]));
     }
 }
 
@@ -72,15 +73,15 @@ static void check_file(struct doctor *d, const char *path)
         say(d, DIBS_WARNING, "ledger", "chmod 600 the file, unless other users are meant to share it",
             "%s can be read or written by others (mode %03o)", path, st.st_mode & 0777);
     if (st.st_uid != geteuid())
-        say(d, DIBS_NOTE, "ledger", "nothing, if that is meant", "%s belongs to uid %u, you are uid %u", path, st.st_uid,
-            geteuid());
+        say(d, DIBS_NOTE, "ledger", "nothing, if that is meant", "%s belongs to uid %u, you are uid %u", path,
+            st.st_uid, geteuid());
     (void) text_copy(dir, sizeof dir, path);
     slash = strrchr(dir, '/');
     if (slash)
         *slash = '\0';
     if (statvfs(slash ? dir : ".", &fs) == 0 && (uint64_t) fs.f_bavail * fs.f_frsize < LOW_SPACE_BYTES)
-        say(d, DIBS_WARNING, "ledger", "free some space: a full disk makes claims impossible", "only %" PRIu64 " KiB are left for %s",
-            (uint64_t) fs.f_bavail * fs.f_frsize / 1024, path);
+        say(d, DIBS_WARNING, "ledger", "free some space: a full disk makes claims impossible",
+            "only %" PRIu64 " KiB are left for %s", (uint64_t) fs.f_bavail * fs.f_frsize / 1024, path);
 }
 
 static void check_ledger(struct doctor *d, struct ledger *ledger)
@@ -92,13 +93,16 @@ static void check_ledger(struct doctor *d, struct ledger *ledger)
         say(d, DIBS_PROBLEM, "ledger", "run 'dibs doctor --fix'", "%s", err.msg);
         return;
     }
-    say(d, health.is_sound ? DIBS_FINE : DIBS_PROBLEM, "ledger", health.is_sound ? "" : "run 'dibs doctor --fix'",
-        "%s, version %d.%d, %s: %" PRIu64 " claims, %" PRIu64 " events, %" PRIu64 " names, %" PRIu64 " KiB + %" PRIu64
-        " KiB log", health.path[0] ? health.path : d->settings->ledger, health.major, health.minor,
-        health.is_sound ? "sound" : health.detail, health.n_claims, health.n_events, health.n_names, health.bytes / 1024,
-        health.wal_bytes / 1024);
+    say(d, health.is_sound ? DIBS_FINE : DIBS_PROBLEM, "ledger",
+        health.is_sound ? "" : "run 'dibs doctor --fix'",
+        "%s, version %d.%d, %s: %" PRIu64 " claims, %" PRIu64 " events, %" PRIu64 " names, %" PRIu64
+        " KiB + %" PRIu64 " KiB log",
+        health.path[0] ? health.path : d->settings->ledger, health.major, health.minor,
+        health.is_sound ? "sound" : health.detail, health.n_claims, health.n_events, health.n_names,
+        health.bytes / 1024, health.wal_bytes / 1024);
     if (health.n_quarantined > 0)
-        say(d, DIBS_WARNING, "ledger", "their ports stay blocked as kept claims; release those that nobody uses",
+        say(d, DIBS_WARNING, "ledger",
+            "their ports stay blocked as kept claims; release those that nobody uses",
             "%" PRIu64 " damaged records were set aside in the table 'quarantine'", health.n_quarantined);
     check_file(d, health.path);
 }
@@ -114,25 +118,30 @@ static bool note_restored(void *ctx, const dibs_repair_item *item)
 
 static bool rebuild(struct doctor *d, const struct core_options *options)
 {
-    struct ledger_actor actor = { .now = options->now(options->now_ctx), .uid = options->uid, .pid = (int32_t) getpid(),
-                                  .principal = options->principal, .is_admin = options->is_admin };
+    struct ledger_actor actor = { .now = options->now(options->now_ctx),
+                                  .uid = options->uid,
+                                  .pid = (int32_t) getpid(),
+                                  .principal = options->principal,
+                                  .is_admin = options->is_admin };
     char aside[1024] = "";
     size_t n_saved = 0;
     dibs_err err = { 0 };
 
     if (ledger_rebuild(d->settings->ledger, &actor, aside, &n_saved, &err) != DIBS_OK) {
-        say(d, DIBS_PROBLEM, "ledger", "move the file away by hand, then run 'dibs doctor' again", "it could not be rebuilt: %s",
-            err.msg);
+        say(d, DIBS_PROBLEM, "ledger", "move the file away by hand, then run 'dibs doctor' again",
+            "it could not be rebuilt: %s", err.msg);
         return false;
     }
-    say(d, DIBS_NOTE, "ledger", "look at it, then remove it", "rebuilt with %zu claims; the damaged file is now %s", n_saved, aside);
+    say(d, DIBS_NOTE, "ledger", "look at it, then remove it",
+        "rebuilt with %zu claims; the damaged file is now %s", n_saved, aside);
     return true;
 }
 
 /* Opens the ledger, mending it when that is asked for and needed; NULL when there is none to be had. */
 static struct ledger *open_ledger(struct doctor *d, const struct core_options *options, bool *is_rebuilt)
 {
-    struct ledger_options how = { .is_sync_full = d->settings->is_sync_full, .timeout_ms = d->settings->timeout_ms };
+    struct ledger_options how = { .is_sync_full = d->settings->is_sync_full,
+                                  .timeout_ms = d->settings->timeout_ms };
     struct ledger_health health = { .is_sound = true };
     struct ledger *ledger = NULL;
     dibs_err err = { 0 };
@@ -148,7 +157,8 @@ static struct ledger *open_ledger(struct doctor *d, const struct core_options *o
         s = *is_rebuilt ? ledger_open(d->settings->ledger, &how, &ledger, &err) : DIBS_UNAVAILABLE;
     }
     if (s != DIBS_OK && !(is_damaged && d->fix))
-        say(d, DIBS_PROBLEM, "ledger", is_damaged ? "run 'dibs doctor --fix'" : "see the message", "%s", err.msg);
+        say(d, DIBS_PROBLEM, "ledger", is_damaged ? "run 'dibs doctor --fix'" : "see the message", "%s",
+            err.msg);
     return s == DIBS_OK ? ledger : NULL;
 }
 
@@ -169,17 +179,20 @@ static bool check_pool(void *ctx, const dibs_pool *pool)
     portbits_remove_range(&members, host->ephemeral);
     uint32_t overlap = all - portbits_count(&members);
     if (overlap > 0)
-        say(d, DIBS_WARNING, "pool", "narrow the pool, or move the range with the sysctl net.ipv4.ip_local_port_range",
-            "pool '%s' (%.200s): %u of its %u ports are in the ephemeral range %u-%u and are not handed out", pool->name, ranges,
-            overlap, all, host->ephemeral.first, host->ephemeral.last);
+        say(d, DIBS_WARNING, "pool",
+            "narrow the pool, or move the range with the sysctl net.ipv4.ip_local_port_range",
+            "pool '%s' (%.200s): %u of its %u ports are in the ephemeral range %u-%u and are not handed out",
+            pool->name, ranges, overlap, all, host->ephemeral.first, host->ephemeral.last);
     if (core_pool_usage(d->core, pool->name, &usage, &err) != DIBS_OK) {
-        say(d, DIBS_WARNING, "pool", "set it anew with 'dibs pool set'", "pool '%s': %s", pool->name, err.msg);
+        say(d, DIBS_WARNING, "pool", "set it anew with 'dibs pool set'", "pool '%s': %s", pool->name,
+            err.msg);
         return !d->is_stopped;
     }
     say(d, usage.n_available == 0 ? DIBS_WARNING : DIBS_FINE, "pool",
-        usage.n_available == 0 ? "release what is not needed ('dibs ls', 'dibs reap'), or widen the pool" : "",
-        "pool '%s' (%.200s): %u static, %u dynamic, %u available, band %u", pool->name, ranges, usage.n_static, usage.n_dynamic,
-        usage.n_available, usage.band);
+        usage.n_available == 0 ? "release what is not needed ('dibs ls', 'dibs reap'), or widen the pool"
+                               : "",
+        "pool '%s' (%.200s): %u static, %u dynamic, %u available, band %u", pool->name, ranges,
+        usage.n_static, usage.n_dynamic, usage.n_available, usage.band);
     return !d->is_stopped;
 }
 
@@ -195,9 +208,11 @@ static void check_host(struct doctor *d)
         host->is_ephemeral_detected ? "detected" : "could not be read: Linux's default");
     say(d, DIBS_FINE, "host", "", "%u ports reserved in ip_local_reserved_ports", reserved);
     if (!host->has_ipv6)
-        say(d, DIBS_NOTE, "host", "nothing: '*' and 'localhost' mean IPv4 alone here", "this host has no IPv6");
+        say(d, DIBS_NOTE, "host", "nothing: '*' and 'localhost' mean IPv4 alone here",
+            "this host has no IPv6");
     if (!kernel_has_proto(DIBS_SCTP))
-        say(d, DIBS_NOTE, "host", "nothing, unless you need it: load the sctp module", "this kernel has no SCTP");
+        say(d, DIBS_NOTE, "host", "nothing, unless you need it: load the sctp module",
+            "this kernel has no SCTP");
     if (!d->core->view.is_initial_pidns)
         say(d, DIBS_NOTE, "host", "nothing: holders outside of this container show as unknown",
             "this is not the initial pid namespace");
@@ -205,8 +220,8 @@ static void check_host(struct doctor *d)
         say(d, files.rlim_cur < LOW_FILES ? DIBS_WARNING : DIBS_FINE, "limit",
             files.rlim_cur < LOW_FILES ? "raise it with 'ulimit -n'" : "", "%" PRIu64 " open files",
             (uint64_t) files.rlim_cur);
-    say(d, DIBS_FINE, "limit", "", "%d claims in a batch, %d bindings in a claim, %d bytes in a name", DIBS_BATCH_MAX,
-        DIBS_BINDINGS_MAX, DIBS_NAME_MAX);
+    say(d, DIBS_FINE, "limit", "", "%d claims in a batch, %d bindings in a claim, %d bytes in a name",
+        DIBS_BATCH_MAX, DIBS_BINDINGS_MAX, DIBS_NAME_MAX);
 }
 
 /* ---- claims ---- */
@@ -239,8 +254,8 @@ static void check_claims(struct doctor *d)
         say(d, DIBS_PROBLEM, "claim", "run 'dibs doctor --fix'", "%s", err.msg);
         return;
     }
-    say(d, DIBS_FINE, "claim", "", "%zu claims: %zu of unknown state, %zu of dead holders, %zu orphans", d->n_claims,
-        d->n_unknown, d->n_dead, d->n_orphan);
+    say(d, DIBS_FINE, "claim", "", "%zu claims: %zu of unknown state, %zu of dead holders, %zu orphans",
+        d->n_claims, d->n_unknown, d->n_dead, d->n_orphan);
     if (d->n_dead > 0)
         say(d, DIBS_NOTE, "claim", "run 'dibs reap', or wait: they give way when their port is needed",
             "%zu claims have a dead holder", d->n_dead);
@@ -260,12 +275,14 @@ static void examine(struct doctor *d, bool is_rebuilt)
     dibs_err err = { 0 };
 
     if (is_rebuilt && core_repair(d->core, &from_sockets, note_restored, d, &err) != DIBS_OK)
-        say(d, DIBS_WARNING, "ledger", "run 'dibs repair'", "live sockets could not be recorded: %s", err.msg);
+        say(d, DIBS_WARNING, "ledger", "run 'dibs repair'", "live sockets could not be recorded: %s",
+            err.msg);
     if (d->fix && ledger_upkeep(d->core->ledger, &actor, &n_damaged, &err) == DIBS_OK && n_damaged > 0)
-        say(d, DIBS_NOTE, "ledger", "see the table 'quarantine'", "%zu damaged records were set aside now", n_damaged);
+        say(d, DIBS_NOTE, "ledger", "see the table 'quarantine'", "%zu damaged records were set aside now",
+            n_damaged);
     check_ledger(d, d->core->ledger);
     check_host(d);
-    err = (dibs_err) { 0 };
+    err = (dibs_err){ 0 };
     if (core_pool_list(d->core, check_pool, d, &err) != DIBS_OK)
         say(d, DIBS_PROBLEM, "pool", "see the message", "%s", err.msg);
     check_claims(d);
@@ -280,8 +297,11 @@ dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn
     if (!settings || !fn)
         return err_set(err, DIBS_INVALID, "an argument is missing");
     (void) snprintf(principal, sizeof principal, "uid:%u", (unsigned) geteuid());
-    struct core_options options = { .settings = settings, .principal = principal, .uid = (uint32_t) geteuid(),
-                                    .is_admin = geteuid() == 0, .now = doctor_now };
+    struct core_options options = { .settings = settings,
+                                    .principal = principal,
+                                    .uid = (uint32_t) geteuid(),
+                                    .is_admin = geteuid() == 0,
+                                    .now = doctor_now };
     check_settings(&d);
     struct ledger *ledger = open_ledger(&d, &options, &is_rebuilt);
     dibs_status s = core_open(ledger, &options, &d.core, err);

@@ -46,7 +46,8 @@ static bool git_branch(const char *dir, char *out, size_t size)
         (void) snprintf(path, sizeof path, "%s/.git", dir);
         if (!read_line(path, line, sizeof line) || strncmp(line, "gitdir: ", 8) != 0)
             return false;
-        (void) snprintf(path, sizeof path, "%s%s%.3000s/HEAD", line[8] == '/' ? "" : dir, line[8] == '/' ? "" : "/", line + 8);
+        (void) snprintf(path, sizeof path, "%s%s%.3000s/HEAD", line[8] == '/' ? "" : dir,
+                        line[8] == '/' ? "" : "/", line + 8);
     }
     if (!read_line(path, line, sizeof line))
         return false;
@@ -57,7 +58,8 @@ static bool git_branch(const char *dir, char *out, size_t size)
     return out[0] != '\0';
 }
 
-/* Bytes that a name cannot have are written %XX; what is too long is cut and told apart by a hash of the whole. */
+/* Bytes that a name cannot have are written %XX; what is too long is cut and told apart by a hash of the
+ * whole. */
 static void make_part(const char *raw, char out[DIBS_NAME_PART_MAX + 1])
 {
     static const char hex[] = "0123456789ABCDEF";
@@ -68,7 +70,8 @@ static void make_part(const char *raw, char out[DIBS_NAME_PART_MAX + 1])
     for (size_t i = 0; i < len;) {
         size_t step = text_utf8_length(raw + i, len - i);
         unsigned char c = (unsigned char) raw[i];
-        bool is_plain = step > 1 ? c != 0xc2 : step == 1 && c > 0x20 && c < 0x7f && c != '/' && c != '%' && c != '~';
+        bool is_plain =
+            step > 1 ? c != 0xc2 : step == 1 && c > 0x20 && c < 0x7f && c != '/' && c != '%' && c != '~';
 
         if (is_plain) {
             memcpy(full + n, raw + i, step);
@@ -114,7 +117,8 @@ static bool find_root(char *dir)
     return false;
 }
 
-dibs_status dibs_project_find(const dibs_settings *settings, const char *dir, dibs_project *out, dibs_err *err)
+dibs_status dibs_project_find(const dibs_settings *settings, const char *dir, dibs_project *out,
+                              dibs_err *err)
 {
     char found[PATH_BYTES];
     char raw[GROUP_RAW_MAX];
@@ -144,7 +148,8 @@ dibs_status dibs_project_find(const dibs_settings *settings, const char *dir, di
     return DIBS_OK;
 }
 
-dibs_status dibs_name_resolve(const dibs_project *project, const char *text, char out[DIBS_NAME_MAX + 1], dibs_err *err)
+dibs_status dibs_name_resolve(const dibs_project *project, const char *text, char out[DIBS_NAME_MAX + 1],
+                              dibs_err *err)
 {
     char name[DIBS_NAME_MAX + 1];
     char shown[80];

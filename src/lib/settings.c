@@ -61,7 +61,8 @@ dibs_status dibs_duration_parse(const char *text, int64_t *ms, dibs_err *err)
     int64_t value = clock_duration_parse(text, DIBS_TTL_MAX_MS);
 
     if (value < 0)
-        return err_set(err, DIBS_INVALID, "duration '%s': expected a number with a unit, such as 500ms, 10s, 5m, 2h or 7d",
+        return err_set(err, DIBS_INVALID,
+                       "duration '%s': expected a number with a unit, such as 500ms, 10s, 5m, 2h or 7d",
                        text_safe(text, shown, sizeof shown));
     *ms = value;
     return DIBS_OK;
@@ -199,7 +200,8 @@ static dibs_status put(dibs_settings *s, dibs_setting which, const char *value, 
     return err_set(err, DIBS_INVALID, "unknown setting");
 }
 
-static dibs_status set(dibs_settings *s, dibs_setting which, const char *value, dibs_source source, dibs_err *err)
+static dibs_status set(dibs_settings *s, dibs_setting which, const char *value, dibs_source source,
+                       dibs_err *err)
 {
     dibs_status status = put(s, which, value, err);
 
@@ -234,7 +236,7 @@ static void set_defaults(dibs_settings *s)
     static const dibs_range range = { 20000, 32767 };
 
     memset(s, 0, sizeof *s);
-    s->range = (dibs_ranges) { .item = { range }, .n = 1 };
+    s->range = (dibs_ranges){ .item = { range }, .n = 1 };
     s->band = DIBS_BAND_AUTO;
     s->cooldown_ms = 5000;
     s->ttl_ms = 600000;
@@ -309,7 +311,8 @@ dibs_status dibs_settings_load(const dibs_flag *flags, size_t n, dibs_settings *
     for (size_t i = 0; i < n && status == DIBS_OK; i++)
         status = set(&s, flags[i].setting, flags[i].value, DIBS_FROM_FLAG, err);
     if (status == DIBS_OK && !s.ledger[0])
-        status = err_set(err, DIBS_INVALID, "there is no place for a ledger: set HOME, XDG_STATE_HOME or DIBS_LEDGER");
+        status = err_set(err, DIBS_INVALID,
+                         "there is no place for a ledger: set HOME, XDG_STATE_HOME or DIBS_LEDGER");
     if (status == DIBS_OK)
         *out = s;
     return status;

@@ -55,7 +55,8 @@ static void load(void)
 #undef X
     };
 
-    fyaml.is_loaded = late_load(LIBRARY, symbols, sizeof symbols / sizeof symbols[0], fyaml.trouble, sizeof fyaml.trouble);
+    fyaml.is_loaded =
+        late_load(LIBRARY, symbols, sizeof symbols / sizeof symbols[0], fyaml.trouble, sizeof fyaml.trouble);
 }
 
 static dibs_status syntax_error(const char *name, struct fy_diag *diag, dibs_err *err)
@@ -96,7 +97,8 @@ static bool scalar(struct fy_node *node, char *out, size_t size)
     return true;
 }
 
-static dibs_status read_pairs(const char *name, struct fy_node *root, settings_pair_fn fn, void *ctx, dibs_err *err)
+static dibs_status read_pairs(const char *name, struct fy_node *root, settings_pair_fn fn, void *ctx,
+                              dibs_err *err)
 {
     char key[64];
     char value[DIBS_SETTING_VALUE_MAX + 1];
@@ -127,7 +129,8 @@ dibs_status settings_text_read(const char *name, const char *text, size_t len, s
                                dibs_err *err)
 {
     if (pthread_once(&fyaml_once, load) != 0 || !fyaml.is_loaded)
-        return err_set(err, DIBS_FAILURE, "%s: cannot load " LIBRARY ", which reads it: %s", name, fyaml.trouble);
+        return err_set(err, DIBS_FAILURE, "%s: cannot load " LIBRARY ", which reads it: %s", name,
+                       fyaml.trouble);
     struct fy_diag *diag = fyaml.fy_diag_create(NULL);
     if (!diag)
         return err_set(err, DIBS_FAILURE, "%s: out of memory", name);
@@ -156,7 +159,8 @@ dibs_status settings_file_read(const char *path, settings_pair_fn fn, void *ctx,
     if (fd < 0 || fstat(fd, &st) != 0)
         return err_os(err, DIBS_INVALID, errno, "settings file %s", path);
     if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
-        return err_set(err, DIBS_INVALID, "settings file %s: not a regular file of at most %d bytes", path, FILE_MAX);
+        return err_set(err, DIBS_INVALID, "settings file %s: not a regular file of at most %d bytes", path,
+                       FILE_MAX);
     AUTO(free_auto) char *text = calloc(1, FILE_MAX + 1);
     if (!text)
         return err_set(err, DIBS_FAILURE, "settings file %s: out of memory", path);

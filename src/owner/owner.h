@@ -15,8 +15,8 @@
 /* From where we look; loaded once per handle. */
 struct owner_view {
     char boot_id[DIBS_BOOT_ID_MAX + 1];
-    uint64_t pidns;        /* ours */
-    bool is_initial_pidns; /* every other pid namespace is below ours */
+    uint64_t pidns;         /* ours */
+    bool is_initial_pidns;  /* every other pid namespace is below ours */
     int64_t boot_offset_ns; /* our time namespace's CLOCK_BOOTTIME minus the host's */
 };
 
