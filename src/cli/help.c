@@ -12,7 +12,7 @@ enum { WIDTH = 80, HELP_COLUMN = 26 };
 /* Words from column `column` on, never beyond WIDTH; `at` is where the line stands now. */
 static void wrapped(FILE *to, const char *text, int at, int column)
 {
-    if (at >= column) {
+    if (at > 0 && at >= column) {
         (void) fputc('\n', to);
         at = 0;
     }

@@ -37,14 +37,15 @@ void core_describe(const dibs_claim *c, char *out, size_t size)
                     c->name[0] ? "'" : "", c->principal, holder, since);
 }
 
+/* A process's claim is that process's own, a lease or a kept claim its user's. */
 static bool is_own(const dibs_claim *wanted, const dibs_claim *b)
 {
     if (strcmp(wanted->principal, b->principal) != 0)
         return false;
-    if (wanted->holder == DIBS_HELD_BY_PROCESS && b->holder == DIBS_HELD_BY_PROCESS)
-        return wanted->process.pid == b->process.pid && wanted->process.pidns == b->process.pidns &&
-               wanted->process.start_ticks == b->process.start_ticks;
-    return true;
+    if (b->holder != DIBS_HELD_BY_PROCESS)
+        return true;
+    return wanted->holder == DIBS_HELD_BY_PROCESS && wanted->process.pid == b->process.pid &&
+           wanted->process.pidns == b->process.pidns && wanted->process.start_ticks == b->process.start_ticks;
 }
 
 /* The pair of bindings that conflict, and what they are to each other. */

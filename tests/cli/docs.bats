@@ -1,0 +1,56 @@
+#!/usr/bin/env bats
+# Every example in the documents is executed: ```sh blocks by bash in a scratch project, ```c blocks by the compiler.
+load ../support/dibs
+
+setup() {
+    dibs_setup
+    top=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    bin=$BATS_TEST_TMPDIR/bin
+    mkdir -p "$bin" "$BATS_TEST_TMPDIR/project"
+    ln -s "$DIBS" "$bin/dibs"
+    cd "$BATS_TEST_TMPDIR/project"
+}
+
+teardown() { dibs_teardown; }
+
+# blocks LANGUAGE FILE OUT: writes OUT.1, OUT.2, ... and prints how many
+blocks() {
+    awk -v lang="\`\`\`$1" -v out="$3" '
+        $0 == "```" && on { on = 0; next }
+        $0 == lang { on = 1; n++; next }
+        on { print > (out "." n) }
+        END { print n + 0 }' "$2"
+}
+
+@test "every shell example of the documents runs" {
+    count=0
+    for file in "$top"/README.md "$top"/CONTRIBUTING.md "$top"/docs/*.md; do
+        n=$(blocks sh "$file" "$BATS_TEST_TMPDIR/block")
+        for i in $(seq 1 "$n"); do
+            count=$((count + 1))
+            PATH=$bin:$PATH timeout 60 bash -eu "$BATS_TEST_TMPDIR/block.$i" >"$BATS_TEST_TMPDIR/out" 2>&1 || {
+                echo "$file, shell block $i:"
+                cat "$BATS_TEST_TMPDIR/block.$i" "$BATS_TEST_TMPDIR/out"
+                return 1
+            }
+        done
+    done
+    [ "$count" -ge 2 ]
+}
+
+@test "every C example of the documents compiles without a warning" {
+    n=$(blocks c "$top/README.md" "$BATS_TEST_TMPDIR/example")
+    [ "$n" -ge 1 ]
+    for i in $(seq 1 "$n"); do
+        cp "$BATS_TEST_TMPDIR/example.$i" "$BATS_TEST_TMPDIR/example.c"
+        cc -std=c17 -Wall -Wextra -Werror -fsyntax-only -I"$top/include" "$BATS_TEST_TMPDIR/example.c"
+    done
+}
+
+@test "the README shows the two commands and every command of the program" {
+    grep -q 'make run' "$top/README.md"
+    grep -q 'make test' "$top/README.md"
+    for command in $("$DIBS" --list-commands); do
+        grep -q "$command" "$top/README.md" || { echo "README does not mention: $command"; return 1; }
+    done
+}
