@@ -210,6 +210,17 @@ static bool may_choose(const struct core *core, const struct plan_pool *plan, ui
     return port != 0 && portbits_has(&plan->choosable, port) && !portbits_has(&core->foreign.ports, port);
 }
 
+/* As far as the index knows; without it the ledger passes over what cools. */
+static bool is_cooling(const struct attempt *a, const struct plan_pool *plan, uint16_t port)
+{
+    bool is_found = false;
+
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && a->stage != STAGE_BLIND; proto++)
+        is_found =
+            is_found || ((plan->protos & 1u << proto) && portbits_has(&a->core->index.cooling[proto], port));
+    return is_found;
+}
+
 static size_t plan_list(struct attempt *a, struct plan_pool *plan, const dibs_claim *claim, uint16_t *out,
                         size_t max)
 {
@@ -256,7 +267,8 @@ static dibs_status plan_choices(struct attempt *a, struct plan_pool *plan, uint1
             preferred = plan_name_port(a->core, plan, want->claim.name);
         if (may_choose(a->core, plan, want->remembered))
             *to++ = want->remembered;
-        if (preferred != want->remembered && may_choose(a->core, plan, preferred))
+        if (preferred != want->remembered && may_choose(a->core, plan, preferred) &&
+            !is_cooling(a, plan, preferred))
             *to++ = preferred;
         if (next < n && next < n_choices)
             *to++ = list[next++];

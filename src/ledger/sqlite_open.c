@@ -383,14 +383,21 @@ static dibs_status connect(struct sqlite_rows *self, dibs_err *err)
     return DIBS_OK;
 }
 
+/* Passive checkpoints never wait, and their failure harms nothing; but under steady load they never let the
+ * log start again from its beginning. When it has grown far, one commit waits a moment for the readers to
+ * leave. */
 static int note_wal(void *ctx, sqlite3 *db, const char *name, int frames)
 {
     struct sqlite_rows *self = ctx;
-    enum { CHECKPOINT_WHILE_OPEN = 1000 };
+    enum { PASSIVE_FRAMES = 1000, RESTART_FRAMES = 8000, RESTART_WAIT_MS = 50 };
 
     self->wal_frames = frames;
-    if (frames >= CHECKPOINT_WHILE_OPEN) /* passive: never waits for readers, and its failure harms nothing */
-        (void) sqlite3_wal_checkpoint_v2(db, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    if (frames < PASSIVE_FRAMES)
+        return SQLITE_OK;
+    self->deadline_ms = clock_monotonic_ms() + RESTART_WAIT_MS;
+    (void) sqlite3_wal_checkpoint_v2(
+        db, name, frames < RESTART_FRAMES ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_RESTART, NULL,
+        NULL);
     return SQLITE_OK;
 }
 

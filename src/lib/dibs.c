@@ -10,7 +10,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "core/core.h"
+#include "core/request.h"
 #include "ledger/mru.h"
 #include "lib/handle.h"
 
@@ -140,15 +140,19 @@ static dibs_status degraded_claims(dibs *handle, const dibs_batch *batch, dibs_c
     AUTO(free_auto) uint16_t *ports = calloc(batch->n, sizeof *ports);
     struct portbits choosable = { 0 };
     struct portbits withheld;
+    struct ledger_want wanted = { 0 };
+    struct ask ask = { 0 };
     dibs_claim claim = { .kind = DIBS_DYNAMIC, .is_exclusive = true, .is_degraded = true };
     char instance[24];
 
     if (!ports)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
-    claim.n_bindings = first->n_bindings ? first->n_bindings : 1;
-    memcpy(claim.bindings, first->bindings, sizeof claim.bindings);
-    if (first->n_bindings == 0)
-        claim.bindings[0] = (dibs_binding){ DIBS_TCP, { .len = core_host(handle->core)->has_ipv6 ? 16 : 4 } };
+    dibs_status s = request_prepare(handle->core, first, &ask, &wanted, err);
+    if (s != DIBS_OK)
+        return s;
+    claim.n_bindings = wanted.claim.n_bindings;
+    claim.is_narrowed = ask.is_narrowed;
+    memcpy(claim.bindings, wanted.claim.bindings, sizeof claim.bindings);
     (void) text_copy(claim.principal, sizeof claim.principal, handle->principal);
     core_withheld(handle->core, true, &withheld);
     portbits_add_ranges(&choosable, first->ranges ? first->ranges : &handle->settings.range);
@@ -167,7 +171,7 @@ static dibs_status degraded_claims(dibs *handle, const dibs_batch *batch, dibs_c
         .probe = core_probe,
         .probe_ctx = handle->core,
     };
-    dibs_status s = mru_claim(handle->settings.mru_file, &want, ports, err);
+    s = mru_claim(handle->settings.mru_file, &want, ports, err);
     for (size_t i = 0; i < batch->n && s == DIBS_OK; i++) {
         out[i] = claim;
         out[i].port = ports[i];

@@ -263,8 +263,9 @@ static void check_claims(struct doctor *d)
 
 static struct instant doctor_now(void *ctx)
 {
-    (void) ctx;
-    return clock_now(0);
+    const struct doctor *d = ctx;
+
+    return clock_now(d->core ? d->core->view.boot_offset_ns : 0);
 }
 
 static void examine(struct doctor *d, bool is_rebuilt)
@@ -301,7 +302,8 @@ dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn
                                     .principal = principal,
                                     .uid = (uint32_t) geteuid(),
                                     .is_admin = geteuid() == 0,
-                                    .now = doctor_now };
+                                    .now = doctor_now,
+                                    .now_ctx = &d };
     check_settings(&d);
     struct ledger *ledger = open_ledger(&d, &options, &is_rebuilt);
     dibs_status s = core_open(ledger, &options, &d.core, err);
