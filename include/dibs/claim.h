@@ -84,7 +84,8 @@ typedef struct dibs_request {
     int32_t pid;    /* of a process holder, in the caller's pid namespace; 0: the caller */
     int64_t ttl_ms; /* of a lease */
     bool keep;      /* stays without a holder until released */
-    bool is_lookup; /* `get`: an existing claim of the name is answered as it is */
+    bool is_lookup; /* `get`: a claim that the name has is answered as it is; TAKEN if a port or bindings are
+                       asked for and it has others */
     size_t n_bindings;
     dibs_binding bindings[DIBS_BINDINGS_MAX];
 } dibs_request;

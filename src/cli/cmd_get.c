@@ -14,6 +14,9 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 
     if (!s)
         s = cli_request_from(cli, &request, &ranges, err);
+    /* Whoever does not say it takes the claim as it is. */
+    if (!cli_has(cli, "proto") && !cli_has(cli, "address"))
+        request.n_bindings = 0;
     if (!s)
         s = cli_open(cli, err);
     if (s)

@@ -110,7 +110,7 @@ void cli_json_claim_members(struct json_writer *w, const dibs_claim *claim)
     json_key_string(w, "principal", claim->principal);
     json_key_uint(w, "uid", claim->uid);
     text_or_null(w, "name", claim->name);
-    json_key_string(w, "pool", claim->pool);
+    text_or_null(w, "pool", claim->pool); /* a port that was named outside of every pool has none */
     text_or_null(w, "project", claim->project);
     text_or_null(w, "command", claim->command);
     json_key_uint(w, "netns", claim->netns);

@@ -206,7 +206,7 @@ static dibs_status identity_of(const json_value *object, dibs_claim *claim, dibs
     }
     if (status == DIBS_OK)
         status = text_of(object, "principal", claim->principal, sizeof claim->principal, err);
-    if (status == DIBS_OK)
+    if (status == DIBS_OK && !json_is_null(json_get(object, "pool")))
         status = text_of(object, "pool", claim->pool, sizeof claim->pool, err);
     if (status == DIBS_OK)
         status = project_of(object, claim, err);

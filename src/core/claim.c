@@ -96,6 +96,7 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
         a->n_plans++;
     }
     a->wants[i].cooldown_ms = pool.cooldown_ms;
+    core_index_remember(a->core, pool.cooldown_ms);
     bool is_member = r->mode == DIBS_RANDOM || dibs_ranges_contain(&pool.ranges, r->port);
     /* A pool that was named binds its user; the default one does not (K9). */
     if (!is_member && (r->ranges || r->pool) && r->mode != DIBS_DECLARED) {
@@ -216,8 +217,8 @@ static bool is_cooling(const struct attempt *a, const struct plan_pool *plan, ui
     bool is_found = false;
 
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && a->stage != STAGE_BLIND; proto++)
-        is_found =
-            is_found || ((plan->protos & 1u << proto) && portbits_has(&a->core->index.cooling[proto], port));
+        is_found = is_found || ((plan->protos & 1u << proto) &&
+                                core_index_is_cooling(a->core, proto, port, plan->pool.cooldown_ms));
     return is_found;
 }
 
@@ -342,7 +343,10 @@ static bool all_dead(struct attempt *a)
 
 struct grave_search {
     struct attempt *a;
-    size_t wanted;
+    uint64_t until_id; /* 0: to the end */
+    size_t wanted;     /* of new ones */
+    size_t n_new, n_old;
+    uint16_t old[SPARE_MAX]; /* dead in an earlier round too */
 };
 
 static bool search_graves(void *ctx, const dibs_claim *claim)
@@ -351,21 +355,48 @@ static bool search_graves(void *ctx, const dibs_claim *claim)
     dibs_claim judged = *claim;
     bool is_member = false;
 
+    if (g->until_id && claim->id > g->until_id)
+        return false;
     for (size_t p = 0; p < g->a->n_plans; p++)
         is_member = is_member || portbits_has(&g->a->plans[p].choosable, claim->port);
-    if (!is_member || claim->is_kept || core_judge(g->a->core, &judged, NULL, 0) != DIBS_DEAD ||
-        !add_dead(g->a, claim))
+    if (!is_member || claim->is_kept || core_judge(g->a->core, &judged, NULL, 0) != DIBS_DEAD)
         return !is_late(g->a);
-    g->a->dead_ports[g->a->n_dead_ports++] = claim->port;
-    return g->a->n_dead_ports < g->wanted && g->a->n_dead_ports < DEAD_MAX && !is_late(g->a);
+    if (add_dead(g->a, claim))
+        g->a->dead_ports[g->n_new++] = claim->port;
+    else if (g->n_old < SPARE_MAX)
+        g->old[g->n_old++] = claim->port;
+    return g->n_new < g->wanted && g->n_new < DEAD_MAX && !is_late(g->a);
+}
+
+/* Claims of dead holders, from a random place on: where a crowd needs them, all would else reach for the same
+ * few and most would come too late. New ones go first; those of earlier rounds may still serve a batch. */
+static dibs_status find_graves(struct attempt *a, bool *is_any, dibs_err *err)
+{
+    struct grave_search g = { .a = a, .wanted = a->batch->n + 8 };
+    struct ledger_filter held = { .held_only = true };
+    uint64_t seq = 0;
+    uint64_t cursor = 0;
+    dibs_status s = ledger_tail(a->core->ledger, &seq, &cursor, err);
+
+    if (s != DIBS_OK)
+        return s;
+    held.after_id = core_random(a->core) % (seq + 1);
+    s = ledger_list(a->core->ledger, &held, search_graves, &g, err);
+    if (s == DIBS_OK && held.after_id > 0 && g.n_new < g.wanted && !is_late(a)) {
+        g.until_id = held.after_id;
+        held.after_id = 0;
+        s = ledger_list(a->core->ledger, &held, search_graves, &g, err);
+    }
+    *is_any = g.n_new > 0;
+    a->n_dead_ports = g.n_new;
+    for (size_t i = 0; i < g.n_old && a->n_dead_ports < DEAD_MAX; i++)
+        a->dead_ports[a->n_dead_ports++] = g.old[i];
+    return s;
 }
 
 static dibs_status escalate(struct attempt *a, bool *again, dibs_err *err)
 {
     struct core *core = a->core;
-    struct ledger_filter held = { .held_only = true };
-    struct grave_search graves = { .a = a, .wanted = a->batch->n + 8 };
-    size_t before = a->n_dead_ports;
 
     *again = true;
     core->has_cursor = false;
@@ -377,10 +408,9 @@ static dibs_status escalate(struct attempt *a, bool *again, dibs_err *err)
         core->index.is_loaded = false;
     if (a->stage < STAGE_DEAD)
         return core_index_refresh(core, err);
-    dibs_status s = ledger_list(core->ledger, &held, search_graves, &graves, err);
-    *again = a->n_dead_ports > before;
+    dibs_status s = find_graves(a, again, err);
     /* In a run the dead are not candidates: the index forgets them instead. */
-    for (size_t i = before; a->batch->is_contiguous && i < a->n_dead_ports; i++)
+    for (size_t i = 0; a->batch->is_contiguous && i < a->n_dead_ports; i++)
         for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++)
             portbits_remove(&core->index.taken[proto], a->dead_ports[i]);
     return s;
@@ -412,6 +442,7 @@ static dibs_status react(struct attempt *a, dibs_status status, bool *again, dib
     *again = !r->is_busy && all_dead(a);
     if (!*again && ask->request->mode == DIBS_PREFERRED) {
         request_set_choice(ask, want, true);
+        (void) text_copy(want->claim.pool, sizeof want->claim.pool, ask->plan->pool.name);
         *again = true;
     }
     return DIBS_OK;
@@ -528,17 +559,17 @@ dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *o
     a->core = core;
     a->batch = batch;
     a->deadline_ms = core_now(core).boot_ms + core->options.settings->timeout_ms;
-    a->stage = core->index.is_loaded ? STAGE_INDEX : STAGE_BLIND;
     forget_foreign(core, a->deadline_ms - core->options.settings->timeout_ms);
-    if (batch->is_contiguous && !core->index.is_loaded) {
-        a->stage = STAGE_RELOADED; /* a run is found in the index or not at all */
-        dibs_status s = core_index_refresh(core, err);
-        if (s != DIBS_OK)
-            return s;
-    }
     dibs_status s = prepare(a, err);
     if (s != DIBS_OK)
         return s;
+    a->stage = core->index.is_loaded ? STAGE_INDEX : STAGE_BLIND;
+    if (batch->is_contiguous && !core->index.is_loaded) {
+        a->stage = STAGE_RELOADED; /* a run is found in the index or not at all */
+        s = core_index_refresh(core, err);
+        if (s != DIBS_OK)
+            return s;
+    }
     used.n = drop_noops(a, where);
     a->batch = &used;
     if (used.n > 0)

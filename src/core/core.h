@@ -50,6 +50,7 @@ struct core_index {
     int64_t *released_ms[4];    /* by protocol and port; NULL until one is needed */
     struct core_cooling *ring;
     size_t head, n, max; /* max is 0 or a power of two */
+    int64_t longest_ms;  /* the longest cooldown of the pools used so far; what rested longer is forgotten */
 };
 
 /* Ports that the probe found in use by strangers a moment ago. */
@@ -148,8 +149,12 @@ dibs_status core_repair(struct core *core, const dibs_repair_plan *plan, dibs_re
 dibs_status core_index_refresh(struct core *core, dibs_err *err);
 void core_index_note_claim(struct core *core, const dibs_claim *claim);
 void core_index_note_end(struct core *core, const dibs_claim *claim, int64_t boot_ms);
-/* Forget ports that have rested long enough. */
-void core_index_expire(struct core *core, int64_t now_ms, int64_t cooldown_ms);
+/* A pool with this cooldown is used: if it is the longest so far, too much was forgotten already. */
+void core_index_remember(struct core *core, int64_t cooldown_ms);
+/* Forget ports that have rested long enough for every pool. */
+void core_index_expire(struct core *core, int64_t now_ms);
+/* Was it released less than `cooldown_ms` ago? */
+bool core_index_is_cooling(const struct core *core, dibs_proto proto, uint16_t port, int64_t cooldown_ms);
 /* The i-th entry of the ring, oldest first; false when it does not count any more. */
 bool core_index_cooling(const struct core *core, size_t i, struct core_cooling *out);
 void core_index_free(struct core_index *index);

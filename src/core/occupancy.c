@@ -11,9 +11,8 @@
 #include "base/banned.h"
 
 enum {
-    CATCH_UP_MAX = 4096,           /* more events than this: reading everything is cheaper */
-    COOLING_LOOK_BACK_MS = 600000, /* marks older than this are not worth remembering */
-    RING_MAX = 1 << 18,            /* releases that can be cooling at once, at 50,000 a second */
+    CATCH_UP_MAX = 4096, /* more events than this: reading everything is cheaper */
+    RING_MAX = 1 << 18,  /* releases that can be cooling at once, at 50,000 a second */
 };
 
 /* Out of memory or room: the port is taken for rested. The ledger still knows better. */
@@ -51,7 +50,23 @@ bool core_index_cooling(const struct core *core, size_t i, struct core_cooling *
            index->released_ms[out->proto][out->port] == out->released_ms;
 }
 
-void core_index_expire(struct core *core, int64_t now_ms, int64_t cooldown_ms)
+bool core_index_is_cooling(const struct core *core, dibs_proto proto, uint16_t port, int64_t cooldown_ms)
+{
+    const struct core_index *index = &core->index;
+
+    return portbits_has(&index->cooling[proto], port) &&
+           core_now(core).boot_ms - index->released_ms[proto][port] < cooldown_ms;
+}
+
+void core_index_remember(struct core *core, int64_t cooldown_ms)
+{
+    if (cooldown_ms <= core->index.longest_ms)
+        return;
+    core->index.longest_ms = cooldown_ms;
+    core->index.is_loaded = false;
+}
+
+void core_index_expire(struct core *core, int64_t now_ms)
 {
     struct core_index *index = &core->index;
     struct core_cooling oldest;
@@ -59,7 +74,7 @@ void core_index_expire(struct core *core, int64_t now_ms, int64_t cooldown_ms)
     while (index->n > 0) {
         bool counts = core_index_cooling(core, 0, &oldest);
 
-        if (counts && now_ms - oldest.released_ms < cooldown_ms)
+        if (counts && now_ms - oldest.released_ms < index->longest_ms)
             return;
         if (counts)
             portbits_remove(&index->cooling[oldest.proto], oldest.port);
@@ -94,7 +109,7 @@ static bool load_slot(void *ctx, const struct ledger_slot *slot)
 
     if (slot->claim_id != 0)
         portbits_add(&l->index->taken[slot->proto], slot->port);
-    else if (slot->released_ms <= l->now_ms && slot->released_ms > l->now_ms - COOLING_LOOK_BACK_MS)
+    else if (slot->released_ms <= l->now_ms && slot->released_ms > l->now_ms - l->index->longest_ms)
         add_cooling(l->index, slot->proto, slot->port, slot->released_ms);
     return true;
 }
@@ -165,7 +180,7 @@ dibs_status core_index_refresh(struct core *core, dibs_err *err)
         return load(core, err);
     dibs_status s =
         ledger_events(core->ledger, c.since, CATCH_UP_MAX, false, &c.oldest, apply_event, &c, err);
-    core_index_expire(core, c.now.boot_ms, COOLING_LOOK_BACK_MS);
+    core_index_expire(core, c.now.boot_ms);
     if (s == DIBS_OK && (c.n == CATCH_UP_MAX || c.oldest > c.since + 1))
         s = load(core, err);
     return s;

@@ -98,11 +98,24 @@ static void free_ports(const struct core *core, const struct plan_pool *plan, st
 static void rested_ports(struct core *core, const struct plan_pool *plan, const struct portbits *free,
                          struct portbits *out)
 {
-    core_index_expire(core, core_now(core).boot_ms, plan->pool.cooldown_ms);
+    int64_t now_ms = core_now(core).boot_ms;
+    bool is_longest = plan->pool.cooldown_ms == core->index.longest_ms;
+    struct core_cooling c;
+
+    core_index_expire(core, now_ms);
     *out = *free;
-    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++)
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && is_longest; proto++)
         if (plan->protos & 1u << proto)
             portbits_subtract(out, &core->index.cooling[proto]);
+    /* Another pool's ports rest longer than ours: only the younger end of the ring counts. */
+    for (size_t i = core->index.n; i-- > 0 && !is_longest;) {
+        bool counts = core_index_cooling(core, i, &c) && (plan->protos & 1u << c.proto) != 0;
+
+        if (now_ms - c.released_ms >= plan->pool.cooldown_ms)
+            return;
+        if (counts)
+            portbits_remove(out, c.port);
+    }
 }
 
 struct pick {
@@ -139,7 +152,8 @@ static void pick_cooling(const struct core *core, const struct plan_pool *plan, 
         bool counts = core_index_cooling(core, i, &c) && (plan->protos & 1u << c.proto) != 0;
 
         if (!counts || c.port < window.first || c.port > window.last || !portbits_has(free, c.port) ||
-            portbits_has(&done, c.port))
+            portbits_has(&done, c.port) ||
+            !core_index_is_cooling(core, c.proto, c.port, plan->pool.cooldown_ms))
             continue;
         portbits_add(&done, c.port);
         pick->out[pick->n++] = c.port;

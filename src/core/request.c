@@ -158,6 +158,7 @@ dibs_status request_prepare(struct core *core, const dibs_request *r, struct ask
     claim->is_kept = r->keep;
     claim->is_exclusive = r->mode != DIBS_DECLARED;
     want->is_lookup = r->is_lookup;
+    want->is_same = r->n_bindings > 0;
     want->skips_probe = r->mode == DIBS_DECLARED;
     want->required = r->mode == DIBS_REQUIRED || r->mode == DIBS_DECLARED ? r->port : 0;
     request_set_choice(ask, want, r->mode == DIBS_RANDOM);

@@ -58,7 +58,7 @@ static dibs_status by_port(struct core *core, const dibs_which *which, dibs_clai
                        which->port, which->port);
     if (m.n > 1)
         return err_set(err, DIBS_INVALID,
-                       "%zu of your claims are on port %u, say which by name or --proto: %s", m.n,
+                       "%zu of your claims are on port %u, say which by its name or token: %s", m.n,
                        which->port, m.list);
     *out = m.first;
     return DIBS_OK;

@@ -257,7 +257,7 @@ static dibs_status refuse_name(struct claiming *k, const struct row_claim *row, 
 static dibs_status own_lease(struct claiming *k, const struct ledger_want *want, struct row_claim *row,
                              dibs_claim *out)
 {
-    if (want->claim.holder != DIBS_HELD_BY_LEASE || want->claim.is_kept != row->claim.is_kept)
+    if (want->claim.holder != DIBS_HELD_BY_LEASE || (want->claim.is_kept && !row->claim.is_kept))
         return take_over(k, want, row, DIBS_EV_TRANSFERRED, out);
     int64_t until = k->tx->actor->now.boot_ms + want->claim.lease_ttl_ms;
 
@@ -304,7 +304,8 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
         return tx_end(k->tx, row, DIBS_EV_REAPED, k->err);
     }
     if (want->is_lookup) {
-        if (want->required && want->required != c->port)
+        if ((want->required && want->required != c->port) ||
+            (want->is_same && !codec_same_bindings(c, &want->claim)))
             return refuse_name(k, row, true);
         answer(row, true, out);
         return DIBS_OK;

@@ -51,6 +51,7 @@ struct ledger_want {
     uint16_t required;    /* the port that a claim found by name must have; 0: any */
     uint16_t remembered;  /* the name's last port: its own cooling does not matter */
     bool is_lookup;       /* an existing claim of the name is answered as it is */
+    bool is_same;         /* ... if it has the bindings that are asked for */
     bool skips_probe;     /* declared: the user takes the number himself */
     bool is_choice;       /* candidates are dibs' choice: declared and cooling ports are passed over */
     bool accepts_cooling; /* ... but these cooling ones are what is left */

@@ -53,9 +53,10 @@ struct sqlite_rows {
     char path[1024];
     uint64_t salt;
     int64_t timeout_ms;
-    int64_t deadline_ms; /* CLOCK_MONOTONIC, of the call under way */
-    int wal_frames;      /* after our last commit */
-    bool is_full;        /* synchronous=FULL is set now */
+    int64_t deadline_ms;    /* CLOCK_MONOTONIC, of the call under way */
+    int64_t waits_since_ms; /* for the lock that is awaited now */
+    int wal_frames;         /* after our last commit */
+    bool is_full;           /* synchronous=FULL is set now */
     sqlite3_stmt *stmt[SQL_COUNT];
 };
 
@@ -77,6 +78,8 @@ dibs_status sqlite_quarantine_rows(struct rows *rows, const struct instant *now,
 /* The one place where SQLite's codes become ours; `doing` is what failed. */
 dibs_status sqlite_error(struct sqlite_rows *self, int rc, const char *doing, dibs_err *err);
 void sqlite_start_deadline(struct sqlite_rows *self);
+/* Once per process, before the first connection: a full disk is an error then, not a signal. */
+void sqlite_guard_shm(void);
 /* Waits for the lock on the ledger's directory, within the deadline; who makes, migrates or rebuilds it has
  * this. */
 dibs_status sqlite_lock_directory(const struct sqlite_rows *self, const char *dir, int *out, dibs_err *err);

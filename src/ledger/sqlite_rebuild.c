@@ -19,7 +19,14 @@
 
 #include "base/banned.h"
 
-enum { PATH_BYTES = 1024, HEADER_BYTES = 100, TIMEOUT_MS = 30000, ROWS_MAX = 1 << 22, ASIDE_MAX = 1000 };
+enum {
+    PATH_BYTES = 1024,
+    HEADER_BYTES = 100,
+    TIMEOUT_MS = 30000,
+    ROWS_MAX = 1 << 22,
+    ASIDE_MAX = 1000,
+    EMPTY_PAGE = 4096
+};
 
 static const char *const suffixes[] = { "", "-wal", "-shm" };
 #define N_SUFFIXES (sizeof suffixes / sizeof suffixes[0])
@@ -93,6 +100,15 @@ static dibs_status check_marks(const struct rebuild *r, uint32_t application_id,
     return DIBS_OK;
 }
 
+static bool has_log(const struct rebuild *r)
+{
+    char name[PATH_BYTES + 8];
+    struct stat st = { 0 };
+
+    (void) snprintf(name, sizeof name, "%s-wal", r->path);
+    return stat(name, &st) == 0 && st.st_size > 0;
+}
+
 /* By its first bytes alone: *is_certain when they cannot be a ledger's. */
 static dibs_status look_at_header(const struct rebuild *r, bool *is_certain)
 {
@@ -106,7 +122,7 @@ static dibs_status look_at_header(const struct rebuild *r, bool *is_certain)
         return os_error(r, "cannot open it");
     if (!S_ISREG(st.st_mode))
         return err_set(r->err, DIBS_INVALID, "ledger %s is not a regular file; it is left as it is", r->path);
-    if (st.st_size == 0)
+    if (st.st_size == 0 && !has_log(r))
         return not_damaged(r);
     ssize_t got = pread(fd, header, sizeof header, 0);
     if (got < 0)
@@ -209,6 +225,10 @@ static dibs_status open_copy(struct rebuild *r)
         s = join(to, r->work, "/old");
     if (s != DIBS_OK)
         return s;
+    struct stat st = { 0 };
+    /* SQLite deletes the log of an empty file; one page of nothing makes it read what the log has. */
+    if (stat(to, &st) == 0 && st.st_size == 0 && truncate(to, EMPTY_PAGE) != 0)
+        return os_error(r, "cannot write a copy");
     r->damaged.base.ops = &rows_sqlite_ops;
     (void) text_copy(r->damaged.path, sizeof r->damaged.path, r->path);
     if (sqlite3_open_v2(to, &r->damaged.db,

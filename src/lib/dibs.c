@@ -134,6 +134,12 @@ static dibs_status need_ledger(const dibs *handle, dibs_err *err)
 
 /* ---- the fallback ---- */
 
+static bool withhold_claimed(void *ctx, const dibs_claim *claim)
+{
+    portbits_remove_range(ctx, (dibs_range){ claim->port, claim->port });
+    return true;
+}
+
 static dibs_status degraded_claims(dibs *handle, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
 {
     const dibs_request *first = &batch->requests[0];
@@ -157,6 +163,10 @@ static dibs_status degraded_claims(dibs *handle, const dibs_batch *batch, dibs_c
     core_withheld(handle->core, true, &withheld);
     portbits_add_ranges(&choosable, first->ranges ? first->ranges : &handle->settings.range);
     portbits_subtract(&choosable, &withheld);
+    /* A ledger that cannot be written may be readable still: what it has is not given again. */
+    if (handle->core->ledger)
+        (void) ledger_list(handle->core->ledger, &(struct ledger_filter){ 0 }, withhold_claimed, &choosable,
+                           NULL);
     (void) snprintf(instance, sizeof instance, "%d", (int) getpid());
     struct mru_want want = {
         .claim = &claim,

@@ -157,8 +157,9 @@ static struct ledger *open_ledger(struct doctor *d, const struct core_options *o
         s = *is_rebuilt ? ledger_open(d->settings->ledger, &how, &ledger, &err) : DIBS_UNAVAILABLE;
     }
     if (s != DIBS_OK && !(is_damaged && d->fix))
-        say(d, DIBS_PROBLEM, "ledger", is_damaged ? "run 'dibs doctor --fix'" : "see the message", "%s",
-            err.msg);
+        say(d, DIBS_PROBLEM, "ledger",
+            is_damaged ? "run 'dibs doctor --fix', if the message says no other way" : "see the message",
+            "%s", err.msg);
     return s == DIBS_OK ? ledger : NULL;
 }
 

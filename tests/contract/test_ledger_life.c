@@ -457,7 +457,7 @@ static void upkeep_drops_old_events_names_and_marks(void **state)
         ledger_events(t->ledger, tail, 0, false, &oldest, t_note_event, &(struct t_events){ 0 }, &t->err),
         &t->err);
     assert_true(oldest > 1); /* trimmed on the way, without being asked */
-    t->actor.now.boot_ms += 2 * 3600 * 1000;
+    t->actor.now.boot_ms += 7200000;
     ASSERT_OK(ledger_upkeep(t->ledger, &t->actor, &n, &t->err), &t->err);
     assert_int_equal(n, 0);
     ASSERT_OK(ledger_health(t->ledger, &health, &t->err), &t->err);

@@ -366,7 +366,7 @@ static void a_killed_writer_leaves_a_sound_ledger(void **state) /* INV-2 */
         assert_true(pid >= 0);
         if (pid == 0)
             write_until_killed(t);
-        struct timespec pause = { .tv_nsec = (3 + round % 10) * 1000000 };
+        struct timespec pause = { .tv_nsec = (3 + round % 10) * 1000000L };
         (void) nanosleep(&pause, NULL);
         assert_int_equal(kill(pid, SIGKILL), 0);
         assert_int_equal(wait_for(pid), 128 + SIGKILL);
@@ -850,7 +850,7 @@ static void what_is_only_in_the_wal_is_saved_too(void **state)
     dibs_claim got = t_must(t, &want, 26001);
     close_ledger(t);
     path_of(t, path);
-    overwrite(path, 4096 * 7, 4096); /* an empty table's root: the claim is not near it */
+    overwrite(path, 28672, 4096); /* an empty table's root: the claim is not near it */
     ASSERT_OK(rebuild(t, aside, &saved), &t->err);
     assert_int_equal(saved, 1);
     ASSERT_OK(reopen(t, 500), &t->err);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Any bytes as packed bindings: what is accepted packs to the same bytes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ledger/rows.h"
+
+/* Not assert: it must hold in a build without assertions, too. */
+#define CHECK(condition)  \
+    do {                  \
+        if (!(condition)) \
+            abort();      \
+    } while (0)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    dibs_claim claim = { 0 };
+    uint8_t packed[CODEC_BINDINGS_BYTES_MAX];
+
+    if (!codec_bindings_unpack(data, size, &claim)) {
+        CHECK(claim.n_bindings <= DIBS_BINDINGS_MAX);
+        return 0;
+    }
+    CHECK(claim.n_bindings >= 1 && claim.n_bindings <= DIBS_BINDINGS_MAX && size <= sizeof packed);
+    for (size_t i = 0; i < claim.n_bindings; i++) {
+        CHECK(claim.bindings[i].proto >= DIBS_TCP && claim.bindings[i].proto <= DIBS_SCTP);
+        CHECK(claim.bindings[i].address.len == 4 || claim.bindings[i].address.len == 16);
+        CHECK(!claim.bindings[i].address.v6only);
+    }
+    CHECK(codec_bindings_pack(&claim, packed) == size);
+    CHECK(memcmp(packed, data, size) == 0);
+    CHECK(codec_same_bindings(&claim, &claim));
+    return 0;
+}

@@ -1,0 +1,136 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables that bats sets, or that a test reads
+# Namespaces for bats files:   load ../support/dibs; load ../support/rooms
+#
+# A room is a set of namespaces that lasts as long as one idle process. Mounts, sockets and processes of a
+# room end with it, so nothing of a failed test stays behind. All of it needs root.
+
+# room_start [UNSHARE OPTION]...: a room with a mount namespace of its own, and what the options ask for.
+# $ROOM is the pid, as seen from here, of its idle process; with --pid it is the init of the room.
+room_start() {
+    start unshare --mount --fork --kill-child "$@" sleep 600
+    local starter=$STARTED
+    wait_until 10 room_is_ready "$starter" || return 1
+    ROOM=$(child_of "$starter")
+}
+
+# room_start_in ROOM [UNSHARE OPTION]...: the same, inside of another room.
+room_start_in() {
+    local outer=$1 starter
+    shift
+    start nsenter --all --target "$outer" --no-fork unshare --mount --fork --kill-child "$@" sleep 600
+    starter=$STARTED
+    wait_until 10 room_is_ready "$starter" || return 1
+    ROOM=$(child_of "$starter")
+    echo "$ROOM" >>"$T/started"
+}
+
+# The youngest generation below a process: nsenter and unshare have one child each.
+child_of() {
+    local pid=$1 next
+    while next=$(cat "/proc/$pid/task/$pid/children" 2>/dev/null) && [ -n "$next" ]; do pid=${next%% *}; done
+    [ "$pid" != "$1" ] && echo "$pid"
+}
+
+room_is_ready() {
+    local pid
+    pid=$(child_of "$1") && [ "$(cat "/proc/$pid/comm")" = sleep ]
+}
+
+# in_room ROOM COMMAND...: in all its namespaces, in our working directory.
+in_room() {
+    local room=$1
+    shift
+    nsenter --all --target "$room" --wdns="$PWD" -- timeout -k 5 "${DIBS_TEST_TIMEOUT:-60}" "$@"
+}
+
+# start_in_room ROOM COMMAND...: in the background; ends with the room at the latest.
+start_in_room() {
+    local room=$1
+    shift
+    start nsenter --all --target "$room" --wdns="$PWD" -- "$@"
+}
+
+# public_folder: $PUBLIC, where every user may write, with a copy of the program as $PUBLIC/dibs. The places
+# of a test and of a build are often closed to others.
+public_folder() {
+    PUBLIC=$(mktemp -d "${TMPDIR:-/tmp}/dibs-e2e.XXXXXX")
+    echo "$PUBLIC" >>"$T/public"
+    chmod 1777 "$PUBLIC"
+    install -m 0755 "$DIBS" "$PUBLIC/dibs"
+}
+
+rooms_teardown() {
+    local folder
+    dibs_teardown
+    [ -f "${T:-}/public" ] || return 0
+    while read -r folder; do rm -rf "$folder"; done <"$T/public"
+}
+
+# as_user UID COMMAND...
+as_user() {
+    local uid=$1
+    shift
+    HOME=$PUBLIC/home.$uid XDG_STATE_HOME=$PUBLIC/state.$uid XDG_CONFIG_HOME=$PUBLIC/config.$uid \
+        XDG_RUNTIME_DIR=$PUBLIC/run.$uid setpriv --reuid="$uid" --regid="$uid" --clear-groups \
+        timeout -k 5 60 "$@"
+}
+
+# listen_as UID PORT [tcp|udp] [ADDRESS]: as `listen`, by another user; needs public_folder.
+listen_as() {
+    local uid=$1 ready=$PUBLIC/listen.$RANDOM$RANDOM
+    start setpriv --reuid="$uid" --regid="$uid" --clear-groups \
+        python3 -c "$(cat "$DIBS_TEST_SUPPORT/listen.py")" "$2" "${3:-tcp}" "${4:-127.0.0.1}" "$ready"
+    wait_until 10 test -f "$ready"
+}
+
+# listen_in ROOM PORT [tcp|udp] [ADDRESS]
+listen_in() {
+    local room=$1 ready=$T/listen.$RANDOM$RANDOM
+    start_in_room "$room" "$DIBS_TEST_SUPPORT/listen.py" "$2" "${3:-tcp}" "${4:-0.0.0.0}" "$ready"
+    wait_until 10 test -f "$ready"
+}
+
+# field NAME: of the first claim in the JSON of standard input.
+field() {
+    python3 -c 'import json, sys
+claims = json.load(sys.stdin)
+print(claims[0][sys.argv[1]] if claims else "none")' "$1"
+}
+
+# state PORT: alive, dead, unknown, orphan, kept; none when nobody has it. The way people see it.
+state() {
+    dibs ls --json --port "$1" | python3 -c 'import json, sys
+claims = json.load(sys.stdin)
+for c in claims[:1]:
+    print("orphan" if c["orphan"] else c["life"] if c["holder"] else "kept")
+if not claims:
+    print("none")'
+}
+
+has_state() { # has_state PORT STATE
+    [ "$(state "$1")" = "$2" ] || { echo "port $1 is $(state "$1"), not $2" >&2; return 1; }
+}
+
+# one_line: standard error of the last run_apart is one line of the program's.
+one_line() {
+    [ "$(wc -l <"$T/stderr")" -eq 1 ] && grep -q '^dibs: ' "$T/stderr" ||
+        { echo "not one line:" >&2; cat "$T/stderr" >&2; return 1; }
+}
+
+# run_apart COMMAND...: $status, $output (stdout), and stderr in $T/stderr and $stderr.
+run_apart() {
+    status=0
+    output=$("$@" 2>"$T/stderr") || status=$?
+    stderr=$(cat "$T/stderr")
+}
+
+# refused CODE TEXT COMMAND...: exits so, prints nothing, says it in one line that has TEXT.
+refused() {
+    local code=$1 text=$2
+    shift 2
+    run_apart "$@"
+    [ "$status" -eq "$code" ] || { printf 'exit %s, wanted %s: %s\n%s\n' "$status" "$code" "$*" "$stderr" >&2; return 1; }
+    [ -z "$output" ] || { echo "it printed: $output" >&2; return 1; }
+    one_line || return 1
+    case $stderr in *"$text"*) ;; *) printf 'no "%s" in: %s\n' "$text" "$stderr" >&2; return 1 ;; esac
+}

@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: MIT */
+/* Which port dibs chooses, and what choosing costs: bands, cooldown, cursor, orders, other handles, dead
+ * holders (INV-8), and that nobody is judged while the write lock is held (P9). */
+#include <sqlite3.h>
+#include <sys/syscall.h>
+
+#include "support/core.h"
+
+/* ---- looking over the engine's shoulder ----
+ * These stand before the C library's own and pass on to the kernel. */
+
+static unsigned binds;
+static const char *locked_path; /* set: at each look at a process, is the ledger's write lock free? */
+static unsigned looks, looks_under_lock;
+
+int bind(int fd, __CONST_SOCKADDR_ARG address, socklen_t len)
+{
+    binds++;
+    return (int) syscall(SYS_bind, fd, address.__sockaddr__, len);
+}
+
+static void look_at_the_lock(void)
+{
+    const char *path = locked_path;
+    sqlite3 *db = NULL;
+
+    locked_path = NULL; /* what SQLite opens is not a look */
+    looks++;
+    if (sqlite3_open(path, &db) != SQLITE_OK ||
+        sqlite3_exec(db, "BEGIN IMMEDIATE; ROLLBACK", NULL, NULL, NULL) != SQLITE_OK)
+        looks_under_lock++;
+    (void) sqlite3_close(db);
+    locked_path = path;
+}
+
+/* Judging a process begins so. */
+int kill(pid_t pid, int signal)
+{
+    if (locked_path && signal == 0)
+        look_at_the_lock();
+    return (int) syscall(SYS_kill, pid, signal);
+}
+
+/* ---- helpers ---- */
+
+static void claim_many(struct engine *e, struct core *core, const dibs_request *like, size_t n,
+                       uint16_t *ports)
+{
+    dibs_request *requests = calloc(n, sizeof *requests);
+    dibs_claim *out = calloc(n, sizeof *out);
+    const dibs_batch batch = { .requests = requests, .n = n };
+
+    assert_non_null(requests);
+    assert_non_null(out);
+    for (size_t i = 0; i < n; i++)
+        requests[i] = *like;
+    ASSERT_OK(core_claim(core, &batch, out, &e->err), &e->err);
+    for (size_t i = 0; i < n && ports; i++)
+        ports[i] = out[i].port;
+    free(requests);
+    free(out);
+}
+
+static void fill(struct engine *e, struct core *core, size_t n)
+{
+    const dibs_request like = e_request(NULL, "127.0.0.1");
+
+    for (size_t part = 0; n > 0; n -= part) {
+        part = n < 2000 ? n : 2000;
+        claim_many(e, core, &like, part, NULL);
+    }
+}
+
+/* ---- what it costs ---- */
+
+static void P1_claiming_does_not_rewalk_held_ports(void **state)
+{
+    struct engine *e = *state;
+    const dibs_request r = e_request(NULL, "127.0.0.1");
+
+    need_network();
+    fill(e, e->core, 6000);
+    /* A cold process finds its way from the cursor alone: had it to walk over the held ones, it would have
+     * had to load the index. */
+    for (int i = 0; i < 3; i++) {
+        struct core *cold = e_twin(e);
+
+        (void) core_host(cold); /* its own facts are not the claim's */
+        binds = 0;
+        e->clock_looks = 0;
+        (void) e_must(e, cold, &r);
+        assert_int_equal(binds, 1);
+        assert_true(e->clock_looks < 12);
+        assert_false(cold->index.is_loaded);
+    }
+}
+
+static void P1_W8_the_last_ports_of_a_pool_cost_no_more_than_the_first(void **state)
+{
+    struct engine *e = *state;
+    const dibs_request r = e_request(NULL, "127.0.0.1");
+    dibs_claim out = { 0 };
+
+    need_network();
+    fill(e, e->core, 12700);
+    for (int i = 0; i < 68; i++) {
+        binds = 0;
+        e->clock_looks = 0;
+        (void) e_must(e, e->core, &r);
+        assert_true(binds <= 4); /* its own, and a look whether IPv6 is there */
+        assert_true(e->clock_looks < 40);
+    }
+    assert_int_equal(e_try(e, e->core, &r, &out), DIBS_EXHAUSTED); /* K3: all 12,768 */
+    assert_int_equal(e_count(e, NULL), 12768);
+}
+
+static void P9_nobody_is_judged_while_the_write_lock_is_held(void **state)
+{
+    struct engine *e = *state;
+    dibs_ranges two = e_ranges("26001-26002");
+    dibs_request theirs = e_held("web", "127.0.0.1", 0);
+    dibs_request mine = e_held("web", "127.0.0.1", 0);
+    pid_t pid[3];
+
+    need_network();
+    theirs.ranges = mine.ranges = &two;
+    for (int i = 0; i < 3; i++)
+        pid[i] = child_start(child_idle, NULL);
+    theirs.pid = (int32_t) pid[0];
+    (void) e_must(e, e->core, &theirs);
+    theirs.name = NULL;
+    theirs.pid = (int32_t) pid[1];
+    (void) e_must(e, e->core, &theirs);
+    child_end(pid[0]);
+    child_end(pid[1]);
+
+    locked_path = e->uri + strlen("sqlite:");
+    looks = looks_under_lock = 0;
+    (void) e_must(e, e->core, &mine); /* the name's dead holder */
+    mine.name = NULL;
+    (void) e_must(e, e->core, &mine); /* exhausted: the other dead one gives way */
+    mine = e_held(NULL, "127.0.0.1", pid[2]);
+    mine.mode = DIBS_REQUIRED;
+    mine.port = 26003;
+    (void) e_must(e, e->core, &mine);
+    child_end(pid[2]);
+    mine.pid = 0;
+    (void) e_must(e, e->core, &mine); /* a number whose holder is dead */
+    (void) e_reap(e, e->core);
+    locked_path = NULL;
+    assert_true(looks >= 3);
+    assert_int_equal(looks_under_lock, 0);
+}
+
+static void P9_judging_goes_on_while_another_holds_the_write_lock(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_held("web", "127.0.0.1", 0);
+    sqlite3 *db = NULL;
+    struct e_list *list = calloc(1, sizeof *list);
+
+    assert_non_null(list);
+    (void) e_must(e, e->core, &r);
+    assert_int_equal(sqlite3_open(e->uri + strlen("sqlite:"), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    ASSERT_OK(core_list(e->core, &(dibs_filter){ .judge = true }, e_note, list, &e->err), &e->err);
+    assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    (void) sqlite3_close(db);
+    assert_int_equal(list->n, 1);
+    assert_int_equal(list->claims[0].life, DIBS_ALIVE);
+    free(list);
+}
+
+/* ---- bands ---- */
+
+static void K1_K10_choice_takes_the_upper_band_until_it_is_full(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_request(NULL, NULL);
+    bool seen[129] = { false };
+
+    need_network();
+    e_pool(e, "small", "30000-30128", DIBS_BAND_AUTO, 0);
+    r.pool = "small";
+    for (int i = 0; i < 129; i++) { /* seeds §3.9 case 17, through the engine and the ledger */
+        uint16_t port = e_must(e, e->core, &r).port;
+
+        assert_in_range(port, i < 113 ? 30016 : 30000, i < 113 ? 30128 : 30015);
+        assert_false(seen[port - 30000]);
+        seen[port - 30000] = true;
+    }
+    assert_int_equal(e_try(e, e->core, &r, &(dibs_claim){ 0 }), DIBS_EXHAUSTED); /* K3 */
+}
+
+static void K2_W10_a_band_can_be_set_off_or_given_by_number(void **state)
+{
+    struct engine *e = *state;
+    static const struct {
+        int32_t band;
+        uint16_t first;
+    } bands[] = { { DIBS_BAND_AUTO, 30016 }, { 0, 30000 }, { 100, 30100 }, { 5, 30005 } };
+    dibs_request r = e_request(NULL, NULL);
+
+    need_network();
+    (void) snprintf(e->settings.order, sizeof e->settings.order, "lowest");
+    for (size_t i = 0; i < sizeof bands / sizeof bands[0]; i++) {
+        dibs_pool pool = { .name = "p",
+                           .ranges = e_ranges("30000-30128"),
+                           .band = bands[i].band,
+                           .cooldown_ms = 0,
+                           .order = "lowest" };
+        struct ledger_actor actor = core_actor(e->core, e->now);
+
+        ASSERT_OK(ledger_pool_put(e->core->ledger, &pool, &actor, &e->err), &e->err);
+        r.pool = "p";
+        dibs_claim out = e_must(e, e->core, &r);
+        assert_int_equal(out.port, bands[i].first);
+        assert_int_equal(e_release(e, e->core, &out), 1);
+    }
+}
+
+static void K1_a_number_may_be_of_either_band(void **state)
+{
+    struct engine *e = *state;
+
+    need_network();
+    e_pool(e, "small", "30000-30128", DIBS_BAND_AUTO, 0);
+    dibs_request r = e_required(NULL, NULL, 30000);
+    r.pool = "small";
+    assert_int_equal(e_must(e, e->core, &r).port, 30000);
+    r.port = 30128;
+    assert_int_equal(e_must(e, e->core, &r).port, 30128);
+}
+
+static void K5_bands_on_off_and_on_again_change_nothing_that_is_stored(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_request(NULL, NULL);
+    uint16_t ports[129];
+    bool seen[129] = { false };
+
+    need_network();
+    e_pool(e, "small", "30000-30128", DIBS_BAND_AUTO, 0);
+    e->settings2 = e->settings;
+    e->settings2.band = 0;
+    e->settings2.source[DIBS_SET_BAND] = DIBS_FROM_FLAG;
+    struct core *off = e->more[0] = e_open(e, "uid:3000", 3000, false, &e->settings2);
+    r.pool = "small";
+    for (int i = 0; i < 129; i++) { /* both at once, in turns: full capacity, no number twice */
+        ports[i] = e_must(e, i % 2 ? off : e->core, &r).port;
+        assert_false(seen[ports[i] - 30000]);
+        seen[ports[i] - 30000] = true;
+    }
+    assert_int_equal(e_try(e, off, &r, &(dibs_claim){ 0 }), DIBS_EXHAUSTED);
+    assert_int_equal(e_try(e, e->core, &r, &(dibs_claim){ 0 }), DIBS_EXHAUSTED);
+    assert_int_equal(e_count(e, &(dibs_filter){ .pool = "small" }), 129);
+}
+
+/* ---- cooldown ---- */
+
+static void INV_8_W15_free_upper_cooling_upper_free_lower_cooling_lower(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_request(NULL, NULL);
+    dibs_claim claims[24];
+
+    need_network();
+    e_pool(e, "bands", "30000-30023", 8, 60000); /* lower 30000-30007, upper 30008-30023 */
+    r.pool = "bands";
+    for (size_t i = 0; i < 24; i++)
+        claims[i] = e_must(e, e->core, &r);
+    /* Released a second apart: lower ones 5, 6; upper ones 0, 1, 2; all cool. */
+    static const size_t released[] = { 20, 2, 17, 0, 1 };
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(e_release(e, e->core, &claims[released[i]]), 1);
+        e_pass(e, 1000);
+    }
+    /* Free without cooling: static claims do not cool, so end two that were named by number. */
+    static const uint16_t rested[] = { 30004, 30012 };
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t k = 0; k < 24; k++)
+            if (claims[k].port == rested[i] && e_release(e, e->core, &claims[k]) == 1) {
+                dibs_request number = e_required(NULL, NULL, rested[i]);
+                dibs_claim c = e_must(e, e->core, &number);
+
+                assert_int_equal(e_release(e, e->core, &c), 1);
+            }
+    }
+    struct core *twin = e_twin(e); /* a cold process decides alike */
+    size_t n_free = e_count(e, NULL);
+    bool was_lower = false;
+    for (size_t i = n_free; i < 24; i++) {
+        uint16_t port = e_must(e, i % 2 ? twin : e->core, &r).port;
+
+        assert_false(was_lower && port >= 30008); /* every upper one before any lower one */
+        was_lower = port < 30008;
+    }
+    assert_int_equal(e_try(e, twin, &r, &(dibs_claim){ 0 }), DIBS_EXHAUSTED); /* no capacity is lost */
+}
+
+static void INV_8_cooling_ports_come_back_oldest_first_after_all_free_ones(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_request(NULL, NULL);
+    dibs_claim claims[10];
+    bool is_cooling[10] = { false };
+
+    need_network();
+    e_pool(e, "ten", "30000-30009", 0, 60000);
+    r.pool = "ten";
+    for (size_t i = 0; i < 6; i++)
+        claims[i] = e_must(e, e->core, &r);
+    static const size_t order[] = { 3, 0, 4 };
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(e_release(e, e->core, &claims[order[i]]), 1);
+        is_cooling[claims[order[i]].port - 30000] = true;
+        e_pass(e, 1000);
+    }
+    struct core *twin = e_twin(e);
+    for (size_t i = 0; i < 4; i++)
+        assert_false(is_cooling[e_must(e, i % 2 ? twin : e->core, &r).port - 30000]);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(e_must(e, i % 2 ? twin : e->core, &r).port, claims[order[i]].port);
+}
+
+static void W15_a_port_is_fresh_again_when_it_has_rested(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_request(NULL, NULL);
+
+    need_network();
+    e_pool(e, "two", "30000-30001", 0, 5000);
+    r.pool = "two";
+    dibs_claim first = e_must(e, e->core, &r);
+    assert_int_equal(e_release(e, e->core, &first), 1);
+    dibs_claim second = e_must(e, e->core, &r);
+    assert_int_not_equal(second.port, first.port);             /* the other one: the first cools */
+    assert_int_equal(e_must(e, e->core, &r).port, first.port); /* but nothing is lost */
+}
+
+static void INV_8_a_name_is_not_led_to_a_port_that_cools_from_somebody_else(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_request("web", NULL);
+
+    need_network();
+    dibs_claim theirs = e_must(e, e_other(e), &r);
+    assert_int_equal(e_release(e, e->other, &theirs), 1);
+    ASSERT_OK(core_index_refresh(e->core, &e->err), &e->err);
+    /* Same name, so the same preferred port; but it was another user's a moment ago. */
+    assert_int_not_equal(e_must(e, e->core, &r).port, theirs.port);
+}
+
+static void INV_8_a_pool_without_cooldown_does_not_make_anothers_ports_rested(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_request(NULL, NULL);
+    dibs_request fast = e_request(NULL, NULL);
+    dibs_claim claims[2];
+
+    need_network();
+    e_pool(e, "slow", "30000-30002", 0, 60000);
+    e_pool(e, "fast", "31000-31002", 0, 0);
+    r.pool = "slow";
+    fast.pool = "fast";
+    ASSERT_OK(core_index_refresh(e->core, &e->err), &e->err);
+    for (int i = 0; i < 2; i++)
+        claims[i] = e_must(e, e->core, &r);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(e_release(e, e->core, &claims[i]), 1);
+    (void) e_must(e, e->core, &fast);
+    uint16_t port = e_must(e, e->core, &r).port;
+    assert_int_not_equal(port, claims[0].port);
+    assert_int_not_equal(port, claims[1].port);
+}
+
+/* ---- the cursor, orders, and several handles ---- */
+
+static void the_cursor_continues_across_handles_and_restarts(void **state)
+{
+    struct engine *e = *state;
+    const dibs_request r = e_request(NULL, "127.0.0.1");
+    uint16_t one_by_one[8];
+
+    need_network();
+    for (size_t i = 0; i < 8; i++) {
+        struct core *fresh = e_open(e, "uid:1000", (uint32_t) geteuid(), false, &e->settings);
+
+        one_by_one[i] = e_must(e, fresh, &r).port;
+        core_close(fresh);
+        for (size_t k = 0; k < i; k++)
+            assert_int_not_equal(one_by_one[k], one_by_one[i]);
+    }
+    /* Released and rested, they are still not next: the walk goes on where it was. */
+    ASSERT_OK(core_release(e->core, &(dibs_which){ .all_mine = true }, 0, NULL, &e->err), &e->err);
+    e_pass(e, 60000);
+    uint16_t next = e_must(e, e_twin(e), &r).port;
+    for (size_t k = 0; k < 8; k++)
+        assert_int_not_equal(one_by_one[k], next);
+}
+
+static void D32_every_registered_order_fills_the_whole_pool(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_request(NULL, NULL);
+
+    need_network();
+    for (size_t i = 0; dibs_order_name(i); i++) {
+        dibs_pool pool = { .name = "p", .ranges = e_ranges("30000-30039,30050"), .band = DIBS_BAND_AUTO };
+        struct ledger_actor actor = core_actor(e->core, e->now);
+
+        (void) snprintf(pool.order, sizeof pool.order, "%s", dibs_order_name(i));
+        ASSERT_OK(ledger_pool_put(e->core->ledger, &pool, &actor, &e->err), &e->err);
+        r.pool = "p";
+        for (int k = 0; k < 41; k++)
+            (void) e_must(e, e->core, &r); /* two alike would be refused by the ledger */
+        assert_int_equal(e_try(e, e->core, &r, &(dibs_claim){ 0 }), DIBS_EXHAUSTED);
+        ASSERT_OK(core_release(e->core, &(dibs_which){ .all_mine = true }, 0, NULL, &e->err), &e->err);
+    }
+    assert_null(order_find("no such order"));
+}
+
+static void K6_a_stale_index_costs_a_retry_never_a_port(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_request(NULL, NULL);
+    dibs_claim claims[40];
+    dibs_claim out = { 0 };
+
+    need_network();
+    e_pool(e, "p", "30000-30039", 0, 0);
+    r.pool = "p";
+    ASSERT_OK(core_index_refresh(e->core, &e->err), &e->err); /* believes that everything is free */
+    for (size_t i = 0; i < 39; i++)
+        claims[i] = e_must(e, e_other(e), &r);
+    (void) e_must(e, e->core, &r); /* finds the one that is left */
+    assert_int_equal(e_try(e, e->core, &r, &out), DIBS_EXHAUSTED);
+    assert_int_equal(e_release(e, e->other, &claims[17]), 1); /* believes that nothing is */
+    assert_int_equal(e_must(e, e->core, &r).port, claims[17].port);
+}
+
+static void dead_holders_give_way_when_nothing_else_is_left(void **state)
+{
+    struct engine *e = *state;
+    dibs_ranges ten = e_ranges("30000-30009");
+    pid_t pid = child_start(child_idle, NULL);
+    dibs_request r = e_held(NULL, "127.0.0.1", pid);
+    dibs_request mine = e_request(NULL, "127.0.0.1");
+    dibs_request kept = e_held(NULL, "127.0.0.1", pid);
+
+    need_network();
+    r.ranges = mine.ranges = kept.ranges = &ten;
+    for (int i = 0; i < 9; i++)
+        (void) e_must(e, e->core, &r);
+    kept.keep = true;
+    uint16_t kept_port = e_must(e, e->core, &kept).port;
+    assert_int_equal(e_try(e, e_other(e), &mine, &(dibs_claim){ 0 }), DIBS_EXHAUSTED); /* he lives */
+    child_end(pid);
+    for (int i = 0; i < 9; i++)
+        assert_int_not_equal(e_must(e, e_other(e), &mine).port, kept_port); /* kept stays kept */
+    assert_int_equal(e_try(e, e->other, &mine, &(dibs_claim){ 0 }), DIBS_EXHAUSTED);
+}
+
+static void W3_D32_a_dry_run_tells_what_the_real_one_gives_and_keeps_nothing(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r[3] = { e_request(NULL, "127.0.0.1"), e_request("web", "127.0.0.1"),
+                          e_required(NULL, "127.0.0.1", 26001) };
+    dibs_batch batch = { .requests = r, .n = 3, .is_dry_run = true };
+    dibs_claim dry[3] = { 0 };
+    dibs_claim real[3] = { 0 };
+
+    need_network();
+    for (int again = 0; again < 2; again++) {
+        ASSERT_OK(core_claim(e->core, &batch, dry, &e->err), &e->err);
+        assert_int_equal(e_count(e, NULL), 0);
+        for (size_t i = 0; i < 3; i++)
+            assert_int_equal(dry[i].token[0], '\0');
+    }
+    batch.is_dry_run = false;
+    ASSERT_OK(core_claim(e->core, &batch, real, &e->err), &e->err);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(dry[i].port, real[i].port);
+    /* It refuses what the real one would refuse: taken, outside, full. */
+    dibs_ranges one = e_ranges("26001");
+    dibs_request no = e_request(NULL, "127.0.0.1");
+    no.ranges = &one;
+    batch = (dibs_batch){ .requests = &no, .n = 1, .is_dry_run = true };
+    assert_int_equal(core_claim(e->core, &batch, dry, &e->err), DIBS_EXHAUSTED);
+    no.mode = DIBS_REQUIRED;
+    no.port = 26001;
+    assert_int_equal(core_claim(e->core, &batch, dry, &e->err), DIBS_TAKEN);
+    no.port = 12345;
+    assert_int_equal(core_claim(e->core, &batch, dry, &e->err), DIBS_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        E_TEST(P1_claiming_does_not_rewalk_held_ports),
+        E_TEST(P1_W8_the_last_ports_of_a_pool_cost_no_more_than_the_first),
+        E_TEST(P9_nobody_is_judged_while_the_write_lock_is_held),
+        E_TEST(P9_judging_goes_on_while_another_holds_the_write_lock),
+        E_TEST(K1_K10_choice_takes_the_upper_band_until_it_is_full),
+        E_TEST(K2_W10_a_band_can_be_set_off_or_given_by_number),
+        E_TEST(K1_a_number_may_be_of_either_band),
+        E_TEST(K5_bands_on_off_and_on_again_change_nothing_that_is_stored),
+        E_TEST(INV_8_W15_free_upper_cooling_upper_free_lower_cooling_lower),
+        E_TEST(INV_8_cooling_ports_come_back_oldest_first_after_all_free_ones),
+        E_TEST(W15_a_port_is_fresh_again_when_it_has_rested),
+        E_TEST(INV_8_a_name_is_not_led_to_a_port_that_cools_from_somebody_else),
+        E_TEST(INV_8_a_pool_without_cooldown_does_not_make_anothers_ports_rested),
+        E_TEST(the_cursor_continues_across_handles_and_restarts),
+        E_TEST(D32_every_registered_order_fills_the_whole_pool),
+        E_TEST(K6_a_stale_index_costs_a_retry_never_a_port),
+        E_TEST(dead_holders_give_way_when_nothing_else_is_left),
+        E_TEST(W3_D32_a_dry_run_tells_what_the_real_one_gives_and_keeps_nothing),
+    };
+
+    e_own_network();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/* A name asked for again (INV-7), with real processes that live, die and linger as zombies. */
+#include "support/core.h"
+
+static void D11_a_name_gets_one_claim_however_often_it_is_asked_for(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_kept("shop/web", NULL);
+
+    need_network();
+    struct core *twin = e_twin(e);
+    dibs_claim first = e_must(e, e->core, &r);
+    assert_false(first.was_there);
+    for (int i = 0; i < 5; i++) {
+        dibs_claim again = e_must(e, i % 2 ? e->core : twin, &r);
+
+        assert_true(again.was_there);
+        assert_int_equal(again.id, first.id);
+        assert_int_equal(again.generation, first.generation);
+        assert_int_equal(again.port, first.port);
+    }
+    assert_int_equal(e_count(e, NULL), 1);
+}
+
+static void D11_P14_the_port_of_a_name_follows_from_the_name(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_request("shop/web", "localhost");
+
+    need_network();
+    /* Two users, the same name: whoever asks when the port is free is sent to the same one. */
+    dibs_claim mine = e_must(e, e->core, &r);
+    assert_int_equal(mine.n_bindings, 2); /* both loopbacks, not one at random */
+    assert_int_equal(e_release(e, e->core, &mine), 1);
+    e_pass(e, 6000);
+    dibs_claim theirs = e_must(e, e_other(e), &r);
+    assert_int_equal(theirs.port, mine.port);
+    r.name = "shop/api";
+    assert_int_not_equal(e_must(e, e->core, &r).port, mine.port);
+}
+
+static void a_kept_claim_without_holder_is_found_and_can_be_held(void **state)
+{
+    struct engine *e = *state;
+    dibs_request kept = e_kept("web", "127.0.0.1");
+    dibs_request held = e_held("web", "127.0.0.1", 0);
+
+    dibs_claim first = e_must(e, e->core, &kept);
+    dibs_claim now = e_must(e, e->core, &held);
+    assert_int_equal(now.port, first.port);
+    assert_int_equal(now.holder, DIBS_HELD_BY_PROCESS);
+    assert_true(now.is_kept);
+    assert_int_equal(now.process.pid, getpid());
+    /* The holder asks again: that claim. */
+    dibs_claim again = e_must(e, e->core, &held);
+    assert_int_equal(again.generation, now.generation);
+}
+
+static void another_living_holder_keeps_the_name_and_is_named(void **state)
+{
+    struct engine *e = *state;
+    pid_t pid = child_start(child_idle, NULL);
+    dibs_request theirs = e_held("web", "127.0.0.1", pid);
+    dibs_request mine = e_held("web", "127.0.0.1", 0);
+    dibs_claim out = { 0 };
+
+    dibs_claim first = e_must(e, e->core, &theirs);
+    assert_int_equal(e_try(e, e->core, &mine, &out), DIBS_TAKEN);
+    assert_int_equal(e->err.blocker.relation, DIBS_REL_SAME_NAME);
+    assert_int_equal(e->err.blocker.pid, pid);
+    assert_int_equal(e->err.blocker.port, first.port);
+    child_end(pid);
+}
+
+static void a_dead_holders_name_gives_the_same_port_in_a_new_generation(void **state)
+{
+    struct engine *e = *state;
+    pid_t pid = child_start(child_idle, NULL);
+    dibs_request theirs = e_held("web", "127.0.0.1", pid);
+    dibs_request mine = e_held("web", "127.0.0.1", 0);
+    dibs_claim out = { 0 };
+    const dibs_claim first = e_must(e, e->core, &theirs);
+
+    child_end(pid);
+    out = e_must(e, e->core, &mine);
+    assert_int_equal(out.port, first.port);
+    assert_true(out.generation > first.generation);
+    assert_int_equal(out.process.pid, getpid());
+    /* The old token is worth nothing now (INV-3). */
+    assert_int_equal(e_release(e, e->core, &first), 0);
+    assert_int_equal(e_count(e, NULL), 1);
+}
+
+static void P8_a_zombie_is_dead(void **state)
+{
+    struct engine *e = *state;
+    pid_t pid = child_start(child_idle, NULL);
+    dibs_request theirs = e_held(NULL, "127.0.0.1", pid);
+    dibs_request mine = e_held(NULL, "127.0.0.1", 0);
+    siginfo_t info = { 0 };
+
+    need_network();
+    theirs.mode = mine.mode = DIBS_REQUIRED;
+    theirs.port = mine.port = 26001;
+    (void) e_must(e, e->core, &theirs);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitid(P_PID, (id_t) pid, &info, WEXITED | WNOWAIT), 0); /* ended, not yet waited for */
+    dibs_claim out = e_must(e, e->core, &mine);
+    assert_int_equal(out.process.pid, getpid());
+    (void) child_wait(pid);
+}
+
+static void asking_for_something_else_says_the_difference(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_kept("web", "127.0.0.1");
+    dibs_request udp = e_kept("web", NULL);
+    dibs_request number = e_kept("web", "127.0.0.1");
+    dibs_claim out = { 0 };
+
+    dibs_claim first = e_must(e, e->core, &r);
+    e_bind_to(&udp, DIBS_UDP, "127.0.0.1");
+    assert_int_equal(e_try(e, e->core, &udp, &out), DIBS_TAKEN);
+    assert_int_equal(e->err.blocker.relation, DIBS_REL_SAME_NAME);
+    assert_non_null(strstr(e->err.msg, "not what is asked for"));
+    number.mode = DIBS_REQUIRED;
+    number.port = first.port == 26001 ? 26002 : 26001;
+    assert_int_equal(e_try(e, e->core, &number, &out), DIBS_TAKEN);
+    number.port = first.port;
+    assert_int_equal(e_must(e, e->core, &number).id, first.id);
+    number.mode = DIBS_PREFERRED; /* a preference is no condition */
+    number.port = 26003;
+    assert_int_equal(e_must(e, e->core, &number).id, first.id);
+}
+
+static void a_lookup_answers_as_it_is_and_never_becomes_holder(void **state)
+{
+    struct engine *e = *state;
+    pid_t pid = child_start(child_idle, NULL);
+    dibs_request held = e_held("web", "127.0.0.1", pid);
+    dibs_request get = e_kept("web", "127.0.0.1");
+
+    get.is_lookup = true;
+    dibs_claim first = e_must(e, e->core, &held);
+    dibs_claim found = e_must(e, e->core, &get);
+    child_end(pid);
+    assert_int_equal(found.generation, first.generation);
+    assert_int_equal(found.process.pid, pid);
+}
+
+static void a_released_name_gets_its_port_back_at_once_though_it_cools(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_request("web", NULL);
+
+    need_network();
+    for (int i = 0; i < 2; i++) { /* cold, and with the index loaded */
+        dibs_claim first = e_must(e, e->core, &r);
+
+        assert_int_equal(e_release(e, e->core, &first), 1);
+        assert_int_equal(e_must(e, e->core, &r).port, first.port);
+        ASSERT_OK(core_release(e->core, &(dibs_which){ .name = "web" }, 0, NULL, &e->err), &e->err);
+        ASSERT_OK(core_index_refresh(e->core, &e->err), &e->err);
+    }
+}
+
+static void INV_7_a_name_that_lost_its_port_to_a_stranger_gets_another(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_request("web", "127.0.0.1");
+
+    need_network();
+    dibs_claim first = e_must(e, e->core, &r);
+    assert_int_equal(e_release(e, e->core, &first), 1);
+    int fd = e_serve(DIBS_TCP, "127.0.0.1", first.port);
+    dibs_claim second = e_must(e, e->core, &r);
+    assert_int_not_equal(second.port, first.port);
+    (void) close(fd);
+}
+
+static void two_directories_of_one_name_do_not_share_a_port(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_kept("shop/web", NULL);
+
+    need_network();
+    r.project = "/home/me/a/shop";
+    dibs_claim first = e_must(e, e->core, &r);
+    r.project = "/home/me/b/shop";
+    dibs_claim second = e_must(e, e->core, &r);
+    assert_int_not_equal(first.port, second.port);
+    assert_string_equal(first.name, "shop/web");
+    assert_int_equal(strncmp(second.name, "shop~", 5), 0);
+    assert_int_equal(e_must(e, e->core, &r).id, second.id);
+    r.project = "/home/me/a/shop";
+    assert_int_equal(e_must(e, e->core, &r).id, first.id);
+    /* ... and stay apart when the first has gone. */
+    assert_int_equal(e_release(e, e->core, &first), 1);
+    r.project = "/home/me/b/shop";
+    assert_int_equal(e_must(e, e->core, &r).id, second.id);
+}
+
+static void each_user_has_names_of_his_own(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_kept("web", "127.0.0.1");
+
+    dibs_claim mine = e_must(e, e->core, &r);
+    dibs_claim theirs = e_must(e, e_other(e), &r);
+    assert_int_not_equal(mine.id, theirs.id);
+    assert_int_not_equal(mine.port, theirs.port);
+}
+
+/* While one process asks for a name again and again, holders of it die. */
+static int hold_and_die(void *arg)
+{
+    struct engine *e = arg;
+    struct core *core = e_twin(e);
+    dibs_request r = e_held("web", "127.0.0.1", 0);
+    const dibs_batch batch = { .requests = &r, .n = 1 };
+    dibs_claim out = { 0 };
+
+    return core_claim(core, &batch, &out, &e->err) == DIBS_OK ? 0 : 1;
+}
+
+static void D26_a_chain_of_dying_holders_keeps_one_port_and_one_claim(void **state)
+{
+    struct engine *e = *state;
+    dibs_request get = e_kept("web", "127.0.0.1");
+    uint16_t port = 0;
+
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(child_run(hold_and_die, e), 0);
+        struct e_list *list = calloc(1, sizeof *list);
+        assert_non_null(list);
+        ASSERT_OK(core_list(e->core, &(dibs_filter){ .judge = true }, e_note, list, &e->err), &e->err);
+        assert_int_equal(list->n, 1);
+        assert_int_equal(list->claims[0].life, DIBS_DEAD);
+        assert_int_equal(port == 0 || list->claims[0].port == port, 1);
+        port = list->claims[0].port;
+        free(list);
+    }
+    assert_int_equal(e_must(e, e->core, &get).port, port);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        E_TEST(D11_a_name_gets_one_claim_however_often_it_is_asked_for),
+        E_TEST(D11_P14_the_port_of_a_name_follows_from_the_name),
+        E_TEST(a_kept_claim_without_holder_is_found_and_can_be_held),
+        E_TEST(another_living_holder_keeps_the_name_and_is_named),
+        E_TEST(a_dead_holders_name_gives_the_same_port_in_a_new_generation),
+        E_TEST(P8_a_zombie_is_dead),
+        E_TEST(asking_for_something_else_says_the_difference),
+        E_TEST(a_lookup_answers_as_it_is_and_never_becomes_holder),
+        E_TEST(a_released_name_gets_its_port_back_at_once_though_it_cools),
+        E_TEST(INV_7_a_name_that_lost_its_port_to_a_stranger_gets_another),
+        E_TEST(two_directories_of_one_name_do_not_share_a_port),
+        E_TEST(each_user_has_names_of_his_own),
+        E_TEST(D26_a_chain_of_dying_holders_keeps_one_port_and_one_claim),
+    };
+
+    e_own_network();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
