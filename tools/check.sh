@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Everything that has to hold before a change goes in. Each step by name, or all of them:
-#   tools/check.sh [format layers shell cppcheck gcc clang tidy generated ndebug asan tsan]...
+#   tools/check.sh [format layers requirements shell cppcheck gcc clang tidy generated ndebug asan tsan]...
 # Every step runs, also after one has failed; the end is a summary.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-all=(format layers shell cppcheck gcc clang tidy generated ndebug asan tsan)
+all=(format layers requirements shell cppcheck gcc clang tidy generated ndebug asan tsan)
 jobs=${JOBS:-2}
 export JOBS=$jobs
 at=${CHECK_DIR:-.} # where the build folders go
@@ -16,6 +16,7 @@ scripts() { find tools tests .ci/run .githooks -type f ! -name '*.bats' -exec gr
 
 step_format() { sources | xargs clang-format --dry-run --Werror; }
 step_layers() { tools/check-layers.sh; }
+step_requirements() { tools/check-requirements.sh; }
 step_shell() {
     local status=0
     # SC2317: functions that are handed to check() or called by name look unreachable to it.

@@ -26,6 +26,8 @@ DIBS_API const char *dibs_version(void);
 DIBS_API DIBS_MUST_USE dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err);
 /* NULL is fine. Claims stay. */
 DIBS_API void dibs_close(dibs *handle);
+/* Now on the clock that leases are measured with: CLOCK_BOOTTIME of the host, in a time namespace too. */
+DIBS_API int64_t dibs_boot_ms(const dibs *handle);
 /* Works without its ledger? `why` (may be NULL) gets the reason. */
 DIBS_API bool dibs_is_degraded(const dibs *handle, char *why, size_t why_size);
 DIBS_API const dibs_settings *dibs_settings_of(const dibs *handle);

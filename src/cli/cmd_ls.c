@@ -28,6 +28,7 @@ struct listing {
     const char *mine; /* principal whose claims are shown; NULL: everybody's */
     size_t n_hidden;
     bool is_audit, is_names;
+    int64_t boot_ms;
     struct json_writer w;
     struct cli_table table;
     struct scratch *scratch;
@@ -85,8 +86,9 @@ static void binding_cells(struct cli_table *table, const dibs_claim *claim)
 
 static dibs_status look(struct listing *l, const dibs_claim *claim, dibs_err *err)
 {
-    return dibs_port_explain(l->cli->handle, claim->port, claim->pool[0] ? claim->pool : NULL,
-                             claim->bindings, claim->n_bindings, &l->scratch->report, err);
+    /* No pool: only the sockets are wanted, and the claim's may be a range or gone. */
+    return dibs_port_explain(l->cli->handle, claim->port, NULL, claim->bindings, claim->n_bindings,
+                             &l->scratch->report, err);
 }
 
 static void listener_cell(struct listing *l, const dibs_claim *claim)
@@ -118,7 +120,7 @@ static void claim_row(struct listing *l, const dibs_claim *claim)
     cli_table_cell(&l->table, !claim->is_exclusive         ? "declared"
                               : claim->kind == DIBS_STATIC ? "static"
                                                            : "dynamic");
-    cli_holder(claim, text, sizeof text);
+    cli_holder(claim, l->boot_ms, text, sizeof text);
     cli_table_cell(&l->table, text);
     cli_table_cell(&l->table, state_text(claim));
     cli_time(claim->created_ms, text);
@@ -323,7 +325,10 @@ static dibs_status filter_from(struct cli *cli, dibs_filter *filter, char name[D
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     AUTO(listing_auto)
-    struct listing l = { .cli = cli, .is_audit = cli_has(cli, "audit"), .is_names = cli_has(cli, "names") };
+    struct listing l = { .cli = cli,
+                         .is_audit = cli_has(cli, "audit"),
+                         .is_names = cli_has(cli, "names"),
+                         .boot_ms = dibs_boot_ms(cli->handle) };
     char name[DIBS_NAME_MAX + 1] = "";
     char mine[DIBS_PRINCIPAL_MAX + 1] = "";
     dibs_status status = filter_from(cli, &l.filter, name, err);

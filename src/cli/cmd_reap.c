@@ -8,6 +8,7 @@
 
 struct reaping {
     bool is_json;
+    int64_t boot_ms;
     struct json_writer w;
 };
 
@@ -22,7 +23,7 @@ static bool tell(void *ctx, const dibs_claim *claim)
         cli_json_claim(&r->w, claim);
         return true;
     }
-    cli_holder(claim, holder, sizeof holder);
+    cli_holder(claim, r->boot_ms, holder, sizeof holder);
     (void) printf("%u %s %s\n", claim->port, claim->name[0] ? cli_safe(claim->name, name, sizeof name) : "-",
                   cli_safe(holder, safe, sizeof safe));
     return true;
@@ -30,7 +31,7 @@ static bool tell(void *ctx, const dibs_claim *claim)
 
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
-    struct reaping r = { .is_json = cli->json };
+    struct reaping r = { .is_json = cli->json, .boot_ms = dibs_boot_ms(cli->handle) };
     unsigned flags = 0;
     size_t n = 0;
 

@@ -12,7 +12,7 @@
 
 #define TEXT 2048
 
-static void print_claim(const dibs_claim *claim)
+static void print_claim(const dibs_claim *claim, int64_t boot_ms)
 {
     char bindings[TEXT] = "";
     char safe_name[TEXT] = "";
@@ -21,7 +21,7 @@ static void print_claim(const dibs_claim *claim)
     char since[32] = "";
 
     cli_bindings(claim, bindings, sizeof bindings);
-    cli_holder(claim, holder, sizeof holder);
+    cli_holder(claim, boot_ms, holder, sizeof holder);
     cli_time(claim->created_ms, since);
     (void) printf("claim   %s  %s  held by %s, %s%s%s, uid %u, pool %s, since %s\n", bindings,
                   claim->name[0] ? cli_safe(claim->name, safe_name, sizeof safe_name) : "(unnamed)",
@@ -133,7 +133,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         return DIBS_OK;
     }
     for (size_t i = 0; i < report->n_claims; i++)
-        print_claim(&report->claims[i]);
+        print_claim(&report->claims[i], dibs_boot_ms(cli->handle));
     for (size_t i = 0; i < report->n_sockets; i++)
         print_socket(&report->sockets[i],
                      cli_socket_relation(&report->sockets[i], report->claims, report->n_claims));

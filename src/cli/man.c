@@ -160,10 +160,13 @@ static void examples(FILE *to)
                  to);
 }
 
+/* A page has a date; that of the build would make two builds differ. */
+#define REVISED "2026-11-15"
+
 void man_page(FILE *to)
 {
     (void) fprintf(to,
-                   ".TH DIBS 1 \"\" \"dibs %s\" \"User Commands\"\n"
+                   ".TH DIBS 1 \"" REVISED "\" \"dibs %s\" \"User Commands\"\n"
                    ".SH NAME\ndibs \\- hand out network ports that stay yours\n"
                    ".SH SYNOPSIS\n.B dibs\n[\\fIOPTION\\fR]... \\fICOMMAND\\fR [\\fIARGUMENT\\fR]...\n"
                    ".SH DESCRIPTION\n"

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "cli/cli.h"
 
@@ -142,7 +141,7 @@ static void rough_duration(int64_t ms, char *out, size_t size)
         (void) snprintf(out, size, "%" PRId64 "%c", first, units[i].unit);
 }
 
-void cli_holder(const dibs_claim *claim, char *out, size_t size)
+void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size)
 {
     char command[DIBS_COMMAND_MAX + 1];
     char left[48];
@@ -153,8 +152,8 @@ void cli_holder(const dibs_claim *claim, char *out, size_t size)
                         cli_safe(claim->command[0] ? claim->command : "?", command, sizeof command));
         return;
     case DIBS_HELD_BY_LEASE: {
-        int64_t ms = claim->lease_until_ms - clock_now(0).boot_ms;
-        if (ms <= 0) {
+        int64_t ms = claim->lease_until_ms - boot_ms;
+        if (ms <= 0 || claim->life == DIBS_DEAD) { /* dead before its end: of another boot */
             (void) snprintf(out, size, "lease, ended");
             return;
         }

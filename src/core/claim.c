@@ -36,6 +36,10 @@ struct attempt {
     size_t n_plans;
     uint16_t *candidates; /* of all wants */
     enum stage stage;
+    bool is_fresh;         /* the index was loaded for this call */
+    int n_stale;           /* rounds of a batch that others were faster in */
+    int n_searches;        /* for the claims of dead holders */
+    struct portbits tried; /* refused by the ledger in this call: not proposed again */
     struct ledger_seen dead[DEAD_MAX];
     size_t n_dead;
     uint16_t dead_ports[DEAD_MAX];
@@ -116,14 +120,16 @@ static bool add_dead(struct attempt *a, const dibs_claim *claim)
 {
     for (size_t i = 0; i < a->n_dead; i++)
         if (a->dead[i].id == claim->id) {
-            bool is_new = a->dead[i].generation != claim->generation;
+            bool is_new = a->dead[i].generation != claim->generation ||
+                          a->dead[i].lease_until_ms != claim->lease_until_ms;
 
             a->dead[i].generation = claim->generation;
+            a->dead[i].lease_until_ms = claim->lease_until_ms;
             return is_new;
         }
     if (a->n_dead == DEAD_MAX)
         return false;
-    a->dead[a->n_dead++] = (struct ledger_seen){ claim->id, claim->generation };
+    a->dead[a->n_dead++] = (struct ledger_seen){ claim->id, claim->generation, claim->lease_until_ms };
     return true;
 }
 
@@ -173,7 +179,7 @@ static dibs_status prepare(struct attempt *a, dibs_err *err)
 
     a->asks = calloc(n, sizeof *a->asks);
     a->wants = calloc(n, sizeof *a->wants);
-    a->plans = calloc(PLANS_MAX + 1, sizeof *a->plans);
+    a->plans = calloc((n < PLANS_MAX ? n : PLANS_MAX) + 1, sizeof *a->plans); /* 17 KiB each */
     a->candidates = calloc(n == 1 ? SPARE_MAX + 2 : n * (SPARE_MAX + 3), sizeof *a->candidates);
     if (!a->asks || !a->wants || !a->plans || !a->candidates)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
@@ -205,10 +211,12 @@ static dibs_status read_cursor(struct core *core, dibs_err *err)
     return s;
 }
 
-/* Not when the probe found it busy a moment ago: every round must have something new to try. */
-static bool may_choose(const struct core *core, const struct plan_pool *plan, uint16_t port)
+/* Not when the probe found it busy a moment ago, or the ledger refused it: every round must have something
+ * new to try. */
+static bool may_choose(const struct attempt *a, const struct plan_pool *plan, uint16_t port)
 {
-    return port != 0 && portbits_has(&plan->choosable, port) && !portbits_has(&core->foreign.ports, port);
+    return port != 0 && portbits_has(&plan->choosable, port) && !portbits_has(&a->tried, port) &&
+           !portbits_has(&a->core->foreign.ports, port);
 }
 
 /* As far as the index knows; without it the ledger passes over what cools. */
@@ -227,12 +235,17 @@ static size_t plan_list(struct attempt *a, struct plan_pool *plan, const dibs_cl
 {
     if (a->stage == STAGE_BLIND)
         return plan_blind(a->core, plan, claim, a->core->cursor, out, max);
-    if (a->stage != STAGE_DEAD)
-        return plan_exact(a->core, plan, claim, a->core->cursor, out, max);
     size_t n = 0;
 
+    if (a->stage != STAGE_DEAD) {
+        struct plan_pool untried = *plan;
+
+        portbits_subtract(&untried.choosable, &a->tried);
+        return plan_exact(a->core, &untried, claim, a->core->cursor, out, max);
+    }
     for (size_t i = 0; i < a->n_dead_ports && n < max; i++)
-        if (may_choose(a->core, plan, a->dead_ports[i]))
+        if (portbits_has(&plan->choosable, a->dead_ports[i]) &&
+            !portbits_has(&a->core->foreign.ports, a->dead_ports[i]))
             out[n++] = a->dead_ports[i];
     return n;
 }
@@ -266,9 +279,9 @@ static dibs_status plan_choices(struct attempt *a, struct plan_pool *plan, uint1
             continue;
         if (want->claim.name[0])
             preferred = plan_name_port(a->core, plan, want->claim.name);
-        if (may_choose(a->core, plan, want->remembered))
+        if (may_choose(a, plan, want->remembered))
             *to++ = want->remembered;
-        if (preferred != want->remembered && may_choose(a->core, plan, preferred) &&
+        if (preferred != want->remembered && may_choose(a, plan, preferred) &&
             !is_cooling(a, plan, preferred))
             *to++ = preferred;
         if (next < n && next < n_choices)
@@ -372,12 +385,18 @@ static bool search_graves(void *ctx, const dibs_claim *claim)
  * few and most would come too late. New ones go first; those of earlier rounds may still serve a batch. */
 static dibs_status find_graves(struct attempt *a, bool *is_any, dibs_err *err)
 {
+    enum {
+        SEARCHES_MAX = 8
+    }; /* where holders die all the time there are always new ones, also in a full pool */
     struct grave_search g = { .a = a, .wanted = a->batch->n + 8 };
     struct ledger_filter held = { .held_only = true };
     uint64_t seq = 0;
     uint64_t cursor = 0;
-    dibs_status s = ledger_tail(a->core->ledger, &seq, &cursor, err);
 
+    *is_any = false;
+    if (a->n_searches++ == SEARCHES_MAX)
+        return DIBS_OK;
+    dibs_status s = ledger_tail(a->core->ledger, &seq, &cursor, err);
     if (s != DIBS_OK)
         return s;
     held.after_id = core_random(a->core) % (seq + 1);
@@ -387,11 +406,28 @@ static dibs_status find_graves(struct attempt *a, bool *is_any, dibs_err *err)
         held.after_id = 0;
         s = ledger_list(a->core->ledger, &held, search_graves, &g, err);
     }
-    *is_any = g.n_new > 0;
+    *is_any = g.n_new > 0 || is_late(a); /* too late to know: that is the deadline, not the end of the pool */
     a->n_dead_ports = g.n_new;
     for (size_t i = 0; i < g.n_old && a->n_dead_ports < DEAD_MAX; i++)
         a->dead_ports[a->n_dead_ports++] = g.old[i];
     return s;
+}
+
+/* Others were faster than we with what the index had promised, or it had promised too much (it does not know
+ * addresses): that does not mean that nothing is left. */
+static bool is_outrun(struct attempt *a)
+{
+    enum { STALE_MAX = 64 };
+    const struct ledger_want *want = &a->wants[0];
+
+    if (a->stage == STAGE_BLIND || a->stage >= STAGE_DEAD || a->batch->is_contiguous)
+        return false;
+    /* Of a batch it cannot be said which ones the ledger refused and which ones its own members had. */
+    if (a->batch->n > 1)
+        return a->wants[a->refusal.want].n_candidates > 0 && a->n_stale++ < STALE_MAX;
+    for (size_t i = 0; i < want->n_candidates; i++)
+        portbits_add(&a->tried, want->candidates[i]);
+    return want->n_candidates > 0;
 }
 
 static dibs_status escalate(struct attempt *a, bool *again, dibs_err *err)
@@ -402,8 +438,13 @@ static dibs_status escalate(struct attempt *a, bool *again, dibs_err *err)
     core->has_cursor = false;
     if (a->refusal.n_busy > 0 && a->stage != STAGE_BLIND)
         return DIBS_OK; /* the busy ones are passed over now: there is something new to try */
+    if (is_outrun(a))
+        return core_index_refresh(core, err);
+    a->is_fresh = a->is_fresh || !core->index.is_loaded;
     if (a->stage < STAGE_DEAD)
         a->stage++;
+    if (a->stage == STAGE_RELOADED && a->is_fresh)
+        a->stage = STAGE_DEAD;
     if (a->stage == STAGE_RELOADED)
         core->index.is_loaded = false;
     if (a->stage < STAGE_DEAD)
@@ -465,6 +506,17 @@ static dibs_status exhausted(const struct attempt *a, dibs_err *err)
                    ranges, withheld, plan->size);
 }
 
+/* One claim of the kind that dibs chooses for, without a name to look up, and no candidate: the ledger would
+ * have nothing to decide, and in a crowd asking it means to queue. */
+static bool is_hopeless(struct attempt *a)
+{
+    if (a->batch->n != 1 || a->batch->is_contiguous || !a->asks[0].is_choice || a->wants[0].claim.name[0] ||
+        a->wants[0].n_candidates > 0)
+        return false;
+    memset(&a->refusal, 0, sizeof a->refusal);
+    return true;
+}
+
 static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
 {
     struct ledger_batch batch = {
@@ -485,7 +537,8 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
         batch.n_dead = a->n_dead;
         s = plan(a, err);
         if (s == DIBS_OK)
-            s = ledger_claim(a->core->ledger, &batch, &actor, out, &a->refusal, err);
+            s = is_hopeless(a) ? DIBS_EXHAUSTED
+                               : ledger_claim(a->core->ledger, &batch, &actor, out, &a->refusal, err);
         if (s != DIBS_TAKEN && s != DIBS_EXHAUSTED)
             return s;
         dibs_status learned = react(a, s, &again, err);

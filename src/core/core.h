@@ -33,6 +33,13 @@ struct core_host {
     struct portbits reserved;
 };
 
+/* A process and the network namespace it is in, as old as the facts of the host. */
+struct core_self {
+    struct owner_facts facts;
+    uint64_t netns; /* 0: not to be found out */
+    int64_t loaded_ms;
+};
+
 struct core_cooling {
     dibs_proto proto;
     uint16_t port;
@@ -64,6 +71,7 @@ struct core {
     struct ledger *ledger;
     struct owner_view view;
     struct core_host host;
+    struct core_self self; /* of the calling process */
     struct core_index index;
     struct core_foreign foreign;
     uint64_t random_state;
@@ -111,7 +119,7 @@ dibs_status core_name(struct core *core, const char *name, const char *project, 
 /* The holder part of a claim from a request. */
 dibs_status core_holder(struct core *core, dibs_holder kind, int32_t pid, int64_t ttl_ms, dibs_claim *out,
                         dibs_err *err);
-enum ledger_probe core_probe(void *core, const dibs_claim *claim, uint16_t port, dibs_err *err);
+enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, dibs_err *err);
 
 /* ---- refusals (refuse.c) ---- */
 /* The error for a batch that the ledger refused: blocker, relation, and what to do (D18). */

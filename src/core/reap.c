@@ -68,7 +68,7 @@ static dibs_status reap_step(struct core *core, struct step *step, struct reapin
         if (!is_due(core, claim, r->flags, &is_stale))
             continue;
         if (!(r->flags & DIBS_REAP_DRY_RUN)) {
-            struct ledger_seen seen = { claim->id, claim->generation };
+            struct ledger_seen seen = { claim->id, claim->generation, claim->lease_until_ms };
 
             s = ledger_end(core->ledger, &seen, 1, is_stale ? LEDGER_END_STALE : LEDGER_END_REAP, &actor,
                            &ended, err);

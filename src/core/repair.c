@@ -57,6 +57,7 @@ static dibs_repair_item item_of(dibs_repair_kind kind, const dibs_observed *o)
 struct cover {
     const dibs_observed *observed;
     dibs_claim claim;
+    bool with_declared; /* a socket on a declared port is what was declared */
     bool is_found;
 };
 
@@ -65,7 +66,8 @@ static bool find_cover(void *ctx, const dibs_claim *claim)
     struct cover *c = ctx;
 
     for (size_t i = 0; i < claim->n_bindings && !c->is_found; i++)
-        c->is_found = claim->is_exclusive && claim->bindings[i].proto == c->observed->binding.proto &&
+        c->is_found = (claim->is_exclusive || c->with_declared) &&
+                      claim->bindings[i].proto == c->observed->binding.proto &&
                       dibs_address_conflict(&claim->bindings[i].address, &c->observed->binding.address);
     if (c->is_found)
         c->claim = *claim;
@@ -119,9 +121,12 @@ static void restore(struct repairing *r, size_t i)
     }
     if (s == DIBS_OK && !r->plan->is_dry_run)
         s = ledger_restore(r->core->ledger, &claim, 1, NULL, 0, &actor, NULL, &why);
-    if (s == DIBS_OK) {
-        report(r, &item, "in use, was not claimed: %s",
-               r->plan->is_dry_run ? "would be claimed" : "claimed now");
+    const char *outcome = r->plan->is_dry_run ? "would be claimed" : "claimed now";
+    if (s == DIBS_OK && r->sockets) {
+        report(r, &item, "in use by pid %d (%s), was not claimed: %s", claim.process.pid, claim.command,
+               outcome);
+    } else if (s == DIBS_OK) {
+        report(r, &item, "in use, was not claimed: %s", outcome);
     } else {
         item.kind = DIBS_REPAIR_FULL;
         report(r, &item, "in use, could not be claimed: %.180s", why.msg);
@@ -132,7 +137,7 @@ static dibs_status check_observed(struct repairing *r, size_t i, dibs_err *err)
 {
     const dibs_observed *o = &r->seen[i];
     struct ledger_filter filter = { .port = o->port, .proto = o->binding.proto };
-    struct cover cover = { .observed = o };
+    struct cover cover = { .observed = o, .with_declared = r->sockets != NULL };
     dibs_repair_item item = item_of(DIBS_REPAIR_DUPLICATE, o);
 
     if (!dibs_ranges_contain(&r->pool.ranges, o->port)) {
@@ -188,7 +193,7 @@ static dibs_status check_leak(struct repairing *r, dibs_claim *claim, dibs_err *
 {
     struct core *core = r->core;
     struct ledger_actor actor = core_actor(core, core_now(core));
-    struct ledger_seen seen = { claim->id, claim->generation };
+    struct ledger_seen seen = { claim->id, claim->generation, claim->lease_until_ms };
     dibs_repair_item item = { .kind = DIBS_REPAIR_SUSPECT,
                               .binding = claim->bindings[0],
                               .port = claim->port };
@@ -286,12 +291,12 @@ static dibs_status repair_by_sockets(struct repairing *r, dibs_err *err)
     r->seen = calloc(list.n + 1, sizeof *r->seen);
     if (s == DIBS_OK && !r->seen)
         s = err_set(err, DIBS_FAILURE, "repair: out of memory");
-    for (size_t i = 0; i < list.n && s == DIBS_OK; i++)
+    r->n_seen = r->seen ? list.n : 0;
+    for (size_t i = 0; i < r->n_seen; i++)
         r->seen[i] = (dibs_observed){ .binding = { list.sockets[i].proto, list.sockets[i].address },
                                       .port = list.sockets[i].port };
     r->sockets = list.sockets;
-    r->n_seen = list.n;
-    for (size_t i = 0; i < list.n && s == DIBS_OK && !r->is_stopped; i++)
+    for (size_t i = 0; i < r->n_seen && s == DIBS_OK && !r->is_stopped; i++)
         s = check_observed(r, i, err);
     free(r->seen);
     free(list.sockets);

@@ -90,10 +90,31 @@ static dibs_status fill_bindings(struct core *core, const dibs_request *r, struc
     return s;
 }
 
+/* Our own facts are kept for as long as the host's: we are alive, and nobody else has our pid. Those of
+ * another process are read each time: it may end and its pid be reused. */
+static dibs_status identify(struct core *core, pid_t pid, struct core_self *out, dibs_err *err)
+{
+    const struct core_host *host = core_host(core);
+    bool is_self = pid == getpid();
+
+    if (is_self && core->self.facts.process.pid == pid && core->self.loaded_ms == host->loaded_ms) {
+        *out = core->self;
+        return DIBS_OK;
+    }
+    dibs_status s = owner_identify(&core->view, pid, &out->facts, err);
+    if (s != DIBS_OK)
+        return s;
+    out->netns = kernel_netns_of(pid);
+    out->loaded_ms = host->loaded_ms;
+    if (is_self)
+        core->self = *out;
+    return DIBS_OK;
+}
+
 dibs_status core_holder(struct core *core, dibs_holder kind, int32_t pid, int64_t ttl_ms, dibs_claim *out,
                         dibs_err *err)
 {
-    struct owner_facts facts;
+    struct core_self who;
 
     out->holder = kind;
     out->uid = core->options.uid;
@@ -110,18 +131,17 @@ dibs_status core_holder(struct core *core, dibs_holder kind, int32_t pid, int64_
     }
     if (pid < 0)
         return err_set(err, DIBS_INVALID, "pid %d is not a process", pid);
-    dibs_status s = owner_identify(&core->view, pid ? pid : getpid(), &facts, err);
+    dibs_status s = identify(core, pid ? pid : getpid(), &who, err);
     if (s != DIBS_OK)
         return s;
-    if (facts.uid != core->options.uid && !core->options.is_admin)
-        return err_set(err, DIBS_DENIED, "process %d belongs to uid %u; you are uid %u", pid, facts.uid,
+    if (who.facts.uid != core->options.uid && !core->options.is_admin)
+        return err_set(err, DIBS_DENIED, "process %d belongs to uid %u; you are uid %u", pid, who.facts.uid,
                        core->options.uid);
-    out->process = facts.process;
-    out->uid = facts.uid;
-    memcpy(out->command, facts.command, sizeof out->command);
-    uint64_t netns = kernel_netns_of(facts.process.pid);
-    if (netns != 0) /* its sockets are where it is, not where we are */
-        out->netns = netns;
+    out->process = who.facts.process;
+    out->uid = who.facts.uid;
+    memcpy(out->command, who.facts.command, sizeof out->command);
+    if (who.netns != 0) /* its sockets are where it is, not where we are */
+        out->netns = who.netns;
     return DIBS_OK;
 }
 

@@ -85,7 +85,7 @@ dibs_status core_find(struct core *core, const dibs_which *which, dibs_claim *ou
 
 static struct ledger_seen seen_of(const dibs_claim *claim)
 {
-    return (struct ledger_seen){ claim->id, claim->generation };
+    return (struct ledger_seen){ claim->id, claim->generation, claim->lease_until_ms };
 }
 
 struct own_ids {

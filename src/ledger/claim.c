@@ -41,7 +41,8 @@ static bool is_dead(const struct ledger_batch *batch, const dibs_claim *claim)
 {
     for (size_t i = 0; i < batch->n_dead; i++)
         if (batch->dead[i].id == claim->id)
-            return batch->dead[i].generation == claim->generation;
+            return batch->dead[i].generation == claim->generation &&
+                   batch->dead[i].lease_until_ms == claim->lease_until_ms;
     return false;
 }
 

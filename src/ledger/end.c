@@ -80,6 +80,9 @@ dibs_status ledger_end(struct ledger *ledger, const struct ledger_seen *seen, si
         }
         if (s != DIBS_OK)
             return s;
+        if ((how == LEDGER_END_REAP || how == LEDGER_END_STALE) &&
+            row.claim.lease_until_ms != seen[i].lease_until_ms)
+            continue; /* renewed since it was judged (INV-5) */
         if (by_right && !may_change(actor, &row.claim))
             return deny(actor, &row.claim, err);
         if (how == LEDGER_END_UNHOLD && row.claim.holder == DIBS_HELD_BY_NOBODY)

@@ -41,6 +41,9 @@ struct ledger_actor {
 struct ledger_seen {
     uint64_t id;
     uint64_t generation;
+    /* Of a lease, when it was judged. Renewing leaves generation and token as they are, so that who acts on a
+     * judgement of death (reaping, taking over) must compare this too. */
+    int64_t lease_until_ms;
 };
 
 enum ledger_probe { LEDGER_PROBE_FREE, LEDGER_PROBE_BUSY, LEDGER_PROBE_ABORT };
@@ -65,7 +68,7 @@ struct ledger_batch {
     size_t n;
     bool is_contiguous;             /* candidates of wants[0] are bases; wants[i] gets base + i */
     bool is_dry_run;                /* decide, answer, keep nothing */
-    const struct ledger_seen *dead; /* may be taken over while their generation is the same */
+    const struct ledger_seen *dead; /* may be taken over while they are as they were seen */
     size_t n_dead;
     enum ledger_probe (*probe)(void *ctx, const dibs_claim *claim, uint16_t port, dibs_err *err);
     void *probe_ctx;

@@ -335,11 +335,24 @@ static bool record_port(struct mru *m, uint16_t port)
     return is_ok;
 }
 
+/* The k-th port that may be chosen: a start that favours none of them. */
+static uint32_t start_at(const struct portbits *choosable, uint64_t entropy)
+{
+    uint32_t count = portbits_count(choosable);
+    uint64_t k = count ? entropy % count : 0;
+    uint32_t port = 1;
+
+    for (; port < DIBS_PORT_MAX; port++)
+        if (portbits_has(choosable, (uint16_t) port) && k-- == 0)
+            break;
+    return port - 1;
+}
+
 static dibs_status choose(struct mru *m, uint16_t *out)
 {
     const struct mru_want *want = m->want;
     struct portbits left = *want->choosable;
-    uint32_t start = (uint32_t) (want->entropy % DIBS_PORT_MAX);
+    uint32_t start = start_at(&left, want->entropy);
     size_t n = 0;
 
     remove_recorded(m, &left);

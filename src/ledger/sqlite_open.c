@@ -271,28 +271,58 @@ static bool has_log(const struct sqlite_rows *self)
     return stat(name, &st) == 0 && st.st_size > 0;
 }
 
-/* Looks at the bare file before SQLite does, so that what is not ours is not touched in any way. A file that
- * is not there is made, readable by its owner alone. */
-static dibs_status look_at_file(const struct sqlite_rows *self, dibs_err *err)
+/* The file's first bytes, zeros where it ends early. Through SQLite's own file layer: a close() of ours would
+ * drop the locks that another connection of this process has on the file. */
+static int read_header(const struct sqlite_rows *self, uint8_t header[HEADER_BYTES])
+{
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    AUTO(free_auto) sqlite3_file *file = vfs ? calloc(1, (size_t) vfs->szOsFile) : NULL;
+    sqlite3_filename name = sqlite3_create_filename(self->path, "", "", 0, NULL);
+    int rc = SQLITE_NOMEM;
+
+    if (file && name)
+        rc = vfs->xOpen(vfs, name, file, SQLITE_OPEN_READONLY | SQLITE_OPEN_MAIN_DB, NULL);
+    if (rc == SQLITE_OK)
+        rc = file->pMethods->xRead(file, header, HEADER_BYTES, 0);
+    if (file && file->pMethods)
+        (void) file->pMethods->xClose(file);
+    sqlite3_free_filename(name);
+    return rc == SQLITE_IOERR_SHORT_READ ? SQLITE_OK : rc;
+}
+
+/* A file that is not there is made, readable by its owner alone. */
+static dibs_status make_file(const struct sqlite_rows *self, dibs_err *err)
+{
+    AUTO(fd_auto) int fd = open(self->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    return fd >= 0 || errno == EEXIST ? DIBS_OK : os_trouble(self, "cannot make it", errno, err);
+}
+
+/* Looks at the bare file before SQLite opens it, so that what is not ours is not touched in any way. */
+static dibs_status look_at_file(struct sqlite_rows *self, dibs_err *err)
 {
     uint8_t header[HEADER_BYTES] = { 0 };
-    AUTO(fd_auto) int fd = open(self->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    struct stat st;
+    struct stat st = { 0 };
 
-    if ((fd < 0 || fstat(fd, &st) != 0) && errno != EISDIR)
-        return os_trouble(self, "cannot open it", errno, err);
-    if (fd < 0 || !S_ISREG(st.st_mode))
+    if (stat(self->path, &st) != 0) {
+        if (errno != ENOENT)
+            return os_trouble(self, "cannot open it", errno, err);
+        return make_file(self, err);
+    }
+    if (!S_ISREG(st.st_mode))
         return err_trouble(err, DIBS_TROUBLE_DAMAGED,
                            "ledger %s: it is not a regular file; name another place with DIBS_LEDGER",
                            self->path);
-    ssize_t got = pread(fd, header, sizeof header, 0);
-    if (got < 0)
-        return os_trouble(self, "cannot read it", errno, err);
+    if (faccessat(AT_FDCWD, self->path, R_OK | W_OK, AT_EACCESS) != 0)
+        return os_trouble(self, "cannot open it", errno, err);
     /* SQLite would take an empty file for a new one and throw its log away. Never so by itself: the log is
      * begun after the file. */
-    if (got == 0 && !has_log(self))
+    if (st.st_size == 0 && !has_log(self))
         return DIBS_OK;
-    if (got < HEADER_BYTES || memcmp(header, "SQLite format 3", 16) != 0)
+    int rc = read_header(self, header);
+    if (rc != SQLITE_OK)
+        return sqlite_error(self, rc, "cannot read it", err);
+    if (memcmp(header, "SQLite format 3", 16) != 0)
         return err_trouble(err, DIBS_TROUBLE_DAMAGED,
                            "ledger %s: it is not a ledger or its beginning is damaged; %s", self->path,
                            advice_of(DIBS_TROUBLE_DAMAGED));
@@ -490,9 +520,11 @@ void sqlite_close_rows(struct rows *rows)
     for (size_t i = 0; i < SQL_COUNT; i++)
         (void) sqlite3_finalize(self->stmt[i]);
     if (self->db && self->wal_frames >= CHECKPOINT_FRAMES) {
-        /* A checkpoint must not make an exit wait for others: no busy handler. */
+        /* A checkpoint must not make an exit wait for others: no busy handler. It empties the log: where
+         * processes follow each other, each one reads the log anew, knows nothing of earlier checkpoints and
+         * appends, so that a passive one would let it grow for ever. */
         (void) sqlite3_busy_handler(self->db, NULL, NULL);
-        (void) sqlite3_wal_checkpoint_v2(self->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+        (void) sqlite3_wal_checkpoint_v2(self->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     }
     (void) sqlite3_close(self->db);
     free(self);

@@ -25,7 +25,8 @@ enum {
     TIMEOUT_MS = 30000,
     ROWS_MAX = 1 << 22,
     ASIDE_MAX = 1000,
-    EMPTY_PAGE = 4096
+    EMPTY_PAGE = 4096,
+    COPY_MAX = 1 << 30
 };
 
 static const char *const suffixes[] = { "", "-wal", "-shm" };
@@ -208,6 +209,26 @@ static dibs_status copy_file(const struct rebuild *r, const char *from, const ch
     return got == 0 ? DIBS_OK : os_error(r, "cannot read it");
 }
 
+/* SQLite reads nothing of a file that is shorter than its header says, and deletes the log of an empty one.
+ * Pages of nothing in place of the lost ones let it read the others. The copy is sparse: they cost no room.
+ */
+static dibs_status fill_up(const struct rebuild *r, const char *copy)
+{
+    uint8_t header[HEADER_BYTES] = { 0 };
+    struct stat st = { 0 };
+    AUTO(fd_auto) int fd = open(copy, O_RDWR | O_CLOEXEC);
+
+    if (fd < 0 || fstat(fd, &st) != 0 || pread(fd, header, sizeof header, 0) < 0)
+        return os_error(r, "cannot read the copy");
+    off_t page = header[16] << 8 | header[17];
+    off_t wanted = (page == 1 ? 65536 : page) * (off_t) big_endian(header + 28);
+    if (st.st_size == 0)
+        wanted = EMPTY_PAGE;
+    if (wanted > st.st_size && wanted <= COPY_MAX && ftruncate(fd, wanted) != 0)
+        return os_error(r, "cannot write a copy");
+    return DIBS_OK;
+}
+
 static dibs_status open_copy(struct rebuild *r)
 {
     char from[PATH_BYTES];
@@ -225,10 +246,9 @@ static dibs_status open_copy(struct rebuild *r)
         s = join(to, r->work, "/old");
     if (s != DIBS_OK)
         return s;
-    struct stat st = { 0 };
-    /* SQLite deletes the log of an empty file; one page of nothing makes it read what the log has. */
-    if (stat(to, &st) == 0 && st.st_size == 0 && truncate(to, EMPTY_PAGE) != 0)
-        return os_error(r, "cannot write a copy");
+    s = fill_up(r, to);
+    if (s != DIBS_OK)
+        return s;
     r->damaged.base.ops = &rows_sqlite_ops;
     (void) text_copy(r->damaged.path, sizeof r->damaged.path, r->path);
     if (sqlite3_open_v2(to, &r->damaged.db,

@@ -106,6 +106,11 @@ void dibs_close(dibs *handle)
     free(handle);
 }
 
+int64_t dibs_boot_ms(const dibs *handle)
+{
+    return handle ? core_now(handle->core).boot_ms : 0;
+}
+
 bool dibs_is_degraded(const dibs *handle, char *why, size_t why_size)
 {
     bool is_degraded = handle->why_degraded.code != DIBS_OK;

@@ -31,7 +31,7 @@ enum { FILE_MAX = 65536 }; /* a settings file is a page of text, not a book */
     X(fy_node_get_type)              \
     X(fy_node_get_scalar)            \
     X(fy_node_get_scalar_token)      \
-    X(fy_node_is_alias)              \
+    X(fy_node_get_style)             \
     X(fy_node_mapping_iterate)       \
     X(fy_node_pair_key)              \
     X(fy_node_pair_value)            \
@@ -57,6 +57,15 @@ static void load(void)
 
     fyaml.is_loaded =
         late_load(LIBRARY, symbols, sizeof symbols / sizeof symbols[0], fyaml.trouble, sizeof fyaml.trouble);
+}
+
+/* Without a place for its complaints libfyaml takes stderr, FYPCF_QUIET or not. */
+static void say_nothing(struct fy_diag *diag, void *user, const char *buf, size_t len)
+{
+    (void) diag;
+    (void) user;
+    (void) buf;
+    (void) len;
 }
 
 static dibs_status syntax_error(const char *name, struct fy_diag *diag, dibs_err *err)
@@ -86,9 +95,10 @@ static void place(const char *name, struct fy_node *node, char *out, size_t size
 static bool scalar(struct fy_node *node, char *out, size_t size)
 {
     size_t len = 0;
-    const char *text = node && fyaml.fy_node_get_type(node) == FYNT_SCALAR && !fyaml.fy_node_is_alias(node)
-                           ? fyaml.fy_node_get_scalar(node, &len)
-                           : NULL;
+    const char *text =
+        node && fyaml.fy_node_get_type(node) == FYNT_SCALAR && fyaml.fy_node_get_style(node) != FYNS_ALIAS
+            ? fyaml.fy_node_get_scalar(node, &len)
+            : NULL;
 
     if (!text || len >= size || memchr(text, 0, len))
         return false;
@@ -103,6 +113,7 @@ static dibs_status read_pairs(const char *name, struct fy_node *root, settings_p
     char key[64];
     char value[DIBS_SETTING_VALUE_MAX + 1];
     char where[480];
+    char shown[80];
     void *walk = NULL;
     struct fy_node_pair *pair = NULL;
 
@@ -117,7 +128,8 @@ static dibs_status read_pairs(const char *name, struct fy_node *root, settings_p
         if (!scalar(k, key, sizeof key))
             return err_set(err, DIBS_INVALID, "%s: a setting's name is not a plain word", where);
         if (!scalar(fyaml.fy_node_pair_value(pair), value, sizeof value))
-            return err_set(err, DIBS_INVALID, "%s: the value of '%s' is not plain text", where, key);
+            return err_set(err, DIBS_INVALID, "%s: the value of '%s' is not plain text", where,
+                           text_safe(key, shown, sizeof shown));
         dibs_status s = fn(ctx, key, value, err);
         if (s != DIBS_OK)
             return err_wrap(err, s, "%s", where);
@@ -125,23 +137,62 @@ static dibs_status read_pairs(const char *name, struct fy_node *root, settings_p
     return DIBS_OK;
 }
 
+/* Anything but blank lines and comments? Of those libfyaml makes no document, and complains on stderr. */
+static bool has_content(const char *text, size_t len)
+{
+    bool is_comment = false;
+
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '\n')
+            is_comment = false;
+        else if (text[i] == '#')
+            is_comment = true;
+        else if (!is_comment && text[i] != ' ' && text[i] != '\t' && text[i] != '\r')
+            return true;
+    }
+    return false;
+}
+
+/* Only plain lines of UTF-8 reach libfyaml: 0.7.12 never comes back from a directive with a broken character,
+ * and takes a NUL for the end. A settings file needs neither directives nor control characters. */
+static dibs_status check_text(const char *name, const char *text, size_t len, dibs_err *err)
+{
+    int line = 1;
+
+    for (size_t i = 0, step = 0; i < len; i += step) {
+        unsigned char c = (unsigned char) text[i];
+
+        step = text_utf8_length(text + i, len - i);
+        if (step == 0 || (c < 0x20 && !strchr("\t\r\n", c)) || c == '\0' || c == 0x7f)
+            return err_set(err, DIBS_INVALID, "%s:%d: not plain UTF-8 text", name, line);
+        if (c == '%' && (i == 0 || text[i - 1] == '\n' || text[i - 1] == '\r'))
+            return err_set(err, DIBS_INVALID, "%s:%d: a settings file has no directives", name, line);
+        line += c == '\n';
+    }
+    return DIBS_OK;
+}
+
 dibs_status settings_text_read(const char *name, const char *text, size_t len, settings_pair_fn fn, void *ctx,
                                dibs_err *err)
 {
+    dibs_status s = check_text(name, text, len, err);
+
+    if (s != DIBS_OK || !has_content(text, len))
+        return s;
     if (pthread_once(&fyaml_once, load) != 0 || !fyaml.is_loaded)
         return err_set(err, DIBS_FAILURE, "%s: cannot load " LIBRARY ", which reads it: %s", name,
                        fyaml.trouble);
-    struct fy_diag *diag = fyaml.fy_diag_create(NULL);
+    const struct fy_diag_cfg quiet = { .output_fn = say_nothing, .level = FYET_ERROR, .module_mask = ~0u };
+    struct fy_diag *diag = fyaml.fy_diag_create(&quiet);
     if (!diag)
         return err_set(err, DIBS_FAILURE, "%s: out of memory", name);
     fyaml.fy_diag_set_collect_errors(diag, true);
     struct fy_parse_cfg config = { .flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG, .diag = diag };
     struct fy_document *doc = fyaml.fy_document_build_from_string(&config, text, len);
-    dibs_status s = DIBS_OK;
 
     if (doc)
         s = read_pairs(name, fyaml.fy_document_root(doc), fn, ctx, err);
-    else if (strspn(text, " \t\r\n") < len) /* libfyaml makes no document of blank text */
+    else
         s = syntax_error(name, diag, err);
     if (doc)
         fyaml.fy_document_destroy(doc);

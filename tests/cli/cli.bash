@@ -1,12 +1,27 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables that a test reads, or that bats sets
 # What the command line tests share:   load ../support/dibs; load cli
 
-# try ARGUMENT...: runs dibs; $code, $out and $errs are its exit code, stdout and stderr.
-try() {
+# The system's own, where a version manager puts another in front that starts slowly.
+PYTHON=$(command -v /usr/bin/python3 || command -v python3)
+
+# capture COMMAND...: $code, $out and $errs are its exit code, stdout and stderr.
+capture() {
     code=0
-    dibs "$@" >"$T/out" 2>"$T/err" || code=$?
-    out=$(tr -d '\0' <"$T/out")
-    errs=$(tr -d '\0' <"$T/err")
+    "$@" >"$T/out" 2>"$T/err" || code=$?
+    { out=$(<"$T/out") errs=$(<"$T/err"); } 2>/dev/null # bash warns of NUL bytes, and leaves them out
+}
+
+# try ARGUMENT...: captures dibs.
+try() {
+    capture dibs "$@"
+}
+
+# not COMMAND...: must fail. (bats does not see a failure after "!".)
+not() {
+    if "$@"; then
+        echo "succeeded, but must not: $*" >&2
+        return 1
+    fi
 }
 
 complain() {
@@ -17,17 +32,19 @@ complain() {
 # ok ARGUMENT...: must succeed, and warn of nothing.
 ok() {
     try "$@"
-    [ "$code" -eq 0 ] || complain "dibs ${*:0:400} failed" || return
+    [ "$code" -eq 0 ] || complain "dibs $1 ... failed: ${*:2:12}" || return
     case $errs in *warning*) complain "dibs $* warns" ;; esac
 }
 
 # one_line: the last try said one line of an error that people can read, and nothing on stdout.
 one_line() {
-    [ -z "$out" ] || complain "an error, but there is something on stdout" || return
-    [ "$(wc -l <"$T/err")" -eq 1 ] || complain "not one line on stderr" || return
-    [ "$(wc -c <"$T/err")" -le 1100 ] || complain "a line of more than 1100 bytes" || return
-    ! LC_ALL=C grep -q '[[:cntrl:]]' "$T/err" || complain "control characters on stderr" || return
-    case $errs in 'dibs: '?*) ;; *) complain "the line does not begin with 'dibs: '" ;; esac
+    local lines LC_ALL=C
+    mapfile -t lines <"$T/err"
+    [ ! -s "$T/out" ] || complain "an error, but there is something on stdout" || return
+    [ "${#lines[@]}" -eq 1 ] || complain "not one line on stderr" || return
+    [ "${#errs}" -le 1100 ] || complain "a line of more than 1100 bytes" || return
+    [[ $errs != *[[:cntrl:]]* ]] || complain "control characters on stderr" || return
+    [[ $errs = 'dibs: '?* ]] || complain "the line does not begin with 'dibs: '"
 }
 
 # refused CODE ARGUMENT...: must fail with that code and one clear line.
@@ -35,8 +52,13 @@ refused() {
     local want=$1
     shift
     try "$@"
-    [ "$code" -eq "$want" ] || complain "wanted exit $want of: dibs ${*:0:10}" || return
-    one_line || { printf 'of: dibs %.300s\n' "$*" >&2; return 1; }
+    if [ "$code" -ne "$want" ]; then
+        complain "wanted exit $want" || true
+    else
+        one_line && return
+    fi
+    printf 'of: dibs %.300s\n' "$*" >&2
+    return 1
 }
 
 # says TEXT: the last try's stderr has it.
@@ -50,8 +72,8 @@ prints() {
 }
 
 # json EXPRESSION: true of the last try's stdout, parsed as `d` by Python.
-json() {
-    python3 -SE -c '
+json() { # one line of valid JSON
+    "$PYTHON" -SE -c '
 import json, sys
 text = open(sys.argv[1], encoding="utf-8").read()
 d = json.loads(text)
@@ -63,12 +85,12 @@ if not eval(sys.argv[2]):
 
 # value EXPRESSION: prints what it is of the last try's stdout.
 value() {
-    python3 -SE -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$T/out" "$1"
+    "$PYTHON" -SE -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$T/out" "$1"
 }
 
 # held: how many claims there are.
 held() {
-    sql 'SELECT count(*) FROM claim'
+    sql 'SELECT count(*) FROM claims'
 }
 
 # nothing_claimed: no claim, and no event in the history.
@@ -84,10 +106,15 @@ as_nobody() {
 
 # shared_ledger: the test's ledger, for every user; made beforehand so that its mode is ours.
 shared_ledger() {
+    local folder=$T
     needs_root
     needs setpriv
     as_nobody "$DIBS" version >/dev/null 2>&1 || skip "another user cannot reach the program"
     ok ls
+    while [ "$folder" != / ] && [ "$folder" != "$(dirname "${BATS_RUN_TMPDIR:?}")" ]; do
+        chmod o+x "$folder" # bats makes its folders private
+        folder=$(dirname "$folder")
+    done
     chmod 0777 "$T"
     chmod 0666 "$T"/ledger.db*
     as_nobody test -w "$T/ledger.db" || skip "another user cannot reach the test's folder"

@@ -152,6 +152,29 @@ static void unholding_keeps_what_is_kept_and_ends_the_rest(void **state)
     assert_int_equal(t_list(t, (struct ledger_filter){ .held_only = true }).n, 0);
 }
 
+static void
+a_lease_renewed_after_it_was_judged_dead_is_neither_reaped_nor_taken_over(void **state) /* INV-5 */
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want(NULL, "*");
+    dibs_claim got = t_must(t, &want, 26001);
+    struct ledger_seen judged = t_seen(&got);
+    uint16_t port = 26001;
+    dibs_claim out = { 0 };
+    size_t n = 9;
+
+    t->actor.now.boot_ms += 5;
+    ASSERT_OK(ledger_renew(t->ledger, judged, 600000, &t->actor, &out, &t->err), &t->err);
+    assert_string_equal(out.token, got.token);
+    ASSERT_OK(ledger_end(t->ledger, &judged, 1, LEDGER_END_REAP, &t->actor, &n, &t->err), &t->err);
+    assert_int_equal(n, 0);
+    want.candidates = &port;
+    want.n_candidates = 1;
+    struct ledger_batch batch = { .wants = &want, .n = 1, .dead = &judged, .n_dead = 1 };
+    assert_int_equal(ledger_claim(t->ledger, &batch, &t->actor, &out, &t->refusal, &t->err), DIBS_TAKEN);
+    ASSERT_OK(ledger_find_token(t->ledger, got.token, &out, &t->err), &t->err);
+}
+
 static void only_a_lease_is_renewed(void **state)
 {
     struct t_ledger *t = *state;
@@ -504,6 +527,7 @@ int main(int argc, char **argv)
         CASE(reaping_a_kept_claim_only_takes_its_holder),
         CASE(unholding_keeps_what_is_kept_and_ends_the_rest),
         CASE(only_a_lease_is_renewed),
+        CASE(a_lease_renewed_after_it_was_judged_dead_is_neither_reaped_nor_taken_over),
         CASE(every_change_is_one_event_in_order),
         CASE(the_cursor_goes_on_with_every_claim),
         CASE(lists_are_filtered_and_paged),

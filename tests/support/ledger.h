@@ -167,7 +167,11 @@ __attribute__((unused)) static dibs_claim t_must(struct t_ledger *t, const struc
 
 __attribute__((unused)) static struct ledger_seen t_seen(const dibs_claim *claim)
 {
-    return (struct ledger_seen){ .id = claim->id, .generation = claim->generation };
+    return (struct ledger_seen){
+        .id = claim->id,
+        .generation = claim->generation,
+        .lease_until_ms = claim->lease_until_ms,
+    };
 }
 
 __attribute__((unused)) static size_t t_end(struct t_ledger *t, const dibs_claim *claim,

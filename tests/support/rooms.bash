@@ -17,7 +17,7 @@ room_start() {
 room_start_in() {
     local outer=$1 starter
     shift
-    start nsenter --all --target "$outer" --no-fork unshare --mount --fork --kill-child "$@" sleep 600
+    start nsenter --all --target "$outer" -- unshare --mount --fork --kill-child "$@" sleep 600
     starter=$STARTED
     wait_until 10 room_is_ready "$starter" || return 1
     ROOM=$(child_of "$starter")
@@ -36,18 +36,40 @@ room_is_ready() {
     pid=$(child_of "$1") && [ "$(cat "/proc/$pid/comm")" = sleep ]
 }
 
+# enter_room ROOM: ENTER becomes the words before a command. Without a pid namespace of the room's own the
+# command must be our child, so that it can be ended by its pid.
+enter_room() {
+    ENTER=(nsenter --all --target "$1" --wdns="$PWD")
+    [ "$(readlink "/proc/$1/ns/pid")" != "$(readlink /proc/self/ns/pid)" ] || ENTER+=(--no-fork)
+}
+
 # in_room ROOM COMMAND...: in all its namespaces, in our working directory.
 in_room() {
-    local room=$1
+    local ENTER
+    enter_room "$1"
     shift
-    nsenter --all --target "$room" --wdns="$PWD" -- timeout -k 5 "${DIBS_TEST_TIMEOUT:-60}" "$@"
+    "${ENTER[@]}" -- timeout -k 5 "${DIBS_TEST_TIMEOUT:-60}" "$@"
 }
 
 # start_in_room ROOM COMMAND...: in the background; ends with the room at the latest.
 start_in_room() {
-    local room=$1
+    local ENTER
+    enter_room "$1"
     shift
-    start nsenter --all --target "$room" --wdns="$PWD" -- "$@"
+    start "${ENTER[@]}" -- "$@"
+}
+
+# sleeper_in ROOM: an idle process there; $INSIDE is its pid there, $OUTSIDE its pid here.
+sleeper_in() {
+    rm -f "$T/sleeper"
+    # shellcheck disable=SC2016 # for the shell there
+    start_in_room "$1" bash -c 'echo $$ >"$T/sleeper.new"; mv "$T/sleeper.new" "$T/sleeper"; exec sleep 600'
+    local starter=$STARTED
+    wait_until 10 test -f "$T/sleeper" || return 1
+    INSIDE=$(cat "$T/sleeper")
+    OUTSIDE=$(child_of "$starter") || OUTSIDE=$starter
+    wait_until 10 grep -q sleep "/proc/$OUTSIDE/comm" || return 1
+    echo "$OUTSIDE" >>"$T/started"
 }
 
 # public_folder: $PUBLIC, where every user may write, with a copy of the program as $PUBLIC/dibs. The places
@@ -79,7 +101,7 @@ as_user() {
 listen_as() {
     local uid=$1 ready=$PUBLIC/listen.$RANDOM$RANDOM
     start setpriv --reuid="$uid" --regid="$uid" --clear-groups \
-        python3 -c "$(cat "$DIBS_TEST_SUPPORT/listen.py")" "$2" "${3:-tcp}" "${4:-127.0.0.1}" "$ready"
+        /usr/bin/python3 -c "$(cat "$DIBS_TEST_SUPPORT/listen.py")" "$2" "${3:-tcp}" "${4:-127.0.0.1}" "$ready"
     wait_until 10 test -f "$ready"
 }
 
@@ -113,8 +135,10 @@ has_state() { # has_state PORT STATE
 
 # one_line: standard error of the last run_apart is one line of the program's.
 one_line() {
-    [ "$(wc -l <"$T/stderr")" -eq 1 ] && grep -q '^dibs: ' "$T/stderr" ||
-        { echo "not one line:" >&2; cat "$T/stderr" >&2; return 1; }
+    if [ "$(wc -l <"$T/stderr")" -eq 1 ] && grep -q '^dibs: ' "$T/stderr"; then return 0; fi
+    echo "not one line:" >&2
+    cat "$T/stderr" >&2
+    return 1
 }
 
 # run_apart COMMAND...: $status, $output (stdout), and stderr in $T/stderr and $stderr.

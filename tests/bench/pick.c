@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* Picking a free port in memory: our index against the way Kubernetes' allocator picks.
+ *
+ * Kubernetes is written in Go. What stands here for it is our own model of its algorithm, not its code: a
+ * random start, then bit after bit of a big integer, upper band first. The model is spared what the real one
+ * also pays (a lock, its own random number, a write), so a ratio against it is a lower bound.
+ * Each pick starts where the result of the one before says, so that no two of them overlap in the CPU.
+ * usage: pick      for each case three lines: its name, ours, the model; JSON arrays of ns a pick */
+#include <stdbool.h>
+#include <string.h>
+
+#include "bench.h"
+#include "index/index.h"
+
+enum { ROUNDS = 60, PICKS_OURS = 20000, WORDS = 1024 };
+
+struct model {
+    uint64_t bits[WORDS];
+    uint32_t size, band, n_taken;
+};
+
+/* As a big integer is asked: bit i, bounds checked. */
+static __attribute__((noinline)) unsigned model_bit(const struct model *m, uint32_t i)
+{
+    uint32_t word = i / 64;
+
+    return word >= WORDS ? 0 : (unsigned) (m->bits[word] >> (i % 64) & 1);
+}
+
+static __attribute__((noinline)) int32_t model_pick(const struct model *m, uint32_t start)
+{
+    uint32_t upper = m->size - m->band;
+
+    if (m->n_taken >= m->size)
+        return -1;
+    for (uint32_t i = 0; i < upper; i++) {
+        uint32_t at = m->band + (start + i) % upper;
+
+        if (!model_bit(m, at))
+            return (int32_t) at;
+    }
+    for (uint32_t i = 0; i < m->band; i++) {
+        uint32_t at = (start + i) % m->band;
+
+        if (!model_bit(m, at))
+            return (int32_t) at;
+    }
+    return -1;
+}
+
+struct scene {
+    const char *name;
+    dibs_range range;
+    uint32_t n_free; /* 0: all */
+    uint32_t picks_model;
+};
+
+static struct index index_;
+static struct model model;
+static volatile uint32_t zero; /* what the compiler cannot know */
+
+static void set_up(const struct scene *scene, uint64_t *seed)
+{
+    dibs_ranges ranges = { .item = { scene->range }, .n = 1 };
+    uint32_t size = (uint32_t) (scene->range.last - scene->range.first + 1);
+    uint32_t n_taken = scene->n_free ? size - scene->n_free : 0;
+
+    index_init(&index_, &ranges, dibs_band_size(size), NULL);
+    memset(&model, 0, sizeof model);
+    model.size = size;
+    model.band = dibs_band_size(size);
+    while (model.n_taken < n_taken) {
+        uint32_t i = (uint32_t) (bench_random(seed) % size);
+
+        if (index_take(&index_, (uint16_t) (scene->range.first + i), NULL) != DIBS_OK)
+            continue;
+        model.bits[i / 64] |= UINT64_C(1) << (i % 64);
+        model.n_taken++;
+    }
+}
+
+static double time_ours(const struct scene *scene, uint64_t seed)
+{
+    uint32_t upper = model.size - model.band;
+    uint16_t first = (uint16_t) (scene->range.first + model.band);
+    uint32_t port = 0;
+    int64_t began = bench_now_ns();
+
+    for (int i = 0; i < PICKS_OURS; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        uint32_t offset = (uint32_t) ((seed >> 32) * upper >> 32);
+
+        port = index_pick(&index_, (uint16_t) (first + offset + (port & zero)));
+        if (port == 0)
+            abort();
+    }
+    return (double) (bench_now_ns() - began) / PICKS_OURS;
+}
+
+static double time_model(const struct scene *scene, uint64_t seed)
+{
+    uint32_t upper = model.size - model.band;
+    int32_t at = 0;
+    int64_t began = bench_now_ns();
+
+    for (uint32_t i = 0; i < scene->picks_model; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        uint32_t offset = (uint32_t) ((seed >> 32) * upper >> 32);
+
+        at = model_pick(&model, offset + ((uint32_t) at & zero));
+        if (at < 0)
+            abort();
+    }
+    return (double) (bench_now_ns() - began) / scene->picks_model;
+}
+
+int main(void)
+{
+    static const struct scene scenes[] = {
+        { "2768 ports, empty", { 30000, 32767 }, 0, 20000 },
+        { "2768 ports, 90 % taken", { 30000, 32767 }, 277, 10000 },
+        { "2768 ports, 99 % taken", { 30000, 32767 }, 28, 4000 },
+        { "the last of 65535", { 1, 65535 }, 1, 40 },
+    };
+    uint64_t seed = 1;
+    double ours[ROUNDS];
+    double theirs[ROUNDS];
+
+    for (size_t s = 0; s < sizeof scenes / sizeof scenes[0]; s++) {
+        set_up(&scenes[s], &seed);
+        for (int round = -3; round < ROUNDS; round++) { /* below 0: warming up */
+            double a = time_ours(&scenes[s], seed + (uint64_t) round);
+            double b = time_model(&scenes[s], seed + (uint64_t) round);
+
+            if (round >= 0) {
+                ours[round] = a;
+                theirs[round] = b;
+            }
+        }
+        (void) printf("%s\n", scenes[s].name);
+        bench_print(ours, ROUNDS);
+        bench_print(theirs, ROUNDS);
+    }
+    return 0;
+}

@@ -1,0 +1,173 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
+# strict, fallback and mru: what happens without a ledger. Ports of this file: 14100-14199.
+bats_require_minimum_version 1.5.0
+load ../support/dibs
+load cli
+
+setup() {
+    dibs_setup
+    export DIBS_MRU_FILE=$T/runtime/dibs/mru
+}
+teardown() { dibs_teardown; }
+
+# no_ledger: a place where none can be made, also for root.
+no_ledger() {
+    : >"$T/file"
+    export DIBS_LEDGER=sqlite:$T/file/ledger.db
+}
+
+degraded() { # the last try was answered, and told so
+    [ "$code" -eq 0 ] || complain "failed"
+    says warning
+    says degraded
+    [ "$(wc -l <"$T/err")" -eq 1 ] || complain "more than one line"
+}
+
+@test "strict: without a ledger exit 6 and no port" {
+    no_ledger
+    refused 6 claim
+    says "$T/file"
+    refused 6 claim --ledger-mode strict
+    refused 6 run touch "$T/ran"
+    [ ! -e "$T/ran" ]
+    [ ! -e "$DIBS_MRU_FILE" ]
+}
+
+@test "fallback: an unnamed random port, with a warning, the field, and exit 0" {
+    no_ledger
+    export DIBS_LEDGER_MODE=fallback
+    try claim
+    degraded
+    [ "$out" -ge 20000 ]
+    [ "$out" -le 32767 ]
+    try claim --json
+    degraded
+    json 'd[0]["degraded"] is True and "token" not in d[0]'
+    try claim -q
+    degraded
+    [ -s "$DIBS_MRU_FILE" ]
+}
+
+@test "fallback: what the MRU file gave is not given again at once" {
+    no_ledger
+    export DIBS_LEDGER_MODE=fallback
+    try claim -n 3 --range 14100-14105
+    degraded
+    cp "$T/out" "$T/first"
+    try claim -n 3 --range 14100-14105
+    degraded
+    [ "$(sort -u "$T/first" "$T/out" | wc -l)" -eq 6 ]
+    try claim --range 14100-14105
+    [ "$code" -eq 4 ]
+}
+
+@test "fallback: a port in use is not handed out" {
+    no_ledger
+    export DIBS_LEDGER_MODE=fallback
+    listen 14110
+    try claim --range 14110-14111
+    degraded
+    [ "$out" = 14111 ]
+}
+
+@test "fallback: named, required, preferred, kept, pooled and contiguous requests need the ledger" {
+    no_ledger
+    export DIBS_LEDGER_MODE=fallback
+    for options in web '--port 14120' '--prefer 14120' '--declare 14120' --keep '--pool default' '-n 2 --contiguous' \
+        '--dry-run' '-n 2 web'; do
+        # shellcheck disable=SC2086 # several words
+        refused 6 claim $options
+    done
+    for command in 'get web' ls log 'release web' 'renew web' 'transfer web --keep' 'who 14120' 'explain 14120' \
+        'assert web' pool 'snapshot export' reap repair 'run -p web true'; do
+        # shellcheck disable=SC2086 # several words
+        refused 6 $command
+    done
+    [ ! -e "$DIBS_MRU_FILE" ]
+}
+
+@test "fallback: run works with a port that has no name" {
+    no_ledger
+    export DIBS_LEDGER_MODE=fallback
+    try run printenv PORT
+    degraded
+    [[ $out =~ ^[0-9]+$ ]]
+}
+
+@test "fallback with a ledger is not degraded" {
+    export DIBS_LEDGER_MODE=fallback
+    ok claim --json
+    json 'd[0]["degraded"] is False'
+    [ ! -e "$DIBS_MRU_FILE" ]
+}
+
+@test "mru: the ledger is left alone" {
+    export DIBS_LEDGER_MODE=mru
+    try claim
+    degraded
+    [ ! -e "$T/ledger.db" ]
+    refused 6 claim web
+    refused 6 ls
+}
+
+@test "a bad line of the MRU file is skipped and does not wipe the others" {
+    export DIBS_LEDGER_MODE=mru
+    try claim --range 14130-14131
+    degraded
+    first=$out
+    printf 'rubbish \001\n\n%s\n' "$(printf 'x%.0s' {1..5000})" >>"$DIBS_MRU_FILE"
+    try claim --range 14130-14131
+    [ "$code" -eq 0 ]
+    [ "$out" != "$first" ]
+    grep -q "$first" "$DIBS_MRU_FILE"
+}
+
+@test "a locked ledger is exit 6 within the timeout, also in fallback mode" {
+    ok claim
+    mkfifo "$T/hold"
+    start sh -c "{ printf '.timeout 5000\nBEGIN IMMEDIATE;\n.system touch $T/locked\n'; cat '$T/hold'; } | sqlite3 '$T/ledger.db'"
+    wait_until 10 test -f "$T/locked"
+    for mode in strict fallback; do
+        before=$(date +%s%N)
+        refused 6 claim --ledger-mode $mode --timeout 300ms
+        took=$((($(date +%s%N) - before) / 1000000))
+        [ $took -lt 2500 ] || { echo "$took ms" >&2; return 1; }
+    done
+    [ ! -e "$DIBS_MRU_FILE" ]
+    : >"$T/hold" # the lock's end
+    wait_until 10 dibs claim
+}
+
+@test "a damaged ledger is exit 6, also in fallback mode" {
+    ok claim
+    rm -f "$T"/ledger.db-*
+    head -c 4096 /dev/urandom >"$T/ledger.db"
+    refused 6 claim
+    refused 6 claim --ledger-mode fallback
+    says doctor
+    [ ! -e "$DIBS_MRU_FILE" ]
+}
+
+@test "a read-only ledger serves readers, and writers by the mode" {
+    needs_root
+    unshare -m true 2>/dev/null || skip "no mount namespace here"
+    ok get web
+    port=$out
+    # shellcheck disable=SC2016 # for the inner shell
+    inside='mount --bind "$T" "$T" && mount -o remount,ro,bind "$T" && exec "$@"'
+    run --separate-stderr unshare -m sh -c "$inside" sh "$DIBS" claim
+    [ "$status" -eq 6 ]
+    DIBS_MRU_FILE=/dev/shm/dibs-test-$$/mru run --separate-stderr unshare -m sh -c "$inside" sh "$DIBS" claim --ledger-mode fallback
+    rm -rf "/dev/shm/dibs-test-$$"
+    [ "$status" -eq 0 ]
+    [[ $stderr = *degraded* ]]
+    [ "$port" -gt 0 ]
+}
+
+@test "the memory ledger lasts as long as the call" {
+    export DIBS_LEDGER=memory:
+    ok claim web
+    ok ls --json
+    json 'd == []'
+}

@@ -1,0 +1,112 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
+# dibs pool. Ports of this file: 13400-13499.
+load ../support/dibs
+load cli
+
+setup() { dibs_setup; }
+teardown() { dibs_teardown; }
+
+@test "without a word it lists the default pool" {
+    ok pool
+    prints 20000-32767
+    ok pool ls --json
+    json 'len(d) == 1 and d[0]["name"] == "default" and d[0]["ranges"] == "20000-32767"'
+    ok pool --names
+    [ "$out" = default ]
+}
+
+@test "set makes a pool, changes only what is given, and rm removes it" {
+    ok pool set tests --ranges 13400-13409,13420 --cooldown 10s --order lowest --band 3 --scope host
+    ok pool show tests --json
+    json 'd["ranges"] == "13400-13409,13420-13420" and d["cooldown_ms"] == 10000 and d["order"] == "lowest"'
+    json 'd["band"] == "3" and d["scope"] == "host" and d["usage"]["size"] == 11'
+    ok pool set tests --band off
+    ok pool show tests --json
+    json 'd["ranges"] == "13400-13409,13420-13420" and d["band"] == "off" and d["order"] == "lowest"'
+    ok pool rm tests
+    refused 5 pool show tests
+    refused 5 pool rm tests
+    refused 5 claim --pool tests
+}
+
+@test "usage counts static, dynamic, available and withheld" {
+    ok pool set tests --ranges 13430-13439
+    ok claim -n 3 --pool tests
+    dynamic=$(head -1 "$T/out")
+    ok claim --port 13439 --pool tests --dry-run || ok claim --port 13438 --pool tests --dry-run
+    port=$out
+    ok claim --port "$port" --pool tests
+    ok pool show tests --json
+    json 'd["usage"] == {"size": 10, "band": 0, "static": 1, "dynamic": 3, "available": 6, "withheld": 0}'
+    ok release "$dynamic"
+    ok pool show tests --json
+    json 'd["usage"]["dynamic"] == 2 and d["usage"]["available"] == 7'
+}
+
+@test "a pool with claims is not removed, and its name stays known" {
+    ok pool set tests --ranges 13440-13449
+    ok claim web --pool tests
+    try pool rm tests
+    [ "$code" -eq 3 ] || [ "$code" -eq 1 ]
+    one_line
+    ok release web
+    ok pool rm tests
+}
+
+@test "claims outside of a changed range stay" {
+    ok pool set tests --ranges 13450-13459
+    ok claim web --pool tests
+    port=$out
+    ok pool set tests --ranges 13460-13469
+    ok claim web --pool tests
+    [ "$out" = "$port" ]
+    ok claim --pool tests
+    [ "$out" -ge 13460 ]
+}
+
+@test "the default pool can be changed and reset" {
+    ok pool set default --ranges 13470-13471
+    ok claim -n 2
+    refused 4 claim
+    ok release --all-mine
+    ok pool rm default
+    ok pool show default --json
+    json 'd["ranges"] == "20000-32767"'
+}
+
+@test "bad pools are refused and nothing is stored" {
+    refused 2 pool set
+    refused 2 pool set tests
+    refused 2 pool set tests --ranges 5-1
+    refused 2 pool set tests --ranges 0-5
+    refused 2 pool set tests --ranges 13400-70000
+    refused 2 pool set tests --ranges 13400-13409 --band -1
+    refused 2 pool set tests --ranges 13400-13409 --band 70000
+    refused 2 pool set tests --ranges 13400-13409 --order sideways
+    refused 2 pool set tests --ranges 13400-13409 --cooldown 5
+    refused 2 pool set tests --ranges 13400-13409 --scope galaxy
+    refused 2 pool set 'bad name' --ranges 13400-13409
+    refused 2 pool set "$(printf 'p%.0s' {1..300})" --ranges 13400-13409
+    refused 2 pool shrink tests
+    refused 2 pool show
+    refused 2 pool rm
+    refused 2 pool rm a b
+    refused 2 pool ls tests
+    ok pool --names
+    [ "$out" = default ]
+    nothing_claimed
+}
+
+@test "a pool that overlaps the ephemeral range is told of by doctor" {
+    read -r first last </proc/sys/net/ipv4/ip_local_port_range
+    try pool set risky --ranges "$first-$((first + 9))"
+    [ "$code" -eq 0 ]
+    says ephemeral
+    try doctor
+    prints ephemeral
+    prints risky
+    ok pool show risky --json
+    json 'd["usage"]["withheld"] == 10 and d["usage"]["available"] == 0'
+    [ "$last" -gt "$first" ]
+}

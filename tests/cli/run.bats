@@ -1,0 +1,208 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
+# dibs run. Ports of this file: 13800-13999.
+load ../support/dibs
+load cli
+
+setup() { dibs_setup; }
+teardown() { dibs_teardown; }
+
+no_claim() {
+    dibs -q reap >/dev/null
+    [ "$(held)" -eq 0 ]
+}
+one_claim() {
+    [ "$(held)" = 1 ]
+}
+
+@test "the command gets its port in PORT and its claim ends with it" {
+    ok run printenv PORT
+    [[ $out =~ ^[0-9]+$ ]]
+    port=$out
+    ok log --json
+    json "[(e['what'], e['port']) for e in d] == [('claimed', $port), ('released', $port)]"
+    [ "$(held)" -eq 0 ]
+}
+
+@test "every name has its variable, and {NAME} its number" {
+    ok run -p web -p web/http-alt -p 9p=13800 -p /abs/x -- sh -c \
+        'echo "$WEB_PORT $WEB_HTTP_ALT_PORT $_9P_PORT $ABS_X_PORT $PORT $PORT0 $PORT3 $DIBS_PORTS $*"' sh \
+        '{web}' 'x{web/http-alt}y{9p}' '{abs/x}' '{PORT}' '{nobody}' '{}' '{web' '{{web}}'
+    read -r web alt nine abs port port0 port3 p1 p2 p3 p4 a1 a2 a3 a4 a5 a6 a7 a8 <<<"$out"
+    [ "$nine" = 13800 ]
+    [ "$port" = "$web" ]
+    [ "$port0" = "$web" ]
+    [ "$port3" = "$abs" ]
+    [ "$p1 $p2 $p3 $p4" = "web=$web web/http-alt=$alt 9p=13800 abs/x=$abs" ]
+    [ "$a1" = "$web" ]
+    [ "$a2" = "x${alt}y13800" ]
+    [ "$a3" = "$abs" ]
+    [ "$a4" = "$web" ]
+    [ "$a5 $a6 $a7 $a8" = "{nobody} {} {web {$web}" ]
+    [ "$(printf '%s\n' "$web" "$alt" "$nine" "$abs" | sort -u | wc -l)" -eq 4 ]
+}
+
+@test "names are sticky across runs" {
+    ok run -p web -p api -- sh -c 'echo $WEB_PORT $API_PORT'
+    first=$out
+    for round in 1 2 3; do
+        ok run -p api -p web -- sh -c 'echo $WEB_PORT $API_PORT'
+        [ "$out" = "$first" ]
+    done
+    [ "$(held)" -eq 0 ]
+}
+
+@test "the exit code is the command's" {
+    for want in 0 1 2 7 42 255; do
+        try run sh -c "exit $want"
+        [ "$code" -eq "$want" ]
+        [ -z "$out$errs" ]
+    done
+    try run sh -c 'kill -TERM $$'
+    [ "$code" -eq 143 ]
+    try run sh -c 'kill -KILL $$'
+    [ "$code" -eq 137 ]
+    [ "$(held)" -eq 0 ]
+}
+
+@test "a command that cannot be run is 127 or 126, and leaves no claim" {
+    refused 127 run -p web no-such-command-here
+    refused 127 run "$T/not/there"
+    touch "$T/plain"
+    refused 126 run "$T/plain"
+    refused 126 run "$T"
+    printf '#!/no/such/interpreter\n' >"$T/script"
+    chmod +x "$T/script"
+    try run "$T/script"
+    [ "$code" -eq 127 ] || [ "$code" -eq 126 ]
+    [ "$(held)" -eq 0 ]
+    ok get kept
+    refused 127 run -p kept no-such-command-here
+    [ "$(held)" -eq 1 ]
+}
+
+@test "dibs' own failures come before the command starts" {
+    ok claim --port 13810
+    refused 3 run -p web=13810 touch "$T/started-anyway"
+    refused 4 run --range 13810 touch "$T/started-anyway"
+    refused 5 run --pool nowhere touch "$T/started-anyway"
+    refused 2 run -p web=0 touch "$T/started-anyway"
+    refused 2 run -p a -p a touch "$T/started-anyway"
+    refused 2 run -p a-b -p a/b touch "$T/started-anyway"
+    refused 2 run -p '' touch "$T/started-anyway"
+    refused 2 run -p =80 touch "$T/started-anyway"
+    refused 2 run
+    refused 2 run --
+    DIBS_LEDGER=sqlite:/dev/null/x refused 6 run touch "$T/started-anyway"
+    [ ! -e "$T/started-anyway" ]
+    [ "$(held)" -eq 1 ]
+}
+
+@test "while the command runs it is the holder" {
+    start "$DIBS" run -p web=13820 -- sh -c "echo \$\$ >'$T/pid'; exec sleep 600"
+    wait_until 10 test -s "$T/pid"
+    pid=$(cat "$T/pid")
+    echo "$pid" >>"$T/started"
+    ok ls --json
+    json "d[0]['holder']['pid'] == $pid and d[0]['life'] == 'alive' and d[0]['command']"
+    refused 3 claim --port 13820
+    says "$pid"
+    refused 3 run -p web -- true
+    ok get web
+    [ "$out" = 13820 ]
+    kill -TERM "$pid"
+    wait_until 10 no_claim
+}
+
+@test "SIGTERM, SIGINT, SIGHUP and SIGUSR1 are handed on" {
+    for name in TERM INT HUP USR1; do
+        rm -f "$T/pid"
+        start setsid "$DIBS" run -p web -- "$PYTHON" -SE -c "
+import os, signal, sys
+signal.signal(signal.SIG$name, lambda *_: os._exit(77))
+open('$T/pid.new', 'w').write(str(os.getpid()))
+os.rename('$T/pid.new', '$T/pid')
+signal.pause()"
+        wait_until 10 test -s "$T/pid"
+        cat "$T/pid" >>"$T/started"
+        echo >>"$T/started"
+        kill -s $name "$STARTED"
+        code=0
+        wait "$STARTED" || code=$?
+        [ "$code" -eq 77 ] || { echo "SIG$name: exit $code" >&2; return 1; }
+    done
+    [ "$(held)" -eq 0 ]
+}
+
+@test "killing dibs frees nothing; the command's end frees all" {
+    start "$DIBS" run -p web=13830 -- sh -c "echo \$\$ >'$T/pid'; exec sleep 600"
+    wait_until 10 test -s "$T/pid"
+    pid=$(cat "$T/pid")
+    echo "$pid" >>"$T/started"
+    end_process "$STARTED"
+    kill -0 "$pid"
+    ok reap --json
+    json 'd == []'
+    refused 3 claim other --port 13830
+    says "$pid"
+    kill -KILL "$pid"
+    wait_until 10 no_claim
+    ok claim other --port 13830
+}
+
+@test "a claim whose command was killed with its dibs is taken over" {
+    start setsid "$DIBS" run -p web=13840 -- sleep 600
+    wait_until 10 one_claim
+    dibs ls --json >"$T/out"
+    pid=$(value 'd[0]["holder"]["pid"]')
+    kill -STOP "$STARTED" # dibs cannot release any more
+    kill -KILL "$pid"
+    wait_until 10 dibs -q claim next --port 13840
+    end_process "$STARTED"
+    ok ls --json
+    json '[c["name"] for c in d] == ["project/next"]'
+}
+
+@test "run --keep leaves the claims, without a holder" {
+    ok run --keep -p web -- printenv WEB_PORT
+    port=$out
+    ok ls --json
+    json "len(d) == 1 and d[0]['port'] == $port and d[0]['kept'] and d[0]['holder'] is None"
+    ok run -p web -- printenv WEB_PORT
+    [ "$out" = "$port" ]
+    [ "$(held)" -eq 1 ]
+}
+
+@test "ranges, pools, protocols and addresses are those of claim" {
+    ok pool set tests --ranges 13850-13859
+    ok run --pool tests --proto tcp+udp --address localhost -p web -- "$DIBS" ls --json
+    json 'd[0]["pool"] == "tests" and len(d[0]["bindings"]) == 4 and 13850 <= d[0]["port"] <= 13859'
+    ok run --range 13860-13861 -- printenv PORT
+    [ "$out" -ge 13860 ]
+    [ "$out" -le 13861 ]
+    refused 2 run --range 13860-13861 --pool tests -- true
+}
+
+@test "the server can bind its port at once, and stdin and stdout are its own" {
+    ok run -- "$PYTHON" -SE -c 'import os, socket; s = socket.socket(); s.bind(("", int(os.environ["PORT"]))); s.listen(); print("up")'
+    [ "$out" = up ]
+    [ "$(echo hello | dibs run cat)" = hello ]
+    ls /proc/self/fd >"$T/bare"
+    "$DIBS" run ls /proc/self/fd >"$T/out"
+    cmp "$T/bare" "$T/out" # no file of dibs' own is handed on
+}
+
+@test "options after the command are the command's" {
+    ok run echo --json -p x --help
+    [ "$out" = '--json -p x --help' ]
+    ok run -- echo -- x
+    [ "$out" = '-- x' ]
+}
+
+@test "four runs of one name at once: one has it, the others are told" {
+    for i in 1 2 3 4; do
+        start sh -c "'$DIBS' run -p web -- sleep 1 2>'$T/race.$i'; echo \$? >'$T/race.$i.code'"
+    done
+    for i in 1 2 3 4; do wait_until 20 test -s "$T/race.$i.code"; done
+    [ "$(cat "$T"/race.?.code | sort | tr '\n' ' ')" = '0 3 3 3 ' ]
+}

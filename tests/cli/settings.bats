@@ -1,0 +1,206 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
+# Where settings come from, and what a bad one says. Ports of this file: 14000-14099.
+load ../support/dibs
+load cli
+
+setup() {
+    dibs_setup
+    mkdir -p "$XDG_CONFIG_HOME/dibs"
+    user=$XDG_CONFIG_HOME/dibs/dibs.yaml
+}
+teardown() { dibs_teardown; }
+
+cooldown() { # cooldown VALUE SOURCE [ARGUMENT]...: what doctor shows
+    ok doctor "${@:3}" --json
+    json "any(f['text'].startswith('cooldown = $1 ($2') for f in d)"
+}
+
+# with_etc TEXT COMMAND...: with that /etc/dibs/dibs.yaml, in a mount namespace of its own.
+with_etc() {
+    printf '%s\n' "$1" >"$T/etc.yaml"
+    shift
+    # shellcheck disable=SC2016 # for the inner shell
+    unshare -m sh -c '
+        mount -t tmpfs none /etc && mkdir /etc/dibs && cp "$0" /etc/dibs/dibs.yaml && exec "$@"' "$T/etc.yaml" "$@"
+}
+
+@test "a flag wins over the environment, that over the user's file, that over the default" {
+    cooldown 5s default
+    echo 'cooldown: 6s' >"$user"
+    cooldown 6s 'user file'
+    export DIBS_COOLDOWN=7s
+    cooldown 7s environment
+    cooldown 8s flag --cooldown 8s
+}
+
+@test "/etc/dibs/dibs.yaml is below all of them" {
+    needs_root
+    with_etc 'ttl: 9m' true 2>/dev/null || skip "no mount namespace here"
+    with_etc 'ttl: 9m' "$DIBS" claim --json >"$T/out"
+    json 'd[0]["holder"]["ttl_ms"] == 540000'
+    with_etc 'ttl: 9m' "$DIBS" doctor >"$T/out"
+    grep -q 'ttl = 9m (/etc/dibs/dibs.yaml' "$T/out"
+    echo 'ttl: 8m' >"$user"
+    with_etc 'ttl: 9m' "$DIBS" claim --json >"$T/out"
+    json 'd[0]["holder"]["ttl_ms"] == 480000'
+    capture with_etc 'ttl: soon' "$DIBS" ls
+    [ "$code" -eq 2 ]
+    grep -q '/etc/dibs/dibs.yaml:1:1.*ttl' "$T/err"
+}
+
+@test "every setting can be written in a file" {
+    cat >"$user" <<END
+# all of them
+ledger: sqlite:$T/from-file.db
+ledger-mode: strict
+mru-file: $T/mru
+socket: none
+sync: full
+range: 14000-14009
+pool: default
+band: off
+order: lowest
+cooldown: 1s
+ttl: 1h
+timeout: 2s
+allow-ephemeral: false
+group: filed
+END
+    unset DIBS_LEDGER DIBS_LEDGER_MODE DIBS_SOCKET
+    ok claim --json
+    json 'd[0]["port"] == 14000 and d[0]["holder"]["ttl_ms"] == 3600000'
+    ok claim web --json
+    json 'd[0]["name"] == "filed/web"'
+    [ -f "$T/from-file.db" ]
+    ok doctor
+    [ "$(grep -c 'user file' "$T/out")" -eq 14 ]
+}
+
+@test "a bad value in a file names setting, file, line and column" {
+    printf '# a comment\ncooldown: 5s\n  \nttl: 10\n' >"$user"
+    refused 2 ls
+    says "$user:4:1"
+    says ttl
+    says "'10'"
+    printf 'cooldwon: 5s\n' >"$user"
+    refused 2 ls
+    says "$user:1:1"
+    says cooldwon
+}
+
+@test "what is no settings file is refused with its place" {
+    for text in 'just text' '- a' 'a: [1, 2' 'ttl: [1]' 'ttl: {a: b}' 'ttl: &a 5m
+cooldown: *a' 'ttl: 5m
+ttl: 6m' "$(printf 'ttl: "5m\\0"')" "$(printf '\t ttl: 5m')" '? [a]
+: 5m'; do
+        printf '%s\n' "$text" >"$user"
+        try claim
+        [ "$code" -eq 2 ] || complain "accepted: $text"
+        one_line
+        says "$user"
+    done
+    printf 'ttl: 5m\0\n' >"$user"
+    refused 2 claim
+    head -c 100000 /dev/zero | tr '\0' '#' >"$user"
+    refused 2 claim
+    rm "$user"
+    mkdir "$user"
+    refused 2 claim
+    rmdir "$user"
+    mkfifo "$user"
+    refused 2 claim
+    rm "$user"
+    : >"$user"
+    ok ls
+    nothing_claimed
+}
+
+@test "a bad value in the environment or a flag names the setting and its source" {
+    while read -r name bad; do
+        env=DIBS_$(tr 'a-z-' 'A-Z_' <<<"$name")
+        capture env "$env=$bad" "$DIBS" ls
+        [ "$code" -eq 2 ] || complain "$env=$bad is accepted"
+        one_line
+        says "$name"
+        says environment
+        [ "$name" = allow-ephemeral ] || { # as a flag it has no value
+            refused 2 doctor "--$name=$bad"
+            says "$name"
+            says flag
+        }
+    done <<'END'
+ledger nonsense
+ledger sqlite:
+ledger-mode maybe
+sync sometimes
+range 10-5
+range 0-5
+range 65536
+range 1e3
+band -1
+band some
+order sideways
+cooldown 5
+cooldown -5s
+cooldown 5y
+ttl 0s
+ttl 100000d
+timeout 0s
+timeout 5
+allow-ephemeral perhaps
+group a/b
+END
+    nothing_claimed
+}
+
+@test "an empty variable is not set" {
+    DIBS_TTL='' DIBS_RANGE='' ok claim
+}
+
+@test "durations have units everywhere" {
+    for good in 500ms 10s 5m 2h 7d; do
+        ok claim --ttl $good
+        ok claim --cooldown $good
+    done
+    for bad in 10 10x ' 10s' '10 s' 1.5s 1e3s s -1s +1s 99999999999999999999s 0s; do
+        refused 2 claim --ttl "$bad"
+    done
+}
+
+@test "a socket that is named must answer, else exit 6: never silently another ledger" {
+    DIBS_SOCKET=$T/no.sock refused 6 claim
+    says "$T/no.sock"
+    refused 6 claim --socket "$T/no.sock"
+    echo "socket: $T/no.sock" >"$user"
+    unset DIBS_SOCKET
+    refused 6 claim
+    ok claim --socket none
+    [ "$(held)" -eq 1 ]
+}
+
+@test "without a place for a ledger it says so" {
+    needs setpriv
+    [ "$(id -u)" -ne 0 ] || as_nobody "$DIBS" version >/dev/null 2>&1 || skip "another user cannot reach the program"
+    code=0
+    if [ "$(id -u)" -eq 0 ]; then
+        as_nobody env -i "$DIBS" ls >"$T/out" 2>"$T/err" || code=$?
+    else
+        env -i "$DIBS" ls >"$T/out" 2>"$T/err" || code=$?
+    fi
+    [ "$code" -eq 2 ]
+    grep -q HOME "$T/err"
+}
+
+@test "the default ledger of a user is made with a private folder and file" {
+    shared_ledger
+    as_nobody env -i HOME="$T/home" XDG_STATE_HOME="$T/fresh" "$DIBS" claim >/dev/null
+    [ "$(stat -c %a "$T/fresh/dibs")" = 700 ]
+    [ "$(stat -c %a "$T/fresh/dibs/ledger.db")" = 600 ]
+}
+
+@test "a file in the project changes nothing: only its owner's settings count" {
+    echo "ledger: sqlite:$T/evil.db" >dibs.yaml
+    ok claim
+    [ ! -e "$T/evil.db" ]
+}

@@ -1,0 +1,360 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Containers: pid namespaces with a /proc of their own that share one ledger; and users who share one.
+# shellcheck disable=SC2016,SC2030,SC2031,SC2153,SC2154 # words for other shells; variables that rooms.bash sets
+load ../support/dibs
+load ../support/rooms
+
+setup() {
+    dibs_setup
+    needs_root
+}
+
+teardown() { rooms_teardown; }
+
+container() { room_start --pid --mount-proc "$@"; }
+
+inside() { # inside ROOM ARGUMENT...
+    local room=$1
+    shift
+    in_room "$room" "$DIBS" "$@"
+}
+
+# run_inside ROOM NAME: `dibs run` holds a port of this name there; it is in $PORT.
+run_inside() {
+    start_in_room "$1" "$DIBS" run -p "$2" -- sleep 600
+    wait_until 10 holder_runs "$2" || return 1
+    PORT=$(dibs ls --json "$2" | field port)
+}
+
+# The claim is CMD's only once it runs.
+holder_runs() { dibs ls --json "$1" | grep -q '"command":"sleep"'; }
+
+# taken_for WHO PORT: a claim of the port there is refused, naming the holder.
+taken_for() {
+    run_apart "$1" claim --port "$2"
+    assert_status 3
+    [[ $stderr = *"$2"* ]]
+}
+
+reaps() { # reaps COUNT COMMAND...
+    local count=$1
+    shift
+    run "$@" reap
+    assert_status 0
+    assert_output_has "$count claim"
+}
+
+@test "what a container holds cannot be taken from outside while it lives, and is free after one reap when it is killed" {
+    local room init_port
+    container
+    room=$ROOM
+    run_inside "$room" web
+    init_port=$(inside "$room" claim --pid 1)
+    for port in "$PORT" "$init_port"; do
+        has_state "$port" alive
+        run_apart dibs claim --port "$port"
+        assert_status 3
+        [[ $stderr = *sleep* ]] # who holds it
+    done
+    [[ $(dibs claim --port "$PORT" 2>&1) = *project/web* ]]
+    reaps 0 dibs
+    kill -KILL "$room" # its init, and the kernel ends the rest
+    wait_until 10 has_state "$PORT" dead
+    wait_until 10 has_state "$init_port" dead
+    reaps 2 dibs
+    for port in "$PORT" "$init_port"; do
+        run dibs claim --port "$port"
+        assert_status 0
+    done
+}
+
+@test "a port of a killed container is taken over without any reap" {
+    container
+    run_inside "$ROOM" web
+    kill -KILL "$ROOM"
+    wait_until 10 has_state "$PORT" dead
+    run dibs claim --port "$PORT"
+    assert_status 0
+}
+
+@test "a process that ends inside of a living container frees its port, inside and outside" {
+    local room first second
+    container
+    room=$ROOM
+    run_inside "$room" web
+    sleeper_in "$room"
+    first=$(inside "$room" claim --pid "$INSIDE")
+    sleeper_in "$room"
+    second=$(inside "$room" claim --pid "$INSIDE")
+    has_state "$second" alive
+    kill -KILL "$OUTSIDE"
+    wait_until 10 has_state "$second" dead
+    reaps 1 inside "$room"
+    has_state "$first" alive
+    has_state "$PORT" alive
+    taken_for dibs "$first"
+    taken_for dibs "$PORT"
+}
+
+@test "sibling containers never take each other's, doctor shows them, and release --force ends one" {
+    local one two port_one port_two
+    container
+    one=$ROOM
+    container
+    two=$ROOM
+    run_inside "$one" web
+    port_one=$PORT
+    run_inside "$two" api
+    port_two=$PORT
+    [ "$port_one" != "$port_two" ]
+    for pair in "$one $port_two" "$two $port_one"; do
+        # shellcheck disable=SC2086 # two words
+        set -- $pair
+        run inside "$1" claim --port "$2"
+        assert_status 3
+        reaps 0 inside "$1"
+        run inside "$1" ls --port "$2"
+        assert_output_has unknown
+        run inside "$1" doctor
+        assert_output_has "port $2: it cannot be told whether its holder lives"
+        assert_output_has "release --force"
+        assert_output_has "1 of unknown state"
+    done
+    # dead, but the sibling cannot know it: still kept for it
+    kill -KILL "$one"
+    wait_until 10 has_state "$port_one" dead
+    run inside "$two" claim --port "$port_one"
+    assert_status 3
+    reaps 0 inside "$two"
+    # by its owner's right, and only when he says so
+    run inside "$two" release "$port_one"
+    [ "$(sql "SELECT count(*) FROM claims WHERE port=$port_one")" = 1 ]
+    assert_output_has "--force"
+    run inside "$two" release --force "$port_one"
+    assert_status 0
+    [ "$(sql "SELECT count(*) FROM claims WHERE port=$port_one")" = 0 ]
+    run inside "$two" claim --port "$port_one"
+    assert_status 0
+}
+
+@test "dynamic choice in sibling containers and outside gives no number twice" {
+    local one two
+    container
+    one=$ROOM
+    container
+    two=$ROOM
+    export DIBS_RANGE=28000-28299
+    claims() { timeout 30 bash -c 'for i in $(seq 40); do "$DIBS" claim --pid "$PPID" || exit 1; done'; }
+    export -f claims
+    start_in_room "$one" bash -c 'claims >"$T/got.1"; sleep 600'
+    start_in_room "$two" bash -c 'claims >"$T/got.2"; sleep 600'
+    claims >"$T/got.3"
+    wait_until 20 eval '[ "$(cat "$T"/got.* | wc -l)" -eq 120 ]'
+    [ "$(sort -u "$T"/got.* | wc -l)" = 120 ]
+}
+
+@test "a container in a container: seen from outside and from the one around it, unknown from its own inside" {
+    local outer inner port_inner port_outer
+    container
+    outer=$ROOM
+    room_start_in "$outer" --pid --mount-proc
+    inner=$ROOM
+    run_inside "$inner" deep
+    port_inner=$PORT
+    run_inside "$outer" middle
+    port_outer=$PORT
+    has_state "$port_inner" alive
+    run inside "$outer" ls --port "$port_inner"
+    assert_output_has alive
+    run inside "$inner" ls --port "$port_outer"
+    assert_output_has unknown
+    for room in "$outer" "$inner"; do
+        for port in "$port_inner" "$port_outer"; do
+            run inside "$room" claim --port "$port"
+            assert_status 3
+        done
+        reaps 0 inside "$room"
+    done
+    taken_for dibs "$port_inner"
+    kill -KILL "$inner"
+    wait_until 10 has_state "$port_inner" dead
+    has_state "$port_outer" alive
+    reaps 1 dibs
+    kill -KILL "$outer"
+    wait_until 10 has_state "$port_outer" dead
+    reaps 1 dibs
+}
+
+@test "killing the outer container ends the inner one's claims too" {
+    local outer port_inner
+    container
+    outer=$ROOM
+    room_start_in "$outer" --pid --mount-proc
+    run_inside "$ROOM" deep
+    port_inner=$PORT
+    kill -KILL "$outer"
+    wait_until 10 has_state "$port_inner" dead
+    reaps 1 dibs
+}
+
+@test "a container with a network of its own shares the port numbers of the host" {
+    local room
+    container --net
+    room=$ROOM
+    in_room "$room" ip link set lo up
+    run_inside "$room" web
+    taken_for dibs "$PORT"
+    listen_in "$room" "$PORT" # its own server, in its own network
+    has_state "$PORT" alive
+    taken_for dibs "$PORT"
+    run dibs claim --range "$PORT"
+    assert_status 4
+    local mine
+    start_sleeper
+    mine=$(dibs claim --pid "$STARTED")
+    run inside "$room" claim --port "$mine"
+    assert_status 3
+    kill -KILL "$room"
+    wait_until 10 has_state "$PORT" dead
+    reaps 1 dibs
+}
+
+@test "an orphan in a container's network is kept until its socket is gone" {
+    local room port
+    container --net
+    room=$ROOM
+    sleeper_in "$room"
+    port=$(inside "$room" claim --pid "$INSIDE")
+    listen_in "$room" "$port"
+    kill -KILL "$OUTSIDE"
+    wait_until 10 has_state "$port" orphan
+    reaps 0 dibs
+    taken_for dibs "$port"
+    kill -KILL "$room"
+    wait_until 10 has_state "$port" dead
+    reaps 1 dibs
+}
+
+@test "a container whose init has died is dead, also while its starter has not noticed" {
+    local room starter
+    container
+    room=$ROOM
+    run_inside "$room" web
+    starter=$(awk '/^PPid/ { print $2 }' "/proc/$room/status")
+    kill -STOP "$starter" # so that the init stays a zombie, and the namespace is there still
+    kill -KILL "$room"
+    wait_until 10 has_state "$PORT" dead
+    reaps 1 dibs
+    run dibs claim --port "$PORT"
+    assert_status 0
+    kill -CONT "$starter"
+}
+
+@test "without /proc there is a clear error and no verdict" {
+    local port
+    start_sleeper
+    port=$(dibs claim web --pid "$STARTED")
+    room_start
+    in_room "$ROOM" umount -l /proc
+    for command in "claim" "claim --port $port" "reap" "ls" "release web" "get web" "claim --pid 1"; do
+        # shellcheck disable=SC2086 # several words
+        refused 1 /proc in_room "$ROOM" "$DIBS" $command
+    done
+    has_state "$port" alive
+    [ "$(sql 'SELECT count(*) FROM claims')" = 1 ]
+}
+
+@test "with the /proc of another pid namespace nobody is declared dead, and no wrong process becomes a holder" {
+    local port
+    start_sleeper
+    port=$(dibs claim web --pid "$STARTED")
+    room_start --pid # /proc is still the host's
+    run_apart in_room "$ROOM" "$DIBS" claim --pid 1
+    [ "$status" -ne 0 ]
+    [[ $stderr = *"/proc"* ]]
+    run in_room "$ROOM" "$DIBS" claim --port "$port"
+    assert_status 3
+    run in_room "$ROOM" "$DIBS" reap
+    assert_output_has "0 claims"
+    has_state "$port" alive
+}
+
+# ---- users ----
+
+share_ledger() {
+    public_folder
+    mkdir -m 1777 "$PUBLIC/shared"
+    : >"$PUBLIC/shared/ledger.db"
+    chmod 0666 "$PUBLIC/shared/ledger.db"
+    chmod 0777 "$PUBLIC/shared"
+    export DIBS_LEDGER=sqlite:$PUBLIC/shared/ledger.db
+    cd "$PUBLIC" || return 1
+}
+
+ann() { as_user 64101 "$PUBLIC/dibs" "$@"; }
+bob() { as_user 64102 "$PUBLIC/dibs" "$@"; }
+
+@test "two users of one ledger: neither ends, renews or takes the other's claim; root may" {
+    local port token
+    share_ledger
+    ann claim /web --keep --json >"$T/json"
+    port=$(field port <"$T/json")
+    token=$(field token <"$T/json")
+    run bob claim --port "$port"
+    assert_status 3
+    run bob release /web # among one's own: there is none
+    assert_status 0
+    run bob release "$port"
+    assert_status 0
+    run bob release --force "$port"
+    assert_status 0
+    run bob release --all-mine --force
+    assert_status 0
+    run bob release --token "$token"
+    assert_status 7
+    run bob renew --token "$token"
+    assert_status 7
+    run bob transfer --token "$token" --ttl 5m
+    assert_status 7
+    run bob reap --stale
+    assert_status 0
+    [ "$(ann ls --json | field port)" = "$port" ]
+    # a name is unique per user: bob's is another claim
+    run bob claim /web --keep
+    assert_status 0
+    [ "$output" != "$port" ]
+    run dibs release --token "$token" # root is admin
+    assert_status 0
+    run ann ls --names
+    [ -z "$output" ]
+    run bob ls --names
+    assert_output_has web
+}
+
+@test "users do not see each other's tokens, and a reap by one ends the dead of all" {
+    local port
+    share_ledger
+    start setpriv --reuid=64101 --regid=64101 --clear-groups sleep 600
+    wait_until 10 grep -q 64101 "/proc/$STARTED/status"
+    port=$(ann claim --pid "$STARTED")
+    run bob ls --all --json
+    [[ $output != *token* ]]
+    run bob reap
+    assert_output_has "0 claims"
+    end_process "$STARTED"
+    run bob reap
+    assert_output_has "1 claim"
+    run bob claim --port "$port"
+    assert_status 0
+}
+
+@test "a process of another user cannot be made a holder" {
+    share_ledger
+    start setpriv --reuid=64101 --regid=64101 --clear-groups sleep 600
+    wait_until 10 grep -q 64101 "/proc/$STARTED/status"
+    run bob claim --pid "$STARTED"
+    assert_status 7
+    run ann claim --pid "$STARTED"
+    assert_status 0
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/* Batches: all or nothing (INV-4), mixed modes, runs of ports. */
+#include "support/core.h"
+
+static dibs_status claim(struct engine *e, const dibs_batch *batch, dibs_claim *out)
+{
+    memset(&e->err, 0, sizeof e->err);
+    return core_claim(e->core, batch, out, &e->err);
+}
+
+static void W7_a_batch_is_one_decision_of_distinct_ports(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r[100];
+    static dibs_claim out[100];
+    bool seen[65536] = { false };
+    const dibs_batch batch = { .requests = r, .n = 100 };
+
+    need_network();
+    for (size_t i = 0; i < 100; i++)
+        r[i] = e_request(NULL, NULL);
+    ASSERT_OK(claim(e, &batch, out), &e->err);
+    for (size_t i = 0; i < 100; i++) {
+        assert_false(seen[out[i].port]);
+        seen[out[i].port] = true;
+    }
+}
+
+static void D19_INV_4_one_that_fails_leaves_nothing_of_the_others(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r[4] = { e_request("a", NULL), e_required("b", NULL, 26001), e_kept("c", NULL),
+                          e_required("d", NULL, 26002) };
+    dibs_claim out[4] = { 0 };
+    const dibs_batch batch = { .requests = r, .n = 4 };
+
+    need_network();
+    dibs_claim blocker = e_port(e, e_other(e), NULL, 26002);
+    assert_int_equal(claim(e, &batch, out), DIBS_TAKEN);
+    assert_int_equal(e->err.blocker.port, 26002);
+    assert_int_equal(e_count(e, NULL), 1);
+    assert_int_equal(e_release(e, e->other, &blocker), 1);
+    ASSERT_OK(claim(e, &batch, out), &e->err);
+    assert_int_equal(e_count(e, NULL), 4);
+}
+
+static void a_batch_may_mix_modes_kinds_pools_and_no_ops(void **state)
+{
+    struct engine *e = *state;
+    dibs_ranges own = e_ranges("28000-28015");
+    dibs_request r[6] = { e_request("dyn", "127.0.0.1"), e_required("num", "127.0.0.1", 26001),
+                          e_required("none", NULL, 0),   e_kept("ranged", "127.0.0.1"),
+                          e_kept("decl", "127.0.0.1"),   e_kept("udp", NULL) };
+    dibs_claim out[6] = { 0 };
+    const dibs_batch batch = { .requests = r, .n = 6 };
+
+    need_network();
+    r[3].ranges = &own;
+    r[4].mode = DIBS_DECLARED;
+    r[4].port = 26001; /* declared beside the exclusive one: never an error */
+    e_bind_to(&r[5], DIBS_UDP, "127.0.0.1");
+    ASSERT_OK(claim(e, &batch, out), &e->err);
+    assert_int_equal(out[0].kind, DIBS_DYNAMIC);
+    assert_int_equal(out[1].port, 26001);
+    assert_int_equal(out[2].port, 0); /* the no-op keeps its place */
+    assert_in_range(out[3].port, 28000, 28015);
+    assert_false(out[4].is_exclusive);
+    assert_string_equal(out[5].name, "udp");
+    assert_int_equal(e_count(e, NULL), 5);
+    /* Again: the same claims, in the same places. */
+    dibs_claim again[6] = { 0 };
+    ASSERT_OK(claim(e, &batch, again), &e->err);
+    for (size_t i = 0; i < 6; i++) {
+        assert_int_equal(again[i].port, out[i].port);
+        assert_int_equal(again[i].id, out[i].id);
+    }
+}
+
+static void claims_of_one_batch_do_not_conflict_with_each_other(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r[2] = { e_required(NULL, "127.0.0.1", 26001), e_required(NULL, "0.0.0.0", 26001) };
+    dibs_claim out[2] = { 0 };
+    const dibs_batch batch = { .requests = r, .n = 2 };
+
+    need_network();
+    assert_int_equal(claim(e, &batch, out), DIBS_TAKEN);
+    r[0] = e_request("twice", NULL);
+    r[1] = e_request("twice", NULL);
+    assert_int_equal(claim(e, &batch, out), DIBS_INVALID);
+    assert_non_null(strstr(e->err.msg, "twice"));
+    assert_int_equal(e_count(e, NULL), 0);
+}
+
+static void an_empty_batch_is_a_no_op_and_an_enormous_one_refused(void **state)
+{
+    struct engine *e = *state;
+    const dibs_batch none = { .n = 0 };
+    dibs_request *r = calloc(DIBS_BATCH_MAX + 1, sizeof *r);
+    dibs_claim *out = calloc(DIBS_BATCH_MAX + 1, sizeof *out);
+    dibs_batch many = { .requests = r, .n = DIBS_BATCH_MAX + 1 };
+
+    need_network();
+    assert_non_null(r);
+    assert_non_null(out);
+    ASSERT_OK(claim(e, &none, NULL), &e->err);
+    for (size_t i = 0; i <= DIBS_BATCH_MAX; i++)
+        r[i] = e_request(NULL, "127.0.0.1");
+    assert_int_equal(claim(e, &many, out), DIBS_INVALID);
+    assert_int_equal(e_count(e, NULL), 0);
+    many.n = DIBS_BATCH_MAX;
+    ASSERT_OK(claim(e, &many, out), &e->err);
+    assert_int_equal(e_count(e, NULL), DIBS_BATCH_MAX);
+    free(r);
+    free(out);
+}
+
+static void a_batch_larger_than_what_is_left_takes_nothing(void **state)
+{
+    struct engine *e = *state;
+    dibs_ranges ten = e_ranges("28000-28009");
+    dibs_request r[11];
+    dibs_claim out[11] = { 0 };
+    dibs_batch batch = { .requests = r, .n = 11 };
+
+    need_network();
+    for (size_t i = 0; i < 11; i++) {
+        r[i] = e_request(NULL, NULL);
+        r[i].ranges = &ten;
+    }
+    assert_int_equal(claim(e, &batch, out), DIBS_EXHAUSTED);
+    assert_int_equal(e_count(e, NULL), 0);
+    batch.n = 10;
+    ASSERT_OK(claim(e, &batch, out), &e->err);
+}
+
+/* ---- runs ---- */
+
+static void run_of(dibs_request *r, size_t n, const dibs_ranges *ranges)
+{
+    for (size_t i = 0; i < n; i++) {
+        r[i] = e_request(NULL, "127.0.0.1");
+        r[i].ranges = ranges;
+    }
+}
+
+static void a_run_is_contiguous_aligned_and_passes_over_what_is_in_its_way(void **state)
+{
+    struct engine *e = *state;
+    dibs_ranges range = e_ranges("28000-28031");
+    dibs_request r[8];
+    dibs_claim out[8] = { 0 };
+    dibs_batch batch = { .requests = r, .n = 8, .is_contiguous = true, .align = 8 };
+
+    need_network();
+    e->settings.source[DIBS_SET_BAND] = DIBS_FROM_FLAG;
+    e->settings.band = 0;
+    run_of(r, 8, &range);
+    (void) e_port(e, e_other(e), "127.0.0.1", 28003); /* a claim in 28000-28007 */
+    int fd = e_serve(DIBS_TCP, "127.0.0.1", 28012);   /* a stranger in 28008-28015 */
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(claim(e, &batch, out), &e->err);
+        assert_int_equal(out[0].port % 8, 0);
+        assert_true(out[0].port >= 28016);
+        for (uint16_t k = 0; k < 8; k++)
+            assert_int_equal(out[k].port, out[0].port + k);
+    }
+    assert_int_equal(claim(e, &batch, out), DIBS_EXHAUSTED);
+    assert_non_null(strstr(e->err.msg, "contiguous run"));
+    (void) close(fd);
+    assert_int_equal(e_count(e, NULL), 17);
+}
+
+static void a_named_run_is_found_again_and_half_of_one_is_refused(void **state)
+{
+    struct engine *e = *state;
+    static const char *const names[] = { "web/0", "web/1", "web/2", "web/3" };
+    dibs_request r[4];
+    dibs_claim out[4] = { 0 };
+    dibs_claim again[4] = { 0 };
+    dibs_batch batch = { .requests = r, .n = 3, .is_contiguous = true };
+
+    need_network();
+    run_of(r, 4, NULL);
+    for (size_t i = 0; i < 4; i++)
+        r[i].name = names[i];
+    ASSERT_OK(claim(e, &batch, out), &e->err);
+    ASSERT_OK(claim(e, &batch, again), &e->err);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(again[i].id, out[i].id);
+    batch.n = 4; /* three of the four are there */
+    assert_int_equal(claim(e, &batch, again), DIBS_TAKEN);
+    assert_int_equal(e_count(e, NULL), 3);
+}
+
+static void a_run_takes_over_the_dead_when_nothing_else_is_left(void **state)
+{
+    struct engine *e = *state;
+    dibs_ranges four = e_ranges("28000-28003");
+    pid_t pid = child_start(child_idle, NULL);
+    dibs_request dead = e_held(NULL, "127.0.0.1", pid);
+    dibs_request r[4];
+    dibs_claim out[4] = { 0 };
+    const dibs_batch batch = { .requests = r, .n = 4, .is_contiguous = true };
+
+    need_network();
+    run_of(r, 4, &four);
+    dead.mode = DIBS_REQUIRED;
+    dead.port = 28002;
+    (void) e_must(e, e->core, &dead);
+    assert_int_equal(claim(e, &batch, out), DIBS_EXHAUSTED);
+    child_end(pid);
+    ASSERT_OK(claim(e, &batch, out), &e->err);
+    assert_int_equal(out[0].port, 28000);
+    assert_int_equal(e_count(e, NULL), 4);
+}
+
+static void a_run_that_makes_no_sense_is_refused(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r[2] = { e_request(NULL, NULL), e_required(NULL, NULL, 26001) };
+    dibs_claim out[2] = { 0 };
+    dibs_batch batch = { .requests = r, .n = 2, .is_contiguous = true };
+
+    assert_int_equal(claim(e, &batch, out), DIBS_INVALID);
+    r[1] = r[0];
+    batch.align = DIBS_PORT_MAX + 1;
+    assert_int_equal(claim(e, &batch, out), DIBS_INVALID);
+    batch = (dibs_batch){ .requests = r, .n = 2, .align = 8 };
+    assert_int_equal(claim(e, &batch, out), DIBS_INVALID);
+    assert_int_equal(e_count(e, NULL), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        E_TEST(W7_a_batch_is_one_decision_of_distinct_ports),
+        E_TEST(D19_INV_4_one_that_fails_leaves_nothing_of_the_others),
+        E_TEST(a_batch_may_mix_modes_kinds_pools_and_no_ops),
+        E_TEST(claims_of_one_batch_do_not_conflict_with_each_other),
+        E_TEST(an_empty_batch_is_a_no_op_and_an_enormous_one_refused),
+        E_TEST(a_batch_larger_than_what_is_left_takes_nothing),
+        E_TEST(a_run_is_contiguous_aligned_and_passes_over_what_is_in_its_way),
+        E_TEST(a_named_run_is_found_again_and_half_of_one_is_refused),
+        E_TEST(a_run_takes_over_the_dead_when_nothing_else_is_left),
+        E_TEST(a_run_that_makes_no_sense_is_refused),
+    };
+
+    e_own_network();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* What choosing costs as a pool fills (P1), and that nobody is judged while the write lock is held (P9). */
+#include <sqlite3.h>
+#include <sys/syscall.h>
+
+#include "support/core.h"
+
+/* ---- looking over the engine's shoulder ----
+ * These stand before the C library's own and pass on to the kernel. */
+
+static unsigned binds;
+static const char *locked_path; /* set: at each look at a process, is the ledger's write lock free? */
+static unsigned looks, looks_under_lock;
+
+int bind(int fd, __CONST_SOCKADDR_ARG address, socklen_t len)
+{
+    binds++;
+    return (int) syscall(SYS_bind, fd, address.__sockaddr__, len);
+}
+
+static void look_at_the_lock(void)
+{
+    const char *path = locked_path;
+    sqlite3 *db = NULL;
+
+    locked_path = NULL; /* what SQLite opens is not a look */
+    looks++;
+    if (sqlite3_open(path, &db) != SQLITE_OK ||
+        sqlite3_exec(db, "BEGIN IMMEDIATE; ROLLBACK", NULL, NULL, NULL) != SQLITE_OK)
+        looks_under_lock++;
+    (void) sqlite3_close(db);
+    locked_path = path;
+}
+
+/* Judging a process begins so. */
+int kill(pid_t pid, int signal)
+{
+    if (locked_path && signal == 0)
+        look_at_the_lock();
+    return (int) syscall(SYS_kill, pid, signal);
+}
+
+/* ---- helpers ---- */
+
+static void claim_many(struct engine *e, struct core *core, const dibs_request *like, size_t n,
+                       uint16_t *ports)
+{
+    dibs_request *requests = calloc(n, sizeof *requests);
+    dibs_claim *out = calloc(n, sizeof *out);
+    const dibs_batch batch = { .requests = requests, .n = n };
+
+    assert_non_null(requests);
+    assert_non_null(out);
+    for (size_t i = 0; i < n; i++)
+        requests[i] = *like;
+    ASSERT_OK(core_claim(core, &batch, out, &e->err), &e->err);
+    for (size_t i = 0; i < n && ports; i++)
+        ports[i] = out[i].port;
+    free(requests);
+    free(out);
+}
+
+static void fill(struct engine *e, struct core *core, size_t n)
+{
+    const dibs_request like = e_request(NULL, "127.0.0.1");
+
+    for (size_t part = 0; n > 0; n -= part) {
+        part = n < 2000 ? n : 2000;
+        claim_many(e, core, &like, part, NULL);
+    }
+}
+
+static void P1_claiming_does_not_rewalk_held_ports(void **state)
+{
+    struct engine *e = *state;
+    const dibs_request r = e_request(NULL, "127.0.0.1");
+
+    need_network();
+    fill(e, e->core, 6000);
+    /* A cold process finds its way from the cursor alone: had it to walk over the held ones, it would have
+     * had to load the index. */
+    for (int i = 0; i < 3; i++) {
+        struct core *cold = e_twin(e);
+
+        (void) core_host(cold); /* its own facts are not the claim's */
+        binds = 0;
+        e->clock_looks = 0;
+        (void) e_must(e, cold, &r);
+        assert_int_equal(binds, 1);
+        assert_true(e->clock_looks < 12);
+        assert_false(cold->index.is_loaded);
+    }
+}
+
+static void P1_W8_the_last_ports_of_a_pool_cost_no_more_than_the_first(void **state)
+{
+    struct engine *e = *state;
+    const dibs_request r = e_request(NULL, "127.0.0.1");
+    dibs_claim out = { 0 };
+
+    need_network();
+    fill(e, e->core, 12700);
+    for (int i = 0; i < 68; i++) {
+        binds = 0;
+        e->clock_looks = 0;
+        (void) e_must(e, e->core, &r);
+        assert_true(binds <= 4); /* its own, and a look whether IPv6 is there */
+        assert_true(e->clock_looks < 40);
+    }
+    assert_int_equal(e_try(e, e->core, &r, &out), DIBS_EXHAUSTED); /* K3: all 12,768 */
+    assert_int_equal(e_count(e, NULL), 12768);
+}
+
+static void P9_nobody_is_judged_while_the_write_lock_is_held(void **state)
+{
+    struct engine *e = *state;
+    dibs_ranges two = e_ranges("26001-26002");
+    dibs_request theirs = e_held("web", "127.0.0.1", 0);
+    dibs_request mine = e_held("web", "127.0.0.1", 0);
+    pid_t pid[3];
+
+    need_network();
+    theirs.ranges = mine.ranges = &two;
+    for (int i = 0; i < 3; i++)
+        pid[i] = child_start(child_idle, NULL);
+    theirs.pid = (int32_t) pid[0];
+    (void) e_must(e, e->core, &theirs);
+    theirs.name = NULL;
+    theirs.pid = (int32_t) pid[1];
+    (void) e_must(e, e->core, &theirs);
+    child_end(pid[0]);
+    child_end(pid[1]);
+
+    locked_path = e->uri + strlen("sqlite:");
+    looks = looks_under_lock = 0;
+    (void) e_must(e, e->core, &mine); /* the name's dead holder */
+    mine.name = NULL;
+    (void) e_must(e, e->core, &mine); /* exhausted: the other dead one gives way */
+    mine = e_held(NULL, "127.0.0.1", pid[2]);
+    mine.mode = DIBS_REQUIRED;
+    mine.port = 26003;
+    (void) e_must(e, e->core, &mine);
+    child_end(pid[2]);
+    mine.pid = 0;
+    (void) e_must(e, e->core, &mine); /* a number whose holder is dead */
+    (void) e_reap(e, e->core);
+    locked_path = NULL;
+    assert_true(looks >= 3);
+    assert_int_equal(looks_under_lock, 0);
+}
+
+static void P9_judging_goes_on_while_another_holds_the_write_lock(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_held("web", "127.0.0.1", 0);
+    sqlite3 *db = NULL;
+    struct e_list *list = calloc(1, sizeof *list);
+
+    assert_non_null(list);
+    (void) e_must(e, e->core, &r);
+    assert_int_equal(sqlite3_open(e->uri + strlen("sqlite:"), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    ASSERT_OK(core_list(e->core, &(dibs_filter){ .judge = true }, e_note, list, &e->err), &e->err);
+    assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    (void) sqlite3_close(db);
+    assert_int_equal(list->n, 1);
+    assert_int_equal(list->claims[0].life, DIBS_ALIVE);
+    free(list);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        E_TEST(P1_claiming_does_not_rewalk_held_ports),
+        E_TEST(P1_W8_the_last_ports_of_a_pool_cost_no_more_than_the_first),
+        E_TEST(P9_nobody_is_judged_while_the_write_lock_is_held),
+        E_TEST(P9_judging_goes_on_while_another_holds_the_write_lock),
+    };
+
+    e_own_network();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

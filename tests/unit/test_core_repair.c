@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/* The ledger against observation: seeds §3.9 cases 32-34, leaks by generation (W4), live sockets (K7). */
+#include "support/core.h"
+
+#define KINDS (DIBS_REPAIR_REAPED + 1)
+
+struct findings {
+    unsigned n[KINDS];
+    dibs_repair_item last[KINDS];
+};
+
+static bool note_finding(void *ctx, const dibs_repair_item *item)
+{
+    struct findings *f = ctx;
+
+    f->n[item->kind]++;
+    f->last[item->kind] = *item;
+    return true;
+}
+
+static dibs_observed seen_at(uint16_t port, dibs_proto proto, const char *address, const char *name)
+{
+    dibs_observed o = { .port = port, .binding = { .proto = proto, .address = t_address(address) } };
+
+    (void) snprintf(o.name, sizeof o.name, "%s", name);
+    return o;
+}
+
+static struct findings repair(struct engine *e, const dibs_observed *observed, size_t n)
+{
+    static const dibs_observed nothing;
+    const dibs_repair_plan plan = { .pool = "k8s", .observed = n ? observed : &nothing, .n = n };
+    struct findings f = { 0 };
+
+    ASSERT_OK(core_repair(e->core, &plan, note_finding, &f, &e->err), &e->err);
+    return f;
+}
+
+static void case_32_an_empty_range_with_nothing_observed_is_in_order(void **state)
+{
+    struct engine *e = *state;
+
+    e_pool(e, "k8s", "100-200", DIBS_BAND_AUTO, 0);
+    struct findings f = repair(e, NULL, 0);
+    for (size_t i = 0; i < KINDS; i++)
+        assert_int_equal(f.n[i], 0);
+    /* ... and an error of the ledger is passed on. */
+    const dibs_repair_plan nowhere = { .pool = "no such pool" };
+    assert_int_equal(core_repair(e->core, &nowhere, note_finding, &f, &e->err), DIBS_NOT_FOUND);
+}
+
+static void case_33_a_leak_is_dropped_at_its_third_sighting(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_kept(NULL, "127.0.0.1");
+    struct findings f = { 0 };
+
+    need_network();
+    need_root(); /* port 111 */
+    e_pool(e, "k8s", "100-200", DIBS_BAND_AUTO, 0);
+    r.mode = DIBS_REQUIRED;
+    r.port = 111;
+    r.pool = "k8s";
+    (void) e_must(e, e->core, &r);
+    for (unsigned run = 1; run <= 2; run++) {
+        f = repair(e, NULL, 0);
+        assert_int_equal(f.n[DIBS_REPAIR_SUSPECT], 1);
+        assert_int_equal(f.last[DIBS_REPAIR_SUSPECT].sightings, run);
+        assert_int_equal(e_count(e, NULL), 1);
+    }
+    f = repair(e, NULL, 0);
+    assert_int_equal(f.n[DIBS_REPAIR_LEAK], 1);
+    assert_int_equal(f.n[DIBS_REPAIR_SUSPECT], 0);
+    assert_int_equal(e_count(e, NULL), 0);
+}
+
+static void case_34_what_is_observed_is_claimed_and_the_rest_reported(void **state)
+{
+    struct engine *e = *state;
+    const dibs_observed services[] = {
+        seen_at(111, DIBS_TCP, "*", "one"),   seen_at(122, DIBS_TCP, "*", "two/0"),
+        seen_at(133, DIBS_TCP, "*", "two/1"), seen_at(201, DIBS_TCP, "*", "three"),
+        seen_at(111, DIBS_TCP, "*", "five"),  seen_at(144, DIBS_TCP, "*", "six/health"),
+    };
+
+    e_pool(e, "k8s", "100-200", DIBS_BAND_AUTO, 0);
+    struct findings f = repair(e, services, 6);
+    assert_int_equal(f.n[DIBS_REPAIR_RESTORED], 4);
+    assert_int_equal(f.n[DIBS_REPAIR_OUTSIDE], 1);
+    assert_int_equal(f.n[DIBS_REPAIR_DUPLICATE], 1);
+    assert_int_equal(f.n[DIBS_REPAIR_LEAK], 0);
+    assert_int_equal(f.n[DIBS_REPAIR_FULL], 0);
+    static const uint16_t ports[] = { 111, 122, 133, 144 };
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(e_count(e, &(dibs_filter){ .port = ports[i] }), 1);
+    dibs_pool_usage usage = { 0 };
+    ASSERT_OK(core_pool_usage(e->core, "k8s", &usage, &e->err), &e->err);
+    assert_int_equal(usage.size - usage.n_static - usage.n_dynamic, 97);
+    /* Again: nothing to do; W5: an observation that cannot be kept is a finding, not a crash. */
+    f = repair(e, services, 6);
+    assert_int_equal(f.n[DIBS_REPAIR_RESTORED], 0);
+}
+
+static void W4_sightings_of_an_earlier_generation_do_not_count(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_kept("svc", "127.0.0.1");
+    struct findings f = { 0 };
+
+    need_network();
+    e_pool(e, "k8s", "28000-28100", DIBS_BAND_AUTO, 0);
+    r.mode = DIBS_REQUIRED;
+    r.port = 28001;
+    r.pool = "k8s";
+    (void) e_must(e, e->core, &r);
+    for (int round = 0; round < 3; round++) /* dropped */
+        f = repair(e, NULL, 0);
+    assert_int_equal(f.n[DIBS_REPAIR_LEAK], 1);
+    /* Claimed anew, not yet in use when the next repair runs: it has all its grace again. */
+    (void) e_must(e, e->core, &r);
+    for (int round = 0; round < 2; round++) {
+        f = repair(e, NULL, 0);
+        assert_int_equal(f.n[DIBS_REPAIR_SUSPECT], 1);
+        assert_int_equal(f.n[DIBS_REPAIR_LEAK], 0);
+    }
+    /* Handed over: a new generation, counted from the beginning. */
+    dibs_claim out = { 0 };
+    const dibs_heir heir = { .keep = true };
+    ASSERT_OK(core_transfer(e->core, &(dibs_which){ .name = "svc" }, &heir, &out, &e->err), &e->err);
+    f = repair(e, NULL, 0);
+    assert_int_equal(f.last[DIBS_REPAIR_SUSPECT].sightings, 1);
+    assert_int_equal(e_count(e, NULL), 1);
+}
+
+static void a_sighting_in_use_forgets_the_earlier_ones(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_kept("svc", "127.0.0.1");
+    const dibs_observed used = seen_at(28001, DIBS_TCP, "127.0.0.1", "svc");
+    struct findings f = { 0 };
+
+    need_network();
+    e_pool(e, "k8s", "28000-28100", DIBS_BAND_AUTO, 0);
+    r.mode = DIBS_REQUIRED;
+    r.port = 28001;
+    (void) e_must(e, e->core, &r);
+    for (int round = 0; round < 4; round++) {
+        (void) repair(e, NULL, 0);
+        f = repair(e, NULL, 0);
+        assert_int_equal(f.n[DIBS_REPAIR_SUSPECT], 1);
+        f = repair(e, &used, 1);
+        assert_int_equal(f.n[DIBS_REPAIR_SUSPECT], 0);
+    }
+    assert_int_equal(e_count(e, NULL), 1);
+}
+
+static void INV_5_a_living_holder_is_no_leak_and_anothers_claim_not_ours_to_drop(void **state)
+{
+    struct engine *e = *state;
+    dibs_request held = e_held("held", "127.0.0.1", 0);
+    dibs_request theirs = e_kept("theirs", "127.0.0.1");
+
+    need_network();
+    e_pool(e, "k8s", "28000-28100", DIBS_BAND_AUTO, 0);
+    held.pool = theirs.pool = "k8s";
+    (void) e_must(e, e->core, &held);
+    (void) e_must(e, e_other(e), &theirs);
+    for (int round = 0; round < 5; round++) {
+        struct findings f = repair(e, NULL, 0);
+
+        assert_int_equal(f.n[DIBS_REPAIR_SUSPECT] + f.n[DIBS_REPAIR_LEAK], 0);
+    }
+    assert_int_equal(e_count(e, NULL), 2);
+}
+
+static void case_35_one_number_of_two_protocols_is_no_duplicate(void **state)
+{
+    struct engine *e = *state;
+    const dibs_observed both[] = { seen_at(111, DIBS_TCP, "*", ""), seen_at(112, DIBS_TCP, "*", ""),
+                                   seen_at(111, DIBS_UDP, "*", "") };
+    const dibs_observed twice[] = { seen_at(121, DIBS_UDP, "*", ""), seen_at(121, DIBS_UDP, "*", ""),
+                                    seen_at(122, DIBS_TCP, "*", "") };
+
+    e_pool(e, "k8s", "100-200", DIBS_BAND_AUTO, 0);
+    struct findings f = repair(e, both, 3);
+    assert_int_equal(f.n[DIBS_REPAIR_RESTORED], 3);
+    assert_int_equal(f.n[DIBS_REPAIR_DUPLICATE], 0);
+    f = repair(e, twice, 3);
+    assert_int_equal(f.n[DIBS_REPAIR_RESTORED], 2);
+    assert_int_equal(f.n[DIBS_REPAIR_DUPLICATE], 1);
+}
+
+static void another_name_on_a_claimed_port_is_reported(void **state)
+{
+    struct engine *e = *state;
+    const dibs_observed o = seen_at(111, DIBS_TCP, "*", "one");
+    const dibs_observed p = seen_at(111, DIBS_TCP, "*", "other");
+
+    e_pool(e, "k8s", "100-200", DIBS_BAND_AUTO, 0);
+    (void) repair(e, &o, 1);
+    struct findings f = repair(e, &p, 1);
+    assert_int_equal(f.n[DIBS_REPAIR_DUPLICATE], 1);
+    assert_non_null(strstr(f.last[DIBS_REPAIR_DUPLICATE].text, "'one'"));
+}
+
+static void K7_the_ledger_can_be_made_again_from_live_sockets(void **state)
+{
+    struct engine *e = *state;
+    dibs_repair_plan plan = { .pool = "k8s", .is_dry_run = true };
+    struct findings f = { 0 };
+    struct e_list *list = calloc(1, sizeof *list);
+
+    need_network();
+    assert_non_null(list);
+    e_pool(e, "k8s", "28000-28100", DIBS_BAND_AUTO, 0);
+    int tcp = e_serve(DIBS_TCP, "127.0.0.1", 28001);
+    int udp = e_serve(DIBS_UDP, "::1", 28002);
+    int outside = e_serve(DIBS_TCP, "127.0.0.1", 27001); /* nobody's business */
+    ASSERT_OK(core_repair(e->core, &plan, note_finding, &f, &e->err), &e->err);
+    assert_int_equal(f.n[DIBS_REPAIR_RESTORED], 2);
+    assert_int_equal(e_count(e, NULL), 0);
+    plan.is_dry_run = false;
+    f = (struct findings){ 0 };
+    ASSERT_OK(core_repair(e->core, &plan, note_finding, &f, &e->err), &e->err);
+    assert_int_equal(f.n[DIBS_REPAIR_RESTORED], 2);
+    ASSERT_OK(core_list(e->core, &(dibs_filter){ .judge = true }, e_note, list, &e->err), &e->err);
+    assert_int_equal(list->n, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(list->claims[i].holder, DIBS_HELD_BY_PROCESS);
+        assert_int_equal(list->claims[i].process.pid, getpid());
+        assert_int_equal(list->claims[i].life, DIBS_ALIVE);
+    }
+    f = (struct findings){ 0 };
+    ASSERT_OK(core_repair(e->core, &plan, note_finding, &f, &e->err), &e->err);
+    assert_int_equal(f.n[DIBS_REPAIR_RESTORED], 0);
+    free(list);
+    (void) close(tcp);
+    (void) close(udp);
+    (void) close(outside);
+}
+
+static void a_repair_by_sockets_reaps_the_dead(void **state)
+{
+    struct engine *e = *state;
+    pid_t pid = child_start(child_idle, NULL);
+    dibs_request r = e_held("web", "127.0.0.1", pid);
+    const dibs_repair_plan plan = { .pool = NULL };
+    struct findings f = { 0 };
+
+    need_network();
+    (void) e_must(e, e->core, &r);
+    child_end(pid);
+    ASSERT_OK(core_repair(e->core, &plan, note_finding, &f, &e->err), &e->err);
+    assert_int_equal(f.n[DIBS_REPAIR_REAPED], 1);
+    assert_string_equal(f.last[DIBS_REPAIR_REAPED].name, "web");
+}
+
+static void W5_what_cannot_be_restored_is_a_finding(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_kept("one", "127.0.0.1");
+    const dibs_observed o = seen_at(28050, DIBS_TCP, "127.0.0.1", "one"); /* the name has another port */
+
+    need_network();
+    e_pool(e, "k8s", "28000-28100", DIBS_BAND_AUTO, 0);
+    r.mode = DIBS_REQUIRED;
+    r.port = 28001;
+    (void) e_must(e, e->core, &r);
+    struct findings f = repair(e, &o, 1);
+    assert_int_equal(f.n[DIBS_REPAIR_RESTORED], 0);
+    assert_int_equal(f.n[DIBS_REPAIR_FULL], 1);
+    assert_true(f.last[DIBS_REPAIR_FULL].text[0] != '\0');
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        E_TEST(case_32_an_empty_range_with_nothing_observed_is_in_order),
+        E_TEST(case_33_a_leak_is_dropped_at_its_third_sighting),
+        E_TEST(case_34_what_is_observed_is_claimed_and_the_rest_reported),
+        E_TEST(W4_sightings_of_an_earlier_generation_do_not_count),
+        E_TEST(a_sighting_in_use_forgets_the_earlier_ones),
+        E_TEST(INV_5_a_living_holder_is_no_leak_and_anothers_claim_not_ours_to_drop),
+        E_TEST(case_35_one_number_of_two_protocols_is_no_duplicate),
+        E_TEST(another_name_on_a_claimed_port_is_reported),
+        E_TEST(K7_the_ledger_can_be_made_again_from_live_sockets),
+        E_TEST(a_repair_by_sockets_reaps_the_dead),
+        E_TEST(W5_what_cannot_be_restored_is_a_finding),
+    };
+
+    e_own_network();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
