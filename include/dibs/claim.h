@@ -148,6 +148,21 @@ typedef struct dibs_event {
     char name[DIBS_NAME_MAX + 1];
 } dibs_event;
 
+/* Which events: those with a number above `since`, ascending. */
+typedef struct dibs_event_query {
+    uint64_t since;
+    size_t limit; /* 0: all */
+    bool newest;  /* the last `limit` of them instead of the first */
+} dibs_event_query;
+
+/* A full snapshot. */
+typedef struct dibs_snapshot {
+    const dibs_claim *claims;
+    size_t n;
+    const dibs_pool *pools;
+    size_t n_pools;
+} dibs_snapshot;
+
 #ifdef __cplusplus
 }
 #endif

@@ -89,9 +89,7 @@ DIBS_API DIBS_MUST_USE dibs_status dibs_claim_list(dibs *handle, const dibs_filt
                                                    void *ctx, dibs_err *err);
 
 typedef bool (*dibs_event_fn)(void *ctx, const dibs_event *event);
-/* Events with a number above `since`, ascending, `limit` at most (0: all). `newest`: the last
- * `limit` of them instead of the first. */
-DIBS_API DIBS_MUST_USE dibs_status dibs_event_list(dibs *handle, uint64_t since, size_t limit, bool newest,
+DIBS_API DIBS_MUST_USE dibs_status dibs_event_list(dibs *handle, const dibs_event_query *query,
                                                    dibs_event_fn fn, void *ctx, dibs_err *err);
 DIBS_API const char *dibs_event_kind_text(dibs_event_kind kind);
 
@@ -152,10 +150,16 @@ typedef struct dibs_port_report {
     dibs_socket sockets[DIBS_REPORT_SOCKETS_MAX];
     dibs_reason reasons[DIBS_REPORT_REASONS_MAX];
 } dibs_port_report;
-/* Everything known of a port, from the ledger and from sock_diag; nothing is probed. The
- * report is large: allocate it. `bindings` (n 0: tcp on "*") is what the asker would claim. */
-DIBS_API DIBS_MUST_USE dibs_status dibs_port_explain(dibs *handle, uint16_t port, const char *pool,
-                                                     const dibs_binding *bindings, size_t n,
+/* What the asker would claim. */
+typedef struct dibs_port_question {
+    uint16_t port;
+    const char *pool;             /* NULL: the settings' */
+    const dibs_binding *bindings; /* n 0: tcp on "*" */
+    size_t n;
+} dibs_port_question;
+/* Everything known of a port, from the ledger and from sock_diag; nothing is probed. The report is
+ * large: allocate it. Claims and sockets of the asked protocols are shown. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_port_explain(dibs *handle, const dibs_port_question *question,
                                                      dibs_port_report *out, dibs_err *err);
 /* Does the claim's own holder listen on it? OK (fills `out`), NOT_FOUND (no such claim), TAKEN (someone
  * else listens, err->blocker tells; or nobody does: relation DIBS_REL_NONE). */
@@ -212,15 +216,19 @@ DIBS_API const char *dibs_repair_kind_text(dibs_repair_kind kind);
 DIBS_API DIBS_MUST_USE dibs_status dibs_snapshot_export(dibs *handle, const char *pool,
                                                         char range[DIBS_RANGES_TEXT_MAX + 1], uint8_t *bytes,
                                                         size_t *n, dibs_err *err);
+typedef struct dibs_range_snapshot {
+    const char *range;
+    const uint8_t *bytes;
+    size_t n;
+} dibs_range_snapshot;
 /* Claims every set bit as kept and static, all or nothing; checked first (W9). */
-DIBS_API DIBS_MUST_USE dibs_status dibs_snapshot_import(dibs *handle, const char *pool, const char *range,
-                                                        const uint8_t *bytes, size_t n, size_t *n_claimed,
-                                                        dibs_err *err);
+DIBS_API DIBS_MUST_USE dibs_status dibs_snapshot_import(dibs *handle, const char *pool,
+                                                        const dibs_range_snapshot *snapshot,
+                                                        size_t *n_claimed, dibs_err *err);
 /* Write claims (of a full snapshot) as they are but with new tokens, all or nothing. A claim that is there
  * already (same principal, name, port and bindings) is left as it is. Process and lease holders of another
  * boot are dropped: such a claim comes back only if kept. */
-DIBS_API DIBS_MUST_USE dibs_status dibs_claim_restore(dibs *handle, const dibs_claim *claims, size_t n,
-                                                      const dibs_pool *pools, size_t n_pools,
+DIBS_API DIBS_MUST_USE dibs_status dibs_claim_restore(dibs *handle, const dibs_snapshot *snapshot,
                                                       size_t *n_restored, dibs_err *err);
 
 typedef enum dibs_severity { DIBS_FINE = 0, DIBS_NOTE, DIBS_WARNING, DIBS_PROBLEM } dibs_severity;

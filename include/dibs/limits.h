@@ -60,6 +60,9 @@
 /* The longest lease, ten years: far below where milliseconds could overflow. */
 #define DIBS_TTL_MAX_MS 315360000000
 
+/* The longest rest of a released port: marks of it are dropped after an hour. */
+#define DIBS_COOLDOWN_MAX_MS 3600000
+
 /* A message carries a name, a path and an explanation. */
 #define DIBS_ERR_MSG_MAX 768
 #endif

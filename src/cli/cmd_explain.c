@@ -108,7 +108,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 
     if (!report)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    status = dibs_port_explain(cli->handle, port, cli_value(cli, "pool"), bindings, n, report, err);
+    status = dibs_port_explain(
+        cli->handle, &(dibs_port_question){ port, cli_value(cli, "pool"), bindings, n }, report, err);
     if (status != DIBS_OK)
         return status;
     if (cli->json)

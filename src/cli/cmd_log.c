@@ -157,8 +157,9 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         return status;
     bool is_filtered = h.name || h.port;
 
-    status = dibs_event_list(cli->handle, h.since, is_filtered ? 0 : h.limit, h.is_newest && !is_filtered,
-                             collect, &h, err);
+    status = dibs_event_list(
+        cli->handle, &(dibs_event_query){ h.since, is_filtered ? 0 : h.limit, h.is_newest && !is_filtered },
+        collect, &h, err);
     if (status != DIBS_OK)
         return status;
     if (h.is_failed)

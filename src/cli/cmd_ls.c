@@ -87,7 +87,8 @@ static void binding_cells(struct cli_table *table, const dibs_claim *claim)
 static dibs_status look(struct listing *l, const dibs_claim *claim, dibs_err *err)
 {
     /* No pool: only the sockets are wanted, and the claim's may be a range or gone. */
-    return dibs_port_explain(l->cli->handle, claim->port, NULL, claim->bindings, claim->n_bindings,
+    return dibs_port_explain(l->cli->handle,
+                             &(dibs_port_question){ claim->port, NULL, claim->bindings, claim->n_bindings },
                              &l->scratch->report, err);
 }
 

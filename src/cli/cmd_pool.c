@@ -237,7 +237,8 @@ static bool is_ephemeral(struct cli *cli, const dibs_pool *pool)
         const dibs_range *range = &pool->ranges.item[i / 2];
         uint16_t port = i % 2 ? range->last : range->first;
 
-        if (dibs_port_explain(cli->handle, port, pool->name, NULL, 0, report, NULL) != DIBS_OK)
+        if (dibs_port_explain(cli->handle, &(dibs_port_question){ port, pool->name, NULL, 0 }, report,
+                              NULL) != DIBS_OK)
             return false;
         for (size_t r = 0; r < report->n_reasons; r++)
             if (report->reasons[r].kind == DIBS_WHY_EPHEMERAL)

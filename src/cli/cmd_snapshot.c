@@ -184,7 +184,8 @@ static dibs_status import_k8s(struct cli *cli, const json_value *root, size_t *n
         return err_set(err, DIBS_INVALID, "\"data\" must be a text");
     if (!json_base64_decode(data, bytes, sizeof bytes, &n_bytes))
         return err_set(err, DIBS_INVALID, "\"data\" is not base64 of at most %d bytes", BYTES_MAX);
-    return dibs_snapshot_import(cli->handle, cli_value(cli, "pool"), range, bytes, n_bytes, n, err);
+    return dibs_snapshot_import(cli->handle, cli_value(cli, "pool"),
+                                &(dibs_range_snapshot){ range, bytes, n_bytes }, n, err);
 }
 
 static dibs_status import_full(struct cli *cli, const json_value *root, size_t *n, dibs_err *err)
@@ -196,8 +197,9 @@ static dibs_status import_full(struct cli *cli, const json_value *root, size_t *
         return err_set(err, DIBS_INVALID, "--pool: a full snapshot says itself which pool a claim is of");
     if (status != DIBS_OK)
         return status;
-    return dibs_claim_restore(cli->handle, snapshot.claims, snapshot.n_claims, snapshot.pools,
-                              snapshot.n_pools, n, err);
+    return dibs_claim_restore(
+        cli->handle, &(dibs_snapshot){ snapshot.claims, snapshot.n_claims, snapshot.pools, snapshot.n_pools },
+        n, err);
 }
 
 static dibs_status import(struct cli *cli, dibs_err *err)

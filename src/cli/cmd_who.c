@@ -120,7 +120,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 
     if (!report)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    status = dibs_port_explain(cli->handle, port, NULL, bindings, proto_text ? 1 : 2, report, err);
+    status = dibs_port_explain(cli->handle, &(dibs_port_question){ port, NULL, bindings, proto_text ? 1 : 2 },
+                               report, err);
     if (status != DIBS_OK)
         return status;
     if (proto_text)

@@ -381,17 +381,22 @@ static bool search_graves(void *ctx, const dibs_claim *claim)
     return g->n_new < g->wanted && g->n_new < DEAD_MAX && !is_late(g->a);
 }
 
+static bool note_id(void *ctx, const dibs_claim *claim)
+{
+    *(uint64_t *) ctx = claim->id;
+    return false;
+}
+
 /* Claims of dead holders, from a random place on: where a crowd needs them, all would else reach for the same
  * few and most would come too late. New ones go first; those of earlier rounds may still serve a batch. */
 static dibs_status find_graves(struct attempt *a, bool *is_any, dibs_err *err)
 {
-    enum {
-        SEARCHES_MAX = 8
-    }; /* where holders die all the time there are always new ones, also in a full pool */
+    enum { SEARCHES_MAX = 32 }; /* where holders die all the time, even a full pool always has new ones */
     struct grave_search g = { .a = a, .wanted = a->batch->n + 8 };
     struct ledger_filter held = { .held_only = true };
     uint64_t seq = 0;
     uint64_t cursor = 0;
+    uint64_t first = 0;
 
     *is_any = false;
     if (a->n_searches++ == SEARCHES_MAX)
@@ -399,7 +404,11 @@ static dibs_status find_graves(struct attempt *a, bool *is_any, dibs_err *err)
     dibs_status s = ledger_tail(a->core->ledger, &seq, &cursor, err);
     if (s != DIBS_OK)
         return s;
-    held.after_id = core_random(a->core) % (seq + 1);
+    s = ledger_list(a->core->ledger, &held, note_id, &first, err);
+    if (s != DIBS_OK)
+        return s;
+    /* Ids are numbers of events: those in use begin far from 1. */
+    held.after_id = first + core_random(a->core) % (seq >= first ? seq - first + 1 : 1);
     s = ledger_list(a->core->ledger, &held, search_graves, &g, err);
     if (s == DIBS_OK && held.after_id > 0 && g.n_new < g.wanted && !is_late(a)) {
         g.until_id = held.after_id;
@@ -501,7 +510,7 @@ static dibs_status exhausted(const struct attempt *a, dibs_err *err)
     return err_set(err, DIBS_EXHAUSTED,
                    "no %s left in pool '%s' (%.200s): %u of its %u ports are withheld (ephemeral, reserved "
                    "or blocked by "
-                   "browsers), the others are claimed or in use; see 'dibs ls' and 'dibs pool'",
+                   "browsers), too few of the others are free; see 'dibs ls' and 'dibs pool'",
                    a->batch->is_contiguous ? "contiguous run of that length" : "free port", plan->pool.name,
                    ranges, withheld, plan->size);
 }

@@ -43,6 +43,7 @@ void core_close(struct core *core)
         return;
     ledger_close(core->ledger);
     core_index_free(&core->index);
+    kernel_inventory_done(&core->inventory);
     free(core);
 }
 

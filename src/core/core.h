@@ -9,6 +9,7 @@
 #include "dibs/dibs.h"
 #include "index/index.h"
 #include "index/order.h"
+#include "kernel/kernel.h"
 #include "ledger/ledger.h"
 #include "net/portbits.h"
 #include "owner/owner.h"
@@ -74,6 +75,7 @@ struct core {
     struct core_self self; /* of the calling process */
     struct core_index index;
     struct core_foreign foreign;
+    struct kernel_inventory inventory; /* of sockets, for core_socket_owners */
     uint64_t random_state;
     uint64_t cursor; /* of the candidate orders, as far as we know */
     bool has_cursor;
@@ -103,8 +105,8 @@ dibs_status core_pool_list(struct core *core, dibs_pool_fn fn, void *ctx, dibs_e
 dibs_status core_pool_usage(struct core *core, const char *name, dibs_pool_usage *out, dibs_err *err);
 dibs_status core_snapshot_export(struct core *core, const char *pool, char *range, uint8_t *bytes, size_t *n,
                                  dibs_err *err);
-dibs_status core_snapshot_import(struct core *core, const char *pool, const char *range, const uint8_t *bytes,
-                                 size_t n, size_t *n_claimed, dibs_err *err);
+dibs_status core_snapshot_import(struct core *core, const char *pool, const dibs_range_snapshot *snapshot,
+                                 size_t *n_claimed, dibs_err *err);
 
 /* ---- life (life.c) ---- */
 /* Fills claim->life and is_orphan. ALIVE also for a kept claim without holder. `why` may be NULL. */
@@ -138,12 +140,13 @@ dibs_status core_transfer(struct core *core, const dibs_which *which, const dibs
                           dibs_err *err);
 dibs_status core_list(struct core *core, const dibs_filter *filter, dibs_claim_fn fn, void *ctx,
                       dibs_err *err);
-dibs_status core_restore(struct core *core, const dibs_claim *claims, size_t n, const dibs_pool *pools,
-                         size_t n_pools, size_t *n_restored, dibs_err *err);
+dibs_status core_restore(struct core *core, const dibs_snapshot *snapshot, size_t *n_restored, dibs_err *err);
 
-/* ---- looking (look.c) ---- */
-dibs_status core_explain(struct core *core, uint16_t port, const char *pool, const dibs_binding *bindings,
-                         size_t n, dibs_port_report *out, dibs_err *err);
+/* ---- looking (look.c, owners.c) ---- */
+/* pids[i] has sockets[i] open; 0: it cannot be told, or the socket is too new to be looked at (inode 0). */
+void core_socket_owners(struct core *core, struct kernel_socket *sockets, pid_t *pids, size_t n);
+dibs_status core_explain(struct core *core, const dibs_port_question *question, dibs_port_report *out,
+                         dibs_err *err);
 dibs_status core_assert(struct core *core, const dibs_which *which, dibs_socket *out, dibs_err *err);
 
 /* ---- reaping and repair (reap.c, repair.c) ---- */

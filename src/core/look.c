@@ -117,15 +117,15 @@ static bool note_socket(void *ctx, const struct kernel_socket *socket)
 
 static void name_owners(struct core *core, dibs_socket *sockets, size_t n)
 {
-    uint64_t inodes[DIBS_REPORT_SOCKETS_MAX];
+    struct kernel_socket seen[DIBS_REPORT_SOCKETS_MAX];
     pid_t pids[DIBS_REPORT_SOCKETS_MAX];
     struct owner_facts facts;
 
-    if (n == 0)
-        return;
     for (size_t i = 0; i < n; i++)
-        inodes[i] = sockets[i].inode;
-    kernel_socket_owners(inodes, pids, n);
+        seen[i] = (struct kernel_socket){ .proto = sockets[i].proto,
+                                          .port = sockets[i].port,
+                                          .inode = sockets[i].inode };
+    core_socket_owners(core, seen, pids, n);
     for (size_t i = 0; i < n; i++) {
         sockets[i].pid = pids[i];
         if (pids[i] && owner_identify(&core->view, pids[i], &facts, NULL) == DIBS_OK)
@@ -243,36 +243,37 @@ static void explain_rules(struct looking *l, uint16_t port, const dibs_pool *poo
             "released a moment ago: dynamic choice takes it after all others of its band");
 }
 
-dibs_status core_explain(struct core *core, uint16_t port, const char *pool_name,
-                         const dibs_binding *bindings, size_t n, dibs_port_report *out, dibs_err *err)
+dibs_status core_explain(struct core *core, const dibs_port_question *question, dibs_port_report *out,
+                         dibs_err *err)
 {
     static const dibs_binding anywhere = { DIBS_TCP, { .len = 16 } };
-    struct looking l = {
-        .core = core, .report = out, .bindings = n ? bindings : &anywhere, .n_bindings = n ? n : 1
-    };
-    struct ledger_filter filter = { .port = port };
+    struct looking l = { .core = core,
+                         .report = out,
+                         .bindings = question->n ? question->bindings : &anywhere,
+                         .n_bindings = question->n ? question->n : 1 };
+    struct ledger_filter filter = { .port = question->port };
     dibs_pool pool;
 
-    if (port == 0)
-        return err_set(err, DIBS_INVALID, "port 0 is no port");
+    if (question->port == 0)
+        return err_set(err, DIBS_INVALID, "port 0 is no question->port");
     memset(out, 0, sizeof *out);
     out->can_claim = out->can_choose = true;
-    dibs_status s = core_pool(core, pool_name, NULL, &pool, err);
+    dibs_status s = core_pool(core, question->pool, NULL, &pool, err);
     if (s == DIBS_OK)
         s = ledger_list(core->ledger, &filter, note_claim, &l, err);
     if (s == DIBS_OK)
-        s = look_at_sockets(&l, port, err);
+        s = look_at_sockets(&l, question->port, err);
     l.cooldown_ms = pool.cooldown_ms;
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && s == DIBS_OK; proto++)
         if (is_asked(&l, proto, NULL))
-            s = ledger_slots(core->ledger, proto, port, note_cooling, &l, err);
+            s = ledger_slots(core->ledger, proto, question->port, note_cooling, &l, err);
     if (s != DIBS_OK)
         return s;
     for (size_t i = 0; i < out->n_claims; i++)
         explain_claim(&l, &out->claims[i]);
     for (size_t i = 0; i < out->n_sockets; i++)
         explain_socket(&l, &out->sockets[i]);
-    explain_rules(&l, port, &pool);
+    explain_rules(&l, question->port, &pool);
     return DIBS_OK;
 }
 

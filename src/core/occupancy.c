@@ -178,8 +178,8 @@ dibs_status core_index_refresh(struct core *core, dibs_err *err)
 
     if (!index->is_loaded)
         return load(core, err);
-    dibs_status s =
-        ledger_events(core->ledger, c.since, CATCH_UP_MAX, false, &c.oldest, apply_event, &c, err);
+    dibs_status s = ledger_events(core->ledger, &(dibs_event_query){ c.since, CATCH_UP_MAX, false },
+                                  &c.oldest, apply_event, &c, err);
     core_index_expire(core, c.now.boot_ms);
     if (s == DIBS_OK && (c.n == CATCH_UP_MAX || c.oldest > c.since + 1))
         s = load(core, err);

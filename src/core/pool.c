@@ -133,8 +133,8 @@ dibs_status core_pool_check(const dibs_pool *pool, dibs_err *err)
         return err_set(err, DIBS_INVALID,
                        "pool '%s': a band of %d ports leaves none of its %u for dynamic use", pool->name,
                        pool->band, dibs_ranges_count(&pool->ranges));
-    if (pool->cooldown_ms < 0 || pool->cooldown_ms > DIBS_TTL_MAX_MS)
-        return err_set(err, DIBS_INVALID, "pool '%s': cooldown out of range", pool->name);
+    if (pool->cooldown_ms < 0 || pool->cooldown_ms > DIBS_COOLDOWN_MAX_MS)
+        return err_set(err, DIBS_INVALID, "pool '%s': a cooldown is at most an hour", pool->name);
     return DIBS_OK;
 }
 
@@ -253,8 +253,8 @@ dibs_status core_snapshot_export(struct core *core, const char *pool_name, char 
     return DIBS_OK;
 }
 
-dibs_status core_snapshot_import(struct core *core, const char *pool_name, const char *range_text,
-                                 const uint8_t *bytes, size_t n, size_t *n_claimed, dibs_err *err)
+dibs_status core_snapshot_import(struct core *core, const char *pool_name,
+                                 const dibs_range_snapshot *snapshot, size_t *n_claimed, dibs_err *err)
 {
     struct portbits taken = { 0 };
     dibs_range range = { 0 };
@@ -265,7 +265,7 @@ dibs_status core_snapshot_import(struct core *core, const char *pool_name, const
     if (s == DIBS_OK)
         s = single_range(&pool, err);
     if (s == DIBS_OK)
-        s = snapshot_import(range_text, bytes, n, &range, &taken, err);
+        s = snapshot_import(snapshot->range, snapshot->bytes, snapshot->n, &range, &taken, err);
     if (s != DIBS_OK)
         return s;
     if (range.first != pool.ranges.item[0].first || range.last != pool.ranges.item[0].last)
@@ -290,5 +290,5 @@ dibs_status core_snapshot_import(struct core *core, const char *pool_name, const
         (void) text_copy(c->principal, sizeof c->principal, core->options.principal);
     }
     struct ledger_actor actor = core_actor(core, core_now(core));
-    return ledger_restore(core->ledger, claims, count, NULL, 0, &actor, n_claimed, err);
+    return ledger_restore(core->ledger, &(dibs_snapshot){ claims, count, NULL, 0 }, &actor, n_claimed, err);
 }

@@ -70,8 +70,9 @@ static dibs_status reap_step(struct core *core, struct step *step, struct reapin
         if (!(r->flags & DIBS_REAP_DRY_RUN)) {
             struct ledger_seen seen = { claim->id, claim->generation, claim->lease_until_ms };
 
-            s = ledger_end(core->ledger, &seen, 1, is_stale ? LEDGER_END_STALE : LEDGER_END_REAP, &actor,
-                           &ended, err);
+            s = ledger_end(core->ledger,
+                           &(struct ledger_ending){ &seen, 1, is_stale ? LEDGER_END_STALE : LEDGER_END_REAP },
+                           &actor, &ended, err);
         }
         if (s != DIBS_OK)
             return s;
@@ -98,6 +99,7 @@ dibs_status core_reap(struct core *core, unsigned flags, dibs_claim_fn fn, void 
         return err_set(err, DIBS_FAILURE, "reaping: out of memory");
     while (goes_on && s == DIBS_OK) {
         step->n = 0;
+        ledger_start_call(core->ledger); /* each step is short, all together need not be */
         s = ledger_list(core->ledger, &filter, gather, step, err);
         if (s != DIBS_OK || step->n == 0)
             break;

@@ -122,13 +122,18 @@ static dibs_status refuse_claimed(const dibs_claim *wanted, const dibs_claim *b,
 
     dibs_address_format(&theirs.address, address);
     core_describe(b, who, sizeof who);
-    if (b->n_bindings == 0)
+    if (b->n_bindings == 0 || !b->principal[0])
         (void) err_set(err, DIBS_TAKEN, "port %u is kept by a damaged record; see 'dibs doctor'", b->port);
     else if (relation == DIBS_REL_OWN_WILDCARD)
-        (void) err_set(err, DIBS_TAKEN,
-                       "port %u conflicts with your own wildcard claim on %s %s (%s); one claim covers the "
-                       "other, release it or use it",
-                       b->port, proto, address, who);
+        (void) err_set(
+            err, DIBS_TAKEN,
+            dibs_address_is_wildcard(&theirs.address)
+                ? "port %u conflicts with your own wildcard claim on %s %s (%s); it covers what is asked "
+                  "for: use "
+                  "it, or release it first"
+                : "port %u conflicts with your own claim on %s %s (%s), which the wildcard that is asked for "
+                  "covers; release it first",
+            b->port, proto, address, who);
     else if (relation == DIBS_REL_SAME_HOLDER)
         (void) err_set(err, DIBS_TAKEN,
                        "port %u is already your own claim on %s %s (%s); release it first, or give it a name "
@@ -180,7 +185,8 @@ static dibs_status refuse_foreign(struct core *core, const dibs_claim *wanted, u
                        port);
     } else {
         dibs_address_format(&s.socket.address, address);
-        if (kernel_socket_owner(s.socket.inode, &pid, NULL) == DIBS_OK)
+        core_socket_owners(core, &s.socket, &pid, 1);
+        if (pid != 0)
             (void) owner_identify(&core->view, pid, &facts, NULL);
         (void) err_set(err, DIBS_TAKEN,
                        "port %u is in use on %s %s by a process without a claim: pid %d (%s), uid %u; choose "

@@ -26,7 +26,9 @@ struct repairing {
     bool is_stopped;
     dibs_observed *seen; /* what was observed, in order */
     size_t n_seen;
-    const struct kernel_socket *sockets; /* of seen[i], when sockets are observed */
+    struct kernel_socket *sockets; /* of seen[i], when sockets are observed */
+    pid_t *pids;                   /* their owners */
+    bool *is_missing;              /* in use, but not claimed */
 };
 
 static void report(struct repairing *r, const dibs_repair_item *about, const char *fmt, ...)
@@ -88,7 +90,6 @@ static dibs_status claim_for(struct repairing *r, size_t i, dibs_claim *out, dib
 {
     const dibs_observed *o = &r->seen[i];
     struct core *core = r->core;
-    pid_t pid = 0;
 
     *out = (dibs_claim){
         .port = o->port, .kind = DIBS_STATIC, .is_exclusive = true, .n_bindings = 1, .is_kept = !r->sockets
@@ -101,8 +102,9 @@ static dibs_status claim_for(struct repairing *r, size_t i, dibs_claim *out, dib
     (void) text_copy(out->name, sizeof out->name, o->name);
     if (!r->sockets)
         return core_holder(core, DIBS_HELD_BY_NOBODY, 0, 0, out, err);
-    dibs_status s = kernel_socket_owner(r->sockets[i].inode, &pid, err);
-    return s == DIBS_OK ? core_holder(core, DIBS_HELD_BY_PROCESS, pid, 0, out, err) : s;
+    if (r->pids[i] == 0)
+        return err_set(err, DIBS_NOT_FOUND, "its process cannot be told");
+    return core_holder(core, DIBS_HELD_BY_PROCESS, r->pids[i], 0, out, err);
 }
 
 static void restore(struct repairing *r, size_t i)
@@ -120,7 +122,7 @@ static void restore(struct repairing *r, size_t i)
         return;
     }
     if (s == DIBS_OK && !r->plan->is_dry_run)
-        s = ledger_restore(r->core->ledger, &claim, 1, NULL, 0, &actor, NULL, &why);
+        s = ledger_restore(r->core->ledger, &(dibs_snapshot){ &claim, 1, NULL, 0 }, &actor, NULL, &why);
     const char *outcome = r->plan->is_dry_run ? "would be claimed" : "claimed now";
     if (s == DIBS_OK && r->sockets) {
         report(r, &item, "in use by pid %d (%s), was not claimed: %s", claim.process.pid, claim.command,
@@ -136,6 +138,7 @@ static void restore(struct repairing *r, size_t i)
 static dibs_status check_observed(struct repairing *r, size_t i, dibs_err *err)
 {
     const dibs_observed *o = &r->seen[i];
+    ledger_start_call(r->core->ledger);
     struct ledger_filter filter = { .port = o->port, .proto = o->binding.proto };
     struct cover cover = { .observed = o, .with_declared = r->sockets != NULL };
     dibs_repair_item item = item_of(DIBS_REPAIR_DUPLICATE, o);
@@ -154,10 +157,12 @@ static dibs_status check_observed(struct repairing *r, size_t i, dibs_err *err)
     dibs_status s = ledger_list(r->core->ledger, &filter, find_cover, &cover, err);
     if (s != DIBS_OK)
         return s;
-    if (!cover.is_found) {
+    if (!cover.is_found && r->sockets)
+        r->is_missing[i] = true; /* their owners are looked for together */
+    else if (!cover.is_found)
         restore(r, i);
+    if (!cover.is_found)
         return DIBS_OK;
-    }
     if (o->name[0] && cover.claim.name[0] && strcmp(o->name, cover.claim.name) != 0)
         report(r, &item, "used by '%.80s', but claimed as '%.80s'", o->name, cover.claim.name);
     return r->sockets || r->plan->is_dry_run ? DIBS_OK
@@ -213,7 +218,7 @@ static dibs_status check_leak(struct repairing *r, dibs_claim *claim, dibs_err *
     dibs_status s = ledger_sighted(core->ledger, seen, &item.sightings, err);
     if (s == DIBS_OK && item.sightings >= SIGHTINGS_TO_DROP) {
         item.kind = DIBS_REPAIR_LEAK;
-        s = ledger_end(core->ledger, &seen, 1, LEDGER_END_LEAK, &actor, NULL, err);
+        s = ledger_end(core->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_LEAK }, &actor, NULL, err);
     }
     if (s == DIBS_OK)
         report(r, &item,
@@ -233,6 +238,7 @@ static dibs_status check_leaks(struct repairing *r, dibs_err *err)
         return err_set(err, DIBS_FAILURE, "repair: out of memory");
     do {
         step->n = 0;
+        ledger_start_call(r->core->ledger); /* each step is short, all together need not be */
         s = ledger_list(r->core->ledger, &filter, gather, step, err);
         for (size_t i = 0; i < step->n && s == DIBS_OK && !r->is_stopped; i++)
             s = check_leak(r, &step->claims[i], err);
@@ -280,6 +286,18 @@ static bool reaped(void *ctx, const dibs_claim *claim)
     return !r->is_stopped;
 }
 
+/* Owners are looked for only where a claim is missing, in one walk. */
+static void restore_missing(struct repairing *r)
+{
+    for (size_t i = 0; i < r->n_seen; i++)
+        if (!r->is_missing[i])
+            r->sockets[i].inode = 0;
+    core_socket_owners(r->core, r->sockets, r->pids, r->n_seen);
+    for (size_t i = 0; i < r->n_seen && !r->is_stopped; i++)
+        if (r->is_missing[i])
+            restore(r, i);
+}
+
 static dibs_status repair_by_sockets(struct repairing *r, dibs_err *err)
 {
     struct socket_list list = { 0 };
@@ -289,16 +307,22 @@ static dibs_status repair_by_sockets(struct repairing *r, dibs_err *err)
         if (kernel_has_proto(proto))
             s = kernel_sockets(0, proto, 0, add_socket, &list, err);
     r->seen = calloc(list.n + 1, sizeof *r->seen);
-    if (s == DIBS_OK && !r->seen)
+    r->pids = calloc(list.n + 1, sizeof *r->pids);
+    r->is_missing = calloc(list.n + 1, sizeof *r->is_missing);
+    if (s == DIBS_OK && (!r->seen || !r->pids || !r->is_missing))
         s = err_set(err, DIBS_FAILURE, "repair: out of memory");
-    r->n_seen = r->seen ? list.n : 0;
+    r->n_seen = s == DIBS_OK ? list.n : 0;
     for (size_t i = 0; i < r->n_seen; i++)
         r->seen[i] = (dibs_observed){ .binding = { list.sockets[i].proto, list.sockets[i].address },
                                       .port = list.sockets[i].port };
     r->sockets = list.sockets;
     for (size_t i = 0; i < r->n_seen && s == DIBS_OK && !r->is_stopped; i++)
         s = check_observed(r, i, err);
+    if (s == DIBS_OK && r->n_seen > 0)
+        restore_missing(r);
     free(r->seen);
+    free(r->pids);
+    free(r->is_missing);
     free(list.sockets);
     return s;
 }

@@ -122,7 +122,7 @@ static dibs_status release_all(struct core *core, enum ledger_end_how how, size_
     if (s == DIBS_OK && own.is_failed)
         s = err_set(err, DIBS_FAILURE, "releasing: out of memory");
     if (s == DIBS_OK && own.n > 0)
-        s = ledger_end(core->ledger, own.seen, own.n, how, &actor, n, err);
+        s = ledger_end(core->ledger, &(struct ledger_ending){ own.seen, own.n, how }, &actor, n, err);
     free(own.seen);
     core->index.is_loaded = false;
     return s;
@@ -132,7 +132,7 @@ dibs_status core_release(struct core *core, const dibs_which *which, unsigned fl
 {
     enum ledger_end_how how = flags & DIBS_RELEASE_UNHOLD ? LEDGER_END_UNHOLD : LEDGER_END_RELEASE;
     struct ledger_actor actor = core_actor(core, core_now(core));
-    dibs_claim claim;
+    dibs_claim claim = { 0 };
     char who[512];
     size_t ended = 0;
 
@@ -154,7 +154,7 @@ dibs_status core_release(struct core *core, const dibs_which *which, unsigned fl
                        claim.port, who);
     }
     struct ledger_seen seen = seen_of(&claim);
-    s = ledger_end(core->ledger, &seen, 1, how, &actor, &ended, err);
+    s = ledger_end(core->ledger, &(struct ledger_ending){ &seen, 1, how }, &actor, &ended, err);
     if (s == DIBS_OK && ended && !(how == LEDGER_END_UNHOLD && claim.is_kept))
         core_index_note_end(core, &claim, actor.now.boot_ms);
     if (s == DIBS_OK && n)
@@ -166,7 +166,7 @@ dibs_status core_renew(struct core *core, const dibs_which *which, int64_t ttl_m
                        dibs_err *err)
 {
     struct ledger_actor actor = core_actor(core, core_now(core));
-    dibs_claim claim;
+    dibs_claim claim = { 0 };
 
     if (ttl_ms <= 0 || ttl_ms > DIBS_TTL_MAX_MS)
         return err_set(err, DIBS_INVALID, "a lease must last between 1 ms and ten years");
@@ -178,7 +178,7 @@ dibs_status core_transfer(struct core *core, const dibs_which *which, const dibs
                           dibs_err *err)
 {
     struct ledger_actor actor = core_actor(core, core_now(core));
-    dibs_claim claim;
+    dibs_claim claim = { 0 };
     dibs_claim to = { .is_kept = heir->keep };
 
     if (heir->holder == DIBS_HELD_BY_NOBODY && !heir->keep)
@@ -224,22 +224,21 @@ dibs_status core_list(struct core *core, const dibs_filter *filter, dibs_claim_f
                        filter->judge ? (void *) &judged : ctx, err);
 }
 
-dibs_status core_restore(struct core *core, const dibs_claim *claims, size_t n, const dibs_pool *pools,
-                         size_t n_pools, size_t *n_restored, dibs_err *err)
+dibs_status core_restore(struct core *core, const dibs_snapshot *snapshot, size_t *n_restored, dibs_err *err)
 {
     struct ledger_actor actor = core_actor(core, core_now(core));
-    AUTO(free_auto) dibs_claim *kept = calloc(n + 1, sizeof *kept);
+    AUTO(free_auto) dibs_claim *kept = calloc(snapshot->n + 1, sizeof *kept);
     size_t n_kept = 0;
     dibs_status s = DIBS_OK;
 
     if (!kept)
         return err_set(err, DIBS_FAILURE, "restoring: out of memory");
-    for (size_t i = 0; i < n_pools && s == DIBS_OK; i++)
-        s = core_pool_check(&pools[i], err);
-    for (size_t i = 0; i < n && s == DIBS_OK; i++) {
+    for (size_t i = 0; i < snapshot->n_pools && s == DIBS_OK; i++)
+        s = core_pool_check(&snapshot->pools[i], err);
+    for (size_t i = 0; i < snapshot->n && s == DIBS_OK; i++) {
         dibs_claim *c = &kept[n_kept];
 
-        *c = claims[i];
+        *c = snapshot->claims[i];
         if (strcmp(c->principal, core->options.principal) != 0 && !core->options.is_admin)
             return err_set(err, DIBS_DENIED, "the snapshot has claims of %s; you are %s", c->principal,
                            core->options.principal);
@@ -250,6 +249,8 @@ dibs_status core_restore(struct core *core, const dibs_claim *claims, size_t n, 
         n_kept += c->is_kept || c->holder != DIBS_HELD_BY_NOBODY;
     }
     core->index.is_loaded = false;
-    return s == DIBS_OK ? ledger_restore(core->ledger, kept, n_kept, pools, n_pools, &actor, n_restored, err)
+    return s == DIBS_OK ? ledger_restore(core->ledger,
+                                         &(dibs_snapshot){ kept, n_kept, snapshot->pools, snapshot->n_pools },
+                                         &actor, n_restored, err)
                         : s;
 }

@@ -147,17 +147,59 @@ static void look_at_process(struct owners *o, int proc_fd, const char *name)
     }
 }
 
-static void look_at_everyone(struct owners *o)
+static void look_at_pid(struct owners *o, int proc_fd, pid_t pid)
 {
-    AUTO(dir_auto) DIR *proc = walk_open(AT_FDCWD, "/proc");
+    char name[16];
 
-    /* /proc lists pids ascending: the first finder has the lowest. */
-    for (const char *pid = proc ? walk_next(proc) : NULL; pid && o->n_open > 0; pid = walk_next(proc))
-        look_at_process(o, dirfd(proc), pid);
+    (void) snprintf(name, sizeof name, "%d", (int) pid);
+    look_at_process(o, proc_fd, name);
 }
 
-void kernel_socket_owners(const uint64_t *inodes, pid_t *pids, size_t n)
+static int by_pid(const void *a, const void *b)
 {
+    pid_t x = *(const pid_t *) a;
+    pid_t y = *(const pid_t *) b;
+
+    return x < y ? -1 : x > y;
+}
+
+static bool is_in(const pid_t *sorted, size_t n, const char *name)
+{
+    pid_t pid = 0;
+
+    for (const char *p = name; *p; p++)
+        if (__builtin_mul_overflow(pid, 10, &pid) || __builtin_add_overflow(pid, *p - '0', &pid))
+            return false;
+    return n > 0 && bsearch(&pid, sorted, n, sizeof pid, by_pid) != NULL;
+}
+
+/* The likely ones, then everybody but the last ones, then these; until all are found. */
+static void look_at_everyone(struct owners *o, const struct kernel_suspects *who)
+{
+    AUTO(dir_auto) DIR *proc = walk_open(AT_FDCWD, "/proc");
+    pid_t *last = who->n_last ? calloc(who->n_last, sizeof *last) : NULL;
+    size_t n_last = last ? who->n_last : 0;
+
+    if (n_last > 0) {
+        memcpy(last, who->last, n_last * sizeof *last);
+        qsort(last, n_last, sizeof *last, by_pid);
+    }
+    for (size_t i = 0; proc && i < who->n_first && o->n_open > 0; i++)
+        look_at_pid(o, dirfd(proc), who->first[i]);
+    /* /proc lists pids ascending: the first finder has the lowest. */
+    for (const char *pid = proc ? walk_next(proc) : NULL; pid && o->n_open > 0; pid = walk_next(proc))
+        if (!is_in(last, n_last, pid))
+            look_at_process(o, dirfd(proc), pid);
+    for (size_t i = 0; proc && i < n_last && o->n_open > 0; i++)
+        if (i == 0 || last[i] != last[i - 1])
+            look_at_pid(o, dirfd(proc), last[i]);
+    free(last);
+}
+
+void kernel_socket_owners(const uint64_t *inodes, pid_t *pids, size_t n,
+                          const struct kernel_suspects *suspects)
+{
+    static const struct kernel_suspects nobody = { 0 };
     struct owners o = { .n = n, .pids = pids, .n_open = n };
 
     for (size_t i = 0; i < n; i++)
@@ -173,7 +215,7 @@ void kernel_socket_owners(const uint64_t *inodes, pid_t *pids, size_t n)
             o.n_open--;
     }
     qsort(o.list, n, sizeof *o.list, by_inode);
-    look_at_everyone(&o);
+    look_at_everyone(&o, suspects ? suspects : &nobody);
     free(o.list);
 }
 
@@ -181,7 +223,7 @@ dibs_status kernel_socket_owner(uint64_t inode, pid_t *out, dibs_err *err)
 {
     pid_t pid = 0;
 
-    kernel_socket_owners(&inode, &pid, 1);
+    kernel_socket_owners(&inode, &pid, 1, NULL);
     if (pid == 0)
         return err_set(err, DIBS_NOT_FOUND, "no process that may be looked at has socket %" PRIu64 " open",
                        inode);

@@ -62,32 +62,32 @@ static dibs_status end_one(struct ledger_tx *tx, struct row_claim *row, enum led
     return tx_end(tx, row, kind, err);
 }
 
-dibs_status ledger_end(struct ledger *ledger, const struct ledger_seen *seen, size_t n_seen,
-                       enum ledger_end_how how, const struct ledger_actor *actor, size_t *n, dibs_err *err)
+dibs_status ledger_end(struct ledger *ledger, const struct ledger_ending *what,
+                       const struct ledger_actor *actor, size_t *n, dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    bool by_right = how == LEDGER_END_RELEASE || how == LEDGER_END_UNHOLD;
+    bool by_right = what->how == LEDGER_END_RELEASE || what->how == LEDGER_END_UNHOLD;
     size_t ended = 0;
     dibs_status s = tx_begin(&tx, ledger, true, false, actor, err);
 
-    for (size_t i = 0; i < n_seen && s == DIBS_OK; i++) {
+    for (size_t i = 0; i < what->n && s == DIBS_OK; i++) {
         struct row_claim row;
 
-        s = get_seen(&tx, seen[i], &row, err);
+        s = get_seen(&tx, what->seen[i], &row, err);
         if (s == DIBS_NOT_FOUND) { /* ended already: that is what was wanted */
             s = DIBS_OK;
             continue;
         }
         if (s != DIBS_OK)
             return s;
-        if ((how == LEDGER_END_REAP || how == LEDGER_END_STALE) &&
-            row.claim.lease_until_ms != seen[i].lease_until_ms)
+        if ((what->how == LEDGER_END_REAP || what->how == LEDGER_END_STALE) &&
+            row.claim.lease_until_ms != what->seen[i].lease_until_ms)
             continue; /* renewed since it was judged (INV-5) */
         if (by_right && !may_change(actor, &row.claim))
             return deny(actor, &row.claim, err);
-        if (how == LEDGER_END_UNHOLD && row.claim.holder == DIBS_HELD_BY_NOBODY)
+        if (what->how == LEDGER_END_UNHOLD && row.claim.holder == DIBS_HELD_BY_NOBODY)
             continue;
-        s = end_one(&tx, &row, how, err);
+        s = end_one(&tx, &row, what->how, err);
         ended++;
     }
     if (s == DIBS_OK && ended > 0)
@@ -268,18 +268,17 @@ static dibs_status restore_one(struct ledger_tx *tx, const dibs_claim *claim, si
     return s;
 }
 
-dibs_status ledger_restore(struct ledger *ledger, const dibs_claim *claims, size_t n, const dibs_pool *pools,
-                           size_t n_pools, const struct ledger_actor *actor, size_t *n_restored,
-                           dibs_err *err)
+dibs_status ledger_restore(struct ledger *ledger, const dibs_snapshot *snapshot,
+                           const struct ledger_actor *actor, size_t *n_restored, dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
     size_t restored = 0;
     dibs_status s = tx_begin(&tx, ledger, true, true, actor, err);
 
-    for (size_t i = 0; i < n_pools && s == DIBS_OK; i++)
-        s = tx.rows->ops->pool_put(tx.rows, &pools[i], err);
-    for (size_t i = 0; i < n && s == DIBS_OK; i++)
-        s = restore_one(&tx, &claims[i], &restored, err);
+    for (size_t i = 0; i < snapshot->n_pools && s == DIBS_OK; i++)
+        s = tx.rows->ops->pool_put(tx.rows, &snapshot->pools[i], err);
+    for (size_t i = 0; i < snapshot->n && s == DIBS_OK; i++)
+        s = restore_one(&tx, &snapshot->claims[i], &restored, err);
     if (s == DIBS_OK)
         s = tx_commit(&tx, err);
     if (s == DIBS_OK && n_restored)

@@ -58,6 +58,12 @@ void ledger_close(struct ledger *ledger)
     free(ledger);
 }
 
+void ledger_start_call(struct ledger *ledger)
+{
+    if (ledger)
+        ledger->rows->ops->start_call(ledger->rows);
+}
+
 uint64_t ledger_salt(const struct ledger *ledger)
 {
     return ledger->rows->ops->salt(ledger->rows);
@@ -96,7 +102,7 @@ static dibs_status get_claim(struct ledger *ledger, uint64_t id, struct row_clai
 dibs_status ledger_find_token(struct ledger *ledger, const char *token, dibs_claim *out, dibs_err *err)
 {
     struct codec_token parsed = { 0 };
-    struct row_claim row;
+    struct row_claim row = { 0 };
 
     if (!codec_token_parse(token, &parsed))
         return err_set(err, DIBS_NOT_FOUND, "that is not a token");
@@ -266,13 +272,13 @@ dibs_status ledger_tail(struct ledger *ledger, uint64_t *seq, uint64_t *cursor, 
     return s == DIBS_OK ? tx.rows->ops->tail(tx.rows, seq, cursor, err) : s;
 }
 
-dibs_status ledger_events(struct ledger *ledger, uint64_t since, size_t limit, bool newest, uint64_t *oldest,
+dibs_status ledger_events(struct ledger *ledger, const dibs_event_query *query, uint64_t *oldest,
                           bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
     dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
 
-    return s == DIBS_OK ? tx.rows->ops->events(tx.rows, since, limit, newest, oldest, fn, ctx, err) : s;
+    return s == DIBS_OK ? tx.rows->ops->events(tx.rows, query, oldest, fn, ctx, err) : s;
 }
 
 /* ---- pools ---- */

@@ -25,6 +25,9 @@ dibs_status ledger_open(const char *uri, const struct ledger_options *options, s
                         dibs_err *err);
 void ledger_close(struct ledger *ledger); /* NULL is fine */
 
+/* A call of a user begins: the timeout runs over all that it does, not over each transaction anew. */
+void ledger_start_call(struct ledger *ledger);
+
 /* A random number fixed when the ledger was made: all who share it choose alike. */
 uint64_t ledger_salt(const struct ledger *ledger);
 
@@ -104,10 +107,15 @@ enum ledger_end_how {
     LEDGER_END_STALE,   /* kept, its project is gone: ends */
     LEDGER_END_LEAK,    /* kept, three times not observed: ends */
 };
+struct ledger_ending {
+    const struct ledger_seen *seen;
+    size_t n;
+    enum ledger_end_how how;
+};
 /* Ends those of `seen` that still have the same generation; the others are passed over (INV-3). With
  * RELEASE and UNHOLD the actor must have the right to: DENIED, and nothing is ended. `n` counts. */
-dibs_status ledger_end(struct ledger *ledger, const struct ledger_seen *seen, size_t n_seen,
-                       enum ledger_end_how how, const struct ledger_actor *actor, size_t *n, dibs_err *err);
+dibs_status ledger_end(struct ledger *ledger, const struct ledger_ending *what,
+                       const struct ledger_actor *actor, size_t *n, dibs_err *err);
 
 /* A new lease end. NOT_FOUND: no such claim or another generation; INVALID: not held by a lease. */
 dibs_status ledger_renew(struct ledger *ledger, struct ledger_seen seen, int64_t ttl_ms,
@@ -117,7 +125,7 @@ dibs_status ledger_renew(struct ledger *ledger, struct ledger_seen seen, int64_t
 dibs_status ledger_transfer(struct ledger *ledger, struct ledger_seen seen, const dibs_claim *heir,
                             const struct ledger_actor *actor, dibs_claim *out, dibs_err *err);
 
-/* The claim that a token names: NOT_FOUND when it is malformed, ended, or of another generation. */
+/* The claim that a token names: NOT_FOUND when it is none, has ended, or has another generation. */
 dibs_status ledger_find_token(struct ledger *ledger, const char *token, dibs_claim *out, dibs_err *err);
 /* The claim of a name; NOT_FOUND: none now, but *remembered (may be NULL) is its last port or 0. */
 dibs_status ledger_find_name(struct ledger *ledger, const char *principal, const char *name, dibs_claim *out,
@@ -154,9 +162,9 @@ dibs_status ledger_slots(struct ledger *ledger, dibs_proto proto, uint16_t port,
 
 /* The newest event's number, and the cursor of candidate orders. */
 dibs_status ledger_tail(struct ledger *ledger, uint64_t *seq, uint64_t *cursor, dibs_err *err);
-/* Events above `since`, ascending; `newest`: the last `limit` ones. limit 0: all. `oldest` (may be NULL) gets
+/* `oldest` (may be NULL) gets
  * the number of the oldest event still kept, or 0. */
-dibs_status ledger_events(struct ledger *ledger, uint64_t since, size_t limit, bool newest, uint64_t *oldest,
+dibs_status ledger_events(struct ledger *ledger, const dibs_event_query *query, uint64_t *oldest,
                           bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err);
 
 dibs_status ledger_pool_get(struct ledger *ledger, const char *name, dibs_pool *out, dibs_err *err);
@@ -175,9 +183,8 @@ dibs_status ledger_not_leaked(struct ledger *ledger, uint64_t id, dibs_err *err)
 
 /* Write claims and pools as they are (ids, generations and tokens are new), all or nothing; an identical
  * claim is passed over; a conflicting one fails with TAKEN. */
-dibs_status ledger_restore(struct ledger *ledger, const dibs_claim *claims, size_t n, const dibs_pool *pools,
-                           size_t n_pools, const struct ledger_actor *actor, size_t *n_restored,
-                           dibs_err *err);
+dibs_status ledger_restore(struct ledger *ledger, const dibs_snapshot *snapshot,
+                           const struct ledger_actor *actor, size_t *n_restored, dibs_err *err);
 
 /* Bounded upkeep: old events, forgotten names, expired cooling marks; quarantines damaged records.
  * `n_damaged` counts the records set aside. */

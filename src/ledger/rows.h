@@ -38,6 +38,9 @@ struct rows_ops {
     void (*close)(struct rows *self);
     uint64_t (*salt)(struct rows *self);
 
+    /* One deadline for everything until the next start; without it each transaction has its own. */
+    void (*start_call)(struct rows *self);
+
     /* `is_full`: the commit survives power loss. */
     dibs_status (*begin)(struct rows *self, bool is_write, bool is_full, dibs_err *err);
     dibs_status (*commit)(struct rows *self, dibs_err *err);
@@ -63,7 +66,7 @@ struct rows_ops {
 
     dibs_status (*tail)(struct rows *self, uint64_t *seq, uint64_t *cursor, dibs_err *err);
     dibs_status (*event_put)(struct rows *self, const dibs_event *event, uint64_t cursor, dibs_err *err);
-    dibs_status (*events)(struct rows *self, uint64_t since, size_t limit, bool newest, uint64_t *oldest,
+    dibs_status (*events)(struct rows *self, const dibs_event_query *query, uint64_t *oldest,
                           bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err);
 
     dibs_status (*pool_get)(struct rows *self, const char *name, dibs_pool *out, dibs_err *err);

@@ -154,6 +154,12 @@ static void close_memory(struct rows *rows)
     free(self);
 }
 
+/* Nobody else has this store: there is nothing to wait for. */
+static void start_call(struct rows *rows)
+{
+    (void) rows;
+}
+
 static uint64_t salt(struct rows *rows)
 {
     return ((struct memory_rows *) rows)->salt;
@@ -325,14 +331,13 @@ static dibs_status event_put(struct rows *rows, const dibs_event *event, uint64_
     return memory_put(to(rows), EVENTS, &record, err);
 }
 
-/* NOLINTNEXTLINE(readability-function-size): the parameters are those of rows.h */
-static dibs_status events(struct rows *rows, uint64_t since, size_t limit, bool newest, uint64_t *oldest,
+static dibs_status events(struct rows *rows, const dibs_event_query *query, uint64_t *oldest,
                           bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err)
 {
     const struct memory_tables *self = of(rows);
     const struct memory_table *t = &self->table[EVENTS];
     const struct event_record *first = t->n > 0 ? t->item[0] : NULL;
-    struct event_record key = { .event.seq = since };
+    struct event_record key = { .event.seq = query->since };
     bool is_there = false;
     size_t at = memory_find(self, EVENTS, &key, &is_there);
 
@@ -340,9 +345,9 @@ static dibs_status events(struct rows *rows, uint64_t since, size_t limit, bool 
     if (oldest)
         *oldest = first ? first->event.seq : 0;
     at += is_there;
-    if (newest && limit > 0 && t->n - at > limit)
-        at = t->n - limit;
-    for (size_t n = 0; at < t->n && (limit == 0 || n < limit); n++, at++)
+    if (query->newest && query->limit > 0 && t->n - at > query->limit)
+        at = t->n - query->limit;
+    for (size_t n = 0; at < t->n && (query->limit == 0 || n < query->limit); n++, at++)
         if (!fn(ctx, &((const struct event_record *) t->item[at])->event))
             break;
     return DIBS_OK;
@@ -513,6 +518,7 @@ const struct rows_ops rows_memory_ops = {
     .open = open_memory,
     .close = close_memory,
     .salt = salt,
+    .start_call = start_call,
     .begin = begin,
     .commit = commit,
     .rollback = rollback,

@@ -57,6 +57,7 @@ struct sqlite_rows {
     int64_t waits_since_ms; /* for the lock that is awaited now */
     int wal_frames;         /* after our last commit */
     bool is_full;           /* synchronous=FULL is set now */
+    bool has_call;          /* the deadline is that of a whole call */
     sqlite3_stmt *stmt[SQL_COUNT];
 };
 

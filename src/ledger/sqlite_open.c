@@ -72,12 +72,12 @@ void sqlite_start_deadline(struct sqlite_rows *self)
 }
 
 /* Until when one waits is fixed; how often one asks depends on how long one has waited: each pause is a
- * random part of up to a quarter of that. So a short wait is met within a moment, and in a crowd of a
- * thousand nobody asks more than some eighty times. (At fixed pauses of 10 ms such a crowd spent both cores
- * with asking, and kept the one who held the lock from running.) */
+ * random part of a quarter of that, up to a bound. So a short wait is met within a moment, and a crowd of a
+ * thousand does not spend both cores with asking (as it did at pauses of up to 10 and of up to 25 ms, keeping
+ * the one who held the lock from running). */
 static void pause_waiting(const struct sqlite_rows *self, int64_t since_ms)
 {
-    enum { SHORTEST_US = 200, LONGEST_US = 200000 };
+    enum { SHORTEST_US = 200, LONGEST_US = 100000 };
     int64_t now_ms = clock_monotonic_ms();
     int64_t left_us = (self->deadline_ms - now_ms) * 1000;
     int64_t ceiling_us = (now_ms - since_ms) * 1000 / 4;
@@ -111,6 +111,7 @@ static dibs_trouble trouble_of(int rc, int os_errno)
 {
     switch (rc & 0xff) {
     case SQLITE_BUSY:
+    case SQLITE_PROTOCOL: /* somebody stopped while he held a lock of the log's index */
     case SQLITE_LOCKED: return DIBS_TROUBLE_LOCKED;
     case SQLITE_FULL: return DIBS_TROUBLE_FULL;
     case SQLITE_CORRUPT:
@@ -456,10 +457,12 @@ static int note_wal(void *ctx, sqlite3 *db, const char *name, int frames)
     self->wal_frames = frames;
     if (frames < PASSIVE_FRAMES)
         return SQLITE_OK;
+    int64_t deadline_ms = self->deadline_ms;
     self->deadline_ms = clock_monotonic_ms() + RESTART_WAIT_MS;
     (void) sqlite3_wal_checkpoint_v2(
         db, name, frames < RESTART_FRAMES ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_RESTART, NULL,
         NULL);
+    self->deadline_ms = deadline_ms; /* the call goes on */
     return SQLITE_OK;
 }
 

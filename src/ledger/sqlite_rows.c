@@ -128,7 +128,8 @@ static dibs_status begin(struct rows *rows, bool is_write, bool is_full, dibs_er
 {
     struct sqlite_rows *self = of(rows);
 
-    sqlite_start_deadline(self); /* first: even configuring may wait for a lock */
+    if (!self->has_call)
+        sqlite_start_deadline(self); /* first: even configuring may wait for a lock */
     dibs_status s = is_write ? set_sync(self, is_full, err) : DIBS_OK;
     sqlite3_stmt *stmt =
         s == DIBS_OK ? sqlite_stmt(self, is_write ? SQL_BEGIN_WRITE : SQL_BEGIN_READ, err) : NULL;
@@ -155,6 +156,12 @@ static dibs_status commit(struct rows *rows, dibs_err *err)
     sqlite3_stmt *stmt = sqlite_stmt(self, SQL_COMMIT, err);
 
     return stmt ? sqlite_run(self, stmt, "writing", err) : DIBS_UNAVAILABLE;
+}
+
+static void start_call(struct rows *rows)
+{
+    sqlite_start_deadline(of(rows));
+    of(rows)->has_call = true;
 }
 
 static uint64_t salt(struct rows *rows)
@@ -546,12 +553,12 @@ static dibs_status oldest_event(struct sqlite_rows *self, uint64_t *oldest, dibs
     return DIBS_OK;
 }
 
-static dibs_status events(struct rows *rows, uint64_t since, size_t limit, bool newest, uint64_t *oldest,
+static dibs_status events(struct rows *rows, const dibs_event_query *query, uint64_t *oldest,
                           bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err)
 {
     struct sqlite_rows *self = of(rows);
     AUTO(sqlite_reset_auto)
-    sqlite3_stmt *stmt = sqlite_stmt(self, newest ? SQL_EVENTS_NEWEST : SQL_EVENTS, err);
+    sqlite3_stmt *stmt = sqlite_stmt(self, query->newest ? SQL_EVENTS_NEWEST : SQL_EVENTS, err);
     dibs_event event;
     int rc = SQLITE_DONE;
 
@@ -562,8 +569,8 @@ static dibs_status events(struct rows *rows, uint64_t since, size_t limit, bool 
         if (s != DIBS_OK)
             return s;
     }
-    bind_int(stmt, 1, since > INT64_MAX ? INT64_MAX : (int64_t) since);
-    bind_int(stmt, 2, limit == 0 || limit > INT64_MAX ? -1 : (int64_t) limit);
+    bind_int(stmt, 1, query->since > INT64_MAX ? INT64_MAX : (int64_t) query->since);
+    bind_int(stmt, 2, query->limit == 0 || query->limit > INT64_MAX ? -1 : (int64_t) query->limit);
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
         if (load_event(stmt, &event) && !fn(ctx, &event))
             return DIBS_OK;
@@ -716,6 +723,7 @@ const struct rows_ops rows_sqlite_ops = {
     .open = sqlite_open_rows,
     .close = sqlite_close_rows,
     .salt = salt,
+    .start_call = start_call,
     .begin = begin,
     .commit = commit,
     .rollback = rollback,

@@ -12,7 +12,7 @@
 
 /* Upkeep rides along with every so many events, so that a ledger that only ever sees short-lived
  * processes stays bounded too. */
-enum { TRIM_EVERY_EVENTS = 4096, COOLED_AFTER_MS = 3600 * 1000 };
+enum { TRIM_EVERY_EVENTS = 4096 };
 
 dibs_status tx_begin(struct ledger_tx *tx, struct ledger *ledger, bool is_write, bool is_full,
                      const struct ledger_actor *actor, dibs_err *err)
@@ -49,7 +49,7 @@ dibs_status tx_trim(struct ledger_tx *tx, dibs_err *err)
 {
     uint64_t oldest = tx->seq > DIBS_EVENTS_KEPT ? tx->seq - DIBS_EVENTS_KEPT : 0;
     return tx->rows->ops->trim(tx->rows, oldest, DIBS_NAMES_REMEMBERED,
-                               tx->actor->now.boot_ms - COOLED_AFTER_MS, &tx->actor->now, err);
+                               tx->actor->now.boot_ms - DIBS_COOLDOWN_MAX_MS, &tx->actor->now, err);
 }
 
 dibs_status tx_event(struct ledger_tx *tx, dibs_event_kind kind, const dibs_claim *claim, dibs_err *err)

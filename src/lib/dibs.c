@@ -125,13 +125,15 @@ const dibs_settings *dibs_settings_of(const dibs *handle)
     return &handle->settings;
 }
 
-/* Everything but an unnamed random claim needs the ledger. */
+/* Everything but an unnamed random claim needs the ledger; its deadline begins here. */
 static dibs_status need_ledger(const dibs *handle, dibs_err *err)
 {
     if (!handle)
         return err_set(err, DIBS_INVALID, "no handle");
-    if (handle->why_degraded.code == DIBS_OK)
+    if (handle->why_degraded.code == DIBS_OK) {
+        ledger_start_call(handle->core->ledger);
         return DIBS_OK;
+    }
     if (err)
         *err = handle->why_degraded;
     return DIBS_UNAVAILABLE;
@@ -196,9 +198,13 @@ static dibs_status degraded_claims(dibs *handle, const dibs_batch *batch, dibs_c
 
 static bool is_simple(const dibs_request *r, const dibs_request *first)
 {
-    return r->mode == DIBS_RANDOM && !r->name && !r->pool && !r->keep && r->ranges == first->ranges &&
-           r->n_bindings == first->n_bindings &&
-           memcmp(r->bindings, first->bindings, sizeof r->bindings) == 0;
+    bool is_same = r->n_bindings == first->n_bindings;
+
+    for (size_t i = 0; i < r->n_bindings && is_same; i++)
+        is_same = r->bindings[i].proto == first->bindings[i].proto &&
+                  dibs_address_equal(&r->bindings[i].address, &first->bindings[i].address);
+    return is_same && r->mode == DIBS_RANDOM && !r->name && !r->pool && !r->keep &&
+           r->ranges == first->ranges;
 }
 
 static bool is_for_fallback(const dibs_batch *batch)
@@ -276,11 +282,11 @@ dibs_status dibs_claim_list(dibs *handle, const dibs_filter *filter, dibs_claim_
     return core_list(handle->core, filter, fn, ctx, err);
 }
 
-dibs_status dibs_event_list(dibs *handle, uint64_t since, size_t limit, bool newest, dibs_event_fn fn,
-                            void *ctx, dibs_err *err)
+dibs_status dibs_event_list(dibs *handle, const dibs_event_query *query, dibs_event_fn fn, void *ctx,
+                            dibs_err *err)
 {
-    NEED(handle, fn, err);
-    return ledger_events(handle->core->ledger, since, limit, newest, NULL, fn, ctx, err);
+    NEED(handle, query && fn, err);
+    return ledger_events(handle->core->ledger, query, NULL, fn, ctx, err);
 }
 
 const char *dibs_event_kind_text(dibs_event_kind kind)
@@ -340,11 +346,11 @@ const char *dibs_order_name(size_t i)
     return order ? order->name : NULL;
 }
 
-dibs_status dibs_port_explain(dibs *handle, uint16_t port, const char *pool, const dibs_binding *bindings,
-                              size_t n, dibs_port_report *out, dibs_err *err)
+dibs_status dibs_port_explain(dibs *handle, const dibs_port_question *question, dibs_port_report *out,
+                              dibs_err *err)
 {
-    NEED(handle, out && (bindings || n == 0), err);
-    return core_explain(handle->core, port, pool, bindings, n, out, err);
+    NEED(handle, out && question && (question->bindings || question->n == 0), err);
+    return core_explain(handle->core, question, out, err);
 }
 
 dibs_status dibs_claim_assert(dibs *handle, const dibs_which *which, dibs_socket *out, dibs_err *err)
@@ -388,16 +394,17 @@ dibs_status dibs_snapshot_export(dibs *handle, const char *pool, char range[DIBS
     return core_snapshot_export(handle->core, pool, range, bytes, n, err);
 }
 
-dibs_status dibs_snapshot_import(dibs *handle, const char *pool, const char *range, const uint8_t *bytes,
-                                 size_t n, size_t *n_claimed, dibs_err *err)
+dibs_status dibs_snapshot_import(dibs *handle, const char *pool, const dibs_range_snapshot *snapshot,
+                                 size_t *n_claimed, dibs_err *err)
 {
-    NEED(handle, range && (bytes || n == 0), err);
-    return core_snapshot_import(handle->core, pool, range, bytes, n, n_claimed, err);
+    NEED(handle, snapshot && snapshot->range && (snapshot->bytes || snapshot->n == 0), err);
+    return core_snapshot_import(handle->core, pool, snapshot, n_claimed, err);
 }
 
-dibs_status dibs_claim_restore(dibs *handle, const dibs_claim *claims, size_t n, const dibs_pool *pools,
-                               size_t n_pools, size_t *n_restored, dibs_err *err)
+dibs_status dibs_claim_restore(dibs *handle, const dibs_snapshot *snapshot, size_t *n_restored, dibs_err *err)
 {
-    NEED(handle, (claims || n == 0) && (pools || n_pools == 0), err);
-    return core_restore(handle->core, claims, n, pools, n_pools, n_restored, err);
+    NEED(handle,
+         snapshot && (snapshot->claims || snapshot->n == 0) && (snapshot->pools || snapshot->n_pools == 0),
+         err);
+    return core_restore(handle->core, snapshot, n_restored, err);
 }

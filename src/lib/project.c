@@ -63,7 +63,7 @@ static bool git_branch(const char *dir, char *out, size_t size)
 static void make_part(const char *raw, char out[DIBS_NAME_PART_MAX + 1])
 {
     static const char hex[] = "0123456789ABCDEF";
-    char full[3 * GROUP_RAW_MAX + 1];
+    char full[3 * GROUP_RAW_MAX + 1] = { 0 };
     size_t n = 0;
     size_t len = strnlen(raw, GROUP_RAW_MAX);
 

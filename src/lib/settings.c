@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Settings: one row each, one parser each, whatever they come from. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,7 @@ void dibs_setting_env(dibs_setting setting, char out[48])
 {
     (void) snprintf(out, 48, "DIBS_%s", setting < DIBS_SETTING_COUNT ? names[setting] : "");
     for (char *p = out; *p; p++)
-        *p = *p == '-' ? '_' : *p >= 'a' && *p <= 'z' ? (char) (*p - 'a' + 'A') : *p;
+        *p = *p == '-' ? '_' : (char) toupper((unsigned char) *p);
 }
 
 const char *dibs_source_text(dibs_source source)
@@ -190,7 +191,7 @@ static dibs_status put(dibs_settings *s, dibs_setting which, const char *value, 
     case DIBS_SET_POOL: return put_text(s->pool, sizeof s->pool, value, err);
     case DIBS_SET_BAND: return put_band(value, &s->band, err);
     case DIBS_SET_ORDER: return put_order(value, s->order, sizeof s->order, err);
-    case DIBS_SET_COOLDOWN: return put_duration(value, 0, DIBS_TTL_MAX_MS, &s->cooldown_ms, err);
+    case DIBS_SET_COOLDOWN: return put_duration(value, 0, DIBS_COOLDOWN_MAX_MS, &s->cooldown_ms, err);
     case DIBS_SET_TTL: return put_duration(value, 1, DIBS_TTL_MAX_MS, &s->ttl_ms, err);
     case DIBS_SET_TIMEOUT: return put_duration(value, 1, DIBS_TIMEOUT_MAX_MS, &s->timeout_ms, err);
     case DIBS_SET_ALLOW_EPHEMERAL: return put_bool(value, &s->allow_ephemeral, err);

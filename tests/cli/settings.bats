@@ -161,8 +161,11 @@ END
 @test "durations have units everywhere" {
     for good in 500ms 10s 5m 2h 7d; do
         ok claim --ttl $good
+    done
+    for good in 0s 500ms 10s 5m 1h; do
         ok claim --cooldown $good
     done
+    refused 2 claim --cooldown 2h # marks of released ports are kept for an hour
     for bad in 10 10x ' 10s' '10 s' 1.5s 1e3s s -1s +1s 99999999999999999999s 0s; do
         refused 2 claim --ttl "$bad"
     done

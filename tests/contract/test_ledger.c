@@ -579,7 +579,9 @@ static void a_batch_is_all_or_nothing(void **state) /* INV-4 */
     assert_int_equal(ledger_find_name(t->ledger, "uid:1000", "web/0", out, NULL, &t->err), DIBS_NOT_FOUND);
     size_t n = 0;
     struct ledger_seen seen = t_seen(&held);
-    ASSERT_OK(ledger_end(t->ledger, &seen, 1, LEDGER_END_RELEASE, &t->other, &n, &t->err), &t->err);
+    ASSERT_OK(ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->other, &n,
+                         &t->err),
+              &t->err);
     ASSERT_OK(ledger_claim(t->ledger, &batch, &t->actor, out, &t->refusal, &t->err), &t->err);
     assert_int_equal(out[2].port, 26003);
 }

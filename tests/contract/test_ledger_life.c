@@ -68,15 +68,20 @@ static void only_the_principal_or_an_admin_may_change_a_claim(void **state) /* s
     dibs_claim out = { 0 };
     size_t n = 9;
 
-    assert_int_equal(ledger_end(t->ledger, &seen, 1, LEDGER_END_RELEASE, &t->other, &n, &t->err),
+    assert_int_equal(ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->other,
+                                &n, &t->err),
                      DIBS_DENIED);
-    assert_int_equal(ledger_end(t->ledger, &seen, 1, LEDGER_END_UNHOLD, &t->other, &n, &t->err), DIBS_DENIED);
+    assert_int_equal(
+        ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_UNHOLD }, &t->other, &n, &t->err),
+        DIBS_DENIED);
     assert_int_equal(ledger_renew(t->ledger, seen, 1000, &t->other, &out, &t->err), DIBS_DENIED);
     assert_int_equal(ledger_transfer(t->ledger, seen, &want.claim, &t->other, &out, &t->err), DIBS_DENIED);
     assert_int_equal(n, 9);
     assert_int_equal(t_list(t, (struct ledger_filter){ 0 }).n, 1);
     t->other.is_admin = true;
-    ASSERT_OK(ledger_end(t->ledger, &seen, 1, LEDGER_END_RELEASE, &t->other, &n, &t->err), &t->err);
+    ASSERT_OK(ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->other, &n,
+                         &t->err),
+              &t->err);
     assert_int_equal(n, 1);
 }
 
@@ -91,7 +96,9 @@ static void a_refused_one_of_several_ends_none(void **state)
     dibs_claim a = t_must(t, &mine, 26001);
     dibs_claim b = t_must(t, &theirs, 26002);
     struct ledger_seen both[] = { t_seen(&a), t_seen(&b) };
-    assert_int_equal(ledger_end(t->ledger, both, 2, LEDGER_END_RELEASE, &t->actor, &n, &t->err), DIBS_DENIED);
+    assert_int_equal(
+        ledger_end(t->ledger, &(struct ledger_ending){ both, 2, LEDGER_END_RELEASE }, &t->actor, &n, &t->err),
+        DIBS_DENIED);
     assert_int_equal(t_list(t, (struct ledger_filter){ 0 }).n, 2);
 }
 
@@ -166,7 +173,9 @@ a_lease_renewed_after_it_was_judged_dead_is_neither_reaped_nor_taken_over(void *
     t->actor.now.boot_ms += 5;
     ASSERT_OK(ledger_renew(t->ledger, judged, 600000, &t->actor, &out, &t->err), &t->err);
     assert_string_equal(out.token, got.token);
-    ASSERT_OK(ledger_end(t->ledger, &judged, 1, LEDGER_END_REAP, &t->actor, &n, &t->err), &t->err);
+    ASSERT_OK(
+        ledger_end(t->ledger, &(struct ledger_ending){ &judged, 1, LEDGER_END_REAP }, &t->actor, &n, &t->err),
+        &t->err);
     assert_int_equal(n, 0);
     want.candidates = &port;
     want.n_candidates = 1;
@@ -233,12 +242,15 @@ static void every_change_is_one_event_in_order(void **state)
     assert_int_equal(t_events_since(t, 4).n, 0);
     assert_int_equal(t_events_since(t, UINT64_MAX).n, 0);
     struct t_events some = { 0 };
-    ASSERT_OK(ledger_events(t->ledger, 0, 2, false, &oldest, t_note_event, &some, &t->err), &t->err);
+    ASSERT_OK(
+        ledger_events(t->ledger, &(dibs_event_query){ 0, 2, false }, &oldest, t_note_event, &some, &t->err),
+        &t->err);
     assert_int_equal(oldest, 1);
     assert_int_equal(some.n, 2);
     assert_int_equal(some.item[0].seq, 1);
     some.n = 0;
-    ASSERT_OK(ledger_events(t->ledger, 0, 2, true, NULL, t_note_event, &some, &t->err), &t->err);
+    ASSERT_OK(ledger_events(t->ledger, &(dibs_event_query){ 0, 2, true }, NULL, t_note_event, &some, &t->err),
+              &t->err);
     assert_int_equal(some.n, 2);
     assert_int_equal(some.item[0].seq, 3);
     assert_int_equal(some.item[1].seq, 4);
@@ -360,18 +372,24 @@ static void restoring_is_all_or_nothing_and_idempotent(void **state)
     claims[1].port = 26001; /* declared and exclusive bear each other */
     claims[2] = b.claim;
     claims[2].port = 26002;
-    ASSERT_OK(ledger_restore(t->ledger, claims, 3, &pool, 1, &t->actor, &n, &t->err), &t->err);
+    ASSERT_OK(ledger_restore(t->ledger, &(dibs_snapshot){ claims, 3, &pool, 1 }, &t->actor, &n, &t->err),
+              &t->err);
     assert_int_equal(n, 3);
-    ASSERT_OK(ledger_restore(t->ledger, claims, 3, &pool, 1, &t->actor, &n, &t->err), &t->err);
+    ASSERT_OK(ledger_restore(t->ledger, &(dibs_snapshot){ claims, 3, &pool, 1 }, &t->actor, &n, &t->err),
+              &t->err);
     assert_int_equal(n, 0);
     assert_int_equal(t_list(t, (struct ledger_filter){ 0 }).n, 3);
     uint64_t tail = t_tail(t);
     claims[0].name[0] = claims[2].name[0] = '\0';
     claims[0].port = 26009; /* fine, but ... */
     claims[2].principal[4] = '9';
-    assert_int_equal(ledger_restore(t->ledger, claims, 3, NULL, 0, &t->actor, &n, &t->err), DIBS_TAKEN);
+    assert_int_equal(
+        ledger_restore(t->ledger, &(dibs_snapshot){ claims, 3, NULL, 0 }, &t->actor, &n, &t->err),
+        DIBS_TAKEN);
     claims[2].port = 0;
-    assert_int_equal(ledger_restore(t->ledger, claims, 3, NULL, 0, &t->actor, &n, &t->err), DIBS_INVALID);
+    assert_int_equal(
+        ledger_restore(t->ledger, &(dibs_snapshot){ claims, 3, NULL, 0 }, &t->actor, &n, &t->err),
+        DIBS_INVALID);
     assert_int_equal(t_tail(t), tail);
     assert_int_equal(t_list(t, (struct ledger_filter){ .port = 26009 }).n, 0);
 }
@@ -467,7 +485,9 @@ static void upkeep_drops_old_events_names_and_marks(void **state)
         ASSERT_OK(ledger_claim(t->ledger, &batch, &t->actor, out, &t->refusal, &t->err), &t->err);
         for (size_t i = 0; i < BATCH; i++)
             seen[i] = t_seen(&out[i]);
-        ASSERT_OK(ledger_end(t->ledger, seen, BATCH, LEDGER_END_RELEASE, &t->actor, &n, &t->err), &t->err);
+        ASSERT_OK(ledger_end(t->ledger, &(struct ledger_ending){ seen, BATCH, LEDGER_END_RELEASE }, &t->actor,
+                             &n, &t->err),
+                  &t->err);
         assert_int_equal(n, BATCH);
     }
     free(wants);
@@ -476,9 +496,9 @@ static void upkeep_drops_old_events_names_and_marks(void **state)
     free(seen);
     uint64_t tail = t_tail(t);
     assert_int_equal(tail, 2 * BATCH * ROUNDS);
-    ASSERT_OK(
-        ledger_events(t->ledger, tail, 0, false, &oldest, t_note_event, &(struct t_events){ 0 }, &t->err),
-        &t->err);
+    ASSERT_OK(ledger_events(t->ledger, &(dibs_event_query){ tail, 0, false }, &oldest, t_note_event,
+                            &(struct t_events){ 0 }, &t->err),
+              &t->err);
     assert_true(oldest > 1); /* trimmed on the way, without being asked */
     t->actor.now.boot_ms += 7200000;
     ASSERT_OK(ledger_upkeep(t->ledger, &t->actor, &n, &t->err), &t->err);

@@ -81,6 +81,12 @@ static void finish(struct mix_record *r, dibs_status status)
 
 /* ---- what a client does ---- */
 
+/* At the earliest: leases are counted in whole milliseconds, and begin after the call. */
+static int64_t lease_end(int64_t start_ns, int64_t ttl_ms)
+{
+    return (start_ns / 1000000 + ttl_ms) * 1000000;
+}
+
 static size_t free_place(const struct client *c)
 {
     size_t i = 0;
@@ -128,7 +134,7 @@ static void do_claim(struct client *c)
 
     struct mix_record *r = begin(c, MIX_CLAIM, NULL);
     r->kind = kind;
-    r->until_ns = is_lease ? r->start_ns + request.ttl_ms * 1000000 : 0;
+    r->until_ns = is_lease ? lease_end(r->start_ns, request.ttl_ms) : 0;
     dibs_status s = dibs_claim_ports(c->handle, &batch, &claim, &err);
     r->port = claim.port;
     r->token = s == DIBS_OK ? hash(claim.token) : 0;
@@ -180,7 +186,7 @@ static void do_renew(struct client *c, size_t i)
     struct mix_record *r = begin(c, MIX_RENEW, h);
     dibs_status s = dibs_claim_renew(c->handle, &which, MIX_TTL_MS, &claim, &err);
     if (s == DIBS_OK)
-        r->until_ns = r->start_ns + (int64_t) MIX_TTL_MS * 1000000;
+        r->until_ns = lease_end(r->start_ns, MIX_TTL_MS);
     finish(r, s);
     if (s == DIBS_OK)
         h->until_ns = r->until_ns;

@@ -180,7 +180,8 @@ __attribute__((unused)) static size_t t_end(struct t_ledger *t, const dibs_claim
     struct ledger_seen seen = t_seen(claim);
     size_t n = 99;
 
-    ASSERT_OK(ledger_end(t->ledger, &seen, 1, how, &t->actor, &n, &t->err), &t->err);
+    ASSERT_OK(ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, how }, &t->actor, &n, &t->err),
+              &t->err);
     return n;
 }
 
@@ -204,7 +205,9 @@ __attribute__((unused)) static struct t_events t_events_since(struct t_ledger *t
 {
     struct t_events events = { 0 };
 
-    ASSERT_OK(ledger_events(t->ledger, since, 0, false, NULL, t_note_event, &events, &t->err), &t->err);
+    ASSERT_OK(ledger_events(t->ledger, &(dibs_event_query){ since, 0, false }, NULL, t_note_event, &events,
+                            &t->err),
+              &t->err);
     return events;
 }
 

@@ -181,7 +181,7 @@ static void P3_looking_at_a_port_reserves_nothing(void **state)
 
     need_network();
     assert_non_null(report);
-    ASSERT_OK(core_explain(e->core, 26001, NULL, NULL, 0, report, &e->err), &e->err);
+    ASSERT_OK(core_explain(e->core, &(dibs_port_question){ 26001, NULL, NULL, 0 }, report, &e->err), &e->err);
     assert_true(report->can_claim);
     assert_int_equal(e_count(e, NULL), 0);
     free(report);

@@ -6,9 +6,10 @@ static dibs_port_report *explain(struct engine *e, uint16_t port, const dibs_req
 {
     static dibs_port_report report;
 
-    ASSERT_OK(
-        core_explain(e->core, port, NULL, r ? r->bindings : NULL, r ? r->n_bindings : 0, &report, &e->err),
-        &e->err);
+    ASSERT_OK(core_explain(e->core,
+                           &(dibs_port_question){ port, NULL, r ? r->bindings : NULL, r ? r->n_bindings : 0 },
+                           &report, &e->err),
+              &e->err);
     return &report;
 }
 
@@ -65,7 +66,9 @@ static void every_reason_is_given_and_says_what_it_blocks(void **state)
     expect(e, 9229, DIBS_WHY_OUTSIDE, false, true);
     expect(e, 20001, DIBS_WHY_BAND, false, false);
     expect(e, 6000, DIBS_WHY_BROWSER, false, true);
-    assert_int_equal(core_explain(e->core, 0, NULL, NULL, 0, explain(e, 1, NULL), &e->err), DIBS_INVALID);
+    assert_int_equal(
+        core_explain(e->core, &(dibs_port_question){ 0, NULL, NULL, 0 }, explain(e, 1, NULL), &e->err),
+        DIBS_INVALID);
 }
 
 static void D1_where_the_ephemeral_range_is_known_from_is_told(void **state)
@@ -263,12 +266,17 @@ static void W9_a_snapshot_goes_there_and_back_and_a_bad_one_is_refused_whole(voi
     assert_int_equal(n, 2);
     assert_int_equal(bytes[0], 0x02); /* big-endian: {3, 9} is 02 08 */
     assert_int_equal(bytes[1], 0x08);
-    assert_int_equal(core_snapshot_import(e->core, "b", range, bytes, n, &claimed, &e->err), DIBS_INVALID);
+    assert_int_equal(
+        core_snapshot_import(e->core, "b", &(dibs_range_snapshot){ range, bytes, n }, &claimed, &e->err),
+        DIBS_INVALID);
     const uint8_t beyond[] = { 0x01, 0x00, 0x00 }; /* bit 16 of a range of 16 */
-    assert_int_equal(core_snapshot_import(e->core, "b", "29000-29015", beyond, 3, &claimed, &e->err),
+    assert_int_equal(core_snapshot_import(e->core, "b", &(dibs_range_snapshot){ "29000-29015", beyond, 3 },
+                                          &claimed, &e->err),
                      DIBS_INVALID);
     assert_int_equal(e_count(e, NULL), 2);
-    ASSERT_OK(core_snapshot_import(e->core, "b", "29000-29015", bytes, n, &claimed, &e->err), &e->err);
+    ASSERT_OK(core_snapshot_import(e->core, "b", &(dibs_range_snapshot){ "29000-29015", bytes, n }, &claimed,
+                                   &e->err),
+              &e->err);
     assert_int_equal(claimed, 2);
     assert_int_equal(e_count(e, &(dibs_filter){ .port = 29003 }), 1);
     assert_int_equal(e_count(e, &(dibs_filter){ .port = 29009 }), 1);

@@ -199,7 +199,7 @@ static int makes_many(void *arg)
     inodes[MANY] = inodes[0]; /* asked for twice */
     inodes[MANY + 1] = 0;
     inodes[MANY + 2] = UINT64_MAX;
-    kernel_socket_owners(inodes, pids, MANY + 3);
+    kernel_socket_owners(inodes, pids, MANY + 3, NULL);
     for (int i = 0; i <= MANY; i++)
         CHECK(pids[i] == getpid());
     CHECK(pids[MANY + 1] == 0 && pids[MANY + 2] == 0);
@@ -234,7 +234,7 @@ static void of_several_owners_the_lowest_pid_is_told_and_none_is_not_found(void 
     /* Also when the walk must go on, for a socket that nobody has. */
     const uint64_t inodes[] = { UINT64_MAX, inode };
     pid_t owners[2] = { 7, 7 };
-    kernel_socket_owners(inodes, owners, 2);
+    kernel_socket_owners(inodes, owners, 2, NULL);
     assert_int_equal(owners[0], 0);
     assert_int_equal(owners[1], owner);
     (void) close(fd);
@@ -244,7 +244,7 @@ static void of_several_owners_the_lowest_pid_is_told_and_none_is_not_found(void 
     owner = 77;
     assert_int_equal(kernel_socket_owner(inode, &owner, NULL), DIBS_NOT_FOUND);
     assert_int_equal(owner, 77);
-    kernel_socket_owners(NULL, NULL, 0);
+    kernel_socket_owners(NULL, NULL, 0, NULL);
 }
 
 static void *thread_serves(void *arg)

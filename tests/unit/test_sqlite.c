@@ -347,7 +347,8 @@ static void write_until_killed(struct t_ledger *t)
             struct ledger_seen seen = t_seen(&got);
             size_t n = 0;
 
-            s = ledger_end(t->ledger, &seen, 1, LEDGER_END_RELEASE, &t->actor, &n, &t->err);
+            s = ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, &n,
+                           &t->err);
         }
         if (s != DIBS_OK && s != DIBS_TAKEN)
             _exit(2);
@@ -622,7 +623,8 @@ static void a_placeholder_can_be_released_by_an_admin(void **state)
     assert_int_equal(left.last.id, bad.id);
     assert_string_equal(left.last.principal, "uid:0");
     struct ledger_seen seen = t_seen(&left.last);
-    assert_int_equal(ledger_end(t->ledger, &seen, 1, LEDGER_END_RELEASE, &t->actor, &n, &t->err),
+    assert_int_equal(ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor,
+                                &n, &t->err),
                      DIBS_DENIED);
     t->actor.is_admin = true;
     assert_int_equal(t_end(t, &left.last, LEDGER_END_RELEASE), 1);

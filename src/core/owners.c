@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* Which processes have sockets open, found without harming those who have a right to theirs: see kernel.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "core/core.h"
+
+#include "base/banned.h"
+
+enum { HOLDERS_MAX = 65536 };
+
+struct holders {
+    struct core *core;
+    const struct kernel_socket *sockets;
+    size_t n_sockets;
+    pid_t *first, *last;
+    size_t n_first, n_last, max;
+};
+
+static bool note_holder(void *ctx, const dibs_claim *claim)
+{
+    struct holders *h = ctx;
+    bool is_likely = false;
+
+    if (claim->holder != DIBS_HELD_BY_PROCESS || claim->process.pidns != h->core->view.pidns)
+        return true;
+    for (size_t i = 0; i < h->n_sockets && !is_likely; i++)
+        is_likely = h->sockets[i].port == claim->port;
+    if (is_likely)
+        h->first[h->n_first++] = claim->process.pid;
+    else
+        h->last[h->n_last++] = claim->process.pid;
+    return h->n_first < h->max && h->n_last < h->max;
+}
+
+void core_socket_owners(struct core *core, struct kernel_socket *sockets, pid_t *pids, size_t n)
+{
+    AUTO(free_auto) uint64_t *inodes = calloc(n + 1, sizeof *inodes);
+    AUTO(free_auto) pid_t *first = calloc(HOLDERS_MAX, sizeof *first);
+    AUTO(free_auto) pid_t *last = calloc(HOLDERS_MAX, sizeof *last);
+    struct holders h = {
+        .core = core, .sockets = sockets, .n_sockets = n, .first = first, .last = last, .max = HOLDERS_MAX
+    };
+    struct ledger_filter held = { .held_only = true };
+
+    memset(pids, 0, n * sizeof *pids);
+    if (n == 0 || !inodes || !first || !last)
+        return;
+    kernel_settle(&core->inventory, sockets, n);
+    /* Without the list everybody is looked at in the order of /proc: still right, less considerate. */
+    (void) ledger_list(core->ledger, &held, note_holder, &h, NULL);
+    for (size_t i = 0; i < n; i++)
+        inodes[i] = sockets[i].inode;
+    struct kernel_suspects suspects = { first, h.n_first, last, h.n_last };
+    kernel_socket_owners(inodes, pids, n, &suspects);
+}
