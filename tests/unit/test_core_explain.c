@@ -146,11 +146,12 @@ static void a_holder_that_listens_is_asserted_and_nobody_or_a_stranger_is_not(vo
     memset(&e->err, 0, sizeof e->err);
     assert_int_equal(core_assert(e->core, &which, &socket, &e->err), DIBS_TAKEN);
     assert_int_equal(e->err.blocker.relation, DIBS_REL_NONE);
+    /* Started before there is a socket: it inherits none. */
+    pid_t pid = child_start(child_idle, NULL);
     int fd = e_serve(DIBS_TCP, "127.0.0.1", 26001);
     ASSERT_OK(core_assert(e->core, &which, &socket, &e->err), &e->err);
     assert_int_equal(socket.pid, getpid());
     /* The claim is handed to a process that does not have the socket. */
-    pid_t pid = child_start(child_idle, NULL);
     const dibs_heir heir = { .holder = DIBS_HELD_BY_PROCESS, .pid = (int32_t) pid };
     dibs_claim out = { 0 };
     ASSERT_OK(core_transfer(e->core, &which, &heir, &out, &e->err), &e->err);
