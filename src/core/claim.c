@@ -11,43 +11,10 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "core/request.h"
+#include "core/attempt.h"
 #include "kernel/kernel.h"
 
 #include "base/banned.h"
-
-enum {
-    ROUNDS_MAX = 2048,     /* transactions of one call; the deadline is usually sooner */
-    DEAD_MAX = 1024,       /* dead claims that one call may take over */
-    PLANS_MAX = 16,        /* different pools (and protocols) in one batch */
-    SPARE_MAX = 64,        /* candidates beyond one for each claim */
-    EXACT_MAX = 16,        /* candidates for a single claim once the index is loaded */
-    FOREIGN_LAST_MS = 5000 /* how long a port that the probe found busy is passed over */
-};
-
-enum stage { STAGE_BLIND, STAGE_INDEX, STAGE_CAUGHT_UP, STAGE_RELOADED, STAGE_DEAD, STAGE_END };
-
-struct attempt {
-    struct core *core;
-    const dibs_batch *batch;
-    struct ask *asks;
-    struct ledger_want *wants;
-    struct plan_pool *plans;
-    size_t n_plans;
-    uint16_t *candidates; /* of all wants */
-    enum stage stage;
-    bool is_fresh;         /* the index was loaded for this call */
-    int n_stale;           /* rounds of a batch that others were faster in */
-    int n_searches;        /* for the claims of dead holders */
-    struct portbits tried; /* refused by the ledger in this call: not proposed again */
-    struct ledger_seen dead[DEAD_MAX];
-    size_t n_dead;
-    uint16_t dead_ports[DEAD_MAX];
-    size_t n_dead_ports;
-    int64_t deadline_ms;
-    struct ledger_refusal refusal;
-};
-
 static void attempt_free(struct attempt *a)
 {
     if (!a)
@@ -116,7 +83,7 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
     return DIBS_OK;
 }
 
-static bool add_dead(struct attempt *a, const dibs_claim *claim)
+bool attempt_add_dead(struct attempt *a, const dibs_claim *claim)
 {
     for (size_t i = 0; i < a->n_dead; i++)
         if (a->dead[i].id == claim->id) {
@@ -134,7 +101,7 @@ static bool add_dead(struct attempt *a, const dibs_claim *claim)
 }
 
 /* The name's own story before anything is probed: which name, its last port, and whether its holder lives. */
-static dibs_status look_up_name(struct attempt *a, size_t i, dibs_err *err)
+dibs_status attempt_look_up_name(struct attempt *a, size_t i, dibs_err *err)
 {
     struct ledger_want *want = &a->wants[i];
     char name[DIBS_NAME_MAX + 1];
@@ -148,7 +115,7 @@ static dibs_status look_up_name(struct attempt *a, size_t i, dibs_err *err)
     if (s == DIBS_NOT_FOUND)
         return DIBS_OK;
     if (s == DIBS_OK && core_judge(a->core, &claim, NULL, 0) == DIBS_DEAD)
-        (void) add_dead(a, &claim);
+        (void) attempt_add_dead(a, &claim);
     return s;
 }
 
@@ -194,308 +161,8 @@ static dibs_status prepare(struct attempt *a, dibs_err *err)
         s = request_names_differ(a->wants, n, err);
     for (size_t i = 0; i < n && s == DIBS_OK; i++)
         if (a->wants[i].claim.name[0] && !a->asks[i].is_noop)
-            s = look_up_name(a, i, err);
+            s = attempt_look_up_name(a, i, err);
     return s;
-}
-
-/* ---- planning ---- */
-
-static dibs_status read_cursor(struct core *core, dibs_err *err)
-{
-    uint64_t seq = 0;
-
-    if (core->has_cursor)
-        return DIBS_OK;
-    dibs_status s = ledger_tail(core->ledger, &seq, &core->cursor, err);
-    core->has_cursor = s == DIBS_OK;
-    return s;
-}
-
-/* Not when the probe found it busy a moment ago, or the ledger refused it: every round must have something
- * new to try. */
-static bool may_choose(const struct attempt *a, const struct plan_pool *plan, uint16_t port)
-{
-    return port != 0 && portbits_has(&plan->choosable, port) && !portbits_has(&a->tried, port) &&
-           !portbits_has(&a->core->foreign.ports, port);
-}
-
-/* As far as the index knows; without it the ledger passes over what cools. */
-static bool is_cooling(const struct attempt *a, const struct plan_pool *plan, uint16_t port)
-{
-    bool is_found = false;
-
-    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && a->stage != STAGE_BLIND; proto++)
-        is_found = is_found || ((plan->protos & 1u << proto) &&
-                                core_index_is_cooling(a->core, proto, port, plan->pool.cooldown_ms));
-    return is_found;
-}
-
-static size_t plan_list(struct attempt *a, struct plan_pool *plan, const dibs_claim *claim, uint16_t *out,
-                        size_t max)
-{
-    if (a->stage == STAGE_BLIND)
-        return plan_blind(a->core, plan, claim, a->core->cursor, out, max);
-    size_t n = 0;
-
-    if (a->stage != STAGE_DEAD) {
-        struct plan_pool untried = *plan;
-
-        portbits_subtract(&untried.choosable, &a->tried);
-        return plan_exact(a->core, &untried, claim, a->core->cursor, out, max);
-    }
-    for (size_t i = 0; i < a->n_dead_ports && n < max; i++)
-        if (portbits_has(&plan->choosable, a->dead_ports[i]) &&
-            !portbits_has(&a->core->foreign.ports, a->dead_ports[i]))
-            out[n++] = a->dead_ports[i];
-    return n;
-}
-
-/* Every want that dibs chooses for: its name's ports, one of its own, and the spare ones that all share. */
-static dibs_status plan_choices(struct attempt *a, struct plan_pool *plan, uint16_t **buffer, dibs_err *err)
-{
-    size_t n_choices = 0;
-    const struct ledger_want *any = NULL;
-
-    for (size_t i = 0; i < a->batch->n; i++)
-        if (a->asks[i].plan == plan && a->asks[i].is_choice && !a->asks[i].is_noop) {
-            any = &a->wants[i];
-            n_choices++;
-        }
-    if (n_choices == 0)
-        return DIBS_OK;
-    size_t max = n_choices > 1 ? n_choices + SPARE_MAX : a->stage == STAGE_BLIND ? SPARE_MAX : EXACT_MAX;
-    AUTO(free_auto) uint16_t *list = calloc(max, sizeof *list);
-    if (!list)
-        return err_set(err, DIBS_FAILURE, "claiming: out of memory");
-    size_t n = plan_list(a, plan, &any->claim, list, max);
-    size_t next = 0;
-
-    for (size_t i = 0; i < a->batch->n; i++) {
-        struct ledger_want *want = &a->wants[i];
-        uint16_t *to = *buffer;
-        uint16_t preferred = 0;
-
-        if (a->asks[i].plan != plan || !a->asks[i].is_choice || a->asks[i].is_noop)
-            continue;
-        if (want->claim.name[0])
-            preferred = plan_name_port(a->core, plan, want->claim.name);
-        if (may_choose(a, plan, want->remembered))
-            *to++ = want->remembered;
-        if (preferred != want->remembered && may_choose(a, plan, preferred) &&
-            !is_cooling(a, plan, preferred))
-            *to++ = preferred;
-        if (next < n && next < n_choices)
-            *to++ = list[next++];
-        for (size_t k = n_choices; k < n; k++)
-            *to++ = list[k];
-        want->candidates = *buffer;
-        want->n_candidates = (size_t) (to - *buffer);
-        want->accepts_cooling = a->stage != STAGE_BLIND;
-        *buffer = to;
-    }
-    return DIBS_OK;
-}
-
-static dibs_status plan(struct attempt *a, dibs_err *err)
-{
-    uint16_t *buffer = a->candidates;
-    dibs_status s = read_cursor(a->core, err);
-
-    if (s == DIBS_OK && a->batch->is_contiguous) {
-        struct ledger_want *first = &a->wants[0];
-
-        first->candidates = buffer;
-        first->n_candidates =
-            plan_runs(a->core, a->asks[0].plan, (uint32_t) a->batch->n, a->batch->align, buffer, SPARE_MAX);
-        for (size_t i = 0; i < a->batch->n; i++)
-            a->wants[i].accepts_cooling = true;
-        return DIBS_OK;
-    }
-    for (size_t p = 0; p < a->n_plans && s == DIBS_OK; p++)
-        s = plan_choices(a, &a->plans[p], &buffer, err);
-    return s;
-}
-
-/* ---- learning from a refusal ---- */
-
-static bool is_late(const struct attempt *a)
-{
-    return core_now(a->core).boot_ms >= a->deadline_ms;
-}
-
-static void forget_foreign(struct core *core, int64_t now_ms)
-{
-    struct core_foreign *foreign = &core->foreign;
-
-    if (now_ms - foreign->since_ms <= FOREIGN_LAST_MS && now_ms >= foreign->since_ms)
-        return;
-    memset(&foreign->ports, 0, sizeof foreign->ports);
-    foreign->since_ms = now_ms;
-}
-
-static void note_foreign(struct attempt *a)
-{
-    for (size_t i = 0; i < a->refusal.n_busy; i++)
-        portbits_add(&a->core->foreign.ports, a->refusal.busy[i]);
-}
-
-/* Are all who stand in the way dead, some of them newly so? */
-static bool all_dead(struct attempt *a)
-{
-    bool is_new = false;
-    bool is_all = a->refusal.n_blockers > 0;
-
-    for (size_t i = 0; i < a->refusal.n_blockers && is_all; i++) {
-        dibs_claim *b = &a->refusal.blockers[i];
-
-        is_all = b->n_bindings > 0 && !b->is_kept && core_judge(a->core, b, NULL, 0) == DIBS_DEAD;
-        is_new = is_all && (add_dead(a, b) || is_new);
-    }
-    return is_all && is_new;
-}
-
-struct grave_search {
-    struct attempt *a;
-    uint64_t until_id; /* 0: to the end */
-    size_t wanted;     /* of new ones */
-    size_t n_new, n_old;
-    uint16_t old[SPARE_MAX]; /* dead in an earlier round too */
-};
-
-static bool search_graves(void *ctx, const dibs_claim *claim)
-{
-    struct grave_search *g = ctx;
-    dibs_claim judged = *claim;
-    bool is_member = false;
-
-    if (g->until_id && claim->id > g->until_id)
-        return false;
-    for (size_t p = 0; p < g->a->n_plans; p++)
-        is_member = is_member || portbits_has(&g->a->plans[p].choosable, claim->port);
-    if (!is_member || claim->is_kept || core_judge(g->a->core, &judged, NULL, 0) != DIBS_DEAD)
-        return !is_late(g->a);
-    if (add_dead(g->a, claim))
-        g->a->dead_ports[g->n_new++] = claim->port;
-    else if (g->n_old < SPARE_MAX)
-        g->old[g->n_old++] = claim->port;
-    return g->n_new < g->wanted && g->n_new < DEAD_MAX && !is_late(g->a);
-}
-
-static bool note_id(void *ctx, const dibs_claim *claim)
-{
-    *(uint64_t *) ctx = claim->id;
-    return false;
-}
-
-/* Claims of dead holders, from a random place on: where a crowd needs them, all would else reach for the same
- * few and most would come too late. New ones go first; those of earlier rounds may still serve a batch. */
-static dibs_status find_graves(struct attempt *a, bool *is_any, dibs_err *err)
-{
-    enum { SEARCHES_MAX = 32 }; /* where holders die all the time, even a full pool always has new ones */
-    struct grave_search g = { .a = a, .wanted = a->batch->n + 8 };
-    struct ledger_filter held = { .held_only = true };
-    uint64_t seq = 0;
-    uint64_t cursor = 0;
-    uint64_t first = 0;
-
-    *is_any = false;
-    if (a->n_searches++ == SEARCHES_MAX)
-        return DIBS_OK;
-    dibs_status s = ledger_tail(a->core->ledger, &seq, &cursor, err);
-    if (s != DIBS_OK)
-        return s;
-    s = ledger_list(a->core->ledger, &held, note_id, &first, err);
-    if (s != DIBS_OK)
-        return s;
-    /* Ids are numbers of events: those in use begin far from 1. */
-    held.after_id = first + core_random(a->core) % (seq >= first ? seq - first + 1 : 1);
-    s = ledger_list(a->core->ledger, &held, search_graves, &g, err);
-    if (s == DIBS_OK && held.after_id > 0 && g.n_new < g.wanted && !is_late(a)) {
-        g.until_id = held.after_id;
-        held.after_id = 0;
-        s = ledger_list(a->core->ledger, &held, search_graves, &g, err);
-    }
-    *is_any = g.n_new > 0 || is_late(a); /* too late to know: that is the deadline, not the end of the pool */
-    a->n_dead_ports = g.n_new;
-    for (size_t i = 0; i < g.n_old && a->n_dead_ports < DEAD_MAX; i++)
-        a->dead_ports[a->n_dead_ports++] = g.old[i];
-    return s;
-}
-
-/* Others were faster than we with what the index had promised, or it had promised too much (it does not know
- * addresses): that does not mean that nothing is left. */
-static bool is_outrun(struct attempt *a)
-{
-    enum { STALE_MAX = 64 };
-    const struct ledger_want *want = &a->wants[0];
-
-    if (a->stage == STAGE_BLIND || a->stage >= STAGE_DEAD || a->batch->is_contiguous)
-        return false;
-    /* Of a batch it cannot be said which ones the ledger refused and which ones its own members had. */
-    if (a->batch->n > 1)
-        return a->wants[a->refusal.want].n_candidates > 0 && a->n_stale++ < STALE_MAX;
-    for (size_t i = 0; i < want->n_candidates; i++)
-        portbits_add(&a->tried, want->candidates[i]);
-    return want->n_candidates > 0;
-}
-
-static dibs_status escalate(struct attempt *a, bool *again, dibs_err *err)
-{
-    struct core *core = a->core;
-
-    *again = true;
-    core->has_cursor = false;
-    if (a->refusal.n_busy > 0 && a->stage != STAGE_BLIND)
-        return DIBS_OK; /* the busy ones are passed over now: there is something new to try */
-    if (is_outrun(a))
-        return core_index_refresh(core, err);
-    a->is_fresh = a->is_fresh || !core->index.is_loaded;
-    if (a->stage < STAGE_DEAD)
-        a->stage++;
-    if (a->stage == STAGE_RELOADED && a->is_fresh)
-        a->stage = STAGE_DEAD;
-    if (a->stage == STAGE_RELOADED)
-        core->index.is_loaded = false;
-    if (a->stage < STAGE_DEAD)
-        return core_index_refresh(core, err);
-    dibs_status s = find_graves(a, again, err);
-    /* In a run the dead are not candidates: the index forgets them instead. */
-    for (size_t i = 0; a->batch->is_contiguous && i < a->n_dead_ports; i++)
-        for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++)
-            portbits_remove(&core->index.taken[proto], a->dead_ports[i]);
-    return s;
-}
-
-/* After TAKEN or EXHAUSTED: *again when another round makes sense. */
-static dibs_status react(struct attempt *a, dibs_status status, bool *again, dibs_err *err)
-{
-    struct ledger_refusal *r = &a->refusal;
-    struct ledger_want *want = &a->wants[r->want];
-    struct ask *ask = &a->asks[r->want];
-
-    *again = false;
-    note_foreign(a);
-    if (r->by_name) {
-        const dibs_claim *b = &r->blockers[0];
-
-        if (r->n_blockers > 0 && b->project[0] && want->claim.project[0] &&
-            strcmp(b->project, want->claim.project) != 0) {
-            *again = true; /* somebody took the plain name between our look and the transaction */
-            return look_up_name(a, r->want, err);
-        }
-        if (r->n_blockers > 0 && core_judge(a->core, &r->blockers[0], NULL, 0) == DIBS_DEAD)
-            *again = add_dead(a, &r->blockers[0]);
-        return DIBS_OK;
-    }
-    if (status == DIBS_EXHAUSTED)
-        return escalate(a, again, err);
-    *again = !r->is_busy && all_dead(a);
-    if (!*again && ask->request->mode == DIBS_PREFERRED) {
-        request_set_choice(ask, want, true);
-        (void) text_copy(want->claim.pool, sizeof want->claim.pool, ask->plan->pool.name);
-        *again = true;
-    }
-    return DIBS_OK;
 }
 
 /* ---- the call ---- */
@@ -544,18 +211,18 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
         bool again = false;
 
         batch.n_dead = a->n_dead;
-        s = plan(a, err);
+        s = attempt_plan(a, err);
         if (s == DIBS_OK)
             s = is_hopeless(a) ? DIBS_EXHAUSTED
                                : ledger_claim(a->core->ledger, &batch, &actor, out, &a->refusal, err);
         if (s != DIBS_TAKEN && s != DIBS_EXHAUSTED)
             return s;
-        dibs_status learned = react(a, s, &again, err);
+        dibs_status learned = attempt_react(a, s, &again, err);
         if (learned != DIBS_OK)
             return learned;
         if (!again)
             break;
-        if (is_late(a))
+        if (attempt_is_late(a))
             return err_trouble(err, DIBS_TROUBLE_NONE, "no port could be claimed within the timeout");
     }
     if (s == DIBS_EXHAUSTED)
@@ -621,7 +288,7 @@ dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *o
     a->core = core;
     a->batch = batch;
     a->deadline_ms = core_now(core).boot_ms + core->options.settings->timeout_ms;
-    forget_foreign(core, a->deadline_ms - core->options.settings->timeout_ms);
+    attempt_forget_foreign(core, a->deadline_ms - core->options.settings->timeout_ms);
     dibs_status s = prepare(a, err);
     if (s != DIBS_OK)
         return s;

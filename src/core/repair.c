@@ -311,7 +311,7 @@ static dibs_status repair_by_sockets(struct repairing *r, dibs_err *err)
     r->is_missing = calloc(list.n + 1, sizeof *r->is_missing);
     if (s == DIBS_OK && (!r->seen || !r->pids || !r->is_missing))
         s = err_set(err, DIBS_FAILURE, "repair: out of memory");
-    r->n_seen = s == DIBS_OK ? list.n : 0;
+    r->n_seen = s == DIBS_OK && r->seen ? list.n : 0;
     for (size_t i = 0; i < r->n_seen; i++)
         r->seen[i] = (dibs_observed){ .binding = { list.sockets[i].proto, list.sockets[i].address },
                                       .port = list.sockets[i].port };

@@ -79,8 +79,10 @@ dibs_status sqlite_quarantine_rows(struct rows *rows, const struct instant *now,
 /* The one place where SQLite's codes become ours; `doing` is what failed. */
 dibs_status sqlite_error(struct sqlite_rows *self, int rc, const char *doing, dibs_err *err);
 void sqlite_start_deadline(struct sqlite_rows *self);
-/* Once per process, before the first connection: a full disk is an error then, not a signal. */
-void sqlite_guard_shm(void);
+/* The name of our way to the system, to open a connection with (sqlite_vfs.c says what it is for). */
+const char *sqlite_vfs(void);
+/* Until when this thread may sleep inside SQLite. */
+void sqlite_vfs_deadline(int64_t deadline_ms);
 /* Waits for the lock on the ledger's directory, within the deadline; who makes, migrates or rebuilds it has
  * this. */
 dibs_status sqlite_lock_directory(const struct sqlite_rows *self, const char *dir, int *out, dibs_err *err);
@@ -102,6 +104,35 @@ dibs_status sqlite_block_slot(struct rows *rows, const struct ledger_slot *slot,
                               bool *is_new, dibs_err *err);
 /* Does an exclusive claim other than claim->id conflict with it? */
 dibs_status sqlite_is_excluded(struct rows *rows, const dibs_claim *claim, bool *out, dibs_err *err);
+/* Binding and reading single values; a value that is not what it must be clears is_ok and reads as `low` or
+ * nothing. */
+struct sqlite_reader {
+    sqlite3_stmt *stmt;
+    bool is_ok;
+};
+void sqlite_bind_string(sqlite3_stmt *stmt, int at, const char *text);
+void sqlite_bind_number(sqlite3_stmt *stmt, int at, int64_t value);
+int64_t sqlite_read_number(struct sqlite_reader *r, int at, int64_t low, int64_t high);
+void sqlite_read_string(struct sqlite_reader *r, int at, char *out, size_t max);
+void sqlite_read_bytes(struct sqlite_reader *r, int at, const void **out, size_t *n);
+
+/* Rows that live in sqlite_history.c. */
+dibs_status sqlite_rows_tail(struct rows *rows, uint64_t *seq, uint64_t *cursor, dibs_err *err);
+dibs_status sqlite_rows_event_put(struct rows *rows, const dibs_event *e, uint64_t cursor, dibs_err *err);
+dibs_status sqlite_rows_events(struct rows *rows, const dibs_event_query *query, uint64_t *oldest,
+                               bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err);
+dibs_status sqlite_rows_pool_get(struct rows *rows, const char *name, dibs_pool *out, dibs_err *err);
+dibs_status sqlite_rows_pool_put(struct rows *rows, const dibs_pool *pool, dibs_err *err);
+dibs_status sqlite_rows_pool_delete(struct rows *rows, const char *name, dibs_err *err);
+dibs_status sqlite_rows_pools(struct rows *rows, bool (*fn)(void *, const dibs_pool *), void *ctx,
+                              dibs_err *err);
+dibs_status sqlite_rows_sighting_get(struct rows *rows, struct ledger_seen seen, uint32_t *count,
+                                     dibs_err *err);
+dibs_status sqlite_rows_sighting_put(struct rows *rows, struct ledger_seen seen, uint32_t count,
+                                     dibs_err *err);
+dibs_status sqlite_rows_trim(struct rows *rows, uint64_t oldest_seq, size_t names_kept,
+                             int64_t cooled_before_ms, const struct instant *now, dibs_err *err);
+
 static inline void sqlite_reset_auto(sqlite3_stmt **stmt)
 {
     if (*stmt)

@@ -69,6 +69,7 @@ static const struct migration {
 void sqlite_start_deadline(struct sqlite_rows *self)
 {
     self->deadline_ms = clock_monotonic_ms() + self->timeout_ms;
+    sqlite_vfs_deadline(self->deadline_ms);
 }
 
 /* Until when one waits is fixed; how often one asks depends on how long one has waited: each pause is a
@@ -434,9 +435,9 @@ static dibs_status make_or_migrate(struct sqlite_rows *self, const char *dir, di
 
 static dibs_status connect(struct sqlite_rows *self, dibs_err *err)
 {
-    sqlite_guard_shm();
-    int rc = sqlite3_open_v2(self->path, &self->db,
-                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+    int rc =
+        sqlite3_open_v2(self->path, &self->db,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, sqlite_vfs());
 
     if (rc != SQLITE_OK)
         return sqlite_error(self, rc, "opening", err);

@@ -99,12 +99,12 @@ dibs_status sqlite_run(struct sqlite_rows *self, sqlite3_stmt *stmt, const char 
     return s;
 }
 
-static void bind_text(sqlite3_stmt *stmt, int at, const char *text)
+void sqlite_bind_string(sqlite3_stmt *stmt, int at, const char *text)
 {
     (void) sqlite3_bind_text(stmt, at, text, -1, SQLITE_STATIC);
 }
 
-static void bind_int(sqlite3_stmt *stmt, int at, int64_t value)
+void sqlite_bind_number(sqlite3_stmt *stmt, int at, int64_t value)
 {
     (void) sqlite3_bind_int64(stmt, at, value);
 }
@@ -171,12 +171,7 @@ static uint64_t salt(struct rows *rows)
 
 /* ---- claims ---- */
 
-struct reader {
-    sqlite3_stmt *stmt;
-    bool is_ok;
-};
-
-static int64_t read_int(struct reader *r, int at, int64_t low, int64_t high)
+int64_t sqlite_read_number(struct sqlite_reader *r, int at, int64_t low, int64_t high)
 {
     int64_t value = sqlite3_column_int64(r->stmt, at);
 
@@ -187,7 +182,7 @@ static int64_t read_int(struct reader *r, int at, int64_t low, int64_t high)
     return value;
 }
 
-static void read_text(struct reader *r, int at, char *out, size_t max)
+void sqlite_read_string(struct sqlite_reader *r, int at, char *out, size_t max)
 {
     const unsigned char *text = sqlite3_column_text(r->stmt, at);
     size_t n = (size_t) sqlite3_column_bytes(r->stmt, at);
@@ -201,7 +196,7 @@ static void read_text(struct reader *r, int at, char *out, size_t max)
     out[n] = '\0';
 }
 
-static void read_blob(struct reader *r, int at, const void **out, size_t *n)
+void sqlite_read_bytes(struct sqlite_reader *r, int at, const void **out, size_t *n)
 {
     *out = sqlite3_column_blob(r->stmt, at);
     *n = (size_t) sqlite3_column_bytes(r->stmt, at);
@@ -213,40 +208,40 @@ static void read_blob(struct reader *r, int at, const void **out, size_t *n)
 
 void sqlite_load_claim(sqlite3_stmt *stmt, struct row_claim *row)
 {
-    struct reader r = { .stmt = stmt, .is_ok = true };
+    struct sqlite_reader r = { .stmt = stmt, .is_ok = true };
     dibs_claim *c = &row->claim;
     const void *blob = NULL;
     size_t n = 0;
 
     memset(row, 0, sizeof *row);
-    c->id = (uint64_t) read_int(&r, 0, 1, INT64_MAX);
-    c->generation = (uint64_t) read_int(&r, 1, 1, INT64_MAX);
-    read_blob(&r, 2, &blob, &n);
+    c->id = (uint64_t) sqlite_read_number(&r, 0, 1, INT64_MAX);
+    c->generation = (uint64_t) sqlite_read_number(&r, 1, 1, INT64_MAX);
+    sqlite_read_bytes(&r, 2, &blob, &n);
     if (n == ROWS_SECRET_BYTES)
         memcpy(row->secret, blob, n);
     r.is_ok = r.is_ok && n == ROWS_SECRET_BYTES;
-    c->port = (uint16_t) read_int(&r, 3, 1, DIBS_PORT_MAX);
-    c->kind = (dibs_kind) read_int(&r, 4, 0, 1);
-    c->is_exclusive = read_int(&r, 5, 0, 1) != 0;
-    c->is_kept = read_int(&r, 6, 0, 1) != 0;
-    c->holder = (dibs_holder) read_int(&r, 7, 0, 2);
-    read_text(&r, 8, c->process.boot_id, DIBS_BOOT_ID_MAX);
-    c->process.pidns = (uint64_t) read_int(&r, 9, INT64_MIN, INT64_MAX);
-    c->process.pid = (int32_t) read_int(&r, 10, 0, INT32_MAX);
-    c->process.start_ticks = (uint64_t) read_int(&r, 11, INT64_MIN, INT64_MAX);
-    c->lease_ttl_ms = read_int(&r, 12, 0, DIBS_TTL_MAX_MS);
-    c->lease_until_ms = read_int(&r, 13, INT64_MIN, INT64_MAX);
-    c->uid = (uint32_t) read_int(&r, 14, 0, UINT32_MAX);
-    c->netns = (uint64_t) read_int(&r, 15, INT64_MIN, INT64_MAX);
-    c->created_ms = read_int(&r, 16, INT64_MIN, INT64_MAX);
-    c->changed_ms = read_int(&r, 17, INT64_MIN, INT64_MAX);
-    read_blob(&r, 18, &blob, &n);
+    c->port = (uint16_t) sqlite_read_number(&r, 3, 1, DIBS_PORT_MAX);
+    c->kind = (dibs_kind) sqlite_read_number(&r, 4, 0, 1);
+    c->is_exclusive = sqlite_read_number(&r, 5, 0, 1) != 0;
+    c->is_kept = sqlite_read_number(&r, 6, 0, 1) != 0;
+    c->holder = (dibs_holder) sqlite_read_number(&r, 7, 0, 2);
+    sqlite_read_string(&r, 8, c->process.boot_id, DIBS_BOOT_ID_MAX);
+    c->process.pidns = (uint64_t) sqlite_read_number(&r, 9, INT64_MIN, INT64_MAX);
+    c->process.pid = (int32_t) sqlite_read_number(&r, 10, 0, INT32_MAX);
+    c->process.start_ticks = (uint64_t) sqlite_read_number(&r, 11, INT64_MIN, INT64_MAX);
+    c->lease_ttl_ms = sqlite_read_number(&r, 12, 0, DIBS_TTL_MAX_MS);
+    c->lease_until_ms = sqlite_read_number(&r, 13, INT64_MIN, INT64_MAX);
+    c->uid = (uint32_t) sqlite_read_number(&r, 14, 0, UINT32_MAX);
+    c->netns = (uint64_t) sqlite_read_number(&r, 15, INT64_MIN, INT64_MAX);
+    c->created_ms = sqlite_read_number(&r, 16, INT64_MIN, INT64_MAX);
+    c->changed_ms = sqlite_read_number(&r, 17, INT64_MIN, INT64_MAX);
+    sqlite_read_bytes(&r, 18, &blob, &n);
     r.is_ok = codec_bindings_unpack(blob, n, c) && r.is_ok;
-    read_text(&r, 19, c->principal, DIBS_PRINCIPAL_MAX);
-    read_text(&r, 20, c->name, DIBS_NAME_MAX);
-    read_text(&r, 21, c->pool, DIBS_POOL_NAME_MAX);
-    read_text(&r, 22, c->command, DIBS_COMMAND_MAX);
-    read_text(&r, 23, c->project, DIBS_PROJECT_MAX);
+    sqlite_read_string(&r, 19, c->principal, DIBS_PRINCIPAL_MAX);
+    sqlite_read_string(&r, 20, c->name, DIBS_NAME_MAX);
+    sqlite_read_string(&r, 21, c->pool, DIBS_POOL_NAME_MAX);
+    sqlite_read_string(&r, 22, c->command, DIBS_COMMAND_MAX);
+    sqlite_read_string(&r, 23, c->project, DIBS_PROJECT_MAX);
     if (r.is_ok && codec_claim_valid(c, NULL))
         return;
     /* It keeps its port, and nobody's death or lease can end it before somebody has looked. */
@@ -262,7 +257,7 @@ static dibs_status claim_get(struct rows *rows, uint64_t id, struct row_claim *o
 
     if (!stmt)
         return DIBS_UNAVAILABLE;
-    bind_int(stmt, 1, (int64_t) id);
+    sqlite_bind_number(stmt, 1, (int64_t) id);
     int rc = sqlite3_step(stmt);
     if (rc == SQLITE_DONE)
         return DIBS_NOT_FOUND;
@@ -281,30 +276,30 @@ dibs_status sqlite_put_claim(struct rows *rows, const struct row_claim *row, dib
 
     if (!stmt)
         return DIBS_UNAVAILABLE;
-    bind_int(stmt, 1, (int64_t) c->id);
-    bind_int(stmt, 2, (int64_t) c->generation);
+    sqlite_bind_number(stmt, 1, (int64_t) c->id);
+    sqlite_bind_number(stmt, 2, (int64_t) c->generation);
     (void) sqlite3_bind_blob(stmt, 3, row->secret, ROWS_SECRET_BYTES, SQLITE_STATIC);
-    bind_int(stmt, 4, c->port);
-    bind_int(stmt, 5, c->kind);
-    bind_int(stmt, 6, c->is_exclusive);
-    bind_int(stmt, 7, c->is_kept);
-    bind_int(stmt, 8, c->holder);
-    bind_text(stmt, 9, c->process.boot_id);
-    bind_int(stmt, 10, (int64_t) c->process.pidns);
-    bind_int(stmt, 11, c->process.pid);
-    bind_int(stmt, 12, (int64_t) c->process.start_ticks);
-    bind_int(stmt, 13, c->lease_ttl_ms);
-    bind_int(stmt, 14, c->lease_until_ms);
-    bind_int(stmt, 15, c->uid);
-    bind_int(stmt, 16, (int64_t) c->netns);
-    bind_int(stmt, 17, c->created_ms);
-    bind_int(stmt, 18, c->changed_ms);
+    sqlite_bind_number(stmt, 4, c->port);
+    sqlite_bind_number(stmt, 5, c->kind);
+    sqlite_bind_number(stmt, 6, c->is_exclusive);
+    sqlite_bind_number(stmt, 7, c->is_kept);
+    sqlite_bind_number(stmt, 8, c->holder);
+    sqlite_bind_string(stmt, 9, c->process.boot_id);
+    sqlite_bind_number(stmt, 10, (int64_t) c->process.pidns);
+    sqlite_bind_number(stmt, 11, c->process.pid);
+    sqlite_bind_number(stmt, 12, (int64_t) c->process.start_ticks);
+    sqlite_bind_number(stmt, 13, c->lease_ttl_ms);
+    sqlite_bind_number(stmt, 14, c->lease_until_ms);
+    sqlite_bind_number(stmt, 15, c->uid);
+    sqlite_bind_number(stmt, 16, (int64_t) c->netns);
+    sqlite_bind_number(stmt, 17, c->created_ms);
+    sqlite_bind_number(stmt, 18, c->changed_ms);
     (void) sqlite3_bind_blob(stmt, 19, bindings, (int) codec_bindings_pack(c, bindings), SQLITE_STATIC);
-    bind_text(stmt, 20, c->principal);
-    bind_text(stmt, 21, c->name);
-    bind_text(stmt, 22, c->pool);
-    bind_text(stmt, 23, c->command);
-    bind_text(stmt, 24, c->project);
+    sqlite_bind_string(stmt, 20, c->principal);
+    sqlite_bind_string(stmt, 21, c->name);
+    sqlite_bind_string(stmt, 22, c->pool);
+    sqlite_bind_string(stmt, 23, c->command);
+    sqlite_bind_string(stmt, 24, c->project);
     dibs_status s = sqlite_run(self, stmt, "writing a claim", err);
     (void) sqlite3_clear_bindings(stmt); /* they point into our frame */
     return s;
@@ -316,7 +311,7 @@ static dibs_status claim_delete(struct rows *rows, uint64_t id, dibs_err *err)
 
     if (!stmt)
         return DIBS_UNAVAILABLE;
-    bind_int(stmt, 1, (int64_t) id);
+    sqlite_bind_number(stmt, 1, (int64_t) id);
     return sqlite_run(of(rows), stmt, "removing a claim", err);
 }
 
@@ -333,9 +328,9 @@ static dibs_status claims(struct rows *rows, const struct ledger_filter *filter,
 
     if (!stmt)
         return DIBS_UNAVAILABLE;
-    bind_int(stmt, 1, (int64_t) filter->after_id);
+    sqlite_bind_number(stmt, 1, (int64_t) filter->after_id);
     if (which != SQL_CLAIMS)
-        bind_text(stmt, 2, filter->principal ? filter->principal : filter->pool);
+        sqlite_bind_string(stmt, 2, filter->principal ? filter->principal : filter->pool);
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         sqlite_load_claim(stmt, &row);
         if (!fn(ctx, &row))
@@ -359,19 +354,19 @@ static bool block_by_damaged(struct ledger_slot *slot)
 
 bool sqlite_load_slot(sqlite3_stmt *stmt, struct ledger_slot *out)
 {
-    struct reader r = { .stmt = stmt, .is_ok = true };
+    struct sqlite_reader r = { .stmt = stmt, .is_ok = true };
     const void *blob = NULL;
     size_t n = 0;
 
     *out = (struct ledger_slot){ 0 };
-    out->proto = (dibs_proto) read_int(&r, 0, DIBS_TCP, DIBS_SCTP);
-    out->port = (uint16_t) read_int(&r, 1, 1, DIBS_PORT_MAX);
+    out->proto = (dibs_proto) sqlite_read_number(&r, 0, DIBS_TCP, DIBS_SCTP);
+    out->port = (uint16_t) sqlite_read_number(&r, 1, 1, DIBS_PORT_MAX);
     if (!r.is_ok)
         return false;
-    read_blob(&r, 2, &blob, &n);
-    out->claim_id = (uint64_t) read_int(&r, 3, INT64_MIN, INT64_MAX);
-    out->is_exclusive = read_int(&r, 4, 0, 1) != 0;
-    out->released_ms = read_int(&r, 5, INT64_MIN, INT64_MAX);
+    sqlite_read_bytes(&r, 2, &blob, &n);
+    out->claim_id = (uint64_t) sqlite_read_number(&r, 3, INT64_MIN, INT64_MAX);
+    out->is_exclusive = sqlite_read_number(&r, 4, 0, 1) != 0;
+    out->released_ms = sqlite_read_number(&r, 5, INT64_MIN, INT64_MAX);
     if (!r.is_ok || (n != 4 && n != 16))
         return block_by_damaged(out);
     out->address.len = (uint8_t) n;
@@ -390,8 +385,8 @@ static dibs_status slots(struct rows *rows, dibs_proto proto, uint16_t port, led
     if (!stmt)
         return DIBS_UNAVAILABLE;
     if (port) {
-        bind_int(stmt, 1, proto);
-        bind_int(stmt, 2, port);
+        sqlite_bind_number(stmt, 1, proto);
+        sqlite_bind_number(stmt, 2, port);
     }
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
         if (sqlite_load_slot(stmt, &slot) && !fn(ctx, &slot))
@@ -406,10 +401,10 @@ static sqlite3_stmt *bind_slot(struct sqlite_rows *self, enum sqlite_sql which,
 
     if (!stmt)
         return NULL;
-    bind_int(stmt, 1, slot->proto);
-    bind_int(stmt, 2, slot->port);
+    sqlite_bind_number(stmt, 1, slot->proto);
+    sqlite_bind_number(stmt, 2, slot->port);
     (void) sqlite3_bind_blob(stmt, 3, slot->address.bytes, slot->address.len, SQLITE_STATIC);
-    bind_int(stmt, 4, (int64_t) slot->claim_id);
+    sqlite_bind_number(stmt, 4, (int64_t) slot->claim_id);
     return stmt;
 }
 
@@ -419,8 +414,8 @@ dibs_status sqlite_put_slot(struct rows *rows, const struct ledger_slot *slot, d
 
     if (!stmt)
         return DIBS_UNAVAILABLE;
-    bind_int(stmt, 5, slot->is_exclusive);
-    bind_int(stmt, 6, slot->released_ms);
+    sqlite_bind_number(stmt, 5, slot->is_exclusive);
+    sqlite_bind_number(stmt, 6, slot->released_ms);
     return sqlite_run(of(rows), stmt, "writing a port", err);
 }
 
@@ -438,20 +433,20 @@ static dibs_status name_get(struct rows *rows, const char *principal, const char
 {
     struct sqlite_rows *self = of(rows);
     AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, SQL_NAME_GET, err);
-    struct reader r = { .stmt = stmt, .is_ok = true };
+    struct sqlite_reader r = { .stmt = stmt, .is_ok = true };
 
     if (!stmt)
         return DIBS_UNAVAILABLE;
-    bind_text(stmt, 1, principal);
-    bind_text(stmt, 2, name);
+    sqlite_bind_string(stmt, 1, principal);
+    sqlite_bind_string(stmt, 2, name);
     int rc = sqlite3_step(stmt);
     if (rc == SQLITE_DONE)
         return DIBS_NOT_FOUND;
     if (rc != SQLITE_ROW)
         return sqlite_error(self, rc, "reading a name", err);
-    out->claim_id = (uint64_t) read_int(&r, 0, 0, INT64_MAX);
-    out->port = (uint16_t) read_int(&r, 1, 1, DIBS_PORT_MAX);
-    out->used_ms = read_int(&r, 2, INT64_MIN, INT64_MAX);
+    out->claim_id = (uint64_t) sqlite_read_number(&r, 0, 0, INT64_MAX);
+    out->port = (uint16_t) sqlite_read_number(&r, 1, 1, DIBS_PORT_MAX);
+    out->used_ms = sqlite_read_number(&r, 2, INT64_MIN, INT64_MAX);
     return r.is_ok ? DIBS_OK : DIBS_NOT_FOUND; /* a damaged memory of a port is no memory */
 }
 
@@ -462,260 +457,12 @@ static dibs_status name_put(struct rows *rows, const char *principal, const char
 
     if (!stmt)
         return DIBS_UNAVAILABLE;
-    bind_text(stmt, 1, principal);
-    bind_text(stmt, 2, name);
-    bind_int(stmt, 3, (int64_t) row->claim_id);
-    bind_int(stmt, 4, row->port);
-    bind_int(stmt, 5, row->used_ms);
+    sqlite_bind_string(stmt, 1, principal);
+    sqlite_bind_string(stmt, 2, name);
+    sqlite_bind_number(stmt, 3, (int64_t) row->claim_id);
+    sqlite_bind_number(stmt, 4, row->port);
+    sqlite_bind_number(stmt, 5, row->used_ms);
     return sqlite_run(of(rows), stmt, "writing a name", err);
-}
-
-/* ---- events ---- */
-
-static dibs_status tail(struct rows *rows, uint64_t *seq, uint64_t *cursor, dibs_err *err)
-{
-    struct sqlite_rows *self = of(rows);
-    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, SQL_TAIL, err);
-    AUTO(sqlite_reset_auto) sqlite3_stmt *other = NULL;
-
-    if (!stmt)
-        return DIBS_UNAVAILABLE;
-    int rc = sqlite3_step(stmt);
-    if (rc == SQLITE_ROW) {
-        *seq = (uint64_t) sqlite3_column_int64(stmt, 0);
-        *cursor = (uint64_t) sqlite3_column_int64(stmt, 1);
-        return DIBS_OK;
-    }
-    if (rc != SQLITE_DONE)
-        return sqlite_error(self, rc, "reading the newest event", err);
-    /* No event at all: new, or its events were lost. Ids must not be used twice even then. */
-    other = sqlite_stmt(self, SQL_TAIL_CLAIMS, err);
-    if (!other)
-        return DIBS_UNAVAILABLE;
-    rc = sqlite3_step(other);
-    *seq = rc == SQLITE_ROW ? (uint64_t) sqlite3_column_int64(other, 0) : 0;
-    *cursor = *seq;
-    return rc == SQLITE_ROW ? DIBS_OK : sqlite_error(self, rc, "reading the newest claim", err);
-}
-
-static dibs_status event_put(struct rows *rows, const dibs_event *e, uint64_t cursor, dibs_err *err)
-{
-    sqlite3_stmt *stmt = sqlite_stmt(of(rows), SQL_EVENT_PUT, err);
-
-    if (!stmt)
-        return DIBS_UNAVAILABLE;
-    bind_int(stmt, 1, (int64_t) e->seq);
-    bind_int(stmt, 2, (int64_t) cursor);
-    bind_int(stmt, 3, e->time_ms);
-    bind_int(stmt, 4, e->kind);
-    bind_int(stmt, 5, (int64_t) e->claim_id);
-    bind_int(stmt, 6, (int64_t) e->generation);
-    bind_int(stmt, 7, e->port);
-    bind_int(stmt, 8, e->protos);
-    bind_int(stmt, 9, e->is_dynamic);
-    bind_int(stmt, 10, e->actor_uid);
-    bind_int(stmt, 11, e->actor_pid);
-    bind_text(stmt, 12, e->principal);
-    bind_text(stmt, 13, e->name);
-    return sqlite_run(of(rows), stmt, "writing an event", err);
-}
-
-static bool load_event(sqlite3_stmt *stmt, dibs_event *e)
-{
-    struct reader r = { .stmt = stmt, .is_ok = true };
-
-    *e = (dibs_event){ 0 };
-    e->seq = (uint64_t) read_int(&r, 0, 1, INT64_MAX);
-    e->time_ms = read_int(&r, 2, INT64_MIN, INT64_MAX);
-    e->kind = (dibs_event_kind) read_int(&r, 3, DIBS_EV_CLAIMED, DIBS_EV_POOL);
-    e->claim_id = (uint64_t) read_int(&r, 4, 0, INT64_MAX);
-    e->generation = (uint64_t) read_int(&r, 5, 0, INT64_MAX);
-    e->port = (uint16_t) read_int(&r, 6, 0, DIBS_PORT_MAX);
-    e->protos = (uint8_t) read_int(&r, 7, 0, UINT8_MAX);
-    e->is_dynamic = read_int(&r, 8, 0, 1) != 0;
-    e->actor_uid = (uint32_t) read_int(&r, 9, 0, UINT32_MAX);
-    e->actor_pid = (int32_t) read_int(&r, 10, INT32_MIN, INT32_MAX);
-    read_text(&r, 11, e->principal, DIBS_PRINCIPAL_MAX);
-    read_text(&r, 12, e->name, DIBS_NAME_MAX);
-    return r.is_ok;
-}
-
-static dibs_status oldest_event(struct sqlite_rows *self, uint64_t *oldest, dibs_err *err)
-{
-    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, SQL_EVENTS_OLDEST, err);
-
-    if (!stmt)
-        return DIBS_UNAVAILABLE;
-    int rc = sqlite3_step(stmt);
-    if (rc != SQLITE_ROW)
-        return sqlite_error(self, rc, "reading the oldest event", err);
-    *oldest = (uint64_t) sqlite3_column_int64(stmt, 0);
-    return DIBS_OK;
-}
-
-static dibs_status events(struct rows *rows, const dibs_event_query *query, uint64_t *oldest,
-                          bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err)
-{
-    struct sqlite_rows *self = of(rows);
-    AUTO(sqlite_reset_auto)
-    sqlite3_stmt *stmt = sqlite_stmt(self, query->newest ? SQL_EVENTS_NEWEST : SQL_EVENTS, err);
-    dibs_event event;
-    int rc = SQLITE_DONE;
-
-    if (!stmt)
-        return DIBS_UNAVAILABLE;
-    if (oldest) {
-        dibs_status s = oldest_event(self, oldest, err);
-        if (s != DIBS_OK)
-            return s;
-    }
-    bind_int(stmt, 1, query->since > INT64_MAX ? INT64_MAX : (int64_t) query->since);
-    bind_int(stmt, 2, query->limit == 0 || query->limit > INT64_MAX ? -1 : (int64_t) query->limit);
-    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
-        if (load_event(stmt, &event) && !fn(ctx, &event))
-            return DIBS_OK;
-    return rc == SQLITE_DONE ? DIBS_OK : sqlite_error(self, rc, "reading events", err);
-}
-
-/* ---- pools ---- */
-
-static bool load_pool(sqlite3_stmt *stmt, dibs_pool *out)
-{
-    struct reader r = { .stmt = stmt, .is_ok = true };
-    char ranges[DIBS_RANGES_TEXT_MAX + 1];
-
-    *out = (dibs_pool){ 0 };
-    read_text(&r, 0, out->name, DIBS_POOL_NAME_MAX);
-    read_text(&r, 1, ranges, DIBS_RANGES_TEXT_MAX);
-    out->scope = (dibs_scope) read_int(&r, 2, DIBS_SCOPE_HOST, DIBS_SCOPE_CLUSTER);
-    out->band = (int32_t) read_int(&r, 3, DIBS_BAND_AUTO, DIBS_PORT_MAX);
-    out->cooldown_ms = read_int(&r, 4, 0, DIBS_TTL_MAX_MS);
-    read_text(&r, 5, out->order, sizeof out->order - 1);
-    return r.is_ok && dibs_ranges_parse(ranges, &out->ranges, NULL) == DIBS_OK;
-}
-
-static dibs_status pool_get(struct rows *rows, const char *name, dibs_pool *out, dibs_err *err)
-{
-    struct sqlite_rows *self = of(rows);
-    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, SQL_POOL_GET, err);
-
-    if (!stmt)
-        return DIBS_UNAVAILABLE;
-    bind_text(stmt, 1, name);
-    int rc = sqlite3_step(stmt);
-    if (rc == SQLITE_DONE)
-        return DIBS_NOT_FOUND;
-    if (rc != SQLITE_ROW)
-        return sqlite_error(self, rc, "reading a pool", err);
-    if (!load_pool(stmt, out))
-        return err_trouble(err, DIBS_TROUBLE_DAMAGED,
-                           "ledger %s: the record of pool '%s' is damaged; set it anew with "
-                           "'dibs pool set'",
-                           self->path, name);
-    return DIBS_OK;
-}
-
-static dibs_status pool_put(struct rows *rows, const dibs_pool *pool, dibs_err *err)
-{
-    sqlite3_stmt *stmt = sqlite_stmt(of(rows), SQL_POOL_PUT, err);
-    char ranges[DIBS_RANGES_TEXT_MAX + 1];
-
-    if (!stmt)
-        return DIBS_UNAVAILABLE;
-    dibs_ranges_format(&pool->ranges, ranges);
-    bind_text(stmt, 1, pool->name);
-    bind_text(stmt, 2, ranges);
-    bind_int(stmt, 3, pool->scope);
-    bind_int(stmt, 4, pool->band);
-    bind_int(stmt, 5, pool->cooldown_ms);
-    bind_text(stmt, 6, pool->order);
-    dibs_status s = sqlite_run(of(rows), stmt, "writing a pool", err);
-    (void) sqlite3_clear_bindings(stmt);
-    return s;
-}
-
-static dibs_status pool_delete(struct rows *rows, const char *name, dibs_err *err)
-{
-    sqlite3_stmt *stmt = sqlite_stmt(of(rows), SQL_POOL_DELETE, err);
-
-    if (!stmt)
-        return DIBS_UNAVAILABLE;
-    bind_text(stmt, 1, name);
-    return sqlite_run(of(rows), stmt, "removing a pool", err);
-}
-
-static dibs_status pools(struct rows *rows, bool (*fn)(void *, const dibs_pool *), void *ctx, dibs_err *err)
-{
-    struct sqlite_rows *self = of(rows);
-    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, SQL_POOLS, err);
-    dibs_pool pool;
-    int rc = SQLITE_DONE;
-
-    if (!stmt)
-        return DIBS_UNAVAILABLE;
-    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
-        if (load_pool(stmt, &pool) && !fn(ctx, &pool))
-            return DIBS_OK;
-    return rc == SQLITE_DONE ? DIBS_OK : sqlite_error(self, rc, "reading pools", err);
-}
-
-/* ---- sightings, upkeep ---- */
-
-static dibs_status sighting_get(struct rows *rows, struct ledger_seen seen, uint32_t *count, dibs_err *err)
-{
-    struct sqlite_rows *self = of(rows);
-    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, SQL_SIGHTING_GET, err);
-
-    if (!stmt)
-        return DIBS_UNAVAILABLE;
-    bind_int(stmt, 1, (int64_t) seen.id);
-    bind_int(stmt, 2, (int64_t) seen.generation);
-    int rc = sqlite3_step(stmt);
-    if (rc != SQLITE_ROW && rc != SQLITE_DONE)
-        return sqlite_error(self, rc, "reading sightings", err);
-    *count = rc == SQLITE_ROW ? (uint32_t) sqlite3_column_int(stmt, 0) : 0;
-    return DIBS_OK;
-}
-
-static dibs_status sighting_put(struct rows *rows, struct ledger_seen seen, uint32_t count, dibs_err *err)
-{
-    sqlite3_stmt *stmt = sqlite_stmt(of(rows), count ? SQL_SIGHTING_PUT : SQL_SIGHTING_DELETE, err);
-
-    if (!stmt)
-        return DIBS_UNAVAILABLE;
-    bind_int(stmt, 1, (int64_t) seen.id);
-    if (count) {
-        bind_int(stmt, 2, (int64_t) seen.generation);
-        bind_int(stmt, 3, count);
-    }
-    return sqlite_run(of(rows), stmt, "writing sightings", err);
-}
-
-static dibs_status run_bound(struct sqlite_rows *self, enum sqlite_sql which, const int64_t *values, int n,
-                             dibs_err *err)
-{
-    sqlite3_stmt *stmt = sqlite_stmt(self, which, err);
-
-    if (!stmt)
-        return DIBS_UNAVAILABLE;
-    for (int i = 0; i < n; i++)
-        bind_int(stmt, i + 1, values[i]);
-    return sqlite_run(self, stmt, "upkeep", err);
-}
-
-static dibs_status trim(struct rows *rows, uint64_t oldest_seq, size_t names_kept, int64_t cooled_before_ms,
-                        const struct instant *now, dibs_err *err)
-{
-    struct sqlite_rows *self = of(rows);
-    dibs_status s = run_bound(self, SQL_TRIM_EVENTS, (int64_t[]){ (int64_t) oldest_seq }, 1, err);
-
-    if (s == DIBS_OK)
-        s = run_bound(self, SQL_TRIM_NAMES, (int64_t[]){ (int64_t) names_kept - 1 }, 1, err);
-    if (s == DIBS_OK)
-        s = run_bound(self, SQL_TRIM_SLOTS, (int64_t[]){ cooled_before_ms, now->boot_ms }, 2, err);
-    if (s == DIBS_OK)
-        s = run_bound(self, SQL_TRIM_SIGHTINGS, NULL, 0, err);
-    return s;
 }
 
 const struct rows_ops rows_sqlite_ops = {
@@ -736,17 +483,17 @@ const struct rows_ops rows_sqlite_ops = {
     .slot_delete = slot_delete,
     .name_get = name_get,
     .name_put = name_put,
-    .tail = tail,
-    .event_put = event_put,
-    .events = events,
-    .pool_get = pool_get,
-    .pool_put = pool_put,
-    .pool_delete = pool_delete,
-    .pools = pools,
-    .sighting_get = sighting_get,
-    .sighting_put = sighting_put,
+    .tail = sqlite_rows_tail,
+    .event_put = sqlite_rows_event_put,
+    .events = sqlite_rows_events,
+    .pool_get = sqlite_rows_pool_get,
+    .pool_put = sqlite_rows_pool_put,
+    .pool_delete = sqlite_rows_pool_delete,
+    .pools = sqlite_rows_pools,
+    .sighting_get = sqlite_rows_sighting_get,
+    .sighting_put = sqlite_rows_sighting_put,
     .quarantine = sqlite_quarantine_rows,
-    .trim = trim,
+    .trim = sqlite_rows_trim,
     .health = sqlite_health_rows,
     .rebuild = sqlite_rebuild_rows,
 };

@@ -40,8 +40,12 @@ const char *dibs_setting_summary(dibs_setting setting)
 void dibs_setting_env(dibs_setting setting, char out[48])
 {
     (void) snprintf(out, 48, "DIBS_%s", setting < DIBS_SETTING_COUNT ? names[setting] : "");
-    for (char *p = out; *p; p++)
-        *p = *p == '-' ? '_' : (char) toupper((unsigned char) *p);
+    for (char *p = out; *p; p++) {
+        if (*p == '-')
+            *p = '_';
+        else
+            *p = (char) toupper((unsigned char) *p);
+    }
 }
 
 const char *dibs_source_text(dibs_source source)

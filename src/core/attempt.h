@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_CORE_ATTEMPT_H
+#define DIBS_CORE_ATTEMPT_H
+/* One call of claim under way: claim.c prepares it and runs its rounds, propose.c plans the candidates of a
+ * round, learn.c makes of a refusal what the next round tries. */
+#include "core/request.h"
+
+enum {
+    ROUNDS_MAX = 2048,     /* transactions of one call; the deadline is usually sooner */
+    DEAD_MAX = 1024,       /* dead claims that one call may take over */
+    PLANS_MAX = 16,        /* different pools (and protocols) in one batch */
+    SPARE_MAX = 64,        /* candidates beyond one for each claim */
+    EXACT_MAX = 16,        /* candidates for a single claim once the index is loaded */
+    FOREIGN_LAST_MS = 5000 /* how long a port that the probe found busy is passed over */
+};
+
+enum stage { STAGE_BLIND, STAGE_INDEX, STAGE_CAUGHT_UP, STAGE_RELOADED, STAGE_DEAD, STAGE_END };
+
+struct attempt {
+    struct core *core;
+    const dibs_batch *batch;
+    struct ask *asks;
+    struct ledger_want *wants;
+    struct plan_pool *plans;
+    size_t n_plans;
+    uint16_t *candidates; /* of all wants */
+    enum stage stage;
+    bool is_fresh;         /* the index was loaded for this call */
+    int n_stale;           /* rounds of a batch that others were faster in */
+    int n_searches;        /* for the claims of dead holders */
+    struct portbits tried; /* refused by the ledger in this call: not proposed again */
+    struct ledger_seen dead[DEAD_MAX];
+    size_t n_dead;
+    uint16_t dead_ports[DEAD_MAX];
+    size_t n_dead_ports;
+    int64_t deadline_ms;
+    struct ledger_refusal refusal;
+};
+
+/* Candidates for every want, by the stage that the attempt has reached. */
+dibs_status attempt_plan(struct attempt *a, dibs_err *err);
+/* After TAKEN or EXHAUSTED: *again when another round makes sense. */
+dibs_status attempt_react(struct attempt *a, dibs_status status, bool *again, dibs_err *err);
+bool attempt_is_late(const struct attempt *a);
+/* True when this generation was not known to be dead yet. */
+bool attempt_add_dead(struct attempt *a, const dibs_claim *claim);
+/* The name's own story before anything is probed: which name, its last port, and whether its holder lives. */
+dibs_status attempt_look_up_name(struct attempt *a, size_t i, dibs_err *err);
+/* Ports that the probe found busy are tried again after a while. */
+void attempt_forget_foreign(struct core *core, int64_t now_ms);
+#endif
