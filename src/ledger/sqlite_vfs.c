@@ -36,7 +36,9 @@ static void *map_with_room(void *address, size_t n, int protection, int flags, i
     return mmap(address, n, protection, flags, fd, offset);
 }
 
-static __thread int64_t awake_at_ms; /* CLOCK_MONOTONIC: the deadline of this thread's call */
+/* CLOCK_MONOTONIC: the deadline of this thread's call. Eight bytes of the initial TLS block: the general
+ * model would make the program load the dynamic linker as a library. */
+static __thread int64_t awake_at_ms __attribute__((tls_model("initial-exec")));
 
 static int sleep_within_call(sqlite3_vfs *vfs, int us)
 {
