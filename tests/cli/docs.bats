@@ -8,7 +8,7 @@ setup() {
     bin=$BATS_TEST_TMPDIR/bin
     mkdir -p "$bin" "$BATS_TEST_TMPDIR/project"
     ln -s "$DIBS" "$bin/dibs"
-    cd "$BATS_TEST_TMPDIR/project"
+    cd "$BATS_TEST_TMPDIR/project" || return 1
 }
 
 teardown() { dibs_teardown; }
