@@ -150,6 +150,13 @@ another_boot() {
     in_room "$ROOM" mount --bind "$T/boot_id" /proc/sys/kernel/random/boot_id
 }
 
+# runs_sleep NAME: the holder of NAME is a process, and has become sleep.
+runs_sleep() {
+    local pid
+    pid=$(dibs ls --json "$1" | python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["holder"]["pid"])') || return 1
+    grep -q sleep "/proc/$pid/comm"
+}
+
 @test "after another boot process- and lease-held claims are free, and kept ones stay on their ports" {
     needs_root
     local held leased kept run_kept socket
@@ -159,8 +166,7 @@ another_boot() {
     kept=$(dibs claim kept --keep)
     socket=$(dibs claim socket --ttl 1h)
     start "$DIBS" run --keep -p both -- sleep 600
-    wait_until 10 dibs ls --names both
-    wait_until 10 grep -q sleep "/proc/$(dibs ls --json both | python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["holder"]["pid"])')/comm"
+    wait_until 10 runs_sleep both
     run_kept=$(dibs ls --json both | field port)
     reap 0
     another_boot
