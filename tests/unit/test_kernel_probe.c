@@ -257,17 +257,19 @@ static void probing_does_not_disturb_a_server_that_rebinds(void **state)
     struct disturber d = { 0 };
     pthread_t thread = 0;
     int failed = 0;
-    int fd = serve(DIBS_TCP, &kinds[LOOPBACK].address, 1, &d.port);
+    uint16_t port = 0;
+    int fd = serve(DIBS_TCP, &kinds[LOOPBACK].address, 1, &port);
 
     (void) state;
     assert_true(fd >= 0);
+    d.port = port;
     assert_int_equal(pthread_create(&thread, NULL, probe_all_the_time, &d), 0);
     for (int i = 0; i < REBINDINGS; i++) {
         if (fd >= 0)
             (void) close(fd);
         if (i % 64 == 32) /* long enough for the prober to be in the middle of its work */
             (void) usleep(2000);
-        fd = serve(DIBS_TCP, &kinds[LOOPBACK].address, 1, &d.port);
+        fd = serve(DIBS_TCP, &kinds[LOOPBACK].address, 1, &port);
         failed += fd < 0;
         if (i % 64 == 0) /* long enough to be seen listening */
             (void) usleep(2000);

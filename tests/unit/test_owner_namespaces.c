@@ -193,7 +193,7 @@ static void a_process_of_a_namespace_below_is_seen_living_and_dying(void **state
     if (!view.is_initial_pidns)
         SKIP_BECAUSE("needs the initial pid namespace");
     below_start(&b);
-    assert_int_equal(b.second.pid, 2);
+    assert_in_range(b.second.pid, 2, 9); /* a thread of the sanitizer's may have come first */
     ASSERT_LIFE(&view, &b.second, DIBS_ALIVE, "running");
     pid_t second_here = owner_pid_here(&view, &b.second);
     assert_true(owner_descends_from(&view, second_here, b.keeper));
