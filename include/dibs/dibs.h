@@ -3,9 +3,10 @@
 #define DIBS_DIBS_H
 /* libdibs: a port that is yours.
  *
- * One handle may be used by one thread at a time; open one per thread. Every function
- * that can fail returns dibs_status and fills `err` (may be NULL) only on failure.
- * Out-parameters are written only on success. Every call ends within the settings' timeout. */
+ * One handle may be used by one thread at a time; open one per thread, and a new one after a fork. A callback
+ * must not use the handle that calls it. Every function that can fail returns dibs_status and fills `err`
+ * (may be NULL) only on failure. Out-parameters are written only on success. Every call ends within the
+ * settings' timeout; reap, repair and doctor go in steps that each do. */
 #include "dibs/claim.h"
 #include "dibs/net.h"
 #include "dibs/settings.h"

@@ -75,6 +75,7 @@ const struct core_host *core_host(struct core *core)
     host->loaded_ms = now_ms;
     host->has_ipv6 = kernel_has_ipv6();
     host->netns = kernel_netns();
+    host->unprivileged_from = kernel_unprivileged_start();
     kernel_ephemeral(&host->ephemeral, &source);
     host->is_ephemeral_detected = source == KERNEL_DETECTED;
     memset(&host->reserved, 0, sizeof host->reserved);

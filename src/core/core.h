@@ -30,6 +30,7 @@ struct core_host {
     bool has_ipv6;
     uint64_t netns;
     dibs_range ephemeral;
+    uint16_t unprivileged_from; /* below it, binding needs a privilege */
     bool is_ephemeral_detected;
     struct portbits reserved;
 };

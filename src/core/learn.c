@@ -121,9 +121,11 @@ static bool is_outrun(struct attempt *a)
     enum { STALE_MAX = 64 };
     const struct ledger_want *want = &a->wants[0];
 
-    if (a->stage == STAGE_BLIND || a->stage >= STAGE_DEAD || a->batch->is_contiguous)
+    if (a->stage == STAGE_BLIND || a->stage >= STAGE_DEAD)
         return false;
     /* Of a batch it cannot be said which ones the ledger refused and which ones its own members had. */
+    if (a->batch->is_contiguous)
+        return want->n_candidates > 0 && a->n_stale++ < STALE_MAX;
     if (a->batch->n > 1)
         return a->wants[a->refusal.want].n_candidates > 0 && a->n_stale++ < STALE_MAX;
     for (size_t i = 0; i < want->n_candidates; i++)

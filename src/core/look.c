@@ -303,6 +303,7 @@ dibs_status core_assert(struct core *core, const dibs_which *which, dibs_socket 
     dibs_port_report report = { 0 };
     dibs_claim claim;
     struct looking l = { .core = core, .report = &report };
+    const dibs_socket *own = NULL;
     const dibs_socket *other = NULL;
     char command[DIBS_COMMAND_MAX + 1];
     dibs_status s = core_find(core, which, &claim, err);
@@ -319,11 +320,13 @@ dibs_status core_assert(struct core *core, const dibs_which *which, dibs_socket 
 
         if (!is_asked(&l, socket->proto, &socket->address))
             continue;
-        if (!is_holders(core, &claim, socket)) {
-            other = socket;
-            continue;
-        }
-        *out = *socket;
+        if (is_holders(core, &claim, socket))
+            own = socket;
+        else
+            other = socket; /* whoever connects may reach him: one stranger is one too many */
+    }
+    if (own && !other) {
+        *out = *own;
         return DIBS_OK;
     }
     if (!other)

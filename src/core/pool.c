@@ -79,8 +79,8 @@ dibs_status core_pool(struct core *core, const char *name, const dibs_ranges *ra
             out->ranges = s->range;
     }
     apply_settings(s, out);
-    if (!order_find(out->order))
-        return err_set(err, DIBS_INVALID, "order '%s' is not known", out->order);
+    if (!order_find(out->order)) /* of a newer dibs, or damaged: any order serves */
+        (void) text_copy(out->order, sizeof out->order, s->order);
     return DIBS_OK;
 }
 
@@ -101,6 +101,8 @@ void core_withheld(struct core *core, bool for_tcp, struct portbits *out)
     *out = host->reserved;
     if (!core->options.settings->allow_ephemeral)
         portbits_add_range(out, host->ephemeral);
+    if (core->options.uid != 0 && host->unprivileged_from > 1)
+        portbits_add_range(out, (dibs_range){ 1, (uint16_t) (host->unprivileged_from - 1) });
     if (for_tcp)
         portbits_add_browser_blocked(out);
 }

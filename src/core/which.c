@@ -89,6 +89,8 @@ static struct ledger_seen seen_of(const dibs_claim *claim)
 }
 
 struct own_ids {
+    struct core *core;
+    bool is_forced;
     struct ledger_seen *seen;
     size_t n, max;
     bool is_failed;
@@ -97,7 +99,11 @@ struct own_ids {
 static bool add_own(void *ctx, const dibs_claim *claim)
 {
     struct own_ids *o = ctx;
+    dibs_claim judged = *claim;
 
+    /* Of whom nothing certain is known, he is passed over: INV-5. */
+    if (!o->is_forced && core_judge(o->core, &judged, NULL, 0) == DIBS_UNKNOWN)
+        return true;
     if (o->n == o->max) {
         size_t max = o->max ? o->max * 2 : 256;
         struct ledger_seen *more = reallocarray(o->seen, max, sizeof *more);
@@ -112,10 +118,11 @@ static bool add_own(void *ctx, const dibs_claim *claim)
     return true;
 }
 
-static dibs_status release_all(struct core *core, enum ledger_end_how how, size_t *n, dibs_err *err)
+static dibs_status release_all(struct core *core, unsigned flags, enum ledger_end_how how, size_t *n,
+                               dibs_err *err)
 {
     struct ledger_filter mine = { .principal = core->options.principal };
-    struct own_ids own = { 0 };
+    struct own_ids own = { .core = core, .is_forced = (flags & DIBS_RELEASE_FORCE) != 0 };
     struct ledger_actor actor = core_actor(core, core_now(core));
     dibs_status s = ledger_list(core->ledger, &mine, add_own, &own, err);
 
@@ -139,7 +146,7 @@ dibs_status core_release(struct core *core, const dibs_which *which, unsigned fl
     if (n)
         *n = 0;
     if (which->all_mine)
-        return release_all(core, how, n, err);
+        return release_all(core, flags, how, n, err);
     dibs_status s = core_find(core, which, &claim, err);
     if (s == DIBS_NOT_FOUND)
         return DIBS_OK; /* idempotent: what was wanted is so */

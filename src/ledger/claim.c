@@ -107,7 +107,7 @@ static dibs_status sort_out(struct claiming *k, struct conflicts *c, uint16_t po
         } else if (s != DIBS_OK) {
             return s;
         }
-        if (!row.is_damaged && is_dead(k->batch, &row.claim)) {
+        if (!row.is_damaged && !row.claim.is_kept && is_dead(k->batch, &row.claim)) {
             c->id[dead++] = c->id[i];
             continue;
         }
@@ -340,8 +340,11 @@ static dibs_status by_name(struct claiming *k, const struct ledger_want *want, d
         return DIBS_OK;
     if (s == DIBS_OK)
         s = rows->ops->claim_get(rows, name.claim_id, &row, k->err);
+    if (s == DIBS_OK && !row.is_damaged &&
+        !codec_is_named(&row.claim, want->claim.principal, want->claim.name))
+        s = DIBS_NOT_FOUND;
     if (s == DIBS_NOT_FOUND)
-        return DIBS_OK; /* the record is lost; the name is free */
+        return DIBS_OK; /* the record is lost, or another's; the name is free */
     return s == DIBS_OK ? settle_name(k, want, &row, out, is_done) : s;
 }
 

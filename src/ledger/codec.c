@@ -139,6 +139,11 @@ static bool has_binding(const dibs_claim *claim, const dibs_binding *wanted)
     return false;
 }
 
+bool codec_is_named(const dibs_claim *claim, const char *principal, const char *name)
+{
+    return strcmp(claim->principal, principal) == 0 && strcmp(claim->name, name) == 0;
+}
+
 bool codec_same_bindings(const dibs_claim *a, const dibs_claim *b)
 {
     if (a->n_bindings != b->n_bindings)

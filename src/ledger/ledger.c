@@ -144,6 +144,8 @@ dibs_status ledger_find_name(struct ledger *ledger, const char *principal, const
         s = DIBS_NOT_FOUND;
     if (s == DIBS_OK)
         s = tx.rows->ops->claim_get(tx.rows, found.claim_id, &row, err);
+    if (s == DIBS_OK && !codec_is_named(&row.claim, principal, name))
+        s = DIBS_NOT_FOUND; /* a damaged name must not lead to somebody else's claim (INV-3) */
     if (s == DIBS_NOT_FOUND)
         return err_set(err, s, "no claim is named '%s'", name);
     if (s == DIBS_OK)
@@ -203,7 +205,7 @@ static bool note_id(void *ctx, const struct ledger_slot *slot)
     for (size_t i = 0; i < ids->n; i++)
         if (ids->id[i] == slot->claim_id)
             return true;
-    if (slot->claim_id != 0)
+    if (slot->claim_id != 0 && ids->n < PORT_CLAIMS_MAX)
         ids->id[ids->n++] = slot->claim_id;
     return ids->n < PORT_CLAIMS_MAX;
 }

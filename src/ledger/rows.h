@@ -146,5 +146,6 @@ size_t codec_bindings_pack(const dibs_claim *claim, uint8_t out[CODEC_BINDINGS_B
 bool codec_bindings_unpack(const uint8_t *bytes, size_t n, dibs_claim *claim);
 /* Is this a record that dibs could have written? `why` gets the first reason. */
 bool codec_claim_valid(const dibs_claim *claim, const char **why);
+bool codec_is_named(const dibs_claim *claim, const char *principal, const char *name);
 bool codec_same_bindings(const dibs_claim *a, const dibs_claim *b);
 #endif

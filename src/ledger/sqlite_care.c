@@ -464,6 +464,52 @@ static dibs_status match_slots(struct care *k)
     return s;
 }
 
+/* Names follow from the claims that carry them. A name that leads elsewhere, or nowhere, is written anew;
+ * where two claims have one name, the newer has it. */
+static dibs_status match_names(struct care *k)
+{
+    return run_with(
+        k,
+        "INSERT OR REPLACE INTO names(principal, name, claim, port, used_ms)"
+        " SELECT principal, name, id, port, changed_ms FROM claims AS c WHERE name<>'' AND ?1 IS NOT NULL"
+        " AND NOT EXISTS (SELECT 1 FROM names AS n JOIN claims AS x ON x.id=n.claim"
+        " WHERE n.principal=c.principal AND n.name=c.name AND n.claim>=c.id AND n.port=x.port"
+        " AND x.principal=c.principal AND x.name=c.name) ORDER BY id",
+        k->now->wall_ms);
+}
+
+static dibs_status set_pool_aside(struct care *k, const char *name)
+{
+    AUTO(sqlite_finalize_auto) sqlite3_stmt *drop = NULL;
+    dibs_status s = set_aside(k, "pools", 0, "not readable", name);
+    int rc = sqlite3_prepare_v2(k->self->db, "DELETE FROM pools WHERE name=?1", -1, &drop, NULL);
+
+    if (s != DIBS_OK)
+        return s;
+    if (rc != SQLITE_OK)
+        return sqlite_error(k->self, rc, "dropping a damaged pool", k->err);
+    sqlite_bind_string(drop, 1, name);
+    return sqlite_run(k->self, drop, "dropping a damaged pool", k->err);
+}
+
+static dibs_status quarantine_pools(struct care *k)
+{
+    AUTO(sqlite_finalize_auto) sqlite3_stmt *list = NULL;
+    int rc = sqlite3_prepare_v2(k->self->db, "SELECT name FROM pools", -1, &list, NULL);
+    dibs_status s = DIBS_OK;
+
+    while (rc == SQLITE_OK && s == DIBS_OK && sqlite3_step(list) == SQLITE_ROW) {
+        char name[256] = "";
+        dibs_pool pool;
+
+        (void) text_copy(name, sizeof name, (const char *) sqlite3_column_text(list, 0));
+        s = k->rows->ops->pool_get(k->rows, name, &pool, k->err);
+        if (s == DIBS_NOT_FOUND)
+            s = set_pool_aside(k, name);
+    }
+    return rc == SQLITE_OK ? s : sqlite_error(k->self, rc, "reading pools", k->err);
+}
+
 dibs_status sqlite_quarantine_rows(struct rows *rows, const struct instant *now, size_t *n, dibs_err *err)
 {
     struct care k = { .self = (struct sqlite_rows *) rows, .rows = rows, .now = now, .err = err };
@@ -475,6 +521,10 @@ dibs_status sqlite_quarantine_rows(struct rows *rows, const struct instant *now,
         s = quarantine_slots(&k);
     if (s == DIBS_OK)
         s = match_slots(&k);
+    if (s == DIBS_OK)
+        s = match_names(&k);
+    if (s == DIBS_OK)
+        s = quarantine_pools(&k);
     if (s == DIBS_OK)
         *n = k.n;
     return s;

@@ -150,12 +150,8 @@ dibs_status sqlite_rows_pool_get(struct rows *rows, const char *name, dibs_pool 
         return DIBS_NOT_FOUND;
     if (rc != SQLITE_ROW)
         return sqlite_error(self, rc, "reading a pool", err);
-    if (!load_pool(stmt, out))
-        return err_trouble(err, DIBS_TROUBLE_DAMAGED,
-                           "ledger %s: the record of pool '%s' is damaged; set it anew with "
-                           "'dibs pool set'",
-                           self->path, name);
-    return DIBS_OK;
+    /* A damaged pool is no pool: upkeep sets it aside, and it can be set anew (INV-6). */
+    return load_pool(stmt, out) ? DIBS_OK : DIBS_NOT_FOUND;
 }
 
 dibs_status sqlite_rows_pool_put(struct rows *rows, const dibs_pool *pool, dibs_err *err)

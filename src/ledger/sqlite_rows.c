@@ -15,6 +15,8 @@
     "id, generation, secret, port, kind, exclusive, kept, holder, boot_id, pidns, pid, start_ticks, " \
     "ttl_ms, until_ms,"                                                                               \
     " uid, netns, created_ms, changed_ms, bindings, principal, name, pool, command, project"
+/* 2^62: no ledger counts that far; a damaged record must not make every following number invalid (INV-6). */
+#define EVENT_SEQ_END "4611686018427387904"
 #define EVENT_COLUMNS                                                                              \
     "seq, cursor, time_ms, kind, claim, generation, port, protos, dynamic, actor_uid, actor_pid, " \
     "principal, name"
@@ -24,6 +26,7 @@ const char *const sqlite_sql_text[SQL_COUNT] = {
     [SQL_BEGIN_WRITE] = "BEGIN IMMEDIATE",
     [SQL_COMMIT] = "COMMIT",
     [SQL_ROLLBACK] = "ROLLBACK",
+    [SQL_SNAPSHOT] = "PRAGMA user_version",
     [SQL_CLAIM_GET] = "SELECT " CLAIM_COLUMNS " FROM claims WHERE id=?1",
     [SQL_CLAIM_PUT] =
         "INSERT OR REPLACE INTO claims(" CLAIM_COLUMNS ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
@@ -42,13 +45,15 @@ const char *const sqlite_sql_text[SQL_COUNT] = {
     [SQL_NAME_GET] = "SELECT claim, port, used_ms FROM names WHERE principal=?1 AND name=?2",
     [SQL_NAME_PUT] =
         "INSERT OR REPLACE INTO names(principal, name, claim, port, used_ms) VALUES(?1, ?2, ?3, ?4, ?5)",
-    [SQL_TAIL] = "SELECT seq, cursor FROM events ORDER BY seq DESC LIMIT 1",
+    [SQL_TAIL] = "SELECT seq, cursor FROM events WHERE seq<" EVENT_SEQ_END " ORDER BY seq DESC LIMIT 1",
     [SQL_TAIL_CLAIMS] = "SELECT max(id) FROM claims",
     [SQL_EVENT_PUT] = "INSERT INTO events(" EVENT_COLUMNS
                       ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
-    [SQL_EVENTS] = "SELECT " EVENT_COLUMNS " FROM events WHERE seq>?1 ORDER BY seq LIMIT ?2",
-    [SQL_EVENTS_NEWEST] = "SELECT * FROM (SELECT " EVENT_COLUMNS
-                          " FROM events WHERE seq>?1 ORDER BY seq DESC LIMIT ?2) ORDER BY seq",
+    [SQL_EVENTS] =
+        "SELECT " EVENT_COLUMNS " FROM events WHERE seq>?1 AND seq<" EVENT_SEQ_END " ORDER BY seq LIMIT ?2",
+    [SQL_EVENTS_NEWEST] =
+        "SELECT * FROM (SELECT " EVENT_COLUMNS " FROM events WHERE seq>?1 AND seq<" EVENT_SEQ_END
+        " ORDER BY seq DESC LIMIT ?2) ORDER BY seq",
     [SQL_EVENTS_OLDEST] = "SELECT min(seq) FROM events",
     [SQL_POOL_GET] = "SELECT name, ranges, scope, band, cooldown_ms, ordering FROM pools WHERE name=?1",
     [SQL_POOL_PUT] = "INSERT OR REPLACE INTO pools(name, ranges, scope, band, cooldown_ms, ordering)"
@@ -58,7 +63,7 @@ const char *const sqlite_sql_text[SQL_COUNT] = {
     [SQL_SIGHTING_GET] = "SELECT count FROM sightings WHERE claim=?1 AND generation=?2",
     [SQL_SIGHTING_PUT] = "INSERT OR REPLACE INTO sightings(claim, generation, count) VALUES(?1, ?2, ?3)",
     [SQL_SIGHTING_DELETE] = "DELETE FROM sightings WHERE claim=?1",
-    [SQL_TRIM_EVENTS] = "DELETE FROM events WHERE seq<=?1",
+    [SQL_TRIM_EVENTS] = "DELETE FROM events WHERE seq<=?1 OR seq>=" EVENT_SEQ_END,
     [SQL_TRIM_NAMES] = "DELETE FROM names WHERE claim=0 AND used_ms <"
                        " (SELECT used_ms FROM names WHERE claim=0 ORDER BY used_ms DESC LIMIT 1 OFFSET ?1)",
     [SQL_TRIM_SLOTS] = "DELETE FROM slots WHERE claim=0 AND (released_ms<?1 OR released_ms>?2)",
@@ -124,30 +129,53 @@ static dibs_status set_sync(struct sqlite_rows *self, bool is_full, dibs_err *er
     return DIBS_OK;
 }
 
+static void rollback(struct rows *rows)
+{
+    struct sqlite_rows *self = of(rows);
+
+    /* A failed statement may have rolled back already. */
+    if (self->db && !sqlite3_get_autocommit(self->db))
+        (void) sqlite_run(self, self->stmt[SQL_ROLLBACK], "rolling back", NULL);
+}
+
+static dibs_status begin_here(struct sqlite_rows *self, bool is_write, bool is_full, dibs_err *err)
+{
+    enum sqlite_sql which = is_write ? SQL_BEGIN_WRITE : SQL_BEGIN_READ;
+
+    /* Nothing is begun that cannot be ended: the rollback must not need memory. */
+    if (!sqlite_stmt(self, SQL_ROLLBACK, err) || !sqlite_stmt(self, which, err) ||
+        (!is_write && !sqlite_stmt(self, SQL_SNAPSHOT, err)))
+        return DIBS_UNAVAILABLE;
+    dibs_status s = is_write ? set_sync(self, is_full, err) : DIBS_OK;
+    if (s == DIBS_OK)
+        s = sqlite_run(self, self->stmt[which], "waiting for it", err);
+    if (s == DIBS_OK && !is_write) /* BEGIN alone looks at nothing; this fixes what we see */
+        s = sqlite_run(self, self->stmt[SQL_SNAPSHOT], "reading", err);
+    return s;
+}
+
+/* A rebuild puts another file in the ledger's place, and has the write lock meanwhile. So a file that is in
+ * its place after the beginning stays there until a writer ends, and a reader sees what was before. */
 static dibs_status begin(struct rows *rows, bool is_write, bool is_full, dibs_err *err)
 {
     struct sqlite_rows *self = of(rows);
 
     if (!self->has_call)
         sqlite_start_deadline(self); /* first: even configuring may wait for a lock */
-    dibs_status s = is_write ? set_sync(self, is_full, err) : DIBS_OK;
-    sqlite3_stmt *stmt =
-        s == DIBS_OK ? sqlite_stmt(self, is_write ? SQL_BEGIN_WRITE : SQL_BEGIN_READ, err) : NULL;
-
-    return stmt ? sqlite_run(self, stmt, "waiting for it", err) : DIBS_UNAVAILABLE;
-}
-
-static void rollback(struct rows *rows)
-{
-    struct sqlite_rows *self = of(rows);
-    sqlite3_stmt *stmt = NULL;
-
-    /* A failed statement may have rolled back already. */
-    if (sqlite3_get_autocommit(self->db))
-        return;
-    stmt = sqlite_stmt(self, SQL_ROLLBACK, NULL);
-    if (stmt)
-        (void) sqlite_run(self, stmt, "rolling back", NULL);
+    dibs_status s = self->db ? begin_here(self, is_write, is_full, err) : DIBS_UNAVAILABLE;
+    if (!self->db || sqlite_has_moved(self)) {
+        rollback(rows);
+        s = sqlite_reopen(self, err);
+        if (s == DIBS_OK)
+            s = begin_here(self, is_write, is_full, err);
+        if (s == DIBS_OK && sqlite_has_moved(self))
+            s = err_trouble(err, DIBS_TROUBLE_LOCKED,
+                            "ledger %s: it was replaced twice while it was being opened; try again",
+                            self->path);
+    }
+    if (s != DIBS_OK)
+        rollback(rows);
+    return s;
 }
 
 static dibs_status commit(struct rows *rows, dibs_err *err)

@@ -79,6 +79,7 @@ dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
         s = dibs_settings_load(NULL, 0, &handle->settings, err);
     if (s == DIBS_OK)
         s = open_ledger(handle, &ledger, err);
+    handle->pid = getpid();
     (void) snprintf(handle->principal, sizeof handle->principal, "uid:%u", (unsigned) geteuid());
     struct core_options options = {
         .settings = &handle->settings,
@@ -102,7 +103,9 @@ void dibs_close(dibs *handle)
 {
     if (!handle)
         return;
-    core_close(handle->core);
+    /* After a fork the connection is the parent's: what the child closes of it could harm him. */
+    if (handle->pid == getpid() || !handle->core)
+        core_close(handle->core);
     free(handle);
 }
 
@@ -126,10 +129,17 @@ const dibs_settings *dibs_settings_of(const dibs *handle)
 }
 
 /* Everything but an unnamed random claim needs the ledger; its deadline begins here. */
-static dibs_status need_ledger(const dibs *handle, dibs_err *err)
+static dibs_status need_ledger(dibs *handle, dibs_err *err)
 {
     if (!handle)
         return err_set(err, DIBS_INVALID, "no handle");
+    if (handle->pid != getpid())
+        return err_set(err, DIBS_INVALID,
+                       "this handle belongs to the process that opened it; open another after a fork");
+    if (handle->is_listing)
+        return err_set(err, DIBS_INVALID, "a callback cannot use the handle that calls it");
+    if (handle->core->ledger) /* a disk that was full may have room again */
+        handle->why_degraded.code = DIBS_OK;
     if (handle->why_degraded.code == DIBS_OK) {
         ledger_start_call(handle->core->ledger);
         return DIBS_OK;
@@ -279,14 +289,20 @@ dibs_status dibs_claim_list(dibs *handle, const dibs_filter *filter, dibs_claim_
                             dibs_err *err)
 {
     NEED(handle, filter && fn, err);
-    return core_list(handle->core, filter, fn, ctx, err);
+    handle->is_listing = true;
+    dibs_status s = core_list(handle->core, filter, fn, ctx, err);
+    handle->is_listing = false;
+    return s;
 }
 
 dibs_status dibs_event_list(dibs *handle, const dibs_event_query *query, dibs_event_fn fn, void *ctx,
                             dibs_err *err)
 {
     NEED(handle, query && fn, err);
-    return ledger_events(handle->core->ledger, query, NULL, fn, ctx, err);
+    handle->is_listing = true;
+    dibs_status s = ledger_events(handle->core->ledger, query, NULL, fn, ctx, err);
+    handle->is_listing = false;
+    return s;
 }
 
 const char *dibs_event_kind_text(dibs_event_kind kind)
@@ -330,7 +346,10 @@ dibs_status dibs_pool_remove(dibs *handle, const char *name, dibs_err *err)
 dibs_status dibs_pool_list(dibs *handle, dibs_pool_fn fn, void *ctx, dibs_err *err)
 {
     NEED(handle, fn, err);
-    return core_pool_list(handle->core, fn, ctx, err);
+    handle->is_listing = true;
+    dibs_status s = core_pool_list(handle->core, fn, ctx, err);
+    handle->is_listing = false;
+    return s;
 }
 
 dibs_status dibs_pool_usage_of(dibs *handle, const char *name, dibs_pool_usage *out, dibs_err *err)

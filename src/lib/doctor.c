@@ -116,13 +116,18 @@ static bool note_restored(void *ctx, const dibs_repair_item *item)
     return true;
 }
 
-static bool rebuild(struct doctor *d, const struct core_options *options)
+static struct ledger_actor actor_of(const struct core_options *options)
 {
-    struct ledger_actor actor = { .now = options->now(options->now_ctx),
+    return (struct ledger_actor){ .now = options->now(options->now_ctx),
                                   .uid = options->uid,
                                   .pid = (int32_t) getpid(),
                                   .principal = options->principal,
                                   .is_admin = options->is_admin };
+}
+
+static bool rebuild(struct doctor *d, const struct core_options *options)
+{
+    struct ledger_actor actor = actor_of(options);
     char aside[1024] = "";
     size_t n_saved = 0;
     dibs_err err = { 0 };
@@ -137,6 +142,17 @@ static bool rebuild(struct doctor *d, const struct core_options *options)
     return true;
 }
 
+static void set_records_aside(struct doctor *d, struct ledger *ledger, const struct core_options *options)
+{
+    struct ledger_actor actor = actor_of(options);
+    size_t n = 0;
+    dibs_err err = { 0 };
+
+    if (ledger_upkeep(ledger, &actor, &n, &err) == DIBS_OK && n > 0)
+        say(d, DIBS_NOTE, "ledger", "see the table 'quarantine'", "%zu damaged records were set aside now",
+            n);
+}
+
 /* Opens the ledger, mending it when that is asked for and needed; NULL when there is none to be had. */
 static struct ledger *open_ledger(struct doctor *d, const struct core_options *options, bool *is_rebuilt)
 {
@@ -146,6 +162,8 @@ static struct ledger *open_ledger(struct doctor *d, const struct core_options *o
     struct ledger *ledger = NULL;
     dibs_err err = { 0 };
     dibs_status s = ledger_open(d->settings->ledger, &how, &ledger, &err);
+    if (s == DIBS_OK && d->fix) /* single damaged records are set aside first: that may be all there is */
+        set_records_aside(d, ledger, options);
     bool is_damaged = s != DIBS_OK && err.trouble == DIBS_TROUBLE_DAMAGED;
 
     if (s == DIBS_OK && (ledger_health(ledger, &health, &err) != DIBS_OK || !health.is_sound))
@@ -165,9 +183,24 @@ static struct ledger *open_ledger(struct doctor *d, const struct core_options *o
 
 /* ---- host and pools ---- */
 
-static bool check_pool(void *ctx, const dibs_pool *pool)
+enum { POOLS_MAX = 256 };
+
+struct pool_list {
+    dibs_pool *pools;
+    size_t n;
+};
+
+/* Collected first: while a list is read the ledger cannot be asked for more. */
+static bool collect_pool(void *ctx, const dibs_pool *pool)
 {
-    struct doctor *d = ctx;
+    struct pool_list *list = ctx;
+
+    list->pools[list->n++] = *pool;
+    return list->n < POOLS_MAX;
+}
+
+static void check_pool(struct doctor *d, const dibs_pool *pool)
+{
     const struct core_host *host = core_host(d->core);
     struct portbits members = { 0 };
     dibs_pool_usage usage;
@@ -187,14 +220,25 @@ static bool check_pool(void *ctx, const dibs_pool *pool)
     if (core_pool_usage(d->core, pool->name, &usage, &err) != DIBS_OK) {
         say(d, DIBS_WARNING, "pool", "set it anew with 'dibs pool set'", "pool '%s': %s", pool->name,
             err.msg);
-        return !d->is_stopped;
+        return;
     }
     say(d, usage.n_available == 0 ? DIBS_WARNING : DIBS_FINE, "pool",
         usage.n_available == 0 ? "release what is not needed ('dibs ls', 'dibs reap'), or widen the pool"
                                : "",
         "pool '%s' (%.200s): %u static, %u dynamic, %u available, band %u", pool->name, ranges,
         usage.n_static, usage.n_dynamic, usage.n_available, usage.band);
-    return !d->is_stopped;
+}
+
+static void check_pools(struct doctor *d)
+{
+    struct pool_list list = { .pools = calloc(POOLS_MAX, sizeof *list.pools) };
+    dibs_err err = { 0 };
+
+    if (!list.pools || core_pool_list(d->core, collect_pool, &list, &err) != DIBS_OK)
+        say(d, DIBS_PROBLEM, "pool", "see the message", "%s", list.pools ? err.msg : "out of memory");
+    for (size_t i = 0; i < list.n && !d->is_stopped; i++)
+        check_pool(d, &list.pools[i]);
+    free(list.pools);
 }
 
 static void check_host(struct doctor *d)
@@ -271,22 +315,15 @@ static struct instant doctor_now(void *ctx)
 
 static void examine(struct doctor *d, bool is_rebuilt)
 {
-    struct ledger_actor actor = core_actor(d->core, core_now(d->core));
     dibs_repair_plan from_sockets = { 0 };
-    size_t n_damaged = 0;
     dibs_err err = { 0 };
 
     if (is_rebuilt && core_repair(d->core, &from_sockets, note_restored, d, &err) != DIBS_OK)
         say(d, DIBS_WARNING, "ledger", "run 'dibs repair'", "live sockets could not be recorded: %s",
             err.msg);
-    if (d->fix && ledger_upkeep(d->core->ledger, &actor, &n_damaged, &err) == DIBS_OK && n_damaged > 0)
-        say(d, DIBS_NOTE, "ledger", "see the table 'quarantine'", "%zu damaged records were set aside now",
-            n_damaged);
     check_ledger(d, d->core->ledger);
     check_host(d);
-    err = (dibs_err){ 0 };
-    if (core_pool_list(d->core, check_pool, d, &err) != DIBS_OK)
-        say(d, DIBS_PROBLEM, "pool", "see the message", "%s", err.msg);
+    check_pools(d);
     check_claims(d);
 }
 

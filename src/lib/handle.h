@@ -8,5 +8,7 @@ struct dibs {
     dibs_settings settings;
     dibs_err why_degraded; /* code is DIBS_OK while the ledger is used */
     char principal[DIBS_PRINCIPAL_MAX + 1];
+    int pid;         /* whose it is: SQLite's locks and maps do not survive a fork */
+    bool is_listing; /* a callback of ours runs */
 };
 #endif

@@ -75,6 +75,30 @@ static void a_dead_holders_name_keeps_its_port_under_a_new_generation(void **sta
     ASSERT_OK(ledger_find_token(t->ledger, got.token, &found, &t->err), &t->err);
 }
 
+static void who_takes_a_claim_over_brings_his_user_and_his_network(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want old = t_want("shop/web", "*");
+    struct ledger_want new = t_want("shop/web", "*");
+    dibs_claim got = { 0 };
+    dibs_claim found = { 0 };
+
+    t_by_process(&old, 500);
+    t_by_process(&new, 600);
+    old.claim.netns = 4026531840;
+    new.claim.netns = 4026532999;
+    new.claim.uid = 1001;
+    (void) snprintf(new.claim.command, sizeof new.claim.command, "later");
+    dibs_claim first = t_must(t, &old, 21000);
+    struct ledger_seen dead = t_seen(&first);
+    ASSERT_OK(t_claim_over(t, &new, 0, &dead, &got), &t->err);
+    assert_int_equal(got.id, first.id);
+    ASSERT_OK(ledger_find_id(t->ledger, first.id, &found, &t->err), &t->err);
+    assert_int_equal(found.uid, 1001);
+    assert_int_equal(found.netns, 4026532999);
+    assert_string_equal(found.command, "later");
+}
+
 static void a_dead_holders_name_moves_on_when_a_stranger_sits_on_its_port(void **state);
 
 static void another_live_holder_keeps_the_name(void **state)
@@ -552,6 +576,23 @@ static void death_counts_only_for_the_generation_that_was_judged(void **state) /
     assert_int_equal(t->refusal.blockers[0].process.pid, 700);
 }
 
+static void a_kept_claim_gives_way_to_nobody_even_when_its_holder_is_dead(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want kept = t_want("db", "*");
+    struct ledger_want want = t_want(NULL, "127.0.0.1");
+    dibs_claim got = { 0 };
+
+    t_by_process(&kept, 500);
+    kept.claim.is_kept = true;
+    dibs_claim first = t_must(t, &kept, 26001);
+    struct ledger_seen dead = t_seen(&first);
+    assert_int_equal(t_claim_over(t, &want, 26001, &dead, &got), DIBS_TAKEN);
+    assert_int_equal(t->refusal.n_blockers, 1);
+    assert_int_equal(t->refusal.blockers[0].id, first.id);
+    ASSERT_OK(ledger_find_token(t->ledger, first.token, &got, &t->err), &t->err);
+}
+
 static void a_batch_is_all_or_nothing(void **state) /* INV-4 */
 {
     static const uint16_t ports[] = { 26001, 26002, 26003 };
@@ -628,6 +669,34 @@ static void a_run_is_contiguous_found_again_and_ends_at_65535(void **state)
     assert_int_equal(ledger_claim(t->ledger, &batch, &t->actor, out, &t->refusal, &t->err), DIBS_EXHAUSTED);
 }
 
+static void names_of_scattered_ports_are_no_run(void **state)
+{
+    static const uint16_t bases[] = { 26010 };
+    struct t_ledger *t = *state;
+    struct ledger_want wants[3];
+    struct ledger_batch batch = { .wants = wants, .n = 3, .is_contiguous = true };
+    dibs_claim out[3] = { 0 };
+
+    for (size_t i = 0; i < 3; i++) {
+        char name[16];
+
+        (void) snprintf(name, sizeof name, "web/%zu", i);
+        wants[i] = dynamic(name, i == 0 ? bases : NULL, i == 0 ? 1 : 0);
+        (void) t_must(t, &wants[i], (uint16_t) (i == 2 ? 26005 : 26001 + i));
+    }
+    uint64_t tail = t_tail(t);
+    assert_int_equal(ledger_claim(t->ledger, &batch, &t->actor, out, &t->refusal, &t->err), DIBS_TAKEN);
+    assert_true(t->refusal.by_name);
+    assert_true(t->refusal.differs);
+    assert_int_equal(t->refusal.n_blockers, 1);
+    assert_string_equal(t->refusal.blockers[0].name, "web/2");
+    assert_int_equal(t_tail(t), tail);
+    batch.n = 2; /* those two are a run */
+    ASSERT_OK(ledger_claim(t->ledger, &batch, &t->actor, out, &t->refusal, &t->err), &t->err);
+    assert_int_equal(out[0].port, 26001);
+    assert_int_equal(out[1].port, 26002);
+}
+
 static void a_dry_run_decides_the_same_and_leaves_nothing(void **state)
 {
     static const uint16_t ports[] = { 26001, 26002 };
@@ -655,6 +724,7 @@ int main(int argc, char **argv)
         CASE(a_kept_claim_without_holder_gets_the_caller_as_holder),
         CASE(the_same_holder_gets_the_same_claim),
         CASE(a_dead_holders_name_keeps_its_port_under_a_new_generation),
+        CASE(who_takes_a_claim_over_brings_his_user_and_his_network),
         CASE(a_dead_holders_name_moves_on_when_a_stranger_sits_on_its_port),
         CASE(another_live_holder_keeps_the_name),
         CASE(asking_for_something_else_says_so),
@@ -678,9 +748,11 @@ int main(int argc, char **argv)
         CASE(a_probe_that_aborts_ends_the_call_with_its_reason),
         CASE(a_dead_blocker_gives_way_and_both_are_told),
         CASE(death_counts_only_for_the_generation_that_was_judged),
+        CASE(a_kept_claim_gives_way_to_nobody_even_when_its_holder_is_dead),
         CASE(a_batch_is_all_or_nothing),
         CASE(claims_of_one_batch_conflict_with_each_other),
         CASE(a_run_is_contiguous_found_again_and_ends_at_65535),
+        CASE(names_of_scattered_ports_are_no_run),
         CASE(a_dry_run_decides_the_same_and_leaves_nothing),
     };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What every ledger promises about claims that are there: ending, rights, tokens, events, pools, upkeep. */
+#include "ledger/rows.h"
 #include "support/ledger.h"
 
 static void releasing_twice_is_fine_and_frees_once(void **state) /* seeds 20; INV-3 */
@@ -57,6 +58,27 @@ static void a_token_with_a_wrong_secret_finds_nothing(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_int_equal(ledger_find_token(t->ledger, bad[i], &found, &t->err), DIBS_NOT_FOUND);
     assert_int_equal(found.port, 7);
+}
+
+static void the_end_of_an_old_claim_leaves_its_name_to_the_one_that_has_it_now(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want("shop/web", "*");
+    const struct row_name forgotten = { .port = 26001, .used_ms = 1 };
+    struct rows *rows = t->ledger->rows;
+    dibs_claim found = { 0 };
+
+    dibs_claim old = t_must(t, &want, 26001);
+    /* Its name is lost, as through damage, and given again. */
+    ASSERT_OK(rows->ops->begin(rows, true, false, &t->err), &t->err);
+    ASSERT_OK(rows->ops->name_put(rows, "uid:1000", "shop/web", &forgotten, &t->err), &t->err);
+    ASSERT_OK(rows->ops->commit(rows, &t->err), &t->err);
+    dibs_claim now = t_must(t, &want, 26002);
+    assert_int_not_equal(now.id, old.id);
+    assert_int_equal(t_end(t, &old, LEDGER_END_RELEASE), 1);
+    ASSERT_OK(ledger_find_name(t->ledger, "uid:1000", "shop/web", &found, NULL, &t->err), &t->err);
+    assert_int_equal(found.id, now.id);
+    assert_int_equal(found.port, 26002);
 }
 
 static void only_the_principal_or_an_admin_may_change_a_claim(void **state) /* seeds 21 */
@@ -435,6 +457,23 @@ static void pools_are_kept_listed_and_removed_when_empty(void **state)
     assert_string_equal(events.item[0].name, "gpu");
 }
 
+static void the_making_and_the_removal_of_a_pool_are_told(void **state)
+{
+    struct t_ledger *t = *state;
+    dibs_pool pool = { .name = "gpu", .ranges = { { { 30000, 30010 } }, 1 }, .order = "stride" };
+
+    ASSERT_OK(ledger_pool_put(t->ledger, &pool, &t->actor, &t->err), &t->err);
+    uint64_t made = t_tail(t);
+    ASSERT_OK(ledger_pool_remove(t->ledger, "gpu", &t->other, &t->err), &t->err);
+    struct t_events events = t_events_since(t, made);
+    assert_int_equal(made, 1);
+    assert_int_equal(events.n, 1);
+    assert_int_equal(events.item[0].seq, made + 1);
+    assert_int_equal(events.item[0].kind, DIBS_EV_POOL);
+    assert_int_equal(events.item[0].actor_uid, 2000);
+    assert_string_equal(events.item[0].name, "gpu");
+}
+
 static void sightings_count_for_one_generation(void **state) /* W4 */
 {
     struct t_ledger *t = *state;
@@ -541,6 +580,7 @@ int main(int argc, char **argv)
         CASE(releasing_twice_is_fine_and_frees_once),
         CASE(an_old_token_finds_nothing_after_a_transfer),
         CASE(a_token_with_a_wrong_secret_finds_nothing),
+        CASE(the_end_of_an_old_claim_leaves_its_name_to_the_one_that_has_it_now),
         CASE(only_the_principal_or_an_admin_may_change_a_claim),
         CASE(a_refused_one_of_several_ends_none),
         CASE(reaping_ends_what_is_dead_and_spares_the_rest),
@@ -554,6 +594,7 @@ int main(int argc, char **argv)
         CASE(slots_tell_what_is_held_and_what_cools),
         CASE(restoring_is_all_or_nothing_and_idempotent),
         CASE(pools_are_kept_listed_and_removed_when_empty),
+        CASE(the_making_and_the_removal_of_a_pool_are_told),
         CASE(sightings_count_for_one_generation),
         CASE(upkeep_drops_old_events_names_and_marks),
         CASE(an_unknown_scheme_is_refused),

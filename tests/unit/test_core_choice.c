@@ -285,6 +285,23 @@ static void dead_holders_give_way_when_nothing_else_is_left(void **state)
     assert_int_equal(e_try(e, e->other, &mine, &(dibs_claim){ 0 }), DIBS_EXHAUSTED);
 }
 
+static void a_port_that_a_stranger_had_is_tried_again_after_a_while(void **state)
+{
+    struct engine *e = *state;
+    dibs_ranges one = e_ranges("30000");
+    dibs_request r = e_request(NULL, "127.0.0.1");
+
+    need_network();
+    r.ranges = &one;
+    int fd = e_serve(DIBS_TCP, "127.0.0.1", 30000);
+    assert_int_equal(e_try(e, e->core, &r, &(dibs_claim){ 0 }), DIBS_EXHAUSTED);
+    e_pass(e, 60000);
+    assert_int_equal(e_try(e, e->core, &r, &(dibs_claim){ 0 }), DIBS_EXHAUSTED); /* he has it still */
+    (void) close(fd);
+    e_pass(e, 60000);
+    assert_int_equal(e_must(e, e->core, &r).port, 30000);
+}
+
 static void W3_D32_a_dry_run_tells_what_the_real_one_gives_and_keeps_nothing(void **state)
 {
     struct engine *e = *state;
@@ -334,6 +351,7 @@ int main(void)
         E_TEST(D32_every_registered_order_fills_the_whole_pool),
         E_TEST(K6_a_stale_index_costs_a_retry_never_a_port),
         E_TEST(dead_holders_give_way_when_nothing_else_is_left),
+        E_TEST(a_port_that_a_stranger_had_is_tried_again_after_a_while),
         E_TEST(W3_D32_a_dry_run_tells_what_the_real_one_gives_and_keeps_nothing),
     };
 

@@ -133,6 +133,27 @@ static void D4_D6_a_dead_claim_is_taken_over_in_place_without_a_reaper(void **st
     assert_int_equal(e_count(e, NULL), 1);
 }
 
+static void a_kept_claim_is_not_taken_over_by_number_when_its_holder_is_dead(void **state)
+{
+    struct engine *e = *state;
+    pid_t pid = child_start(child_idle, NULL);
+    dibs_request kept = e_held("db", "127.0.0.1", pid);
+    dibs_request r = e_required(NULL, "127.0.0.1", 26001);
+    dibs_claim found = { 0 };
+
+    need_network();
+    kept.mode = DIBS_REQUIRED;
+    kept.port = 26001;
+    kept.keep = true;
+    dibs_claim first = e_must(e, e->core, &kept);
+    child_end(pid);
+    assert_int_equal(e_try(e, e_other(e), &r, &(dibs_claim){ 0 }), DIBS_TAKEN);
+    assert_int_equal(e_try(e, e->core, &r, &(dibs_claim){ 0 }), DIBS_TAKEN); /* not by its own user either */
+    ASSERT_OK(core_find(e->core, &(dibs_which){ .token = first.token }, &found, &e->err), &e->err);
+    assert_int_equal(found.id, first.id);
+    assert_int_equal(e_count(e, NULL), 1);
+}
+
 static void D12_W7_a_locked_ledger_ends_in_an_error_within_the_deadline(void **state)
 {
     struct engine *e = *state;
@@ -168,6 +189,7 @@ int main(void)
         E_TEST(stale_kept_claims_go_when_their_project_is_gone_and_only_then),
         E_TEST(P8_another_boot_frees_process_and_lease_claims_and_keeps_kept_ones),
         E_TEST(D4_D6_a_dead_claim_is_taken_over_in_place_without_a_reaper),
+        E_TEST(a_kept_claim_is_not_taken_over_by_number_when_its_holder_is_dead),
         E_TEST(D12_W7_a_locked_ledger_ends_in_an_error_within_the_deadline),
     };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The ledger against observation: seeds §3.9 cases 32-34, leaks by generation (W4), live sockets (K7). */
+/* The ledger against observation: seeds §3.9 cases 32-34, leaks by generation (W4), live sockets (K7);
+ * and restoring a snapshot. */
 #include "support/core.h"
 
 #define KINDS (DIBS_REPAIR_REAPED + 1)
@@ -272,6 +273,55 @@ static void W5_what_cannot_be_restored_is_a_finding(void **state)
     assert_true(f.last[DIBS_REPAIR_FULL].text[0] != '\0');
 }
 
+/* ---- restoring a snapshot ---- */
+
+static void only_an_admin_restores_the_claims_of_another(void **state)
+{
+    struct engine *e = *state;
+    dibs_request kept = e_kept("theirs", "127.0.0.1");
+    dibs_request mine = e_kept("mine", "127.0.0.1");
+    dibs_claim claims[2] = { e_must(e, e->core, &mine), e_must(e, e_other(e), &kept) };
+    const dibs_snapshot snapshot = { claims, 2, NULL, 0 };
+    size_t n = 99;
+
+    assert_int_equal(e_release(e, e->core, &claims[0]), 1);
+    assert_int_equal(e_release(e, e->other, &claims[1]), 1);
+    assert_int_equal(core_restore(e->core, &snapshot, &n, &e->err), DIBS_DENIED);
+    assert_non_null(strstr(e->err.msg, "uid:2000"));
+    assert_int_equal(e_count(e, NULL), 0); /* not even one's own: all or nothing */
+    ASSERT_OK(core_restore(e_more(e, "uid:0", 0, true), &snapshot, &n, &e->err), &e->err);
+    assert_int_equal(n, 2);
+    assert_int_equal(e_count(e, &(dibs_filter){ .principal = "uid:2000" }), 1);
+}
+
+static void what_another_boot_held_is_restored_only_when_it_is_kept(void **state)
+{
+    struct engine *e = *state;
+    dibs_request requests[4] = { e_held("held", "127.0.0.1", 0), e_request("lease", "127.0.0.1"),
+                                 e_held("kept", "127.0.0.1", 0), e_request("now", "127.0.0.1") };
+    dibs_claim claims[4] = { 0 };
+    dibs_claim found = { 0 };
+    size_t n = 99;
+
+    requests[2].keep = true;
+    for (size_t i = 0; i < 4; i++) {
+        claims[i] = e_must(e, e->core, &requests[i]);
+        assert_int_equal(e_release(e, e->core, &claims[i]), 1);
+        if (i < 3) /* our own pid lives, and proves nothing */
+            (void) snprintf(claims[i].process.boot_id, sizeof claims[i].process.boot_id, "%s", T_BOOT);
+    }
+    ASSERT_OK(core_restore(e->core, &(dibs_snapshot){ claims, 4, NULL, 0 }, &n, &e->err), &e->err);
+    assert_int_equal(n, 2);
+    assert_int_equal(e_count(e, NULL), 2);
+    ASSERT_OK(core_find(e->core, &(dibs_which){ .name = "kept" }, &found, &e->err), &e->err);
+    assert_int_equal(found.port, claims[2].port);
+    assert_true(found.is_kept);
+    assert_int_equal(found.holder, DIBS_HELD_BY_NOBODY);
+    assert_int_equal(found.process.pid, 0);
+    ASSERT_OK(core_find(e->core, &(dibs_which){ .name = "now" }, &found, &e->err), &e->err);
+    assert_int_equal(found.holder, DIBS_HELD_BY_LEASE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +336,8 @@ int main(void)
         E_TEST(K7_the_ledger_can_be_made_again_from_live_sockets),
         E_TEST(a_repair_by_sockets_reaps_the_dead),
         E_TEST(W5_what_cannot_be_restored_is_a_finding),
+        E_TEST(only_an_admin_restores_the_claims_of_another),
+        E_TEST(what_another_boot_held_is_restored_only_when_it_is_kept),
     };
 
     e_own_network();

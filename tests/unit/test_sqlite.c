@@ -284,6 +284,56 @@ static void kept_claims_and_pools_survive_power_loss(void **state) /* INV-2 */
     assert_int_equal(sync_level(t), FULL);
 }
 
+static void what_is_restored_or_handed_over_to_be_kept_survives_power_loss(void **state) /* INV-2 */
+{
+    enum { NORMAL = 1, FULL = 2 };
+    struct t_ledger *t = *state;
+    struct ledger_want lease = t_want(NULL, "*");
+    struct ledger_want kept = t_want("kept", "*");
+    dibs_claim out = { 0 };
+    size_t n = 0;
+
+    t_kept(&kept);
+    kept.claim.port = 26002;
+    dibs_claim got = t_must(t, &lease, 26001);
+    assert_int_equal(sync_level(t), NORMAL);
+    ASSERT_OK(ledger_restore(t->ledger, &(dibs_snapshot){ &kept.claim, 1, NULL, 0 }, &t->actor, &n, &t->err),
+              &t->err);
+    assert_int_equal(n, 1);
+    assert_int_equal(sync_level(t), FULL);
+    ASSERT_OK(ledger_transfer(t->ledger, t_seen(&got), &lease.claim, &t->actor, &got, &t->err), &t->err);
+    assert_int_equal(sync_level(t), NORMAL); /* nothing of it is kept */
+    ASSERT_OK(ledger_transfer(t->ledger, t_seen(&got), &kept.claim, &t->actor, &out, &t->err), &t->err);
+    assert_true(out.is_kept);
+    assert_int_equal(sync_level(t), FULL);
+}
+
+static void all_waits_of_one_call_have_one_deadline(void **state) /* INV-9 */
+{
+    enum { TIMEOUT_MS = 400 };
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want(NULL, "*");
+    dibs_claim got = { 0 };
+    char path[300];
+
+    ASSERT_OK(reopen(t, TIMEOUT_MS), &t->err);
+    path_of(t, path);
+    sqlite3 *db = open_raw(path);
+    assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    int64_t start = now_ms();
+    ledger_start_call(t->ledger);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(t_claim(t, &want, 26001, &got), DIBS_UNAVAILABLE);
+        assert_int_equal(t->err.trouble, DIBS_TROUBLE_LOCKED);
+    }
+    assert_in_range(now_ms() - start, TIMEOUT_MS * 3 / 4, TIMEOUT_MS * 7 / 4);
+    start = now_ms(); /* and the next call has its own */
+    ledger_start_call(t->ledger);
+    assert_int_equal(t_claim(t, &want, 26001, &got), DIBS_UNAVAILABLE);
+    assert_true(now_ms() - start >= TIMEOUT_MS * 3 / 4);
+    (void) sqlite3_close(db);
+}
+
 /* ---- several processes ---- */
 
 static int wait_for(pid_t pid)
@@ -839,6 +889,23 @@ static void a_truncated_file_gives_back_what_is_left(void **state)
     free(claims);
 }
 
+static void no_id_is_used_twice_when_all_events_are_lost(void **state) /* INV-3 */
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want(NULL, "*");
+    dibs_claim old[3] = { 0 };
+    dibs_claim found = { 0 };
+
+    for (size_t i = 0; i < 3; i++)
+        old[i] = t_must(t, &want, (uint16_t) (26001 + i));
+    vandalise(t, "DELETE FROM events");
+    assert_true(t_must(t, &want, 26010).id > old[2].id);
+    for (size_t i = 0; i < 3; i++) {
+        ASSERT_OK(ledger_find_token(t->ledger, old[i].token, &found, &t->err), &t->err);
+        assert_int_equal(found.port, 26001 + i);
+    }
+}
+
 static void what_is_only_in_the_wal_is_saved_too(void **state)
 {
     struct t_ledger *t = *state;
@@ -870,6 +937,8 @@ int main(void)
         CASE(the_file_and_its_directory_are_private),
         CASE(a_locked_ledger_fails_within_the_deadline),
         CASE(kept_claims_and_pools_survive_power_loss),
+        CASE(what_is_restored_or_handed_over_to_be_kept_survives_power_loss),
+        CASE(all_waits_of_one_call_have_one_deadline),
         CASE(twenty_processes_make_one_ledger),
         CASE(a_killed_writer_leaves_a_sound_ledger),
         CASE(a_full_disk_is_told_and_leaves_nothing_half_written),
@@ -881,6 +950,7 @@ int main(void)
         CASE(lost_slots_are_written_again_and_lost_claims_keep_their_port),
         CASE(a_damaged_slot_blocks_its_port_even_before_upkeep),
         CASE(a_sound_ledger_is_not_rebuilt),
+        CASE(no_id_is_used_twice_when_all_events_are_lost),
         CASE(garbage_is_damaged_and_set_aside_as_it_is),
         CASE(a_bad_page_costs_its_records_and_no_port),
         CASE(a_truncated_file_gives_back_what_is_left),
