@@ -209,3 +209,15 @@ END
     [ -z "$(ls "$T/target")" ]
     [ -z "$(find "$T" -maxdepth 1 -name 'target.*')" ]
 }
+
+@test "export writes through what is not a file, and leaves a link a link" {
+    [ "$(id -u)" -eq 0 ] || skip "needs root to make a device"
+    mknod -m 666 "$T/null" c 1 3
+    ok snapshot export "$T/null"
+    [ -c "$T/null" ]
+    echo old >"$T/real.json"
+    ln -s real.json "$T/link.json"
+    ok snapshot export "$T/link.json"
+    [ -L "$T/link.json" ]
+    python3 -c 'import json,sys; json.load(open(sys.argv[1]))["claims"]' "$T/real.json"
+}
