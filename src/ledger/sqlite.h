@@ -12,6 +12,7 @@ enum sqlite_sql {
     SQL_BEGIN_WRITE,
     SQL_COMMIT,
     SQL_ROLLBACK,
+    SQL_SNAPSHOT,
     SQL_CLAIM_GET,
     SQL_CLAIM_PUT,
     SQL_CLAIM_DELETE,
@@ -83,6 +84,22 @@ void sqlite_start_deadline(struct sqlite_rows *self);
 const char *sqlite_vfs(void);
 /* Until when this thread may sleep inside SQLite. */
 void sqlite_vfs_deadline(int64_t deadline_ms);
+/* Opens the connection alone: nothing is looked at or made. */
+dibs_status sqlite_connect(struct sqlite_rows *self, dibs_err *err);
+/* Closes it and opens the file that has its path now. */
+dibs_status sqlite_reopen(struct sqlite_rows *self, dibs_err *err);
+/* Is the open file no longer the one of its path? One stat(). */
+bool sqlite_has_moved(struct sqlite_rows *self);
+/* Connects, empties the log into the file and keeps the write lock, within the deadline. OK without *is_held:
+ * so damaged that nobody can write to it. */
+dibs_status sqlite_hold(struct sqlite_rows *live, bool *is_held, dibs_err *err);
+dibs_status sqlite_copy_held(struct sqlite_rows *live, int to, dibs_err *err);
+/* Lets the hold go. NULL connection is fine. */
+void sqlite_release(struct sqlite_rows *live);
+/* Nobody can begin to use the database at `path` until *out is closed. */
+dibs_status sqlite_lock_whole(const char *path, int *out, dibs_err *err);
+/* Out of all symbolic links, when the file is there: SQLite's file layer follows none. */
+void sqlite_resolve(char path[1024]);
 /* Waits for the lock on the ledger's directory, within the deadline; who makes, migrates or rebuilds it has
  * this. */
 dibs_status sqlite_lock_directory(const struct sqlite_rows *self, const char *dir, int *out, dibs_err *err);

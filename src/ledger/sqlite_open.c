@@ -108,8 +108,16 @@ static int wait_for_lock(void *ctx, int tries)
     return 1;
 }
 
+/* Of this process or of the machine, and no property of the ledger: another place would not help. */
+static bool is_passing(int os_errno)
+{
+    return os_errno == EMFILE || os_errno == ENFILE || os_errno == ENOMEM || os_errno == EIO;
+}
+
 static dibs_trouble trouble_of(int rc, int os_errno)
 {
+    if (((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY) && is_passing(os_errno))
+        return DIBS_TROUBLE_NONE;
     switch (rc & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_PROTOCOL: /* somebody stopped while he held a lock of the log's index */
@@ -152,9 +160,9 @@ static const char *advice_of(dibs_trouble trouble)
     return "see 'dibs doctor'";
 }
 
-dibs_status sqlite_error(struct sqlite_rows *self, int rc, const char *doing, dibs_err *err)
+static dibs_status tell(const struct sqlite_rows *self, int rc, int os_errno, const char *doing,
+                        dibs_err *err)
 {
-    int os_errno = self->db ? sqlite3_system_errno(self->db) : 0;
     dibs_trouble trouble = trouble_of(rc, os_errno);
     const char *text = self->db ? sqlite3_errmsg(self->db) : sqlite3_errstr(rc);
 
@@ -163,6 +171,11 @@ dibs_status sqlite_error(struct sqlite_rows *self, int rc, const char *doing, di
     if (err)
         err->os_errno = os_errno;
     return DIBS_UNAVAILABLE;
+}
+
+dibs_status sqlite_error(struct sqlite_rows *self, int rc, const char *doing, dibs_err *err)
+{
+    return tell(self, rc, self->db ? sqlite3_system_errno(self->db) : 0, doing, err);
 }
 
 /* ---- where it lies ---- */
@@ -177,6 +190,14 @@ static dibs_status os_trouble(const struct sqlite_rows *self, const char *doing,
     if (err)
         err->os_errno = os_errno;
     return DIBS_UNAVAILABLE;
+}
+
+void sqlite_resolve(char path[1024])
+{
+    AUTO(free_auto) char *resolved = realpath(path, NULL);
+
+    if (resolved && strlen(resolved) < 1024)
+        (void) text_copy(path, 1024, resolved);
 }
 
 /* Directories that are missing are made private; those that are there are left as they are. */
@@ -275,7 +296,7 @@ static bool has_log(const struct sqlite_rows *self)
 
 /* The file's first bytes, zeros where it ends early. Through SQLite's own file layer: a close() of ours would
  * drop the locks that another connection of this process has on the file. */
-static int read_header(const struct sqlite_rows *self, uint8_t header[HEADER_BYTES])
+static int read_header(const struct sqlite_rows *self, uint8_t header[HEADER_BYTES], int *os_errno)
 {
     sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
     AUTO(free_auto) sqlite3_file *file = vfs ? calloc(1, (size_t) vfs->szOsFile) : NULL;
@@ -286,6 +307,7 @@ static int read_header(const struct sqlite_rows *self, uint8_t header[HEADER_BYT
         rc = vfs->xOpen(vfs, name, file, SQLITE_OPEN_READONLY | SQLITE_OPEN_MAIN_DB, NULL);
     if (rc == SQLITE_OK)
         rc = file->pMethods->xRead(file, header, HEADER_BYTES, 0);
+    *os_errno = errno;
     if (file && file->pMethods)
         (void) file->pMethods->xClose(file);
     sqlite3_free_filename(name);
@@ -321,9 +343,10 @@ static dibs_status look_at_file(struct sqlite_rows *self, dibs_err *err)
      * begun after the file. */
     if (st.st_size == 0 && !has_log(self))
         return DIBS_OK;
-    int rc = read_header(self, header);
+    int os_errno = 0;
+    int rc = read_header(self, header, &os_errno);
     if (rc != SQLITE_OK)
-        return sqlite_error(self, rc, "cannot read it", err);
+        return tell(self, rc, os_errno, "cannot read it", err);
     if (memcmp(header, "SQLite format 3", 16) != 0)
         return err_trouble(err, DIBS_TROUBLE_DAMAGED,
                            "ledger %s: it is not a ledger or its beginning is damaged; %s", self->path,
@@ -423,7 +446,11 @@ static dibs_status make_or_migrate(struct sqlite_rows *self, const char *dir, di
         s = exec(self, "BEGIN IMMEDIATE", "locking it", err);
     if (s != DIBS_OK)
         return s;
-    s = get_int(self, "PRAGMA user_version", &version, err);
+    if (sqlite_has_moved(self)) /* nothing is written to a file that was set aside */
+        s = err_trouble(err, DIBS_TROUBLE_LOCKED, "ledger %s: it was replaced meanwhile; try again",
+                        self->path);
+    if (s == DIBS_OK)
+        s = get_int(self, "PRAGMA user_version", &version, err);
     if (s == DIBS_OK && version < CURRENT_VERSION)
         s = migrate(self, version, err);
     if (s == DIBS_OK)
@@ -433,7 +460,7 @@ static dibs_status make_or_migrate(struct sqlite_rows *self, const char *dir, di
     return s;
 }
 
-static dibs_status connect(struct sqlite_rows *self, dibs_err *err)
+dibs_status sqlite_connect(struct sqlite_rows *self, dibs_err *err)
 {
     int rc =
         sqlite3_open_v2(self->path, &self->db,
@@ -467,32 +494,27 @@ static int note_wal(void *ctx, sqlite3 *db, const char *name, int frames)
     return SQLITE_OK;
 }
 
-dibs_status sqlite_open_rows(const char *rest, const struct ledger_options *options, struct rows **out,
-                             dibs_err *err)
+static void disconnect(struct sqlite_rows *self)
 {
-    struct sqlite_rows *self = calloc(1, sizeof *self);
-    char dir[1024];
+    for (size_t i = 0; i < SQL_COUNT; i++) {
+        (void) sqlite3_finalize(self->stmt[i]);
+        self->stmt[i] = NULL;
+    }
+    (void) sqlite3_close(self->db);
+    self->db = NULL;
+    self->is_full = false;
+    self->wal_frames = 0;
+}
+
+static dibs_status open_file(struct sqlite_rows *self, const char *dir, dibs_err *err)
+{
     int64_t version = 0;
     int64_t application_id = 0;
     int64_t salt = 0;
+    dibs_status s = look_at_file(self, err);
 
-    if (!self)
-        return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
-    self->base.ops = &rows_sqlite_ops;
-    self->timeout_ms = options->timeout_ms;
-    sqlite_start_deadline(self);
-    dibs_status s = DIBS_OK;
-    if (!rest[0] || !text_copy(self->path, sizeof self->path, rest))
-        s = err_set(err, DIBS_INVALID, "ledger 'sqlite:%.80s': the path must have 1 to %zu bytes", rest,
-                    sizeof self->path - 1);
     if (s == DIBS_OK)
-        s = make_parents(self, dir, err);
-    if (s == DIBS_OK)
-        s = refuse_remote(self, dir, err);
-    if (s == DIBS_OK)
-        s = look_at_file(self, err);
-    if (s == DIBS_OK)
-        s = connect(self, err);
+        s = sqlite_connect(self, err);
     if (s == DIBS_OK)
         s = get_int(self, "PRAGMA user_version", &version, err);
     if (s == DIBS_OK) /* again: the first page in the log is newer than that in the file */
@@ -505,12 +527,56 @@ dibs_status sqlite_open_rows(const char *rest, const struct ledger_options *opti
         s = exec(self, "PRAGMA synchronous=NORMAL", "configuring", err);
     if (s == DIBS_OK)
         s = get_int(self, "SELECT value FROM meta WHERE key='salt'", &salt, err);
+    if (s != DIBS_OK)
+        return s;
+    self->salt = (uint64_t) salt;
+    (void) sqlite3_wal_hook(self->db, note_wal, self);
+    return DIBS_OK;
+}
+
+/* Once more when a rebuild replaced it on the way: what was read then may be of two files. */
+dibs_status sqlite_reopen(struct sqlite_rows *self, dibs_err *err)
+{
+    char dir[1024];
+
+    disconnect(self);
+    sqlite_resolve(self->path);
+    dibs_status s = make_parents(self, dir, err);
+    if (s == DIBS_OK)
+        s = refuse_remote(self, dir, err);
+    if (s == DIBS_OK)
+        s = open_file(self, dir, err);
+    if (sqlite_has_moved(self)) {
+        disconnect(self);
+        s = open_file(self, dir, err);
+    }
+    if (s == DIBS_OK)
+        sqlite_resolve(self->path); /* for one just made: its name must outlive a chdir() */
+    else
+        disconnect(self);
+    return s;
+}
+
+dibs_status sqlite_open_rows(const char *rest, const struct ledger_options *options, struct rows **out,
+                             dibs_err *err)
+{
+    struct sqlite_rows *self = calloc(1, sizeof *self);
+
+    if (!self)
+        return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
+    self->base.ops = &rows_sqlite_ops;
+    self->timeout_ms = options->timeout_ms;
+    sqlite_start_deadline(self);
+    dibs_status s = DIBS_OK;
+    if (!rest[0] || !text_copy(self->path, sizeof self->path, rest))
+        s = err_set(err, DIBS_INVALID, "ledger 'sqlite:%.80s': the path must have 1 to %zu bytes", rest,
+                    sizeof self->path - 1);
+    if (s == DIBS_OK)
+        s = sqlite_reopen(self, err);
     if (s != DIBS_OK) {
         sqlite_close_rows(&self->base);
         return s;
     }
-    self->salt = (uint64_t) salt;
-    (void) sqlite3_wal_hook(self->db, note_wal, self);
     *out = &self->base;
     return DIBS_OK;
 }
@@ -521,15 +587,17 @@ void sqlite_close_rows(struct rows *rows)
 
     if (!self)
         return;
-    for (size_t i = 0; i < SQL_COUNT; i++)
+    for (size_t i = 0; i < SQL_COUNT; i++) {
         (void) sqlite3_finalize(self->stmt[i]);
-    if (self->db && self->wal_frames >= CHECKPOINT_FRAMES) {
+        self->stmt[i] = NULL;
+    }
+    if (self->db && self->wal_frames >= CHECKPOINT_FRAMES && !sqlite_has_moved(self)) {
         /* A checkpoint must not make an exit wait for others: no busy handler. It empties the log: where
          * processes follow each other, each one reads the log anew, knows nothing of earlier checkpoints and
          * appends, so that a passive one would let it grow for ever. */
         (void) sqlite3_busy_handler(self->db, NULL, NULL);
         (void) sqlite3_wal_checkpoint_v2(self->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     }
-    (void) sqlite3_close(self->db);
+    disconnect(self);
     free(self);
 }

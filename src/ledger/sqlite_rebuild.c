@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* A new ledger from what is readable of a damaged one.
  *
- * Nothing is written to the damaged files. They are copied into a private directory beside the ledger, the
- * copy is read from the front until an error and from the back until an error, what is valid goes into a new
- * ledger in the same directory, and only when that is whole and on disk do the names change. The lock on the
- * ledger's directory keeps others from making or rebuilding it meanwhile. */
+ * The files are copied into a private directory beside the ledger. When that copy is damaged, the ledger's
+ * log is emptied into its file, whatever the pages hold, all writers are kept out (sqlite_hold.c), and it is
+ * copied again. The copy is read from the front until an error and from the back until an error, what is
+ * valid goes into a new ledger in the same directory, and only when that is whole and on disk do the names
+ * change. The lock on the ledger's directory keeps others from making or rebuilding it meanwhile. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,66 +17,47 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "ledger/sqlite.h"
+#include "ledger/sqlite_rebuild.h"
 
 #include "base/banned.h"
 
-enum {
-    PATH_BYTES = 1024,
-    HEADER_BYTES = 100,
-    TIMEOUT_MS = 30000,
-    ROWS_MAX = 1 << 22,
-    ASIDE_MAX = 1000,
-    EMPTY_PAGE = 4096,
-    COPY_MAX = 1 << 30
-};
+enum { HEADER_BYTES = 100, TIMEOUT_MS = 30000, ROWS_MAX = 1 << 22, EMPTY_PAGE = 4096, COPY_MAX = 1 << 30 };
 
-static const char *const suffixes[] = { "", "-wal", "-shm" };
-#define N_SUFFIXES (sizeof suffixes / sizeof suffixes[0])
+const char *const rebuild_suffixes[REBUILD_SUFFIXES] = { "", "-wal", "-shm" };
 
-struct rebuild {
-    struct sqlite_rows damaged; /* the private copy; no ledger of its own */
-    const char *path;
-    char work[PATH_BYTES];     /* the private directory */
-    char new_path[PATH_BYTES]; /* in it */
-    char name[PATH_BYTES];     /* of the damaged one, afterwards */
-    struct rows *rows;         /* the new ledger */
-    const struct ledger_actor *actor;
-    uint64_t highest; /* of all ids and event numbers seen */
-    uint64_t cursor;
-    bool lost_some;
-    size_t n_saved;
-    dibs_err *err;
-};
-
-static dibs_status os_error(const struct rebuild *r, const char *doing)
+dibs_status rebuild_os_error(const struct rebuild *r, const char *doing)
 {
     return err_os(r->err, DIBS_FAILURE, errno, "rebuilding ledger %s: %s", r->path, doing);
 }
 
-static dibs_status join(char out[PATH_BYTES], const char *a, const char *b)
+dibs_status rebuild_join(char out[REBUILD_PATH_BYTES], const char *a, const char *b)
 {
-    int n = snprintf(out, PATH_BYTES, "%s%s", a, b);
+    int n = snprintf(out, REBUILD_PATH_BYTES, "%s%s", a, b);
 
-    return n > 0 && n < PATH_BYTES ? DIBS_OK : DIBS_INVALID;
+    return n > 0 && n < REBUILD_PATH_BYTES ? DIBS_OK : DIBS_INVALID;
+}
+
+static void remove_work(const char *work)
+{
+    char name[REBUILD_PATH_BYTES + 16];
+
+    for (size_t i = 0; i < REBUILD_SUFFIXES; i++) {
+        (void) snprintf(name, sizeof name, "%s/old%s", work, rebuild_suffixes[i]);
+        (void) unlink(name);
+        (void) snprintf(name, sizeof name, "%s/new%s", work, rebuild_suffixes[i]);
+        (void) unlink(name);
+    }
+    (void) rmdir(work);
 }
 
 static void rebuild_auto(struct rebuild *r)
 {
-    char name[PATH_BYTES + 16];
-
     if (r->rows)
         sqlite_close_rows(r->rows);
     (void) sqlite3_close(r->damaged.db);
-    if (!r->work[0])
-        return;
-    for (size_t i = 0; i < N_SUFFIXES; i++) {
-        (void) snprintf(name, sizeof name, "%s/old%s", r->work, suffixes[i]);
-        (void) unlink(name);
-        (void) snprintf(name, sizeof name, "%s/new%s", r->work, suffixes[i]);
-        (void) unlink(name);
-    }
-    (void) rmdir(r->work);
+    sqlite_release(&r->live);
+    if (r->work[0])
+        remove_work(r->work);
 }
 
 /* ---- is it damaged? ---- */
@@ -103,7 +86,7 @@ static dibs_status check_marks(const struct rebuild *r, uint32_t application_id,
 
 static bool has_log(const struct rebuild *r)
 {
-    char name[PATH_BYTES + 8];
+    char name[REBUILD_PATH_BYTES + 8];
     struct stat st = { 0 };
 
     (void) snprintf(name, sizeof name, "%s-wal", r->path);
@@ -120,14 +103,14 @@ static dibs_status look_at_header(const struct rebuild *r, bool *is_certain)
     if (fd < 0 && errno == ENOENT)
         return err_set(r->err, DIBS_NOT_FOUND, "there is no ledger %s", r->path);
     if (fd < 0 || fstat(fd, &st) != 0)
-        return os_error(r, "cannot open it");
+        return rebuild_os_error(r, "cannot open it");
     if (!S_ISREG(st.st_mode))
         return err_set(r->err, DIBS_INVALID, "ledger %s is not a regular file; it is left as it is", r->path);
     if (st.st_size == 0 && !has_log(r))
         return not_damaged(r);
     ssize_t got = pread(fd, header, sizeof header, 0);
     if (got < 0)
-        return os_error(r, "cannot read it");
+        return rebuild_os_error(r, "cannot read it");
     *is_certain = got < HEADER_BYTES || memcmp(header, "SQLite format 3", 16) != 0;
     if (*is_certain)
         return DIBS_OK;
@@ -194,19 +177,19 @@ static dibs_status copy_file(const struct rebuild *r, const char *from, const ch
     ssize_t got = 0;
 
     if (in < 0)
-        return errno == ENOENT ? DIBS_OK : os_error(r, "cannot read it");
+        return errno == ENOENT ? DIBS_OK : rebuild_os_error(r, "cannot read it");
     out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (out < 0)
-        return os_error(r, "cannot make a copy");
+        return rebuild_os_error(r, "cannot make a copy");
     while ((got = read(in, block, sizeof block)) > 0)
         for (ssize_t done = 0; done < got;) {
             ssize_t put = write(out, block + done, (size_t) (got - done));
 
             if (put <= 0)
-                return os_error(r, "cannot write a copy");
+                return rebuild_os_error(r, "cannot write a copy");
             done += put;
         }
-    return got == 0 ? DIBS_OK : os_error(r, "cannot read it");
+    return got == 0 ? DIBS_OK : rebuild_os_error(r, "cannot read it");
 }
 
 /* SQLite reads nothing of a file that is shorter than its header says, and deletes the log of an empty one.
@@ -219,34 +202,48 @@ static dibs_status fill_up(const struct rebuild *r, const char *copy)
     AUTO(fd_auto) int fd = open(copy, O_RDWR | O_CLOEXEC);
 
     if (fd < 0 || fstat(fd, &st) != 0 || pread(fd, header, sizeof header, 0) < 0)
-        return os_error(r, "cannot read the copy");
+        return rebuild_os_error(r, "cannot read the copy");
     off_t page = header[16] << 8 | header[17];
     off_t wanted = (page == 1 ? 65536 : page) * (off_t) big_endian(header + 28);
     if (st.st_size == 0)
         wanted = EMPTY_PAGE;
     if (wanted > st.st_size && wanted <= COPY_MAX && ftruncate(fd, wanted) != 0)
-        return os_error(r, "cannot write a copy");
+        return rebuild_os_error(r, "cannot write a copy");
     return DIBS_OK;
+}
+
+static dibs_status copy_held(struct rebuild *r, const char *to)
+{
+    AUTO(fd_auto) int fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    return fd >= 0 ? sqlite_copy_held(&r->live, fd, r->err) : rebuild_os_error(r, "cannot make a copy");
+}
+
+static dibs_status copy_files(struct rebuild *r)
+{
+    char from[REBUILD_PATH_BYTES];
+    char to[REBUILD_PATH_BYTES];
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < 2 && s == DIBS_OK; i++) { /* the -shm is made anew from the -wal */
+        s = rebuild_join(from, r->path, rebuild_suffixes[i]);
+        if (s == DIBS_OK)
+            s = rebuild_join(to, r->work, i == 0 ? "/old" : "/old-wal");
+        if (s == DIBS_OK)
+            s = copy_file(r, from, to);
+    }
+    return s;
 }
 
 static dibs_status open_copy(struct rebuild *r)
 {
-    char from[PATH_BYTES];
-    char to[PATH_BYTES];
-    dibs_status s = DIBS_OK;
+    char to[REBUILD_PATH_BYTES];
+    dibs_status s = rebuild_join(to, r->work, "/old");
 
-    for (size_t i = 0; i < 2 && s == DIBS_OK; i++) { /* the -shm is made anew from the -wal */
-        s = join(from, r->path, suffixes[i]);
-        if (s == DIBS_OK)
-            s = join(to, r->work, i == 0 ? "/old" : "/old-wal");
-        if (s == DIBS_OK)
-            s = copy_file(r, from, to);
-    }
     if (s == DIBS_OK)
-        s = join(to, r->work, "/old");
-    if (s != DIBS_OK)
-        return s;
-    s = fill_up(r, to);
+        s = r->is_held ? copy_held(r, to) : copy_files(r);
+    if (s == DIBS_OK)
+        s = fill_up(r, to);
     if (s != DIBS_OK)
         return s;
     r->damaged.base.ops = &rows_sqlite_ops;
@@ -257,6 +254,30 @@ static dibs_status open_copy(struct rebuild *r)
         return err_set(r->err, DIBS_FAILURE, "rebuilding ledger %s: cannot open the copy", r->path);
     (void) sqlite3_db_config(r->damaged.db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     return DIBS_OK;
+}
+
+/* The first copy was taken while others wrote. It told that the ledger is ours and seems damaged; now nobody
+ * writes, and a second one tells what there is. */
+static dibs_status copy_again(struct rebuild *r, bool is_certain)
+{
+    struct stat st = { 0 };
+    char name[REBUILD_PATH_BYTES + 16];
+
+    if (stat(r->path, &st) != 0)
+        return rebuild_os_error(r, "cannot look at it");
+    if (st.st_size == 0) /* SQLite would delete its log */
+        return DIBS_OK;
+    dibs_status s = sqlite_hold(&r->live, &r->is_held, r->err);
+    if (s != DIBS_OK || !r->is_held)
+        return s;
+    (void) sqlite3_close(r->damaged.db);
+    r->damaged.db = NULL;
+    for (size_t i = 0; i < REBUILD_SUFFIXES; i++) {
+        (void) snprintf(name, sizeof name, "%s/old%s", r->work, rebuild_suffixes[i]);
+        (void) unlink(name);
+    }
+    s = open_copy(r);
+    return s == DIBS_OK && !is_certain ? check_damaged(r) : s;
 }
 
 /* ---- saving rows ---- */
@@ -445,84 +466,29 @@ static dibs_status save_all(struct rebuild *r)
     return s;
 }
 
-/* ---- the new one takes its place ---- */
+/* ---- all of it ---- */
 
-static dibs_status sync_path(const struct rebuild *r, const char *path)
+static void closedir_auto(DIR **dir)
 {
-    AUTO(fd_auto) int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-    return fd >= 0 && fsync(fd) == 0 ? DIBS_OK : os_error(r, "cannot write it to disk");
+    if (*dir)
+        (void) closedir(*dir);
 }
 
-/* Everything into the one file, and no -wal that would have to move with it. */
-static dibs_status finish_new(struct rebuild *r)
+/* Of rebuilds that were killed; the lock on the directory tells that none is under way. */
+static void remove_left_behind(const struct rebuild *r)
 {
-    struct sqlite_rows *self = (struct sqlite_rows *) r->rows;
-    char name[PATH_BYTES];
-    int rc = sqlite3_wal_checkpoint_v2(self->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    enum { ENTRIES_MAX = 100000 };
+    AUTO(closedir_auto) DIR *dir = opendir(r->dir);
+    const char *slash = strrchr(r->path, '/');
+    char prefix[REBUILD_PATH_BYTES + 16];
+    char name[REBUILD_PATH_BYTES];
+    const struct dirent *entry = NULL;
 
-    if (rc != SQLITE_OK)
-        return sqlite_error(self, rc, "writing it whole", r->err);
-    self->wal_frames = 0;
-    sqlite_close_rows(r->rows);
-    r->rows = NULL;
-    for (size_t i = 1; i < N_SUFFIXES; i++)
-        if (join(name, r->new_path, suffixes[i]) == DIBS_OK)
-            (void) unlink(name);
-    return sync_path(r, r->new_path);
-}
-
-static dibs_status choose_aside(struct rebuild *r)
-{
-    time_t seconds = (time_t) (r->actor->now.wall_ms / 1000);
-    struct tm utc = { 0 };
-    char stamp[32] = "";
-
-    (void) gmtime_r(&seconds, &utc);
-    (void) strftime(stamp, sizeof stamp, "%Y%m%dT%H%M%SZ", &utc);
-    for (int i = 1; i <= ASIDE_MAX; i++) {
-        bool is_free = true;
-
-        for (size_t k = 0; k < N_SUFFIXES; k++) {
-            struct stat st = { 0 };
-            int n = snprintf(r->name, sizeof r->name, "%s.damaged-%s-%d%s", r->path, stamp, i, suffixes[k]);
-
-            if (n < 0 || n >= (int) sizeof r->name)
-                return err_set(r->err, DIBS_INVALID, "ledger %s: its path is too long to set it aside",
-                               r->path);
-            is_free = is_free && lstat(r->name, &st) != 0 && errno == ENOENT;
-        }
-        r->name[strlen(r->name) - strlen(suffixes[N_SUFFIXES - 1])] = '\0';
-        if (is_free)
-            return DIBS_OK;
-    }
-    return err_set(r->err, DIBS_FAILURE, "ledger %s: too many damaged ones lie beside it", r->path);
-}
-
-static dibs_status swap(struct rebuild *r, const char *dir)
-{
-    char from[PATH_BYTES];
-    char to[PATH_BYTES];
-    dibs_status s = choose_aside(r);
-
-    /* First what belongs to the damaged file: its -wal must never be applied to the new one. */
-    for (size_t i = 1; i < N_SUFFIXES && s == DIBS_OK; i++) {
-        s = join(from, r->path, suffixes[i]) == DIBS_OK && join(to, r->name, suffixes[i]) == DIBS_OK
-                ? DIBS_OK
-                : DIBS_INVALID;
-        if (s == DIBS_OK && rename(from, to) != 0 && errno != ENOENT)
-            s = os_error(r, "cannot set its -wal or -shm aside");
-    }
-    if (s != DIBS_OK)
-        return s;
-    /* One step, so that nobody finds the place empty and makes a ledger there that is then replaced. */
-    if (renameat2(AT_FDCWD, r->new_path, AT_FDCWD, r->path, RENAME_EXCHANGE) == 0) {
-        if (rename(r->new_path, r->name) != 0)
-            return os_error(r, "cannot set it aside");
-    } else if (rename(r->path, r->name) != 0 || rename(r->new_path, r->path) != 0) {
-        return os_error(r, "cannot set it aside");
-    }
-    return sync_path(r, dir);
+    (void) snprintf(prefix, sizeof prefix, "%s.rebuild-", slash ? slash + 1 : r->path);
+    for (int i = 0; dir && i < ENTRIES_MAX && (entry = readdir(dir)) != NULL; i++)
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
+            snprintf(name, sizeof name, "%s/%s", r->dir, entry->d_name) < (int) sizeof name)
+            remove_work(name);
 }
 
 static dibs_status make_work_directory(struct rebuild *r)
@@ -533,49 +499,61 @@ static dibs_status make_work_directory(struct rebuild *r)
     }
     if (!mkdtemp(r->work)) {
         r->work[0] = '\0';
-        return os_error(r, "cannot make a directory beside it");
+        return rebuild_os_error(r, "cannot make a directory beside it");
     }
-    return join(r->new_path, r->work, "/new");
+    return rebuild_join(r->new_path, r->work, "/new");
+}
+
+static dibs_status prepare(struct rebuild *r, const char *rest, int *lock)
+{
+    if (!rest[0] || !text_copy(r->path, sizeof r->path, rest))
+        return err_set(r->err, DIBS_INVALID, "ledger 'sqlite:%.80s': the path must have 1 to %d bytes", rest,
+                       REBUILD_PATH_BYTES - 1);
+    sqlite_resolve(r->path);
+    (void) text_copy(r->dir, sizeof r->dir, strchr(r->path, '/') ? r->path : ".");
+    char *slash = strrchr(r->dir, '/');
+    if (slash)
+        slash[slash == r->dir ? 1 : 0] = '\0';
+    r->damaged.timeout_ms = r->live.timeout_ms = TIMEOUT_MS;
+    (void) text_copy(r->damaged.path, sizeof r->damaged.path, r->path);
+    (void) text_copy(r->live.path, sizeof r->live.path, r->path);
+    sqlite_start_deadline(&r->damaged);
+    sqlite_start_deadline(&r->live);
+    return sqlite_lock_directory(&r->damaged, r->dir, lock, r->err);
 }
 
 dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *actor, char aside[1024],
                                 size_t *n_saved, dibs_err *err)
 {
     const struct ledger_options options = { .is_sync_full = true, .timeout_ms = TIMEOUT_MS };
-    AUTO(rebuild_auto) struct rebuild r = { .path = rest, .actor = actor, .err = err };
-    AUTO(fd_auto) int lock = -1;
-    char dir[PATH_BYTES];
+    AUTO(fd_auto) int lock = -1; /* goes last */
+    AUTO(rebuild_auto) struct rebuild r = { .actor = actor, .err = err };
     bool is_certain = false;
+    dibs_status s = prepare(&r, rest, &lock);
 
-    if (!rest[0] || !text_copy(dir, sizeof dir, rest))
-        return err_set(err, DIBS_INVALID, "ledger 'sqlite:%.80s': the path must have 1 to %d bytes", rest,
-                       PATH_BYTES - 1);
-    char *slash = strrchr(dir, '/');
-    if (slash)
-        slash[slash == dir ? 1 : 0] = '\0';
-    r.damaged.timeout_ms = TIMEOUT_MS;
-    (void) text_copy(r.damaged.path, sizeof r.damaged.path, rest);
-    sqlite_start_deadline(&r.damaged);
-    dibs_status s = sqlite_lock_directory(&r.damaged, slash ? dir : ".", &lock, err);
     if (s == DIBS_OK)
         s = look_at_header(&r, &is_certain);
-    if (s == DIBS_OK)
+    if (s == DIBS_OK) {
+        remove_left_behind(&r);
         s = make_work_directory(&r);
+    }
     if (s == DIBS_OK)
         s = open_copy(&r);
     if (s == DIBS_OK && !is_certain)
         s = check_damaged(&r);
     if (s == DIBS_OK)
+        s = copy_again(&r, is_certain);
+    if (s == DIBS_OK)
         s = sqlite_open_rows(r.new_path, &options, &r.rows, err);
     if (s == DIBS_OK)
         s = save_all(&r);
     if (s == DIBS_OK)
-        s = finish_new(&r);
+        s = rebuild_finish(&r);
     if (s == DIBS_OK)
-        s = swap(&r, slash ? dir : ".");
+        s = rebuild_swap(&r);
     if (s != DIBS_OK)
         return s;
-    (void) text_copy(aside, PATH_BYTES, r.name);
+    (void) text_copy(aside, REBUILD_PATH_BYTES, r.name);
     *n_saved = r.n_saved;
     return DIBS_OK;
 }
