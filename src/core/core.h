@@ -68,11 +68,19 @@ struct core_foreign {
     int64_t since_ms;
 };
 
+/* The pool that was asked for last, read again when it is older than a second: most handles use one. */
+struct core_last_pool {
+    bool is_loaded;
+    int64_t loaded_ms;
+    dibs_pool pool;
+};
+
 struct core {
     struct core_options options;
     struct ledger *ledger;
     struct owner_view view;
     struct core_host host;
+    struct core_last_pool last_pool;
     struct core_self self; /* of the calling process */
     struct core_index index;
     struct core_foreign foreign;

@@ -135,6 +135,23 @@ static dibs_status release_all(struct core *core, unsigned flags, enum ledger_en
     return s;
 }
 
+/* A token proves which claim is meant: nothing has to be looked up or judged first. */
+static dibs_status release_token(struct core *core, const char *token, enum ledger_end_how how, size_t *n,
+                                 dibs_err *err)
+{
+    struct ledger_actor actor = core_actor(core, core_now(core));
+    struct ledger_ended ended;
+    dibs_status s = ledger_end_token(core->ledger, token, how, &actor, &ended, err);
+
+    if (s != DIBS_OK)
+        return s;
+    if (ended.n && !(how == LEDGER_END_UNHOLD && ended.claim.is_kept))
+        core_index_note_end(core, &ended.claim, actor.now.boot_ms);
+    if (n)
+        *n = ended.n;
+    return DIBS_OK;
+}
+
 dibs_status core_release(struct core *core, const dibs_which *which, unsigned flags, size_t *n, dibs_err *err)
 {
     enum ledger_end_how how = flags & DIBS_RELEASE_UNHOLD ? LEDGER_END_UNHOLD : LEDGER_END_RELEASE;
@@ -147,14 +164,15 @@ dibs_status core_release(struct core *core, const dibs_which *which, unsigned fl
         *n = 0;
     if (which->all_mine)
         return release_all(core, flags, how, n, err);
+    if (which->token)
+        return release_token(core, which->token, how, n, err);
     dibs_status s = core_find(core, which, &claim, err);
     if (s == DIBS_NOT_FOUND)
         return DIBS_OK; /* idempotent: what was wanted is so */
     if (s != DIBS_OK)
         return s;
-    /* A token proves which claim is meant; a name or number could mean one that somebody unseen still uses.
-     */
-    if (!which->token && !(flags & DIBS_RELEASE_FORCE) && core_judge(core, &claim, NULL, 0) == DIBS_UNKNOWN) {
+    /* A name or number could mean a claim that somebody unseen still uses. */
+    if (!(flags & DIBS_RELEASE_FORCE) && core_judge(core, &claim, NULL, 0) == DIBS_UNKNOWN) {
         core_describe(&claim, who, sizeof who);
         return err_set(err, DIBS_TAKEN,
                        "port %u: it cannot be told whether its holder lives (%s); end it with --force",
@@ -256,6 +274,7 @@ dibs_status core_restore(struct core *core, const dibs_snapshot *snapshot, size_
         n_kept += c->is_kept || c->holder != DIBS_HELD_BY_NOBODY;
     }
     core->index.is_loaded = false;
+    core->last_pool.is_loaded = false;
     return s == DIBS_OK ? ledger_restore(core->ledger,
                                          &(dibs_snapshot){ kept, n_kept, snapshot->pools, snapshot->n_pools },
                                          &actor, n_restored, err)

@@ -97,6 +97,37 @@ dibs_status ledger_end(struct ledger *ledger, const struct ledger_ending *what,
     return s;
 }
 
+dibs_status ledger_end_token(struct ledger *ledger, const char *token, enum ledger_end_how how,
+                             const struct ledger_actor *actor, struct ledger_ended *out, dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    struct codec_token parsed = { 0 };
+    struct row_claim row = { 0 };
+
+    out->n = 0;
+    if (!codec_token_parse(token, &parsed))
+        return DIBS_OK;
+    dibs_status s = tx_begin(&tx, ledger, true, false, actor, err);
+    if (s == DIBS_OK)
+        s = tx.rows->ops->claim_get(tx.rows, parsed.id, &row, err);
+    if (s == DIBS_NOT_FOUND)
+        return DIBS_OK; /* ended already: that is what was wanted */
+    if (s != DIBS_OK)
+        return s;
+    if (row.claim.generation != parsed.generation || !codec_secret_equal(row.secret, parsed.secret))
+        return DIBS_OK;
+    if (!may_change(actor, &row.claim))
+        return deny(actor, &row.claim, err);
+    if (how == LEDGER_END_UNHOLD && row.claim.holder == DIBS_HELD_BY_NOBODY)
+        return DIBS_OK;
+    out->claim = row.claim;
+    s = end_one(&tx, &row, how, err);
+    if (s == DIBS_OK)
+        s = tx_commit(&tx, err);
+    out->n = s == DIBS_OK;
+    return s;
+}
+
 static dibs_status get_changeable(struct ledger_tx *tx, struct ledger_seen seen, struct row_claim *row,
                                   dibs_err *err)
 {

@@ -117,6 +117,15 @@ struct ledger_ending {
 dibs_status ledger_end(struct ledger *ledger, const struct ledger_ending *what,
                        const struct ledger_actor *actor, size_t *n, dibs_err *err);
 
+struct ledger_ended {
+    size_t n;
+    dibs_claim claim;
+};
+/* The same for the one claim that a token names, in one transaction: *n is 1 and *out the claim as it was, or
+ * *n is 0 because the token is none, or old, or its claim has ended. */
+dibs_status ledger_end_token(struct ledger *ledger, const char *token, enum ledger_end_how how,
+                             const struct ledger_actor *actor, struct ledger_ended *out, dibs_err *err);
+
 /* A new lease end. NOT_FOUND: no such claim or another generation; INVALID: not held by a lease. */
 dibs_status ledger_renew(struct ledger *ledger, struct ledger_seen seen, int64_t ttl_ms,
                          const struct ledger_actor *actor, dibs_claim *out, dibs_err *err);

@@ -333,6 +333,7 @@ dibs_status dibs_pool_put(dibs *handle, const dibs_pool *pool, dibs_err *err)
     NEED(handle, pool, err);
     struct ledger_actor actor = core_actor(handle->core, core_now(handle->core));
     dibs_status s = core_pool_check(pool, err);
+    handle->core->last_pool.is_loaded = false;
     return s == DIBS_OK ? ledger_pool_put(handle->core->ledger, pool, &actor, err) : s;
 }
 
@@ -340,6 +341,7 @@ dibs_status dibs_pool_remove(dibs *handle, const char *name, dibs_err *err)
 {
     NEED(handle, name, err);
     struct ledger_actor actor = core_actor(handle->core, core_now(handle->core));
+    handle->core->last_pool.is_loaded = false;
     return ledger_pool_remove(handle->core->ledger, name, &actor, err);
 }
 
