@@ -110,6 +110,9 @@ uint32_t core_band(const dibs_pool *pool);
 /* Ports that dynamic choice does not take: ephemeral, reserved, and browser-blocked when `for_tcp`. */
 void core_withheld(struct core *core, bool for_tcp, struct portbits *out);
 dibs_status core_pool_check(const dibs_pool *pool, dibs_err *err);
+/* Checked, stored, and seen by this handle at once. */
+dibs_status core_pool_put(struct core *core, const dibs_pool *pool, dibs_err *err);
+dibs_status core_pool_remove(struct core *core, const char *name, dibs_err *err);
 dibs_status core_pool_list(struct core *core, dibs_pool_fn fn, void *ctx, dibs_err *err);
 dibs_status core_pool_usage(struct core *core, const char *name, dibs_pool_usage *out, dibs_err *err);
 dibs_status core_snapshot_export(struct core *core, const char *pool, char *range, uint8_t *bytes, size_t *n,

@@ -160,6 +160,23 @@ dibs_status core_pool_check(const dibs_pool *pool, dibs_err *err)
     return DIBS_OK;
 }
 
+dibs_status core_pool_put(struct core *core, const dibs_pool *pool, dibs_err *err)
+{
+    struct ledger_actor actor = core_actor(core, core_now(core));
+    dibs_status s = core_pool_check(pool, err);
+
+    core->last_pool.is_loaded = false;
+    return s == DIBS_OK ? ledger_pool_put(core->ledger, pool, &actor, err) : s;
+}
+
+dibs_status core_pool_remove(struct core *core, const char *name, dibs_err *err)
+{
+    struct ledger_actor actor = core_actor(core, core_now(core));
+
+    core->last_pool.is_loaded = false;
+    return ledger_pool_remove(core->ledger, name, &actor, err);
+}
+
 struct pool_walk {
     dibs_pool_fn fn;
     void *ctx;

@@ -331,18 +331,13 @@ dibs_status dibs_pool_get(dibs *handle, const char *name, dibs_pool *out, dibs_e
 dibs_status dibs_pool_put(dibs *handle, const dibs_pool *pool, dibs_err *err)
 {
     NEED(handle, pool, err);
-    struct ledger_actor actor = core_actor(handle->core, core_now(handle->core));
-    dibs_status s = core_pool_check(pool, err);
-    handle->core->last_pool.is_loaded = false;
-    return s == DIBS_OK ? ledger_pool_put(handle->core->ledger, pool, &actor, err) : s;
+    return core_pool_put(handle->core, pool, err);
 }
 
 dibs_status dibs_pool_remove(dibs *handle, const char *name, dibs_err *err)
 {
     NEED(handle, name, err);
-    struct ledger_actor actor = core_actor(handle->core, core_now(handle->core));
-    handle->core->last_pool.is_loaded = false;
-    return ledger_pool_remove(handle->core->ledger, name, &actor, err);
+    return core_pool_remove(handle->core, name, err);
 }
 
 dibs_status dibs_pool_list(dibs *handle, dibs_pool_fn fn, void *ctx, dibs_err *err)

@@ -269,11 +269,9 @@ __attribute__((unused)) static void e_pool(struct engine *e, const char *name, c
     dibs_pool pool = {
         .ranges = e_ranges(ranges), .band = band, .cooldown_ms = cooldown_ms, .order = "stride"
     };
-    struct ledger_actor actor = core_actor(e->core, e->now);
 
     (void) snprintf(pool.name, sizeof pool.name, "%s", name);
-    ASSERT_OK(core_pool_check(&pool, &e->err), &e->err);
-    ASSERT_OK(ledger_pool_put(e->core->ledger, &pool, &actor, &e->err), &e->err);
+    ASSERT_OK(core_pool_put(e->core, &pool, &e->err), &e->err);
 }
 
 /* ---- the ledger's content ---- */

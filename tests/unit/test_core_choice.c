@@ -40,9 +40,8 @@ static void K2_W10_a_band_can_be_set_off_or_given_by_number(void **state)
                            .band = bands[i].band,
                            .cooldown_ms = 0,
                            .order = "lowest" };
-        struct ledger_actor actor = core_actor(e->core, e->now);
 
-        ASSERT_OK(ledger_pool_put(e->core->ledger, &pool, &actor, &e->err), &e->err);
+        ASSERT_OK(core_pool_put(e->core, &pool, &e->err), &e->err);
         r.pool = "p";
         dibs_claim out = e_must(e, e->core, &r);
         assert_int_equal(out.port, bands[i].first);
@@ -231,10 +230,9 @@ static void D32_every_registered_order_fills_the_whole_pool(void **state)
     need_network();
     for (size_t i = 0; dibs_order_name(i); i++) {
         dibs_pool pool = { .name = "p", .ranges = e_ranges("30000-30039,30050"), .band = DIBS_BAND_AUTO };
-        struct ledger_actor actor = core_actor(e->core, e->now);
 
         (void) snprintf(pool.order, sizeof pool.order, "%s", dibs_order_name(i));
-        ASSERT_OK(ledger_pool_put(e->core->ledger, &pool, &actor, &e->err), &e->err);
+        ASSERT_OK(core_pool_put(e->core, &pool, &e->err), &e->err);
         r.pool = "p";
         for (int k = 0; k < 41; k++)
             (void) e_must(e, e->core, &r); /* two alike would be refused by the ledger */
