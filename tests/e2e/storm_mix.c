@@ -96,14 +96,21 @@ static size_t free_place(const struct client *c)
     return i;
 }
 
+static bool has_already(const struct client *c, const char *token)
+{
+    for (size_t k = 0; k < MIX_HELD_MAX; k++)
+        if (c->held[k].port && strcmp(c->held[k].token, token) == 0)
+            return true;
+    return false;
+}
+
 static void take(struct client *c, size_t i, struct mix_record *r, const dibs_claim *claim)
 {
     struct mix_held held = { .port = claim->port, .kind = r->kind, .until_ns = r->until_ns };
 
     (void) snprintf(held.token, sizeof held.token, "%s", claim->token);
-    for (size_t k = 0; k < MIX_HELD_MAX; k++)
-        if (c->held[k].port && strcmp(c->held[k].token, held.token) == 0)
-            return; /* asked again by name: ours already */
+    if (has_already(c, held.token))
+        return; /* asked again by name: ours already */
     c->held[i] = held;
     open_sockets(c, i);
 }
@@ -262,7 +269,8 @@ static void open_box(struct client *c)
 
     if (atomic_load(&box->state) != MIX_BOX_FULL || i == MIX_HELD_MAX)
         return;
-    if (box->incarnation == c->slot->incarnation) {
+    /* What was handed over may have been asked for by its name before the letter was opened. */
+    if (box->incarnation == c->slot->incarnation && !has_already(c, box->held.token)) {
         c->held[i] = box->held;
         open_sockets(c, i);
         do_find(c, i);
