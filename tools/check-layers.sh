@@ -13,11 +13,14 @@ declare -A may_use=(
     [owner]="base net"
     [kernel]="base net"
     [json]="base"
+    [yaml]="base"
     [web]="base"
     [ledger]="base net json web"
     [core]="base net index owner kernel"
-    [lib]="base net index owner kernel json ledger core"
-    [cli]="base json"
+    [lib]="base net index owner kernel json yaml ledger core"
+    [workload]="base net json yaml"
+    [kube]="base net json yaml workload"
+    [cli]="base json yaml workload kube"
 )
 # Single headers beside that: core knows the front of the ledger, not its backends.
 declare -A may_include=(
@@ -48,7 +51,7 @@ only_in() { # only_in ROOM HEADER
 }
 only_in json 'jansson\.h'
 only_in ledger 'sqlite3\.h'
-only_in lib 'libfyaml\.h'
+only_in yaml 'libfyaml\.h'
 
 complain "only doors print" \
     "$(grep -rnE '\b(printf|puts|putchar|perror|v?fprintf[[:space:]]*\([[:space:]]*std(out|err))\b' src --include='*.[ch]' |

@@ -251,13 +251,17 @@ static void a_bad_file_names_its_place(void **state)
         const char *text;
         const char *said;
     } rows[] = {
-        { "ttl: 5\n", "dibs.yaml:1:1" },         { "\n\nttl: 10m\n  nonsense: 1\n", "dibs.yaml:" },
-        { "ttl: 10m\ncolour: red\n", "colour" }, { "ttl: [1, 2]\n", "ttl" },
-        { "- a\n- b\n", "setting: value" },      { "ttl: 'open\n", "dibs.yaml:" },
+        { "ttl: 5\n", "dibs.yaml:1:1" },
+        { "\n\nttl: 10m\n  nonsense: 1\n", "dibs.yaml:" },
+        { "ttl: 10m\ncolour: red\n", "colour" },
+        { "ttl: [1, 2]\n", "ttl" },
+        { "- a\n- b\n", "setting: value" },
+        { "ttl: 'open\n", "dibs.yaml:" },
 
         { "%\xff\xff\x05mru", "dibs.yaml:1" }, /* libfyaml would never come back */
-        { "ttl: 1s\n\n\xff", "dibs.yaml:3" },    { "%YAML 9.9\n---\nttl: 1s\n", "directives" },
-        { "? [a]\n: b\n", "plain word" },
+        { "ttl: 1s\n\n\xff", "dibs.yaml:3" },
+        { "%YAML 9.9\n---\nttl: 1s\n", "directives" },
+        { "? [a]\n: b\n", "key is not plain text" },
     };
 
     need_no_system_file();

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* The model's memory, and finding things in it. */
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "workload/workload.h"
+
+#include "base/banned.h"
+
+struct workload_arena {
+    struct workload_arena *next;
+    _Alignas(16) char bytes[];
+};
+
+struct workload_group *workload_new(void)
+{
+    return calloc(1, sizeof(struct workload_group));
+}
+
+void workload_free(struct workload_group *group)
+{
+    if (!group)
+        return;
+    for (struct workload_arena *piece = group->arena; piece;) {
+        struct workload_arena *next = piece->next;
+
+        free(piece);
+        piece = next;
+    }
+    free(group);
+}
+
+void *workload_take(struct workload_group *group, size_t size)
+{
+    struct workload_arena *piece = calloc(1, sizeof *piece + size);
+
+    if (!piece)
+        return NULL;
+    piece->next = group->arena;
+    group->arena = piece;
+    return piece->bytes;
+}
+
+char *workload_text(struct workload_group *group, const char *text)
+{
+    size_t len = strlen(text);
+    char *copy = workload_take(group, len + 1);
+
+    if (copy)
+        memcpy(copy, text, len);
+    return copy;
+}
+
+dibs_status workload_error(const struct workload_group *group, struct workload_place place, dibs_err *err,
+                           const char *fmt, ...)
+{
+    char text[DIBS_ERR_MSG_MAX] = "";
+    va_list args;
+
+    va_start(args, fmt);
+    (void) vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (!group->source)
+        return err_set(err, DIBS_INVALID, "%s", text);
+    if (!place.line)
+        return err_set(err, DIBS_INVALID, "%s: %s", group->source, text);
+    return err_set(err, DIBS_INVALID, "%s:%u:%u: %s", group->source, place.line, place.column, text);
+}
+
+const struct workload_role *workload_role(const struct workload_group *group, const char *name)
+{
+    for (size_t i = 0; i < group->n_roles; i++)
+        if (strcmp(group->roles[i].name, name) == 0)
+            return &group->roles[i];
+    return NULL;
+}
+
+const struct workload_component *workload_component(const struct workload_role *role, const char *name)
+{
+    for (size_t i = 0; i < role->n_components; i++) {
+        const char *has = role->components[i].name;
+
+        if (name && has ? strcmp(has, name) == 0 : name == has)
+            return &role->components[i];
+    }
+    return NULL;
+}
+
+const struct workload_port *workload_port(const struct workload_component *component, const char *name)
+{
+    for (size_t i = 0; i < component->n_ports; i++)
+        if (strcmp(component->ports[i].name, name) == 0)
+            return &component->ports[i];
+    return NULL;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_WORKLOAD_WORKLOAD_H
+#define DIBS_WORKLOAD_WORKLOAD_H
+/* Groups, roles and instances: what a workload needs, as one batch of named claims, and what its parts are
+ * then told.
+ *
+ * A group has roles. A role has instances, and in each instance one pod, or the pods of its components. A pod
+ * has ports. Whoever reads a manifest, an annotation or an object fills this model; nothing here knows where
+ * it came from. Strings belong to the group's arena. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/auto.h"
+#include "dibs/dibs.h"
+
+enum {
+    WORKLOAD_ROLES_MAX = 1024,
+    WORKLOAD_COMPONENTS_MAX = 32,  /* of one role */
+    WORKLOAD_PORTS_MAX = 128,      /* of one role or component */
+    WORKLOAD_REFERENCES_MAX = 256, /* of one role or component */
+    WORKLOAD_INSTANCES_MAX = 4096, /* each needs a claim, and a batch has no more */
+    WORKLOAD_NAME_MAX = 253,       /* a name as people write it: what Kubernetes allows */
+    WORKLOAD_ENV_MAX = 255,
+};
+
+enum workload_scope { WORKLOAD_POD_SCOPED, WORKLOAD_ROLE_SCOPED };
+
+/* Where something stands in the text it came from; line 0: nowhere. */
+struct workload_place {
+    uint32_t line, column;
+};
+
+struct workload_port {
+    const char *name;
+    const char *env;
+    const char *annotation; /* NULL: none */
+    enum workload_scope scope;
+    dibs_mode mode; /* RANDOM, REQUIRED (`port`), PREFERRED (`prefer`) */
+    uint16_t port;
+    uint16_t count;     /* 1: a single port */
+    bool is_contiguous; /* one block */
+    size_t n_bindings;  /* 0: tcp on "*" */
+    dibs_binding bindings[DIBS_BINDINGS_MAX];
+    struct workload_place place;
+};
+
+/* A port of another pod, or of another role, under a name of this one's choice. */
+struct workload_reference {
+    const char *env;
+    const char *role;
+    const char *component; /* NULL: the role has none */
+    const char *port;
+    int32_t instance; /* -1: not said: the own instance in the own role, else 0 */
+    int32_t pod;      /* id within the component; -1: not said: 0 */
+    struct workload_place place;
+};
+
+/* A pod of each instance: the role's own, or one of a component's. */
+struct workload_component {
+    const char *name; /* NULL: the role's only one */
+    uint32_t size;    /* pods in each instance */
+    struct workload_port *ports;
+    size_t n_ports;
+    struct workload_reference *references;
+    size_t n_references;
+    struct workload_place place;
+};
+
+struct workload_role {
+    const char *name;
+    uint32_t instances;
+    struct workload_component *components; /* at least one */
+    size_t n_components;
+    const char **command; /* NULL-terminated; NULL: none */
+    struct workload_place place;
+};
+
+struct workload_arena;
+struct workload_group {
+    const char *source;                 /* file, for messages; may be NULL */
+    const char *name;                   /* as written; NULL: by the project's directory */
+    char group[DIBS_NAME_PART_MAX + 1]; /* first part of every claim's name; set by the caller */
+    const char *project;                /* directory recorded with the claims; NULL: none */
+    const char *pool;                   /* NULL: the settings' */
+    struct workload_role *roles;
+    size_t n_roles;
+    struct workload_arena *arena;
+};
+
+/* ---- building (model.c) ---- */
+/* An empty group with its arena; NULL without memory. */
+struct workload_group *workload_new(void);
+void workload_free(struct workload_group *group); /* NULL is fine */
+DEFINE_AUTO(struct workload_group, workload_free)
+/* From the group's arena: zeroed bytes, a copy. NULL without memory. */
+void *workload_take(struct workload_group *group, size_t size);
+char *workload_text(struct workload_group *group, const char *text);
+/* Everything that a reader cannot see by looking at one value: names twice, variables twice, references to
+ * what is not there (with the nearest name that is), bounds. INVALID, "SOURCE:LINE:COLUMN: ..." in front. */
+dibs_status workload_check(const struct workload_group *group, dibs_err *err);
+dibs_status workload_error(const struct workload_group *group, struct workload_place place, dibs_err *err,
+                           const char *fmt, ...) DIBS_PRINTF(4, 5);
+/* NULL when there is none. `component` NULL: the one without a name. */
+const struct workload_role *workload_role(const struct workload_group *group, const char *name);
+const struct workload_component *workload_component(const struct workload_role *role, const char *name);
+const struct workload_port *workload_port(const struct workload_component *component, const char *name);
+
+/* ---- references as text (reference.c) ---- */
+/* "role.port", "role.component.port", "role[1].port", "role[1].component[0].port". INVALID says what is
+ * wrong. */
+dibs_status workload_reference_parse(struct workload_group *group, const char *text,
+                                     struct workload_reference *out, dibs_err *err);
+/* Is `env` a name that a shell and a container can have? */
+bool workload_is_env_name(const char *env);
+
+/* ---- names (names.c) ---- */
+/* One pod. RoleScoped ports are the same for all pods of a component. */
+struct workload_pod {
+    const struct workload_role *role;
+    const struct workload_component *component;
+    uint32_t instance;
+    uint32_t id; /* within the component */
+};
+/* "group/role/instance/component/port", the number-th of the port's `count`. Different things never get one
+ * name, and it always fits: what a part cannot contain is written %XX, what is too long ends in a hash. */
+void workload_claim_name(const struct workload_group *group, const struct workload_pod *pod,
+                         const struct workload_port *port, uint32_t number, char out[DIBS_NAME_MAX + 1]);
+
+/* ---- deciding (sync.c) ---- */
+enum workload_change_kind {
+    WORKLOAD_KEEP,
+    WORKLOAD_ADD,
+    WORKLOAD_DROP,
+    WORKLOAD_MOVE, /* another number, protocol or address than it has: dropped and added */
+};
+struct workload_change {
+    enum workload_change_kind kind;
+    uint16_t port;      /* that it has (KEEP, DROP) or gets (ADD, MOVE) */
+    uint16_t was;       /* MOVE: that it had */
+    bool needs_restart; /* its holder runs and does not know yet */
+    dibs_claim claim;   /* as it is, or as it will be */
+};
+struct workload_plan {
+    struct workload_change *changes;
+    size_t n;
+    size_t n_kept, n_added, n_dropped, n_moved;
+};
+void workload_plan_free(struct workload_plan *plan);
+/* What would change; reserves nothing. Fails as sync would. */
+dibs_status workload_plan(dibs *handle, const struct workload_group *group, struct workload_plan *out,
+                          dibs_err *err);
+/* Make it so, all or nothing. */
+dibs_status workload_sync(dibs *handle, const struct workload_group *group, struct workload_plan *out,
+                          dibs_err *err);
+/* End every claim of the group; nothing there is OK. *n counts. */
+dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, size_t *n, dibs_err *err);
+
+/* ---- telling (env.c) ---- */
+struct workload_value {
+    const char *env;
+    const char *annotation; /* NULL: none */
+    const struct workload_port *port;
+    uint16_t first;
+    char text[8 * 64]; /* "20001", or "20001,20005" for several that are no block */
+};
+/* Every variable of one pod: its own ports, its role's, and its references. Claims what is missing, kept, all
+ * or nothing. *n is at most `max`. The caller frees *out. */
+dibs_status workload_values(dibs *handle, const struct workload_group *group, const struct workload_pod *pod,
+                            struct workload_value **out, size_t *n, dibs_err *err);
+#endif
