@@ -81,18 +81,30 @@ typedef struct dibs_request {
     dibs_mode mode;
     uint16_t port; /* for the modes that name one */
     dibs_holder holder;
-    int32_t pid;    /* of a process holder, in the caller's pid namespace; 0: the caller */
-    int64_t ttl_ms; /* of a lease */
-    bool keep;      /* stays without a holder until released */
-    bool is_lookup; /* `get`: a claim that the name has is answered as it is; TAKEN if a port or bindings are
-                       asked for and it has others */
+    int32_t pid;     /* of a process holder, in the caller's pid namespace; 0: the caller */
+    int64_t ttl_ms;  /* of a lease */
+    bool keep;       /* stays without a holder until released */
+    bool is_lookup;  /* `get`: a claim that the name has is answered as it is; TAKEN if a port or bindings are
+                        asked for and it has others */
+    bool is_adopted; /* with is_lookup and keep: the claim that is there is kept from now on, whoever holds it
+                      */
+    uint32_t run; /* this request and those after it, so many together, get adjacent ports; 0 and 1: alone */
     size_t n_bindings;
     dibs_binding bindings[DIBS_BINDINGS_MAX];
 } dibs_request;
 
+/* A claim of the caller that ends together with the making of others. One whose holder lives is not taken
+ * away: it is no longer kept, and ends with its holder. One that has moved on since is passed over. */
+typedef struct dibs_drop {
+    const dibs_claim *claim; /* as it was listed, judged */
+    bool frees_name;         /* a request of the same batch has its name */
+} dibs_drop;
+
 typedef struct dibs_batch {
     const dibs_request *requests;
-    size_t n;           /* 0 is a no-op */
+    size_t n;               /* 0 without drops is a no-op */
+    const dibs_drop *drops; /* ended first, in the same step */
+    size_t n_drops;
     bool is_contiguous; /* request i gets base + i; all must be random */
     uint32_t align;     /* of the base; 0 and 1: none */
     bool is_dry_run;    /* the same decisions, then nothing is kept */

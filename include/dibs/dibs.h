@@ -32,6 +32,8 @@ DIBS_API int64_t dibs_boot_ms(const dibs *handle);
 /* Works without its ledger? `why` (may be NULL) gets the reason. */
 DIBS_API bool dibs_is_degraded(const dibs *handle, char *why, size_t why_size);
 DIBS_API const dibs_settings *dibs_settings_of(const dibs *handle);
+/* Whose claims the handle makes: "uid:1000". */
+DIBS_API const char *dibs_principal_of(const dibs *handle);
 
 /* Claim all of the batch or nothing; out[i] answers requests[i]. TAKEN fills err->blocker. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *out,

@@ -33,6 +33,7 @@ struct attempt {
     size_t n_dead;
     uint16_t dead_ports[DEAD_MAX];
     size_t n_dead_ports;
+    struct ledger_drop *drops;
     int64_t deadline_ms;
     struct ledger_refusal refusal;
 };

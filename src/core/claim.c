@@ -23,6 +23,7 @@ static void attempt_free(struct attempt *a)
     free(a->wants);
     free(a->plans);
     free(a->candidates);
+    free(a->drops);
     free(a);
 }
 DEFINE_AUTO(struct attempt, attempt_free)
@@ -139,11 +140,29 @@ static dibs_status check_contiguous(const struct attempt *a, dibs_err *err)
     return DIBS_OK;
 }
 
+static dibs_status prepare_drops(struct attempt *a, dibs_err *err)
+{
+    a->drops = calloc(a->batch->n_drops + 1, sizeof *a->drops);
+    if (!a->drops)
+        return err_set(err, DIBS_FAILURE, "claiming: out of memory");
+    for (size_t i = 0; i < a->batch->n_drops; i++) {
+        const dibs_claim *claim = a->batch->drops[i].claim;
+
+        a->drops[i].seen = (struct ledger_seen){ claim->id, claim->generation, claim->lease_until_ms };
+        a->drops[i].frees_name = a->batch->drops[i].frees_name;
+        if (claim->holder != DIBS_HELD_BY_NOBODY && claim->life == DIBS_DEAD)
+            (void) attempt_add_dead(a, claim);
+    }
+    return DIBS_OK;
+}
+
 static dibs_status prepare(struct attempt *a, dibs_err *err)
 {
     size_t n = a->batch->n;
-    dibs_status s = DIBS_OK;
+    dibs_status s = prepare_drops(a, err);
 
+    if (s != DIBS_OK)
+        return s;
     a->asks = calloc(n, sizeof *a->asks);
     a->wants = calloc(n, sizeof *a->wants);
     a->plans = calloc((n < PLANS_MAX ? n : PLANS_MAX) + 1, sizeof *a->plans); /* 17 KiB each */
@@ -198,6 +217,8 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
     struct ledger_batch batch = {
         .wants = a->wants,
         .n = a->batch->n,
+        .drops = a->drops,
+        .n_drops = a->batch->n_drops,
         .is_contiguous = a->batch->is_contiguous,
         .is_dry_run = a->batch->is_dry_run,
         .dead = a->dead,
@@ -279,7 +300,7 @@ dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *o
     AUTO(free_auto) size_t *where = calloc(batch->n + 1, sizeof *where);
     dibs_batch used = *batch;
 
-    if (batch->n == 0)
+    if (batch->n == 0 && batch->n_drops == 0)
         return DIBS_OK;
     if (batch->n > DIBS_BATCH_MAX)
         return err_set(err, DIBS_INVALID, "a batch has at most %d claims", DIBS_BATCH_MAX);
@@ -301,7 +322,7 @@ dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *o
     }
     used.n = drop_noops(a, where);
     a->batch = &used;
-    if (used.n > 0)
+    if (used.n > 0 || used.n_drops > 0)
         s = rounds(a, out, err);
     if (s == DIBS_OK)
         answer(a, where, used.n, batch->n, out);

@@ -178,6 +178,7 @@ dibs_status request_prepare(struct core *core, const dibs_request *r, struct ask
     claim->is_kept = r->keep;
     claim->is_exclusive = r->mode != DIBS_DECLARED;
     want->is_lookup = r->is_lookup;
+    want->is_adopted = r->is_lookup && r->keep && r->is_adopted;
     want->is_same = r->n_bindings > 0;
     want->skips_probe = r->mode == DIBS_DECLARED;
     want->required = r->mode == DIBS_REQUIRED || r->mode == DIBS_DECLARED ? r->port : 0;

@@ -37,7 +37,7 @@ struct conflicts {
     bool is_declared;
 };
 
-static bool is_dead(const struct ledger_batch *batch, const dibs_claim *claim)
+bool batch_says_dead(const struct ledger_batch *batch, const dibs_claim *claim)
 {
     for (size_t i = 0; i < batch->n_dead; i++)
         if (batch->dead[i].id == claim->id)
@@ -107,7 +107,7 @@ static dibs_status sort_out(struct claiming *k, struct conflicts *c, uint16_t po
         } else if (s != DIBS_OK) {
             return s;
         }
-        if (!row.is_damaged && !row.claim.is_kept && is_dead(k->batch, &row.claim)) {
+        if (!row.is_damaged && !row.claim.is_kept && batch_says_dead(k->batch, &row.claim)) {
             c->id[dead++] = c->id[i];
             continue;
         }
@@ -278,12 +278,30 @@ static dibs_status own_lease(struct claiming *k, const struct ledger_want *want,
     return DIBS_OK;
 }
 
+/* The claim as it is; adopted, it is kept as well, whoever holds it. */
+static dibs_status look_up(struct claiming *k, const struct ledger_want *want, struct row_claim *row,
+                           dibs_claim *out)
+{
+    dibs_status s = DIBS_OK;
+
+    if (want->is_adopted && !row->claim.is_kept) {
+        row->claim.is_kept = true;
+        row->claim.changed_ms = k->tx->actor->now.wall_ms;
+        s = k->tx->rows->ops->claim_put(k->tx->rows, row, k->err);
+        if (s == DIBS_OK)
+            s = tx_event(k->tx, DIBS_EV_TRANSFERRED, &row->claim, k->err);
+    }
+    if (s == DIBS_OK)
+        answer(row, true, out);
+    return s;
+}
+
 /* DESIGN "A name asked for again". *is_done false: the name is free now, go on to the candidates. */
 static dibs_status settle_name(struct claiming *k, const struct ledger_want *want, struct row_claim *row,
                                dibs_claim *out, bool *is_done)
 {
     const dibs_claim *c = &row->claim;
-    bool is_over = c->holder != DIBS_HELD_BY_NOBODY && is_dead(k->batch, c);
+    bool is_over = c->holder != DIBS_HELD_BY_NOBODY && batch_says_dead(k->batch, c);
     bool differs = (want->required && want->required != c->port) || !codec_same_bindings(c, &want->claim) ||
                    c->is_exclusive != want->claim.is_exclusive;
 
@@ -308,8 +326,7 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
         if ((want->required && want->required != c->port) ||
             (want->is_same && !codec_same_bindings(c, &want->claim)))
             return refuse_name(k, row, true);
-        answer(row, true, out);
-        return DIBS_OK;
+        return look_up(k, want, row, out);
     }
     if (differs)
         return refuse_name(k, row, true);
@@ -451,11 +468,13 @@ dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch
     dibs_err local = { 0 };
     struct claiming k = { .tx = &tx, .batch = batch, .refusal = refusal, .err = err ? err : &local };
 
-    assert(batch->n > 0 && batch->n <= DIBS_BATCH_MAX);
+    assert(batch->n + batch->n_drops > 0 && batch->n <= DIBS_BATCH_MAX);
     memset(refusal, 0, offsetof(struct ledger_refusal, blockers));
     refusal->n_busy = refusal->n_cooling = 0;
     /* INV-2: what is kept survives power loss. */
     dibs_status s = tx_begin(&tx, ledger, true, keeps_any(batch) && !batch->is_dry_run, actor, k.err);
+    if (s == DIBS_OK)
+        s = tx_drop(&tx, batch, k.err);
     if (s == DIBS_OK && batch->is_contiguous)
         s = claim_run(&k, out);
     for (size_t i = 0; i < batch->n && s == DIBS_OK && !batch->is_contiguous; i++)

@@ -58,6 +58,7 @@ struct ledger_want {
     uint16_t remembered;  /* the name's last port: its own cooling does not matter */
     bool is_lookup;       /* an existing claim of the name is answered as it is */
     bool is_same;         /* ... if it has the bindings that are asked for */
+    bool is_adopted;      /* ... and is kept from now on */
     bool skips_probe;     /* declared: the user takes the number himself */
     bool is_choice;       /* candidates are dibs' choice: declared and cooling ports are passed over */
     bool accepts_cooling; /* ... but these cooling ones are what is left */
@@ -66,9 +67,17 @@ struct ledger_want {
     size_t n_candidates;
 };
 
+/* A claim that ends before the wants are decided, in the same transaction. */
+struct ledger_drop {
+    struct ledger_seen seen;
+    bool frees_name; /* a want has its name: a holder that lives keeps the port without it */
+};
+
 struct ledger_batch {
     const struct ledger_want *wants;
     size_t n;
+    const struct ledger_drop *drops;
+    size_t n_drops;
     bool is_contiguous;             /* candidates of wants[0] are bases; wants[i] gets base + i */
     bool is_dry_run;                /* decide, answer, keep nothing */
     const struct ledger_seen *dead; /* may be taken over while they are as they were seen */

@@ -124,6 +124,10 @@ dibs_status tx_insert(struct ledger_tx *tx, const dibs_claim *template, uint16_t
 dibs_status tx_rehold(struct ledger_tx *tx, struct row_claim *row, dibs_event_kind kind, dibs_err *err);
 /* End a claim: record, slots (a dynamic port cools), name remembered, sightings, event. */
 dibs_status tx_end(struct ledger_tx *tx, const struct row_claim *row, dibs_event_kind kind, dibs_err *err);
+/* End the batch's drops, or leave them to their holders. */
+dibs_status tx_drop(struct ledger_tx *tx, const struct ledger_batch *batch, dibs_err *err);
+/* Was this very claim, as it is, judged dead beforehand? */
+bool batch_says_dead(const struct ledger_batch *batch, const dibs_claim *claim);
 /* Drop what is older than the limits keep. */
 dibs_status tx_trim(struct ledger_tx *tx, dibs_err *err);
 /* Start or restart a lease of claim->lease_ttl_ms at the actor's now. */

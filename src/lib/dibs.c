@@ -123,6 +123,11 @@ bool dibs_is_degraded(const dibs *handle, char *why, size_t why_size)
     return is_degraded;
 }
 
+const char *dibs_principal_of(const dibs *handle)
+{
+    return handle ? handle->principal : "";
+}
+
 const dibs_settings *dibs_settings_of(const dibs *handle)
 {
     return &handle->settings;
@@ -232,9 +237,10 @@ dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *
 
     if (!err)
         err = &local;
-    if (!handle || !batch || (batch->n > 0 && (!batch->requests || !out)))
+    if (!handle || !batch || (batch->n > 0 && (!batch->requests || !out)) ||
+        (batch->n_drops > 0 && !batch->drops))
         return err_set(err, DIBS_INVALID, "claiming: an argument is missing");
-    if (batch->n == 0)
+    if (batch->n == 0 && batch->n_drops == 0)
         return DIBS_OK;
     dibs_status s = need_ledger(handle, err);
     if (s == DIBS_OK)

@@ -23,6 +23,7 @@ enum {
     WORKLOAD_INSTANCES_MAX = 4096, /* each needs a claim, and a batch has no more */
     WORKLOAD_NAME_MAX = 253,       /* a name as people write it: what Kubernetes allows */
     WORKLOAD_ENV_MAX = 255,
+    WORKLOAD_COUNT_MAX = 64, /* ports of one name: a node has no more devices */
 };
 
 enum workload_scope { WORKLOAD_POD_SCOPED, WORKLOAD_ROLE_SCOPED };
@@ -128,45 +129,82 @@ struct workload_pod {
 void workload_claim_name(const struct workload_group *group, const struct workload_pod *pod,
                          const struct workload_port *port, uint32_t number, char out[DIBS_NAME_MAX + 1]);
 
+/* ---- what is wanted (needs.c) ---- */
+/* One claim. */
+struct workload_need {
+    struct workload_pod pod;
+    const struct workload_port *port;
+    uint32_t number; /* of port->count */
+    bool is_own;     /* PodScoped, of the pod that was asked about: its process may hold it */
+    char name[DIBS_NAME_MAX + 1];
+};
+struct workload_needs {
+    struct workload_need *all;
+    size_t n, max;
+};
+void workload_needs_free(struct workload_needs *needs);
+/* Every claim of the group. */
+dibs_status workload_needs_all(const struct workload_group *group, struct workload_needs *out, dibs_err *err);
+/* Every claim that one pod is told of: its own, its role's, and what it refers to; each once. */
+dibs_status workload_needs_of(const struct workload_group *group, const struct workload_pod *pod,
+                              struct workload_needs *out, dibs_err *err);
+/* The request that makes or finds the claim, kept, without a holder. */
+dibs_request workload_request(const struct workload_group *group, const struct workload_need *need);
+/* The claim's name and the port that a reference of `pod` means. */
+dibs_status workload_reference_name(const struct workload_group *group, const struct workload_pod *pod,
+                                    const struct workload_reference *reference, char out[DIBS_NAME_MAX + 1],
+                                    const struct workload_port **port, dibs_err *err);
+/* ---- what a person types (typed.c) ---- */
+/* "web", "web/1", "web/1/worker", "web/1/worker/2": without an instance 0, without a component the first.
+ * NOT_FOUND says what there is. */
+dibs_status workload_pod_parse(const struct workload_group *group, const char *text, struct workload_pod *out,
+                               dibs_err *err);
+/* "web/http" (RoleScoped, or of instance 0), "web/1/http", "web/1/worker/http", or the whole name after the
+ * group. NOT_FOUND: it names nothing of this group. */
+dibs_status workload_need_parse(const struct workload_group *group, const char *text,
+                                struct workload_need *out, dibs_err *err);
+
 /* ---- deciding (sync.c) ---- */
 enum workload_change_kind {
     WORKLOAD_KEEP,
     WORKLOAD_ADD,
-    WORKLOAD_DROP,
     WORKLOAD_MOVE, /* another number, protocol or address than it has: dropped and added */
+    WORKLOAD_DROP,
 };
 struct workload_change {
     enum workload_change_kind kind;
-    uint16_t port;      /* that it has (KEEP, DROP) or gets (ADD, MOVE) */
-    uint16_t was;       /* MOVE: that it had */
-    bool needs_restart; /* its holder runs and does not know yet */
-    dibs_claim claim;   /* as it is, or as it will be */
+    uint16_t was;       /* the port that a MOVE leaves */
+    bool needs_restart; /* a process runs that does not know of it yet */
+    dibs_claim claim;   /* as it will be; DROP: as it was */
 };
 struct workload_plan {
     struct workload_change *changes;
     size_t n;
-    size_t n_kept, n_added, n_dropped, n_moved;
+    size_t count[WORKLOAD_DROP + 1]; /* by kind */
 };
 void workload_plan_free(struct workload_plan *plan);
-/* What would change; reserves nothing. Fails as sync would. */
-dibs_status workload_plan(dibs *handle, const struct workload_group *group, struct workload_plan *out,
-                          dibs_err *err);
-/* Make it so, all or nothing. */
-dibs_status workload_sync(dibs *handle, const struct workload_group *group, struct workload_plan *out,
-                          dibs_err *err);
-/* End every claim of the group; nothing there is OK. *n counts. */
-dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, size_t *n, dibs_err *err);
+/* Make the group's claims what the group says, all or nothing: what is missing is claimed, what is obsolete
+ * ends, everything else stays. `is_dry_run`: tell what would change, and change nothing. */
+dibs_status workload_sync(dibs *handle, const struct workload_group *group, bool is_dry_run,
+                          struct workload_plan *out, dibs_err *err);
+/* End every claim of the group; nothing there is OK. */
+dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, bool is_dry_run,
+                             struct workload_plan *out, dibs_err *err);
 
-/* ---- telling (env.c) ---- */
+/* ---- telling (values.c) ---- */
 struct workload_value {
     const char *env;
     const char *annotation; /* NULL: none */
     const struct workload_port *port;
+    bool is_reference;
     uint16_t first;
-    char text[8 * 64]; /* "20001", or "20001,20005" for several that are no block */
+    char text[8 * WORKLOAD_COUNT_MAX]; /* "20001": a port or the first of a block; "20001,20005" */
 };
-/* Every variable of one pod: its own ports, its role's, and its references. Claims what is missing, kept, all
- * or nothing. *n is at most `max`. The caller frees *out. */
-dibs_status workload_values(dibs *handle, const struct workload_group *group, const struct workload_pod *pod,
+/* What the pod is told, when its needs have these claims. The caller frees *out. */
+dibs_status workload_values(const struct workload_group *group, const struct workload_pod *pod,
+                            const struct workload_needs *needs, const dibs_claim *claims,
                             struct workload_value **out, size_t *n, dibs_err *err);
+/* Claims of these needs, made where missing, kept, all or nothing. The caller frees *out. */
+dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
+                            const struct workload_needs *needs, dibs_claim **out, dibs_err *err);
 #endif

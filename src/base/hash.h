@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_BASE_HASH_H
+#define DIBS_BASE_HASH_H
+#include <stddef.h>
+#include <stdint.h>
+
+#define HASH_FNV_BASIS 0xcbf29ce484222325u
+
+/* FNV-1a, 64 bits; begin with HASH_FNV_BASIS, go on with the result. */
+uint64_t hash_fnv1a(uint64_t hash, const void *bytes, size_t n);
+#endif

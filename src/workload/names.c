@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* The claims' names of a workload. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/part.h"
+#include "workload/workload.h"
+
+#include "base/banned.h"
+
+enum { NUMBER_MAX = 11 }; /* '.' and ten digits */
+
+/* "name", or "name.2" for the third: growing from one to several renames nothing. A '.' of the name itself is
+ * written %2E, so that no name looks like another's number. */
+static void numbered(const char *name, uint32_t number, char out[DIBS_NAME_PART_MAX + 1])
+{
+    part_encode(name, ".", DIBS_NAME_PART_MAX - NUMBER_MAX, out);
+    if (number > 0)
+        (void) snprintf(out + strlen(out), NUMBER_MAX + 1, ".%u", number);
+    if (strcmp(out, "-") == 0) /* means "none" */
+        (void) snprintf(out, 4, "%%2D");
+}
+
+void workload_claim_name(const struct workload_group *group, const struct workload_pod *pod,
+                         const struct workload_port *port, uint32_t number, char out[DIBS_NAME_MAX + 1])
+{
+    char role[DIBS_NAME_PART_MAX + 1];
+    char instance[16] = "-";
+    char component[DIBS_NAME_PART_MAX + 1] = "-";
+    char last[DIBS_NAME_PART_MAX + 1];
+    bool is_shared = port->scope == WORKLOAD_ROLE_SCOPED;
+
+    part_encode(pod->role->name, "", DIBS_NAME_PART_MAX, role);
+    if (!is_shared)
+        (void) snprintf(instance, sizeof instance, "%u", pod->instance);
+    if (pod->component->name)
+        numbered(pod->component->name, is_shared ? 0 : pod->id, component);
+    numbered(port->name, number, last);
+    (void) snprintf(out, DIBS_NAME_MAX + 1, "%s/%s/%s/%s/%s", group->group, role, instance, component, last);
+}

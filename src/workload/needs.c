@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* A workload, or one pod of it, as a list of claims. */
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "workload/workload.h"
+
+#include "base/banned.h"
+
+void workload_needs_free(struct workload_needs *needs)
+{
+    free(needs->all);
+    *needs = (struct workload_needs){ 0 };
+}
+
+static dibs_status grow(struct workload_needs *needs, dibs_err *err)
+{
+    size_t max = needs->max ? 2 * needs->max : 16;
+    struct workload_need *all = realloc(needs->all, max * sizeof *all);
+
+    if (!all)
+        return err_set(err, DIBS_FAILURE, "workload: out of memory");
+    needs->all = all;
+    needs->max = max;
+    return DIBS_OK;
+}
+
+/* Every number of one port of one pod. */
+static dibs_status add_port(const struct workload_group *group, const struct workload_pod *pod,
+                            const struct workload_port *port, bool is_own, struct workload_needs *out,
+                            dibs_err *err)
+{
+    for (uint32_t number = 0; number < port->count; number++) {
+        dibs_status s = out->n == out->max ? grow(out, err) : DIBS_OK;
+
+        if (s != DIBS_OK)
+            return s;
+        if (out->n == DIBS_BATCH_MAX)
+            return err_set(err, DIBS_INVALID, "the group needs more than %d ports", DIBS_BATCH_MAX);
+        struct workload_need *need = &out->all[out->n++];
+        *need = (struct workload_need){
+            .pod = *pod,
+            .port = port,
+            .number = number,
+            .is_own = is_own && port->scope == WORKLOAD_POD_SCOPED,
+        };
+        workload_claim_name(group, pod, port, number, need->name);
+    }
+    return DIBS_OK;
+}
+
+static dibs_status add_component(const struct workload_group *group, const struct workload_role *role,
+                                 const struct workload_component *component, struct workload_needs *out,
+                                 dibs_err *err)
+{
+    struct workload_pod pod = { .role = role, .component = component };
+    dibs_status s = DIBS_OK;
+
+    for (size_t p = 0; p < component->n_ports && s == DIBS_OK; p++)
+        if (component->ports[p].scope == WORKLOAD_ROLE_SCOPED)
+            s = add_port(group, &pod, &component->ports[p], false, out, err);
+    for (pod.instance = 0; pod.instance < role->instances; pod.instance++)
+        for (pod.id = 0; pod.id < component->size; pod.id++)
+            for (size_t p = 0; p < component->n_ports && s == DIBS_OK; p++)
+                if (component->ports[p].scope == WORKLOAD_POD_SCOPED)
+                    s = add_port(group, &pod, &component->ports[p], false, out, err);
+    return s;
+}
+
+dibs_status workload_needs_all(const struct workload_group *group, struct workload_needs *out, dibs_err *err)
+{
+    struct workload_needs needs = { 0 };
+    dibs_status s = DIBS_OK;
+
+    for (size_t r = 0; r < group->n_roles; r++)
+        for (size_t c = 0; c < group->roles[r].n_components && s == DIBS_OK; c++)
+            s = add_component(group, &group->roles[r], &group->roles[r].components[c], &needs, err);
+    if (s == DIBS_OK)
+        *out = needs;
+    else
+        workload_needs_free(&needs);
+    return s;
+}
+
+/* The pod and port that a reference of `pod` means. */
+static dibs_status find_target(const struct workload_group *group, const struct workload_pod *pod,
+                               const struct workload_reference *reference, struct workload_pod *out,
+                               const struct workload_port **port, dibs_err *err)
+{
+    bool is_same_role = strcmp(reference->role, pod->role->name) == 0;
+
+    out->role = workload_role(group, reference->role);
+    out->component = out->role ? workload_component(out->role, reference->component) : NULL;
+    *port = out->component ? workload_port(out->component, reference->port) : NULL;
+    if (!*port)
+        return workload_error(group, reference->place, err, "the reference of $%s leads nowhere",
+                              reference->env);
+    out->instance = reference->instance >= 0 ? (uint32_t) reference->instance
+                    : is_same_role           ? pod->instance
+                                             : 0;
+    out->id = reference->pod >= 0 ? (uint32_t) reference->pod : 0;
+    return DIBS_OK;
+}
+
+static bool is_there(const struct workload_needs *needs, const char *name)
+{
+    for (size_t i = 0; i < needs->n; i++)
+        if (strcmp(needs->all[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+dibs_status workload_needs_of(const struct workload_group *group, const struct workload_pod *pod,
+                              struct workload_needs *out, dibs_err *err)
+{
+    const struct workload_component *component = pod->component;
+    struct workload_needs needs = { 0 };
+    dibs_status s = DIBS_OK;
+
+    for (size_t p = 0; p < component->n_ports && s == DIBS_OK; p++)
+        s = add_port(group, pod, &component->ports[p], true, &needs, err);
+    for (size_t r = 0; r < component->n_references && s == DIBS_OK; r++) {
+        struct workload_pod target = { 0 };
+        const struct workload_port *port = NULL;
+        char name[DIBS_NAME_MAX + 1];
+
+        s = find_target(group, pod, &component->references[r], &target, &port, err);
+        if (s != DIBS_OK)
+            break;
+        workload_claim_name(group, &target, port, 0, name);
+        if (!is_there(&needs, name))
+            s = add_port(group, &target, port, false, &needs, err);
+    }
+    if (s == DIBS_OK)
+        *out = needs;
+    else
+        workload_needs_free(&needs);
+    return s;
+}
+
+dibs_request workload_request(const struct workload_group *group, const struct workload_need *need)
+{
+    const struct workload_port *port = need->port;
+    dibs_request request = {
+        .name = need->name,
+        .project = group->project,
+        .pool = group->pool,
+        .mode = port->mode,
+        .port = port->port,
+        .keep = true,
+        .is_lookup = true,
+        .is_adopted = true,
+        .run = port->is_contiguous && need->number == 0 ? port->count : 0,
+        .n_bindings = port->n_bindings,
+    };
+
+    memcpy(request.bindings, port->bindings, sizeof request.bindings);
+    return request;
+}
+
+/* The name that a reference means, for telling its value. */
+dibs_status workload_reference_name(const struct workload_group *group, const struct workload_pod *pod,
+                                    const struct workload_reference *reference, char out[DIBS_NAME_MAX + 1],
+                                    const struct workload_port **port, dibs_err *err)
+{
+    struct workload_pod target = { 0 };
+    dibs_status s = find_target(group, pod, reference, &target, port, err);
+
+    if (s == DIBS_OK)
+        workload_claim_name(group, &target, *port, 0, out);
+    return s;
+}

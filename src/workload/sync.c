@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/* The group's claims against what the group says: keep, add, move, drop, in one step.
+ *
+ * What a group may have made is known by its names: five parts, the first the group's. Shorter names of the
+ * same group are a person's own and are left alone. */
+#include <string.h>
+
+#include "base/err.h"
+#include "workload/workload.h"
+
+#include "base/banned.h"
+
+/* The claims that are there, sorted by name. */
+struct present {
+    dibs_claim *claims;
+    size_t n, max;
+    bool is_full; /* no memory */
+};
+
+struct syncing {
+    const struct workload_group *group;
+    struct workload_needs needs;
+    struct present present;
+    dibs_request *requests;
+    dibs_claim *answers;
+    dibs_drop *drops;
+    size_t n_drops;
+    enum workload_change_kind *kinds; /* of the needs */
+    size_t *was;                      /* of a need: its claim's place in `present`, n when it has none */
+    bool *is_used;                    /* of what is present */
+};
+
+static void syncing_free(struct syncing *y)
+{
+    workload_needs_free(&y->needs);
+    free(y->present.claims);
+    free(y->requests);
+    free(y->answers);
+    free(y->drops);
+    free(y->kinds);
+    free(y->was);
+    free(y->is_used);
+}
+
+void workload_plan_free(struct workload_plan *plan)
+{
+    free(plan->changes);
+    *plan = (struct workload_plan){ 0 };
+}
+
+/* ---- what is there ---- */
+
+static bool has_five_parts(const char *name)
+{
+    int slashes = 0;
+
+    for (const char *c = name; *c; c++)
+        slashes += *c == '/';
+    return slashes == DIBS_NAME_PARTS_MAX - 1;
+}
+
+static bool take_claim(void *ctx, const dibs_claim *claim)
+{
+    struct present *p = ctx;
+
+    if (!has_five_parts(claim->name))
+        return true;
+    if (p->n == p->max) {
+        size_t max = p->max ? 2 * p->max : 64;
+        dibs_claim *more = realloc(p->claims, max * sizeof *more);
+
+        p->is_full = !more;
+        if (!more)
+            return false;
+        p->claims = more;
+        p->max = max;
+    }
+    p->claims[p->n++] = *claim;
+    return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const dibs_claim *x = a;
+    const dibs_claim *y = b;
+
+    return strcmp(x->name, y->name);
+}
+
+static int name_to_claim(const void *name, const void *claim)
+{
+    const dibs_claim *c = claim;
+
+    return strcmp(name, c->name);
+}
+
+static dibs_status list_present(dibs *handle, struct syncing *y, dibs_err *err)
+{
+    struct present *p = &y->present;
+    dibs_filter filter = { .name_prefix = y->group->group,
+                           .principal = dibs_principal_of(handle),
+                           .judge = true };
+    dibs_status s = dibs_claim_list(handle, &filter, take_claim, p, err);
+
+    if (s == DIBS_OK && p->is_full)
+        s = err_set(err, DIBS_FAILURE, "workload: out of memory");
+    if (s == DIBS_OK && p->n > 0)
+        qsort(p->claims, p->n, sizeof *p->claims, by_name);
+    return s;
+}
+
+static size_t find_present(const struct present *p, const char *name)
+{
+    const dibs_claim *found = p->n ? bsearch(name, p->claims, p->n, sizeof *p->claims, name_to_claim) : NULL;
+
+    return found ? (size_t) (found - p->claims) : p->n;
+}
+
+/* ---- is it still what is wanted? ---- */
+
+static bool has_binding(const dibs_claim *claim, const dibs_binding *wanted)
+{
+    static const dibs_address everything = { .len = 16 };
+    static const dibs_address everything4 = { .len = 4 };
+
+    for (size_t i = 0; i < claim->n_bindings; i++) {
+        const dibs_binding *has = &claim->bindings[i];
+        const dibs_address *a = &has->address;
+
+        if (has->proto != wanted->proto)
+            continue;
+        if (a->len == wanted->address.len && memcmp(a->bytes, wanted->address.bytes, a->len) == 0)
+            return true;
+        /* On a host without IPv6 the wildcard was narrowed. */
+        if (a->len == 4 && memcmp(a->bytes, everything4.bytes, 4) == 0 && wanted->address.len == 16 &&
+            memcmp(wanted->address.bytes, everything.bytes, 16) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_as_wanted(const dibs_claim *claim, const struct workload_port *port)
+{
+    dibs_binding plain = { .proto = DIBS_TCP, .address = { .len = 16 } };
+    const dibs_binding *bindings = port->n_bindings ? port->bindings : &plain;
+    size_t n = port->n_bindings ? port->n_bindings : 1;
+
+    if (!claim->is_exclusive || (port->mode == DIBS_REQUIRED && claim->port != port->port))
+        return false;
+    if (claim->n_bindings > n)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!has_binding(claim, &bindings[i]))
+            return false;
+    return true;
+}
+
+static bool is_held(const dibs_claim *claim)
+{
+    return claim->holder != DIBS_HELD_BY_NOBODY && claim->life != DIBS_DEAD;
+}
+
+/* The port's numbers from `first` on: all as wanted and, in a block, side by side? */
+static bool is_port_as_wanted(const struct syncing *y, size_t first)
+{
+    const struct workload_port *port = y->needs.all[first].port;
+
+    for (size_t i = first; i < first + port->count; i++) {
+        if (y->was[i] == y->present.n || !is_as_wanted(&y->present.claims[y->was[i]], port))
+            return false;
+        if (y->present.claims[y->was[i]].port != y->present.claims[y->was[first]].port + (i - first))
+            return false;
+    }
+    return true;
+}
+
+/* A block stays or goes as one. */
+static void decide(struct syncing *y)
+{
+    const struct present *p = &y->present;
+
+    for (size_t i = 0; i < y->needs.n; i++)
+        y->was[i] = find_present(p, y->needs.all[i].name);
+    for (size_t i = 0; i < y->needs.n; i++) {
+        const struct workload_need *need = &y->needs.all[i];
+        bool is_there = y->was[i] < p->n;
+        bool is_kept = need->port->is_contiguous
+                           ? is_port_as_wanted(y, i - need->number)
+                           : is_there && is_as_wanted(&p->claims[y->was[i]], need->port);
+
+        y->kinds[i] = is_kept ? WORKLOAD_KEEP : is_there ? WORKLOAD_MOVE : WORKLOAD_ADD;
+        y->requests[i] = workload_request(y->group, need);
+        if (is_kept) { /* found as it is */
+            y->requests[i].mode = DIBS_RANDOM;
+            y->requests[i].run = 0;
+            y->requests[i].n_bindings = 0;
+        }
+        if (is_there)
+            y->is_used[y->was[i]] = true;
+        if (is_there && !is_kept)
+            y->drops[y->n_drops++] = (dibs_drop){ &p->claims[y->was[i]], true };
+    }
+    for (size_t i = 0; i < p->n; i++)
+        if (!y->is_used[i])
+            y->drops[y->n_drops++] = (dibs_drop){ &p->claims[i], false };
+}
+
+static dibs_status prepare(dibs *handle, struct syncing *y, dibs_err *err)
+{
+    dibs_status s = list_present(handle, y, err);
+
+    if (s != DIBS_OK)
+        return s;
+    size_t n = y->needs.n + 1;
+    y->requests = calloc(n, sizeof *y->requests);
+    y->answers = calloc(n, sizeof *y->answers);
+    y->kinds = calloc(n, sizeof *y->kinds);
+    y->was = calloc(n, sizeof *y->was);
+    y->drops = calloc(y->present.n + 1, sizeof *y->drops);
+    y->is_used = calloc(y->present.n + 1, sizeof *y->is_used);
+    if (!y->requests || !y->answers || !y->kinds || !y->was || !y->drops || !y->is_used)
+        return err_set(err, DIBS_FAILURE, "workload: out of memory");
+    decide(y);
+    return DIBS_OK;
+}
+
+/* ---- the answer ---- */
+
+/* Bytes of the name that say which pod it is: all but the port. */
+static size_t pod_part(const char *name)
+{
+    const char *last = strrchr(name, '/');
+
+    return last ? (size_t) (last - name) : 0;
+}
+
+/* Does a process run as the pod of this name? Names of one pod are neighbours in the sorted list. */
+static bool is_pod_running(const struct present *p, const char *name)
+{
+    size_t len = pod_part(name);
+    size_t low = 0;
+
+    for (size_t high = p->n; low < high;) {
+        size_t middle = low + (high - low) / 2;
+
+        if (strncmp(p->claims[middle].name, name, len) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < p->n && strncmp(p->claims[low].name, name, len) == 0; low++)
+        if (pod_part(p->claims[low].name) == len && is_held(&p->claims[low]))
+            return true;
+    return false;
+}
+
+static dibs_status tell(struct syncing *y, struct workload_plan *out, dibs_err *err)
+{
+    struct workload_plan plan = { .changes = calloc(y->needs.n + y->n_drops + 1, sizeof *plan.changes) };
+
+    if (!plan.changes)
+        return err_set(err, DIBS_FAILURE, "workload: out of memory");
+    for (size_t i = 0; i < y->needs.n; i++) {
+        struct workload_change *change = &plan.changes[plan.n++];
+
+        change->kind = y->kinds[i];
+        change->claim = y->answers[i];
+        if (change->kind == WORKLOAD_MOVE)
+            change->was = y->present.claims[y->was[i]].port;
+        change->needs_restart =
+            change->kind != WORKLOAD_KEEP && is_pod_running(&y->present, y->needs.all[i].name);
+        plan.count[change->kind]++;
+    }
+    for (size_t i = 0; i < y->n_drops; i++) {
+        if (y->drops[i].frees_name)
+            continue; /* told as a move */
+        plan.changes[plan.n++] = (struct workload_change){ .kind = WORKLOAD_DROP,
+                                                           .needs_restart = is_held(y->drops[i].claim),
+                                                           .claim = *y->drops[i].claim };
+        plan.count[WORKLOAD_DROP]++;
+    }
+    *out = plan;
+    return DIBS_OK;
+}
+
+static dibs_status make_so(dibs *handle, struct syncing *y, bool is_dry_run, struct workload_plan *out,
+                           dibs_err *err)
+{
+    dibs_status s = prepare(handle, y, err);
+    dibs_batch batch = { .requests = y->requests,
+                         .n = y->needs.n,
+                         .drops = y->drops,
+                         .n_drops = y->n_drops,
+                         .is_dry_run = is_dry_run };
+
+    if (s == DIBS_OK)
+        s = dibs_claim_ports(handle, &batch, y->answers, err);
+    return s == DIBS_OK ? tell(y, out, err) : s;
+}
+
+dibs_status workload_sync(dibs *handle, const struct workload_group *group, bool is_dry_run,
+                          struct workload_plan *out, dibs_err *err)
+{
+    AUTO(syncing_free) struct syncing y = { .group = group };
+    dibs_status s = workload_needs_all(group, &y.needs, err);
+
+    return s == DIBS_OK ? make_so(handle, &y, is_dry_run, out, err) : s;
+}
+
+dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, bool is_dry_run,
+                             struct workload_plan *out, dibs_err *err)
+{
+    AUTO(syncing_free) struct syncing y = { .group = group };
+
+    return make_so(handle, &y, is_dry_run, out, err);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* Parts of a workload as a person types them. */
+#include <string.h>
+
+#include "base/err.h"
+#include "base/part.h"
+#include "base/text.h"
+#include "workload/workload.h"
+
+#include "base/banned.h"
+
+enum { PARTS_MAX = 5 };
+
+struct typed {
+    char text[DIBS_NAME_MAX + 1];
+    const char *part[PARTS_MAX];
+    size_t n;
+};
+
+static bool split(const char *text, struct typed *out)
+{
+    *out = (struct typed){ .n = 0 };
+    if (!text_copy(out->text, sizeof out->text, text))
+        return false;
+    for (char *at = out->text; at;) {
+        char *slash = strchr(at, '/');
+
+        if (out->n == PARTS_MAX || *at == '\0' || *at == '/')
+            return false;
+        if (slash)
+            *slash++ = '\0';
+        out->part[out->n++] = at;
+        at = slash;
+    }
+    return true;
+}
+
+/* As it is written in the manifest, or as it stands in claims' names. */
+static bool is_called(const char *name, const char *typed)
+{
+    char part[DIBS_NAME_PART_MAX + 1];
+
+    part_encode(name, "", DIBS_NAME_PART_MAX, part);
+    return strcmp(name, typed) == 0 || strcmp(part, typed) == 0;
+}
+
+static bool number(const char *text, uint32_t below, uint32_t *out)
+{
+    uint32_t value = 0;
+    size_t len = strlen(text);
+
+    if (len == 0 || len > 6 || text[strspn(text, "0123456789")] != '\0')
+        return false;
+    for (const char *c = text; *c; c++)
+        value = value * 10 + (uint32_t) (*c - '0');
+    *out = value;
+    return value < below;
+}
+
+static dibs_status no_role(const struct workload_group *group, const char *typed, dibs_err *err)
+{
+    char shown[80];
+    char all[256] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < group->n_roles && used < sizeof all - 8; i++) {
+        int n = snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", group->roles[i].name);
+
+        used += n > 0 ? (size_t) n : 0;
+    }
+    if (used >= sizeof all - 8)
+        memcpy(all + sizeof all - 4, "...", 4);
+    return err_set(err, DIBS_NOT_FOUND, "%s has no role '%s'; its roles are: %s",
+                   group->source ? group->source : "the group", text_safe(typed, shown, sizeof shown),
+                   used ? all : "none");
+}
+
+dibs_status workload_pod_parse(const struct workload_group *group, const char *text, struct workload_pod *out,
+                               dibs_err *err)
+{
+    struct typed typed;
+    struct workload_pod pod = { 0 };
+    char shown[80];
+
+    if (!split(text, &typed) || typed.n > 4)
+        return err_set(err, DIBS_INVALID, "'%s' is not ROLE, ROLE/INSTANCE or ROLE/INSTANCE/COMPONENT",
+                       text_safe(text, shown, sizeof shown));
+    for (size_t i = 0; i < group->n_roles && !pod.role; i++)
+        if (is_called(group->roles[i].name, typed.part[0]))
+            pod.role = &group->roles[i];
+    if (!pod.role)
+        return no_role(group, typed.part[0], err);
+    if (typed.n > 1 ? !number(typed.part[1], pod.role->instances, &pod.instance) : pod.role->instances == 0)
+        return err_set(err, DIBS_NOT_FOUND, "role '%s' has %u instances, counted from 0; there is no '%s'",
+                       pod.role->name, pod.role->instances, typed.n > 1 ? typed.part[1] : "0");
+    pod.component = typed.n > 2 ? NULL : &pod.role->components[0];
+    for (size_t i = 0; typed.n > 2 && i < pod.role->n_components; i++)
+        if (pod.role->components[i].name && is_called(pod.role->components[i].name, typed.part[2]))
+            pod.component = &pod.role->components[i];
+    if (!pod.component)
+        return err_set(err, DIBS_NOT_FOUND, "role '%s' has no component '%s'", pod.role->name,
+                       text_safe(typed.part[2], shown, sizeof shown));
+    if (typed.n > 3 && !number(typed.part[3], pod.component->size, &pod.id))
+        return err_set(err, DIBS_NOT_FOUND, "component '%s' has %u pods, counted from 0; there is no '%s'",
+                       typed.part[2], pod.component->size, text_safe(typed.part[3], shown, sizeof shown));
+    *out = pod;
+    return DIBS_OK;
+}
+
+/* Is this what was typed? The claim's name has all parts; "-" and a first instance may be left out. */
+static bool is_meant(const struct workload_need *need, const struct typed *typed, size_t group_len)
+{
+    struct typed full;
+
+    if (!split(need->name + group_len + 1, &full) || full.n != 4)
+        return false;
+    if (strcmp(full.part[3], typed->part[typed->n - 1]) != 0 ||
+        !is_called(need->pod.role->name, typed->part[0]))
+        return false;
+    bool is_plain = strcmp(full.part[2], "-") == 0;
+    bool is_first = need->pod.instance == 0 || need->port->scope == WORKLOAD_ROLE_SCOPED;
+
+    switch (typed->n) {
+    case 2: return is_plain && is_first;
+    case 3: return is_plain && strcmp(full.part[1], typed->part[1]) == 0;
+    case 4: return strcmp(full.part[1], typed->part[1]) == 0 && strcmp(full.part[2], typed->part[2]) == 0;
+    default: return false;
+    }
+}
+
+dibs_status workload_need_parse(const struct workload_group *group, const char *text,
+                                struct workload_need *out, dibs_err *err)
+{
+    struct workload_needs needs = { 0 };
+    struct typed typed;
+    char shown[80];
+    bool is_found = false;
+    dibs_status s = split(text, &typed) && typed.n >= 2 ? workload_needs_all(group, &needs, err) : DIBS_OK;
+
+    for (size_t i = 0; i < needs.n && !is_found; i++) {
+        is_found = is_meant(&needs.all[i], &typed, strlen(group->group));
+        if (is_found)
+            *out = needs.all[i];
+    }
+    workload_needs_free(&needs);
+    if (s == DIBS_OK && !is_found)
+        s = err_set(err, DIBS_NOT_FOUND, "%s has no port '%s'", group->source ? group->source : "the group",
+                    text_safe(text, shown, sizeof shown));
+    return s;
+}
