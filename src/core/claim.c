@@ -23,6 +23,8 @@ static void attempt_free(struct attempt *a)
     free(a->wants);
     free(a->plans);
     free(a->candidates);
+    free(a->dead);
+    free(a->dead_ports);
     free(a);
 }
 DEFINE_AUTO(struct attempt, attempt_free)
@@ -81,23 +83,6 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
     if (is_member)
         (void) text_copy(a->wants[i].claim.pool, sizeof a->wants[i].claim.pool, pool.name);
     return DIBS_OK;
-}
-
-bool attempt_add_dead(struct attempt *a, const dibs_claim *claim)
-{
-    for (size_t i = 0; i < a->n_dead; i++)
-        if (a->dead[i].id == claim->id) {
-            bool is_new = a->dead[i].generation != claim->generation ||
-                          a->dead[i].lease_until_ms != claim->lease_until_ms;
-
-            a->dead[i].generation = claim->generation;
-            a->dead[i].lease_until_ms = claim->lease_until_ms;
-            return is_new;
-        }
-    if (a->n_dead == DEAD_MAX)
-        return false;
-    a->dead[a->n_dead++] = (struct ledger_seen){ claim->id, claim->generation, claim->lease_until_ms };
-    return true;
 }
 
 /* The name's own story before anything is probed: which name, its last port, and whether its holder lives. */
@@ -200,7 +185,6 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
         .n = a->batch->n,
         .is_contiguous = a->batch->is_contiguous,
         .is_dry_run = a->batch->is_dry_run,
-        .dead = a->dead,
         .probe = core_probe,
         .probe_ctx = a->core,
     };
@@ -210,6 +194,7 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
         struct ledger_actor actor = core_actor(a->core, core_now(a->core));
         bool again = false;
 
+        batch.dead = a->dead;
         batch.n_dead = a->n_dead;
         s = attempt_plan(a, err);
         if (s == DIBS_OK)

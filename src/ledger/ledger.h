@@ -69,9 +69,10 @@ struct ledger_want {
 struct ledger_batch {
     const struct ledger_want *wants;
     size_t n;
-    bool is_contiguous;             /* candidates of wants[0] are bases; wants[i] gets base + i */
-    bool is_dry_run;                /* decide, answer, keep nothing */
-    const struct ledger_seen *dead; /* may be taken over while they are as they were seen */
+    bool is_contiguous; /* candidates of wants[0] are bases; wants[i] gets base + i */
+    bool is_dry_run;    /* decide, answer, keep nothing */
+    /* Ascending by id; may be taken over while they are as they were seen. */
+    const struct ledger_seen *dead;
     size_t n_dead;
     enum ledger_probe (*probe)(void *ctx, const dibs_claim *claim, uint16_t port, dibs_err *err);
     void *probe_ctx;

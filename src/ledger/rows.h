@@ -129,6 +129,18 @@ dibs_status tx_trim(struct ledger_tx *tx, dibs_err *err);
 /* Start or restart a lease of claim->lease_ttl_ms at the actor's now. */
 void tx_lease(const struct ledger_tx *tx, dibs_claim *claim);
 
+/* ---- the claims of one port (ids.c) ---- */
+struct id_list { /* zero is empty */
+    uint64_t *id;
+    size_t n, max;
+    bool is_failed; /* out of memory: some are missing */
+};
+void id_list_auto(struct id_list *list);
+/* 0 is passed over. False: no room. */
+bool id_list_add(struct id_list *list, uint64_t id);
+/* Ascending, each once. */
+void id_list_sort(struct id_list *list);
+
 /* ---- tokens and packed forms (codec.c) ---- */
 dibs_status codec_secret(uint8_t out[ROWS_SECRET_BYTES], dibs_err *err);
 void codec_token_format(const struct row_claim *row, char out[DIBS_TOKEN_MAX + 1]);
