@@ -22,7 +22,9 @@ void plan_pool_init(struct core *core, const dibs_pool *pool, const dibs_claim *
     out->is_specific = true;
     for (size_t i = 0; i < claim->n_bindings; i++) {
         out->protos |= (uint8_t) (1u << claim->bindings[i].proto);
-        out->is_specific = out->is_specific && !dibs_address_is_wildcard(&claim->bindings[i].address);
+        /* 0.0.0.0 leaves the IPv6 side of a port to others. */
+        out->is_specific = out->is_specific && !(claim->bindings[i].address.len == 16 &&
+                                                 dibs_address_is_wildcard(&claim->bindings[i].address));
     }
     portbits_add_ranges(&out->members, &pool->ranges);
     out->choosable = out->members;

@@ -10,7 +10,7 @@ struct plan_pool {
     uint32_t size, band;
     uint16_t split;   /* first port of the upper band */
     uint8_t protos;   /* bit (1 << proto) */
-    bool is_specific; /* no wildcard among the bindings: ports of other addresses are worth a try */
+    bool is_specific; /* no binding covers every address: ports of other addresses are worth a try */
     struct portbits members;
     struct portbits choosable; /* members that dynamic choice may take */
 };
