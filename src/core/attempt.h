@@ -23,6 +23,7 @@ struct attempt {
     struct plan_pool *plans;
     size_t n_plans;
     uint16_t *candidates; /* of all wants */
+    uint16_t run_base;    /* of the run that the names have or had; 0: none that may be chosen */
     enum stage stage;
     bool is_fresh;            /* the index was loaded for this call */
     int n_stale;              /* rounds of a batch that others were faster in */

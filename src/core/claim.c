@@ -124,6 +124,27 @@ static dibs_status check_contiguous(const struct attempt *a, dibs_err *err)
     return DIBS_OK;
 }
 
+/* The run that the names have or had, as far as they remember one and it may be chosen (INV-7). */
+static uint16_t run_base(const struct attempt *a)
+{
+    uint32_t base = 0;
+    bool is_one = true;
+
+    for (size_t i = 0; i < a->batch->n; i++) {
+        uint32_t port = a->wants[i].remembered;
+
+        if (port == 0)
+            continue;
+        is_one = is_one && port > i && (base == 0 || base == port - i);
+        base = port - (uint32_t) i;
+    }
+    is_one = is_one && base != 0 && (a->batch->align < 2 || base % a->batch->align == 0);
+    for (size_t i = 0; i < a->batch->n && is_one; i++)
+        is_one =
+            base + i <= DIBS_PORT_MAX && portbits_has(&a->asks[0].plan->choosable, (uint16_t) (base + i));
+    return is_one ? (uint16_t) base : 0;
+}
+
 static dibs_status prepare(struct attempt *a, dibs_err *err)
 {
     size_t n = a->batch->n;
@@ -147,6 +168,8 @@ static dibs_status prepare(struct attempt *a, dibs_err *err)
     for (size_t i = 0; i < n && s == DIBS_OK; i++)
         if (a->wants[i].claim.name[0] && !a->asks[i].is_noop)
             s = attempt_look_up_name(a, i, err);
+    if (s == DIBS_OK && a->batch->is_contiguous)
+        a->run_base = run_base(a);
     return s;
 }
 
@@ -184,6 +207,7 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
         .wants = a->wants,
         .n = a->batch->n,
         .is_contiguous = a->batch->is_contiguous,
+        .run_base = a->run_base,
         .is_dry_run = a->batch->is_dry_run,
         .probe = core_probe,
         .probe_ctx = a->core,

@@ -136,7 +136,9 @@ dibs_status attempt_judge_blockers(struct attempt *a, bool *again, dibs_err *err
     for (size_t i = r->want + 1; i < a->batch->n && s == DIBS_OK && !attempt_is_late(a); i++) {
         struct port_look other = { .a = a, .wanted = &a->wants[i].claim };
 
-        if (!a->asks[i].is_choice)
+        if (a->batch->is_contiguous)
+            s = judge_port(&other, (uint16_t) (a->run_base + i), err);
+        else if (!a->asks[i].is_choice)
             s = judge_port(&other, a->wants[i].candidates[0], err);
     }
     *again = look.is_new || attempt_is_late(a);

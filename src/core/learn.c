@@ -67,12 +67,7 @@ static dibs_status escalate(struct attempt *a, bool *again, dibs_err *err)
         core->index.is_loaded = false;
     if (a->stage < STAGE_DEAD)
         return core_index_refresh(core, err);
-    dibs_status s = attempt_find_graves(a, again, err);
-    /* In a run the dead are not candidates: the index forgets them instead. */
-    for (size_t i = 0; a->batch->is_contiguous && i < a->n_dead_ports; i++)
-        for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++)
-            portbits_remove(&core->index.taken[proto], a->dead_ports[i]);
-    return s;
+    return attempt_find_graves(a, again, err);
 }
 
 /* After TAKEN or EXHAUSTED: *again when another round makes sense. */

@@ -105,21 +105,69 @@ static dibs_status plan_choices(struct attempt *a, struct plan_pool *plan, uint1
     return DIBS_OK;
 }
 
+struct blocked {
+    const struct attempt *a;
+    struct portbits ports;
+};
+
+static bool block(void *ctx, const struct ledger_slot *slot)
+{
+    struct blocked *b = ctx;
+
+    if (slot->claim_id == 0 || attempt_is_dead(b->a, slot->claim_id))
+        return true;
+    for (size_t i = 0; i < b->a->batch->n; i++) {
+        const dibs_claim *claim = &b->a->wants[i].claim;
+
+        for (size_t k = 0; k < claim->n_bindings; k++)
+            if (claim->bindings[k].proto == slot->proto &&
+                dibs_address_conflict(&claim->bindings[k].address, &slot->address)) {
+                portbits_add(&b->ports, slot->port);
+                return true;
+            }
+    }
+    return true;
+}
+
+/* The run that the names had goes first (INV-7), then those that the index believes free; the index does not
+ * know addresses, so before giving up the ledger itself is read. */
+static dibs_status plan_run(struct attempt *a, dibs_err *err)
+{
+    struct plan_run run = { .n = (uint32_t) a->batch->n, .align = a->batch->align };
+    struct plan_pool *plan = a->asks[0].plan;
+    struct ledger_want *first = &a->wants[0];
+    uint16_t *buffer = a->candidates;
+    size_t max = SPARE_MAX;
+    dibs_status s = DIBS_OK;
+    bool is_free = a->run_base != 0;
+
+    for (size_t i = 0; i < a->batch->n && is_free; i++)
+        is_free = !portbits_has(&a->core->foreign.ports, (uint16_t) (a->run_base + i));
+    if (is_free) {
+        *buffer++ = a->run_base;
+        max--;
+    }
+    size_t n = plan_runs(a->core, plan, run, buffer, max);
+    if (n == 0) {
+        struct blocked b = { .a = a };
+
+        s = ledger_slots(a->core->ledger, 0, 0, block, &b, err);
+        n = plan_runs_beside(a->core, plan, &b.ports, run, buffer, max);
+    }
+    first->candidates = a->candidates;
+    first->n_candidates = n + (SPARE_MAX - max);
+    for (size_t i = 0; i < a->batch->n; i++)
+        a->wants[i].accepts_cooling = true;
+    return s;
+}
+
 dibs_status attempt_plan(struct attempt *a, dibs_err *err)
 {
     uint16_t *buffer = a->candidates;
     dibs_status s = read_cursor(a->core, err);
 
-    if (s == DIBS_OK && a->batch->is_contiguous) {
-        struct ledger_want *first = &a->wants[0];
-
-        first->candidates = buffer;
-        first->n_candidates =
-            plan_runs(a->core, a->asks[0].plan, (uint32_t) a->batch->n, a->batch->align, buffer, SPARE_MAX);
-        for (size_t i = 0; i < a->batch->n; i++)
-            a->wants[i].accepts_cooling = true;
-        return DIBS_OK;
-    }
+    if (s == DIBS_OK && a->batch->is_contiguous)
+        return plan_run(a, err);
     for (size_t p = 0; p < a->n_plans && s == DIBS_OK; p++)
         s = plan_choices(a, &a->plans[p], &buffer, err);
     return s;

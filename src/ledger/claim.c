@@ -179,8 +179,8 @@ static dibs_status claim_one(struct claiming *k, size_t i, dibs_claim *out)
     return err_set(k->err, DIBS_EXHAUSTED, "none of %zu candidates is free", want->n_candidates);
 }
 
-/* Every port of the run from `base`, or none: what an attempt wrote is undone by checking all before writing.
- */
+/* Every port of the run from `base` that no name has already, or none: what an attempt wrote is undone by
+ * checking all before writing. */
 static dibs_status claim_run_at(struct claiming *k, uint16_t base, dibs_claim *out, bool *is_done)
 {
     const struct ledger_batch *batch = k->batch;
@@ -190,60 +190,91 @@ static dibs_status claim_run_at(struct claiming *k, uint16_t base, dibs_claim *o
     for (size_t i = 0; i < batch->n && is_free; i++) {
         AUTO(conflicts_auto) struct conflicts c = { 0 };
         uint16_t port = (uint16_t) (base + i);
-        dibs_status s = check_port(k, &batch->wants[i], port, &c, &is_free);
 
+        if (out[i].id != 0)
+            continue;
+        k->refusal->want = i;
+        dibs_status s = check_port(k, &batch->wants[i], port, &c, &is_free);
         if (s == DIBS_OK && is_free)
             s = claiming_probe(k, &batch->wants[i], port, &is_free);
         if (s != DIBS_OK)
             return s;
     }
+    *is_done = is_free;
     for (size_t i = 0; i < batch->n && is_free; i++) {
-        bool one_done = false;
-        dibs_status s = try_port(k, &batch->wants[i], (uint16_t) (base + i), &out[i], &one_done);
+        bool one_done = out[i].id != 0;
+        dibs_status s =
+            one_done ? DIBS_OK : try_port(k, &batch->wants[i], (uint16_t) (base + i), &out[i], &one_done);
 
         if (s != DIBS_OK)
             return s;
         if (!one_done) /* a stranger came between the two probes: fail rather than leave half a run */
             return err_set(k->err, DIBS_EXHAUSTED, "a port of the run was taken meanwhile");
-        *is_done = i + 1 == batch->n;
     }
     return DIBS_OK;
+}
+
+static dibs_status refuse_run(struct claiming *k, size_t i, const dibs_claim *held)
+{
+    struct ledger_refusal *r = k->refusal;
+
+    r->want = i;
+    r->by_name = r->breaks_run = true;
+    r->n_blockers = 1;
+    r->blockers[0] = *held;
+    return err_set(k->err, DIBS_TAKEN, "name '%s' is taken", held->name);
+}
+
+/* Some names have their claims, the first of them number `held`: the others get theirs beside them, or nobody
+ * does. */
+static dibs_status complete_run(struct claiming *k, size_t held, dibs_claim *out)
+{
+    size_t base = out[held].port - held;
+    bool is_whole = true;
+    bool is_done = false;
+
+    for (size_t i = 0; i < k->batch->n; i++) {
+        if (out[i].id != 0 && out[i].port != base + i)
+            return refuse_run(k, i, &out[i]);
+        is_whole = is_whole && out[i].id != 0;
+    }
+    if (is_whole)
+        return DIBS_OK;
+    if (out[held].port <= held || base != k->batch->run_base)
+        return refuse_run(k, held, &out[held]);
+    dibs_status s = claim_run_at(k, (uint16_t) base, out, &is_done);
+    if (s != DIBS_OK || is_done)
+        return s;
+    if (k->refusal->n_blockers == 0 &&
+        !k->refusal->is_busy) /* what is in the way cannot be named: declared */
+        return refuse_run(k, held, &out[held]);
+    return err_set(k->err, DIBS_TAKEN, "port %u is taken", k->refusal->port);
 }
 
 static dibs_status claim_run(struct claiming *k, dibs_claim *out)
 {
     const struct ledger_want *first = &k->batch->wants[0];
-    size_t n_found = 0;
-    dibs_status s = DIBS_OK;
+    size_t held = k->batch->n;
 
-    for (size_t i = 0; i < k->batch->n && s == DIBS_OK; i++) {
+    for (size_t i = 0; i < k->batch->n; i++) {
         bool is_done = false;
+        dibs_status s = DIBS_OK;
 
+        out[i].id = 0;
         k->refusal->want = i;
         if (k->batch->wants[i].claim.name[0])
             s = claiming_by_name(k, &k->batch->wants[i], &out[i], &is_done);
-        n_found += is_done;
+        if (s != DIBS_OK)
+            return s;
+        if (is_done && held == k->batch->n)
+            held = i;
     }
-    if (s != DIBS_OK)
-        return s;
-    if (n_found == k->batch->n) { /* the same run as last time? */
-        for (size_t i = 1; i < k->batch->n; i++)
-            if (out[i].port != out[0].port + i) {
-                k->refusal->by_name = k->refusal->differs = true;
-                k->refusal->n_blockers = 1;
-                k->refusal->blockers[0] = out[i];
-                return err_set(k->err, DIBS_TAKEN, "the names hold ports that are not contiguous");
-            }
-        return DIBS_OK;
-    }
-    if (n_found > 0) {
-        k->refusal->by_name = k->refusal->differs = true;
-        return err_set(k->err, DIBS_TAKEN, "%zu of the %zu names are claimed already", n_found, k->batch->n);
-    }
+    if (held < k->batch->n)
+        return complete_run(k, held, out);
     for (size_t n = 0; n < first->n_candidates; n++) {
         bool is_done = false;
+        dibs_status s = claim_run_at(k, first->candidates[n], out, &is_done);
 
-        s = claim_run_at(k, first->candidates[n], out, &is_done);
         if (s != DIBS_OK || is_done)
             return s;
     }

@@ -70,6 +70,7 @@ struct ledger_batch {
     const struct ledger_want *wants;
     size_t n;
     bool is_contiguous; /* candidates of wants[0] are bases; wants[i] gets base + i */
+    uint16_t run_base;  /* the only one at which a run is completed of which names hold a part; 0: none */
     bool is_dry_run;    /* decide, answer, keep nothing */
     /* Ascending by id; may be taken over while they are as they were seen. */
     const struct ledger_seen *dead;
@@ -85,6 +86,7 @@ struct ledger_refusal {
     size_t want;       /* index of the one that failed */
     bool by_name;      /* the name's claim stands in the way: blockers[0] */
     bool differs;      /* ... because something else was asked for than it has */
+    bool breaks_run;   /* ... because no run can be made around it */
     uint16_t port;     /* the last port that was blocked or busy; 0: none */
     bool is_busy;      /* the probe found that port busy */
     size_t n_blockers; /* claims that stood in the way of `port` and are not known to be dead */

@@ -117,13 +117,13 @@ static void one_who_lives_among_hundreds_of_dead_is_named(void **state)
 static void the_one_port_on_which_all_are_dead_is_found_among_those_where_somebody_lives(void **state)
 {
     struct engine *e = *state;
-    dibs_ranges range = e_ranges("28000-28199");
+    dibs_ranges range = e_ranges("28000-28599");
     pid_t pid = child_start(child_idle, NULL);
     dibs_request all = e_request(NULL, NULL);
 
     need_network();
     all.ranges = &range;
-    for (uint16_t port = 28000; port < 28200; port++) {
+    for (uint16_t port = 28000; port < 28600; port++) {
         hold_addresses(e, pid, port, 2);
         if (port != 28123)
             (void) e_port(e, e->core, "127.0.0.1", port);
