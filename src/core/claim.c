@@ -257,12 +257,20 @@ static size_t drop_noops(struct attempt *a, size_t *where)
     return kept;
 }
 
+static bool has_ipv6(const dibs_claim *claim)
+{
+    for (size_t i = 0; i < claim->n_bindings; i++)
+        if (claim->bindings[i].address.len == 16)
+            return true;
+    return false;
+}
+
 static void answer(struct attempt *a, const size_t *where, size_t kept, size_t n, dibs_claim *out)
 {
     for (size_t i = kept; i-- > 0;) {
         dibs_claim *claim = &out[i];
 
-        claim->is_narrowed = a->asks[i].is_narrowed;
+        claim->is_narrowed = a->asks[i].is_narrowed && !has_ipv6(claim);
         claim->life = DIBS_ALIVE;
         if (a->batch->is_dry_run) {
             claim->token[0] = '\0';

@@ -62,6 +62,9 @@ struct ledger_want {
     bool is_choice;       /* candidates are dibs' choice: declared and cooling ports are passed over */
     bool accepts_cooling; /* ... but these cooling ones are what is left */
     int64_t cooldown_ms;
+    size_t n_wide; /* bindings before a host without IPv6 narrowed them: the name's claim may have these; 0:
+                      was not */
+    dibs_binding wide[DIBS_BINDINGS_MAX];
     const uint16_t *candidates;
     size_t n_candidates;
 };

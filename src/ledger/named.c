@@ -120,13 +120,22 @@ static dibs_status own_lease(struct claiming *k, const struct ledger_want *want,
     return DIBS_OK;
 }
 
+/* A claim made with IPv6 serves who cannot have IPv6 now. */
+static bool has_bindings(const dibs_claim *c, const struct ledger_want *want)
+{
+    dibs_claim wide = { .n_bindings = want->n_wide };
+
+    memcpy(wide.bindings, want->wide, sizeof wide.bindings);
+    return codec_same_bindings(c, &want->claim) || (want->n_wide && codec_same_bindings(c, &wide));
+}
+
 /* DESIGN "A name asked for again". *is_done false: the name is free now, go on to the candidates. */
 static dibs_status settle_name(struct claiming *k, const struct ledger_want *want, struct row_claim *row,
                                dibs_claim *out, bool *is_done)
 {
     const dibs_claim *c = &row->claim;
     bool is_over = c->holder != DIBS_HELD_BY_NOBODY && claiming_is_dead(k->batch, c);
-    bool differs = (want->required && want->required != c->port) || !codec_same_bindings(c, &want->claim) ||
+    bool differs = (want->required && want->required != c->port) || !has_bindings(c, want) ||
                    c->is_exclusive != want->claim.is_exclusive;
 
     *is_done = true;
@@ -147,8 +156,7 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
         return tx_end(k->tx, row, DIBS_EV_REAPED, k->err);
     }
     if (want->is_lookup) {
-        if ((want->required && want->required != c->port) ||
-            (want->is_same && !codec_same_bindings(c, &want->claim)))
+        if ((want->required && want->required != c->port) || (want->is_same && !has_bindings(c, want)))
             return refuse_name(k, row, true);
         claiming_answer(row, true, out);
         return DIBS_OK;
