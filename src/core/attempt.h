@@ -42,6 +42,8 @@ struct attempt {
 dibs_status attempt_plan(struct attempt *a, dibs_err *err);
 /* After TAKEN or EXHAUSTED: *again when another round makes sense. */
 dibs_status attempt_react(struct attempt *a, dibs_status status, bool *again, dibs_err *err);
+/* The port that want number i preferred is not to be had: dibs chooses. */
+void attempt_choose_instead(struct attempt *a, size_t i);
 bool attempt_is_late(const struct attempt *a);
 /* True when this generation was not known to be dead yet. */
 bool attempt_add_dead(struct attempt *a, const dibs_claim *claim);

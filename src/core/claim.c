@@ -201,6 +201,17 @@ static bool is_hopeless(struct attempt *a)
     return true;
 }
 
+/* A preferred port that may not be bound (a privileged one) cannot be had, like one that is taken. */
+static bool gives_up_preference(struct attempt *a, dibs_status status)
+{
+    struct ask *ask = &a->asks[a->refusal.want];
+
+    if (status != DIBS_DENIED || ask->request->mode != DIBS_PREFERRED || ask->is_choice)
+        return false;
+    attempt_choose_instead(a, a->refusal.want);
+    return true;
+}
+
 static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
 {
     struct ledger_batch batch = {
@@ -224,6 +235,8 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
         if (s == DIBS_OK)
             s = is_hopeless(a) ? DIBS_EXHAUSTED
                                : ledger_claim(a->core->ledger, &batch, &actor, out, &a->refusal, err);
+        if (gives_up_preference(a, s))
+            continue;
         if (s != DIBS_TAKEN && s != DIBS_EXHAUSTED)
             return s;
         dibs_status learned = attempt_react(a, s, &again, err);

@@ -70,12 +70,19 @@ static dibs_status escalate(struct attempt *a, bool *again, dibs_err *err)
     return attempt_find_graves(a, again, err);
 }
 
+void attempt_choose_instead(struct attempt *a, size_t i)
+{
+    dibs_claim *claim = &a->wants[i].claim;
+
+    request_set_choice(&a->asks[i], &a->wants[i], true);
+    (void) text_copy(claim->pool, sizeof claim->pool, a->asks[i].plan->pool.name);
+}
+
 /* After TAKEN or EXHAUSTED: *again when another round makes sense. */
 dibs_status attempt_react(struct attempt *a, dibs_status status, bool *again, dibs_err *err)
 {
     struct ledger_refusal *r = &a->refusal;
     struct ledger_want *want = &a->wants[r->want];
-    struct ask *ask = &a->asks[r->want];
 
     *again = false;
     note_foreign(a);
@@ -94,9 +101,8 @@ dibs_status attempt_react(struct attempt *a, dibs_status status, bool *again, di
     if (status == DIBS_EXHAUSTED)
         return escalate(a, again, err);
     dibs_status s = r->is_busy ? DIBS_OK : attempt_judge_blockers(a, again, err);
-    if (s == DIBS_OK && !*again && ask->request->mode == DIBS_PREFERRED) {
-        request_set_choice(ask, want, true);
-        (void) text_copy(want->claim.pool, sizeof want->claim.pool, ask->plan->pool.name);
+    if (s == DIBS_OK && !*again && a->asks[r->want].request->mode == DIBS_PREFERRED) {
+        attempt_choose_instead(a, r->want);
         *again = true;
     }
     return s;
