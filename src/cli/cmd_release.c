@@ -116,9 +116,10 @@ const struct cli_cmd cmd_release = {
     .name = "release",
     .args = "NAME|PORT... | --all-mine",
     .summary = "End claims",
-    .details = "A name or number finds among your own claims; nobody else's is touched. It is\n"
-               "no error when there is nothing to end, so it may be called twice. When a\n"
-               "number has several claims, they are listed and nothing is done.\n"
+    .details = "A name or number finds among your own claims; nobody else's is touched, but\n"
+               "for root, who ends another's when he has none of his own. It is no error\n"
+               "when there is nothing to end, so it may be called twice. When there are\n"
+               "several claims, they are listed and nothing is done.\n"
                "\n"
                "With --json the answer is how many claims ended.",
     .examples = "dibs release web\n"

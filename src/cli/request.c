@@ -153,6 +153,8 @@ dibs_status cli_name(const struct cli *cli, const char *text, char out[DIBS_NAME
 
 void cli_tell(const struct cli *cli, const dibs_claim *claims, size_t n)
 {
+    const char *prefer = cli_value(cli, "prefer");
+    int64_t port = 0;
     bool is_degraded = false;
     bool is_narrowed = false;
 
@@ -168,6 +170,9 @@ void cli_tell(const struct cli *cli, const dibs_claim *claims, size_t n)
     }
     if (is_narrowed)
         cli_note(cli, "this host has no IPv6: claimed for IPv4 alone");
+    if (prefer && !claims[0].was_there && cli_number(prefer, 1, DIBS_PORT_MAX, &port) &&
+        claims[0].port != port)
+        cli_note(cli, "port %s could not be had, see 'dibs explain %s'", prefer, prefer);
 }
 
 dibs_status cli_print_claims(struct cli *cli, const dibs_claim *claims, size_t n, bool is_list, dibs_err *err)

@@ -22,7 +22,7 @@ dibs_status cli_target(const struct cli *cli, dibs_which *out, char name[DIBS_NA
 dibs_status cli_name(const struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1],
                      dibs_project *project, const char **dir, dibs_err *err);
 
-/* Tell of degraded and narrowed answers. */
+/* Tell of degraded and narrowed answers, and of a preferred port that was not to be had. */
 void cli_tell(const struct cli *cli, const dibs_claim *claims, size_t n);
 
 /* Print the claims (a port a line; with --json an array, or the one object) and push them out. */

@@ -2,12 +2,11 @@
 #ifndef DIBS_CORE_ATTEMPT_H
 #define DIBS_CORE_ATTEMPT_H
 /* One call of claim under way: claim.c prepares it and runs its rounds, propose.c plans the candidates of a
- * round, learn.c makes of a refusal what the next round tries. */
+ * round, learn.c makes of a refusal what the next round tries, graves.c knows who is dead. */
 #include "core/request.h"
 
 enum {
     ROUNDS_MAX = 2048,     /* transactions of one call; the deadline is usually sooner */
-    DEAD_MAX = 1024,       /* dead claims that one call may take over */
     PLANS_MAX = 16,        /* different pools (and protocols) in one batch */
     SPARE_MAX = 64,        /* candidates beyond one for each claim */
     EXACT_MAX = 16,        /* candidates for a single claim once the index is loaded */
@@ -24,16 +23,18 @@ struct attempt {
     struct plan_pool *plans;
     size_t n_plans;
     uint16_t *candidates; /* of all wants */
+    bool has_run;         /* some wants are to get adjacent ports */
     enum stage stage;
-    bool is_fresh;         /* the index was loaded for this call */
-    int n_stale;           /* rounds of a batch that others were faster in */
-    int n_searches;        /* for the claims of dead holders */
-    struct portbits tried; /* refused by the ledger in this call: not proposed again */
-    struct ledger_seen dead[DEAD_MAX];
-    size_t n_dead;
-    uint16_t dead_ports[DEAD_MAX];
+    bool is_fresh;            /* the index was loaded for this call */
+    int n_stale;              /* rounds of a batch that others were faster in */
+    int n_searches;           /* for the claims of dead holders */
+    struct portbits tried;    /* refused by the ledger in this call: not proposed again */
+    struct ledger_seen *dead; /* ascending by id: may be taken over */
+    size_t n_dead, max_dead;
+    uint16_t *dead_ports; /* where they are, as far as candidates are wanted; NULL until then */
     size_t n_dead_ports;
     struct ledger_drop *drops;
+    struct portbits proposed_dead; /* were in dead_ports in some round */
     int64_t deadline_ms;
     struct ledger_refusal refusal;
 };
@@ -42,9 +43,17 @@ struct attempt {
 dibs_status attempt_plan(struct attempt *a, dibs_err *err);
 /* After TAKEN or EXHAUSTED: *again when another round makes sense. */
 dibs_status attempt_react(struct attempt *a, dibs_status status, bool *again, dibs_err *err);
+/* The port that want number i preferred is not to be had: dibs chooses. */
+void attempt_choose_instead(struct attempt *a, size_t i);
 bool attempt_is_late(const struct attempt *a);
 /* True when this generation was not known to be dead yet. */
 bool attempt_add_dead(struct attempt *a, const dibs_claim *claim);
+bool attempt_is_dead(const struct attempt *a, uint64_t id);
+/* Everybody in the way of the port that was refused: *again when all are dead, some newly so; else
+ * refusal.blockers[0] is one who lives. */
+dibs_status attempt_judge_blockers(struct attempt *a, bool *again, dibs_err *err);
+/* Fills dead_ports with ports of dead holders; *is_any when there is something new to try. */
+dibs_status attempt_find_graves(struct attempt *a, bool *is_any, dibs_err *err);
 /* The name's own story before anything is probed: which name, its last port, and whether its holder lives. */
 dibs_status attempt_look_up_name(struct attempt *a, size_t i, dibs_err *err);
 /* Ports that the probe found busy are tried again after a while. */

@@ -24,6 +24,8 @@ static void attempt_free(struct attempt *a)
     free(a->plans);
     free(a->candidates);
     free(a->drops);
+    free(a->dead);
+    free(a->dead_ports);
     free(a);
 }
 DEFINE_AUTO(struct attempt, attempt_free)
@@ -84,23 +86,6 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
     return DIBS_OK;
 }
 
-bool attempt_add_dead(struct attempt *a, const dibs_claim *claim)
-{
-    for (size_t i = 0; i < a->n_dead; i++)
-        if (a->dead[i].id == claim->id) {
-            bool is_new = a->dead[i].generation != claim->generation ||
-                          a->dead[i].lease_until_ms != claim->lease_until_ms;
-
-            a->dead[i].generation = claim->generation;
-            a->dead[i].lease_until_ms = claim->lease_until_ms;
-            return is_new;
-        }
-    if (a->n_dead == DEAD_MAX)
-        return false;
-    a->dead[a->n_dead++] = (struct ledger_seen){ claim->id, claim->generation, claim->lease_until_ms };
-    return true;
-}
-
 /* The name's own story before anything is probed: which name, its last port, and whether its holder lives. */
 dibs_status attempt_look_up_name(struct attempt *a, size_t i, dibs_err *err)
 {
@@ -120,22 +105,33 @@ dibs_status attempt_look_up_name(struct attempt *a, size_t i, dibs_err *err)
     return s;
 }
 
-static dibs_status check_contiguous(const struct attempt *a, dibs_err *err)
+/* Which wants belong together. A contiguous batch is one run; else the requests say it. */
+static dibs_status find_runs(struct attempt *a, dibs_err *err)
 {
-    const dibs_request *first = &a->batch->requests[0];
+    const dibs_batch *batch = a->batch;
 
-    if (!a->batch->is_contiguous)
-        return a->batch->align > 1 ? err_set(err, DIBS_INVALID, "an alignment needs a contiguous batch")
-                                   : DIBS_OK;
-    if (a->batch->align > DIBS_PORT_MAX)
+    if (batch->align > DIBS_PORT_MAX)
         return err_set(err, DIBS_INVALID, "an alignment is at most %d", DIBS_PORT_MAX);
-    for (size_t i = 0; i < a->batch->n; i++) {
-        const dibs_request *r = &a->batch->requests[i];
+    if (!batch->is_contiguous && batch->align > 1)
+        return err_set(err, DIBS_INVALID, "an alignment needs a contiguous batch");
+    for (size_t first = 0, n = 1; first < batch->n; first += n) {
+        uint32_t said = batch->requests[first].run;
 
-        if (r->mode != DIBS_RANDOM || a->asks[i].plan != a->asks[0].plan ||
-            r->n_bindings != first->n_bindings)
-            return err_set(err, DIBS_INVALID,
-                           "a contiguous batch has random requests of one pool and kind only");
+        n = batch->is_contiguous ? batch->n : said > 1 ? said : 1;
+        if (n > batch->n - first)
+            return err_set(err, DIBS_INVALID, "a run of %zu requests goes over the end of its batch", n);
+        for (size_t i = first; n > 1 && i < first + n; i++) {
+            const dibs_request *r = &batch->requests[i];
+
+            if (r->mode != DIBS_RANDOM || a->asks[i].plan != a->asks[first].plan ||
+                r->n_bindings != batch->requests[first].n_bindings || (i > first && r->run > 1))
+                return err_set(err, DIBS_INVALID,
+                               "a contiguous run has random requests of one pool and kind only");
+            a->asks[i].is_in_run = true;
+            a->asks[i].run_first = first;
+        }
+        a->has_run = a->has_run || n > 1;
+        a->wants[first].run = (uint32_t) n;
     }
     return DIBS_OK;
 }
@@ -154,6 +150,28 @@ static dibs_status prepare_drops(struct attempt *a, dibs_err *err)
             (void) attempt_add_dead(a, claim);
     }
     return DIBS_OK;
+}
+
+/* The run that the names have or had, as far as they remember one and it may be chosen (INV-7). */
+static uint16_t run_base(const struct attempt *a, size_t first)
+{
+    const struct ledger_want *wants = &a->wants[first];
+    const struct portbits *choosable = &a->asks[first].plan->choosable;
+    uint32_t base = 0;
+    bool is_one = true;
+
+    for (size_t i = 0; i < wants->run; i++) {
+        uint32_t port = wants[i].remembered;
+
+        if (port == 0)
+            continue;
+        is_one = is_one && port > i && (base == 0 || base == port - i);
+        base = port - (uint32_t) i;
+    }
+    is_one = is_one && base != 0 && (a->batch->align < 2 || base % a->batch->align == 0);
+    for (size_t i = 0; i < wants->run && is_one; i++)
+        is_one = base + i <= DIBS_PORT_MAX && portbits_has(choosable, (uint16_t) (base + i));
+    return is_one ? (uint16_t) base : 0;
 }
 
 static dibs_status prepare(struct attempt *a, dibs_err *err)
@@ -175,12 +193,14 @@ static dibs_status prepare(struct attempt *a, dibs_err *err)
             s = find_plan(a, i, err);
     }
     if (s == DIBS_OK)
-        s = check_contiguous(a, err);
+        s = find_runs(a, err);
     if (s == DIBS_OK && n > 1)
         s = request_names_differ(a->wants, n, err);
     for (size_t i = 0; i < n && s == DIBS_OK; i++)
         if (a->wants[i].claim.name[0] && !a->asks[i].is_noop)
             s = attempt_look_up_name(a, i, err);
+    for (size_t i = 0; i < n && s == DIBS_OK && a->has_run; i += a->wants[i].run)
+        a->wants[i].run_base = run_base(a, i);
     return s;
 }
 
@@ -197,18 +217,29 @@ static dibs_status exhausted(const struct attempt *a, dibs_err *err)
                    "no %s left in pool '%s' (%.200s): %u of its %u ports are withheld (ephemeral, reserved "
                    "or blocked by "
                    "browsers), too few of the others are free; see 'dibs ls' and 'dibs pool'",
-                   a->batch->is_contiguous ? "contiguous run of that length" : "free port", plan->pool.name,
-                   ranges, withheld, plan->size);
+                   a->asks[a->refusal.want].is_in_run ? "contiguous run of that length" : "free port",
+                   plan->pool.name, ranges, withheld, plan->size);
 }
 
 /* One claim of the kind that dibs chooses for, without a name to look up, and no candidate: the ledger would
  * have nothing to decide, and in a crowd asking it means to queue. */
 static bool is_hopeless(struct attempt *a)
 {
-    if (a->batch->n != 1 || a->batch->is_contiguous || !a->asks[0].is_choice || a->wants[0].claim.name[0] ||
+    if (a->batch->n != 1 || !a->asks[0].is_choice || a->wants[0].claim.name[0] ||
         a->wants[0].n_candidates > 0)
         return false;
     memset(&a->refusal, 0, sizeof a->refusal);
+    return true;
+}
+
+/* A preferred port that may not be bound (a privileged one) cannot be had, like one that is taken. */
+static bool gives_up_preference(struct attempt *a, dibs_status status)
+{
+    struct ask *ask = &a->asks[a->refusal.want];
+
+    if (status != DIBS_DENIED || ask->request->mode != DIBS_PREFERRED || ask->is_choice)
+        return false;
+    attempt_choose_instead(a, a->refusal.want);
     return true;
 }
 
@@ -219,9 +250,7 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
         .n = a->batch->n,
         .drops = a->drops,
         .n_drops = a->batch->n_drops,
-        .is_contiguous = a->batch->is_contiguous,
         .is_dry_run = a->batch->is_dry_run,
-        .dead = a->dead,
         .probe = core_probe,
         .probe_ctx = a->core,
     };
@@ -231,11 +260,14 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
         struct ledger_actor actor = core_actor(a->core, core_now(a->core));
         bool again = false;
 
+        batch.dead = a->dead;
         batch.n_dead = a->n_dead;
         s = attempt_plan(a, err);
         if (s == DIBS_OK)
             s = is_hopeless(a) ? DIBS_EXHAUSTED
                                : ledger_claim(a->core->ledger, &batch, &actor, out, &a->refusal, err);
+        if (gives_up_preference(a, s))
+            continue;
         if (s != DIBS_TAKEN && s != DIBS_EXHAUSTED)
             return s;
         dibs_status learned = attempt_react(a, s, &again, err);
@@ -269,12 +301,20 @@ static size_t drop_noops(struct attempt *a, size_t *where)
     return kept;
 }
 
+static bool has_ipv6(const dibs_claim *claim)
+{
+    for (size_t i = 0; i < claim->n_bindings; i++)
+        if (claim->bindings[i].address.len == 16)
+            return true;
+    return false;
+}
+
 static void answer(struct attempt *a, const size_t *where, size_t kept, size_t n, dibs_claim *out)
 {
     for (size_t i = kept; i-- > 0;) {
         dibs_claim *claim = &out[i];
 
-        claim->is_narrowed = a->asks[i].is_narrowed;
+        claim->is_narrowed = a->asks[i].is_narrowed && !has_ipv6(claim);
         claim->life = DIBS_ALIVE;
         if (a->batch->is_dry_run) {
             claim->token[0] = '\0';
@@ -314,7 +354,7 @@ dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *o
     if (s != DIBS_OK)
         return s;
     a->stage = core->index.is_loaded ? STAGE_INDEX : STAGE_BLIND;
-    if (batch->is_contiguous && !core->index.is_loaded) {
+    if (a->has_run && !core->index.is_loaded) {
         a->stage = STAGE_RELOADED; /* a run is found in the index or not at all */
         s = core_index_refresh(core, err);
         if (s != DIBS_OK)

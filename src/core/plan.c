@@ -22,7 +22,9 @@ void plan_pool_init(struct core *core, const dibs_pool *pool, const dibs_claim *
     out->is_specific = true;
     for (size_t i = 0; i < claim->n_bindings; i++) {
         out->protos |= (uint8_t) (1u << claim->bindings[i].proto);
-        out->is_specific = out->is_specific && !dibs_address_is_wildcard(&claim->bindings[i].address);
+        /* 0.0.0.0 leaves the IPv6 side of a port to others. */
+        out->is_specific = out->is_specific && !(claim->bindings[i].address.len == 16 &&
+                                                 dibs_address_is_wildcard(&claim->bindings[i].address));
     }
     portbits_add_ranges(&out->members, &pool->ranges);
     out->choosable = out->members;
@@ -197,13 +199,13 @@ size_t plan_exact(struct core *core, const struct plan_pool *plan, const dibs_cl
     return pick.n;
 }
 
-static void pick_runs(const struct port_set *set, dibs_range window, uint32_t n, uint32_t align,
-                      uint16_t start, struct pick *pick)
+static void pick_runs(const struct port_set *set, dibs_range window, struct plan_run run, uint16_t start,
+                      struct pick *pick)
 {
     uint16_t base = start;
 
     for (uint16_t first = 0; pick->n < pick->max;) {
-        base = port_set_run(set, window, n, align, base);
+        base = port_set_run(set, window, run.n, run.align, base);
         if (base == 0 || base == first)
             return;
         if (first == 0)
@@ -213,30 +215,47 @@ static void pick_runs(const struct port_set *set, dibs_range window, uint32_t n,
     }
 }
 
-size_t plan_runs(struct core *core, const struct plan_pool *plan, uint32_t n, uint32_t align, uint16_t *out,
+/* Nothing when there are some already: what comes later is worse. */
+static void pick_runs_of(struct core *core, const struct plan_pool *plan, const struct portbits *ports,
+                         uint16_t from, struct plan_run run, struct pick *pick)
+{
+    dibs_range window = { from, plan->pool.ranges.item[plan->pool.ranges.n - 1].last };
+    uint64_t width = (uint64_t) (window.last - window.first) + 1;
+    struct port_set set;
+
+    if (pick->n > 0)
+        return;
+    port_set_load(&set, ports);
+    if (from == plan->split && strcmp(plan->pool.order, "lowest") != 0)
+        from = (uint16_t) (from + core_random(core) % width);
+    pick_runs(&set, window, run, from, pick);
+}
+
+size_t plan_runs(struct core *core, const struct plan_pool *plan, struct plan_run run, uint16_t *out,
                  size_t max)
 {
     struct portbits free;
-    struct port_set set;
-    uint16_t first = plan->pool.ranges.item[0].first;
-    uint16_t last = plan->pool.ranges.item[plan->pool.ranges.n - 1].last;
-    dibs_range upper = { plan->split, last };
-    dibs_range whole = { first, last };
-    uint16_t start = (uint16_t) (plan->split + core_random(core) % (uint64_t) (last - plan->split + 1));
+    struct portbits rested;
     struct pick pick = { .out = out, .max = max };
 
     free_ports(core, plan, &free);
-    struct portbits rested;
     rested_ports(core, plan, &free, &rested);
-    if (strcmp(plan->pool.order, "lowest") == 0)
-        start = plan->split;
-    port_set_load(&set, &rested);
-    pick_runs(&set, upper, n, align, start, &pick);
-    port_set_load(&set, &free);
-    if (pick.n == 0)
-        pick_runs(&set, upper, n, align, start, &pick);
-    if (pick.n == 0)
-        pick_runs(&set, whole, n, align, first, &pick);
+    pick_runs_of(core, plan, &rested, plan->split, run, &pick);
+    pick_runs_of(core, plan, &free, plan->split, run, &pick);
+    pick_runs_of(core, plan, &free, plan->pool.ranges.item[0].first, run, &pick);
+    return pick.n;
+}
+
+size_t plan_runs_beside(struct core *core, const struct plan_pool *plan, const struct portbits *blocked,
+                        struct plan_run run, uint16_t *out, size_t max)
+{
+    struct portbits ports = plan->choosable;
+    struct pick pick = { .out = out, .max = max };
+
+    portbits_subtract(&ports, blocked);
+    portbits_subtract(&ports, &core->foreign.ports);
+    pick_runs_of(core, plan, &ports, plan->split, run, &pick);
+    pick_runs_of(core, plan, &ports, plan->pool.ranges.item[0].first, run, &pick);
     return pick.n;
 }
 

@@ -10,7 +10,7 @@ struct plan_pool {
     uint32_t size, band;
     uint16_t split;   /* first port of the upper band */
     uint8_t protos;   /* bit (1 << proto) */
-    bool is_specific; /* no wildcard among the bindings: ports of other addresses are worth a try */
+    bool is_specific; /* no binding covers every address: ports of other addresses are worth a try */
     struct portbits members;
     struct portbits choosable; /* members that dynamic choice may take */
 };
@@ -27,9 +27,15 @@ size_t plan_blind(struct core *core, const struct plan_pool *plan, const dibs_cl
 size_t plan_exact(struct core *core, const struct plan_pool *plan, const dibs_claim *claim, uint64_t k,
                   uint16_t *out, size_t max);
 
-/* Up to `max` bases of runs of n ports, upper band first. */
-size_t plan_runs(struct core *core, const struct plan_pool *plan, uint32_t n, uint32_t align, uint16_t *out,
+struct plan_run {
+    uint32_t n, align;
+};
+/* Up to `max` bases of runs that the index believes free, upper band first. */
+size_t plan_runs(struct core *core, const struct plan_pool *plan, struct plan_run run, uint16_t *out,
                  size_t max);
+/* The same over all ports but the `blocked` ones. */
+size_t plan_runs_beside(struct core *core, const struct plan_pool *plan, const struct portbits *blocked,
+                        struct plan_run run, uint16_t *out, size_t max);
 
 /* The port that a name prefers; 0 when it may not be chosen (INV-7). */
 uint16_t plan_name_port(struct core *core, const struct plan_pool *plan, const char *name);

@@ -59,6 +59,11 @@ static size_t plan_list(struct attempt *a, struct plan_pool *plan, const dibs_cl
     return n;
 }
 
+static bool is_single_choice(const struct ask *ask, const struct plan_pool *plan)
+{
+    return ask->plan == plan && ask->is_choice && !ask->is_noop && !ask->is_in_run;
+}
+
 /* Every want that dibs chooses for: its name's ports, one of its own, and the spare ones that all share. */
 static dibs_status plan_choices(struct attempt *a, struct plan_pool *plan, uint16_t **buffer, dibs_err *err)
 {
@@ -66,7 +71,7 @@ static dibs_status plan_choices(struct attempt *a, struct plan_pool *plan, uint1
     const struct ledger_want *any = NULL;
 
     for (size_t i = 0; i < a->batch->n; i++)
-        if (a->asks[i].plan == plan && a->asks[i].is_choice && !a->asks[i].is_noop) {
+        if (is_single_choice(&a->asks[i], plan)) {
             any = &a->wants[i];
             n_choices++;
         }
@@ -84,7 +89,7 @@ static dibs_status plan_choices(struct attempt *a, struct plan_pool *plan, uint1
         uint16_t *to = *buffer;
         uint16_t preferred = 0;
 
-        if (a->asks[i].plan != plan || !a->asks[i].is_choice || a->asks[i].is_noop)
+        if (!is_single_choice(&a->asks[i], plan))
             continue;
         if (want->claim.name[0])
             preferred = plan_name_port(a->core, plan, want->claim.name);
@@ -105,21 +110,87 @@ static dibs_status plan_choices(struct attempt *a, struct plan_pool *plan, uint1
     return DIBS_OK;
 }
 
+struct blocked {
+    const struct attempt *a;
+    struct portbits ports;
+};
+
+static bool block(void *ctx, const struct ledger_slot *slot)
+{
+    struct blocked *b = ctx;
+
+    if (slot->claim_id == 0 || attempt_is_dead(b->a, slot->claim_id))
+        return true;
+    for (size_t i = 0; i < b->a->batch->n; i++) {
+        const dibs_claim *claim = &b->a->wants[i].claim;
+
+        for (size_t k = 0; k < claim->n_bindings; k++)
+            if (claim->bindings[k].proto == slot->proto &&
+                dibs_address_conflict(&claim->bindings[k].address, &slot->address)) {
+                portbits_add(&b->ports, slot->port);
+                return true;
+            }
+    }
+    return true;
+}
+
+/* May the run stand there, as far as is known without the ledger? */
+static bool may_run_at(const struct attempt *a, const struct plan_pool *plan, size_t base, size_t n)
+{
+    if (base == 0 || base + n - 1 > DIBS_PORT_MAX || (a->batch->align > 1 && base % a->batch->align != 0))
+        return false;
+    for (size_t port = base; port < base + n; port++)
+        if (!portbits_has(&plan->choosable, (uint16_t) port) ||
+            portbits_has(&a->core->foreign.ports, (uint16_t) port))
+            return false;
+    return true;
+}
+
+/* The run that the names had goes first, then the one where the first name's hash wants it (INV-7), then
+ * those that the index believes free; the index does not know addresses, so before giving up the ledger
+ * itself is read. `planned`: what other runs of the batch are to get. */
+static dibs_status plan_run(struct attempt *a, size_t first, struct portbits *planned, uint16_t **buffer,
+                            dibs_err *err)
+{
+    struct ledger_want *want = &a->wants[first];
+    struct plan_run run = { .n = want->run, .align = a->batch->align };
+    struct plan_pool plan = *a->asks[first].plan;
+    uint16_t *to = *buffer;
+    dibs_status s = DIBS_OK;
+
+    portbits_subtract(&plan.choosable, planned);
+    uint16_t hashed = want->claim.name[0] ? plan_name_port(a->core, &plan, want->claim.name) : 0;
+    if (may_run_at(a, &plan, want->run_base, run.n))
+        *to++ = want->run_base;
+    if (hashed != want->run_base && a->stage != STAGE_DEAD && may_run_at(a, &plan, hashed, run.n))
+        *to++ = hashed;
+    size_t n = plan_runs(a->core, &plan, run, to, SPARE_MAX);
+    if (n == 0) {
+        struct blocked b = { .a = a };
+
+        s = ledger_slots(a->core->ledger, 0, 0, block, &b, err);
+        n = plan_runs_beside(a->core, &plan, &b.ports, run, to, SPARE_MAX);
+    }
+    want->candidates = *buffer;
+    want->n_candidates = n + (size_t) (to - *buffer);
+    for (size_t i = 0; i < run.n; i++) {
+        a->wants[first + i].accepts_cooling = true;
+        if (want->n_candidates > 0)
+            portbits_add(planned, (uint16_t) (want->candidates[0] + i));
+    }
+    *buffer = to + n;
+    return s;
+}
+
 dibs_status attempt_plan(struct attempt *a, dibs_err *err)
 {
     uint16_t *buffer = a->candidates;
+    struct portbits planned = { 0 };
     dibs_status s = read_cursor(a->core, err);
 
-    if (s == DIBS_OK && a->batch->is_contiguous) {
-        struct ledger_want *first = &a->wants[0];
-
-        first->candidates = buffer;
-        first->n_candidates =
-            plan_runs(a->core, a->asks[0].plan, (uint32_t) a->batch->n, a->batch->align, buffer, SPARE_MAX);
-        for (size_t i = 0; i < a->batch->n; i++)
-            a->wants[i].accepts_cooling = true;
-        return DIBS_OK;
-    }
+    for (size_t i = 0; i < a->batch->n && s == DIBS_OK && a->has_run; i++)
+        if (a->wants[i].run > 1)
+            s = plan_run(a, i, &planned, &buffer, err);
     for (size_t p = 0; p < a->n_plans && s == DIBS_OK; p++)
         s = plan_choices(a, &a->plans[p], &buffer, err);
     return s;

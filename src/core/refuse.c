@@ -96,7 +96,13 @@ static dibs_status refuse_name(const dibs_claim *wanted, const struct ledger_ref
     (void) relate(wanted, b, &theirs);
     dibs_address_format(&theirs.address, address);
     core_describe(b, who, sizeof who);
-    if (r->differs)
+    if (r->breaks_run)
+        (void) err_set(
+            err, DIBS_TAKEN,
+            "name '%s' has port %u, around which the run that is asked for cannot be made; release "
+            "it first, or use another name (it is held by %s)",
+            b->name, b->port, who);
+    else if (r->differs)
         (void) err_set(
             err, DIBS_TAKEN,
             "name '%s' has port %u on %s %s%s, which is not what is asked for now; release it first, or use "

@@ -68,11 +68,12 @@ static dibs_status add_binding(dibs_claim *claim, const dibs_binding *b, dibs_er
     return DIBS_OK;
 }
 
-static dibs_status fill_bindings(struct core *core, const dibs_request *r, struct ask *ask, dibs_claim *claim,
-                                 dibs_err *err)
+static dibs_status fill_bindings(struct core *core, const dibs_request *r, struct ask *ask,
+                                 struct ledger_want *want, dibs_err *err)
 {
     static const dibs_binding anywhere = { DIBS_TCP, { .len = 16 } };
     bool has_ipv6 = core_host(core)->has_ipv6;
+    dibs_claim wide = { 0 };
     size_t n = r->n_bindings ? r->n_bindings : 1;
     dibs_status s = DIBS_OK;
 
@@ -82,10 +83,15 @@ static dibs_status fill_bindings(struct core *core, const dibs_request *r, struc
         dibs_binding b = r->n_bindings ? r->bindings[i] : anywhere;
         bool is_dropped = false;
 
+        s = add_binding(&wide, &b, err);
         if (!has_ipv6 && narrow(r, &b, &is_dropped))
             ask->is_narrowed = true;
-        if (!is_dropped)
-            s = add_binding(claim, &b, err);
+        if (s == DIBS_OK && !is_dropped)
+            s = add_binding(&want->claim, &b, err);
+    }
+    if (ask->is_narrowed) {
+        want->n_wide = wide.n_bindings;
+        memcpy(want->wide, wide.bindings, sizeof want->wide);
     }
     return s;
 }
@@ -183,7 +189,7 @@ dibs_status request_prepare(struct core *core, const dibs_request *r, struct ask
     want->skips_probe = r->mode == DIBS_DECLARED;
     want->required = r->mode == DIBS_REQUIRED || r->mode == DIBS_DECLARED ? r->port : 0;
     request_set_choice(ask, want, r->mode == DIBS_RANDOM);
-    dibs_status s = fill_bindings(core, r, ask, claim, err);
+    dibs_status s = fill_bindings(core, r, ask, want, err);
     return s == DIBS_OK ? core_holder(core, r->holder, r->pid, r->ttl_ms, claim, err) : s;
 }
 

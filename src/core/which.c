@@ -17,26 +17,35 @@ struct matches {
     size_t n;
     size_t n_others; /* of other principals */
     const struct core *core;
-    dibs_claim *all; /* when set: every match is appended */
-    size_t max;
+    const dibs_which *others; /* when set: not one's own, but those of others that this means */
     char list[400];
 };
+
+/* A relative name means one of its directory, whoever made it. */
+static bool is_meant(const dibs_which *which, const dibs_claim *claim)
+{
+    bool is_elsewhere = which->project && which->project[0] && claim->project[0] &&
+                        strcmp(which->project, claim->project) != 0;
+
+    return !which->name || (strcmp(which->name, claim->name) == 0 && !is_elsewhere);
+}
 
 static bool match(void *ctx, const dibs_claim *claim)
 {
     struct matches *m = ctx;
-    char one[80];
+    char one[160];
+    bool is_own = strcmp(claim->principal, m->core->options.principal) == 0;
 
-    if (strcmp(claim->principal, m->core->options.principal) != 0) {
-        m->n_others++;
+    m->n_others += !is_own;
+    if (m->others ? is_own || !is_meant(m->others, claim) : !is_own)
         return true;
-    }
     if (m->n == 0)
         m->first = *claim;
     if (m->n < MATCHES_SHOWN) {
-        (void) snprintf(one, sizeof one, "%s%s (port %u, %s)", m->n ? "; " : "",
+        (void) snprintf(one, sizeof one, "%s%.80s (port %u, %s%s%s)", m->n ? "; " : "",
                         claim->name[0] ? claim->name : "unnamed", claim->port,
-                        claim->n_bindings ? dibs_proto_text(claim->bindings[0].proto) : "?");
+                        claim->n_bindings ? dibs_proto_text(claim->bindings[0].proto) : "?",
+                        m->others ? ", " : "", m->others ? claim->principal : "");
         (void) strncat(m->list, one, sizeof m->list - strlen(m->list) - 1);
     }
     m->n++;
@@ -81,6 +90,27 @@ dibs_status core_find(struct core *core, const dibs_which *which, dibs_claim *ou
     if (which->port)
         return by_port(core, which, out, err);
     return err_set(err, DIBS_INVALID, "say which claim: a name, a port or a token");
+}
+
+/* An administrator who has no such claim himself means another's. */
+static dibs_status find_anybodys(struct core *core, const dibs_which *which, dibs_claim *out, dibs_err *err)
+{
+    struct matches m = { .core = core, .others = which };
+    struct ledger_filter filter = { .name_prefix = which->name, .port = which->port, .proto = which->proto };
+    dibs_status s = core_find(core, which, out, err);
+
+    if (s != DIBS_NOT_FOUND || !core->options.is_admin)
+        return s;
+    s = ledger_list(core->ledger, &filter, match, &m, err);
+    if (s != DIBS_OK || m.n == 0)
+        return s == DIBS_OK ? DIBS_NOT_FOUND : s;
+    if (m.n > 1)
+        return err_set(
+            err, DIBS_INVALID,
+            "you have no such claim, and others have %zu; say which by its port, name or token: %s", m.n,
+            m.list);
+    *out = m.first;
+    return DIBS_OK;
 }
 
 static struct ledger_seen seen_of(const dibs_claim *claim)
@@ -166,7 +196,7 @@ dibs_status core_release(struct core *core, const dibs_which *which, unsigned fl
         return release_all(core, flags, how, n, err);
     if (which->token)
         return release_token(core, which->token, how, n, err);
-    dibs_status s = core_find(core, which, &claim, err);
+    dibs_status s = find_anybodys(core, which, &claim, err);
     if (s == DIBS_NOT_FOUND)
         return DIBS_OK; /* idempotent: what was wanted is so */
     if (s != DIBS_OK)

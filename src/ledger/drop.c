@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "ledger/rows.h"
+#include "ledger/claiming.h"
 
 #include "base/banned.h"
 
@@ -48,7 +48,7 @@ dibs_status tx_drop(struct ledger_tx *tx, const struct ledger_batch *batch, dibs
         if (!tx->actor->is_admin && strcmp(tx->actor->principal, row.claim.principal) != 0)
             return err_set(err, DIBS_DENIED, "the claim on port %u belongs to %s; you are %s", row.claim.port,
                            row.claim.principal, tx->actor->principal);
-        bool is_held = row.claim.holder != DIBS_HELD_BY_NOBODY && !batch_says_dead(batch, &row.claim);
+        bool is_held = row.claim.holder != DIBS_HELD_BY_NOBODY && !claiming_is_dead(batch, &row.claim);
         s = is_held ? leave_to_holder(tx, &row, drop->frees_name, err)
                     : tx_end(tx, &row, DIBS_EV_RELEASED, err);
         if (s != DIBS_OK)

@@ -191,42 +191,22 @@ static bool list_one(void *ctx, const struct row_claim *row)
     return l->fn(l->ctx, &row->claim) && (l->filter->limit == 0 || l->n < l->filter->limit);
 }
 
-enum { PORT_CLAIMS_MAX = 1024 }; /* claims of one port that are listed: an address each */
-
-struct port_ids {
-    size_t n;
-    uint64_t id[PORT_CLAIMS_MAX];
-};
-
 static bool note_id(void *ctx, const struct ledger_slot *slot)
 {
-    struct port_ids *ids = ctx;
-
-    for (size_t i = 0; i < ids->n; i++)
-        if (ids->id[i] == slot->claim_id)
-            return true;
-    if (slot->claim_id != 0 && ids->n < PORT_CLAIMS_MAX)
-        ids->id[ids->n++] = slot->claim_id;
-    return ids->n < PORT_CLAIMS_MAX;
-}
-
-static int by_id(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *) a;
-    uint64_t y = *(const uint64_t *) b;
-
-    return x < y ? -1 : x > y;
+    return id_list_add(ctx, slot->claim_id);
 }
 
 /* One port: through its slots, not through every claim. */
 static dibs_status list_port(struct ledger_tx *tx, struct listing *l, dibs_err *err)
 {
-    struct port_ids ids = { 0 };
+    AUTO(id_list_auto) struct id_list ids = { 0 };
     dibs_status s = DIBS_OK;
 
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && s == DIBS_OK; proto++)
         s = tx->rows->ops->slots(tx->rows, proto, l->filter->port, note_id, &ids, err);
-    qsort(ids.id, ids.n, sizeof ids.id[0], by_id);
+    if (s == DIBS_OK && ids.is_failed)
+        return err_set(err, DIBS_FAILURE, "listing the claims on port %u: out of memory", l->filter->port);
+    id_list_sort(&ids);
     for (size_t i = 0; i < ids.n && s == DIBS_OK; i++) {
         struct row_claim row;
 

@@ -63,8 +63,14 @@ struct ledger_want {
     bool is_choice;       /* candidates are dibs' choice: declared and cooling ports are passed over */
     bool accepts_cooling; /* ... but these cooling ones are what is left */
     int64_t cooldown_ms;
+    size_t n_wide; /* bindings before a host without IPv6 narrowed them: the name's claim may have these; 0:
+                      was not */
+    dibs_binding wide[DIBS_BINDINGS_MAX];
     const uint16_t *candidates;
     size_t n_candidates;
+    uint32_t run; /* so many wants from this one on get adjacent ports; its candidates are where the run may
+                     begin */
+    uint16_t run_base; /* the only begin at which a run is completed of which names hold a part; 0: none */
 };
 
 /* A claim that ends before the wants are decided, in the same transaction. */
@@ -78,9 +84,9 @@ struct ledger_batch {
     size_t n;
     const struct ledger_drop *drops;
     size_t n_drops;
-    bool is_contiguous;             /* candidates of wants[0] are bases; wants[i] gets base + i */
-    bool is_dry_run;                /* decide, answer, keep nothing */
-    const struct ledger_seen *dead; /* may be taken over while they are as they were seen */
+    bool is_dry_run; /* decide, answer, keep nothing */
+    /* Ascending by id; may be taken over while they are as they were seen. */
+    const struct ledger_seen *dead;
     size_t n_dead;
     enum ledger_probe (*probe)(void *ctx, const dibs_claim *claim, uint16_t port, dibs_err *err);
     void *probe_ctx;
@@ -93,6 +99,7 @@ struct ledger_refusal {
     size_t want;       /* index of the one that failed */
     bool by_name;      /* the name's claim stands in the way: blockers[0] */
     bool differs;      /* ... because something else was asked for than it has */
+    bool breaks_run;   /* ... because no run can be made around it */
     uint16_t port;     /* the last port that was blocked or busy; 0: none */
     bool is_busy;      /* the probe found that port busy */
     size_t n_blockers; /* claims that stood in the way of `port` and are not known to be dead */

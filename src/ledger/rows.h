@@ -126,12 +126,22 @@ dibs_status tx_rehold(struct ledger_tx *tx, struct row_claim *row, dibs_event_ki
 dibs_status tx_end(struct ledger_tx *tx, const struct row_claim *row, dibs_event_kind kind, dibs_err *err);
 /* End the batch's drops, or leave them to their holders. */
 dibs_status tx_drop(struct ledger_tx *tx, const struct ledger_batch *batch, dibs_err *err);
-/* Was this very claim, as it is, judged dead beforehand? */
-bool batch_says_dead(const struct ledger_batch *batch, const dibs_claim *claim);
 /* Drop what is older than the limits keep. */
 dibs_status tx_trim(struct ledger_tx *tx, dibs_err *err);
 /* Start or restart a lease of claim->lease_ttl_ms at the actor's now. */
 void tx_lease(const struct ledger_tx *tx, dibs_claim *claim);
+
+/* ---- the claims of one port (ids.c) ---- */
+struct id_list { /* zero is empty */
+    uint64_t *id;
+    size_t n, max;
+    bool is_failed; /* out of memory: some are missing */
+};
+void id_list_auto(struct id_list *list);
+/* 0 is passed over. False: no room. */
+bool id_list_add(struct id_list *list, uint64_t id);
+/* Ascending, each once. */
+void id_list_sort(struct id_list *list);
 
 /* ---- tokens and packed forms (codec.c) ---- */
 dibs_status codec_secret(uint8_t out[ROWS_SECRET_BYTES], dibs_err *err);

@@ -103,10 +103,24 @@ ports() { # the ports of the last try, on one line
     ok claim b --prefer 12040 --range 12040-12049
     [ "$out" -ge 12041 ]
     [ "$out" -le 12049 ]
+    says 12040
     ok claim a --prefer 12040
     [ "$out" = 12040 ]
     refused 2 claim c --prefer 12039 --range 12040-12049
     says 12040-12049
+}
+
+@test "a preferred port that one may not bind is like one that is taken; a required one is refused" {
+    shared_ledger
+    # In a network of its own, where the kernel's own rule of privileged ports holds.
+    capture unshare --net setpriv --reuid=65534 --regid=65534 --clear-groups "$DIBS" claim web --prefer 80
+    [ "$code" -eq 0 ] || complain "refused"
+    [ "$out" -ge 1024 ]
+    says "port 80 could not be had"
+    capture unshare --net setpriv --reuid=65534 --regid=65534 --clear-groups "$DIBS" claim other --port 80
+    [ "$code" -eq 7 ]
+    says privileged
+    [ "$(held)" -eq 1 ]
 }
 
 @test "declared ports are recorded, not exclusive, and avoided by dynamic choice" {

@@ -205,3 +205,46 @@ has_a_claim() {
     ok release --token "$token"
     [ "$(held)" -eq 1 ]
 }
+
+@test "root ends another user's claim by name or number when he has none himself" {
+    shared_ledger
+    as_nobody "$DIBS" claim /web --port 13160
+    as_nobody "$DIBS" claim /api --port 13161
+    ok claim /web --port 13162
+    ok release /web # his own, although another has that name, too
+    [ "$(sql 'SELECT count(*) FROM claims WHERE port IN (13160, 13161)')" -eq 2 ]
+    ok release /web
+    ok release 13161
+    [ "$(held)" -eq 0 ]
+    ok release 13161 # and again: nothing to end
+    # Everybody else finds his own only.
+    ok claim /web --port 13162
+    as_nobody "$DIBS" release /web 13162
+    [ "$(held)" -eq 1 ]
+}
+
+@test "root is told of all the claims that he could mean, and none ends" {
+    shared_ledger
+    as_nobody "$DIBS" claim --port 13163 --address 127.0.0.1
+    setpriv --reuid=65533 --regid=65534 --clear-groups "$DIBS" claim /theirs --port 13163 --address 127.0.0.2
+    refused 2 release 13163
+    says uid:65533
+    says uid:65534
+    says theirs
+    [ "$(held)" -eq 2 ]
+    ok release /theirs
+    [ "$(held)" -eq 1 ]
+}
+
+@test "a relative name is not the claim of another user's other directory" {
+    shared_ledger
+    mkdir -p "$T/one/shop" "$T/two/shop"
+    chmod -R 0777 "$T/one" "$T/two"
+    (cd "$T/one/shop" && as_nobody "$DIBS" claim web --port 13164)
+    cd "$T/two/shop"
+    ok release web
+    [ "$(held)" -eq 1 ]
+    cd "$T/one/shop"
+    ok release web
+    [ "$(held)" -eq 0 ]
+}

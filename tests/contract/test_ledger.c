@@ -647,7 +647,7 @@ static void a_run_is_contiguous_found_again_and_ends_at_65535(void **state)
     struct t_ledger *t = *state;
     struct ledger_want blocker = t_want(NULL, "*");
     struct ledger_want wants[3];
-    struct ledger_batch batch = { .wants = wants, .n = 3, .is_contiguous = true };
+    struct ledger_batch batch = { .wants = wants, .n = 3 };
     dibs_claim out[3] = { 0 };
 
     (void) t_must(t, &blocker, 26003); /* the first run lacks its end; two would go over the edge */
@@ -657,6 +657,7 @@ static void a_run_is_contiguous_found_again_and_ends_at_65535(void **state)
         (void) snprintf(name, sizeof name, "web/%zu", i);
         wants[i] = dynamic(name, i == 0 ? bases : NULL, i == 0 ? 4 : 0);
     }
+    wants[0].run = 3;
     for (int round = 0; round < 2; round++) {
         ASSERT_OK(ledger_claim(t->ledger, &batch, &t->actor, out, &t->refusal, &t->err), &t->err);
         for (size_t i = 0; i < 3; i++)
@@ -674,7 +675,7 @@ static void names_of_scattered_ports_are_no_run(void **state)
     static const uint16_t bases[] = { 26010 };
     struct t_ledger *t = *state;
     struct ledger_want wants[3];
-    struct ledger_batch batch = { .wants = wants, .n = 3, .is_contiguous = true };
+    struct ledger_batch batch = { .wants = wants, .n = 3 };
     dibs_claim out[3] = { 0 };
 
     for (size_t i = 0; i < 3; i++) {
@@ -685,13 +686,14 @@ static void names_of_scattered_ports_are_no_run(void **state)
         (void) t_must(t, &wants[i], (uint16_t) (i == 2 ? 26005 : 26001 + i));
     }
     uint64_t tail = t_tail(t);
+    wants[0].run = 3;
     assert_int_equal(ledger_claim(t->ledger, &batch, &t->actor, out, &t->refusal, &t->err), DIBS_TAKEN);
     assert_true(t->refusal.by_name);
-    assert_true(t->refusal.differs);
+    assert_true(t->refusal.breaks_run);
     assert_int_equal(t->refusal.n_blockers, 1);
     assert_string_equal(t->refusal.blockers[0].name, "web/2");
     assert_int_equal(t_tail(t), tail);
-    batch.n = 2; /* those two are a run */
+    batch.n = wants[0].run = 2; /* those two are a run */
     ASSERT_OK(ledger_claim(t->ledger, &batch, &t->actor, out, &t->refusal, &t->err), &t->err);
     assert_int_equal(out[0].port, 26001);
     assert_int_equal(out[1].port, 26002);

@@ -171,26 +171,161 @@ static void a_run_is_contiguous_aligned_and_passes_over_what_is_in_its_way(void 
     assert_int_equal(e_count(e, NULL), 17);
 }
 
-static void a_named_run_is_found_again_and_half_of_one_is_refused(void **state)
+static const char *const run_names[] = { "web/0", "web/1", "web/2", "web/3" };
+
+static void named_run_of(dibs_request r[4], const dibs_ranges *ranges)
+{
+    run_of(r, 4, ranges);
+    for (size_t i = 0; i < 4; i++)
+        r[i].name = run_names[i];
+}
+
+static void a_named_run_is_found_again_and_completed_where_it_is(void **state)
 {
     struct engine *e = *state;
-    static const char *const names[] = { "web/0", "web/1", "web/2", "web/3" };
+    dibs_ranges range = e_ranges("28000-28008");
     dibs_request r[4];
     dibs_claim out[4] = { 0 };
     dibs_claim again[4] = { 0 };
     dibs_batch batch = { .requests = r, .n = 3, .is_contiguous = true };
 
     need_network();
-    run_of(r, 4, NULL);
-    for (size_t i = 0; i < 4; i++)
-        r[i].name = names[i];
+    e->settings.source[DIBS_SET_ORDER] = DIBS_FROM_FLAG;
+    (void) snprintf(e->settings.order, sizeof e->settings.order, "lowest");
+    named_run_of(r, &range);
     ASSERT_OK(claim(e, &batch, out), &e->err);
     ASSERT_OK(claim(e, &batch, again), &e->err);
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(again[i].id, out[i].id);
-    batch.n = 4; /* three of the four are there */
-    assert_int_equal(claim(e, &batch, again), DIBS_TAKEN);
-    assert_int_equal(e_count(e, NULL), 3);
+    for (size_t gone = 0; gone < 3; gone++) { /* the first, one between, the last */
+        assert_int_equal(e_release(e, e->core, &again[gone]), 1);
+        ASSERT_OK(claim(e, &batch, again), &e->err);
+        for (size_t i = 0; i < 3; i++)
+            assert_int_equal(again[i].port, out[0].port + i);
+    }
+    batch.n = 4; /* one more */
+    ASSERT_OK(claim(e, &batch, again), &e->err);
+    assert_int_equal(again[3].port, out[0].port + 3);
+}
+
+static void a_run_that_cannot_be_completed_says_who_is_in_the_way(void **state)
+{
+    struct engine *e = *state;
+    dibs_ranges range = e_ranges("28000-28003");
+    dibs_request r[4];
+    dibs_claim out[4] = { 0 };
+    dibs_request theirs = e_required("theirs", "127.0.0.1", 28001);
+    dibs_batch batch = { .requests = r, .n = 4, .is_contiguous = true };
+
+    need_network();
+    named_run_of(r, &range);
+    ASSERT_OK(claim(e, &batch, out), &e->err);
+    assert_int_equal(e_release(e, e->core, &out[1]), 1);
+    dibs_claim blocker = e_must(e, e_other(e), &theirs);
+    assert_int_equal(claim(e, &batch, out), DIBS_TAKEN);
+    assert_string_equal(e->err.blocker.name, "theirs");
+    assert_int_equal(e_count(e, NULL), 4);
+    assert_int_equal(e_release(e, e->other, &blocker), 1);
+
+    int fd = e_serve(DIBS_TCP, "127.0.0.1", 28001);
+    for (int i = 0; i < 2; i++) { /* the second time it is known already that a stranger is there */
+        assert_int_equal(claim(e, &batch, out), DIBS_TAKEN);
+        assert_int_equal(e->err.blocker.relation, DIBS_REL_FOREIGN);
+        assert_int_equal(e->err.blocker.port, 28001);
+    }
+    (void) close(fd);
+
+    /* Beyond the pool, with nobody there: the name that would have to give way is named. */
+    dibs_ranges three = e_ranges("28000-28002");
+    for (size_t i = 0; i < 4; i++)
+        r[i].ranges = &three;
+    assert_int_equal(claim(e, &batch, out), DIBS_TAKEN);
+    assert_string_equal(e->err.blocker.name, "web/0");
+    assert_non_null(strstr(e->err.msg, "run"));
+}
+
+static void names_whose_ports_do_not_follow_each_other_are_no_run(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r[4];
+    dibs_claim out[4] = { 0 };
+    const dibs_batch batch = { .requests = r, .n = 4, .is_contiguous = true };
+    dibs_request apart = e_required("web/2", "127.0.0.1", 29000);
+    dibs_request first = e_required("web/0", "127.0.0.1", 28000);
+
+    need_network();
+    named_run_of(r, NULL);
+    (void) e_must(e, e->core, &first);
+    (void) e_must(e, e->core, &apart);
+    assert_int_equal(claim(e, &batch, out), DIBS_TAKEN);
+    assert_string_equal(e->err.blocker.name, "web/2");
+    assert_int_equal(e->err.blocker.port, 29000);
+    assert_int_equal(e_count(e, NULL), 2);
+}
+
+static void INV_7_a_run_that_ended_is_had_again(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r[4];
+    dibs_claim out[4] = { 0 };
+    dibs_claim again[4] = { 0 };
+    const dibs_batch batch = { .requests = r, .n = 4, .is_contiguous = true };
+
+    need_network();
+    named_run_of(r, NULL);
+    ASSERT_OK(claim(e, &batch, out), &e->err);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(e_release(e, e->core, &out[i]), 1);
+    ASSERT_OK(claim(e, &batch, again), &e->err);
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(again[i].port, out[i].port);
+        assert_int_equal(e_release(e, e->core, &again[i]), 1);
+    }
+    /* Somebody has a part of it now: another run, and no refusal. */
+    (void) e_port(e, e_other(e), "127.0.0.1", out[2].port);
+    ASSERT_OK(claim(e, &batch, again), &e->err);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(again[i].port, again[0].port + i);
+    assert_true(again[0].port != out[0].port);
+}
+
+static void a_run_of_which_some_holders_are_dead_stays_where_it_is(void **state)
+{
+    struct engine *e = *state;
+    pid_t pid = child_start(child_idle, NULL);
+    dibs_request r[4];
+    dibs_claim out[4] = { 0 };
+    dibs_claim again[4] = { 0 };
+    const dibs_batch batch = { .requests = r, .n = 4, .is_contiguous = true };
+
+    need_network();
+    named_run_of(r, NULL);
+    r[1].holder = r[3].holder = DIBS_HELD_BY_PROCESS;
+    r[1].pid = r[3].pid = (int32_t) pid;
+    ASSERT_OK(claim(e, &batch, out), &e->err);
+    child_end(pid);
+    assert_int_equal(e_release(e, e->core, &out[2]), 1);
+    named_run_of(r, NULL);
+    ASSERT_OK(claim(e, &batch, again), &e->err);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(again[i].port, out[i].port);
+}
+
+static void a_run_stands_beside_the_claims_of_other_addresses(void **state)
+{
+    struct engine *e = *state;
+    dibs_ranges four = e_ranges("28000-28003");
+    dibs_request r[4];
+    dibs_claim out[4] = { 0 };
+    const dibs_batch batch = { .requests = r, .n = 4, .is_contiguous = true };
+
+    need_network();
+    run_of(r, 4, &four);
+    for (uint16_t port = 28000; port < 28004; port++)
+        (void) e_port(e, e_other(e), "127.0.0.2", port);
+    ASSERT_OK(claim(e, &batch, out), &e->err);
+    assert_int_equal(out[0].port, 28000);
+    assert_int_equal(claim(e, &batch, out), DIBS_EXHAUSTED);
 }
 
 static void a_run_takes_over_the_dead_when_nothing_else_is_left(void **state)
@@ -241,7 +376,12 @@ int main(void)
         E_TEST(an_empty_batch_is_a_no_op_and_an_enormous_one_refused),
         E_TEST(a_batch_larger_than_what_is_left_takes_nothing),
         E_TEST(a_run_is_contiguous_aligned_and_passes_over_what_is_in_its_way),
-        E_TEST(a_named_run_is_found_again_and_half_of_one_is_refused),
+        E_TEST(a_named_run_is_found_again_and_completed_where_it_is),
+        E_TEST(a_run_that_cannot_be_completed_says_who_is_in_the_way),
+        E_TEST(names_whose_ports_do_not_follow_each_other_are_no_run),
+        E_TEST(INV_7_a_run_that_ended_is_had_again),
+        E_TEST(a_run_of_which_some_holders_are_dead_stays_where_it_is),
+        E_TEST(a_run_stands_beside_the_claims_of_other_addresses),
         E_TEST(a_run_takes_over_the_dead_when_nothing_else_is_left),
         E_TEST(a_run_that_makes_no_sense_is_refused),
     };

@@ -333,6 +333,24 @@ static void W3_D32_a_dry_run_tells_what_the_real_one_gives_and_keeps_nothing(voi
     assert_int_equal(core_claim(e->core, &batch, dry, &e->err), DIBS_INVALID);
 }
 
+static void the_IPv4_wildcard_leaves_IPv6_its_ports_and_the_other_way(void **state)
+{
+    struct engine *e = *state;
+    dibs_ranges range = e_ranges("28000-28019");
+    dibs_request six = e_request(NULL, "::1");
+    dibs_request four = e_request(NULL, "0.0.0.0");
+    dibs_claim out = { 0 };
+
+    need_network();
+    six.ranges = four.ranges = &range;
+    for (int i = 0; i < 20; i++)
+        (void) e_must(e, e->core, &six);
+    for (int i = 0; i < 20; i++)
+        (void) e_must(e, e->core, &four);
+    assert_int_equal(e_try(e, e->core, &four, &out), DIBS_EXHAUSTED);
+    assert_int_equal(e_try(e, e->core, &six, &out), DIBS_EXHAUSTED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -351,6 +369,7 @@ int main(void)
         E_TEST(dead_holders_give_way_when_nothing_else_is_left),
         E_TEST(a_port_that_a_stranger_had_is_tried_again_after_a_while),
         E_TEST(W3_D32_a_dry_run_tells_what_the_real_one_gives_and_keeps_nothing),
+        E_TEST(the_IPv4_wildcard_leaves_IPv6_its_ports_and_the_other_way),
     };
 
     e_own_network();

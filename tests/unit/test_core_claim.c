@@ -285,6 +285,48 @@ static void W11_protocols_do_not_block_each_other(void **state)
         30100);
 }
 
+static int ask_again_without_ipv6(void *arg)
+{
+    struct engine *e = arg;
+    static const char *const names[] = { "shop/any", "shop/local", "shop/held" };
+    static const char *const addresses[] = { NULL, "localhost", "localhost" };
+    dibs_claim out = { 0 };
+
+    e_own_network();
+    CHECK(child_write_file("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1") == 0);
+    for (size_t i = 0; i < 3; i++) {
+        dibs_request r = e_request(names[i], addresses[i]);
+        const dibs_batch batch = { .requests = &r, .n = 1 };
+
+        CHECK(core_claim(e->core, &batch, &out, &e->err) == DIBS_OK);
+        CHECK(out.was_there && !out.is_narrowed); /* it still covers IPv6 */
+        r.is_lookup = true;
+        CHECK(core_claim(e->core, &batch, &out, &e->err) == DIBS_OK);
+    }
+    dibs_request other = e_request("shop/local", "127.0.0.1"); /* not narrowed: asked for like that */
+    CHECK(core_claim(e->core, &(dibs_batch){ .requests = &other, .n = 1 }, &out, &e->err) == DIBS_TAKEN);
+    return 0;
+}
+
+static void a_name_with_IPv6_is_had_again_on_a_host_without(void **state)
+{
+    struct engine *e = *state;
+    dibs_request any = e_kept("shop/any", NULL);
+    dibs_request local = e_request("shop/local", "localhost");
+    pid_t pid = child_start(child_idle, NULL);
+    dibs_request held = e_held("shop/held", "localhost", pid);
+
+    need_network();
+    if (access("/proc/sys/net/ipv6", F_OK) != 0)
+        SKIP_BECAUSE("this kernel has no IPv6 at all");
+    (void) e_must(e, e->core, &any);
+    (void) e_must(e, e->core, &local);
+    (void) e_must(e, e->core, &held);
+    child_end(pid); /* a dead holder's claim is taken over in place */
+    e_pass(e, 2000);
+    assert_int_equal(child_run(ask_again_without_ipv6, e), 0);
+}
+
 static int claim_without_ipv6(void *arg)
 {
     struct engine *e = arg;
@@ -433,6 +475,7 @@ int main(void)
         E_TEST(P6_one_number_for_tcp_and_udp_on_both_families),
         E_TEST(W11_protocols_do_not_block_each_other),
         E_TEST(a_host_without_ipv6_narrows_and_says_so),
+        E_TEST(a_name_with_IPv6_is_had_again_on_a_host_without),
         E_TEST(K11_choice_leaves_the_live_ephemeral_range_alone_unless_allowed),
         E_TEST(D30_a_call_ends_at_its_deadline),
         E_TEST(D14_outputs_are_written_only_on_success),

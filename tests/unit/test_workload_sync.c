@@ -317,6 +317,40 @@ static void cleanup_leaves_a_running_process_its_port(void **state)
     assert_true(claim.is_kept);
 }
 
+static void blocks_stay_together_beside_single_ports(void **state)
+{
+    struct world *w = *state;
+    struct workload_role *role = add_role(w->group, "infer", 3, 2);
+    struct workload_port *block = &role->components[0].ports[1];
+
+    need_network();
+    block->count = 8;
+    block->is_contiguous = true;
+    struct workload_plan plan = sync_now(w);
+    assert_counts(&plan, 0, 27, 0, 0);
+    for (size_t i = 0; i < plan.n; i++) {
+        size_t number = i % 9; /* the single port, then eight */
+
+        if (number > 1)
+            assert_int_equal(plan.changes[i].claim.port, plan.changes[i - 1].claim.port + 1);
+        for (size_t k = 0; k < i; k++)
+            assert_int_not_equal(plan.changes[k].claim.port, plan.changes[i].claim.port);
+    }
+    assert_string_equal(plan.changes[2].claim.name, "shop/infer/0/-/second.1");
+    uint16_t first = plan.changes[1].claim.port;
+    workload_plan_free(&plan);
+    block->count = 4; /* what stays, stays where it is */
+    plan = sync_now(w);
+    assert_counts(&plan, 15, 0, 0, 12);
+    assert_int_equal(plan.changes[1].claim.port, first);
+    workload_plan_free(&plan);
+    block->count = 6; /* grown: the block's own ports again */
+    plan = sync_now(w);
+    assert_int_equal(plan.changes[1].claim.port, first);
+    assert_int_equal(plan.changes[6].claim.port, first + 5);
+    workload_plan_free(&plan);
+}
+
 static void different_things_never_share_a_name(void **state)
 {
     static const char *const raw[] = { "a",   "A", "-",    ".",   "..", "a.1", "a%2E1", "a/b",
@@ -364,6 +398,7 @@ int main(void)
         T(a_refused_sync_changes_nothing),
         T(names_of_a_person_in_the_same_group_are_left_alone),
         T(cleanup_leaves_a_running_process_its_port),
+        T(blocks_stay_together_beside_single_ports),
         T(different_things_never_share_a_name),
     };
 

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/* A name asked for again (DESIGN): what the claim that it has means for who asks now. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "ledger/claiming.h"
+
+#include "base/banned.h"
+
+static int by_seen_id(const void *a, const void *b)
+{
+    uint64_t x = ((const struct ledger_seen *) a)->id;
+    uint64_t y = ((const struct ledger_seen *) b)->id;
+
+    return x < y ? -1 : x > y;
+}
+
+bool claiming_is_dead(const struct ledger_batch *batch, const dibs_claim *claim)
+{
+    const struct ledger_seen key = { .id = claim->id };
+    const struct ledger_seen *seen =
+        batch->n_dead ? bsearch(&key, batch->dead, batch->n_dead, sizeof key, by_seen_id) : NULL;
+
+    return seen && seen->generation == claim->generation && seen->lease_until_ms == claim->lease_until_ms;
+}
+
+dibs_status claiming_probe(struct claiming *k, const struct ledger_want *want, uint16_t port, bool *is_free)
+{
+    struct ledger_refusal *r = k->refusal;
+
+    *is_free = true;
+    if (want->skips_probe || !k->batch->probe)
+        return DIBS_OK;
+    switch (k->batch->probe(k->batch->probe_ctx, &want->claim, port, k->err)) {
+    case LEDGER_PROBE_FREE: return DIBS_OK;
+    case LEDGER_PROBE_ABORT: return k->err->code != DIBS_OK ? k->err->code : DIBS_FAILURE;
+    case LEDGER_PROBE_BUSY: break;
+    }
+    *is_free = false;
+    r->port = port;
+    r->is_busy = true;
+    r->n_blockers = 0;
+    if (r->n_busy < DIBS_CANDIDATES_MAX)
+        r->busy[r->n_busy++] = port;
+    return DIBS_OK;
+}
+
+void claiming_answer(const struct row_claim *row, bool was_there, dibs_claim *out)
+{
+    *out = row->claim;
+    out->was_there = was_there;
+    codec_token_format(row, out->token);
+}
+
+static bool same_process(const dibs_claim *a, const dibs_claim *b)
+{
+    return a->holder == DIBS_HELD_BY_PROCESS && b->holder == DIBS_HELD_BY_PROCESS &&
+           a->process.pid == b->process.pid && a->process.pidns == b->process.pidns &&
+           a->process.start_ticks == b->process.start_ticks &&
+           strcmp(a->process.boot_id, b->process.boot_id) == 0;
+}
+
+/* The caller becomes the holder of a claim that is kept, leased to its own principal, or whose holder is
+ * dead. */
+static dibs_status take_over(struct claiming *k, const struct ledger_want *want, struct row_claim *row,
+                             dibs_event_kind kind, dibs_claim *out)
+{
+    const dibs_claim *w = &want->claim;
+    dibs_claim *c = &row->claim;
+
+    c->holder = w->holder;
+    c->process = w->process;
+    c->lease_ttl_ms = w->lease_ttl_ms;
+    c->is_kept = c->is_kept || w->is_kept;
+    c->uid = w->uid;
+    c->netns = w->netns;
+    memcpy(c->command, w->command, sizeof c->command);
+    dibs_status s = tx_rehold(k->tx, row, kind, k->err);
+    if (s == DIBS_OK)
+        claiming_answer(row, true, out);
+    return s;
+}
+
+static dibs_status refuse_name(struct claiming *k, const struct row_claim *row, bool differs)
+{
+    struct ledger_refusal *r = k->refusal;
+
+    r->by_name = true;
+    r->differs = differs;
+    r->port = row->claim.port;
+    r->is_busy = false;
+    r->n_blockers = 1;
+    r->blockers[0] = row->claim;
+    return err_set(k->err, DIBS_TAKEN, "name '%s' is taken", row->claim.name);
+}
+
+/* The name's claim is held by a lease of the same principal, which is the caller's own: extend it, or turn it
+ * into what is asked for now. */
+static dibs_status own_lease(struct claiming *k, const struct ledger_want *want, struct row_claim *row,
+                             dibs_claim *out)
+{
+    if (want->claim.holder != DIBS_HELD_BY_LEASE || (want->claim.is_kept && !row->claim.is_kept))
+        return take_over(k, want, row, DIBS_EV_TRANSFERRED, out);
+    int64_t until = k->tx->actor->now.boot_ms + want->claim.lease_ttl_ms;
+
+    if (until > row->claim.lease_until_ms ||
+        strcmp(row->claim.process.boot_id, want->claim.process.boot_id) != 0) {
+        row->claim.process = want->claim.process;
+        row->claim.lease_ttl_ms = want->claim.lease_ttl_ms;
+        row->claim.lease_until_ms = until;
+        row->claim.changed_ms = k->tx->actor->now.wall_ms;
+        dibs_status s = k->tx->rows->ops->claim_put(k->tx->rows, row, k->err);
+        if (s == DIBS_OK)
+            s = tx_event(k->tx, DIBS_EV_RENEWED, &row->claim, k->err);
+        if (s != DIBS_OK)
+            return s;
+    }
+    claiming_answer(row, true, out);
+    return DIBS_OK;
+}
+
+/* A claim made with IPv6 serves who cannot have IPv6 now. */
+static bool has_bindings(const dibs_claim *c, const struct ledger_want *want)
+{
+    dibs_claim wide = { .n_bindings = want->n_wide };
+
+    memcpy(wide.bindings, want->wide, sizeof wide.bindings);
+    return codec_same_bindings(c, &want->claim) || (want->n_wide && codec_same_bindings(c, &wide));
+}
+
+/* The claim as it is; adopted, it is kept as well, whoever holds it. */
+static dibs_status look_up(struct claiming *k, const struct ledger_want *want, struct row_claim *row,
+                           dibs_claim *out)
+{
+    dibs_status s = DIBS_OK;
+
+    if (want->is_adopted && !row->claim.is_kept) {
+        row->claim.is_kept = true;
+        row->claim.changed_ms = k->tx->actor->now.wall_ms;
+        s = k->tx->rows->ops->claim_put(k->tx->rows, row, k->err);
+        if (s == DIBS_OK)
+            s = tx_event(k->tx, DIBS_EV_TRANSFERRED, &row->claim, k->err);
+    }
+    if (s == DIBS_OK)
+        claiming_answer(row, true, out);
+    return s;
+}
+
+/* DESIGN "A name asked for again". *is_done false: the name is free now, go on to the candidates. */
+static dibs_status settle_name(struct claiming *k, const struct ledger_want *want, struct row_claim *row,
+                               dibs_claim *out, bool *is_done)
+{
+    const dibs_claim *c = &row->claim;
+    bool is_over = c->holder != DIBS_HELD_BY_NOBODY && claiming_is_dead(k->batch, c);
+    bool differs = (want->required && want->required != c->port) || !has_bindings(c, want) ||
+                   c->is_exclusive != want->claim.is_exclusive;
+
+    *is_done = true;
+    /* Two directories of one name are two projects: the caller comes back with another name. */
+    if (row->is_damaged ||
+        (c->project[0] && want->claim.project[0] && strcmp(c->project, want->claim.project) != 0))
+        return refuse_name(k, row, false);
+    if (is_over && !c->is_kept) {
+        bool is_free = false;
+
+        /* Same port again, in place, unless it was asked for differently or a stranger sits on it. */
+        dibs_status s = differs ? DIBS_OK : claiming_probe(k, want, c->port, &is_free);
+        if (s != DIBS_OK)
+            return s;
+        if (is_free)
+            return take_over(k, want, row, DIBS_EV_TRANSFERRED, out);
+        *is_done = false;
+        return tx_end(k->tx, row, DIBS_EV_REAPED, k->err);
+    }
+    if (want->is_lookup) {
+        if ((want->required && want->required != c->port) || (want->is_same && !has_bindings(c, want)))
+            return refuse_name(k, row, true);
+        return look_up(k, want, row, out);
+    }
+    if (differs)
+        return refuse_name(k, row, true);
+    if (c->holder == DIBS_HELD_BY_PROCESS && !is_over) {
+        if (!same_process(c, &want->claim))
+            return refuse_name(k, row, false);
+        claiming_answer(row, true, out);
+        return DIBS_OK;
+    }
+    if (c->holder == DIBS_HELD_BY_LEASE && !is_over)
+        return own_lease(k, want, row, out);
+    if (want->claim.holder == DIBS_HELD_BY_NOBODY && c->holder == DIBS_HELD_BY_NOBODY) {
+        claiming_answer(row, true, out);
+        return DIBS_OK;
+    }
+    return take_over(k, want, row, DIBS_EV_TRANSFERRED, out);
+}
+
+dibs_status claiming_by_name(struct claiming *k, const struct ledger_want *want, dibs_claim *out,
+                             bool *is_done)
+{
+    struct rows *rows = k->tx->rows;
+    struct row_name name = { 0 };
+    struct row_claim row;
+    dibs_status s = rows->ops->name_get(rows, want->claim.principal, want->claim.name, &name, k->err);
+
+    *is_done = false;
+    if (s == DIBS_NOT_FOUND || (s == DIBS_OK && name.claim_id == 0))
+        return DIBS_OK;
+    if (s == DIBS_OK)
+        s = rows->ops->claim_get(rows, name.claim_id, &row, k->err);
+    if (s == DIBS_OK && !row.is_damaged &&
+        !codec_is_named(&row.claim, want->claim.principal, want->claim.name))
+        s = DIBS_NOT_FOUND;
+    if (s == DIBS_NOT_FOUND)
+        return DIBS_OK; /* the record is lost, or another's; the name is free */
+    return s == DIBS_OK ? settle_name(k, want, &row, out, is_done) : s;
+}
