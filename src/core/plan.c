@@ -243,7 +243,10 @@ size_t plan_runs(struct core *core, const struct plan_pool *plan, uint32_t n, ui
 uint16_t plan_name_port(struct core *core, const struct plan_pool *plan, const char *name)
 {
     uint32_t total = plan->size - plan->band;
-    uint32_t i = order_name_position(name, ledger_salt(core->ledger), total);
+    /* Not the ledger's own salt: a name is to find its port again when the ledger was lost. By its place
+     * users with ledgers of their own still differ. */
+    const char *place = core->options.settings->ledger;
+    uint32_t i = order_name_position(name, order_fnv1a(ORDER_FNV_BASIS, place, strlen(place)), total);
     uint16_t port = dibs_ranges_at(&plan->pool.ranges, plan->band + i);
 
     return portbits_has(&plan->choosable, port) ? port : 0;
