@@ -81,6 +81,8 @@ ports() {
     ok get web --json
     json "d['port'] == $main and d['name'] == 'shop@main/web'"
     refused 3 assert web # found, though nobody listens
+    ok ls web --names
+    [ "$out" = shop@main/web ]
     # Another work tree that comes to the branch of the first does not come to its ports.
     cd "$T/x/shop"
     git switch -q main
@@ -158,6 +160,29 @@ ports() {
     ok get web
     [ "$out" = "$one" ]
     [ "$(held)" -eq 2 ]
+}
+
+@test "ls and log follow a name to the clone that one is in" {
+    git_here "$T/one/shop"
+    git clone -q "$T/one/shop" "$T/two/shop"
+    cd "$T/one/shop"
+    ok claim -n 2 web --keep
+    one=$out
+    cd "$T/two/shop"
+    ok ls web --json
+    json 'd == []'
+    ok log --name web --json
+    json 'd == []'
+    ok claim -n 2 web --keep
+    two=$out
+    ok ls web --json
+    json "[c['port'] for c in d] == [int(p) for p in '''$two'''.split()]"
+    ok log --name web --json
+    json "[e['port'] for e in d] == [int(p) for p in '''$two'''.split()]"
+    ok log --name web/0 --json
+    json 'len(d) == 1 and d[0]["name"].startswith("shop@main~")'
+    ok ls /shop@main/web --json # an absolute name is meant as it is
+    json "[c['port'] for c in d] == [int(p) for p in '''$one'''.split()]"
 }
 
 @test "plain directories with the same name have different ports, too" {
