@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "core/core.h"
 
@@ -36,7 +37,7 @@ static dibs_status look(struct core *core, const char *stem, char next, const ch
 static void mark(char group[DIBS_NAME_PART_MAX + 1], const char *project)
 {
     size_t keep = strlen(group);
-    uint64_t hash = order_fnv1a(ORDER_FNV_BASIS, project, strlen(project));
+    uint64_t hash = hash_fnv1a(HASH_FNV_BASIS, project, strlen(project));
 
     if (keep > DIBS_NAME_PART_MAX - MARK_BYTES)
         keep = DIBS_NAME_PART_MAX - MARK_BYTES;

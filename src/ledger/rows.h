@@ -123,6 +123,8 @@ dibs_status tx_event(struct ledger_tx *tx, dibs_event_kind kind, const dibs_clai
 /* A new claim from a template: id, generation 1, secret, times, slots, name, event. */
 dibs_status tx_insert(struct ledger_tx *tx, const dibs_claim *template, uint16_t port, dibs_event_kind kind,
                       struct row_claim *row, dibs_err *err);
+/* The claim's name leads to `claim_id`; 0: to nothing any more, its port is remembered. */
+dibs_status tx_put_name(struct ledger_tx *tx, const dibs_claim *claim, uint64_t claim_id, dibs_err *err);
 /* Rewrite a claim whose holder changed: next generation, new secret, changed time, event. */
 dibs_status tx_rehold(struct ledger_tx *tx, struct row_claim *row, dibs_event_kind kind, dibs_err *err);
 /* End a claim: record, slots (a dynamic port cools), name remembered, sightings, event. */

@@ -84,8 +84,7 @@ void tx_lease(const struct ledger_tx *tx, dibs_claim *claim)
         claim->lease_until_ms = tx->actor->now.boot_ms + claim->lease_ttl_ms;
 }
 
-/* `claim_id` 0: the claim ends, its port is remembered. */
-static dibs_status put_name(struct ledger_tx *tx, const dibs_claim *claim, uint64_t claim_id, dibs_err *err)
+dibs_status tx_put_name(struct ledger_tx *tx, const dibs_claim *claim, uint64_t claim_id, dibs_err *err)
 {
     struct row_name name = { .claim_id = claim_id, .port = claim->port, .used_ms = tx->actor->now.wall_ms };
 
@@ -131,7 +130,7 @@ dibs_status tx_insert(struct ledger_tx *tx, const dibs_claim *template, uint16_t
     if (s == DIBS_OK)
         s = put_slots(tx, c, err);
     if (s == DIBS_OK && c->name[0])
-        s = put_name(tx, c, c->id, err);
+        s = tx_put_name(tx, c, c->id, err);
     return s == DIBS_OK ? tx_event(tx, kind, c, err) : s;
 }
 
@@ -175,7 +174,7 @@ static dibs_status remember_name(struct ledger_tx *tx, const dibs_claim *claim, 
 
     if (s == DIBS_NOT_FOUND || (s == DIBS_OK && name.claim_id != claim->id))
         return DIBS_OK; /* the name has moved on: not ours to touch */
-    return s == DIBS_OK ? put_name(tx, claim, 0, err) : s;
+    return s == DIBS_OK ? tx_put_name(tx, claim, 0, err) : s;
 }
 
 dibs_status tx_end(struct ledger_tx *tx, const struct row_claim *row, dibs_event_kind kind, dibs_err *err)

@@ -11,13 +11,13 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/part.h"
 #include "base/text.h"
 #include "dibs/settings.h"
-#include "index/order.h"
 
 #include "base/banned.h"
 
-enum { PATH_BYTES = 4096, RAW_MAX = 1024, UP_MAX = 256 };
+enum { PATH_BYTES = 4096, UP_MAX = 256 };
 
 /* First line of a small regular file, without its newline. Nothing else is read: what lies in a checkout is
  * somebody else's, and a pipe or device there must not hold us up. */
@@ -75,50 +75,21 @@ static bool git_branch(const char *dir, char *out, size_t size)
     return branch[0] && strcmp(branch, elsewhere) != 0;
 }
 
-/* Bytes that a name cannot have, or that mean something in a group, are written %XX. */
-static size_t spell(const char *raw, const char *special, char out[3 * RAW_MAX + 1])
-{
-    static const char hex[] = "0123456789ABCDEF";
-    size_t n = 0;
-    size_t len = strnlen(raw, RAW_MAX);
-
-    for (size_t i = 0; i < len;) {
-        size_t step = text_utf8_length(raw + i, len - i);
-        unsigned char c = (unsigned char) raw[i];
-        bool is_plain = step > 1 ? c != 0xc2 : step == 1 && c > 0x20 && c < 0x7f && !strchr(special, c);
-
-        if (is_plain) {
-            memcpy(out + n, raw + i, step);
-            n += step;
-            i += step;
-            continue;
-        }
-        out[n++] = '%';
-        out[n++] = hex[c >> 4];
-        out[n++] = hex[c & 15];
-        i++;
-    }
-    out[n] = '\0';
-    return n;
-}
-
-/* "shop@main": the '@' of a directory's name is spelled out, so that the first one ends it. What is too long
- * is cut and told apart by a hash of the whole. */
+/* "shop@main". The '@' of a directory's name is spelled out, and where it is cut does not depend on the
+ * branch: what stands before the first '@' is the directory's alone (core/name.c). */
 static void make_group(const char *name, const char *branch, char out[DIBS_NAME_PART_MAX + 1])
 {
-    char full[6 * RAW_MAX + 3];
-    size_t n = spell(name, "/%~@", full);
+    enum { DIRECTORY_MAX = 44 };
+    char part[DIBS_NAME_PART_MAX + 1];
 
-    if (branch[0]) {
-        full[n++] = '@';
-        n += spell(branch, "/%~", full + n);
-    }
-    if (text_copy(out, DIBS_NAME_PART_MAX + 1, full))
+    _Static_assert(DIBS_NAME_PART_MAX - 1 - DIRECTORY_MAX > PART_HASH_MIN,
+                   "a branch always fits, or its hash");
+    part_encode(name, "@", DIRECTORY_MAX, out);
+    if (!branch[0])
         return;
-    size_t keep = DIBS_NAME_PART_MAX - 7;
-    while (keep > 0 && ((unsigned char) full[keep] & 0xc0) == 0x80)
-        keep--;
-    (void) snprintf(out + keep, 8, "~%06x", (unsigned) (order_fnv1a(ORDER_FNV_BASIS, full, n) & 0xffffff));
+    size_t n = strlen(out);
+    part_encode(branch, "", DIBS_NAME_PART_MAX - 1 - n, part);
+    (void) snprintf(out + n, DIBS_NAME_PART_MAX + 1 - n, "@%s", part);
 }
 
 /* Upward to the nearest directory that holds `.git`; `dir` is shortened to it when there is one. One that is
@@ -151,7 +122,7 @@ dibs_status dibs_project_find(const dibs_settings *settings, const char *dir, di
                               dibs_err *err)
 {
     char found[PATH_BYTES];
-    char branch[RAW_MAX] = "";
+    char branch[PART_RAW_MAX + 1] = "";
     char shown[80];
     dibs_project project = { 0 };
 

@@ -163,7 +163,15 @@ static void long_directory_names_stay_apart(void **state)
     one[200] = '\0';
     make_dir(p, one);
     (void) snprintf(first, sizeof first, "%s", group_of(p, one));
-    assert_int_equal(strlen(first), DIBS_NAME_PART_MAX);
+    assert_true(strlen(first) <= DIBS_NAME_PART_MAX);
+    /* What stands before the '@' does not change with the branch: that is how its group is found again. */
+    char below[256];
+    (void) snprintf(below, sizeof below, "%s/.git", one);
+    make_dir(p, below);
+    (void) snprintf(below, sizeof below, "%s/.git/HEAD", one);
+    make_file(p, below, "ref: refs/heads/a-branch-with-a-long-name-that-is-cut-as-well\n");
+    assert_int_equal(strncmp(group_of(p, one), first, strlen(first)), 0);
+    assert_int_equal(p->project.group[strlen(first)], '@');
     one[199] = 'y';
     make_dir(p, one);
     assert_string_not_equal(group_of(p, one), first);
