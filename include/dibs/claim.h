@@ -75,7 +75,8 @@ typedef struct dibs_claim {
  * no holder. Strings are borrowed for the call. */
 typedef struct dibs_request {
     const char *name;          /* absolute name without leading slash; NULL: unnamed */
-    const char *project;       /* directory the name belongs to; NULL: none */
+    const char *project;       /* directory the name belongs to (its group may change by that, see
+                                  dibs_name_locate); NULL: the name is meant as it is */
     const char *pool;          /* NULL: the settings' pool, and a port outside of it may be named too */
     const dibs_ranges *ranges; /* instead of a pool; NULL: the pool's */
     dibs_mode mode;

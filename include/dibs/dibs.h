@@ -76,6 +76,12 @@ DIBS_API DIBS_MUST_USE dibs_status dibs_claim_transfer(dibs *handle, const dibs_
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_find(dibs *handle, const dibs_which *which, dibs_claim *out,
                                                    dibs_err *err);
 
+/* The name that `name` of a project directory really has: in the group of that directory, which is another
+ * when the branch has changed since, or when the group is another directory's ("shop~1a2b3c/web"). Requests
+ * and dibs_which follow it by themselves; for filters. `project` NULL or empty: `name` as it is. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_name_locate(dibs *handle, const char *name, const char *project,
+                                                    char out[DIBS_NAME_MAX + 1], dibs_err *err);
+
 typedef struct dibs_filter { /* zero: everything */
     const char *name_prefix; /* whole leading parts of the name */
     const char *pool;

@@ -95,12 +95,14 @@ DIBS_API DIBS_MUST_USE dibs_status dibs_duration_parse(const char *text, int64_t
 DIBS_API DIBS_MUST_USE dibs_status dibs_name_check(const char *name, dibs_err *err);
 
 /* The project a directory belongs to: the nearest directory upward that holds `.git`, else
- * the directory itself. The group is its name, and "@branch" in a git work tree. */
+ * the directory itself. The group is its name, and "@branch" when a branch is checked out there. A directory
+ * that has names in the ledger keeps the group they have (dibs_name_locate). */
 typedef struct dibs_project {
     char dir[DIBS_PROJECT_MAX + 1];
     char group[DIBS_NAME_PART_MAX + 1];
 } dibs_project;
-/* `dir` NULL: the working directory. `settings->group` wins over what is found. */
+/* `dir` NULL: the working directory. `settings->group` (settings may be NULL) wins over what is found, and
+ * has no directory. INVALID: no such directory, or its path is longer than DIBS_PROJECT_MAX. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_project_find(const dibs_settings *settings, const char *dir,
                                                      dibs_project *out, dibs_err *err);
 /* "web" in group "shop@main" is "shop@main/web"; "/web" is "web". Checked. */

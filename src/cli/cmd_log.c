@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/json_claim.h"
+#include "cli/request.h"
 #include "cli/table.h"
 
 #include "base/banned.h"
@@ -126,6 +127,7 @@ static dibs_status options(struct cli *cli, struct history *h, char name[DIBS_NA
     const char *port = cli_value(cli, "port");
     const char *text = cli_value(cli, "name");
     dibs_project project = { 0 };
+    const char *dir = NULL;
     int64_t number = 0;
     dibs_status status = DIBS_OK;
 
@@ -143,8 +145,8 @@ static dibs_status options(struct cli *cli, struct history *h, char name[DIBS_NA
     if (status != DIBS_OK || !text)
         return status;
     h->name = name;
-    status = dibs_project_find(&cli->settings, NULL, &project, err);
-    return status == DIBS_OK ? dibs_name_resolve(&project, text, name, err) : status;
+    status = cli_name(cli, text, name, &project, &dir, err);
+    return status == DIBS_OK ? dibs_name_locate(cli->handle, name, dir, name, err) : status;
 }
 
 static dibs_status run(struct cli *cli, dibs_err *err)

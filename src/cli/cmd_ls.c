@@ -314,12 +314,13 @@ static dibs_status filter_from(struct cli *cli, dibs_filter *filter, char name[D
     status = cli_which(cli, cli->argv[0], &which, name, &project, err);
     if (status != DIBS_OK)
         return status;
-    if (which.name)
+    if (which.name) {
         filter->name_prefix = name;
-    else if (port && filter->port != which.port)
+        return dibs_name_locate(cli->handle, name, which.project, name, err);
+    }
+    if (port && filter->port != which.port)
         return err_set(err, DIBS_INVALID, "two different ports: %u and %u", filter->port, which.port);
-    else
-        filter->port = which.port;
+    filter->port = which.port;
     return DIBS_OK;
 }
 

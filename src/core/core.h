@@ -126,8 +126,8 @@ dibs_life core_judge(struct core *core, dibs_claim *claim, char *why, size_t why
 
 /* ---- claiming (claim.c, plan.c) ---- */
 dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *out, dibs_err *err);
-/* Which name a request of a project really has: "shop/web", or "shop~1a2b3c/web" when another directory of
- * that name has it already. */
+/* Which name a request of a project really has: in the group that the directory has already, whatever its
+ * branch was then; else the one asked for, or "shop~1a2b3c/web" when "shop" is another directory's. */
 dibs_status core_name(struct core *core, const char *name, const char *project, char out[DIBS_NAME_MAX + 1],
                       dibs_err *err);
 /* The holder part of a claim from a request. */

@@ -88,10 +88,12 @@ dibs_status attempt_react(struct attempt *a, dibs_status status, bool *again, di
     if (r->by_name) {
         const dibs_claim *b = &r->blockers[0];
 
-        if (r->n_blockers > 0 && b->project[0] && want->claim.project[0] &&
-            strcmp(b->project, want->claim.project) != 0) {
-            *again = true; /* somebody took the plain name between our look and the transaction */
-            return attempt_look_up_name(a, r->want, err);
+        if (r->n_blockers > 0 && want->claim.project[0] && strcmp(b->project, want->claim.project) != 0) {
+            dibs_status s = attempt_look_up_name(a, r->want, err);
+
+            /* Somebody took the plain name between our look and the transaction. */
+            *again = strcmp(b->name, want->claim.name) != 0;
+            return s;
         }
         if (r->n_blockers > 0 && core_judge(a->core, &r->blockers[0], NULL, 0) == DIBS_DEAD)
             *again = attempt_add_dead(a, &r->blockers[0]);

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Which name a project's request has. Two clones of one repository have the same directory name, and so the
- * same group; handing one the other's port would be the worst failure of all (testing somebody else's
- * server). The first directory has the plain name, others a group marked with a hash of their path. */
+/* Which name a project's request has.
+ *
+ * Ports belong to a directory. Its group is called after it and after the branch that is checked out there
+ * (lib/project.c), but two clones have the same directory name, and branches change: handing one directory
+ * the port of another would be the worst failure of all (testing somebody else's server), and moving a port
+ * because of a `git switch` would come right after it. So a directory keeps the group that its names have,
+ * claimed or remembered; one without any gets the group it asks for if nobody has a name there, and else
+ * that group marked with a hash of its path. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "core/core.h"
 
@@ -13,49 +19,104 @@
 
 enum { MARK_BYTES = 7 }; /* '~' and six hex digits */
 
-static bool is_ours(const dibs_claim *claim, const char *project)
+/* The first name that begins with `stem` and `next`; next '\0': the stem itself. `project` NULL: anybody's.
+ */
+static dibs_status look(struct core *core, const char *stem, char next, const char *project,
+                        char out[DIBS_NAME_MAX + 1], dibs_err *err)
 {
-    return !claim->project[0] || strcmp(claim->project, project) == 0;
+    char from[DIBS_NAME_MAX + 2];
+    char to[DIBS_NAME_MAX + 2];
+    const struct ledger_names among = { core->options.principal, from, to, project };
+
+    (void) snprintf(from, sizeof from, "%s%c", stem, next);
+    (void) snprintf(to, sizeof to, "%s%c", stem, next + 1);
+    return ledger_first_name(core->ledger, &among, out, err);
 }
 
-/* "shop/web" -> "shop~1a2b3c/web"; cut at a character, not inside one. */
-static void marked(const char *name, const char *project, char out[DIBS_NAME_MAX + 1])
+/* "shop" + project -> "shop~1a2b3c"; cut at a character, not inside one. */
+static void mark(char group[DIBS_NAME_PART_MAX + 1], const char *project)
 {
-    size_t group = strcspn(name, "/");
-    size_t keep = group;
-    uint64_t hash = order_fnv1a(ORDER_FNV_BASIS, project, strlen(project));
+    size_t keep = strlen(group);
+    uint64_t hash = hash_fnv1a(HASH_FNV_BASIS, project, strlen(project));
 
     if (keep > DIBS_NAME_PART_MAX - MARK_BYTES)
         keep = DIBS_NAME_PART_MAX - MARK_BYTES;
-    while (keep > 0 && ((unsigned char) name[keep] & 0xc0) == 0x80)
+    while (keep > 0 && ((unsigned char) group[keep] & 0xc0) == 0x80)
         keep--;
-    (void) snprintf(out, DIBS_NAME_MAX + 1, "%.*s~%06x%s", (int) keep, name, (unsigned) (hash & 0xffffff),
-                    name + group);
+    (void) snprintf(group + keep, MARK_BYTES + 1, "~%06x", (unsigned) (hash & 0xffffff));
+}
+
+/* The group that the project has already: this one, or this one of another branch. */
+static dibs_status own_group(struct core *core, const char *project, char group[DIBS_NAME_PART_MAX + 1],
+                             dibs_err *err)
+{
+    static const char next[] = { '/', '@', '~' };
+    char stem[DIBS_NAME_PART_MAX + 1];
+    char found[DIBS_NAME_MAX + 1];
+    dibs_status s = look(core, group, '/', project, found, err);
+
+    (void) text_copy(stem, sizeof stem, group);
+    stem[strcspn(stem, "@~")] = '\0';
+    for (size_t i = 0; i < sizeof next && s == DIBS_NOT_FOUND; i++)
+        s = look(core, stem, next[i], project, found, err);
+    if (s == DIBS_OK) {
+        found[strcspn(found, "/")] = '\0';
+        (void) text_copy(group, DIBS_NAME_PART_MAX + 1, found);
+    }
+    return s;
+}
+
+/* NOT_FOUND: nobody else has that name. */
+static dibs_status is_taken(struct core *core, const char *name, const char *project, dibs_err *err)
+{
+    char found[DIBS_NAME_MAX + 1];
+    dibs_status s = look(core, name, '\0', project, found, NULL);
+
+    if (s == DIBS_OK)
+        return DIBS_NOT_FOUND;
+    return look(core, name, '\0', NULL, found, err);
+}
+
+static dibs_status join(const char *group, const char *rest, char out[DIBS_NAME_MAX + 1], dibs_err *err)
+{
+    char name[DIBS_NAME_PART_MAX + DIBS_NAME_MAX + 1];
+
+    (void) snprintf(name, sizeof name, "%s%s", group, rest);
+    return text_copy(out, DIBS_NAME_MAX + 1, name)
+               ? DIBS_OK
+               : err_set(err, DIBS_INVALID, "name '%s' has more than %d bytes", name, DIBS_NAME_MAX);
 }
 
 dibs_status core_name(struct core *core, const char *name, const char *project, char out[DIBS_NAME_MAX + 1],
                       dibs_err *err)
 {
-    dibs_claim claim;
-    char other[DIBS_NAME_MAX + 1];
-    const char *principal = core->options.principal;
+    char group[DIBS_NAME_PART_MAX + 1];
+    char found[DIBS_NAME_MAX + 1];
+    const char *rest = name + strcspn(name, "/");
 
-    (void) text_copy(out, DIBS_NAME_MAX + 1, name);
-    if (!project || !project[0] || !strchr(name, '/'))
+    if (!project || !project[0]) {
+        (void) text_copy(out, DIBS_NAME_MAX + 1, name);
         return DIBS_OK;
-    dibs_status s = ledger_find_name(core->ledger, principal, name, &claim, NULL, err);
-    bool is_free = s == DIBS_NOT_FOUND;
-    if ((s != DIBS_OK && !is_free) || (s == DIBS_OK && is_ours(&claim, project)))
-        return is_free ? DIBS_OK : s;
-    marked(name, project, other);
-    if (strlen(name) > DIBS_NAME_MAX - MARK_BYTES)
-        return err_set(err, DIBS_TAKEN,
-                       "name '%s' belongs to %s, and is too long to be told apart; set a group", name,
-                       claim.project);
-    s = ledger_find_name(core->ledger, principal, other, &claim, NULL, err);
-    if (s != DIBS_OK && s != DIBS_NOT_FOUND)
+    }
+    dibs_status s = look(core, name, '\0', project, out, err);
+    if (s != DIBS_NOT_FOUND)
         return s;
-    if (s == DIBS_OK || !is_free)
-        (void) text_copy(out, DIBS_NAME_MAX + 1, other);
-    return DIBS_OK;
+    (void) snprintf(group, sizeof group, "%.*s", (int) (rest - name), name);
+    s = own_group(core, project, group, err);
+    if (s == DIBS_NOT_FOUND && look(core, group, '/', NULL, found, NULL) == DIBS_OK)
+        mark(group, project);
+    else if (s != DIBS_OK && s != DIBS_NOT_FOUND)
+        return s;
+    s = join(group, rest, out, err);
+    if (s == DIBS_OK)
+        s = is_taken(core, out, project, err);
+    if (s == DIBS_OK && !strchr(group, '~')) { /* one name alone is another's, as when two began at once */
+        mark(group, project);
+        s = join(group, rest, out, err);
+        if (s == DIBS_OK)
+            s = is_taken(core, out, project, err);
+    }
+    if (s == DIBS_OK)
+        return err_set(err, DIBS_TAKEN, "name '%s' belongs to another directory; set a group", out);
+    return s == DIBS_NOT_FOUND ? DIBS_OK : s;
 }

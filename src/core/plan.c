@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 #include "base/banned.h"
 
 /* Steps along a walk before the rest is taken in numeric order: keeps the price of a nearly full pool
@@ -262,7 +264,10 @@ size_t plan_runs_beside(struct core *core, const struct plan_pool *plan, const s
 uint16_t plan_name_port(struct core *core, const struct plan_pool *plan, const char *name)
 {
     uint32_t total = plan->size - plan->band;
-    uint32_t i = order_name_position(name, ledger_salt(core->ledger), total);
+    /* Not the ledger's own salt: a name is to find its port again when the ledger was lost. By its place
+     * users with ledgers of their own still differ. */
+    const char *place = core->options.settings->ledger;
+    uint32_t i = order_name_position(name, hash_fnv1a(HASH_FNV_BASIS, place, strlen(place)), total);
     uint16_t port = dibs_ranges_at(&plan->pool.ranges, plan->band + i);
 
     return portbits_has(&plan->choosable, port) ? port : 0;

@@ -6,6 +6,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "core/core.h"
 #include "index/snapshot.h"
@@ -23,7 +24,7 @@ static void anonymous_name(const dibs_ranges *ranges, char out[DIBS_POOL_NAME_MA
     if (text_copy(out, DIBS_POOL_NAME_MAX + 1, text))
         return;
     (void) snprintf(out + DIBS_POOL_NAME_MAX - 17, 18, "~%016" PRIx64,
-                    order_fnv1a(ORDER_FNV_BASIS, text, strlen(text)));
+                    hash_fnv1a(HASH_FNV_BASIS, text, strlen(text)));
 }
 
 /* Settings that somebody gave win over what the pool says; two processes may differ, the ledger does not

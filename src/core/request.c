@@ -177,9 +177,8 @@ dibs_status request_prepare(struct core *core, const dibs_request *r, struct ask
         return DIBS_INVALID;
     if (r->name)
         (void) text_copy(claim->name, sizeof claim->name, r->name);
-    /* A longer path is not recorded: the claim is then never stale, and names are not told apart by it. */
     if (r->project && !text_copy(claim->project, sizeof claim->project, r->project))
-        claim->project[0] = '\0';
+        return err_set(err, DIBS_INVALID, "a project directory has at most %d bytes", DIBS_PROJECT_MAX);
     (void) text_copy(claim->principal, sizeof claim->principal, core->options.principal);
     claim->is_kept = r->keep;
     claim->is_exclusive = r->mode != DIBS_DECLARED;

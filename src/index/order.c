@@ -13,22 +13,13 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 #include "base/banned.h"
-
-#define FNV_PRIME 0x100000001b3u
-
-uint64_t order_fnv1a(uint64_t hash, const void *bytes, size_t n)
-{
-    const uint8_t *at = bytes;
-
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ at[i]) * FNV_PRIME;
-    return hash;
-}
 
 static uint64_t add_text(uint64_t hash, const char *text)
 {
-    return text ? order_fnv1a(hash, text, strlen(text)) : hash;
+    return text ? hash_fnv1a(hash, text, strlen(text)) : hash;
 }
 
 /* Lowest byte first, whatever the machine: a ledger's order does not change with it. */
@@ -38,7 +29,7 @@ static uint64_t add_number(uint64_t hash, uint64_t number)
 
     for (unsigned i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t) (number >> (8 * i));
-    return order_fnv1a(hash, bytes, sizeof bytes);
+    return hash_fnv1a(hash, bytes, sizeof bytes);
 }
 
 /* The length goes first, so that no two lists of fields are the same bytes. */
@@ -58,7 +49,7 @@ static uint64_t mix(uint64_t x)
 /* A hash of (number, text) under `tag`; different tags are independent hashes. */
 static uint64_t keyed_hash(const char *tag, uint64_t number, const char *text)
 {
-    uint64_t hash = add_field(ORDER_FNV_BASIS, tag);
+    uint64_t hash = add_field(HASH_FNV_BASIS, tag);
 
     return mix(add_field(add_number(hash, number), text));
 }
@@ -116,7 +107,7 @@ static struct order_walk lowest_walk(const struct order_key *key, uint32_t total
 /* To the bit what DCP does, weaknesses included: one hash, no separators. */
 static struct order_walk dcp_walk(const struct order_key *key, uint32_t total)
 {
-    uint64_t hash = add_text(add_text(add_text(ORDER_FNV_BASIS, key->instance), key->proto), key->address);
+    uint64_t hash = add_text(add_text(add_text(HASH_FNV_BASIS, key->instance), key->proto), key->address);
 
     assert(total >= 1);
     return (struct order_walk){

@@ -39,7 +39,4 @@ uint32_t order_position(struct order_walk walk, uint64_t k, uint32_t total);
 uint32_t order_dcp_step(uint32_t total, uint64_t x);
 /* A position 0..total-1 that a name prefers (INV-7); depends on the name and salt alone. */
 uint32_t order_name_position(const char *name, uint64_t salt, uint32_t total);
-/* FNV-1a, 64 bits, continued from `hash`; start with ORDER_FNV_BASIS. */
-#define ORDER_FNV_BASIS 0xcbf29ce484222325u
-uint64_t order_fnv1a(uint64_t hash, const void *bytes, size_t n);
 #endif

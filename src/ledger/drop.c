@@ -12,8 +12,7 @@
 /* The name goes to another claim; the holder keeps the port. */
 static dibs_status free_name(struct ledger_tx *tx, dibs_claim *claim, dibs_err *err)
 {
-    struct row_name name = { .port = claim->port, .used_ms = tx->actor->now.wall_ms };
-    dibs_status s = tx->rows->ops->name_put(tx->rows, claim->principal, claim->name, &name, err);
+    dibs_status s = tx_put_name(tx, claim, 0, err);
 
     claim->name[0] = '\0';
     return s;

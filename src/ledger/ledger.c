@@ -153,6 +153,17 @@ dibs_status ledger_find_name(struct ledger *ledger, const char *principal, const
     return s;
 }
 
+dibs_status ledger_first_name(struct ledger *ledger, const struct ledger_names *among,
+                              char out[DIBS_NAME_MAX + 1], dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
+
+    if (s == DIBS_OK)
+        s = tx.rows->ops->name_first(tx.rows, among, out, err);
+    return s == DIBS_NOT_FOUND ? err_set(err, s, "no such name") : s;
+}
+
 /* ---- listing ---- */
 
 struct listing {

@@ -155,6 +155,15 @@ dibs_status ledger_find_token(struct ledger *ledger, const char *token, dibs_cla
 /* The claim of a name; NOT_FOUND: none now, but *remembered (may be NULL) is its last port or 0. */
 dibs_status ledger_find_name(struct ledger *ledger, const char *principal, const char *name, dibs_claim *out,
                              uint16_t *remembered, dibs_err *err);
+/* Names from `from` up to (not with) `to`, byte by byte: of claims, and remembered ones. */
+struct ledger_names {
+    const char *principal;
+    const char *from, *to;
+    const char *project; /* only those that are or were of this one; NULL: of all */
+};
+/* The first of them; NOT_FOUND: there is none. */
+dibs_status ledger_first_name(struct ledger *ledger, const struct ledger_names *among,
+                              char out[DIBS_NAME_MAX + 1], dibs_err *err);
 dibs_status ledger_find_id(struct ledger *ledger, uint64_t id, dibs_claim *out, dibs_err *err);
 
 struct ledger_filter {       /* zero: everything */

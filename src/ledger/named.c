@@ -157,9 +157,9 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
                    c->is_exclusive != want->claim.is_exclusive;
 
     *is_done = true;
-    /* Two directories of one name are two projects: the caller comes back with another name. */
-    if (row->is_damaged ||
-        (c->project[0] && want->claim.project[0] && strcmp(c->project, want->claim.project) != 0))
+    /* Two directories of one name are two projects: the caller comes back with another name. Who names a
+     * group himself has no project, and means the name as it is. */
+    if (row->is_damaged || (want->claim.project[0] && strcmp(c->project, want->claim.project) != 0))
         return refuse_name(k, row, false);
     if (is_over && !c->is_kept) {
         bool is_free = false;

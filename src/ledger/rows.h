@@ -20,7 +20,8 @@ struct row_claim {
 struct row_name {
     uint64_t claim_id; /* 0: only remembered */
     uint16_t port;
-    int64_t used_ms; /* wall clock */
+    int64_t used_ms;                    /* wall clock */
+    char project[DIBS_PROJECT_MAX + 1]; /* whose the name is, or was last; empty: nobody's in particular */
 };
 
 struct rows {
@@ -63,6 +64,8 @@ struct rows_ops {
                             dibs_err *err);
     dibs_status (*name_put)(struct rows *self, const char *principal, const char *name,
                             const struct row_name *row, dibs_err *err);
+    dibs_status (*name_first)(struct rows *self, const struct ledger_names *among,
+                              char out[DIBS_NAME_MAX + 1], dibs_err *err);
 
     dibs_status (*tail)(struct rows *self, uint64_t *seq, uint64_t *cursor, dibs_err *err);
     dibs_status (*event_put)(struct rows *self, const dibs_event *event, uint64_t cursor, dibs_err *err);
@@ -120,6 +123,8 @@ dibs_status tx_event(struct ledger_tx *tx, dibs_event_kind kind, const dibs_clai
 /* A new claim from a template: id, generation 1, secret, times, slots, name, event. */
 dibs_status tx_insert(struct ledger_tx *tx, const dibs_claim *template, uint16_t port, dibs_event_kind kind,
                       struct row_claim *row, dibs_err *err);
+/* The claim's name leads to `claim_id`; 0: to nothing any more, its port is remembered. */
+dibs_status tx_put_name(struct ledger_tx *tx, const dibs_claim *claim, uint64_t claim_id, dibs_err *err);
 /* Rewrite a claim whose holder changed: next generation, new secret, changed time, event. */
 dibs_status tx_rehold(struct ledger_tx *tx, struct row_claim *row, dibs_event_kind kind, dibs_err *err);
 /* End a claim: record, slots (a dynamic port cools), name remembered, sightings, event. */

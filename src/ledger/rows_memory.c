@@ -310,6 +310,28 @@ static dibs_status name_put(struct rows *rows, const char *principal, const char
     return memory_put(to(rows), NAMES, &record, err);
 }
 
+static dibs_status name_first(struct rows *rows, const struct ledger_names *among,
+                              char out[DIBS_NAME_MAX + 1], dibs_err *err)
+{
+    const struct memory_table *t = &of(rows)->table[NAMES];
+    struct name_record from = { 0 };
+    struct name_record to = { 0 };
+
+    (void) err;
+    name_key(among->principal, among->from, &from);
+    name_key(among->principal, among->to, &to);
+    for (size_t i = memory_find(of(rows), NAMES, &from, NULL); i < t->n && by_name(t->item[i], &to) < 0;
+         i++) {
+        const struct name_record *found = t->item[i];
+
+        if (among->project && strcmp(found->row.project, among->project) != 0)
+            continue;
+        memcpy(out, found->name, sizeof found->name);
+        return DIBS_OK;
+    }
+    return DIBS_NOT_FOUND;
+}
+
 /* ---- events ---- */
 
 static dibs_status tail(struct rows *rows, uint64_t *seq, uint64_t *cursor, dibs_err *err)
@@ -531,6 +553,7 @@ const struct rows_ops rows_memory_ops = {
     .slot_delete = slot_delete,
     .name_get = name_get,
     .name_put = name_put,
+    .name_first = name_first,
     .tail = tail,
     .event_put = event_put,
     .events = events,

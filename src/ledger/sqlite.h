@@ -25,6 +25,7 @@ enum sqlite_sql {
     SQL_SLOT_DELETE,
     SQL_NAME_GET,
     SQL_NAME_PUT,
+    SQL_NAME_FIRST,
     SQL_TAIL,
     SQL_TAIL_CLAIMS,
     SQL_EVENT_PUT,

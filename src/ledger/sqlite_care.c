@@ -468,14 +468,14 @@ static dibs_status match_slots(struct care *k)
  * where two claims have one name, the newer has it. */
 static dibs_status match_names(struct care *k)
 {
-    return run_with(
-        k,
-        "INSERT OR REPLACE INTO names(principal, name, claim, port, used_ms)"
-        " SELECT principal, name, id, port, changed_ms FROM claims AS c WHERE name<>'' AND ?1 IS NOT NULL"
-        " AND NOT EXISTS (SELECT 1 FROM names AS n JOIN claims AS x ON x.id=n.claim"
-        " WHERE n.principal=c.principal AND n.name=c.name AND n.claim>=c.id AND n.port=x.port"
-        " AND x.principal=c.principal AND x.name=c.name) ORDER BY id",
-        k->now->wall_ms);
+    return run_with(k,
+                    "INSERT OR REPLACE INTO names(principal, name, claim, port, used_ms, project)"
+                    " SELECT principal, name, id, port, changed_ms, project FROM claims AS c WHERE name<>'' "
+                    "AND ?1 IS NOT NULL"
+                    " AND NOT EXISTS (SELECT 1 FROM names AS n JOIN claims AS x ON x.id=n.claim"
+                    " WHERE n.principal=c.principal AND n.name=c.name AND n.claim>=c.id AND n.port=x.port"
+                    " AND x.principal=c.principal AND x.name=c.name) ORDER BY id",
+                    k->now->wall_ms);
 }
 
 static dibs_status set_pool_aside(struct care *k, const char *name)

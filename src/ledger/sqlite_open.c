@@ -62,6 +62,8 @@ static const struct migration {
       "CREATE TABLE quarantine(id INTEGER PRIMARY KEY, found_ms INTEGER NOT NULL, source TEXT NOT NULL,"
       " key TEXT NOT NULL, reason TEXT NOT NULL, record TEXT NOT NULL) STRICT;"
       "CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;" },
+    { 1001, "ALTER TABLE names ADD COLUMN project TEXT NOT NULL DEFAULT '';"
+            "UPDATE names SET project = coalesce((SELECT project FROM claims WHERE id = names.claim), '');" },
 };
 #define N_MIGRATIONS (sizeof migrations / sizeof migrations[0])
 #define CURRENT_VERSION (migrations[N_MIGRATIONS - 1].version)

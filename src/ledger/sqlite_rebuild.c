@@ -349,7 +349,8 @@ static dibs_status save_claim(struct rebuild *r, sqlite3_stmt *stmt)
         if (s == DIBS_OK)
             row.claim.name[0] = '\0'; /* the name is the first's; the port stays blocked */
         else if (s == DIBS_NOT_FOUND) {
-            name = (struct row_name){ row.claim.id, row.claim.port, row.claim.changed_ms };
+            name = (struct row_name){ row.claim.id, row.claim.port, row.claim.changed_ms, "" };
+            memcpy(name.project, row.claim.project, sizeof name.project);
             s = r->rows->ops->name_put(r->rows, row.claim.principal, row.claim.name, &name, r->err);
         }
     }
@@ -373,9 +374,10 @@ static dibs_status save_slot(struct rebuild *r, sqlite3_stmt *stmt)
 
 static dibs_status save_name(struct rebuild *r, sqlite3_stmt *stmt)
 {
-    return copy_row(
-        r, stmt,
-        "INSERT OR IGNORE INTO names(principal, name, claim, port, used_ms) VALUES(?1, ?2, 0, ?3, ?4)");
+    /* A ledger of version 1.0 has no sixth column. */
+    return copy_row(r, stmt,
+                    "INSERT OR IGNORE INTO names(principal, name, claim, port, used_ms, project)"
+                    " VALUES(?1, ?2, 0, ?4, ?5, coalesce(?6, ''))");
 }
 
 static dibs_status save_event(struct rebuild *r, sqlite3_stmt *stmt)
@@ -444,8 +446,7 @@ static dibs_status save_all(struct rebuild *r)
     if (s == DIBS_OK)
         s = read_both_ways(r, sqlite_sql_text[SQL_SLOTS_ALL], "proto, port", save_slot);
     if (s == DIBS_OK)
-        s = read_both_ways(r, "SELECT principal, name, port, used_ms FROM names", "principal, name",
-                           save_name);
+        s = read_both_ways(r, "SELECT * FROM names", "principal, name", save_name);
     if (s == DIBS_OK)
         s = read_both_ways(r, "SELECT * FROM events", "seq", save_event);
     if (s == DIBS_OK)

@@ -42,9 +42,11 @@ const char *const sqlite_sql_text[SQL_COUNT] = {
     [SQL_SLOT_PUT] = "INSERT OR REPLACE INTO slots(proto, port, address, claim, exclusive, released_ms)"
                      " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
     [SQL_SLOT_DELETE] = "DELETE FROM slots WHERE proto=?1 AND port=?2 AND address=?3 AND claim=?4",
-    [SQL_NAME_GET] = "SELECT claim, port, used_ms FROM names WHERE principal=?1 AND name=?2",
-    [SQL_NAME_PUT] =
-        "INSERT OR REPLACE INTO names(principal, name, claim, port, used_ms) VALUES(?1, ?2, ?3, ?4, ?5)",
+    [SQL_NAME_GET] = "SELECT claim, port, used_ms, project FROM names WHERE principal=?1 AND name=?2",
+    [SQL_NAME_PUT] = "INSERT OR REPLACE INTO names(principal, name, claim, port, used_ms, project)"
+                     " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+    [SQL_NAME_FIRST] = "SELECT name FROM names WHERE principal=?1 AND name>=?2 AND name<?3"
+                       " AND (?4 IS NULL OR project=?4) ORDER BY name LIMIT 1",
     [SQL_TAIL] = "SELECT seq, cursor FROM events WHERE seq<" EVENT_SEQ_END " ORDER BY seq DESC LIMIT 1",
     [SQL_TAIL_CLAIMS] = "SELECT max(id) FROM claims",
     [SQL_EVENT_PUT] = "INSERT INTO events(" EVENT_COLUMNS
@@ -475,6 +477,7 @@ static dibs_status name_get(struct rows *rows, const char *principal, const char
     out->claim_id = (uint64_t) sqlite_read_number(&r, 0, 0, INT64_MAX);
     out->port = (uint16_t) sqlite_read_number(&r, 1, 1, DIBS_PORT_MAX);
     out->used_ms = sqlite_read_number(&r, 2, INT64_MIN, INT64_MAX);
+    sqlite_read_string(&r, 3, out->project, DIBS_PROJECT_MAX);
     return r.is_ok ? DIBS_OK : DIBS_NOT_FOUND; /* a damaged memory of a port is no memory */
 }
 
@@ -490,7 +493,33 @@ static dibs_status name_put(struct rows *rows, const char *principal, const char
     sqlite_bind_number(stmt, 3, (int64_t) row->claim_id);
     sqlite_bind_number(stmt, 4, row->port);
     sqlite_bind_number(stmt, 5, row->used_ms);
+    sqlite_bind_string(stmt, 6, row->project);
     return sqlite_run(of(rows), stmt, "writing a name", err);
+}
+
+static dibs_status name_first(struct rows *rows, const struct ledger_names *among,
+                              char out[DIBS_NAME_MAX + 1], dibs_err *err)
+{
+    struct sqlite_rows *self = of(rows);
+    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, SQL_NAME_FIRST, err);
+    struct sqlite_reader r = { .stmt = stmt, .is_ok = true };
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    sqlite_bind_string(stmt, 1, among->principal);
+    sqlite_bind_string(stmt, 2, among->from);
+    sqlite_bind_string(stmt, 3, among->to);
+    if (among->project)
+        sqlite_bind_string(stmt, 4, among->project);
+    else
+        (void) sqlite3_bind_null(stmt, 4);
+    int rc = sqlite3_step(stmt);
+    if (rc == SQLITE_DONE)
+        return DIBS_NOT_FOUND;
+    if (rc != SQLITE_ROW)
+        return sqlite_error(self, rc, "reading a name", err);
+    sqlite_read_string(&r, 0, out, DIBS_NAME_MAX);
+    return r.is_ok ? DIBS_OK : DIBS_NOT_FOUND;
 }
 
 const struct rows_ops rows_sqlite_ops = {
@@ -511,6 +540,7 @@ const struct rows_ops rows_sqlite_ops = {
     .slot_delete = slot_delete,
     .name_get = name_get,
     .name_put = name_put,
+    .name_first = name_first,
     .tail = sqlite_rows_tail,
     .event_put = sqlite_rows_event_put,
     .events = sqlite_rows_events,

@@ -84,6 +84,14 @@ void tx_lease(const struct ledger_tx *tx, dibs_claim *claim)
         claim->lease_until_ms = tx->actor->now.boot_ms + claim->lease_ttl_ms;
 }
 
+dibs_status tx_put_name(struct ledger_tx *tx, const dibs_claim *claim, uint64_t claim_id, dibs_err *err)
+{
+    struct row_name name = { .claim_id = claim_id, .port = claim->port, .used_ms = tx->actor->now.wall_ms };
+
+    memcpy(name.project, claim->project, sizeof name.project);
+    return tx->rows->ops->name_put(tx->rows, claim->principal, claim->name, &name, err);
+}
+
 static dibs_status put_slots(struct ledger_tx *tx, const dibs_claim *claim, dibs_err *err)
 {
     dibs_status s = DIBS_OK;
@@ -121,11 +129,8 @@ dibs_status tx_insert(struct ledger_tx *tx, const dibs_claim *template, uint16_t
         s = tx->rows->ops->claim_put(tx->rows, row, err);
     if (s == DIBS_OK)
         s = put_slots(tx, c, err);
-    if (s == DIBS_OK && c->name[0]) {
-        struct row_name name = { .claim_id = c->id, .port = port, .used_ms = tx->actor->now.wall_ms };
-
-        s = tx->rows->ops->name_put(tx->rows, c->principal, c->name, &name, err);
-    }
+    if (s == DIBS_OK && c->name[0])
+        s = tx_put_name(tx, c, c->id, err);
     return s == DIBS_OK ? tx_event(tx, kind, c, err) : s;
 }
 
@@ -169,10 +174,7 @@ static dibs_status remember_name(struct ledger_tx *tx, const dibs_claim *claim, 
 
     if (s == DIBS_NOT_FOUND || (s == DIBS_OK && name.claim_id != claim->id))
         return DIBS_OK; /* the name has moved on: not ours to touch */
-    if (s != DIBS_OK)
-        return s;
-    name = (struct row_name){ .port = claim->port, .used_ms = tx->actor->now.wall_ms };
-    return tx->rows->ops->name_put(tx->rows, claim->principal, claim->name, &name, err);
+    return s == DIBS_OK ? tx_put_name(tx, claim, 0, err) : s;
 }
 
 dibs_status tx_end(struct ledger_tx *tx, const struct row_claim *row, dibs_event_kind kind, dibs_err *err)

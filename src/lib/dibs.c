@@ -291,6 +291,20 @@ dibs_status dibs_claim_find(dibs *handle, const dibs_which *which, dibs_claim *o
     return core_find(handle->core, which, out, err);
 }
 
+dibs_status dibs_name_locate(dibs *handle, const char *name, const char *project, char out[DIBS_NAME_MAX + 1],
+                             dibs_err *err)
+{
+    char found[DIBS_NAME_MAX + 1];
+
+    NEED(handle, name && out, err);
+    dibs_status s = dibs_name_check(name, err);
+    if (s == DIBS_OK)
+        s = core_name(handle->core, name, project, found, err);
+    if (s == DIBS_OK)
+        (void) text_copy(out, DIBS_NAME_MAX + 1, found);
+    return s;
+}
+
 dibs_status dibs_claim_list(dibs *handle, const dibs_filter *filter, dibs_claim_fn fn, void *ctx,
                             dibs_err *err)
 {

@@ -1,28 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-/* Which project a directory belongs to, and what its names are relative to. */
+/* Which project a directory belongs to, and what its names are relative to. Git's files are read, git is not
+ * run: it may not be there, it costs milliseconds, and in a hostile checkout it can be made to run things. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/part.h"
 #include "base/text.h"
 #include "dibs/settings.h"
-#include "index/order.h"
 
 #include "base/banned.h"
 
-enum { PATH_BYTES = 4096, GROUP_RAW_MAX = 1024, UP_MAX = 256 };
+enum { PATH_BYTES = 4096, UP_MAX = 256 };
 
-/* First line of a small file, without its newline. */
+/* First line of a small regular file, without its newline. Nothing else is read: what lies in a checkout is
+ * somebody else's, and a pipe or device there must not hold us up. */
 static bool read_line(const char *path, char *out, size_t size)
 {
-    AUTO(fd_auto) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t n = fd < 0 ? -1 : read(fd, out, size - 1);
+    AUTO(fd_auto) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat st = { 0 };
 
+    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        return false;
+    ssize_t n = read(fd, out, size - 1);
     if (n <= 0)
         return false;
     out[n] = '\0';
@@ -30,80 +36,77 @@ static bool read_line(const char *path, char *out, size_t size)
     return true;
 }
 
-/* The branch of the work tree at `dir`, a short commit when detached, or nothing. */
+/* Where git keeps HEAD of the work tree at `dir`: "DIR/.git", or what the file of that name leads to (a
+ * linked work tree, a submodule). */
+static bool git_directory(const char *dir, char *out, size_t size)
+{
+    static const char link[] = "gitdir: ";
+    char line[PATH_BYTES];
+    struct stat st = { 0 };
+    int n = snprintf(out, size, "%s/.git", dir);
+
+    if (n < 0 || (size_t) n >= size || stat(out, &st) != 0)
+        return false;
+    if (S_ISDIR(st.st_mode))
+        return true;
+    if (!read_line(out, line, sizeof line) || strncmp(line, link, sizeof link - 1) != 0)
+        return false;
+    const char *to = line + sizeof link - 1;
+    n = snprintf(out, size, "%s%s%s", to[0] == '/' ? "" : dir, to[0] == '/' ? "" : "/", to);
+    return n >= 0 && (size_t) n < size;
+}
+
+/* The branch that is checked out at `dir`. None when HEAD is detached: a commit is no name, it changes with
+ * every step of a rebase. */
 static bool git_branch(const char *dir, char *out, size_t size)
 {
-    char path[PATH_BYTES + 16];
-    char line[PATH_BYTES];
-    struct stat st;
     static const char heads[] = "ref: refs/heads/";
+    static const char elsewhere[] = ".invalid"; /* what git writes when HEAD is kept in a reftable */
+    char path[2 * PATH_BYTES];
+    char line[PATH_BYTES];
 
-    (void) snprintf(path, sizeof path, "%s/.git", dir);
-    if (stat(path, &st) != 0)
+    if (!git_directory(dir, path, sizeof path - sizeof "/HEAD"))
         return false;
-    (void) snprintf(path, sizeof path, "%s/.git/HEAD", dir);
-    if (S_ISREG(st.st_mode)) { /* a linked work tree: "gitdir: PATH" */
-        (void) snprintf(path, sizeof path, "%s/.git", dir);
-        if (!read_line(path, line, sizeof line) || strncmp(line, "gitdir: ", 8) != 0)
-            return false;
-        (void) snprintf(path, sizeof path, "%s%s%.3000s/HEAD", line[8] == '/' ? "" : dir,
-                        line[8] == '/' ? "" : "/", line + 8);
-    }
-    if (!read_line(path, line, sizeof line))
+    memcpy(path + strlen(path), "/HEAD", sizeof "/HEAD");
+    if (!read_line(path, line, sizeof line) || strncmp(line, heads, sizeof heads - 1) != 0)
         return false;
-    if (strncmp(line, heads, sizeof heads - 1) == 0)
-        (void) text_copy(out, size, line + sizeof heads - 1);
-    else
-        (void) snprintf(out, size, "%.8s", line);
-    return out[0] != '\0';
+    const char *branch = line + sizeof heads - 1;
+    (void) text_copy(out, size, branch);
+    return branch[0] && strcmp(branch, elsewhere) != 0;
 }
 
-/* Bytes that a name cannot have are written %XX; what is too long is cut and told apart by a hash of the
- * whole. */
-static void make_part(const char *raw, char out[DIBS_NAME_PART_MAX + 1])
+/* "shop@main". The '@' of a directory's name is spelled out, and where it is cut does not depend on the
+ * branch: what stands before the first '@' is the directory's alone (core/name.c). */
+static void make_group(const char *name, const char *branch, char out[DIBS_NAME_PART_MAX + 1])
 {
-    static const char hex[] = "0123456789ABCDEF";
-    char full[3 * GROUP_RAW_MAX + 1] = { 0 };
-    size_t n = 0;
-    size_t len = strnlen(raw, GROUP_RAW_MAX);
+    enum { DIRECTORY_MAX = 44 };
+    char part[DIBS_NAME_PART_MAX + 1];
 
-    for (size_t i = 0; i < len;) {
-        size_t step = text_utf8_length(raw + i, len - i);
-        unsigned char c = (unsigned char) raw[i];
-        bool is_plain =
-            step > 1 ? c != 0xc2 : step == 1 && c > 0x20 && c < 0x7f && c != '/' && c != '%' && c != '~';
-
-        if (is_plain) {
-            memcpy(full + n, raw + i, step);
-            n += step;
-            i += step;
-            continue;
-        }
-        full[n++] = '%';
-        full[n++] = hex[c >> 4];
-        full[n++] = hex[c & 15];
-        i++;
-    }
-    full[n] = '\0';
-    if (text_copy(out, DIBS_NAME_PART_MAX + 1, full))
+    _Static_assert(DIBS_NAME_PART_MAX - 1 - DIRECTORY_MAX > PART_HASH_MIN,
+                   "a branch always fits, or its hash");
+    part_encode(name, "@", DIRECTORY_MAX, out);
+    if (!branch[0])
         return;
-    size_t keep = DIBS_NAME_PART_MAX - 7;
-    while (keep > 0 && ((unsigned char) full[keep] & 0xc0) == 0x80)
-        keep--;
-    (void) snprintf(out + keep, 8, "~%06x", (unsigned) (order_fnv1a(ORDER_FNV_BASIS, full, n) & 0xffffff));
+    size_t n = strlen(out);
+    part_encode(branch, "", DIBS_NAME_PART_MAX - 1 - n, part);
+    (void) snprintf(out + n, DIBS_NAME_PART_MAX + 1 - n, "@%s", part);
 }
 
-/* Upward to the nearest directory that holds `.git`; `dir` is shortened to it when there is one. */
+/* Upward to the nearest directory that holds `.git`; `dir` is shortened to it when there is one. One that is
+ * a stranger's does not count: in /tmp he could give everybody's projects another name. */
 static bool find_root(char *dir)
 {
     char path[PATH_BYTES + 8];
     char top[PATH_BYTES];
-    struct stat st;
+    struct stat start = { 0 };
+    struct stat st = { 0 };
+    bool is_known = stat(dir, &start) == 0;
 
-    (void) text_copy(top, sizeof top, dir);
+    (void) text_copy(top, sizeof top, strcmp(dir, "/") == 0 ? "" : dir);
     for (int i = 0; i < UP_MAX; i++) {
         (void) snprintf(path, sizeof path, "%s/.git", top);
-        if (stat(path, &st) == 0) {
+        if (stat(path, &st) == 0 &&
+            (st.st_uid == geteuid() || st.st_uid == 0 || (is_known && st.st_uid == start.st_uid))) {
             (void) text_copy(dir, PATH_BYTES, top[0] ? top : "/");
             return true;
         }
@@ -111,8 +114,6 @@ static bool find_root(char *dir)
         if (!slash)
             return false;
         *slash = '\0';
-        if (!top[0])
-            return false;
     }
     return false;
 }
@@ -121,29 +122,30 @@ dibs_status dibs_project_find(const dibs_settings *settings, const char *dir, di
                               dibs_err *err)
 {
     char found[PATH_BYTES];
-    char raw[GROUP_RAW_MAX];
-    char branch[256] = "";
+    char branch[PART_RAW_MAX + 1] = "";
+    char shown[80];
     dibs_project project = { 0 };
 
-    if (dir ? !text_copy(found, sizeof found, dir) : !getcwd(found, sizeof found))
-        return err_os(err, DIBS_FAILURE, dir ? ENAMETOOLONG : errno, "cannot tell the working directory");
-    bool is_git = find_root(found);
-    /* A longer path is not recorded; the group still tells projects apart. */
-    if (!text_copy(project.dir, sizeof project.dir, found))
-        project.dir[0] = '\0';
-    if (settings && settings->group[0]) {
+    if (!out)
+        return err_set(err, DIBS_INVALID, "no place for the project");
+    if (settings && settings->group[0]) { /* a group that somebody named is the same wherever it is used */
         (void) text_copy(project.group, sizeof project.group, settings->group);
-        project.dir[0] = '\0'; /* a group that somebody named is the same wherever it is used */
-    } else {
-        const char *base = strrchr(found, '/');
-
-        base = base && base[1] ? base + 1 : found[0] && found[1] ? found : "root";
-        if (is_git && git_branch(found, branch, sizeof branch))
-            (void) snprintf(raw, sizeof raw, "%s@%s", base, branch);
-        else
-            (void) text_copy(raw, sizeof raw, base);
-        make_part(raw, project.group);
+        *out = project;
+        return DIBS_OK;
     }
+    if (!dir && !getcwd(found, sizeof found))
+        return err_os(err, DIBS_FAILURE, errno, "cannot tell the working directory");
+    if (dir && !realpath(dir, found))
+        return err_os(err, DIBS_INVALID, errno, "project directory '%s'",
+                      text_safe(dir, shown, sizeof shown));
+    if (find_root(found) && !git_branch(found, branch, sizeof branch))
+        branch[0] = '\0';
+    if (!text_copy(project.dir, sizeof project.dir, found))
+        return err_set(err, DIBS_INVALID,
+                       "the project's path has more than %d bytes, '%s'; name a group (--group, DIBS_GROUP)",
+                       DIBS_PROJECT_MAX, text_safe(found, shown, sizeof shown));
+    const char *base = strrchr(found, '/') + 1;
+    make_group(base[0] ? base : "root", branch, project.group);
     *out = project;
     return DIBS_OK;
 }
@@ -158,6 +160,8 @@ dibs_status dibs_name_resolve(const dibs_project *project, const char *text, cha
 
     if (!rest || !rest[0])
         return err_set(err, DIBS_INVALID, "a name cannot be empty");
+    if (!out || (!is_absolute && !project))
+        return err_set(err, DIBS_INVALID, "an argument is missing");
     if (rest[strspn(rest, "0123456789")] == '\0')
         return err_set(err, DIBS_INVALID, "name '%s' is only a number, which would be taken for a port",
                        text_safe(rest, shown, sizeof shown));

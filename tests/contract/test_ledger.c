@@ -419,6 +419,38 @@ static void cooling_ends_at_its_moment_and_required_ignores_it(void **state)
     assert_int_equal(t_must(t, &required, 26001).port, 26001);
 }
 
+static void names_are_found_by_their_beginning_and_their_directory(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want("shop/web", "127.0.0.1");
+    struct ledger_names among = { "uid:1000", "shop/", "shop0", NULL };
+    char found[DIBS_NAME_MAX + 1] = "untouched";
+
+    assert_int_equal(ledger_first_name(t->ledger, &among, found, &t->err), DIBS_NOT_FOUND);
+    (void) snprintf(want.claim.project, sizeof want.claim.project, "/a/shop");
+    const dibs_claim web = t_must(t, &want, 21000);
+    (void) snprintf(want.claim.name, sizeof want.claim.name, "shop/api");
+    (void) snprintf(want.claim.project, sizeof want.claim.project, "/b/shop");
+    (void) t_must(t, &want, 21001);
+    for (int i = 0; i < 2; i++) { /* of claims, and remembered */
+        among.project = NULL;
+        ASSERT_OK(ledger_first_name(t->ledger, &among, found, &t->err), &t->err);
+        assert_string_equal(found, "shop/api");
+        among.project = "/a/shop";
+        ASSERT_OK(ledger_first_name(t->ledger, &among, found, &t->err), &t->err);
+        assert_string_equal(found, "shop/web");
+        among.project = "/c/shop";
+        assert_int_equal(ledger_first_name(t->ledger, &among, found, &t->err), DIBS_NOT_FOUND);
+        if (i == 0)
+            assert_int_equal(t_end(t, &web, LEDGER_END_RELEASE), 1);
+    }
+    among = (struct ledger_names){ "uid:2000", "shop/", "shop0", NULL };
+    assert_int_equal(ledger_first_name(t->ledger, &among, found, &t->err), DIBS_NOT_FOUND);
+    among = (struct ledger_names){ "uid:1000", "shop/web", "shop/web\1", NULL };
+    ASSERT_OK(ledger_first_name(t->ledger, &among, found, &t->err), &t->err);
+    assert_string_equal(found, "shop/web");
+}
+
 static void a_name_gets_its_own_cooling_port_back(void **state)
 {
     static const uint16_t candidates[] = { 26001, 26002 };
@@ -744,6 +776,7 @@ int main(int argc, char **argv)
         CASE(a_declared_port_is_never_an_error_and_not_chosen),
         CASE(a_released_dynamic_port_cools),
         CASE(cooling_ends_at_its_moment_and_required_ignores_it),
+        CASE(names_are_found_by_their_beginning_and_their_directory),
         CASE(a_name_gets_its_own_cooling_port_back),
         CASE(a_busy_port_is_passed_over_and_reported),
         CASE(a_claimed_port_is_never_probed),

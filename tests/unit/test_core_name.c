@@ -200,6 +200,116 @@ static void two_directories_of_one_name_do_not_share_a_port(void **state)
     assert_int_equal(e_must(e, e->core, &r).id, second.id);
 }
 
+static void INV_7_two_clones_get_their_own_ports_back_whoever_comes_first(void **state)
+{
+    struct engine *e = *state;
+    static const char *const clones[] = { "/home/me/a/shop", "/home/me/b/shop" };
+    dibs_request r = e_kept("shop/web", NULL);
+    uint16_t port[2] = { 0 };
+
+    need_network();
+    for (int round = 0; round < 4; round++) {
+        dibs_claim got[2] = { 0 };
+
+        for (int i = 0; i < 2; i++) {
+            int who = (i + round) % 2; /* the other one first each time */
+
+            r.project = clones[who];
+            got[who] = e_must(e, e->core, &r);
+            if (i == 0 && round == 0) /* ... the second even when the first has gone meanwhile */
+                assert_int_equal(e_release(e, e->core, &got[who]), 1);
+            assert_true(port[who] == 0 || port[who] == got[who].port);
+            port[who] = got[who].port;
+        }
+        assert_int_not_equal(got[0].port, got[1].port);
+        for (int i = 0; i < 2; i++)
+            (void) e_release(e, e->core, &got[i]);
+    }
+}
+
+static void all_names_of_a_clone_are_of_one_group(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_kept("shop/web", NULL);
+
+    need_network();
+    r.project = "/home/me/a/shop";
+    (void) e_must(e, e->core, &r);
+    r.project = "/home/me/b/shop";
+    dibs_claim web = e_must(e, e->core, &r);
+    r.name = "shop/api"; /* which the first clone does not have */
+    dibs_claim api = e_must(e, e->core, &r);
+    size_t group = strcspn(web.name, "/");
+    assert_int_equal(strncmp(web.name, "shop~", 5), 0);
+    assert_int_equal(strncmp(web.name, api.name, group + 1), 0);
+}
+
+static void a_directory_keeps_its_group_when_its_branch_changes(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_kept("shop@main/web", NULL);
+    dibs_which which = { .name = "shop@topic/web", .project = "/home/me/shop" };
+    dibs_claim found = { 0 };
+
+    need_network();
+    r.project = "/home/me/shop";
+    dibs_claim first = e_must(e, e->core, &r);
+    assert_string_equal(first.name, "shop@main/web");
+    r.name = "shop@topic/web";
+    assert_int_equal(e_must(e, e->core, &r).id, first.id);
+    r.name = "shop/api"; /* detached, in the middle of a rebase */
+    assert_string_equal(e_must(e, e->core, &r).name, "shop@main/api");
+    ASSERT_OK(core_find(e->core, &which, &found, &e->err), &e->err);
+    assert_int_equal(found.id, first.id);
+    /* Another work tree on that very branch is another project. */
+    r.name = "shop@main/web";
+    r.project = "/home/me/trees/shop";
+    dibs_claim other = e_must(e, e->core, &r);
+    assert_int_not_equal(other.port, first.port);
+    assert_int_equal(strncmp(other.name, "shop@main~", 10), 0);
+    /* A group of another name is another group, in the same directory too. */
+    r.name = "shopping/web";
+    r.project = "/home/me/shop";
+    assert_string_equal(e_must(e, e->core, &r).name, "shopping/web");
+}
+
+static void a_group_that_was_named_is_not_a_directorys(void **state)
+{
+    struct engine *e = *state;
+    dibs_request named = e_kept("shop/web", NULL);
+    dibs_request r = named;
+    dibs_claim got[2] = { 0 };
+
+    need_network();
+    dibs_claim shared = e_must(e, e->core, &named); /* --group shop: no directory */
+    for (int i = 0; i < 2; i++) {
+        r.project = i ? "/home/me/b/shop" : "/home/me/a/shop";
+        got[i] = e_must(e, e->core, &r);
+        assert_int_not_equal(got[i].port, shared.port);
+    }
+    assert_int_not_equal(got[0].port, got[1].port);
+    assert_int_equal(e_must(e, e->core, &named).id, shared.id);
+    named.name = got[0].name; /* an exact name finds whatever has it */
+    assert_int_equal(e_must(e, e->core, &named).id, got[0].id);
+}
+
+static void a_directory_too_long_to_be_recorded_is_refused(void **state)
+{
+    struct engine *e = *state;
+    char path[DIBS_PROJECT_MAX + 2];
+    dibs_request r = e_kept("shop/web", "127.0.0.1");
+    dibs_claim out = { .port = 7 };
+
+    memset(path, 'x', sizeof path - 1);
+    path[0] = '/';
+    path[sizeof path - 1] = '\0';
+    r.project = path;
+    assert_int_equal(e_try(e, e->core, &r, &out), DIBS_INVALID);
+    assert_int_equal(out.port, 7);
+    path[sizeof path - 2] = '\0';
+    assert_string_equal(e_must(e, e->core, &r).project, path);
+}
+
 static void each_user_has_names_of_his_own(void **state)
 {
     struct engine *e = *state;
@@ -257,6 +367,11 @@ int main(void)
         E_TEST(a_released_name_gets_its_port_back_at_once_though_it_cools),
         E_TEST(INV_7_a_name_that_lost_its_port_to_a_stranger_gets_another),
         E_TEST(two_directories_of_one_name_do_not_share_a_port),
+        E_TEST(INV_7_two_clones_get_their_own_ports_back_whoever_comes_first),
+        E_TEST(all_names_of_a_clone_are_of_one_group),
+        E_TEST(a_directory_keeps_its_group_when_its_branch_changes),
+        E_TEST(a_group_that_was_named_is_not_a_directorys),
+        E_TEST(a_directory_too_long_to_be_recorded_is_refused),
         E_TEST(each_user_has_names_of_his_own),
         E_TEST(D26_a_chain_of_dying_holders_keeps_one_port_and_one_claim),
     };

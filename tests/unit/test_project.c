@@ -105,7 +105,11 @@ static void a_directory_inside_a_repository_is_that_project_on_its_branch(void *
     make_file(p, "shop/.git/HEAD", "ref: refs/heads/feature/cart\n");
     assert_string_equal(group_of(p, "shop"), "shop@feature%2Fcart"); /* a part has no slash */
     make_file(p, "shop/.git/HEAD", "0123456789abcdef0123456789abcdef01234567\n");
-    assert_string_equal(group_of(p, "shop"), "shop@01234567");
+    assert_string_equal(group_of(p, "shop"), "shop"); /* a commit is not stable */
+    make_file(p, "shop/.git/HEAD", "ref: refs/heads/.invalid\n");
+    assert_string_equal(group_of(p, "shop"), "shop"); /* a reftable: HEAD is not in HEAD */
+    make_file(p, "shop/.git/HEAD", "ref: refs/remotes/origin/main\n");
+    assert_string_equal(group_of(p, "shop"), "shop");
     make_file(p, "shop/.git/HEAD", "");
     assert_string_equal(group_of(p, "shop"), "shop"); /* a repository without a branch is a directory */
 }
@@ -135,11 +139,8 @@ static void what_a_name_cannot_have_is_spelled_out(void **state)
 {
     struct place *p = *state;
     static const char *const rows[][2] = {
-        { "my shop", "my%20shop" },
-        { "100%", "100%25" },
-        { "a~b", "a%7Eb" },
-        { "tab\there", "tab%09here" },
-        { "caf\xc3\xa9", "caf\xc3\xa9" },
+        { "my shop", "my%20shop" }, { "100%", "100%25" },          { "a~b", "a%7Eb" },
+        { "me@home", "me%40home" }, { "tab\there", "tab%09here" }, { "caf\xc3\xa9", "caf\xc3\xa9" },
         { "bad\xff", "bad%FF" },
     };
     char name[DIBS_NAME_MAX + 1];
@@ -162,11 +163,36 @@ static void long_directory_names_stay_apart(void **state)
     one[200] = '\0';
     make_dir(p, one);
     (void) snprintf(first, sizeof first, "%s", group_of(p, one));
-    assert_int_equal(strlen(first), DIBS_NAME_PART_MAX);
+    assert_true(strlen(first) <= DIBS_NAME_PART_MAX);
+    /* What stands before the '@' does not change with the branch: that is how its group is found again. */
+    char below[256];
+    (void) snprintf(below, sizeof below, "%s/.git", one);
+    make_dir(p, below);
+    (void) snprintf(below, sizeof below, "%s/.git/HEAD", one);
+    make_file(p, below, "ref: refs/heads/a-branch-with-a-long-name-that-is-cut-as-well\n");
+    assert_int_equal(strncmp(group_of(p, one), first, strlen(first)), 0);
+    assert_int_equal(p->project.group[strlen(first)], '@');
     one[199] = 'y';
     make_dir(p, one);
     assert_string_not_equal(group_of(p, one), first);
     ASSERT_OK(dibs_name_resolve(&p->project, "web", name, &p->err), &p->err);
+}
+
+static void a_path_is_the_same_however_it_is_written(void **state)
+{
+    struct place *p = *state;
+    static const char *const ways[] = { "shop/", "shop/.", "shop/src/..", "link", "./shop//" };
+
+    make_dir(p, "shop");
+    make_dir(p, "shop/src");
+    (void) snprintf(p->project.dir, sizeof p->project.dir, "%s", path_of(p, "shop"));
+    assert_int_equal(symlink(p->project.dir, path_of(p, "link")), 0);
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        assert_string_equal(group_of(p, ways[i]), "shop");
+        assert_string_equal(p->project.dir, path_of(p, "shop"));
+    }
+    assert_int_equal(dibs_project_find(NULL, path_of(p, "none"), &p->project, &p->err), DIBS_INVALID);
+    assert_string_equal(p->project.group, "shop"); /* untouched */
 }
 
 static void a_group_that_was_named_is_the_same_everywhere(void **state)
@@ -239,6 +265,7 @@ int main(void)
         CASE(a_linked_work_tree_has_its_own_branch),
         CASE(what_a_name_cannot_have_is_spelled_out),
         CASE(long_directory_names_stay_apart),
+        CASE(a_path_is_the_same_however_it_is_written),
         CASE(a_group_that_was_named_is_the_same_everywhere),
         CASE(the_root_and_the_working_directory_are_projects_too),
         CASE(relative_names_belong_to_the_group_and_absolute_ones_to_nobody),
