@@ -17,18 +17,13 @@ static size_t find(const struct workload_needs *needs, const char *name)
     return i;
 }
 
-/* One number, the first of a block, or a list. */
-static void write_value(const struct workload_port *port, const dibs_claim *claims,
-                        struct workload_value *out)
+void workload_value_text(const struct workload_port *port, const dibs_claim *claims, char *out, size_t size)
 {
     size_t used = 0;
     uint32_t n = port->is_contiguous ? 1 : port->count;
 
-    out->port = port;
-    out->first = claims[0].port;
-    for (uint32_t i = 0; i < n; i++)
-        used += (size_t) snprintf(out->text + used, sizeof out->text - used, "%s%u", i ? "," : "",
-                                  claims[i].port);
+    for (uint32_t i = 0; i < n && used < size; i++)
+        used += (size_t) snprintf(out + used, size - used, "%s%u", i ? "," : "", claims[i].port);
 }
 
 dibs_status workload_values(const struct workload_group *group, const struct workload_pod *pod,
@@ -61,7 +56,9 @@ dibs_status workload_values(const struct workload_group *group, const struct wor
         values[i].env = is_reference ? reference->env : port->env;
         values[i].annotation = is_reference ? NULL : port->annotation;
         values[i].is_reference = is_reference;
-        write_value(port, claims + at, &values[i]);
+        values[i].port = port;
+        values[i].first = claims[at].port;
+        workload_value_text(port, claims + at, values[i].text, sizeof values[i].text);
     }
     *n = total;
     *out = TAKE(values);

@@ -198,8 +198,11 @@ struct workload_value {
     const struct workload_port *port;
     bool is_reference;
     uint16_t first;
-    char text[8 * WORKLOAD_COUNT_MAX]; /* "20001": a port or the first of a block; "20001,20005" */
+    char text[8 * WORKLOAD_COUNT_MAX];
 };
+/* "20001": the port, or the first of a block; "20001,20005" for several that are none. `claims` are the
+ * port's, all `count` of them. */
+void workload_value_text(const struct workload_port *port, const dibs_claim *claims, char *out, size_t size);
 /* What the pod is told, when its needs have these claims. The caller frees *out. */
 dibs_status workload_values(const struct workload_group *group, const struct workload_pod *pod,
                             const struct workload_needs *needs, const dibs_claim *claims,

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* up, down and plan: the manifest as a whole. */
+#include "cli/manifest.h"
+
+#include "base/banned.h"
+
+/* A port a line: "web/0/http 20001". */
+static void print_ports(struct cli *cli, const struct workload_group *group, const struct workload_plan *plan)
+{
+    char name[DIBS_NAME_MAX + 1];
+
+    if (cli->json) {
+        cli_print_changes(cli, group, plan);
+        return;
+    }
+    for (size_t i = 0; i < plan->n; i++)
+        if (plan->changes[i].kind != WORKLOAD_DROP)
+            (void) printf("%s %u\n", cli_short_name(group, plan->changes[i].claim.name, name, sizeof name),
+                          plan->changes[i].claim.port);
+}
+
+static dibs_status run_up(struct cli *cli, dibs_err *err)
+{
+    AUTO(workload_free_auto) struct workload_group *group = NULL;
+    AUTO(workload_plan_free) struct workload_plan plan = { 0 };
+    dibs_status s = cli_manifest(cli, &group, err);
+
+    if (s == DIBS_OK)
+        s = workload_sync(cli->handle, group, false, &plan, err);
+    if (s != DIBS_OK)
+        return s;
+    print_ports(cli, group, &plan);
+    cli_tell_changes(cli, group, &plan);
+    return DIBS_OK;
+}
+
+static dibs_status run_plan(struct cli *cli, dibs_err *err)
+{
+    AUTO(workload_free_auto) struct workload_group *group = NULL;
+    AUTO(workload_plan_free) struct workload_plan plan = { 0 };
+    dibs_status s = cli_manifest(cli, &group, err);
+
+    if (s == DIBS_OK)
+        s = workload_sync(cli->handle, group, true, &plan, err);
+    if (s != DIBS_OK)
+        return s;
+    cli_print_changes(cli, group, &plan);
+    cli_tell_changes(cli, group, &plan);
+    return DIBS_OK;
+}
+
+static dibs_status run_down(struct cli *cli, dibs_err *err)
+{
+    AUTO(workload_free_auto) struct workload_group *group = NULL;
+    AUTO(workload_plan_free) struct workload_plan plan = { 0 };
+    dibs_status s = cli_manifest(cli, &group, err);
+
+    if (s == DIBS_OK)
+        s = workload_cleanup(cli->handle, group, false, &plan, err);
+    if (s != DIBS_OK)
+        return s;
+    if (cli->json)
+        cli_print_changes(cli, group, &plan);
+    cli_tell_changes(cli, group, &plan);
+    return DIBS_OK;
+}
+
+const struct cli_cmd cmd_up = {
+    .name = "up",
+    .summary = "Claim every port of the manifest",
+    .details = "Reads dibs.yaml or dibs.json, here or in the nearest directory above, and makes\n"
+               "its claims true in one step: what is missing is claimed and kept, what the\n"
+               "manifest does not name any more is released, everything else stays where it\n"
+               "is. All of it happens, or nothing. Prints a port a line.\n"
+               "\n"
+               "A process that runs loses nothing: a port that is dropped while its holder\n"
+               "lives ends with it, and what it cannot know before a restart is told.",
+    .examples = "dibs up\n",
+    .run = run_up,
+};
+
+const struct cli_cmd cmd_plan = {
+    .name = "plan",
+    .summary = "Show what 'dibs up' would change",
+    .details = "The same decisions as 'dibs up', and nothing is reserved. A line for each port:\n"
+               "keep, add, move (its number, protocol or address changes) or drop.",
+    .examples = "dibs plan\n",
+    .run = run_plan,
+};
+
+const struct cli_cmd cmd_down = {
+    .name = "down",
+    .summary = "Release every port of the manifest",
+    .details = "Ends the claims of this project's manifest. Each name remembers its port and\n"
+               "gets it again from the next 'dibs up', while it is still free. Processes that\n"
+               "run keep theirs until they end. Nothing there to release is no failure.",
+    .examples = "dibs down\n",
+    .flags = CLI_SILENT,
+    .run = run_down,
+};

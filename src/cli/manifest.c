@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/manifest.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "cli/json_claim.h"
+#include "workload/manifest.h"
+
+#include "base/banned.h"
+
+enum { PATH_BYTES = 4096 };
+
+/* The group as the ledger knows it: another directory may have had the name first. */
+static dibs_status locate(struct cli *cli, struct workload_group *group, dibs_err *err)
+{
+    dibs_project project = { 0 };
+    char name[DIBS_NAME_MAX + 1];
+    dibs_status s = dibs_project_find(&cli->settings, NULL, &project, err);
+
+    if (s != DIBS_OK)
+        return s;
+    (void) snprintf(name, sizeof name, "%s/-", project.group);
+    s = dibs_name_locate(cli->handle, name, project.dir, name, err);
+    if (s != DIBS_OK)
+        return s;
+    name[strcspn(name, "/")] = '\0';
+    (void) text_copy(group->group, sizeof group->group, name);
+    group->project = project.dir[0] ? workload_text(group, project.dir) : NULL;
+    return project.dir[0] && !group->project ? err_set(err, DIBS_FAILURE, "out of memory") : DIBS_OK;
+}
+
+dibs_status cli_manifest(struct cli *cli, struct workload_group **out, dibs_err *err)
+{
+    AUTO(workload_free_auto) struct workload_group *group = NULL;
+    char path[PATH_BYTES];
+    dibs_status s = workload_manifest_find(NULL, path, sizeof path, err);
+
+    if (s == DIBS_OK)
+        s = workload_manifest_read(path, &group, err);
+    if (s == DIBS_OK)
+        s = cli_open(cli, err);
+    if (s == DIBS_OK)
+        s = locate(cli, group, err);
+    if (s == DIBS_OK)
+        *out = TAKE(group);
+    return s;
+}
+
+const char *cli_short_name(const struct workload_group *group, const char *name, char *out, size_t size)
+{
+    size_t len = strlen(group->group);
+    const char *rest = strncmp(name, group->group, len) == 0 && name[len] == '/' ? name + len + 1 : name;
+    const char *last = strrchr(rest, '/');
+    size_t head = last ? (size_t) (last - rest) : 0;
+
+    if (head > 2 && strncmp(last - 2, "/-", 2) == 0)
+        (void) snprintf(out, size, "%.*s%s", (int) (head - 2), rest, last);
+    else
+        (void) text_copy(out, size, rest);
+    return out;
+}
+
+static const char *const words[] = {
+    [WORKLOAD_KEEP] = "keep", [WORKLOAD_ADD] = "add", [WORKLOAD_MOVE] = "move", [WORKLOAD_DROP] = "drop"
+};
+
+static void print_json(const struct workload_plan *plan)
+{
+    struct json_writer w;
+
+    json_begin(&w, stdout);
+    json_array(&w);
+    for (size_t i = 0; i < plan->n; i++) {
+        const struct workload_change *change = &plan->changes[i];
+
+        json_object(&w);
+        json_key_string(&w, "change", words[change->kind]);
+        if (change->kind == WORKLOAD_MOVE)
+            json_key_uint(&w, "was", change->was);
+        json_key_bool(&w, "needs_restart", change->needs_restart);
+        cli_json_claim_members(&w, &change->claim);
+        json_end_object(&w);
+    }
+    json_end_array(&w);
+    json_finish(&w);
+}
+
+void cli_print_changes(struct cli *cli, const struct workload_group *group, const struct workload_plan *plan)
+{
+    char name[DIBS_NAME_MAX + 1];
+
+    if (cli->json) {
+        print_json(plan);
+        return;
+    }
+    for (size_t i = 0; i < plan->n; i++) {
+        const struct workload_change *change = &plan->changes[i];
+
+        (void) printf("%s %s ", words[change->kind],
+                      cli_short_name(group, change->claim.name, name, sizeof name));
+        if (change->kind == WORKLOAD_MOVE)
+            (void) printf("%u -> ", change->was);
+        (void) printf("%u\n", change->claim.port);
+    }
+}
+
+void cli_tell_changes(const struct cli *cli, const struct workload_group *group,
+                      const struct workload_plan *plan)
+{
+    char name[DIBS_NAME_MAX + 1];
+    const size_t *count = plan->count;
+
+    for (size_t i = 0; i < plan->n; i++) {
+        const struct workload_change *change = &plan->changes[i];
+
+        if (!change->needs_restart)
+            continue;
+        (void) cli_short_name(group, change->claim.name, name, sizeof name);
+        if (change->kind == WORKLOAD_DROP)
+            cli_note(cli, "%s: port %u stays with the process that runs, until it ends", name,
+                     change->claim.port);
+        else
+            cli_note(cli, "%s: the process that runs does not know of port %u before it is restarted", name,
+                     change->claim.port);
+    }
+    cli_note(cli, "%s: %zu kept, %zu added, %zu moved, %zu dropped", group->group, count[WORKLOAD_KEEP],
+             count[WORKLOAD_ADD], count[WORKLOAD_MOVE], count[WORKLOAD_DROP]);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_CLI_MANIFEST_H
+#define DIBS_CLI_MANIFEST_H
+/* What the commands that speak of a manifest have in common. */
+#include "cli/cli.h"
+#include "workload/workload.h"
+
+/* The project's manifest, its group's real name, and its directory. Opens the handle. NOT_FOUND: there is
+ * none here or above. */
+dibs_status cli_manifest(struct cli *cli, struct workload_group **out, dibs_err *err);
+
+/* A claim's name without its group, as a person types it: "web/0/http", "web/-/gossip". */
+const char *cli_short_name(const struct workload_group *group, const char *name, char *out, size_t size);
+
+/* The plan, a line for each change: "add web/0/http 20001". */
+void cli_print_changes(struct cli *cli, const struct workload_group *group, const struct workload_plan *plan);
+/* "2 kept, 1 added" and which processes need a restart, on standard error. */
+void cli_tell_changes(const struct cli *cli, const struct workload_group *group,
+                      const struct workload_plan *plan);
+#endif
