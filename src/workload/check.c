@@ -108,17 +108,12 @@ static dibs_status check_count(const struct walk *w, const struct workload_port 
     char shown[SHOWN];
     const char *name = text_safe(port->name, shown, sizeof shown);
 
-    if (port->count == 0 || port->count > DIBS_BATCH_MAX)
+    if (port->count == 0 || port->count > WORKLOAD_COUNT_MAX)
         return workload_error(w->group, port->place, err, "port '%s': 'count' must be 1 to %d", name,
-                              DIBS_BATCH_MAX);
+                              WORKLOAD_COUNT_MAX);
     if (port->is_contiguous && port->count == 1)
         return workload_error(w->group, port->place, err,
                               "port '%s': 'contiguous' needs a 'count' of 2 or more", name);
-    if (!port->is_contiguous && port->count > WORKLOAD_LISTED_MAX)
-        return workload_error(w->group, port->place, err,
-                              "port '%s': a 'count' over %d must be 'contiguous', so that its first number "
-                              "tells all",
-                              name, WORKLOAD_LISTED_MAX);
     return DIBS_OK;
 }
 

@@ -55,7 +55,7 @@ static dibs_status read_number(const struct manifest *m, const yaml_node *node, 
     if (s == DIBS_OK)
         s = manifest_number(m, node, "prefer", ports, &preferred, err);
     if (s == DIBS_OK)
-        s = manifest_number(m, node, "count", (struct manifest_limits){ 1, DIBS_BATCH_MAX }, &count, err);
+        s = manifest_number(m, node, "count", (struct manifest_limits){ 1, WORKLOAD_COUNT_MAX }, &count, err);
     if (s == DIBS_OK)
         s = manifest_bool(m, node, "contiguous", &out->is_contiguous, err);
     if (s != DIBS_OK)

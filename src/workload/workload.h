@@ -22,7 +22,6 @@ enum {
     WORKLOAD_REFERENCES_MAX = 256, /* of one role or component */
     WORKLOAD_INSTANCES_MAX = 4096, /* each needs a claim, and a batch has no more; pods of one alike */
     WORKLOAD_PARTS_MAX = 65536,    /* ports and references of a group: aliases make many of a short text */
-    WORKLOAD_LISTED_MAX = 64,      /* numbers in one variable, when they are no block */
     WORKLOAD_ARGUMENTS_MAX = 1024, /* of a command */
     WORKLOAD_NAME_MAX = 253,       /* a name as people write it: what Kubernetes allows */
     WORKLOAD_ANNOTATION_MAX = 317, /* prefix, slash, name: what Kubernetes allows */
