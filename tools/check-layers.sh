@@ -22,9 +22,11 @@ declare -A may_use=(
     [kube]="base net json yaml workload"
     [cli]="base json yaml workload kube"
 )
-# Single headers beside that: core knows the front of the ledger, not its backends.
+# Single headers beside that: core knows the front of the ledger, not its backends; cli reads the words that
+# manifests have, too.
 declare -A may_include=(
     [core]="ledger/ledger.h ledger/mru.h"
+    [cli]="net/bindings.h"
 )
 
 complain() { # complain REASON LINES

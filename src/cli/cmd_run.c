@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "cli/child.h"
 #include "cli/request.h"
+#include "workload/workload.h"
 
 #include "base/banned.h"
 
@@ -31,21 +32,6 @@ struct job {
 
 /* ---- what is wanted ---- */
 
-/* "web/http" is WEB_HTTP_PORT, "9p" is _9P_PORT. */
-static void variable_of(const char *typed, char out[VARIABLE_MAX])
-{
-    size_t used = 0;
-
-    if (*typed >= '0' && *typed <= '9')
-        out[used++] = '_';
-    for (const char *c = typed; *c; c++) {
-        bool is_small = *c >= 'a' && *c <= 'z';
-        bool is_plain = is_small || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9');
-        out[used++] = (char) (is_small ? *c - 'a' + 'A' : is_plain ? *c : '_');
-    }
-    memcpy(out + used, "_PORT", sizeof "_PORT");
-}
-
 /* NAME or NAME=PORT */
 static dibs_status want_from(struct job *job, size_t i, const char *text, dibs_err *err)
 {
@@ -69,7 +55,7 @@ static dibs_status want_from(struct job *job, size_t i, const char *text, dibs_e
     request->name = want->name;
     if (want->typed[0] == '/')
         memmove(want->typed, want->typed + 1, len);
-    variable_of(want->typed, want->variable);
+    workload_port_env(want->typed, want->variable, sizeof want->variable);
     for (size_t k = 0; k < i; k++) {
         if (!strcmp(job->wants[k].variable, want->variable))
             return err_set(err, DIBS_INVALID, "run: '%s' and '%s' would both be $%s", job->wants[k].typed,

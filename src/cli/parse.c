@@ -4,12 +4,11 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/near.h"
 
 #include "base/banned.h"
 
-#define SHOWN_MAX 64     /* bytes of the user's text in a message */
-#define NEAR_MAX 40      /* longer than every name of ours: nothing is near */
-#define NEAR_DISTANCE 2u /* two slips of the finger */
+#define SHOWN_MAX 64 /* bytes of the user's text in a message */
 
 struct parser {
     struct cli *cli;
@@ -19,60 +18,6 @@ struct parser {
     int n_args;
     bool is_over; /* only arguments follow */
 };
-
-/* ---- the nearest known name ---- */
-
-static unsigned least(unsigned a, unsigned b, unsigned c)
-{
-    unsigned ab = a < b ? a : b;
-
-    return ab < c ? ab : c;
-}
-
-static unsigned distance(const char *a, const char *b)
-{
-    unsigned row[NEAR_MAX + 1];
-    size_t na = strlen(a);
-    size_t nb = strlen(b);
-
-    if (na > NEAR_MAX || nb > NEAR_MAX)
-        return NEAR_MAX;
-    for (size_t j = 0; j <= nb; j++)
-        row[j] = (unsigned) j;
-    for (size_t i = 1; i <= na; i++) {
-        unsigned diagonal = row[0];
-        row[0] = (unsigned) i;
-        for (size_t j = 1; j <= nb; j++) {
-            unsigned above = row[j];
-            row[j] = least(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
-            diagonal = above;
-        }
-    }
-    return row[nb];
-}
-
-struct nearest {
-    const char *wanted;
-    const char *name;
-    unsigned distance;
-};
-
-static void nearer(struct nearest *best, const char *name)
-{
-    unsigned d = distance(best->wanted, name);
-
-    /* A name of which no letter is right is no suggestion. */
-    if (d <= NEAR_DISTANCE && d < strlen(name) && (!best->name || d < best->distance)) {
-        best->name = name;
-        best->distance = d;
-    }
-}
-
-static void nearer_opts(struct nearest *best, const struct cli_opt *opts)
-{
-    for (size_t i = 0; opts && opts[i].name; i++)
-        nearer(best, opts[i].name);
-}
 
 /* ---- looking things up ---- */
 
@@ -88,11 +33,11 @@ const struct cli_cmd *cli_find_command(const char *name)
 dibs_status cli_no_command(const char *name, dibs_err *err)
 {
     char shown[SHOWN_MAX];
-    struct nearest best = { .wanted = name };
+    struct near best = { .wanted = name };
 
-    for (size_t i = 0; strnlen(name, NEAR_MAX + 1) <= NEAR_MAX && cli_commands[i]; i++) {
+    for (size_t i = 0; cli_commands[i]; i++) {
         if (!(cli_commands[i]->flags & CLI_HIDDEN))
-            nearer(&best, cli_commands[i]->name);
+            near_offer(&best, cli_commands[i]->name);
     }
     if (best.name)
         return err_set(err, DIBS_INVALID, "unknown command '%s'; did you mean '%s'?",
@@ -150,17 +95,23 @@ static const char *colon(const struct cli *cli)
     return cli->cmd ? ": " : "";
 }
 
+static void offer_opts(struct near *best, const struct cli_opt *opts)
+{
+    for (size_t i = 0; opts && opts[i].name; i++)
+        near_offer(best, opts[i].name);
+}
+
 static dibs_status unknown_option(const struct cli *cli, const char *arg, size_t len, dibs_err *err)
 {
     char shown[SHOWN_MAX];
     char word[NEAR_MAX + 3] = "";
-    struct nearest best = { .wanted = word + 2 };
+    struct near best = { .wanted = word + 2 };
 
     if (len <= NEAR_MAX + 2) { /* "--" and the name, without "=value" */
         memcpy(word, arg, len);
         if (!strncmp(word, "--", 2)) {
-            nearer_opts(&best, cli->cmd ? cli->cmd->opts : cli_top_opts);
-            nearer_opts(&best, cli_global_opts);
+            offer_opts(&best, cli->cmd ? cli->cmd->opts : cli_top_opts);
+            offer_opts(&best, cli_global_opts);
         }
         arg = word;
     }

@@ -44,11 +44,11 @@ void *workload_take(struct workload_group *group, size_t size)
 
 char *workload_text(struct workload_group *group, const char *text)
 {
-    size_t len = strlen(text);
-    char *copy = workload_take(group, len + 1);
+    size_t size = strlen(text) + 1;
+    char *copy = workload_take(group, size);
 
     if (copy)
-        memcpy(copy, text, len);
+        memcpy(copy, text, size);
     return copy;
 }
 

@@ -20,8 +20,11 @@ enum {
     WORKLOAD_COMPONENTS_MAX = 32,  /* of one role */
     WORKLOAD_PORTS_MAX = 128,      /* of one role or component */
     WORKLOAD_REFERENCES_MAX = 256, /* of one role or component */
-    WORKLOAD_INSTANCES_MAX = 4096, /* each needs a claim, and a batch has no more */
+    WORKLOAD_INSTANCES_MAX = 4096, /* each needs a claim, and a batch has no more; pods of one alike */
+    WORKLOAD_PARTS_MAX = 65536,    /* ports and references of a group: aliases make many of a short text */
+    WORKLOAD_ARGUMENTS_MAX = 1024, /* of a command */
     WORKLOAD_NAME_MAX = 253,       /* a name as people write it: what Kubernetes allows */
+    WORKLOAD_ANNOTATION_MAX = 317, /* prefix, slash, name: what Kubernetes allows */
     WORKLOAD_ENV_MAX = 255,
     WORKLOAD_COUNT_MAX = 64, /* ports of one name: a node has no more devices */
 };
@@ -78,6 +81,13 @@ struct workload_role {
     struct workload_place place;
 };
 
+/* A setting that a project gives, not looked at yet. */
+struct workload_setting {
+    const char *name; /* of DIBS_SETTING_MAP */
+    const char *value;
+    struct workload_place place;
+};
+
 struct workload_arena;
 struct workload_group {
     const char *source;                 /* file, for messages; may be NULL */
@@ -85,8 +95,11 @@ struct workload_group {
     char group[DIBS_NAME_PART_MAX + 1]; /* first part of every claim's name; set by the caller */
     const char *project;                /* directory recorded with the claims; NULL: none */
     const char *pool;                   /* NULL: the settings' */
+    struct workload_place place;        /* of the name */
     struct workload_role *roles;
     size_t n_roles;
+    struct workload_setting *settings;
+    size_t n_settings;
     struct workload_arena *arena;
 };
 
@@ -110,11 +123,14 @@ const struct workload_port *workload_port(const struct workload_component *compo
 
 /* ---- references as text (reference.c) ---- */
 /* "role.port", "role.component.port", "role[1].port", "role[1].component[0].port". INVALID says what is
- * wrong. */
+ * wrong. Sets all but `env` and `place`. */
 dibs_status workload_reference_parse(struct workload_group *group, const char *text,
                                      struct workload_reference *out, dibs_err *err);
 /* Is `env` a name that a shell and a container can have? */
 bool workload_is_env_name(const char *env);
+/* The variable of a port whose manifest names none: "web/http" is WEB_HTTP_PORT, "9p" is _9P_PORT. What does
+ * not fit is cut. */
+void workload_port_env(const char *name, char *out, size_t size);
 
 /* ---- names (names.c) ---- */
 /* One pod. RoleScoped ports are the same for all pods of a component. */

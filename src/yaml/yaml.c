@@ -206,7 +206,7 @@ static int compare_keys(const void *a, const void *b)
 /* The second of two equal keys. */
 static dibs_status check_keys(const struct building *b, const yaml_node *map, dibs_err *err)
 {
-    AUTO(free_auto) const yaml_node **keys = calloc(map->n + 1, sizeof *keys);
+    AUTO(free_auto) const yaml_node **keys = calloc(map->n + 1, sizeof(yaml_node *));
     size_t n = 0;
     char shown[64];
 
@@ -214,7 +214,7 @@ static dibs_status check_keys(const struct building *b, const yaml_node *map, di
         return no_memory(b, err);
     for (const yaml_node *key = map->first; key; key = key->next)
         keys[n++] = key;
-    qsort(keys, n, sizeof *keys, compare_keys);
+    qsort(keys, n, sizeof(yaml_node *), compare_keys);
     for (size_t i = 1; i < n; i++)
         if (strcmp(keys[i - 1]->text, keys[i]->text) == 0)
             return yaml_error(b->yaml, keys[i], err, "key '%s' is there twice",
@@ -268,8 +268,9 @@ static dibs_status take_event(void *ctx, const struct yaml_event *event, dibs_er
     if (event->kind == YAML_EVENT_END)
         return close_top(b, event, err);
     dibs_status s = make_node(b, event, &node, err);
-    if (s == DIBS_OK)
-        s = attach(b, event, node, err);
+    if (s != DIBS_OK || !node)
+        return s;
+    s = attach(b, event, node, err);
     if (s != DIBS_OK || node->kind == YAML_SCALAR)
         return s;
     if (b->depth > YAML_DEPTH_MAX)
@@ -402,6 +403,41 @@ bool yaml_number(const yaml_node *node, uint32_t max, uint32_t *out)
         return false;
     *out = (uint32_t) value;
     return true;
+}
+
+/* What YAML's core schema takes for a number: 12, -1.5e3, 0x1f, 0o17, .inf, .nan. */
+static bool is_number(const char *text)
+{
+    static const char digits[] = "0123456789";
+    static const char *const words[] = { ".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN" };
+
+    if (strncmp(text, "0x", 2) == 0 || strncmp(text, "0o", 2) == 0)
+        return text[2] && !text[2 + strspn(text + 2, text[1] == 'x' ? "0123456789abcdefABCDEF" : "01234567")];
+    text += *text == '-' || *text == '+';
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(text, words[i]) == 0)
+            return true;
+    size_t whole = strspn(text, digits);
+    text += whole;
+    size_t rest = *text == '.' ? strspn(text + 1, digits) : 0;
+    text += *text == '.' ? rest + 1 : 0;
+    if (whole + rest == 0)
+        return false;
+    if (*text == 'e' || *text == 'E') {
+        text += text[1] == '-' || text[1] == '+' ? 2 : 1;
+        return *text && !text[strspn(text, digits)];
+    }
+    return !*text;
+}
+
+bool yaml_is_text(const yaml_node *node)
+{
+    const yaml_node *at = yaml_follow(node);
+    bool is_true = false;
+
+    if (!at || at->kind != YAML_SCALAR)
+        return false;
+    return at->style != YAML_PLAIN || !(yaml_is_null(at) || yaml_bool(at, &is_true) || is_number(at->text));
 }
 
 dibs_status yaml_error(const yaml_text *yaml, const yaml_node *at, dibs_err *err, const char *fmt, ...)

@@ -58,6 +58,8 @@ const yaml_node *yaml_get(const yaml_node *map, const char *key);
 const yaml_node *yaml_key(const yaml_node *map, const char *key);
 /* Of a scalar; NULL for anything else, and for NULL. */
 const char *yaml_string(const yaml_node *node);
+/* A scalar that JSON would quote: no number, no null, neither true nor false, unless quoted here, too. */
+bool yaml_is_text(const yaml_node *node);
 /* "null", "~" or nothing, not quoted. */
 bool yaml_is_null(const yaml_node *node);
 bool yaml_bool(const yaml_node *node, bool *out);

@@ -91,6 +91,28 @@ static void words_are_what_they_look_like_only_without_quotes(void **state)
         assert_false(yaml_number(yaml_get(root, no_numbers[i]), 65535, &number));
 }
 
+static void text_is_what_json_would_quote(void **state)
+{
+    static const char *const texts[] = { "a",   "yes", "1.2.3", "-x",  "+",    ".",    "e5",
+                                         "1e",  "1e+", "0x",    "0xg", "0o8",  "12ab", "..1",
+                                         "inf", "-x1", "1_0",   "''",  "'12'", "'~'",  "\"no\"" };
+    static const char *const others[] = { "12",   "-1.5e3", "+.5",  "5.", "0x1F", "0o17",  ".inf", "-.Inf",
+                                          ".nan", "~",      "null", "",   "true", "False", "[]",   "{}" };
+    char text[64];
+
+    (void) state;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0] + sizeof others / sizeof others[0]; i++) {
+        bool is_text = i < sizeof texts / sizeof texts[0];
+        const char *value = is_text ? texts[i] : others[i - sizeof texts / sizeof texts[0]];
+
+        (void) snprintf(text, sizeof text, "a: %s\n", value);
+        AUTO(yaml_free_auto) yaml_text *yaml = parse(text);
+        if (yaml_is_text(yaml_get(yaml_root(yaml, 0), "a")) != is_text)
+            fail_msg("%s: expected %s", value, is_text ? "text" : "something else");
+    }
+    assert_false(yaml_is_text(NULL));
+}
+
 static void json_is_read_with_tabs_and_all(void **state)
 {
     AUTO(yaml_free_auto)
@@ -150,6 +172,7 @@ int main(void)
         cmocka_unit_test(several_documents_and_empty_ones_are_read),
         cmocka_unit_test(an_alias_is_what_it_names),
         cmocka_unit_test(words_are_what_they_look_like_only_without_quotes),
+        cmocka_unit_test(text_is_what_json_would_quote),
         cmocka_unit_test(json_is_read_with_tabs_and_all),
         cmocka_unit_test(what_cannot_be_read_is_refused_with_its_place),
         cmocka_unit_test(depth_is_bounded),

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_NET_BINDINGS_H
+#define DIBS_NET_BINDINGS_H
+/* Protocols times addresses, as people write them, for every door alike. */
+#include "dibs/claim.h"
+
+enum { BINDINGS_PROTOS_MAX = 3 }; /* there are no more different ones */
+
+/* "tcp", "tcp,udp", "tcp+udp"; each counts once. */
+dibs_status bindings_protos(const char *text, dibs_proto out[BINDINGS_PROTOS_MAX], size_t *n, dibs_err *err);
+/* One binding more for each protocol and each address that `text` stands for; those that are there already
+ * are left out. */
+dibs_status bindings_add(const char *text, const dibs_proto *protos, size_t n_protos,
+                         dibs_binding out[DIBS_BINDINGS_MAX], size_t *n, dibs_err *err);
+#endif

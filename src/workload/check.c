@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT */
+/* Is a group whole? What no reader can see by looking at one value, and every bound, whoever filled the model
+ * (INV-9). */
+#include <string.h>
+
+#include "base/err.h"
+#include "base/near.h"
+#include "base/text.h"
+#include "workload/workload.h"
+
+#include "base/banned.h"
+
+enum { SHOWN = 80 };
+
+/* Where we are, for messages and for what counts over the whole group. */
+struct walk {
+    const struct workload_group *group;
+    const struct workload_role *role;
+    const struct workload_component *component;
+    uint64_t n_parts;  /* ports and references so far */
+    uint64_t n_claims; /* so far */
+};
+
+/* ---- single values ---- */
+
+static dibs_status check_text(const struct walk *w, struct workload_place place, const char *what,
+                              const char *text, size_t max, dibs_err *err)
+{
+    char shown[SHOWN];
+    size_t len = text ? strnlen(text, max + 1) : 0;
+
+    if (len == 0)
+        return workload_error(w->group, place, err, "%s is empty", what);
+    if (len > max)
+        return workload_error(w->group, place, err, "%s '%s' has more than %zu bytes", what,
+                              text_safe(text, shown, sizeof shown), max);
+    for (size_t i = 0, step = 0; i < len; i += step) {
+        unsigned char c = (unsigned char) text[i];
+
+        step = text_utf8_length(text + i, len - i);
+        if (step == 0 || c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char) text[i + 1] < 0xa0))
+            return workload_error(w->group, place, err, "%s '%s' has a control character or is not UTF-8",
+                                  what, text_safe(text, shown, sizeof shown));
+    }
+    return DIBS_OK;
+}
+
+static dibs_status check_env(const struct walk *w, struct workload_place place, const char *env,
+                             dibs_err *err)
+{
+    char shown[SHOWN];
+    dibs_status s = check_text(w, place, "env", env, WORKLOAD_ENV_MAX, err);
+
+    if (s != DIBS_OK || workload_is_env_name(env))
+        return s;
+    return workload_error(w->group, place, err,
+                          "env '%s' is no name of a variable: letters, digits and '_', no digit first",
+                          text_safe(env, shown, sizeof shown));
+}
+
+static dibs_status check_most(const struct walk *w, struct workload_place place, const char *what,
+                              uint64_t has, uint64_t max, dibs_err *err)
+{
+    if (has <= max)
+        return DIBS_OK;
+    return workload_error(w->group, place, err, "%llu %s are too many: at most %llu",
+                          (unsigned long long) has, what, (unsigned long long) max);
+}
+
+/* ---- ports ---- */
+
+/* How many pods of the component there are, each with its own claim of a PodScoped port. */
+static uint64_t pods_of(const struct walk *w)
+{
+    return (uint64_t) w->role->instances * w->component->size;
+}
+
+static dibs_status check_number(const struct walk *w, const struct workload_port *port, dibs_err *err)
+{
+    char shown[SHOWN];
+    const char *name = text_safe(port->name, shown, sizeof shown);
+
+    if (port->mode == DIBS_RANDOM)
+        return DIBS_OK;
+    if (port->port == 0)
+        return workload_error(w->group, port->place, err, "port '%s': its number must be 1 to %d", name,
+                              DIBS_PORT_MAX);
+    if (port->is_contiguous)
+        return workload_error(w->group, port->place, err,
+                              "port '%s': a contiguous block is placed by dibs, it cannot name a number",
+                              name);
+    if (port->mode != DIBS_REQUIRED)
+        return DIBS_OK;
+    if (port->count > 1)
+        return workload_error(w->group, port->place, err,
+                              "port '%s': the number %u cannot be %u ports; use 'prefer', or no 'count'",
+                              name, port->port, port->count);
+    if (port->scope == WORKLOAD_POD_SCOPED && pods_of(w) > 1)
+        return workload_error(w->group, port->place, err,
+                              "port '%s': the number %u cannot be each of %llu pods' own; use 'prefer', or "
+                              "the scope RoleScoped",
+                              name, port->port, (unsigned long long) pods_of(w));
+    return DIBS_OK;
+}
+
+static dibs_status check_count(const struct walk *w, const struct workload_port *port, dibs_err *err)
+{
+    char shown[SHOWN];
+    const char *name = text_safe(port->name, shown, sizeof shown);
+
+    if (port->count == 0 || port->count > WORKLOAD_COUNT_MAX)
+        return workload_error(w->group, port->place, err, "port '%s': 'count' must be 1 to %d", name,
+                              WORKLOAD_COUNT_MAX);
+    if (port->is_contiguous && port->count == 1)
+        return workload_error(w->group, port->place, err,
+                              "port '%s': 'contiguous' needs a 'count' of 2 or more", name);
+    return DIBS_OK;
+}
+
+/* Is this one's name, variable or annotation an earlier port's? */
+static dibs_status check_twice(const struct walk *w, const struct workload_port *port, dibs_err *err)
+{
+    char shown[SHOWN];
+
+    for (const struct workload_port *other = w->component->ports; other < port; other++) {
+        const char *what = NULL;
+        const char *text = NULL;
+
+        if (strcmp(other->name, port->name) == 0)
+            what = "port", text = port->name;
+        else if (strcmp(other->env, port->env) == 0)
+            what = "env", text = port->env;
+        else if (other->annotation && port->annotation && strcmp(other->annotation, port->annotation) == 0)
+            what = "annotation", text = port->annotation;
+        if (what)
+            return workload_error(w->group, port->place, err, "%s '%s' is there twice in one pod", what,
+                                  text_safe(text, shown, sizeof shown));
+    }
+    return DIBS_OK;
+}
+
+static dibs_status check_port(struct walk *w, const struct workload_port *port, dibs_err *err)
+{
+    dibs_status s = check_text(w, port->place, "name of a port", port->name, WORKLOAD_NAME_MAX, err);
+
+    if (s == DIBS_OK)
+        s = check_env(w, port->place, port->env, err);
+    if (s == DIBS_OK && port->annotation)
+        s = check_text(w, port->place, "annotation", port->annotation, WORKLOAD_ANNOTATION_MAX, err);
+    if (s == DIBS_OK)
+        s = check_count(w, port, err);
+    if (s == DIBS_OK)
+        s = check_number(w, port, err);
+    if (s == DIBS_OK)
+        s = check_most(w, port->place, "bindings", port->n_bindings, DIBS_BINDINGS_MAX, err);
+    if (s == DIBS_OK)
+        s = check_twice(w, port, err);
+    if (s != DIBS_OK)
+        return s;
+    w->n_claims += port->count * (port->scope == WORKLOAD_ROLE_SCOPED ? 1 : pods_of(w));
+    return check_most(w, port->place, "claims of the group, counted up to here,", w->n_claims, DIBS_BATCH_MAX,
+                      err);
+}
+
+/* ---- references ---- */
+
+/* "no port 'htp' in role 'api'; did you mean 'http'?" */
+static dibs_status not_there(const struct walk *w, const struct workload_reference *reference,
+                             const char *what, const struct near *best, dibs_err *err)
+{
+    char wanted[SHOWN];
+    char role[SHOWN];
+    char nearest[SHOWN];
+    const struct workload_role *at = workload_role(w->group, reference->role);
+
+    (void) text_safe(best->wanted, wanted, sizeof wanted);
+    (void) text_safe(reference->role, role, sizeof role);
+    return workload_error(
+        w->group, reference->place, err, "no %s '%s'%s%s%s%s%s%s", what, wanted, at ? " in role '" : "",
+        at ? role : "", at ? "'" : "", best->name ? "; did you mean '" : "",
+        best->name ? text_safe(best->name, nearest, sizeof nearest) : "", best->name ? "'?" : "");
+}
+
+static dibs_status no_role(const struct walk *w, const struct workload_reference *reference, dibs_err *err)
+{
+    struct near best = { .wanted = reference->role };
+
+    for (size_t i = 0; i < w->group->n_roles; i++)
+        near_offer(&best, w->group->roles[i].name);
+    return not_there(w, reference, "role", &best, err);
+}
+
+static dibs_status no_component(const struct walk *w, const struct workload_reference *reference,
+                                const struct workload_role *role, dibs_err *err)
+{
+    char shown[SHOWN];
+    char port[SHOWN];
+    struct near best = { .wanted = reference->component };
+
+    if (!reference->component)
+        return workload_error(
+            w->group, reference->place, err, "role '%s' has components: say whose port '%s' is meant",
+            text_safe(role->name, shown, sizeof shown), text_safe(reference->port, port, sizeof port));
+    for (size_t i = 0; i < role->n_components; i++)
+        if (role->components[i].name)
+            near_offer(&best, role->components[i].name);
+    return not_there(w, reference, "component", &best, err);
+}
+
+static dibs_status no_port(const struct walk *w, const struct workload_reference *reference,
+                           const struct workload_component *component, dibs_err *err)
+{
+    struct near best = { .wanted = reference->port };
+
+    for (size_t i = 0; i < component->n_ports; i++)
+        near_offer(&best, component->ports[i].name);
+    return not_there(w, reference, "port", &best, err);
+}
+
+/* Does the pod exist that is meant? A RoleScoped port belongs to none, and a role that is scaled to zero asks
+ * for nothing. */
+static dibs_status check_index(const struct walk *w, const struct workload_reference *reference,
+                               const struct workload_role *role, const struct workload_component *component,
+                               const struct workload_port *port, dibs_err *err)
+{
+    char shown[SHOWN];
+    bool is_said = reference->instance >= 0 || reference->pod >= 0;
+    bool is_own = role == w->role && reference->instance < 0;
+    uint32_t instance = reference->instance < 0 ? 0 : (uint32_t) reference->instance;
+    uint32_t pod = reference->pod < 0 ? 0 : (uint32_t) reference->pod;
+    const char *name = text_safe(role->name, shown, sizeof shown);
+
+    if (w->role->instances == 0 || (port->scope == WORKLOAD_ROLE_SCOPED && !is_said))
+        return DIBS_OK;
+    if (!is_own && instance >= role->instances)
+        return workload_error(w->group, reference->place, err,
+                              "role '%s' has %u instances, counted from 0: none is %u", name, role->instances,
+                              instance);
+    if (pod >= component->size)
+        return workload_error(w->group, reference->place, err,
+                              "an instance of role '%s' has %u such pods, counted from 0: none is %u", name,
+                              component->size, pod);
+    return DIBS_OK;
+}
+
+static dibs_status check_target(const struct walk *w, const struct workload_reference *reference,
+                                dibs_err *err)
+{
+    const struct workload_role *role = workload_role(w->group, reference->role);
+
+    if (!role)
+        return no_role(w, reference, err);
+    const struct workload_component *component = workload_component(role, reference->component);
+    if (!component)
+        return no_component(w, reference, role, err);
+    const struct workload_port *port = workload_port(component, reference->port);
+    if (!port)
+        return no_port(w, reference, component, err);
+    return check_index(w, reference, role, component, port, err);
+}
+
+static dibs_status check_reference(const struct walk *w, const struct workload_reference *reference,
+                                   dibs_err *err)
+{
+    char shown[SHOWN];
+    bool is_twice = false;
+    dibs_status s = check_env(w, reference->place, reference->env, err);
+
+    if (s != DIBS_OK)
+        return s;
+    for (size_t i = 0; i < w->component->n_ports; i++)
+        is_twice = is_twice || strcmp(w->component->ports[i].env, reference->env) == 0;
+    for (const struct workload_reference *other = w->component->references; other < reference; other++)
+        is_twice = is_twice || strcmp(other->env, reference->env) == 0;
+    if (is_twice)
+        return workload_error(w->group, reference->place, err, "env '%s' is there twice in one pod",
+                              text_safe(reference->env, shown, sizeof shown));
+    return check_target(w, reference, err);
+}
+
+/* ---- the whole ---- */
+
+static dibs_status check_component(struct walk *w, dibs_err *err)
+{
+    const struct workload_component *component = w->component;
+    char shown[SHOWN];
+    dibs_status s =
+        check_most(w, component->place, "pods of an instance", component->size, WORKLOAD_INSTANCES_MAX, err);
+
+    if (s == DIBS_OK && (component->name || w->role->n_components > 1))
+        s = check_text(w, component->place, "name of a component", component->name, WORKLOAD_NAME_MAX, err);
+    if (s == DIBS_OK)
+        s = check_most(w, component->place, "ports", component->n_ports, WORKLOAD_PORTS_MAX, err);
+    if (s == DIBS_OK)
+        s = check_most(w, component->place, "references", component->n_references, WORKLOAD_REFERENCES_MAX,
+                       err);
+    for (const struct workload_component *other = w->role->components; s == DIBS_OK && other < component;
+         other++)
+        if (strcmp(other->name, component->name) == 0)
+            s = workload_error(w->group, component->place, err, "component '%s' is there twice",
+                               text_safe(component->name, shown, sizeof shown));
+    w->n_parts += component->n_ports + component->n_references;
+    if (s == DIBS_OK)
+        s = check_most(w, component->place, "ports and references of the group, counted up to here,",
+                       w->n_parts, WORKLOAD_PARTS_MAX, err);
+    for (size_t i = 0; s == DIBS_OK && i < component->n_ports; i++)
+        s = check_port(w, &component->ports[i], err);
+    return s;
+}
+
+static dibs_status check_role(struct walk *w, dibs_err *err)
+{
+    const struct workload_role *role = w->role;
+    char shown[SHOWN];
+    dibs_status s = check_text(w, role->place, "name of a role", role->name, WORKLOAD_NAME_MAX, err);
+
+    if (s == DIBS_OK && workload_role(w->group, role->name) != role)
+        s = workload_error(w->group, role->place, err, "role '%s' is there twice",
+                           text_safe(role->name, shown, sizeof shown));
+    if (s == DIBS_OK)
+        s = check_most(w, role->place, "instances", role->instances, WORKLOAD_INSTANCES_MAX, err);
+    if (s == DIBS_OK)
+        s = check_most(w, role->place, "components", role->n_components, WORKLOAD_COMPONENTS_MAX, err);
+    for (size_t i = 0; s == DIBS_OK && i < role->n_components; i++) {
+        w->component = &role->components[i];
+        s = check_component(w, err);
+    }
+    return s;
+}
+
+/* After all names are known to be sound. */
+static dibs_status check_references(struct walk *w, dibs_err *err)
+{
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; s == DIBS_OK && i < w->role->n_components; i++) {
+        w->component = &w->role->components[i];
+        for (size_t k = 0; s == DIBS_OK && k < w->component->n_references; k++)
+            s = check_reference(w, &w->component->references[k], err);
+    }
+    return s;
+}
+
+dibs_status workload_check(const struct workload_group *group, dibs_err *err)
+{
+    struct walk w = { .group = group };
+    struct workload_place nowhere = { 0 };
+    dibs_status s = check_most(&w, nowhere, "roles", group->n_roles, WORKLOAD_ROLES_MAX, err);
+
+    if (s == DIBS_OK && group->name)
+        s = check_text(&w, group->place, "name of the group", group->name, WORKLOAD_NAME_MAX, err);
+    for (size_t i = 0; s == DIBS_OK && i < group->n_roles; i++) {
+        w.role = &group->roles[i];
+        s = check_role(&w, err);
+    }
+    for (size_t i = 0; s == DIBS_OK && i < group->n_roles; i++) {
+        w.role = &group->roles[i];
+        s = check_references(&w, err);
+    }
+    return s;
+}

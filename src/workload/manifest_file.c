@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* Where a project's manifest is, and whether it may be trusted. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "workload/manifest.h"
+
+#include "base/banned.h"
+
+enum { SHOWN = 200, UP_MAX = 256 };
+
+/* ---- reading ---- */
+
+/* What it says is done in the reader's name. Its group may write it: that is how a checkout looks under the
+ * umask of a machine where everybody has a group of his own. */
+static dibs_status check_trust(const char *shown, const struct stat *st, dibs_err *err)
+{
+    if (st->st_uid != geteuid() && st->st_uid != 0)
+        return err_set(err, DIBS_DENIED,
+                       "%s belongs to uid %u, neither to you (uid %u) nor to root: it is not read", shown,
+                       (unsigned) st->st_uid, (unsigned) geteuid());
+    if (st->st_mode & S_IWOTH)
+        return err_set(err, DIBS_DENIED, "%s can be written by everybody: it is not read; chmod o-w it",
+                       shown);
+    return DIBS_OK;
+}
+
+static dibs_status read_all(int fd, const char *shown, char *text, size_t *len, dibs_err *err)
+{
+    for (*len = 0; *len <= MANIFEST_BYTES_MAX;) {
+        ssize_t n = read(fd, text + *len, MANIFEST_BYTES_MAX + 1 - *len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_os(err, DIBS_FAILURE, errno, "%s", shown);
+        if (n == 0)
+            return DIBS_OK;
+        *len += (size_t) n;
+    }
+    return err_set(err, DIBS_INVALID, "%s: larger than %d bytes", shown, MANIFEST_BYTES_MAX);
+}
+
+dibs_status workload_manifest_read(const char *path, struct workload_group **out, dibs_err *err)
+{
+    AUTO(fd_auto) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    AUTO(free_auto) char *text = NULL;
+    char shown[SHOWN];
+    struct stat st = { 0 };
+    size_t len = 0;
+
+    (void) text_safe(path, shown, sizeof shown);
+    if (fd < 0 || fstat(fd, &st) != 0)
+        return err_os(err, errno == ENOENT || errno == ENOTDIR ? DIBS_NOT_FOUND : DIBS_FAILURE, errno, "%s",
+                      shown);
+    if (!S_ISREG(st.st_mode))
+        return err_set(err, DIBS_INVALID, "%s is not a regular file", shown);
+    dibs_status s = check_trust(shown, &st, err);
+    if (s != DIBS_OK)
+        return s;
+    text = malloc(MANIFEST_BYTES_MAX + 1); /* touched only as far as the file goes */
+    if (!text)
+        return err_set(err, DIBS_FAILURE, "%s: out of memory", shown);
+    s = read_all(fd, shown, text, &len, err);
+    return s == DIBS_OK ? workload_manifest_parse(path, text, len, out, err) : s;
+}
+
+/* ---- finding ---- */
+
+/* Something that is meant to be a file; what it is worth is seen when it is read. */
+static bool is_there(const char *path)
+{
+    struct stat st = { 0 };
+
+    return stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
+}
+
+/* In this directory. NOT_FOUND says nothing. */
+static dibs_status look_in(const char *dir, char *path, size_t size, dibs_err *err)
+{
+    char yaml[PATH_MAX + 16];
+    char json[PATH_MAX + 16];
+    char shown[SHOWN];
+
+    (void) snprintf(yaml, sizeof yaml, "%s/dibs.yaml", dir);
+    (void) snprintf(json, sizeof json, "%s/dibs.json", dir);
+    bool has_yaml = is_there(yaml);
+    bool has_json = is_there(json);
+    if (!has_yaml && !has_json)
+        return DIBS_NOT_FOUND;
+    (void) text_safe(*dir ? dir : "/", shown, sizeof shown);
+    if (has_yaml && has_json)
+        return err_set(err, DIBS_INVALID, "%s has both dibs.yaml and dibs.json: remove one", shown);
+    if (!text_copy(path, size, has_yaml ? yaml : json))
+        return err_set(err, DIBS_INVALID, "the path of the manifest in %s is too long", shown);
+    return DIBS_OK;
+}
+
+dibs_status workload_manifest_find(const char *dir, char *path, size_t size, dibs_err *err)
+{
+    char at[PATH_MAX];
+    char shown[SHOWN];
+    const char *from = dir ? dir : ".";
+    dibs_status s = DIBS_NOT_FOUND;
+
+    (void) text_safe(from, shown, sizeof shown);
+    if (!realpath(from, at))
+        return err_os(err, DIBS_NOT_FOUND, errno, "%s", shown);
+    if (strcmp(at, "/") == 0)
+        at[0] = '\0';
+    for (int i = 0; s == DIBS_NOT_FOUND && i < UP_MAX; i++) {
+        s = look_in(at, path, size, err);
+        char *slash = strrchr(at, '/');
+        if (!slash)
+            break;
+        *slash = '\0';
+    }
+    if (s == DIBS_NOT_FOUND)
+        return err_set(err, s, "no dibs.yaml or dibs.json in %s or above", shown);
+    return s;
+}

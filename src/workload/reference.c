@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* References and variables as text. */
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "workload/workload.h"
+
+#include "base/banned.h"
+
+#define FORM "ROLE.PORT or ROLE.COMPONENT.PORT, with [INDEX] after role or component"
+
+enum { PARTS_MAX = 3, TEXT_MAX = PARTS_MAX * (WORKLOAD_NAME_MAX + 8) };
+
+/* "name" or "name[12]" */
+struct part {
+    char *name;
+    int32_t index; /* -1: none */
+};
+
+/* Cuts the index off. What is wrong, or NULL. */
+static const char *take_part(char *text, struct part *out)
+{
+    char *bracket = strpbrk(text, "[]");
+    int32_t index = 0;
+
+    *out = (struct part){ .name = text, .index = -1 };
+    if (bracket == text || !*text)
+        return "a part is empty";
+    if (!bracket)
+        return NULL;
+    if (*bracket == ']')
+        return "']' has no '['";
+    size_t digits = strspn(bracket + 1, "0123456789");
+    if (bracket[digits + 1] != ']')
+        return "an index is a number in brackets";
+    if (bracket[digits + 2])
+        return "something stands behind an index";
+    if (digits == 0 || (digits > 1 && bracket[1] == '0'))
+        return "an index is a number without leading zeros";
+    if (digits > 4)
+        return "an index is too large";
+    for (size_t i = 0; i < digits; i++)
+        index = index * 10 + (bracket[i + 1] - '0');
+    if (index >= WORKLOAD_INSTANCES_MAX)
+        return "an index is too large";
+    *bracket = '\0';
+    out->index = index;
+    return NULL;
+}
+
+static const char *take_parts(char *text, struct part parts[PARTS_MAX], size_t *n)
+{
+    for (*n = 0; text;) {
+        if (*n == PARTS_MAX)
+            return "it has more than three parts";
+        const char *fault = take_part(strsep(&text, "."), &parts[(*n)++]);
+        if (fault)
+            return fault;
+    }
+    if (*n < 2)
+        return "it has only one part";
+    return parts[*n - 1].index >= 0 ? "a port has no index" : NULL;
+}
+
+dibs_status workload_reference_parse(struct workload_group *group, const char *text,
+                                     struct workload_reference *out, dibs_err *err)
+{
+    struct part parts[PARTS_MAX] = { 0 };
+    size_t n = 0;
+    char shown[80];
+    bool is_short = strnlen(text, TEXT_MAX + 1) <= TEXT_MAX;
+    char *copy = is_short ? workload_text(group, text) : NULL;
+
+    if (is_short && !copy)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    const char *fault = !is_short ? "it is too long" : !*text ? "it is empty" : take_parts(copy, parts, &n);
+    if (fault)
+        return err_set(err, DIBS_INVALID, "reference '%s': %s; expected " FORM,
+                       text_safe(text, shown, sizeof shown), fault);
+    out->role = parts[0].name;
+    out->instance = parts[0].index;
+    out->component = n == PARTS_MAX ? parts[1].name : NULL;
+    out->pod = n == PARTS_MAX ? parts[1].index : -1;
+    out->port = parts[n - 1].name;
+    return DIBS_OK;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool workload_is_env_name(const char *env)
+{
+    const char *c = env;
+
+    while (*c == '_' || is_letter(*c) || (c > env && is_digit(*c)))
+        c++;
+    return c > env && !*c;
+}
+
+void workload_port_env(const char *name, char *out, size_t size)
+{
+    size_t room = size - sizeof "_PORT";
+    size_t used = 0;
+
+    if (is_digit(*name) && room > 0)
+        out[used++] = '_';
+    for (const char *c = name; *c && used < room; c++) {
+        bool is_small = *c >= 'a' && *c <= 'z';
+
+        out[used++] = (char) (is_small ? *c - 'a' + 'A' : is_letter(*c) || is_digit(*c) ? *c : '_');
+    }
+    memcpy(out + used, "_PORT", sizeof "_PORT");
+}
