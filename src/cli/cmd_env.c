@@ -77,14 +77,14 @@ static dibs_status of_pod(struct cli *cli, const struct workload_group *group, c
                           struct variables *out, dibs_err *err)
 {
     AUTO(workload_needs_free) struct workload_needs needs = { 0 };
-    AUTO(free_auto) dibs_claim *claims = NULL;
+    AUTO(free_auto) uint16_t *ports = NULL;
     AUTO(free_auto) struct workload_value *values = NULL;
     dibs_status s = workload_needs_of(group, pod, &needs, err);
 
     if (s == DIBS_OK)
-        s = workload_obtain(cli->handle, group, &needs, &claims, err);
+        s = workload_obtain(cli->handle, group, &needs, &ports, err);
     if (s == DIBS_OK)
-        s = workload_values(group, pod, &needs, claims, &values, &out->n, err);
+        s = workload_values(group, pod, &needs, ports, &values, &out->n, err);
     if (s != DIBS_OK)
         return s;
     out->all = calloc(out->n + 1, sizeof *out->all);
@@ -117,14 +117,28 @@ static void whole_name(const struct workload_need *need, char *out, size_t size)
     workload_port_env(typed, out, size);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const struct variable *const *x = a;
+    const struct variable *const *y = b;
+
+    return strcmp((*x)->name, (*y)->name);
+}
+
 static dibs_status check_once(const struct variables *v, dibs_err *err)
 {
+    AUTO(free_auto) const struct variable **sorted = calloc(v->n + 1, sizeof *sorted);
+
+    if (!sorted)
+        return err_set(err, DIBS_FAILURE, "out of memory");
     for (size_t i = 0; i < v->n; i++)
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(v->all[i].name, v->all[k].name) == 0)
-                return err_set(err, DIBS_INVALID,
-                               "env: two ports would both be $%s; ask for one role: dibs env ROLE",
-                               v->all[i].name);
+        sorted[i] = &v->all[i];
+    qsort(sorted, v->n, sizeof *sorted, by_name);
+    for (size_t i = 1; i < v->n; i++)
+        if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
+            return err_set(err, DIBS_INVALID,
+                           "env: two ports would both be $%s; ask for one role: dibs env ROLE",
+                           sorted[i]->name);
     return DIBS_OK;
 }
 
@@ -132,11 +146,11 @@ static dibs_status of_group(struct cli *cli, const struct workload_group *group,
                             dibs_err *err)
 {
     AUTO(workload_needs_free) struct workload_needs needs = { 0 };
-    AUTO(free_auto) dibs_claim *claims = NULL;
+    AUTO(free_auto) uint16_t *ports = NULL;
     dibs_status s = workload_needs_all(group, &needs, err);
 
     if (s == DIBS_OK)
-        s = workload_obtain(cli->handle, group, &needs, &claims, err);
+        s = workload_obtain(cli->handle, group, &needs, &ports, err);
     if (s != DIBS_OK)
         return s;
     out->all = calloc(needs.n + 1, sizeof *out->all);
@@ -149,7 +163,7 @@ static dibs_status of_group(struct cli *cli, const struct workload_group *group,
             continue;
         struct variable *variable = &out->all[out->n++];
         whole_name(need, variable->name, sizeof variable->name);
-        workload_value_text(need->port, &claims[i], variable->value, sizeof variable->value);
+        workload_value_text(need->port, &ports[i], variable->value, sizeof variable->value);
     }
     return check_once(out, err);
 }

@@ -34,6 +34,7 @@ struct attempt {
     uint16_t *dead_ports; /* where they are, as far as candidates are wanted; NULL until then */
     size_t n_dead_ports;
     struct ledger_drop *drops;
+    struct core_group group;       /* of the names looked up so far */
     struct portbits proposed_dead; /* were in dead_ports in some round */
     int64_t deadline_ms;
     struct ledger_refusal refusal;

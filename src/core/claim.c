@@ -43,10 +43,10 @@ enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, 
 
 /* ---- preparing ---- */
 
-static bool same_plan(const struct plan_pool *plan, const dibs_pool *pool, const struct plan_pool *fresh)
+static bool same_plan(const struct plan_pool *plan, const dibs_pool *pool, struct plan_kind kind)
 {
-    return strcmp(plan->pool.name, pool->name) == 0 && plan->protos == fresh->protos &&
-           plan->is_specific == fresh->is_specific;
+    return strcmp(plan->pool.name, pool->name) == 0 && plan->kind.protos == kind.protos &&
+           plan->kind.is_specific == kind.is_specific;
 }
 
 static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
@@ -58,14 +58,15 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
 
     if (s != DIBS_OK)
         return s;
-    plan_pool_init(a->core, &pool, &a->wants[i].claim, fresh);
+    struct plan_kind kind = plan_kind_of(&a->wants[i].claim);
     a->asks[i].plan = NULL;
     for (size_t n = 0; n < a->n_plans && !a->asks[i].plan; n++)
-        if (same_plan(&a->plans[n], &pool, fresh))
+        if (same_plan(&a->plans[n], &pool, kind))
             a->asks[i].plan = &a->plans[n];
     if (!a->asks[i].plan) {
         if (a->n_plans == PLANS_MAX)
             return err_set(err, DIBS_INVALID, "a batch may use at most %d different pools", PLANS_MAX);
+        plan_pool_init(a->core, &pool, kind, fresh);
         a->asks[i].plan = fresh;
         a->n_plans++;
     }
@@ -92,7 +93,8 @@ dibs_status attempt_look_up_name(struct attempt *a, size_t i, dibs_err *err)
     struct ledger_want *want = &a->wants[i];
     char name[DIBS_NAME_MAX + 1];
     dibs_claim claim;
-    dibs_status s = core_name(a->core, a->asks[i].request->name, want->claim.project, name, err);
+    const dibs_request *r = a->asks[i].request;
+    dibs_status s = core_name_like(a->core, r->name, r->project, &a->group, name, err);
 
     if (s != DIBS_OK)
         return s;
@@ -174,6 +176,18 @@ static uint16_t run_base(const struct attempt *a, size_t first)
     return is_one ? (uint16_t) base : 0;
 }
 
+/* All names of a large batch in one look. */
+static dibs_status look_up_names(struct attempt *a, dibs_err *err)
+{
+    dibs_status s = a->batch->n > 1 ? ledger_read_begin(a->core->ledger, err) : DIBS_OK;
+
+    for (size_t i = 0; i < a->batch->n && s == DIBS_OK; i++)
+        if (a->wants[i].claim.name[0] && !a->asks[i].is_noop)
+            s = attempt_look_up_name(a, i, err);
+    ledger_read_end(a->core->ledger);
+    return s;
+}
+
 static dibs_status prepare(struct attempt *a, dibs_err *err)
 {
     size_t n = a->batch->n;
@@ -196,9 +210,8 @@ static dibs_status prepare(struct attempt *a, dibs_err *err)
         s = find_runs(a, err);
     if (s == DIBS_OK && n > 1)
         s = request_names_differ(a->wants, n, err);
-    for (size_t i = 0; i < n && s == DIBS_OK; i++)
-        if (a->wants[i].claim.name[0] && !a->asks[i].is_noop)
-            s = attempt_look_up_name(a, i, err);
+    if (s == DIBS_OK)
+        s = look_up_names(a, err);
     for (size_t i = 0; i < n && s == DIBS_OK && a->has_run; i += a->wants[i].run)
         a->wants[i].run_base = run_base(a, i);
     return s;

@@ -130,6 +130,15 @@ dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *o
  * branch was then; else the one asked for, or "shop~1a2b3c/web" when "shop" is another directory's. */
 dibs_status core_name(struct core *core, const char *name, const char *project, char out[DIBS_NAME_MAX + 1],
                       dibs_err *err);
+/* The same for many names: the group of the one before is that of the next, without asking for it again.
+ * Whether another directory took the name meanwhile, the ledger tells in the end. */
+struct core_group {
+    const char *project; /* compared as a pointer */
+    char asked[DIBS_NAME_PART_MAX + 1];
+    char found[DIBS_NAME_PART_MAX + 1];
+};
+dibs_status core_name_like(struct core *core, const char *name, const char *project, struct core_group *known,
+                           char out[DIBS_NAME_MAX + 1], dibs_err *err);
 /* The holder part of a claim from a request. */
 dibs_status core_holder(struct core *core, dibs_holder kind, int32_t pid, int64_t ttl_ms, dibs_claim *out,
                         dibs_err *err);

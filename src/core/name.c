@@ -87,6 +87,25 @@ static dibs_status join(const char *group, const char *rest, char out[DIBS_NAME_
                : err_set(err, DIBS_INVALID, "name '%s' has more than %d bytes", name, DIBS_NAME_MAX);
 }
 
+dibs_status core_name_like(struct core *core, const char *name, const char *project, struct core_group *known,
+                           char out[DIBS_NAME_MAX + 1], dibs_err *err)
+{
+    const char *rest = name + strcspn(name, "/");
+    size_t len = (size_t) (rest - name);
+    bool is_known =
+        known->project == project && strlen(known->asked) == len && strncmp(known->asked, name, len) == 0;
+
+    if (is_known && project && look(core, name, '\0', project, out, NULL) == DIBS_NOT_FOUND)
+        return join(known->found, rest, out, err);
+    dibs_status s = core_name(core, name, project, out, err);
+    if (s == DIBS_OK && !is_known) {
+        known->project = project;
+        (void) snprintf(known->asked, sizeof known->asked, "%.*s", (int) len, name);
+        (void) snprintf(known->found, sizeof known->found, "%.*s", (int) strcspn(out, "/"), out);
+    }
+    return s;
+}
+
 dibs_status core_name(struct core *core, const char *name, const char *project, char out[DIBS_NAME_MAX + 1],
                       dibs_err *err)
 {

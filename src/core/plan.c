@@ -12,7 +12,20 @@
  * bounded. */
 enum { WALK_STEPS_MAX = 512 };
 
-void plan_pool_init(struct core *core, const dibs_pool *pool, const dibs_claim *claim, struct plan_pool *out)
+struct plan_kind plan_kind_of(const dibs_claim *claim)
+{
+    struct plan_kind kind = { .is_specific = true };
+
+    for (size_t i = 0; i < claim->n_bindings; i++) {
+        kind.protos |= (uint8_t) (1u << claim->bindings[i].proto);
+        /* 0.0.0.0 leaves the IPv6 side of a port to others. */
+        kind.is_specific = kind.is_specific && !(claim->bindings[i].address.len == 16 &&
+                                                 dibs_address_is_wildcard(&claim->bindings[i].address));
+    }
+    return kind;
+}
+
+void plan_pool_init(struct core *core, const dibs_pool *pool, struct plan_kind kind, struct plan_pool *out)
 {
     struct portbits withheld;
 
@@ -21,16 +34,10 @@ void plan_pool_init(struct core *core, const dibs_pool *pool, const dibs_claim *
     out->size = dibs_ranges_count(&pool->ranges);
     out->band = core_band(pool);
     out->split = dibs_ranges_at(&pool->ranges, out->band);
-    out->is_specific = true;
-    for (size_t i = 0; i < claim->n_bindings; i++) {
-        out->protos |= (uint8_t) (1u << claim->bindings[i].proto);
-        /* 0.0.0.0 leaves the IPv6 side of a port to others. */
-        out->is_specific = out->is_specific && !(claim->bindings[i].address.len == 16 &&
-                                                 dibs_address_is_wildcard(&claim->bindings[i].address));
-    }
+    out->kind = kind;
     portbits_add_ranges(&out->members, &pool->ranges);
     out->choosable = out->members;
-    core_withheld(core, (out->protos & 1u << DIBS_TCP) != 0, &withheld);
+    core_withheld(core, (out->kind.protos & 1u << DIBS_TCP) != 0, &withheld);
     portbits_subtract(&out->choosable, &withheld);
 }
 
@@ -93,7 +100,7 @@ static void free_ports(const struct core *core, const struct plan_pool *plan, st
 {
     *out = plan->choosable;
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++)
-        if (plan->protos & 1u << proto)
+        if (plan->kind.protos & 1u << proto)
             portbits_subtract(out, &core->index.taken[proto]);
     portbits_subtract(out, &core->foreign.ports);
 }
@@ -109,11 +116,11 @@ static void rested_ports(struct core *core, const struct plan_pool *plan, const 
     core_index_expire(core, now_ms);
     *out = *free;
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && is_longest; proto++)
-        if (plan->protos & 1u << proto)
+        if (plan->kind.protos & 1u << proto)
             portbits_subtract(out, &core->index.cooling[proto]);
     /* Another pool's ports rest longer than ours: only the younger end of the ring counts. */
     for (size_t i = core->index.n; i-- > 0 && !is_longest;) {
-        bool counts = core_index_cooling(core, i, &c) && (plan->protos & 1u << c.proto) != 0;
+        bool counts = core_index_cooling(core, i, &c) && (plan->kind.protos & 1u << c.proto) != 0;
 
         if (now_ms - c.released_ms >= plan->pool.cooldown_ms)
             return;
@@ -153,7 +160,7 @@ static void pick_cooling(const struct core *core, const struct plan_pool *plan, 
     struct core_cooling c;
 
     for (size_t i = 0; i < core->index.n && pick->n < pick->max; i++) {
-        bool counts = core_index_cooling(core, i, &c) && (plan->protos & 1u << c.proto) != 0;
+        bool counts = core_index_cooling(core, i, &c) && (plan->kind.protos & 1u << c.proto) != 0;
 
         if (!counts || c.port < window.first || c.port > window.last || !portbits_has(free, c.port) ||
             portbits_has(&done, c.port) ||
@@ -188,7 +195,7 @@ size_t plan_exact(struct core *core, const struct plan_pool *plan, const dibs_cl
         pick_free(&w, &set, lower, k, &pick);
         pick_cooling(core, plan, &free, lower, &pick);
     }
-    if (plan->is_specific && pick.n < pick.max) {
+    if (plan->kind.is_specific && pick.n < pick.max) {
         struct portbits shared = plan->choosable;
 
         portbits_subtract(&shared, &free);

@@ -4,18 +4,24 @@
 /* Which ports to try, and in which order (INV-8). */
 #include "core/core.h"
 
+/* What of a request's bindings decides which ports are worth a try. */
+struct plan_kind {
+    uint8_t protos;   /* bit (1 << proto) */
+    bool is_specific; /* no binding covers every address: ports of other addresses count as free */
+};
+
 /* One pool as one request sees it. */
 struct plan_pool {
     dibs_pool pool;
     uint32_t size, band;
-    uint16_t split;   /* first port of the upper band */
-    uint8_t protos;   /* bit (1 << proto) */
-    bool is_specific; /* no binding covers every address: ports of other addresses are worth a try */
+    uint16_t split; /* first port of the upper band */
+    struct plan_kind kind;
     struct portbits members;
     struct portbits choosable; /* members that dynamic choice may take */
 };
 
-void plan_pool_init(struct core *core, const dibs_pool *pool, const dibs_claim *claim, struct plan_pool *out);
+struct plan_kind plan_kind_of(const dibs_claim *claim);
+void plan_pool_init(struct core *core, const dibs_pool *pool, struct plan_kind kind, struct plan_pool *out);
 
 /* Up to `max` ports of the upper band in the pool's order from number `k`, without looking at any occupancy.
  */

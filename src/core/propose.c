@@ -34,7 +34,7 @@ static bool is_cooling(const struct attempt *a, const struct plan_pool *plan, ui
     bool is_found = false;
 
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && a->stage != STAGE_BLIND; proto++)
-        is_found = is_found || ((plan->protos & 1u << proto) &&
+        is_found = is_found || ((plan->kind.protos & 1u << proto) &&
                                 core_index_is_cooling(a->core, proto, port, plan->pool.cooldown_ms));
     return is_found;
 }

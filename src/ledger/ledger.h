@@ -28,6 +28,10 @@ void ledger_close(struct ledger *ledger); /* NULL is fine */
 /* A call of a user begins: the timeout runs over all that it does, not over each transaction anew. */
 void ledger_start_call(struct ledger *ledger);
 
+/* Looks between these two see one state, and cost one transaction. A change ends it. */
+dibs_status ledger_read_begin(struct ledger *ledger, dibs_err *err);
+void ledger_read_end(struct ledger *ledger);
+
 /* A random number fixed when the ledger was made: all who share it choose alike. */
 uint64_t ledger_salt(const struct ledger *ledger);
 

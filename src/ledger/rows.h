@@ -104,6 +104,7 @@ extern const struct rows_ops *const rows_backends[];
 struct ledger {
     struct rows *rows;
     struct ledger_options options;
+    bool is_reading; /* between ledger_read_begin() and ledger_read_end() */
 };
 
 /* ---- a write transaction with its event numbering (tx.c) ---- */
@@ -112,6 +113,7 @@ struct ledger_tx {
     const struct ledger_actor *actor;
     uint64_t seq;
     uint64_t cursor;
+    bool is_inner; /* part of a longer look: not ours to end */
 };
 dibs_status tx_begin(struct ledger_tx *tx, struct ledger *ledger, bool is_write, bool is_full,
                      const struct ledger_actor *actor, dibs_err *err);

@@ -18,6 +18,12 @@ dibs_status tx_begin(struct ledger_tx *tx, struct ledger *ledger, bool is_write,
                      const struct ledger_actor *actor, dibs_err *err)
 {
     struct rows *rows = ledger->rows;
+
+    if (ledger->is_reading && !is_write) {
+        *tx = (struct ledger_tx){ .rows = rows, .actor = actor, .is_inner = true };
+        return DIBS_OK;
+    }
+    ledger_read_end(ledger);
     dibs_status s = rows->ops->begin(rows, is_write, is_full || ledger->options.is_sync_full, err);
 
     if (s != DIBS_OK)
@@ -40,9 +46,24 @@ dibs_status tx_commit(struct ledger_tx *tx, dibs_err *err)
 
 void tx_auto(struct ledger_tx *tx)
 {
-    if (tx->rows)
+    if (tx->rows && !tx->is_inner)
         tx->rows->ops->rollback(tx->rows);
     tx->rows = NULL;
+}
+
+dibs_status ledger_read_begin(struct ledger *ledger, dibs_err *err)
+{
+    dibs_status s = ledger->rows->ops->begin(ledger->rows, false, false, err);
+
+    ledger->is_reading = s == DIBS_OK;
+    return s;
+}
+
+void ledger_read_end(struct ledger *ledger)
+{
+    if (ledger->is_reading)
+        ledger->rows->ops->rollback(ledger->rows);
+    ledger->is_reading = false;
 }
 
 dibs_status tx_trim(struct ledger_tx *tx, dibs_err *err)

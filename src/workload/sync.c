@@ -139,7 +139,7 @@ static bool has_binding(const dibs_claim *claim, const dibs_binding *wanted)
     return false;
 }
 
-static bool is_as_wanted(const dibs_claim *claim, const struct workload_port *port)
+bool workload_is_as_wanted(const dibs_claim *claim, const struct workload_port *port)
 {
     dibs_binding plain = { .proto = DIBS_TCP, .address = { .len = 16 } };
     const dibs_binding *bindings = port->n_bindings ? port->bindings : &plain;
@@ -166,7 +166,7 @@ static bool is_port_as_wanted(const struct syncing *y, size_t first)
     const struct workload_port *port = y->needs.all[first].port;
 
     for (size_t i = first; i < first + port->count; i++) {
-        if (y->was[i] == y->present.n || !is_as_wanted(&y->present.claims[y->was[i]], port))
+        if (y->was[i] == y->present.n || !workload_is_as_wanted(&y->present.claims[y->was[i]], port))
             return false;
         if (y->present.claims[y->was[i]].port != y->present.claims[y->was[first]].port + (i - first))
             return false;
@@ -186,7 +186,7 @@ static void decide(struct syncing *y)
         bool is_there = y->was[i] < p->n;
         bool is_kept = need->port->is_contiguous
                            ? is_port_as_wanted(y, i - need->number)
-                           : is_there && is_as_wanted(&p->claims[y->was[i]], need->port);
+                           : is_there && workload_is_as_wanted(&p->claims[y->was[i]], need->port);
 
         y->kinds[i] = is_kept ? WORKLOAD_KEEP : is_there ? WORKLOAD_MOVE : WORKLOAD_ADD;
         y->requests[i] = workload_request(y->group, need);

@@ -17,17 +17,17 @@ static size_t find(const struct workload_needs *needs, const char *name)
     return i;
 }
 
-void workload_value_text(const struct workload_port *port, const dibs_claim *claims, char *out, size_t size)
+void workload_value_text(const struct workload_port *port, const uint16_t *ports, char *out, size_t size)
 {
     size_t used = 0;
     uint32_t n = port->is_contiguous ? 1 : port->count;
 
     for (uint32_t i = 0; i < n && used < size; i++)
-        used += (size_t) snprintf(out + used, size - used, "%s%u", i ? "," : "", claims[i].port);
+        used += (size_t) snprintf(out + used, size - used, "%s%u", i ? "," : "", ports[i]);
 }
 
 dibs_status workload_values(const struct workload_group *group, const struct workload_pod *pod,
-                            const struct workload_needs *needs, const dibs_claim *claims,
+                            const struct workload_needs *needs, const uint16_t *ports,
                             struct workload_value **out, size_t *n, dibs_err *err)
 {
     const struct workload_component *component = pod->component;
@@ -57,16 +57,74 @@ dibs_status workload_values(const struct workload_group *group, const struct wor
         values[i].annotation = is_reference ? NULL : port->annotation;
         values[i].is_reference = is_reference;
         values[i].port = port;
-        values[i].first = claims[at].port;
-        workload_value_text(port, claims + at, values[i].text, sizeof values[i].text);
+        values[i].first = ports[at];
+        workload_value_text(port, ports + at, values[i].text, sizeof values[i].text);
     }
     *n = total;
     *out = TAKE(values);
     return DIBS_OK;
 }
 
-dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
-                            const struct workload_needs *needs, dibs_claim **out, dibs_err *err)
+/* ---- getting the ports ---- */
+
+/* A look at the whole group is cheaper than a look at each name from about here on. */
+enum { LIST_FROM = 32 };
+
+struct found {
+    const struct workload_need **sorted; /* by name */
+    const struct workload_needs *needs;
+    uint16_t *ports;
+    size_t n;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    const struct workload_need *const *x = a;
+    const struct workload_need *const *y = b;
+
+    return strcmp((*x)->name, (*y)->name);
+}
+
+static int name_to_need(const void *name, const void *need)
+{
+    const struct workload_need *const *n = need;
+
+    return strcmp(name, (*n)->name);
+}
+
+static bool take_claim(void *ctx, const dibs_claim *claim)
+{
+    struct found *f = ctx;
+    const struct workload_need **at =
+        bsearch(claim->name, f->sorted, f->needs->n, sizeof(const struct workload_need *), name_to_need);
+
+    if (at && claim->is_kept && workload_is_as_wanted(claim, (*at)->port)) {
+        f->ports[*at - f->needs->all] = claim->port;
+        f->n++;
+    }
+    return true;
+}
+
+/* Only looking: *is_all when every claim is there, kept, and as it is wanted. */
+static dibs_status look(dibs *handle, const struct workload_group *group, const struct workload_needs *needs,
+                        uint16_t *ports, bool *is_all, dibs_err *err)
+{
+    AUTO(free_auto) const struct workload_need **sorted = calloc(needs->n + 1, sizeof *sorted);
+    struct found f = { .sorted = sorted, .needs = needs, .ports = ports };
+    dibs_filter filter = { .name_prefix = group->group, .principal = dibs_principal_of(handle) };
+
+    if (!sorted)
+        return err_set(err, DIBS_FAILURE, "workload: out of memory");
+    for (size_t i = 0; i < needs->n; i++)
+        sorted[i] = &needs->all[i];
+    qsort(sorted, needs->n, sizeof *sorted, by_name);
+    dibs_status s = dibs_claim_list(handle, &filter, take_claim, &f, err);
+    *is_all = f.n == needs->n;
+    return s;
+}
+
+static dibs_status claim_all(dibs *handle, const struct workload_group *group,
+                             const struct workload_needs *needs, uint16_t *ports, dibs_err *err)
 {
     AUTO(free_auto) dibs_request *requests = calloc(needs->n + 1, sizeof *requests);
     AUTO(free_auto) dibs_claim *claims = calloc(needs->n + 1, sizeof *claims);
@@ -77,7 +135,25 @@ dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
     for (size_t i = 0; i < needs->n; i++)
         requests[i] = workload_request(group, &needs->all[i]);
     dibs_status s = dibs_claim_ports(handle, &batch, claims, err);
+    for (size_t i = 0; i < needs->n && s == DIBS_OK; i++)
+        ports[i] = claims[i].port;
+    return s;
+}
+
+dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
+                            const struct workload_needs *needs, uint16_t **out, dibs_err *err)
+{
+    AUTO(free_auto) uint16_t *ports = calloc(needs->n + 1, sizeof *ports);
+    bool is_all = false;
+    dibs_status s = DIBS_OK;
+
+    if (!ports)
+        return err_set(err, DIBS_FAILURE, "workload: out of memory");
+    if (needs->n >= LIST_FROM)
+        s = look(handle, group, needs, ports, &is_all, err);
+    if (s == DIBS_OK && !is_all)
+        s = claim_all(handle, group, needs, ports, err);
     if (s == DIBS_OK)
-        *out = TAKE(claims);
+        *out = TAKE(ports);
     return s;
 }

@@ -199,6 +199,8 @@ struct workload_plan {
     size_t count[WORKLOAD_DROP + 1]; /* by kind */
 };
 void workload_plan_free(struct workload_plan *plan);
+/* Has the claim the number, protocols and addresses that the port asks for? */
+bool workload_is_as_wanted(const dibs_claim *claim, const struct workload_port *port);
 /* Make the group's claims what the group says, all or nothing: what is missing is claimed, what is obsolete
  * ends, everything else stays. `is_dry_run`: tell what would change, and change nothing. */
 dibs_status workload_sync(dibs *handle, const struct workload_group *group, bool is_dry_run,
@@ -216,14 +218,14 @@ struct workload_value {
     uint16_t first;
     char text[8 * WORKLOAD_COUNT_MAX];
 };
-/* "20001": the port, or the first of a block; "20001,20005" for several that are none. `claims` are the
- * port's, all `count` of them. */
-void workload_value_text(const struct workload_port *port, const dibs_claim *claims, char *out, size_t size);
-/* What the pod is told, when its needs have these claims. The caller frees *out. */
+/* "20001": the port, or the first of a block; "20001,20005" for several that are none. `ports` are all
+ * `count` of them. */
+void workload_value_text(const struct workload_port *port, const uint16_t *ports, char *out, size_t size);
+/* What the pod is told, when its needs have these ports. The caller frees *out. */
 dibs_status workload_values(const struct workload_group *group, const struct workload_pod *pod,
-                            const struct workload_needs *needs, const dibs_claim *claims,
+                            const struct workload_needs *needs, const uint16_t *ports,
                             struct workload_value **out, size_t *n, dibs_err *err);
-/* Claims of these needs, made where missing, kept, all or nothing. The caller frees *out. */
+/* The ports of these needs, claimed where missing, kept, all or nothing. The caller frees *out. */
 dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
-                            const struct workload_needs *needs, dibs_claim **out, dibs_err *err);
+                            const struct workload_needs *needs, uint16_t **out, dibs_err *err);
 #endif
