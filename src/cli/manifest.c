@@ -12,26 +12,19 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* The group as the ledger knows it: another directory may have had the name first. */
-static dibs_status locate(struct cli *cli, struct workload_group *group, dibs_err *err)
+static dibs_status set_project(const struct cli *cli, struct workload_group *group, dibs_err *err)
 {
     dibs_project project = { 0 };
-    char name[DIBS_NAME_MAX + 1];
     dibs_status s = dibs_project_find(&cli->settings, NULL, &project, err);
 
     if (s != DIBS_OK)
         return s;
-    (void) snprintf(name, sizeof name, "%s/-", project.group);
-    s = dibs_name_locate(cli->handle, name, project.dir, name, err);
-    if (s != DIBS_OK)
-        return s;
-    name[strcspn(name, "/")] = '\0';
-    (void) text_copy(group->group, sizeof group->group, name);
+    (void) text_copy(group->group, sizeof group->group, project.group);
     group->project = project.dir[0] ? workload_text(group, project.dir) : NULL;
     return project.dir[0] && !group->project ? err_set(err, DIBS_FAILURE, "out of memory") : DIBS_OK;
 }
 
-dibs_status cli_manifest(struct cli *cli, struct workload_group **out, dibs_err *err)
+dibs_status cli_manifest_read(const struct cli *cli, struct workload_group **out, dibs_err *err)
 {
     AUTO(workload_free_auto) struct workload_group *group = NULL;
     char path[PATH_BYTES];
@@ -40,11 +33,64 @@ dibs_status cli_manifest(struct cli *cli, struct workload_group **out, dibs_err 
     if (s == DIBS_OK)
         s = workload_manifest_read(path, &group, err);
     if (s == DIBS_OK)
-        s = cli_open(cli, err);
-    if (s == DIBS_OK)
-        s = locate(cli, group, err);
+        s = set_project(cli, group, err);
     if (s == DIBS_OK)
         *out = TAKE(group);
+    return s;
+}
+
+dibs_status cli_manifest(struct cli *cli, struct workload_group **out, dibs_err *err)
+{
+    AUTO(workload_free_auto) struct workload_group *group = NULL;
+    char name[DIBS_NAME_MAX + 1];
+    dibs_status s = cli_manifest_read(cli, &group, err);
+
+    if (s == DIBS_OK)
+        s = cli_open(cli, err);
+    if (s != DIBS_OK)
+        return s;
+    /* The group as the ledger knows it: another directory may have had the name first. */
+    (void) snprintf(name, sizeof name, "%s/-", group->group);
+    s = dibs_name_locate(cli->handle, name, group->project, name, err);
+    if (s != DIBS_OK)
+        return s;
+    name[strcspn(name, "/")] = '\0';
+    (void) text_copy(group->group, sizeof group->group, name);
+    *out = TAKE(group);
+    return DIBS_OK;
+}
+
+dibs_status cli_manifest_need(const struct workload_group *group, const char *typed,
+                              struct workload_need *out, bool *is_found, dibs_err *err)
+{
+    char first[DIBS_NAME_MAX + 1];
+    dibs_err why = { 0 };
+    dibs_status s = workload_need_parse(group, typed, out, &why);
+
+    *is_found = s == DIBS_OK;
+    if (s != DIBS_NOT_FOUND)
+        return s == DIBS_OK ? s : err_set(err, s, "%s", why.msg);
+    (void) text_copy(first, sizeof first, typed);
+    first[strcspn(first, "/")] = '\0';
+    /* A typing error must not become a claim of its own. */
+    return workload_role(group, first) ? err_set(err, s, "%s", why.msg) : DIBS_OK;
+}
+
+dibs_status cli_manifest_name(const struct cli *cli, const char *typed, char name[DIBS_NAME_MAX + 1],
+                              dibs_project *project, bool *is_found, dibs_err *err)
+{
+    AUTO(workload_free_auto) struct workload_group *group = NULL;
+    struct workload_need need;
+    dibs_err none = { 0 };
+
+    *is_found = false;
+    if (typed[0] == '/' || cli_manifest_read(cli, &group, &none) != DIBS_OK)
+        return DIBS_OK; /* a manifest that cannot be read is for the commands that need it */
+    dibs_status s = cli_manifest_need(group, typed, &need, is_found, err);
+    if (s == DIBS_OK && *is_found) {
+        (void) text_copy(name, DIBS_NAME_MAX + 1, need.name);
+        (void) text_copy(project->dir, sizeof project->dir, group->project ? group->project : "");
+    }
     return s;
 }
 

@@ -9,6 +9,17 @@
  * none here or above. */
 dibs_status cli_manifest(struct cli *cli, struct workload_group **out, dibs_err *err);
 
+/* The same without the ledger: the group has the name that it would have if nobody else had it. */
+dibs_status cli_manifest_read(const struct cli *cli, struct workload_group **out, dibs_err *err);
+
+/* A relative name as typed: is it a port of the manifest? *is_found false: there is no manifest, or nothing
+ * of that name in it. NOT_FOUND: it begins with a role, but that has no such port. */
+dibs_status cli_manifest_need(const struct workload_group *group, const char *typed,
+                              struct workload_need *out, bool *is_found, dibs_err *err);
+/* What of a manifest a lookup needs: the claim's whole name. NULL when the name is no manifest's. */
+dibs_status cli_manifest_name(const struct cli *cli, const char *typed, char name[DIBS_NAME_MAX + 1],
+                              dibs_project *project, bool *is_found, dibs_err *err);
+
 /* A claim's name without its group, as a person types it: "web/0/http", "web/-/gossip". */
 const char *cli_short_name(const struct workload_group *group, const char *name, char *out, size_t size);
 

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "cli/cli.h"
+
+#include "base/banned.h"
+
+enum { NEW_MODE = 0666, PRIVATE_MODE = 0600, MODE_BITS = 07777 };
+
+static bool write_all(int fd, const char *text, size_t len)
+{
+    for (size_t done = 0; done < len;) {
+        ssize_t put = write(fd, text + done, len - done);
+
+        if (put == 0 || (put < 0 && errno != EINTR))
+            return false;
+        done += put > 0 ? (size_t) put : 0;
+    }
+    return true;
+}
+
+/* A device, a pipe or a terminal is written to, never replaced. */
+static dibs_status write_through(const char *path, const char *text, size_t len, dibs_err *err)
+{
+    AUTO(fd_auto) int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    char safe[1024] = "";
+
+    if (fd >= 0 && write_all(fd, text, len))
+        return DIBS_OK;
+    return err_os(err, DIBS_FAILURE, errno, "cannot write '%s'", cli_safe(path, safe, sizeof safe));
+}
+
+static mode_t new_mode(void)
+{
+    mode_t mask = umask(0);
+
+    (void) umask(mask);
+    return NEW_MODE & ~mask;
+}
+
+dibs_status cli_output_save(const char *path, const char *text, size_t len, bool is_private, dibs_err *err)
+{
+    char real[PATH_MAX] = "";
+    char temporary[PATH_MAX + 8] = "";
+    char safe[1024] = "";
+    struct stat st = { 0 };
+    bool is_there = stat(path, &st) == 0;
+
+    (void) cli_safe(path, safe, sizeof safe);
+    if (is_there && !S_ISREG(st.st_mode))
+        return write_through(path, text, len, err);
+    if (realpath(path, real)) /* a link stays a link; what it points to is written */
+        path = real;
+    int n = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+    if (n < 0 || (size_t) n >= sizeof temporary)
+        return err_set(err, DIBS_INVALID, "the path of the file is too long");
+    AUTO(fd_auto) int fd = mkostemp(temporary, O_CLOEXEC);
+
+    if (fd < 0)
+        return err_os(err, DIBS_FAILURE, errno, "cannot write beside '%s'", safe);
+    mode_t mode = is_private ? PRIVATE_MODE : is_there ? st.st_mode & MODE_BITS : new_mode();
+    bool is_good =
+        write_all(fd, text, len) && fchmod(fd, mode) == 0 && fsync(fd) == 0 && rename(temporary, path) == 0;
+    if (!is_good) {
+        int why = errno;
+
+        (void) unlink(temporary); /* the failure that is told is the first one */
+        return err_os(err, DIBS_FAILURE, why, "cannot write '%s'", safe);
+    }
+    return DIBS_OK;
+}
