@@ -206,21 +206,6 @@ static dibs_status prepare(struct attempt *a, dibs_err *err)
 
 /* ---- the call ---- */
 
-static dibs_status exhausted(const struct attempt *a, dibs_err *err)
-{
-    const struct plan_pool *plan = a->asks[a->refusal.want].plan;
-    char ranges[DIBS_RANGES_TEXT_MAX + 1];
-    uint32_t withheld = portbits_count(&plan->members) - portbits_count(&plan->choosable);
-
-    dibs_ranges_format(&plan->pool.ranges, ranges);
-    return err_set(err, DIBS_EXHAUSTED,
-                   "no %s left in pool '%s' (%.200s): %u of its %u ports are withheld (ephemeral, reserved "
-                   "or blocked by "
-                   "browsers), too few of the others are free; see 'dibs ls' and 'dibs pool'",
-                   a->asks[a->refusal.want].is_in_run ? "contiguous run of that length" : "free port",
-                   plan->pool.name, ranges, withheld, plan->size);
-}
-
 /* One claim of the kind that dibs chooses for, without a name to look up, and no candidate: the ledger would
  * have nothing to decide, and in a crowd asking it means to queue. */
 static bool is_hopeless(struct attempt *a)
@@ -279,8 +264,9 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
             return err_trouble(err, DIBS_TROUBLE_NONE, "no port could be claimed within the timeout");
     }
     if (s == DIBS_EXHAUSTED)
-        return exhausted(a, err);
-    return core_refuse(a->core, &a->wants[a->refusal.want].claim, &a->refusal, s, err);
+        return core_refuse_exhausted(a->core, a->asks[a->refusal.want].plan,
+                                     a->asks[a->refusal.want].is_in_run, err);
+    return core_refuse(a->core, &a->wants[a->refusal.want], &a->refusal, err);
 }
 
 /* Requests that create nothing are taken out; the others move up. `out` is spread again afterwards. */
