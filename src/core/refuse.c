@@ -233,6 +233,7 @@ static dibs_status refuse_foreign(struct core *core, const dibs_claim *wanted, u
                        port);
     } else {
         dibs_address_format(&s.socket.address, address);
+        s.socket.uid = owner_seen_uid(&core->view.users, s.socket.uid);
         core_socket_owners(core, &s.socket, &pid, 1);
         if (pid != 0)
             (void) owner_identify(&core->view, pid, &facts, NULL);
