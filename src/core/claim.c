@@ -217,12 +217,13 @@ static bool is_hopeless(struct attempt *a)
     return true;
 }
 
-/* A preferred port that may not be bound (a privileged one) cannot be had, like one that is taken. */
+/* A preferred port that may not be bound (a privileged one) cannot be had, like one that is taken. A batch
+ * without requests is denied what it drops. */
 static bool gives_up_preference(struct attempt *a, dibs_status status)
 {
-    struct ask *ask = &a->asks[a->refusal.want];
+    const struct ask *ask = &a->asks[a->refusal.want];
 
-    if (status != DIBS_DENIED || ask->request->mode != DIBS_PREFERRED || ask->is_choice)
+    if (status != DIBS_DENIED || a->batch->n == 0 || ask->request->mode != DIBS_PREFERRED || ask->is_choice)
         return false;
     attempt_choose_instead(a, a->refusal.want);
     return true;
