@@ -253,7 +253,7 @@ static bool is_simple(const dibs_request *r, const dibs_request *first)
 
 static bool is_for_fallback(const dibs_batch *batch)
 {
-    bool is_simple_batch = !batch->is_contiguous && !batch->is_dry_run;
+    bool is_simple_batch = batch->n > 0 && batch->n_drops == 0 && !batch->is_contiguous && !batch->is_dry_run;
 
     for (size_t i = 0; i < batch->n && is_simple_batch; i++)
         is_simple_batch = is_simple(&batch->requests[i], &batch->requests[0]);
