@@ -195,10 +195,10 @@ static dibs_status prepare(struct attempt *a, dibs_err *err)
 
     if (s != DIBS_OK)
         return s;
-    a->asks = calloc(n, sizeof *a->asks);
-    a->wants = calloc(n, sizeof *a->wants);
+    a->asks = calloc(n + 1, sizeof *a->asks);
+    a->wants = calloc(n + 1, sizeof *a->wants);
     a->plans = calloc((n < PLANS_MAX ? n : PLANS_MAX) + 1, sizeof *a->plans); /* 17 KiB each */
-    a->candidates = calloc(n == 1 ? SPARE_MAX + 2 : n * (SPARE_MAX + 3), sizeof *a->candidates);
+    a->candidates = calloc(n == 1 ? SPARE_MAX + 2 : n * (SPARE_MAX + 3) + 1, sizeof *a->candidates);
     if (!a->asks || !a->wants || !a->plans || !a->candidates)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     for (size_t i = 0; i < n && s == DIBS_OK; i++) {
@@ -219,21 +219,6 @@ static dibs_status prepare(struct attempt *a, dibs_err *err)
 
 /* ---- the call ---- */
 
-static dibs_status exhausted(const struct attempt *a, dibs_err *err)
-{
-    const struct plan_pool *plan = a->asks[a->refusal.want].plan;
-    char ranges[DIBS_RANGES_TEXT_MAX + 1];
-    uint32_t withheld = portbits_count(&plan->members) - portbits_count(&plan->choosable);
-
-    dibs_ranges_format(&plan->pool.ranges, ranges);
-    return err_set(err, DIBS_EXHAUSTED,
-                   "no %s left in pool '%s' (%.200s): %u of its %u ports are withheld (ephemeral, reserved "
-                   "or blocked by "
-                   "browsers), too few of the others are free; see 'dibs ls' and 'dibs pool'",
-                   a->asks[a->refusal.want].is_in_run ? "contiguous run of that length" : "free port",
-                   plan->pool.name, ranges, withheld, plan->size);
-}
-
 /* One claim of the kind that dibs chooses for, without a name to look up, and no candidate: the ledger would
  * have nothing to decide, and in a crowd asking it means to queue. */
 static bool is_hopeless(struct attempt *a)
@@ -245,12 +230,13 @@ static bool is_hopeless(struct attempt *a)
     return true;
 }
 
-/* A preferred port that may not be bound (a privileged one) cannot be had, like one that is taken. */
+/* A preferred port that may not be bound (a privileged one) cannot be had, like one that is taken. A batch
+ * without requests is denied what it drops. */
 static bool gives_up_preference(struct attempt *a, dibs_status status)
 {
-    struct ask *ask = &a->asks[a->refusal.want];
+    const struct ask *ask = &a->asks[a->refusal.want];
 
-    if (status != DIBS_DENIED || ask->request->mode != DIBS_PREFERRED || ask->is_choice)
+    if (status != DIBS_DENIED || a->batch->n == 0 || ask->request->mode != DIBS_PREFERRED || ask->is_choice)
         return false;
     attempt_choose_instead(a, a->refusal.want);
     return true;
@@ -292,8 +278,9 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
             return err_trouble(err, DIBS_TROUBLE_NONE, "no port could be claimed within the timeout");
     }
     if (s == DIBS_EXHAUSTED)
-        return exhausted(a, err);
-    return core_refuse(a->core, &a->wants[a->refusal.want].claim, &a->refusal, s, err);
+        return core_refuse_exhausted(a->core, a->asks[a->refusal.want].plan,
+                                     a->asks[a->refusal.want].is_in_run, err);
+    return core_refuse(a->core, &a->wants[a->refusal.want], &a->refusal, err);
 }
 
 /* Requests that create nothing are taken out; the others move up. `out` is spread again afterwards. */

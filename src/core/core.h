@@ -145,9 +145,9 @@ dibs_status core_holder(struct core *core, dibs_holder kind, int32_t pid, int64_
 enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, dibs_err *err);
 
 /* ---- refusals (refuse.c) ---- */
-/* The error for a batch that the ledger refused: blocker, relation, and what to do (D18). */
-dibs_status core_refuse(struct core *core, const dibs_claim *wanted, const struct ledger_refusal *refusal,
-                        dibs_status status, dibs_err *err);
+/* The error for a want that the ledger refused with TAKEN: blocker, relation, and what to do (D18). */
+dibs_status core_refuse(struct core *core, const struct ledger_want *want, struct ledger_refusal *refusal,
+                        dibs_err *err);
 /* "'web', pid 12 (node), since 2026-01-31 12:00:00" */
 void core_describe(const dibs_claim *claim, char *out, size_t size);
 

@@ -118,12 +118,15 @@ dibs_status attempt_judge_blockers(struct attempt *a, bool *again, dibs_err *err
 {
     struct ledger_refusal *r = &a->refusal;
     struct port_look look = { .a = a, .wanted = &a->wants[r->want].claim, .living = &r->blockers[0] };
-    bool is_damaged = r->n_blockers == 0;
 
     *again = false;
     for (size_t i = 0; i < r->n_blockers; i++)
-        is_damaged = is_damaged || r->blockers[i].n_bindings == 0;
-    if (is_damaged)
+        if (r->blockers[i].n_bindings == 0) { /* a damaged record: nobody can be judged */
+            r->blockers[0] = r->blockers[i];
+            r->n_blockers = 1;
+            return DIBS_OK;
+        }
+    if (r->n_blockers == 0)
         return DIBS_OK;
     dibs_status s = judge_port(&look, r->port, err);
     if (s != DIBS_OK)

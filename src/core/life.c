@@ -13,28 +13,32 @@
 #include "base/banned.h"
 
 struct in_use {
+    const struct core *core;
     const dibs_claim *claim;
     bool is_found;
+    bool is_unknown; /* somebody's, who has no number in our user namespace */
 };
 
 static bool is_its_socket(void *ctx, const struct kernel_socket *socket)
 {
     struct in_use *u = ctx;
+    uint32_t uid = owner_seen_uid(&u->core->view.users, socket->uid);
+    bool is_conflict = false;
 
-    if (socket->uid != u->claim->uid)
-        return true; /* a stranger's socket keeps nobody's claim alive */
-    for (size_t i = 0; i < u->claim->n_bindings && !u->is_found; i++)
-        u->is_found = u->claim->bindings[i].proto == socket->proto &&
+    for (size_t i = 0; i < u->claim->n_bindings && !is_conflict; i++)
+        is_conflict = u->claim->bindings[i].proto == socket->proto &&
                       dibs_address_conflict(&u->claim->bindings[i].address, &socket->address);
+    /* A stranger's socket keeps nobody's claim alive. */
+    u->is_found = is_conflict && uid == u->claim->uid;
+    u->is_unknown = u->is_unknown || (is_conflict && uid == OWNER_UID_UNKNOWN);
     return !u->is_found;
 }
 
-/* Does a socket of the claim's user use it? ALIVE: yes, DEAD: no, UNKNOWN: its network namespace cannot be
- * reached. */
-static dibs_life socket_life(struct core *core, const dibs_claim *claim)
+/* Does a socket of the claim's user use it? ALIVE: yes, DEAD: no, UNKNOWN: `why`. */
+static dibs_life socket_life(struct core *core, const dibs_claim *claim, const char **why)
 {
     uint64_t here = core_host(core)->netns;
-    struct in_use use = { .claim = claim };
+    struct in_use use = { .core = core, .claim = claim };
     unsigned asked = 0;
 
     for (size_t i = 0; i < claim->n_bindings && !use.is_found; i++) {
@@ -47,10 +51,12 @@ static dibs_life socket_life(struct core *core, const dibs_claim *claim)
                                        is_its_socket, &use, NULL);
         if (s == DIBS_NOT_FOUND)
             return DIBS_DEAD; /* the namespace is gone, and every socket with it */
+        *why = "its network namespace cannot be reached from here";
         if (s != DIBS_OK)
             return DIBS_UNKNOWN;
     }
-    return use.is_found ? DIBS_ALIVE : DIBS_DEAD;
+    *why = "whose socket it is cannot be told from this user namespace";
+    return use.is_found ? DIBS_ALIVE : use.is_unknown ? DIBS_UNKNOWN : DIBS_DEAD;
 }
 
 static void say(char *why, size_t size, const char *text)
@@ -61,6 +67,7 @@ static void say(char *why, size_t size, const char *text)
 
 dibs_life core_judge(struct core *core, dibs_claim *claim, char *why, size_t why_size)
 {
+    const char *unknown = "";
     bool is_this_boot = strcmp(claim->process.boot_id, core->view.boot_id) == 0;
 
     claim->life = DIBS_ALIVE;
@@ -78,11 +85,11 @@ dibs_life core_judge(struct core *core, dibs_claim *claim, char *why, size_t why
     }
     if (claim->life != DIBS_DEAD || !is_this_boot)
         return claim->life;
-    claim->life = socket_life(core, claim);
+    claim->life = socket_life(core, claim, &unknown);
     claim->is_orphan = claim->life == DIBS_ALIVE;
     if (claim->is_orphan)
         say(why, why_size, "its holder is gone, but its socket is still bound");
     else if (claim->life == DIBS_UNKNOWN)
-        say(why, why_size, "its network namespace cannot be reached from here");
+        say(why, why_size, unknown);
     return claim->life;
 }

@@ -107,11 +107,12 @@ static bool note_socket(void *ctx, const struct kernel_socket *socket)
     l->report->is_cut = l->report->is_cut || l->report->n_sockets == DIBS_REPORT_SOCKETS_MAX;
     if (l->report->n_sockets == DIBS_REPORT_SOCKETS_MAX)
         return false;
-    l->report->sockets[l->report->n_sockets++] = (dibs_socket){ .proto = socket->proto,
-                                                                .address = socket->address,
-                                                                .port = socket->port,
-                                                                .uid = socket->uid,
-                                                                .inode = socket->inode };
+    l->report->sockets[l->report->n_sockets++] =
+        (dibs_socket){ .proto = socket->proto,
+                       .address = socket->address,
+                       .port = socket->port,
+                       .uid = owner_seen_uid(&l->core->view.users, socket->uid),
+                       .inode = socket->inode };
     return true;
 }
 

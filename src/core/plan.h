@@ -43,6 +43,10 @@ size_t plan_runs(struct core *core, const struct plan_pool *plan, struct plan_ru
 size_t plan_runs_beside(struct core *core, const struct plan_pool *plan, const struct portbits *blocked,
                         struct plan_run run, uint16_t *out, size_t max);
 
+/* The error when nothing is left, and what would help (refuse.c). */
+dibs_status core_refuse_exhausted(struct core *core, const struct plan_pool *plan, bool is_run,
+                                  dibs_err *err);
+
 /* The port that a name prefers; 0 when it may not be chosen (INV-7). */
 uint16_t plan_name_port(struct core *core, const struct plan_pool *plan, const char *name);
 #endif

@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "base/text.h"
-#include "core/core.h"
+#include "core/plan.h"
 #include "kernel/kernel.h"
 
 #include "base/banned.h"
@@ -84,50 +84,93 @@ static void fill_blocker(dibs_err *err, dibs_relation relation, const dibs_claim
     (void) text_copy(err->blocker.command, sizeof err->blocker.command, b->command);
 }
 
-static dibs_status refuse_name(const dibs_claim *wanted, const struct ledger_refusal *r, dibs_err *err)
+/* Who has it, and when nobody alive does, that: "'web', uid:1000, pid 12 (node), since ... (its holder is
+ * gone, but its socket is still bound)". */
+static void describe_judged(struct core *core, dibs_claim *b, char *out, size_t size)
 {
-    const dibs_claim *b = &r->blockers[0];
-    dibs_binding theirs = { 0 };
+    char why[128];
     char who[512];
+    dibs_life life = core_judge(core, b, why, sizeof why);
+
+    core_describe(b, who, sizeof who);
+    (void) snprintf(out, size, "%s%s%s%s", who, why[0] ? " (" : "",
+                    life == DIBS_DEAD      ? "kept, its holder is dead: "
+                    : life == DIBS_UNKNOWN ? "it cannot be told whether it is alive: "
+                                           : "",
+                    why);
+    if (why[0])
+        (void) strncat(out, ")", size - strlen(out) - 1);
+}
+
+/* "port 26001 on tcp 127.0.0.1, tcp ::1"; whether it is exclusive or declared only where `other` differs. */
+static void describe_request(const dibs_claim *c, uint16_t port, const dibs_claim *other, char *out,
+                             size_t size)
+{
     char address[DIBS_ADDRESS_TEXT_MAX + 1];
+    char number[16] = "any port";
+    size_t n = 0;
+
+    if (port)
+        (void) snprintf(number, sizeof number, "port %u", port);
+    (void) snprintf(out, size, "%s%s on ",
+                    c->is_exclusive == other->is_exclusive ? ""
+                    : c->is_exclusive                      ? "exclusive "
+                                                           : "declared ",
+                    number);
+    for (size_t i = 0; i < c->n_bindings && n < size; i++) {
+        n = strlen(out);
+        dibs_address_format(&c->bindings[i].address, address);
+        (void) snprintf(out + n, size - n, "%s%s %s", i ? ", " : "", dibs_proto_text(c->bindings[i].proto),
+                        address);
+    }
+}
+
+static dibs_status refuse_name(struct core *core, const struct ledger_want *want,
+                               const struct ledger_refusal *r, dibs_err *err)
+{
+    const dibs_claim *wanted = &want->claim;
+    dibs_claim b = r->blockers[0];
+    dibs_binding theirs = { 0 };
+    char who[700];
+    char has[200];
+    char asked[200];
 
     if (r->n_blockers == 0)
         return DIBS_TAKEN; /* the ledger has said it */
-    (void) relate(wanted, b, &theirs);
-    dibs_address_format(&theirs.address, address);
-    core_describe(b, who, sizeof who);
+    (void) relate(wanted, &b, &theirs);
+    describe_judged(core, &b, who, sizeof who);
+    describe_request(&b, b.port, wanted, has, sizeof has);
+    describe_request(wanted, want->required, &b, asked, sizeof asked);
     if (r->breaks_run)
         (void) err_set(
             err, DIBS_TAKEN,
             "name '%s' has port %u, around which the run that is asked for cannot be made; release "
             "it first, or use another name (it is held by %s)",
-            b->name, b->port, who);
+            b.name, b.port, who);
     else if (r->differs)
-        (void) err_set(
-            err, DIBS_TAKEN,
-            "name '%s' has port %u on %s %s%s, which is not what is asked for now; release it first, or use "
-            "another name (it is held by %s)",
-            wanted->name, b->port, dibs_proto_text(theirs.proto), address,
-            b->n_bindings > 1 ? " and more" : "", who);
-    else
         (void) err_set(err, DIBS_TAKEN,
-                       "name '%s' (port %u) is held by %s; wait for its end, use another name, or 'dibs "
-                       "transfer' it",
-                       wanted->name, b->port, who);
-    fill_blocker(err, DIBS_REL_SAME_NAME, b, &theirs);
+                       "name '%s' has %s, which is not what is asked for now: %s; release it first, or use "
+                       "another name (it is held by %s)",
+                       wanted->name, has, asked, who);
+    else
+        (void) err_set(err, DIBS_TAKEN, "name '%s' (port %u) is held by %s; %s", wanted->name, b.port, who,
+                       b.is_orphan
+                           ? "end the process that has its socket ('dibs who' tells), or use another name"
+                           : "wait for its end, use another name, or 'dibs transfer' it");
+    fill_blocker(err, DIBS_REL_SAME_NAME, &b, &theirs);
     return DIBS_TAKEN;
 }
 
-static dibs_status refuse_claimed(const dibs_claim *wanted, const dibs_claim *b, dibs_err *err)
+static dibs_status refuse_claimed(struct core *core, const dibs_claim *wanted, dibs_claim *b, dibs_err *err)
 {
     dibs_binding theirs = { 0 };
     dibs_relation relation = relate(wanted, b, &theirs);
-    char who[512];
+    char who[700];
     char address[DIBS_ADDRESS_TEXT_MAX + 1];
     const char *proto = dibs_proto_text(theirs.proto);
 
     dibs_address_format(&theirs.address, address);
-    core_describe(b, who, sizeof who);
+    describe_judged(core, b, who, sizeof who);
     if (b->n_bindings == 0 || !b->principal[0])
         (void) err_set(err, DIBS_TAKEN, "port %u is kept by a damaged record; see 'dibs doctor'", b->port);
     else if (relation == DIBS_REL_OWN_WILDCARD)
@@ -147,9 +190,8 @@ static dibs_status refuse_claimed(const dibs_claim *wanted, const dibs_claim *b,
                        b->port, proto, address, who);
     else
         (void) err_set(err, DIBS_TAKEN,
-                       "port %u is held on %s %s by %s%s; choose another port, or use --prefer", b->port,
-                       proto, address, who,
-                       b->life == DIBS_UNKNOWN ? " (it cannot be told whether it is alive)" : "");
+                       "port %u is held on %s %s by %s; choose another port, or use --prefer", b->port, proto,
+                       address, who);
     fill_blocker(err, relation, b, &theirs);
     return DIBS_TAKEN;
 }
@@ -191,6 +233,7 @@ static dibs_status refuse_foreign(struct core *core, const dibs_claim *wanted, u
                        port);
     } else {
         dibs_address_format(&s.socket.address, address);
+        s.socket.uid = owner_seen_uid(&core->view.users, s.socket.uid);
         core_socket_owners(core, &s.socket, &pid, 1);
         if (pid != 0)
             (void) owner_identify(&core->view, pid, &facts, NULL);
@@ -211,26 +254,61 @@ static dibs_status refuse_foreign(struct core *core, const dibs_claim *wanted, u
     return DIBS_TAKEN;
 }
 
-dibs_status core_refuse(struct core *core, const dibs_claim *wanted, const struct ledger_refusal *refusal,
-                        dibs_status status, dibs_err *err)
+dibs_status core_refuse(struct core *core, const struct ledger_want *want, struct ledger_refusal *refusal,
+                        dibs_err *err)
 {
     dibs_err unused = { 0 };
 
     if (!err)
         err = &unused;
-    if (status != DIBS_TAKEN)
-        return status;
     if (refusal->by_name)
-        return refuse_name(wanted, refusal, err);
+        return refuse_name(core, want, refusal, err);
     if (refusal->is_busy)
-        return refuse_foreign(core, wanted, refusal->port, err);
-    if (refusal->n_blockers > 0) {
-        size_t worst = 0;
+        return refuse_foreign(core, &want->claim, refusal->port, err);
+    /* If somebody lives, he is the first. */
+    return refusal->n_blockers > 0 ? refuse_claimed(core, &want->claim, &refusal->blockers[0], err)
+                                   : DIBS_TAKEN;
+}
 
-        for (size_t i = 0; i < refusal->n_blockers; i++) /* name one that lives, not a dead neighbour */
-            if (refusal->blockers[i].life != DIBS_DEAD)
-                worst = i;
-        return refuse_claimed(wanted, &refusal->blockers[worst], err);
+struct declared {
+    const struct plan_pool *plan;
+    struct portbits ports;
+};
+
+static bool note_declared(void *ctx, const struct ledger_slot *slot)
+{
+    struct declared *d = ctx;
+
+    if (slot->claim_id != 0 && !slot->is_exclusive && (d->plan->protos & 1u << slot->proto) &&
+        portbits_has(&d->plan->choosable, slot->port))
+        portbits_add(&d->ports, slot->port);
+    return true;
+}
+
+dibs_status core_refuse_exhausted(struct core *core, const struct plan_pool *plan, bool is_run, dibs_err *err)
+{
+    struct declared declared = { .plan = plan };
+    struct portbits others = plan->members;
+    char ranges[DIBS_RANGES_TEXT_MAX + 1];
+    char help[200] = "";
+    uint32_t n_withheld = portbits_count(&plan->members) - portbits_count(&plan->choosable);
+    uint32_t n_ephemeral = 0;
+
+    if (!core->options.settings->allow_ephemeral) {
+        portbits_remove_range(&others, core_host(core)->ephemeral);
+        n_ephemeral = portbits_count(&plan->members) - portbits_count(&others);
     }
-    return status;
+    if (n_ephemeral > 0)
+        (void) snprintf(help, sizeof help, "--allow-ephemeral adds up to %u, ", n_ephemeral);
+    (void) ledger_slots(core->ledger, 0, 0, note_declared, &declared, NULL);
+    uint32_t n_declared = portbits_count(&declared.ports);
+    if (n_declared > 0)
+        (void) snprintf(help + strlen(help), sizeof help - strlen(help),
+                        "%u are declared and can be had by number only, ", n_declared);
+    dibs_ranges_format(&plan->pool.ranges, ranges);
+    return err_set(err, DIBS_EXHAUSTED,
+                   "no %s left in pool '%s' (%.200s): %u of its %u ports are withheld (ephemeral, reserved "
+                   "or blocked by browsers), too few of the others are free; %ssee 'dibs ls' and 'dibs pool'",
+                   is_run ? "contiguous run of that length" : "free port", plan->pool.name, ranges,
+                   n_withheld, plan->size, help);
 }

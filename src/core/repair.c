@@ -118,7 +118,8 @@ static void restore(struct repairing *r, size_t i)
 
     if (s != DIBS_OK && r->sockets) {
         item.kind = DIBS_REPAIR_UNCLAIMED;
-        report(r, &item, "in use without a claim by somebody else (uid %u)", r->sockets[i].uid);
+        report(r, &item, "in use without a claim by somebody else (uid %u)",
+               owner_seen_uid(&r->core->view.users, r->sockets[i].uid));
         return;
     }
     if (s == DIBS_OK && !r->plan->is_dry_run)

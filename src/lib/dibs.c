@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -62,6 +63,38 @@ static dibs_status open_ledger(dibs *handle, struct ledger **out, dibs_err *err)
     return s;
 }
 
+static bool is_own_file(const char *uri)
+{
+    struct stat st;
+
+    return strncmp(uri, "sqlite:", strlen("sqlite:")) == 0 && stat(uri + strlen("sqlite:"), &st) == 0 &&
+           st.st_uid == geteuid();
+}
+
+dibs_status handle_who(const dibs_settings *settings, char principal[DIBS_PRINCIPAL_MAX + 1],
+                       struct core_options *out, dibs_err *err)
+{
+    struct owner_users users;
+    dibs_status s = owner_users_load(&users, err);
+
+    if (s != DIBS_OK)
+        return s;
+    uint32_t uid = owner_uid_above(&users, (uint32_t) geteuid());
+    if (uid == OWNER_UID_UNKNOWN)
+        return err_set(
+            err, DIBS_FAILURE,
+            "you have no uid in this user namespace, so that nothing could be told to be yours; map "
+            "one, as 'unshare --map-root-user' does");
+    (void) snprintf(principal, DIBS_PRINCIPAL_MAX + 1, "uid:%u", (unsigned) uid);
+    out->settings = settings;
+    out->principal = principal;
+    out->uid = uid;
+    /* Root of a user namespace is anybody outside of it; but whose file the ledger is could write it anyway.
+     */
+    out->is_admin = geteuid() == 0 && (users.is_initial || is_own_file(settings->ledger));
+    return DIBS_OK;
+}
+
 dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
 {
     dibs_err local = { 0 };
@@ -80,16 +113,12 @@ dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
     if (s == DIBS_OK)
         s = open_ledger(handle, &ledger, err);
     handle->pid = getpid();
-    (void) snprintf(handle->principal, sizeof handle->principal, "uid:%u", (unsigned) geteuid());
-    struct core_options options = {
-        .settings = &handle->settings,
-        .principal = handle->principal,
-        .uid = (uint32_t) geteuid(),
-        .is_admin = geteuid() == 0,
-        .now = real_now,
-        .now_ctx = handle,
-    };
+    struct core_options options = { .now = real_now, .now_ctx = handle };
     if (s == DIBS_OK)
+        s = handle_who(&handle->settings, handle->principal, &options, err);
+    if (s != DIBS_OK)
+        ledger_close(ledger);
+    else
         s = core_open(ledger, &options, &handle->core, err);
     if (s != DIBS_OK) {
         dibs_close(handle);
@@ -224,7 +253,7 @@ static bool is_simple(const dibs_request *r, const dibs_request *first)
 
 static bool is_for_fallback(const dibs_batch *batch)
 {
-    bool is_simple_batch = !batch->is_contiguous && !batch->is_dry_run;
+    bool is_simple_batch = batch->n > 0 && batch->n_drops == 0 && !batch->is_contiguous && !batch->is_dry_run;
 
     for (size_t i = 0; i < batch->n && is_simple_batch; i++)
         is_simple_batch = is_simple(&batch->requests[i], &batch->requests[0]);

@@ -335,16 +335,13 @@ dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn
 
     if (!settings || !fn)
         return err_set(err, DIBS_INVALID, "an argument is missing");
-    (void) snprintf(principal, sizeof principal, "uid:%u", (unsigned) geteuid());
-    struct core_options options = { .settings = settings,
-                                    .principal = principal,
-                                    .uid = (uint32_t) geteuid(),
-                                    .is_admin = geteuid() == 0,
-                                    .now = doctor_now,
-                                    .now_ctx = &d };
+    struct core_options options = { .now = doctor_now, .now_ctx = &d };
+    dibs_status s = handle_who(settings, principal, &options, err);
+    if (s != DIBS_OK)
+        return s;
     check_settings(&d);
     struct ledger *ledger = open_ledger(&d, &options, &is_rebuilt);
-    dibs_status s = core_open(ledger, &options, &d.core, err);
+    s = core_open(ledger, &options, &d.core, err);
     if (s != DIBS_OK)
         return s;
     if (ledger)

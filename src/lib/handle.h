@@ -11,4 +11,9 @@ struct dibs {
     int pid;         /* whose it is: SQLite's locks and maps do not survive a fork */
     bool is_listing; /* a callback of ours runs */
 };
+
+/* Who we are to the ledger of `settings`: fills settings, principal (kept in `principal`), uid and is_admin.
+ */
+dibs_status handle_who(const dibs_settings *settings, char principal[DIBS_PRINCIPAL_MAX + 1],
+                       struct core_options *out, dibs_err *err);
 #endif

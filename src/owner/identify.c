@@ -134,7 +134,8 @@ dibs_status owner_identify(const struct owner_view *view, pid_t pid, struct owne
     facts.process.pidns = view->pidns;
     facts.process.start_ticks = look_host_ticks(view, stat.start_ticks);
     facts.process.pid = pid;
-    facts.uid = (uint32_t) uid;
+    facts.uid = pid == getpid() ? owner_uid_above(&view->users, (uint32_t) uid)
+                                : owner_seen_uid(&view->users, (uint32_t) uid);
     facts.ppid = stat.ppid;
     facts.session = stat.session;
     copy_command(text, (size_t) n, facts.command);

@@ -12,19 +12,39 @@
 
 #include "dibs/claim.h"
 
+/* uids of a user namespace and what they are in the one above it. Recorded and compared is the uid above: who
+ * is root by `unshare -r` is the user that he was. Of namespaces in namespaces the kernel tells one level. */
+#define OWNER_EXTENTS_MAX 340
+#define OWNER_UID_UNKNOWN UINT32_MAX /* (uid_t) -1: nobody's */
+struct owner_extent {
+    uint32_t inside, above, n;
+};
+struct owner_users {
+    bool is_initial;   /* uids are the host's */
+    uint32_t overflow; /* stands for everybody who has no number here */
+    size_t n;
+    struct owner_extent extent[OWNER_EXTENTS_MAX];
+};
+dibs_status owner_users_load(struct owner_users *out, dibs_err *err);
+/* UNKNOWN: it has none. */
+uint32_t owner_uid_above(const struct owner_users *users, uint32_t uid);
+/* The same of a uid that the kernel reports of a process or socket, which may be the overflow uid. */
+uint32_t owner_seen_uid(const struct owner_users *users, uint32_t uid);
+
 /* From where we look; loaded once per handle. */
 struct owner_view {
     char boot_id[DIBS_BOOT_ID_MAX + 1];
     uint64_t pidns;         /* ours */
     bool is_initial_pidns;  /* every other pid namespace is below ours */
     int64_t boot_offset_ns; /* our time namespace's CLOCK_BOOTTIME minus the host's */
+    struct owner_users users;
 };
 
 dibs_status owner_view_load(struct owner_view *out, dibs_err *err);
 
 struct owner_facts {
     dibs_process process;
-    uint32_t uid; /* effective uid */
+    uint32_t uid; /* effective uid, as seen from above our user namespace */
     int32_t ppid;
     int32_t session;
     char command[DIBS_COMMAND_MAX + 1]; /* comm, control characters replaced by '?' */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From where we look: boot, pid namespace, time namespace. */
+/* From where we look: boot, and the namespaces of pids, time and users. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -84,6 +84,8 @@ dibs_status owner_view_load(struct owner_view *out, dibs_err *err)
     dibs_status s = load_boot_id(&view, err);
     if (s == DIBS_OK)
         s = load_boot_offset(&view, err);
+    if (s == DIBS_OK)
+        s = owner_users_load(&view.users, err);
     if (s == DIBS_OK)
         *out = view;
     return s;

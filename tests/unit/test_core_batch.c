@@ -134,6 +134,25 @@ static void a_batch_larger_than_what_is_left_takes_nothing(void **state)
     ASSERT_OK(claim(e, &batch, out), &e->err);
 }
 
+static void ending_anothers_claim_in_a_batch_is_denied_whatever_else_is_asked_for(void **state)
+{
+    struct engine *e = *state;
+    dibs_request kept = e_kept("theirs", "127.0.0.1");
+    dibs_request preferred = e_required("mine", "127.0.0.1", 26001);
+
+    need_network();
+    preferred.mode = DIBS_PREFERRED;
+    dibs_claim theirs = e_must(e, e_other(e), &kept);
+    const dibs_drop drop = { .claim = &theirs };
+    dibs_batch batch = { .requests = &preferred, .drops = &drop, .n_drops = 1 };
+    for (batch.n = 0; batch.n < 2; batch.n++) {
+        dibs_claim out = { 0 };
+
+        assert_int_equal(claim(e, &batch, &out), DIBS_DENIED);
+        assert_int_equal(e_count(e, NULL), 1);
+    }
+}
+
 /* ---- runs ---- */
 
 static void run_of(dibs_request *r, size_t n, const dibs_ranges *ranges)
@@ -375,6 +394,7 @@ int main(void)
         E_TEST(claims_of_one_batch_do_not_conflict_with_each_other),
         E_TEST(an_empty_batch_is_a_no_op_and_an_enormous_one_refused),
         E_TEST(a_batch_larger_than_what_is_left_takes_nothing),
+        E_TEST(ending_anothers_claim_in_a_batch_is_denied_whatever_else_is_asked_for),
         E_TEST(a_run_is_contiguous_aligned_and_passes_over_what_is_in_its_way),
         E_TEST(a_named_run_is_found_again_and_completed_where_it_is),
         E_TEST(a_run_that_cannot_be_completed_says_who_is_in_the_way),

@@ -342,6 +342,25 @@ static void M7_claims_can_be_listed_explained_and_released(void **state)
     assert_int_equal(n, 1);
 }
 
+static void the_fallback_never_passes_over_claims_that_are_to_end(void **state)
+{
+    struct engine *e = *state;
+    const dibs_claim kept = { .id = 1, .generation = 1, .port = 26001 };
+    const dibs_drop drop = { .claim = &kept };
+    dibs_request r = e_request(NULL, "127.0.0.1");
+    dibs_batch batch = { .requests = &r, .drops = &drop, .n_drops = 1 };
+    dibs_claim out = { 0 };
+
+    need_network();
+    e->settings.ledger_mode = DIBS_LEDGER_FALLBACK;
+    (void) snprintf(e->settings.ledger, sizeof e->settings.ledger, "sqlite:/proc/nowhere/ledger.db");
+    dibs *handle = open_dibs(e);
+    assert_true(dibs_is_degraded(handle, NULL, 0));
+    for (batch.n = 0; batch.n < 2; batch.n++)
+        assert_int_equal(dibs_claim_ports(handle, &batch, &out, &e->err), DIBS_UNAVAILABLE);
+    dibs_close(handle);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -358,6 +377,7 @@ int main(void)
         E_TEST(P11_one_bad_row_harms_itself_alone),
         E_TEST(W14_a_full_pool_is_its_own_outcome),
         E_TEST(M7_claims_can_be_listed_explained_and_released),
+        E_TEST(the_fallback_never_passes_over_claims_that_are_to_end),
     };
 
     e_own_network();

@@ -285,6 +285,24 @@ static void W11_protocols_do_not_block_each_other(void **state)
         30100);
 }
 
+static void an_exhausted_pool_says_what_is_declared(void **state)
+{
+    struct engine *e = *state;
+    dibs_ranges range = e_ranges("28000-28002");
+    dibs_request r = e_request(NULL, NULL);
+    dibs_request declared = { .mode = DIBS_DECLARED, .port = 28001, .keep = true };
+    dibs_claim out = { 0 };
+
+    need_network();
+    r.ranges = &range;
+    (void) e_must(e, e->core, &declared);
+    (void) e_must(e, e->core, &r);
+    (void) e_must(e, e->core, &r);
+    assert_int_equal(e_try(e, e->core, &r, &out), DIBS_EXHAUSTED);
+    assert_non_null(strstr(e->err.msg, "1 are declared"));
+    assert_null(strstr(e->err.msg, "--allow-ephemeral"));
+}
+
 static int ask_again_without_ipv6(void *arg)
 {
     struct engine *e = arg;
@@ -375,6 +393,8 @@ static void K11_choice_leaves_the_live_ephemeral_range_alone_unless_allowed(void
         assert_in_range(e_must(e, e->core, &r).port, 32766, 32767);
     assert_int_equal(e_try(e, e->core, &r, &out), DIBS_EXHAUSTED);
     assert_non_null(strstr(e->err.msg, "2 of its 4 ports are withheld"));
+    assert_non_null(strstr(e->err.msg, "--allow-ephemeral adds up to 2"));
+    assert_null(strstr(e->err.msg, "declared"));
     e->settings.allow_ephemeral = true;
     for (int i = 0; i < 2; i++)
         assert_in_range(e_must(e, e->core, &r).port, 32768, 32769);
@@ -475,6 +495,7 @@ int main(void)
         E_TEST(P6_one_number_for_tcp_and_udp_on_both_families),
         E_TEST(W11_protocols_do_not_block_each_other),
         E_TEST(a_host_without_ipv6_narrows_and_says_so),
+        E_TEST(an_exhausted_pool_says_what_is_declared),
         E_TEST(a_name_with_IPv6_is_had_again_on_a_host_without),
         E_TEST(K11_choice_leaves_the_live_ephemeral_range_alone_unless_allowed),
         E_TEST(D30_a_call_ends_at_its_deadline),

@@ -324,8 +324,30 @@ static void a_dead_holder_whose_socket_lives_on_is_an_orphan(void **state)
     assert_int_equal(e_try(e, e->core, &(dibs_request){ .mode = DIBS_REQUIRED, .port = 26001, .keep = true },
                            &(dibs_claim){ 0 }),
                      DIBS_TAKEN);
+    assert_non_null(strstr(e->err.msg, "its holder is gone, but its socket is still bound"));
+    r.pid = 0;
+    assert_int_equal(e_try(e, e->core, &r, &(dibs_claim){ 0 }), DIBS_TAKEN); /* by its name */
+    assert_non_null(strstr(e->err.msg, "its holder is gone, but its socket is still bound"));
+    assert_null(strstr(e->err.msg, "transfer"));
     child_end(heir);
     assert_int_equal(e_reap(e, e->core), 1);
+}
+
+static void a_kept_claim_of_a_dead_holder_is_not_described_as_if_he_lived(void **state)
+{
+    struct engine *e = *state;
+    pid_t pid = child_start(child_idle, NULL);
+    dibs_request r = e_held("web", "127.0.0.1", pid);
+    dibs_request other = e_required(NULL, "127.0.0.1", 26001);
+
+    need_network();
+    r.mode = DIBS_REQUIRED;
+    r.port = 26001;
+    r.keep = true;
+    (void) e_must(e, e->core, &r);
+    child_end(pid);
+    assert_int_equal(e_try(e, e_other(e), &other, &(dibs_claim){ 0 }), DIBS_TAKEN);
+    assert_non_null(strstr(e->err.msg, "kept, its holder is dead"));
 }
 
 int main(void)
@@ -349,6 +371,7 @@ int main(void)
         E_TEST(an_ended_lease_lives_on_while_its_own_users_socket_listens),
         E_TEST(a_strangers_socket_keeps_nobodys_claim),
         E_TEST(a_dead_holder_whose_socket_lives_on_is_an_orphan),
+        E_TEST(a_kept_claim_of_a_dead_holder_is_not_described_as_if_he_lived),
     };
 
     e_own_network();

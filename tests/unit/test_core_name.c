@@ -117,15 +117,28 @@ static void asking_for_something_else_says_the_difference(void **state)
     dibs_request udp = e_kept("web", NULL);
     dibs_request number = e_kept("web", "127.0.0.1");
     dibs_claim out = { 0 };
+    char difference[160];
 
     dibs_claim first = e_must(e, e->core, &r);
     e_bind_to(&udp, DIBS_UDP, "127.0.0.1");
     assert_int_equal(e_try(e, e->core, &udp, &out), DIBS_TAKEN);
     assert_int_equal(e->err.blocker.relation, DIBS_REL_SAME_NAME);
-    assert_non_null(strstr(e->err.msg, "not what is asked for"));
+    assert_non_null(strstr(
+        e->err.msg, "on tcp 127.0.0.1, which is not what is asked for now: any port on udp 127.0.0.1;"));
     number.mode = DIBS_REQUIRED;
     number.port = first.port == 26001 ? 26002 : 26001;
     assert_int_equal(e_try(e, e->core, &number, &out), DIBS_TAKEN);
+    (void) snprintf(
+        difference, sizeof difference,
+        "has port %u on tcp 127.0.0.1, which is not what is asked for now: port %u on tcp 127.0.0.1;",
+        first.port, number.port);
+    assert_non_null(strstr(e->err.msg, difference));
+    number.mode = DIBS_DECLARED;
+    number.port = first.port;
+    assert_int_equal(e_try(e, e->core, &number, &out), DIBS_TAKEN);
+    assert_non_null(strstr(e->err.msg, "has exclusive port"));
+    assert_non_null(strstr(e->err.msg, "asked for now: declared port"));
+    number.mode = DIBS_REQUIRED;
     number.port = first.port;
     assert_int_equal(e_must(e, e->core, &number).id, first.id);
     number.mode = DIBS_PREFERRED; /* a preference is no condition */

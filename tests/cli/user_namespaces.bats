@@ -1,0 +1,94 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Who is who where uids have other numbers: root of a user namespace is the user that he was (INV-3, INV-5).
+# shellcheck disable=SC2154 # cli.bash sets code and out
+load ../support/dibs
+load cli
+
+setup() {
+    dibs_setup
+    shared_ledger
+    as_user unshare --user --map-root-user true 2>/dev/null || skip "users may not make user namespaces here"
+    cp "$DIBS_TEST_SUPPORT/listen.py" "$T"
+}
+
+teardown() { dibs_teardown; }
+
+# Lists, not functions, where `start` needs the pid of the program itself. The uid is not the overflow uid.
+USER_65533=(setpriv --reuid=65533 --regid=65533 --clear-groups)
+NAMESPACE=("${USER_65533[@]}" unshare --user --map-root-user)
+
+as_user() {
+    "${USER_65533[@]}" "$@"
+}
+
+# as_root_of_a_namespace COMMAND...: as the same user, who is uid 0 there.
+as_root_of_a_namespace() {
+    "${NAMESPACE[@]}" "$@"
+}
+
+# listen_by PORT [PREFIX...]: a listening socket of 127.0.0.1; its process is $STARTED.
+listen_by() {
+    start "${@:2}" "$PYTHON" -SE "$T/listen.py" "$1" tcp 127.0.0.1 "$T/ready"
+    wait_until 10 test -f "$T/ready"
+}
+
+# state_is STATE [PREFIX...]: of the only claim, as who is meant sees it.
+state_is() {
+    capture "${@:2}" "$DIBS" ls --all --json
+    json "(\"orphan\" if d[0][\"orphan\"] else d[0][\"life\"]) == \"$1\""
+}
+
+@test "the root of a user namespace is the user that he was" {
+    port=$(as_root_of_a_namespace "$DIBS" claim /web --keep)
+    [ "$(as_user "$DIBS" get /web)" = "$port" ]
+    [ "$(sql 'SELECT principal FROM claims')" = uid:65533 ]
+    as_root_of_a_namespace "$DIBS" release /web
+    [ "$(held)" -eq 0 ]
+    capture as_root_of_a_namespace "$DIBS" claim /web --pid $$
+    [ "$code" -eq 7 ] # a process of another user
+}
+
+@test "the root of a user namespace ends nobody's claims but his own" {
+    ok claim /web --port 13900 --json
+    token=$(value 'd[0]["token"]')
+    as_root_of_a_namespace "$DIBS" release /web 13900
+    as_root_of_a_namespace "$DIBS" release --all-mine
+    capture as_root_of_a_namespace "$DIBS" release --token "$token"
+    [ "$code" -eq 7 ]
+    [ "$(held)" -eq 1 ]
+}
+
+@test "the root of a user namespace administers a ledger that is his own" {
+    chown 65533 "$T"/ledger.db*
+    ok claim /web --port 13901
+    as_user "$DIBS" release /web # without the namespace he is no root at all
+    [ "$(held)" -eq 1 ]
+    as_root_of_a_namespace "$DIBS" release /web
+    [ "$(held)" -eq 0 ]
+}
+
+@test "a lease from a user namespace stays while its user listens, seen from inside and outside" {
+    port=$(as_root_of_a_namespace "$DIBS" claim --ttl 1ms --address 127.0.0.1)
+    listen_by "$port" "${NAMESPACE[@]}"
+    state_is orphan
+    state_is orphan "${NAMESPACE[@]}"
+    end_process "$STARTED"
+    state_is dead
+    state_is dead "${NAMESPACE[@]}"
+}
+
+@test "from a user namespace it cannot be told whose socket a user without a number there has" {
+    ok claim --ttl 1ms --address 127.0.0.1
+    listen_by "$out"
+    state_is orphan
+    state_is unknown "${NAMESPACE[@]}"
+}
+
+@test "who has no number in his user namespace is told so" {
+    capture as_user unshare --user "$DIBS" claim
+    [ "$code" -eq 1 ]
+    one_line
+    says "user namespace"
+    [ "$(held)" -eq 0 ]
+}
