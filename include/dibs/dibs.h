@@ -50,8 +50,11 @@ typedef struct dibs_which {
 } dibs_which;
 
 enum dibs_release_flags {
-    DIBS_RELEASE_FORCE = 1 << 0,  /* also when nothing certain is known of its holder */
-    DIBS_RELEASE_UNHOLD = 1 << 1, /* a kept claim stays, without holder */
+    DIBS_RELEASE_FORCE = 1 << 0, /* also when nothing certain is known of its holder */
+    /* A kept claim stays, without holder; so does one that a lease held before the process that lets go now,
+     * until that lease ends. */
+    DIBS_RELEASE_UNHOLD = 1 << 1,
+    DIBS_RELEASE_UNKEEP = 1 << 2, /* the same, but it does not stay for being kept */
 };
 /* Idempotent: nothing there is DIBS_OK with *n 0 (`n` may be NULL). By token it touches that
  * generation alone (INV-3). INVALID: several claims match, the message lists them. DENIED: not

@@ -178,17 +178,18 @@ static dibs_status claim_for(struct job *job, pid_t pid, dibs_err *err)
     return s ? s : dibs_claim_ports(job->cli->handle, &batch, job->claims, err);
 }
 
-/* The command is over and its claims with it; kept ones stay. What cannot be released now is found
- * by the next reaping (INV-11). */
-static void let_go(const struct job *job)
+/* The command is over and its claims with it; kept and leased ones stay. Of one that never ran, also those
+ * that only --keep would keep (D19). What cannot be released now is found by the next reaping (INV-11). */
+static void let_go(const struct job *job, bool has_run)
 {
     for (size_t i = 0; i < job->n; i++) {
         dibs_which which = { .token = job->claims[i].token };
+        unsigned flags = has_run || job->claims[i].was_kept ? DIBS_RELEASE_UNHOLD : DIBS_RELEASE_UNKEEP;
         dibs_err err = { 0 };
 
         if (job->claims[i].is_degraded || !which.token[0])
             continue;
-        if (dibs_claim_release(job->cli->handle, &which, DIBS_RELEASE_UNHOLD, NULL, &err))
+        if (dibs_claim_release(job->cli->handle, &which, flags, NULL, &err))
             cli_note(job->cli, "port %u is released later: %s", job->claims[i].port, err.msg);
     }
 }
@@ -197,8 +198,7 @@ static dibs_status not_run(struct job *job, int failed, dibs_err *err)
 {
     char shown[64];
 
-    cli_take_back(job->cli, job->claims, job->n);
-    let_go(job); /* claims that were there before: kept ones stay */
+    let_go(job, false);
     job->cli->exit_code = failed == ENOENT ? CLI_EXIT_NO_COMMAND : CLI_EXIT_NOT_RUNNABLE;
     return err_os(err, DIBS_FAILURE, failed, "run: cannot run '%s'",
                   cli_safe(job->cli->argv[0], shown, sizeof shown));
@@ -216,7 +216,7 @@ static dibs_status go(struct job *job, struct child *child, dibs_err *err)
     int code = child_wait(child, &failed);
     if (failed)
         return not_run(job, failed, err);
-    let_go(job);
+    let_go(job, true);
     job->cli->exit_code = code;
     return DIBS_OK;
 }

@@ -175,7 +175,7 @@ static dibs_status release_token(struct core *core, const char *token, enum ledg
 
     if (s != DIBS_OK)
         return s;
-    if (ended.n && !(how == LEDGER_END_UNHOLD && ended.claim.is_kept))
+    if (ended.n && !ledger_stays(&ended.claim, how, actor.now.boot_ms))
         core_index_note_end(core, &ended.claim, actor.now.boot_ms);
     if (n)
         *n = ended.n;
@@ -184,7 +184,9 @@ static dibs_status release_token(struct core *core, const char *token, enum ledg
 
 dibs_status core_release(struct core *core, const dibs_which *which, unsigned flags, size_t *n, dibs_err *err)
 {
-    enum ledger_end_how how = flags & DIBS_RELEASE_UNHOLD ? LEDGER_END_UNHOLD : LEDGER_END_RELEASE;
+    enum ledger_end_how how = flags & DIBS_RELEASE_UNKEEP   ? LEDGER_END_UNKEEP
+                              : flags & DIBS_RELEASE_UNHOLD ? LEDGER_END_UNHOLD
+                                                            : LEDGER_END_RELEASE;
     struct ledger_actor actor = core_actor(core, core_now(core));
     dibs_claim claim = { 0 };
     char who[512];
@@ -210,7 +212,7 @@ dibs_status core_release(struct core *core, const dibs_which *which, unsigned fl
     }
     struct ledger_seen seen = seen_of(&claim);
     s = ledger_end(core->ledger, &(struct ledger_ending){ &seen, 1, how }, &actor, &ended, err);
-    if (s == DIBS_OK && ended && !(how == LEDGER_END_UNHOLD && claim.is_kept))
+    if (s == DIBS_OK && ended && !ledger_stays(&claim, how, actor.now.boot_ms))
         core_index_note_end(core, &claim, actor.now.boot_ms);
     if (s == DIBS_OK && n)
         *n = ended;

@@ -122,7 +122,8 @@ dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch
 
 enum ledger_end_how {
     LEDGER_END_RELEASE, /* by its principal or an admin */
-    LEDGER_END_UNHOLD,  /* same, but a kept claim stays without holder */
+    LEDGER_END_UNHOLD,  /* same, but a kept claim stays, and one that a lease held before its process */
+    LEDGER_END_UNKEEP,  /* same, but only for that lease */
     LEDGER_END_REAP,    /* its holder is dead: ends, or is unheld when kept */
     LEDGER_END_STALE,   /* kept, its project is gone: ends */
     LEDGER_END_LEAK,    /* kept, three times not observed: ends */
@@ -132,8 +133,10 @@ struct ledger_ending {
     size_t n;
     enum ledger_end_how how;
 };
+/* Is the claim still there when it was ended like this at this moment (CLOCK_BOOTTIME)? */
+bool ledger_stays(const dibs_claim *claim, enum ledger_end_how how, int64_t boot_ms);
 /* Ends those of `seen` that still have the same generation; the others are passed over (INV-3). With
- * RELEASE and UNHOLD the actor must have the right to: DENIED, and nothing is ended. `n` counts. */
+ * RELEASE, UNHOLD and UNKEEP the actor must have the right to: DENIED, and nothing is ended. `n` counts. */
 dibs_status ledger_end(struct ledger *ledger, const struct ledger_ending *what,
                        const struct ledger_actor *actor, size_t *n, dibs_err *err);
 

@@ -137,6 +137,9 @@ dibs_status tx_drop(struct ledger_tx *tx, const struct ledger_batch *batch, dibs
 dibs_status tx_trim(struct ledger_tx *tx, dibs_err *err);
 /* Start or restart a lease of claim->lease_ttl_ms at the actor's now. */
 void tx_lease(const struct ledger_tx *tx, dibs_claim *claim);
+/* Is there a lease that has not ended, of the holder or beneath a process that took the claim over? (Of this
+ * boot or another: that is the caller's to know.) */
+bool tx_lease_runs(const dibs_claim *claim, int64_t boot_ms);
 
 /* ---- the claims of one port (ids.c) ---- */
 struct id_list { /* zero is empty */

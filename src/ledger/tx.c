@@ -113,6 +113,11 @@ dibs_status tx_put_name(struct ledger_tx *tx, const dibs_claim *claim, uint64_t 
     return tx->rows->ops->name_put(tx->rows, claim->principal, claim->name, &name, err);
 }
 
+bool tx_lease_runs(const dibs_claim *claim, int64_t boot_ms)
+{
+    return claim->lease_ttl_ms > 0 && claim->lease_until_ms > boot_ms;
+}
+
 static dibs_status put_slots(struct ledger_tx *tx, const dibs_claim *claim, dibs_err *err)
 {
     dibs_status s = DIBS_OK;
@@ -159,7 +164,6 @@ dibs_status tx_rehold(struct ledger_tx *tx, struct row_claim *row, dibs_event_ki
 {
     row->claim.generation++;
     row->claim.changed_ms = tx->actor->now.wall_ms;
-    tx_lease(tx, &row->claim);
     dibs_status s = codec_secret(row->secret, err);
     if (s == DIBS_OK)
         s = tx->rows->ops->claim_put(tx->rows, row, err);

@@ -81,6 +81,27 @@ one_claim() {
     [ "$(held)" -eq 1 ]
 }
 
+# claim_of: what there was to say of a claim before, without what every handover changes.
+claim_of() {
+    ok ls --all --json
+    value '[(c["name"], c["port"], c["kept"], c["holder"], c["command"], c["id"]) for c in d]'
+}
+
+@test "a lease or kept claim that its name had before is there after it as before, run or not" {
+    ok claim leased --ttl 1h
+    ok get kept
+    ok get both
+    ok claim both --ttl 2h
+    before=$(claim_of)
+    for options in '' --keep; do
+        # shellcheck disable=SC2086 # none or one
+        refused 127 run $options -p leased -p kept -p both -p new -- "$T/not/there"
+        [ "$(claim_of)" = "$before" ] || { diff <(echo "$before") <(claim_of) >&2; return 1; }
+    done
+    ok run -p leased -p kept -p both -p new -- true
+    [ "$(claim_of)" = "$before" ] || { diff <(echo "$before") <(claim_of) >&2; return 1; }
+}
+
 @test "dibs' own failures come before the command starts" {
     ok claim --port 13810
     refused 3 run -p web=13810 touch "$T/started-anyway"
