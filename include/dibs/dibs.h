@@ -238,8 +238,9 @@ DIBS_API DIBS_MUST_USE dibs_status dibs_snapshot_import(dibs *handle, const char
                                                         const dibs_range_snapshot *snapshot,
                                                         size_t *n_claimed, dibs_err *err);
 /* Write claims (of a full snapshot) as they are but with new tokens, all or nothing. A claim that is there
- * already (same principal, name, port and bindings) is left as it is. Process and lease holders of another
- * boot are dropped: such a claim comes back only if kept. */
+ * already (same principal, name, port and bindings) is left as it is. Holders that are dead (a process, a
+ * lease whose time is over, anything of another boot) are dropped: such a claim comes back only if kept.
+ * Pools are set to what the snapshot says. INVALID: something that dibs could not have written. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_restore(dibs *handle, const dibs_snapshot *snapshot,
                                                       size_t *n_restored, dibs_err *err);
 

@@ -280,35 +280,3 @@ dibs_status core_list(struct core *core, const dibs_filter *filter, dibs_claim_f
     return ledger_list(core->ledger, &rows, filter->judge ? judge_one : fn,
                        filter->judge ? (void *) &judged : ctx, err);
 }
-
-dibs_status core_restore(struct core *core, const dibs_snapshot *snapshot, size_t *n_restored, dibs_err *err)
-{
-    struct ledger_actor actor = core_actor(core, core_now(core));
-    AUTO(free_auto) dibs_claim *kept = calloc(snapshot->n + 1, sizeof *kept);
-    size_t n_kept = 0;
-    dibs_status s = DIBS_OK;
-
-    if (!kept)
-        return err_set(err, DIBS_FAILURE, "restoring: out of memory");
-    for (size_t i = 0; i < snapshot->n_pools && s == DIBS_OK; i++)
-        s = core_pool_check(&snapshot->pools[i], err);
-    for (size_t i = 0; i < snapshot->n && s == DIBS_OK; i++) {
-        dibs_claim *c = &kept[n_kept];
-
-        *c = snapshot->claims[i];
-        if (strcmp(c->principal, core->options.principal) != 0 && !core->options.is_admin)
-            return err_set(err, DIBS_DENIED, "the snapshot has claims of %s; you are %s", c->principal,
-                           core->options.principal);
-        if (c->holder != DIBS_HELD_BY_NOBODY && strcmp(c->process.boot_id, core->view.boot_id) != 0) {
-            c->holder = DIBS_HELD_BY_NOBODY; /* that process or lease ended with its boot */
-            memset(&c->process, 0, sizeof c->process);
-        }
-        n_kept += c->is_kept || c->holder != DIBS_HELD_BY_NOBODY;
-    }
-    core->index.is_loaded = false;
-    core->last_pool.is_loaded = false;
-    return s == DIBS_OK ? ledger_restore(core->ledger,
-                                         &(dibs_snapshot){ kept, n_kept, snapshot->pools, snapshot->n_pools },
-                                         &actor, n_restored, err)
-                        : s;
-}

@@ -327,7 +327,7 @@ dibs_status ledger_restore(struct ledger *ledger, const dibs_snapshot *snapshot,
     dibs_status s = tx_begin(&tx, ledger, true, true, actor, err);
 
     for (size_t i = 0; i < snapshot->n_pools && s == DIBS_OK; i++)
-        s = tx.rows->ops->pool_put(tx.rows, &snapshot->pools[i], err);
+        s = tx_pool_put(&tx, &snapshot->pools[i], err);
     for (size_t i = 0; i < snapshot->n && s == DIBS_OK; i++)
         s = restore_one(&tx, &snapshot->claims[i], &restored, err);
     if (s == DIBS_OK)

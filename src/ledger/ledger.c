@@ -286,16 +286,6 @@ dibs_status ledger_pool_get(struct ledger *ledger, const char *name, dibs_pool *
     return s == DIBS_NOT_FOUND ? err_set(err, s, "there is no pool '%s'", name) : s;
 }
 
-/* Pool changes are events too, so that whoever follows the feed learns of them. */
-static dibs_status pool_event(struct ledger_tx *tx, const char *name, dibs_err *err)
-{
-    dibs_claim about = { 0 };
-
-    memcpy(about.principal, tx->actor->principal, strnlen(tx->actor->principal, DIBS_PRINCIPAL_MAX));
-    memcpy(about.name, name, strnlen(name, DIBS_POOL_NAME_MAX));
-    return tx_event(tx, DIBS_EV_POOL, &about, err);
-}
-
 dibs_status ledger_pool_put(struct ledger *ledger, const dibs_pool *pool, const struct ledger_actor *actor,
                             dibs_err *err)
 {
@@ -303,9 +293,7 @@ dibs_status ledger_pool_put(struct ledger *ledger, const dibs_pool *pool, const 
     dibs_status s = tx_begin(&tx, ledger, true, true, actor, err);
 
     if (s == DIBS_OK)
-        s = tx.rows->ops->pool_put(tx.rows, pool, err);
-    if (s == DIBS_OK)
-        s = pool_event(&tx, pool->name, err);
+        s = tx_pool_put(&tx, pool, err);
     return s == DIBS_OK ? tx_commit(&tx, err) : s;
 }
 
@@ -336,7 +324,7 @@ dibs_status ledger_pool_remove(struct ledger *ledger, const char *name, const st
     if (s == DIBS_OK)
         s = tx.rows->ops->pool_delete(tx.rows, name, err);
     if (s == DIBS_OK)
-        s = pool_event(&tx, name, err);
+        s = tx_pool_event(&tx, name, err);
     return s == DIBS_OK ? tx_commit(&tx, err) : s;
 }
 
