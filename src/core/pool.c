@@ -330,5 +330,6 @@ dibs_status core_snapshot_import(struct core *core, const char *pool_name,
         (void) text_copy(c->principal, sizeof c->principal, core->options.principal);
     }
     struct ledger_actor actor = core_actor(core, core_now(core));
-    return ledger_restore(core->ledger, &(dibs_snapshot){ claims, count, NULL, 0 }, &actor, n_claimed, err);
+    return ledger_restore(core->ledger, &(dibs_snapshot){ claims, count, NULL, 0 }, &actor, n_claimed, NULL,
+                          err);
 }

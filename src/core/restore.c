@@ -103,6 +103,6 @@ dibs_status core_restore(struct core *core, const dibs_snapshot *snapshot, size_
     core->index.is_loaded = false;
     core->last_pool.is_loaded = false;
     return s == DIBS_OK ? ledger_restore(core->ledger, &(dibs_snapshot){ claims, n_claims, pools, n_pools },
-                                         &actor, n_restored, err)
+                                         &actor, n_restored, NULL, err)
                         : s;
 }

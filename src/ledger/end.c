@@ -320,7 +320,8 @@ static dibs_status restore_one(struct ledger_tx *tx, const dibs_claim *claim, si
 }
 
 dibs_status ledger_restore(struct ledger *ledger, const dibs_snapshot *snapshot,
-                           const struct ledger_actor *actor, size_t *n_restored, dibs_err *err)
+                           const struct ledger_actor *actor, size_t *n_restored, dibs_err *refused,
+                           dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
     size_t restored = 0;
@@ -328,8 +329,17 @@ dibs_status ledger_restore(struct ledger *ledger, const dibs_snapshot *snapshot,
 
     for (size_t i = 0; i < snapshot->n_pools && s == DIBS_OK; i++)
         s = tx_pool_put(&tx, &snapshot->pools[i], err);
-    for (size_t i = 0; i < snapshot->n && s == DIBS_OK; i++)
-        s = restore_one(&tx, &snapshot->claims[i], &restored, err);
+    for (size_t i = 0; i < snapshot->n && s == DIBS_OK; i++) {
+        dibs_err why = { 0 };
+
+        s = restore_one(&tx, &snapshot->claims[i], &restored, &why);
+        if (refused && (s == DIBS_TAKEN || s == DIBS_INVALID)) { /* it has written nothing */
+            refused[i] = why;
+            s = DIBS_OK;
+        } else if (s != DIBS_OK && err) {
+            *err = why;
+        }
+    }
     if (s == DIBS_OK)
         s = tx_commit(&tx, err);
     if (s == DIBS_OK && n_restored)

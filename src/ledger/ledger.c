@@ -339,32 +339,31 @@ dibs_status ledger_pools(struct ledger *ledger, bool (*fn)(void *, const dibs_po
 
 /* ---- sightings and upkeep ---- */
 
-dibs_status ledger_sighted(struct ledger *ledger, struct ledger_seen seen, uint32_t *count, dibs_err *err)
+/* Sightings are nobody's change of a claim, and no events. */
+static const struct ledger_actor nobody = { .principal = "" };
+
+dibs_status ledger_sighted(struct ledger *ledger, const struct ledger_seen *seen, size_t n, uint32_t *counts,
+                           dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    static const struct ledger_actor nobody = { .principal = "" };
-    uint32_t n = 0;
     dibs_status s = tx_begin(&tx, ledger, true, false, &nobody, err);
 
-    if (s == DIBS_OK)
-        s = tx.rows->ops->sighting_get(tx.rows, seen, &n, err);
-    if (s == DIBS_OK)
-        s = tx.rows->ops->sighting_put(tx.rows, seen, n + 1, err);
-    if (s == DIBS_OK)
-        s = tx_commit(&tx, err);
-    if (s == DIBS_OK)
-        *count = n + 1;
-    return s;
+    for (size_t i = 0; i < n && s == DIBS_OK; i++) {
+        counts[i] = 0;
+        s = tx.rows->ops->sighting_get(tx.rows, seen[i], &counts[i], err);
+        if (s == DIBS_OK)
+            s = tx.rows->ops->sighting_put(tx.rows, seen[i], ++counts[i], err);
+    }
+    return s == DIBS_OK ? tx_commit(&tx, err) : s;
 }
 
-dibs_status ledger_not_leaked(struct ledger *ledger, uint64_t id, dibs_err *err)
+dibs_status ledger_not_leaked(struct ledger *ledger, const uint64_t *ids, size_t n, dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    static const struct ledger_actor nobody = { .principal = "" };
     dibs_status s = tx_begin(&tx, ledger, true, false, &nobody, err);
 
-    if (s == DIBS_OK)
-        s = tx.rows->ops->sighting_put(tx.rows, (struct ledger_seen){ .id = id }, 0, err);
+    for (size_t i = 0; i < n && s == DIBS_OK; i++)
+        s = tx.rows->ops->sighting_put(tx.rows, (struct ledger_seen){ .id = ids[i] }, 0, err);
     return s == DIBS_OK ? tx_commit(&tx, err) : s;
 }
 

@@ -217,15 +217,19 @@ dibs_status ledger_pool_remove(struct ledger *ledger, const char *name, const st
 dibs_status ledger_pools(struct ledger *ledger, bool (*fn)(void *, const dibs_pool *), void *ctx,
                          dibs_err *err);
 
-/* Count one more sighting of this generation as leaked; an earlier generation's count is forgotten (W4). */
-dibs_status ledger_sighted(struct ledger *ledger, struct ledger_seen seen, uint32_t *count, dibs_err *err);
-/* It was observed in use: forget its sightings. */
-dibs_status ledger_not_leaked(struct ledger *ledger, uint64_t id, dibs_err *err);
+/* Count one more sighting of each of these generations as leaked; an earlier generation's count is forgotten
+ * (W4). */
+dibs_status ledger_sighted(struct ledger *ledger, const struct ledger_seen *seen, size_t n, uint32_t *counts,
+                           dibs_err *err);
+/* They were observed in use: forget their sightings. */
+dibs_status ledger_not_leaked(struct ledger *ledger, const uint64_t *ids, size_t n, dibs_err *err);
 
 /* Write claims and pools as they are (ids, generations and tokens are new), all or nothing; an identical
- * claim is passed over; a conflicting one fails with TAKEN. */
+ * claim is passed over; a conflicting one fails with TAKEN, one that is no claim with INVALID. With `refused`
+ * (one for each claim, zeroed) such ones are told there and the others written. */
 dibs_status ledger_restore(struct ledger *ledger, const dibs_snapshot *snapshot,
-                           const struct ledger_actor *actor, size_t *n_restored, dibs_err *err);
+                           const struct ledger_actor *actor, size_t *n_restored, dibs_err *refused,
+                           dibs_err *err);
 
 /* Bounded upkeep: old events, forgotten names, expired cooling marks; quarantines damaged records.
  * `n_damaged` counts the records set aside. */
