@@ -54,7 +54,8 @@ enum dibs_release_flags {
     /* A kept claim stays, without holder; so does one that a lease held before the process that lets go now,
      * until that lease ends. */
     DIBS_RELEASE_UNHOLD = 1 << 1,
-    DIBS_RELEASE_UNKEEP = 1 << 2, /* the same, but it does not stay for being kept */
+    DIBS_RELEASE_UNKEEP = 1 << 2,  /* the same, but it does not stay for being kept */
+    DIBS_RELEASE_DRY_RUN = 1 << 3, /* end nothing, only tell; what is no token is then INVALID */
 };
 /* Idempotent: nothing there is DIBS_OK with *n 0 (`n` may be NULL). By token it touches that
  * generation alone (INV-3). INVALID: several claims match, the message lists them. DENIED: not
@@ -75,7 +76,7 @@ typedef struct dibs_heir {
 /* Hand over: a new generation and token; the old token is worth nothing from then on. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_transfer(dibs *handle, const dibs_which *which,
                                                        const dibs_heir *heir, dibs_claim *out, dibs_err *err);
-/* NOT_FOUND, or INVALID when several match (the message lists them). */
+/* NOT_FOUND, or INVALID when several match (the message lists them) or it is no token. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_find(dibs *handle, const dibs_which *which, dibs_claim *out,
                                                    dibs_err *err);
 

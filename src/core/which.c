@@ -158,7 +158,9 @@ static dibs_status release_all(struct core *core, unsigned flags, enum ledger_en
 
     if (s == DIBS_OK && own.is_failed)
         s = err_set(err, DIBS_FAILURE, "releasing: out of memory");
-    if (s == DIBS_OK && own.n > 0)
+    if (s == DIBS_OK && (flags & DIBS_RELEASE_DRY_RUN) && n)
+        *n = own.n;
+    if (s == DIBS_OK && own.n > 0 && !(flags & DIBS_RELEASE_DRY_RUN))
         s = ledger_end(core->ledger, &(struct ledger_ending){ own.seen, own.n, how }, &actor, n, err);
     free(own.seen);
     core->index.is_loaded = false;
@@ -188,17 +190,19 @@ dibs_status core_release(struct core *core, const dibs_which *which, unsigned fl
                               : flags & DIBS_RELEASE_UNHOLD ? LEDGER_END_UNHOLD
                                                             : LEDGER_END_RELEASE;
     struct ledger_actor actor = core_actor(core, core_now(core));
+    bool is_dry = flags & DIBS_RELEASE_DRY_RUN;
     dibs_claim claim = { 0 };
     char who[512];
-    size_t ended = 0;
+    size_t ended = 1;
 
     if (n)
         *n = 0;
     if (which->all_mine)
         return release_all(core, flags, how, n, err);
-    if (which->token)
+    if (which->token && !is_dry)
         return release_token(core, which->token, how, n, err);
-    dibs_status s = find_anybodys(core, which, &claim, err);
+    dibs_status s =
+        which->token ? core_find(core, which, &claim, err) : find_anybodys(core, which, &claim, err);
     if (s == DIBS_NOT_FOUND)
         return DIBS_OK; /* idempotent: what was wanted is so */
     if (s != DIBS_OK)
@@ -211,8 +215,9 @@ dibs_status core_release(struct core *core, const dibs_which *which, unsigned fl
                        claim.port, who);
     }
     struct ledger_seen seen = seen_of(&claim);
-    s = ledger_end(core->ledger, &(struct ledger_ending){ &seen, 1, how }, &actor, &ended, err);
-    if (s == DIBS_OK && ended && !ledger_stays(&claim, how, actor.now.boot_ms))
+    if (!is_dry)
+        s = ledger_end(core->ledger, &(struct ledger_ending){ &seen, 1, how }, &actor, &ended, err);
+    if (s == DIBS_OK && ended && !is_dry && !ledger_stays(&claim, how, actor.now.boot_ms))
         core_index_note_end(core, &claim, actor.now.boot_ms);
     if (s == DIBS_OK && n)
         *n = ended;

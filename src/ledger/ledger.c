@@ -105,7 +105,7 @@ dibs_status ledger_find_token(struct ledger *ledger, const char *token, dibs_cla
     struct row_claim row = { 0 };
 
     if (!codec_token_parse(token, &parsed))
-        return err_set(err, DIBS_NOT_FOUND, "that is not a token");
+        return err_set(err, DIBS_INVALID, "that is not a token");
     dibs_status s = get_claim(ledger, parsed.id, &row, err);
     if (s != DIBS_OK)
         return s;

@@ -157,7 +157,8 @@ dibs_status ledger_renew(struct ledger *ledger, struct ledger_seen seen, int64_t
 dibs_status ledger_transfer(struct ledger *ledger, struct ledger_seen seen, const dibs_claim *heir,
                             const struct ledger_actor *actor, dibs_claim *out, dibs_err *err);
 
-/* The claim that a token names: NOT_FOUND when it is none, has ended, or has another generation. */
+/* The claim that a token names: NOT_FOUND when it has ended or has another generation, INVALID when it is no
+ * token. */
 dibs_status ledger_find_token(struct ledger *ledger, const char *token, dibs_claim *out, dibs_err *err);
 /* The claim of a name; NOT_FOUND: none now, but *remembered (may be NULL) is its last port or 0. */
 dibs_status ledger_find_name(struct ledger *ledger, const char *principal, const char *name, dibs_claim *out,
