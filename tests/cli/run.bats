@@ -135,23 +135,46 @@ claim_of() {
     wait_until 10 no_claim
 }
 
-@test "SIGTERM, SIGINT, SIGHUP and SIGUSR1 are handed on" {
-    for name in TERM INT HUP USR1; do
-        rm -f "$T/pid"
-        start setsid "$DIBS" run -p web -- "$PYTHON" -SE -c "
-import os, signal, sys
-signal.signal(signal.SIG$name, lambda *_: os._exit(77))
-open('$T/pid.new', 'w').write(str(os.getpid()))
-os.rename('$T/pid.new', '$T/pid')
-signal.pause()"
-        wait_until 10 test -s "$T/pid"
-        cat "$T/pid" >>"$T/started"
-        echo >>"$T/started"
-        kill -s $name "$STARTED"
-        code=0
-        wait "$STARTED" || code=$?
-        [ "$code" -eq 77 ] || { echo "SIG$name: exit $code" >&2; return 1; }
+# told WORD...: what the command of signals.py was told so far.
+told() {
+    [ "$(tr '\n' ' ' <"$T/told" 2>/dev/null)" = "$* " ]
+}
+
+@test "signals are handed on, the real-time ones with what they carry" {
+    start setsid "$DIBS" run -p web -- "$PYTHON" "$DIBS_TEST_SUPPORT/signals.py" "$T/told"
+    wait_until 10 told ready
+    dibs ls --json >"$T/out"
+    value 'd[0]["holder"]["pid"]' >>"$T/started"
+    expected=(ready)
+    for name in TERM INT HUP QUIT USR1 ALRM VTALRM PROF WINCH ABRT IO PWR URG RTMIN RTMAX; do
+        kill -s "$name" "$STARTED"
+        expected+=("SIG$name")
+        wait_until 10 told "${expected[@]}" || { echo "SIG$name: $(cat "$T/told")" >&2; return 1; }
     done
+    "$PYTHON" -c 'import ctypes, sys; ctypes.CDLL(None).sigqueue(int(sys.argv[1]), 10, ctypes.c_void_p(7))' "$STARTED"
+    wait_until 10 told "${expected[@]}" 'SIGUSR1*'
+    kill -s USR2 "$STARTED"
+    code=0
+    wait "$STARTED" || code=$?
+    [ "$code" -eq 77 ]
+    [ "$(held)" -eq 0 ]
+}
+
+@test "Ctrl-C reaches the command once: the terminal has told it already" {
+    code=0
+    "$DIBS_TEST_SUPPORT/terminal.py" "$T/told" press \
+        "$DIBS" run -p web -- "$PYTHON" "$DIBS_TEST_SUPPORT/signals.py" "$T/told" || code=$?
+    [ "$code" -eq 77 ]
+    [ "$(grep -c SIGINT "$T/told")" -eq 1 ]
+    [ "$(held)" -eq 0 ]
+}
+
+@test "the end of its terminal is told to the command, and once" {
+    code=0
+    "$DIBS_TEST_SUPPORT/terminal.py" "$T/told" hangup \
+        "$DIBS" run -p web -- "$PYTHON" "$DIBS_TEST_SUPPORT/signals.py" "$T/told" || code=$?
+    [ "$code" -eq 77 ]
+    [ "$(grep -c SIGHUP "$T/told")" -eq 1 ]
     [ "$(held)" -eq 0 ]
 }
 
