@@ -60,6 +60,9 @@ static dibs_status want_from(struct job *job, size_t i, const char *text, dibs_e
         if (!strcmp(job->wants[k].variable, want->variable))
             return err_set(err, DIBS_INVALID, "run: '%s' and '%s' would both be $%s", job->wants[k].typed,
                            want->typed, want->variable);
+        if (equals && job->requests[k].mode == DIBS_REQUIRED && job->requests[k].port == request->port)
+            return err_set(err, DIBS_INVALID, "run: '%s' and '%s' cannot both have port %u",
+                           job->wants[k].typed, want->typed, request->port);
     }
     return DIBS_OK;
 }

@@ -109,6 +109,8 @@ claim_of() {
     refused 5 run --pool nowhere touch "$T/started-anyway"
     refused 2 run -p web=0 touch "$T/started-anyway"
     refused 2 run -p a -p a touch "$T/started-anyway"
+    refused 2 run -p a=13811 -p b=13811 touch "$T/started-anyway"
+    says "'a' and 'b'"
     refused 2 run -p a-b -p a/b touch "$T/started-anyway"
     refused 2 run -p '' touch "$T/started-anyway"
     refused 2 run -p =80 touch "$T/started-anyway"
