@@ -195,7 +195,7 @@ dibs_status cli_print_claims(struct cli *cli, const dibs_claim *claims, size_t n
     return cli_flush(cli, err);
 }
 
-void cli_take_back(const struct cli *cli, const dibs_claim *claims, size_t n)
+static void take_back(const struct cli *cli, const dibs_claim *claims, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         dibs_which which = { .token = claims[i].token };
@@ -206,4 +206,15 @@ void cli_take_back(const struct cli *cli, const dibs_claim *claims, size_t n)
         if (dibs_claim_release(cli->handle, &which, DIBS_RELEASE_FORCE, NULL, &err))
             cli_warn("port %u stays claimed: %s", claims[i].port, err.msg);
     }
+}
+
+dibs_status cli_answer(struct cli *cli, const dibs_claim *claims, size_t n, bool is_list, dibs_err *err)
+{
+    dibs_status s = cli_print_claims(cli, claims, n, is_list, err);
+
+    if (s)
+        take_back(cli, claims, n);
+    else
+        cli_tell(cli, claims, n);
+    return s;
 }
