@@ -26,7 +26,7 @@ fuzz:
 	@tools/deps.sh build check
 	@tests/fuzz/run
 install: all
-	meson configure build --prefix "$(abspath $(PREFIX))"
+	meson configure build --prefix "$$(realpath -ms -- "$(PREFIX)")"
 	@tools/build.sh build
 	DESTDIR="$(DESTDIR)" meson install -C build --no-rebuild
 deps:

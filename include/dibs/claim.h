@@ -65,6 +65,7 @@ typedef struct dibs_claim {
 
     /* Filled by the library in answers, never stored. */
     bool was_there;   /* the name had this claim already */
+    bool was_kept;    /* ... and it was kept before this call */
     bool is_degraded; /* from the MRU fallback: not in the ledger, cannot be released */
     bool is_narrowed; /* the host has no IPv6: "*" or "localhost" became IPv4 alone */
     bool is_orphan;   /* the holder is dead, but its socket is still bound */

@@ -50,8 +50,12 @@ typedef struct dibs_which {
 } dibs_which;
 
 enum dibs_release_flags {
-    DIBS_RELEASE_FORCE = 1 << 0,  /* also when nothing certain is known of its holder */
-    DIBS_RELEASE_UNHOLD = 1 << 1, /* a kept claim stays, without holder */
+    DIBS_RELEASE_FORCE = 1 << 0, /* also when nothing certain is known of its holder */
+    /* A kept claim stays, without holder; so does one that a lease held before the process that lets go now,
+     * until that lease ends. */
+    DIBS_RELEASE_UNHOLD = 1 << 1,
+    DIBS_RELEASE_UNKEEP = 1 << 2,  /* the same, but it does not stay for being kept */
+    DIBS_RELEASE_DRY_RUN = 1 << 3, /* end nothing, only tell; what is no token is then INVALID */
 };
 /* Idempotent: nothing there is DIBS_OK with *n 0 (`n` may be NULL). By token it touches that
  * generation alone (INV-3). INVALID: several claims match, the message lists them. DENIED: not
@@ -72,7 +76,7 @@ typedef struct dibs_heir {
 /* Hand over: a new generation and token; the old token is worth nothing from then on. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_transfer(dibs *handle, const dibs_which *which,
                                                        const dibs_heir *heir, dibs_claim *out, dibs_err *err);
-/* NOT_FOUND, or INVALID when several match (the message lists them). */
+/* NOT_FOUND, or INVALID when several match (the message lists them) or it is no token. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_find(dibs *handle, const dibs_which *which, dibs_claim *out,
                                                    dibs_err *err);
 
@@ -235,8 +239,9 @@ DIBS_API DIBS_MUST_USE dibs_status dibs_snapshot_import(dibs *handle, const char
                                                         const dibs_range_snapshot *snapshot,
                                                         size_t *n_claimed, dibs_err *err);
 /* Write claims (of a full snapshot) as they are but with new tokens, all or nothing. A claim that is there
- * already (same principal, name, port and bindings) is left as it is. Process and lease holders of another
- * boot are dropped: such a claim comes back only if kept. */
+ * already (same principal, name, port and bindings) is left as it is. Holders that are dead (a process, a
+ * lease whose time is over, anything of another boot) are dropped: such a claim comes back only if kept.
+ * Pools are set to what the snapshot says. INVALID: something that dibs could not have written. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_restore(dibs *handle, const dibs_snapshot *snapshot,
                                                       size_t *n_restored, dibs_err *err);
 

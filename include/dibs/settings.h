@@ -10,11 +10,12 @@
 extern "C" {
 #endif
 
-/* What to do when the ledger cannot be opened (DESIGN "Fallback"). */
+/* What to do when the ledger is missing, unwritable or full. One that is locked, damaged or newer than this
+ * library is an error in every mode but MRU, which never opens it. */
 typedef enum dibs_ledger_mode {
-    DIBS_LEDGER_FALLBACK = 0,
-    DIBS_LEDGER_STRICT,
-    DIBS_LEDGER_MRU
+    DIBS_LEDGER_FALLBACK = 0, /* unnamed random ports from a small file of their own, marked degraded */
+    DIBS_LEDGER_STRICT,       /* an error */
+    DIBS_LEDGER_MRU           /* as FALLBACK, always */
 } dibs_ledger_mode;
 
 /* One row is a setting: identifier, name (flag and file key), what it is. Its environment

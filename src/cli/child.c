@@ -13,8 +13,10 @@
 
 #include "base/banned.h"
 
-static const int forwarded[] = { SIGINT,  SIGTERM,  SIGHUP,  SIGQUIT, SIGUSR1,
-                                 SIGUSR2, SIGWINCH, SIGCONT, SIGTSTP };
+/* Every signal is handed on but these: what a fault of our own or a limit on us raises, what job control does
+ * to a group in the background, and a broken pipe. (SIGKILL and SIGSTOP are nobody's to catch.) */
+static const int ours[] = { SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGSYS,
+                            SIGXCPU, SIGXFSZ, SIGTTIN, SIGTTOU, SIGPIPE };
 
 /* How things were before us: what the command must get. */
 struct before {
@@ -74,10 +76,9 @@ static dibs_status block_signals(struct child *child, struct before *before, dib
 {
     struct sigaction plain = { .sa_handler = SIG_DFL };
 
-    (void) sigemptyset(&child->waited);
-    (void) sigaddset(&child->waited, SIGCHLD);
-    for (size_t i = 0; i < sizeof forwarded / sizeof *forwarded; i++)
-        (void) sigaddset(&child->waited, forwarded[i]);
+    (void) sigfillset(&child->waited); /* SIGCHLD too */
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        (void) sigdelset(&child->waited, ours[i]);
     sigset_t blocked = child->waited;
     (void) sigaddset(&blocked, SIGPIPE); /* a child that is gone already is no reason to die */
     /* Inherited as ignored, SIGCHLD would hide the child's end. */
@@ -149,13 +150,31 @@ void child_cancel(struct child *child)
     child->pid = 0;
 }
 
-/* What the terminal sends goes to the whole foreground group: the command has it already. So has
- * it what it sent itself. */
+/* What the terminal sends goes to the whole foreground group: the command has it already. Only the end of the
+ * terminal is told to the leader of its session alone. */
+static bool is_for_group(int sig)
+{
+    switch (sig) {
+    case SIGINT:
+    case SIGQUIT:
+    case SIGTSTP:
+    case SIGWINCH:
+    case SIGCONT: return true;
+    case SIGHUP: return getsid(0) != getpid();
+    default: return false;
+    }
+}
+
 static void hand_on(const struct child *child, const siginfo_t *info)
 {
-    if (info->si_code > 0 || info->si_pid == child->pid)
-        return;
-    (void) kill(child->pid, info->si_signo);
+    bool is_kernels = info->si_code > 0; /* a terminal, or an alarm that was set before dibs was run */
+
+    if (is_kernels ? is_for_group(info->si_signo) : info->si_pid == child->pid)
+        return; /* the command has it, or sent it itself */
+    if (info->si_code == SI_QUEUE)
+        (void) sigqueue(child->pid, info->si_signo, info->si_value);
+    else
+        (void) kill(child->pid, info->si_signo);
 }
 
 /* True when it has ended. */

@@ -120,6 +120,7 @@ enum cli_cmd_more_flags {
 };
 
 #define CLI_EXIT_OUTPUT 74        /* the answer could not be written (sysexits.h has the same number) */
+#define CLI_EXIT_READER_GONE 141  /* as if SIGPIPE had ended us, and as silently */
 #define CLI_EXIT_NOT_RUNNABLE 126 /* `run`, as shells do it */
 #define CLI_EXIT_NO_COMMAND 127
 
@@ -130,7 +131,7 @@ bool cli_number(const char *text, int64_t min, int64_t max, int64_t *out);
 /* Open the handle unless it is open. The dispatcher does it for CLI_HANDLE; a command that does it itself
  * can refuse a wrong request before there is a ledger. */
 dibs_status cli_open(struct cli *cli, dibs_err *err);
-/* Push the answer out. On failure exit_code is CLI_EXIT_OUTPUT: whoever changed something can
- * still take it back. */
+/* Push the answer out. On failure exit_code is CLI_EXIT_OUTPUT or CLI_EXIT_READER_GONE: whoever changed
+ * something can still take it back. */
 dibs_status cli_flush(struct cli *cli, dibs_err *err);
 #endif

@@ -93,12 +93,9 @@ static dibs_status claim_all(struct cli *cli, const dibs_batch *batch, dibs_clai
         s = dibs_claim_ports(cli->handle, batch, claims, err);
     if (s)
         return s;
-    s = cli_print_claims(cli, claims, batch->n, true, err);
-    if (s && !batch->is_dry_run)
-        cli_take_back(cli, claims, batch->n);
+    s = cli_answer(cli, claims, batch->n, true, err);
     if (s)
         return s;
-    cli_tell(cli, claims, batch->n);
     if (batch->is_dry_run)
         cli_note(cli, "dry run: nothing was reserved");
     return DIBS_OK;
@@ -176,19 +173,7 @@ static const struct cli_opt opts[] = {
       .arg = "PORT",
       .help = "say that you use this port yourself: others are not given it",
       .kind = CLI_PORT },
-    { .name = "range", .arg = "RANGE", .help = "choose from these ports, as 8000-8099,9000" },
-    { .name = "pool", .arg = "POOL", .help = "choose from this pool", .kind = CLI_POOL },
-    { .name = "proto",
-      .arg = "PROTO",
-      .help = "tcp, udp or sctp; one number for several: tcp+udp",
-      .kind = CLI_WORDS,
-      .words = "tcp udp sctp tcp+udp" },
-    { .name = "address",
-      .arg = "ADDRESS",
-      .help = "address to be bound, may be repeated; the default is *",
-      .kind = CLI_WORDS,
-      .words = "* localhost 127.0.0.1 ::1 0.0.0.0",
-      .is_repeatable = true },
+    CLI_REQUEST_OPTS,
     { .name = "pid", .arg = "PID", .help = "held by this process, until it ends" },
     { .name = "ttl", .arg = "TIME", .help = "held by a lease of this length (the default, 10m)" },
     { .name = "keep", .help = "held by nobody, until it is released" },

@@ -2,9 +2,7 @@
 #include <stdio.h>
 
 #include "base/auto.h"
-#include "base/err.h"
-#include "cli/cli.h"
-#include "cli/json_claim.h"
+#include "cli/listener.h"
 
 #include "base/banned.h"
 
@@ -58,11 +56,7 @@ static void print_json(const dibs_port_report *report, uint16_t port)
         json_end_object(&w);
     }
     json_end_array(&w);
-    json_key(&w, "claims");
-    json_array(&w);
-    for (size_t i = 0; i < report->n_claims; i++)
-        cli_json_claim(&w, &report->claims[i]);
-    json_end_array(&w);
+    cli_json_claims(&w, report);
     json_key(&w, "sockets");
     json_array(&w);
     for (size_t i = 0; i < report->n_sockets; i++) {
@@ -95,29 +89,20 @@ static void print_text(const dibs_port_report *report, uint16_t port)
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     dibs_binding bindings[DIBS_BINDINGS_MAX] = { 0 };
-    size_t n = 0;
-    uint16_t port = 0;
-
-    dibs_status status = dibs_port_parse(cli->argv[0], &port, err);
+    dibs_port_question question = { .pool = cli_value(cli, "pool"), .bindings = bindings };
+    AUTO(free_auto) dibs_port_report *report = NULL;
+    dibs_status status = cli_bindings_from(cli, bindings, &question.n, err);
 
     if (status == DIBS_OK)
-        status = cli_bindings_from(cli, bindings, &n, err);
-    if (status != DIBS_OK)
-        return status;
-    AUTO(free_auto) dibs_port_report *report = calloc(1, sizeof *report);
-
-    if (!report)
-        return err_set(err, DIBS_FAILURE, "out of memory");
-    status = dibs_port_explain(
-        cli->handle, &(dibs_port_question){ port, cli_value(cli, "pool"), bindings, n }, report, err);
+        status = cli_port_report(cli, &question, &report, err);
     if (status != DIBS_OK)
         return status;
     if (cli->json)
-        print_json(report, port);
+        print_json(report, question.port);
     else
-        print_text(report, port);
+        print_text(report, question.port);
     if (report->is_cut)
-        cli_note(cli, "there are more claims or sockets of port %u than were looked at", port);
+        cli_note(cli, "there are more claims or sockets of port %u than were looked at", question.port);
     return DIBS_OK;
 }
 

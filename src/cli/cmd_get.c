@@ -23,33 +23,13 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         return s;
     request.name = name;
     s = dibs_claim_ports(cli->handle, &(dibs_batch){ .requests = &request, .n = 1 }, &claim, err);
-    if (s)
-        return s;
-    s = cli_print_claims(cli, &claim, 1, false, err);
-    if (s) {
-        cli_take_back(cli, &claim, 1);
-        return s;
-    }
-    cli_tell(cli, &claim, 1);
-    return DIBS_OK;
+    return s ? s : cli_answer(cli, &claim, 1, false, err);
 }
 
 static const struct cli_opt opts[] = {
     { .name = "port", .arg = "PORT", .help = "this port or an error", .kind = CLI_PORT },
     { .name = "prefer", .arg = "PORT", .help = "this port if it can be had", .kind = CLI_PORT },
-    { .name = "range", .arg = "RANGE", .help = "choose from these ports, as 8000-8099,9000" },
-    { .name = "pool", .arg = "POOL", .help = "choose from this pool", .kind = CLI_POOL },
-    { .name = "proto",
-      .arg = "PROTO",
-      .help = "tcp, udp or sctp; one number for several: tcp+udp",
-      .kind = CLI_WORDS,
-      .words = "tcp udp sctp tcp+udp" },
-    { .name = "address",
-      .arg = "ADDRESS",
-      .help = "address to be bound, may be repeated; the default is *",
-      .kind = CLI_WORDS,
-      .words = "* localhost 127.0.0.1 ::1 0.0.0.0",
-      .is_repeatable = true },
+    CLI_REQUEST_OPTS,
     { 0 },
 };
 

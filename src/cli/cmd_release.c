@@ -76,6 +76,32 @@ static dibs_status check_targets(const struct cli *cli, dibs_err *err)
     return s;
 }
 
+static dibs_status find_one(const struct cli *cli, const dibs_which *which, dibs_err *err)
+{
+    dibs_err own = { 0 };
+
+    if (dibs_claim_release(cli->handle, which, DIBS_RELEASE_DRY_RUN, NULL, &own) != DIBS_INVALID)
+        return DIBS_OK;
+    *err = own;
+    return DIBS_INVALID;
+}
+
+/* Nor one that means several claims, nor what is no token. Other trouble is each target's own. */
+static dibs_status find_targets(const struct cli *cli, dibs_err *err)
+{
+    dibs_project project = { .dir = "" };
+    char name[DIBS_NAME_MAX + 1];
+    dibs_which which = { .token = cli_value(cli, "token") };
+    dibs_status s = which.token ? find_one(cli, &which, err) : DIBS_OK;
+
+    for (int i = 0; !s && i < cli->argc; i++) {
+        s = cli_which(cli, cli->argv[i], &which, name, &project, err);
+        if (!s)
+            s = find_one(cli, &which, err);
+    }
+    return s;
+}
+
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     struct outcome sum = { .status = DIBS_OK };
@@ -86,6 +112,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         s = check_targets(cli, err);
     if (!s)
         s = cli_open(cli, err);
+    if (!s)
+        s = find_targets(cli, err);
     if (s)
         return s;
     if (token)
@@ -119,7 +147,7 @@ const struct cli_cmd cmd_release = {
     .details = "A name or number finds among your own claims; nobody else's is touched, but\n"
                "for root, who ends another's when he has none of his own. It is no error\n"
                "when there is nothing to end, so it may be called twice. When there are\n"
-               "several claims, they are listed and nothing is done.\n"
+               "several claims, they are listed and nothing at all is done.\n"
                "\n"
                "With --json the answer is how many claims ended.",
     .examples = "dibs release web\n"

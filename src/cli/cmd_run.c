@@ -60,6 +60,9 @@ static dibs_status want_from(struct job *job, size_t i, const char *text, dibs_e
         if (!strcmp(job->wants[k].variable, want->variable))
             return err_set(err, DIBS_INVALID, "run: '%s' and '%s' would both be $%s", job->wants[k].typed,
                            want->typed, want->variable);
+        if (equals && job->requests[k].mode == DIBS_REQUIRED && job->requests[k].port == request->port)
+            return err_set(err, DIBS_INVALID, "run: '%s' and '%s' cannot both have port %u",
+                           job->wants[k].typed, want->typed, request->port);
     }
     return DIBS_OK;
 }
@@ -178,17 +181,18 @@ static dibs_status claim_for(struct job *job, pid_t pid, dibs_err *err)
     return s ? s : dibs_claim_ports(job->cli->handle, &batch, job->claims, err);
 }
 
-/* The command is over and its claims with it; kept ones stay. What cannot be released now is found
- * by the next reaping (INV-11). */
-static void let_go(const struct job *job)
+/* The command is over and its claims with it; kept and leased ones stay. Of one that never ran, also those
+ * that only --keep would keep (D19). What cannot be released now is found by the next reaping (INV-11). */
+static void let_go(const struct job *job, bool has_run)
 {
     for (size_t i = 0; i < job->n; i++) {
         dibs_which which = { .token = job->claims[i].token };
+        unsigned flags = has_run || job->claims[i].was_kept ? DIBS_RELEASE_UNHOLD : DIBS_RELEASE_UNKEEP;
         dibs_err err = { 0 };
 
         if (job->claims[i].is_degraded || !which.token[0])
             continue;
-        if (dibs_claim_release(job->cli->handle, &which, DIBS_RELEASE_UNHOLD, NULL, &err))
+        if (dibs_claim_release(job->cli->handle, &which, flags, NULL, &err))
             cli_note(job->cli, "port %u is released later: %s", job->claims[i].port, err.msg);
     }
 }
@@ -197,8 +201,7 @@ static dibs_status not_run(struct job *job, int failed, dibs_err *err)
 {
     char shown[64];
 
-    cli_take_back(job->cli, job->claims, job->n);
-    let_go(job); /* claims that were there before: kept ones stay */
+    let_go(job, false);
     job->cli->exit_code = failed == ENOENT ? CLI_EXIT_NO_COMMAND : CLI_EXIT_NOT_RUNNABLE;
     return err_os(err, DIBS_FAILURE, failed, "run: cannot run '%s'",
                   cli_safe(job->cli->argv[0], shown, sizeof shown));
@@ -216,7 +219,7 @@ static dibs_status go(struct job *job, struct child *child, dibs_err *err)
     int code = child_wait(child, &failed);
     if (failed)
         return not_run(job, failed, err);
-    let_go(job);
+    let_go(job, true);
     job->cli->exit_code = code;
     return DIBS_OK;
 }
@@ -277,19 +280,7 @@ static const struct cli_opt opts[] = {
       .help = "a port with this name, or this very port; may be repeated",
       .kind = CLI_NAME,
       .is_repeatable = true },
-    { .name = "range", .arg = "RANGE", .help = "choose from these ports, as 8000-8099,9000" },
-    { .name = "pool", .arg = "POOL", .help = "choose from this pool", .kind = CLI_POOL },
-    { .name = "proto",
-      .arg = "PROTO",
-      .help = "tcp, udp or sctp; one number for several: tcp+udp",
-      .kind = CLI_WORDS,
-      .words = "tcp udp sctp tcp+udp" },
-    { .name = "address",
-      .arg = "ADDRESS",
-      .help = "address to be bound, may be repeated; the default is *",
-      .kind = CLI_WORDS,
-      .words = "* localhost 127.0.0.1 ::1 0.0.0.0",
-      .is_repeatable = true },
+    CLI_REQUEST_OPTS,
     { .name = "keep", .help = "the claims stay when the command has ended" },
     { 0 },
 };

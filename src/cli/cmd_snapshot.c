@@ -290,8 +290,8 @@ const struct cli_cmd cmd_snapshot = {
                "RangeAllocation of Kubernetes: a range and a bit for each port in use.\n"
                "FILE - is standard input or output. Import sees the format, checks all of it,\n"
                "and brings back all or nothing; claims that are there already stay as they\n"
-               "are, and holders of another boot are dropped. Ports of a k8s snapshot become\n"
-               "kept static claims.",
+               "are, pools become what the file says, and holders that are over are dropped.\n"
+               "Ports of a k8s snapshot become kept static claims.",
     .examples = "dibs snapshot export claims.json\ndibs snapshot import claims.json\n",
     .opts = opts,
     .flags = CLI_HANDLE,

@@ -4,8 +4,6 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "cli/cli.h"
-#include "cli/json_claim.h"
 #include "cli/listener.h"
 
 #include "base/banned.h"
@@ -55,11 +53,7 @@ static void print_json(const dibs_port_report *report, uint16_t port)
     json_begin(&w, stdout);
     json_object(&w);
     json_key_uint(&w, "port", port);
-    json_key(&w, "claims");
-    json_array(&w);
-    for (size_t i = 0; i < report->n_claims; i++)
-        cli_json_claim(&w, &report->claims[i]);
-    json_end_array(&w);
+    cli_json_claims(&w, report);
     json_key(&w, "sockets");
     json_array(&w);
     for (size_t i = 0; i < report->n_sockets; i++) {
@@ -105,32 +99,23 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     dibs_binding bindings[2] = { { .proto = DIBS_TCP, .address = { .len = 16 } },
                                  { .proto = DIBS_UDP, .address = { .len = 16 } } };
     const char *proto_text = cli_value(cli, "proto");
+    dibs_port_question question = { .bindings = bindings, .n = proto_text ? 1 : 2 };
+    AUTO(free_auto) dibs_port_report *report = NULL;
     dibs_proto proto = DIBS_TCP;
-    uint16_t port = 0;
+    dibs_status status = proto_text ? dibs_proto_parse(proto_text, &proto, err) : DIBS_OK;
 
-    dibs_status status = dibs_port_parse(cli->argv[0], &port, err);
-
-    if (status == DIBS_OK && proto_text) {
-        status = dibs_proto_parse(proto_text, &proto, err);
-        bindings[0].proto = proto;
-    }
-    if (status != DIBS_OK)
-        return status;
-    AUTO(free_auto) dibs_port_report *report = calloc(1, sizeof *report);
-
-    if (!report)
-        return err_set(err, DIBS_FAILURE, "out of memory");
-    status = dibs_port_explain(cli->handle, &(dibs_port_question){ port, NULL, bindings, proto_text ? 1 : 2 },
-                               report, err);
+    bindings[0].proto = proto;
+    if (status == DIBS_OK)
+        status = cli_port_report(cli, &question, &report, err);
     if (status != DIBS_OK)
         return status;
     if (proto_text)
         keep_proto(report, proto);
     if (report->n_claims == 0 && report->n_sockets == 0)
-        return err_set(err, DIBS_NOT_FOUND, "port %u%s%s: no claim and no socket", port,
+        return err_set(err, DIBS_NOT_FOUND, "port %u%s%s: no claim and no socket", question.port,
                        proto_text ? "/" : "", proto_text ? dibs_proto_text(proto) : "");
     if (cli->json) {
-        print_json(report, port);
+        print_json(report, question.port);
         return DIBS_OK;
     }
     for (size_t i = 0; i < report->n_claims; i++)
@@ -139,7 +124,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         print_socket(&report->sockets[i],
                      cli_socket_relation(&report->sockets[i], report->claims, report->n_claims));
     if (report->is_cut)
-        cli_note(cli, "there are more claims or sockets of port %u than are shown", port);
+        cli_note(cli, "there are more claims or sockets of port %u than are shown", question.port);
     return DIBS_OK;
 }
 

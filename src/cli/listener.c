@@ -2,8 +2,36 @@
 #include "cli/listener.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+
+#include "base/auto.h"
+#include "base/err.h"
 
 #include "base/banned.h"
+
+dibs_status cli_port_report(const struct cli *cli, dibs_port_question *question, dibs_port_report **out,
+                            dibs_err *err)
+{
+    AUTO(free_auto) dibs_port_report *report = calloc(1, sizeof *report); /* too large for a stack */
+    dibs_status status = dibs_port_parse(cli->argv[0], &question->port, err);
+
+    if (status == DIBS_OK && !report)
+        status = err_set(err, DIBS_FAILURE, "out of memory");
+    if (status == DIBS_OK)
+        status = dibs_port_explain(cli->handle, question, report, err);
+    if (status == DIBS_OK)
+        *out = TAKE(report);
+    return status;
+}
+
+void cli_json_claims(struct json_writer *w, const dibs_port_report *report)
+{
+    json_key(w, "claims");
+    json_array(w);
+    for (size_t i = 0; i < report->n_claims; i++)
+        cli_json_claim(w, &report->claims[i]);
+    json_end_array(w);
+}
 
 bool cli_socket_uses(const dibs_socket *socket, const dibs_claim *claim)
 {

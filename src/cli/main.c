@@ -103,7 +103,7 @@ int main(int argc, char **argv)
     else
         (void) fflush(stdout);
     int code = cli.exit_code >= 0 ? cli.exit_code : cli_exit_code(s);
-    if (s)
+    if (s && code != CLI_EXIT_READER_GONE) /* `dibs log | head`: whoever stopped reading has what he wanted */
         report_error(&cli, code, &err);
     return code;
 }

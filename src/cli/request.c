@@ -207,3 +207,14 @@ void cli_take_back(const struct cli *cli, const dibs_claim *claims, size_t n)
             cli_warn("port %u stays claimed: %s", claims[i].port, err.msg);
     }
 }
+
+dibs_status cli_answer(struct cli *cli, const dibs_claim *claims, size_t n, bool is_list, dibs_err *err)
+{
+    dibs_status s = cli_print_claims(cli, claims, n, is_list, err);
+
+    if (s)
+        cli_take_back(cli, claims, n);
+    else
+        cli_tell(cli, claims, n);
+    return s;
+}

@@ -7,6 +7,21 @@
 /* The option of these (NULL-terminated) that was given, or NULL in *out. INVALID: two of them. */
 dibs_status cli_one_of(const struct cli *cli, const char *const *names, const char **out, dibs_err *err);
 
+/* Rows of options, for cli_request_from(). */
+#define CLI_REQUEST_OPTS                                                                       \
+    { .name = "range", .arg = "RANGE", .help = "choose from these ports, as 8000-8099,9000" }, \
+        { .name = "pool", .arg = "POOL", .help = "choose from this pool", .kind = CLI_POOL },  \
+        { .name = "proto",                                                                     \
+          .arg = "PROTO",                                                                      \
+          .help = "tcp, udp or sctp; one number for several: tcp+udp",                         \
+          .kind = CLI_WORDS,                                                                   \
+          .words = "tcp udp sctp tcp+udp" },                                                   \
+    {                                                                                          \
+        .name = "address", .arg = "ADDRESS",                                                   \
+        .help = "address to be bound, may be repeated; the default is *", .kind = CLI_WORDS,   \
+        .words = "* localhost 127.0.0.1 ::1 0.0.0.0", .is_repeatable = true                    \
+    }
+
 /* Port, pool or ranges, and bindings; the rest of *out is left alone. `ranges` is storage. */
 dibs_status cli_request_from(const struct cli *cli, dibs_request *out, dibs_ranges *ranges, dibs_err *err);
 
@@ -31,4 +46,7 @@ dibs_status cli_print_claims(struct cli *cli, const dibs_claim *claims, size_t n
 
 /* End again what this call claimed newly: nobody was told of it (INV-4). */
 void cli_take_back(const struct cli *cli, const dibs_claim *claims, size_t n);
+/* The answer of a call that claimed: printed and told. What this call claimed newly ends again when nobody
+ * could be told of it (INV-4). */
+dibs_status cli_answer(struct cli *cli, const dibs_claim *claims, size_t n, bool is_list, dibs_err *err);
 #endif

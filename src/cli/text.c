@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "cli/cli.h"
@@ -196,13 +198,22 @@ int cli_exit_code(dibs_status status)
     return 1; /* not one of ours: memory was overwritten */
 }
 
+/* Of an earlier write that failed nothing is left but the fact. */
+static bool is_reader_gone(void)
+{
+    struct pollfd out = { .fd = STDOUT_FILENO };
+
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
+}
+
 dibs_status cli_flush(struct cli *cli, dibs_err *err)
 {
     errno = 0;
     if (!fflush(stdout) && !ferror(stdout))
         return DIBS_OK;
-    cli->exit_code = CLI_EXIT_OUTPUT;
-    if (errno)
-        return err_os(err, DIBS_FAILURE, errno, "cannot write to standard output");
+    int why = errno;
+    cli->exit_code = why == EPIPE || is_reader_gone() ? CLI_EXIT_READER_GONE : CLI_EXIT_OUTPUT;
+    if (why)
+        return err_os(err, DIBS_FAILURE, why, "cannot write to standard output");
     return err_set(err, DIBS_FAILURE, "cannot write to standard output");
 }

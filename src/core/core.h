@@ -161,6 +161,8 @@ dibs_status core_transfer(struct core *core, const dibs_which *which, const dibs
                           dibs_err *err);
 dibs_status core_list(struct core *core, const dibs_filter *filter, dibs_claim_fn fn, void *ctx,
                       dibs_err *err);
+
+/* ---- a snapshot (restore.c) ---- */
 dibs_status core_restore(struct core *core, const dibs_snapshot *snapshot, size_t *n_restored, dibs_err *err);
 
 /* ---- looking (look.c, owners.c) ---- */

@@ -12,8 +12,7 @@ enum { HOLDERS_MAX = 65536 };
 
 struct holders {
     struct core *core;
-    const struct kernel_socket *sockets;
-    size_t n_sockets;
+    struct portbits ports; /* of the sockets */
     pid_t *first, *last;
     size_t n_first, n_last, max;
 };
@@ -21,13 +20,10 @@ struct holders {
 static bool note_holder(void *ctx, const dibs_claim *claim)
 {
     struct holders *h = ctx;
-    bool is_likely = false;
 
     if (claim->holder != DIBS_HELD_BY_PROCESS || claim->process.pidns != h->core->view.pidns)
         return true;
-    for (size_t i = 0; i < h->n_sockets && !is_likely; i++)
-        is_likely = h->sockets[i].port == claim->port;
-    if (is_likely)
+    if (portbits_has(&h->ports, claim->port))
         h->first[h->n_first++] = claim->process.pid;
     else
         h->last[h->n_last++] = claim->process.pid;
@@ -39,19 +35,20 @@ void core_socket_owners(struct core *core, struct kernel_socket *sockets, pid_t 
     AUTO(free_auto) uint64_t *inodes = calloc(n + 1, sizeof *inodes);
     AUTO(free_auto) pid_t *first = calloc(HOLDERS_MAX, sizeof *first);
     AUTO(free_auto) pid_t *last = calloc(HOLDERS_MAX, sizeof *last);
-    struct holders h = {
-        .core = core, .sockets = sockets, .n_sockets = n, .first = first, .last = last, .max = HOLDERS_MAX
-    };
+    struct holders h = { .core = core, .first = first, .last = last, .max = HOLDERS_MAX };
     struct ledger_filter held = { .held_only = true };
 
     memset(pids, 0, n * sizeof *pids);
     if (n == 0 || !inodes || !first || !last)
         return;
     kernel_settle(&core->inventory, sockets, n);
+    for (size_t i = 0; i < n; i++) {
+        inodes[i] = sockets[i].inode;
+        if (inodes[i] != 0)
+            portbits_add(&h.ports, sockets[i].port);
+    }
     /* Without the list everybody is looked at in the order of /proc: still right, less considerate. */
     (void) ledger_list(core->ledger, &held, note_holder, &h, NULL);
-    for (size_t i = 0; i < n; i++)
-        inodes[i] = sockets[i].inode;
     struct kernel_suspects suspects = { first, h.n_first, last, h.n_last };
     kernel_socket_owners(inodes, pids, n, &suspects);
 }

@@ -175,7 +175,9 @@ dibs_status core_pool_remove(struct core *core, const char *name, dibs_err *err)
     struct ledger_actor actor = core_actor(core, core_now(core));
 
     core->last_pool.is_loaded = false;
-    return ledger_pool_remove(core->ledger, name, &actor, err);
+    dibs_status s = ledger_pool_remove(core->ledger, name, &actor, err);
+    /* The default pool is reset by this; nobody has changed it, so it is so already. */
+    return s == DIBS_NOT_FOUND && strcmp(name, DEFAULT_POOL) == 0 ? DIBS_OK : s;
 }
 
 struct pool_walk {
@@ -330,5 +332,6 @@ dibs_status core_snapshot_import(struct core *core, const char *pool_name,
         (void) text_copy(c->principal, sizeof c->principal, core->options.principal);
     }
     struct ledger_actor actor = core_actor(core, core_now(core));
-    return ledger_restore(core->ledger, &(dibs_snapshot){ claims, count, NULL, 0 }, &actor, n_claimed, err);
+    return ledger_restore(core->ledger, &(dibs_snapshot){ claims, count, NULL, 0 }, &actor, n_claimed, NULL,
+                          err);
 }

@@ -279,7 +279,7 @@ static bool note_declared(void *ctx, const struct ledger_slot *slot)
 {
     struct declared *d = ctx;
 
-    if (slot->claim_id != 0 && !slot->is_exclusive && (d->plan->protos & 1u << slot->proto) &&
+    if (slot->claim_id != 0 && !slot->is_exclusive && (d->plan->kind.protos & 1u << slot->proto) &&
         portbits_has(&d->plan->choosable, slot->port))
         portbits_add(&d->ports, slot->port);
     return true;

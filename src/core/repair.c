@@ -15,7 +15,14 @@
 
 #include "base/banned.h"
 
-enum { SIGHTINGS_TO_DROP = 3, SOCKETS_MAX = 65536, CLAIMS_STEP = 256 };
+enum { SIGHTINGS_TO_DROP = 3, SOCKETS_MAX = 65536, STEP = 256 };
+
+/* What the ledger knows of an observed use. */
+struct use {
+    uint64_t claim_id; /* the claim that covers it; 0: none */
+    char *other_name;  /* that claim's, when another was observed; else NULL */
+    bool is_repeated;  /* an earlier one is in its way */
+};
 
 struct repairing {
     struct core *core;
@@ -24,11 +31,23 @@ struct repairing {
     dibs_repair_fn fn;
     void *ctx;
     bool is_stopped;
-    dibs_observed *seen; /* what was observed, in order */
+    bool is_failed;            /* out of memory where that cannot be returned */
+    const dibs_observed *seen; /* what was observed, in order */
+    struct use *uses;          /* of seen[i] */
+    uint64_t *places;          /* seen[] by protocol and port: place_of() and i, ascending */
     size_t n_seen;
     struct kernel_socket *sockets; /* of seen[i], when sockets are observed */
     pid_t *pids;                   /* their owners */
-    bool *is_missing;              /* in use, but not claimed */
+};
+
+/* Many decisions, but few transactions: what one step of lines or claims needs. */
+struct step {
+    size_t n;
+    dibs_claim claims[STEP];
+    struct ledger_seen seen[STEP];
+    uint64_t ids[STEP];
+    uint32_t counts[STEP];
+    dibs_err why[STEP];
 };
 
 static void report(struct repairing *r, const dibs_repair_item *about, const char *fmt, ...)
@@ -54,35 +73,104 @@ static dibs_repair_item item_of(dibs_repair_kind kind, const dibs_observed *o)
     return item;
 }
 
-/* ---- observed, but not claimed ---- */
+/* ---- which use is on which claim ---- */
 
-struct cover {
-    const dibs_observed *observed;
-    dibs_claim claim;
-    bool with_declared; /* a socket on a declared port is what was declared */
-    bool is_found;
-};
-
-static bool find_cover(void *ctx, const dibs_claim *claim)
+static uint64_t place_of(dibs_proto proto, uint16_t port)
 {
-    struct cover *c = ctx;
-
-    for (size_t i = 0; i < claim->n_bindings && !c->is_found; i++)
-        c->is_found = (claim->is_exclusive || c->with_declared) &&
-                      claim->bindings[i].proto == c->observed->binding.proto &&
-                      dibs_address_conflict(&claim->bindings[i].address, &c->observed->binding.address);
-    if (c->is_found)
-        c->claim = *claim;
-    return !c->is_found;
+    return ((uint64_t) proto << 16 | port) << 32;
 }
 
-static bool was_seen_before(const struct repairing *r, size_t i)
+static int by_place(const void *a, const void *b)
 {
-    for (size_t k = 0; k < i; k++)
-        if (r->seen[k].port == r->seen[i].port && r->seen[k].binding.proto == r->seen[i].binding.proto &&
-            dibs_address_conflict(&r->seen[k].binding.address, &r->seen[i].binding.address))
-            return true;
-    return false;
+    uint64_t x = *(const uint64_t *) a;
+    uint64_t y = *(const uint64_t *) b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* The next use that is in the way of this binding, from *at on; *at is 0 at first. NULL: no more. */
+static struct use *next_use(const struct repairing *r, const dibs_binding *b, uint16_t port, size_t *at)
+{
+    uint64_t place = place_of(b->proto, port);
+    size_t low = *at;
+    size_t high = *at ? *at : r->n_seen;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (r->places[middle] < place)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < r->n_seen && r->places[low] >> 32 == place >> 32; low++) {
+        uint32_t i = (uint32_t) r->places[low];
+
+        *at = low + 1;
+        if (dibs_address_conflict(&r->seen[i].binding.address, &b->address))
+            return &r->uses[i];
+    }
+    return NULL;
+}
+
+static dibs_status sort_uses(struct repairing *r, dibs_err *err)
+{
+    r->uses = calloc(r->n_seen + 1, sizeof *r->uses);
+    r->places = calloc(r->n_seen + 1, sizeof *r->places);
+    if (!r->uses || !r->places || r->n_seen > UINT32_MAX)
+        return err_set(err, DIBS_FAILURE, "repair: out of memory");
+    for (size_t i = 0; i < r->n_seen; i++)
+        r->places[i] = place_of(r->seen[i].binding.proto, r->seen[i].port) | i;
+    qsort(r->places, r->n_seen, sizeof r->places[0], by_place);
+    for (size_t i = 0; i < r->n_seen; i++) {
+        size_t at = 0;
+        const struct use *first = next_use(r, &r->seen[i].binding, r->seen[i].port, &at);
+
+        r->uses[i].is_repeated = first != &r->uses[i];
+    }
+    return DIBS_OK;
+}
+
+/* The first claim on a use is the one that covers it. */
+static bool cover(void *ctx, const dibs_claim *claim)
+{
+    struct repairing *r = ctx;
+
+    /* A socket on a declared port is what was declared. */
+    if (!claim->is_exclusive && !r->sockets)
+        return true;
+    for (size_t k = 0; k < claim->n_bindings; k++) {
+        struct use *use = NULL;
+        size_t at = 0;
+
+        while ((use = next_use(r, &claim->bindings[k], claim->port, &at))) {
+            const char *name = r->seen[use - r->uses].name;
+
+            if (use->claim_id != 0)
+                continue;
+            use->claim_id = claim->id;
+            if (name[0] && claim->name[0] && strcmp(name, claim->name) != 0)
+                r->is_failed = !(use->other_name = strdup(claim->name));
+        }
+    }
+    return !r->is_failed;
+}
+
+static bool is_observed(const struct repairing *r, const dibs_claim *claim)
+{
+    bool is_found = false;
+
+    for (size_t k = 0; k < claim->n_bindings && !is_found; k++)
+        is_found = next_use(r, &claim->bindings[k], claim->port, &(size_t){ 0 }) != NULL;
+    return is_found;
+}
+
+/* ---- observed, but not claimed ---- */
+
+static bool is_missing(const struct repairing *r, size_t i)
+{
+    return dibs_ranges_contain(&r->pool.ranges, r->seen[i].port) && !r->uses[i].is_repeated &&
+           r->uses[i].claim_id == 0;
 }
 
 /* Who uses a socket becomes the holder of its claim; who is on a list is kept until the list drops him. */
@@ -107,145 +195,180 @@ static dibs_status claim_for(struct repairing *r, size_t i, dibs_claim *out, dib
     return core_holder(core, DIBS_HELD_BY_PROCESS, r->pids[i], 0, out, err);
 }
 
-static void restore(struct repairing *r, size_t i)
+static void tell_restored(struct repairing *r, size_t i, const dibs_claim *claim, const dibs_err *why)
 {
-    const dibs_observed *o = &r->seen[i];
-    struct ledger_actor actor = core_actor(r->core, core_now(r->core));
-    dibs_repair_item item = item_of(DIBS_REPAIR_RESTORED, o);
-    dibs_claim claim;
-    dibs_err why = { 0 };
-    dibs_status s = claim_for(r, i, &claim, &why);
-
-    if (s != DIBS_OK && r->sockets) {
-        item.kind = DIBS_REPAIR_UNCLAIMED;
-        report(r, &item, "in use without a claim by somebody else (uid %u)",
-               owner_seen_uid(&r->core->view.users, r->sockets[i].uid));
-        return;
-    }
-    if (s == DIBS_OK && !r->plan->is_dry_run)
-        s = ledger_restore(r->core->ledger, &(dibs_snapshot){ &claim, 1, NULL, 0 }, &actor, NULL, &why);
     const char *outcome = r->plan->is_dry_run ? "would be claimed" : "claimed now";
-    if (s == DIBS_OK && r->sockets) {
-        report(r, &item, "in use by pid %d (%s), was not claimed: %s", claim.process.pid, claim.command,
-               outcome);
-    } else if (s == DIBS_OK) {
-        report(r, &item, "in use, was not claimed: %s", outcome);
-    } else {
+    dibs_repair_item item = item_of(DIBS_REPAIR_RESTORED, &r->seen[i]);
+
+    if (why->code != DIBS_OK) {
         item.kind = DIBS_REPAIR_FULL;
-        report(r, &item, "in use, could not be claimed: %.180s", why.msg);
+        report(r, &item, "in use, could not be claimed: %.180s", why->msg);
+    } else if (r->sockets) {
+        report(r, &item, "in use by pid %d (%s), was not claimed: %s", claim->process.pid, claim->command,
+               outcome);
+    } else {
+        report(r, &item, "in use, was not claimed: %s", outcome);
     }
 }
 
-static dibs_status check_observed(struct repairing *r, size_t i, dibs_err *err)
+/* What was observed and is claimed, or does not have to be. */
+static void tell_known(struct repairing *r, size_t i)
 {
     const dibs_observed *o = &r->seen[i];
-    ledger_start_call(r->core->ledger);
-    struct ledger_filter filter = { .port = o->port, .proto = o->binding.proto };
-    struct cover cover = { .observed = o, .with_declared = r->sockets != NULL };
     dibs_repair_item item = item_of(DIBS_REPAIR_DUPLICATE, o);
 
     if (!dibs_ranges_contain(&r->pool.ranges, o->port)) {
         item.kind = DIBS_REPAIR_OUTSIDE;
         if (!r->sockets) /* every socket of the host outside of the pool is nobody's business */
             report(r, &item, "outside of pool '%s'", r->pool.name);
-        return DIBS_OK;
-    }
-    if (was_seen_before(r, i)) {
+    } else if (r->uses[i].is_repeated) {
         if (!r->sockets) /* several sockets of one server are usual */
             report(r, &item, "observed more than once; one of its users must change");
-        return DIBS_OK;
+    } else if (r->uses[i].other_name) {
+        report(r, &item, "used by '%.80s', but claimed as '%.80s'", o->name, r->uses[i].other_name);
     }
-    dibs_status s = ledger_list(r->core->ledger, &filter, find_cover, &cover, err);
-    if (s != DIBS_OK)
-        return s;
-    if (!cover.is_found && r->sockets)
-        r->is_missing[i] = true; /* their owners are looked for together */
-    else if (!cover.is_found)
-        restore(r, i);
-    if (!cover.is_found)
-        return DIBS_OK;
-    if (o->name[0] && cover.claim.name[0] && strcmp(o->name, cover.claim.name) != 0)
-        report(r, &item, "used by '%.80s', but claimed as '%.80s'", o->name, cover.claim.name);
-    return r->sockets || r->plan->is_dry_run ? DIBS_OK
-                                             : ledger_not_leaked(r->core->ledger, cover.claim.id, err);
+}
+
+/* The lines from..to: what is missing is claimed, what is claimed is no leak. */
+static dibs_status check_lines(struct repairing *r, size_t from, size_t to, struct step *step, dibs_err *err)
+{
+    struct ledger_actor actor = core_actor(r->core, core_now(r->core));
+    size_t n_used = 0;
+    size_t k = 0;
+    dibs_status s = DIBS_OK;
+
+    step->n = 0;
+    memset(step->why, 0, sizeof step->why);
+    for (size_t i = from; i < to; i++) {
+        if (!is_missing(r, i)) {
+            step->ids[n_used] = r->uses[i].claim_id;
+            n_used += r->uses[i].claim_id != 0;
+            continue;
+        }
+        s = claim_for(r, i, &step->claims[step->n], r->sockets ? NULL : err);
+        step->n += s == DIBS_OK;
+        if (s != DIBS_OK && !r->sockets)
+            return s;
+        if (s != DIBS_OK)
+            r->pids[i] = 0; /* gone, or not ours to claim for */
+    }
+    s = DIBS_OK;
+    ledger_start_call(r->core->ledger); /* each step is short, all together need not be */
+    if (!r->plan->is_dry_run && step->n > 0)
+        s = ledger_restore(r->core->ledger, &(dibs_snapshot){ step->claims, step->n, NULL, 0 }, &actor, NULL,
+                           step->why, err);
+    if (s == DIBS_OK && !r->plan->is_dry_run && !r->sockets && n_used > 0)
+        s = ledger_not_leaked(r->core->ledger, step->ids, n_used, err);
+    for (size_t i = from; i < to && s == DIBS_OK && !r->is_stopped; i++) {
+        if (!is_missing(r, i)) {
+            tell_known(r, i);
+        } else if (r->sockets && r->pids[i] == 0) {
+            dibs_repair_item item = item_of(DIBS_REPAIR_UNCLAIMED, &r->seen[i]);
+
+            report(r, &item, "in use without a claim by somebody else (uid %u)",
+                   owner_seen_uid(&r->core->view.users, r->sockets[i].uid));
+        } else {
+            tell_restored(r, i, &step->claims[k], &step->why[k]);
+            k++;
+        }
+    }
+    return s;
 }
 
 /* ---- claimed, but not observed ---- */
 
-static bool is_observed(const struct repairing *r, const dibs_claim *claim)
-{
-    for (size_t i = 0; i < r->n_seen; i++)
-        for (size_t k = 0; k < claim->n_bindings; k++)
-            if (r->seen[i].port == claim->port && r->seen[i].binding.proto == claim->bindings[k].proto &&
-                dibs_address_conflict(&r->seen[i].binding.address, &claim->bindings[k].address))
-                return true;
-    return false;
-}
-
-struct claims_step {
-    dibs_claim claims[CLAIMS_STEP];
-    size_t n;
-};
-
 static bool gather(void *ctx, const dibs_claim *claim)
 {
-    struct claims_step *step = ctx;
+    struct step *step = ctx;
 
     step->claims[step->n++] = *claim;
-    return step->n < CLAIMS_STEP;
+    return step->n < STEP;
 }
 
-static dibs_status check_leak(struct repairing *r, dibs_claim *claim, dibs_err *err)
+static bool is_unused(struct repairing *r, dibs_claim *claim)
 {
-    struct core *core = r->core;
-    struct ledger_actor actor = core_actor(core, core_now(core));
-    struct ledger_seen seen = { claim->id, claim->generation, claim->lease_until_ms };
-    dibs_repair_item item = { .kind = DIBS_REPAIR_SUSPECT,
-                              .binding = claim->bindings[0],
-                              .port = claim->port };
-    bool is_mine = core->options.is_admin || strcmp(claim->principal, core->options.principal) == 0;
+    const struct core_options *options = &r->core->options;
+    bool is_mine = options->is_admin || strcmp(claim->principal, options->principal) == 0;
 
     if (!claim->is_exclusive || !is_mine || !dibs_ranges_contain(&r->pool.ranges, claim->port) ||
         is_observed(r, claim))
-        return DIBS_OK;
+        return false;
     /* A holder that lives, or of whom nothing certain is known, is no leak (INV-5). */
-    if (claim->holder != DIBS_HELD_BY_NOBODY && core_judge(core, claim, NULL, 0) != DIBS_DEAD)
-        return DIBS_OK;
-    (void) text_copy(item.name, sizeof item.name, claim->name);
-    if (r->plan->is_dry_run) {
-        report(r, &item, "claimed, but not in use");
-        return DIBS_OK;
+    return claim->holder == DIBS_HELD_BY_NOBODY || core_judge(r->core, claim, NULL, 0) == DIBS_DEAD;
+}
+
+/* Counts the sightings of step->seen, and drops what was seen too often. */
+static dibs_status count_leaks(struct repairing *r, struct step *step, dibs_err *err)
+{
+    struct ledger_actor actor = core_actor(r->core, core_now(r->core));
+    AUTO(free_auto) struct ledger_seen *leaks = calloc(STEP, sizeof *leaks);
+    size_t n_leaks = 0;
+
+    if (!leaks)
+        return err_set(err, DIBS_FAILURE, "repair: out of memory");
+    dibs_status s = ledger_sighted(r->core->ledger, step->seen, step->n, step->counts, err);
+    for (size_t i = 0; i < step->n && s == DIBS_OK; i++)
+        if (step->counts[i] >= SIGHTINGS_TO_DROP)
+            leaks[n_leaks++] = step->seen[i];
+    if (s == DIBS_OK && n_leaks > 0)
+        s = ledger_end(r->core->ledger, &(struct ledger_ending){ leaks, n_leaks, LEDGER_END_LEAK }, &actor,
+                       NULL, err);
+    return s;
+}
+
+static dibs_status check_leaks(struct repairing *r, struct step *step, dibs_err *err)
+{
+    size_t n_unused = 0;
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < step->n; i++) {
+        if (!is_unused(r, &step->claims[i]))
+            continue;
+        step->claims[n_unused] = step->claims[i];
+        step->seen[n_unused++] = (struct ledger_seen){ step->claims[i].id, step->claims[i].generation,
+                                                       step->claims[i].lease_until_ms };
     }
-    dibs_status s = ledger_sighted(core->ledger, seen, &item.sightings, err);
-    if (s == DIBS_OK && item.sightings >= SIGHTINGS_TO_DROP) {
-        item.kind = DIBS_REPAIR_LEAK;
-        s = ledger_end(core->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_LEAK }, &actor, NULL, err);
-    }
-    if (s == DIBS_OK)
+    step->n = n_unused;
+    if (!r->plan->is_dry_run && n_unused > 0)
+        s = count_leaks(r, step, err);
+    for (size_t i = 0; i < n_unused && s == DIBS_OK && !r->is_stopped; i++) {
+        const dibs_claim *claim = &step->claims[i];
+        dibs_repair_item item = { .kind = DIBS_REPAIR_SUSPECT,
+                                  .binding = claim->bindings[0],
+                                  .port = claim->port };
+
+        (void) text_copy(item.name, sizeof item.name, claim->name);
+        if (r->plan->is_dry_run) {
+            report(r, &item, "claimed, but not in use");
+            continue;
+        }
+        item.sightings = step->counts[i];
+        if (item.sightings >= SIGHTINGS_TO_DROP)
+            item.kind = DIBS_REPAIR_LEAK;
         report(r, &item,
                item.kind == DIBS_REPAIR_LEAK ? "claimed, but not in use for the %u. time: dropped"
                                              : "claimed, but not in use (sighting %u of 3)",
                item.sightings);
+    }
     return s;
 }
 
-static dibs_status check_leaks(struct repairing *r, dibs_err *err)
+static dibs_status find_leaks(struct repairing *r, struct step *step, dibs_err *err)
 {
-    AUTO(free_auto) struct claims_step *step = calloc(1, sizeof *step);
-    struct ledger_filter filter = { .limit = CLAIMS_STEP };
+    struct ledger_filter filter = { .limit = STEP };
     dibs_status s = DIBS_OK;
+    bool is_last = false;
 
-    if (!step)
-        return err_set(err, DIBS_FAILURE, "repair: out of memory");
-    do {
+    while (s == DIBS_OK && !is_last && !r->is_stopped) {
         step->n = 0;
-        ledger_start_call(r->core->ledger); /* each step is short, all together need not be */
+        ledger_start_call(r->core->ledger);
         s = ledger_list(r->core->ledger, &filter, gather, step, err);
-        for (size_t i = 0; i < step->n && s == DIBS_OK && !r->is_stopped; i++)
-            s = check_leak(r, &step->claims[i], err);
+        is_last = step->n < STEP;
         if (step->n > 0)
             filter.after_id = step->claims[step->n - 1].id;
-    } while (s == DIBS_OK && step->n == CLAIMS_STEP && !r->is_stopped);
+        if (s == DIBS_OK)
+            s = check_leaks(r, step, err);
+    }
     return s;
 }
 
@@ -288,15 +411,39 @@ static bool reaped(void *ctx, const dibs_claim *claim)
 }
 
 /* Owners are looked for only where a claim is missing, in one walk. */
-static void restore_missing(struct repairing *r)
+static void find_owners(struct repairing *r)
 {
     for (size_t i = 0; i < r->n_seen; i++)
-        if (!r->is_missing[i])
+        if (!is_missing(r, i))
             r->sockets[i].inode = 0;
     core_socket_owners(r->core, r->sockets, r->pids, r->n_seen);
-    for (size_t i = 0; i < r->n_seen && !r->is_stopped; i++)
-        if (r->is_missing[i])
-            restore(r, i);
+}
+
+/* ---- both ---- */
+
+static dibs_status compare(struct repairing *r, dibs_err *err)
+{
+    AUTO(free_auto) struct step *step = calloc(1, sizeof *step);
+    struct ledger_filter everything = { 0 };
+
+    if (!step)
+        return err_set(err, DIBS_FAILURE, "repair: out of memory");
+    dibs_status s = sort_uses(r, err);
+    if (s == DIBS_OK && r->n_seen > 0)
+        s = ledger_list(r->core->ledger, &everything, cover, r, err);
+    if (s == DIBS_OK && r->is_failed)
+        s = err_set(err, DIBS_FAILURE, "repair: out of memory");
+    if (s == DIBS_OK && r->sockets)
+        find_owners(r);
+    for (size_t i = 0; i < r->n_seen && s == DIBS_OK && !r->is_stopped; i += STEP)
+        s = check_lines(r, i, r->n_seen - i < STEP ? r->n_seen : i + STEP, step, err);
+    if (s == DIBS_OK && !r->sockets && !r->is_stopped)
+        s = find_leaks(r, step, err);
+    for (size_t i = 0; i < r->n_seen && r->uses; i++)
+        free(r->uses[i].other_name);
+    free(r->uses);
+    free(r->places);
+    return s;
 }
 
 static dibs_status repair_by_sockets(struct repairing *r, dibs_err *err)
@@ -307,41 +454,22 @@ static dibs_status repair_by_sockets(struct repairing *r, dibs_err *err)
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && s == DIBS_OK; proto++)
         if (kernel_has_proto(proto))
             s = kernel_sockets(0, proto, 0, add_socket, &list, err);
-    r->seen = calloc(list.n + 1, sizeof *r->seen);
+    dibs_observed *seen = calloc(list.n + 1, sizeof *seen);
     r->pids = calloc(list.n + 1, sizeof *r->pids);
-    r->is_missing = calloc(list.n + 1, sizeof *r->is_missing);
-    if (s == DIBS_OK && (!r->seen || !r->pids || !r->is_missing))
+    if (s == DIBS_OK && (!seen || !r->pids))
         s = err_set(err, DIBS_FAILURE, "repair: out of memory");
-    r->n_seen = s == DIBS_OK && r->seen ? list.n : 0;
-    for (size_t i = 0; i < r->n_seen; i++)
-        r->seen[i] = (dibs_observed){ .binding = { list.sockets[i].proto, list.sockets[i].address },
-                                      .port = list.sockets[i].port };
-    r->sockets = list.sockets;
-    for (size_t i = 0; i < r->n_seen && s == DIBS_OK && !r->is_stopped; i++)
-        s = check_observed(r, i, err);
-    if (s == DIBS_OK && r->n_seen > 0)
-        restore_missing(r);
-    free(r->seen);
+    if (s == DIBS_OK && seen && list.n > 0 && !r->is_stopped) {
+        for (size_t i = 0; i < list.n; i++)
+            seen[i] = (dibs_observed){ .binding = { list.sockets[i].proto, list.sockets[i].address },
+                                       .port = list.sockets[i].port };
+        r->seen = seen;
+        r->n_seen = list.n;
+        r->sockets = list.sockets;
+        s = compare(r, err);
+    }
+    free(seen);
     free(r->pids);
-    free(r->is_missing);
     free(list.sockets);
-    return s;
-}
-
-static dibs_status repair_by_list(struct repairing *r, dibs_err *err)
-{
-    dibs_status s = DIBS_OK;
-
-    r->seen = calloc(r->plan->n + 1, sizeof *r->seen);
-    if (!r->seen)
-        return err_set(err, DIBS_FAILURE, "repair: out of memory");
-    memcpy(r->seen, r->plan->observed, r->plan->n * sizeof *r->seen);
-    r->n_seen = r->plan->n;
-    for (size_t i = 0; i < r->n_seen && s == DIBS_OK && !r->is_stopped; i++)
-        s = check_observed(r, i, err);
-    if (s == DIBS_OK && !r->is_stopped)
-        s = check_leaks(r, err);
-    free(r->seen);
     return s;
 }
 
@@ -356,8 +484,15 @@ dibs_status core_repair(struct core *core, const dibs_repair_plan *plan, dibs_re
     for (size_t i = 0; i < plan->n && plan->observed && s == DIBS_OK; i++)
         if (plan->observed[i].name[0])
             s = dibs_name_check(plan->observed[i].name, err);
-    if (s == DIBS_OK)
-        s = plan->observed ? repair_by_list(&r, err) : repair_by_sockets(&r, err);
+    if (s != DIBS_OK)
+        return s;
+    if (plan->observed) {
+        r.seen = plan->observed;
+        r.n_seen = plan->n;
+        s = compare(&r, err);
+    } else {
+        s = repair_by_sockets(&r, err);
+    }
     core->index.is_loaded = false;
     return s;
 }

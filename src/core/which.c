@@ -158,7 +158,9 @@ static dibs_status release_all(struct core *core, unsigned flags, enum ledger_en
 
     if (s == DIBS_OK && own.is_failed)
         s = err_set(err, DIBS_FAILURE, "releasing: out of memory");
-    if (s == DIBS_OK && own.n > 0)
+    if (s == DIBS_OK && (flags & DIBS_RELEASE_DRY_RUN) && n)
+        *n = own.n;
+    if (s == DIBS_OK && own.n > 0 && !(flags & DIBS_RELEASE_DRY_RUN))
         s = ledger_end(core->ledger, &(struct ledger_ending){ own.seen, own.n, how }, &actor, n, err);
     free(own.seen);
     core->index.is_loaded = false;
@@ -175,7 +177,7 @@ static dibs_status release_token(struct core *core, const char *token, enum ledg
 
     if (s != DIBS_OK)
         return s;
-    if (ended.n && !(how == LEDGER_END_UNHOLD && ended.claim.is_kept))
+    if (ended.n && !ledger_stays(&ended.claim, how, actor.now.boot_ms))
         core_index_note_end(core, &ended.claim, actor.now.boot_ms);
     if (n)
         *n = ended.n;
@@ -184,19 +186,23 @@ static dibs_status release_token(struct core *core, const char *token, enum ledg
 
 dibs_status core_release(struct core *core, const dibs_which *which, unsigned flags, size_t *n, dibs_err *err)
 {
-    enum ledger_end_how how = flags & DIBS_RELEASE_UNHOLD ? LEDGER_END_UNHOLD : LEDGER_END_RELEASE;
+    enum ledger_end_how how = flags & DIBS_RELEASE_UNKEEP   ? LEDGER_END_UNKEEP
+                              : flags & DIBS_RELEASE_UNHOLD ? LEDGER_END_UNHOLD
+                                                            : LEDGER_END_RELEASE;
     struct ledger_actor actor = core_actor(core, core_now(core));
+    bool is_dry = flags & DIBS_RELEASE_DRY_RUN;
     dibs_claim claim = { 0 };
     char who[512];
-    size_t ended = 0;
+    size_t ended = 1;
 
     if (n)
         *n = 0;
     if (which->all_mine)
         return release_all(core, flags, how, n, err);
-    if (which->token)
+    if (which->token && !is_dry)
         return release_token(core, which->token, how, n, err);
-    dibs_status s = find_anybodys(core, which, &claim, err);
+    dibs_status s =
+        which->token ? core_find(core, which, &claim, err) : find_anybodys(core, which, &claim, err);
     if (s == DIBS_NOT_FOUND)
         return DIBS_OK; /* idempotent: what was wanted is so */
     if (s != DIBS_OK)
@@ -209,8 +215,9 @@ dibs_status core_release(struct core *core, const dibs_which *which, unsigned fl
                        claim.port, who);
     }
     struct ledger_seen seen = seen_of(&claim);
-    s = ledger_end(core->ledger, &(struct ledger_ending){ &seen, 1, how }, &actor, &ended, err);
-    if (s == DIBS_OK && ended && !(how == LEDGER_END_UNHOLD && claim.is_kept))
+    if (!is_dry)
+        s = ledger_end(core->ledger, &(struct ledger_ending){ &seen, 1, how }, &actor, &ended, err);
+    if (s == DIBS_OK && ended && !is_dry && !ledger_stays(&claim, how, actor.now.boot_ms))
         core_index_note_end(core, &claim, actor.now.boot_ms);
     if (s == DIBS_OK && n)
         *n = ended;
@@ -277,36 +284,4 @@ dibs_status core_list(struct core *core, const dibs_filter *filter, dibs_claim_f
 
     return ledger_list(core->ledger, &rows, filter->judge ? judge_one : fn,
                        filter->judge ? (void *) &judged : ctx, err);
-}
-
-dibs_status core_restore(struct core *core, const dibs_snapshot *snapshot, size_t *n_restored, dibs_err *err)
-{
-    struct ledger_actor actor = core_actor(core, core_now(core));
-    AUTO(free_auto) dibs_claim *kept = calloc(snapshot->n + 1, sizeof *kept);
-    size_t n_kept = 0;
-    dibs_status s = DIBS_OK;
-
-    if (!kept)
-        return err_set(err, DIBS_FAILURE, "restoring: out of memory");
-    for (size_t i = 0; i < snapshot->n_pools && s == DIBS_OK; i++)
-        s = core_pool_check(&snapshot->pools[i], err);
-    for (size_t i = 0; i < snapshot->n && s == DIBS_OK; i++) {
-        dibs_claim *c = &kept[n_kept];
-
-        *c = snapshot->claims[i];
-        if (strcmp(c->principal, core->options.principal) != 0 && !core->options.is_admin)
-            return err_set(err, DIBS_DENIED, "the snapshot has claims of %s; you are %s", c->principal,
-                           core->options.principal);
-        if (c->holder != DIBS_HELD_BY_NOBODY && strcmp(c->process.boot_id, core->view.boot_id) != 0) {
-            c->holder = DIBS_HELD_BY_NOBODY; /* that process or lease ended with its boot */
-            memset(&c->process, 0, sizeof c->process);
-        }
-        n_kept += c->is_kept || c->holder != DIBS_HELD_BY_NOBODY;
-    }
-    core->index.is_loaded = false;
-    core->last_pool.is_loaded = false;
-    return s == DIBS_OK ? ledger_restore(core->ledger,
-                                         &(dibs_snapshot){ kept, n_kept, snapshot->pools, snapshot->n_pools },
-                                         &actor, n_restored, err)
-                        : s;
 }

@@ -85,12 +85,9 @@ struct kernel_inventory {
 void kernel_settle(struct kernel_inventory *inventory, struct kernel_socket *sockets, size_t n);
 void kernel_inventory_done(struct kernel_inventory *inventory);
 
-/* Which process has this socket open (the first found; prefers the lowest pid)? NOT_FOUND: none
- * that may be looked at. */
-dibs_status kernel_socket_owner(uint64_t inode, pid_t *out, dibs_err *err);
-
-/* Same for many sockets in one walk over /proc: pids[i] becomes the owner of inodes[i], or 0 (always for
- * inode 0). `suspects` may be NULL. */
+/* Which processes have these sockets open, in one walk over /proc: pids[i] becomes that of inodes[i] (of
+ * several the first found; prefers the lowest), or 0: none that may be looked at (always for inode 0).
+ * `suspects` may be NULL. */
 void kernel_socket_owners(const uint64_t *inodes, pid_t *pids, size_t n,
                           const struct kernel_suspects *suspects);
 #endif

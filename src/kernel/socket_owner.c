@@ -2,14 +2,12 @@
 /* Which process has a socket open: the links in /proc/PID/fd tell. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/auto.h"
-#include "base/err.h"
 #include "kernel/kernel.h"
 #include "kernel/walk.h"
 
@@ -217,16 +215,4 @@ void kernel_socket_owners(const uint64_t *inodes, pid_t *pids, size_t n,
     qsort(o.list, n, sizeof *o.list, by_inode);
     look_at_everyone(&o, suspects ? suspects : &nobody);
     free(o.list);
-}
-
-dibs_status kernel_socket_owner(uint64_t inode, pid_t *out, dibs_err *err)
-{
-    pid_t pid = 0;
-
-    kernel_socket_owners(&inode, &pid, 1, NULL);
-    if (pid == 0)
-        return err_set(err, DIBS_NOT_FOUND, "no process that may be looked at has socket %" PRIu64 " open",
-                       inode);
-    *out = pid;
-    return DIBS_OK;
 }

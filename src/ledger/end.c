@@ -31,13 +31,35 @@ static dibs_status get_seen(struct ledger_tx *tx, struct ledger_seen seen, struc
     return s == DIBS_NOT_FOUND ? err_set(err, s, "no such claim any more") : s;
 }
 
-static dibs_status unhold(struct ledger_tx *tx, struct row_claim *row, dibs_err *err)
+/* The process that lets go had only borrowed the claim from a lease. */
+static bool is_borrowed(const dibs_claim *claim, enum ledger_end_how how, int64_t boot_ms)
 {
-    row->claim.holder = DIBS_HELD_BY_NOBODY;
-    memset(&row->claim.process, 0, sizeof row->claim.process);
-    row->claim.lease_ttl_ms = row->claim.lease_until_ms = 0;
-    row->claim.command[0] = '\0';
-    return tx_rehold(tx, row, DIBS_EV_UNHELD, err);
+    return (how == LEDGER_END_UNHOLD || how == LEDGER_END_UNKEEP) && claim->holder == DIBS_HELD_BY_PROCESS &&
+           tx_lease_runs(claim, boot_ms);
+}
+
+bool ledger_stays(const dibs_claim *claim, enum ledger_end_how how, int64_t boot_ms)
+{
+    bool leaves_kept = how == LEDGER_END_UNHOLD || how == LEDGER_END_REAP;
+
+    return (leaves_kept && claim->is_kept) || is_borrowed(claim, how, boot_ms);
+}
+
+static dibs_status unhold(struct ledger_tx *tx, struct row_claim *row, enum ledger_end_how how, dibs_err *err)
+{
+    dibs_claim *c = &row->claim;
+    dibs_process nobody = { 0 };
+    bool is_lease = is_borrowed(c, how, tx->actor->now.boot_ms);
+
+    if (is_lease)
+        memcpy(nobody.boot_id, c->process.boot_id, sizeof nobody.boot_id);
+    else
+        c->lease_ttl_ms = c->lease_until_ms = 0;
+    c->holder = is_lease ? DIBS_HELD_BY_LEASE : DIBS_HELD_BY_NOBODY;
+    c->process = nobody;
+    c->command[0] = '\0';
+    c->is_kept = c->is_kept && how != LEDGER_END_UNKEEP;
+    return tx_rehold(tx, row, is_lease ? DIBS_EV_TRANSFERRED : DIBS_EV_UNHELD, err);
 }
 
 static dibs_status end_one(struct ledger_tx *tx, struct row_claim *row, enum ledger_end_how how,
@@ -45,17 +67,13 @@ static dibs_status end_one(struct ledger_tx *tx, struct row_claim *row, enum led
 {
     dibs_event_kind kind = DIBS_EV_RELEASED;
 
+    if (ledger_stays(&row->claim, how, tx->actor->now.boot_ms))
+        return unhold(tx, row, how, err);
     switch (how) {
-    case LEDGER_END_RELEASE: break;
+    case LEDGER_END_RELEASE:
     case LEDGER_END_UNHOLD:
-        if (row->claim.is_kept)
-            return unhold(tx, row, err);
-        break;
+    case LEDGER_END_UNKEEP: break;
     case LEDGER_END_REAP:
-        if (row->claim.is_kept)
-            return unhold(tx, row, err);
-        kind = DIBS_EV_REAPED;
-        break;
     case LEDGER_END_STALE: kind = DIBS_EV_REAPED; break;
     case LEDGER_END_LEAK: kind = DIBS_EV_LEAKED; break;
     }
@@ -66,7 +84,8 @@ dibs_status ledger_end(struct ledger *ledger, const struct ledger_ending *what,
                        const struct ledger_actor *actor, size_t *n, dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    bool by_right = what->how == LEDGER_END_RELEASE || what->how == LEDGER_END_UNHOLD;
+    bool by_right =
+        what->how == LEDGER_END_RELEASE || what->how == LEDGER_END_UNHOLD || what->how == LEDGER_END_UNKEEP;
     size_t ended = 0;
     dibs_status s = tx_begin(&tx, ledger, true, false, actor, err);
 
@@ -192,6 +211,7 @@ dibs_status ledger_transfer(struct ledger *ledger, struct ledger_seen seen, cons
     c->uid = heir->uid;
     c->netns = heir->netns;
     memcpy(c->command, heir->command, sizeof c->command);
+    tx_lease(&tx, c);
     s = tx_rehold(&tx, &row, DIBS_EV_TRANSFERRED, err);
     if (s == DIBS_OK)
         s = tx_commit(&tx, err);
@@ -300,16 +320,26 @@ static dibs_status restore_one(struct ledger_tx *tx, const dibs_claim *claim, si
 }
 
 dibs_status ledger_restore(struct ledger *ledger, const dibs_snapshot *snapshot,
-                           const struct ledger_actor *actor, size_t *n_restored, dibs_err *err)
+                           const struct ledger_actor *actor, size_t *n_restored, dibs_err *refused,
+                           dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
     size_t restored = 0;
     dibs_status s = tx_begin(&tx, ledger, true, true, actor, err);
 
     for (size_t i = 0; i < snapshot->n_pools && s == DIBS_OK; i++)
-        s = tx.rows->ops->pool_put(tx.rows, &snapshot->pools[i], err);
-    for (size_t i = 0; i < snapshot->n && s == DIBS_OK; i++)
-        s = restore_one(&tx, &snapshot->claims[i], &restored, err);
+        s = tx_pool_put(&tx, &snapshot->pools[i], err);
+    for (size_t i = 0; i < snapshot->n && s == DIBS_OK; i++) {
+        dibs_err why = { 0 };
+
+        s = restore_one(&tx, &snapshot->claims[i], &restored, &why);
+        if (refused && (s == DIBS_TAKEN || s == DIBS_INVALID)) { /* it has written nothing */
+            refused[i] = why;
+            s = DIBS_OK;
+        } else if (s != DIBS_OK && err) {
+            *err = why;
+        }
+    }
     if (s == DIBS_OK)
         s = tx_commit(&tx, err);
     if (s == DIBS_OK && n_restored)

@@ -105,7 +105,7 @@ dibs_status ledger_find_token(struct ledger *ledger, const char *token, dibs_cla
     struct row_claim row = { 0 };
 
     if (!codec_token_parse(token, &parsed))
-        return err_set(err, DIBS_NOT_FOUND, "that is not a token");
+        return err_set(err, DIBS_INVALID, "that is not a token");
     dibs_status s = get_claim(ledger, parsed.id, &row, err);
     if (s != DIBS_OK)
         return s;
@@ -286,16 +286,6 @@ dibs_status ledger_pool_get(struct ledger *ledger, const char *name, dibs_pool *
     return s == DIBS_NOT_FOUND ? err_set(err, s, "there is no pool '%s'", name) : s;
 }
 
-/* Pool changes are events too, so that whoever follows the feed learns of them. */
-static dibs_status pool_event(struct ledger_tx *tx, const char *name, dibs_err *err)
-{
-    dibs_claim about = { 0 };
-
-    memcpy(about.principal, tx->actor->principal, strnlen(tx->actor->principal, DIBS_PRINCIPAL_MAX));
-    memcpy(about.name, name, strnlen(name, DIBS_POOL_NAME_MAX));
-    return tx_event(tx, DIBS_EV_POOL, &about, err);
-}
-
 dibs_status ledger_pool_put(struct ledger *ledger, const dibs_pool *pool, const struct ledger_actor *actor,
                             dibs_err *err)
 {
@@ -303,9 +293,7 @@ dibs_status ledger_pool_put(struct ledger *ledger, const dibs_pool *pool, const 
     dibs_status s = tx_begin(&tx, ledger, true, true, actor, err);
 
     if (s == DIBS_OK)
-        s = tx.rows->ops->pool_put(tx.rows, pool, err);
-    if (s == DIBS_OK)
-        s = pool_event(&tx, pool->name, err);
+        s = tx_pool_put(&tx, pool, err);
     return s == DIBS_OK ? tx_commit(&tx, err) : s;
 }
 
@@ -336,7 +324,7 @@ dibs_status ledger_pool_remove(struct ledger *ledger, const char *name, const st
     if (s == DIBS_OK)
         s = tx.rows->ops->pool_delete(tx.rows, name, err);
     if (s == DIBS_OK)
-        s = pool_event(&tx, name, err);
+        s = tx_pool_event(&tx, name, err);
     return s == DIBS_OK ? tx_commit(&tx, err) : s;
 }
 
@@ -351,32 +339,31 @@ dibs_status ledger_pools(struct ledger *ledger, bool (*fn)(void *, const dibs_po
 
 /* ---- sightings and upkeep ---- */
 
-dibs_status ledger_sighted(struct ledger *ledger, struct ledger_seen seen, uint32_t *count, dibs_err *err)
+/* Sightings are nobody's change of a claim, and no events. */
+static const struct ledger_actor nobody = { .principal = "" };
+
+dibs_status ledger_sighted(struct ledger *ledger, const struct ledger_seen *seen, size_t n, uint32_t *counts,
+                           dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    static const struct ledger_actor nobody = { .principal = "" };
-    uint32_t n = 0;
     dibs_status s = tx_begin(&tx, ledger, true, false, &nobody, err);
 
-    if (s == DIBS_OK)
-        s = tx.rows->ops->sighting_get(tx.rows, seen, &n, err);
-    if (s == DIBS_OK)
-        s = tx.rows->ops->sighting_put(tx.rows, seen, n + 1, err);
-    if (s == DIBS_OK)
-        s = tx_commit(&tx, err);
-    if (s == DIBS_OK)
-        *count = n + 1;
-    return s;
+    for (size_t i = 0; i < n && s == DIBS_OK; i++) {
+        counts[i] = 0;
+        s = tx.rows->ops->sighting_get(tx.rows, seen[i], &counts[i], err);
+        if (s == DIBS_OK)
+            s = tx.rows->ops->sighting_put(tx.rows, seen[i], ++counts[i], err);
+    }
+    return s == DIBS_OK ? tx_commit(&tx, err) : s;
 }
 
-dibs_status ledger_not_leaked(struct ledger *ledger, uint64_t id, dibs_err *err)
+dibs_status ledger_not_leaked(struct ledger *ledger, const uint64_t *ids, size_t n, dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    static const struct ledger_actor nobody = { .principal = "" };
     dibs_status s = tx_begin(&tx, ledger, true, false, &nobody, err);
 
-    if (s == DIBS_OK)
-        s = tx.rows->ops->sighting_put(tx.rows, (struct ledger_seen){ .id = id }, 0, err);
+    for (size_t i = 0; i < n && s == DIBS_OK; i++)
+        s = tx.rows->ops->sighting_put(tx.rows, (struct ledger_seen){ .id = ids[i] }, 0, err);
     return s == DIBS_OK ? tx_commit(&tx, err) : s;
 }
 

@@ -122,7 +122,8 @@ dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch
 
 enum ledger_end_how {
     LEDGER_END_RELEASE, /* by its principal or an admin */
-    LEDGER_END_UNHOLD,  /* same, but a kept claim stays without holder */
+    LEDGER_END_UNHOLD,  /* same, but a kept claim stays, and one that a lease held before its process */
+    LEDGER_END_UNKEEP,  /* same, but only for that lease */
     LEDGER_END_REAP,    /* its holder is dead: ends, or is unheld when kept */
     LEDGER_END_STALE,   /* kept, its project is gone: ends */
     LEDGER_END_LEAK,    /* kept, three times not observed: ends */
@@ -132,8 +133,10 @@ struct ledger_ending {
     size_t n;
     enum ledger_end_how how;
 };
+/* Is the claim still there when it was ended like this at this moment (CLOCK_BOOTTIME)? */
+bool ledger_stays(const dibs_claim *claim, enum ledger_end_how how, int64_t boot_ms);
 /* Ends those of `seen` that still have the same generation; the others are passed over (INV-3). With
- * RELEASE and UNHOLD the actor must have the right to: DENIED, and nothing is ended. `n` counts. */
+ * RELEASE, UNHOLD and UNKEEP the actor must have the right to: DENIED, and nothing is ended. `n` counts. */
 dibs_status ledger_end(struct ledger *ledger, const struct ledger_ending *what,
                        const struct ledger_actor *actor, size_t *n, dibs_err *err);
 
@@ -154,7 +157,8 @@ dibs_status ledger_renew(struct ledger *ledger, struct ledger_seen seen, int64_t
 dibs_status ledger_transfer(struct ledger *ledger, struct ledger_seen seen, const dibs_claim *heir,
                             const struct ledger_actor *actor, dibs_claim *out, dibs_err *err);
 
-/* The claim that a token names: NOT_FOUND when it is none, has ended, or has another generation. */
+/* The claim that a token names: NOT_FOUND when it has ended or has another generation, INVALID when it is no
+ * token. */
 dibs_status ledger_find_token(struct ledger *ledger, const char *token, dibs_claim *out, dibs_err *err);
 /* The claim of a name; NOT_FOUND: none now, but *remembered (may be NULL) is its last port or 0. */
 dibs_status ledger_find_name(struct ledger *ledger, const char *principal, const char *name, dibs_claim *out,
@@ -214,15 +218,19 @@ dibs_status ledger_pool_remove(struct ledger *ledger, const char *name, const st
 dibs_status ledger_pools(struct ledger *ledger, bool (*fn)(void *, const dibs_pool *), void *ctx,
                          dibs_err *err);
 
-/* Count one more sighting of this generation as leaked; an earlier generation's count is forgotten (W4). */
-dibs_status ledger_sighted(struct ledger *ledger, struct ledger_seen seen, uint32_t *count, dibs_err *err);
-/* It was observed in use: forget its sightings. */
-dibs_status ledger_not_leaked(struct ledger *ledger, uint64_t id, dibs_err *err);
+/* Count one more sighting of each of these generations as leaked; an earlier generation's count is forgotten
+ * (W4). */
+dibs_status ledger_sighted(struct ledger *ledger, const struct ledger_seen *seen, size_t n, uint32_t *counts,
+                           dibs_err *err);
+/* They were observed in use: forget their sightings. */
+dibs_status ledger_not_leaked(struct ledger *ledger, const uint64_t *ids, size_t n, dibs_err *err);
 
 /* Write claims and pools as they are (ids, generations and tokens are new), all or nothing; an identical
- * claim is passed over; a conflicting one fails with TAKEN. */
+ * claim is passed over; a conflicting one fails with TAKEN, one that is no claim with INVALID. With `refused`
+ * (one for each claim, zeroed) such ones are told there and the others written. */
 dibs_status ledger_restore(struct ledger *ledger, const dibs_snapshot *snapshot,
-                           const struct ledger_actor *actor, size_t *n_restored, dibs_err *err);
+                           const struct ledger_actor *actor, size_t *n_restored, dibs_err *refused,
+                           dibs_err *err);
 
 /* Bounded upkeep: old events, forgotten names, expired cooling marks; quarantines damaged records.
  * `n_damaged` counts the records set aside. */

@@ -50,6 +50,7 @@ void claiming_answer(const struct row_claim *row, bool was_there, dibs_claim *ou
 {
     *out = row->claim;
     out->was_there = was_there;
+    out->was_kept = was_there && row->claim.is_kept;
     codec_token_format(row, out->token);
 }
 
@@ -68,18 +69,28 @@ static dibs_status take_over(struct claiming *k, const struct ledger_want *want,
 {
     const dibs_claim *w = &want->claim;
     dibs_claim *c = &row->claim;
+    bool was_kept = c->is_kept;
+    /* A process borrows the name of a lease: it runs on beneath, and holds again when the process lets go. */
+    bool is_borrowed = w->holder == DIBS_HELD_BY_PROCESS && tx_lease_runs(c, k->tx->actor->now.boot_ms) &&
+                       strcmp(c->process.boot_id, w->process.boot_id) == 0;
 
     c->holder = w->holder;
     c->process = w->process;
-    c->lease_ttl_ms = w->lease_ttl_ms;
+    if (!is_borrowed) {
+        c->lease_ttl_ms = w->lease_ttl_ms;
+        c->lease_until_ms = 0;
+    }
+    tx_lease(k->tx, c);
     c->is_kept = c->is_kept || w->is_kept;
     c->uid = w->uid;
     c->netns = w->netns;
     memcpy(c->command, w->command, sizeof c->command);
     dibs_status s = tx_rehold(k->tx, row, kind, k->err);
-    if (s == DIBS_OK)
-        claiming_answer(row, true, out);
-    return s;
+    if (s != DIBS_OK)
+        return s;
+    claiming_answer(row, true, out);
+    out->was_kept = was_kept;
+    return DIBS_OK;
 }
 
 static dibs_status refuse_name(struct claiming *k, const struct row_claim *row, bool differs)

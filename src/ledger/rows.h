@@ -122,6 +122,9 @@ void tx_auto(struct ledger_tx *tx); /* rolls back unless committed */
 
 /* Append one event about a claim. */
 dibs_status tx_event(struct ledger_tx *tx, dibs_event_kind kind, const dibs_claim *claim, dibs_err *err);
+/* Pool changes are events too, so that whoever follows the feed learns of them. */
+dibs_status tx_pool_event(struct ledger_tx *tx, const char *name, dibs_err *err);
+dibs_status tx_pool_put(struct ledger_tx *tx, const dibs_pool *pool, dibs_err *err);
 /* A new claim from a template: id, generation 1, secret, times, slots, name, event. */
 dibs_status tx_insert(struct ledger_tx *tx, const dibs_claim *template, uint16_t port, dibs_event_kind kind,
                       struct row_claim *row, dibs_err *err);
@@ -137,6 +140,9 @@ dibs_status tx_drop(struct ledger_tx *tx, const struct ledger_batch *batch, dibs
 dibs_status tx_trim(struct ledger_tx *tx, dibs_err *err);
 /* Start or restart a lease of claim->lease_ttl_ms at the actor's now. */
 void tx_lease(const struct ledger_tx *tx, dibs_claim *claim);
+/* Is there a lease that has not ended, of the holder or beneath a process that took the claim over? (Of this
+ * boot or another: that is the caller's to know.) */
+bool tx_lease_runs(const dibs_claim *claim, int64_t boot_ms);
 
 /* ---- the claims of one port (ids.c) ---- */
 struct id_list { /* zero is empty */

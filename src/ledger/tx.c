@@ -99,6 +99,22 @@ dibs_status tx_event(struct ledger_tx *tx, dibs_event_kind kind, const dibs_clai
     return s;
 }
 
+dibs_status tx_pool_event(struct ledger_tx *tx, const char *name, dibs_err *err)
+{
+    dibs_claim about = { 0 };
+
+    memcpy(about.principal, tx->actor->principal, strnlen(tx->actor->principal, DIBS_PRINCIPAL_MAX));
+    memcpy(about.name, name, strnlen(name, DIBS_POOL_NAME_MAX));
+    return tx_event(tx, DIBS_EV_POOL, &about, err);
+}
+
+dibs_status tx_pool_put(struct ledger_tx *tx, const dibs_pool *pool, dibs_err *err)
+{
+    dibs_status s = tx->rows->ops->pool_put(tx->rows, pool, err);
+
+    return s == DIBS_OK ? tx_pool_event(tx, pool->name, err) : s;
+}
+
 void tx_lease(const struct ledger_tx *tx, dibs_claim *claim)
 {
     if (claim->holder == DIBS_HELD_BY_LEASE)
@@ -111,6 +127,11 @@ dibs_status tx_put_name(struct ledger_tx *tx, const dibs_claim *claim, uint64_t 
 
     memcpy(name.project, claim->project, sizeof name.project);
     return tx->rows->ops->name_put(tx->rows, claim->principal, claim->name, &name, err);
+}
+
+bool tx_lease_runs(const dibs_claim *claim, int64_t boot_ms)
+{
+    return claim->lease_ttl_ms > 0 && claim->lease_until_ms > boot_ms;
 }
 
 static dibs_status put_slots(struct ledger_tx *tx, const dibs_claim *claim, dibs_err *err)
@@ -142,7 +163,8 @@ dibs_status tx_insert(struct ledger_tx *tx, const dibs_claim *template, uint16_t
     c->port = port;
     c->created_ms = c->changed_ms = tx->actor->now.wall_ms;
     c->token[0] = '\0';
-    tx_lease(tx, c);
+    if (kind == DIBS_EV_CLAIMED) /* what is restored goes on where it was */
+        tx_lease(tx, c);
     assert(codec_claim_valid(c, NULL));
 
     dibs_status s = codec_secret(row->secret, err);
@@ -159,7 +181,6 @@ dibs_status tx_rehold(struct ledger_tx *tx, struct row_claim *row, dibs_event_ki
 {
     row->claim.generation++;
     row->claim.changed_ms = tx->actor->now.wall_ms;
-    tx_lease(tx, &row->claim);
     dibs_status s = codec_secret(row->secret, err);
     if (s == DIBS_OK)
         s = tx->rows->ops->claim_put(tx->rows, row, err);

@@ -66,9 +66,11 @@ dibs_status dibs_duration_parse(const char *text, int64_t *ms, dibs_err *err)
     int64_t value = clock_duration_parse(text, DIBS_TTL_MAX_MS);
 
     if (value < 0)
-        return err_set(err, DIBS_INVALID,
-                       "duration '%s': expected a number with a unit, such as 500ms, 10s, 5m, 2h or 7d",
-                       text_safe(text, shown, sizeof shown));
+        return err_set(
+            err, DIBS_INVALID,
+            "duration '%s': expected a number with a unit, such as 500ms, 10s, 5m, 2h or 7d, of at "
+            "most %lldd",
+            text_safe(text, shown, sizeof shown), (long long) DIBS_TTL_MAX_MS / 86400000);
     *ms = value;
     return DIBS_OK;
 }

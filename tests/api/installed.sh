@@ -52,6 +52,13 @@ left_nothing() {
     rows=$(LD_LIBRARY_PATH=$library_path "$(find "$root" -path '*/bin/dibs')" ls --json) || return 1
     ! printf '%s' "$rows" | grep -q example/web || { echo "$rows"; return 1; }
 }
+# What `make install` asks Meson for: its own command, with Meson saying what it was told.
+takes_blanks() {
+    local asked told
+    asked=$(make -C "$SOURCE" --no-print-directory -n install PREFIX="$tmp/a place/x/.." | grep '^meson configure') || return 1
+    told=$(meson() { printf '<%s>' "$@"; } && eval "$asked")
+    [ "$told" = "<configure><build><--prefix><$tmp/a place>" ] || { echo "$told"; return 1; }
+}
 has_version() { "$(find "$root" -path '*/bin/dibs')" version | grep -qF "$(with_pkg_config --modversion)"; }
 
 check "meson install puts a copy under DESTDIR" install_copy
@@ -62,4 +69,5 @@ check "pkg-config and the program tell the same version" has_version
 check "the example builds with pkg-config's flags" build_example
 check "the example claims a port, listens on it and prints it" run_example
 check "the example's claim is gone after its release" left_nothing
+check "a PREFIX with blanks in it stays one" takes_blanks
 done_testing

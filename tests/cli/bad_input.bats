@@ -256,11 +256,28 @@ each() {
     [ "$(held)" -eq 2 ]
 }
 
-@test "a reader that goes away ends nothing by a signal" {
+# unread ARGUMENT...: dibs with a stdout that nobody reads any more.
+unread() {
+    code=0
+    "$PYTHON" -SE -c '
+import os, subprocess, sys
+reader, writer = os.pipe()
+os.close(reader)
+sys.exit(subprocess.run(sys.argv[1:], stdout=writer).returncode)' "$DIBS" "$@" 2>"$T/err" || code=$?
+    out='' errs=$(cat "$T/err")
+    { [ "$code" -eq 141 ] && [ -z "$errs" ]; } || complain "dibs $*: not a silent 141"
+}
+
+@test "a reader that goes away is exit 141 without a word, and what he was not told of is not claimed" {
     ok claim -n 200 --range 14200-14499
-    dibs ls --json 2>"$T/err" | true
-    codes=("${PIPESTATUS[@]}")
-    [ "${codes[0]}" -eq 0 ] || [ "${codes[0]}" -eq 74 ]
+    unread help
+    unread help --format man # more than one write
+    unread ls
+    unread ls --json
+    unread log
+    unread claim
+    unread claim -n 2 --json
+    unread get web
     [ "$(held)" -eq 200 ]
 }
 

@@ -146,6 +146,27 @@ kinds() { # the kinds of the last repair, counted: "leak 1 restored 4"
     [ "$(kinds)" = 'duplicate 1 out-of-range 1' ]
 }
 
+@test "fifty thousand observed lines take seconds, not minutes" {
+    seq 10000 59999 >"$T/seen"
+    try pool set all --ranges 1-65535 # it overlaps much, and says so
+    for findings in 50000 0; do # claimed, and found claimed
+        code=0
+        (ulimit -t 4 && "$DIBS" repair --pool all --observed "$T/seen" >"$T/out" 2>"$T/err") || code=$?
+        [ "$code" -eq 0 ]
+        [ "$(wc -l <"$T/out")" -eq "$findings" ]
+    done
+    [ "$(held)" -eq 50000 ]
+}
+
+@test "one line that cannot be claimed stands in nobody's way" {
+    k8s_pool
+    ok get one --port 199 --pool k8s
+    printf '%s\n' '111 a' '112 project/one' '113 b' '114 b' '115 c' >"$T/seen"
+    ok repair --pool k8s --observed "$T/seen" --json
+    json '[(i["port"], i["kind"]) for i in d] == [(111, "restored"), (112, "not-restored"), (113, "restored"),
+        (114, "not-restored"), (115, "restored"), (199, "suspect")]'
+}
+
 @test "an observation is JSON, too, and a dry run changes nothing" {
     k8s_pool
     printf '[{"port":150,"proto":"udp","address":"127.0.0.1","name":"dns"},{"port":151}]' >"$T/seen.json"

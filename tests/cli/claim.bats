@@ -178,6 +178,12 @@ ports() { # the ports of the last try, on one line
 }
 
 @test "a lease lasts as long as --ttl says, 10 minutes by default" {
+    for ttl in 3651d 0s; do
+        refused 2 claim --ttl $ttl
+    done
+    refused 2 claim --ttl 99999d
+    says 'at most 3650d'
+    ok claim --ttl 3650d
     ok claim --json
     json 'd[0]["holder"]["kind"] == "lease" and d[0]["holder"]["ttl_ms"] == 600000 and not d[0]["kept"]'
     ok claim --ttl 90s --json

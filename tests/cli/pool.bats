@@ -73,6 +73,9 @@ teardown() { dibs_teardown; }
     ok pool rm default
     ok pool show default --json
     json 'd["ranges"] == "20000-32767"'
+    ok pool rm default # as it is already
+    ok log --json
+    json '[e["what"] for e in d].count("pool") == 2'
 }
 
 @test "bad pools are refused and nothing is stored" {

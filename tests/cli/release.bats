@@ -57,6 +57,18 @@ has_a_claim() {
     [ "$(held)" -eq 1 ]
 }
 
+@test "one number with several claims among the targets, and nothing at all is released" {
+    ok claim a --port 13170 --address 127.0.0.1
+    ok claim b --port 13170 --address 127.0.0.2
+    ok claim c
+    refused 2 release c 13170 never
+    says 'project/a'
+    says 'project/b'
+    [ "$(held)" -eq 3 ]
+    ok release c a never --json
+    json 'd == {"released": 2}'
+}
+
 @test "a token names one claim of one generation" {
     token=$(token_of web)
     ok release --token "$token"
@@ -65,9 +77,10 @@ has_a_claim() {
     ok release --token "$token"
     says nothing
     [ "$(held)" -eq 1 ]
-    for wrong in x 1.1 "${token}0" "${token%?}" "9$token" '1.1.zz' '../../x'; do
-        try release --token "$wrong"
-        [ "$code" -eq 0 ] || [ "$code" -eq 2 ]
+    ok release --token "9$token"
+    for wrong in '' x 1.1 "${token}0" "${token%?}" '1.1.zz' '../../x'; do
+        refused 2 release --token "$wrong"
+        refused 2 renew --token "$wrong"
     done
     [ "$(held)" -eq 1 ]
 }
@@ -232,6 +245,10 @@ has_a_claim() {
     says uid:65534
     says theirs
     [ "$(held)" -eq 2 ]
+    ok claim /mine
+    refused 2 release /mine 13163
+    [ "$(held)" -eq 3 ]
+    ok release /mine
     ok release /theirs
     [ "$(held)" -eq 1 ]
 }

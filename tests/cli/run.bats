@@ -81,6 +81,27 @@ one_claim() {
     [ "$(held)" -eq 1 ]
 }
 
+# claim_of: what there was to say of a claim before, without what every handover changes.
+claim_of() {
+    ok ls --all --json
+    value '[(c["name"], c["port"], c["kept"], c["holder"], c["command"], c["id"]) for c in d]'
+}
+
+@test "a lease or kept claim that its name had before is there after it as before, run or not" {
+    ok claim leased --ttl 1h
+    ok get kept
+    ok get both
+    ok claim both --ttl 2h
+    before=$(claim_of)
+    for options in '' --keep; do
+        # shellcheck disable=SC2086 # none or one
+        refused 127 run $options -p leased -p kept -p both -p new -- "$T/not/there"
+        [ "$(claim_of)" = "$before" ] || { diff <(echo "$before") <(claim_of) >&2; return 1; }
+    done
+    ok run -p leased -p kept -p both -p new -- true
+    [ "$(claim_of)" = "$before" ] || { diff <(echo "$before") <(claim_of) >&2; return 1; }
+}
+
 @test "dibs' own failures come before the command starts" {
     ok claim --port 13810
     refused 3 run -p web=13810 touch "$T/started-anyway"
@@ -88,6 +109,8 @@ one_claim() {
     refused 5 run --pool nowhere touch "$T/started-anyway"
     refused 2 run -p web=0 touch "$T/started-anyway"
     refused 2 run -p a -p a touch "$T/started-anyway"
+    refused 2 run -p a=13811 -p b=13811 touch "$T/started-anyway"
+    says "'a' and 'b'"
     refused 2 run -p a-b -p a/b touch "$T/started-anyway"
     refused 2 run -p '' touch "$T/started-anyway"
     refused 2 run -p =80 touch "$T/started-anyway"
@@ -114,23 +137,46 @@ one_claim() {
     wait_until 10 no_claim
 }
 
-@test "SIGTERM, SIGINT, SIGHUP and SIGUSR1 are handed on" {
-    for name in TERM INT HUP USR1; do
-        rm -f "$T/pid"
-        start setsid "$DIBS" run -p web -- "$PYTHON" -SE -c "
-import os, signal, sys
-signal.signal(signal.SIG$name, lambda *_: os._exit(77))
-open('$T/pid.new', 'w').write(str(os.getpid()))
-os.rename('$T/pid.new', '$T/pid')
-signal.pause()"
-        wait_until 10 test -s "$T/pid"
-        cat "$T/pid" >>"$T/started"
-        echo >>"$T/started"
-        kill -s $name "$STARTED"
-        code=0
-        wait "$STARTED" || code=$?
-        [ "$code" -eq 77 ] || { echo "SIG$name: exit $code" >&2; return 1; }
+# told WORD...: what the command of signals.py was told so far.
+told() {
+    [ "$(tr '\n' ' ' <"$T/told" 2>/dev/null)" = "$* " ]
+}
+
+@test "signals are handed on, the real-time ones with what they carry" {
+    start setsid "$DIBS" run -p web -- "$PYTHON" "$DIBS_TEST_SUPPORT/signals.py" "$T/told"
+    wait_until 10 told ready
+    dibs ls --json >"$T/out"
+    value 'd[0]["holder"]["pid"]' >>"$T/started"
+    expected=(ready)
+    for name in TERM INT HUP QUIT USR1 ALRM VTALRM PROF WINCH ABRT IO PWR URG RTMIN RTMAX; do
+        kill -s "$name" "$STARTED"
+        expected+=("SIG$name")
+        wait_until 10 told "${expected[@]}" || { echo "SIG$name: $(cat "$T/told")" >&2; return 1; }
     done
+    "$PYTHON" -c 'import ctypes, sys; ctypes.CDLL(None).sigqueue(int(sys.argv[1]), 10, ctypes.c_void_p(7))' "$STARTED"
+    wait_until 10 told "${expected[@]}" 'SIGUSR1*'
+    kill -s USR2 "$STARTED"
+    code=0
+    wait "$STARTED" || code=$?
+    [ "$code" -eq 77 ]
+    [ "$(held)" -eq 0 ]
+}
+
+@test "Ctrl-C reaches the command once: the terminal has told it already" {
+    code=0
+    "$DIBS_TEST_SUPPORT/terminal.py" "$T/told" press \
+        "$DIBS" run -p web -- "$PYTHON" "$DIBS_TEST_SUPPORT/signals.py" "$T/told" || code=$?
+    [ "$code" -eq 77 ]
+    [ "$(grep -c SIGINT "$T/told")" -eq 1 ]
+    [ "$(held)" -eq 0 ]
+}
+
+@test "the end of its terminal is told to the command, and once" {
+    code=0
+    "$DIBS_TEST_SUPPORT/terminal.py" "$T/told" hangup \
+        "$DIBS" run -p web -- "$PYTHON" "$DIBS_TEST_SUPPORT/signals.py" "$T/told" || code=$?
+    [ "$code" -eq 77 ]
+    [ "$(grep -c SIGHUP "$T/told")" -eq 1 ]
     [ "$(held)" -eq 0 ]
 }
 

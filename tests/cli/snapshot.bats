@@ -83,6 +83,50 @@ without_times() { # the claims of the last try, comparable
     json '[c["port"] for c in d if c["life"] != "dead"] == [13546]'
 }
 
+@test "a lease that is over does not come back, and a living one keeps its end" {
+    ok claim short --ttl 1h --port 13547
+    ok claim long --ttl 2h --port 13548
+    ok snapshot export "$T/all.json"
+    ok ls --json
+    end=$(value 'd[1]["holder"]["until_boot_ms"]')
+    "$PYTHON" -SE -c '
+import json, sys
+d = json.load(open(sys.argv[1]))
+d["claims"][0]["holder"]["until_boot_ms"] = 1
+json.dump(d, open(sys.argv[1], "w"))' "$T/all.json"
+    new_ledger 1
+    ok snapshot import "$T/all.json" --json
+    json 'd == {"imported": 1}'
+    ok ls --all --json
+    json "[(c['port'], c['holder']['until_boot_ms']) for c in d] == [(13548, $end)]"
+}
+
+@test "a claim of what is no user of a host is refused, and named" {
+    ok get web --port 13549
+    ok snapshot export "$T/all.json"
+    sed -i 's/"principal":"[^"]*"/"principal":"somebody"/' "$T/all.json"
+    grep -qF somebody "$T/all.json"
+    new_ledger 1
+    refused 2 snapshot import "$T/all.json"
+    says 'claims[0]'
+    says somebody
+    nothing_claimed
+}
+
+@test "a pool that an import changes is in the log, and one that it leaves alone is not" {
+    ok pool set tests --ranges 13500-13509
+    ok snapshot export "$T/all.json"
+    ok snapshot import "$T/all.json"
+    ok log --json
+    json '[(e["what"], e["name"]) for e in d] == [("pool", "tests")]'
+    ok pool set tests --ranges 13500-13505
+    ok snapshot import "$T/all.json"
+    ok log --json
+    json '[(e["what"], e["name"]) for e in d] == 3 * [("pool", "tests")]'
+    ok pool show tests --json
+    json 'd["ranges"] == "13500-13509"'
+}
+
 @test "an import that conflicts brings back nothing at all" {
     ok get one --port 13550
     ok get two --port 13551

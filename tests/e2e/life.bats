@@ -150,10 +150,14 @@ another_boot() {
     in_room "$ROOM" mount --bind "$T/boot_id" /proc/sys/kernel/random/boot_id
 }
 
+holder_pid() { # holder_pid NAME
+    dibs ls --json "$1" | python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["holder"]["pid"])'
+}
+
 # runs_sleep NAME: the holder of NAME is a process, and has become sleep.
 runs_sleep() {
     local pid
-    pid=$(dibs ls --json "$1" | python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["holder"]["pid"])') || return 1
+    pid=$(holder_pid "$1") || return 1
     grep -q sleep "/proc/$pid/comm"
 }
 
@@ -167,6 +171,7 @@ runs_sleep() {
     socket=$(dibs claim socket --ttl 1h)
     start "$DIBS" run --keep -p both -- sleep 600
     wait_until 10 runs_sleep both
+    holder_pid both >>"$T/started"
     run_kept=$(dibs ls --json both | field port)
     reap 0
     another_boot

@@ -116,6 +116,65 @@ static void unholding_keeps_what_is_kept(void **state)
     assert_int_equal(out.port, first.port);
 }
 
+static dibs_claim let_go(struct engine *e, const dibs_claim *claim, unsigned flags)
+{
+    dibs_claim out = { 0 };
+
+    ASSERT_OK(core_release(e->core, &(dibs_which){ .token = claim->token }, flags, NULL, &e->err), &e->err);
+    (void) core_find(e->core, &(dibs_which){ .name = claim->name }, &out, NULL);
+    return out;
+}
+
+static void D19_a_lease_runs_on_beneath_the_process_that_borrows_its_name(void **state)
+{
+    struct engine *e = *state;
+    dibs_request lease = e_request("web", "127.0.0.1");
+    dibs_request held = e_held("web", "127.0.0.1", 0);
+    dibs_claim first = e_must(e, e->core, &lease);
+
+    e_pass(e, E_LEASE / 2);
+    dibs_claim borrowed = e_must(e, e->core, &held);
+    assert_int_equal(borrowed.holder, DIBS_HELD_BY_PROCESS);
+    e_pass(e, E_LEASE / 4);
+    dibs_claim again = let_go(e, &borrowed, DIBS_RELEASE_UNHOLD);
+    assert_int_equal(again.id, first.id);
+    assert_int_equal(again.holder, DIBS_HELD_BY_LEASE);
+    assert_int_equal(again.lease_ttl_ms, E_LEASE);
+    assert_int_equal(again.lease_until_ms, first.lease_until_ms);
+    assert_int_equal(again.process.pid, 0);
+    assert_string_equal(again.command, first.command);
+    assert_int_equal(core_judge(e->core, &again, NULL, 0), DIBS_ALIVE);
+    /* Its time ends while it is borrowed: then it is over with the process. */
+    borrowed = e_must(e, e->core, &held);
+    e_pass(e, E_LEASE / 4);
+    assert_int_equal(let_go(e, &borrowed, DIBS_RELEASE_UNHOLD).id, 0);
+    assert_int_equal(e_count(e, NULL), 0);
+}
+
+static void D19_what_was_not_kept_before_is_not_kept_after_an_undone_claim(void **state)
+{
+    struct engine *e = *state;
+    dibs_request lease = e_request("lease", "127.0.0.1");
+    dibs_request kept = e_kept("kept", "127.0.0.1");
+    dibs_request held = e_held("lease", "127.0.0.1", 0);
+    int64_t until = e_must(e, e->core, &lease).lease_until_ms;
+    dibs_claim claim = e_must(e, e->core, &kept);
+
+    assert_false(claim.was_kept);
+    held.keep = true;
+    claim = e_must(e, e->core, &held);
+    assert_true(claim.was_there && claim.is_kept && !claim.was_kept);
+    claim = let_go(e, &claim, DIBS_RELEASE_UNKEEP);
+    assert_int_equal(claim.holder, DIBS_HELD_BY_LEASE);
+    assert_int_equal(claim.lease_until_ms, until);
+    assert_false(claim.is_kept);
+    held.name = "new";
+    claim = e_must(e, e->core, &held);
+    assert_int_equal(let_go(e, &claim, DIBS_RELEASE_UNKEEP).id, 0);
+    held.name = "kept";
+    assert_true(e_must(e, e->core, &held).was_kept);
+}
+
 static void D33_cases_30_to_33_whoever_made_a_claim_releases_it_when_its_use_ends(void **state)
 {
     struct engine *e = *state;
@@ -360,6 +419,8 @@ int main(void)
         E_TEST(D13_not_found_is_told_where_it_matters),
         E_TEST(several_claims_on_one_number_are_listed_not_guessed),
         E_TEST(unholding_keeps_what_is_kept),
+        E_TEST(D19_a_lease_runs_on_beneath_the_process_that_borrows_its_name),
+        E_TEST(D19_what_was_not_kept_before_is_not_kept_after_an_undone_claim),
         E_TEST(D33_cases_30_to_33_whoever_made_a_claim_releases_it_when_its_use_ends),
         E_TEST(D20_a_released_claim_is_not_found_renewed_or_handed_over),
         E_TEST(P10_the_holder_is_whoever_uses_it_and_a_claim_outlives_who_made_it),

@@ -322,6 +322,65 @@ static void what_another_boot_held_is_restored_only_when_it_is_kept(void **state
     assert_int_equal(found.holder, DIBS_HELD_BY_LEASE);
 }
 
+static void a_lease_comes_back_with_the_time_it_has_left_and_not_after_its_end(void **state)
+{
+    struct engine *e = *state;
+    dibs_request requests[2] = { e_request("plain", "127.0.0.1"), e_request("kept", "127.0.0.1") };
+    dibs_claim claims[2] = { 0 };
+    const dibs_snapshot snapshot = { claims, 2, NULL, 0 };
+    dibs_claim found = { 0 };
+    size_t n = 99;
+
+    requests[1].keep = true;
+    for (size_t i = 0; i < 2; i++) {
+        claims[i] = e_must(e, e->core, &requests[i]);
+        (void) snprintf(claims[i].command, sizeof claims[i].command, "gone");
+        assert_int_equal(e_release(e, e->core, &claims[i]), 1);
+    }
+    e_pass(e, E_LEASE - 1);
+    ASSERT_OK(core_restore(e->core, &snapshot, &n, &e->err), &e->err);
+    assert_int_equal(n, 2);
+    ASSERT_OK(core_find(e->core, &(dibs_which){ .name = "plain" }, &found, &e->err), &e->err);
+    assert_int_equal(found.lease_until_ms, claims[0].lease_until_ms);
+    ASSERT_OK(core_release(e->core, &(dibs_which){ .all_mine = true }, 0, &n, &e->err), &e->err);
+    e_pass(e, 1);
+    ASSERT_OK(core_restore(e->core, &snapshot, &n, &e->err), &e->err);
+    assert_int_equal(n, 1);
+    ASSERT_OK(core_find(e->core, &(dibs_which){ .name = "kept" }, &found, &e->err), &e->err);
+    assert_int_equal(found.holder, DIBS_HELD_BY_NOBODY);
+    assert_int_equal(found.lease_ttl_ms, 0);
+    assert_int_equal(found.lease_until_ms, 0);
+    assert_string_equal(found.process.boot_id, "");
+    assert_string_equal(found.command, "");
+}
+
+static void what_is_no_user_of_a_host_has_no_claims_to_restore(void **state)
+{
+    static const char *const wrong[] = { "root",   "uid:",           "uid:-1", "uid:01", "uid:1 ",
+                                         "UID:1",  "uid:4294967295", "ns:a",   "uid:1x", "uid:99999999999",
+                                         "uid:0x1" };
+    struct engine *e = *state;
+    struct core *admin = e_more(e, "uid:0", 0, true);
+    dibs_request r = e_kept("web", "127.0.0.1");
+    dibs_claim claims[2] = { e_must(e, e->core, &r) };
+    size_t n = 99;
+
+    assert_int_equal(e_release(e, e->core, &claims[0]), 1);
+    claims[1] = claims[0];
+    claims[1].port++;
+    claims[1].name[0] = '\0';
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        (void) snprintf(claims[1].principal, sizeof claims[1].principal, "%s", wrong[i]);
+        assert_int_equal(core_restore(admin, &(dibs_snapshot){ claims, 2, NULL, 0 }, &n, &e->err),
+                         DIBS_INVALID);
+        assert_non_null(strstr(e->err.msg, "claims[1]"));
+        assert_int_equal(e_count(e, NULL), 0);
+    }
+    (void) snprintf(claims[1].principal, sizeof claims[1].principal, "uid:4294967294");
+    ASSERT_OK(core_restore(admin, &(dibs_snapshot){ claims, 2, NULL, 0 }, &n, &e->err), &e->err);
+    assert_int_equal(n, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +397,8 @@ int main(void)
         E_TEST(W5_what_cannot_be_restored_is_a_finding),
         E_TEST(only_an_admin_restores_the_claims_of_another),
         E_TEST(what_another_boot_held_is_restored_only_when_it_is_kept),
+        E_TEST(a_lease_comes_back_with_the_time_it_has_left_and_not_after_its_end),
+        E_TEST(what_is_no_user_of_a_host_has_no_claims_to_restore),
     };
 
     e_own_network();

@@ -54,6 +54,14 @@ static uint64_t inode_of(int fd)
     return fstat(fd, &st) == 0 ? st.st_ino : 0;
 }
 
+static pid_t owner_of(uint64_t inode)
+{
+    pid_t pid = -1;
+
+    kernel_socket_owners(&inode, &pid, 1, NULL);
+    return pid;
+}
+
 struct finding {
     uint64_t inode; /* wanted; 0: any */
     size_t n, n_wanted, stop_after;
@@ -130,7 +138,6 @@ static void our_sockets_are_found_with_address_uid_inode_and_process(void **stat
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         dibs_proto proto = rows[i].type == SOCK_STREAM ? DIBS_TCP : DIBS_UDP;
         uint16_t port = 0;
-        pid_t pid = 0;
 
         if (rows[i].len == 16 && !kernel_has_ipv6())
             continue;
@@ -147,8 +154,7 @@ static void our_sockets_are_found_with_address_uid_inode_and_process(void **stat
         assert_memory_equal(f.last.address.bytes, rows[i].want.bytes, 16);
         assert_int_equal(find(0, proto, 0, inode_of(fd)).n_wanted, 1); /* among all ports */
         assert_int_equal(find(0, proto == DIBS_TCP ? DIBS_UDP : DIBS_TCP, port, inode_of(fd)).n_wanted, 0);
-        assert_int_equal(kernel_socket_owner(inode_of(fd), &pid, NULL), DIBS_OK);
-        assert_int_equal(pid, getpid());
+        assert_int_equal(owner_of(inode_of(fd)), getpid());
     }
 }
 
@@ -223,13 +229,12 @@ struct shared {
 static void of_several_owners_the_lowest_pid_is_told_and_none_is_not_found(void **state)
 {
     uint16_t port = 0;
-    pid_t owner = 0;
     int fd = serve(SOCK_STREAM, "\x7f\0\0\1", 4, LISTENING, &port);
     uint64_t inode = inode_of(fd);
     pid_t child = child_start(child_idle, NULL);
 
     (void) state;
-    assert_int_equal(kernel_socket_owner(inode, &owner, NULL), DIBS_OK);
+    pid_t owner = owner_of(inode);
     assert_int_equal(owner, child < getpid() ? child : getpid());
     /* Also when the walk must go on, for a socket that nobody has. */
     const uint64_t inodes[] = { UINT64_MAX, inode };
@@ -238,12 +243,9 @@ static void of_several_owners_the_lowest_pid_is_told_and_none_is_not_found(void 
     assert_int_equal(owners[0], 0);
     assert_int_equal(owners[1], owner);
     (void) close(fd);
-    assert_int_equal(kernel_socket_owner(inode, &owner, NULL), DIBS_OK); /* inherited: an orphan */
-    assert_int_equal(owner, child);
+    assert_int_equal(owner_of(inode), child); /* inherited: an orphan */
     child_end(child);
-    owner = 77;
-    assert_int_equal(kernel_socket_owner(inode, &owner, NULL), DIBS_NOT_FOUND);
-    assert_int_equal(owner, 77);
+    assert_int_equal(owner_of(inode), 0);
     kernel_socket_owners(NULL, NULL, 0, NULL);
 }
 
@@ -271,7 +273,6 @@ static int leader_leaves(void *arg)
 static void the_socket_of_a_process_whose_first_thread_has_ended_is_found(void **state)
 {
     static struct shared s; /* not on the stack of the thread that ends */
-    pid_t owner = 0;
 
     (void) state;
     assert_int_equal(pipe(s.ready), 0);
@@ -279,8 +280,7 @@ static void the_socket_of_a_process_whose_first_thread_has_ended_is_found(void *
     (void) close(s.ready[1]); /* a child that dies must not leave us waiting */
     int ready = s.ready[0];
     assert_int_equal(read(ready, &s, sizeof s), sizeof s);
-    assert_int_equal(kernel_socket_owner(s.inode, &owner, NULL), DIBS_OK);
-    assert_int_equal(owner, pid);
+    assert_int_equal(owner_of(s.inode), pid);
     child_end(pid);
     (void) close(ready);
 }

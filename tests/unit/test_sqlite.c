@@ -297,8 +297,9 @@ static void what_is_restored_or_handed_over_to_be_kept_survives_power_loss(void 
     kept.claim.port = 26002;
     dibs_claim got = t_must(t, &lease, 26001);
     assert_int_equal(sync_level(t), NORMAL);
-    ASSERT_OK(ledger_restore(t->ledger, &(dibs_snapshot){ &kept.claim, 1, NULL, 0 }, &t->actor, &n, &t->err),
-              &t->err);
+    ASSERT_OK(
+        ledger_restore(t->ledger, &(dibs_snapshot){ &kept.claim, 1, NULL, 0 }, &t->actor, &n, NULL, &t->err),
+        &t->err);
     assert_int_equal(n, 1);
     assert_int_equal(sync_level(t), FULL);
     ASSERT_OK(ledger_transfer(t->ledger, t_seen(&got), &lease.claim, &t->actor, &got, &t->err), &t->err);

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* Bringing back a full snapshot: what is still true of it, all or nothing. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "core/core.h"
+
+#include "base/banned.h"
+
+/* "uid:1000", written as dibs writes it: any other text would be nobody's, and only an admin could end it. */
+static bool is_principal(const char *text)
+{
+    char again[DIBS_PRINCIPAL_MAX + 1] = "";
+    uint64_t uid = 0;
+
+    if (strncmp(text, "uid:", 4) != 0)
+        return false;
+    for (const char *c = text + 4; *c >= '0' && *c <= '9' && uid < UINT32_MAX; c++)
+        uid = uid * 10 + (uint64_t) (*c - '0');
+    (void) snprintf(again, sizeof again, "uid:%" PRIu64, uid);
+    return uid < UINT32_MAX && strcmp(text, again) == 0;
+}
+
+static bool is_same_pool(const dibs_pool *a, const dibs_pool *b)
+{
+    bool is_same = a->ranges.n == b->ranges.n && a->scope == b->scope && a->band == b->band &&
+                   a->cooldown_ms == b->cooldown_ms && strcmp(a->order, b->order) == 0;
+
+    for (size_t i = 0; i < a->ranges.n && is_same; i++)
+        is_same = a->ranges.item[i].first == b->ranges.item[i].first &&
+                  a->ranges.item[i].last == b->ranges.item[i].last;
+    return is_same;
+}
+
+/* Pools that are as the snapshot says already are not written again: not even the default one that nobody
+ * has stored. */
+static dibs_status changed_pools(struct core *core, const dibs_snapshot *snapshot, dibs_pool *out, size_t *n,
+                                 dibs_err *err)
+{
+    dibs_pool now = { 0 };
+
+    for (size_t i = 0; i < snapshot->n_pools; i++) {
+        const dibs_pool *pool = &snapshot->pools[i];
+        dibs_status s = core_pool_check(pool, err);
+
+        if (s != DIBS_OK)
+            return err_wrap(err, s, "pools[%zu]", i);
+        s = core_pool_stored(core, pool->name, &now, err);
+        if (s != DIBS_OK && s != DIBS_NOT_FOUND)
+            return s;
+        if (s == DIBS_NOT_FOUND || !is_same_pool(pool, &now))
+            out[(*n)++] = *pool;
+    }
+    return DIBS_OK;
+}
+
+/* A holder that is over does not come back; *stays tells whether the claim does. */
+static dibs_status revive(struct core *core, dibs_claim *c, bool *stays, dibs_err *err)
+{
+    char shown[80] = "";
+
+    if (!is_principal(c->principal))
+        return err_set(err, DIBS_INVALID, "port %u: '%s' is no principal of this host; uid:NUMBER is wanted",
+                       c->port, text_safe(c->principal, shown, sizeof shown));
+    if (strcmp(c->principal, core->options.principal) != 0 && !core->options.is_admin)
+        return err_set(err, DIBS_DENIED, "port %u belongs to %s; you are %s", c->port, c->principal,
+                       core->options.principal);
+    if (core_judge(core, c, NULL, 0) == DIBS_DEAD) {
+        c->holder = DIBS_HELD_BY_NOBODY;
+        c->process = (dibs_process){ 0 };
+        c->lease_ttl_ms = c->lease_until_ms = 0;
+        c->command[0] = '\0';
+    }
+    *stays = c->is_kept || c->holder != DIBS_HELD_BY_NOBODY;
+    return DIBS_OK;
+}
+
+dibs_status core_restore(struct core *core, const dibs_snapshot *snapshot, size_t *n_restored, dibs_err *err)
+{
+    struct ledger_actor actor = core_actor(core, core_now(core));
+    AUTO(free_auto) dibs_claim *claims = calloc(snapshot->n + 1, sizeof *claims);
+    AUTO(free_auto) dibs_pool *pools = calloc(snapshot->n_pools + 1, sizeof *pools);
+    size_t n_claims = 0;
+    size_t n_pools = 0;
+
+    if (!claims || !pools)
+        return err_set(err, DIBS_FAILURE, "restoring: out of memory");
+    dibs_status s = changed_pools(core, snapshot, pools, &n_pools, err);
+    for (size_t i = 0; i < snapshot->n && s == DIBS_OK; i++) {
+        bool stays = false;
+
+        claims[n_claims] = snapshot->claims[i];
+        s = revive(core, &claims[n_claims], &stays, err);
+        if (s != DIBS_OK)
+            return err_wrap(err, s, "claims[%zu]", i);
+        n_claims += stays;
+    }
+    core->index.is_loaded = false;
+    core->last_pool.is_loaded = false;
+    return s == DIBS_OK ? ledger_restore(core->ledger, &(dibs_snapshot){ claims, n_claims, pools, n_pools },
+                                         &actor, n_restored, NULL, err)
+                        : s;
+}
