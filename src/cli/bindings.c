@@ -3,7 +3,6 @@
 
 #include "base/err.h"
 #include "cli/cli.h"
-#include "cli/manifest.h"
 #include "cli/request.h"
 #include "net/bindings.h"
 
@@ -45,13 +44,7 @@ dibs_status cli_which(const struct cli *cli, const char *text, dibs_which *out, 
     if (*text && !text[strspn(text, "0123456789")]) { /* a name is never only a number */
         s = dibs_port_parse(text, &which.port, err);
     } else {
-        bool is_manifest = false;
-
-        s = cli_manifest_name(cli, text, name, project, &is_manifest, err);
-        if (!s && is_manifest)
-            which.project = project->dir;
-        else if (!s)
-            s = cli_name(cli, text, name, project, &which.project, err);
+        s = cli_name(cli, text, name, project, &which.project, err);
         which.name = name;
     }
     if (!s)

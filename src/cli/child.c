@@ -18,12 +18,6 @@
 static const int ours[] = { SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGSYS,
                             SIGXCPU, SIGXFSZ, SIGTTIN, SIGTTOU, SIGPIPE };
 
-/* How things were before us: what the command must get. */
-struct before {
-    sigset_t mask;
-    struct sigaction on_child;
-};
-
 static bool read_all(int fd, void *to, size_t size)
 {
     char *at = to;
@@ -57,7 +51,7 @@ static void write_all(int fd, const void *from, size_t size)
 
 /* The child's side. Not told to go means that dibs failed or died: then nothing must run. */
 static _Noreturn void wait_and_become(const struct child_plan *plan, int go, int outcome,
-                                      const struct before *before)
+                                      const struct child_signals *before)
 {
     uint16_t *ports = calloc(plan->n_ports, sizeof *ports);
     int failed = ENOMEM;
@@ -72,17 +66,17 @@ static _Noreturn void wait_and_become(const struct child_plan *plan, int go, int
     _exit(127);
 }
 
-static dibs_status block_signals(struct child *child, struct before *before, dibs_err *err)
+dibs_status child_prepare(struct child_signals *out, dibs_err *err)
 {
     struct sigaction plain = { .sa_handler = SIG_DFL };
 
-    (void) sigfillset(&child->waited); /* SIGCHLD too */
+    (void) sigfillset(&out->waited); /* SIGCHLD too */
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-        (void) sigdelset(&child->waited, ours[i]);
-    sigset_t blocked = child->waited;
+        (void) sigdelset(&out->waited, ours[i]);
+    sigset_t blocked = out->waited;
     (void) sigaddset(&blocked, SIGPIPE); /* a child that is gone already is no reason to die */
     /* Inherited as ignored, SIGCHLD would hide the child's end. */
-    if (sigprocmask(SIG_BLOCK, &blocked, &before->mask) || sigaction(SIGCHLD, &plain, &before->on_child))
+    if (sigprocmask(SIG_BLOCK, &blocked, &out->mask) || sigaction(SIGCHLD, &plain, &out->on_child))
         return err_os(err, DIBS_FAILURE, errno, "run: cannot prepare signals");
     return DIBS_OK;
 }
@@ -101,10 +95,10 @@ static pid_t fork_as(const char *name)
     return pid;
 }
 
-dibs_status child_start(const struct child_plan *plan, struct child *out, dibs_err *err)
+dibs_status child_start(const struct child_plan *plan, const struct child_signals *signals, struct child *out,
+                        dibs_err *err)
 {
     struct child child = { .go = -1, .outcome = -1 };
-    struct before before;
     int go[2] = { -1, -1 };
     int outcome[2] = { -1, -1 };
 
@@ -116,16 +110,17 @@ dibs_status child_start(const struct child_plan *plan, struct child *out, dibs_e
         return err_os(err, DIBS_FAILURE, errno, "run: cannot make a pipe");
     AUTO(fd_auto) int outcome_in = outcome[0];
     AUTO(fd_auto) int outcome_out = outcome[1];
-    dibs_status s = block_signals(&child, &before, err);
-    if (s)
-        return s;
     child.pid = fork_as(plan->name);
     if (child.pid < 0)
         return err_os(err, DIBS_FAILURE, errno, "run: cannot start a process");
     if (!child.pid) {
         (void) close(fd_take(&go_out)); /* else we would never see its end */
         (void) close(fd_take(&outcome_in));
-        wait_and_become(plan, go_in, outcome_out, &before);
+        for (size_t i = 0; i < plan->n_others; i++) {
+            (void) close(plan->others[i].go);
+            (void) close(plan->others[i].outcome);
+        }
+        wait_and_become(plan, go_in, outcome_out, signals);
     }
     child.go = fd_take(&go_out);
     child.outcome = fd_take(&outcome_in);
@@ -193,20 +188,8 @@ static bool look(const struct child *child, int *status)
     return false;
 }
 
-int child_wait(struct child *child, int *failed)
+int child_ended(struct child *child, int status, int *failed)
 {
-    int status = 0;
-
-    for (;;) {
-        siginfo_t info = { 0 };
-        int sig = sigwaitinfo(&child->waited, &info);
-        if (sig < 0)
-            continue; /* EINTR: we were stopped and continued */
-        if (sig != SIGCHLD)
-            hand_on(child, &info);
-        if (look(child, &status))
-            break;
-    }
     *failed = 0;
     (void) fcntl(child->outcome, F_SETFL, O_NONBLOCK);
     if (read(child->outcome, failed, sizeof *failed) != (ssize_t) sizeof *failed)
@@ -214,4 +197,21 @@ int child_wait(struct child *child, int *failed)
     fd_auto(&child->outcome);
     child->pid = 0;
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int child_wait(struct child *child, const struct child_signals *signals, int *failed)
+{
+    int status = 0;
+
+    for (;;) {
+        siginfo_t info = { 0 };
+        int sig = sigwaitinfo(&signals->waited, &info);
+        if (sig < 0)
+            continue; /* EINTR: we were stopped and continued */
+        if (sig != SIGCHLD)
+            hand_on(child, &info);
+        if (look(child, &status))
+            break;
+    }
+    return child_ended(child, status, failed);
 }

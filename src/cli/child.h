@@ -10,28 +10,42 @@
 
 #include "dibs/status.h"
 
+/* How signals were before us: what the command must get. */
+struct child_signals {
+    sigset_t mask;
+    struct sigaction on_child;
+    sigset_t waited; /* what is handed on, and SIGCHLD */
+};
+
+struct child;
 struct child_plan {
     const char *name; /* shown as the process' name while it waits */
     size_t n_ports;
     /* In the child: become the command. Returns errno only if that failed. */
     int (*become)(void *ctx, const uint16_t *ports);
     void *ctx;
+    /* Started before this one. It must not keep their pipes open: they would never see that dibs is gone. */
+    const struct child *others;
+    size_t n_others;
 };
 
 struct child {
     pid_t pid;   /* 0: none */
     int go;      /* the ports are written here; closed before that, the child ends */
     int outcome; /* an errno comes out here if it could not become the command */
-    sigset_t waited;
 };
 
-/* Blocks the signals that are handed on, for the rest of this process' life. */
-dibs_status child_start(const struct child_plan *plan, struct child *out, dibs_err *err);
+/* Blocks the signals that are handed on, for the rest of this process' life. Once, before the first child. */
+dibs_status child_prepare(struct child_signals *out, dibs_err *err);
+dibs_status child_start(const struct child_plan *plan, const struct child_signals *signals, struct child *out,
+                        dibs_err *err);
 /* Tell it its ports. A child that is gone already is found by child_wait(). */
 void child_go(struct child *child, const uint16_t *ports, size_t n);
 /* Never tell it: it ends without having become anything. */
 void child_cancel(struct child *child);
 /* Hand signals on until it ends. The exit code as a shell gives it; *failed is the errno of exec,
  * 0 when the command ran. */
-int child_wait(struct child *child, int *failed);
+int child_wait(struct child *child, const struct child_signals *signals, int *failed);
+/* The same for one that has ended with this status already: its exit code, and what exec failed with. */
+int child_ended(struct child *child, int status, int *failed);
 #endif

@@ -69,7 +69,8 @@ struct cli {
     dibs *handle; /* with CLI_HANDLE */
     bool json;
     bool quiet;
-    int argc; /* arguments without options */
+    bool is_dashed; /* "--" stood before the arguments */
+    int argc;       /* arguments without options */
     char **argv;
     struct cli_given given[CLI_OPTIONS_MAX];
     size_t n_given;

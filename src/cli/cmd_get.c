@@ -1,9 +1,36 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "cli/manifest.h"
 #include "cli/request.h"
 
 #include "base/banned.h"
 
-static dibs_status run(struct cli *cli, dibs_err *err)
+/* A port of the manifest, with what the manifest says of it. Of a block all are asked for. */
+static dibs_status get_need(struct cli *cli, const struct workload_group *group,
+                            const struct workload_need *need, dibs_err *err)
+{
+    uint32_t n = need->port->is_contiguous ? need->port->count : 1;
+    AUTO(free_auto) struct workload_need *all = calloc(n, sizeof *all);
+    AUTO(free_auto) dibs_request *requests = calloc(n, sizeof *requests);
+    AUTO(free_auto) dibs_claim *claims = calloc(n, sizeof *claims);
+
+    if (!all || !requests || !claims)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    for (uint32_t i = 0; i < n; i++) {
+        all[i] = *need;
+        all[i].number = n > 1 ? i : need->number;
+        workload_claim_name(group, &need->pod, need->port, all[i].number, all[i].name);
+        requests[i] = workload_request(group, &all[i]);
+    }
+    dibs_status s = cli_open(cli, err);
+    if (!s)
+        s = dibs_claim_ports(cli->handle, &(dibs_batch){ .requests = requests, .n = n }, claims, err);
+    return s ? s : cli_answer(cli, &claims[n > 1 ? need->number : 0], 1, false, err);
+}
+
+static dibs_status get_name(struct cli *cli, dibs_err *err)
 {
     char name[DIBS_NAME_MAX + 1];
     dibs_project project = { .dir = "" };
@@ -24,6 +51,24 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     request.name = name;
     s = dibs_claim_ports(cli->handle, &(dibs_batch){ .requests = &request, .n = 1 }, &claim, err);
     return s ? s : cli_answer(cli, &claim, 1, false, err);
+}
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    AUTO(workload_free_auto) struct workload_group *group = NULL;
+    struct workload_need need;
+    bool is_manifest = false;
+    dibs_err none = { 0 };
+    dibs_status s = DIBS_OK;
+
+    if (cli->argv[0][0] != '/' && cli_manifest_read(cli, &group, &none) == DIBS_OK)
+        s = cli_manifest_need(group, cli->argv[0], &need, &is_manifest, err);
+    if (s || !is_manifest)
+        return s ? s : get_name(cli, err);
+    if (cli->n_given && (cli_has(cli, "port") || cli_has(cli, "prefer") || cli_has(cli, "proto") ||
+                         cli_has(cli, "address") || cli_has(cli, "range") || cli_has(cli, "pool")))
+        return err_set(err, DIBS_INVALID, "get: what '%s' is, the manifest says; change it there", need.name);
+    return get_need(cli, group, &need, err);
 }
 
 static const struct cli_opt opts[] = {

@@ -12,6 +12,15 @@
 
 enum { PATH_BYTES = 4096 };
 
+bool cli_manifest_path(const struct cli *cli)
+{
+    char path[PATH_BYTES];
+    dibs_err none = { 0 };
+
+    (void) cli;
+    return workload_manifest_find(NULL, path, sizeof path, &none) == DIBS_OK;
+}
+
 static dibs_status set_project(const struct cli *cli, struct workload_group *group, dibs_err *err)
 {
     dibs_project project = { 0 };
@@ -70,28 +79,26 @@ dibs_status cli_manifest_need(const struct workload_group *group, const char *ty
     *is_found = s == DIBS_OK;
     if (s != DIBS_NOT_FOUND)
         return s == DIBS_OK ? s : err_set(err, s, "%s", why.msg);
+    if (!strchr(typed, '/')) /* a single word is a person's own name, also when a role is called so */
+        return DIBS_OK;
     (void) text_copy(first, sizeof first, typed);
     first[strcspn(first, "/")] = '\0';
     /* A typing error must not become a claim of its own. */
     return workload_role(group, first) ? err_set(err, s, "%s", why.msg) : DIBS_OK;
 }
 
-dibs_status cli_manifest_name(const struct cli *cli, const char *typed, char name[DIBS_NAME_MAX + 1],
-                              dibs_project *project, bool *is_found, dibs_err *err)
+bool cli_manifest_name(const struct cli *cli, const char *typed, char name[DIBS_NAME_MAX + 1])
 {
     AUTO(workload_free_auto) struct workload_group *group = NULL;
     struct workload_need need;
     dibs_err none = { 0 };
 
-    *is_found = false;
-    if (typed[0] == '/' || cli_manifest_read(cli, &group, &none) != DIBS_OK)
-        return DIBS_OK; /* a manifest that cannot be read is for the commands that need it */
-    dibs_status s = cli_manifest_need(group, typed, &need, is_found, err);
-    if (s == DIBS_OK && *is_found) {
-        (void) text_copy(name, DIBS_NAME_MAX + 1, need.name);
-        (void) text_copy(project->dir, sizeof project->dir, group->project ? group->project : "");
-    }
-    return s;
+    /* A manifest that cannot be read is told by the commands that need it. */
+    if (!strchr(typed, '/') || typed[0] == '/' || !cli_manifest_path(cli) ||
+        cli_manifest_read(cli, &group, &none) != DIBS_OK ||
+        workload_need_parse(group, typed, &need, &none) != DIBS_OK)
+        return false;
+    return text_copy(name, DIBS_NAME_MAX + 1, need.name);
 }
 
 const char *cli_short_name(const struct workload_group *group, const char *name, char *out, size_t size)

@@ -9,6 +9,8 @@
  * none here or above. */
 dibs_status cli_manifest(struct cli *cli, struct workload_group **out, dibs_err *err);
 
+/* Is there one, here or above? */
+bool cli_manifest_path(const struct cli *cli);
 /* The same without the ledger: the group has the name that it would have if nobody else had it. */
 dibs_status cli_manifest_read(const struct cli *cli, struct workload_group **out, dibs_err *err);
 
@@ -16,9 +18,8 @@ dibs_status cli_manifest_read(const struct cli *cli, struct workload_group **out
  * of that name in it. NOT_FOUND: it begins with a role, but that has no such port. */
 dibs_status cli_manifest_need(const struct workload_group *group, const char *typed,
                               struct workload_need *out, bool *is_found, dibs_err *err);
-/* What of a manifest a lookup needs: the claim's whole name. NULL when the name is no manifest's. */
-dibs_status cli_manifest_name(const struct cli *cli, const char *typed, char name[DIBS_NAME_MAX + 1],
-                              dibs_project *project, bool *is_found, dibs_err *err);
+/* Is this the name of one of the manifest's ports, in short? `name` gets the whole one. */
+bool cli_manifest_name(const struct cli *cli, const char *typed, char name[DIBS_NAME_MAX + 1]);
 
 /* A claim's name without its group, as a person types it: "web/0/http", "web/-/gossip". */
 const char *cli_short_name(const struct workload_group *group, const char *name, char *out, size_t size);

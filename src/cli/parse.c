@@ -209,6 +209,7 @@ static dibs_status take(struct parser *p, dibs_err *err)
         return take_argument(p, arg, err);
     if (!strcmp(arg, "--")) {
         p->is_over = true;
+        p->cli->is_dashed = true;
         return DIBS_OK;
     }
     return arg[1] == '-' ? take_long(p, arg, err) : take_short(p, arg, err);

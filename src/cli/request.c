@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "cli/json_claim.h"
+#include "cli/manifest.h"
 #include "json/json.h"
 
 #include "base/banned.h"
@@ -148,6 +149,8 @@ dibs_status cli_name(const struct cli *cli, const char *text, char out[DIBS_NAME
             return s;
     }
     *dir = is_absolute ? NULL : project->dir;
+    if (cli_manifest_name(cli, text, out))
+        return DIBS_OK;
     return dibs_name_resolve(project, text, out, err);
 }
 

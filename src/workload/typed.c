@@ -135,7 +135,7 @@ dibs_status workload_need_parse(const struct workload_group *group, const char *
     struct typed typed;
     char shown[80];
     bool is_found = false;
-    dibs_status s = split(text, &typed) && typed.n >= 2 ? workload_needs_all(group, &needs, err) : DIBS_OK;
+    dibs_status s = split(text, &typed) && typed.n > 1 ? workload_needs_all(group, &needs, err) : DIBS_OK;
 
     for (size_t i = 0; i < needs.n && !is_found; i++) {
         is_found = is_meant(&needs.all[i], &typed, strlen(group->group));

@@ -38,6 +38,15 @@ blocks() {
     [ "$count" -ge 2 ]
 }
 
+@test "the manifest of the README works as it says" {
+    [ "$(blocks yaml "$top/README.md" "$BATS_TEST_TMPDIR/manifest")" -eq 1 ]
+    [ "$(blocks "sh manifest" "$top/README.md" "$BATS_TEST_TMPDIR/block")" -eq 1 ]
+    cp "$BATS_TEST_TMPDIR/manifest.1" dibs.yaml
+    PATH=$bin:$PATH timeout 60 bash -eu "$BATS_TEST_TMPDIR/block.1" >out 2>&1 || { cat out; return 1; }
+    grep -q '^web/1 | web 1 on [0-9]*, api on [0-9]*$' out
+    grep -q '^proxy_pass http://localhost:[0-9]*;$' out
+}
+
 @test "every C example of the documents compiles without a warning" {
     n=$(blocks c "$top/README.md" "$BATS_TEST_TMPDIR/example")
     [ "$n" -ge 1 ]

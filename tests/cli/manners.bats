@@ -10,7 +10,7 @@ teardown() { dibs_teardown; }
 @test "the list of commands is what the help shows" {
     ok --list-commands
     [ "$out" = "$(printf '%s\n' run get claim release renew transfer ls who explain assert log pool snapshot reap repair \
-        doctor help version)" ]
+        up down plan env render doctor help version)" ]
     cp "$T/out" "$T/commands"
     ok --help
     while read -r name; do grep -q "^  $name  *[A-Z]" "$T/out"; done <"$T/commands"
@@ -178,6 +178,11 @@ END
     ln -s "$DIBS" "$T/bin/dibs"
     export PATH=$T/bin:$PATH
     count=0
+    cat >dibs.yaml <<'END'
+roles:
+  web: { instances: 2, ports: [http], references: [{ env: API_PORT, from: api.http }], command: [echo, "{http}"] }
+  api: { ports: [http] }
+END
     # In the order of a day: what later examples need is claimed by earlier ones.
     dibs claim db api worker/0 >/dev/null
     dibs release --all-mine

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/job.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "cli/request.h"
+
+#include "base/banned.h"
+
+/* ---- in the child: becoming the command ---- */
+
+static char *copy(struct job_words *words, const char *text)
+{
+    char *out = text ? strdup(text) : NULL;
+
+    words->is_short = words->is_short || (text && !out);
+    return out;
+}
+
+void job_say(struct job_words *words, const char *variable, const char *hole, const char *text)
+{
+    if (words->n == words->max) {
+        size_t max = words->max ? 2 * words->max : 16;
+        struct job_word *more = reallocarray(words->all, max, sizeof *more);
+
+        words->is_short = words->is_short || !more;
+        if (!more)
+            return;
+        words->all = more;
+        words->max = max;
+    }
+    words->all[words->n++] = (struct job_word){ copy(words, variable), copy(words, hole), copy(words, text) };
+}
+
+void job_say_port(struct job_words *words, const char *variable, const char *hole, uint16_t port)
+{
+    char text[8];
+
+    (void) snprintf(text, sizeof text, "%u", port);
+    job_say(words, variable, hole, text);
+}
+
+/* What "{...}" stands for, or NULL. */
+static const char *find_hole(const struct job_words *words, const char *text, size_t len)
+{
+    for (size_t i = 0; i < words->n && len; i++) {
+        const char *hole = words->all[i].hole;
+
+        if (hole && strlen(hole) == len && !memcmp(hole, text, len))
+            return words->all[i].text;
+    }
+    return NULL;
+}
+
+/* The argument with its holes filled; NULL when there is no memory. */
+static char *filled(const struct job_words *words, const char *arg)
+{
+    char *out = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&out, &size);
+
+    if (!to)
+        return NULL;
+    for (const char *p = arg; *p;) {
+        size_t len = *p == '{' ? strcspn(p + 1, "{}") : 0;
+        const char *text = *p == '{' && p[1 + len] == '}' ? find_hole(words, p + 1, len) : NULL;
+
+        if (text)
+            (void) fputs(text, to);
+        else
+            (void) fputc(*p, to);
+        p += text ? len + 2 : 1;
+    }
+    if (fclose(to)) {
+        free(out);
+        return NULL;
+    }
+    return out;
+}
+
+int job_become(const struct job *job, const uint16_t *ports)
+{
+    struct job_words words = { 0 };
+
+    job->say(job->ctx, ports, &words);
+    for (size_t i = 0; i < words.n && !words.is_short; i++)
+        if (words.all[i].variable && setenv(words.all[i].variable, words.all[i].text, 1))
+            return errno;
+    for (char **arg = job->argv; *arg && !words.is_short; arg++) {
+        char *text = strchr(*arg, '{') ? filled(&words, *arg) : *arg;
+
+        if (!text)
+            return ENOMEM;
+        *arg = text;
+    }
+    if (words.is_short)
+        return ENOMEM;
+    (void) execvp(job->argv[0], job->argv);
+    return errno;
+}
+
+/* ---- in dibs ---- */
+
+const char *job_name(const struct job *job)
+{
+    const char *slash = strrchr(job->argv[0], '/');
+
+    return slash ? slash + 1 : job->argv[0];
+}
+
+void job_let_go(const struct job_claims *claims, bool has_run)
+{
+    for (size_t i = 0; i < claims->n; i++) {
+        const dibs_claim *claim = &claims->claims[i];
+        bool is_held = claims->requests[i].holder != DIBS_HELD_BY_NOBODY;
+        dibs_which which = { .token = claim->token };
+        unsigned flags = has_run || claim->was_kept ? DIBS_RELEASE_UNHOLD : DIBS_RELEASE_UNKEEP;
+        dibs_err err = { 0 };
+
+        if (claim->is_degraded || !which.token[0] || (!is_held && (has_run || claim->was_there)))
+            continue;
+        if (dibs_claim_release(claims->cli->handle, &which, flags, NULL, &err))
+            cli_note(claims->cli, "port %u is released later: %s", claim->port, err.msg);
+    }
+}
+
+dibs_status job_not_run(struct cli *cli, const char *command, int failed, dibs_err *err)
+{
+    char shown[64];
+
+    cli->exit_code = failed == ENOENT ? CLI_EXIT_NO_COMMAND : CLI_EXIT_NOT_RUNNABLE;
+    return err_os(err, DIBS_FAILURE, failed, "run: cannot run '%s'", cli_safe(command, shown, sizeof shown));
+}
+
+static int become(void *ctx, const uint16_t *ports)
+{
+    return job_become(ctx, ports);
+}
+
+static dibs_status claim_for(const struct job_claims *claims, pid_t pid, dibs_err *err)
+{
+    dibs_batch batch = { .requests = claims->requests, .n = claims->n };
+    dibs_status s = cli_open(claims->cli, err);
+
+    for (size_t i = 0; i < claims->n; i++)
+        if (claims->requests[i].holder == DIBS_HELD_BY_PROCESS)
+            claims->requests[i].pid = pid;
+    return s ? s : dibs_claim_ports(claims->cli->handle, &batch, claims->claims, err);
+}
+
+/* Every claim is in; the child is told and waited for. */
+static dibs_status go(const struct job *job, const struct job_claims *claims, struct child *child,
+                      const struct child_signals *signals, dibs_err *err)
+{
+    AUTO(free_auto) uint16_t *ports = calloc(claims->n + 1, sizeof *ports);
+    int failed = 0;
+
+    if (!ports) {
+        child_cancel(child);
+        job_let_go(claims, false);
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    }
+    for (size_t i = 0; i < claims->n; i++)
+        ports[i] = claims->claims[i].port;
+    cli_tell(claims->cli, claims->claims, claims->n);
+    child_go(child, ports, claims->n);
+    int code = child_wait(child, signals, &failed);
+    job_let_go(claims, !failed);
+    if (failed)
+        return job_not_run(claims->cli, job->argv[0], failed, err);
+    claims->cli->exit_code = code;
+    return DIBS_OK;
+}
+
+dibs_status run_job(struct job *job, const struct job_claims *claims, dibs_err *err)
+{
+    struct child child = { .pid = 0, .go = -1, .outcome = -1 };
+    struct child_signals signals;
+    struct child_plan plan = { .name = job_name(job), .n_ports = job->n, .become = become, .ctx = job };
+    dibs_status s = child_prepare(&signals, err);
+
+    /* Forked before the ledger is open: a connection does not survive a fork. */
+    if (!s)
+        s = child_start(&plan, &signals, &child, err);
+    if (s)
+        return s;
+    s = claim_for(claims, child.pid, err);
+    if (s) {
+        child_cancel(&child);
+        return s;
+    }
+    return go(job, claims, &child, &signals, err);
+}

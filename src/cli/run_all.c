@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: MIT */
+/* `dibs run --all`: every pod whose role has a command, side by side. All ports are claimed in one step, each
+ * line of output stands behind its pod's title, and they are stopped together. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "cli/pod.h"
+#include "cli/request.h"
+
+#include "base/banned.h"
+
+enum {
+    PARTS_MAX = 512,   /* processes of one call; each needs a few file descriptors */
+    LINE_MAX_ = 16384, /* a longer line is cut in pieces */
+    GRACE_MS = 10000,  /* between the friendly signal and SIGKILL */
+    STREAMS = 2,       /* stdout, stderr */
+    TITLE_MAX = 3 * 64,
+};
+
+struct stream {
+    int fd; /* -1: closed */
+    size_t used;
+    char line[LINE_MAX_];
+};
+
+struct part {
+    struct pod pod;
+    struct child child;
+    struct job job;
+    size_t *which; /* of each need: its place among the requests */
+    char title[TITLE_MAX];
+    int write_end[STREAMS];
+    struct stream stream[STREAMS];
+};
+
+struct troupe {
+    struct cli *cli;
+    struct workload_group *group;
+    struct part *parts;
+    size_t n, n_living;
+    struct child *children; /* for those that start later */
+    struct child_signals signals;
+    struct job_claims claims;
+    int width;  /* of the longest title */
+    int code;   /* of the first that ended; -1: none has */
+    int failed; /* errno of the first that could not be run */
+    const char *failed_command;
+    bool is_stopping;
+    int64_t kill_at_ms; /* 0: not, or done */
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec now = { 0 };
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void troupe_free(struct troupe *t)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        pod_free(&t->parts[i].pod);
+        free(t->parts[i].which);
+        for (int s = 0; s < STREAMS; s++) {
+            fd_auto(&t->parts[i].write_end[s]);
+            fd_auto(&t->parts[i].stream[s].fd);
+        }
+    }
+    free(t->parts);
+    free(t->children);
+    free(t->claims.requests);
+    free(t->claims.claims);
+    workload_free(t->group);
+}
+
+/* ---- who takes part ---- */
+
+static dibs_status add_part(struct troupe *t, const struct workload_pod *which, dibs_err *err)
+{
+    struct part *part = &t->parts[t->n];
+    size_t n = 0;
+
+    if (t->n == PARTS_MAX)
+        return err_set(err, DIBS_INVALID, "run: --all runs at most %d processes", PARTS_MAX);
+    *part = (struct part){ .child = { .go = -1, .outcome = -1 },
+                           .write_end = { -1, -1 },
+                           .stream = { { .fd = -1 }, { .fd = -1 } } };
+    t->n++;
+    dibs_status s = pod_init(&part->pod, t->group, which, err);
+    if (s)
+        return s;
+    while (which->role->command[n])
+        n++;
+    part->which = calloc(part->pod.needs.n + 1, sizeof *part->which);
+    part->pod.argv = calloc(n + 1, sizeof *part->pod.argv);
+    if (!part->which || !part->pod.argv)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    memcpy(part->pod.argv, which->role->command, n * sizeof *part->pod.argv);
+    part->job =
+        (struct job){ .argv = part->pod.argv, .n = part->pod.needs.n, .say = pod_say, .ctx = &part->pod };
+    pod_title(which, part->title, sizeof part->title);
+    if ((int) strlen(part->title) > t->width)
+        t->width = (int) strlen(part->title);
+    return DIBS_OK;
+}
+
+static dibs_status find_parts(struct troupe *t, dibs_err *err)
+{
+    dibs_status s = DIBS_OK;
+
+    t->parts = calloc(PARTS_MAX, sizeof *t->parts);
+    t->children = calloc(PARTS_MAX, sizeof *t->children);
+    if (!t->parts || !t->children)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    for (size_t r = 0; r < t->group->n_roles; r++) {
+        const struct workload_role *role = &t->group->roles[r];
+        struct workload_pod pod = { .role = role };
+
+        for (; role->command && pod.instance < role->instances; pod.instance++)
+            for (size_t c = 0; c < role->n_components; c++) {
+                pod.component = &role->components[c];
+                for (pod.id = 0; pod.id < pod.component->size && !s; pod.id++)
+                    s = add_part(t, &pod, err);
+            }
+    }
+    if (!s && t->n == 0)
+        return err_set(err, DIBS_INVALID, "run: no role of %s has a command", t->group->source);
+    return s;
+}
+
+/* Each claim once: where one part holds what another refers to, the holder's request counts. */
+static dibs_status plan_claims(struct troupe *t, dibs_err *err)
+{
+    size_t max = 0;
+
+    for (size_t p = 0; p < t->n; p++)
+        max += t->parts[p].pod.needs.n;
+    t->claims.requests = calloc(max + 1, sizeof *t->claims.requests);
+    t->claims.claims = calloc(max + 1, sizeof *t->claims.claims);
+    if (!t->claims.requests || !t->claims.claims)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    for (size_t p = 0; p < t->n; p++) {
+        struct part *part = &t->parts[p];
+
+        for (size_t i = 0; i < part->pod.needs.n; i++) {
+            dibs_request request = pod_request(&part->pod, i);
+            size_t at = 0;
+
+            while (at < t->claims.n && strcmp(t->claims.requests[at].name, request.name) != 0)
+                at++;
+            request.pid = (int32_t) p; /* whose it is, until there is a process */
+            if (at == t->claims.n || part->pod.needs.all[i].is_own)
+                t->claims.requests[at] = request;
+            t->claims.n += at == t->claims.n;
+            part->which[i] = at;
+        }
+    }
+    return DIBS_OK;
+}
+
+/* ---- starting ---- */
+
+/* In the child. A group of its own, so that whatever it starts is stopped with it. */
+static int become(void *ctx, const uint16_t *ports)
+{
+    struct part *part = ctx;
+    int nothing = open("/dev/null", O_RDONLY);
+
+    (void) setpgid(0, 0);
+    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(part->write_end[0], STDOUT_FILENO) < 0 ||
+        dup2(part->write_end[1], STDERR_FILENO) < 0)
+        return errno;
+    if (nothing > STDERR_FILENO)
+        (void) close(nothing);
+    return job_become(&part->job, ports);
+}
+
+static dibs_status start_part(struct troupe *t, size_t i, dibs_err *err)
+{
+    struct part *part = &t->parts[i];
+    struct child_plan plan = { .name = job_name(&part->job),
+                               .n_ports = part->job.n,
+                               .become = become,
+                               .ctx = part,
+                               .others = t->children,
+                               .n_others = i };
+
+    for (int s = 0; s < STREAMS; s++) {
+        int ends[2] = { -1, -1 };
+
+        if (pipe2(ends, O_CLOEXEC))
+            return err_os(err, DIBS_FAILURE, errno, "run: cannot make a pipe");
+        part->stream[s].fd = ends[0];
+        part->write_end[s] = ends[1];
+        (void) fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    }
+    dibs_status s = child_start(&plan, &t->signals, &part->child, err);
+    if (s)
+        return s;
+    t->children[i] = part->child;
+    t->n_living++;
+    (void) setpgid(part->child.pid, part->child.pid); /* both sides do it: whoever comes first */
+    for (int k = 0; k < STREAMS; k++)
+        fd_auto(&part->write_end[k]);
+    return DIBS_OK;
+}
+
+static dibs_status start_all(struct troupe *t, dibs_err *err)
+{
+    dibs_batch batch = { .requests = t->claims.requests, .n = t->claims.n };
+    dibs_status s = child_prepare(&t->signals, err);
+
+    /* Forked before the ledger is open: a connection does not survive a fork. */
+    for (size_t i = 0; i < t->n && !s; i++)
+        s = start_part(t, i, err);
+    if (!s)
+        s = cli_open(t->cli, err);
+    for (size_t i = 0; i < t->claims.n && !s; i++)
+        if (t->claims.requests[i].holder == DIBS_HELD_BY_PROCESS)
+            t->claims.requests[i].pid = t->parts[t->claims.requests[i].pid].child.pid;
+        else
+            t->claims.requests[i].pid = 0;
+    return s ? s : dibs_claim_ports(t->cli->handle, &batch, t->claims.claims, err);
+}
+
+static dibs_status tell_all(struct troupe *t, dibs_err *err)
+{
+    AUTO(free_auto) uint16_t *ports = calloc(t->claims.n + 1, sizeof *ports);
+
+    if (!ports)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    cli_tell(t->cli, t->claims.claims, t->claims.n);
+    for (size_t p = 0; p < t->n; p++) {
+        struct part *part = &t->parts[p];
+
+        for (size_t i = 0; i < part->job.n; i++)
+            ports[i] = t->claims.claims[part->which[i]].port;
+        child_go(&part->child, ports, part->job.n);
+    }
+    return DIBS_OK;
+}
+
+/* ---- while they run ---- */
+
+static void put_line(const struct troupe *t, const struct part *part, FILE *to, const char *line, size_t len)
+{
+    (void) fprintf(to, "%-*s | ", t->width, part->title);
+    (void) fwrite(line, 1, len, to);
+    (void) fputc('\n', to);
+}
+
+/* Whole lines, and what is too long for one. `is_end`: also the rest. */
+static void put_lines(const struct troupe *t, const struct part *part, struct stream *stream, FILE *to,
+                      bool is_end)
+{
+    size_t from = 0;
+    const char *end = NULL;
+
+    while ((end = memchr(stream->line + from, '\n', stream->used - from))) {
+        put_line(t, part, to, stream->line + from, (size_t) (end - stream->line) - from);
+        from = (size_t) (end - stream->line) + 1;
+    }
+    if (stream->used > from && (is_end || (from == 0 && stream->used == LINE_MAX_))) {
+        put_line(t, part, to, stream->line + from, stream->used - from);
+        from = stream->used;
+    }
+    memmove(stream->line, stream->line + from, stream->used - from);
+    stream->used -= from;
+}
+
+static void read_stream(const struct troupe *t, struct part *part, int which)
+{
+    struct stream *stream = &part->stream[which];
+    FILE *to = which == 0 ? stdout : stderr;
+
+    while (stream->fd >= 0) {
+        ssize_t n = read(stream->fd, stream->line + stream->used, LINE_MAX_ - stream->used);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            break; /* nothing more for now */
+        stream->used += (size_t) n;
+        put_lines(t, part, stream, to, n == 0);
+        if (n == 0)
+            fd_auto(&stream->fd);
+    }
+    (void) fflush(to);
+}
+
+static void signal_all(const struct troupe *t, int sig)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        pid_t pid = t->parts[i].child.pid;
+
+        if (pid > 0 && kill(-pid, sig) < 0) /* not reaped yet: the group is its own */
+            (void) kill(pid, sig);
+    }
+}
+
+static void begin_stop(struct troupe *t, int sig, int code)
+{
+    if (t->code < 0)
+        t->code = code;
+    signal_all(t, sig);
+    if (!t->is_stopping)
+        t->kill_at_ms = now_ms() + GRACE_MS;
+    t->is_stopping = true;
+}
+
+static void reap_all(struct troupe *t)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        struct part *part = &t->parts[i];
+        siginfo_t info = { 0 };
+        int status = 0;
+        int failed = 0;
+
+        if (part->child.pid <= 0 ||
+            waitid(P_PID, (id_t) part->child.pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid == 0)
+            continue;
+        /* What it has started and left behind goes with it, while the number is still its own. */
+        (void) kill(-part->child.pid, SIGTERM);
+        (void) waitpid(part->child.pid, &status, 0);
+        int code = child_ended(&part->child, status, &failed);
+        t->n_living--;
+        if (failed && !t->failed) {
+            t->failed = failed;
+            t->failed_command = part->job.argv[0];
+        }
+        if (!t->is_stopping && !failed)
+            cli_note(t->cli, "%s has ended with %d; the others are stopped", part->title, code);
+        begin_stop(t, SIGTERM, code);
+    }
+}
+
+static void take_signals(struct troupe *t, int fd)
+{
+    struct signalfd_siginfo info = { 0 };
+
+    while (read(fd, &info, sizeof info) == (ssize_t) sizeof info) {
+        int sig = (int) info.ssi_signo;
+
+        if (sig == SIGCHLD)
+            continue;
+        if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT)
+            begin_stop(t, t->is_stopping && sig == SIGINT ? SIGKILL : sig, 128 + sig);
+        else if (sig != SIGTSTP && sig != SIGCONT && sig != SIGWINCH)
+            signal_all(t, sig);
+    }
+}
+
+static void supervise(struct troupe *t, int signals, struct pollfd *polled)
+{
+    while (t->n_living > 0) {
+        nfds_t n = 0;
+        int64_t left = t->kill_at_ms ? t->kill_at_ms - now_ms() : -1;
+
+        polled[n++] = (struct pollfd){ .fd = signals, .events = POLLIN };
+        for (size_t i = 0; i < t->n; i++)
+            for (int s = 0; s < STREAMS; s++)
+                if (t->parts[i].stream[s].fd >= 0)
+                    polled[n++] = (struct pollfd){ .fd = t->parts[i].stream[s].fd, .events = POLLIN };
+        if (t->kill_at_ms && left <= 0) {
+            signal_all(t, SIGKILL);
+            t->kill_at_ms = 0;
+            left = -1;
+        }
+        (void) poll(polled, n, (int) left);
+        take_signals(t, signals);
+        for (size_t i = 0; i < t->n; i++)
+            for (int s = 0; s < STREAMS; s++)
+                read_stream(t, &t->parts[i], s);
+        if (ferror(stdout) && !t->is_stopping) /* nobody reads any more */
+            begin_stop(t, SIGTERM, CLI_EXIT_OUTPUT);
+        reap_all(t);
+    }
+}
+
+/* What is left in the pipes, whether or not somebody still has them open. */
+static void drain(struct troupe *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        for (int s = 0; s < STREAMS; s++) {
+            struct stream *stream = &t->parts[i].stream[s];
+
+            read_stream(t, &t->parts[i], s);
+            put_lines(t, &t->parts[i], stream, s == 0 ? stdout : stderr, true);
+        }
+    (void) fflush(stdout);
+}
+
+static dibs_status run_troupe(struct troupe *t, dibs_err *err)
+{
+    AUTO(free_auto) struct pollfd *polled = calloc(1 + STREAMS * t->n, sizeof *polled);
+    dibs_status s = polled ? start_all(t, err) : err_set(err, DIBS_FAILURE, "out of memory");
+    AUTO(fd_auto) int signals = s ? -1 : signalfd(-1, &t->signals.waited, SFD_NONBLOCK | SFD_CLOEXEC);
+
+    if (!s && signals < 0)
+        s = err_os(err, DIBS_FAILURE, errno, "run: cannot wait for signals");
+    if (!s)
+        s = tell_all(t, err);
+    if (s) {
+        for (size_t i = 0; i < t->n; i++)
+            child_cancel(&t->parts[i].child);
+        if (t->cli->handle)
+            job_let_go(&t->claims, false);
+        return s;
+    }
+    supervise(t, signals, polled);
+    drain(t);
+    job_let_go(&t->claims, !t->failed);
+    if (t->failed)
+        return job_not_run(t->cli, t->failed_command, t->failed, err);
+    t->cli->exit_code = t->code;
+    return DIBS_OK;
+}
+
+dibs_status run_all(struct cli *cli, dibs_err *err)
+{
+    AUTO(troupe_free) struct troupe t = { .cli = cli, .code = -1, .claims = { .cli = cli } };
+    dibs_status s = cli_manifest_read(cli, &t.group, err);
+
+    if (!s)
+        s = find_parts(&t, err);
+    if (!s)
+        s = plan_claims(&t, err);
+    return s ? s : run_troupe(&t, err);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "cli/job.h"
+#include "cli/request.h"
+#include "workload/workload.h"
+
+#include "base/banned.h"
+
+#define VARIABLE_MAX (DIBS_NAME_MAX + 8) /* '_', the name, "_PORT" */
+
+struct want {
+    char typed[DIBS_NAME_MAX + 2]; /* without a leading slash; empty: the one without a name */
+    char name[DIBS_NAME_MAX + 1];  /* absolute */
+    char variable[VARIABLE_MAX];   /* WEB_PORT */
+};
+
+struct plain {
+    struct job_claims claims;
+    struct want *wants;
+    dibs_ranges ranges;
+    dibs_project project;
+};
+
+/* ---- what is wanted ---- */
+
+/* NAME or NAME=PORT */
+static dibs_status want_from(struct plain *job, size_t i, const char *text, dibs_err *err)
+{
+    struct want *want = &job->wants[i];
+    dibs_request *request = &job->claims.requests[i];
+    const char *equals = strrchr(text, '=');
+    size_t len = equals ? (size_t) (equals - text) : strlen(text);
+    char shown[64];
+
+    if (!len || len >= sizeof want->typed)
+        return err_set(err, DIBS_INVALID, "run: '%s' is not NAME or NAME=PORT: its name is %s",
+                       cli_safe(text, shown, sizeof shown), len ? "too long" : "empty");
+    memcpy(want->typed, text, len);
+    dibs_status s = cli_name(job->claims.cli, want->typed, want->name, &job->project, &request->project, err);
+    if (!s && equals) {
+        request->mode = DIBS_REQUIRED;
+        s = dibs_port_parse(equals + 1, &request->port, err);
+    }
+    if (s)
+        return s;
+    request->name = want->name;
+    if (want->typed[0] == '/')
+        memmove(want->typed, want->typed + 1, len);
+    workload_port_env(want->typed, want->variable, sizeof want->variable);
+    for (size_t k = 0; k < i; k++) {
+        if (!strcmp(job->wants[k].variable, want->variable))
+            return err_set(err, DIBS_INVALID, "run: '%s' and '%s' would both be $%s", job->wants[k].typed,
+                           want->typed, want->variable);
+        if (equals && job->claims.requests[k].mode == DIBS_REQUIRED &&
+            job->claims.requests[k].port == request->port)
+            return err_set(err, DIBS_INVALID, "run: '%s' and '%s' cannot both have port %u",
+                           job->wants[k].typed, want->typed, request->port);
+    }
+    return DIBS_OK;
+}
+
+static dibs_status plan(struct plain *job, dibs_err *err)
+{
+    dibs_request like = { .holder = DIBS_HELD_BY_PROCESS, .keep = cli_has(job->claims.cli, "keep") };
+    dibs_status s = cli_request_from(job->claims.cli, &like, &job->ranges, err);
+
+    if (s)
+        return s;
+    for (size_t i = 0; i < job->claims.n; i++)
+        job->claims.requests[i] = like;
+    for (size_t i = 0; !s && cli_value_at(job->claims.cli, "port", i); i++)
+        s = want_from(job, i, cli_value_at(job->claims.cli, "port", i), err);
+    return s;
+}
+
+/* ---- in the child ---- */
+
+/* DIBS_PORTS: "web=20001 api=20002"; what has no name is the number alone. */
+static void say_list(const struct plain *job, const uint16_t *ports, struct job_words *out)
+{
+    char *list = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&list, &size);
+
+    for (size_t i = 0; i < job->claims.n && to; i++)
+        (void) fprintf(to, "%s%s%s%u", i ? " " : "", job->wants[i].typed, job->wants[i].typed[0] ? "=" : "",
+                       ports[i]);
+    if (!to || fclose(to))
+        out->is_short = true;
+    else
+        job_say(out, "DIBS_PORTS", NULL, list);
+    free(list);
+}
+
+static void say(void *ctx, const uint16_t *ports, struct job_words *out)
+{
+    const struct plain *job = ctx;
+
+    for (size_t i = 0; i < job->claims.n; i++) {
+        const struct want *want = &job->wants[i];
+        char variable[32];
+
+        (void) snprintf(variable, sizeof variable, "PORT%zu", i);
+        job_say_port(out, variable, NULL, ports[i]);
+        if (want->variable[0])
+            job_say_port(out, want->variable, want->typed, ports[i]);
+    }
+    job_say_port(out, "PORT", "PORT", ports[0]);
+    say_list(job, ports, out);
+}
+
+/* ---- in dibs ---- */
+
+dibs_status run_plain(struct cli *cli, dibs_err *err)
+{
+    size_t n = 0;
+
+    while (cli_value_at(cli, "port", n))
+        n++;
+    n = n ? n : 1; /* without -p: one that has no name */
+    AUTO(free_auto) struct want *wants = calloc(n, sizeof *wants);
+    AUTO(free_auto) dibs_request *requests = calloc(n, sizeof *requests);
+    AUTO(free_auto) dibs_claim *claims = calloc(n, sizeof *claims);
+    struct plain plain = {
+        .claims = { .cli = cli, .requests = requests, .claims = claims, .n = n },
+        .wants = wants,
+    };
+    struct job job = { .argv = cli->argv, .n = n, .say = say, .ctx = &plain };
+
+    if (!wants || !requests || !claims)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    dibs_status s = plan(&plain, err);
+    return s ? s : run_job(&job, &plain.claims, err);
+}

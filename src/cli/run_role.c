@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* `dibs run ROLE`: one pod of the manifest. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "cli/pod.h"
+#include "cli/request.h"
+
+#include "base/banned.h"
+
+void pod_free(struct pod *pod)
+{
+    workload_needs_free(&pod->needs);
+    free(pod->argv);
+}
+
+dibs_status pod_init(struct pod *pod, const struct workload_group *group, const struct workload_pod *which,
+                     dibs_err *err)
+{
+    *pod = (struct pod){ .group = group, .pod = *which };
+    return workload_needs_of(group, which, &pod->needs, err);
+}
+
+dibs_request pod_request(const struct pod *pod, size_t i)
+{
+    const struct workload_need *need = &pod->needs.all[i];
+    dibs_request request = workload_request(pod->group, need);
+
+    if (need->is_own) { /* its process holds it, and it ends with that unless `up` keeps it */
+        request.holder = DIBS_HELD_BY_PROCESS;
+        request.keep = request.is_lookup = request.is_adopted = false;
+    }
+    return request;
+}
+
+void pod_title(const struct workload_pod *pod, char *out, size_t size)
+{
+    char instance[16] = "";
+    char id[16] = "";
+    const char *component = pod->component->name;
+
+    if (pod->role->instances > 1 || component)
+        (void) snprintf(instance, sizeof instance, "/%u", pod->instance);
+    if (component && pod->component->size > 1)
+        (void) snprintf(id, sizeof id, "/%u", pod->id);
+    (void) snprintf(out, size, "%s%s%s%s%s", pod->role->name, instance, component ? "/" : "",
+                    component ? component : "", id);
+}
+
+/* In the child: the manifest's variables; $PORT and {PORT} are the first port unless the manifest says what
+ * they are; {http} is the port of that name, {API_PORT} what the variable has. */
+void pod_say(void *ctx, const uint16_t *ports, struct job_words *out)
+{
+    const struct pod *pod = ctx;
+    struct workload_value *values = NULL;
+    size_t n = 0;
+    char number[16];
+
+    if (workload_values(pod->group, &pod->pod, &pod->needs, ports, &values, &n, NULL) != DIBS_OK) {
+        out->is_short = true;
+        return;
+    }
+    if (n > 0 && !values[0].is_reference)
+        job_say_port(out, "PORT", NULL, values[0].first);
+    job_say(out, "DIBS_ROLE", NULL, pod->pod.role->name);
+    (void) snprintf(number, sizeof number, "%u", pod->pod.instance);
+    job_say(out, "DIBS_INSTANCE", NULL, number);
+    if (pod->pod.component->name)
+        job_say(out, "DIBS_COMPONENT", NULL, pod->pod.component->name);
+    for (size_t i = 0; i < n; i++) {
+        job_say(out, values[i].env, values[i].env, values[i].text);
+        if (!values[i].is_reference)
+            job_say(out, NULL, values[i].port->name, values[i].text);
+    }
+    if (n > 0 && !values[0].is_reference)
+        job_say_port(out, NULL, "PORT", values[0].first);
+    free(values);
+}
+
+/* The words after "--", or the manifest's. The strings are borrowed. */
+static dibs_status find_command(struct cli *cli, struct pod *pod, dibs_err *err)
+{
+    bool is_given = cli->argc > 2;
+    const char **command = pod->pod.role->command;
+    size_t n = 0;
+
+    if (cli->argc == 2)
+        return err_set(err, DIBS_INVALID, "run: no command after '--'");
+    if (!is_given && !command)
+        return err_set(err, DIBS_INVALID, "run: role '%s' has no command in %s; dibs run %s -- COMMAND",
+                       pod->pod.role->name, pod->group->source, cli->argv[0]);
+    while (is_given ? cli->argv[2 + n] != NULL : command[n] != NULL)
+        n++;
+    pod->argv = calloc(n + 1, sizeof *pod->argv);
+    if (!pod->argv)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    for (size_t i = 0; i < n; i++)
+        memcpy(&pod->argv[i], is_given ? (const void *) &cli->argv[2 + i] : (const void *) &command[i],
+               sizeof pod->argv[i]);
+    return DIBS_OK;
+}
+
+static dibs_status run_pod(struct cli *cli, struct pod *pod, dibs_err *err)
+{
+    size_t n = pod->needs.n;
+    AUTO(free_auto) dibs_request *requests = calloc(n + 1, sizeof *requests);
+    AUTO(free_auto) dibs_claim *claims = calloc(n + 1, sizeof *claims);
+    struct job job = { .n = n, .say = pod_say, .ctx = pod };
+    struct job_claims all = { .cli = cli, .requests = requests, .claims = claims, .n = n };
+    dibs_status s = find_command(cli, pod, err);
+
+    if (!s && (!requests || !claims))
+        s = err_set(err, DIBS_FAILURE, "out of memory");
+    if (s)
+        return s;
+    for (size_t i = 0; i < n; i++)
+        requests[i] = pod_request(pod, i);
+    job.argv = pod->argv;
+    return run_job(&job, &all, err);
+}
+
+dibs_status run_role(struct cli *cli, bool *is_meant, dibs_err *err)
+{
+    AUTO(workload_free_auto) struct workload_group *group = NULL;
+    AUTO(pod_free) struct pod pod = { 0 };
+    struct workload_pod which = { 0 };
+    char role[DIBS_NAME_MAX + 1];
+
+    *is_meant = false;
+    if (cli->argc > 1 && strcmp(cli->argv[1], "--") != 0)
+        return DIBS_OK;
+    if (!cli_manifest_path(cli))
+        return DIBS_OK;
+    dibs_status s = cli_manifest_read(cli, &group, err);
+    if (s)
+        return s;
+    (void) text_copy(role, sizeof role, cli->argv[0]);
+    role[strcspn(role, "/")] = '\0';
+    if (!workload_role(group, role))
+        return cli->argc > 1 ? workload_pod_parse(group, cli->argv[0], &which, err) : DIBS_OK;
+    *is_meant = true;
+    s = workload_pod_parse(group, cli->argv[0], &which, err);
+    if (!s)
+        s = pod_init(&pod, group, &which, err);
+    return s ? s : run_pod(cli, &pod, err);
+}
