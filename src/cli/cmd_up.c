@@ -67,6 +67,7 @@ static dibs_status run_down(struct cli *cli, dibs_err *err)
 
 const struct cli_cmd cmd_up = {
     .name = "up",
+    .args = "",
     .summary = "Claim every port of the manifest",
     .details = "Reads dibs.yaml or dibs.json, here or in the nearest directory above, and makes\n"
                "its claims true in one step: what is missing is claimed and kept, what the\n"
@@ -81,6 +82,7 @@ const struct cli_cmd cmd_up = {
 
 const struct cli_cmd cmd_plan = {
     .name = "plan",
+    .args = "",
     .summary = "Show what 'dibs up' would change",
     .details = "The same decisions as 'dibs up', and nothing is reserved. A line for each port:\n"
                "keep, add, move (its number, protocol or address changes) or drop.",
@@ -90,6 +92,7 @@ const struct cli_cmd cmd_plan = {
 
 const struct cli_cmd cmd_down = {
     .name = "down",
+    .args = "",
     .summary = "Release every port of the manifest",
     .details = "Ends the claims of this project's manifest. Each name remembers its port and\n"
                "gets it again from the next 'dibs up', while it is still free. Processes that\n"
