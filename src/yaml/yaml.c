@@ -162,6 +162,18 @@ static dibs_status make_node(struct building *b, const struct yaml_event *event,
     return s;
 }
 
+/* A value that is not written stands where what is before it ends. */
+static void place_unwritten(const struct open *open, yaml_node *node)
+{
+    const yaml_node *before = open->last ? open->last : open->node;
+
+    if (open->last && open->last->value)
+        before = open->last->value;
+    node->line = before->line;
+    node->column = before->column;
+    node->start = node->end = open->last ? before->end : before->start;
+}
+
 /* The node's place in its parent. */
 static dibs_status attach(struct building *b, const struct yaml_event *event, yaml_node *node, dibs_err *err)
 {
@@ -172,12 +184,9 @@ static dibs_status attach(struct building *b, const struct yaml_event *event, ya
         return DIBS_OK;
     }
     struct open *open = &b->stack[b->depth - 1];
+    if (!event->has_place)
+        place_unwritten(open, node);
     if (open->has_key) {
-        if (!event->has_place) { /* nothing written: it stands where its key ends */
-            node->line = open->last->line;
-            node->column = open->last->column;
-            node->start = node->end = open->last->end;
-        }
         open->last->value = node;
         open->has_key = false;
         return DIBS_OK;
@@ -230,6 +239,12 @@ static dibs_status close_top(struct building *b, const struct yaml_event *event,
     for (size_t i = b->n_anchors; i-- > 0;)
         if (b->anchors[i].node == node)
             b->anchors[i].is_open = false;
+    /* "[a: b]": libfyaml begins the map that has no braces at its colon. */
+    if (node->first && node->first->start < node->start) {
+        node->start = node->first->start;
+        node->line = node->first->line;
+        node->column = node->first->column;
+    }
     if (node->style == YAML_FLOW)
         node->end = event->end;
     else if (open->last) {

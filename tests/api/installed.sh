@@ -23,7 +23,7 @@ is_complete() {
     local pattern
     for pattern in '*/bin/dibs' '*/libdibs.so.[0-9]*.[0-9]*' '*/include/dibs/dibs.h' '*/pkgconfig/dibs.pc' \
         '*/man/man1/dibs.1' '*/bash-completion/completions/dibs' '*/zsh/site-functions/_dibs' \
-        '*/fish/vendor_completions.d/dibs.fish' '*/doc/dibs/LICENSE'; do
+        '*/fish/vendor_completions.d/dibs.fish' '*/doc/dibs/LICENSE' '*/share/dibs/dibs.schema.json'; do
         find_one "$pattern" || return 1
     done
 }
@@ -62,7 +62,7 @@ takes_blanks() {
 has_version() { "$(find "$root" -path '*/bin/dibs')" version | grep -qF "$(with_pkg_config --modversion)"; }
 
 check "meson install puts a copy under DESTDIR" install_copy
-check "program, library, header, pkg-config file, man page and completions are there" is_complete
+check "program, library, header, pkg-config file, man page, completions and schema are there" is_complete
 check "every public header is installed" has_all_headers
 library_path=$(dirname "$(find "$root" -name 'libdibs.so' | head -n 1)")
 check "pkg-config and the program tell the same version" has_version

@@ -43,6 +43,32 @@ static void every_value_knows_its_place(void **state)
     assert_int_equal(yaml_key(b->first, "z")->column, 5);
 }
 
+static void a_map_without_braces_stands_where_its_key_stands(void **state)
+{
+    static const char text[] = "[a, \"b\" : c]";
+    AUTO(yaml_free_auto) yaml_text *yaml = parse(text);
+    const yaml_node *map = yaml_root(yaml, 0)->first->next;
+
+    (void) state;
+    assert_int_equal(map->kind, YAML_MAP);
+    assert_written(text, map, "\"b\" : c");
+    assert_int_equal(map->column, 5);
+}
+
+static void what_is_not_written_stands_behind_what_is_before_it(void **state)
+{
+    AUTO(yaml_free_auto) yaml_text *yaml = parse("- \n- ab\n-\n- x:\n- ? \n  : d\n");
+    const yaml_node *item = yaml_root(yaml, 0)->first;
+    static const size_t starts[] = { 0, 5, 7, 12, 17 };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++, item = item->next) {
+        assert_int_equal(item->start, starts[i]);
+        assert_true(item->line > 0);
+    }
+    assert_null(item);
+}
+
 static void several_documents_and_empty_ones_are_read(void **state)
 {
     AUTO(yaml_free_auto) yaml_text *yaml = parse("---\n---\na: 1\n...\n---\nb: 2\n");
@@ -169,6 +195,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_value_knows_its_place),
+        cmocka_unit_test(a_map_without_braces_stands_where_its_key_stands),
+        cmocka_unit_test(what_is_not_written_stands_behind_what_is_before_it),
         cmocka_unit_test(several_documents_and_empty_ones_are_read),
         cmocka_unit_test(an_alias_is_what_it_names),
         cmocka_unit_test(words_are_what_they_look_like_only_without_quotes),
