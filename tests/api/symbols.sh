@@ -16,7 +16,7 @@ declared() {
 }
 same() { diff -u --label "$1" <("$1") --label "$2" <("$2"); }
 is_sorted() { listed | sort -c -u; }
-misused() { grep -oE '\bdibs_[a-z0-9_]+\(' "$SOURCE/tests/unit/test_misuse.c" | tr -d '(' | sort -u; }
+misused() { grep -ohE '\bdibs_[a-z0-9_]+\(' "$SOURCE"/tests/unit/test_misuse*.c | tr -d '(' | sort -u; }
 nothing_unversioned() { [ -z "$(unversioned)" ] || { unversioned; false; }; }
 needs_only_libc() {
     local needed
