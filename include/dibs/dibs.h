@@ -4,9 +4,10 @@
 /* libdibs: a port that is yours.
  *
  * One handle may be used by one thread at a time; open one per thread, and a new one after a fork. A callback
- * must not use the handle that calls it. Every function that can fail returns dibs_status and fills `err`
- * (may be NULL) only on failure. Out-parameters are written only on success. Every call ends within the
- * settings' timeout; reap, repair and doctor go in steps that each do. */
+ * must not use the handle that calls it: that, a missing argument, and a value that cannot be are INVALID,
+ * and change nothing. Every function that can fail returns dibs_status and fills `err` (may be NULL) only on
+ * failure. Out-parameters are written only on success. Every call ends within the settings' timeout; reap,
+ * repair and doctor go in steps that each do. */
 #include "dibs/claim.h"
 #include "dibs/net.h"
 #include "dibs/settings.h"
@@ -27,6 +28,7 @@ DIBS_API const char *dibs_version(void);
 DIBS_API DIBS_MUST_USE dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err);
 /* NULL is fine. Claims stay. */
 DIBS_API void dibs_close(dibs *handle);
+/* Without a handle these four answer 0, false, NULL and "". */
 /* Now on the clock that leases are measured with: CLOCK_BOOTTIME of the host, in a time namespace too. */
 DIBS_API int64_t dibs_boot_ms(const dibs *handle);
 /* Works without its ledger? `why` (may be NULL) gets the reason. */

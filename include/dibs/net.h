@@ -4,7 +4,8 @@
 /* Protocols, addresses, ports, port ranges, bands, and when two of them conflict.
  *
  * Plain values, no I/O. Each parser takes the whole text or refuses it; outputs
- * are written only on success. */
+ * are written only on success. NULL is refused (INVALID), or is like a value that is nothing: an empty list,
+ * an address that equals none. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -59,8 +60,8 @@ DIBS_API uint32_t dibs_ranges_count(const dibs_ranges *ranges);
 DIBS_API bool dibs_ranges_contain(const dibs_ranges *ranges, uint16_t port);
 /* The i-th port in ascending order; 0 when i is not below the count. */
 DIBS_API uint16_t dibs_ranges_at(const dibs_ranges *ranges, uint32_t i);
-/* What is left of `ranges` without first..last; may be empty. Fails (INVALID) only
- * when the result has more than DIBS_RANGES_MAX pieces. */
+/* What is left of `ranges` without first..last; may be empty. INVALID: the result has more than
+ * DIBS_RANGES_MAX pieces, or the arguments are no ranges. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_ranges_subtract(const dibs_ranges *ranges, dibs_range without,
                                                         dibs_ranges *out, dibs_err *err);
 

@@ -76,6 +76,9 @@ typedef struct dibs_flag {
     const char *value;
 } dibs_flag;
 
+/* Functions without a status take NULL and values outside of their enum: they answer NULL, "unknown" or "".
+ */
+
 /* `flags` win over everything. Fails (INVALID) naming the setting, its source and the value. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_settings_load(const dibs_flag *flags, size_t n, dibs_settings *out,
                                                       dibs_err *err);

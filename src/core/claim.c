@@ -342,8 +342,6 @@ dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *o
 
     if (batch->n == 0 && batch->n_drops == 0)
         return DIBS_OK;
-    if (batch->n > DIBS_BATCH_MAX)
-        return err_set(err, DIBS_INVALID, "a batch has at most %d claims", DIBS_BATCH_MAX);
     if (!a || !where)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     a->core = core;

@@ -256,7 +256,7 @@ dibs_status core_explain(struct core *core, const dibs_port_question *question, 
     dibs_pool pool;
 
     if (question->port == 0)
-        return err_set(err, DIBS_INVALID, "port 0 is no question->port");
+        return err_set(err, DIBS_INVALID, "port 0 is no port");
     memset(out, 0, sizeof *out);
     out->can_claim = out->can_choose = true;
     dibs_status s = core_pool(core, question->pool, NULL, &pool, err);

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "core/core.h"
 #include "index/snapshot.h"
+#include "net/ranges.h"
 
 #include "base/banned.h"
 
@@ -148,9 +149,14 @@ dibs_status core_pool_check(const dibs_pool *pool, dibs_err *err)
                        text_safe(pool->name, shown, sizeof shown), DIBS_POOL_NAME_MAX);
     if (pool->ranges.n == 0)
         return err_set(err, DIBS_INVALID, "pool '%s' needs ports: give it ranges", pool->name);
-    if (!order_find(pool->order))
+    if (!ranges_are_valid(&pool->ranges))
+        return err_set(err, DIBS_INVALID, "pool '%s': its ranges are not ascending ports from 1 on",
+                       pool->name);
+    if (pool->scope != DIBS_SCOPE_HOST && pool->scope != DIBS_SCOPE_CLUSTER)
+        return err_set(err, DIBS_INVALID, "pool '%s': an unknown scope", pool->name);
+    if (!memchr(pool->order, '\0', sizeof pool->order) || !order_find(pool->order))
         return err_set(err, DIBS_INVALID, "pool '%s': order '%s' is not known", pool->name,
-                       text_safe(pool->order, shown, sizeof shown));
+                       text_safe(pool->order, shown, sizeof pool->order));
     if (pool->band != DIBS_BAND_AUTO &&
         (pool->band < 0 || (uint32_t) pool->band >= dibs_ranges_count(&pool->ranges)))
         return err_set(err, DIBS_INVALID,

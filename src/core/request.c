@@ -135,6 +135,8 @@ dibs_status core_holder(struct core *core, dibs_holder kind, int32_t pid, int64_
         return DIBS_OK;
     case DIBS_HELD_BY_PROCESS: break;
     }
+    if (kind != DIBS_HELD_BY_PROCESS)
+        return err_set(err, DIBS_INVALID, "an unknown kind of holder");
     if (pid < 0)
         return err_set(err, DIBS_INVALID, "pid %d is not a process", pid);
     dibs_status s = identify(core, pid ? pid : getpid(), &who, err);

@@ -155,13 +155,16 @@ static dibs_status release_all(struct core *core, unsigned flags, enum ledger_en
     struct own_ids own = { .core = core, .is_forced = (flags & DIBS_RELEASE_FORCE) != 0 };
     struct ledger_actor actor = core_actor(core, core_now(core));
     dibs_status s = ledger_list(core->ledger, &mine, add_own, &own, err);
+    size_t ended = 0;
 
     if (s == DIBS_OK && own.is_failed)
         s = err_set(err, DIBS_FAILURE, "releasing: out of memory");
-    if (s == DIBS_OK && (flags & DIBS_RELEASE_DRY_RUN) && n)
-        *n = own.n;
-    if (s == DIBS_OK && own.n > 0 && !(flags & DIBS_RELEASE_DRY_RUN))
-        s = ledger_end(core->ledger, &(struct ledger_ending){ own.seen, own.n, how }, &actor, n, err);
+    if (flags & DIBS_RELEASE_DRY_RUN)
+        ended = own.n;
+    else if (s == DIBS_OK && own.n > 0)
+        s = ledger_end(core->ledger, &(struct ledger_ending){ own.seen, own.n, how }, &actor, &ended, err);
+    if (s == DIBS_OK && n)
+        *n = ended;
     free(own.seen);
     core->index.is_loaded = false;
     return s;
@@ -195,16 +198,17 @@ dibs_status core_release(struct core *core, const dibs_which *which, unsigned fl
     char who[512];
     size_t ended = 1;
 
-    if (n)
-        *n = 0;
     if (which->all_mine)
         return release_all(core, flags, how, n, err);
     if (which->token && !is_dry)
         return release_token(core, which->token, how, n, err);
     dibs_status s =
         which->token ? core_find(core, which, &claim, err) : find_anybodys(core, which, &claim, err);
-    if (s == DIBS_NOT_FOUND)
+    if (s == DIBS_NOT_FOUND) {
+        if (n)
+            *n = 0;
         return DIBS_OK; /* idempotent: what was wanted is so */
+    }
     if (s != DIBS_OK)
         return s;
     /* A name or number could mean a claim that somebody unseen still uses. */

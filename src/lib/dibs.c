@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "core/request.h"
 #include "ledger/mru.h"
+#include "lib/args.h"
 #include "lib/handle.h"
 
 #include "base/banned.h"
@@ -99,17 +100,18 @@ dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
 {
     dibs_err local = { 0 };
     struct ledger *ledger = NULL;
-    dibs *handle = calloc(1, sizeof *handle);
 
     if (!err)
         err = &local;
+    if (!out)
+        return err_set(err, DIBS_INVALID, "opening dibs: no place for the handle");
+    dibs *handle = calloc(1, sizeof *handle);
     if (!handle)
         return err_set(err, DIBS_FAILURE, "opening dibs: out of memory");
-    dibs_status s = DIBS_OK;
-    if (settings)
+    dibs_status s =
+        settings ? args_settings(settings, err) : dibs_settings_load(NULL, 0, &handle->settings, err);
+    if (s == DIBS_OK && settings)
         handle->settings = *settings;
-    else
-        s = dibs_settings_load(NULL, 0, &handle->settings, err);
     if (s == DIBS_OK)
         s = open_ledger(handle, &ledger, err);
     handle->pid = getpid();
@@ -145,7 +147,7 @@ int64_t dibs_boot_ms(const dibs *handle)
 
 bool dibs_is_degraded(const dibs *handle, char *why, size_t why_size)
 {
-    bool is_degraded = handle->why_degraded.code != DIBS_OK;
+    bool is_degraded = handle && handle->why_degraded.code != DIBS_OK;
 
     if (is_degraded && why && why_size > 0)
         (void) text_copy(why, why_size, handle->why_degraded.msg);
@@ -159,18 +161,16 @@ const char *dibs_principal_of(const dibs *handle)
 
 const dibs_settings *dibs_settings_of(const dibs *handle)
 {
-    return &handle->settings;
+    return handle ? &handle->settings : NULL;
 }
 
 /* Everything but an unnamed random claim needs the ledger; its deadline begins here. */
 static dibs_status need_ledger(dibs *handle, dibs_err *err)
 {
-    if (!handle)
-        return err_set(err, DIBS_INVALID, "no handle");
     if (handle->pid != getpid())
         return err_set(err, DIBS_INVALID,
                        "this handle belongs to the process that opened it; open another after a fork");
-    if (handle->is_listing)
+    if (handle->is_calling_back)
         return err_set(err, DIBS_INVALID, "a callback cannot use the handle that calls it");
     if (handle->core->ledger) /* a disk that was full may have room again */
         handle->why_degraded.code = DIBS_OK;
@@ -262,6 +262,7 @@ static bool is_for_fallback(const dibs_batch *batch)
 
 dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
 {
+    AUTO(free_auto) dibs_claim *got = NULL;
     dibs_err local = { 0 };
 
     if (!err)
@@ -271,52 +272,65 @@ dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *
         return err_set(err, DIBS_INVALID, "claiming: an argument is missing");
     if (batch->n == 0 && batch->n_drops == 0)
         return DIBS_OK;
-    dibs_status s = need_ledger(handle, err);
+    dibs_status s = args_batch(batch, err);
+    if (s != DIBS_OK)
+        return s;
+    got = calloc(batch->n + 1, sizeof *got);
+    if (!got)
+        return err_set(err, DIBS_FAILURE, "claiming: out of memory");
+    s = need_ledger(handle, err);
     if (s == DIBS_OK)
-        s = core_claim(handle->core, batch, out, err);
+        s = core_claim(handle->core, batch, got, err);
     /* A disk that fills up shows only when something is written. */
     if (s == DIBS_UNAVAILABLE && may_fall_back(&handle->settings, err))
         handle->why_degraded = *err;
     if (s == DIBS_UNAVAILABLE && handle->why_degraded.code != DIBS_OK && is_for_fallback(batch))
-        return degraded_claims(handle, batch, out, err);
+        s = degraded_claims(handle, batch, got, err);
+    if (s == DIBS_OK && batch->n > 0)
+        memcpy(out, got, batch->n * sizeof *out);
     return s;
 }
 
 /* ---- the verbs, checked and passed on ---- */
 
-#define NEED(handle, condition, err)                                       \
+/* Pointers first, then values, then the ledger. */
+#define NEED(handle, condition, check, err)                                \
     do {                                                                   \
-        dibs_status need_ = need_ledger((handle), (err));                  \
+        if (!(handle) || !(condition))                                     \
+            return err_set((err), DIBS_INVALID, "an argument is missing"); \
+        dibs_status need_ = (check);                                       \
+        if (need_ == DIBS_OK)                                              \
+            need_ = need_ledger((handle), (err));                          \
         if (need_ != DIBS_OK)                                              \
             return need_;                                                  \
-        if (!(condition))                                                  \
-            return err_set((err), DIBS_INVALID, "an argument is missing"); \
     } while (0)
 
 dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned flags, size_t *n,
                                dibs_err *err)
 {
-    NEED(handle, which, err);
-    return core_release(handle->core, which, flags, n, err);
+    NEED(handle, which, args_which(which, err), err);
+    dibs_status s = args_flags(
+        flags, DIBS_RELEASE_FORCE | DIBS_RELEASE_UNHOLD | DIBS_RELEASE_UNKEEP | DIBS_RELEASE_DRY_RUN, err);
+    return s == DIBS_OK ? core_release(handle->core, which, flags, n, err) : s;
 }
 
 dibs_status dibs_claim_renew(dibs *handle, const dibs_which *which, int64_t ttl_ms, dibs_claim *out,
                              dibs_err *err)
 {
-    NEED(handle, which && out, err);
+    NEED(handle, which && out, args_which(which, err), err);
     return core_renew(handle->core, which, ttl_ms, out, err);
 }
 
 dibs_status dibs_claim_transfer(dibs *handle, const dibs_which *which, const dibs_heir *heir, dibs_claim *out,
                                 dibs_err *err)
 {
-    NEED(handle, which && heir && out, err);
+    NEED(handle, which && heir && out, args_which(which, err), err);
     return core_transfer(handle->core, which, heir, out, err);
 }
 
 dibs_status dibs_claim_find(dibs *handle, const dibs_which *which, dibs_claim *out, dibs_err *err)
 {
-    NEED(handle, which && out, err);
+    NEED(handle, which && out, args_which(which, err), err);
     return core_find(handle->core, which, out, err);
 }
 
@@ -325,7 +339,7 @@ dibs_status dibs_name_locate(dibs *handle, const char *name, const char *project
 {
     char found[DIBS_NAME_MAX + 1];
 
-    NEED(handle, name && out, err);
+    NEED(handle, name && out, DIBS_OK, err);
     dibs_status s = dibs_name_check(name, err);
     if (s == DIBS_OK)
         s = core_name(handle->core, name, project, found, err);
@@ -337,70 +351,53 @@ dibs_status dibs_name_locate(dibs *handle, const char *name, const char *project
 dibs_status dibs_claim_list(dibs *handle, const dibs_filter *filter, dibs_claim_fn fn, void *ctx,
                             dibs_err *err)
 {
-    NEED(handle, filter && fn, err);
-    handle->is_listing = true;
+    NEED(handle, filter && fn, args_filter(filter, err), err);
+    handle->is_calling_back = true;
     dibs_status s = core_list(handle->core, filter, fn, ctx, err);
-    handle->is_listing = false;
+    handle->is_calling_back = false;
     return s;
 }
 
 dibs_status dibs_event_list(dibs *handle, const dibs_event_query *query, dibs_event_fn fn, void *ctx,
                             dibs_err *err)
 {
-    NEED(handle, query && fn, err);
-    handle->is_listing = true;
+    NEED(handle, query && fn, DIBS_OK, err);
+    handle->is_calling_back = true;
     dibs_status s = ledger_events(handle->core->ledger, query, NULL, fn, ctx, err);
-    handle->is_listing = false;
+    handle->is_calling_back = false;
     return s;
-}
-
-const char *dibs_event_kind_text(dibs_event_kind kind)
-{
-    switch (kind) {
-    case DIBS_EV_CLAIMED: return "claimed";
-    case DIBS_EV_RELEASED: return "released";
-    case DIBS_EV_RENEWED: return "renewed";
-    case DIBS_EV_TRANSFERRED: return "transferred";
-    case DIBS_EV_REAPED: return "reaped";
-    case DIBS_EV_UNHELD: return "unheld";
-    case DIBS_EV_REPAIRED: return "repaired";
-    case DIBS_EV_LEAKED: return "leaked";
-    case DIBS_EV_QUARANTINED: return "quarantined";
-    case DIBS_EV_POOL: return "pool";
-    }
-    return "unknown";
 }
 
 dibs_status dibs_pool_get(dibs *handle, const char *name, dibs_pool *out, dibs_err *err)
 {
-    NEED(handle, name && out, err);
+    NEED(handle, name && out, DIBS_OK, err);
     return core_pool_stored(handle->core, name, out, err);
 }
 
 dibs_status dibs_pool_put(dibs *handle, const dibs_pool *pool, dibs_err *err)
 {
-    NEED(handle, pool, err);
+    NEED(handle, pool, DIBS_OK, err);
     return core_pool_put(handle->core, pool, err);
 }
 
 dibs_status dibs_pool_remove(dibs *handle, const char *name, dibs_err *err)
 {
-    NEED(handle, name, err);
+    NEED(handle, name, DIBS_OK, err);
     return core_pool_remove(handle->core, name, err);
 }
 
 dibs_status dibs_pool_list(dibs *handle, dibs_pool_fn fn, void *ctx, dibs_err *err)
 {
-    NEED(handle, fn, err);
-    handle->is_listing = true;
+    NEED(handle, fn, DIBS_OK, err);
+    handle->is_calling_back = true;
     dibs_status s = core_pool_list(handle->core, fn, ctx, err);
-    handle->is_listing = false;
+    handle->is_calling_back = false;
     return s;
 }
 
 dibs_status dibs_pool_usage_of(dibs *handle, const char *name, dibs_pool_usage *out, dibs_err *err)
 {
-    NEED(handle, name && out, err);
+    NEED(handle, name && out, DIBS_OK, err);
     return core_pool_usage(handle->core, name, out, err);
 }
 
@@ -414,55 +411,53 @@ const char *dibs_order_name(size_t i)
 dibs_status dibs_port_explain(dibs *handle, const dibs_port_question *question, dibs_port_report *out,
                               dibs_err *err)
 {
-    NEED(handle, out && question && (question->bindings || question->n == 0), err);
-    return core_explain(handle->core, question, out, err);
+    NEED(handle, out && question && (question->bindings || question->n == 0), args_question(question, err),
+         err);
+    AUTO(free_auto) dibs_port_report *report = calloc(1, sizeof *report);
+    if (!report)
+        return err_set(err, DIBS_FAILURE, "explaining: out of memory");
+    dibs_status s = core_explain(handle->core, question, report, err);
+    if (s == DIBS_OK)
+        *out = *report;
+    return s;
 }
 
 dibs_status dibs_claim_assert(dibs *handle, const dibs_which *which, dibs_socket *out, dibs_err *err)
 {
-    NEED(handle, which && out, err);
+    NEED(handle, which && out, args_which(which, err), err);
     return core_assert(handle->core, which, out, err);
 }
 
 dibs_status dibs_reap(dibs *handle, unsigned flags, dibs_claim_fn fn, void *ctx, size_t *n, dibs_err *err)
 {
-    NEED(handle, true, err);
-    return core_reap(handle->core, flags, fn, ctx, n, err);
+    NEED(handle, true, args_flags(flags, DIBS_REAP_STALE | DIBS_REAP_DRY_RUN, err), err);
+    handle->is_calling_back = true;
+    dibs_status s = core_reap(handle->core, flags, fn, ctx, n, err);
+    handle->is_calling_back = false;
+    return s;
 }
 
 dibs_status dibs_repair(dibs *handle, const dibs_repair_plan *plan, dibs_repair_fn fn, void *ctx,
                         dibs_err *err)
 {
-    NEED(handle, plan && fn, err);
-    return core_repair(handle->core, plan, fn, ctx, err);
-}
-
-const char *dibs_repair_kind_text(dibs_repair_kind kind)
-{
-    switch (kind) {
-    case DIBS_REPAIR_RESTORED: return "restored";
-    case DIBS_REPAIR_DUPLICATE: return "duplicate";
-    case DIBS_REPAIR_OUTSIDE: return "out-of-range";
-    case DIBS_REPAIR_SUSPECT: return "suspect";
-    case DIBS_REPAIR_LEAK: return "leak";
-    case DIBS_REPAIR_FULL: return "not-restored";
-    case DIBS_REPAIR_UNCLAIMED: return "unclaimed";
-    case DIBS_REPAIR_REAPED: return "reaped";
-    }
-    return "unknown";
+    NEED(handle, plan && fn, args_repair(plan, err), err);
+    handle->is_calling_back = true;
+    dibs_status s = core_repair(handle->core, plan, fn, ctx, err);
+    handle->is_calling_back = false;
+    return s;
 }
 
 dibs_status dibs_snapshot_export(dibs *handle, const char *pool, char range[DIBS_RANGES_TEXT_MAX + 1],
                                  uint8_t *bytes, size_t *n, dibs_err *err)
 {
-    NEED(handle, range && bytes && n, err);
+    NEED(handle, range && bytes && n, DIBS_OK, err);
     return core_snapshot_export(handle->core, pool, range, bytes, n, err);
 }
 
 dibs_status dibs_snapshot_import(dibs *handle, const char *pool, const dibs_range_snapshot *snapshot,
                                  size_t *n_claimed, dibs_err *err)
 {
-    NEED(handle, snapshot && snapshot->range && (snapshot->bytes || snapshot->n == 0), err);
+    NEED(handle, snapshot && snapshot->range && (snapshot->bytes || snapshot->n == 0), DIBS_OK, err);
     return core_snapshot_import(handle->core, pool, snapshot, n_claimed, err);
 }
 
@@ -470,6 +465,6 @@ dibs_status dibs_claim_restore(dibs *handle, const dibs_snapshot *snapshot, size
 {
     NEED(handle,
          snapshot && (snapshot->claims || snapshot->n == 0) && (snapshot->pools || snapshot->n_pools == 0),
-         err);
+         args_snapshot(snapshot, err), err);
     return core_restore(handle->core, snapshot, n_restored, err);
 }

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "kernel/kernel.h"
+#include "lib/args.h"
 #include "lib/handle.h"
 
 #include "base/banned.h"
@@ -336,7 +337,9 @@ dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn
     if (!settings || !fn)
         return err_set(err, DIBS_INVALID, "an argument is missing");
     struct core_options options = { .now = doctor_now, .now_ctx = &d };
-    dibs_status s = handle_who(settings, principal, &options, err);
+    dibs_status s = args_settings(settings, err);
+    if (s == DIBS_OK)
+        s = handle_who(settings, principal, &options, err);
     if (s != DIBS_OK)
         return s;
     check_settings(&d);

@@ -8,8 +8,8 @@ struct dibs {
     dibs_settings settings;
     dibs_err why_degraded; /* code is DIBS_OK while the ledger is used */
     char principal[DIBS_PRINCIPAL_MAX + 1];
-    int pid;         /* whose it is: SQLite's locks and maps do not survive a fork */
-    bool is_listing; /* a callback of ours runs */
+    int pid;              /* whose it is: SQLite's locks and maps do not survive a fork */
+    bool is_calling_back; /* a callback of the user may run */
 };
 
 /* Who we are to the ledger of `settings`: fills settings, principal (kept in `principal`), uid and is_admin.

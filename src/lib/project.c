@@ -160,7 +160,7 @@ dibs_status dibs_name_resolve(const dibs_project *project, const char *text, cha
 
     if (!rest || !rest[0])
         return err_set(err, DIBS_INVALID, "a name cannot be empty");
-    if (!out || (!is_absolute && !project))
+    if (!out || (!is_absolute && (!project || !memchr(project->group, '\0', sizeof project->group))))
         return err_set(err, DIBS_INVALID, "an argument is missing");
     if (rest[strspn(rest, "0123456789")] == '\0')
         return err_set(err, DIBS_INVALID, "name '%s' is only a number, which would be taken for a port",

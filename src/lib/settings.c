@@ -27,19 +27,28 @@ static const char *const summaries[DIBS_SETTING_COUNT] = {
 #undef X
 };
 
+/* Whatever the compiler makes of an enum: signed or not. */
+static bool is_setting(dibs_setting setting)
+{
+    return (unsigned) setting < DIBS_SETTING_COUNT;
+}
+
 const char *dibs_setting_name(dibs_setting setting)
 {
-    return setting < DIBS_SETTING_COUNT ? names[setting] : NULL;
+    return is_setting(setting) ? names[setting] : NULL;
 }
 
 const char *dibs_setting_summary(dibs_setting setting)
 {
-    return setting < DIBS_SETTING_COUNT ? summaries[setting] : NULL;
+    return is_setting(setting) ? summaries[setting] : NULL;
 }
 
 void dibs_setting_env(dibs_setting setting, char out[48])
 {
-    (void) snprintf(out, 48, "DIBS_%s", setting < DIBS_SETTING_COUNT ? names[setting] : "");
+    if (!out)
+        return;
+    (void) snprintf(out, 48, "%s%s", is_setting(setting) ? "DIBS_" : "",
+                    is_setting(setting) ? names[setting] : "");
     for (char *p = out; *p; p++) {
         if (*p == '-')
             *p = '_';
@@ -65,12 +74,12 @@ dibs_status dibs_duration_parse(const char *text, int64_t *ms, dibs_err *err)
     char shown[64];
     int64_t value = clock_duration_parse(text, DIBS_TTL_MAX_MS);
 
-    if (value < 0)
+    if (value < 0 || !ms)
         return err_set(
             err, DIBS_INVALID,
             "duration '%s': expected a number with a unit, such as 500ms, 10s, 5m, 2h or 7d, of at "
             "most %lldd",
-            text_safe(text, shown, sizeof shown), (long long) DIBS_TTL_MAX_MS / 86400000);
+            text_safe(text ? text : "", shown, sizeof shown), (long long) DIBS_TTL_MAX_MS / 86400000);
     *ms = value;
     return DIBS_OK;
 }
@@ -311,6 +320,11 @@ dibs_status dibs_settings_load(const dibs_flag *flags, size_t n, dibs_settings *
 {
     dibs_settings s;
 
+    if (!out || (n > 0 && !flags))
+        return err_set(err, DIBS_INVALID, "settings: an argument is missing");
+    for (size_t i = 0; i < n; i++)
+        if (!flags[i].value || !is_setting(flags[i].setting))
+            return err_set(err, DIBS_INVALID, "settings: flag %zu is no setting, or has no value", i);
     set_defaults(&s);
     dibs_status status = read_files(&s, err);
     if (status == DIBS_OK)
@@ -332,9 +346,11 @@ void dibs_setting_format(const dibs_settings *s, dibs_setting setting, char out[
     char duration[24];
     const char *text = "";
 
-    switch (setting) {
+    if (!out)
+        return;
+    switch (s ? setting : DIBS_SETTING_COUNT) {
     case DIBS_SET_LEDGER: text = s->ledger; break;
-    case DIBS_SET_LEDGER_MODE: text = modes[s->ledger_mode]; break;
+    case DIBS_SET_LEDGER_MODE: text = (unsigned) s->ledger_mode < 3 ? modes[s->ledger_mode] : ""; break;
     case DIBS_SET_MRU_FILE: text = s->mru_file; break;
     case DIBS_SET_SOCKET: text = s->socket; break;
     case DIBS_SET_SYNC: text = s->is_sync_full ? "full" : "normal"; break;

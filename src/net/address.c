@@ -91,6 +91,8 @@ dibs_status dibs_address_parse(const char *text, dibs_address out[2], size_t *n,
 
     if (!text || !*text)
         return refuse(err, text, "is empty; '*' means every address");
+    if (!out || !n)
+        return refuse(err, text, "there is no place for it");
     if (strcasecmp(text, "localhost") == 0) {
         out[0] = loopback4;
         out[1] = loopback6;
@@ -119,6 +121,12 @@ dibs_status dibs_address_parse(const char *text, dibs_address out[2], size_t *n,
 void dibs_address_format(const dibs_address *address, char out[DIBS_ADDRESS_TEXT_MAX + 1])
 {
     _Static_assert(DIBS_ADDRESS_TEXT_MAX + 1 >= INET6_ADDRSTRLEN, "an address fits its text");
+    static const dibs_address none = { 0 };
+
+    if (!out)
+        return;
+    if (!address)
+        address = &none;
     /* An observed IPv6-only wildcard is "::": the one case in which it is not "*". */
     if (address->len == V6_BYTES && dibs_address_is_wildcard(address) && !address->v6only) {
         (void) snprintf(out, DIBS_ADDRESS_TEXT_MAX + 1, "*");
@@ -134,7 +142,7 @@ bool dibs_address_is_wildcard(const dibs_address *address)
 {
     static const uint8_t zero[V6_BYTES];
 
-    return (address->len == V4_BYTES || address->len == V6_BYTES) &&
+    return address && (address->len == V4_BYTES || address->len == V6_BYTES) &&
            memcmp(address->bytes, zero, address->len) == 0;
 }
 
@@ -147,11 +155,13 @@ static bool same_bytes(const dibs_address *a, const dibs_address *b)
 bool dibs_address_equal(const dibs_address *a, const dibs_address *b)
 {
     /* v6only tells two wildcards apart; on a specific address it says nothing. */
-    return same_bytes(a, b) && (!dibs_address_is_wildcard(a) || a->v6only == b->v6only);
+    return a && b && same_bytes(a, b) && (!dibs_address_is_wildcard(a) || a->v6only == b->v6only);
 }
 
 bool dibs_address_conflict(const dibs_address *a, const dibs_address *b)
 {
+    if (!a || !b)
+        return false;
     if (a->len == b->len)
         return same_bytes(a, b) || dibs_address_is_wildcard(a) || dibs_address_is_wildcard(b);
     /* Across families only a dual-stack wildcard reaches over. */

@@ -13,6 +13,8 @@ dibs_status dibs_proto_parse(const char *text, dibs_proto *out, dibs_err *err)
 {
     char shown[QUOTE_SIZE];
 
+    if (!out)
+        return err_set(err, DIBS_INVALID, "no place for the protocol");
     for (size_t i = 0; text && i < sizeof protos / sizeof *protos; i++) {
         if (strcasecmp(text, dibs_proto_text(protos[i])) == 0) {
             *out = protos[i];

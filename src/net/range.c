@@ -16,6 +16,7 @@
 #include "dibs/net.h"
 #include "net/portbits.h"
 #include "net/quote.h"
+#include "net/ranges.h"
 #include "net/scan.h"
 
 #include "base/banned.h"
@@ -139,6 +140,8 @@ dibs_status dibs_ranges_parse(const char *text, dibs_ranges *out, dibs_err *err)
     dibs_ranges found = { .n = 0 };
     char shown[QUOTE_SIZE];
 
+    if (!out)
+        return err_set(err, DIBS_INVALID, "no place for the port ranges");
     for (const char *at = text ? text : ""; *at;) {
         struct item item = { .at = at, .end = strchrnul(at, ',') };
         dibs_range range = { 0 };
@@ -168,6 +171,8 @@ dibs_status dibs_port_parse(const char *text, uint16_t *out, dibs_err *err)
     uint32_t value = 0;
     const char *why = "is empty";
 
+    if (!out)
+        return err_set(err, DIBS_INVALID, "no place for the port");
     if (text && *text)
         why = digits(text, text + strlen(text), &value);
     if (!why && (value == 0 || value > DIBS_PORT_MAX))
@@ -178,12 +183,34 @@ dibs_status dibs_port_parse(const char *text, uint16_t *out, dibs_err *err)
     return DIBS_OK;
 }
 
+bool ranges_are_valid(const dibs_ranges *ranges)
+{
+    uint32_t free_from = 1;
+
+    if (ranges->n == 0 || ranges->n > DIBS_RANGES_MAX)
+        return false;
+    for (size_t i = 0; i < ranges->n; i++) {
+        if (ranges->item[i].first < free_from || ranges->item[i].last < ranges->item[i].first)
+            return false;
+        free_from = ranges->item[i].last + 1u;
+    }
+    return true;
+}
+
+/* A list that cannot be one is read as empty. */
+static size_t n_of(const dibs_ranges *ranges)
+{
+    return ranges && ranges->n <= DIBS_RANGES_MAX ? ranges->n : 0;
+}
+
 void dibs_ranges_format(const dibs_ranges *ranges, char out[DIBS_RANGES_TEXT_MAX + 1])
 {
     size_t used = 0;
 
+    if (!out)
+        return;
     out[0] = '\0';
-    for (size_t i = 0; i < ranges->n; i++) {
+    for (size_t i = 0; i < n_of(ranges); i++) {
         int n = snprintf(out + used, DIBS_RANGES_TEXT_MAX + 1 - used, "%s%u-%u", i ? "," : "",
                          (unsigned) ranges->item[i].first, (unsigned) ranges->item[i].last);
         used += (size_t) n;
@@ -192,21 +219,21 @@ void dibs_ranges_format(const dibs_ranges *ranges, char out[DIBS_RANGES_TEXT_MAX
 
 static uint32_t size_of(dibs_range range)
 {
-    return (uint32_t) range.last - range.first + 1;
+    return range.last < range.first ? 0 : (uint32_t) range.last - range.first + 1;
 }
 
 uint32_t dibs_ranges_count(const dibs_ranges *ranges)
 {
     uint32_t count = 0;
 
-    for (size_t i = 0; i < ranges->n; i++)
+    for (size_t i = 0; i < n_of(ranges); i++)
         count += size_of(ranges->item[i]);
     return count;
 }
 
 bool dibs_ranges_contain(const dibs_ranges *ranges, uint16_t port)
 {
-    for (size_t i = 0; i < ranges->n; i++) {
+    for (size_t i = 0; i < n_of(ranges); i++) {
         if (port >= ranges->item[i].first && port <= ranges->item[i].last)
             return true;
     }
@@ -215,7 +242,7 @@ bool dibs_ranges_contain(const dibs_ranges *ranges, uint16_t port)
 
 uint16_t dibs_ranges_at(const dibs_ranges *ranges, uint32_t i)
 {
-    for (size_t r = 0; r < ranges->n; r++) {
+    for (size_t r = 0; r < n_of(ranges); r++) {
         uint32_t size = size_of(ranges->item[r]);
 
         if (i < size)
@@ -231,6 +258,8 @@ dibs_status dibs_ranges_subtract(const dibs_ranges *ranges, dibs_range without, 
     struct portbits bits = { 0 };
     dibs_ranges left = { .n = 0 };
 
+    if (!out || !ranges || ranges->n > DIBS_RANGES_MAX)
+        return err_set(err, DIBS_INVALID, "port ranges: an argument is missing or cannot be");
     portbits_add_ranges(&bits, ranges);
     portbits_remove_range(&bits, without);
     if (!scan_ranges(&bits, &left))

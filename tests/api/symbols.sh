@@ -16,6 +16,7 @@ declared() {
 }
 same() { diff -u --label "$1" <("$1") --label "$2" <("$2"); }
 is_sorted() { listed | sort -c -u; }
+misused() { grep -ohE '\bdibs_[a-z0-9_]+\(' "$SOURCE"/tests/unit/test_misuse*.c | tr -d '(' | sort -u; }
 nothing_unversioned() { [ -z "$(unversioned)" ] || { unversioned; false; }; }
 needs_only_libc() {
     local needed
@@ -31,6 +32,7 @@ is_hardened() {
 check "libdibs.sym is sorted and names nothing twice" is_sorted
 check "the headers declare exactly what libdibs.sym lists" same listed declared
 check "the library exports exactly what libdibs.sym lists" same listed exported
+check "every function of libdibs.sym is called wrongly by unit/test_misuse.c" same listed misused
 if [ "${DIBS_TEST_SANITIZE:-none}" = none ]; then
     check "the library exports nothing beside its version node" nothing_unversioned
 fi

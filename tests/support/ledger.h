@@ -110,6 +110,20 @@ __attribute__((unused)) static struct ledger_want t_want(const char *name, const
     return want;
 }
 
+/* A choice among candidates. */
+__attribute__((unused)) static struct ledger_want t_dynamic(const char *name, const uint16_t *candidates,
+                                                            size_t n)
+{
+    struct ledger_want want = t_want(name, "*");
+
+    want.claim.kind = DIBS_DYNAMIC;
+    want.is_choice = true;
+    want.cooldown_ms = 5000;
+    want.candidates = candidates;
+    want.n_candidates = n;
+    return want;
+}
+
 __attribute__((unused)) static void t_by_process(struct ledger_want *want, int32_t pid)
 {
     want->claim.holder = DIBS_HELD_BY_PROCESS;

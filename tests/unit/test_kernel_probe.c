@@ -232,7 +232,7 @@ static void time_wait_does_not_make_a_port_busy(void **state)
 struct disturber {
     uint16_t port;
     atomic_bool is_over;
-    unsigned n_free, n_busy, n_abort;
+    atomic_uint n_free, n_busy, n_abort;
 };
 
 static void *probe_all_the_time(void *arg)
@@ -247,6 +247,15 @@ static void *probe_all_the_time(void *arg)
         }
     }
     return NULL;
+}
+
+/* Until the prober has seen it once more: it is then in the middle of its work. */
+static void wait_for_more(const atomic_uint *count)
+{
+    unsigned before = atomic_load(count);
+
+    for (int i = 0; i < 5000 && atomic_load(count) == before; i++)
+        (void) usleep(100);
 }
 
 /* What is proved: a server that sets SO_REUSEADDR, as servers do, never fails to bind or to listen
@@ -267,12 +276,12 @@ static void probing_does_not_disturb_a_server_that_rebinds(void **state)
     for (int i = 0; i < REBINDINGS; i++) {
         if (fd >= 0)
             (void) close(fd);
-        if (i % 64 == 32) /* long enough for the prober to be in the middle of its work */
-            (void) usleep(2000);
+        if (i % 64 == 32)
+            wait_for_more(&d.n_free);
         fd = serve(DIBS_TCP, &kinds[LOOPBACK].address, 1, &port);
         failed += fd < 0;
-        if (i % 64 == 0) /* long enough to be seen listening */
-            (void) usleep(2000);
+        if (i % 64 == 0)
+            wait_for_more(&d.n_busy);
     }
     atomic_store(&d.is_over, true);
     (void) pthread_join(thread, NULL);

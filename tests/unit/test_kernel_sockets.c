@@ -21,38 +21,11 @@
 #include "kernel/kernel.h"
 #include "kernel/procnet.h"
 #include "support/child.h"
+#include "support/owner.h"
+#include "support/sockets.h"
 
 /* More than fit into one answer of the kernel. */
 #define MANY 700
-
-enum { LISTENING = 1, V6ONLY = 2 };
-
-/* A socket on a port of the kernel's choice. `address`: 4 bytes or 16. */
-static int serve(int type, const char *address, size_t len, int flags, uint16_t *port)
-{
-    struct sockaddr_in6 v6 = { .sin6_family = AF_INET6 };
-    struct sockaddr_in v4 = { .sin_family = AF_INET };
-    struct sockaddr *sa = len == 4 ? (struct sockaddr *) &v4 : (struct sockaddr *) &v6;
-    socklen_t sa_len = len == 4 ? sizeof v4 : sizeof v6;
-    int v6only = flags & V6ONLY ? 1 : 0;
-    int fd = socket(sa->sa_family, type | SOCK_CLOEXEC, 0);
-
-    memcpy(len == 4 ? (void *) &v4.sin_addr : (void *) &v6.sin6_addr, address, len);
-    if (fd >= 0 && len == 16)
-        (void) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof v6only);
-    if (fd < 0 || bind(fd, sa, sa_len) != 0 || ((flags & LISTENING) && listen(fd, 5) != 0) ||
-        getsockname(fd, sa, &sa_len) != 0)
-        return -1;
-    *port = ntohs(len == 4 ? v4.sin_port : v6.sin6_port);
-    return fd;
-}
-
-static uint64_t inode_of(int fd)
-{
-    struct stat st = { 0 };
-
-    return fstat(fd, &st) == 0 ? st.st_ino : 0;
-}
 
 static pid_t owner_of(uint64_t inode)
 {
@@ -60,33 +33,6 @@ static pid_t owner_of(uint64_t inode)
 
     kernel_socket_owners(&inode, &pid, 1, NULL);
     return pid;
-}
-
-struct finding {
-    uint64_t inode; /* wanted; 0: any */
-    size_t n, n_wanted, stop_after;
-    struct kernel_socket last; /* of the wanted */
-};
-
-static bool note(void *ctx, const struct kernel_socket *socket)
-{
-    struct finding *f = ctx;
-
-    f->n++;
-    if (f->inode == 0 || socket->inode == f->inode) {
-        f->n_wanted++;
-        f->last = *socket;
-    }
-    return f->stop_after == 0 || f->n < f->stop_after;
-}
-
-static struct finding find(uint64_t netns, dibs_proto proto, uint16_t port, uint64_t inode)
-{
-    struct finding f = { .inode = inode };
-    dibs_err err = { 0 };
-
-    ASSERT_OK(kernel_sockets(netns, proto, port, note, &f, &err), &err);
-    return f;
 }
 
 static const struct {
@@ -219,13 +165,6 @@ static void a_long_list_comes_whole_and_owners_of_all_in_one_walk(void **state)
     assert_int_equal(child_run(makes_many, NULL), 0);
 }
 
-struct shared {
-    int ready[2];
-    int fd;
-    uint64_t netns, inode;
-    uint16_t port;
-};
-
 static void of_several_owners_the_lowest_pid_is_told_and_none_is_not_found(void **state)
 {
     uint16_t port = 0;
@@ -255,7 +194,7 @@ static void *thread_serves(void *arg)
     int fd = serve(SOCK_STREAM, "\x7f\0\0\1", 4, LISTENING, &s->port);
 
     s->inode = inode_of(fd);
-    (void) usleep(50000); /* the first thread ends meanwhile */
+    UNTIL(state_of(getpid()) == 'Z'); /* the first thread has ended */
     (void) !write(s->ready[1], s, sizeof *s);
     (void) child_idle(NULL);
     return NULL;

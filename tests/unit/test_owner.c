@@ -9,34 +9,7 @@
 #include <unistd.h>
 
 #include "support/child.h"
-
-#define TICK_US 10000
-
-static struct owner_view here(void)
-{
-    struct owner_view view = { 0 };
-    dibs_err err = { 0 };
-
-    ASSERT_OK(owner_view_load(&view, &err), &err);
-    return view;
-}
-
-static struct owner_facts facts_of(const struct owner_view *view, pid_t pid)
-{
-    struct owner_facts facts = { 0 };
-    dibs_err err = { 0 };
-
-    ASSERT_OK(owner_identify(view, pid, &facts, &err), &err);
-    return facts;
-}
-
-#define ASSERT_LIFE(view, who, life, text)                                       \
-    do {                                                                         \
-        char why_[128] = "";                                                     \
-        assert_int_equal(owner_judge((view), (who), why_, sizeof why_), (life)); \
-        if (!strstr(why_, (text)))                                               \
-            fail_msg("the reason is \"%s\", not \"%s\"", why_, (text));          \
-    } while (0)
+#include "support/owner.h"
 
 #define REST20 "S 7 3 5 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 9 0 4242"
 
@@ -157,22 +130,6 @@ static int leader_leaves(void *arg)
     pthread_exit(NULL);
 }
 
-static char state_of(pid_t pid)
-{
-    char path[64];
-    char text[2048] = "";
-    struct owner_stat stat = { 0 };
-
-    (void) snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
-    if (fd >= 0)
-        (void) close(fd);
-    if (n <= 0 || !owner_stat_parse(text, (size_t) n, &stat))
-        return '?';
-    return stat.state;
-}
-
 static void a_process_whose_first_thread_has_ended_is_alive_while_another_runs(void **state)
 {
     struct owner_view view = here();
@@ -180,8 +137,7 @@ static void a_process_whose_first_thread_has_ended_is_alive_while_another_runs(v
     siginfo_t info;
 
     (void) state;
-    for (int i = 0; i < 500 && state_of(pid) != 'Z'; i++)
-        (void) usleep(TICK_US);
+    UNTIL(state_of(pid) == 'Z');
     assert_int_equal(state_of(pid), 'Z'); /* the trap: it looks like a zombie */
     struct owner_facts facts = facts_of(&view, pid);
     ASSERT_LIFE(&view, &facts.process, DIBS_ALIVE, "running");

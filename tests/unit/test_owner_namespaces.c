@@ -9,11 +9,11 @@
 
 #include "owner/owner.h"
 #include "support/child.h"
+#include "support/owner.h"
 
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x80
 #endif
-#define TICK_US 10000
 
 /* Fork into a fresh pid namespace with its own /proc; the child there is pid 1. */
 static int in_new_pidns(int (*fn)(void *), void *arg)
@@ -29,32 +29,6 @@ static int in_new_pidns(int (*fn)(void *), void *arg)
     }
     return init < 0 ? 4 : child_wait(init);
 }
-
-static struct owner_view here(void)
-{
-    struct owner_view view = { 0 };
-    dibs_err err = { 0 };
-
-    ASSERT_OK(owner_view_load(&view, &err), &err);
-    return view;
-}
-
-static struct owner_facts facts_of(const struct owner_view *view, pid_t pid)
-{
-    struct owner_facts facts = { 0 };
-    dibs_err err = { 0 };
-
-    ASSERT_OK(owner_identify(view, pid, &facts, &err), &err);
-    return facts;
-}
-
-#define ASSERT_LIFE(view, who, life, text)                                       \
-    do {                                                                         \
-        char why_[128] = "";                                                     \
-        assert_int_equal(owner_judge((view), (who), why_, sizeof why_), (life)); \
-        if (!strstr(why_, (text)))                                               \
-            fail_msg("the reason is \"%s\", not \"%s\"", why_, (text));          \
-    } while (0)
 
 static int reuses_a_pid(void *arg)
 {
@@ -72,7 +46,7 @@ static int reuses_a_pid(void *arg)
     CHECK(owner_judge(&view, &first.process, NULL, 0) == DIBS_ALIVE);
     child_end(p);
     CHECK(owner_judge(&view, &first.process, NULL, 0) == DIBS_DEAD);
-    (void) usleep(5 * TICK_US);
+    UNTIL(ticks_now(&view) > first.process.start_ticks + 1); /* one tick is within the rounding */
     (void) snprintf(text, sizeof text, "%d", p - 1);
     CHECK(child_write_file("/proc/sys/kernel/ns_last_pid", text) == 0);
     pid_t q = child_start(child_idle, NULL);
@@ -121,12 +95,13 @@ static int report_and_wait(void *arg)
 static int init_below(void *arg)
 {
     struct below *b = arg;
-    pid_t second = 0;
+    struct owner_view view = { 0 };
+    struct owner_facts me = { 0 };
 
-    (void) usleep(3 * TICK_US); /* so that the two differ in start time */
-    second = child_start(report_and_wait, b);
-    (void) usleep(3 * TICK_US);
-    (void) child_wait(second);
+    if (owner_view_load(&view, NULL) != DIBS_OK || owner_identify(&view, getpid(), &me, NULL) != DIBS_OK)
+        return 1;
+    UNTIL(ticks_now(&view) > me.process.start_ticks + 1); /* so that the two differ for sure */
+    (void) child_wait(child_start(report_and_wait, b));
     return report_and_wait(b);
 }
 
@@ -153,8 +128,7 @@ static void below_end(struct below *b)
 
 static void judged_dead_before_long(const struct owner_view *view, const dibs_process *who)
 {
-    for (int i = 0; i < 500 && owner_judge(view, who, NULL, 0) != DIBS_DEAD; i++)
-        (void) usleep(TICK_US);
+    UNTIL(owner_judge(view, who, NULL, 0) == DIBS_DEAD);
     assert_int_equal(owner_judge(view, who, NULL, 0), DIBS_DEAD);
 }
 

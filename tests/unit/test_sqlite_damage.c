@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+/* Damage to a SQLite ledger: records, slots, pages, the whole file. */
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "support/sqlite.h"
+
+/* ---- damaged records ---- */
+
+static void a_damaged_record_harms_itself_alone(void **state) /* INV-6 */
+{
+    static const char *const damage[] = {
+        "port=70000",
+        "port=0",
+        "generation=-5",
+        "kind=9",
+        "holder=7",
+        "kept=0, holder=0",
+        "pid=-3",
+        "bindings=x'0102'",
+        "bindings=x''",
+        "principal=''",
+        "secret=x'00'",
+        "name='..'",
+        "ttl_ms=-1",
+        "exclusive=3",
+        "boot_id=''",
+        "uid=-1",
+        "pool=hex(zeroblob(90))",
+    };
+    struct t_ledger *t = *state;
+
+    for (size_t i = 0; i < sizeof damage / sizeof damage[0]; i++) {
+        uint16_t port = (uint16_t) (26000 + 10 * i);
+        struct ledger_want want = t_want("shop/x", "*");
+        struct ledger_want unnamed = t_want(NULL, "127.0.0.1");
+        dibs_claim got = { 0 };
+        size_t n = 9;
+        char sql[256];
+
+        (void) snprintf(want.claim.name, sizeof want.claim.name, "shop/x%zu", i);
+        dibs_claim bad = t_must(t, &want, port);
+        dibs_claim good = t_must(t, &unnamed, (uint16_t) (port + 1));
+        size_t before = t_list(t, (struct ledger_filter){ 0 }).n;
+        (void) snprintf(sql, sizeof sql, "UPDATE claims SET %s WHERE id=%llu", damage[i],
+                        (unsigned long long) bad.id);
+        vandalise(t, sql);
+        if (t_claim(t, &unnamed, port, &got) != DIBS_TAKEN)
+            fail_msg("%s: its port was given away", damage[i]);
+        assert_int_equal(t_list(t, (struct ledger_filter){ 0 }).n, before); /* listing goes on */
+        (void) t_must(t, &unnamed, (uint16_t) (port + 2));
+        assert_int_equal(t_end(t, &good, LEDGER_END_RELEASE), 1);
+        uint64_t tail = t_tail(t);
+        ASSERT_OK(ledger_upkeep(t->ledger, &t->actor, &n, &t->err), &t->err);
+        if (n != 1)
+            fail_msg("%s: %zu records set aside", damage[i], n);
+        struct t_events events = t_events_since(t, tail);
+        assert_int_equal(events.n, 1);
+        assert_int_equal(events.item[0].kind, DIBS_EV_QUARANTINED);
+        ASSERT_OK(ledger_upkeep(t->ledger, &t->actor, &n, &t->err), &t->err);
+        assert_int_equal(n, 0); /* not found again */
+        if (t_claim(t, &unnamed, port, &got) != DIBS_TAKEN)
+            fail_msg("%s: its port was given away after quarantine", damage[i]);
+        assert_string_equal(t->refusal.blockers[0].command, "damaged record");
+        assert_int_equal(t_must(t, &want, (uint16_t) (port + 3)).port, port + 3); /* the name is free */
+    }
+    struct ledger_health health = { 0 };
+    ASSERT_OK(ledger_health(t->ledger, &health, &t->err), &t->err);
+    assert_true(health.is_sound);
+    assert_int_equal(health.n_quarantined, sizeof damage / sizeof damage[0]);
+    assert_true(health.bytes > 0);
+    assert_int_equal(number(t, "SELECT count(*) FROM quarantine WHERE record LIKE '%secret%'"), 0);
+    assert_int_equal(
+        number(t, "SELECT count(*) FROM quarantine WHERE source='claims' AND record LIKE '%port=70000%'"), 1);
+}
+
+static void a_placeholder_can_be_released_by_an_admin(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want(NULL, "*");
+    dibs_claim bad = t_must(t, &want, 26001);
+    size_t n = 0;
+
+    vandalise(t, "UPDATE claims SET principal='', kind=9");
+    ASSERT_OK(ledger_upkeep(t->ledger, &t->actor, &n, &t->err), &t->err);
+    struct t_ids left = t_list(t, (struct ledger_filter){ .port = 26001 });
+    assert_int_equal(left.n, 1);
+    assert_int_equal(left.last.id, bad.id);
+    assert_string_equal(left.last.principal, "uid:0");
+    struct ledger_seen seen = t_seen(&left.last);
+    assert_int_equal(ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor,
+                                &n, &t->err),
+                     DIBS_DENIED);
+    t->actor.is_admin = true;
+    assert_int_equal(t_end(t, &left.last, LEDGER_END_RELEASE), 1);
+    (void) t_must(t, &want, 26001);
+}
+
+static void lost_slots_are_written_again_and_lost_claims_keep_their_port(void **state) /* INV-10 */
+{
+    static const char *const damage[] = {
+        "DELETE FROM slots WHERE port=26001",
+        "UPDATE slots SET exclusive=0 WHERE port=26001",
+        "UPDATE slots SET exclusive=9 WHERE port=26001",
+        "UPDATE slots SET address=x'01' WHERE port=26001",
+        "DELETE FROM claims WHERE port=26001",
+    };
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want(NULL, "*");
+    dibs_claim got = { 0 };
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof damage / sizeof damage[0]; i++) {
+        dibs_claim claim = t_must(t, &want, 26001);
+
+        vandalise(t, damage[i]);
+        ASSERT_OK(ledger_upkeep(t->ledger, &t->actor, &n, &t->err), &t->err);
+        assert_int_equal(n, i >= 2 ? 1 : 0); /* slots that can be made from their claim are no loss */
+        ASSERT_OK(ledger_upkeep(t->ledger, &t->actor, &n, &t->err), &t->err);
+        assert_int_equal(n, 0);
+        if (t_claim(t, &want, 26001, &got) != DIBS_TAKEN)
+            fail_msg("%s: the port was given twice", damage[i]);
+        struct t_ids left = t_list(t, (struct ledger_filter){ .port = 26001 });
+        assert_int_equal(left.n, 1);
+        assert_int_equal(left.last.id, claim.id);
+        t->actor.is_admin = true;
+        assert_int_equal(t_end(t, &left.last, LEDGER_END_RELEASE), 1);
+    }
+}
+
+static void a_damaged_slot_blocks_its_port_even_before_upkeep(void **state)
+{
+    static const char *const damage[] = { "exclusive=9", "address=x'01'", "claim=-4" };
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want(NULL, "127.0.0.1");
+    dibs_claim got = { 0 };
+
+    for (size_t i = 0; i < 3; i++) {
+        char sql[100];
+        uint16_t port = (uint16_t) (26001 + i);
+
+        (void) t_must(t, &want, port);
+        (void) snprintf(sql, sizeof sql, "UPDATE slots SET %s WHERE port=%u", damage[i], port);
+        vandalise(t, sql);
+        assert_int_equal(t_claim(t, &want, port, &got), DIBS_TAKEN);
+    }
+}
+
+/* ---- damaged files ---- */
+
+static dibs_status rebuild(struct t_ledger *t, char aside[1024], size_t *saved)
+{
+    close_ledger(t);
+    return ledger_rebuild(t->uri, &t->actor, aside, saved, &t->err);
+}
+
+static void a_sound_ledger_is_not_rebuilt(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want(NULL, "*");
+    char aside[1024] = "";
+    size_t saved = 9;
+    dibs_claim found = { 0 };
+    dibs_claim got = t_must(t, &want, 26001);
+
+    vandalise(t, "UPDATE claims SET kind=7"); /* a damaged record is no damaged file */
+    assert_int_equal(rebuild(t, aside, &saved), DIBS_INVALID);
+    assert_non_null(strstr(t->err.msg, "is not damaged"));
+    assert_int_equal(saved, 9);
+    ASSERT_OK(reopen(t, 500), &t->err);
+    ASSERT_OK(ledger_find_id(t->ledger, got.id, &found, &t->err), &t->err);
+}
+
+static void garbage_is_damaged_and_set_aside_as_it_is(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want(NULL, "*");
+    char path[300];
+    char aside[1024] = "";
+    uint8_t garbage[5000];
+    size_t saved = 9;
+
+    path_of(t, path);
+    for (size_t i = 0; i < sizeof garbage; i++)
+        garbage[i] = (uint8_t) (i * 31 + 7);
+    close_ledger(t);
+    t_remove_directory(t->dir);
+    assert_int_equal(mkdir(t->dir, 0700), 0);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, garbage, sizeof garbage), sizeof garbage);
+    (void) close(fd);
+    assert_int_equal(reopen(t, 500), DIBS_UNAVAILABLE);
+    assert_int_equal(t->err.trouble, DIBS_TROUBLE_DAMAGED);
+    ASSERT_OK(rebuild(t, aside, &saved), &t->err);
+    assert_int_equal(saved, 0);
+    assert_non_null(strstr(aside, ".damaged-"));
+    assert_same_bytes(aside, garbage, sizeof garbage);
+    ASSERT_OK(reopen(t, 500), &t->err);
+    (void) t_must(t, &want, 26001);
+}
+
+enum { MANY = 600 };
+
+static void claim_many(struct t_ledger *t, dibs_claim *out)
+{
+    struct ledger_want want = t_want(NULL, "*");
+    dibs_pool pool = { .name = "gpu", .ranges = { { { 30000, 30010 } }, 1 }, .order = "stride" };
+
+    t_kept(&want);
+    for (size_t i = 0; i < MANY; i++) {
+        (void) snprintf(want.claim.name, sizeof want.claim.name, "shop/n%zu", i);
+        (void) snprintf(want.claim.project, sizeof want.claim.project,
+                        "/home/somebody/with/a/long/path/%0100zu", i);
+        out[i] = t_must(t, &want, (uint16_t) (20000 + i));
+    }
+    ASSERT_OK(ledger_pool_put(t->ledger, &pool, &t->actor, &t->err), &t->err);
+}
+
+static void overwrite(const char *path, int64_t at, size_t n)
+{
+    uint8_t noise[8192];
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+    memset(noise, 0xa5, sizeof noise);
+    assert_true(fd >= 0 && n <= sizeof noise);
+    assert_int_equal(pwrite(fd, noise, n, at), n);
+    (void) close(fd);
+}
+
+static void a_bad_page_costs_its_records_and_no_port(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want(NULL, "*");
+    dibs_claim *claims = calloc(MANY, sizeof *claims);
+    char aside[1024] = "";
+    char path[300];
+    size_t saved = 0;
+    size_t found = 0;
+    dibs_claim got = { 0 };
+    dibs_pool pool = { 0 };
+
+    assert_non_null(claims);
+    claim_many(t, claims);
+    uint64_t tail = t_tail(t);
+    uint64_t salt = ledger_salt(t->ledger);
+    close_ledger(t);
+    (void) number(t, "PRAGMA wal_checkpoint(TRUNCATE)");
+    int64_t size = number(t, "PRAGMA page_size");
+    int64_t page = number(
+        t,
+        "SELECT pageno FROM dbstat WHERE name='claims' AND pagetype='leaf' ORDER BY path LIMIT 1 OFFSET 5");
+    path_of(t, path);
+    overwrite(path, (page - 1) * size, (size_t) size);
+    ASSERT_OK(reopen(t, 500), &t->err);
+    struct t_ids ids = { 0 };
+    struct ledger_filter all = { 0 };
+    assert_int_equal(ledger_list(t->ledger, &all, t_note_claim, &ids, &t->err), DIBS_UNAVAILABLE);
+    assert_int_equal(t->err.trouble, DIBS_TROUBLE_DAMAGED);
+    ASSERT_OK(rebuild(t, aside, &saved), &t->err);
+    assert_in_range(saved, MANY - 40, MANY - 1);
+    ASSERT_OK(reopen(t, 500), &t->err);
+    assert_int_equal(ledger_salt(t->ledger), salt);
+    ASSERT_OK(ledger_pool_get(t->ledger, "gpu", &pool, &t->err), &t->err);
+    assert_true(t_tail(t) > tail);
+    for (size_t i = 0; i < MANY; i++) {
+        found +=
+            ledger_find_token(t->ledger, claims[i].token, &got, &t->err) == DIBS_OK; /* tokens stay valid */
+        assert_int_equal(t_claim(t, &want, claims[i].port, &got), DIBS_TAKEN);       /* INV-10 */
+    }
+    assert_int_equal(found, saved);
+    struct ledger_health health = { 0 };
+    ASSERT_OK(ledger_health(t->ledger, &health, &t->err), &t->err);
+    assert_true(health.is_sound);
+    assert_int_equal(health.n_claims, MANY);
+    dibs_claim fresh = t_must(t, &want, 40000);
+    for (size_t i = 0; i < MANY; i++)
+        assert_true(fresh.id > claims[i].id); /* no id twice */
+    free(claims);
+}
+
+static void a_truncated_file_gives_back_what_is_left(void **state)
+{
+    struct t_ledger *t = *state;
+    dibs_claim *claims = calloc(MANY, sizeof *claims);
+    char aside[1024] = "";
+    char path[300];
+    size_t saved = 0;
+
+    assert_non_null(claims);
+    claim_many(t, claims);
+    close_ledger(t);
+    (void) number(t, "PRAGMA wal_checkpoint(TRUNCATE)");
+    path_of(t, path);
+    struct stat st = { 0 };
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(truncate(path, st.st_size / 2 / 4096 * 4096), 0);
+    ASSERT_OK(rebuild(t, aside, &saved), &t->err);
+    assert_in_range(saved, 1, MANY - 1);
+    ASSERT_OK(reopen(t, 500), &t->err);
+    assert_true(t_list(t, (struct ledger_filter){ 0 }).n >= saved);
+    assert_int_equal(ledger_rebuild("sqlite:/nonexistent/dibs", &t->actor, aside, &saved, &t->err),
+                     DIBS_UNAVAILABLE);
+    free(claims);
+}
+
+static void no_id_is_used_twice_when_all_events_are_lost(void **state) /* INV-3 */
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want(NULL, "*");
+    dibs_claim old[3] = { 0 };
+    dibs_claim found = { 0 };
+
+    for (size_t i = 0; i < 3; i++)
+        old[i] = t_must(t, &want, (uint16_t) (26001 + i));
+    vandalise(t, "DELETE FROM events");
+    assert_true(t_must(t, &want, 26010).id > old[2].id);
+    for (size_t i = 0; i < 3; i++) {
+        ASSERT_OK(ledger_find_token(t->ledger, old[i].token, &found, &t->err), &t->err);
+        assert_int_equal(found.port, 26001 + i);
+    }
+}
+
+static void what_is_only_in_the_wal_is_saved_too(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want(NULL, "*");
+    char path[300];
+    char aside[1024] = "";
+    size_t saved = 0;
+    dibs_claim found = { 0 };
+
+    (void) number(t, "PRAGMA wal_checkpoint(TRUNCATE)");
+    dibs_claim got = t_must(t, &want, 26001);
+    close_ledger(t);
+    path_of(t, path);
+    overwrite(path, 28672, 4096); /* an empty table's root: the claim is not near it */
+    ASSERT_OK(rebuild(t, aside, &saved), &t->err);
+    assert_int_equal(saved, 1);
+    ASSERT_OK(reopen(t, 500), &t->err);
+    ASSERT_OK(ledger_find_token(t->ledger, got.token, &found, &t->err), &t->err);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, t_open, t_close)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(a_damaged_record_harms_itself_alone),
+        CASE(a_placeholder_can_be_released_by_an_admin),
+        CASE(lost_slots_are_written_again_and_lost_claims_keep_their_port),
+        CASE(a_damaged_slot_blocks_its_port_even_before_upkeep),
+        CASE(a_sound_ledger_is_not_rebuilt),
+        CASE(no_id_is_used_twice_when_all_events_are_lost),
+        CASE(garbage_is_damaged_and_set_aside_as_it_is),
+        CASE(a_bad_page_costs_its_records_and_no_port),
+        CASE(a_truncated_file_gives_back_what_is_left),
+        CASE(what_is_only_in_the_wal_is_saved_too),
+    };
+
+    t_scheme = "sqlite";
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
