@@ -2,6 +2,7 @@
 #include "json/late_jansson.h"
 
 #include <pthread.h>
+#include <strings.h>
 
 #include <jansson.h>
 
@@ -13,16 +14,17 @@
 #define LIBRARY "libjansson.so.4"
 
 /* One row is a function that we call; the types are the header's own. */
-#define JANSSON_MAP(X)       \
-    X(json_loadb)            \
-    X(json_delete)           \
-    X(json_object_get)       \
-    X(json_object_iter)      \
-    X(json_object_iter_next) \
-    X(json_object_iter_key)  \
-    X(json_array_size)       \
-    X(json_array_get)        \
-    X(json_string_value)     \
+#define JANSSON_MAP(X)        \
+    X(json_loadb)             \
+    X(json_delete)            \
+    X(json_object_get)        \
+    X(json_object_iter)       \
+    X(json_object_iter_next)  \
+    X(json_object_iter_key)   \
+    X(json_object_iter_value) \
+    X(json_array_size)        \
+    X(json_array_get)         \
+    X(json_string_value)      \
     X(json_integer_value)
 
 /* Written once, under pthread_once, and only read afterwards. */
@@ -103,6 +105,17 @@ enum late_type late_type(const struct late_node *node)
 const struct late_node *late_member(const struct late_node *object, const char *key)
 {
     return neutral(jansson.json_object_get(plain(object), key));
+}
+
+const struct late_node *late_member_folded(const struct late_node *object, const char *key)
+{
+    json_t *value = plain(object);
+    const struct late_node *found = NULL;
+
+    for (void *at = jansson.json_object_iter(value); at; at = jansson.json_object_iter_next(value, at))
+        if (strcasecmp(jansson.json_object_iter_key(at), key) == 0)
+            found = neutral(jansson.json_object_iter_value(at));
+    return found;
 }
 
 size_t late_size(const struct late_node *array)
