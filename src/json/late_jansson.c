@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/late.h"
+#include "base/text.h"
 
 #include "base/banned.h"
 
@@ -75,8 +76,11 @@ dibs_status late_parse(const char *text, size_t len, struct late_node **out, dib
         return err_set(err, DIBS_FAILURE, "cannot load " LIBRARY ", which reads JSON: %s", jansson.trouble);
     json_t *root = jansson.json_loadb(text, len, JSON_REJECT_DUPLICATES, &at);
 
+    char shown[sizeof at.text] = ""; /* it quotes the document */
+
     if (!root)
-        return err_set(err, DIBS_INVALID, "bad JSON at line %d, column %d: %s", at.line, at.column, at.text);
+        return err_set(err, DIBS_INVALID, "bad JSON at line %d, column %d: %s", at.line, at.column,
+                       text_safe(at.text, shown, sizeof shown));
     *out = (struct late_node *) root;
     return DIBS_OK;
 }

@@ -221,6 +221,7 @@ static void bad_documents_are_refused_with_line_and_column(void **state)
         { "[\"abc", "line 1" },
         { "[\"\\", "line 1" },
         { "[NaN]", "line 1" },
+        { "[\x1b[31m", "near '?'" }, /* nothing that a terminal would obey */
     };
 
     (void) state;
