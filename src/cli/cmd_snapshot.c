@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/auto.h"
 #include "base/err.h"
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/json_claim.h"
+#include "cli/output.h"
 #include "cli/snapshot_read.h"
 #include "json/json.h"
 
@@ -99,59 +97,6 @@ static dibs_status export_k8s(struct cli *cli, FILE *to, dibs_err *err)
     return DIBS_OK;
 }
 
-static bool write_all(int fd, const char *text, size_t len)
-{
-    for (size_t done = 0; done < len;) {
-        ssize_t put = write(fd, text + done, len - done);
-
-        if (put == 0 || (put < 0 && errno != EINTR))
-            return false;
-        done += put > 0 ? (size_t) put : 0;
-    }
-    return true;
-}
-
-/* A device, a pipe or a terminal is written to, never replaced. */
-static dibs_status write_through(const char *path, const char *text, size_t len, dibs_err *err)
-{
-    AUTO(fd_auto) int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    char safe[1024] = "";
-
-    if (fd >= 0 && write_all(fd, text, len))
-        return DIBS_OK;
-    return err_os(err, DIBS_FAILURE, errno, "cannot write '%s'", cli_safe(path, safe, sizeof safe));
-}
-
-/* A file that is there whole or not at all: written beside its place, synced, then renamed. */
-static dibs_status save(const char *path, const char *text, size_t len, dibs_err *err)
-{
-    char real[PATH_MAX] = "";
-    char temporary[PATH_MAX + 8] = "";
-    char safe[1024] = "";
-    struct stat st = { 0 };
-
-    (void) cli_safe(path, safe, sizeof safe);
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return write_through(path, text, len, err);
-    if (realpath(path, real)) /* a link stays a link; what it points to is written */
-        path = real;
-    int n = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-    if (n < 0 || (size_t) n >= sizeof temporary)
-        return err_set(err, DIBS_INVALID, "the path of the file is too long");
-    AUTO(fd_auto) int fd = mkostemp(temporary, O_CLOEXEC); /* 0600: names and projects are the owner's */
-
-    if (fd < 0)
-        return err_os(err, DIBS_FAILURE, errno, "cannot write beside '%s'", safe);
-    bool is_good = write_all(fd, text, len) && fsync(fd) == 0 && rename(temporary, path) == 0;
-    if (!is_good) {
-        int why = errno;
-
-        (void) unlink(temporary); /* the failure that is told is the first one */
-        return err_os(err, DIBS_FAILURE, why, "cannot write '%s'", safe);
-    }
-    return DIBS_OK;
-}
-
 static dibs_status export_to(struct cli *cli, const char *format, FILE *to, dibs_err *err)
 {
     return strcmp(format, "k8s") == 0 ? export_k8s(cli, to, err) : export_full(cli, to, err);
@@ -179,7 +124,7 @@ static dibs_status export(struct cli *cli, dibs_err *err)
     if ((fclose(to) != 0 || !is_whole) && status == DIBS_OK)
         status = err_set(err, DIBS_FAILURE, "out of memory");
     if (status == DIBS_OK && strcmp(path, "-") != 0)
-        status = save(path, text, len, err);
+        status = cli_output_save(path, text, len, true, err);
     else if (status == DIBS_OK)
         (void) fwrite(text, 1, len, stdout); /* main looks at stdout's state at the end */
     free(text);

@@ -51,9 +51,15 @@ bool json_is_array(const json_value *v);
 bool json_is_null(const json_value *v); /* false when absent */
 /* Member of an object, or NULL. */
 const json_value *json_get(const json_value *object, const char *key);
+/* The last member whose key is the same but for the case of its letters, as Go reads JSON; or NULL. */
+const json_value *json_get_folded(const json_value *object, const char *key);
 size_t json_array_size(const json_value *array); /* 0 when it is none */
 const json_value *json_array_at(const json_value *array, size_t i);
 /* False when absent or of another type; *out untouched then. */
+bool json_as_string(const json_value *v, const char **out);
+bool json_as_int(const json_value *v, int64_t *out);
+bool json_as_bool(const json_value *v, bool *out);
+/* The same of an object's member. */
 bool json_get_string(const json_value *object, const char *key, const char **out);
 bool json_get_int(const json_value *object, const char *key, int64_t *out);
 bool json_get_uint(const json_value *object, const char *key,

@@ -2,27 +2,30 @@
 #include "json/late_jansson.h"
 
 #include <pthread.h>
+#include <strings.h>
 
 #include <jansson.h>
 
 #include "base/err.h"
 #include "base/late.h"
+#include "base/text.h"
 
 #include "base/banned.h"
 
 #define LIBRARY "libjansson.so.4"
 
 /* One row is a function that we call; the types are the header's own. */
-#define JANSSON_MAP(X)       \
-    X(json_loadb)            \
-    X(json_delete)           \
-    X(json_object_get)       \
-    X(json_object_iter)      \
-    X(json_object_iter_next) \
-    X(json_object_iter_key)  \
-    X(json_array_size)       \
-    X(json_array_get)        \
-    X(json_string_value)     \
+#define JANSSON_MAP(X)        \
+    X(json_loadb)             \
+    X(json_delete)            \
+    X(json_object_get)        \
+    X(json_object_iter)       \
+    X(json_object_iter_next)  \
+    X(json_object_iter_key)   \
+    X(json_object_iter_value) \
+    X(json_array_size)        \
+    X(json_array_get)         \
+    X(json_string_value)      \
     X(json_integer_value)
 
 /* Written once, under pthread_once, and only read afterwards. */
@@ -73,8 +76,11 @@ dibs_status late_parse(const char *text, size_t len, struct late_node **out, dib
         return err_set(err, DIBS_FAILURE, "cannot load " LIBRARY ", which reads JSON: %s", jansson.trouble);
     json_t *root = jansson.json_loadb(text, len, JSON_REJECT_DUPLICATES, &at);
 
+    char shown[sizeof at.text] = ""; /* it quotes the document */
+
     if (!root)
-        return err_set(err, DIBS_INVALID, "bad JSON at line %d, column %d: %s", at.line, at.column, at.text);
+        return err_set(err, DIBS_INVALID, "bad JSON at line %d, column %d: %s", at.line, at.column,
+                       text_safe(at.text, shown, sizeof shown));
     *out = (struct late_node *) root;
     return DIBS_OK;
 }
@@ -103,6 +109,17 @@ enum late_type late_type(const struct late_node *node)
 const struct late_node *late_member(const struct late_node *object, const char *key)
 {
     return neutral(jansson.json_object_get(plain(object), key));
+}
+
+const struct late_node *late_member_folded(const struct late_node *object, const char *key)
+{
+    json_t *value = plain(object);
+    const struct late_node *found = NULL;
+
+    for (void *at = jansson.json_object_iter(value); at; at = jansson.json_object_iter_next(value, at))
+        if (strcasecmp(jansson.json_object_iter_key(at), key) == 0)
+            found = neutral(jansson.json_object_iter_value(at));
+    return found;
 }
 
 size_t late_size(const struct late_node *array)

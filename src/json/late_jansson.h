@@ -25,6 +25,7 @@ void late_free(struct late_node *root); /* NULL is fine */
 enum late_type late_type(const struct late_node *node);
 /* Each of these needs the matching type, else NULL, 0 or false. */
 const struct late_node *late_member(const struct late_node *object, const char *key);
+const struct late_node *late_member_folded(const struct late_node *object, const char *key);
 size_t late_size(const struct late_node *array);
 const struct late_node *late_at(const struct late_node *array, size_t i);
 const char *late_string(const struct late_node *string);

@@ -114,6 +114,11 @@ const json_value *json_get(const json_value *object, const char *key)
     return json_is_object(object) ? value_of(late_member(node_of(object), key)) : NULL;
 }
 
+const json_value *json_get_folded(const json_value *object, const char *key)
+{
+    return json_is_object(object) ? value_of(late_member_folded(node_of(object), key)) : NULL;
+}
+
 size_t json_array_size(const json_value *array)
 {
     return json_is_array(array) ? late_size(node_of(array)) : 0;
@@ -124,24 +129,38 @@ const json_value *json_array_at(const json_value *array, size_t i)
     return i < json_array_size(array) ? value_of(late_at(node_of(array), i)) : NULL;
 }
 
-bool json_get_string(const json_value *object, const char *key, const char **out)
+bool json_as_string(const json_value *v, const char **out)
 {
-    const json_value *v = json_get(object, key);
-
     if (!is_type(v, LATE_STRING))
         return false;
     *out = late_string(node_of(v));
     return true;
 }
 
-bool json_get_int(const json_value *object, const char *key, int64_t *out)
+bool json_as_int(const json_value *v, int64_t *out)
 {
-    const json_value *v = json_get(object, key);
-
     if (!is_type(v, LATE_INTEGER))
         return false;
     *out = late_integer(node_of(v));
     return true;
+}
+
+bool json_as_bool(const json_value *v, bool *out)
+{
+    if (!is_type(v, LATE_BOOLEAN))
+        return false;
+    *out = late_boolean(node_of(v));
+    return true;
+}
+
+bool json_get_string(const json_value *object, const char *key, const char **out)
+{
+    return json_as_string(json_get(object, key), out);
+}
+
+bool json_get_int(const json_value *object, const char *key, int64_t *out)
+{
+    return json_as_int(json_get(object, key), out);
 }
 
 bool json_get_uint(const json_value *object, const char *key, uint64_t *out)
@@ -156,12 +175,7 @@ bool json_get_uint(const json_value *object, const char *key, uint64_t *out)
 
 bool json_get_bool(const json_value *object, const char *key, bool *out)
 {
-    const json_value *v = json_get(object, key);
-
-    if (!is_type(v, LATE_BOOLEAN))
-        return false;
-    *out = late_boolean(node_of(v));
-    return true;
+    return json_as_bool(json_get(object, key), out);
 }
 
 static bool is_listed(const char *const *known, const char *key)

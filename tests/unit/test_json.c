@@ -186,6 +186,21 @@ static void an_unknown_key_is_named(void **state)
     assert_null(json_unknown_key(json_root(doc), all));
 }
 
+static void a_member_is_found_whatever_the_case_of_its_letters(void **state)
+{
+    static const char text[] = "{\"Name\": 1, \"NAME\": 2, \"other\": 3}";
+    AUTO(json_free_auto) json_doc *doc = NULL;
+    dibs_err err = { 0 };
+    int64_t number = 0;
+
+    (void) state;
+    ASSERT_OK(json_parse(text, strlen(text), &doc, &err), &err);
+    assert_true(json_as_int(json_get_folded(json_root(doc), "name"), &number));
+    assert_int_equal(number, 2); /* the last one */
+    assert_null(json_get_folded(json_root(doc), "nam"));
+    assert_null(json_get_folded(json_get(json_root(doc), "other"), "name"));
+}
+
 static void bad_documents_are_refused_with_line_and_column(void **state)
 {
     static const struct {
@@ -206,6 +221,7 @@ static void bad_documents_are_refused_with_line_and_column(void **state)
         { "[\"abc", "line 1" },
         { "[\"\\", "line 1" },
         { "[NaN]", "line 1" },
+        { "[\x1b[31m", "near '?'" }, /* nothing that a terminal would obey */
     };
 
     (void) state;
@@ -335,6 +351,7 @@ int main(void)
         cmocka_unit_test(the_reader_gives_back_what_stands_there),
         cmocka_unit_test(another_type_leaves_the_output_alone),
         cmocka_unit_test(an_unknown_key_is_named),
+        cmocka_unit_test(a_member_is_found_whatever_the_case_of_its_letters),
         cmocka_unit_test(bad_documents_are_refused_with_line_and_column),
         cmocka_unit_test(depth_is_bounded_before_anything_recurses),
         cmocka_unit_test(size_is_bounded),

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "cli/cli.h"
+#include "cli/input.h"
+#include "cli/output.h"
+#include "kube/inject.h"
+
+#include "base/banned.h"
+
+static void note(void *ctx, const char *text)
+{
+    cli_note(ctx, "%s", text);
+}
+
+static dibs_status deliver(struct cli *cli, const char *text, size_t len, dibs_err *err)
+{
+    const char *path = cli_value(cli, "output");
+
+    if (path && strcmp(path, "-") != 0)
+        return cli_output_save(path, text, len, false, err);
+    (void) fwrite(text, 1, len, stdout);
+    return cli_flush(cli, err);
+}
+
+static dibs_status inject(struct cli *cli, dibs_err *err)
+{
+    AUTO(free_auto) char *text = NULL;
+    AUTO(kube_injection_free_auto) kube_injection *injection = NULL;
+    AUTO(free_auto) char *result = NULL;
+    const char *path = cli->argv[1];
+    size_t len = 0;
+    size_t n = 0;
+    dibs_status s = cli_input_read(path, &text, &len, err);
+
+    if (s == DIBS_OK)
+        s = kube_injection_read(strcmp(path, "-") == 0 ? "standard input" : path, text, len, &injection, err);
+    if (s != DIBS_OK)
+        return s;
+    kube_injection_notes(injection, note, cli);
+    if (!kube_injection_is_needed(injection))
+        return deliver(cli, text, len, err);
+    s = cli_open(cli, err);
+    if (s == DIBS_OK)
+        s = kube_injection_claim(injection, cli->handle, err);
+    if (s != DIBS_OK)
+        return s;
+    s = kube_injection_text(injection, &result, &n, err);
+    if (s == DIBS_OK)
+        s = deliver(cli, result, n, err);
+    if (s != DIBS_OK)
+        kube_injection_undo(injection, cli->handle);
+    return s;
+}
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    char safe[64] = "";
+
+    if (strcmp(cli->argv[0], "inject") != 0)
+        return err_set(err, DIBS_INVALID, "'%s' is not inject", cli_safe(cli->argv[0], safe, sizeof safe));
+    if (cli->argc != 2)
+        return err_set(err, DIBS_INVALID, "`dibs kube inject` needs a FILE, or - for stdin");
+    return inject(cli, err);
+}
+
+static const struct cli_opt opts[] = {
+    { .name = "output",
+      .letter = 'o',
+      .arg = "FILE",
+      .help = "write to this file instead of standard output",
+      .kind = CLI_FILE },
+    { 0 },
+};
+
+const struct cli_cmd cmd_kube = {
+    .name = "kube",
+    .args = "inject FILE",
+    .summary = "Put ports into Kubernetes objects",
+    .details = "Reads YAML or JSON (- is standard input), finds the pods and pod templates with\n"
+               "the annotation dibs.dev/ports, or RBG's port-allocator, claims what they ask\n"
+               "for, kept, and prints the same text with the ports in it: variables in all\n"
+               "containers, annotations, and host ports with hostNetwork. Everything else stays\n"
+               "byte for byte. The same file gets the same ports again.\n"
+               "\n"
+               "  dibs.dev/ports: |\n"
+               "    {\"allocations\": [{\"name\": \"http\", \"env\": \"PORT\"}],\n"
+               "     \"references\": [{\"env\": \"API_PORT\", \"from\": \"api.http\"}]}\n"
+               "\n"
+               "An allocation may also have annotationKey, scope (PodScoped or RoleScoped),\n"
+               "proto, address, port, prefer, count and contiguous. A reference names a role of\n"
+               "the same object, or another object of the same file and namespace.",
+    .examples = "echo 'kind: Service' | dibs kube inject -\n",
+    .opts = opts,
+    .min_args = 1,
+    .max_args = 2,
+    .args_kind = CLI_WORDS,
+    .args_words = "inject",
+    .run = run,
+};

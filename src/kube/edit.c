@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+#include "kube/edit.h"
+
+#include <string.h>
+
+#include "dibs/net.h"
+
+#include "base/banned.h"
+
+enum { STEP = 2, STEP_MAX = 16 };
+
+struct editing {
+    struct splice *s;
+    const struct kube_template *t;
+    const struct kube_value *values;
+    size_t n;
+    dibs_err *err;
+};
+
+/* How far the neighbours indent: as far as `key`'s value stands to its right. */
+static uint32_t step_of(const yaml_node *key, uint32_t least)
+{
+    const yaml_node *value = key ? key->value : NULL;
+
+    if (!value || value->is_alias || value->style != YAML_BLOCK || value->column < key->column + least ||
+        value->column > key->column + STEP_MAX)
+        return STEP;
+    return value->column - key->column;
+}
+
+/* The map's own key; one that comes from a merge cannot be changed here. */
+static dibs_status own_key(const struct editing *e, const yaml_node *map, const char *name,
+                           const yaml_node **out)
+{
+    *out = yaml_key(map, name);
+    if (*out || !kube_get(map, name))
+        return DIBS_OK;
+    return yaml_error(e->s->yaml, map, e->err, "'%s' comes from a merge (<<); write it out here", name);
+}
+
+static bool says(const yaml_node *node, const char *text)
+{
+    const yaml_node *at = yaml_follow(node);
+
+    return at && at->kind == YAML_SCALAR && at->style == YAML_QUOTED && strcmp(at->text, text) == 0;
+}
+
+/* `name` of the map becomes the piece, or gets its children when it is a list or map already. When there is
+ * no such key, the piece goes to `pairs`, and the caller adds all of these at once. */
+static dibs_status put(const struct editing *e, const yaml_node *map, const char *name, bool is_front,
+                       const struct splice_piece *piece, bool *is_missing)
+{
+    const yaml_node *key = NULL;
+    dibs_status s = own_key(e, map, name, &key);
+
+    *is_missing = false;
+    if (s != DIBS_OK || !piece)
+        return s;
+    if (!key) {
+        *is_missing = true;
+        return DIBS_OK;
+    }
+    const yaml_node *value = yaml_follow(key->value);
+    if (yaml_is_null(value))
+        return splice_set(e->s, map, key, piece, e->err);
+    if (value->kind == YAML_LIST)
+        return splice_add_items(e->s, key, piece, is_front, e->err);
+    return splice_add_pairs(e->s, value, piece, e->err);
+}
+
+/* Of the kind that it has to be, or not there. */
+static dibs_status check_kind(const struct editing *e, const yaml_node *node, enum yaml_kind kind,
+                              const char *what)
+{
+    if (!node || yaml_is_null(node) || node->kind == kind)
+        return DIBS_OK;
+    return yaml_error(e->s->yaml, node, e->err, "%s is not a %s", what, kind == YAML_LIST ? "list" : "map");
+}
+
+/* ---- variables ---- */
+
+static void fill_variable(const struct editing *e, struct splice_piece *map, const struct kube_value *value)
+{
+    (void) splice_piece(e->s, map, SPLICE_TEXT, "name", value->env);
+    (void) splice_piece(e->s, map, SPLICE_TEXT, "value", value->text);
+}
+
+/* One that is there already. */
+static dibs_status replace_variable(const struct editing *e, const yaml_node *list, const yaml_node *item,
+                                    const struct kube_value *value)
+{
+    const yaml_node *map = yaml_follow(item);
+    const yaml_node *key = yaml_key(map, "value");
+    bool has_source = kube_get(map, "valueFrom") != NULL;
+
+    if (!has_source && says(kube_get(map, "value"), value->text))
+        return DIBS_OK;
+    if (!has_source && key && !item->is_alias)
+        return splice_set(e->s, map, key, splice_piece(e->s, NULL, SPLICE_TEXT, NULL, value->text), e->err);
+    struct splice_piece *piece = splice_piece(e->s, NULL, SPLICE_MAP, NULL, NULL);
+
+    fill_variable(e, piece, value);
+    return splice_replace(e->s, list, item, piece, e->err);
+}
+
+static dibs_status edit_env(const struct editing *e, const yaml_node *container, struct splice_piece *pairs)
+{
+    const yaml_node *list = kube_get(container, "env");
+    struct splice_piece *items = splice_piece(e->s, NULL, SPLICE_LIST, "env", NULL);
+    size_t n_new = 0;
+    bool is_missing = false;
+    dibs_status s = check_kind(e, list, YAML_LIST, "env");
+
+    if (s == DIBS_OK && list)
+        s = splice_look(e->s, list, e->n * (list->n + 1), e->err);
+    for (size_t i = 0; i < e->n && s == DIBS_OK; i++) {
+        bool is_there = false;
+
+        for (const yaml_node *item = list ? list->first : NULL; item && s == DIBS_OK; item = item->next) {
+            const char *name = yaml_string(kube_get(yaml_follow(item), "name"));
+
+            if (!name || strcmp(name, e->values[i].env) != 0)
+                continue;
+            is_there = true;
+            s = replace_variable(e, list, item, &e->values[i]);
+        }
+        if (is_there)
+            continue;
+        n_new++;
+        fill_variable(e, splice_piece(e->s, items, SPLICE_MAP, NULL, NULL), &e->values[i]);
+    }
+    if (s == DIBS_OK && n_new > 0)
+        s = put(e, container, "env", true, items, &is_missing);
+    if (is_missing)
+        splice_adopt(pairs, items);
+    return s;
+}
+
+/* ---- ports ---- */
+
+static const char *proto_name(dibs_proto proto)
+{
+    return proto == DIBS_UDP ? "UDP" : proto == DIBS_SCTP ? "SCTP" : "TCP";
+}
+
+static bool has_port(const yaml_node *list, uint16_t port, const char *proto)
+{
+    for (const yaml_node *item = list && list->kind == YAML_LIST ? list->first : NULL; item;
+         item = item->next) {
+        const yaml_node *entry = yaml_follow(item);
+        const char *has = yaml_string(kube_get(entry, "protocol"));
+        uint32_t number = 0;
+        bool is_same =
+            (yaml_number(kube_get(entry, "containerPort"), DIBS_PORT_MAX, &number) && number == port) ||
+            (yaml_number(kube_get(entry, "hostPort"), DIBS_PORT_MAX, &number) && number == port);
+
+        if (is_same && strcmp(has && *has ? has : "TCP", proto) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* In any container: Kubernetes refuses a host port that is there twice. */
+static dibs_status find_port(const struct editing *e, uint16_t port, const char *proto, bool *is_there)
+{
+    static const char *const lists[] = { "containers", "initContainers" };
+    dibs_status s = DIBS_OK;
+
+    *is_there = false;
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        const yaml_node *list = kube_get(kube_get(e->t->pod, "spec"), lists[i]);
+
+        for (const yaml_node *item = list && list->kind == YAML_LIST ? list->first : NULL;
+             item && s == DIBS_OK && !*is_there; item = item->next) {
+            const yaml_node *ports = kube_get(yaml_follow(item), "ports");
+
+            s = splice_look(e->s, item, ports ? ports->n + 1 : 1, e->err);
+            *is_there = has_port(ports, port, proto);
+        }
+    }
+    return s;
+}
+
+static void fill_port(const struct editing *e, struct splice_piece *items, uint16_t port, const char *proto)
+{
+    struct splice_piece *map = splice_piece(e->s, items, SPLICE_MAP, NULL, NULL);
+    char number[8] = "";
+
+    (void) snprintf(number, sizeof number, "%u", port);
+    (void) splice_piece(e->s, map, SPLICE_WORD, "containerPort", number);
+    (void) splice_piece(e->s, map, SPLICE_WORD, "hostPort", number);
+    (void) splice_piece(e->s, map, SPLICE_WORD, "protocol", proto);
+}
+
+/* The value's ports that the pod does not have yet. */
+static dibs_status fill_ports(const struct editing *e, struct splice_piece *items,
+                              const struct kube_value *value, size_t *n_new)
+{
+    dibs_status s = DIBS_OK;
+
+    for (size_t p = 0; p < value->n_ports; p++) {
+        for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && s == DIBS_OK; proto++) {
+            bool is_there = false;
+
+            if (!(value->protos & 1u << proto))
+                continue;
+            s = find_port(e, value->ports[p], proto_name(proto), &is_there);
+            if (is_there)
+                continue;
+            fill_port(e, items, value->ports[p], proto_name(proto));
+            ++*n_new;
+        }
+    }
+    return s;
+}
+
+static dibs_status edit_ports(const struct editing *e, const yaml_node *container, struct splice_piece *pairs)
+{
+    struct splice_piece *items = splice_piece(e->s, NULL, SPLICE_LIST, "ports", NULL);
+    bool is_missing = false;
+    size_t n_new = 0;
+    dibs_status s = check_kind(e, kube_get(container, "ports"), YAML_LIST, "ports");
+
+    for (size_t i = 0; i < e->n && s == DIBS_OK; i++)
+        s = fill_ports(e, items, &e->values[i], &n_new);
+    if (s == DIBS_OK && n_new > 0)
+        s = put(e, container, "ports", false, items, &is_missing);
+    if (is_missing)
+        splice_adopt(pairs, items);
+    return s;
+}
+
+/* ---- containers ---- */
+
+static dibs_status edit_containers(const struct editing *e, const char *name, bool is_needed)
+{
+    const yaml_node *spec = kube_get(e->t->pod, "spec");
+    const yaml_node *list = kube_get(spec, name);
+    dibs_status s = check_kind(e, list, YAML_LIST, name);
+
+    if (s == DIBS_OK && is_needed && (!list || list->kind != YAML_LIST || !list->first))
+        return yaml_error(e->s->yaml, e->t->config, e->err, "the pod has no containers that could be told");
+    for (const yaml_node *item = list ? list->first : NULL; item && s == DIBS_OK; item = item->next) {
+        const yaml_node *container = yaml_follow(item);
+        struct splice_piece *pairs = splice_piece(e->s, NULL, SPLICE_MAP, NULL, NULL);
+
+        if (container->kind != YAML_MAP)
+            return yaml_error(e->s->yaml, item, e->err, "a container is not a map");
+        s = edit_env(e, container, pairs);
+        if (s == DIBS_OK && is_needed && item == list->first && e->t->is_host_network)
+            s = edit_ports(e, container, pairs);
+        if (s == DIBS_OK)
+            s = splice_add_pairs(e->s, container, pairs, e->err);
+    }
+    return s;
+}
+
+/* ---- annotations ---- */
+
+/* One that is there already, in the component's annotations (which win) or in the pod's. */
+static dibs_status replace_annotation(const struct editing *e, const yaml_node *of_pod,
+                                      const struct kube_value *value, bool *is_there)
+{
+    const yaml_node *maps[] = { e->t->annotations, of_pod };
+
+    *is_there = false;
+    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) {
+        const yaml_node *key = NULL;
+
+        if (!maps[i] || !kube_get(maps[i], value->annotation))
+            continue;
+        *is_there = true;
+        if (says(kube_get(maps[i], value->annotation), value->text))
+            return DIBS_OK;
+        dibs_status s = own_key(e, maps[i], value->annotation, &key);
+        if (s != DIBS_OK)
+            return s;
+        return splice_set(e->s, maps[i], key, splice_piece(e->s, NULL, SPLICE_TEXT, NULL, value->text),
+                          e->err);
+    }
+    return DIBS_OK;
+}
+
+static dibs_status edit_annotations(const struct editing *e)
+{
+    const yaml_node *metadata = kube_get(e->t->pod, "metadata");
+    const yaml_node *of_pod = kube_get(metadata, "annotations");
+    struct splice_piece *new_metadata = splice_piece(e->s, NULL, SPLICE_MAP, "metadata", NULL);
+    struct splice_piece *pairs = splice_piece(e->s, NULL, SPLICE_MAP, "annotations", NULL);
+    struct splice_piece *top = splice_piece(e->s, NULL, SPLICE_MAP, NULL, NULL);
+    bool is_missing = false;
+    size_t n_new = 0;
+    dibs_status s = check_kind(e, metadata, YAML_MAP, "metadata");
+
+    if (s == DIBS_OK)
+        s = check_kind(e, of_pod, YAML_MAP, "annotations");
+    for (size_t i = 0; i < e->n && s == DIBS_OK; i++) {
+        bool is_there = false;
+
+        if (!e->values[i].annotation)
+            continue;
+        s = replace_annotation(e, of_pod, &e->values[i], &is_there);
+        if (is_there)
+            continue;
+        (void) splice_piece(e->s, pairs, SPLICE_TEXT, e->values[i].annotation, e->values[i].text);
+        n_new++;
+    }
+    if (s != DIBS_OK || n_new == 0)
+        return s;
+    if (metadata && metadata->kind == YAML_MAP) {
+        s = put(e, metadata, "annotations", false, pairs, &is_missing);
+        if (!is_missing)
+            return s;
+        splice_adopt(top, pairs);
+        return splice_add_pairs(e->s, metadata, top, e->err);
+    }
+    splice_adopt(new_metadata, pairs);
+    s = put(e, e->t->pod, "metadata", false, new_metadata, &is_missing);
+    if (!is_missing)
+        return s;
+    splice_adopt(top, new_metadata);
+    return splice_add_pairs(e->s, e->t->pod, top, e->err);
+}
+
+dibs_status kube_edit(struct splice *s, const struct kube_template *t, const struct kube_value *values,
+                      size_t n, dibs_err *err)
+{
+    const struct editing e = { .s = s, .t = t, .values = values, .n = n, .err = err };
+
+    s->map_step = step_of(yaml_key(t->pod, "spec"), 1);
+    s->list_step = step_of(yaml_key(kube_get(t->pod, "spec"), "containers"), 0);
+    if (n == 0)
+        return DIBS_OK;
+    dibs_status status = edit_containers(&e, "initContainers", false);
+
+    if (status == DIBS_OK)
+        status = edit_containers(&e, "containers", true);
+    return status == DIBS_OK ? edit_annotations(&e) : status;
+}

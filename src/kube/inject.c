@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+#include "kube/inject.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "kube/edit.h"
+#include "kube/model.h"
+#include "kube/objects.h"
+#include "kube/splice.h"
+#include "workload/workload.h"
+
+#include "base/banned.h"
+
+/* The claims of one object. */
+struct share {
+    struct workload_needs needs;
+    uint16_t *ports;           /* one for each need */
+    struct workload_plan plan; /* how they were claimed */
+};
+
+struct kube_injection {
+    const char *text;
+    size_t len;
+    yaml_text *yaml;
+    struct kube_objects objects;
+    struct kube_model model;
+    struct share *shares; /* one for each object */
+};
+
+/* What one template is told. */
+struct told {
+    struct workload_value *own;
+    struct workload_value **foreign; /* one each */
+    uint16_t *ports;                 /* of all values, one after another */
+    struct kube_value *values;
+    size_t n, n_foreign;
+};
+
+static dibs_status no_memory(dibs_err *err)
+{
+    return err_set(err, DIBS_FAILURE, "out of memory");
+}
+
+void kube_injection_free(kube_injection *injection)
+{
+    if (!injection)
+        return;
+    for (size_t i = 0; injection->shares && i < injection->objects.n; i++) {
+        workload_needs_free(&injection->shares[i].needs);
+        free(injection->shares[i].ports);
+        workload_plan_free(&injection->shares[i].plan);
+    }
+    free(injection->shares);
+    kube_model_free(&injection->model);
+    kube_objects_free(&injection->objects);
+    yaml_free(injection->yaml);
+    free(injection);
+}
+
+bool kube_injection_is_needed(const kube_injection *injection)
+{
+    return injection->objects.n_templates > 0;
+}
+
+/* ---- what a template is told ---- */
+
+static void told_done(struct told *told)
+{
+    for (size_t i = 0; i < told->n_foreign; i++)
+        free(told->foreign[i]);
+    free(told->foreign);
+    free(told->own);
+    free(told->ports);
+    free(told->values);
+}
+
+/* A port of another object: as a pod of that one would be told that has nothing but this reference. */
+static dibs_status tell_foreign(const kube_injection *in, const struct kube_foreign *foreign,
+                                struct workload_value **out, dibs_err *err)
+{
+    const struct workload_group *group = in->model.groups[foreign->object];
+    const struct share *share = &in->shares[foreign->object];
+    struct workload_reference reference = foreign->reference;
+    const struct workload_component asking = { .size = 1, .references = &reference, .n_references = 1 };
+    const struct workload_pod pod = { .role = workload_role(group, reference.role), .component = &asking };
+    size_t n = 0;
+
+    return workload_values(group, &pod, &share->needs, share->ports, out, &n, err);
+}
+
+/* The numbers of a port that the pod itself has; the place behind the last. */
+static uint16_t *take_ports(const struct share *share, const struct workload_port *port, uint16_t first,
+                            uint16_t *to)
+{
+    for (size_t i = 0; i < share->needs.n; i++)
+        if (share->needs.all[i].port == port && share->needs.all[i].number == 0 && share->ports[i] == first) {
+            for (uint32_t k = 0; k < port->count; k++)
+                *to++ = share->ports[i + k];
+            break;
+        }
+    return to;
+}
+
+static unsigned protos_of(const struct workload_port *port)
+{
+    unsigned protos = port->n_bindings ? 0 : 1u << DIBS_TCP;
+
+    for (size_t i = 0; i < port->n_bindings; i++)
+        protos |= 1u << port->bindings[i].proto;
+    return protos;
+}
+
+static dibs_status tell(const kube_injection *in, size_t template, struct told *out, dibs_err *err)
+{
+    const struct kube_pod *about = &in->model.pods[template];
+    const struct share *share = &in->shares[in->objects.templates[template].object];
+    const struct workload_pod pod = { .role = about->role,
+                                      .component = &about->role->components[about->component] };
+    size_t n_own = 0;
+    dibs_status s = workload_values(about->group, &pod, &share->needs, share->ports, &out->own, &n_own, err);
+
+    if (s != DIBS_OK)
+        return s;
+    out->foreign = calloc(about->n_foreign + 1, sizeof(struct workload_value *));
+    out->values = calloc(n_own + about->n_foreign + 1, sizeof *out->values);
+    out->ports = calloc(share->needs.n + 1, sizeof *out->ports);
+    if (!out->foreign || !out->values || !out->ports)
+        return no_memory(err);
+    uint16_t *next = out->ports;
+    for (size_t i = 0; i < n_own; i++) {
+        const struct workload_value *v = &out->own[i];
+        struct kube_value *value = &out->values[out->n++];
+
+        *value = (struct kube_value){ .env = v->env, .annotation = v->annotation, .text = v->text };
+        if (v->is_reference)
+            continue;
+        value->ports = next;
+        next = take_ports(share, v->port, v->first, next);
+        value->n_ports = (size_t) (next - value->ports);
+        value->protos = protos_of(v->port);
+    }
+    for (size_t i = 0; i < about->n_foreign && s == DIBS_OK; i++) {
+        s = tell_foreign(in, &about->foreign[i], &out->foreign[i], err);
+        out->n_foreign++;
+        if (s == DIBS_OK)
+            out->values[out->n++] =
+                (struct kube_value){ .env = out->foreign[i]->env, .text = out->foreign[i]->text };
+    }
+    return s;
+}
+
+/* ---- text ---- */
+
+/* All changes of one text; `objects` are its own. */
+static dibs_status edit_all(const kube_injection *in, const struct kube_objects *objects, struct splice *s,
+                            dibs_err *err)
+{
+    dibs_status status = DIBS_OK;
+
+    for (size_t i = 0; i < objects->n_templates && status == DIBS_OK; i++) {
+        AUTO(told_done) struct told told = { 0 };
+
+        status = tell(in, i, &told, err);
+        if (status == DIBS_OK)
+            status = kube_edit(s, &objects->templates[i], told.values, told.n, err);
+    }
+    return status;
+}
+
+/* Reads the new text: is everything there, so that nothing would be changed again? */
+static bool is_as_wanted(const kube_injection *in, const char *text, size_t len, dibs_err *why)
+{
+    AUTO(yaml_free_auto) yaml_text *yaml = NULL;
+    AUTO(kube_objects_free) struct kube_objects objects = { 0 };
+    AUTO(splice_done) struct splice s = { 0 };
+
+    return yaml_parse(yaml_name(in->yaml), text, len, &yaml, why) == DIBS_OK &&
+           kube_objects_find(yaml, &objects, why) == DIBS_OK &&
+           objects.n_templates == in->objects.n_templates &&
+           splice_begin(&s, yaml, text, len, why) == DIBS_OK && edit_all(in, &objects, &s, why) == DIBS_OK &&
+           s.n_edits == 0;
+}
+
+dibs_status kube_injection_text(const kube_injection *in, char **out, size_t *len, dibs_err *err)
+{
+    AUTO(splice_done) struct splice s = { 0 };
+    AUTO(free_auto) char *text = NULL;
+    size_t n = 0;
+    dibs_err why = { 0 };
+    dibs_status status = splice_begin(&s, in->yaml, in->text, in->len, err);
+
+    if (status == DIBS_OK)
+        status = edit_all(in, &in->objects, &s, err);
+    if (status == DIBS_OK)
+        status = splice_apply(&s, &text, &n, err);
+    if (status != DIBS_OK)
+        return status;
+    /* YAML can be written in ways that text cannot be put into; better to say so than to spoil it. */
+    if (s.n_edits > 0 && !is_as_wanted(in, text, n, &why))
+        return yaml_error(
+            in->yaml, in->objects.templates[0].config, err,
+            "the ports cannot be written into this text; write its pods in plain block style%s%s",
+            why.msg[0] ? ": " : "", why.msg);
+    *out = TAKE(text);
+    *len = n;
+    return DIBS_OK;
+}
+
+/* ---- reading ---- */
+
+/* Made-up claims, so that the text can be tried before anything is claimed. */
+static dibs_status make_up(kube_injection *in, dibs_err *err)
+{
+    uint16_t port = 0;
+
+    in->shares = calloc(in->objects.n + 1, sizeof *in->shares);
+    if (!in->shares)
+        return no_memory(err);
+    for (size_t i = 0; i < in->objects.n; i++) {
+        struct share *share = &in->shares[i];
+        dibs_status s = workload_needs_all(in->model.groups[i], &share->needs, err);
+
+        if (s != DIBS_OK)
+            return s;
+        share->ports = calloc(share->needs.n + 1, sizeof *share->ports);
+        if (!share->ports)
+            return no_memory(err);
+        for (size_t k = 0; k < share->needs.n; k++) {
+            port = (uint16_t) (port % DIBS_PORT_MAX + 1);
+            share->ports[k] = port;
+        }
+    }
+    return DIBS_OK;
+}
+
+dibs_status kube_injection_read(const char *name, const char *text, size_t len, kube_injection **out,
+                                dibs_err *err)
+{
+    AUTO(kube_injection_free_auto) kube_injection *in = calloc(1, sizeof *in);
+    AUTO(free_auto) char *trial = NULL;
+    size_t n = 0;
+
+    if (!in)
+        return no_memory(err);
+    in->text = text;
+    in->len = len;
+    dibs_status s = yaml_parse(name, text, len, &in->yaml, err);
+
+    if (s == DIBS_OK)
+        s = kube_objects_find(in->yaml, &in->objects, err);
+    if (s == DIBS_OK)
+        s = kube_model_build(in->yaml, &in->objects, &in->model, err);
+    if (s == DIBS_OK)
+        s = make_up(in, err);
+    if (s == DIBS_OK)
+        s = kube_injection_text(in, &trial, &n, err);
+    if (s == DIBS_OK)
+        *out = TAKE(in);
+    return s;
+}
+
+static void note_at(const kube_injection *in, const yaml_node *node, const char *text, kube_note_fn note,
+                    void *ctx)
+{
+    dibs_err line = { 0 };
+
+    (void) yaml_error(in->yaml, node, &line, "%s", text);
+    note(ctx, line.msg);
+}
+
+void kube_injection_notes(const kube_injection *in, kube_note_fn note, void *ctx)
+{
+    for (size_t i = 0; i < in->objects.n; i++)
+        if (in->objects.all[i].is_misplaced)
+            note_at(
+                in, in->objects.all[i].node,
+                "the annotation stands on the object; it belongs to the metadata of its pod template, and "
+                "is not used here",
+                note, ctx);
+    for (size_t i = 0; i < in->objects.n_templates; i++) {
+        const struct kube_template *t = &in->objects.templates[i];
+        const struct kube_pod *pod = &in->model.pods[i];
+        const struct workload_component *component = &pod->role->components[pod->component];
+        bool is_scoped = false;
+
+        for (size_t p = 0; p < component->n_ports; p++)
+            is_scoped = is_scoped || component->ports[p].scope == WORKLOAD_POD_SCOPED;
+        if (is_scoped && (uint64_t) t->instances * t->size > 1)
+            note_at(in, t->config,
+                    "all pods of this template are told the same PodScoped ports, which is fine because each "
+                    "has a network of its own",
+                    note, ctx);
+    }
+}
+
+/* ---- claiming ---- */
+
+static dibs_status claim_share(kube_injection *in, dibs *handle, size_t object, dibs_err *err)
+{
+    struct share *share = &in->shares[object];
+    dibs_status s = workload_sync(handle, in->model.groups[object], false, &share->plan, err);
+
+    for (size_t i = 0; i < share->needs.n && s == DIBS_OK; i++) /* they come first, in their order */
+        share->ports[i] = share->plan.changes[i].claim.port;
+    return s;
+}
+
+/* Would it work? Most of what can go wrong with one object is found before another has its claims. */
+static dibs_status try_share(const kube_injection *in, dibs *handle, size_t object, dibs_err *err)
+{
+    AUTO(workload_plan_free) struct workload_plan plan = { 0 };
+
+    return workload_sync(handle, in->model.groups[object], true, &plan, err);
+}
+
+dibs_status kube_injection_claim(kube_injection *in, dibs *handle, dibs_err *err)
+{
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < in->objects.n && s == DIBS_OK; i++)
+        if (!in->objects.all[i].is_misplaced)
+            s = try_share(in, handle, i, err);
+    for (size_t i = 0; i < in->objects.n && s == DIBS_OK; i++)
+        if (!in->objects.all[i].is_misplaced)
+            s = claim_share(in, handle, i, err);
+    if (s != DIBS_OK)
+        kube_injection_undo(in, handle);
+    return s;
+}
+
+void kube_injection_undo(kube_injection *in, dibs *handle)
+{
+    for (size_t i = 0; i < in->objects.n; i++) {
+        struct workload_plan *plan = &in->shares[i].plan;
+
+        for (size_t k = 0; k < plan->n; k++) {
+            dibs_which which = { .token = plan->changes[k].claim.token };
+
+            /* What cannot be ended now is found by its name the next time (INV-11). */
+            if (plan->changes[k].kind == WORKLOAD_ADD)
+                (void) dibs_claim_release(handle, &which, 0, NULL, NULL);
+        }
+        workload_plan_free(plan);
+    }
+}

@@ -1,0 +1,603 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2154 # Python in quotes; variables of what is loaded below
+# dibs kube inject. Ports of this file: 14300-14399.
+load ../support/dibs
+load cli
+
+setup() { dibs_setup; }
+teardown() { dibs_teardown; }
+
+# One port http, in $PORT and in the annotation test/http.
+HTTP='{"allocations": [{"name": "http", "env": "PORT", "annotationKey": "test/http"}]}'
+
+# inject FILE: the result is $T/after.
+inject() {
+    ok kube inject "$1"
+    before=$1
+    cp "$T/out" "$T/after"
+}
+
+# only STATEMENTS: the documents before (b), changed by these Python statements, are those after it. port(NAME) is
+# the port of a claim, as a text.
+only() {
+    dibs ls --all --json >"$T/claims"
+    "$PYTHON" - "$before" "$T/after" "$T/claims" "$1" <<'END'
+import json, sys, yaml
+before, after, claims, statements = sys.argv[1:]
+ports = {c["name"]: str(c["port"]) for c in json.load(open(claims))}
+def port(name):
+    return ports[name]
+def env(container, *pairs): # new ones stand in front
+    container["env"] = [{"name": k, "value": v} for k, v in pairs] + (container.get("env") or [])
+b = list(yaml.safe_load_all(open(before, encoding="utf-8")))
+a = list(yaml.safe_load_all(open(after, encoding="utf-8")))
+exec(statements)
+if a != b:
+    sys.exit("wanted: %s\ngot:    %s" % (json.dumps(b), json.dumps(a)))
+END
+}
+
+# kept: every line of the text before is there after it, in its order.
+kept() {
+    "$PYTHON" -SE - "$before" "$T/after" <<'END'
+import sys
+before, after = ([line for line in open(name, newline="").read().split("\n")] for name in sys.argv[1:])
+rest = iter(after)
+for line in before:
+    if line not in rest:
+        sys.exit("lost or moved: " + repr(line))
+END
+}
+
+# again: injecting the result changes nothing, neither in the text nor in the ledger.
+again() {
+    local claims
+    claims=$(sql 'SELECT name, port FROM claims ORDER BY name')
+    dibs -q kube inject "$T/after" | cmp - "$T/after"
+    [ "$(sql 'SELECT name, port FROM claims ORDER BY name')" = "$claims" ]
+}
+
+# pod NAME [LINE]...: a Pod with HTTP, and lines of its spec.
+pod() {
+    printf 'apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\n  annotations:\n    dibs.dev/ports: '"'%s'"'\nspec:\n' \
+        "$1" "$HTTP"
+    shift
+    printf '  %s\n' "$@"
+}
+
+@test "RBG's own example: leader and worker, both scopes, and the worker knows the leader's port" {
+    cat >"$T/rbg.yaml" <<'END'
+apiVersion: workloads.x-k8s.io/v1alpha2
+kind: RoleBasedGroup
+metadata:
+  name: demo
+  namespace: prod
+spec:
+  roles:
+    - name: prefill
+      replicas: 1
+      customComponentsPattern:
+        components:
+          - name: leader
+            size: 1
+            template:
+              metadata:
+                annotations:
+                  rolebasedgroup.workloads.x-k8s.io/port-allocator: |
+                    {"allocations": [
+                      {"name": "leader-port", "env": "LEADER_PORT", "annotationKey": "test/grpc-port", "scope": "PodScoped"},
+                      {"name": "leader-port-static", "env": "LEADER_PORT_STATIC", "annotationKey": "test/grpc-port-static",
+                       "scope": "RoleScoped"}]}
+              spec:
+                containers:
+                  - name: engine
+                    image: nginx
+          - name: worker
+            size: 1
+            template:
+              metadata:
+                annotations:
+                  rolebasedgroup.workloads.x-k8s.io/port-allocator: |
+                    {"references": [{"env": "LEADER_ADDR_PORT", "from": "prefill.leader.leader-port"}]}
+              spec:
+                containers:
+                  - name: engine
+                    image: nginx
+END
+    inject "$T/rbg.yaml"
+    [ -z "$errs" ]
+    only '
+leader, worker = [c["template"] for c in b[0]["spec"]["roles"][0]["customComponentsPattern"]["components"]]
+own = port("prod.RoleBasedGroup.demo/prefill/0/leader/leader-port")
+shared = port("prod.RoleBasedGroup.demo/prefill/-/leader/leader-port-static")
+assert own != shared
+env(leader["spec"]["containers"][0], ("LEADER_PORT", own), ("LEADER_PORT_STATIC", shared))
+leader["metadata"]["annotations"].update({"test/grpc-port": own, "test/grpc-port-static": shared})
+env(worker["spec"]["containers"][0], ("LEADER_ADDR_PORT", own))'
+    kept
+    again
+    [ "$(held)" -eq 2 ]
+}
+
+@test "every kind of object has its pods found" {
+    for kind in Deployment StatefulSet DaemonSet ReplicaSet ReplicationController Job Rollout; do
+        printf 'kind: %s\nmetadata:\n  name: one\nspec:\n  template:\n    metadata:\n      annotations:\n        dibs.dev/ports: '"'%s'"'\n    spec:\n      containers:\n      - name: c\n' \
+            "$kind" "$HTTP" >"$T/$kind.yaml"
+        inject "$T/$kind.yaml"
+        only "
+t = b[0]['spec']['template']; p = port('default.$kind.one/one/0/-/http')
+env(t['spec']['containers'][0], ('PORT', p)); t['metadata']['annotations']['test/http'] = p"
+        kept
+        again
+    done
+    pod one 'containers:' '- name: c' >"$T/Pod.yaml"
+    inject "$T/Pod.yaml"
+    only '
+p = port("default.Pod.one/one/0/-/http")
+env(b[0]["spec"]["containers"][0], ("PORT", p)); b[0]["metadata"]["annotations"]["test/http"] = p'
+    again
+    printf 'kind: CronJob\nmetadata: {name: one}\nspec:\n  jobTemplate:\n    spec:\n      template:\n        metadata: {annotations: {dibs.dev/ports: '"'%s'"'}}\n        spec: {containers: [{name: c}]}\n' \
+        "$HTTP" >"$T/CronJob.yaml"
+    inject "$T/CronJob.yaml"
+    only '
+t = b[0]["spec"]["jobTemplate"]["spec"]["template"]; p = port("default.CronJob.one/one/0/-/http")
+env(t["spec"]["containers"][0], ("PORT", p)); t["metadata"]["annotations"]["test/http"] = p'
+    again
+    [ "$(sql 'SELECT count(DISTINCT port) FROM claims')" -eq 9 ] # no two pods share a port
+}
+
+@test "a LeaderWorkerSet has a leader and workers, and its workers reach the leader" {
+    cat >"$T/lws.yaml" <<END
+kind: LeaderWorkerSet
+metadata:
+  name: llm
+spec:
+  replicas: 2
+  leaderWorkerTemplate:
+    size: 4
+    leaderTemplate:
+      metadata:
+        annotations: {dibs.dev/ports: '$HTTP'}
+      spec:
+        containers:
+          - name: c
+    workerTemplate:
+      metadata:
+        annotations:
+          dibs.dev/ports: '{"references": [{"env": "LEADER", "from": "llm[1].leader.http"}]}'
+      spec:
+        containers:
+          - name: c
+END
+    inject "$T/lws.yaml"
+    says 'told the same PodScoped ports'
+    only '
+both = b[0]["spec"]["leaderWorkerTemplate"]; p = port("default.LeaderWorkerSet.llm/llm/0/leader/http")
+env(both["leaderTemplate"]["spec"]["containers"][0], ("PORT", p))
+both["leaderTemplate"]["metadata"]["annotations"]["test/http"] = p
+env(both["workerTemplate"]["spec"]["containers"][0], ("LEADER", p))'
+    again
+    sed 's/llm\[1\]/llm[2]/' "$T/lws.yaml" >"$T/bad.yaml"
+    refused 2 kube inject "$T/bad.yaml"
+    says "$T/bad.yaml:17:27: \$LEADER: there is no instance 2, only 2"
+}
+
+@test "patterns of RBG's roles, and its instances, are found too" {
+    cat >"$T/rbg.yaml" <<END
+kind: RoleBasedGroup
+metadata: {name: demo}
+spec:
+  roles:
+  - name: router
+    standalonePattern:
+      template:
+        metadata: {annotations: {dibs.dev/ports: '$HTTP'}}
+        spec: {containers: [{name: c}]}
+  - name: old
+    template:
+      metadata: {annotations: {dibs.dev/ports: '$HTTP'}}
+      spec: {containers: [{name: c}]}
+  - name: engine
+    leaderWorkerPattern:
+      size: 2
+      template:
+        metadata:
+          annotations:
+            rolebasedgroup.workloads.x-k8s.io/port-allocator: '{"references": [{"env": "ROUTER", "from": "router.router.http"}]}'
+        spec: {containers: [{name: c}]}
+---
+kind: RoleInstanceSet
+metadata: {name: set}
+spec:
+  roleInstanceTemplate:
+    components:
+    - name: leader
+      template:
+        metadata: {annotations: {dibs.dev/ports: '$HTTP'}}
+        spec: {containers: [{name: c}]}
+---
+kind: RoleInstance
+metadata: {name: one}
+spec:
+  components:
+  - name: leader
+    template:
+      metadata: {annotations: {dibs.dev/ports: '$HTTP'}}
+      spec: {containers: [{name: c}]}
+END
+    inject "$T/rbg.yaml"
+    only '
+roles = b[0]["spec"]["roles"]
+def http(t, p):
+    env(t["spec"]["containers"][0], ("PORT", p)); t["metadata"]["annotations"]["test/http"] = p
+router = port("default.RoleBasedGroup.demo/router/0/-/http")
+http(roles[0]["standalonePattern"]["template"], router)
+http(roles[1]["template"], port("default.RoleBasedGroup.demo/old/0/-/http"))
+env(roles[2]["leaderWorkerPattern"]["template"]["spec"]["containers"][0], ("ROUTER", router))
+http(b[1]["spec"]["roleInstanceTemplate"]["components"][0]["template"], port("default.RoleInstanceSet.set/set/0/leader/http"))
+http(b[2]["spec"]["components"][0]["template"], port("default.RoleInstance.one/one/0/leader/http"))'
+    again
+}
+
+@test "objects without the annotation come out byte for byte, and no ledger is needed" {
+    printf '# nothing\r\nkind: Service\r\nmetadata: {name: a}\r\n---\r\n\r\nkind: Deployment\r\nspec: {template: {}}\r\n...\r\n- 1\r\n' \
+        >"$T/plain.yaml"
+    printf '' >"$T/empty.yaml"
+    printf '{"kind": "Pod", "metadata": {"annotations": {"dibs.dev/ports": ""}}}' >"$T/off.json"
+    for file in plain.yaml empty.yaml off.json; do
+        ok kube inject "$T/$file"
+        cmp "$T/out" "$T/$file"
+        [ -z "$errs" ]
+    done
+    [ ! -e "$T/ledger.db" ]
+}
+
+@test "comments, order, quotes, blank lines and indentation stay" {
+    cat >"$T/web.yaml" <<END
+# head
+
+kind: "Deployment"   # quoted
+metadata:
+   name: web
+   labels: { a: 'b' }
+
+spec:
+   template:
+      spec:
+         containers:
+            # the first
+            - name: web     # its name
+              image: "nginx"
+
+              env:          # variables
+                 # first of all
+                 - name: URL
+                   value: http://localhost:\$(PORT)/
+              command: [ "x" ]   # last key
+
+            # the second
+            - image: >-
+                 folded
+              name: |
+                 block
+      metadata:
+         # for dibs
+         annotations:
+            dibs.dev/ports: '$HTTP'   # our own
+            other: "1"
+# tail
+END
+    inject "$T/web.yaml"
+    kept
+    only '
+t = b[0]["spec"]["template"]; p = port("default.Deployment.web/web/0/-/http")
+for c in t["spec"]["containers"]: env(c, ("PORT", p))
+t["metadata"]["annotations"]["test/http"] = p'
+    grep -qx '                 - name: PORT' "$T/after"
+    grep -qx '            test/http: "[0-9]*"' "$T/after"
+    again
+}
+
+@test "a file with CRLF keeps it" {
+    pod one 'containers:' '- name: c' | sed 's/$/\r/' >"$T/crlf.yaml"
+    inject "$T/crlf.yaml"
+    kept
+    not grep -qv $'\r$' "$T/after"
+    only '
+p = port("default.Pod.one/one/0/-/http")
+env(b[0]["spec"]["containers"][0], ("PORT", p)); b[0]["metadata"]["annotations"]["test/http"] = p'
+    again
+}
+
+@test "JSON in, JSON out, compact and pretty" {
+    "$PYTHON" -SE - "$HTTP" "$T" <<'END'
+import json, sys
+d = {"kind": "List", "items": [{"kind": "Pod", "metadata": {"name": n, "annotations": {"dibs.dev/ports": sys.argv[1]}},
+     "spec": {"hostNetwork": True, "containers": [{"name": "c", "env": [{"name": "A", "value": "ä"}]}, {"name": "d"}]}} for n in "ab"]}
+json.dump(d, open(sys.argv[2] + "/compact.json", "w"), separators=(",", ":"))
+json.dump(d, open(sys.argv[2] + "/pretty.json", "w"), indent="\t")
+END
+    for file in compact.json pretty.json; do
+        inject "$T/$file"
+        "$PYTHON" -SE -m json.tool "$T/after" >/dev/null
+        before=$T/pretty.yaml
+        tr '\t' ' ' <"$T/$file" >"$before" # PyYAML reads no tabs
+        cp "$T/after" "$T/with-tabs"
+        tr '\t' ' ' <"$T/with-tabs" >"$T/after"
+        only '
+for o in b[0]["items"]:
+    n = o["metadata"]["name"]; p = port("default.Pod.%s/%s/0/-/http" % (n, n)); c = o["spec"]["containers"]
+    for x in c: env(x, ("PORT", p))
+    c[0]["ports"] = [{"containerPort": int(p), "hostPort": int(p), "protocol": "TCP"}]
+    o["metadata"]["annotations"]["test/http"] = p'
+        again
+    done
+}
+
+@test "variables of the same name are replaced in place, in every container" {
+    pod one 'initContainers:' \
+        '- {name: i, env: [{name: A, value: "1"}, {name: PORT, valueFrom: {fieldRef: {fieldPath: a}}}]}' \
+        'containers:' \
+        '- name: a' '  env:' '  - name: PORT' '    value: "80" # the old one' '  - name: B' '    value: $(PORT)' \
+        '- name: b' '  env:' '  - name: B' '    value: x' '  - name: PORT' '    valueFrom:' '      configMapKeyRef:' \
+        '        name: m' '        key: k' '  image: z' \
+        '- name: c' '  env:' '  - name: PORT' '    value:' '  - name: PORT' '    value: 80' \
+        '- name: d' '  env: # none' \
+        '- name: e' '  env: []' \
+        '- name: f' '  env: null' >"$T/one.yaml"
+    inject "$T/one.yaml"
+    only '
+p = port("default.Pod.one/one/0/-/http"); s = b[0]["spec"]
+b[0]["metadata"]["annotations"]["test/http"] = p
+for c in s["initContainers"] + s["containers"]:
+    if not any(v["name"] == "PORT" for v in c["env"] or []):
+        env(c, ("PORT", p))
+    for v in c["env"]:
+        if v["name"] == "PORT":
+            v.clear(); v.update(name="PORT", value=p)'
+    grep -q '# the old one' "$T/after"
+    again
+}
+
+@test "metadata and annotations are made where they are missing" {
+    for metadata in '' 'metadata:' 'metadata: {}' 'metadata: null' 'metadata: {labels: {a: b}}' 'metadata: {annotations: }' \
+        $'metadata:\n            labels:\n              a: b' $'metadata:\n            annotations: {}'; do
+        cat >"$T/rbg.yaml" <<END
+kind: RoleBasedGroup
+metadata:
+  name: demo
+spec:
+  roles:
+    - name: r
+      components:
+        - name: c
+          annotations:
+            dibs.dev/ports: '$HTTP'
+          template:
+            ${metadata:-# nothing}
+            spec:
+              containers:
+                - name: c
+END
+        inject "$T/rbg.yaml"
+        only '
+t = b[0]["spec"]["roles"][0]["components"][0]["template"]; p = port("default.RoleBasedGroup.demo/r/0/c/http")
+env(t["spec"]["containers"][0], ("PORT", p))
+t["metadata"] = t.get("metadata") or {}
+t["metadata"]["annotations"] = {"test/http": p}'
+        again
+    done
+}
+
+@test "annotations of a component go over those of its template" {
+    cat >"$T/rbg.yaml" <<END
+kind: RoleBasedGroup
+metadata:
+  name: demo
+spec:
+  roles:
+  - name: r
+    components:
+    - name: c
+      annotations:
+        dibs.dev/ports: '$HTTP'
+        test/http: "old"
+      template:
+        metadata:
+          annotations:
+            rolebasedgroup.workloads.x-k8s.io/port-allocator: '{"allocations": [{"name": "x", "env": "X"}]}'
+        spec:
+          containers: [{name: c}]
+END
+    inject "$T/rbg.yaml"
+    only '
+c = b[0]["spec"]["roles"][0]["components"][0]; p = port("default.RoleBasedGroup.demo/r/0/c/http")
+c["annotations"]["test/http"] = p
+env(c["template"]["spec"]["containers"][0], ("PORT", p))'
+    again
+    [ "$(held)" -eq 1 ]
+}
+
+@test "pods in the host's network say which ports of the host they use, once" {
+    HTTP='{"allocations": [{"name": "a", "env": "A", "proto": "tcp+udp"}, {"name": "b", "env": "B", "count": 2, "contiguous": true},
+           {"name": "c", "env": "C", "count": 2}]}'
+    pod one 'hostNetwork: true' 'containers:' '- name: c' '  ports:' '  - containerPort: 80 # kept' '- name: d' >"$T/one.yaml"
+    inject "$T/one.yaml"
+    only '
+def p(name): return port("default.Pod.one/one/0/-/" + name)
+def entry(number, proto="TCP"): return {"containerPort": int(number), "hostPort": int(number), "protocol": proto}
+c = b[0]["spec"]["containers"]
+for x in c: env(x, ("A", p("a")), ("B", p("b")), ("C", p("c") + "," + p("c.1")))
+assert int(p("b.1")) == int(p("b")) + 1
+c[0]["ports"] += [entry(p("a")), entry(p("a"), "UDP"), entry(p("b")), entry(p("b.1")), entry(p("c")), entry(p("c.1"))]'
+    again
+}
+
+@test "many pods of one template: RoleScoped always, PodScoped only with a network of their own" {
+    deployment() { # deployment SCOPE HOST_NETWORK
+        cat <<END
+kind: Deployment
+metadata:
+  name: web
+spec:
+  replicas: 3
+  template:
+    metadata:
+      annotations:
+        dibs.dev/ports: '{"allocations": [{"name": "http", "env": "PORT", "scope": "$1"}]}'
+    spec:
+      hostNetwork: $2
+      containers:
+      - name: c
+END
+    }
+    deployment PodScoped true >"$T/web.yaml"
+    refused 2 kube inject "$T/web.yaml"
+    says "$T/web.yaml:9:25: 3 pods in the host's network"
+    says 'RoleScoped'
+    [ ! -e "$T/ledger.db" ]
+    deployment PodScoped false | dibs kube inject - >/dev/null 2>"$T/err"
+    grep -q 'standard input:9:25: all pods .* the same PodScoped ports' "$T/err"
+    deployment RoleScoped true >"$T/web.yaml"
+    inject "$T/web.yaml"
+    [ -z "$errs" ]
+    only '
+p = port("default.Deployment.web/web/-/-/http"); c = b[0]["spec"]["template"]["spec"]["containers"][0]
+env(c, ("PORT", p)); c["ports"] = [{"containerPort": int(p), "hostPort": int(p), "protocol": "TCP"}]'
+    again
+    [ "$(held)" -eq 1 ] # the PodScoped one is obsolete and was released
+}
+
+@test "objects of one file and namespace know each other, those of another namespace do not" {
+    { pod api 'containers:' '- name: c'; echo ---; HTTP='{"references": [{"env": "API", "from": "api.http"}]}' \
+        pod web 'containers:' '- name: c'; } >"$T/two.yaml"
+    inject "$T/two.yaml"
+    only '
+p = port("default.Pod.api/api/0/-/http")
+env(b[0]["spec"]["containers"][0], ("PORT", p)); b[0]["metadata"]["annotations"]["test/http"] = p
+env(b[1]["spec"]["containers"][0], ("API", p))'
+    again
+    sed 's/name: api/name: api\n  namespace: other/' "$T/two.yaml" >"$T/other.yaml"
+    refused 2 kube inject "$T/other.yaml"
+    says "$T/other.yaml:17:21: no role 'api'"
+    sed 's/api\.http/api.htpp/' "$T/two.yaml" >"$T/wrong.yaml"
+    refused 2 kube inject "$T/wrong.yaml"
+    says "\$API: role 'api' has no port 'htpp'"
+}
+
+@test "a component discovers another's port by its index" {
+    cat >"$T/rbg.yaml" <<END
+kind: RoleBasedGroup
+metadata: {name: demo}
+spec:
+  roles:
+  - name: r
+    components:
+    - name: leader
+      size: 2
+      template:
+        metadata: {annotations: {dibs.dev/ports: '$HTTP'}}
+        spec: {containers: [{name: c}]}
+    - name: worker
+      template:
+        metadata:
+          annotations:
+            dibs.dev/ports: '{"allocations": [{"name": "x", "env": "X"}]}'
+            rolebasedgroup.workloads.x-k8s.io/component-discovery: |
+              {"portRefs": [{"env": "LEADER", "component": "leader", "portName": "http", "index": 1}]}
+        spec: {containers: [{name: c}]}
+END
+    inject "$T/rbg.yaml"
+    only '
+leader, worker = [c["template"] for c in b[0]["spec"]["roles"][0]["components"]]
+p = port("default.RoleBasedGroup.demo/r/0/leader/http")
+env(leader["spec"]["containers"][0], ("PORT", p)); leader["metadata"]["annotations"]["test/http"] = p
+env(worker["spec"]["containers"][0], ("X", port("default.RoleBasedGroup.demo/r/0/worker/x")), ("LEADER", p))'
+    again
+    sed 's/"index": 1/"index": 2/' "$T/rbg.yaml" >"$T/bad.yaml"
+    refused 2 kube inject "$T/bad.yaml"
+    says '$LEADER: there is no pod 2, only 2'
+}
+
+@test "text that an alias shows elsewhere is not changed" {
+    pod one 'containers: &c' '- name: c' 'more: *c' >"$T/one.yaml"
+    refused 2 kube inject "$T/one.yaml"
+    says "$T/one.yaml:9:5: an alias names this text"
+    pod one 'shared: &c {name: c}' 'containers:' '- <<: *c' '  image: x' '- *c' >"$T/one.yaml"
+    refused 2 kube inject "$T/one.yaml"
+    says 'an alias names this text'
+    pod one 'shared: &c {image: x}' 'containers:' '- <<: *c' '  name: c' >"$T/one.yaml"
+    inject "$T/one.yaml"
+    kept
+    pod one 'shared: &c {env: [{name: A, value: b}]}' 'containers:' '- <<: *c' '  name: c' >"$T/one.yaml"
+    refused 2 kube inject "$T/one.yaml"
+    says "'env' comes from a merge"
+    [ "$(held)" -eq 1 ]
+}
+
+@test "bad input is exit 2 with its place, and nothing is printed, written or claimed" {
+    pod one 'containers:' '- name: c' >"$T/good.yaml"
+    while IFS='|' read -r change want; do
+        sed -E "$change" "$T/good.yaml" >"$T/bad.yaml"
+        refused 2 kube inject "$T/bad.yaml" -o "$T/result"
+        says "$T/bad.yaml:$want"
+    done <<'END'
+s/"env": "PORT"/"env": "A B"/|6:21: allocations[0].env is not the name of a variable
+s/"name": "http", //|6:21: allocations[0].name is required
+s/\}\]\}/}, {"name": "http", "env": "X"}]}/|6:21: port 'http' is there twice in one pod
+s/\}\]\}/}, {"name": "x", "env": "PORT"}]}/|6:21: env 'PORT' is there twice in one pod
+s/\}\]\}/}], "references": [{"env": "A", "from": "two.http"}]}/|6:21: 
+s/\}\]\}/}, ]}/|6:21: failed to parse port allocator config: 
+s/'\{.*/[1]/|6:21: an annotation is a text
+s/^  name: one/  x: y/|1:1: an object without metadata.name
+s/containers:/others:/|6:21: the pod has no containers that could be told
+s/- name: c/- c/|9:5: a container is not a map
+s/- name: c/- env: x/|9:10: env is not a list
+s/^spec:/spec: [/|
+s/^  annotations:/  annotations: \&a/;s/- name: c/- {a: *b}/|9:9: an alias names nothing
+END
+    { cat "$T/good.yaml"; echo ---; cat "$T/good.yaml"; } >"$T/bad.yaml"
+    refused 2 kube inject "$T/bad.yaml" -o "$T/result"
+    says "$T/bad.yaml:11:1: this object is in line 1 already"
+    refused 2 kube inject
+    refused 2 kube eject "$T/good.yaml"
+    refused 1 kube inject "$T/missing.yaml"
+    [ ! -e "$T/result" ]
+    [ ! -e "$T/ledger.db" ]
+}
+
+@test "an annotation on the wrong level is told" {
+    printf 'kind: Deployment\nmetadata: {name: a, annotations: {dibs.dev/ports: "{}"}}\nspec: {template: {spec: {}}}\n' >"$T/a.yaml"
+    ok kube inject "$T/a.yaml"
+    cmp "$T/out" "$T/a.yaml"
+    says 'belongs to the metadata of its pod template'
+}
+
+@test "-o writes the file whole, keeps its mode, and the same file may be read and written" {
+    pod one 'containers:' '- name: c' >"$T/one.yaml"
+    dibs kube inject "$T/one.yaml" >"$T/wanted"
+    chmod 0640 "$T/one.yaml"
+    ok kube inject "$T/one.yaml" -o "$T/one.yaml"
+    [ -z "$out" ]
+    cmp "$T/one.yaml" "$T/wanted"
+    [ "$(stat -c %a "$T/one.yaml")" = 640 ]
+    (umask 027 && dibs kube inject "$T/one.yaml" --output "$T/new.yaml")
+    [ "$(stat -c %a "$T/new.yaml")" = 640 ]
+}
+
+@test "what cannot be delivered or claimed leaves no claim behind" {
+    { pod one 'containers:' '- name: c'; echo ---; HTTP='{"allocations": [{"name": "x", "env": "X", "port": 14300}]}' \
+        pod two 'containers:' '- name: c'; } >"$T/two.yaml"
+    refused 1 kube inject "$T/two.yaml" -o "$T/no/such/folder"
+    [ "$(held)" -eq 0 ]
+    try kube inject "$T/two.yaml" -o /dev/full
+    [ "$code" -eq 1 ]
+    [ "$(held)" -eq 0 ]
+    dibs kube inject "$T/two.yaml" >/dev/full 2>"$T/err" && false
+    [ "$(held)" -eq 0 ]
+    ok claim mine --port 14300
+    refused 3 kube inject "$T/two.yaml" -o "$T/result"
+    says 14300
+    [ "$(held)" -eq 1 ]
+    [ ! -e "$T/result" ]
+}
