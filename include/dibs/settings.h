@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_SETTINGS_H
 #define DIBS_SETTINGS_H
-/* Settings: flags > environment > user file > /etc/dibs/dibs.yaml > defaults.
+/* Settings: flags > environment > project's manifest > user file > /etc/dibs/dibs.yaml > defaults.
  *
  * Parsed and checked once into one value, which then never changes (D16). */
 #include "dibs/claim.h"
@@ -45,8 +45,9 @@ typedef enum dibs_setting {
 
 typedef enum dibs_source {
     DIBS_FROM_DEFAULT = 0,
-    DIBS_FROM_SYSTEM, /* /etc/dibs/dibs.yaml */
-    DIBS_FROM_USER,   /* $XDG_CONFIG_HOME/dibs/dibs.yaml */
+    DIBS_FROM_SYSTEM,  /* /etc/dibs/dibs.yaml */
+    DIBS_FROM_USER,    /* $XDG_CONFIG_HOME/dibs/dibs.yaml */
+    DIBS_FROM_PROJECT, /* the project's manifest */
     DIBS_FROM_ENVIRONMENT,
     DIBS_FROM_FLAG,
 } dibs_source;
@@ -67,7 +68,9 @@ typedef struct dibs_settings {
     int64_t ttl_ms;
     int64_t timeout_ms;
     bool allow_ephemeral;
-    char group[DIBS_NAME_PART_MAX + 1]; /* empty: by project directory */
+    char group[DIBS_NAME_PART_MAX + 1];       /* empty: by project directory */
+    char project_dir[DIBS_PROJECT_MAX + 1];   /* where the manifest lies; empty: there is none */
+    char project_group[DIBS_PROJECT_MAX + 1]; /* what it calls the project; empty: as its directory */
     dibs_source source[DIBS_SETTING_COUNT];
 } dibs_settings;
 
@@ -82,6 +85,25 @@ typedef struct dibs_flag {
 /* `flags` win over everything. Fails (INVALID) naming the setting, its source and the value. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_settings_load(const dibs_flag *flags, size_t n, dibs_settings *out,
                                                       dibs_err *err);
+/* What a project's manifest says, when its reader has one. */
+typedef struct dibs_project_setting {
+    dibs_setting setting; /* not LEDGER, LEDGER_MODE, MRU_FILE, SOCKET, SYNC or GROUP: INVALID */
+    const char *value;
+    const char *where; /* "dibs.yaml:3:1", for messages */
+} dibs_project_setting;
+typedef struct dibs_project_file {
+    const char *dir;   /* where it lies, as an absolute path */
+    const char *group; /* what it calls the project; NULL: as its directory */
+    const dibs_project_setting *settings;
+    size_t n;
+} dibs_project_file;
+
+/* The same with a manifest: below environment and flags, above the user's own file. NULL: none. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_settings_load_project(const dibs_project_file *project,
+                                                              const dibs_flag *flags, size_t n,
+                                                              dibs_settings *out, dibs_err *err);
+/* May a project's manifest give this setting? */
+DIBS_API bool dibs_setting_is_for_projects(dibs_setting setting);
 DIBS_API const char *dibs_setting_name(dibs_setting setting);
 DIBS_API const char *dibs_setting_summary(dibs_setting setting);
 /* "DIBS_LEDGER_MODE" */
@@ -98,9 +120,10 @@ DIBS_API DIBS_MUST_USE dibs_status dibs_duration_parse(const char *text, int64_t
  * characters, blanks, broken UTF-8, "." and "..", and a name that is only a number. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_name_check(const char *name, dibs_err *err);
 
-/* The project a directory belongs to: the nearest directory upward that holds `.git`, else
- * the directory itself. The group is its name, and "@branch" when a branch is checked out there. A directory
- * that has names in the ledger keeps the group they have (dibs_name_locate). */
+/* The project a directory belongs to: that of its manifest (settings->project_dir), else the nearest
+ * directory upward that holds `.git`, else the directory itself. The group is its name, and "@branch" when a
+ * branch is checked out there. A directory that has names in the ledger keeps the group they have
+ * (dibs_name_locate). */
 typedef struct dibs_project {
     char dir[DIBS_PROJECT_MAX + 1];
     char group[DIBS_NAME_PART_MAX + 1];

@@ -40,6 +40,7 @@ enum cli_cmd_flags {
     CLI_NO_JSON = 1 << 3, /* `run`: what is printed is the child's */
 };
 
+struct workload_group;
 struct cli;
 struct cli_cmd {
     const char *name;
@@ -66,7 +67,9 @@ struct cli_given {
 struct cli {
     const struct cli_cmd *cmd;
     dibs_settings settings;
-    dibs *handle; /* with CLI_HANDLE */
+    struct workload_group *manifest; /* of the project; NULL: none, or it may not be read */
+    dibs_err no_manifest;            /* why not */
+    dibs *handle;                    /* with CLI_HANDLE */
     bool json;
     bool quiet;
     bool is_dashed; /* "--" stood before the arguments */
@@ -118,6 +121,7 @@ extern const struct cli_cmd cmd_run, cmd_get, cmd_claim, cmd_release, cmd_renew,
 enum cli_cmd_more_flags {
     CLI_SILENT = 1 << 4,      /* no answer without --json: a closed stdout is no failure */
     CLI_NO_SETTINGS = 1 << 5, /* must work with a broken configuration: `help`, `version` */
+    CLI_MANIFEST = 1 << 6,    /* speaks of the manifest: one that may not be read is an error */
 };
 
 #define CLI_EXIT_OUTPUT 74        /* the answer could not be written (sysexits.h has the same number) */

@@ -170,14 +170,14 @@ static dibs_status of_group(struct cli *cli, const struct workload_group *group,
 
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
-    AUTO(workload_free_auto) struct workload_group *group = NULL;
+    const struct workload_group *group = cli->manifest;
     AUTO(variables_free) struct variables v = { 0 };
     struct workload_pod pod = { 0 };
     const struct format *format = NULL;
     dibs_status s = format_from(cli, &format, err);
 
     if (s == DIBS_OK)
-        s = cli_manifest(cli, &group, err);
+        s = cli_open_manifest(cli, err);
     if (s != DIBS_OK)
         return s;
     if (cli->argc) {
@@ -218,5 +218,6 @@ const struct cli_cmd cmd_env = {
                 "dibs env api --format json\n",
     .opts = opts,
     .max_args = 1,
+    .flags = CLI_MANIFEST,
     .run = run,
 };

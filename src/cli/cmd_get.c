@@ -55,13 +55,12 @@ static dibs_status get_name(struct cli *cli, dibs_err *err)
 
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
-    AUTO(workload_free_auto) struct workload_group *group = NULL;
+    const struct workload_group *group = cli->manifest;
     struct workload_need need;
     bool is_manifest = false;
-    dibs_err none = { 0 };
     dibs_status s = DIBS_OK;
 
-    if (cli->argv[0][0] != '/' && cli_manifest_read(cli, &group, &none) == DIBS_OK)
+    if (group && cli->argv[0][0] != '/')
         s = cli_manifest_need(group, cli->argv[0], &need, &is_manifest, err);
     if (s || !is_manifest)
         return s ? s : get_name(cli, err);

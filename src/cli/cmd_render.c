@@ -22,7 +22,7 @@ struct rendering {
     struct cli *cli;
     const char *source;
     struct template template;
-    struct workload_group *group; /* NULL: no manifest */
+    const struct workload_group *group; /* NULL: no manifest */
     dibs_project project;
     struct named *names;
     dibs_request *requests;
@@ -33,7 +33,6 @@ struct rendering {
 static void rendering_free(struct rendering *r)
 {
     template_free(&r->template);
-    workload_free(r->group);
     free(r->names);
     free(r->requests);
     free(r->claims);
@@ -223,15 +222,12 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 {
     AUTO(free_auto) char *text = NULL;
     size_t len = 0;
-    AUTO(rendering_free) struct rendering r = { .cli = cli };
-    dibs_err none = { 0 };
+    AUTO(rendering_free) struct rendering r = { .cli = cli, .group = cli->manifest };
     dibs_status s = cli_input_read(cli->argv[0], &text, &len, err);
 
     r.source = strcmp(cli->argv[0], "-") == 0 ? "standard input" : cli->argv[0];
     if (s == DIBS_OK)
         s = template_parse(r.source, text, len, &r.template, err);
-    if (s == DIBS_OK && cli_manifest_read(cli, &r.group, &none) == DIBS_INVALID)
-        s = err_set(err, DIBS_INVALID, "%s", none.msg);
     if (s == DIBS_OK)
         s = collect(&r, err);
     if (s == DIBS_OK && r.n > 0)

@@ -21,9 +21,9 @@ static void print_ports(struct cli *cli, const struct workload_group *group, con
 
 static dibs_status run_up(struct cli *cli, dibs_err *err)
 {
-    AUTO(workload_free_auto) struct workload_group *group = NULL;
     AUTO(workload_plan_free) struct workload_plan plan = { 0 };
-    dibs_status s = cli_manifest(cli, &group, err);
+    const struct workload_group *group = cli->manifest;
+    dibs_status s = cli_open_manifest(cli, err);
 
     if (s == DIBS_OK)
         s = workload_sync(cli->handle, group, false, &plan, err);
@@ -36,9 +36,9 @@ static dibs_status run_up(struct cli *cli, dibs_err *err)
 
 static dibs_status run_plan(struct cli *cli, dibs_err *err)
 {
-    AUTO(workload_free_auto) struct workload_group *group = NULL;
     AUTO(workload_plan_free) struct workload_plan plan = { 0 };
-    dibs_status s = cli_manifest(cli, &group, err);
+    const struct workload_group *group = cli->manifest;
+    dibs_status s = cli_open_manifest(cli, err);
 
     if (s == DIBS_OK)
         s = workload_sync(cli->handle, group, true, &plan, err);
@@ -51,9 +51,9 @@ static dibs_status run_plan(struct cli *cli, dibs_err *err)
 
 static dibs_status run_down(struct cli *cli, dibs_err *err)
 {
-    AUTO(workload_free_auto) struct workload_group *group = NULL;
     AUTO(workload_plan_free) struct workload_plan plan = { 0 };
-    dibs_status s = cli_manifest(cli, &group, err);
+    const struct workload_group *group = cli->manifest;
+    dibs_status s = cli_open_manifest(cli, err);
 
     if (s == DIBS_OK)
         s = workload_cleanup(cli->handle, group, false, &plan, err);
@@ -77,6 +77,7 @@ const struct cli_cmd cmd_up = {
                "A process that runs loses nothing: a port that is dropped while its holder\n"
                "lives ends with it, and what it cannot know before a restart is told.",
     .examples = "dibs up\n",
+    .flags = CLI_MANIFEST,
     .run = run_up,
 };
 
@@ -87,6 +88,7 @@ const struct cli_cmd cmd_plan = {
     .details = "The same decisions as 'dibs up', and nothing is reserved. A line for each port:\n"
                "keep, add, move (its number, protocol or address changes) or drop.",
     .examples = "dibs plan\n",
+    .flags = CLI_MANIFEST,
     .run = run_plan,
 };
 
@@ -98,6 +100,6 @@ const struct cli_cmd cmd_down = {
                "gets it again from the next 'dibs up', while it is still free. Processes that\n"
                "run keep theirs until they end. Nothing there to release is no failure.",
     .examples = "dibs down\n",
-    .flags = CLI_SILENT,
+    .flags = CLI_SILENT | CLI_MANIFEST,
     .run = run_down,
 };

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "cli/help.h"
+#include "cli/manifest.h"
 #include "cli/parse.h"
 #include "cli/report.h"
 
@@ -45,7 +46,7 @@ static dibs_status prepare(struct cli *cli, dibs_err *err)
     dibs_status s = check_stdout(cli, err);
 
     if (!s && !(cli->cmd->flags & CLI_NO_SETTINGS))
-        s = dibs_settings_load(flags, cli_flags(cli, flags), &cli->settings, err);
+        s = cli_settings_load(cli, flags, cli_flags(cli, flags), err);
     if (!s && (cli->cmd->flags & CLI_HANDLE))
         s = cli_open(cli, err);
     return s;
@@ -98,6 +99,7 @@ int main(int argc, char **argv)
     if (!s)
         s = dispatch(&cli, &err);
     dibs_close(cli.handle);
+    workload_free(cli.manifest);
     if (!s)
         s = cli_flush(&cli, &err);
     else

@@ -10,15 +10,36 @@
 
 #include "base/banned.h"
 
-enum { PATH_BYTES = 4096 };
+enum { PATH_BYTES = 4096, PLACE_BYTES = 240 };
 
-bool cli_manifest_path(const struct cli *cli)
+/* "dibs.yaml:3:1", as long as the settings are looked at. */
+static void write_place(const struct workload_group *group, struct workload_place place, char *out,
+                        size_t size)
 {
-    char path[PATH_BYTES];
-    dibs_err none = { 0 };
+    (void) snprintf(out, size, "%.200s:%u:%u", group->source, place.line, place.column);
+}
 
-    (void) cli;
-    return workload_manifest_find(NULL, path, sizeof path, &none) == DIBS_OK;
+static dibs_status load(struct cli *cli, const char *path, const dibs_flag *flags, size_t n, dibs_err *err)
+{
+    const struct workload_group *group = cli->manifest;
+    dibs_project_setting settings[DIBS_SETTING_COUNT];
+    char places[DIBS_SETTING_COUNT][PLACE_BYTES];
+    char dir[PATH_BYTES];
+    dibs_project_file file = {
+        .dir = dir, .group = group->name, .settings = settings, .n = group->n_settings
+    };
+
+    (void) text_copy(dir, sizeof dir, path);
+    *strrchr(dir, '/') = '\0';
+    if (!dir[0])
+        (void) text_copy(dir, sizeof dir, "/");
+    for (size_t i = 0; i < group->n_settings; i++) {
+        const struct workload_setting *from = &group->settings[i];
+
+        write_place(group, from->place, places[i], sizeof places[i]);
+        settings[i] = (dibs_project_setting){ from->setting, from->value, places[i] };
+    }
+    return dibs_settings_load_project(&file, flags, n, &cli->settings, err);
 }
 
 static dibs_status set_project(const struct cli *cli, struct workload_group *group, dibs_err *err)
@@ -33,26 +54,33 @@ static dibs_status set_project(const struct cli *cli, struct workload_group *gro
     return project.dir[0] && !group->project ? err_set(err, DIBS_FAILURE, "out of memory") : DIBS_OK;
 }
 
-dibs_status cli_manifest_read(const struct cli *cli, struct workload_group **out, dibs_err *err)
+dibs_status cli_settings_load(struct cli *cli, const dibs_flag *flags, size_t n, dibs_err *err)
 {
-    AUTO(workload_free_auto) struct workload_group *group = NULL;
     char path[PATH_BYTES];
-    dibs_status s = workload_manifest_find(NULL, path, sizeof path, err);
+    dibs_status s = workload_manifest_find(NULL, path, sizeof path, &cli->no_manifest);
 
     if (s == DIBS_OK)
-        s = workload_manifest_read(path, &group, err);
-    if (s == DIBS_OK)
-        s = set_project(cli, group, err);
-    if (s == DIBS_OK)
-        *out = TAKE(group);
-    return s;
+        s = workload_manifest_read(path, &cli->manifest, &cli->no_manifest);
+    if (s == DIBS_DENIED && !(cli->cmd->flags & CLI_MANIFEST))
+        cli_warn("%s", cli->no_manifest.msg);
+    if (s == DIBS_NOT_FOUND || s == DIBS_DENIED)
+        return dibs_settings_load(flags, n, &cli->settings, err);
+    if (s != DIBS_OK)
+        return err_set(err, s, "%s", cli->no_manifest.msg);
+    s = load(cli, path, flags, n, err);
+    return s == DIBS_OK ? set_project(cli, cli->manifest, err) : s;
 }
 
-dibs_status cli_manifest(struct cli *cli, struct workload_group **out, dibs_err *err)
+dibs_status cli_need_manifest(struct cli *cli, dibs_err *err)
 {
-    AUTO(workload_free_auto) struct workload_group *group = NULL;
+    return cli->manifest ? DIBS_OK : err_set(err, cli->no_manifest.code, "%s", cli->no_manifest.msg);
+}
+
+dibs_status cli_open_manifest(struct cli *cli, dibs_err *err)
+{
+    struct workload_group *group = cli->manifest;
     char name[DIBS_NAME_MAX + 1];
-    dibs_status s = cli_manifest_read(cli, &group, err);
+    dibs_status s = cli_need_manifest(cli, err);
 
     if (s == DIBS_OK)
         s = cli_open(cli, err);
@@ -65,7 +93,6 @@ dibs_status cli_manifest(struct cli *cli, struct workload_group **out, dibs_err 
         return s;
     name[strcspn(name, "/")] = '\0';
     (void) text_copy(group->group, sizeof group->group, name);
-    *out = TAKE(group);
     return DIBS_OK;
 }
 
@@ -89,14 +116,10 @@ dibs_status cli_manifest_need(const struct workload_group *group, const char *ty
 
 bool cli_manifest_name(const struct cli *cli, const char *typed, char name[DIBS_NAME_MAX + 1])
 {
-    AUTO(workload_free_auto) struct workload_group *group = NULL;
     struct workload_need need;
-    dibs_err none = { 0 };
 
-    /* A manifest that cannot be read is told by the commands that need it. */
-    if (!strchr(typed, '/') || typed[0] == '/' || !cli_manifest_path(cli) ||
-        cli_manifest_read(cli, &group, &none) != DIBS_OK ||
-        workload_need_parse(group, typed, &need, &none) != DIBS_OK)
+    if (!cli->manifest || !strchr(typed, '/') || typed[0] == '/' ||
+        workload_need_parse(cli->manifest, typed, &need, NULL) != DIBS_OK)
         return false;
     return text_copy(name, DIBS_NAME_MAX + 1, need.name);
 }

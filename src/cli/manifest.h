@@ -5,14 +5,15 @@
 #include "cli/cli.h"
 #include "workload/workload.h"
 
-/* The project's manifest, its group's real name, and its directory. Opens the handle. NOT_FOUND: there is
- * none here or above. */
-dibs_status cli_manifest(struct cli *cli, struct workload_group **out, dibs_err *err);
+/* Settings, with those of the project's manifest, which is read here, once for the call. One that may not be
+ * read is told and passed over: it could lie there to be in everybody's way. */
+dibs_status cli_settings_load(struct cli *cli, const dibs_flag *flags, size_t n, dibs_err *err);
 
-/* Is there one, here or above? */
-bool cli_manifest_path(const struct cli *cli);
-/* The same without the ledger: the group has the name that it would have if nobody else had it. */
-dibs_status cli_manifest_read(const struct cli *cli, struct workload_group **out, dibs_err *err);
+/* The manifest, for a command that needs it; borrowed. Its group has the name that it would have if nobody
+ * else had it. NOT_FOUND: there is none here or above. DENIED: it is a stranger's. */
+dibs_status cli_need_manifest(struct cli *cli, dibs_err *err);
+/* The same with its group's real name. Opens the handle. */
+dibs_status cli_open_manifest(struct cli *cli, dibs_err *err);
 
 /* A relative name as typed: is it a port of the manifest? *is_found false: there is no manifest, or nothing
  * of that name in it. NOT_FOUND: it begins with a role, but that has no such port. */

@@ -43,7 +43,7 @@ struct part {
 
 struct troupe {
     struct cli *cli;
-    struct workload_group *group;
+    const struct workload_group *group;
     struct part *parts;
     size_t n, n_living;
     struct child *children; /* for those that start later */
@@ -79,7 +79,6 @@ static void troupe_free(struct troupe *t)
     free(t->children);
     free(t->claims.requests);
     free(t->claims.claims);
-    workload_free(t->group);
 }
 
 /* ---- who takes part ---- */
@@ -427,8 +426,9 @@ static dibs_status run_troupe(struct troupe *t, dibs_err *err)
 
 dibs_status run_all(struct cli *cli, dibs_err *err)
 {
-    AUTO(troupe_free) struct troupe t = { .cli = cli, .code = -1, .claims = { .cli = cli } };
-    dibs_status s = cli_manifest_read(cli, &t.group, err);
+    AUTO(troupe_free)
+    struct troupe t = { .cli = cli, .group = cli->manifest, .code = -1, .claims = { .cli = cli } };
+    dibs_status s = cli_need_manifest(cli, err);
 
     if (!s)
         s = find_parts(&t, err);

@@ -124,25 +124,20 @@ static dibs_status run_pod(struct cli *cli, struct pod *pod, dibs_err *err)
 
 dibs_status run_role(struct cli *cli, bool *is_meant, dibs_err *err)
 {
-    AUTO(workload_free_auto) struct workload_group *group = NULL;
+    const struct workload_group *group = cli->manifest;
     AUTO(pod_free) struct pod pod = { 0 };
     struct workload_pod which = { 0 };
     char role[DIBS_NAME_MAX + 1];
 
     *is_meant = false;
-    if (cli->argc > 1 && strcmp(cli->argv[1], "--") != 0)
+    if (!group || (cli->argc > 1 && strcmp(cli->argv[1], "--") != 0))
         return DIBS_OK;
-    if (!cli_manifest_path(cli))
-        return DIBS_OK;
-    dibs_status s = cli_manifest_read(cli, &group, err);
-    if (s)
-        return s;
     (void) text_copy(role, sizeof role, cli->argv[0]);
     role[strcspn(role, "/")] = '\0';
     if (!workload_role(group, role))
         return cli->argc > 1 ? workload_pod_parse(group, cli->argv[0], &which, err) : DIBS_OK;
     *is_meant = true;
-    s = workload_pod_parse(group, cli->argv[0], &which, err);
+    dibs_status s = workload_pod_parse(group, cli->argv[0], &which, err);
     if (!s)
         s = pod_init(&pod, group, &which, err);
     return s ? s : run_pod(cli, &pod, err);

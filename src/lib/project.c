@@ -122,6 +122,7 @@ dibs_status dibs_project_find(const dibs_settings *settings, const char *dir, di
                               dibs_err *err)
 {
     char found[PATH_BYTES];
+    char root[PATH_BYTES]; /* of the work tree */
     char branch[PART_RAW_MAX + 1] = "";
     char shown[80];
     dibs_project project = { 0 };
@@ -133,18 +134,24 @@ dibs_status dibs_project_find(const dibs_settings *settings, const char *dir, di
         *out = project;
         return DIBS_OK;
     }
-    if (!dir && !getcwd(found, sizeof found))
+    bool has_manifest = !dir && settings && settings->project_dir[0];
+    if (has_manifest)
+        (void) text_copy(found, sizeof found, settings->project_dir);
+    else if (!dir && !getcwd(found, sizeof found))
         return err_os(err, DIBS_FAILURE, errno, "cannot tell the working directory");
     if (dir && !realpath(dir, found))
         return err_os(err, DIBS_INVALID, errno, "project directory '%s'",
                       text_safe(dir, shown, sizeof shown));
-    if (find_root(found) && !git_branch(found, branch, sizeof branch))
+    (void) text_copy(root, sizeof root, found);
+    if (find_root(root) && !git_branch(root, branch, sizeof branch))
         branch[0] = '\0';
-    if (!text_copy(project.dir, sizeof project.dir, found))
+    if (!text_copy(project.dir, sizeof project.dir, has_manifest ? found : root))
         return err_set(err, DIBS_INVALID,
                        "the project's path has more than %d bytes, '%s'; name a group (--group, DIBS_GROUP)",
                        DIBS_PROJECT_MAX, text_safe(found, shown, sizeof shown));
-    const char *base = strrchr(found, '/') + 1;
+    const char *base = strrchr(project.dir, '/') + 1;
+    if (has_manifest && settings->project_group[0])
+        base = settings->project_group;
     make_group(base[0] ? base : "root", branch, project.group);
     *out = project;
     return DIBS_OK;

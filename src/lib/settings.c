@@ -63,6 +63,7 @@ const char *dibs_source_text(dibs_source source)
     case DIBS_FROM_DEFAULT: return "default";
     case DIBS_FROM_SYSTEM: return "/etc/dibs/dibs.yaml";
     case DIBS_FROM_USER: return "user file";
+    case DIBS_FROM_PROJECT: return "manifest";
     case DIBS_FROM_ENVIRONMENT: return "environment";
     case DIBS_FROM_FLAG: return "flag";
     }
@@ -316,7 +317,62 @@ static dibs_status read_environment(dibs_settings *s, dibs_err *err)
     return status;
 }
 
+/* A checkout must not lead its reader to somebody else's ledger or daemon, nor weaken what is durable. Its
+ * group is no setting: it is told apart by branch and directory. */
+bool dibs_setting_is_for_projects(dibs_setting setting)
+{
+    switch (setting) {
+    case DIBS_SET_LEDGER:
+    case DIBS_SET_LEDGER_MODE:
+    case DIBS_SET_MRU_FILE:
+    case DIBS_SET_SOCKET:
+    case DIBS_SET_SYNC:
+    case DIBS_SET_GROUP:
+    case DIBS_SETTING_COUNT: return false;
+    case DIBS_SET_RANGE:
+    case DIBS_SET_POOL:
+    case DIBS_SET_BAND:
+    case DIBS_SET_ORDER:
+    case DIBS_SET_COOLDOWN:
+    case DIBS_SET_TTL:
+    case DIBS_SET_TIMEOUT:
+    case DIBS_SET_ALLOW_EPHEMERAL: return true;
+    }
+    return false;
+}
+
+static dibs_status read_project(dibs_settings *s, const dibs_project_file *project, dibs_err *err)
+{
+    dibs_status status = DIBS_OK;
+
+    if (!project)
+        return DIBS_OK;
+    if (!project->dir || project->dir[0] != '/' || (project->n > 0 && !project->settings))
+        return err_set(err, DIBS_INVALID, "settings: the manifest's directory or settings are missing");
+    if (!text_copy(s->project_dir, sizeof s->project_dir, project->dir) ||
+        !text_copy(s->project_group, sizeof s->project_group, project->group ? project->group : ""))
+        return err_set(err, DIBS_INVALID, "the manifest's path or group has more than %d bytes",
+                       DIBS_PROJECT_MAX);
+    for (size_t i = 0; i < project->n && status == DIBS_OK; i++) {
+        const dibs_project_setting *p = &project->settings[i];
+
+        if (!p->value || !dibs_setting_is_for_projects(p->setting))
+            return err_set(err, DIBS_INVALID, "settings: setting %zu of the manifest is none of a project's",
+                           i);
+        status = set(s, p->setting, p->value, DIBS_FROM_PROJECT, err);
+        if (status != DIBS_OK && p->where)
+            return err_wrap(err, status, "%s", p->where);
+    }
+    return status;
+}
+
 dibs_status dibs_settings_load(const dibs_flag *flags, size_t n, dibs_settings *out, dibs_err *err)
+{
+    return dibs_settings_load_project(NULL, flags, n, out, err);
+}
+
+dibs_status dibs_settings_load_project(const dibs_project_file *project, const dibs_flag *flags, size_t n,
+                                       dibs_settings *out, dibs_err *err)
 {
     dibs_settings s;
 
@@ -327,6 +383,8 @@ dibs_status dibs_settings_load(const dibs_flag *flags, size_t n, dibs_settings *
             return err_set(err, DIBS_INVALID, "settings: flag %zu is no setting, or has no value", i);
     set_defaults(&s);
     dibs_status status = read_files(&s, err);
+    if (status == DIBS_OK)
+        status = read_project(&s, project, err);
     if (status == DIBS_OK)
         status = read_environment(&s, err);
     for (size_t i = 0; i < n && status == DIBS_OK; i++)

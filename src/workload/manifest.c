@@ -160,29 +160,6 @@ static dibs_status read_roles(struct manifest *m, const yaml_node *root, dibs_er
 
 /* ---- settings ---- */
 
-/* A checkout must not lead its reader to somebody else's ledger or daemon, nor weaken what is durable. */
-static bool is_for_projects(dibs_setting setting)
-{
-    switch (setting) {
-    case DIBS_SET_LEDGER:
-    case DIBS_SET_LEDGER_MODE:
-    case DIBS_SET_MRU_FILE:
-    case DIBS_SET_SOCKET:
-    case DIBS_SET_SYNC:
-    case DIBS_SET_GROUP: /* `group`, and not twice */
-    case DIBS_SETTING_COUNT: return false;
-    case DIBS_SET_RANGE:
-    case DIBS_SET_POOL:
-    case DIBS_SET_BAND:
-    case DIBS_SET_ORDER:
-    case DIBS_SET_COOLDOWN:
-    case DIBS_SET_TTL:
-    case DIBS_SET_TIMEOUT:
-    case DIBS_SET_ALLOW_EPHEMERAL: return true;
-    }
-    return false;
-}
-
 static dibs_status read_setting(const struct manifest *m, const yaml_node *root, dibs_setting setting,
                                 dibs_err *err)
 {
@@ -202,7 +179,7 @@ static dibs_status read_setting(const struct manifest *m, const yaml_node *root,
     if (!copy)
         return manifest_no_memory(m, err);
     group->settings[group->n_settings++] =
-        (struct workload_setting){ .name = name, .value = copy, .place = manifest_place(key) };
+        (struct workload_setting){ .setting = setting, .value = copy, .place = manifest_place(key) };
     return DIBS_OK;
 }
 
@@ -214,7 +191,7 @@ static dibs_status read_settings(const struct manifest *m, const yaml_node *root
     if (!m->group->settings)
         return manifest_no_memory(m, err);
     for (int i = 0; s == DIBS_OK && i < DIBS_SETTING_COUNT; i++)
-        if (is_for_projects((dibs_setting) i))
+        if (dibs_setting_is_for_projects((dibs_setting) i))
             s = read_setting(m, root, (dibs_setting) i, err);
     return s;
 }
@@ -231,7 +208,7 @@ static dibs_status check_keys(const struct manifest *m, const yaml_node *root, d
         const char *name = dibs_setting_name((dibs_setting) i);
         const yaml_node *key = root->kind == YAML_MAP ? yaml_key(root, name) : NULL;
 
-        if (is_for_projects((dibs_setting) i))
+        if (dibs_setting_is_for_projects((dibs_setting) i))
             keys[n++] = name;
         else if (key && i != DIBS_SET_GROUP)
             return yaml_error(m->yaml, key, err,

@@ -12,6 +12,7 @@
 
 /* The claims that are there, sorted by name. */
 struct present {
+    const char *project; /* only those of this directory; NULL: of any */
     dibs_claim *claims;
     size_t n, max;
     bool is_full; /* no memory */
@@ -63,7 +64,7 @@ static bool take_claim(void *ctx, const dibs_claim *claim)
 {
     struct present *p = ctx;
 
-    if (!has_five_parts(claim->name))
+    if (!has_five_parts(claim->name) || (p->project && strcmp(claim->project, p->project) != 0))
         return true;
     if (p->n == p->max) {
         size_t max = p->max ? 2 * p->max : 64;
@@ -102,6 +103,12 @@ static dibs_status list_present(dibs *handle, struct syncing *y, dibs_err *err)
                            .judge = true };
     dibs_status s = dibs_claim_list(handle, &filter, take_claim, p, err);
 
+    /* None? Then the group may have been given another name since: what the directory has is its own. */
+    if (s == DIBS_OK && p->n == 0 && y->group->project) {
+        filter.name_prefix = NULL;
+        p->project = y->group->project;
+        s = dibs_claim_list(handle, &filter, take_claim, p, err);
+    }
     if (s == DIBS_OK && p->is_full)
         s = err_set(err, DIBS_FAILURE, "workload: out of memory");
     if (s == DIBS_OK && p->n > 0)

@@ -83,7 +83,7 @@ struct workload_role {
 
 /* A setting that a project gives, not looked at yet. */
 struct workload_setting {
-    const char *name; /* of DIBS_SETTING_MAP */
+    dibs_setting setting;
     const char *value;
     struct workload_place place;
 };

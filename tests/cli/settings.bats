@@ -202,8 +202,29 @@ END
     [ "$(stat -c %a "$T/fresh/dibs/ledger.db")" = 600 ]
 }
 
-@test "a file in the project changes nothing: only its owner's settings count" {
-    echo "ledger: sqlite:$T/evil.db" >dibs.yaml
+@test "a manifest may not say where the ledger is" {
+    for line in "ledger: sqlite:$T/evil.db" 'socket: /tmp/evil' 'ledger-mode: mru' "mru-file: $T/evil" 'sync: normal'; do
+        echo "$line" >dibs.yaml
+        refused 2 claim
+        grep -q "dibs.yaml:1:1: a project may not set '${line%%:*}'" "$T/err"
+        [ ! -e "$T/evil.db" ]
+    done
+}
+
+@test "a manifest's settings count below environment and flags and above the user's file" {
+    mkdir -p "$XDG_CONFIG_HOME/dibs"
+    echo 'range: 23000-23099' >"$XDG_CONFIG_HOME/dibs/dibs.yaml"
+    echo 'range: 24000-24099' >dibs.yaml
     ok claim
-    [ ! -e "$T/evil.db" ]
+    [ "$out" -ge 24000 ] && [ "$out" -le 24099 ]
+    mkdir below && cd below
+    DIBS_RANGE=25000-25099 ok claim
+    [ "$out" -ge 25000 ] && [ "$out" -le 25099 ]
+    ok claim --range 26000-26099
+    [ "$out" -ge 26000 ] && [ "$out" -le 26099 ]
+    ok doctor
+    grep -q 'range = 24000-24099 (manifest)' "$T/out"
+    echo 'range: 0-5' >../dibs.yaml
+    refused 2 claim
+    grep -q 'dibs.yaml:1:1: setting range (manifest)' "$T/err"
 }

@@ -110,6 +110,19 @@ static void settings_and_names_are_checked(void **state)
     REFUSED(dibs_settings_load(NULL, 0, NULL, &err));
     REFUSED(dibs_settings_load(&flags[0], 1, &out, &err));
     REFUSED(dibs_settings_load(&flags[1], 1, &out, &err));
+    REFUSED(dibs_settings_load_project(&(dibs_project_file){ 0 }, NULL, 0, &out, &err));
+    REFUSED(dibs_settings_load_project(&(dibs_project_file){ .dir = "relative" }, NULL, 0, &out, &err));
+    REFUSED(dibs_settings_load_project(&(dibs_project_file){ .dir = "/x", .n = 1 }, NULL, 0, &out, &err));
+    for (int i = -1; i <= DIBS_SETTING_COUNT; i++) {
+        dibs_project_setting given = { (dibs_setting) i, NULL, NULL };
+
+        REFUSED(
+            dibs_settings_load_project(&(dibs_project_file){ "/x", NULL, &given, 1 }, NULL, 0, &out, &err));
+        given.value = "sqlite:/x";
+        if (!dibs_setting_is_for_projects((dibs_setting) i))
+            REFUSED(dibs_settings_load_project(&(dibs_project_file){ "/x", NULL, &given, 1 }, NULL, 0, &out,
+                                               &err));
+    }
     REFUSED(dibs_duration_parse(NULL, &ms, &err));
     REFUSED(dibs_duration_parse("1s", NULL, &err));
     REFUSED(dibs_name_check(NULL, &err));

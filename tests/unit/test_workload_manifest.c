@@ -130,12 +130,12 @@ static void settings_that_a_project_may_give_are_kept_with_their_place(void **st
 
     (void) state;
     assert_int_equal(group->n_settings, 3);
-    assert_string_equal(group->settings[0].name, "range");
+    assert_int_equal(group->settings[0].setting, DIBS_SET_RANGE);
     assert_string_equal(group->settings[0].value, "20000-21000");
-    assert_string_equal(group->settings[1].name, "band");
+    assert_int_equal(group->settings[1].setting, DIBS_SET_BAND);
     assert_string_equal(group->settings[1].value, "16");
     assert_int_equal(group->settings[1].place.line, 4);
-    assert_string_equal(group->settings[2].name, "allow-ephemeral");
+    assert_int_equal(group->settings[2].setting, DIBS_SET_ALLOW_EPHEMERAL);
     assert_int_equal(empty->n_settings + empty->n_roles, 0);
     assert_null(empty->name);
 }
