@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Settings: one row each, one parser each, whatever they come from. */
 #include <ctype.h>
+#include <errno.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
@@ -160,13 +163,31 @@ static dibs_status put_duration(const char *value, int64_t low, int64_t high, in
     return DIBS_OK;
 }
 
-static dibs_status put_ledger(const char *value, char *out, size_t size, dibs_err *err)
+/* A file is read from every directory: a path that begins nowhere would be another ledger in each. What is
+ * given with a call is meant from where the call is made, and is kept, and shown, as the place that it is. */
+static dibs_status put_ledger(const char *value, dibs_source source, char *out, size_t size, dibs_err *err)
 {
-    if (strncmp(value, "sqlite:", 7) != 0 && strcmp(value, "memory:") != 0)
+    char path[DIBS_SETTING_VALUE_MAX + 1];
+    AUTO(free_auto) char *here = NULL;
+
+    if (strcmp(value, "memory:") == 0)
+        return put_text(out, size, value, err);
+    if (strncmp(value, "sqlite:", 7) != 0)
         return bad(value, "sqlite:PATH or memory:", err);
-    if (strcmp(value, "sqlite:") == 0)
+    if (value[7] == '\0')
         return err_set(err, DIBS_INVALID, "'sqlite:' needs a path");
-    return put_text(out, size, value, err);
+    if (value[7] == '/')
+        return put_text(out, size, value, err);
+    if (source == DIBS_FROM_SYSTEM || source == DIBS_FROM_USER)
+        return bad(value, "the same place from every directory: write its whole path, sqlite:/...", err);
+    here = getcwd(NULL, 0);
+    if (!here || here[0] != '/')
+        return err_os(err, DIBS_INVALID, here ? ENOENT : errno,
+                      "the working directory, which that path begins in");
+    int n = snprintf(path, sizeof path, "sqlite:%s/%s", here, value + 7);
+    return n > 0 && (size_t) n < sizeof path
+               ? put_text(out, size, path, err)
+               : err_set(err, DIBS_INVALID, "the value has more than %zu bytes", size - 1);
 }
 
 static dibs_status put_group(const char *value, char *out, size_t size, dibs_err *err)
@@ -195,10 +216,11 @@ static dibs_status put_sync(const char *value, bool *out, dibs_err *err)
     return DIBS_OK;
 }
 
-static dibs_status put(dibs_settings *s, dibs_setting which, const char *value, dibs_err *err)
+static dibs_status put(dibs_settings *s, dibs_setting which, const char *value, dibs_source source,
+                       dibs_err *err)
 {
     switch (which) {
-    case DIBS_SET_LEDGER: return put_ledger(value, s->ledger, sizeof s->ledger, err);
+    case DIBS_SET_LEDGER: return put_ledger(value, source, s->ledger, sizeof s->ledger, err);
     case DIBS_SET_LEDGER_MODE: return put_mode(value, &s->ledger_mode, err);
     case DIBS_SET_MRU_FILE: return put_text(s->mru_file, sizeof s->mru_file, value, err);
     case DIBS_SET_SOCKET: return put_text(s->socket, sizeof s->socket, value, err);
@@ -220,7 +242,7 @@ static dibs_status put(dibs_settings *s, dibs_setting which, const char *value, 
 static dibs_status set(dibs_settings *s, dibs_setting which, const char *value, dibs_source source,
                        dibs_err *err)
 {
-    dibs_status status = put(s, which, value, err);
+    dibs_status status = put(s, which, value, source, err);
 
     if (status != DIBS_OK)
         return err_wrap(err, status, "setting %s (%s)", names[which], dibs_source_text(source));
@@ -230,17 +252,30 @@ static dibs_status set(dibs_settings *s, dibs_setting which, const char *value, 
 
 /* ---- where they come from ---- */
 
-/* $XDG_... or a folder below $HOME; false when neither is there. */
+/* Of the user's own folder: $HOME, else, as in a service or in cron, what the user database says. */
+static bool home_path(const char *below_home, const char *file, char *out, size_t size)
+{
+    const char *home = getenv("HOME");
+    struct passwd entry = { 0 };
+    struct passwd *found = NULL;
+    char text[4096];
+
+    if ((!home || !home[0]) && getpwuid_r(geteuid(), &entry, text, sizeof text, &found) == 0 && found)
+        home = found->pw_dir;
+    if (!home || home[0] != '/')
+        return false;
+    int n = snprintf(out, size, "%s/%s/dibs/%s", home, below_home, file);
+    return n > 0 && (size_t) n < size;
+}
+
+/* $XDG_... or a folder below the user's own; false when neither is there. */
 static bool user_path(const char *variable, const char *below_home, const char *file, char *out, size_t size)
 {
     const char *base = getenv(variable);
-    const char *home = getenv("HOME");
-    int n = -1;
 
-    if (base && base[0] == '/')
-        n = snprintf(out, size, "%s/dibs/%s", base, file);
-    else if (home && home[0] == '/')
-        n = snprintf(out, size, "%s/%s/dibs/%s", home, below_home, file);
+    if (!base || base[0] != '/')
+        return home_path(below_home, file, out, size);
+    int n = snprintf(out, size, "%s/dibs/%s", base, file);
     return n > 0 && (size_t) n < size;
 }
 

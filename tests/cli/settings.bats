@@ -182,17 +182,41 @@ END
     [ "$(held)" -eq 1 ]
 }
 
-@test "without a place for a ledger it says so" {
+@test "without HOME, and without an entry in the user database, it says so" {
+    needs_root
     needs setpriv
-    [ "$(id -u)" -ne 0 ] || as_nobody "$DIBS" version >/dev/null 2>&1 || skip "another user cannot reach the program"
-    code=0
-    if [ "$(id -u)" -eq 0 ]; then
-        as_nobody env -i "$DIBS" ls >"$T/out" 2>"$T/err" || code=$?
-    else
-        env -i "$DIBS" ls >"$T/out" 2>"$T/err" || code=$?
-    fi
+    as_nobody "$DIBS" version >/dev/null 2>&1 || skip "another user cannot reach the program"
+    capture setpriv --reuid=71234 --regid=71234 --clear-groups env -i "$DIBS" ls
     [ "$code" -eq 2 ]
-    grep -q HOME "$T/err"
+    says HOME
+}
+
+@test "without HOME the ledger is below the folder of the user database" {
+    shared_ledger
+    needs unshare
+    echo "someone:x:65534:65534::$T/entry:/bin/sh" >"$T/passwd"
+    mkdir -m 0777 "$T/entry"
+    # shellcheck disable=SC2016 # for the inner shell
+    unshare -m sh -c 'mount --bind "$T/passwd" /etc/passwd && exec setpriv --reuid=65534 --regid=65534 --clear-groups \
+        env -i "$DIBS" claim' >"$T/out"
+    [ -s "$T/out" ]
+    [ -f "$T/entry/.local/state/dibs/ledger.db" ]
+}
+
+@test "a relative ledger is resolved where the call is made, shown whole, and refused in a file" {
+    unset DIBS_LEDGER
+    ok claim web --keep --ledger sqlite:here.db
+    [ -f "$T/project/here.db" ]
+    mkdir sub
+    cd sub
+    DIBS_LEDGER=sqlite:../here.db ok ls --names
+    prints web
+    DIBS_LEDGER=sqlite:../here.db ok doctor
+    prints "ledger = sqlite:$T/project/sub/../here.db (environment)"
+    echo 'ledger: sqlite:here.db' >"$user"
+    refused 2 ls
+    says "$user:1:1"
+    says "whole path"
 }
 
 @test "the default ledger of a user is made with a private folder and file" {

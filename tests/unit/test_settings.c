@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Settings: one row each, checked once, each with its source (D16); and the file they may stand in. */
 #include <fcntl.h>
+#include <limits.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -324,12 +326,22 @@ static void durations_have_a_unit(void **state)
     }
 }
 
+/* The user database knows nobody of this number. */
+static uid_t stranger(void)
+{
+    uid_t uid = 70000;
+
+    while (getpwuid(uid))
+        uid++;
+    return uid;
+}
+
 static int load_without_a_home(void *arg)
 {
     struct place *p = arg;
+    uid_t uid = stranger();
 
-    if (geteuid() == 0) /* root's ledger has a fixed place */
-        CHECK(setresuid(CHILD_NOBODY, CHILD_NOBODY, CHILD_NOBODY) == 0);
+    CHECK(setresuid(uid, uid, uid) == 0);
     CHECK(unsetenv("HOME") == 0 && unsetenv("XDG_CONFIG_HOME") == 0);
     CHECK(load(p, NULL, NULL) == DIBS_INVALID);
     CHECK(strstr(p->err.msg, "DIBS_LEDGER"));
@@ -339,7 +351,52 @@ static int load_without_a_home(void *arg)
 
 static void without_a_home_there_is_no_place_for_a_ledger(void **state)
 {
+    if (geteuid() != 0)
+        SKIP_BECAUSE("becoming a user without an entry needs root");
     assert_int_equal(child_run(load_without_a_home, *state), 0);
+}
+
+static int load_as_nobody(void *arg)
+{
+    struct place *p = arg;
+    char want[PATH_MAX];
+
+    if (geteuid() == 0) /* root's ledger has a fixed place */
+        CHECK(setresuid(CHILD_NOBODY, CHILD_NOBODY, CHILD_NOBODY) == 0);
+    const struct passwd *entry = getpwuid(geteuid());
+    CHECK(entry);
+    (void) snprintf(want, sizeof want, "sqlite:%s/.local/state/dibs/ledger.db", entry->pw_dir);
+    CHECK(unsetenv("HOME") == 0 && unsetenv("XDG_CONFIG_HOME") == 0);
+    CHECK(load(p, NULL, NULL) == DIBS_OK);
+    CHECK(strcmp(p->settings.ledger, want) == 0);
+    CHECK(setenv("HOME", "", 1) == 0);
+    CHECK(load(p, NULL, NULL) == DIBS_OK);
+    CHECK(strcmp(p->settings.ledger, want) == 0);
+    return 0;
+}
+
+static void without_HOME_the_user_database_says_where_home_is(void **state)
+{
+    if (geteuid() != 0 && !getpwuid(geteuid()))
+        SKIP_BECAUSE("this user has no entry in the user database");
+    assert_int_equal(child_run(load_as_nobody, *state), 0);
+}
+
+static void a_relative_ledger_begins_where_the_call_is_made(void **state)
+{
+    struct place *p = *state;
+    char want[PATH_MAX + 32];
+    char here[PATH_MAX];
+
+    assert_non_null(getcwd(here, sizeof here));
+    (void) snprintf(want, sizeof want, "sqlite:%s/sub/ledger.db", here);
+    ASSERT_OK(load(p, "ledger", "sqlite:sub/ledger.db"), &p->err);
+    assert_string_equal(p->settings.ledger, want);
+    ASSERT_OK(load(p, "ledger", "sqlite:/sub/ledger.db"), &p->err);
+    assert_string_equal(p->settings.ledger, "sqlite:/sub/ledger.db");
+    write_file(p, "ledger: sqlite:sub/ledger.db\n");
+    assert_int_equal(load(p, NULL, NULL), DIBS_INVALID);
+    assert_non_null(strstr(p->err.msg, "whole path"));
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -357,6 +414,8 @@ int main(void)
         CASE(a_file_that_is_none_or_too_long_is_refused),
         CASE(durations_have_a_unit),
         CASE(without_a_home_there_is_no_place_for_a_ledger),
+        CASE(without_HOME_the_user_database_says_where_home_is),
+        CASE(a_relative_ledger_begins_where_the_call_is_made),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
