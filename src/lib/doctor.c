@@ -233,6 +233,7 @@ static void check_pool(struct doctor *d, const dibs_pool *pool)
 static void check_pools(struct doctor *d)
 {
     struct pool_list list = { .pools = calloc(POOLS_MAX, sizeof *list.pools) };
+    dibs_pool chosen;
     dibs_err err = { 0 };
 
     if (!list.pools || core_pool_list(d->core, collect_pool, &list, &err) != DIBS_OK)
@@ -240,6 +241,10 @@ static void check_pools(struct doctor *d)
     for (size_t i = 0; i < list.n && !d->is_stopped; i++)
         check_pool(d, &list.pools[i]);
     free(list.pools);
+    if (core_pool(d->core, NULL, NULL, &chosen, &err) != DIBS_OK)
+        say(d, DIBS_PROBLEM, "pool", "make it with 'dibs pool set', or change the setting 'pool'",
+            "no claim can be made: %s (setting pool, %s)", err.msg,
+            dibs_source_text(d->settings->source[DIBS_SET_POOL]));
 }
 
 static void check_host(struct doctor *d)

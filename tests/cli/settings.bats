@@ -219,6 +219,15 @@ END
     says "whole path"
 }
 
+@test "a pool that is set and does not exist is what doctor finds first" {
+    DIBS_POOL=nosuch try doctor
+    [ "$code" -eq 1 ]
+    prints "there is no pool 'nosuch'"
+    prints 'environment'
+    ok pool set nosuch --ranges 14050-14059
+    DIBS_POOL=nosuch ok doctor
+}
+
 @test "the default ledger of a user is made with a private folder and file" {
     shared_ledger
     as_nobody env -i HOME="$T/home" XDG_STATE_HOME="$T/fresh" "$DIBS" claim >/dev/null
