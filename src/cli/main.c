@@ -40,6 +40,22 @@ static dibs_status check_stdout(struct cli *cli, dibs_err *err)
     return err_os(err, DIBS_FAILURE, EBADF, "cannot write to standard output");
 }
 
+static void do_nothing(int number)
+{
+    (void) number;
+}
+
+/* A ledger at the limit of file sizes is a write that fails, not our death. Caught and not ignored: a command
+ * that `run` starts has the signal as it was. */
+static void survive_size_limit(void)
+{
+    struct sigaction before = { 0 };
+    struct sigaction ours = { .sa_handler = do_nothing };
+
+    if (sigaction(SIGXFSZ, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+        (void) sigaction(SIGXFSZ, &ours, NULL);
+}
+
 static dibs_status prepare(struct cli *cli, dibs_err *err)
 {
     dibs_flag flags[DIBS_SETTING_COUNT];
@@ -94,6 +110,7 @@ int main(int argc, char **argv)
 
     if (!guard_standard_fds())
         return CLI_EXIT_OUTPUT;
+    survive_size_limit();
     cli.json = asks_for_json(argc, argv); /* argv is not whole any more afterwards */
     dibs_status s = cli_parse(&cli, argc, argv, &err);
     if (!s)

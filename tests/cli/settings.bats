@@ -228,6 +228,18 @@ END
     DIBS_POOL=nosuch ok doctor
 }
 
+@test "the limit of file sizes is exit 6, and the command of run has the signal as it was" {
+    capture sh -c "ulimit -f 8; exec '$DIBS' claim web"
+    [ "$code" -eq 6 ]
+    one_line
+    ok run grep SigCgt /proc/self/status
+    bits=$(awk '{ print $2 }' "$T/out")
+    ok run grep SigIgn /proc/self/status
+    ignored=$(awk '{ print $2 }' "$T/out")
+    [ $((0x$bits & 1 << 24)) -eq 0 ]
+    [ $((0x$ignored & 1 << 24)) -eq 0 ]
+}
+
 @test "the default ledger of a user is made with a private folder and file" {
     shared_ledger
     as_nobody env -i HOME="$T/home" XDG_STATE_HOME="$T/fresh" "$DIBS" claim >/dev/null
