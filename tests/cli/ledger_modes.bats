@@ -168,6 +168,11 @@ degraded() { # the last try was answered, and told so
 @test "the memory ledger lasts as long as the call" {
     export DIBS_LEDGER=memory:
     ok claim web
+    says 'forgotten when this command ends'
+    [ "$(wc -l <"$T/err")" -eq 1 ]
+    ok claim web --quiet
+    [ -z "$errs" ]
     ok ls --json
+    [ -z "$errs" ]
     json 'd == []'
 }
