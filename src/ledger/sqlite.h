@@ -66,9 +66,19 @@ struct sqlite_rows {
 extern const char *const sqlite_sql_text[SQL_COUNT];
 
 /* Ledger versions are MAJOR * 1000 + MINOR in user_version; a newer major is refused untouched, a newer minor
- * is read and written. Add a migration at the end of the list in sqlite_open.c. */
+ * is read and written. Add a migration at the end of the list in sqlite_schema.c. */
 #define SQLITE_APPLICATION_ID 0x64696273 /* "dibs" */
 #define SQLITE_LEDGER_MAJOR 1
+#define SQLITE_LEDGER_VERSION 1001
+#define SQLITE_WHAT_BYTES 160
+
+/* Makes what is missing since `version`, 0 for all; inside a transaction. */
+dibs_status sqlite_migrate(struct sqlite_rows *self, int64_t version, dibs_err *err);
+/* Whatever its marks say: has it tables of ours? */
+bool sqlite_is_ours(sqlite3 *db);
+/* Has it everything that we use? A few microseconds when it is as we made it. SQLITE_CORRUPT when not, and
+ * `what` is missing; else SQLite's own trouble. */
+int sqlite_check_tables(sqlite3 *db, int64_t version, char what[SQLITE_WHAT_BYTES]);
 
 dibs_status sqlite_open_rows(const char *rest, const struct ledger_options *options, struct rows **out,
                              dibs_err *err);
@@ -99,6 +109,9 @@ dibs_status sqlite_copy_held(struct sqlite_rows *live, int to, dibs_err *err);
 void sqlite_release(struct sqlite_rows *live);
 /* Nobody can begin to use the database at `path` until *out is closed. */
 dibs_status sqlite_lock_whole(const char *path, int *out, dibs_err *err);
+/* `path` of at most 1023 bytes for SQLITE_OPEN_URI; answers `out`. */
+#define SQLITE_URI_BYTES (3 * 1024 + 64)
+const char *sqlite_uri(const char *path, const char *parameters, char out[SQLITE_URI_BYTES]);
 /* Out of all symbolic links, when the file is there: SQLite's file layer follows none. */
 void sqlite_resolve(char path[1024]);
 /* Waits for the lock on the ledger's directory, within the deadline; who makes, migrates or rebuilds it has

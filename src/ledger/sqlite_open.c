@@ -26,48 +26,6 @@
 
 enum { CHECKPOINT_FRAMES = 48, HEADER_BYTES = 100 };
 
-/* Numbered, in order; each runs in one transaction with the change of user_version. */
-static const struct migration {
-    int version;
-    const char *sql;
-} migrations[] = {
-    { 1000,
-      "CREATE TABLE claims(id INTEGER PRIMARY KEY, generation INTEGER NOT NULL CHECK(generation > 0),"
-      " secret BLOB NOT NULL CHECK(length(secret) = 16), port INTEGER NOT NULL CHECK(port BETWEEN 1 AND "
-      "65535),"
-      " kind INTEGER NOT NULL CHECK(kind IN (0, 1)), exclusive INTEGER NOT NULL CHECK(exclusive IN (0, 1)),"
-      " kept INTEGER NOT NULL CHECK(kept IN (0, 1)), holder INTEGER NOT NULL CHECK(holder BETWEEN 0 AND 2),"
-      " boot_id TEXT NOT NULL, pidns INTEGER NOT NULL, pid INTEGER NOT NULL, start_ticks INTEGER NOT NULL,"
-      " ttl_ms INTEGER NOT NULL, until_ms INTEGER NOT NULL, uid INTEGER NOT NULL, netns INTEGER NOT NULL,"
-      " created_ms INTEGER NOT NULL, changed_ms INTEGER NOT NULL, bindings BLOB NOT NULL,"
-      " principal TEXT NOT NULL, name TEXT NOT NULL, pool TEXT NOT NULL, command TEXT NOT NULL,"
-      " project TEXT NOT NULL, CHECK(kept = 1 OR holder > 0)) STRICT;"
-      /* claim 0: nobody's, it cools since released_ms. */
-      "CREATE TABLE slots(proto INTEGER NOT NULL CHECK(proto BETWEEN 1 AND 3),"
-      " port INTEGER NOT NULL CHECK(port BETWEEN 1 AND 65535),"
-      " address BLOB NOT NULL CHECK(length(address) IN (4, 16)), claim INTEGER NOT NULL,"
-      " exclusive INTEGER NOT NULL, released_ms INTEGER NOT NULL,"
-      " PRIMARY KEY(proto, port, address, claim)) STRICT, WITHOUT ROWID;"
-      /* claim 0: remembered only. */
-      "CREATE TABLE names(principal TEXT NOT NULL, name TEXT NOT NULL, claim INTEGER NOT NULL,"
-      " port INTEGER NOT NULL, used_ms INTEGER NOT NULL, PRIMARY KEY(principal, name)) STRICT, WITHOUT ROWID;"
-      "CREATE TABLE events(seq INTEGER PRIMARY KEY, cursor INTEGER NOT NULL, time_ms INTEGER NOT NULL,"
-      " kind INTEGER NOT NULL, claim INTEGER NOT NULL, generation INTEGER NOT NULL, port INTEGER NOT NULL,"
-      " protos INTEGER NOT NULL, dynamic INTEGER NOT NULL, actor_uid INTEGER NOT NULL,"
-      " actor_pid INTEGER NOT NULL, principal TEXT NOT NULL, name TEXT NOT NULL) STRICT;"
-      "CREATE TABLE pools(name TEXT PRIMARY KEY, ranges TEXT NOT NULL, scope INTEGER NOT NULL,"
-      " band INTEGER NOT NULL, cooldown_ms INTEGER NOT NULL, ordering TEXT NOT NULL) STRICT, WITHOUT ROWID;"
-      "CREATE TABLE sightings(claim INTEGER PRIMARY KEY, generation INTEGER NOT NULL,"
-      " count INTEGER NOT NULL) STRICT;"
-      "CREATE TABLE quarantine(id INTEGER PRIMARY KEY, found_ms INTEGER NOT NULL, source TEXT NOT NULL,"
-      " key TEXT NOT NULL, reason TEXT NOT NULL, record TEXT NOT NULL) STRICT;"
-      "CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;" },
-    { 1001, "ALTER TABLE names ADD COLUMN project TEXT NOT NULL DEFAULT '';"
-            "UPDATE names SET project = coalesce((SELECT project FROM claims WHERE id = names.claim), '');" },
-};
-#define N_MIGRATIONS (sizeof migrations / sizeof migrations[0])
-#define CURRENT_VERSION (migrations[N_MIGRATIONS - 1].version)
-
 void sqlite_start_deadline(struct sqlite_rows *self)
 {
     self->deadline_ms = clock_monotonic_ms() + self->timeout_ms;
@@ -194,6 +152,20 @@ static dibs_status os_trouble(const struct sqlite_rows *self, const char *doing,
     return DIBS_UNAVAILABLE;
 }
 
+const char *sqlite_uri(const char *path, const char *parameters, char out[SQLITE_URI_BYTES])
+{
+    size_t n = (size_t) snprintf(out, SQLITE_URI_BYTES, "file:");
+
+    for (; *path; path++) {
+        bool is_plain = *path != '%' && *path != '?' && *path != '#';
+
+        n += (size_t) snprintf(out + n, SQLITE_URI_BYTES - n, is_plain ? "%c" : "%%%02x",
+                               (unsigned char) *path);
+    }
+    (void) snprintf(out + n, SQLITE_URI_BYTES - n, "?%s", parameters);
+    return out;
+}
+
 void sqlite_resolve(char path[1024])
 {
     AUTO(free_auto) char *resolved = realpath(path, NULL);
@@ -263,28 +235,38 @@ static uint32_t big_endian(const uint8_t *p)
     return (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 | (uint32_t) p[2] << 8 | p[3];
 }
 
-static dibs_status foreign(const struct sqlite_rows *self, dibs_err *err)
+static dibs_status damaged(const struct sqlite_rows *self, const char *what, dibs_err *err)
 {
+    return err_trouble(err, DIBS_TROUBLE_DAMAGED, "ledger %s: it is damaged (%s); %s", self->path, what,
+                       advice_of(DIBS_TROUBLE_DAMAGED));
+}
+
+/* Its marks are not ours. Are its tables? */
+static dibs_status foreign(const struct sqlite_rows *self, sqlite3 *db, dibs_err *err)
+{
+    if (sqlite_is_ours(db))
+        return damaged(self, "the marks of a ledger are gone from it", err);
     return err_trouble(err, DIBS_TROUBLE_DAMAGED,
                        "ledger %s: this is an SQLite database of another program; it is left as it is. "
                        "Name another place with DIBS_LEDGER",
                        self->path);
 }
 
-static dibs_status check_version(const struct sqlite_rows *self, uint32_t application_id, uint32_t version,
-                                 dibs_err *err)
+/* Of a file with the marks of a ledger, or with none: new, or its first page is still in the WAL. */
+static dibs_status check_version(const struct sqlite_rows *self, uint32_t version, dibs_err *err)
 {
-    if (application_id == 0 && version == 0)
-        return DIBS_OK; /* new, or its first page is still in the WAL */
-    if (application_id != SQLITE_APPLICATION_ID)
-        return foreign(self, err);
-    if (version / 1000 > SQLITE_LEDGER_MAJOR)
+    char what[64];
+
+    if (version <= INT32_MAX && version / 1000 > SQLITE_LEDGER_MAJOR)
         return err_trouble(
             err, DIBS_TROUBLE_NEWER,
             "ledger %s: it has version %u.%u, and this dibs reads up to %d.x; it is left as it is. "
             "Use a newer dibs, or another place with DIBS_LEDGER",
             self->path, version / 1000, version % 1000, SQLITE_LEDGER_MAJOR);
-    return DIBS_OK;
+    if (version <= INT32_MAX && version >= 1000)
+        return DIBS_OK;
+    (void) snprintf(what, sizeof what, "no ledger has the version %d", (int32_t) version);
+    return damaged(self, what, err);
 }
 
 static bool has_log(const struct sqlite_rows *self)
@@ -314,6 +296,19 @@ static int read_header(const struct sqlite_rows *self, uint8_t header[HEADER_BYT
         (void) file->pMethods->xClose(file);
     sqlite3_free_filename(name);
     return rc == SQLITE_IOERR_SHORT_READ ? SQLITE_OK : rc;
+}
+
+/* As it lies, without its log, and without leaving a trace in it or beside it. */
+static dibs_status look_inside(const struct sqlite_rows *self, dibs_err *err)
+{
+    char uri[SQLITE_URI_BYTES];
+    sqlite3 *db = NULL;
+    int rc = sqlite3_open_v2(sqlite_uri(self->path, "immutable=1", uri), &db,
+                             SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, sqlite_vfs());
+    dibs_status s = rc == SQLITE_OK ? foreign(self, db, err) : tell(self, rc, 0, "cannot read it", err);
+
+    (void) sqlite3_close(db);
+    return s;
 }
 
 /* A file that is not there is made, readable by its owner alone. */
@@ -353,7 +348,11 @@ static dibs_status look_at_file(struct sqlite_rows *self, dibs_err *err)
         return err_trouble(err, DIBS_TROUBLE_DAMAGED,
                            "ledger %s: it is not a ledger or its beginning is damaged; %s", self->path,
                            advice_of(DIBS_TROUBLE_DAMAGED));
-    return check_version(self, big_endian(header + 68), big_endian(header + 60), err);
+    uint32_t application_id = big_endian(header + 68);
+    uint32_t version = big_endian(header + 60);
+    if (application_id == SQLITE_APPLICATION_ID)
+        return check_version(self, version, err);
+    return application_id == 0 && version == 0 ? DIBS_OK : look_inside(self, err);
 }
 
 static dibs_status exec(struct sqlite_rows *self, const char *sql, const char *doing, dibs_err *err)
@@ -374,35 +373,8 @@ static dibs_status get_int(struct sqlite_rows *self, const char *sql, int64_t *o
         *out = sqlite3_column_int64(stmt, 0);
     (void) sqlite3_finalize(stmt);
     if (rc == SQLITE_DONE)
-        return err_trouble(err, DIBS_TROUBLE_DAMAGED, "ledger %s: a value is missing (%s)", self->path, sql);
+        return damaged(self, "a value is missing", err);
     return rc == SQLITE_ROW ? DIBS_OK : sqlite_error(self, rc, "reading", err);
-}
-
-static dibs_status migrate(struct sqlite_rows *self, int64_t version, dibs_err *err)
-{
-    char text[160];
-    dibs_status s = DIBS_OK;
-
-    for (size_t i = 0; i < N_MIGRATIONS && s == DIBS_OK; i++) {
-        if (migrations[i].version <= version)
-            continue;
-        s = exec(self, migrations[i].sql, "making its tables", err);
-        if (s != DIBS_OK)
-            break;
-        (void) snprintf(text, sizeof text, "PRAGMA user_version=%d; PRAGMA application_id=%d",
-                        migrations[i].version, SQLITE_APPLICATION_ID);
-        s = exec(self, text, "marking its version", err);
-    }
-    if (s == DIBS_OK && version == 0) {
-        int64_t salt = 0;
-
-        if (getrandom(&salt, sizeof salt, 0) != (ssize_t) sizeof salt)
-            return err_os(err, DIBS_FAILURE, errno, "cannot get random bytes for the ledger");
-        (void) snprintf(text, sizeof text, "INSERT INTO meta(key, value) VALUES('salt', %lld)",
-                        (long long) salt);
-        s = exec(self, text, "making its salt", err);
-    }
-    return s;
 }
 
 /* One process makes or migrates the ledger; the others wait at a lock on its directory, within the deadline.
@@ -426,10 +398,9 @@ dibs_status sqlite_lock_directory(const struct sqlite_rows *self, const char *di
     return DIBS_OK;
 }
 
-static dibs_status make_or_migrate(struct sqlite_rows *self, const char *dir, dibs_err *err)
+static dibs_status make_or_migrate(struct sqlite_rows *self, const char *dir, int64_t *version, dibs_err *err)
 {
     AUTO(fd_auto) int lock = -1;
-    int64_t version = 0;
     int64_t n_foreign = 0;
     dibs_status s = sqlite_lock_directory(self, dir, &lock, err);
 
@@ -441,7 +412,7 @@ static dibs_status make_or_migrate(struct sqlite_rows *self, const char *dir, di
             "SELECT count(*) FROM sqlite_master WHERE (SELECT user_version FROM pragma_user_version) = 0",
             &n_foreign, err);
     if (s == DIBS_OK && n_foreign > 0)
-        s = foreign(self, err);
+        s = foreign(self, self->db, err);
     if (s == DIBS_OK)
         s = exec(self, "PRAGMA journal_mode=WAL", "switching to WAL", err);
     if (s == DIBS_OK)
@@ -452,9 +423,11 @@ static dibs_status make_or_migrate(struct sqlite_rows *self, const char *dir, di
         s = err_trouble(err, DIBS_TROUBLE_LOCKED, "ledger %s: it was replaced meanwhile; try again",
                         self->path);
     if (s == DIBS_OK)
-        s = get_int(self, "PRAGMA user_version", &version, err);
-    if (s == DIBS_OK && version < CURRENT_VERSION)
-        s = migrate(self, version, err);
+        s = get_int(self, "PRAGMA user_version", version, err);
+    if (s == DIBS_OK && *version < SQLITE_LEDGER_VERSION) {
+        s = sqlite_migrate(self, *version, err);
+        *version = SQLITE_LEDGER_VERSION;
+    }
     if (s == DIBS_OK)
         s = exec(self, "COMMIT", "committing its tables", err);
     if (s != DIBS_OK)
@@ -508,23 +481,49 @@ static void disconnect(struct sqlite_rows *self)
     self->wal_frames = 0;
 }
 
+/* Again, through SQLite: the first page in the log is newer than that in the file. Both marks in one look:
+ * somebody may be making the ledger at this moment. */
+static dibs_status check_marks(struct sqlite_rows *self, int64_t *version, dibs_err *err)
+{
+    int64_t application_id = 0;
+    dibs_status s = exec(self, "BEGIN", "reading", err);
+
+    if (s == DIBS_OK)
+        s = get_int(self, "PRAGMA user_version", version, err);
+    if (s == DIBS_OK)
+        s = get_int(self, "PRAGMA application_id", &application_id, err);
+    if (s == DIBS_OK)
+        s = exec(self, "COMMIT", "reading", err);
+    if (s != DIBS_OK || (application_id == 0 && *version == 0))
+        return s; /* a new one */
+    return application_id == SQLITE_APPLICATION_ID ? check_version(self, (uint32_t) *version, err)
+                                                   : foreign(self, self->db, err);
+}
+
+static dibs_status check_tables(struct sqlite_rows *self, int64_t version, dibs_err *err)
+{
+    char what[SQLITE_WHAT_BYTES];
+    int rc = sqlite_check_tables(self->db, version, what);
+
+    if (what[0])
+        return damaged(self, what, err);
+    return rc == SQLITE_OK ? DIBS_OK : sqlite_error(self, rc, "reading its tables", err);
+}
+
 static dibs_status open_file(struct sqlite_rows *self, const char *dir, dibs_err *err)
 {
     int64_t version = 0;
-    int64_t application_id = 0;
     int64_t salt = 0;
     dibs_status s = look_at_file(self, err);
 
     if (s == DIBS_OK)
         s = sqlite_connect(self, err);
     if (s == DIBS_OK)
-        s = get_int(self, "PRAGMA user_version", &version, err);
-    if (s == DIBS_OK) /* again: the first page in the log is newer than that in the file */
-        s = get_int(self, "PRAGMA application_id", &application_id, err);
+        s = check_marks(self, &version, err);
+    if (s == DIBS_OK && version < SQLITE_LEDGER_VERSION)
+        s = make_or_migrate(self, dir, &version, err);
     if (s == DIBS_OK)
-        s = check_version(self, (uint32_t) application_id, (uint32_t) version, err);
-    if (s == DIBS_OK && version < CURRENT_VERSION)
-        s = make_or_migrate(self, dir, err);
+        s = check_tables(self, version, err);
     if (s == DIBS_OK)
         s = exec(self, "PRAGMA synchronous=NORMAL", "configuring", err);
     if (s == DIBS_OK)

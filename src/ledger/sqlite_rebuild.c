@@ -72,16 +72,19 @@ static dibs_status not_damaged(const struct rebuild *r)
     return err_set(r->err, DIBS_INVALID, "ledger %s is not damaged; it is left as it is", r->path);
 }
 
-static dibs_status check_marks(const struct rebuild *r, uint32_t application_id, uint32_t version)
+static dibs_status another_programs(const struct rebuild *r)
 {
-    if (application_id != SQLITE_APPLICATION_ID)
-        return err_set(r->err, DIBS_INVALID,
-                       "ledger %s is a database of another program; it is left as it is", r->path);
-    if (version / 1000 > SQLITE_LEDGER_MAJOR)
-        return err_trouble(r->err, DIBS_TROUBLE_NEWER,
-                           "ledger %s has version %u.%u, newer than this dibs; it is left as it is", r->path,
-                           version / 1000, version % 1000);
-    return DIBS_OK;
+    return err_set(r->err, DIBS_INVALID, "ledger %s is a database of another program; it is left as it is",
+                   r->path);
+}
+
+static dibs_status check_version(const struct rebuild *r, uint32_t version)
+{
+    if (version > INT32_MAX || version / 1000 <= SQLITE_LEDGER_MAJOR)
+        return DIBS_OK;
+    return err_trouble(r->err, DIBS_TROUBLE_NEWER,
+                       "ledger %s has version %u.%u, newer than this dibs; it is left as it is", r->path,
+                       version / 1000, version % 1000);
 }
 
 static bool has_log(const struct rebuild *r)
@@ -94,7 +97,7 @@ static bool has_log(const struct rebuild *r)
 }
 
 /* By its first bytes alone: *is_certain when they cannot be a ledger's. */
-static dibs_status look_at_header(const struct rebuild *r, bool *is_certain)
+static dibs_status look_at_header(struct rebuild *r, bool *is_certain)
 {
     uint8_t header[HEADER_BYTES] = { 0 };
     struct stat st = { 0 };
@@ -117,7 +120,8 @@ static dibs_status look_at_header(const struct rebuild *r, bool *is_certain)
     uint32_t application_id = big_endian(header + 68);
     uint32_t version = big_endian(header + 60);
     /* Both zero: its first page may still be in the WAL. The copy tells. */
-    return application_id == 0 && version == 0 ? DIBS_OK : check_marks(r, application_id, version);
+    r->is_marked = application_id == SQLITE_APPLICATION_ID || (application_id == 0 && version == 0);
+    return application_id == SQLITE_APPLICATION_ID ? check_version(r, version) : DIBS_OK;
 }
 
 static bool ask(sqlite3 *db, const char *sql, int64_t *out)
@@ -131,22 +135,17 @@ static bool ask(sqlite3 *db, const char *sql, int64_t *out)
     return is_answered;
 }
 
-/* The whole structure, and every statement that a ledger is used with. Values are quarantine's business. */
-static bool is_sound(struct rebuild *r)
+/* The whole structure, and everything that a ledger is used with. Values are quarantine's business. */
+static bool is_sound(struct rebuild *r, int64_t version)
 {
+    char what[SQLITE_WHAT_BYTES];
     int64_t n = 0;
     sqlite3 *db = r->damaged.db;
 
     (void) sqlite3_exec(db, "PRAGMA ignore_check_constraints=1", NULL, NULL, NULL);
-    if (!ask(db, "SELECT count(*) FROM pragma_integrity_check(1) WHERE integrity_check='ok'", &n) || n != 1)
-        return false;
-    for (size_t i = 0; i < SQL_COUNT; i++) {
-        AUTO(sqlite_finalize_auto) sqlite3_stmt *stmt = NULL;
-
-        if (sqlite3_prepare_v2(db, sqlite_sql_text[i], -1, &stmt, NULL) != SQLITE_OK)
-            return false;
-    }
-    return ask(db, "SELECT value FROM meta WHERE key='salt'", &n);
+    return ask(db, "SELECT count(*) FROM pragma_integrity_check(1) WHERE integrity_check='ok'", &n) &&
+           n == 1 && sqlite_check_tables(db, version, what) == SQLITE_OK &&
+           ask(db, "SELECT value FROM meta WHERE key='salt'", &n);
 }
 
 static dibs_status check_damaged(struct rebuild *r)
@@ -157,14 +156,17 @@ static dibs_status check_damaged(struct rebuild *r)
 
     if (!ask(r->damaged.db, "PRAGMA application_id", &application_id) ||
         !ask(r->damaged.db, "PRAGMA user_version", &version) ||
-        !ask(r->damaged.db, "SELECT count(*) FROM sqlite_master", &n_tables))
-        return DIBS_OK; /* so damaged that it cannot say what it is; its header was ours or nobody's */
+        !ask(r->damaged.db, "SELECT count(*) FROM sqlite_master",
+             &n_tables)) /* so damaged that it cannot say */
+        return r->is_marked ? DIBS_OK : another_programs(r);
     if (application_id == 0 && version == 0 && n_tables == 0)
         return not_damaged(r);
-    dibs_status s = check_marks(r, (uint32_t) application_id, (uint32_t) version);
-    if (s != DIBS_OK)
+    if (application_id != SQLITE_APPLICATION_ID)
+        return sqlite_is_ours(r->damaged.db) ? DIBS_OK : another_programs(r);
+    dibs_status s = check_version(r, (uint32_t) version);
+    if (s != DIBS_OK || version < 1000)
         return s;
-    return is_sound(r) ? not_damaged(r) : DIBS_OK;
+    return is_sound(r, version) ? not_damaged(r) : DIBS_OK;
 }
 
 /* ---- a private copy ---- */

@@ -12,6 +12,7 @@ struct rebuild {
     struct sqlite_rows damaged; /* the private copy; no ledger of its own */
     struct sqlite_rows live;    /* holds the damaged one */
     bool is_held;
+    bool is_marked; /* its header is that of a ledger, or says nothing */
     char path[REBUILD_PATH_BYTES];
     char dir[REBUILD_PATH_BYTES];      /* that it lies in */
     char work[REBUILD_PATH_BYTES];     /* the private directory */
