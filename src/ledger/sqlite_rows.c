@@ -184,8 +184,14 @@ static dibs_status commit(struct rows *rows, dibs_err *err)
 {
     struct sqlite_rows *self = of(rows);
     sqlite3_stmt *stmt = sqlite_stmt(self, SQL_COMMIT, err);
+    dibs_status s = stmt ? sqlite_run(self, stmt, "writing", err) : DIBS_UNAVAILABLE;
 
-    return stmt ? sqlite_run(self, stmt, "writing", err) : DIBS_UNAVAILABLE;
+    /* The log may have it whole, and who reads the log anew then finds it. */
+    if (s != DIBS_OK && (sqlite3_errcode(self->db) & 0xff) == SQLITE_IOERR)
+        (void) err_wrap(err, s,
+                        "it cannot be told whether this was recorded: look with 'dibs ls' or 'dibs log' "
+                        "before you ask again");
+    return s;
 }
 
 static void start_call(struct rows *rows)
