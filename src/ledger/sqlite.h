@@ -69,7 +69,7 @@ extern const char *const sqlite_sql_text[SQL_COUNT];
  * is read and written. Add a migration at the end of the list in sqlite_schema.c. */
 #define SQLITE_APPLICATION_ID 0x64696273 /* "dibs" */
 #define SQLITE_LEDGER_MAJOR 1
-#define SQLITE_LEDGER_VERSION 1001
+#define SQLITE_LEDGER_VERSION 1002
 #define SQLITE_WHAT_BYTES 160
 
 /* Makes what is missing since `version`, 0 for all; inside a transaction. */

@@ -300,12 +300,13 @@ static dibs_status find_place(struct care *k, sqlite3_stmt *stmt, dibs_claim *cl
 static dibs_status replace(struct care *k, int64_t id, struct row_claim *row, bool is_known)
 {
     static const uint8_t none[ROWS_SECRET_BYTES];
-    dibs_status s = run_with(k, "DELETE FROM slots WHERE claim=?1 AND claim<>0", id);
+    dibs_status s =
+        run_with(k, "DELETE FROM claims WHERE id=?1", id); /* first: its slots go after it alone */
 
     if (s == DIBS_OK)
-        s = run_with(k, "DELETE FROM names WHERE claim=?1 AND claim<>0", id);
+        s = run_with(k, "DELETE FROM slots WHERE claim=?1 AND claim<>0", id);
     if (s == DIBS_OK)
-        s = run_with(k, "DELETE FROM claims WHERE id=?1", id);
+        s = run_with(k, "DELETE FROM names WHERE claim=?1 AND claim<>0", id);
     if (s == DIBS_OK && id < 1)
         row->claim.id = k->seq + 1; /* no id that anything could name: a new one */
     if (s == DIBS_OK && is_known && memcmp(row->secret, none, sizeof none) == 0)

@@ -453,7 +453,7 @@ after_fix() {
     : >"$T/ledger.db"
     run dibs claim web --keep
     assert_status 0
-    [ "$(sql 'PRAGMA user_version')" = 1001 ]
+    [ "$(sql 'PRAGMA user_version')" = 1002 ]
 }
 
 @test "an emptied file beside a log that still has the claims is damage, not a new ledger" {

@@ -29,7 +29,11 @@ static inline void vandalise(const struct t_ledger *t, const char *sql)
 
     path_of(t, path);
     sqlite3 *db = open_raw(path);
-    assert_int_equal(sqlite3_exec(db, "PRAGMA ignore_check_constraints=1", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db,
+                                  "PRAGMA ignore_check_constraints=1; DROP TRIGGER IF EXISTS slots_stay;"
+                                  " DROP TRIGGER IF EXISTS slots_stay_as_they_are",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
     if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK)
         fail_msg("%s: %s", sql, why);
     (void) sqlite3_close(db);

@@ -57,7 +57,7 @@ static void a_newer_major_is_refused_untouched(void **state)
 
 static void a_newer_minor_is_used(void **state)
 {
-    static const int minors[] = { 1001, 1500, 1999 };
+    static const int minors[] = { SQLITE_LEDGER_VERSION + 1, 1500, 1999 };
     struct t_ledger *t = *state;
     struct ledger_want want = t_want(NULL, "*");
 

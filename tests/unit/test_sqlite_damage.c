@@ -128,6 +128,40 @@ static void lost_slots_are_written_again_and_lost_claims_keep_their_port(void **
     }
 }
 
+static void a_slot_cannot_go_or_change_while_its_claim_is_there(void **state) /* INV-1 */
+{
+    static const char *const attempts[] = { "DELETE FROM slots", "DELETE FROM slots WHERE port=26001",
+                                            "UPDATE slots SET port=26002", "UPDATE slots SET exclusive=0" };
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want(NULL, "*");
+    dibs_claim claim = t_must(t, &want, 26001);
+    dibs_claim got = { 0 };
+    char path[300];
+
+    path_of(t, path);
+    sqlite3 *db = open_raw(path);
+    for (size_t i = 0; i < sizeof attempts / sizeof attempts[0]; i++)
+        assert_int_equal(sqlite3_exec(db, attempts[i], NULL, NULL, NULL), SQLITE_CONSTRAINT);
+    (void) sqlite3_close(db);
+    assert_int_equal(t_claim(t, &want, 26001, &got), DIBS_TAKEN);
+    assert_int_equal(t_end(t, &claim, LEDGER_END_RELEASE), 1);
+    (void) t_must(t, &want, 26001);
+}
+
+static void an_older_minor_is_brought_up_to_date(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want(NULL, "*");
+
+    (void) t_must(t, &want, 26001);
+    close_ledger(t);
+    vandalise(t, "PRAGMA user_version=1001"); /* whose triggers are gone already */
+    ASSERT_OK(reopen(t, 500), &t->err);
+    assert_int_equal(number(t, "PRAGMA user_version"), SQLITE_LEDGER_VERSION);
+    assert_int_equal(number(t, "SELECT count(*) FROM sqlite_master WHERE type='trigger'"), 2);
+    assert_int_equal(t_list(t, (struct ledger_filter){ 0 }).n, 1);
+}
+
 static void a_damaged_slot_blocks_its_port_even_before_upkeep(void **state)
 {
     static const char *const damage[] = { "exclusive=9", "address=x'01'", "claim=-4" };
@@ -349,6 +383,8 @@ int main(void)
         CASE(a_damaged_record_harms_itself_alone),
         CASE(a_placeholder_can_be_released_by_an_admin),
         CASE(lost_slots_are_written_again_and_lost_claims_keep_their_port),
+        CASE(a_slot_cannot_go_or_change_while_its_claim_is_there),
+        CASE(an_older_minor_is_brought_up_to_date),
         CASE(a_damaged_slot_blocks_its_port_even_before_upkeep),
         CASE(a_sound_ledger_is_not_rebuilt),
         CASE(no_id_is_used_twice_when_all_events_are_lost),
