@@ -68,6 +68,7 @@ typedef struct dibs_claim {
     bool was_kept;    /* ... and it was kept before this call */
     bool is_degraded; /* from the MRU fallback: not in the ledger, cannot be released */
     bool is_narrowed; /* the host has no IPv6: "*" or "localhost" became IPv4 alone */
+    bool is_damaged;  /* its record is not valid: the port stays blocked until 'dibs doctor --fix' */
     bool is_orphan;   /* the holder is dead, but its socket is still bound */
     dibs_life life;   /* of the holder; ALIVE for a kept claim without one */
 } dibs_claim;

@@ -23,8 +23,9 @@ static void print_claim(const dibs_claim *claim, int64_t boot_ms)
     cli_time(claim->created_ms, since);
     (void) printf("claim   %s  %s  held by %s, %s%s%s, uid %u, pool %s, since %s\n", bindings,
                   claim->name[0] ? cli_safe(claim->name, safe_name, sizeof safe_name) : "(unnamed)",
-                  claim->holder == DIBS_HELD_BY_NOBODY ? "nobody"
-                                                       : cli_safe(holder, safe_holder, sizeof safe_holder),
+                  claim->is_damaged                      ? "a damaged record"
+                  : claim->holder == DIBS_HELD_BY_NOBODY ? "nobody"
+                                                         : cli_safe(holder, safe_holder, sizeof safe_holder),
                   claim->is_orphan                       ? "orphan"
                   : claim->holder == DIBS_HELD_BY_NOBODY ? "kept"
                                                          : cli_life_text(claim->life),

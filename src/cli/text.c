@@ -165,7 +165,7 @@ void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size
     }
     case DIBS_HELD_BY_NOBODY: break;
     }
-    (void) snprintf(out, size, "-");
+    (void) snprintf(out, size, "%s", claim->is_damaged ? "? (damaged record)" : "-");
 }
 
 void cli_bindings(const dibs_claim *claim, char *out, size_t size)

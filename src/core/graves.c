@@ -121,7 +121,7 @@ dibs_status attempt_judge_blockers(struct attempt *a, bool *again, dibs_err *err
 
     *again = false;
     for (size_t i = 0; i < r->n_blockers; i++)
-        if (r->blockers[i].n_bindings == 0) { /* a damaged record: nobody can be judged */
+        if (r->blockers[i].is_damaged) { /* a damaged record: nobody can be judged */
             r->blockers[0] = r->blockers[i];
             r->n_blockers = 1;
             return DIBS_OK;

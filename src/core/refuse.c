@@ -27,6 +27,10 @@ void core_describe(const dibs_claim *c, char *out, size_t size)
     char holder[128] = "kept, nobody holds it now";
     char command[DIBS_COMMAND_MAX + 1];
 
+    if (c->is_damaged) {
+        (void) snprintf(out, size, "a damaged record, nobody knows whose; see 'dibs doctor'");
+        return;
+    }
     format_time(c->created_ms, since);
     if (c->holder == DIBS_HELD_BY_PROCESS)
         (void) snprintf(holder, sizeof holder, "pid %d (%s)", c->process.pid,
@@ -171,7 +175,7 @@ static dibs_status refuse_claimed(struct core *core, const dibs_claim *wanted, d
 
     dibs_address_format(&theirs.address, address);
     describe_judged(core, b, who, sizeof who);
-    if (b->n_bindings == 0 || !b->principal[0])
+    if (b->is_damaged)
         (void) err_set(err, DIBS_TAKEN, "port %u is kept by a damaged record; see 'dibs doctor'", b->port);
     else if (relation == DIBS_REL_OWN_WILDCARD)
         (void) err_set(

@@ -79,14 +79,11 @@ static dibs_status sort_out(struct claiming *k, struct conflicts *c, uint16_t po
 
         if (s == DIBS_NOT_FOUND) {
             /* A slot without its record: damage. It blocks nobody knows whom; leak rather than give twice. */
-            memset(&row, 0, sizeof row);
-            row.claim.id = id;
-            row.claim.port = port;
-            row.is_damaged = true;
+            codec_make_lost(&row, id, port);
         } else if (s != DIBS_OK) {
             return s;
         }
-        if (!row.is_damaged && !row.claim.is_kept && claiming_is_dead(k->batch, &row.claim)) {
+        if (!row.claim.is_damaged && !row.claim.is_kept && claiming_is_dead(k->batch, &row.claim)) {
             c->ids.id[dead++] = id;
             continue;
         }

@@ -139,6 +139,22 @@ static bool has_binding(const dibs_claim *claim, const dibs_binding *wanted)
     return false;
 }
 
+void codec_add_binding(dibs_claim *claim, const struct ledger_slot *slot)
+{
+    dibs_binding binding = { .proto = slot->proto, .address = slot->address };
+
+    if (claim->n_bindings < DIBS_BINDINGS_MAX && !has_binding(claim, &binding))
+        claim->bindings[claim->n_bindings++] = binding;
+}
+
+void codec_make_lost(struct row_claim *row, uint64_t id, uint16_t port)
+{
+    memset(row, 0, sizeof *row);
+    row->claim.id = id;
+    row->claim.port = port;
+    row->claim.is_damaged = row->claim.is_exclusive = row->claim.is_kept = true;
+}
+
 bool codec_is_named(const dibs_claim *claim, const char *principal, const char *name)
 {
     return strcmp(claim->principal, principal) == 0 && strcmp(claim->name, name) == 0;

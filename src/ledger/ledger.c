@@ -207,7 +207,29 @@ static bool note_id(void *ctx, const struct ledger_slot *slot)
     return id_list_add(ctx, slot->claim_id);
 }
 
-/* One port: through its slots, not through every claim. */
+static bool add_lost(void *ctx, const struct ledger_slot *slot)
+{
+    struct row_claim *lost = ctx;
+
+    if (slot->claim_id == lost->claim.id)
+        codec_add_binding(&lost->claim, slot);
+    return true;
+}
+
+/* A slot whose record is gone. */
+static dibs_status find_lost(struct ledger_tx *tx, uint64_t id, uint16_t port, struct row_claim *out,
+                             dibs_err *err)
+{
+    dibs_status s = DIBS_OK;
+
+    codec_make_lost(out, id, port);
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && s == DIBS_OK; proto++)
+        s = tx->rows->ops->slots(tx->rows, proto, port, add_lost, out, err);
+    return s;
+}
+
+/* One port: through its slots, not through every claim. What blocks the port is listed, whatever its record
+ * says, and without one too: who looks must see what a claim of the port runs into. */
 static dibs_status list_port(struct ledger_tx *tx, struct listing *l, dibs_err *err)
 {
     AUTO(id_list_auto) struct id_list ids = { 0 };
@@ -224,10 +246,10 @@ static dibs_status list_port(struct ledger_tx *tx, struct listing *l, dibs_err *
         if (ids.id[i] <= l->filter->after_id)
             continue;
         s = tx->rows->ops->claim_get(tx->rows, ids.id[i], &row, err);
-        if (s == DIBS_NOT_FOUND) {
-            s = DIBS_OK;
-            continue;
-        }
+        if (s == DIBS_NOT_FOUND)
+            s = find_lost(tx, ids.id[i], l->filter->port, &row, err);
+        if (s == DIBS_OK && row.claim.is_damaged)
+            row.claim.port = l->filter->port;
         if (s == DIBS_OK && !list_one(l, &row))
             break;
     }

@@ -237,6 +237,16 @@ dibs_status ledger_restore(struct ledger *ledger, const dibs_snapshot *snapshot,
 dibs_status ledger_upkeep(struct ledger *ledger, const struct ledger_actor *actor, size_t *n_damaged,
                           dibs_err *err);
 
+/* What can be wrong with single records; upkeep mends all of it. */
+enum ledger_flaw {
+    LEDGER_DAMAGED,   /* its record is not valid; port 0: not even that is known */
+    LEDGER_LOST,      /* its port is blocked, its record is gone */
+    LEDGER_UNGUARDED, /* it is there, but its port is not blocked, or not for all that it has */
+};
+typedef bool (*ledger_flaw_fn)(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim);
+/* `fn` must not call the ledger. */
+dibs_status ledger_flaws(struct ledger *ledger, ledger_flaw_fn fn, void *ctx, dibs_err *err);
+
 struct ledger_health {
     int major, minor;
     uint64_t n_claims, n_events, n_names, n_quarantined;

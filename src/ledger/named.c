@@ -170,7 +170,7 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
     *is_done = true;
     /* Two directories of one name are two projects: the caller comes back with another name. Who names a
      * group himself has no project, and means the name as it is. */
-    if (row->is_damaged || (want->claim.project[0] && strcmp(c->project, want->claim.project) != 0))
+    if (c->is_damaged || (want->claim.project[0] && strcmp(c->project, want->claim.project) != 0))
         return refuse_name(k, row, false);
     if (is_over && !c->is_kept) {
         bool is_free = false;
@@ -219,7 +219,7 @@ dibs_status claiming_by_name(struct claiming *k, const struct ledger_want *want,
         return DIBS_OK;
     if (s == DIBS_OK)
         s = rows->ops->claim_get(rows, name.claim_id, &row, k->err);
-    if (s == DIBS_OK && !row.is_damaged &&
+    if (s == DIBS_OK && !row.claim.is_damaged &&
         !codec_is_named(&row.claim, want->claim.principal, want->claim.name))
         s = DIBS_NOT_FOUND;
     if (s == DIBS_NOT_FOUND)

@@ -14,7 +14,6 @@
 struct row_claim {
     dibs_claim claim; /* token empty */
     uint8_t secret[ROWS_SECRET_BYTES];
-    bool is_damaged; /* the record is not valid: it keeps its port, held by nobody knows whom (INV-6) */
 };
 
 struct row_name {
@@ -96,6 +95,11 @@ struct rows_ops {
                            size_t *n_saved, dibs_err *err);
 };
 
+/* Flaws of all records, lost ones last (flaws.c). Inside a transaction; `fn` may write slots, and claims once
+ * it is told of lost ones. */
+typedef bool (*row_flaw_fn)(void *ctx, enum ledger_flaw flaw, const struct row_claim *row);
+dibs_status rows_flaws(struct rows *rows, row_flaw_fn fn, void *ctx, dibs_err *err);
+
 extern const struct rows_ops rows_sqlite_ops;
 extern const struct rows_ops rows_memory_ops;
 /* NULL-terminated. */
@@ -173,6 +177,11 @@ size_t codec_bindings_pack(const dibs_claim *claim, uint8_t out[CODEC_BINDINGS_B
 bool codec_bindings_unpack(const uint8_t *bytes, size_t n, dibs_claim *claim);
 /* Is this a record that dibs could have written? `why` gets the first reason. */
 bool codec_claim_valid(const dibs_claim *claim, const char **why);
+/* That of the slot, unless the claim has it already or has no room. */
+void codec_add_binding(dibs_claim *claim, const struct ledger_slot *slot);
+/* A claim whose record is gone: its port is held by nobody knows whom (INV-6, INV-10). What its slots tell is
+ * added with codec_add_binding(). */
+void codec_make_lost(struct row_claim *row, uint64_t id, uint16_t port);
 bool codec_is_named(const dibs_claim *claim, const char *principal, const char *name);
 bool codec_same_bindings(const dibs_claim *a, const dibs_claim *b);
 #endif

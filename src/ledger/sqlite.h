@@ -123,6 +123,9 @@ sqlite3_stmt *sqlite_stmt(struct sqlite_rows *self, enum sqlite_sql which, dibs_
 dibs_status sqlite_run(struct sqlite_rows *self, sqlite3_stmt *stmt, const char *doing, dibs_err *err);
 /* A claims row of the SQL_CLAIM_GET column order; damaged values are flagged and made harmless. */
 void sqlite_load_claim(sqlite3_stmt *stmt, struct row_claim *row);
+/* What can be known of the place of a damaged claim, the row of `stmt`: from its record, else from its slots.
+ * Port 0: nothing. */
+dibs_status sqlite_find_place(struct sqlite_rows *self, sqlite3_stmt *stmt, dibs_claim *claim, dibs_err *err);
 /* A slots row of the SQL_SLOTS_AT column order; false: not usable, it blocks nothing. */
 bool sqlite_load_slot(sqlite3_stmt *stmt, struct ledger_slot *out);
 dibs_status sqlite_put_claim(struct rows *rows, const struct row_claim *row, dibs_err *err);

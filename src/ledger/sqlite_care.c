@@ -15,7 +15,7 @@
 
 #define PLACEHOLDER_COMMAND "damaged record"
 
-enum { QUARANTINE_AT_ONCE = 1024, SLOTS_MAX = 1 << 21, TEXT_SHOWN = 1100, BLOB_SHOWN = 256 };
+enum { QUARANTINE_AT_ONCE = 1024, TEXT_SHOWN = 1100, BLOB_SHOWN = 256 };
 
 /* ---- placeholders ---- */
 
@@ -23,7 +23,7 @@ static void become_placeholder(struct row_claim *row, const struct instant *now)
 {
     dibs_claim *c = &row->claim;
 
-    row->is_damaged = false;
+    row->claim.is_damaged = false;
     c->kind = DIBS_STATIC;
     c->is_exclusive = c->is_kept = true;
     c->holder = DIBS_HELD_BY_NOBODY;
@@ -64,23 +64,6 @@ dibs_status sqlite_is_excluded(struct rows *rows, const dibs_claim *claim, bool 
     }
     *out = e.is_excluded;
     return s;
-}
-
-static bool has_binding(const dibs_claim *claim, const dibs_binding *wanted)
-{
-    for (size_t i = 0; i < claim->n_bindings; i++)
-        if (claim->bindings[i].proto == wanted->proto &&
-            dibs_address_equal(&claim->bindings[i].address, &wanted->address))
-            return true;
-    return false;
-}
-
-static void add_binding(dibs_claim *claim, const struct ledger_slot *slot)
-{
-    dibs_binding binding = { .proto = slot->proto, .address = slot->address };
-
-    if (claim->n_bindings < DIBS_BINDINGS_MAX && !has_binding(claim, &binding))
-        claim->bindings[claim->n_bindings++] = binding;
 }
 
 static dibs_status put_slots(struct rows *rows, const struct row_claim *row, dibs_err *err)
@@ -127,7 +110,7 @@ dibs_status sqlite_block_slot(struct rows *rows, const struct ledger_slot *slot,
             return s;
     }
     become_placeholder(&row, now);
-    add_binding(&row.claim, slot);
+    codec_add_binding(&row.claim, slot);
     s = sqlite_is_excluded(rows, &row.claim, &is_excluded, err);
     *is_new = *is_new && !is_excluded;
     return s == DIBS_OK && !is_excluded ? sqlite_put_with_slots(rows, &row, err) : s;
@@ -231,74 +214,9 @@ static char *describe(sqlite3 *db, sqlite3_stmt *stmt)
     return sqlite3_str_finish(out);
 }
 
-struct slot_list {
-    struct ledger_slot *item;
-    size_t n, cap;
-};
-
-static void slot_list_auto(struct slot_list *list)
+static dibs_status replace(struct care *k, int64_t id, struct row_claim *row)
 {
-    free(list->item);
-}
-
-static bool keep_slot(void *ctx, const struct ledger_slot *slot)
-{
-    struct slot_list *list = ctx;
-
-    if (slot->claim_id == 0)
-        return true;
-    if (list->n == list->cap) {
-        size_t want = list->cap ? list->cap * 2 : 64;
-        struct ledger_slot *bigger = want > SLOTS_MAX ? NULL : reallocarray(list->item, want, sizeof *bigger);
-
-        if (!bigger)
-            return false;
-        list->item = bigger;
-        list->cap = want;
-    }
-    list->item[list->n++] = *slot;
-    return true;
-}
-
-/* What can be known of a damaged claim's port: from its record, else from its slots; false: nothing. */
-static dibs_status find_place(struct care *k, sqlite3_stmt *stmt, dibs_claim *claim, bool *is_known)
-{
-    AUTO(sqlite_reset_auto) sqlite3_stmt *slots = NULL;
-    int64_t port = sqlite3_column_int64(stmt, 3);
-    struct ledger_slot slot;
-    int rc = SQLITE_DONE;
-
-    claim->port = sqlite3_column_type(stmt, 3) == SQLITE_INTEGER && port > 0 && port <= DIBS_PORT_MAX
-                      ? (uint16_t) port
-                      : 0;
-    *is_known = true;
-    if (claim->port &&
-        codec_bindings_unpack(sqlite3_column_blob(stmt, 18), (size_t) sqlite3_column_bytes(stmt, 18), claim))
-        return DIBS_OK;
-    claim->n_bindings = 0;
-    slots = sqlite_stmt(k->self, SQL_SLOTS_OF_CLAIM, k->err);
-    if (!slots)
-        return DIBS_UNAVAILABLE;
-    (void) sqlite3_bind_int64(slots, 1, sqlite3_column_int64(stmt, 0));
-    while ((rc = sqlite3_step(slots)) == SQLITE_ROW) {
-        if (!sqlite_load_slot(slots, &slot))
-            continue;
-        claim->port = claim->port ? claim->port : slot.port;
-        if (slot.port == claim->port)
-            add_binding(claim, &slot);
-    }
-    if (rc != SQLITE_DONE)
-        return sqlite_error(k->self, rc, "reading ports", k->err);
-    *is_known = claim->port != 0;
-    if (*is_known &&
-        claim->n_bindings == 0) /* which address is lost: every one, of the two usual protocols */
-        for (dibs_proto proto = DIBS_TCP; proto <= DIBS_UDP; proto++)
-            add_binding(claim, &(struct ledger_slot){ .proto = proto, .address.len = 16 });
-    return DIBS_OK;
-}
-
-static dibs_status replace(struct care *k, int64_t id, struct row_claim *row, bool is_known)
-{
+    bool is_known = row->claim.port != 0;
     static const uint8_t none[ROWS_SECRET_BYTES];
     dibs_status s =
         run_with(k, "DELETE FROM claims WHERE id=?1", id); /* first: its slots go after it alone */
@@ -322,7 +240,6 @@ static dibs_status quarantine_claim(struct care *k, int64_t id)
     AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(k->self, SQL_CLAIM_GET, k->err);
     struct row_claim row;
     const char *why = NULL;
-    bool is_known = false;
 
     if (!stmt)
         return DIBS_UNAVAILABLE;
@@ -337,9 +254,9 @@ static dibs_status quarantine_claim(struct care *k, int64_t id)
                               record ? record : "");
     sqlite3_free(record);
     if (s == DIBS_OK)
-        s = find_place(k, stmt, &row.claim, &is_known);
+        s = sqlite_find_place(k->self, stmt, &row.claim, k->err);
     (void) sqlite3_reset(stmt);
-    return s == DIBS_OK ? replace(k, id, &row, is_known) : s;
+    return s == DIBS_OK ? replace(k, id, &row) : s;
 }
 
 static dibs_status quarantine_claims(struct care *k)
@@ -355,7 +272,7 @@ static dibs_status quarantine_claims(struct care *k)
     (void) sqlite3_bind_int64(stmt, 1, INT64_MIN);
     while (n < QUARANTINE_AT_ONCE && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         sqlite_load_claim(stmt, &row);
-        if (row.is_damaged)
+        if (row.claim.is_damaged)
             damaged[n++] = sqlite3_column_int64(stmt, 0);
     }
     (void) sqlite3_reset(stmt);
@@ -391,78 +308,51 @@ static dibs_status quarantine_slots(struct care *k)
     return s;
 }
 
-static int by_claim(const void *a, const void *b)
-{
-    uint64_t x = ((const struct ledger_slot *) a)->claim_id;
-    uint64_t y = ((const struct ledger_slot *) b)->claim_id;
-
-    return x < y ? -1 : x > y;
-}
-
-/* Two lists that ascend by claim: slots, and claims as they are read. */
-struct matching {
+struct mending {
     struct care *k;
-    struct slot_list slots;
-    struct slot_list orphans;
-    size_t at;
     dibs_status status;
 };
 
-static bool match(void *ctx, const struct row_claim *row)
+static dibs_status block_lost(struct care *k, const dibs_claim *lost)
 {
-    struct matching *m = ctx;
-    size_t n = 0;
+    dibs_status s = DIBS_OK;
+    bool is_any_new = false;
 
-    for (; m->at < m->slots.n && m->slots.item[m->at].claim_id <= row->claim.id; m->at++) {
-        const struct ledger_slot *slot = &m->slots.item[m->at];
+    for (size_t i = 0; i < lost->n_bindings && s == DIBS_OK; i++) {
+        struct ledger_slot slot = { .proto = lost->bindings[i].proto,
+                                    .port = lost->port,
+                                    .address = lost->bindings[i].address,
+                                    .claim_id = lost->id };
+        bool is_new = false;
 
-        if (slot->claim_id < row->claim.id)
-            (void) keep_slot(&m->orphans, slot);
-        else
-            n += slot->port == row->claim.port && slot->is_exclusive == row->claim.is_exclusive;
+        s = sqlite_block_slot(k->rows, &slot, k->now, &is_new, k->err);
+        is_any_new = is_any_new || is_new;
     }
-    if (n < row->claim.n_bindings && !row->is_damaged)
-        m->status = put_slots(m->k->rows, row, m->k->err);
-    return m->status == DIBS_OK;
-}
-
-static void matching_auto(struct matching *m)
-{
-    slot_list_auto(&m->slots);
-    slot_list_auto(&m->orphans);
+    if (s == DIBS_OK && is_any_new)
+        s = set_aside(k, "slots", (int64_t) lost->id, "its claim is lost", "");
+    return s == DIBS_OK && is_any_new ? note_event(k, lost) : s;
 }
 
 /* Claims carry their bindings, so that lost slots can be written again; a slot whose claim is lost cannot say
  * whose it was, and becomes a placeholder. */
+static bool mend(void *ctx, enum ledger_flaw flaw, const struct row_claim *row)
+{
+    struct mending *m = ctx;
+
+    switch (flaw) {
+    case LEDGER_DAMAGED: break; /* beyond what is set aside at once */
+    case LEDGER_UNGUARDED: m->status = put_slots(m->k->rows, row, m->k->err); break;
+    case LEDGER_LOST: m->status = block_lost(m->k, &row->claim); break;
+    }
+    return m->status == DIBS_OK;
+}
+
 static dibs_status match_slots(struct care *k)
 {
-    AUTO(matching_auto) struct matching m = { .k = k };
-    struct ledger_filter all = { 0 };
-    dibs_status s = k->rows->ops->slots(k->rows, DIBS_TCP, 0, keep_slot, &m.slots, k->err);
+    struct mending m = { .k = k };
+    dibs_status s = rows_flaws(k->rows, mend, &m, k->err);
 
-    if (s != DIBS_OK)
-        return s;
-    if (m.slots.n > 1)
-        qsort(m.slots.item, m.slots.n, sizeof m.slots.item[0], by_claim);
-    s = k->rows->ops->claims(k->rows, &all, match, &m, k->err);
-    for (; m.at < m.slots.n; m.at++)
-        (void) keep_slot(&m.orphans, &m.slots.item[m.at]);
-    if (s == DIBS_OK)
-        s = m.status;
-    for (size_t i = 0; i < m.orphans.n && s == DIBS_OK; i++) {
-        const struct ledger_slot *slot = &m.orphans.item[i];
-        dibs_claim about = { .id = slot->claim_id, .generation = 1, .port = slot->port };
-        bool is_new = false;
-
-        s = sqlite_block_slot(k->rows, slot, k->now, &is_new, k->err);
-        if (s != DIBS_OK || !is_new)
-            continue;
-        add_binding(&about, slot);
-        s = set_aside(k, "slots", (int64_t) slot->claim_id, "its claim is lost", "");
-        if (s == DIBS_OK)
-            s = note_event(k, &about);
-    }
-    return s;
+    return s == DIBS_OK ? m.status : s;
 }
 
 /* Names follow from the claims that carry them. A name that leads elsewhere, or nowhere, is written anew;

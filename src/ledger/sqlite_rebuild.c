@@ -338,7 +338,7 @@ static dibs_status save_claim(struct rebuild *r, sqlite3_stmt *stmt)
 
     see(r, sqlite3_column_int64(stmt, 0));
     sqlite_load_claim(stmt, &row);
-    if (row.is_damaged)
+    if (row.claim.is_damaged)
         return DIBS_OK;
     dibs_status s = r->rows->ops->claim_get(r->rows, row.claim.id, &other, r->err);
     if (s != DIBS_NOT_FOUND)

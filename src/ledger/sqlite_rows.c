@@ -281,9 +281,45 @@ void sqlite_load_claim(sqlite3_stmt *stmt, struct row_claim *row)
     if (r.is_ok && codec_claim_valid(c, NULL))
         return;
     /* It keeps its port, and nobody's death or lease can end it before somebody has looked. */
-    row->is_damaged = true;
+    row->claim.is_damaged = true;
     c->is_exclusive = c->is_kept = true;
     c->holder = DIBS_HELD_BY_NOBODY;
+}
+
+dibs_status sqlite_find_place(struct sqlite_rows *self, sqlite3_stmt *stmt, dibs_claim *claim, dibs_err *err)
+{
+    AUTO(sqlite_reset_auto) sqlite3_stmt *slots = NULL;
+    struct sqlite_reader r = { .stmt = stmt, .is_ok = true };
+    struct ledger_slot slot;
+    const void *bindings = NULL;
+    size_t n = 0;
+    int rc = SQLITE_DONE;
+
+    claim->port = (uint16_t) sqlite_read_number(&r, 3, 1, DIBS_PORT_MAX);
+    if (!r.is_ok)
+        claim->port = 0;
+    sqlite_read_bytes(&r, 18, &bindings, &n);
+    if (codec_bindings_unpack(bindings, n, claim) && claim->port)
+        return DIBS_OK;
+    claim->n_bindings = 0;
+    slots = sqlite_stmt(self, SQL_SLOTS_OF_CLAIM, err);
+    if (!slots)
+        return DIBS_UNAVAILABLE;
+    sqlite_bind_number(slots, 1, sqlite3_column_int64(stmt, 0));
+    while ((rc = sqlite3_step(slots)) == SQLITE_ROW) {
+        if (!sqlite_load_slot(slots, &slot))
+            continue;
+        claim->port = claim->port ? claim->port : slot.port;
+        if (slot.port == claim->port)
+            codec_add_binding(claim, &slot);
+    }
+    if (rc != SQLITE_DONE)
+        return sqlite_error(self, rc, "reading ports", err);
+    /* Which address is lost: every one, of the two usual protocols. */
+    bool is_anywhere = claim->port && claim->n_bindings == 0;
+    for (dibs_proto proto = DIBS_TCP; is_anywhere && proto <= DIBS_UDP; proto++)
+        codec_add_binding(claim, &(struct ledger_slot){ .proto = proto, .address.len = 16 });
+    return DIBS_OK;
 }
 
 static dibs_status claim_get(struct rows *rows, uint64_t id, struct row_claim *out, dibs_err *err)
@@ -300,7 +336,7 @@ static dibs_status claim_get(struct rows *rows, uint64_t id, struct row_claim *o
     if (rc != SQLITE_ROW)
         return sqlite_error(self, rc, "reading a claim", err);
     sqlite_load_claim(stmt, out);
-    return DIBS_OK;
+    return out->claim.is_damaged ? sqlite_find_place(self, stmt, &out->claim, err) : DIBS_OK;
 }
 
 dibs_status sqlite_put_claim(struct rows *rows, const struct row_claim *row, dibs_err *err)
@@ -369,8 +405,9 @@ static dibs_status claims(struct rows *rows, const struct ledger_filter *filter,
         sqlite_bind_string(stmt, 2, filter->principal ? filter->principal : filter->pool);
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         sqlite_load_claim(stmt, &row);
-        if (!fn(ctx, &row))
-            return DIBS_OK;
+        dibs_status s = row.claim.is_damaged ? sqlite_find_place(self, stmt, &row.claim, err) : DIBS_OK;
+        if (s != DIBS_OK || !fn(ctx, &row))
+            return s;
     }
     return rc == SQLITE_DONE ? DIBS_OK : sqlite_error(self, rc, "listing claims", err);
 }

@@ -155,7 +155,7 @@ dibs_status tx_insert(struct ledger_tx *tx, const dibs_claim *template, uint16_t
                       struct row_claim *row, dibs_err *err)
 {
     row->claim = *template;
-    row->is_damaged = false;
+    row->claim.is_damaged = false;
     dibs_claim *c = &row->claim;
     /* The number of its first event is a claim's id: never used twice, and needs no counter of its own. */
     c->id = tx->seq + 1;

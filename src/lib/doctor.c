@@ -27,7 +27,7 @@ struct doctor {
     void *ctx;
     bool is_stopped;
     struct core *core;
-    size_t n_unknown, n_dead, n_orphan, n_claims;
+    size_t n_unknown, n_dead, n_orphan, n_claims, n_flawed;
 };
 
 static void say(struct doctor *d, dibs_severity severity, const char *topic, const char *advice,
@@ -277,6 +277,34 @@ static void check_host(struct doctor *d)
 
 /* ---- claims ---- */
 
+static bool tell_flaw(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim)
+{
+    static const char set_aside[] =
+        "run 'dibs doctor --fix': it is set aside, and a kept claim blocks the port until root releases it";
+    struct doctor *d = ctx;
+    char port[32] = "port not known";
+
+    if (d->n_flawed++ >= CLAIMS_SHOWN)
+        return true;
+    if (claim->port)
+        (void) snprintf(port, sizeof port, "port %u", claim->port);
+    switch (flaw) {
+    case LEDGER_DAMAGED:
+        say(d, DIBS_WARNING, "claim", set_aside, "%s: the record of claim %" PRIu64 " is damaged", port,
+            claim->id);
+        break;
+    case LEDGER_LOST:
+        say(d, DIBS_WARNING, "claim", set_aside,
+            "%s: it is blocked by claim %" PRIu64 ", whose record is lost", port, claim->id);
+        break;
+    case LEDGER_UNGUARDED:
+        say(d, DIBS_PROBLEM, "claim", "run 'dibs doctor --fix'",
+            "%s: claim %" PRIu64 " has it, but nothing keeps it from being given to others", port, claim->id);
+        break;
+    }
+    return !d->is_stopped;
+}
+
 static bool check_claim(void *ctx, const dibs_claim *claim)
 {
     struct doctor *d = ctx;
@@ -300,13 +328,17 @@ static void check_claims(struct doctor *d)
 {
     struct ledger_filter everything = { 0 };
     dibs_err err = { 0 };
+    dibs_status s = ledger_flaws(d->core->ledger, tell_flaw, d, &err);
 
-    if (ledger_list(d->core->ledger, &everything, check_claim, d, &err) != DIBS_OK) {
+    if (s == DIBS_OK)
+        s = ledger_list(d->core->ledger, &everything, check_claim, d, &err);
+    if (s != DIBS_OK) {
         say(d, DIBS_PROBLEM, "claim", "run 'dibs doctor --fix'", "%s", err.msg);
         return;
     }
-    say(d, DIBS_FINE, "claim", "", "%zu claims: %zu of unknown state, %zu of dead holders, %zu orphans",
-        d->n_claims, d->n_unknown, d->n_dead, d->n_orphan);
+    say(d, DIBS_FINE, "claim", "",
+        "%zu claims: %zu of unknown state, %zu of dead holders, %zu orphans, %zu in disorder", d->n_claims,
+        d->n_unknown, d->n_dead, d->n_orphan, d->n_flawed);
     if (d->n_dead > 0)
         say(d, DIBS_NOTE, "claim", "run 'dibs reap', or wait: they give way when their port is needed",
             "%zu claims have a dead holder", d->n_dead);

@@ -40,3 +40,61 @@ teardown() { dibs_teardown; }
     case $out$errs in *'cannot start a transaction'*) return 1 ;; esac
     case $out in *"pool 'p'"*) ;; *) return 1 ;; esac
 }
+
+# blocked PORT: nobody gets it, and who asks why sees that.
+blocked() {
+    refused 3 claim --port "$1" --address 127.0.0.1
+    ok explain "$1" --address 127.0.0.1 --json
+    json 'not d["can_claim"] and not d["can_choose"]'
+}
+
+# told_by_all PORT: whoever looks at the port sees that a damaged record has it.
+told_by_all() {
+    blocked "$1"
+    refused 3 claim --port "$1" --address 127.0.0.1
+    says 'damaged record'
+    try explain "$1" --address 127.0.0.1
+    prints 'damaged record'
+    ok who "$1"
+    prints 'damaged record'
+}
+
+@test "doctor, who, explain and claim agree about the port of a damaged claim" {
+    for change in holder=7 "bindings=x''" port=99999 "principal='', kind=9"; do
+        port=$(dibs claim --address 127.0.0.1)
+        sql "PRAGMA ignore_check_constraints=1; UPDATE claims SET $change WHERE id=(SELECT max(id) FROM claims)"
+        told_by_all "$port"
+        try doctor
+        prints "port $port: the record of claim"
+        prints 'dibs doctor --fix'
+        ok doctor --fix
+        blocked "$port"
+        ok doctor
+        case $out in *"port $port: the record"*) complain 'not set aside' ;; esac
+    done
+    ok claim # and nobody else is harmed
+}
+
+@test "doctor, who, explain and claim agree about the port of a claim whose record is lost" {
+    port=$(dibs claim --address 127.0.0.1 --proto tcp+udp)
+    sql 'DELETE FROM claims'
+    told_by_all "$port"
+    refused 3 claim --port "$port" --proto udp --address 127.0.0.1
+    try explain "$port" --proto udp --address 127.0.0.1
+    prints 'damaged record'
+    ok doctor
+    prints "port $port: it is blocked by claim"
+    ok doctor --fix
+    blocked "$port"
+}
+
+@test "a claim whose port nothing guards any more is a problem that doctor --fix ends" {
+    port=$(dibs claim web --keep)
+    sql 'DROP TRIGGER slots_stay; DELETE FROM slots'
+    try doctor
+    [ "$code" -eq 1 ]
+    prints "port $port: claim 1 has it, but nothing keeps it"
+    ok doctor --fix
+    refused 3 claim --port "$port"
+    ok doctor
+}

@@ -98,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(strlen(c->principal) <= DIBS_PRINCIPAL_MAX && strlen(c->name) <= DIBS_NAME_MAX);
     CHECK(strlen(c->pool) <= DIBS_POOL_NAME_MAX && strlen(c->command) <= DIBS_COMMAND_MAX);
     CHECK(strlen(c->project) <= DIBS_PROJECT_MAX && strlen(c->process.boot_id) <= DIBS_BOOT_ID_MAX);
-    if (row.is_damaged)
+    if (row.claim.is_damaged)
         CHECK(c->is_exclusive && c->is_kept && c->holder == DIBS_HELD_BY_NOBODY);
     else
         CHECK(codec_claim_valid(c, NULL));
