@@ -294,6 +294,27 @@ static bool keeps_any(const struct ledger_batch *batch)
     return false;
 }
 
+static bool only_looks(const struct ledger_batch *batch)
+{
+    bool is_look = batch->n_drops == 0;
+
+    for (size_t i = 0; i < batch->n && is_look; i++)
+        is_look = batch->wants[i].is_lookup && batch->wants[i].claim.name[0];
+    return is_look;
+}
+
+/* A name that has its claim needs no writing. Whoever has none learns why he gets none when it is written. */
+static dibs_status begin(struct claiming *k, struct ledger *ledger, const struct ledger_actor *actor)
+{
+    /* INV-2: what is kept survives power loss. */
+    bool is_full = keeps_any(k->batch) && !k->batch->is_dry_run;
+    dibs_status s = tx_begin(k->tx, ledger, true, is_full, actor, k->err);
+
+    if (s == DIBS_UNAVAILABLE && k->err->trouble == DIBS_TROUBLE_UNWRITABLE && only_looks(k->batch))
+        s = tx_begin(k->tx, ledger, false, false, actor, k->err);
+    return s;
+}
+
 dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch,
                          const struct ledger_actor *actor, dibs_claim *out, struct ledger_refusal *refusal,
                          dibs_err *err)
@@ -305,8 +326,7 @@ dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch
     assert(batch->n + batch->n_drops > 0 && batch->n <= DIBS_BATCH_MAX);
     memset(refusal, 0, offsetof(struct ledger_refusal, blockers));
     refusal->n_busy = refusal->n_cooling = 0;
-    /* INV-2: what is kept survives power loss. */
-    dibs_status s = tx_begin(&tx, ledger, true, keeps_any(batch) && !batch->is_dry_run, actor, k.err);
+    dibs_status s = begin(&k, ledger, actor);
     if (s == DIBS_OK)
         s = tx_drop(&tx, batch, k.err);
     for (size_t i = 0; i < batch->n && s == DIBS_OK;) {

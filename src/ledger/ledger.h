@@ -251,6 +251,7 @@ struct ledger_health {
     int major, minor;
     uint64_t n_claims, n_events, n_names, n_quarantined;
     uint64_t bytes, wal_bytes;
+    bool is_read_only;
     bool is_sound;    /* the backend's own integrity check */
     char detail[256]; /* what the check said */
     char path[1024];

@@ -49,6 +49,13 @@ enum sqlite_sql {
     SQL_COUNT,
 };
 
+/* How a ledger could be opened. */
+enum sqlite_access {
+    SQLITE_WRITES,
+    SQLITE_READS,     /* beside those who write, through the log's index that they left */
+    SQLITE_READS_FILE /* the bare file, which has no log: nothing else is possible where none can be made */
+};
+
 struct sqlite_rows {
     struct rows base;
     sqlite3 *db;
@@ -58,6 +65,8 @@ struct sqlite_rows {
     int64_t deadline_ms;    /* CLOCK_MONOTONIC, of the call under way */
     int64_t waits_since_ms; /* for the lock that is awaited now */
     int wal_frames;         /* after our last commit */
+    enum sqlite_access access;
+    dibs_err why_read_only; /* unless it is SQLITE_WRITES */
     bool is_full;           /* synchronous=FULL is set now */
     bool has_call;          /* the deadline is that of a whole call */
     sqlite3_stmt *stmt[SQL_COUNT];
@@ -70,6 +79,7 @@ extern const char *const sqlite_sql_text[SQL_COUNT];
 #define SQLITE_APPLICATION_ID 0x64696273 /* "dibs" */
 #define SQLITE_LEDGER_MAJOR 1
 #define SQLITE_LEDGER_VERSION 1002
+#define SQLITE_READABLE_VERSION 1001 /* the oldest that has what our statements ask for */
 #define SQLITE_WHAT_BYTES 160
 
 /* Makes what is missing since `version`, 0 for all; inside a transaction. */

@@ -47,6 +47,7 @@ dibs_status sqlite_health_rows(struct rows *rows, struct ledger_health *out, dib
 
     sqlite_start_deadline(self);
     (void) text_copy(health.path, sizeof health.path, self->path);
+    health.is_read_only = self->access != SQLITE_WRITES;
     health.bytes = file_bytes(self->path, "");
     health.wal_bytes = file_bytes(self->path, "-wal");
     ask(self, "PRAGMA quick_check(1)", &health, NULL, said);

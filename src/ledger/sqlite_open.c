@@ -326,7 +326,7 @@ static dibs_status look_at_file(struct sqlite_rows *self, dibs_err *err)
     struct stat st = { 0 };
 
     if (stat(self->path, &st) != 0) {
-        if (errno != ENOENT)
+        if (errno != ENOENT || self->access != SQLITE_WRITES)
             return os_trouble(self, "cannot open it", errno, err);
         return make_file(self, err);
     }
@@ -334,7 +334,7 @@ static dibs_status look_at_file(struct sqlite_rows *self, dibs_err *err)
         return err_trouble(err, DIBS_TROUBLE_DAMAGED,
                            "ledger %s: it is not a regular file; name another place with DIBS_LEDGER",
                            self->path);
-    if (faccessat(AT_FDCWD, self->path, R_OK | W_OK, AT_EACCESS) != 0)
+    if (faccessat(AT_FDCWD, self->path, self->access == SQLITE_WRITES ? R_OK | W_OK : R_OK, AT_EACCESS) != 0)
         return os_trouble(self, "cannot open it", errno, err);
     /* SQLite would take an empty file for a new one and throw its log away. Never so by itself: the log is
      * begun after the file. */
@@ -437,9 +437,16 @@ static dibs_status make_or_migrate(struct sqlite_rows *self, const char *dir, in
 
 dibs_status sqlite_connect(struct sqlite_rows *self, dibs_err *err)
 {
-    int rc =
-        sqlite3_open_v2(self->path, &self->db,
-                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, sqlite_vfs());
+    char uri[SQLITE_URI_BYTES];
+    const char *name = self->path;
+    int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
+                (self->access == SQLITE_WRITES ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY);
+
+    if (self->access == SQLITE_READS_FILE) {
+        name = sqlite_uri(self->path, "immutable=1", uri);
+        flags |= SQLITE_OPEN_URI;
+    }
+    int rc = sqlite3_open_v2(name, &self->db, flags, sqlite_vfs());
 
     if (rc != SQLITE_OK)
         return sqlite_error(self, rc, "opening", err);
@@ -520,8 +527,12 @@ static dibs_status open_file(struct sqlite_rows *self, const char *dir, dibs_err
         s = sqlite_connect(self, err);
     if (s == DIBS_OK)
         s = check_marks(self, &version, err);
-    if (s == DIBS_OK && version < SQLITE_LEDGER_VERSION)
+    if (s == DIBS_OK && self->access == SQLITE_WRITES && version < SQLITE_LEDGER_VERSION)
         s = make_or_migrate(self, dir, &version, err);
+    if (s == DIBS_OK &&
+        version < SQLITE_READABLE_VERSION) /* not made yet, or too old, and we cannot change it */
+        s = err_trouble(err, DIBS_TROUBLE_UNWRITABLE, "ledger %s: who may write it must open it first",
+                        self->path);
     if (s == DIBS_OK)
         s = check_tables(self, version, err);
     if (s == DIBS_OK)
@@ -535,6 +546,45 @@ static dibs_status open_file(struct sqlite_rows *self, const char *dir, dibs_err
     return DIBS_OK;
 }
 
+/* Who may not write may still look. SQLite reads beside writers when the log's index is there; without a log
+ * the file alone is the ledger. A log without its index, where none can be made, nobody can read. */
+static dibs_status open_to_read(struct sqlite_rows *self, const char *dir, dibs_err *err)
+{
+    dibs_err trouble = { 0 };
+
+    for (self->access = SQLITE_READS; self->access <= SQLITE_READS_FILE; self->access++) {
+        if (self->access == SQLITE_READS_FILE && has_log(self))
+            break;
+        disconnect(self);
+        dibs_status s = open_file(self, dir, &trouble);
+        if (s == DIBS_OK)
+            return DIBS_OK;
+        if (trouble.trouble == DIBS_TROUBLE_UNWRITABLE || trouble.trouble == DIBS_TROUBLE_MISSING)
+            continue;
+        if (err)
+            *err = trouble; /* damaged or newer: whoever has it open for writing would say so, too */
+        return s;
+    }
+    if (err)
+        *err = self->why_read_only;
+    return DIBS_UNAVAILABLE;
+}
+
+static dibs_status open_as_can_be(struct sqlite_rows *self, const char *dir, dibs_err *err)
+{
+    dibs_err *why = &self->why_read_only;
+    dibs_status s = DIBS_OK;
+
+    memset(why, 0, sizeof *why);
+    self->access = SQLITE_WRITES;
+    s = open_file(self, dir, why);
+    if (s != DIBS_OK && why->trouble == DIBS_TROUBLE_UNWRITABLE)
+        return open_to_read(self, dir, err);
+    if (s != DIBS_OK && err)
+        *err = *why;
+    return s;
+}
+
 /* Once more when a rebuild replaced it on the way: what was read then may be of two files. */
 dibs_status sqlite_reopen(struct sqlite_rows *self, dibs_err *err)
 {
@@ -546,10 +596,10 @@ dibs_status sqlite_reopen(struct sqlite_rows *self, dibs_err *err)
     if (s == DIBS_OK)
         s = refuse_remote(self, dir, err);
     if (s == DIBS_OK)
-        s = open_file(self, dir, err);
+        s = open_as_can_be(self, dir, err);
     if (sqlite_has_moved(self)) {
         disconnect(self);
-        s = open_file(self, dir, err);
+        s = open_as_can_be(self, dir, err);
     }
     if (s == DIBS_OK)
         sqlite_resolve(self->path); /* for one just made: its name must outlive a chdir() */

@@ -156,6 +156,13 @@ static dibs_status begin_here(struct sqlite_rows *self, bool is_write, bool is_f
     return s;
 }
 
+static dibs_status refuse_writing(const struct sqlite_rows *self, dibs_err *err)
+{
+    if (err)
+        *err = self->why_read_only;
+    return DIBS_UNAVAILABLE;
+}
+
 /* A rebuild puts another file in the ledger's place, and has the write lock meanwhile. So a file that is in
  * its place after the beginning stays there until a writer ends, and a reader sees what was before. */
 static dibs_status begin(struct rows *rows, bool is_write, bool is_full, dibs_err *err)
@@ -164,6 +171,15 @@ static dibs_status begin(struct rows *rows, bool is_write, bool is_full, dibs_er
 
     if (!self->has_call)
         sqlite_start_deadline(self); /* first: even configuring may wait for a lock */
+    /* It may be writable by now; and who reads the bare file must read it anew. */
+    if (self->db && self->access != SQLITE_WRITES && (is_write || self->access == SQLITE_READS_FILE)) {
+        dibs_status s = sqlite_reopen(self, err);
+
+        if (s == DIBS_OK && is_write && self->access != SQLITE_WRITES)
+            s = refuse_writing(self, err);
+        if (s != DIBS_OK)
+            return s;
+    }
     dibs_status s = self->db ? begin_here(self, is_write, is_full, err) : DIBS_UNAVAILABLE;
     if (!self->db || sqlite_has_moved(self)) {
         rollback(rows);

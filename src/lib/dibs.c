@@ -216,8 +216,11 @@ static dibs_status degraded_claims(dibs *handle, const dibs_batch *batch, dibs_c
     portbits_subtract(&choosable, &withheld);
     /* A ledger that cannot be written may be readable still: what it has is not given again. */
     if (handle->core->ledger)
-        (void) ledger_list(handle->core->ledger, &(struct ledger_filter){ 0 }, withhold_claimed, &choosable,
-                           NULL);
+        s = ledger_list(handle->core->ledger, &(struct ledger_filter){ 0 }, withhold_claimed, &choosable,
+                        err);
+    if (s != DIBS_OK &&
+        !may_fall_back(&handle->settings, err)) /* it is there, and what it has is not known */
+        return s;
     (void) snprintf(instance, sizeof instance, "%d", (int) getpid());
     struct mru_want want = {
         .claim = &claim,

@@ -101,6 +101,9 @@ static void check_ledger(struct doctor *d, struct ledger *ledger)
         health.path[0] ? health.path : d->settings->ledger, health.major, health.minor,
         health.is_sound ? "sound" : health.detail, health.n_claims, health.n_events, health.n_names,
         health.bytes / 1024, health.wal_bytes / 1024);
+    if (health.is_read_only)
+        say(d, DIBS_PROBLEM, "ledger", "make it writable for you, or name another place with DIBS_LEDGER",
+            "%s can only be read: nothing can be claimed or released in it", health.path);
     if (health.n_quarantined > 0)
         say(d, DIBS_WARNING, "ledger",
             "their ports stay blocked as kept claims; release those that nobody uses",

@@ -53,7 +53,7 @@ only_simple_claims_are_degraded() { # TEXT COMMAND
     refused 6 "$text" "$@" claim "$FALLBACK" web
     refused 6 "$text" "$@" claim "$FALLBACK" --keep
     refused 6 "$text" "$@" claim "$FALLBACK" --port "$(python3 "$DIBS_TEST_SUPPORT/free_port.py")"
-    refused 6 "$text" "$@" get "$FALLBACK" web
+    refused 6 "$text" "$@" get "$FALLBACK" other
     refused 6 "$text" "$@" claim # strict
 }
 
@@ -159,6 +159,93 @@ filled_later() {
     assert_status 4
 }
 
+# furnish_nine COMMAND: $T/ports are nine of the ten of $RANGE, whose names are /web/1 to /web/9.
+furnish_nine() {
+    local n
+    RANGE=15200-15209 # outside of every pool that other tests choose from
+    for n in 1 2 3 4 5 6 7 8 9; do "$@" claim "/web/$n" --range $RANGE --keep || return 1; done >"$T/ports"
+}
+
+# Who may not write the ledger still sees everything in it, and is given nothing that it has.
+reads_only() { # COMMAND
+    local port
+    port=$(sed -n 4p "$T/ports")
+    [ "$("$@" ls --names | grep -c web/)" = 9 ]
+    [ "$("$@" get /web/4)" = "$port" ]
+    [ "$("$@" log | wc -l)" -ge 9 ]
+    run_apart "$@" who "$port"
+    assert_output_has web/4
+    run_apart "$@" explain "$port"
+    assert_output_has web/4
+    run_apart "$@" doctor
+    assert_status 1
+    assert_output_has "can only be read"
+    refused 6 "make it writable" "$@" get /web/10
+    refused 6 "make it writable" "$@" release /web/4
+    refused 6 "make it writable" "$@" claim --range $RANGE
+    rm -rf "$T/mru" # what was given before is no reason to pass a port over
+    run_apart "$@" claim "$FALLBACK" --range $RANGE
+    assert_status 0
+    [[ $stderr = *degraded*"make it writable"* ]]
+    [ "$(grep -cx "$output" "$T/ports")" = 0 ]
+    run_apart "$@" claim "$FALLBACK" --range $RANGE
+    assert_status 4
+}
+
+@test "a ledger on a read-only file system is read, with its log and without" {
+    disk_start -t tmpfs -o size=1m dibs
+    furnish_nine there
+    in_room "$ROOM" test -s "$T/disk/ledger.db-wal"
+    in_room "$ROOM" mount -o remount,ro "$T/disk"
+    reads_only there
+    in_room "$ROOM" mount -o remount,rw "$T/disk"
+    in_room "$ROOM" sqlite3 "$T/disk/ledger.db" 'PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
+    in_room "$ROOM" rm -f "$T/disk/ledger.db-wal" "$T/disk/ledger.db-shm"
+    in_room "$ROOM" mount -o remount,ro "$T/disk"
+    reads_only there
+}
+
+@test "a log without its index cannot be read where none can be made: nothing of it is shown" {
+    disk_start -t tmpfs -o size=1m dibs
+    furnish_nine there
+    in_room "$ROOM" test -s "$T/disk/ledger.db-wal"
+    in_room "$ROOM" rm "$T/disk/ledger.db-shm"
+    in_room "$ROOM" mount -o remount,ro "$T/disk"
+    refused 6 "make it writable" there ls
+    refused 6 "make it writable" there get /web/4
+}
+
+@test "a ledger of an older format that cannot be brought up to date is not read" {
+    disk_start -t tmpfs -o size=1m dibs
+    furnish_nine there
+    in_room "$ROOM" sqlite3 "$T/disk/ledger.db" 'DROP TRIGGER slots_stay; DROP TRIGGER slots_stay_as_they_are;
+        ALTER TABLE names DROP COLUMN project; PRAGMA user_version=1000'
+    in_room "$ROOM" mount -o remount,ro "$T/disk"
+    refused 6 "make it writable" there ls
+    in_room "$ROOM" mount -o remount,rw "$T/disk"
+    [ "$(there ls --all --names | grep -c web/)" = 9 ]
+}
+
+@test "a file and a folder that only their owner may write are read by others" {
+    needs_root
+    public_folder
+    cd "$PUBLIC"
+    as_nobody() { as_user 65534 "$PUBLIC/dibs" "$@"; }
+    mkdir -m 0755 "$PUBLIC/open"
+    export DIBS_LEDGER=sqlite:$PUBLIC/open/ledger.db DIBS_MRU_FILE=$PUBLIC/mru.nobody/recent
+    furnish_nine dibs
+    chmod 0644 "$PUBLIC"/open/*
+    [ "$(as_nobody ls --all --names | grep -c web/)" = 9 ]
+    refused 6 "make it writable" as_nobody claim
+    run_apart as_nobody claim "$FALLBACK" --range $RANGE
+    assert_status 0
+    [ "$(grep -cx "$output" "$T/ports")" = 0 ]
+    # what its owner does meanwhile is seen
+    dibs claim /more --keep
+    chmod 0644 "$PUBLIC"/open/*
+    [ "$(as_nobody ls --all --names | grep -c more)" = 1 ]
+}
+
 @test "a read-only file system, before and after the ledger was made" {
     disk_start -t tmpfs -o size=1m dibs
     in_room "$ROOM" mount -o remount,ro "$T/disk"
@@ -178,8 +265,10 @@ filled_later() {
     room_start
     in_room "$ROOM" mount --bind "$T" "$T"
     in_room "$ROOM" mount -o remount,bind,ro "$T"
-    refused 6 "make it writable" there ls
+    [ "$(there get web)" = "$(cat "$T/port")" ]
     refused 6 "make it writable" there claim
+    dibs claim more --keep >"$T/more" # by others, meanwhile
+    [ "$(there get more)" = "$(cat "$T/more")" ]
     [ "$(dibs get web)" = "$(cat "$T/port")" ]
 }
 
