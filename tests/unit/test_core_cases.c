@@ -251,6 +251,25 @@ static void D3_D31_P15_without_a_ledger_a_port_is_degraded_and_says_so_or_is_ref
     dibs_close(handle);
 }
 
+static void what_ends_claims_is_nothing_for_the_fallback(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_request(NULL, "127.0.0.1");
+    const dibs_claim gone = { .id = 1, .generation = 1 };
+    const dibs_drop drop = { .claim = &gone };
+    dibs_claim out = { 0 };
+
+    break_ledger(e);
+    e->settings.ledger_mode = DIBS_LEDGER_FALLBACK;
+    dibs *handle = open_dibs(e);
+    for (size_t n = 0; n <= 1; n++)
+        assert_int_equal(
+            dibs_claim_ports(handle, &(dibs_batch){ .requests = &r, .n = n, .drops = &drop, .n_drops = 1 },
+                             &out, &e->err),
+            DIBS_UNAVAILABLE);
+    dibs_close(handle);
+}
+
 static void D31_the_ledger_and_the_fallback_share_no_file(void **state)
 {
     struct engine *e = *state;
@@ -372,6 +391,7 @@ int main(void)
         E_TEST(D29_K6_twenty_processes_share_twenty_ports_and_every_bind_works),
         E_TEST(D16_P12_a_handle_keeps_the_settings_it_was_opened_with),
         E_TEST(D3_D31_P15_without_a_ledger_a_port_is_degraded_and_says_so_or_is_refused),
+        E_TEST(what_ends_claims_is_nothing_for_the_fallback),
         E_TEST(D31_the_ledger_and_the_fallback_share_no_file),
         E_TEST(W6_a_claim_that_could_not_be_written_leaves_no_phantom),
         E_TEST(P11_one_bad_row_harms_itself_alone),
