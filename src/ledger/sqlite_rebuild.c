@@ -47,6 +47,8 @@ static void remove_work(const char *work)
         (void) snprintf(name, sizeof name, "%s/new%s", work, rebuild_suffixes[i]);
         (void) unlink(name);
     }
+    (void) snprintf(name, sizeof name, "%s/note", work);
+    (void) unlink(name);
     (void) rmdir(work);
 }
 
@@ -92,7 +94,7 @@ static bool has_log(const struct rebuild *r)
     char name[REBUILD_PATH_BYTES + 8];
     struct stat st = { 0 };
 
-    (void) snprintf(name, sizeof name, "%s-wal", r->path);
+    (void) snprintf(name, sizeof name, "%s-wal", r->source);
     return stat(name, &st) == 0 && st.st_size > 0;
 }
 
@@ -101,7 +103,7 @@ static dibs_status look_at_header(struct rebuild *r, bool *is_certain)
 {
     uint8_t header[HEADER_BYTES] = { 0 };
     struct stat st = { 0 };
-    AUTO(fd_auto) int fd = open(r->path, O_RDONLY | O_CLOEXEC);
+    AUTO(fd_auto) int fd = open(r->source, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0 && errno == ENOENT)
         return err_set(r->err, DIBS_NOT_FOUND, "there is no ledger %s", r->path);
@@ -109,12 +111,12 @@ static dibs_status look_at_header(struct rebuild *r, bool *is_certain)
         return rebuild_os_error(r, "cannot open it");
     if (!S_ISREG(st.st_mode))
         return err_set(r->err, DIBS_INVALID, "ledger %s is not a regular file; it is left as it is", r->path);
-    if (st.st_size == 0 && !has_log(r))
+    if (st.st_size == 0 && !has_log(r) && !r->is_resumed)
         return not_damaged(r);
     ssize_t got = pread(fd, header, sizeof header, 0);
     if (got < 0)
         return rebuild_os_error(r, "cannot read it");
-    *is_certain = got < HEADER_BYTES || memcmp(header, "SQLite format 3", 16) != 0;
+    *is_certain = r->is_resumed || got < HEADER_BYTES || memcmp(header, "SQLite format 3", 16) != 0;
     if (*is_certain)
         return DIBS_OK;
     uint32_t application_id = big_endian(header + 68);
@@ -171,7 +173,7 @@ static dibs_status check_damaged(struct rebuild *r)
 
 /* ---- a private copy ---- */
 
-static dibs_status copy_file(const struct rebuild *r, const char *from, const char *to)
+dibs_status rebuild_copy(const struct rebuild *r, const char *from, const char *to)
 {
     AUTO(fd_auto) int in = open(from, O_RDONLY | O_CLOEXEC);
     AUTO(fd_auto) int out = -1;
@@ -228,11 +230,11 @@ static dibs_status copy_files(struct rebuild *r)
     dibs_status s = DIBS_OK;
 
     for (size_t i = 0; i < 2 && s == DIBS_OK; i++) { /* the -shm is made anew from the -wal */
-        s = rebuild_join(from, r->path, rebuild_suffixes[i]);
+        s = rebuild_join(from, r->source, rebuild_suffixes[i]);
         if (s == DIBS_OK)
             s = rebuild_join(to, r->work, i == 0 ? "/old" : "/old-wal");
         if (s == DIBS_OK)
-            s = copy_file(r, from, to);
+            s = rebuild_copy(r, from, to);
     }
     return s;
 }
@@ -265,9 +267,10 @@ static dibs_status copy_again(struct rebuild *r, bool is_certain)
     struct stat st = { 0 };
     char name[REBUILD_PATH_BYTES + 16];
 
-    if (stat(r->path, &st) != 0)
+    if (stat(r->source, &st) != 0)
         return rebuild_os_error(r, "cannot look at it");
-    if (st.st_size == 0) /* SQLite would delete its log */
+    if (st.st_size == 0 ||
+        r->is_resumed) /* SQLite would delete its log; nobody uses one that was set aside */
         return DIBS_OK;
     dibs_status s = sqlite_hold(&r->live, &r->is_held, r->err);
     if (s != DIBS_OK || !r->is_held)
@@ -522,7 +525,11 @@ static dibs_status prepare(struct rebuild *r, const char *rest, int *lock)
     (void) text_copy(r->live.path, sizeof r->live.path, r->path);
     sqlite_start_deadline(&r->damaged);
     sqlite_start_deadline(&r->live);
-    return sqlite_lock_directory(&r->damaged, r->dir, lock, r->err);
+    dibs_status s = sqlite_lock_directory(&r->damaged, r->dir, lock, r->err);
+    (void) text_copy(r->source, sizeof r->source, r->path);
+    if (s == DIBS_OK)
+        rebuild_resume(r);
+    return s;
 }
 
 dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *actor, char aside[1024],
