@@ -8,28 +8,9 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "ledger/memory_table.h"
-#include "ledger/rows.h"
+#include "ledger/memory_records.h"
 
 #include "base/banned.h"
-
-struct name_record {
-    char principal[DIBS_PRINCIPAL_MAX + 1];
-    char name[DIBS_NAME_MAX + 1];
-    struct row_name row;
-};
-
-struct event_record {
-    dibs_event event;
-    uint64_t cursor;
-};
-
-struct sighting_record {
-    struct ledger_seen seen;
-    uint32_t count;
-};
-
-enum table_id { CLAIMS, SLOTS, NAMES, EVENTS, POOLS, SIGHTINGS, TABLE_COUNT };
 
 struct memory_rows {
     struct rows base;
@@ -37,73 +18,6 @@ struct memory_rows {
     bool is_open; /* a transaction */
     bool is_write;
     struct memory_tables tables;
-};
-
-/* ---- keys ---- */
-
-static int order(uint64_t a, uint64_t b)
-{
-    return a < b ? -1 : a > b;
-}
-
-static int by_claim_id(const void *a, const void *b)
-{
-    return order(((const struct row_claim *) a)->claim.id, ((const struct row_claim *) b)->claim.id);
-}
-
-static int by_slot(const void *a, const void *b)
-{
-    const struct ledger_slot *x = a;
-    const struct ledger_slot *y = b;
-    size_t shared = x->address.len < y->address.len ? x->address.len : y->address.len;
-    int d = order(x->proto, y->proto);
-
-    if (d == 0)
-        d = order(x->port, y->port);
-    if (d == 0)
-        d = memcmp(x->address.bytes, y->address.bytes, shared);
-    if (d == 0)
-        d = order(x->address.len, y->address.len);
-    return d == 0 ? order(x->claim_id, y->claim_id) : d;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    const struct name_record *x = a;
-    const struct name_record *y = b;
-    int d = strcmp(x->principal, y->principal);
-
-    return d == 0 ? strcmp(x->name, y->name) : d;
-}
-
-static int by_seq(const void *a, const void *b)
-{
-    return order(((const struct event_record *) a)->event.seq, ((const struct event_record *) b)->event.seq);
-}
-
-static int by_pool(const void *a, const void *b)
-{
-    return strcmp(((const dibs_pool *) a)->name, ((const dibs_pool *) b)->name);
-}
-
-static int by_sighted(const void *a, const void *b)
-{
-    return order(((const struct sighting_record *) a)->seen.id,
-                 ((const struct sighting_record *) b)->seen.id);
-}
-
-/* Every port of every protocol once. */
-#define PER_HOST ((size_t) 3 * DIBS_PORT_MAX)
-
-/* The bounds are far above what one host's ports can need, and keep a runaway caller from eating the machine.
- */
-static const struct memory_kind kinds[TABLE_COUNT] = {
-    [CLAIMS] = { sizeof(struct row_claim), PER_HOST, by_claim_id },
-    [SLOTS] = { sizeof(struct ledger_slot), PER_HOST * 8, by_slot },
-    [NAMES] = { sizeof(struct name_record), (size_t) 16 * DIBS_NAMES_REMEMBERED, by_name },
-    [EVENTS] = { sizeof(struct event_record), (size_t) 4 * DIBS_EVENTS_KEPT, by_seq },
-    [POOLS] = { sizeof(dibs_pool), 4096, by_pool },
-    [SIGHTINGS] = { sizeof(struct sighting_record), PER_HOST, by_sighted },
 };
 
 static struct memory_tables *of(struct rows *rows)
@@ -138,7 +52,7 @@ static dibs_status open_memory(const char *rest, const struct ledger_options *op
         return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
     self->base.ops = &rows_memory_ops;
     self->salt = number;
-    memory_tables_init(&self->tables, kinds, TABLE_COUNT);
+    memory_tables_init(&self->tables, memory_kinds, TABLE_COUNT);
     *out = &self->base;
     return DIBS_OK;
 }
@@ -320,8 +234,8 @@ static dibs_status name_first(struct rows *rows, const struct ledger_names *amon
     (void) err;
     name_key(among->principal, among->from, &from);
     name_key(among->principal, among->to, &to);
-    for (size_t i = memory_find(of(rows), NAMES, &from, NULL); i < t->n && by_name(t->item[i], &to) < 0;
-         i++) {
+    for (size_t i = memory_find(of(rows), NAMES, &from, NULL);
+         i < t->n && memory_kinds[NAMES].compare(t->item[i], &to) < 0; i++) {
         const struct name_record *found = t->item[i];
 
         if (among->project && strcmp(found->row.project, among->project) != 0)
@@ -531,7 +445,7 @@ static dibs_status health(struct rows *rows, struct ledger_health *out, dibs_err
         .path = "memory:",
     };
     for (size_t id = 0; id < TABLE_COUNT; id++)
-        out->bytes += table[id].n * kinds[id].bytes;
+        out->bytes += table[id].n * memory_kinds[id].bytes;
     return DIBS_OK;
 }
 

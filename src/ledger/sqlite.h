@@ -98,8 +98,16 @@ dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *act
 dibs_status sqlite_health_rows(struct rows *rows, struct ledger_health *out, dibs_err *err);
 dibs_status sqlite_quarantine_rows(struct rows *rows, const struct instant *now, size_t *n, dibs_err *err);
 
-/* The one place where SQLite's codes become ours; `doing` is what failed. */
+/* A failure of SQLite; `doing` is what failed. */
 dibs_status sqlite_error(struct sqlite_rows *self, int rc, const char *doing, dibs_err *err);
+/* The same where the connection cannot say errno itself. */
+dibs_status sqlite_tell(const struct sqlite_rows *self, int rc, int os_errno, const char *doing,
+                        dibs_err *err);
+/* A failure of the system. */
+dibs_status sqlite_os_error(const struct sqlite_rows *self, const char *doing, int os_errno, dibs_err *err);
+dibs_status sqlite_damaged(const struct sqlite_rows *self, const char *what, dibs_err *err);
+/* What to do about it. */
+const char *sqlite_advice(dibs_trouble trouble);
 void sqlite_start_deadline(struct sqlite_rows *self);
 /* The name of our way to the system, to open a connection with (sqlite_vfs.c says what it is for). */
 const char *sqlite_vfs(void);
@@ -122,6 +130,10 @@ dibs_status sqlite_lock_whole(const char *path, int *out, dibs_err *err);
 /* `path` of at most 1023 bytes for SQLITE_OPEN_URI; answers `out`. */
 #define SQLITE_URI_BYTES (3 * 1024 + 64)
 const char *sqlite_uri(const char *path, const char *parameters, char out[SQLITE_URI_BYTES]);
+/* Directories that are missing are made private; those that are there are left as they are. `dir` is the
+ * ledger's. */
+dibs_status sqlite_make_parents(const struct sqlite_rows *self, char dir[1024], dibs_err *err);
+dibs_status sqlite_refuse_remote(const struct sqlite_rows *self, const char *dir, dibs_err *err);
 /* Out of all symbolic links, when the file is there: SQLite's file layer follows none. */
 void sqlite_resolve(char path[1024]);
 /* Waits for the lock on the ledger's directory, within the deadline; who makes, migrates or rebuilds it has
@@ -160,6 +172,12 @@ int64_t sqlite_read_number(struct sqlite_reader *r, int at, int64_t low, int64_t
 void sqlite_read_string(struct sqlite_reader *r, int at, char *out, size_t max);
 void sqlite_read_bytes(struct sqlite_reader *r, int at, const void **out, size_t *n);
 
+/* Rows that live in sqlite_claims.c. */
+dibs_status sqlite_rows_claim_get(struct rows *rows, uint64_t id, struct row_claim *out, dibs_err *err);
+dibs_status sqlite_rows_claim_delete(struct rows *rows, uint64_t id, dibs_err *err);
+dibs_status sqlite_rows_claims(struct rows *rows, const struct ledger_filter *filter, row_claim_fn fn,
+                               void *ctx, dibs_err *err);
+
 /* Rows that live in sqlite_history.c. */
 dibs_status sqlite_rows_tail(struct rows *rows, uint64_t *seq, uint64_t *cursor, dibs_err *err);
 dibs_status sqlite_rows_event_put(struct rows *rows, const dibs_event *e, uint64_t cursor, dibs_err *err);
@@ -176,6 +194,12 @@ dibs_status sqlite_rows_sighting_put(struct rows *rows, struct ledger_seen seen,
                                      dibs_err *err);
 dibs_status sqlite_rows_trim(struct rows *rows, uint64_t oldest_seq, size_t names_kept,
                              int64_t cooled_before_ms, const struct instant *now, dibs_err *err);
+
+enum { SQLITE_HEADER_BYTES = 100 };
+static inline uint32_t sqlite_big_endian(const uint8_t *p)
+{
+    return (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 | (uint32_t) p[2] << 8 | p[3];
+}
 
 static inline void sqlite_reset_auto(sqlite3_stmt **stmt)
 {

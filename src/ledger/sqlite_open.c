@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening a SQLite ledger: where it may lie, who made it, which version, and how it waits.
+/* Opening a SQLite ledger: who made it, which version, and how it waits.
  *
  * WAL with synchronous=NORMAL: a commit survives the death of any process; FULL (kept claims) also power
  * loss. A short-lived process leaves a small WAL behind instead of paying a checkpoint and its fsyncs at
  * every exit; the next one recovers it in microseconds. CHECKPOINT_FRAMES keeps it small. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <time.h>
 
 #include "base/auto.h"
@@ -24,7 +21,7 @@
 
 #include "base/banned.h"
 
-enum { CHECKPOINT_FRAMES = 48, HEADER_BYTES = 100 };
+enum { CHECKPOINT_FRAMES = 48 };
 
 void sqlite_start_deadline(struct sqlite_rows *self)
 {
@@ -68,184 +65,13 @@ static int wait_for_lock(void *ctx, int tries)
     return 1;
 }
 
-/* Of this process or of the machine, and no property of the ledger: another place would not help. */
-static bool is_passing(int os_errno)
-{
-    return os_errno == EMFILE || os_errno == ENFILE || os_errno == ENOMEM || os_errno == EIO;
-}
-
-static dibs_trouble trouble_of(int rc, int os_errno)
-{
-    if (((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY) && is_passing(os_errno))
-        return DIBS_TROUBLE_NONE;
-    switch (rc & 0xff) {
-    case SQLITE_BUSY:
-    case SQLITE_PROTOCOL: /* somebody stopped while he held a lock of the log's index */
-    case SQLITE_LOCKED: return DIBS_TROUBLE_LOCKED;
-    case SQLITE_FULL: return DIBS_TROUBLE_FULL;
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB: return DIBS_TROUBLE_DAMAGED;
-    case SQLITE_READONLY:
-    case SQLITE_PERM:
-    case SQLITE_AUTH: return DIBS_TROUBLE_UNWRITABLE;
-    default: break;
-    }
-    switch (os_errno) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG: return DIBS_TROUBLE_FULL;
-    case EACCES:
-    case EPERM:
-    case EROFS: return DIBS_TROUBLE_UNWRITABLE;
-    case ENOENT:
-    case ENOTDIR: return DIBS_TROUBLE_MISSING;
-    default: return (rc & 0xff) == SQLITE_CANTOPEN ? DIBS_TROUBLE_UNWRITABLE : DIBS_TROUBLE_NONE;
-    }
-}
-
-static const char *advice_of(dibs_trouble trouble)
-{
-    switch (trouble) {
-    case DIBS_TROUBLE_LOCKED:
-        return "another process holds it; look for a stopped one with 'fuser -v' on the file";
-    case DIBS_TROUBLE_FULL: return "free some space, or name another place with DIBS_LEDGER";
-    case DIBS_TROUBLE_DAMAGED:
-        return "run 'dibs doctor --fix': it is set aside and rebuilt from what is readable";
-    case DIBS_TROUBLE_UNWRITABLE: return "make it writable for you, or name another place with DIBS_LEDGER";
-    case DIBS_TROUBLE_MISSING: return "create its directory, or name another place with DIBS_LEDGER";
-    case DIBS_TROUBLE_NONE:
-    case DIBS_TROUBLE_NEWER:
-    case DIBS_TROUBLE_REMOTE: break;
-    }
-    return "see 'dibs doctor'";
-}
-
-static dibs_status tell(const struct sqlite_rows *self, int rc, int os_errno, const char *doing,
-                        dibs_err *err)
-{
-    dibs_trouble trouble = trouble_of(rc, os_errno);
-    const char *text = self->db ? sqlite3_errmsg(self->db) : sqlite3_errstr(rc);
-
-    (void) err_trouble(err, trouble, "ledger %s: %s: %s (SQLite %d); %s", self->path, doing, text, rc,
-                       advice_of(trouble));
-    if (err)
-        err->os_errno = os_errno;
-    return DIBS_UNAVAILABLE;
-}
-
-dibs_status sqlite_error(struct sqlite_rows *self, int rc, const char *doing, dibs_err *err)
-{
-    return tell(self, rc, self->db ? sqlite3_system_errno(self->db) : 0, doing, err);
-}
-
-/* ---- where it lies ---- */
-
-static dibs_status os_trouble(const struct sqlite_rows *self, const char *doing, int os_errno, dibs_err *err)
-{
-    dibs_trouble trouble = trouble_of(SQLITE_OK, os_errno);
-    char text[128];
-
-    (void) err_trouble(err, trouble, "ledger %s: %s: %s; %s", self->path, doing,
-                       strerror_r(os_errno, text, sizeof text), advice_of(trouble));
-    if (err)
-        err->os_errno = os_errno;
-    return DIBS_UNAVAILABLE;
-}
-
-const char *sqlite_uri(const char *path, const char *parameters, char out[SQLITE_URI_BYTES])
-{
-    size_t n = (size_t) snprintf(out, SQLITE_URI_BYTES, "file:");
-
-    for (; *path; path++) {
-        bool is_plain = *path != '%' && *path != '?' && *path != '#';
-
-        n += (size_t) snprintf(out + n, SQLITE_URI_BYTES - n, is_plain ? "%c" : "%%%02x",
-                               (unsigned char) *path);
-    }
-    (void) snprintf(out + n, SQLITE_URI_BYTES - n, "?%s", parameters);
-    return out;
-}
-
-void sqlite_resolve(char path[1024])
-{
-    AUTO(free_auto) char *resolved = realpath(path, NULL);
-
-    if (resolved && strlen(resolved) < 1024)
-        (void) text_copy(path, 1024, resolved);
-}
-
-/* Directories that are missing are made private; those that are there are left as they are. */
-static dibs_status make_parents(const struct sqlite_rows *self, char dir[1024], dibs_err *err)
-{
-    const char *slash = strrchr(self->path, '/');
-
-    (void) text_copy(dir, 1024, slash ? self->path : ".");
-    if (!slash)
-        return DIBS_OK;
-    dir[slash == self->path ? 1 : slash - self->path] = '\0';
-    struct stat st;
-    if (stat(dir, &st) == 0)
-        return DIBS_OK;
-    for (char *p = dir + 1;; p++) {
-        if (*p != '/' && *p != '\0')
-            continue;
-        char end = *p;
-
-        *p = '\0';
-        if (mkdir(dir, 0700) != 0 && errno != EEXIST)
-            return os_trouble(self, "cannot make its directory", errno, err);
-        *p = end;
-        if (end == '\0')
-            return DIBS_OK;
-    }
-}
-
-/* File systems that several hosts may share: another host's boot id would look like our dead past, and WAL
- * needs shared memory. FUSE cannot be told from sshfs, so it counts as one of them. */
-static dibs_status refuse_remote(const struct sqlite_rows *self, const char *dir, dibs_err *err)
-{
-    static const struct {
-        unsigned long magic;
-        const char *name;
-    } remote[] = {
-        { NFS_SUPER_MAGIC, "NFS" },   { SMB_SUPER_MAGIC, "SMB" },     { 0xff534d42ul, "CIFS" },
-        { 0xfe534d42ul, "SMB2" },     { CODA_SUPER_MAGIC, "Coda" },   { AFS_SUPER_MAGIC, "AFS" },
-        { AFS_FS_MAGIC, "AFS" },      { CEPH_SUPER_MAGIC, "Ceph" },   { V9FS_MAGIC, "9p" },
-        { FUSE_SUPER_MAGIC, "FUSE" }, { OCFS2_SUPER_MAGIC, "OCFS2" }, { 0x01161970ul, "GFS2" },
-        { 0x0bd00bd0ul, "Lustre" },   { 0x47504653ul, "GPFS" },       { 0x19830326ul, "BeeGFS" },
-    };
-    struct statfs fs;
-
-    if (statfs(dir, &fs) != 0)
-        return os_trouble(self, "cannot look at its file system", errno, err);
-    for (size_t i = 0; i < sizeof remote / sizeof remote[0]; i++)
-        if ((unsigned long) fs.f_type == remote[i].magic)
-            return err_trouble(
-                err, DIBS_TROUBLE_REMOTE,
-                "ledger %s: it lies on a network file system (%s), which other hosts may share; "
-                "name a local place with DIBS_LEDGER",
-                self->path, remote[i].name);
-    return DIBS_OK;
-}
-
 /* ---- what it is ---- */
-
-static uint32_t big_endian(const uint8_t *p)
-{
-    return (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 | (uint32_t) p[2] << 8 | p[3];
-}
-
-static dibs_status damaged(const struct sqlite_rows *self, const char *what, dibs_err *err)
-{
-    return err_trouble(err, DIBS_TROUBLE_DAMAGED, "ledger %s: it is damaged (%s); %s", self->path, what,
-                       advice_of(DIBS_TROUBLE_DAMAGED));
-}
 
 /* Its marks are not ours. Are its tables? */
 static dibs_status foreign(const struct sqlite_rows *self, sqlite3 *db, dibs_err *err)
 {
     if (sqlite_is_ours(db))
-        return damaged(self, "the marks of a ledger are gone from it", err);
+        return sqlite_damaged(self, "the marks of a ledger are gone from it", err);
     return err_trouble(err, DIBS_TROUBLE_DAMAGED,
                        "ledger %s: this is an SQLite database of another program; it is left as it is. "
                        "Name another place with DIBS_LEDGER",
@@ -266,7 +92,7 @@ static dibs_status check_version(const struct sqlite_rows *self, uint32_t versio
     if (version <= INT32_MAX && version >= 1000)
         return DIBS_OK;
     (void) snprintf(what, sizeof what, "no ledger has the version %d", (int32_t) version);
-    return damaged(self, what, err);
+    return sqlite_damaged(self, what, err);
 }
 
 static bool has_log(const struct sqlite_rows *self)
@@ -280,7 +106,7 @@ static bool has_log(const struct sqlite_rows *self)
 
 /* The file's first bytes, zeros where it ends early. Through SQLite's own file layer: a close() of ours would
  * drop the locks that another connection of this process has on the file. */
-static int read_header(const struct sqlite_rows *self, uint8_t header[HEADER_BYTES], int *os_errno)
+static int read_header(const struct sqlite_rows *self, uint8_t header[SQLITE_HEADER_BYTES], int *os_errno)
 {
     sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
     AUTO(free_auto) sqlite3_file *file = vfs ? calloc(1, (size_t) vfs->szOsFile) : NULL;
@@ -290,7 +116,7 @@ static int read_header(const struct sqlite_rows *self, uint8_t header[HEADER_BYT
     if (file && name)
         rc = vfs->xOpen(vfs, name, file, SQLITE_OPEN_READONLY | SQLITE_OPEN_MAIN_DB, NULL);
     if (rc == SQLITE_OK)
-        rc = file->pMethods->xRead(file, header, HEADER_BYTES, 0);
+        rc = file->pMethods->xRead(file, header, SQLITE_HEADER_BYTES, 0);
     *os_errno = errno;
     if (file && file->pMethods)
         (void) file->pMethods->xClose(file);
@@ -305,7 +131,8 @@ static dibs_status look_inside(const struct sqlite_rows *self, dibs_err *err)
     sqlite3 *db = NULL;
     int rc = sqlite3_open_v2(sqlite_uri(self->path, "immutable=1", uri), &db,
                              SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, sqlite_vfs());
-    dibs_status s = rc == SQLITE_OK ? foreign(self, db, err) : tell(self, rc, 0, "cannot read it", err);
+    dibs_status s =
+        rc == SQLITE_OK ? foreign(self, db, err) : sqlite_tell(self, rc, 0, "cannot read it", err);
 
     (void) sqlite3_close(db);
     return s;
@@ -316,18 +143,18 @@ static dibs_status make_file(const struct sqlite_rows *self, dibs_err *err)
 {
     AUTO(fd_auto) int fd = open(self->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
-    return fd >= 0 || errno == EEXIST ? DIBS_OK : os_trouble(self, "cannot make it", errno, err);
+    return fd >= 0 || errno == EEXIST ? DIBS_OK : sqlite_os_error(self, "cannot make it", errno, err);
 }
 
 /* Looks at the bare file before SQLite opens it, so that what is not ours is not touched in any way. */
 static dibs_status look_at_file(struct sqlite_rows *self, dibs_err *err)
 {
-    uint8_t header[HEADER_BYTES] = { 0 };
+    uint8_t header[SQLITE_HEADER_BYTES] = { 0 };
     struct stat st = { 0 };
 
     if (stat(self->path, &st) != 0) {
         if (errno != ENOENT || self->access != SQLITE_WRITES)
-            return os_trouble(self, "cannot open it", errno, err);
+            return sqlite_os_error(self, "cannot open it", errno, err);
         return make_file(self, err);
     }
     if (!S_ISREG(st.st_mode))
@@ -335,7 +162,7 @@ static dibs_status look_at_file(struct sqlite_rows *self, dibs_err *err)
                            "ledger %s: it is not a regular file; name another place with DIBS_LEDGER",
                            self->path);
     if (faccessat(AT_FDCWD, self->path, self->access == SQLITE_WRITES ? R_OK | W_OK : R_OK, AT_EACCESS) != 0)
-        return os_trouble(self, "cannot open it", errno, err);
+        return sqlite_os_error(self, "cannot open it", errno, err);
     /* SQLite would take an empty file for a new one and throw its log away. Never so by itself: the log is
      * begun after the file. */
     if (st.st_size == 0 && !has_log(self))
@@ -343,13 +170,13 @@ static dibs_status look_at_file(struct sqlite_rows *self, dibs_err *err)
     int os_errno = 0;
     int rc = read_header(self, header, &os_errno);
     if (rc != SQLITE_OK)
-        return tell(self, rc, os_errno, "cannot read it", err);
+        return sqlite_tell(self, rc, os_errno, "cannot read it", err);
     if (memcmp(header, "SQLite format 3", 16) != 0)
         return err_trouble(err, DIBS_TROUBLE_DAMAGED,
                            "ledger %s: it is not a ledger or its beginning is damaged; %s", self->path,
-                           advice_of(DIBS_TROUBLE_DAMAGED));
-    uint32_t application_id = big_endian(header + 68);
-    uint32_t version = big_endian(header + 60);
+                           sqlite_advice(DIBS_TROUBLE_DAMAGED));
+    uint32_t application_id = sqlite_big_endian(header + 68);
+    uint32_t version = sqlite_big_endian(header + 60);
     if (application_id == SQLITE_APPLICATION_ID)
         return check_version(self, version, err);
     return application_id == 0 && version == 0 ? DIBS_OK : look_inside(self, err);
@@ -373,7 +200,7 @@ static dibs_status get_int(struct sqlite_rows *self, const char *sql, int64_t *o
         *out = sqlite3_column_int64(stmt, 0);
     (void) sqlite3_finalize(stmt);
     if (rc == SQLITE_DONE)
-        return damaged(self, "a value is missing", err);
+        return sqlite_damaged(self, "a value is missing", err);
     return rc == SQLITE_ROW ? DIBS_OK : sqlite_error(self, rc, "reading", err);
 }
 
@@ -385,13 +212,13 @@ dibs_status sqlite_lock_directory(const struct sqlite_rows *self, const char *di
     int64_t since_ms = clock_monotonic_ms();
 
     if (fd < 0)
-        return os_trouble(self, "cannot open its directory", errno, err);
+        return sqlite_os_error(self, "cannot open its directory", errno, err);
     while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR)
-            return os_trouble(self, "cannot lock its directory", errno, err);
+            return sqlite_os_error(self, "cannot lock its directory", errno, err);
         if (clock_monotonic_ms() >= self->deadline_ms)
             return err_trouble(err, DIBS_TROUBLE_LOCKED, "ledger %s: another process is making it; %s",
-                               self->path, advice_of(DIBS_TROUBLE_LOCKED));
+                               self->path, sqlite_advice(DIBS_TROUBLE_LOCKED));
         pause_waiting(self, since_ms);
     }
     *out = fd_take(&fd);
@@ -513,7 +340,7 @@ static dibs_status check_tables(struct sqlite_rows *self, int64_t version, dibs_
     int rc = sqlite_check_tables(self->db, version, what);
 
     if (what[0])
-        return damaged(self, what, err);
+        return sqlite_damaged(self, what, err);
     return rc == SQLITE_OK ? DIBS_OK : sqlite_error(self, rc, "reading its tables", err);
 }
 
@@ -592,9 +419,9 @@ dibs_status sqlite_reopen(struct sqlite_rows *self, dibs_err *err)
 
     disconnect(self);
     sqlite_resolve(self->path);
-    dibs_status s = make_parents(self, dir, err);
+    dibs_status s = sqlite_make_parents(self, dir, err);
     if (s == DIBS_OK)
-        s = refuse_remote(self, dir, err);
+        s = sqlite_refuse_remote(self, dir, err);
     if (s == DIBS_OK)
         s = open_as_can_be(self, dir, err);
     if (sqlite_has_moved(self)) {

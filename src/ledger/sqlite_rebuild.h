@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_LEDGER_SQLITE_REBUILD_H
 #define DIBS_LEDGER_SQLITE_REBUILD_H
-/* What the two files of the rebuild share: sqlite_rebuild.c saves the rows, sqlite_swap.c changes the names.
- */
+/* What the files of the rebuild share: sqlite_copy.c makes the copy that is read, sqlite_rebuild.c saves the
+ * rows, sqlite_swap.c changes the names. */
 #include "ledger/sqlite.h"
 
 enum { REBUILD_PATH_BYTES = 1024, REBUILD_SUFFIXES = 3 };
@@ -34,6 +34,7 @@ dibs_status rebuild_os_error(const struct rebuild *r, const char *doing);
 dibs_status rebuild_join(char out[REBUILD_PATH_BYTES], const char *a, const char *b);
 /* Copies a file that may not be there. */
 dibs_status rebuild_copy(const struct rebuild *r, const char *from, const char *to);
+dibs_status rebuild_open_copy(struct rebuild *r);
 /* Is there, in the ledger's place, a note of a rebuild that was killed? Then source and name are what it was
  * about. */
 void rebuild_resume(struct rebuild *r);
