@@ -6,11 +6,12 @@
 #include "core/request.h"
 
 enum {
-    ROUNDS_MAX = 2048,     /* transactions of one call; the deadline is usually sooner */
-    PLANS_MAX = 16,        /* different pools (and protocols) in one batch */
-    SPARE_MAX = 64,        /* candidates beyond one for each claim */
-    EXACT_MAX = 16,        /* candidates for a single claim once the index is loaded */
-    FOREIGN_LAST_MS = 5000 /* how long a port that the probe found busy is passed over */
+    ROUNDS_MAX = 2048,           /* transactions of one call; the deadline is usually sooner */
+    PLANS_MAX = 16,              /* different pools (and protocols) in one batch */
+    SPARE_MAX = 64,              /* candidates beyond one for each claim */
+    CHOICES_MAX = SPARE_MAX + 3, /* of one claim: two by its name, one of its own, the spare ones */
+    EXACT_MAX = 16,              /* candidates for a single claim once the index is loaded */
+    FOREIGN_LAST_MS = 5000       /* how long a port that the probe found busy is passed over */
 };
 
 enum stage { STAGE_BLIND, STAGE_INDEX, STAGE_CAUGHT_UP, STAGE_RELOADED, STAGE_DEAD, STAGE_END };

@@ -198,7 +198,7 @@ static dibs_status prepare(struct attempt *a, dibs_err *err)
     a->asks = calloc(n + 1, sizeof *a->asks);
     a->wants = calloc(n + 1, sizeof *a->wants);
     a->plans = calloc((n < PLANS_MAX ? n : PLANS_MAX) + 1, sizeof *a->plans); /* 17 KiB each */
-    a->candidates = calloc(n == 1 ? SPARE_MAX + 2 : n * (SPARE_MAX + 3) + 1, sizeof *a->candidates);
+    a->candidates = calloc(n * CHOICES_MAX + 1, sizeof *a->candidates);
     if (!a->asks || !a->wants || !a->plans || !a->candidates)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     for (size_t i = 0; i < n && s == DIBS_OK; i++) {

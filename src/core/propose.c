@@ -64,7 +64,82 @@ static bool is_single_choice(const struct ask *ask, const struct plan_pool *plan
     return ask->plan == plan && ask->is_choice && !ask->is_noop && !ask->is_in_run;
 }
 
-/* Every want that dibs chooses for: its name's ports, one of its own, and the spare ones that all share. */
+/* What the choices of one pool share. */
+struct sharing {
+    struct attempt *a;
+    struct plan_pool *plan;
+    struct portbits planned; /* some want of the batch tries it before the spare ones */
+    const uint16_t *list;    /* in the pool's order */
+    size_t n, next;
+};
+
+static void try_first(struct sharing *s, struct ledger_want *want, uint16_t *candidates, uint16_t port)
+{
+    portbits_add(&s->planned, port);
+    candidates[want->n_candidates++] = port;
+}
+
+/* Its last port, and the one that its hash prefers (INV-7). What another want of the batch tries already is
+ * left to it: else members of one batch would take each other's only port where hardly more are free. */
+static void try_names_ports(struct sharing *s, struct ledger_want *want, uint16_t *candidates)
+{
+    uint16_t preferred = want->claim.name[0] ? plan_name_port(s->a->core, s->plan, want->claim.name) : 0;
+
+    if (may_choose(s->a, s->plan, want->remembered) && !portbits_has(&s->planned, want->remembered))
+        try_first(s, want, candidates, want->remembered);
+    if (may_choose(s->a, s->plan, preferred) && !is_cooling(s->a, s->plan, preferred) &&
+        !portbits_has(&s->planned, preferred))
+        try_first(s, want, candidates, preferred);
+}
+
+/* The next of the list that nobody tries yet. */
+static void try_own(struct sharing *s, struct ledger_want *want, uint16_t *candidates)
+{
+    while (s->next < s->n && portbits_has(&s->planned, s->list[s->next]))
+        s->next++;
+    if (s->next < s->n)
+        try_first(s, want, candidates, s->list[s->next++]);
+}
+
+/* What is left of the list, for all. */
+static void try_spare(const struct sharing *s, struct ledger_want *want, uint16_t *candidates)
+{
+    for (size_t k = s->next; k < s->n && want->n_candidates < CHOICES_MAX; k++)
+        if (!portbits_has(&s->planned, s->list[k]))
+            candidates[want->n_candidates++] = s->list[k];
+}
+
+/* Every want that dibs chooses for: its name's ports, one of its own (those without a port by name draw
+ * first), and the spare ones that all share. */
+static void share_out(struct sharing *s, uint16_t **buffer)
+{
+    enum { NAMES, OWN_OF_UNNAMED, OWN_OF_NAMED, SPARE, PASSES };
+    struct attempt *a = s->a;
+    uint16_t *candidates = *buffer;
+
+    for (int pass = NAMES; pass < PASSES; pass++) {
+        candidates = *buffer;
+        for (size_t i = 0; i < a->batch->n; i++) {
+            struct ledger_want *want = &a->wants[i];
+
+            if (!is_single_choice(&a->asks[i], s->plan))
+                continue;
+            if (pass == NAMES) {
+                want->candidates = candidates;
+                want->n_candidates = 0;
+                want->accepts_cooling = a->stage != STAGE_BLIND;
+                try_names_ports(s, want, candidates);
+            } else if (pass == SPARE) {
+                try_spare(s, want, candidates);
+            } else if ((want->n_candidates > 0) == (pass == OWN_OF_NAMED)) {
+                try_own(s, want, candidates);
+            }
+            candidates += CHOICES_MAX;
+        }
+    }
+    *buffer = candidates;
+}
+
 static dibs_status plan_choices(struct attempt *a, struct plan_pool *plan, uint16_t **buffer, dibs_err *err)
 {
     size_t n_choices = 0;
@@ -77,36 +152,14 @@ static dibs_status plan_choices(struct attempt *a, struct plan_pool *plan, uint1
         }
     if (n_choices == 0)
         return DIBS_OK;
-    size_t max = n_choices > 1 ? n_choices + SPARE_MAX : a->stage == STAGE_BLIND ? SPARE_MAX : EXACT_MAX;
+    /* Of a batch, each may try a port by its name that the list has too. */
+    size_t max = n_choices > 1 ? 2 * n_choices + SPARE_MAX : a->stage == STAGE_BLIND ? SPARE_MAX : EXACT_MAX;
     AUTO(free_auto) uint16_t *list = calloc(max, sizeof *list);
     if (!list)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
-    size_t n = plan_list(a, plan, &any->claim, list, max);
-    size_t next = 0;
-
-    for (size_t i = 0; i < a->batch->n; i++) {
-        struct ledger_want *want = &a->wants[i];
-        uint16_t *to = *buffer;
-        uint16_t preferred = 0;
-
-        if (!is_single_choice(&a->asks[i], plan))
-            continue;
-        if (want->claim.name[0])
-            preferred = plan_name_port(a->core, plan, want->claim.name);
-        if (may_choose(a, plan, want->remembered))
-            *to++ = want->remembered;
-        if (preferred != want->remembered && may_choose(a, plan, preferred) &&
-            !is_cooling(a, plan, preferred))
-            *to++ = preferred;
-        if (next < n && next < n_choices)
-            *to++ = list[next++];
-        for (size_t k = n_choices; k < n; k++)
-            *to++ = list[k];
-        want->candidates = *buffer;
-        want->n_candidates = (size_t) (to - *buffer);
-        want->accepts_cooling = a->stage != STAGE_BLIND;
-        *buffer = to;
-    }
+    struct sharing sharing = { .a = a, .plan = plan, .list = list };
+    sharing.n = plan_list(a, plan, &any->claim, list, max);
+    share_out(&sharing, buffer);
     return DIBS_OK;
 }
 

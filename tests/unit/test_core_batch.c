@@ -225,6 +225,27 @@ static void a_named_run_is_found_again_and_completed_where_it_is(void **state)
     assert_int_equal(again[3].port, out[0].port + 3);
 }
 
+static void names_of_a_batch_do_not_take_each_others_last_port(void **state)
+{
+    struct engine *e = *state;
+    dibs_ranges range = e_ranges("28000-28009");
+    dibs_request r[10];
+    dibs_claim out[10] = { 0 };
+    dibs_batch batch = { .requests = r, .n = 10 };
+    char names[10][32];
+
+    need_network();
+    for (int round = 0; round < 40; round++) { /* each with other hashes */
+        for (size_t i = 0; i < 10; i++) {
+            (void) snprintf(names[i], sizeof names[i], "round%d/%zu", round, i);
+            r[i] = (dibs_request){ .name = names[i], .ranges = &range, .keep = true };
+        }
+        ASSERT_OK(claim(e, &batch, out), &e->err);
+        for (size_t i = 0; i < 10; i++)
+            assert_int_equal(e_release(e, e->core, &out[i]), 1);
+    }
+}
+
 static void a_run_that_cannot_be_completed_says_who_is_in_the_way(void **state)
 {
     struct engine *e = *state;
@@ -395,6 +416,7 @@ int main(void)
         E_TEST(ending_anothers_claim_in_a_batch_is_denied_whatever_else_is_asked_for),
         E_TEST(a_run_is_contiguous_aligned_and_passes_over_what_is_in_its_way),
         E_TEST(a_named_run_is_found_again_and_completed_where_it_is),
+        E_TEST(names_of_a_batch_do_not_take_each_others_last_port),
         E_TEST(a_run_that_cannot_be_completed_says_who_is_in_the_way),
         E_TEST(names_whose_ports_do_not_follow_each_other_are_no_run),
         E_TEST(INV_7_a_run_that_ended_is_had_again),
