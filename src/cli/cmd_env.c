@@ -119,26 +119,25 @@ static void whole_name(const struct workload_need *need, char *out, size_t size)
 
 static int by_name(const void *a, const void *b)
 {
-    const struct variable *const *x = a;
-    const struct variable *const *y = b;
+    const char *const *x = a;
+    const char *const *y = b;
 
-    return strcmp((*x)->name, (*y)->name);
+    return strcmp(*x, *y);
 }
 
 static dibs_status check_once(const struct variables *v, dibs_err *err)
 {
-    AUTO(free_auto) const struct variable **sorted = calloc(v->n + 1, sizeof *sorted);
+    AUTO(free_auto) const char **sorted = calloc(v->n + 1, sizeof *sorted);
 
     if (!sorted)
         return err_set(err, DIBS_FAILURE, "out of memory");
     for (size_t i = 0; i < v->n; i++)
-        sorted[i] = &v->all[i];
+        sorted[i] = v->all[i].name;
     qsort(sorted, v->n, sizeof *sorted, by_name);
     for (size_t i = 1; i < v->n; i++)
-        if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
             return err_set(err, DIBS_INVALID,
-                           "env: two ports would both be $%s; ask for one role: dibs env ROLE",
-                           sorted[i]->name);
+                           "env: two ports would both be $%s; ask for one role: dibs env ROLE", sorted[i]);
     return DIBS_OK;
 }
 

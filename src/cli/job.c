@@ -97,7 +97,7 @@ int job_become(const struct job *job, const uint16_t *ports)
             return ENOMEM;
         *arg = text;
     }
-    if (words.is_short)
+    if (words.is_short || !job->argv[0])
         return ENOMEM;
     (void) execvp(job->argv[0], job->argv);
     return errno;

@@ -112,10 +112,10 @@ static dibs_status run_pod(struct cli *cli, struct pod *pod, dibs_err *err)
     struct job_claims all = { .cli = cli, .requests = requests, .claims = claims, .n = n };
     dibs_status s = find_command(cli, pod, err);
 
-    if (!s && (!requests || !claims))
-        s = err_set(err, DIBS_FAILURE, "out of memory");
     if (s)
         return s;
+    if (!requests || !claims)
+        return err_set(err, DIBS_FAILURE, "out of memory");
     for (size_t i = 0; i < n; i++)
         requests[i] = pod_request(pod, i);
     job.argv = pod->argv;

@@ -32,7 +32,7 @@ static dibs_status add_port(const struct workload_group *group, const struct wor
                             dibs_err *err)
 {
     for (uint32_t number = 0; number < port->count; number++) {
-        dibs_status s = out->n == out->max ? grow(out, err) : DIBS_OK;
+        dibs_status s = !out->all || out->n == out->max ? grow(out, err) : DIBS_OK;
 
         if (s != DIBS_OK)
             return s;
@@ -126,7 +126,7 @@ dibs_status workload_needs_of(const struct workload_group *group, const struct w
         char name[DIBS_NAME_MAX + 1];
 
         s = find_target(group, pod, &component->references[r], &target, &port, err);
-        if (s != DIBS_OK)
+        if (s != DIBS_OK || !port)
             break;
         workload_claim_name(group, &target, port, 0, name);
         if (!is_there(&needs, name))

@@ -26,6 +26,21 @@ void workload_value_text(const struct workload_port *port, const uint16_t *ports
         used += (size_t) snprintf(out + used, size - used, "%s%u", i ? "," : "", ports[i]);
 }
 
+/* The value of a port of the pod, or of a reference. */
+static dibs_status tell(const struct workload_needs *needs, const char *name,
+                        const struct workload_port *port, const uint16_t *ports, struct workload_value *out,
+                        dibs_err *err)
+{
+    size_t at = find(needs, name);
+
+    if (at == needs->n || !port)
+        return err_set(err, DIBS_FAILURE, "workload: '%s' was not asked for", name);
+    out->port = port;
+    out->first = ports[at];
+    workload_value_text(port, ports + at, out->text, sizeof out->text);
+    return DIBS_OK;
+}
+
 dibs_status workload_values(const struct workload_group *group, const struct workload_pod *pod,
                             const struct workload_needs *needs, const uint16_t *ports,
                             struct workload_value **out, size_t *n, dibs_err *err)
@@ -33,33 +48,31 @@ dibs_status workload_values(const struct workload_group *group, const struct wor
     const struct workload_component *component = pod->component;
     size_t total = component->n_ports + component->n_references;
     AUTO(free_auto) struct workload_value *values = calloc(total + 1, sizeof *values);
+    char name[DIBS_NAME_MAX + 1];
+    dibs_status s = DIBS_OK;
 
     if (!values)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
-    for (size_t i = 0; i < total; i++) {
-        bool is_reference = i >= component->n_ports;
-        const struct workload_reference *reference =
-            is_reference ? &component->references[i - component->n_ports] : NULL;
-        const struct workload_port *port = is_reference ? NULL : &component->ports[i];
-        char name[DIBS_NAME_MAX + 1];
-        dibs_status s = DIBS_OK;
+    for (size_t i = 0; i < component->n_ports && s == DIBS_OK; i++) {
+        const struct workload_port *port = &component->ports[i];
 
-        if (is_reference)
-            s = workload_reference_name(group, pod, reference, name, &port, err);
-        else
-            workload_claim_name(group, pod, port, 0, name);
-        if (s != DIBS_OK)
-            return s;
-        size_t at = find(needs, name);
-        if (at == needs->n)
-            return err_set(err, DIBS_FAILURE, "workload: '%s' was not asked for", name);
-        values[i].env = is_reference ? reference->env : port->env;
-        values[i].annotation = is_reference ? NULL : port->annotation;
-        values[i].is_reference = is_reference;
-        values[i].port = port;
-        values[i].first = ports[at];
-        workload_value_text(port, ports + at, values[i].text, sizeof values[i].text);
+        values[i].env = port->env;
+        values[i].annotation = port->annotation;
+        workload_claim_name(group, pod, port, 0, name);
+        s = tell(needs, name, port, ports, &values[i], err);
     }
+    for (size_t i = component->n_ports; i < total && s == DIBS_OK; i++) {
+        const struct workload_reference *reference = &component->references[i - component->n_ports];
+        const struct workload_port *port = NULL;
+
+        values[i].env = reference->env;
+        values[i].is_reference = true;
+        s = workload_reference_name(group, pod, reference, name, &port, err);
+        if (s == DIBS_OK)
+            s = tell(needs, name, port, ports, &values[i], err);
+    }
+    if (s != DIBS_OK)
+        return s;
     *n = total;
     *out = TAKE(values);
     return DIBS_OK;
@@ -70,8 +83,13 @@ dibs_status workload_values(const struct workload_group *group, const struct wor
 /* A look at the whole group is cheaper than a look at each name from about here on. */
 enum { LIST_FROM = 32 };
 
+struct sorted_need {
+    const char *name;
+    size_t at;
+};
+
 struct found {
-    const struct workload_need **sorted; /* by name */
+    struct sorted_need *sorted;
     const struct workload_needs *needs;
     uint16_t *ports;
     size_t n;
@@ -79,27 +97,27 @@ struct found {
 
 static int by_name(const void *a, const void *b)
 {
-    const struct workload_need *const *x = a;
-    const struct workload_need *const *y = b;
+    const struct sorted_need *x = a;
+    const struct sorted_need *y = b;
 
-    return strcmp((*x)->name, (*y)->name);
+    return strcmp(x->name, y->name);
 }
 
 static int name_to_need(const void *name, const void *need)
 {
-    const struct workload_need *const *n = need;
+    const struct sorted_need *n = need;
 
-    return strcmp(name, (*n)->name);
+    return strcmp(name, n->name);
 }
 
 static bool take_claim(void *ctx, const dibs_claim *claim)
 {
     struct found *f = ctx;
-    const struct workload_need **at =
-        bsearch(claim->name, f->sorted, f->needs->n, sizeof(const struct workload_need *), name_to_need);
+    const struct sorted_need *at =
+        bsearch(claim->name, f->sorted, f->needs->n, sizeof *f->sorted, name_to_need);
 
-    if (at && claim->is_kept && workload_is_as_wanted(claim, (*at)->port)) {
-        f->ports[*at - f->needs->all] = claim->port;
+    if (at && claim->is_kept && workload_is_as_wanted(claim, f->needs->all[at->at].port)) {
+        f->ports[at->at] = claim->port;
         f->n++;
     }
     return true;
@@ -109,14 +127,14 @@ static bool take_claim(void *ctx, const dibs_claim *claim)
 static dibs_status look(dibs *handle, const struct workload_group *group, const struct workload_needs *needs,
                         uint16_t *ports, bool *is_all, dibs_err *err)
 {
-    AUTO(free_auto) const struct workload_need **sorted = calloc(needs->n + 1, sizeof *sorted);
+    AUTO(free_auto) struct sorted_need *sorted = calloc(needs->n + 1, sizeof *sorted);
     struct found f = { .sorted = sorted, .needs = needs, .ports = ports };
     dibs_filter filter = { .name_prefix = group->group, .principal = dibs_principal_of(handle) };
 
     if (!sorted)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
     for (size_t i = 0; i < needs->n; i++)
-        sorted[i] = &needs->all[i];
+        sorted[i] = (struct sorted_need){ needs->all[i].name, i };
     qsort(sorted, needs->n, sizeof *sorted, by_name);
     dibs_status s = dibs_claim_list(handle, &filter, take_claim, &f, err);
     *is_all = f.n == needs->n;
