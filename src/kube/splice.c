@@ -292,10 +292,12 @@ static dibs_status add_before(struct splice *s, const yaml_node *map, const stru
 dibs_status splice_add_pairs(struct splice *s, const yaml_node *map, const struct splice_piece *pairs,
                              dibs_err *err)
 {
-    dibs_status status = check_alone(s, map, false, err);
     const yaml_node *after = NULL;
 
-    if (status != DIBS_OK || !pairs || !pairs->first)
+    if (!pairs || !pairs->first)
+        return DIBS_OK;
+    dibs_status status = check_alone(s, map, false, err);
+    if (status != DIBS_OK)
         return status;
     if (map->style == YAML_FLOW)
         return add_flow(s, map, pairs, false, err);

@@ -123,6 +123,15 @@ static void an_item_that_is_an_alias_is_written_out(void **state)
                          "    - name: PORT\n      value: \"1\"\n    - name: A\n");
 }
 
+static void shared_text_that_needs_no_change_is_fine(void **state)
+{
+    static const char text[] =
+        HEAD "  x: &c {name: c, env: [{name: PORT, value: \"1\"}]}\n  containers:\n  - *c\n  - *c\n";
+
+    (void) state;
+    assert_injected(text, text);
+}
+
 static void what_cannot_be_written_into_is_refused(void **state)
 {
     static const struct {
@@ -160,6 +169,7 @@ int main(void)
         cmocka_unit_test(words_that_yaml_takes_for_something_else_are_quoted),
         cmocka_unit_test(an_anchor_that_nobody_uses_and_a_tag_are_no_hindrance),
         cmocka_unit_test(an_item_that_is_an_alias_is_written_out),
+        cmocka_unit_test(shared_text_that_needs_no_change_is_fine),
         cmocka_unit_test(what_cannot_be_written_into_is_refused),
     };
 
