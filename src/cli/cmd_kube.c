@@ -8,6 +8,7 @@
 #include "cli/input.h"
 #include "cli/output.h"
 #include "kube/inject.h"
+#include "json/json.h"
 
 #include "base/banned.h"
 
@@ -16,13 +17,30 @@ static void note(void *ctx, const char *text)
     cli_note(ctx, "%s", text);
 }
 
+/* {"output": FILE} or {"text": ...} */
+static void print_json(const char *path, const char *text)
+{
+    struct json_writer w = { 0 };
+
+    json_begin(&w, stdout);
+    json_object(&w);
+    json_key_string(&w, path ? "output" : "text", path ? path : text);
+    json_end_object(&w);
+    json_finish(&w);
+}
+
 static dibs_status deliver(struct cli *cli, const char *text, size_t len, dibs_err *err)
 {
     const char *path = cli_value(cli, "output");
+    bool is_file = path && strcmp(path, "-") != 0;
+    dibs_status s = is_file ? cli_output_save(path, text, len, false, err) : DIBS_OK;
 
-    if (path && strcmp(path, "-") != 0)
-        return cli_output_save(path, text, len, false, err);
-    (void) fwrite(text, 1, len, stdout);
+    if (s != DIBS_OK || (is_file && !cli->json))
+        return s;
+    if (cli->json)
+        print_json(is_file ? path : NULL, text);
+    else
+        (void) fwrite(text, 1, len, stdout);
     return cli_flush(cli, err);
 }
 

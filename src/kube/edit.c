@@ -45,8 +45,8 @@ static bool says(const yaml_node *node, const char *text)
     return at && at->kind == YAML_SCALAR && at->style == YAML_QUOTED && strcmp(at->text, text) == 0;
 }
 
-/* `name` of the map becomes the piece, or gets its children when it is a list or map already. When there is
- * no such key, the piece goes to `pairs`, and the caller adds all of these at once. */
+/* `name` of the map becomes the piece, or gets its children when it is a list or map already. Without such a
+ * key it is only told to be missing: the caller adds all that is missing at once. */
 static dibs_status put(const struct editing *e, const yaml_node *map, const char *name, bool is_front,
                        const struct splice_piece *piece, bool *is_missing)
 {

@@ -19,6 +19,7 @@
 struct share {
     struct workload_needs needs;
     uint16_t *ports;           /* one for each need */
+    bool is_settled;           /* nothing has to be changed for them */
     struct workload_plan plan; /* how they were claimed */
 };
 
@@ -299,22 +300,34 @@ void kube_injection_notes(const kube_injection *in, kube_note_fn note, void *ctx
 
 /* ---- claiming ---- */
 
+static void take_claims(struct share *share, const struct workload_plan *plan)
+{
+    for (size_t i = 0; i < share->needs.n; i++) /* they come first, in their order */
+        share->ports[i] = plan->changes[i].claim.port;
+}
+
 static dibs_status claim_share(kube_injection *in, dibs *handle, size_t object, dibs_err *err)
 {
     struct share *share = &in->shares[object];
     dibs_status s = workload_sync(handle, in->model.groups[object], false, &share->plan, err);
 
-    for (size_t i = 0; i < share->needs.n && s == DIBS_OK; i++) /* they come first, in their order */
-        share->ports[i] = share->plan.changes[i].claim.port;
+    if (s == DIBS_OK)
+        take_claims(share, &share->plan);
     return s;
 }
 
-/* Would it work? Most of what can go wrong with one object is found before another has its claims. */
-static dibs_status try_share(const kube_injection *in, dibs *handle, size_t object, dibs_err *err)
+/* Would it work? Most of what can go wrong with one object is found before another has its claims, and an
+ * object that has all its claims costs no write. */
+static dibs_status try_share(kube_injection *in, dibs *handle, size_t object, dibs_err *err)
 {
     AUTO(workload_plan_free) struct workload_plan plan = { 0 };
+    struct share *share = &in->shares[object];
+    dibs_status s = workload_sync(handle, in->model.groups[object], true, &plan, err);
 
-    return workload_sync(handle, in->model.groups[object], true, &plan, err);
+    share->is_settled = s == DIBS_OK && plan.count[WORKLOAD_KEEP] == plan.n;
+    if (share->is_settled)
+        take_claims(share, &plan);
+    return s;
 }
 
 dibs_status kube_injection_claim(kube_injection *in, dibs *handle, dibs_err *err)
@@ -325,7 +338,7 @@ dibs_status kube_injection_claim(kube_injection *in, dibs *handle, dibs_err *err
         if (!in->objects.all[i].is_misplaced)
             s = try_share(in, handle, i, err);
     for (size_t i = 0; i < in->objects.n && s == DIBS_OK; i++)
-        if (!in->objects.all[i].is_misplaced)
+        if (!in->objects.all[i].is_misplaced && !in->shares[i].is_settled)
             s = claim_share(in, handle, i, err);
     if (s != DIBS_OK)
         kube_injection_undo(in, handle);

@@ -169,8 +169,8 @@ static size_t end_of(const struct splice *s, const yaml_node *node)
     return end;
 }
 
-/* Can lines be put behind the node? Not when line breaks behind it are part of it: block text with '+' in its
- * first line, or without any line. */
+/* Can lines be put behind the node? Not when line breaks behind it are part of it, or would become so: block
+ * text with '+' in its first line, without any line, or without a line break at the end of the file. */
 static bool takes_lines(const struct splice *s, const yaml_node *node)
 {
     const yaml_node *last = last_of(node);
@@ -183,7 +183,7 @@ static bool takes_lines(const struct splice *s, const yaml_node *node)
     for (; at > 0 && !strchr("\r\n", s->text[at - 1]); at--)
         if (s->text[at - 1] == '+')
             return false;
-    return end_of(s, last) > last->start;
+    return end_of(s, last) > last->start && end_of(s, last) < s->len;
 }
 
 /* Only blanks, and the dashes of lists, in front of it on its line: something can stand there in its stead.
@@ -292,10 +292,12 @@ static dibs_status add_before(struct splice *s, const yaml_node *map, const stru
 dibs_status splice_add_pairs(struct splice *s, const yaml_node *map, const struct splice_piece *pairs,
                              dibs_err *err)
 {
-    dibs_status status = check_alone(s, map, false, err);
     const yaml_node *after = NULL;
 
-    if (status != DIBS_OK || !pairs || !pairs->first)
+    if (!pairs || !pairs->first)
+        return DIBS_OK;
+    dibs_status status = check_alone(s, map, false, err);
+    if (status != DIBS_OK)
         return status;
     if (map->style == YAML_FLOW)
         return add_flow(s, map, pairs, false, err);
@@ -396,6 +398,8 @@ static int by_order(const void *a, const void *b)
 
     if (x->at != y->at)
         return x->at < y->at ? -1 : 1;
+    if (!x->remove != !y->remove) /* what goes in front of a value, then the value */
+        return x->remove ? 1 : -1;
     return x->order < y->order ? -1 : 1;
 }
 

@@ -33,7 +33,7 @@ struct splice {
     bool is_out_of_memory;
 };
 
-enum { SPLICE_LOOKS_MAX = 1 << 26 }; /* well under a second: aliases make many things of a short text */
+enum { SPLICE_LOOKS_MAX = 1 << 23 }; /* a second or two: aliases make many things of a short text */
 
 /* So many things more will be looked at. INVALID at `at` when that is too much. */
 dibs_status splice_look(struct splice *s, const yaml_node *at, size_t n, dibs_err *err);

@@ -51,10 +51,10 @@ END
 
 # again: injecting the result changes nothing, neither in the text nor in the ledger.
 again() {
-    local claims
-    claims=$(sql 'SELECT name, port FROM claims ORDER BY name')
+    local events
+    events=$(sql 'SELECT count(*) FROM events')
     dibs -q kube inject "$T/after" | cmp - "$T/after"
-    [ "$(sql 'SELECT name, port FROM claims ORDER BY name')" = "$claims" ]
+    [ "$(sql 'SELECT count(*) FROM events')" = "$events" ]
 }
 
 # pod NAME [LINE]...: a Pod with HTTP, and lines of its spec.
@@ -583,6 +583,10 @@ END
     [ "$(stat -c %a "$T/one.yaml")" = 640 ]
     (umask 027 && dibs kube inject "$T/one.yaml" --output "$T/new.yaml")
     [ "$(stat -c %a "$T/new.yaml")" = 640 ]
+    ok kube inject "$T/one.yaml" --json
+    json "d == {'text': open('$T/wanted').read()}"
+    ok kube inject "$T/one.yaml" --json -o "$T/new.yaml"
+    json "d == {'output': '$T/new.yaml'}"
 }
 
 @test "what cannot be delivered or claimed leaves no claim behind" {
@@ -594,6 +598,9 @@ END
     [ "$code" -eq 1 ]
     [ "$(held)" -eq 0 ]
     dibs kube inject "$T/two.yaml" >/dev/full 2>"$T/err" && false
+    [ "$(held)" -eq 0 ]
+    sed 's/"name": "http", "env": "PORT"/"name": "y", "env": "Y", "port": 14300/' "$T/two.yaml" >"$T/both.yaml"
+    refused 3 kube inject "$T/both.yaml" -o "$T/result" # each alone could have it
     [ "$(held)" -eq 0 ]
     ok claim mine --port 14300
     refused 3 kube inject "$T/two.yaml" -o "$T/result"

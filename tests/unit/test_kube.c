@@ -52,6 +52,10 @@ static void block_text_keeps_its_own_line_breaks(void **state)
     assert_injected(HEAD "  containers:\n  - name: |+\n      c\n\n  x: y\n",
                     HEAD "  containers:\n  - env:\n    - name: PORT\n"
                          "      value: \"1\"\n    name: |+\n      c\n\n  x: y\n");
+    /* A line break behind it would be one more. */
+    assert_injected(HEAD "  containers:\n  - image: d\n    name: |\n      c",
+                    HEAD "  containers:\n  - image: d\n    env:\n    - name: PORT\n"
+                         "      value: \"1\"\n    name: |\n      c");
 }
 
 static void brackets_are_filled_as_they_are_laid_out(void **state)
@@ -63,6 +67,23 @@ static void brackets_are_filled_as_they_are_laid_out(void **state)
     assert_injected(HEAD "  containers: [\n    { name: c, # why\n      image: d, },\n  ]\n",
                     HEAD "  containers: [\n    { name: c, # why\n      image: d, \"env\": "
                          "[{\"name\": \"PORT\", \"value\": \"1\"}], },\n  ]\n");
+}
+
+static void a_new_variable_goes_in_front_of_one_that_is_replaced(void **state)
+{
+    static const char from[] =
+        "kind: Pod\nmetadata:\n  name: a\n  annotations:\n    dibs.dev/ports: '{\"allocations\": ["
+        "{\"name\": \"a\", \"env\": \"A_\"}, {\"name\": \"b\", \"env\": \"B_\"}]}'\nspec: ";
+    char text[1024] = "";
+    char wanted[1024] = "";
+
+    (void) state;
+    (void) snprintf(text, sizeof text, "%s{containers: [{env: [{name: B_}]}]}\n", from);
+    (void) snprintf(wanted, sizeof wanted,
+                    "%s{containers: [{env: [{\"name\": \"A_\", \"value\": \"1\"}, {\"name\": \"B_\", "
+                    "\"value\": \"2\"}]}]}\n",
+                    from);
+    assert_injected(text, wanted);
 }
 
 static void words_that_yaml_takes_for_something_else_are_quoted(void **state)
@@ -102,6 +123,15 @@ static void an_item_that_is_an_alias_is_written_out(void **state)
                          "    - name: PORT\n      value: \"1\"\n    - name: A\n");
 }
 
+static void shared_text_that_needs_no_change_is_fine(void **state)
+{
+    static const char text[] =
+        HEAD "  x: &c {name: c, env: [{name: PORT, value: \"1\"}]}\n  containers:\n  - *c\n  - *c\n";
+
+    (void) state;
+    assert_injected(text, text);
+}
+
 static void what_cannot_be_written_into_is_refused(void **state)
 {
     static const struct {
@@ -135,9 +165,11 @@ int main(void)
         cmocka_unit_test(a_text_may_end_without_a_line_break),
         cmocka_unit_test(block_text_keeps_its_own_line_breaks),
         cmocka_unit_test(brackets_are_filled_as_they_are_laid_out),
+        cmocka_unit_test(a_new_variable_goes_in_front_of_one_that_is_replaced),
         cmocka_unit_test(words_that_yaml_takes_for_something_else_are_quoted),
         cmocka_unit_test(an_anchor_that_nobody_uses_and_a_tag_are_no_hindrance),
         cmocka_unit_test(an_item_that_is_an_alias_is_written_out),
+        cmocka_unit_test(shared_text_that_needs_no_change_is_fine),
         cmocka_unit_test(what_cannot_be_written_into_is_refused),
     };
 
