@@ -84,9 +84,10 @@ static dibs_status of_pod(struct cli *cli, const struct workload_group *group, c
     if (s == DIBS_OK)
         s = workload_obtain(cli->handle, group, &needs, &ports, err);
     if (s == DIBS_OK)
-        s = workload_values(group, pod, &needs, ports, &values, &out->n, err);
+        s = workload_values(group, pod, &needs, ports, &values, err);
     if (s != DIBS_OK)
         return s;
+    out->n = pod->component->n_ports + pod->component->n_references;
     out->all = calloc(out->n + 1, sizeof *out->all);
     if (!out->all)
         return err_set(err, DIBS_FAILURE, "out of memory");

@@ -56,10 +56,10 @@ void pod_say(void *ctx, const uint16_t *ports, struct job_words *out)
 {
     const struct pod *pod = ctx;
     struct workload_value *values = NULL;
-    size_t n = 0;
+    size_t n = pod->pod.component->n_ports + pod->pod.component->n_references;
     char number[16];
 
-    if (workload_values(pod->group, &pod->pod, &pod->needs, ports, &values, &n, NULL) != DIBS_OK) {
+    if (workload_values(pod->group, &pod->pod, &pod->needs, ports, &values, NULL) != DIBS_OK) {
         out->is_short = true;
         return;
     }

@@ -88,9 +88,8 @@ static dibs_status tell_foreign(const kube_injection *in, const struct kube_fore
     struct workload_reference reference = foreign->reference;
     const struct workload_component asking = { .size = 1, .references = &reference, .n_references = 1 };
     const struct workload_pod pod = { .role = workload_role(group, reference.role), .component = &asking };
-    size_t n = 0;
 
-    return workload_values(group, &pod, &share->needs, share->ports, out, &n, err);
+    return workload_values(group, &pod, &share->needs, share->ports, out, err);
 }
 
 /* The numbers of a port that the pod itself has; the place behind the last. */
@@ -121,8 +120,8 @@ static dibs_status tell(const kube_injection *in, size_t template, struct told *
     const struct share *share = &in->shares[in->objects.templates[template].object];
     const struct workload_pod pod = { .role = about->role,
                                       .component = &about->role->components[about->component] };
-    size_t n_own = 0;
-    dibs_status s = workload_values(about->group, &pod, &share->needs, share->ports, &out->own, &n_own, err);
+    size_t n_own = pod.component->n_ports + pod.component->n_references;
+    dibs_status s = workload_values(about->group, &pod, &share->needs, share->ports, &out->own, err);
 
     if (s != DIBS_OK)
         return s;

@@ -34,18 +34,18 @@ static dibs_status add_port(const struct workload_group *group, const struct wor
     for (uint32_t number = 0; number < port->count; number++) {
         dibs_status s = !out->all || out->n == out->max ? grow(out, err) : DIBS_OK;
 
-        if (s != DIBS_OK)
+        if (s != DIBS_OK || !out->all)
             return s;
         if (out->n == DIBS_BATCH_MAX)
             return err_set(err, DIBS_INVALID, "the group needs more than %d ports", DIBS_BATCH_MAX);
-        struct workload_need *need = &out->all[out->n++];
-        *need = (struct workload_need){
+        struct workload_need need = {
             .pod = *pod,
             .port = port,
             .number = number,
             .is_own = is_own && port->scope == WORKLOAD_POD_SCOPED,
         };
-        workload_claim_name(group, pod, port, number, need->name);
+        workload_claim_name(group, pod, port, number, need.name);
+        out->all[out->n++] = need;
     }
     return DIBS_OK;
 }

@@ -43,7 +43,7 @@ static dibs_status tell(const struct workload_needs *needs, const char *name,
 
 dibs_status workload_values(const struct workload_group *group, const struct workload_pod *pod,
                             const struct workload_needs *needs, const uint16_t *ports,
-                            struct workload_value **out, size_t *n, dibs_err *err)
+                            struct workload_value **out, dibs_err *err)
 {
     const struct workload_component *component = pod->component;
     size_t total = component->n_ports + component->n_references;
@@ -73,7 +73,6 @@ dibs_status workload_values(const struct workload_group *group, const struct wor
     }
     if (s != DIBS_OK)
         return s;
-    *n = total;
     *out = TAKE(values);
     return DIBS_OK;
 }

@@ -221,10 +221,11 @@ struct workload_value {
 /* "20001": the port, or the first of a block; "20001,20005" for several that are none. `ports` are all
  * `count` of them. */
 void workload_value_text(const struct workload_port *port, const uint16_t *ports, char *out, size_t size);
-/* What the pod is told, when its needs have these ports. The caller frees *out. */
+/* What the pod is told, when its needs have these ports. One value for each port of
+ * its component, then one for each reference. The caller frees *out. */
 dibs_status workload_values(const struct workload_group *group, const struct workload_pod *pod,
                             const struct workload_needs *needs, const uint16_t *ports,
-                            struct workload_value **out, size_t *n, dibs_err *err);
+                            struct workload_value **out, dibs_err *err);
 /* The ports of these needs, claimed where missing, kept, all or nothing. The caller frees *out. */
 dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
                             const struct workload_needs *needs, uint16_t **out, dibs_err *err);
