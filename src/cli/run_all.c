@@ -20,8 +20,9 @@
 enum {
     PARTS_MAX = 512,   /* processes of one call; each needs a few file descriptors */
     LINE_MAX_ = 16384, /* a longer line is cut in pieces */
-    GRACE_MS = 10000,  /* between the friendly signal and SIGKILL */
-    STREAMS = 2,       /* stdout, stderr */
+    SAME_MOMENT_MS = 500,
+    GRACE_MS = 10000, /* between the friendly signal and SIGKILL */
+    STREAMS = 2,      /* stdout, stderr */
     TITLE_MAX = 3 * 64,
 };
 
@@ -342,6 +343,12 @@ static void reap_all(struct troupe *t)
     }
 }
 
+/* A second Ctrl-C. Wrappers hand on what the terminal has sent already: that comes at the same moment. */
+static bool is_impatient(const struct troupe *t)
+{
+    return t->is_stopping && now_ms() - (t->kill_at_ms - GRACE_MS) > SAME_MOMENT_MS;
+}
+
 static void take_signals(struct troupe *t, int fd)
 {
     struct signalfd_siginfo info = { 0 };
@@ -352,7 +359,7 @@ static void take_signals(struct troupe *t, int fd)
         if (sig == SIGCHLD)
             continue;
         if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT)
-            begin_stop(t, t->is_stopping && sig == SIGINT ? SIGKILL : sig, 128 + sig);
+            begin_stop(t, is_impatient(t) && sig == SIGINT ? SIGKILL : sig, 128 + sig);
         else if (sig != SIGTSTP && sig != SIGCONT && sig != SIGWINCH)
             signal_all(t, sig);
     }
