@@ -130,6 +130,8 @@ typedef struct dibs_socket {
     uint32_t uid;
     int32_t pid; /* 0: not to be found out from here */
     uint64_t inode;
+    bool is_holders; /* in a port's report: its claim's holder has it; of a kept claim without one, a process
+                        of the same user that works in the claim's project */
     char command[DIBS_COMMAND_MAX + 1];
 } dibs_socket;
 
@@ -176,8 +178,9 @@ typedef struct dibs_port_question {
  * large: allocate it. Claims and sockets of the asked protocols are shown. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_port_explain(dibs *handle, const dibs_port_question *question,
                                                      dibs_port_report *out, dibs_err *err);
-/* Does the claim's own holder listen on it? OK (fills `out`), NOT_FOUND (no such claim), TAKEN (someone
- * else listens, err->blocker tells; or nobody does: relation DIBS_REL_NONE). */
+/* Does the claim's own holder listen on it (for a kept claim without one: a process of the same user that
+ * works in its project)? OK (fills `out`), NOT_FOUND (no such claim), TAKEN (someone else listens,
+ * err->blocker tells; or nobody does: relation DIBS_REL_NONE). */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_assert(dibs *handle, const dibs_which *which, dibs_socket *out,
                                                      dibs_err *err);
 

@@ -44,7 +44,7 @@ bool cli_socket_uses(const dibs_socket *socket, const dibs_claim *claim)
     return false;
 }
 
-enum relation { UNCLAIMED, FOREIGN, SAME_USER, HOLDER };
+enum relation { UNCLAIMED, FOREIGN, SAME_USER, PROJECT, HOLDER };
 
 static enum relation relation_to(const dibs_socket *socket, const dibs_claim *claim)
 {
@@ -52,17 +52,18 @@ static enum relation relation_to(const dibs_socket *socket, const dibs_claim *cl
         return UNCLAIMED;
     if (socket->uid != claim->uid)
         return FOREIGN;
-    /* A number from another pid namespace may be anybody's here, so the user must match as well. */
-    if (claim->holder == DIBS_HELD_BY_PROCESS && claim->process.pid != socket->pid)
+    if (!socket->is_holders)
         return SAME_USER;
-    return HOLDER;
+    return claim->holder == DIBS_HELD_BY_NOBODY ? PROJECT : HOLDER;
 }
 
 const char *cli_socket_relation(const dibs_socket *socket, const dibs_claim *claims, size_t n)
 {
-    static const char *const words[] = {
-        [UNCLAIMED] = "unclaimed", [FOREIGN] = "foreign", [SAME_USER] = "same-user", [HOLDER] = "holder"
-    };
+    static const char *const words[] = { [UNCLAIMED] = "unclaimed",
+                                         [FOREIGN] = "foreign",
+                                         [SAME_USER] = "same-user",
+                                         [PROJECT] = "project",
+                                         [HOLDER] = "holder" };
     enum relation best = UNCLAIMED;
 
     for (size_t i = 0; i < n; i++) {

@@ -145,16 +145,20 @@ static dibs_status look_at_sockets(struct looking *l, uint16_t port, dibs_err *e
     return s;
 }
 
+static bool uses(const dibs_socket *socket, const dibs_claim *claim)
+{
+    for (size_t i = 0; i < claim->n_bindings; i++)
+        if (claim->bindings[i].proto == socket->proto &&
+            dibs_address_conflict(&claim->bindings[i].address, &socket->address))
+            return true;
+    return false;
+}
+
 static bool is_covered(const dibs_port_report *report, const dibs_socket *socket)
 {
-    for (size_t i = 0; i < report->n_claims; i++) {
-        const dibs_claim *c = &report->claims[i];
-
-        for (size_t k = 0; k < c->n_bindings; k++)
-            if (c->uid == socket->uid && c->bindings[k].proto == socket->proto &&
-                dibs_address_conflict(&c->bindings[k].address, &socket->address))
-                return true;
-    }
+    for (size_t i = 0; i < report->n_claims; i++)
+        if (report->claims[i].uid == socket->uid && uses(socket, &report->claims[i]))
+            return true;
     return false;
 }
 
@@ -244,6 +248,43 @@ static void explain_rules(struct looking *l, uint16_t port, const dibs_pool *poo
             "released a moment ago: dynamic choice takes it after all others of its band");
 }
 
+/* ---- is it really mine that listens? ---- */
+
+static bool is_holders(struct core *core, const dibs_claim *claim, const dibs_socket *socket)
+{
+    struct owner_facts listener;
+    struct owner_facts holder;
+
+    if (socket->uid != claim->uid)
+        return false;
+    if (claim->holder == DIBS_HELD_BY_NOBODY && claim->project[0])
+        return owner_works_in(socket->pid, claim->project); /* ten work trees have one user */
+    if (claim->holder != DIBS_HELD_BY_PROCESS)
+        return true; /* a lease is its user's */
+    pid_t pid = owner_pid_here(&core->view, &claim->process);
+    if (pid == 0 || socket->pid == 0)
+        return false;
+    if (owner_descends_from(&core->view, socket->pid, pid))
+        return true;
+    /* A server that detached itself still has the session of the command that was run. */
+    return owner_identify(&core->view, socket->pid, &listener, NULL) == DIBS_OK &&
+           owner_identify(&core->view, pid, &holder, NULL) == DIBS_OK && listener.session == pid;
+}
+
+/* Which of the sockets are those of the claims' holders. */
+static void mark_holders(struct looking *l)
+{
+    const dibs_port_report *report = l->report;
+
+    for (size_t i = 0; i < report->n_sockets; i++) {
+        dibs_socket *socket = &l->report->sockets[i];
+
+        for (size_t k = 0; k < report->n_claims && !socket->is_holders; k++)
+            socket->is_holders =
+                uses(socket, &report->claims[k]) && is_holders(l->core, &report->claims[k], socket);
+    }
+}
+
 dibs_status core_explain(struct core *core, const dibs_port_question *question, dibs_port_report *out,
                          dibs_err *err)
 {
@@ -270,33 +311,13 @@ dibs_status core_explain(struct core *core, const dibs_port_question *question, 
             s = ledger_slots(core->ledger, proto, question->port, note_cooling, &l, err);
     if (s != DIBS_OK)
         return s;
+    mark_holders(&l);
     for (size_t i = 0; i < out->n_claims; i++)
         explain_claim(&l, &out->claims[i]);
     for (size_t i = 0; i < out->n_sockets; i++)
         explain_socket(&l, &out->sockets[i]);
     explain_rules(&l, question->port, &pool);
     return DIBS_OK;
-}
-
-/* ---- is it really mine that listens? ---- */
-
-static bool is_holders(struct core *core, const dibs_claim *claim, const dibs_socket *socket)
-{
-    struct owner_facts listener;
-    struct owner_facts holder;
-
-    if (socket->uid != claim->uid)
-        return false;
-    if (claim->holder != DIBS_HELD_BY_PROCESS)
-        return true; /* a lease or a kept claim is its user's */
-    pid_t pid = owner_pid_here(&core->view, &claim->process);
-    if (pid == 0 || socket->pid == 0)
-        return false;
-    if (owner_descends_from(&core->view, socket->pid, pid))
-        return true;
-    /* A server that detached itself still has the session of the command that was run. */
-    return owner_identify(&core->view, socket->pid, &listener, NULL) == DIBS_OK &&
-           owner_identify(&core->view, pid, &holder, NULL) == DIBS_OK && listener.session == pid;
 }
 
 dibs_status core_assert(struct core *core, const dibs_which *which, dibs_socket *out, dibs_err *err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -170,4 +171,18 @@ bool owner_descends_from(const struct owner_view *view, pid_t pid, pid_t ancesto
         child = parent;
     }
     return false;
+}
+
+bool owner_works_in(pid_t pid, const char *dir)
+{
+    char link[48];
+    char at[PATH_MAX];
+    size_t len = strcmp(dir, "/") == 0 ? 0 : strlen(dir);
+
+    (void) snprintf(link, sizeof link, "/proc/%d/cwd", (int) pid);
+    ssize_t n = pid > 0 && look_proc_is_ours() ? readlink(link, at, sizeof at - 1) : -1;
+    if (n < 0 || (size_t) n < len)
+        return false;
+    at[n] = '\0';
+    return strncmp(at, dir, len) == 0 && (at[len] == '/' || at[len] == '\0');
 }

@@ -64,6 +64,9 @@ pid_t owner_pid_here(const struct owner_view *view, const dibs_process *who);
 /* Is `pid` the process `ancestor` or a descendant of it? (Both pids in our namespace.) */
 bool owner_descends_from(const struct owner_view *view, pid_t pid, pid_t ancestor);
 
+/* Is its working directory `dir` or below? False when that cannot be told. */
+bool owner_works_in(pid_t pid, const char *dir);
+
 /* The parser of /proc/PID/stat, apart for its tests: text after the last ')'. */
 struct owner_stat {
     char state;

@@ -176,6 +176,21 @@ teardown() { dibs_teardown; }
     ok assert web
 }
 
+@test "assert of a kept port that nobody holds looks for a process of the project" {
+    ok get web --port 13352
+    mkdir -p "$T/neighbour" below
+    (cd below && listen 13352 && echo "$STARTED" >"$T/pid")
+    ok assert web
+    ok who 13352
+    grep -q '^socket .*: project$' "$T/out"
+    end_process "$(cat "$T/pid")"
+    (cd "$T/neighbour" && listen 13352 && echo "$STARTED" >"$T/pid")
+    refused 3 assert web
+    says "$(cat "$T/pid")"
+    ok who 13352
+    grep -q '^socket .*: same-user$' "$T/out"
+}
+
 @test "assert of a lease refuses another user's listener" {
     shared_ledger
     ok claim web --port 13351
