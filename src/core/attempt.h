@@ -6,12 +6,12 @@
 #include "core/request.h"
 
 enum {
-    ROUNDS_MAX = 2048,           /* transactions of one call; the deadline is usually sooner */
-    PLANS_MAX = 16,              /* different pools (and protocols) in one batch */
-    SPARE_MAX = 64,              /* candidates beyond one for each claim */
-    CHOICES_MAX = SPARE_MAX + 3, /* of one claim: two by its name, one of its own, the spare ones */
-    EXACT_MAX = 16,              /* candidates for a single claim once the index is loaded */
-    FOREIGN_LAST_MS = 5000       /* how long a port that the probe found busy is passed over */
+    ROUNDS_MAX = 2048,      /* transactions of one call; the deadline is usually sooner */
+    PLANS_MAX = 16,         /* different pools (and protocols) in one batch */
+    SPARE_MAX = 64,         /* candidates beyond one for each claim */
+    EXACT_MAX = 16,         /* candidates for a single claim once the index is loaded */
+    FOREIGN_LAST_MS = 5000, /* how long a port that the probe found busy is passed over */
+    PLANNED_BYTES = (DIBS_SCTP + 1) * sizeof(struct portbits)
 };
 
 enum stage { STAGE_BLIND, STAGE_INDEX, STAGE_CAUGHT_UP, STAGE_RELOADED, STAGE_DEAD, STAGE_END };
@@ -29,6 +29,8 @@ struct attempt {
     bool is_fresh;            /* the index was loaded for this call */
     int n_stale;              /* rounds of a batch that others were faster in */
     int n_searches;           /* for the claims of dead holders */
+    struct portbits *planned; /* by protocol: meant for one want of this round; NULL: there is but one */
+    struct portbits freed;    /* of claims whose names this batch frees */
     struct portbits tried;    /* refused by the ledger in this call: not proposed again */
     struct ledger_seen *dead; /* ascending by id: may be taken over */
     size_t n_dead, max_dead;
