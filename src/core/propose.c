@@ -42,17 +42,21 @@ static bool is_cooling(const struct attempt *a, const struct plan_pool *plan, ui
 static size_t plan_list(struct attempt *a, struct plan_pool *plan, const dibs_claim *claim, uint16_t *out,
                         size_t max)
 {
+    size_t n = 0;
+    size_t n_dead = a->stage == STAGE_DEAD ? a->n_dead_ports : 0;
+
     if (a->stage == STAGE_BLIND)
         return plan_blind(a->core, plan, claim, a->core->cursor, out, max);
-    size_t n = 0;
-
-    if (a->stage != STAGE_DEAD) {
+    if (a->stage != STAGE_DEAD ||
+        a->batch->n > 1) { /* what is free was too little for a batch, but is free */
         struct plan_pool untried = *plan;
 
         portbits_subtract(&untried.choosable, &a->tried);
-        return plan_exact(a->core, &untried, claim, a->core->cursor, out, max);
+        for (size_t i = 0; i < n_dead; i++) /* once is enough */
+            portbits_remove(&untried.choosable, a->dead_ports[i]);
+        n = plan_exact(a->core, &untried, claim, a->core->cursor, out, max - (n_dead < max ? n_dead : max));
     }
-    for (size_t i = 0; i < a->n_dead_ports && n < max; i++)
+    for (size_t i = 0; i < n_dead && n < max; i++)
         if (portbits_has(&plan->choosable, a->dead_ports[i]) &&
             !portbits_has(&a->core->foreign.ports, a->dead_ports[i]))
             out[n++] = a->dead_ports[i];
@@ -279,7 +283,7 @@ dibs_status attempt_plan(struct attempt *a, dibs_err *err)
     if (a->planned)
         memset(a->planned, 0, PLANNED_BYTES);
     for (size_t i = 0; i < a->batch->n; i++) /* numbers that somebody named */
-        if (a->asks[i].plan && !a->asks[i].is_choice)
+        if (!a->asks[i].is_choice)
             set_aside(a, a->asks[i].plan, a->asks[i].request->port);
     for (size_t i = 0; i < a->batch->n && s == DIBS_OK && a->has_run; i++)
         if (a->wants[i].run > 1)

@@ -136,6 +136,29 @@ static void a_number_that_is_asked_for_is_chosen_for_nobody_else_of_the_batch(vo
     assert_int_not_equal(out[0].port, r[1].port);
 }
 
+static void a_batch_takes_what_is_free_and_what_the_dead_had(void **state)
+{
+    enum { DEAD = 20, N = 30 };
+    struct engine *e = *state;
+    dibs_ranges own = e_ranges("28000-28039");
+    pid_t pid = child_start(child_idle, NULL);
+    dibs_request r[N];
+    dibs_claim out[N] = { 0 };
+
+    need_network();
+    for (int i = 0; i < DEAD; i++) {
+        r[i] = e_held(NULL, NULL, pid);
+        r[i].ranges = &own;
+    }
+    ASSERT_OK(claim(e, &(dibs_batch){ .requests = r, .n = DEAD }, out), &e->err);
+    child_end(pid);
+    for (int i = 0; i < N; i++) {
+        r[i] = e_request(NULL, NULL);
+        r[i].ranges = &own;
+    }
+    ASSERT_OK(claim(e, &(dibs_batch){ .requests = r, .n = N }, out), &e->err);
+}
+
 static void an_empty_batch_is_a_no_op_and_an_enormous_one_refused(void **state)
 {
     struct engine *e = *state;
@@ -457,6 +480,7 @@ int main(void)
         E_TEST(claims_of_one_batch_do_not_conflict_with_each_other),
         E_TEST(names_fill_a_pool_to_its_last_port),
         E_TEST(a_number_that_is_asked_for_is_chosen_for_nobody_else_of_the_batch),
+        E_TEST(a_batch_takes_what_is_free_and_what_the_dead_had),
         E_TEST(an_empty_batch_is_a_no_op_and_an_enormous_one_refused),
         E_TEST(a_batch_larger_than_what_is_left_takes_nothing),
         E_TEST(ending_anothers_claim_in_a_batch_is_denied_whatever_else_is_asked_for),
