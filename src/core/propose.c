@@ -253,6 +253,7 @@ static dibs_status plan_run(struct attempt *a, size_t first, uint16_t **buffer, 
         if (plan.kind.protos & 1u << proto)
             portbits_subtract(&plan.choosable, &a->planned[proto]);
     uint16_t hashed = want->claim.name[0] ? plan_name_port(a->core, &plan, want->claim.name) : 0;
+    run.start = hashed; /* and if it does not fit there, beside it: the same in every process */
     if (may_run_at(a, &plan, want->run_base, run.n))
         *to++ = want->run_base;
     if (hashed != want->run_base && a->stage != STAGE_DEAD && may_run_at(a, &plan, hashed, run.n))

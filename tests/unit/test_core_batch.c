@@ -455,6 +455,32 @@ static void a_run_takes_over_the_dead_when_nothing_else_is_left(void **state)
     assert_int_equal(e_count(e, NULL), 4);
 }
 
+/* Where the hashes of several names are too close to each other for all of them. */
+static void a_dry_run_tells_where_named_runs_will_stand(void **state)
+{
+    enum { RUNS = 6, LENGTH = 10 };
+    struct engine *e = *state;
+    dibs_ranges own = e_ranges("28000-28099");
+    dibs_request r[RUNS * LENGTH];
+    char names[RUNS * LENGTH][16];
+    dibs_claim planned[RUNS * LENGTH] = { 0 };
+    dibs_claim out[RUNS * LENGTH] = { 0 };
+    dibs_batch batch = { .requests = r, .n = RUNS * LENGTH, .is_dry_run = true };
+
+    need_network();
+    for (int i = 0; i < RUNS * LENGTH; i++) {
+        (void) snprintf(names[i], sizeof names[i], "%d/%d", i / LENGTH, i % LENGTH);
+        r[i] = e_kept(names[i], NULL);
+        r[i].ranges = &own;
+        r[i].run = i % LENGTH ? 0 : LENGTH;
+    }
+    ASSERT_OK(claim(e, &batch, planned), &e->err);
+    batch.is_dry_run = false;
+    ASSERT_OK(core_claim(e_twin(e), &batch, out, &e->err), &e->err);
+    for (int i = 0; i < RUNS * LENGTH; i++)
+        assert_int_equal(out[i].port, planned[i].port);
+}
+
 static void a_run_that_makes_no_sense_is_refused(void **state)
 {
     struct engine *e = *state;
@@ -493,6 +519,7 @@ int main(void)
         E_TEST(a_run_of_which_some_holders_are_dead_stays_where_it_is),
         E_TEST(a_run_stands_beside_the_claims_of_other_addresses),
         E_TEST(a_run_takes_over_the_dead_when_nothing_else_is_left),
+        E_TEST(a_dry_run_tells_where_named_runs_will_stand),
         E_TEST(a_run_that_makes_no_sense_is_refused),
     };
 
