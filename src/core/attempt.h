@@ -58,8 +58,8 @@ bool attempt_is_dead(const struct attempt *a, uint64_t id);
 dibs_status attempt_judge_blockers(struct attempt *a, bool *again, dibs_err *err);
 /* Fills dead_ports with ports of dead holders; *is_any when there is something new to try. */
 dibs_status attempt_find_graves(struct attempt *a, bool *is_any, dibs_err *err);
-/* The name's own story before anything is probed: which name, its last port, and whether its holder lives. */
-dibs_status attempt_look_up_name(struct attempt *a, size_t i, dibs_err *err);
+/* Every name's own story before anything is probed, all in one look. */
+dibs_status attempt_look_up_names(struct attempt *a, dibs_err *err);
 /* Ports that the probe found busy are tried again after a while. */
 void attempt_forget_foreign(struct core *core, int64_t now_ms);
 #endif

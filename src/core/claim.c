@@ -89,7 +89,7 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
 }
 
 /* The name's own story before anything is probed: which name, its last port, and whether its holder lives. */
-dibs_status attempt_look_up_name(struct attempt *a, size_t i, dibs_err *err)
+static dibs_status look_up_name(struct attempt *a, size_t i, dibs_err *err)
 {
     struct ledger_want *want = &a->wants[i];
     char name[DIBS_NAME_MAX + 1];
@@ -180,14 +180,14 @@ static uint16_t run_base(const struct attempt *a, size_t first)
     return is_one ? (uint16_t) base : 0;
 }
 
-/* All names of a large batch in one look. */
-static dibs_status look_up_names(struct attempt *a, dibs_err *err)
+dibs_status attempt_look_up_names(struct attempt *a, dibs_err *err)
 {
     dibs_status s = a->batch->n > 1 ? ledger_read_begin(a->core->ledger, err) : DIBS_OK;
 
+    a->group = (struct core_group){ 0 }; /* as it is now */
     for (size_t i = 0; i < a->batch->n && s == DIBS_OK; i++)
         if (a->wants[i].claim.name[0] && !a->asks[i].is_noop)
-            s = attempt_look_up_name(a, i, err);
+            s = look_up_name(a, i, err);
     ledger_read_end(a->core->ledger);
     return s;
 }
@@ -216,7 +216,7 @@ static dibs_status prepare(struct attempt *a, dibs_err *err)
     if (s == DIBS_OK && n > 1)
         s = request_names_differ(a->wants, n, err);
     if (s == DIBS_OK)
-        s = look_up_names(a, err);
+        s = attempt_look_up_names(a, err);
     for (size_t i = 0; i < n && s == DIBS_OK && a->has_run; i += a->wants[i].run)
         a->wants[i].run_base = run_base(a, i);
     return s;

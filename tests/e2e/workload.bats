@@ -29,3 +29,17 @@ teardown() { dibs_teardown; }
     shuf -i 0-1999 -n 100 | sed 's|.*|worker/&/http|' | in_room "$ROOM" xargs -n 1 "$DIBS" -q get >/dev/null
     in_room "$ROOM" "$DIBS" -q up | sort | cmp - "$T/before"
 }
+
+@test "two projects of one name that begin at once with many ports both get theirs" {
+    mkdir -p "$T/one/shop" "$T/two/shop"
+    echo 'roles: { worker: { instances: 2000, ports: [ { name: http, env: PORT } ] } }' |
+        tee "$T/one/shop/dibs.yaml" >"$T/two/shop/dibs.yaml"
+    for round in 1 2 3; do # one of them loses the name in its middle, most of the time
+        rm -f "$T"/ledger.db*
+        dibs -q ls >/dev/null
+        (cd "$T/one/shop" && dibs -q up >"$T/one.out") &
+        (cd "$T/two/shop" && dibs -q up >"$T/two.out")
+        wait $!
+        [ "$(cut -d' ' -f2 "$T/one.out" "$T/two.out" | sort -u | wc -l)" -eq 4000 ]
+    done
+}

@@ -87,10 +87,10 @@ down_everywhere() {
     up_everywhere "$T/first"
     [ "$(cut -d' ' -f3 "$T/first" | sort -u | wc -l)" -eq 36 ]
     up_everywhere "$T/again"
-    cmp "$T/first" "$T/again"
+    diff "$T/first" "$T/again"
     down_everywhere
     up_everywhere "$T/again"
-    cmp "$T/first" "$T/again"
+    diff "$T/first" "$T/again"
 }
 
 @test "a lost ledger costs a work tree its ports only where two names prefer one" {
