@@ -106,6 +106,11 @@ down_everywhere() {
 # ignores Ctrl-C unless told otherwise.
 run_all() {
     start env -C "$1" --default-signal=INT "$DIBS" run --all >"$1.out" 2>&1
+    wait_until 20 serve "$1"
+    # They outlive dibs should the test fail. There is no newline at the end.
+    read -ra servers <"/proc/$STARTED/task/$STARTED/children" || true
+    [ "${#servers[@]}" -eq 2 ]
+    printf '%s\n' "${servers[@]}" >>"$T/started"
 }
 
 serve() { [ "$(grep -c '| serving$' "$1.out")" -eq 2 ]; } # serve TREE: both servers listen
@@ -117,21 +122,19 @@ ended() { ! kill -0 "$1" 2>/dev/null; }
     for tree in "${some[@]}"; do
         run_all "$tree"
         runners+=("$STARTED")
+        [ "$tree" != "$T/shop" ] || first=("${servers[@]}")
     done
-    for tree in "${some[@]}"; do wait_until 20 serve "$tree"; done
     for tree in "${some[@]}"; do
         cd "$tree"
         [ "$(curl -sS -m 10 "http://127.0.0.1:$(dibs get web/http)/")" = "by way of $tree" ]
         dibs assert web/http >/dev/null
         dibs assert api/http >/dev/null
     done
-    read -ra servers <"/proc/${runners[0]}/task/${runners[0]}/children" || true # no newline there
-    [ "${#servers[@]}" -eq 2 ]
     kill -INT "${runners[0]}"
     code=0
     wait "${runners[0]}" || code=$?
     [ "$code" -eq 130 ]
-    for pid in "${servers[@]}"; do ended "$pid"; done
+    for pid in "${first[@]}"; do ended "$pid"; done
     # The others have not noticed.
     cd "${some[1]}"
     [ "$(curl -sS -m 10 "http://127.0.0.1:$(dibs get web/http)/")" = "by way of ${some[1]}" ]
