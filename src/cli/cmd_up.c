@@ -5,17 +5,17 @@
 #include "base/banned.h"
 
 /* A port a line: "web/0/http 20001". */
-static void print_ports(struct cli *cli, const struct workload_group *group, const struct workload_plan *plan)
+static void print_ports(const struct cli *cli, const struct workload_plan *plan)
 {
     char name[DIBS_NAME_MAX + 1];
 
     if (cli->json) {
-        cli_print_changes(cli, group, plan);
+        cli_print_changes(cli, plan);
         return;
     }
     for (size_t i = 0; i < plan->n; i++)
         if (plan->changes[i].kind != WORKLOAD_DROP)
-            (void) printf("%s %u\n", cli_short_name(group, plan->changes[i].claim.name, name, sizeof name),
+            (void) printf("%s %u\n", cli_short_name(plan->changes[i].claim.name, name, sizeof name),
                           plan->changes[i].claim.port);
 }
 
@@ -29,7 +29,7 @@ static dibs_status run_up(struct cli *cli, dibs_err *err)
         s = workload_sync(cli->handle, group, false, &plan, err);
     if (s != DIBS_OK)
         return s;
-    print_ports(cli, group, &plan);
+    print_ports(cli, &plan);
     cli_tell_changes(cli, group, &plan);
     return DIBS_OK;
 }
@@ -44,7 +44,7 @@ static dibs_status run_plan(struct cli *cli, dibs_err *err)
         s = workload_sync(cli->handle, group, true, &plan, err);
     if (s != DIBS_OK)
         return s;
-    cli_print_changes(cli, group, &plan);
+    cli_print_changes(cli, &plan);
     cli_tell_changes(cli, group, &plan);
     return DIBS_OK;
 }
@@ -60,7 +60,7 @@ static dibs_status run_down(struct cli *cli, dibs_err *err)
     if (s != DIBS_OK)
         return s;
     if (cli->json)
-        cli_print_changes(cli, group, &plan);
+        cli_print_changes(cli, &plan);
     cli_tell_changes(cli, group, &plan);
     return DIBS_OK;
 }

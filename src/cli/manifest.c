@@ -124,10 +124,10 @@ bool cli_manifest_name(const struct cli *cli, const char *typed, char name[DIBS_
     return text_copy(name, DIBS_NAME_MAX + 1, need.name);
 }
 
-const char *cli_short_name(const struct workload_group *group, const char *name, char *out, size_t size)
+const char *cli_short_name(const char *name, char *out, size_t size)
 {
-    size_t len = strlen(group->group);
-    const char *rest = strncmp(name, group->group, len) == 0 && name[len] == '/' ? name + len + 1 : name;
+    const char *slash = strchr(name, '/');
+    const char *rest = slash ? slash + 1 : name;
     const char *last = strrchr(rest, '/');
     size_t head = last ? (size_t) (last - rest) : 0;
 
@@ -163,7 +163,7 @@ static void print_json(const struct workload_plan *plan)
     json_finish(&w);
 }
 
-void cli_print_changes(struct cli *cli, const struct workload_group *group, const struct workload_plan *plan)
+void cli_print_changes(const struct cli *cli, const struct workload_plan *plan)
 {
     char name[DIBS_NAME_MAX + 1];
 
@@ -174,8 +174,7 @@ void cli_print_changes(struct cli *cli, const struct workload_group *group, cons
     for (size_t i = 0; i < plan->n; i++) {
         const struct workload_change *change = &plan->changes[i];
 
-        (void) printf("%s %s ", words[change->kind],
-                      cli_short_name(group, change->claim.name, name, sizeof name));
+        (void) printf("%s %s ", words[change->kind], cli_short_name(change->claim.name, name, sizeof name));
         if (change->kind == WORKLOAD_MOVE)
             (void) printf("%u -> ", change->was);
         (void) printf("%u\n", change->claim.port);
@@ -193,7 +192,7 @@ void cli_tell_changes(const struct cli *cli, const struct workload_group *group,
 
         if (!change->needs_restart)
             continue;
-        (void) cli_short_name(group, change->claim.name, name, sizeof name);
+        (void) cli_short_name(change->claim.name, name, sizeof name);
         if (change->kind == WORKLOAD_DROP)
             cli_note(cli, "%s: port %u stays with the process that runs, until it ends", name,
                      change->claim.port);

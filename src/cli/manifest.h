@@ -23,10 +23,10 @@ dibs_status cli_manifest_need(const struct workload_group *group, const char *ty
 bool cli_manifest_name(const struct cli *cli, const char *typed, char name[DIBS_NAME_MAX + 1]);
 
 /* A claim's name without its group, as a person types it: "web/0/http", "web/-/gossip". */
-const char *cli_short_name(const struct workload_group *group, const char *name, char *out, size_t size);
+const char *cli_short_name(const char *name, char *out, size_t size);
 
 /* The plan, a line for each change: "add web/0/http 20001". */
-void cli_print_changes(struct cli *cli, const struct workload_group *group, const struct workload_plan *plan);
+void cli_print_changes(const struct cli *cli, const struct workload_plan *plan);
 /* "2 kept, 1 added" and which processes need a restart, on standard error. */
 void cli_tell_changes(const struct cli *cli, const struct workload_group *group,
                       const struct workload_plan *plan);

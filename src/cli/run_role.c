@@ -130,8 +130,10 @@ dibs_status run_role(struct cli *cli, bool *is_meant, dibs_err *err)
     char role[DIBS_NAME_MAX + 1];
 
     *is_meant = false;
-    if (!group || (cli->argc > 1 && strcmp(cli->argv[1], "--") != 0))
+    if (cli->argc > 1 && strcmp(cli->argv[1], "--") != 0)
         return DIBS_OK;
+    if (!group) /* not read: then "ROLE -- COMMAND" may not be taken for a program's name */
+        return cli->argc > 1 && cli->no_manifest.code == DIBS_DENIED ? cli_need_manifest(cli, err) : DIBS_OK;
     (void) text_copy(role, sizeof role, cli->argv[0]);
     role[strcspn(role, "/")] = '\0';
     if (!workload_role(group, role))

@@ -6,12 +6,12 @@
 #include "core/request.h"
 
 enum {
-    ROUNDS_MAX = 2048,           /* transactions of one call; the deadline is usually sooner */
-    PLANS_MAX = 16,              /* different pools (and protocols) in one batch */
-    SPARE_MAX = 64,              /* candidates beyond one for each claim */
-    CHOICES_MAX = SPARE_MAX + 3, /* of one claim: two by its name, one of its own, the spare ones */
-    EXACT_MAX = 16,              /* candidates for a single claim once the index is loaded */
-    FOREIGN_LAST_MS = 5000       /* how long a port that the probe found busy is passed over */
+    ROUNDS_MAX = 2048,      /* transactions of one call; the deadline is usually sooner */
+    PLANS_MAX = 16,         /* different pools (and protocols) in one batch */
+    SPARE_MAX = 64,         /* candidates beyond one for each claim */
+    EXACT_MAX = 16,         /* candidates for a single claim once the index is loaded */
+    FOREIGN_LAST_MS = 5000, /* how long a port that the probe found busy is passed over */
+    PLANNED_BYTES = (DIBS_SCTP + 1) * sizeof(struct portbits)
 };
 
 enum stage { STAGE_BLIND, STAGE_INDEX, STAGE_CAUGHT_UP, STAGE_RELOADED, STAGE_DEAD, STAGE_END };
@@ -29,6 +29,8 @@ struct attempt {
     bool is_fresh;            /* the index was loaded for this call */
     int n_stale;              /* rounds of a batch that others were faster in */
     int n_searches;           /* for the claims of dead holders */
+    struct portbits *planned; /* by protocol: meant for one want of this round; NULL: there is but one */
+    struct portbits freed;    /* of claims whose names this batch frees */
     struct portbits tried;    /* refused by the ledger in this call: not proposed again */
     struct ledger_seen *dead; /* ascending by id: may be taken over */
     size_t n_dead, max_dead;
@@ -56,8 +58,8 @@ bool attempt_is_dead(const struct attempt *a, uint64_t id);
 dibs_status attempt_judge_blockers(struct attempt *a, bool *again, dibs_err *err);
 /* Fills dead_ports with ports of dead holders; *is_any when there is something new to try. */
 dibs_status attempt_find_graves(struct attempt *a, bool *is_any, dibs_err *err);
-/* The name's own story before anything is probed: which name, its last port, and whether its holder lives. */
-dibs_status attempt_look_up_name(struct attempt *a, size_t i, dibs_err *err);
+/* Every name's own story before anything is probed, all in one look. */
+dibs_status attempt_look_up_names(struct attempt *a, dibs_err *err);
 /* Ports that the probe found busy are tried again after a while. */
 void attempt_forget_foreign(struct core *core, int64_t now_ms);
 #endif

@@ -23,6 +23,7 @@ static void attempt_free(struct attempt *a)
     free(a->wants);
     free(a->plans);
     free(a->candidates);
+    free(a->planned);
     free(a->drops);
     free(a->dead);
     free(a->dead_ports);
@@ -88,7 +89,7 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
 }
 
 /* The name's own story before anything is probed: which name, its last port, and whether its holder lives. */
-dibs_status attempt_look_up_name(struct attempt *a, size_t i, dibs_err *err)
+static dibs_status look_up_name(struct attempt *a, size_t i, dibs_err *err)
 {
     struct ledger_want *want = &a->wants[i];
     char name[DIBS_NAME_MAX + 1];
@@ -100,6 +101,7 @@ dibs_status attempt_look_up_name(struct attempt *a, size_t i, dibs_err *err)
         return s;
     (void) text_copy(want->claim.name, sizeof want->claim.name, name);
     s = ledger_find_name(a->core->ledger, want->claim.principal, name, &claim, &want->remembered, err);
+    a->asks[i].has_claim = s == DIBS_OK && !portbits_has(&a->freed, claim.port);
     if (s == DIBS_NOT_FOUND)
         return DIBS_OK;
     if (s == DIBS_OK && core_judge(a->core, &claim, NULL, 0) == DIBS_DEAD)
@@ -148,6 +150,8 @@ static dibs_status prepare_drops(struct attempt *a, dibs_err *err)
 
         a->drops[i].seen = (struct ledger_seen){ claim->id, claim->generation, claim->lease_until_ms };
         a->drops[i].frees_name = a->batch->drops[i].frees_name;
+        if (a->drops[i].frees_name)
+            portbits_add(&a->freed, claim->port);
         if (claim->holder != DIBS_HELD_BY_NOBODY && claim->life == DIBS_DEAD)
             (void) attempt_add_dead(a, claim);
     }
@@ -176,14 +180,14 @@ static uint16_t run_base(const struct attempt *a, size_t first)
     return is_one ? (uint16_t) base : 0;
 }
 
-/* All names of a large batch in one look. */
-static dibs_status look_up_names(struct attempt *a, dibs_err *err)
+dibs_status attempt_look_up_names(struct attempt *a, dibs_err *err)
 {
     dibs_status s = a->batch->n > 1 ? ledger_read_begin(a->core->ledger, err) : DIBS_OK;
 
+    a->group = (struct core_group){ 0 }; /* as it is now */
     for (size_t i = 0; i < a->batch->n && s == DIBS_OK; i++)
         if (a->wants[i].claim.name[0] && !a->asks[i].is_noop)
-            s = attempt_look_up_name(a, i, err);
+            s = look_up_name(a, i, err);
     ledger_read_end(a->core->ledger);
     return s;
 }
@@ -198,8 +202,9 @@ static dibs_status prepare(struct attempt *a, dibs_err *err)
     a->asks = calloc(n + 1, sizeof *a->asks);
     a->wants = calloc(n + 1, sizeof *a->wants);
     a->plans = calloc((n < PLANS_MAX ? n : PLANS_MAX) + 1, sizeof *a->plans); /* 17 KiB each */
-    a->candidates = calloc(n * CHOICES_MAX + 1, sizeof *a->candidates);
-    if (!a->asks || !a->wants || !a->plans || !a->candidates)
+    a->candidates = calloc(n == 1 ? SPARE_MAX + 2 : n * (SPARE_MAX + 3) + 1, sizeof *a->candidates);
+    a->planned = n > 1 ? calloc(1, PLANNED_BYTES) : NULL;
+    if (!a->asks || !a->wants || !a->plans || !a->candidates || (n > 1 && !a->planned))
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     for (size_t i = 0; i < n && s == DIBS_OK; i++) {
         s = request_prepare(a->core, &a->batch->requests[i], &a->asks[i], &a->wants[i], err);
@@ -211,7 +216,7 @@ static dibs_status prepare(struct attempt *a, dibs_err *err)
     if (s == DIBS_OK && n > 1)
         s = request_names_differ(a->wants, n, err);
     if (s == DIBS_OK)
-        s = look_up_names(a, err);
+        s = attempt_look_up_names(a, err);
     for (size_t i = 0; i < n && s == DIBS_OK && a->has_run; i += a->wants[i].run)
         a->wants[i].run_base = run_base(a, i);
     return s;

@@ -89,10 +89,9 @@ dibs_status attempt_react(struct attempt *a, dibs_status status, bool *again, di
         const dibs_claim *b = &r->blockers[0];
 
         if (r->n_blockers > 0 && want->claim.project[0] && strcmp(b->project, want->claim.project) != 0) {
-            a->group = (struct core_group){ 0 }; /* as it is now */
-            dibs_status s = attempt_look_up_name(a, r->want, err);
+            /* Somebody took the plain group between our look and the transaction: all of its names. */
+            dibs_status s = attempt_look_up_names(a, err);
 
-            /* Somebody took the plain name between our look and the transaction. */
             *again = strcmp(b->name, want->claim.name) != 0;
             return s;
         }

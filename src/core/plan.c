@@ -235,7 +235,9 @@ static void pick_runs_of(struct core *core, const struct plan_pool *plan, const 
     if (pick->n > 0)
         return;
     port_set_load(&set, ports);
-    if (from == plan->split && strcmp(plan->pool.order, "lowest") != 0)
+    if (run.start >= window.first)
+        from = run.start;
+    else if (from == plan->split && strcmp(plan->pool.order, "lowest") != 0)
         from = (uint16_t) (from + core_random(core) % width);
     pick_runs(&set, window, run, from, pick);
 }
@@ -275,7 +277,6 @@ uint16_t plan_name_port(struct core *core, const struct plan_pool *plan, const c
      * users with ledgers of their own still differ. */
     const char *place = core->options.settings->ledger;
     uint32_t i = order_name_position(name, hash_fnv1a(HASH_FNV_BASIS, place, strlen(place)), total);
-    uint16_t port = dibs_ranges_at(&plan->pool.ranges, plan->band + i);
 
-    return portbits_has(&plan->choosable, port) ? port : 0;
+    return dibs_ranges_at(&plan->pool.ranges, plan->band + i);
 }

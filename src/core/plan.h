@@ -35,6 +35,7 @@ size_t plan_exact(struct core *core, const struct plan_pool *plan, const dibs_cl
 
 struct plan_run {
     uint32_t n, align;
+    uint16_t start; /* where to look first; 0: anywhere */
 };
 /* Up to `max` bases of runs that the index believes free, upper band first. */
 size_t plan_runs(struct core *core, const struct plan_pool *plan, struct plan_run run, uint16_t *out,
@@ -47,6 +48,6 @@ size_t plan_runs_beside(struct core *core, const struct plan_pool *plan, const s
 dibs_status core_refuse_exhausted(struct core *core, const struct plan_pool *plan, bool is_run,
                                   dibs_err *err);
 
-/* The port that a name prefers; 0 when it may not be chosen (INV-7). */
+/* The port that a name prefers, whether or not it may be chosen (INV-7). */
 uint16_t plan_name_port(struct core *core, const struct plan_pool *plan, const char *name);
 #endif

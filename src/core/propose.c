@@ -42,17 +42,21 @@ static bool is_cooling(const struct attempt *a, const struct plan_pool *plan, ui
 static size_t plan_list(struct attempt *a, struct plan_pool *plan, const dibs_claim *claim, uint16_t *out,
                         size_t max)
 {
+    size_t n = 0;
+    size_t n_dead = a->stage == STAGE_DEAD ? a->n_dead_ports : 0;
+
     if (a->stage == STAGE_BLIND)
         return plan_blind(a->core, plan, claim, a->core->cursor, out, max);
-    size_t n = 0;
-
-    if (a->stage != STAGE_DEAD) {
+    if (a->stage != STAGE_DEAD ||
+        a->batch->n > 1) { /* what is free was too little for a batch, but is free */
         struct plan_pool untried = *plan;
 
         portbits_subtract(&untried.choosable, &a->tried);
-        return plan_exact(a->core, &untried, claim, a->core->cursor, out, max);
+        for (size_t i = 0; i < n_dead; i++) /* once is enough */
+            portbits_remove(&untried.choosable, a->dead_ports[i]);
+        n = plan_exact(a->core, &untried, claim, a->core->cursor, out, max - (n_dead < max ? n_dead : max));
     }
-    for (size_t i = 0; i < a->n_dead_ports && n < max; i++)
+    for (size_t i = 0; i < n_dead && n < max; i++)
         if (portbits_has(&plan->choosable, a->dead_ports[i]) &&
             !portbits_has(&a->core->foreign.ports, a->dead_ports[i]))
             out[n++] = a->dead_ports[i];
@@ -64,82 +68,100 @@ static bool is_single_choice(const struct ask *ask, const struct plan_pool *plan
     return ask->plan == plan && ask->is_choice && !ask->is_noop && !ask->is_in_run;
 }
 
-/* What the choices of one pool share. */
-struct sharing {
-    struct attempt *a;
-    struct plan_pool *plan;
-    struct portbits planned; /* some want of the batch tries it before the spare ones */
-    const uint16_t *list;    /* in the pool's order */
-    size_t n, next;
+/* ---- what is meant for one want is not proposed to another ---- */
+
+static void set_aside(struct attempt *a, const struct plan_pool *plan, uint16_t port)
+{
+    for (dibs_proto proto = DIBS_TCP; a->planned && proto <= DIBS_SCTP; proto++)
+        if (plan->kind.protos & 1u << proto)
+            portbits_add(&a->planned[proto], port);
+}
+
+static bool is_set_aside(const struct attempt *a, const struct plan_pool *plan, uint16_t port)
+{
+    for (dibs_proto proto = DIBS_TCP; a->planned && proto <= DIBS_SCTP; proto++)
+        if ((plan->kind.protos & 1u << proto) && portbits_has(&a->planned[proto], port))
+            return true;
+    return false;
+}
+
+/* ---- single ports that dibs chooses ---- */
+
+/* What one want tries: its name's ports, then one that is its own alone. 0: none. */
+struct proposal {
+    uint16_t remembered, preferred, own;
 };
 
-static void try_first(struct sharing *s, struct ledger_want *want, uint16_t *candidates, uint16_t port)
+/* Not when the index knows of a claim there, unless that ends in the same step. */
+static bool may_be_free(const struct attempt *a, const struct plan_pool *plan, uint16_t port)
 {
-    portbits_add(&s->planned, port);
-    candidates[want->n_candidates++] = port;
+    if (a->stage == STAGE_BLIND || plan->kind.is_specific || portbits_has(&a->freed, port))
+        return true;
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++)
+        if ((plan->kind.protos & 1u << proto) && portbits_has(&a->core->index.taken[proto], port))
+            return a->stage == STAGE_DEAD;
+    return true;
 }
 
-/* Its last port, and the one that its hash prefers (INV-7). What another want of the batch tries already is
- * left to it: else members of one batch would take each other's only port where hardly more are free. */
-static void try_names_ports(struct sharing *s, struct ledger_want *want, uint16_t *candidates)
+/* A port that a name had comes before one that another's hash points at (INV-7). */
+static void propose_named(struct attempt *a, const struct plan_pool *plan, struct proposal *proposals)
 {
-    uint16_t preferred = want->claim.name[0] ? plan_name_port(s->a->core, s->plan, want->claim.name) : 0;
+    for (size_t i = 0; i < a->batch->n; i++) {
+        uint16_t port = a->wants[i].remembered;
 
-    if (may_choose(s->a, s->plan, want->remembered) && !portbits_has(&s->planned, want->remembered))
-        try_first(s, want, candidates, want->remembered);
-    if (may_choose(s->a, s->plan, preferred) && !is_cooling(s->a, s->plan, preferred) &&
-        !portbits_has(&s->planned, preferred))
-        try_first(s, want, candidates, preferred);
-}
-
-/* The next of the list that nobody tries yet. */
-static void try_own(struct sharing *s, struct ledger_want *want, uint16_t *candidates)
-{
-    while (s->next < s->n && portbits_has(&s->planned, s->list[s->next]))
-        s->next++;
-    if (s->next < s->n)
-        try_first(s, want, candidates, s->list[s->next++]);
-}
-
-/* What is left of the list, for all. */
-static void try_spare(const struct sharing *s, struct ledger_want *want, uint16_t *candidates)
-{
-    for (size_t k = s->next; k < s->n && want->n_candidates < CHOICES_MAX; k++)
-        if (!portbits_has(&s->planned, s->list[k]))
-            candidates[want->n_candidates++] = s->list[k];
-}
-
-/* Every want that dibs chooses for: its name's ports, one of its own (those without a port by name draw
- * first), and the spare ones that all share. */
-static void share_out(struct sharing *s, uint16_t **buffer)
-{
-    enum { NAMES, OWN_OF_UNNAMED, OWN_OF_NAMED, SPARE, PASSES };
-    struct attempt *a = s->a;
-    uint16_t *candidates = *buffer;
-
-    for (int pass = NAMES; pass < PASSES; pass++) {
-        candidates = *buffer;
-        for (size_t i = 0; i < a->batch->n; i++) {
-            struct ledger_want *want = &a->wants[i];
-
-            if (!is_single_choice(&a->asks[i], s->plan))
-                continue;
-            if (pass == NAMES) {
-                want->candidates = candidates;
-                want->n_candidates = 0;
-                want->accepts_cooling = a->stage != STAGE_BLIND;
-                try_names_ports(s, want, candidates);
-            } else if (pass == SPARE) {
-                try_spare(s, want, candidates);
-            } else if ((want->n_candidates > 0) == (pass == OWN_OF_NAMED)) {
-                try_own(s, want, candidates);
-            }
-            candidates += CHOICES_MAX;
+        if (is_single_choice(&a->asks[i], plan) && may_choose(a, plan, port) && may_be_free(a, plan, port) &&
+            !is_set_aside(a, plan, port)) {
+            proposals[i].remembered = port;
+            set_aside(a, plan, port);
         }
     }
-    *buffer = candidates;
+    for (size_t i = 0; i < a->batch->n; i++) {
+        const struct ledger_want *want = &a->wants[i];
+
+        if (!is_single_choice(&a->asks[i], plan) || !want->claim.name[0])
+            continue;
+        uint16_t port = plan_name_port(a->core, plan, want->claim.name);
+        if (!may_choose(a, plan, port) || is_cooling(a, plan, port) || !may_be_free(a, plan, port) ||
+            is_set_aside(a, plan, port) || port == proposals[i].remembered)
+            continue;
+        proposals[i].preferred = port;
+        if (!proposals[i].remembered)
+            set_aside(a, plan, port);
+    }
 }
 
+/* Who needs a port of the list most: those without any other, then those whose own may be taken; a name that
+ * has its claim usually needs none. */
+static int need_of(const struct ask *ask, const struct proposal *p)
+{
+    return ask->has_claim ? 2 : p->remembered || p->preferred ? 1 : 0;
+}
+
+/* Returns how many of the list are left, at its beginning: those that all may share. */
+static size_t propose_own(struct attempt *a, const struct plan_pool *plan, struct proposal *proposals,
+                          uint16_t *list, size_t n)
+{
+    size_t next = 0;
+    size_t left = 0;
+
+    for (size_t k = 0; k < n; k++)
+        if (!is_set_aside(a, plan, list[k]))
+            list[left++] = list[k];
+    for (int need = 0; need <= 2; need++)
+        for (size_t i = 0; i < a->batch->n && next < left; i++)
+            if (is_single_choice(&a->asks[i], plan) && need_of(&a->asks[i], &proposals[i]) == need)
+                proposals[i].own = list[next++];
+    memmove(list, list + next, (left - next) * sizeof *list);
+    return left - next < SPARE_MAX ? left - next : SPARE_MAX;
+}
+
+static void put(uint16_t **to, uint16_t port)
+{
+    if (port != 0)
+        *(*to)++ = port;
+}
+
+/* Every want that dibs chooses for: its name's ports, one of its own, and the spare ones that all share. */
 static dibs_status plan_choices(struct attempt *a, struct plan_pool *plan, uint16_t **buffer, dibs_err *err)
 {
     size_t n_choices = 0;
@@ -152,14 +174,31 @@ static dibs_status plan_choices(struct attempt *a, struct plan_pool *plan, uint1
         }
     if (n_choices == 0)
         return DIBS_OK;
-    /* Of a batch, each may try a port by its name that the list has too. */
+    /* As many as may be set aside, one for each besides, and the spare ones. */
     size_t max = n_choices > 1 ? 2 * n_choices + SPARE_MAX : a->stage == STAGE_BLIND ? SPARE_MAX : EXACT_MAX;
     AUTO(free_auto) uint16_t *list = calloc(max, sizeof *list);
-    if (!list)
+    AUTO(free_auto) struct proposal *proposals = calloc(a->batch->n, sizeof *proposals);
+    if (!list || !proposals)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
-    struct sharing sharing = { .a = a, .plan = plan, .list = list };
-    sharing.n = plan_list(a, plan, &any->claim, list, max);
-    share_out(&sharing, buffer);
+    propose_named(a, plan, proposals);
+    size_t n = plan_list(a, plan, &any->claim, list, max);
+    n = propose_own(a, plan, proposals, list, n);
+    for (size_t i = 0; i < a->batch->n; i++) {
+        struct ledger_want *want = &a->wants[i];
+        uint16_t *to = *buffer;
+
+        if (!is_single_choice(&a->asks[i], plan))
+            continue;
+        put(&to, proposals[i].remembered);
+        put(&to, proposals[i].preferred);
+        put(&to, proposals[i].own);
+        for (size_t k = 0; k < n; k++)
+            put(&to, list[k]);
+        want->candidates = *buffer;
+        want->n_candidates = (size_t) (to - *buffer);
+        want->accepts_cooling = a->stage != STAGE_BLIND;
+        *buffer = to;
+    }
     return DIBS_OK;
 }
 
@@ -201,9 +240,8 @@ static bool may_run_at(const struct attempt *a, const struct plan_pool *plan, si
 
 /* The run that the names had goes first, then the one where the first name's hash wants it (INV-7), then
  * those that the index believes free; the index does not know addresses, so before giving up the ledger
- * itself is read. `planned`: what other runs of the batch are to get. */
-static dibs_status plan_run(struct attempt *a, size_t first, struct portbits *planned, uint16_t **buffer,
-                            dibs_err *err)
+ * itself is read. */
+static dibs_status plan_run(struct attempt *a, size_t first, uint16_t **buffer, dibs_err *err)
 {
     struct ledger_want *want = &a->wants[first];
     struct plan_run run = { .n = want->run, .align = a->batch->align };
@@ -211,8 +249,11 @@ static dibs_status plan_run(struct attempt *a, size_t first, struct portbits *pl
     uint16_t *to = *buffer;
     dibs_status s = DIBS_OK;
 
-    portbits_subtract(&plan.choosable, planned);
+    for (dibs_proto proto = DIBS_TCP; a->planned && proto <= DIBS_SCTP; proto++)
+        if (plan.kind.protos & 1u << proto)
+            portbits_subtract(&plan.choosable, &a->planned[proto]);
     uint16_t hashed = want->claim.name[0] ? plan_name_port(a->core, &plan, want->claim.name) : 0;
+    run.start = hashed; /* and if it does not fit there, beside it: the same in every process */
     if (may_run_at(a, &plan, want->run_base, run.n))
         *to++ = want->run_base;
     if (hashed != want->run_base && a->stage != STAGE_DEAD && may_run_at(a, &plan, hashed, run.n))
@@ -229,7 +270,7 @@ static dibs_status plan_run(struct attempt *a, size_t first, struct portbits *pl
     for (size_t i = 0; i < run.n; i++) {
         a->wants[first + i].accepts_cooling = true;
         if (want->n_candidates > 0)
-            portbits_add(planned, (uint16_t) (want->candidates[0] + i));
+            set_aside(a, &plan, (uint16_t) (want->candidates[0] + i));
     }
     *buffer = to + n;
     return s;
@@ -238,12 +279,16 @@ static dibs_status plan_run(struct attempt *a, size_t first, struct portbits *pl
 dibs_status attempt_plan(struct attempt *a, dibs_err *err)
 {
     uint16_t *buffer = a->candidates;
-    struct portbits planned = { 0 };
     dibs_status s = read_cursor(a->core, err);
 
+    if (a->planned)
+        memset(a->planned, 0, PLANNED_BYTES);
+    for (size_t i = 0; i < a->batch->n; i++) /* numbers that somebody named */
+        if (!a->asks[i].is_choice)
+            set_aside(a, a->asks[i].plan, a->asks[i].request->port);
     for (size_t i = 0; i < a->batch->n && s == DIBS_OK && a->has_run; i++)
         if (a->wants[i].run > 1)
-            s = plan_run(a, i, &planned, &buffer, err);
+            s = plan_run(a, i, &buffer, err);
     for (size_t p = 0; p < a->n_plans && s == DIBS_OK; p++)
         s = plan_choices(a, &a->plans[p], &buffer, err);
     return s;

@@ -99,6 +99,19 @@ nothing_claimed() {
     [ "$(dibs log --json)" = '[]' ] || { dibs log >&2; return 1; }
 }
 
+# run_role ROLE [WORD...]: `dibs run ROLE`, behind these words, in the background, with a command that sleeps. The pid of
+# dibs is $STARTED, that of the command, which outlives it, $COMMAND.
+run_role() {
+    local role=$1 ready=$T/${1//\//-}.pid
+    shift
+    rm -f "$ready"
+    # shellcheck disable=SC2016 # for the shell there
+    start "$@" "$DIBS" -q run "$role" -- sh -c 'echo $$ >"$0.new"; mv "$0.new" "$0"; exec sleep 600' "$ready"
+    wait_until 10 test -f "$ready" || return 1
+    COMMAND=$(cat "$ready")
+    echo "$COMMAND" >>"$T/started"
+}
+
 # as_nobody COMMAND...: as another user, without groups.
 as_nobody() {
     setpriv --reuid=65534 --regid=65534 --clear-groups "$@"

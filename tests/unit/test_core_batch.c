@@ -92,6 +92,73 @@ static void claims_of_one_batch_do_not_conflict_with_each_other(void **state)
     assert_int_equal(e_count(e, NULL), 0);
 }
 
+/* Names of which many prefer the same ports, in a range that has hardly more than they need. */
+static void names_fill_a_pool_to_its_last_port(void **state)
+{
+    enum { N = 1000 };
+    struct engine *e = *state;
+    dibs_ranges own = e_ranges("28000-28999");
+    char(*names)[16] = calloc(N, sizeof *names);
+    dibs_request *r = calloc(N, sizeof *r);
+    dibs_claim *out = calloc(N, sizeof *out);
+    struct portbits seen = { 0 };
+
+    need_network();
+    assert_true(names && r && out);
+    for (int i = 0; i < N; i++) {
+        (void) snprintf(names[i], sizeof names[i], "n/%d", i);
+        r[i] = e_kept(names[i], NULL);
+        r[i].ranges = &own;
+    }
+    ASSERT_OK(claim(e, &(dibs_batch){ .requests = r, .n = 400 }, out), &e->err);
+    /* More of them, when those that are there leave no port to spare. */
+    ASSERT_OK(claim(e, &(dibs_batch){ .requests = r, .n = N }, out), &e->err);
+    for (int i = 0; i < N; i++) {
+        assert_false(portbits_has(&seen, out[i].port));
+        portbits_add(&seen, out[i].port);
+    }
+    free(names);
+    free(r);
+    free(out);
+}
+
+static void a_number_that_is_asked_for_is_chosen_for_nobody_else_of_the_batch(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r[2] = { e_kept("chosen", NULL), e_required("named", NULL, 0) };
+    dibs_claim out[2] = { 0 };
+
+    need_network();
+    ASSERT_OK(claim(e, &(dibs_batch){ .requests = r, .n = 1, .is_dry_run = true }, out), &e->err);
+    r[1].port = out[0].port; /* what the first one would get */
+    ASSERT_OK(claim(e, &(dibs_batch){ .requests = r, .n = 2 }, out), &e->err);
+    assert_int_equal(out[1].port, r[1].port);
+    assert_int_not_equal(out[0].port, r[1].port);
+}
+
+static void a_batch_takes_what_is_free_and_what_the_dead_had(void **state)
+{
+    enum { DEAD = 20, N = 30 };
+    struct engine *e = *state;
+    dibs_ranges own = e_ranges("28000-28039");
+    pid_t pid = child_start(child_idle, NULL);
+    dibs_request r[N];
+    dibs_claim out[N] = { 0 };
+
+    need_network();
+    for (int i = 0; i < DEAD; i++) {
+        r[i] = e_held(NULL, NULL, pid);
+        r[i].ranges = &own;
+    }
+    ASSERT_OK(claim(e, &(dibs_batch){ .requests = r, .n = DEAD }, out), &e->err);
+    child_end(pid);
+    for (int i = 0; i < N; i++) {
+        r[i] = e_request(NULL, NULL);
+        r[i].ranges = &own;
+    }
+    ASSERT_OK(claim(e, &(dibs_batch){ .requests = r, .n = N }, out), &e->err);
+}
+
 static void an_empty_batch_is_a_no_op_and_an_enormous_one_refused(void **state)
 {
     struct engine *e = *state;
@@ -388,6 +455,32 @@ static void a_run_takes_over_the_dead_when_nothing_else_is_left(void **state)
     assert_int_equal(e_count(e, NULL), 4);
 }
 
+/* Where the hashes of several names are too close to each other for all of them. */
+static void a_dry_run_tells_where_named_runs_will_stand(void **state)
+{
+    enum { RUNS = 6, LENGTH = 10 };
+    struct engine *e = *state;
+    dibs_ranges own = e_ranges("28000-28099");
+    dibs_request r[RUNS * LENGTH];
+    char names[RUNS * LENGTH][16];
+    dibs_claim planned[RUNS * LENGTH] = { 0 };
+    dibs_claim out[RUNS * LENGTH] = { 0 };
+    dibs_batch batch = { .requests = r, .n = RUNS * LENGTH, .is_dry_run = true };
+
+    need_network();
+    for (int i = 0; i < RUNS * LENGTH; i++) {
+        (void) snprintf(names[i], sizeof names[i], "%d/%d", i / LENGTH, i % LENGTH);
+        r[i] = e_kept(names[i], NULL);
+        r[i].ranges = &own;
+        r[i].run = i % LENGTH ? 0 : LENGTH;
+    }
+    ASSERT_OK(claim(e, &batch, planned), &e->err);
+    batch.is_dry_run = false;
+    ASSERT_OK(core_claim(e_twin(e), &batch, out, &e->err), &e->err);
+    for (int i = 0; i < RUNS * LENGTH; i++)
+        assert_int_equal(out[i].port, planned[i].port);
+}
+
 static void a_run_that_makes_no_sense_is_refused(void **state)
 {
     struct engine *e = *state;
@@ -411,6 +504,9 @@ int main(void)
         E_TEST(D19_INV_4_one_that_fails_leaves_nothing_of_the_others),
         E_TEST(a_batch_may_mix_modes_kinds_pools_and_no_ops),
         E_TEST(claims_of_one_batch_do_not_conflict_with_each_other),
+        E_TEST(names_fill_a_pool_to_its_last_port),
+        E_TEST(a_number_that_is_asked_for_is_chosen_for_nobody_else_of_the_batch),
+        E_TEST(a_batch_takes_what_is_free_and_what_the_dead_had),
         E_TEST(an_empty_batch_is_a_no_op_and_an_enormous_one_refused),
         E_TEST(a_batch_larger_than_what_is_left_takes_nothing),
         E_TEST(ending_anothers_claim_in_a_batch_is_denied_whatever_else_is_asked_for),
@@ -423,6 +519,7 @@ int main(void)
         E_TEST(a_run_of_which_some_holders_are_dead_stays_where_it_is),
         E_TEST(a_run_stands_beside_the_claims_of_other_addresses),
         E_TEST(a_run_takes_over_the_dead_when_nothing_else_is_left),
+        E_TEST(a_dry_run_tells_where_named_runs_will_stand),
         E_TEST(a_run_that_makes_no_sense_is_refused),
     };
 

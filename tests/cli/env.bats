@@ -1,0 +1,165 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
+# dibs env: what it prints is read by what it is for. dibs render: whole or not at all. Ports of this file: 15400-15499.
+load ../support/dibs
+load cli
+
+setup() {
+    dibs_setup
+    export DIBS_RANGE=15400-15489
+    cat >dibs.yaml <<'END'
+roles:
+  api: { ports: [ { name: http, env: PORT, address: 127.0.0.1 } ] }
+  web:
+    instances: 2
+    ports:
+      - { name: http, env: PORT }
+      - { name: gossip, env: GOSSIP_PORT, scope: RoleScoped, proto: udp }
+      - { name: data, env: DATA_PORTS, count: 3 }
+      - { name: block, env: BLOCK_PORT, count: 4, contiguous: true }
+    references: [ { env: API_PORT, from: api.http } ]
+END
+}
+teardown() { dibs_teardown; }
+
+# The same variables as what a command of the role gets, in this order.
+expected() {
+    dibs run web/1 -- sh -c 'echo "$PORT $GOSSIP_PORT $DATA_PORTS $BLOCK_PORT $API_PORT"'
+}
+show='echo "$PORT $GOSSIP_PORT $DATA_PORTS $BLOCK_PORT $API_PORT"'
+
+# env_as FORMAT: what dibs env says, in $T/FORMAT.
+env_as() {
+    ok env web/1 --format "$1"
+    cp "$T/out" "$T/$1"
+}
+
+@test "dotenv and export are read by a shell" {
+    want=$(expected)
+    [[ $want =~ ^[0-9]+\ [0-9]+\ [0-9]+,[0-9]+,[0-9]+\ [0-9]+\ [0-9]+$ ]]
+    env_as dotenv
+    [ "$(bash -c "set -a; . \"\$0\"; set +a; exec sh -c '$show'" "$T/dotenv")" = "$want" ]
+    [ "$(sh -c "set -a; . \"\$0\"; $show" "$T/dotenv")" = "$want" ]
+    env_as export
+    [ "$(bash -c "eval \"\$(cat \"\$0\")\"; exec sh -c '$show'" "$T/export")" = "$want" ]
+    ok env web/1
+    cmp "$T/out" "$T/dotenv"
+}
+
+@test "fish reads its own format" {
+    needs fish
+    want=$(expected)
+    env_as fish
+    [ "$(fish --no-config -c "source $T/fish; sh -c '$show'")" = "$want" ]
+}
+
+@test "json is an object of texts, the same with --json" {
+    want=$(expected)
+    env_as json
+    [ "$("$PYTHON" -SE -c 'import json, sys; d = json.load(open(sys.argv[1]))
+print(d["PORT"], d["GOSSIP_PORT"], d["DATA_PORTS"], d["BLOCK_PORT"], d["API_PORT"])' "$T/json")" = "$want" ]
+    json 'len(d) == 5 and all(type(v) is str for v in d.values())'
+    ok env web/1 --json
+    cmp "$T/out" "$T/json"
+}
+
+@test "the systemd format is what EnvironmentFile= reads: NAME=VALUE lines without anything to quote" {
+    want=$(expected)
+    env_as systemd
+    [ "$("$PYTHON" -SE -c 'import re, sys
+d = {}
+for line in open(sys.argv[1]):
+    name, value = re.fullmatch(r"([A-Za-z_][A-Za-z0-9_]*)=([0-9,]+)\n", line).groups()
+    assert name not in d
+    d[name] = value
+print(d["PORT"], d["GOSSIP_PORT"], d["DATA_PORTS"], d["BLOCK_PORT"], d["API_PORT"])' "$T/systemd")" = "$want" ]
+}
+
+@test "of the whole group every port has a name, and asking again claims nothing" {
+    ok env
+    for name in API_HTTP_PORT WEB_GOSSIP_PORT WEB_0_HTTP_PORT WEB_1_HTTP_PORT WEB_0_DATA_PORT WEB_1_BLOCK_PORT; do
+        prints "$name="
+    done
+    [ "$(held)" -eq 18 ]
+    ok log --json
+    cp "$T/out" "$T/log"
+    ok env
+    ok env web/0 --format fish
+    ok log --json
+    cmp "$T/out" "$T/log"
+    ok plan --json
+    json 'all(c["change"] == "keep" for c in d)'
+}
+
+@test "env claims all that it tells of or nothing, and a format that there is not is refused first" {
+    refused 2 env web --format toml
+    says dotenv
+    refused 5 env wbe
+    listen 15490
+    sed -i 's/name: data, env: DATA_PORTS, count: 3/name: data, env: DATA_PORTS, port: 15490/; s/instances: 2/instances: 1/' dibs.yaml
+    refused 3 env web
+    says 15490
+    refused 3 env
+    nothing_claimed
+}
+
+@test "render fills in what get and env say, into a file that is there whole or not at all" {
+    cat >"$T/template" <<'END'
+listen {{ port "web/1/http" }} of {{ address "web/1/http" }};
+api http://{{ address "api/http" }}:{{ port "api/http" }}/ {{ env "GREETING" }} {{ port "cache" }} {{ "{{" }}
+END
+    export GREETING=hello
+    ok render "$T/template" -o "$T/rendered"
+    [ -z "$out" ]
+    [ "$(held)" -eq 3 ]
+    cat >"$T/want" <<END
+listen $(dibs get web/1/http) of localhost;
+api http://127.0.0.1:$(dibs get api/http)/ hello $(dibs get cache) {{
+END
+    cmp "$T/rendered" "$T/want"
+    [ "$(held)" -eq 3 ]
+    ok render "$T/template"
+    cmp "$T/out" "$T/want"
+    ok render - <"$T/template"
+    cmp "$T/out" "$T/want"
+}
+
+@test "a file that cannot be written stays as it was, and claims nothing" {
+    mkdir "$T/closed"
+    echo old >"$T/closed/config"
+    echo '{{ port "web/0/http" }} {{ port "cache" }}' >"$T/template"
+    if [ "$(id -u)" -eq 0 ]; then
+        mount -t tmpfs -o size=64k none "$T/closed" 2>/dev/null || skip "needs a mount of its own"
+        echo old >"$T/closed/config"
+        mount -o remount,ro "$T/closed"
+    else
+        chmod 0555 "$T/closed"
+    fi
+    try render "$T/template" -o "$T/closed/config"
+    [ "$(cat "$T/closed/config")" = old ]
+    [ "$(ls -A "$T/closed")" = config ]
+    if [ "$(id -u)" -eq 0 ]; then umount "$T/closed"; else chmod 0755 "$T/closed"; fi
+    [ "$code" -eq 1 ] || complain 'must be exit 1'
+    [ "$(held)" -eq 0 ]
+    # What was there before stays.
+    ok get cache
+    refused 1 render "$T/template" -o "$T/none/config"
+    [ "$(held)" -eq 1 ]
+}
+
+@test "a template that is wrong anywhere claims nothing" {
+    printf 'first {{ port "web/0/http" }}\nthen {{ prot "x" }}\n' >"$T/template"
+    refused 2 render "$T/template"
+    says 'template:2:'
+    printf '{{ port "web/0/http" }} {{ env "NOT_SET" }}\n' >"$T/template"
+    refused 2 render "$T/template"
+    says NOT_SET
+    printf '{{ port "web/0/http" }} {{ port "web/0/htp" }}\n' >"$T/template"
+    refused 5 render "$T/template"
+    says "web/0/htp"
+    listen 15490
+    sed -i 's/name: data, env: DATA_PORTS, count: 3/name: data, env: DATA_PORTS, port: 15490/; s/instances: 2/instances: 1/' dibs.yaml
+    printf '{{ port "web/0/http" }} {{ port "web/0/data" }}\n' >"$T/template"
+    refused 3 render "$T/template"
+    nothing_claimed
+}

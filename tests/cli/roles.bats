@@ -1,0 +1,222 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2153,SC2154 # variables come from, and go to, what is loaded below
+# dibs run ROLE and dibs run --all: who holds what, and until when. Ports of this file: 15200-15299.
+load ../support/dibs
+load cli
+
+setup() {
+    dibs_setup
+    export DIBS_RANGE=15200-15299
+    cat >dibs.yaml <<'END'
+roles:
+  api: { ports: [ { name: http, env: PORT } ] }
+  web:
+    instances: 2
+    ports:
+      - { name: http, env: PORT }
+      - { name: gossip, env: GOSSIP_PORT, scope: RoleScoped, proto: udp }
+    references: [ { env: API_PORT, from: api.http } ]
+END
+}
+teardown() { dibs_teardown; }
+
+# claim NAME: "kept", "held", "kept held" or nothing, of what the ledger has.
+claim() {
+    sql "SELECT trim(iif(kept, 'kept ', '') || iif(holder, 'held', '')) FROM claims WHERE name = 'project/$1'"
+}
+is() { [ "$(claim "$1")" = "$2" ]; }
+
+port() { sql "SELECT port FROM claims WHERE name = 'project/$1'"; }
+
+@test "a command gets the variables of its role, and what dibs env says" {
+    ok run web/1 -- sh -c 'echo $PORT $GOSSIP_PORT $API_PORT $DIBS_ROLE $DIBS_INSTANCE {http} {gossip} {API_PORT}'
+    read -r port gossip api rest <<<"$out"
+    [ "$rest" = "web 1 $port $gossip $api" ]
+    ok env web/1
+    [ "$out" = "PORT=$port"$'\n'"GOSSIP_PORT=$gossip"$'\n'"API_PORT=$api" ]
+    [ "$(printf '%s\n' "$port" "$gossip" "$api" | sort -u | wc -l)" -eq 3 ]
+}
+
+@test "when web/0 ends, web/1 keeps its own port and the one that both share" {
+    run_role web/0
+    first=$STARTED
+    first_command=$COMMAND
+    run_role web/1
+    [ "$(claim web/0/-/http) $(claim web/1/-/http) $(claim web/-/-/gossip)" = "held held kept" ]
+    gossip=$(port web/-/-/gossip)
+    kill "$first_command"
+    wait "$first" || true
+    is web/0/-/http ''
+    is web/1/-/http held
+    is web/-/-/gossip kept
+    ok run web/0 -- printenv GOSSIP_PORT
+    [ "$out" = "$gossip" ]
+    ok reap
+    is web/-/-/gossip kept
+}
+
+@test "dibs killed by SIGKILL frees nothing: the command has its port until it ends itself" {
+    run_role web
+    port=$(port web/0/-/http)
+    end_process "$STARTED"
+    ok reap
+    is web/0/-/http held
+    refused 3 run web -- true
+    end_process "$COMMAND"
+    ok reap
+    is web/0/-/http ''
+    ok run web -- printenv PORT
+    [ "$out" = "$port" ]
+}
+
+@test "what up keeps stays kept when its command ends, dibs killed or not" {
+    ok up
+    port=$(port web/0/-/http)
+    run_role web/0
+    is web/0/-/http 'kept held'
+    end_process "$STARTED"
+    end_process "$COMMAND"
+    ok reap
+    is web/0/-/http kept
+    [ "$(port web/0/-/http)" = "$port" ]
+    ok run web/0 -- true
+    is web/0/-/http kept
+}
+
+@test "a second run of an instance that lives is exit 3 and names the first; another instance is free" {
+    run_role web/0
+    refused 3 run web/0 -- echo started
+    says "$COMMAND"
+    refused 3 run web -- echo started
+    is web/0/-/http held
+    ok run web/1 -- echo started
+    [ "$out" = started ]
+    [ "$(held)" -eq 3 ] # web/0, the shared one, and the one that it refers to
+}
+
+@test "a role, instance or command that is not there is told, and claims nothing" {
+    refused 5 run web/2 -- true
+    says 'counted from 0'
+    refused 2 run web
+    says 'no command'
+    refused 5 run wbe -- true
+    says 'api, web'
+    refused 2 run --all
+    nothing_claimed
+}
+
+@test "a command that cannot be executed leaves no claim that was not there before" {
+    try run web/0 -- "$T/nothing"
+    [ "$code" -eq 127 ]
+    touch "$T/plain"
+    try run web/0 -- "$T/plain"
+    [ "$code" -eq 126 ]
+    [ "$(held)" -eq 0 ]
+    ok get api/http
+    api=$(port api/0/-/http)
+    try run web/0 -- "$T/nothing"
+    [ "$code" -eq 127 ]
+    [ "$(held)" -eq 1 ]
+    [ "$(port api/0/-/http) $(claim api/0/-/http)" = "$api kept" ]
+    ok up
+    before=$(dibs ls --json | "$PYTHON" -c 'import json, sys; print([(c["id"], c["port"], c["kept"], c["holder"]) for c in json.load(sys.stdin)])')
+    try run web/1 -- "$T/nothing"
+    [ "$code" -eq 127 ]
+    [ "$(dibs ls --json | "$PYTHON" -c 'import json, sys; print([(c["id"], c["port"], c["kept"], c["holder"]) for c in json.load(sys.stdin)])')" = "$before" ]
+}
+
+@test "of --all, one command that cannot be executed stops the others and leaves no claim" {
+    cat >dibs.yaml <<END
+roles:
+  good: { ports: [ http, { name: shared, scope: RoleScoped } ], command: [ sleep, "600" ] }
+  bad: { ports: [ http ], command: [ "$T/nothing" ], references: [ { env: GOOD, from: good.http } ] }
+END
+    try run --all
+    [ "$code" -eq 127 ]
+    says "$T/nothing"
+    [ "$(held)" -eq 0 ]
+    ok get good/http
+    try run --all
+    [ "$code" -eq 127 ]
+    [ "$(held) $(claim good/0/-/http)" = '1 kept' ]
+}
+
+@test "of --all, the first that ends stops the others, and its code is the answer" {
+    cat >dibs.yaml <<'END'
+roles:
+  long: { instances: 2, ports: [ http ], command: 'echo "long $HTTP_PORT"; exec sleep 600' }
+  short:
+    ports: [ http ]
+    command: 'echo "short $HTTP_PORT $LONG"; echo oops >&2; exit 7'
+    references: [ { env: LONG, from: "long[1].http" } ]
+END
+    try run --all
+    [ "$code" -eq 7 ]
+    says 'short  | oops'
+    says 'short has ended with 7; the others are stopped'
+    [[ $out =~ 'short  | short '[0-9]+' '([0-9]+) ]]
+    long=${BASH_REMATCH[1]}
+    ok get long/1/http
+    [ "$out" = "$long" ]
+    [ "$(sql 'SELECT count(*) FROM claims WHERE holder <> 0')" -eq 0 ]
+}
+
+@test "all of --all is claimed in one step: a port that is taken starts nobody" {
+    listen 15290
+    cat >dibs.yaml <<END
+roles:
+  one: { ports: [ http ], command: 'touch "$T/started.one"' }
+  two: { ports: [ { name: http, port: 15290 } ], command: 'touch "$T/started.two"' }
+END
+    refused 3 run --all
+    [ ! -e "$T/started.one" ]
+    [ ! -e "$T/started.two" ]
+    nothing_claimed
+}
+
+@test "two users with the same project on one ledger never share or end each other's claims" {
+    shared_ledger
+    chmod 0755 "$T/project"
+    ok up
+    mine=$(dibs ls --json)
+    capture as_nobody "$DIBS" up
+    [ "$code" -eq 0 ] || complain 'as another user'
+    theirs=$out
+    [ "$(held)" -eq 8 ]
+    [ "$(sql 'SELECT count(*) FROM (SELECT DISTINCT proto, port FROM slots WHERE claim <> 0)')" -eq 8 ]
+    capture as_nobody "$DIBS" up
+    [ "$out" = "$theirs" ]
+    capture as_nobody "$DIBS" -q down
+    [ "$code" -eq 0 ]
+    [ "$(dibs ls --json)" = "$mine" ]
+    capture as_nobody "$DIBS" -q down
+    [ "$code" -eq 0 ]
+    [ "$(held)" -eq 4 ]
+    capture as_nobody "$DIBS" up
+    [ "$out" = "$theirs" ]
+    ok down # root's down, too, is of root's own
+    [ "$(held)" -eq 4 ]
+    # While the other's runs, mine may run, too.
+    run_role web/0 setpriv --reuid=65534 --regid=65534 --clear-groups
+    ok run web/0 -- printenv PORT
+    not grep -qx "web/0/http $out" <<<"$theirs"
+}
+
+@test "a manifest that belongs to a stranger, or that everybody may write, is refused by every command that needs it" {
+    needs_root
+    chown 65534 dibs.yaml
+    for command in up plan down env 'env web' 'run web -- true' 'run --all'; do
+        # shellcheck disable=SC2086 # words
+        try $command
+        [ "$code" -eq 7 ] || complain "$command"
+        says 65534
+    done
+    try get cache # is nothing of the manifest's, and is told of it
+    [ "$code" -eq 0 ]
+    says 65534
+    dibs release cache
+    chown 0 dibs.yaml
+    chmod o+w dibs.yaml
+    refused 7 up
+    [ "$(held)" -eq 0 ]
+}

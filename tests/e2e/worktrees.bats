@@ -1,0 +1,145 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
+# One stack in many work trees at once, with a real git and real servers. Ports of this file: the default pool.
+load ../support/dibs
+
+setup() {
+    dibs_setup
+    needs git curl
+    PYTHON=$(command -v /usr/bin/python3 || command -v python3)
+    repository "$T/shop"
+    trees=("$T/shop")
+    for i in 1 2 3 4 5 6 7 8; do
+        git -C "$T/shop" worktree add -q -b "feature/$i" "$T/tree-$i"
+        trees+=("$T/tree-$i")
+    done
+    git -C "$T/shop" worktree add -q --detach "$T/tree-9"
+    trees+=("$T/tree-9")
+    for i in one two; do
+        git clone -q "$T/shop" "$T/$i/copy"
+        trees+=("$T/$i/copy")
+    done
+}
+teardown() { dibs_teardown; }
+
+# A front end that asks its own back end, and a back end that tells where it is.
+repository() {
+    git init -q -b main "$1"
+    cat >"$1/dibs.yaml" <<END
+roles:
+  api: { ports: [ { name: http, env: PORT } ], command: [ $PYTHON, -u, serve.py, api ] }
+  web:
+    ports: [ { name: http, env: PORT }, { name: live, env: LIVE_PORT, scope: RoleScoped } ]
+    references: [ { env: API_PORT, from: api.http } ]
+    command: [ $PYTHON, -u, serve.py, web ]
+END
+    cat >"$1/serve.py" <<'END'
+import http.server, os, sys, urllib.request
+
+
+def answer():
+    if sys.argv[1] == "api":
+        return os.getcwd()
+    with urllib.request.urlopen(f"http://127.0.0.1:{os.environ['API_PORT']}/", timeout=10) as api:
+        return "by way of " + api.read().decode()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = answer().encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+
+server = http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler)
+print("serving")
+server.serve_forever()
+END
+    git -C "$1" add .
+    git -C "$1" -c user.name=t -c user.email=t@example.org commit -q -m first
+}
+
+# up_everywhere FILE: `dibs up` in all at once; FILE gets "DIRECTORY NAME PORT" lines, sorted.
+up_everywhere() {
+    local tree pids=() n=0
+    for tree in "${trees[@]}"; do
+        (cd "$tree" && dibs -q up | sed "s|^|$tree |" >"$T/up.$n") &
+        pids+=($!)
+        n=$((n + 1))
+    done
+    for n in "${!pids[@]}"; do wait "${pids[n]}" || return 1; done
+    for n in "${!pids[@]}"; do cat "$T/up.$n"; done | sort >"$1"
+    [ "$(wc -l <"$1")" -eq 36 ]
+}
+
+down_everywhere() {
+    local tree
+    for tree in "${trees[@]}"; do (cd "$tree" && dibs -q down) || return 1; done
+    [ "$(sql 'SELECT count(*) FROM claims')" -eq 0 ]
+}
+
+@test "ten work trees and two clones of one name, all at once: disjoint, and the same ports every time" {
+    up_everywhere "$T/first"
+    [ "$(cut -d' ' -f3 "$T/first" | sort -u | wc -l)" -eq 36 ]
+    up_everywhere "$T/again"
+    diff "$T/first" "$T/again"
+    down_everywhere
+    up_everywhere "$T/again"
+    diff "$T/first" "$T/again"
+}
+
+@test "a lost ledger costs a work tree its ports only where two names prefer one" {
+    for tree in "${trees[@]}"; do (cd "$tree" && dibs -q up | sed "s|^|$tree |"); done | sort >"$T/first"
+    rm "$T"/ledger.db*
+    for tree in "${trees[@]}"; do (cd "$tree" && dibs -q up | sed "s|^|$tree |"); done | sort >"$T/again"
+    same=$(comm -12 "$T/first" "$T/again" | wc -l)
+    echo "# $same of 36 ports are the same without the ledger" >&3
+    [ "$same" -ge 33 ]
+}
+
+# run_all TREE: in the background, its pid is $STARTED, its output in TREE.out. What a shell has in the background
+# ignores Ctrl-C unless told otherwise.
+run_all() {
+    start env -C "$1" --default-signal=INT "$DIBS" run --all >"$1.out" 2>&1
+    wait_until 20 serve "$1"
+    # They outlive dibs should the test fail. There is no newline at the end.
+    read -ra servers <"/proc/$STARTED/task/$STARTED/children" || true
+    [ "${#servers[@]}" -eq 2 ]
+    printf '%s\n' "${servers[@]}" >>"$T/started"
+}
+
+serve() { [ "$(grep -c '| serving$' "$1.out")" -eq 2 ]; } # serve TREE: both servers listen
+ended() { ! kill -0 "$1" 2>/dev/null; }
+
+@test "each front end reaches its own back end, never a neighbour's; Ctrl-C ends all of a stack and nothing else" {
+    some=("${trees[0]}" "${trees[10]}" "${trees[11]}")
+    runners=()
+    for tree in "${some[@]}"; do
+        run_all "$tree"
+        runners+=("$STARTED")
+        [ "$tree" != "$T/shop" ] || first=("${servers[@]}")
+    done
+    for tree in "${some[@]}"; do
+        cd "$tree"
+        [ "$(curl -sS -m 10 "http://127.0.0.1:$(dibs get web/http)/")" = "by way of $tree" ]
+        dibs assert web/http >/dev/null
+        dibs assert api/http >/dev/null
+    done
+    kill -INT "${runners[0]}"
+    code=0
+    wait "${runners[0]}" || code=$?
+    [ "$code" -eq 130 ]
+    for pid in "${first[@]}"; do ended "$pid"; done
+    # The others have not noticed.
+    cd "${some[1]}"
+    [ "$(curl -sS -m 10 "http://127.0.0.1:$(dibs get web/http)/")" = "by way of ${some[1]}" ]
+    kill -INT "${runners[1]}" "${runners[2]}"
+    wait "${runners[1]}" || [ $? -eq 130 ]
+    wait "${runners[2]}" || [ $? -eq 130 ]
+    [ "$(sql 'SELECT count(*) FROM claims WHERE holder <> 0')" -eq 0 ]
+}
