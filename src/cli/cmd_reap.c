@@ -57,7 +57,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 }
 
 static const struct cli_opt opts[] = {
-    { .name = "stale", .help = "also kept claims whose project directory is gone" },
+    { .name = "stale", .help = "also kept claims of directories that are gone, on ports nobody uses" },
     { .name = "dry-run", .help = "only tell" },
     { 0 },
 };

@@ -17,11 +17,12 @@ static void print_claim(const dibs_claim *claim, int64_t boot_ms)
     char holder[TEXT] = "";
     char safe_holder[TEXT] = "";
     char since[32] = "";
+    char project[TEXT] = "";
 
     cli_bindings(claim, bindings, sizeof bindings);
     cli_holder(claim, boot_ms, holder, sizeof holder);
     cli_time(claim->created_ms, since);
-    (void) printf("claim   %s  %s  held by %s, %s%s%s, uid %u, pool %s, since %s\n", bindings,
+    (void) printf("claim   %s  %s  held by %s, %s%s%s, uid %u, pool %s, since %s%s%s\n", bindings,
                   claim->name[0] ? cli_safe(claim->name, safe_name, sizeof safe_name) : "(unnamed)",
                   claim->is_damaged                      ? "a damaged record"
                   : claim->holder == DIBS_HELD_BY_NOBODY ? "nobody"
@@ -30,7 +31,8 @@ static void print_claim(const dibs_claim *claim, int64_t boot_ms)
                   : claim->holder == DIBS_HELD_BY_NOBODY ? "kept"
                                                          : cli_life_text(claim->life),
                   claim->is_kept && claim->holder != DIBS_HELD_BY_NOBODY ? ", kept" : "",
-                  claim->is_exclusive ? "" : ", declared", claim->uid, claim->pool, since);
+                  claim->is_exclusive ? "" : ", declared", claim->uid, claim->pool, since,
+                  claim->project[0] ? ", of " : "", cli_safe(claim->project, project, sizeof project));
 }
 
 static void print_socket(const dibs_socket *socket, const char *relation)
@@ -142,9 +144,10 @@ const struct cli_cmd cmd_who = {
     .name = "who",
     .args = "PORT",
     .summary = "Show who claims a port and who really uses it",
-    .details = "A line for each claim, then a line for each socket that listens (tcp, sctp) or\n"
-               "is bound (udp), with what it is to the claim: its holder, another process of\n"
-               "the same user, foreign, or unclaimed. Exit code 5 when there is neither.",
+    .details = "A line for each claim, with the directory of its project, then a line for each\n"
+               "socket that listens (tcp, sctp) or is bound (udp), with what it is to the\n"
+               "claim: its holder, another process of the same user, foreign, or unclaimed.\n"
+               "Exit code 5 when there is neither.",
     .examples = "dibs who 8080 || echo 'nobody'\ndibs who 5353 --proto udp || echo 'nobody'\n",
     .opts = opts,
     .flags = CLI_HANDLE,

@@ -123,6 +123,8 @@ dibs_status core_snapshot_import(struct core *core, const char *pool, const dibs
 /* ---- life (life.c) ---- */
 /* Fills claim->life and is_orphan. ALIVE also for a kept claim without holder. `why` may be NULL. */
 dibs_life core_judge(struct core *core, dibs_claim *claim, char *why, size_t why_size);
+/* Does a socket of the claim's user use it? ALIVE: yes, DEAD: no, UNKNOWN: `why`. */
+dibs_life core_socket_life(struct core *core, const dibs_claim *claim, const char **why);
 
 /* ---- claiming (claim.c, plan.c) ---- */
 dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *out, dibs_err *err);

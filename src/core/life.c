@@ -34,8 +34,7 @@ static bool is_its_socket(void *ctx, const struct kernel_socket *socket)
     return !u->is_found;
 }
 
-/* Does a socket of the claim's user use it? ALIVE: yes, DEAD: no, UNKNOWN: `why`. */
-static dibs_life socket_life(struct core *core, const dibs_claim *claim, const char **why)
+dibs_life core_socket_life(struct core *core, const dibs_claim *claim, const char **why)
 {
     uint64_t here = core_host(core)->netns;
     struct in_use use = { .core = core, .claim = claim };
@@ -85,7 +84,7 @@ dibs_life core_judge(struct core *core, dibs_claim *claim, char *why, size_t why
     }
     if (claim->life != DIBS_DEAD || !is_this_boot)
         return claim->life;
-    claim->life = socket_life(core, claim, &unknown);
+    claim->life = core_socket_life(core, claim, &unknown);
     claim->is_orphan = claim->life == DIBS_ALIVE;
     if (claim->is_orphan)
         say(why, why_size, "its holder is gone, but its socket is still bound");

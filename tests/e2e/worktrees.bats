@@ -143,3 +143,40 @@ ended() { ! kill -0 "$1" 2>/dev/null; }
     wait "${runners[2]}" || [ $? -eq 130 ]
     [ "$(sql 'SELECT count(*) FROM claims WHERE holder <> 0')" -eq 0 ]
 }
+
+@test "who says which work tree and role a port belongs to, and assert that a neighbour's server is not mine" {
+    cd "$T/tree-3"
+    port=$(dibs get web/http)
+    run dibs who "$port"
+    assert_output_has "tree-3@feature%2F3/web/0/-/http"
+    assert_output_has ", of $T/tree-3"
+    start env -C "$T/tree-3" "$DIBS" -q run web -- sleep 600
+    wait_until 10 is_held tree-3
+    read -ra servers <"/proc/$STARTED/task/$STARTED/children" || true
+    printf '%s\n' "${servers[@]}" >>"$T/started"
+    listen "$port"
+    run dibs who "$port"
+    assert_output_has "pid $STARTED"
+    assert_output_has ": same-user" # not the holder
+    run dibs assert web/http
+    assert_status 3
+    assert_output_has "$STARTED"
+}
+
+is_held() { [ "$(sql "SELECT count(*) FROM claims WHERE project LIKE '%/$1' AND holder <> 0")" -gt 0 ]; }
+
+@test "claims of a work tree that is gone are reaped as stale, unless somebody uses their ports" {
+    up_everywhere "$T/first"
+    used=$(awk -v tree="$T/tree-5" '$1 == tree && $2 == "api/0/http" { print $3 }' "$T/first")
+    listen "$used"
+    git -C "$T/shop" worktree remove --force "$T/tree-5"
+    git -C "$T/shop" worktree remove --force "$T/tree-6"
+    run dibs reap --stale --json
+    assert_status 0
+    [ "$(sql 'SELECT count(*) FROM claims')" -eq 31 ]
+    [ "$(sql "SELECT port FROM claims WHERE project LIKE '%/tree-5'")" = "$used" ]
+    [ "$(sql "SELECT count(*) FROM claims WHERE project LIKE '%/tree-6'")" -eq 0 ]
+    end_process "$STARTED"
+    run dibs reap --stale
+    [ "$(sql 'SELECT count(*) FROM claims')" -eq 30 ]
+}
