@@ -211,21 +211,42 @@ def fill(path, count, address, ports):
     subprocess.run([os.path.join(BIN, "ledger"), "fill", path, str(count), address, ports], check=True)
 
 
+def make_stack(directory, roles=200, ports=5):
+    """A project with that many roles and ports, claimed."""
+    project = os.path.join(directory, "stack")
+    os.mkdir(project)
+    with open(os.path.join(project, "dibs.yaml"), "w", encoding="ascii") as file:
+        file.write("roles:\n")
+        for role in range(roles):
+            names = ", ".join(f"{{ name: p{port}, env: P{port}_PORT }}" for port in range(ports))
+            file.write(f"  r{role}: {{ ports: [ {names} ] }}\n")
+    return project
+
+
 def commands(peers, directory):
     """Name -> (argv, every how many rounds)."""
-    path = {name: os.path.join(directory, name + ".db") for name in ("cold", "named", "many", "full", "run")}
+    path = {name: os.path.join(directory, name + ".db") for name in ("cold", "named", "many", "full", "run", "stack")}
     fill(path["cold"], 1, "*", "30000-30999")
     fill(path["named"], 1, "*", "30000-30999")
     fill(path["run"], 1, "*", "30000-30999")
     fill(path["many"], 50000, "127.0.0.1", "1024-19999,32768-65535")
     fill(path["full"], 12640, "*", "20000-32767")
     on = {name: f"--ledger=sqlite:{at}" for name, at in path.items()}
+    stack = make_stack(directory)
+    there = [shutil.which("env"), "-C", stack, DIBS, "-q"]
+    subprocess.run([*there, "up", on["stack"]], stdout=subprocess.DEVNULL, check=True)
     out = {
         "dibs claim": ([DIBS, "claim", on["cold"]], 1),
         "dibs claim, its name again": ([DIBS, "claim", on["named"], "/web"], 1),
         "dibs claim, 50,000 held": ([DIBS, "claim", on["many"]], 1),
         "dibs claim, pool 99 % full": ([DIBS, "claim", on["full"], "--ttl", "1ms"], 2),
         "dibs run true": ([DIBS, "run", on["run"], TRUE], 1),
+        "dibs down, 1,000 ports": ([*there, "down", on["stack"]], PEER_EVERY),
+        "dibs up, 1,000 ports": ([*there, "up", on["stack"]], PEER_EVERY),
+        "dibs up again": ([*there, "up", on["stack"]], PEER_EVERY),
+        "dibs env": ([*there, "env", on["stack"]], PEER_EVERY),
+        "dibs env of a role": ([*there, "env", "r7", on["stack"]], PEER_EVERY),
+        "env, nothing else": ([shutil.which("env"), "-C", stack, TRUE], PEER_EVERY),
         "true": ([TRUE], 1),
         "dibs version": ([DIBS, "version"], 1),
         "empty program, static": ([os.path.join(BIN, "empty-static")], 1),
@@ -271,6 +292,12 @@ def bench_processes(peers, directory):
     over = middle["dibs run true"] - middle["true"]
     row("dibs run true, over bare true", f"{over:.2f}, whole {spread(samples['dibs run true'], 1, 2)}", "ms", "<= 3.5",
         over <= 3.5, f"true {spread(samples['true'], 1, 2)}")
+    env = middle["env, nothing else"] - middle["true"]  # what brought dibs into the project's directory
+    for name, limit in (("dibs up, 1,000 ports", 60), ("dibs up again", 60), ("dibs env", 12),
+                        ("dibs env of a role", 12)):
+        ours = middle[name] - env
+        row(f"{name}, 200 roles with 5 ports", f"{ours:.1f}, with env -C {spread(samples[name])}", "ms", f"<= {limit}",
+            ours <= limit)
     for name in samples:
         if name in ("node -e 0", "python3 -c 0") or name.endswith("whole process"):
             row(f"start: {name}", "", "ms", peer=spread(samples[name]),
