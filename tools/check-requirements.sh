@@ -12,7 +12,7 @@ say() {
     failed=1
 }
 
-for series in D:33 K:11 M:7 P:16 W:15; do
+for series in B:9 D:33 G:12 K:11 M:7 P:16 W:15; do
     for i in $(seq "${series#*:}"); do
         grep -qE "^\| ${series%:*}$i \| [^|]+ \| [^|]*tests?[/_]|^\| ${series%:*}$i \| [^|]+ \| \`" "$page" ||
             say "no line for ${series%:*}$i"
