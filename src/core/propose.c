@@ -118,7 +118,8 @@ static void propose_named(struct attempt *a, const struct plan_pool *plan, struc
     for (size_t i = 0; i < a->batch->n; i++) {
         const struct ledger_want *want = &a->wants[i];
 
-        if (!is_single_choice(&a->asks[i], plan) || !want->claim.name[0])
+        /* A name that has its claim, perhaps outside of this pool, wants no other port. */
+        if (!is_single_choice(&a->asks[i], plan) || !want->claim.name[0] || a->asks[i].has_claim)
             continue;
         uint16_t port = plan_name_port(a->core, plan, want->claim.name);
         if (!may_choose(a, plan, port) || is_cooling(a, plan, port) || !may_be_free(a, plan, port) ||

@@ -159,6 +159,25 @@ static void a_batch_takes_what_is_free_and_what_the_dead_had(void **state)
     ASSERT_OK(claim(e, &(dibs_batch){ .requests = r, .n = N }, out), &e->err);
 }
 
+static void a_name_that_has_its_claim_keeps_no_port_from_the_others(void **state)
+{
+    struct engine *e = *state;
+    dibs_ranges one = e_ranges("28000-28000");
+    dibs_request r[2] = { e_kept("there", NULL), e_kept("new", "127.0.0.1") };
+    dibs_request before = r[0];
+    dibs_claim out[2] = { 0 };
+
+    need_network();
+    before.mode = DIBS_REQUIRED;
+    before.port = 26001;
+    (void) e_must(e, e->core, &before);
+    r[0].is_lookup = true;
+    r[0].ranges = r[1].ranges = &one; /* both would prefer its only port */
+    ASSERT_OK(claim(e, &(dibs_batch){ .requests = r, .n = 2 }, out), &e->err);
+    assert_int_equal(out[0].port, 26001);
+    assert_int_equal(out[1].port, 28000);
+}
+
 static void an_empty_batch_is_a_no_op_and_an_enormous_one_refused(void **state)
 {
     struct engine *e = *state;
@@ -507,6 +526,7 @@ int main(void)
         E_TEST(names_fill_a_pool_to_its_last_port),
         E_TEST(a_number_that_is_asked_for_is_chosen_for_nobody_else_of_the_batch),
         E_TEST(a_batch_takes_what_is_free_and_what_the_dead_had),
+        E_TEST(a_name_that_has_its_claim_keeps_no_port_from_the_others),
         E_TEST(an_empty_batch_is_a_no_op_and_an_enormous_one_refused),
         E_TEST(a_batch_larger_than_what_is_left_takes_nothing),
         E_TEST(ending_anothers_claim_in_a_batch_is_denied_whatever_else_is_asked_for),
