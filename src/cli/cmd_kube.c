@@ -52,6 +52,7 @@ static dibs_status inject(struct cli *cli, dibs_err *err)
     const char *path = cli->argv[1];
     size_t len = 0;
     size_t n = 0;
+    dibs_err why = { 0 };
     dibs_status s = cli_input_read(path, &text, &len, err);
 
     if (s == DIBS_OK)
@@ -69,8 +70,8 @@ static dibs_status inject(struct cli *cli, dibs_err *err)
     s = kube_injection_text(injection, &result, &n, err);
     if (s == DIBS_OK)
         s = deliver(cli, result, n, err);
-    if (s != DIBS_OK)
-        kube_injection_undo(injection, cli->handle);
+    if (s != DIBS_OK && kube_injection_undo(injection, cli->handle, &why) != DIBS_OK)
+        cli_warn("the claims stay as the new text has them, for they could not be put back: %s", why.msg);
     return s;
 }
 

@@ -85,22 +85,28 @@ static void fill_variable(const struct editing *e, struct splice_piece *map, con
     (void) splice_piece(e->s, map, SPLICE_TEXT, "value", value->text);
 }
 
-/* One that is there already. */
+/* One that is there already. Where that can be, only what says its value is changed: the rest of it stays. */
 static dibs_status replace_variable(const struct editing *e, const yaml_node *list, const yaml_node *item,
                                     const struct kube_value *value)
 {
     const yaml_node *map = yaml_follow(item);
+    const yaml_node *from = kube_get(map, "valueFrom");
     const yaml_node *key = yaml_key(map, "value");
-    bool has_source = kube_get(map, "valueFrom") != NULL;
+    const yaml_node *from_key = yaml_key(map, "valueFrom");
+    bool has_source = from && !yaml_is_null(from);
+    struct splice_piece *piece = splice_piece(e->s, NULL, SPLICE_MAP, NULL, NULL);
 
     if (!has_source && says(kube_get(map, "value"), value->text))
         return DIBS_OK;
     if (!has_source && key && !item->is_alias)
         return splice_set(e->s, map, key, splice_piece(e->s, NULL, SPLICE_TEXT, NULL, value->text), e->err);
-    struct splice_piece *piece = splice_piece(e->s, NULL, SPLICE_MAP, NULL, NULL);
-
-    fill_variable(e, piece, value);
-    return splice_replace(e->s, list, item, piece, e->err);
+    if (key || item->is_alias || yaml_key(map, "<<")) {
+        fill_variable(e, piece, value);
+        return splice_replace(e->s, list, item, piece, e->err);
+    }
+    (void) splice_piece(e->s, piece, SPLICE_TEXT, "value", value->text);
+    return from_key ? splice_swap(e->s, map, from_key, piece, e->err)
+                    : splice_add_pairs(e->s, map, piece, e->err);
 }
 
 static dibs_status edit_env(const struct editing *e, const yaml_node *container, struct splice_piece *pairs)

@@ -18,9 +18,7 @@
 /* The claims of one object. */
 struct share {
     struct workload_needs needs;
-    uint16_t *ports;           /* one for each need */
-    bool is_settled;           /* nothing has to be changed for them */
-    struct workload_plan plan; /* how they were claimed */
+    uint16_t *ports; /* one for each need */
 };
 
 struct kube_injection {
@@ -29,7 +27,8 @@ struct kube_injection {
     yaml_text *yaml;
     struct kube_objects objects;
     struct kube_model model;
-    struct share *shares; /* one for each object */
+    struct share *shares;        /* one for each object */
+    struct workload_plan *plans; /* how these were claimed; NULL before */
 };
 
 /* What one template is told. */
@@ -46,6 +45,14 @@ static dibs_status no_memory(dibs_err *err)
     return err_set(err, DIBS_FAILURE, "out of memory");
 }
 
+static void free_plans(kube_injection *in)
+{
+    for (size_t i = 0; in->plans && i < in->objects.n; i++)
+        workload_plan_free(&in->plans[i]);
+    free(in->plans);
+    in->plans = NULL;
+}
+
 void kube_injection_free(kube_injection *injection)
 {
     if (!injection)
@@ -53,8 +60,8 @@ void kube_injection_free(kube_injection *injection)
     for (size_t i = 0; injection->shares && i < injection->objects.n; i++) {
         workload_needs_free(&injection->shares[i].needs);
         free(injection->shares[i].ports);
-        workload_plan_free(&injection->shares[i].plan);
     }
+    free_plans(injection);
     free(injection->shares);
     kube_model_free(&injection->model);
     kube_objects_free(&injection->objects);
@@ -299,63 +306,40 @@ void kube_injection_notes(const kube_injection *in, kube_note_fn note, void *ctx
 
 /* ---- claiming ---- */
 
-static void take_claims(struct share *share, const struct workload_plan *plan)
+/* All objects in one step (INV-4). */
+static dibs_status sync_all(kube_injection *in, dibs *handle, bool is_dry_run, dibs_err *err)
 {
-    for (size_t i = 0; i < share->needs.n; i++) /* they come first, in their order */
-        share->ports[i] = plan->changes[i].claim.port;
+    free_plans(in);
+    in->plans = calloc(in->objects.n + 1, sizeof *in->plans);
+    if (!in->plans)
+        return no_memory(err);
+    return workload_sync_all(handle, in->model.groups, in->objects.n, is_dry_run, in->plans, err);
 }
 
-static dibs_status claim_share(kube_injection *in, dibs *handle, size_t object, dibs_err *err)
+static bool is_settled(const kube_injection *in)
 {
-    struct share *share = &in->shares[object];
-    dibs_status s = workload_sync(handle, in->model.groups[object], false, &share->plan, err);
-
-    if (s == DIBS_OK)
-        take_claims(share, &share->plan);
-    return s;
-}
-
-/* Would it work? Most of what can go wrong with one object is found before another has its claims, and an
- * object that has all its claims costs no write. */
-static dibs_status try_share(kube_injection *in, dibs *handle, size_t object, dibs_err *err)
-{
-    AUTO(workload_plan_free) struct workload_plan plan = { 0 };
-    struct share *share = &in->shares[object];
-    dibs_status s = workload_sync(handle, in->model.groups[object], true, &plan, err);
-
-    share->is_settled = s == DIBS_OK && plan.count[WORKLOAD_KEEP] == plan.n;
-    if (share->is_settled)
-        take_claims(share, &plan);
-    return s;
+    for (size_t i = 0; i < in->objects.n; i++)
+        if (in->plans[i].count[WORKLOAD_KEEP] < in->plans[i].n)
+            return false;
+    return true;
 }
 
 dibs_status kube_injection_claim(kube_injection *in, dibs *handle, dibs_err *err)
 {
-    dibs_status s = DIBS_OK;
+    dibs_status s = sync_all(in, handle, true, err); /* a look first: claims that are there cost no write */
 
+    if (s == DIBS_OK && !is_settled(in))
+        s = sync_all(in, handle, false, err);
     for (size_t i = 0; i < in->objects.n && s == DIBS_OK; i++)
-        if (!in->objects.all[i].is_misplaced)
-            s = try_share(in, handle, i, err);
-    for (size_t i = 0; i < in->objects.n && s == DIBS_OK; i++)
-        if (!in->objects.all[i].is_misplaced && !in->shares[i].is_settled)
-            s = claim_share(in, handle, i, err);
-    if (s != DIBS_OK)
-        kube_injection_undo(in, handle);
+        for (size_t k = 0; k < in->shares[i].needs.n; k++) /* they come first, in their order */
+            in->shares[i].ports[k] = in->plans[i].changes[k].claim.port;
     return s;
 }
 
-void kube_injection_undo(kube_injection *in, dibs *handle)
+dibs_status kube_injection_undo(kube_injection *in, dibs *handle, dibs_err *err)
 {
-    for (size_t i = 0; i < in->objects.n; i++) {
-        struct workload_plan *plan = &in->shares[i].plan;
+    dibs_status s = in->plans ? workload_undo(handle, in->plans, in->objects.n, err) : DIBS_OK;
 
-        for (size_t k = 0; k < plan->n; k++) {
-            dibs_which which = { .token = plan->changes[k].claim.token };
-
-            /* What cannot be ended now is found by its name the next time (INV-11). */
-            if (plan->changes[k].kind == WORKLOAD_ADD)
-                (void) dibs_claim_release(handle, &which, 0, NULL, NULL);
-        }
-        workload_plan_free(plan);
-    }
+    free_plans(in);
+    return s;
 }

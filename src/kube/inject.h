@@ -24,10 +24,11 @@ bool kube_injection_is_needed(const kube_injection *injection);
 /* What the user should know, line by line. */
 void kube_injection_notes(const kube_injection *injection, kube_note_fn note, void *ctx);
 
-/* Make every object's claims what it asks for. On failure those that were made are ended again. */
+/* Make every object's claims what it asks for, in one step: all or nothing. */
 dibs_status kube_injection_claim(kube_injection *injection, dibs *handle, dibs_err *err);
-/* End the claims that the call above made, because their text could not be delivered. */
-void kube_injection_undo(kube_injection *injection, dibs *handle);
+/* Put back what the call above changed, because its text could not be delivered. On failure nothing is put
+ * back: somebody else may have got a port meanwhile. */
+dibs_status kube_injection_undo(kube_injection *injection, dibs *handle, dibs_err *err);
 /* The text with the ports; without claims, with made-up ones. The caller frees *out. */
 dibs_status kube_injection_text(const kube_injection *injection, char **out, size_t *len, dibs_err *err);
 #endif

@@ -330,24 +330,34 @@ dibs_status splice_add_items(struct splice *s, const yaml_node *key, const struc
     return add_lines(s, is_behind ? end_of(s, list) : key->end, items, list->column - 1, err);
 }
 
+static dibs_status behind_colon(const struct splice *s, const yaml_node *key, size_t *out, dibs_err *err)
+{
+    size_t at = key->end;
+
+    while (at < s->len && strchr(" \t", s->text[at]))
+        at++;
+    if (at == s->len || s->text[at] != ':')
+        return yaml_error(s->yaml, key, err, "this key is not written as KEY: VALUE");
+    *out = at + 1;
+    return DIBS_OK;
+}
+
 dibs_status splice_set(struct splice *s, const yaml_node *map, const yaml_node *key,
                        const struct splice_piece *piece, dibs_err *err)
 {
     const yaml_node *value = key->value;
     dibs_status status = check_alone(s, map, false, err);
-    size_t at = key->end;
+    size_t at = 0;
     size_t end = end_of(s, value);
     char *text = NULL;
     size_t len = 0;
 
     if (status == DIBS_OK)
         status = check_alone(s, value, true, err);
+    if (status == DIBS_OK)
+        status = behind_colon(s, key, &at, err);
     if (status != DIBS_OK || !piece)
         return status;
-    while (at < s->len && strchr(" \t", s->text[at]))
-        at++;
-    if (at == s->len || s->text[at] != ':')
-        return yaml_error(s->yaml, key, err, "this key is not written as KEY: VALUE");
     FILE *to = open_memstream(&text, &len);
     if (!to)
         return no_memory(err);
@@ -355,7 +365,7 @@ dibs_status splice_set(struct splice *s, const yaml_node *map, const yaml_node *
     bool is_scalar = piece->kind == SPLICE_TEXT || piece->kind == SPLICE_WORD;
     bool is_inline = is_scalar && !value->is_alias && value->kind == YAML_SCALAR &&
                      value->style != YAML_BLOCK_TEXT && value->end > value->start;
-    at = is_inline ? value->start : at + 1; /* what stands between the colon and a value stays */
+    at = is_inline ? value->start : at; /* what stands between the colon and a value stays */
     if (map->style == YAML_FLOW || is_scalar) {
         if (!is_inline)
             (void) fputc(' ', to);
@@ -364,6 +374,36 @@ dibs_status splice_set(struct splice *s, const yaml_node *map, const yaml_node *
         piece_write_value(&l, piece, map->first->column - 1);
     }
     return close_edit(s, (struct splice_edit){ .at = at, .remove = end > at ? end - at : 0 }, to, &text, err);
+}
+
+dibs_status splice_swap(struct splice *s, const yaml_node *map, const yaml_node *key,
+                        const struct splice_piece *pairs, dibs_err *err)
+{
+    dibs_status status = check_alone(s, map, false, err);
+    size_t end = 0;
+    char *text = NULL;
+    size_t len = 0;
+
+    if (status == DIBS_OK)
+        status = check_alone(s, key, true, err);
+    if (status == DIBS_OK)
+        status = check_alone(s, key->value, true, err);
+    if (status == DIBS_OK)
+        status = behind_colon(s, key, &end, err);
+    if (status != DIBS_OK || !pairs)
+        return status;
+    FILE *to = open_memstream(&text, &len);
+    if (!to)
+        return no_memory(err);
+    const struct piece_layout l = layout_of(s, to);
+    if (map->style == YAML_FLOW)
+        piece_write_flow_children(to, pairs, " ");
+    else
+        piece_write_block(&l, pairs, key->column - 1);
+    if (end_of(s, key->value) > end)
+        end = end_of(s, key->value);
+    return close_edit(s, (struct splice_edit){ .at = key->start, .remove = end - key->start }, to, &text,
+                      err);
 }
 
 dibs_status splice_replace(struct splice *s, const yaml_node *list, const yaml_node *item,

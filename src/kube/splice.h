@@ -60,6 +60,9 @@ dibs_status splice_add_items(struct splice *s, const yaml_node *key, const struc
 /* Whatever `key` of `map` has becomes the piece. */
 dibs_status splice_set(struct splice *s, const yaml_node *map, const yaml_node *key,
                        const struct splice_piece *piece, dibs_err *err);
+/* The pair of `key` becomes the only one of `pairs`. */
+dibs_status splice_swap(struct splice *s, const yaml_node *map, const yaml_node *key,
+                        const struct splice_piece *pairs, dibs_err *err);
 /* An item of a list becomes the piece. */
 dibs_status splice_replace(struct splice *s, const yaml_node *list, const yaml_node *item,
                            const struct splice_piece *piece, dibs_err *err);

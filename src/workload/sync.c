@@ -23,7 +23,6 @@ struct syncing {
     struct workload_needs needs;
     struct present present;
     dibs_request *requests;
-    dibs_claim *answers;
     dibs_drop *drops;
     size_t n_drops;
     enum workload_change_kind *kinds; /* of the needs */
@@ -36,7 +35,6 @@ static void syncing_free(struct syncing *y)
     workload_needs_free(&y->needs);
     free(y->present.claims);
     free(y->requests);
-    free(y->answers);
     free(y->drops);
     free(y->kinds);
     free(y->was);
@@ -46,6 +44,7 @@ static void syncing_free(struct syncing *y)
 void workload_plan_free(struct workload_plan *plan)
 {
     free(plan->changes);
+    free(plan->present);
     *plan = (struct workload_plan){ 0 };
 }
 
@@ -220,12 +219,11 @@ static dibs_status prepare(dibs *handle, struct syncing *y, dibs_err *err)
         return s;
     size_t n = y->needs.n + 1;
     y->requests = calloc(n, sizeof *y->requests);
-    y->answers = calloc(n, sizeof *y->answers);
     y->kinds = calloc(n, sizeof *y->kinds);
     y->was = calloc(n, sizeof *y->was);
     y->drops = calloc(y->present.n + 1, sizeof *y->drops);
     y->is_used = calloc(y->present.n + 1, sizeof *y->is_used);
-    if (!y->requests || !y->answers || !y->kinds || !y->was || !y->drops || !y->is_used)
+    if (!y->requests || !y->kinds || !y->was || !y->drops || !y->is_used)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
     decide(y);
     return DIBS_OK;
@@ -261,7 +259,9 @@ static bool is_pod_running(const struct present *p, const char *name)
     return false;
 }
 
-static dibs_status tell(struct syncing *y, struct workload_plan *out, dibs_err *err)
+/* The plan takes what was there. */
+static dibs_status tell(struct syncing *y, const dibs_claim *answers, struct workload_plan *out,
+                        dibs_err *err)
 {
     struct workload_plan plan = { .changes = calloc(y->needs.n + y->n_drops + 1, sizeof *plan.changes) };
 
@@ -271,9 +271,11 @@ static dibs_status tell(struct syncing *y, struct workload_plan *out, dibs_err *
         struct workload_change *change = &plan.changes[plan.n++];
 
         change->kind = y->kinds[i];
-        change->claim = y->answers[i];
-        if (change->kind == WORKLOAD_MOVE)
-            change->was = y->present.claims[y->was[i]].port;
+        change->claim = answers[i];
+        if (change->kind == WORKLOAD_MOVE) {
+            change->before = &y->present.claims[y->was[i]];
+            change->was = change->before->port;
+        }
         change->needs_restart =
             change->kind != WORKLOAD_KEEP && is_pod_running(&y->present, y->needs.all[i].name);
         plan.count[change->kind]++;
@@ -282,27 +284,109 @@ static dibs_status tell(struct syncing *y, struct workload_plan *out, dibs_err *
         if (y->drops[i].frees_name)
             continue; /* told as a move */
         plan.changes[plan.n++] = (struct workload_change){ .kind = WORKLOAD_DROP,
+                                                           .before = y->drops[i].claim,
                                                            .needs_restart = is_held(y->drops[i].claim),
                                                            .claim = *y->drops[i].claim };
         plan.count[WORKLOAD_DROP]++;
     }
+    plan.present = TAKE(y->present.claims);
     *out = plan;
     return DIBS_OK;
 }
 
-static dibs_status make_so(dibs *handle, struct syncing *y, bool is_dry_run, struct workload_plan *out,
-                           dibs_err *err)
-{
-    dibs_status s = prepare(handle, y, err);
-    dibs_batch batch = { .requests = y->requests,
-                         .n = y->needs.n,
-                         .drops = y->drops,
-                         .n_drops = y->n_drops,
-                         .is_dry_run = is_dry_run };
+/* ---- one step for all ---- */
 
+/* What every group asks for and drops, one group behind the other. */
+struct step {
+    dibs_request *requests;
+    dibs_claim *answers;
+    dibs_drop *drops;
+    size_t n, n_drops;
+};
+
+static void step_free(struct step *step)
+{
+    free(step->requests);
+    free(step->answers);
+    free(step->drops);
+}
+
+static dibs_status step_make(struct step *step, size_t n, size_t n_drops, dibs_err *err)
+{
+    step->requests = calloc(n + 1, sizeof *step->requests);
+    step->answers = calloc(n + 1, sizeof *step->answers);
+    step->drops = calloc(n_drops + 1, sizeof *step->drops);
+    if (!step->requests || !step->answers || !step->drops)
+        return err_set(err, DIBS_FAILURE, "workload: out of memory");
+    return DIBS_OK;
+}
+
+static dibs_status step_take(dibs *handle, const struct step *step, bool is_dry_run, dibs_err *err)
+{
+    const dibs_batch batch = { .requests = step->requests,
+                               .n = step->n,
+                               .drops = step->drops,
+                               .n_drops = step->n_drops,
+                               .is_dry_run = is_dry_run };
+
+    return dibs_claim_ports(handle, &batch, step->answers, err);
+}
+
+static dibs_status join(const struct syncing *all, size_t n, struct step *step, dibs_err *err)
+{
+    size_t n_needs = 0;
+    size_t n_drops = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        n_needs += all[i].needs.n;
+        n_drops += all[i].n_drops;
+    }
+    dibs_status s = step_make(step, n_needs, n_drops, err);
+    for (size_t i = 0; i < n && s == DIBS_OK; i++) {
+        memcpy(&step->requests[step->n], all[i].requests, all[i].needs.n * sizeof *step->requests);
+        memcpy(&step->drops[step->n_drops], all[i].drops, all[i].n_drops * sizeof *step->drops);
+        step->n += all[i].needs.n;
+        step->n_drops += all[i].n_drops;
+    }
+    return s;
+}
+
+static dibs_status make_so(dibs *handle, struct syncing *all, size_t n, bool is_dry_run,
+                           struct workload_plan *plans, dibs_err *err)
+{
+    AUTO(step_free) struct step step = { 0 };
+    dibs_status s = DIBS_OK;
+    size_t n_told = 0;
+
+    for (size_t i = 0; i < n && s == DIBS_OK; i++)
+        s = prepare(handle, &all[i], err);
     if (s == DIBS_OK)
-        s = dibs_claim_ports(handle, &batch, y->answers, err);
-    return s == DIBS_OK ? tell(y, out, err) : s;
+        s = join(all, n, &step, err);
+    if (s == DIBS_OK)
+        s = step_take(handle, &step, is_dry_run, err);
+    const dibs_claim *answers = step.answers;
+    for (; n_told < n && s == DIBS_OK; answers += all[n_told++].needs.n)
+        s = tell(&all[n_told], answers, &plans[n_told], err);
+    for (size_t i = 0; i < n_told && s != DIBS_OK; i++)
+        workload_plan_free(&plans[i]);
+    return s;
+}
+
+dibs_status workload_sync_all(dibs *handle, struct workload_group *const *groups, size_t n, bool is_dry_run,
+                              struct workload_plan *plans, dibs_err *err)
+{
+    AUTO(free_auto) struct syncing *all = calloc(n + 1, sizeof *all);
+    dibs_status s = all ? DIBS_OK : err_set(err, DIBS_FAILURE, "workload: out of memory");
+
+    for (size_t i = 0; i < n && s == DIBS_OK; i++) {
+        all[i].group = groups[i];
+        s = workload_needs_all(groups[i], &all[i].needs, err);
+    }
+    if (s == DIBS_OK)
+        s = make_so(handle, all, n, is_dry_run, plans, err);
+    for (size_t i = 0; all && i < n; i++)
+        syncing_free(&all[i]);
+    return s;
 }
 
 dibs_status workload_sync(dibs *handle, const struct workload_group *group, bool is_dry_run,
@@ -311,7 +395,7 @@ dibs_status workload_sync(dibs *handle, const struct workload_group *group, bool
     AUTO(syncing_free) struct syncing y = { .group = group };
     dibs_status s = workload_needs_all(group, &y.needs, err);
 
-    return s == DIBS_OK ? make_so(handle, &y, is_dry_run, out, err) : s;
+    return s == DIBS_OK ? make_so(handle, &y, 1, is_dry_run, out, err) : s;
 }
 
 dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, bool is_dry_run,
@@ -319,5 +403,46 @@ dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, b
 {
     AUTO(syncing_free) struct syncing y = { .group = group };
 
-    return make_so(handle, &y, is_dry_run, out, err);
+    return make_so(handle, &y, 1, is_dry_run, out, err);
+}
+
+/* ---- and back ---- */
+
+/* What a claim was before: the same number for the same name, kept. */
+static dibs_request again(const dibs_claim *was)
+{
+    dibs_request request = { .name = was->name,
+                             .project = was->project[0] ? was->project : NULL,
+                             .mode = DIBS_REQUIRED,
+                             .port = was->port,
+                             .keep = true,
+                             .is_lookup = true,
+                             .is_adopted = true,
+                             .n_bindings = was->n_bindings };
+
+    memcpy(request.bindings, was->bindings, sizeof request.bindings);
+    return request;
+}
+
+dibs_status workload_undo(dibs *handle, const struct workload_plan *plans, size_t n, dibs_err *err)
+{
+    AUTO(step_free) struct step step = { 0 };
+    size_t n_changes = 0;
+
+    for (size_t i = 0; i < n; i++)
+        n_changes += plans[i].n;
+    dibs_status s = step_make(&step, n_changes, n_changes, err);
+    if (s != DIBS_OK)
+        return s;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < plans[i].n; k++) {
+            const struct workload_change *change = &plans[i].changes[k];
+            bool is_back = change->before && change->before->is_kept;
+
+            if (change->kind == WORKLOAD_ADD || change->kind == WORKLOAD_MOVE)
+                step.drops[step.n_drops++] = (dibs_drop){ &change->claim, is_back };
+            if (is_back)
+                step.requests[step.n++] = again(change->before);
+        }
+    return step_take(handle, &step, false, err);
 }

@@ -189,14 +189,16 @@ enum workload_change_kind {
 };
 struct workload_change {
     enum workload_change_kind kind;
-    uint16_t was;       /* the port that a MOVE leaves */
-    bool needs_restart; /* a process runs that does not know of it yet */
-    dibs_claim claim;   /* as it will be; DROP: as it was */
+    uint16_t was;             /* the port that a MOVE leaves */
+    const dibs_claim *before; /* what a MOVE or DROP leaves; else NULL */
+    bool needs_restart;       /* a process runs that does not know of it yet */
+    dibs_claim claim;         /* as it will be; DROP: as it was */
 };
 struct workload_plan {
     struct workload_change *changes;
     size_t n;
     size_t count[WORKLOAD_DROP + 1]; /* by kind */
+    dibs_claim *present;             /* what was there; `before` points into it */
 };
 void workload_plan_free(struct workload_plan *plan);
 /* Has the claim the number, protocols and addresses that the port asks for? */
@@ -205,6 +207,12 @@ bool workload_is_as_wanted(const dibs_claim *claim, const struct workload_port *
  * ends, everything else stays. `is_dry_run`: tell what would change, and change nothing. */
 dibs_status workload_sync(dibs *handle, const struct workload_group *group, bool is_dry_run,
                           struct workload_plan *out, dibs_err *err);
+/* The same for several groups in one step; plans[i] is that of groups[i]. */
+dibs_status workload_sync_all(dibs *handle, struct workload_group *const *groups, size_t n, bool is_dry_run,
+                              struct workload_plan *plans, dibs_err *err);
+/* Put back what syncs changed, in one step: what they added ends, what they moved or dropped gets its port
+ * again, as a static claim. When a port is not to be had any more, everything stays as the syncs left it. */
+dibs_status workload_undo(dibs *handle, const struct workload_plan *plans, size_t n, dibs_err *err);
 /* End every claim of the group; nothing there is OK. */
 dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, bool is_dry_run,
                              struct workload_plan *out, dibs_err *err);

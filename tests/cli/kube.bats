@@ -608,3 +608,50 @@ END
     [ "$(held)" -eq 1 ]
     [ ! -e "$T/result" ]
 }
+
+# fixed NAME NUMBER: a Pod whose port is that number.
+fixed() { HTTP="{\"allocations\": [{\"name\": \"x\", \"env\": \"X\", \"port\": $2}]}" pod "$1" 'containers:' '- name: c'; }
+
+# claims: name and port of every claim.
+claims() { sql 'SELECT name, port FROM claims ORDER BY name'; }
+
+@test "a refused or undelivered injection moves and drops no claim of any object (INV-4)" {
+    fixed one 14301 >"$T/one.yaml"
+    { cat "$T/one.yaml"; echo ---; HTTP='{"allocations": [{"name": "x", "env": "X"}, {"name": "old", "env": "OLD"}]}' \
+        pod two 'containers:' '- name: c'; } >"$T/two.yaml"
+    ok kube inject "$T/two.yaml"
+    ok claim mine --port 14303
+    claims >"$T/wanted"
+    { fixed one 14302; echo ---; fixed two 14303; } >"$T/refused.yaml"
+    refused 3 kube inject "$T/refused.yaml"
+    claims | diff "$T/wanted" -
+    { fixed one 14302; echo ---; fixed two 14304; echo ---; fixed three 14305; } >"$T/new.yaml"
+    code=0
+    dibs kube inject "$T/new.yaml" >/dev/full 2>"$T/err" || code=$?
+    [ "$code" -eq 74 ]
+    claims | diff "$T/wanted" -
+    refused 1 kube inject "$T/new.yaml" -o "$T/no/such/folder"
+    claims | diff "$T/wanted" -
+    ok kube inject "$T/new.yaml" # and what was put back can be moved again
+    [ "$(claims | grep -c -e 14302 -e 14304 -e 14305)" -eq 3 ]
+}
+
+@test "two objects of one file swap their ports" {
+    { fixed one 14301; echo ---; fixed two 14302; } >"$T/two.yaml"
+    ok kube inject "$T/two.yaml"
+    { fixed one 14302; echo ---; fixed two 14301; } >"$T/two.yaml"
+    inject "$T/two.yaml"
+    again
+}
+
+@test "claims that cannot be put back are told" {
+    fixed one 14301 >"$T/one.yaml"
+    ok kube inject "$T/one.yaml"
+    listen 14301
+    fixed one 14302 >"$T/new.yaml"
+    try kube inject "$T/new.yaml" -o "$T/no/such/folder"
+    [ "$code" -eq 1 ]
+    says 'could not be put back'
+    [ "$(sql 'SELECT port FROM claims')" -eq 14302 ]
+    ok kube inject "$T/new.yaml"
+}

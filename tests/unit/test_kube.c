@@ -78,7 +78,8 @@ static void a_new_variable_goes_in_front_of_one_that_is_replaced(void **state)
     char wanted[1024] = "";
 
     (void) state;
-    (void) snprintf(text, sizeof text, "%s{containers: [{env: [{name: B_}]}]}\n", from);
+    (void) snprintf(text, sizeof text,
+                    "%s{containers: [{env: [{name: B_, value: '', valueFrom: {x: y}}]}]}\n", from);
     (void) snprintf(wanted, sizeof wanted,
                     "%s{containers: [{env: [{\"name\": \"A_\", \"value\": \"1\"}, {\"name\": \"B_\", "
                     "\"value\": \"2\"}]}]}\n",
@@ -110,8 +111,8 @@ static void an_anchor_that_nobody_uses_and_a_tag_are_no_hindrance(void **state)
 {
     (void) state;
     assert_injected(HEAD "  containers: &a\n  - !!map\n    name: &b c\n    env: &d [ !!map {name: PORT}]\n",
-                    HEAD "  containers: &a\n  - !!map\n    name: &b c\n    env: &d [ !!map {\"name\": "
-                         "\"PORT\", \"value\": \"1\"}]\n");
+                    HEAD "  containers: &a\n  - !!map\n    name: &b c\n    env: &d [ !!map {name: "
+                         "PORT, \"value\": \"1\"}]\n");
 }
 
 static void an_item_that_is_an_alias_is_written_out(void **state)
@@ -121,6 +122,27 @@ static void an_item_that_is_an_alias_is_written_out(void **state)
                          "    - *p\n    - name: A\n",
                     HEAD "  x: &p {name: PORT, value: '7'}\n  containers:\n  - name: c\n    env:\n"
                          "    - name: PORT\n      value: \"1\"\n    - name: A\n");
+}
+
+static void a_replaced_variable_keeps_its_comments_and_order(void **state)
+{
+    (void) state;
+    assert_injected(HEAD "  containers:\n  - env:\n    - name: PORT # runbook\n      # from the map\n"
+                         "      valueFrom:\n        configMapKeyRef:\n          key: k # which\n"
+                         "    # the next\n    - name: B\n",
+                    HEAD "  containers:\n  - env:\n    - name: PORT # runbook\n      # from the map\n"
+                         "      value: \"1\" # which\n    # the next\n    - name: B\n");
+    assert_injected(HEAD "  containers:\n  - env:\n    - valueFrom: {x: y} # why\n      name: PORT\n",
+                    HEAD "  containers:\n  - env:\n    - value: \"1\" # why\n      name: PORT\n");
+    assert_injected(HEAD "  containers:\n  - env:\n    - valueFrom: # why\n      name: PORT\n",
+                    HEAD "  containers:\n  - env:\n    - value: \"1\" # why\n      name: PORT\n");
+    assert_injected(HEAD "  containers:\n  - env:\n    - name: PORT # why\n    - name: B\n", HEAD
+                    "  containers:\n  - env:\n    - name: PORT # why\n      value: \"1\"\n    - name: B\n");
+    assert_injected(HEAD "  containers:\n  - env: [{valueFrom: {x: y}, # why\n      name: PORT}]\n",
+                    HEAD "  containers:\n  - env: [{\"value\": \"1\", # why\n      name: PORT}]\n");
+    assert_injected(
+        HEAD "  containers:\n  - env:\n    - name: PORT\n      value: '7' # old\n      valueFrom: ~\n",
+        HEAD "  containers:\n  - env:\n    - name: PORT\n      value: \"1\" # old\n      valueFrom: ~\n");
 }
 
 static void shared_text_that_needs_no_change_is_fine(void **state)
@@ -142,7 +164,7 @@ static void what_cannot_be_written_into_is_refused(void **state)
         { HEAD "  containers:\n  - name: c\n    ? env\n    :\n", "file:9:7: this key is not written" },
         { HEAD "  x: &e []\n  containers:\n  - name: c\n    env: *e\n", "file:7:9: an alias names this" },
         { HEAD "  containers:\n  - name: c\n    env:\n    - {name: PORT, valueFrom: &v {}}\n  x: *v\n",
-          "file:10:7: an alias names this" },
+          "file:10:34: an alias names this" },
     };
 
     (void) state;
@@ -169,6 +191,7 @@ int main(void)
         cmocka_unit_test(words_that_yaml_takes_for_something_else_are_quoted),
         cmocka_unit_test(an_anchor_that_nobody_uses_and_a_tag_are_no_hindrance),
         cmocka_unit_test(an_item_that_is_an_alias_is_written_out),
+        cmocka_unit_test(a_replaced_variable_keeps_its_comments_and_order),
         cmocka_unit_test(shared_text_that_needs_no_change_is_fine),
         cmocka_unit_test(what_cannot_be_written_into_is_refused),
     };
