@@ -109,7 +109,7 @@ typedef struct dibs_batch {
     const dibs_drop *drops; /* ended first, in the same step */
     size_t n_drops;
     bool is_contiguous; /* request i gets base + i; all must be random */
-    uint32_t align;     /* of the base; 0 and 1: none */
+    uint32_t align;     /* of the base, also when it is one alone; 0 and 1: none */
     bool is_dry_run;    /* the same decisions, then nothing is kept */
 } dibs_batch;
 

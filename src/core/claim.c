@@ -118,6 +118,9 @@ static dibs_status find_runs(struct attempt *a, dibs_err *err)
         return err_set(err, DIBS_INVALID, "an alignment is at most %d", DIBS_PORT_MAX);
     if (!batch->is_contiguous && batch->align > 1)
         return err_set(err, DIBS_INVALID, "an alignment needs a contiguous batch");
+    if (batch->align > 1 && batch->n == 1 && a->n_plans == 1) /* a run of one is a choice among fewer */
+        plan_pool_align(&a->plans[0], batch->align);
+    a->wants[0].align = batch->align;
     for (size_t first = 0, n = 1; first < batch->n; first += n) {
         uint32_t said = batch->requests[first].run;
 
@@ -282,9 +285,12 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
         if (attempt_is_late(a))
             return err_trouble(err, DIBS_TROUBLE_NONE, "no port could be claimed within the timeout");
     }
-    if (s == DIBS_EXHAUSTED)
-        return core_refuse_exhausted(a->core, a->asks[a->refusal.want].plan,
-                                     a->asks[a->refusal.want].is_in_run, err);
+    if (s == DIBS_EXHAUSTED) {
+        const struct ask *ask = &a->asks[a->refusal.want];
+        struct plan_run run = { ask->is_in_run ? a->wants[ask->run_first].run : 1, a->batch->align, 0 };
+
+        return core_refuse_exhausted(a->core, ask->plan, run, err);
+    }
     return core_refuse(a->core, &a->wants[a->refusal.want], &a->refusal, err);
 }
 

@@ -59,6 +59,7 @@ enum ledger_probe { LEDGER_PROBE_FREE, LEDGER_PROBE_BUSY, LEDGER_PROBE_ABORT };
 struct ledger_want {
     dibs_claim claim;     /* everything but id, generation, port, times and token */
     uint16_t required;    /* the port that a claim found by name must have; 0: any */
+    uint32_t align;       /* ... or what it must be a multiple of; 0 and 1: anything */
     uint16_t remembered;  /* the name's last port: its own cooling does not matter */
     bool is_lookup;       /* an existing claim of the name is answered as it is */
     bool is_same;         /* ... if it has the bindings that are asked for */
