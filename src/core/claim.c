@@ -75,7 +75,8 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
     core_index_remember(a->core, pool.cooldown_ms);
     bool is_member = r->mode == DIBS_RANDOM || dibs_ranges_contain(&pool.ranges, r->port);
     /* A pool that was named binds its user; the default one does not (K9). */
-    if (!is_member && (r->ranges || r->pool) && r->mode != DIBS_DECLARED) {
+    bool is_bound = (r->ranges || r->pool) && r->mode != DIBS_DECLARED;
+    if (!is_member && is_bound) {
         char text[DIBS_RANGES_TEXT_MAX + 1];
 
         dibs_ranges_format(&pool.ranges, text);
@@ -83,6 +84,7 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
                        "port %u is not in the valid range of pool '%s'; valid ports are %.200s", r->port,
                        pool.name, text);
     }
+    a->wants[i].within = is_bound ? &a->asks[i].plan->pool.ranges : NULL;
     if (is_member)
         (void) text_copy(a->wants[i].claim.pool, sizeof a->wants[i].claim.pool, pool.name);
     return DIBS_OK;

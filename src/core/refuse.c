@@ -106,15 +106,22 @@ static void describe_judged(struct core *core, dibs_claim *b, char *out, size_t 
         (void) strncat(out, ")", size - strlen(out) - 1);
 }
 
-/* "port 26001", "any port", "a port that is a multiple of 8" */
+/* "port 26001", "any port", "any port of 8000-8099 that is a multiple of 8" */
 static void describe_ports(const struct ledger_want *want, char *out, size_t size)
 {
-    if (want->required)
+    char ranges[DIBS_RANGES_TEXT_MAX + 1];
+
+    (void) snprintf(out, size, "any port");
+    if (want->required) {
         (void) snprintf(out, size, "port %u", want->required);
-    else if (want->align > 1)
-        (void) snprintf(out, size, "a port that is a multiple of %u", want->align);
-    else
-        (void) snprintf(out, size, "any port");
+        return;
+    }
+    if (want->within) {
+        dibs_ranges_format(want->within, ranges);
+        (void) snprintf(out, size, "any port of %.200s", ranges);
+    }
+    if (want->align > 1)
+        (void) snprintf(out + strlen(out), size - strlen(out), " that is a multiple of %u", want->align);
 }
 
 /* "port 26001 on tcp 127.0.0.1, tcp ::1"; whether it is exclusive or declared only where `other` differs. */

@@ -134,7 +134,8 @@ static dibs_status own_lease(struct claiming *k, const struct ledger_want *want,
 /* Is the port of the name's claim one of those that are asked for now? */
 static bool is_asked_for(uint16_t port, const struct ledger_want *want)
 {
-    return (!want->required || want->required == port) && (want->align < 2 || port % want->align == 0);
+    return (!want->required || want->required == port) && (want->align < 2 || port % want->align == 0) &&
+           (!want->within || dibs_ranges_contain(want->within, port));
 }
 
 /* A claim made with IPv6 serves who cannot have IPv6 now. */
