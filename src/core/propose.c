@@ -47,6 +47,8 @@ static size_t plan_list(struct attempt *a, struct plan_pool *plan, const dibs_cl
 
     if (a->stage == STAGE_BLIND)
         return plan_blind(a->core, plan, claim, a->core->cursor, out, max);
+    if (a->stage == STAGE_INDEX && !a->has_tried)
+        return plan_exact(a->core, plan, claim, a->core->cursor, out, max);
     if (a->stage != STAGE_DEAD ||
         a->batch->n > 1) { /* what is free was too little for a batch, but is free */
         struct plan_pool untried = *plan;
