@@ -80,7 +80,8 @@ typedef struct dibs_request {
     const char *project;       /* directory the name belongs to (its group may change by that, see
                                   dibs_name_locate); NULL: the name is meant as it is */
     const char *pool;          /* NULL: the settings' pool, and a port outside of it may be named too */
-    const dibs_ranges *ranges; /* instead of a pool; NULL: the pool's */
+    const dibs_ranges *ranges; /* instead of a pool; NULL: the pool's. A pool or ranges that are given count
+                                  for a claim that the name has, too: TAKEN if its port is outside */
     dibs_mode mode;
     uint16_t port; /* for the modes that name one */
     dibs_holder holder;
@@ -109,7 +110,7 @@ typedef struct dibs_batch {
     const dibs_drop *drops; /* ended first, in the same step */
     size_t n_drops;
     bool is_contiguous; /* request i gets base + i; all must be random */
-    uint32_t align;     /* of the base; 0 and 1: none */
+    uint32_t align;     /* of the base, also when it is one alone; 0 and 1: none */
     bool is_dry_run;    /* the same decisions, then nothing is kept */
 } dibs_batch;
 

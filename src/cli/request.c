@@ -175,8 +175,12 @@ void cli_tell(const struct cli *cli, const dibs_claim *claims, size_t n)
         cli_note(cli, "ledger memory: is forgotten when this command ends: nobody else learns of this claim");
     if (is_narrowed)
         cli_note(cli, "this host has no IPv6: claimed for IPv4 alone");
-    if (prefer && !claims[0].was_there && cli_number(prefer, 1, DIBS_PORT_MAX, &port) &&
-        claims[0].port != port)
+    if (!prefer || !cli_number(prefer, 1, DIBS_PORT_MAX, &port) || claims[0].port == port)
+        return;
+    if (claims[0].was_there)
+        cli_note(cli, "'%s' keeps its port %u; release it first to have it at %s", claims[0].name,
+                 claims[0].port, prefer);
+    else
         cli_note(cli, "port %s could not be had, see 'dibs explain %s'", prefer, prefer);
 }
 

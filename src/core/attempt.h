@@ -31,6 +31,7 @@ struct attempt {
     int n_searches;           /* for the claims of dead holders */
     struct portbits *planned; /* by protocol: meant for one want of this round; NULL: there is but one */
     struct portbits freed;    /* of claims whose names this batch frees */
+    bool has_tried;           /* there are some: */
     struct portbits tried;    /* refused by the ledger in this call: not proposed again */
     struct ledger_seen *dead; /* ascending by id: may be taken over */
     size_t n_dead, max_dead;

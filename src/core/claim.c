@@ -75,7 +75,8 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
     core_index_remember(a->core, pool.cooldown_ms);
     bool is_member = r->mode == DIBS_RANDOM || dibs_ranges_contain(&pool.ranges, r->port);
     /* A pool that was named binds its user; the default one does not (K9). */
-    if (!is_member && (r->ranges || r->pool) && r->mode != DIBS_DECLARED) {
+    bool is_bound = (r->ranges || r->pool) && r->mode != DIBS_DECLARED;
+    if (!is_member && is_bound) {
         char text[DIBS_RANGES_TEXT_MAX + 1];
 
         dibs_ranges_format(&pool.ranges, text);
@@ -83,6 +84,7 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
                        "port %u is not in the valid range of pool '%s'; valid ports are %.200s", r->port,
                        pool.name, text);
     }
+    a->wants[i].within = is_bound ? &a->asks[i].plan->pool.ranges : NULL;
     if (is_member)
         (void) text_copy(a->wants[i].claim.pool, sizeof a->wants[i].claim.pool, pool.name);
     return DIBS_OK;
@@ -118,6 +120,9 @@ static dibs_status find_runs(struct attempt *a, dibs_err *err)
         return err_set(err, DIBS_INVALID, "an alignment is at most %d", DIBS_PORT_MAX);
     if (!batch->is_contiguous && batch->align > 1)
         return err_set(err, DIBS_INVALID, "an alignment needs a contiguous batch");
+    if (batch->align > 1 && batch->n == 1 && a->n_plans == 1) /* a run of one is a choice among fewer */
+        plan_pool_align(&a->plans[0], batch->align);
+    a->wants[0].align = batch->align;
     for (size_t first = 0, n = 1; first < batch->n; first += n) {
         uint32_t said = batch->requests[first].run;
 
@@ -201,7 +206,8 @@ static dibs_status prepare(struct attempt *a, dibs_err *err)
         return s;
     a->asks = calloc(n + 1, sizeof *a->asks);
     a->wants = calloc(n + 1, sizeof *a->wants);
-    a->plans = calloc((n < PLANS_MAX ? n : PLANS_MAX) + 1, sizeof *a->plans); /* 17 KiB each */
+    /* 17 KiB each, which find_plan() clears when one is needed. */
+    a->plans = malloc(((n < PLANS_MAX ? n : PLANS_MAX) + 1) * sizeof *a->plans);
     a->candidates = calloc(n == 1 ? SPARE_MAX + 2 : n * (SPARE_MAX + 3) + 1, sizeof *a->candidates);
     a->planned = n > 1 ? calloc(1, PLANNED_BYTES) : NULL;
     if (!a->asks || !a->wants || !a->plans || !a->candidates || (n > 1 && !a->planned))
@@ -282,9 +288,12 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
         if (attempt_is_late(a))
             return err_trouble(err, DIBS_TROUBLE_NONE, "no port could be claimed within the timeout");
     }
-    if (s == DIBS_EXHAUSTED)
-        return core_refuse_exhausted(a->core, a->asks[a->refusal.want].plan,
-                                     a->asks[a->refusal.want].is_in_run, err);
+    if (s == DIBS_EXHAUSTED) {
+        const struct ask *ask = &a->asks[a->refusal.want];
+        struct plan_run run = { ask->is_in_run ? a->wants[ask->run_first].run : 1, a->batch->align, 0 };
+
+        return core_refuse_exhausted(a->core, ask->plan, run, err);
+    }
     return core_refuse(a->core, &a->wants[a->refusal.want], &a->refusal, err);
 }
 

@@ -44,6 +44,7 @@ static bool is_outrun(struct attempt *a)
         return want->n_candidates > 0 && a->n_stale++ < STALE_MAX;
     for (size_t i = 0; i < want->n_candidates; i++)
         portbits_add(&a->tried, want->candidates[i]);
+    a->has_tried = a->has_tried || want->n_candidates > 0;
     return want->n_candidates > 0;
 }
 

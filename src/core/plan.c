@@ -41,6 +41,18 @@ void plan_pool_init(struct core *core, const dibs_pool *pool, struct plan_kind k
     portbits_subtract(&out->choosable, &withheld);
 }
 
+void plan_pool_align(struct plan_pool *plan, uint32_t align)
+{
+    struct portbits multiples = { 0 };
+    struct portbits others = plan->members;
+
+    for (uint32_t port = align; port <= DIBS_PORT_MAX; port += align)
+        portbits_add(&multiples, (uint16_t) port);
+    portbits_subtract(&others, &multiples);
+    portbits_subtract(&plan->members, &others);
+    portbits_subtract(&plan->choosable, &others);
+}
+
 struct walker {
     const struct plan_pool *plan;
     struct order_walk walk;

@@ -23,6 +23,9 @@ struct plan_pool {
 struct plan_kind plan_kind_of(const dibs_claim *claim);
 void plan_pool_init(struct core *core, const dibs_pool *pool, struct plan_kind kind, struct plan_pool *out);
 
+/* Only multiples of `align` may be chosen. */
+void plan_pool_align(struct plan_pool *plan, uint32_t align);
+
 /* Up to `max` ports of the upper band in the pool's order from number `k`, without looking at any occupancy.
  */
 size_t plan_blind(struct core *core, const struct plan_pool *plan, const dibs_claim *claim, uint64_t k,
@@ -44,8 +47,8 @@ size_t plan_runs(struct core *core, const struct plan_pool *plan, struct plan_ru
 size_t plan_runs_beside(struct core *core, const struct plan_pool *plan, const struct portbits *blocked,
                         struct plan_run run, uint16_t *out, size_t max);
 
-/* The error when nothing is left, and what would help (refuse.c). */
-dibs_status core_refuse_exhausted(struct core *core, const struct plan_pool *plan, bool is_run,
+/* The error when nothing is left for a run (or for one port), and what would help (refuse.c). */
+dibs_status core_refuse_exhausted(struct core *core, const struct plan_pool *plan, struct plan_run run,
                                   dibs_err *err);
 
 /* The port that a name prefers, whether or not it may be chosen (INV-7). */

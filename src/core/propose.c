@@ -47,6 +47,8 @@ static size_t plan_list(struct attempt *a, struct plan_pool *plan, const dibs_cl
 
     if (a->stage == STAGE_BLIND)
         return plan_blind(a->core, plan, claim, a->core->cursor, out, max);
+    if (a->stage == STAGE_INDEX && !a->has_tried)
+        return plan_exact(a->core, plan, claim, a->core->cursor, out, max);
     if (a->stage != STAGE_DEAD ||
         a->batch->n > 1) { /* what is free was too little for a batch, but is free */
         struct plan_pool untried = *plan;
@@ -126,7 +128,7 @@ static void propose_named(struct attempt *a, const struct plan_pool *plan, struc
             is_set_aside(a, plan, port) || port == proposals[i].remembered)
             continue;
         proposals[i].preferred = port;
-        if (!proposals[i].remembered)
+        if (!proposals[i].remembered && !a->asks[i].has_claim) /* who has its port leaves others theirs */
             set_aside(a, plan, port);
     }
 }
@@ -248,8 +250,11 @@ static dibs_status plan_run(struct attempt *a, size_t first, uint16_t **buffer, 
     struct plan_run run = { .n = want->run, .align = a->batch->align };
     struct plan_pool plan = *a->asks[first].plan;
     uint16_t *to = *buffer;
+    bool is_there = true; /* a run that all its names have needs nothing that others could have */
     dibs_status s = DIBS_OK;
 
+    for (size_t i = 0; i < run.n; i++)
+        is_there = is_there && a->asks[first + i].has_claim;
     for (dibs_proto proto = DIBS_TCP; a->planned && proto <= DIBS_SCTP; proto++)
         if (plan.kind.protos & 1u << proto)
             portbits_subtract(&plan.choosable, &a->planned[proto]);
@@ -270,7 +275,7 @@ static dibs_status plan_run(struct attempt *a, size_t first, uint16_t **buffer, 
     want->n_candidates = n + (size_t) (to - *buffer);
     for (size_t i = 0; i < run.n; i++) {
         a->wants[first + i].accepts_cooling = true;
-        if (want->n_candidates > 0)
+        if (want->n_candidates > 0 && !is_there)
             set_aside(a, &plan, (uint16_t) (want->candidates[0] + i));
     }
     *buffer = to + n;

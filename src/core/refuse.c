@@ -106,16 +106,31 @@ static void describe_judged(struct core *core, dibs_claim *b, char *out, size_t 
         (void) strncat(out, ")", size - strlen(out) - 1);
 }
 
+/* "port 26001", "any port", "any port of 8000-8099 that is a multiple of 8" */
+static void describe_ports(const struct ledger_want *want, char *out, size_t size)
+{
+    char ranges[DIBS_RANGES_TEXT_MAX + 1];
+
+    (void) snprintf(out, size, "any port");
+    if (want->required) {
+        (void) snprintf(out, size, "port %u", want->required);
+        return;
+    }
+    if (want->within) {
+        dibs_ranges_format(want->within, ranges);
+        (void) snprintf(out, size, "any port of %.200s", ranges);
+    }
+    if (want->align > 1)
+        (void) snprintf(out + strlen(out), size - strlen(out), " that is a multiple of %u", want->align);
+}
+
 /* "port 26001 on tcp 127.0.0.1, tcp ::1"; whether it is exclusive or declared only where `other` differs. */
-static void describe_request(const dibs_claim *c, uint16_t port, const dibs_claim *other, char *out,
+static void describe_request(const dibs_claim *c, const char *number, const dibs_claim *other, char *out,
                              size_t size)
 {
     char address[DIBS_ADDRESS_TEXT_MAX + 1];
-    char number[16] = "any port";
     size_t n = 0;
 
-    if (port)
-        (void) snprintf(number, sizeof number, "port %u", port);
     (void) snprintf(out, size, "%s%s on ",
                     c->is_exclusive == other->is_exclusive ? ""
                     : c->is_exclusive                      ? "exclusive "
@@ -136,15 +151,18 @@ static dibs_status refuse_name(struct core *core, const struct ledger_want *want
     dibs_claim b = r->blockers[0];
     dibs_binding theirs = { 0 };
     char who[700];
+    char ports[300];
     char has[200];
-    char asked[200];
+    char asked[500];
 
     if (r->n_blockers == 0)
         return DIBS_TAKEN; /* the ledger has said it */
     (void) relate(wanted, &b, &theirs);
     describe_judged(core, &b, who, sizeof who);
-    describe_request(&b, b.port, wanted, has, sizeof has);
-    describe_request(wanted, want->required, &b, asked, sizeof asked);
+    (void) snprintf(ports, sizeof ports, "port %u", b.port);
+    describe_request(&b, ports, wanted, has, sizeof has);
+    describe_ports(want, ports, sizeof ports);
+    describe_request(wanted, ports, &b, asked, sizeof asked);
     if (r->breaks_run)
         (void) err_set(
             err, DIBS_TAKEN,
@@ -289,15 +307,47 @@ static bool note_declared(void *ctx, const struct ledger_slot *slot)
     return true;
 }
 
-dibs_status core_refuse_exhausted(struct core *core, const struct plan_pool *plan, bool is_run, dibs_err *err)
+/* "free port", "contiguous run of 4 ports that begins at a multiple of 8" */
+static void describe_run(struct plan_run run, char *out, size_t size)
+{
+    (void) snprintf(out, size, "free port");
+    if (run.n > 1)
+        (void) snprintf(out, size, "contiguous run of %u ports", run.n);
+    if (run.align > 1)
+        (void) snprintf(out + strlen(out), size - strlen(out), " that %s a multiple of %u",
+                        run.n > 1 ? "begins at" : "is", run.align);
+}
+
+static uint32_t longest_range(const dibs_ranges *ranges)
+{
+    uint32_t longest = 0;
+
+    for (size_t i = 0; i < ranges->n; i++) {
+        uint32_t n = (uint32_t) (ranges->item[i].last - ranges->item[i].first) + 1;
+
+        longest = n > longest ? n : longest;
+    }
+    return longest;
+}
+
+dibs_status core_refuse_exhausted(struct core *core, const struct plan_pool *plan, struct plan_run run,
+                                  dibs_err *err)
 {
     struct declared declared = { .plan = plan };
     struct portbits others = plan->members;
     char ranges[DIBS_RANGES_TEXT_MAX + 1];
+    char wanted[96] = "";
     char help[200] = "";
+    uint32_t longest = longest_range(&plan->pool.ranges);
     uint32_t n_withheld = portbits_count(&plan->members) - portbits_count(&plan->choosable);
     uint32_t n_ephemeral = 0;
 
+    describe_run(run, wanted, sizeof wanted);
+    dibs_ranges_format(&plan->pool.ranges, ranges);
+    if (run.n > longest)
+        return err_set(err, DIBS_EXHAUSTED,
+                       "%u ports in a row can never fit in pool '%s' (%.200s), which has at most %u in a row",
+                       run.n, plan->pool.name, ranges, longest);
     if (!core->options.settings->allow_ephemeral) {
         portbits_remove_range(&others, core_host(core)->ephemeral);
         n_ephemeral = portbits_count(&plan->members) - portbits_count(&others);
@@ -309,10 +359,8 @@ dibs_status core_refuse_exhausted(struct core *core, const struct plan_pool *pla
     if (n_declared > 0)
         (void) snprintf(help + strlen(help), sizeof help - strlen(help),
                         "%u are declared and can be had by number only, ", n_declared);
-    dibs_ranges_format(&plan->pool.ranges, ranges);
     return err_set(err, DIBS_EXHAUSTED,
                    "no %s left in pool '%s' (%.200s): %u of its %u ports are withheld (ephemeral, reserved "
                    "or blocked by browsers), too few of the others are free; %ssee 'dibs ls' and 'dibs pool'",
-                   is_run ? "contiguous run of that length" : "free port", plan->pool.name, ranges,
-                   n_withheld, plan->size, help);
+                   wanted, plan->pool.name, ranges, n_withheld, plan->size, help);
 }

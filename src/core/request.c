@@ -68,6 +68,11 @@ static dibs_status add_binding(dibs_claim *claim, const dibs_binding *b, dibs_er
     return DIBS_OK;
 }
 
+static bool is_link_local(const dibs_address *a)
+{
+    return a->len == 16 && a->bytes[0] == 0xfe && (a->bytes[1] & 0xc0) == 0x80;
+}
+
 static dibs_status fill_bindings(struct core *core, const dibs_request *r, struct ask *ask,
                                  struct ledger_want *want, dibs_err *err)
 {
@@ -83,6 +88,9 @@ static dibs_status fill_bindings(struct core *core, const dibs_request *r, struc
         dibs_binding b = r->n_bindings ? r->bindings[i] : anywhere;
         bool is_dropped = false;
 
+        /* It can be bound only together with an interface, which a binding does not have. */
+        if (r->mode != DIBS_DECLARED && is_link_local(&b.address))
+            return err_set(err, DIBS_INVALID, "an IPv6 link-local address cannot be claimed, only declared");
         s = add_binding(&wide, &b, err);
         if (!has_ipv6 && narrow(r, &b, &is_dropped))
             ask->is_narrowed = true;

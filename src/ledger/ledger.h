@@ -57,15 +57,17 @@ enum ledger_probe { LEDGER_PROBE_FREE, LEDGER_PROBE_BUSY, LEDGER_PROBE_ABORT };
 
 /* One claim that is wanted, and the ports to try for it, in order. */
 struct ledger_want {
-    dibs_claim claim;     /* everything but id, generation, port, times and token */
-    uint16_t required;    /* the port that a claim found by name must have; 0: any */
-    uint16_t remembered;  /* the name's last port: its own cooling does not matter */
-    bool is_lookup;       /* an existing claim of the name is answered as it is */
-    bool is_same;         /* ... if it has the bindings that are asked for */
-    bool is_adopted;      /* ... and is kept from now on */
-    bool skips_probe;     /* declared: the user takes the number himself */
-    bool is_choice;       /* candidates are dibs' choice: declared and cooling ports are passed over */
-    bool accepts_cooling; /* ... but these cooling ones are what is left */
+    dibs_claim claim;          /* everything but id, generation, port, times and token */
+    uint16_t required;         /* the port that a claim found by name must have; 0: any */
+    uint32_t align;            /* ... or what it must be a multiple of; 0 and 1: anything */
+    const dibs_ranges *within; /* ... and where it must be; NULL: anywhere */
+    uint16_t remembered;       /* the name's last port: its own cooling does not matter */
+    bool is_lookup;            /* an existing claim of the name is answered as it is */
+    bool is_same;              /* ... if it has the bindings that are asked for */
+    bool is_adopted;           /* ... and is kept from now on */
+    bool skips_probe;          /* declared: the user takes the number himself */
+    bool is_choice;            /* candidates are dibs' choice: declared and cooling ports are passed over */
+    bool accepts_cooling;      /* ... but these cooling ones are what is left */
     int64_t cooldown_ms;
     size_t n_wide; /* bindings before a host without IPv6 narrowed them: the name's claim may have these; 0:
                       was not */

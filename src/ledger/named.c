@@ -131,6 +131,13 @@ static dibs_status own_lease(struct claiming *k, const struct ledger_want *want,
     return DIBS_OK;
 }
 
+/* Is the port of the name's claim one of those that are asked for now? */
+static bool is_asked_for(uint16_t port, const struct ledger_want *want)
+{
+    return (!want->required || want->required == port) && (want->align < 2 || port % want->align == 0) &&
+           (!want->within || dibs_ranges_contain(want->within, port));
+}
+
 /* A claim made with IPv6 serves who cannot have IPv6 now. */
 static bool has_bindings(const dibs_claim *c, const struct ledger_want *want)
 {
@@ -164,8 +171,8 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
 {
     const dibs_claim *c = &row->claim;
     bool is_over = c->holder != DIBS_HELD_BY_NOBODY && claiming_is_dead(k->batch, c);
-    bool differs = (want->required && want->required != c->port) || !has_bindings(c, want) ||
-                   c->is_exclusive != want->claim.is_exclusive;
+    bool differs =
+        !is_asked_for(c->port, want) || !has_bindings(c, want) || c->is_exclusive != want->claim.is_exclusive;
 
     *is_done = true;
     /* Two directories of one name are two projects: the caller comes back with another name. Who names a
@@ -185,7 +192,7 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
         return tx_end(k->tx, row, DIBS_EV_REAPED, k->err);
     }
     if (want->is_lookup) {
-        if ((want->required && want->required != c->port) || (want->is_same && !has_bindings(c, want)))
+        if (!is_asked_for(c->port, want) || (want->is_same && !has_bindings(c, want)))
             return refuse_name(k, row, true);
         return look_up(k, want, row, out);
     }

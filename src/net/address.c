@@ -105,8 +105,9 @@ dibs_status dibs_address_parse(const char *text, dibs_address out[2], size_t *n,
         return DIBS_OK;
     }
     if (strchr(text, '%'))
-        return refuse(err, text,
-                      "zone ids are not supported, an interface's number changes; write the address alone");
+        return refuse(
+            err, text,
+            "zone ids are not supported, an interface's number changes; what needs one cannot be claimed");
     if (!literal(text, &found))
         return refuse(err, text,
                       "is not an IPv4 or IPv6 address, 'localhost' or '*'; host names are not looked up");

@@ -70,6 +70,40 @@ ports() { # the ports of the last try, on one line
     [ "$(held)" -eq 8 ]
 }
 
+@test "a run of one is aligned, too" {
+    for number in 1 2 3; do
+        ok claim -n 1 --contiguous --align 16 --range 12001-12048
+        [ $((out % 16)) -eq 0 ]
+    done
+    refused 4 claim -n 1 --contiguous --align 16 --range 12001-12048 # 12016, 12032 and 12048 were all
+    says "no free port that is a multiple of 16"
+    for name in a b c d; do
+        ok claim "$name" --contiguous --align 8
+        [ $((out % 8)) -eq 0 ]
+    done
+}
+
+@test "a name whose port is not aligned as asked for is refused, and told why" {
+    ok claim one --port 12051
+    refused 3 claim one --contiguous --align 8
+    says "port 12051"
+    says "multiple of 8"
+    ok claim run/0 --port 12053
+    ok claim run/1 --port 12054
+    refused 3 claim -n 2 run --contiguous --align 4
+    says "multiple of 4"
+    ok claim -n 2 run --contiguous
+    [ "$(ports)" = "12053 12054 " ]
+    [ "$(held)" -eq 3 ]
+}
+
+@test "a run longer than its range can never fit, and the answer says so" {
+    refused 4 claim -n 8 --contiguous --range 12060-12063,12070-12072
+    says "8 ports in a row can never fit"
+    says "4"
+    [ "$(held)" -eq 0 ]
+}
+
 @test "a run that does not fit claims nothing" {
     ok claim --port 12012
     refused 4 claim -n 3 --contiguous --range 12010-12014

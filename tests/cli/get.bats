@@ -74,3 +74,52 @@ teardown() { dibs_teardown; }
     [ "$out" = 13010 ]
     ok get web --port 13010
 }
+
+@test "a range or pool that the name's port is not in is refused with the difference" {
+    ok get web --port 13020
+    ok pool set other --ranges 13030-13039
+    for place in --range=13021-13029 --pool=other; do
+        refused 3 get web "$place"
+        says "port 13020"
+        says "$([ "$place" = --pool=other ] && echo 13030-13039 || echo 13021-13029)"
+        refused 3 claim web "$place"
+        refused 3 run -p web "$place" -- true
+    done
+    refused 3 get web --prefer 13021 --range 13021-13029
+    for place in --range=13000-13020 --range=13020 --prefer=13020; do
+        ok get web "$place"
+        [ "$out" = 13020 ]
+        [ ! -s "$T/err" ]
+    done
+    ok claim own --declare 13029 --range 13000-13010
+    ok claim own --declare 13029 --range 13000-13010
+}
+
+@test "a range or pool of the settings does not make a name fail that is outside of it" {
+    ok pool set other --ranges 13030-13039
+    ok get web --range 13040-13044
+    port=$out
+    for setting in DIBS_RANGE=13050-13059 DIBS_POOL=other; do
+        export "${setting?}"
+        for command in get claim; do
+            ok "$command" web
+            [ "$out" = "$port" ]
+            [ ! -s "$T/err" ]
+        done
+        ok run -p web -- printenv PORT
+        [ "$out" = "$port" ]
+        unset "${setting%%=*}"
+    done
+}
+
+@test "a preference other than the port that the name has is told, and the port kept" {
+    ok get web --port 13060
+    ok get web --prefer 13061
+    [ "$out" = 13060 ]
+    says "'project/web' keeps its port 13060"
+    ok claim web --prefer 13061
+    [ "$out" = 13060 ]
+    says "'project/web' keeps its port 13060"
+    ok get web --prefer 13060
+    [ ! -s "$T/err" ]
+}

@@ -91,6 +91,16 @@ teardown() { dibs_teardown; }
     json 'd["sockets"][0]["relation"] == "holder" and "token" not in d["claims"][0]'
 }
 
+@test "who leaves the pool out where there is none" {
+    ok claim outside --port 13255
+    ok who 13255
+    prints "project/outside"
+    case $out in *", pool"*) false ;; esac
+    ok claim inside --range 13256
+    ok who 13256
+    prints "pool 13256"
+}
+
 @test "who tells a foreign socket, an unclaimed one, and none at all" {
     listen 13260 udp
     ok who 13260

@@ -245,3 +245,14 @@ agree_but() { # the same, beside so many claims that are not the manifest's
     ok up
     [ "$(held)" -eq $((8 + $1)) ]
 }
+
+@test "another range in the manifest keeps the ports that are there, and counts for new ones" {
+    unset DIBS_RANGE
+    edit '1i range: 15170-15174' # just enough for the ports of one more instance
+    agree 'keep 13, add 0, move 0, drop 0'
+    edit 's/instances: 2/instances: 3/'
+    ok up --json
+    json 'all(c["port"] < 15100 or c["port"] in (15150, 15160) for c in d if c["change"] == "keep")'
+    json 'all(15170 <= c["port"] <= 15174 for c in d if c["change"] == "add")'
+    json 'sum(c["change"] == "add" for c in d) == 5'
+}

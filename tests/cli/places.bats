@@ -64,6 +64,15 @@ END
     nothing_claimed
 }
 
+@test "a link-local address is refused at once, with and without its interface" {
+    for address in fe80::1%lo fe80::1 febf::1; do
+        refused 2 claim --address "$address"
+        says "cannot be claimed"
+    done
+    nothing_claimed
+    ok claim --declare 12590 --address fe80::1 # nobody has to bind it
+}
+
 @test "protocols are tcp, udp and sctp" {
     for proto in icmp TCP+ +tcp tcp++udp 'tcp,,' 6 'tcp udp'; do
         refused 2 claim --proto "$proto"

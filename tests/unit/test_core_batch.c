@@ -360,9 +360,9 @@ static void a_run_that_cannot_be_completed_says_who_is_in_the_way(void **state)
     (void) close(fd);
 
     /* Beyond the pool, with nobody there: the name that would have to give way is named. */
-    dibs_ranges three = e_ranges("28000-28002");
-    for (size_t i = 0; i < 4; i++)
-        r[i].ranges = &three;
+    e->settings.range = e_ranges("28000-28002");
+    e->settings.source[DIBS_SET_RANGE] = DIBS_FROM_ENVIRONMENT;
+    named_run_of(r, NULL);
     assert_int_equal(claim(e, &batch, out), DIBS_TAKEN);
     assert_string_equal(e->err.blocker.name, "web/0");
     assert_non_null(strstr(e->err.msg, "run"));
