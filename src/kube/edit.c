@@ -245,7 +245,7 @@ static dibs_status edit_containers(const struct editing *e, const char *name, bo
     dibs_status s = check_kind(e, list, YAML_LIST, name);
 
     if (s == DIBS_OK && is_needed && (!list || list->kind != YAML_LIST || !list->first))
-        return yaml_error(e->s->yaml, e->t->config, e->err, "the pod has no containers that could be told");
+        return yaml_error(e->s->yaml, e->t->at, e->err, "the pod has no containers that could be told");
     for (const yaml_node *item = list ? list->first : NULL; item && s == DIBS_OK; item = item->next) {
         const yaml_node *container = yaml_follow(item);
         struct splice_piece *pairs = splice_piece(e->s, NULL, SPLICE_MAP, NULL, NULL);

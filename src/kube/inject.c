@@ -71,7 +71,7 @@ void kube_injection_free(kube_injection *injection)
 
 bool kube_injection_is_needed(const kube_injection *injection)
 {
-    return injection->objects.n_templates > 0;
+    return injection->objects.n > 0;
 }
 
 /* ---- what a template is told ---- */
@@ -186,7 +186,7 @@ static bool is_as_wanted(const kube_injection *in, const char *text, size_t len,
     AUTO(splice_done) struct splice s = { 0 };
 
     return yaml_parse(yaml_name(in->yaml), text, len, &yaml, why) == DIBS_OK &&
-           kube_objects_find(yaml, &objects, why) == DIBS_OK &&
+           kube_objects_find(yaml, false, &objects, why) == DIBS_OK &&
            objects.n_templates == in->objects.n_templates &&
            splice_begin(&s, yaml, text, len, why) == DIBS_OK && edit_all(in, &objects, &s, why) == DIBS_OK &&
            s.n_edits == 0;
@@ -209,7 +209,7 @@ dibs_status kube_injection_text(const kube_injection *in, char **out, size_t *le
     /* YAML can be written in ways that text cannot be put into; better to say so than to spoil it. */
     if (s.n_edits > 0 && !is_as_wanted(in, text, n, &why))
         return yaml_error(
-            in->yaml, in->objects.templates[0].config, err,
+            in->yaml, in->objects.templates[0].at, err,
             "the ports cannot be written into this text; write its pods in plain block style%s%s",
             why.msg[0] ? ": " : "", why.msg);
     *out = TAKE(text);
@@ -244,8 +244,8 @@ static dibs_status make_up(kube_injection *in, dibs_err *err)
     return DIBS_OK;
 }
 
-dibs_status kube_injection_read(const char *name, const char *text, size_t len, kube_injection **out,
-                                dibs_err *err)
+static dibs_status read_text(const char *name, const char *text, size_t len, bool is_release,
+                             kube_injection **out, dibs_err *err)
 {
     AUTO(kube_injection_free_auto) kube_injection *in = calloc(1, sizeof *in);
     AUTO(free_auto) char *trial = NULL;
@@ -258,7 +258,7 @@ dibs_status kube_injection_read(const char *name, const char *text, size_t len, 
     dibs_status s = yaml_parse(name, text, len, &in->yaml, err);
 
     if (s == DIBS_OK)
-        s = kube_objects_find(in->yaml, &in->objects, err);
+        s = kube_objects_find(in->yaml, is_release, &in->objects, err);
     if (s == DIBS_OK)
         s = kube_model_build(in->yaml, &in->objects, &in->model, err);
     if (s == DIBS_OK)
@@ -268,6 +268,18 @@ dibs_status kube_injection_read(const char *name, const char *text, size_t len, 
     if (s == DIBS_OK)
         *out = TAKE(in);
     return s;
+}
+
+dibs_status kube_injection_read(const char *name, const char *text, size_t len, kube_injection **out,
+                                dibs_err *err)
+{
+    return read_text(name, text, len, false, out, err);
+}
+
+dibs_status kube_release_read(const char *name, const char *text, size_t len, kube_injection **out,
+                              dibs_err *err)
+{
+    return read_text(name, text, len, true, out, err);
 }
 
 static void note_at(const kube_injection *in, const yaml_node *node, const char *text, kube_note_fn note,
@@ -281,13 +293,17 @@ static void note_at(const kube_injection *in, const yaml_node *node, const char 
 
 void kube_injection_notes(const kube_injection *in, kube_note_fn note, void *ctx)
 {
-    for (size_t i = 0; i < in->objects.n; i++)
-        if (in->objects.all[i].is_misplaced)
-            note_at(
-                in, in->objects.all[i].node,
-                "the annotation stands on the object; it belongs to the metadata of its pod template, and "
-                "is not used here",
+    size_t n_shown = in->objects.n_strays < KUBE_STRAYS_MAX ? in->objects.n_strays : KUBE_STRAYS_MAX;
+    char more[64] = "";
+
+    for (size_t i = 0; i < n_shown; i++)
+        note_at(in, in->objects.strays[i],
+                "an annotation that asks for ports is not used here; it belongs to the metadata of its pod "
+                "template",
                 note, ctx);
+    (void) snprintf(more, sizeof more, "%zu more annotations are not used", in->objects.n_strays - n_shown);
+    if (in->objects.n_strays > n_shown)
+        note(ctx, more);
     for (size_t i = 0; i < in->objects.n_templates; i++) {
         const struct kube_template *t = &in->objects.templates[i];
         const struct kube_pod *pod = &in->model.pods[i];
@@ -296,8 +312,13 @@ void kube_injection_notes(const kube_injection *in, kube_note_fn note, void *ctx
 
         for (size_t p = 0; p < component->n_ports; p++)
             is_scoped = is_scoped || component->ports[p].scope == WORKLOAD_POD_SCOPED;
+        if (pod->n_addresses > 0)
+            note_at(in, t->discovery,
+                    "addressRefs are left out: which service and instance the pods belong to is known in the "
+                    "cluster only",
+                    note, ctx);
         if (is_scoped && (uint64_t) t->instances * t->size > 1)
-            note_at(in, t->config,
+            note_at(in, t->at,
                     "all pods of this template are told the same PodScoped ports, which is fine because each "
                     "has a network of its own",
                     note, ctx);
@@ -342,4 +363,13 @@ dibs_status kube_injection_undo(kube_injection *in, dibs *handle, dibs_err *err)
 
     free_plans(in);
     return s;
+}
+
+size_t kube_injection_count(const kube_injection *in, enum workload_change_kind kind)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; in->plans && i < in->objects.n; i++)
+        n += in->plans[i].count[kind];
+    return n;
 }

@@ -8,6 +8,7 @@
 
 #include "base/auto.h"
 #include "dibs/dibs.h"
+#include "workload/workload.h"
 
 typedef struct kube_injection kube_injection; /* opaque */
 typedef void (*kube_note_fn)(void *ctx, const char *text);
@@ -16,16 +17,21 @@ typedef void (*kube_note_fn)(void *ctx, const char *text);
  * INVALID with "NAME:LINE:COLUMN: ". */
 dibs_status kube_injection_read(const char *name, const char *text, size_t len, kube_injection **out,
                                 dibs_err *err);
+/* The same objects, named but asking for nothing: to claim that ends what they have. */
+dibs_status kube_release_read(const char *name, const char *text, size_t len, kube_injection **out,
+                              dibs_err *err);
 void kube_injection_free(kube_injection *injection); /* NULL is fine */
 DEFINE_AUTO(kube_injection, kube_injection_free)
 
-/* Does any object ask for ports? If not, the text stays as it is and no claim is needed. */
+/* Is there any object that claims are about? If not, no ledger is needed and the text stays as it is. */
 bool kube_injection_is_needed(const kube_injection *injection);
 /* What the user should know, line by line. */
 void kube_injection_notes(const kube_injection *injection, kube_note_fn note, void *ctx);
 
 /* Make every object's claims what it asks for, in one step: all or nothing. */
 dibs_status kube_injection_claim(kube_injection *injection, dibs *handle, dibs_err *err);
+/* So many claims were changed that way. */
+size_t kube_injection_count(const kube_injection *injection, enum workload_change_kind kind);
 /* Put back what the call above changed, because its text could not be delivered. On failure nothing is put
  * back: somebody else may have got a port meanwhile. */
 dibs_status kube_injection_undo(kube_injection *injection, dibs *handle, dibs_err *err);

@@ -86,24 +86,25 @@ static struct workload_role *role_of(const struct building *b, struct workload_g
         return NULL;
     struct workload_role *role = &group->roles[group->n_roles++];
     *role = (struct workload_role){ .name = t->role, .instances = 1, .components = components };
-    role->place = (struct workload_place){ t->config->line, t->config->column };
+    role->place = (struct workload_place){ t->at->line, t->at->column };
     return role;
 }
 
-/* RBG's own way to ask for other pods' ports: more references. Its addresses are the cluster's business. */
-static dibs_status add_discovered(const struct building *b, const struct kube_template *t,
-                                  struct workload_group *group, struct workload_component *component)
+/* RBG's own way to ask for other pods' ports: more references. Its addresses need the names of an instance
+ * and of its service, which the cluster makes. */
+static dibs_status add_discovered(const struct building *b, size_t template, struct workload_group *group,
+                                  struct workload_component *component)
 {
-    const yaml_node *text = kube_get(t->annotations, WORKLOAD_KEY_DISCOVERY);
+    const struct kube_template *t = &b->objects->templates[template];
+    const yaml_node *text = t->discovery;
     struct workload_discovery found = { 0 };
     dibs_err why = { 0 };
 
-    if (!text)
-        text = kube_get(kube_at(t->pod, "metadata.annotations"), WORKLOAD_KEY_DISCOVERY);
     dibs_status s = workload_discovery_parse(group, yaml_string(text), &found, &why);
 
     if (s == DIBS_INVALID)
         return yaml_error(b->yaml, text, b->err, "%s", why.msg);
+    b->m->pods[template].n_addresses = found.n_addresses;
     if (s != DIBS_OK || found.n_ports == 0)
         return s == DIBS_OK ? s : err_set(b->err, s, "%s", why.msg);
     size_t n = component->n_references;
@@ -136,16 +137,16 @@ static dibs_status add_template(const struct building *b, size_t template)
         return no_memory(b);
     for (size_t i = 0; i < role->n_components; i++)
         if (is_same(role->components[i].name, t->component))
-            return yaml_error(b->yaml, t->config, b->err, "role '%s' has two pod templates of one name",
+            return yaml_error(b->yaml, t->at, b->err, "role '%s' has two pod templates of one name",
                               text_safe(t->role, shown, sizeof shown));
     struct workload_component *component = &role->components[role->n_components];
     *component = (struct workload_component){ .name = t->component, .size = 1 };
-    component->place = (struct workload_place){ t->config->line, t->config->column };
+    component->place = (struct workload_place){ t->at->line, t->at->column };
     b->m->pods[template] =
         (struct kube_pod){ .group = group, .role = role, .component = role->n_components++ };
     dibs_status s = workload_annotation_parse(group, t->dialect, yaml_string(t->config), component, b->err);
 
-    return s == DIBS_OK ? add_discovered(b, t, group, component) : s;
+    return s == DIBS_OK ? add_discovered(b, template, group, component) : s;
 }
 
 /* Roles point into their group's array: it is made for as many as there can be. */
@@ -283,7 +284,7 @@ static dibs_status sort_references(struct building *b, size_t template)
 
     b->n_references += n;
     if (b->n_references > REFERENCES_MAX)
-        return yaml_error(b->yaml, t->config, b->err, "more than %d references", REFERENCES_MAX);
+        return yaml_error(b->yaml, t->at, b->err, "more than %d references", REFERENCES_MAX);
     pod->foreign = workload_take(pod->group, (n + 1) * sizeof *pod->foreign);
     if (!own || !pod->foreign)
         return no_memory(b);
@@ -320,7 +321,7 @@ static dibs_status check_sharing(const struct building *b, size_t template)
 
     for (size_t i = 0; i < component->n_ports && n > 1 && t->is_host_network; i++)
         if (component->ports[i].scope == WORKLOAD_POD_SCOPED)
-            return yaml_error(b->yaml, t->config, b->err,
+            return yaml_error(b->yaml, t->at, b->err,
                               "%llu pods in the host's network are made from this one template, so that each "
                               "of them cannot be told a port '%s' of its own; make the port RoleScoped, or "
                               "write a separate object for each pod",
@@ -343,7 +344,7 @@ static dibs_status build(struct building *b)
             s = check_sharing(b, i);
     }
     for (size_t i = 0; i < b->objects->n && s == DIBS_OK; i++)
-        if (!b->objects->all[i].is_misplaced)
+        if (b->m->groups[i]->n_roles > 0)
             s = workload_check(b->m->groups[i], b->err);
     return s;
 }

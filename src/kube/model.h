@@ -21,6 +21,7 @@ struct kube_pod {
     size_t component; /* its place in the role */
     struct kube_foreign *foreign;
     size_t n_foreign;
+    size_t n_addresses; /* asked for by discovery, and not told */
 };
 
 struct kube_model {

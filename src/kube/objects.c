@@ -7,50 +7,13 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "kube/grow.h"
+#include "workload/discovery.h"
 
 #include "base/banned.h"
 
-enum { LIST_DEPTH_MAX = 4, MERGES_MAX = 64, PATH_MAX_BYTES = 64, REPLICAS_MAX = 1 << 30 };
+#define LIST "List" /* how the kind of a list ends */
 
-/* ---- looking ---- */
-
-static const yaml_node *get_within(const yaml_node *map, const char *key, unsigned *budget)
-{
-    const yaml_node *found = yaml_get(map, key);
-    const yaml_node *merged = found ? NULL : yaml_get(map, "<<");
-
-    if (!merged || *budget == 0)
-        return found;
-    --*budget;
-    if (merged->kind == YAML_MAP)
-        return get_within(merged, key, budget);
-    for (const yaml_node *item = merged->first; !found && merged->kind == YAML_LIST && item;
-         item = item->next)
-        found = get_within(yaml_follow(item), key, budget);
-    return found;
-}
-
-const yaml_node *kube_get(const yaml_node *map, const char *key)
-{
-    unsigned budget = MERGES_MAX;
-
-    return get_within(map, key, &budget);
-}
-
-const yaml_node *kube_at(const yaml_node *map, const char *path)
-{
-    char key[PATH_MAX_BYTES] = "";
-
-    for (;; path++) {
-        size_t len = strcspn(path, ".");
-
-        (void) text_copy(key, len + 1 < sizeof key ? len + 1 : sizeof key, path);
-        map = kube_get(map, key);
-        path += len;
-        if (!map || !*path)
-            return map;
-    }
-}
+enum { LIST_DEPTH_MAX = 4, REPLICAS_MAX = 1 << 30 };
 
 /* ---- collecting ---- */
 
@@ -60,7 +23,8 @@ struct walk {
     struct kube_objects *out;
     size_t *looks; /* things looked at so far */
     struct kube_object object;
-    bool is_taken; /* the object is in the list */
+    bool is_taken;   /* the object is in the list */
+    bool is_by_name; /* only names are wanted */
     dibs_err *err;
 };
 
@@ -85,12 +49,12 @@ static dibs_status count_of(const struct walk *w, const yaml_node *node, uint32_
     return yaml_error(w->yaml, node, w->err, "this is not a number of pods");
 }
 
-/* The next thing of a list. */
+/* The next thing. */
 static dibs_status look(const struct walk *w, const yaml_node *at)
 {
     if (++*w->looks <= KUBE_LOOKS_MAX)
         return DIBS_OK;
-    return yaml_error(w->yaml, at, w->err, "more than %d objects, roles and components", KUBE_LOOKS_MAX);
+    return yaml_error(w->yaml, at, w->err, "more than %d things to look at", KUBE_LOOKS_MAX);
 }
 
 /* The annotation, and which of the two it is; NULL without one. */
@@ -119,8 +83,9 @@ static dibs_status take_object(struct walk *w)
     for (size_t i = 0; i < out->n; i++)
         if (strcmp(out->all[i].kind, w->object.kind) == 0 && strcmp(out->all[i].ns, w->object.ns) == 0 &&
             strcmp(out->all[i].name, w->object.name) == 0)
-            return yaml_error(w->yaml, w->object.node, w->err, "this object is in line %u already",
-                              out->all[i].node->line);
+            return w->is_by_name ? DIBS_OK
+                                 : yaml_error(w->yaml, w->object.node, w->err,
+                                              "this object is in line %u already", out->all[i].node->line);
     if (out->n == KUBE_OBJECTS_MAX)
         return yaml_error(w->yaml, w->object.node, w->err, "more than %d objects", KUBE_OBJECTS_MAX);
     if (!grow((void **) &out->all, out->n, &out->max, sizeof *out->all))
@@ -130,20 +95,49 @@ static dibs_status take_object(struct walk *w)
     return DIBS_OK;
 }
 
+/* The annotation that asks for other components' ports; NULL without one. */
+static dibs_status find_discovery(const struct walk *w, const yaml_node *annotations, const yaml_node **out)
+{
+    const yaml_node *found = kube_get(annotations, WORKLOAD_KEY_DISCOVERY);
+
+    if (found && found->kind != YAML_SCALAR)
+        return yaml_error(w->yaml, found, w->err, "an annotation is a text");
+    *out = found;
+    return DIBS_OK;
+}
+
+/* What the template's annotations, and its component's over them, ask for. */
+static dibs_status find_wishes(const struct walk *w, struct kube_template *t)
+{
+    const yaml_node *maps[] = { t->annotations, t->of_pod };
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < sizeof maps / sizeof maps[0] && s == DIBS_OK; i++) {
+        if (!t->config)
+            s = find_config(w, maps[i], &t->config, &t->dialect);
+        if (s == DIBS_OK && !t->discovery)
+            s = find_discovery(w, maps[i], &t->discovery);
+    }
+    if (s != DIBS_OK)
+        return s;
+    if (t->config && !*yaml_string(t->config))
+        t->config = NULL;
+    if (t->discovery && !*yaml_string(t->discovery))
+        t->discovery = NULL;
+    t->at = t->config ? t->config : t->discovery;
+    return DIBS_OK;
+}
+
 /* A pod template that is known but for what it says itself. */
 static dibs_status take_template(struct walk *w, struct kube_template t)
 {
-    const yaml_node *of_pod = kube_at(t.pod, "metadata.annotations");
-    const yaml_node *spec = kube_get(t.pod, "spec");
-    const yaml_node *host = kube_get(spec, "hostNetwork");
-    dibs_status s = DIBS_OK;
+    const yaml_node *host = kube_at(t.pod, "spec.hostNetwork");
 
     if (!t.pod || t.pod->kind != YAML_MAP)
         return DIBS_OK;
-    s = find_config(w, t.annotations, &t.config, &t.dialect);
-    if (s == DIBS_OK && !t.config)
-        s = find_config(w, of_pod, &t.config, &t.dialect);
-    if (s != DIBS_OK || !t.config || !*yaml_string(t.config))
+    t.of_pod = kube_at(t.pod, "metadata.annotations");
+    dibs_status s = find_wishes(w, &t);
+    if (s != DIBS_OK || !t.at)
         return s;
     if (!w->object.name)
         return yaml_error(w->yaml, w->object.node, w->err, "an object without metadata.name");
@@ -262,6 +256,7 @@ static dibs_status take_plain(struct walk *w, const yaml_node *root)
         { "Job", "spec.template", "spec.parallelism" },
         { "CronJob", "spec.jobTemplate.spec.template", "spec.jobTemplate.spec.parallelism" },
         { "DaemonSet", "spec.template", NULL },
+        { "PodTemplate", "template", NULL },
         { NULL, "spec.template", "spec.replicas" },
     };
     struct kube_template t = { .size = 1 };
@@ -297,35 +292,145 @@ static dibs_status take_shape(struct walk *w, const yaml_node *root)
     return take_plain(w, root);
 }
 
-/* ---- documents ---- */
+/* ---- whatever else there is ---- */
 
-static bool has_config(const yaml_node *annotations)
+/* A place that a search has come to. */
+struct spot {
+    const char *key;       /* whose value it is; NULL: the root */
+    const char *component; /* the last name on the way */
+    uint32_t instances;    /* so many pods, as far as the way says it */
+};
+
+static bool asks(const yaml_node *annotations)
 {
-    return kube_get(annotations, WORKLOAD_KEY_RBG) || kube_get(annotations, WORKLOAD_KEY_OWN);
+    static const char *const keys[] = { WORKLOAD_KEY_RBG, WORKLOAD_KEY_OWN, WORKLOAD_KEY_DISCOVERY };
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const char *text = yaml_string(kube_get(annotations, keys[i]));
+
+        if (text && *text)
+            return true;
+    }
+    return false;
 }
 
-static dibs_status take_root(const struct walk *from, const yaml_node *root, unsigned depth)
+static bool is_known(const struct walk *w, const yaml_node *annotations)
+{
+    for (size_t i = 0; i < w->out->n_templates; i++)
+        if (w->out->templates[i].annotations == annotations || w->out->templates[i].of_pod == annotations)
+            return true;
+    return false;
+}
+
+static uint32_t times(uint32_t n, const yaml_node *count)
+{
+    uint32_t by = 1;
+
+    if (!yaml_number(count, REPLICAS_MAX, &by))
+        return n;
+    return (uint64_t) n * by > REPLICAS_MAX ? REPLICAS_MAX : n * by;
+}
+
+/* Words that every way to a pod has tell nobody which one it is. */
+static bool is_telling(const char *key)
+{
+    static const char *const words[] = { "spec", "template", "jobTemplate", "metadata", "<<" };
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(key, words[i]) == 0)
+            return false;
+    return *key;
+}
+
+static const char *name_of_item(const yaml_node *item)
+{
+    const char *name = yaml_string(yaml_get(item, "name"));
+
+    return name && *name ? name : yaml_string(yaml_get(item, "groupName"));
+}
+
+/* A pod template, whatever it belongs to, is a map with annotations that ask and containers beside them. An
+ * annotation that belongs to none is told. What an alias shows is looked at where it stands. */
+static dibs_status search(struct walk *w, const yaml_node *node, struct spot at)
+{
+    if (!node || node->is_alias || node->kind == YAML_SCALAR)
+        return DIBS_OK;
+    dibs_status s = look(w, node);
+    const yaml_node *annotations = kube_at(node, "metadata.annotations");
+    const yaml_node *containers = kube_at(node, "spec.containers");
+    if (s == DIBS_OK && w->object.kind[0] && containers && containers->kind == YAML_LIST &&
+        asks(annotations) && !is_known(w, annotations))
+        s = take_template(w,
+                          (struct kube_template){
+                              .component = at.component, .pod = node, .instances = at.instances, .size = 1 });
+    if (at.key && strcmp(at.key, "annotations") == 0 && asks(node) && !is_known(w, node)) {
+        if (w->out->n_strays < KUBE_STRAYS_MAX)
+            w->out->strays[w->out->n_strays] = node;
+        w->out->n_strays++;
+    }
+    at.instances = times(times(at.instances, yaml_get(node, "replicas")), yaml_get(node, "parallelism"));
+    for (const yaml_node *child = node->first; child && s == DIBS_OK; child = child->next) {
+        const char *name = node->kind == YAML_MAP ? child->text : name_of_item(child);
+        struct spot below = at;
+
+        if (name && is_telling(name))
+            below.component = name;
+        below.key = node->kind == YAML_MAP ? child->text : NULL;
+        s = search(w, node->kind == YAML_MAP ? child->value : child, below);
+    }
+    return s;
+}
+
+/* ---- documents ---- */
+
+static dibs_status take_root(const struct walk *from, const yaml_node *root, const char *listed,
+                             unsigned depth);
+
+/* The API server leaves the kind of items out: it is in that of the list. */
+static dibs_status take_items(const struct walk *w, const yaml_node *items, const char *kind, unsigned depth)
+{
+    char listed[KUBE_KIND_MAX + 1] = "";
+    dibs_status s = DIBS_OK;
+
+    (void) text_copy(listed, sizeof listed, kind);
+    listed[strlen(listed) - (sizeof LIST - 1)] = '\0';
+    if (depth == LIST_DEPTH_MAX)
+        return yaml_error(w->yaml, items, w->err, "lists of lists are nested too deeply");
+    for (const yaml_node *item = items->first; item && s == DIBS_OK; item = item->next) {
+        s = look(w, item);
+        if (s == DIBS_OK)
+            s = take_root(w, yaml_follow(item), listed, depth + 1);
+    }
+    return s;
+}
+
+static dibs_status take_named(struct walk *w)
+{
+    /* No object with a dot there has ever got a port. */
+    if (!w->object.name || !w->object.kind[0] || strchr(w->object.ns, '.') || strchr(w->object.kind, '.'))
+        return DIBS_OK;
+    return take_object(w);
+}
+
+static dibs_status take_root(const struct walk *from, const yaml_node *root, const char *listed,
+                             unsigned depth)
 {
     const char *kind = yaml_string(kube_get(root, "kind"));
     const yaml_node *metadata = kube_get(root, "metadata");
     const yaml_node *items = kube_get(root, "items");
-    size_t len = kind ? strlen(kind) : 0;
     struct walk w = *from;
     dibs_status s = DIBS_OK;
 
-    if (len == 0)
-        return DIBS_OK; /* no object: not ours to judge */
-    if (len >= 4 && strcmp(kind + len - 4, "List") == 0 && items && items->kind == YAML_LIST) {
-        if (depth == LIST_DEPTH_MAX)
-            return yaml_error(w.yaml, root, w.err, "lists of lists are nested too deeply");
-        for (const yaml_node *item = items->first; item && s == DIBS_OK; item = item->next) {
-            s = look(from, item);
-            if (s == DIBS_OK)
-                s = take_root(from, yaml_follow(item), depth + 1);
-        }
-        return s;
-    }
-    w.object = (struct kube_object){ .node = root, .kind = kind, .ns = "default" };
+    if (!kind || !*kind)
+        kind = listed;
+    if (strlen(kind) > KUBE_KIND_MAX)
+        kind = ""; /* no object: not ours to judge */
+    size_t len = strlen(kind);
+    if (len >= sizeof LIST - 1 && strcmp(kind + len - (sizeof LIST - 1), LIST) == 0 && items &&
+        items->kind == YAML_LIST)
+        return take_items(from, items, kind, depth);
+    w.object = (struct kube_object){ .node = root, .ns = "default" };
+    (void) text_copy(w.object.kind, sizeof w.object.kind, kind);
     const char *ns = yaml_string(kube_get(metadata, "namespace"));
     const char *name = yaml_string(kube_get(metadata, "name"));
     if (ns && *ns)
@@ -333,24 +438,24 @@ static dibs_status take_root(const struct walk *from, const yaml_node *root, uns
     if (!name || !*name)
         name = yaml_string(kube_get(metadata, "generateName"));
     w.object.name = name && *name ? name : NULL;
-    s = take_shape(&w, root);
-    if (s == DIBS_OK && !w.is_taken && has_config(kube_get(metadata, "annotations")) &&
-        strcmp(kind, "Pod") != 0 && w.object.name) {
-        w.object.is_misplaced = true;
-        s = take_object(&w);
-    }
-    return s;
+    if (w.is_by_name)
+        return take_named(&w);
+    if (*kind)
+        s = take_shape(&w, root);
+    return s == DIBS_OK ? search(&w, root, (struct spot){ .instances = 1 }) : s;
 }
 
-dibs_status kube_objects_find(const yaml_text *yaml, struct kube_objects *out, dibs_err *err)
+dibs_status kube_objects_find(const yaml_text *yaml, bool is_by_name, struct kube_objects *out, dibs_err *err)
 {
     struct kube_objects found = { 0 };
     size_t looks = 0;
-    const struct walk w = { .yaml = yaml, .out = &found, .looks = &looks, .err = err };
+    const struct walk w = {
+        .yaml = yaml, .out = &found, .looks = &looks, .is_by_name = is_by_name, .err = err
+    };
     dibs_status s = DIBS_OK;
 
     for (size_t i = 0; i < yaml_count(yaml) && s == DIBS_OK; i++)
-        s = take_root(&w, yaml_root(yaml, i), 0);
+        s = take_root(&w, yaml_root(yaml, i), "", 0);
     if (s == DIBS_OK)
         *out = found;
     else

@@ -655,3 +655,114 @@ claims() { sql 'SELECT name, port FROM claims ORDER BY name'; }
     [ "$(sql 'SELECT port FROM claims')" -eq 14302 ]
     ok kube inject "$T/new.yaml"
 }
+
+@test "lists as the API server prints them: the kind of their items is in that of the list" {
+    pod one 'containers:' '- name: c' | sed '/^kind/d;/^apiVersion/d;s/^/  /;s/^  metadata/- metadata/' >"$T/items"
+    { printf 'kind: PodList\nitems:\n'; cat "$T/items"; } >"$T/list.yaml"
+    inject "$T/list.yaml"
+    [ -z "$errs" ]
+    only '
+o = b[0]["items"][0]; p = port("default.Pod.one/one/0/-/http")
+env(o["spec"]["containers"][0], ("PORT", p)); o["metadata"]["annotations"]["test/http"] = p'
+    again
+    { printf 'kind: List\nitems:\n'; cat "$T/items"; } >"$T/list.yaml" # of what?
+    ok kube inject "$T/list.yaml"
+    cmp "$T/out" "$T/list.yaml"
+    says "$T/list.yaml:6:7: an annotation that asks for ports is not used here"
+}
+
+@test "pod templates are found wherever they stand" {
+    template="{metadata: {annotations: {dibs.dev/ports: '$HTTP'}}, spec: {containers: [{name: c}]}}"
+    cat >"$T/all.yaml" <<END
+kind: PodTemplate
+metadata: {name: one}
+template: $template
+---
+kind: JobSet
+metadata: {name: one}
+spec:
+  replicatedJobs:
+  - name: driver
+    template: {spec: {template: $template}}
+  - name: workers
+    replicas: 2
+    template: {spec: {parallelism: 3, template: $template}}
+---
+kind: RayCluster
+metadata: {name: one}
+spec:
+  headGroupSpec: {template: $template}
+  workerGroupSpecs:
+  - groupName: small
+    template: $template
+END
+    inject "$T/all.yaml"
+    [ "$(grep -c . "$T/err")" -eq 1 ]
+    says "$T/all.yaml:13:91: all pods of this template are told the same PodScoped ports"
+    only '
+def http(t, name):
+    p = port(name + "/http"); env(t["spec"]["containers"][0], ("PORT", p)); t["metadata"]["annotations"]["test/http"] = p
+http(b[0]["template"], "default.PodTemplate.one/one/0/-")
+for j in b[1]["spec"]["replicatedJobs"]: http(j["template"]["spec"]["template"], "default.JobSet.one/one/0/" + j["name"])
+http(b[2]["spec"]["headGroupSpec"]["template"], "default.RayCluster.one/one/0/headGroupSpec")
+http(b[2]["spec"]["workerGroupSpecs"][0]["template"], "default.RayCluster.one/one/0/small")'
+    again
+    sed -i 's/spec: {containers/spec: {hostNetwork: true, containers/' "$T/all.yaml"
+    refused 2 kube inject "$T/all.yaml"
+    says "6 pods in the host's network"
+}
+
+@test "an annotation that is no pod's is told, wherever it stands (INV-10)" {
+    cat >"$T/all.yaml" <<END
+kind: Service
+metadata: {name: a, annotations: {dibs.dev/ports: '{}'}}
+---
+kind: RoleBasedGroup
+metadata: {name: a}
+spec: {roles: [{name: r, annotations: {rolebasedgroup.workloads.x-k8s.io/port-allocator: '{}'}}]}
+---
+values: {annotations: {rolebasedgroup.workloads.x-k8s.io/component-discovery: '{}'}}
+END
+    ok kube inject "$T/all.yaml"
+    cmp "$T/out" "$T/all.yaml"
+    [ "$(grep -c 'is not used here' "$T/err")" -eq 3 ]
+    [ ! -e "$T/ledger.db" ]
+    for i in {1..20}; do printf -- '---\nkind: Service\nmetadata: {name: s%s, annotations: {dibs.dev/ports: x}}\n' "$i"; done >"$T/many.yaml"
+    ok kube inject "$T/many.yaml"
+    [ "$(grep -c 'is not used here' "$T/err")" -eq 16 ]
+    says '4 more annotations are not used'
+}
+
+@test "a component that only discovers others' ports gets them, and is told that addresses are left out" {
+    cat >"$T/rbg.yaml" <<END
+kind: RoleBasedGroup
+metadata: {name: demo}
+spec:
+  roles:
+  - name: r
+    components:
+    - name: leader
+      template:
+        metadata: {annotations: {rolebasedgroup.workloads.x-k8s.io/port-allocator: '$HTTP'}}
+        spec: {containers: [{name: c}]}
+    - name: worker
+      template:
+        metadata:
+          annotations:
+            rolebasedgroup.workloads.x-k8s.io/component-discovery: |
+              {"portRefs": [{"env": "LEADER", "component": "leader", "portName": "http"}],
+               "addressRefs": [{"env": "ADDRESS", "component": "leader"}]}
+        spec: {containers: [{name: c}]}
+END
+    inject "$T/rbg.yaml"
+    says "$T/rbg.yaml:16:1: addressRefs are left out"
+    only '
+leader, worker = [c["template"] for c in b[0]["spec"]["roles"][0]["components"]]
+p = port("default.RoleBasedGroup.demo/r/0/leader/http")
+env(leader["spec"]["containers"][0], ("PORT", p)); leader["metadata"]["annotations"]["test/http"] = p
+env(worker["spec"]["containers"][0], ("LEADER", p))'
+    again
+    sed 's/"portName": "http"/"portName": "grpc"/' "$T/rbg.yaml" >"$T/bad.yaml"
+    refused 2 kube inject "$T/bad.yaml"
+    says 'grpc'
+}
