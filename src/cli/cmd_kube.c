@@ -29,6 +29,23 @@ static void print_json(const char *path, const char *text)
     json_finish(&w);
 }
 
+/* {"released": 2} */
+static void print_count(size_t n)
+{
+    struct json_writer w = { 0 };
+
+    json_begin(&w, stdout);
+    json_object(&w);
+    json_key_uint(&w, "released", n);
+    json_end_object(&w);
+    json_finish(&w);
+}
+
+static const char *name_of(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
 static dibs_status deliver(struct cli *cli, const char *text, size_t len, dibs_err *err)
 {
     const char *path = cli_value(cli, "output");
@@ -56,7 +73,7 @@ static dibs_status inject(struct cli *cli, dibs_err *err)
     dibs_status s = cli_input_read(path, &text, &len, err);
 
     if (s == DIBS_OK)
-        s = kube_injection_read(strcmp(path, "-") == 0 ? "standard input" : path, text, len, &injection, err);
+        s = kube_injection_read(name_of(path), text, len, &injection, err);
     if (s != DIBS_OK)
         return s;
     kube_injection_notes(injection, note, cli);
@@ -75,6 +92,33 @@ static dibs_status inject(struct cli *cli, dibs_err *err)
     return s;
 }
 
+static dibs_status release(struct cli *cli, dibs_err *err)
+{
+    AUTO(free_auto) char *text = NULL;
+    AUTO(kube_injection_free_auto) kube_injection *objects = NULL;
+    const char *path = cli->argv[1];
+    size_t len = 0;
+    dibs_status s = cli_value(cli, "output")
+                        ? err_set(err, DIBS_INVALID, "--release prints no text; leave --output out")
+                        : cli_input_read(path, &text, &len, err);
+
+    if (s == DIBS_OK)
+        s = kube_release_read(name_of(path), text, len, &objects, err);
+    if (s == DIBS_OK && kube_injection_is_needed(objects)) {
+        s = cli_open(cli, err);
+        if (s == DIBS_OK)
+            s = kube_injection_claim(objects, cli->handle, err);
+    }
+    if (s != DIBS_OK)
+        return s;
+    size_t n = kube_injection_count(objects, WORKLOAD_DROP);
+    if (cli->json)
+        print_count(n);
+    else
+        cli_note(cli, "%zu claims ended", n);
+    return DIBS_OK;
+}
+
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     char safe[64] = "";
@@ -83,7 +127,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         return err_set(err, DIBS_INVALID, "'%s' is not inject", cli_safe(cli->argv[0], safe, sizeof safe));
     if (cli->argc != 2)
         return err_set(err, DIBS_INVALID, "`dibs kube inject` needs a FILE, or - for stdin");
-    return inject(cli, err);
+    return cli_has(cli, "release") ? release(cli, err) : inject(cli, err);
 }
 
 static const struct cli_opt opts[] = {
@@ -92,6 +136,7 @@ static const struct cli_opt opts[] = {
       .arg = "FILE",
       .help = "write to this file instead of standard output",
       .kind = CLI_FILE },
+    { .name = "release", .help = "end the claims of the objects in FILE, and print nothing" },
     { 0 },
 };
 
@@ -103,7 +148,8 @@ const struct cli_cmd cmd_kube = {
                "the annotation dibs.dev/ports, or RBG's port-allocator, claims what they ask\n"
                "for, kept, and prints the same text with the ports in it: variables in all\n"
                "containers, annotations, and host ports with hostNetwork. Everything else stays\n"
-               "byte for byte. The same file gets the same ports again.\n"
+               "byte for byte. The same file gets the same ports again, until --release\n"
+               "ends its objects' claims, whatever they ask for by then.\n"
                "\n"
                "  dibs.dev/ports: |\n"
                "    {\"allocations\": [{\"name\": \"http\", \"env\": \"PORT\"}],\n"

@@ -766,3 +766,24 @@ env(worker["spec"]["containers"][0], ("LEADER", p))'
     refused 2 kube inject "$T/bad.yaml"
     says 'grpc'
 }
+
+@test "--release ends the claims of a file's objects, and no others" {
+    pod one 'containers:' '- name: c' >"$T/one.yaml"
+    pod two 'containers:' '- name: c' >"$T/two.yaml"
+    ok kube inject --release "$T/one.yaml" # nothing there
+    says '0 claims ended'
+    ok kube inject "$T/one.yaml"
+    ok kube inject "$T/two.yaml"
+    refused 2 kube inject --release "$T/one.yaml" -o "$T/result"
+    [ "$(held)" -eq 2 ]
+    sed -i '/dibs.dev/d' "$T/one.yaml" # it asks for nothing any more
+    ok kube inject --release "$T/one.yaml"
+    [ -z "$out" ]
+    says '1 claims ended'
+    [ "$(sql 'SELECT name FROM claims')" = default.Pod.two/two/0/-/http ]
+    { cat "$T/two.yaml"; echo ---; cat "$T/two.yaml"; } >"$T/twice.yaml"
+    ok kube inject --release --json "$T/twice.yaml"
+    json "d == {'released': 1}"
+    [ "$(held)" -eq 0 ]
+    refused 2 kube inject --release - <<<'a: ['
+}
