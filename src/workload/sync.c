@@ -1,22 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The group's claims against what the group says: keep, add, move, drop, in one step.
- *
- * What a group may have made is known by its names: five parts, the first the group's. Shorter names of the
- * same group are a person's own and are left alone. */
+/* The group's claims against what the group says: keep, add, move, drop, in one step. */
 #include <string.h>
 
 #include "base/err.h"
-#include "workload/workload.h"
+#include "workload/present.h"
 
 #include "base/banned.h"
-
-/* The claims that are there, sorted by name. */
-struct present {
-    const char *project; /* only those of this directory; NULL: of any */
-    dibs_claim *claims;
-    size_t n, max;
-    bool is_full; /* no memory */
-};
 
 struct syncing {
     const struct workload_group *group;
@@ -33,7 +22,7 @@ struct syncing {
 static void syncing_free(struct syncing *y)
 {
     workload_needs_free(&y->needs);
-    free(y->present.claims);
+    present_free(&y->present);
     free(y->requests);
     free(y->drops);
     free(y->kinds);
@@ -46,80 +35,6 @@ void workload_plan_free(struct workload_plan *plan)
     free(plan->changes);
     free(plan->present);
     *plan = (struct workload_plan){ 0 };
-}
-
-/* ---- what is there ---- */
-
-static bool has_five_parts(const char *name)
-{
-    int slashes = 0;
-
-    for (const char *c = name; *c; c++)
-        slashes += *c == '/';
-    return slashes == DIBS_NAME_PARTS_MAX - 1;
-}
-
-static bool take_claim(void *ctx, const dibs_claim *claim)
-{
-    struct present *p = ctx;
-
-    if (!has_five_parts(claim->name) || (p->project && strcmp(claim->project, p->project) != 0))
-        return true;
-    if (p->n == p->max) {
-        size_t max = p->max ? 2 * p->max : 64;
-        dibs_claim *more = realloc(p->claims, max * sizeof *more);
-
-        p->is_full = !more;
-        if (!more)
-            return false;
-        p->claims = more;
-        p->max = max;
-    }
-    p->claims[p->n++] = *claim;
-    return true;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    const dibs_claim *x = a;
-    const dibs_claim *y = b;
-
-    return strcmp(x->name, y->name);
-}
-
-static int name_to_claim(const void *name, const void *claim)
-{
-    const dibs_claim *c = claim;
-
-    return strcmp(name, c->name);
-}
-
-static dibs_status list_present(dibs *handle, struct syncing *y, dibs_err *err)
-{
-    struct present *p = &y->present;
-    dibs_filter filter = { .name_prefix = y->group->group,
-                           .principal = dibs_principal_of(handle),
-                           .judge = true };
-    dibs_status s = dibs_claim_list(handle, &filter, take_claim, p, err);
-
-    /* None? Then the group may have been given another name since: what the directory has is its own. */
-    if (s == DIBS_OK && p->n == 0 && y->group->project) {
-        filter.name_prefix = NULL;
-        p->project = y->group->project;
-        s = dibs_claim_list(handle, &filter, take_claim, p, err);
-    }
-    if (s == DIBS_OK && p->is_full)
-        s = err_set(err, DIBS_FAILURE, "workload: out of memory");
-    if (s == DIBS_OK && p->n > 0)
-        qsort(p->claims, p->n, sizeof *p->claims, by_name);
-    return s;
-}
-
-static size_t find_present(const struct present *p, const char *name)
-{
-    const dibs_claim *found = p->n ? bsearch(name, p->claims, p->n, sizeof *p->claims, name_to_claim) : NULL;
-
-    return found ? (size_t) (found - p->claims) : p->n;
 }
 
 /* ---- is it still what is wanted? ---- */
@@ -161,11 +76,6 @@ bool workload_is_as_wanted(const dibs_claim *claim, const struct workload_port *
     return true;
 }
 
-static bool is_held(const dibs_claim *claim)
-{
-    return claim->holder != DIBS_HELD_BY_NOBODY && claim->life != DIBS_DEAD;
-}
-
 /* The port's numbers from `first` on: all as wanted and, in a block, side by side? */
 static bool is_port_as_wanted(const struct syncing *y, size_t first)
 {
@@ -186,7 +96,7 @@ static void decide(struct syncing *y)
     const struct present *p = &y->present;
 
     for (size_t i = 0; i < y->needs.n; i++)
-        y->was[i] = find_present(p, y->needs.all[i].name);
+        y->was[i] = present_find(p, y->needs.all[i].name);
     for (size_t i = 0; i < y->needs.n; i++) {
         const struct workload_need *need = &y->needs.all[i];
         bool is_there = y->was[i] < p->n;
@@ -213,7 +123,7 @@ static void decide(struct syncing *y)
 
 static dibs_status prepare(dibs *handle, struct syncing *y, dibs_err *err)
 {
-    dibs_status s = list_present(handle, y, err);
+    dibs_status s = present_list(handle, y->group, &y->present, err);
 
     if (s != DIBS_OK)
         return s;
@@ -234,29 +144,12 @@ static dibs_status prepare(dibs *handle, struct syncing *y, dibs_err *err)
 /* Bytes of the name that say which pod it is: all but the port. */
 static size_t pod_part(const char *name)
 {
-    const char *last = strrchr(name, '/');
-
-    return last ? (size_t) (last - name) : 0;
+    return (size_t) (strrchr(name, '/') + 1 - name);
 }
 
-/* Does a process run as the pod of this name? Names of one pod are neighbours in the sorted list. */
 static bool is_pod_running(const struct present *p, const char *name)
 {
-    size_t len = pod_part(name);
-    size_t low = 0;
-
-    for (size_t high = p->n; low < high;) {
-        size_t middle = low + (high - low) / 2;
-
-        if (strncmp(p->claims[middle].name, name, len) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < p->n && strncmp(p->claims[low].name, name, len) == 0; low++)
-        if (pod_part(p->claims[low].name) == len && is_held(&p->claims[low]))
-            return true;
-    return false;
+    return present_held(p, name, pod_part(name)) != NULL;
 }
 
 /* The plan takes what was there. */
@@ -283,10 +176,11 @@ static dibs_status tell(struct syncing *y, const dibs_claim *answers, struct wor
     for (size_t i = 0; i < y->n_drops; i++) {
         if (y->drops[i].frees_name)
             continue; /* told as a move */
-        plan.changes[plan.n++] = (struct workload_change){ .kind = WORKLOAD_DROP,
-                                                           .before = y->drops[i].claim,
-                                                           .needs_restart = is_held(y->drops[i].claim),
-                                                           .claim = *y->drops[i].claim };
+        plan.changes[plan.n++] =
+            (struct workload_change){ .kind = WORKLOAD_DROP,
+                                      .before = y->drops[i].claim,
+                                      .needs_restart = present_is_held(y->drops[i].claim),
+                                      .claim = *y->drops[i].claim };
         plan.count[WORKLOAD_DROP]++;
     }
     plan.present = TAKE(y->present.claims);
