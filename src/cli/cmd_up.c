@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* up, down and plan: the manifest as a whole. */
 #include "cli/manifest.h"
+#include "cli/request.h"
 
 #include "base/banned.h"
 
@@ -19,6 +20,18 @@ static void print_ports(const struct cli *cli, const struct workload_plan *plan)
                           plan->changes[i].claim.port);
 }
 
+/* What every claim tells, once for all of them. */
+static void tell_claims(const struct cli *cli, const struct workload_plan *plan)
+{
+    dibs_claim any = { .was_there = true };
+
+    for (size_t i = 0; i < plan->n; i++) {
+        any.is_degraded = any.is_degraded || plan->changes[i].claim.is_degraded;
+        any.is_narrowed = any.is_narrowed || plan->changes[i].claim.is_narrowed;
+    }
+    cli_tell(cli, &any, plan->n > 0);
+}
+
 static dibs_status run_up(struct cli *cli, dibs_err *err)
 {
     AUTO(workload_plan_free) struct workload_plan plan = { 0 };
@@ -30,6 +43,7 @@ static dibs_status run_up(struct cli *cli, dibs_err *err)
     if (s != DIBS_OK)
         return s;
     print_ports(cli, &plan);
+    tell_claims(cli, &plan);
     cli_tell_changes(cli, group, &plan);
     return DIBS_OK;
 }
@@ -45,6 +59,7 @@ static dibs_status run_plan(struct cli *cli, dibs_err *err)
     if (s != DIBS_OK)
         return s;
     cli_print_changes(cli, &plan);
+    tell_claims(cli, &plan);
     cli_tell_changes(cli, group, &plan);
     return DIBS_OK;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "net/bindings.h"
 #include "workload/present.h"
 
 #include "base/banned.h"
@@ -17,6 +18,8 @@ struct syncing {
     enum workload_change_kind *kinds; /* of the needs */
     size_t *was;                      /* of a need: its claim's place in `present`, n when it has none */
     bool *is_used;                    /* of what is present */
+    dibs *handle;
+    bool is_asked, has_ipv6; /* known when it was asked for */
 };
 
 static void syncing_free(struct syncing *y)
@@ -39,58 +42,66 @@ void workload_plan_free(struct workload_plan *plan)
 
 /* ---- is it still what is wanted? ---- */
 
-static bool has_binding(const dibs_claim *claim, const dibs_binding *wanted)
+bool workload_is_as_wanted(const dibs_claim *claim, const struct workload_port *port, bool *is_narrowed)
 {
-    static const dibs_address everything = { .len = 16 };
-    static const dibs_address everything4 = { .len = 4 };
+    static const dibs_binding plain = { .proto = DIBS_TCP, .address = { .len = 16 } };
+    const dibs_binding *wide = port->n_bindings ? port->bindings : &plain;
+    size_t n_wide = port->n_bindings ? port->n_bindings : 1;
+    dibs_binding narrow[DIBS_BINDINGS_MAX];
+    size_t n_narrow = 0;
 
-    for (size_t i = 0; i < claim->n_bindings; i++) {
-        const dibs_binding *has = &claim->bindings[i];
-        const dibs_address *a = &has->address;
-
-        if (has->proto != wanted->proto)
-            continue;
-        if (a->len == wanted->address.len && memcmp(a->bytes, wanted->address.bytes, a->len) == 0)
-            return true;
-        /* On a host without IPv6 the wildcard was narrowed. */
-        if (a->len == 4 && memcmp(a->bytes, everything4.bytes, 4) == 0 && wanted->address.len == 16 &&
-            memcmp(wanted->address.bytes, everything.bytes, 16) == 0)
-            return true;
-    }
-    return false;
-}
-
-bool workload_is_as_wanted(const dibs_claim *claim, const struct workload_port *port)
-{
-    dibs_binding plain = { .proto = DIBS_TCP, .address = { .len = 16 } };
-    const dibs_binding *bindings = port->n_bindings ? port->bindings : &plain;
-    size_t n = port->n_bindings ? port->n_bindings : 1;
-
+    *is_narrowed = false;
     if (!claim->is_exclusive || (port->mode == DIBS_REQUIRED && claim->port != port->port))
         return false;
-    if (claim->n_bindings > n)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (!has_binding(claim, &bindings[i]))
-            return false;
-    return true;
+    if (bindings_same(claim->bindings, claim->n_bindings, wide, n_wide))
+        return true;
+    *is_narrowed = bindings_narrow(wide, n_wide, narrow, &n_narrow) &&
+                   bindings_same(claim->bindings, claim->n_bindings, narrow, n_narrow);
+    return *is_narrowed;
 }
 
-/* The port's numbers from `first` on: all as wanted and, in a block, side by side? */
-static bool is_port_as_wanted(const struct syncing *y, size_t first)
+/* Has the host IPv6? Only a claim that was made without it asks. What is declared is never refused. */
+static bool has_ipv6(struct syncing *y)
 {
-    const struct workload_port *port = y->needs.all[first].port;
+    static const dibs_binding all = { .proto = DIBS_TCP, .address = { .len = 16 } };
+    dibs_request request = { .mode = DIBS_DECLARED, .port = 1, .keep = true, .n_bindings = 1 };
+    dibs_claim answer = { 0 };
 
-    for (size_t i = first; i < first + port->count; i++) {
-        if (y->was[i] == y->present.n || !workload_is_as_wanted(&y->present.claims[y->was[i]], port))
+    if (y->is_asked)
+        return y->has_ipv6;
+    request.bindings[0] = all;
+    y->is_asked = true;
+    y->has_ipv6 =
+        dibs_claim_ports(y->handle, &(dibs_batch){ .requests = &request, .n = 1, .is_dry_run = true },
+                         &answer, NULL) == DIBS_OK &&
+        !answer.is_narrowed;
+    return y->has_ipv6;
+}
+
+/* Is the need's claim there, as it is wanted? One that was made without IPv6 is good enough as long as there
+ * is none, or somebody holds it. */
+static bool is_need_met(struct syncing *y, size_t i)
+{
+    bool is_narrowed = false;
+
+    if (y->was[i] == y->present.n)
+        return false;
+    const dibs_claim *claim = &y->present.claims[y->was[i]];
+    if (!workload_is_as_wanted(claim, y->needs.all[i].port, &is_narrowed))
+        return false;
+    return !is_narrowed || !has_ipv6(y) || present_is_held(claim);
+}
+
+/* The same for all numbers of a port, which in a block are side by side: it stays or goes as one. */
+static bool is_block_met(struct syncing *y, size_t first)
+{
+    for (size_t i = first; i < first + y->needs.all[first].port->count; i++)
+        if (!is_need_met(y, i) ||
+            y->present.claims[y->was[i]].port != y->present.claims[y->was[first]].port + (i - first))
             return false;
-        if (y->present.claims[y->was[i]].port != y->present.claims[y->was[first]].port + (i - first))
-            return false;
-    }
     return true;
 }
 
-/* A block stays or goes as one. */
 static void decide(struct syncing *y)
 {
     const struct present *p = &y->present;
@@ -100,16 +111,15 @@ static void decide(struct syncing *y)
     for (size_t i = 0; i < y->needs.n; i++) {
         const struct workload_need *need = &y->needs.all[i];
         bool is_there = y->was[i] < p->n;
-        bool is_kept = need->port->is_contiguous
-                           ? is_port_as_wanted(y, i - need->number)
-                           : is_there && workload_is_as_wanted(&p->claims[y->was[i]], need->port);
+        bool is_kept = need->port->is_contiguous ? is_block_met(y, i - need->number) : is_need_met(y, i);
 
         y->kinds[i] = is_kept ? WORKLOAD_KEEP : is_there ? WORKLOAD_MOVE : WORKLOAD_ADD;
         y->requests[i] = workload_request(y->group, need);
         if (is_kept) { /* found as it is */
             y->requests[i].mode = DIBS_RANDOM;
             y->requests[i].run = 0;
-            y->requests[i].n_bindings = 0;
+            if (y->has_ipv6) /* and there may be claims that were made without */
+                y->requests[i].n_bindings = 0;
         }
         if (is_there)
             y->is_used[y->was[i]] = true;
@@ -121,9 +131,9 @@ static void decide(struct syncing *y)
             y->drops[y->n_drops++] = (dibs_drop){ &p->claims[i], false };
 }
 
-static dibs_status prepare(dibs *handle, struct syncing *y, dibs_err *err)
+static dibs_status prepare(struct syncing *y, dibs_err *err)
 {
-    dibs_status s = present_list(handle, y->group, &y->present, err);
+    dibs_status s = present_list(y->handle, y->group, &y->present, err);
 
     if (s != DIBS_OK)
         return s;
@@ -253,7 +263,7 @@ static dibs_status make_so(dibs *handle, struct syncing *all, size_t n, bool is_
     size_t n_told = 0;
 
     for (size_t i = 0; i < n && s == DIBS_OK; i++)
-        s = prepare(handle, &all[i], err);
+        s = prepare(&all[i], err);
     if (s == DIBS_OK)
         s = join(all, n, &step, err);
     if (s == DIBS_OK)
@@ -274,6 +284,7 @@ dibs_status workload_sync_all(dibs *handle, struct workload_group *const *groups
 
     for (size_t i = 0; i < n && s == DIBS_OK; i++) {
         all[i].group = groups[i];
+        all[i].handle = handle;
         s = workload_needs_all(groups[i], &all[i].needs, err);
     }
     if (s == DIBS_OK)
@@ -286,7 +297,7 @@ dibs_status workload_sync_all(dibs *handle, struct workload_group *const *groups
 dibs_status workload_sync(dibs *handle, const struct workload_group *group, bool is_dry_run,
                           struct workload_plan *out, dibs_err *err)
 {
-    AUTO(syncing_free) struct syncing y = { .group = group };
+    AUTO(syncing_free) struct syncing y = { .group = group, .handle = handle };
     dibs_status s = workload_needs_all(group, &y.needs, err);
 
     return s == DIBS_OK ? make_so(handle, &y, 1, is_dry_run, out, err) : s;
@@ -295,7 +306,7 @@ dibs_status workload_sync(dibs *handle, const struct workload_group *group, bool
 dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, bool is_dry_run,
                              struct workload_plan *out, dibs_err *err)
 {
-    AUTO(syncing_free) struct syncing y = { .group = group };
+    AUTO(syncing_free) struct syncing y = { .group = group, .handle = handle };
 
     return make_so(handle, &y, 1, is_dry_run, out, err);
 }

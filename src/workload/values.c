@@ -112,10 +112,11 @@ static int name_to_need(const void *name, const void *need)
 static bool take_claim(void *ctx, const dibs_claim *claim)
 {
     struct found *f = ctx;
+    bool is_narrowed = false;
     const struct sorted_need *at =
         bsearch(claim->name, f->sorted, f->needs->n, sizeof *f->sorted, name_to_need);
 
-    if (at && claim->is_kept && workload_is_as_wanted(claim, f->needs->all[at->at].port)) {
+    if (at && claim->is_kept && workload_is_as_wanted(claim, f->needs->all[at->at].port, &is_narrowed)) {
         f->ports[at->at] = claim->port;
         f->n++;
     }

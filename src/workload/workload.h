@@ -201,8 +201,9 @@ struct workload_plan {
     dibs_claim *present;             /* what was there; `before` points into it */
 };
 void workload_plan_free(struct workload_plan *plan);
-/* Has the claim the number, protocols and addresses that the port asks for? */
-bool workload_is_as_wanted(const dibs_claim *claim, const struct workload_port *port);
+/* Has the claim the number, protocols and addresses that the port asks for? *is_narrowed: as far as a host
+ * without IPv6 can. */
+bool workload_is_as_wanted(const dibs_claim *claim, const struct workload_port *port, bool *is_narrowed);
 /* Make the group's claims what the group says, all or nothing: what is missing is claimed, what is obsolete
  * ends, everything else stays. `is_dry_run`: tell what would change, and change nothing. */
 dibs_status workload_sync(dibs *handle, const struct workload_group *group, bool is_dry_run,

@@ -46,3 +46,53 @@ roles: {a: {ports: [{name: d, env: D}]}}'
     ok get x/y/z/t
     [ "$out" = "$own" ]
 }
+
+# without_ipv6 ARGUMENT...: dibs in a network without IPv6; must succeed.
+without_ipv6() {
+    needs_root
+    needs unshare ip
+    [ -e /proc/sys/net/ipv6 ] || skip "this kernel has no IPv6 at all"
+    capture unshare --net sh -c 'ip link set lo up && echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6 && exec "$DIBS" "$@"' sh "$@"
+    [ "$code" -eq 0 ] || complain "dibs $* failed"
+}
+
+@test "without IPv6 a manifest's localhost and wildcard ports are kept, and said to be IPv4 alone" {
+    manifest 'roles: {a: {ports: [{name: d, env: D, address: localhost}, {name: e, env: E}, {name: f, env: F, address: 127.0.0.1}]}}'
+    without_ipv6 plan
+    says 'this host has no IPv6'
+    without_ipv6 up
+    says 'this host has no IPv6'
+    before=$out
+    without_ipv6 up
+    says '3 kept, 0 added, 0 moved, 0 dropped'
+    says 'this host has no IPv6'
+    [ "$out" = "$before" ]
+    manifest 'roles: {a: {ports: [{name: f, env: F, address: 127.0.0.1}]}}'
+    without_ipv6 up
+    not says 'IPv6'
+}
+
+@test "what was claimed without IPv6 is widened when there is IPv6, unless a process holds it" {
+    manifest 'roles: {a: {ports: [{name: d, env: D, address: localhost}]}, b: {ports: [{name: d, env: D, address: localhost}]}}'
+    without_ipv6 up
+    before=$out
+    start_sleeper
+    without_ipv6 claim b/0/d --pid "$STARTED" --address localhost
+    ok plan
+    prints 'move a/0/d'
+    prints 'keep b/0/d'
+    ok up
+    says '1 kept, 0 added, 1 moved, 0 dropped'
+    [ "$out" = "$before" ]
+    ok ls --all --json
+    json '{c["name"][-7:]: len(c["bindings"]) for c in d} == {"a/0/-/d": 2, "b/0/-/d": 1}'
+    end_process "$STARTED"
+    ok up
+    says '1 kept, 0 added, 1 moved, 0 dropped'
+    ok up
+    says '2 kept, 0 added, 0 moved, 0 dropped'
+    # And the other way round: what covers IPv6 is good enough without.
+    without_ipv6 up
+    says '2 kept, 0 added, 0 moved, 0 dropped'
+    not says 'IPv4 alone'
+}
