@@ -17,7 +17,8 @@ struct syncing {
     size_t n_drops;
     enum workload_change_kind *kinds; /* of the needs */
     size_t *was;                      /* of a need: its claim's place in `present`, n when it has none */
-    bool *is_used;                    /* of what is present */
+    bool *is_used;                    /* of what is present: a need has its name */
+    const dibs_claim **held_by; /* of what is present and not used: by whom its role runs; NULL: it goes */
     dibs *handle;
     bool is_asked, has_ipv6; /* known when it was asked for */
 };
@@ -31,6 +32,7 @@ static void syncing_free(struct syncing *y)
     free(y->kinds);
     free(y->was);
     free(y->is_used);
+    free(y->held_by);
 }
 
 void workload_plan_free(struct workload_plan *plan)
@@ -102,6 +104,16 @@ static bool is_block_met(struct syncing *y, size_t first)
     return true;
 }
 
+/* A port of a whole role has no holder of its own: those of its pods are. NULL: it is no such port, or none
+ * of them runs. */
+static const dibs_claim *role_holder(const struct present *p, const dibs_claim *claim)
+{
+    const char *role = strchr(claim->name, '/') + 1;
+    const char *instance = strchr(role, '/') + 1;
+
+    return instance[0] == '-' ? present_held(p, claim->name, (size_t) (instance - claim->name)) : NULL;
+}
+
 static void decide(struct syncing *y)
 {
     const struct present *p = &y->present;
@@ -126,9 +138,13 @@ static void decide(struct syncing *y)
         if (is_there && !is_kept)
             y->drops[y->n_drops++] = (dibs_drop){ &p->claims[y->was[i]], true };
     }
-    for (size_t i = 0; i < p->n; i++)
-        if (!y->is_used[i])
+    for (size_t i = 0; i < p->n; i++) {
+        if (y->is_used[i])
+            continue;
+        y->held_by[i] = role_holder(p, &p->claims[i]);
+        if (!y->held_by[i])
             y->drops[y->n_drops++] = (dibs_drop){ &p->claims[i], false };
+    }
 }
 
 static dibs_status prepare(struct syncing *y, dibs_err *err)
@@ -143,7 +159,8 @@ static dibs_status prepare(struct syncing *y, dibs_err *err)
     y->was = calloc(n, sizeof *y->was);
     y->drops = calloc(y->present.n + 1, sizeof *y->drops);
     y->is_used = calloc(y->present.n + 1, sizeof *y->is_used);
-    if (!y->requests || !y->kinds || !y->was || !y->drops || !y->is_used)
+    y->held_by = calloc(y->present.n + 1, sizeof *y->held_by);
+    if (!y->requests || !y->kinds || !y->was || !y->drops || !y->is_used || !y->held_by)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
     decide(y);
     return DIBS_OK;
@@ -151,24 +168,92 @@ static dibs_status prepare(struct syncing *y, dibs_err *err)
 
 /* ---- the answer ---- */
 
-/* Bytes of the name that say which pod it is: all but the port. */
-static size_t pod_part(const char *name)
+/* One pod more that the change is about: that of a claim which somebody holds. */
+static void note_pod(struct workload_change *change, const dibs_claim *held)
 {
-    return (size_t) (strrchr(name, '/') + 1 - name);
+    const char *port = strrchr(held->name, '/');
+
+    if (change->n_pods++ == 0)
+        (void) snprintf(change->pod, sizeof change->pod, "%.*s", (int) (port - held->name), held->name);
 }
 
-static bool is_pod_running(const struct present *p, const char *name)
+/* Needs whose claims change, and the pods that run without knowing it. */
+struct restarts {
+    const struct syncing *y;
+    const struct workload_need **sorted;
+    struct workload_plan *plan;
+};
+
+/* A pod is told of its own ports, its role's, and those that it refers to. */
+static dibs_status note_restart(const struct restarts *r, const struct workload_pod *pod,
+                                const dibs_claim *held, dibs_err *err)
 {
-    return present_held(p, name, pod_part(name)) != NULL;
+    AUTO(workload_needs_free) struct workload_needs needs = { 0 };
+    dibs_status s = workload_needs_of(r->y->group, pod, &needs, err);
+
+    for (size_t i = 0; i < needs.n && s == DIBS_OK; i++) {
+        size_t at = workload_needs_find(&r->y->needs, r->sorted, needs.all[i].name);
+        struct workload_change *change = &r->plan->changes[at];
+
+        if (at == r->y->needs.n || change->kind == WORKLOAD_KEEP)
+            continue;
+        change->needs_restart = true;
+        note_pod(change, held);
+    }
+    return s;
+}
+
+/* Every pod once, by the first of its own claims. */
+static dibs_status note_restarts(const struct restarts *r, dibs_err *err)
+{
+    const struct syncing *y = r->y;
+    size_t pod_len = 0;
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < y->needs.n && s == DIBS_OK; i++) {
+        const struct workload_need *need = &y->needs.all[i];
+        bool is_same = i > 0 && pod_len > 0 && strncmp(need->name, need[-1].name, pod_len) == 0;
+
+        if (need->port->scope == WORKLOAD_ROLE_SCOPED || is_same)
+            continue;
+        pod_len = (size_t) (strrchr(need->name, '/') + 1 - need->name);
+        const dibs_claim *held = present_held(&y->present, need->name, pod_len);
+        if (held)
+            s = note_restart(r, &need->pod, held, err);
+    }
+    return s;
+}
+
+/* What is there and not wanted any more. */
+static void tell_rest(const struct syncing *y, struct workload_plan *plan)
+{
+    for (size_t i = 0; i < y->present.n; i++) {
+        const dibs_claim *claim = &y->present.claims[i];
+        const dibs_claim *held = y->held_by[i];
+        struct workload_change *change = &plan->changes[plan->n];
+
+        if (y->is_used[i])
+            continue;
+        change->kind = held ? WORKLOAD_STAY : WORKLOAD_DROP;
+        change->claim = *claim;
+        change->before = held ? NULL : claim;
+        change->needs_restart = !held && present_is_held(claim);
+        if (held || change->needs_restart)
+            note_pod(change, held ? held : claim);
+        plan->count[change->kind]++;
+        plan->n++;
+    }
 }
 
 /* The plan takes what was there. */
 static dibs_status tell(struct syncing *y, const dibs_claim *answers, struct workload_plan *out,
                         dibs_err *err)
 {
-    struct workload_plan plan = { .changes = calloc(y->needs.n + y->n_drops + 1, sizeof *plan.changes) };
+    AUTO(workload_plan_free)
+    struct workload_plan plan = { .changes = calloc(y->needs.n + y->present.n + 1, sizeof *plan.changes) };
+    AUTO(free_auto) const struct workload_need **sorted = workload_needs_sort(&y->needs);
 
-    if (!plan.changes)
+    if (!plan.changes || !sorted)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
     for (size_t i = 0; i < y->needs.n; i++) {
         struct workload_change *change = &plan.changes[plan.n++];
@@ -179,23 +264,17 @@ static dibs_status tell(struct syncing *y, const dibs_claim *answers, struct wor
             change->before = &y->present.claims[y->was[i]];
             change->was = change->before->port;
         }
-        change->needs_restart =
-            change->kind != WORKLOAD_KEEP && is_pod_running(&y->present, y->needs.all[i].name);
         plan.count[change->kind]++;
     }
-    for (size_t i = 0; i < y->n_drops; i++) {
-        if (y->drops[i].frees_name)
-            continue; /* told as a move */
-        plan.changes[plan.n++] =
-            (struct workload_change){ .kind = WORKLOAD_DROP,
-                                      .before = y->drops[i].claim,
-                                      .needs_restart = present_is_held(y->drops[i].claim),
-                                      .claim = *y->drops[i].claim };
-        plan.count[WORKLOAD_DROP]++;
+    tell_rest(y, &plan);
+    struct restarts restarts = { .y = y, .sorted = sorted, .plan = &plan };
+    dibs_status s = plan.count[WORKLOAD_KEEP] < y->needs.n ? note_restarts(&restarts, err) : DIBS_OK;
+    if (s == DIBS_OK) {
+        plan.present = TAKE(y->present.claims);
+        *out = plan;
+        plan = (struct workload_plan){ 0 };
     }
-    plan.present = TAKE(y->present.claims);
-    *out = plan;
-    return DIBS_OK;
+    return s;
 }
 
 /* ---- one step for all ---- */

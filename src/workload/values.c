@@ -82,42 +82,22 @@ dibs_status workload_values(const struct workload_group *group, const struct wor
 /* A look at the whole group is cheaper than a look at each name from about here on. */
 enum { LIST_FROM = 32 };
 
-struct sorted_need {
-    const char *name;
-    size_t at;
-};
-
 struct found {
-    struct sorted_need *sorted;
+    const struct workload_need **sorted;
     const struct workload_needs *needs;
     uint16_t *ports;
     size_t n;
 };
 
-static int by_name(const void *a, const void *b)
-{
-    const struct sorted_need *x = a;
-    const struct sorted_need *y = b;
-
-    return strcmp(x->name, y->name);
-}
-
-static int name_to_need(const void *name, const void *need)
-{
-    const struct sorted_need *n = need;
-
-    return strcmp(name, n->name);
-}
-
 static bool take_claim(void *ctx, const dibs_claim *claim)
 {
     struct found *f = ctx;
     bool is_narrowed = false;
-    const struct sorted_need *at =
-        bsearch(claim->name, f->sorted, f->needs->n, sizeof *f->sorted, name_to_need);
+    size_t at = workload_needs_find(f->needs, f->sorted, claim->name);
 
-    if (at && claim->is_kept && workload_is_as_wanted(claim, f->needs->all[at->at].port, &is_narrowed)) {
-        f->ports[at->at] = claim->port;
+    if (at < f->needs->n && claim->is_kept &&
+        workload_is_as_wanted(claim, f->needs->all[at].port, &is_narrowed)) {
+        f->ports[at] = claim->port;
         f->n++;
     }
     return true;
@@ -127,15 +107,14 @@ static bool take_claim(void *ctx, const dibs_claim *claim)
 static dibs_status look(dibs *handle, const struct workload_group *group, const struct workload_needs *needs,
                         uint16_t *ports, bool *is_all, dibs_err *err)
 {
-    AUTO(free_auto) struct sorted_need *sorted = calloc(needs->n + 1, sizeof *sorted);
+    AUTO(free_auto) const struct workload_need **sorted = workload_needs_sort(needs);
     struct found f = { .sorted = sorted, .needs = needs, .ports = ports };
-    dibs_filter filter = { .name_prefix = group->group, .principal = dibs_principal_of(handle) };
+    dibs_filter filter = { .name_prefix = group->group,
+                           .project = group->project,
+                           .principal = dibs_principal_of(handle) };
 
     if (!sorted)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
-    for (size_t i = 0; i < needs->n; i++)
-        sorted[i] = (struct sorted_need){ needs->all[i].name, i };
-    qsort(sorted, needs->n, sizeof *sorted, by_name);
     dibs_status s = dibs_claim_list(handle, &filter, take_claim, &f, err);
     *is_all = f.n == needs->n;
     return s;

@@ -164,6 +164,11 @@ dibs_status workload_needs_all(const struct workload_group *group, struct worklo
 /* Every claim that one pod is told of: its own, its role's, and what it refers to; each once. */
 dibs_status workload_needs_of(const struct workload_group *group, const struct workload_pod *pod,
                               struct workload_needs *out, dibs_err *err);
+/* The needs by name, for workload_needs_find(). The caller frees it; NULL without memory. */
+const struct workload_need **workload_needs_sort(const struct workload_needs *needs);
+/* The place in needs->all; n: there is none of that name. */
+size_t workload_needs_find(const struct workload_needs *needs, const struct workload_need **sorted,
+                           const char *name);
 /* The request that makes or finds the claim, kept, without a holder. */
 dibs_request workload_request(const struct workload_group *group, const struct workload_need *need);
 /* The claim's name and the port that a reference of `pod` means. */
@@ -186,18 +191,21 @@ enum workload_change_kind {
     WORKLOAD_ADD,
     WORKLOAD_MOVE, /* another number, protocol or address than it has: dropped and added */
     WORKLOAD_DROP,
+    WORKLOAD_STAY, /* not wanted any more, but its role runs with it: dropped by a later sync */
 };
 struct workload_change {
     enum workload_change_kind kind;
-    uint16_t was;             /* the port that a MOVE leaves */
-    const dibs_claim *before; /* what a MOVE or DROP leaves; else NULL */
-    bool needs_restart;       /* a process runs that does not know of it yet */
-    dibs_claim claim;         /* as it will be; DROP: as it was */
+    uint16_t was;                /* the port that a MOVE leaves */
+    const dibs_claim *before;    /* what a MOVE or DROP leaves; else NULL */
+    bool needs_restart;          /* pods run that do not know of it yet */
+    size_t n_pods;               /* how many; of a STAY 1 */
+    char pod[DIBS_NAME_MAX + 1]; /* the first of them, "shop/web/0/-" */
+    dibs_claim claim;            /* as it will be; DROP: as it was */
 };
 struct workload_plan {
     struct workload_change *changes;
     size_t n;
-    size_t count[WORKLOAD_DROP + 1]; /* by kind */
+    size_t count[WORKLOAD_STAY + 1]; /* by kind */
     dibs_claim *present;             /* what was there; `before` points into it */
 };
 void workload_plan_free(struct workload_plan *plan);

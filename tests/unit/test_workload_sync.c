@@ -79,6 +79,8 @@ static struct workload_plan sync_now(struct world *w)
         assert_int_equal(plan.changes[i].claim.port, made.changes[i].claim.port);
         assert_string_equal(plan.changes[i].claim.name, made.changes[i].claim.name);
         assert_int_equal(plan.changes[i].needs_restart, made.changes[i].needs_restart);
+        assert_int_equal(plan.changes[i].n_pods, made.changes[i].n_pods);
+        assert_string_equal(plan.changes[i].pod, made.changes[i].pod);
     }
     workload_plan_free(&plan);
     return made;
@@ -109,6 +111,23 @@ static void hold(struct world *w, const char *name)
     dibs_claim claim;
 
     ASSERT_OK(dibs_claim_ports(w->handle, &batch, &claim, &w->err), &w->err);
+}
+
+static void let_go(struct world *w, const char *name)
+{
+    dibs_which which = { .name = name };
+
+    ASSERT_OK(dibs_claim_release(w->handle, &which, DIBS_RELEASE_UNHOLD, NULL, &w->err), &w->err);
+}
+
+static const struct workload_change *change_of(const struct workload_plan *plan, const char *name)
+{
+    size_t i = 0;
+
+    while (i < plan->n && strcmp(plan->changes[i].claim.name, name) != 0)
+        i++;
+    assert_true(i < plan->n);
+    return &plan->changes[i];
 }
 
 static void a_second_sync_changes_nothing(void **state)
@@ -241,6 +260,93 @@ static void a_port_added_to_a_running_instance_needs_a_restart(void **state)
     for (size_t i = 0; i < plan.n; i++)
         assert_int_equal(plan.changes[i].needs_restart,
                          strcmp(plan.changes[i].claim.name, "shop/web/1/-/second") == 0);
+    workload_plan_free(&plan);
+}
+
+static void a_changed_port_of_the_role_needs_a_restart_of_every_pod_that_runs(void **state)
+{
+    struct world *w = *state;
+    struct workload_role *role = add_role(w->group, "web", 3, 2);
+    struct workload_port *shared = &role->components[0].ports[1];
+
+    need_network();
+    role->components[0].n_ports = 1;
+    struct workload_plan plan = sync_now(w);
+    workload_plan_free(&plan);
+    hold(w, "shop/web/1/-/first");
+    hold(w, "shop/web/2/-/first");
+    role->components[0].n_ports = 2;
+    shared->scope = WORKLOAD_ROLE_SCOPED;
+    plan = sync_now(w);
+    const struct workload_change *change = change_of(&plan, "shop/web/-/-/second");
+    assert_int_equal(change->kind, WORKLOAD_ADD);
+    assert_true(change->needs_restart);
+    assert_int_equal(change->n_pods, 2);
+    assert_string_equal(change->pod, "shop/web/1/-");
+    assert_false(change_of(&plan, "shop/web/1/-/first")->needs_restart);
+    workload_plan_free(&plan);
+    shared->mode = DIBS_REQUIRED;
+    shared->port = 8080;
+    plan = sync_now(w);
+    change = change_of(&plan, "shop/web/-/-/second");
+    assert_int_equal(change->kind, WORKLOAD_MOVE);
+    assert_true(change->needs_restart);
+    assert_int_equal(change->n_pods, 2);
+    workload_plan_free(&plan);
+}
+
+static void a_moved_port_needs_a_restart_of_those_who_refer_to_it(void **state)
+{
+    struct world *w = *state;
+    struct workload_reference to = {
+        .env = "API", .role = "api", .port = "first", .instance = -1, .pod = -1
+    };
+
+    need_network();
+    add_role(w->group, "api", 1, 1);
+    add_role(w->group, "web", 2, 1);
+    w->group->roles[1].components[0].references = &to;
+    w->group->roles[1].components[0].n_references = 1;
+    struct workload_plan plan = sync_now(w);
+    workload_plan_free(&plan);
+    hold(w, "shop/web/1/-/first");
+    w->group->roles[0].components[0].ports[0].mode = DIBS_REQUIRED;
+    w->group->roles[0].components[0].ports[0].port = 8080;
+    plan = sync_now(w);
+    assert_counts(&plan, 2, 0, 1, 0);
+    const struct workload_change *change = change_of(&plan, "shop/api/0/-/first");
+    assert_true(change->needs_restart);
+    assert_int_equal(change->n_pods, 1);
+    assert_string_equal(change->pod, "shop/web/1/-");
+    workload_plan_free(&plan);
+}
+
+static void the_port_of_a_role_that_runs_stays_until_none_of_its_pods_does(void **state)
+{
+    struct world *w = *state;
+    struct workload_role *role = add_role(w->group, "web", 2, 2);
+    struct workload_plan plan = { 0 };
+
+    need_network();
+    role->components[0].ports[1].scope = WORKLOAD_ROLE_SCOPED;
+    plan = sync_now(w);
+    workload_plan_free(&plan);
+    uint16_t port = port_of(w, "shop/web/-/-/second");
+    hold(w, "shop/web/1/-/first");
+    role->components[0].n_ports = 1; /* a sync that drops it */
+    plan = sync_now(w);
+    assert_counts(&plan, 2, 0, 0, 0);
+    assert_int_equal(plan.count[WORKLOAD_STAY], 1);
+    assert_string_equal(change_of(&plan, "shop/web/-/-/second")->pod, "shop/web/1/-");
+    workload_plan_free(&plan);
+    ASSERT_OK(workload_cleanup(w->handle, w->group, false, &plan, &w->err), &w->err);
+    assert_int_equal(plan.count[WORKLOAD_STAY], 1);
+    workload_plan_free(&plan);
+    assert_int_equal(port_of(w, "shop/web/-/-/second"), port);
+    let_go(w, "shop/web/1/-/first");
+    plan = sync_now(w);
+    assert_counts(&plan, 0, 2, 0, 1);
+    assert_int_equal(plan.count[WORKLOAD_STAY], 0);
     workload_plan_free(&plan);
 }
 
@@ -395,6 +501,9 @@ int main(void)
         T(a_renamed_role_takes_over_the_required_port_of_the_old_one),
         T(a_running_instance_keeps_its_port_until_it_ends),
         T(a_port_added_to_a_running_instance_needs_a_restart),
+        T(a_changed_port_of_the_role_needs_a_restart_of_every_pod_that_runs),
+        T(a_moved_port_needs_a_restart_of_those_who_refer_to_it),
+        T(the_port_of_a_role_that_runs_stays_until_none_of_its_pods_does),
         T(a_refused_sync_changes_nothing),
         T(names_of_a_person_in_the_same_group_are_left_alone),
         T(cleanup_leaves_a_running_process_its_port),
