@@ -14,7 +14,7 @@ void present_free(struct present *p)
 }
 
 /* "group/role/0/component/port", "group/role/-/component/port" */
-static bool is_manifest_name(const char *name)
+bool present_is_manifest_name(const char *name)
 {
     int slashes = 0;
     bool is_instance = false;
@@ -33,7 +33,7 @@ static bool take_claim(void *ctx, const dibs_claim *claim)
 {
     struct present *p = ctx;
 
-    if (!is_manifest_name(claim->name))
+    if (!present_is_manifest_name(claim->name))
         return true;
     if (p->n == p->max) {
         size_t max = p->max ? 2 * p->max : 64;

@@ -5,6 +5,8 @@
  * Whatever else has a name in the group is a person's own, and is left alone. */
 #include "workload/workload.h"
 
+bool present_is_manifest_name(const char *name);
+
 struct present {
     dibs_claim *claims; /* judged, sorted by name */
     size_t n, max;

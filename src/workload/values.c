@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "workload/workload.h"
+#include "workload/present.h"
 
 #include "base/banned.h"
 
@@ -103,6 +103,15 @@ static bool take_claim(void *ctx, const dibs_claim *claim)
     return true;
 }
 
+/* Is every block still one? */
+static bool are_blocks(const struct workload_needs *needs, const uint16_t *ports)
+{
+    for (size_t i = 1; i < needs->n; i++)
+        if (needs->all[i].port->is_contiguous && needs->all[i].number > 0 && ports[i] != ports[i - 1] + 1)
+            return false;
+    return true;
+}
+
 /* Only looking: *is_all when every claim is there, kept, and as it is wanted. */
 static dibs_status look(dibs *handle, const struct workload_group *group, const struct workload_needs *needs,
                         uint16_t *ports, bool *is_all, dibs_err *err)
@@ -116,7 +125,7 @@ static dibs_status look(dibs *handle, const struct workload_group *group, const 
     if (!sorted)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
     dibs_status s = dibs_claim_list(handle, &filter, take_claim, &f, err);
-    *is_all = f.n == needs->n;
+    *is_all = f.n == needs->n && are_blocks(needs, ports);
     return s;
 }
 
@@ -137,6 +146,19 @@ static dibs_status claim_all(dibs *handle, const struct workload_group *group,
     return s;
 }
 
+dibs_status workload_advise(const struct workload_group *group, dibs_status status, dibs_err *err)
+{
+    if (status != DIBS_TAKEN || !err || !err->blocker.differs || !present_is_manifest_name(err->blocker.name))
+        return status;
+    dibs_blocker blocker = err->blocker;
+    (void) err_set(err, status,
+                   "'%s' has port %u, which is not what %s says of it now; 'dibs plan' shows what changed, "
+                   "'dibs up' makes it so",
+                   blocker.name, blocker.port, group->source ? group->source : "the group");
+    err->blocker = blocker;
+    return status;
+}
+
 dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
                             const struct workload_needs *needs, uint16_t **out, dibs_err *err)
 {
@@ -149,7 +171,7 @@ dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
     if (needs->n >= LIST_FROM)
         s = look(handle, group, needs, ports, &is_all, err);
     if (s == DIBS_OK && !is_all)
-        s = claim_all(handle, group, needs, ports, err);
+        s = workload_advise(group, claim_all(handle, group, needs, ports, err), err);
     if (s == DIBS_OK)
         *out = TAKE(ports);
     return s;

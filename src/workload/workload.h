@@ -246,4 +246,7 @@ dibs_status workload_values(const struct workload_group *group, const struct wor
 /* The ports of these needs, claimed where missing, kept, all or nothing. The caller frees *out. */
 dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
                             const struct workload_needs *needs, uint16_t **out, dibs_err *err);
+/* The status of a request for claims of the group. When one of them is not what the group says now, the error
+ * tells to sync. */
+dibs_status workload_advise(const struct workload_group *group, dibs_status status, dibs_err *err);
 #endif

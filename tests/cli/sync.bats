@@ -141,3 +141,35 @@ run_pod() {
     says '1 dropped'
     [ "$(held)" -eq 0 ]
 }
+
+@test "a block that is none any more is refused with the way out, whoever asks" {
+    block() { manifest "roles: {a: {ports: [{name: d, env: D, count: 40$1}], command: ['true']}}"; }
+    block ''
+    ok up # forty ports, anywhere
+    block ', contiguous: true'
+    for command in 'env a' env 'get a/0/d' 'run a' 'run --all'; do
+        # shellcheck disable=SC2086 # words
+        refused 3 $command
+        says "'dibs up' makes it so"
+        not says 'release it first'
+    done
+    ok up
+    ok env a
+    first=${out#D=}
+    ok get a/0/d.39
+    [ "$out" -eq $((first + 39)) ]
+}
+
+@test "a port that the manifest changed is refused with the way out" {
+    manifest 'roles: {a: {ports: [{name: d, env: D}]}}'
+    ok up
+    manifest 'roles: {a: {ports: [{name: d, env: D, proto: udp}]}}'
+    refused 3 get a/0/d
+    says "'project/a/0/-/d' has port"
+    says "'dibs up' makes it so"
+    echo '{{ port "a/0/d" }}' >template
+    refused 3 render template
+    says "'dibs up' makes it so"
+    ok up
+    ok get a/0/d
+}
