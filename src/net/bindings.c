@@ -103,3 +103,12 @@ bool bindings_same(const dibs_binding *a, size_t n_a, const dibs_binding *b, siz
         is_same = bindings_have(b, n_b, &a[i]);
     return is_same;
 }
+
+bool bindings_conflict(const dibs_binding *a, size_t n_a, const dibs_binding *b, size_t n_b)
+{
+    for (size_t i = 0; i < n_a; i++)
+        for (size_t k = 0; k < n_b; k++)
+            if (a[i].proto == b[k].proto && dibs_address_conflict(&a[i].address, &b[k].address))
+                return true;
+    return false;
+}

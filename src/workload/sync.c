@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "net/bindings.h"
+#include "net/portbits.h"
 #include "workload/present.h"
 
 #include "base/banned.h"
@@ -16,6 +17,7 @@ struct syncing {
     dibs_drop *drops;
     size_t n_drops;
     enum workload_change_kind *kinds; /* of the needs */
+    size_t *at;                       /* of a need: the place of its request and answer */
     size_t *was;                      /* of a need: its claim's place in `present`, n when it has none */
     bool *is_used;                    /* of what is present: a need has its name */
     const dibs_claim **held_by; /* of what is present and not used: by whom its role runs; NULL: it goes */
@@ -30,6 +32,7 @@ static void syncing_free(struct syncing *y)
     free(y->requests);
     free(y->drops);
     free(y->kinds);
+    free(y->at);
     free(y->was);
     free(y->is_used);
     free(y->held_by);
@@ -46,9 +49,8 @@ void workload_plan_free(struct workload_plan *plan)
 
 bool workload_is_as_wanted(const dibs_claim *claim, const struct workload_port *port, bool *is_narrowed)
 {
-    static const dibs_binding plain = { .proto = DIBS_TCP, .address = { .len = 16 } };
-    const dibs_binding *wide = port->n_bindings ? port->bindings : &plain;
-    size_t n_wide = port->n_bindings ? port->n_bindings : 1;
+    size_t n_wide = 0;
+    const dibs_binding *wide = workload_bindings(port, &n_wide);
     dibs_binding narrow[DIBS_BINDINGS_MAX];
     size_t n_narrow = 0;
 
@@ -114,30 +116,93 @@ static const dibs_claim *role_holder(const struct present *p, const dibs_claim *
     return instance[0] == '-' ? present_held(p, claim->name, (size_t) (instance - claim->name)) : NULL;
 }
 
+/* It must have its number, and has it not yet. */
+static bool must_get(const struct syncing *y, size_t i)
+{
+    return y->kinds[i] != WORKLOAD_KEEP && y->needs.all[i].port->mode == DIBS_REQUIRED;
+}
+
+/* Does this claim have what another port of the group must get? */
+static bool is_in_the_way(const struct syncing *y, const struct portbits *wanted, const dibs_claim *claim)
+{
+    if (!portbits_has(wanted, claim->port))
+        return false;
+    for (size_t i = 0; i < y->needs.n; i++) {
+        const struct workload_port *port = y->needs.all[i].port;
+        size_t n = 0;
+        const dibs_binding *bindings = workload_bindings(port, &n);
+
+        if (must_get(y, i) && port->port == claim->port &&
+            bindings_conflict(bindings, n, claim->bindings, claim->n_bindings))
+            return true;
+    }
+    return false;
+}
+
+/* Ports that may have any number make room for those that may not, unless somebody runs with them. A block
+ * goes as one. */
+static void make_room(struct syncing *y)
+{
+    struct portbits wanted = { 0 };
+
+    for (size_t i = 0; i < y->needs.n; i++)
+        if (must_get(y, i))
+            portbits_add(&wanted, y->needs.all[i].port->port);
+    for (size_t i = 0, n = 1; i < y->needs.n; i += n) {
+        const struct workload_port *port = y->needs.all[i].port;
+        bool is_blocking = false;
+        bool is_used = false;
+
+        n = port->is_contiguous ? port->count : 1;
+        for (size_t k = i; k < i + n && y->kinds[i] == WORKLOAD_KEEP && port->mode != DIBS_REQUIRED; k++) {
+            const dibs_claim *claim = &y->present.claims[y->was[k]];
+
+            is_blocking = is_blocking || is_in_the_way(y, &wanted, claim);
+            is_used = is_used || present_is_held(claim) || role_holder(&y->present, claim);
+        }
+        for (size_t k = i; k < i + n && is_blocking && !is_used; k++)
+            y->kinds[k] = WORKLOAD_MOVE;
+    }
+}
+
+static dibs_request request_of(const struct syncing *y, size_t i)
+{
+    dibs_request request = workload_request(y->group, &y->needs.all[i]);
+
+    if (y->kinds[i] == WORKLOAD_KEEP) { /* found as it is */
+        request.mode = DIBS_RANDOM;
+        request.run = 0;
+        if (y->has_ipv6) /* and there may be claims that were made without */
+            request.n_bindings = 0;
+    }
+    return request;
+}
+
 static void decide(struct syncing *y)
 {
     const struct present *p = &y->present;
+    size_t n = 0;
 
     for (size_t i = 0; i < y->needs.n; i++)
         y->was[i] = present_find(p, y->needs.all[i].name);
     for (size_t i = 0; i < y->needs.n; i++) {
         const struct workload_need *need = &y->needs.all[i];
-        bool is_there = y->was[i] < p->n;
         bool is_kept = need->port->is_contiguous ? is_block_met(y, i - need->number) : is_need_met(y, i);
 
-        y->kinds[i] = is_kept ? WORKLOAD_KEEP : is_there ? WORKLOAD_MOVE : WORKLOAD_ADD;
-        y->requests[i] = workload_request(y->group, need);
-        if (is_kept) { /* found as it is */
-            y->requests[i].mode = DIBS_RANDOM;
-            y->requests[i].run = 0;
-            if (y->has_ipv6) /* and there may be claims that were made without */
-                y->requests[i].n_bindings = 0;
-        }
-        if (is_there)
+        y->kinds[i] = is_kept ? WORKLOAD_KEEP : y->was[i] < p->n ? WORKLOAD_MOVE : WORKLOAD_ADD;
+        if (y->was[i] < p->n)
             y->is_used[y->was[i]] = true;
-        if (is_there && !is_kept)
-            y->drops[y->n_drops++] = (dibs_drop){ &p->claims[y->was[i]], true };
     }
+    make_room(y);
+    for (int pass = 0; pass < 2; pass++) /* numbers that must be had are had before others are chosen */
+        for (size_t i = 0; i < y->needs.n; i++)
+            if (must_get(y, i) == (pass == 0)) {
+                y->at[i] = n;
+                y->requests[n++] = request_of(y, i);
+            }
+    for (size_t i = 0; i < y->needs.n; i++)
+        if (y->kinds[i] == WORKLOAD_MOVE)
+            y->drops[y->n_drops++] = (dibs_drop){ &p->claims[y->was[i]], true };
     for (size_t i = 0; i < p->n; i++) {
         if (y->is_used[i])
             continue;
@@ -156,11 +221,12 @@ static dibs_status prepare(struct syncing *y, dibs_err *err)
     size_t n = y->needs.n + 1;
     y->requests = calloc(n, sizeof *y->requests);
     y->kinds = calloc(n, sizeof *y->kinds);
+    y->at = calloc(n, sizeof *y->at);
     y->was = calloc(n, sizeof *y->was);
     y->drops = calloc(y->present.n + 1, sizeof *y->drops);
     y->is_used = calloc(y->present.n + 1, sizeof *y->is_used);
     y->held_by = calloc(y->present.n + 1, sizeof *y->held_by);
-    if (!y->requests || !y->kinds || !y->was || !y->drops || !y->is_used || !y->held_by)
+    if (!y->requests || !y->kinds || !y->at || !y->was || !y->drops || !y->is_used || !y->held_by)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
     decide(y);
     return DIBS_OK;
@@ -259,7 +325,7 @@ static dibs_status tell(struct syncing *y, const dibs_claim *answers, struct wor
         struct workload_change *change = &plan.changes[plan.n++];
 
         change->kind = y->kinds[i];
-        change->claim = answers[i];
+        change->claim = answers[y->at[i]];
         if (change->kind == WORKLOAD_MOVE) {
             change->before = &y->present.claims[y->was[i]];
             change->was = change->before->port;

@@ -120,6 +120,8 @@ dibs_status workload_error(const struct workload_group *group, struct workload_p
 const struct workload_role *workload_role(const struct workload_group *group, const char *name);
 const struct workload_component *workload_component(const struct workload_role *role, const char *name);
 const struct workload_port *workload_port(const struct workload_component *component, const char *name);
+/* The port's bindings, said or not. */
+const dibs_binding *workload_bindings(const struct workload_port *port, size_t *n);
 
 /* ---- references as text (reference.c) ---- */
 /* "role.port", "role.component.port", "role[1].port", "role[1].component[0].port". INVALID says what is
