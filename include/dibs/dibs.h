@@ -94,9 +94,10 @@ typedef struct dibs_filter { /* zero: everything */
     const char *principal;
     uint16_t port;
     dibs_proto proto;
-    uint64_t after_id; /* paging: claims come in ascending id */
-    size_t limit;      /* 0: no limit */
-    bool judge;        /* fill `life` and `is_orphan` */
+    uint64_t after_id;   /* paging: claims come in ascending id */
+    size_t limit;        /* 0: no limit */
+    bool judge;          /* fill `life` and `is_orphan` */
+    const char *project; /* names of this directory */
 } dibs_filter;
 /* Return false to stop. The claim is borrowed for the call; its token is empty. */
 typedef bool (*dibs_claim_fn)(void *ctx, const dibs_claim *claim);

@@ -62,6 +62,7 @@ typedef struct dibs_blocker {
     int64_t since_ms; /* wall clock; 0 when not known */
     char name[DIBS_NAME_MAX + 1];
     char command[DIBS_COMMAND_MAX + 1];
+    bool differs; /* SAME_NAME: it has something else than is asked for now */
 } dibs_blocker;
 
 /* Why a ledger is unavailable. The first three allow the MRU fallback. */

@@ -27,6 +27,7 @@ static dibs_status get_need(struct cli *cli, const struct workload_group *group,
     dibs_status s = cli_open(cli, err);
     if (!s)
         s = dibs_claim_ports(cli->handle, &(dibs_batch){ .requests = requests, .n = n }, claims, err);
+    s = workload_advise(group, s, err);
     return s ? s : cli_answer(cli, &claims[n > 1 ? need->number : 0], 1, false, err);
 }
 

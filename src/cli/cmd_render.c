@@ -140,6 +140,8 @@ static dibs_status claim(struct rendering *r, dibs_err *err)
         }
     }
     dibs_status s = dibs_claim_ports(r->cli->handle, &(dibs_batch){ .requests = once, .n = n }, claims, err);
+    if (r->group)
+        s = workload_advise(r->group, s, err);
     for (size_t i = 0; i < r->n && s == DIBS_OK; i++) {
         r->claims[i] = claims[which[i]];
         if (which[i] < i && strcmp(r->names[which[i]].name, r->names[i].name) == 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* up, down and plan: the manifest as a whole. */
 #include "cli/manifest.h"
+#include "cli/request.h"
 
 #include "base/banned.h"
 
@@ -14,9 +15,21 @@ static void print_ports(const struct cli *cli, const struct workload_plan *plan)
         return;
     }
     for (size_t i = 0; i < plan->n; i++)
-        if (plan->changes[i].kind != WORKLOAD_DROP)
+        if (plan->changes[i].kind < WORKLOAD_DROP)
             (void) printf("%s %u\n", cli_short_name(plan->changes[i].claim.name, name, sizeof name),
                           plan->changes[i].claim.port);
+}
+
+/* What every claim tells, once for all of them. */
+static void tell_claims(const struct cli *cli, const struct workload_plan *plan)
+{
+    dibs_claim any = { .was_there = true };
+
+    for (size_t i = 0; i < plan->n; i++) {
+        any.is_degraded = any.is_degraded || plan->changes[i].claim.is_degraded;
+        any.is_narrowed = any.is_narrowed || plan->changes[i].claim.is_narrowed;
+    }
+    cli_tell(cli, &any, plan->n > 0);
 }
 
 static dibs_status run_up(struct cli *cli, dibs_err *err)
@@ -30,6 +43,7 @@ static dibs_status run_up(struct cli *cli, dibs_err *err)
     if (s != DIBS_OK)
         return s;
     print_ports(cli, &plan);
+    tell_claims(cli, &plan);
     cli_tell_changes(cli, group, &plan);
     return DIBS_OK;
 }
@@ -45,6 +59,7 @@ static dibs_status run_plan(struct cli *cli, dibs_err *err)
     if (s != DIBS_OK)
         return s;
     cli_print_changes(cli, &plan);
+    tell_claims(cli, &plan);
     cli_tell_changes(cli, group, &plan);
     return DIBS_OK;
 }
@@ -75,7 +90,8 @@ const struct cli_cmd cmd_up = {
                "is. All of it happens, or nothing. Prints a port a line.\n"
                "\n"
                "A process that runs loses nothing: a port that is dropped while its holder\n"
-               "lives ends with it, and what it cannot know before a restart is told.",
+               "lives ends with it, that of a role stays while pods of the role run, and what\n"
+               "they cannot know before a restart is told.",
     .examples = "dibs up\n",
     .flags = CLI_MANIFEST,
     .run = run_up,
@@ -86,7 +102,8 @@ const struct cli_cmd cmd_plan = {
     .args = "",
     .summary = "Show what 'dibs up' would change",
     .details = "The same decisions as 'dibs up', and nothing is reserved. A line for each port:\n"
-               "keep, add, move (its number, protocol or address changes) or drop.",
+               "keep, add, move (its number, protocol or address changes), drop, or stay (of a\n"
+               "role that runs: it is dropped later).",
     .examples = "dibs plan\n",
     .flags = CLI_MANIFEST,
     .run = run_plan,
@@ -98,7 +115,8 @@ const struct cli_cmd cmd_down = {
     .summary = "Release every port of the manifest",
     .details = "Ends the claims of this project's manifest. Each name remembers its port and\n"
                "gets it again from the next 'dibs up', while it is still free. Processes that\n"
-               "run keep theirs until they end. Nothing there to release is no failure.",
+               "run keep theirs until they end, and those of their whole role until the next\n"
+               "'dibs down'. Nothing there to release is no failure.",
     .examples = "dibs down\n",
     .flags = CLI_SILENT | CLI_MANIFEST,
     .run = run_down,

@@ -139,11 +139,23 @@ const char *cli_short_name(const char *name, char *out, size_t size)
 }
 
 static const char *const words[] = {
-    [WORKLOAD_KEEP] = "keep", [WORKLOAD_ADD] = "add", [WORKLOAD_MOVE] = "move", [WORKLOAD_DROP] = "drop"
+    [WORKLOAD_KEEP] = "keep", [WORKLOAD_ADD] = "add",   [WORKLOAD_MOVE] = "move",
+    [WORKLOAD_DROP] = "drop", [WORKLOAD_STAY] = "stay",
 };
+
+/* "web/0", "web/0/worker.1" of "shop/web/0/-", "shop/web/0/worker.1" */
+static const char *pod_name(const char *pod, char *out, size_t size)
+{
+    (void) cli_short_name(pod, out, size);
+    size_t len = strlen(out);
+    if (len > 2 && strcmp(out + len - 2, "/-") == 0)
+        out[len - 2] = '\0';
+    return out;
+}
 
 static void print_json(const struct workload_plan *plan)
 {
+    char pod[DIBS_NAME_MAX + 1];
     struct json_writer w;
 
     json_begin(&w, stdout);
@@ -156,6 +168,10 @@ static void print_json(const struct workload_plan *plan)
         if (change->kind == WORKLOAD_MOVE)
             json_key_uint(&w, "was", change->was);
         json_key_bool(&w, "needs_restart", change->needs_restart);
+        if (change->n_pods > 0) {
+            json_key_string(&w, "pod", pod_name(change->pod, pod, sizeof pod));
+            json_key_uint(&w, "pods", change->n_pods);
+        }
         cli_json_claim_members(&w, &change->claim);
         json_end_object(&w);
     }
@@ -181,25 +197,38 @@ void cli_print_changes(const struct cli *cli, const struct workload_plan *plan)
     }
 }
 
+static void tell_change(const struct cli *cli, const struct workload_change *change)
+{
+    char name[DIBS_NAME_MAX + 1];
+    char pod[DIBS_NAME_MAX + 1];
+    char more[40] = "";
+
+    (void) cli_short_name(change->claim.name, name, sizeof name);
+    (void) pod_name(change->pod, pod, sizeof pod);
+    if (change->n_pods > 1)
+        (void) snprintf(more, sizeof more, " (and %zu more)", change->n_pods - 1);
+    if (change->kind == WORKLOAD_STAY)
+        cli_note(cli, "%s: port %u stays while %s runs; 'dibs up' or 'dibs down' ends it then", name,
+                 change->claim.port, pod);
+    else if (change->kind == WORKLOAD_DROP)
+        cli_note(cli, "%s: port %u stays with the process that runs, until it ends", name,
+                 change->claim.port);
+    else
+        cli_note(cli, "%s: the process that runs as %s%s does not know of port %u before it is restarted",
+                 name, pod, more, change->claim.port);
+}
+
 void cli_tell_changes(const struct cli *cli, const struct workload_group *group,
                       const struct workload_plan *plan)
 {
-    char name[DIBS_NAME_MAX + 1];
+    char stay[40] = "";
     const size_t *count = plan->count;
 
-    for (size_t i = 0; i < plan->n; i++) {
-        const struct workload_change *change = &plan->changes[i];
-
-        if (!change->needs_restart)
-            continue;
-        (void) cli_short_name(change->claim.name, name, sizeof name);
-        if (change->kind == WORKLOAD_DROP)
-            cli_note(cli, "%s: port %u stays with the process that runs, until it ends", name,
-                     change->claim.port);
-        else
-            cli_note(cli, "%s: the process that runs does not know of port %u before it is restarted", name,
-                     change->claim.port);
-    }
-    cli_note(cli, "%s: %zu kept, %zu added, %zu moved, %zu dropped", group->group, count[WORKLOAD_KEEP],
-             count[WORKLOAD_ADD], count[WORKLOAD_MOVE], count[WORKLOAD_DROP]);
+    for (size_t i = 0; i < plan->n; i++)
+        if (plan->changes[i].n_pods > 0)
+            tell_change(cli, &plan->changes[i]);
+    if (count[WORKLOAD_STAY] > 0)
+        (void) snprintf(stay, sizeof stay, ", %zu staying", count[WORKLOAD_STAY]);
+    cli_note(cli, "%s: %zu kept, %zu added, %zu moved, %zu dropped%s", group->group, count[WORKLOAD_KEEP],
+             count[WORKLOAD_ADD], count[WORKLOAD_MOVE], count[WORKLOAD_DROP], stay);
 }

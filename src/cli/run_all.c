@@ -229,7 +229,9 @@ static dibs_status start_all(struct troupe *t, dibs_err *err)
             t->claims.requests[i].pid = t->parts[t->claims.requests[i].pid].child.pid;
         else
             t->claims.requests[i].pid = 0;
-    return s ? s : dibs_claim_ports(t->cli->handle, &batch, t->claims.claims, err);
+    if (!s)
+        s = dibs_claim_ports(t->cli->handle, &batch, t->claims.claims, err);
+    return workload_advise(t->cli->manifest, s, err);
 }
 
 static dibs_status tell_all(struct troupe *t, dibs_err *err)

@@ -119,7 +119,7 @@ static dibs_status run_pod(struct cli *cli, struct pod *pod, dibs_err *err)
     for (size_t i = 0; i < n; i++)
         requests[i] = pod_request(pod, i);
     job.argv = pod->argv;
-    return run_job(&job, &all, err);
+    return workload_advise(pod->group, run_job(&job, &all, err), err);
 }
 
 dibs_status run_role(struct cli *cli, bool *is_meant, dibs_err *err)

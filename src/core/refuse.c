@@ -180,6 +180,7 @@ static dibs_status refuse_name(struct core *core, const struct ledger_want *want
                            ? "end the process that has its socket ('dibs who' tells), or use another name"
                            : "wait for its end, use another name, or 'dibs transfer' it");
     fill_blocker(err, DIBS_REL_SAME_NAME, &b, &theirs);
+    err->blocker.differs = r->differs || r->breaks_run;
     return DIBS_TAKEN;
 }
 

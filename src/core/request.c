@@ -10,39 +10,9 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "kernel/kernel.h"
+#include "net/bindings.h"
 
 #include "base/banned.h"
-
-static bool is_dual_wildcard(const dibs_address *a)
-{
-    return a->len == 16 && dibs_address_is_wildcard(a);
-}
-
-static bool has_v4_loopback(const dibs_request *r, dibs_proto proto)
-{
-    static const uint8_t loopback[4] = { 127, 0, 0, 1 };
-
-    for (size_t i = 0; i < r->n_bindings; i++)
-        if (r->bindings[i].proto == proto && r->bindings[i].address.len == 4 &&
-            memcmp(r->bindings[i].address.bytes, loopback, 4) == 0)
-            return true;
-    return false;
-}
-
-/* Without IPv6 on this host "*" is 0.0.0.0, and "localhost" its IPv4 half. */
-static bool narrow(const dibs_request *r, dibs_binding *b, bool *is_dropped)
-{
-    static const uint8_t loopback6[16] = { [15] = 1 };
-
-    *is_dropped = false;
-    if (is_dual_wildcard(&b->address)) {
-        b->address = (dibs_address){ .len = 4 };
-        return true;
-    }
-    *is_dropped =
-        b->address.len == 16 && memcmp(b->address.bytes, loopback6, 16) == 0 && has_v4_loopback(r, b->proto);
-    return *is_dropped;
-}
 
 static dibs_status add_binding(dibs_claim *claim, const dibs_binding *b, dibs_err *err)
 {
@@ -77,31 +47,27 @@ static dibs_status fill_bindings(struct core *core, const dibs_request *r, struc
                                  struct ledger_want *want, dibs_err *err)
 {
     static const dibs_binding anywhere = { DIBS_TCP, { .len = 16 } };
-    bool has_ipv6 = core_host(core)->has_ipv6;
-    dibs_claim wide = { 0 };
+    dibs_claim *claim = &want->claim;
     size_t n = r->n_bindings ? r->n_bindings : 1;
     dibs_status s = DIBS_OK;
 
     if (r->n_bindings > DIBS_BINDINGS_MAX)
         return err_set(err, DIBS_INVALID, "a claim has at most %d bindings", DIBS_BINDINGS_MAX);
     for (size_t i = 0; i < n && s == DIBS_OK; i++) {
-        dibs_binding b = r->n_bindings ? r->bindings[i] : anywhere;
-        bool is_dropped = false;
+        const dibs_binding *b = r->n_bindings ? &r->bindings[i] : &anywhere;
 
         /* It can be bound only together with an interface, which a binding does not have. */
-        if (r->mode != DIBS_DECLARED && is_link_local(&b.address))
+        if (r->mode != DIBS_DECLARED && is_link_local(&b->address))
             return err_set(err, DIBS_INVALID, "an IPv6 link-local address cannot be claimed, only declared");
-        s = add_binding(&wide, &b, err);
-        if (!has_ipv6 && narrow(r, &b, &is_dropped))
-            ask->is_narrowed = true;
-        if (s == DIBS_OK && !is_dropped)
-            s = add_binding(&want->claim, &b, err);
+        s = add_binding(claim, b, err);
     }
-    if (ask->is_narrowed) {
-        want->n_wide = wide.n_bindings;
-        memcpy(want->wide, wide.bindings, sizeof want->wide);
-    }
-    return s;
+    if (s != DIBS_OK || core_host(core)->has_ipv6)
+        return s;
+    memcpy(want->wide, claim->bindings, sizeof want->wide);
+    n = claim->n_bindings;
+    ask->is_narrowed = bindings_narrow(want->wide, n, claim->bindings, &claim->n_bindings);
+    want->n_wide = ask->is_narrowed ? n : 0;
+    return DIBS_OK;
 }
 
 /* Our own facts are kept for as long as the host's: we are alive, and nobody else has our pid. Those of

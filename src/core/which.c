@@ -284,6 +284,7 @@ dibs_status core_list(struct core *core, const dibs_filter *filter, dibs_claim_f
         .proto = filter->proto,
         .after_id = filter->after_id,
         .limit = filter->limit,
+        .project = filter->project,
     };
 
     return ledger_list(core->ledger, &rows, filter->judge ? judge_one : fn,

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "dibs/settings.h"
 #include "ledger/rows.h"
+#include "net/bindings.h"
 
 #include "base/banned.h"
 
@@ -130,20 +131,11 @@ bool codec_bindings_unpack(const uint8_t *bytes, size_t n, dibs_claim *claim)
     return claim->n_bindings > 0;
 }
 
-static bool has_binding(const dibs_claim *claim, const dibs_binding *wanted)
-{
-    for (size_t i = 0; i < claim->n_bindings; i++)
-        if (claim->bindings[i].proto == wanted->proto &&
-            dibs_address_equal(&claim->bindings[i].address, &wanted->address))
-            return true;
-    return false;
-}
-
 void codec_add_binding(dibs_claim *claim, const struct ledger_slot *slot)
 {
     dibs_binding binding = { .proto = slot->proto, .address = slot->address };
 
-    if (claim->n_bindings < DIBS_BINDINGS_MAX && !has_binding(claim, &binding))
+    if (claim->n_bindings < DIBS_BINDINGS_MAX && !bindings_have(claim->bindings, claim->n_bindings, &binding))
         claim->bindings[claim->n_bindings++] = binding;
 }
 
@@ -162,12 +154,7 @@ bool codec_is_named(const dibs_claim *claim, const char *principal, const char *
 
 bool codec_same_bindings(const dibs_claim *a, const dibs_claim *b)
 {
-    if (a->n_bindings != b->n_bindings)
-        return false;
-    for (size_t i = 0; i < a->n_bindings; i++)
-        if (!has_binding(b, &a->bindings[i]))
-            return false;
-    return true;
+    return bindings_same(a->bindings, a->n_bindings, b->bindings, b->n_bindings);
 }
 
 bool codec_claim_valid(const dibs_claim *c, const char **why)

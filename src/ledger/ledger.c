@@ -188,6 +188,7 @@ static bool matches(const struct ledger_filter *f, const dibs_claim *c)
         has_proto = has_proto || c->bindings[i].proto == f->proto;
     return has_proto && (!f->port || c->port == f->port) && (!f->pool || strcmp(c->pool, f->pool) == 0) &&
            (!f->principal || strcmp(c->principal, f->principal) == 0) &&
+           (!f->project || (c->name[0] && strcmp(c->project, f->project) == 0)) &&
            (!f->held_only || c->holder != DIBS_HELD_BY_NOBODY) &&
            (!f->name_prefix || has_prefix(c->name, f->name_prefix));
 }

@@ -184,7 +184,8 @@ struct ledger_filter {       /* zero: everything */
     dibs_proto proto; /* 0: any */
     bool held_only;   /* with a holder: what the reaper looks at */
     uint64_t after_id;
-    size_t limit; /* 0: none */
+    size_t limit;        /* 0: none */
+    const char *project; /* names of this directory */
 };
 /* Ascending by id, tokens empty. `fn` must not call the ledger. */
 dibs_status ledger_list(struct ledger *ledger, const struct ledger_filter *filter,

@@ -50,7 +50,8 @@ struct rows_ops {
     dibs_status (*claim_put)(struct rows *self, const struct row_claim *row,
                              dibs_err *err); /* insert or replace */
     dibs_status (*claim_delete)(struct rows *self, uint64_t id, dibs_err *err);
-    /* Ascending by id, above after_id; with a principal or pool only theirs; the caller filters the rest. */
+    /* Ascending by id, above after_id; with a principal (and project) or pool only theirs; the caller filters
+     * the rest. */
     dibs_status (*claims)(struct rows *self, const struct ledger_filter *filter, row_claim_fn fn, void *ctx,
                           dibs_err *err);
 

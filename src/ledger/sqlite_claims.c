@@ -158,9 +158,10 @@ dibs_status sqlite_rows_claims(struct rows *rows, const struct ledger_filter *fi
                                void *ctx, dibs_err *err)
 {
     struct sqlite_rows *self = (struct sqlite_rows *) rows;
-    enum sqlite_sql which = filter->principal ? SQL_CLAIMS_OF_PRINCIPAL
-                            : filter->pool    ? SQL_CLAIMS_OF_POOL
-                                              : SQL_CLAIMS;
+    enum sqlite_sql which = filter->principal && filter->project ? SQL_CLAIMS_OF_PROJECT
+                            : filter->principal                  ? SQL_CLAIMS_OF_PRINCIPAL
+                            : filter->pool                       ? SQL_CLAIMS_OF_POOL
+                                                                 : SQL_CLAIMS;
     AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, which, err);
     int rc = SQLITE_DONE;
     struct row_claim row;
@@ -170,6 +171,8 @@ dibs_status sqlite_rows_claims(struct rows *rows, const struct ledger_filter *fi
     sqlite_bind_number(stmt, 1, (int64_t) filter->after_id);
     if (which != SQL_CLAIMS)
         sqlite_bind_string(stmt, 2, filter->principal ? filter->principal : filter->pool);
+    if (which == SQL_CLAIMS_OF_PROJECT)
+        sqlite_bind_string(stmt, 3, filter->project);
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         sqlite_load_claim(stmt, &row);
         dibs_status s = row.claim.is_damaged ? sqlite_find_place(self, stmt, &row.claim, err) : DIBS_OK;

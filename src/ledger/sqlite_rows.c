@@ -36,6 +36,9 @@ const char *const sqlite_sql_text[SQL_COUNT] = {
     [SQL_CLAIMS_OF_PRINCIPAL] =
         "SELECT " CLAIM_COLUMNS " FROM claims WHERE id>?1 AND principal=?2 ORDER BY id",
     [SQL_CLAIMS_OF_POOL] = "SELECT " CLAIM_COLUMNS " FROM claims WHERE id>?1 AND pool=?2 ORDER BY id",
+    /* Names are the smaller table, and tell whose they are. */
+    [SQL_CLAIMS_OF_PROJECT] = "SELECT " CLAIM_COLUMNS " FROM claims WHERE id>?1 AND id IN"
+                              " (SELECT claim FROM names WHERE principal=?2 AND project=?3) ORDER BY id",
     [SQL_SLOTS_AT] =
         "SELECT proto, port, address, claim, exclusive, released_ms FROM slots WHERE proto=?1 AND port=?2",
     [SQL_SLOTS_ALL] = "SELECT proto, port, address, claim, exclusive, released_ms FROM slots",

@@ -64,3 +64,51 @@ dibs_status bindings_add(const char *text, const dibs_proto *protos, size_t n_pr
     }
     return DIBS_OK;
 }
+
+bool bindings_narrow(const dibs_binding *wide, size_t n, dibs_binding out[DIBS_BINDINGS_MAX], size_t *n_out)
+{
+    static const uint8_t loopback6[16] = { [15] = 1 };
+    bool is_narrowed = false;
+
+    *n_out = 0;
+    for (size_t i = 0; i < n; i++) {
+        dibs_binding b = wide[i];
+        bool is_wide = b.address.len == 16 && dibs_address_is_wildcard(&b.address);
+        dibs_binding other = { b.proto, { .len = 4, .bytes = { 127, 0, 0, 1 } } };
+        bool is_half = b.address.len == 16 && memcmp(b.address.bytes, loopback6, 16) == 0 &&
+                       bindings_have(wide, n, &other);
+
+        is_narrowed = is_narrowed || is_wide || is_half;
+        if (is_wide)
+            b.address = (dibs_address){ .len = 4 };
+        if (!is_half)
+            out[(*n_out)++] = b;
+    }
+    return is_narrowed;
+}
+
+bool bindings_have(const dibs_binding *bindings, size_t n, const dibs_binding *one)
+{
+    for (size_t i = 0; i < n; i++)
+        if (bindings[i].proto == one->proto && dibs_address_equal(&bindings[i].address, &one->address))
+            return true;
+    return false;
+}
+
+bool bindings_same(const dibs_binding *a, size_t n_a, const dibs_binding *b, size_t n_b)
+{
+    bool is_same = n_a == n_b;
+
+    for (size_t i = 0; i < n_a && is_same; i++)
+        is_same = bindings_have(b, n_b, &a[i]);
+    return is_same;
+}
+
+bool bindings_conflict(const dibs_binding *a, size_t n_a, const dibs_binding *b, size_t n_b)
+{
+    for (size_t i = 0; i < n_a; i++)
+        for (size_t k = 0; k < n_b; k++)
+            if (a[i].proto == b[k].proto && dibs_address_conflict(&a[i].address, &b[k].address))
+                return true;
+    return false;
+}

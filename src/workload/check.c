@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/near.h"
 #include "base/text.h"
+#include "net/bindings.h"
 #include "workload/workload.h"
 
 #include "base/banned.h"
@@ -341,6 +342,82 @@ static dibs_status check_references(struct walk *w, dibs_err *err)
     return s;
 }
 
+/* ---- numbers ---- */
+
+/* A port that names its number, and whose it is. */
+struct numbered {
+    const struct workload_port *port;
+    const struct workload_role *role;
+};
+
+static int by_number(const void *a, const void *b)
+{
+    const struct workload_port *x = ((const struct numbered *) a)->port;
+    const struct workload_port *y = ((const struct numbered *) b)->port;
+
+    if (x->port != y->port)
+        return x->port < y->port ? -1 : 1;
+    if (x->place.line != y->place.line)
+        return x->place.line < y->place.line ? -1 : 1;
+    return x->place.column < y->place.column ? -1 : x->place.column > y->place.column;
+}
+
+static dibs_status check_pair(const struct walk *w, const struct numbered *first,
+                              const struct numbered *second, dibs_err *err)
+{
+    size_t n_first = 0;
+    size_t n_second = 0;
+    const dibs_binding *of_first = workload_bindings(first->port, &n_first);
+    const dibs_binding *of_second = workload_bindings(second->port, &n_second);
+    char name[SHOWN];
+    char other[SHOWN];
+    char role[SHOWN];
+
+    if (!bindings_conflict(of_first, n_first, of_second, n_second))
+        return DIBS_OK;
+    return workload_error(w->group, second->port->place, err,
+                          "port '%s': the number %u is that of port '%s' of role '%s' already, at %u:%u",
+                          text_safe(second->port->name, name, sizeof name), second->port->port,
+                          text_safe(first->port->name, other, sizeof other),
+                          text_safe(first->role->name, role, sizeof role), first->port->place.line,
+                          first->port->place.column);
+}
+
+/* All that a role's pods, if there are any, need by number. */
+static size_t take_numbers(const struct workload_role *role, struct numbered *out)
+{
+    size_t n = 0;
+
+    for (size_t c = 0; c < role->n_components; c++)
+        for (size_t p = 0; p < role->components[c].n_ports; p++) {
+            const struct workload_port *port = &role->components[c].ports[p];
+            bool is_there =
+                port->scope == WORKLOAD_ROLE_SCOPED || (role->instances > 0 && role->components[c].size > 0);
+
+            if (port->mode == DIBS_REQUIRED && is_there)
+                out[n++] = (struct numbered){ port, role };
+        }
+    return n;
+}
+
+/* No two ports can have one number where their bindings conflict. */
+static dibs_status check_numbers(const struct walk *w, dibs_err *err)
+{
+    AUTO(free_auto) struct numbered *all = calloc(w->n_parts + 1, sizeof *all);
+    size_t n = 0;
+    dibs_status s = DIBS_OK;
+
+    if (!all)
+        return err_set(err, DIBS_FAILURE, "workload: out of memory");
+    for (size_t i = 0; i < w->group->n_roles; i++)
+        n += take_numbers(&w->group->roles[i], all + n);
+    qsort(all, n, sizeof *all, by_number);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = i + 1; k < n && all[k].port->port == all[i].port->port && s == DIBS_OK; k++)
+            s = check_pair(w, &all[i], &all[k], err);
+    return s;
+}
+
 dibs_status workload_check(const struct workload_group *group, dibs_err *err)
 {
     struct walk w = { .group = group };
@@ -357,5 +434,5 @@ dibs_status workload_check(const struct workload_group *group, dibs_err *err)
         w.role = &group->roles[i];
         s = check_references(&w, err);
     }
-    return s;
+    return s == DIBS_OK ? check_numbers(&w, err) : s;
 }

@@ -94,3 +94,11 @@ const struct workload_port *workload_port(const struct workload_component *compo
             return &component->ports[i];
     return NULL;
 }
+
+const dibs_binding *workload_bindings(const struct workload_port *port, size_t *n)
+{
+    static const dibs_binding plain = { .proto = DIBS_TCP, .address = { .len = 16 } };
+
+    *n = port->n_bindings ? port->n_bindings : 1;
+    return port->n_bindings ? port->bindings : &plain;
+}

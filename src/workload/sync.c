@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The group's claims against what the group says: keep, add, move, drop, in one step.
- *
- * What a group may have made is known by its names: five parts, the first the group's. Shorter names of the
- * same group are a person's own and are left alone. */
+/* The group's claims against what the group says: keep, add, move, drop, in one step. */
 #include <string.h>
 
 #include "base/err.h"
-#include "workload/workload.h"
+#include "net/bindings.h"
+#include "net/portbits.h"
+#include "workload/present.h"
 
 #include "base/banned.h"
-
-/* The claims that are there, sorted by name. */
-struct present {
-    const char *project; /* only those of this directory; NULL: of any */
-    dibs_claim *claims;
-    size_t n, max;
-    bool is_full; /* no memory */
-};
 
 struct syncing {
     const struct workload_group *group;
@@ -26,19 +17,25 @@ struct syncing {
     dibs_drop *drops;
     size_t n_drops;
     enum workload_change_kind *kinds; /* of the needs */
+    size_t *at;                       /* of a need: the place of its request and answer */
     size_t *was;                      /* of a need: its claim's place in `present`, n when it has none */
-    bool *is_used;                    /* of what is present */
+    bool *is_used;                    /* of what is present: a need has its name */
+    const dibs_claim **held_by; /* of what is present and not used: by whom its role runs; NULL: it goes */
+    dibs *handle;
+    bool is_asked, has_ipv6; /* known when it was asked for */
 };
 
 static void syncing_free(struct syncing *y)
 {
     workload_needs_free(&y->needs);
-    free(y->present.claims);
+    present_free(&y->present);
     free(y->requests);
     free(y->drops);
     free(y->kinds);
+    free(y->at);
     free(y->was);
     free(y->is_used);
+    free(y->held_by);
 }
 
 void workload_plan_free(struct workload_plan *plan)
@@ -48,182 +45,188 @@ void workload_plan_free(struct workload_plan *plan)
     *plan = (struct workload_plan){ 0 };
 }
 
-/* ---- what is there ---- */
+/* ---- is it still what is wanted? ---- */
 
-static bool has_five_parts(const char *name)
+bool workload_is_as_wanted(const dibs_claim *claim, const struct workload_port *port, bool *is_narrowed)
 {
-    int slashes = 0;
+    size_t n_wide = 0;
+    const dibs_binding *wide = workload_bindings(port, &n_wide);
+    dibs_binding narrow[DIBS_BINDINGS_MAX];
+    size_t n_narrow = 0;
 
-    for (const char *c = name; *c; c++)
-        slashes += *c == '/';
-    return slashes == DIBS_NAME_PARTS_MAX - 1;
+    *is_narrowed = false;
+    if (!claim->is_exclusive || (port->mode == DIBS_REQUIRED && claim->port != port->port))
+        return false;
+    if (bindings_same(claim->bindings, claim->n_bindings, wide, n_wide))
+        return true;
+    *is_narrowed = bindings_narrow(wide, n_wide, narrow, &n_narrow) &&
+                   bindings_same(claim->bindings, claim->n_bindings, narrow, n_narrow);
+    return *is_narrowed;
 }
 
-static bool take_claim(void *ctx, const dibs_claim *claim)
+/* Has the host IPv6? Only a claim that was made without it asks. What is declared is never refused. */
+static bool has_ipv6(struct syncing *y)
 {
-    struct present *p = ctx;
+    static const dibs_binding all = { .proto = DIBS_TCP, .address = { .len = 16 } };
+    dibs_request request = { .mode = DIBS_DECLARED, .port = 1, .keep = true, .n_bindings = 1 };
+    dibs_claim answer = { 0 };
 
-    if (!has_five_parts(claim->name) || (p->project && strcmp(claim->project, p->project) != 0))
-        return true;
-    if (p->n == p->max) {
-        size_t max = p->max ? 2 * p->max : 64;
-        dibs_claim *more = realloc(p->claims, max * sizeof *more);
+    if (y->is_asked)
+        return y->has_ipv6;
+    request.bindings[0] = all;
+    y->is_asked = true;
+    y->has_ipv6 =
+        dibs_claim_ports(y->handle, &(dibs_batch){ .requests = &request, .n = 1, .is_dry_run = true },
+                         &answer, NULL) == DIBS_OK &&
+        !answer.is_narrowed;
+    return y->has_ipv6;
+}
 
-        p->is_full = !more;
-        if (!more)
+/* Is the need's claim there, as it is wanted? One that was made without IPv6 is good enough as long as there
+ * is none, or somebody holds it. */
+static bool is_need_met(struct syncing *y, size_t i)
+{
+    bool is_narrowed = false;
+
+    if (y->was[i] == y->present.n)
+        return false;
+    const dibs_claim *claim = &y->present.claims[y->was[i]];
+    if (!workload_is_as_wanted(claim, y->needs.all[i].port, &is_narrowed))
+        return false;
+    return !is_narrowed || !has_ipv6(y) || present_is_held(claim);
+}
+
+/* The same for all numbers of a port, which in a block are side by side: it stays or goes as one. */
+static bool is_block_met(struct syncing *y, size_t first)
+{
+    for (size_t i = first; i < first + y->needs.all[first].port->count; i++)
+        if (!is_need_met(y, i) ||
+            y->present.claims[y->was[i]].port != y->present.claims[y->was[first]].port + (i - first))
             return false;
-        p->claims = more;
-        p->max = max;
-    }
-    p->claims[p->n++] = *claim;
     return true;
 }
 
-static int by_name(const void *a, const void *b)
+/* A port of a whole role has no holder of its own: those of its pods are. NULL: it is no such port, or none
+ * of them runs. */
+static const dibs_claim *role_holder(const struct present *p, const dibs_claim *claim)
 {
-    const dibs_claim *x = a;
-    const dibs_claim *y = b;
+    const char *role = strchr(claim->name, '/') + 1;
+    const char *instance = strchr(role, '/') + 1;
 
-    return strcmp(x->name, y->name);
+    return instance[0] == '-' ? present_held(p, claim->name, (size_t) (instance - claim->name)) : NULL;
 }
 
-static int name_to_claim(const void *name, const void *claim)
+/* It must have its number, and has it not yet. */
+static bool must_get(const struct syncing *y, size_t i)
 {
-    const dibs_claim *c = claim;
-
-    return strcmp(name, c->name);
+    return y->kinds[i] != WORKLOAD_KEEP && y->needs.all[i].port->mode == DIBS_REQUIRED;
 }
 
-static dibs_status list_present(dibs *handle, struct syncing *y, dibs_err *err)
+/* Does this claim have what another port of the group must get? */
+static bool is_in_the_way(const struct syncing *y, const struct portbits *wanted, const dibs_claim *claim)
 {
-    struct present *p = &y->present;
-    dibs_filter filter = { .name_prefix = y->group->group,
-                           .principal = dibs_principal_of(handle),
-                           .judge = true };
-    dibs_status s = dibs_claim_list(handle, &filter, take_claim, p, err);
+    if (!portbits_has(wanted, claim->port))
+        return false;
+    for (size_t i = 0; i < y->needs.n; i++) {
+        const struct workload_port *port = y->needs.all[i].port;
+        size_t n = 0;
+        const dibs_binding *bindings = workload_bindings(port, &n);
 
-    /* None? Then the group may have been given another name since: what the directory has is its own. */
-    if (s == DIBS_OK && p->n == 0 && y->group->project) {
-        filter.name_prefix = NULL;
-        p->project = y->group->project;
-        s = dibs_claim_list(handle, &filter, take_claim, p, err);
-    }
-    if (s == DIBS_OK && p->is_full)
-        s = err_set(err, DIBS_FAILURE, "workload: out of memory");
-    if (s == DIBS_OK && p->n > 0)
-        qsort(p->claims, p->n, sizeof *p->claims, by_name);
-    return s;
-}
-
-static size_t find_present(const struct present *p, const char *name)
-{
-    const dibs_claim *found = p->n ? bsearch(name, p->claims, p->n, sizeof *p->claims, name_to_claim) : NULL;
-
-    return found ? (size_t) (found - p->claims) : p->n;
-}
-
-/* ---- is it still what is wanted? ---- */
-
-static bool has_binding(const dibs_claim *claim, const dibs_binding *wanted)
-{
-    static const dibs_address everything = { .len = 16 };
-    static const dibs_address everything4 = { .len = 4 };
-
-    for (size_t i = 0; i < claim->n_bindings; i++) {
-        const dibs_binding *has = &claim->bindings[i];
-        const dibs_address *a = &has->address;
-
-        if (has->proto != wanted->proto)
-            continue;
-        if (a->len == wanted->address.len && memcmp(a->bytes, wanted->address.bytes, a->len) == 0)
-            return true;
-        /* On a host without IPv6 the wildcard was narrowed. */
-        if (a->len == 4 && memcmp(a->bytes, everything4.bytes, 4) == 0 && wanted->address.len == 16 &&
-            memcmp(wanted->address.bytes, everything.bytes, 16) == 0)
+        if (must_get(y, i) && port->port == claim->port &&
+            bindings_conflict(bindings, n, claim->bindings, claim->n_bindings))
             return true;
     }
     return false;
 }
 
-bool workload_is_as_wanted(const dibs_claim *claim, const struct workload_port *port)
+/* Ports that may have any number make room for those that may not, unless somebody runs with them. A block
+ * goes as one. */
+static void make_room(struct syncing *y)
 {
-    dibs_binding plain = { .proto = DIBS_TCP, .address = { .len = 16 } };
-    const dibs_binding *bindings = port->n_bindings ? port->bindings : &plain;
-    size_t n = port->n_bindings ? port->n_bindings : 1;
+    struct portbits wanted = { 0 };
 
-    if (!claim->is_exclusive || (port->mode == DIBS_REQUIRED && claim->port != port->port))
-        return false;
-    if (claim->n_bindings > n)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (!has_binding(claim, &bindings[i]))
-            return false;
-    return true;
-}
+    for (size_t i = 0; i < y->needs.n; i++)
+        if (must_get(y, i))
+            portbits_add(&wanted, y->needs.all[i].port->port);
+    for (size_t i = 0, n = 1; i < y->needs.n; i += n) {
+        const struct workload_port *port = y->needs.all[i].port;
+        bool is_blocking = false;
+        bool is_used = false;
 
-static bool is_held(const dibs_claim *claim)
-{
-    return claim->holder != DIBS_HELD_BY_NOBODY && claim->life != DIBS_DEAD;
-}
+        n = port->is_contiguous ? port->count : 1;
+        for (size_t k = i; k < i + n && y->kinds[i] == WORKLOAD_KEEP && port->mode != DIBS_REQUIRED; k++) {
+            const dibs_claim *claim = &y->present.claims[y->was[k]];
 
-/* The port's numbers from `first` on: all as wanted and, in a block, side by side? */
-static bool is_port_as_wanted(const struct syncing *y, size_t first)
-{
-    const struct workload_port *port = y->needs.all[first].port;
-
-    for (size_t i = first; i < first + port->count; i++) {
-        if (y->was[i] == y->present.n || !workload_is_as_wanted(&y->present.claims[y->was[i]], port))
-            return false;
-        if (y->present.claims[y->was[i]].port != y->present.claims[y->was[first]].port + (i - first))
-            return false;
+            is_blocking = is_blocking || is_in_the_way(y, &wanted, claim);
+            is_used = is_used || present_is_held(claim) || role_holder(&y->present, claim);
+        }
+        for (size_t k = i; k < i + n && is_blocking && !is_used; k++)
+            y->kinds[k] = WORKLOAD_MOVE;
     }
-    return true;
 }
 
-/* A block stays or goes as one. */
+static dibs_request request_of(const struct syncing *y, size_t i)
+{
+    dibs_request request = workload_request(y->group, &y->needs.all[i]);
+
+    if (y->kinds[i] == WORKLOAD_KEEP) { /* found as it is */
+        request.mode = DIBS_RANDOM;
+        request.run = 0;
+        if (y->has_ipv6) /* and there may be claims that were made without */
+            request.n_bindings = 0;
+    }
+    return request;
+}
+
 static void decide(struct syncing *y)
 {
     const struct present *p = &y->present;
+    size_t n = 0;
 
     for (size_t i = 0; i < y->needs.n; i++)
-        y->was[i] = find_present(p, y->needs.all[i].name);
+        y->was[i] = present_find(p, y->needs.all[i].name);
     for (size_t i = 0; i < y->needs.n; i++) {
         const struct workload_need *need = &y->needs.all[i];
-        bool is_there = y->was[i] < p->n;
-        bool is_kept = need->port->is_contiguous
-                           ? is_port_as_wanted(y, i - need->number)
-                           : is_there && workload_is_as_wanted(&p->claims[y->was[i]], need->port);
+        bool is_kept = need->port->is_contiguous ? is_block_met(y, i - need->number) : is_need_met(y, i);
 
-        y->kinds[i] = is_kept ? WORKLOAD_KEEP : is_there ? WORKLOAD_MOVE : WORKLOAD_ADD;
-        y->requests[i] = workload_request(y->group, need);
-        if (is_kept) { /* found as it is */
-            y->requests[i].mode = DIBS_RANDOM;
-            y->requests[i].run = 0;
-            y->requests[i].n_bindings = 0;
-        }
-        if (is_there)
+        y->kinds[i] = is_kept ? WORKLOAD_KEEP : y->was[i] < p->n ? WORKLOAD_MOVE : WORKLOAD_ADD;
+        if (y->was[i] < p->n)
             y->is_used[y->was[i]] = true;
-        if (is_there && !is_kept)
-            y->drops[y->n_drops++] = (dibs_drop){ &p->claims[y->was[i]], true };
     }
-    for (size_t i = 0; i < p->n; i++)
-        if (!y->is_used[i])
+    make_room(y);
+    for (int pass = 0; pass < 2; pass++) /* numbers that must be had are had before others are chosen */
+        for (size_t i = 0; i < y->needs.n; i++)
+            if (must_get(y, i) == (pass == 0)) {
+                y->at[i] = n;
+                y->requests[n++] = request_of(y, i);
+            }
+    for (size_t i = 0; i < y->needs.n; i++)
+        if (y->kinds[i] == WORKLOAD_MOVE)
+            y->drops[y->n_drops++] = (dibs_drop){ &p->claims[y->was[i]], true };
+    for (size_t i = 0; i < p->n; i++) {
+        if (y->is_used[i])
+            continue;
+        y->held_by[i] = role_holder(p, &p->claims[i]);
+        if (!y->held_by[i])
             y->drops[y->n_drops++] = (dibs_drop){ &p->claims[i], false };
+    }
 }
 
-static dibs_status prepare(dibs *handle, struct syncing *y, dibs_err *err)
+static dibs_status prepare(struct syncing *y, dibs_err *err)
 {
-    dibs_status s = list_present(handle, y, err);
+    dibs_status s = present_list(y->handle, y->group, &y->present, err);
 
     if (s != DIBS_OK)
         return s;
     size_t n = y->needs.n + 1;
     y->requests = calloc(n, sizeof *y->requests);
     y->kinds = calloc(n, sizeof *y->kinds);
+    y->at = calloc(n, sizeof *y->at);
     y->was = calloc(n, sizeof *y->was);
     y->drops = calloc(y->present.n + 1, sizeof *y->drops);
     y->is_used = calloc(y->present.n + 1, sizeof *y->is_used);
-    if (!y->requests || !y->kinds || !y->was || !y->drops || !y->is_used)
+    y->held_by = calloc(y->present.n + 1, sizeof *y->held_by);
+    if (!y->requests || !y->kinds || !y->at || !y->was || !y->drops || !y->is_used || !y->held_by)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
     decide(y);
     return DIBS_OK;
@@ -231,67 +234,113 @@ static dibs_status prepare(dibs *handle, struct syncing *y, dibs_err *err)
 
 /* ---- the answer ---- */
 
-/* Bytes of the name that say which pod it is: all but the port. */
-static size_t pod_part(const char *name)
+/* One pod more that the change is about: that of a claim which somebody holds. */
+static void note_pod(struct workload_change *change, const dibs_claim *held)
 {
-    const char *last = strrchr(name, '/');
+    const char *port = strrchr(held->name, '/');
 
-    return last ? (size_t) (last - name) : 0;
+    if (change->n_pods++ == 0)
+        (void) snprintf(change->pod, sizeof change->pod, "%.*s", (int) (port - held->name), held->name);
 }
 
-/* Does a process run as the pod of this name? Names of one pod are neighbours in the sorted list. */
-static bool is_pod_running(const struct present *p, const char *name)
+/* Needs whose claims change, and the pods that run without knowing it. */
+struct restarts {
+    const struct syncing *y;
+    const struct workload_need **sorted;
+    struct workload_plan *plan;
+};
+
+/* A pod is told of its own ports, its role's, and those that it refers to. */
+static dibs_status note_restart(const struct restarts *r, const struct workload_pod *pod,
+                                const dibs_claim *held, dibs_err *err)
 {
-    size_t len = pod_part(name);
-    size_t low = 0;
+    AUTO(workload_needs_free) struct workload_needs needs = { 0 };
+    dibs_status s = workload_needs_of(r->y->group, pod, &needs, err);
 
-    for (size_t high = p->n; low < high;) {
-        size_t middle = low + (high - low) / 2;
+    for (size_t i = 0; i < needs.n && s == DIBS_OK; i++) {
+        size_t at = workload_needs_find(&r->y->needs, r->sorted, needs.all[i].name);
+        struct workload_change *change = &r->plan->changes[at];
 
-        if (strncmp(p->claims[middle].name, name, len) < 0)
-            low = middle + 1;
-        else
-            high = middle;
+        if (at == r->y->needs.n || change->kind == WORKLOAD_KEEP)
+            continue;
+        change->needs_restart = true;
+        note_pod(change, held);
     }
-    for (; low < p->n && strncmp(p->claims[low].name, name, len) == 0; low++)
-        if (pod_part(p->claims[low].name) == len && is_held(&p->claims[low]))
-            return true;
-    return false;
+    return s;
+}
+
+/* Every pod once, by the first of its own claims. */
+static dibs_status note_restarts(const struct restarts *r, dibs_err *err)
+{
+    const struct syncing *y = r->y;
+    size_t pod_len = 0;
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < y->needs.n && s == DIBS_OK; i++) {
+        const struct workload_need *need = &y->needs.all[i];
+        bool is_same = i > 0 && pod_len > 0 && strncmp(need->name, need[-1].name, pod_len) == 0;
+
+        if (need->port->scope == WORKLOAD_ROLE_SCOPED || is_same)
+            continue;
+        pod_len = (size_t) (strrchr(need->name, '/') + 1 - need->name);
+        const dibs_claim *held = present_held(&y->present, need->name, pod_len);
+        if (held)
+            s = note_restart(r, &need->pod, held, err);
+    }
+    return s;
+}
+
+/* What is there and not wanted any more. */
+static void tell_rest(const struct syncing *y, struct workload_plan *plan)
+{
+    for (size_t i = 0; i < y->present.n; i++) {
+        const dibs_claim *claim = &y->present.claims[i];
+        const dibs_claim *held = y->held_by[i];
+        struct workload_change *change = &plan->changes[plan->n];
+
+        if (y->is_used[i])
+            continue;
+        change->kind = held ? WORKLOAD_STAY : WORKLOAD_DROP;
+        change->claim = *claim;
+        change->before = held ? NULL : claim;
+        change->needs_restart = !held && present_is_held(claim);
+        if (held || change->needs_restart)
+            note_pod(change, held ? held : claim);
+        plan->count[change->kind]++;
+        plan->n++;
+    }
 }
 
 /* The plan takes what was there. */
 static dibs_status tell(struct syncing *y, const dibs_claim *answers, struct workload_plan *out,
                         dibs_err *err)
 {
-    struct workload_plan plan = { .changes = calloc(y->needs.n + y->n_drops + 1, sizeof *plan.changes) };
+    AUTO(workload_plan_free)
+    struct workload_plan plan = { .changes = calloc(y->needs.n + y->present.n + 1, sizeof *plan.changes) };
+    AUTO(free_auto) const struct workload_need **sorted = workload_needs_sort(&y->needs);
 
-    if (!plan.changes)
+    if (!plan.changes || !sorted)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
     for (size_t i = 0; i < y->needs.n; i++) {
         struct workload_change *change = &plan.changes[plan.n++];
 
         change->kind = y->kinds[i];
-        change->claim = answers[i];
+        change->claim = answers[y->at[i]];
         if (change->kind == WORKLOAD_MOVE) {
             change->before = &y->present.claims[y->was[i]];
             change->was = change->before->port;
         }
-        change->needs_restart =
-            change->kind != WORKLOAD_KEEP && is_pod_running(&y->present, y->needs.all[i].name);
         plan.count[change->kind]++;
     }
-    for (size_t i = 0; i < y->n_drops; i++) {
-        if (y->drops[i].frees_name)
-            continue; /* told as a move */
-        plan.changes[plan.n++] = (struct workload_change){ .kind = WORKLOAD_DROP,
-                                                           .before = y->drops[i].claim,
-                                                           .needs_restart = is_held(y->drops[i].claim),
-                                                           .claim = *y->drops[i].claim };
-        plan.count[WORKLOAD_DROP]++;
+    tell_rest(y, &plan);
+    struct restarts restarts = { .y = y, .sorted = sorted, .plan = &plan };
+    dibs_status s = plan.count[WORKLOAD_KEEP] < y->needs.n ? note_restarts(&restarts, err) : DIBS_OK;
+    if (s == DIBS_OK) {
+        plan.present = TAKE(y->present.claims);
+        *out = plan;
+        plan = (struct workload_plan){ 0 };
     }
-    plan.present = TAKE(y->present.claims);
-    *out = plan;
-    return DIBS_OK;
+    return s;
 }
 
 /* ---- one step for all ---- */
@@ -359,7 +408,7 @@ static dibs_status make_so(dibs *handle, struct syncing *all, size_t n, bool is_
     size_t n_told = 0;
 
     for (size_t i = 0; i < n && s == DIBS_OK; i++)
-        s = prepare(handle, &all[i], err);
+        s = prepare(&all[i], err);
     if (s == DIBS_OK)
         s = join(all, n, &step, err);
     if (s == DIBS_OK)
@@ -380,6 +429,7 @@ dibs_status workload_sync_all(dibs *handle, struct workload_group *const *groups
 
     for (size_t i = 0; i < n && s == DIBS_OK; i++) {
         all[i].group = groups[i];
+        all[i].handle = handle;
         s = workload_needs_all(groups[i], &all[i].needs, err);
     }
     if (s == DIBS_OK)
@@ -392,7 +442,7 @@ dibs_status workload_sync_all(dibs *handle, struct workload_group *const *groups
 dibs_status workload_sync(dibs *handle, const struct workload_group *group, bool is_dry_run,
                           struct workload_plan *out, dibs_err *err)
 {
-    AUTO(syncing_free) struct syncing y = { .group = group };
+    AUTO(syncing_free) struct syncing y = { .group = group, .handle = handle };
     dibs_status s = workload_needs_all(group, &y.needs, err);
 
     return s == DIBS_OK ? make_so(handle, &y, 1, is_dry_run, out, err) : s;
@@ -401,7 +451,7 @@ dibs_status workload_sync(dibs *handle, const struct workload_group *group, bool
 dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, bool is_dry_run,
                              struct workload_plan *out, dibs_err *err)
 {
-    AUTO(syncing_free) struct syncing y = { .group = group };
+    AUTO(syncing_free) struct syncing y = { .group = group, .handle = handle };
 
     return make_so(handle, &y, 1, is_dry_run, out, err);
 }

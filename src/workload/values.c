@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "workload/workload.h"
+#include "workload/present.h"
 
 #include "base/banned.h"
 
@@ -82,43 +82,33 @@ dibs_status workload_values(const struct workload_group *group, const struct wor
 /* A look at the whole group is cheaper than a look at each name from about here on. */
 enum { LIST_FROM = 32 };
 
-struct sorted_need {
-    const char *name;
-    size_t at;
-};
-
 struct found {
-    struct sorted_need *sorted;
+    const struct workload_need **sorted;
     const struct workload_needs *needs;
     uint16_t *ports;
     size_t n;
 };
 
-static int by_name(const void *a, const void *b)
-{
-    const struct sorted_need *x = a;
-    const struct sorted_need *y = b;
-
-    return strcmp(x->name, y->name);
-}
-
-static int name_to_need(const void *name, const void *need)
-{
-    const struct sorted_need *n = need;
-
-    return strcmp(name, n->name);
-}
-
 static bool take_claim(void *ctx, const dibs_claim *claim)
 {
     struct found *f = ctx;
-    const struct sorted_need *at =
-        bsearch(claim->name, f->sorted, f->needs->n, sizeof *f->sorted, name_to_need);
+    bool is_narrowed = false;
+    size_t at = workload_needs_find(f->needs, f->sorted, claim->name);
 
-    if (at && claim->is_kept && workload_is_as_wanted(claim, f->needs->all[at->at].port)) {
-        f->ports[at->at] = claim->port;
+    if (at < f->needs->n && claim->is_kept &&
+        workload_is_as_wanted(claim, f->needs->all[at].port, &is_narrowed)) {
+        f->ports[at] = claim->port;
         f->n++;
     }
+    return true;
+}
+
+/* Is every block still one? */
+static bool are_blocks(const struct workload_needs *needs, const uint16_t *ports)
+{
+    for (size_t i = 1; i < needs->n; i++)
+        if (needs->all[i].port->is_contiguous && needs->all[i].number > 0 && ports[i] != ports[i - 1] + 1)
+            return false;
     return true;
 }
 
@@ -126,17 +116,16 @@ static bool take_claim(void *ctx, const dibs_claim *claim)
 static dibs_status look(dibs *handle, const struct workload_group *group, const struct workload_needs *needs,
                         uint16_t *ports, bool *is_all, dibs_err *err)
 {
-    AUTO(free_auto) struct sorted_need *sorted = calloc(needs->n + 1, sizeof *sorted);
+    AUTO(free_auto) const struct workload_need **sorted = workload_needs_sort(needs);
     struct found f = { .sorted = sorted, .needs = needs, .ports = ports };
-    dibs_filter filter = { .name_prefix = group->group, .principal = dibs_principal_of(handle) };
+    dibs_filter filter = { .name_prefix = group->group,
+                           .project = group->project,
+                           .principal = dibs_principal_of(handle) };
 
     if (!sorted)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
-    for (size_t i = 0; i < needs->n; i++)
-        sorted[i] = (struct sorted_need){ needs->all[i].name, i };
-    qsort(sorted, needs->n, sizeof *sorted, by_name);
     dibs_status s = dibs_claim_list(handle, &filter, take_claim, &f, err);
-    *is_all = f.n == needs->n;
+    *is_all = f.n == needs->n && are_blocks(needs, ports);
     return s;
 }
 
@@ -157,6 +146,19 @@ static dibs_status claim_all(dibs *handle, const struct workload_group *group,
     return s;
 }
 
+dibs_status workload_advise(const struct workload_group *group, dibs_status status, dibs_err *err)
+{
+    if (status != DIBS_TAKEN || !err || !err->blocker.differs || !present_is_manifest_name(err->blocker.name))
+        return status;
+    dibs_blocker blocker = err->blocker;
+    (void) err_set(err, status,
+                   "'%s' has port %u, which is not what %s says of it now; 'dibs plan' shows what changed, "
+                   "'dibs up' makes it so",
+                   blocker.name, blocker.port, group->source ? group->source : "the group");
+    err->blocker = blocker;
+    return status;
+}
+
 dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
                             const struct workload_needs *needs, uint16_t **out, dibs_err *err)
 {
@@ -169,7 +171,7 @@ dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
     if (needs->n >= LIST_FROM)
         s = look(handle, group, needs, ports, &is_all, err);
     if (s == DIBS_OK && !is_all)
-        s = claim_all(handle, group, needs, ports, err);
+        s = workload_advise(group, claim_all(handle, group, needs, ports, err), err);
     if (s == DIBS_OK)
         *out = TAKE(ports);
     return s;

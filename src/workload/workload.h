@@ -120,6 +120,8 @@ dibs_status workload_error(const struct workload_group *group, struct workload_p
 const struct workload_role *workload_role(const struct workload_group *group, const char *name);
 const struct workload_component *workload_component(const struct workload_role *role, const char *name);
 const struct workload_port *workload_port(const struct workload_component *component, const char *name);
+/* The port's bindings, said or not. */
+const dibs_binding *workload_bindings(const struct workload_port *port, size_t *n);
 
 /* ---- references as text (reference.c) ---- */
 /* "role.port", "role.component.port", "role[1].port", "role[1].component[0].port". INVALID says what is
@@ -164,6 +166,11 @@ dibs_status workload_needs_all(const struct workload_group *group, struct worklo
 /* Every claim that one pod is told of: its own, its role's, and what it refers to; each once. */
 dibs_status workload_needs_of(const struct workload_group *group, const struct workload_pod *pod,
                               struct workload_needs *out, dibs_err *err);
+/* The needs by name, for workload_needs_find(). The caller frees it; NULL without memory. */
+const struct workload_need **workload_needs_sort(const struct workload_needs *needs);
+/* The place in needs->all; n: there is none of that name. */
+size_t workload_needs_find(const struct workload_needs *needs, const struct workload_need **sorted,
+                           const char *name);
 /* The request that makes or finds the claim, kept, without a holder. */
 dibs_request workload_request(const struct workload_group *group, const struct workload_need *need);
 /* The claim's name and the port that a reference of `pod` means. */
@@ -186,23 +193,27 @@ enum workload_change_kind {
     WORKLOAD_ADD,
     WORKLOAD_MOVE, /* another number, protocol or address than it has: dropped and added */
     WORKLOAD_DROP,
+    WORKLOAD_STAY, /* not wanted any more, but its role runs with it: dropped by a later sync */
 };
 struct workload_change {
     enum workload_change_kind kind;
-    uint16_t was;             /* the port that a MOVE leaves */
-    const dibs_claim *before; /* what a MOVE or DROP leaves; else NULL */
-    bool needs_restart;       /* a process runs that does not know of it yet */
-    dibs_claim claim;         /* as it will be; DROP: as it was */
+    uint16_t was;                /* the port that a MOVE leaves */
+    const dibs_claim *before;    /* what a MOVE or DROP leaves; else NULL */
+    bool needs_restart;          /* pods run that do not know of it yet */
+    size_t n_pods;               /* how many; of a STAY 1 */
+    char pod[DIBS_NAME_MAX + 1]; /* the first of them, "shop/web/0/-" */
+    dibs_claim claim;            /* as it will be; DROP: as it was */
 };
 struct workload_plan {
     struct workload_change *changes;
     size_t n;
-    size_t count[WORKLOAD_DROP + 1]; /* by kind */
+    size_t count[WORKLOAD_STAY + 1]; /* by kind */
     dibs_claim *present;             /* what was there; `before` points into it */
 };
 void workload_plan_free(struct workload_plan *plan);
-/* Has the claim the number, protocols and addresses that the port asks for? */
-bool workload_is_as_wanted(const dibs_claim *claim, const struct workload_port *port);
+/* Has the claim the number, protocols and addresses that the port asks for? *is_narrowed: as far as a host
+ * without IPv6 can. */
+bool workload_is_as_wanted(const dibs_claim *claim, const struct workload_port *port, bool *is_narrowed);
 /* Make the group's claims what the group says, all or nothing: what is missing is claimed, what is obsolete
  * ends, everything else stays. `is_dry_run`: tell what would change, and change nothing. */
 dibs_status workload_sync(dibs *handle, const struct workload_group *group, bool is_dry_run,
@@ -237,4 +248,7 @@ dibs_status workload_values(const struct workload_group *group, const struct wor
 /* The ports of these needs, claimed where missing, kept, all or nothing. The caller frees *out. */
 dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
                             const struct workload_needs *needs, uint16_t **out, dibs_err *err);
+/* The status of a request for claims of the group. When one of them is not what the group says now, the error
+ * tells to sync. */
+dibs_status workload_advise(const struct workload_group *group, dibs_status status, dibs_err *err);
 #endif

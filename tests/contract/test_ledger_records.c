@@ -84,6 +84,7 @@ static void lists_are_filtered_and_paged(void **state)
     for (uint16_t i = 0; i < 10; i++) {
         (void) snprintf(want.claim.name, sizeof want.claim.name, "%s/%u", i < 4 ? "shop" : "shopping", i);
         (void) snprintf(want.claim.pool, sizeof want.claim.pool, "%s", i < 3 ? "small" : "default");
+        (void) snprintf(want.claim.project, sizeof want.claim.project, "%s", i % 2 ? "/home/odd" : "");
         (void) t_must(t, &want, (uint16_t) (26000 + i));
     }
     (void) t_must(t, &theirs, 26100);
@@ -94,6 +95,11 @@ static void lists_are_filtered_and_paged(void **state)
     assert_int_equal(t_list(t, (struct ledger_filter){ .pool = "small" }).n, 3);
     assert_int_equal(t_list(t, (struct ledger_filter){ .pool = "small", .principal = "uid:2000" }).n, 0);
     assert_int_equal(t_list(t, (struct ledger_filter){ .principal = "uid:2000" }).n, 1);
+    assert_int_equal(t_list(t, (struct ledger_filter){ .project = "/home/odd" }).n, 5);
+    assert_int_equal(t_list(t, (struct ledger_filter){ .project = "/home/odd", .principal = "uid:1000" }).n,
+                     5);
+    assert_int_equal(t_list(t, (struct ledger_filter){ .project = "/home/odd", .principal = "uid:2000" }).n,
+                     0);
     assert_int_equal(t_list(t, (struct ledger_filter){ .port = 26005 }).n, 1);
     assert_int_equal(t_list(t, (struct ledger_filter){ .port = 26005, .proto = DIBS_UDP }).n, 0);
     uint64_t after = 0;

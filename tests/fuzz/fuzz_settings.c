@@ -33,7 +33,7 @@ static dibs_status take_pair(void *ctx, const char *key, const char *value, dibs
 
     (void) err;
     (*n)++;
-    CHECK(strlen(key) < 64);
+    CHECK(strlen(key) <= TEXT_MAX);
     CHECK(strlen(value) <= DIBS_SETTING_VALUE_MAX);
     return DIBS_OK;
 }

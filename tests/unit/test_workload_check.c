@@ -257,6 +257,31 @@ static void a_group_fits_one_batch(void **state)
     assert_refused(m, "file: 4097 instances are too many: at most 4096");
 }
 
+static void one_number_is_refused_for_two_ports_that_conflict(void **state)
+{
+    struct model *m = sound();
+
+    (void) state;
+    m->http[0].mode = m->http[1].mode = m->page[0].mode = DIBS_REQUIRED;
+    m->http[0].port = m->http[1].port = 8080;
+    m->page[0].port = 8081;
+    assert_refused(
+        m, "file:3:1: port 'admin': the number 8080 is that of port 'http' of role 'api' already, at 2:1");
+    m->http[1].n_bindings = 1;
+    m->http[1].bindings[0] = (dibs_binding){ DIBS_UDP, { .len = 16 } };
+    assert_sound(m);
+    m->page[0].port = 8080;
+    m->page[0].n_bindings = 1;
+    m->page[0].bindings[0] = (dibs_binding){ DIBS_TCP, { .len = 4, .bytes = { 127, 0, 0, 1 } } };
+    assert_refused(
+        m, "file:4:1: port 'page': the number 8080 is that of port 'http' of role 'api' already, at 2:1");
+    m->roles[1].instances = 0; /* nobody needs it */
+    assert_sound(m);
+    m->page[0].scope = WORKLOAD_ROLE_SCOPED; /* the role still does */
+    assert_refused(
+        m, "file:4:1: port 'page': the number 8080 is that of port 'http' of role 'api' already, at 2:1");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +294,7 @@ int main(void)
         cmocka_unit_test(one_number_is_not_several_claims),
         cmocka_unit_test(a_block_has_a_count_and_no_number),
         cmocka_unit_test(a_group_fits_one_batch),
+        cmocka_unit_test(one_number_is_refused_for_two_ports_that_conflict),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

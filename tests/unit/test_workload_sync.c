@@ -1,115 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A group's claims follow what the group says, in one step, and running processes lose nothing. */
-#include <string.h>
-
-#include "support/core.h"
-#include "support/t.h"
-#include "workload/workload.h"
-
-struct world {
-    dibs *handle;
-    struct workload_group *group;
-    dibs_err err;
-};
-
-/* A group made by hand: role `name` with `instances`, and ports that are filled in by the test. */
-static struct workload_role *add_role(struct workload_group *group, const char *name, uint32_t instances,
-                                      size_t n_ports)
-{
-    struct workload_role *roles = workload_take(group, (group->n_roles + 1) * sizeof *roles);
-    struct workload_component *component = workload_take(group, sizeof *component);
-
-    assert_true(roles && component);
-    if (group->n_roles)
-        memcpy(roles, group->roles, group->n_roles * sizeof *roles);
-    group->roles = roles;
-    component->size = 1;
-    component->n_ports = n_ports;
-    component->ports = workload_take(group, n_ports * sizeof *component->ports);
-    for (size_t i = 0; i < n_ports; i++)
-        component->ports[i] = (struct workload_port){ .name = i ? "second" : "first",
-                                                      .env = i ? "SECOND" : "FIRST",
-                                                      .count = 1 };
-    roles[group->n_roles] = (struct workload_role){
-        .name = name, .instances = instances, .components = component, .n_components = 1
-    };
-    return &roles[group->n_roles++];
-}
-
-static int setup(void **state)
-{
-    struct world *w = calloc(1, sizeof *w);
-    dibs_settings *settings = calloc(1, sizeof *settings);
-    const dibs_flag flags[] = { { DIBS_SET_LEDGER, "memory:" },
-                                { DIBS_SET_SOCKET, "none" },
-                                { DIBS_SET_LEDGER_MODE, "strict" } };
-
-    assert_true(w && settings);
-    ASSERT_OK(dibs_settings_load(flags, 3, settings, &w->err), &w->err);
-    ASSERT_OK(dibs_open(settings, &w->handle, &w->err), &w->err);
-    free(settings);
-    w->group = workload_new();
-    assert_non_null(w->group);
-    (void) snprintf(w->group->group, sizeof w->group->group, "shop");
-    *state = w;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct world *w = *state;
-
-    workload_free(w->group);
-    dibs_close(w->handle);
-    free(w);
-    return 0;
-}
-
-static struct workload_plan sync_now(struct world *w)
-{
-    struct workload_plan plan = { 0 };
-    struct workload_plan made = { 0 };
-
-    /* Whatever is done is predicted first. */
-    ASSERT_OK(workload_sync(w->handle, w->group, true, &plan, &w->err), &w->err);
-    ASSERT_OK(workload_sync(w->handle, w->group, false, &made, &w->err), &w->err);
-    assert_int_equal(plan.n, made.n);
-    for (size_t i = 0; i < made.n; i++) {
-        assert_int_equal(plan.changes[i].kind, made.changes[i].kind);
-        assert_int_equal(plan.changes[i].claim.port, made.changes[i].claim.port);
-        assert_string_equal(plan.changes[i].claim.name, made.changes[i].claim.name);
-        assert_int_equal(plan.changes[i].needs_restart, made.changes[i].needs_restart);
-    }
-    workload_plan_free(&plan);
-    return made;
-}
-
-static void assert_counts(const struct workload_plan *plan, size_t keep, size_t add, size_t move, size_t drop)
-{
-    assert_int_equal(plan->count[WORKLOAD_KEEP], keep);
-    assert_int_equal(plan->count[WORKLOAD_ADD], add);
-    assert_int_equal(plan->count[WORKLOAD_MOVE], move);
-    assert_int_equal(plan->count[WORKLOAD_DROP], drop);
-}
-
-static uint16_t port_of(struct world *w, const char *name)
-{
-    dibs_claim claim;
-    dibs_which which = { .name = name };
-
-    ASSERT_OK(dibs_claim_find(w->handle, &which, &claim, &w->err), &w->err);
-    return claim.port;
-}
-
-/* This process becomes the holder, as `dibs run` would make its child. */
-static void hold(struct world *w, const char *name)
-{
-    dibs_request request = { .name = name, .holder = DIBS_HELD_BY_PROCESS };
-    dibs_batch batch = { .requests = &request, .n = 1 };
-    dibs_claim claim;
-
-    ASSERT_OK(dibs_claim_ports(w->handle, &batch, &claim, &w->err), &w->err);
-}
+/* A group's claims follow what the group says, in one step. */
+#include "support/workload.h"
 
 static void a_second_sync_changes_nothing(void **state)
 {
@@ -200,47 +91,61 @@ static void a_renamed_role_takes_over_the_required_port_of_the_old_one(void **st
     assert_int_equal(port_of(w, "shop/front/0/-/first"), 8080);
 }
 
-static void a_running_instance_keeps_its_port_until_it_ends(void **state)
+static void a_number_that_must_be_had_is_given_up_by_a_port_that_may_have_any(void **state)
 {
     struct world *w = *state;
-    struct workload_role *role = add_role(w->group, "web", 1, 1);
-    dibs_claim claim;
-    dibs_which by_port = { .port = 8080 };
+    struct workload_role *role = add_role(w->group, "web", 1, 2);
+    struct workload_port *flexible = &role->components[0].ports[0];
+    struct workload_port *fixed = &role->components[0].ports[1];
+    struct workload_plan plan = sync_now(w);
 
     need_network();
-    role->components[0].ports[0].mode = DIBS_REQUIRED;
-    role->components[0].ports[0].port = 8080;
-    struct workload_plan plan = sync_now(w);
     workload_plan_free(&plan);
-    hold(w, "shop/web/0/-/first");
-    role->components[0].ports[0].port = 8081;
+    fixed->mode = DIBS_REQUIRED;
+    fixed->port = port_of(w, "shop/web/0/-/first");
     plan = sync_now(w);
-    assert_counts(&plan, 0, 0, 1, 0);
-    assert_true(plan.changes[0].needs_restart);
+    assert_counts(&plan, 0, 0, 2, 0);
+    assert_int_equal(port_of(w, "shop/web/0/-/second"), fixed->port);
     workload_plan_free(&plan);
-    assert_int_equal(port_of(w, "shop/web/0/-/first"), 8081);
-    ASSERT_OK(dibs_claim_find(w->handle, &by_port, &claim, &w->err), &w->err);
-    assert_int_equal(claim.holder, DIBS_HELD_BY_PROCESS);
-    assert_false(claim.is_kept);
-    assert_string_equal(claim.name, "");
+    flexible->mode = DIBS_PREFERRED; /* preferring it moves nothing */
+    flexible->port = fixed->port;
+    plan = sync_now(w);
+    assert_counts(&plan, 2, 0, 0, 0);
+    workload_plan_free(&plan);
+    fixed->port = port_of(w, "shop/web/0/-/first"); /* and preferring what is needed now holds nothing up */
+    flexible->port = fixed->port;
+    plan = sync_now(w);
+    assert_counts(&plan, 0, 0, 2, 0);
+    assert_int_equal(port_of(w, "shop/web/0/-/second"), fixed->port);
+    workload_plan_free(&plan);
+    fixed->port = port_of(w, "shop/web/0/-/first"); /* another protocol is not in the way */
+    fixed->n_bindings = 1;
+    fixed->bindings[0] = (dibs_binding){ DIBS_UDP, { .len = 16 } };
+    plan = sync_now(w);
+    assert_counts(&plan, 1, 0, 1, 0);
+    workload_plan_free(&plan);
 }
 
-static void a_port_added_to_a_running_instance_needs_a_restart(void **state)
+static void a_block_makes_room_as_one(void **state)
 {
     struct world *w = *state;
-    struct workload_role *role = add_role(w->group, "web", 2, 2);
+    struct workload_role *role = add_role(w->group, "infer", 1, 2);
+    struct workload_port *block = &role->components[0].ports[0];
+    struct workload_port *fixed = &role->components[0].ports[1];
 
     need_network();
-    role->components[0].n_ports = 1;
+    block->count = 4;
+    block->is_contiguous = true;
     struct workload_plan plan = sync_now(w);
     workload_plan_free(&plan);
-    hold(w, "shop/web/1/-/first");
-    role->components[0].n_ports = 2;
+    fixed->mode = DIBS_REQUIRED;
+    fixed->port = port_of(w, "shop/infer/0/-/first.2");
     plan = sync_now(w);
-    assert_counts(&plan, 2, 2, 0, 0);
-    for (size_t i = 0; i < plan.n; i++)
-        assert_int_equal(plan.changes[i].needs_restart,
-                         strcmp(plan.changes[i].claim.name, "shop/web/1/-/second") == 0);
+    assert_counts(&plan, 0, 0, 5, 0);
+    uint16_t base = port_of(w, "shop/infer/0/-/first");
+    assert_int_equal(port_of(w, "shop/infer/0/-/first.3"), base + 3);
+    assert_int_equal(port_of(w, "shop/infer/0/-/second"), fixed->port);
+    assert_false(fixed->port >= base && fixed->port <= base + 3);
     workload_plan_free(&plan);
 }
 
@@ -289,32 +194,6 @@ static void names_of_a_person_in_the_same_group_are_left_alone(void **state)
     ASSERT_OK(workload_cleanup(w->handle, w->group, false, &plan, &w->err), &w->err);
     assert_int_equal(plan.n, 0);
     workload_plan_free(&plan);
-}
-
-static void cleanup_leaves_a_running_process_its_port(void **state)
-{
-    struct world *w = *state;
-    struct workload_plan plan = { 0 };
-    dibs_claim claim;
-    dibs_which which = { .name = "shop/web/0/-/first" };
-
-    need_network();
-    add_role(w->group, "web", 1, 1);
-    plan = sync_now(w);
-    workload_plan_free(&plan);
-    hold(w, "shop/web/0/-/first");
-    ASSERT_OK(workload_cleanup(w->handle, w->group, false, &plan, &w->err), &w->err);
-    assert_true(plan.changes[0].needs_restart);
-    workload_plan_free(&plan);
-    ASSERT_OK(dibs_claim_find(w->handle, &which, &claim, &w->err), &w->err);
-    assert_false(claim.is_kept);
-    assert_int_equal(claim.holder, DIBS_HELD_BY_PROCESS);
-    /* Up again: the same claim, kept again. */
-    plan = sync_now(w);
-    assert_counts(&plan, 1, 0, 0, 0);
-    workload_plan_free(&plan);
-    ASSERT_OK(dibs_claim_find(w->handle, &which, &claim, &w->err), &w->err);
-    assert_true(claim.is_kept);
 }
 
 static void blocks_stay_together_beside_single_ports(void **state)
@@ -393,11 +272,10 @@ int main(void)
         T(a_role_scoped_port_is_one_for_all_instances_and_stays_without_any),
         T(a_changed_required_port_moves),
         T(a_renamed_role_takes_over_the_required_port_of_the_old_one),
-        T(a_running_instance_keeps_its_port_until_it_ends),
-        T(a_port_added_to_a_running_instance_needs_a_restart),
+        T(a_number_that_must_be_had_is_given_up_by_a_port_that_may_have_any),
+        T(a_block_makes_room_as_one),
         T(a_refused_sync_changes_nothing),
         T(names_of_a_person_in_the_same_group_are_left_alone),
-        T(cleanup_leaves_a_running_process_its_port),
         T(blocks_stay_together_beside_single_ports),
         T(different_things_never_share_a_name),
     };

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include "workload/present.h"
+
+#include <string.h>
+
+#include "base/err.h"
+
+#include "base/banned.h"
+
+void present_free(struct present *p)
+{
+    free(p->claims);
+    *p = (struct present){ 0 };
+}
+
+/* "group/role/0/component/port", "group/role/-/component/port" */
+bool present_is_manifest_name(const char *name)
+{
+    int slashes = 0;
+    bool is_instance = false;
+
+    for (const char *c = name; *c; c++) {
+        if (*c != '/' || ++slashes != 2)
+            continue;
+        size_t digits = strspn(c + 1, "0123456789");
+
+        is_instance = (digits > 0 && c[1 + digits] == '/') || strncmp(c + 1, "-/", 2) == 0;
+    }
+    return is_instance && slashes == DIBS_NAME_PARTS_MAX - 1;
+}
+
+static bool take_claim(void *ctx, const dibs_claim *claim)
+{
+    struct present *p = ctx;
+
+    if (!present_is_manifest_name(claim->name))
+        return true;
+    if (p->n == p->max) {
+        size_t max = p->max ? 2 * p->max : 64;
+        dibs_claim *more = realloc(p->claims, max * sizeof *more);
+
+        p->is_full = !more;
+        if (!more)
+            return false;
+        p->claims = more;
+        p->max = max;
+    }
+    p->claims[p->n++] = *claim;
+    return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const dibs_claim *x = a;
+    const dibs_claim *y = b;
+
+    return strcmp(x->name, y->name);
+}
+
+static int name_to_claim(const void *name, const void *claim)
+{
+    const dibs_claim *c = claim;
+
+    return strcmp(name, c->name);
+}
+
+dibs_status present_list(dibs *handle, const struct workload_group *group, struct present *out, dibs_err *err)
+{
+    dibs_filter filter = { .name_prefix = group->project ? NULL : group->group,
+                           .project = group->project,
+                           .principal = dibs_principal_of(handle),
+                           .judge = true };
+    dibs_status s = dibs_claim_list(handle, &filter, take_claim, out, err);
+
+    if (s == DIBS_OK && out->is_full)
+        s = err_set(err, DIBS_FAILURE, "workload: out of memory");
+    if (s == DIBS_OK && out->n > 0)
+        qsort(out->claims, out->n, sizeof *out->claims, by_name);
+    return s;
+}
+
+size_t present_find(const struct present *p, const char *name)
+{
+    const dibs_claim *found = p->n ? bsearch(name, p->claims, p->n, sizeof *p->claims, name_to_claim) : NULL;
+
+    return found ? (size_t) (found - p->claims) : p->n;
+}
+
+bool present_is_held(const dibs_claim *claim)
+{
+    return claim->holder != DIBS_HELD_BY_NOBODY && claim->life != DIBS_DEAD;
+}
+
+const dibs_claim *present_held(const struct present *p, const char *name, size_t len)
+{
+    size_t low = 0;
+
+    for (size_t high = p->n; low < high;) {
+        size_t middle = low + (high - low) / 2;
+
+        if (strncmp(p->claims[middle].name, name, len) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < p->n && strncmp(p->claims[low].name, name, len) == 0; low++)
+        if (present_is_held(&p->claims[low]))
+            return &p->claims[low];
+    return NULL;
+}

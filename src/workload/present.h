@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_WORKLOAD_PRESENT_H
+#define DIBS_WORKLOAD_PRESENT_H
+/* The claims that a group has made. They are known by their names: five parts, the third an instance or "-".
+ * Whatever else has a name in the group is a person's own, and is left alone. */
+#include "workload/workload.h"
+
+bool present_is_manifest_name(const char *name);
+
+struct present {
+    dibs_claim *claims; /* judged, sorted by name */
+    size_t n, max;
+    bool is_full; /* no memory */
+};
+void present_free(struct present *p);
+/* A directory's claims are its manifest's, also those of a group that the manifest had before; without a
+ * directory those of the group are. */
+dibs_status present_list(dibs *handle, const struct workload_group *group, struct present *out,
+                         dibs_err *err);
+/* The place of the name; n: it has no claim. */
+size_t present_find(const struct present *p, const char *name);
+/* Does somebody hold the claim, as far as is known (INV-5)? */
+bool present_is_held(const dibs_claim *claim);
+/* The first claim that somebody holds of those whose names begin with these bytes; NULL: none. */
+const dibs_claim *present_held(const struct present *p, const char *name, size_t len);
+#endif

@@ -1,0 +1,175 @@
+#!/usr/bin/env bats
+# `dibs up`, `down` and `plan` against what is there already, and against what runs.
+
+load ../support/dibs
+load cli
+
+setup() {
+    dibs_setup
+}
+
+teardown() {
+    dibs_teardown
+}
+
+manifest() { # manifest YAML: the project's
+    printf '%s\n' "$1" >dibs.yaml
+}
+
+@test "a group that was renamed leaves nothing behind, also when its new name was used before up" {
+    manifest 'group: first
+roles: {a: {ports: [{name: d, env: D}, {name: e, env: E}]}}'
+    ok up
+    manifest 'group: second
+roles: {a: {ports: [{name: d, env: D}, {name: e, env: E}]}}'
+    ok get a/0/d
+    ok plan
+    prints 'drop a/0/d'
+    ok up
+    says '1 kept, 1 added, 0 moved, 2 dropped'
+    ok ls --all --json
+    json 'sorted(c["name"] for c in d) == ["second/a/0/-/d", "second/a/0/-/e"]'
+}
+
+@test "a person's own names stay, however many parts they have" {
+    manifest 'group: shop
+roles: {a: {ports: [{name: d, env: D}]}}'
+    ok get x/y/z/t
+    own=$out
+    ok get mine
+    ok up
+    says '0 kept, 1 added, 0 moved, 0 dropped'
+    ok down
+    says '0 kept, 0 added, 0 moved, 1 dropped'
+    ok ls --all --json
+    json 'sorted(c["name"] for c in d) == ["shop/mine", "shop/x/y/z/t"]'
+    ok get x/y/z/t
+    [ "$out" = "$own" ]
+}
+
+# without_ipv6 ARGUMENT...: dibs in a network without IPv6; must succeed.
+without_ipv6() {
+    needs_root
+    needs unshare ip
+    [ -e /proc/sys/net/ipv6 ] || skip "this kernel has no IPv6 at all"
+    capture unshare --net sh -c 'ip link set lo up && echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6 && exec "$DIBS" "$@"' sh "$@"
+    [ "$code" -eq 0 ] || complain "dibs $* failed"
+}
+
+@test "without IPv6 a manifest's localhost and wildcard ports are kept, and said to be IPv4 alone" {
+    manifest 'roles: {a: {ports: [{name: d, env: D, address: localhost}, {name: e, env: E}, {name: f, env: F, address: 127.0.0.1}]}}'
+    without_ipv6 plan
+    says 'this host has no IPv6'
+    without_ipv6 up
+    says 'this host has no IPv6'
+    before=$out
+    without_ipv6 up
+    says '3 kept, 0 added, 0 moved, 0 dropped'
+    says 'this host has no IPv6'
+    [ "$out" = "$before" ]
+    manifest 'roles: {a: {ports: [{name: f, env: F, address: 127.0.0.1}]}}'
+    without_ipv6 up
+    not says 'IPv6'
+}
+
+@test "what was claimed without IPv6 is widened when there is IPv6, unless a process holds it" {
+    manifest 'roles: {a: {ports: [{name: d, env: D, address: localhost}]}, b: {ports: [{name: d, env: D, address: localhost}]}}'
+    without_ipv6 up
+    before=$out
+    start_sleeper
+    without_ipv6 claim b/0/d --pid "$STARTED" --address localhost
+    ok plan
+    prints 'move a/0/d'
+    prints 'keep b/0/d'
+    ok up
+    says '1 kept, 0 added, 1 moved, 0 dropped'
+    [ "$out" = "$before" ]
+    ok ls --all --json
+    json '{c["name"][-7:]: len(c["bindings"]) for c in d} == {"a/0/-/d": 2, "b/0/-/d": 1}'
+    end_process "$STARTED"
+    ok up
+    says '1 kept, 0 added, 1 moved, 0 dropped'
+    ok up
+    says '2 kept, 0 added, 0 moved, 0 dropped'
+    # And the other way round: what covers IPv6 is good enough without.
+    without_ipv6 up
+    says '2 kept, 0 added, 0 moved, 0 dropped'
+    not says 'IPv4 alone'
+}
+
+# run_pod POD: `dibs run` of it, until the test ends; its command runs on return, as $STARTED.
+run_pod() {
+    rm -f "$T/runs"
+    start "$DIBS" run "$1" -- sh -c 'echo >"$T/runs"; exec sleep 600'
+    wait_until 10 test -f "$T/runs"
+}
+
+@test "pods that run are named when a port of their role, or one that they refer to, changes" {
+    web='web: {instances: 2, ports: [{name: http, env: PORT}], references: [{env: API, from: api.http}]}'
+    manifest "roles: {api: {ports: [{name: http, env: PORT}]}, $web}"
+    ok up
+    run_pod web/0
+    manifest "roles: {api: {ports: [{name: http, env: PORT, address: 127.0.0.1}]}, $web}"
+    ok plan
+    says 'api/0/http: the process that runs as web/0 does not know of port'
+    ok up
+    says 'api/0/http: the process that runs as web/0 does not know of port'
+    run_pod web/1
+    manifest "roles: {api: {ports: [{name: http, env: PORT, address: 127.0.0.1}]}, ${web/PORT\}/PORT\}, {name: g, env: G, scope: RoleScoped\}}}"
+    ok up --json
+    json '[(c["pod"], c["pods"]) for c in d if c["needs_restart"]] == [("web/0", 2)]'
+}
+
+@test "down leaves the port of a role alone while one of its pods runs, and ends it afterwards" {
+    manifest 'roles: {web: {instances: 2, ports: [{name: http, env: PORT}, {name: g, env: G, scope: RoleScoped}]}}'
+    ok up
+    run_pod web/0
+    manifest 'roles: {web: {instances: 2, ports: [{name: http, env: PORT}]}}'
+    ok plan
+    prints 'stay web/-/g'
+    ok up
+    says 'stays while web/0 runs'
+    not prints 'web/-/g'
+    ok down
+    says 'stays while web/0 runs'
+    says '2 dropped, 1 staying'
+    ok ls --all --json
+    json 'sorted(c["name"] for c in d) == ["project/web/-/-/g", "project/web/0/-/http"]'
+    kill -TERM "$STARTED"
+    wait "$STARTED" || true
+    ok down
+    says '1 dropped'
+    [ "$(held)" -eq 0 ]
+}
+
+@test "a block that is none any more is refused with the way out, whoever asks" {
+    block() { manifest "roles: {a: {ports: [{name: d, env: D, count: 40$1}], command: ['true']}}"; }
+    block ''
+    ok up # forty ports, anywhere
+    block ', contiguous: true'
+    for command in 'env a' env 'get a/0/d' 'run a' 'run --all'; do
+        # shellcheck disable=SC2086 # words
+        refused 3 $command
+        says "'dibs up' makes it so"
+        not says 'release it first'
+    done
+    ok up
+    ok env a
+    first=${out#D=}
+    ok get a/0/d.39
+    [ "$out" -eq $((first + 39)) ]
+}
+
+@test "a port that the manifest changed is refused with the way out" {
+    manifest 'roles: {a: {ports: [{name: d, env: D}]}}'
+    ok up
+    manifest 'roles: {a: {ports: [{name: d, env: D, proto: udp}]}}'
+    refused 3 get a/0/d
+    says "'project/a/0/-/d' has port"
+    says "'dibs up' makes it so"
+    echo '{{ port "a/0/d" }}' >template
+    refused 3 render template
+    says "'dibs up' makes it so"
+    ok up
+    ok get a/0/d
+}
