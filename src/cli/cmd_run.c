@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include <string.h>
+
 #include "base/err.h"
 #include "cli/job.h"
 #include "cli/request.h"
@@ -10,11 +12,10 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     bool is_role = false;
     dibs_status s = DIBS_OK;
 
-    if (cli_has(cli, "all")) {
-        if (cli->argc || cli_has(cli, "port"))
-            return err_set(err, DIBS_INVALID, "run: --all runs the commands of the manifest, and takes none");
-        return run_all(cli, err);
-    }
+    if (cli_has(cli, "all"))
+        return cli->argc ? err_set(err, DIBS_INVALID,
+                                   "run: --all runs the commands of the manifest, and takes none")
+                         : run_all(cli, err);
     if (!cli->argc)
         return err_set(err, DIBS_INVALID, "run: which command? see 'dibs run --help'");
     if (!cli->is_dashed && !cli_has(cli, "port"))
@@ -34,6 +35,16 @@ static const struct cli_opt opts[] = {
     { .name = "keep", .help = "the claims stay when the command has ended" },
     { 0 },
 };
+
+dibs_status run_by_manifest(const struct cli *cli, dibs_err *err)
+{
+    for (const struct cli_opt *opt = opts; opt->name; opt++)
+        if (strcmp(opt->name, "all") != 0 && cli_has(cli, opt->name))
+            return err_set(err, DIBS_INVALID,
+                           "run: which ports a role has, the manifest says, not '--%s'; change it there",
+                           opt->name);
+    return DIBS_OK;
+}
 
 const struct cli_cmd cmd_run = {
     .name = "run",

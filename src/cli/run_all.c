@@ -435,8 +435,10 @@ dibs_status run_all(struct cli *cli, dibs_err *err)
 {
     AUTO(troupe_free)
     struct troupe t = { .cli = cli, .group = cli->manifest, .code = -1, .claims = { .cli = cli } };
-    dibs_status s = cli_need_manifest(cli, err);
+    dibs_status s = run_by_manifest(cli, err);
 
+    if (!s)
+        s = cli_need_manifest(cli, err);
     if (!s)
         s = find_parts(&t, err);
     if (!s)

@@ -139,7 +139,9 @@ dibs_status run_role(struct cli *cli, bool *is_meant, dibs_err *err)
     if (!workload_role(group, role))
         return cli->argc > 1 ? workload_pod_parse(group, cli->argv[0], &which, err) : DIBS_OK;
     *is_meant = true;
-    dibs_status s = workload_pod_parse(group, cli->argv[0], &which, err);
+    dibs_status s = run_by_manifest(cli, err);
+    if (!s)
+        s = workload_pod_parse(group, cli->argv[0], &which, err);
     if (!s)
         s = pod_init(&pod, group, &which, err);
     return s ? s : run_pod(cli, &pod, err);

@@ -105,6 +105,23 @@ port() { sql "SELECT port FROM claims WHERE name = 'project/$1'"; }
     nothing_claimed
 }
 
+@test "what the manifest says cannot be said by an option, too" {
+    sed -i 's/^  api: { /&command: "true", /' dibs.yaml
+    for option in --keep '--range 15200-15210' '--pool default' '--proto udp' '--address ::1'; do
+        # shellcheck disable=SC2086 # words
+        refused 2 run $option web/1 -- true
+        says "'${option%% *}'"
+        # shellcheck disable=SC2086 # words
+        refused 2 run $option api
+        # shellcheck disable=SC2086 # words
+        refused 2 run --all $option
+        says "'${option%% *}'"
+    done
+    refused 2 run --all -p web
+    refused 2 run --all true
+    nothing_claimed
+}
+
 @test "a command that cannot be executed leaves no claim that was not there before" {
     try run web/0 -- "$T/nothing"
     [ "$code" -eq 127 ]
