@@ -178,6 +178,65 @@ END
     [ "$(sql 'SELECT count(*) FROM claims WHERE holder <> 0')" -eq 0 ]
 }
 
+# unread STREAM WHAT: runs --all with a pipe for that stream that nobody reads; when it is full, TERM or INT ends dibs,
+# INT again and again until it does, or the pipe is READ, into $T/read. Prints the exit code.
+unread() {
+    "$PYTHON" -SE - "$DIBS" "$@" "$T/read" <<'END'
+import fcntl, os, select, signal, subprocess, sys, time
+dibs, stream, what, path = sys.argv[1:]
+reader, writer = os.pipe()
+job = subprocess.Popen([dibs, "-q", "run", "--all"], **{"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: writer})
+end = time.monotonic() + 10
+poll = select.poll()
+poll.register(writer, select.POLLOUT)
+while poll.poll(0):
+    assert time.monotonic() < end, "the pipe is not full"
+    time.sleep(0.01)
+assert not fcntl.fcntl(writer, fcntl.F_GETFL) & os.O_NONBLOCK, "the shared pipe was changed"
+os.close(writer)
+if what == "READ":
+    with open(reader, "rb") as pipe, open(path, "wb") as out:
+        out.write(pipe.read())
+try:
+    while what != "READ" and job.poll() is None and time.monotonic() < end:
+        job.send_signal(getattr(signal, "SIG" + what))
+        try:
+            job.wait(5 if what == "TERM" else 0.6)
+        except subprocess.TimeoutExpired:
+            assert what == "INT", "dibs does not end"
+    print(job.wait(5))
+finally:
+    job.kill()
+END
+}
+
+@test "--all can be stopped while nobody reads what it says" {
+    cat >dibs.yaml <<'END'
+roles:
+  chatty: { ports: [ http ], command: "yes out & exec yes err >&2" }
+END
+    [ "$(unread stdout TERM)" -eq 143 ]
+    [ "$(held)" -eq 0 ]
+    [ "$(unread stderr TERM)" -eq 143 ]
+    [ "$(held)" -eq 0 ]
+    sed -i 's/command: "/&trap : TERM INT; /; s/exec yes/while :; do yes/; s/>&2"/>\&2; done"/' dibs.yaml
+    [ "$(unread stdout INT)" -eq 130 ]
+    [ "$(sql 'SELECT count(*) FROM claims WHERE holder <> 0')" -eq 0 ]
+}
+
+@test "whoever reads what --all says later gets all of it, line by line" {
+    cat >dibs.yaml <<'END'
+roles:
+  one: { ports: [ http ], command: &both "trap '' TERM; >$DIBS_ROLE; until [ -e one -a -e two ]; do sleep 0.01; done; seq 100000; printf end" }
+  two: { ports: [ http ], command: *both }
+END
+    [ "$(unread stdout READ)" -eq 0 ]
+    for role in one two; do
+        sed -n "s/^$role | //p" "$T/read" | grep -v end | cmp - <(seq 100000)
+    done
+    [ "$(grep -c . "$T/read")" -eq 200002 ]
+}
+
 @test "all of --all is claimed in one step: a port that is taken starts nobody" {
     listen 15290
     cat >dibs.yaml <<END
