@@ -268,6 +268,6 @@ const struct cli_cmd cmd_render = {
     .min_args = 1,
     .max_args = 1,
     .args_kind = CLI_FILE,
-    .flags = CLI_NO_JSON,
+    .flags = CLI_NO_JSON | CLI_CLAIMS,
     .run = run,
 };

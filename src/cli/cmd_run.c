@@ -69,7 +69,7 @@ const struct cli_cmd cmd_run = {
     .examples = "dibs run printenv PORT\n"
                 "dibs run -p web -p api -- echo {web} {api}\n",
     .opts = opts,
-    .flags = CLI_STOP | CLI_NO_JSON,
+    .flags = CLI_STOP | CLI_NO_JSON | CLI_CLAIMS,
     .min_args = 0,
     .max_args = -1,
     .args_kind = CLI_TEXT,
