@@ -70,6 +70,9 @@ void pod_say(void *ctx, const uint16_t *ports, struct job_words *out)
     job_say(out, "DIBS_INSTANCE", NULL, number);
     if (pod->pod.component->name)
         job_say(out, "DIBS_COMPONENT", NULL, pod->pod.component->name);
+    (void) snprintf(number, sizeof number, "%u", pod->pod.id);
+    if (pod->pod.component->size > 1)
+        job_say(out, "DIBS_POD", NULL, number);
     for (size_t i = 0; i < n; i++) {
         job_say(out, values[i].env, values[i].env, values[i].text);
         if (!values[i].is_reference)

@@ -37,6 +37,33 @@ port() { sql "SELECT port FROM claims WHERE name = 'project/$1'"; }
     [ "$(printf '%s\n' "$port" "$gossip" "$api" | sort -u | wc -l)" -eq 3 ]
 }
 
+@test "a port has the same name for every command, and a pod of several knows which it is" {
+    cat >dibs.yaml <<'END'
+roles:
+  a:
+    instances: 2
+    command: "exit 0"
+    components:
+      - { name: l, ports: [ { name: s, scope: RoleScoped } ] }
+      - { name: w, size: 2, ports: [ { name: h, env: PORT } ] }
+END
+    ok run a/1/w/1 -- sh -c 'echo "$PORT $DIBS_ROLE $DIBS_INSTANCE $DIBS_COMPONENT $DIBS_POD"'
+    port=${out%% *}
+    [ "$out" = "$port a 1 w 1" ]
+    ok run a/1/l -- sh -c 'echo "${DIBS_POD-none}"'
+    [ "$out" = none ]
+    ok env a/1/w/1
+    [ "$out" = "PORT=$port" ]
+    ok get a/1/w/1/h
+    [ "$out" = "$port" ]
+    ok get a/l/s
+    [ "$out" = "$(port a/-/l/s)" ]
+    ok release a/1/w/1/h
+    is a/1/w.1/h ''
+    refused 5 get a/1/w/2/h
+    says "did you mean 'a/1/w/0/h'?"
+}
+
 @test "when web/0 ends, web/1 keeps its own port and the one that both share" {
     run_role web/0
     first=$STARTED
