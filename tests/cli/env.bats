@@ -103,6 +103,18 @@ print(d["PORT"], d["GOSSIP_PORT"], d["DATA_PORTS"], d["BLOCK_PORT"], d["API_PORT
     nothing_claimed
 }
 
+@test "env of the whole group refuses two ports of one variable before it claims anything" {
+    cat >dibs.yaml <<'END'
+roles:
+  a-b: { ports: [ c ] }
+  a: { ports: [ b-c ] }
+END
+    refused 2 env
+    says A_B_C_PORT
+    nothing_claimed
+    ok env a
+}
+
 @test "render fills in what get and env say, into a file that is there whole or not at all" {
     cat >"$T/template" <<'END'
 listen {{ port "web/1/http" }} of {{ address "web/1/http" }};
