@@ -115,6 +115,13 @@ END
     ok env a
 }
 
+@test "render writes an IPv6 address as a URL has it" {
+    sed -i 's/address: 127.0.0.1/address: "::1"/' dibs.yaml
+    echo 'http://{{ address "api/http" }}:{{ port "api/http" }}/' >"$T/template"
+    ok render "$T/template"
+    [ "$out" = "http://[::1]:$(dibs get api/http)/" ]
+}
+
 @test "render fills in what get and env say, into a file that is there whole or not at all" {
     cat >"$T/template" <<'END'
 listen {{ port "web/1/http" }} of {{ address "web/1/http" }};
