@@ -71,6 +71,7 @@ typedef struct dibs_settings {
     char group[DIBS_NAME_PART_MAX + 1];       /* empty: by project directory */
     char project_dir[DIBS_PROJECT_MAX + 1];   /* where the manifest lies; empty: there is none */
     char project_group[DIBS_PROJECT_MAX + 1]; /* what it calls the project; empty: as its directory */
+    char unread[DIBS_SETTING_VALUE_MAX + 1];  /* a settings file that one may not read; empty: none */
     dibs_source source[DIBS_SETTING_COUNT];
 } dibs_settings;
 
@@ -82,7 +83,8 @@ typedef struct dibs_flag {
 /* Functions without a status take NULL and values outside of their enum: they answer NULL, "unknown" or "".
  */
 
-/* `flags` win over everything. Fails (INVALID) naming the setting, its source and the value. */
+/* `flags` win over everything. A file that one may not read counts as none, and is named in `unread`. Fails
+ * (INVALID) naming the setting, its source and the value. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_settings_load(const dibs_flag *flags, size_t n, dibs_settings *out,
                                                       dibs_err *err);
 /* What a project's manifest says, when its reader has one. */

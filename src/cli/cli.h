@@ -67,7 +67,7 @@ struct cli_given {
 struct cli {
     const struct cli_cmd *cmd;
     dibs_settings settings;
-    struct workload_group *manifest; /* of the project; NULL: none, or it may not be read */
+    struct workload_group *manifest; /* of the project; NULL: none, or it cannot be used */
     dibs_err no_manifest;            /* why not */
     dibs *handle;                    /* with CLI_HANDLE */
     bool json;
@@ -121,7 +121,8 @@ extern const struct cli_cmd cmd_run, cmd_get, cmd_claim, cmd_release, cmd_renew,
 enum cli_cmd_more_flags {
     CLI_SILENT = 1 << 4,      /* no answer without --json: a closed stdout is no failure */
     CLI_NO_SETTINGS = 1 << 5, /* must work with a broken configuration: `help`, `version` */
-    CLI_MANIFEST = 1 << 6,    /* speaks of the manifest: one that may not be read is an error */
+    CLI_MANIFEST = 1 << 6,    /* speaks of the manifest: one that cannot be used is an error */
+    CLI_CLAIMS = 1 << 7,      /* claims by its range and group: one that is broken is an error */
 };
 
 #define CLI_EXIT_OUTPUT 74        /* the answer could not be written (sysexits.h has the same number) */

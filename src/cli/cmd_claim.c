@@ -199,6 +199,7 @@ const struct cli_cmd cmd_claim = {
                 "dibs claim -n 3 worker --contiguous\n"
                 "dibs claim dns --proto tcp+udp --address localhost --keep\n",
     .opts = opts,
+    .flags = CLI_CLAIMS,
     .min_args = 0,
     .max_args = -1,
     .args_kind = CLI_NAME,

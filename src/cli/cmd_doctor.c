@@ -55,6 +55,19 @@ static bool tell(void *ctx, const dibs_finding *finding)
     return true;
 }
 
+static void look_at_manifest(const struct cli *cli, struct visit *v)
+{
+    dibs_status code = cli->manifest ? DIBS_OK : cli->no_manifest.code;
+    dibs_finding finding = { .severity = code == DIBS_DENIED ? DIBS_WARNING : DIBS_PROBLEM,
+                             .topic = "manifest",
+                             .advice = "mend it, or take it away: until then nothing is claimed by it" };
+
+    if (code == DIBS_OK || code == DIBS_NOT_FOUND)
+        return;
+    (void) snprintf(finding.text, sizeof finding.text, "%s", cli->no_manifest.msg);
+    (void) tell(v, &finding);
+}
+
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     struct visit v = { .is_json = cli->json };
@@ -63,6 +76,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         json_begin(&v.w, stdout);
         json_array(&v.w);
     }
+    look_at_manifest(cli, &v);
     dibs_status status = dibs_doctor(&cli->settings, cli_has(cli, "fix"), tell, &v, err);
 
     if (v.is_json) {

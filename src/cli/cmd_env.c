@@ -149,23 +149,23 @@ static dibs_status of_group(struct cli *cli, const struct workload_group *group,
     AUTO(free_auto) uint16_t *ports = NULL;
     dibs_status s = workload_needs_all(group, &needs, err);
 
-    if (s == DIBS_OK)
-        s = workload_obtain(cli->handle, group, &needs, &ports, err);
     if (s != DIBS_OK)
         return s;
     out->all = calloc(needs.n + 1, sizeof *out->all);
     if (!out->all)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    for (size_t i = 0; i < needs.n; i++) {
-        const struct workload_need *need = &needs.all[i];
-
-        if (need->number > 0)
-            continue;
-        struct variable *variable = &out->all[out->n++];
-        whole_name(need, variable->name, sizeof variable->name);
-        workload_value_text(need->port, &ports[i], variable->value, sizeof variable->value);
-    }
-    return check_once(out, err);
+    for (size_t i = 0; i < needs.n; i++)
+        if (needs.all[i].number == 0)
+            whole_name(&needs.all[i], out->all[out->n++].name, sizeof out->all->name);
+    s = check_once(out, err); /* before anything is claimed */
+    if (s == DIBS_OK)
+        s = workload_obtain(cli->handle, group, &needs, &ports, err);
+    for (size_t i = 0, k = 0; i < needs.n && s == DIBS_OK; i++)
+        if (needs.all[i].number == 0) {
+            workload_value_text(needs.all[i].port, &ports[i], out->all[k].value, sizeof out->all[k].value);
+            k++;
+        }
+    return s;
 }
 
 static dibs_status run(struct cli *cli, dibs_err *err)

@@ -88,6 +88,7 @@ const struct cli_cmd cmd_get = {
     .examples = "dibs get web\n"
                 "dibs get db --prefer 5432\n",
     .opts = opts,
+    .flags = CLI_CLAIMS,
     .min_args = 1,
     .max_args = 1,
     .args_kind = CLI_NAME,

@@ -160,6 +160,7 @@ const struct cli_cmd cmd_kube = {
                "the same object, or another object of the same file and namespace.",
     .examples = "echo 'kind: Service' | dibs kube inject -\n",
     .opts = opts,
+    .flags = CLI_CLAIMS,
     .min_args = 1,
     .max_args = 2,
     .args_kind = CLI_WORDS,

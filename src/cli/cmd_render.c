@@ -172,14 +172,15 @@ static dibs_status collect(struct rendering *r, dibs_err *err)
 
 /* ---- filling in ---- */
 
-/* Where a client finds it: the claim's address, or this host when it is every address. */
+/* Where a client finds it: the claim's address, or this host when it is every address. A port mostly follows,
+ * so IPv6 stands in brackets. */
 static void put_address(const dibs_claim *claim, FILE *to)
 {
     char text[DIBS_ADDRESS_TEXT_MAX + 1];
 
     if (claim->n_bindings == 1 && !dibs_address_is_wildcard(&claim->bindings[0].address)) {
         dibs_address_format(&claim->bindings[0].address, text);
-        (void) fputs(text, to);
+        (void) fprintf(to, strchr(text, ':') ? "[%s]" : "%s", text);
     } else {
         (void) fputs("localhost", to);
     }
@@ -260,7 +261,8 @@ const struct cli_cmd cmd_render = {
     .summary = "Fill the ports into a template",
     .details = "Replaces, in FILE or standard input:\n"
                "  {{ port \"web/0/http\" }}     the port of that name\n"
-               "  {{ address \"web/0/http\" }}  its address; localhost if it is every address\n"
+               "  {{ address \"web/0/http\" }}  its address, IPv6 in brackets as a URL has it;\n"
+               "                              localhost if it is every address\n"
                "  {{ env \"HOME\" }}            an environment variable, which must be set\n"
                "  {{ \"{{\" }}                  the text in quotes itself\n"
                "Names are the manifest's, or any of this project's. Those that are not\n"
@@ -270,6 +272,6 @@ const struct cli_cmd cmd_render = {
     .min_args = 1,
     .max_args = 1,
     .args_kind = CLI_FILE,
-    .flags = CLI_NO_JSON,
+    .flags = CLI_NO_JSON | CLI_CLAIMS,
     .run = run,
 };

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include <string.h>
+
 #include "base/err.h"
 #include "cli/job.h"
 #include "cli/request.h"
@@ -10,11 +12,10 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     bool is_role = false;
     dibs_status s = DIBS_OK;
 
-    if (cli_has(cli, "all")) {
-        if (cli->argc || cli_has(cli, "port"))
-            return err_set(err, DIBS_INVALID, "run: --all runs the commands of the manifest, and takes none");
-        return run_all(cli, err);
-    }
+    if (cli_has(cli, "all"))
+        return cli->argc ? err_set(err, DIBS_INVALID,
+                                   "run: --all runs the commands of the manifest, and takes none")
+                         : run_all(cli, err);
     if (!cli->argc)
         return err_set(err, DIBS_INVALID, "run: which command? see 'dibs run --help'");
     if (!cli->is_dashed && !cli_has(cli, "port"))
@@ -35,6 +36,16 @@ static const struct cli_opt opts[] = {
     { 0 },
 };
 
+dibs_status run_by_manifest(const struct cli *cli, dibs_err *err)
+{
+    for (const struct cli_opt *opt = opts; opt->name; opt++)
+        if (strcmp(opt->name, "all") != 0 && cli_has(cli, opt->name))
+            return err_set(err, DIBS_INVALID,
+                           "run: which ports a role has, the manifest says, not '--%s'; change it there",
+                           opt->name);
+    return DIBS_OK;
+}
+
 const struct cli_cmd cmd_run = {
     .name = "run",
     .args = "[--] COMMAND [ARGUMENT]... | ROLE[/INSTANCE] [-- COMMAND [ARGUMENT]...]",
@@ -42,7 +53,8 @@ const struct cli_cmd cmd_run = {
     .details = "Claims a port for each -p, or one without a name, and runs COMMAND with them\n"
                "in its environment: PORT is the first, PORT0, PORT1, ... are all of them,\n"
                "WEB_PORT is that of the name 'web', DIBS_PORTS lists names and ports. {web} in\n"
-               "an argument becomes the port of 'web', {PORT} the first.\n"
+               "an argument becomes the port of 'web', {PORT} the first; ${PORT} stays for a\n"
+               "shell to fill.\n"
                "\n"
                "COMMAND holds the claims: they end with it, and ending dibs frees nothing.\n"
                "Signals are handed on. The exit code is that of COMMAND, 128 and the number of\n"
@@ -57,7 +69,7 @@ const struct cli_cmd cmd_run = {
     .examples = "dibs run printenv PORT\n"
                 "dibs run -p web -p api -- echo {web} {api}\n",
     .opts = opts,
-    .flags = CLI_STOP | CLI_NO_JSON,
+    .flags = CLI_STOP | CLI_NO_JSON | CLI_CLAIMS,
     .min_args = 0,
     .max_args = -1,
     .args_kind = CLI_TEXT,

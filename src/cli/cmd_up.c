@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* up, down and plan: the manifest as a whole. */
+#include "base/err.h"
 #include "cli/manifest.h"
 #include "cli/request.h"
 
@@ -70,6 +71,11 @@ static dibs_status run_down(struct cli *cli, dibs_err *err)
     const struct workload_group *group = cli->manifest;
     dibs_status s = cli_open_manifest(cli, err);
 
+    if (s == DIBS_NOT_FOUND && !group)
+        return err_set(err, s,
+                       "%s; if it was taken away, 'dibs ls' shows what it left, and 'dibs release' ends it: "
+                       "names, or --all-mine; 'dibs reap --stale' what belongs to directories that are gone",
+                       cli->no_manifest.msg);
     if (s == DIBS_OK)
         s = workload_cleanup(cli->handle, group, false, &plan, err);
     if (s != DIBS_OK)

@@ -56,7 +56,7 @@ static const char *find_hole(const struct job_words *words, const char *text, si
     return NULL;
 }
 
-/* The argument with its holes filled; NULL when there is no memory. */
+/* The argument with its holes filled; NULL when there is no memory. "${PORT}" is a shell's. */
 static char *filled(const struct job_words *words, const char *arg)
 {
     char *out = NULL;
@@ -66,8 +66,9 @@ static char *filled(const struct job_words *words, const char *arg)
     if (!to)
         return NULL;
     for (const char *p = arg; *p;) {
-        size_t len = *p == '{' ? strcspn(p + 1, "{}") : 0;
-        const char *text = *p == '{' && p[1 + len] == '}' ? find_hole(words, p + 1, len) : NULL;
+        bool is_hole = *p == '{' && (p == arg || p[-1] != '$');
+        size_t len = is_hole ? strcspn(p + 1, "{}") : 0;
+        const char *text = is_hole && p[1 + len] == '}' ? find_hole(words, p + 1, len) : NULL;
 
         if (text)
             (void) fputs(text, to);

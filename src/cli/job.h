@@ -51,6 +51,8 @@ dibs_status run_plain(struct cli *cli, dibs_err *err);
 dibs_status run_role(struct cli *cli, bool *is_meant, dibs_err *err);
 /* `dibs run --all` */
 dibs_status run_all(struct cli *cli, dibs_err *err);
+/* INVALID when an option was given that is for ports without a manifest. */
+dibs_status run_by_manifest(const struct cli *cli, dibs_err *err);
 /* One command until it ends: claims for it, tells it, waits. */
 dibs_status run_job(struct job *job, const struct job_claims *claims, dibs_err *err);
 #endif

@@ -59,10 +59,14 @@ static void survive_size_limit(void)
 static dibs_status prepare(struct cli *cli, dibs_err *err)
 {
     dibs_flag flags[DIBS_SETTING_COUNT];
+    char shown[1024];
     dibs_status s = check_stdout(cli, err);
 
     if (!s && !(cli->cmd->flags & CLI_NO_SETTINGS))
         s = cli_settings_load(cli, flags, cli_flags(cli, flags), err);
+    if (!s && cli->settings.unread[0])
+        cli_warn("settings file %s may not be read: it is passed over",
+                 cli_safe(cli->settings.unread, shown, sizeof shown));
     if (!s && (cli->cmd->flags & CLI_HANDLE))
         s = cli_open(cli, err);
     return s;

@@ -21,19 +21,21 @@ static void write_place(const struct workload_group *group, struct workload_plac
 
 static dibs_status load(struct cli *cli, const char *path, const dibs_flag *flags, size_t n, dibs_err *err)
 {
-    const struct workload_group *group = cli->manifest;
+    const struct workload_group *group =
+        cli->manifest; /* NULL: it cannot be used; where it lies still counts */
     dibs_project_setting settings[DIBS_SETTING_COUNT];
     char places[DIBS_SETTING_COUNT][PLACE_BYTES];
     char dir[PATH_BYTES];
-    dibs_project_file file = {
-        .dir = dir, .group = group->name, .settings = settings, .n = group->n_settings
-    };
+    dibs_project_file file = { .dir = dir,
+                               .group = group ? group->name : NULL,
+                               .settings = settings,
+                               .n = group ? group->n_settings : 0 };
 
     (void) text_copy(dir, sizeof dir, path);
     *strrchr(dir, '/') = '\0';
     if (!dir[0])
         (void) text_copy(dir, sizeof dir, "/");
-    for (size_t i = 0; i < group->n_settings; i++) {
+    for (size_t i = 0; i < file.n; i++) {
         const struct workload_setting *from = &group->settings[i];
 
         write_place(group, from->place, places[i], sizeof places[i]);
@@ -54,21 +56,36 @@ static dibs_status set_project(const struct cli *cli, struct workload_group *gro
     return project.dir[0] && !group->project ? err_set(err, DIBS_FAILURE, "out of memory") : DIBS_OK;
 }
 
+static dibs_status load_without(struct cli *cli, const char *path, const dibs_flag *flags, size_t n,
+                                dibs_err *err)
+{
+    bool is_place_known = path[0] && cli->no_manifest.code != DIBS_DENIED;
+
+    workload_free(TAKE(cli->manifest));
+    return is_place_known ? load(cli, path, flags, n, err)
+                          : dibs_settings_load(flags, n, &cli->settings, err);
+}
+
 dibs_status cli_settings_load(struct cli *cli, const dibs_flag *flags, size_t n, dibs_err *err)
 {
-    char path[PATH_BYTES];
+    char path[PATH_BYTES] = "";
     dibs_status s = workload_manifest_find(NULL, path, sizeof path, &cli->no_manifest);
 
     if (s == DIBS_OK)
         s = workload_manifest_read(path, &cli->manifest, &cli->no_manifest);
-    if (s == DIBS_DENIED && !(cli->cmd->flags & CLI_MANIFEST))
-        cli_warn("%s", cli->no_manifest.msg);
-    if (s == DIBS_NOT_FOUND || s == DIBS_DENIED)
-        return dibs_settings_load(flags, n, &cli->settings, err);
-    if (s != DIBS_OK)
+    if (s == DIBS_OK)
+        s = load(cli, path, flags, n, &cli->no_manifest);
+    if (s == DIBS_OK)
+        s = set_project(cli, cli->manifest, &cli->no_manifest);
+    if (s == DIBS_OK || s == DIBS_NOT_FOUND)
+        return s == DIBS_OK ? s : dibs_settings_load(flags, n, &cli->settings, err);
+    /* A stranger's has no say in what is claimed; one that is broken would have had. */
+    if (cli->cmd->flags & (s == DIBS_DENIED ? CLI_MANIFEST : CLI_MANIFEST | CLI_CLAIMS))
         return err_set(err, s, "%s", cli->no_manifest.msg);
-    s = load(cli, path, flags, n, err);
-    return s == DIBS_OK ? set_project(cli, cli->manifest, err) : s;
+    s = load_without(cli, path, flags, n, err);
+    if (s == DIBS_OK) /* else it was not the manifest's fault */
+        cli_warn("%s", cli->no_manifest.msg);
+    return s;
 }
 
 dibs_status cli_need_manifest(struct cli *cli, dibs_err *err)

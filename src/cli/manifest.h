@@ -5,12 +5,13 @@
 #include "cli/cli.h"
 #include "workload/workload.h"
 
-/* Settings, with those of the project's manifest, which is read here, once for the call. One that may not be
- * read is told and passed over: it could lie there to be in everybody's way. */
+/* Settings, with those of the project's manifest, which is read here, once for the call. One that cannot be
+ * used is told and passed over where the answer does not depend on it: it could lie there to be in
+ * everybody's way, and what is held must be seen and released all the same. */
 dibs_status cli_settings_load(struct cli *cli, const dibs_flag *flags, size_t n, dibs_err *err);
 
 /* The manifest, for a command that needs it; borrowed. Its group has the name that it would have if nobody
- * else had it. NOT_FOUND: there is none here or above. DENIED: it is a stranger's. */
+ * else had it. NOT_FOUND: there is none here or above. */
 dibs_status cli_need_manifest(struct cli *cli, dibs_err *err);
 /* The same with its group's real name. Opens the handle. */
 dibs_status cli_open_manifest(struct cli *cli, dibs_err *err);

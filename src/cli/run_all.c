@@ -13,23 +13,18 @@
 
 #include "base/err.h"
 #include "cli/pod.h"
+#include "cli/relay.h"
 #include "cli/request.h"
 
 #include "base/banned.h"
 
 enum {
-    PARTS_MAX = 512,   /* processes of one call; each needs a few file descriptors */
-    LINE_MAX_ = 16384, /* a longer line is cut in pieces */
+    PARTS_MAX = 512, /* processes of one call; each needs a few file descriptors */
     SAME_MOMENT_MS = 500,
     GRACE_MS = 10000, /* between the friendly signal and SIGKILL */
+    IDLE_MS = 1000,   /* after the end, for somebody who does not read */
     STREAMS = 2,      /* stdout, stderr */
     TITLE_MAX = 3 * 64,
-};
-
-struct stream {
-    int fd; /* -1: closed */
-    size_t used;
-    char line[LINE_MAX_];
 };
 
 struct part {
@@ -39,7 +34,7 @@ struct part {
     size_t *which; /* of each need: its place among the requests */
     char title[TITLE_MAX];
     int write_end[STREAMS];
-    struct stream stream[STREAMS];
+    struct relay_stream stream[STREAMS];
 };
 
 struct troupe {
@@ -50,11 +45,15 @@ struct troupe {
     struct child *children; /* for those that start later */
     struct child_signals signals;
     struct job_claims claims;
-    int width;  /* of the longest title */
-    int code;   /* of the first that ended; -1: none has */
-    int failed; /* errno of the first that could not be run */
+    struct relay_sink sinks[STREAMS];
+    struct pollfd *polled; /* both sinks, signals, streams */
+    size_t turn;           /* of who writes first */
+    int width;             /* of the longest title */
+    int code;              /* of the first that ended; -1: none has */
+    int failed;            /* errno of the first that could not be run */
     const char *failed_command;
     bool is_stopping;
+    bool is_told;       /* by a signal */
     int64_t kill_at_ms; /* 0: not, or done */
 };
 
@@ -76,8 +75,11 @@ static void troupe_free(struct troupe *t)
             fd_auto(&t->parts[i].stream[s].fd);
         }
     }
+    for (int s = 0; s < STREAMS; s++)
+        relay_sink_close(&t->sinks[s]);
     free(t->parts);
     free(t->children);
+    free(t->polled);
     free(t->claims.requests);
     free(t->claims.claims);
 }
@@ -93,7 +95,7 @@ static dibs_status add_part(struct troupe *t, const struct workload_pod *which, 
         return err_set(err, DIBS_INVALID, "run: --all runs at most %d processes", PARTS_MAX);
     *part = (struct part){ .child = { .go = -1, .outcome = -1 },
                            .write_end = { -1, -1 },
-                           .stream = { { .fd = -1 }, { .fd = -1 } } };
+                           .stream = { { .fd = -1, .left = SIZE_MAX }, { .fd = -1, .left = SIZE_MAX } } };
     t->n++;
     dibs_status s = pod_init(&part->pod, t->group, which, err);
     if (s)
@@ -119,7 +121,8 @@ static dibs_status find_parts(struct troupe *t, dibs_err *err)
 
     t->parts = calloc(PARTS_MAX, sizeof *t->parts);
     t->children = calloc(PARTS_MAX, sizeof *t->children);
-    if (!t->parts || !t->children)
+    t->polled = calloc(1 + STREAMS + (size_t) STREAMS * PARTS_MAX, sizeof *t->polled);
+    if (!t->parts || !t->children || !t->polled)
         return err_set(err, DIBS_FAILURE, "out of memory");
     for (size_t r = 0; r < t->group->n_roles; r++) {
         const struct workload_role *role = &t->group->roles[r];
@@ -253,50 +256,22 @@ static dibs_status tell_all(struct troupe *t, dibs_err *err)
 
 /* ---- while they run ---- */
 
-static void put_line(const struct troupe *t, const struct part *part, FILE *to, const char *line, size_t len)
+/* What the parts have written, as far as it goes. Each is the first in turn to have the room that there is.
+ */
+static void relay(struct troupe *t)
 {
-    (void) fprintf(to, "%-*s | ", t->width, part->title);
-    (void) fwrite(line, 1, len, to);
-    (void) fputc('\n', to);
-}
+    char title[TITLE_MAX];
 
-/* Whole lines, and what is too long for one. `is_end`: also the rest. */
-static void put_lines(const struct troupe *t, const struct part *part, struct stream *stream, FILE *to,
-                      bool is_end)
-{
-    size_t from = 0;
-    const char *end = NULL;
+    t->turn++;
+    for (size_t i = 0; i < t->n; i++) {
+        struct part *part = &t->parts[(t->turn + i) % t->n];
 
-    while ((end = memchr(stream->line + from, '\n', stream->used - from))) {
-        put_line(t, part, to, stream->line + from, (size_t) (end - stream->line) - from);
-        from = (size_t) (end - stream->line) + 1;
+        (void) snprintf(title, sizeof title, "%-*s", t->width, part->title);
+        for (int s = 0; s < STREAMS; s++) {
+            relay_stream_read(&part->stream[s]);
+            relay_stream_put(&part->stream[s], title, &t->sinks[s]);
+        }
     }
-    if (stream->used > from && (is_end || (from == 0 && stream->used == LINE_MAX_))) {
-        put_line(t, part, to, stream->line + from, stream->used - from);
-        from = stream->used;
-    }
-    memmove(stream->line, stream->line + from, stream->used - from);
-    stream->used -= from;
-}
-
-static void read_stream(const struct troupe *t, struct part *part, int which)
-{
-    struct stream *stream = &part->stream[which];
-    FILE *to = which == 0 ? stdout : stderr;
-
-    while (stream->fd >= 0) {
-        ssize_t n = read(stream->fd, stream->line + stream->used, LINE_MAX_ - stream->used);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            break; /* nothing more for now */
-        stream->used += (size_t) n;
-        put_lines(t, part, stream, to, n == 0);
-        if (n == 0)
-            fd_auto(&stream->fd);
-    }
-    (void) fflush(to);
 }
 
 static void signal_all(const struct troupe *t, int sig)
@@ -317,6 +292,17 @@ static void begin_stop(struct troupe *t, int sig, int code)
     if (!t->is_stopping)
         t->kill_at_ms = now_ms() + GRACE_MS;
     t->is_stopping = true;
+}
+
+/* Not by cli_note(): that would wait for whoever reads. */
+static void tell_end(struct troupe *t, const struct part *part, int code)
+{
+    char note[TITLE_MAX + 64];
+    int len = snprintf(note, sizeof note, "dibs: %s has ended with %d; the others are stopped\n", part->title,
+                       code);
+
+    if (!t->cli->quiet)
+        (void) relay_sink_put(&t->sinks[1], note, (size_t) len);
 }
 
 static void reap_all(struct troupe *t)
@@ -340,7 +326,7 @@ static void reap_all(struct troupe *t)
             t->failed_command = part->job.argv[0];
         }
         if (!t->is_stopping && !failed)
-            cli_note(t->cli, "%s has ended with %d; the others are stopped", part->title, code);
+            tell_end(t, part, code);
         begin_stop(t, SIGTERM, code);
     }
 }
@@ -360,6 +346,7 @@ static void take_signals(struct troupe *t, int fd)
 
         if (sig == SIGCHLD)
             continue;
+        t->is_told = t->is_told || sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT;
         if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT)
             begin_stop(t, is_impatient(t) && sig == SIGINT ? SIGKILL : sig, 128 + sig);
         else if (sig != SIGTSTP && sig != SIGCONT && sig != SIGWINCH)
@@ -367,50 +354,73 @@ static void take_signals(struct troupe *t, int fd)
     }
 }
 
-static void supervise(struct troupe *t, int signals, struct pollfd *polled)
+/* Until something happens, at most so long; -1: however long it takes. True: something was written. */
+static bool await(struct troupe *t, int signals, int64_t timeout_ms)
+{
+    nfds_t n = 0;
+    bool is_written = false;
+
+    /* A sink without anything to say would only tell again and again that it is closed. */
+    for (int s = 0; s < STREAMS; s++)
+        t->polled[n++] = (struct pollfd){ .fd = t->sinks[s].used ? t->sinks[s].fd : -1, .events = POLLOUT };
+    t->polled[n++] = (struct pollfd){ .fd = signals, .events = POLLIN };
+    for (size_t i = 0; i < t->n; i++)
+        for (int s = 0; s < STREAMS; s++)
+            if (relay_stream_has_room(&t->parts[i].stream[s]))
+                t->polled[n++] = (struct pollfd){ .fd = t->parts[i].stream[s].fd, .events = POLLIN };
+    int ready = poll(t->polled, n, (int) timeout_ms);
+    for (int s = 0; s < STREAMS && ready > 0; s++)
+        if (t->polled[s].revents)
+            is_written = relay_sink_write(&t->sinks[s]) || is_written;
+    take_signals(t, signals);
+    relay(t);
+    return is_written;
+}
+
+static void supervise(struct troupe *t, int signals)
 {
     while (t->n_living > 0) {
-        nfds_t n = 0;
         int64_t left = t->kill_at_ms ? t->kill_at_ms - now_ms() : -1;
 
-        polled[n++] = (struct pollfd){ .fd = signals, .events = POLLIN };
-        for (size_t i = 0; i < t->n; i++)
-            for (int s = 0; s < STREAMS; s++)
-                if (t->parts[i].stream[s].fd >= 0)
-                    polled[n++] = (struct pollfd){ .fd = t->parts[i].stream[s].fd, .events = POLLIN };
         if (t->kill_at_ms && left <= 0) {
             signal_all(t, SIGKILL);
             t->kill_at_ms = 0;
             left = -1;
         }
-        (void) poll(polled, n, (int) left);
-        take_signals(t, signals);
-        for (size_t i = 0; i < t->n; i++)
-            for (int s = 0; s < STREAMS; s++)
-                read_stream(t, &t->parts[i], s);
-        if (ferror(stdout) && !t->is_stopping) /* nobody reads any more */
+        (void) await(t, signals, left);
+        if (t->sinks[0].failed && !t->is_stopping) /* nobody reads any more */
             begin_stop(t, SIGTERM, CLI_EXIT_OUTPUT);
         reap_all(t);
     }
 }
 
-/* What is left in the pipes, whether or not somebody still has them open. */
-static void drain(struct troupe *t)
+static bool has_more(const struct troupe *t)
+{
+    bool has = t->sinks[0].used || t->sinks[1].used;
+
+    for (size_t i = 0; i < t->n && !has; i++)
+        for (int s = 0; s < STREAMS; s++)
+            has = has || t->parts[i].stream[s].used || t->parts[i].stream[s].fd >= 0;
+    return has;
+}
+
+/* What is left in the pipes and buffers. Whoever reads it has all the time he wants, until dibs is told to
+ * stop: then only while he goes on reading. */
+static void drain(struct troupe *t, int signals)
 {
     for (size_t i = 0; i < t->n; i++)
-        for (int s = 0; s < STREAMS; s++) {
-            struct stream *stream = &t->parts[i].stream[s];
-
-            read_stream(t, &t->parts[i], s);
-            put_lines(t, &t->parts[i], stream, s == 0 ? stdout : stderr, true);
-        }
-    (void) fflush(stdout);
+        for (int s = 0; s < STREAMS; s++)
+            relay_stream_finish(&t->parts[i].stream[s]);
+    relay(t);
+    int64_t read_ms = now_ms();
+    while (has_more(t) && !(t->is_told && now_ms() - read_ms >= IDLE_MS))
+        if (await(t, signals, t->is_told ? IDLE_MS : -1))
+            read_ms = now_ms();
 }
 
 static dibs_status run_troupe(struct troupe *t, dibs_err *err)
 {
-    AUTO(free_auto) struct pollfd *polled = calloc(1 + STREAMS * t->n, sizeof *polled);
-    dibs_status s = polled ? start_all(t, err) : err_set(err, DIBS_FAILURE, "out of memory");
+    dibs_status s = start_all(t, err);
     AUTO(fd_auto) int signals = s ? -1 : signalfd(-1, &t->signals.waited, SFD_NONBLOCK | SFD_CLOEXEC);
 
     if (!s && signals < 0)
@@ -424,21 +434,26 @@ static dibs_status run_troupe(struct troupe *t, dibs_err *err)
             job_let_go(&t->claims, false);
         return s;
     }
-    supervise(t, signals, polled);
-    drain(t);
+    supervise(t, signals);
     job_let_go(&t->claims, !t->failed);
+    drain(t, signals);
     if (t->failed)
         return job_not_run(t->cli, t->failed_command, t->failed, err);
-    t->cli->exit_code = t->code;
-    return DIBS_OK;
+    int unwritten = t->sinks[0].failed;
+    t->cli->exit_code = !unwritten ? t->code : unwritten == EPIPE ? CLI_EXIT_READER_GONE : CLI_EXIT_OUTPUT;
+    return unwritten ? err_os(err, DIBS_FAILURE, unwritten, "cannot write to standard output") : DIBS_OK;
 }
 
 dibs_status run_all(struct cli *cli, dibs_err *err)
 {
     AUTO(troupe_free)
     struct troupe t = { .cli = cli, .group = cli->manifest, .code = -1, .claims = { .cli = cli } };
-    dibs_status s = cli_need_manifest(cli, err);
+    dibs_status s = run_by_manifest(cli, err);
 
+    relay_sink_open(&t.sinks[0], STDOUT_FILENO);
+    relay_sink_open(&t.sinks[1], STDERR_FILENO);
+    if (!s)
+        s = cli_need_manifest(cli, err);
     if (!s)
         s = find_parts(&t, err);
     if (!s)

@@ -70,6 +70,9 @@ void pod_say(void *ctx, const uint16_t *ports, struct job_words *out)
     job_say(out, "DIBS_INSTANCE", NULL, number);
     if (pod->pod.component->name)
         job_say(out, "DIBS_COMPONENT", NULL, pod->pod.component->name);
+    (void) snprintf(number, sizeof number, "%u", pod->pod.id);
+    if (pod->pod.component->size > 1)
+        job_say(out, "DIBS_POD", NULL, number);
     for (size_t i = 0; i < n; i++) {
         job_say(out, values[i].env, values[i].env, values[i].text);
         if (!values[i].is_reference)
@@ -139,7 +142,9 @@ dibs_status run_role(struct cli *cli, bool *is_meant, dibs_err *err)
     if (!workload_role(group, role))
         return cli->argc > 1 ? workload_pod_parse(group, cli->argv[0], &which, err) : DIBS_OK;
     *is_meant = true;
-    dibs_status s = workload_pod_parse(group, cli->argv[0], &which, err);
+    dibs_status s = run_by_manifest(cli, err);
+    if (!s)
+        s = workload_pod_parse(group, cli->argv[0], &which, err);
     if (!s)
         s = pod_init(&pod, group, &which, err);
     return s ? s : run_pod(cli, &pod, err);

@@ -57,6 +57,9 @@ static void check_settings(struct doctor *d)
         say(d, DIBS_FINE, "setting", "", "%s = %.600s (%s)", dibs_setting_name((dibs_setting) i),
             value[0] ? value : "-", dibs_source_text(d->settings->source[i]));
     }
+    if (d->settings->unread[0])
+        say(d, DIBS_WARNING, "setting", "let it be read, or set HOME or XDG_CONFIG_HOME to a folder of yours",
+            "%.600s may not be read: it is passed over", d->settings->unread);
 }
 
 /* ---- ledger ---- */

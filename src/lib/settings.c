@@ -325,15 +325,26 @@ static dibs_status take_pair(void *ctx, const char *key, const char *value, dibs
                    text_safe(key, shown, sizeof shown));
 }
 
+/* HOME may be another user's folder (sudo, a service): what cannot be looked at there is no reason to fail.
+ */
+static dibs_status read_file(dibs_settings *s, dibs_source source, const char *path, dibs_err *err)
+{
+    struct from_file from = { s, source };
+    dibs_status status = settings_file_read(path, take_pair, &from, err);
+
+    if (status != DIBS_DENIED)
+        return status;
+    (void) text_copy(s->unread, sizeof s->unread, path);
+    return DIBS_OK;
+}
+
 static dibs_status read_files(dibs_settings *s, dibs_err *err)
 {
-    struct from_file etc = { s, DIBS_FROM_SYSTEM };
-    struct from_file user = { s, DIBS_FROM_USER };
     char path[DIBS_SETTING_VALUE_MAX];
-    dibs_status status = settings_file_read("/etc/dibs/dibs.yaml", take_pair, &etc, err);
+    dibs_status status = read_file(s, DIBS_FROM_SYSTEM, "/etc/dibs/dibs.yaml", err);
 
     if (status == DIBS_OK && user_path("XDG_CONFIG_HOME", ".config", "dibs.yaml", path, sizeof path))
-        status = settings_file_read(path, take_pair, &user, err);
+        status = read_file(s, DIBS_FROM_USER, path, err);
     return status;
 }
 

@@ -54,6 +54,8 @@ dibs_status settings_file_read(const char *path, settings_pair_fn fn, void *ctx,
 
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
         return DIBS_OK;
+    if (fd < 0 && errno == EACCES)
+        return DIBS_DENIED;
     if (fd < 0 || fstat(fd, &st) != 0)
         return err_os(err, DIBS_INVALID, errno, "settings file %s", path);
     if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX)

@@ -30,6 +30,17 @@ static dibs_status check_trust(const char *shown, const struct stat *st, dibs_er
     return DIBS_OK;
 }
 
+/* The same before it is opened, or where it cannot be: a stranger's must not be in the way by being
+ * unreadable either. */
+static dibs_status check_path(const char *path, dibs_err *err)
+{
+    char shown[SHOWN];
+    struct stat st = { 0 };
+
+    (void) text_safe(path, shown, sizeof shown);
+    return stat(path, &st) == 0 ? check_trust(shown, &st, err) : DIBS_OK;
+}
+
 static dibs_status read_all(int fd, const char *shown, char *text, size_t *len, dibs_err *err)
 {
     for (*len = 0; *len <= MANIFEST_BYTES_MAX;) {
@@ -55,14 +66,18 @@ dibs_status workload_manifest_read(const char *path, struct workload_group **out
     size_t len = 0;
 
     (void) text_safe(path, shown, sizeof shown);
-    if (fd < 0 || fstat(fd, &st) != 0)
-        return err_os(err, errno == ENOENT || errno == ENOTDIR ? DIBS_NOT_FOUND : DIBS_FAILURE, errno, "%s",
-                      shown);
-    if (!S_ISREG(st.st_mode))
-        return err_set(err, DIBS_INVALID, "%s is not a regular file", shown);
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        int why = errno;
+
+        if (check_path(path, err) != DIBS_OK)
+            return DIBS_DENIED;
+        return err_os(err, why == ENOENT || why == ENOTDIR ? DIBS_NOT_FOUND : DIBS_FAILURE, why, "%s", shown);
+    }
     dibs_status s = check_trust(shown, &st, err);
     if (s != DIBS_OK)
         return s;
+    if (!S_ISREG(st.st_mode))
+        return err_set(err, DIBS_INVALID, "%s is not a regular file", shown);
     text = malloc(MANIFEST_BYTES_MAX + 1); /* touched only as far as the file goes */
     if (!text)
         return err_set(err, DIBS_FAILURE, "%s: out of memory", shown);
@@ -94,6 +109,8 @@ static dibs_status look_in(const char *dir, char *path, size_t size, dibs_err *e
     if (!has_yaml && !has_json)
         return DIBS_NOT_FOUND;
     (void) text_safe(*dir ? dir : "/", shown, sizeof shown);
+    if (has_yaml && has_json && (check_path(yaml, err) != DIBS_OK || check_path(json, err) != DIBS_OK))
+        return DIBS_DENIED;
     if (has_yaml && has_json)
         return err_set(err, DIBS_INVALID, "%s has both dibs.yaml and dibs.json: remove one", shown);
     if (!text_copy(path, size, has_yaml ? yaml : json))

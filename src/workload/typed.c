@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/near.h"
 #include "base/part.h"
 #include "base/text.h"
 #include "workload/workload.h"
@@ -107,44 +108,71 @@ dibs_status workload_pod_parse(const struct workload_group *group, const char *t
     return DIBS_OK;
 }
 
-/* Is this what was typed? The claim's name has all parts; "-" and a first instance may be left out. */
-static bool is_meant(const struct workload_need *need, const struct typed *typed, size_t group_len)
+/* The claim in so many parts, or false when it has no such form. Where an instance is left out it is the
+ * first; where the claims' name has a component's pod as "worker.1", it may be a part of its own. */
+static bool in_parts(const struct workload_group *group, const struct workload_need *need, size_t n,
+                     char out[DIBS_NAME_MAX + 1])
 {
+    const char *component = need->pod.component->name;
+    bool is_shared = need->port->scope == WORKLOAD_ROLE_SCOPED;
+    bool is_first = is_shared || need->pod.instance == 0;
     struct typed full;
 
-    if (!split(need->name + group_len + 1, &full) || full.n != 4)
+    if (!split(need->name + strlen(group->group) + 1, &full) || full.n != 4)
         return false;
-    if (strcmp(full.part[3], typed->part[typed->n - 1]) != 0 ||
-        !is_called(need->pod.role->name, typed->part[0]))
-        return false;
-    bool is_plain = strcmp(full.part[2], "-") == 0;
-    bool is_first = need->pod.instance == 0 || need->port->scope == WORKLOAD_ROLE_SCOPED;
-
-    switch (typed->n) {
-    case 2: return is_plain && is_first;
-    case 3: return is_plain && strcmp(full.part[1], typed->part[1]) == 0;
-    case 4: return strcmp(full.part[1], typed->part[1]) == 0 && strcmp(full.part[2], typed->part[2]) == 0;
+    const char *const *part = full.part;
+    switch (n) {
+    case 2: (void) snprintf(out, DIBS_NAME_MAX + 1, "%s/%s", part[0], part[3]); return !component && is_first;
+    case 3:
+        (void) snprintf(out, DIBS_NAME_MAX + 1, "%s/%s/%s", part[0], part[component ? 2 : 1], part[3]);
+        return !component || is_first;
+    case 4: return text_copy(out, DIBS_NAME_MAX + 1, need->name + strlen(group->group) + 1);
+    case 5:
+        (void) snprintf(out, DIBS_NAME_MAX + 1, "%s/%s/%s/%u/%s", part[0], part[1],
+                        component ? component : "", need->pod.id, part[3]);
+        return component && !is_shared;
     default: return false;
     }
+}
+
+static dibs_status no_port(const struct workload_group *group, const struct workload_needs *needs,
+                           const char *text, size_t n, dibs_err *err)
+{
+    struct near best = { .wanted = text };
+    char name[DIBS_NAME_MAX + 1];
+    char nearest[DIBS_NAME_MAX + 1] = "";
+    char shown[80];
+
+    for (size_t i = 0; i < needs->n; i++)
+        if (in_parts(group, &needs->all[i], n, name)) {
+            near_offer(&best, name);
+            if (best.name == name && text_copy(nearest, sizeof nearest, name))
+                best.name = nearest;
+        }
+    return err_set(err, DIBS_NOT_FOUND, "%s has no port '%s'%s%s%s",
+                   group->source ? group->source : "the group", text_safe(text, shown, sizeof shown),
+                   best.name ? "; did you mean '" : "", nearest, best.name ? "'?" : "");
 }
 
 dibs_status workload_need_parse(const struct workload_group *group, const char *text,
                                 struct workload_need *out, dibs_err *err)
 {
-    struct workload_needs needs = { 0 };
+    AUTO(workload_needs_free) struct workload_needs needs = { 0 };
     struct typed typed;
-    char shown[80];
-    bool is_found = false;
-    dibs_status s = split(text, &typed) && typed.n > 1 ? workload_needs_all(group, &needs, err) : DIBS_OK;
+    char name[DIBS_NAME_MAX + 1];
+    bool is_split = split(text, &typed) && typed.n > 1;
+    dibs_status s = is_split ? workload_needs_all(group, &needs, err) : DIBS_OK;
 
-    for (size_t i = 0; i < needs.n && !is_found; i++) {
-        is_found = is_meant(&needs.all[i], &typed, strlen(group->group));
-        if (is_found)
-            *out = needs.all[i];
+    if (s != DIBS_OK)
+        return s;
+    for (size_t i = 0; i < needs.n; i++) {
+        const struct workload_need *need = &needs.all[i];
+
+        if (!is_called(need->pod.role->name, typed.part[0]) || !in_parts(group, need, typed.n, name) ||
+            strcmp(strchr(name, '/'), strchr(text, '/')) != 0)
+            continue;
+        *out = *need;
+        return DIBS_OK;
     }
-    workload_needs_free(&needs);
-    if (s == DIBS_OK && !is_found)
-        s = err_set(err, DIBS_NOT_FOUND, "%s has no port '%s'", group->source ? group->source : "the group",
-                    text_safe(text, shown, sizeof shown));
-    return s;
+    return err ? no_port(group, &needs, text, is_split ? typed.n : 0, err) : DIBS_NOT_FOUND;
 }

@@ -182,8 +182,9 @@ dibs_status workload_reference_name(const struct workload_group *group, const st
  * NOT_FOUND says what there is. */
 dibs_status workload_pod_parse(const struct workload_group *group, const char *text, struct workload_pod *out,
                                dibs_err *err);
-/* "web/http" (RoleScoped, or of instance 0), "web/1/http", "web/1/worker/http", or the whole name after the
- * group. NOT_FOUND: it names nothing of this group. */
+/* "web/http" and "web/worker/http" (RoleScoped, or of instance 0), "web/1/http", "web/1/worker/http",
+ * "web/1/worker/2/http", or the whole name after the group: "web/1/worker.2/http", "web/-/-/gossip".
+ * NOT_FOUND: it names nothing of this group; the nearest name is told. */
 dibs_status workload_need_parse(const struct workload_group *group, const char *text,
                                 struct workload_need *out, dibs_err *err);
 

@@ -47,6 +47,28 @@ blocks() {
     grep -q '^proxy_pass http://localhost:[0-9]*;$' out
 }
 
+@test "the manifest's reference has an example that works, and every key of the schema and no other" {
+    [ "$(blocks yaml "$top/docs/MANIFEST.md" "$BATS_TEST_TMPDIR/manifest")" -eq 1 ]
+    [ "$(blocks "sh manifest" "$top/docs/MANIFEST.md" "$BATS_TEST_TMPDIR/block")" -eq 1 ]
+    cp "$BATS_TEST_TMPDIR/manifest.1" dibs.yaml
+    PATH=$bin:$PATH timeout 60 bash -eu "$BATS_TEST_TMPDIR/block.1" >out 2>&1 || { cat out; return 1; }
+    python3 - "$top/docs/MANIFEST.md" "$top/share/dibs.schema.json" <<'END'
+import json, re, sys
+known = {}  # section of the page: the schema's keys
+schema = json.load(open(sys.argv[2]))
+known["At the top"] = set(schema["properties"])
+for section, part in (("A role", "role"), ("A component", "component"), ("A port", "port"), ("A reference", "reference")):
+    known[section] = set(schema["$defs"][part]["properties"])
+told = {}
+for line in open(sys.argv[1]):
+    if line.startswith("## "):
+        section = line[3:].strip()
+    elif line.startswith("| `"):
+        told.setdefault(section, set()).update(re.findall("`([^`]+)`", line.split("|")[1]))
+assert told == known, f"the page has {told}\nthe schema  {known}"
+END
+}
+
 @test "every C example of the documents compiles without a warning" {
     n=$(blocks c "$top/README.md" "$BATS_TEST_TMPDIR/example")
     [ "$n" -ge 1 ]

@@ -103,6 +103,25 @@ print(d["PORT"], d["GOSSIP_PORT"], d["DATA_PORTS"], d["BLOCK_PORT"], d["API_PORT
     nothing_claimed
 }
 
+@test "env of the whole group refuses two ports of one variable before it claims anything" {
+    cat >dibs.yaml <<'END'
+roles:
+  a-b: { ports: [ c ] }
+  a: { ports: [ b-c ] }
+END
+    refused 2 env
+    says A_B_C_PORT
+    nothing_claimed
+    ok env a
+}
+
+@test "render writes an IPv6 address as a URL has it" {
+    sed -i 's/address: 127.0.0.1/address: "::1"/' dibs.yaml
+    echo 'http://{{ address "api/http" }}:{{ port "api/http" }}/' >"$T/template"
+    ok render "$T/template"
+    [ "$out" = "http://[::1]:$(dibs get api/http)/" ]
+}
+
 @test "render fills in what get and env say, into a file that is there whole or not at all" {
     cat >"$T/template" <<'END'
 listen {{ port "web/1/http" }} of {{ address "web/1/http" }};

@@ -224,6 +224,89 @@ assert planned == done, f"planned {planned}\ndone    {done}"
 END
 }
 
+# goes_on WARNING: what tells or ends works beside the manifest that is there, and warns; what claims by it is refused.
+goes_on() {
+    local command
+    for command in 'release cache' ls 'who 15150' 'explain 15190' log 'reap' 'pool' 'snapshot export' 'repair --dry-run' \
+        'transfer other --ttl 1h' 'renew other' 'transfer other --keep' doctor; do
+        # shellcheck disable=SC2086 # words
+        try $command
+        [ "$code" -eq 0 ] || [ "$command $code" = 'doctor 1' ] || complain "$command"
+        says "warning: "
+        says "$1"
+    done
+    try assert other
+    [ "$code" -eq 3 ] # nobody listens
+    for command in 'claim' 'get other' 'run true' 'run api' 'render -' 'up' 'down' 'plan' 'env' 'kube inject -'; do
+        # shellcheck disable=SC2086 # words
+        try $command </dev/null
+        [ "$code" -eq "$2" ] || complain "$command"
+        says "$1"
+    done
+    try doctor --json
+    json 'any(f["topic"] == "manifest" and f["severity"] == "problem" and f["advice"] for f in d)'
+}
+
+@test "a manifest that is broken is in nobody's way but that of those who claim by it" {
+    ok get cache
+    ok get other
+    before=$(held)
+    mkdir -p deep/er
+    cd deep/er || return 1
+    manifest_here=../../dibs.yaml
+    echo 'roles: [' >$manifest_here
+    goes_on dibs.yaml:2:1: 2
+    [ "$(held)" -eq $((before - 1)) ] # cache, by its name, from below
+    echo 'range: nonsense' >$manifest_here
+    goes_on nonsense 2
+    rm $manifest_here
+    mkfifo $manifest_here
+    goes_on 'not a regular file' 2
+    rm $manifest_here
+    cd ../.. || return 1
+    echo 'roles: {}' | tee dibs.yaml >dibs.json
+    goes_on 'both dibs.yaml and dibs.json' 2
+    rm dibs.json
+    ok ls
+    # Not the manifest's fault.
+    DIBS_RANGE=other refused 2 ls
+    [ "$(held)" -eq $((before - 1)) ]
+}
+
+@test "a manifest that cannot be read is passed over, and a stranger's that cannot be is in nobody's way" {
+    shared_ledger
+    chmod 0755 "$T/project"
+    chmod 0 dibs.yaml
+    capture as_nobody "$DIBS" ls
+    [ "$code" -eq 0 ] || complain ls
+    says 'warning: '
+    says 'Permission denied'
+    capture as_nobody "$DIBS" get cache
+    [ "$code" -eq 1 ]
+    rm dibs.yaml
+    mkfifo -m 0600 dibs.yaml
+    chown 1 dibs.yaml
+    capture as_nobody "$DIBS" get cache
+    [ "$code" -eq 0 ] || complain get
+    says 'belongs to uid 1'
+    echo '{}' >dibs.json
+    capture as_nobody "$DIBS" get cache
+    [ "$code" -eq 0 ] || complain get
+    says 'belongs to uid 1'
+    capture as_nobody "$DIBS" up
+    [ "$code" -eq 7 ]
+}
+
+@test "a manifest that was taken away: down is exit 5 and says how to end what it left" {
+    rm dibs.yaml
+    refused 5 down
+    says "dibs ls"
+    says "--all-mine"
+    says "dibs reap --stale"
+    ok release web/0/-/http web/1/-/http
+    [ "$(held)" -eq 11 ]
+}
+
 @test "an empty manifest, down, and down again release everything and are no failure" {
     manifest <<<'roles: {}'
     agree 'keep 0, add 0, move 0, drop 13'

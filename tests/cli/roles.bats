@@ -37,6 +37,33 @@ port() { sql "SELECT port FROM claims WHERE name = 'project/$1'"; }
     [ "$(printf '%s\n' "$port" "$gossip" "$api" | sort -u | wc -l)" -eq 3 ]
 }
 
+@test "a port has the same name for every command, and a pod of several knows which it is" {
+    cat >dibs.yaml <<'END'
+roles:
+  a:
+    instances: 2
+    command: "exit 0"
+    components:
+      - { name: l, ports: [ { name: s, scope: RoleScoped } ] }
+      - { name: w, size: 2, ports: [ { name: h, env: PORT } ] }
+END
+    ok run a/1/w/1 -- sh -c 'echo "$PORT $DIBS_ROLE $DIBS_INSTANCE $DIBS_COMPONENT $DIBS_POD"'
+    port=${out%% *}
+    [ "$out" = "$port a 1 w 1" ]
+    ok run a/1/l -- sh -c 'echo "${DIBS_POD-none}"'
+    [ "$out" = none ]
+    ok env a/1/w/1
+    [ "$out" = "PORT=$port" ]
+    ok get a/1/w/1/h
+    [ "$out" = "$port" ]
+    ok get a/l/s
+    [ "$out" = "$(port a/-/l/s)" ]
+    ok release a/1/w/1/h
+    is a/1/w.1/h ''
+    refused 5 get a/1/w/2/h
+    says "did you mean 'a/1/w/0/h'?"
+}
+
 @test "when web/0 ends, web/1 keeps its own port and the one that both share" {
     run_role web/0
     first=$STARTED
@@ -105,6 +132,23 @@ port() { sql "SELECT port FROM claims WHERE name = 'project/$1'"; }
     nothing_claimed
 }
 
+@test "what the manifest says cannot be said by an option, too" {
+    sed -i 's/^  api: { /&command: "true", /' dibs.yaml
+    for option in --keep '--range 15200-15210' '--pool default' '--proto udp' '--address ::1'; do
+        # shellcheck disable=SC2086 # words
+        refused 2 run $option web/1 -- true
+        says "'${option%% *}'"
+        # shellcheck disable=SC2086 # words
+        refused 2 run $option api
+        # shellcheck disable=SC2086 # words
+        refused 2 run --all $option
+        says "'${option%% *}'"
+    done
+    refused 2 run --all -p web
+    refused 2 run --all true
+    nothing_claimed
+}
+
 @test "a command that cannot be executed leaves no claim that was not there before" {
     try run web/0 -- "$T/nothing"
     [ "$code" -eq 127 ]
@@ -159,6 +203,65 @@ END
     ok get long/1/http
     [ "$out" = "$long" ]
     [ "$(sql 'SELECT count(*) FROM claims WHERE holder <> 0')" -eq 0 ]
+}
+
+# unread STREAM WHAT: runs --all with a pipe for that stream that nobody reads; when it is full, TERM or INT ends dibs,
+# INT again and again until it does, or the pipe is READ, into $T/read. Prints the exit code.
+unread() {
+    "$PYTHON" -SE - "$DIBS" "$@" "$T/read" <<'END'
+import fcntl, os, select, signal, subprocess, sys, time
+dibs, stream, what, path = sys.argv[1:]
+reader, writer = os.pipe()
+job = subprocess.Popen([dibs, "-q", "run", "--all"], **{"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: writer})
+end = time.monotonic() + 10
+poll = select.poll()
+poll.register(writer, select.POLLOUT)
+while poll.poll(0):
+    assert time.monotonic() < end, "the pipe is not full"
+    time.sleep(0.01)
+assert not fcntl.fcntl(writer, fcntl.F_GETFL) & os.O_NONBLOCK, "the shared pipe was changed"
+os.close(writer)
+if what == "READ":
+    with open(reader, "rb") as pipe, open(path, "wb") as out:
+        out.write(pipe.read())
+try:
+    while what != "READ" and job.poll() is None and time.monotonic() < end:
+        job.send_signal(getattr(signal, "SIG" + what))
+        try:
+            job.wait(5 if what == "TERM" else 0.6)
+        except subprocess.TimeoutExpired:
+            assert what == "INT", "dibs does not end"
+    print(job.wait(5))
+finally:
+    job.kill()
+END
+}
+
+@test "--all can be stopped while nobody reads what it says" {
+    cat >dibs.yaml <<'END'
+roles:
+  chatty: { ports: [ http ], command: "yes out & exec yes err >&2" }
+END
+    [ "$(unread stdout TERM)" -eq 143 ]
+    [ "$(held)" -eq 0 ]
+    [ "$(unread stderr TERM)" -eq 143 ]
+    [ "$(held)" -eq 0 ]
+    sed -i 's/command: "/&trap : TERM INT; /; s/exec yes/while :; do yes/; s/>&2"/>\&2; done"/' dibs.yaml
+    [ "$(unread stdout INT)" -eq 130 ]
+    [ "$(sql 'SELECT count(*) FROM claims WHERE holder <> 0')" -eq 0 ]
+}
+
+@test "whoever reads what --all says later gets all of it, line by line" {
+    cat >dibs.yaml <<'END'
+roles:
+  one: { ports: [ http ], command: &both "trap '' TERM; >$DIBS_ROLE; until [ -e one -a -e two ]; do sleep 0.01; done; seq 100000; printf end" }
+  two: { ports: [ http ], command: *both }
+END
+    [ "$(unread stdout READ)" -eq 0 ]
+    for role in one two; do
+        sed -n "s/^$role | //p" "$T/read" | grep -v end | cmp - <(seq 100000)
+    done
+    [ "$(grep -c . "$T/read")" -eq 200002 ]
 }
 
 @test "all of --all is claimed in one step: a port that is taken starts nobody" {

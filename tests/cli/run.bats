@@ -42,6 +42,13 @@ one_claim() {
     [ "$(printf '%s\n' "$web" "$alt" "$nine" "$abs" | sort -u | wc -l)" -eq 4 ]
 }
 
+@test "a brace after a dollar sign is the shell's, not a hole" {
+    ok run -p web -- sh -c 'echo "$1 ${PORT} ${WEB_PORT} $PORT {PORT}{web}"' sh '${PORT}${web}$${web}'
+    read -r argument braced named plain holes <<<"$out"
+    [ "$argument" = '${PORT}${web}$${web}' ]
+    [ "$braced $named $holes" = "$plain $plain $plain$plain" ]
+}
+
 @test "names are sticky across runs" {
     ok run -p web -p api -- sh -c 'echo $WEB_PORT $API_PORT'
     first=$out

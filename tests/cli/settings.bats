@@ -191,6 +191,26 @@ END
     says HOME
 }
 
+@test "a settings file that one may not look at, or not read, is told and passed over" {
+    shared_ledger
+    export XDG_CONFIG_HOME=$T/closed
+    mkdir -p "$T/closed/dibs"
+    echo 'ttl: nonsense' >"$T/closed/dibs/dibs.yaml"
+    for closed in "$T/closed" "$T/closed/dibs" "$T/closed/dibs/dibs.yaml"; do
+        chmod 0 "$closed"
+        capture as_nobody "$DIBS" claim
+        [ "$code" -eq 0 ] || complain "$closed"
+        [[ $out =~ ^[0-9]+$ ]]
+        says "warning: settings file $T/closed/dibs/dibs.yaml may not be read"
+        capture as_nobody "$DIBS" doctor
+        prints "warn  $T/closed/dibs/dibs.yaml may not be read"
+        chmod 0755 "$closed"
+    done
+    capture as_nobody "$DIBS" claim
+    [ "$code" -eq 2 ]
+    says nonsense
+}
+
 @test "without HOME the ledger is below the folder of the user database" {
     shared_ledger
     needs unshare
