@@ -69,8 +69,8 @@ uint64_t ledger_salt(const struct ledger *ledger)
     return ledger->rows->ops->salt(ledger->rows);
 }
 
-dibs_status ledger_rebuild(const char *uri, const struct ledger_actor *actor, char aside[1024],
-                           size_t *n_saved, dibs_err *err)
+dibs_status ledger_rebuild(const char *uri, const struct ledger_actor *actor, struct ledger_rebuilt *out,
+                           dibs_err *err)
 {
     const char *rest = NULL;
     const struct rows_ops *ops = backend_for(uri, &rest);
@@ -79,7 +79,7 @@ dibs_status ledger_rebuild(const char *uri, const struct ledger_actor *actor, ch
         return unknown_scheme(uri, err);
     if (!ops->rebuild)
         return err_set(err, DIBS_INVALID, "ledger '%.200s' has no file that could be damaged", uri);
-    return ops->rebuild(rest, actor, aside, n_saved, err);
+    return ops->rebuild(rest, actor, out, err);
 }
 
 dibs_status ledger_health(struct ledger *ledger, struct ledger_health *out, dibs_err *err)
@@ -399,7 +399,7 @@ dibs_status ledger_upkeep(struct ledger *ledger, const struct ledger_actor *acto
     if (s == DIBS_OK)
         s = tx_trim(&tx, err);
     if (s == DIBS_OK && tx.rows->ops->quarantine)
-        s = tx.rows->ops->quarantine(tx.rows, &actor->now, &n, err);
+        s = tx.rows->ops->quarantine(tx.rows, actor, &n, err);
     if (s == DIBS_OK)
         s = tx_commit(&tx, err);
     if (s == DIBS_OK && n_damaged)

@@ -260,7 +260,12 @@ struct ledger_health {
 };
 dibs_status ledger_health(struct ledger *ledger, struct ledger_health *out, dibs_err *err);
 
-/* Set a damaged ledger aside (`aside` gets its new name) and make a new one from what is readable. */
-dibs_status ledger_rebuild(const char *uri, const struct ledger_actor *actor, char aside[1024],
-                           size_t *n_saved, dibs_err *err);
+/* Set a damaged ledger aside and make a new one from what is readable. */
+struct ledger_rebuilt {
+    char aside[1024]; /* what the damaged one is called now */
+    size_t n_saved;   /* claims */
+    size_t n_lost;    /* claims whose record is lost; their ports are kept */
+};
+dibs_status ledger_rebuild(const char *uri, const struct ledger_actor *actor, struct ledger_rebuilt *out,
+                           dibs_err *err);
 #endif

@@ -83,7 +83,7 @@ struct rows_ops {
 
     /* Copies the damaged record aside for `dibs doctor`; optional (NULL: cannot have damaged ones). Counts
      * new ones. */
-    dibs_status (*quarantine)(struct rows *self, const struct instant *now, size_t *n, dibs_err *err);
+    dibs_status (*quarantine)(struct rows *self, const struct ledger_actor *actor, size_t *n, dibs_err *err);
     /* Drops events at or below `oldest_seq`, names remembered beyond `names_kept` (oldest first), and
      * free slots that were released before `cooled_before_ms` or after `now`. */
     dibs_status (*trim)(struct rows *self, uint64_t oldest_seq, size_t names_kept, int64_t cooled_before_ms,
@@ -91,8 +91,8 @@ struct rows_ops {
     dibs_status (*health)(struct rows *self, struct ledger_health *out,
                           dibs_err *err); /* outside a transaction */
     /* Optional (NULL: nothing can be damaged). Outside any open ledger. */
-    dibs_status (*rebuild)(const char *rest, const struct ledger_actor *actor, char aside[1024],
-                           size_t *n_saved, dibs_err *err);
+    dibs_status (*rebuild)(const char *rest, const struct ledger_actor *actor, struct ledger_rebuilt *out,
+                           dibs_err *err);
 };
 
 /* Flaws of all records, lost ones last (flaws.c). Inside a transaction; `fn` may write slots, and claims once

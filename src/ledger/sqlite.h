@@ -93,10 +93,11 @@ int sqlite_check_tables(sqlite3 *db, int64_t version, char what[SQLITE_WHAT_BYTE
 dibs_status sqlite_open_rows(const char *rest, const struct ledger_options *options, struct rows **out,
                              dibs_err *err);
 void sqlite_close_rows(struct rows *rows);
-dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *actor, char aside[1024],
-                                size_t *n_saved, dibs_err *err);
+dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *actor,
+                                struct ledger_rebuilt *out, dibs_err *err);
 dibs_status sqlite_health_rows(struct rows *rows, struct ledger_health *out, dibs_err *err);
-dibs_status sqlite_quarantine_rows(struct rows *rows, const struct instant *now, size_t *n, dibs_err *err);
+dibs_status sqlite_quarantine_rows(struct rows *rows, const struct ledger_actor *actor, size_t *n,
+                                   dibs_err *err);
 
 /* A failure of SQLite; `doing` is what failed. */
 dibs_status sqlite_error(struct sqlite_rows *self, int rc, const char *doing, dibs_err *err);
@@ -154,10 +155,23 @@ dibs_status sqlite_put_claim(struct rows *rows, const struct row_claim *row, dib
 dibs_status sqlite_put_slot(struct rows *rows, const struct ledger_slot *slot, dibs_err *err);
 /* The claim, and a slot for each of its bindings. */
 dibs_status sqlite_put_with_slots(struct rows *rows, const struct row_claim *row, dibs_err *err);
+dibs_status sqlite_put_slots(struct rows *rows, const struct row_claim *row, dibs_err *err);
+/* Who makes placeholders, and whose those are of which nothing else is known: the owner of the file at
+ * `path`. */
+struct sqlite_keeper {
+    const struct instant *now;
+    char principal[DIBS_PRINCIPAL_MAX + 1];
+};
+void sqlite_keeper_of(const char *path, const struct ledger_actor *actor, struct sqlite_keeper *out);
+/* What is set of name, project, principal and pool stays. */
+void sqlite_become_placeholder(struct row_claim *row, const struct sqlite_keeper *keeper);
+/* Placeholders without a name get the one that leads to them, with its principal and project; then every name
+ * is made to lead to the claim that carries it, or to none. */
+dibs_status sqlite_match_names(struct rows *rows, dibs_err *err);
 /* Keeps the port of a slot blocked whose claim is lost: makes a placeholder claim of its id, or adds the slot
  * to one made before. *is_new when one was made; a slot that another claim excludes is passed over. */
-dibs_status sqlite_block_slot(struct rows *rows, const struct ledger_slot *slot, const struct instant *now,
-                              bool *is_new, dibs_err *err);
+dibs_status sqlite_block_slot(struct rows *rows, const struct ledger_slot *slot,
+                              const struct sqlite_keeper *keeper, bool *is_new, dibs_err *err);
 /* Does an exclusive claim other than claim->id conflict with it? */
 dibs_status sqlite_is_excluded(struct rows *rows, const dibs_claim *claim, bool *out, dibs_err *err);
 /* Binding and reading single values; a value that is not what it must be clears is_ok and reads as `low` or

@@ -280,15 +280,17 @@ static dibs_status save_slot(struct rebuild *r, sqlite3_stmt *stmt)
         !slot.is_exclusive)
         return DIBS_OK;
     see(r, (int64_t) slot.claim_id);
-    return sqlite_block_slot(r->rows, &slot, &r->actor->now, &is_new, r->err);
+    dibs_status s = sqlite_block_slot(r->rows, &slot, &r->keeper, &is_new, r->err);
+    r->n_lost += is_new;
+    return s;
 }
 
 static dibs_status save_name(struct rebuild *r, sqlite3_stmt *stmt)
 {
-    /* A ledger of version 1.0 has no sixth column. */
+    /* A ledger of version 1.0 has no sixth column. Those of claims that were saved are there already. */
     return copy_row(r, stmt,
                     "INSERT OR IGNORE INTO names(principal, name, claim, port, used_ms, project)"
-                    " VALUES(?1, ?2, 0, ?4, ?5, coalesce(?6, ''))");
+                    " VALUES(?1, ?2, ?3, ?4, ?5, coalesce(?6, ''))");
 }
 
 static dibs_status save_event(struct rebuild *r, sqlite3_stmt *stmt)
@@ -358,6 +360,8 @@ static dibs_status save_all(struct rebuild *r)
         s = read_both_ways(r, sqlite_sql_text[SQL_SLOTS_ALL], "proto, port", save_slot);
     if (s == DIBS_OK)
         s = read_both_ways(r, "SELECT * FROM names", "principal, name", save_name);
+    if (s == DIBS_OK)
+        s = sqlite_match_names(r->rows, r->err);
     if (s == DIBS_OK)
         s = read_both_ways(r, "SELECT * FROM events", "seq", save_event);
     if (s == DIBS_OK)
@@ -438,8 +442,8 @@ static dibs_status prepare(struct rebuild *r, const char *rest, int *lock)
     return s;
 }
 
-dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *actor, char aside[1024],
-                                size_t *n_saved, dibs_err *err)
+dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *actor,
+                                struct ledger_rebuilt *out, dibs_err *err)
 {
     const struct ledger_options options = { .is_sync_full = true, .timeout_ms = TIMEOUT_MS };
     AUTO(fd_auto) int lock = -1; /* goes last */
@@ -447,6 +451,7 @@ dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *act
     bool is_certain = false;
     dibs_status s = prepare(&r, rest, &lock);
 
+    sqlite_keeper_of(r.source, actor, &r.keeper);
     if (s == DIBS_OK)
         s = look_at_header(&r, &is_certain);
     if (s == DIBS_OK) {
@@ -469,7 +474,7 @@ dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *act
         s = rebuild_swap(&r);
     if (s != DIBS_OK)
         return s;
-    (void) text_copy(aside, REBUILD_PATH_BYTES, r.name);
-    *n_saved = r.n_saved;
+    *out = (struct ledger_rebuilt){ .n_saved = r.n_saved, .n_lost = r.n_lost };
+    (void) text_copy(out->aside, sizeof out->aside, r.name);
     return DIBS_OK;
 }

@@ -132,17 +132,21 @@ static struct ledger_actor actor_of(const struct core_options *options)
 static bool rebuild(struct doctor *d, const struct core_options *options)
 {
     struct ledger_actor actor = actor_of(options);
-    char aside[1024] = "";
-    size_t n_saved = 0;
+    struct ledger_rebuilt rebuilt = { 0 };
     dibs_err err = { 0 };
 
-    if (ledger_rebuild(d->settings->ledger, &actor, aside, &n_saved, &err) != DIBS_OK) {
+    if (ledger_rebuild(d->settings->ledger, &actor, &rebuilt, &err) != DIBS_OK) {
         say(d, DIBS_PROBLEM, "ledger", "move the file away by hand, then run 'dibs doctor' again",
             "it could not be rebuilt: %s", err.msg);
         return false;
     }
     say(d, DIBS_NOTE, "ledger", "look at it, then remove it",
-        "rebuilt with %zu claims; the damaged file is now %s", n_saved, aside);
+        "rebuilt with %zu claims; the damaged file is now %s", rebuilt.n_saved, rebuilt.aside);
+    if (rebuilt.n_lost > 0)
+        say(d, DIBS_WARNING, "ledger",
+            "look for 'damaged record' in 'dibs ls', and release those that nobody uses",
+            "%zu ports are kept although their records are lost; names that were left have theirs again",
+            rebuilt.n_lost);
     return true;
 }
 
@@ -283,7 +287,7 @@ static void check_host(struct doctor *d)
 static bool tell_flaw(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim)
 {
     static const char set_aside[] =
-        "run 'dibs doctor --fix': it is set aside, and a kept claim blocks the port until root releases it";
+        "run 'dibs doctor --fix': it is set aside, and a kept claim blocks the port until it is released";
     struct doctor *d = ctx;
     char port[32] = "port not known";
 

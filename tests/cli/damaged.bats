@@ -98,3 +98,30 @@ told_by_all() {
     refused 3 claim --port "$port"
     ok doctor
 }
+
+@test "when the claims cannot be read, doctor --fix gives names and owners their ports back" {
+    web=$(dibs get web)
+    ok get db
+    sql 'PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
+    page=$(sql "SELECT rootpage FROM sqlite_schema WHERE name='claims'")
+    head -c 4096 /dev/zero | tr '\0' '\245' | dd of="$T/ledger.db" bs=4096 seek=$((page - 1)) conv=notrunc status=none
+    try doctor --fix
+    prints '2 ports are kept although their records are lost'
+    ok get web
+    prints "$web"
+    ok release web
+    ok ls --json
+    json '[(c["name"].split("/")[-1], c["project"].split("/")[-1]) for c in d] == [("db", "project")]'
+}
+
+@test "a name whose record is damaged says what helps, and has its port again afterwards" {
+    web=$(dibs get web)
+    sql "PRAGMA ignore_check_constraints=1; UPDATE claims SET bindings=x''"
+    refused 3 get web
+    says 'dibs doctor --fix'
+    ok doctor --fix
+    ok get web
+    prints "$web"
+    ok release web
+    [ "$(held)" -eq 0 ]
+}

@@ -63,10 +63,9 @@ static void damage(struct t_ledger *t)
 
 static void rebuild(struct t_ledger *t)
 {
-    char aside[1024] = "";
-    size_t saved = 0;
+    struct ledger_rebuilt rebuilt = { 0 };
 
-    if (ledger_rebuild(t->uri, &t->actor, aside, &saved, &t->err) != DIBS_OK) {
+    if (ledger_rebuild(t->uri, &t->actor, &rebuilt, &t->err) != DIBS_OK) {
         print_error("%s\n", t->err.msg);
         _exit(1);
     }
