@@ -134,16 +134,10 @@ dibs_status ledger_find_name(struct ledger *ledger, const char *principal, const
     struct row_claim row;
     dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
 
+    if (s == DIBS_OK)
+        s = rows_find_named(tx.rows, principal, name, &found, &row, err);
     if (remembered)
-        *remembered = 0;
-    if (s == DIBS_OK)
-        s = tx.rows->ops->name_get(tx.rows, principal, name, &found, err);
-    if (s == DIBS_OK && remembered)
         *remembered = found.port;
-    if (s == DIBS_OK && found.claim_id == 0)
-        s = DIBS_NOT_FOUND;
-    if (s == DIBS_OK)
-        s = tx.rows->ops->claim_get(tx.rows, found.claim_id, &row, err);
     if (s == DIBS_OK && !codec_is_named(&row.claim, principal, name))
         s = DIBS_NOT_FOUND; /* a damaged name must not lead to somebody else's claim (INV-3) */
     if (s == DIBS_NOT_FOUND)

@@ -95,9 +95,9 @@ struct rows_ops {
                            dibs_err *err);
 };
 
-/* Flaws of all records, lost ones last (flaws.c). Inside a transaction; `fn` may write slots, and claims once
- * it is told of lost ones. */
-typedef bool (*row_flaw_fn)(void *ctx, enum ledger_flaw flaw, const struct row_claim *row);
+/* Flaws that can be mended with a slot or a placeholder, lost records last (flaws.c). Inside a transaction;
+ * `fn` may write slots, and claims once it is told of lost ones. */
+typedef bool (*row_flaw_fn)(void *ctx, enum ledger_flaw flaw, const struct row_claim *row, uint64_t other);
 dibs_status rows_flaws(struct rows *rows, row_flaw_fn fn, void *ctx, dibs_err *err);
 
 extern const struct rows_ops rows_sqlite_ops;
@@ -110,6 +110,11 @@ struct ledger {
     struct ledger_options options;
     bool is_reading; /* between ledger_read_begin() and ledger_read_end() */
 };
+
+/* The claim of a name (named.c); NOT_FOUND: it has none. *known is what the names say: a name that leads to
+ * something else is looked for among the claims. A damaged one may have lost its name. */
+dibs_status rows_find_named(struct rows *rows, const char *principal, const char *name,
+                            struct row_name *known, struct row_claim *out, dibs_err *err);
 
 /* ---- a write transaction with its event numbering (tx.c) ---- */
 struct ledger_tx {

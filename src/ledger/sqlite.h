@@ -90,6 +90,10 @@ bool sqlite_is_ours(sqlite3 *db);
  * `what` is missing; else SQLite's own trouble. */
 int sqlite_check_tables(sqlite3 *db, int64_t version, char what[SQLITE_WHAT_BYTES]);
 
+/* Are the triggers there that keep slots in their place? */
+bool sqlite_has_guards(sqlite3 *db);
+dibs_status sqlite_restore_guards(struct sqlite_rows *self, dibs_err *err);
+
 dibs_status sqlite_open_rows(const char *rest, const struct ledger_options *options, struct rows **out,
                              dibs_err *err);
 void sqlite_close_rows(struct rows *rows);

@@ -246,14 +246,18 @@ static dibs_status block_lost(struct care *k, const dibs_claim *lost)
 
 /* Claims carry their bindings, so that lost slots can be written again; a slot whose claim is lost cannot say
  * whose it was, and becomes a placeholder. */
-static bool mend(void *ctx, enum ledger_flaw flaw, const struct row_claim *row)
+static bool mend(void *ctx, enum ledger_flaw flaw, const struct row_claim *row, uint64_t other)
 {
     struct mending *m = ctx;
 
+    (void) other;
     switch (flaw) {
     case LEDGER_DAMAGED: break; /* beyond what is set aside at once */
     case LEDGER_UNGUARDED: m->status = sqlite_put_slots(m->k->rows, row, m->k->err); break;
     case LEDGER_LOST: m->status = block_lost(m->k, &row->claim); break;
+    case LEDGER_MISNAMED:
+    case LEDGER_NAMESAKE:
+    case LEDGER_CONFLICT: break; /* not told here */
     }
     return m->status == DIBS_OK;
 }
@@ -317,6 +321,8 @@ dibs_status sqlite_quarantine_rows(struct rows *rows, const struct ledger_actor 
         s = sqlite_match_names(rows, err);
     if (s == DIBS_OK)
         s = quarantine_pools(&k);
+    if (s == DIBS_OK && !sqlite_has_guards(k.self->db))
+        s = sqlite_restore_guards(k.self, err);
     if (s == DIBS_OK)
         *n = k.n;
     return s;

@@ -55,6 +55,11 @@ dibs_status sqlite_health_rows(struct rows *rows, struct ledger_health *out, dib
         health.is_sound = strcmp(said, "ok") == 0;
         (void) text_copy(health.detail, sizeof health.detail, said);
     }
+    if (health.is_sound && !sqlite_has_guards(self->db)) {
+        health.is_sound = false;
+        (void) text_copy(health.detail, sizeof health.detail,
+                         "the triggers that keep ports from being given twice are gone");
+    }
     int rc = sqlite3_errcode(self->db) & 0xff;
     if (rc == SQLITE_BUSY || rc == SQLITE_LOCKED)
         return sqlite_error(self, rc, "checking it", err);

@@ -284,7 +284,7 @@ static void check_host(struct doctor *d)
 
 /* ---- claims ---- */
 
-static bool tell_flaw(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim)
+static bool tell_flaw(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim, uint64_t other)
 {
     static const char set_aside[] =
         "run 'dibs doctor --fix': it is set aside, and a kept claim blocks the port until it is released";
@@ -307,6 +307,20 @@ static bool tell_flaw(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim)
     case LEDGER_UNGUARDED:
         say(d, DIBS_PROBLEM, "claim", "run 'dibs doctor --fix'",
             "%s: claim %" PRIu64 " has it, but nothing keeps it from being given to others", port, claim->id);
+        break;
+    case LEDGER_MISNAMED:
+        say(d, DIBS_PROBLEM, "claim", "run 'dibs doctor --fix'",
+            "%s: claim %" PRIu64 " is called '%s', but that name leads elsewhere", port, claim->id,
+            claim->name);
+        break;
+    case LEDGER_NAMESAKE:
+        say(d, DIBS_PROBLEM, "claim", "release one of them by its port",
+            "%s: claim %" PRIu64 " has the same name as claim %" PRIu64 ", '%s'", port, claim->id, other,
+            claim->name);
+        break;
+    case LEDGER_CONFLICT:
+        say(d, DIBS_PROBLEM, "claim", "'dibs who' shows them; end the one that is not right, then release it",
+            "%s: claim %" PRIu64 " conflicts with claim %" PRIu64, port, claim->id, other);
         break;
     }
     return !d->is_stopped;

@@ -27,8 +27,11 @@ teardown() { dibs_teardown; }
     web=$(dibs get web)
     ok get db
     sql "UPDATE names SET claim=(SELECT id FROM claims WHERE name LIKE '%/db') WHERE name LIKE '%/web'"
+    ok get web
+    prints "$web"
     ok release web
-    [ "$(held)" -eq 2 ]
+    ok ls --json
+    json '[c["name"].split("/")[-1] for c in d] == ["db"]'
     ok reap
     ok get web
     prints "$web"
@@ -124,4 +127,45 @@ told_by_all() {
     prints "$web"
     ok release web
     [ "$(held)" -eq 0 ]
+}
+
+@test "claims that conflict are told by doctor until one is released" {
+    ok claim a --keep --port 21301 --address 127.0.0.1
+    ok claim b --keep --port 21302 --address 0.0.0.0
+    sql 'DROP TRIGGER slots_stay; UPDATE claims SET port=21301'
+    try doctor
+    [ "$code" -eq 1 ]
+    prints 'port 21301: claim 2 conflicts with claim 1'
+    try doctor --fix
+    [ "$code" -eq 1 ]
+    prints 'port 21301: claim 2 conflicts with claim 1'
+    ok release b
+    ok doctor
+    refused 3 claim --port 21301 --address 127.0.0.1
+}
+
+@test "a lost trigger is told by doctor and restored by --fix" {
+    ok get web
+    sql 'DROP TRIGGER slots_stay_as_they_are'
+    try doctor
+    [ "$code" -eq 1 ]
+    prints 'triggers'
+    ok doctor --fix
+    ok doctor
+    not sql 'UPDATE slots SET exclusive=0'
+}
+
+@test "doctor tells of names that lead elsewhere, and of two claims with one" {
+    web=$(dibs get web)
+    ok get db
+    sql "UPDATE names SET name='lost' WHERE name LIKE '%/web'"
+    try doctor
+    [ "$code" -eq 1 ]
+    prints "port $web: claim 1 is called 'project/web', but that name leads elsewhere"
+    ok doctor --fix
+    ok get web
+    prints "$web"
+    sql "UPDATE claims SET name='project/web' WHERE name='project/db'"
+    try doctor
+    prints 'has the same name as claim 1'
 }
