@@ -64,6 +64,7 @@ struct sqlite_rows {
     int64_t timeout_ms;
     int64_t deadline_ms;    /* CLOCK_MONOTONIC, of the call under way */
     int64_t waits_since_ms; /* for the lock that is awaited now */
+    int64_t version;        /* of the ledger; 0: not made yet */
     int wal_frames;         /* after our last commit */
     enum sqlite_access access;
     dibs_err why_read_only; /* unless it is SQLITE_WRITES */
@@ -81,6 +82,7 @@ extern const char *const sqlite_sql_text[SQL_COUNT];
 #define SQLITE_LEDGER_VERSION 1002
 #define SQLITE_READABLE_VERSION 1001 /* the oldest that has what our statements ask for */
 #define SQLITE_WHAT_BYTES 160
+#define SQLITE_UNKNOWN_PROJECT "?" /* of names that version 1.0 remembered; no directory is called so */
 
 /* Makes what is missing since `version`, 0 for all; inside a transaction. */
 dibs_status sqlite_migrate(struct sqlite_rows *self, int64_t version, dibs_err *err);

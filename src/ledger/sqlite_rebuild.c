@@ -287,10 +287,12 @@ static dibs_status save_slot(struct rebuild *r, sqlite3_stmt *stmt)
 
 static dibs_status save_name(struct rebuild *r, sqlite3_stmt *stmt)
 {
-    /* A ledger of version 1.0 has no sixth column. Those of claims that were saved are there already. */
+    /* A ledger of version 1.0 has no sixth column, see its migration. Those of claims that were saved are
+     * there already. */
     return copy_row(r, stmt,
                     "INSERT OR IGNORE INTO names(principal, name, claim, port, used_ms, project)"
-                    " VALUES(?1, ?2, ?3, ?4, ?5, coalesce(?6, ''))");
+                    " VALUES(?1, ?2, ?3, ?4, ?5, coalesce(?6,"
+                    " CASE ?3 WHEN 0 THEN '" SQLITE_UNKNOWN_PROJECT "' ELSE '' END))");
 }
 
 static dibs_status save_event(struct rebuild *r, sqlite3_stmt *stmt)

@@ -46,9 +46,11 @@ static const char *const version_1000[] = {
     NULL,
 };
 
+/* Whose a remembered name was nobody knows: it is no directory's, and in no directory's way. */
 static const char *const version_1001[] = {
     "ALTER TABLE names ADD COLUMN project TEXT NOT NULL DEFAULT ''",
-    "UPDATE names SET project = coalesce((SELECT project FROM claims WHERE id = names.claim), '')",
+    "UPDATE names SET project = coalesce((SELECT project FROM claims WHERE id = names.claim),"
+    " '" SQLITE_UNKNOWN_PROJECT "')",
     NULL,
 };
 

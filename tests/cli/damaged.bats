@@ -169,3 +169,24 @@ told_by_all() {
     try doctor
     prints 'has the same name as claim 1'
 }
+
+# to_version_1_0: the ledger as the first version of dibs left it.
+to_version_1_0() {
+    sql 'DROP TRIGGER slots_stay; DROP TRIGGER slots_stay_as_they_are; ALTER TABLE names DROP COLUMN project;
+        PRAGMA user_version=1000; PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
+}
+
+@test "names that version 1.0 remembers get their ports and their group again" {
+    ok get web --port 21311
+    ok get db --port 21312
+    ok release web db
+    to_version_1_0
+    ok get api --json
+    json 'd["name"] == "project/api"'
+    ok get web --json
+    json '(d["name"], d["port"]) == ("project/web", 21311)'
+    mkdir -p "$T/other/project"
+    cd "$T/other/project"
+    ok get db --json # which of the two had it cannot be told; the group is the first one's
+    json 'd["name"].startswith("project~")'
+}

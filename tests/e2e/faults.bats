@@ -221,7 +221,7 @@ reads_only() { # COMMAND
     in_room "$ROOM" sqlite3 "$T/disk/ledger.db" 'DROP TRIGGER slots_stay; DROP TRIGGER slots_stay_as_they_are;
         ALTER TABLE names DROP COLUMN project; PRAGMA user_version=1000'
     in_room "$ROOM" mount -o remount,ro "$T/disk"
-    refused 6 "make it writable" there ls
+    refused 6 "old version 1.0" there ls
     in_room "$ROOM" mount -o remount,rw "$T/disk"
     [ "$(there ls --all --names | grep -c web/)" = 9 ]
 }
