@@ -18,7 +18,8 @@
 
 #include "base/banned.h"
 
-enum { LOW_SPACE_BYTES = 4 << 20, LOW_FILES = 256, CLAIMS_SHOWN = 20 };
+/* A claim changes up to ten pages of 4 KiB, and the log's index grows by 32 KiB at once. */
+enum { LOW_SPACE_BYTES = 4 << 20, CLAIM_BYTES = 72 << 10, LOW_FILES = 256, CLAIMS_SHOWN = 20 };
 
 struct doctor {
     const dibs_settings *settings;
@@ -80,9 +81,13 @@ static void check_file(struct doctor *d, const char *path)
     slash = strrchr(dir, '/');
     if (slash)
         *slash = '\0';
-    if (statvfs(slash ? dir : ".", &fs) == 0 && (uint64_t) fs.f_bavail * fs.f_frsize < LOW_SPACE_BYTES)
-        say(d, DIBS_WARNING, "ledger", "free some space: a full disk makes claims impossible",
-            "only %" PRIu64 " KiB are left for %s", (uint64_t) fs.f_bavail * fs.f_frsize / 1024, path);
+    if (statvfs(slash ? dir : ".", &fs) != 0)
+        return;
+    uint64_t left = (uint64_t) fs.f_bavail * fs.f_frsize;
+    if (left < LOW_SPACE_BYTES)
+        say(d, left < CLAIM_BYTES ? DIBS_PROBLEM : DIBS_WARNING, "ledger",
+            "free some space: a full disk makes claims impossible", "only %" PRIu64 " KiB are left for %s",
+            left / 1024, path);
 }
 
 static void check_ledger(struct doctor *d, struct ledger *ledger)
@@ -91,7 +96,8 @@ static void check_ledger(struct doctor *d, struct ledger *ledger)
     dibs_err err = { 0 };
 
     if (ledger_health(ledger, &health, &err) != DIBS_OK) {
-        say(d, DIBS_PROBLEM, "ledger", "run 'dibs doctor --fix'", "%s", err.msg);
+        say(d, DIBS_PROBLEM, "ledger", "see the message: nothing can be claimed or released meanwhile", "%s",
+            err.msg);
         return;
     }
     say(d, health.is_sound ? DIBS_FINE : DIBS_PROBLEM, "ledger",
@@ -174,8 +180,8 @@ static struct ledger *open_ledger(struct doctor *d, const struct core_options *o
         set_records_aside(d, ledger, options);
     bool is_damaged = s != DIBS_OK && err.trouble == DIBS_TROUBLE_DAMAGED;
 
-    if (s == DIBS_OK && (ledger_health(ledger, &health, &err) != DIBS_OK || !health.is_sound))
-        is_damaged = true;
+    if (s == DIBS_OK && d->fix && ledger_health(ledger, &health, &err) == DIBS_OK)
+        is_damaged = !health.is_sound;
     if (is_damaged && d->fix) {
         ledger_close(ledger);
         ledger = NULL;

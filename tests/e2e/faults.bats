@@ -93,6 +93,7 @@ filled_later() {
     [ "$(there get web/7)" = "$(sed -n 8p "$T/ports")" ]
     refused 6 "free some space" there release web/7
     run there doctor
+    assert_status 1
     assert_output_has "free some space"
     clear_disk
     [ "$(there get web/7)" = "$(sed -n 8p "$T/ports")" ]
