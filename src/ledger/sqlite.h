@@ -101,6 +101,8 @@ dibs_status sqlite_open_rows(const char *rest, const struct ledger_options *opti
 void sqlite_close_rows(struct rows *rows);
 dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *actor,
                                 struct ledger_rebuilt *out, dibs_err *err);
+/* Removes what killed rebuilds left beside the ledger, unless somebody makes or rebuilds it now. */
+void sqlite_tidy(const struct sqlite_rows *self);
 dibs_status sqlite_health_rows(struct rows *rows, struct ledger_health *out, dibs_err *err);
 dibs_status sqlite_quarantine_rows(struct rows *rows, const struct ledger_actor *actor, size_t *n,
                                    dibs_err *err);
@@ -140,6 +142,7 @@ const char *sqlite_uri(const char *path, const char *parameters, char out[SQLITE
 /* Directories that are missing are made private; those that are there are left as they are. `dir` is the
  * ledger's. */
 dibs_status sqlite_make_parents(const struct sqlite_rows *self, char dir[1024], dibs_err *err);
+dibs_status sqlite_refuse_dangling(const struct sqlite_rows *self, dibs_err *err);
 dibs_status sqlite_refuse_remote(const struct sqlite_rows *self, const char *dir, dibs_err *err);
 /* Out of all symbolic links, when the file is there: SQLite's file layer follows none. */
 void sqlite_resolve(char path[1024]);

@@ -323,6 +323,7 @@ dibs_status sqlite_quarantine_rows(struct rows *rows, const struct ledger_actor 
         s = quarantine_pools(&k);
     if (s == DIBS_OK && !sqlite_has_guards(k.self->db))
         s = sqlite_restore_guards(k.self, err);
+    sqlite_tidy(k.self);
     if (s == DIBS_OK)
         *n = k.n;
     return s;

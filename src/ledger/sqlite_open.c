@@ -433,7 +433,9 @@ dibs_status sqlite_reopen(struct sqlite_rows *self, dibs_err *err)
 
     disconnect(self);
     sqlite_resolve(self->path);
-    dibs_status s = sqlite_make_parents(self, dir, err);
+    dibs_status s = sqlite_refuse_dangling(self, err);
+    if (s == DIBS_OK)
+        s = sqlite_make_parents(self, dir, err);
     if (s == DIBS_OK)
         s = sqlite_refuse_remote(self, dir, err);
     if (s == DIBS_OK)

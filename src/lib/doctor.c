@@ -74,9 +74,15 @@ static void check_file(struct doctor *d, const char *path)
     if (st.st_mode & 077)
         say(d, DIBS_WARNING, "ledger", "chmod 600 the file, unless other users are meant to share it",
             "%s can be read or written by others (mode %03o)", path, st.st_mode & 0777);
-    if (st.st_uid != geteuid())
+    /* The numbers that claims have, also in a user namespace. */
+    uint32_t owner = owner_seen_uid(&d->core->view.users, st.st_uid);
+    if (st.st_uid != geteuid() && owner == OWNER_UID_UNKNOWN)
+        say(d, DIBS_NOTE, "ledger", "nothing, if that is meant",
+            "%s belongs to somebody outside of this user namespace, you are uid %u", path,
+            d->core->options.uid);
+    else if (st.st_uid != geteuid())
         say(d, DIBS_NOTE, "ledger", "nothing, if that is meant", "%s belongs to uid %u, you are uid %u", path,
-            st.st_uid, geteuid());
+            owner, d->core->options.uid);
     (void) text_copy(dir, sizeof dir, path);
     slash = strrchr(dir, '/');
     if (slash)
@@ -112,8 +118,9 @@ static void check_ledger(struct doctor *d, struct ledger *ledger)
             "%s can only be read: nothing can be claimed or released in it", health.path);
     if (health.n_quarantined > 0)
         say(d, DIBS_WARNING, "ledger",
-            "their ports stay blocked as kept claims; release those that nobody uses",
-            "%" PRIu64 " damaged records were set aside in the table 'quarantine'", health.n_quarantined);
+            "ports stay blocked as kept claims: release those that nobody uses; set lost pools anew",
+            "%" PRIu64 " damaged record%s set aside in the table 'quarantine'", health.n_quarantined,
+            health.n_quarantined == 1 ? " was" : "s were");
     check_file(d, health.path);
 }
 
@@ -163,8 +170,8 @@ static void set_records_aside(struct doctor *d, struct ledger *ledger, const str
     dibs_err err = { 0 };
 
     if (ledger_upkeep(ledger, &actor, &n, &err) == DIBS_OK && n > 0)
-        say(d, DIBS_NOTE, "ledger", "see the table 'quarantine'", "%zu damaged records were set aside now",
-            n);
+        say(d, DIBS_NOTE, "ledger", "see the table 'quarantine'", "%zu damaged record%s set aside now", n,
+            n == 1 ? " was" : "s were");
 }
 
 /* Opens the ledger, mending it when that is asked for and needed; NULL when there is none to be had. */

@@ -123,6 +123,7 @@ told_by_all() {
     refused 3 get web
     says 'dibs doctor --fix'
     ok doctor --fix
+    prints '1 damaged record was set aside now'
     ok get web
     prints "$web"
     ok release web
