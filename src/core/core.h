@@ -19,6 +19,7 @@ struct core_options {
     const char *principal;         /* "uid:1000" */
     uint32_t uid;
     bool is_admin;
+    bool is_guest; /* the ledger is another user's: pools are not his to change */
     struct instant (*now)(void *ctx);
     void *now_ctx;
 };
@@ -110,6 +111,8 @@ uint32_t core_band(const dibs_pool *pool);
 /* Ports that dynamic choice does not take: ephemeral, reserved, and browser-blocked when `for_tcp`. */
 void core_withheld(struct core *core, bool for_tcp, struct portbits *out);
 dibs_status core_pool_check(const dibs_pool *pool, dibs_err *err);
+/* DENIED: the ledger is another user's. */
+dibs_status core_may_change_pools(const struct core *core, dibs_err *err);
 /* Checked, stored, and seen by this handle at once. */
 dibs_status core_pool_put(struct core *core, const dibs_pool *pool, dibs_err *err);
 dibs_status core_pool_remove(struct core *core, const char *name, dibs_err *err);

@@ -167,11 +167,20 @@ dibs_status core_pool_check(const dibs_pool *pool, dibs_err *err)
     return DIBS_OK;
 }
 
+dibs_status core_may_change_pools(const struct core *core, dibs_err *err)
+{
+    return core->options.is_guest
+               ? err_set(err, DIBS_DENIED, "the ledger is another user's: he and root may change its pools")
+               : DIBS_OK;
+}
+
 dibs_status core_pool_put(struct core *core, const dibs_pool *pool, dibs_err *err)
 {
     struct ledger_actor actor = core_actor(core, core_now(core));
     dibs_status s = core_pool_check(pool, err);
 
+    if (s == DIBS_OK)
+        s = core_may_change_pools(core, err);
     core->last_pool.is_loaded = false;
     return s == DIBS_OK ? ledger_pool_put(core->ledger, pool, &actor, err) : s;
 }
@@ -181,7 +190,9 @@ dibs_status core_pool_remove(struct core *core, const char *name, dibs_err *err)
     struct ledger_actor actor = core_actor(core, core_now(core));
 
     core->last_pool.is_loaded = false;
-    dibs_status s = ledger_pool_remove(core->ledger, name, &actor, err);
+    dibs_status s = core_may_change_pools(core, err);
+    if (s == DIBS_OK)
+        s = ledger_pool_remove(core->ledger, name, &actor, err);
     /* The default pool is reset by this; nobody has changed it, so it is so already. */
     return s == DIBS_NOT_FOUND && strcmp(name, DEFAULT_POOL) == 0 ? DIBS_OK : s;
 }

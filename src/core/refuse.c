@@ -176,7 +176,8 @@ static dibs_status refuse_name(struct core *core, const struct ledger_want *want
                        wanted->name, has, asked, who);
     else
         (void) err_set(err, DIBS_TAKEN, "name '%s' (port %u) is held by %s; %s", wanted->name, b.port, who,
-                       b.is_orphan
+                       b.is_damaged ? "run 'dibs doctor --fix', or use another name"
+                       : b.is_orphan
                            ? "end the process that has its socket ('dibs who' tells), or use another name"
                            : "wait for its end, use another name, or 'dibs transfer' it");
     fill_blocker(err, DIBS_REL_SAME_NAME, &b, &theirs);

@@ -91,6 +91,8 @@ dibs_status core_restore(struct core *core, const dibs_snapshot *snapshot, size_
     if (!claims || !pools)
         return err_set(err, DIBS_FAILURE, "restoring: out of memory");
     dibs_status s = changed_pools(core, snapshot, pools, &n_pools, err);
+    if (s == DIBS_OK && n_pools > 0)
+        s = core_may_change_pools(core, err);
     for (size_t i = 0; i < snapshot->n && s == DIBS_OK; i++) {
         bool stays = false;
 

@@ -69,8 +69,8 @@ uint64_t ledger_salt(const struct ledger *ledger)
     return ledger->rows->ops->salt(ledger->rows);
 }
 
-dibs_status ledger_rebuild(const char *uri, const struct ledger_actor *actor, char aside[1024],
-                           size_t *n_saved, dibs_err *err)
+dibs_status ledger_rebuild(const char *uri, const struct ledger_actor *actor, struct ledger_rebuilt *out,
+                           dibs_err *err)
 {
     const char *rest = NULL;
     const struct rows_ops *ops = backend_for(uri, &rest);
@@ -79,7 +79,7 @@ dibs_status ledger_rebuild(const char *uri, const struct ledger_actor *actor, ch
         return unknown_scheme(uri, err);
     if (!ops->rebuild)
         return err_set(err, DIBS_INVALID, "ledger '%.200s' has no file that could be damaged", uri);
-    return ops->rebuild(rest, actor, aside, n_saved, err);
+    return ops->rebuild(rest, actor, out, err);
 }
 
 dibs_status ledger_health(struct ledger *ledger, struct ledger_health *out, dibs_err *err)
@@ -134,16 +134,10 @@ dibs_status ledger_find_name(struct ledger *ledger, const char *principal, const
     struct row_claim row;
     dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
 
+    if (s == DIBS_OK)
+        s = rows_find_named(tx.rows, principal, name, &found, &row, err);
     if (remembered)
-        *remembered = 0;
-    if (s == DIBS_OK)
-        s = tx.rows->ops->name_get(tx.rows, principal, name, &found, err);
-    if (s == DIBS_OK && remembered)
         *remembered = found.port;
-    if (s == DIBS_OK && found.claim_id == 0)
-        s = DIBS_NOT_FOUND;
-    if (s == DIBS_OK)
-        s = tx.rows->ops->claim_get(tx.rows, found.claim_id, &row, err);
     if (s == DIBS_OK && !codec_is_named(&row.claim, principal, name))
         s = DIBS_NOT_FOUND; /* a damaged name must not lead to somebody else's claim (INV-3) */
     if (s == DIBS_NOT_FOUND)
@@ -400,7 +394,7 @@ dibs_status ledger_upkeep(struct ledger *ledger, const struct ledger_actor *acto
     if (s == DIBS_OK)
         s = tx_trim(&tx, err);
     if (s == DIBS_OK && tx.rows->ops->quarantine)
-        s = tx.rows->ops->quarantine(tx.rows, &actor->now, &n, err);
+        s = tx.rows->ops->quarantine(tx.rows, actor, &n, err);
     if (s == DIBS_OK)
         s = tx_commit(&tx, err);
     if (s == DIBS_OK && n_damaged)

@@ -240,13 +240,16 @@ dibs_status ledger_restore(struct ledger *ledger, const dibs_snapshot *snapshot,
 dibs_status ledger_upkeep(struct ledger *ledger, const struct ledger_actor *actor, size_t *n_damaged,
                           dibs_err *err);
 
-/* What can be wrong with single records; upkeep mends all of it. */
+/* What can be wrong with single records; upkeep mends what does not need a decision. */
 enum ledger_flaw {
     LEDGER_DAMAGED,   /* its record is not valid; port 0: not even that is known */
     LEDGER_LOST,      /* its port is blocked, its record is gone */
     LEDGER_UNGUARDED, /* it is there, but its port is not blocked, or not for all that it has */
+    LEDGER_MISNAMED,  /* its name does not lead to it; `other`: where else, 0 nowhere */
+    LEDGER_NAMESAKE,  /* its name leads to `other`, which carries it, too; not mended */
+    LEDGER_CONFLICT,  /* it conflicts with `other` (only id and port are told); not mended */
 };
-typedef bool (*ledger_flaw_fn)(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim);
+typedef bool (*ledger_flaw_fn)(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim, uint64_t other);
 /* `fn` must not call the ledger. */
 dibs_status ledger_flaws(struct ledger *ledger, ledger_flaw_fn fn, void *ctx, dibs_err *err);
 
@@ -261,7 +264,12 @@ struct ledger_health {
 };
 dibs_status ledger_health(struct ledger *ledger, struct ledger_health *out, dibs_err *err);
 
-/* Set a damaged ledger aside (`aside` gets its new name) and make a new one from what is readable. */
-dibs_status ledger_rebuild(const char *uri, const struct ledger_actor *actor, char aside[1024],
-                           size_t *n_saved, dibs_err *err);
+/* Set a damaged ledger aside and make a new one from what is readable. */
+struct ledger_rebuilt {
+    char aside[1024]; /* what the damaged one is called now */
+    size_t n_saved;   /* claims */
+    size_t n_lost;    /* claims whose record is lost; their ports are kept */
+};
+dibs_status ledger_rebuild(const char *uri, const struct ledger_actor *actor, struct ledger_rebuilt *out,
+                           dibs_err *err);
 #endif

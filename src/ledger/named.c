@@ -213,23 +213,54 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
     return take_over(k, want, row, DIBS_EV_TRANSFERRED, out);
 }
 
+struct bearer {
+    const char *principal, *name;
+    struct row_claim *out;
+    bool is_found;
+};
+
+static bool is_bearer(void *ctx, const struct row_claim *row)
+{
+    struct bearer *b = ctx;
+
+    if (!codec_is_named(&row->claim, b->principal, b->name))
+        return true;
+    *b->out = *row;
+    b->is_found = true;
+    return false;
+}
+
+dibs_status rows_find_named(struct rows *rows, const char *principal, const char *name,
+                            struct row_name *known, struct row_claim *out, dibs_err *err)
+{
+    const struct ledger_filter theirs = { .principal = principal };
+    struct bearer bearer = { .principal = principal, .name = name, .out = out };
+    dibs_status s = rows->ops->name_get(rows, principal, name, known, err);
+
+    if (s == DIBS_OK && known->claim_id == 0)
+        return DIBS_NOT_FOUND;
+    if (s != DIBS_OK)
+        return s;
+    s = rows->ops->claim_get(rows, known->claim_id, out, err);
+    if (s == DIBS_OK && (out->claim.is_damaged || codec_is_named(&out->claim, principal, name)))
+        return DIBS_OK;
+    if (s != DIBS_OK && s != DIBS_NOT_FOUND)
+        return s;
+    /* The record is lost, or another's. Before the name gets a second claim, all are asked. */
+    s = rows->ops->claims(rows, &theirs, is_bearer, &bearer, err);
+    return s == DIBS_OK && !bearer.is_found ? DIBS_NOT_FOUND : s;
+}
+
 dibs_status claiming_by_name(struct claiming *k, const struct ledger_want *want, dibs_claim *out,
                              bool *is_done)
 {
-    struct rows *rows = k->tx->rows;
     struct row_name name = { 0 };
     struct row_claim row;
-    dibs_status s = rows->ops->name_get(rows, want->claim.principal, want->claim.name, &name, k->err);
+    dibs_status s =
+        rows_find_named(k->tx->rows, want->claim.principal, want->claim.name, &name, &row, k->err);
 
     *is_done = false;
-    if (s == DIBS_NOT_FOUND || (s == DIBS_OK && name.claim_id == 0))
-        return DIBS_OK;
-    if (s == DIBS_OK)
-        s = rows->ops->claim_get(rows, name.claim_id, &row, k->err);
-    if (s == DIBS_OK && !row.claim.is_damaged &&
-        !codec_is_named(&row.claim, want->claim.principal, want->claim.name))
-        s = DIBS_NOT_FOUND;
     if (s == DIBS_NOT_FOUND)
-        return DIBS_OK; /* the record is lost, or another's; the name is free */
+        return DIBS_OK; /* the name is free */
     return s == DIBS_OK ? settle_name(k, want, &row, out, is_done) : s;
 }

@@ -84,7 +84,7 @@ struct rows_ops {
 
     /* Copies the damaged record aside for `dibs doctor`; optional (NULL: cannot have damaged ones). Counts
      * new ones. */
-    dibs_status (*quarantine)(struct rows *self, const struct instant *now, size_t *n, dibs_err *err);
+    dibs_status (*quarantine)(struct rows *self, const struct ledger_actor *actor, size_t *n, dibs_err *err);
     /* Drops events at or below `oldest_seq`, names remembered beyond `names_kept` (oldest first), and
      * free slots that were released before `cooled_before_ms` or after `now`. */
     dibs_status (*trim)(struct rows *self, uint64_t oldest_seq, size_t names_kept, int64_t cooled_before_ms,
@@ -92,13 +92,13 @@ struct rows_ops {
     dibs_status (*health)(struct rows *self, struct ledger_health *out,
                           dibs_err *err); /* outside a transaction */
     /* Optional (NULL: nothing can be damaged). Outside any open ledger. */
-    dibs_status (*rebuild)(const char *rest, const struct ledger_actor *actor, char aside[1024],
-                           size_t *n_saved, dibs_err *err);
+    dibs_status (*rebuild)(const char *rest, const struct ledger_actor *actor, struct ledger_rebuilt *out,
+                           dibs_err *err);
 };
 
-/* Flaws of all records, lost ones last (flaws.c). Inside a transaction; `fn` may write slots, and claims once
- * it is told of lost ones. */
-typedef bool (*row_flaw_fn)(void *ctx, enum ledger_flaw flaw, const struct row_claim *row);
+/* Flaws that can be mended with a slot or a placeholder, lost records last (flaws.c). Inside a transaction;
+ * `fn` may write slots, and claims once it is told of lost ones. */
+typedef bool (*row_flaw_fn)(void *ctx, enum ledger_flaw flaw, const struct row_claim *row, uint64_t other);
 dibs_status rows_flaws(struct rows *rows, row_flaw_fn fn, void *ctx, dibs_err *err);
 
 extern const struct rows_ops rows_sqlite_ops;
@@ -111,6 +111,11 @@ struct ledger {
     struct ledger_options options;
     bool is_reading; /* between ledger_read_begin() and ledger_read_end() */
 };
+
+/* The claim of a name (named.c); NOT_FOUND: it has none. *known is what the names say: a name that leads to
+ * something else is looked for among the claims. A damaged one may have lost its name. */
+dibs_status rows_find_named(struct rows *rows, const char *principal, const char *name,
+                            struct row_name *known, struct row_claim *out, dibs_err *err);
 
 /* ---- a write transaction with its event numbering (tx.c) ---- */
 struct ledger_tx {

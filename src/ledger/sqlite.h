@@ -65,6 +65,7 @@ struct sqlite_rows {
     int64_t timeout_ms;
     int64_t deadline_ms;    /* CLOCK_MONOTONIC, of the call under way */
     int64_t waits_since_ms; /* for the lock that is awaited now */
+    int64_t version;        /* of the ledger; 0: not made yet */
     int wal_frames;         /* after our last commit */
     enum sqlite_access access;
     dibs_err why_read_only; /* unless it is SQLITE_WRITES */
@@ -82,6 +83,7 @@ extern const char *const sqlite_sql_text[SQL_COUNT];
 #define SQLITE_LEDGER_VERSION 1002
 #define SQLITE_READABLE_VERSION 1001 /* the oldest that has what our statements ask for */
 #define SQLITE_WHAT_BYTES 160
+#define SQLITE_UNKNOWN_PROJECT "?" /* of names that version 1.0 remembered; no directory is called so */
 
 /* Makes what is missing since `version`, 0 for all; inside a transaction. */
 dibs_status sqlite_migrate(struct sqlite_rows *self, int64_t version, dibs_err *err);
@@ -91,13 +93,20 @@ bool sqlite_is_ours(sqlite3 *db);
  * `what` is missing; else SQLite's own trouble. */
 int sqlite_check_tables(sqlite3 *db, int64_t version, char what[SQLITE_WHAT_BYTES]);
 
+/* Are the triggers there that keep slots in their place? */
+bool sqlite_has_guards(sqlite3 *db);
+dibs_status sqlite_restore_guards(struct sqlite_rows *self, dibs_err *err);
+
 dibs_status sqlite_open_rows(const char *rest, const struct ledger_options *options, struct rows **out,
                              dibs_err *err);
 void sqlite_close_rows(struct rows *rows);
-dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *actor, char aside[1024],
-                                size_t *n_saved, dibs_err *err);
+dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *actor,
+                                struct ledger_rebuilt *out, dibs_err *err);
+/* Removes what killed rebuilds left beside the ledger, unless somebody makes or rebuilds it now. */
+void sqlite_tidy(const struct sqlite_rows *self);
 dibs_status sqlite_health_rows(struct rows *rows, struct ledger_health *out, dibs_err *err);
-dibs_status sqlite_quarantine_rows(struct rows *rows, const struct instant *now, size_t *n, dibs_err *err);
+dibs_status sqlite_quarantine_rows(struct rows *rows, const struct ledger_actor *actor, size_t *n,
+                                   dibs_err *err);
 
 /* A failure of SQLite; `doing` is what failed. */
 dibs_status sqlite_error(struct sqlite_rows *self, int rc, const char *doing, dibs_err *err);
@@ -134,6 +143,7 @@ const char *sqlite_uri(const char *path, const char *parameters, char out[SQLITE
 /* Directories that are missing are made private; those that are there are left as they are. `dir` is the
  * ledger's. */
 dibs_status sqlite_make_parents(const struct sqlite_rows *self, char dir[1024], dibs_err *err);
+dibs_status sqlite_refuse_dangling(const struct sqlite_rows *self, dibs_err *err);
 dibs_status sqlite_refuse_remote(const struct sqlite_rows *self, const char *dir, dibs_err *err);
 /* Out of all symbolic links, when the file is there: SQLite's file layer follows none. */
 void sqlite_resolve(char path[1024]);
@@ -155,10 +165,23 @@ dibs_status sqlite_put_claim(struct rows *rows, const struct row_claim *row, dib
 dibs_status sqlite_put_slot(struct rows *rows, const struct ledger_slot *slot, dibs_err *err);
 /* The claim, and a slot for each of its bindings. */
 dibs_status sqlite_put_with_slots(struct rows *rows, const struct row_claim *row, dibs_err *err);
+dibs_status sqlite_put_slots(struct rows *rows, const struct row_claim *row, dibs_err *err);
+/* Who makes placeholders, and whose those are of which nothing else is known: the owner of the file at
+ * `path`. */
+struct sqlite_keeper {
+    const struct instant *now;
+    char principal[DIBS_PRINCIPAL_MAX + 1];
+};
+void sqlite_keeper_of(const char *path, const struct ledger_actor *actor, struct sqlite_keeper *out);
+/* What is set of name, project, principal and pool stays. */
+void sqlite_become_placeholder(struct row_claim *row, const struct sqlite_keeper *keeper);
+/* Placeholders without a name get the one that leads to them, with its principal and project; then every name
+ * is made to lead to the claim that carries it, or to none. */
+dibs_status sqlite_match_names(struct rows *rows, dibs_err *err);
 /* Keeps the port of a slot blocked whose claim is lost: makes a placeholder claim of its id, or adds the slot
  * to one made before. *is_new when one was made; a slot that another claim excludes is passed over. */
-dibs_status sqlite_block_slot(struct rows *rows, const struct ledger_slot *slot, const struct instant *now,
-                              bool *is_new, dibs_err *err);
+dibs_status sqlite_block_slot(struct rows *rows, const struct ledger_slot *slot,
+                              const struct sqlite_keeper *keeper, bool *is_new, dibs_err *err);
 /* Does an exclusive claim other than claim->id conflict with it? */
 dibs_status sqlite_is_excluded(struct rows *rows, const dibs_claim *claim, bool *out, dibs_err *err);
 /* Binding and reading single values; a value that is not what it must be clears is_ok and reads as `low` or

@@ -1,127 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* What to do with damaged records of a SQLite ledger.
- *
- * A damaged record is copied into the quarantine table and replaced by a placeholder that anybody with the
- * right can release: its port stays blocked until somebody has looked (INV-6, INV-10). */
+/* What to do with damaged records of a SQLite ledger: copied into the quarantine table, replaced by a
+ * placeholder (sqlite_placeholder.c). */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "dibs/settings.h"
 #include "ledger/sqlite.h"
 
 #include "base/banned.h"
 
-#define PLACEHOLDER_COMMAND "damaged record"
-
 enum { QUARANTINE_AT_ONCE = 1024, TEXT_SHOWN = 1100, BLOB_SHOWN = 256 };
-
-/* ---- placeholders ---- */
-
-static void become_placeholder(struct row_claim *row, const struct instant *now)
-{
-    dibs_claim *c = &row->claim;
-
-    row->claim.is_damaged = false;
-    c->kind = DIBS_STATIC;
-    c->is_exclusive = c->is_kept = true;
-    c->holder = DIBS_HELD_BY_NOBODY;
-    memset(&c->process, 0, sizeof c->process);
-    c->lease_ttl_ms = c->lease_until_ms = 0;
-    c->changed_ms = now->wall_ms;
-    c->name[0] = c->project[0] = '\0';
-    if (!c->principal[0])
-        (void) text_copy(c->principal, sizeof c->principal, "uid:0");
-    if (!c->pool[0])
-        (void) text_copy(c->pool, sizeof c->pool, "default");
-    (void) text_copy(c->command, sizeof c->command, PLACEHOLDER_COMMAND);
-}
-
-struct exclusion {
-    const dibs_claim *claim;
-    const dibs_binding *binding;
-    bool is_excluded;
-};
-
-static bool excludes(void *ctx, const struct ledger_slot *slot)
-{
-    struct exclusion *e = ctx;
-
-    e->is_excluded = slot->claim_id != 0 && slot->claim_id != e->claim->id && slot->is_exclusive &&
-                     dibs_address_conflict(&slot->address, &e->binding->address);
-    return !e->is_excluded;
-}
-
-dibs_status sqlite_is_excluded(struct rows *rows, const dibs_claim *claim, bool *out, dibs_err *err)
-{
-    struct exclusion e = { .claim = claim };
-    dibs_status s = DIBS_OK;
-
-    for (size_t i = 0; i < claim->n_bindings && claim->is_exclusive && !e.is_excluded && s == DIBS_OK; i++) {
-        e.binding = &claim->bindings[i];
-        s = rows->ops->slots(rows, e.binding->proto, claim->port, excludes, &e, err);
-    }
-    *out = e.is_excluded;
-    return s;
-}
-
-static dibs_status put_slots(struct rows *rows, const struct row_claim *row, dibs_err *err)
-{
-    dibs_status s = DIBS_OK;
-
-    for (size_t i = 0; i < row->claim.n_bindings && s == DIBS_OK; i++) {
-        struct ledger_slot slot = {
-            .proto = row->claim.bindings[i].proto,
-            .port = row->claim.port,
-            .address = row->claim.bindings[i].address,
-            .claim_id = row->claim.id,
-            .is_exclusive = row->claim.is_exclusive,
-        };
-        s = sqlite_put_slot(rows, &slot, err);
-    }
-    return s;
-}
-
-dibs_status sqlite_put_with_slots(struct rows *rows, const struct row_claim *row, dibs_err *err)
-{
-    dibs_status s = sqlite_put_claim(rows, row, err);
-
-    return s == DIBS_OK ? put_slots(rows, row, err) : s;
-}
-
-dibs_status sqlite_block_slot(struct rows *rows, const struct ledger_slot *slot, const struct instant *now,
-                              bool *is_new, dibs_err *err)
-{
-    struct row_claim row = { 0 };
-    bool is_excluded = false;
-    dibs_status s = rows->ops->claim_get(rows, slot->claim_id, &row, err);
-
-    *is_new = s == DIBS_NOT_FOUND;
-    if (s != DIBS_OK && s != DIBS_NOT_FOUND)
-        return s;
-    if (s == DIBS_OK && (row.claim.port != slot->port || strcmp(row.claim.command, PLACEHOLDER_COMMAND) != 0))
-        return DIBS_OK; /* the claim is there after all */
-    if (*is_new) {
-        row = (struct row_claim){ .claim = { .id = slot->claim_id, .generation = 1, .port = slot->port } };
-        row.claim.created_ms = now->wall_ms;
-        s = codec_secret(row.secret, err);
-        if (s != DIBS_OK)
-            return s;
-    }
-    become_placeholder(&row, now);
-    codec_add_binding(&row.claim, slot);
-    s = sqlite_is_excluded(rows, &row.claim, &is_excluded, err);
-    *is_new = *is_new && !is_excluded;
-    return s == DIBS_OK && !is_excluded ? sqlite_put_with_slots(rows, &row, err) : s;
-}
-
-/* ---- quarantine ---- */
 
 struct care {
     struct sqlite_rows *self;
     struct rows *rows;
-    const struct instant *now;
+    const struct sqlite_keeper *keeper;
     uint64_t seq, cursor;
     size_t n;
     dibs_err *err;
@@ -149,7 +45,7 @@ static dibs_status note_event(struct care *k, const dibs_claim *claim)
 {
     dibs_event event = {
         .seq = ++k->seq,
-        .time_ms = k->now->wall_ms,
+        .time_ms = k->keeper->now->wall_ms,
         .kind = DIBS_EV_QUARANTINED,
         .claim_id = claim->id,
         .generation = claim->generation,
@@ -171,7 +67,7 @@ static dibs_status set_aside(struct care *k, const char *source, int64_t key, co
     if (!stmt)
         return DIBS_UNAVAILABLE;
     (void) snprintf(text, sizeof text, "%lld", (long long) key);
-    (void) sqlite3_bind_int64(stmt, 1, k->now->wall_ms);
+    (void) sqlite3_bind_int64(stmt, 1, k->keeper->now->wall_ms);
     (void) sqlite3_bind_text(stmt, 2, source, -1, SQLITE_STATIC);
     (void) sqlite3_bind_text(stmt, 3, text, -1, SQLITE_STATIC);
     (void) sqlite3_bind_text(stmt, 4, reason, -1, SQLITE_STATIC);
@@ -214,6 +110,21 @@ static char *describe(sqlite3 *db, sqlite3_stmt *stmt)
     return sqlite3_str_finish(out);
 }
 
+/* A placeholder has what is sound of its record; the names tell what is not (sqlite_match_names()). */
+static dibs_status keep_name(struct care *k, int64_t id, dibs_claim *claim)
+{
+    struct row_name name = { 0 };
+    dibs_status s = DIBS_NOT_FOUND;
+
+    if (claim->principal[0] && claim->name[0] && dibs_name_check(claim->name, NULL) == DIBS_OK)
+        s = k->rows->ops->name_get(k->rows, claim->principal, claim->name, &name, k->err);
+    else
+        claim->name[0] = '\0';
+    if (s == DIBS_OK && name.claim_id != 0 && name.claim_id != (uint64_t) id)
+        claim->name[0] = '\0'; /* it is another's */
+    return s == DIBS_NOT_FOUND ? DIBS_OK : s;
+}
+
 static dibs_status replace(struct care *k, int64_t id, struct row_claim *row)
 {
     bool is_known = row->claim.port != 0;
@@ -224,12 +135,12 @@ static dibs_status replace(struct care *k, int64_t id, struct row_claim *row)
     if (s == DIBS_OK)
         s = run_with(k, "DELETE FROM slots WHERE claim=?1 AND claim<>0", id);
     if (s == DIBS_OK)
-        s = run_with(k, "DELETE FROM names WHERE claim=?1 AND claim<>0", id);
+        s = keep_name(k, id, &row->claim);
     if (s == DIBS_OK && id < 1)
         row->claim.id = k->seq + 1; /* no id that anything could name: a new one */
     if (s == DIBS_OK && is_known && memcmp(row->secret, none, sizeof none) == 0)
         s = codec_secret(row->secret, k->err);
-    become_placeholder(row, k->now);
+    sqlite_become_placeholder(row, k->keeper);
     if (s == DIBS_OK && is_known)
         s = sqlite_put_with_slots(k->rows, row, k->err);
     return s == DIBS_OK ? note_event(k, &row->claim) : s;
@@ -300,7 +211,7 @@ static dibs_status quarantine_slots(struct care *k)
         " quote(proto) || '/' || quote(port), 'a value is out of range', 'address=' || quote(address) ||"
         " ', claim=' || quote(claim) || ', exclusive=' || quote(exclusive) FROM slots %s",
         condition);
-    dibs_status s = run_with(k, sql, k->now->wall_ms);
+    dibs_status s = run_with(k, sql, k->keeper->now->wall_ms);
     if (s == DIBS_OK)
         s = sqlite_run(k->self, drop, "dropping damaged ports", k->err);
     if (s == DIBS_OK)
@@ -325,7 +236,7 @@ static dibs_status block_lost(struct care *k, const dibs_claim *lost)
                                     .claim_id = lost->id };
         bool is_new = false;
 
-        s = sqlite_block_slot(k->rows, &slot, k->now, &is_new, k->err);
+        s = sqlite_block_slot(k->rows, &slot, k->keeper, &is_new, k->err);
         is_any_new = is_any_new || is_new;
     }
     if (s == DIBS_OK && is_any_new)
@@ -335,14 +246,18 @@ static dibs_status block_lost(struct care *k, const dibs_claim *lost)
 
 /* Claims carry their bindings, so that lost slots can be written again; a slot whose claim is lost cannot say
  * whose it was, and becomes a placeholder. */
-static bool mend(void *ctx, enum ledger_flaw flaw, const struct row_claim *row)
+static bool mend(void *ctx, enum ledger_flaw flaw, const struct row_claim *row, uint64_t other)
 {
     struct mending *m = ctx;
 
+    (void) other;
     switch (flaw) {
     case LEDGER_DAMAGED: break; /* beyond what is set aside at once */
-    case LEDGER_UNGUARDED: m->status = put_slots(m->k->rows, row, m->k->err); break;
+    case LEDGER_UNGUARDED: m->status = sqlite_put_slots(m->k->rows, row, m->k->err); break;
     case LEDGER_LOST: m->status = block_lost(m->k, &row->claim); break;
+    case LEDGER_MISNAMED:
+    case LEDGER_NAMESAKE:
+    case LEDGER_CONFLICT: break; /* not told here */
     }
     return m->status == DIBS_OK;
 }
@@ -353,20 +268,6 @@ static dibs_status match_slots(struct care *k)
     dibs_status s = rows_flaws(k->rows, mend, &m, k->err);
 
     return s == DIBS_OK ? m.status : s;
-}
-
-/* Names follow from the claims that carry them. A name that leads elsewhere, or nowhere, is written anew;
- * where two claims have one name, the newer has it. */
-static dibs_status match_names(struct care *k)
-{
-    return run_with(k,
-                    "INSERT OR REPLACE INTO names(principal, name, claim, port, used_ms, project)"
-                    " SELECT principal, name, id, port, changed_ms, project FROM claims AS c WHERE name<>'' "
-                    "AND ?1 IS NOT NULL"
-                    " AND NOT EXISTS (SELECT 1 FROM names AS n JOIN claims AS x ON x.id=n.claim"
-                    " WHERE n.principal=c.principal AND n.name=c.name AND n.claim>=c.id AND n.port=x.port"
-                    " AND x.principal=c.principal AND x.name=c.name) ORDER BY id",
-                    k->now->wall_ms);
 }
 
 static dibs_status set_pool_aside(struct care *k, const char *name)
@@ -401,21 +302,28 @@ static dibs_status quarantine_pools(struct care *k)
     return rc == SQLITE_OK ? s : sqlite_error(k->self, rc, "reading pools", k->err);
 }
 
-dibs_status sqlite_quarantine_rows(struct rows *rows, const struct instant *now, size_t *n, dibs_err *err)
+dibs_status sqlite_quarantine_rows(struct rows *rows, const struct ledger_actor *actor, size_t *n,
+                                   dibs_err *err)
 {
-    struct care k = { .self = (struct sqlite_rows *) rows, .rows = rows, .now = now, .err = err };
+    struct sqlite_keeper keeper;
+    struct care k = { .self = (struct sqlite_rows *) rows, .rows = rows, .keeper = &keeper, .err = err };
     dibs_status s = rows->ops->tail(rows, &k.seq, &k.cursor, err);
 
+    sqlite_keeper_of(k.self->path, actor, &keeper);
     if (s == DIBS_OK)
         s = quarantine_claims(&k);
     if (s == DIBS_OK)
         s = quarantine_slots(&k);
     if (s == DIBS_OK)
         s = match_slots(&k);
-    if (s == DIBS_OK)
-        s = match_names(&k);
+    if (s == DIBS_OK &&
+        k.n < QUARANTINE_AT_ONCE) /* else there may be more, which need the names as they are */
+        s = sqlite_match_names(rows, err);
     if (s == DIBS_OK)
         s = quarantine_pools(&k);
+    if (s == DIBS_OK && !sqlite_has_guards(k.self->db))
+        s = sqlite_restore_guards(k.self, err);
+    sqlite_tidy(k.self);
     if (s == DIBS_OK)
         *n = k.n;
     return s;

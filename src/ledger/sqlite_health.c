@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "ledger/sqlite.h"
 
@@ -38,11 +39,24 @@ static void ask(struct sqlite_rows *self, const char *sql, struct ledger_health 
     }
 }
 
+/* A writer that was stopped is seen by nobody who only reads. Those who are at work are waited for. */
+static dibs_status try_to_write(struct sqlite_rows *self, dibs_err *err)
+{
+    enum { WAIT_MS = 2000 };
+    int64_t deadline_ms = clock_monotonic_ms() + WAIT_MS;
+
+    if (deadline_ms < self->deadline_ms)
+        self->deadline_ms = deadline_ms;
+    int rc = sqlite3_exec(self->db, "BEGIN IMMEDIATE; ROLLBACK", NULL, NULL, NULL);
+    return rc == SQLITE_BUSY ? sqlite_error(self, rc, "waiting to write to it", err) : DIBS_OK;
+}
+
 dibs_status sqlite_health_rows(struct rows *rows, struct ledger_health *out, dibs_err *err)
 {
     struct sqlite_rows *self = (struct sqlite_rows *) rows;
     struct ledger_health health = { .is_sound = true };
     uint64_t version = 0;
+    dibs_status s = DIBS_OK;
     char said[sizeof health.detail] = "";
 
     sqlite_start_deadline(self);
@@ -55,6 +69,11 @@ dibs_status sqlite_health_rows(struct rows *rows, struct ledger_health *out, dib
         health.is_sound = strcmp(said, "ok") == 0;
         (void) text_copy(health.detail, sizeof health.detail, said);
     }
+    if (health.is_sound && !sqlite_has_guards(self->db)) {
+        health.is_sound = false;
+        (void) text_copy(health.detail, sizeof health.detail,
+                         "the triggers that keep ports from being given twice are gone");
+    }
     int rc = sqlite3_errcode(self->db) & 0xff;
     if (rc == SQLITE_BUSY || rc == SQLITE_LOCKED)
         return sqlite_error(self, rc, "checking it", err);
@@ -65,6 +84,9 @@ dibs_status sqlite_health_rows(struct rows *rows, struct ledger_health *out, dib
     ask(self, "SELECT count(*) FROM quarantine", &health, &health.n_quarantined, NULL);
     health.major = (int) (version / 1000);
     health.minor = (int) (version % 1000);
-    *out = health;
-    return DIBS_OK;
+    if (self->access == SQLITE_WRITES && health.is_sound)
+        s = try_to_write(self, err);
+    if (s == DIBS_OK)
+        *out = health;
+    return s;
 }

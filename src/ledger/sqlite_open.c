@@ -344,24 +344,36 @@ static dibs_status check_tables(struct sqlite_rows *self, int64_t version, dibs_
     return rc == SQLITE_OK ? DIBS_OK : sqlite_error(self, rc, "reading its tables", err);
 }
 
+/* Of one that we cannot change: not made yet, or too old for our statements. */
+static dibs_status check_readable(const struct sqlite_rows *self, dibs_err *err)
+{
+    if (self->version >= SQLITE_READABLE_VERSION)
+        return DIBS_OK;
+    if (self->version == 0)
+        return err_trouble(err, DIBS_TROUBLE_UNWRITABLE, "ledger %s: who may write it must open it first",
+                           self->path);
+    return err_trouble(err, DIBS_TROUBLE_UNWRITABLE,
+                       "ledger %s: it has the old version %d.%d, and can only be read after somebody who may "
+                       "write it has opened it once, as with 'dibs ls'",
+                       self->path, (int) (self->version / 1000), (int) (self->version % 1000));
+}
+
 static dibs_status open_file(struct sqlite_rows *self, const char *dir, dibs_err *err)
 {
-    int64_t version = 0;
     int64_t salt = 0;
     dibs_status s = look_at_file(self, err);
 
+    self->version = 0;
     if (s == DIBS_OK)
         s = sqlite_connect(self, err);
     if (s == DIBS_OK)
-        s = check_marks(self, &version, err);
-    if (s == DIBS_OK && self->access == SQLITE_WRITES && version < SQLITE_LEDGER_VERSION)
-        s = make_or_migrate(self, dir, &version, err);
-    if (s == DIBS_OK &&
-        version < SQLITE_READABLE_VERSION) /* not made yet, or too old, and we cannot change it */
-        s = err_trouble(err, DIBS_TROUBLE_UNWRITABLE, "ledger %s: who may write it must open it first",
-                        self->path);
+        s = check_marks(self, &self->version, err);
+    if (s == DIBS_OK && self->access == SQLITE_WRITES && self->version < SQLITE_LEDGER_VERSION)
+        s = make_or_migrate(self, dir, &self->version, err);
     if (s == DIBS_OK)
-        s = check_tables(self, version, err);
+        s = check_readable(self, err);
+    if (s == DIBS_OK)
+        s = check_tables(self, self->version, err);
     if (s == DIBS_OK)
         s = exec(self, "PRAGMA synchronous=NORMAL", "configuring", err);
     if (s == DIBS_OK)
@@ -386,7 +398,9 @@ static dibs_status open_to_read(struct sqlite_rows *self, const char *dir, dibs_
         dibs_status s = open_file(self, dir, &trouble);
         if (s == DIBS_OK)
             return DIBS_OK;
-        if (trouble.trouble == DIBS_TROUBLE_UNWRITABLE || trouble.trouble == DIBS_TROUBLE_MISSING)
+        bool is_too_old = self->version != 0 && self->version < SQLITE_READABLE_VERSION;
+        if (!is_too_old &&
+            (trouble.trouble == DIBS_TROUBLE_UNWRITABLE || trouble.trouble == DIBS_TROUBLE_MISSING))
             continue;
         if (err)
             *err = trouble; /* damaged or newer: whoever has it open for writing would say so, too */
@@ -419,7 +433,9 @@ dibs_status sqlite_reopen(struct sqlite_rows *self, dibs_err *err)
 
     disconnect(self);
     sqlite_resolve(self->path);
-    dibs_status s = sqlite_make_parents(self, dir, err);
+    dibs_status s = sqlite_refuse_dangling(self, err);
+    if (s == DIBS_OK)
+        s = sqlite_make_parents(self, dir, err);
     if (s == DIBS_OK)
         s = sqlite_refuse_remote(self, dir, err);
     if (s == DIBS_OK)

@@ -62,6 +62,20 @@ dibs_status sqlite_make_parents(const struct sqlite_rows *self, char dir[1024], 
     }
 }
 
+/* Made through the link it would be somewhere that nobody has named. */
+dibs_status sqlite_refuse_dangling(const struct sqlite_rows *self, dibs_err *err)
+{
+    struct stat st = { 0 };
+
+    if (lstat(self->path, &st) != 0 || !S_ISLNK(st.st_mode) || stat(self->path, &st) == 0 || errno != ENOENT)
+        return DIBS_OK;
+    return err_trouble(
+        err, DIBS_TROUBLE_MISSING,
+        "ledger %s: it is a symbolic link to something that is not there; make that, or remove "
+        "the link",
+        self->path);
+}
+
 /* File systems that several hosts may share: another host's boot id would look like our dead past, and WAL
  * needs shared memory. FUSE cannot be told from sshfs, so it counts as one of them. */
 dibs_status sqlite_refuse_remote(const struct sqlite_rows *self, const char *dir, dibs_err *err)

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -280,15 +281,19 @@ static dibs_status save_slot(struct rebuild *r, sqlite3_stmt *stmt)
         !slot.is_exclusive)
         return DIBS_OK;
     see(r, (int64_t) slot.claim_id);
-    return sqlite_block_slot(r->rows, &slot, &r->actor->now, &is_new, r->err);
+    dibs_status s = sqlite_block_slot(r->rows, &slot, &r->keeper, &is_new, r->err);
+    r->n_lost += is_new;
+    return s;
 }
 
 static dibs_status save_name(struct rebuild *r, sqlite3_stmt *stmt)
 {
-    /* A ledger of version 1.0 has no sixth column. */
+    /* A ledger of version 1.0 has no sixth column, see its migration. Those of claims that were saved are
+     * there already. */
     return copy_row(r, stmt,
                     "INSERT OR IGNORE INTO names(principal, name, claim, port, used_ms, project)"
-                    " VALUES(?1, ?2, 0, ?4, ?5, coalesce(?6, ''))");
+                    " VALUES(?1, ?2, ?3, ?4, ?5, coalesce(?6,"
+                    " CASE ?3 WHEN 0 THEN '" SQLITE_UNKNOWN_PROJECT "' ELSE '' END))");
 }
 
 static dibs_status save_event(struct rebuild *r, sqlite3_stmt *stmt)
@@ -359,6 +364,8 @@ static dibs_status save_all(struct rebuild *r)
     if (s == DIBS_OK)
         s = read_both_ways(r, "SELECT * FROM names", "principal, name", save_name);
     if (s == DIBS_OK)
+        s = sqlite_match_names(r->rows, r->err);
+    if (s == DIBS_OK)
         s = read_both_ways(r, "SELECT * FROM events", "seq", save_event);
     if (s == DIBS_OK)
         s = read_both_ways(r, "SELECT * FROM quarantine", "id", save_quarantined);
@@ -386,21 +393,39 @@ static void closedir_auto(DIR **dir)
         (void) closedir(*dir);
 }
 
+static void directory_of(const char *path, char dir[REBUILD_PATH_BYTES])
+{
+    (void) text_copy(dir, REBUILD_PATH_BYTES, strchr(path, '/') ? path : ".");
+    char *slash = strrchr(dir, '/');
+    if (slash)
+        slash[slash == dir ? 1 : 0] = '\0';
+}
+
 /* Of rebuilds that were killed; the lock on the directory tells that none is under way. */
-static void remove_left_behind(const struct rebuild *r)
+static void remove_left_behind(const char *path, const char *where)
 {
     enum { ENTRIES_MAX = 100000 };
-    AUTO(closedir_auto) DIR *dir = opendir(r->dir);
-    const char *slash = strrchr(r->path, '/');
+    AUTO(closedir_auto) DIR *dir = opendir(where);
+    const char *slash = strrchr(path, '/');
     char prefix[REBUILD_PATH_BYTES + 16];
     char name[REBUILD_PATH_BYTES];
     const struct dirent *entry = NULL;
 
-    (void) snprintf(prefix, sizeof prefix, "%s.rebuild-", slash ? slash + 1 : r->path);
+    (void) snprintf(prefix, sizeof prefix, "%s.rebuild-", slash ? slash + 1 : path);
     for (int i = 0; dir && i < ENTRIES_MAX && (entry = readdir(dir)) != NULL; i++)
         if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
-            snprintf(name, sizeof name, "%s/%s", r->dir, entry->d_name) < (int) sizeof name)
+            snprintf(name, sizeof name, "%s/%s", where, entry->d_name) < (int) sizeof name)
             remove_work(name);
+}
+
+void sqlite_tidy(const struct sqlite_rows *self)
+{
+    char dir[REBUILD_PATH_BYTES];
+
+    directory_of(self->path, dir);
+    AUTO(fd_auto) int lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0)
+        remove_left_behind(self->path, dir);
 }
 
 static dibs_status make_work_directory(struct rebuild *r)
@@ -422,10 +447,7 @@ static dibs_status prepare(struct rebuild *r, const char *rest, int *lock)
         return err_set(r->err, DIBS_INVALID, "ledger 'sqlite:%.80s': the path must have 1 to %d bytes", rest,
                        REBUILD_PATH_BYTES - 1);
     sqlite_resolve(r->path);
-    (void) text_copy(r->dir, sizeof r->dir, strchr(r->path, '/') ? r->path : ".");
-    char *slash = strrchr(r->dir, '/');
-    if (slash)
-        slash[slash == r->dir ? 1 : 0] = '\0';
+    directory_of(r->path, r->dir);
     r->damaged.timeout_ms = r->live.timeout_ms = TIMEOUT_MS;
     (void) text_copy(r->damaged.path, sizeof r->damaged.path, r->path);
     (void) text_copy(r->live.path, sizeof r->live.path, r->path);
@@ -438,8 +460,8 @@ static dibs_status prepare(struct rebuild *r, const char *rest, int *lock)
     return s;
 }
 
-dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *actor, char aside[1024],
-                                size_t *n_saved, dibs_err *err)
+dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *actor,
+                                struct ledger_rebuilt *out, dibs_err *err)
 {
     const struct ledger_options options = { .is_sync_full = true, .timeout_ms = TIMEOUT_MS };
     AUTO(fd_auto) int lock = -1; /* goes last */
@@ -447,10 +469,11 @@ dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *act
     bool is_certain = false;
     dibs_status s = prepare(&r, rest, &lock);
 
+    sqlite_keeper_of(r.source, actor, &r.keeper);
     if (s == DIBS_OK)
         s = look_at_header(&r, &is_certain);
     if (s == DIBS_OK) {
-        remove_left_behind(&r);
+        remove_left_behind(r.path, r.dir);
         s = make_work_directory(&r);
     }
     if (s == DIBS_OK)
@@ -469,7 +492,7 @@ dibs_status sqlite_rebuild_rows(const char *rest, const struct ledger_actor *act
         s = rebuild_swap(&r);
     if (s != DIBS_OK)
         return s;
-    (void) text_copy(aside, REBUILD_PATH_BYTES, r.name);
-    *n_saved = r.n_saved;
+    *out = (struct ledger_rebuilt){ .n_saved = r.n_saved, .n_lost = r.n_lost };
+    (void) text_copy(out->aside, sizeof out->aside, r.name);
     return DIBS_OK;
 }

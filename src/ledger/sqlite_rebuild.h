@@ -22,10 +22,11 @@ struct rebuild {
     char name[REBUILD_PATH_BYTES];     /* of the damaged one, afterwards */
     struct rows *rows;                 /* the new ledger */
     const struct ledger_actor *actor;
+    struct sqlite_keeper keeper;
     uint64_t highest; /* of all ids and event numbers seen */
     uint64_t cursor;
     bool lost_some;
-    size_t n_saved;
+    size_t n_saved, n_lost;
     dibs_err *err;
 };
 

@@ -49,7 +49,8 @@ const char *const sqlite_sql_text[SQL_COUNT] = {
     [SQL_NAME_PUT] = "INSERT OR REPLACE INTO names(principal, name, claim, port, used_ms, project)"
                      " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
     [SQL_NAME_FIRST] = "SELECT name FROM names WHERE principal=?1 AND name>=?2 AND name<?3"
-                       " AND (?4 IS NULL OR project=?4) ORDER BY name LIMIT 1",
+                       " AND (project=?4 OR (?4 IS NULL AND project<>'" SQLITE_UNKNOWN_PROJECT "'))"
+                       " ORDER BY name LIMIT 1",
     [SQL_TAIL] = "SELECT seq, cursor FROM events WHERE seq<" EVENT_SEQ_END " ORDER BY seq DESC LIMIT 1",
     [SQL_TAIL_CLAIMS] = "SELECT max(id) FROM claims",
     [SQL_EVENT_PUT] = "INSERT INTO events(" EVENT_COLUMNS

@@ -46,9 +46,11 @@ static const char *const version_1000[] = {
     NULL,
 };
 
+/* Whose a remembered name was nobody knows: it is no directory's, and in no directory's way. */
 static const char *const version_1001[] = {
     "ALTER TABLE names ADD COLUMN project TEXT NOT NULL DEFAULT ''",
-    "UPDATE names SET project = coalesce((SELECT project FROM claims WHERE id = names.claim), '')",
+    "UPDATE names SET project = coalesce((SELECT project FROM claims WHERE id = names.claim),"
+    " '" SQLITE_UNKNOWN_PROJECT "')",
     NULL,
 };
 
@@ -216,4 +218,34 @@ int sqlite_check_tables(sqlite3 *db, int64_t version, char what[SQLITE_WHAT_BYTE
 
     what[0] = '\0';
     return rc == SQLITE_OK && n_known < n_wanted ? look_closely(db, what) : rc;
+}
+
+/* ---- triggers ---- */
+
+bool sqlite_has_guards(sqlite3 *db)
+{
+    AUTO(sqlite_finalize_auto) sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(db,
+                                "SELECT user_version<>?1 OR (SELECT count(*) FROM sqlite_schema"
+                                " WHERE sql IN (?2, ?3)) = 2 FROM pragma_user_version",
+                                -1, &stmt, NULL);
+
+    if (rc != SQLITE_OK)
+        return true;                                         /* there are worse things to tell */
+    (void) sqlite3_bind_int(stmt, 1, SQLITE_LEDGER_VERSION); /* another has others */
+    sqlite_bind_string(stmt, 2, version_1002[0]);
+    sqlite_bind_string(stmt, 3, version_1002[1]);
+    return sqlite3_step(stmt) != SQLITE_ROW || sqlite3_column_int(stmt, 0) != 0;
+}
+
+dibs_status sqlite_restore_guards(struct sqlite_rows *self, dibs_err *err)
+{
+    dibs_status s = exec(self,
+                         "DROP TRIGGER IF EXISTS slots_stay;"
+                         " DROP TRIGGER IF EXISTS slots_stay_as_they_are",
+                         "restoring its triggers", err);
+
+    for (size_t i = 0; version_1002[i] && s == DIBS_OK; i++)
+        s = exec(self, version_1002[i], "restoring its triggers", err);
+    return s;
 }

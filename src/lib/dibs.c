@@ -64,12 +64,14 @@ static dibs_status open_ledger(dibs *handle, struct ledger **out, dibs_err *err)
     return s;
 }
 
-static bool is_own_file(const char *uri)
+/* Whose file the ledger is: false when it is none. */
+static bool file_owner(const char *uri, uid_t *out)
 {
-    struct stat st;
+    struct stat st = { 0 };
+    bool is_file = strncmp(uri, "sqlite:", strlen("sqlite:")) == 0 && stat(uri + strlen("sqlite:"), &st) == 0;
 
-    return strncmp(uri, "sqlite:", strlen("sqlite:")) == 0 && stat(uri + strlen("sqlite:"), &st) == 0 &&
-           st.st_uid == geteuid();
+    *out = st.st_uid;
+    return is_file;
 }
 
 dibs_status handle_who(const dibs_settings *settings, char principal[DIBS_PRINCIPAL_MAX + 1],
@@ -92,7 +94,10 @@ dibs_status handle_who(const dibs_settings *settings, char principal[DIBS_PRINCI
     out->uid = uid;
     /* Root of a user namespace is anybody outside of it; but whose file the ledger is could write it anyway.
      */
-    out->is_admin = geteuid() == 0 && (users.is_initial || is_own_file(settings->ledger));
+    uid_t owner = 0;
+    bool is_file = file_owner(settings->ledger, &owner);
+    out->is_admin = geteuid() == 0 && (users.is_initial || (is_file && owner == geteuid()));
+    out->is_guest = is_file && owner != geteuid() && !out->is_admin;
     return DIBS_OK;
 }
 

@@ -18,7 +18,8 @@
 
 #include "base/banned.h"
 
-enum { LOW_SPACE_BYTES = 4 << 20, LOW_FILES = 256, CLAIMS_SHOWN = 20 };
+/* A claim changes up to ten pages of 4 KiB, and the log's index grows by 32 KiB at once. */
+enum { LOW_SPACE_BYTES = 4 << 20, CLAIM_BYTES = 72 << 10, LOW_FILES = 256, CLAIMS_SHOWN = 20 };
 
 struct doctor {
     const dibs_settings *settings;
@@ -76,16 +77,26 @@ static void check_file(struct doctor *d, const char *path)
     if (st.st_mode & 077)
         say(d, DIBS_WARNING, "ledger", "chmod 600 the file, unless other users are meant to share it",
             "%s can be read or written by others (mode %03o)", path, st.st_mode & 0777);
-    if (st.st_uid != geteuid())
+    /* The numbers that claims have, also in a user namespace. */
+    uint32_t owner = owner_seen_uid(&d->core->view.users, st.st_uid);
+    if (st.st_uid != geteuid() && owner == OWNER_UID_UNKNOWN)
+        say(d, DIBS_NOTE, "ledger", "nothing, if that is meant",
+            "%s belongs to somebody outside of this user namespace, you are uid %u", path,
+            d->core->options.uid);
+    else if (st.st_uid != geteuid())
         say(d, DIBS_NOTE, "ledger", "nothing, if that is meant", "%s belongs to uid %u, you are uid %u", path,
-            st.st_uid, geteuid());
+            owner, d->core->options.uid);
     (void) text_copy(dir, sizeof dir, path);
     slash = strrchr(dir, '/');
     if (slash)
         *slash = '\0';
-    if (statvfs(slash ? dir : ".", &fs) == 0 && (uint64_t) fs.f_bavail * fs.f_frsize < LOW_SPACE_BYTES)
-        say(d, DIBS_WARNING, "ledger", "free some space: a full disk makes claims impossible",
-            "only %" PRIu64 " KiB are left for %s", (uint64_t) fs.f_bavail * fs.f_frsize / 1024, path);
+    if (statvfs(slash ? dir : ".", &fs) != 0)
+        return;
+    uint64_t left = (uint64_t) fs.f_bavail * fs.f_frsize;
+    if (left < LOW_SPACE_BYTES)
+        say(d, left < CLAIM_BYTES ? DIBS_PROBLEM : DIBS_WARNING, "ledger",
+            "free some space: a full disk makes claims impossible", "only %" PRIu64 " KiB are left for %s",
+            left / 1024, path);
 }
 
 static void check_ledger(struct doctor *d, struct ledger *ledger)
@@ -94,7 +105,8 @@ static void check_ledger(struct doctor *d, struct ledger *ledger)
     dibs_err err = { 0 };
 
     if (ledger_health(ledger, &health, &err) != DIBS_OK) {
-        say(d, DIBS_PROBLEM, "ledger", "run 'dibs doctor --fix'", "%s", err.msg);
+        say(d, DIBS_PROBLEM, "ledger", "see the message: nothing can be claimed or released meanwhile", "%s",
+            err.msg);
         return;
     }
     say(d, health.is_sound ? DIBS_FINE : DIBS_PROBLEM, "ledger",
@@ -109,8 +121,9 @@ static void check_ledger(struct doctor *d, struct ledger *ledger)
             "%s can only be read: nothing can be claimed or released in it", health.path);
     if (health.n_quarantined > 0)
         say(d, DIBS_WARNING, "ledger",
-            "their ports stay blocked as kept claims; release those that nobody uses",
-            "%" PRIu64 " damaged records were set aside in the table 'quarantine'", health.n_quarantined);
+            "ports stay blocked as kept claims: release those that nobody uses; set lost pools anew",
+            "%" PRIu64 " damaged record%s set aside in the table 'quarantine'", health.n_quarantined,
+            health.n_quarantined == 1 ? " was" : "s were");
     check_file(d, health.path);
 }
 
@@ -135,17 +148,21 @@ static struct ledger_actor actor_of(const struct core_options *options)
 static bool rebuild(struct doctor *d, const struct core_options *options)
 {
     struct ledger_actor actor = actor_of(options);
-    char aside[1024] = "";
-    size_t n_saved = 0;
+    struct ledger_rebuilt rebuilt = { 0 };
     dibs_err err = { 0 };
 
-    if (ledger_rebuild(d->settings->ledger, &actor, aside, &n_saved, &err) != DIBS_OK) {
+    if (ledger_rebuild(d->settings->ledger, &actor, &rebuilt, &err) != DIBS_OK) {
         say(d, DIBS_PROBLEM, "ledger", "move the file away by hand, then run 'dibs doctor' again",
             "it could not be rebuilt: %s", err.msg);
         return false;
     }
     say(d, DIBS_NOTE, "ledger", "look at it, then remove it",
-        "rebuilt with %zu claims; the damaged file is now %s", n_saved, aside);
+        "rebuilt with %zu claims; the damaged file is now %s", rebuilt.n_saved, rebuilt.aside);
+    if (rebuilt.n_lost > 0)
+        say(d, DIBS_WARNING, "ledger",
+            "look for 'damaged record' in 'dibs ls', and release those that nobody uses",
+            "%zu ports are kept although their records are lost; names that were left have theirs again",
+            rebuilt.n_lost);
     return true;
 }
 
@@ -156,8 +173,8 @@ static void set_records_aside(struct doctor *d, struct ledger *ledger, const str
     dibs_err err = { 0 };
 
     if (ledger_upkeep(ledger, &actor, &n, &err) == DIBS_OK && n > 0)
-        say(d, DIBS_NOTE, "ledger", "see the table 'quarantine'", "%zu damaged records were set aside now",
-            n);
+        say(d, DIBS_NOTE, "ledger", "see the table 'quarantine'", "%zu damaged record%s set aside now", n,
+            n == 1 ? " was" : "s were");
 }
 
 /* Opens the ledger, mending it when that is asked for and needed; NULL when there is none to be had. */
@@ -173,8 +190,8 @@ static struct ledger *open_ledger(struct doctor *d, const struct core_options *o
         set_records_aside(d, ledger, options);
     bool is_damaged = s != DIBS_OK && err.trouble == DIBS_TROUBLE_DAMAGED;
 
-    if (s == DIBS_OK && (ledger_health(ledger, &health, &err) != DIBS_OK || !health.is_sound))
-        is_damaged = true;
+    if (s == DIBS_OK && d->fix && ledger_health(ledger, &health, &err) == DIBS_OK)
+        is_damaged = !health.is_sound;
     if (is_damaged && d->fix) {
         ledger_close(ledger);
         ledger = NULL;
@@ -283,10 +300,10 @@ static void check_host(struct doctor *d)
 
 /* ---- claims ---- */
 
-static bool tell_flaw(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim)
+static bool tell_flaw(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim, uint64_t other)
 {
     static const char set_aside[] =
-        "run 'dibs doctor --fix': it is set aside, and a kept claim blocks the port until root releases it";
+        "run 'dibs doctor --fix': it is set aside, and a kept claim blocks the port until it is released";
     struct doctor *d = ctx;
     char port[32] = "port not known";
 
@@ -306,6 +323,20 @@ static bool tell_flaw(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim)
     case LEDGER_UNGUARDED:
         say(d, DIBS_PROBLEM, "claim", "run 'dibs doctor --fix'",
             "%s: claim %" PRIu64 " has it, but nothing keeps it from being given to others", port, claim->id);
+        break;
+    case LEDGER_MISNAMED:
+        say(d, DIBS_PROBLEM, "claim", "run 'dibs doctor --fix'",
+            "%s: claim %" PRIu64 " is called '%s', but that name leads elsewhere", port, claim->id,
+            claim->name);
+        break;
+    case LEDGER_NAMESAKE:
+        say(d, DIBS_PROBLEM, "claim", "release one of them by its port",
+            "%s: claim %" PRIu64 " has the same name as claim %" PRIu64 ", '%s'", port, claim->id, other,
+            claim->name);
+        break;
+    case LEDGER_CONFLICT:
+        say(d, DIBS_PROBLEM, "claim", "'dibs who' shows them; end the one that is not right, then release it",
+            "%s: claim %" PRIu64 " conflicts with claim %" PRIu64, port, claim->id, other);
         break;
     }
     return !d->is_stopped;

@@ -27,8 +27,11 @@ teardown() { dibs_teardown; }
     web=$(dibs get web)
     ok get db
     sql "UPDATE names SET claim=(SELECT id FROM claims WHERE name LIKE '%/db') WHERE name LIKE '%/web'"
+    ok get web
+    prints "$web"
     ok release web
-    [ "$(held)" -eq 2 ]
+    ok ls --json
+    json '[c["name"].split("/")[-1] for c in d] == ["db"]'
     ok reap
     ok get web
     prints "$web"
@@ -97,4 +100,94 @@ told_by_all() {
     ok doctor --fix
     refused 3 claim --port "$port"
     ok doctor
+}
+
+@test "when the claims cannot be read, doctor --fix gives names and owners their ports back" {
+    web=$(dibs get web)
+    ok get db
+    sql 'PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
+    page=$(sql "SELECT rootpage FROM sqlite_schema WHERE name='claims'")
+    head -c 4096 /dev/zero | tr '\0' '\245' | dd of="$T/ledger.db" bs=4096 seek=$((page - 1)) conv=notrunc status=none
+    try doctor --fix
+    prints '2 ports are kept although their records are lost'
+    ok get web
+    prints "$web"
+    ok release web
+    ok ls --json
+    json '[(c["name"].split("/")[-1], c["project"].split("/")[-1]) for c in d] == [("db", "project")]'
+}
+
+@test "a name whose record is damaged says what helps, and has its port again afterwards" {
+    web=$(dibs get web)
+    sql "PRAGMA ignore_check_constraints=1; UPDATE claims SET bindings=x''"
+    refused 3 get web
+    says 'dibs doctor --fix'
+    ok doctor --fix
+    prints '1 damaged record was set aside now'
+    ok get web
+    prints "$web"
+    ok release web
+    [ "$(held)" -eq 0 ]
+}
+
+@test "claims that conflict are told by doctor until one is released" {
+    ok claim a --keep --port 21301 --address 127.0.0.1
+    ok claim b --keep --port 21302 --address 0.0.0.0
+    sql 'DROP TRIGGER slots_stay; UPDATE claims SET port=21301'
+    try doctor
+    [ "$code" -eq 1 ]
+    prints 'port 21301: claim 2 conflicts with claim 1'
+    try doctor --fix
+    [ "$code" -eq 1 ]
+    prints 'port 21301: claim 2 conflicts with claim 1'
+    ok release b
+    ok doctor
+    refused 3 claim --port 21301 --address 127.0.0.1
+}
+
+@test "a lost trigger is told by doctor and restored by --fix" {
+    ok get web
+    sql 'DROP TRIGGER slots_stay_as_they_are'
+    try doctor
+    [ "$code" -eq 1 ]
+    prints 'triggers'
+    ok doctor --fix
+    ok doctor
+    not sql 'UPDATE slots SET exclusive=0'
+}
+
+@test "doctor tells of names that lead elsewhere, and of two claims with one" {
+    web=$(dibs get web)
+    ok get db
+    sql "UPDATE names SET name='lost' WHERE name LIKE '%/web'"
+    try doctor
+    [ "$code" -eq 1 ]
+    prints "port $web: claim 1 is called 'project/web', but that name leads elsewhere"
+    ok doctor --fix
+    ok get web
+    prints "$web"
+    sql "UPDATE claims SET name='project/web' WHERE name='project/db'"
+    try doctor
+    prints 'has the same name as claim 1'
+}
+
+# to_version_1_0: the ledger as the first version of dibs left it.
+to_version_1_0() {
+    sql 'DROP TRIGGER slots_stay; DROP TRIGGER slots_stay_as_they_are; ALTER TABLE names DROP COLUMN project;
+        PRAGMA user_version=1000; PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
+}
+
+@test "names that version 1.0 remembers get their ports and their group again" {
+    ok get web --port 21311
+    ok get db --port 21312
+    ok release web db
+    to_version_1_0
+    ok get api --json
+    json 'd["name"] == "project/api"'
+    ok get web --json
+    json '(d["name"], d["port"]) == ("project/web", 21311)'
+    mkdir -p "$T/other/project"
+    cd "$T/other/project"
+    ok get db --json # which of the two had it cannot be told; the group is the first one's
+    json 'd["name"].startswith("project~")'
 }

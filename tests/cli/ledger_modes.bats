@@ -135,6 +135,12 @@ degraded() { # the last try was answered, and told so
         [ $took -lt 2500 ] || { echo "$took ms" >&2; return 1; }
     done
     [ ! -e "$DIBS_MRU_FILE" ]
+    for fix in '' --fix; do
+        try doctor $fix --timeout 300ms
+        [ "$code" -eq 1 ]
+        prints 'another process holds it'
+        case $out in *rebuilt*) complain 'rebuilt' ;; esac
+    done
     : >"$T/hold" # the lock's end
     wait_until 10 dibs claim
 }

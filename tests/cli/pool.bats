@@ -113,3 +113,24 @@ teardown() { dibs_teardown; }
     json 'd["usage"]["withheld"] == 10 and d["usage"]["available"] == 0'
     [ "$last" -gt "$first" ]
 }
+
+@test "the pools of a shared ledger are its owner's to change" {
+    shared_ledger
+    ok pool set p --ranges 13490-13495
+    capture as_nobody "$DIBS" pool set p --ranges 13490-13491
+    [ "$code" -eq 7 ]
+    capture as_nobody "$DIBS" pool rm p
+    [ "$code" -eq 7 ]
+    ok snapshot export
+    sed 's/13490-13495/13490-13492/' "$T/out" >"$T/changed.json"
+    not cmp -s "$T/out" "$T/changed.json"
+    as_nobody "$DIBS" snapshot import - <"$T/out"
+    capture as_nobody "$DIBS" snapshot import - <"$T/changed.json"
+    [ "$code" -eq 7 ]
+    ok pool show p --json
+    json 'd["ranges"] == "13490-13495"'
+    port=$(as_nobody "$DIBS" claim --pool p)
+    [ "$port" -ge 13490 ]
+    chown 65534 "$T/ledger.db"
+    as_nobody "$DIBS" pool set p --ranges 13490-13491
+}

@@ -92,3 +92,8 @@ state_is() {
     says "user namespace"
     [ "$(held)" -eq 0 ]
 }
+
+@test "doctor calls the root of a user namespace by the number that his claims have" {
+    capture as_root_of_a_namespace "$DIBS" doctor
+    prints 'somebody outside of this user namespace, you are uid 65533'
+}

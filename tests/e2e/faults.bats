@@ -93,6 +93,7 @@ filled_later() {
     [ "$(there get web/7)" = "$(sed -n 8p "$T/ports")" ]
     refused 6 "free some space" there release web/7
     run there doctor
+    assert_status 1
     assert_output_has "free some space"
     clear_disk
     [ "$(there get web/7)" = "$(sed -n 8p "$T/ports")" ]
@@ -221,7 +222,7 @@ reads_only() { # COMMAND
     in_room "$ROOM" sqlite3 "$T/disk/ledger.db" 'DROP TRIGGER slots_stay; DROP TRIGGER slots_stay_as_they_are;
         ALTER TABLE names DROP COLUMN project; PRAGMA user_version=1000'
     in_room "$ROOM" mount -o remount,ro "$T/disk"
-    refused 6 "make it writable" there ls
+    refused 6 "old version 1.0" there ls
     in_room "$ROOM" mount -o remount,rw "$T/disk"
     [ "$(there ls --all --names | grep -c web/)" = 9 ]
 }

@@ -47,9 +47,8 @@ static void a_newer_major_is_refused_untouched(void **state)
     size_t n = read_whole(path, &before);
     assert_int_equal(reopen(t, 500), DIBS_UNAVAILABLE);
     assert_int_equal(t->err.trouble, DIBS_TROUBLE_NEWER);
-    size_t saved = 0;
-    char aside[1024] = "";
-    assert_int_equal(ledger_rebuild(t->uri, &t->actor, aside, &saved, &t->err), DIBS_UNAVAILABLE);
+    struct ledger_rebuilt rebuilt = { 0 };
+    assert_int_equal(ledger_rebuild(t->uri, &t->actor, &rebuilt, &t->err), DIBS_UNAVAILABLE);
     assert_int_equal(t->err.trouble, DIBS_TROUBLE_NEWER);
     assert_same_bytes(path, before, n);
     free(before);
@@ -83,8 +82,7 @@ static void a_database_of_another_program_is_left_alone(void **state)
     path_of(t, path);
     for (size_t i = 0; i < 3; i++) {
         uint8_t *before = NULL;
-        size_t saved = 0;
-        char aside[1024] = "";
+        struct ledger_rebuilt rebuilt = { 0 };
         char wal[310];
 
         close_ledger(t);
@@ -97,7 +95,7 @@ static void a_database_of_another_program_is_left_alone(void **state)
         assert_int_equal(reopen(t, 500), DIBS_UNAVAILABLE);
         assert_int_equal(t->err.trouble, DIBS_TROUBLE_DAMAGED);
         assert_non_null(strstr(t->err.msg, "another program"));
-        assert_int_equal(ledger_rebuild(t->uri, &t->actor, aside, &saved, &t->err), DIBS_INVALID);
+        assert_int_equal(ledger_rebuild(t->uri, &t->actor, &rebuilt, &t->err), DIBS_INVALID);
         assert_same_bytes(path, before, n);
         free(before);
     }

@@ -39,6 +39,7 @@ static void a_damaged_record_harms_itself_alone(void **state) /* INV-6 */
         char sql[256];
 
         (void) snprintf(want.claim.name, sizeof want.claim.name, "shop/x%zu", i);
+        (void) snprintf(want.claim.project, sizeof want.claim.project, "/home/x");
         dibs_claim bad = t_must(t, &want, port);
         dibs_claim good = t_must(t, &unnamed, (uint16_t) (port + 1));
         size_t before = t_list(t, (struct ledger_filter){ 0 }).n;
@@ -62,7 +63,10 @@ static void a_damaged_record_harms_itself_alone(void **state) /* INV-6 */
         if (t_claim(t, &unnamed, port, &got) != DIBS_TAKEN)
             fail_msg("%s: its port was given away after quarantine", damage[i]);
         assert_string_equal(t->refusal.blockers[0].command, "damaged record");
-        assert_int_equal(t_must(t, &want, (uint16_t) (port + 3)).port, port + 3); /* the name is free */
+        assert_string_equal(t->refusal.blockers[0].name, want.claim.name); /* INV-7 */
+        assert_string_equal(t->refusal.blockers[0].project, "/home/x");
+        assert_string_equal(t->refusal.blockers[0].principal, "uid:1000");
+        assert_int_equal(t_must(t, &want, (uint16_t) (port + 3)).port, port);
     }
     struct ledger_health health = { 0 };
     ASSERT_OK(ledger_health(t->ledger, &health, &t->err), &t->err);
@@ -74,7 +78,7 @@ static void a_damaged_record_harms_itself_alone(void **state) /* INV-6 */
         number(t, "SELECT count(*) FROM quarantine WHERE source='claims' AND record LIKE '%port=70000%'"), 1);
 }
 
-static void a_placeholder_can_be_released_by_an_admin(void **state)
+static void a_placeholder_of_nobody_is_the_ledgers_owners(void **state)
 {
     struct t_ledger *t = *state;
     struct ledger_want want = t_want(NULL, "*");
@@ -86,12 +90,11 @@ static void a_placeholder_can_be_released_by_an_admin(void **state)
     struct t_ids left = t_list(t, (struct ledger_filter){ .port = 26001 });
     assert_int_equal(left.n, 1);
     assert_int_equal(left.last.id, bad.id);
-    assert_string_equal(left.last.principal, "uid:0");
+    assert_string_equal(left.last.principal, "uid:1000"); /* who made the file, as he calls himself */
     struct ledger_seen seen = t_seen(&left.last);
-    assert_int_equal(ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor,
+    assert_int_equal(ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->other,
                                 &n, &t->err),
                      DIBS_DENIED);
-    t->actor.is_admin = true;
     assert_int_equal(t_end(t, &left.last, LEDGER_END_RELEASE), 1);
     (void) t_must(t, &want, 26001);
 }
@@ -182,25 +185,24 @@ static void a_damaged_slot_blocks_its_port_even_before_upkeep(void **state)
 
 /* ---- damaged files ---- */
 
-static dibs_status rebuild(struct t_ledger *t, char aside[1024], size_t *saved)
+static dibs_status rebuild(struct t_ledger *t, struct ledger_rebuilt *out)
 {
     close_ledger(t);
-    return ledger_rebuild(t->uri, &t->actor, aside, saved, &t->err);
+    return ledger_rebuild(t->uri, &t->actor, out, &t->err);
 }
 
 static void a_sound_ledger_is_not_rebuilt(void **state)
 {
     struct t_ledger *t = *state;
     struct ledger_want want = t_want(NULL, "*");
-    char aside[1024] = "";
-    size_t saved = 9;
+    struct ledger_rebuilt rebuilt = { .n_saved = 9 };
     dibs_claim found = { 0 };
     dibs_claim got = t_must(t, &want, 26001);
 
     vandalise(t, "UPDATE claims SET kind=7"); /* a damaged record is no damaged file */
-    assert_int_equal(rebuild(t, aside, &saved), DIBS_INVALID);
+    assert_int_equal(rebuild(t, &rebuilt), DIBS_INVALID);
     assert_non_null(strstr(t->err.msg, "is not damaged"));
-    assert_int_equal(saved, 9);
+    assert_int_equal(rebuilt.n_saved, 9);
     ASSERT_OK(reopen(t, 500), &t->err);
     ASSERT_OK(ledger_find_id(t->ledger, got.id, &found, &t->err), &t->err);
 }
@@ -210,9 +212,8 @@ static void garbage_is_damaged_and_set_aside_as_it_is(void **state)
     struct t_ledger *t = *state;
     struct ledger_want want = t_want(NULL, "*");
     char path[300];
-    char aside[1024] = "";
+    struct ledger_rebuilt rebuilt = { 0 };
     uint8_t garbage[5000];
-    size_t saved = 9;
 
     path_of(t, path);
     for (size_t i = 0; i < sizeof garbage; i++)
@@ -226,10 +227,10 @@ static void garbage_is_damaged_and_set_aside_as_it_is(void **state)
     (void) close(fd);
     assert_int_equal(reopen(t, 500), DIBS_UNAVAILABLE);
     assert_int_equal(t->err.trouble, DIBS_TROUBLE_DAMAGED);
-    ASSERT_OK(rebuild(t, aside, &saved), &t->err);
-    assert_int_equal(saved, 0);
-    assert_non_null(strstr(aside, ".damaged-"));
-    assert_same_bytes(aside, garbage, sizeof garbage);
+    ASSERT_OK(rebuild(t, &rebuilt), &t->err);
+    assert_int_equal(rebuilt.n_saved, 0);
+    assert_non_null(strstr(rebuilt.aside, ".damaged-"));
+    assert_same_bytes(rebuilt.aside, garbage, sizeof garbage);
     ASSERT_OK(reopen(t, 500), &t->err);
     (void) t_must(t, &want, 26001);
 }
@@ -267,9 +268,8 @@ static void a_bad_page_costs_its_records_and_no_port(void **state)
     struct t_ledger *t = *state;
     struct ledger_want want = t_want(NULL, "*");
     dibs_claim *claims = calloc(MANY, sizeof *claims);
-    char aside[1024] = "";
+    struct ledger_rebuilt rebuilt = { 0 };
     char path[300];
-    size_t saved = 0;
     size_t found = 0;
     dibs_claim got = { 0 };
     dibs_pool pool = { 0 };
@@ -291,8 +291,9 @@ static void a_bad_page_costs_its_records_and_no_port(void **state)
     struct ledger_filter all = { 0 };
     assert_int_equal(ledger_list(t->ledger, &all, t_note_claim, &ids, &t->err), DIBS_UNAVAILABLE);
     assert_int_equal(t->err.trouble, DIBS_TROUBLE_DAMAGED);
-    ASSERT_OK(rebuild(t, aside, &saved), &t->err);
-    assert_in_range(saved, MANY - 40, MANY - 1);
+    ASSERT_OK(rebuild(t, &rebuilt), &t->err);
+    assert_in_range(rebuilt.n_saved, MANY - 40, MANY - 1);
+    assert_int_equal(rebuilt.n_saved + rebuilt.n_lost, MANY);
     ASSERT_OK(reopen(t, 500), &t->err);
     assert_int_equal(ledger_salt(t->ledger), salt);
     ASSERT_OK(ledger_pool_get(t->ledger, "gpu", &pool, &t->err), &t->err);
@@ -301,8 +302,11 @@ static void a_bad_page_costs_its_records_and_no_port(void **state)
         found +=
             ledger_find_token(t->ledger, claims[i].token, &got, &t->err) == DIBS_OK; /* tokens stay valid */
         assert_int_equal(t_claim(t, &want, claims[i].port, &got), DIBS_TAKEN);       /* INV-10 */
+        ASSERT_OK(ledger_find_name(t->ledger, "uid:1000", claims[i].name, &got, NULL, &t->err), &t->err);
+        assert_int_equal(got.port, claims[i].port); /* INV-7 */
+        assert_string_equal(got.project, claims[i].project);
     }
-    assert_int_equal(found, saved);
+    assert_int_equal(found, rebuilt.n_saved);
     struct ledger_health health = { 0 };
     ASSERT_OK(ledger_health(t->ledger, &health, &t->err), &t->err);
     assert_true(health.is_sound);
@@ -317,9 +321,8 @@ static void a_truncated_file_gives_back_what_is_left(void **state)
 {
     struct t_ledger *t = *state;
     dibs_claim *claims = calloc(MANY, sizeof *claims);
-    char aside[1024] = "";
+    struct ledger_rebuilt rebuilt = { 0 };
     char path[300];
-    size_t saved = 0;
 
     assert_non_null(claims);
     claim_many(t, claims);
@@ -329,11 +332,11 @@ static void a_truncated_file_gives_back_what_is_left(void **state)
     struct stat st = { 0 };
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(truncate(path, st.st_size / 2 / 4096 * 4096), 0);
-    ASSERT_OK(rebuild(t, aside, &saved), &t->err);
-    assert_in_range(saved, 1, MANY - 1);
+    ASSERT_OK(rebuild(t, &rebuilt), &t->err);
+    assert_in_range(rebuilt.n_saved, 1, MANY - 1);
     ASSERT_OK(reopen(t, 500), &t->err);
-    assert_true(t_list(t, (struct ledger_filter){ 0 }).n >= saved);
-    assert_int_equal(ledger_rebuild("sqlite:/nonexistent/dibs", &t->actor, aside, &saved, &t->err),
+    assert_true(t_list(t, (struct ledger_filter){ 0 }).n >= rebuilt.n_saved);
+    assert_int_equal(ledger_rebuild("sqlite:/nonexistent/dibs", &t->actor, &rebuilt, &t->err),
                      DIBS_UNAVAILABLE);
     free(claims);
 }
@@ -360,8 +363,7 @@ static void what_is_only_in_the_wal_is_saved_too(void **state)
     struct t_ledger *t = *state;
     struct ledger_want want = t_want(NULL, "*");
     char path[300];
-    char aside[1024] = "";
-    size_t saved = 0;
+    struct ledger_rebuilt rebuilt = { 0 };
     dibs_claim found = { 0 };
 
     (void) number(t, "PRAGMA wal_checkpoint(TRUNCATE)");
@@ -369,8 +371,8 @@ static void what_is_only_in_the_wal_is_saved_too(void **state)
     close_ledger(t);
     path_of(t, path);
     overwrite(path, 28672, 4096); /* an empty table's root: the claim is not near it */
-    ASSERT_OK(rebuild(t, aside, &saved), &t->err);
-    assert_int_equal(saved, 1);
+    ASSERT_OK(rebuild(t, &rebuilt), &t->err);
+    assert_int_equal(rebuilt.n_saved, 1);
     ASSERT_OK(reopen(t, 500), &t->err);
     ASSERT_OK(ledger_find_token(t->ledger, got.token, &found, &t->err), &t->err);
 }
@@ -381,7 +383,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(a_damaged_record_harms_itself_alone),
-        CASE(a_placeholder_can_be_released_by_an_admin),
+        CASE(a_placeholder_of_nobody_is_the_ledgers_owners),
         CASE(lost_slots_are_written_again_and_lost_claims_keep_their_port),
         CASE(a_slot_cannot_go_or_change_while_its_claim_is_there),
         CASE(an_older_minor_is_brought_up_to_date),

@@ -34,13 +34,12 @@ static bool changes_names(uint64_t number)
 
 static void rebuild_in_child(struct t_ledger *t)
 {
-    char aside[1024] = "";
-    size_t saved = 0;
+    struct ledger_rebuilt rebuilt = { 0 };
 
     if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
         _exit(77);
     (void) raise(SIGSTOP);
-    dibs_status s = ledger_rebuild(t->uri, &t->actor, aside, &saved, &t->err);
+    dibs_status s = ledger_rebuild(t->uri, &t->actor, &rebuilt, &t->err);
     if (s != DIBS_OK)
         print_error("%s\n", t->err.msg);
     _exit(s == DIBS_OK ? 0 : 1);

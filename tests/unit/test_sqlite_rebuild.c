@@ -63,10 +63,9 @@ static void damage(struct t_ledger *t)
 
 static void rebuild(struct t_ledger *t)
 {
-    char aside[1024] = "";
-    size_t saved = 0;
+    struct ledger_rebuilt rebuilt = { 0 };
 
-    if (ledger_rebuild(t->uri, &t->actor, aside, &saved, &t->err) != DIBS_OK) {
+    if (ledger_rebuild(t->uri, &t->actor, &rebuilt, &t->err) != DIBS_OK) {
         print_error("%s\n", t->err.msg);
         _exit(1);
     }
@@ -179,6 +178,32 @@ static void what_a_killed_rebuild_left_is_removed_by_the_next(void **state)
     assert_int_equal(glob(name, 0, NULL, &left), GLOB_NOMATCH);
 }
 
+static void what_a_killed_rebuild_left_is_removed_when_nothing_is_to_be_rebuilt(void **state)
+{
+    struct t_ledger *t = *state;
+    char name[400];
+    struct stat st = { 0 };
+
+    (void) snprintf(name, sizeof name, "%s.rebuild-abcdef", path_of(t));
+    assert_int_equal(mkdir(name, 0700), 0);
+    ASSERT_OK(ledger_upkeep(t->ledger, &t->actor, NULL, &t->err), &t->err);
+    assert_int_equal(stat(name, &st), -1);
+}
+
+static void a_symbolic_link_to_nothing_is_told(void **state)
+{
+    struct t_ledger *t = *state;
+    const struct ledger_options options = { .timeout_ms = 500 };
+    struct ledger *other = NULL;
+    char uri[400];
+
+    (void) snprintf(uri, sizeof uri, "%s.link", t->uri);
+    assert_int_equal(symlink("nowhere", uri + strlen("sqlite:")), 0);
+    assert_int_equal(ledger_open(uri, &options, &other, &t->err), DIBS_UNAVAILABLE);
+    assert_int_equal(t->err.trouble, DIBS_TROUBLE_MISSING);
+    assert_non_null(strstr(t->err.msg, "symbolic link"));
+}
+
 static void a_ledger_behind_a_symbolic_link_is_used_and_rebuilt(void **state)
 {
     struct t_ledger *t = *state;
@@ -249,6 +274,8 @@ int main(void)
         CASE(no_claim_is_lost_while_others_write),
         CASE(the_new_file_has_the_owner_and_mode_of_the_old),
         CASE(what_a_killed_rebuild_left_is_removed_by_the_next),
+        CASE(what_a_killed_rebuild_left_is_removed_when_nothing_is_to_be_rebuilt),
+        CASE(a_symbolic_link_to_nothing_is_told),
         CASE(a_ledger_behind_a_symbolic_link_is_used_and_rebuilt),
         CASE(too_many_open_files_are_no_trouble_of_the_ledger),
     };
