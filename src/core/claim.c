@@ -206,8 +206,7 @@ static dibs_status prepare(struct attempt *a, dibs_err *err)
         return s;
     a->asks = calloc(n + 1, sizeof *a->asks);
     a->wants = calloc(n + 1, sizeof *a->wants);
-    /* 17 KiB each, which find_plan() clears when one is needed. */
-    a->plans = malloc(((n < PLANS_MAX ? n : PLANS_MAX) + 1) * sizeof *a->plans);
+    a->plans = calloc(n == 0 ? 1 : n < PLANS_MAX ? n : PLANS_MAX, sizeof *a->plans); /* 17 KiB each */
     a->candidates = calloc(n == 1 ? SPARE_MAX + 2 : n * (SPARE_MAX + 3) + 1, sizeof *a->candidates);
     a->planned = n > 1 ? calloc(1, PLANNED_BYTES) : NULL;
     if (!a->asks || !a->wants || !a->plans || !a->candidates || (n > 1 && !a->planned))

@@ -29,7 +29,6 @@ void plan_pool_init(struct core *core, const dibs_pool *pool, struct plan_kind k
 {
     struct portbits withheld;
 
-    memset(out, 0, sizeof *out);
     out->pool = *pool;
     out->size = dibs_ranges_count(&pool->ranges);
     out->band = core_band(pool);

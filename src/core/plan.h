@@ -21,6 +21,7 @@ struct plan_pool {
 };
 
 struct plan_kind plan_kind_of(const dibs_claim *claim);
+/* `out` is zeroed. */
 void plan_pool_init(struct core *core, const dibs_pool *pool, struct plan_kind kind, struct plan_pool *out);
 
 /* Only multiples of `align` may be chosen. */

@@ -131,11 +131,14 @@ static dibs_status own_lease(struct claiming *k, const struct ledger_want *want,
     return DIBS_OK;
 }
 
-/* Is the port of the name's claim one of those that are asked for now? */
-static bool is_asked_for(uint16_t port, const struct ledger_want *want)
+/* Is the port of the name's claim one of those that are asked for now? What came from a pool stays of it when
+ * the pool's ranges change. */
+static bool is_asked_for(const dibs_claim *c, const struct ledger_want *want)
 {
-    return (!want->required || want->required == port) && (want->align < 2 || port % want->align == 0) &&
-           (!want->within || dibs_ranges_contain(want->within, port));
+    return (!want->required || want->required == c->port) &&
+           (want->align < 2 || c->port % want->align == 0) &&
+           (!want->within || dibs_ranges_contain(want->within, c->port) ||
+            strcmp(c->pool, want->claim.pool) == 0);
 }
 
 /* A claim made with IPv6 serves who cannot have IPv6 now. */
@@ -172,7 +175,7 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
     const dibs_claim *c = &row->claim;
     bool is_over = c->holder != DIBS_HELD_BY_NOBODY && claiming_is_dead(k->batch, c);
     bool differs =
-        !is_asked_for(c->port, want) || !has_bindings(c, want) || c->is_exclusive != want->claim.is_exclusive;
+        !is_asked_for(c, want) || !has_bindings(c, want) || c->is_exclusive != want->claim.is_exclusive;
 
     *is_done = true;
     /* Two directories of one name are two projects: the caller comes back with another name. Who names a
@@ -192,7 +195,7 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
         return tx_end(k->tx, row, DIBS_EV_REAPED, k->err);
     }
     if (want->is_lookup) {
-        if (!is_asked_for(c->port, want) || (want->is_same && !has_bindings(c, want)))
+        if (!is_asked_for(c, want) || (want->is_same && !has_bindings(c, want)))
             return refuse_name(k, row, true);
         return look_up(k, want, row, out);
     }

@@ -162,7 +162,6 @@ static void a_batch_takes_what_is_free_and_what_the_dead_had(void **state)
 static void a_name_that_has_its_claim_keeps_no_port_from_the_others(void **state)
 {
     struct engine *e = *state;
-    dibs_ranges one = e_ranges("28000-28000");
     dibs_request r[2] = { e_kept("there", NULL), e_kept("new", "127.0.0.1") };
     dibs_request before = r[0];
     dibs_claim out[2] = { 0 };
@@ -172,7 +171,8 @@ static void a_name_that_has_its_claim_keeps_no_port_from_the_others(void **state
     before.port = 26001;
     (void) e_must(e, e->core, &before);
     r[0].is_lookup = true;
-    r[0].ranges = r[1].ranges = &one; /* both would prefer its only port */
+    e->settings.range = e_ranges("28000-28000"); /* both would prefer its only port */
+    e->settings.source[DIBS_SET_RANGE] = DIBS_FROM_ENVIRONMENT;
     ASSERT_OK(claim(e, &(dibs_batch){ .requests = r, .n = 2 }, out), &e->err);
     assert_int_equal(out[0].port, 26001);
     assert_int_equal(out[1].port, 28000);
