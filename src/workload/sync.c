@@ -223,8 +223,10 @@ static dibs_status prepare(dibs *handle, struct syncing *y, dibs_err *err)
     y->was = calloc(n, sizeof *y->was);
     y->drops = calloc(y->present.n + 1, sizeof *y->drops);
     y->is_used = calloc(y->present.n + 1, sizeof *y->is_used);
-    if (!y->requests || !y->kinds || !y->was || !y->drops || !y->is_used)
-        return err_set(err, DIBS_FAILURE, "workload: out of memory");
+    if (!y->requests || !y->kinds || !y->was || !y->drops || !y->is_used) {
+        (void) err_set(err, DIBS_FAILURE, "workload: out of memory");
+        return DIBS_FAILURE; /* clang's analyzer does not see that err_set() gives the status back */
+    }
     decide(y);
     return DIBS_OK;
 }
@@ -376,15 +378,17 @@ dibs_status workload_sync_all(dibs *handle, struct workload_group *const *groups
                               struct workload_plan *plans, dibs_err *err)
 {
     AUTO(free_auto) struct syncing *all = calloc(n + 1, sizeof *all);
-    dibs_status s = all ? DIBS_OK : err_set(err, DIBS_FAILURE, "workload: out of memory");
+    dibs_status s = DIBS_OK;
 
+    if (!all)
+        return err_set(err, DIBS_FAILURE, "workload: out of memory");
     for (size_t i = 0; i < n && s == DIBS_OK; i++) {
         all[i].group = groups[i];
         s = workload_needs_all(groups[i], &all[i].needs, err);
     }
     if (s == DIBS_OK)
         s = make_so(handle, all, n, is_dry_run, plans, err);
-    for (size_t i = 0; all && i < n; i++)
+    for (size_t i = 0; i < n; i++)
         syncing_free(&all[i]);
     return s;
 }
