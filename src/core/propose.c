@@ -128,7 +128,7 @@ static void propose_named(struct attempt *a, const struct plan_pool *plan, struc
             is_set_aside(a, plan, port) || port == proposals[i].remembered)
             continue;
         proposals[i].preferred = port;
-        if (!proposals[i].remembered && !a->asks[i].has_claim) /* who has its port leaves others theirs */
+        if (!proposals[i].remembered)
             set_aside(a, plan, port);
     }
 }

@@ -226,8 +226,10 @@ static dibs_status prepare(struct syncing *y, dibs_err *err)
     y->drops = calloc(y->present.n + 1, sizeof *y->drops);
     y->is_used = calloc(y->present.n + 1, sizeof *y->is_used);
     y->held_by = calloc(y->present.n + 1, sizeof *y->held_by);
-    if (!y->requests || !y->kinds || !y->at || !y->was || !y->drops || !y->is_used || !y->held_by)
-        return err_set(err, DIBS_FAILURE, "workload: out of memory");
+    if (!y->requests || !y->kinds || !y->at || !y->was || !y->drops || !y->is_used || !y->held_by) {
+        (void) err_set(err, DIBS_FAILURE, "workload: out of memory");
+        return DIBS_FAILURE; /* clang's analyzer does not see that err_set() gives the status back */
+    }
     decide(y);
     return DIBS_OK;
 }
@@ -425,8 +427,10 @@ dibs_status workload_sync_all(dibs *handle, struct workload_group *const *groups
                               struct workload_plan *plans, dibs_err *err)
 {
     AUTO(free_auto) struct syncing *all = calloc(n + 1, sizeof *all);
-    dibs_status s = all ? DIBS_OK : err_set(err, DIBS_FAILURE, "workload: out of memory");
+    dibs_status s = DIBS_OK;
 
+    if (!all)
+        return err_set(err, DIBS_FAILURE, "workload: out of memory");
     for (size_t i = 0; i < n && s == DIBS_OK; i++) {
         all[i].group = groups[i];
         all[i].handle = handle;
@@ -434,7 +438,7 @@ dibs_status workload_sync_all(dibs *handle, struct workload_group *const *groups
     }
     if (s == DIBS_OK)
         s = make_so(handle, all, n, is_dry_run, plans, err);
-    for (size_t i = 0; all && i < n; i++)
+    for (size_t i = 0; i < n; i++)
         syncing_free(&all[i]);
     return s;
 }
