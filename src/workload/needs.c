@@ -141,36 +141,36 @@ dibs_status workload_needs_of(const struct workload_group *group, const struct w
 
 static int by_name(const void *a, const void *b)
 {
-    const struct workload_need *const *x = a;
-    const struct workload_need *const *y = b;
+    const struct workload_sorted *x = a;
+    const struct workload_sorted *y = b;
 
-    return strcmp((*x)->name, (*y)->name);
+    return strcmp(x->name, y->name);
 }
 
 static int name_to_need(const void *name, const void *need)
 {
-    const struct workload_need *const *n = need;
+    const struct workload_sorted *n = need;
 
-    return strcmp(name, (*n)->name);
+    return strcmp(name, n->name);
 }
 
-const struct workload_need **workload_needs_sort(const struct workload_needs *needs)
+struct workload_sorted *workload_needs_sort(const struct workload_needs *needs)
 {
-    const struct workload_need **sorted = calloc(needs->n + 1, sizeof *sorted);
+    struct workload_sorted *sorted = calloc(needs->n + 1, sizeof *sorted);
 
     for (size_t i = 0; i < needs->n && sorted; i++)
-        sorted[i] = &needs->all[i];
+        sorted[i] = (struct workload_sorted){ needs->all[i].name, i };
     if (sorted)
         qsort(sorted, needs->n, sizeof *sorted, by_name);
     return sorted;
 }
 
-size_t workload_needs_find(const struct workload_needs *needs, const struct workload_need **sorted,
+size_t workload_needs_find(const struct workload_needs *needs, const struct workload_sorted *sorted,
                            const char *name)
 {
-    const struct workload_need **at = bsearch(name, sorted, needs->n, sizeof *sorted, name_to_need);
+    const struct workload_sorted *at = bsearch(name, sorted, needs->n, sizeof *sorted, name_to_need);
 
-    return at ? (size_t) (*at - needs->all) : needs->n;
+    return at ? at->at : needs->n;
 }
 
 dibs_request workload_request(const struct workload_group *group, const struct workload_need *need)

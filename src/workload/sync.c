@@ -20,7 +20,9 @@ struct syncing {
     size_t *at;                       /* of a need: the place of its request and answer */
     size_t *was;                      /* of a need: its claim's place in `present`, n when it has none */
     bool *is_used;                    /* of what is present: a need has its name */
-    const dibs_claim **held_by; /* of what is present and not used: by whom its role runs; NULL: it goes */
+    struct role_runs {
+        const dibs_claim *by; /* of what is present and not used: by whom its role runs; NULL: it goes */
+    } * runs;
     dibs *handle;
     bool is_asked, has_ipv6; /* known when it was asked for */
 };
@@ -35,7 +37,7 @@ static void syncing_free(struct syncing *y)
     free(y->at);
     free(y->was);
     free(y->is_used);
-    free(y->held_by);
+    free(y->runs);
 }
 
 void workload_plan_free(struct workload_plan *plan)
@@ -206,8 +208,8 @@ static void decide(struct syncing *y)
     for (size_t i = 0; i < p->n; i++) {
         if (y->is_used[i])
             continue;
-        y->held_by[i] = role_holder(p, &p->claims[i]);
-        if (!y->held_by[i])
+        y->runs[i].by = role_holder(p, &p->claims[i]);
+        if (!y->runs[i].by)
             y->drops[y->n_drops++] = (dibs_drop){ &p->claims[i], false };
     }
 }
@@ -225,8 +227,8 @@ static dibs_status prepare(struct syncing *y, dibs_err *err)
     y->was = calloc(n, sizeof *y->was);
     y->drops = calloc(y->present.n + 1, sizeof *y->drops);
     y->is_used = calloc(y->present.n + 1, sizeof *y->is_used);
-    y->held_by = calloc(y->present.n + 1, sizeof *y->held_by);
-    if (!y->requests || !y->kinds || !y->at || !y->was || !y->drops || !y->is_used || !y->held_by) {
+    y->runs = calloc(y->present.n + 1, sizeof *y->runs);
+    if (!y->requests || !y->kinds || !y->at || !y->was || !y->drops || !y->is_used || !y->runs) {
         (void) err_set(err, DIBS_FAILURE, "workload: out of memory");
         return DIBS_FAILURE; /* clang's analyzer does not see that err_set() gives the status back */
     }
@@ -248,7 +250,7 @@ static void note_pod(struct workload_change *change, const dibs_claim *held)
 /* Needs whose claims change, and the pods that run without knowing it. */
 struct restarts {
     const struct syncing *y;
-    const struct workload_need **sorted;
+    const struct workload_sorted *sorted;
     struct workload_plan *plan;
 };
 
@@ -297,7 +299,7 @@ static void tell_rest(const struct syncing *y, struct workload_plan *plan)
 {
     for (size_t i = 0; i < y->present.n; i++) {
         const dibs_claim *claim = &y->present.claims[i];
-        const dibs_claim *held = y->held_by[i];
+        const dibs_claim *held = y->runs[i].by;
         struct workload_change *change = &plan->changes[plan->n];
 
         if (y->is_used[i])
@@ -319,7 +321,7 @@ static dibs_status tell(struct syncing *y, const dibs_claim *answers, struct wor
 {
     AUTO(workload_plan_free)
     struct workload_plan plan = { .changes = calloc(y->needs.n + y->present.n + 1, sizeof *plan.changes) };
-    AUTO(free_auto) const struct workload_need **sorted = workload_needs_sort(&y->needs);
+    AUTO(free_auto) struct workload_sorted *sorted = workload_needs_sort(&y->needs);
 
     if (!plan.changes || !sorted)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");

@@ -83,7 +83,7 @@ dibs_status workload_values(const struct workload_group *group, const struct wor
 enum { LIST_FROM = 32 };
 
 struct found {
-    const struct workload_need **sorted;
+    const struct workload_sorted *sorted;
     const struct workload_needs *needs;
     uint16_t *ports;
     size_t n;
@@ -116,7 +116,7 @@ static bool are_blocks(const struct workload_needs *needs, const uint16_t *ports
 static dibs_status look(dibs *handle, const struct workload_group *group, const struct workload_needs *needs,
                         uint16_t *ports, bool *is_all, dibs_err *err)
 {
-    AUTO(free_auto) const struct workload_need **sorted = workload_needs_sort(needs);
+    AUTO(free_auto) struct workload_sorted *sorted = workload_needs_sort(needs);
     struct found f = { .sorted = sorted, .needs = needs, .ports = ports };
     dibs_filter filter = { .name_prefix = group->group,
                            .project = group->project,

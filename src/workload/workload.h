@@ -167,9 +167,13 @@ dibs_status workload_needs_all(const struct workload_group *group, struct worklo
 dibs_status workload_needs_of(const struct workload_group *group, const struct workload_pod *pod,
                               struct workload_needs *out, dibs_err *err);
 /* The needs by name, for workload_needs_find(). The caller frees it; NULL without memory. */
-const struct workload_need **workload_needs_sort(const struct workload_needs *needs);
+struct workload_sorted {
+    const char *name;
+    size_t at; /* among the needs */
+};
+struct workload_sorted *workload_needs_sort(const struct workload_needs *needs);
 /* The place in needs->all; n: there is none of that name. */
-size_t workload_needs_find(const struct workload_needs *needs, const struct workload_need **sorted,
+size_t workload_needs_find(const struct workload_needs *needs, const struct workload_sorted *sorted,
                            const char *name);
 /* The request that makes or finds the claim, kept, without a holder. */
 dibs_request workload_request(const struct workload_group *group, const struct workload_need *need);

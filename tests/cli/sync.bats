@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below; shells expand their own
 # `dibs up`, `down` and `plan` against what is there already, and against what runs.
 
 load ../support/dibs
