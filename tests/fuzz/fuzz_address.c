@@ -5,13 +5,7 @@
 #include <string.h>
 
 #include "dibs/net.h"
-
-/* Not assert: it must hold in a build without assertions, too. */
-#define CHECK(condition)  \
-    do {                  \
-        if (!(condition)) \
-            abort();      \
-    } while (0)
+#include "support/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,15 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/check.h"
 #include "workload/annotation.h"
 #include "workload/discovery.h"
-
-/* Not assert: it must hold in a build without assertions, too. */
-#define CHECK(condition)  \
-    do {                  \
-        if (!(condition)) \
-            abort();      \
-    } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,14 +7,8 @@
 #include <string.h>
 
 #include "kube/inject.h"
+#include "support/check.h"
 #include "yaml/yaml.h"
-
-/* Not assert: it must hold in a build without assertions, too. */
-#define CHECK(condition)  \
-    do {                  \
-        if (!(condition)) \
-            abort();      \
-    } while (0)
 
 enum { COMPARED_MAX = 20000 }; /* aliases make an endless tree of a short text */
 

@@ -7,14 +7,8 @@
 #include <string.h>
 
 #include "dibs/settings.h"
+#include "support/check.h"
 #include "workload/manifest.h"
-
-/* Not assert: it must hold in a build without assertions, too. */
-#define CHECK(condition)  \
-    do {                  \
-        if (!(condition)) \
-            abort();      \
-    } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,13 +7,7 @@
 
 #include "dibs/settings.h"
 #include "lib/settings_file.h"
-
-/* Not assert: it must hold in a build without assertions, too. */
-#define CHECK(condition)  \
-    do {                  \
-        if (!(condition)) \
-            abort();      \
-    } while (0)
+#include "support/check.h"
 
 enum { TEXT_MAX = 65536 };
 

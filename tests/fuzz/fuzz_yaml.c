@@ -4,14 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/check.h"
 #include "yaml/yaml.h"
-
-/* Not assert: it must hold in a build without assertions, too. */
-#define CHECK(condition)  \
-    do {                  \
-        if (!(condition)) \
-            abort();      \
-    } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
