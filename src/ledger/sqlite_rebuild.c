@@ -239,6 +239,16 @@ static dibs_status copy_row(struct rebuild *r, sqlite3_stmt *from, const char *i
     return sqlite_error(self, rc, "writing what was readable", r->err);
 }
 
+/* One that nobody has yet. Who comes later and has it gets another. */
+static dibs_status new_id(struct rebuild *r, dibs_claim *claim)
+{
+    uint64_t cursor = 0;
+    dibs_status s = r->rows->ops->tail(r->rows, &claim->id, &cursor, r->err);
+
+    claim->id++;
+    return s;
+}
+
 static dibs_status save_claim(struct rebuild *r, sqlite3_stmt *stmt)
 {
     struct row_claim row;
@@ -251,8 +261,12 @@ static dibs_status save_claim(struct rebuild *r, sqlite3_stmt *stmt)
     if (row.claim.is_damaged)
         return DIBS_OK;
     dibs_status s = r->rows->ops->claim_get(r->rows, row.claim.id, &other, r->err);
-    if (s != DIBS_NOT_FOUND)
+    if (s == DIBS_OK && row.claim.is_exclusive && memcmp(row.secret, other.secret, sizeof row.secret) != 0)
+        s = new_id(r, &row.claim); /* a damaged number is that of another claim: both are readable */
+    else if (s != DIBS_NOT_FOUND)
         return s; /* saved by the pass before */
+    if (s != DIBS_OK && s != DIBS_NOT_FOUND)
+        return s;
     s = sqlite_is_excluded(r->rows, &row.claim, &is_excluded, r->err);
     if (s != DIBS_OK || is_excluded) /* INV-1: the first wins */
         return s;

@@ -51,7 +51,10 @@ const char *const sqlite_sql_text[SQL_COUNT] = {
     [SQL_NAME_FIRST] = "SELECT name FROM names WHERE principal=?1 AND name>=?2 AND name<?3"
                        " AND (project=?4 OR (?4 IS NULL AND project<>'" SQLITE_UNKNOWN_PROJECT "'))"
                        " ORDER BY name LIMIT 1",
-    [SQL_TAIL] = "SELECT seq, cursor FROM events WHERE seq<" EVENT_SEQ_END " ORDER BY seq DESC LIMIT 1",
+    /* A claim may be newer than the newest event that is left: its id must not be used twice. */
+    [SQL_TAIL] = "SELECT max(seq, coalesce((SELECT id FROM claims WHERE id<" EVENT_SEQ_END
+                 " ORDER BY id DESC LIMIT 1), 0)), cursor"
+                 " FROM events WHERE seq<" EVENT_SEQ_END " ORDER BY seq DESC LIMIT 1",
     [SQL_TAIL_CLAIMS] = "SELECT max(id) FROM claims",
     [SQL_EVENT_PUT] = "INSERT INTO events(" EVENT_COLUMNS
                       ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",

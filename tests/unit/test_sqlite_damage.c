@@ -377,6 +377,74 @@ static void what_is_only_in_the_wal_is_saved_too(void **state)
     ASSERT_OK(ledger_find_token(t->ledger, got.token, &found, &t->err), &t->err);
 }
 
+static void no_id_is_used_twice_when_the_newest_event_is_lost(void **state) /* INV-6 */
+{
+    struct t_ledger *t = *state;
+    struct ledger_want oldest = t_want("shop/o", "*");
+    struct ledger_want first = t_want("shop/a", "*");
+    struct ledger_want second = t_want("shop/b", "*");
+    dibs_claim found = { 0 };
+
+    (void) t_must(t, &oldest, 26000);
+    dibs_claim got = t_must(t, &first, 26001);
+    vandalise(t, "DELETE FROM events WHERE seq=(SELECT max(seq) FROM events)");
+    dibs_claim other = t_must(t, &second, 26002);
+    assert_int_not_equal(other.id, got.id);
+    ASSERT_OK(ledger_find_token(t->ledger, got.token, &found, &t->err), &t->err);
+    assert_int_equal(found.port, 26001);
+}
+
+/* The number of the first record of a leaf page of claims becomes that of the second: a flipped bit does it.
+ */
+static void number_twice(const char *path, int64_t root)
+{
+    uint8_t *bytes = NULL;
+    size_t n = read_whole(path, &bytes);
+    uint8_t *page = bytes + (root - 1) * 4096;
+    uint8_t *number[2];
+
+    assert_true((size_t) root * 4096 <= n);
+    assert_int_equal(page[0], 13); /* a leaf */
+    for (int i = 0; i < 2; i++) {
+        uint8_t *cell = page + (page[8 + 2 * i] << 8 | page[9 + 2 * i]);
+
+        while (*cell & 0x80) /* the record's length */
+            cell++;
+        number[i] = cell + 1;
+        assert_true(*number[i] < 0x80);
+    }
+    *number[0] = *number[1];
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, n), n);
+    (void) close(fd);
+    free(bytes);
+}
+
+static void a_number_that_is_there_twice_costs_no_port(void **state) /* INV-10 */
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want("shop/a", "*");
+    struct ledger_rebuilt rebuilt = { 0 };
+    dibs_claim got = { 0 };
+    char path[300];
+
+    for (uint16_t port = 26001; port <= 26003; port++) {
+        (void) snprintf(want.claim.name, sizeof want.claim.name, "shop/%u", port);
+        (void) t_must(t, &want, port);
+    }
+    path_of(t, path);
+    int64_t root = number(t, "SELECT rootpage FROM sqlite_master WHERE name='claims'");
+    close_ledger(t);
+    vandalise(t, "PRAGMA wal_checkpoint(TRUNCATE)");
+    number_twice(path, root);
+    ASSERT_OK(rebuild(t, &rebuilt), &t->err);
+    ASSERT_OK(reopen(t, 500), &t->err);
+    want.claim.name[0] = '\0';
+    for (uint16_t port = 26001; port <= 26003; port++)
+        assert_int_equal(t_claim(t, &want, port, &got), DIBS_TAKEN);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, t_open, t_close)
 
 int main(void)
@@ -394,6 +462,8 @@ int main(void)
         CASE(a_bad_page_costs_its_records_and_no_port),
         CASE(a_truncated_file_gives_back_what_is_left),
         CASE(what_is_only_in_the_wal_is_saved_too),
+        CASE(no_id_is_used_twice_when_the_newest_event_is_lost),
+        CASE(a_number_that_is_there_twice_costs_no_port),
     };
 
     t_scheme = "sqlite";
