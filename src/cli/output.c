@@ -59,6 +59,13 @@ dibs_status cli_output_save(const char *path, const char *text, size_t len, bool
     (void) cli_safe(path, safe, sizeof safe);
     if (is_there && !S_ISREG(st.st_mode))
         return write_through(path, text, len, err);
+    for (int own = STDOUT_FILENO; is_there && own <= STDERR_FILENO; own++) { /* "/dev/stdout" > file */
+        struct stat at = { 0 };
+
+        if (fstat(own, &at) == 0 && at.st_dev == st.st_dev && at.st_ino == st.st_ino)
+            return write_all(own, text, len) ? DIBS_OK
+                                             : err_os(err, DIBS_FAILURE, errno, "cannot write '%s'", safe);
+    }
     if (realpath(path, real)) /* a link stays a link; what it points to is written */
         path = real;
     int n = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);

@@ -54,6 +54,7 @@ struct troupe {
     const char *failed_command;
     bool is_stopping;
     bool is_told;       /* by a signal */
+    int64_t term_at_ms; /* when SIGTERM follows an interrupt that was ignored; 0: not, or done */
     int64_t kill_at_ms; /* 0: not, or done */
 };
 
@@ -289,9 +290,30 @@ static void begin_stop(struct troupe *t, int sig, int code)
     if (t->code < 0)
         t->code = code;
     signal_all(t, sig);
-    if (!t->is_stopping)
+    if (!t->is_stopping) {
         t->kill_at_ms = now_ms() + GRACE_MS;
+        t->term_at_ms = sig == SIGTERM ? 0 : now_ms() + GRACE_MS / 2;
+    }
     t->is_stopping = true;
+}
+
+/* What was not friendly enough to end them is followed by something stronger. How long until then; -1: no
+ * end.
+ */
+static int64_t press_on(struct troupe *t)
+{
+    int64_t now = now_ms();
+
+    if (t->term_at_ms && now >= t->term_at_ms) {
+        signal_all(t, SIGTERM);
+        t->term_at_ms = 0;
+    }
+    if (t->kill_at_ms && now >= t->kill_at_ms) {
+        signal_all(t, SIGKILL);
+        t->kill_at_ms = 0;
+    }
+    int64_t next = t->term_at_ms ? t->term_at_ms : t->kill_at_ms;
+    return next ? next - now : -1;
 }
 
 /* Not by cli_note(): that would wait for whoever reads. */
@@ -380,14 +402,7 @@ static bool await(struct troupe *t, int signals, int64_t timeout_ms)
 static void supervise(struct troupe *t, int signals)
 {
     while (t->n_living > 0) {
-        int64_t left = t->kill_at_ms ? t->kill_at_ms - now_ms() : -1;
-
-        if (t->kill_at_ms && left <= 0) {
-            signal_all(t, SIGKILL);
-            t->kill_at_ms = 0;
-            left = -1;
-        }
-        (void) await(t, signals, left);
+        (void) await(t, signals, press_on(t));
         if (t->sinks[0].failed && !t->is_stopping) /* nobody reads any more */
             begin_stop(t, SIGTERM, CLI_EXIT_OUTPUT);
         reap_all(t);

@@ -115,6 +115,14 @@ END
     ok env a
 }
 
+@test "render into /dev/stdout leaves what stands in the file beside it" {
+    echo '{{ port "web" }}' >"$T/template"
+    (echo before && "$DIBS" render "$T/template" -o /dev/stdout && echo after) >"$T/out"
+    [ "$(head -1 "$T/out")" = before ]
+    [ "$(tail -1 "$T/out")" = after ]
+    [ "$(wc -l <"$T/out")" -eq 3 ]
+}
+
 @test "render writes an IPv6 address as a URL has it" {
     sed -i 's/address: 127.0.0.1/address: "::1"/' dibs.yaml
     echo 'http://{{ address "api/http" }}:{{ port "api/http" }}/' >"$T/template"

@@ -323,3 +323,14 @@ END
     refused 7 up
     [ "$(held)" -eq 0 ]
 }
+
+@test "a part of --all that ignores the interrupt is asked once more before it is killed" {
+    cat >dibs.yaml <<'END'
+roles:
+  b: { ports: [http], command: [bash, -c, "trap '' INT; trap 'echo clean; exit 0' TERM; echo up; while :; do sleep .1; done"] }
+END
+    start "$DIBS" run --all >"$T/said" 2>&1
+    wait_until 10 grep -q up "$T/said"
+    kill -INT "$STARTED"
+    wait_until 20 grep -q clean "$T/said"
+}
