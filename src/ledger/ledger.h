@@ -174,7 +174,6 @@ struct ledger_names {
 /* The first of them; NOT_FOUND: there is none. */
 dibs_status ledger_first_name(struct ledger *ledger, const struct ledger_names *among,
                               char out[DIBS_NAME_MAX + 1], dibs_err *err);
-dibs_status ledger_find_id(struct ledger *ledger, uint64_t id, dibs_claim *out, dibs_err *err);
 
 struct ledger_filter {       /* zero: everything */
     const char *name_prefix; /* whole leading parts of the name */

@@ -26,7 +26,7 @@ kinds() { # the kinds of the last repair, counted: "leak 1 restored 4"
     ok claim leased --port 13603
     ok get kept --port 13604
     end_process "$dead"
-    sleep 0.02
+    lease_ends 13602
     ok reap --dry-run --json
     json 'sorted(c["port"] for c in d) == [13600, 13602]'
     [ "$(held)" -eq 5 ]
@@ -43,7 +43,7 @@ kinds() { # the kinds of the last repair, counted: "leak 1 restored 4"
 @test "a lease that is over lives on while its user listens" {
     ok claim web --ttl 1ms --port 13610
     listen 13610
-    sleep 0.02
+    lease_ends 13610
     ok reap --json
     json 'd == []'
     ok ls --json

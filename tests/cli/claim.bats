@@ -225,7 +225,7 @@ ports() { # the ports of the last try, on one line
     DIBS_TTL=7m ok claim --json
     json 'd[0]["holder"]["ttl_ms"] == 420000'
     ok claim short --ttl 50ms --port 12090
-    sleep 0.1
+    lease_ends 12090
     ok claim next --port 12090
 }
 

@@ -81,7 +81,7 @@ static void addresses_come_back_as_they_went_in(void **state) /* 27, 28 */
     dibs_claim found = { 0 };
 
     dibs_claim got = t_must(t, &want, 26007);
-    ASSERT_OK(ledger_find_id(t->ledger, got.id, &found, &t->err), &t->err);
+    found = t_stored(t, got.id);
     assert_int_equal(found.n_bindings, 1);
     assert_int_equal(found.bindings[0].proto, DIBS_TCP);
     assert_int_equal(found.bindings[0].address.len, 16);
@@ -113,7 +113,7 @@ static void eight_bindings_are_one_claim(void **state)
         want.claim.bindings[want.claim.n_bindings++] =
             (dibs_binding){ i % 2 ? DIBS_UDP : DIBS_TCP, t_address(addresses[i / 2]) };
     dibs_claim got = t_must(t, &want, 26001);
-    ASSERT_OK(ledger_find_id(t->ledger, got.id, &found, &t->err), &t->err);
+    found = t_stored(t, got.id);
     assert_int_equal(found.n_bindings, 8);
     assert_int_equal(t_claim(t, &one, 26001, &found), DIBS_TAKEN);
     assert_int_equal(t_end(t, &got, LEDGER_END_RELEASE), 1);

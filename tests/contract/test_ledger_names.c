@@ -91,7 +91,7 @@ static void who_takes_a_claim_over_brings_his_user_and_his_network(void **state)
     struct ledger_seen dead = t_seen(&first);
     ASSERT_OK(t_claim_over(t, &new, 0, &dead, &got), &t->err);
     assert_int_equal(got.id, first.id);
-    ASSERT_OK(ledger_find_id(t->ledger, first.id, &found, &t->err), &t->err);
+    found = t_stored(t, first.id);
     assert_int_equal(found.uid, 1001);
     assert_int_equal(found.netns, 4026532999);
     assert_string_equal(found.command, "later");

@@ -42,6 +42,8 @@ uint32_t storm_below(struct storm_random *random, uint32_t n);
 
 int64_t storm_now_ns(void); /* CLOCK_BOOTTIME */
 void storm_sleep_us(long us);
+/* Only be there, until somebody ends us, so many seconds at most. */
+_Noreturn void storm_stay(unsigned seconds);
 void *storm_share(size_t bytes); /* zeroed, seen by all children */
 
 /* A child that ends with us; in it the call returns 0. */

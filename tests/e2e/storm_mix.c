@@ -307,9 +307,7 @@ __attribute__((noreturn)) static void live(struct mix *mix, struct mix_slot *slo
         if (c.held[i].port)
             do_find(&c, i);
     atomic_store(&slot->is_waiting, 1);
-    for (int i = 0; i < 120; i++) /* held until the checker has seen it; it ends us */
-        (void) sleep(1);
-    _exit(0);
+    storm_stay(120); /* held until the checker has seen it; it ends us */
 }
 
 /* ---- the storm ---- */

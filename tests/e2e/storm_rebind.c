@@ -90,9 +90,7 @@ __attribute__((noreturn)) static void serve(struct rebind *all, struct server *m
         if (storm_below(&random, 2))
             storm_sleep_us((long) storm_below(&random, 3000));
     }
-    for (int i = 0; i < 60; i++) /* the claim stays until the end of the storm is judged */
-        (void) sleep(1);
-    _exit(0);
+    storm_stay(60); /* the claim stays until the end of the storm is judged */
 }
 
 /* ---- those around ---- */

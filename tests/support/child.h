@@ -70,8 +70,8 @@ static inline int child_run(int (*fn)(void *), void *arg)
 static inline int child_idle(void *arg)
 {
     (void) arg;
-    for (int i = 0; i < 60; i++)
-        (void) sleep(1);
+    (void) alarm(60);
+    (void) pause();
     return 0;
 }
 

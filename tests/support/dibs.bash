@@ -69,6 +69,13 @@ wait_until() {
     done
 }
 
+# lease_ends PORT...: wait until the leases on these ports are over.
+lease_ends() {
+    local port
+    for port; do wait_until 10 lease_is_over "$port" || return 1; done
+}
+lease_is_over() { dibs ls --all --port "$1" | grep -q 'lease, ended'; }
+
 # listen PORT [tcp|udp] [ADDRESS]: a real socket of another process (pid $STARTED), ready on return.
 # PORT 0 asks the kernel; the port is then in $LISTENED.
 listen() {

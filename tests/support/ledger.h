@@ -259,6 +259,23 @@ __attribute__((unused)) static struct t_ids t_list(struct t_ledger *t, struct le
     return ids;
 }
 
+static bool t_copy_claim(void *ctx, const dibs_claim *claim)
+{
+    *(dibs_claim *) ctx = *claim;
+    return false;
+}
+
+/* The claim as it is stored, listed by its number. */
+__attribute__((unused)) static dibs_claim t_stored(struct t_ledger *t, uint64_t id)
+{
+    const struct ledger_filter from = { .after_id = id - 1 };
+    dibs_claim found = { 0 };
+
+    ASSERT_OK(ledger_list(t->ledger, &from, t_copy_claim, &found, &t->err), &t->err);
+    assert_int_equal(found.id, id);
+    return found;
+}
+
 /* argv[1] is the URI of a backend; only its scheme counts, because every case gets a ledger of its own. */
 __attribute__((unused)) static int t_backend(int argc, char **argv)
 {

@@ -10,13 +10,6 @@
 #include "owner/owner.h"
 #include "support/t.h"
 
-/* Looks at a fact until it is so: `condition`, every few milliseconds, five seconds at most. */
-#define UNTIL(condition)                                  \
-    do {                                                  \
-        for (int i_ = 0; i_ < 1000 && !(condition); i_++) \
-            (void) usleep(5000);                          \
-    } while (0)
-
 static inline struct owner_view here(void)
 {
     struct owner_view view = { 0 };

@@ -158,6 +158,19 @@ static int race(void *arg)
     return 0;
 }
 
+/* Which of the twenty numbers have a listener. */
+static int count_bound(struct engine *e, bool is_bound[20])
+{
+    const dibs_binding any = { DIBS_TCP, { .len = 4 } };
+    int n = 0;
+
+    for (uint16_t i = 0; i < 20; i++) {
+        is_bound[i] = kernel_probe(&any, 1, (uint16_t) (26100 + i), NULL, &e->err) == KERNEL_BUSY;
+        n += is_bound[i];
+    }
+    return n;
+}
+
 static void D29_K6_twenty_processes_share_twenty_ports_and_every_bind_works(void **state)
 {
     struct racers r = { .e = *state };
@@ -170,16 +183,7 @@ static void D29_K6_twenty_processes_share_twenty_ports_and_every_bind_works(void
     (void) close(r.go[1]);
     (void) close(r.go[0]);
     bool is_bound[20] = { false };
-    for (int tries = 0, n = 0; tries < 500 && n < 20; tries++) { /* until each number has its listener */
-        n = 0;
-        for (uint16_t i = 0; i < 20; i++) {
-            const dibs_binding any = { DIBS_TCP, { .len = 4 } };
-
-            is_bound[i] = kernel_probe(&any, 1, (uint16_t) (26100 + i), NULL, &r.e->err) == KERNEL_BUSY;
-            n += is_bound[i];
-        }
-        (void) usleep(20000);
-    }
+    UNTIL(count_bound(r.e, is_bound) == 20); /* each number has its listener */
     for (int i = 0; i < 20; i++) {
         int status = 0;
 

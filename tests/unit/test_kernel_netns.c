@@ -22,17 +22,11 @@
  * test at this moment: it ends soon, too. */
 static bool is_not_found_before_long(uint64_t netns)
 {
-    for (int i = 0; i < 500; i++) {
-        struct finding f = { 0 };
-        dibs_status s = kernel_sockets(netns, DIBS_TCP, 0, note, &f, NULL);
+    struct finding f = { 0 };
+    dibs_status s = DIBS_OK;
 
-        if (s == DIBS_NOT_FOUND)
-            return f.n == 0;
-        if (s != DIBS_OK)
-            return false;
-        (void) usleep(10000);
-    }
-    return false;
+    UNTIL((f.n = 0, s = kernel_sockets(netns, DIBS_TCP, 0, note, &f, NULL)) != DIBS_OK);
+    return s == DIBS_NOT_FOUND && f.n == 0;
 }
 
 /* A network namespace of its own with one listener, for the whole process or one thread of it. */

@@ -288,7 +288,7 @@ static void twenty_processes_make_one_ledger(void **state)
     assert_int_equal(t_tail(t), PROCESSES);
 }
 
-static void write_until_killed(struct t_ledger *t)
+static void write_until_killed(struct t_ledger *t, int told)
 {
     struct ledger_want want = t_want(NULL, "*");
 
@@ -307,7 +307,7 @@ static void write_until_killed(struct t_ledger *t)
             s = ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, &n,
                            &t->err);
         }
-        if (s != DIBS_OK && s != DIBS_TAKEN)
+        if ((s != DIBS_OK && s != DIBS_TAKEN) || write(told, "", 1) != 1)
             _exit(2);
     }
     _exit(3);
@@ -319,14 +319,19 @@ static void a_killed_writer_leaves_a_sound_ledger(void **state) /* INV-2 */
     struct ledger_health health = { 0 };
 
     for (int round = 0; round < 50; round++) {
-        pid_t pid = fork();
+        int told[2] = { -1, -1 };
+        char done = 0;
 
+        assert_int_equal(pipe2(told, O_CLOEXEC), 0);
+        pid_t pid = fork();
         assert_true(pid >= 0);
         if (pid == 0)
-            write_until_killed(t);
-        struct timespec pause = { .tv_nsec = (3 + round % 10) * 1000000L };
-        (void) nanosleep(&pause, NULL);
+            write_until_killed(t, told[1]);
+        (void) close(told[1]);
+        for (int n = 0; n < 5 + 20 * (round % 10); n++) /* so many changes; it is killed in one of the next */
+            assert_int_equal(read(told[0], &done, 1), 1);
         assert_int_equal(kill(pid, SIGKILL), 0);
+        (void) close(told[0]);
         assert_int_equal(child_wait(pid), 128 + SIGKILL);
         ASSERT_OK(reopen(t, 2000), &t->err);
         ASSERT_OK(ledger_health(t->ledger, &health, &t->err), &t->err);

@@ -196,7 +196,6 @@ static void a_sound_ledger_is_not_rebuilt(void **state)
     struct t_ledger *t = *state;
     struct ledger_want want = t_want(NULL, "*");
     struct ledger_rebuilt rebuilt = { .n_saved = 9 };
-    dibs_claim found = { 0 };
     dibs_claim got = t_must(t, &want, 26001);
 
     vandalise(t, "UPDATE claims SET kind=7"); /* a damaged record is no damaged file */
@@ -204,7 +203,7 @@ static void a_sound_ledger_is_not_rebuilt(void **state)
     assert_non_null(strstr(t->err.msg, "is not damaged"));
     assert_int_equal(rebuilt.n_saved, 9);
     ASSERT_OK(reopen(t, 500), &t->err);
-    ASSERT_OK(ledger_find_id(t->ledger, got.id, &found, &t->err), &t->err);
+    assert_int_equal(t_stored(t, got.id).id, got.id);
 }
 
 static void garbage_is_damaged_and_set_aside_as_it_is(void **state)

@@ -88,7 +88,7 @@ static void an_open_handle_goes_on_with_the_new_ledger(void **state)
     in_child(t, rebuild);
     dibs_claim got = t_must(t, &want, 26003); /* and a writer first */
     ASSERT_OK(ledger_open(t->uri, &options, &other, &t->err), &t->err);
-    ASSERT_OK(ledger_find_id(other, got.id, &found, &t->err), &t->err);
+    ASSERT_OK(ledger_find_token(other, got.token, &found, &t->err), &t->err);
     ledger_close(other);
     assert_int_equal(number(t, "SELECT count(*) FROM claims"), 3);
 }
