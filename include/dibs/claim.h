@@ -112,6 +112,8 @@ typedef struct dibs_batch {
     bool is_contiguous; /* request i gets base + i; all must be random */
     uint32_t align;     /* of the base, also when it is one alone; 0 and 1: none */
     bool is_dry_run;    /* the same decisions, then nothing is kept */
+    const char *key; /* who does not know whether a call succeeded asks again with the same key, and gets the
+                        same claims; 128 bytes at most; NULL: none. Keys are forgotten with their events */
 } dibs_batch;
 
 typedef enum dibs_scope { DIBS_SCOPE_HOST = 0, DIBS_SCOPE_CLUSTER } dibs_scope;

@@ -10,6 +10,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "core/attempt.h"
 #include "kernel/kernel.h"
@@ -233,7 +234,7 @@ static dibs_status prepare(struct attempt *a, dibs_err *err)
  * have nothing to decide, and in a crowd asking it means to queue. */
 static bool is_hopeless(struct attempt *a)
 {
-    if (a->batch->n != 1 || !a->asks[0].is_choice || a->wants[0].claim.name[0] ||
+    if (a->batch->n != 1 || a->batch->key || !a->asks[0].is_choice || a->wants[0].claim.name[0] ||
         a->wants[0].n_candidates > 0)
         return false;
     memset(&a->refusal, 0, sizeof a->refusal);
@@ -252,9 +253,32 @@ static bool gives_up_preference(struct attempt *a, dibs_status status)
     return true;
 }
 
+/* Of what is asked for, so that a key is not taken for another request's. */
+static uint64_t digest_of(const dibs_batch *batch)
+{
+    uint64_t hash = HASH_FNV_BASIS;
+
+    for (size_t i = 0; i < batch->n; i++) {
+        const dibs_request *r = &batch->requests[i];
+        const char *const texts[] = { r->name, r->project, r->pool };
+        const int64_t numbers[] = { r->mode, r->port, r->holder, r->pid, r->ttl_ms, r->keep, r->is_lookup };
+
+        for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
+            hash = hash_fnv1a(hash, texts[k] ? texts[k] : "", texts[k] ? strlen(texts[k]) + 1 : 1);
+        hash = hash_fnv1a(hash, numbers, sizeof numbers);
+        for (size_t k = 0; k < r->n_bindings; k++) {
+            hash = hash_fnv1a(hash, &r->bindings[k].proto, sizeof r->bindings[k].proto);
+            hash = hash_fnv1a(hash, r->bindings[k].address.bytes, r->bindings[k].address.len);
+        }
+    }
+    return hash;
+}
+
 static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
 {
+    const struct ledger_key key = { a->batch->key, a->batch->key ? digest_of(a->batch) : 0 };
     struct ledger_batch batch = {
+        .key = a->batch->key ? &key : NULL,
         .wants = a->wants,
         .n = a->batch->n,
         .drops = a->drops,
@@ -359,8 +383,8 @@ dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *o
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     a->core = core;
     a->batch = batch;
-    a->deadline_ms = core_now(core).boot_ms + core->options.settings->timeout_ms;
-    attempt_forget_foreign(core, a->deadline_ms - core->options.settings->timeout_ms);
+    a->deadline_ms = core_now(core).boot_ms + core->caller.settings->timeout_ms;
+    attempt_forget_foreign(core, a->deadline_ms - core->caller.settings->timeout_ms);
     dibs_status s = prepare(a, err);
     if (s != DIBS_OK)
         return s;

@@ -26,6 +26,7 @@ dibs_status core_open(struct ledger *ledger, const struct core_options *options,
     }
     self->ledger = ledger;
     self->options = *options;
+    self->caller = options->caller;
     dibs_status s = owner_view_load(&self->view, err);
     if (s == DIBS_OK && getrandom(&self->random_state, sizeof self->random_state, 0) < 0)
         s = err_os(err, DIBS_FAILURE, errno, "cannot get random bytes");
@@ -47,6 +48,11 @@ void core_close(struct core *core)
     free(core);
 }
 
+void core_act_for(struct core *core, const struct core_caller *caller)
+{
+    core->caller = caller ? *caller : core->options.caller;
+}
+
 struct instant core_now(const struct core *core)
 {
     return core->options.now(core->options.now_ctx);
@@ -56,10 +62,10 @@ struct ledger_actor core_actor(const struct core *core, struct instant now)
 {
     return (struct ledger_actor){
         .now = now,
-        .uid = core->options.uid,
-        .pid = (int32_t) getpid(),
-        .principal = core->options.principal,
-        .is_admin = core->options.is_admin,
+        .uid = core->caller.uid,
+        .pid = core->caller.pid,
+        .principal = core->caller.principal,
+        .is_admin = core->caller.is_admin,
     };
 }
 

@@ -14,14 +14,31 @@
 #include "net/portbits.h"
 #include "owner/owner.h"
 
-struct core_options {
-    const dibs_settings *settings; /* borrowed as long as the engine lives */
-    const char *principal;         /* "uid:1000" */
+/* For whom the engine acts. What it points to is borrowed for as long as that is so. */
+struct core_caller {
+    const dibs_settings *settings;
+    const char *principal; /* "uid:1000" */
     uint32_t uid;
+    int32_t pid;    /* in our pid namespace; 0: cannot be told, so that it cannot be a holder */
+    uint64_t netns; /* its network namespace; 0: ours */
     bool is_admin;
     bool is_guest; /* the ledger is another user's: pools are not his to change */
+};
+
+/* What is known of a process, and the network namespace it is in. */
+struct core_self {
+    struct owner_facts facts;
+    uint64_t netns; /* 0: not to be found out */
+    int64_t loaded_ms;
+};
+
+struct core_options {
+    struct core_caller caller;
     struct instant (*now)(void *ctx);
     void *now_ctx;
+    /* A process that somebody watches is known without looking again; NULL: nobody does. */
+    bool (*known)(void *ctx, pid_t pid, struct core_self *out);
+    void *known_ctx;
 };
 
 /* What the host says, read again when it is older than a second. */
@@ -34,13 +51,6 @@ struct core_host {
     uint16_t unprivileged_from; /* below it, binding needs a privilege */
     bool is_ephemeral_detected;
     struct portbits reserved;
-};
-
-/* A process and the network namespace it is in, as old as the facts of the host. */
-struct core_self {
-    struct owner_facts facts;
-    uint64_t netns; /* 0: not to be found out */
-    int64_t loaded_ms;
 };
 
 struct core_cooling {
@@ -78,11 +88,12 @@ struct core_last_pool {
 
 struct core {
     struct core_options options;
+    struct core_caller caller; /* the options', unless core_act_for() says another */
     struct ledger *ledger;
     struct owner_view view;
     struct core_host host;
     struct core_last_pool last_pool;
-    struct core_self self; /* of the calling process */
+    struct core_self self; /* of our own process, as old as the facts of the host */
     struct core_index index;
     struct core_foreign foreign;
     struct kernel_inventory inventory; /* of sockets, for core_socket_owners */
@@ -95,6 +106,8 @@ struct core {
 dibs_status core_open(struct ledger *ledger, const struct core_options *options, struct core **out,
                       dibs_err *err);
 void core_close(struct core *core);
+/* From now on; NULL: for the caller of the options again. */
+void core_act_for(struct core *core, const struct core_caller *caller);
 
 struct instant core_now(const struct core *core);
 struct ledger_actor core_actor(const struct core *core, struct instant now);

@@ -203,7 +203,7 @@ static void explain_rules(struct looking *l, uint16_t port, const dibs_pool *poo
         add_reason(
             report,
             (dibs_reason){ .kind = DIBS_WHY_EPHEMERAL,
-                           .blocks_dynamic = !l->core->options.settings->allow_ephemeral,
+                           .blocks_dynamic = !l->core->caller.settings->allow_ephemeral,
                            .advice = "prefer a port outside, or allow it with --allow-ephemeral" },
             "in the kernel's ephemeral range %u-%u (%s): an outgoing connection may take it at any moment",
             host->ephemeral.first, host->ephemeral.last,
@@ -221,7 +221,7 @@ static void explain_rules(struct looking *l, uint16_t port, const dibs_pool *poo
                                   .blocks_dynamic = true,
                                   .advice = "take another port for anything a browser opens" },
                    "browsers refuse to open it");
-    if (port < kernel_unprivileged_start() && l->core->options.uid != 0)
+    if (port < kernel_unprivileged_start() && l->core->caller.uid != 0)
         add_reason(
             report,
             (dibs_reason){ .kind = DIBS_WHY_PRIVILEGED,

@@ -26,7 +26,7 @@ static dibs_status look(struct core *core, const char *stem, char next, const ch
 {
     char from[DIBS_NAME_MAX + 2];
     char to[DIBS_NAME_MAX + 2];
-    const struct ledger_names among = { core->options.principal, from, to, project };
+    const struct ledger_names among = { core->caller.principal, from, to, project };
 
     (void) snprintf(from, sizeof from, "%s%c", stem, next);
     (void) snprintf(to, sizeof to, "%s%c", stem, next + 1);

@@ -286,7 +286,7 @@ uint16_t plan_name_port(struct core *core, const struct plan_pool *plan, const c
     uint32_t total = plan->size - plan->band;
     /* Not the ledger's own salt: a name is to find its port again when the ledger was lost. By its place
      * users with ledgers of their own still differ. */
-    const char *place = core->options.settings->ledger;
+    const char *place = core->caller.settings->ledger;
     uint32_t i = order_name_position(name, hash_fnv1a(HASH_FNV_BASIS, place, strlen(place)), total);
 
     return dibs_ranges_at(&plan->pool.ranges, plan->band + i);

@@ -57,7 +57,7 @@ dibs_status core_pool_stored(struct core *core, const char *name, dibs_pool *out
         return s;
     if (strcmp(name, DEFAULT_POOL) != 0)
         return err_set(err, DIBS_NOT_FOUND, "there is no pool '%s'; 'dibs pool' lists them", name);
-    default_pool(core->options.settings, out);
+    default_pool(core->caller.settings, out);
     return DIBS_OK;
 }
 
@@ -84,7 +84,7 @@ static dibs_status recent_pool(struct core *core, const char *name, dibs_pool *o
 dibs_status core_pool(struct core *core, const char *name, const dibs_ranges *ranges, dibs_pool *out,
                       dibs_err *err)
 {
-    const dibs_settings *s = core->options.settings;
+    const dibs_settings *s = core->caller.settings;
 
     if (!name)
         name = s->pool;
@@ -121,9 +121,9 @@ void core_withheld(struct core *core, bool for_tcp, struct portbits *out)
     const struct core_host *host = core_host(core);
 
     *out = host->reserved;
-    if (!core->options.settings->allow_ephemeral)
+    if (!core->caller.settings->allow_ephemeral)
         portbits_add_range(out, host->ephemeral);
-    if (core->options.uid != 0 && host->unprivileged_from > 1)
+    if (core->caller.uid != 0 && host->unprivileged_from > 1)
         portbits_add_range(out, (dibs_range){ 1, (uint16_t) (host->unprivileged_from - 1) });
     if (for_tcp)
         portbits_add_browser_blocked(out);
@@ -169,7 +169,7 @@ dibs_status core_pool_check(const dibs_pool *pool, dibs_err *err)
 
 dibs_status core_may_change_pools(const struct core *core, dibs_err *err)
 {
-    return core->options.is_guest
+    return core->caller.is_guest
                ? err_set(err, DIBS_DENIED, "the ledger is another user's: he and root may change its pools")
                : DIBS_OK;
 }
@@ -216,7 +216,7 @@ static bool pass_pool(void *ctx, const dibs_pool *pool)
 
 dibs_status core_pool_list(struct core *core, dibs_pool_fn fn, void *ctx, dibs_err *err)
 {
-    struct pool_walk walk = { .fn = fn, .ctx = ctx, .settings = core->options.settings };
+    struct pool_walk walk = { .fn = fn, .ctx = ctx, .settings = core->caller.settings };
     dibs_pool pool;
     dibs_status s = ledger_pools(core->ledger, pass_pool, &walk, err);
 
@@ -344,9 +344,9 @@ dibs_status core_snapshot_import(struct core *core, const char *pool_name,
                            .is_kept = true,
                            .n_bindings = 1,
                            .bindings = { { DIBS_TCP, { .len = 16 } } },
-                           .uid = core->options.uid };
+                           .uid = core->caller.uid };
         (void) text_copy(c->pool, sizeof c->pool, pool.name);
-        (void) text_copy(c->principal, sizeof c->principal, core->options.principal);
+        (void) text_copy(c->principal, sizeof c->principal, core->caller.principal);
     }
     struct ledger_actor actor = core_actor(core, core_now(core));
     return ledger_restore(core->ledger, &(dibs_snapshot){ claims, count, NULL, 0 }, &actor, n_claimed, NULL,

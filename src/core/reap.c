@@ -40,7 +40,7 @@ static bool is_due(struct core *core, dibs_claim *claim, unsigned flags, bool *i
     bool is_held = claim->holder != DIBS_HELD_BY_NOBODY;
     bool is_dead = is_held && core_judge(core, claim, NULL, 0) == DIBS_DEAD;
     const char *why = "";
-    bool is_own = core->options.is_admin || strcmp(claim->principal, core->options.principal) == 0;
+    bool is_own = core->caller.is_admin || strcmp(claim->principal, core->caller.principal) == 0;
 
     *is_stale = (flags & DIBS_REAP_STALE) && claim->is_kept && is_own && (!is_held || is_dead) &&
                 project_is_gone(claim) && core_socket_life(core, claim, &why) == DIBS_DEAD;

@@ -350,7 +350,7 @@ dibs_status core_refuse_exhausted(struct core *core, const struct plan_pool *pla
         return err_set(err, DIBS_EXHAUSTED,
                        "%u ports in a row can never fit in pool '%s' (%.200s), which has at most %u in a row",
                        run.n, plan->pool.name, ranges, longest);
-    if (!core->options.settings->allow_ephemeral) {
+    if (!core->caller.settings->allow_ephemeral) {
         portbits_remove_range(&others, core_host(core)->ephemeral);
         n_ephemeral = portbits_count(&plan->members) - portbits_count(&others);
     }

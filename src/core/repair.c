@@ -185,7 +185,7 @@ static dibs_status claim_for(struct repairing *r, size_t i, dibs_claim *out, dib
     out->bindings[0] = o->binding;
     out->bindings[0].address.v6only =
         false; /* "::" alone is claimed as "*": rather too much than too little */
-    (void) text_copy(out->principal, sizeof out->principal, core->options.principal);
+    (void) text_copy(out->principal, sizeof out->principal, core->caller.principal);
     (void) text_copy(out->pool, sizeof out->pool, r->pool.name);
     (void) text_copy(out->name, sizeof out->name, o->name);
     if (!r->sockets)
@@ -287,8 +287,8 @@ static bool gather(void *ctx, const dibs_claim *claim)
 
 static bool is_unused(struct repairing *r, dibs_claim *claim)
 {
-    const struct core_options *options = &r->core->options;
-    bool is_mine = options->is_admin || strcmp(claim->principal, options->principal) == 0;
+    const struct core_caller *caller = &r->core->caller;
+    bool is_mine = caller->is_admin || strcmp(claim->principal, caller->principal) == 0;
 
     if (!claim->is_exclusive || !is_mine || !dibs_ranges_contain(&r->pool.ranges, claim->port) ||
         is_observed(r, claim))

@@ -71,7 +71,7 @@ static dibs_status fill_bindings(struct core *core, const dibs_request *r, struc
 }
 
 /* Our own facts are kept for as long as the host's: we are alive, and nobody else has our pid. Those of
- * another process are read each time: it may end and its pid be reused. */
+ * another process are read each time, for it may end and its pid be reused, unless it is being watched. */
 static dibs_status identify(struct core *core, pid_t pid, struct core_self *out, dibs_err *err)
 {
     const struct core_host *host = core_host(core);
@@ -81,6 +81,8 @@ static dibs_status identify(struct core *core, pid_t pid, struct core_self *out,
         *out = core->self;
         return DIBS_OK;
     }
+    if (core->options.known && core->options.known(core->options.known_ctx, pid, out))
+        return DIBS_OK;
     dibs_status s = owner_identify(&core->view, pid, &out->facts, err);
     if (s != DIBS_OK)
         return s;
@@ -97,8 +99,8 @@ dibs_status core_holder(struct core *core, dibs_holder kind, int32_t pid, int64_
     struct core_self who;
 
     out->holder = kind;
-    out->uid = core->options.uid;
-    out->netns = core_host(core)->netns;
+    out->uid = core->caller.uid;
+    out->netns = core->caller.netns ? core->caller.netns : core_host(core)->netns;
     switch (kind) {
     case DIBS_HELD_BY_NOBODY: return DIBS_OK;
     case DIBS_HELD_BY_LEASE:
@@ -113,12 +115,15 @@ dibs_status core_holder(struct core *core, dibs_holder kind, int32_t pid, int64_
         return err_set(err, DIBS_INVALID, "an unknown kind of holder");
     if (pid < 0)
         return err_set(err, DIBS_INVALID, "pid %d is not a process", pid);
-    dibs_status s = identify(core, pid ? pid : getpid(), &who, err);
+    pid = pid ? pid : core->caller.pid;
+    if (pid == 0)
+        return err_set(err, DIBS_INVALID, "no process can hold this claim: yours cannot be seen from here");
+    dibs_status s = identify(core, pid, &who, err);
     if (s != DIBS_OK)
         return s;
-    if (who.facts.uid != core->options.uid && !core->options.is_admin)
+    if (who.facts.uid != core->caller.uid && !core->caller.is_admin)
         return err_set(err, DIBS_DENIED, "process %d belongs to uid %u; you are uid %u", pid, who.facts.uid,
-                       core->options.uid);
+                       core->caller.uid);
     out->process = who.facts.process;
     out->uid = who.facts.uid;
     memcpy(out->command, who.facts.command, sizeof out->command);
@@ -155,7 +160,7 @@ dibs_status request_prepare(struct core *core, const dibs_request *r, struct ask
         (void) text_copy(claim->name, sizeof claim->name, r->name);
     if (r->project && !text_copy(claim->project, sizeof claim->project, r->project))
         return err_set(err, DIBS_INVALID, "a project directory has at most %d bytes", DIBS_PROJECT_MAX);
-    (void) text_copy(claim->principal, sizeof claim->principal, core->options.principal);
+    (void) text_copy(claim->principal, sizeof claim->principal, core->caller.principal);
     claim->is_kept = r->keep;
     claim->is_exclusive = r->mode != DIBS_DECLARED;
     want->is_lookup = r->is_lookup;

@@ -67,9 +67,9 @@ static dibs_status revive(struct core *core, dibs_claim *c, bool *stays, dibs_er
     if (!is_principal(c->principal))
         return err_set(err, DIBS_INVALID, "port %u: '%s' is no principal of this host; uid:NUMBER is wanted",
                        c->port, text_safe(c->principal, shown, sizeof shown));
-    if (strcmp(c->principal, core->options.principal) != 0 && !core->options.is_admin)
+    if (strcmp(c->principal, core->caller.principal) != 0 && !core->caller.is_admin)
         return err_set(err, DIBS_DENIED, "port %u belongs to %s; you are %s", c->port, c->principal,
-                       core->options.principal);
+                       core->caller.principal);
     if (core_judge(core, c, NULL, 0) == DIBS_DEAD) {
         c->holder = DIBS_HELD_BY_NOBODY;
         c->process = (dibs_process){ 0 };

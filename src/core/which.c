@@ -34,7 +34,7 @@ static bool match(void *ctx, const dibs_claim *claim)
 {
     struct matches *m = ctx;
     char one[160];
-    bool is_own = strcmp(claim->principal, m->core->options.principal) == 0;
+    bool is_own = strcmp(claim->principal, m->core->caller.principal) == 0;
 
     m->n_others += !is_own;
     if (m->others ? is_own || !is_meant(m->others, claim) : !is_own)
@@ -84,7 +84,7 @@ dibs_status core_find(struct core *core, const dibs_which *which, dibs_claim *ou
 
         if (s == DIBS_OK)
             s = core_name(core, which->name, which->project, name, err);
-        return s == DIBS_OK ? ledger_find_name(core->ledger, core->options.principal, name, out, NULL, err)
+        return s == DIBS_OK ? ledger_find_name(core->ledger, core->caller.principal, name, out, NULL, err)
                             : s;
     }
     if (which->port)
@@ -99,7 +99,7 @@ static dibs_status find_anybodys(struct core *core, const dibs_which *which, dib
     struct ledger_filter filter = { .name_prefix = which->name, .port = which->port, .proto = which->proto };
     dibs_status s = core_find(core, which, out, err);
 
-    if (s != DIBS_NOT_FOUND || !core->options.is_admin)
+    if (s != DIBS_NOT_FOUND || !core->caller.is_admin)
         return s;
     s = ledger_list(core->ledger, &filter, match, &m, err);
     if (s != DIBS_OK || m.n == 0)
@@ -151,7 +151,7 @@ static bool add_own(void *ctx, const dibs_claim *claim)
 static dibs_status release_all(struct core *core, unsigned flags, enum ledger_end_how how, size_t *n,
                                dibs_err *err)
 {
-    struct ledger_filter mine = { .principal = core->options.principal };
+    struct ledger_filter mine = { .principal = core->caller.principal };
     struct own_ids own = { .core = core, .is_forced = (flags & DIBS_RELEASE_FORCE) != 0 };
     struct ledger_actor actor = core_actor(core, core_now(core));
     dibs_status s = ledger_list(core->ledger, &mine, add_own, &own, err);

@@ -315,6 +315,12 @@ static dibs_status begin(struct claiming *k, struct ledger *ledger, const struct
     return s;
 }
 
+/* One claim without drops is refused before anything is written. */
+static bool may_stop_halfway(const struct ledger_batch *batch)
+{
+    return batch->n != 1 || batch->n_drops > 0 || batch->is_dry_run;
+}
+
 dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch,
                          const struct ledger_actor *actor, dibs_claim *out, struct ledger_refusal *refusal,
                          dibs_err *err)
@@ -327,6 +333,13 @@ dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch
     memset(refusal, 0, offsetof(struct ledger_refusal, blockers));
     refusal->n_busy = refusal->n_cooling = 0;
     dibs_status s = begin(&k, ledger, actor);
+    bool is_known = false;
+    if (s == DIBS_OK && batch->key)
+        s = claiming_answered(&k, out, &is_known);
+    if (s != DIBS_OK || is_known)
+        return s;
+    if (may_stop_halfway(batch))
+        s = tx_save(&tx, k.err);
     if (s == DIBS_OK)
         s = tx_drop(&tx, batch, k.err);
     for (size_t i = 0; i < batch->n && s == DIBS_OK;) {
@@ -338,5 +351,7 @@ dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch
     }
     if (s != DIBS_OK || batch->is_dry_run)
         return s; /* tx_auto rolls back: INV-4 */
-    return tx_commit(&tx, k.err);
+    if (batch->key)
+        s = claiming_remember(&k, out);
+    return s == DIBS_OK ? tx_commit(&tx, k.err) : s;
 }

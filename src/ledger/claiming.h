@@ -19,4 +19,8 @@ dibs_status claiming_probe(struct claiming *k, const struct ledger_want *want, u
 dibs_status claiming_by_name(struct claiming *k, const struct ledger_want *want, dibs_claim *out,
                              bool *is_done);
 void claiming_answer(const struct row_claim *row, bool was_there, dibs_claim *out);
+/* The answer that a batch with this key got before (keyed.c); *is_known false: none. NOT_FOUND: what it got
+ * has ended since. */
+dibs_status claiming_answered(struct claiming *k, dibs_claim *out, bool *is_known);
+dibs_status claiming_remember(struct claiming *k, const dibs_claim *out);
 #endif

@@ -89,6 +89,8 @@ dibs_status ledger_end(struct ledger *ledger, const struct ledger_ending *what,
     size_t ended = 0;
     dibs_status s = tx_begin(&tx, ledger, true, false, actor, err);
 
+    if (s == DIBS_OK && what->n > 1)
+        s = tx_save(&tx, err);
     for (size_t i = 0; i < what->n && s == DIBS_OK; i++) {
         struct row_claim row;
 
@@ -327,6 +329,8 @@ dibs_status ledger_restore(struct ledger *ledger, const dibs_snapshot *snapshot,
     size_t restored = 0;
     dibs_status s = tx_begin(&tx, ledger, true, true, actor, err);
 
+    if (s == DIBS_OK)
+        s = tx_save(&tx, err);
     for (size_t i = 0; i < snapshot->n_pools && s == DIBS_OK; i++)
         s = tx_pool_put(&tx, &snapshot->pools[i], err);
     for (size_t i = 0; i < snapshot->n && s == DIBS_OK; i++) {

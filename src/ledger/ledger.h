@@ -32,6 +32,17 @@ void ledger_start_call(struct ledger *ledger);
 dibs_status ledger_read_begin(struct ledger *ledger, dibs_err *err);
 void ledger_read_end(struct ledger *ledger);
 
+/* From here on every change of every call waits for ledger_group_commit(), in one transaction: a call that is
+ * OK may be told of only after that. Each call still succeeds or fails alone. */
+void ledger_group_begin(struct ledger *ledger);
+struct ledger_span {
+    uint64_t before; /* number of the newest event before the group: what lies between this and what a
+                        follower saw last came from others */
+    uint64_t after;
+};
+/* UNAVAILABLE: nothing of the group has happened; its calls may be tried again one by one. */
+dibs_status ledger_group_commit(struct ledger *ledger, struct ledger_span *out, dibs_err *err);
+
 /* A random number fixed when the ledger was made: all who share it choose alike. */
 uint64_t ledger_salt(const struct ledger *ledger);
 
@@ -85,7 +96,15 @@ struct ledger_drop {
     bool frees_name; /* a want has its name: a holder that lives keeps the port without it */
 };
 
+/* A caller's own mark of a batch: asked for again with the same mark, the answer is the same. */
+struct ledger_key {
+    const char *text;
+    uint64_t digest; /* of what is asked for: INVALID when it is something else than the first time */
+};
+#define LEDGER_KEY_MAX 128 /* bytes: a UUID, or what a build system calls a job */
+
 struct ledger_batch {
+    const struct ledger_key *key; /* NULL: none */
     const struct ledger_want *wants;
     size_t n;
     const struct ledger_drop *drops;

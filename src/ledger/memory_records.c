@@ -56,6 +56,17 @@ static int by_sighted(const void *a, const void *b)
                  ((const struct sighting_record *) b)->seen.id);
 }
 
+static int by_key(const void *a, const void *b)
+{
+    const struct row_answer *x = a;
+    const struct row_answer *y = b;
+    int d = strcmp(x->principal, y->principal);
+
+    if (d == 0)
+        d = strcmp(x->key, y->key);
+    return d == 0 ? order(x->part, y->part) : d;
+}
+
 /* Every port of every protocol once. */
 #define PER_HOST ((size_t) 3 * DIBS_PORT_MAX)
 
@@ -68,4 +79,5 @@ const struct memory_kind memory_kinds[TABLE_COUNT] = {
     [EVENTS] = { sizeof(struct event_record), (size_t) 4 * DIBS_EVENTS_KEPT, by_seq },
     [POOLS] = { sizeof(dibs_pool), 4096, by_pool },
     [SIGHTINGS] = { sizeof(struct sighting_record), PER_HOST, by_sighted },
+    [ANSWERS] = { sizeof(struct row_answer), (size_t) 4 * DIBS_EVENTS_KEPT, by_key },
 };

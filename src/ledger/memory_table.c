@@ -175,7 +175,12 @@ void memory_commit(struct memory_tables *tables)
 
 void memory_rollback(struct memory_tables *tables)
 {
-    for (size_t i = tables->n_journal; i-- > 0;) {
+    memory_undo(tables, 0);
+}
+
+void memory_undo(struct memory_tables *tables, size_t n_journal)
+{
+    for (size_t i = tables->n_journal; i-- > n_journal;) {
         const struct memory_change *c = &tables->journal[i];
         struct memory_table *t = &tables->table[c->table];
         size_t at = memory_find(tables, c->table, c->after ? c->after : c->before, NULL);
@@ -188,5 +193,5 @@ void memory_rollback(struct memory_tables *tables)
             put_at(t, at, c->before);
         free(c->after);
     }
-    tables->n_journal = 0;
+    tables->n_journal = n_journal;
 }

@@ -57,4 +57,6 @@ dibs_status memory_sweep(struct memory_tables *tables, size_t table,
 /* Make the changes since the last of these two lasting, or undo them. Neither can fail. */
 void memory_commit(struct memory_tables *tables);
 void memory_rollback(struct memory_tables *tables);
+/* Undo the changes since the journal was this long. */
+void memory_undo(struct memory_tables *tables, size_t n_journal);
 #endif

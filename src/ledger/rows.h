@@ -23,6 +23,16 @@ struct row_name {
     char project[DIBS_PROJECT_MAX + 1]; /* whose the name is, or was last; empty: nobody's in particular */
 };
 
+/* One claim that a batch with a key was answered with. */
+struct row_answer {
+    char principal[DIBS_PRINCIPAL_MAX + 1];
+    char key[LEDGER_KEY_MAX + 1];
+    uint32_t part, n; /* number `part` of n */
+    uint64_t seq;     /* of the newest event then: forgotten together with it */
+    uint64_t digest;
+    uint64_t claim_id, generation;
+};
+
 struct rows {
     const struct rows_ops *ops; /* first member of every store's struct */
 };
@@ -45,6 +55,14 @@ struct rows_ops {
     dibs_status (*begin)(struct rows *self, bool is_write, bool is_full, dibs_err *err);
     dibs_status (*commit)(struct rows *self, dibs_err *err);
     void (*rollback)(struct rows *self);
+
+    /* Inside of a write transaction: what changes from save() on can be undone by itself, or stays when it is
+     * forgotten where to go back to. One at a time. */
+    dibs_status (*save)(struct rows *self, dibs_err *err);
+    dibs_status (*undo)(struct rows *self, dibs_err *err);
+    dibs_status (*forget)(struct rows *self, dibs_err *err);
+    /* Grows with every change of a record. */
+    uint64_t (*changes)(struct rows *self);
 
     dibs_status (*claim_get)(struct rows *self, uint64_t id, struct row_claim *out, dibs_err *err);
     dibs_status (*claim_put)(struct rows *self, const struct row_claim *row,
@@ -82,11 +100,15 @@ struct rows_ops {
     /* count 0 deletes. */
     dibs_status (*sighting_put)(struct rows *self, struct ledger_seen seen, uint32_t count, dibs_err *err);
 
+    /* By principal, key and part. */
+    dibs_status (*answer_get)(struct rows *self, struct row_answer *answer, dibs_err *err);
+    dibs_status (*answer_put)(struct rows *self, const struct row_answer *answer, dibs_err *err);
+
     /* Copies the damaged record aside for `dibs doctor`; optional (NULL: cannot have damaged ones). Counts
      * new ones. */
     dibs_status (*quarantine)(struct rows *self, const struct ledger_actor *actor, size_t *n, dibs_err *err);
-    /* Drops events at or below `oldest_seq`, names remembered beyond `names_kept` (oldest first), and
-     * free slots that were released before `cooled_before_ms` or after `now`. */
+    /* Drops events and answers at or below `oldest_seq`, names remembered beyond `names_kept` (oldest first),
+     * and free slots that were released before `cooled_before_ms` or after `now`. */
     dibs_status (*trim)(struct rows *self, uint64_t oldest_seq, size_t names_kept, int64_t cooled_before_ms,
                         const struct instant *now, dibs_err *err);
     dibs_status (*health)(struct rows *self, struct ledger_health *out,
@@ -106,10 +128,20 @@ extern const struct rows_ops rows_memory_ops;
 /* NULL-terminated. */
 extern const struct rows_ops *const rows_backends[];
 
+/* Several calls in one transaction. */
+struct ledger_group {
+    bool is_on;
+    bool is_open;   /* its transaction has begun */
+    bool is_spoilt; /* a call failed halfway: nothing of it all can be kept */
+    struct ledger_span span;
+    uint64_t cursor;
+};
+
 struct ledger {
     struct rows *rows;
     struct ledger_options options;
     bool is_reading; /* between ledger_read_begin() and ledger_read_end() */
+    struct ledger_group group;
 };
 
 /* The claim of a name (named.c); NOT_FOUND: it has none. *known is what the names say: a name that leads to
@@ -123,12 +155,18 @@ struct ledger_tx {
     const struct ledger_actor *actor;
     uint64_t seq;
     uint64_t cursor;
-    bool is_inner; /* part of a longer look: not ours to end */
+    bool is_inner;              /* part of a longer look: not ours to end */
+    struct ledger_group *group; /* whose transaction it is; NULL: its own */
+    uint64_t changes;           /* ... had been made before it */
+    bool is_saved;
 };
 dibs_status tx_begin(struct ledger_tx *tx, struct ledger *ledger, bool is_write, bool is_full,
                      const struct ledger_actor *actor, dibs_err *err);
 dibs_status tx_commit(struct ledger_tx *tx, dibs_err *err);
 void tx_auto(struct ledger_tx *tx); /* rolls back unless committed */
+/* What follows may fail after it has written something, or is not to stay. (In a transaction of one's own
+ * nothing has to be done for that; in that of a group it costs.) */
+dibs_status tx_save(struct ledger_tx *tx, dibs_err *err);
 
 /* Append one event about a claim. */
 dibs_status tx_event(struct ledger_tx *tx, dibs_event_kind kind, const dibs_claim *claim, dibs_err *err);

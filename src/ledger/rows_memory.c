@@ -17,6 +17,7 @@ struct memory_rows {
     uint64_t salt;
     bool is_open; /* a transaction */
     bool is_write;
+    size_t saved; /* length of the journal at the last save() */
     struct memory_tables tables;
 };
 
@@ -32,6 +33,11 @@ static struct memory_tables *of(struct rows *rows)
 static struct memory_tables *to(struct rows *rows)
 {
     assert(((struct memory_rows *) rows)->is_write);
+    return of(rows);
+}
+
+struct memory_tables *memory_of(struct rows *rows)
+{
     return of(rows);
 }
 
@@ -107,6 +113,32 @@ static void rollback(struct rows *rows)
 
     memory_rollback(of(rows));
     self->is_open = self->is_write = false;
+}
+
+static dibs_status save(struct rows *rows, dibs_err *err)
+{
+    (void) err;
+    ((struct memory_rows *) rows)->saved = to(rows)->n_journal;
+    return DIBS_OK;
+}
+
+static dibs_status undo(struct rows *rows, dibs_err *err)
+{
+    (void) err;
+    memory_undo(to(rows), ((struct memory_rows *) rows)->saved);
+    return DIBS_OK;
+}
+
+static dibs_status forget(struct rows *rows, dibs_err *err)
+{
+    (void) rows;
+    (void) err;
+    return DIBS_OK;
+}
+
+static uint64_t changes(struct rows *rows)
+{
+    return of(rows)->n_journal;
 }
 
 /* ---- claims ---- */
@@ -328,7 +360,7 @@ static dibs_status pools(struct rows *rows, bool (*fn)(void *, const dibs_pool *
     return DIBS_OK;
 }
 
-/* ---- sightings, upkeep ---- */
+/* ---- sightings, health ---- */
 
 static dibs_status sighting_get(struct rows *rows, struct ledger_seen seen, uint32_t *count, dibs_err *err)
 {
@@ -346,88 +378,6 @@ static dibs_status sighting_put(struct rows *rows, struct ledger_seen seen, uint
 
     return count ? memory_put(to(rows), SIGHTINGS, &record, err)
                  : memory_erase(to(rows), SIGHTINGS, &record, err);
-}
-
-static bool is_old_event(const void *ctx, const void *record)
-{
-    return ((const struct event_record *) record)->event.seq <= *(const uint64_t *) ctx;
-}
-
-static bool is_old_name(const void *ctx, const void *record)
-{
-    const struct name_record *name = record;
-
-    return name->row.claim_id == 0 && name->row.used_ms < *(const int64_t *) ctx;
-}
-
-struct cooled {
-    int64_t before_ms, now_ms;
-};
-
-static bool is_cooled(const void *ctx, const void *record)
-{
-    const struct cooled *c = ctx;
-    const struct ledger_slot *slot = record;
-
-    return slot->claim_id == 0 && (slot->released_ms < c->before_ms || slot->released_ms > c->now_ms);
-}
-
-static bool is_ended(const void *ctx, const void *record)
-{
-    struct row_claim key = { .claim.id = ((const struct sighting_record *) record)->seen.id };
-
-    return !memory_get(ctx, CLAIMS, &key);
-}
-
-static int newest_first(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *) a;
-    int64_t y = *(const int64_t *) b;
-
-    return x < y ? 1 : -(x > y);
-}
-
-/* When the `kept`-th newest of the remembered names was used; INT64_MIN when there are fewer. */
-static dibs_status oldest_name(const struct memory_tables *self, size_t kept, int64_t *out, dibs_err *err)
-{
-    const struct memory_table *t = &self->table[NAMES];
-    size_t n = 0;
-
-    *out = INT64_MIN;
-    if (t->n < kept || kept == 0)
-        return DIBS_OK;
-    AUTO(free_auto) int64_t *used = calloc(t->n, sizeof *used);
-    if (!used)
-        return err_trouble(err, DIBS_TROUBLE_FULL, "ledger memory: out of memory");
-    for (size_t i = 0; i < t->n; i++) {
-        const struct name_record *name = t->item[i];
-
-        if (name->row.claim_id == 0)
-            used[n++] = name->row.used_ms;
-    }
-    qsort(used, n, sizeof *used, newest_first);
-    if (n >= kept)
-        *out = used[kept - 1];
-    return DIBS_OK;
-}
-
-static dibs_status trim(struct rows *rows, uint64_t oldest_seq, size_t names_kept, int64_t cooled_before_ms,
-                        const struct instant *now, dibs_err *err)
-{
-    struct memory_tables *self = to(rows);
-    struct cooled cooled = { .before_ms = cooled_before_ms, .now_ms = now->boot_ms };
-    int64_t oldest_ms = 0;
-    dibs_status s = memory_sweep(self, EVENTS, is_old_event, &oldest_seq, err);
-
-    if (s == DIBS_OK)
-        s = oldest_name(self, names_kept, &oldest_ms, err);
-    if (s == DIBS_OK)
-        s = memory_sweep(self, NAMES, is_old_name, &oldest_ms, err);
-    if (s == DIBS_OK)
-        s = memory_sweep(self, SLOTS, is_cooled, &cooled, err);
-    if (s == DIBS_OK)
-        s = memory_sweep(self, SIGHTINGS, is_ended, self, err);
-    return s;
 }
 
 static dibs_status health(struct rows *rows, struct ledger_health *out, dibs_err *err)
@@ -458,6 +408,10 @@ const struct rows_ops rows_memory_ops = {
     .begin = begin,
     .commit = commit,
     .rollback = rollback,
+    .save = save,
+    .undo = undo,
+    .forget = forget,
+    .changes = changes,
     .claim_get = claim_get,
     .claim_put = claim_put,
     .claim_delete = claim_delete,
@@ -477,6 +431,8 @@ const struct rows_ops rows_memory_ops = {
     .pools = pools,
     .sighting_get = sighting_get,
     .sighting_put = sighting_put,
-    .trim = trim,
+    .answer_get = memory_answer_get,
+    .answer_put = memory_answer_put,
+    .trim = memory_trim,
     .health = health,
 };

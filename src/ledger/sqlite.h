@@ -12,6 +12,9 @@ enum sqlite_sql {
     SQL_BEGIN_WRITE,
     SQL_COMMIT,
     SQL_ROLLBACK,
+    SQL_SAVE,
+    SQL_UNDO,
+    SQL_FORGET,
     SQL_SNAPSHOT,
     SQL_CLAIM_GET,
     SQL_CLAIM_PUT,
@@ -40,6 +43,9 @@ enum sqlite_sql {
     SQL_SIGHTING_GET,
     SQL_SIGHTING_PUT,
     SQL_SIGHTING_DELETE,
+    SQL_ANSWER_GET,
+    SQL_ANSWER_PUT,
+    SQL_TRIM_ANSWERS,
     SQL_TRIM_EVENTS,
     SQL_TRIM_NAMES,
     SQL_TRIM_SLOTS,
@@ -80,7 +86,7 @@ extern const char *const sqlite_sql_text[SQL_COUNT];
  * is read and written. Add a migration at the end of the list in sqlite_schema.c. */
 #define SQLITE_APPLICATION_ID 0x64696273 /* "dibs" */
 #define SQLITE_LEDGER_MAJOR 1
-#define SQLITE_LEDGER_VERSION 1002
+#define SQLITE_LEDGER_VERSION 1003
 #define SQLITE_READABLE_VERSION 1001 /* the oldest that has what our statements ask for */
 #define SQLITE_WHAT_BYTES 160
 #define SQLITE_UNKNOWN_PROJECT "?" /* of names that version 1.0 remembered; no directory is called so */
@@ -195,6 +201,14 @@ void sqlite_bind_number(sqlite3_stmt *stmt, int at, int64_t value);
 int64_t sqlite_read_number(struct sqlite_reader *r, int at, int64_t low, int64_t high);
 void sqlite_read_string(struct sqlite_reader *r, int at, char *out, size_t max);
 void sqlite_read_bytes(struct sqlite_reader *r, int at, const void **out, size_t *n);
+
+/* Rows that live in sqlite_answers.c. */
+dibs_status sqlite_rows_save(struct rows *rows, dibs_err *err);
+dibs_status sqlite_rows_undo(struct rows *rows, dibs_err *err);
+dibs_status sqlite_rows_forget(struct rows *rows, dibs_err *err);
+uint64_t sqlite_rows_changes(struct rows *rows);
+dibs_status sqlite_rows_answer_get(struct rows *rows, struct row_answer *answer, dibs_err *err);
+dibs_status sqlite_rows_answer_put(struct rows *rows, const struct row_answer *answer, dibs_err *err);
 
 /* Rows that live in sqlite_claims.c. */
 dibs_status sqlite_rows_claim_get(struct rows *rows, uint64_t id, struct row_claim *out, dibs_err *err);

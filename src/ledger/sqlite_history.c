@@ -252,6 +252,8 @@ dibs_status sqlite_rows_trim(struct rows *rows, uint64_t oldest_seq, size_t name
     dibs_status s = run_bound(self, SQL_TRIM_EVENTS, (int64_t[]){ (int64_t) oldest_seq }, 1, err);
 
     if (s == DIBS_OK)
+        s = run_bound(self, SQL_TRIM_ANSWERS, (int64_t[]){ (int64_t) oldest_seq }, 1, err);
+    if (s == DIBS_OK)
         s = run_bound(self, SQL_TRIM_NAMES, (int64_t[]){ (int64_t) names_kept - 1 }, 1, err);
     if (s == DIBS_OK)
         s = run_bound(self, SQL_TRIM_SLOTS, (int64_t[]){ cooled_before_ms, now->boot_ms }, 2, err);

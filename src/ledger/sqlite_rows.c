@@ -26,6 +26,9 @@ const char *const sqlite_sql_text[SQL_COUNT] = {
     [SQL_BEGIN_WRITE] = "BEGIN IMMEDIATE",
     [SQL_COMMIT] = "COMMIT",
     [SQL_ROLLBACK] = "ROLLBACK",
+    [SQL_SAVE] = "SAVEPOINT one",
+    [SQL_UNDO] = "ROLLBACK TO one",
+    [SQL_FORGET] = "RELEASE one",
     [SQL_SNAPSHOT] = "PRAGMA user_version",
     [SQL_CLAIM_GET] = "SELECT " CLAIM_COLUMNS " FROM claims WHERE id=?1",
     [SQL_CLAIM_PUT] =
@@ -72,6 +75,12 @@ const char *const sqlite_sql_text[SQL_COUNT] = {
     [SQL_SIGHTING_GET] = "SELECT count FROM sightings WHERE claim=?1 AND generation=?2",
     [SQL_SIGHTING_PUT] = "INSERT OR REPLACE INTO sightings(claim, generation, count) VALUES(?1, ?2, ?3)",
     [SQL_SIGHTING_DELETE] = "DELETE FROM sightings WHERE claim=?1",
+    [SQL_ANSWER_GET] = "SELECT n, seq, digest, claim, generation FROM answers"
+                       " WHERE principal=?1 AND key=?2 AND part=?3",
+    [SQL_ANSWER_PUT] =
+        "INSERT OR REPLACE INTO answers(principal, key, part, n, seq, digest, claim, generation)"
+        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    [SQL_TRIM_ANSWERS] = "DELETE FROM answers WHERE seq<=?1",
     [SQL_TRIM_EVENTS] = "DELETE FROM events WHERE seq<=?1 OR seq>=" EVENT_SEQ_END,
     [SQL_TRIM_NAMES] = "DELETE FROM names WHERE claim=0 AND used_ms <"
                        " (SELECT used_ms FROM names WHERE claim=0 ORDER BY used_ms DESC LIMIT 1 OFFSET ?1)",
@@ -425,6 +434,10 @@ const struct rows_ops rows_sqlite_ops = {
     .begin = begin,
     .commit = commit,
     .rollback = rollback,
+    .save = sqlite_rows_save,
+    .undo = sqlite_rows_undo,
+    .forget = sqlite_rows_forget,
+    .changes = sqlite_rows_changes,
     .claim_get = sqlite_rows_claim_get,
     .claim_put = sqlite_put_claim,
     .claim_delete = sqlite_rows_claim_delete,
@@ -444,6 +457,8 @@ const struct rows_ops rows_sqlite_ops = {
     .pools = sqlite_rows_pools,
     .sighting_get = sqlite_rows_sighting_get,
     .sighting_put = sqlite_rows_sighting_put,
+    .answer_get = sqlite_rows_answer_get,
+    .answer_put = sqlite_rows_answer_put,
     .quarantine = sqlite_quarantine_rows,
     .trim = sqlite_rows_trim,
     .health = sqlite_health_rows,

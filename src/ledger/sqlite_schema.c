@@ -68,6 +68,15 @@ static const char *const version_1002[] = {
     NULL,
 };
 
+/* What callers that gave a key were answered; see keyed.c. */
+static const char *const version_1003[] = {
+    "CREATE TABLE answers(principal TEXT NOT NULL, key TEXT NOT NULL, part INTEGER NOT NULL,"
+    " n INTEGER NOT NULL, seq INTEGER NOT NULL, digest INTEGER NOT NULL, claim INTEGER NOT NULL,"
+    " generation INTEGER NOT NULL, PRIMARY KEY(principal, key, part)) STRICT, WITHOUT ROWID",
+    "CREATE INDEX answers_by_age ON answers(seq)",
+    NULL,
+};
+
 /* In order; each runs in one transaction with the change of user_version. */
 static const struct migration {
     int version;
@@ -75,7 +84,8 @@ static const struct migration {
 } migrations[] = {
     { 1000, version_1000 },
     { 1001, version_1001 },
-    { SQLITE_LEDGER_VERSION, version_1002 },
+    { 1002, version_1002 },
+    { SQLITE_LEDGER_VERSION, version_1003 },
 };
 #define N_MIGRATIONS (sizeof migrations / sizeof migrations[0])
 

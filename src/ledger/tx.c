@@ -14,12 +14,46 @@
  * processes stays bounded too. */
 enum { TRIM_EVERY_EVENTS = 4096 };
 
+static dibs_status join_group(struct ledger_tx *tx, struct ledger *ledger, const struct ledger_actor *actor,
+                              dibs_err *err)
+{
+    struct rows *rows = ledger->rows;
+    struct ledger_group *group = &ledger->group;
+    dibs_status s = DIBS_OK;
+
+    if (group->is_spoilt)
+        return err_trouble(err, DIBS_TROUBLE_NONE, "a request that shares its commit with this one failed");
+    if (!group->is_open) {
+        ledger_read_end(ledger);
+        s = rows->ops->begin(rows, true, true, err);
+        if (s != DIBS_OK)
+            return s;
+        s = rows->ops->tail(rows, &group->span.before, &group->cursor, err);
+        if (s != DIBS_OK) {
+            rows->ops->rollback(rows);
+            return s;
+        }
+        group->is_open = true;
+        group->span.after = group->span.before;
+    }
+    *tx = (struct ledger_tx){ .rows = rows,
+                              .actor = actor,
+                              .seq = group->span.after,
+                              .cursor = group->cursor,
+                              .is_inner = true,
+                              .group = group,
+                              .changes = rows->ops->changes(rows) };
+    return DIBS_OK;
+}
+
 dibs_status tx_begin(struct ledger_tx *tx, struct ledger *ledger, bool is_write, bool is_full,
                      const struct ledger_actor *actor, dibs_err *err)
 {
     struct rows *rows = ledger->rows;
 
-    if (ledger->is_reading && !is_write) {
+    if (ledger->group.is_on && is_write)
+        return join_group(tx, ledger, actor, err);
+    if ((ledger->is_reading || ledger->group.is_open) && !is_write) {
         *tx = (struct ledger_tx){ .rows = rows, .actor = actor, .is_inner = true };
         return DIBS_OK;
     }
@@ -37,22 +71,80 @@ dibs_status tx_begin(struct ledger_tx *tx, struct ledger *ledger, bool is_write,
 dibs_status tx_commit(struct ledger_tx *tx, dibs_err *err)
 {
     struct rows *rows = tx->rows;
-    dibs_status s = rows->ops->commit(rows, err);
+    struct ledger_group *group = tx->group;
+    dibs_status s = DIBS_OK;
 
-    if (s == DIBS_OK)
-        tx->rows = NULL;
+    if (!group)
+        s = rows->ops->commit(rows, err);
+    else if (tx->is_saved)
+        s = rows->ops->forget(rows, err);
+    if (s != DIBS_OK)
+        return s;
+    if (group) {
+        group->span.after = tx->seq;
+        group->cursor = tx->cursor;
+    }
+    tx->rows = NULL;
+    return DIBS_OK;
+}
+
+dibs_status tx_save(struct ledger_tx *tx, dibs_err *err)
+{
+    dibs_status s = tx->group ? tx->rows->ops->save(tx->rows, err) : DIBS_OK;
+
+    tx->is_saved = tx->group && s == DIBS_OK;
     return s;
+}
+
+/* Nothing of a group stays when a part of it cannot be undone alone. */
+static void leave_group(struct ledger_tx *tx)
+{
+    struct rows *rows = tx->rows;
+
+    if (tx->is_saved && rows->ops->undo(rows, NULL) == DIBS_OK)
+        return;
+    if (!tx->is_saved && rows->ops->changes(rows) == tx->changes)
+        return;
+    rows->ops->rollback(rows);
+    tx->group->is_open = false;
+    tx->group->is_spoilt = true;
 }
 
 void tx_auto(struct ledger_tx *tx)
 {
-    if (tx->rows && !tx->is_inner)
+    if (tx->rows && tx->group)
+        leave_group(tx);
+    else if (tx->rows && !tx->is_inner)
         tx->rows->ops->rollback(tx->rows);
     tx->rows = NULL;
 }
 
+void ledger_group_begin(struct ledger *ledger)
+{
+    ledger->group = (struct ledger_group){ .is_on = true };
+}
+
+dibs_status ledger_group_commit(struct ledger *ledger, struct ledger_span *out, dibs_err *err)
+{
+    struct ledger_group group = ledger->group;
+    dibs_status s = DIBS_OK;
+
+    ledger->group = (struct ledger_group){ 0 };
+    if (group.is_spoilt)
+        return err_trouble(err, DIBS_TROUBLE_NONE, "a request that shares its commit with this one failed");
+    if (group.is_open)
+        s = ledger->rows->ops->commit(ledger->rows, err);
+    if (s != DIBS_OK)
+        ledger->rows->ops->rollback(ledger->rows);
+    if (s == DIBS_OK && out)
+        *out = group.span;
+    return s;
+}
+
 dibs_status ledger_read_begin(struct ledger *ledger, dibs_err *err)
 {
+    if (ledger->group.is_open) /* which sees one state as it is */
+        return DIBS_OK;
     dibs_status s = ledger->rows->ops->begin(ledger->rows, false, false, err);
 
     ledger->is_reading = s == DIBS_OK;

@@ -75,7 +75,7 @@ static bool file_owner(const char *uri, uid_t *out)
 }
 
 dibs_status handle_who(const dibs_settings *settings, char principal[DIBS_PRINCIPAL_MAX + 1],
-                       struct core_options *out, dibs_err *err)
+                       struct core_caller *out, dibs_err *err)
 {
     struct owner_users users;
     dibs_status s = owner_users_load(&users, err);
@@ -92,6 +92,7 @@ dibs_status handle_who(const dibs_settings *settings, char principal[DIBS_PRINCI
     out->settings = settings;
     out->principal = principal;
     out->uid = uid;
+    out->pid = (int32_t) getpid();
     /* Root of a user namespace is anybody outside of it; but whose file the ledger is could write it anyway.
      */
     uid_t owner = 0;
@@ -122,7 +123,7 @@ dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
     handle->pid = getpid();
     struct core_options options = { .now = real_now, .now_ctx = handle };
     if (s == DIBS_OK)
-        s = handle_who(&handle->settings, handle->principal, &options, err);
+        s = handle_who(&handle->settings, handle->principal, &options.caller, err);
     if (s != DIBS_OK)
         ledger_close(ledger);
     else

@@ -82,10 +82,10 @@ static void check_file(struct doctor *d, const char *path)
     if (st.st_uid != geteuid() && owner == OWNER_UID_UNKNOWN)
         say(d, DIBS_NOTE, "ledger", "nothing, if that is meant",
             "%s belongs to somebody outside of this user namespace, you are uid %u", path,
-            d->core->options.uid);
+            d->core->caller.uid);
     else if (st.st_uid != geteuid())
         say(d, DIBS_NOTE, "ledger", "nothing, if that is meant", "%s belongs to uid %u, you are uid %u", path,
-            owner, d->core->options.uid);
+            owner, d->core->caller.uid);
     (void) text_copy(dir, sizeof dir, path);
     slash = strrchr(dir, '/');
     if (slash)
@@ -139,10 +139,10 @@ static bool note_restored(void *ctx, const dibs_repair_item *item)
 static struct ledger_actor actor_of(const struct core_options *options)
 {
     return (struct ledger_actor){ .now = options->now(options->now_ctx),
-                                  .uid = options->uid,
-                                  .pid = (int32_t) getpid(),
-                                  .principal = options->principal,
-                                  .is_admin = options->is_admin };
+                                  .uid = options->caller.uid,
+                                  .pid = options->caller.pid,
+                                  .principal = options->caller.principal,
+                                  .is_admin = options->caller.is_admin };
 }
 
 static bool rebuild(struct doctor *d, const struct core_options *options)
@@ -413,7 +413,7 @@ dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn
     struct core_options options = { .now = doctor_now, .now_ctx = &d };
     dibs_status s = args_settings(settings, err);
     if (s == DIBS_OK)
-        s = handle_who(settings, principal, &options, err);
+        s = handle_who(settings, principal, &options.caller, err);
     if (s != DIBS_OK)
         return s;
     check_settings(&d);

@@ -12,9 +12,7 @@ struct dibs {
     bool is_calling_back; /* a callback of the user may run */
 };
 
-/* Who we are to the ledger of `settings`: fills settings, principal (kept in `principal`), uid, is_admin and
- * is_guest.
- */
+/* Who we are to the ledger of `settings`; the principal is kept in `principal`. */
 dibs_status handle_who(const dibs_settings *settings, char principal[DIBS_PRINCIPAL_MAX + 1],
-                       struct core_options *out, dibs_err *err);
+                       struct core_caller *out, dibs_err *err);
 #endif

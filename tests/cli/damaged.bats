@@ -174,7 +174,7 @@ told_by_all() {
 # to_version_1_0: the ledger as the first version of dibs left it.
 to_version_1_0() {
     sql 'DROP TRIGGER slots_stay; DROP TRIGGER slots_stay_as_they_are; ALTER TABLE names DROP COLUMN project;
-        PRAGMA user_version=1000; PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
+        DROP TABLE answers; PRAGMA user_version=1000; PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
 }
 
 @test "names that version 1.0 remembers get their ports and their group again" {

@@ -252,7 +252,7 @@ ports() {
     cd "$T/a/shop"
     ok get web
     port=$out
-    sql 'DROP TRIGGER slots_stay; DROP TRIGGER slots_stay_as_they_are; ALTER TABLE names DROP COLUMN project; PRAGMA user_version=1000'
+    sql 'DROP TRIGGER slots_stay; DROP TRIGGER slots_stay_as_they_are; ALTER TABLE names DROP COLUMN project; DROP TABLE answers; PRAGMA user_version=1000'
     cd "$T/b/shop"
     ok get web
     [ "$out" != "$port" ]
@@ -260,5 +260,5 @@ ports() {
     ok release web
     ok get web
     [ "$out" = "$port" ]
-    [ "$(sql 'PRAGMA user_version')" = 1002 ]
+    [ "$(sql 'PRAGMA user_version')" = 1003 ]
 }

@@ -220,7 +220,7 @@ reads_only() { # COMMAND
     disk_start -t tmpfs -o size=1m dibs
     furnish_nine there
     in_room "$ROOM" sqlite3 "$T/disk/ledger.db" 'DROP TRIGGER slots_stay; DROP TRIGGER slots_stay_as_they_are;
-        ALTER TABLE names DROP COLUMN project; PRAGMA user_version=1000'
+        ALTER TABLE names DROP COLUMN project; DROP TABLE answers; PRAGMA user_version=1000'
     in_room "$ROOM" mount -o remount,ro "$T/disk"
     refused 6 "old version 1.0" there ls
     in_room "$ROOM" mount -o remount,rw "$T/disk"
@@ -543,7 +543,7 @@ after_fix() {
     : >"$T/ledger.db"
     run dibs claim web --keep
     assert_status 0
-    [ "$(sql 'PRAGMA user_version')" = 1002 ]
+    [ "$(sql 'PRAGMA user_version')" = 1003 ]
 }
 
 @test "an emptied file beside a log that still has the claims is damage, not a new ledger" {

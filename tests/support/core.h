@@ -84,10 +84,11 @@ __attribute__((unused)) static struct core *e_open(struct engine *e, const char 
 {
     const struct ledger_options options = { .timeout_ms = settings->timeout_ms };
     struct core_options core_options = {
-        .settings = settings,
-        .principal = principal,
-        .uid = uid,
-        .is_admin = is_admin,
+        .caller = { .settings = settings,
+                    .principal = principal,
+                    .uid = uid,
+                    .pid = (int32_t) getpid(),
+                    .is_admin = is_admin },
         .now = e_clock,
         .now_ctx = e,
     };
@@ -113,7 +114,7 @@ __attribute__((unused)) static struct core *e_more(struct engine *e, const char 
 /* A second process' view of the same user: another handle on the same ledger. */
 __attribute__((unused)) static struct core *e_twin(struct engine *e)
 {
-    return e_more(e, e->core->options.principal, e->core->options.uid, false);
+    return e_more(e, e->core->caller.principal, e->core->caller.uid, false);
 }
 
 __attribute__((unused)) static struct core *e_other(struct engine *e)

@@ -226,7 +226,9 @@ static int claim_a_privileged_port(void *arg)
     struct engine *e = arg;
     const struct ledger_options options = { .timeout_ms = 1000 };
     struct core_options core_options = {
-        .settings = &e->settings, .principal = "uid:65534", .uid = CHILD_NOBODY, .now = e_clock, .now_ctx = e
+        .caller = { .settings = &e->settings, .principal = "uid:65534", .uid = CHILD_NOBODY },
+        .now = e_clock,
+        .now_ctx = e,
     };
     dibs_request r = e_required(NULL, "127.0.0.1", 80);
     const dibs_batch batch = { .requests = &r, .n = 1 };
