@@ -20,6 +20,7 @@ declare -A may_use=(
     [lib]="base net index owner kernel json yaml ledger core"
     [workload]="base net json yaml"
     [kube]="base net json yaml workload"
+    [daemon]="base net index owner kernel json yaml wire http ledger core lib portserver"
     [cli]="base json yaml workload kube"
 )
 # Single headers beside that: core knows the front of the ledger, not its backends; cli reads the words that

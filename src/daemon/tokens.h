@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_DAEMON_TOKENS_H
+#define DIBS_DAEMON_TOKENS_H
+/* Who may come in over TCP: a file of lines "PRINCIPAL TOKEN", where PRINCIPAL is uid:N. Blank lines and
+ * lines that begin with '#' do not count. No message ever shows a token. */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "dibs/status.h"
+
+#define TOKENS_TOKEN_MIN 16 /* bytes; fewer could be guessed */
+#define TOKENS_TOKEN_MAX 256
+#define TOKENS_MAX 1024 /* every lookup compares with all of them */
+
+struct tokens;
+
+/* Reads the whole file or refuses it: INVALID names the line; DENIED when others could read or change it. The
+ * caller owns *out. */
+dibs_status tokens_load(const char *path, struct tokens **out, dibs_err *err);
+/* The same of a text; `name` stands in messages. */
+dibs_status tokens_parse(const char *name, const char *text, size_t len, struct tokens **out, dibs_err *err);
+void tokens_free(struct tokens *tokens); /* NULL is fine; leaves no token in memory */
+
+/* Whose token is it? Takes the same time whether, where and how far it agrees with one of them. */
+bool tokens_find(const struct tokens *tokens, const char *token, size_t len,
+                 char principal[DIBS_PRINCIPAL_MAX + 1]);
+#endif
