@@ -15,12 +15,13 @@ declare -A may_use=(
     [json]="base"
     [yaml]="base"
     [web]="base"
+    [wire]="base net json"
     [ledger]="base net json web"
     [core]="base net index owner kernel"
-    [lib]="base net index owner kernel json yaml ledger core"
+    [lib]="base net index owner kernel json yaml wire ledger core"
     [workload]="base net json yaml"
     [kube]="base net json yaml workload"
-    [cli]="base json yaml workload kube"
+    [cli]="base json yaml wire workload kube"
 )
 # Single headers beside that: core knows the front of the ledger, not its backends; cli reads the words that
 # manifests have, too.
