@@ -15,19 +15,22 @@ declare -A may_use=(
     [json]="base"
     [yaml]="base"
     [web]="base"
+    [wire]="base net json"
     [ledger]="base net json web"
     [core]="base net index owner kernel"
-    [lib]="base net index owner kernel json yaml ledger core"
+    [lib]="base net index owner kernel json yaml wire ledger core"
     [workload]="base net json yaml"
     [kube]="base net json yaml workload"
+    [http]="base net json"
     [daemon]="base net index owner kernel json yaml wire http ledger core lib portserver"
-    [cli]="base json yaml workload kube"
+    [portserver]="base net owner core lib daemon"
+    [cli]="base json yaml wire workload kube"
 )
 # Single headers beside that: core knows the front of the ledger, not its backends; cli reads the words that
 # manifests have, too.
 declare -A may_include=(
     [core]="ledger/ledger.h ledger/mru.h"
-    [cli]="net/bindings.h"
+    [cli]="net/bindings.h daemon/serve.h"
 )
 
 complain() { # complain REASON LINES

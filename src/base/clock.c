@@ -84,3 +84,30 @@ void clock_duration_format(int64_t ms, char out[24])
         i++;
     (void) snprintf(out, 24, "%" PRId64 "%s", ms / units[i].ms, units[i].name);
 }
+
+static void put_number(char *to, size_t n_digits, int value)
+{
+    while (n_digits > 0) {
+        to[--n_digits] = (char) ('0' + value % 10);
+        value /= 10;
+    }
+}
+
+/* Without strftime(): every answer of a daemon has such a time. */
+void clock_wall_format(int64_t wall_ms, char out[32])
+{
+    time_t seconds = (time_t) (wall_ms / MS_PER_S);
+    struct tm tm = { 0 };
+
+    if (wall_ms <= 0 || !gmtime_r(&seconds, &tm) || tm.tm_year > 9999 - 1900) {
+        memcpy(out, "-", 2);
+        return;
+    }
+    memcpy(out, "0000-00-00T00:00:00Z", 21);
+    put_number(out, 4, tm.tm_year + 1900);
+    put_number(out + 5, 2, tm.tm_mon + 1);
+    put_number(out + 8, 2, tm.tm_mday);
+    put_number(out + 11, 2, tm.tm_hour);
+    put_number(out + 14, 2, tm.tm_min);
+    put_number(out + 17, 2, tm.tm_sec);
+}

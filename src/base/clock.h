@@ -18,4 +18,6 @@ int64_t clock_monotonic_ms(void);
 int64_t clock_duration_parse(const char *text, int64_t max_ms);
 /* The shortest exact form: "10m", "90s", "1500ms". */
 void clock_duration_format(int64_t ms, char out[24]);
+/* "2026-01-31T12:00:00Z"; "-" for a time that is not known (0 or less) or beyond year 9999. */
+void clock_wall_format(int64_t wall_ms, char out[32]);
 #endif

@@ -91,8 +91,6 @@ void cli_note(const struct cli *cli, const char *fmt, ...) DIBS_PRINTF(2, 3);
 
 /* Terminal-safe text: control characters and broken UTF-8 become '?'. Writes at most size. */
 const char *cli_safe(const char *text, char *out, size_t size);
-/* "2026-01-31T12:00:00Z" */
-void cli_time(int64_t wall_ms, char out[32]);
 /* "pid 123 (node)", "lease, 9m30s left", "-" : who holds a claim. `boot_ms`: dibs_boot_ms(). */
 void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size);
 /* "tcp *:8080 udp *:8080" */

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
-#include "cli/json_claim.h"
+#include "wire/wire.h"
 
 #include "base/banned.h"
 
@@ -22,9 +22,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         struct json_writer w;
 
         json_begin(&w, stdout);
-        json_object(&w);
-        cli_json_socket_members(&w, &socket);
-        json_end_object(&w);
+        wire_socket(&w, &socket);
         json_finish(&w);
     } else {
         (void) printf("%u\n", socket.port);

@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "cli/cli.h"
-#include "json/json.h"
+#include "wire/wire.h"
 
 #include "base/banned.h"
 
@@ -35,13 +35,7 @@ static bool tell(void *ctx, const dibs_finding *finding)
     v->n_problems += finding->severity == DIBS_PROBLEM;
     v->n_warnings += finding->severity == DIBS_WARNING;
     if (v->is_json) {
-        json_object(&v->w);
-        json_key_string(&v->w, "severity",
-                        finding->severity == DIBS_PROBLEM ? "problem" : severity_text(finding->severity));
-        json_key_string(&v->w, "topic", finding->topic);
-        json_key_string(&v->w, "text", finding->text);
-        json_key_string(&v->w, "advice", finding->advice);
-        json_end_object(&v->w);
+        wire_finding(&v->w, finding);
         return true;
     }
     if (strcmp(v->topic, finding->topic) != 0) {

@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "cli/cli.h"
 #include "cli/input.h"
-#include "cli/json_claim.h"
 #include "cli/request.h"
 #include "cli/table.h"
+#include "wire/wire.h"
 
 #include "base/banned.h"
 
@@ -78,6 +79,22 @@ static const dibs_event *event_at(const struct history *h, size_t i)
     return &h->events[(h->oldest + i) % h->n];
 }
 
+/* "tcp,udp" from an event's bits. */
+static void protos_text(uint8_t protos, char out[16])
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (int i = DIBS_TCP; i <= DIBS_SCTP; i++) {
+        if (!(protos & 1u << i))
+            continue;
+        int n = snprintf(out + used, 16 - used, "%s%s", used ? "," : "", dibs_proto_text((dibs_proto) i));
+
+        if (n > 0)
+            used += (size_t) n;
+    }
+}
+
 static dibs_status print_table(const struct history *h, dibs_err *err)
 {
     static const char *const header[] = { "SEQ", "TIME", "WHAT", "PORT", "PROTOS", "NAME", "BY" };
@@ -89,14 +106,14 @@ static dibs_status print_table(const struct history *h, dibs_err *err)
         char text[64] = "";
 
         cli_table_number(&table, event->seq);
-        cli_time(event->time_ms, text);
+        clock_wall_format(event->time_ms, text);
         cli_table_cell(&table, text);
         cli_table_cell(&table, dibs_event_kind_text(event->kind));
         if (event->port)
             cli_table_number(&table, event->port);
         else
             cli_table_cell(&table, "");
-        cli_protos_text(event->protos, text);
+        protos_text(event->protos, text);
         cli_table_cell(&table, text);
         cli_table_cell(&table, event->name);
         (void) snprintf(text, sizeof text, "uid %u pid %d", event->actor_uid, event->actor_pid);
@@ -115,7 +132,7 @@ static void print_json(const struct history *h)
     json_begin(&w, stdout);
     json_array(&w);
     for (size_t i = 0; i < h->n; i++)
-        cli_json_event(&w, event_at(h, i));
+        wire_event(&w, event_at(h, i));
     json_end_array(&w);
     json_finish(&w);
 }

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "cli/cli.h"
-#include "cli/json_claim.h"
 #include "cli/listener.h"
 #include "cli/table.h"
 
@@ -47,7 +47,7 @@ static const char *state_text(const dibs_claim *claim)
         return "orphan";
     if (claim->holder == DIBS_HELD_BY_NOBODY)
         return "kept";
-    return cli_life_text(claim->life);
+    return wire_life_text(claim->life);
 }
 
 static void append(char *out, size_t size, const char *word)
@@ -124,7 +124,7 @@ static void claim_row(struct listing *l, const dibs_claim *claim)
     cli_holder(claim, l->boot_ms, text, sizeof text);
     cli_table_cell(&l->table, text);
     cli_table_cell(&l->table, state_text(claim));
-    cli_time(claim->created_ms, text);
+    clock_wall_format(claim->created_ms, text);
     cli_table_cell(&l->table, text);
     cli_table_cell(&l->table, claim->pool);
     if (l->is_audit)
@@ -134,7 +134,7 @@ static void claim_row(struct listing *l, const dibs_claim *claim)
 static void claim_json(struct listing *l, const dibs_claim *claim)
 {
     json_object(&l->w);
-    cli_json_claim_members(&l->w, claim);
+    wire_claim_members(&l->w, claim, true);
     if (l->is_audit) {
         json_key(&l->w, "sockets");
         json_array(&l->w);
@@ -144,7 +144,7 @@ static void claim_json(struct listing *l, const dibs_claim *claim)
             if (!cli_socket_uses(socket, claim))
                 continue;
             json_object(&l->w);
-            cli_json_socket_members(&l->w, socket);
+            wire_socket_members(&l->w, socket);
             json_key_string(&l->w, "relation", cli_socket_relation(socket, claim, 1));
             json_end_object(&l->w);
         }

@@ -7,8 +7,8 @@
 #include "base/err.h"
 #include "cli/cli.h"
 #include "cli/input.h"
-#include "cli/json_claim.h"
 #include "cli/table.h"
+#include "wire/wire.h"
 
 #include "base/banned.h"
 
@@ -49,8 +49,8 @@ static void pool_row(struct cli_table *table, const dibs_pool *pool, const dibs_
     cli_table_cell(table, pool->name);
     dibs_ranges_format(&pool->ranges, text);
     cli_table_cell(table, text);
-    cli_table_cell(table, cli_scope_text(pool->scope));
-    cli_band_text(pool->band, text);
+    cli_table_cell(table, wire_scope_text(pool->scope));
+    wire_band_text(pool->band, text);
     cli_table_cell(table, text);
     cli_table_cell(table, pool->order);
     clock_duration_format(pool->cooldown_ms, text);
@@ -71,7 +71,7 @@ static dibs_status print_pools(struct cli *cli, const dibs_pool *pools, size_t n
         if (status != DIBS_OK)
             return status;
         if (cli->json)
-            cli_json_pool(w, &pools[i], &usage);
+            wire_pool(w, &pools[i], &usage);
         else
             pool_row(table, &pools[i], &usage);
     }

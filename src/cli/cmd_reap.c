@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
-#include "cli/json_claim.h"
+#include "wire/wire.h"
 
 #include "base/banned.h"
 
@@ -20,7 +20,7 @@ static bool tell(void *ctx, const dibs_claim *claim)
     char safe[1024] = "";
 
     if (r->is_json) {
-        cli_json_claim(&r->w, claim);
+        wire_claim(&r->w, claim, true);
         return true;
     }
     cli_holder(claim, r->boot_ms, holder, sizeof holder);

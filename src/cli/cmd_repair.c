@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/observed.h"
-#include "json/json.h"
+#include "wire/wire.h"
 
 #include "base/banned.h"
 
@@ -14,23 +14,6 @@ struct repairing {
     size_t n;
     struct json_writer w;
 };
-
-static void tell_json(struct json_writer *w, const dibs_repair_item *item, const char *address)
-{
-    json_object(w);
-    json_key_string(w, "kind", dibs_repair_kind_text(item->kind));
-    json_key_string(w, "proto", dibs_proto_text(item->binding.proto));
-    json_key_string(w, "address", address);
-    json_key_uint(w, "port", item->port);
-    json_key(w, "name");
-    if (item->name[0])
-        json_string(w, item->name);
-    else
-        json_null(w);
-    json_key_uint(w, "sightings", item->sightings);
-    json_key_string(w, "text", item->text);
-    json_end_object(w);
-}
 
 static bool tell(void *ctx, const dibs_repair_item *item)
 {
@@ -42,7 +25,7 @@ static bool tell(void *ctx, const dibs_repair_item *item)
     r->n++;
     dibs_address_format(&item->binding.address, address);
     if (r->is_json)
-        tell_json(&r->w, item, address);
+        wire_repair_item(&r->w, item);
     else
         (void) printf("%s %s %s %u %s: %s\n", dibs_repair_kind_text(item->kind),
                       dibs_proto_text(item->binding.proto), address, item->port,

@@ -7,29 +7,22 @@
 #include "base/err.h"
 #include "cli/cli.h"
 #include "cli/input.h"
-#include "cli/json_claim.h"
 #include "cli/output.h"
-#include "cli/snapshot_read.h"
-#include "json/json.h"
+#include "wire/wire.h"
 
 #include "base/banned.h"
-
-#define BYTES_MAX 8192 /* a bit for each of 65536 ports */
 
 DEFINE_AUTO(json_doc, json_free)
 
 static bool write_claim(void *ctx, const dibs_claim *claim)
 {
-    dibs_claim without_token = *claim;
-
-    without_token.token[0] = '\0';
-    cli_json_claim(ctx, &without_token);
+    wire_claim(ctx, claim, false);
     return true;
 }
 
 static bool write_pool(void *ctx, const dibs_pool *pool)
 {
-    cli_json_pool(ctx, pool, NULL);
+    wire_pool(ctx, pool, NULL);
     return true;
 }
 
@@ -43,7 +36,7 @@ static dibs_status export_pools(struct cli *cli, const char *name, struct json_w
     dibs_status status = dibs_pool_get(cli->handle, name, &pool, err);
 
     if (status == DIBS_OK)
-        cli_json_pool(w, &pool, NULL);
+        wire_pool(w, &pool, NULL);
     return status;
 }
 
@@ -55,7 +48,7 @@ static dibs_status export_full(struct cli *cli, FILE *to, dibs_err *err)
 
     json_begin(&w, to);
     json_object(&w);
-    json_key_int(&w, "dibs", SNAPSHOT_VERSION);
+    json_key_int(&w, "dibs", WIRE_SNAPSHOT_VERSION);
     json_key(&w, "pools");
     json_array(&w);
     dibs_status status = export_pools(cli, pool, &w, err);
@@ -76,8 +69,7 @@ static dibs_status export_full(struct cli *cli, FILE *to, dibs_err *err)
 
 static dibs_status export_k8s(struct cli *cli, FILE *to, dibs_err *err)
 {
-    uint8_t bytes[BYTES_MAX] = { 0 };
-    char text[4 * ((BYTES_MAX + 2) / 3) + 1] = "";
+    uint8_t bytes[WIRE_RANGE_BYTES_MAX] = { 0 };
     char range[DIBS_RANGES_TEXT_MAX + 1] = "";
     struct json_writer w = { 0 };
     size_t n = 0;
@@ -85,13 +77,11 @@ static dibs_status export_k8s(struct cli *cli, FILE *to, dibs_err *err)
 
     if (status != DIBS_OK)
         return status;
-    json_base64_encode(bytes, n, text);
     json_begin(&w, to);
     json_object(&w);
     json_key_string(&w, "kind", "RangeAllocation");
     json_key_string(&w, "apiVersion", "v1");
-    json_key_string(&w, "range", range);
-    json_key_string(&w, "data", text);
+    wire_range_members(&w, &(dibs_range_snapshot){ range, bytes, n });
     json_end_object(&w);
     json_finish(&w);
     return DIBS_OK;
@@ -133,30 +123,22 @@ static dibs_status export(struct cli *cli, dibs_err *err)
 
 static dibs_status import_k8s(struct cli *cli, const json_value *root, size_t *n, dibs_err *err)
 {
-    uint8_t bytes[BYTES_MAX] = { 0 };
-    const char *range = NULL;
-    const char *data = "";
+    uint8_t bytes[WIRE_RANGE_BYTES_MAX] = { 0 };
+    dibs_range_snapshot snapshot = { 0 };
     const char *version = NULL;
-    size_t n_bytes = 0;
 
     if (!json_get_string(root, "apiVersion", &version) || strcmp(version, "v1") != 0)
         return err_set(err, DIBS_INVALID, "a RangeAllocation of another apiVersion than v1");
-    if (!json_get_string(root, "range", &range))
-        return err_set(err, DIBS_INVALID, "\"range\" must be a text");
-    /* Kubernetes leaves out the data of a range without any port in use, or says null. */
-    if (json_get(root, "data") && !json_is_null(json_get(root, "data")) &&
-        !json_get_string(root, "data", &data))
-        return err_set(err, DIBS_INVALID, "\"data\" must be a text");
-    if (!json_base64_decode(data, bytes, sizeof bytes, &n_bytes))
-        return err_set(err, DIBS_INVALID, "\"data\" is not base64 of at most %d bytes", BYTES_MAX);
-    return dibs_snapshot_import(cli->handle, cli_value(cli, "pool"),
-                                &(dibs_range_snapshot){ range, bytes, n_bytes }, n, err);
+    dibs_status status = wire_range_read(root, bytes, &snapshot, err);
+
+    return status == DIBS_OK ? dibs_snapshot_import(cli->handle, cli_value(cli, "pool"), &snapshot, n, err)
+                             : status;
 }
 
 static dibs_status import_full(struct cli *cli, const json_value *root, size_t *n, dibs_err *err)
 {
-    AUTO(snapshot_done) struct snapshot snapshot = { 0 };
-    dibs_status status = snapshot_read(root, &snapshot, err);
+    AUTO(wire_snapshot_done) struct wire_snapshot snapshot = { 0 };
+    dibs_status status = wire_snapshot_read(root, &snapshot, err);
 
     if (status == DIBS_OK && cli_has(cli, "pool"))
         return err_set(err, DIBS_INVALID, "--pool: a full snapshot says itself which pool a claim is of");

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "cli/listener.h"
 
@@ -21,7 +22,7 @@ static void print_claim(const dibs_claim *claim, int64_t boot_ms)
 
     cli_bindings(claim, bindings, sizeof bindings);
     cli_holder(claim, boot_ms, holder, sizeof holder);
-    cli_time(claim->created_ms, since);
+    clock_wall_format(claim->created_ms, since);
     (void) printf("claim   %s  %s  held by %s, %s%s%s, uid %u%s%s, since %s%s%s\n", bindings,
                   claim->name[0] ? cli_safe(claim->name, safe_name, sizeof safe_name) : "(unnamed)",
                   claim->is_damaged                      ? "a damaged record"
@@ -29,7 +30,7 @@ static void print_claim(const dibs_claim *claim, int64_t boot_ms)
                                                          : cli_safe(holder, safe_holder, sizeof safe_holder),
                   claim->is_orphan                       ? "orphan"
                   : claim->holder == DIBS_HELD_BY_NOBODY ? "kept"
-                                                         : cli_life_text(claim->life),
+                                                         : wire_life_text(claim->life),
                   claim->is_kept && claim->holder != DIBS_HELD_BY_NOBODY ? ", kept" : "",
                   claim->is_exclusive ? "" : ", declared", claim->uid, claim->pool[0] ? ", pool " : "",
                   claim->pool, since, claim->project[0] ? ", of " : "",
@@ -57,14 +58,14 @@ static void print_json(const dibs_port_report *report, uint16_t port)
     json_begin(&w, stdout);
     json_object(&w);
     json_key_uint(&w, "port", port);
-    cli_json_claims(&w, report);
+    wire_report_claims(&w, report);
     json_key(&w, "sockets");
     json_array(&w);
     for (size_t i = 0; i < report->n_sockets; i++) {
         const dibs_socket *socket = &report->sockets[i];
 
         json_object(&w);
-        cli_json_socket_members(&w, socket);
+        wire_socket_members(&w, socket);
         json_key_string(&w, "relation", cli_socket_relation(socket, report->claims, report->n_claims));
         json_end_object(&w);
     }

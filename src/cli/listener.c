@@ -24,15 +24,6 @@ dibs_status cli_port_report(const struct cli *cli, dibs_port_question *question,
     return status;
 }
 
-void cli_json_claims(struct json_writer *w, const dibs_port_report *report)
-{
-    json_key(w, "claims");
-    json_array(w);
-    for (size_t i = 0; i < report->n_claims; i++)
-        cli_json_claim(w, &report->claims[i]);
-    json_end_array(w);
-}
-
 bool cli_socket_uses(const dibs_socket *socket, const dibs_claim *claim)
 {
     if (socket->port != claim->port)

@@ -3,14 +3,12 @@
 #define DIBS_CLI_LISTENER_H
 /* Sockets beside claims, for `who`, `explain` and `ls --audit`. */
 #include "cli/cli.h"
-#include "cli/json_claim.h"
+#include "wire/wire.h"
 
 /* What is known of the port that is the command's argument; question->port is filled. The caller frees *out,
  * which is untouched on failure. */
 dibs_status cli_port_report(const struct cli *cli, dibs_port_question *question, dibs_port_report **out,
                             dibs_err *err);
-/* "claims": [...], a member of an object. */
-void cli_json_claims(struct json_writer *w, const dibs_port_report *report);
 
 /* Does the socket use what the claim is for: same protocol and port, addresses in conflict? */
 bool cli_socket_uses(const dibs_socket *socket, const dibs_claim *claim);

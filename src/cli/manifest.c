@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/text.h"
-#include "cli/json_claim.h"
+#include "wire/wire.h"
 #include "workload/manifest.h"
 
 #include "base/banned.h"
@@ -189,7 +189,7 @@ static void print_json(const struct workload_plan *plan)
             json_key_string(&w, "pod", pod_name(change->pod, pod, sizeof pod));
             json_key_uint(&w, "pods", change->n_pods);
         }
-        cli_json_claim_members(&w, &change->claim);
+        wire_claim_members(&w, &change->claim, true);
         json_end_object(&w);
     }
     json_end_array(&w);

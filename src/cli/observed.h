@@ -11,9 +11,6 @@
 
 #include "dibs/dibs.h"
 
-/* More than every port in three protocols on an address: not one host's list. */
-#define OBSERVED_MAX 262144
-
 /* The whole text or nothing: INVALID names the line (or array item) of the first fault. The caller
  * frees *out, which is NULL for an empty list. */
 dibs_status cli_observed_parse(const char *text, size_t len, dibs_observed **out, size_t *n, dibs_err *err);

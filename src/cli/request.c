@@ -4,9 +4,8 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "cli/json_claim.h"
 #include "cli/manifest.h"
-#include "json/json.h"
+#include "wire/wire.h"
 
 #include "base/banned.h"
 
@@ -197,7 +196,7 @@ dibs_status cli_print_claims(struct cli *cli, const dibs_claim *claims, size_t n
     if (is_list)
         json_array(&w);
     for (size_t i = 0; i < n; i++)
-        cli_json_claim(&w, &claims[i]);
+        wire_claim(&w, &claims[i], true);
     if (is_list)
         json_end_array(&w);
     json_finish(&w);

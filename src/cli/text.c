@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -110,15 +109,6 @@ bool cli_number(const char *text, int64_t min, int64_t max, int64_t *out)
         return false;
     *out = value;
     return true;
-}
-
-void cli_time(int64_t wall_ms, char out[32])
-{
-    struct tm tm = { 0 };
-    time_t seconds = (time_t) (wall_ms / 1000);
-
-    if (wall_ms <= 0 || !gmtime_r(&seconds, &tm) || !strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm))
-        (void) snprintf(out, 32, "-");
 }
 
 /* The two greatest units: "9m30s", "3d2h", "12s". */

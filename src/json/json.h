@@ -10,11 +10,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/bytes.h"
 #include "dibs/status.h"
 
-/* ---- writing: straight to a stream, no tree ---- */
+/* ---- writing: straight to a stream or into memory, no tree ---- */
 struct json_writer {
     FILE *to;
+    struct bytes *into; /* instead of a stream */
     unsigned depth;
     bool needs_comma;
     bool after_key;
@@ -22,6 +24,8 @@ struct json_writer {
 #define JSON_DEPTH_MAX 64 /* nothing we read or write nests deeper than ten */
 
 void json_begin(struct json_writer *w, FILE *to);
+/* Behind what is there; the bytes remember when memory was lacking. */
+void json_begin_bytes(struct json_writer *w, struct bytes *into);
 void json_object(struct json_writer *w);
 void json_array(struct json_writer *w);
 void json_end_object(struct json_writer *w);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing needs no library: light commands answer with --json at no cost. The first error
- * stays in the stream (ferror), where the door looks for it at the end. */
+/* Writing needs no library: light commands answer with --json at no cost. The first error stays in the
+ * stream (ferror) or in the bytes (is_lost), where the door looks for it at the end.
+ *
+ * A daemon writes tens of thousands of answers a second: what is plain is copied in runs, and numbers are
+ * written without printf. */
 #include <assert.h>
-#include <inttypes.h>
 
+#include "base/text.h"
 #include "json/json.h"
 
 #include "base/banned.h"
@@ -13,116 +16,141 @@ void json_begin(struct json_writer *w, FILE *to)
     *w = (struct json_writer){ .to = to };
 }
 
-static void put(struct json_writer *w, const char *text)
+void json_begin_bytes(struct json_writer *w, struct bytes *into)
 {
-    (void) fputs(text, w->to);
+    *w = (struct json_writer){ .into = into };
+}
+
+static void put(struct json_writer *w, const char *text, size_t n)
+{
+    if (w->into)
+        bytes_add(w->into, text, n);
+    else
+        (void) fwrite(text, 1, n, w->to);
+}
+
+static void put_char(struct json_writer *w, char c)
+{
+    put(w, &c, 1);
 }
 
 /* The comma in front of a value or key, and the state after it. */
 static void next(struct json_writer *w)
 {
     if (w->needs_comma && !w->after_key)
-        put(w, ",");
+        put_char(w, ',');
     w->needs_comma = true;
     w->after_key = false;
 }
 
-static void open_nest(struct json_writer *w, const char *bracket)
+static void open_nest(struct json_writer *w, char bracket)
 {
     next(w);
     assert(w->depth < JSON_DEPTH_MAX);
     w->depth++;
     w->needs_comma = false;
-    put(w, bracket);
+    put_char(w, bracket);
 }
 
-static void close_nest(struct json_writer *w, const char *bracket)
+static void close_nest(struct json_writer *w, char bracket)
 {
     assert(w->depth > 0);
     w->depth--;
     w->needs_comma = true;
-    put(w, bracket);
+    put_char(w, bracket);
 }
 
 void json_object(struct json_writer *w)
 {
-    open_nest(w, "{");
+    open_nest(w, '{');
 }
 
 void json_array(struct json_writer *w)
 {
-    open_nest(w, "[");
+    open_nest(w, '[');
 }
 
 void json_end_object(struct json_writer *w)
 {
-    close_nest(w, "}");
+    close_nest(w, '}');
 }
 
 void json_end_array(struct json_writer *w)
 {
-    close_nest(w, "]");
+    close_nest(w, ']');
 }
 
-/* Bytes of the well-formed UTF-8 character at `s` (NUL-terminated), and its number; 0 when it is
- * broken: overlong, cut off, a surrogate, or beyond U+10FFFF. */
-static size_t character(const unsigned char *s, uint32_t *code)
+static void put_escaped(struct json_writer *w, unsigned char code)
 {
-    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    size_t n = 1;
-    uint32_t c = s[0];
+    static const char hex[] = "0123456789abcdef";
+    char text[6] = { '\\', 'u', '0', '0', hex[code >> 4], hex[code & 15] };
 
-    if (c >= 0x80) {
-        n = c >= 0xf0 && c <= 0xf4 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 0;
-        if (n == 0 || c > 0xf4)
-            return 0;
-        c &= 0x7fu >> n;
-        for (size_t i = 1; i < n; i++) {
-            if ((s[i] & 0xc0) != 0x80)
-                return 0;
-            c = c << 6 | (s[i] & 0x3fu);
-        }
-        if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
-            return 0;
-    }
-    *code = c;
-    return n;
-}
-
-static void put_escaped(struct json_writer *w, uint32_t code)
-{
     switch (code) {
-    case '"': put(w, "\\\""); return;
-    case '\\': put(w, "\\\\"); return;
-    case '\n': put(w, "\\n"); return;
-    case '\r': put(w, "\\r"); return;
-    case '\t': put(w, "\\t"); return;
-    default: (void) fprintf(w->to, "\\u%04" PRIx32, code); return;
+    case '"':
+    case '\\': text[1] = (char) code; break;
+    case '\n': text[1] = 'n'; break;
+    case '\r': text[1] = 'r'; break;
+    case '\t': text[1] = 't'; break;
+    default: put(w, text, sizeof text); return;
     }
+    put(w, text, 2);
+}
+
+static bool is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+/* One character that is not plain. Returns its bytes. */
+static size_t put_odd(struct json_writer *w, const unsigned char *s)
+{
+    const char *text = (const char *) s;
+    size_t n = text_utf8_length(text, strnlen(text, 4));
+
+    if (n == 0) {
+        put(w, "\xef\xbf\xbd", 3); /* U+FFFD */
+        return 1;
+    }
+    /* 0x7f-0x9f need no escape in JSON, but they steer terminals. */
+    if (n == 1)
+        put_escaped(w, s[0]);
+    else if (n == 2 && s[0] == 0xc2 && s[1] < 0xa0)
+        put_escaped(w, s[1]);
+    else
+        put(w, text, n);
+    return n;
 }
 
 static void put_quoted(struct json_writer *w, const char *text)
 {
     const unsigned char *s = (const unsigned char *) text;
 
-    put(w, "\"");
+    put_char(w, '"');
     while (*s) {
-        uint32_t code = 0;
-        size_t n = character(s, &code);
+        size_t n = 0;
 
-        if (n == 0) {
-            put(w, "\xef\xbf\xbd"); /* U+FFFD */
-            s++;
-            continue;
-        }
-        /* 0x7f-0x9f need no escape in JSON, but they steer terminals. */
-        if (code < 0x20 || code == '"' || code == '\\' || (code >= 0x7f && code <= 0x9f))
-            put_escaped(w, code);
-        else
-            (void) fwrite(s, 1, n, w->to);
+        while (is_plain(s[n]))
+            n++;
+        put(w, (const char *) s, n);
         s += n;
+        if (*s)
+            s += put_odd(w, s);
     }
-    put(w, "\"");
+    put_char(w, '"');
+}
+
+static void put_digits(struct json_writer *w, uint64_t value, bool is_negative)
+{
+    char text[21]; /* a sign and 20 digits */
+    size_t at = sizeof text;
+
+    do {
+        text[--at] = (char) ('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    if (is_negative)
+        text[--at] = '-';
+    put(w, text + at, sizeof text - at);
 }
 
 void json_key(struct json_writer *w, const char *key)
@@ -130,7 +158,7 @@ void json_key(struct json_writer *w, const char *key)
     assert(!w->after_key);
     next(w);
     put_quoted(w, key);
-    put(w, ":");
+    put_char(w, ':');
     w->after_key = true;
 }
 
@@ -143,25 +171,25 @@ void json_string(struct json_writer *w, const char *text)
 void json_int(struct json_writer *w, int64_t value)
 {
     next(w);
-    (void) fprintf(w->to, "%" PRId64, value);
+    put_digits(w, value < 0 ? 0 - (uint64_t) value : (uint64_t) value, value < 0);
 }
 
 void json_uint(struct json_writer *w, uint64_t value)
 {
     next(w);
-    (void) fprintf(w->to, "%" PRIu64, value);
+    put_digits(w, value, false);
 }
 
 void json_bool(struct json_writer *w, bool value)
 {
     next(w);
-    put(w, value ? "true" : "false");
+    put(w, value ? "true" : "false", value ? 4 : 5);
 }
 
 void json_null(struct json_writer *w)
 {
     next(w);
-    put(w, "null");
+    put(w, "null", 4);
 }
 
 void json_key_string(struct json_writer *w, const char *key, const char *text)
@@ -191,5 +219,5 @@ void json_key_bool(struct json_writer *w, const char *key, bool value)
 void json_finish(struct json_writer *w)
 {
     assert(w->depth == 0);
-    put(w, "\n");
+    put_char(w, '\n');
 }

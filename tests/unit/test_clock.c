@@ -129,6 +129,31 @@ static void the_clocks_do_not_run_backwards(void **state)
     assert_in_range(clock_now(0).boot_ms - boot, 19, 5000);
 }
 
+static void a_wall_time_is_written_in_utc(void **state)
+{
+    static const struct {
+        int64_t ms;
+        const char *text;
+    } rows[] = {
+        { 1, "1970-01-01T00:00:00Z" },
+        { 951827696789, "2000-02-29T12:34:56Z" },
+        { 1767225600000, "2026-01-01T00:00:00Z" },
+        { 253402300799999, "9999-12-31T23:59:59Z" },
+        { 253402300800000, "-" },
+        { INT64_MAX, "-" },
+        { 0, "-" },
+        { -1, "-" },
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[32];
+
+        clock_wall_format(rows[i].ms, text);
+        assert_string_equal(text, rows[i].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +163,7 @@ int main(void)
         cmocka_unit_test(durations_are_written_in_the_largest_exact_unit_and_read_back),
         cmocka_unit_test(now_is_now_and_the_offset_of_a_time_namespace_is_taken_off),
         cmocka_unit_test(the_clocks_do_not_run_backwards),
+        cmocka_unit_test(a_wall_time_is_written_in_utc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

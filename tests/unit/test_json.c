@@ -89,6 +89,47 @@ static void strings_come_out_as_valid_and_harmless_json(void **state)
     }
 }
 
+static void memory_gets_what_a_stream_gets(void **state)
+{
+    static const char odd[] = "a\"\\\n\x1b\x7f\xc2\x9b\xc3\xa9\xff\xf0\x9f\x98\x80";
+    struct bytes bytes = { 0 };
+    struct json_writer w;
+    struct sink sink = { 0 };
+
+    (void) state;
+    sink_open(&sink);
+    json_begin_bytes(&w, &bytes);
+    for (int i = 0; i < 2; i++) {
+        struct json_writer *to = i == 0 ? &sink.w : &w;
+
+        json_array(to);
+        for (int j = 0; j < 1000; j++) { /* it grows several times */
+            json_string(to, odd);
+            json_int(to, INT64_MIN + j);
+            json_uint(to, UINT64_MAX - (uint64_t) j);
+            json_int(to, j - 500);
+        }
+        json_end_array(to);
+        json_finish(to);
+    }
+    assert_false(bytes.is_lost);
+    bytes_add(&bytes, "", 1);
+    sink_holds(&sink, bytes.at);
+    bytes_done(&bytes);
+}
+
+static void bytes_have_a_bound_and_remember_it(void **state)
+{
+    struct bytes bytes = { 0 };
+
+    (void) state;
+    bytes_add_text(&bytes, "abc");
+    assert_null(bytes_reserve(&bytes, DIBS_INPUT_MAX_BYTES - 2));
+    assert_true(bytes.is_lost);
+    assert_int_equal(bytes.n, 3);
+    bytes_done(&bytes);
+}
+
 static void a_full_stream_is_remembered(void **state)
 {
     struct json_writer w;
@@ -347,6 +388,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_writer_places_every_comma),
         cmocka_unit_test(strings_come_out_as_valid_and_harmless_json),
+        cmocka_unit_test(memory_gets_what_a_stream_gets),
+        cmocka_unit_test(bytes_have_a_bound_and_remember_it),
         cmocka_unit_test(a_full_stream_is_remembered),
         cmocka_unit_test(the_reader_gives_back_what_stands_there),
         cmocka_unit_test(another_type_leaves_the_output_alone),

@@ -5,6 +5,7 @@
 
 #include "cli/observed.h"
 #include "support/t.h"
+#include "wire/wire.h"
 
 static void entry_is(const dibs_observed *entry, const char *expected)
 {
@@ -127,7 +128,7 @@ static void a_bad_line_is_named_and_nothing_is_given(void **state)
 
 static void a_list_without_end_is_refused(void **state)
 {
-    size_t lines = (size_t) OBSERVED_MAX + 1;
+    size_t lines = (size_t) WIRE_OBSERVED_MAX + 1;
     char *text = malloc(2 * lines);
     dibs_observed *list = NULL;
     size_t n = 0;
@@ -149,7 +150,7 @@ static void a_list_without_end_is_refused(void **state)
     assert_int_equal(whole, DIBS_INVALID);
     assert_non_null(strstr(err.msg, "more than"));
     assert_int_equal(all_but_one, DIBS_OK);
-    assert_int_equal(n, OBSERVED_MAX);
+    assert_int_equal(n, WIRE_OBSERVED_MAX);
 }
 
 int main(void)
