@@ -93,34 +93,6 @@ struct walk {
     struct verdict found; /* pid 0 and why NULL: not found */
 };
 
-/* Is the last number of the NSpid line `pid`, and are there two at least? (One: our own namespace.) */
-static enum look is_pid_below(int dir, int32_t pid, bool *out)
-{
-    char status[LOOK_STATUS_MAX];
-    const char *p = NULL;
-    const char *end = NULL;
-    int64_t last = 0;
-    int depth = 0;
-
-    if (look_file(dir, "status", status, sizeof status) < 0)
-        return look_trouble(errno);
-    if (!look_status_line(status, "NSpid", &p, &end))
-        return LOOK_DAMAGED;
-    while (p < end) {
-        const char *start = p;
-        while (p < end && *p != '\t' && *p != ' ')
-            p++;
-        if (p > start) {
-            if (!look_number(start, p, &last))
-                return LOOK_DAMAGED;
-            depth++;
-        }
-        p++;
-    }
-    *out = depth >= 2 && last == pid;
-    return LOOK_OK;
-}
-
 static void note_trouble(struct walk *w, enum look seen)
 {
     if (seen == LOOK_DENIED || seen == LOOK_DAMAGED)
@@ -130,11 +102,12 @@ static void note_trouble(struct walk *w, enum look seen)
 /* Someone with the recorded start time: is he the one? */
 static void examine(struct walk *w, int dir, pid_t pid, const struct owner_stat *stat)
 {
-    bool is_candidate = false;
-    enum look seen = is_pid_below(dir, w->who->pid, &is_candidate);
+    struct look_pids pids = { 0 };
+    enum look seen = look_pids(dir, &pids);
 
     note_trouble(w, seen);
-    if (seen != LOOK_OK || !is_candidate)
+    /* One number alone: our own namespace. */
+    if (seen != LOOK_OK || pids.depth < 2 || pids.innermost != w->who->pid)
         return;
     uint64_t pidns = look_namespace(dir, "ns/pid");
     if (pidns == 0) {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -110,6 +111,39 @@ pid_t look_next_pid(DIR *dir)
             return (pid_t) pid;
     }
     return 0;
+}
+
+enum look look_pids(int pid_dir_fd, struct look_pids *out)
+{
+    char status[LOOK_STATUS_MAX];
+    const char *p = NULL;
+    const char *end = NULL;
+    struct look_pids pids = { 0 };
+
+    if (look_file(pid_dir_fd, "status", status, sizeof status) < 0)
+        return look_trouble(errno);
+    if (!look_status_line(status, "NSpid", &p, &end))
+        return LOOK_DAMAGED;
+    while (p < end) {
+        const char *start = p;
+        while (p < end && *p != '\t' && *p != ' ')
+            p++;
+        if (p > start) {
+            if (!look_number(start, p, &pids.innermost))
+                return LOOK_DAMAGED;
+            pids.depth++;
+        }
+        p++;
+    }
+    *out = pids;
+    return LOOK_OK;
+}
+
+bool look_pidfd_ended(int pidfd)
+{
+    struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+    return poll(&p, 1, 0) > 0;
 }
 
 uint64_t look_namespace(int dir_fd, const char *name)

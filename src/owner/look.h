@@ -40,6 +40,16 @@ dibs_life look_life(const struct owner_view *view, int pid_dir_fd, const struct 
 /* Next numeric name of a directory of /proc, 0 at its end. */
 pid_t look_next_pid(DIR *dir);
 
+/* The NSpid line of DIR/status: a process' pids from our namespace (that of /proc) down to its own. */
+struct look_pids {
+    int depth; /* how many; 1: it is in our own namespace */
+    int64_t innermost;
+};
+enum look look_pids(int pid_dir_fd, struct look_pids *out);
+
+/* Has the process of this pidfd ended, all its threads included? */
+bool look_pidfd_ended(int pidfd);
+
 /* inode of a namespace link such as "self/ns/pid"; 0 and errno when it cannot be told. */
 uint64_t look_namespace(int dir_fd, const char *name);
 

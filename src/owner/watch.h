@@ -19,7 +19,7 @@
 /* Within this time each process that has no pidfd is looked at once. */
 #define WATCH_ROUND_MS 1000
 /* How often one of those is looked for of whom nothing certain is known: each costs a walk over /proc. */
-#define WATCH_FAR_MS 5000
+#define WATCH_FAR_MS 2000
 
 struct watch;
 

@@ -4,9 +4,11 @@
 /* Tests that need a process of their own: another uid, another namespace, a death. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -73,6 +75,21 @@ static inline int child_idle(void *arg)
     (void) alarm(60);
     (void) pause();
     return 0;
+}
+
+/* Fork into a fresh pid namespace with its own /proc; the child there is pid 1. */
+static inline int child_in_new_pidns(int (*fn)(void *), void *arg)
+{
+    if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+        return 2;
+    pid_t init = fork();
+    if (init == 0) {
+        if (mount("proc", "/proc", "proc", 0, NULL) != 0)
+            _exit(3);
+        (void) prctl(PR_SET_PDEATHSIG, SIGKILL); /* init goes with its keeper */
+        _exit(fn(arg));
+    }
+    return init < 0 ? 4 : child_wait(init);
 }
 
 /* Everything, piece by piece if need be: the kernel takes a long sysctl value page by page. */

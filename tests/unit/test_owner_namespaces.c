@@ -15,21 +15,6 @@
 #define CLONE_NEWTIME 0x80
 #endif
 
-/* Fork into a fresh pid namespace with its own /proc; the child there is pid 1. */
-static int in_new_pidns(int (*fn)(void *), void *arg)
-{
-    if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
-        return 2;
-    pid_t init = fork();
-    if (init == 0) {
-        if (mount("proc", "/proc", "proc", 0, NULL) != 0)
-            _exit(3);
-        (void) prctl(PR_SET_PDEATHSIG, SIGKILL); /* init goes with its keeper */
-        _exit(fn(arg));
-    }
-    return init < 0 ? 4 : child_wait(init);
-}
-
 static int reuses_a_pid(void *arg)
 {
     struct owner_view view = { 0 };
@@ -63,7 +48,7 @@ static int reuses_a_pid(void *arg)
 
 static int reuses_a_pid_elsewhere(void *arg)
 {
-    return in_new_pidns(reuses_a_pid, arg);
+    return child_in_new_pidns(reuses_a_pid, arg);
 }
 
 static void a_reused_pid_does_not_bring_the_first_process_back(void **state)
@@ -107,7 +92,7 @@ static int init_below(void *arg)
 
 static int keeper_of_namespace(void *arg)
 {
-    return in_new_pidns(init_below, arg);
+    return child_in_new_pidns(init_below, arg);
 }
 
 /* The second reports first; when it is killed its init reports, too. */
@@ -153,7 +138,7 @@ static int judges_unknown(void *arg)
 
 static int judges_unknown_from_a_sibling(void *arg)
 {
-    return in_new_pidns(judges_unknown, arg);
+    return child_in_new_pidns(judges_unknown, arg);
 }
 
 static void a_process_of_a_namespace_below_is_seen_living_and_dying(void **state)
@@ -229,7 +214,7 @@ static int judges_its_own_namespace_below(void *arg)
 
 static int judges_from_the_middle(void *arg)
 {
-    return in_new_pidns(judges_its_own_namespace_below, arg);
+    return child_in_new_pidns(judges_its_own_namespace_below, arg);
 }
 
 static void from_a_namespace_in_the_middle_what_is_below_can_be_judged(void **state)
