@@ -15,6 +15,7 @@ declare -A may_use=(
     [json]="base"
     [yaml]="base"
     [web]="base"
+    [http]="base net json"
     [ledger]="base net json web"
     [core]="base net index owner kernel"
     [lib]="base net index owner kernel json yaml ledger core"
@@ -52,6 +53,7 @@ only_in() { # only_in ROOM HEADER
         "$(grep -rnE "include[[:space:]]*<$2>" src include --include='*.[ch]' | grep -v "^src/$1/" || true)"
 }
 only_in json 'jansson\.h'
+only_in http 'microhttpd\.h'
 only_in ledger 'sqlite3\.h'
 only_in yaml 'libfyaml\.h'
 
