@@ -56,6 +56,7 @@ only_in() { # only_in ROOM HEADER
         "$(grep -rnE "include[[:space:]]*<$2>" src include --include='*.[ch]' | grep -v "^src/$1/" || true)"
 }
 only_in json 'jansson\.h'
+only_in http 'microhttpd\.h'
 only_in ledger 'sqlite3\.h'
 only_in yaml 'libfyaml\.h'
 

@@ -122,9 +122,9 @@ struct http_field {
 void http_answer(struct http_request *r, int status, const char *type, struct http_body body,
                  const struct http_field *extra, size_t n_extra);
 
-/* An answer whose end is not known yet. r stays until http_stream_end(), abandoned(), or a write that fails.
- */
-void http_stream_begin(struct http_request *r, int status, const char *type, const struct http_field *extra,
+/* An answer whose end is not known yet. r stays until http_stream_end(), abandoned(), or one of these two
+ * that fails. False: memory is short, r is gone. */
+bool http_stream_begin(struct http_request *r, int status, const char *type, const struct http_field *extra,
                        size_t n_extra);
 /* False: its reader is too far behind and was cut off, or memory is short. r is gone then. */
 bool http_stream_write(struct http_request *r, const void *bytes, size_t n);

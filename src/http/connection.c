@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* A connection from accept to its end, and the clock that runs against it. */
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "http/inside.h"
+
+#include "base/banned.h"
+
+enum {
+    GROWN_FIRST_BYTES = 256,
+    BODY_KEPT_BYTES = 16 << 10, /* for the next request; larger ones are rare */
+};
+
+/* ---- steps: a head, a body, an answer, each within max_step_ms ---- */
+
+void connection_end_step(struct http_request *r)
+{
+    if (r->is_timed)
+        TAILQ_REMOVE(&r->server->steps, r, step);
+    r->is_timed = false;
+}
+
+void connection_begin_step(struct http_request *r)
+{
+    connection_end_step(r);
+    r->deadline_ms = r->server->now_ms + r->server->limits.max_step_ms;
+    TAILQ_INSERT_TAIL(&r->server->steps, r, step);
+    r->is_timed = true;
+}
+
+void connection_cut(struct http_request *r)
+{
+    connection_end_step(r);
+    (void) shutdown(r->watch.fd, SHUT_RDWR);
+}
+
+/* ---- while libmicrohttpd looks away ---- */
+
+static void unwatch(struct http_request *r)
+{
+    if (r->is_watched)
+        loop_remove(r->server->loop, &r->watch);
+    r->is_watched = false;
+}
+
+static void client_left(loop_source *source, uint32_t events)
+{
+    struct http_request *r = (struct http_request *) source;
+
+    (void) events;
+    unwatch(r);
+    if (r->state != HTTP_ASKED && r->state != HTTP_STREAMING)
+        return;
+    r->state = HTTP_GONE;
+    r->server->handler->abandoned(r->server->handler->ctx, r);
+    connection_resume(r);
+}
+
+void connection_suspend(struct http_request *r)
+{
+    r->server->mhd->MHD_suspend_connection(r->connection);
+    r->is_suspended = true;
+    /* A client that has only finished sending still waits for its answer; under TLS there is no such thing.
+     * Without a watch, for lack of memory, the answer itself finds out. */
+    if (!r->is_watched)
+        r->is_watched =
+            loop_add(r->server->loop, &r->watch, r->door.is_tls ? EPOLLRDHUP : 0, NULL) == DIBS_OK;
+}
+
+void connection_resume(struct http_request *r)
+{
+    if (!r->is_suspended)
+        return;
+    r->is_suspended = false;
+    r->server->mhd->MHD_resume_connection(r->connection);
+    r->engine->is_due = true;
+}
+
+bool connection_grow(char **bytes, size_t *size, size_t need)
+{
+    size_t larger = *size ? *size : GROWN_FIRST_BYTES;
+
+    if (need <= *size)
+        return true;
+    while (larger < need)
+        larger *= 2;
+    char *grown = realloc(*bytes, larger);
+
+    if (!grown)
+        return false;
+    *bytes = grown;
+    *size = larger;
+    return true;
+}
+
+/* ---- begin and end ---- */
+
+void connection_add(struct http_server *server, int fd, const struct http_listener *from, uint32_t uid)
+{
+    struct http_request *r = calloc(1, sizeof *r);
+    const struct sockaddr nobody = { 0 }; /* libmicrohttpd keeps a copy, which nobody reads */
+
+    if (r)
+        r->peer = server->handler->connected(server->handler->ctx, fd, &from->door);
+    if (!r || !r->peer) {
+        (void) close(fd);
+        accept_forget_user(server, uid);
+        free(r);
+        return;
+    }
+    r->watch = (loop_source){ .fd = fd, .ready = client_left };
+    r->server = server;
+    r->engine = from->door.is_tls ? server->tls : server->plain;
+    r->door = from->door;
+    r->uid = uid;
+    server->n_connections++;
+    r->engine->n_connections++;
+    TAILQ_INSERT_TAIL(&server->requests, r, link);
+    connection_begin_step(r);
+    server->adding = r;
+    /* The descriptor is libmicrohttpd's from here on, whatever comes back. */
+    (void) server->mhd->MHD_add_connection(r->engine->daemon, fd, &nobody, sizeof nobody);
+    if (server->adding) { /* refused before it began */
+        server->adding = NULL;
+        connection_end(r);
+    }
+}
+
+void connection_end(struct http_request *r)
+{
+    struct http_server *server = r->server;
+
+    connection_reset(r);
+    connection_end_step(r);
+    TAILQ_REMOVE(&server->requests, r, link);
+    server->n_connections--;
+    r->engine->n_connections--;
+    accept_forget_user(server, r->uid);
+    server->handler->disconnected(server->handler->ctx, r->peer);
+    free(r->target_text);
+    free(r->body);
+    free(r);
+    accept_resume(server);
+}
+
+void connection_reset(struct http_request *r)
+{
+    bool is_open = r->state == HTTP_ASKED || r->state == HTTP_STREAMING;
+
+    unwatch(r);
+    r->state = HTTP_GONE;
+    if (is_open)
+        r->server->handler->abandoned(r->server->handler->ctx, r);
+    if (r->body_size > BODY_KEPT_BYTES) {
+        free(r->body);
+        r->body = NULL;
+        r->body_size = 0;
+    }
+    free(r->stream);
+    r->stream = NULL;
+    r->stream_at = r->stream_n = r->stream_size = 0;
+    r->is_stream_ended = false;
+    r->is_suspended = false;
+    r->body_n = 0;
+    r->is_body_too_large = false;
+    r->method = NULL;
+    r->user = NULL;
+    r->state = HTTP_ARRIVING;
+    connection_begin_step(r);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* A request as it arrives, and what it says. */
+#include <string.h>
+#include <strings.h>
+
+#include "http/inside.h"
+
+#include "base/banned.h"
+
+/* ---- the head ---- */
+
+void *request_head_begins(void *cls, const char *target, struct MHD_Connection *connection)
+{
+    const struct http_engine *engine = cls;
+    const union MHD_ConnectionInfo *info =
+        engine->server->mhd->MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct http_request *r = info->socket_context;
+    size_t size = target ? strlen(target) + 1 : 0;
+
+    r->raw_target = target;
+    r->raw_n = size;
+    if (!target)
+        r->target_trouble = "there is no target";
+    else if (!connection_grow(&r->target_text, &r->target_size, size))
+        r->target_trouble = "out of memory";
+    else
+        r->target_trouble = target_parse(memcpy(r->target_text, target, size), &r->target);
+    return r;
+}
+
+/* The version stands behind the target in the same line: a target that ends before that has a NUL inside. */
+static bool has_nul(const struct http_request *r, const char *version)
+{
+    uintptr_t target = (uintptr_t) r->raw_target;
+    uintptr_t after = (uintptr_t) version;
+
+    return after > target && after - target <= HTTP_HEAD_MAX_BYTES && after - target > r->raw_n;
+}
+
+static size_t head_bytes(const struct http_request *r)
+{
+    const union MHD_ConnectionInfo *info =
+        r->server->mhd->MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+
+    return info ? info->header_size : 0;
+}
+
+/* Libmicrohttpd has refused what is no number. */
+static bool is_over(const char *digits, size_t max)
+{
+    size_t n = 0;
+
+    for (; *digits >= '0' && *digits <= '9'; digits++) {
+        if (n > max)
+            return true;
+        n = n * 10 + (size_t) (*digits - '0');
+    }
+    return n > max;
+}
+
+static enum MHD_Result refuse_body(struct http_request *r)
+{
+    return answer_refuse(r, 413, "Content Too Large", "the body is too large");
+}
+
+static enum MHD_Result head_arrived(struct http_request *r, const char *method, const char *version)
+{
+    const struct http_handler *handler = r->server->handler;
+
+    /* An answer to HEAD is one to GET, whose body libmicrohttpd leaves out. */
+    r->method = strcmp(method, "HEAD") == 0 ? "GET" : method;
+    if (head_bytes(r) > HTTP_HEAD_MAX_BYTES)
+        return answer_refuse(r, 431, "Request Header Fields Too Large", "the head is too large");
+    if (r->target_trouble)
+        return answer_refuse(r, 400, "Bad Request", r->target_trouble);
+    if (has_nul(r, version))
+        return answer_refuse(r, 400, "Bad Request", "the target has a NUL in it");
+    const char *coding = http_header(r, "Transfer-Encoding");
+    const char *length = http_header(r, "Content-Length");
+
+    if (coding && strcasecmp(coding, "chunked") != 0)
+        return answer_refuse(r, 501, "Not Implemented", "no transfer coding is known but chunked");
+    r->body_max = handler->body_max ? handler->body_max(handler->ctx, r) : r->server->limits.max_body_bytes;
+    if (length && is_over(length, r->body_max))
+        return refuse_body(r);
+    connection_begin_step(r);
+    return MHD_YES;
+}
+
+/* ---- the body ---- */
+
+/* What is too much is dropped: libmicrohttpd takes no answer in the middle of a body. */
+static enum MHD_Result body_arrives(struct http_request *r, const char *bytes, size_t n)
+{
+    if (r->is_body_too_large || n > r->body_max - r->body_n) {
+        r->is_body_too_large = true;
+        return MHD_YES;
+    }
+    if (!connection_grow(&r->body, &r->body_size, r->body_n + n + 1))
+        return MHD_NO;
+    memcpy(r->body + r->body_n, bytes, n);
+    r->body_n += n;
+    r->body[r->body_n] = '\0';
+    return MHD_YES;
+}
+
+static enum MHD_Result complete(struct http_request *r)
+{
+    if (r->is_body_too_large)
+        return refuse_body(r);
+    connection_end_step(r);
+    r->state = HTTP_ASKED;
+    r->turn = r->server->turn;
+    r->server->handler->requested(r->server->handler->ctx, r);
+    return r->state == HTTP_GONE ? MHD_NO : MHD_YES;
+}
+
+/* NOLINTNEXTLINE(readability-function-size): the library's signature */
+enum MHD_Result request_arrives(void *cls, struct MHD_Connection *connection, const char *url,
+                                const char *method, const char *version, const char *upload, size_t *upload_n,
+                                void **context)
+{
+    struct http_request *r = *context;
+    size_t n = *upload_n;
+
+    (void) cls;
+    (void) connection;
+    (void) url;
+    *upload_n = 0; /* all of it is taken */
+    switch (r->state) {
+    case HTTP_ARRIVING:
+        if (!r->method)
+            return head_arrived(r, method, version);
+        return n > 0 ? body_arrives(r, upload, n) : complete(r);
+    case HTTP_ASKED:
+        /* Most are answered in the turn in which they came. Until then libmicrohttpd asks again in each of
+         * its runs, which is cheaper than to take the connection out of its epoll set and to put it back. */
+        if (r->turn != r->server->turn)
+            connection_suspend(r);
+        return MHD_YES;
+    case HTTP_ANSWERED:
+    case HTTP_STREAMING: return MHD_YES;
+    case HTTP_GONE: return MHD_NO;
+    }
+    return MHD_NO;
+}
+
+void request_completed(void *cls, struct MHD_Connection *connection, void **context,
+                       enum MHD_RequestTerminationCode how)
+{
+    (void) cls;
+    (void) connection;
+    (void) how;
+    if (*context)
+        connection_reset(*context);
+}
+
+/* ---- what it says ---- */
+
+const char *http_method(const struct http_request *r)
+{
+    return r->method;
+}
+
+const char *http_path(const struct http_request *r)
+{
+    return r->target.path;
+}
+
+const char *http_query(const struct http_request *r, const char *key, size_t i)
+{
+    for (size_t k = 0; k < r->target.n_query; k++)
+        if (strcmp(r->target.query[k].key, key) == 0 && i-- == 0)
+            return r->target.query[k].value;
+    return NULL;
+}
+
+bool http_query_at(const struct http_request *r, size_t i, const char **key, const char **value)
+{
+    if (i >= r->target.n_query)
+        return false;
+    *key = r->target.query[i].key;
+    *value = r->target.query[i].value;
+    return true;
+}
+
+const char *http_header(const struct http_request *r, const char *name)
+{
+    return r->server->mhd->MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, name);
+}
+
+const char *http_body(const struct http_request *r, size_t *n)
+{
+    *n = r->body_n;
+    return r->body_n > 0 ? r->body : "";
+}
+
+void *http_peer(const struct http_request *r)
+{
+    return r->peer;
+}
+
+const struct http_door *http_door(const struct http_request *r)
+{
+    return &r->door;
+}
+
+void http_set_user(struct http_request *r, void *user)
+{
+    r->user = user;
+}
+
+void *http_user(const struct http_request *r)
+{
+    return r->user;
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/* The server as a whole: its engines, its turns, its end. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "http/inside.h"
+
+#include "base/banned.h"
+
+/* For one connection, in libmicrohttpd: the head of a request as it came and as a list, and the head of the
+ * answer. */
+enum { CONNECTION_BYTES = 8 << 10 };
+
+/* What is older has known weaknesses. */
+#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
+
+static void listener_close(struct http_listener *listener);
+
+/* ---- engines ---- */
+
+static void engine_ready(loop_source *source, uint32_t events)
+{
+    struct http_engine *engine = (struct http_engine *) source;
+
+    (void) events;
+    engine->server->now_ms = clock_monotonic_ms();
+    (void) engine->server->mhd->MHD_run(engine->daemon);
+}
+
+/* Libmicrohttpd's own words, for a certificate that it does not like; what it says of clients is nobody's
+ * business. */
+static void keep_trouble(void *cls, const char *format, va_list arguments) DIBS_PRINTF(2, 0);
+static void keep_trouble(void *cls, const char *format, va_list arguments)
+{
+    struct http_server *server = cls;
+    char said[sizeof server->trouble] = "";
+
+    (void) vsnprintf(said, sizeof said, format, arguments);
+    said[strcspn(said, "\n")] = '\0';
+    (void) text_safe(said, server->trouble, sizeof server->trouble);
+}
+
+/* Target and query are decoded by target.c alone. */
+static size_t leave_escapes(void *cls, struct MHD_Connection *connection, char *text)
+{
+    (void) cls;
+    (void) connection;
+    return strlen(text);
+}
+
+/* MHD_add_connection() calls it at the start, the cleanup of MHD_run() at the end. */
+static void connection_changed(void *cls, struct MHD_Connection *connection, void **context,
+                               enum MHD_ConnectionNotificationCode what)
+{
+    struct http_engine *engine = cls;
+
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        struct http_request *r = TAKE(engine->server->adding);
+
+        r->connection = connection;
+        *context = r;
+    } else {
+        connection_end(*context);
+    }
+}
+
+#define CALLBACK(function, cls) (intptr_t)(function), (cls)
+
+static struct MHD_Daemon *start(struct http_engine *engine, const char *cert_pem, const char *key_pem)
+{
+    struct http_server *server = engine->server;
+    /* Its log only for certificates: on a Unix socket it would say three times for each answer that TCP's
+     * options are not to be had. */
+    unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME |
+                     (cert_pem ? MHD_USE_TLS | MHD_USE_ERROR_LOG : 0);
+    struct MHD_OptionItem options[] = {
+        { MHD_OPTION_NOTIFY_CONNECTION, CALLBACK(connection_changed, engine) },
+        { MHD_OPTION_URI_LOG_CALLBACK, CALLBACK(request_head_begins, engine) },
+        { MHD_OPTION_UNESCAPE_CALLBACK, CALLBACK(leave_escapes, engine) },
+        { MHD_OPTION_NOTIFY_COMPLETED, CALLBACK(request_completed, engine) },
+        { MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, NULL },
+        { MHD_OPTION_CONNECTION_LIMIT, (intptr_t) server->limits.max_connections, NULL },
+        { MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL },
+        { MHD_OPTION_END, 0, NULL },
+        { MHD_OPTION_END, 0, NULL },
+        { MHD_OPTION_END, 0, NULL },
+        { MHD_OPTION_END, 0, NULL },
+    };
+
+    if (cert_pem) {
+        struct MHD_OptionItem *more = &options[sizeof options / sizeof options[0] - 4];
+        const struct {
+            enum MHD_OPTION option;
+            const char *text;
+        } tls[] = {
+            { MHD_OPTION_HTTPS_MEM_CERT, cert_pem },
+            { MHD_OPTION_HTTPS_MEM_KEY, key_pem },
+            { MHD_OPTION_HTTPS_PRIORITIES, TLS_PRIORITIES },
+        };
+
+        for (size_t i = 0; i < sizeof tls / sizeof tls[0]; i++) {
+            more[i].option = tls[i].option;
+            memcpy(&more[i].ptr_value, &tls[i].text, sizeof tls[i].text); /* it only reads */
+        }
+    }
+    return server->mhd->MHD_start_daemon(flags, 0, NULL, NULL, request_arrives, engine,
+                                         MHD_OPTION_EXTERNAL_LOGGER, keep_trouble, server, MHD_OPTION_ARRAY,
+                                         options, MHD_OPTION_END);
+}
+
+/* Connections must not be suspended. */
+static void engine_close(struct http_engine *engine)
+{
+    if (!engine)
+        return;
+    if (engine->source.fd >= 0)
+        loop_remove(engine->server->loop, &engine->source);
+    if (engine->daemon)
+        engine->server->mhd->MHD_stop_daemon(engine->daemon);
+    free(engine);
+}
+DEFINE_AUTO(struct http_engine, engine_close)
+
+/* Plain without a certificate. */
+static dibs_status engine_open(struct http_server *server, const char *cert_pem, const char *key_pem,
+                               struct http_engine **out, dibs_err *err)
+{
+    AUTO(engine_close_auto) struct http_engine *engine = calloc(1, sizeof *engine);
+
+    if (!engine)
+        return err_set(err, DIBS_FAILURE, "HTTP server: out of memory");
+    engine->server = server;
+    engine->source = (loop_source){ .fd = -1, .ready = engine_ready };
+    server->trouble[0] = '\0';
+    engine->daemon = start(engine, cert_pem, key_pem);
+    if (!engine->daemon)
+        return err_set(err, cert_pem ? DIBS_INVALID : DIBS_FAILURE, "cannot start %s server: %s",
+                       cert_pem ? "an HTTPS" : "an HTTP", server->trouble);
+    const union MHD_DaemonInfo *info =
+        server->mhd->MHD_get_daemon_info(engine->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+
+    engine->source.fd = info ? info->epoll_fd : -1;
+    dibs_status s = loop_add(server->loop, &engine->source, EPOLLIN, err);
+    if (s != DIBS_OK) {
+        engine->source.fd = -1;
+        return s;
+    }
+    TAILQ_INSERT_TAIL(&server->engines, engine, link);
+    *out = TAKE(engine);
+    return DIBS_OK;
+}
+
+dibs_status http_set_tls(struct http_server *server, const char *cert_pem, const char *key_pem, dibs_err *err)
+{
+    struct http_engine *old = server->tls;
+    dibs_status s = engine_open(server, cert_pem, key_pem, &server->tls, err);
+
+    if (s == DIBS_OK && old)
+        old->is_retired = true;
+    return s;
+}
+
+/* ---- open and close ---- */
+
+static size_t or_default(size_t value, size_t otherwise)
+{
+    return value ? value : otherwise;
+}
+
+dibs_status http_open(struct loop *loop, const struct http_limits *limits, const struct http_handler *handler,
+                      struct http_server **out, dibs_err *err)
+{
+    const struct late_mhd *mhd = NULL;
+    dibs_status s = late_mhd(&mhd, err);
+
+    if (s != DIBS_OK)
+        return s;
+    struct http_server *server = calloc(1, sizeof *server);
+    if (!server)
+        return err_set(err, DIBS_FAILURE, "HTTP server: out of memory");
+    server->loop = loop;
+    server->mhd = mhd;
+    server->handler = handler;
+    server->limits = (struct http_limits){
+        .max_connections = or_default(limits->max_connections, HTTP_CONNECTIONS_DEFAULT),
+        .max_per_user = or_default(limits->max_per_user, HTTP_PER_USER_DEFAULT),
+        .max_body_bytes = or_default(limits->max_body_bytes, HTTP_BODY_DEFAULT),
+        .max_stream_bytes = or_default(limits->max_stream_bytes, HTTP_STREAM_DEFAULT),
+        .max_step_ms = limits->max_step_ms ? limits->max_step_ms : HTTP_STEP_DEFAULT_MS,
+    };
+    server->accept_again_ms = INT64_MAX;
+    server->now_ms = clock_monotonic_ms();
+    TAILQ_INIT(&server->engines);
+    TAILQ_INIT(&server->listeners);
+    TAILQ_INIT(&server->requests);
+    TAILQ_INIT(&server->steps);
+    s = engine_open(server, NULL, NULL, &server->plain, err);
+    if (s != DIBS_OK) {
+        http_close(server);
+        return s;
+    }
+    *out = server;
+    return DIBS_OK;
+}
+
+void http_close(struct http_server *server)
+{
+    if (!server)
+        return;
+    while (!TAILQ_EMPTY(&server->listeners))
+        listener_close(TAILQ_FIRST(&server->listeners));
+    /* Libmicrohttpd cannot stop while one of its connections is suspended. */
+    for (struct http_request *r = TAILQ_FIRST(&server->requests); r; r = TAILQ_NEXT(r, link)) {
+        bool is_open = r->state == HTTP_ASKED || r->state == HTTP_STREAMING;
+
+        r->state = HTTP_GONE;
+        if (is_open)
+            server->handler->abandoned(server->handler->ctx, r);
+        connection_resume(r);
+    }
+    while (!TAILQ_EMPTY(&server->engines)) {
+        struct http_engine *engine = TAILQ_FIRST(&server->engines);
+
+        TAILQ_REMOVE(&server->engines, engine, link);
+        engine_close(engine);
+    }
+    free(server->users);
+    free(server);
+}
+
+/* ---- listening ---- */
+
+static void listener_close(struct http_listener *listener)
+{
+    struct http_server *server = listener->server;
+
+    TAILQ_REMOVE(&server->listeners, listener, link);
+    loop_remove(server->loop, &listener->source);
+    (void) close(listener->source.fd);
+    free(listener);
+}
+
+dibs_status http_listen(struct http_server *server, int fd, void *user, bool is_tls, dibs_err *err)
+{
+    if (is_tls && !server->tls)
+        return err_set(err, DIBS_INVALID, "TLS needs a certificate");
+    AUTO(free_auto) struct http_listener *listener = calloc(1, sizeof *listener);
+    int flags = fcntl(fd, F_GETFL);
+
+    if (!listener)
+        return err_set(err, DIBS_FAILURE, "HTTP server: out of memory");
+    /* Whoever connected may be gone again when we accept. */
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
+        return err_set(err, DIBS_FAILURE, "descriptor %d is no listening socket", fd);
+    *listener = (struct http_listener){
+        .source = { .fd = fd, .ready = listener_ready },
+        .server = server,
+        .door = { .user = user, .is_tls = is_tls },
+    };
+    dibs_status s = loop_add(server->loop, &listener->source, server->is_paused ? 0 : EPOLLIN, err);
+
+    if (s != DIBS_OK)
+        return s;
+    TAILQ_INSERT_TAIL(&server->listeners, listener, link);
+    listener = NULL;
+    return DIBS_OK;
+}
+
+void http_unlisten(struct http_server *server, int fd)
+{
+    for (struct http_listener *listener = TAILQ_FIRST(&server->listeners); listener;
+         listener = TAILQ_NEXT(listener, link)) {
+        if (listener->source.fd == fd) {
+            listener_close(listener);
+            return;
+        }
+    }
+}
+
+void http_stop_accepting(struct http_server *server)
+{
+    while (!TAILQ_EMPTY(&server->listeners))
+        listener_close(TAILQ_FIRST(&server->listeners));
+    server->is_stopping = true;
+    for (struct http_request *r = TAILQ_FIRST(&server->requests); r; r = TAILQ_NEXT(r, link))
+        if (r->state == HTTP_ARRIVING)
+            connection_cut(r);
+}
+
+/* ---- turns ---- */
+
+static bool is_busy(const struct http_server *server, const struct http_engine *engine)
+{
+    MHD_UNSIGNED_LONG_LONG ms = 1;
+
+    /* It knows no timeouts but 0: ours are in server->steps. */
+    return engine->is_due || (server->mhd->MHD_get_timeout(engine->daemon, &ms) == MHD_YES && ms == 0);
+}
+
+static void engine_run(struct http_server *server, struct http_engine *engine)
+{
+    /* An answer to a request that was suspended takes two: one builds it, one sends it. What comes in
+     * meanwhile waits for its turn. */
+    for (int i = 0; i < 2 && is_busy(server, engine); i++) {
+        engine->is_due = false;
+        (void) server->mhd->MHD_run(engine->daemon);
+    }
+}
+
+void http_run(struct http_server *server)
+{
+    struct http_engine *next = NULL;
+    struct http_request *late = NULL;
+
+    server->turn++;
+    server->now_ms = clock_monotonic_ms();
+    if (server->now_ms >= server->accept_again_ms)
+        accept_resume(server);
+    while ((late = TAILQ_FIRST(&server->steps)) && late->deadline_ms <= server->now_ms)
+        connection_cut(late);
+    for (struct http_engine *engine = TAILQ_FIRST(&server->engines); engine; engine = next) {
+        next = TAILQ_NEXT(engine, link);
+        engine_run(server, engine);
+        if (engine->is_retired && engine->n_connections == 0) {
+            TAILQ_REMOVE(&server->engines, engine, link);
+            engine_close(engine);
+        }
+    }
+}
+
+int64_t http_next_ms(const struct http_server *server)
+{
+    const struct http_request *first = TAILQ_FIRST(&server->steps);
+    int64_t at =
+        first && first->deadline_ms < server->accept_again_ms ? first->deadline_ms : server->accept_again_ms;
+
+    for (const struct http_engine *engine = TAILQ_FIRST(&server->engines); engine;
+         engine = TAILQ_NEXT(engine, link))
+        if (is_busy(server, engine))
+            return 0;
+    if (at == INT64_MAX)
+        return -1;
+    int64_t left = at - clock_monotonic_ms();
+
+    return left > 0 ? left : 0;
+}
+
+size_t http_connections(const struct http_server *server)
+{
+    return server->n_connections;
+}

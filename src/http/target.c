@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include "http/target.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "base/banned.h"
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char) (c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool is_control(unsigned char c)
+{
+    return c < 0x20 || c == 0x7f;
+}
+
+/* In place; false for a broken escape, and for %00, which would end the text early. */
+static bool decode(char *text, bool is_query)
+{
+    char *to = text;
+
+    for (const char *from = text; *from; from++) {
+        char c = *from;
+
+        if (c == '%') {
+            int high = hex(from[1]);
+            int low = high < 0 ? -1 : hex(from[2]);
+
+            if (low < 0 || high + low == 0)
+                return false;
+            c = (char) (high << 4 | low);
+            from += 2;
+        } else if (c == '+' && is_query) {
+            c = ' '; /* as forms write it, and with them most clients */
+        }
+        *to++ = c;
+    }
+    *to = '\0';
+    return true;
+}
+
+/* A proxy's form, "http://host/path", names us as well: what counts begins behind the host. */
+static char *skip_origin(char *text)
+{
+    size_t scheme = strncasecmp(text, "http://", 7) == 0 ? 7 : strncasecmp(text, "https://", 8) == 0 ? 8 : 0;
+    size_t host = scheme ? strcspn(text + scheme, "/?") : 0;
+
+    if (!scheme)
+        return text;
+    text += scheme + host;
+    if (*text != '/')
+        *--text = '/'; /* over the host's last byte, or a slash before it */
+    return text;
+}
+
+static const char *parse_query(char *text, struct target *out)
+{
+    for (char *next = NULL; text; text = next) {
+        next = strchr(text, '&');
+        if (next)
+            *next++ = '\0';
+        if (!*text)
+            continue;
+        char *value = strchr(text, '=');
+
+        if (value)
+            *value++ = '\0';
+        else
+            value = text + strlen(text);
+        if (!decode(text, true) || !decode(value, true))
+            return "broken percent escape in the query";
+        if (out->n_query == HTTP_QUERY_MAX)
+            return "too many parameters";
+        out->query[out->n_query++] = (struct target_parameter){ text, value };
+    }
+    return NULL;
+}
+
+const char *target_parse(char *text, struct target *out)
+{
+    out->n_query = 0;
+    for (const char *p = text; *p; p++)
+        if (is_control((unsigned char) *p) || *p == ' ' || *p == '#')
+            return "the target has a character that must be percent-encoded";
+    text = skip_origin(text);
+    if (*text != '/')
+        return "the target must begin with '/'";
+    char *query = strchr(text, '?');
+
+    if (query)
+        *query++ = '\0';
+    if (!decode(text, false))
+        return "broken percent escape in the path";
+    for (const char *p = text; *p; p++)
+        if (is_control((unsigned char) *p))
+            return "the path has a control character";
+    out->path = text;
+    return parse_query(query, out);
+}
