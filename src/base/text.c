@@ -73,3 +73,21 @@ bool text_copy(char *out, size_t size, const char *text)
     out[len] = '\0';
     return fits;
 }
+
+bool text_number(const char *text, size_t n, uint64_t max, uint64_t *out)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        unsigned digit = (unsigned char) text[i] - (unsigned) '0';
+
+        if (digit > 9 || value > (UINT64_MAX - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+        if (value > max)
+            return false;
+    }
+    if (n > 0)
+        *out = value;
+    return n > 0;
+}

@@ -116,6 +116,16 @@ dibs_status ledger_find_token(struct ledger *ledger, const char *token, dibs_cla
     return DIBS_OK;
 }
 
+dibs_status ledger_find_id(struct ledger *ledger, uint64_t id, dibs_claim *out, dibs_err *err)
+{
+    struct row_claim row = { 0 };
+    dibs_status s = get_claim(ledger, id, &row, err);
+
+    if (s == DIBS_OK)
+        *out = row.claim;
+    return s;
+}
+
 dibs_status ledger_find_name(struct ledger *ledger, const char *principal, const char *name, dibs_claim *out,
                              uint16_t *remembered, dibs_err *err)
 {

@@ -181,6 +181,8 @@ dibs_status ledger_transfer(struct ledger *ledger, struct ledger_seen seen, cons
 /* The claim that a token names: NOT_FOUND when it has ended or has another generation, INVALID when it is no
  * token. */
 dibs_status ledger_find_token(struct ledger *ledger, const char *token, dibs_claim *out, dibs_err *err);
+/* Its token stays empty. */
+dibs_status ledger_find_id(struct ledger *ledger, uint64_t id, dibs_claim *out, dibs_err *err);
 /* The claim of a name; NOT_FOUND: none now, but *remembered (may be NULL) is its last port or 0. */
 dibs_status ledger_find_name(struct ledger *ledger, const char *principal, const char *name, dibs_claim *out,
                              uint16_t *remembered, dibs_err *err);

@@ -239,8 +239,8 @@ static dibs_status put(dibs_settings *s, dibs_setting which, const char *value, 
     return err_set(err, DIBS_INVALID, "unknown setting");
 }
 
-static dibs_status set(dibs_settings *s, dibs_setting which, const char *value, dibs_source source,
-                       dibs_err *err)
+dibs_status settings_set(dibs_settings *s, dibs_setting which, const char *value, dibs_source source,
+                         dibs_err *err)
 {
     dibs_status status = put(s, which, value, source, err);
 
@@ -320,7 +320,7 @@ static dibs_status take_pair(void *ctx, const char *key, const char *value, dibs
 
     for (int i = 0; i < DIBS_SETTING_COUNT; i++)
         if (strcmp(key, names[i]) == 0)
-            return set(f->settings, (dibs_setting) i, value, f->source, err);
+            return settings_set(f->settings, (dibs_setting) i, value, f->source, err);
     return err_set(err, DIBS_INVALID, "there is no setting '%s'; 'dibs doctor' lists them",
                    text_safe(key, shown, sizeof shown));
 }
@@ -358,7 +358,7 @@ static dibs_status read_environment(dibs_settings *s, dibs_err *err)
         dibs_setting_env((dibs_setting) i, variable);
         const char *value = getenv(variable);
         if (value && value[0]) /* empty is not set */
-            status = set(s, (dibs_setting) i, value, DIBS_FROM_ENVIRONMENT, err);
+            status = settings_set(s, (dibs_setting) i, value, DIBS_FROM_ENVIRONMENT, err);
     }
     return status;
 }
@@ -405,7 +405,7 @@ static dibs_status read_project(dibs_settings *s, const dibs_project_file *proje
         if (!p->value || !dibs_setting_is_for_projects(p->setting))
             return err_set(err, DIBS_INVALID, "settings: setting %zu of the manifest is none of a project's",
                            i);
-        status = set(s, p->setting, p->value, DIBS_FROM_PROJECT, err);
+        status = settings_set(s, p->setting, p->value, DIBS_FROM_PROJECT, err);
         if (status != DIBS_OK && p->where)
             return err_wrap(err, status, "%s", p->where);
     }
@@ -434,7 +434,7 @@ dibs_status dibs_settings_load_project(const dibs_project_file *project, const d
     if (status == DIBS_OK)
         status = read_environment(&s, err);
     for (size_t i = 0; i < n && status == DIBS_OK; i++)
-        status = set(&s, flags[i].setting, flags[i].value, DIBS_FROM_FLAG, err);
+        status = settings_set(&s, flags[i].setting, flags[i].value, DIBS_FROM_FLAG, err);
     if (status == DIBS_OK && !s.ledger[0])
         status = err_set(err, DIBS_INVALID,
                          "there is no place for a ledger: set HOME, XDG_STATE_HOME or DIBS_LEDGER");

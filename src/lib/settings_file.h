@@ -15,4 +15,8 @@ dibs_status settings_file_read(const char *path, settings_pair_fn fn, void *ctx,
 /* The same for text, apart for its fuzzing; `name` stands for the file in messages. */
 dibs_status settings_text_read(const char *name, const char *text, size_t len, settings_pair_fn fn, void *ctx,
                                dibs_err *err);
+
+/* One value, checked (settings.c). INVALID names the setting, its source and the value. */
+dibs_status settings_set(dibs_settings *s, dibs_setting which, const char *value, dibs_source source,
+                         dibs_err *err);
 #endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "daemon/engine_parts.h"
+#include "lib/handle.h"
+
+#include "base/banned.h"
+
+/* ---- jobs ---- */
+
+void engine_queue(struct engine *engine, struct job *job)
+{
+    job->next = NULL;
+    *engine->last = job;
+    engine->last = &job->next;
+}
+
+static struct job *take_job(struct engine *e)
+{
+    struct job *job = e->queue;
+
+    if (!job)
+        return NULL;
+    e->queue = job->next;
+    if (!e->queue)
+        e->last = &e->queue;
+    job->next = NULL;
+    return job;
+}
+
+static void count_batch(struct engine_counts *counts, size_t n)
+{
+    size_t i = 0;
+
+    while (i + 1 < ENGINE_BATCHES && (size_t) 1 << i < n)
+        i++;
+    counts->batch[i]++;
+    counts->groups++;
+    counts->jobs += n;
+}
+
+/* Does the jobs in one transaction; false when nothing of it has come about. */
+static bool do_together(struct engine *e, struct job *const *jobs, size_t n, dibs_err *err)
+{
+    struct core *core = e->handle->core;
+    struct ledger_span span = { 0 };
+
+    if (!jobs[0]->is_alone)
+        ledger_group_begin(core->ledger);
+    for (size_t i = 0; i < n; i++) {
+        core_act_for(core, &jobs[i]->caller);
+        jobs[i]->work(jobs[i], e->handle);
+    }
+    core_act_for(core, NULL);
+    if (!jobs[0]->is_alone && ledger_group_commit(core->ledger, &span, err) != DIBS_OK) {
+        core->index.is_loaded = false; /* it has noted what did not happen */
+        return false;
+    }
+    count_batch(&e->counts, n);
+    return true;
+}
+
+static void finish(struct engine *e, struct job *const *jobs, size_t n, const dibs_err *err)
+{
+    engine_follow(e); /* who is answered may count on being watched */
+    for (size_t i = 0; i < n; i++)
+        jobs[i]->done(jobs[i], err);
+}
+
+static void do_group(struct engine *e, struct job *const *jobs, size_t n)
+{
+    dibs_err err = { 0 };
+
+    if (do_together(e, jobs, n, &err)) {
+        finish(e, jobs, n, NULL);
+        return;
+    }
+    e->counts.spoilt += n > 1;
+    for (size_t i = 0; i < n; i++) {
+        bool is_done = n > 1 && do_together(e, &jobs[i], 1, &err);
+
+        e->counts.failed += !is_done;
+        finish(e, &jobs[i], 1, is_done ? NULL : &err);
+    }
+}
+
+static void do_jobs(struct engine *e)
+{
+    struct job *jobs[GROUP_MAX];
+    struct job *alone = NULL;
+    size_t n = 0;
+
+    /* What they bring about may queue more: that waits for the next turn. */
+    while (n < GROUP_MAX && !alone && e->queue) {
+        struct job *job = take_job(e);
+
+        if (job->is_alone)
+            alone = job;
+        else
+            jobs[n++] = job;
+    }
+    if (n > 0)
+        do_group(e, jobs, n);
+    if (alone)
+        do_group(e, &alone, 1);
+}
+
+void engine_turn(struct engine *engine)
+{
+    do_jobs(engine);
+    if (engine->has_foreign_change) {
+        engine->has_foreign_change = false;
+        engine_follow(engine);
+    }
+    engine_reap(engine);
+}
+
+int64_t engine_next_ms(const struct engine *engine)
+{
+    int64_t now_ms = clock_monotonic_ms();
+
+    if (engine->queue || engine->due.n > 0)
+        return 0;
+    return engine->upkeep_ms > now_ms ? engine->upkeep_ms - now_ms : 0;
+}
+
+/* ---- life ---- */
+
+static bool known(void *ctx, pid_t pid, struct core_self *out)
+{
+    struct engine *e = ctx;
+
+    return watch_knows(e->watch, pid, &out->facts, &out->netns);
+}
+
+static dibs_status open_handle(struct engine *e, const dibs_settings *settings, dibs_err *err)
+{
+    AUTO(free_auto) dibs_settings *own = malloc(sizeof *own);
+
+    if (!own)
+        return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
+    *own = *settings;
+    (void) text_copy(own->socket, sizeof own->socket, "none");
+    own->ledger_mode = DIBS_LEDGER_STRICT;
+    if (own->source[DIBS_SET_SYNC] == DIBS_FROM_DEFAULT)
+        own->is_sync_full = true; /* shared by a group it costs little */
+    return dibs_open(own, &e->handle, err);
+}
+
+static dibs_status start(struct engine *e, const struct engine_options *options, dibs_err *err)
+{
+    dibs_status s = open_handle(e, options->settings, err);
+
+    if (s == DIBS_OK)
+        s = held_open(&e->held, err);
+    if (s != DIBS_OK)
+        return s;
+    struct watch_options watching = { .loop = e->loop,
+                                      .view = &e->handle->core->view,
+                                      .budget = options->pidfds,
+                                      .died = engine_died,
+                                      .ctx = e };
+    s = watch_open(&watching, &e->watch, err);
+    if (s == DIBS_OK)
+        s = engine_start_following(e, err);
+    if (s != DIBS_OK)
+        return s;
+    e->handle->core->options.known = known;
+    e->handle->core->options.known_ctx = e;
+    s = engine_load(e, err);
+    return s == DIBS_OK ? core_index_refresh(e->handle->core, err) : s;
+}
+
+dibs_status engine_open(const struct engine_options *options, struct engine **out, dibs_err *err)
+{
+    struct engine *self = calloc(1, sizeof *self);
+
+    if (!self)
+        return err_set(err, DIBS_FAILURE, "starting the daemon: out of memory");
+    self->loop = options->loop;
+    self->last = &self->queue;
+    self->changed = options->changed;
+    self->ctx = options->ctx;
+    self->notices.fd = self->timer.fd = -1;
+    self->upkeep_ms = clock_monotonic_ms() + UPKEEP_EVERY_MS;
+    dibs_status s = start(self, options, err);
+    if (s != DIBS_OK) {
+        engine_close(self);
+        return s;
+    }
+    *out = self;
+    return DIBS_OK;
+}
+
+void engine_close(struct engine *engine)
+{
+    dibs_err err = { 0 };
+
+    if (!engine)
+        return;
+    (void) err_trouble(&err, DIBS_TROUBLE_NONE, "the daemon is stopping; ask again");
+    for (struct job *job = take_job(engine); job; job = take_job(engine))
+        job->done(job, &err);
+    engine_stop_following(engine);
+    watch_close(engine->watch);
+    held_close(engine->held);
+    dibs_close(engine->handle);
+    free(engine->due.id);
+    free(engine->lingering.id);
+    free(engine->events);
+    free(engine);
+}
+
+dibs_status engine_reconfigure(struct engine *engine, const dibs_settings *settings, dibs_err *err)
+{
+    dibs_settings *own = &engine->handle->settings;
+    dibs_settings kept = *own;
+
+    if (strcmp(settings->ledger, own->ledger) != 0)
+        return err_set(err, DIBS_INVALID, "the ledger is %s now; another one needs a restart", own->ledger);
+    *own = *settings;
+    memcpy(own->socket, kept.socket, sizeof own->socket);
+    own->ledger_mode = kept.ledger_mode;
+    own->is_sync_full = kept.is_sync_full;
+    own->timeout_ms = kept.timeout_ms;
+    engine->handle->core->last_pool.is_loaded = false;
+    return DIBS_OK;
+}
+
+dibs *engine_handle(const struct engine *engine)
+{
+    return engine->handle;
+}
+
+const struct owner_view *engine_view(const struct engine *engine)
+{
+    return &engine->handle->core->view;
+}
+
+const struct held_table *engine_held(const struct engine *engine)
+{
+    return engine->held;
+}
+
+uint64_t engine_seq(const struct engine *engine)
+{
+    return engine->seq;
+}
+
+const struct engine_counts *engine_count(struct engine *engine)
+{
+    struct watch_counts watched = watch_count(engine->watch);
+
+    engine->counts.lingering = engine->lingering.n;
+    engine->counts.by_pidfd = watched.by_pidfd;
+    engine->counts.in_turn = watched.in_turn;
+    engine->counts.far = watched.far;
+    return &engine->counts;
+}

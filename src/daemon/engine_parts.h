@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_DAEMON_ENGINE_PARTS_H
+#define DIBS_DAEMON_ENGINE_PARTS_H
+/* What the files of the engine share: engine.c does jobs, follow.c knows every claim, reap.c ends those of
+ * the dead. */
+#include "base/text.h"
+#include "daemon/engine.h"
+#include "owner/watch.h"
+
+enum {
+    GROUP_MAX = 512,         /* jobs of one commit: some 10 ms of work */
+    FOLLOW_MAX = 256,        /* events that are read at once */
+    DUE_MAX = 512,           /* claims of the dead that are looked at in one turn */
+    LINGER_MS = 1000,        /* after which a dead holder whose socket is bound is looked at again */
+    UPKEEP_EVERY_MS = 600000 /* damage is rare, and what grows is trimmed by the writing itself */
+};
+
+struct ids {
+    uint64_t *id;
+    size_t n, max;
+};
+
+struct engine {
+    struct loop *loop;
+    dibs *handle;
+    struct watch *watch;
+    struct held_table *held;
+    struct job *queue;
+    struct job **last;
+    uint64_t seq; /* of the newest event that was told */
+    dibs_event *events;
+    size_t n_events;
+    loop_source notices; /* inotify on the ledger's directory; fd -1: it has none */
+    bool has_foreign_change;
+    loop_source timer; /* for the lease that ends first */
+    int64_t timer_ms;  /* what it is set to; 0: nothing */
+    struct ids due;    /* claims whose holder has died */
+    struct ids lingering;
+    int64_t linger_ms; /* when those are looked at again */
+    int64_t upkeep_ms;
+    struct engine_counts counts;
+    void (*changed)(void *ctx, const dibs_event *event, const struct held *held);
+    void *ctx;
+};
+
+/* follow.c: every claim that is there; then every change. */
+dibs_status engine_load(struct engine *e, dibs_err *err);
+dibs_status engine_start_following(struct engine *e, dibs_err *err);
+void engine_stop_following(struct engine *e);
+void engine_follow(struct engine *e);
+
+/* reap.c */
+void engine_died(void *ctx, const dibs_process *who);
+void engine_add_due(struct engine *e, struct held *held);
+/* Leases that have ended, holders that have died, upkeep: a bounded step of each. */
+void engine_reap(struct engine *e);
+#endif

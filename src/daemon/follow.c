@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/* The engine's knowledge of all claims follows the ledger's events, whoever wrote them: its own jobs, or
+ * other processes that use the ledger beside the daemon. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "daemon/engine_parts.h"
+#include "lib/handle.h"
+
+#include "base/banned.h"
+
+/* Another boot's processes are dead, and nobody to be watched. */
+static bool is_of_this_boot(const struct engine *e, const dibs_claim *claim)
+{
+    return strcmp(claim->process.boot_id, e->handle->core->view.boot_id) == 0;
+}
+
+static void stop_watching(struct engine *e, const struct held *held)
+{
+    dibs_process who;
+
+    if (held->holder != DIBS_HELD_BY_PROCESS)
+        return;
+    held_process(held, e->handle->core->view.boot_id, &who);
+    watch_drop(e->watch, &who);
+}
+
+static const struct held *know(struct engine *e, const dibs_claim *claim)
+{
+    struct held was;
+    struct held *held = held_put(e->held, claim, &was);
+
+    if (!held)
+        return NULL; /* no memory: 'dibs reap' still finds it */
+    if (claim->holder == DIBS_HELD_BY_PROCESS && is_of_this_boot(e, claim))
+        (void) watch_add(e->watch, &claim->process, NULL);
+    if (was.id != 0)
+        stop_watching(e, &was);
+    if (claim->holder != DIBS_HELD_BY_NOBODY && !is_of_this_boot(e, claim))
+        engine_add_due(e, held);
+    return held;
+}
+
+static bool load_one(void *ctx, const dibs_claim *claim)
+{
+    struct engine *e = ctx;
+
+    (void) know(e, claim);
+    return true;
+}
+
+dibs_status engine_load(struct engine *e, dibs_err *err)
+{
+    struct ledger *ledger = e->handle->core->ledger;
+    uint64_t cursor = 0;
+
+    ledger_start_call(ledger);
+    /* The number first: what is committed between the two reads is told again, which does no harm. */
+    dibs_status s = ledger_tail(ledger, &e->seq, &cursor, err);
+    return s == DIBS_OK ? ledger_list(ledger, &(struct ledger_filter){ 0 }, load_one, e, err) : s;
+}
+
+/* ---- events ---- */
+
+static bool gather(void *ctx, const dibs_event *event)
+{
+    struct engine *e = ctx;
+
+    e->events[e->n_events++] = *event;
+    return e->n_events < FOLLOW_MAX;
+}
+
+static void note(struct engine *e, const dibs_event *event)
+{
+    struct held *known = held_find(e->held, event->claim_id);
+    const struct held *held = known;
+    dibs_claim claim;
+
+    switch (event->kind) {
+    case DIBS_EV_CLAIMED:
+    case DIBS_EV_REPAIRED:
+    case DIBS_EV_RENEWED:
+    case DIBS_EV_TRANSFERRED:
+    case DIBS_EV_UNHELD:
+        /* What has ended meanwhile is told of by a later event. */
+        if (ledger_find_id(e->handle->core->ledger, event->claim_id, &claim, NULL) == DIBS_OK)
+            held = know(e, &claim);
+        break;
+    case DIBS_EV_RELEASED:
+    case DIBS_EV_REAPED:
+    case DIBS_EV_LEAKED: break;
+    case DIBS_EV_QUARANTINED:
+    case DIBS_EV_POOL: held = known = NULL; break;
+    }
+    if (e->changed)
+        e->changed(e->ctx, event, held);
+    bool is_end =
+        event->kind == DIBS_EV_RELEASED || event->kind == DIBS_EV_REAPED || event->kind == DIBS_EV_LEAKED;
+    if (is_end && known) {
+        stop_watching(e, known);
+        held_remove(e->held, known);
+    }
+}
+
+void engine_follow(struct engine *e)
+{
+    struct ledger *ledger = e->handle->core->ledger;
+    uint64_t oldest = 0;
+
+    do {
+        e->n_events = 0;
+        ledger_start_call(ledger);
+        if (ledger_events(ledger, &(dibs_event_query){ .since = e->seq, .limit = FOLLOW_MAX }, &oldest,
+                          gather, e, NULL) != DIBS_OK)
+            return;                                   /* the next commit, or notice of one, tries again */
+        if (e->n_events > 0 && oldest > e->seq + 1) { /* some are gone already: look at everything anew */
+            (void) engine_load(e, NULL);
+            e->handle->core->index.is_loaded = false;
+            return;
+        }
+        for (size_t i = 0; i < e->n_events; i++) {
+            note(e, &e->events[i]);
+            e->seq = e->events[i].seq;
+        }
+    } while (e->n_events == FOLLOW_MAX);
+}
+
+/* ---- notices of other processes' commits ---- */
+
+static void on_notice(loop_source *source, uint32_t events)
+{
+    struct engine *e = (struct engine *) ((char *) source - offsetof(struct engine, notices));
+    char text[4096];
+
+    (void) events;
+    while (read(source->fd, text, sizeof text) > 0)
+        e->has_foreign_change = true;
+}
+
+static void on_timer(loop_source *source, uint32_t events)
+{
+    struct engine *e = (struct engine *) ((char *) source - offsetof(struct engine, timer));
+    uint64_t times = 0;
+
+    (void) events;
+    if (read(source->fd, &times, sizeof times) > 0)
+        e->timer_ms = 0; /* engine_reap() sets it anew */
+}
+
+static dibs_status watch_directory(struct engine *e, dibs_err *err)
+{
+    char dir[DIBS_SETTING_VALUE_MAX + 1];
+    const char *uri = e->handle->settings.ledger;
+
+    if (strncmp(uri, "sqlite:", strlen("sqlite:")) != 0)
+        return DIBS_OK;
+    (void) text_copy(dir, sizeof dir, uri + strlen("sqlite:"));
+    char *end = strrchr(dir, '/');
+    if (end)
+        end[end == dir] = '\0';
+    e->notices.ready = on_notice;
+    e->notices.fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (e->notices.fd < 0 || inotify_add_watch(e->notices.fd, end ? dir : ".", IN_MODIFY | IN_MOVED_TO) < 0)
+        return err_os(err, DIBS_UNAVAILABLE, errno, "watching the ledger's directory %s", dir);
+    return loop_add(e->loop, &e->notices, EPOLLIN, err);
+}
+
+dibs_status engine_start_following(struct engine *e, dibs_err *err)
+{
+    e->events = calloc(FOLLOW_MAX, sizeof *e->events);
+    if (!e->events)
+        return err_set(err, DIBS_FAILURE, "following the ledger: out of memory");
+    e->timer.ready = on_timer;
+    e->timer.fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (e->timer.fd < 0)
+        return err_os(err, DIBS_UNAVAILABLE, errno, "making a timer");
+    dibs_status s = loop_add(e->loop, &e->timer, EPOLLIN, err);
+    return s == DIBS_OK ? watch_directory(e, err) : s;
+}
+
+void engine_stop_following(struct engine *e)
+{
+    loop_source *const sources[] = { &e->notices, &e->timer };
+
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        if (sources[i]->fd < 0)
+            continue;
+        loop_remove(e->loop, sources[i]);
+        (void) close(sources[i]->fd);
+    }
+}

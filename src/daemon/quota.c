@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/quota.h"
+
+#include <search.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/text.h"
+
+#include "base/banned.h"
+
+enum {
+    /* Users who are served at once. More than that, and some are allowed a little more than their rate. */
+    BUCKETS = 1024,
+    PROBES = 8,
+    MS_PER_S = 1000,
+};
+
+/* Only of those who have a claim: there are never more of them than claims. */
+struct account {
+    char principal[DIBS_PRINCIPAL_MAX + 1]; /* first: also the key */
+    uint32_t n;
+};
+
+/* What a user has left, in thousandths of a request: a millisecond gives back a whole number of them. */
+struct bucket {
+    int64_t level;
+    int64_t at_ms;
+    uint32_t uid;
+    bool is_used;
+};
+
+struct quota {
+    struct quota_options options;
+    void *accounts; /* tsearch(3) of struct account */
+    size_t n_accounts;
+    struct bucket bucket[BUCKETS];
+};
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static struct account *find(const struct quota *quota, const char *principal)
+{
+    struct account **found = tfind(principal, &quota->accounts, compare);
+
+    return found ? *found : NULL;
+}
+
+dibs_status quota_open(const struct quota_options *options, struct quota **out, dibs_err *err)
+{
+    struct quota *self = calloc(1, sizeof *self);
+
+    if (!self)
+        return err_set(err, DIBS_FAILURE, "quota: out of memory");
+    self->options = *options;
+    if (self->options.claims == 0)
+        self->options.claims = QUOTA_CLAIMS;
+    if (self->options.requests_per_s == 0)
+        self->options.requests_per_s = QUOTA_REQUESTS_PER_S;
+    *out = self;
+    return DIBS_OK;
+}
+
+void quota_close(struct quota *quota)
+{
+    if (!quota)
+        return;
+    tdestroy(quota->accounts, free);
+    free(quota);
+}
+
+dibs_status quota_note(struct quota *quota, const char *principal, uint32_t n, dibs_err *err)
+{
+    struct account *account = find(quota, principal);
+
+    if (n == 0)
+        return DIBS_OK;
+    if (!account) {
+        AUTO(free_auto) struct account *fresh = calloc(1, sizeof *fresh);
+
+        if (fresh)
+            (void) text_copy(fresh->principal, sizeof fresh->principal, principal);
+        if (!fresh || !tsearch(fresh, &quota->accounts, compare))
+            return err_set(err, DIBS_FAILURE, "quota: out of memory");
+        account = TAKE(fresh);
+        quota->n_accounts++;
+    }
+    account->n += n;
+    return DIBS_OK;
+}
+
+dibs_status quota_take(struct quota *quota, const char *principal, uint32_t n, dibs_err *err)
+{
+    uint32_t has = quota_count(quota, principal);
+
+    if ((uint64_t) has + n > quota->options.claims)
+        return err_set(err, DIBS_EXHAUSTED, "%s has %u claims here, and may have %u: release some first",
+                       principal, has, quota->options.claims);
+    return quota_note(quota, principal, n, err);
+}
+
+void quota_give(struct quota *quota, const char *principal, uint32_t n)
+{
+    struct account *account = find(quota, principal);
+
+    if (!account)
+        return;
+    account->n -= n < account->n ? n : account->n;
+    if (account->n == 0) {
+        (void) tdelete(account, &quota->accounts, compare);
+        quota->n_accounts--;
+        free(account);
+    }
+}
+
+uint32_t quota_count(const struct quota *quota, const char *principal)
+{
+    const struct account *account = find(quota, principal);
+
+    return account ? account->n : 0;
+}
+
+size_t quota_principals(const struct quota *quota)
+{
+    return quota->n_accounts;
+}
+
+/* ---- requests ---- */
+
+static int64_t full(const struct quota *quota)
+{
+    return (int64_t) quota->options.requests_per_s * MS_PER_S;
+}
+
+static int64_t level_at(const struct quota *quota, const struct bucket *b, int64_t now_ms)
+{
+    int64_t passed_ms = now_ms > b->at_ms ? now_ms - b->at_ms : 0;
+
+    /* After a second it is full in any case. */
+    if (!b->is_used || passed_ms >= MS_PER_S)
+        return full(quota);
+    int64_t level = b->level + passed_ms * quota->options.requests_per_s;
+    return level < full(quota) ? level : full(quota);
+}
+
+/* The user's own bucket, else the fullest of a few: its user loses least by being forgotten, and nothing at
+ * all when he did not ask for a second. */
+static struct bucket *bucket_of(struct quota *quota, uint32_t uid, int64_t now_ms)
+{
+    struct bucket *best = NULL;
+
+    for (uint32_t i = 0; i < PROBES; i++) {
+        struct bucket *b = &quota->bucket[(uid + i) % BUCKETS];
+
+        if (b->is_used && b->uid == uid)
+            return b;
+        if (!best || level_at(quota, b, now_ms) > level_at(quota, best, now_ms))
+            best = b;
+    }
+    *best = (struct bucket){ .level = full(quota), .at_ms = now_ms, .uid = uid, .is_used = true };
+    return best;
+}
+
+int64_t quota_request(struct quota *quota, uint32_t uid, int64_t now_ms)
+{
+    struct bucket *b = bucket_of(quota, uid, now_ms);
+    int64_t rate = quota->options.requests_per_s;
+
+    b->level = level_at(quota, b, now_ms);
+    b->at_ms = now_ms;
+    if (b->level < MS_PER_S)
+        return (MS_PER_S - b->level + rate - 1) / rate;
+    b->level -= MS_PER_S;
+    return 0;
+}

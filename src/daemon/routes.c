@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* Every route in one table; /openapi.json describes the same. */
+#include "daemon/api_parts.h"
+
+#include "base/banned.h"
+
+#define WHICH "name project port proto"
+
+dibs_status api_health(struct ask *ask, dibs_err *err)
+{
+    (void) err;
+    ask->type = "text/plain";
+    bytes_add_text(&ask->out, "ok\n");
+    return DIBS_OK;
+}
+
+dibs_status api_ready(struct ask *ask, dibs_err *err)
+{
+    (void) err;
+    ask->type = "text/plain";
+    ask->status = ask->api->is_draining ? 503 : 200;
+    bytes_add_text(&ask->out, ask->api->is_draining ? "stopping\n" : "ready\n");
+    return DIBS_OK;
+}
+
+dibs_status api_metrics(struct ask *ask, dibs *handle, dibs_err *err)
+{
+    ask->type = "text/plain; version=0.0.4; charset=utf-8";
+    return metrics_write(ask->api->options.metrics, handle, ask->api->options.engine,
+                         api_connections(ask->api), &ask->out, err);
+}
+
+const struct route api_routes[] = {
+    { "POST", "/v1/claims", NULL, api_claim, api_read_claim, false },
+    { "GET", "/v1/claims", "prefix pool principal port proto project judge after limit wait", api_list,
+      api_read_wait, false },
+    { "POST", "/v1/batch", NULL, api_batch, api_read_batch, false },
+    { "GET", "/v1/claims/{}", WHICH, api_find, NULL, false },
+    { "DELETE", "/v1/claims/{}", WHICH " all force unhold unkeep dry_run", api_release, NULL, false },
+    { "POST", "/v1/claims/{}/renew", WHICH, api_renew, NULL, false },
+    { "POST", "/v1/claims/{}/transfer", WHICH, api_transfer, NULL, false },
+    { "GET", "/v1/claims/{}/assert", WHICH, api_assert, NULL, false },
+    { "GET", "/v1/names", "name project", api_locate, NULL, false },
+    { "GET", "/v1/events", "since limit newest wait", api_events, api_read_events, false },
+    { "GET", "/v1/pools", NULL, api_pools, NULL, false },
+    { "GET", "/v1/pools/{}", NULL, api_pool, NULL, false },
+    { "PUT", "/v1/pools/{}", NULL, api_pool_put, NULL, false },
+    { "DELETE", "/v1/pools/{}", NULL, api_pool_remove, NULL, false },
+    { "GET", "/v1/pools/{}/usage", NULL, api_pool_usage, NULL, false },
+    { "GET", "/v1/pools/{}/snapshot", NULL, api_pool_export, NULL, false },
+    { "PUT", "/v1/pools/{}/snapshot", NULL, api_pool_import, NULL, true },
+    { "GET", "/v1/ports/{}/{}", "pool address with binding", api_explain, NULL, false },
+    { "POST", "/v1/reap", NULL, api_reap, NULL, true },
+    { "POST", "/v1/repair", NULL, api_repair, NULL, true },
+    { "POST", "/v1/restore", NULL, api_restore, NULL, true },
+    { "GET", "/v1/daemon", NULL, api_daemon, NULL, false },
+    { "GET", "/v1/doctor", "fix", api_doctor, NULL, true },
+    { "GET", "/metrics", NULL, api_metrics, NULL, true },
+    { "GET", "/healthz", NULL, NULL, api_health, false },
+    { "GET", "/readyz", NULL, NULL, api_ready, false },
+    { NULL, NULL, NULL, NULL, NULL, false },
+};

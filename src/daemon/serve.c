@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/serve.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "daemon/api.h"
+#include "daemon/log.h"
+#include "daemon/notify.h"
+#include "daemon/sockets.h"
+
+#include "base/banned.h"
+
+enum {
+    DRAIN_MS = 5000, /* requests under way are answered; who holds a connection longer is cut off */
+    TURN_MAX_MS = 60000
+};
+
+struct serve {
+    const struct serve_options *options;
+    dibs_settings settings;
+    struct loop *loop;
+    struct engine *engine;
+    struct quota *quota;
+    struct metrics *metrics;
+    struct api *api;
+    struct notify notify;
+    loop_source signals;
+    struct socket_file public, admin;
+    bool is_stopping;
+    bool is_reload_due;
+    int64_t watchdog_ms; /* when it is to be told next; 0: never */
+};
+
+dibs_status serve_default_socket(char *out, size_t size, dibs_err *err)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    int n = 0;
+
+    if (geteuid() == 0)
+        n = snprintf(out, size, "/run/dibs/dibs.sock");
+    else if (runtime && runtime[0] == '/')
+        n = snprintf(out, size, "%s/dibs/dibs.sock", runtime);
+    else
+        return err_set(err, DIBS_INVALID,
+                       "there is no place for a socket: set XDG_RUNTIME_DIR, or give --socket");
+    if (n < 0 || (size_t) n >= size)
+        return err_set(err, DIBS_INVALID, "the path of the socket is too long; give --socket");
+    return DIBS_OK;
+}
+
+/* ---- what the loop calls ---- */
+
+static void changed(void *ctx, const dibs_event *event, const struct held *held)
+{
+    struct serve *s = ctx;
+
+    metrics_changed(s->metrics, event, held);
+    switch (event->kind) {
+    case DIBS_EV_CLAIMED:
+    case DIBS_EV_REPAIRED: (void) quota_note(s->quota, event->principal, 1, NULL); break;
+    case DIBS_EV_RELEASED:
+    case DIBS_EV_REAPED:
+    case DIBS_EV_LEAKED: quota_give(s->quota, event->principal, 1); break;
+    case DIBS_EV_RENEWED:
+    case DIBS_EV_TRANSFERRED:
+    case DIBS_EV_UNHELD:
+    case DIBS_EV_QUARANTINED:
+    case DIBS_EV_POOL: break;
+    }
+    if (s->api)
+        api_changed(s->api, event);
+}
+
+static void on_signal(loop_source *source, uint32_t events)
+{
+    struct serve *s = (struct serve *) ((char *) source - offsetof(struct serve, signals));
+    struct signalfd_siginfo info;
+
+    (void) events;
+    while (read(source->fd, &info, sizeof info) == (ssize_t) sizeof info) {
+        if (info.ssi_signo == SIGHUP)
+            s->is_reload_due = true;
+        else
+            s->is_stopping = true;
+    }
+}
+
+/* ---- start ---- */
+
+static dibs_status take_signals(struct serve *s, dibs_err *err)
+{
+    sigset_t set;
+
+    (void) sigemptyset(&set);
+    (void) sigaddset(&set, SIGTERM);
+    (void) sigaddset(&set, SIGINT);
+    (void) sigaddset(&set, SIGHUP);
+    (void) sigprocmask(SIG_BLOCK, &set, NULL);
+    (void) signal(SIGPIPE, SIG_IGN);
+    s->signals = (loop_source){ signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), on_signal };
+    if (s->signals.fd < 0)
+        return err_os(err, DIBS_UNAVAILABLE, errno, "waiting for signals");
+    return loop_add(s->loop, &s->signals, EPOLLIN, err);
+}
+
+/* A whole file as a text; the caller frees it. */
+static dibs_status read_file(const char *path, char **out, dibs_err *err)
+{
+    enum { PEM_MAX = 1 << 20 };
+    FILE *file = fopen(path, "re");
+    char *text = file ? malloc(PEM_MAX + 1) : NULL;
+    size_t n = text ? fread(text, 1, PEM_MAX, file) : 0;
+
+    if (!file)
+        return err_os(err, DIBS_INVALID, errno, "opening %s", path);
+    (void) fclose(file);
+    if (!text || n == 0 || n == PEM_MAX) {
+        free(text);
+        return err_set(err, DIBS_INVALID, "%s is empty, larger than 1 MiB, or cannot be read", path);
+    }
+    text[n] = '\0';
+    *out = text;
+    return DIBS_OK;
+}
+
+static dibs_status load_tls(struct serve *s, dibs_err *err)
+{
+    const struct serve_options *o = s->options;
+    AUTO(free_auto) char *cert = NULL;
+    AUTO(free_auto) char *key = NULL;
+    struct tokens *tokens = NULL;
+
+    if (!o->listen)
+        return DIBS_OK;
+    dibs_status status = read_file(o->tls_cert, &cert, err);
+    if (status == DIBS_OK)
+        status = read_file(o->tls_key, &key, err);
+    if (status == DIBS_OK)
+        status = tokens_load(o->tokens, &tokens, err);
+    return status == DIBS_OK ? api_set_tls(s->api, cert, key, tokens, err) : status;
+}
+
+static dibs_status check_options(const struct serve_options *o, dibs_err *err)
+{
+    if (o->listen && !(o->tls_cert && o->tls_key && o->tokens))
+        return err_set(
+            err, DIBS_INVALID,
+            "--listen needs --tls-cert, --tls-key and --tokens: over TCP nobody is believed without");
+    if (!o->listen && (o->tls_cert || o->tls_key || o->tokens))
+        return err_set(err, DIBS_INVALID, "--tls-cert, --tls-key and --tokens are for --listen ADDRESS:PORT");
+    return DIBS_OK;
+}
+
+/* Our own sockets, unless the service manager has opened them for us. */
+static dibs_status open_unix(struct serve *s, dibs_err *err)
+{
+    char path[108];
+    char admin[108];
+    const char *public_path = s->options->socket;
+    const char *admin_path = s->options->admin_socket;
+    dibs_status status = DIBS_OK;
+
+    if (!public_path) {
+        status = serve_default_socket(path, sizeof path, err);
+        public_path = path;
+        (void) snprintf(admin, sizeof admin, "%.*s/admin.sock", (int) (strrchr(path, '/') - path), path);
+        admin_path = admin_path ? admin_path : admin;
+    }
+    /* A system's socket is everybody's, a user's own. */
+    if (status == DIBS_OK)
+        status = socket_open_unix(public_path, geteuid() == 0 ? 0666 : 0600, &s->public, err);
+    if (status == DIBS_OK)
+        status = api_listen(s->api, s->public.fd, CALLER_PUBLIC, err);
+    if (status == DIBS_OK && admin_path)
+        status = socket_open_unix(admin_path, 0600, &s->admin, err);
+    if (status == DIBS_OK && admin_path)
+        status = api_listen(s->api, s->admin.fd, CALLER_ADMIN, err);
+    return status;
+}
+
+static dibs_status open_doors(struct serve *s, dibs_err *err)
+{
+    struct activation given = { 0 };
+    dibs_status status = activation_load(&given, err);
+    int fd = -1;
+
+    for (size_t i = 0; i < given.n && status == DIBS_OK; i++)
+        status = api_listen(s->api, given.socket[i].fd,
+                            given.socket[i].door == ACTIVATION_ADMIN ? CALLER_ADMIN : CALLER_PUBLIC, err);
+    if (status == DIBS_OK && given.n == 0)
+        status = open_unix(s, err);
+    if (status == DIBS_OK)
+        status = load_tls(s, err);
+    if (status == DIBS_OK && s->options->listen)
+        status = socket_open_tcp(s->options->listen, false, &fd, err);
+    if (status == DIBS_OK && s->options->listen)
+        status = api_listen(s->api, fd, CALLER_TCP, err);
+    return status;
+}
+
+static bool count_claim(void *ctx, const dibs_claim *claim)
+{
+    struct serve *s = ctx;
+
+    (void) quota_note(s->quota, claim->principal, 1, NULL);
+    return true;
+}
+
+static dibs_status start(struct serve *s, dibs_err *err)
+{
+    const struct serve_options *o = s->options;
+    dibs_status status = check_options(o, err);
+
+    if (status == DIBS_OK)
+        status = o->load(o->ctx, &s->settings, err);
+    if (status == DIBS_OK)
+        status = loop_open(&s->loop, err);
+    if (status == DIBS_OK)
+        status = take_signals(s, err);
+    if (status == DIBS_OK)
+        status = metrics_open(o->kube_pool, &s->metrics, err);
+    if (status == DIBS_OK)
+        status = quota_open(&(struct quota_options){ o->quota, o->rate }, &s->quota, err);
+    if (status == DIBS_OK)
+        status = engine_open(
+            &(struct engine_options){
+                .loop = s->loop, .settings = &s->settings, .changed = changed, .ctx = s },
+            &s->engine, err);
+    if (status == DIBS_OK)
+        status = dibs_claim_list(engine_handle(s->engine), &(dibs_filter){ 0 }, count_claim, s, err);
+    if (status == DIBS_OK)
+        status = api_open(&(struct api_options){ .loop = s->loop,
+                                                 .settings = dibs_settings_of(engine_handle(s->engine)),
+                                                 .engine = s->engine,
+                                                 .quota = s->quota,
+                                                 .metrics = s->metrics,
+                                                 .uid = engine_view(s->engine) ? (uint32_t) geteuid() : 0 },
+                          &s->api, err);
+    if (status == DIBS_OK && !o->is_check)
+        status = open_doors(s, err);
+    else if (status == DIBS_OK)
+        status = load_tls(s, err);
+    return status;
+}
+
+/* ---- run ---- */
+
+/* Certificates, tokens and settings anew; the ledger and the sockets stay. */
+static void reload(struct serve *s)
+{
+    dibs_err err = { 0 };
+
+    s->is_reload_due = false;
+    (void) notify_tell(&s->notify, NOTIFY_RELOADING, NULL, NULL);
+    AUTO(free_auto) dibs_settings *fresh = malloc(sizeof *fresh);
+    dibs_status status =
+        fresh ? s->options->load(s->options->ctx, fresh, &err) : err_set(&err, DIBS_FAILURE, "out of memory");
+    if (status == DIBS_OK)
+        status = load_tls(s, &err);
+    if (status == DIBS_OK)
+        status = engine_reconfigure(s->engine, fresh, &err);
+    if (status == DIBS_OK)
+        LOG(LOG_INFO, "reloaded");
+    else
+        LOG(LOG_ERROR, "reload refused, everything stays as it was", "why", err.msg);
+    (void) notify_tell(&s->notify, NOTIFY_READY, NULL, NULL);
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return a < 0 ? b : b < 0 || a < b ? a : b;
+}
+
+static int64_t next_ms(struct serve *s)
+{
+    int64_t wait_ms = sooner(engine_next_ms(s->engine), api_next_ms(s->api));
+    int64_t now_ms = clock_monotonic_ms();
+
+    if (s->watchdog_ms > 0)
+        wait_ms = sooner(wait_ms, s->watchdog_ms > now_ms ? s->watchdog_ms - now_ms : 0);
+    return sooner(wait_ms, TURN_MAX_MS);
+}
+
+static void feed_watchdog(struct serve *s)
+{
+    int64_t now_ms = clock_monotonic_ms();
+
+    if (s->notify.watchdog_ms == 0 || now_ms < s->watchdog_ms)
+        return;
+    (void) notify_tell(&s->notify, NOTIFY_WATCHDOG, NULL, NULL);
+    s->watchdog_ms = now_ms + s->notify.watchdog_ms / 2;
+}
+
+static dibs_status turn(struct serve *s, int64_t wait_ms, dibs_err *err)
+{
+    dibs_status status = loop_turn(s->loop, wait_ms, err);
+
+    engine_turn(s->engine);
+    api_run(s->api);
+    feed_watchdog(s);
+    return status;
+}
+
+static dibs_status run(struct serve *s, dibs_err *err)
+{
+    dibs_status status = notify_open(&s->notify, err);
+
+    if (status != DIBS_OK)
+        return status;
+    LOG(LOG_INFO, "serving", "version", dibs_version(), "socket",
+        s->public.path[0] ? s->public.path : "given", "ledger", s->settings.ledger);
+    (void) notify_tell(&s->notify, NOTIFY_READY, "serving", NULL);
+    while (!s->is_stopping && status == DIBS_OK) {
+        status = turn(s, next_ms(s), err);
+        if (s->is_reload_due)
+            reload(s);
+    }
+    (void) notify_tell(&s->notify, NOTIFY_STOPPING, NULL, NULL);
+    LOG(LOG_INFO, "stopping");
+    int64_t until_ms = clock_monotonic_ms() + DRAIN_MS;
+    while (status == DIBS_OK && api_drain(s->api) && clock_monotonic_ms() < until_ms)
+        status = turn(s, sooner(next_ms(s), until_ms - clock_monotonic_ms()), err);
+    return status;
+}
+
+static void end(struct serve *s)
+{
+    api_close(s->api);
+    s->api = NULL; /* what the engine tells in its end has no door any more */
+    engine_close(s->engine);
+    quota_close(s->quota);
+    metrics_close(s->metrics);
+    notify_close(&s->notify);
+    socket_remove(&s->public);
+    socket_remove(&s->admin);
+    if (s->signals.fd >= 0)
+        (void) close(s->signals.fd);
+    loop_close(s->loop);
+}
+
+dibs_status serve_run(const struct serve_options *options, dibs_err *err)
+{
+    struct serve *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return err_set(err, DIBS_FAILURE, "starting the daemon: out of memory");
+    s->options = options;
+    s->signals.fd = s->notify.fd = s->public.fd = s->admin.fd = s->public.lock_fd = s->admin.lock_fd = -1;
+    dibs_status status = start(s, err);
+    if (status == DIBS_OK && !options->is_check)
+        status = run(s, err);
+    end(s);
+    free(s);
+    return status;
+}
