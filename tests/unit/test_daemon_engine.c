@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/* The engine on a real ledger and real processes. */
+#include "daemon/engine.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "ledger/rows.h"
+#include "lib/handle.h"
+#include "support/ledger.h"
+
+struct fixture {
+    struct loop *loop;
+    struct engine *engine;
+    dibs_settings settings;
+    char dir[256];
+    size_t n_changes;
+    size_t n_reaped;
+    dibs_err err;
+};
+
+static void changed(void *ctx, const dibs_event *event, const struct held *held)
+{
+    struct fixture *f = ctx;
+
+    (void) held;
+    f->n_changes++;
+    f->n_reaped += event->kind == DIBS_EV_REAPED;
+}
+
+static void start(struct fixture *f)
+{
+    const struct engine_options options = {
+        .loop = f->loop, .settings = &f->settings, .changed = changed, .ctx = f
+    };
+
+    ASSERT_OK(engine_open(&options, &f->engine, &f->err), &f->err);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    char uri[300];
+
+    assert_non_null(f);
+    t_make_directory(f->dir);
+    (void) snprintf(uri, sizeof uri, "sqlite:%s/ledger.db", f->dir);
+    const dibs_flag flags[] = { { DIBS_SET_LEDGER, uri }, { DIBS_SET_SOCKET, "none" } };
+    ASSERT_OK(dibs_settings_load(flags, 2, &f->settings, &f->err), &f->err);
+    ASSERT_OK(loop_open(&f->loop, &f->err), &f->err);
+    start(f);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    engine_close(f->engine);
+    loop_close(f->loop);
+    t_remove_directory(f->dir);
+    free(f);
+    return 0;
+}
+
+/* Turns until `is_true`, ten seconds at most. */
+#define TURN_UNTIL(f, is_true)                                                                      \
+    do {                                                                                            \
+        int64_t until_ms_ = clock_monotonic_ms() + 10000;                                           \
+        while (!(is_true) && clock_monotonic_ms() < until_ms_) {                                    \
+            int64_t wait_ms_ = engine_next_ms((f)->engine);                                         \
+            assert_int_equal(loop_turn((f)->loop, wait_ms_ < 100 ? wait_ms_ : 100, NULL), DIBS_OK); \
+            engine_turn((f)->engine);                                                               \
+        }                                                                                           \
+        assert_true(is_true);                                                                       \
+    } while (0)
+
+/* ---- jobs ---- */
+
+struct claiming_job {
+    struct job job;
+    dibs_request request;
+    dibs_claim claim;
+    dibs_status status;
+    dibs_err err;
+    int n_worked, n_done;
+    bool is_refused; /* by the commit */
+    bool spoils;     /* writes something and then fails, once */
+};
+
+static void spoil(dibs *handle)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    struct ledger_actor actor = core_actor(handle->core, core_now(handle->core));
+    dibs_pool pool = { .name = "half", .order = "stride" };
+
+    assert_int_equal(dibs_ranges_parse("30000-30010", &pool.ranges, NULL), DIBS_OK);
+    assert_int_equal(tx_begin(&tx, handle->core->ledger, true, false, &actor, NULL), DIBS_OK);
+    assert_int_equal(tx_pool_put(&tx, &pool, NULL), DIBS_OK);
+}
+
+static void work(struct job *job, dibs *handle)
+{
+    struct claiming_job *self = (struct claiming_job *) job;
+    const dibs_batch batch = { .requests = &self->request, .n = 1 };
+
+    self->n_worked++;
+    if (self->spoils) {
+        self->spoils = false;
+        spoil(handle);
+    }
+    self->status = dibs_claim_ports(handle, &batch, &self->claim, &self->err);
+}
+
+static void done(struct job *job, const dibs_err *err)
+{
+    struct claiming_job *self = (struct claiming_job *) job;
+
+    self->n_done++;
+    self->is_refused = err != NULL;
+}
+
+static void queue(struct fixture *f, struct claiming_job *job)
+{
+    job->job.work = work;
+    job->job.done = done;
+    job->job.caller = engine_handle(f->engine)->core->options.caller;
+    engine_queue(f->engine, &job->job);
+}
+
+static struct claiming_job leased(int64_t ttl_ms)
+{
+    return (struct claiming_job){ .request = { .holder = DIBS_HELD_BY_LEASE, .ttl_ms = ttl_ms } };
+}
+
+static bool tally(void *ctx, const dibs_claim *claim)
+{
+    (void) claim;
+    ++*(size_t *) ctx;
+    return true;
+}
+
+static size_t count(struct fixture *f)
+{
+    size_t n = 0;
+
+    ASSERT_OK(dibs_claim_list(engine_handle(f->engine), &(dibs_filter){ 0 }, tally, &n, &f->err), &f->err);
+    return n;
+}
+
+static void jobs_of_one_turn_share_one_commit(void **state)
+{
+    struct fixture *f = *state;
+    struct claiming_job jobs[50];
+
+    for (size_t i = 0; i < 50; i++) {
+        jobs[i] = leased(60000);
+        queue(f, &jobs[i]);
+    }
+    engine_turn(f->engine);
+    for (size_t i = 0; i < 50; i++) {
+        assert_int_equal(jobs[i].n_done, 1);
+        assert_false(jobs[i].is_refused);
+        ASSERT_OK(jobs[i].status, &jobs[i].err);
+        for (size_t k = 0; k < i; k++)
+            assert_int_not_equal(jobs[i].claim.port, jobs[k].claim.port);
+    }
+    assert_int_equal(engine_count(f->engine)->groups, 1);
+    assert_int_equal(count(f), 50);
+    assert_int_equal(f->n_changes, 50);
+    assert_int_equal(held_count(engine_held(f->engine)), 50);
+}
+
+static void a_refused_job_leaves_the_others_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct claiming_job jobs[3] = { leased(60000), leased(60000), leased(60000) };
+
+    jobs[0].request.mode = jobs[1].request.mode = DIBS_REQUIRED;
+    jobs[0].request.port = jobs[1].request.port = 20007;
+    for (size_t i = 0; i < 3; i++)
+        queue(f, &jobs[i]);
+    engine_turn(f->engine);
+    assert_int_equal(jobs[0].status, DIBS_OK);
+    assert_int_equal(jobs[1].status, DIBS_TAKEN);
+    assert_int_equal(jobs[2].status, DIBS_OK);
+    assert_int_equal(count(f), 2);
+}
+
+static void a_spoilt_commit_is_done_again_one_by_one(void **state)
+{
+    struct fixture *f = *state;
+    struct claiming_job jobs[3] = { leased(60000), leased(60000), leased(60000) };
+
+    jobs[1].spoils = true;
+    for (size_t i = 0; i < 3; i++)
+        queue(f, &jobs[i]);
+    engine_turn(f->engine);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(jobs[i].n_worked, 2);
+        assert_int_equal(jobs[i].n_done, 1);
+        assert_false(jobs[i].is_refused);
+        ASSERT_OK(jobs[i].status, &jobs[i].err);
+    }
+    assert_int_equal(count(f), 3);
+    assert_int_equal(engine_count(f->engine)->spoilt, 1);
+    dibs_pool pool;
+    assert_int_equal(dibs_pool_get(engine_handle(f->engine), "half", &pool, NULL), DIBS_NOT_FOUND);
+}
+
+/* ---- deaths ---- */
+
+static pid_t spawn(void)
+{
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void) pause();
+        _exit(0);
+    }
+    return pid;
+}
+
+static void a_thousand_holders_die_at_once(void **state)
+{
+    enum { N = 1000 };
+    struct fixture *f = *state;
+    AUTO(free_auto) struct claiming_job *jobs = calloc(N, sizeof *jobs);
+    AUTO(free_auto) pid_t *pids = calloc(N, sizeof *pids);
+
+    assert_true(jobs && pids);
+    for (size_t i = 0; i < N; i++) {
+        pids[i] = spawn();
+        jobs[i].request = (dibs_request){ .holder = DIBS_HELD_BY_PROCESS, .pid = (int32_t) pids[i] };
+        queue(f, &jobs[i]);
+    }
+    TURN_UNTIL(f, f->n_changes == N);
+    for (size_t i = 0; i < N; i++)
+        (void) kill(pids[i], SIGKILL);
+    int64_t killed_ms = clock_monotonic_ms();
+    TURN_UNTIL(f, f->n_reaped == N);
+    print_message("%d deaths were reaped within %lld ms\n", N,
+                  (long long) (clock_monotonic_ms() - killed_ms));
+    for (size_t i = 0; i < N; i++)
+        (void) waitpid(pids[i], NULL, 0);
+    assert_int_equal(count(f), 0);
+    assert_int_equal(held_count(engine_held(f->engine)), 0);
+}
+
+static void who_died_while_no_daemon_ran_is_reaped_at_the_start(void **state)
+{
+    struct fixture *f = *state;
+    pid_t pid = spawn();
+    struct claiming_job job = { .request = { .holder = DIBS_HELD_BY_PROCESS, .pid = (int32_t) pid } };
+
+    queue(f, &job);
+    engine_turn(f->engine);
+    ASSERT_OK(job.status, &job.err);
+    engine_close(f->engine);
+    (void) kill(pid, SIGKILL);
+    (void) waitpid(pid, NULL, 0);
+    start(f);
+    TURN_UNTIL(f, count(f) == 0);
+}
+
+static void a_lease_ends_on_time_and_not_before(void **state)
+{
+    struct fixture *f = *state;
+    struct claiming_job brief = leased(150);
+    struct claiming_job longer = leased(60000);
+
+    queue(f, &brief);
+    queue(f, &longer);
+    engine_turn(f->engine);
+    int64_t until_ms = brief.claim.lease_until_ms;
+    TURN_UNTIL(f, f->n_reaped == 1);
+    assert_true(dibs_boot_ms(engine_handle(f->engine)) >= until_ms);
+    assert_int_equal(count(f), 1);
+}
+
+static void what_others_change_in_the_ledger_is_followed(void **state)
+{
+    struct fixture *f = *state;
+    pid_t pid = spawn();
+    dibs *other = NULL;
+    const dibs_request request = { .holder = DIBS_HELD_BY_PROCESS, .pid = (int32_t) pid };
+    const dibs_batch batch = { .requests = &request, .n = 1 };
+    dibs_claim claim;
+
+    ASSERT_OK(dibs_open(&f->settings, &other, &f->err), &f->err);
+    ASSERT_OK(dibs_claim_ports(other, &batch, &claim, &f->err), &f->err);
+    TURN_UNTIL(f,
+               f->n_changes == 1); /* by the notice of the other's commit: nothing was asked of the engine */
+    (void) kill(pid, SIGKILL);
+    TURN_UNTIL(f, f->n_reaped == 1);
+    (void) waitpid(pid, NULL, 0);
+    assert_int_equal(dibs_claim_find(other, &(dibs_which){ .token = claim.token }, &claim, &f->err),
+                     DIBS_NOT_FOUND);
+    dibs_close(other);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(jobs_of_one_turn_share_one_commit),
+        CASE(a_refused_job_leaves_the_others_alone),
+        CASE(a_spoilt_commit_is_done_again_one_by_one),
+        CASE(a_thousand_holders_die_at_once),
+        CASE(who_died_while_no_daemon_ran_is_reaped_at_the_start),
+        CASE(a_lease_ends_on_time_and_not_before),
+        CASE(what_others_change_in_the_ledger_is_followed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
