@@ -1,0 +1,164 @@
+#!/usr/bin/env bats
+# Who may do what at a daemon: two real users, root on the public and on the admin socket, root of another pid
+# namespace.
+load ../support/dibs
+load ../support/rooms
+load ../support/serve
+
+setup() {
+    dibs_setup
+    needs_root
+    needs curl setpriv unshare
+    public_folder
+    SOCKET_DIR=$PUBLIC serve_start
+}
+teardown() { rooms_teardown; }
+
+# ask_as UID [CURL OPTION]... PATH
+ask_as() {
+    local uid=$1 words path
+    shift
+    words=("$@")
+    path=${words[-1]}
+    unset 'words[-1]'
+    output=$(as_user "$uid" curl -sS --max-time 20 --unix-socket "$SOCKET" -w '\n%{http_code}' "${words[@]}" "http://dibs$path")
+    code=${output##*$'\n'}
+    output=${output%$'\n'*}
+}
+
+# claim_as UID NAME: $TOKEN and $PORT
+claim_as() {
+    ask_as "$1" --json "{\"name\":\"$2\"}" /v1/claims
+    assert_code 201
+    TOKEN=$(member token) PORT=$(member port)
+}
+
+@test "the sockets are open to whom they are for" {
+    [ "$(stat -c %a "$SOCKET")" = 666 ]
+    [ "$(stat -c %a "$ADMIN")" = 600 ]
+    ask_as 65534 /v1/daemon
+    [ "$(member principal)" = uid:65534 ]
+    [ "$(member admin)" = false ]
+    run as_user 65534 curl -sS --unix-socket "$ADMIN" http://dibs/v1/daemon
+    [ "$status" -ne 0 ]
+    ASK_SOCKET=$ADMIN ask /v1/daemon
+    [ "$(member admin)" = true ]
+}
+
+@test "a user sees everybody's claims, never a token, and ends only his own" {
+    claim_as 65534 shop/web
+    ask_as 65533 /v1/claims
+    [ "$(member claims.0.name)" = shop/web ]
+    case $output in *token*|*"$TOKEN"*) false ;; esac
+    ask_as 65533 -X DELETE "/v1/claims/$TOKEN" # even who has learnt the token has not the right
+    assert_code 403
+    ask_as 65533 --json '{"ttl":"1h"}' "/v1/claims/$TOKEN/renew"
+    assert_code 403
+    ask_as 65533 --json '{"holder":{"kind":"lease","ttl":"1h"}}' "/v1/claims/$TOKEN/transfer"
+    assert_code 403
+    ask_as 65533 -X DELETE "/v1/claims/-?port=$PORT"
+    [ "$(member released)" = 0 ]
+    ask_as 65534 -X DELETE "/v1/claims/$TOKEN"
+    assert_code 200
+    [ "$(member released)" = 1 ]
+}
+
+@test "the same name of two users is two claims" {
+    claim_as 65534 shop/web
+    first=$PORT
+    claim_as 65533 shop/web
+    [ "$first" != "$PORT" ]
+}
+
+@test "root on the public socket is a user like others, on the admin socket it ends anything" {
+    claim_as 65534 shop/web
+    ask -X DELETE "/v1/claims/$TOKEN"
+    assert_code 403
+    ask /v1/claims
+    [ "$(member claims.0.port)" = "$PORT" ]
+    ASK_SOCKET=$ADMIN ask -X DELETE "/v1/claims/$TOKEN"
+    assert_code 200
+    [ "$(member released)" = 1 ]
+}
+
+@test "root of a container is neither the host's root nor an administrator" {
+    room_start --pid --mount-proc
+    ask --json '{"name":"host/db","keep":true,"holder":null}' /v1/claims
+    assert_code 201
+    token=$(member token)
+    inside() { in_room "$ROOM" curl -sS --max-time 20 --unix-socket "$SOCKET" -w '\n%{http_code}' "$@"; }
+    run inside -X DELETE "http://dibs/v1/claims/$token"
+    [ "${lines[-1]}" = 403 ]
+    run inside -X DELETE 'http://dibs/v1/claims/-?name=host/db'
+    assert_output_has '"released":0'
+    run inside http://dibs/v1/daemon
+    assert_output_has '"principal":"uid:0@'
+    run inside -X PUT --json '{"name":"mine","ranges":"30000-30010","scope":"host","band":"auto","order":"stride","cooldown_ms":0}' http://dibs/v1/pools/mine
+    [ "${lines[-1]}" = 403 ]
+    ask '/v1/claims/-?name=host/db'
+    assert_code 200
+}
+
+@test "a pid of a container is translated, and its death frees the port" {
+    room_start --pid --mount-proc
+    sleeper_in "$ROOM"
+    [ "$INSIDE" != "$OUTSIDE" ]
+    run in_room "$ROOM" curl -sS --unix-socket "$SOCKET" --json "{\"name\":\"in/side\",\"holder\":{\"kind\":\"process\",\"pid\":$INSIDE}}" http://dibs/v1/claims
+    assert_output_has "\"pid\":$OUTSIDE"
+    end_process "$OUTSIDE"
+    is_gone() { ask /v1/claims && case $output in *in/side*) return 1 ;; esac; }
+    wait_until 10 is_gone
+}
+
+@test "a pid of a container that is none there is refused, whoever has that number outside" {
+    room_start --pid --mount-proc
+    start_sleeper
+    run in_room "$ROOM" curl -sS --unix-socket "$SOCKET" --json "{\"holder\":{\"kind\":\"process\",\"pid\":$STARTED}}" http://dibs/v1/claims
+    assert_output_has '"status":404'
+}
+
+@test "nobody claims for another user's process" {
+    start_sleeper
+    ask_as 65534 --json "{\"holder\":{\"kind\":\"process\",\"pid\":$STARTED}}" /v1/claims
+    assert_code 403
+    assert_output_has "belongs to uid 0"
+    ask_as 65534 --json '{"holder":{"kind":"process","pid":4194300}}' /v1/claims
+    assert_code 404
+}
+
+@test "whose process it is counts, and its death frees the port at once" {
+    start setpriv --reuid=65534 --regid=65534 --clear-groups sleep 600
+    wait_until 10 grep -q '^Uid:.65534' "/proc/$STARTED/status"
+    ask_as 65534 --json "{\"holder\":{\"kind\":\"process\",\"pid\":$STARTED}}" /v1/claims
+    assert_code 201
+    seq=$(member id)
+    kill -KILL "$STARTED"
+    ask "/v1/events?since=$seq&wait=10s"
+    [ "$(member events.0.what)" = reaped ]
+}
+
+@test "a quota stops one user and leaves the others" {
+    serve_stop
+    SOCKET_DIR=$PUBLIC serve_start --quota 3
+    for i in 1 2 3; do claim_as 65534 "a/$i"; done
+    ask_as 65534 --json '{}' /v1/claims
+    assert_code 507
+    assert_output_has "may have 3"
+    ask_as 65533 --json '{}' /v1/claims
+    assert_code 201
+    ask_as 65534 -X DELETE '/v1/claims/-?name=a/1'
+    claim_as 65534 a/4
+    serve_stop KILL # and what was there before counts after a restart, too
+    SOCKET_DIR=$PUBLIC serve_start --quota 3
+    ask_as 65534 --json '{}' /v1/claims
+    assert_code 507
+}
+
+@test "a rate stops one user for a moment" {
+    serve_stop
+    SOCKET_DIR=$PUBLIC serve_start --rate 5
+    for i in 1 2 3 4 5 6 7; do ask_as 65534 /v1/daemon; done
+    assert_code 429
+    ask_as 65533 /v1/daemon
+    assert_code 200
+}
