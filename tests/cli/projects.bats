@@ -53,6 +53,16 @@ ports() {
     [ "$(comm -12 <(sort "$T/before") <(sort "$T/after") | wc -l)" -ge 8 ]
 }
 
+@test "two clones of one name have their ports back after a lost ledger, in whatever order and on whatever branch" {
+    git_here "$T/one/shop"
+    git clone -q "$T/one/shop" "$T/two/shop"
+    for name in a b c d e; do ports $name "$T/one/shop" "$T/two/shop"; done >"$T/before"
+    rm "$T"/ledger.db*
+    git -C "$T/one/shop" switch -q -c other
+    for name in a b c d e; do ports $name "$T/two/shop" "$T/one/shop" | tac; done >"$T/after"
+    [ "$(paste "$T/before" "$T/after" | awk '$1 == $2' | wc -l)" -ge 8 ] # of ten: two names may prefer one port
+}
+
 @test "a group is the directory and its branch; a detached head has no branch" {
     git_here "$T/shop"
     git -C "$T/shop" worktree add -q -b topic/new "$T/shop-new"
