@@ -64,6 +64,31 @@ END
     says "did you mean 'a/1/w/0/h'?"
 }
 
+@test "a name that looks like one of the manifest's is one, or nothing that get would make" {
+    ok get web/1/http
+    port=$out
+    ok get 'web[1].http'
+    [ "$out" = "$port" ]
+    ok release 'web[1].http'
+    nothing_held
+    for name in wbe/0/http web/htp web.htp 'web[9].http' web http; do
+        refused 5 get "$name"
+        says web/
+        echo "{{ port \"$name\" }}" >"$T/template"
+        refused 5 render "$T/template"
+    done
+    nothing_held
+    # A person's own names are as they were: those that resemble nothing, and those that are there.
+    ok get wbe
+    ok get wx/http
+    ok claim --keep web
+    port=$out
+    ok get web
+    [ "$out" = "$port" ]
+}
+
+nothing_held() { [ "$(held)" -eq 0 ]; }
+
 @test "when web/0 ends, web/1 keeps its own port and the one that both share" {
     run_role web/0
     first=$STARTED
