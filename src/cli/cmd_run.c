@@ -18,7 +18,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
                          : run_all(cli, err);
     if (!cli->argc)
         return err_set(err, DIBS_INVALID, "run: which command? see 'dibs run --help'");
-    if (!cli->is_dashed && !cli_has(cli, "port"))
+    if (!cli->is_dashed)
         s = run_role(cli, &is_role, err);
     return s || is_role ? s : run_plain(cli, err);
 }

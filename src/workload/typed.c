@@ -47,7 +47,7 @@ static bool is_called(const char *name, const char *typed)
     return strcmp(name, typed) == 0 || strcmp(part, typed) == 0;
 }
 
-static const struct workload_role *role_called(const struct workload_group *group, const char *typed)
+const struct workload_role *workload_role_typed(const struct workload_group *group, const char *typed)
 {
     for (size_t i = 0; i < group->n_roles; i++)
         if (is_called(group->roles[i].name, typed))
@@ -111,7 +111,7 @@ dibs_status workload_pod_parse(const struct workload_group *group, const char *t
     if (!split(text, &typed) || typed.n > 4)
         return err_set(err, DIBS_INVALID, "'%s' is not ROLE, ROLE/INSTANCE or ROLE/INSTANCE/COMPONENT",
                        text_safe(text, shown, sizeof shown));
-    pod.role = role_called(group, typed.part[0]);
+    pod.role = workload_role_typed(group, typed.part[0]);
     if (!pod.role)
         return no_role(group, typed.part[0], err);
     if (typed.n > 1 ? !number(typed.part[1], pod.role->instances, &pod.instance) : pod.role->instances == 0)
@@ -209,10 +209,10 @@ static dibs_status no_port(const struct workload_group *group, const struct work
     char name[DIBS_NAME_MAX + 1];
     char nearest[DIBS_NAME_MAX + 1] = "";
     char shown[80];
-    const struct workload_role *role = role_called(group, text);
+    const struct workload_role *role = workload_role_typed(group, text);
 
     if (!role && typed->n > 0)
-        role = role_called(group, typed->part[0]);
+        role = workload_role_typed(group, typed->part[0]);
     for (size_t i = 0; i < needs->n; i++) {
         const struct workload_need *need = &needs->all[i];
 

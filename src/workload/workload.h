@@ -184,6 +184,8 @@ dibs_status workload_reference_name(const struct workload_group *group, const st
                                     const struct workload_reference *reference, char out[DIBS_NAME_MAX + 1],
                                     const struct workload_port **port, dibs_err *err);
 /* ---- what a person types (typed.c) ---- */
+/* The role as it is written in the manifest, or as it stands in claims' names ("a%2Fb"). NULL: none. */
+const struct workload_role *workload_role_typed(const struct workload_group *group, const char *typed);
 /* "web", "web/1", "web/1/worker", "web/1/worker/2": without an instance 0, without a component the first.
  * NOT_FOUND says what there is. */
 dibs_status workload_pod_parse(const struct workload_group *group, const char *text, struct workload_pod *out,

@@ -169,9 +169,26 @@ nothing_held() { [ "$(held)" -eq 0 ]; }
         refused 2 run --all $option
         says "'${option%% *}'"
     done
+    refused 2 run -p x web/1 -- true
+    says "'--port'"
     refused 2 run --all -p web
     refused 2 run --all true
     nothing_claimed
+    # With -p, what is no role before "--" is a command like any other, and so is a word that stands alone.
+    ok run -p x printf -- %s words
+    [ "$out" = words ]
+    try run -p x web
+    [ "$code" -eq 127 ]
+}
+
+@test "a role may be written as it stands in the names of its claims" {
+    printf 'roles: { a/b: { ports: [ http ], command: "echo $HTTP_PORT" } }\n' >dibs.yaml
+    ok run a%2Fb
+    port=$out
+    ok env a%2Fb
+    [ "$out" = "HTTP_PORT=$port" ]
+    ok run a%2Fb/0 -- printenv HTTP_PORT
+    [ "$out" = "$port" ]
 }
 
 @test "a command that cannot be executed leaves no claim that was not there before" {
