@@ -84,14 +84,30 @@ dibs_status cli_settings_load(struct cli *cli, const dibs_flag *flags, size_t n,
     if (cli->cmd->flags & (s == DIBS_DENIED ? CLI_MANIFEST : CLI_MANIFEST | CLI_CLAIMS))
         return err_set(err, s, "%s", cli->no_manifest.msg);
     s = load_without(cli, path, flags, n, err);
-    if (s == DIBS_OK) /* else it was not the manifest's fault */
-        cli_warn("%s", cli->no_manifest.msg);
+    if (s == DIBS_OK && !(cli->cmd->flags & CLI_TELLS)) /* else it was not the manifest's fault */
+        cli_warn_manifest(cli);
     return s;
+}
+
+void cli_warn_manifest(const struct cli *cli)
+{
+    if (!cli->manifest && cli->no_manifest.code != DIBS_OK && cli->no_manifest.code != DIBS_NOT_FOUND)
+        cli_warn("%s", cli->no_manifest.msg);
 }
 
 dibs_status cli_need_manifest(struct cli *cli, dibs_err *err)
 {
-    return cli->manifest ? DIBS_OK : err_set(err, cli->no_manifest.code, "%s", cli->no_manifest.msg);
+    dibs_project project = { .dir = "" };
+
+    if (cli->manifest)
+        return DIBS_OK;
+    if (cli->no_manifest.code == DIBS_NOT_FOUND) { /* in a directory that is none, as names say it */
+        dibs_status s = dibs_project_find(&cli->settings, NULL, &project, err);
+
+        if (s != DIBS_OK)
+            return s;
+    }
+    return err_set(err, cli->no_manifest.code, "%s", cli->no_manifest.msg);
 }
 
 dibs_status cli_open_manifest(struct cli *cli, dibs_err *err)

@@ -10,6 +10,9 @@
  * everybody's way, and what is held must be seen and released all the same. */
 dibs_status cli_settings_load(struct cli *cli, const dibs_flag *flags, size_t n, dibs_err *err);
 
+/* Warn of one that is there and cannot be used; for CLI_TELLS, where no error says so already. */
+void cli_warn_manifest(const struct cli *cli);
+
 /* The manifest, for a command that needs it; borrowed. Its group has the name that it would have if nobody
  * else had it. NOT_FOUND: there is none here or above. */
 dibs_status cli_need_manifest(struct cli *cli, dibs_err *err);

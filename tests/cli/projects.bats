@@ -252,7 +252,11 @@ ports() {
     mkdir "$T/gone"
     cd "$T/gone"
     rmdir "$T/gone"
-    refused 1 get web
+    for command in 'get web' 'claim web' 'release web' up down plan env 'run --all'; do
+        # shellcheck disable=SC2086 # words
+        refused 1 $command
+        says 'working directory'
+    done
     ok get /shop/web
     ok get web --group shop
 }

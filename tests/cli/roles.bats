@@ -355,7 +355,13 @@ END
         try $command
         [ "$code" -eq 7 ] || complain "$command"
         says 65534
+        one_line # nothing is said twice
     done
+    try doctor
+    [ "$(cat "$T/out" "$T/err" | grep -c 65534)" -eq 1 ]
+    try run true
+    [ "$code" -eq 0 ]
+    says 65534
     try get cache # is nothing of the manifest's, and is told of it
     [ "$code" -eq 0 ]
     says 65534
