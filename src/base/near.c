@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/near.h"
 
-#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "base/text.h"
 
 #include "base/banned.h"
 
@@ -47,9 +49,33 @@ void near_offer(struct near *best, const char *name)
     bool is_begun = strncmp(name, best->wanted, strlen(best->wanted)) == 0;
     bool is_nearer = !best->name || d < best->distance || (d == best->distance && is_begun);
 
+    near_list_add(&best->all, name);
     /* A name of which no letter is right is no suggestion. */
     if (d <= NEAR_DISTANCE && d < strlen(name) && is_nearer) {
         best->name = name;
         best->distance = d;
     }
+}
+
+void near_list_add(struct near_list *list, const char *name)
+{
+    size_t room = sizeof list->text - sizeof ", ..." - list->used;
+
+    if (list->is_cut)
+        return;
+    list->is_cut = strlen(name) + 2 > room;
+    int n = snprintf(list->text + list->used, sizeof list->text - list->used, "%s%s", list->used ? ", " : "",
+                     list->is_cut ? "..." : name);
+    list->used += n > 0 ? (size_t) n : 0;
+}
+
+const char *near_say(const struct near *best, char *out, size_t size)
+{
+    char text[NEAR_HINT_MAX] = "";
+
+    if (best->name)
+        (void) snprintf(text, sizeof text, "; did you mean '%s'?", best->name);
+    else if (best->all.used > 0)
+        (void) snprintf(text, sizeof text, "; there are: %s", best->all.text);
+    return text_safe(text, out, size);
 }

@@ -68,23 +68,6 @@ static bool number(const char *text, uint32_t below, uint32_t *out)
     return value < below;
 }
 
-/* "web, api, ..." */
-struct listed {
-    char text[256];
-    size_t used;
-};
-
-static void list_add(struct listed *all, const char *name)
-{
-    if (all->used >= sizeof all->text - 8)
-        return;
-    int n =
-        snprintf(all->text + all->used, sizeof all->text - all->used, "%s%s", all->used ? ", " : "", name);
-    all->used += n > 0 ? (size_t) n : 0;
-    if (all->used >= sizeof all->text - 8)
-        memcpy(all->text + sizeof all->text - 4, "...", 4);
-}
-
 static const char *source_of(const struct workload_group *group)
 {
     return group->source ? group->source : "the group";
@@ -93,10 +76,10 @@ static const char *source_of(const struct workload_group *group)
 static dibs_status no_role(const struct workload_group *group, const char *typed, dibs_err *err)
 {
     char shown[80];
-    struct listed all = { .used = 0 };
+    struct near_list all = { .used = 0 };
 
     for (size_t i = 0; i < group->n_roles; i++)
-        list_add(&all, group->roles[i].name);
+        near_list_add(&all, group->roles[i].name);
     return err_set(err, DIBS_NOT_FOUND, "%s has no role '%s'; its roles are: %s", source_of(group),
                    text_safe(typed, shown, sizeof shown), all.used ? all.text : "none");
 }
@@ -205,7 +188,7 @@ static dibs_status no_port(const struct workload_group *group, const struct work
                            const char *text, const struct typed *typed, bool *is_like, dibs_err *err)
 {
     struct near best = { .wanted = typed->whole };
-    struct listed all = { .used = 0 };
+    struct near_list all = { .used = 0 };
     char name[DIBS_NAME_MAX + 1];
     char nearest[DIBS_NAME_MAX + 1] = "";
     char shown[80];
@@ -223,16 +206,13 @@ static dibs_status no_port(const struct workload_group *group, const struct work
         }
         if ((need->pod.role == role || is_called(need->port->name, text)) &&
             in_parts(group, need, need->pod.component->name ? 4 : 3, name))
-            list_add(&all, name);
+            near_list_add(&all, name);
     }
     if (is_like)
         *is_like = role || all.used > 0 || (best.name && best.distance <= 1);
-    return err_set(err, DIBS_NOT_FOUND, "%s has no port '%s'%s%s%s", source_of(group),
-                   text_safe(text, shown, sizeof shown),
-                   best.name  ? "; did you mean '"
-                   : all.used ? "; there are: "
-                              : "",
-                   best.name ? nearest : all.text, best.name ? "'?" : "");
+    best.all = all;
+    return err_set(err, DIBS_NOT_FOUND, "%s has no port '%s'%s", source_of(group),
+                   text_safe(text, shown, sizeof shown), near_say(&best, name, sizeof name));
 }
 
 dibs_status workload_need_parse(const struct workload_group *group, const char *text,

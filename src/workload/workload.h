@@ -114,6 +114,9 @@ char *workload_text(struct workload_group *group, const char *text);
 /* Everything that a reader cannot see by looking at one value: names twice, variables twice, references to
  * what is not there (with the nearest name that is), bounds. INVALID, "SOURCE:LINE:COLUMN: ..." in front. */
 dibs_status workload_check(const struct workload_group *group, dibs_err *err);
+/* Has the group what the reference of role `from`, perhaps another group's, means? Part of the former. */
+dibs_status workload_check_target(const struct workload_group *group, const struct workload_role *from,
+                                  const struct workload_reference *reference, dibs_err *err);
 dibs_status workload_error(const struct workload_group *group, struct workload_place place, dibs_err *err,
                            const char *fmt, ...) DIBS_PRINTF(4, 5);
 /* NULL when there is none. `component` NULL: the one without a name. */

@@ -165,7 +165,7 @@ static void what_is_wrong_is_said_with_its_place(void **state)
         { "[]", "dibs.yaml:1:1: a manifest must be a map, not a list" },
         { "a: 1\n---\nb: 2", "dibs.yaml:3:1: a manifest is one document, not several" },
         { "rols: {}", "dibs.yaml:1:1: a manifest has no key 'rols'; did you mean 'roles'?" },
-        { "zzz: 1", "dibs.yaml:1:1: a manifest has no key 'zzz'; it has: group, roles, range, pool, band, "
+        { "zzz: 1", "dibs.yaml:1:1: a manifest has no key 'zzz'; there are: group, roles, range, pool, band, "
                     "order, cooldown, ttl, timeout, allow-ephemeral" },
         { "group: 5", "dibs.yaml:1:8: 'group' must be text (in quotes, here), not a number" },
         { "group: [a]", "dibs.yaml:1:8: 'group' must be text, not a list" },
