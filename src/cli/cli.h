@@ -121,6 +121,7 @@ enum cli_cmd_more_flags {
     CLI_NO_SETTINGS = 1 << 5, /* must work with a broken configuration: `help`, `version` */
     CLI_MANIFEST = 1 << 6,    /* speaks of the manifest: one that cannot be used is an error */
     CLI_CLAIMS = 1 << 7,      /* claims by its range and group: one that is broken is an error */
+    CLI_TELLS = 1 << 8,       /* tells itself of one that cannot be used */
 };
 
 #define CLI_EXIT_OUTPUT 74        /* the answer could not be written (sysexits.h has the same number) */

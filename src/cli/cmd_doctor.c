@@ -99,5 +99,6 @@ const struct cli_cmd cmd_doctor = {
                "problem remains.",
     .examples = "dibs doctor\ndibs doctor --json\n",
     .opts = opts,
+    .flags = CLI_TELLS,
     .run = run,
 };

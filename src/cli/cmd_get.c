@@ -8,9 +8,9 @@
 #include "base/banned.h"
 
 /* A port of the manifest, with what the manifest says of it. Of a block all are asked for. */
-static dibs_status get_need(struct cli *cli, const struct workload_group *group,
-                            const struct workload_need *need, dibs_err *err)
+static dibs_status get_need(struct cli *cli, const struct workload_need *need, dibs_err *err)
 {
+    const struct workload_group *group = cli->manifest;
     uint32_t n = need->port->is_contiguous ? need->port->count : 1;
     AUTO(free_auto) struct workload_need *all = calloc(n, sizeof *all);
     AUTO(free_auto) dibs_request *requests = calloc(n, sizeof *requests);
@@ -56,19 +56,16 @@ static dibs_status get_name(struct cli *cli, dibs_err *err)
 
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
-    const struct workload_group *group = cli->manifest;
     struct workload_need need;
     bool is_manifest = false;
-    dibs_status s = DIBS_OK;
+    dibs_status s = cli_manifest_need(cli, cli->argv[0], &need, &is_manifest, err);
 
-    if (group && cli->argv[0][0] != '/')
-        s = cli_manifest_need(group, cli->argv[0], &need, &is_manifest, err);
     if (s || !is_manifest)
         return s ? s : get_name(cli, err);
     if (cli->n_given && (cli_has(cli, "port") || cli_has(cli, "prefer") || cli_has(cli, "proto") ||
                          cli_has(cli, "address") || cli_has(cli, "range") || cli_has(cli, "pool")))
         return err_set(err, DIBS_INVALID, "get: what '%s' is, the manifest says; change it there", need.name);
-    return get_need(cli, group, &need, err);
+    return get_need(cli, &need, err);
 }
 
 static const struct cli_opt opts[] = {

@@ -108,10 +108,8 @@ static dibs_status want(struct rendering *r, const char *typed, dibs_err *err)
 {
     struct workload_need need;
     bool is_found = false;
-    dibs_status s = DIBS_OK;
+    dibs_status s = cli_manifest_need(r->cli, typed, &need, &is_found, err);
 
-    if (r->group && typed[0] != '/')
-        s = cli_manifest_need(r->group, typed, &need, &is_found, err);
     if (s != DIBS_OK)
         return s;
     return is_found ? want_need(r, typed, need, err) : want_name(r, typed, err);

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "cli/job.h"
+#include "cli/manifest.h"
 #include "cli/request.h"
 
 #include "base/banned.h"
@@ -18,9 +19,12 @@ static dibs_status run(struct cli *cli, dibs_err *err)
                          : run_all(cli, err);
     if (!cli->argc)
         return err_set(err, DIBS_INVALID, "run: which command? see 'dibs run --help'");
-    if (!cli->is_dashed && !cli_has(cli, "port"))
+    if (!cli->is_dashed)
         s = run_role(cli, &is_role, err);
-    return s || is_role ? s : run_plain(cli, err);
+    if (s || is_role)
+        return s;
+    cli_warn_manifest(cli);
+    return run_plain(cli, err);
 }
 
 static const struct cli_opt opts[] = {
@@ -69,7 +73,7 @@ const struct cli_cmd cmd_run = {
     .examples = "dibs run printenv PORT\n"
                 "dibs run -p web -p api -- echo {web} {api}\n",
     .opts = opts,
-    .flags = CLI_STOP | CLI_NO_JSON | CLI_CLAIMS,
+    .flags = CLI_STOP | CLI_NO_JSON | CLI_CLAIMS | CLI_TELLS,
     .min_args = 0,
     .max_args = -1,
     .args_kind = CLI_TEXT,

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/text.h"
+#include "cli/request.h"
 #include "wire/wire.h"
 #include "workload/manifest.h"
 
@@ -83,14 +84,30 @@ dibs_status cli_settings_load(struct cli *cli, const dibs_flag *flags, size_t n,
     if (cli->cmd->flags & (s == DIBS_DENIED ? CLI_MANIFEST : CLI_MANIFEST | CLI_CLAIMS))
         return err_set(err, s, "%s", cli->no_manifest.msg);
     s = load_without(cli, path, flags, n, err);
-    if (s == DIBS_OK) /* else it was not the manifest's fault */
-        cli_warn("%s", cli->no_manifest.msg);
+    if (s == DIBS_OK && !(cli->cmd->flags & CLI_TELLS)) /* else it was not the manifest's fault */
+        cli_warn_manifest(cli);
     return s;
+}
+
+void cli_warn_manifest(const struct cli *cli)
+{
+    if (!cli->manifest && cli->no_manifest.code != DIBS_OK && cli->no_manifest.code != DIBS_NOT_FOUND)
+        cli_warn("%s", cli->no_manifest.msg);
 }
 
 dibs_status cli_need_manifest(struct cli *cli, dibs_err *err)
 {
-    return cli->manifest ? DIBS_OK : err_set(err, cli->no_manifest.code, "%s", cli->no_manifest.msg);
+    dibs_project project = { .dir = "" };
+
+    if (cli->manifest)
+        return DIBS_OK;
+    if (cli->no_manifest.code == DIBS_NOT_FOUND) { /* in a directory that is none, as names say it */
+        dibs_status s = dibs_project_find(&cli->settings, NULL, &project, err);
+
+        if (s != DIBS_OK)
+            return s;
+    }
+    return err_set(err, cli->no_manifest.code, "%s", cli->no_manifest.msg);
 }
 
 dibs_status cli_open_manifest(struct cli *cli, dibs_err *err)
@@ -113,30 +130,50 @@ dibs_status cli_open_manifest(struct cli *cli, dibs_err *err)
     return DIBS_OK;
 }
 
-dibs_status cli_manifest_need(const struct workload_group *group, const char *typed,
-                              struct workload_need *out, bool *is_found, dibs_err *err)
+/* Is there a claim of this name, the person's own? */
+static dibs_status find_own(struct cli *cli, const char *typed, dibs_err *err)
 {
-    char first[DIBS_NAME_MAX + 1];
-    dibs_err why = { 0 };
-    dibs_status s = workload_need_parse(group, typed, out, &why);
+    char name[DIBS_NAME_MAX + 1];
+    dibs_project project = { .dir = "" };
+    dibs_which which = { .name = name };
+    dibs_claim claim = { 0 };
+    dibs_status s = cli_name(cli, typed, name, &project, &which.project, err);
 
+    if (s == DIBS_OK)
+        s = cli_open(cli, err);
+    return s == DIBS_OK ? dibs_claim_find(cli->handle, &which, &claim, err) : s;
+}
+
+dibs_status cli_manifest_need(struct cli *cli, const char *typed, struct workload_need *out, bool *is_found,
+                              dibs_err *err)
+{
+    bool is_like = false;
+    char shown[80];
+    dibs_err why = { 0 };
+
+    *is_found = false;
+    if (!cli->manifest || typed[0] == '/')
+        return DIBS_OK;
+    dibs_status s = workload_need_parse(cli->manifest, typed, out, &is_like, &why);
     *is_found = s == DIBS_OK;
     if (s != DIBS_NOT_FOUND)
         return s == DIBS_OK ? s : err_set(err, s, "%s", why.msg);
-    if (!strchr(typed, '/')) /* a single word is a person's own name, also when a role is called so */
-        return DIBS_OK;
-    (void) text_copy(first, sizeof first, typed);
-    first[strcspn(first, "/")] = '\0';
     /* A typing error must not become a claim of its own. */
-    return workload_role(group, first) ? err_set(err, s, "%s", why.msg) : DIBS_OK;
+    s = is_like ? find_own(cli, typed, err) : DIBS_OK;
+    if (s == DIBS_INVALID) /* it could be no name of one's own either */
+        return err_set(err, DIBS_NOT_FOUND, "%s", why.msg);
+    if (s != DIBS_NOT_FOUND)
+        return s;
+    return err_set(err, s, "%s (a name of your own: dibs claim --keep '%s')", why.msg,
+                   text_safe(typed, shown, sizeof shown));
 }
 
 bool cli_manifest_name(const struct cli *cli, const char *typed, char name[DIBS_NAME_MAX + 1])
 {
     struct workload_need need;
 
-    if (!cli->manifest || !strchr(typed, '/') || typed[0] == '/' ||
-        workload_need_parse(cli->manifest, typed, &need, NULL) != DIBS_OK)
+    if (!cli->manifest || typed[0] == '/' ||
+        workload_need_parse(cli->manifest, typed, &need, NULL, NULL) != DIBS_OK)
         return false;
     return text_copy(name, DIBS_NAME_MAX + 1, need.name);
 }

@@ -10,16 +10,19 @@
  * everybody's way, and what is held must be seen and released all the same. */
 dibs_status cli_settings_load(struct cli *cli, const dibs_flag *flags, size_t n, dibs_err *err);
 
+/* Warn of one that is there and cannot be used; for CLI_TELLS, where no error says so already. */
+void cli_warn_manifest(const struct cli *cli);
+
 /* The manifest, for a command that needs it; borrowed. Its group has the name that it would have if nobody
  * else had it. NOT_FOUND: there is none here or above. */
 dibs_status cli_need_manifest(struct cli *cli, dibs_err *err);
 /* The same with its group's real name. Opens the handle. */
 dibs_status cli_open_manifest(struct cli *cli, dibs_err *err);
 
-/* A relative name as typed: is it a port of the manifest? *is_found false: there is no manifest, or nothing
- * of that name in it. NOT_FOUND: it begins with a role, but that has no such port. */
-dibs_status cli_manifest_need(const struct workload_group *group, const char *typed,
-                              struct workload_need *out, bool *is_found, dibs_err *err);
+/* A name as typed: is it a port of the manifest? *is_found false: there is no manifest, or nothing of that
+ * name in it. NOT_FOUND: it looks as if it was meant to be one, and there is no claim of that name. */
+dibs_status cli_manifest_need(struct cli *cli, const char *typed, struct workload_need *out, bool *is_found,
+                              dibs_err *err);
 /* Is this the name of one of the manifest's ports, in short? `name` gets the whole one. */
 bool cli_manifest_name(const struct cli *cli, const char *typed, char name[DIBS_NAME_MAX + 1]);
 

@@ -131,16 +131,18 @@ dibs_status run_role(struct cli *cli, bool *is_meant, dibs_err *err)
     AUTO(pod_free) struct pod pod = { 0 };
     struct workload_pod which = { 0 };
     char role[DIBS_NAME_MAX + 1];
+    bool has_ports = cli_has(cli, "port");      /* then it is a command, unless it is a role before "--" */
+    bool is_role = cli->argc > 1 && !has_ports; /* whether there is such a role or not */
 
     *is_meant = false;
-    if (cli->argc > 1 && strcmp(cli->argv[1], "--") != 0)
+    if (cli->argc > 1 ? strcmp(cli->argv[1], "--") != 0 : has_ports)
         return DIBS_OK;
     if (!group) /* not read: then "ROLE -- COMMAND" may not be taken for a program's name */
-        return cli->argc > 1 && cli->no_manifest.code == DIBS_DENIED ? cli_need_manifest(cli, err) : DIBS_OK;
+        return is_role && cli->no_manifest.code == DIBS_DENIED ? cli_need_manifest(cli, err) : DIBS_OK;
     (void) text_copy(role, sizeof role, cli->argv[0]);
     role[strcspn(role, "/")] = '\0';
-    if (!workload_role(group, role))
-        return cli->argc > 1 ? workload_pod_parse(group, cli->argv[0], &which, err) : DIBS_OK;
+    if (!workload_role_typed(group, role))
+        return is_role ? workload_pod_parse(group, cli->argv[0], &which, err) : DIBS_OK;
     *is_meant = true;
     dibs_status s = run_by_manifest(cli, err);
     if (!s)

@@ -281,13 +281,23 @@ size_t plan_runs_beside(struct core *core, const struct plan_pool *plan, const s
     return pick.n;
 }
 
-uint16_t plan_name_port(struct core *core, const struct plan_pool *plan, const char *name)
+uint16_t plan_name_port(struct core *core, const struct plan_pool *plan, const dibs_claim *claim)
 {
     uint32_t total = plan->size - plan->band;
     /* Not the ledger's own salt: a name is to find its port again when the ledger was lost. By its place
      * users with ledgers of their own still differ. */
     const char *place = core->caller.settings->ledger;
-    uint32_t i = order_name_position(name, hash_fnv1a(HASH_FNV_BASIS, place, strlen(place)), total);
+    uint64_t salt = hash_fnv1a(HASH_FNV_BASIS, place, strlen(place));
+    const char *name = claim->name;
+
+    /* Which clone gets '~' into its group, and which branch it is called after, is a matter of who came first
+     * and when: without the ledger that is decided anew. The directory stays what it is. */
+    if (claim->project[0]) {
+        salt = hash_fnv1a(salt, claim->project, strlen(claim->project));
+        salt = hash_fnv1a(salt, name, strcspn(name, "@~/"));
+        name += strcspn(name, "/");
+    }
+    uint32_t i = order_name_position(name, salt, total);
 
     return dibs_ranges_at(&plan->pool.ranges, plan->band + i);
 }

@@ -52,6 +52,6 @@ size_t plan_runs_beside(struct core *core, const struct plan_pool *plan, const s
 dibs_status core_refuse_exhausted(struct core *core, const struct plan_pool *plan, struct plan_run run,
                                   dibs_err *err);
 
-/* The port that a name prefers, whether or not it may be chosen (INV-7). */
-uint16_t plan_name_port(struct core *core, const struct plan_pool *plan, const char *name);
+/* The port that the claim's name prefers, whether or not it may be chosen (INV-7). */
+uint16_t plan_name_port(struct core *core, const struct plan_pool *plan, const dibs_claim *claim);
 #endif

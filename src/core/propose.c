@@ -123,7 +123,7 @@ static void propose_named(struct attempt *a, const struct plan_pool *plan, struc
         /* A name that has its claim, perhaps outside of this pool, wants no other port. */
         if (!is_single_choice(&a->asks[i], plan) || !want->claim.name[0] || a->asks[i].has_claim)
             continue;
-        uint16_t port = plan_name_port(a->core, plan, want->claim.name);
+        uint16_t port = plan_name_port(a->core, plan, &want->claim);
         if (!may_choose(a, plan, port) || is_cooling(a, plan, port) || !may_be_free(a, plan, port) ||
             is_set_aside(a, plan, port) || port == proposals[i].remembered)
             continue;
@@ -258,7 +258,7 @@ static dibs_status plan_run(struct attempt *a, size_t first, uint16_t **buffer, 
     for (dibs_proto proto = DIBS_TCP; a->planned && proto <= DIBS_SCTP; proto++)
         if (plan.kind.protos & 1u << proto)
             portbits_subtract(&plan.choosable, &a->planned[proto]);
-    uint16_t hashed = want->claim.name[0] ? plan_name_port(a->core, &plan, want->claim.name) : 0;
+    uint16_t hashed = want->claim.name[0] ? plan_name_port(a->core, &plan, &want->claim) : 0;
     run.start = hashed; /* and if it does not fit there, beside it: the same in every process */
     if (may_run_at(a, &plan, want->run_base, run.n))
         *to++ = want->run_base;

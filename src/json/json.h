@@ -69,8 +69,10 @@ bool json_get_int(const json_value *object, const char *key, int64_t *out);
 bool json_get_uint(const json_value *object, const char *key,
                    uint64_t *out); /* also for numbers up to 2^63-1 only */
 bool json_get_bool(const json_value *object, const char *key, bool *out);
-/* Keys of an object that are not in the NULL-terminated list: the first such key, or NULL. */
+/* Keys of an object that are not in the NULL-terminated list: the first such key, or NULL. Folded: upper and
+ * lower case are the same, as for json_get_folded(). */
 const char *json_unknown_key(const json_value *object, const char *const *known);
+const char *json_unknown_key_folded(const json_value *object, const char *const *known);
 
 /* ---- base64 (RFC 4648, padded), for Kubernetes' bytes ---- */
 void json_base64_encode(const uint8_t *bytes, size_t n, char *out); /* 4 * ((n + 2) / 3) + 1 bytes */

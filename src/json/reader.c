@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
+#include <strings.h>
 
 #include "base/auto.h"
 #include "base/err.h"
@@ -189,4 +190,17 @@ static bool is_listed(const char *const *known, const char *key)
 const char *json_unknown_key(const json_value *object, const char *const *known)
 {
     return json_is_object(object) ? late_key_without(node_of(object), is_listed, known) : NULL;
+}
+
+static bool is_listed_folded(const char *const *known, const char *key)
+{
+    for (; *known; known++)
+        if (strcasecmp(*known, key) == 0)
+            return true;
+    return false;
+}
+
+const char *json_unknown_key_folded(const json_value *object, const char *const *known)
+{
+    return json_is_object(object) ? late_key_without(node_of(object), is_listed_folded, known) : NULL;
 }

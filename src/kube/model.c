@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "kube/model.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
+#include "base/near.h"
 #include "base/part.h"
 #include "base/text.h"
 #include "workload/discovery.h"
@@ -181,7 +183,23 @@ static const struct kube_template *template_of(const struct building *b, const s
     return NULL;
 }
 
-/* The object with the role, the own one first. *out is the number of objects when there is none. */
+/* Nobody has the role, in this object or in another of the namespace. */
+static dibs_status no_role(const struct building *b, size_t own, const struct workload_reference *reference)
+{
+    struct near best = { .wanted = reference->role };
+    char shown[SHOWN] = "";
+    char hint[NEAR_HINT_MAX] = "";
+
+    for (size_t i = 0; i < b->m->n_groups; i++)
+        for (size_t r = 0; r < b->m->groups[i]->n_roles; r++)
+            if (strcmp(b->objects->all[i].ns, b->objects->all[own].ns) == 0)
+                near_offer(&best, b->m->groups[i]->roles[r].name);
+    return workload_error(b->m->groups[own], reference->place, b->err, "no role '%s'%s",
+                          text_safe(reference->role, shown, sizeof shown),
+                          near_say(&best, hint, sizeof hint));
+}
+
+/* The object with the role, the own one first. */
 static dibs_status find_owner(const struct building *b, size_t own,
                               const struct workload_reference *reference, size_t *out)
 {
@@ -202,6 +220,8 @@ static dibs_status find_owner(const struct building *b, size_t own,
                                   text_safe(reference->role, shown, sizeof shown));
         found = i;
     }
+    if (found == b->m->n_groups)
+        return no_role(b, own, reference);
     *out = found;
     return DIBS_OK;
 }
@@ -241,23 +261,18 @@ static dibs_status aim(const struct building *b, const struct kube_template *fro
 }
 
 /* workload_check() sees one object only. */
-static dibs_status check_foreign(const struct building *b, const struct workload_component *from,
-                                 const struct workload_group *own, const struct kube_foreign *foreign)
+static dibs_status check_foreign(const struct building *b, const struct kube_pod *pod,
+                                 const struct kube_foreign *foreign)
 {
+    const struct workload_component *from = &pod->role->components[pod->component];
     const struct workload_reference *reference = &foreign->reference;
-    const struct workload_role *role = workload_role(b->m->groups[foreign->object], reference->role);
-    const struct workload_component *component = workload_component(role, reference->component);
-    char shown[2][SHOWN] = { "", "" };
+    dibs_status s = workload_check_target(b->m->groups[foreign->object], pod->role, reference, b->err);
 
-    if (!component || !workload_port(component, reference->port))
-        return workload_error(own, reference->place, b->err, "$%s: role '%s' has no port '%s' there",
-                              reference->env, text_safe(reference->role, shown[0], SHOWN),
-                              text_safe(reference->port, shown[1], SHOWN));
-    for (size_t i = 0; i < from->n_ports; i++)
+    for (size_t i = 0; i < from->n_ports && s == DIBS_OK; i++)
         if (strcmp(from->ports[i].env, reference->env) == 0)
-            return workload_error(own, reference->place, b->err, "env '%s' is there twice in one pod",
-                                  reference->env);
-    return DIBS_OK;
+            s = workload_error(pod->group, reference->place, b->err, "env '%s' is there twice in one pod",
+                               reference->env);
+    return s;
 }
 
 /* Is an earlier reference's variable the same? */
@@ -276,6 +291,7 @@ static dibs_status sort_references(struct building *b, size_t template)
 {
     const struct kube_template *t = &b->objects->templates[template];
     struct kube_pod *pod = &b->m->pods[template];
+    assert(pod->role); /* by add_templates() */
     struct workload_component *component = &pod->role->components[pod->component];
     size_t n = component->n_references;
     size_t n_own = 0;
@@ -295,9 +311,9 @@ static dibs_status sort_references(struct building *b, size_t template)
         s = check_once(b, pod->group, component->references, i);
         if (s == DIBS_OK)
             s = find_owner(b, t->object, &reference, &owner);
-        if (s == DIBS_OK && owner < b->m->n_groups)
+        if (s == DIBS_OK)
             s = aim(b, t, owner, &reference);
-        if (owner < b->m->n_groups && owner != t->object)
+        if (owner != t->object)
             pod->foreign[pod->n_foreign++] = (struct kube_foreign){ owner, reference };
         else
             own[n_own++] = reference;
@@ -305,7 +321,7 @@ static dibs_status sort_references(struct building *b, size_t template)
     component->references = own;
     component->n_references = n_own;
     for (size_t i = 0; i < pod->n_foreign && s == DIBS_OK; i++)
-        s = check_foreign(b, component, pod->group, &pod->foreign[i]);
+        s = check_foreign(b, pod, &pod->foreign[i]);
     return s;
 }
 

@@ -128,11 +128,6 @@ static const char *newline_of(const struct splice *s)
     return "\n";
 }
 
-static struct piece_layout layout_of(const struct splice *s, FILE *to)
-{
-    return (struct piece_layout){ to, newline_of(s), s->map_step, s->list_step };
-}
-
 /* The last thing that is written of a node: a scalar, an alias or something in brackets. */
 static const yaml_node *last_of(const yaml_node *node)
 {
@@ -197,17 +192,32 @@ static bool is_first_on_line(const struct splice *s, size_t at)
 
 /* ---- changes ---- */
 
-/* Takes the stream's text. */
-static dibs_status close_edit(struct splice *s, struct splice_edit edit, FILE *to, char **text, dibs_err *err)
-{
-    bool is_whole = !ferror(to);
+/* What is put in, while it is written. It stays where it is: the stream knows its place. */
+struct draft {
+    struct piece_layout l;
+    char *text;
+    size_t len;
+};
 
-    if (fclose(to) != 0 || !is_whole ||
+static dibs_status open_draft(const struct splice *s, struct draft *out, dibs_err *err)
+{
+    FILE *to = open_memstream(&out->text, &out->len);
+
+    out->l = (struct piece_layout){ to, newline_of(s), s->map_step, s->list_step };
+    return to ? DIBS_OK : no_memory(err);
+}
+
+/* Takes the draft. */
+static dibs_status close_edit(struct splice *s, struct splice_edit edit, struct draft *draft, dibs_err *err)
+{
+    bool is_whole = !ferror(draft->l.to);
+
+    if (fclose(draft->l.to) != 0 || !is_whole ||
         !grow((void **) &s->edits, s->n_edits, &s->max_edits, sizeof *s->edits)) {
-        free(*text);
+        free(draft->text);
         return no_memory(err);
     }
-    edit.insert = *text;
+    edit.insert = draft->text;
     edit.order = s->n_edits;
     s->edits[s->n_edits++] = edit;
     return DIBS_OK;
@@ -229,13 +239,15 @@ static dibs_status add_flow(struct splice *s, const yaml_node *node, const struc
                             bool is_front, dibs_err *err)
 {
     AUTO(free_auto) char *gap = gap_of(s, node);
-    char *text = NULL;
-    size_t len = 0;
     const yaml_node *last = node->first;
-    FILE *to = gap ? open_memstream(&text, &len) : NULL;
+    struct draft draft = { 0 };
 
-    if (!to)
+    if (!gap)
         return no_memory(err);
+    dibs_status status = open_draft(s, &draft, err);
+    if (status != DIBS_OK)
+        return status;
+    FILE *to = draft.l.to;
     while (last && last->next)
         last = last->next;
     size_t end = !last                                         ? node->start
@@ -251,42 +263,38 @@ static dibs_status add_flow(struct splice *s, const yaml_node *node, const struc
     piece_write_flow_children(to, piece, between);
     if (!is_behind && last)
         (void) fputs(*gap ? "," : ", ", to);
-    return close_edit(s, (struct splice_edit){ .at = is_behind ? end : node->start + 1 }, to, &text, err);
+    return close_edit(s, (struct splice_edit){ .at = is_behind ? end : node->start + 1 }, &draft, err);
 }
 
 /* New lines at the end of the line where `at` is. */
 static dibs_status add_lines(struct splice *s, size_t at, const struct splice_piece *piece, uint32_t indent,
                              dibs_err *err)
 {
-    char *text = NULL;
-    size_t len = 0;
-    FILE *to = open_memstream(&text, &len);
+    struct draft draft = { 0 };
+    dibs_status status = open_draft(s, &draft, err);
 
-    if (!to)
-        return no_memory(err);
-    const struct piece_layout l = layout_of(s, to);
-    piece_write_break(&l, indent);
-    piece_write_block(&l, piece, indent);
-    return close_edit(s, (struct splice_edit){ .at = line_end(s, at) }, to, &text, err);
+    if (status != DIBS_OK)
+        return status;
+    piece_write_break(&draft.l, indent);
+    piece_write_block(&draft.l, piece, indent);
+    return close_edit(s, (struct splice_edit){ .at = line_end(s, at) }, &draft, err);
 }
 
 /* In front of a map, when nothing can be put behind any of its values. */
 static dibs_status add_before(struct splice *s, const yaml_node *map, const struct splice_piece *piece,
                               dibs_err *err)
 {
-    char *text = NULL;
-    size_t len = 0;
+    struct draft draft = { 0 };
 
     if (!map->first || !is_first_on_line(s, map->first->start))
         return yaml_error(s->yaml, map, err, "there is no place for another key here");
     uint32_t indent = map->first->column - 1;
-    FILE *to = open_memstream(&text, &len);
-    if (!to)
-        return no_memory(err);
-    const struct piece_layout l = layout_of(s, to);
-    piece_write_block(&l, piece, indent);
-    piece_write_break(&l, indent);
-    return close_edit(s, (struct splice_edit){ .at = map->first->start }, to, &text, err);
+    dibs_status status = open_draft(s, &draft, err);
+    if (status != DIBS_OK)
+        return status;
+    piece_write_block(&draft.l, piece, indent);
+    piece_write_break(&draft.l, indent);
+    return close_edit(s, (struct splice_edit){ .at = map->first->start }, &draft, err);
 }
 
 dibs_status splice_add_pairs(struct splice *s, const yaml_node *map, const struct splice_piece *pairs,
@@ -342,91 +350,84 @@ static dibs_status behind_colon(const struct splice *s, const yaml_node *key, si
     return DIBS_OK;
 }
 
+/* May the key's value go? *behind is where its colon ends. */
+static dibs_status check_value(struct splice *s, const yaml_node *map, const yaml_node *key, size_t *behind,
+                               dibs_err *err)
+{
+    dibs_status status = check_alone(s, map, false, err);
+
+    if (status == DIBS_OK)
+        status = check_alone(s, key->value, true, err);
+    return status == DIBS_OK ? behind_colon(s, key, behind, err) : status;
+}
+
 dibs_status splice_set(struct splice *s, const yaml_node *map, const yaml_node *key,
                        const struct splice_piece *piece, dibs_err *err)
 {
     const yaml_node *value = key->value;
-    dibs_status status = check_alone(s, map, false, err);
     size_t at = 0;
     size_t end = end_of(s, value);
-    char *text = NULL;
-    size_t len = 0;
+    struct draft draft = { 0 };
+    dibs_status status = check_value(s, map, key, &at, err);
 
-    if (status == DIBS_OK)
-        status = check_alone(s, value, true, err);
-    if (status == DIBS_OK)
-        status = behind_colon(s, key, &at, err);
+    if (status == DIBS_OK && piece)
+        status = open_draft(s, &draft, err);
     if (status != DIBS_OK || !piece)
         return status;
-    FILE *to = open_memstream(&text, &len);
-    if (!to)
-        return no_memory(err);
-    const struct piece_layout l = layout_of(s, to);
     bool is_scalar = piece->kind == SPLICE_TEXT || piece->kind == SPLICE_WORD;
     bool is_inline = is_scalar && !value->is_alias && value->kind == YAML_SCALAR &&
                      value->style != YAML_BLOCK_TEXT && value->end > value->start;
     at = is_inline ? value->start : at; /* what stands between the colon and a value stays */
     if (map->style == YAML_FLOW || is_scalar) {
         if (!is_inline)
-            (void) fputc(' ', to);
-        piece_write_flow(to, piece);
+            (void) fputc(' ', draft.l.to);
+        piece_write_flow(draft.l.to, piece);
     } else {
-        piece_write_value(&l, piece, map->first->column - 1);
+        piece_write_value(&draft.l, piece, map->first->column - 1);
     }
-    return close_edit(s, (struct splice_edit){ .at = at, .remove = end > at ? end - at : 0 }, to, &text, err);
+    return close_edit(s, (struct splice_edit){ .at = at, .remove = end > at ? end - at : 0 }, &draft, err);
 }
 
 dibs_status splice_swap(struct splice *s, const yaml_node *map, const yaml_node *key,
                         const struct splice_piece *pairs, dibs_err *err)
 {
-    dibs_status status = check_alone(s, map, false, err);
     size_t end = 0;
-    char *text = NULL;
-    size_t len = 0;
+    struct draft draft = { 0 };
+    dibs_status status = check_value(s, map, key, &end, err);
 
     if (status == DIBS_OK)
         status = check_alone(s, key, true, err);
-    if (status == DIBS_OK)
-        status = check_alone(s, key->value, true, err);
-    if (status == DIBS_OK)
-        status = behind_colon(s, key, &end, err);
+    if (status == DIBS_OK && pairs)
+        status = open_draft(s, &draft, err);
     if (status != DIBS_OK || !pairs)
         return status;
-    FILE *to = open_memstream(&text, &len);
-    if (!to)
-        return no_memory(err);
-    const struct piece_layout l = layout_of(s, to);
     if (map->style == YAML_FLOW)
-        piece_write_flow_children(to, pairs, " ");
+        piece_write_flow_children(draft.l.to, pairs, " ");
     else
-        piece_write_block(&l, pairs, key->column - 1);
+        piece_write_block(&draft.l, pairs, key->column - 1);
     if (end_of(s, key->value) > end)
         end = end_of(s, key->value);
-    return close_edit(s, (struct splice_edit){ .at = key->start, .remove = end - key->start }, to, &text,
-                      err);
+    return close_edit(s, (struct splice_edit){ .at = key->start, .remove = end - key->start }, &draft, err);
 }
 
 dibs_status splice_replace(struct splice *s, const yaml_node *list, const yaml_node *item,
                            const struct splice_piece *piece, dibs_err *err)
 {
+    struct draft draft = { 0 };
     dibs_status status = check_alone(s, list, false, err);
-    char *text = NULL;
-    size_t len = 0;
 
     if (status == DIBS_OK)
         status = check_alone(s, item, true, err);
+    if (status == DIBS_OK && piece)
+        status = open_draft(s, &draft, err);
     if (status != DIBS_OK || !piece)
         return status;
-    FILE *to = open_memstream(&text, &len);
-    if (!to)
-        return no_memory(err);
-    const struct piece_layout l = layout_of(s, to);
     if (list->style == YAML_FLOW || (item->style == YAML_FLOW && !item->is_alias))
-        piece_write_flow(to, piece);
+        piece_write_flow(draft.l.to, piece);
     else
-        piece_write_block(&l, piece, item->column - 1);
+        piece_write_block(&draft.l, piece, item->column - 1);
     return close_edit(s, (struct splice_edit){ .at = item->start, .remove = end_of(s, item) - item->start },
-                      to, &text, err);
+                      &draft, err);
 }
 
 /* ---- applying ---- */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/near.h"
 #include "base/text.h"
 #include "net/bindings.h"
 #include "json/json.h"
@@ -301,6 +302,26 @@ static dibs_status take_reference(const struct entry *e, enum workload_dialect d
     return s == DIBS_OK ? s : no_memory(err);
 }
 
+/* RBG passes over what it does not know. */
+static dibs_status check_keys(const struct entry *e, enum workload_dialect dialect, const char *const *known,
+                              dibs_err *err)
+{
+    const char *unknown = dialect == WORKLOAD_RBG ? NULL : json_unknown_key_folded(e->value, known);
+    struct near best = { .wanted = unknown };
+    char shown[KEY_NAME_MAX];
+    char hint[NEAR_HINT_MAX];
+    char where[32] = "the annotation";
+
+    if (!unknown)
+        return DIBS_OK;
+    for (; *known; known++)
+        near_offer(&best, *known);
+    if (*e->list)
+        (void) snprintf(where, sizeof where, "%s[%zu]", e->list, e->i);
+    return workload_error(e->group, e->place, err, "%s has no key '%s'%s", where,
+                          text_safe(unknown, shown, sizeof shown), near_say(&best, hint, sizeof hint));
+}
+
 /* The list under `key`, absent and null being empty. */
 static dibs_status list_of(const struct entry *top, const char *key, size_t max, const json_value **out,
                            dibs_err *err)
@@ -327,11 +348,17 @@ static dibs_status entry_at(struct entry *e, const json_value *list, size_t i, d
 static dibs_status take_lists(const struct entry *top, enum workload_dialect dialect,
                               struct workload_component *out, dibs_err *err)
 {
+    static const char *const keys[] = { "allocations", "references", NULL };
+    static const char *const port_keys[] = { "name", "env",    "scope", "annotationKey", "proto", "address",
+                                             "port", "prefer", "count", "contiguous",    NULL };
+    static const char *const reference_keys[] = { "env", "from", NULL };
     const json_value *ports = NULL;
     const json_value *references = NULL;
     struct entry e = { .group = top->group, .place = top->place, .list = "allocations" };
-    dibs_status s = list_of(top, e.list, WORKLOAD_PORTS_MAX, &ports, err);
+    dibs_status s = check_keys(top, dialect, keys, err);
 
+    if (s == DIBS_OK)
+        s = list_of(top, e.list, WORKLOAD_PORTS_MAX, &ports, err);
     if (s == DIBS_OK)
         s = list_of(top, "references", WORKLOAD_REFERENCES_MAX, &references, err);
     if (s != DIBS_OK)
@@ -346,11 +373,15 @@ static dibs_status take_lists(const struct entry *top, enum workload_dialect dia
     for (size_t i = 0; s == DIBS_OK && i < n_ports; i++) {
         s = entry_at(&e, ports, i, err);
         if (s == DIBS_OK)
+            s = check_keys(&e, dialect, port_keys, err);
+        if (s == DIBS_OK)
             s = take_port(&e, &port[i], err);
     }
     e.list = "references";
     for (size_t i = 0; s == DIBS_OK && i < n_references; i++) {
         s = entry_at(&e, references, i, err);
+        if (s == DIBS_OK)
+            s = check_keys(&e, dialect, reference_keys, err);
         if (s == DIBS_OK)
             s = take_reference(&e, dialect, &reference[i], err);
     }

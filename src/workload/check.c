@@ -171,15 +171,13 @@ static dibs_status not_there(const struct walk *w, const struct workload_referen
 {
     char wanted[SHOWN];
     char role[SHOWN];
-    char nearest[SHOWN];
+    char hint[NEAR_HINT_MAX];
     const struct workload_role *at = workload_role(w->group, reference->role);
 
-    (void) text_safe(best->wanted, wanted, sizeof wanted);
-    (void) text_safe(reference->role, role, sizeof role);
-    return workload_error(
-        w->group, reference->place, err, "no %s '%s'%s%s%s%s%s%s", what, wanted, at ? " in role '" : "",
-        at ? role : "", at ? "'" : "", best->name ? "; did you mean '" : "",
-        best->name ? text_safe(best->name, nearest, sizeof nearest) : "", best->name ? "'?" : "");
+    return workload_error(w->group, reference->place, err, "no %s '%s'%s%s%s%s", what,
+                          text_safe(best->wanted, wanted, sizeof wanted), at ? " in role '" : "",
+                          at ? text_safe(reference->role, role, sizeof role) : "", at ? "'" : "",
+                          near_say(best, hint, sizeof hint));
 }
 
 static dibs_status no_role(const struct walk *w, const struct workload_reference *reference, dibs_err *err)
@@ -258,6 +256,12 @@ static dibs_status check_target(const struct walk *w, const struct workload_refe
     if (!port)
         return no_port(w, reference, component, err);
     return check_index(w, reference, role, component, port, err);
+}
+
+dibs_status workload_check_target(const struct workload_group *group, const struct workload_role *from,
+                                  const struct workload_reference *reference, dibs_err *err)
+{
+    return check_target(&(struct walk){ .group = group, .role = from }, reference, err);
 }
 
 static dibs_status check_reference(const struct walk *w, const struct workload_reference *reference,

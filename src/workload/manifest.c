@@ -5,10 +5,14 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/text.h"
 #include "dibs/settings.h"
 #include "workload/manifest_value.h"
+#include "json/json.h"
 
 #include "base/banned.h"
+
+DEFINE_AUTO(json_doc, json_free)
 
 /* ---- commands ---- */
 
@@ -240,6 +244,20 @@ static dibs_status read_manifest(struct manifest *m, dibs_err *err)
     return s;
 }
 
+/* YAML takes nearly all of JSON and much more; what is called JSON is read by others as that. */
+static dibs_status check_json(const char *name, const char *text, size_t len, dibs_err *err)
+{
+    AUTO(json_free_auto) json_doc *doc = NULL;
+    char shown[200];
+    dibs_err why = { 0 };
+    size_t name_len = strlen(name);
+    dibs_status s = DIBS_OK;
+
+    if (name_len >= 5 && strcmp(name + name_len - 5, ".json") == 0)
+        s = json_parse(text, len, &doc, &why);
+    return s == DIBS_OK ? s : err_set(err, s, "%s: %s", text_safe(name, shown, sizeof shown), why.msg);
+}
+
 dibs_status workload_manifest_parse(const char *name, const char *text, size_t len,
                                     struct workload_group **out, dibs_err *err)
 {
@@ -249,7 +267,9 @@ dibs_status workload_manifest_parse(const char *name, const char *text, size_t l
 
     if (!group)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    dibs_status s = yaml_parse(name, text, len, &yaml, err);
+    dibs_status s = check_json(name, text, len, err);
+    if (s == DIBS_OK)
+        s = yaml_parse(name, text, len, &yaml, err);
     if (s != DIBS_OK)
         return s;
     m.yaml = yaml;

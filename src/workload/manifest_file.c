@@ -18,12 +18,19 @@ enum { SHOWN = 200, UP_MAX = 256 };
 
 /* What it says is done in the reader's name. Its group may write it: that is how a checkout looks under the
  * umask of a machine where everybody has a group of his own. */
-static dibs_status check_trust(const char *shown, const struct stat *st, dibs_err *err)
+static dibs_status check_owner(const char *shown, const struct stat *st, dibs_err *err)
 {
     if (st->st_uid != geteuid() && st->st_uid != 0)
         return err_set(err, DIBS_DENIED,
                        "%s belongs to uid %u, neither to you (uid %u) nor to root: it is not read", shown,
                        (unsigned) st->st_uid, (unsigned) geteuid());
+    return DIBS_OK;
+}
+
+static dibs_status check_trust(const char *shown, const struct stat *st, dibs_err *err)
+{
+    if (check_owner(shown, st, err) != DIBS_OK)
+        return DIBS_DENIED;
     if (st->st_mode & S_IWOTH)
         return err_set(err, DIBS_DENIED, "%s can be written by everybody: it is not read; chmod o-w it",
                        shown);
@@ -38,7 +45,23 @@ static dibs_status check_path(const char *path, dibs_err *err)
     struct stat st = { 0 };
 
     (void) text_safe(path, shown, sizeof shown);
-    return stat(path, &st) == 0 ? check_trust(shown, &st, err) : DIBS_OK;
+    if (stat(path, &st) == 0)
+        return check_trust(shown, &st, err);
+    return lstat(path, &st) == 0 ? check_owner(shown, &st, err) : DIBS_OK; /* a link's mode says nothing */
+}
+
+/* Why it cannot be opened. Nothing is there only when not even a link is. */
+static dibs_status not_opened(const char *path, int why, dibs_err *err)
+{
+    char shown[SHOWN];
+    struct stat st = { 0 };
+
+    (void) text_safe(path, shown, sizeof shown);
+    if (check_path(path, err) != DIBS_OK)
+        return DIBS_DENIED;
+    if (why == ENOENT && lstat(path, &st) == 0)
+        return err_set(err, DIBS_INVALID, "%s is a symbolic link to nothing", shown);
+    return err_os(err, why == ENOENT || why == ENOTDIR ? DIBS_NOT_FOUND : DIBS_FAILURE, why, "%s", shown);
 }
 
 static dibs_status read_all(int fd, const char *shown, char *text, size_t *len, dibs_err *err)
@@ -66,13 +89,8 @@ dibs_status workload_manifest_read(const char *path, struct workload_group **out
     size_t len = 0;
 
     (void) text_safe(path, shown, sizeof shown);
-    if (fd < 0 || fstat(fd, &st) != 0) {
-        int why = errno;
-
-        if (check_path(path, err) != DIBS_OK)
-            return DIBS_DENIED;
-        return err_os(err, why == ENOENT || why == ENOTDIR ? DIBS_NOT_FOUND : DIBS_FAILURE, why, "%s", shown);
-    }
+    if (fd < 0 || fstat(fd, &st) != 0)
+        return not_opened(path, errno, err);
     dibs_status s = check_trust(shown, &st, err);
     if (s != DIBS_OK)
         return s;
@@ -87,12 +105,12 @@ dibs_status workload_manifest_read(const char *path, struct workload_group **out
 
 /* ---- finding ---- */
 
-/* Something that is meant to be a file; what it is worth is seen when it is read. */
+/* Whatever has the name is meant to be the manifest; what it is worth is seen when it is read. */
 static bool is_there(const char *path)
 {
     struct stat st = { 0 };
 
-    return stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
+    return lstat(path, &st) == 0;
 }
 
 /* In this directory. NOT_FOUND says nothing. */

@@ -47,21 +47,13 @@ static dibs_status unknown_key(const struct manifest *m, const yaml_node *key, c
                                const char *const *keys, dibs_err *err)
 {
     char shown[SHOWN];
-    char all[256] = "";
-    size_t used = 0;
+    char hint[NEAR_HINT_MAX];
     struct near best = { .wanted = key->text };
 
-    for (size_t i = 0; keys[i]; i++) {
+    for (size_t i = 0; keys[i]; i++)
         near_offer(&best, keys[i]);
-        used += (size_t) snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", keys[i]);
-        if (used >= sizeof all)
-            used = sizeof all - 1;
-    }
-    (void) text_safe(key->text, shown, sizeof shown);
-    if (best.name)
-        return yaml_error(m->yaml, key, err, "%s has no key '%s'; did you mean '%s'?", what, shown,
-                          best.name);
-    return yaml_error(m->yaml, key, err, "%s has no key '%s'; it has: %s", what, shown, all);
+    return yaml_error(m->yaml, key, err, "%s has no key '%s'%s", what,
+                      text_safe(key->text, shown, sizeof shown), near_say(&best, hint, sizeof hint));
 }
 
 dibs_status manifest_map(const struct manifest *m, const yaml_node *node, const char *what,

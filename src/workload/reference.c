@@ -63,26 +63,35 @@ static const char *take_parts(char *text, struct part parts[PARTS_MAX], size_t *
     return parts[*n - 1].index >= 0 ? "a port has no index" : NULL;
 }
 
-dibs_status workload_reference_parse(struct workload_group *group, const char *text,
-                                     struct workload_reference *out, dibs_err *err)
+const char *workload_reference_cut(char *text, struct workload_reference *out)
 {
     struct part parts[PARTS_MAX] = { 0 };
     size_t n = 0;
+    const char *fault = *text ? take_parts(text, parts, &n) : "it is empty";
+
+    if (fault)
+        return fault;
+    out->role = parts[0].name;
+    out->instance = parts[0].index;
+    out->component = n == PARTS_MAX ? parts[1].name : NULL;
+    out->pod = n == PARTS_MAX ? parts[1].index : -1;
+    out->port = parts[n - 1].name;
+    return NULL;
+}
+
+dibs_status workload_reference_parse(struct workload_group *group, const char *text,
+                                     struct workload_reference *out, dibs_err *err)
+{
     char shown[80];
     bool is_short = strnlen(text, TEXT_MAX + 1) <= TEXT_MAX;
     char *copy = is_short ? workload_text(group, text) : NULL;
 
     if (is_short && !copy)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    const char *fault = !is_short ? "it is too long" : !*text ? "it is empty" : take_parts(copy, parts, &n);
+    const char *fault = is_short ? workload_reference_cut(copy, out) : "it is too long";
     if (fault)
         return err_set(err, DIBS_INVALID, "reference '%s': %s; expected " FORM,
                        text_safe(text, shown, sizeof shown), fault);
-    out->role = parts[0].name;
-    out->instance = parts[0].index;
-    out->component = n == PARTS_MAX ? parts[1].name : NULL;
-    out->pod = n == PARTS_MAX ? parts[1].index : -1;
-    out->port = parts[n - 1].name;
     return DIBS_OK;
 }
 

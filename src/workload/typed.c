@@ -13,7 +13,8 @@
 enum { PARTS_MAX = 5 };
 
 struct typed {
-    char text[DIBS_NAME_MAX + 1];
+    char whole[DIBS_NAME_MAX + 1];
+    char text[DIBS_NAME_MAX + 1]; /* cut into its parts */
     const char *part[PARTS_MAX];
     size_t n;
 };
@@ -23,6 +24,7 @@ static bool split(const char *text, struct typed *out)
     *out = (struct typed){ .n = 0 };
     if (!text_copy(out->text, sizeof out->text, text))
         return false;
+    (void) text_copy(out->whole, sizeof out->whole, text);
     for (char *at = out->text; at;) {
         char *slash = strchr(at, '/');
 
@@ -45,6 +47,14 @@ static bool is_called(const char *name, const char *typed)
     return strcmp(name, typed) == 0 || strcmp(part, typed) == 0;
 }
 
+const struct workload_role *workload_role_typed(const struct workload_group *group, const char *typed)
+{
+    for (size_t i = 0; i < group->n_roles; i++)
+        if (is_called(group->roles[i].name, typed))
+            return &group->roles[i];
+    return NULL;
+}
+
 static bool number(const char *text, uint32_t below, uint32_t *out)
 {
     uint32_t value = 0;
@@ -58,22 +68,20 @@ static bool number(const char *text, uint32_t below, uint32_t *out)
     return value < below;
 }
 
+static const char *source_of(const struct workload_group *group)
+{
+    return group->source ? group->source : "the group";
+}
+
 static dibs_status no_role(const struct workload_group *group, const char *typed, dibs_err *err)
 {
     char shown[80];
-    char all[256] = "";
-    size_t used = 0;
+    struct near_list all = { .used = 0 };
 
-    for (size_t i = 0; i < group->n_roles && used < sizeof all - 8; i++) {
-        int n = snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", group->roles[i].name);
-
-        used += n > 0 ? (size_t) n : 0;
-    }
-    if (used >= sizeof all - 8)
-        memcpy(all + sizeof all - 4, "...", 4);
-    return err_set(err, DIBS_NOT_FOUND, "%s has no role '%s'; its roles are: %s",
-                   group->source ? group->source : "the group", text_safe(typed, shown, sizeof shown),
-                   used ? all : "none");
+    for (size_t i = 0; i < group->n_roles; i++)
+        near_list_add(&all, group->roles[i].name);
+    return err_set(err, DIBS_NOT_FOUND, "%s has no role '%s'; its roles are: %s", source_of(group),
+                   text_safe(typed, shown, sizeof shown), all.used ? all.text : "none");
 }
 
 dibs_status workload_pod_parse(const struct workload_group *group, const char *text, struct workload_pod *out,
@@ -86,9 +94,7 @@ dibs_status workload_pod_parse(const struct workload_group *group, const char *t
     if (!split(text, &typed) || typed.n > 4)
         return err_set(err, DIBS_INVALID, "'%s' is not ROLE, ROLE/INSTANCE or ROLE/INSTANCE/COMPONENT",
                        text_safe(text, shown, sizeof shown));
-    for (size_t i = 0; i < group->n_roles && !pod.role; i++)
-        if (is_called(group->roles[i].name, typed.part[0]))
-            pod.role = &group->roles[i];
+    pod.role = workload_role_typed(group, typed.part[0]);
     if (!pod.role)
         return no_role(group, typed.part[0], err);
     if (typed.n > 1 ? !number(typed.part[1], pod.role->instances, &pod.instance) : pod.role->instances == 0)
@@ -135,44 +141,104 @@ static bool in_parts(const struct workload_group *group, const struct workload_n
     }
 }
 
-static dibs_status no_port(const struct workload_group *group, const struct workload_needs *needs,
-                           const char *text, size_t n, dibs_err *err)
+/* ---- a port ---- */
+
+static bool is_typed(const struct workload_group *group, const struct workload_need *need,
+                     const struct typed *typed)
 {
-    struct near best = { .wanted = text };
+    char name[DIBS_NAME_MAX + 1];
+
+    return is_called(need->pod.role->name, typed->part[0]) && in_parts(group, need, typed->n, name) &&
+           strcmp(strchr(name, '/'), strchr(typed->whole, '/')) == 0;
+}
+
+/* The claim that a reference means. */
+static bool is_target(const struct workload_need *need, const struct workload_reference *to)
+{
+    const char *component = need->pod.component->name;
+    uint32_t instance = to->instance < 0 ? 0 : (uint32_t) to->instance;
+    uint32_t id = to->pod < 0 ? 0 : (uint32_t) to->pod;
+
+    if (need->number > 0 || strcmp(need->pod.role->name, to->role) != 0 ||
+        strcmp(need->port->name, to->port) != 0 ||
+        strcmp(component ? component : "", to->component ? to->component : "") != 0)
+        return false;
+    if (need->port->scope == WORKLOAD_ROLE_SCOPED) /* whichever pod is said, it has to be there */
+        return (to->instance < 0 || instance < need->pod.role->instances) && id < need->pod.component->size;
+    return need->pod.instance == instance && need->pod.id == id;
+}
+
+/* The same in parts, to be compared with what there is. */
+static void write_parts(const struct workload_reference *to, char *out, size_t size)
+{
+    char instance[16] = "";
+    char id[16] = "";
+
+    if (to->instance >= 0 || to->pod >= 0)
+        (void) snprintf(instance, sizeof instance, "/%d", to->instance < 0 ? 0 : to->instance);
+    if (to->pod >= 0)
+        (void) snprintf(id, sizeof id, "/%d", to->pod);
+    (void) snprintf(out, size, "%s%s%s%s%s/%s", to->role, instance, to->component ? "/" : "",
+                    to->component ? to->component : "", id, to->port);
+}
+
+/* What there is instead: the nearest port or, failing that, those of the role that is named, or of all roles
+ * when it is a port that is named. */
+static dibs_status no_port(const struct workload_group *group, const struct workload_needs *needs,
+                           const char *text, const struct typed *typed, bool *is_like, dibs_err *err)
+{
+    struct near best = { .wanted = typed->whole };
+    struct near_list all = { .used = 0 };
     char name[DIBS_NAME_MAX + 1];
     char nearest[DIBS_NAME_MAX + 1] = "";
     char shown[80];
+    const struct workload_role *role = workload_role_typed(group, text);
 
-    for (size_t i = 0; i < needs->n; i++)
-        if (in_parts(group, &needs->all[i], n, name)) {
+    if (!role && typed->n > 0)
+        role = workload_role_typed(group, typed->part[0]);
+    for (size_t i = 0; i < needs->n; i++) {
+        const struct workload_need *need = &needs->all[i];
+
+        if (in_parts(group, need, typed->n, name)) {
             near_offer(&best, name);
             if (best.name == name && text_copy(nearest, sizeof nearest, name))
                 best.name = nearest;
         }
-    return err_set(err, DIBS_NOT_FOUND, "%s has no port '%s'%s%s%s",
-                   group->source ? group->source : "the group", text_safe(text, shown, sizeof shown),
-                   best.name ? "; did you mean '" : "", nearest, best.name ? "'?" : "");
+        if ((need->pod.role == role || is_called(need->port->name, text)) &&
+            in_parts(group, need, need->pod.component->name ? 4 : 3, name))
+            near_list_add(&all, name);
+    }
+    if (is_like)
+        *is_like = role || all.used > 0 || (best.name && best.distance <= 1);
+    best.all = all;
+    return err_set(err, DIBS_NOT_FOUND, "%s has no port '%s'%s", source_of(group),
+                   text_safe(text, shown, sizeof shown), near_say(&best, name, sizeof name));
 }
 
 dibs_status workload_need_parse(const struct workload_group *group, const char *text,
-                                struct workload_need *out, dibs_err *err)
+                                struct workload_need *out, bool *is_like, dibs_err *err)
 {
     AUTO(workload_needs_free) struct workload_needs needs = { 0 };
     struct typed typed;
     char name[DIBS_NAME_MAX + 1];
-    bool is_split = split(text, &typed) && typed.n > 1;
-    dibs_status s = is_split ? workload_needs_all(group, &needs, err) : DIBS_OK;
+    struct workload_reference to = { 0 };
+    bool is_reference =
+        !strchr(text, '/') && text_copy(name, sizeof name, text) && !workload_reference_cut(name, &to);
+    char parts[DIBS_NAME_MAX + 1];
 
+    if (is_reference)
+        write_parts(&to, parts, sizeof parts);
+    bool is_name = split(is_reference ? parts : text, &typed) && typed.n > 1;
+    dibs_status s = is_name || err ? workload_needs_all(group, &needs, err) : DIBS_OK;
     if (s != DIBS_OK)
         return s;
-    for (size_t i = 0; i < needs.n; i++) {
+    for (size_t i = 0; i < needs.n && is_name; i++) {
         const struct workload_need *need = &needs.all[i];
 
-        if (!is_called(need->pod.role->name, typed.part[0]) || !in_parts(group, need, typed.n, name) ||
-            strcmp(strchr(name, '/'), strchr(text, '/')) != 0)
-            continue;
-        *out = *need;
-        return DIBS_OK;
+        if (is_reference ? is_target(need, &to) : is_typed(group, need, &typed)) {
+            *out = *need;
+            return DIBS_OK;
+        }
     }
-    return err ? no_port(group, &needs, text, is_split ? typed.n : 0, err) : DIBS_NOT_FOUND;
+    return err ? no_port(group, &needs, text, &typed, is_like, err) : DIBS_NOT_FOUND;
 }

@@ -114,6 +114,9 @@ char *workload_text(struct workload_group *group, const char *text);
 /* Everything that a reader cannot see by looking at one value: names twice, variables twice, references to
  * what is not there (with the nearest name that is), bounds. INVALID, "SOURCE:LINE:COLUMN: ..." in front. */
 dibs_status workload_check(const struct workload_group *group, dibs_err *err);
+/* Has the group what the reference of role `from`, perhaps another group's, means? Part of the former. */
+dibs_status workload_check_target(const struct workload_group *group, const struct workload_role *from,
+                                  const struct workload_reference *reference, dibs_err *err);
 dibs_status workload_error(const struct workload_group *group, struct workload_place place, dibs_err *err,
                            const char *fmt, ...) DIBS_PRINTF(4, 5);
 /* NULL when there is none. `component` NULL: the one without a name. */
@@ -128,6 +131,8 @@ const dibs_binding *workload_bindings(const struct workload_port *port, size_t *
  * wrong. Sets all but `env` and `place`. */
 dibs_status workload_reference_parse(struct workload_group *group, const char *text,
                                      struct workload_reference *out, dibs_err *err);
+/* The same without copies: cuts `text` up, and *out points into it. What is wrong, or NULL. */
+const char *workload_reference_cut(char *text, struct workload_reference *out);
 /* Is `env` a name that a shell and a container can have? */
 bool workload_is_env_name(const char *env);
 /* The variable of a port whose manifest names none: "web/http" is WEB_HTTP_PORT, "9p" is _9P_PORT. What does
@@ -182,15 +187,19 @@ dibs_status workload_reference_name(const struct workload_group *group, const st
                                     const struct workload_reference *reference, char out[DIBS_NAME_MAX + 1],
                                     const struct workload_port **port, dibs_err *err);
 /* ---- what a person types (typed.c) ---- */
+/* The role as it is written in the manifest, or as it stands in claims' names ("a%2Fb"). NULL: none. */
+const struct workload_role *workload_role_typed(const struct workload_group *group, const char *typed);
 /* "web", "web/1", "web/1/worker", "web/1/worker/2": without an instance 0, without a component the first.
  * NOT_FOUND says what there is. */
 dibs_status workload_pod_parse(const struct workload_group *group, const char *text, struct workload_pod *out,
                                dibs_err *err);
 /* "web/http" and "web/worker/http" (RoleScoped, or of instance 0), "web/1/http", "web/1/worker/http",
- * "web/1/worker/2/http", or the whole name after the group: "web/1/worker.2/http", "web/-/-/gossip".
- * NOT_FOUND: it names nothing of this group; the nearest name is told. */
+ * "web/1/worker/2/http", the whole name after the group, "web/1/worker.2/http", "web/-/-/gossip", or as in a
+ * reference, "web[1].http". NOT_FOUND: it names nothing of this group; what is near is told. *is_like (may be
+ * NULL) is then whether it looks as if it was meant to: it begins with a role, is the name of a port alone,
+ * or is one slip of the finger away from a port. */
 dibs_status workload_need_parse(const struct workload_group *group, const char *text,
-                                struct workload_need *out, dibs_err *err);
+                                struct workload_need *out, bool *is_like, dibs_err *err);
 
 /* ---- deciding (sync.c) ---- */
 enum workload_change_kind {

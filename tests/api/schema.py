@@ -246,7 +246,7 @@ def main(schema_file, reader):
         at = schema
         for step in path:
             at = at[step]
-        keys = set(line.rpartition("it has: ")[2].split(", "))
+        keys = set(line.rpartition("there are: ")[2].split(", "))
         tap.case(f"{name} has the same keys in both",
                  "" if keys == set(at["properties"]) else f"{sorted(at['properties'])}; reader: {line}")
     print(f"1..{tap.number}")

@@ -47,7 +47,7 @@ not_alive() { # its holder is dead
 
 @test "release --all-mine passes over what a container holds, --force does not" {
     [ "$(id -u)" -eq 0 ] || skip "needs root for a pid namespace"
-    start unshare --pid --fork --mount-proc sh -c 'sleep 600 & "$DIBS" claim there --pid $! >"$T/there"; wait'
+    start unshare --pid --fork --kill-child --mount-proc sh -c 'sleep 600 & "$DIBS" claim there --pid $! >"$T/there"; wait'
     wait_until 10 test -s "$T/there"
     ok claim here --keep
     unshare --pid --fork --mount-proc "$DIBS" release --all-mine

@@ -116,7 +116,7 @@ END
 }
 
 @test "render into /dev/stdout leaves what stands in the file beside it" {
-    echo '{{ port "web" }}' >"$T/template"
+    echo '{{ port "cache" }}' >"$T/template"
     (echo before && "$DIBS" render "$T/template" -o /dev/stdout && echo after) >"$T/out"
     [ "$(head -1 "$T/out")" = before ]
     [ "$(tail -1 "$T/out")" = after ]

@@ -479,10 +479,16 @@ env(b[1]["spec"]["containers"][0], ("API", p))'
     again
     sed 's/name: api/name: api\n  namespace: other/' "$T/two.yaml" >"$T/other.yaml"
     refused 2 kube inject "$T/other.yaml"
-    says "$T/other.yaml:17:21: no role 'api'"
+    says "$T/other.yaml:17:21: no role 'api'; there are: web"
     sed 's/api\.http/api.htpp/' "$T/two.yaml" >"$T/wrong.yaml"
     refused 2 kube inject "$T/wrong.yaml"
-    says "\$API: role 'api' has no port 'htpp'"
+    says "$T/wrong.yaml:16:21: no port 'htpp' in role 'api'; did you mean 'http'?"
+    sed 's/api\.http/api.metrics/' "$T/two.yaml" >"$T/wrong.yaml"
+    refused 2 kube inject "$T/wrong.yaml"
+    says "no port 'metrics' in role 'api'; there are: http"
+    sed 's/api\.http/apo.http/' "$T/two.yaml" >"$T/wrong.yaml"
+    refused 2 kube inject "$T/wrong.yaml"
+    says "no role 'apo'; did you mean 'api'?"
 }
 
 @test "a component discovers another's port by its index" {

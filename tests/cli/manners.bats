@@ -189,7 +189,7 @@ END
     for name in $(dibs --list-commands); do
         dibs help "$name" | sed -n '/^Examples:/,$p' | sed 1d | sed 's/^  //' >"$T/examples"
         [ -s "$T/examples" ]
-        case $name in renew | transfer | assert) dibs -q claim web >/dev/null ;; esac
+        case $name in get | render | renew | transfer | assert) dibs -q claim web >/dev/null ;; esac
         while IFS= read -r example; do
             count=$((count + 1))
             bash -c "$example" >"$T/out" 2>"$T/err" </dev/null || { echo "$example" >&2; cat "$T/err" >&2; return 1; }

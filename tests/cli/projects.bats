@@ -7,12 +7,6 @@ load cli
 setup() { dibs_setup; }
 teardown() { dibs_teardown; }
 
-git_here() { # git_here DIRECTORY: a repository with one commit
-    needs git
-    git init -q -b main "$1"
-    git -C "$1" -c user.name=t -c user.email=t@example.org commit -q --allow-empty -m first
-}
-
 # ports NAME DIRECTORY...: what `dibs get NAME` says in each, a line each.
 ports() {
     local name=$1 directory
@@ -21,14 +15,8 @@ ports() {
 }
 
 @test "ten work trees of one repository have ten disjoint sets of ports, and keep them" {
-    git_here "$T/shop"
-    trees=("$T/shop")
-    for i in 1 2 3 4 5 6 7 8; do
-        git -C "$T/shop" worktree add -q -b "feature/$i" "$T/tree-$i"
-        trees+=("$T/tree-$i")
-    done
-    git -C "$T/shop" worktree add -q --detach "$T/tree-9"
-    trees+=("$T/tree-9")
+    repository "$T/shop"
+    ten_trees "$T/shop"
     ports web "${trees[@]}" >"$T/web"
     ports api "${trees[@]}" >"$T/api"
     [ "$(sort -u "$T/web" "$T/api" | wc -l)" -eq 20 ]
@@ -41,20 +29,26 @@ ports() {
 }
 
 @test "a lost ledger costs a name its port only where two names prefer one" {
-    git_here "$T/shop"
-    trees=("$T/shop")
-    for i in 1 2 3 4 5 6 7 8 9; do
-        git -C "$T/shop" worktree add -q -b "b$i" "$T/tree-$i"
-        trees+=("$T/tree-$i")
-    done
+    repository "$T/shop"
+    ten_trees "$T/shop"
     ports web "${trees[@]}" >"$T/before"
     rm "$T"/ledger.db*
     ports web "${trees[@]}" >"$T/after"
     [ "$(comm -12 <(sort "$T/before") <(sort "$T/after") | wc -l)" -ge 8 ]
 }
 
+@test "two clones of one name have their ports back after a lost ledger, in whatever order and on whatever branch" {
+    repository "$T/one/shop"
+    git clone -q "$T/one/shop" "$T/two/shop"
+    for name in a b c d e; do ports $name "$T/one/shop" "$T/two/shop"; done >"$T/before"
+    rm "$T"/ledger.db*
+    git -C "$T/one/shop" switch -q -c other
+    for name in a b c d e; do ports $name "$T/two/shop" "$T/one/shop" | tac; done >"$T/after"
+    [ "$(paste "$T/before" "$T/after" | awk '$1 == $2' | wc -l)" -ge 8 ] # of ten: two names may prefer one port
+}
+
 @test "a group is the directory and its branch; a detached head has no branch" {
-    git_here "$T/shop"
+    repository "$T/shop"
     git -C "$T/shop" worktree add -q -b topic/new "$T/shop-new"
     git -C "$T/shop" worktree add -q --detach "$T/shop-old"
     cd "$T/shop"
@@ -69,7 +63,7 @@ ports() {
 }
 
 @test "a work tree keeps its ports whatever branch is checked out in it" {
-    git_here "$T/shop"
+    repository "$T/shop"
     git -C "$T/shop" worktree add -q -b topic "$T/x/shop"
     cd "$T/shop"
     ok get web
@@ -120,7 +114,7 @@ ports() {
 @test "a repository that a stranger put above is not mine" {
     needs_root
     mkdir -p "$T/mine"
-    git_here "$T/theirs"
+    repository "$T/theirs"
     cp -r "$T/theirs/.git" "$T/.git"
     cd "$T/mine"
     ok get web --json
@@ -132,7 +126,7 @@ ports() {
 }
 
 @test "a directory inside a project is the project" {
-    git_here "$T/shop"
+    repository "$T/shop"
     mkdir -p "$T/shop/src/deep"
     cd "$T/shop"
     ok get web
@@ -143,7 +137,7 @@ ports() {
 }
 
 @test "two clones with the same directory name have different ports, and each gets its own back" {
-    git_here "$T/one/shop"
+    repository "$T/one/shop"
     git clone -q "$T/one/shop" "$T/two/shop"
     cd "$T/one/shop"
     ok get web
@@ -163,7 +157,7 @@ ports() {
 }
 
 @test "ls and log follow a name to the clone that one is in" {
-    git_here "$T/one/shop"
+    repository "$T/one/shop"
     git clone -q "$T/one/shop" "$T/two/shop"
     cd "$T/one/shop"
     ok claim -n 2 web --keep
@@ -242,7 +236,11 @@ ports() {
     mkdir "$T/gone"
     cd "$T/gone"
     rmdir "$T/gone"
-    refused 1 get web
+    for command in 'get web' 'claim web' 'release web' up down plan env 'run --all'; do
+        # shellcheck disable=SC2086 # words
+        refused 1 $command
+        says 'working directory'
+    done
     ok get /shop/web
     ok get web --group shop
 }

@@ -64,6 +64,31 @@ END
     says "did you mean 'a/1/w/0/h'?"
 }
 
+@test "a name that looks like one of the manifest's is one, or nothing that get would make" {
+    ok get web/1/http
+    port=$out
+    ok get 'web[1].http'
+    [ "$out" = "$port" ]
+    ok release 'web[1].http'
+    nothing_held
+    for name in wbe/0/http web/htp web.htp 'web[9].http' web http; do
+        refused 5 get "$name"
+        says web/
+        echo "{{ port \"$name\" }}" >"$T/template"
+        refused 5 render "$T/template"
+    done
+    nothing_held
+    # A person's own names are as they were: those that resemble nothing, and those that are there.
+    ok get wbe
+    ok get wx/http
+    ok claim --keep web
+    port=$out
+    ok get web
+    [ "$out" = "$port" ]
+}
+
+nothing_held() { [ "$(held)" -eq 0 ]; }
+
 @test "when web/0 ends, web/1 keeps its own port and the one that both share" {
     run_role web/0
     first=$STARTED
@@ -144,9 +169,26 @@ END
         refused 2 run --all $option
         says "'${option%% *}'"
     done
+    refused 2 run -p x web/1 -- true
+    says "'--port'"
     refused 2 run --all -p web
     refused 2 run --all true
     nothing_claimed
+    # With -p, what is no role before "--" is a command like any other, and so is a word that stands alone.
+    ok run -p x printf -- %s words
+    [ "$out" = words ]
+    try run -p x web
+    [ "$code" -eq 127 ]
+}
+
+@test "a role may be written as it stands in the names of its claims" {
+    printf 'roles: { a/b: { ports: [ http ], command: "echo $HTTP_PORT" } }\n' >dibs.yaml
+    ok run a%2Fb
+    port=$out
+    ok env a%2Fb
+    [ "$out" = "HTTP_PORT=$port" ]
+    ok run a%2Fb/0 -- printenv HTTP_PORT
+    [ "$out" = "$port" ]
 }
 
 @test "a command that cannot be executed leaves no claim that was not there before" {
@@ -313,7 +355,13 @@ END
         try $command
         [ "$code" -eq 7 ] || complain "$command"
         says 65534
+        one_line # nothing is said twice
     done
+    try doctor
+    [ "$(cat "$T/out" "$T/err" | grep -c 65534)" -eq 1 ]
+    try run true
+    [ "$code" -eq 0 ]
+    says 65534
     try get cache # is nothing of the manifest's, and is told of it
     [ "$code" -eq 0 ]
     says 65534

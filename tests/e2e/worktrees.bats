@@ -7,14 +7,9 @@ setup() {
     dibs_setup
     needs git curl
     PYTHON=$(command -v /usr/bin/python3 || command -v python3)
+    stack "$T/shop"
     repository "$T/shop"
-    trees=("$T/shop")
-    for i in 1 2 3 4 5 6 7 8; do
-        git -C "$T/shop" worktree add -q -b "feature/$i" "$T/tree-$i"
-        trees+=("$T/tree-$i")
-    done
-    git -C "$T/shop" worktree add -q --detach "$T/tree-9"
-    trees+=("$T/tree-9")
+    ten_trees "$T/shop"
     for i in one two; do
         git clone -q "$T/shop" "$T/$i/copy"
         trees+=("$T/$i/copy")
@@ -23,8 +18,8 @@ setup() {
 teardown() { dibs_teardown; }
 
 # A front end that asks its own back end, and a back end that tells where it is.
-repository() {
-    git init -q -b main "$1"
+stack() {
+    mkdir "$1"
     cat >"$1/dibs.yaml" <<END
 roles:
   api: { ports: [ { name: http, env: PORT } ], command: [ $PYTHON, -u, serve.py, api ] }
@@ -60,8 +55,6 @@ server = http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler)
 print("serving")
 server.serve_forever()
 END
-    git -C "$1" add .
-    git -C "$1" -c user.name=t -c user.email=t@example.org commit -q -m first
 }
 
 # up_everywhere FILE: `dibs up` in all at once; FILE gets "DIRECTORY NAME PORT" lines, sorted.

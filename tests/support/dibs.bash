@@ -99,6 +99,27 @@ needs() { # needs COMMAND...
     for command; do command -v "$command" >/dev/null || skip "$command is not installed"; done
 }
 
+# repository DIRECTORY: a git repository with one commit, of all that is there already.
+repository() {
+    needs git
+    git init -q -b main "$1"
+    git -C "$1" add .
+    git -C "$1" -c user.name=t -c user.email=t@example.org commit -q --allow-empty -m first
+}
+
+# ten_trees DIRECTORY: its work trees beside it, one of them without a branch; all ten are in $trees.
+ten_trees() {
+    local i at
+    at=$(dirname "$1")
+    trees=("$1")
+    for i in 1 2 3 4 5 6 7 8; do
+        git -C "$1" worktree add -q -b "feature/$i" "$at/tree-$i"
+        trees+=("$at/tree-$i")
+    done
+    git -C "$1" worktree add -q --detach "$at/tree-9"
+    trees+=("$at/tree-9")
+}
+
 # assert_status CODE: of the last `run`, with its output when it differs.
 assert_status() {
     [ "$status" -eq "$1" ] || { printf 'exit %s, wanted %s\n%s\n' "$status" "$1" "$output" >&2; return 1; }

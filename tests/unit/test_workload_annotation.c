@@ -119,6 +119,24 @@ static void names_of_fields_match_in_any_case_and_unknown_ones_do_not_count(void
     assert_string_equal(got.ports[0].env, "A");
 }
 
+static void under_our_own_key_a_field_that_is_unknown_is_refused(void **state)
+{
+    static const struct bad rows[] = {
+        { "{\"alocations\": []}", "the annotation has no key 'alocations'; did you mean 'allocations'?" },
+        { "{\"ports\": []}", "the annotation has no key 'ports'; there are: allocations, references" },
+        { "{\"allocations\": [{\"name\": \"a\", \"env\": \"A\"}, {\"name\": \"b\", \"env\": \"B\", "
+          "\"annotationkey\": \"x/y\", \"scoep\": \"RoleScoped\"}]}",
+          "allocations[1] has no key 'scoep'; did you mean 'scope'?" },
+        { "{\"references\": [{\"env\": \"A\", \"form\": \"a.b\"}]}",
+          "references[0] has no key 'form'; did you mean 'from'?" },
+    };
+    struct workload_component got =
+        parse_as(*state, WORKLOAD_OWN, "{\"Allocations\": [{\"NAME\": \"a\", \"eNv\": \"A\"}]}");
+
+    assert_string_equal(got.ports[0].name, "a");
+    refuse_all(*state, WORKLOAD_OWN, rows, sizeof rows / sizeof rows[0]);
+}
+
 static void our_own_fields_say_which_port(void **state)
 {
     struct workload_component got =
@@ -295,6 +313,7 @@ int main(void)
         CASE(scopes_are_kept_apart_and_pod_scoped_is_the_default),
         CASE(a_reference_is_read_with_its_parts),
         CASE(names_of_fields_match_in_any_case_and_unknown_ones_do_not_count),
+        CASE(under_our_own_key_a_field_that_is_unknown_is_refused),
         CASE(our_own_fields_say_which_port),
         CASE(what_rbg_refuses_is_refused_in_its_words),
         CASE(bad_json_is_refused),

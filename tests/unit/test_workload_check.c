@@ -76,7 +76,7 @@ static void a_missing_target_is_named_with_the_nearest(void **state)
     m->references[0].port = "htp";
     assert_refused(m, "file:5:7: no port 'htp' in role 'api'; did you mean 'http'?");
     m->references[0].port = "completely-else";
-    assert_refused(m, "file:5:7: no port 'completely-else' in role 'api'");
+    assert_refused(m, "file:5:7: no port 'completely-else' in role 'api'; there are: http, admin");
     m->references[0].role = "apo";
     assert_refused(m, "file:5:7: no role 'apo'; did you mean 'api'?");
     m->references[0].role = "api";

@@ -165,7 +165,7 @@ static void what_is_wrong_is_said_with_its_place(void **state)
         { "[]", "dibs.yaml:1:1: a manifest must be a map, not a list" },
         { "a: 1\n---\nb: 2", "dibs.yaml:3:1: a manifest is one document, not several" },
         { "rols: {}", "dibs.yaml:1:1: a manifest has no key 'rols'; did you mean 'roles'?" },
-        { "zzz: 1", "dibs.yaml:1:1: a manifest has no key 'zzz'; it has: group, roles, range, pool, band, "
+        { "zzz: 1", "dibs.yaml:1:1: a manifest has no key 'zzz'; there are: group, roles, range, pool, band, "
                     "order, cooldown, ttl, timeout, allow-ephemeral" },
         { "group: 5", "dibs.yaml:1:8: 'group' must be text (in quotes, here), not a number" },
         { "group: [a]", "dibs.yaml:1:8: 'group' must be text, not a list" },
@@ -247,6 +247,36 @@ static void aliases_cannot_make_a_short_text_endless(void **state)
     assert_non_null(strstr(err.msg, "more than 65536 ports and references"));
 }
 
+static void what_is_called_json_must_be_json(void **state)
+{
+    static const char *const rows[][2] = {
+        { "roles: {web: {ports: [http]}}\n", "line 1, column 5: " },
+        { "{\"roles\":\n {\"web\": {\"ports\": [\"http\"],}}}", "line 2, column 29: " },
+        { "{\"roles\": {}} # none", "line 1, column 15: " },
+        { "{roles: {}}", "line 1, column 6: " },
+        { "", "line 1, column 0: " },
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct workload_group *group = NULL;
+        dibs_err err = { 0 };
+
+        assert_int_equal(workload_manifest_parse("a/dibs.json", rows[i][0], strlen(rows[i][0]), &group, &err),
+                         DIBS_INVALID);
+        if (strncmp(err.msg, "a/dibs.json: ", 13) != 0 || !strstr(err.msg, rows[i][1]))
+            fail_msg("%s: %s", rows[i][0], err.msg);
+    }
+    static const char good[] = "{\n\t\"group\": \"sh\\u00f6p\",\r\n\t\"roles\": {\"web\": {\"ports\": "
+                               "[\"a\\/b\"], \"instances\": 2}}\n}";
+    AUTO(workload_free_auto) struct workload_group *group = NULL;
+    dibs_err err = { 0 };
+
+    ASSERT_OK(workload_manifest_parse("dibs.json", good, strlen(good), &group, &err), &err);
+    assert_string_equal(group->name, "sh\xc3\xb6p");
+    assert_string_equal(group->roles[0].components[0].ports[0].name, "a/b");
+}
+
 /* ---- files ---- */
 
 struct folder {
@@ -304,6 +334,10 @@ static void a_file_is_read_when_it_can_be_trusted(void **state)
     assert_int_equal(read_file(f, "missing.yaml", &err), DIBS_NOT_FOUND);
     assert_int_equal(read_file(f, "good.yaml/below", &err), DIBS_NOT_FOUND);
     assert_int_equal(read_file(f, "", &err), DIBS_INVALID); /* the folder */
+    under(f, "dangling", path);
+    assert_int_equal(symlink("missing.yaml", path), 0);
+    assert_int_equal(read_file(f, "dangling", &err), DIBS_INVALID);
+    assert_non_null(strstr(err.msg, "dangling is a symbolic link to nothing"));
     under(f, "pipe", path);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(read_file(f, "pipe", &err), DIBS_INVALID);
@@ -326,6 +360,10 @@ static void a_strangers_file_is_refused_and_says_whose_it_is(void **state)
     under(f, "link.yaml", path);
     assert_int_equal(symlink("theirs.yaml", path), 0);
     assert_int_equal(read_file(f, "link.yaml", &err), DIBS_DENIED);
+    under(f, "nowhere.yaml", path);
+    assert_int_equal(symlink("missing.yaml", path), 0);
+    assert_int_equal(lchown(path, 4711, 4711), 0);
+    assert_int_equal(read_file(f, "nowhere.yaml", &err), DIBS_DENIED);
 }
 
 static void a_file_that_is_too_large_is_refused(void **state)
@@ -365,9 +403,15 @@ static void the_nearest_manifest_above_is_found(void **state)
     ASSERT_OK(workload_manifest_find(b, path, sizeof path, &err), &err);
     under(f, "a/dibs.yaml", want);
     assert_string_equal(path, want);
-    under(f, "a/b/dibs.yaml", want); /* a folder of that name is none */
+    under(f, "a/b/dibs.yaml", want); /* whatever it is, nothing further up is meant */
     assert_int_equal(mkdir(want, 0700), 0);
     ASSERT_OK(workload_manifest_find(b, path, sizeof path, &err), &err);
+    assert_string_equal(path, want);
+    assert_int_equal(rmdir(want), 0);
+    assert_int_equal(symlink("nothing", want), 0);
+    ASSERT_OK(workload_manifest_find(b, path, sizeof path, &err), &err);
+    assert_string_equal(path, want);
+    assert_int_equal(unlink(want), 0);
     put_file(a, "dibs.json", "{}", 0600);
     assert_int_equal(workload_manifest_find(b, path, sizeof path, &err), DIBS_INVALID);
     assert_non_null(strstr(err.msg, "has both dibs.yaml and dibs.json"));
@@ -386,6 +430,7 @@ int main(void)
         cmocka_unit_test(a_project_may_not_choose_where_claims_live),
         cmocka_unit_test(what_is_wrong_is_said_with_its_place),
         cmocka_unit_test(aliases_cannot_make_a_short_text_endless),
+        cmocka_unit_test(what_is_called_json_must_be_json),
         cmocka_unit_test_setup(a_file_is_read_when_it_can_be_trusted, make_folder),
         cmocka_unit_test_setup(a_strangers_file_is_refused_and_says_whose_it_is, make_folder),
         cmocka_unit_test_setup(a_file_that_is_too_large_is_refused, make_folder),

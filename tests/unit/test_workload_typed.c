@@ -58,13 +58,21 @@ static void every_form_of_a_port_is_understood(void **state)
         { "a/w.1/h", "shop/a/0/w.1/h" },
         { "pre fill/http", "shop/pre%20fill/0/-/http" },
         { "pre%20fill/0/http", "shop/pre%20fill/0/-/http" },
+        { "web.http", "shop/web/0/-/http" },
+        { "web[1].http", "shop/web/1/-/http" },
+        { "web.gossip", "shop/web/-/-/gossip" },
+        { "web[1].gossip", "shop/web/-/-/gossip" },
+        { "a.l.h", "shop/a/0/l/h" },
+        { "a[1].w[1].h", "shop/a/1/w.1/h" },
+        { "a.w[1].h", "shop/a/0/w.1/h" },
+        { "pre fill.http", "shop/pre%20fill/0/-/http" },
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct workload_need need = { 0 };
         dibs_err err = { 0 };
 
-        ASSERT_OK(workload_need_parse(*state, cases[i][0], &need, &err), &err);
+        ASSERT_OK(workload_need_parse(*state, cases[i][0], &need, NULL, &err), &err);
         assert_string_equal(need.name, cases[i][1]);
     }
 }
@@ -80,10 +88,16 @@ static void what_is_no_port_is_told_with_the_nearest_that_is(void **state)
         { "a/1/w/1/x", "did you mean 'a/1/w/1/h'?" },
         { "a/1/l/0/s", "did you mean 'a/1/l/0/h'?" },
         { "a/x/h", "did you mean 'a/l/h'?" },
-        { "web", "dibs.yaml has no port 'web'" },
-        { "web/", "dibs.yaml has no port 'web/'" },
+        { "web", "; there are: web/-/gossip, web/0/http, web/0/data, web/0/data.1, web/1/http, web/1/data, "
+                 "web/1/data.1" },
+        { "web/", "web/1/data.1" },
+        { "h", "; there are: a/0/l/h, a/1/l/h, a/0/w/h, a/0/w.1/h, a/1/w/h, a/1/w.1/h" },
+        { "web[2].http", "did you mean 'web/0/http'?" },
+        { "web[2].gossip", "did you mean 'web/-/gossip'?" },
+        { "wbe.http", "did you mean 'web/http'?" },
+        { "a.w[2].h", "did you mean 'a/0/w/0/h'?" },
         { "nothing/of/the/kind", "dibs.yaml has no port 'nothing/of/the/kind'" },
-        { "a/1/w/1/h/h", "dibs.yaml has no port 'a/1/w/1/h/h'" },
+        { "a/1/w/1/h/h", "did you mean 'a/1/w/1/h'?" },
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -91,11 +105,35 @@ static void what_is_no_port_is_told_with_the_nearest_that_is(void **state)
         dibs_err err = { 0 };
         size_t len = strlen(cases[i][1]);
 
-        assert_int_equal(workload_need_parse(*state, cases[i][0], &need, &err), DIBS_NOT_FOUND);
+        assert_int_equal(workload_need_parse(*state, cases[i][0], &need, NULL, &err), DIBS_NOT_FOUND);
         if (strlen(err.msg) < len || strcmp(err.msg + strlen(err.msg) - len, cases[i][1]) != 0)
             fail_msg("%s: got '%s', expected at its end: %s", cases[i][0], err.msg, cases[i][1]);
         assert_int_equal(need.number, 7);
-        assert_int_equal(workload_need_parse(*state, cases[i][0], &need, NULL), DIBS_NOT_FOUND);
+        assert_int_equal(workload_need_parse(*state, cases[i][0], &need, NULL, NULL), DIBS_NOT_FOUND);
+    }
+}
+
+static void only_what_looks_like_a_port_of_the_group_is_said_to(void **state)
+{
+    static const struct {
+        const char *text;
+        bool is_like;
+    } cases[] = {
+        { "web", true },       { "http", true },         { "pre%20fill", true }, { "web/x", true },
+        { "web.x", true },     { "web[7]", false },      { "wbe/http", true },   { "wb/0/http", true },
+        { "webb/http", true }, { "wbe.http", true },     { "wx/http", false },   { "wbe", false },
+        { "web2", false },     { "cache", false },       { "htp", false },       { "x/y/z/t", false },
+        { "db/http2", false }, { "example.com", false }, { "1.2.3", false },     { "nothing/http", false },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct workload_need need = { 0 };
+        bool is_like = !cases[i].is_like;
+        dibs_err err = { 0 };
+
+        assert_int_equal(workload_need_parse(*state, cases[i].text, &need, &is_like, &err), DIBS_NOT_FOUND);
+        if (is_like != cases[i].is_like)
+            fail_msg("%s: %d, %s", cases[i].text, is_like, err.msg);
     }
 }
 
@@ -104,6 +142,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_form_of_a_port_is_understood),
         cmocka_unit_test(what_is_no_port_is_told_with_the_nearest_that_is),
+        cmocka_unit_test(only_what_looks_like_a_port_of_the_group_is_said_to),
     };
 
     return cmocka_run_group_tests(tests, make, unmake);
