@@ -45,12 +45,14 @@ static void count_batch(struct engine_counts *counts, size_t n)
     counts->jobs += n;
 }
 
-/* Does the jobs in one transaction; false when nothing of it has come about. */
+/* Does the jobs in one transaction; false when nothing of it has come about. Who is answered afterwards may
+ * count on being watched. */
 static bool do_together(struct engine *e, struct job *const *jobs, size_t n, dibs_err *err)
 {
     struct core *core = e->handle->core;
     struct ledger_span span = { 0 };
 
+    e->n_written = 0;
     if (!jobs[0]->is_alone)
         ledger_group_begin(core->ledger);
     for (size_t i = 0; i < n; i++) {
@@ -63,12 +65,15 @@ static bool do_together(struct engine *e, struct job *const *jobs, size_t n, dib
         return false;
     }
     count_batch(&e->counts, n);
+    if (jobs[0]->is_alone)
+        engine_follow(e);
+    else if (span.after > span.before)
+        engine_follow_group(e, &span);
     return true;
 }
 
-static void finish(struct engine *e, struct job *const *jobs, size_t n, const dibs_err *err)
+static void finish(struct job *const *jobs, size_t n, const dibs_err *err)
 {
-    engine_follow(e); /* who is answered may count on being watched */
     for (size_t i = 0; i < n; i++)
         jobs[i]->done(jobs[i], err);
 }
@@ -78,7 +83,7 @@ static void do_group(struct engine *e, struct job *const *jobs, size_t n)
     dibs_err err = { 0 };
 
     if (do_together(e, jobs, n, &err)) {
-        finish(e, jobs, n, NULL);
+        finish(jobs, n, NULL);
         return;
     }
     e->counts.spoilt += n > 1;
@@ -86,7 +91,7 @@ static void do_group(struct engine *e, struct job *const *jobs, size_t n)
         bool is_done = n > 1 && do_together(e, &jobs[i], 1, &err);
 
         e->counts.failed += !is_done;
-        finish(e, &jobs[i], 1, is_done ? NULL : &err);
+        finish(&jobs[i], 1, is_done ? NULL : &err);
     }
 }
 
@@ -214,6 +219,7 @@ void engine_close(struct engine *engine)
     free(engine->due.id);
     free(engine->lingering.id);
     free(engine->events);
+    free(engine->written);
     free(engine);
 }
 

@@ -9,10 +9,17 @@
 
 enum {
     GROUP_MAX = 512,         /* jobs of one commit: some 10 ms of work */
+    WRITTEN_MAX = GROUP_MAX, /* changes of a commit that are known without reading them again */
     FOLLOW_MAX = 256,        /* events that are read at once */
     DUE_MAX = 512,           /* claims of the dead that are looked at in one turn */
     LINGER_MS = 1000,        /* after which a dead holder whose socket is bound is looked at again */
     UPKEEP_EVERY_MS = 600000 /* damage is rare, and what grows is trimmed by the writing itself */
+};
+
+/* A change of our own, from its writing until its commit. */
+struct written {
+    dibs_event event;
+    dibs_claim claim;
 };
 
 struct ids {
@@ -30,7 +37,9 @@ struct engine {
     uint64_t seq; /* of the newest event that was told */
     dibs_event *events;
     size_t n_events;
-    loop_source notices; /* inotify on the ledger's directory; fd -1: it has none */
+    struct written *written; /* by the transaction under way, WRITTEN_MAX at most */
+    size_t n_written;        /* more than that: they are read from the ledger afterwards */
+    loop_source notices;     /* inotify on the ledger's directory; fd -1: it has none */
     bool has_foreign_change;
     loop_source timer; /* for the lease that ends first */
     int64_t timer_ms;  /* what it is set to; 0: nothing */
@@ -48,6 +57,8 @@ dibs_status engine_load(struct engine *e, dibs_err *err);
 dibs_status engine_start_following(struct engine *e, dibs_err *err);
 void engine_stop_following(struct engine *e);
 void engine_follow(struct engine *e);
+/* A group of ours was committed. */
+void engine_follow_group(struct engine *e, const struct ledger_span *span);
 
 /* reap.c */
 void engine_died(void *ctx, const dibs_process *who);

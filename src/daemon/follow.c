@@ -76,11 +76,12 @@ static bool gather(void *ctx, const dibs_event *event)
     return e->n_events < FOLLOW_MAX;
 }
 
-static void note(struct engine *e, const dibs_event *event)
+/* `claim` as it is after the event; NULL: to be looked up. */
+static void note(struct engine *e, const dibs_event *event, const dibs_claim *claim)
 {
     struct held *known = held_find(e->held, event->claim_id);
     const struct held *held = known;
-    dibs_claim claim;
+    dibs_claim found;
 
     switch (event->kind) {
     case DIBS_EV_CLAIMED:
@@ -89,8 +90,9 @@ static void note(struct engine *e, const dibs_event *event)
     case DIBS_EV_TRANSFERRED:
     case DIBS_EV_UNHELD:
         /* What has ended meanwhile is told of by a later event. */
-        if (ledger_find_id(e->handle->core->ledger, event->claim_id, &claim, NULL) == DIBS_OK)
-            held = know(e, &claim);
+        if (!claim && ledger_find_id(e->handle->core->ledger, event->claim_id, &found, NULL) == DIBS_OK)
+            claim = &found;
+        held = claim ? know(e, claim) : held;
         break;
     case DIBS_EV_RELEASED:
     case DIBS_EV_REAPED:
@@ -125,10 +127,39 @@ void engine_follow(struct engine *e)
             return;
         }
         for (size_t i = 0; i < e->n_events; i++) {
-            note(e, &e->events[i]);
+            note(e, &e->events[i], NULL);
             e->seq = e->events[i].seq;
         }
     } while (e->n_events == FOLLOW_MAX);
+}
+
+/* A number that is given again belongs to a change that did not come about before. */
+static void wrote(void *ctx, const dibs_event *event, const dibs_claim *claim)
+{
+    struct engine *e = ctx;
+
+    while (e->n_written > 0 && e->n_written <= WRITTEN_MAX &&
+           e->written[e->n_written - 1].event.seq >= event->seq)
+        e->n_written--;
+    if (e->n_written < WRITTEN_MAX)
+        e->written[e->n_written] = (struct written){ *event, *claim };
+    if (e->n_written <= WRITTEN_MAX)
+        e->n_written++;
+}
+
+void engine_follow_group(struct engine *e, const struct ledger_span *span)
+{
+    size_t n = span->after - span->before;
+
+    /* Only when they are all there, and nobody else wrote something before. */
+    if (e->seq != span->before || n > e->n_written || e->n_written > WRITTEN_MAX ||
+        e->written[0].event.seq != e->seq + 1 || e->written[n - 1].event.seq != span->after) {
+        engine_follow(e);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        note(e, &e->written[i].event, &e->written[i].claim);
+    e->seq = span->after;
 }
 
 /* ---- notices of other processes' commits ---- */
@@ -174,8 +205,10 @@ static dibs_status watch_directory(struct engine *e, dibs_err *err)
 dibs_status engine_start_following(struct engine *e, dibs_err *err)
 {
     e->events = calloc(FOLLOW_MAX, sizeof *e->events);
-    if (!e->events)
+    e->written = calloc(WRITTEN_MAX, sizeof *e->written);
+    if (!e->events || !e->written)
         return err_set(err, DIBS_FAILURE, "following the ledger: out of memory");
+    ledger_tell_writes(e->handle->core->ledger, wrote, e);
     e->timer.ready = on_timer;
     e->timer.fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (e->timer.fd < 0)

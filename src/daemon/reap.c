@@ -135,6 +135,7 @@ void engine_reap(struct engine *e)
     find_ended_leases(e, actor.now.boot_ms);
     ledger_start_call(core->ledger);
     size_t n = e->due.n > 0 ? judge_due(e, seen, actor.now.boot_ms) : 0;
+    e->n_written = 0;
     if (n > 0 && ledger_end(core->ledger, &(struct ledger_ending){ seen, n, LEDGER_END_REAP }, &actor, &ended,
                             NULL) != DIBS_OK)
         for (size_t i = 0; i < n; i++) { /* a locked or full ledger: later */

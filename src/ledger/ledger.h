@@ -43,6 +43,11 @@ struct ledger_span {
 /* UNAVAILABLE: nothing of the group has happened; its calls may be tried again one by one. */
 dibs_status ledger_group_commit(struct ledger *ledger, struct ledger_span *out, dibs_err *err);
 
+/* `fn` sees every change of ours as it is written, its claim as it is then. One that is not committed comes
+ * to nothing, and its number is given again. NULL: nobody. */
+typedef void (*ledger_wrote_fn)(void *ctx, const dibs_event *event, const dibs_claim *claim);
+void ledger_tell_writes(struct ledger *ledger, ledger_wrote_fn fn, void *ctx);
+
 /* A random number fixed when the ledger was made: all who share it choose alike. */
 uint64_t ledger_salt(const struct ledger *ledger);
 

@@ -142,6 +142,8 @@ struct ledger {
     struct ledger_options options;
     bool is_reading; /* between ledger_read_begin() and ledger_read_end() */
     struct ledger_group group;
+    ledger_wrote_fn wrote;
+    void *wrote_ctx;
 };
 
 /* The claim of a name (named.c); NOT_FOUND: it has none. *known is what the names say: a name that leads to
@@ -155,6 +157,7 @@ struct ledger_tx {
     const struct ledger_actor *actor;
     uint64_t seq;
     uint64_t cursor;
+    const struct ledger *ledger;
     bool is_inner;              /* part of a longer look: not ours to end */
     struct ledger_group *group; /* whose transaction it is; NULL: its own */
     uint64_t changes;           /* ... had been made before it */

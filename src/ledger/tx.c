@@ -40,6 +40,7 @@ static dibs_status join_group(struct ledger_tx *tx, struct ledger *ledger, const
                               .actor = actor,
                               .seq = group->span.after,
                               .cursor = group->cursor,
+                              .ledger = ledger,
                               .is_inner = true,
                               .group = group,
                               .changes = rows->ops->changes(rows) };
@@ -62,7 +63,7 @@ dibs_status tx_begin(struct ledger_tx *tx, struct ledger *ledger, bool is_write,
 
     if (s != DIBS_OK)
         return s;
-    *tx = (struct ledger_tx){ .rows = rows, .actor = actor };
+    *tx = (struct ledger_tx){ .rows = rows, .actor = actor, .ledger = ledger };
     if (!is_write)
         return DIBS_OK;
     return rows->ops->tail(rows, &tx->seq, &tx->cursor, err);
@@ -117,6 +118,12 @@ void tx_auto(struct ledger_tx *tx)
     else if (tx->rows && !tx->is_inner)
         tx->rows->ops->rollback(tx->rows);
     tx->rows = NULL;
+}
+
+void ledger_tell_writes(struct ledger *ledger, ledger_wrote_fn fn, void *ctx)
+{
+    ledger->wrote = fn;
+    ledger->wrote_ctx = ctx;
 }
 
 void ledger_group_begin(struct ledger *ledger)
@@ -186,6 +193,8 @@ dibs_status tx_event(struct ledger_tx *tx, dibs_event_kind kind, const dibs_clai
     if (kind == DIBS_EV_CLAIMED)
         tx->cursor++;
     dibs_status s = tx->rows->ops->event_put(tx->rows, &event, tx->cursor, err);
+    if (s == DIBS_OK && tx->ledger->wrote)
+        tx->ledger->wrote(tx->ledger->wrote_ctx, &event, claim);
     if (s == DIBS_OK && tx->seq % TRIM_EVERY_EVENTS == 0)
         s = tx_trim(tx, err);
     return s;
