@@ -3,6 +3,8 @@
 #define DIBS_CORE_ATTEMPT_H
 /* One call of claim under way: claim.c prepares it and runs its rounds, propose.c plans the candidates of a
  * round, learn.c makes of a refusal what the next round tries, graves.c knows who is dead. */
+#include <string.h>
+
 #include "core/request.h"
 
 enum {
@@ -30,19 +32,36 @@ struct attempt {
     int n_stale;              /* rounds of a batch that others were faster in */
     int n_searches;           /* for the claims of dead holders */
     struct portbits *planned; /* by protocol: meant for one want of this round; NULL: there is but one */
-    struct portbits freed;    /* of claims whose names this batch frees */
-    bool has_tried;           /* there are some: */
-    struct portbits tried;    /* refused by the ledger in this call: not proposed again */
-    struct ledger_seen *dead; /* ascending by id: may be taken over */
+    bool has_freed, has_tried, has_proposed_dead; /* the sets below are in use */
+    struct ledger_seen *dead;                     /* ascending by id: may be taken over */
     size_t n_dead, max_dead;
     uint16_t *dead_ports; /* where they are, as far as candidates are wanted; NULL until then */
     size_t n_dead_ports;
     struct ledger_drop *drops;
-    struct core_group group;       /* of the names looked up so far */
-    struct portbits proposed_dead; /* were in dead_ports in some round */
+    struct core_group group; /* of the names looked up so far */
     int64_t deadline_ms;
-    struct ledger_refusal refusal;
+
+    /* What is large comes last and is not cleared with the rest: a claim must not pay for what it does not
+     * use.
+     */
+    struct ledger_refusal refusal; /* of the last round */
+    struct portbits freed;         /* of claims whose names this batch frees */
+    struct portbits tried;         /* refused by the ledger in this call: not proposed again */
+    struct portbits proposed_dead; /* were in dead_ports in some round */
 };
+
+/* In a set that is in use? */
+static inline bool attempt_has(bool is_used, const struct portbits *set, uint16_t port)
+{
+    return is_used && portbits_has(set, port);
+}
+static inline void attempt_note(bool *is_used, struct portbits *set, uint16_t port)
+{
+    if (!*is_used)
+        memset(set, 0, sizeof *set);
+    *is_used = true;
+    portbits_add(set, port);
+}
 
 /* Candidates for every want, by the stage that the attempt has reached. */
 dibs_status attempt_plan(struct attempt *a, dibs_err *err);

@@ -5,6 +5,7 @@
  * whole index), then by the index, then by the index anew, then over the claims of dead holders. A number
  * that somebody named is tried once, and once more when those in its way turn out to be dead. Holders are
  * judged here, between two transactions, never inside one (P9). */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,7 +105,7 @@ static dibs_status look_up_name(struct attempt *a, size_t i, dibs_err *err)
         return s;
     (void) text_copy(want->claim.name, sizeof want->claim.name, name);
     s = ledger_find_name(a->core->ledger, want->claim.principal, name, &claim, &want->remembered, err);
-    a->asks[i].has_claim = s == DIBS_OK && !portbits_has(&a->freed, claim.port);
+    a->asks[i].has_claim = s == DIBS_OK && !attempt_has(a->has_freed, &a->freed, claim.port);
     if (s == DIBS_NOT_FOUND)
         return DIBS_OK;
     if (s == DIBS_OK && core_judge(a->core, &claim, NULL, 0) == DIBS_DEAD)
@@ -157,7 +158,7 @@ static dibs_status prepare_drops(struct attempt *a, dibs_err *err)
         a->drops[i].seen = (struct ledger_seen){ claim->id, claim->generation, claim->lease_until_ms };
         a->drops[i].frees_name = a->batch->drops[i].frees_name;
         if (a->drops[i].frees_name)
-            portbits_add(&a->freed, claim->port);
+            attempt_note(&a->has_freed, &a->freed, claim->port);
         if (claim->holder != DIBS_HELD_BY_NOBODY && claim->life == DIBS_DEAD)
             (void) attempt_add_dead(a, claim);
     }
@@ -373,10 +374,14 @@ static void answer(struct attempt *a, const size_t *where, size_t kept, size_t n
 
 dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
 {
-    AUTO(attempt_free_auto) struct attempt *a = calloc(1, sizeof *a);
+    AUTO(attempt_free_auto) struct attempt *a = malloc(sizeof *a);
     AUTO(free_auto) size_t *where = calloc(batch->n + 1, sizeof *where);
     dibs_batch used = *batch;
 
+    if (a) {
+        memset(a, 0, offsetof(struct attempt, refusal));
+        a->refusal.want = 0;
+    }
     if (batch->n == 0 && batch->n_drops == 0)
         return DIBS_OK;
     if (!a || !where)

@@ -180,7 +180,7 @@ static bool search_graves(void *ctx, const dibs_claim *claim)
     g->is_new = attempt_add_dead(a, claim) || g->is_new;
     if (!portbits_has(&g->found, claim->port)) {
         portbits_add(&g->found, claim->port);
-        if (!portbits_has(&a->proposed_dead, claim->port))
+        if (!attempt_has(a->has_proposed_dead, &a->proposed_dead, claim->port))
             a->dead_ports[g->n_new++] = claim->port;
         else if (g->n_old < SPARE_MAX)
             g->old[g->n_old++] = claim->port;
@@ -233,7 +233,7 @@ static dibs_status inspect(struct attempt *a, size_t n_found, dibs_err *err)
         uint16_t port = a->dead_ports[i];
 
         s = judge_port(&look, port, err);
-        portbits_add(&a->proposed_dead, port);
+        attempt_note(&a->has_proposed_dead, &a->proposed_dead, port);
         if (look.is_clear || !is_uniform)
             a->dead_ports[a->n_dead_ports++] = port;
     }

@@ -43,8 +43,7 @@ static bool is_outrun(struct attempt *a)
     if (a->batch->n > 1)
         return want->n_candidates > 0 && a->n_stale++ < STALE_MAX;
     for (size_t i = 0; i < want->n_candidates; i++)
-        portbits_add(&a->tried, want->candidates[i]);
-    a->has_tried = a->has_tried || want->n_candidates > 0;
+        attempt_note(&a->has_tried, &a->tried, want->candidates[i]);
     return want->n_candidates > 0;
 }
 

@@ -24,7 +24,7 @@ static dibs_status read_cursor(struct core *core, dibs_err *err)
  * new to try. */
 static bool may_choose(const struct attempt *a, const struct plan_pool *plan, uint16_t port)
 {
-    return port != 0 && portbits_has(&plan->choosable, port) && !portbits_has(&a->tried, port) &&
+    return port != 0 && portbits_has(&plan->choosable, port) && !attempt_has(a->has_tried, &a->tried, port) &&
            !portbits_has(&a->core->foreign.ports, port);
 }
 
@@ -53,7 +53,8 @@ static size_t plan_list(struct attempt *a, struct plan_pool *plan, const dibs_cl
         a->batch->n > 1) { /* what is free was too little for a batch, but is free */
         struct plan_pool untried = *plan;
 
-        portbits_subtract(&untried.choosable, &a->tried);
+        if (a->has_tried)
+            portbits_subtract(&untried.choosable, &a->tried);
         for (size_t i = 0; i < n_dead; i++) /* once is enough */
             portbits_remove(&untried.choosable, a->dead_ports[i]);
         n = plan_exact(a->core, &untried, claim, a->core->cursor, out, max - (n_dead < max ? n_dead : max));
@@ -97,7 +98,7 @@ struct proposal {
 /* Not when the index knows of a claim there, unless that ends in the same step. */
 static bool may_be_free(const struct attempt *a, const struct plan_pool *plan, uint16_t port)
 {
-    if (a->stage == STAGE_BLIND || plan->kind.is_specific || portbits_has(&a->freed, port))
+    if (a->stage == STAGE_BLIND || plan->kind.is_specific || attempt_has(a->has_freed, &a->freed, port))
         return true;
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++)
         if ((plan->kind.protos & 1u << proto) && portbits_has(&a->core->index.taken[proto], port))

@@ -2,6 +2,7 @@
 #include "daemon/serve.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,8 @@
 
 enum {
     DRAIN_MS = 5000, /* requests under way are answered; who holds a connection longer is cut off */
-    TURN_MAX_MS = 60000
+    TURN_MAX_MS = 60000,
+    KEPT_FREE_BYTES = 1 << 20
 };
 
 struct serve {
@@ -354,6 +356,8 @@ dibs_status serve_run(const struct serve_options *options, dibs_err *err)
 
     if (!s)
         return err_set(err, DIBS_FAILURE, "starting the daemon: out of memory");
+    /* Every claim needs some 100 KiB for a moment: giving them back to the kernel each time costs more. */
+    (void) mallopt(M_TRIM_THRESHOLD, KEPT_FREE_BYTES);
     s->options = options;
     s->signals.fd = s->notify.fd = s->public.fd = s->admin.fd = s->public.lock_fd = s->admin.lock_fd = -1;
     dibs_status status = start(s, err);
