@@ -8,9 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -58,25 +56,24 @@ static dibs_status read_number(const char *name, int64_t otherwise, int64_t *out
 
 /* ---- telling ---- */
 
-static dibs_status connect_to(const char *path, int *out, dibs_err *err)
+static dibs_status open_socket(const char *path, struct notify *out, dibs_err *err)
 {
-    struct sockaddr_un to = { .sun_family = AF_UNIX };
     const struct timeval patience = { .tv_sec = SEND_TIMEOUT_S };
     size_t n = strlen(path);
     char shown[160];
 
-    (void) text_safe(path, shown, sizeof shown);
-    if ((path[0] != '/' && path[0] != '@') || n < 2 || n >= sizeof to.sun_path)
-        return err_set(err, DIBS_INVALID, "NOTIFY_SOCKET is not the address of a Unix socket: '%s'", shown);
-    memcpy(to.sun_path, path, n);
+    if ((path[0] != '/' && path[0] != '@') || n < 2 || n >= sizeof out->to.sun_path)
+        return err_set(err, DIBS_INVALID, "NOTIFY_SOCKET is not the address of a Unix socket: '%s'",
+                       text_safe(path, shown, sizeof shown));
+    out->to = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    memcpy(out->to.sun_path, path, n);
     if (path[0] == '@')
-        to.sun_path[0] = '\0'; /* abstract: its length counts, not an end */
-    socklen_t len = (socklen_t) (offsetof(struct sockaddr_un, sun_path) + n + (path[0] == '/' ? 1 : 0));
+        out->to.sun_path[0] = '\0'; /* abstract: its length counts, not an end */
+    out->to_len = (socklen_t) (offsetof(struct sockaddr_un, sun_path) + n + (path[0] == '/' ? 1 : 0));
     AUTO(fd_auto) int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0 ||
-        connect(fd, (const struct sockaddr *) &to, len) != 0)
-        return err_os(err, DIBS_UNAVAILABLE, errno, "NOTIFY_SOCKET '%s'", shown);
-    *out = fd_take(&fd);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0)
+        return err_os(err, DIBS_UNAVAILABLE, errno, "a socket to the service manager");
+    out->fd = fd_take(&fd);
     return DIBS_OK;
 }
 
@@ -91,7 +88,7 @@ dibs_status notify_open(struct notify *out, dibs_err *err)
     if (s == DIBS_OK)
         s = read_number("WATCHDOG_PID", getpid(), &watchdog_pid, err);
     if (s == DIBS_OK && path && path[0])
-        s = connect_to(path, &notify.fd, err);
+        s = open_socket(path, &notify, err);
     (void) unsetenv("NOTIFY_SOCKET");
     (void) unsetenv("WATCHDOG_USEC");
     (void) unsetenv("WATCHDOG_PID");
@@ -137,7 +134,8 @@ dibs_status notify_tell(const struct notify *notify, enum notify_what what, cons
     if (status) /* one line, whatever is in it */
         n +=
             snprintf(text + n, sizeof text - (size_t) n, "STATUS=%s\n", text_safe(status, line, sizeof line));
-    if (n > 0 && send(notify->fd, text, (size_t) n, MSG_NOSIGNAL) != n)
+    if (n > 0 && sendto(notify->fd, text, (size_t) n, MSG_NOSIGNAL, (const struct sockaddr *) &notify->to,
+                        notify->to_len) != n)
         return err_os(err, DIBS_UNAVAILABLE, errno, "telling the service manager");
     return DIBS_OK;
 }

@@ -6,20 +6,25 @@
  * variables out of the environment, so that no child takes them for its own. */
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "dibs/status.h"
 
 struct notify {
-    int fd;              /* -1: nobody wants to know */
+    int fd;                /* -1: nobody wants to know */
+    struct sockaddr_un to; /* not connected: a manager may be started anew */
+    socklen_t to_len;
     int64_t watchdog_ms; /* WATCHDOG is to be told at least so often; 0: never */
 };
 
 enum notify_what { NOTIFY_STATUS, NOTIFY_READY, NOTIFY_RELOADING, NOTIFY_STOPPING, NOTIFY_WATCHDOG };
 
-/* INVALID: the environment makes no sense; UNAVAILABLE: the socket cannot be reached. */
+/* INVALID: the environment makes no sense. UNAVAILABLE: no descriptor left. */
 dibs_status notify_open(struct notify *out, dibs_err *err);
 void notify_close(struct notify *notify);
-/* `status` (may be NULL) is a line for people. Nothing happens when nobody wants to know. */
+/* `status` (may be NULL) is a line for people. Nothing happens when nobody wants to know. UNAVAILABLE: the
+ * manager cannot be reached, or does not read. */
 dibs_status notify_tell(const struct notify *notify, enum notify_what what, const char *status,
                         dibs_err *err);
 

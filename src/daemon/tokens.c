@@ -159,7 +159,7 @@ static void text_auto(char **text)
     free(*text);
 }
 
-dibs_status tokens_load(const char *path, struct tokens **out, dibs_err *err)
+dibs_status tokens_load(const char *path, struct tokens **tokens, dibs_err *err)
 {
     AUTO(fd_auto) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     AUTO(text_auto) char *text = NULL;
@@ -183,7 +183,13 @@ dibs_status tokens_load(const char *path, struct tokens **out, dibs_err *err)
     }
     if (n > FILE_MAX)
         return err_set(err, DIBS_INVALID, "tokens file %s: more than %d bytes", path, FILE_MAX);
-    return tokens_parse(path, text, n, out, err);
+    struct tokens *fresh = NULL;
+    s = tokens_parse(path, text, n, &fresh, err);
+    if (s == DIBS_OK) {
+        tokens_free(*tokens);
+        *tokens = fresh;
+    }
+    return s;
 }
 
 /* All ones if all bytes agree, else 0; looks at all of them in any case. */

@@ -14,10 +14,10 @@
 
 struct tokens;
 
-/* Reads the whole file or refuses it: INVALID names the line; DENIED when others could read or change it. The
- * caller owns *out. */
-dibs_status tokens_load(const char *path, struct tokens **out, dibs_err *err);
-/* The same of a text; `name` stands in messages. */
+/* Reads the whole file or refuses it: INVALID names the line; DENIED when it is a stranger's, or others could
+ * read or change it. *tokens is NULL or what was loaded before, which is replaced on success alone. */
+dibs_status tokens_load(const char *path, struct tokens **tokens, dibs_err *err);
+/* The tokens of a text; `name` stands in messages. The caller owns *out. */
 dibs_status tokens_parse(const char *name, const char *text, size_t len, struct tokens **out, dibs_err *err);
 void tokens_free(struct tokens *tokens); /* NULL is fine; leaves no token in memory */
 

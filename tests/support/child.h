@@ -57,6 +57,15 @@ static inline int child_wait(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* Until all its threads have ended; it stays a zombie. */
+static inline void child_await_end(pid_t pid)
+{
+    siginfo_t info = { 0 };
+
+    while (waitid(P_PID, (id_t) pid, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR)
+        continue;
+}
+
 static inline void child_end(pid_t pid)
 {
     (void) kill(pid, SIGKILL);

@@ -134,7 +134,7 @@ static void a_thousand_deaths_at_once_are_each_told_once(void **state)
     for (size_t i = 0; i < CROWD; i++)
         assert_int_equal(kill(s->child[i], SIGKILL), 0);
     for (size_t i = 0; i < CROWD; i++)
-        UNTIL(state_of(s->child[i]) == 'Z');
+        child_await_end(s->child[i]);
     turns_until_told(s, CROWD);
     assert_in_range(s->n_turns, 1, 8);
     print_message("%d processes died and were told within %d ms, in %zu turns\n", CROWD,
@@ -376,7 +376,7 @@ static void a_watched_process_is_known_while_it_lives(void **state)
     assert_false(watch_knows(s->watch, s->child[1], &facts, &netns)); /* has no pidfd */
     assert_false(watch_knows(s->watch, getpid(), &facts, &netns));    /* is not watched */
     assert_int_equal(kill(s->child[0], SIGKILL), 0);
-    UNTIL(state_of(s->child[0]) == 'Z');
+    child_await_end(s->child[0]);
     assert_false(watch_knows(s->watch, s->child[0], &facts, &netns)); /* although nobody was told yet */
     assert_int_equal(facts.uid, 7);
     turns_until_told(s, 1);
