@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "http/inside.h"
 
 #include "base/banned.h"
@@ -25,7 +26,7 @@ void connection_end_step(struct http_request *r)
 void connection_begin_step(struct http_request *r)
 {
     connection_end_step(r);
-    r->deadline_ms = r->server->now_ms + r->server->limits.max_step_ms;
+    r->deadline_ms = clock_monotonic_ms() + r->server->limits.max_step_ms;
     TAILQ_INSERT_TAIL(&r->server->steps, r, step);
     r->is_timed = true;
 }

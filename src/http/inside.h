@@ -94,7 +94,6 @@ struct http_server {
     size_t n_users, max_users;
     struct http_request *adding; /* on its way into libmicrohttpd */
     uint64_t turn;
-    int64_t now_ms; /* of this turn */
     bool is_paused; /* no accepting until a connection ends, or until... */
     int64_t accept_again_ms;
     bool is_stopping;

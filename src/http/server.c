@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The server as a whole: its engines, its turns, its end. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,6 @@ static void engine_ready(loop_source *source, uint32_t events)
     struct http_engine *engine = (struct http_engine *) source;
 
     (void) events;
-    engine->server->now_ms = clock_monotonic_ms();
     (void) engine->server->mhd->MHD_run(engine->daemon);
 }
 
@@ -141,9 +141,10 @@ static dibs_status engine_open(struct http_server *server, const char *cert_pem,
     engine->source = (loop_source){ .fd = -1, .ready = engine_ready };
     server->trouble[0] = '\0';
     engine->daemon = start(engine, cert_pem, key_pem);
+    if (!engine->daemon && cert_pem)
+        return err_set(err, DIBS_INVALID, "cannot use the certificate and its key: %s", server->trouble);
     if (!engine->daemon)
-        return err_set(err, cert_pem ? DIBS_INVALID : DIBS_FAILURE, "cannot start %s server: %s",
-                       cert_pem ? "an HTTPS" : "an HTTP", server->trouble);
+        return err_os(err, DIBS_UNAVAILABLE, errno, "cannot start an HTTP server");
     const union MHD_DaemonInfo *info =
         server->mhd->MHD_get_daemon_info(engine->daemon, MHD_DAEMON_INFO_EPOLL_FD);
 
@@ -197,7 +198,6 @@ dibs_status http_open(struct loop *loop, const struct http_limits *limits, const
         .max_step_ms = limits->max_step_ms ? limits->max_step_ms : HTTP_STEP_DEFAULT_MS,
     };
     server->accept_again_ms = INT64_MAX;
-    server->now_ms = clock_monotonic_ms();
     TAILQ_INIT(&server->engines);
     TAILQ_INIT(&server->listeners);
     TAILQ_INIT(&server->requests);
@@ -317,14 +317,14 @@ static void engine_run(struct http_server *server, struct http_engine *engine)
 
 void http_run(struct http_server *server)
 {
+    int64_t now_ms = clock_monotonic_ms();
     struct http_engine *next = NULL;
     struct http_request *late = NULL;
 
     server->turn++;
-    server->now_ms = clock_monotonic_ms();
-    if (server->now_ms >= server->accept_again_ms)
+    if (now_ms >= server->accept_again_ms)
         accept_resume(server);
-    while ((late = TAILQ_FIRST(&server->steps)) && late->deadline_ms <= server->now_ms)
+    while ((late = TAILQ_FIRST(&server->steps)) && late->deadline_ms <= now_ms)
         connection_cut(late);
     for (struct http_engine *engine = TAILQ_FIRST(&server->engines); engine; engine = next) {
         next = TAILQ_NEXT(engine, link);
