@@ -90,6 +90,12 @@ dibs_status remote_connect(struct remote *r, int64_t deadline_ms, dibs_err *err)
     int why = errno;
 
     disconnect(r);
+    if (why == EACCES || why == EPERM)
+        return err_os(
+            err, DIBS_UNAVAILABLE, why,
+            "daemon socket %.300s: it is not for you; name another one with DIBS_SOCKET, or none to use "
+            "the ledger itself",
+            r->path);
     return why == EAGAIN ? too_late(r, err) : unreachable(r, why, "nobody answers", err);
 }
 

@@ -10,6 +10,9 @@
 
 #include "base/banned.h"
 
+/* Stands for what cannot be a token: it is none either. */
+#define NO_TOKEN "."
+
 /* ---- writing ---- */
 
 static bool is_unreserved(char c)
@@ -28,6 +31,16 @@ static void add_escaped(struct bytes *to, const char *text)
 
         bytes_add(to, is_unreserved(*text) ? text : coded, is_unreserved(*text) ? 1 : 3);
     }
+}
+
+/* Can it stand in a path as it is? Every token can. */
+static bool is_segment(const char *token)
+{
+    size_t n = 0;
+
+    while (n <= DIBS_TOKEN_MAX && (is_unreserved(token[n]) && token[n] != '-'))
+        n++;
+    return n > 0 && token[n] == '\0';
 }
 
 void wire_param(struct bytes *to, const char *key, const char *value)
@@ -58,10 +71,7 @@ static void add_flag(struct bytes *to, const char *key, bool value)
 void wire_which_path(struct bytes *to, const dibs_which *which, const char *verb)
 {
     bytes_add_text(to, "/v1/claims/");
-    if (which->token) /* one that is empty is none, and "." neither */
-        add_escaped(to, which->token[0] ? which->token : ".");
-    else
-        bytes_add_text(to, "-");
+    bytes_add_text(to, !which->token ? "-" : is_segment(which->token) ? which->token : NO_TOKEN);
     bytes_add_text(to, verb);
     if (which->token)
         return;

@@ -98,7 +98,7 @@ dibs_status wire_question_read(const char *proto, const char *port, const struct
 /* "true" or "false"; absent: false. */
 dibs_status wire_flag_read(const struct wire_params *params, const char *key, bool *out, dibs_err *err);
 
-/* The same as addresses. `verb` is "" or "/renew", ...  */
+/* The same as addresses. `verb` is "" or "/renew", ...; what cannot be a token goes as one that is none. */
 void wire_which_path(struct bytes *to, const dibs_which *which, const char *verb);
 void wire_release_path(struct bytes *to, const dibs_which *which, unsigned flags);
 void wire_filter_path(struct bytes *to, const dibs_filter *filter);

@@ -82,7 +82,6 @@ static void which_claim_is_meant_arrives(void **state)
 {
     static const dibs_which rows[] = {
         { .token = "7.3.0123456789abcdef" },
-        { .token = odd },
         { .name = "shop@main/web", .project = odd },
         { .name = "x" },
         { .port = 65535, .proto = DIBS_SCTP },
@@ -113,6 +112,22 @@ static void which_claim_is_meant_arrives(void **state)
         assert_int_equal(rows[i].port, got.port);
         assert_int_equal(rows[i].proto, got.proto);
         assert_int_equal(rows[i].all_mine, got.all_mine);
+    }
+}
+
+/* Else a part of the path would be taken for another. */
+static void what_cannot_be_a_token_goes_as_one_that_is_none(void **state)
+{
+    static const char *const rows[] = { "", "-", "../../x", "a/b", "1.2.3?force=true", odd };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct bytes bytes = { 0 };
+        struct address a = { 0 };
+
+        wire_which_path(&bytes, &(dibs_which){ .token = rows[i] }, "/renew");
+        take_apart(&a, &bytes);
+        assert_string_equal(a.path, "/v1/claims/./renew");
     }
 }
 
@@ -240,6 +255,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(which_claim_is_meant_arrives),
+        cmocka_unit_test(what_cannot_be_a_token_goes_as_one_that_is_none),
         cmocka_unit_test(filters_and_event_queries_arrive),
         cmocka_unit_test(a_question_arrives_with_exactly_its_bindings),
         cmocka_unit_test(people_ask_by_protocol_and_address),
