@@ -24,7 +24,7 @@ typedef enum dibs_ledger_mode {
     X(LEDGER, "ledger", "where claims live: sqlite:PATH or memory:")                          \
     X(LEDGER_MODE, "ledger-mode", "without a ledger: fallback, strict or mru")                \
     X(MRU_FILE, "mru-file", "file of the fallback allocator")                                 \
-    X(SOCKET, "socket", "daemon to ask, or none")                                             \
+    X(SOCKET, "socket", "daemon to ask: its path, auto or none")                              \
     X(SYNC, "sync", "normal, or full to make every claim survive power loss")                 \
     X(RANGE, "range", "ports of the default pool")                                            \
     X(POOL, "pool", "pool used when none is named")                                           \

@@ -332,7 +332,6 @@ static dibs_status run(struct cli *cli, dibs_err *err)
                          .is_names = cli_has(cli, "names"),
                          .boot_ms = dibs_boot_ms(cli->handle) };
     char name[DIBS_NAME_MAX + 1] = "";
-    char mine[DIBS_PRINCIPAL_MAX + 1] = "";
     dibs_status status = filter_from(cli, &l.filter, name, err);
 
     if (status != DIBS_OK)
@@ -340,9 +339,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     if (l.is_names && l.is_audit)
         return err_set(err, DIBS_INVALID, "--names and --audit exclude each other");
     l.filter.judge = !l.is_names;
-    (void) snprintf(mine, sizeof mine, "uid:%u", (unsigned) geteuid());
     if (!cli_has(cli, "all") && geteuid() != 0)
-        l.mine = mine;
+        l.mine = dibs_principal_of(cli->handle);
     l.scratch = calloc(1, sizeof *l.scratch);
     if (!l.scratch)
         return err_set(err, DIBS_FAILURE, "out of memory");

@@ -170,7 +170,8 @@ void cli_tell(const struct cli *cli, const dibs_claim *claims, size_t n)
         cli_warn("degraded, this is not in the ledger and can be given to others%s%s", why[0] ? ": " : "",
                  why);
     }
-    if (strcmp(cli->settings.ledger, "memory:") == 0 && n > 0 && !is_degraded)
+    if (strcmp(cli->settings.ledger, "memory:") == 0 && n > 0 && !is_degraded &&
+        strcmp(dibs_settings_of(cli->handle)->socket, "none") == 0)
         cli_note(cli, "ledger memory: is forgotten when this command ends: nobody else learns of this claim");
     if (is_narrowed)
         cli_note(cli, "this host has no IPv6: claimed for IPv4 alone");

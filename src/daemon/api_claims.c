@@ -34,6 +34,14 @@ static dibs_status override(struct ask *ask, dibs_err *err)
     return s;
 }
 
+dibs_status api_read_settings(struct ask *ask, dibs_err *err)
+{
+    const char *text = http_query(ask->r, "settings", 0);
+    dibs_status s = text ? wire_settings_read(text, &ask->asked, err) : DIBS_OK;
+
+    return s == DIBS_OK ? override(ask, err) : s;
+}
+
 static dibs_status prepare(struct ask *ask, dibs_err *err)
 {
     dibs_batch *batch = &ask->asked.batch;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The public face: a handle over the engine, and the fallback when there is no ledger. */
+/* The public face: a handle over the engine, or over the socket of a daemon. */
 #include "dibs/dibs.h"
 
 #include <stdio.h>
@@ -11,14 +11,12 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "core/request.h"
-#include "ledger/mru.h"
 #include "lib/args.h"
+#include "lib/fallback.h"
 #include "lib/handle.h"
+#include "lib/remote.h"
 
 #include "base/banned.h"
-
-enum { MRU_LIFETIME_MS = 120000 }; /* DCP's: long enough for a slow server to bind */
 
 const char *dibs_version(void)
 {
@@ -33,31 +31,19 @@ static struct instant real_now(void *ctx)
     return clock_now(handle->core ? handle->core->view.boot_offset_ns : 0);
 }
 
-/* Only what DESIGN "Fallback" allows: a ledger that is locked, damaged or newer is never passed over. */
-static bool may_fall_back(const dibs_settings *settings, const dibs_err *why)
-{
-    return settings->ledger_mode == DIBS_LEDGER_FALLBACK && why->code == DIBS_UNAVAILABLE &&
-           (why->trouble == DIBS_TROUBLE_MISSING || why->trouble == DIBS_TROUBLE_UNWRITABLE ||
-            why->trouble == DIBS_TROUBLE_FULL);
-}
-
 static dibs_status open_ledger(dibs *handle, struct ledger **out, dibs_err *err)
 {
     const dibs_settings *settings = &handle->settings;
     struct ledger_options options = { .is_sync_full = settings->is_sync_full,
                                       .timeout_ms = settings->timeout_ms };
 
-    if (strcmp(settings->socket, "none") != 0)
-        return err_trouble(err, DIBS_TROUBLE_NONE,
-                           "daemon socket %s: this dibs works on the ledger itself; set DIBS_SOCKET=none",
-                           settings->socket);
     if (settings->ledger_mode == DIBS_LEDGER_MRU) {
         (void) err_trouble(&handle->why_degraded, DIBS_TROUBLE_NONE,
                            "the ledger is turned off (ledger-mode mru)");
         return DIBS_OK;
     }
     dibs_status s = ledger_open(settings->ledger, &options, out, err);
-    if (s != DIBS_OK && err && may_fall_back(settings, err)) {
+    if (s != DIBS_OK && err && fallback_may(settings, err)) {
         handle->why_degraded = *err;
         return DIBS_OK;
     }
@@ -102,10 +88,37 @@ dibs_status handle_who(const dibs_settings *settings, char principal[DIBS_PRINCI
     return DIBS_OK;
 }
 
+/* The ledger itself. */
+static dibs_status open_core(dibs *handle, dibs_err *err)
+{
+    struct core_options options = { .now = real_now, .now_ctx = handle };
+    struct ledger *ledger = NULL;
+    dibs_status s = open_ledger(handle, &ledger, err);
+
+    if (s == DIBS_OK)
+        s = handle_who(&handle->settings, handle->principal, &options.caller, err);
+    if (s == DIBS_OK)
+        return core_open(ledger, &options, &handle->core, err);
+    ledger_close(ledger);
+    return s;
+}
+
+/* A daemon that is meant must answer: another ledger would give the same ports again. The settings of the
+ * handle say from then on what is used. */
+static dibs_status open_any(dibs *handle, dibs_err *err)
+{
+    dibs_settings *settings = &handle->settings;
+    char path[DIBS_SETTING_VALUE_MAX + 1] = "none";
+    bool is_named = false;
+    bool is_remote = remote_find(settings, path, &is_named);
+
+    (void) text_copy(settings->socket, sizeof settings->socket, is_remote ? path : "none");
+    return is_remote ? remote_open(path, is_named, settings, &handle->remote, err) : open_core(handle, err);
+}
+
 dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
 {
     dibs_err local = { 0 };
-    struct ledger *ledger = NULL;
 
     if (!err)
         err = &local;
@@ -118,16 +131,9 @@ dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
         settings ? args_settings(settings, err) : dibs_settings_load(NULL, 0, &handle->settings, err);
     if (s == DIBS_OK && settings)
         handle->settings = *settings;
-    if (s == DIBS_OK)
-        s = open_ledger(handle, &ledger, err);
     handle->pid = getpid();
-    struct core_options options = { .now = real_now, .now_ctx = handle };
     if (s == DIBS_OK)
-        s = handle_who(&handle->settings, handle->principal, &options.caller, err);
-    if (s != DIBS_OK)
-        ledger_close(ledger);
-    else
-        s = core_open(ledger, &options, &handle->core, err);
+        s = open_any(handle, err);
     if (s != DIBS_OK) {
         dibs_close(handle);
         return s;
@@ -140,6 +146,7 @@ void dibs_close(dibs *handle)
 {
     if (!handle)
         return;
+    remote_close(handle->remote);
     /* After a fork the connection is the parent's: what the child closes of it could harm him. */
     if (handle->pid == getpid() || !handle->core)
         core_close(handle->core);
@@ -148,6 +155,8 @@ void dibs_close(dibs *handle)
 
 int64_t dibs_boot_ms(const dibs *handle)
 {
+    if (handle && handle->remote)
+        return remote_boot_ms();
     return handle ? core_now(handle->core).boot_ms : 0;
 }
 
@@ -155,6 +164,8 @@ bool dibs_is_degraded(const dibs *handle, char *why, size_t why_size)
 {
     bool is_degraded = handle && handle->why_degraded.code != DIBS_OK;
 
+    if (handle && handle->remote)
+        return handle->pid == getpid() && remote_degraded(handle->remote, why, why_size);
     if (is_degraded && why && why_size > 0)
         (void) text_copy(why, why_size, handle->why_degraded.msg);
     return is_degraded;
@@ -162,6 +173,8 @@ bool dibs_is_degraded(const dibs *handle, char *why, size_t why_size)
 
 const char *dibs_principal_of(const dibs *handle)
 {
+    if (handle && handle->remote)
+        return handle->pid == getpid() ? remote_principal(handle->remote) : "";
     return handle ? handle->principal : "";
 }
 
@@ -178,6 +191,8 @@ static dibs_status need_ledger(dibs *handle, dibs_err *err)
                        "this handle belongs to the process that opened it; open another after a fork");
     if (handle->is_calling_back)
         return err_set(err, DIBS_INVALID, "a callback cannot use the handle that calls it");
+    if (handle->remote)
+        return DIBS_OK;
     if (handle->core->ledger) /* a disk that was full may have room again */
         handle->why_degraded.code = DIBS_OK;
     if (handle->why_degraded.code == DIBS_OK) {
@@ -187,86 +202,6 @@ static dibs_status need_ledger(dibs *handle, dibs_err *err)
     if (err)
         *err = handle->why_degraded;
     return DIBS_UNAVAILABLE;
-}
-
-/* ---- the fallback ---- */
-
-static bool withhold_claimed(void *ctx, const dibs_claim *claim)
-{
-    portbits_remove_range(ctx, (dibs_range){ claim->port, claim->port });
-    return true;
-}
-
-static dibs_status degraded_claims(dibs *handle, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
-{
-    const dibs_request *first = &batch->requests[0];
-    AUTO(free_auto) uint16_t *ports = calloc(batch->n, sizeof *ports);
-    struct portbits choosable = { 0 };
-    struct portbits withheld;
-    struct ledger_want wanted = { 0 };
-    struct ask ask = { 0 };
-    dibs_claim claim = { .kind = DIBS_DYNAMIC, .is_exclusive = true, .is_degraded = true };
-    char instance[24];
-
-    if (!ports)
-        return err_set(err, DIBS_FAILURE, "claiming: out of memory");
-    dibs_status s = request_prepare(handle->core, first, &ask, &wanted, err);
-    if (s != DIBS_OK)
-        return s;
-    claim.n_bindings = wanted.claim.n_bindings;
-    claim.is_narrowed = ask.is_narrowed;
-    memcpy(claim.bindings, wanted.claim.bindings, sizeof claim.bindings);
-    (void) text_copy(claim.principal, sizeof claim.principal, handle->principal);
-    core_withheld(handle->core, true, &withheld);
-    portbits_add_ranges(&choosable, first->ranges ? first->ranges : &handle->settings.range);
-    portbits_subtract(&choosable, &withheld);
-    /* A ledger that cannot be written may be readable still: what it has is not given again. */
-    if (handle->core->ledger)
-        s = ledger_list(handle->core->ledger, &(struct ledger_filter){ 0 }, withhold_claimed, &choosable,
-                        err);
-    if (s != DIBS_OK &&
-        !may_fall_back(&handle->settings, err)) /* it is there, and what it has is not known */
-        return s;
-    (void) snprintf(instance, sizeof instance, "%d", (int) getpid());
-    struct mru_want want = {
-        .claim = &claim,
-        .choosable = &choosable,
-        .n = batch->n,
-        .lifetime_ms = MRU_LIFETIME_MS,
-        .timeout_ms = handle->settings.timeout_ms,
-        .now = core_now(handle->core),
-        .boot_id = handle->core->view.boot_id,
-        .instance = instance,
-        .entropy = core_random(handle->core),
-        .probe = core_probe,
-        .probe_ctx = handle->core,
-    };
-    s = mru_claim(handle->settings.mru_file, &want, ports, err);
-    for (size_t i = 0; i < batch->n && s == DIBS_OK; i++) {
-        out[i] = claim;
-        out[i].port = ports[i];
-    }
-    return s;
-}
-
-static bool is_simple(const dibs_request *r, const dibs_request *first)
-{
-    bool is_same = r->n_bindings == first->n_bindings;
-
-    for (size_t i = 0; i < r->n_bindings && is_same; i++)
-        is_same = r->bindings[i].proto == first->bindings[i].proto &&
-                  dibs_address_equal(&r->bindings[i].address, &first->bindings[i].address);
-    return is_same && r->mode == DIBS_RANDOM && !r->name && !r->pool && !r->keep &&
-           r->ranges == first->ranges;
-}
-
-static bool is_for_fallback(const dibs_batch *batch)
-{
-    bool is_simple_batch = batch->n > 0 && batch->n_drops == 0 && !batch->is_contiguous && !batch->is_dry_run;
-
-    for (size_t i = 0; i < batch->n && is_simple_batch; i++)
-        is_simple_batch = is_simple(&batch->requests[i], &batch->requests[0]);
-    return is_simple_batch;
 }
 
 dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
@@ -289,18 +224,23 @@ dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     s = need_ledger(handle, err);
     if (s == DIBS_OK)
-        s = core_claim(handle->core, batch, got, err);
+        s = handle->remote ? remote_claim(handle->remote, batch, got, err)
+                           : core_claim(handle->core, batch, got, err);
     /* A disk that fills up shows only when something is written. */
-    if (s == DIBS_UNAVAILABLE && may_fall_back(&handle->settings, err))
+    if (s == DIBS_UNAVAILABLE && !handle->remote && fallback_may(&handle->settings, err))
         handle->why_degraded = *err;
-    if (s == DIBS_UNAVAILABLE && handle->why_degraded.code != DIBS_OK && is_for_fallback(batch))
-        s = degraded_claims(handle, batch, got, err);
+    if (s == DIBS_UNAVAILABLE && handle->why_degraded.code != DIBS_OK && fallback_serves(batch))
+        s = fallback_claim(handle, batch, got, err);
     if (s == DIBS_OK && batch->n > 0)
         memcpy(out, got, batch->n * sizeof *out);
     return s;
 }
 
 /* ---- the verbs, checked and passed on ---- */
+
+/* Of the daemon, if there is one; else of the engine here. */
+#define VERB(handle, remote_verb, core_verb, ...) \
+    ((handle)->remote ? remote_verb((handle)->remote, __VA_ARGS__) : core_verb((handle)->core, __VA_ARGS__))
 
 /* Pointers first, then values, then the ledger. */
 #define NEED(handle, condition, check, err)                                \
@@ -320,27 +260,27 @@ dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned f
     NEED(handle, which, args_which(which, err), err);
     dibs_status s = args_flags(
         flags, DIBS_RELEASE_FORCE | DIBS_RELEASE_UNHOLD | DIBS_RELEASE_UNKEEP | DIBS_RELEASE_DRY_RUN, err);
-    return s == DIBS_OK ? core_release(handle->core, which, flags, n, err) : s;
+    return s == DIBS_OK ? VERB(handle, remote_release, core_release, which, flags, n, err) : s;
 }
 
 dibs_status dibs_claim_renew(dibs *handle, const dibs_which *which, int64_t ttl_ms, dibs_claim *out,
                              dibs_err *err)
 {
     NEED(handle, which && out, args_which(which, err), err);
-    return core_renew(handle->core, which, ttl_ms, out, err);
+    return VERB(handle, remote_renew, core_renew, which, ttl_ms, out, err);
 }
 
 dibs_status dibs_claim_transfer(dibs *handle, const dibs_which *which, const dibs_heir *heir, dibs_claim *out,
                                 dibs_err *err)
 {
     NEED(handle, which && heir && out, args_which(which, err), err);
-    return core_transfer(handle->core, which, heir, out, err);
+    return VERB(handle, remote_transfer, core_transfer, which, heir, out, err);
 }
 
 dibs_status dibs_claim_find(dibs *handle, const dibs_which *which, dibs_claim *out, dibs_err *err)
 {
     NEED(handle, which && out, args_which(which, err), err);
-    return core_find(handle->core, which, out, err);
+    return VERB(handle, remote_claim_find, core_find, which, out, err);
 }
 
 dibs_status dibs_name_locate(dibs *handle, const char *name, const char *project, char out[DIBS_NAME_MAX + 1],
@@ -351,7 +291,7 @@ dibs_status dibs_name_locate(dibs *handle, const char *name, const char *project
     NEED(handle, name && out, DIBS_OK, err);
     dibs_status s = dibs_name_check(name, err);
     if (s == DIBS_OK)
-        s = core_name(handle->core, name, project, found, err);
+        s = VERB(handle, remote_name, core_name, name, project, found, err);
     if (s == DIBS_OK)
         (void) text_copy(out, DIBS_NAME_MAX + 1, found);
     return s;
@@ -362,7 +302,7 @@ dibs_status dibs_claim_list(dibs *handle, const dibs_filter *filter, dibs_claim_
 {
     NEED(handle, filter && fn, args_filter(filter, err), err);
     handle->is_calling_back = true;
-    dibs_status s = core_list(handle->core, filter, fn, ctx, err);
+    dibs_status s = VERB(handle, remote_list, core_list, filter, fn, ctx, err);
     handle->is_calling_back = false;
     return s;
 }
@@ -372,7 +312,8 @@ dibs_status dibs_event_list(dibs *handle, const dibs_event_query *query, dibs_ev
 {
     NEED(handle, query && fn, DIBS_OK, err);
     handle->is_calling_back = true;
-    dibs_status s = ledger_events(handle->core->ledger, query, NULL, fn, ctx, err);
+    dibs_status s = handle->remote ? remote_events(handle->remote, query, fn, ctx, err)
+                                   : ledger_events(handle->core->ledger, query, NULL, fn, ctx, err);
     handle->is_calling_back = false;
     return s;
 }
@@ -380,26 +321,26 @@ dibs_status dibs_event_list(dibs *handle, const dibs_event_query *query, dibs_ev
 dibs_status dibs_pool_get(dibs *handle, const char *name, dibs_pool *out, dibs_err *err)
 {
     NEED(handle, name && out, DIBS_OK, err);
-    return core_pool_stored(handle->core, name, out, err);
+    return VERB(handle, remote_pool_get, core_pool_stored, name, out, err);
 }
 
 dibs_status dibs_pool_put(dibs *handle, const dibs_pool *pool, dibs_err *err)
 {
     NEED(handle, pool, DIBS_OK, err);
-    return core_pool_put(handle->core, pool, err);
+    return VERB(handle, remote_pool_put, core_pool_put, pool, err);
 }
 
 dibs_status dibs_pool_remove(dibs *handle, const char *name, dibs_err *err)
 {
     NEED(handle, name, DIBS_OK, err);
-    return core_pool_remove(handle->core, name, err);
+    return VERB(handle, remote_pool_remove, core_pool_remove, name, err);
 }
 
 dibs_status dibs_pool_list(dibs *handle, dibs_pool_fn fn, void *ctx, dibs_err *err)
 {
     NEED(handle, fn, DIBS_OK, err);
     handle->is_calling_back = true;
-    dibs_status s = core_pool_list(handle->core, fn, ctx, err);
+    dibs_status s = VERB(handle, remote_pool_list, core_pool_list, fn, ctx, err);
     handle->is_calling_back = false;
     return s;
 }
@@ -407,7 +348,7 @@ dibs_status dibs_pool_list(dibs *handle, dibs_pool_fn fn, void *ctx, dibs_err *e
 dibs_status dibs_pool_usage_of(dibs *handle, const char *name, dibs_pool_usage *out, dibs_err *err)
 {
     NEED(handle, name && out, DIBS_OK, err);
-    return core_pool_usage(handle->core, name, out, err);
+    return VERB(handle, remote_pool_usage, core_pool_usage, name, out, err);
 }
 
 const char *dibs_order_name(size_t i)
@@ -425,7 +366,7 @@ dibs_status dibs_port_explain(dibs *handle, const dibs_port_question *question, 
     AUTO(free_auto) dibs_port_report *report = calloc(1, sizeof *report);
     if (!report)
         return err_set(err, DIBS_FAILURE, "explaining: out of memory");
-    dibs_status s = core_explain(handle->core, question, report, err);
+    dibs_status s = VERB(handle, remote_explain, core_explain, question, report, err);
     if (s == DIBS_OK)
         *out = *report;
     return s;
@@ -434,14 +375,14 @@ dibs_status dibs_port_explain(dibs *handle, const dibs_port_question *question, 
 dibs_status dibs_claim_assert(dibs *handle, const dibs_which *which, dibs_socket *out, dibs_err *err)
 {
     NEED(handle, which && out, args_which(which, err), err);
-    return core_assert(handle->core, which, out, err);
+    return VERB(handle, remote_assert, core_assert, which, out, err);
 }
 
 dibs_status dibs_reap(dibs *handle, unsigned flags, dibs_claim_fn fn, void *ctx, size_t *n, dibs_err *err)
 {
     NEED(handle, true, args_flags(flags, DIBS_REAP_STALE | DIBS_REAP_DRY_RUN, err), err);
     handle->is_calling_back = true;
-    dibs_status s = core_reap(handle->core, flags, fn, ctx, n, err);
+    dibs_status s = VERB(handle, remote_reap, core_reap, flags, fn, ctx, n, err);
     handle->is_calling_back = false;
     return s;
 }
@@ -451,7 +392,7 @@ dibs_status dibs_repair(dibs *handle, const dibs_repair_plan *plan, dibs_repair_
 {
     NEED(handle, plan && fn, args_repair(plan, err), err);
     handle->is_calling_back = true;
-    dibs_status s = core_repair(handle->core, plan, fn, ctx, err);
+    dibs_status s = VERB(handle, remote_repair, core_repair, plan, fn, ctx, err);
     handle->is_calling_back = false;
     return s;
 }
@@ -460,14 +401,14 @@ dibs_status dibs_snapshot_export(dibs *handle, const char *pool, char range[DIBS
                                  uint8_t *bytes, size_t *n, dibs_err *err)
 {
     NEED(handle, range && bytes && n, DIBS_OK, err);
-    return core_snapshot_export(handle->core, pool, range, bytes, n, err);
+    return VERB(handle, remote_export, core_snapshot_export, pool, range, bytes, n, err);
 }
 
 dibs_status dibs_snapshot_import(dibs *handle, const char *pool, const dibs_range_snapshot *snapshot,
                                  size_t *n_claimed, dibs_err *err)
 {
     NEED(handle, snapshot && snapshot->range && (snapshot->bytes || snapshot->n == 0), DIBS_OK, err);
-    return core_snapshot_import(handle->core, pool, snapshot, n_claimed, err);
+    return VERB(handle, remote_import, core_snapshot_import, pool, snapshot, n_claimed, err);
 }
 
 dibs_status dibs_claim_restore(dibs *handle, const dibs_snapshot *snapshot, size_t *n_restored, dibs_err *err)
@@ -475,5 +416,5 @@ dibs_status dibs_claim_restore(dibs *handle, const dibs_snapshot *snapshot, size
     NEED(handle,
          snapshot && (snapshot->claims || snapshot->n == 0) && (snapshot->pools || snapshot->n_pools == 0),
          args_snapshot(snapshot, err), err);
-    return core_restore(handle->core, snapshot, n_restored, err);
+    return VERB(handle, remote_restore, core_restore, snapshot, n_restored, err);
 }

@@ -10,11 +10,14 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "kernel/kernel.h"
 #include "lib/args.h"
 #include "lib/handle.h"
+#include "lib/remote.h"
+#include "wire/wire.h"
 
 #include "base/banned.h"
 
@@ -402,16 +405,58 @@ static void examine(struct doctor *d, bool is_rebuilt)
     check_claims(d);
 }
 
+/* ---- a daemon, which looks itself ---- */
+
+static bool pass_on(void *ctx, const dibs_finding *finding)
+{
+    struct doctor *d = ctx;
+
+    /* What it is set to is its own matter; ours were told. */
+    if (finding->severity == DIBS_FINE && strcmp(finding->topic, "setting") == 0)
+        return true;
+    d->is_stopped = !d->fn(d->ctx, finding);
+    return !d->is_stopped;
+}
+
+static void ask_daemon(struct doctor *d, const char *path, bool is_named)
+{
+    AUTO(remote_close_auto) struct remote *remote = NULL;
+    struct wire_daemon daemon = { 0 };
+    dibs_err err = { 0 };
+    dibs_status s = remote_open(path, is_named, d->settings, &remote, &err);
+
+    if (s == DIBS_OK)
+        s = remote_daemon(remote, &daemon, &err);
+    if (s == DIBS_OK)
+        say(d, DIBS_FINE, "daemon", "", "%.300s answers, version %s, pid %d: you are %s%s", path,
+            daemon.version, daemon.pid, daemon.principal, daemon.is_admin ? ", an administrator" : "");
+    if (s == DIBS_OK && strcmp(daemon.version, DIBS_VERSION) != 0)
+        say(d, DIBS_NOTE, "daemon", "restart it, if it was updated", "it is of version %s, and this is %s",
+            daemon.version, DIBS_VERSION);
+    if (s == DIBS_OK)
+        s = remote_doctor(remote, d->fix, pass_on, d, &err);
+    if (s != DIBS_OK)
+        say(d, DIBS_PROBLEM, "daemon", "see the message: nothing can be claimed or released meanwhile", "%s",
+            err.msg);
+}
+
 dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err)
 {
     struct doctor d = { .settings = settings, .fix = fix, .fn = fn, .ctx = ctx };
     char principal[DIBS_PRINCIPAL_MAX + 1];
+    char path[DIBS_SETTING_VALUE_MAX + 1];
+    bool is_named = false;
     bool is_rebuilt = false;
 
     if (!settings || !fn)
         return err_set(err, DIBS_INVALID, "an argument is missing");
     struct core_options options = { .now = doctor_now, .now_ctx = &d };
     dibs_status s = args_settings(settings, err);
+    if (s == DIBS_OK && remote_find(settings, path, &is_named)) {
+        check_settings(&d);
+        ask_daemon(&d, path, is_named);
+        return DIBS_OK;
+    }
     if (s == DIBS_OK)
         s = handle_who(settings, principal, &options.caller, err);
     if (s != DIBS_OK)

@@ -3,8 +3,10 @@
 #define DIBS_LIB_HANDLE_H
 #include "core/core.h"
 
+struct remote;
 struct dibs {
-    struct core *core; /* its ledger is NULL when degraded */
+    struct core *core;     /* its ledger is NULL when degraded */
+    struct remote *remote; /* the daemon that does it all instead; then there is no core */
     dibs_settings settings;
     dibs_err why_degraded; /* code is DIBS_OK while the ledger is used */
     char principal[DIBS_PRINCIPAL_MAX + 1];

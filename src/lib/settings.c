@@ -163,31 +163,45 @@ static dibs_status put_duration(const char *value, int64_t low, int64_t high, in
     return DIBS_OK;
 }
 
-/* A file is read from every directory: a path that begins nowhere would be another ledger in each. What is
+/* A file is read from every directory: a path that begins nowhere would be another place in each. What is
  * given with a call is meant from where the call is made, and is kept, and shown, as the place that it is. */
+static dibs_status put_place(const char *scheme, const char *path, dibs_source source, char *out, size_t size,
+                             dibs_err *err)
+{
+    char whole[DIBS_SETTING_VALUE_MAX + 1];
+    AUTO(free_auto) char *here = NULL;
+    bool is_whole = path[0] == '/';
+
+    if (!is_whole && (source == DIBS_FROM_SYSTEM || source == DIBS_FROM_USER))
+        return bad(path, "the same place from every directory: write its whole path", err);
+    if (!is_whole)
+        here = getcwd(NULL, 0);
+    if (!is_whole && (!here || here[0] != '/'))
+        return err_os(err, DIBS_INVALID, here ? ENOENT : errno,
+                      "the working directory, which that path begins in");
+    int n =
+        snprintf(whole, sizeof whole, "%s%s%s%s", scheme, is_whole ? "" : here, is_whole ? "" : "/", path);
+    return n > 0 && (size_t) n < sizeof whole
+               ? put_text(out, size, whole, err)
+               : err_set(err, DIBS_INVALID, "the value has more than %zu bytes", size - 1);
+}
+
 static dibs_status put_ledger(const char *value, dibs_source source, char *out, size_t size, dibs_err *err)
 {
-    char path[DIBS_SETTING_VALUE_MAX + 1];
-    AUTO(free_auto) char *here = NULL;
-
     if (strcmp(value, "memory:") == 0)
         return put_text(out, size, value, err);
     if (strncmp(value, "sqlite:", 7) != 0)
         return bad(value, "sqlite:PATH or memory:", err);
     if (value[7] == '\0')
         return err_set(err, DIBS_INVALID, "'sqlite:' needs a path");
-    if (value[7] == '/')
+    return put_place("sqlite:", value + 7, source, out, size, err);
+}
+
+static dibs_status put_socket(const char *value, dibs_source source, char *out, size_t size, dibs_err *err)
+{
+    if (!value[0] || strcmp(value, "auto") == 0 || strcmp(value, "none") == 0)
         return put_text(out, size, value, err);
-    if (source == DIBS_FROM_SYSTEM || source == DIBS_FROM_USER)
-        return bad(value, "the same place from every directory: write its whole path, sqlite:/...", err);
-    here = getcwd(NULL, 0);
-    if (!here || here[0] != '/')
-        return err_os(err, DIBS_INVALID, here ? ENOENT : errno,
-                      "the working directory, which that path begins in");
-    int n = snprintf(path, sizeof path, "sqlite:%s/%s", here, value + 7);
-    return n > 0 && (size_t) n < sizeof path
-               ? put_text(out, size, path, err)
-               : err_set(err, DIBS_INVALID, "the value has more than %zu bytes", size - 1);
+    return put_place("", value, source, out, size, err);
 }
 
 static dibs_status put_group(const char *value, char *out, size_t size, dibs_err *err)
@@ -223,7 +237,7 @@ static dibs_status put(dibs_settings *s, dibs_setting which, const char *value, 
     case DIBS_SET_LEDGER: return put_ledger(value, source, s->ledger, sizeof s->ledger, err);
     case DIBS_SET_LEDGER_MODE: return put_mode(value, &s->ledger_mode, err);
     case DIBS_SET_MRU_FILE: return put_text(s->mru_file, sizeof s->mru_file, value, err);
-    case DIBS_SET_SOCKET: return put_text(s->socket, sizeof s->socket, value, err);
+    case DIBS_SET_SOCKET: return put_socket(value, source, s->socket, sizeof s->socket, err);
     case DIBS_SET_SYNC: return put_sync(value, &s->is_sync_full, err);
     case DIBS_SET_RANGE: return dibs_ranges_parse(value, &s->range, err);
     case DIBS_SET_POOL: return put_text(s->pool, sizeof s->pool, value, err);
@@ -293,7 +307,7 @@ static void set_defaults(dibs_settings *s)
     s->cooldown_ms = 5000;
     s->ttl_ms = 600000;
     s->timeout_ms = 5000;
-    (void) text_copy(s->socket, sizeof s->socket, "none");
+    (void) text_copy(s->socket, sizeof s->socket, "auto"); /* the one that is there, see remote_find() */
     (void) text_copy(s->pool, sizeof s->pool, "default");
     (void) text_copy(s->order, sizeof s->order, "stride");
     if (uid == 0)

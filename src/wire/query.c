@@ -10,6 +10,9 @@
 
 #include "base/banned.h"
 
+/* Stands for what cannot be a token: it is none either. */
+#define NO_TOKEN "."
+
 /* ---- writing ---- */
 
 static bool is_unreserved(char c)
@@ -30,65 +33,57 @@ static void add_escaped(struct bytes *to, const char *text)
     }
 }
 
-/* "?key=value", then "&key=value". */
-struct query {
-    struct bytes *to;
-    bool is_begun;
-};
+/* Can it stand in a path as it is? Every token can. */
+static bool is_segment(const char *token)
+{
+    size_t n = 0;
 
-static void add(struct query *q, const char *key, const char *value)
+    while (n <= DIBS_TOKEN_MAX && (is_unreserved(token[n]) && token[n] != '-'))
+        n++;
+    return n > 0 && token[n] == '\0';
+}
+
+void wire_param(struct bytes *to, const char *key, const char *value)
 {
     if (!value)
         return;
-    bytes_add(q->to, q->is_begun ? "&" : "?", 1);
-    q->is_begun = true;
-    bytes_add_text(q->to, key);
-    bytes_add(q->to, "=", 1);
-    add_escaped(q->to, value);
+    bytes_add(to, to->n > 0 && memchr(to->at, '?', to->n) ? "&" : "?", 1);
+    bytes_add_text(to, key);
+    bytes_add(to, "=", 1);
+    add_escaped(to, value);
 }
 
-static void add_number(struct query *q, const char *key, uint64_t value)
+static void add_number(struct bytes *to, const char *key, uint64_t value)
 {
     char text[24] = "";
 
     if (value == 0)
         return;
     (void) snprintf(text, sizeof text, "%llu", (unsigned long long) value);
-    add(q, key, text);
+    wire_param(to, key, text);
 }
 
-static void add_flag(struct query *q, const char *key, bool value)
+static void add_flag(struct bytes *to, const char *key, bool value)
 {
-    add(q, key, value ? "true" : NULL);
-}
-
-static struct query which_path(struct bytes *to, const dibs_which *which, const char *verb)
-{
-    struct query q = { .to = to };
-
-    bytes_add_text(to, "/v1/claims/");
-    if (which->token) /* one that is empty is none, and "." neither */
-        add_escaped(to, which->token[0] ? which->token : ".");
-    else
-        bytes_add_text(to, "-");
-    bytes_add_text(to, verb);
-    if (which->token)
-        return q;
-    if (which->name) {
-        add(&q, "name", which->name);
-        add(&q, "project", which->project);
-    } else if (which->port) {
-        add_number(&q, "port", which->port);
-        add(&q, "proto", which->proto ? dibs_proto_text(which->proto) : NULL);
-    } else {
-        add_flag(&q, "all", which->all_mine);
-    }
-    return q;
+    wire_param(to, key, value ? "true" : NULL);
 }
 
 void wire_which_path(struct bytes *to, const dibs_which *which, const char *verb)
 {
-    (void) which_path(to, which, verb);
+    bytes_add_text(to, "/v1/claims/");
+    bytes_add_text(to, !which->token ? "-" : is_segment(which->token) ? which->token : NO_TOKEN);
+    bytes_add_text(to, verb);
+    if (which->token)
+        return;
+    if (which->name) {
+        wire_param(to, "name", which->name);
+        wire_param(to, "project", which->project);
+    } else if (which->port) {
+        add_number(to, "port", which->port);
+        wire_param(to, "proto", which->proto ? dibs_proto_text(which->proto) : NULL);
+    } else {
+        add_flag(to, "all", which->all_mine);
+    }
 }
 
 static const struct {
@@ -104,52 +99,46 @@ static const struct {
 
 void wire_release_path(struct bytes *to, const dibs_which *which, unsigned flags)
 {
-    struct query q = which_path(to, which, "");
-
+    wire_which_path(to, which, "");
     for (size_t i = 0; i < N_RELEASE_FLAGS; i++)
-        add_flag(&q, release_flags[i].key, flags & release_flags[i].flag);
+        add_flag(to, release_flags[i].key, flags & release_flags[i].flag);
 }
 
 void wire_filter_path(struct bytes *to, const dibs_filter *filter)
 {
-    struct query q = { .to = to };
-
     bytes_add_text(to, "/v1/claims");
-    add(&q, "prefix", filter->name_prefix);
-    add(&q, "pool", filter->pool);
-    add(&q, "principal", filter->principal);
-    add(&q, "project", filter->project);
-    add_number(&q, "port", filter->port);
-    add(&q, "proto", filter->proto ? dibs_proto_text(filter->proto) : NULL);
-    add_flag(&q, "judge", filter->judge);
-    add_number(&q, "after", filter->after_id);
-    add_number(&q, "limit", filter->limit);
+    wire_param(to, "prefix", filter->name_prefix);
+    wire_param(to, "pool", filter->pool);
+    wire_param(to, "principal", filter->principal);
+    wire_param(to, "project", filter->project);
+    add_number(to, "port", filter->port);
+    wire_param(to, "proto", filter->proto ? dibs_proto_text(filter->proto) : NULL);
+    add_flag(to, "judge", filter->judge);
+    add_number(to, "after", filter->after_id);
+    add_number(to, "limit", filter->limit);
 }
 
 void wire_event_path(struct bytes *to, const dibs_event_query *query)
 {
-    struct query q = { .to = to };
-
     bytes_add_text(to, "/v1/events");
-    add_number(&q, "since", query->since);
-    add_number(&q, "limit", query->limit);
-    add_flag(&q, "newest", query->newest);
+    add_number(to, "since", query->since);
+    add_number(to, "limit", query->limit);
+    add_flag(to, "newest", query->newest);
 }
 
 void wire_question_path(struct bytes *to, const dibs_port_question *question)
 {
-    struct query q = { .to = to };
     char text[16 + DIBS_ADDRESS_TEXT_MAX + 1] = "";
     char address[DIBS_ADDRESS_TEXT_MAX + 1] = "";
 
     (void) snprintf(text, sizeof text, "/v1/ports/%s/%u",
                     question->n > 0 ? dibs_proto_text(question->bindings[0].proto) : "tcp", question->port);
     bytes_add_text(to, text);
-    add(&q, "pool", question->pool);
+    wire_param(to, "pool", question->pool);
     for (size_t i = 0; i < question->n; i++) {
         dibs_address_format(&question->bindings[i].address, address);
         (void) snprintf(text, sizeof text, "%s/%s", dibs_proto_text(question->bindings[i].proto), address);
-        add(&q, "binding", text);
+        wire_param(to, "binding", text);
     }
 }
 
@@ -162,11 +151,9 @@ void wire_pool_path(struct bytes *to, const char *name, const char *verb)
 
 void wire_name_path(struct bytes *to, const char *name, const char *project)
 {
-    struct query q = { .to = to };
-
     bytes_add_text(to, "/v1/names");
-    add(&q, "name", name);
-    add(&q, "project", project);
+    wire_param(to, "name", name);
+    wire_param(to, "project", project);
 }
 
 /* ---- reading ---- */

@@ -31,24 +31,50 @@ static const struct {
 
 /* ---- writing ---- */
 
+static bool has_settings(const dibs_settings *settings)
+{
+    for (size_t i = 0; settings && i < N_CARRIED; i++)
+        if (settings->source[carried[i].setting] != DIBS_FROM_DEFAULT)
+            return true;
+    return false;
+}
+
 static void write_settings(struct json_writer *w, const dibs_settings *settings)
 {
-    bool is_begun = false;
     char value[DIBS_SETTING_VALUE_MAX + 1];
 
-    for (size_t i = 0; settings && i < N_CARRIED; i++) {
+    json_object(w);
+    for (size_t i = 0; i < N_CARRIED; i++) {
         if (settings->source[carried[i].setting] == DIBS_FROM_DEFAULT)
             continue;
-        if (!is_begun) {
-            json_key(w, "settings");
-            json_object(w);
-        }
-        is_begun = true;
         dibs_setting_format(settings, carried[i].setting, value);
         json_key_string(w, carried[i].key, value);
     }
-    if (is_begun)
-        json_end_object(w);
+    json_end_object(w);
+}
+
+static void write_settings_member(struct json_writer *w, const dibs_settings *settings)
+{
+    if (!has_settings(settings))
+        return;
+    json_key(w, "settings");
+    write_settings(w, settings);
+}
+
+void wire_settings_param(struct bytes *to, const dibs_settings *settings)
+{
+    struct bytes text = { 0 };
+    struct json_writer w;
+
+    if (!has_settings(settings))
+        return;
+    json_begin_bytes(&w, &text);
+    write_settings(&w, settings);
+    bytes_add(&text, "", 1);
+    to->is_lost = to->is_lost || text.is_lost;
+    if (!text.is_lost)
+        wire_param(to, "settings", text.at);
+    bytes_done(&text);
 }
 
 static void write_holder(struct json_writer *w, const dibs_heir *heir)
@@ -113,7 +139,7 @@ void wire_request(struct json_writer *w, const dibs_request *request, const dibs
 {
     json_object(w);
     write_members(w, request);
-    write_settings(w, settings);
+    write_settings_member(w, settings);
     json_end_object(w);
 }
 
@@ -138,7 +164,7 @@ void wire_batch(struct json_writer *w, const dibs_batch *batch, const dibs_setti
     json_key_bool(w, "contiguous", batch->is_contiguous);
     json_key_uint(w, "align", batch->align);
     json_key_bool(w, "dry_run", batch->is_dry_run);
-    write_settings(w, settings);
+    write_settings_member(w, settings);
     json_end_object(w);
 }
 
@@ -281,28 +307,39 @@ static void read_members(struct fields *f, int64_t ttl_ms, struct wire_asked *as
     out->ttl_ms = heir.ttl_ms;
 }
 
-static void read_settings(struct fields *f, struct wire_asked *out, int64_t *ttl_ms)
+static dibs_status read_settings(const json_value *v, struct wire_asked *out, int64_t *ttl_ms, dibs_err *err)
 {
     static const char *const known[] = { "range",           "pool", "band", "order", "cooldown", "ttl",
                                          "allow_ephemeral", NULL };
-    struct fields s = { 0 };
+    struct fields f = { 0 };
     bool is_true = false;
 
-    if (!fields_has(f, "settings"))
-        return;
-    fields_begin(&s, json_get(f->object, "settings"), known, WIRE_ASKED, f->err);
+    fields_begin(&f, v, known, WIRE_ASKED, err);
     for (size_t i = 0; i < N_CARRIED; i++) {
         const char **value = &out->settings[carried[i].setting];
 
-        if (json_get_bool(s.object, carried[i].key, &is_true))
+        if (json_get_bool(v, carried[i].key, &is_true))
             *value = is_true ? "true" : "false";
         else
-            read_shown(&s, carried[i].key, value);
+            read_shown(&f, carried[i].key, value);
         out->has_settings = out->has_settings || *value;
     }
-    fields_ttl(&s, "ttl", ttl_ms);
-    if (s.status != DIBS_OK)
-        f->status = err_wrap(f->err, s.status, "\"settings\"");
+    fields_ttl(&f, "ttl", ttl_ms);
+    return f.status == DIBS_OK ? DIBS_OK : err_wrap(err, f.status, "\"settings\"");
+}
+
+static void read_settings_member(struct fields *f, struct wire_asked *out, int64_t *ttl_ms)
+{
+    if (fields_has(f, "settings"))
+        f->status = read_settings(json_get(f->object, "settings"), out, ttl_ms, f->err);
+}
+
+dibs_status wire_settings_read(const char *text, struct wire_asked *out, dibs_err *err)
+{
+    int64_t ttl_ms = 0;
+    dibs_status status = json_parse(text, strlen(text), &out->doc, err);
+
+    return status == DIBS_OK ? read_settings(json_root(out->doc), out, &ttl_ms, err) : status;
 }
 
 static dibs_status hold_requests(struct wire_asked *out, size_t n, dibs_err *err)
@@ -329,7 +366,7 @@ dibs_status wire_request_read(const char *text, size_t n, int64_t ttl_ms, struct
     if (status != DIBS_OK)
         return status;
     fields_begin(&f, json_root(out->doc), known, WIRE_ASKED, err);
-    read_settings(&f, out, &ttl_ms);
+    read_settings_member(&f, out, &ttl_ms);
     read_members(&f, ttl_ms, out, 0);
     return f.status;
 }
@@ -394,7 +431,7 @@ dibs_status wire_batch_read(const char *text, size_t n, int64_t ttl_ms, struct w
     for (size_t i = 0; i < 2; i++)
         if (fields_has(&f, lists[i]) && !json_is_array(json_get(root, lists[i])))
             fields_bad(&f, lists[i], "a list");
-    read_settings(&f, out, &ttl_ms);
+    read_settings_member(&f, out, &ttl_ms);
     fields_bool(&f, "contiguous", &out->batch.is_contiguous);
     fields_u32(&f, "align", &out->batch.align);
     fields_bool(&f, "dry_run", &out->batch.is_dry_run);

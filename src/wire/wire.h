@@ -56,6 +56,9 @@ struct wire_asked {
     dibs_claim *dropped;
     char (*projects)[DIBS_PROJECT_MAX + 1]; /* those that came as base64 */
 };
+/* The same settings as a parameter of a query, settings={...}; nothing when there are none. */
+void wire_settings_param(struct bytes *to, const dibs_settings *settings);
+dibs_status wire_settings_read(const char *text, struct wire_asked *out, dibs_err *err);
 /* Both parse the whole body. `ttl_ms` is the lease of a request that names no holder, unless the settings in
  * the body say another. The caller ends *out with wire_asked_done() in any case. */
 dibs_status wire_request_read(const char *text, size_t n, int64_t ttl_ms, struct wire_asked *out,
@@ -79,6 +82,8 @@ struct wire_params {
     wire_param_fn get;
     void *ctx;
 };
+/* One parameter more of an address; NULL: none. */
+void wire_param(struct bytes *to, const char *key, const char *value);
 /* {which} of /v1/claims/{which}, a token or "-", and the query. */
 dibs_status wire_which_read(const char *segment, const struct wire_params *params, dibs_which *out,
                             dibs_err *err);
@@ -93,7 +98,7 @@ dibs_status wire_question_read(const char *proto, const char *port, const struct
 /* "true" or "false"; absent: false. */
 dibs_status wire_flag_read(const struct wire_params *params, const char *key, bool *out, dibs_err *err);
 
-/* The same as addresses. `verb` is "" or "/renew", ...  */
+/* The same as addresses. `verb` is "" or "/renew", ...; what cannot be a token goes as one that is none. */
 void wire_which_path(struct bytes *to, const dibs_which *which, const char *verb);
 void wire_release_path(struct bytes *to, const dibs_which *which, unsigned flags);
 void wire_filter_path(struct bytes *to, const dibs_filter *filter);

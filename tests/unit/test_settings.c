@@ -97,7 +97,7 @@ static void D21_D22_the_defaults_are_the_documented_ones(void **state)
         { "band", "auto" },         { "order", "stride" },
         { "cooldown", "5s" },       { "ttl", "10m" },
         { "timeout", "5s" },        { "allow-ephemeral", "false" },
-        { "socket", "none" },       { "group", "" },
+        { "socket", "auto" },       { "group", "" },
     };
     char value[DIBS_SETTING_VALUE_MAX + 1];
 

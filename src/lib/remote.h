@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_LIB_REMOTE_H
+#define DIBS_LIB_REMOTE_H
+/* The library's verbs, asked of a daemon over its Unix socket.
+ *
+ * One connection, kept alive; each verb ends within the settings' timeout, whatever the other end does. What
+ * is lost is asked again within that time: the daemon may have been restarted. A claim carries a key, so
+ * that asking twice claims once. */
+#include "base/auto.h"
+#include "dibs/dibs.h"
+
+struct remote;
+
+/* Which daemon the settings mean; false: none, the ledger itself. *is_named: somebody named it. */
+bool remote_find(const dibs_settings *settings, char out[DIBS_SETTING_VALUE_MAX + 1], bool *is_named);
+
+/* Connects: UNAVAILABLE, with what to do, when nobody answers there. `settings` are borrowed for as long as
+ * it is open. */
+dibs_status remote_open(const char *path, bool is_named, const dibs_settings *settings, struct remote **out,
+                        dibs_err *err);
+void remote_close(struct remote *r); /* NULL is fine */
+DEFINE_AUTO(struct remote, remote_close)
+
+struct wire_daemon;
+dibs_status remote_daemon(struct remote *r, struct wire_daemon *out, dibs_err *err);
+/* The principal that the daemon sees; "" when it does not answer. Asked once. */
+const char *remote_principal(struct remote *r);
+/* Why the daemon works without its ledger; false when it does not. Asked each time. */
+bool remote_degraded(struct remote *r, char *why, size_t size);
+/* Of this host, which is the daemon's too. */
+int64_t remote_boot_ms(void);
+
+/* The verbs of dibs.h; arguments have been checked. Outputs are written only on success. */
+dibs_status remote_claim(struct remote *r, const dibs_batch *batch, dibs_claim *out, dibs_err *err);
+dibs_status remote_release(struct remote *r, const dibs_which *which, unsigned flags, size_t *n,
+                           dibs_err *err);
+dibs_status remote_renew(struct remote *r, const dibs_which *which, int64_t ttl_ms, dibs_claim *out,
+                         dibs_err *err);
+dibs_status remote_transfer(struct remote *r, const dibs_which *which, const dibs_heir *heir, dibs_claim *out,
+                            dibs_err *err);
+dibs_status remote_claim_find(struct remote *r, const dibs_which *which, dibs_claim *out, dibs_err *err);
+dibs_status remote_name(struct remote *r, const char *name, const char *project, char out[DIBS_NAME_MAX + 1],
+                        dibs_err *err);
+dibs_status remote_list(struct remote *r, const dibs_filter *filter, dibs_claim_fn fn, void *ctx,
+                        dibs_err *err);
+dibs_status remote_events(struct remote *r, const dibs_event_query *query, dibs_event_fn fn, void *ctx,
+                          dibs_err *err);
+dibs_status remote_pool_get(struct remote *r, const char *name, dibs_pool *out, dibs_err *err);
+dibs_status remote_pool_put(struct remote *r, const dibs_pool *pool, dibs_err *err);
+dibs_status remote_pool_remove(struct remote *r, const char *name, dibs_err *err);
+dibs_status remote_pool_list(struct remote *r, dibs_pool_fn fn, void *ctx, dibs_err *err);
+dibs_status remote_pool_usage(struct remote *r, const char *name, dibs_pool_usage *out, dibs_err *err);
+dibs_status remote_explain(struct remote *r, const dibs_port_question *question, dibs_port_report *out,
+                           dibs_err *err);
+dibs_status remote_assert(struct remote *r, const dibs_which *which, dibs_socket *out, dibs_err *err);
+dibs_status remote_reap(struct remote *r, unsigned flags, dibs_claim_fn fn, void *ctx, size_t *n,
+                        dibs_err *err);
+dibs_status remote_repair(struct remote *r, const dibs_repair_plan *plan, dibs_repair_fn fn, void *ctx,
+                          dibs_err *err);
+dibs_status remote_export(struct remote *r, const char *pool, char range[DIBS_RANGES_TEXT_MAX + 1],
+                          uint8_t *bytes, size_t *n, dibs_err *err);
+dibs_status remote_import(struct remote *r, const char *pool, const dibs_range_snapshot *snapshot,
+                          size_t *n_claimed, dibs_err *err);
+dibs_status remote_restore(struct remote *r, const dibs_snapshot *snapshot, size_t *n_restored,
+                           dibs_err *err);
+dibs_status remote_doctor(struct remote *r, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err);
+#endif
