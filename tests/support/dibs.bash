@@ -24,6 +24,20 @@ dibs_setup() {
     chmod 0700 "$XDG_STATE_HOME" "$XDG_RUNTIME_DIR"
     cd "$T/project" || return 1
     : >"$T/started"
+    [ "${DIBS_TEST_SERVED:-}" != 1 ] || dibs_serve
+}
+
+# The same tests once more through a daemon (those that meson.build lists): it has the ledger, and every dibs
+# asks it over the administrators' socket, because root is one without a daemon, too.
+dibs_serve() {
+    start "$DIBS" serve --socket "$T/dibs.sock" --admin-socket "$T/admin.sock" 2>"$T/serve.log"
+    export DIBS_SOCKET=$T/admin.sock
+    wait_until 10 test -S "$DIBS_SOCKET" || { cat "$T/serve.log" >&2; return 1; }
+}
+
+# needs_no_daemon WHY: a test of what a dibs does with the ledger itself.
+needs_no_daemon() {
+    [ "${DIBS_TEST_SERVED:-}" != 1 ] || skip "without a daemon only: $1"
 }
 
 # Ends what `start` and `listen` began, by pid, and waits for it.
