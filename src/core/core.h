@@ -73,6 +73,12 @@ struct core_index {
     int64_t longest_ms;  /* the longest cooldown of the pools used so far; what rested longer is forgotten */
 };
 
+/* Ports of our own network namespace that had any socket a moment ago, by protocol. */
+struct core_sockets {
+    bool is_known[4];
+    struct portbits used[4];
+};
+
 /* Ports that the probe found in use by strangers a moment ago. */
 struct core_foreign {
     struct portbits ports;
@@ -97,6 +103,7 @@ struct core {
     struct core_index index;
     struct core_foreign foreign;
     struct kernel_inventory inventory; /* of sockets, for core_socket_owners */
+    struct core_sockets *sockets;      /* while many are judged; else NULL */
     uint64_t random_state;
     uint64_t cursor; /* of the candidate orders, as far as we know */
     bool has_cursor;
@@ -139,6 +146,11 @@ dibs_status core_snapshot_import(struct core *core, const char *pool, const dibs
 /* ---- life (life.c) ---- */
 /* Fills claim->life and is_orphan. ALIVE also for a kept claim without holder. `why` may be NULL. */
 dibs_life core_judge(struct core *core, dibs_claim *claim, char *why, size_t why_size);
+/* The same of a claim whose holder is known to have ended. */
+dibs_life core_judge_bereft(struct core *core, dibs_claim *claim, char *why, size_t why_size);
+/* Many are judged between these two: which ports have a socket at all is found out once. */
+void core_judge_begin(struct core *core);
+void core_judge_end(struct core *core);
 /* Does a socket of the claim's user use it? ALIVE: yes, DEAD: no, UNKNOWN: `why`. */
 dibs_life core_socket_life(struct core *core, const dibs_claim *claim, const char **why);
 

@@ -5,6 +5,7 @@
  * whose socket is still bound (an inherited descriptor) is an orphan until the socket closes. Never called
  * while the ledger's write lock is held. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/core.h"
@@ -34,11 +35,48 @@ static bool is_its_socket(void *ctx, const struct kernel_socket *socket)
     return !u->is_found;
 }
 
+static bool note_port(void *ctx, const struct kernel_socket *socket)
+{
+    portbits_add(ctx, socket->port);
+    return true;
+}
+
+void core_judge_begin(struct core *core)
+{
+    core->sockets = calloc(1, sizeof *core->sockets); /* without memory each port is looked at by itself */
+}
+
+void core_judge_end(struct core *core)
+{
+    free(core->sockets);
+    core->sockets = NULL;
+}
+
+/* Nobody at all has a socket on that port, of whatever user and address. */
+static bool has_no_socket(struct core *core, const dibs_claim *claim)
+{
+    struct core_sockets *sockets = core->sockets;
+    bool is_unused = sockets && claim->netns == core_host(core)->netns;
+
+    for (size_t i = 0; i < claim->n_bindings && is_unused; i++) {
+        dibs_proto proto = claim->bindings[i].proto;
+
+        if (!sockets->is_known[proto])
+            sockets->is_known[proto] =
+                kernel_sockets(0, proto, 0, note_port, &sockets->used[proto], NULL) == DIBS_OK;
+        is_unused = sockets->is_known[proto] && !portbits_has(&sockets->used[proto], claim->port);
+    }
+    return is_unused;
+}
+
 dibs_life core_socket_life(struct core *core, const dibs_claim *claim, const char **why)
 {
     uint64_t here = core_host(core)->netns;
     struct in_use use = { .core = core, .claim = claim };
     unsigned asked = 0;
+
+    if (has_no_socket(core, claim))
+        return DIBS_DEAD;
 
     for (size_t i = 0; i < claim->n_bindings && !use.is_found; i++) {
         dibs_proto proto = claim->bindings[i].proto;
@@ -64,9 +102,24 @@ static void say(char *why, size_t size, const char *text)
         (void) snprintf(why, size, "%s", text);
 }
 
-dibs_life core_judge(struct core *core, dibs_claim *claim, char *why, size_t why_size)
+dibs_life core_judge_bereft(struct core *core, dibs_claim *claim, char *why, size_t why_size)
 {
     const char *unknown = "";
+
+    claim->life = DIBS_DEAD;
+    if (strcmp(claim->process.boot_id, core->view.boot_id) != 0)
+        return DIBS_DEAD;
+    claim->life = core_socket_life(core, claim, &unknown);
+    claim->is_orphan = claim->life == DIBS_ALIVE;
+    if (claim->is_orphan)
+        say(why, why_size, "its holder is gone, but its socket is still bound");
+    else if (claim->life == DIBS_UNKNOWN)
+        say(why, why_size, unknown);
+    return claim->life;
+}
+
+dibs_life core_judge(struct core *core, dibs_claim *claim, char *why, size_t why_size)
+{
     bool is_this_boot = strcmp(claim->process.boot_id, core->view.boot_id) == 0;
 
     claim->life = DIBS_ALIVE;
@@ -82,13 +135,5 @@ dibs_life core_judge(struct core *core, dibs_claim *claim, char *why, size_t why
         }
         break;
     }
-    if (claim->life != DIBS_DEAD || !is_this_boot)
-        return claim->life;
-    claim->life = core_socket_life(core, claim, &unknown);
-    claim->is_orphan = claim->life == DIBS_ALIVE;
-    if (claim->is_orphan)
-        say(why, why_size, "its holder is gone, but its socket is still bound");
-    else if (claim->life == DIBS_UNKNOWN)
-        say(why, why_size, unknown);
-    return claim->life;
+    return claim->life == DIBS_DEAD ? core_judge_bereft(core, claim, why, why_size) : claim->life;
 }

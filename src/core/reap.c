@@ -105,7 +105,9 @@ dibs_status core_reap(struct core *core, unsigned flags, dibs_claim_fn fn, void 
         if (s != DIBS_OK || step->n == 0)
             break;
         filter.after_id = step->claims[step->n - 1].id;
+        core_judge_begin(core);
         s = reap_step(core, step, &r, &goes_on, err);
+        core_judge_end(core);
     }
     if (s == DIBS_OK && !(flags & DIBS_REAP_DRY_RUN))
         s = ledger_upkeep(core->ledger, &actor, NULL, err);

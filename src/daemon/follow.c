@@ -217,14 +217,16 @@ dibs_status engine_start_following(struct engine *e, dibs_err *err)
     return s == DIBS_OK ? watch_directory(e, err) : s;
 }
 
+static void stop(struct engine *e, loop_source *source)
+{
+    if (source->fd < 0)
+        return;
+    loop_remove(e->loop, source);
+    (void) close(source->fd);
+}
+
 void engine_stop_following(struct engine *e)
 {
-    loop_source *const sources[] = { &e->notices, &e->timer };
-
-    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
-        if (sources[i]->fd < 0)
-            continue;
-        loop_remove(e->loop, sources[i]);
-        (void) close(sources[i]->fd);
-    }
+    stop(e, &e->notices);
+    stop(e, &e->timer);
 }

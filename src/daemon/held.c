@@ -257,7 +257,7 @@ struct held *held_put(struct held_table *table, const dibs_claim *claim, struct 
     held->generation = claim->generation;
     held->port = claim->port;
     held->is_static = claim->kind == DIBS_STATIC;
-    held->is_due = false;
+    held->is_due = held->has_died = false;
     held->holder = (uint8_t) claim->holder;
     held->principal = keep_text(table, claim->principal);
     held->pool = keep_text(table, claim->pool);

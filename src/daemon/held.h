@@ -16,7 +16,8 @@ struct held {
     int32_t pid;
     uint16_t port;
     bool is_static;
-    bool is_due;             /* its holder is dead, or was when somebody looked */
+    bool is_due;             /* its holder is to be looked at: */
+    bool has_died;           /* ... its process, certainly */
     uint8_t holder;          /* dibs_holder */
     uint32_t at;             /* place in the heap, from 1; 0: not there */
     const char *principal;   /* kept once for all */

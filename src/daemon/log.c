@@ -40,9 +40,9 @@ static void add_value(struct bytes *line, const char *text)
     bytes_add(line, "\"", 1);
 }
 
-void log_line(enum log_level level, const char *msg, const char *const *pairs)
+void log_line(enum log_level level, const char *const *words)
 {
-    static const char *const words[] = { "info", "warning", "error" };
+    static const char *const levels[] = { "info", "warning", "error" };
     struct timespec now = { 0 };
     struct tm utc = { 0 };
     char head[64];
@@ -53,14 +53,14 @@ void log_line(enum log_level level, const char *msg, const char *const *pairs)
     (void) gmtime_r(&now.tv_sec, &utc);
     (void) strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%S", &utc);
     (void) snprintf(head, sizeof head, "time=%s.%03ldZ level=%s msg=", time, now.tv_nsec / 1000000,
-                    words[level]);
+                    levels[level]);
     bytes_add_text(&line, head);
-    add_value(&line, msg);
-    for (size_t i = 0; pairs[i] && pairs[i + 1] && line.n < LINE_MAX_BYTES; i += 2) {
+    add_value(&line, words[0]);
+    for (size_t i = 1; words[i] && words[i + 1] && line.n < LINE_MAX_BYTES; i += 2) {
         bytes_add(&line, " ", 1);
-        bytes_add_text(&line, pairs[i]);
+        bytes_add_text(&line, words[i]);
         bytes_add(&line, "=", 1);
-        add_value(&line, pairs[i + 1]);
+        add_value(&line, words[i + 1]);
     }
     bytes_add(&line, "\n", 1);
     /* One write: lines of several writers do not mix. Nobody can be told when it fails. */

@@ -7,8 +7,7 @@
 
 enum log_level { LOG_INFO, LOG_WARNING, LOG_ERROR };
 
-/* `pairs`: key, value, ..., NULL; values are quoted where they need to be. */
-void log_line(enum log_level level, const char *msg, const char *const *pairs);
-#define LOG(level, msg, ...) \
-    log_line((level), (msg), (const char *const[]){ __VA_ARGS__ __VA_OPT__(, ) NULL })
+/* `words`: the message, then key, value, ..., NULL; values are quoted where they need to be. */
+void log_line(enum log_level level, const char *const *words);
+#define LOG(level, ...) log_line((level), (const char *const[]){ __VA_ARGS__, NULL })
 #endif

@@ -37,8 +37,10 @@ void engine_died(void *ctx, const dibs_process *who)
 {
     struct engine *e = ctx;
 
-    for (struct held *held = held_of(e->held, who); held; held = held->more)
+    for (struct held *held = held_of(e->held, who); held; held = held->more) {
+        held->has_died = true;
         engine_add_due(e, held);
+    }
 }
 
 static void find_ended_leases(struct engine *e, int64_t now_ms)
@@ -94,6 +96,8 @@ static size_t judge_due(struct engine *e, struct ledger_seen *seen, int64_t now_
     struct core *core = e->handle->core;
     size_t n = 0;
 
+    if (e->due.n > 1)
+        core_judge_begin(core);
     for (size_t i = 0; i < DUE_MAX && e->due.n > 0; i++) {
         struct held *held = held_find(e->held, e->due.id[--e->due.n]);
         dibs_claim claim;
@@ -104,11 +108,14 @@ static size_t judge_due(struct engine *e, struct ledger_seen *seen, int64_t now_
         if (ledger_find_id(core->ledger, held->id, &claim, NULL) != DIBS_OK ||
             claim.generation != held->generation)
             continue; /* its event is still to come */
-        if (core_judge(core, &claim, NULL, 0) == DIBS_DEAD)
+        dibs_life life =
+            held->has_died ? core_judge_bereft(core, &claim, NULL, 0) : core_judge(core, &claim, NULL, 0);
+        if (life == DIBS_DEAD)
             seen[n++] = (struct ledger_seen){ claim.id, claim.generation, claim.lease_until_ms };
         else if (claim.holder == DIBS_HELD_BY_PROCESS || claim.lease_until_ms <= now_ms)
             linger(e, held, now_ms);
     }
+    core_judge_end(core);
     return n;
 }
 

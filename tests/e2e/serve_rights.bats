@@ -16,14 +16,9 @@ teardown() { rooms_teardown; }
 
 # ask_as UID [CURL OPTION]... PATH
 ask_as() {
-    local uid=$1 words path
+    local ASK_BY=(as_user "$1")
     shift
-    words=("$@")
-    path=${words[-1]}
-    unset 'words[-1]'
-    output=$(as_user "$uid" curl -sS --max-time 20 --unix-socket "$SOCKET" -w '\n%{http_code}' "${words[@]}" "http://dibs$path")
-    code=${output##*$'\n'}
-    output=${output%$'\n'*}
+    ask "$@"
 }
 
 # claim_as UID NAME: $TOKEN and $PORT

@@ -21,12 +21,14 @@ serve_stop() {
     wait "$DAEMON" || status=$?
 }
 
-# ask [CURL OPTION]... PATH: over $SOCKET; the answer is $output, its HTTP code $code.
+# ask [CURL OPTION]... PATH: over $SOCKET (or $ASK_SOCKET), by whom the words of ASK_BY make it (as_user UID);
+# the answer is $output, its HTTP code $code.
+ASK_BY=()
 ask() {
     local words=("$@") path
     path=${words[-1]}
     unset 'words[-1]'
-    output=$(curl -sS --max-time 20 --unix-socket "${ASK_SOCKET:-$SOCKET}" -w '\n%{http_code}' "${words[@]}" "http://dibs$path")
+    output=$("${ASK_BY[@]}" curl -sS --max-time 20 --unix-socket "${ASK_SOCKET:-$SOCKET}" -w '\n%{http_code}' "${words[@]}" "http://dibs$path")
     code=${output##*$'\n'}
     output=${output%$'\n'*}
 }
