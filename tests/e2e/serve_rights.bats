@@ -16,6 +16,7 @@ teardown() { rooms_teardown; }
 
 # ask_as UID [CURL OPTION]... PATH
 ask_as() {
+    # shellcheck disable=SC2034 # ask reads it
     local ASK_BY=(as_user "$1")
     shift
     ask "$@"
