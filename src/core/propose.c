@@ -95,10 +95,11 @@ struct proposal {
     uint16_t remembered, preferred, own;
 };
 
-/* Not when the index knows of a claim there, unless that ends in the same step. */
+/* Not when the index knows of a claim there, unless that ends in the same step. Before it has caught up, the
+ * ledger is asked: somebody else may have ended that claim (INV-7). */
 static bool may_be_free(const struct attempt *a, const struct plan_pool *plan, uint16_t port)
 {
-    if (a->stage == STAGE_BLIND || plan->kind.is_specific || attempt_has(a->has_freed, &a->freed, port))
+    if (a->stage < STAGE_CAUGHT_UP || plan->kind.is_specific || attempt_has(a->has_freed, &a->freed, port))
         return true;
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++)
         if ((plan->kind.protos & 1u << proto) && portbits_has(&a->core->index.taken[proto], port))

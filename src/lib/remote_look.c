@@ -102,20 +102,40 @@ static dibs_status event_page(struct remote *r, const dibs_event_query *query, i
     return DIBS_OK;
 }
 
+/* Of more than a page the last ones are found by their number: it has no holes but where records are damaged.
+ */
+static dibs_status find_newest(struct remote *r, dibs_event_query *query, int64_t deadline_ms, dibs_err *err)
+{
+    AUTO(free_auto) dibs_event *last = NULL;
+    size_t n = 0;
+    dibs_event_query one = { .since = query->since, .limit = 1, .newest = true };
+    dibs_status s = event_page(r, &one, deadline_ms, &last, &n, err);
+
+    if (s == DIBS_OK && n == 1 && last->seq > query->limit && last->seq - query->limit > query->since)
+        query->since = last->seq - query->limit;
+    query->newest = false;
+    return s;
+}
+
 dibs_status remote_events(struct remote *r, const dibs_event_query *query, dibs_event_fn fn, void *ctx,
                           dibs_err *err)
 {
     int64_t deadline_ms = clock_monotonic_ms() + r->settings->timeout_ms;
     dibs_event_query next = *query;
     size_t left = query->limit ? query->limit : SIZE_MAX;
+    dibs_status s = DIBS_OK;
 
     next.newest = query->newest && query->limit > 0; /* the last of them all are all */
-    while (left > 0) {                               /* ends: numbers rise from page to page */
+    if (next.newest && query->limit > PAGE)
+        s = find_newest(r, &next, deadline_ms, err);
+    if (s != DIBS_OK)
+        return s;
+    while (left > 0) { /* ends: numbers rise from page to page */
         AUTO(free_auto) dibs_event *page = NULL;
         size_t n = 0;
 
-        next.limit = next.newest || left < PAGE ? left : PAGE;
-        dibs_status s = event_page(r, &next, deadline_ms, &page, &n, err);
+        next.limit = left < PAGE ? left : PAGE;
+        s = event_page(r, &next, deadline_ms, &page, &n, err);
         if (s != DIBS_OK)
             return s;
         for (size_t i = 0; i < n; i++)

@@ -33,7 +33,7 @@ static const struct {
 
 static bool has_settings(const dibs_settings *settings)
 {
-    for (size_t i = 0; settings && i < N_CARRIED; i++)
+    for (size_t i = 0; i < N_CARRIED; i++)
         if (settings->source[carried[i].setting] != DIBS_FROM_DEFAULT)
             return true;
     return false;
@@ -55,7 +55,7 @@ static void write_settings(struct json_writer *w, const dibs_settings *settings)
 
 static void write_settings_member(struct json_writer *w, const dibs_settings *settings)
 {
-    if (!has_settings(settings))
+    if (!settings || !has_settings(settings))
         return;
     json_key(w, "settings");
     write_settings(w, settings);
@@ -66,7 +66,7 @@ void wire_settings_param(struct bytes *to, const dibs_settings *settings)
     struct bytes text = { 0 };
     struct json_writer w;
 
-    if (!has_settings(settings))
+    if (!settings || !has_settings(settings))
         return;
     json_begin_bytes(&w, &text);
     write_settings(&w, settings);

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# The same commands through a daemon: which one is asked, and that nobody can tell the difference.
+# shellcheck disable=SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
+# The same commands through a daemon: which one is asked, and that nobody can tell the difference. Ports: 17000-17099.
 
 load ../support/dibs
 load ../support/serve
@@ -32,23 +33,23 @@ both() {
 
 @test "the same words, exit codes and JSON through a daemon as without" {
     serve_start
-    listen 13901
-    both claim web --port 13900 --json
-    both claim web --port 13900
-    both claim web --port 13902 # the name has another
-    both claim --port 13901     # a stranger listens
-    both claim --port 13901 --json
-    both claim --declare 13903 --keep /declared --json
-    both claim both --port 13904 --proto tcp+udp --address 127.0.0.1 --address ::1 --json
-    both claim --range 13905 one --keep
-    both claim --range 13905 # exhausted
-    both claim -n 3 many --range 13910-13912 --contiguous --dry-run
+    listen 17001
+    both claim web --port 17000 --json
+    both claim web --port 17000
+    both claim web --port 17002 # the name has another
+    both claim --port 17001     # a stranger listens
+    both claim --port 17001 --json
+    both claim --declare 17003 --keep /declared --json
+    both claim both --port 17004 --proto tcp+udp --address 127.0.0.1 --address ::1 --json
+    both claim --range 17005 one --keep
+    both claim --range 17005 # exhausted
+    both claim -n 3 many --range 17010-17012 --contiguous --dry-run
     both claim --pool nosuch
     both claim 'bad name'
-    both claim held --port 13906 --pid $$ --json
+    both claim held --port 17006 --pid $$ --json
     both claim nobody --pid 999999999
     both get web
-    both get --json other --range 13907
+    both get --json other --range 17007
     both renew web --ttl 2h --json
     both renew held
     both renew nothing
@@ -60,15 +61,15 @@ both() {
     both ls --names --all
     both ls --audit web
     both ls --proto udp
-    both who 13901
-    both who 13904 --json
-    both who 13999
-    both explain 13901
-    both explain 13900 --json
-    both explain 13908 --range 13908-13909 # a setting of the asker
+    both who 17001
+    both who 17004 --json
+    both who 17099
+    both explain 17001
+    both explain 17000 --json
+    both explain 17008 --range 17008-17009 # a setting of the asker
     both assert web
     both assert nothing
-    both pool set mine --ranges 13930-13949 --band 4 --cooldown 1s
+    both pool set mine --ranges 17030-17049 --band 4 --cooldown 1s
     both pool set mine --order nosuch
     both pool
     both pool show mine --json
@@ -78,7 +79,7 @@ both() {
     both snapshot export --format k8s --pool default
     both repair --dry-run --pool nosuch
     both reap --dry-run
-    both release 13904 --dry-run
+    both release 17004 --dry-run
     both release both nothing
     both release --token nonsense
     both release --all-mine
@@ -87,12 +88,27 @@ both() {
     both ls --json
 }
 
+@test "a long history comes page by page, and its end alone" {
+    serve_start
+    export DIBS_SOCKET=$ADMIN
+    ok claim -n 1500 many --range 21000-22999 --keep
+    ok log --since 0 --json
+    json '[e["seq"] for e in d] == list(range(1, 1501))'
+    ok log -n 1200 --json
+    json '[e["seq"] for e in d] == list(range(301, 1501))'
+    ok log -n 5 --json
+    json '[e["seq"] for e in d] == list(range(1496, 1501))'
+    ok ls --json
+    json 'len({c["id"] for c in d}) == 1500'
+    ok release --all-mine
+}
+
 @test "a snapshot goes through a daemon and back, with every member as it was" {
     serve_start
     export DIBS_SOCKET=$ADMIN
-    ok claim web --port 13950 --keep
-    ok claim api --port 13951 --ttl 1h
-    ok pool set mine --ranges 13960-13969
+    ok claim web --port 17050 --keep
+    ok claim api --port 17051 --ttl 1h
+    ok pool set mine --ranges 17060-17069
     ok snapshot export "$T/first.json"
     ok release --all-mine
     ok pool rm mine
@@ -155,9 +171,9 @@ END
     inside "$DIBS" doctor
     prints '/run/dibs/dibs.sock answers'
     not grep -q administrator "$T/out"
-    inside "$DIBS" claim web --keep --port 13970
-    [ "$out" = 13970 ]
-    [ "$(sql "SELECT port FROM claims")" = 13970 ]
+    inside "$DIBS" claim web --keep --port 17070
+    [ "$out" = 17070 ]
+    [ "$(sql "SELECT port FROM claims")" = 17070 ]
     # One's own, when the system has none; that of somebody else's folder is not.
     mv "$T/run/dibs.sock" "$XDG_RUNTIME_DIR/dibs/dibs.sock"
     inside "$DIBS" doctor

@@ -177,6 +177,26 @@ static void a_released_name_gets_its_port_back_at_once_though_it_cools(void **st
     }
 }
 
+/* A process that goes on for long knows of claims that another one, or a reaper, has ended meanwhile. */
+static void INV_7_names_get_their_ports_back_whoever_ended_their_claims(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r[] = { e_kept("shop/web", NULL), e_kept("shop/api", NULL) };
+    dibs_batch batch = { .requests = r, .n = 2 };
+    dibs_claim first[2];
+    dibs_claim again[2];
+
+    need_network();
+    struct core *twin = e_twin(e);
+    ASSERT_OK(core_claim(e->core, &batch, first, &e->err), &e->err);
+    ASSERT_OK(core_index_refresh(e->core, &e->err), &e->err);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(e_release(e, twin, &first[i]), 1);
+    ASSERT_OK(core_claim(e->core, &batch, again, &e->err), &e->err);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(again[i].port, first[i].port);
+}
+
 static void INV_7_a_name_that_lost_its_port_to_a_stranger_gets_another(void **state)
 {
     struct engine *e = *state;
@@ -378,6 +398,7 @@ int main(void)
         E_TEST(asking_for_something_else_says_the_difference),
         E_TEST(a_lookup_answers_as_it_is_and_never_becomes_holder),
         E_TEST(a_released_name_gets_its_port_back_at_once_though_it_cools),
+        E_TEST(INV_7_names_get_their_ports_back_whoever_ended_their_claims),
         E_TEST(INV_7_a_name_that_lost_its_port_to_a_stranger_gets_another),
         E_TEST(two_directories_of_one_name_do_not_share_a_port),
         E_TEST(INV_7_two_clones_get_their_own_ports_back_whoever_comes_first),
