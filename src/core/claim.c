@@ -35,10 +35,9 @@ DEFINE_AUTO(struct attempt, attempt_free)
 
 enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, dibs_err *err)
 {
-    (void) ctx;
     switch (kernel_probe(claim->bindings, claim->n_bindings, port, NULL, err)) {
     case KERNEL_FREE: return LEDGER_PROBE_FREE;
-    case KERNEL_BUSY: return LEDGER_PROBE_BUSY;
+    case KERNEL_BUSY: ((struct core *) ctx)->n_busy++; return LEDGER_PROBE_BUSY;
     case KERNEL_ABORT: break;
     }
     return LEDGER_PROBE_ABORT;

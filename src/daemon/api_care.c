@@ -41,9 +41,18 @@ static bool add_claim(void *ctx, const dibs_claim *claim)
     return true;
 }
 
+struct repairing {
+    struct json_writer w;
+    struct metrics *metrics; /* NULL: a dry run does not count */
+};
+
 static bool add_repair(void *ctx, const dibs_repair_item *item)
 {
-    wire_repair_item(ctx, item);
+    struct repairing *to = ctx;
+
+    wire_repair_item(&to->w, item);
+    if (to->metrics)
+        metrics_repaired(to->metrics, item->kind);
     return true;
 }
 
@@ -92,15 +101,16 @@ dibs_status api_reap(struct ask *ask, dibs *handle, dibs_err *err)
 dibs_status api_repair(struct ask *ask, dibs *handle, dibs_err *err)
 {
     struct wire_plan plan = { 0 };
-    struct json_writer w;
+    struct repairing to = { 0 };
     size_t n = 0;
     const char *text = http_body(ask->r, &n);
     dibs_status s = wire_plan_read(n ? text : "{}", n ? n : 2, &plan, err);
 
     if (s == DIBS_OK) {
-        begin_list(&w, ask, "findings");
-        s = dibs_repair(handle, &plan.plan, add_repair, &w, err);
-        end_list(&w);
+        to.metrics = plan.plan.is_dry_run ? NULL : ask->api->options.metrics;
+        begin_list(&to.w, ask, "findings");
+        s = dibs_repair(handle, &plan.plan, add_repair, &to, err);
+        end_list(&to.w);
     }
     wire_plan_done(&plan);
     return s;

@@ -88,7 +88,6 @@ dibs_status api_claim(struct ask *ask, dibs *handle, dibs_err *err)
     dibs_claim claim;
     dibs_status s = dibs_claim_ports(handle, &ask->asked.batch, &claim, err);
 
-    metrics_claimed(ask->api->options.metrics, &ask->asked.batch, s == DIBS_OK ? &claim : NULL, s);
     if (s != DIBS_OK)
         return s;
     json_begin_bytes(&w, &ask->out);
@@ -106,7 +105,6 @@ dibs_status api_batch(struct ask *ask, dibs *handle, dibs_err *err)
     if (!claims)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     dibs_status s = dibs_claim_ports(handle, batch, claims, err);
-    metrics_claimed(ask->api->options.metrics, batch, s == DIBS_OK ? claims : NULL, s);
     if (s != DIBS_OK)
         return s;
     json_begin_bytes(&w, &ask->out);

@@ -46,7 +46,7 @@ struct ask {
     struct ask *next; /* of those that wait, or of streams */
     dibs_status outcome;
     dibs_err err;
-    int64_t began_us;
+    int64_t began_us; /* without the time that it waits for a change */
 };
 
 struct api {
@@ -63,6 +63,7 @@ struct api {
 
 extern const struct route api_routes[]; /* ends with a NULL method */
 
+int64_t api_now_us(void);
 struct wire_params api_params(struct ask *ask);
 /* The body as JSON; an empty one is an empty object. The document is the caller's. */
 dibs_status api_json(struct ask *ask, json_doc **out, dibs_err *err);

@@ -25,9 +25,11 @@ dibs_status api_ready(struct ask *ask, dibs_err *err)
 
 dibs_status api_metrics(struct ask *ask, dibs *handle, dibs_err *err)
 {
+    (void) handle;
+    (void) err;
     ask->type = "text/plain; version=0.0.4; charset=utf-8";
-    return metrics_write(ask->api->options.metrics, handle, ask->api->options.engine,
-                         api_connections(ask->api), &ask->out, err);
+    metrics_write(ask->api->options.metrics, api_connections(ask->api), &ask->out);
+    return DIBS_OK;
 }
 
 const struct route api_routes[] = {
