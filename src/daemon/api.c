@@ -38,10 +38,10 @@ static void write_problem(struct ask *ask)
     ask->out.n = 0;
     json_begin_bytes(&w, &ask->out);
     ask->err.code = ask->outcome;
-    wire_problem(&w, &ask->err);
-    ask->type = "application/problem+json";
     if (ask->status < 400)
         ask->status = wire_http_status(ask->outcome);
+    wire_problem(&w, &ask->err, ask->status);
+    ask->type = "application/problem+json";
 }
 
 static size_t fields_of(struct ask *ask, struct http_field fields[4], char etag[32], char retry[16])

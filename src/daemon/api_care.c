@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "daemon/api_parts.h"
+#include "wire/fields.h"
 
 #include "base/banned.h"
 
@@ -83,14 +84,16 @@ dibs_status api_reap(struct ask *ask, dibs *handle, dibs_err *err)
     struct json_writer w;
     bool is_stale = false;
     bool is_dry_run = false;
+    struct fields f = { 0 };
     dibs_status s = api_json(ask, &doc, err);
 
-    if (s == DIBS_OK && json_unknown_key(json_root(doc), known))
-        s = err_set(err, DIBS_INVALID, "reaping knows only \"stale\" and \"dry_run\"");
     if (s != DIBS_OK)
         return s;
-    (void) json_get_bool(json_root(doc), "stale", &is_stale);
-    (void) json_get_bool(json_root(doc), "dry_run", &is_dry_run);
+    fields_begin(&f, json_root(doc), known, WIRE_ASKED, err);
+    fields_bool(&f, "stale", &is_stale);
+    fields_bool(&f, "dry_run", &is_dry_run);
+    if (f.status != DIBS_OK)
+        return f.status;
     begin_list(&w, ask, "claims");
     s = dibs_reap(handle, (is_stale ? DIBS_REAP_STALE : 0u) | (is_dry_run ? DIBS_REAP_DRY_RUN : 0u),
                   add_claim, &w, NULL, err);

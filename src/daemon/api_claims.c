@@ -229,12 +229,15 @@ dibs_status api_renew(struct ask *ask, dibs *handle, dibs_err *err)
     int64_t ttl_ms = ask->api->options.settings->ttl_ms;
     dibs_which it = { 0 };
     dibs_claim claim;
+    size_t n = 0;
     dibs_status s = which(ask, &it, err);
 
-    if (s == DIBS_OK)
+    (void) http_body(ask->r, &n);
+    if (s == DIBS_OK && n > 0) {
         s = api_json(ask, &doc, err);
-    if (s == DIBS_OK && json_get(json_root(doc), "ttl"))
-        s = wire_ttl_read(json_root(doc), &ttl_ms, err);
+        if (s == DIBS_OK)
+            s = wire_ttl_read(json_root(doc), &ttl_ms, err);
+    }
     if (s == DIBS_OK)
         s = dibs_claim_renew(handle, &it, ttl_ms, &claim, err);
     return write_claim(ask, s, &claim);
