@@ -178,7 +178,7 @@ static bool fits(const char *pattern, const char *path, char part[ASK_PARTS_MAX]
     size_t n = 0;
 
     while (*pattern) {
-        if (strncmp(pattern, "{}", 2) != 0) {
+        if (*pattern != '{') {
             if (*pattern++ != *path++)
                 return false;
             continue;
@@ -188,7 +188,7 @@ static bool fits(const char *pattern, const char *path, char part[ASK_PARTS_MAX]
             return false;
         memcpy(part[n], path, len);
         part[n++][len] = '\0';
-        pattern += 2;
+        pattern += strcspn(pattern, "}") + 1;
         path += len;
     }
     return *path == '\0';

@@ -8,7 +8,7 @@
 
 struct ask;
 
-/* A route: method and path, where {} stands for one part of it. */
+/* A route: method and path, where {name} stands for one part of it. */
 struct route {
     const char *method, *path;
     const char *params; /* of the query, a blank between them */
@@ -62,6 +62,9 @@ struct api {
 };
 
 extern const struct route api_routes[]; /* ends with a NULL method */
+/* share/openapi.json, made into a .c file by the build */
+extern const char openapi_json[];
+extern const size_t openapi_json_size;
 
 int64_t api_now_us(void);
 struct wire_params api_params(struct ask *ask);
@@ -124,4 +127,5 @@ bool api_is_known(const struct ask *ask);
 dibs_status api_health(struct ask *ask, dibs_err *err);
 dibs_status api_ready(struct ask *ask, dibs_err *err);
 dibs_status api_metrics(struct ask *ask, dibs *handle, dibs_err *err);
+dibs_status api_openapi(struct ask *ask, dibs_err *err);
 #endif
