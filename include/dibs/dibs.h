@@ -131,7 +131,7 @@ typedef struct dibs_socket {
     uint32_t uid;
     int32_t pid; /* 0: not to be found out from here */
     uint64_t inode;
-    bool is_holders; /* in a port's report: its claim's holder has it; of a kept claim without one, a process
+    bool is_holders; /* its claim's holder has it; of a kept claim without one, a process
                         of the same user that works in the claim's project */
     char command[DIBS_COMMAND_MAX + 1];
 } dibs_socket;

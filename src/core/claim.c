@@ -5,6 +5,7 @@
  * whole index), then by the index, then by the index anew, then over the claims of dead holders. A number
  * that somebody named is tried once, and once more when those in its way turn out to be dead. Holders are
  * judged here, between two transactions, never inside one (P9). */
+#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,10 +36,16 @@ DEFINE_AUTO(struct attempt, attempt_free)
 
 enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, dibs_err *err)
 {
-    (void) ctx;
+    struct core *core = ctx;
+    bool is_ours = core->caller.uid == core->options.caller.uid || core->caller.uid == 0;
+
+    if (!is_ours && port < core_host(core)->unprivileged_from) { /* we may bind it, but he may not */
+        kernel_probe_why(&claim->bindings[0], port, EACCES, err);
+        return LEDGER_PROBE_ABORT;
+    }
     switch (kernel_probe(claim->bindings, claim->n_bindings, port, NULL, err)) {
     case KERNEL_FREE: return LEDGER_PROBE_FREE;
-    case KERNEL_BUSY: return LEDGER_PROBE_BUSY;
+    case KERNEL_BUSY: core->n_busy++; return LEDGER_PROBE_BUSY;
     case KERNEL_ABORT: break;
     }
     return LEDGER_PROBE_ABORT;

@@ -107,6 +107,7 @@ struct core {
     uint64_t random_state;
     uint64_t cursor; /* of the candidate orders, as far as we know */
     bool has_cursor;
+    uint64_t n_busy; /* ports that the probe found in use by strangers, so far */
 };
 
 /* `ledger` is owned from then on, also when it fails. */
@@ -137,6 +138,13 @@ dibs_status core_may_change_pools(const struct core *core, dibs_err *err);
 dibs_status core_pool_put(struct core *core, const dibs_pool *pool, dibs_err *err);
 dibs_status core_pool_remove(struct core *core, const char *name, dibs_err *err);
 dibs_status core_pool_list(struct core *core, dibs_pool_fn fn, void *ctx, dibs_err *err);
+/* What of a pool is used when claims of either kind (by its value) have these ports. */
+struct core_room {
+    dibs_pool_usage usage;
+    uint32_t n_available_low; /* of usage.n_available, in the lower band */
+};
+void core_pool_room(struct core *core, const dibs_pool *pool, const struct portbits *const used[2],
+                    struct core_room *out);
 dibs_status core_pool_usage(struct core *core, const char *name, dibs_pool_usage *out, dibs_err *err);
 dibs_status core_snapshot_export(struct core *core, const char *pool, char *range, uint8_t *bytes, size_t *n,
                                  dibs_err *err);

@@ -349,6 +349,7 @@ dibs_status core_assert(struct core *core, const dibs_which *which, dibs_socket 
     }
     if (own && !other) {
         *out = *own;
+        out->is_holders = true;
         return DIBS_OK;
     }
     if (!other)

@@ -227,48 +227,48 @@ dibs_status core_pool_list(struct core *core, dibs_pool_fn fn, void *ctx, dibs_e
     return s;
 }
 
-struct usage_walk {
-    struct index *index;
-    struct portbits is_static;
-};
-
-static bool count_claim(void *ctx, const dibs_claim *claim)
+void core_pool_room(struct core *core, const dibs_pool *pool, const struct portbits *const used[2],
+                    struct core_room *out)
 {
-    struct usage_walk *w = ctx;
+    const dibs_range upper = { dibs_ranges_at(&pool->ranges, core_band(pool)), DIBS_PORT_MAX };
+    struct portbits members = { 0 };
+    struct portbits withheld;
 
-    (void) index_take(w->index, claim->port, NULL); /* outside of the pool, or counted already: fine */
-    if (claim->kind == DIBS_STATIC && portbits_has(&w->index->members, claim->port))
-        portbits_add(&w->is_static, claim->port);
+    portbits_add_ranges(&members, &pool->ranges);
+    core_withheld(core, true, &withheld);
+    *out = (struct core_room){ .usage.size = portbits_count(&members), .usage.band = core_band(pool) };
+    struct portbits rest = members;
+    portbits_subtract(&rest, used[DIBS_STATIC]);
+    out->usage.n_static = out->usage.size - portbits_count(&rest);
+    portbits_subtract(&rest, used[DIBS_DYNAMIC]);
+    out->usage.n_dynamic = out->usage.size - out->usage.n_static - portbits_count(&rest);
+    portbits_subtract(&rest, &withheld);
+    out->usage.n_available = portbits_count(&rest);
+    portbits_remove_range(&rest, upper);
+    out->n_available_low = portbits_count(&rest);
+    portbits_subtract(&members, &withheld);
+    out->usage.n_withheld = out->usage.size - portbits_count(&members);
+}
+
+static bool note_port(void *ctx, const dibs_claim *claim)
+{
+    portbits_add(&((struct portbits *) ctx)[claim->kind == DIBS_STATIC], claim->port);
     return true;
 }
 
 dibs_status core_pool_usage(struct core *core, const char *name, dibs_pool_usage *out, dibs_err *err)
 {
-    AUTO(free_auto) struct index *index = calloc(1, sizeof *index);
-    struct usage_walk walk = { .index = index };
-    struct ledger_filter everything = { 0 };
-    struct portbits withheld;
+    struct portbits used[2] = { 0 };
+    struct core_room room;
     dibs_pool pool;
-
-    if (!index)
-        return err_set(err, DIBS_FAILURE, "pool usage: out of memory");
     dibs_status s = core_pool(core, name, NULL, &pool, err);
+
+    if (s == DIBS_OK)
+        s = ledger_list(core->ledger, &(struct ledger_filter){ 0 }, note_port, used, err);
     if (s != DIBS_OK)
         return s;
-    core_withheld(core, true, &withheld);
-    index_init(index, &pool.ranges, core_band(&pool), &withheld);
-    uint32_t choosable = portbits_count(&index->choosable);
-    s = ledger_list(core->ledger, &everything, count_claim, &walk, err);
-    if (s != DIBS_OK)
-        return s;
-    *out = (dibs_pool_usage){
-        .size = index->n_members,
-        .band = core_band(&pool),
-        .n_static = portbits_count(&walk.is_static),
-        .n_dynamic = index->n_taken - portbits_count(&walk.is_static),
-        .n_available = index->free.count,
-        .n_withheld = index->n_members - choosable,
-    };
+    core_pool_room(core, &pool, (const struct portbits *const[2]){ &used[0], &used[1] }, &room);
+    *out = room.usage;
     return DIBS_OK;
 }
 

@@ -13,7 +13,7 @@
 
 #include "base/banned.h"
 
-static int64_t now_us(void)
+int64_t api_now_us(void)
 {
     struct timespec t = { 0 };
 
@@ -38,10 +38,10 @@ static void write_problem(struct ask *ask)
     ask->out.n = 0;
     json_begin_bytes(&w, &ask->out);
     ask->err.code = ask->outcome;
-    wire_problem(&w, &ask->err);
-    ask->type = "application/problem+json";
     if (ask->status < 400)
         ask->status = wire_http_status(ask->outcome);
+    wire_problem(&w, &ask->err, ask->status);
+    ask->type = "application/problem+json";
 }
 
 static size_t fields_of(struct ask *ask, struct http_field fields[4], char etag[32], char retry[16])
@@ -75,8 +75,7 @@ void api_answer(struct ask *ask)
         write_problem(ask);
     if (ask->status == 0)
         ask->status = 200;
-    metrics_request(ask->api->options.metrics, ask->route ? ask->route->path : "", ask->status,
-                    now_us() - ask->began_us);
+    metrics_request(ask->api->options.metrics, ask->route, ask->status, api_now_us() - ask->began_us);
     if (ask->r) {
         struct http_body body = { ask->out.at, ask->out.n, free };
 
@@ -114,6 +113,17 @@ static void work(struct job *job, dibs *handle)
                           : err_set(&ask->err, DIBS_FAILURE, "the client has gone");
 }
 
+/* Claims that were asked for in vain. What is refused before (a token, the rate) says nothing of ports. */
+static void note_refusal(const struct ask *ask)
+{
+    const struct api_options *options = &ask->api->options;
+    bool is_claiming = ask->route->work == api_claim || ask->route->work == api_batch;
+
+    if (ask->outcome != DIBS_OK && is_claiming && ask->r && !ask->asked.batch.is_dry_run)
+        metrics_refused(options->metrics, &ask->asked.batch,
+                        ask->settings ? ask->settings : options->settings, ask->outcome);
+}
+
 static void done(struct job *job, const dibs_err *err)
 {
     struct ask *ask = (struct ask *) job;
@@ -124,6 +134,7 @@ static void done(struct job *job, const dibs_err *err)
     }
     quota_give(ask->api->options.quota, ask->caller->principal, ask->taken);
     ask->taken = 0;
+    note_refusal(ask);
     if (ask->outcome == DIBS_OK && ask->is_stream && ask->r)
         api_start_stream(ask);
     else
@@ -142,8 +153,6 @@ void api_queue(struct ask *ask)
 }
 
 /* ---- what arrives ---- */
-
-struct wire_params api_params(struct ask *ask);
 
 static const char *param(void *ctx, const char *key, size_t i)
 {
@@ -169,7 +178,7 @@ static bool fits(const char *pattern, const char *path, char part[ASK_PARTS_MAX]
     size_t n = 0;
 
     while (*pattern) {
-        if (strncmp(pattern, "{}", 2) != 0) {
+        if (*pattern != '{') {
             if (*pattern++ != *path++)
                 return false;
             continue;
@@ -179,7 +188,7 @@ static bool fits(const char *pattern, const char *path, char part[ASK_PARTS_MAX]
             return false;
         memcpy(part[n], path, len);
         part[n++][len] = '\0';
-        pattern += 2;
+        pattern += strcspn(pattern, "}") + 1;
         path += len;
     }
     return *path == '\0';
@@ -289,6 +298,7 @@ static void take(struct ask *ask)
     ask->outcome = check_params(ask, &ask->err);
     if (ask->outcome == DIBS_OK && ask->route->read)
         ask->outcome = ask->route->read(ask, &ask->err);
+    note_refusal(ask);
     if (ask->outcome != DIBS_OK || !ask->route->work)
         api_answer(ask);
     else if (!api_waits(ask))
@@ -307,7 +317,7 @@ static void requested(void *ctx, struct http_request *r)
     ask->api = ctx;
     ask->r = r;
     ask->caller = http_peer(r);
-    ask->began_us = now_us();
+    ask->began_us = api_now_us();
     http_set_user(r, ask);
     take(ask);
 }

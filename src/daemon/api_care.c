@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "daemon/api_parts.h"
+#include "wire/fields.h"
 
 #include "base/banned.h"
 
@@ -41,9 +42,18 @@ static bool add_claim(void *ctx, const dibs_claim *claim)
     return true;
 }
 
+struct repairing {
+    struct json_writer w;
+    struct metrics *metrics; /* NULL: a dry run does not count */
+};
+
 static bool add_repair(void *ctx, const dibs_repair_item *item)
 {
-    wire_repair_item(ctx, item);
+    struct repairing *to = ctx;
+
+    wire_repair_item(&to->w, item);
+    if (to->metrics)
+        metrics_repaired(to->metrics, item->kind);
     return true;
 }
 
@@ -74,14 +84,16 @@ dibs_status api_reap(struct ask *ask, dibs *handle, dibs_err *err)
     struct json_writer w;
     bool is_stale = false;
     bool is_dry_run = false;
+    struct fields f = { 0 };
     dibs_status s = api_json(ask, &doc, err);
 
-    if (s == DIBS_OK && json_unknown_key(json_root(doc), known))
-        s = err_set(err, DIBS_INVALID, "reaping knows only \"stale\" and \"dry_run\"");
     if (s != DIBS_OK)
         return s;
-    (void) json_get_bool(json_root(doc), "stale", &is_stale);
-    (void) json_get_bool(json_root(doc), "dry_run", &is_dry_run);
+    fields_begin(&f, json_root(doc), known, WIRE_ASKED, err);
+    fields_bool(&f, "stale", &is_stale);
+    fields_bool(&f, "dry_run", &is_dry_run);
+    if (f.status != DIBS_OK)
+        return f.status;
     begin_list(&w, ask, "claims");
     s = dibs_reap(handle, (is_stale ? DIBS_REAP_STALE : 0u) | (is_dry_run ? DIBS_REAP_DRY_RUN : 0u),
                   add_claim, &w, NULL, err);
@@ -92,15 +104,16 @@ dibs_status api_reap(struct ask *ask, dibs *handle, dibs_err *err)
 dibs_status api_repair(struct ask *ask, dibs *handle, dibs_err *err)
 {
     struct wire_plan plan = { 0 };
-    struct json_writer w;
+    struct repairing to = { 0 };
     size_t n = 0;
     const char *text = http_body(ask->r, &n);
     dibs_status s = wire_plan_read(n ? text : "{}", n ? n : 2, &plan, err);
 
     if (s == DIBS_OK) {
-        begin_list(&w, ask, "findings");
-        s = dibs_repair(handle, &plan.plan, add_repair, &w, err);
-        end_list(&w);
+        to.metrics = plan.plan.is_dry_run ? NULL : ask->api->options.metrics;
+        begin_list(&to.w, ask, "findings");
+        s = dibs_repair(handle, &plan.plan, add_repair, &to, err);
+        end_list(&to.w);
     }
     wire_plan_done(&plan);
     return s;

@@ -88,7 +88,6 @@ dibs_status api_claim(struct ask *ask, dibs *handle, dibs_err *err)
     dibs_claim claim;
     dibs_status s = dibs_claim_ports(handle, &ask->asked.batch, &claim, err);
 
-    metrics_claimed(ask->api->options.metrics, &ask->asked.batch, s == DIBS_OK ? &claim : NULL, s);
     if (s != DIBS_OK)
         return s;
     json_begin_bytes(&w, &ask->out);
@@ -106,7 +105,6 @@ dibs_status api_batch(struct ask *ask, dibs *handle, dibs_err *err)
     if (!claims)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     dibs_status s = dibs_claim_ports(handle, batch, claims, err);
-    metrics_claimed(ask->api->options.metrics, batch, s == DIBS_OK ? claims : NULL, s);
     if (s != DIBS_OK)
         return s;
     json_begin_bytes(&w, &ask->out);
@@ -231,12 +229,15 @@ dibs_status api_renew(struct ask *ask, dibs *handle, dibs_err *err)
     int64_t ttl_ms = ask->api->options.settings->ttl_ms;
     dibs_which it = { 0 };
     dibs_claim claim;
+    size_t n = 0;
     dibs_status s = which(ask, &it, err);
 
-    if (s == DIBS_OK)
+    (void) http_body(ask->r, &n);
+    if (s == DIBS_OK && n > 0) {
         s = api_json(ask, &doc, err);
-    if (s == DIBS_OK && json_get(json_root(doc), "ttl"))
-        s = wire_ttl_read(json_root(doc), &ttl_ms, err);
+        if (s == DIBS_OK)
+            s = wire_ttl_read(json_root(doc), &ttl_ms, err);
+    }
     if (s == DIBS_OK)
         s = dibs_claim_renew(handle, &it, ttl_ms, &claim, err);
     return write_claim(ask, s, &claim);

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "daemon/api_parts.h"
+#include "lib/handle.h"
 
 #include "base/banned.h"
 
@@ -146,8 +147,9 @@ void api_start_stream(struct ask *ask)
     ask->job.work = NULL; /* the engine is done with it */
     ask->next = api->streams;
     api->streams = ask;
-    http_stream_begin(ask->r, 200, "text/event-stream", fields, 1);
-    bool is_open = http_stream_write(ask->r, ask->out.at, ask->out.n);
+    metrics_request(api->options.metrics, ask->route, 200, api_now_us() - ask->began_us);
+    bool is_open = http_stream_begin(ask->r, 200, "text/event-stream", fields, 1) &&
+                   http_stream_write(ask->r, ask->out.at, ask->out.n);
     ask->out.n = 0;
     if (is_open && (backlog.n == BACKLOG_MAX || api->is_draining)) {
         http_stream_end(ask->r);
@@ -197,6 +199,7 @@ void api_wake(struct api *api, bool is_news)
 
         if (is_news || ask->wait_until_ms <= now_ms) {
             ask->wait_until_ms = 0;
+            ask->began_us = api_now_us();
             api_queue(ask);
         } else {
             ask->next = api->waiting;
@@ -261,6 +264,7 @@ dibs_status api_events(struct ask *ask, dibs *handle, dibs_err *err)
     struct wire_params params = api_params(ask);
     dibs_event_query query = { 0 };
     struct json_writer w;
+    uint64_t oldest = 0;
 
     if (ask->is_stream)
         return DIBS_OK;
@@ -274,9 +278,11 @@ dibs_status api_events(struct ask *ask, dibs *handle, dibs_err *err)
     json_object(&w);
     json_key(&w, "events");
     json_array(&w);
-    s = dibs_event_list(handle, &query, add_event, &w, err);
+    ledger_start_call(handle->core->ledger);
+    s = ledger_events(handle->core->ledger, &query, &oldest, add_event, &w, err);
     json_end_array(&w);
     json_key_uint(&w, "seq", engine_seq(ask->api->options.engine));
+    json_key_uint(&w, "oldest", oldest);
     json_end_object(&w);
     return s;
 }

@@ -8,7 +8,7 @@
 
 struct ask;
 
-/* A route: method and path, where {} stands for one part of it. */
+/* A route: method and path, where {name} stands for one part of it. */
 struct route {
     const char *method, *path;
     const char *params; /* of the query, a blank between them */
@@ -46,7 +46,7 @@ struct ask {
     struct ask *next; /* of those that wait, or of streams */
     dibs_status outcome;
     dibs_err err;
-    int64_t began_us;
+    int64_t began_us; /* without the time that it waits for a change */
 };
 
 struct api {
@@ -62,7 +62,11 @@ struct api {
 };
 
 extern const struct route api_routes[]; /* ends with a NULL method */
+/* share/openapi.json, made into a .c file by the build */
+extern const char openapi_json[];
+extern const size_t openapi_json_size;
 
+int64_t api_now_us(void);
 struct wire_params api_params(struct ask *ask);
 /* The body as JSON; an empty one is an empty object. The document is the caller's. */
 dibs_status api_json(struct ask *ask, json_doc **out, dibs_err *err);
@@ -123,4 +127,5 @@ bool api_is_known(const struct ask *ask);
 dibs_status api_health(struct ask *ask, dibs_err *err);
 dibs_status api_ready(struct ask *ask, dibs_err *err);
 dibs_status api_metrics(struct ask *ask, dibs *handle, dibs_err *err);
+dibs_status api_openapi(struct ask *ask, dibs_err *err);
 #endif

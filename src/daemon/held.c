@@ -27,6 +27,9 @@ struct held_table {
     struct held **heap;               /* from place 1 */
     size_t n_heap, max_heap;
     size_t n;
+    /* By kind: on different addresses a port may have several claims. */
+    uint32_t n_on_port[DIBS_STATIC + 1][DIBS_PORT_MAX + 1];
+    struct portbits ports[DIBS_STATIC + 1];
 };
 
 dibs_status held_open(struct held_table **out, dibs_err *err)
@@ -230,8 +233,21 @@ struct held *held_find(struct held_table *table, uint64_t id)
     return *place_of(table, id);
 }
 
+static void count_port(struct held_table *table, const struct held *held)
+{
+    if (table->n_on_port[held->is_static][held->port]++ == 0)
+        portbits_add(&table->ports[held->is_static], held->port);
+}
+
+static void uncount_port(struct held_table *table, const struct held *held)
+{
+    if (--table->n_on_port[held->is_static][held->port] == 0)
+        portbits_remove(&table->ports[held->is_static], held->port);
+}
+
 static void detach(struct held_table *table, struct held *held)
 {
+    uncount_port(table, held);
     held_stop_waiting(table, held);
     if (held->holder == DIBS_HELD_BY_PROCESS)
         leave_owner(table, held);
@@ -265,6 +281,7 @@ struct held *held_put(struct held_table *table, const dibs_claim *claim, struct 
     held->pid = claim->process.pid;
     held->pidns = claim->process.pidns;
     held->start_ticks = claim->process.start_ticks;
+    count_port(table, held);
     if (claim->holder == DIBS_HELD_BY_PROCESS)
         join_owner(table, held);
     if (claim->holder == DIBS_HELD_BY_LEASE && !start_waiting(table, held)) {
@@ -287,4 +304,9 @@ void held_remove(struct held_table *table, struct held *held)
 size_t held_count(const struct held_table *table)
 {
     return table->n;
+}
+
+const struct portbits *held_ports(const struct held_table *table, dibs_kind kind)
+{
+    return &table->ports[kind];
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "dibs/claim.h"
+#include "net/portbits.h"
 
 struct held {
     uint64_t id, generation;
@@ -47,4 +48,6 @@ struct held *held_first_lease(const struct held_table *table);
 /* It is not waited for any more. */
 void held_stop_waiting(struct held_table *table, struct held *held);
 size_t held_count(const struct held_table *table);
+/* Ports that some claim of this kind has. */
+const struct portbits *held_ports(const struct held_table *table, dibs_kind kind);
 #endif

@@ -25,9 +25,18 @@ dibs_status api_ready(struct ask *ask, dibs_err *err)
 
 dibs_status api_metrics(struct ask *ask, dibs *handle, dibs_err *err)
 {
+    (void) handle;
+    (void) err;
     ask->type = "text/plain; version=0.0.4; charset=utf-8";
-    return metrics_write(ask->api->options.metrics, handle, ask->api->options.engine,
-                         api_connections(ask->api), &ask->out, err);
+    metrics_write(ask->api->options.metrics, api_connections(ask->api), &ask->out);
+    return DIBS_OK;
+}
+
+dibs_status api_openapi(struct ask *ask, dibs_err *err)
+{
+    (void) err;
+    bytes_add(&ask->out, openapi_json, openapi_json_size);
+    return DIBS_OK;
 }
 
 const struct route api_routes[] = {
@@ -35,27 +44,29 @@ const struct route api_routes[] = {
     { "GET", "/v1/claims", "prefix pool principal port proto project judge after limit wait", api_list,
       api_read_wait, false },
     { "POST", "/v1/batch", NULL, api_batch, api_read_batch, false },
-    { "GET", "/v1/claims/{}", WHICH, api_find, NULL, false },
-    { "DELETE", "/v1/claims/{}", WHICH " all force unhold unkeep dry_run", api_release, NULL, false },
-    { "POST", "/v1/claims/{}/renew", WHICH, api_renew, NULL, false },
-    { "POST", "/v1/claims/{}/transfer", WHICH, api_transfer, NULL, false },
-    { "GET", "/v1/claims/{}/assert", WHICH, api_assert, NULL, false },
+    { "GET", "/v1/claims/{which}", WHICH, api_find, NULL, false },
+    { "DELETE", "/v1/claims/{which}", WHICH " all force unhold unkeep dry_run", api_release, NULL, false },
+    { "POST", "/v1/claims/{which}/renew", WHICH, api_renew, NULL, false },
+    { "POST", "/v1/claims/{which}/transfer", WHICH, api_transfer, NULL, false },
+    { "GET", "/v1/claims/{which}/assert", WHICH, api_assert, NULL, false },
     { "GET", "/v1/names", "name project", api_locate, NULL, false },
     { "GET", "/v1/events", "since limit newest wait", api_events, api_read_events, false },
     { "GET", "/v1/pools", "settings", api_pools, api_read_settings, false },
-    { "GET", "/v1/pools/{}", "settings", api_pool, api_read_settings, false },
-    { "PUT", "/v1/pools/{}", NULL, api_pool_put, NULL, false },
-    { "DELETE", "/v1/pools/{}", NULL, api_pool_remove, NULL, false },
-    { "GET", "/v1/pools/{}/usage", "settings", api_pool_usage, api_read_settings, false },
-    { "GET", "/v1/pools/{}/snapshot", "settings", api_pool_export, api_read_settings, false },
-    { "PUT", "/v1/pools/{}/snapshot", NULL, api_pool_import, NULL, true },
-    { "GET", "/v1/ports/{}/{}", "pool address with binding settings", api_explain, api_read_settings, false },
+    { "GET", "/v1/pools/{name}", "settings", api_pool, api_read_settings, false },
+    { "PUT", "/v1/pools/{name}", NULL, api_pool_put, NULL, false },
+    { "DELETE", "/v1/pools/{name}", NULL, api_pool_remove, NULL, false },
+    { "GET", "/v1/pools/{name}/usage", "settings", api_pool_usage, api_read_settings, false },
+    { "GET", "/v1/pools/{name}/snapshot", "settings", api_pool_export, api_read_settings, false },
+    { "PUT", "/v1/pools/{name}/snapshot", NULL, api_pool_import, NULL, true },
+    { "GET", "/v1/ports/{proto}/{port}", "pool address with binding settings", api_explain, api_read_settings,
+      false },
     { "POST", "/v1/reap", NULL, api_reap, NULL, true },
     { "POST", "/v1/repair", NULL, api_repair, NULL, true },
     { "POST", "/v1/restore", NULL, api_restore, NULL, true },
     { "GET", "/v1/daemon", NULL, api_daemon, NULL, false },
     { "GET", "/v1/doctor", "fix", api_doctor, NULL, true },
     { "GET", "/metrics", NULL, api_metrics, NULL, true },
+    { "GET", "/openapi.json", NULL, NULL, api_openapi, false },
     { "GET", "/healthz", NULL, NULL, api_health, false },
     { "GET", "/readyz", NULL, NULL, api_ready, false },
     { NULL, NULL, NULL, NULL, NULL, false },

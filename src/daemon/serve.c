@@ -230,14 +230,14 @@ static dibs_status start(struct serve *s, dibs_err *err)
     if (status == DIBS_OK)
         status = take_signals(s, err);
     if (status == DIBS_OK)
-        status = metrics_open(o->kube_pool, &s->metrics, err);
-    if (status == DIBS_OK)
         status = quota_open(&(struct quota_options){ o->quota, o->rate }, &s->quota, err);
     if (status == DIBS_OK)
         status = engine_open(
             &(struct engine_options){
                 .loop = s->loop, .settings = &s->settings, .changed = changed, .ctx = s },
             &s->engine, err);
+    if (status == DIBS_OK)
+        status = metrics_open(s->engine, o->kube_pool, &s->metrics, err);
     if (status == DIBS_OK)
         status = dibs_claim_list(engine_handle(s->engine), &(dibs_filter){ 0 }, count_claim, s, err);
     if (status == DIBS_OK)

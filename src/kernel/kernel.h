@@ -17,6 +17,8 @@ enum kernel_probe_result { KERNEL_FREE, KERNEL_BUSY, KERNEL_ABORT };
  * anything else, with the reason in `err`: EACCES is DIBS_DENIED, the rest DIBS_FAILURE. */
 enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, uint16_t port, size_t *which,
                                       dibs_err *err);
+/* The message of an ABORT with this error. */
+void kernel_probe_why(const dibs_binding *binding, uint16_t port, int os_errno, dibs_err *err);
 
 /* Can IPv6 sockets be made and ::1 be bound in this network namespace? */
 bool kernel_has_ipv6(void);

@@ -81,7 +81,7 @@ static const char *hint(const dibs_binding *binding, int os_errno)
     }
 }
 
-static void say_why(const dibs_binding *binding, uint16_t port, int os_errno, dibs_err *err)
+void kernel_probe_why(const dibs_binding *binding, uint16_t port, int os_errno, dibs_err *err)
 {
     char text[DIBS_ADDRESS_TEXT_MAX + 1];
     bool is_v6 = binding->address.len != 4 && !dibs_address_is_wildcard(&binding->address);
@@ -106,7 +106,7 @@ enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, ui
             *which = i;
         if (failed == EADDRINUSE)
             return KERNEL_BUSY;
-        say_why(&bindings[i], port, failed, err);
+        kernel_probe_why(&bindings[i], port, failed, err);
         return KERNEL_ABORT;
     }
     return KERNEL_FREE;

@@ -52,12 +52,12 @@ void wire_blocker(struct json_writer *w, const dibs_blocker *blocker)
     json_end_object(w);
 }
 
-void wire_problem(struct json_writer *w, const dibs_err *err)
+void wire_problem(struct json_writer *w, const dibs_err *err, int status)
 {
     json_object(w);
     json_key_string(w, "type", "about:blank");
     json_key_string(w, "title", dibs_status_text(err->code));
-    json_key_int(w, "status", wire_http_status(err->code));
+    json_key_int(w, "status", status);
     json_key_string(w, "detail", err->msg);
     json_key_int(w, "code", err->code);
     if (err->trouble != DIBS_TROUBLE_NONE)

@@ -185,7 +185,9 @@ dibs_status wire_daemon_read(const json_value *v, struct wire_daemon *out, dibs_
 
 /* ---- errors: RFC 9457 ---- */
 int wire_http_status(dibs_status code);
-void wire_problem(struct json_writer *w, const dibs_err *err);
+/* `status` is what the answer really has: that of its code, unless HTTP knows a better one (405, 429, ...).
+ */
+void wire_problem(struct json_writer *w, const dibs_err *err, int status);
 /* Fills *out and is true when `v` is a problem of ours. */
 bool wire_problem_read(const json_value *v, dibs_err *out);
 /* A key and its value. */

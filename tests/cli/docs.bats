@@ -69,6 +69,36 @@ assert told == known, f"the page has {told}\nthe schema  {known}"
 END
 }
 
+@test "the daemon's page runs as it stands, and tells every option, route and metric and no other" {
+    needs curl openssl
+    n=$(blocks "sh daemon" "$top/docs/SERVE.md" "$BATS_TEST_TMPDIR/block")
+    {
+        # shellcheck disable=SC2016 # for the shell there
+        echo 'trap "kill \$(jobs -p); wait" EXIT'
+        for i in $(seq 1 "$n"); do cat "$BATS_TEST_TMPDIR/block.$i"; done
+        echo 'curl -sS --unix-socket dibs.sock http://dibs/metrics >metrics'
+    } >"$BATS_TEST_TMPDIR/page"
+    PATH=$bin:$PATH timeout 60 bash -eu "$BATS_TEST_TMPDIR/page" >out 2>&1 || { tail -n 20 out; cat ./*.log; return 1; }
+    "$DIBS" serve --help >help
+    python3 - "$top/docs/SERVE.md" "$top/share/openapi.json" help metrics <<'END'
+import json, re, sys
+page = open(sys.argv[1]).read()
+examples = "".join(re.findall("```sh daemon\n(.*?)```", page, re.S))
+lines = page.splitlines()
+for path, item in json.load(open(sys.argv[2]))["paths"].items():
+    shape = re.sub(r"\\\{\w+\\\}", "[^/? ']+", re.escape(path))
+    assert re.search(f"http://dibs{shape}(?![\\w/])", examples), f"no example of {path}"
+    for method in item if path.startswith("/v1") else ():
+        assert any(f"{path}`" in line and method.upper() in line for line in lines), f"{method} {path} is not told"
+real = set(re.findall(r"^ +(--[a-z-]+)", open(sys.argv[3]).read().split("Options of every")[0], re.M))
+told = set(re.findall(r"--[a-z-]+", "".join(l.split("|")[1] for l in lines if l.startswith("| `--"))))
+assert told == real, f"options: the page has {told}, the program {real}"
+real = dict(re.findall(r"^# TYPE (\S+) (\S+)", open(sys.argv[4]).read(), re.M))
+told = dict(re.findall(r"^\| `(dibs_\w+)` \| (\w+) \|", page, re.M))
+assert told == real, f"metrics: the page has {told}, the daemon {real}"
+END
+}
+
 @test "every C example of the documents compiles without a warning" {
     n=$(blocks c "$top/README.md" "$BATS_TEST_TMPDIR/example")
     [ "$n" -ge 1 ]

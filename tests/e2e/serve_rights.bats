@@ -158,3 +158,14 @@ claim_as() {
     ask_as 65533 /v1/daemon
     assert_code 200
 }
+
+@test "a privileged port is refused to a user with the words that he has without a daemon" {
+    ask_as 65534 --json '{"mode":"required","port":81}' /v1/claims
+    assert_code 403
+    told=$(member detail)
+    run as_user 65534 env DIBS_LEDGER=memory: "$DIBS" claim --port 81
+    assert_status 7
+    [ "$output" = "dibs: $told" ]
+    ask --json '{"mode":"required","port":81}' /v1/claims # root may bind it
+    [ "$code" = 201 ] || [ "$code" = 409 ]
+}

@@ -26,7 +26,7 @@ static uint32_t number_below(uint32_t n)
 
 static void fill(dibs_claim *claim, uint64_t id)
 {
-    *claim = (dibs_claim){ .id = id, .generation = 1 + number_below(5), .port = (uint16_t) (1 + id) };
+    *claim = (dibs_claim){ .id = id, .generation = 1 + number_below(5), .port = (uint16_t) (1 + id % 700) };
     claim->kind = number_below(2) ? DIBS_STATIC : DIBS_DYNAMIC;
     (void) snprintf(claim->principal, sizeof claim->principal, "uid:%u", number_below(10));
     (void) snprintf(claim->pool, sizeof claim->pool, "pool%u", number_below(4));
@@ -55,6 +55,7 @@ static void compare(struct held_table *table, const struct model *model)
 {
     size_t n = 0;
     int64_t first_ms = INT64_MAX;
+    struct portbits ports[2] = { 0 };
 
     for (size_t i = 1; i < CLAIMS; i++) {
         const struct held *held = held_find(table, i);
@@ -66,10 +67,13 @@ static void compare(struct held_table *table, const struct model *model)
         assert_int_equal(held->generation, model[i].claim.generation);
         assert_string_equal(held->principal, model[i].claim.principal);
         assert_string_equal(held->pool, model[i].claim.pool);
+        portbits_add(&ports[model[i].claim.kind], model[i].claim.port);
         if (held->holder == DIBS_HELD_BY_LEASE && held->until_ms < first_ms)
             first_ms = held->until_ms;
     }
     assert_int_equal(held_count(table), n);
+    assert_memory_equal(held_ports(table, DIBS_DYNAMIC), &ports[DIBS_DYNAMIC], sizeof ports[0]);
+    assert_memory_equal(held_ports(table, DIBS_STATIC), &ports[DIBS_STATIC], sizeof ports[0]);
     const struct held *first = held_first_lease(table);
     assert_int_equal(first ? first->until_ms : INT64_MAX, first_ms);
     for (int32_t pid = 1; pid <= 40; pid++) {

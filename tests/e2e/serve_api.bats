@@ -1,0 +1,53 @@
+#!/usr/bin/env bats
+# Requests that are almost right must not do something else than was meant.
+load ../support/dibs
+load ../support/serve
+
+setup() {
+    dibs_setup
+    needs curl
+    serve_start
+}
+teardown() { dibs_teardown; }
+
+@test "a problem says the status that its answer has" {
+    ask -X PATCH /v1/claims
+    assert_code 405
+    [ "$(member status)" = 405 ]
+    ask -d x -H 'Content-Type: text/xml' /v1/claims
+    assert_code 415
+    [ "$(member status)" = 415 ]
+}
+
+@test "a misspelt ttl renews nothing" {
+    ask --json '{"name":"web"}' /v1/claims
+    assert_code 201
+    ask --json '{"tll":"2h"}' '/v1/claims/-/renew?name=web'
+    assert_code 400
+    ask --json '{"ttl":"2h"}' '/v1/claims/-/renew?name=web'
+    [ "$(member holder.ttl_ms)" = 7200000 ]
+    ask -X POST '/v1/claims/-/renew?name=web' # without a body: as long as the settings say
+    [ "$(member holder.ttl_ms)" = 600000 ]
+}
+
+@test "a dry run that is no boolean reaps nothing" {
+    ask --json '{"dry_run":"true"}' /v1/reap
+    assert_code 400
+}
+
+@test "what is asserted is told to be the holder's" {
+    listen 0
+    ask --json '{"mode":"declared","port":'"$LISTENED"',"holder":{"kind":"process","pid":'"$STARTED"'},"bindings":[{"address":"127.0.0.1"}]}' /v1/claims
+    assert_code 201
+    ask "/v1/claims/$(member token)/assert"
+    assert_code 200
+    [ "$(member holders)" = true ]
+    [ "$(member pid)" = "$STARTED" ]
+}
+
+@test "a page of events says how far back events are kept" {
+    ask --json '{}' /v1/claims
+    ask /v1/events
+    [ "$(member oldest)" = 1 ]
+    [ "$(member seq)" = 1 ]
+}
