@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -12,14 +11,6 @@
 #include "daemon/api_parts.h"
 
 #include "base/banned.h"
-
-static int64_t now_us(void)
-{
-    struct timespec t = { 0 };
-
-    (void) clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t) t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
 
 /* ---- answers ---- */
 
@@ -76,7 +67,7 @@ void api_answer(struct ask *ask)
     if (ask->status == 0)
         ask->status = 200;
     metrics_request(ask->api->options.metrics, ask->route ? ask->route->path : "", ask->status,
-                    now_us() - ask->began_us);
+                    clock_monotonic_us() - ask->began_us);
     if (ask->r) {
         struct http_body body = { ask->out.at, ask->out.n, free };
 
@@ -307,7 +298,7 @@ static void requested(void *ctx, struct http_request *r)
     ask->api = ctx;
     ask->r = r;
     ask->caller = http_peer(r);
-    ask->began_us = now_us();
+    ask->began_us = clock_monotonic_us();
     http_set_user(r, ask);
     take(ask);
 }
