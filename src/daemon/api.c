@@ -176,13 +176,12 @@ static bool fits(const char *pattern, const char *path, char part[ASK_PARTS_MAX]
     return *path == '\0';
 }
 
-static void find_route(struct ask *ask, char allowed[ASK_PART_BYTES])
+static void find_in(const struct route *routes, struct ask *ask, char allowed[ASK_PART_BYTES])
 {
     const char *method = http_method(ask->r);
-    size_t used = 0;
+    size_t used = strlen(allowed);
 
-    allowed[0] = '\0';
-    for (const struct route *route = api_routes; route->method && !ask->route; route++) {
+    for (const struct route *route = routes; route->method && !ask->route; route++) {
         if (!fits(route->path, http_path(ask->r), ask->part))
             continue;
         if (strcmp(route->method, method) == 0) {
@@ -192,6 +191,15 @@ static void find_route(struct ask *ask, char allowed[ASK_PART_BYTES])
         int n = snprintf(allowed + used, ASK_PART_BYTES - used, "%s%s", used ? ", " : "", route->method);
         used += n > 0 && (size_t) n < ASK_PART_BYTES - used ? (size_t) n : 0;
     }
+}
+
+static void find_route(struct ask *ask, char allowed[ASK_PART_BYTES])
+{
+    allowed[0] = '\0';
+    if (ask->caller->door != CALLER_LOOPBACK)
+        find_in(api_routes, ask, allowed);
+    if (ask->caller->door != CALLER_TCP)
+        find_in(api_grpc_routes, ask, allowed);
 }
 
 static bool is_word(const char *words, const char *word)
@@ -228,11 +236,25 @@ static bool is_json(const struct ask *ask)
     return n == 0 || !type || strncasecmp(type, ASK_JSON, sizeof ASK_JSON - 1) == 0;
 }
 
+/* Over loopback: the user whose connection it is, and no web page that his browser shows. */
+static bool admit_loopback(struct ask *ask)
+{
+    if (ask->caller->principal[0] && !http_header(ask->r, "Origin") && !http_header(ask->r, "Sec-Fetch-Site"))
+        return true;
+    (void) err_set(&ask->err, DIBS_DENIED,
+                   ask->caller->principal[0] ? "a web page may not ask for ports"
+                                             : "whose connection this is cannot be told");
+    refuse(ask, 403, DIBS_DENIED);
+    return false;
+}
+
 /* Who asks, and may he ask now? False: it was refused. */
 static bool admit(struct ask *ask)
 {
     struct api *api = ask->api;
 
+    if (ask->caller->door == CALLER_LOOPBACK && !admit_loopback(ask))
+        return false;
     if (ask->caller->door == CALLER_TCP && ask->route->work) {
         if (caller_load_token(&api->view, api->tokens, http_header(ask->r, "Authorization"),
                               &ask->token_caller, &ask->err) != DIBS_OK) {
@@ -327,6 +349,10 @@ static void *connected(void *ctx, int fd, const struct http_door *door)
     if (kind == CALLER_TCP) {
         caller->door = kind;
         caller->peer.pidfd = -1;
+        return caller;
+    }
+    if (kind == CALLER_LOOPBACK) {
+        (void) caller_load_loopback(&api->view, fd, caller, NULL); /* nobody's: refused when he asks */
         return caller;
     }
     if (caller_load(&api->view, fd, kind, caller, NULL) != DIBS_OK) {

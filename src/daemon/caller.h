@@ -38,6 +38,8 @@ bool caller_load_watched(const struct caller_view *view, struct watch *watch, ui
 /* Of a request over TCP, by its header field "Authorization". DENIED: none, or no such token. */
 dibs_status caller_load_token(const struct caller_view *view, const struct tokens *tokens, const char *field,
                               struct caller *out, dibs_err *err);
+/* Of a TCP connection from this host: the user whose socket is at its other end. DENIED: nobody's. */
+dibs_status caller_load_loopback(const struct caller_view *view, int fd, struct caller *out, dibs_err *err);
 void caller_done(struct caller *caller);
 
 /* The caller's pids become ours: of requests, or of an heir. 0 is the caller itself. */

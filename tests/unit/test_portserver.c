@@ -520,7 +520,7 @@ static void the_silent_make_room_for_those_who_speak(void **state)
 
     (void) state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0); /* the engine has raised it */
-    if (limit.rlim_cur < 4u * PORTSERVER_CONNECTIONS_MAX) {
+    if (limit.rlim_cur < 4UL * PORTSERVER_CONNECTIONS_MAX) {
         free(fd);
         w_close(w);
         SKIP_BECAUSE("needs %d descriptors", 4 * PORTSERVER_CONNECTIONS_MAX);
