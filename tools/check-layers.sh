@@ -23,7 +23,7 @@ declare -A may_use=(
     [kube]="base net json yaml workload"
     [http]="base net json"
     [daemon]="base net index owner kernel json yaml wire http ledger core lib portserver"
-    [portserver]="base net owner core lib daemon"
+    [portserver]="base net owner wire core lib daemon"
     [cli]="base json yaml wire workload kube"
 )
 # Single headers beside that: core knows the front of the ledger, not its backends; cli reads the words that

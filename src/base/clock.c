@@ -10,6 +10,8 @@
 
 #define NS_PER_MS 1000000
 #define MS_PER_S 1000
+#define US_PER_S 1000000
+#define NS_PER_US 1000
 
 static const struct {
     const char *name;
@@ -48,6 +50,13 @@ struct instant clock_now(int64_t boot_offset_ns)
 int64_t clock_monotonic_ms(void)
 {
     return to_ms(read_clock(CLOCK_MONOTONIC));
+}
+
+int64_t clock_monotonic_us(void)
+{
+    struct timespec now = read_clock(CLOCK_MONOTONIC);
+
+    return (int64_t) now.tv_sec * US_PER_S + now.tv_nsec / NS_PER_US;
 }
 
 int64_t clock_duration_parse(const char *text, int64_t max_ms)

@@ -13,6 +13,7 @@ struct instant {
 struct instant clock_now(int64_t boot_offset_ns);
 /* CLOCK_MONOTONIC, for deadlines inside one process. */
 int64_t clock_monotonic_ms(void);
+int64_t clock_monotonic_us(void);
 
 /* "500ms", "10s", "5m", "2h", "7d": digits and a unit; -1 for anything else or over `max_ms`. */
 int64_t clock_duration_parse(const char *text, int64_t max_ms);

@@ -81,7 +81,9 @@ static dibs_status identify(struct core *core, pid_t pid, struct core_self *out,
         *out = core->self;
         return DIBS_OK;
     }
-    if (core->options.known && core->options.known(core->options.known_ctx, pid, out))
+    /* It may have become another user's since it was looked at: nobody is refused because of that. */
+    if (core->options.known && core->options.known(core->options.known_ctx, pid, out) &&
+        out->facts.uid == core->caller.uid)
         return DIBS_OK;
     dibs_status s = owner_identify(&core->view, pid, &out->facts, err);
     if (s != DIBS_OK)

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -12,14 +11,6 @@
 #include "daemon/api_parts.h"
 
 #include "base/banned.h"
-
-int64_t api_now_us(void)
-{
-    struct timespec t = { 0 };
-
-    (void) clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t) t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
 
 /* ---- answers ---- */
 
@@ -75,7 +66,7 @@ void api_answer(struct ask *ask)
         write_problem(ask);
     if (ask->status == 0)
         ask->status = 200;
-    metrics_request(ask->api->options.metrics, ask->route, ask->status, api_now_us() - ask->began_us);
+    metrics_request(ask->api->options.metrics, ask->route, ask->status, clock_monotonic_us() - ask->began_us);
     if (ask->r) {
         struct http_body body = { ask->out.at, ask->out.n, free };
 
@@ -194,13 +185,12 @@ static bool fits(const char *pattern, const char *path, char part[ASK_PARTS_MAX]
     return *path == '\0';
 }
 
-static void find_route(struct ask *ask, char allowed[ASK_PART_BYTES])
+static void find_in(const struct route *routes, struct ask *ask, char allowed[ASK_PART_BYTES])
 {
     const char *method = http_method(ask->r);
-    size_t used = 0;
+    size_t used = strlen(allowed);
 
-    allowed[0] = '\0';
-    for (const struct route *route = api_routes; route->method && !ask->route; route++) {
+    for (const struct route *route = routes; route->method && !ask->route; route++) {
         if (!fits(route->path, http_path(ask->r), ask->part))
             continue;
         if (strcmp(route->method, method) == 0) {
@@ -210,6 +200,15 @@ static void find_route(struct ask *ask, char allowed[ASK_PART_BYTES])
         int n = snprintf(allowed + used, ASK_PART_BYTES - used, "%s%s", used ? ", " : "", route->method);
         used += n > 0 && (size_t) n < ASK_PART_BYTES - used ? (size_t) n : 0;
     }
+}
+
+static void find_route(struct ask *ask, char allowed[ASK_PART_BYTES])
+{
+    allowed[0] = '\0';
+    if (ask->caller->door != CALLER_LOOPBACK)
+        find_in(api_routes, ask, allowed);
+    if (ask->caller->door != CALLER_TCP)
+        find_in(api_grpc_routes, ask, allowed);
 }
 
 static bool is_word(const char *words, const char *word)
@@ -246,11 +245,25 @@ static bool is_json(const struct ask *ask)
     return n == 0 || !type || strncasecmp(type, ASK_JSON, sizeof ASK_JSON - 1) == 0;
 }
 
+/* Over loopback: the user whose connection it is, and no web page that his browser shows. */
+static bool admit_loopback(struct ask *ask)
+{
+    if (ask->caller->principal[0] && !http_header(ask->r, "Origin") && !http_header(ask->r, "Sec-Fetch-Site"))
+        return true;
+    (void) err_set(&ask->err, DIBS_DENIED,
+                   ask->caller->principal[0] ? "a web page may not ask for ports"
+                                             : "whose connection this is cannot be told");
+    refuse(ask, 403, DIBS_DENIED);
+    return false;
+}
+
 /* Who asks, and may he ask now? False: it was refused. */
 static bool admit(struct ask *ask)
 {
     struct api *api = ask->api;
 
+    if (ask->caller->door == CALLER_LOOPBACK && !admit_loopback(ask))
+        return false;
     if (ask->caller->door == CALLER_TCP && ask->route->work) {
         if (caller_load_token(&api->view, api->tokens, http_header(ask->r, "Authorization"),
                               &ask->token_caller, &ask->err) != DIBS_OK) {
@@ -317,7 +330,7 @@ static void requested(void *ctx, struct http_request *r)
     ask->api = ctx;
     ask->r = r;
     ask->caller = http_peer(r);
-    ask->began_us = api_now_us();
+    ask->began_us = clock_monotonic_us();
     http_set_user(r, ask);
     take(ask);
 }
@@ -346,6 +359,10 @@ static void *connected(void *ctx, int fd, const struct http_door *door)
     if (kind == CALLER_TCP) {
         caller->door = kind;
         caller->peer.pidfd = -1;
+        return caller;
+    }
+    if (kind == CALLER_LOOPBACK) {
+        (void) caller_load_loopback(&api->view, fd, caller, NULL); /* nobody's: refused when he asks */
         return caller;
     }
     if (caller_load(&api->view, fd, kind, caller, NULL) != DIBS_OK) {

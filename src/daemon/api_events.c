@@ -147,7 +147,7 @@ void api_start_stream(struct ask *ask)
     ask->job.work = NULL; /* the engine is done with it */
     ask->next = api->streams;
     api->streams = ask;
-    metrics_request(api->options.metrics, ask->route, 200, api_now_us() - ask->began_us);
+    metrics_request(api->options.metrics, ask->route, 200, clock_monotonic_us() - ask->began_us);
     bool is_open = http_stream_begin(ask->r, 200, "text/event-stream", fields, 1) &&
                    http_stream_write(ask->r, ask->out.at, ask->out.n);
     ask->out.n = 0;
@@ -199,7 +199,7 @@ void api_wake(struct api *api, bool is_news)
 
         if (is_news || ask->wait_until_ms <= now_ms) {
             ask->wait_until_ms = 0;
-            ask->began_us = api_now_us();
+            ask->began_us = clock_monotonic_us();
             api_queue(ask);
         } else {
             ask->next = api->waiting;

@@ -61,12 +61,14 @@ struct api {
     bool is_draining;
 };
 
-extern const struct route api_routes[]; /* ends with a NULL method */
+/* Each ends with a NULL method. */
+extern const struct route api_routes[];
+extern const struct route
+    api_grpc_routes[]; /* for clients of gRPC's port server; nothing else over loopback */
 /* share/openapi.json, made into a .c file by the build */
 extern const char openapi_json[];
 extern const size_t openapi_json_size;
 
-int64_t api_now_us(void);
 struct wire_params api_params(struct ask *ask);
 /* The body as JSON; an empty one is an empty object. The document is the caller's. */
 dibs_status api_json(struct ask *ask, json_doc **out, dibs_err *err);
@@ -80,6 +82,8 @@ void api_queue(struct ask *ask);
 dibs_status api_read_settings(struct ask *ask, dibs_err *err);
 dibs_status api_read_claim(struct ask *ask, dibs_err *err);
 dibs_status api_read_batch(struct ask *ask, dibs_err *err);
+/* So many claims are under way, until the job is done. */
+dibs_status api_take_quota(struct ask *ask, size_t n, dibs_err *err);
 dibs_status api_claim(struct ask *ask, dibs *handle, dibs_err *err);
 dibs_status api_batch(struct ask *ask, dibs *handle, dibs_err *err);
 dibs_status api_list(struct ask *ask, dibs *handle, dibs_err *err);

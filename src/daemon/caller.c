@@ -1,14 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/caller.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 #include "base/err.h"
 #include "base/text.h"
 #include "kernel/kernel.h"
 
 #include "base/banned.h"
+
+static void know(struct caller *caller, const struct caller_view *view, uint64_t netns)
+{
+    bool is_admin = caller->door == CALLER_ADMIN;
+
+    caller->who = (struct core_caller){
+        .settings = view->settings,
+        .principal = caller->principal,
+        .uid = caller->peer.uid,
+        .pid = caller->peer.pid,
+        .netns = netns,
+        .is_admin = is_admin,
+        /* Pools are a rule for all: whose ledger it is sets them, and administrators. */
+        .is_guest = !is_admin && !(caller->peer.is_here && caller->peer.uid == view->uid),
+    };
+}
 
 dibs_status caller_load(const struct caller_view *view, int fd, enum caller_door door, struct caller *out,
                         dibs_err *err)
@@ -19,17 +38,34 @@ dibs_status caller_load(const struct caller_view *view, int fd, enum caller_door
     if (s != DIBS_OK)
         return s;
     (void) text_copy(out->principal, sizeof out->principal, out->peer.principal);
-    out->who = (struct core_caller){
-        .settings = view->settings,
-        .principal = out->principal,
-        .uid = out->peer.uid,
-        .pid = out->peer.pid,
-        .netns = out->peer.pid ? kernel_netns_of(out->peer.pid) : 0,
-        .is_admin = door == CALLER_ADMIN,
-        /* Pools are a rule for all: whose ledger it is sets them, and administrators. */
-        .is_guest = door != CALLER_ADMIN && !(out->peer.is_here && out->peer.uid == view->uid),
-    };
+    know(out, view, out->peer.pid ? kernel_netns_of(out->peer.pid) : 0);
     return DIBS_OK;
+}
+
+bool caller_load_watched(const struct caller_view *view, struct watch *watch, uint64_t moment, int fd,
+                         struct caller *out)
+{
+    struct ucred cred = { 0 };
+    socklen_t len = sizeof cred;
+    struct owner_facts facts;
+    uint64_t netns = 0;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0 ||
+        !watch_knew(watch, cred.pid, moment, &facts, &netns))
+        return false;
+    uint32_t uid = owner_seen_uid(&view->owners->users, cred.uid);
+    if (uid == OWNER_UID_UNKNOWN)
+        return false;
+    *out = (struct caller){ .door = CALLER_PUBLIC,
+                            .peer = { .uid = uid,
+                                      .gid = cred.gid,
+                                      .pid = cred.pid,
+                                      .pidns = view->owners->pidns,
+                                      .is_here = true,
+                                      .pidfd = -1 } };
+    (void) snprintf(out->principal, sizeof out->principal, "uid:%" PRIu32, uid);
+    know(out, view, netns);
+    return true;
 }
 
 dibs_status caller_load_token(const struct caller_view *view, const struct tokens *tokens, const char *field,
@@ -53,6 +89,21 @@ dibs_status caller_load_token(const struct caller_view *view, const struct token
         .uid = (uint32_t) uid,
         .is_guest = true,
     };
+    return DIBS_OK;
+}
+
+dibs_status caller_load_loopback(const struct caller_view *view, int fd, struct caller *out, dibs_err *err)
+{
+    uint32_t uid = OWNER_UID_UNKNOWN;
+
+    *out = (struct caller){ .door = CALLER_LOOPBACK, .peer.pidfd = -1 };
+    if (kernel_peer_uid(fd, &uid, err) != DIBS_OK)
+        return err_wrap(err, DIBS_DENIED, "whose connection this is cannot be told");
+    out->peer.uid = owner_seen_uid(&view->owners->users, uid);
+    if (out->peer.uid == OWNER_UID_UNKNOWN)
+        return err_set(err, DIBS_DENIED, "the user at the other end has no number in this user namespace");
+    (void) snprintf(out->principal, sizeof out->principal, "uid:%" PRIu32, out->peer.uid);
+    know(out, view, 0);
     return DIBS_OK;
 }
 

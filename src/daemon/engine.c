@@ -249,6 +249,11 @@ const struct owner_view *engine_view(const struct engine *engine)
     return &engine->handle->core->view;
 }
 
+struct watch *engine_watch(const struct engine *engine)
+{
+    return engine->watch;
+}
+
 const struct held_table *engine_held(const struct engine *engine)
 {
     return engine->held;

@@ -11,6 +11,7 @@
 #include "dibs/dibs.h"
 
 struct engine;
+struct watch;
 
 struct job {
     struct job *next;
@@ -49,6 +50,7 @@ int64_t engine_next_ms(const struct engine *engine);
 
 dibs *engine_handle(const struct engine *engine);
 const struct owner_view *engine_view(const struct engine *engine);
+struct watch *engine_watch(const struct engine *engine); /* of all holders */
 const struct held_table *engine_held(const struct engine *engine);
 /* The number of the newest event that was told. */
 uint64_t engine_seq(const struct engine *engine);

@@ -140,14 +140,18 @@ void metrics_repaired(struct metrics *metrics, dibs_repair_kind kind)
         metrics->repaired[kind]++;
 }
 
+const struct route metrics_portserver = { .method = "", .path = "(portserver)" };
+
 void metrics_request(struct metrics *metrics, const struct route *route, int status, int64_t us)
 {
-    size_t place = route ? (size_t) (route - api_routes) : metrics->n_routes;
+    size_t place = metrics->n_routes + (route != NULL);
     int class = status / 100 - 2;
     size_t i = 0;
 
     if (class < 0 || class >= METRICS_CLASSES)
         return;
+    if (route >= api_routes && route < api_routes + metrics->n_routes)
+        place = (size_t) (route - api_routes);
     struct metrics_latency *latency = &metrics->latency[place][class];
     while (i < METRICS_LATENCIES - 1 && us > metrics_latency_us[i])
         i++;
@@ -171,7 +175,7 @@ dibs_status metrics_open(struct engine *engine, const char *kube_pool, struct me
         return err_set(err, DIBS_FAILURE, "counting: out of memory");
     while (api_routes[self->n_routes].method)
         self->n_routes++;
-    self->latency = calloc(self->n_routes + 1, sizeof *self->latency);
+    self->latency = calloc(self->n_routes + 2, sizeof *self->latency);
     if (!self->latency) {
         free(self);
         return err_set(err, DIBS_FAILURE, "counting: out of memory");

@@ -22,7 +22,9 @@ struct route;
 dibs_status metrics_open(struct engine *engine, const char *kube_pool, struct metrics **out, dibs_err *err);
 void metrics_close(struct metrics *metrics); /* NULL is fine */
 
-/* A request was answered; `route` NULL: there was none for it. */
+/* A request was answered; `route` NULL: there was none for it. Those that are none of api_routes (other port
+ * servers' clients) are told as one. */
+extern const struct route metrics_portserver;
 void metrics_request(struct metrics *metrics, const struct route *route, int status, int64_t us);
 /* Claims were asked for in vain, under these settings. A batch counts once, by its first request. */
 void metrics_refused(struct metrics *metrics, const dibs_batch *batch, const dibs_settings *settings,

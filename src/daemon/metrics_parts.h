@@ -39,7 +39,8 @@ struct metrics {
     uint64_t events[METRICS_EVENTS];
     bool is_degraded; /* claims failed for want of the ledger, and nothing has been written since */
     size_t n_routes;
-    struct metrics_latency (*latency)[METRICS_CLASSES]; /* by route; the last is that of no route */
+    struct metrics_latency (
+        *latency)[METRICS_CLASSES]; /* by route; then that of no route, then of port servers */
 };
 
 /* The pools as they are now; on failure they stay as they were. */

@@ -195,6 +195,7 @@ static void write_requests(const struct metrics *m, size_t connections, struct b
     for (size_t i = 0; i < m->n_routes; i++)
         write_latency(m, api_routes[i].method, api_routes[i].path, i, out);
     write_latency(m, "", "(other)", m->n_routes, out);
+    write_latency(m, metrics_portserver.method, metrics_portserver.path, m->n_routes + 1, out);
 }
 
 static void write_commits(const struct engine_counts *counts, struct bytes *out)

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
 
@@ -106,14 +106,6 @@ void notify_close(struct notify *notify)
     fd_auto(&notify->fd);
 }
 
-static int64_t monotonic_us(void)
-{
-    struct timespec now = { 0 };
-
-    (void) clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 dibs_status notify_tell(const struct notify *notify, enum notify_what what, const char *status, dibs_err *err)
 {
     char text[STATUS_MAX + 128] = "";
@@ -126,7 +118,7 @@ dibs_status notify_tell(const struct notify *notify, enum notify_what what, cons
     case NOTIFY_STATUS: break;
     case NOTIFY_READY: n = snprintf(text, sizeof text, "READY=1\n"); break;
     case NOTIFY_RELOADING:
-        n = snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRId64 "\n", monotonic_us());
+        n = snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRId64 "\n", clock_monotonic_us());
         break;
     case NOTIFY_STOPPING: n = snprintf(text, sizeof text, "STOPPING=1\n"); break;
     case NOTIFY_WATCHDOG: n = snprintf(text, sizeof text, "WATCHDOG=1\n"); break;

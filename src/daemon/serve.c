@@ -18,6 +18,7 @@
 #include "daemon/log.h"
 #include "daemon/notify.h"
 #include "daemon/sockets.h"
+#include "portserver/portserver.h"
 
 #include "base/banned.h"
 
@@ -34,10 +35,12 @@ struct serve {
     struct engine *engine;
     struct quota *quota;
     struct metrics *metrics;
+    struct api_options door; /* what both doors are told */
     struct api *api;
+    struct portserver *portserver; /* NULL: nobody asked for it */
     struct notify notify;
     loop_source signals;
-    struct socket_file public, admin;
+    struct socket_file public, admin, ports;
     bool is_stopping;
     bool is_reload_due;
     int64_t watchdog_ms; /* when it is to be told next; 0: never */
@@ -190,23 +193,60 @@ static dibs_status open_unix(struct serve *s, dibs_err *err)
     return status;
 }
 
+static dibs_status listen_for_ports(struct serve *s, int fd, dibs_err *err)
+{
+    dibs_status status = s->portserver ? DIBS_OK : portserver_open(&s->door, &s->portserver, err);
+
+    return status == DIBS_OK ? portserver_listen(s->portserver, fd, err) : status;
+}
+
+static dibs_status open_ports(struct serve *s, dibs_err *err)
+{
+    dibs_status status = DIBS_OK;
+
+    if (!s->options->portserver)
+        return DIBS_OK;
+    status = socket_open_unix(s->options->portserver, geteuid() == 0 ? 0666 : 0600, &s->ports, err);
+    return status == DIBS_OK ? listen_for_ports(s, s->ports.fd, err) : status;
+}
+
+static dibs_status open_given(struct serve *s, int fd, enum activation_door door, dibs_err *err)
+{
+    switch (door) {
+    case ACTIVATION_PORTSERVER: return listen_for_ports(s, fd, err);
+    case ACTIVATION_ADMIN: return api_listen(s->api, fd, CALLER_ADMIN, err);
+    case ACTIVATION_PUBLIC: break;
+    }
+    return api_listen(s->api, fd, CALLER_PUBLIC, err);
+}
+
+static dibs_status open_tcp(struct serve *s, const char *address, enum caller_door door, dibs_err *err)
+{
+    int fd = -1;
+
+    if (!address)
+        return DIBS_OK;
+    dibs_status status = socket_open_tcp(address, door == CALLER_LOOPBACK, &fd, err);
+    return status == DIBS_OK ? api_listen(s->api, fd, door, err) : status;
+}
+
 static dibs_status open_doors(struct serve *s, dibs_err *err)
 {
     struct activation given = { 0 };
     dibs_status status = activation_load(&given, err);
-    int fd = -1;
 
     for (size_t i = 0; i < given.n && status == DIBS_OK; i++)
-        status = api_listen(s->api, given.socket[i].fd,
-                            given.socket[i].door == ACTIVATION_ADMIN ? CALLER_ADMIN : CALLER_PUBLIC, err);
+        status = open_given(s, given.socket[i].fd, given.socket[i].door, err);
     if (status == DIBS_OK && given.n == 0)
         status = open_unix(s, err);
     if (status == DIBS_OK)
+        status = open_ports(s, err);
+    if (status == DIBS_OK)
         status = load_tls(s, err);
-    if (status == DIBS_OK && s->options->listen)
-        status = socket_open_tcp(s->options->listen, false, &fd, err);
-    if (status == DIBS_OK && s->options->listen)
-        status = api_listen(s->api, fd, CALLER_TCP, err);
+    if (status == DIBS_OK)
+        status = open_tcp(s, s->options->listen, CALLER_TCP, err);
+    if (status == DIBS_OK)
+        status = open_tcp(s, s->options->portserver_http, CALLER_LOOPBACK, err);
     return status;
 }
 
@@ -240,14 +280,15 @@ static dibs_status start(struct serve *s, dibs_err *err)
         status = metrics_open(s->engine, o->kube_pool, &s->metrics, err);
     if (status == DIBS_OK)
         status = dibs_claim_list(engine_handle(s->engine), &(dibs_filter){ 0 }, count_claim, s, err);
-    if (status == DIBS_OK)
-        status = api_open(&(struct api_options){ .loop = s->loop,
-                                                 .settings = dibs_settings_of(engine_handle(s->engine)),
-                                                 .engine = s->engine,
-                                                 .quota = s->quota,
-                                                 .metrics = s->metrics,
-                                                 .uid = engine_view(s->engine) ? (uint32_t) geteuid() : 0 },
-                          &s->api, err);
+    if (status != DIBS_OK)
+        return status;
+    s->door = (struct api_options){ .loop = s->loop,
+                                    .settings = dibs_settings_of(engine_handle(s->engine)),
+                                    .engine = s->engine,
+                                    .quota = s->quota,
+                                    .metrics = s->metrics,
+                                    .uid = (uint32_t) geteuid() };
+    status = api_open(&s->door, &s->api, err);
     if (status == DIBS_OK && !o->is_check)
         status = open_doors(s, err);
     else if (status == DIBS_OK)
@@ -288,6 +329,8 @@ static int64_t next_ms(struct serve *s)
     int64_t wait_ms = sooner(engine_next_ms(s->engine), api_next_ms(s->api));
     int64_t now_ms = clock_monotonic_ms();
 
+    if (s->portserver)
+        wait_ms = sooner(wait_ms, portserver_next_ms(s->portserver));
     if (s->watchdog_ms > 0)
         wait_ms = sooner(wait_ms, s->watchdog_ms > now_ms ? s->watchdog_ms - now_ms : 0);
     return sooner(wait_ms, TURN_MAX_MS);
@@ -309,8 +352,17 @@ static dibs_status turn(struct serve *s, int64_t wait_ms, dibs_err *err)
 
     engine_turn(s->engine);
     api_run(s->api);
+    if (s->portserver)
+        portserver_run(s->portserver);
     feed_watchdog(s);
     return status;
+}
+
+static bool drain(struct serve *s)
+{
+    bool is_open = s->portserver && portserver_drain(s->portserver);
+
+    return api_drain(s->api) || is_open;
 }
 
 static dibs_status run(struct serve *s, dibs_err *err)
@@ -330,7 +382,7 @@ static dibs_status run(struct serve *s, dibs_err *err)
     (void) notify_tell(&s->notify, NOTIFY_STOPPING, NULL, NULL);
     LOG(LOG_INFO, "stopping");
     int64_t until_ms = clock_monotonic_ms() + DRAIN_MS;
-    while (status == DIBS_OK && api_drain(s->api) && clock_monotonic_ms() < until_ms)
+    while (status == DIBS_OK && drain(s) && clock_monotonic_ms() < until_ms)
         status = turn(s, sooner(next_ms(s), until_ms - clock_monotonic_ms()), err);
     return status;
 }
@@ -340,11 +392,13 @@ static void end(struct serve *s)
     api_close(s->api);
     s->api = NULL; /* what the engine tells in its end has no door any more */
     engine_close(s->engine);
+    portserver_close(s->portserver);
     quota_close(s->quota);
     metrics_close(s->metrics);
     notify_close(&s->notify);
     socket_remove(&s->public);
     socket_remove(&s->admin);
+    socket_remove(&s->ports);
     if (s->signals.fd >= 0)
         (void) close(s->signals.fd);
     loop_close(s->loop);
@@ -359,7 +413,8 @@ dibs_status serve_run(const struct serve_options *options, dibs_err *err)
     /* Every claim needs some 100 KiB for a moment: giving them back to the kernel each time costs more. */
     (void) mallopt(M_TRIM_THRESHOLD, KEPT_FREE_BYTES);
     s->options = options;
-    s->signals.fd = s->notify.fd = s->public.fd = s->admin.fd = s->public.lock_fd = s->admin.lock_fd = -1;
+    s->signals.fd = s->notify.fd = s->public.fd = s->admin.fd = s->ports.fd = -1;
+    s->public.lock_fd = s->admin.lock_fd = s->ports.lock_fd = -1;
     dibs_status status = start(s, err);
     if (status == DIBS_OK && !options->is_check)
         status = run(s, err);

@@ -62,6 +62,11 @@ typedef bool (*kernel_socket_fn)(void *ctx, const struct kernel_socket *socket);
 dibs_status kernel_sockets(uint64_t netns, dibs_proto proto, uint16_t port, kernel_socket_fn fn, void *ctx,
                            dibs_err *err);
 
+/* Whose socket is at the other end of this TCP connection, which must be in our own network namespace: the
+ * kernel is asked for the one socket with the same two ends. NOT_FOUND: none of this host's that is still
+ * connected. */
+dibs_status kernel_peer_uid(int fd, uint32_t *uid, dibs_err *err);
+
 /* Whom to look at first and last when the owner of a socket is searched.
  *
  * Looking into /proc/PID/fd makes the kernel hold each file of that process for a moment. A socket that its

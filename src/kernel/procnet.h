@@ -2,6 +2,8 @@
 #ifndef DIBS_KERNEL_PROCNET_H
 #define DIBS_KERNEL_PROCNET_H
 /* Inside the room: the sockets of our own network namespace, from sock_diag or from /proc/net. */
+#include <sys/socket.h>
+
 #include "kernel/kernel.h"
 
 /* A bounded list of sockets; start with zeroes, end with socket_list_done(). */
@@ -26,4 +28,7 @@ dibs_status procnet_list(dibs_proto proto, uint16_t port, struct socket_list *li
 /* The same through the netlink socket `fd`, in whose network namespace it was made. FAILURE: the
  * kernel does not answer, err->os_errno is ENOENT when it has no sock_diag for `proto`. */
 dibs_status sock_diag_list(int fd, dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err);
+/* The connected TCP socket with these two ends, of one family. NOT_FOUND: there is none. */
+dibs_status sock_diag_find(int fd, const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
+                           uint32_t *uid, dibs_err *err);
 #endif

@@ -88,3 +88,21 @@ dibs_status kernel_sockets(uint64_t netns, dibs_proto proto, uint16_t port, kern
     }
     return s;
 }
+
+dibs_status kernel_peer_uid(int fd, uint32_t *uid, dibs_err *err)
+{
+    struct sockaddr_storage here = { 0 };
+    struct sockaddr_storage there = { 0 };
+    socklen_t here_len = sizeof here;
+    socklen_t there_len = sizeof there;
+
+    if (getsockname(fd, (struct sockaddr *) &here, &here_len) != 0 ||
+        getpeername(fd, (struct sockaddr *) &there, &there_len) != 0)
+        return err_os(err, DIBS_NOT_FOUND, errno, "the other end has gone");
+    if (here.ss_family != there.ss_family || (here.ss_family != AF_INET && here.ss_family != AF_INET6))
+        return err_set(err, DIBS_INVALID, "this is not a TCP connection");
+    AUTO(fd_auto) int netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    if (netlink < 0)
+        return err_os(err, DIBS_UNAVAILABLE, errno, "asking the kernel for a socket");
+    return sock_diag_find(netlink, &there, &here, uid, err);
+}

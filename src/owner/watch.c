@@ -44,6 +44,7 @@ struct watched {
     uint32_t n;       /* claims */
     pid_t here;       /* its pid in our namespace; 0: not known */
     bool is_verified; /* the pidfd is that of `who` for certain */
+    uint64_t since;   /* which of all pidfds it was */
     dibs_process who;
     struct known *known;
 };
@@ -57,6 +58,7 @@ struct watch {
     void *by_process; /* tsearch(3) of struct watched */
     struct watched_list list[N_PLACES];
     size_t n[N_PLACES];
+    uint64_t n_pidfds; /* ever */
 };
 
 /* ---- finding ---- */
@@ -203,6 +205,7 @@ static enum place settle(struct watched *e)
         return IN_TURN;
     }
     e->is_verified = life == DIBS_ALIVE;
+    e->since = ++watch->n_pidfds;
     (void) fd_take(&fd);
     return BY_PIDFD;
 }
@@ -345,12 +348,22 @@ static struct known *find_out(const struct watched *e)
     return TAKE(known);
 }
 
+uint64_t watch_moment(const struct watch *watch)
+{
+    return watch->n_pidfds;
+}
+
 bool watch_knows(struct watch *watch, pid_t pid, struct owner_facts *out, uint64_t *netns)
+{
+    return watch_knew(watch, pid, watch_moment(watch), out, netns);
+}
+
+bool watch_knew(struct watch *watch, pid_t pid, uint64_t moment, struct owner_facts *out, uint64_t *netns)
 {
     const dibs_process who = { .pidns = watch->options.view->pidns, .pid = pid };
     struct watched *e = find(watch, &who, compare_pids);
 
-    if (!e || e->place != BY_PIDFD || !e->is_verified)
+    if (!e || e->place != BY_PIDFD || !e->is_verified || e->since > moment)
         return false;
     if (!e->known)
         e->known = find_out(e);

@@ -47,6 +47,10 @@ void watch_drop(struct watch *watch, const dibs_process *who);
  * here: look again before it is refused something because of that. False: nothing is known of it. `netns` is
  * 0 when it cannot be told. */
 bool watch_knows(struct watch *watch, pid_t pid, struct owner_facts *out, uint64_t *netns);
+/* A moment of the watch, for this: as watch_knows(), and it was watched already at that moment, so that
+ * nobody else has had its pid since then. */
+uint64_t watch_moment(const struct watch *watch);
+bool watch_knew(struct watch *watch, pid_t pid, uint64_t moment, struct owner_facts *out, uint64_t *netns);
 
 struct watch_counts {
     size_t by_pidfd;

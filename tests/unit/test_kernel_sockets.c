@@ -333,6 +333,98 @@ static void a_protocol_that_the_kernel_does_not_have_has_no_sockets(void **state
     socket_list_done(&list);
 }
 
+/* A connection over loopback: ends[0] is the one that connected. */
+static void connect_to(int listening, int ends[2])
+{
+    struct sockaddr_storage to = { 0 };
+    socklen_t len = sizeof to;
+
+    assert_int_equal(getsockname(listening, (struct sockaddr *) &to, &len), 0);
+    ends[0] = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(ends[0], (struct sockaddr *) &to, len), 0);
+    ends[1] = accept(listening, NULL, NULL);
+    assert_true(ends[1] >= 0);
+}
+
+static int becomes_nobody_and_connects(void *arg)
+{
+    const int *pipe_and_listening = arg;
+    struct sockaddr_storage to = { 0 };
+    socklen_t len = sizeof to;
+    char c = 0;
+
+    CHECK(setresuid(CHILD_NOBODY, CHILD_NOBODY, CHILD_NOBODY) == 0);
+    CHECK(getsockname(pipe_and_listening[1], (struct sockaddr *) &to, &len) == 0);
+    int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(connect(fd, (struct sockaddr *) &to, len) == 0);
+    CHECK(read(pipe_and_listening[0], &c, 1) == 0); /* until we are told to end */
+    return 0;
+}
+
+static void who_is_at_the_other_end_of_a_connection_is_told_by_both_ends(void **state)
+{
+    static const char loopbacks[2][16] = { { 127, 0, 0, 1 }, { [15] = 1 } };
+
+    (void) state;
+    for (size_t i = 0; i < 2; i++) {
+        uint16_t port = 0;
+        uint32_t uid = 7;
+        int ends[2] = { -1, -1 };
+        dibs_err err = { 0 };
+        AUTO(fd_auto) int listening = serve(SOCK_STREAM, loopbacks[i], i == 0 ? 4 : 16, LISTENING, &port);
+
+        if (listening < 0)
+            SKIP_BECAUSE("needs IPv6");
+        connect_to(listening, ends);
+        ASSERT_OK(kernel_peer_uid(ends[1], &uid, &err), &err);
+        assert_int_equal(uid, geteuid());
+        ASSERT_OK(kernel_peer_uid(ends[0], &uid, &err), &err);
+        /* What is closed is nobody's any more, and least of all root's. */
+        (void) close(ends[0]);
+        uid = 7;
+        assert_int_equal(kernel_peer_uid(ends[1], &uid, &err), DIBS_NOT_FOUND);
+        assert_int_equal(uid, 7);
+        (void) close(ends[1]);
+    }
+}
+
+static void another_users_connection_is_told_as_his(void **state)
+{
+    int pipe_fd[2];
+    uint16_t port = 0;
+    uint32_t uid = 7;
+    dibs_err err = { 0 };
+
+    (void) state;
+    need_root();
+    AUTO(fd_auto) int listening = serve(SOCK_STREAM, "\x7f\0\0\1", 4, LISTENING, &port);
+    assert_int_equal(pipe2(pipe_fd, O_CLOEXEC), 0);
+    int arg[2] = { pipe_fd[0], listening };
+    pid_t pid = child_start(becomes_nobody_and_connects, arg);
+    AUTO(fd_auto) int fd = accept(listening, NULL, NULL);
+    ASSERT_OK(kernel_peer_uid(fd, &uid, &err), &err);
+    assert_int_equal(uid, CHILD_NOBODY);
+    child_end(pid);
+    (void) close(pipe_fd[0]);
+    (void) close(pipe_fd[1]);
+}
+
+static void what_is_no_tcp_connection_has_nobody_at_its_other_end(void **state)
+{
+    int pair[2];
+    uint16_t port = 0;
+    uint32_t uid = 7;
+
+    (void) state;
+    AUTO(fd_auto) int listening = serve(SOCK_STREAM, "\x7f\0\0\1", 4, LISTENING, &port);
+    assert_int_equal(kernel_peer_uid(listening, &uid, NULL), DIBS_NOT_FOUND);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    assert_int_equal(kernel_peer_uid(pair[0], &uid, NULL), DIBS_INVALID);
+    assert_int_equal(uid, 7);
+    (void) close(pair[0]);
+    (void) close(pair[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +435,9 @@ int main(void)
         cmocka_unit_test(the_socket_of_a_process_whose_first_thread_has_ended_is_found),
         cmocka_unit_test(without_netlink_proc_tells_the_same),
         cmocka_unit_test(lines_of_proc_net_are_read_or_refused),
+        cmocka_unit_test(who_is_at_the_other_end_of_a_connection_is_told_by_both_ends),
+        cmocka_unit_test(another_users_connection_is_told_as_his),
+        cmocka_unit_test(what_is_no_tcp_connection_has_nobody_at_its_other_end),
         cmocka_unit_test(a_protocol_that_the_kernel_does_not_have_has_no_sockets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -383,6 +383,31 @@ static void a_watched_process_is_known_while_it_lives(void **state)
     end(s);
 }
 
+static void who_came_after_a_moment_was_not_known_then(void **state)
+{
+    struct scene *s = scene(2);
+    struct owner_facts facts = { .uid = 7 };
+    uint64_t netns = 0;
+
+    (void) state;
+    crowd(s, 1);
+    uint64_t moment = watch_moment(s->watch);
+    dibs_process me = facts_of(&s->view, getpid()).process;
+    add(s, &me);
+    assert_true(watch_knows(s->watch, getpid(), &facts, &netns));
+    assert_true(watch_knew(s->watch, s->child[0], moment, &facts, &netns));
+    facts = (struct owner_facts){ .uid = 7 };
+    assert_false(watch_knew(s->watch, getpid(), moment, &facts, &netns));
+    assert_int_equal(facts.uid, 7);
+    assert_true(watch_knew(s->watch, getpid(), watch_moment(s->watch), &facts, &netns));
+    /* Who is forgotten and comes again is a newcomer: somebody else may have had its pid meanwhile. */
+    moment = watch_moment(s->watch);
+    watch_drop(s->watch, &s->who[0]);
+    add(s, &s->who[0]);
+    assert_false(watch_knew(s->watch, s->child[0], moment, &facts, &netns));
+    end(s);
+}
+
 /* A record that says nothing, and one of a namespace that is not below ours. */
 static void of_whom_nothing_is_known_stays_watched(void **state)
 {
@@ -592,6 +617,7 @@ int main(void)
         cmocka_unit_test(a_process_lives_as_long_as_one_of_its_threads),
         cmocka_unit_test(another_program_in_the_same_process_is_no_death),
         cmocka_unit_test(a_watched_process_is_known_while_it_lives),
+        cmocka_unit_test(who_came_after_a_moment_was_not_known_then),
         cmocka_unit_test(of_whom_nothing_is_known_stays_watched),
         cmocka_unit_test(who_could_not_be_looked_for_is_looked_for_again),
         cmocka_unit_test(who_is_told_may_add_the_dead_one_again),
