@@ -14,22 +14,30 @@
 
 /* ---- jobs ---- */
 
-void engine_queue(struct engine *engine, struct job *job)
+static void queue_init(struct job_queue *queue)
 {
-    job->next = NULL;
-    *engine->last = job;
-    engine->last = &job->next;
+    queue->first = NULL;
+    queue->last = &queue->first;
 }
 
-static struct job *take_job(struct engine *e)
+void engine_queue(struct engine *engine, struct job *job)
 {
-    struct job *job = e->queue;
+    struct job_queue *queue = job->is_alone ? &engine->alone : &engine->queue;
+
+    job->next = NULL;
+    *queue->last = job;
+    queue->last = &job->next;
+}
+
+static struct job *take_job(struct job_queue *queue)
+{
+    struct job *job = queue->first;
 
     if (!job)
         return NULL;
-    e->queue = job->next;
-    if (!e->queue)
-        e->last = &e->queue;
+    queue->first = job->next;
+    if (!queue->first)
+        queue->last = &queue->first;
     job->next = NULL;
     return job;
 }
@@ -98,27 +106,33 @@ static void do_group(struct engine *e, struct job *const *jobs, size_t n)
 static void do_jobs(struct engine *e)
 {
     struct job *jobs[GROUP_MAX];
-    struct job *alone = NULL;
     size_t n = 0;
 
     /* What they bring about may queue more: that waits for the next turn. */
-    while (n < GROUP_MAX && !alone && e->queue) {
-        struct job *job = take_job(e);
-
-        if (job->is_alone)
-            alone = job;
-        else
-            jobs[n++] = job;
-    }
+    while (n < GROUP_MAX && e->queue.first)
+        jobs[n++] = take_job(&e->queue);
     if (n > 0)
         do_group(e, jobs, n);
-    if (alone)
-        do_group(e, &alone, 1);
+}
+
+/* A job that takes long makes everybody wait: in between the others have most of the time. */
+static void do_alone(struct engine *e)
+{
+    int64_t began_ms = clock_monotonic_ms();
+    struct job *job = began_ms >= e->alone_ms ? take_job(&e->alone) : NULL;
+
+    if (!job)
+        return;
+    do_group(e, &job, 1);
+    int64_t now_ms = clock_monotonic_ms();
+    int64_t rest_ms = ALONE_SHARE * (now_ms - began_ms);
+    e->alone_ms = now_ms + (rest_ms < ALONE_REST_MS ? rest_ms : ALONE_REST_MS);
 }
 
 void engine_turn(struct engine *engine)
 {
     do_jobs(engine);
+    do_alone(engine);
     if (engine->has_foreign_change) {
         engine->has_foreign_change = false;
         engine_follow(engine);
@@ -130,9 +144,13 @@ int64_t engine_next_ms(const struct engine *engine)
 {
     int64_t now_ms = clock_monotonic_ms();
 
-    if (engine->queue || engine->due.n > 0)
+    int64_t at_ms = engine->upkeep_ms;
+
+    if (engine->queue.first || engine->due.n > 0)
         return 0;
-    return engine->upkeep_ms > now_ms ? engine->upkeep_ms - now_ms : 0;
+    if (engine->alone.first && engine->alone_ms < at_ms)
+        at_ms = engine->alone_ms;
+    return at_ms > now_ms ? at_ms - now_ms : 0;
 }
 
 /* ---- life ---- */
@@ -189,7 +207,8 @@ dibs_status engine_open(const struct engine_options *options, struct engine **ou
     if (!self)
         return err_set(err, DIBS_FAILURE, "starting the daemon: out of memory");
     self->loop = options->loop;
-    self->last = &self->queue;
+    queue_init(&self->queue);
+    queue_init(&self->alone);
     self->changed = options->changed;
     self->ctx = options->ctx;
     self->notices.fd = self->timer.fd = -1;
@@ -210,7 +229,9 @@ void engine_close(struct engine *engine)
     if (!engine)
         return;
     (void) err_trouble(&err, DIBS_TROUBLE_NONE, "the daemon is stopping; ask again");
-    for (struct job *job = take_job(engine); job; job = take_job(engine))
+    for (struct job *job = take_job(&engine->queue); job; job = take_job(&engine->queue))
+        job->done(job, &err);
+    for (struct job *job = take_job(&engine->alone); job; job = take_job(&engine->alone))
         job->done(job, &err);
     engine_stop_following(engine);
     watch_close(engine->watch);

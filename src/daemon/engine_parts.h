@@ -11,6 +11,8 @@ enum {
     GROUP_MAX = 512,         /* jobs of one commit: some 10 ms of work */
     WRITTEN_MAX = GROUP_MAX, /* changes of a commit that are known without reading them again */
     FOLLOW_MAX = 256,        /* events that are read at once */
+    ALONE_SHARE = 9,         /* after a long job others have so many times as long for themselves, */
+    ALONE_REST_MS = 5000,    /* ... but this at most */
     DUE_MAX = 512,           /* claims of the dead that are looked at in one turn */
     LINGER_MS = 1000,        /* after which a dead holder whose socket is bound is looked at again */
     UPKEEP_EVERY_MS = 600000 /* damage is rare, and what grows is trimmed by the writing itself */
@@ -27,14 +29,20 @@ struct ids {
     size_t n, max;
 };
 
+struct job_queue {
+    struct job *first;
+    struct job **last;
+};
+
 struct engine {
     struct loop *loop;
     dibs *handle;
     struct watch *watch;
     struct held_table *held;
-    struct job *queue;
-    struct job **last;
-    uint64_t seq; /* of the newest event that was told */
+    struct job_queue queue;
+    struct job_queue alone; /* those that take long: one at a time, */
+    int64_t alone_ms;       /* ... and the next one not before this */
+    uint64_t seq;           /* of the newest event that was told */
     dibs_event *events;
     size_t n_events;
     struct written *written; /* by the transaction under way, WRITTEN_MAX at most */

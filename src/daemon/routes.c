@@ -65,7 +65,7 @@ const struct route api_routes[] = {
     { "POST", "/v1/restore", NULL, api_restore, NULL, true },
     { "GET", "/v1/daemon", NULL, api_daemon, NULL, false },
     { "GET", "/v1/doctor", "fix", api_doctor, NULL, true },
-    { "GET", "/metrics", NULL, api_metrics, NULL, true },
+    { "GET", "/metrics", NULL, api_metrics, NULL, false },
     { "GET", "/openapi.json", NULL, NULL, api_openapi, false },
     { "GET", "/healthz", NULL, NULL, api_health, false },
     { "GET", "/readyz", NULL, NULL, api_ready, false },

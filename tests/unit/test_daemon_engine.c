@@ -215,6 +215,33 @@ static void a_spoilt_commit_is_done_again_one_by_one(void **state)
     assert_int_equal(dibs_pool_get(engine_handle(f->engine), "half", &pool, NULL), DIBS_NOT_FOUND);
 }
 
+static void work_long(struct job *job, dibs *handle)
+{
+    (void) handle;
+    ((struct claiming_job *) job)->n_worked++;
+    (void) usleep(30000);
+}
+
+static void long_jobs_leave_most_of_the_time_to_others(void **state)
+{
+    struct fixture *f = *state;
+    struct claiming_job longer[2] = { leased(60000), leased(60000) };
+    struct claiming_job brief = leased(60000);
+
+    for (size_t i = 0; i < 2; i++) {
+        longer[i].job = (struct job){ .work = work_long, .done = done, .is_alone = true };
+        longer[i].job.caller = engine_handle(f->engine)->core->options.caller;
+        engine_queue(f->engine, &longer[i].job);
+    }
+    engine_turn(f->engine);
+    assert_int_equal(longer[0].n_done, 1);
+    queue(f, &brief);
+    engine_turn(f->engine);
+    assert_int_equal(brief.n_done, 1);
+    assert_int_equal(longer[1].n_done, 0);
+    TURN_UNTIL(f, longer[1].n_done == 1);
+}
+
 /* ---- deaths ---- */
 
 static pid_t spawn(void)
@@ -315,6 +342,7 @@ int main(void)
         CASE(jobs_of_one_turn_share_one_commit),
         CASE(a_refused_job_leaves_the_others_alone),
         CASE(a_spoilt_commit_is_done_again_one_by_one),
+        CASE(long_jobs_leave_most_of_the_time_to_others),
         CASE(a_thousand_holders_die_at_once),
         CASE(who_died_while_no_daemon_ran_is_reaped_at_the_start),
         CASE(a_lease_ends_on_time_and_not_before),
