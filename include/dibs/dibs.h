@@ -22,9 +22,11 @@ typedef struct dibs dibs; /* opaque */
 /* "0.1.0" */
 DIBS_API const char *dibs_version(void);
 
-/* `settings` NULL: dibs_settings_load() without flags. The handle keeps a copy. With the
- * ledger mode `fallback` this succeeds when the ledger is missing, unwritable or full;
- * dibs_is_degraded() tells. On DIBS_OK the caller owns *out and ends it with dibs_close(). */
+/* `settings` NULL: dibs_settings_load() without flags. The handle keeps a copy, whose `socket` then says what
+ * is used: the path of a daemon, which does everything from then on, or "none". A daemon that is named, or
+ * that is there, must answer: else UNAVAILABLE, never another ledger. With the ledger mode `fallback` this
+ * succeeds when the ledger is missing, unwritable or full; dibs_is_degraded() tells. On DIBS_OK the caller
+ * owns *out and ends it with dibs_close(). */
 DIBS_API DIBS_MUST_USE dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err);
 /* NULL is fine. Claims stay. */
 DIBS_API void dibs_close(dibs *handle);
@@ -34,7 +36,8 @@ DIBS_API int64_t dibs_boot_ms(const dibs *handle);
 /* Works without its ledger? `why` (may be NULL) gets the reason. */
 DIBS_API bool dibs_is_degraded(const dibs *handle, char *why, size_t why_size);
 DIBS_API const dibs_settings *dibs_settings_of(const dibs *handle);
-/* Whose claims the handle makes: "uid:1000". */
+/* Whose claims the handle makes: "uid:1000"; to a daemon outside of one's pid namespace
+ * "uid:1000@4026532321"; "" when the daemon does not answer. */
 DIBS_API const char *dibs_principal_of(const dibs *handle);
 
 /* Claim all of the batch or nothing; out[i] answers requests[i]. TAKEN fills err->blocker. */

@@ -10,7 +10,7 @@ teardown() { dibs_teardown; }
 @test "the list of commands is what the help shows" {
     ok --list-commands
     [ "$out" = "$(printf '%s\n' run get claim release renew transfer ls who explain assert log pool snapshot reap repair \
-        up down plan env render kube doctor help version)" ]
+        up down plan env render kube serve doctor help version)" ]
     cp "$T/out" "$T/commands"
     ok --help
     while read -r name; do grep -q "^  $name  *[A-Z]" "$T/out"; done <"$T/commands"
