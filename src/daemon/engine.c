@@ -129,14 +129,24 @@ static void do_alone(struct engine *e)
     e->alone_ms = now_ms + (rest_ms < ALONE_REST_MS ? rest_ms : ALONE_REST_MS);
 }
 
+/* The notice comes with the writing; what was written counts a moment later, of which there is no notice. */
+static void look(struct engine *e)
+{
+    int64_t now_ms = clock_monotonic_ms();
+
+    if (!e->has_notice && (e->look_ms == 0 || now_ms < e->look_ms))
+        return;
+    e->look_wait_ms = e->has_notice ? LOOK_FIRST_MS : 2 * e->look_wait_ms;
+    e->look_ms = e->look_wait_ms > LOOK_LAST_MS ? 0 : now_ms + e->look_wait_ms;
+    e->has_notice = false;
+    engine_follow(e);
+}
+
 void engine_turn(struct engine *engine)
 {
     do_jobs(engine);
     do_alone(engine);
-    if (engine->has_foreign_change) {
-        engine->has_foreign_change = false;
-        engine_follow(engine);
-    }
+    look(engine);
     engine_reap(engine);
 }
 
@@ -150,6 +160,8 @@ int64_t engine_next_ms(const struct engine *engine)
         return 0;
     if (engine->alone.first && engine->alone_ms < at_ms)
         at_ms = engine->alone_ms;
+    if (engine->look_ms != 0 && engine->look_ms < at_ms)
+        at_ms = engine->look_ms;
     return at_ms > now_ms ? at_ms - now_ms : 0;
 }
 

@@ -13,6 +13,8 @@ enum {
     FOLLOW_MAX = 256,        /* events that are read at once */
     ALONE_SHARE = 9,         /* after a long job others have so many times as long for themselves, */
     ALONE_REST_MS = 5000,    /* ... but this at most */
+    LOOK_FIRST_MS = 5,       /* looks after a notice: a commit can be seen a moment after it was written, */
+    LOOK_LAST_MS = 1000,     /* ... or much later, when its writer was stopped in between */
     DUE_MAX = 512,           /* claims of the dead that are looked at in one turn */
     LINGER_MS = 1000,        /* after which a dead holder whose socket is bound is looked at again */
     UPKEEP_EVERY_MS = 600000 /* damage is rare, and what grows is trimmed by the writing itself */
@@ -48,10 +50,12 @@ struct engine {
     struct written *written; /* by the transaction under way, WRITTEN_MAX at most */
     size_t n_written;        /* more than that: they are read from the ledger afterwards */
     loop_source notices;     /* inotify on the ledger's directory; fd -1: it has none */
-    bool has_foreign_change;
-    loop_source timer; /* for the lease that ends first */
-    int64_t timer_ms;  /* what it is set to; 0: nothing */
-    struct ids due;    /* claims whose holder has died */
+    bool has_notice;
+    int64_t look_ms;      /* when the ledger is looked at again after a notice; 0: not */
+    int64_t look_wait_ms; /* ... and how long that was after the last look */
+    loop_source timer;    /* for the lease that ends first */
+    int64_t timer_ms;     /* what it is set to; 0: nothing */
+    struct ids due;       /* claims whose holder has died */
     struct ids lingering;
     int64_t linger_ms; /* when those are looked at again */
     int64_t upkeep_ms;

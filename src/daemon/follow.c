@@ -171,7 +171,7 @@ static void on_notice(loop_source *source, uint32_t events)
 
     (void) events;
     while (read(source->fd, text, sizeof text) > 0)
-        e->has_foreign_change = true;
+        e->has_notice = true;
 }
 
 static void on_timer(loop_source *source, uint32_t events)
@@ -197,7 +197,8 @@ static dibs_status watch_directory(struct engine *e, dibs_err *err)
         end[end == dir] = '\0';
     e->notices.ready = on_notice;
     e->notices.fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (e->notices.fd < 0 || inotify_add_watch(e->notices.fd, end ? dir : ".", IN_MODIFY | IN_MOVED_TO) < 0)
+    if (e->notices.fd < 0 ||
+        inotify_add_watch(e->notices.fd, end ? dir : ".", IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO) < 0)
         return err_os(err, DIBS_UNAVAILABLE, errno, "watching the ledger's directory %s", dir);
     return loop_add(e->loop, &e->notices, EPOLLIN, err);
 }
