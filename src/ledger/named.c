@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/part.h"
 #include "ledger/claiming.h"
 
 #include "base/banned.h"
@@ -158,10 +159,7 @@ static dibs_status look_up(struct claiming *k, const struct ledger_want *want, s
 
     if (want->is_adopted && !row->claim.is_kept) {
         row->claim.is_kept = true;
-        row->claim.changed_ms = k->tx->actor->now.wall_ms;
-        s = k->tx->rows->ops->claim_put(k->tx->rows, row, k->err);
-        if (s == DIBS_OK)
-            s = tx_event(k->tx, DIBS_EV_TRANSFERRED, &row->claim, k->err);
+        s = tx_change(k->tx, row, k->err);
     }
     if (s == DIBS_OK)
         claiming_answer(row, true, out);
@@ -254,6 +252,25 @@ dibs_status rows_find_named(struct rows *rows, const char *principal, const char
     return s == DIBS_OK && !bearer.is_found ? DIBS_NOT_FOUND : s;
 }
 
+/* The number that is asked for is one that the name had, and that is in use still: it is the same claim, and
+ * has its name again. */
+static dibs_status come_back(struct claiming *k, const struct ledger_want *want, struct row_claim *row)
+{
+    struct row_name known = { 0 };
+    char left[DIBS_NAME_MAX + 1];
+
+    tx_left_name(want->claim.name, want->required, left);
+    dibs_status s = rows_find_named(k->tx->rows, want->claim.principal, left, &known, row, k->err);
+    if (s == DIBS_OK &&
+        (row->claim.is_damaged || row->claim.port != want->required ||
+         row->claim.is_exclusive != want->claim.is_exclusive || !has_bindings(&row->claim, want) ||
+         strcmp(row->claim.project, want->claim.project) != 0))
+        return DIBS_NOT_FOUND;
+    if (s == DIBS_OK)
+        s = tx_rename(k->tx, &row->claim, want->claim.name, k->err);
+    return s == DIBS_OK ? tx_change(k->tx, row, k->err) : s;
+}
+
 dibs_status claiming_by_name(struct claiming *k, const struct ledger_want *want, dibs_claim *out,
                              bool *is_done)
 {
@@ -263,6 +280,9 @@ dibs_status claiming_by_name(struct claiming *k, const struct ledger_want *want,
         rows_find_named(k->tx->rows, want->claim.principal, want->claim.name, &name, &row, k->err);
 
     *is_done = false;
+    /* Nobody can ask for a name of six parts: what has one has left a name. */
+    if (s == DIBS_NOT_FOUND && want->required && part_count(want->claim.name) == DIBS_NAME_PARTS_MAX)
+        s = come_back(k, want, &row);
     if (s == DIBS_NOT_FOUND)
         return DIBS_OK; /* the name is free */
     return s == DIBS_OK ? settle_name(k, want, &row, out, is_done) : s;

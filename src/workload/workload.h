@@ -207,14 +207,16 @@ enum workload_change_kind {
     WORKLOAD_ADD,
     WORKLOAD_MOVE, /* another number, protocol or address than it has: dropped and added */
     WORKLOAD_DROP,
-    WORKLOAD_STAY, /* not wanted any more, but its role runs with it: dropped by a later sync */
+    WORKLOAD_STAY, /* not wanted any more, but in use: it ends with its holder, or that of a whole role by a
+                      sync after its pods have ended */
 };
 struct workload_change {
     enum workload_change_kind kind;
-    uint16_t was;                /* the port that a MOVE leaves */
-    const dibs_claim *before;    /* what a MOVE or DROP leaves; else NULL */
-    bool needs_restart;          /* pods run that do not know of it yet */
-    size_t n_pods;               /* how many; of a STAY 1 */
+    uint16_t was;             /* the port that a MOVE leaves */
+    const dibs_claim *before; /* what an undo looks back to: the claim that a MOVE or DROP leaves, or that a
+                                 STAY no longer keeps; else NULL */
+    bool needs_restart;       /* pods run that do not know of it yet */
+    size_t n_pods;            /* how many; of a STAY 1 */
     char pod[DIBS_NAME_MAX + 1]; /* the first of them, "shop/web/0/-" */
     dibs_claim claim;            /* as it will be; DROP: as it was */
 };

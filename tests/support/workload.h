@@ -106,14 +106,19 @@ __attribute__((unused)) static uint16_t port_of(struct world *w, const char *nam
     return claim.port;
 }
 
-/* This process becomes the holder, as `dibs run` would make its child. */
-__attribute__((unused)) static void hold(struct world *w, const char *name)
+/* That process becomes the holder, as `dibs run` would make its child; 0: this one. */
+__attribute__((unused)) static void hold_by(struct world *w, const char *name, pid_t pid)
 {
-    dibs_request request = { .name = name, .holder = DIBS_HELD_BY_PROCESS };
+    dibs_request request = { .name = name, .holder = DIBS_HELD_BY_PROCESS, .pid = pid };
     dibs_batch batch = { .requests = &request, .n = 1 };
     dibs_claim claim;
 
     ASSERT_OK(dibs_claim_ports(w->handle, &batch, &claim, &w->err), &w->err);
+}
+
+__attribute__((unused)) static void hold(struct world *w, const char *name)
+{
+    hold_by(w, name, 0);
 }
 
 __attribute__((unused)) static void let_go(struct world *w, const char *name)

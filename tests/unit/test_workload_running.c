@@ -1,30 +1,120 @@
 /* SPDX-License-Identifier: MIT */
 /* Whatever the group says, processes that run lose nothing, and what they cannot know is told. */
+#include "support/child.h"
 #include "support/workload.h"
 
-static void a_running_instance_keeps_its_port_until_it_ends(void **state)
+static dibs_claim claim_of(struct world *w, const char *name)
+{
+    dibs_claim claim = { 0 };
+    dibs_which which = { .name = name };
+
+    ASSERT_OK(dibs_claim_find(w->handle, &which, &claim, &w->err), &w->err);
+    return claim;
+}
+
+static bool is_there(struct world *w, const char *name)
+{
+    dibs_claim claim = { 0 };
+    dibs_which which = { .name = name };
+
+    return dibs_claim_find(w->handle, &which, &claim, &w->err) == DIBS_OK;
+}
+
+/* A sync of which only the claims that it makes are of interest. */
+static void sync_on(struct world *w)
+{
+    struct workload_plan plan = sync_now(w);
+
+    workload_plan_free(&plan);
+}
+
+static void must_be(struct workload_port *port, uint16_t number)
+{
+    port->mode = DIBS_REQUIRED;
+    port->port = number;
+}
+
+static void a_running_instance_keeps_its_port_under_its_name_and_number_until_it_ends(void **state)
 {
     struct world *w = *state;
-    struct workload_role *role = add_role(w->group, "web", 1, 1);
-    dibs_claim claim;
-    dibs_which by_port = { .port = 8080 };
+    struct workload_port *port = add_role(w->group, "web", 1, 1)->components[0].ports;
 
     need_network();
-    role->components[0].ports[0].mode = DIBS_REQUIRED;
-    role->components[0].ports[0].port = 8080;
-    struct workload_plan plan = sync_now(w);
-    workload_plan_free(&plan);
+    must_be(port, 8080);
+    sync_on(w);
     hold(w, "shop/web/0/-/first");
-    role->components[0].ports[0].port = 8081;
-    plan = sync_now(w);
+    port->port = 8081;
+    struct workload_plan plan = sync_now(w);
     assert_counts(&plan, 0, 0, 1, 0);
     assert_true(plan.changes[0].needs_restart);
+    assert_string_equal(plan.changes[0].pod, "shop/web/0/-");
     workload_plan_free(&plan);
     assert_int_equal(port_of(w, "shop/web/0/-/first"), 8081);
-    ASSERT_OK(dibs_claim_find(w->handle, &by_port, &claim, &w->err), &w->err);
-    assert_int_equal(claim.holder, DIBS_HELD_BY_PROCESS);
-    assert_false(claim.is_kept);
-    assert_string_equal(claim.name, "");
+    dibs_claim left = claim_of(w, "shop/web/0/-/first/8080");
+    assert_int_equal(left.port, 8080);
+    assert_int_equal(left.holder, DIBS_HELD_BY_PROCESS);
+    assert_false(left.is_kept);
+    plan = sync_now(w);
+    assert_counts(&plan, 1, 0, 0, 0);
+    const struct workload_change *stay = change_of(&plan, "shop/web/0/-/first/8080");
+    assert_int_equal(stay->kind, WORKLOAD_STAY);
+    assert_string_equal(stay->pod, "shop/web/0/-");
+    workload_plan_free(&plan);
+    let_go(w, "shop/web/0/-/first/8080");
+    assert_false(is_there(w, "shop/web/0/-/first/8080"));
+}
+
+static void a_port_that_moves_back_is_the_claim_that_the_process_still_holds(void **state)
+{
+    struct world *w = *state;
+    struct workload_port *port = add_role(w->group, "web", 1, 1)->components[0].ports;
+
+    need_network();
+    must_be(port, 8080);
+    sync_on(w);
+    hold(w, "shop/web/0/-/first");
+    uint64_t id = claim_of(w, "shop/web/0/-/first").id;
+    port->port = 8081;
+    sync_on(w);
+    port->port = 8080;
+    struct workload_plan plan = sync_now(w);
+    assert_counts(&plan, 0, 0, 1, 0);
+    assert_int_equal(plan.n, 1);
+    assert_int_equal(plan.changes[0].was, 8081);
+    assert_false(plan.changes[0].needs_restart); /* it runs with this one */
+    workload_plan_free(&plan);
+    dibs_claim back = claim_of(w, "shop/web/0/-/first");
+    assert_int_equal(back.id, id);
+    assert_true(back.is_kept);
+    assert_int_equal(back.holder, DIBS_HELD_BY_PROCESS);
+    plan = sync_now(w);
+    assert_counts(&plan, 1, 0, 0, 0);
+    assert_int_equal(plan.n, 1);
+    workload_plan_free(&plan);
+}
+
+static void a_process_that_has_ended_leaves_its_number_to_whoever_needs_it(void **state)
+{
+    struct world *w = *state;
+    struct workload_port *ports = add_role(w->group, "web", 1, 2)->components[0].ports;
+
+    need_network();
+    pid_t child = child_start(child_idle, NULL);
+    must_be(&ports[0], 8080);
+    sync_on(w);
+    hold_by(w, "shop/web/0/-/first", child);
+    ports[0].port = 8081;
+    sync_on(w);
+    must_be(&ports[1], 8080);
+    struct workload_plan plan = { 0 };
+    assert_int_equal(workload_sync(w->handle, w->group, false, &plan, &w->err), DIBS_TAKEN);
+    assert_non_null(strstr(w->err.msg, "shop/web/0/-/first/8080"));
+    child_end(child);
+    plan = sync_now(w);
+    assert_counts(&plan, 1, 0, 1, 1);
+    assert_int_equal(change_of(&plan, "shop/web/0/-/first/8080")->kind, WORKLOAD_DROP);
+    workload_plan_free(&plan);
+    assert_int_equal(port_of(w, "shop/web/0/-/second"), 8080);
 }
 
 static void a_port_added_to_a_running_instance_needs_a_restart(void **state)
@@ -123,7 +213,7 @@ static void the_port_of_a_role_that_runs_stays_until_none_of_its_pods_does(void 
     assert_string_equal(change_of(&plan, "shop/web/-/-/second")->pod, "shop/web/1/-");
     workload_plan_free(&plan);
     ASSERT_OK(workload_cleanup(w->handle, w->group, false, &plan, &w->err), &w->err);
-    assert_int_equal(plan.count[WORKLOAD_STAY], 1);
+    assert_int_equal(plan.count[WORKLOAD_STAY], 2); /* and what the pod holds itself */
     workload_plan_free(&plan);
     assert_int_equal(port_of(w, "shop/web/-/-/second"), port);
     let_go(w, "shop/web/1/-/first");
@@ -133,30 +223,150 @@ static void the_port_of_a_role_that_runs_stays_until_none_of_its_pods_does(void 
     workload_plan_free(&plan);
 }
 
-static void cleanup_leaves_a_running_process_its_port(void **state)
+static void the_moved_port_of_a_role_that_runs_stays_until_none_of_its_pods_does(void **state)
 {
     struct world *w = *state;
-    struct workload_plan plan = { 0 };
-    dibs_claim claim;
-    dibs_which which = { .name = "shop/web/0/-/first" };
+    struct workload_role *role = add_role(w->group, "web", 2, 2);
+    struct workload_port *shared = &role->components[0].ports[1];
 
     need_network();
-    add_role(w->group, "web", 1, 1);
-    plan = sync_now(w);
+    shared->scope = WORKLOAD_ROLE_SCOPED;
+    must_be(shared, 8080);
+    sync_on(w);
+    hold(w, "shop/web/1/-/first");
+    shared->port = 8081;
+    struct workload_plan plan = sync_now(w);
+    assert_counts(&plan, 2, 0, 1, 0);
     workload_plan_free(&plan);
+    assert_int_equal(port_of(w, "shop/web/-/-/second"), 8081);
+    dibs_claim left = claim_of(w, "shop/web/-/-/second/8080");
+    assert_true(left.is_kept);
+    assert_int_equal(left.holder, DIBS_HELD_BY_NOBODY);
+    add_role(w->group, "other", 1, 1);
+    must_be(w->group->roles[1].components[0].ports, 8080);
+    assert_int_equal(workload_sync(w->handle, w->group, false, &plan, &w->err), DIBS_TAKEN);
+    assert_non_null(strstr(w->err.msg, "shop/web/-/-/second/8080"));
+    w->group->n_roles = 1;
+    plan = sync_now(w);
+    assert_counts(&plan, 3, 0, 0, 0);
+    assert_int_equal(change_of(&plan, "shop/web/-/-/second/8080")->kind, WORKLOAD_STAY);
+    workload_plan_free(&plan);
+    let_go(w, "shop/web/1/-/first");
+    w->group->n_roles = 2;
+    plan = sync_now(w);
+    assert_counts(&plan, 3, 1, 0, 1);
+    workload_plan_free(&plan);
+    assert_int_equal(port_of(w, "shop/other/0/-/first"), 8080);
+}
+
+static void a_port_that_is_gone_from_the_group_stays_with_its_process_and_is_the_same_again(void **state)
+{
+    struct world *w = *state;
+    struct workload_role *role = add_role(w->group, "web", 1, 2);
+
+    need_network();
+    sync_on(w);
+    hold(w, "shop/web/0/-/second");
+    uint64_t id = claim_of(w, "shop/web/0/-/second").id;
+    role->components[0].n_ports = 1;
+    struct workload_plan plan = sync_now(w);
+    assert_counts(&plan, 1, 0, 0, 0);
+    const struct workload_change *stay = change_of(&plan, "shop/web/0/-/second");
+    assert_int_equal(stay->kind, WORKLOAD_STAY);
+    assert_false(stay->claim.is_kept);
+    assert_string_equal(stay->pod, "shop/web/0/-");
+    ASSERT_OK(workload_undo(w->handle, &plan, 1, &w->err), &w->err); /* as if it had never been gone */
+    assert_true(claim_of(w, "shop/web/0/-/second").is_kept);
+    workload_plan_free(&plan);
+    sync_on(w);
+    assert_false(claim_of(w, "shop/web/0/-/second").is_kept);
+    role->components[0].n_ports = 2;
+    plan = sync_now(w);
+    assert_counts(&plan, 2, 0, 0, 0);
+    workload_plan_free(&plan);
+    assert_int_equal(claim_of(w, "shop/web/0/-/second").id, id);
+    assert_true(claim_of(w, "shop/web/0/-/second").is_kept);
+}
+
+static void a_move_that_is_undone_gives_the_process_and_the_role_their_claims_back(void **state)
+{
+    struct world *w = *state;
+    struct workload_port *ports = add_role(w->group, "web", 1, 2)->components[0].ports;
+
+    need_network();
+    ports[1].scope = WORKLOAD_ROLE_SCOPED;
+    must_be(&ports[0], 8080);
+    must_be(&ports[1], 9090);
+    sync_on(w);
+    hold(w, "shop/web/0/-/first");
+    dibs_claim own = claim_of(w, "shop/web/0/-/first");
+    dibs_claim shared = claim_of(w, "shop/web/-/-/second");
+    ports[0].port = 8081;
+    ports[1].port = 9091;
+    struct workload_plan plan = sync_now(w);
+    assert_counts(&plan, 0, 0, 2, 0);
+    ASSERT_OK(workload_undo(w->handle, &plan, 1, &w->err), &w->err);
+    workload_plan_free(&plan);
+    assert_int_equal(claim_of(w, "shop/web/0/-/first").id, own.id);
+    assert_true(claim_of(w, "shop/web/0/-/first").is_kept);
+    assert_int_equal(claim_of(w, "shop/web/-/-/second").id, shared.id);
+    ports[0].port = 8080;
+    ports[1].port = 9090;
+    plan = sync_now(w);
+    assert_counts(&plan, 2, 0, 0, 0);
+    assert_int_equal(plan.n, 2);
+    workload_plan_free(&plan);
+}
+
+static void an_undo_is_not_about_what_had_left_its_name(void **state)
+{
+    struct world *w = *state;
+    struct workload_port *ports = add_role(w->group, "web", 1, 2)->components[0].ports;
+
+    need_network();
+    ports[1].scope = WORKLOAD_ROLE_SCOPED;
+    must_be(&ports[1], 9090);
+    sync_on(w);
+    hold(w, "shop/web/0/-/first");
+    ports[1].port = 9091;
+    sync_on(w);
+    let_go(w, "shop/web/0/-/first");
+    struct workload_plan plan = sync_now(w);
+    assert_counts(&plan, 2, 0, 0, 1);
+    ASSERT_OK(workload_undo(w->handle, &plan, 1, &w->err), &w->err);
+    workload_plan_free(&plan);
+    assert_false(is_there(w, "shop/web/-/-/second/9090"));
+}
+
+static void cleanup_leaves_a_running_process_its_ports_those_that_moved_too(void **state)
+{
+    struct world *w = *state;
+    struct workload_port *port = add_role(w->group, "web", 1, 1)->components[0].ports;
+    struct workload_plan plan = { 0 };
+
+    need_network();
+    must_be(port, 8080);
+    sync_on(w);
     hold(w, "shop/web/0/-/first");
     ASSERT_OK(workload_cleanup(w->handle, w->group, false, &plan, &w->err), &w->err);
-    assert_true(plan.changes[0].needs_restart);
+    assert_counts(&plan, 0, 0, 0, 0);
+    assert_int_equal(plan.count[WORKLOAD_STAY], 1);
     workload_plan_free(&plan);
-    ASSERT_OK(dibs_claim_find(w->handle, &which, &claim, &w->err), &w->err);
-    assert_false(claim.is_kept);
-    assert_int_equal(claim.holder, DIBS_HELD_BY_PROCESS);
+    assert_false(claim_of(w, "shop/web/0/-/first").is_kept);
+    assert_int_equal(claim_of(w, "shop/web/0/-/first").holder, DIBS_HELD_BY_PROCESS);
     /* Up again: the same claim, kept again. */
     plan = sync_now(w);
     assert_counts(&plan, 1, 0, 0, 0);
     workload_plan_free(&plan);
-    ASSERT_OK(dibs_claim_find(w->handle, &which, &claim, &w->err), &w->err);
-    assert_true(claim.is_kept);
+    assert_true(claim_of(w, "shop/web/0/-/first").is_kept);
+    port->port = 8081;
+    sync_on(w);
+    ASSERT_OK(workload_cleanup(w->handle, w->group, false, &plan, &w->err), &w->err);
+    assert_counts(&plan, 0, 0, 0, 1);
+    assert_int_equal(change_of(&plan, "shop/web/0/-/first/8080")->kind, WORKLOAD_STAY);
+    workload_plan_free(&plan);
+    let_go(w, "shop/web/0/-/first/8080");
+    assert_false(is_there(w, "shop/web/0/-/first/8080"));
 }
 
 static void a_number_that_a_process_runs_with_is_not_given_up(void **state)
@@ -180,12 +390,18 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(a_running_instance_keeps_its_port_until_it_ends),
+        T(a_running_instance_keeps_its_port_under_its_name_and_number_until_it_ends),
+        T(a_port_that_moves_back_is_the_claim_that_the_process_still_holds),
+        T(a_process_that_has_ended_leaves_its_number_to_whoever_needs_it),
         T(a_port_added_to_a_running_instance_needs_a_restart),
         T(a_changed_port_of_the_role_needs_a_restart_of_every_pod_that_runs),
         T(a_moved_port_needs_a_restart_of_those_who_refer_to_it),
         T(the_port_of_a_role_that_runs_stays_until_none_of_its_pods_does),
-        T(cleanup_leaves_a_running_process_its_port),
+        T(the_moved_port_of_a_role_that_runs_stays_until_none_of_its_pods_does),
+        T(a_port_that_is_gone_from_the_group_stays_with_its_process_and_is_the_same_again),
+        T(a_move_that_is_undone_gives_the_process_and_the_role_their_claims_back),
+        T(an_undo_is_not_about_what_had_left_its_name),
+        T(cleanup_leaves_a_running_process_its_ports_those_that_moved_too),
         T(a_number_that_a_process_runs_with_is_not_given_up),
     };
 
