@@ -147,6 +147,9 @@ struct workload_pod {
     uint32_t instance;
     uint32_t id; /* within the component */
 };
+/* "group/role/instance/component": what the names of its own ports begin with. */
+void workload_pod_prefix(const struct workload_group *group, const struct workload_pod *pod,
+                         char out[DIBS_NAME_MAX + 1]);
 /* "group/role/instance/component/port", the number-th of the port's `count`. Different things never get one
  * name, and it always fits: what a part cannot contain is written %XX, what is too long ends in a hash. */
 void workload_claim_name(const struct workload_group *group, const struct workload_pod *pod,
@@ -243,6 +246,12 @@ dibs_status workload_undo(dibs *handle, const struct workload_plan *plans, size_
 /* End every claim of the group; nothing there is OK. */
 dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, bool is_dry_run,
                              struct workload_plan *out, dibs_err *err);
+
+/* ---- who runs (running.c) ---- */
+/* TAKEN, with who it is, when a process holds a port of one of these pods, whether the group has it still or
+ * not: an instance does not run twice. */
+dibs_status workload_check_idle(dibs *handle, const struct workload_group *group,
+                                const struct workload_pod *const *pods, size_t n, dibs_err *err);
 
 /* ---- telling (values.c) ---- */
 struct workload_value {

@@ -186,7 +186,7 @@ a_web() {
     manifest "roles: {web: {ports: [{name: http, env: PORT, port: $1}], command: ['true']}}"
 }
 
-@test "a port that moves while its pod runs stays with it" {
+@test "a port that moves while its pod runs stays with it, and the pod is not started twice" {
     a_web 15301
     ok up
     run_role web
@@ -199,6 +199,12 @@ a_web() {
     prints 'project/web/0/-/http/15301'
     ok log
     prints 'project/web/0/-/http/15301'
+    for command in 'run web' 'run web/0' 'run --all'; do
+        # shellcheck disable=SC2086 # words
+        refused 3 $command
+        says 'project/web/0/-/http/15301'
+        says "pid $COMMAND"
+    done
     ok plan
     prints 'stay web/0/-/http/15301 15301'
     ok up
@@ -243,6 +249,7 @@ a_web() {
     ok down
     says '0 kept, 0 added, 0 moved, 1 dropped, 1 staying'
     refused 3 claim --port 15305
+    refused 3 run web
     end_process "$COMMAND"
     ok down
     says '1 dropped'
@@ -267,4 +274,18 @@ a_web() {
     ok up
     says '1 dropped'
     ok claim --port 15307
+}
+
+@test "the first of two groups' names is not the other's: a pod of another directory does not run here" {
+    a_web 15309
+    ok up
+    run_role web
+    mkdir -p "$T/other/project"
+    cd "$T/other/project" || return 1
+    manifest 'roles: {web: {ports: [{name: http, env: PORT}]}}'
+    ok run web -- true
+    ok up
+    run_role web
+    refused 3 run web -- true # whatever its group is called by now
+    says "pid $COMMAND"
 }

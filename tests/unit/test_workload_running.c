@@ -34,12 +34,23 @@ static void must_be(struct workload_port *port, uint16_t number)
     port->port = number;
 }
 
+static dibs_status check_idle(struct world *w, uint32_t instance)
+{
+    struct workload_pod pod = { .role = &w->group->roles[0],
+                                .component = &w->group->roles[0].components[0],
+                                .instance = instance };
+    const struct workload_pod *pods[] = { &pod };
+
+    return workload_check_idle(w->handle, w->group, pods, 1, &w->err);
+}
+
 static void a_running_instance_keeps_its_port_under_its_name_and_number_until_it_ends(void **state)
 {
     struct world *w = *state;
-    struct workload_port *port = add_role(w->group, "web", 1, 1)->components[0].ports;
+    struct workload_port *port = add_role(w->group, "web", 2, 1)->components[0].ports;
 
     need_network();
+    w->group->roles[0].instances = 1;
     must_be(port, 8080);
     sync_on(w);
     hold(w, "shop/web/0/-/first");
@@ -60,8 +71,41 @@ static void a_running_instance_keeps_its_port_under_its_name_and_number_until_it
     assert_int_equal(stay->kind, WORKLOAD_STAY);
     assert_string_equal(stay->pod, "shop/web/0/-");
     workload_plan_free(&plan);
+    assert_int_equal(check_idle(w, 0), DIBS_TAKEN);
+    assert_string_equal(w->err.blocker.name, "shop/web/0/-/first/8080");
+    assert_int_equal(w->err.blocker.pid, getpid());
+    ASSERT_OK(check_idle(w, 1), &w->err);
     let_go(w, "shop/web/0/-/first/8080");
     assert_false(is_there(w, "shop/web/0/-/first/8080"));
+    ASSERT_OK(check_idle(w, 0), &w->err);
+}
+
+static void an_instance_runs_also_when_its_group_has_none_of_its_ports_any_more(void **state)
+{
+    struct world *w = *state;
+    struct workload_role *role = add_role(w->group, "web", 1, 2);
+
+    need_network();
+    sync_on(w);
+    hold(w, "shop/web/0/-/first");
+    role->components[0].ports++;
+    role->components[0].n_ports = 1;
+    sync_on(w);
+    assert_int_equal(check_idle(w, 0), DIBS_TAKEN);
+    assert_string_equal(w->err.blocker.name, "shop/web/0/-/first");
+}
+
+static void a_lease_is_no_process_that_runs(void **state)
+{
+    struct world *w = *state;
+    dibs_request lease = { .name = "shop/web/0/-/first", .holder = DIBS_HELD_BY_LEASE, .ttl_ms = 60000 };
+    dibs_batch batch = { .requests = &lease, .n = 1 };
+    dibs_claim claim;
+
+    need_network();
+    add_role(w->group, "web", 1, 1);
+    ASSERT_OK(dibs_claim_ports(w->handle, &batch, &claim, &w->err), &w->err);
+    ASSERT_OK(check_idle(w, 0), &w->err);
 }
 
 static void a_port_that_moves_back_is_the_claim_that_the_process_still_holds(void **state)
@@ -391,6 +435,8 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(a_running_instance_keeps_its_port_under_its_name_and_number_until_it_ends),
+        T(an_instance_runs_also_when_its_group_has_none_of_its_ports_any_more),
+        T(a_lease_is_no_process_that_runs),
         T(a_port_that_moves_back_is_the_claim_that_the_process_still_holds),
         T(a_process_that_has_ended_leaves_its_number_to_whoever_needs_it),
         T(a_port_added_to_a_running_instance_needs_a_restart),
