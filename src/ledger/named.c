@@ -151,6 +151,12 @@ static bool has_bindings(const dibs_claim *c, const struct ledger_want *want)
     return codec_same_bindings(c, &want->claim) || (want->n_wide && codec_same_bindings(c, &wide));
 }
 
+/* Has the name's claim something else than is asked for now? */
+static bool is_different(const dibs_claim *c, const struct ledger_want *want)
+{
+    return !is_asked_for(c, want) || !has_bindings(c, want) || c->is_exclusive != want->claim.is_exclusive;
+}
+
 /* The claim as it is; adopted, it is kept as well, whoever holds it. */
 static dibs_status look_up(struct claiming *k, const struct ledger_want *want, struct row_claim *row,
                            dibs_claim *out)
@@ -172,8 +178,7 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
 {
     const dibs_claim *c = &row->claim;
     bool is_over = c->holder != DIBS_HELD_BY_NOBODY && claiming_is_dead(k->batch, c);
-    bool differs =
-        !is_asked_for(c, want) || !has_bindings(c, want) || c->is_exclusive != want->claim.is_exclusive;
+    bool differs = is_different(c, want);
 
     *is_done = true;
     /* Two directories of one name are two projects: the caller comes back with another name. Who names a
@@ -261,10 +266,7 @@ static dibs_status come_back(struct claiming *k, const struct ledger_want *want,
 
     tx_left_name(want->claim.name, want->required, left);
     dibs_status s = rows_find_named(k->tx->rows, want->claim.principal, left, &known, row, k->err);
-    if (s == DIBS_OK &&
-        (row->claim.is_damaged || row->claim.port != want->required ||
-         row->claim.is_exclusive != want->claim.is_exclusive || !has_bindings(&row->claim, want) ||
-         strcmp(row->claim.project, want->claim.project) != 0))
+    if (s == DIBS_OK && is_different(&row->claim, want))
         return DIBS_NOT_FOUND;
     if (s == DIBS_OK)
         s = tx_rename(k->tx, &row->claim, want->claim.name, k->err);

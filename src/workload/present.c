@@ -95,16 +95,6 @@ size_t present_find(const struct present *p, const char *name)
     return found ? (size_t) (found - p->claims) : p->n;
 }
 
-size_t present_find_left(const struct present *p, const char *name, uint16_t port)
-{
-    char left[DIBS_NAME_MAX + 1];
-
-    (void) snprintf(left, sizeof left, "%s/%u", name, port);
-    size_t at = present_find(p, left);
-    bool is_used = at < p->n && (present_is_held(&p->claims[at]) || present_role_user(p, &p->claims[at]));
-    return is_used ? at : p->n;
-}
-
 bool present_is_held(const dibs_claim *claim)
 {
     return claim->holder != DIBS_HELD_BY_NOBODY && claim->life != DIBS_DEAD;

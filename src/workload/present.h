@@ -24,10 +24,6 @@ dibs_status present_list(dibs *handle, const struct workload_group *group, struc
 size_t present_find(const struct present *p, const char *name);
 /* Does somebody hold the claim, as far as is known (INV-5)? */
 bool present_is_held(const dibs_claim *claim);
-/* The place of the claim that the name had to leave at this number, as long as it is in use; n: there is
- * none.
- */
-size_t present_find_left(const struct present *p, const char *name, uint16_t port);
 /* A port of a whole role has no holder of its own: those of its pods are. NULL: it is no such port, or none
  * of them runs. */
 const dibs_claim *present_role_user(const struct present *p, const dibs_claim *claim);

@@ -128,8 +128,8 @@ static bool is_in_the_way(const struct syncing *y, const struct portbits *wanted
     return false;
 }
 
-/* Ports that may have any number make room for those that may not, unless somebody runs with them. A block
- * goes as one. */
+/* Ports that may have any number make room for those that may not. A block goes as one. What somebody runs
+ * with is not free by that: the number is refused. */
 static void make_room(struct syncing *y)
 {
     struct portbits wanted = { 0 };
@@ -140,16 +140,11 @@ static void make_room(struct syncing *y)
     for (size_t i = 0, n = 1; i < y->needs.n; i += n) {
         const struct workload_port *port = y->needs.all[i].port;
         bool is_blocking = false;
-        bool is_used = false;
 
         n = port->is_contiguous ? port->count : 1;
-        for (size_t k = i; k < i + n && y->kinds[i] == WORKLOAD_KEEP && port->mode != DIBS_REQUIRED; k++) {
-            const dibs_claim *claim = &y->present.claims[y->was[k]];
-
-            is_blocking = is_blocking || is_in_the_way(y, &wanted, claim);
-            is_used = is_used || present_is_held(claim) || present_role_user(&y->present, claim);
-        }
-        for (size_t k = i; k < i + n && is_blocking && !is_used; k++)
+        for (size_t k = i; k < i + n && y->kinds[i] == WORKLOAD_KEEP && port->mode != DIBS_REQUIRED; k++)
+            is_blocking = is_blocking || is_in_the_way(y, &wanted, &y->present.claims[y->was[k]]);
+        for (size_t k = i; k < i + n && is_blocking; k++)
             y->kinds[k] = WORKLOAD_MOVE;
     }
 }
@@ -167,15 +162,17 @@ static dibs_request request_of(const struct syncing *y, size_t i)
     return request;
 }
 
-/* The need has to have its number: that of a claim which left its name while it was in use is found again. */
+/* The need has to have its number: a claim that left the name with it has its name again. */
 static void find_left(struct syncing *y, size_t i)
 {
     const struct workload_need *need = &y->needs.all[i];
+    char name[DIBS_NAME_MAX + 1];
     bool is_narrowed = false;
 
     if (!must_get(y, i))
         return;
-    size_t left = present_find_left(&y->present, need->name, need->port->port);
+    (void) snprintf(name, sizeof name, "%s/%u", need->name, need->port->port);
+    size_t left = present_find(&y->present, name);
     if (left < y->present.n && workload_is_as_wanted(&y->present.claims[left], need->port, &is_narrowed))
         y->is_used[left] = true;
 }
@@ -309,7 +306,7 @@ static void tell_rest(const struct syncing *y, struct workload_plan *plan)
         change->kind = role || is_held ? WORKLOAD_STAY : WORKLOAD_DROP;
         change->claim = *claim;
         change->claim.is_kept = claim->is_kept && !is_held; /* it ends with its holder */
-        change->before = role || part_count(claim->name) > DIBS_NAME_PARTS_MAX ? NULL : claim;
+        change->before = part_count(claim->name) > DIBS_NAME_PARTS_MAX ? NULL : claim;
         if (change->kind == WORKLOAD_STAY)
             note_pod(change, role ? role : claim);
         plan->count[change->kind]++;

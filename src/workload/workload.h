@@ -216,8 +216,8 @@ enum workload_change_kind {
 struct workload_change {
     enum workload_change_kind kind;
     uint16_t was;             /* the port that a MOVE leaves */
-    const dibs_claim *before; /* what an undo looks back to: the claim that a MOVE or DROP leaves, or that a
-                                 STAY no longer keeps; else NULL */
+    const dibs_claim *before; /* what an undo goes back to: the claim as it was before a MOVE, DROP or STAY;
+                                 NULL when there was none, or when it had left its name already */
     bool needs_restart;       /* pods run that do not know of it yet */
     size_t n_pods;            /* how many; of a STAY 1 */
     char pod[DIBS_NAME_MAX + 1]; /* the first of them, "shop/web/0/-" */

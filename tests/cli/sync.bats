@@ -276,16 +276,23 @@ a_web() {
     ok claim --port 15307
 }
 
-@test "the first of two groups' names is not the other's: a pod of another directory does not run here" {
+@test "a pod runs in its own directory, whatever its group is called, and in no other of the same name" {
     a_web 15309
     ok up
     run_role web
     mkdir -p "$T/other/project"
     cd "$T/other/project" || return 1
-    manifest 'roles: {web: {ports: [{name: http, env: PORT}]}}'
-    ok run web -- true
+    a_web 15310
+    ok run web
     ok up
     run_role web
-    refused 3 run web -- true # whatever its group is called by now
-    says "pid $COMMAND"
+    a_web 15311
+    ok up
+    for command in 'run web' 'run --all'; do
+        # shellcheck disable=SC2086 # words
+        refused 3 $command
+        says 'project~'
+        says '/web/0/-/http/15310'
+        says "pid $COMMAND"
+    done
 }

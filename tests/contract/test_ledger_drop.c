@@ -31,6 +31,24 @@ static dibs_claim named(struct t_ledger *t, const char *name)
     return found;
 }
 
+static bool note_flaw(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim, uint64_t other)
+{
+    (void) flaw;
+    (void) claim;
+    (void) other;
+    *(bool *) ctx = true;
+    return false;
+}
+
+/* Every name leads to the claim that has it, and to no other. */
+static bool is_sound(struct t_ledger *t)
+{
+    bool has_flaw = false;
+
+    ASSERT_OK(ledger_flaws(t->ledger, note_flaw, &has_flaw, &t->err), &t->err);
+    return !has_flaw;
+}
+
 static bool is_named(struct t_ledger *t, const char *name)
 {
     dibs_claim found = { 0 };
@@ -61,8 +79,10 @@ static void a_claim_that_is_held_stays_under_its_name_and_is_kept_no_more(void *
     struct t_ledger *t = *state;
     dibs_claim held = held_claim(t);
 
+    t->actor.now.wall_ms++;
     ASSERT_OK(swap(t, drop_of(&held, NULL), NULL, 0, NULL), &t->err);
     assert_false(named(t, NAME).is_kept);
+    assert_int_equal(named(t, NAME).changed_ms, t->actor.now.wall_ms);
     struct t_events events = t_events_since(t, 1);
     assert_int_equal(events.n, 1);
     assert_int_equal(events.item[0].kind, DIBS_EV_TRANSFERRED);
@@ -103,6 +123,7 @@ static void a_name_that_is_needed_leaves_its_number_behind_with_who_holds_it(voi
     assert_int_equal(left.port, 26001);
     assert_int_equal(left.holder, DIBS_HELD_BY_PROCESS);
     assert_false(left.is_kept);
+    assert_true(is_sound(t));
     struct t_events events = t_events_since(t, 1);
     assert_int_equal(events.n, 2);
     assert_int_equal(events.item[0].kind, DIBS_EV_TRANSFERRED);
@@ -201,15 +222,32 @@ static void a_name_that_asks_for_the_number_it_left_has_the_same_claim_again(voi
     udp.claim.bindings[0].proto = DIBS_UDP; /* is something else: both are there then */
     ASSERT_OK(swap(t, drop_of(&made, NAME), &udp, 26001, &made), &t->err);
     assert_int_not_equal(made.id, held.id);
-    struct ledger_want elsewhere = want; /* and so is another directory's */
-    (void) snprintf(elsewhere.claim.project, sizeof elsewhere.claim.project, "/elsewhere");
-    assert_int_equal(swap(t, drop_of(&made, NAME), &elsewhere, 26001, &back), DIBS_TAKEN);
+    struct ledger_want declared = want; /* and so is a number that somebody takes himself */
+    declared.claim.is_exclusive = false;
+    ASSERT_OK(swap(t, drop_of(&made, NAME), &declared, 26001, &made), &t->err);
+    assert_int_not_equal(made.id, held.id);
     ASSERT_OK(swap(t, drop_of(&made, NAME), &want, 26001, &back), &t->err);
     assert_int_equal(back.id, held.id);
     assert_true(back.is_kept);
     assert_int_equal(back.process.pid, 500);
     assert_int_equal(named(t, NAME).id, held.id);
     assert_false(is_named(t, NAME "/26001"));
+    assert_true(is_sound(t));
+    want.required = 26002; /* and leaves it again, as before */
+    ASSERT_OK(swap(t, drop_of(&back, NAME), &want, 26002, &made), &t->err);
+    assert_int_equal(named(t, NAME "/26001").id, held.id);
+}
+
+static void a_name_with_anothers_number_behind_it_is_no_claim_to_come_back(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want restored = kept_want(NAME "/26001"); /* as a snapshot may have it */
+    struct ledger_want want = kept_want(NAME);
+    dibs_claim theirs = t_must(t, &restored, 26005);
+
+    want.required = 26001;
+    assert_int_equal(t_must(t, &want, 26001).port, 26001);
+    assert_int_equal(named(t, NAME "/26001").id, theirs.id);
 }
 
 static void a_persons_own_name_that_looks_like_a_number_behind_another_is_left_alone(void **state)
@@ -238,6 +276,7 @@ int main(int argc, char **argv)
         CASE(a_claim_that_has_moved_on_is_passed_over),
         CASE(a_refused_batch_leaves_every_name_where_it_was),
         CASE(a_name_that_asks_for_the_number_it_left_has_the_same_claim_again),
+        CASE(a_name_with_anothers_number_behind_it_is_no_claim_to_come_back),
         CASE(a_persons_own_name_that_looks_like_a_number_behind_another_is_left_alone),
     };
 

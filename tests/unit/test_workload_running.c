@@ -3,83 +3,6 @@
 #include "support/child.h"
 #include "support/workload.h"
 
-static dibs_claim claim_of(struct world *w, const char *name)
-{
-    dibs_claim claim = { 0 };
-    dibs_which which = { .name = name };
-
-    ASSERT_OK(dibs_claim_find(w->handle, &which, &claim, &w->err), &w->err);
-    return claim;
-}
-
-static bool is_there(struct world *w, const char *name)
-{
-    dibs_claim claim = { 0 };
-    dibs_which which = { .name = name };
-
-    return dibs_claim_find(w->handle, &which, &claim, &w->err) == DIBS_OK;
-}
-
-/* A sync of which only the claims that it makes are of interest. */
-static void sync_on(struct world *w)
-{
-    struct workload_plan plan = sync_now(w);
-
-    workload_plan_free(&plan);
-}
-
-static void must_be(struct workload_port *port, uint16_t number)
-{
-    port->mode = DIBS_REQUIRED;
-    port->port = number;
-}
-
-static dibs_status check_idle(struct world *w, uint32_t instance)
-{
-    struct workload_pod pod = { .role = &w->group->roles[0],
-                                .component = &w->group->roles[0].components[0],
-                                .instance = instance };
-    const struct workload_pod *pods[] = { &pod };
-
-    return workload_check_idle(w->handle, w->group, pods, 1, &w->err);
-}
-
-static void a_running_instance_keeps_its_port_under_its_name_and_number_until_it_ends(void **state)
-{
-    struct world *w = *state;
-    struct workload_port *port = add_role(w->group, "web", 2, 1)->components[0].ports;
-
-    need_network();
-    w->group->roles[0].instances = 1;
-    must_be(port, 8080);
-    sync_on(w);
-    hold(w, "shop/web/0/-/first");
-    port->port = 8081;
-    struct workload_plan plan = sync_now(w);
-    assert_counts(&plan, 0, 0, 1, 0);
-    assert_true(plan.changes[0].needs_restart);
-    assert_string_equal(plan.changes[0].pod, "shop/web/0/-");
-    workload_plan_free(&plan);
-    assert_int_equal(port_of(w, "shop/web/0/-/first"), 8081);
-    dibs_claim left = claim_of(w, "shop/web/0/-/first/8080");
-    assert_int_equal(left.port, 8080);
-    assert_int_equal(left.holder, DIBS_HELD_BY_PROCESS);
-    assert_false(left.is_kept);
-    plan = sync_now(w);
-    assert_counts(&plan, 1, 0, 0, 0);
-    const struct workload_change *stay = change_of(&plan, "shop/web/0/-/first/8080");
-    assert_int_equal(stay->kind, WORKLOAD_STAY);
-    assert_string_equal(stay->pod, "shop/web/0/-");
-    workload_plan_free(&plan);
-    assert_int_equal(check_idle(w, 0), DIBS_TAKEN);
-    assert_string_equal(w->err.blocker.name, "shop/web/0/-/first/8080");
-    assert_int_equal(w->err.blocker.pid, getpid());
-    ASSERT_OK(check_idle(w, 1), &w->err);
-    let_go(w, "shop/web/0/-/first/8080");
-    assert_false(is_there(w, "shop/web/0/-/first/8080"));
-    ASSERT_OK(check_idle(w, 0), &w->err);
-}
-
 static void an_instance_runs_also_when_its_group_has_none_of_its_ports_any_more(void **state)
 {
     struct world *w = *state;
@@ -95,6 +18,35 @@ static void an_instance_runs_also_when_its_group_has_none_of_its_ports_any_more(
     assert_string_equal(w->err.blocker.name, "shop/web/0/-/first");
 }
 
+static void the_second_of_several_pods_is_not_the_first(void **state)
+{
+    struct world *w = *state;
+    struct workload_component *worker = add_role(w->group, "web", 1, 1)->components;
+
+    need_network();
+    worker->name = "worker";
+    worker->size = 2;
+    sync_on(w);
+    hold(w, "shop/web/0/worker.1/first");
+    ASSERT_OK(check_idle(w, 0), &w->err);
+    hold(w, "shop/web/0/worker/first");
+    assert_int_equal(check_idle(w, 0), DIBS_TAKEN);
+}
+
+static void a_process_that_has_ended_does_not_run(void **state)
+{
+    struct world *w = *state;
+
+    need_network();
+    add_role(w->group, "web", 1, 1);
+    sync_on(w);
+    pid_t child = child_start(child_idle, NULL);
+    hold_by(w, "shop/web/0/-/first", child);
+    assert_int_equal(check_idle(w, 0), DIBS_TAKEN);
+    child_end(child);
+    ASSERT_OK(check_idle(w, 0), &w->err);
+}
+
 static void a_lease_is_no_process_that_runs(void **state)
 {
     struct world *w = *state;
@@ -106,59 +58,6 @@ static void a_lease_is_no_process_that_runs(void **state)
     add_role(w->group, "web", 1, 1);
     ASSERT_OK(dibs_claim_ports(w->handle, &batch, &claim, &w->err), &w->err);
     ASSERT_OK(check_idle(w, 0), &w->err);
-}
-
-static void a_port_that_moves_back_is_the_claim_that_the_process_still_holds(void **state)
-{
-    struct world *w = *state;
-    struct workload_port *port = add_role(w->group, "web", 1, 1)->components[0].ports;
-
-    need_network();
-    must_be(port, 8080);
-    sync_on(w);
-    hold(w, "shop/web/0/-/first");
-    uint64_t id = claim_of(w, "shop/web/0/-/first").id;
-    port->port = 8081;
-    sync_on(w);
-    port->port = 8080;
-    struct workload_plan plan = sync_now(w);
-    assert_counts(&plan, 0, 0, 1, 0);
-    assert_int_equal(plan.n, 1);
-    assert_int_equal(plan.changes[0].was, 8081);
-    assert_false(plan.changes[0].needs_restart); /* it runs with this one */
-    workload_plan_free(&plan);
-    dibs_claim back = claim_of(w, "shop/web/0/-/first");
-    assert_int_equal(back.id, id);
-    assert_true(back.is_kept);
-    assert_int_equal(back.holder, DIBS_HELD_BY_PROCESS);
-    plan = sync_now(w);
-    assert_counts(&plan, 1, 0, 0, 0);
-    assert_int_equal(plan.n, 1);
-    workload_plan_free(&plan);
-}
-
-static void a_process_that_has_ended_leaves_its_number_to_whoever_needs_it(void **state)
-{
-    struct world *w = *state;
-    struct workload_port *ports = add_role(w->group, "web", 1, 2)->components[0].ports;
-
-    need_network();
-    pid_t child = child_start(child_idle, NULL);
-    must_be(&ports[0], 8080);
-    sync_on(w);
-    hold_by(w, "shop/web/0/-/first", child);
-    ports[0].port = 8081;
-    sync_on(w);
-    must_be(&ports[1], 8080);
-    struct workload_plan plan = { 0 };
-    assert_int_equal(workload_sync(w->handle, w->group, false, &plan, &w->err), DIBS_TAKEN);
-    assert_non_null(strstr(w->err.msg, "shop/web/0/-/first/8080"));
-    child_end(child);
-    plan = sync_now(w);
-    assert_counts(&plan, 1, 0, 1, 1);
-    assert_int_equal(change_of(&plan, "shop/web/0/-/first/8080")->kind, WORKLOAD_DROP);
-    workload_plan_free(&plan);
-    assert_int_equal(port_of(w, "shop/web/0/-/second"), 8080);
 }
 
 static void a_port_added_to_a_running_instance_needs_a_restart(void **state)
@@ -267,42 +166,6 @@ static void the_port_of_a_role_that_runs_stays_until_none_of_its_pods_does(void 
     workload_plan_free(&plan);
 }
 
-static void the_moved_port_of_a_role_that_runs_stays_until_none_of_its_pods_does(void **state)
-{
-    struct world *w = *state;
-    struct workload_role *role = add_role(w->group, "web", 2, 2);
-    struct workload_port *shared = &role->components[0].ports[1];
-
-    need_network();
-    shared->scope = WORKLOAD_ROLE_SCOPED;
-    must_be(shared, 8080);
-    sync_on(w);
-    hold(w, "shop/web/1/-/first");
-    shared->port = 8081;
-    struct workload_plan plan = sync_now(w);
-    assert_counts(&plan, 2, 0, 1, 0);
-    workload_plan_free(&plan);
-    assert_int_equal(port_of(w, "shop/web/-/-/second"), 8081);
-    dibs_claim left = claim_of(w, "shop/web/-/-/second/8080");
-    assert_true(left.is_kept);
-    assert_int_equal(left.holder, DIBS_HELD_BY_NOBODY);
-    add_role(w->group, "other", 1, 1);
-    must_be(w->group->roles[1].components[0].ports, 8080);
-    assert_int_equal(workload_sync(w->handle, w->group, false, &plan, &w->err), DIBS_TAKEN);
-    assert_non_null(strstr(w->err.msg, "shop/web/-/-/second/8080"));
-    w->group->n_roles = 1;
-    plan = sync_now(w);
-    assert_counts(&plan, 3, 0, 0, 0);
-    assert_int_equal(change_of(&plan, "shop/web/-/-/second/8080")->kind, WORKLOAD_STAY);
-    workload_plan_free(&plan);
-    let_go(w, "shop/web/1/-/first");
-    w->group->n_roles = 2;
-    plan = sync_now(w);
-    assert_counts(&plan, 3, 1, 0, 1);
-    workload_plan_free(&plan);
-    assert_int_equal(port_of(w, "shop/other/0/-/first"), 8080);
-}
-
 static void a_port_that_is_gone_from_the_group_stays_with_its_process_and_is_the_same_again(void **state)
 {
     struct world *w = *state;
@@ -323,6 +186,9 @@ static void a_port_that_is_gone_from_the_group_stays_with_its_process_and_is_the
     assert_true(claim_of(w, "shop/web/0/-/second").is_kept);
     workload_plan_free(&plan);
     sync_on(w);
+    plan = sync_now(w);
+    ASSERT_OK(workload_undo(w->handle, &plan, 1, &w->err), &w->err); /* it was not kept before this one */
+    workload_plan_free(&plan);
     assert_false(claim_of(w, "shop/web/0/-/second").is_kept);
     role->components[0].n_ports = 2;
     plan = sync_now(w);
@@ -330,56 +196,6 @@ static void a_port_that_is_gone_from_the_group_stays_with_its_process_and_is_the
     workload_plan_free(&plan);
     assert_int_equal(claim_of(w, "shop/web/0/-/second").id, id);
     assert_true(claim_of(w, "shop/web/0/-/second").is_kept);
-}
-
-static void a_move_that_is_undone_gives_the_process_and_the_role_their_claims_back(void **state)
-{
-    struct world *w = *state;
-    struct workload_port *ports = add_role(w->group, "web", 1, 2)->components[0].ports;
-
-    need_network();
-    ports[1].scope = WORKLOAD_ROLE_SCOPED;
-    must_be(&ports[0], 8080);
-    must_be(&ports[1], 9090);
-    sync_on(w);
-    hold(w, "shop/web/0/-/first");
-    dibs_claim own = claim_of(w, "shop/web/0/-/first");
-    dibs_claim shared = claim_of(w, "shop/web/-/-/second");
-    ports[0].port = 8081;
-    ports[1].port = 9091;
-    struct workload_plan plan = sync_now(w);
-    assert_counts(&plan, 0, 0, 2, 0);
-    ASSERT_OK(workload_undo(w->handle, &plan, 1, &w->err), &w->err);
-    workload_plan_free(&plan);
-    assert_int_equal(claim_of(w, "shop/web/0/-/first").id, own.id);
-    assert_true(claim_of(w, "shop/web/0/-/first").is_kept);
-    assert_int_equal(claim_of(w, "shop/web/-/-/second").id, shared.id);
-    ports[0].port = 8080;
-    ports[1].port = 9090;
-    plan = sync_now(w);
-    assert_counts(&plan, 2, 0, 0, 0);
-    assert_int_equal(plan.n, 2);
-    workload_plan_free(&plan);
-}
-
-static void an_undo_is_not_about_what_had_left_its_name(void **state)
-{
-    struct world *w = *state;
-    struct workload_port *ports = add_role(w->group, "web", 1, 2)->components[0].ports;
-
-    need_network();
-    ports[1].scope = WORKLOAD_ROLE_SCOPED;
-    must_be(&ports[1], 9090);
-    sync_on(w);
-    hold(w, "shop/web/0/-/first");
-    ports[1].port = 9091;
-    sync_on(w);
-    let_go(w, "shop/web/0/-/first");
-    struct workload_plan plan = sync_now(w);
-    assert_counts(&plan, 2, 0, 0, 1);
-    ASSERT_OK(workload_undo(w->handle, &plan, 1, &w->err), &w->err);
-    workload_plan_free(&plan);
-    assert_false(is_there(w, "shop/web/-/-/second/9090"));
 }
 
 static void cleanup_leaves_a_running_process_its_ports_those_that_moved_too(void **state)
@@ -427,28 +243,44 @@ static void a_number_that_a_process_runs_with_is_not_given_up(void **state)
     fixed->port = port_of(w, "shop/web/0/-/first");
     assert_int_equal(workload_sync(w->handle, w->group, true, &plan, &w->err), DIBS_TAKEN);
     assert_int_equal(workload_sync(w->handle, w->group, false, &plan, &w->err), DIBS_TAKEN);
-    assert_non_null(strstr(w->err.msg, "shop/web/0/-/first"));
+    assert_non_null(strstr(w->err.msg, "'shop/web/0/-/first'")); /* as it is called after the refusal */
+    let_go(w, "shop/web/0/-/first");
+    sync_on(w); /* now it may have another */
+    assert_int_equal(port_of(w, "shop/web/0/-/second"), fixed->port);
+}
+
+static void a_number_that_a_role_runs_with_is_not_given_up(void **state)
+{
+    struct world *w = *state;
+    struct workload_role *role = add_role(w->group, "web", 1, 2);
+    struct workload_plan plan = { 0 };
+
+    need_network();
+    role->components[0].ports[1].scope = WORKLOAD_ROLE_SCOPED;
+    sync_on(w);
+    hold(w, "shop/web/0/-/first");
+    add_role(w->group, "other", 1, 1);
+    must_be(w->group->roles[1].components[0].ports, port_of(w, "shop/web/-/-/second"));
+    assert_int_equal(workload_sync(w->handle, w->group, false, &plan, &w->err), DIBS_TAKEN);
+    assert_non_null(strstr(w->err.msg, "'shop/web/-/-/second'"));
 }
 
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(a_running_instance_keeps_its_port_under_its_name_and_number_until_it_ends),
         T(an_instance_runs_also_when_its_group_has_none_of_its_ports_any_more),
+        T(the_second_of_several_pods_is_not_the_first),
+        T(a_process_that_has_ended_does_not_run),
         T(a_lease_is_no_process_that_runs),
-        T(a_port_that_moves_back_is_the_claim_that_the_process_still_holds),
-        T(a_process_that_has_ended_leaves_its_number_to_whoever_needs_it),
         T(a_port_added_to_a_running_instance_needs_a_restart),
         T(a_changed_port_of_the_role_needs_a_restart_of_every_pod_that_runs),
         T(a_moved_port_needs_a_restart_of_those_who_refer_to_it),
         T(the_port_of_a_role_that_runs_stays_until_none_of_its_pods_does),
-        T(the_moved_port_of_a_role_that_runs_stays_until_none_of_its_pods_does),
         T(a_port_that_is_gone_from_the_group_stays_with_its_process_and_is_the_same_again),
-        T(a_move_that_is_undone_gives_the_process_and_the_role_their_claims_back),
-        T(an_undo_is_not_about_what_had_left_its_name),
         T(cleanup_leaves_a_running_process_its_ports_those_that_moved_too),
         T(a_number_that_a_process_runs_with_is_not_given_up),
+        T(a_number_that_a_role_runs_with_is_not_given_up),
     };
 
     e_own_network();
