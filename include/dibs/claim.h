@@ -101,7 +101,10 @@ typedef struct dibs_request {
  * away: it is no longer kept, and ends with its holder. One that has moved on since is passed over. */
 typedef struct dibs_drop {
     const dibs_claim *claim; /* as it was listed, judged */
-    bool frees_name;         /* a request of the same batch has its name */
+    bool frees_name;         /* a request of the same batch has its name: if it does not end, it is called
+                                NAME/PORT from now on, and a NAME of five parts that is free and asked for with
+                                that very port has it again */
+    bool stays;              /* others use it than its holder: it does not end, and is kept as before */
 } dibs_drop;
 
 typedef struct dibs_batch {

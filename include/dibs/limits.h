@@ -6,11 +6,12 @@
 /* Port numbers are 16 bits wide; 0 means "none" everywhere. */
 #define DIBS_PORT_MAX 65535
 
-/* A name is at most group/role/instance/component/port: five parts of at most
- * 63 bytes (what a DNS label or a Kubernetes name can carry) and four slashes. */
+/* A name that is asked for is at most group/role/instance/component/port: five parts of at most
+ * 63 bytes (what a DNS label or a Kubernetes name can carry). A claim whose name went to another
+ * one while it was in use has its number as a sixth part. With five slashes: */
 #define DIBS_NAME_PART_MAX 63
 #define DIBS_NAME_PARTS_MAX 5
-#define DIBS_NAME_MAX 319
+#define DIBS_NAME_MAX 383
 
 /* Pools are named by people and stand in table columns. */
 #define DIBS_POOL_NAME_MAX 63

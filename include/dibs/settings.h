@@ -118,8 +118,9 @@ DIBS_API void dibs_setting_format(const dibs_settings *settings, dibs_setting se
 /* "500ms", "10s", "5m", "2h", "7d". A bare number is INVALID. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_duration_parse(const char *text, int64_t *ms, dibs_err *err);
 
-/* Is this an absolute name (1 to 5 parts, '/' between them)? Refuses empty parts, control
- * characters, blanks, broken UTF-8, "." and "..", and a name that is only a number. */
+/* Is this an absolute name (1 to 5 parts, '/' between them, or a sixth that is a number, see dibs_drop)?
+ * Refuses empty parts, control characters, blanks, broken UTF-8, "." and "..", and a name that is only a
+ * number. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_name_check(const char *name, dibs_err *err);
 
 /* The project a directory belongs to: that of its manifest (settings->project_dir), else the nearest

@@ -13,6 +13,14 @@ static bool is_number(const char *name)
     return name[strspn(name, "0123456789")] == '\0';
 }
 
+/* The end of a name that a claim had to leave: "8080", or "8080.17" when it was not the first. */
+static bool is_left_number(const char *part)
+{
+    size_t n = strspn(part, "0123456789");
+
+    return n > 0 && (part[n] == '\0' || (part[n] == '.' && part[n + 1] != '\0' && is_number(part + n + 1)));
+}
+
 /* Length of the part at p, or an error text. */
 static const char *part_fault(const char *p, size_t len)
 {
@@ -51,7 +59,7 @@ dibs_status dibs_name_check(const char *name, dibs_err *err)
         size_t len = strcspn(p, "/");
 
         fault = part_fault(p, len);
-        if (++parts > DIBS_NAME_PARTS_MAX)
+        if (++parts > DIBS_NAME_PARTS_MAX && !is_left_number(p))
             fault = "it has more than five parts";
         if (!p[len])
             break;

@@ -19,6 +19,15 @@ static bool is_plain(const char *at, size_t step, const char *avoid)
     return step == 1 && c > 0x20 && c < 0x7f && !strchr("/%~", c) && !strchr(avoid, c);
 }
 
+size_t part_count(const char *name)
+{
+    size_t n = 1;
+
+    for (const char *c = name; *c; c++)
+        n += *c == '/';
+    return n;
+}
+
 void part_encode(const char *raw, const char *avoid, size_t max, char out[DIBS_NAME_PART_MAX + 1])
 {
     static const char hex[] = "0123456789ABCDEF";

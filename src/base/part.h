@@ -15,4 +15,6 @@ enum {
  * than `max` (at most DIBS_NAME_PART_MAX) is cut and ends in '~' and a hash of the whole. Different texts
  * give different parts. "" becomes "%". */
 void part_encode(const char *raw, const char *avoid, size_t max, char out[DIBS_NAME_PART_MAX + 1]);
+/* Of how many parts the name is. */
+size_t part_count(const char *name);
 #endif

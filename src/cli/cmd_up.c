@@ -95,9 +95,10 @@ const struct cli_cmd cmd_up = {
                "manifest does not name any more is released, everything else stays where it\n"
                "is. All of it happens, or nothing. Prints a port a line.\n"
                "\n"
-               "A process that runs loses nothing: a port that is dropped while its holder\n"
-               "lives ends with it, that of a role stays while pods of the role run, and what\n"
-               "they cannot know before a restart is told.",
+               "A process that runs loses nothing: a port that is moved or dropped while its\n"
+               "holder lives ends with it, that of a role stays while pods of the role run, and\n"
+               "what they cannot know before a restart is told. What was moved is called after\n"
+               "its number until then, web/0/-/http/8080.",
     .examples = "dibs up\n",
     .flags = CLI_MANIFEST,
     .run = run_up,
@@ -108,8 +109,8 @@ const struct cli_cmd cmd_plan = {
     .args = "",
     .summary = "Show what 'dibs up' would change",
     .details = "The same decisions as 'dibs up', and nothing is reserved. A line for each port:\n"
-               "keep, add, move (its number, protocol or address changes), drop, or stay (of a\n"
-               "role that runs: it is dropped later).",
+               "keep, add, move (its number, protocol or address changes), drop, or stay (not\n"
+               "wanted any more, but a process that runs has it).",
     .examples = "dibs plan\n",
     .flags = CLI_MANIFEST,
     .run = run_plan,

@@ -142,11 +142,13 @@ static int become(void *ctx, const uint16_t *ports)
     return job_become(ctx, ports);
 }
 
-static dibs_status claim_for(const struct job_claims *claims, pid_t pid, dibs_err *err)
+static dibs_status claim_for(const struct job *job, const struct job_claims *claims, pid_t pid, dibs_err *err)
 {
     dibs_batch batch = { .requests = claims->requests, .n = claims->n };
     dibs_status s = cli_open(claims->cli, err);
 
+    if (!s && job->may_run)
+        s = job->may_run(claims->cli, job->ctx, err);
     for (size_t i = 0; i < claims->n; i++)
         if (claims->requests[i].holder == DIBS_HELD_BY_PROCESS)
             claims->requests[i].pid = pid;
@@ -189,7 +191,7 @@ dibs_status run_job(struct job *job, const struct job_claims *claims, dibs_err *
         s = child_start(&plan, &signals, &child, err);
     if (s)
         return s;
-    s = claim_for(claims, child.pid, err);
+    s = claim_for(job, claims, child.pid, err);
     if (s) {
         child_cancel(&child);
         return s;

@@ -25,6 +25,8 @@ struct job {
     size_t n;    /* of its ports */
     /* In the child: what these ports mean. */
     void (*say)(void *ctx, const uint16_t *ports, struct job_words *out);
+    /* NULL, or asked before anything is claimed. */
+    dibs_status (*may_run)(struct cli *cli, void *ctx, dibs_err *err);
     void *ctx;
 };
 /* In the child: environment and arguments, then exec. Returns errno only if that failed. */

@@ -218,6 +218,16 @@ static dibs_status start_part(struct troupe *t, size_t i, dibs_err *err)
     return DIBS_OK;
 }
 
+static dibs_status are_idle(struct troupe *t, dibs_err *err)
+{
+    const struct workload_pod *pods[PARTS_MAX];
+    dibs_status s = cli_open_manifest(t->cli, err);
+
+    for (size_t i = 0; i < t->n; i++)
+        pods[i] = &t->parts[i].pod.pod;
+    return s ? s : workload_check_idle(t->cli->handle, t->group, pods, t->n, err);
+}
+
 static dibs_status start_all(struct troupe *t, dibs_err *err)
 {
     dibs_batch batch = { .requests = t->claims.requests, .n = t->claims.n };
@@ -227,7 +237,7 @@ static dibs_status start_all(struct troupe *t, dibs_err *err)
     for (size_t i = 0; i < t->n && !s; i++)
         s = start_part(t, i, err);
     if (!s)
-        s = cli_open(t->cli, err);
+        s = are_idle(t, err);
     for (size_t i = 0; i < t->claims.n && !s; i++)
         if (t->claims.requests[i].holder == DIBS_HELD_BY_PROCESS)
             t->claims.requests[i].pid = t->parts[t->claims.requests[i].pid].child.pid;

@@ -106,12 +106,21 @@ static dibs_status find_command(struct cli *cli, struct pod *pod, dibs_err *err)
     return DIBS_OK;
 }
 
+static dibs_status is_idle(struct cli *cli, void *ctx, dibs_err *err)
+{
+    const struct pod *pod = ctx;
+    const struct workload_pod *which = &pod->pod;
+    dibs_status s = cli_open_manifest(cli, err);
+
+    return s ? s : workload_check_idle(cli->handle, pod->group, &which, 1, err);
+}
+
 static dibs_status run_pod(struct cli *cli, struct pod *pod, dibs_err *err)
 {
     size_t n = pod->needs.n;
     AUTO(free_auto) dibs_request *requests = calloc(n + 1, sizeof *requests);
     AUTO(free_auto) dibs_claim *claims = calloc(n + 1, sizeof *claims);
-    struct job job = { .n = n, .say = pod_say, .ctx = pod };
+    struct job job = { .n = n, .say = pod_say, .may_run = is_idle, .ctx = pod };
     struct job_claims all = { .cli = cli, .requests = requests, .claims = claims, .n = n };
     dibs_status s = find_command(cli, pod, err);
 

@@ -13,6 +13,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/part.h"
 #include "base/text.h"
 #include "core/attempt.h"
 #include "kernel/kernel.h"
@@ -163,9 +164,13 @@ static dibs_status prepare_drops(struct attempt *a, dibs_err *err)
         const dibs_claim *claim = a->batch->drops[i].claim;
 
         a->drops[i].seen = (struct ledger_seen){ claim->id, claim->generation, claim->lease_until_ms };
-        a->drops[i].frees_name = a->batch->drops[i].frees_name;
-        if (a->drops[i].frees_name)
+        a->drops[i].stays = a->batch->drops[i].stays;
+        /* No request has a name of six parts. */
+        if (a->batch->drops[i].frees_name && claim->name[0] &&
+            part_count(claim->name) <= DIBS_NAME_PARTS_MAX) {
+            a->drops[i].frees = claim->name;
             attempt_note(&a->has_freed, &a->freed, claim->port);
+        }
         if (claim->holder != DIBS_HELD_BY_NOBODY && claim->life == DIBS_DEAD)
             (void) attempt_add_dead(a, claim);
     }

@@ -8,6 +8,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/part.h"
 #include "base/text.h"
 #include "kernel/kernel.h"
 #include "net/bindings.h"
@@ -158,6 +159,8 @@ dibs_status request_prepare(struct core *core, const dibs_request *r, struct ask
         return err_set(err, DIBS_INVALID, "a claim needs a holder, or must be kept");
     if (r->name && dibs_name_check(r->name, err) != DIBS_OK)
         return DIBS_INVALID;
+    if (r->name && part_count(r->name) > DIBS_NAME_PARTS_MAX)
+        return err_set(err, DIBS_INVALID, "name '%s': only a claim that was moved has six parts", r->name);
     if (r->name)
         (void) text_copy(claim->name, sizeof claim->name, r->name);
     if (r->project && !text_copy(claim->project, sizeof claim->project, r->project))

@@ -2,6 +2,7 @@
 /* Claims that end in the same transaction in which others are made, so that a changed workload is never half
  * changed (INV-4). A claim whose holder lives is not taken away (INV-5): it is no longer kept, and ends with
  * its holder. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -9,28 +10,36 @@
 
 #include "base/banned.h"
 
-/* The name goes to another claim; the holder keeps the port. */
-static dibs_status free_name(struct ledger_tx *tx, dibs_claim *claim, dibs_err *err)
+/* The name goes to another claim; this one is called after it and its number. A second one of that name and
+ * number (another protocol or address) has its id behind it, which nobody else ever has. */
+static dibs_status leave_name(struct ledger_tx *tx, dibs_claim *claim, dibs_err *err)
 {
-    dibs_status s = tx_put_name(tx, claim, 0, err);
+    char name[DIBS_NAME_MAX + 1];
+    struct row_name known = { 0 };
 
-    claim->name[0] = '\0';
-    return s;
+    tx_left_name(claim->name, claim->port, name);
+    dibs_status s = tx->rows->ops->name_get(tx->rows, claim->principal, name, &known, err);
+    if (s == DIBS_OK && known.claim_id != 0)
+        (void) snprintf(name + strlen(name), sizeof name - strlen(name), ".%llu",
+                        (unsigned long long) claim->id);
+    return s == DIBS_OK || s == DIBS_NOT_FOUND ? tx_rename(tx, claim, name, err) : s;
 }
 
-static dibs_status leave_to_holder(struct ledger_tx *tx, struct row_claim *row, bool frees_name,
-                                   dibs_err *err)
+/* The generation stays: its holder's token must still end it. */
+static dibs_status leave(struct ledger_tx *tx, struct row_claim *row, const struct ledger_drop *drop,
+                         dibs_err *err)
 {
+    dibs_claim *claim = &row->claim;
+    bool is_kept = claim->is_kept && drop->stays;
+    bool leaves_name = drop->frees && strcmp(drop->frees, claim->name) == 0;
     dibs_status s = DIBS_OK;
 
-    row->claim.is_kept = false;
-    row->claim.changed_ms = tx->actor->now.wall_ms;
-    if (frees_name && row->claim.name[0])
-        s = free_name(tx, &row->claim, err);
-    /* The generation stays: its holder's token must still end it. */
-    if (s == DIBS_OK)
-        s = tx->rows->ops->claim_put(tx->rows, row, err);
-    return s == DIBS_OK ? tx_event(tx, DIBS_EV_TRANSFERRED, &row->claim, err) : s;
+    if (!leaves_name && is_kept == claim->is_kept)
+        return DIBS_OK;
+    claim->is_kept = is_kept;
+    if (leaves_name)
+        s = leave_name(tx, claim, err);
+    return s == DIBS_OK ? tx_change(tx, row, err) : s;
 }
 
 dibs_status tx_drop(struct ledger_tx *tx, const struct ledger_batch *batch, dibs_err *err)
@@ -48,8 +57,7 @@ dibs_status tx_drop(struct ledger_tx *tx, const struct ledger_batch *batch, dibs
             return err_set(err, DIBS_DENIED, "the claim on port %u belongs to %s; you are %s", row.claim.port,
                            row.claim.principal, tx->actor->principal);
         bool is_held = row.claim.holder != DIBS_HELD_BY_NOBODY && !claiming_is_dead(batch, &row.claim);
-        s = is_held ? leave_to_holder(tx, &row, drop->frees_name, err)
-                    : tx_end(tx, &row, DIBS_EV_RELEASED, err);
+        s = is_held || drop->stays ? leave(tx, &row, drop, err) : tx_end(tx, &row, DIBS_EV_RELEASED, err);
         if (s != DIBS_OK)
             return s;
     }

@@ -95,10 +95,11 @@ struct ledger_want {
     uint16_t run_base; /* the only begin at which a run is completed of which names hold a part; 0: none */
 };
 
-/* A claim that ends before the wants are decided, in the same transaction. */
+/* A claim that ends before the wants are decided, in the same transaction, unless somebody holds it. */
 struct ledger_drop {
     struct ledger_seen seen;
-    bool frees_name; /* a want has its name: a holder that lives keeps the port without it */
+    const char *frees; /* its name, which a want has: if it does not end, it is NAME/PORT then; NULL: none */
+    bool stays;        /* it is in use without a holder: not ended, and kept as before */
 };
 
 /* A caller's own mark of a batch: asked for again with the same mark, the answer is the same. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/part.h"
 #include "ledger/claiming.h"
 
 #include "base/banned.h"
@@ -150,6 +151,12 @@ static bool has_bindings(const dibs_claim *c, const struct ledger_want *want)
     return codec_same_bindings(c, &want->claim) || (want->n_wide && codec_same_bindings(c, &wide));
 }
 
+/* Has the name's claim something else than is asked for now? */
+static bool is_different(const dibs_claim *c, const struct ledger_want *want)
+{
+    return !is_asked_for(c, want) || !has_bindings(c, want) || c->is_exclusive != want->claim.is_exclusive;
+}
+
 /* The claim as it is; adopted, it is kept as well, whoever holds it. */
 static dibs_status look_up(struct claiming *k, const struct ledger_want *want, struct row_claim *row,
                            dibs_claim *out)
@@ -158,10 +165,7 @@ static dibs_status look_up(struct claiming *k, const struct ledger_want *want, s
 
     if (want->is_adopted && !row->claim.is_kept) {
         row->claim.is_kept = true;
-        row->claim.changed_ms = k->tx->actor->now.wall_ms;
-        s = k->tx->rows->ops->claim_put(k->tx->rows, row, k->err);
-        if (s == DIBS_OK)
-            s = tx_event(k->tx, DIBS_EV_TRANSFERRED, &row->claim, k->err);
+        s = tx_change(k->tx, row, k->err);
     }
     if (s == DIBS_OK)
         claiming_answer(row, true, out);
@@ -174,8 +178,7 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
 {
     const dibs_claim *c = &row->claim;
     bool is_over = c->holder != DIBS_HELD_BY_NOBODY && claiming_is_dead(k->batch, c);
-    bool differs =
-        !is_asked_for(c, want) || !has_bindings(c, want) || c->is_exclusive != want->claim.is_exclusive;
+    bool differs = is_different(c, want);
 
     *is_done = true;
     /* Two directories of one name are two projects: the caller comes back with another name. Who names a
@@ -254,6 +257,22 @@ dibs_status rows_find_named(struct rows *rows, const char *principal, const char
     return s == DIBS_OK && !bearer.is_found ? DIBS_NOT_FOUND : s;
 }
 
+/* The number that is asked for is one that the name had, and that is in use still: it is the same claim, and
+ * has its name again. */
+static dibs_status come_back(struct claiming *k, const struct ledger_want *want, struct row_claim *row)
+{
+    struct row_name known = { 0 };
+    char left[DIBS_NAME_MAX + 1];
+
+    tx_left_name(want->claim.name, want->required, left);
+    dibs_status s = rows_find_named(k->tx->rows, want->claim.principal, left, &known, row, k->err);
+    if (s == DIBS_OK && is_different(&row->claim, want))
+        return DIBS_NOT_FOUND;
+    if (s == DIBS_OK)
+        s = tx_rename(k->tx, &row->claim, want->claim.name, k->err);
+    return s == DIBS_OK ? tx_change(k->tx, row, k->err) : s;
+}
+
 dibs_status claiming_by_name(struct claiming *k, const struct ledger_want *want, dibs_claim *out,
                              bool *is_done)
 {
@@ -263,6 +282,9 @@ dibs_status claiming_by_name(struct claiming *k, const struct ledger_want *want,
         rows_find_named(k->tx->rows, want->claim.principal, want->claim.name, &name, &row, k->err);
 
     *is_done = false;
+    /* Nobody can ask for a name of six parts: what has one has left a name. */
+    if (s == DIBS_NOT_FOUND && want->required && part_count(want->claim.name) == DIBS_NAME_PARTS_MAX)
+        s = come_back(k, want, &row);
     if (s == DIBS_NOT_FOUND)
         return DIBS_OK; /* the name is free */
     return s == DIBS_OK ? settle_name(k, want, &row, out, is_done) : s;

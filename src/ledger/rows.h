@@ -181,6 +181,12 @@ dibs_status tx_insert(struct ledger_tx *tx, const dibs_claim *template, uint16_t
                       struct row_claim *row, dibs_err *err);
 /* The claim's name leads to `claim_id`; 0: to nothing any more, its port is remembered. */
 dibs_status tx_put_name(struct ledger_tx *tx, const dibs_claim *claim, uint64_t claim_id, dibs_err *err);
+/* What a claim is called whose name went to another one while it was in use: "shop/web/0/-/http/8080". */
+void tx_left_name(const char *name, uint16_t port, char out[DIBS_NAME_MAX + 1]);
+/* The claim's name is another from now on; the caller writes the record. Its old one remembers the port. */
+dibs_status tx_rename(struct ledger_tx *tx, dibs_claim *claim, const char *name, dibs_err *err);
+/* Rewrite a claim that its holder has as before: changed time, event. */
+dibs_status tx_change(struct ledger_tx *tx, struct row_claim *row, dibs_err *err);
 /* Rewrite a claim whose holder changed: next generation, new secret, changed time, event. */
 dibs_status tx_rehold(struct ledger_tx *tx, struct row_claim *row, dibs_event_kind kind, dibs_err *err);
 /* End a claim: record, slots (a dynamic port cools), name remembered, sightings, event. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/text.h"
 #include "ledger/rows.h"
 
 #include "base/banned.h"
@@ -276,6 +277,27 @@ dibs_status tx_insert(struct ledger_tx *tx, const dibs_claim *template, uint16_t
     if (s == DIBS_OK && c->name[0])
         s = tx_put_name(tx, c, c->id, err);
     return s == DIBS_OK ? tx_event(tx, kind, c, err) : s;
+}
+
+void tx_left_name(const char *name, uint16_t port, char out[DIBS_NAME_MAX + 1])
+{
+    (void) snprintf(out, DIBS_NAME_MAX + 1, "%s/%u", name, port);
+}
+
+dibs_status tx_rename(struct ledger_tx *tx, dibs_claim *claim, const char *name, dibs_err *err)
+{
+    dibs_status s = tx_put_name(tx, claim, 0, err);
+
+    (void) text_copy(claim->name, sizeof claim->name, name);
+    return s == DIBS_OK ? tx_put_name(tx, claim, claim->id, err) : s;
+}
+
+dibs_status tx_change(struct ledger_tx *tx, struct row_claim *row, dibs_err *err)
+{
+    row->claim.changed_ms = tx->actor->now.wall_ms;
+    dibs_status s = tx->rows->ops->claim_put(tx->rows, row, err);
+
+    return s == DIBS_OK ? tx_event(tx, DIBS_EV_TRANSFERRED, &row->claim, err) : s;
 }
 
 dibs_status tx_rehold(struct ledger_tx *tx, struct row_claim *row, dibs_event_kind kind, dibs_err *err)

@@ -21,20 +21,34 @@ static void numbered(const char *name, uint32_t number, char out[DIBS_NAME_PART_
         (void) snprintf(out, 4, "%%2D");
 }
 
-void workload_claim_name(const struct workload_group *group, const struct workload_pod *pod,
-                         const struct workload_port *port, uint32_t number, char out[DIBS_NAME_MAX + 1])
+/* `is_shared`: all pods of the component in one. */
+static void name_pod(const struct workload_group *group, const struct workload_pod *pod, bool is_shared,
+                     char out[DIBS_NAME_MAX + 1])
 {
     char role[DIBS_NAME_PART_MAX + 1];
     char instance[16] = "-";
     char component[DIBS_NAME_PART_MAX + 1] = "-";
-    char last[DIBS_NAME_PART_MAX + 1];
-    bool is_shared = port->scope == WORKLOAD_ROLE_SCOPED;
 
     part_encode(pod->role->name, "", DIBS_NAME_PART_MAX, role);
     if (!is_shared)
         (void) snprintf(instance, sizeof instance, "%u", pod->instance);
     if (pod->component->name)
         numbered(pod->component->name, is_shared ? 0 : pod->id, component);
+    (void) snprintf(out, DIBS_NAME_MAX + 1, "%s/%s/%s/%s", group->group, role, instance, component);
+}
+
+void workload_pod_prefix(const struct workload_group *group, const struct workload_pod *pod,
+                         char out[DIBS_NAME_MAX + 1])
+{
+    name_pod(group, pod, false, out);
+}
+
+void workload_claim_name(const struct workload_group *group, const struct workload_pod *pod,
+                         const struct workload_port *port, uint32_t number, char out[DIBS_NAME_MAX + 1])
+{
+    char last[DIBS_NAME_PART_MAX + 1];
+
     numbered(port->name, number, last);
-    (void) snprintf(out, DIBS_NAME_MAX + 1, "%s/%s/%s/%s/%s", group->group, role, instance, component, last);
+    name_pod(group, pod, port->scope == WORKLOAD_ROLE_SCOPED, out);
+    (void) snprintf(out + strlen(out), DIBS_NAME_MAX + 1 - strlen(out), "/%s", last);
 }

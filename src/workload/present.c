@@ -13,7 +13,7 @@ void present_free(struct present *p)
     *p = (struct present){ 0 };
 }
 
-/* "group/role/0/component/port", "group/role/-/component/port" */
+/* "group/role/0/component/port", "group/role/-/component/port", and with a number behind it */
 bool present_is_manifest_name(const char *name)
 {
     int slashes = 0;
@@ -26,7 +26,16 @@ bool present_is_manifest_name(const char *name)
 
         is_instance = (digits > 0 && c[1 + digits] == '/') || strncmp(c + 1, "-/", 2) == 0;
     }
-    return is_instance && slashes == DIBS_NAME_PARTS_MAX - 1;
+    return is_instance && slashes >= DIBS_NAME_PARTS_MAX - 1;
+}
+
+size_t present_pod_length(const char *name)
+{
+    size_t len = strcspn(name, "/");
+
+    for (int part = 1; part < DIBS_NAME_PARTS_MAX - 1; part++)
+        len += 1 + strcspn(name + len + 1, "/");
+    return len;
 }
 
 static bool take_claim(void *ctx, const dibs_claim *claim)
@@ -107,4 +116,12 @@ const dibs_claim *present_held(const struct present *p, const char *name, size_t
         if (present_is_held(&p->claims[low]))
             return &p->claims[low];
     return NULL;
+}
+
+const dibs_claim *present_role_user(const struct present *p, const dibs_claim *claim)
+{
+    const char *role = strchr(claim->name, '/') + 1;
+    const char *instance = strchr(role, '/') + 1;
+
+    return instance[0] == '-' ? present_held(p, claim->name, (size_t) (instance - claim->name)) : NULL;
 }

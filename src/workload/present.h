@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_WORKLOAD_PRESENT_H
 #define DIBS_WORKLOAD_PRESENT_H
-/* The claims that a group has made. They are known by their names: five parts, the third an instance or "-".
- * Whatever else has a name in the group is a person's own, and is left alone. */
+/* The claims that a group has made. They are known by their names: five parts, the third an instance or "-",
+ * and of those that were moved while they were in use the number as a sixth. Whatever else has a name in the
+ * group is a person's own, and is left alone. */
 #include "workload/workload.h"
 
 bool present_is_manifest_name(const char *name);
+/* How long its pod's name within this one is: "shop/web/0/-" of "shop/web/0/-/http/8080". */
+size_t present_pod_length(const char *name);
 
 struct present {
     dibs_claim *claims; /* judged, sorted by name */
@@ -21,6 +24,9 @@ dibs_status present_list(dibs *handle, const struct workload_group *group, struc
 size_t present_find(const struct present *p, const char *name);
 /* Does somebody hold the claim, as far as is known (INV-5)? */
 bool present_is_held(const dibs_claim *claim);
+/* A port of a whole role has no holder of its own: those of its pods are. NULL: it is no such port, or none
+ * of them runs. */
+const dibs_claim *present_role_user(const struct present *p, const dibs_claim *claim);
 /* The first claim that somebody holds of those whose names begin with these bytes; NULL: none. */
 const dibs_claim *present_held(const struct present *p, const char *name, size_t len);
 #endif

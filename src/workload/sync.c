@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/part.h"
 #include "net/bindings.h"
 #include "net/portbits.h"
 #include "workload/present.h"
@@ -19,10 +20,7 @@ struct syncing {
     enum workload_change_kind *kinds; /* of the needs */
     size_t *at;                       /* of a need: the place of its request and answer */
     size_t *was;                      /* of a need: its claim's place in `present`, n when it has none */
-    bool *is_used;                    /* of what is present: a need has its name */
-    struct role_runs {
-        const dibs_claim *by; /* of what is present and not used: by whom its role runs; NULL: it goes */
-    } * runs;
+    bool *is_used;                    /* of what is present: a need has its name, or gives it back */
     dibs *handle;
     bool is_asked, has_ipv6; /* known when it was asked for */
 };
@@ -37,7 +35,6 @@ static void syncing_free(struct syncing *y)
     free(y->at);
     free(y->was);
     free(y->is_used);
-    free(y->runs);
 }
 
 void workload_plan_free(struct workload_plan *plan)
@@ -108,16 +105,6 @@ static bool is_block_met(struct syncing *y, size_t first)
     return true;
 }
 
-/* A port of a whole role has no holder of its own: those of its pods are. NULL: it is no such port, or none
- * of them runs. */
-static const dibs_claim *role_holder(const struct present *p, const dibs_claim *claim)
-{
-    const char *role = strchr(claim->name, '/') + 1;
-    const char *instance = strchr(role, '/') + 1;
-
-    return instance[0] == '-' ? present_held(p, claim->name, (size_t) (instance - claim->name)) : NULL;
-}
-
 /* It must have its number, and has it not yet. */
 static bool must_get(const struct syncing *y, size_t i)
 {
@@ -141,8 +128,8 @@ static bool is_in_the_way(const struct syncing *y, const struct portbits *wanted
     return false;
 }
 
-/* Ports that may have any number make room for those that may not, unless somebody runs with them. A block
- * goes as one. */
+/* Ports that may have any number make room for those that may not. A block goes as one. What somebody runs
+ * with is not free by that: the number is refused. */
 static void make_room(struct syncing *y)
 {
     struct portbits wanted = { 0 };
@@ -153,16 +140,11 @@ static void make_room(struct syncing *y)
     for (size_t i = 0, n = 1; i < y->needs.n; i += n) {
         const struct workload_port *port = y->needs.all[i].port;
         bool is_blocking = false;
-        bool is_used = false;
 
         n = port->is_contiguous ? port->count : 1;
-        for (size_t k = i; k < i + n && y->kinds[i] == WORKLOAD_KEEP && port->mode != DIBS_REQUIRED; k++) {
-            const dibs_claim *claim = &y->present.claims[y->was[k]];
-
-            is_blocking = is_blocking || is_in_the_way(y, &wanted, claim);
-            is_used = is_used || present_is_held(claim) || role_holder(&y->present, claim);
-        }
-        for (size_t k = i; k < i + n && is_blocking && !is_used; k++)
+        for (size_t k = i; k < i + n && y->kinds[i] == WORKLOAD_KEEP && port->mode != DIBS_REQUIRED; k++)
+            is_blocking = is_blocking || is_in_the_way(y, &wanted, &y->present.claims[y->was[k]]);
+        for (size_t k = i; k < i + n && is_blocking; k++)
             y->kinds[k] = WORKLOAD_MOVE;
     }
 }
@@ -180,6 +162,21 @@ static dibs_request request_of(const struct syncing *y, size_t i)
     return request;
 }
 
+/* The need has to have its number: a claim that left the name with it has its name again. */
+static void find_left(struct syncing *y, size_t i)
+{
+    const struct workload_need *need = &y->needs.all[i];
+    char name[DIBS_NAME_MAX + 1];
+    bool is_narrowed = false;
+
+    if (!must_get(y, i))
+        return;
+    (void) snprintf(name, sizeof name, "%s/%u", need->name, need->port->port);
+    size_t left = present_find(&y->present, name);
+    if (left < y->present.n && workload_is_as_wanted(&y->present.claims[left], need->port, &is_narrowed))
+        y->is_used[left] = true;
+}
+
 static void decide(struct syncing *y)
 {
     const struct present *p = &y->present;
@@ -194,6 +191,7 @@ static void decide(struct syncing *y)
         y->kinds[i] = is_kept ? WORKLOAD_KEEP : y->was[i] < p->n ? WORKLOAD_MOVE : WORKLOAD_ADD;
         if (y->was[i] < p->n)
             y->is_used[y->was[i]] = true;
+        find_left(y, i);
     }
     make_room(y);
     for (int pass = 0; pass < 2; pass++) /* numbers that must be had are had before others are chosen */
@@ -203,15 +201,15 @@ static void decide(struct syncing *y)
                 y->requests[n++] = request_of(y, i);
             }
     for (size_t i = 0; i < y->needs.n; i++)
-        if (y->kinds[i] == WORKLOAD_MOVE)
-            y->drops[y->n_drops++] = (dibs_drop){ &p->claims[y->was[i]], true };
-    for (size_t i = 0; i < p->n; i++) {
-        if (y->is_used[i])
-            continue;
-        y->runs[i].by = role_holder(p, &p->claims[i]);
-        if (!y->runs[i].by)
-            y->drops[y->n_drops++] = (dibs_drop){ &p->claims[i], false };
-    }
+        if (y->kinds[i] == WORKLOAD_MOVE) {
+            const dibs_claim *claim = &p->claims[y->was[i]];
+
+            y->drops[y->n_drops++] =
+                (dibs_drop){ claim, .frees_name = true, .stays = present_role_user(p, claim) != NULL };
+        }
+    for (size_t i = 0; i < p->n; i++)
+        if (!y->is_used[i] && !present_role_user(p, &p->claims[i]))
+            y->drops[y->n_drops++] = (dibs_drop){ .claim = &p->claims[i] };
 }
 
 static dibs_status prepare(struct syncing *y, dibs_err *err)
@@ -227,8 +225,7 @@ static dibs_status prepare(struct syncing *y, dibs_err *err)
     y->was = calloc(n, sizeof *y->was);
     y->drops = calloc(y->present.n + 1, sizeof *y->drops);
     y->is_used = calloc(y->present.n + 1, sizeof *y->is_used);
-    y->runs = calloc(y->present.n + 1, sizeof *y->runs);
-    if (!y->requests || !y->kinds || !y->at || !y->was || !y->drops || !y->is_used || !y->runs) {
+    if (!y->requests || !y->kinds || !y->at || !y->was || !y->drops || !y->is_used) {
         (void) err_set(err, DIBS_FAILURE, "workload: out of memory");
         return DIBS_FAILURE; /* clang's analyzer does not see that err_set() gives the status back */
     }
@@ -241,10 +238,9 @@ static dibs_status prepare(struct syncing *y, dibs_err *err)
 /* One pod more that the change is about: that of a claim which somebody holds. */
 static void note_pod(struct workload_change *change, const dibs_claim *held)
 {
-    const char *port = strrchr(held->name, '/');
-
     if (change->n_pods++ == 0)
-        (void) snprintf(change->pod, sizeof change->pod, "%.*s", (int) (port - held->name), held->name);
+        (void) snprintf(change->pod, sizeof change->pod, "%.*s", (int) present_pod_length(held->name),
+                        held->name);
 }
 
 /* Needs whose claims change, and the pods that run without knowing it. */
@@ -267,6 +263,8 @@ static dibs_status note_restart(const struct restarts *r, const struct workload_
 
         if (at == r->y->needs.n || change->kind == WORKLOAD_KEEP)
             continue;
+        if (needs.all[i].is_own && change->claim.holder != DIBS_HELD_BY_NOBODY)
+            continue; /* its own again, from before the last move */
         change->needs_restart = true;
         note_pod(change, held);
     }
@@ -286,7 +284,7 @@ static dibs_status note_restarts(const struct restarts *r, dibs_err *err)
 
         if (need->port->scope == WORKLOAD_ROLE_SCOPED || is_same)
             continue;
-        pod_len = (size_t) (strrchr(need->name, '/') + 1 - need->name);
+        pod_len = present_pod_length(need->name) + 1;
         const dibs_claim *held = present_held(&y->present, need->name, pod_len);
         if (held)
             s = note_restart(r, &need->pod, held, err);
@@ -294,22 +292,23 @@ static dibs_status note_restarts(const struct restarts *r, dibs_err *err)
     return s;
 }
 
-/* What is there and not wanted any more. */
+/* What is there and not wanted any more. What has left its name is never wanted again by an undo. */
 static void tell_rest(const struct syncing *y, struct workload_plan *plan)
 {
     for (size_t i = 0; i < y->present.n; i++) {
         const dibs_claim *claim = &y->present.claims[i];
-        const dibs_claim *held = y->runs[i].by;
+        const dibs_claim *role = present_role_user(&y->present, claim);
+        bool is_held = !role && present_is_held(claim);
         struct workload_change *change = &plan->changes[plan->n];
 
         if (y->is_used[i])
             continue;
-        change->kind = held ? WORKLOAD_STAY : WORKLOAD_DROP;
+        change->kind = role || is_held ? WORKLOAD_STAY : WORKLOAD_DROP;
         change->claim = *claim;
-        change->before = held ? NULL : claim;
-        change->needs_restart = !held && present_is_held(claim);
-        if (held || change->needs_restart)
-            note_pod(change, held ? held : claim);
+        change->claim.is_kept = claim->is_kept && !is_held; /* it ends with its holder */
+        change->before = part_count(claim->name) > DIBS_NAME_PARTS_MAX ? NULL : claim;
+        if (change->kind == WORKLOAD_STAY)
+            note_pod(change, role ? role : claim);
         plan->count[change->kind]++;
         plan->n++;
     }

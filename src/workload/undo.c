@@ -42,7 +42,7 @@ dibs_status workload_undo(dibs *handle, const struct workload_plan *plans, size_
             bool is_back = change->before && change->before->is_kept;
 
             if (change->kind == WORKLOAD_ADD || change->kind == WORKLOAD_MOVE)
-                drops[batch.n_drops++] = (dibs_drop){ &change->claim, is_back };
+                drops[batch.n_drops++] = (dibs_drop){ .claim = &change->claim, .frees_name = is_back };
             if (is_back)
                 requests[batch.n++] = again(change->before);
         }

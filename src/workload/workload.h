@@ -147,6 +147,9 @@ struct workload_pod {
     uint32_t instance;
     uint32_t id; /* within the component */
 };
+/* "group/role/instance/component": what the names of its own ports begin with. */
+void workload_pod_prefix(const struct workload_group *group, const struct workload_pod *pod,
+                         char out[DIBS_NAME_MAX + 1]);
 /* "group/role/instance/component/port", the number-th of the port's `count`. Different things never get one
  * name, and it always fits: what a part cannot contain is written %XX, what is too long ends in a hash. */
 void workload_claim_name(const struct workload_group *group, const struct workload_pod *pod,
@@ -207,14 +210,16 @@ enum workload_change_kind {
     WORKLOAD_ADD,
     WORKLOAD_MOVE, /* another number, protocol or address than it has: dropped and added */
     WORKLOAD_DROP,
-    WORKLOAD_STAY, /* not wanted any more, but its role runs with it: dropped by a later sync */
+    WORKLOAD_STAY, /* not wanted any more, but in use: it ends with its holder, or that of a whole role by a
+                      sync after its pods have ended */
 };
 struct workload_change {
     enum workload_change_kind kind;
-    uint16_t was;                /* the port that a MOVE leaves */
-    const dibs_claim *before;    /* what a MOVE or DROP leaves; else NULL */
-    bool needs_restart;          /* pods run that do not know of it yet */
-    size_t n_pods;               /* how many; of a STAY 1 */
+    uint16_t was;             /* the port that a MOVE leaves */
+    const dibs_claim *before; /* what an undo goes back to: the claim as it was before a MOVE, DROP or STAY;
+                                 NULL when there was none, or when it had left its name already */
+    bool needs_restart;       /* pods run that do not know of it yet */
+    size_t n_pods;            /* how many; of a STAY 1 */
     char pod[DIBS_NAME_MAX + 1]; /* the first of them, "shop/web/0/-" */
     dibs_claim claim;            /* as it will be; DROP: as it was */
 };
@@ -241,6 +246,12 @@ dibs_status workload_undo(dibs *handle, const struct workload_plan *plans, size_
 /* End every claim of the group; nothing there is OK. */
 dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, bool is_dry_run,
                              struct workload_plan *out, dibs_err *err);
+
+/* ---- who runs (running.c) ---- */
+/* TAKEN, with who it is, when a process holds a port of one of these pods, whether the group has it still or
+ * not: an instance does not run twice. */
+dibs_status workload_check_idle(dibs *handle, const struct workload_group *group,
+                                const struct workload_pod *const *pods, size_t n, dibs_err *err);
 
 /* ---- telling (values.c) ---- */
 struct workload_value {

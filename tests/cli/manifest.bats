@@ -207,10 +207,14 @@ block_is_whole() {
     edit 's/name: debug/name: inspect/; s/15150/15151/'
     everything >"$T/before"
     ok plan --json
-    json '{c["name"] for c in d if c["needs_restart"]} == {"project/web/0/-/debug", "project/web/0/-/inspect"}'
+    json '{c["name"] for c in d if c["needs_restart"]} == {"project/web/0/-/inspect"}'
+    json '[(c["name"], c["kept"]) for c in d if c["change"] == "stay"] == [("project/web/0/-/debug", False)]'
     was=$(ports web/0/-/debug)
     agree_restart
     [ "$(ports web/0/-/debug)" = "$was" ] # until it ends
+    edit 's/name: inspect/name: debug/'
+    ok up --json
+    json '[c["change"] for c in d if c["name"] == "project/web/0/-/debug"] == ["keep"]' # the same, if it is wanted again
 }
 
 agree_restart() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below; shells expand their own
-# `dibs up`, `down` and `plan` against what is there already, and against what runs.
+# shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2153,SC2154 # variables come from, and go to, what is loaded below; shells expand their own
+# `dibs up`, `down` and `plan` against what is there already, and against what runs. Ports of this file: 15300-15399.
 
 load ../support/dibs
 load cli
@@ -133,7 +133,7 @@ run_pod() {
     not prints 'web/-/g'
     ok down
     says 'stays while web/0 runs'
-    says '2 dropped, 1 staying'
+    says '1 dropped, 2 staying'
     ok ls --all --json
     json 'sorted(c["name"] for c in d) == ["project/web/-/-/g", "project/web/0/-/http"]'
     kill -TERM "$STARTED"
@@ -173,4 +173,126 @@ run_pod() {
     says "'dibs up' makes it so"
     ok up
     ok get a/0/d
+}
+
+# end_command: what run_role has started, and dibs with it.
+end_command() {
+    kill -TERM "$COMMAND"
+    wait "$STARTED" || true
+}
+
+# a_web PORT: the only port of a role has this number.
+a_web() {
+    manifest "roles: {web: {ports: [{name: http, env: PORT, port: $1}], command: ['true']}}"
+}
+
+@test "a port that moves while its pod runs stays with it, and the pod is not started twice" {
+    a_web 15301
+    ok up
+    run_role web
+    a_web 15302
+    ok plan
+    prints 'move web/0/http 15301 -> 15302'
+    ok up
+    says 'web/0/http: the process that runs as web/0 does not know of port 15302'
+    ok who 15301
+    prints 'project/web/0/-/http/15301'
+    ok log
+    prints 'project/web/0/-/http/15301'
+    for command in 'run web' 'run web/0' 'run --all'; do
+        # shellcheck disable=SC2086 # words
+        refused 3 $command
+        says 'project/web/0/-/http/15301'
+        says "pid $COMMAND"
+    done
+    ok plan
+    prints 'stay web/0/-/http/15301 15301'
+    ok up
+    says '1 kept, 0 added, 0 moved, 0 dropped, 1 staying'
+    says 'port 15301 stays with the process that runs'
+    refused 2 get /project/web/0/-/http/15301 # nobody asks for such a name
+    ok ls web/0/-/http/15301
+    prints "pid $COMMAND"
+    end_command
+    ok run web
+    [ "$(held)" -eq 1 ]
+    ok get web/0/http
+    [ "$out" = 15302 ]
+}
+
+@test "a port that moves and moves back is the one that its process has" {
+    a_web 15303
+    ok up
+    run_role web
+    a_web 15304
+    ok up
+    a_web 15303
+    ok plan
+    prints 'move web/0/http 15304 -> 15303'
+    not says 'restarted'
+    ok up
+    says '0 kept, 0 added, 1 moved, 0 dropped'
+    [ "$(held)" -eq 1 ]
+    end_command
+    ok get web/0/http
+    [ "$out" = 15303 ]
+    [ "$(held)" -eq 1 ] # kept as before
+}
+
+@test "dibs killed after a move: the process has both names' port until it ends, then down leaves nothing" {
+    a_web 15305
+    ok up
+    run_role web
+    a_web 15306
+    ok up
+    end_process "$STARTED"
+    ok down
+    says '0 kept, 0 added, 0 moved, 1 dropped, 1 staying'
+    refused 3 claim --port 15305
+    refused 3 run web
+    end_process "$COMMAND"
+    ok down
+    says '1 dropped'
+    [ "$(held)" -eq 0 ]
+}
+
+@test "the port of a role that moves while a pod of it runs is nobody else's until the next up without one" {
+    role() { manifest "roles: {web: {instances: 2, ports: [{name: http, env: PORT}, {name: g, env: G, scope: RoleScoped, port: $1}]}}"; }
+    role 15307
+    ok up
+    run_role web/1
+    role 15308
+    ok up
+    says 'web/-/g: the process that runs as web/1 does not know of port 15308'
+    refused 3 claim --port 15307
+    says 'project/web/-/-/g/15307'
+    ok plan
+    prints 'stay web/-/-/g/15307 15307'
+    ok up
+    says 'port 15307 stays while web/1 runs'
+    end_command
+    ok up
+    says '1 dropped'
+    ok claim --port 15307
+}
+
+@test "a pod runs in its own directory, whatever its group is called, and in no other of the same name" {
+    a_web 15309
+    ok up
+    run_role web
+    mkdir -p "$T/other/project"
+    cd "$T/other/project" || return 1
+    a_web 15310
+    ok run web
+    ok up
+    run_role web
+    a_web 15311
+    ok up
+    for command in 'run web' 'run --all'; do
+        # shellcheck disable=SC2086 # words
+        refused 3 $command
+        says 'project~'
+        says '/web/0/-/http/15310'
+        says "pid $COMMAND"
+    done
 }

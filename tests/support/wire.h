@@ -81,6 +81,8 @@ static inline dibs_claim full_claim(void)
     fill_text(c.name, DIBS_NAME_MAX, 'n');
     for (size_t i = DIBS_NAME_PART_MAX; i < DIBS_NAME_MAX; i += DIBS_NAME_PART_MAX + 1)
         c.name[i] = '/';
+    /* A sixth part is a number. */
+    memset(c.name + DIBS_NAME_MAX - DIBS_NAME_PART_MAX, '1', DIBS_NAME_PART_MAX);
     memcpy(c.name, "\xf0\x9f\x98\x80\xe2\x80\xae\xc3\xa9", 9); /* odd, but UTF-8 */
     fill_text(c.pool, DIBS_POOL_NAME_MAX, 'o');
     fill_text(c.command, DIBS_COMMAND_MAX, '\xff'); /* no UTF-8 at all */

@@ -106,14 +106,19 @@ __attribute__((unused)) static uint16_t port_of(struct world *w, const char *nam
     return claim.port;
 }
 
-/* This process becomes the holder, as `dibs run` would make its child. */
-__attribute__((unused)) static void hold(struct world *w, const char *name)
+/* That process becomes the holder, as `dibs run` would make its child; 0: this one. */
+__attribute__((unused)) static void hold_by(struct world *w, const char *name, pid_t pid)
 {
-    dibs_request request = { .name = name, .holder = DIBS_HELD_BY_PROCESS };
+    dibs_request request = { .name = name, .holder = DIBS_HELD_BY_PROCESS, .pid = pid };
     dibs_batch batch = { .requests = &request, .n = 1 };
     dibs_claim claim;
 
     ASSERT_OK(dibs_claim_ports(w->handle, &batch, &claim, &w->err), &w->err);
+}
+
+__attribute__((unused)) static void hold(struct world *w, const char *name)
+{
+    hold_by(w, name, 0);
 }
 
 __attribute__((unused)) static void let_go(struct world *w, const char *name)
@@ -132,5 +137,46 @@ __attribute__((unused)) static const struct workload_change *change_of(const str
         i++;
     assert_true(i < plan->n);
     return &plan->changes[i];
+}
+
+__attribute__((unused)) static dibs_claim claim_of(struct world *w, const char *name)
+{
+    dibs_claim claim = { 0 };
+    dibs_which which = { .name = name };
+
+    ASSERT_OK(dibs_claim_find(w->handle, &which, &claim, &w->err), &w->err);
+    return claim;
+}
+
+__attribute__((unused)) static bool is_there(struct world *w, const char *name)
+{
+    dibs_claim claim = { 0 };
+    dibs_which which = { .name = name };
+
+    return dibs_claim_find(w->handle, &which, &claim, &w->err) == DIBS_OK;
+}
+
+/* A sync of which only the claims that it makes are of interest. */
+__attribute__((unused)) static void sync_on(struct world *w)
+{
+    struct workload_plan plan = sync_now(w);
+
+    workload_plan_free(&plan);
+}
+
+__attribute__((unused)) static void must_be(struct workload_port *port, uint16_t number)
+{
+    port->mode = DIBS_REQUIRED;
+    port->port = number;
+}
+
+__attribute__((unused)) static dibs_status check_idle(struct world *w, uint32_t instance)
+{
+    struct workload_pod pod = { .role = &w->group->roles[0],
+                                .component = &w->group->roles[0].components[0],
+                                .instance = instance };
+    const struct workload_pod *pods[] = { &pod };
+
+    return workload_check_idle(w->handle, w->group, pods, 1, &w->err);
 }
 #endif

@@ -386,6 +386,37 @@ static void D26_a_chain_of_dying_holders_keeps_one_port_and_one_claim(void **sta
     assert_int_equal(e_must(e, e->core, &get).port, port);
 }
 
+static void a_name_that_was_left_is_found_and_ended_but_not_asked_for_and_left_no_further(void **state)
+{
+    struct engine *e = *state;
+    dibs_request held = e_held("shop/web/0/-/http", "127.0.0.1", 0);
+    dibs_request kept = e_kept("shop/web/0/-/http", "127.0.0.1");
+    dibs_request left = e_kept(NULL, "127.0.0.1");
+    dibs_claim out = { 0 };
+    dibs_drop drop = { .frees_name = true };
+    dibs_batch batch = { .requests = &kept, .n = 1, .drops = &drop, .n_drops = 1 };
+    char name[DIBS_NAME_MAX + 1];
+    size_t n = 0;
+
+    need_network();
+    dibs_claim first = e_must(e, e->core, &held);
+    drop.claim = &first;
+    ASSERT_OK(core_claim(e->core, &batch, &out, &e->err), &e->err);
+    assert_int_not_equal(out.id, first.id);
+    (void) snprintf(name, sizeof name, "shop/web/0/-/http/%u", first.port);
+    const dibs_which which = { .name = name };
+    ASSERT_OK(core_find(e->core, &which, &first, &e->err), &e->err);
+    left.name = name;
+    assert_int_equal(e_try(e, e->core, &left, &out), DIBS_INVALID);
+    assert_non_null(strstr(e->err.msg, "six parts"));
+    ASSERT_OK(core_claim(e->core, &batch, &out, &e->err), &e->err); /* of a name that nobody can have */
+    ASSERT_OK(core_find(e->core, &which, &out, &e->err), &e->err);
+    assert_int_equal(out.id, first.id);
+    ASSERT_OK(core_release(e->core, &which, 0, &n, &e->err), &e->err);
+    assert_int_equal(n, 1);
+    assert_int_equal(e_count(e, NULL), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -408,6 +439,7 @@ int main(void)
         E_TEST(a_directory_too_long_to_be_recorded_is_refused),
         E_TEST(each_user_has_names_of_his_own),
         E_TEST(D26_a_chain_of_dying_holders_keeps_one_port_and_one_claim),
+        E_TEST(a_name_that_was_left_is_found_and_ended_but_not_asked_for_and_left_no_further),
     };
 
     e_own_network();

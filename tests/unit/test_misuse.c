@@ -233,6 +233,7 @@ static void a_missing_argument_is_named_before_the_ledger_is_asked(void **state)
     uint8_t bytes[1] = { 0 };
     char range[DIBS_RANGES_TEXT_MAX + 1];
     dibs_claim out;
+    dibs_claim endless = { 0 };
     size_t n = 7;
 
     FILL(out);
@@ -242,6 +243,9 @@ static void a_missing_argument_is_named_before_the_ledger_is_asked(void **state)
     REFUSED(dibs_claim_ports(r->handle, &(dibs_batch){ .n_drops = 1 }, &out, &err));
     REFUSED(
         dibs_claim_ports(r->handle, &(dibs_batch){ .drops = &(dibs_drop){ 0 }, .n_drops = 1 }, &out, &err));
+    memset(endless.name, 'a', sizeof endless.name);
+    REFUSED(dibs_claim_ports(
+        r->handle, &(dibs_batch){ .drops = &(dibs_drop){ .claim = &endless }, .n_drops = 1 }, &out, &err));
     REFUSED(dibs_claim_release(r->handle, NULL, 0, &n, &err));
     REFUSED(dibs_claim_release(r->handle, &(dibs_which){ 0 }, 0, &n, &err));
     REFUSED(dibs_claim_renew(r->handle, NULL, 1, &out, &err));

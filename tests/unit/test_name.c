@@ -10,6 +10,8 @@ static void names_that_are_names(void **state)
         "web",
         "shop@main/web/0/-/http",
         "a/b/c/d/e",
+        "shop@main/web/0/-/http/8080",
+        "a/b/c/d/e/8080.17",
         "1a",
         "0/web",
         "-",
@@ -49,6 +51,11 @@ static void names_that_are_not(void **state)
         { "a/..", "'.' or '..'" },
         { "../b", "'.' or '..'" },
         { "a/b/c/d/e/f", "five parts" },
+        { "a/b/c/d/e/8080/1", "five parts" },
+        { "a/b/c/d/e/8080.", "five parts" },
+        { "a/b/c/d/e/8080.1.2", "five parts" },
+        { "a/b/c/d/e/.17", "five parts" },
+        { "a/b/c/d/e/-8080", "five parts" },
         { "a b", "blank" },
         { "a\tb", "blank" },
         { "a\nb", "blank" },
@@ -87,11 +94,12 @@ static void lengths_end_where_they_say(void **state)
     name[DIBS_NAME_PART_MAX + 1] = '\0';
     assert_int_equal(dibs_name_check(name, NULL), DIBS_INVALID);
     memset(name, 'a', sizeof name);
-    for (size_t i = 1; i < DIBS_NAME_PARTS_MAX; i++)
+    for (size_t i = 1; i <= DIBS_NAME_PARTS_MAX; i++)
         name[i * (DIBS_NAME_PART_MAX + 1) - 1] = '/';
+    memset(name + DIBS_NAME_PARTS_MAX * (DIBS_NAME_PART_MAX + 1), '1', DIBS_NAME_PART_MAX);
     name[DIBS_NAME_MAX] = '\0';
-    assert_int_equal(dibs_name_check(name, NULL), DIBS_OK); /* five full parts are the longest name */
-    name[DIBS_NAME_MAX] = 'a';
+    assert_int_equal(dibs_name_check(name, NULL), DIBS_OK); /* five full parts and a number are the longest */
+    name[DIBS_NAME_MAX] = '1';
     name[DIBS_NAME_MAX + 1] = '\0';
     assert_int_equal(dibs_name_check(name, NULL), DIBS_INVALID);
 }

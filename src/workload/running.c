@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* Does a pod run? Its claims tell, also those that its group does not have any more, or has moved. */
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "workload/present.h"
+
+#include "base/banned.h"
+
+static bool is_of(const dibs_claim *claim, const struct workload_group *group, const struct workload_pod *pod)
+{
+    char name[DIBS_NAME_MAX + 1];
+
+    workload_pod_prefix(group, pod, name);
+    return strlen(name) == present_pod_length(claim->name) && strncmp(name, claim->name, strlen(name)) == 0;
+}
+
+static dibs_status refuse(const dibs_claim *claim, dibs_err *err)
+{
+    char command[DIBS_COMMAND_MAX + 1];
+
+    (void) err_set(err, DIBS_TAKEN, "it runs already: pid %d (%s) holds '%s' (port %u)%s; wait for its end",
+                   claim->process.pid,
+                   text_safe(claim->command[0] ? claim->command : "?", command, sizeof command), claim->name,
+                   claim->port,
+                   claim->is_orphan ? ", or somebody who has its socket from it ('dibs who' tells)"
+                   : claim->life == DIBS_UNKNOWN ? ", and it cannot be told whether it is alive"
+                                                 : "");
+    if (err) {
+        err->blocker = (dibs_blocker){ .relation = DIBS_REL_SAME_NAME,
+                                       .port = claim->port,
+                                       .pid = claim->process.pid,
+                                       .uid = claim->uid,
+                                       .since_ms = claim->created_ms };
+        (void) text_copy(err->blocker.name, sizeof err->blocker.name, claim->name);
+        (void) text_copy(err->blocker.command, sizeof err->blocker.command, claim->command);
+    }
+    return DIBS_TAKEN;
+}
+
+dibs_status workload_check_idle(dibs *handle, const struct workload_group *group,
+                                const struct workload_pod *const *pods, size_t n, dibs_err *err)
+{
+    AUTO(present_free) struct present present = { 0 };
+    dibs_status s = present_list(handle, group, &present, err);
+
+    for (size_t i = 0; i < present.n && s == DIBS_OK; i++) {
+        const dibs_claim *claim = &present.claims[i];
+
+        /* A lease is the user's own, who may give its port to a process. */
+        if (claim->holder != DIBS_HELD_BY_PROCESS || !present_is_held(claim))
+            continue;
+        for (size_t k = 0; k < n && s == DIBS_OK; k++)
+            if (is_of(claim, group, pods[k]))
+                s = refuse(claim, err);
+    }
+    return s;
+}
