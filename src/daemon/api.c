@@ -14,11 +14,20 @@
 
 /* ---- answers ---- */
 
+static void let_go(struct caller *peer)
+{
+    if (--peer->n_users > 0)
+        return;
+    caller_done(peer);
+    free(peer);
+}
+
 void api_free(struct ask *ask)
 {
     wire_asked_done(&ask->asked);
     bytes_done(&ask->out);
     free(ask->settings);
+    let_go(ask->peer);
     free(ask);
 }
 
@@ -119,6 +128,7 @@ static void done(struct job *job, const dibs_err *err)
 {
     struct ask *ask = (struct ask *) job;
 
+    job->work = NULL; /* it is no longer the engine's */
     if (err) {
         ask->outcome = err->code;
         ask->err = *err;
@@ -329,7 +339,8 @@ static void requested(void *ctx, struct http_request *r)
     }
     ask->api = ctx;
     ask->r = r;
-    ask->caller = http_peer(r);
+    ask->caller = ask->peer = http_peer(r);
+    ask->peer->n_users++; /* the client may go away while the engine has its job */
     ask->began_us = clock_monotonic_us();
     http_set_user(r, ask);
     take(ask);
@@ -359,24 +370,20 @@ static void *connected(void *ctx, int fd, const struct http_door *door)
     if (kind == CALLER_TCP) {
         caller->door = kind;
         caller->peer.pidfd = -1;
-        return caller;
-    }
-    if (kind == CALLER_LOOPBACK) {
+    } else if (kind == CALLER_LOOPBACK) {
         (void) caller_load_loopback(&api->view, fd, caller, NULL); /* nobody's: refused when he asks */
-        return caller;
-    }
-    if (caller_load(&api->view, fd, kind, caller, NULL) != DIBS_OK) {
+    } else if (caller_load(&api->view, fd, kind, caller, NULL) != DIBS_OK) {
         free(caller);
         return NULL;
     }
+    caller->n_users = 1;
     return caller;
 }
 
 static void disconnected(void *ctx, void *peer)
 {
     (void) ctx;
-    caller_done(peer);
-    free(peer);
+    let_go(peer);
 }
 
 dibs_status api_listen(struct api *api, int fd, enum caller_door door, dibs_err *err)

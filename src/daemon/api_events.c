@@ -87,13 +87,11 @@ static void unlink_ask(struct ask **list, const struct ask *ask)
 
 void api_forget(struct ask *ask)
 {
-    if (ask->wait_until_ms != 0) {
-        unlink_ask(&ask->api->waiting, ask);
-        api_free(ask);
-    } else if (ask->is_stream) {
-        unlink_ask(&ask->api->streams, ask);
-        api_free(ask);
-    } /* else it is the engine's until its job is done */
+    if (ask->job.work)
+        return; /* it is the engine's until its job is done */
+    unlink_ask(&ask->api->waiting, ask);
+    unlink_ask(&ask->api->streams, ask);
+    api_free(ask);
 }
 
 /* ---- streams ---- */
@@ -144,7 +142,6 @@ void api_start_stream(struct ask *ask)
         api_answer(ask);
         return;
     }
-    ask->job.work = NULL; /* the engine is done with it */
     ask->next = api->streams;
     api->streams = ask;
     metrics_request(api->options.metrics, ask->route, 200, clock_monotonic_us() - ask->began_us);

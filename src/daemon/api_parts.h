@@ -28,8 +28,9 @@ struct ask {
     struct api *api;
     struct http_request *r; /* NULL: the client has gone */
     const struct route *route;
-    const struct caller *caller;
-    struct caller token_caller; /* of a request over TCP */
+    struct caller *peer;         /* of its connection */
+    const struct caller *caller; /* that one, or this: */
+    struct caller token_caller;  /* of a request over TCP */
     char part[ASK_PARTS_MAX][ASK_PART_BYTES];
     struct wire_asked asked; /* of claims */
     dibs_settings *settings; /* with what the request overrides; NULL: the daemon's */

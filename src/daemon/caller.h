@@ -15,6 +15,7 @@ enum caller_door {
 };
 
 struct caller {
+    unsigned n_users; /* of a connection's: that connection, and requests which may outlive it */
     enum caller_door door;
     struct owner_peer peer; /* of a Unix socket */
     struct core_caller who; /* as the engine is told; its settings are the daemon's */

@@ -315,10 +315,11 @@ static dibs_status begin(struct claiming *k, struct ledger *ledger, const struct
     return s;
 }
 
-/* One claim without drops is refused before anything is written. */
+/* One claim is refused before anything is written, unless its name first leaves the port of a dead holder. */
 static bool may_stop_halfway(const struct ledger_batch *batch)
 {
-    return batch->n != 1 || batch->n_drops > 0 || batch->is_dry_run;
+    return batch->n != 1 || batch->n_drops > 0 || batch->is_dry_run ||
+           (batch->n_dead > 0 && batch->wants[0].claim.name[0]);
 }
 
 dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch,

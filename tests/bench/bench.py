@@ -19,6 +19,8 @@ import sys
 import tempfile
 import time
 
+import daemon
+
 SOURCE, BUILD = sys.argv[1], sys.argv[2]
 HERE = os.path.dirname(os.path.abspath(__file__))
 BIN = os.path.join(BUILD, "bench")
@@ -140,8 +142,10 @@ def find_peers():
     if subprocess.run([PYTHON, "-c", "import port_for"], capture_output=True, check=False).returncode == 0:
         result["machine"]["port-for"] = first_line("dpkg-query", "-W", "-f", "${Version}\n", "python3-port-for")
         peers["port-for"] = [PYTHON, os.path.join(HERE, "peer.py")]
-    for name in ("get-port", "portfinder", "port-for"):
-        if name not in peers:
+    if shutil.which("portserver"):  # a server: bench_portserver() starts it
+        result["machine"]["portserver"] = first_line("dpkg-query", "-W", "-f", "${Version}\n", "python3-portpicker")
+    for name in ("get-port", "portfinder", "port-for", "portserver"):
+        if name not in result["machine"]:
             result["missing_peers"].append(name)
             print(f"bench: peer {name} is not here and is not measured", file=sys.stderr)
     return peers
@@ -409,6 +413,49 @@ def bench_herds(peers, directory):
         "0", ok == CROWD_SIZE)
 
 
+# ---- the daemon ----
+
+
+def all_of(rounds, key):
+    return [one[key] for one in rounds]
+
+
+def bench_http(bench):
+    got = result["http"] = bench.http()
+    full, rate, crowd = got["full"], got["rate"], got["crowd"]
+    bad = {kind: sum(all_of(rounds, "errors")) + sum(all_of(rounds, "stalls")) for kind, rounds in got.items()}
+    note = {kind: f", {n} errors or stalls" if n else "" for kind, n in bad.items()}
+    speed = all_of(full, "per_second")
+    row(f"daemon, HTTP, {daemon.CONNECTIONS} connections, half claims",
+        f"{spread(speed, 1, 0)}, {quantile(all_of(full, 'cpu_us'), 0.5):.0f} us CPU each{note['full']}", "requests/s", ">= 40000", quantile(speed, 0.5) >= 40000 and not bad["full"])
+    p99 = all_of(rate, "p99_us")
+    row(f"daemon, HTTP at {daemon.RATE}/s, p99", f"{spread(p99, 1e-3, 2)} p50 "
+        f"{quantile(all_of(rate, 'p50_us'), 0.5) / 1000:.2f}{note['rate']}", "ms", "<= 5",
+        quantile(p99, 0.5) <= 5000 and not bad["rate"])
+    row(f"daemon, HTTP, {daemon.CROWD} connections at once: errors or stalls",
+        f"{bad['crowd']}, {quantile(all_of(crowd, 'per_second'), 0.5):.0f} requests/s, slowest "
+        f"{max(all_of(crowd, 'max_us')) / 1000:.0f} ms", "", "0", not bad["crowd"])
+
+
+def bench_portserver(bench):
+    got = result["portserver"] = bench.portserver()
+    ours, theirs = (all_of(got[who], "per_second") for who in ("ours", "theirs"))
+    bad = sum(one["refused"] + one["twice"] for one in got["ours"])
+    what = f"daemon, portserver protocol, burst of {daemon.BURST}"
+    note = f", {bad} refused or twice" if bad else ""
+    ratio = quantile(ours, 0.5) / quantile(theirs, 0.5) if theirs else 0
+    row(what, spread(ours, 1, 0) + note, "requests/s", ">= 12x", ratio >= 12 and not bad if theirs else None,
+        f"portserver {spread(theirs, 1, 0)}, not durable" if theirs else "", f"{ratio:.1f}x" if theirs else "")
+
+
+def bench_memory(bench):
+    got = result["memory"] = bench.memory()
+    errors = got["fill"]["errors"]
+    row("daemon, RSS when idle", f"{got['idle_mib']:.1f}", "MiB", "<= 8", got["idle_mib"] <= 8)
+    row(f"daemon, RSS with {daemon.FILL} claims", f"{got['full_mib']:.1f}" + (f", {errors} errors" if errors else ""),
+        "MiB", "<= 24", got["full_mib"] <= 24 and not errors)
+
+
 # ---- the report ----
 
 
@@ -429,8 +476,10 @@ def main():
                            "HOME": directory, "XDG_CONFIG_HOME": directory, "NODE_MODULES": NODE_DIR})
         result["machine"] = machine(directory)
         peers = find_peers()
+        served = daemon.Bench(BUILD, directory)
         for step in (bench_pick, lambda: bench_calls(peers, directory), lambda: bench_processes(peers, directory),
-                     lambda: bench_herds(peers, directory)):
+                     lambda: bench_herds(peers, directory), lambda: bench_http(served),
+                     lambda: bench_portserver(served), lambda: bench_memory(served)):
             try:
                 step()
             except (OSError, RuntimeError, ValueError, subprocess.SubprocessError) as error:

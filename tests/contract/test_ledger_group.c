@@ -83,6 +83,38 @@ static void a_call_that_is_refused_leaves_the_others_of_its_group(void **state)
                      DIBS_NOT_FOUND);
 }
 
+static enum ledger_probe busy(void *ctx, const dibs_claim *claim, uint16_t port, dibs_err *err)
+{
+    (void) ctx;
+    (void) claim;
+    (void) port;
+    (void) err;
+    return LEDGER_PROBE_BUSY;
+}
+
+static void a_name_that_finds_no_port_after_its_holders_death_leaves_the_others_of_its_group(void **state)
+{
+    static const uint16_t ports[] = { 20001, 20002 };
+    struct t_ledger *t = *state;
+    struct ledger_want want = want_port(&ports[0], "g/one");
+    struct ledger_want other = want_port(&ports[1], "g/two");
+    dibs_claim claim = { 0 };
+
+    t_by_process(&want, 500);
+    claim = t_must(t, &want, 0);
+    struct ledger_seen dead = t_seen(&claim);
+    t_by_process(&want, 600);
+    struct ledger_batch batch = { .wants = &want, .n = 1, .dead = &dead, .n_dead = 1, .probe = busy };
+
+    ledger_group_begin(t->ledger);
+    ASSERT_OK(ask(t, &other, 1, NULL, &claim), &t->err);
+    assert_int_equal(ledger_claim(t->ledger, &batch, &t->actor, &claim, &t->refusal, &t->err), DIBS_TAKEN);
+    ASSERT_OK(ledger_group_commit(t->ledger, NULL, &t->err), &t->err);
+    assert_int_equal(count_claims(t), 2); /* the dead one's is as it was */
+    ASSERT_OK(ledger_find_name(t->ledger, "uid:1000", "g/one", &claim, NULL, &t->err), &t->err);
+    assert_int_equal(claim.process.pid, 500);
+}
+
 static void a_dry_run_in_a_group_leaves_nothing(void **state)
 {
     static const uint16_t port = 20001;
@@ -200,6 +232,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         CASE(calls_of_a_group_are_committed_together),
         CASE(a_call_that_is_refused_leaves_the_others_of_its_group),
+        CASE(a_name_that_finds_no_port_after_its_holders_death_leaves_the_others_of_its_group),
         CASE(a_dry_run_in_a_group_leaves_nothing),
         CASE(a_group_without_a_change_costs_nothing),
         CASE(a_key_gives_the_same_claims_again),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_TESTS_STORM_HISTORY_H
 #define DIBS_TESTS_STORM_HISTORY_H
-/* The histories of storm_mix: what each client did, when it began and when it had the answer.
+/* The histories of clients (storm_client.h): what each one did, when it began and when it had the answer.
  *
  * A history is a shared mapping of a file, so that SIGKILL takes nothing of it: a record counts as begun or
  * done by its last field. It outlives the processes of its slot, which come one after the other. */
@@ -16,6 +16,7 @@ enum {
     MIX_RECORDS_MAX = 1 << 16, /* of one slot */
     MIX_LIVES_MAX = 2000,
     MIX_TTL_MS = 1600,
+    MIX_KEEPERS = 6, /* slots that keep a claim: more would leave too few ports for the others */
 };
 
 struct mix_kind {
@@ -24,12 +25,14 @@ struct mix_kind {
 };
 extern const struct mix_kind mix_kinds[MIX_KINDS];
 
+#define MIX_KEPT INT64_MAX /* ends by a release alone */
+
 enum mix_op { MIX_CLAIM = 1, MIX_RELEASE, MIX_RENEW, MIX_TRANSFER };
 enum mix_state { MIX_NONE = 0, MIX_BEGUN, MIX_DONE };
 
 struct mix_record {
     int64_t start_ns, end_ns;
-    int64_t until_ns; /* of a lease, at the earliest; 0: held by the process */
+    int64_t until_ns; /* of a lease, at the earliest; MIX_KEPT; 0: held by the process */
     uint64_t token, new_token;
     enum mix_op op;
     dibs_status status;
@@ -65,13 +68,21 @@ struct mix_slot {
     _Atomic int is_waiting, is_doomed;
     struct mix_box box;
     struct mix_held held[MIX_HELD_MAX];
+    struct mix_held kept;                 /* by nobody: it outlives the slot's processes */
     int64_t killed_ns[MIX_LIVES_MAX + 1]; /* by life, before the kill: it lived until then */
     size_t n_records;
     struct mix_record *records;
 };
 
+struct mix_door; /* storm_client.h */
+
+enum { MIX_DOORS = 4 };
 struct mix {
     _Atomic int is_over;
+    /* How the slots ask, by number. */
+    const struct mix_door *doors[MIX_DOORS];
+    /* Counts up before and after whatever may cut off a call; odd: just now. NULL: nothing does. */
+    const _Atomic unsigned *upsets;
     uint64_t seed;
     size_t n, n_killed;
     struct mix_slot slots[MIX_CLIENTS_MAX];
