@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Bringing back a full snapshot: what is still true of it, all or nothing. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,18 +10,18 @@
 
 #include "base/banned.h"
 
-/* "uid:1000", written as dibs writes it: any other text would be nobody's, and only an admin could end it. */
+/* "uid:1000", or "uid:0@4026532501" of a process in another pid namespace, written as dibs writes it: any
+ * other text would be nobody's, and only an admin could end it. */
 static bool is_principal(const char *text)
 {
-    char again[DIBS_PRINCIPAL_MAX + 1] = "";
-    uint64_t uid = 0;
+    uint64_t number = 0;
+    size_t n = strcspn(text, "@");
+    const char *pidns = text + n + (text[n] == '@');
 
-    if (strncmp(text, "uid:", 4) != 0)
-        return false;
-    for (const char *c = text + 4; *c >= '0' && *c <= '9' && uid < UINT32_MAX; c++)
-        uid = uid * 10 + (uint64_t) (*c - '0');
-    (void) snprintf(again, sizeof again, "uid:%" PRIu64, uid);
-    return uid < UINT32_MAX && strcmp(text, again) == 0;
+    return strncmp(text, "uid:", 4) == 0 && n > 4 && text_number(text + 4, n - 4, UINT32_MAX - 1, &number) &&
+           (text[4] != '0' || n == 5) &&
+           (text[n] == '\0' || strcmp(pidns, "unknown") == 0 ||
+            text_number(pidns, strlen(pidns), INT64_MAX, &number));
 }
 
 static bool is_same_pool(const dibs_pool *a, const dibs_pool *b)
