@@ -18,8 +18,11 @@ enum {
 
 enum stage { STAGE_BLIND, STAGE_INDEX, STAGE_CAUGHT_UP, STAGE_RELOADED, STAGE_DEAD, STAGE_END };
 
+struct attempt_desk;
+
 struct attempt {
     struct core *core;
+    struct attempt_desk *desk; /* where it works; NULL: what it has is allocated */
     const dibs_batch *batch;
     struct ask *asks;
     struct ledger_want *wants;
@@ -48,6 +51,21 @@ struct attempt {
     struct portbits freed;         /* of claims whose names this batch frees */
     struct portbits tried;         /* refused by the ledger in this call: not proposed again */
     struct portbits proposed_dead; /* were in dead_ports in some round */
+};
+
+/* What a single claim, the usual case, works with: kept from one to the next, together with the plan, as long
+ * as that would be the same. */
+struct attempt_desk {
+    bool is_taken;
+    bool is_planned;
+    /* What the plan follows from beside its pool and kind. */
+    int64_t host_ms;
+    bool allow_ephemeral, is_root;
+    struct plan_pool plan;
+    struct ask ask;
+    struct ledger_want want;
+    uint16_t candidates[SPARE_MAX + 2];
+    struct attempt attempt;
 };
 
 /* In a set that is in use? */

@@ -19,21 +19,62 @@
 #include "kernel/kernel.h"
 
 #include "base/banned.h"
+
 static void attempt_free(struct attempt *a)
 {
     if (!a)
         return;
-    free(a->asks);
-    free(a->wants);
-    free(a->plans);
-    free(a->candidates);
     free(a->planned);
     free(a->drops);
     free(a->dead);
     free(a->dead_ports);
+    if (a->desk) {
+        a->desk->is_taken = false;
+        return;
+    }
+    free(a->asks);
+    free(a->wants);
+    free(a->plans);
+    free(a->candidates);
     free(a);
 }
 DEFINE_AUTO(struct attempt, attempt_free)
+
+static struct attempt *attempt_at_desk(struct core *core)
+{
+    struct attempt_desk *desk = core->desk ? core->desk : calloc(1, sizeof *desk);
+
+    core->desk = desk;
+    if (!desk || desk->is_taken)
+        return NULL;
+    struct attempt *a = &desk->attempt;
+    memset(a, 0, offsetof(struct attempt, refusal));
+    memset(&desk->ask, 0, sizeof desk->ask);
+    memset(&desk->want, 0, sizeof desk->want);
+    desk->is_taken = true;
+    a->desk = desk;
+    a->asks = &desk->ask;
+    a->wants = &desk->want;
+    a->plans = &desk->plan;
+    a->candidates = desk->candidates;
+    return a;
+}
+
+static struct attempt *attempt_make(struct core *core, const dibs_batch *batch)
+{
+    struct attempt *a = batch->n == 1 && batch->n_drops == 0 ? attempt_at_desk(core) : NULL;
+
+    if (!a) {
+        a = malloc(sizeof *a);
+        if (!a)
+            return NULL;
+        memset(a, 0, offsetof(struct attempt, refusal));
+    }
+    a->refusal.want = 0;
+    a->core = core;
+    a->batch = batch;
+    return a;
+}
 
 enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, dibs_err *err)
 {
@@ -60,6 +101,28 @@ static bool same_plan(const struct plan_pool *plan, const dibs_pool *pool, struc
            plan->kind.is_specific == kind.is_specific;
 }
 
+static void make_plan(struct attempt *a, const dibs_pool *pool, struct plan_kind kind, struct plan_pool *out)
+{
+    struct attempt_desk *desk = a->desk;
+    int64_t host_ms = core_host(a->core)->loaded_ms;
+    bool allow_ephemeral = a->core->caller.settings->allow_ephemeral;
+    bool is_root = a->core->caller.uid == 0;
+
+    if (desk && desk->is_planned && desk->host_ms == host_ms && desk->allow_ephemeral == allow_ephemeral &&
+        desk->is_root == is_root && desk->plan.kind.protos == kind.protos &&
+        desk->plan.kind.is_specific == kind.is_specific && memcmp(&desk->plan.pool, pool, sizeof *pool) == 0)
+        return;
+    if (desk)
+        memset(out, 0, sizeof *out);
+    plan_pool_init(a->core, pool, kind, out);
+    if (!desk)
+        return;
+    desk->is_planned = true;
+    desk->host_ms = host_ms;
+    desk->allow_ephemeral = allow_ephemeral;
+    desk->is_root = is_root;
+}
+
 static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
 {
     const dibs_request *r = a->asks[i].request;
@@ -77,7 +140,7 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
     if (!a->asks[i].plan) {
         if (a->n_plans == PLANS_MAX)
             return err_set(err, DIBS_INVALID, "a batch may use at most %d different pools", PLANS_MAX);
-        plan_pool_init(a->core, &pool, kind, fresh);
+        make_plan(a, &pool, kind, fresh);
         a->asks[i].plan = fresh;
         a->n_plans++;
     }
@@ -130,8 +193,11 @@ static dibs_status find_runs(struct attempt *a, dibs_err *err)
         return err_set(err, DIBS_INVALID, "an alignment is at most %d", DIBS_PORT_MAX);
     if (!batch->is_contiguous && batch->align > 1)
         return err_set(err, DIBS_INVALID, "an alignment needs a contiguous batch");
-    if (batch->align > 1 && batch->n == 1 && a->n_plans == 1) /* a run of one is a choice among fewer */
+    if (batch->align > 1 && batch->n == 1 && a->n_plans == 1) { /* a run of one is a choice among fewer */
         plan_pool_align(&a->plans[0], batch->align);
+        if (a->desk)
+            a->desk->is_planned = false;
+    }
     a->wants[0].align = batch->align;
     for (size_t first = 0, n = 1; first < batch->n; first += n) {
         uint32_t said = batch->requests[first].run;
@@ -211,13 +277,12 @@ dibs_status attempt_look_up_names(struct attempt *a, dibs_err *err)
     return s;
 }
 
-static dibs_status prepare(struct attempt *a, dibs_err *err)
+static dibs_status allocate(struct attempt *a, dibs_err *err)
 {
     size_t n = a->batch->n;
-    dibs_status s = prepare_drops(a, err);
 
-    if (s != DIBS_OK)
-        return s;
+    if (a->desk)
+        return DIBS_OK;
     a->asks = calloc(n + 1, sizeof *a->asks);
     a->wants = calloc(n + 1, sizeof *a->wants);
     a->plans = calloc(n == 0 ? 1 : n < PLANS_MAX ? n : PLANS_MAX, sizeof *a->plans); /* 17 KiB each */
@@ -225,6 +290,16 @@ static dibs_status prepare(struct attempt *a, dibs_err *err)
     a->planned = n > 1 ? calloc(1, PLANNED_BYTES) : NULL;
     if (!a->asks || !a->wants || !a->plans || !a->candidates || (n > 1 && !a->planned))
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
+    return DIBS_OK;
+}
+
+static dibs_status prepare(struct attempt *a, dibs_err *err)
+{
+    size_t n = a->batch->n;
+    dibs_status s = a->batch->n_drops > 0 ? prepare_drops(a, err) : DIBS_OK;
+
+    if (s == DIBS_OK)
+        s = allocate(a, err);
     for (size_t i = 0; i < n && s == DIBS_OK; i++) {
         s = request_prepare(a->core, &a->batch->requests[i], &a->asks[i], &a->wants[i], err);
         if (s == DIBS_OK && !a->asks[i].is_noop)
@@ -386,20 +461,14 @@ static void answer(struct attempt *a, const size_t *where, size_t kept, size_t n
 
 dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
 {
-    AUTO(attempt_free_auto) struct attempt *a = malloc(sizeof *a);
+    AUTO(attempt_free_auto) struct attempt *a = attempt_make(core, batch);
     AUTO(free_auto) size_t *where = calloc(batch->n + 1, sizeof *where);
     dibs_batch used = *batch;
 
-    if (a) {
-        memset(a, 0, offsetof(struct attempt, refusal));
-        a->refusal.want = 0;
-    }
     if (batch->n == 0 && batch->n_drops == 0)
         return DIBS_OK;
     if (!a || !where)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
-    a->core = core;
-    a->batch = batch;
     a->deadline_ms = core_now(core).boot_ms + core->caller.settings->timeout_ms;
     attempt_forget_foreign(core, a->deadline_ms - core->caller.settings->timeout_ms);
     dibs_status s = prepare(a, err);

@@ -45,6 +45,7 @@ void core_close(struct core *core)
     ledger_close(core->ledger);
     core_index_free(&core->index);
     kernel_inventory_done(&core->inventory);
+    free(core->desk);
     free(core);
 }
 

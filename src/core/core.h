@@ -103,6 +103,7 @@ struct core {
     struct core_index index;
     struct core_foreign foreign;
     struct kernel_inventory inventory; /* of sockets, for core_socket_owners */
+    struct attempt_desk *desk;         /* of single claims; NULL: there was none yet */
     struct core_sockets *sockets;      /* while many are judged; else NULL */
     uint64_t random_state;
     uint64_t cursor; /* of the candidate orders, as far as we know */

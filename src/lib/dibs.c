@@ -206,7 +206,9 @@ static dibs_status need_ledger(dibs *handle, dibs_err *err)
 
 dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
 {
-    AUTO(free_auto) dibs_claim *got = NULL;
+    AUTO(free_auto) dibs_claim *several = NULL;
+    dibs_claim one;
+    dibs_claim *got = &one;
     dibs_err local = { 0 };
 
     if (!err)
@@ -219,7 +221,8 @@ dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *
     dibs_status s = args_batch(batch, err);
     if (s != DIBS_OK)
         return s;
-    got = calloc(batch->n + 1, sizeof *got);
+    if (batch->n > 1)
+        got = several = calloc(batch->n, sizeof *got);
     if (!got)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     s = need_ledger(handle, err);
