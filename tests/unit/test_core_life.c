@@ -343,6 +343,38 @@ static void an_ended_lease_lives_on_while_its_own_users_socket_listens(void **st
     assert_int_equal(e_reap(e, e->core), 1);
 }
 
+static void many_are_judged_by_the_sockets_of_one_moment(void **state)
+{
+    struct engine *e = *state;
+    dibs_request bound = e_required(NULL, "127.0.0.1", 26001);
+    dibs_request bound_udp = e_required(NULL, NULL, 26002);
+    dibs_request free_one = e_required(NULL, "127.0.0.1", 26003);
+
+    need_network();
+    e_bind_to(&bound_udp, DIBS_UDP, "127.0.0.1");
+    dibs_claim claims[] = { e_must(e, e->core, &bound), e_must(e, e->core, &bound_udp),
+                            e_must(e, e->core, &free_one) };
+    for (size_t i = 0; i < 3; i++) /* the sockets are ours, whoever runs this */
+        claims[i].uid = geteuid();
+    int tcp = e_serve(DIBS_TCP, "127.0.0.1", 26001);
+    int udp = e_serve(DIBS_UDP, "127.0.0.1", 26002);
+    e_pass(e, E_LEASE + 1);
+    core_judge_begin(e->core);
+    assert_int_equal(core_judge(e->core, &claims[0], NULL, 0), DIBS_ALIVE);
+    assert_int_equal(core_judge(e->core, &claims[1], NULL, 0), DIBS_ALIVE);
+    assert_int_equal(core_judge(e->core, &claims[2], NULL, 0), DIBS_DEAD);
+    int late = e_serve(DIBS_TCP, "127.0.0.1", 26003);
+    (void) close(tcp);
+    assert_int_equal(core_judge(e->core, &claims[0], NULL, 0),
+                     DIBS_DEAD); /* a port that had one is asked for */
+    assert_int_equal(core_judge(e->core, &claims[2], NULL, 0),
+                     DIBS_DEAD); /* it was not there in that moment */
+    core_judge_end(e->core);
+    assert_int_equal(core_judge(e->core, &claims[2], NULL, 0), DIBS_ALIVE);
+    (void) close(udp);
+    (void) close(late);
+}
+
 static void a_strangers_socket_keeps_nobodys_claim(void **state)
 {
     struct engine *e = *state;
@@ -430,6 +462,7 @@ int main(void)
         E_TEST(INV_5_no_clock_runs_against_a_living_process),
         E_TEST(M2_a_jump_of_the_wall_clock_neither_ends_nor_prolongs_a_lease),
         E_TEST(an_ended_lease_lives_on_while_its_own_users_socket_listens),
+        E_TEST(many_are_judged_by_the_sockets_of_one_moment),
         E_TEST(a_strangers_socket_keeps_nobodys_claim),
         E_TEST(a_dead_holder_whose_socket_lives_on_is_an_orphan),
         E_TEST(a_kept_claim_of_a_dead_holder_is_not_described_as_if_he_lived),

@@ -451,6 +451,28 @@ static void a_burst_shares_commits_and_no_port_is_given_twice(void **state)
     w_close(w);
 }
 
+static void of_a_dead_process_claims_the_one_whose_socket_is_bound_stays(void **state)
+{
+    enum { N = 20 };
+    struct world *w = w_open(NULL, &(struct quota_options){ 0 });
+    pid_t pid = child_start(child_idle, NULL);
+    struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    uint16_t port = 0;
+
+    (void) state;
+    for (size_t i = 0; i < N; i++)
+        port = w_ask_for(w, pid);
+    to.sin_port = htons(port);
+    assert_int_equal(bind(fd, (struct sockaddr *) &to, sizeof to), 0);
+    child_end(pid);
+    W_UNTIL(w, w_claims(w).n == 1);
+    assert_int_equal(w_claims(w).last.port, port);
+    (void) close(fd);
+    W_UNTIL(w, w_claims(w).n == 0);
+    w_close(w);
+}
+
 static void an_exhausted_pool_is_a_failure_until_a_holder_dies(void **state)
 {
     char range[32];
@@ -594,6 +616,7 @@ int main(void)
         cmocka_unit_test(a_pid_is_meant_in_the_askers_own_pid_namespace),
         cmocka_unit_test(who_has_become_another_user_is_served_as_that_user),
         cmocka_unit_test(a_burst_shares_commits_and_no_port_is_given_twice),
+        cmocka_unit_test(of_a_dead_process_claims_the_one_whose_socket_is_bound_stays),
         cmocka_unit_test(an_exhausted_pool_is_a_failure_until_a_holder_dies),
         cmocka_unit_test(a_user_has_no_more_than_his_quota),
         cmocka_unit_test(a_user_asks_no_faster_than_his_rate),
