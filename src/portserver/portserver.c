@@ -18,7 +18,6 @@
 #include "base/banned.h"
 
 enum {
-    ACCEPTS_A_TURN = 512,   /* as many as one commit takes; others have their turn, too */
     NO_DESCRIPTOR_MS = 100, /* until the next attempt to accept */
     LISTENERS_MAX = 16,     /* as many as a service manager passes */
     READ_BYTES = 4096, /* of a request, most of it too much: what stays unread would reset the connection */
@@ -258,7 +257,8 @@ static void on_connection(loop_source *source, uint32_t events)
     struct portserver *server = listener->server;
 
     (void) events;
-    for (int i = 0; i < ACCEPTS_A_TURN && !is_full(server); i++) {
+    /* Until nobody is left, so that the moment is known; but others have their turn, too. */
+    for (int i = 0; i < PORTSERVER_CONNECTIONS_MAX && !is_full(server); i++) {
         int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
