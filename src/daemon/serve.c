@@ -389,9 +389,8 @@ static dibs_status run(struct serve *s, dibs_err *err)
 
 static void end(struct serve *s)
 {
+    engine_close(s->engine); /* first: what is still queued is answered by the doors */
     api_close(s->api);
-    s->api = NULL; /* what the engine tells in its end has no door any more */
-    engine_close(s->engine);
     portserver_close(s->portserver);
     quota_close(s->quota);
     metrics_close(s->metrics);

@@ -51,3 +51,24 @@ teardown() { dibs_teardown; }
     [ "$(member oldest)" = 1 ]
     [ "$(member seq)" = 1 ]
 }
+
+@test "requests whose clients have gone do not outlive the daemon" {
+    # Each is done alone, so that some are still queued when it is told to stop.
+    python3 - "$ADMIN" "$DAEMON" <<'END'
+import os, signal, socket, sys
+path, daemon = sys.argv[1], int(sys.argv[2])
+os.kill(daemon, signal.SIGSTOP)
+clients = [socket.socket(socket.AF_UNIX) for _ in range(40)]
+for client in clients:
+    client.connect(path)
+    client.sendall(b"GET /v1/doctor HTTP/1.1\r\nHost: dibs\r\n\r\n")
+os.kill(daemon, signal.SIGCONT)
+clients[0].recv(1)
+os.kill(daemon, signal.SIGTERM)
+for client in clients:
+    client.close()
+END
+    status=0
+    wait "$DAEMON" || status=$?
+    assert_status 0
+}
