@@ -81,6 +81,13 @@ class Bench:
             print(done.stderr.strip()[:2000], flush=True)
         return json.loads(done.stdout)
 
+    def load_on(self, server, *argv):
+        """With the server's CPU time for each request, those of the warm-up too."""
+        before = server.cpu_seconds()
+        one = self.load(*argv)
+        one["cpu_us"] = (server.cpu_seconds() - before) * 1e6 / one.get("sent", one["requests"])
+        return one
+
     def http(self):
         """Full speed, a fixed rate and a crowd of connections, in turns on one daemon."""
         kinds = {"full": (f"connections={CONNECTIONS}",),
@@ -91,11 +98,7 @@ class Bench:
         with server:
             for _ in range(ROUNDS):
                 for kind, keys in kinds.items():
-                    before = server.cpu_seconds()
-                    one = self.load("http", path, f"seconds={SECONDS}", *keys)
-                    # The warm-up is a quarter of the time, and costs as well.
-                    one["cpu_us"] = (server.cpu_seconds() - before) * 1e6 / (1.25 * one["requests"])
-                    out[kind].append(one)
+                    out[kind].append(self.load_on(server, "http", path, f"seconds={SECONDS}", *keys))
         return out
 
     def portserver(self):
@@ -109,9 +112,9 @@ class Bench:
                                      peer_address], lambda: answers(peer_address, b""))
             try:
                 for _ in range(ROUNDS):
-                    out["ours"].append(self.load("portserver", address, BURST, AT_A_TIME))
+                    out["ours"].append(self.load_on(server, "portserver", address, BURST, AT_A_TIME))
                     if other:
-                        out["theirs"].append(self.load("portserver", peer_address, BURST, AT_A_TIME))
+                        out["theirs"].append(self.load_on(other, "portserver", peer_address, BURST, AT_A_TIME))
             finally:
                 if other:
                     with other:

@@ -312,10 +312,11 @@ static void report(double seconds)
         if (load.connections[i].n_answers < fewest)
             fewest = load.connections[i].n_answers;
     qsort(load.samples, load.n_samples, sizeof load.samples[0], ascending);
-    (void) printf("{\"connections\":%zu,\"requests\":%" PRIu64 ",\"seconds\":%.3f,\"per_second\":%.0f,"
+    (void) printf("{\"connections\":%zu,\"sent\":%" PRId64 ",\"requests\":%" PRIu64
+                  ",\"seconds\":%.3f,\"per_second\":%.0f,"
                   "\"p50_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f,\"errors\":%" PRIu64 ",\"stalls\":%" PRIu64
                   ",\"fewest_of_a_connection\":%" PRIu64 "}\n",
-                  load.n_connections, load.n_answers, seconds, (double) load.n_answers / seconds,
+                  load.n_connections, load.n_due, load.n_answers, seconds, (double) load.n_answers / seconds,
                   quantile_us(0.5), quantile_us(0.99), quantile_us(1), load.n_errors, load.n_stalls, fewest);
 }
 
