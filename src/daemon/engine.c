@@ -251,20 +251,26 @@ void engine_close(struct engine *engine)
     free(engine);
 }
 
-dibs_status engine_reconfigure(struct engine *engine, const dibs_settings *settings, dibs_err *err)
+dibs_status engine_can_reconfigure(const struct engine *engine, const dibs_settings *settings, dibs_err *err)
+{
+    const char *ledger = engine->handle->settings.ledger;
+
+    if (strcmp(settings->ledger, ledger) != 0)
+        return err_set(err, DIBS_INVALID, "the ledger is %s now; another one needs a restart", ledger);
+    return DIBS_OK;
+}
+
+void engine_reconfigure(struct engine *engine, const dibs_settings *settings)
 {
     dibs_settings *own = &engine->handle->settings;
     dibs_settings kept = *own;
 
-    if (strcmp(settings->ledger, own->ledger) != 0)
-        return err_set(err, DIBS_INVALID, "the ledger is %s now; another one needs a restart", own->ledger);
     *own = *settings;
     memcpy(own->socket, kept.socket, sizeof own->socket);
     own->ledger_mode = kept.ledger_mode;
     own->is_sync_full = kept.is_sync_full;
     own->timeout_ms = kept.timeout_ms;
     engine->handle->core->last_pool.is_loaded = false;
-    return DIBS_OK;
 }
 
 dibs *engine_handle(const struct engine *engine)
