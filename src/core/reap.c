@@ -28,11 +28,14 @@ static bool gather(void *ctx, const dibs_claim *claim)
     return step->n < STEP_CLAIMS;
 }
 
+/* Who is of another pid namespace ("uid:N@NAMESPACE") has directories of its own, too: what is not here may
+ * be there. */
 static bool project_is_gone(const dibs_claim *claim)
 {
     struct stat st;
 
-    return claim->project[0] && stat(claim->project, &st) != 0 && (errno == ENOENT || errno == ENOTDIR);
+    return claim->project[0] && !strchr(claim->principal, '@') && stat(claim->project, &st) != 0 &&
+           (errno == ENOENT || errno == ENOTDIR);
 }
 
 static bool is_due(struct core *core, dibs_claim *claim, unsigned flags, bool *is_stale)

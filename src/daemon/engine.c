@@ -144,6 +144,7 @@ static void look(struct engine *e)
 
 void engine_turn(struct engine *engine)
 {
+    engine_reload(engine);
     do_jobs(engine);
     do_alone(engine);
     look(engine);
@@ -153,7 +154,6 @@ void engine_turn(struct engine *engine)
 int64_t engine_next_ms(const struct engine *engine)
 {
     int64_t now_ms = clock_monotonic_ms();
-
     int64_t at_ms = engine->upkeep_ms;
 
     if (engine->queue.first || engine->due.n > 0)
@@ -162,6 +162,8 @@ int64_t engine_next_ms(const struct engine *engine)
         at_ms = engine->alone_ms;
     if (engine->look_ms != 0 && engine->look_ms < at_ms)
         at_ms = engine->look_ms;
+    if (engine->needs_reload && now_ms + RELOAD_MS < at_ms)
+        at_ms = now_ms + RELOAD_MS;
     return at_ms > now_ms ? at_ms - now_ms : 0;
 }
 
@@ -193,15 +195,7 @@ static dibs_status start(struct engine *e, const struct engine_options *options,
     dibs_status s = open_handle(e, options->settings, err);
 
     if (s == DIBS_OK)
-        s = held_open(&e->held, err);
-    if (s != DIBS_OK)
-        return s;
-    struct watch_options watching = { .loop = e->loop,
-                                      .view = &e->handle->core->view,
-                                      .budget = options->pidfds,
-                                      .died = engine_died,
-                                      .ctx = e };
-    s = watch_open(&watching, &e->watch, err);
+        s = engine_open_tables(e, err);
     if (s == DIBS_OK)
         s = engine_start_following(e, err);
     if (s != DIBS_OK)
@@ -223,6 +217,7 @@ dibs_status engine_open(const struct engine_options *options, struct engine **ou
     queue_init(&self->alone);
     self->changed = options->changed;
     self->ctx = options->ctx;
+    self->pidfds = options->pidfds;
     self->notices.fd = self->timer.fd = -1;
     self->upkeep_ms = clock_monotonic_ms() + UPKEEP_EVERY_MS;
     dibs_status s = start(self, options, err);
@@ -256,20 +251,26 @@ void engine_close(struct engine *engine)
     free(engine);
 }
 
-dibs_status engine_reconfigure(struct engine *engine, const dibs_settings *settings, dibs_err *err)
+dibs_status engine_can_reconfigure(const struct engine *engine, const dibs_settings *settings, dibs_err *err)
+{
+    const char *ledger = engine->handle->settings.ledger;
+
+    if (strcmp(settings->ledger, ledger) != 0)
+        return err_set(err, DIBS_INVALID, "the ledger is %s now; another one needs a restart", ledger);
+    return DIBS_OK;
+}
+
+void engine_reconfigure(struct engine *engine, const dibs_settings *settings)
 {
     dibs_settings *own = &engine->handle->settings;
     dibs_settings kept = *own;
 
-    if (strcmp(settings->ledger, own->ledger) != 0)
-        return err_set(err, DIBS_INVALID, "the ledger is %s now; another one needs a restart", own->ledger);
     *own = *settings;
     memcpy(own->socket, kept.socket, sizeof own->socket);
     own->ledger_mode = kept.ledger_mode;
     own->is_sync_full = kept.is_sync_full;
     own->timeout_ms = kept.timeout_ms;
     engine->handle->core->last_pool.is_loaded = false;
-    return DIBS_OK;
 }
 
 dibs *engine_handle(const struct engine *engine)

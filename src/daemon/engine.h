@@ -39,8 +39,9 @@ struct engine_options {
 dibs_status engine_open(const struct engine_options *options, struct engine **out, dibs_err *err);
 void engine_close(struct engine *engine); /* NULL is fine; queued jobs are answered UNAVAILABLE */
 
-/* Other settings from now on; those of the ledger itself stay. */
-dibs_status engine_reconfigure(struct engine *engine, const dibs_settings *settings, dibs_err *err);
+/* Other settings from now on; those of the ledger itself stay. INVALID: they name another one. */
+dibs_status engine_can_reconfigure(const struct engine *engine, const dibs_settings *settings, dibs_err *err);
+void engine_reconfigure(struct engine *engine, const dibs_settings *settings);
 
 void engine_queue(struct engine *engine, struct job *job);
 /* Once a turn: everything that is queued or due. */

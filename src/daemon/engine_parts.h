@@ -16,6 +16,7 @@ enum {
     LOOK_FIRST_MS = 5,       /* looks after a notice: a commit can be seen a moment after it was written, */
     LOOK_LAST_MS = 1000,     /* ... or much later, when its writer was stopped in between */
     DUE_MAX = 512,           /* claims of the dead that are looked at in one turn */
+    RELOAD_MS = 1000,        /* after which a reload that failed is tried again */
     LINGER_MS = 1000,        /* after which a dead holder whose socket is bound is looked at again */
     UPKEEP_EVERY_MS = 600000 /* damage is rare, and what grows is trimmed by the writing itself */
 };
@@ -50,9 +51,12 @@ struct engine {
     struct written *written; /* by the transaction under way, WRITTEN_MAX at most */
     size_t n_written;        /* more than that: they are read from the ledger afterwards */
     loop_source notices;     /* inotify on the ledger's directory; fd -1: it has none */
+    char file[256];          /* the ledger's name there */
     bool has_notice;
     int64_t look_ms;      /* when the ledger is looked at again after a notice; 0: not */
     int64_t look_wait_ms; /* ... and how long that was after the last look */
+    bool needs_reload;    /* the ledger is another one, or has forgotten events that we have not seen */
+    size_t pidfds;        /* as of engine_options */
     loop_source timer;    /* for the lease that ends first */
     int64_t timer_ms;     /* what it is set to; 0: nothing */
     struct ids due;       /* claims whose holder has died */
@@ -68,6 +72,10 @@ struct engine {
 dibs_status engine_load(struct engine *e, dibs_err *err);
 dibs_status engine_start_following(struct engine *e, dibs_err *err);
 void engine_stop_following(struct engine *e);
+/* Empty ones, for engine_load(). */
+dibs_status engine_open_tables(struct engine *e, dibs_err *err);
+/* All that is known anew, if that is needed. */
+void engine_reload(struct engine *e);
 void engine_follow(struct engine *e);
 /* A group of ours was committed. */
 void engine_follow_group(struct engine *e, const struct ledger_span *span);

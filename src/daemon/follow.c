@@ -2,6 +2,7 @@
 /* The engine's knowledge of all claims follows the ledger's events, whoever wrote them: its own jobs, or
  * other processes that use the ledger beside the daemon. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -66,6 +67,38 @@ dibs_status engine_load(struct engine *e, dibs_err *err)
     return s == DIBS_OK ? ledger_list(ledger, &(struct ledger_filter){ 0 }, load_one, e, err) : s;
 }
 
+dibs_status engine_open_tables(struct engine *e, dibs_err *err)
+{
+    struct watch_options watching = {
+        .loop = e->loop, .view = &e->handle->core->view, .budget = e->pidfds, .died = engine_died, .ctx = e
+    };
+    dibs_status s = held_open(&e->held, err);
+
+    return s == DIBS_OK ? watch_open(&watching, &e->watch, err) : s;
+}
+
+void engine_reload(struct engine *e)
+{
+    struct watch *watch = e->watch;
+    struct held_table *held = e->held;
+
+    if (!e->needs_reload)
+        return;
+    e->held = NULL;
+    e->watch = NULL;
+    if (engine_open_tables(e, NULL) != DIBS_OK) {
+        held_close(e->held);
+        e->held = held;
+        e->watch = watch;
+        return; /* no memory, no descriptor: later */
+    }
+    watch_close(watch);
+    held_close(held);
+    e->due.n = e->lingering.n = 0;
+    e->handle->core->index.is_loaded = false;
+    e->needs_reload = engine_load(e, NULL) != DIBS_OK;
+}
+
 /* ---- events ---- */
 
 static bool gather(void *ctx, const dibs_event *event)
@@ -122,8 +155,7 @@ void engine_follow(struct engine *e)
                           gather, e, NULL) != DIBS_OK)
             return;                                   /* the next commit, or notice of one, tries again */
         if (e->n_events > 0 && oldest > e->seq + 1) { /* some are gone already: look at everything anew */
-            (void) engine_load(e, NULL);
-            e->handle->core->index.is_loaded = false;
+            e->needs_reload = true;
             return;
         }
         for (size_t i = 0; i < e->n_events; i++) {
@@ -164,14 +196,31 @@ void engine_follow_group(struct engine *e, const struct ledger_span *span)
 
 /* ---- notices of other processes' commits ---- */
 
+static void look_at_notice(struct engine *e, const struct inotify_event *notice)
+{
+    size_t n = strlen(e->file);
+
+    if (notice->mask & IN_Q_OVERFLOW)
+        e->needs_reload = true;
+    if (notice->len == 0 || strncmp(notice->name, e->file, n) != 0)
+        return; /* of another file */
+    if (notice->name[n] == '\0' && notice->mask & IN_MOVED_TO)
+        e->needs_reload = true; /* 'dibs doctor --fix' */
+    e->has_notice = true;
+}
+
 static void on_notice(loop_source *source, uint32_t events)
 {
     struct engine *e = (struct engine *) ((char *) source - offsetof(struct engine, notices));
-    char text[4096];
+    _Alignas(struct inotify_event) char text[4096];
+    const struct inotify_event *notice = NULL;
+    ssize_t n = read(source->fd, text, sizeof text); /* once a turn: there may be no end of them */
 
     (void) events;
-    while (read(source->fd, text, sizeof text) > 0)
-        e->has_notice = true;
+    for (ssize_t at = 0; at < n; at += (ssize_t) (sizeof *notice + notice->len)) {
+        notice = (const void *) (text + at);
+        look_at_notice(e, notice);
+    }
 }
 
 static void on_timer(loop_source *source, uint32_t events)
@@ -186,20 +235,23 @@ static void on_timer(loop_source *source, uint32_t events)
 
 static dibs_status watch_directory(struct engine *e, dibs_err *err)
 {
-    char dir[DIBS_SETTING_VALUE_MAX + 1];
+    static const char scheme[] = "sqlite:";
+    char path[PATH_MAX];
     const char *uri = e->handle->settings.ledger;
 
-    if (strncmp(uri, "sqlite:", strlen("sqlite:")) != 0)
+    if (strncmp(uri, scheme, sizeof scheme - 1) != 0)
         return DIBS_OK;
-    (void) text_copy(dir, sizeof dir, uri + strlen("sqlite:"));
-    char *end = strrchr(dir, '/');
-    if (end)
-        end[end == dir] = '\0';
+    /* The log lies beside the file itself, not beside a link to it. */
+    char *name = realpath(uri + sizeof scheme - 1, path) ? strrchr(path, '/') : NULL;
+    if (!name)
+        return err_os(err, DIBS_UNAVAILABLE, errno, "looking for %s", uri);
+    (void) text_copy(e->file, sizeof e->file, name + 1);
+    name[name == path] = '\0';
     e->notices.ready = on_notice;
     e->notices.fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (e->notices.fd < 0 ||
-        inotify_add_watch(e->notices.fd, end ? dir : ".", IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO) < 0)
-        return err_os(err, DIBS_UNAVAILABLE, errno, "watching the ledger's directory %s", dir);
+        inotify_add_watch(e->notices.fd, path, IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO) < 0)
+        return err_os(err, DIBS_UNAVAILABLE, errno, "watching the ledger's directory %s", path);
     return loop_add(e->loop, &e->notices, EPOLLIN, err);
 }
 

@@ -163,7 +163,13 @@ static dibs_status check_options(const struct serve_options *o, dibs_err *err)
             "--listen needs --tls-cert, --tls-key and --tokens: over TCP nobody is believed without");
     if (!o->listen && (o->tls_cert || o->tls_key || o->tokens))
         return err_set(err, DIBS_INVALID, "--tls-cert, --tls-key and --tokens are for --listen ADDRESS:PORT");
-    return DIBS_OK;
+    dibs_status status = o->listen ? socket_check_tcp(o->listen, false, err) : DIBS_OK;
+    if (status == DIBS_OK && o->portserver_http)
+        status = socket_check_tcp(o->portserver_http, true, err);
+    const char *const paths[] = { o->socket, o->admin_socket, o->portserver };
+    for (size_t i = 0; i < sizeof paths / sizeof *paths && status == DIBS_OK; i++)
+        status = paths[i] ? socket_check_unix(paths[i], err) : DIBS_OK;
+    return status;
 }
 
 /* Our own sockets, unless the service manager has opened them for us. */
@@ -309,12 +315,13 @@ static void reload(struct serve *s)
     dibs_status status =
         fresh ? s->options->load(s->options->ctx, fresh, &err) : err_set(&err, DIBS_FAILURE, "out of memory");
     if (status == DIBS_OK)
+        status = engine_can_reconfigure(s->engine, fresh, &err);
+    if (status == DIBS_OK)
         status = load_tls(s, &err);
-    if (status == DIBS_OK)
-        status = engine_reconfigure(s->engine, fresh, &err);
-    if (status == DIBS_OK)
+    if (status == DIBS_OK) {
+        engine_reconfigure(s->engine, fresh);
         LOG(LOG_INFO, "reloaded");
-    else
+    } else
         LOG(LOG_ERROR, "reload refused, everything stays as it was", "why", err.msg);
     (void) notify_tell(&s->notify, NOTIFY_READY, NULL, NULL);
 }

@@ -85,15 +85,21 @@ static dibs_status clear_place(const char *path, dibs_err *err)
     return DIBS_OK;
 }
 
+dibs_status socket_check_unix(const char *path, dibs_err *err)
+{
+    const size_t max = sizeof((struct socket_file *) 0)->path - 1;
+
+    if (!path[0] || strlen(path) > max)
+        return err_set(err, DIBS_INVALID, "a socket's path has between 1 and %zu bytes: '%s'", max, path);
+    return DIBS_OK;
+}
+
 dibs_status socket_open_unix(const char *path, mode_t mode, struct socket_file *out, dibs_err *err)
 {
     AUTO(fd_auto) int lock_fd = -1;
-    dibs_status s = DIBS_OK;
+    dibs_status s = socket_check_unix(path, err);
 
-    if (!path[0] || strlen(path) >= sizeof out->path)
-        return err_set(err, DIBS_INVALID, "a socket's path has between 1 and %zu bytes: '%s'",
-                       sizeof out->path - 1, path);
-    if (path[0] != '@') {
+    if (s == DIBS_OK && path[0] != '@') {
         s = make_parents(path, err);
         if (s == DIBS_OK)
             s = lock(path, &lock_fd, err);
@@ -172,19 +178,29 @@ static bool is_loopback(const dibs_address *address)
                              : IN6_IS_ADDR_LOOPBACK((const struct in6_addr *) (const void *) address->bytes);
 }
 
+dibs_status socket_check_tcp(const char *text, bool is_loopback_only, dibs_err *err)
+{
+    dibs_address address = { 0 };
+    uint16_t port = 0;
+    dibs_status s = read_tcp(text, &address, &port, err);
+
+    if (s == DIBS_OK && is_loopback_only && !is_loopback(&address))
+        s = err_set(err, DIBS_INVALID, "%s is not a loopback address: there nobody can be told apart", text);
+    return s;
+}
+
 dibs_status socket_open_tcp(const char *text, bool is_loopback_only, int *out, dibs_err *err)
 {
     union any_address to;
     dibs_address address = { 0 };
     uint16_t port = 0;
     int on = 1;
-    dibs_status s = read_tcp(text, &address, &port, err);
+    dibs_status s = socket_check_tcp(text, is_loopback_only, err);
 
+    if (s == DIBS_OK)
+        s = read_tcp(text, &address, &port, err);
     if (s != DIBS_OK)
         return s;
-    if (is_loopback_only && !is_loopback(&address))
-        return err_set(err, DIBS_INVALID, "%s is not a loopback address: there nobody can be told apart",
-                       text);
     socklen_t len = to_sockaddr(&address, port, &to);
     AUTO(fd_auto) int fd = socket(to.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)

@@ -20,4 +20,7 @@ dibs_status socket_open_unix(const char *path, mode_t mode, struct socket_file *
 void socket_remove(struct socket_file *file);
 /* "127.0.0.1:8443", "[::1]:8443", "*:8443". */
 dibs_status socket_open_tcp(const char *text, bool is_loopback_only, int *out, dibs_err *err);
+/* Whether they could be tried at all. */
+dibs_status socket_check_unix(const char *path, dibs_err *err);
+dibs_status socket_check_tcp(const char *text, bool is_loopback_only, dibs_err *err);
 #endif

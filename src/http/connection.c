@@ -37,6 +37,24 @@ void connection_cut(struct http_request *r)
     (void) shutdown(r->watch.fd, SHUT_RDWR);
 }
 
+void connection_hurry(struct http_request *r)
+{
+    enum { LAST_WORD_MS = 1000 };
+
+    connection_end_step(r);
+    r->deadline_ms = clock_monotonic_ms() + LAST_WORD_MS;
+    TAILQ_INSERT_HEAD(&r->server->steps, r, step); /* before all that have longer */
+    r->is_timed = true;
+}
+
+bool connection_is_idle(const struct http_request *r)
+{
+    char byte = 0;
+
+    return r->state == HTTP_ARRIVING && r->is_used && !r->method &&
+           recv(r->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 1;
+}
+
 /* ---- while libmicrohttpd looks away ---- */
 
 static void unwatch(struct http_request *r)
@@ -169,5 +187,9 @@ void connection_reset(struct http_request *r)
     r->method = NULL;
     r->user = NULL;
     r->state = HTTP_ARRIVING;
-    connection_begin_step(r);
+    r->is_used = true;
+    if (r->server->is_stopping)
+        connection_hurry(r);
+    else
+        connection_begin_step(r);
 }

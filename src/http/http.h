@@ -88,8 +88,8 @@ dibs_status http_set_tls(struct http_server *server, const char *cert_pem, const
 void http_run(struct http_server *server);
 /* How long the loop may wait at most; below 0: for ever. */
 int64_t http_next_ms(const struct http_server *server);
-/* The listening sockets are closed, idle connections too, and every further answer is its connection's last.
- */
+/* The listening sockets are closed, idle connections too; requests that are on their way are still taken, and
+ * every further answer is its connection's last. */
 void http_stop_accepting(struct http_server *server);
 size_t http_connections(const struct http_server *server);
 

@@ -40,6 +40,7 @@ struct http_request {
     bool is_watched;
     bool is_suspended;
     bool is_timed; /* is in server->steps */
+    bool is_used;  /* a request was answered on it: it may be idle now */
     enum http_state state;
     struct http_server *server;
     struct http_engine *engine;
@@ -112,6 +113,10 @@ void connection_suspend(struct http_request *r);
 void connection_resume(struct http_request *r);
 /* Ends it soon: libmicrohttpd finds the socket closed. */
 void connection_cut(struct http_request *r);
+/* The server is stopping: the step under way gets a second. */
+void connection_hurry(struct http_request *r);
+/* It was answered and has said nothing since. */
+bool connection_is_idle(const struct http_request *r);
 /* A buffer of at least `need` bytes, grown by doubling; false when memory is short. */
 bool connection_grow(char **bytes, size_t *size, size_t need);
 

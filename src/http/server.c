@@ -290,9 +290,13 @@ void http_stop_accepting(struct http_server *server)
     while (!TAILQ_EMPTY(&server->listeners))
         listener_close(TAILQ_FIRST(&server->listeners));
     server->is_stopping = true;
-    for (struct http_request *r = TAILQ_FIRST(&server->requests); r; r = TAILQ_NEXT(r, link))
-        if (r->state == HTTP_ARRIVING)
+    /* Who has just come is about to ask. He would not know whether a claim that was not answered was made. */
+    for (struct http_request *r = TAILQ_FIRST(&server->requests); r; r = TAILQ_NEXT(r, link)) {
+        if (connection_is_idle(r))
             connection_cut(r);
+        else if (r->state == HTTP_ARRIVING)
+            connection_hurry(r);
+    }
 }
 
 /* ---- turns ---- */

@@ -15,27 +15,38 @@
  * processes stays bounded too. */
 enum { TRIM_EVERY_EVENTS = 4096 };
 
+/* Whoever comes after one that has waited in vain does not wait as long again (INV-9). */
+static void open_group(struct ledger *ledger)
+{
+    struct rows *rows = ledger->rows;
+    struct ledger_group *group = &ledger->group;
+
+    ledger_read_end(ledger);
+    dibs_status s = rows->ops->begin(rows, true, true, &group->why);
+    if (s == DIBS_OK) {
+        s = rows->ops->tail(rows, &group->span.before, &group->cursor, &group->why);
+        if (s != DIBS_OK)
+            rows->ops->rollback(rows);
+    }
+    group->why.code = s;
+    group->is_open = s == DIBS_OK;
+    group->span.after = group->span.before;
+}
+
 static dibs_status join_group(struct ledger_tx *tx, struct ledger *ledger, const struct ledger_actor *actor,
                               dibs_err *err)
 {
     struct rows *rows = ledger->rows;
     struct ledger_group *group = &ledger->group;
-    dibs_status s = DIBS_OK;
 
     if (group->is_spoilt)
         return err_trouble(err, DIBS_TROUBLE_NONE, "a request that shares its commit with this one failed");
+    if (!group->is_open && group->why.code == DIBS_OK)
+        open_group(ledger);
     if (!group->is_open) {
-        ledger_read_end(ledger);
-        s = rows->ops->begin(rows, true, true, err);
-        if (s != DIBS_OK)
-            return s;
-        s = rows->ops->tail(rows, &group->span.before, &group->cursor, err);
-        if (s != DIBS_OK) {
-            rows->ops->rollback(rows);
-            return s;
-        }
-        group->is_open = true;
-        group->span.after = group->span.before;
+        if (err)
+            *err = group->why;
+        return group->why.code;
     }
     *tx = (struct ledger_tx){ .rows = rows,
                               .actor = actor,

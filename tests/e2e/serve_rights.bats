@@ -106,6 +106,18 @@ claim_as() {
     wait_until 10 is_gone
 }
 
+@test "a project that only a container can see is not taken for gone" {
+    room_start --pid --mount-proc
+    mkdir "$T/there"
+    in_room "$ROOM" mount -t tmpfs tmpfs "$T/there"
+    in_room "$ROOM" mkdir "$T/there/project"
+    run in_room "$ROOM" curl -sS --unix-socket "$SOCKET" \
+        --json "{\"name\":\"web\",\"project\":\"$T/there/project\",\"keep\":true,\"holder\":null}" http://dibs/v1/claims
+    assert_output_has '"principal":"uid:0@'
+    ASK_SOCKET=$ADMIN ask --json '{"stale":true}' /v1/reap
+    [ "$(member claims)" = '[]' ]
+}
+
 @test "a pid of a container that is none there is refused, whoever has that number outside" {
     room_start --pid --mount-proc
     start_sleeper

@@ -256,6 +256,8 @@ static void stopping_lets_what_is_under_way_finish(void **state)
 {
     struct world *w = *state;
     struct client *idle = c_open(w);
+
+    c_expect(w, idle, GET("/x"), "GET /x []");
     struct client *busy = waiting(w, 2);
 
     W_UNTIL(w, w->n_connected == 2);
@@ -271,6 +273,28 @@ static void stopping_lets_what_is_under_way_finish(void **state)
     (void) close(fd);
     c_close(idle);
     c_close(busy);
+}
+
+static void who_has_come_before_the_end_is_answered(void **state)
+{
+    struct world *w = *state;
+    struct client *fresh = c_open(w);
+    struct client *silent = c_open(w);
+    struct client *again = c_open(w);
+
+    c_expect(w, again, GET("/x"), "GET /x []");
+    W_UNTIL(w, w->n_connected == 3);
+    c_send(w, again, GET("/y")); /* it lies in the socket */
+    http_stop_accepting(w->server);
+    c_send(w, fresh, GET("/z"));
+    W_UNTIL(w, c_is_over(fresh) && c_is_over(again));
+    assert_true(c_has(fresh, "GET /z []") && c_has(fresh, "Connection: close\r\n"));
+    assert_true(c_has(again, "GET /y []") && c_has(again, "Connection: close\r\n"));
+    W_UNTIL(w, c_is_over(silent)); /* nobody is waited for for ever */
+    W_UNTIL(w, http_connections(w->server) == 0);
+    c_close(fresh);
+    c_close(silent);
+    c_close(again);
 }
 
 static void closing_a_door_keeps_its_connections(void **state)
@@ -333,6 +357,7 @@ int main(void)
         HTTP_TEST(an_old_client_gets_a_stream_to_its_end),
         HTTP_TEST(a_stream_of_which_only_the_head_is_wanted_is_abandoned),
         HTTP_TEST(stopping_lets_what_is_under_way_finish),
+        HTTP_TEST(who_has_come_before_the_end_is_answered),
         HTTP_TEST(closing_a_door_keeps_its_connections),
         HTTP_TEST(a_server_may_be_closed_at_any_moment),
     };
