@@ -10,7 +10,7 @@ teardown() { dibs_teardown; }
 @test "the list of commands is what the help shows" {
     ok --list-commands
     [ "$out" = "$(printf '%s\n' run get claim release renew transfer ls who explain assert log pool snapshot reap repair \
-        up down plan env render kube doctor help version)" ]
+        up down plan env render kube serve doctor help version)" ]
     cp "$T/out" "$T/commands"
     ok --help
     while read -r name; do grep -q "^  $name  *[A-Z]" "$T/out"; done <"$T/commands"
@@ -21,7 +21,7 @@ teardown() { dibs_teardown; }
         ok "$name" --help
         [ -z "$errs" ]
         [ "$(head -c 12 "$T/out")" = 'Usage: dibs ' ]
-        not LC_ALL=C.UTF-8 grep -n '.\{81\}' "$T/out"
+        LC_ALL=C.UTF-8 not grep -n '.\{81\}' "$T/out"
         not grep -n ' $' "$T/out"
         grep -q '^Examples:' "$T/out"
         cp "$T/out" "$T/long"
@@ -35,7 +35,7 @@ teardown() { dibs_teardown; }
         [ -z "$errs" ]
         not grep -n '.\{81\}' "$T/out"
     done
-    [ ! -e "$T/ledger.db" ]
+    made_no_ledger
 }
 
 @test "help needs no settings and no ledger" {
