@@ -342,7 +342,7 @@ END
     ok down # root's down, too, is of root's own
     [ "$(held)" -eq 4 ]
     # While the other's runs, mine may run, too.
-    run_role web/0 setpriv --reuid=65534 --regid=65534 --clear-groups
+    run_role web/0 env DIBS_SOCKET="$PUBLIC_SOCKET" setpriv --reuid=65534 --regid=65534 --clear-groups
     ok run web/0 -- printenv PORT
     not grep -qx "web/0/http $out" <<<"$theirs"
 }
