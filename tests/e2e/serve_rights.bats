@@ -179,5 +179,6 @@ claim_as() {
     assert_status 7
     [ "$output" = "dibs: $told" ]
     ask --json '{"mode":"required","port":81}' /v1/claims # root may bind it
-    case $code in 201 | 409) ;; *) false ;; esac # shellcheck disable=SC2154
+    # shellcheck disable=SC2154 # ask sets it
+    case $code in 201 | 409) ;; *) false ;; esac
 }
