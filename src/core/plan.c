@@ -151,6 +151,8 @@ static void pick_free(const struct walker *w, struct port_set *set, dibs_range w
     uint16_t port = window.first;
     bool is_upper = window.first >= w->plan->split;
 
+    if (port_set_pick(set, window, port) == 0)
+        return; /* all of them cool: the walk would look at each in vain */
     for (uint32_t step = 0; is_upper && step < w->total && pick->n < pick->max; step++) {
         if (step == WALK_STEPS_MAX && !w->is_sorted)
             break;
@@ -202,6 +204,8 @@ static bool walk_free(struct core *core, const struct walker *w, uint64_t k, str
     if (w->plan->pool.cooldown_ms != core->index.longest_ms)
         return false; /* which of the cooling ones have rested enough is a longer story */
     core_index_expire(core, core_now(core).boot_ms);
+    if (core->index.n > w->total / 2)
+        return false;
     for (uint32_t step = 0; step < STEPS_MAX && step < w->total && pick->n < pick->max; step++) {
         uint16_t port = walk_port(w, k + step);
 
