@@ -134,10 +134,18 @@ static void look(struct engine *e)
 {
     int64_t now_ms = clock_monotonic_ms();
 
-    if (!e->has_notice && (e->look_ms == 0 || now_ms < e->look_ms))
+    if (!e->has_notice && now_ms < e->look_ms)
         return;
-    e->look_wait_ms = e->has_notice ? LOOK_FIRST_MS : 2 * e->look_wait_ms;
-    e->look_ms = e->look_wait_ms > LOOK_LAST_MS ? 0 : now_ms + e->look_wait_ms;
+    if (e->has_notice) {
+        e->look_wait_ms = LOOK_FIRST_MS;
+        engine_heed_writes(e, false);
+    } else if (e->look_wait_ms < LOOK_LAST_MS) {
+        e->look_wait_ms *= 2;
+    } else if (e->look_wait_ms != LOOK_IDLE_MS) {
+        e->look_wait_ms = LOOK_IDLE_MS;
+        engine_heed_writes(e, true);
+    }
+    e->look_ms = now_ms + e->look_wait_ms;
     e->has_notice = false;
     engine_follow(e);
 }
@@ -160,7 +168,7 @@ int64_t engine_next_ms(const struct engine *engine)
         return 0;
     if (engine->alone.first && engine->alone_ms < at_ms)
         at_ms = engine->alone_ms;
-    if (engine->look_ms != 0 && engine->look_ms < at_ms)
+    if (engine->look_ms < at_ms)
         at_ms = engine->look_ms;
     if (engine->needs_reload && now_ms + RELOAD_MS < at_ms)
         at_ms = now_ms + RELOAD_MS;
@@ -219,6 +227,8 @@ dibs_status engine_open(const struct engine_options *options, struct engine **ou
     self->ctx = options->ctx;
     self->pidfds = options->pidfds;
     self->notices.fd = self->timer.fd = -1;
+    self->look_wait_ms = LOOK_IDLE_MS;
+    self->look_ms = clock_monotonic_ms() + LOOK_IDLE_MS;
     self->upkeep_ms = clock_monotonic_ms() + UPKEEP_EVERY_MS;
     dibs_status s = start(self, options, err);
     if (s != DIBS_OK) {
@@ -248,6 +258,7 @@ void engine_close(struct engine *engine)
     free(engine->lingering.id);
     free(engine->events);
     free(engine->written);
+    free(engine->dir);
     free(engine);
 }
 

@@ -14,7 +14,8 @@ enum {
     ALONE_SHARE = 9,         /* after a long job others have so many times as long for themselves, */
     ALONE_REST_MS = 5000,    /* ... but this at most */
     LOOK_FIRST_MS = 5,       /* looks after a notice: a commit can be seen a moment after it was written, */
-    LOOK_LAST_MS = 1000,     /* ... or much later, when its writer was stopped in between */
+    LOOK_LAST_MS = 160,      /* ... each look twice as long after the one before, */
+    LOOK_IDLE_MS = 10000,    /* ... and now and then, for a writer that was stopped in between */
     DUE_MAX = 512,           /* claims of the dead that are looked at in one turn */
     RELOAD_MS = 1000,        /* after which a reload that failed is tried again */
     LINGER_MS = 1000,        /* after which a dead holder whose socket is bound is looked at again */
@@ -51,9 +52,10 @@ struct engine {
     struct written *written; /* by the transaction under way, WRITTEN_MAX at most */
     size_t n_written;        /* more than that: they are read from the ledger afterwards */
     loop_source notices;     /* inotify on the ledger's directory; fd -1: it has none */
+    char *dir;               /* ... which is this one */
     char file[256];          /* the ledger's name there */
     bool has_notice;
-    int64_t look_ms;      /* when the ledger is looked at again after a notice; 0: not */
+    int64_t look_ms;      /* when the ledger is looked at again */
     int64_t look_wait_ms; /* ... and how long that was after the last look */
     bool needs_reload;    /* the ledger is another one, or has forgotten events that we have not seen */
     size_t pidfds;        /* as of engine_options */
@@ -77,6 +79,8 @@ dibs_status engine_open_tables(struct engine *e, dibs_err *err);
 /* All that is known anew, if that is needed. */
 void engine_reload(struct engine *e);
 void engine_follow(struct engine *e);
+/* Be told of every write, or only when a writer closes the file. */
+void engine_heed_writes(struct engine *e, bool is_heeded);
 /* A group of ours was committed. */
 void engine_follow_group(struct engine *e, const struct ledger_span *span);
 

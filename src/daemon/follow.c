@@ -196,6 +196,16 @@ void engine_follow_group(struct engine *e, const struct ledger_span *span)
 
 /* ---- notices of other processes' commits ---- */
 
+#define HEEDED (IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO)
+
+/* Our own writes are told of, too, which costs: a busy daemon sees what others did when it begins its next
+ * transaction, and looks now and then. */
+void engine_heed_writes(struct engine *e, bool is_heeded)
+{
+    if (e->dir)
+        (void) inotify_add_watch(e->notices.fd, e->dir, is_heeded ? HEEDED : HEEDED & ~IN_MODIFY);
+}
+
 static void look_at_notice(struct engine *e, const struct inotify_event *notice)
 {
     size_t n = strlen(e->file);
@@ -249,8 +259,10 @@ static dibs_status watch_directory(struct engine *e, dibs_err *err)
     name[name == path] = '\0';
     e->notices.ready = on_notice;
     e->notices.fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (e->notices.fd < 0 ||
-        inotify_add_watch(e->notices.fd, path, IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO) < 0)
+    e->dir = strdup(path);
+    if (!e->dir)
+        return err_set(err, DIBS_FAILURE, "following the ledger: out of memory");
+    if (e->notices.fd < 0 || inotify_add_watch(e->notices.fd, e->dir, HEEDED) < 0)
         return err_os(err, DIBS_UNAVAILABLE, errno, "watching the ledger's directory %s", path);
     return loop_add(e->loop, &e->notices, EPOLLIN, err);
 }
