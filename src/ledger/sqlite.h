@@ -127,6 +127,11 @@ const char *sqlite_advice(dibs_trouble trouble);
 void sqlite_start_deadline(struct sqlite_rows *self);
 /* The name of our way to the system, to open a connection with (sqlite_vfs.c says what it is for). */
 const char *sqlite_vfs(void);
+/* The log as a file of ours (sqlite_log.c): its bytes beside the real one's, opening it, and whether commits
+ * from now on end with a sync of it. */
+int sqlite_log_size(void);
+int sqlite_log_open(sqlite3_vfs *real, const char *name, sqlite3_file *file, int flags, int *got);
+void sqlite_log_set_synced(sqlite3 *db, bool is_synced);
 /* Until when this thread may sleep inside SQLite. */
 void sqlite_vfs_deadline(int64_t deadline_ms);
 /* Opens the connection alone: nothing is looked at or made. */

@@ -179,6 +179,7 @@ static dibs_status set_sync(struct sqlite_rows *self, bool is_full, dibs_err *er
     if (rc != SQLITE_OK)
         return sqlite_error(self, rc, "configuring", err);
     self->is_full = is_full;
+    sqlite_log_set_synced(self->db, is_full);
     return DIBS_OK;
 }
 

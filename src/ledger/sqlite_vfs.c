@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* SQLite's way to the system, in two places ours.
+/* SQLite's way to the system, in three places ours; the third is sqlite_log.c.
  *
  * A full disk must be an error, not a SIGBUS. SQLite maps the -shm file and, before that, writes one byte
  * into each of its 4096-byte pages, so that they have room on disk. Where blocks are smaller (ext4 of less
@@ -57,6 +57,14 @@ void sqlite_vfs_deadline(int64_t deadline_ms)
 }
 
 static sqlite3_vfs ours; /* written once, under pthread_once */
+static sqlite3_vfs *theirs;
+
+static int open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *got)
+{
+    (void) vfs;
+    return flags & SQLITE_OPEN_WAL ? sqlite_log_open(theirs, name, file, flags, got)
+                                   : theirs->xOpen(theirs, name, file, flags, got);
+}
 
 static void make_ours(void)
 {
@@ -66,7 +74,10 @@ static void make_ours(void)
         (void) vfs->xSetSystemCall(vfs, "mmap", (sqlite3_syscall_ptr) map_with_room);
     if (!vfs)
         return;
+    theirs = vfs;
     ours = *vfs;
+    ours.szOsFile += sqlite_log_size();
+    ours.xOpen = open_file;
     ours.pNext = NULL;
     ours.zName = "dibs";
     ours.xSleep = sleep_within_call;
