@@ -34,6 +34,7 @@ struct attempt {
     bool is_fresh;            /* the index was loaded for this call */
     int n_stale;              /* rounds of a batch that others were faster in */
     int n_searches;           /* for the claims of dead holders */
+    bool has_hearsay;         /* an earlier call found ports busy, perhaps for other bindings */
     struct portbits *planned; /* by protocol: meant for one want of this round; NULL: there is but one */
     bool has_freed, has_tried, has_proposed_dead; /* the sets below are in use */
     struct ledger_seen *dead;                     /* ascending by id: may be taken over */
@@ -99,5 +100,5 @@ dibs_status attempt_find_graves(struct attempt *a, bool *is_any, dibs_err *err);
 /* Every name's own story before anything is probed, all in one look. */
 dibs_status attempt_look_up_names(struct attempt *a, dibs_err *err);
 /* Ports that the probe found busy are tried again after a while. */
-void attempt_forget_foreign(struct core *core, int64_t now_ms);
+void attempt_begin_foreign(struct attempt *a, int64_t now_ms);
 #endif

@@ -470,7 +470,7 @@ dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *o
     if (!a || !where)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     a->deadline_ms = core_now(core).boot_ms + core->caller.settings->timeout_ms;
-    attempt_forget_foreign(core, a->deadline_ms - core->caller.settings->timeout_ms);
+    attempt_begin_foreign(a, a->deadline_ms - core->caller.settings->timeout_ms);
     dibs_status s = prepare(a, err);
     if (s != DIBS_OK)
         return s;

@@ -51,7 +51,11 @@ void core_close(struct core *core)
 
 void core_act_for(struct core *core, const struct core_caller *caller)
 {
+    const dibs_settings *before = core->caller.settings;
+
     core->caller = caller ? *caller : core->options.caller;
+    if (core->caller.settings != before) /* the default pool is made of them */
+        core->last_pool.is_loaded = false;
 }
 
 struct instant core_now(const struct core *core)

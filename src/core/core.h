@@ -81,6 +81,7 @@ struct core_sockets {
 
 /* Ports that the probe found in use by strangers a moment ago. */
 struct core_foreign {
+    bool is_any;
     struct portbits ports;
     int64_t since_ms;
 };

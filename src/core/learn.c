@@ -13,20 +13,29 @@ bool attempt_is_late(const struct attempt *a)
     return core_now(a->core).boot_ms >= a->deadline_ms;
 }
 
-void attempt_forget_foreign(struct core *core, int64_t now_ms)
+static void forget_foreign(struct core_foreign *foreign)
 {
-    struct core_foreign *foreign = &core->foreign;
-
-    if (now_ms - foreign->since_ms <= FOREIGN_LAST_MS && now_ms >= foreign->since_ms)
-        return;
     memset(&foreign->ports, 0, sizeof foreign->ports);
-    foreign->since_ms = now_ms;
+    foreign->is_any = false;
+}
+
+void attempt_begin_foreign(struct attempt *a, int64_t now_ms)
+{
+    struct core_foreign *foreign = &a->core->foreign;
+
+    if (now_ms - foreign->since_ms > FOREIGN_LAST_MS || now_ms < foreign->since_ms) {
+        forget_foreign(foreign);
+        foreign->since_ms = now_ms;
+    }
+    a->has_hearsay = foreign->is_any;
 }
 
 static void note_foreign(struct attempt *a)
 {
-    for (size_t i = 0; i < a->refusal.n_busy; i++)
+    for (size_t i = 0; i < a->refusal.n_busy; i++) {
         portbits_add(&a->core->foreign.ports, a->refusal.busy[i]);
+        a->core->foreign.is_any = true;
+    }
 }
 
 /* Others were faster than we with what the index had promised, or it had promised too much (it does not know
@@ -66,7 +75,15 @@ static dibs_status escalate(struct attempt *a, bool *again, dibs_err *err)
         core->index.is_loaded = false;
     if (a->stage < STAGE_DEAD)
         return core_index_refresh(core, err);
-    return attempt_find_graves(a, again, err);
+    dibs_status s = attempt_find_graves(a, again, err);
+    if (s != DIBS_OK || *again || !a->has_hearsay)
+        return s;
+    /* What was busy for others, on another address or protocol, may be free for us. */
+    a->has_hearsay = false;
+    forget_foreign(&core->foreign);
+    a->stage = STAGE_INDEX;
+    *again = true;
+    return core_index_refresh(core, err);
 }
 
 void attempt_choose_instead(struct attempt *a, size_t i)

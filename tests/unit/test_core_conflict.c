@@ -237,6 +237,42 @@ static void a_blocker_of_whom_nothing_is_known_is_said_to_be_so(void **state)
     assert_int_equal(n, 1);
 }
 
+static void what_is_busy_for_one_protocol_or_address_is_not_withheld_from_another(void **state)
+{
+    struct engine *e = *state;
+    dibs_ranges one = e_ranges("26010");
+    dibs_request both = e_request(NULL, "127.0.0.1");
+    dibs_request tcp = e_request(NULL, "127.0.0.1");
+    dibs_claim out = { 0 };
+
+    need_network();
+    both.ranges = tcp.ranges = &one;
+    e_bind_to(&both, DIBS_UDP, "127.0.0.1");
+    int udp = e_serve(DIBS_UDP, "127.0.0.1", 26010);
+    assert_int_equal(e_try(e, e->core, &both, &out), DIBS_EXHAUSTED);
+    assert_int_equal(e_must(e, e->core, &tcp).port, 26010);
+    assert_int_equal(e_try(e, e->core, &both, &out), DIBS_EXHAUSTED);
+    (void) close(udp);
+}
+
+static void the_default_pool_is_that_of_who_asks_now(void **state)
+{
+    struct engine *e = *state;
+    struct core_caller his = e->core->caller;
+    dibs_request r = e_request(NULL, "127.0.0.1");
+
+    need_network();
+    e->settings2 = e->settings;
+    e->settings2.range = e_ranges("19020-19029");
+    his.settings = &e->settings2;
+    for (int i = 0; i < 2; i++) { /* in the same second */
+        core_act_for(e->core, &his);
+        assert_in_range(e_must(e, e->core, &r).port, 19020, 19029);
+        core_act_for(e->core, NULL);
+        assert_true(dibs_ranges_contain(&e->settings.range, e_must(e, e->core, &r).port));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +286,8 @@ int main(void)
         E_TEST(D25_case_28_addresses_are_packed_and_protocols_have_one_spelling),
         E_TEST(P4_two_claims_never_share_a_port_and_the_first_release_frees_only_its_own),
         E_TEST(a_blocker_of_whom_nothing_is_known_is_said_to_be_so),
+        E_TEST(what_is_busy_for_one_protocol_or_address_is_not_withheld_from_another),
+        E_TEST(the_default_pool_is_that_of_who_asks_now),
     };
 
     e_own_network();
