@@ -49,7 +49,8 @@ static void write_all(int fd, const void *from, size_t size)
     }
 }
 
-/* The child's side. Not told to go means that dibs failed or died: then nothing must run. */
+/* The child's side. Not told to go means that dibs failed or died: then nothing must run. What could not run
+ * stays until dibs has let go of its claims: a daemon takes a process that ends for one that has run. */
 static _Noreturn void wait_and_become(const struct child_plan *plan, int go, int outcome,
                                       const struct child_signals *before)
 {
@@ -63,6 +64,8 @@ static _Noreturn void wait_and_become(const struct child_plan *plan, int go, int
     if (ports)
         failed = plan->become(plan->ctx, ports);
     write_all(outcome, &failed, sizeof failed);
+    (void) kill(getppid(), SIGCHLD); /* what child_wait() waits for */
+    (void) read_all(go, &failed, 1);
     _exit(127);
 }
 
@@ -131,7 +134,6 @@ dibs_status child_start(const struct child_plan *plan, const struct child_signal
 void child_go(struct child *child, const uint16_t *ports, size_t n)
 {
     write_all(child->go, ports, n * sizeof *ports);
-    fd_auto(&child->go);
 }
 
 void child_cancel(struct child *child)
@@ -188,12 +190,19 @@ static bool look(const struct child *child, int *status)
     return false;
 }
 
+/* The errno of exec; 0: it runs, or nothing is known yet. */
+static int failure_of(const struct child *child)
+{
+    int failed = 0;
+
+    (void) fcntl(child->outcome, F_SETFL, O_NONBLOCK);
+    return read(child->outcome, &failed, sizeof failed) == (ssize_t) sizeof failed ? failed : 0;
+}
+
 int child_ended(struct child *child, int status, int *failed)
 {
-    *failed = 0;
-    (void) fcntl(child->outcome, F_SETFL, O_NONBLOCK);
-    if (read(child->outcome, failed, sizeof *failed) != (ssize_t) sizeof *failed)
-        *failed = 0;
+    *failed = failure_of(child);
+    fd_auto(&child->go);
     fd_auto(&child->outcome);
     child->pid = 0;
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -211,7 +220,9 @@ int child_wait(struct child *child, const struct child_signals *signals, int *fa
         if (sig != SIGCHLD)
             hand_on(child, &info);
         if (look(child, &status))
-            break;
+            return child_ended(child, status, failed);
+        *failed = failure_of(child);
+        if (*failed)
+            return 0;
     }
-    return child_ended(child, status, failed);
 }

@@ -31,7 +31,7 @@ struct child_plan {
 
 struct child {
     pid_t pid;   /* 0: none */
-    int go;      /* the ports are written here; closed before that, the child ends */
+    int go;      /* the ports are written here; closed, the child ends unless it has become the command */
     int outcome; /* an errno comes out here if it could not become the command */
 };
 
@@ -44,7 +44,7 @@ void child_go(struct child *child, const uint16_t *ports, size_t n);
 /* Never tell it: it ends without having become anything. */
 void child_cancel(struct child *child);
 /* Hand signals on until it ends. The exit code as a shell gives it; *failed is the errno of exec,
- * 0 when the command ran. */
+ * 0 when the command ran. What could not run may be there still: child_cancel() ends it. */
 int child_wait(struct child *child, const struct child_signals *signals, int *failed);
 /* The same for one that has ended with this status already: its exit code, and what exec failed with. */
 int child_ended(struct child *child, int status, int *failed);

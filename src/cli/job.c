@@ -163,8 +163,8 @@ static dibs_status go(const struct job *job, const struct job_claims *claims, st
     int failed = 0;
 
     if (!ports) {
-        child_cancel(child);
         job_let_go(claims, false);
+        child_cancel(child);
         return err_set(err, DIBS_FAILURE, "out of memory");
     }
     for (size_t i = 0; i < claims->n; i++)
@@ -173,6 +173,7 @@ static dibs_status go(const struct job *job, const struct job_claims *claims, st
     child_go(child, ports, claims->n);
     int code = child_wait(child, signals, &failed);
     job_let_go(claims, !failed);
+    child_cancel(child);
     if (failed)
         return job_not_run(claims->cli, job->argv[0], failed, err);
     claims->cli->exit_code = code;

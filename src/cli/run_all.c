@@ -261,6 +261,7 @@ static dibs_status tell_all(struct troupe *t, dibs_err *err)
         for (size_t i = 0; i < part->job.n; i++)
             ports[i] = t->claims.claims[part->which[i]].port;
         child_go(&part->child, ports, part->job.n);
+        fd_auto(&part->child.go); /* one that cannot run need not wait: nothing of it is kept */
     }
     return DIBS_OK;
 }

@@ -31,11 +31,11 @@ static dibs_status get_seen(struct ledger_tx *tx, struct ledger_seen seen, struc
     return s == DIBS_NOT_FOUND ? err_set(err, s, "no such claim any more") : s;
 }
 
-/* The process that lets go had only borrowed the claim from a lease. */
+/* The process that lets go, or has died, had only borrowed the claim from a lease. */
 static bool is_borrowed(const dibs_claim *claim, enum ledger_end_how how, int64_t boot_ms)
 {
-    return (how == LEDGER_END_UNHOLD || how == LEDGER_END_UNKEEP) && claim->holder == DIBS_HELD_BY_PROCESS &&
-           tx_lease_runs(claim, boot_ms);
+    return (how == LEDGER_END_UNHOLD || how == LEDGER_END_UNKEEP || how == LEDGER_END_REAP) &&
+           claim->holder == DIBS_HELD_BY_PROCESS && tx_lease_runs(claim, boot_ms);
 }
 
 bool ledger_stays(const dibs_claim *claim, enum ledger_end_how how, int64_t boot_ms)

@@ -151,7 +151,7 @@ enum ledger_end_how {
     LEDGER_END_RELEASE, /* by its principal or an admin */
     LEDGER_END_UNHOLD,  /* same, but a kept claim stays, and one that a lease held before its process */
     LEDGER_END_UNKEEP,  /* same, but only for that lease */
-    LEDGER_END_REAP,    /* its holder is dead: ends, or is unheld when kept */
+    LEDGER_END_REAP,    /* its holder is dead: as UNHOLD, whoever asks */
     LEDGER_END_STALE,   /* kept, its project is gone: ends */
     LEDGER_END_LEAK,    /* kept, three times not observed: ends */
 };

@@ -4,6 +4,31 @@
 
 #include "support/core.h"
 
+static void a_lease_holds_again_when_the_process_that_borrowed_its_claim_is_reaped(void **state)
+{
+    struct engine *e = *state;
+    pid_t pid = child_start(child_idle, NULL);
+    dibs_request lease = e_request("web", "127.0.0.1");
+    dibs_request held = e_held("web", "127.0.0.1", pid);
+    dibs_claim first = e_must(e, e->core, &lease);
+    dibs_claim again = { 0 };
+    size_t n = 0;
+
+    (void) e_must(e, e->core, &held);
+    child_end(pid);
+    ASSERT_OK(core_reap(e->core, 0, NULL, NULL, &n, &e->err), &e->err);
+    assert_int_equal(n, 1);
+    ASSERT_OK(core_find(e->core, &(dibs_which){ .name = "web" }, &again, &e->err), &e->err);
+    assert_int_equal(again.id, first.id);
+    assert_int_equal(again.holder, DIBS_HELD_BY_LEASE);
+    assert_int_equal(again.lease_until_ms, first.lease_until_ms);
+    ASSERT_OK(core_reap(e->core, 0, NULL, NULL, &n, &e->err), &e->err);
+    assert_int_equal(n, 0);
+    e_pass(e, E_LEASE);
+    ASSERT_OK(core_reap(e->core, 0, NULL, NULL, &n, &e->err), &e->err);
+    assert_int_equal(e_count(e, NULL), 0);
+}
+
 static void case_29_D26_reaping_ends_the_dead_and_spares_the_living(void **state)
 {
     struct engine *e = *state;
@@ -185,6 +210,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         E_TEST(case_29_D26_reaping_ends_the_dead_and_spares_the_living),
         E_TEST(D17_opening_reaps_nothing_and_reaping_goes_in_small_steps),
+        E_TEST(a_lease_holds_again_when_the_process_that_borrowed_its_claim_is_reaped),
         E_TEST(reaping_can_be_stopped_and_unholds_what_is_kept),
         E_TEST(stale_kept_claims_go_when_their_project_is_gone_and_only_then),
         E_TEST(P8_another_boot_frees_process_and_lease_claims_and_keeps_kept_ones),
