@@ -27,9 +27,22 @@ static bool find_own(char *out, size_t size)
     return n > 0 && (size_t) n < size && stat(out, &st) == 0 && (st.st_uid == geteuid() || st.st_uid == 0);
 }
 
+/* Who says in his call which ledger, and not which daemon, means that ledger and no other; and so does the
+ * environment, where no daemon is named at all. A file says it to the daemon, too. */
+static bool is_ledger_meant(const dibs_settings *settings)
+{
+    dibs_source ledger = settings->source[DIBS_SET_LEDGER];
+    dibs_source socket = settings->source[DIBS_SET_SOCKET];
+
+    return (ledger == DIBS_FROM_FLAG && socket != DIBS_FROM_FLAG) ||
+           (ledger == DIBS_FROM_ENVIRONMENT && socket == DIBS_FROM_DEFAULT);
+}
+
 bool remote_find(const dibs_settings *settings, char out[DIBS_SETTING_VALUE_MAX + 1], bool *is_named)
 {
     *is_named = strcmp(settings->socket, "auto") != 0;
+    if (is_ledger_meant(settings))
+        return false;
     if (*is_named)
         return text_copy(out, DIBS_SETTING_VALUE_MAX + 1, settings->socket) && strcmp(out, "none") != 0;
     /* Root of a user namespace may see the first, but not use it. */

@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
 # The same commands through a daemon: which one is asked, and that nobody can tell the difference. Ports: 17000-17099.
-
+# Has its daemons itself.
+# bats file_tags=unserved
 load ../support/dibs
 load ../support/serve
 load cli
@@ -161,7 +162,7 @@ END
     mkdir "$T/run" "$XDG_RUNTIME_DIR/dibs"
     SOCKET_DIR=$T/run serve_start
     # shellcheck disable=SC2016 # for the shell there
-    echo 'mount -t tmpfs none /run && mkdir /run/dibs && mount --bind "$T/run" /run/dibs && unset DIBS_SOCKET && exec "$@"' >"$T/look"
+    echo 'mount -t tmpfs none /run && mkdir /run/dibs && mount --bind "$T/run" /run/dibs && unset DIBS_SOCKET DIBS_LEDGER && exec "$@"' >"$T/look"
     inside() { capture unshare -m sh "$T/look" "$@"; }
     inside "$DIBS" doctor
     [ "$code" -eq 0 ] || complain "as root"
@@ -190,6 +191,8 @@ END
     inside "$DIBS" doctor
     [ "$code" -eq 1 ]
     inside "$DIBS" ls --socket none
+    [ "$code" -eq 0 ]
+    inside env DIBS_LEDGER="sqlite:$T/other.db" "$DIBS" ls
     [ "$code" -eq 0 ]
     rm "$XDG_RUNTIME_DIR/dibs/dibs.sock"
     inside "$DIBS" ls
@@ -220,6 +223,8 @@ END
     unset DIBS_SOCKET
     ok doctor
     prints "$SOCKET answers"
+    ok doctor --ledger "$DIBS_LEDGER"
+    not grep -q answers "$T/out"
     ok doctor --socket none
     not grep -q answers "$T/out"
 }
