@@ -256,6 +256,15 @@ static void check_pool(struct doctor *d, const dibs_pool *pool)
         usage.n_static, usage.n_dynamic, usage.n_available, usage.band);
 }
 
+/* `s` and `err` are of looking for the pool that the settings name. */
+static void tell_choice(struct doctor *d, dibs_status s, const dibs_err *err)
+{
+    if (s != DIBS_OK)
+        say(d, DIBS_PROBLEM, "pool", "make it with 'dibs pool set', or change the setting 'pool'",
+            "no claim can be made: %s (setting pool, %s)", err->msg,
+            dibs_source_text(d->settings->source[DIBS_SET_POOL]));
+}
+
 static void check_pools(struct doctor *d)
 {
     struct pool_list list = { .pools = calloc(POOLS_MAX, sizeof *list.pools) };
@@ -267,10 +276,7 @@ static void check_pools(struct doctor *d)
     for (size_t i = 0; i < list.n && !d->is_stopped; i++)
         check_pool(d, &list.pools[i]);
     free(list.pools);
-    if (core_pool(d->core, NULL, NULL, &chosen, &err) != DIBS_OK)
-        say(d, DIBS_PROBLEM, "pool", "make it with 'dibs pool set', or change the setting 'pool'",
-            "no claim can be made: %s (setting pool, %s)", err.msg,
-            dibs_source_text(d->settings->source[DIBS_SET_POOL]));
+    tell_choice(d, core_pool(d->core, NULL, NULL, &chosen, &err), &err);
 }
 
 static void check_host(struct doctor *d)
@@ -422,6 +428,7 @@ static void ask_daemon(struct doctor *d, const char *path, bool is_named)
 {
     AUTO(remote_close_auto) struct remote *remote = NULL;
     struct wire_daemon daemon = { 0 };
+    dibs_pool chosen;
     dibs_err err = { 0 };
     dibs_status s = remote_open(path, is_named, d->settings, &remote, &err);
 
@@ -433,6 +440,8 @@ static void ask_daemon(struct doctor *d, const char *path, bool is_named)
     if (s == DIBS_OK && strcmp(daemon.version, DIBS_VERSION) != 0)
         say(d, DIBS_NOTE, "daemon", "restart it, if it was updated", "it is of version %s, and this is %s",
             daemon.version, DIBS_VERSION);
+    if (s == DIBS_OK && d->settings->source[DIBS_SET_POOL] != DIBS_FROM_DEFAULT)
+        tell_choice(d, remote_pool_get(remote, d->settings->pool, &chosen, &err), &err);
     if (s == DIBS_OK)
         s = remote_doctor(remote, d->fix, pass_on, d, &err);
     if (s != DIBS_OK)
