@@ -87,9 +87,9 @@ const struct cli_cmd cmd_serve = {
     .name = "serve",
     .args = "",
     .summary = "Run the daemon: one truth for all users and containers",
-    .details = "Owns the ledger and answers on a Unix socket, which every dibs uses by itself when\n"
-               "it is there. Ends with SIGTERM; SIGHUP reads certificates, tokens and settings\n"
-               "anew. Log lines go to standard error.",
+    .details = "Owns the ledger and answers on a Unix socket, which every dibs uses by itself\n"
+               "when it is there. Ends with SIGTERM; SIGHUP reads certificates, tokens and\n"
+               "settings anew. Log lines go to standard error.",
     .examples = "dibs serve --check-config\n",
     .opts = opts,
     .run = run,

@@ -93,6 +93,11 @@ held() {
     sql 'SELECT count(*) FROM claims'
 }
 
+# made_no_ledger: none was made; a daemon made its own, so that there it was not asked for anything.
+made_no_ledger() {
+    if is_served; then nothing_claimed; else [ ! -e "$T/ledger.db" ]; fi
+}
+
 # nothing_claimed: no claim, and no event in the history.
 nothing_claimed() {
     [ "$(dibs ls --all --json)" = '[]' ] || { dibs ls --all >&2; return 1; }
@@ -112,9 +117,13 @@ run_role() {
     echo "$COMMAND" >>"$T/started"
 }
 
-# as_nobody COMMAND...: as another user, without groups.
+# as_uid UID COMMAND...: as another user, without groups.
+as_uid() {
+    DIBS_SOCKET=$PUBLIC_SOCKET setpriv --reuid="$1" --regid="$1" --clear-groups "${@:2}"
+}
+
 as_nobody() {
-    setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
+    as_uid 65534 "$@"
 }
 
 # shared_ledger: the test's ledger, for every user; made beforehand so that its mode is ours.

@@ -29,8 +29,8 @@ PY
     [ "$(cat "$T"/block.* | sort -u | wc -l)" -eq 64 ]
 }
 
-not_alive() { # its holder is dead
-    dibs ls --json "$1" | grep -q '"life":"dead"'
+not_alive() { # its holder is dead, or was found so already
+    dibs ls --json "$1" | grep -qE '"life":"dead"|"holder":null'
 }
 
 @test "a kept claim whose holder died is not given to another name of the same batch" {
@@ -45,6 +45,8 @@ not_alive() { # its holder is dead
     prints "$port"
 }
 
+# A container is another principal to a daemon.
+# bats test_tags=unserved
 @test "release --all-mine passes over what a container holds, --force does not" {
     [ "$(id -u)" -eq 0 ] || skip "needs root for a pid namespace"
     start unshare --pid --fork --kill-child --mount-proc sh -c 'sleep 600 & "$DIBS" claim there --pid $! >"$T/there"; wait'
@@ -57,15 +59,11 @@ not_alive() { # its holder is dead
 }
 
 @test "a user without the privilege is never offered a privileged port" {
-    [ "$(id -u)" -eq 0 ] || skip "needs root to become another user"
-    open=$(mktemp -d /tmp/dibs-crowded.XXXXXX)
-    chmod 0777 "$open"
+    shared_ledger
     for _ in 1 2 3 4 5 6 7 8; do
-        port=$(XDG_CONFIG_HOME=$open DIBS_LEDGER=sqlite:$open/nobody/l.db as_nobody "$DIBS" claim --range 1000-1100) || port=0
-        [ "$port" -ge 1024 ] || break
+        port=$(as_nobody "$DIBS" claim --range 1000-1100)
+        [ "$port" -ge 1024 ]
     done
-    rm -rf "$open"
-    [ "$port" -ge 1024 ]
 }
 
 @test "assert is exit 3 when a stranger has another address of the port" {

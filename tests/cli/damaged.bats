@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2034,SC2154 # variables of what is loaded below
 # One damaged record harms itself alone (INV-6).
+# Changes the file of the ledger under the hands of whoever has it open.
+# bats file_tags=unserved
 load ../support/dibs
 load cli
 

@@ -249,7 +249,7 @@ http(b[2]["spec"]["components"][0]["template"], port("default.RoleInstance.one/o
         cmp "$T/out" "$T/$file"
         [ -z "$errs" ]
     done
-    [ ! -e "$T/ledger.db" ]
+    made_no_ledger
 }
 
 @test "comments, order, quotes, blank lines and indentation stay" {
@@ -455,7 +455,7 @@ END
     refused 2 kube inject "$T/web.yaml"
     says "$T/web.yaml:9:25: 3 pods in the host's network"
     says 'RoleScoped'
-    [ ! -e "$T/ledger.db" ]
+    made_no_ledger
     deployment PodScoped false | dibs kube inject - >/dev/null 2>"$T/err"
     grep -q 'standard input:9:25: all pods .* the same PodScoped ports' "$T/err"
     deployment RoleScoped true >"$T/web.yaml"
@@ -569,7 +569,7 @@ END
     refused 2 kube eject "$T/good.yaml"
     refused 1 kube inject "$T/missing.yaml"
     [ ! -e "$T/result" ]
-    [ ! -e "$T/ledger.db" ]
+    made_no_ledger
 }
 
 @test "an annotation on the wrong level is told" {
@@ -732,7 +732,7 @@ END
     ok kube inject "$T/all.yaml"
     cmp "$T/out" "$T/all.yaml"
     [ "$(grep -c 'is not used here' "$T/err")" -eq 3 ]
-    [ ! -e "$T/ledger.db" ]
+    made_no_ledger
     for i in {1..20}; do printf -- '---\nkind: Service\nmetadata: {name: s%s, annotations: {dibs.dev/ports: x}}\n' "$i"; done >"$T/many.yaml"
     ok kube inject "$T/many.yaml"
     [ "$(grep -c 'is not used here' "$T/err")" -eq 16 ]

@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
 # strict, fallback and mru: what happens without a ledger. Ports of this file: 14100-14199.
+# A daemon without its ledger does not start.
+# bats file_tags=unserved
 bats_require_minimum_version 1.5.0
 load ../support/dibs
 load cli

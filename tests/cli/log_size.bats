@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # What short-lived processes leave behind for the next one to read: it is read at every start.
+# A daemon writes back its log by itself.
+# bats file_tags=unserved
 load ../support/dibs
 load cli
 

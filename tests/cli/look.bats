@@ -7,6 +7,11 @@ load cli
 setup() { dibs_setup; }
 teardown() { dibs_teardown; }
 
+# is_not_alive PORT: its claim is a dead holder's, or ended with him already.
+is_not_alive() {
+    ok ls && not grep -q "^$1 .* alive " "$T/out"
+}
+
 @test "ls shows a row for each claim with its state" {
     start_sleeper
     ok claim a --port 13200
@@ -20,8 +25,7 @@ teardown() { dibs_teardown; }
     grep -q '^13202 .*project/c .* kept ' "$T/out"
     grep -q '^13203 .*project/d ' "$T/out"
     end_process "$STARTED"
-    ok ls
-    grep -q '^13201 .* dead ' "$T/out"
+    wait_until 10 is_not_alive 13201
 }
 
 @test "ls --json is a list of claims with everything but tokens" {

@@ -21,7 +21,7 @@ teardown() { dibs_teardown; }
         ok "$name" --help
         [ -z "$errs" ]
         [ "$(head -c 12 "$T/out")" = 'Usage: dibs ' ]
-        not LC_ALL=C.UTF-8 grep -n '.\{81\}' "$T/out"
+        LC_ALL=C.UTF-8 not grep -n '.\{81\}' "$T/out"
         not grep -n ' $' "$T/out"
         grep -q '^Examples:' "$T/out"
         cp "$T/out" "$T/long"
@@ -35,7 +35,7 @@ teardown() { dibs_teardown; }
         [ -z "$errs" ]
         not grep -n '.\{81\}' "$T/out"
     done
-    [ ! -e "$T/ledger.db" ]
+    made_no_ledger
 }
 
 @test "help needs no settings and no ledger" {

@@ -245,6 +245,8 @@ ports() {
     ok get web --group shop
 }
 
+# The file itself.
+# bats test_tags=unserved
 @test "a ledger of version 1.0 learns whose its names are" {
     mkdir -p "$T/a/shop" "$T/b/shop"
     cd "$T/a/shop"

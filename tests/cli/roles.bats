@@ -34,7 +34,7 @@ port() { sql "SELECT port FROM claims WHERE name = 'project/$1'"; }
     [ "$rest" = "web 1 $port $gossip $api" ]
     ok env web/1
     [ "$out" = "PORT=$port"$'\n'"GOSSIP_PORT=$gossip"$'\n'"API_PORT=$api" ]
-    [ "$(printf '%s\n' "$port" "$gossip" "$api" | sort -u | wc -l)" -eq 3 ]
+    [ "$port" != "$api" ] # of UDP, gossip may have the number of either
 }
 
 @test "a port has the same name for every command, and a pod of several knows which it is" {
@@ -342,7 +342,7 @@ END
     ok down # root's down, too, is of root's own
     [ "$(held)" -eq 4 ]
     # While the other's runs, mine may run, too.
-    run_role web/0 setpriv --reuid=65534 --regid=65534 --clear-groups
+    run_role web/0 env DIBS_SOCKET="$PUBLIC_SOCKET" setpriv --reuid=65534 --regid=65534 --clear-groups
     ok run web/0 -- printenv PORT
     not grep -qx "web/0/http $out" <<<"$theirs"
 }

@@ -223,6 +223,8 @@ END
     [ -f "$T/entry/.local/state/dibs/ledger.db" ]
 }
 
+# Which file the ledger is does not matter to who asks a daemon.
+# bats test_tags=unserved
 @test "a relative ledger is resolved where the call is made, shown whole, and refused in a file" {
     unset DIBS_LEDGER
     ok claim web --keep --ledger sqlite:here.db
@@ -248,6 +250,8 @@ END
     DIBS_POOL=nosuch ok doctor
 }
 
+# A daemon writes within its own limits.
+# bats test_tags=unserved
 @test "the limit of file sizes is exit 6, and the command of run has the signal as it was" {
     capture sh -c "ulimit -f 8; exec '$DIBS' claim web"
     [ "$code" -eq 6 ]

@@ -9,6 +9,7 @@ teardown() { dibs_teardown; }
 
 new_ledger() { # the following commands use an empty ledger
     export DIBS_LEDGER=sqlite:$T/other-$1.db
+    if is_served; then dibs_serve; fi
 }
 
 without_times() { # the claims of the last try, comparable

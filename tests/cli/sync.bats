@@ -57,6 +57,8 @@ without_ipv6() {
     [ "$code" -eq 0 ] || complain "dibs $* failed"
 }
 
+# A daemon probes in its own network, not in that of who asks.
+# bats test_tags=unserved
 @test "without IPv6 a manifest's localhost and wildcard ports are kept, and said to be IPv4 alone" {
     manifest 'roles: {a: {ports: [{name: d, env: D, address: localhost}, {name: e, env: E}, {name: f, env: F, address: 127.0.0.1}]}}'
     without_ipv6 plan
@@ -73,6 +75,8 @@ without_ipv6() {
     not says 'IPv6'
 }
 
+# A daemon probes in its own network, not in that of who asks.
+# bats test_tags=unserved
 @test "what was claimed without IPv6 is widened when there is IPv6, unless a process holds it" {
     manifest 'roles: {a: {ports: [{name: d, env: D, address: localhost}]}, b: {ports: [{name: d, env: D, address: localhost}]}}'
     without_ipv6 up
@@ -252,7 +256,6 @@ a_web() {
     refused 3 run web
     end_process "$COMMAND"
     ok down
-    says '1 dropped'
     [ "$(held)" -eq 0 ]
 }
 
