@@ -34,7 +34,7 @@ port() { sql "SELECT port FROM claims WHERE name = 'project/$1'"; }
     [ "$rest" = "web 1 $port $gossip $api" ]
     ok env web/1
     [ "$out" = "PORT=$port"$'\n'"GOSSIP_PORT=$gossip"$'\n'"API_PORT=$api" ]
-    [ "$(printf '%s\n' "$port" "$gossip" "$api" | sort -u | wc -l)" -eq 3 ]
+    [ "$port" != "$api" ] # of UDP, gossip may have the number of either
 }
 
 @test "a port has the same name for every command, and a pod of several knows which it is" {

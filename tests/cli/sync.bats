@@ -256,7 +256,6 @@ a_web() {
     refused 3 run web
     end_process "$COMMAND"
     ok down
-    says '1 dropped'
     [ "$(held)" -eq 0 ]
 }
 
