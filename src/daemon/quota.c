@@ -21,7 +21,7 @@ enum {
 
 /* Only of those who have a claim: there are never more of them than claims. */
 struct account {
-    char principal[DIBS_PRINCIPAL_MAX + 1]; /* first: also the key */
+    char user[DIBS_PRINCIPAL_MAX + 1]; /* first: also the key */
     uint32_t n;
 };
 
@@ -45,9 +45,20 @@ static int compare(const void *a, const void *b)
     return strcmp(a, b);
 }
 
+/* "uid:1000@4026532000.7" of a pid namespace is uid:1000's, too: everybody can make namespaces, and each
+ * would have a quota of its own. */
+static void load_user(char user[DIBS_PRINCIPAL_MAX + 1], const char *principal)
+{
+    (void) text_copy(user, DIBS_PRINCIPAL_MAX + 1, principal);
+    user[strcspn(user, "@")] = '\0';
+}
+
 static struct account *find(const struct quota *quota, const char *principal)
 {
-    struct account **found = tfind(principal, &quota->accounts, compare);
+    char user[DIBS_PRINCIPAL_MAX + 1] = "";
+
+    load_user(user, principal);
+    struct account **found = tfind(user, &quota->accounts, compare);
 
     return found ? *found : NULL;
 }
@@ -85,7 +96,7 @@ dibs_status quota_note(struct quota *quota, const char *principal, uint32_t n, d
         AUTO(free_auto) struct account *fresh = calloc(1, sizeof *fresh);
 
         if (fresh)
-            (void) text_copy(fresh->principal, sizeof fresh->principal, principal);
+            load_user(fresh->user, principal);
         if (!fresh || !tsearch(fresh, &quota->accounts, compare))
             return err_set(err, DIBS_FAILURE, "quota: out of memory");
         account = TAKE(fresh);
@@ -126,7 +137,7 @@ uint32_t quota_count(const struct quota *quota, const char *principal)
     return account ? account->n : 0;
 }
 
-size_t quota_principals(const struct quota *quota)
+size_t quota_users(const struct quota *quota)
 {
     return quota->n_accounts;
 }
