@@ -42,15 +42,6 @@ dibs_status api_read_settings(struct ask *ask, dibs_err *err)
     return s == DIBS_OK ? override(ask, err) : s;
 }
 
-dibs_status api_take_quota(struct ask *ask, size_t n, dibs_err *err)
-{
-    if (ask->caller->door == CALLER_ADMIN)
-        return DIBS_OK;
-    dibs_status s = quota_take(ask->api->options.quota, ask->caller->principal, (uint32_t) n, err);
-    ask->taken = s == DIBS_OK ? (uint32_t) n : 0;
-    return s;
-}
-
 static dibs_status prepare(struct ask *ask, dibs_err *err)
 {
     dibs_batch *batch = &ask->asked.batch;
@@ -65,7 +56,7 @@ static dibs_status prepare(struct ask *ask, dibs_err *err)
     if (key && (!key[0] || !text_copy(ask->key, LEDGER_KEY_MAX + 1, key)))
         return err_set(err, DIBS_INVALID, "an Idempotency-Key has between 1 and %d bytes", LEDGER_KEY_MAX);
     batch->key = key ? ask->key : NULL;
-    return batch->is_dry_run ? DIBS_OK : api_take_quota(ask, batch->n, err);
+    return DIBS_OK;
 }
 
 dibs_status api_read_claim(struct ask *ask, dibs_err *err)

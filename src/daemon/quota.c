@@ -137,6 +137,11 @@ uint32_t quota_count(const struct quota *quota, const char *principal)
     return account ? account->n : 0;
 }
 
+uint32_t quota_limit(const struct quota *quota)
+{
+    return quota->options.claims;
+}
+
 size_t quota_users(const struct quota *quota)
 {
     return quota->n_accounts;

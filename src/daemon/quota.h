@@ -30,7 +30,8 @@ dibs_status quota_note(struct quota *quota, const char *principal, uint32_t n, d
 /* So many claims less. */
 void quota_give(struct quota *quota, const char *principal, uint32_t n);
 uint32_t quota_count(const struct quota *quota, const char *principal);
-size_t quota_users(const struct quota *quota); /* that have a claim */
+uint32_t quota_limit(const struct quota *quota); /* of claims */
+size_t quota_users(const struct quota *quota);   /* that have a claim */
 
 /* One request of this user at `now_ms` of a clock that never goes back: 0, or in how many milliseconds it may
  * be made. */
