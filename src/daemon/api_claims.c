@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "daemon/api_parts.h"
@@ -42,12 +43,19 @@ dibs_status api_read_settings(struct ask *ask, dibs_err *err)
     return s == DIBS_OK ? override(ask, err) : s;
 }
 
+void api_charge(const struct ask *ask, size_t n)
+{
+    if (ask->caller->door != CALLER_ADMIN && n > 1) /* one is paid already */
+        quota_charge(ask->api->options.quota, ask->caller->who.uid, (uint32_t) (n - 1), clock_monotonic_ms());
+}
+
 static dibs_status prepare(struct ask *ask, dibs_err *err)
 {
     dibs_batch *batch = &ask->asked.batch;
     const char *key = http_header(ask->r, "Idempotency-Key");
     dibs_status s = override(ask, err);
 
+    api_charge(ask, batch->n + batch->n_drops);
     for (size_t i = 0; i < batch->n && s == DIBS_OK; i++)
         s = caller_translate(&ask->api->view, ask->caller, ask->asked.requests[i].holder,
                              &ask->asked.requests[i].pid, err);

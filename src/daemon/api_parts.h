@@ -82,6 +82,8 @@ void api_queue(struct ask *ask);
 /* api_claims.c */
 /* The parameter `settings`: what the asker's own say goes before the daemon's. */
 dibs_status api_read_settings(struct ask *ask, dibs_err *err);
+/* It is so many requests in one, for the user's rate. */
+void api_charge(const struct ask *ask, size_t n);
 dibs_status api_read_claim(struct ask *ask, dibs_err *err);
 dibs_status api_read_batch(struct ask *ask, dibs_err *err);
 dibs_status api_claim(struct ask *ask, dibs *handle, dibs_err *err);

@@ -17,6 +17,7 @@ enum {
     BUCKETS = 1024,
     PROBES = 8,
     MS_PER_S = 1000,
+    DEBT_MAX_S = 60, /* nobody waits longer than that for what a large request has cost */
 };
 
 /* Only of those who have a claim: there are never more of them than claims. */
@@ -157,12 +158,11 @@ static int64_t full(const struct quota *quota)
 static int64_t level_at(const struct quota *quota, const struct bucket *b, int64_t now_ms)
 {
     int64_t passed_ms = now_ms > b->at_ms ? now_ms - b->at_ms : 0;
+    int64_t rate = quota->options.requests_per_s;
 
-    /* After a second it is full in any case. */
-    if (!b->is_used || passed_ms >= MS_PER_S)
+    if (!b->is_used || passed_ms >= (full(quota) - b->level + rate - 1) / rate)
         return full(quota);
-    int64_t level = b->level + passed_ms * quota->options.requests_per_s;
-    return level < full(quota) ? level : full(quota);
+    return b->level + passed_ms * rate;
 }
 
 /* The user's own bucket, else the fullest of a few: its user loses least by being forgotten, and nothing at
@@ -194,4 +194,15 @@ int64_t quota_request(struct quota *quota, uint32_t uid, int64_t now_ms)
         return (MS_PER_S - b->level + rate - 1) / rate;
     b->level -= MS_PER_S;
     return 0;
+}
+
+void quota_charge(struct quota *quota, uint32_t uid, uint32_t n, int64_t now_ms)
+{
+    struct bucket *b = bucket_of(quota, uid, now_ms);
+    int64_t least = -DEBT_MAX_S * full(quota);
+
+    b->level = level_at(quota, b, now_ms) - (int64_t) n * MS_PER_S;
+    if (b->level < least)
+        b->level = least;
+    b->at_ms = now_ms;
 }

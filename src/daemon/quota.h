@@ -36,4 +36,7 @@ size_t quota_users(const struct quota *quota);   /* that have a claim */
 /* One request of this user at `now_ms` of a clock that never goes back: 0, or in how many milliseconds it may
  * be made. */
 int64_t quota_request(struct quota *quota, uint32_t uid, int64_t now_ms);
+/* It was as much work as so many more: they are done, and the user's next request waits for them, up to a
+ * minute. */
+void quota_charge(struct quota *quota, uint32_t uid, uint32_t n, int64_t now_ms);
 #endif

@@ -232,6 +232,29 @@ claim_as() {
     assert_code 200
 }
 
+@test "a batch, an import, a repair and a restored snapshot cost as much of the rate as they have parts" {
+    serve_stop
+    SOCKET_DIR=$PUBLIC serve_start --rate 10
+    is_taken() { ask_as "$1" --json "$3" "${@:4}" "$2" && assert_code 200; }
+    costs() { # UID PATH BODY [OPTION]...: 50 parts, which are more than there is room for
+        wait_until 10 is_taken "$@"
+        ask_as "$1" /v1/daemon
+        assert_code 429
+    }
+    # shellcheck disable=SC2059 # each has a format of its own
+    listed() { local all; all=$(printf "$1," {1..50}) && echo "${all%,}"; }
+    costs 65530 /v1/batch "{\"requests\":[$(listed '{"name":"n/%d"}')],\"dry_run\":true}"
+    costs 65531 /v1/repair "{\"observed\":[$(listed '{"port":21%03d}')]}"
+    costs 65532 /v1/pools/default/snapshot '{"range":"20000-32767","data":"A////////w=="}' -X PUT
+    all=$(DIBS_SOCKET=$ADMIN dibs snapshot export | python3 -c 'import json, sys
+all = json.load(sys.stdin)
+all["claims"] = [c for c in all["claims"] if c["principal"] == "uid:65531"]
+print(json.dumps(all))')
+    costs 65531 /v1/restore "$all"
+    ask_as 65533 /v1/daemon
+    assert_code 200
+}
+
 @test "a privileged port is refused to a user with the words that he has without a daemon" {
     ask_as 65534 --json '{"mode":"required","port":81}' /v1/claims
     assert_code 403

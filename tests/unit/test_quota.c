@@ -139,6 +139,28 @@ static void who_has_to_wait_is_told_how_long(void **state)
     quota_close(q);
 }
 
+static void a_request_that_is_many_is_waited_for_afterwards(void **state)
+{
+    struct quota *q = quota(0, 10);
+
+    (void) state;
+    assert_int_equal(quota_request(q, 1, 100), 0);
+    quota_charge(q, 1, 24, 100); /* 15 more than there are: it is done, and the next one waits */
+    assert_int_equal(quota_request(q, 1, 100), 1600);
+    assert_int_equal(quota_request(q, 2, 100), 0);
+    assert_int_equal(quota_request(q, 1, 1699), 1); /* also after a second */
+    assert_int_equal(quota_request(q, 1, 1700), 0);
+    assert_int_equal(quota_request(q, 1, 1700), 100);
+    quota_charge(q, 1, UINT32_MAX, 1700);
+    assert_int_equal(quota_request(q, 1, 1700), 60100);
+    quota_charge(q, 1, UINT32_MAX, 1700); /* no more than a minute */
+    assert_int_equal(quota_request(q, 1, 1700), 60100);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(quota_request(q, 1, INT64_MAX), 0); /* and then he has what he had before */
+    assert_int_equal(quota_request(q, 1, INT64_MAX), 100);
+    quota_close(q);
+}
+
 /* However many users there are: each gets his burst, and who stays within the room there is keeps his count.
  */
 static void more_users_than_buckets_are_served(void **state)
@@ -167,6 +189,7 @@ int main(void)
         cmocka_unit_test(the_defaults_are_those_that_are_named),
         cmocka_unit_test(a_user_gets_his_rate_and_no_more),
         cmocka_unit_test(who_has_to_wait_is_told_how_long),
+        cmocka_unit_test(a_request_that_is_many_is_waited_for_afterwards),
         cmocka_unit_test(more_users_than_buckets_are_served),
     };
 
