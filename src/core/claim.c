@@ -389,7 +389,7 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
                                : ledger_claim(a->core->ledger, &batch, &actor, out, &a->refusal, err);
         if (gives_up_preference(a, s))
             continue;
-        if (s != DIBS_TAKEN && s != DIBS_EXHAUSTED)
+        if ((s != DIBS_TAKEN && s != DIBS_EXHAUSTED) || a->refusal.is_beyond)
             return s;
         dibs_status learned = attempt_react(a, s, &again, err);
         if (learned != DIBS_OK)

@@ -71,6 +71,7 @@ struct ledger_actor core_actor(const struct core *core, struct instant now)
         .pid = core->caller.pid,
         .principal = core->caller.principal,
         .is_admin = core->caller.is_admin,
+        .allowance = core->caller.allowance,
     };
 }
 

@@ -22,7 +22,8 @@ struct core_caller {
     int32_t pid;    /* in our pid namespace; 0: cannot be told, so that it cannot be a holder */
     uint64_t netns; /* its network namespace; 0: ours */
     bool is_admin;
-    bool is_guest; /* the ledger is another user's: pools are not his to change */
+    bool is_guest;                      /* the ledger is another user's: pools are not his to change */
+    struct ledger_allowance *allowance; /* as of a ledger_actor */
 };
 
 /* What is known of a process, and the network namespace it is in. */

@@ -101,16 +101,37 @@ static void refuse(struct ask *ask, int status, dibs_status code)
 
 /* ---- the engine's side ---- */
 
+static void give_back(struct ask *ask)
+{
+    quota_give(ask->api->options.quota, ask->caller->principal, ask->taken);
+    ask->taken = 0;
+}
+
+/* What it makes of claims counts at once for the jobs after it; its changes are told only when all are
+ * durable. */
+static void take_quota(struct ask *ask, uint32_t before)
+{
+    uint32_t more = ask->allowance.n > before ? ask->allowance.n - before : 0;
+
+    if (quota_note(ask->api->options.quota, ask->caller->principal, more, NULL) == DIBS_OK)
+        ask->taken = more;
+}
+
 static void work(struct job *job, dibs *handle)
 {
     struct ask *ask = (struct ask *) job;
+    const struct quota *quota = ask->api->options.quota;
 
+    give_back(ask); /* of a first attempt */
+    uint32_t before = quota_count(quota, ask->caller->principal);
+    ask->allowance = (struct ledger_allowance){ before, quota_limit(quota) };
     ask->out.n = 0;
     ask->status = 0;
     ask->type = NULL;
     /* Nobody would learn of it: not doing it is as good. */
     ask->outcome = ask->r ? ask->route->work(ask, handle, &ask->err)
                           : err_set(&ask->err, DIBS_FAILURE, "the client has gone");
+    take_quota(ask, before);
 }
 
 /* Claims that were asked for in vain. What is refused before (a token, the rate) says nothing of ports. */
@@ -133,8 +154,7 @@ static void done(struct job *job, const dibs_err *err)
         ask->outcome = err->code;
         ask->err = *err;
     }
-    quota_give(ask->api->options.quota, ask->caller->principal, ask->taken);
-    ask->taken = 0;
+    give_back(ask);
     note_refusal(ask);
     if (ask->outcome == DIBS_OK && ask->is_stream && ask->r)
         api_start_stream(ask);
@@ -148,6 +168,7 @@ void api_queue(struct ask *ask)
     ask->job.done = done;
     ask->job.is_alone = ask->route->is_alone;
     ask->job.caller = ask->caller->who;
+    ask->job.caller.allowance = ask->caller->door == CALLER_ADMIN ? NULL : &ask->allowance;
     if (ask->settings)
         ask->job.caller.settings = ask->settings;
     engine_queue(ask->api->options.engine, &ask->job);

@@ -110,6 +110,7 @@ dibs_status api_repair(struct ask *ask, dibs *handle, dibs_err *err)
     dibs_status s = wire_plan_read(n ? text : "{}", n ? n : 2, &plan, err);
 
     if (s == DIBS_OK) {
+        api_charge(ask, plan.plan.n);
         to.metrics = plan.plan.is_dry_run ? NULL : ask->api->options.metrics;
         begin_list(&to.w, ask, "findings");
         s = dibs_repair(handle, &plan.plan, add_repair, &to, err);
@@ -130,6 +131,7 @@ dibs_status api_restore(struct ask *ask, dibs *handle, dibs_err *err)
     if (s == DIBS_OK)
         s = wire_snapshot_read(json_root(doc), &read, err);
     if (s == DIBS_OK) {
+        api_charge(ask, read.n_claims);
         const dibs_snapshot snapshot = { read.claims, read.n_claims, read.pools, read.n_pools };
 
         s = dibs_claim_restore(handle, &snapshot, &n, err);

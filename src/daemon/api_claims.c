@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "daemon/api_parts.h"
@@ -42,13 +43,10 @@ dibs_status api_read_settings(struct ask *ask, dibs_err *err)
     return s == DIBS_OK ? override(ask, err) : s;
 }
 
-dibs_status api_take_quota(struct ask *ask, size_t n, dibs_err *err)
+void api_charge(const struct ask *ask, size_t n)
 {
-    if (ask->caller->door == CALLER_ADMIN)
-        return DIBS_OK;
-    dibs_status s = quota_take(ask->api->options.quota, ask->caller->principal, (uint32_t) n, err);
-    ask->taken = s == DIBS_OK ? (uint32_t) n : 0;
-    return s;
+    if (ask->caller->door != CALLER_ADMIN && n > 1) /* one is paid already */
+        quota_charge(ask->api->options.quota, ask->caller->who.uid, (uint32_t) (n - 1), clock_monotonic_ms());
 }
 
 static dibs_status prepare(struct ask *ask, dibs_err *err)
@@ -57,6 +55,7 @@ static dibs_status prepare(struct ask *ask, dibs_err *err)
     const char *key = http_header(ask->r, "Idempotency-Key");
     dibs_status s = override(ask, err);
 
+    api_charge(ask, batch->n + batch->n_drops);
     for (size_t i = 0; i < batch->n && s == DIBS_OK; i++)
         s = caller_translate(&ask->api->view, ask->caller, ask->asked.requests[i].holder,
                              &ask->asked.requests[i].pid, err);
@@ -65,7 +64,7 @@ static dibs_status prepare(struct ask *ask, dibs_err *err)
     if (key && (!key[0] || !text_copy(ask->key, LEDGER_KEY_MAX + 1, key)))
         return err_set(err, DIBS_INVALID, "an Idempotency-Key has between 1 and %d bytes", LEDGER_KEY_MAX);
     batch->key = key ? ask->key : NULL;
-    return batch->is_dry_run ? DIBS_OK : api_take_quota(ask, batch->n, err);
+    return DIBS_OK;
 }
 
 dibs_status api_read_claim(struct ask *ask, dibs_err *err)

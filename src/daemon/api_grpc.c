@@ -31,11 +31,6 @@ static void add_number(struct ask *ask, const char *before, unsigned number)
 
 /* ---- /get and /drop ---- */
 
-static dibs_status read_get(struct ask *ask, dibs_err *err)
-{
-    return api_take_quota(ask, 1, err);
-}
-
 static dibs_status get(struct ask *ask, dibs *handle, dibs_err *err)
 {
     dibs_request request = { .mode = DIBS_RANDOM, .holder = DIBS_HELD_BY_LEASE, .ttl_ms = LEASE_MS };
@@ -142,7 +137,7 @@ static dibs_status quit(struct ask *ask, dibs_err *err)
 }
 
 const struct route api_grpc_routes[] = {
-    { "GET", "/get", NULL, get, read_get, false },
+    { "GET", "/get", NULL, get, NULL, false },
     { "GET", "/drop/{}", NULL, drop, NULL, false },
     { "GET", "/dump", NULL, dump, NULL, false },
     { "GET", "/version_number", NULL, NULL, version, false },

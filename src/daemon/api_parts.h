@@ -32,9 +32,10 @@ struct ask {
     const struct caller *caller; /* that one, or this: */
     struct caller token_caller;  /* of a request over TCP */
     char part[ASK_PARTS_MAX][ASK_PART_BYTES];
-    struct wire_asked asked; /* of claims */
-    dibs_settings *settings; /* with what the request overrides; NULL: the daemon's */
-    uint32_t taken;          /* of the quota, until the real number is known */
+    struct wire_asked asked;           /* of claims */
+    dibs_settings *settings;           /* with what the request overrides; NULL: the daemon's */
+    struct ledger_allowance allowance; /* what is left of the quota */
+    uint32_t taken;                    /* of it, until the changes themselves are counted */
     char key[LEDGER_KEY_MAX + 2];
     struct bytes out;
     const char *type; /* of the answer; NULL: JSON */
@@ -81,10 +82,10 @@ void api_queue(struct ask *ask);
 /* api_claims.c */
 /* The parameter `settings`: what the asker's own say goes before the daemon's. */
 dibs_status api_read_settings(struct ask *ask, dibs_err *err);
+/* It is so many requests in one, for the user's rate. */
+void api_charge(const struct ask *ask, size_t n);
 dibs_status api_read_claim(struct ask *ask, dibs_err *err);
 dibs_status api_read_batch(struct ask *ask, dibs_err *err);
-/* So many claims are under way, until the job is done. */
-dibs_status api_take_quota(struct ask *ask, size_t n, dibs_err *err);
 dibs_status api_claim(struct ask *ask, dibs *handle, dibs_err *err);
 dibs_status api_batch(struct ask *ask, dibs *handle, dibs_err *err);
 dibs_status api_list(struct ask *ask, dibs *handle, dibs_err *err);

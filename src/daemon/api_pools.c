@@ -103,6 +103,15 @@ dibs_status api_pool_export(struct ask *ask, dibs *handle, dibs_err *err)
     return DIBS_OK;
 }
 
+static size_t count_bits(const dibs_range_snapshot *snapshot)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < snapshot->n; i++)
+        n += (size_t) __builtin_popcount(snapshot->bytes[i]);
+    return n;
+}
+
 dibs_status api_pool_import(struct ask *ask, dibs *handle, dibs_err *err)
 {
     AUTO(json_free_auto) json_doc *doc = NULL;
@@ -114,8 +123,10 @@ dibs_status api_pool_import(struct ask *ask, dibs *handle, dibs_err *err)
 
     if (s == DIBS_OK)
         s = wire_range_read(json_root(doc), bytes, &snapshot, err);
-    if (s == DIBS_OK)
+    if (s == DIBS_OK) {
+        api_charge(ask, count_bits(&snapshot));
         s = dibs_snapshot_import(handle, ask->part[0], &snapshot, &n, err);
+    }
     if (s != DIBS_OK)
         return s;
     json_begin_bytes(&w, &ask->out);

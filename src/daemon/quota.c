@@ -17,11 +17,12 @@ enum {
     BUCKETS = 1024,
     PROBES = 8,
     MS_PER_S = 1000,
+    DEBT_MAX_S = 60, /* nobody waits longer than that for what a large request has cost */
 };
 
 /* Only of those who have a claim: there are never more of them than claims. */
 struct account {
-    char principal[DIBS_PRINCIPAL_MAX + 1]; /* first: also the key */
+    char user[DIBS_PRINCIPAL_MAX + 1]; /* first: also the key */
     uint32_t n;
 };
 
@@ -45,9 +46,20 @@ static int compare(const void *a, const void *b)
     return strcmp(a, b);
 }
 
+/* "uid:1000@4026532000.7" of a pid namespace is uid:1000's, too: everybody can make namespaces, and each
+ * would have a quota of its own. */
+static void load_user(char user[DIBS_PRINCIPAL_MAX + 1], const char *principal)
+{
+    (void) text_copy(user, DIBS_PRINCIPAL_MAX + 1, principal);
+    user[strcspn(user, "@")] = '\0';
+}
+
 static struct account *find(const struct quota *quota, const char *principal)
 {
-    struct account **found = tfind(principal, &quota->accounts, compare);
+    char user[DIBS_PRINCIPAL_MAX + 1] = "";
+
+    load_user(user, principal);
+    struct account **found = tfind(user, &quota->accounts, compare);
 
     return found ? *found : NULL;
 }
@@ -85,7 +97,7 @@ dibs_status quota_note(struct quota *quota, const char *principal, uint32_t n, d
         AUTO(free_auto) struct account *fresh = calloc(1, sizeof *fresh);
 
         if (fresh)
-            (void) text_copy(fresh->principal, sizeof fresh->principal, principal);
+            load_user(fresh->user, principal);
         if (!fresh || !tsearch(fresh, &quota->accounts, compare))
             return err_set(err, DIBS_FAILURE, "quota: out of memory");
         account = TAKE(fresh);
@@ -126,7 +138,12 @@ uint32_t quota_count(const struct quota *quota, const char *principal)
     return account ? account->n : 0;
 }
 
-size_t quota_principals(const struct quota *quota)
+uint32_t quota_limit(const struct quota *quota)
+{
+    return quota->options.claims;
+}
+
+size_t quota_users(const struct quota *quota)
 {
     return quota->n_accounts;
 }
@@ -141,12 +158,11 @@ static int64_t full(const struct quota *quota)
 static int64_t level_at(const struct quota *quota, const struct bucket *b, int64_t now_ms)
 {
     int64_t passed_ms = now_ms > b->at_ms ? now_ms - b->at_ms : 0;
+    int64_t rate = quota->options.requests_per_s;
 
-    /* After a second it is full in any case. */
-    if (!b->is_used || passed_ms >= MS_PER_S)
+    if (!b->is_used || passed_ms >= (full(quota) - b->level + rate - 1) / rate)
         return full(quota);
-    int64_t level = b->level + passed_ms * quota->options.requests_per_s;
-    return level < full(quota) ? level : full(quota);
+    return b->level + passed_ms * rate;
 }
 
 /* The user's own bucket, else the fullest of a few: its user loses least by being forgotten, and nothing at
@@ -178,4 +194,15 @@ int64_t quota_request(struct quota *quota, uint32_t uid, int64_t now_ms)
         return (MS_PER_S - b->level + rate - 1) / rate;
     b->level -= MS_PER_S;
     return 0;
+}
+
+void quota_charge(struct quota *quota, uint32_t uid, uint32_t n, int64_t now_ms)
+{
+    struct bucket *b = bucket_of(quota, uid, now_ms);
+    int64_t least = -DEBT_MAX_S * full(quota);
+
+    b->level = level_at(quota, b, now_ms) - (int64_t) n * MS_PER_S;
+    if (b->level < least)
+        b->level = least;
+    b->at_ms = now_ms;
 }

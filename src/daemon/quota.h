@@ -22,6 +22,7 @@ struct quota_options {
 dibs_status quota_open(const struct quota_options *options, struct quota **out, dibs_err *err);
 void quota_close(struct quota *quota); /* NULL is fine */
 
+/* Claims are counted for the user of a principal, whatever pid namespace it names. */
 /* So many claims more: EXHAUSTED, with nothing changed, when they would be too many. */
 dibs_status quota_take(struct quota *quota, const char *principal, uint32_t n, dibs_err *err);
 /* They exist already, as at the start: counted, whatever the limit. Fails for want of memory alone. */
@@ -29,9 +30,13 @@ dibs_status quota_note(struct quota *quota, const char *principal, uint32_t n, d
 /* So many claims less. */
 void quota_give(struct quota *quota, const char *principal, uint32_t n);
 uint32_t quota_count(const struct quota *quota, const char *principal);
-size_t quota_principals(const struct quota *quota); /* that have a claim */
+uint32_t quota_limit(const struct quota *quota); /* of claims */
+size_t quota_users(const struct quota *quota);   /* that have a claim */
 
 /* One request of this user at `now_ms` of a clock that never goes back: 0, or in how many milliseconds it may
  * be made. */
 int64_t quota_request(struct quota *quota, uint32_t uid, int64_t now_ms);
+/* It was as much work as so many more: they are done, and the user's next request waits for them, up to a
+ * minute. */
+void quota_charge(struct quota *quota, uint32_t uid, uint32_t n, int64_t now_ms);
 #endif

@@ -315,10 +315,12 @@ static dibs_status begin(struct claiming *k, struct ledger *ledger, const struct
     return s;
 }
 
-/* One claim is refused before anything is written, unless its name first leaves the port of a dead holder. */
-static bool may_stop_halfway(const struct ledger_batch *batch)
+/* One claim is refused before anything is written, unless its name first leaves the port of a dead holder, or
+ * it turns out to be one more than its user may have. */
+static bool may_stop_halfway(const struct ledger_batch *batch, const struct ledger_allowance *allowance)
 {
     return batch->n != 1 || batch->n_drops > 0 || batch->is_dry_run ||
+           (allowance && allowance->n >= allowance->max) ||
            (batch->n_dead > 0 && batch->wants[0].claim.name[0]);
 }
 
@@ -339,7 +341,7 @@ dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch
         s = claiming_answered(&k, out, &is_known);
     if (s != DIBS_OK || is_known)
         return s;
-    if (may_stop_halfway(batch))
+    if (may_stop_halfway(batch, actor->allowance))
         s = tx_save(&tx, k.err);
     if (s == DIBS_OK)
         s = tx_drop(&tx, batch, k.err);
@@ -354,5 +356,8 @@ dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch
         return s; /* tx_auto rolls back: INV-4 */
     if (batch->key)
         s = claiming_remember(&k, out);
-    return s == DIBS_OK ? tx_commit(&tx, k.err) : s;
+    if (s == DIBS_OK)
+        s = tx_commit(&tx, k.err);
+    refusal->is_beyond = s == DIBS_EXHAUSTED;
+    return s;
 }

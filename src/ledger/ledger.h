@@ -51,13 +51,19 @@ void ledger_tell_writes(struct ledger *ledger, ledger_wrote_fn fn, void *ctx);
 /* A random number fixed when the ledger was made: all who share it choose alike. */
 uint64_t ledger_salt(const struct ledger *ledger);
 
+/* How many claims a user has, and may have. Kept up with what he makes and ends himself. */
+struct ledger_allowance {
+    uint32_t n, max;
+};
+
 /* Who acts, and when: recorded with every event. */
 struct ledger_actor {
     struct instant now;
     uint32_t uid;
     int32_t pid;
-    const char *principal; /* whose rights are used */
-    bool is_admin;         /* may end what belongs to others */
+    const char *principal;              /* whose rights are used */
+    bool is_admin;                      /* may end what belongs to others */
+    struct ledger_allowance *allowance; /* EXHAUSTED, with nothing changed, beyond it; NULL: any number */
 };
 
 /* A claim as it was when somebody judged its holder. */
@@ -133,6 +139,7 @@ struct ledger_refusal {
     bool breaks_run;   /* ... because no run can be made around it */
     uint16_t port;     /* the last port that was blocked or busy; 0: none */
     bool is_busy;      /* the probe found that port busy */
+    bool is_beyond;    /* the actor's allowance: EXHAUSTED, whatever ports are free */
     size_t n_blockers; /* claims that stood in the way of `port` and are not known to be dead */
     dibs_claim blockers[LEDGER_BLOCKERS_MAX];
     size_t n_busy; /* ports that the probe found busy */

@@ -163,9 +163,11 @@ struct ledger_tx {
     struct ledger_group *group; /* whose transaction it is; NULL: its own */
     uint64_t changes;           /* ... had been made before it */
     bool is_saved;
+    int64_t n_more; /* claims of the actor that it makes, less those that it ends */
 };
 dibs_status tx_begin(struct ledger_tx *tx, struct ledger *ledger, bool is_write, bool is_full,
                      const struct ledger_actor *actor, dibs_err *err);
+/* EXHAUSTED: more claims than the actor may have. */
 dibs_status tx_commit(struct ledger_tx *tx, dibs_err *err);
 void tx_auto(struct ledger_tx *tx); /* rolls back unless committed */
 /* What follows may fail after it has written something, or is not to stay. (In a transaction of one's own

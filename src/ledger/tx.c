@@ -81,12 +81,34 @@ dibs_status tx_begin(struct ledger_tx *tx, struct ledger *ledger, bool is_write,
     return rows->ops->tail(rows, &tx->seq, &tx->cursor, err);
 }
 
+/* Known only now: a name may have had its claim already, and others may have ended. Whoever has too many by
+ * other ways may still do what makes them no more. */
+static dibs_status check_allowance(const struct ledger_tx *tx, dibs_err *err)
+{
+    const struct ledger_allowance *a = tx->actor ? tx->actor->allowance : NULL;
+
+    if (!a || tx->n_more <= 0 || a->n + tx->n_more <= a->max)
+        return DIBS_OK;
+    return err_set(err, DIBS_EXHAUSTED, "%s has %u claims here, and may have %u: release some first",
+                   tx->actor->principal, a->n, a->max);
+}
+
+static void use_allowance(const struct ledger_tx *tx)
+{
+    struct ledger_allowance *a = tx->actor ? tx->actor->allowance : NULL;
+
+    if (a)
+        a->n = a->n + tx->n_more > 0 ? (uint32_t) (a->n + tx->n_more) : 0;
+}
+
 dibs_status tx_commit(struct ledger_tx *tx, dibs_err *err)
 {
     struct rows *rows = tx->rows;
     struct ledger_group *group = tx->group;
-    dibs_status s = DIBS_OK;
+    dibs_status s = check_allowance(tx, err);
 
+    if (s != DIBS_OK)
+        return s;
     if (!group)
         s = rows->ops->commit(rows, err);
     else if (tx->is_saved)
@@ -97,6 +119,7 @@ dibs_status tx_commit(struct ledger_tx *tx, dibs_err *err)
         group->span.after = tx->seq;
         group->cursor = tx->cursor;
     }
+    use_allowance(tx);
     tx->rows = NULL;
     return DIBS_OK;
 }
@@ -247,6 +270,11 @@ bool tx_lease_runs(const dibs_claim *claim, int64_t boot_ms)
     return claim->lease_ttl_ms > 0 && claim->lease_until_ms > boot_ms;
 }
 
+static bool is_own(const struct ledger_tx *tx, const dibs_claim *claim)
+{
+    return tx->actor->allowance && strcmp(claim->principal, tx->actor->principal) == 0;
+}
+
 static dibs_status put_slots(struct ledger_tx *tx, const dibs_claim *claim, dibs_err *err)
 {
     dibs_status s = DIBS_OK;
@@ -279,6 +307,7 @@ dibs_status tx_insert(struct ledger_tx *tx, const dibs_claim *template, uint16_t
     if (kind == DIBS_EV_CLAIMED) /* what is restored goes on where it was */
         tx_lease(tx, c);
     assert(codec_claim_valid(c, NULL));
+    tx->n_more += is_own(tx, c);
 
     dibs_status s = codec_secret(row->secret, err);
     if (s == DIBS_OK)
@@ -357,6 +386,8 @@ dibs_status tx_end(struct ledger_tx *tx, const struct row_claim *row, dibs_event
 {
     const dibs_claim *c = &row->claim;
     dibs_status s = tx->rows->ops->claim_delete(tx->rows, c->id, err);
+
+    tx->n_more -= is_own(tx, c);
 
     if (s == DIBS_OK)
         s = free_slots(tx, c, err);

@@ -115,6 +115,42 @@ static void a_name_that_finds_no_port_after_its_holders_death_leaves_the_others_
     assert_int_equal(claim.process.pid, 500);
 }
 
+static void who_may_have_no_more_claims_is_refused_alone(void **state)
+{
+    static const uint16_t ports[] = { 20001, 20002, 20003 };
+    struct t_ledger *t = *state;
+    struct ledger_want one = want_port(&ports[0], "g/one");
+    struct ledger_want two = want_port(&ports[1], "g/two");
+    struct ledger_want three = want_port(&ports[2], "g/three");
+    struct ledger_allowance allowance = { .n = 7, .max = 8 };
+    const struct ledger_key key = { "once", 1 };
+    dibs_claim claim;
+    dibs_claim again;
+    size_t n = 0;
+
+    t->actor.allowance = &allowance;
+    ledger_group_begin(t->ledger);
+    ASSERT_OK(ask(t, &one, 1, &key, &claim), &t->err);
+    assert_int_equal(allowance.n, 8);
+    assert_int_equal(ask(t, &two, 1, NULL, &again), DIBS_EXHAUSTED);
+    assert_true(t->refusal.is_beyond);
+    assert_string_equal(t->err.msg, "uid:1000 has 8 claims here, and may have 8: release some first");
+    ASSERT_OK(ask(t, &one, 1, &key, &again), &t->err); /* which is no more */
+    ASSERT_OK(ask(t, &one, 1, NULL, &again), &t->err);
+    assert_int_equal(again.id, claim.id);
+    t->actor.allowance = NULL;
+    ASSERT_OK(ask(t, &three, 1, NULL, &again), &t->err);
+    t->actor.allowance = &allowance;
+    struct ledger_seen seen = { again.id, again.generation, again.lease_until_ms };
+    ASSERT_OK(ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, &n,
+                         &t->err),
+              &t->err);
+    assert_int_equal(allowance.n, 7);
+    ASSERT_OK(ask(t, &two, 1, NULL, &again), &t->err);
+    ASSERT_OK(ledger_group_commit(t->ledger, NULL, &t->err), &t->err);
+    assert_int_equal(count_claims(t), 2);
+}
+
 static void a_dry_run_in_a_group_leaves_nothing(void **state)
 {
     static const uint16_t port = 20001;
@@ -233,6 +269,7 @@ int main(int argc, char **argv)
         CASE(calls_of_a_group_are_committed_together),
         CASE(a_call_that_is_refused_leaves_the_others_of_its_group),
         CASE(a_name_that_finds_no_port_after_its_holders_death_leaves_the_others_of_its_group),
+        CASE(who_may_have_no_more_claims_is_refused_alone),
         CASE(a_dry_run_in_a_group_leaves_nothing),
         CASE(a_group_without_a_change_costs_nothing),
         CASE(a_key_gives_the_same_claims_again),

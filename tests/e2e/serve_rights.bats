@@ -162,11 +162,95 @@ claim_as() {
     assert_code 507
 }
 
+@test "at the quota's limit what makes no claim more still goes through" {
+    serve_stop
+    SOCKET_DIR=$PUBLIC serve_start --quota 3
+    local key=(-H 'Idempotency-Key: once' --json '{"name":"a/1"}')
+    ask_as 65534 "${key[@]}" /v1/claims
+    assert_code 201
+    port=$(member port)
+    claim_as 65534 a/2
+    ask_as 65534 --json '{"name":"a/3","keep":true,"holder":null}' /v1/claims
+    assert_code 201
+    ask_as 65534 "${key[@]}" /v1/claims # asked again
+    assert_code 201
+    [ "$(member port)" = "$port" ]
+    ask_as 65534 --json '{"name":"a/2"}' /v1/claims # has its claim
+    assert_code 200
+    ask_as 65534 --json '{"name":"a/4"}' /v1/claims
+    assert_code 507
+    ask_as 65534 --json '{"requests":[{"name":"a/1"},{"name":"a/4"}]}' /v1/batch
+    assert_code 507
+    ask_as 65534 '/v1/claims/-?name=a/3'
+    batch="{\"requests\":[{\"name\":\"a/4\"}],\"drops\":[{\"claim\":$output,\"frees_name\":false,\"stays\":false}]}"
+    ask_as 65534 --json "$batch" /v1/batch # one ends for it
+    assert_code 200
+    ask_as 65534 '/v1/claims?prefix=a'
+    [ "$(member claims | grep -o '"name": "a/[0-9]"' | tr -d '\n')" = '"name": "a/1""name": "a/2""name": "a/4"' ]
+}
+
+@test "claims that are asked for at once stay within the quota" {
+    serve_stop
+    SOCKET_DIR=$PUBLIC serve_start --quota 3
+    as_user 65534 curl -sS --max-time 20 --parallel --parallel-immediate --unix-socket "$SOCKET" --json '{}' \
+        -w '%{http_code}\n' -o /dev/null 'http://dibs/v1/claims#[1-20]' >"$T/codes"
+    [ "$(grep -c 201 "$T/codes")" -eq 3 ]
+    [ "$(grep -c 507 "$T/codes")" -eq 17 ]
+}
+
+@test "a quota counts whatever makes the claims" {
+    serve_stop
+    SOCKET_DIR=$PUBLIC serve_start --quota 3
+    ask_as 65534 -X PUT --json '{"range":"20000-32767","data":"Dw=="}' /v1/pools/default/snapshot
+    assert_code 507
+    assert_output_has "has 0 claims here, and may have 3"
+    ask_as 65534 --json '{"observed":[{"port":20001},{"port":20002},{"port":20003},{"port":20004}]}' /v1/repair
+    assert_code 507
+    ask /v1/claims
+    [ "$(member claims)" = '[]' ]
+    ask_as 65534 -X PUT --json '{"range":"20000-32767","data":"Bw=="}' /v1/pools/default/snapshot
+    assert_code 200
+    three=$(DIBS_SOCKET=$SOCKET dibs snapshot export)
+    ask_as 65534 -X DELETE '/v1/claims/-?port=20000'
+    ask_as 65534 --json '{}' /v1/claims
+    assert_code 201
+    token=$(member token)
+    ask_as 65534 --json "$three" /v1/restore
+    assert_code 507
+    ask_as 65534 -X DELETE "/v1/claims/$token"
+    ask_as 65534 --json "$three" /v1/restore
+    assert_code 200
+    [ "$(member restored)" = 1 ]
+}
+
 @test "a rate stops one user for a moment" {
     serve_stop
     SOCKET_DIR=$PUBLIC serve_start --rate 5
     for i in 1 2 3 4 5 6 7; do ask_as 65534 /v1/daemon; done
     assert_code 429
+    ask_as 65533 /v1/daemon
+    assert_code 200
+}
+
+@test "a batch, an import, a repair and a restored snapshot cost as much of the rate as they have parts" {
+    serve_stop
+    SOCKET_DIR=$PUBLIC serve_start --rate 10
+    is_taken() { ask_as "$1" --json "$3" "${@:4}" "$2" && assert_code 200; }
+    costs() { # UID PATH BODY [OPTION]...: 50 parts, which are more than there is room for
+        wait_until 10 is_taken "$@"
+        ask_as "$1" /v1/daemon
+        assert_code 429
+    }
+    # shellcheck disable=SC2059 # each has a format of its own
+    listed() { local all; all=$(printf "$1," {1..50}) && echo "${all%,}"; }
+    costs 65530 /v1/batch "{\"requests\":[$(listed '{"name":"n/%d"}')],\"dry_run\":true}"
+    costs 65531 /v1/repair "{\"observed\":[$(listed '{"port":21%03d}')]}"
+    costs 65532 /v1/pools/default/snapshot '{"range":"20000-32767","data":"A////////w=="}' -X PUT
+    all=$(DIBS_SOCKET=$ADMIN dibs snapshot export | python3 -c 'import json, sys
+all = json.load(sys.stdin)
+all["claims"] = [c for c in all["claims"] if c["principal"] == "uid:65531"]
+print(json.dumps(all))')
+    costs 65531 /v1/restore "$all"
     ask_as 65533 /v1/daemon
     assert_code 200
 }

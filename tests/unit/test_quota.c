@@ -11,7 +11,7 @@ static struct quota *quota(uint32_t claims, uint32_t requests_per_s)
     return q;
 }
 
-static void claims_are_counted_for_each_principal(void **state)
+static void claims_are_counted_for_each_user(void **state)
 {
     struct quota *q = quota(10, 0);
     dibs_err err = { 0 };
@@ -22,13 +22,30 @@ static void claims_are_counted_for_each_principal(void **state)
     assert_int_equal(quota_take(q, "uid:1", 1, &err), DIBS_EXHAUSTED);
     assert_string_equal(err.msg, "uid:1 has 10 claims here, and may have 10: release some first");
     assert_int_equal(quota_count(q, "uid:1"), 10);
-    ASSERT_OK(quota_take(q, "uid:1@4026532000", 10, &err), &err); /* somebody else */
+    ASSERT_OK(quota_take(q, "uid:11", 10, &err), &err); /* somebody else */
     assert_int_equal(quota_take(q, "uid:2", 11, &err), DIBS_EXHAUSTED);
     assert_int_equal(quota_take(q, "uid:2", UINT32_MAX, &err), DIBS_EXHAUSTED);
     assert_int_equal(quota_count(q, "uid:2"), 0);
     quota_give(q, "uid:1", 3);
     ASSERT_OK(quota_take(q, "uid:1", 3, &err), &err);
     assert_int_equal(quota_take(q, "uid:1", 1, &err), DIBS_EXHAUSTED);
+    quota_close(q);
+}
+
+static void a_pid_namespace_gives_no_quota_of_its_own(void **state)
+{
+    struct quota *q = quota(10, 0);
+    dibs_err err = { 0 };
+
+    (void) state;
+    ASSERT_OK(quota_take(q, "uid:1@4026532000.5", 4, &err), &err);
+    ASSERT_OK(quota_take(q, "uid:1@unknown", 4, &err), &err);
+    ASSERT_OK(quota_take(q, "uid:1", 2, &err), &err);
+    assert_int_equal(quota_take(q, "uid:1@4026532001.6", 1, &err), DIBS_EXHAUSTED);
+    assert_int_equal(quota_users(q), 1);
+    quota_give(q, "uid:1@unknown", 1);
+    assert_int_equal(quota_count(q, "uid:1"), 9);
+    ASSERT_OK(quota_take(q, "uid:1@4026532001.6", 1, &err), &err);
     quota_close(q);
 }
 
@@ -40,7 +57,7 @@ static void claims_that_exist_count_even_beyond_the_limit(void **state)
     (void) state;
     ASSERT_OK(quota_note(q, "uid:1", 12, &err), &err);
     ASSERT_OK(quota_note(q, "uid:2", 0, &err), &err);
-    assert_int_equal(quota_principals(q), 1);
+    assert_int_equal(quota_users(q), 1);
     assert_int_equal(quota_take(q, "uid:1", 1, &err), DIBS_EXHAUSTED);
     quota_give(q, "uid:1", 2);
     assert_int_equal(quota_take(q, "uid:1", 1, &err), DIBS_EXHAUSTED);
@@ -62,10 +79,10 @@ static void who_has_no_claim_takes_no_room(void **state)
         if (i % 100 != 0)
             quota_give(q, principal, 1);
     }
-    assert_int_equal(quota_principals(q), 100);
+    assert_int_equal(quota_users(q), 100);
     quota_give(q, "uid:100", 5); /* more than there are */
     quota_give(q, "uid:100", 1);
-    assert_int_equal(quota_principals(q), 99);
+    assert_int_equal(quota_users(q), 99);
     assert_int_equal(quota_count(q, "uid:100"), 0);
     quota_close(q);
 }
@@ -122,6 +139,28 @@ static void who_has_to_wait_is_told_how_long(void **state)
     quota_close(q);
 }
 
+static void a_request_that_is_many_is_waited_for_afterwards(void **state)
+{
+    struct quota *q = quota(0, 10);
+
+    (void) state;
+    assert_int_equal(quota_request(q, 1, 100), 0);
+    quota_charge(q, 1, 24, 100); /* 15 more than there are: it is done, and the next one waits */
+    assert_int_equal(quota_request(q, 1, 100), 1600);
+    assert_int_equal(quota_request(q, 2, 100), 0);
+    assert_int_equal(quota_request(q, 1, 1699), 1); /* also after a second */
+    assert_int_equal(quota_request(q, 1, 1700), 0);
+    assert_int_equal(quota_request(q, 1, 1700), 100);
+    quota_charge(q, 1, UINT32_MAX, 1700);
+    assert_int_equal(quota_request(q, 1, 1700), 60100);
+    quota_charge(q, 1, UINT32_MAX, 1700); /* no more than a minute */
+    assert_int_equal(quota_request(q, 1, 1700), 60100);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(quota_request(q, 1, INT64_MAX), 0); /* and then he has what he had before */
+    assert_int_equal(quota_request(q, 1, INT64_MAX), 100);
+    quota_close(q);
+}
+
 /* However many users there are: each gets his burst, and who stays within the room there is keeps his count.
  */
 static void more_users_than_buckets_are_served(void **state)
@@ -143,12 +182,14 @@ static void more_users_than_buckets_are_served(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(claims_are_counted_for_each_principal),
+        cmocka_unit_test(claims_are_counted_for_each_user),
+        cmocka_unit_test(a_pid_namespace_gives_no_quota_of_its_own),
         cmocka_unit_test(claims_that_exist_count_even_beyond_the_limit),
         cmocka_unit_test(who_has_no_claim_takes_no_room),
         cmocka_unit_test(the_defaults_are_those_that_are_named),
         cmocka_unit_test(a_user_gets_his_rate_and_no_more),
         cmocka_unit_test(who_has_to_wait_is_told_how_long),
+        cmocka_unit_test(a_request_that_is_many_is_waited_for_afterwards),
         cmocka_unit_test(more_users_than_buckets_are_served),
     };
 
