@@ -37,7 +37,7 @@ DIBS_API int64_t dibs_boot_ms(const dibs *handle);
 DIBS_API bool dibs_is_degraded(const dibs *handle, char *why, size_t why_size);
 DIBS_API const dibs_settings *dibs_settings_of(const dibs *handle);
 /* Whose claims the handle makes: "uid:1000"; to a daemon outside of one's pid namespace
- * "uid:1000@4026532321"; "" when the daemon does not answer. */
+ * "uid:1000@4026532321.239373"; "" when the daemon does not answer. */
 DIBS_API const char *dibs_principal_of(const dibs *handle);
 
 /* Claim all of the batch or nothing; out[i] answers requests[i]. TAKEN fills err->blocker. */

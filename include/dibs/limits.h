@@ -37,7 +37,8 @@
 /* What is recorded of a command: enough to recognise it, not its arguments. */
 #define DIBS_COMMAND_MAX 63
 
-/* "uid:4294967295" or "ns:" and a Kubernetes namespace of 63 bytes. */
+/* "uid:4294967295", with "@" and two numbers of 20 digits for a pid namespace; or "ns:" and a Kubernetes
+ * namespace of 63 bytes. */
 #define DIBS_PRINCIPAL_MAX 66
 
 /* id, generation (20 digits each), 32 hex digits of secret, two dots. */

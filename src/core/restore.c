@@ -10,8 +10,18 @@
 
 #include "base/banned.h"
 
-/* "uid:1000", or "uid:0@4026532501" of a process in another pid namespace, written as dibs writes it: any
- * other text would be nobody's, and only an admin could end it. */
+/* "4026532501.239373": its inode, and when it began. */
+static bool is_pidns(const char *text)
+{
+    uint64_t number = 0;
+    size_t n = strcspn(text, ".");
+
+    return text_number(text, n, INT64_MAX, &number) && text[n] == '.' &&
+           text_number(text + n + 1, strlen(text + n + 1), INT64_MAX, &number);
+}
+
+/* "uid:1000", or "uid:0@4026532501.239373" of a process in another pid namespace, written as dibs writes it:
+ * any other text would be nobody's, and only an admin could end it. */
 static bool is_principal(const char *text)
 {
     uint64_t number = 0;
@@ -20,8 +30,7 @@ static bool is_principal(const char *text)
 
     return strncmp(text, "uid:", 4) == 0 && n > 4 && text_number(text + 4, n - 4, UINT32_MAX - 1, &number) &&
            (text[4] != '0' || n == 5) &&
-           (text[n] == '\0' || strcmp(pidns, "unknown") == 0 ||
-            text_number(pidns, strlen(pidns), INT64_MAX, &number));
+           (text[n] == '\0' || strcmp(pidns, "unknown") == 0 || is_pidns(pidns));
 }
 
 static bool is_same_pool(const dibs_pool *a, const dibs_pool *b)

@@ -74,6 +74,52 @@ static uint64_t namespace_of(const struct owner_view *view, pid_t pid)
     return dir >= 0 && look_pids(dir, &pids) == LOOK_OK && pids.depth == 1 ? view->pidns : 0;
 }
 
+/* Asks the kernel. 0: there is none; -1: it does not answer such questions, or not to us. */
+static pid_t ask_kernel(const struct owner_peer *peer, int32_t pid_there)
+{
+    struct stat st = { 0 };
+    AUTO(fd_auto) int ns = open_proc(peer->pid, "/ns/pid", O_RDONLY);
+
+    if (ns < 0 || fstat(ns, &st) != 0 || st.st_ino != peer->pidns)
+        return -1;
+    int pid = ioctl(ns, NS_GET_PID_FROM_PIDNS, (long) pid_there);
+    return pid > 0 ? pid : errno == ESRCH ? 0 : -1;
+}
+
+static pid_t search(const struct owner_peer *peer, int32_t pid_there)
+{
+    AUTO(dir_auto) DIR *proc = look_proc_is_ours() ? opendir("/proc") : NULL;
+
+    for (pid_t pid = proc ? look_next_pid(proc) : 0; pid; pid = look_next_pid(proc)) {
+        struct look_pids pids = { 0 };
+        AUTO(fd_auto) int dir = open_proc(pid, "", O_PATH | O_DIRECTORY);
+
+        if (dir >= 0 && look_namespace(dir, "ns/pid") == peer->pidns && look_pids(dir, &pids) == LOOK_OK &&
+            pids.innermost == pid_there)
+            return pid;
+    }
+    return 0;
+}
+
+/* 0: there is none, or it is not to be seen from here. */
+static pid_t find_pid(const struct owner_peer *peer, int32_t pid_there)
+{
+    pid_t pid = ask_kernel(peer, pid_there);
+
+    return pid < 0 ? search(peer, pid_there) : pid;
+}
+
+/* When the first process of the peer's pid namespace started: the number of a namespace that has ended is
+ * given to the next one at once, and that is somebody else. Its process 1 is there as long as the peer is. 0:
+ * cannot be told. */
+static uint64_t beginning_of_namespace(const struct owner_view *view, const struct owner_peer *peer)
+{
+    struct owner_facts facts = { 0 };
+    pid_t pid = find_pid(peer, 1);
+
+    return pid > 0 && owner_identify(view, pid, &facts, NULL) == DIBS_OK ? facts.process.start_ticks : 0;
+}
+
 /* Fails only for want of descriptors: who is not to be found out is nobody known, but that must not happen to
  * somebody because the daemon is busy. */
 static dibs_status find_process(const struct owner_view *view, int fd, struct owner_peer *peer, dibs_err *err)
@@ -82,7 +128,10 @@ static dibs_status find_process(const struct owner_view *view, int fd, struct ow
     peer->pidfd = open_pidfd(view, fd, peer);
     if (peer->pidfd >= 0 && peer->pid > 0 && look_proc_is_ours())
         peer->pidns = namespace_of(view, peer->pid);
-    if (peer->pidns == 0 && (errno == EMFILE || errno == ENFILE)) {
+    if (peer->pidns != 0 && peer->pidns != view->pidns)
+        peer->began_ticks = beginning_of_namespace(view, peer);
+    bool is_clear = peer->pidns == view->pidns || peer->began_ticks != 0;
+    if (!is_clear && (errno == EMFILE || errno == ENFILE)) {
         int why = errno;
 
         owner_peer_done(peer);
@@ -117,9 +166,9 @@ dibs_status owner_peer_load(const struct owner_view *view, int fd, struct owner_
         return s;
     if (peer.is_here)
         (void) snprintf(peer.principal, sizeof peer.principal, "uid:%" PRIu32, peer.uid);
-    else if (peer.pidns != 0)
-        (void) snprintf(peer.principal, sizeof peer.principal, "uid:%" PRIu32 "@%" PRIu64, peer.uid,
-                        peer.pidns);
+    else if (peer.pidns != 0 && peer.began_ticks != 0)
+        (void) snprintf(peer.principal, sizeof peer.principal, "uid:%" PRIu32 "@%" PRIu64 ".%" PRIu64,
+                        peer.uid, peer.pidns, peer.began_ticks);
     else
         (void) snprintf(peer.principal, sizeof peer.principal, "uid:%" PRIu32 "@unknown", peer.uid);
     *out = peer;
@@ -131,33 +180,6 @@ void owner_peer_done(struct owner_peer *peer)
     fd_auto(&peer->pidfd);
 }
 
-/* Asks the kernel. 0: there is none; -1: it does not answer such questions, or not to us. */
-static pid_t ask_kernel(const struct owner_peer *peer, int32_t pid_there)
-{
-    struct stat st = { 0 };
-    AUTO(fd_auto) int ns = open_proc(peer->pid, "/ns/pid", O_RDONLY);
-
-    if (ns < 0 || fstat(ns, &st) != 0 || st.st_ino != peer->pidns)
-        return -1;
-    int pid = ioctl(ns, NS_GET_PID_FROM_PIDNS, (long) pid_there);
-    return pid > 0 ? pid : errno == ESRCH ? 0 : -1;
-}
-
-static pid_t search(const struct owner_peer *peer, int32_t pid_there)
-{
-    AUTO(dir_auto) DIR *proc = look_proc_is_ours() ? opendir("/proc") : NULL;
-
-    for (pid_t pid = proc ? look_next_pid(proc) : 0; pid; pid = look_next_pid(proc)) {
-        struct look_pids pids = { 0 };
-        AUTO(fd_auto) int dir = open_proc(pid, "", O_PATH | O_DIRECTORY);
-
-        if (dir >= 0 && look_namespace(dir, "ns/pid") == peer->pidns && look_pids(dir, &pids) == LOOK_OK &&
-            pids.innermost == pid_there)
-            return pid;
-    }
-    return 0;
-}
-
 static dibs_status find_there(const struct owner_view *view, const struct owner_peer *peer, int32_t pid_there,
                               pid_t *here, dibs_err *err)
 {
@@ -166,9 +188,7 @@ static dibs_status find_there(const struct owner_view *view, const struct owner_
     if (peer->pidns == 0)
         return err_set(err, DIBS_DENIED, "cannot tell in which pid namespace process %" PRId32 " is",
                        pid_there);
-    pid_t pid = ask_kernel(peer, pid_there);
-    if (pid < 0)
-        pid = search(peer, pid_there);
+    pid_t pid = find_pid(peer, pid_there);
     if (pid == 0 || owner_identify(view, pid, &facts, NULL) == DIBS_NOT_FOUND)
         return err_set(err, DIBS_NOT_FOUND, "there is no process %" PRId32 " in pid namespace %" PRIu64,
                        pid_there, peer->pidns);

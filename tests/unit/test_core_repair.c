@@ -356,9 +356,11 @@ static void a_lease_comes_back_with_the_time_it_has_left_and_not_after_its_end(v
 
 static void what_is_no_user_of_a_host_has_no_claims_to_restore(void **state)
 {
-    static const char *const wrong[] = { "root",   "uid:",           "uid:-1", "uid:01", "uid:1 ",
-                                         "UID:1",  "uid:4294967295", "ns:a",   "uid:1x", "uid:99999999999",
-                                         "uid:0x1" };
+    static const char *const wrong[] = {
+        "root",    "uid:",           "uid:-1",   "uid:01",   "uid:1 ",
+        "UID:1",   "uid:4294967295", "ns:a",     "uid:1x",   "uid:99999999999",
+        "uid:0x1", "uid:1@7",        "uid:1@7.", "uid:1@.7", "uid:1@7.8.9"
+    };
     struct engine *e = *state;
     struct core *admin = e_more(e, "uid:0", 0, true);
     dibs_request r = e_kept("web", "127.0.0.1");
@@ -379,6 +381,12 @@ static void what_is_no_user_of_a_host_has_no_claims_to_restore(void **state)
     (void) snprintf(claims[1].principal, sizeof claims[1].principal, "uid:4294967294");
     ASSERT_OK(core_restore(admin, &(dibs_snapshot){ claims, 2, NULL, 0 }, &n, &e->err), &e->err);
     assert_int_equal(n, 2);
+    claims[0] = claims[1];
+    claims[0].port++;
+    (void) snprintf(claims[0].principal, sizeof claims[0].principal,
+                    "uid:4294967294@9223372036854775807.239373");
+    ASSERT_OK(core_restore(admin, &(dibs_snapshot){ claims, 1, NULL, 0 }, &n, &e->err), &e->err);
+    assert_int_equal(n, 1);
 }
 
 int main(void)
