@@ -46,28 +46,44 @@ static dibs_status get(struct ask *ask, dibs *handle, dibs_err *err)
     return answer_text(ask);
 }
 
-/* Such a claim as /get makes. */
+/* Such a claim as /get makes: they have no mark of their own. */
 static bool find_lease(void *ctx, const dibs_claim *claim)
 {
-    bool *is_there = ctx;
+    dibs_claim *found = ctx;
+    bool is_such = claim->holder == DIBS_HELD_BY_LEASE && !claim->is_kept && !claim->name[0] &&
+                   claim->kind == DIBS_DYNAMIC;
 
-    *is_there = claim->holder == DIBS_HELD_BY_LEASE && !claim->is_kept && !claim->name[0] &&
-                claim->kind == DIBS_DYNAMIC;
-    return !*is_there;
+    if (is_such)
+        *found = *claim;
+    return !is_such;
 }
 
-/* What is not there is dropped already, and what is another's or was not got here is none of the caller's
- * business. */
+/* That very claim: the caller may have declared the same number, too. */
+static dibs_status end_lease(struct core *core, const dibs_claim *claim, dibs_err *err)
+{
+    struct ledger_actor actor = core_actor(core, core_now(core));
+    struct ledger_seen seen = { claim->id, claim->generation, claim->lease_until_ms };
+    size_t n = 0;
+    dibs_status s =
+        ledger_end(core->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &actor, &n, err);
+
+    if (s == DIBS_OK && n > 0)
+        core_index_note_end(core, claim, actor.now.boot_ms);
+    return s;
+}
+
+/* What is not there is dropped already, and what is another's or could not be got here is none of the
+ * caller's business. */
 static dibs_status drop(struct ask *ask, dibs *handle, dibs_err *err)
 {
     dibs_filter filter = { .principal = ask->caller->principal, .proto = DIBS_TCP };
-    bool is_there = false;
+    dibs_claim lease = { 0 };
     dibs_status s = dibs_port_parse(ask->part[0], &filter.port, err);
 
     if (s == DIBS_OK)
-        s = dibs_claim_list(handle, &filter, find_lease, &is_there, err);
-    if (s == DIBS_OK && is_there)
-        s = dibs_claim_release(handle, &(dibs_which){ .port = filter.port, .proto = DIBS_TCP }, 0, NULL, err);
+        s = dibs_claim_list(handle, &filter, find_lease, &lease, err);
+    if (s == DIBS_OK && lease.id != 0)
+        s = end_lease(handle->core, &lease, err);
     return s == DIBS_OK ? answer_text(ask) : s;
 }
 

@@ -63,6 +63,16 @@ claims() { dibs ls --all --json; } # of the ledger itself, whatever the daemon s
     for one in "$kept" "$named" "$port" "$other"; do assert_output_has "\"port\":$one"; done
 }
 
+@test "drop ends the lease alone when its user has declared the same number" {
+    serve
+    port=$(fetch /get)
+    dibs claim mine --declare "$port" --keep
+    [ "$(code "/drop/$port")" = 200 ]
+    run claims
+    assert_output_has '/mine"'
+    [[ $output != *'"ttl_ms":600000'* ]]
+}
+
 @test "over loopback it is the claim of the user whose connection it is" {
     needs_root
     serve
