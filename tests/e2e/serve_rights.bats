@@ -96,10 +96,10 @@ claim_as() {
 }
 
 @test "a container that gets the number of an ended one is not its heir" {
-    inside() { in_room "$ROOM" curl -sS --max-time 20 --unix-socket "$SOCKET" "$@"; }
+    within() { in_room "$ROOM" curl -sS --max-time 20 --unix-socket "$SOCKET" "$@"; }
     number() { stat -Lc %i "/proc/$ROOM/ns/pid"; }
     room_start --pid --mount-proc
-    run inside --json '{"name":"web","keep":true,"holder":null}' http://dibs/v1/claims
+    run within --json '{"name":"web","keep":true,"holder":null}' http://dibs/v1/claims
     assert_output_has '"name":"web"'
     before=$(number)
     for _ in {1..10}; do # until the kernel gives its number again, mostly at once
@@ -107,7 +107,7 @@ claim_as() {
         room_start --pid --mount-proc
         [ "$(number)" != "$before" ] || break
     done
-    run inside -X DELETE 'http://dibs/v1/claims/-?name=web'
+    run within -X DELETE 'http://dibs/v1/claims/-?name=web'
     assert_output_has '"released":0'
     ASK_SOCKET=$ADMIN ask -X DELETE '/v1/claims/-?name=web'
     [ "$(member released)" = 1 ]
