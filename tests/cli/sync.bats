@@ -48,6 +48,22 @@ roles: {a: {ports: [{name: d, env: D}]}}'
     [ "$out" = "$own" ]
 }
 
+@test "a role or a port that is renamed may have the ports that it leaves, where there are no others" {
+    for port in 'front http' 'web grpc'; do
+        manifest 'range: 15320-15327
+roles: {web: {instances: 6, ports: [http]}}'
+        ok up
+        manifest "range: 15320-15327
+roles: {${port% *}: {instances: 6, ports: [${port#* }]}}"
+        ok plan
+        says '0 kept, 6 added, 0 moved, 6 dropped'
+        planned=$(printf '%s\n' "$out" | sed -n 's/^add //p')
+        ok up
+        [ "$out" = "$planned" ]
+        [ "$(held)" -eq 6 ]
+    done
+}
+
 # without_ipv6 ARGUMENT...: dibs in a network without IPv6; must succeed.
 without_ipv6() {
     needs_root
