@@ -118,24 +118,17 @@ without_ipv6() {
     not says 'IPv4 alone'
 }
 
-# run_pod POD: `dibs run` of it, until the test ends; its command runs on return, as $STARTED.
-run_pod() {
-    rm -f "$T/runs"
-    start "$DIBS" run "$1" -- sh -c 'echo >"$T/runs"; exec sleep 600'
-    wait_until 10 test -f "$T/runs"
-}
-
 @test "pods that run are named when a port of their role, or one that they refer to, changes" {
     web='web: {instances: 2, ports: [{name: http, env: PORT}], references: [{env: API, from: api.http}]}'
     manifest "roles: {api: {ports: [{name: http, env: PORT}]}, $web}"
     ok up
-    run_pod web/0
+    run_role web/0
     manifest "roles: {api: {ports: [{name: http, env: PORT, address: 127.0.0.1}]}, $web}"
     ok plan
     says 'api/0/http: the process that runs as web/0 does not know of port'
     ok up
     says 'api/0/http: the process that runs as web/0 does not know of port'
-    run_pod web/1
+    run_role web/1
     manifest "roles: {api: {ports: [{name: http, env: PORT, address: 127.0.0.1}]}, ${web/PORT\}/PORT\}, {name: g, env: G, scope: RoleScoped\}}}"
     ok up --json
     json '[(c["pod"], c["pods"]) for c in d if c["needs_restart"]] == [("web/0", 2)]'
@@ -144,7 +137,7 @@ run_pod() {
 @test "down leaves the port of a role alone while one of its pods runs, and ends it afterwards" {
     manifest 'roles: {web: {instances: 2, ports: [{name: http, env: PORT}, {name: g, env: G, scope: RoleScoped}]}}'
     ok up
-    run_pod web/0
+    run_role web/0
     manifest 'roles: {web: {instances: 2, ports: [{name: http, env: PORT}]}}'
     ok plan
     prints 'stay web/-/g'
@@ -156,8 +149,7 @@ run_pod() {
     says '1 dropped, 2 staying'
     ok ls --all --json
     json 'sorted(c["name"] for c in d) == ["project/web/-/-/g", "project/web/0/-/http"]'
-    kill -TERM "$STARTED"
-    wait "$STARTED" || true
+    end_command
     ok down
     says '1 dropped'
     [ "$(held)" -eq 0 ]
