@@ -23,6 +23,9 @@ dibs_status cli_open_manifest(struct cli *cli, dibs_err *err);
  * name in it. NOT_FOUND: it looks as if it was meant to be one, and there is no claim of that name. */
 dibs_status cli_manifest_need(struct cli *cli, const char *typed, struct workload_need *out, bool *is_found,
                               dibs_err *err);
+/* May a name as typed get a claim? INVALID: it has none, and is none of the manifest's ports, but would be
+ * taken for one and ended by the next sync. */
+dibs_status cli_manifest_permits(struct cli *cli, const char *typed, dibs_err *err);
 /* Is this the name of one of the manifest's ports, in short? `name` gets the whole one. */
 bool cli_manifest_name(const struct cli *cli, const char *typed, char name[DIBS_NAME_MAX + 1]);
 

@@ -64,6 +64,29 @@ roles: {${port% *}: {instances: 6, ports: [${port#* }]}}"
     done
 }
 
+@test "a new name that up would take for the manifest's is refused, and one that is there is found" {
+    ok claim --keep cache/0/a/b # there is no manifest yet
+    own=$out
+    manifest 'roles: {web: {ports: [http]}}'
+    echo '{{ port "cache/-/c/d" }}' >template
+    for command in 'claim --keep cache/-/c/d' 'claim -n 2 cache/0/c' 'get cache/-/c/d' 'run -p cache/1/c/d -- true' 'render template'; do
+        # shellcheck disable=SC2086 # words
+        refused 2 $command
+        says "four parts with a number or '-' as the second are the manifest's"
+    done
+    refused 5 get web/0/-/htp
+    not says 'a name of your own'
+    [ "$(held)" -eq 1 ]
+    ok get cache/0/a/b
+    [ "$out" = "$own" ]
+    ok claim --keep cache/0/a # no form of the manifest's
+    ok claim --keep /cache/0/a/b/c
+    ok claim --keep web/0/-/http
+    ok up
+    says '1 kept, 0 added, 0 moved, 1 dropped'
+    ok release cache/0/a/b
+}
+
 # without_ipv6 ARGUMENT...: dibs in a network without IPv6; must succeed.
 without_ipv6() {
     needs_root
