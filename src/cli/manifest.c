@@ -235,6 +235,24 @@ static const char *pod_name(const char *pod, char *out, size_t size)
     return out;
 }
 
+dibs_status cli_advise_stop(const struct cli *cli, dibs_status status, dibs_err *err)
+{
+    dibs_claim user = { 0 };
+    char pod[DIBS_NAME_MAX + 1];
+    char shown[DIBS_NAME_MAX + 1];
+    char command[DIBS_COMMAND_MAX + 1];
+
+    if (status != DIBS_TAKEN || !workload_user_of(cli->handle, cli->manifest, &err->blocker, &user))
+        return status;
+    dibs_blocker blocker = err->blocker;
+    (void) snprintf(pod, sizeof pod, "%.*s", (int) present_pod_length(user.name), user.name);
+    (void) err_set(err, status, "port %u is to be another's, but %s runs with it (pid %d, %s); stop it first",
+                   blocker.port, pod_name(pod, shown, sizeof shown), user.process.pid,
+                   text_safe(user.command[0] ? user.command : "?", command, sizeof command));
+    err->blocker = blocker;
+    return status;
+}
+
 static void print_json(const struct workload_plan *plan)
 {
     char pod[DIBS_NAME_MAX + 1];

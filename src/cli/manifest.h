@@ -32,6 +32,9 @@ bool cli_manifest_name(const struct cli *cli, const char *typed, char name[DIBS_
 /* A claim's name without its group, as a person types it: "web/0/http", "web/-/gossip". */
 const char *cli_short_name(const char *name, char *out, size_t size);
 
+/* The status of a sync. When a pod of the project that runs is in its way, the error tells to stop it. */
+dibs_status cli_advise_stop(const struct cli *cli, dibs_status status, dibs_err *err);
+
 /* The plan, a line for each change: "add web/0/http 20001". */
 void cli_print_changes(const struct cli *cli, const struct workload_plan *plan);
 /* "2 kept, 1 added" and which processes need a restart, on standard error. */

@@ -330,3 +330,25 @@ a_web() {
         says "pid $COMMAND"
     done
 }
+
+@test "what a renamed role cannot have while the old one runs is told with the pod to stop" {
+    role() { manifest "roles: {$1: {instances: 2, ports: [{name: http, env: PORT}, {name: g, env: G, scope: RoleScoped, port: 15312}]}}"; }
+    role web
+    ok up
+    run_role web/1
+    role front
+    for command in plan up; do
+        refused 3 $command
+        says "port 15312 is to be another's, but web/1 runs with it (pid $COMMAND, sh); stop it first"
+    done
+    end_command
+    ok up
+    a_web 15313
+    ok up
+    run_role web
+    manifest 'roles: {web: {ports: [{name: http, env: PORT, port: 15314}]}, front: {ports: [{name: http, port: 15313}]}}'
+    refused 3 up # also when its own name has another number by then
+    says "port 15313 is to be another's, but web/0 runs with it (pid $COMMAND, sh); stop it first"
+    end_command
+    ok up
+}
