@@ -62,7 +62,7 @@ static dibs_status batch_from(const struct cli *cli, const dibs_request *like, d
 }
 
 /* "web" with -n 3 is web/0, web/1, web/2. */
-static dibs_status name_request(const struct cli *cli, struct names *names, size_t i, dibs_request *request,
+static dibs_status name_request(struct cli *cli, struct names *names, size_t i, dibs_request *request,
                                 dibs_err *err)
 {
     char text[DIBS_NAME_MAX + 16]; /* what is longer is refused below */
@@ -74,7 +74,7 @@ static dibs_status name_request(const struct cli *cli, struct names *names, size
         if (n > 0 && (size_t) n < sizeof text)
             name = text;
     }
-    dibs_status s = cli_name(cli, name, names->names[i], &names->project, &request->project, err);
+    dibs_status s = cli_claim_name(cli, name, names->names[i], &names->project, &request->project, err);
     if (s)
         return s;
     request->name = names->names[i];

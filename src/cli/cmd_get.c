@@ -38,7 +38,7 @@ static dibs_status get_name(struct cli *cli, dibs_err *err)
     dibs_ranges ranges = { .n = 0 };
     dibs_request request = { .keep = true, .is_lookup = true, .holder = DIBS_HELD_BY_NOBODY };
     dibs_claim claim = { 0 };
-    dibs_status s = cli_name(cli, cli->argv[0], name, &project, &request.project, err);
+    dibs_status s = cli_claim_name(cli, cli->argv[0], name, &project, &request.project, err);
 
     if (!s)
         s = cli_request_from(cli, &request, &ranges, err);

@@ -99,7 +99,7 @@ static dibs_status want_name(struct rendering *r, const char *typed, dibs_err *e
         return s;
     r->names[r->n].typed = typed;
     r->requests[r->n] = (dibs_request){ .keep = true, .is_lookup = true };
-    s = cli_name(r->cli, typed, r->names[r->n].name, &r->project, &r->requests[r->n].project, err);
+    s = cli_claim_name(r->cli, typed, r->names[r->n].name, &r->project, &r->requests[r->n].project, err);
     r->n += s == DIBS_OK;
     return s;
 }

@@ -40,7 +40,7 @@ static dibs_status run_up(struct cli *cli, dibs_err *err)
     dibs_status s = cli_open_manifest(cli, err);
 
     if (s == DIBS_OK)
-        s = workload_sync(cli->handle, group, false, &plan, err);
+        s = cli_advise_stop(cli, workload_sync(cli->handle, group, false, &plan, err), err);
     if (s != DIBS_OK)
         return s;
     print_ports(cli, &plan);
@@ -56,7 +56,7 @@ static dibs_status run_plan(struct cli *cli, dibs_err *err)
     dibs_status s = cli_open_manifest(cli, err);
 
     if (s == DIBS_OK)
-        s = workload_sync(cli->handle, group, true, &plan, err);
+        s = cli_advise_stop(cli, workload_sync(cli->handle, group, true, &plan, err), err);
     if (s != DIBS_OK)
         return s;
     cli_print_changes(cli, &plan);

@@ -8,6 +8,7 @@
 #include "cli/request.h"
 #include "wire/wire.h"
 #include "workload/manifest.h"
+#include "workload/present.h"
 
 #include "base/banned.h"
 
@@ -144,6 +145,31 @@ static dibs_status find_own(struct cli *cli, const char *typed, dibs_err *err)
     return s == DIBS_OK ? dibs_claim_find(cli->handle, &which, &claim, err) : s;
 }
 
+/* Has it the form of the manifest's claims, in a project that has one? */
+static bool is_reserved(const struct cli *cli, const char *typed)
+{
+    char name[DIBS_NAME_MAX + 3];
+
+    (void) snprintf(name, sizeof name, "-/%s", typed); /* whatever the group is called */
+    return cli->manifest && typed[0] != '/' && present_is_manifest_name(name);
+}
+
+dibs_status cli_manifest_permits(struct cli *cli, const char *typed, dibs_err *err)
+{
+    char name[DIBS_NAME_MAX + 1];
+    char shown[80];
+
+    if (!is_reserved(cli, typed) || cli_manifest_name(cli, typed, name))
+        return DIBS_OK;
+    dibs_status s = find_own(cli, typed, err);
+    if (s != DIBS_NOT_FOUND)
+        return s;
+    return err_set(err, DIBS_INVALID,
+                   "'%s' cannot be a name of your own here: those of four parts with a number or '-' as the "
+                   "second are the manifest's, and 'dibs up' would release what %s does not have",
+                   text_safe(typed, shown, sizeof shown), cli->manifest->source);
+}
+
 dibs_status cli_manifest_need(struct cli *cli, const char *typed, struct workload_need *out, bool *is_found,
                               dibs_err *err)
 {
@@ -164,6 +190,8 @@ dibs_status cli_manifest_need(struct cli *cli, const char *typed, struct workloa
         return err_set(err, DIBS_NOT_FOUND, "%s", why.msg);
     if (s != DIBS_NOT_FOUND)
         return s;
+    if (is_reserved(cli, typed))
+        return err_set(err, s, "%s", why.msg);
     return err_set(err, s, "%s (a name of your own: dibs claim --keep '%s')", why.msg,
                    text_safe(typed, shown, sizeof shown));
 }
@@ -205,6 +233,24 @@ static const char *pod_name(const char *pod, char *out, size_t size)
     if (len > 2 && strcmp(out + len - 2, "/-") == 0)
         out[len - 2] = '\0';
     return out;
+}
+
+dibs_status cli_advise_stop(const struct cli *cli, dibs_status status, dibs_err *err)
+{
+    dibs_claim user = { 0 };
+    char pod[DIBS_NAME_MAX + 1];
+    char shown[DIBS_NAME_MAX + 1];
+    char command[DIBS_COMMAND_MAX + 1];
+
+    if (status != DIBS_TAKEN || !workload_user_of(cli->handle, cli->manifest, &err->blocker, &user))
+        return status;
+    dibs_blocker blocker = err->blocker;
+    (void) snprintf(pod, sizeof pod, "%.*s", (int) present_pod_length(user.name), user.name);
+    (void) err_set(err, status, "port %u is to be another's, but %s runs with it (pid %d, %s); stop it first",
+                   blocker.port, pod_name(pod, shown, sizeof shown), user.process.pid,
+                   text_safe(user.command[0] ? user.command : "?", command, sizeof command));
+    err->blocker = blocker;
+    return status;
 }
 
 static void print_json(const struct workload_plan *plan)

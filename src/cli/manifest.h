@@ -23,11 +23,17 @@ dibs_status cli_open_manifest(struct cli *cli, dibs_err *err);
  * name in it. NOT_FOUND: it looks as if it was meant to be one, and there is no claim of that name. */
 dibs_status cli_manifest_need(struct cli *cli, const char *typed, struct workload_need *out, bool *is_found,
                               dibs_err *err);
+/* May a name as typed get a claim? INVALID: it has none, and is none of the manifest's ports, but would be
+ * taken for one and ended by the next sync. */
+dibs_status cli_manifest_permits(struct cli *cli, const char *typed, dibs_err *err);
 /* Is this the name of one of the manifest's ports, in short? `name` gets the whole one. */
 bool cli_manifest_name(const struct cli *cli, const char *typed, char name[DIBS_NAME_MAX + 1]);
 
 /* A claim's name without its group, as a person types it: "web/0/http", "web/-/gossip". */
 const char *cli_short_name(const char *name, char *out, size_t size);
+
+/* The status of a sync. When a pod of the project that runs is in its way, the error tells to stop it. */
+dibs_status cli_advise_stop(const struct cli *cli, dibs_status status, dibs_err *err);
 
 /* The plan, a line for each change: "add web/0/http 20001". */
 void cli_print_changes(const struct cli *cli, const struct workload_plan *plan);

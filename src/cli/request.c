@@ -153,6 +153,14 @@ dibs_status cli_name(const struct cli *cli, const char *text, char out[DIBS_NAME
     return dibs_name_resolve(project, text, out, err);
 }
 
+dibs_status cli_claim_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1],
+                           dibs_project *project, const char **dir, dibs_err *err)
+{
+    dibs_status s = cli_name(cli, text, out, project, dir, err);
+
+    return s ? s : cli_manifest_permits(cli, text, err);
+}
+
 void cli_tell(const struct cli *cli, const dibs_claim *claims, size_t n)
 {
     const char *prefer = cli_value(cli, "prefer");

@@ -36,6 +36,9 @@ dibs_status cli_target(const struct cli *cli, dibs_which *out, char name[DIBS_NA
  * `project` is found when it is needed first (its dir is empty until then). */
 dibs_status cli_name(const struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1],
                      dibs_project *project, const char **dir, dibs_err *err);
+/* The same of a name that is to get a claim, if it may. */
+dibs_status cli_claim_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1],
+                           dibs_project *project, const char **dir, dibs_err *err);
 
 /* Tell of degraded and narrowed answers, and of a preferred port that was not to be had. */
 void cli_tell(const struct cli *cli, const dibs_claim *claims, size_t n);

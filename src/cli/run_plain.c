@@ -42,7 +42,8 @@ static dibs_status want_from(struct plain *job, size_t i, const char *text, dibs
         return err_set(err, DIBS_INVALID, "run: '%s' is not NAME or NAME=PORT: its name is %s",
                        cli_safe(text, shown, sizeof shown), len ? "too long" : "empty");
     memcpy(want->typed, text, len);
-    dibs_status s = cli_name(job->claims.cli, want->typed, want->name, &job->project, &request->project, err);
+    dibs_status s =
+        cli_claim_name(job->claims.cli, want->typed, want->name, &job->project, &request->project, err);
     if (!s && equals) {
         request->mode = DIBS_REQUIRED;
         s = dibs_port_parse(equals + 1, &request->port, err);

@@ -36,8 +36,8 @@ struct attempt {
     int n_searches;           /* for the claims of dead holders */
     bool has_hearsay;         /* an earlier call found ports busy, perhaps for other bindings */
     struct portbits *planned; /* by protocol: meant for one want of this round; NULL: there is but one */
-    bool has_freed, has_tried, has_proposed_dead; /* the sets below are in use */
-    struct ledger_seen *dead;                     /* ascending by id: may be taken over */
+    bool has_freed, has_ending, has_tried, has_proposed_dead; /* the sets below are in use */
+    struct ledger_seen *dead;                                 /* ascending by id: may be taken over */
     size_t n_dead, max_dead;
     uint16_t *dead_ports; /* where they are, as far as candidates are wanted; NULL until then */
     size_t n_dead_ports;
@@ -50,6 +50,7 @@ struct attempt {
      */
     struct ledger_refusal refusal; /* of the last round */
     struct portbits freed;         /* of claims whose names this batch frees */
+    struct portbits ending;        /* of claims that this batch ends */
     struct portbits tried;         /* refused by the ledger in this call: not proposed again */
     struct portbits proposed_dead; /* were in dead_ports in some round */
 };

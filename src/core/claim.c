@@ -237,8 +237,11 @@ static dibs_status prepare_drops(struct attempt *a, dibs_err *err)
             a->drops[i].frees = claim->name;
             attempt_note(&a->has_freed, &a->freed, claim->port);
         }
-        if (claim->holder != DIBS_HELD_BY_NOBODY && claim->life == DIBS_DEAD)
+        bool is_held = claim->holder != DIBS_HELD_BY_NOBODY;
+        if (is_held && claim->life == DIBS_DEAD)
             (void) attempt_add_dead(a, claim);
+        if (!a->drops[i].stays && (!is_held || claim->life == DIBS_DEAD))
+            attempt_note(&a->has_ending, &a->ending, claim->port);
     }
     return DIBS_OK;
 }

@@ -39,6 +39,25 @@ static bool is_cooling(const struct attempt *a, const struct plan_pool *plan, ui
     return is_found;
 }
 
+/* Ports of claims that the batch ends: free when the ledger looks at them, but in use a moment ago. */
+static size_t plan_ending(const struct attempt *a, const struct plan_pool *plan, uint16_t *out, size_t max)
+{
+    size_t n = 0;
+
+    if (!a->has_ending)
+        return 0;
+    struct portbits left = a->ending;
+    for (size_t i = 0; i < a->batch->n_drops && n < max; i++) {
+        uint16_t port = a->batch->drops[i].claim->port;
+
+        if (may_choose(a, plan, port) && portbits_has(&left, port)) {
+            portbits_remove(&left, port); /* another address of it may end, too */
+            out[n++] = port;
+        }
+    }
+    return n;
+}
+
 static size_t plan_list(struct attempt *a, struct plan_pool *plan, const dibs_claim *claim, uint16_t *out,
                         size_t max)
 {
@@ -47,17 +66,21 @@ static size_t plan_list(struct attempt *a, struct plan_pool *plan, const dibs_cl
 
     if (a->stage == STAGE_BLIND)
         return plan_blind(a->core, plan, claim, a->core->cursor, out, max);
-    if (a->stage == STAGE_INDEX && !a->has_tried)
+    if (a->stage == STAGE_INDEX && !a->has_tried && !a->has_ending)
         return plan_exact(a->core, plan, claim, a->core->cursor, out, max);
     if (a->stage != STAGE_DEAD ||
         a->batch->n > 1) { /* what is free was too little for a batch, but is free */
         struct plan_pool untried = *plan;
+        size_t room = max - (n_dead < max ? n_dead : max);
 
         if (a->has_tried)
             portbits_subtract(&untried.choosable, &a->tried);
+        if (a->has_ending)
+            portbits_subtract(&untried.choosable, &a->ending);
         for (size_t i = 0; i < n_dead; i++) /* once is enough */
             portbits_remove(&untried.choosable, a->dead_ports[i]);
-        n = plan_exact(a->core, &untried, claim, a->core->cursor, out, max - (n_dead < max ? n_dead : max));
+        n = plan_exact(a->core, &untried, claim, a->core->cursor, out, room);
+        n += plan_ending(a, plan, out + n, room - n);
     }
     for (size_t i = 0; i < n_dead && n < max; i++)
         if (portbits_has(&plan->choosable, a->dead_ports[i]) &&
@@ -212,11 +235,22 @@ struct blocked {
     struct portbits ports;
 };
 
+/* Will the claim be gone when the ledger looks at its port? */
+static bool gives_way(const struct attempt *a, const struct ledger_slot *slot)
+{
+    if (slot->claim_id == 0 || attempt_is_dead(a, slot->claim_id))
+        return true;
+    for (size_t i = 0; i < a->batch->n_drops && attempt_has(a->has_ending, &a->ending, slot->port); i++)
+        if (a->drops[i].seen.id == slot->claim_id)
+            return !a->drops[i].stays;
+    return false;
+}
+
 static bool block(void *ctx, const struct ledger_slot *slot)
 {
     struct blocked *b = ctx;
 
-    if (slot->claim_id == 0 || attempt_is_dead(b->a, slot->claim_id))
+    if (gives_way(b->a, slot))
         return true;
     for (size_t i = 0; i < b->a->batch->n; i++) {
         const dibs_claim *claim = &b->a->wants[i].claim;

@@ -224,6 +224,31 @@ struct mending {
     dibs_status status;
 };
 
+/* A lost slot that is word for word that of a claim which is there blocks nothing more than the claim does:
+ * its number alone was damaged. */
+static dibs_status drop_double(struct care *k, const struct ledger_slot *slot, bool *is_dropped)
+{
+    AUTO(sqlite_finalize_auto) sqlite3_stmt *stmt = NULL;
+    dibs_status s = prepare(k,
+                            "DELETE FROM slots WHERE proto=?1 AND port=?2 AND address=?3 AND claim=?4"
+                            " AND EXISTS (SELECT 1 FROM slots AS s JOIN claims AS c ON c.id=s.claim"
+                            " AND c.port=s.port WHERE s.proto=?1 AND s.port=?2 AND s.address=?3"
+                            " AND s.claim<>?4 AND s.exclusive=1)",
+                            &stmt);
+
+    if (s != DIBS_OK)
+        return s;
+    (void) sqlite3_bind_int(stmt, 1, (int) slot->proto);
+    (void) sqlite3_bind_int(stmt, 2, slot->port);
+    (void) sqlite3_bind_blob(stmt, 3, slot->address.bytes, slot->address.len, SQLITE_STATIC);
+    (void) sqlite3_bind_int64(stmt, 4, (int64_t) slot->claim_id);
+    s = sqlite_run(k->self, stmt, "setting a damaged record aside", k->err);
+    *is_dropped = s == DIBS_OK && sqlite3_changes(k->self->db) > 0;
+    return *is_dropped
+               ? set_aside(k, "slots", (int64_t) slot->claim_id, "another claim has this very port", "")
+               : s;
+}
+
 static dibs_status block_lost(struct care *k, const dibs_claim *lost)
 {
     dibs_status s = DIBS_OK;
@@ -234,9 +259,12 @@ static dibs_status block_lost(struct care *k, const dibs_claim *lost)
                                     .port = lost->port,
                                     .address = lost->bindings[i].address,
                                     .claim_id = lost->id };
+        bool is_dropped = false;
         bool is_new = false;
 
-        s = sqlite_block_slot(k->rows, &slot, k->keeper, &is_new, k->err);
+        s = drop_double(k, &slot, &is_dropped);
+        if (s == DIBS_OK && !is_dropped)
+            s = sqlite_block_slot(k->rows, &slot, k->keeper, &is_new, k->err);
         is_any_new = is_any_new || is_new;
     }
     if (s == DIBS_OK && is_any_new)

@@ -68,6 +68,37 @@ static dibs_status check_most(const struct walk *w, struct workload_place place,
                           (unsigned long long) has, what, (unsigned long long) max);
 }
 
+/* Ports or pods of one name. */
+struct several {
+    const char *what, *name;
+    uint32_t count;
+};
+
+/* Is `name` what the second or a later one is called, "http.1" of "http"? */
+static bool is_one_of(const char *name, const struct several *all)
+{
+    size_t len = strlen(all->name);
+    uint64_t number = 0;
+
+    return all->count > 1 && strncmp(name, all->name, len) == 0 && name[len] == '.' && name[len + 1] != '0' &&
+           text_number(name + len + 1, strlen(name + len + 1), all->count - 1, &number);
+}
+
+/* Their claims' names differ ("http%2E1"), but whoever types or reads "http.1" could mean either. */
+static dibs_status check_several(const struct walk *w, struct workload_place place, const struct several *a,
+                                 const struct several *b, dibs_err *err)
+{
+    bool is_a = is_one_of(a->name, b);
+    char shown[SHOWN];
+    char of[SHOWN];
+
+    if (!is_a && !is_one_of(b->name, a))
+        return DIBS_OK;
+    return workload_error(w->group, place, err, "%s '%s' is also what one of the %u of '%s' is called",
+                          a->what, text_safe(is_a ? a->name : b->name, shown, sizeof shown),
+                          is_a ? b->count : a->count, text_safe(is_a ? b->name : a->name, of, sizeof of));
+}
+
 /* ---- ports ---- */
 
 /* How many pods of the component there are, each with its own claim of a PodScoped port. */
@@ -136,6 +167,10 @@ static dibs_status check_twice(const struct walk *w, const struct workload_port 
         if (what)
             return workload_error(w->group, port->place, err, "%s '%s' is there twice in one pod", what,
                                   text_safe(text, shown, sizeof shown));
+        dibs_status s = check_several(w, port->place, &(struct several){ "port", port->name, port->count },
+                                      &(struct several){ "port", other->name, other->count }, err);
+        if (s != DIBS_OK)
+            return s;
     }
     return DIBS_OK;
 }
@@ -300,10 +335,14 @@ static dibs_status check_component(struct walk *w, dibs_err *err)
         s = check_most(w, component->place, "references", component->n_references, WORKLOAD_REFERENCES_MAX,
                        err);
     for (const struct workload_component *other = w->role->components; s == DIBS_OK && other < component;
-         other++)
+         other++) {
+        s = check_several(w, component->place,
+                          &(struct several){ "component", component->name, component->size },
+                          &(struct several){ "component", other->name, other->size }, err);
         if (strcmp(other->name, component->name) == 0)
             s = workload_error(w->group, component->place, err, "component '%s' is there twice",
                                text_safe(component->name, shown, sizeof shown));
+    }
     w->n_parts += component->n_ports + component->n_references;
     if (s == DIBS_OK)
         s = check_most(w, component->place, "ports and references of the group, counted up to here,",

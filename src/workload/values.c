@@ -159,6 +159,27 @@ dibs_status workload_advise(const struct workload_group *group, dibs_status stat
     return status;
 }
 
+bool workload_user_of(dibs *handle, const struct workload_group *group, const dibs_blocker *blocker,
+                      dibs_claim *out)
+{
+    AUTO(present_free) struct present present = { 0 };
+    const dibs_claim *user = NULL;
+
+    if (present_list(handle, group, &present, NULL) != DIBS_OK)
+        return false;
+    for (size_t i = 0; i < present.n && !user; i++) {
+        const dibs_claim *claim = &present.claims[i];
+
+        /* The sync may have let it leave its name, before all of it was undone. */
+        if (claim->port == blocker->port && strncmp(blocker->name, claim->name, strlen(claim->name)) == 0)
+            user = present_is_held(claim) ? claim : present_role_user(&present, claim);
+    }
+    if (!user || user->holder != DIBS_HELD_BY_PROCESS)
+        return false;
+    *out = *user;
+    return true;
+}
+
 dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
                             const struct workload_needs *needs, uint16_t **out, dibs_err *err)
 {

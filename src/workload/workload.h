@@ -276,4 +276,8 @@ dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
 /* The status of a request for claims of the group. When one of them is not what the group says now, the error
  * tells to sync. */
 dibs_status workload_advise(const struct workload_group *group, dibs_status status, dibs_err *err);
+/* The process that runs with a claim of the group, which is in the way of a sync: the claim's own holder, or
+ * a pod of the role whose it is. False: there is none. */
+bool workload_user_of(dibs *handle, const struct workload_group *group, const dibs_blocker *blocker,
+                      dibs_claim *out);
 #endif

@@ -48,6 +48,45 @@ roles: {a: {ports: [{name: d, env: D}]}}'
     [ "$out" = "$own" ]
 }
 
+@test "a role or a port that is renamed may have the ports that it leaves, where there are no others" {
+    for port in 'front http' 'web grpc'; do
+        manifest 'range: 15320-15327
+roles: {web: {instances: 6, ports: [http]}}'
+        ok up
+        manifest "range: 15320-15327
+roles: {${port% *}: {instances: 6, ports: [${port#* }]}}"
+        ok plan
+        says '0 kept, 6 added, 0 moved, 6 dropped'
+        planned=$(printf '%s\n' "$out" | sed -n 's/^add //p')
+        ok up
+        [ "$out" = "$planned" ]
+        [ "$(held)" -eq 6 ]
+    done
+}
+
+@test "a new name that up would take for the manifest's is refused, and one that is there is found" {
+    ok claim --keep cache/0/a/b # there is no manifest yet
+    own=$out
+    manifest 'roles: {web: {ports: [http]}}'
+    echo '{{ port "cache/-/c/d" }}' >template
+    for command in 'claim --keep cache/-/c/d' 'claim -n 2 cache/0/c' 'get cache/-/c/d' 'run -p cache/1/c/d -- true' 'render template'; do
+        # shellcheck disable=SC2086 # words
+        refused 2 $command
+        says "four parts with a number or '-' as the second are the manifest's"
+    done
+    refused 5 get web/0/-/htp
+    not says 'a name of your own'
+    [ "$(held)" -eq 1 ]
+    ok get cache/0/a/b
+    [ "$out" = "$own" ]
+    ok claim --keep cache/0/a # no form of the manifest's
+    ok claim --keep /cache/0/a/b/c
+    ok claim --keep web/0/-/http
+    ok up
+    says '1 kept, 0 added, 0 moved, 1 dropped'
+    ok release cache/0/a/b
+}
+
 # without_ipv6 ARGUMENT...: dibs in a network without IPv6; must succeed.
 without_ipv6() {
     needs_root
@@ -102,24 +141,17 @@ without_ipv6() {
     not says 'IPv4 alone'
 }
 
-# run_pod POD: `dibs run` of it, until the test ends; its command runs on return, as $STARTED.
-run_pod() {
-    rm -f "$T/runs"
-    start "$DIBS" run "$1" -- sh -c 'echo >"$T/runs"; exec sleep 600'
-    wait_until 10 test -f "$T/runs"
-}
-
 @test "pods that run are named when a port of their role, or one that they refer to, changes" {
     web='web: {instances: 2, ports: [{name: http, env: PORT}], references: [{env: API, from: api.http}]}'
     manifest "roles: {api: {ports: [{name: http, env: PORT}]}, $web}"
     ok up
-    run_pod web/0
+    run_role web/0
     manifest "roles: {api: {ports: [{name: http, env: PORT, address: 127.0.0.1}]}, $web}"
     ok plan
     says 'api/0/http: the process that runs as web/0 does not know of port'
     ok up
     says 'api/0/http: the process that runs as web/0 does not know of port'
-    run_pod web/1
+    run_role web/1
     manifest "roles: {api: {ports: [{name: http, env: PORT, address: 127.0.0.1}]}, ${web/PORT\}/PORT\}, {name: g, env: G, scope: RoleScoped\}}}"
     ok up --json
     json '[(c["pod"], c["pods"]) for c in d if c["needs_restart"]] == [("web/0", 2)]'
@@ -128,7 +160,7 @@ run_pod() {
 @test "down leaves the port of a role alone while one of its pods runs, and ends it afterwards" {
     manifest 'roles: {web: {instances: 2, ports: [{name: http, env: PORT}, {name: g, env: G, scope: RoleScoped}]}}'
     ok up
-    run_pod web/0
+    run_role web/0
     manifest 'roles: {web: {instances: 2, ports: [{name: http, env: PORT}]}}'
     ok plan
     prints 'stay web/-/g'
@@ -140,8 +172,7 @@ run_pod() {
     says '1 dropped, 2 staying'
     ok ls --all --json
     json 'sorted(c["name"] for c in d) == ["project/web/-/-/g", "project/web/0/-/http"]'
-    kill -TERM "$STARTED"
-    wait "$STARTED" || true
+    end_command
     ok down
     says '1 dropped'
     [ "$(held)" -eq 0 ]
@@ -298,4 +329,26 @@ a_web() {
         says '/web/0/-/http/15310'
         says "pid $COMMAND"
     done
+}
+
+@test "what a renamed role cannot have while the old one runs is told with the pod to stop" {
+    role() { manifest "roles: {$1: {instances: 2, ports: [{name: http, env: PORT}, {name: g, env: G, scope: RoleScoped, port: 15312}]}}"; }
+    role web
+    ok up
+    run_role web/1
+    role front
+    for command in plan up; do
+        refused 3 $command
+        says "port 15312 is to be another's, but web/1 runs with it (pid $COMMAND, sh); stop it first"
+    done
+    end_command
+    ok up
+    a_web 15313
+    ok up
+    run_role web
+    manifest 'roles: {web: {ports: [{name: http, env: PORT, port: 15314}]}, front: {ports: [{name: http, port: 15313}]}}'
+    refused 3 up # also when its own name has another number by then
+    says "port 15313 is to be another's, but web/0 runs with it (pid $COMMAND, sh); stop it first"
+    end_command
+    ok up
 }

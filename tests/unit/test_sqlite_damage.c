@@ -131,6 +131,38 @@ static void lost_slots_are_written_again_and_lost_claims_keep_their_port(void **
     }
 }
 
+static bool count_flaw(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim, uint64_t other)
+{
+    size_t *n = ctx;
+
+    (void) flaw, (void) claim, (void) other;
+    ++*n;
+    return true;
+}
+
+static void a_slot_with_a_wrong_claim_goes_when_the_right_one_has_its_port_again(void **state) /* INV-6 */
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want(NULL, "*");
+    dibs_claim claim = t_must(t, &want, 26001);
+    dibs_claim got = { 0 };
+    size_t n_flaws = 0;
+    size_t n = 0;
+
+    vandalise(t, "UPDATE slots SET claim=77 WHERE port=26001");
+    ASSERT_OK(ledger_upkeep(t->ledger, &t->actor, &n, &t->err), &t->err);
+    assert_int_equal(n, 1);
+    ASSERT_OK(ledger_flaws(t->ledger, count_flaw, &n_flaws, &t->err), &t->err);
+    assert_int_equal(n_flaws, 0);
+    assert_int_equal(number(t, "SELECT count(*) FROM quarantine WHERE source='slots' AND key='77'"), 1);
+    assert_int_equal(t_claim(t, &want, 26001, &got), DIBS_TAKEN);
+    struct t_ids left = t_list(t, (struct ledger_filter){ .port = 26001 });
+    assert_int_equal(left.n, 1);
+    assert_int_equal(left.last.id, claim.id);
+    assert_int_equal(t_end(t, &left.last, LEDGER_END_RELEASE), 1);
+    (void) t_must(t, &want, 26001); /* it blocks nobody any more */
+}
+
 static void a_slot_cannot_go_or_change_while_its_claim_is_there(void **state) /* INV-1 */
 {
     static const char *const attempts[] = { "DELETE FROM slots", "DELETE FROM slots WHERE port=26001",
@@ -452,6 +484,7 @@ int main(void)
         CASE(a_damaged_record_harms_itself_alone),
         CASE(a_placeholder_of_nobody_is_the_ledgers_owners),
         CASE(lost_slots_are_written_again_and_lost_claims_keep_their_port),
+        CASE(a_slot_with_a_wrong_claim_goes_when_the_right_one_has_its_port_again),
         CASE(a_slot_cannot_go_or_change_while_its_claim_is_there),
         CASE(an_older_minor_is_brought_up_to_date),
         CASE(a_damaged_slot_blocks_its_port_even_before_upkeep),

@@ -159,6 +159,37 @@ static void what_is_there_twice_is_refused(void **state)
     assert_sound(m);
 }
 
+static void a_name_that_one_of_several_has_is_refused(void **state)
+{
+    static const char *const others[] = {
+        "http.0", "http.2", "http.01", "http.", "http.x", "http1", "htt.1"
+    };
+    struct model *m = sound();
+
+    (void) state;
+    m->http[0].count = 2;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        m->http[1].name = others[i];
+        assert_sound(m);
+    }
+    m->http[1].name = "http.1";
+    assert_refused(m, "file:3:1: port 'http.1' is also what one of the 2 of 'http' is called");
+    m->http[0].count = 1;
+    assert_sound(m);
+    m = sound();
+    m->http[0].name = "admin.3"; /* whichever comes first */
+    m->http[1].count = 4;
+    m->references[0].port = "admin";
+    assert_refused(m, "file:3:1: port 'admin.3' is also what one of the 4 of 'admin' is called");
+    m = sound();
+    m->api_pod[0].name = "w";
+    m->api_pod[0].size = 3;
+    m->api_pod[1] = m->api_pod[0];
+    m->api_pod[1].name = "w.2";
+    m->roles[0].n_components = 2;
+    assert_refused(m, "file: component 'w.2' is also what one of the 3 of 'w' is called");
+}
+
 static void names_are_bounded_and_printable(void **state)
 {
     struct model *m = sound();
@@ -290,6 +321,7 @@ int main(void)
         cmocka_unit_test(a_reference_reaches_only_pods_that_are_there),
         cmocka_unit_test(an_own_port_is_referred_to_in_the_own_instance),
         cmocka_unit_test(what_is_there_twice_is_refused),
+        cmocka_unit_test(a_name_that_one_of_several_has_is_refused),
         cmocka_unit_test(names_are_bounded_and_printable),
         cmocka_unit_test(one_number_is_not_several_claims),
         cmocka_unit_test(a_block_has_a_count_and_no_number),
