@@ -168,7 +168,7 @@ static dibs_status check_options(const struct serve_options *o, dibs_err *err)
         status = socket_check_tcp(o->portserver_http, true, err);
     const char *const paths[] = { o->socket, o->admin_socket, o->portserver };
     for (size_t i = 0; i < sizeof paths / sizeof *paths && status == DIBS_OK; i++)
-        status = paths[i] ? socket_check_unix(paths[i], err) : DIBS_OK;
+        status = paths[i] ? socket_check_unix(paths[i], paths[i] == o->portserver, err) : DIBS_OK;
     return status;
 }
 
@@ -220,7 +220,10 @@ static dibs_status open_given(struct serve *s, int fd, enum activation_door door
 {
     switch (door) {
     case ACTIVATION_PORTSERVER: return listen_for_ports(s, fd, err);
-    case ACTIVATION_ADMIN: return api_listen(s->api, fd, CALLER_ADMIN, err);
+    case ACTIVATION_ADMIN:
+        if (socket_check_closed(fd, err) != DIBS_OK)
+            return DIBS_INVALID;
+        return api_listen(s->api, fd, CALLER_ADMIN, err);
     case ACTIVATION_PUBLIC: break;
     }
     return api_listen(s->api, fd, CALLER_PUBLIC, err);

@@ -103,6 +103,39 @@ Content-Len'
     [ "$(member pid)" = "$DAEMON" ]
 }
 
+# passed MODE ADDRESS: dibs serve with an admin socket that was opened for it; the first byte of ADDRESS may be '@'.
+passed() {
+    DIBS_SOCKET=none start python3 -c 'import os, socket, sys
+mode, at = int(sys.argv[1], 8), sys.argv[2]
+s = socket.socket(socket.AF_UNIX)
+s.bind("\0" + at[1:] if at[0] == "@" else at)
+if at[0] != "@": os.chmod(at, mode)
+s.listen()
+os.dup2(s.fileno(), 3)
+os.set_inheritable(3, True)
+os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()), LISTEN_FDNAMES="admin")
+os.execv(sys.argv[3], [sys.argv[3], "serve"])' "$@" "$DIBS" 2>"$LOG"
+    DAEMON=$STARTED
+}
+
+@test "a socket that was opened for administrators is refused when everybody may connect" {
+    passed 666 "$T/a.sock"
+    status=0
+    wait "$DAEMON" || status=$?
+    assert_status 2
+    is_logged 'mode 666'
+    passed 666 "@dibs-$$"
+    status=0
+    wait "$DAEMON" || status=$?
+    assert_status 2
+    is_logged 'anybody could connect'
+    passed 600 "$T/b.sock"
+    SOCKET=$T/b.sock
+    wait_until 10 serve_answers
+    ask /v1/daemon
+    [ "$(member admin)" = true ]
+}
+
 @test "the socket of a dead daemon is replaced, anything else in its place is not" {
     serve_start
     serve_stop KILL
@@ -312,6 +345,8 @@ serve_tls() {
     wrong 2 "certificate" --listen 127.0.0.1:8443 --tls-cert "$T/tokens" --tls-key "$T/a.key" --tokens "$T/tokens"
     wrong 2 "certificate" --listen 127.0.0.1:8443 --tls-cert "$T/a.pem" --tls-key "$T/b.key" --tokens "$T/tokens"
     wrong 2 "a socket's path" --socket "$T/$(printf 'x%.0s' $(seq 120))"
+    wrong 2 "name a path" --socket "@dibs-$$"
+    wrong 2 "name a path" --socket "$T/s" --admin-socket "@dibs-$$"
     chmod 644 "$T/tokens"
     wrong 7 "chmod 600" --listen 127.0.0.1:8443 "${files[@]}"
     tokens "uid:0 short"
