@@ -162,8 +162,8 @@ int64_t engine_next_ms(const struct engine *engine)
         at_ms = engine->alone_ms;
     if (engine->look_ms != 0 && engine->look_ms < at_ms)
         at_ms = engine->look_ms;
-    if (engine->needs_reload && now_ms + RELOAD_MS < at_ms)
-        at_ms = now_ms + RELOAD_MS;
+    if (engine->needs_reload && engine->reload_ms < at_ms)
+        at_ms = engine->reload_ms;
     return at_ms > now_ms ? at_ms - now_ms : 0;
 }
 
@@ -216,6 +216,7 @@ dibs_status engine_open(const struct engine_options *options, struct engine **ou
     queue_init(&self->queue);
     queue_init(&self->alone);
     self->changed = options->changed;
+    self->reset = options->reset;
     self->ctx = options->ctx;
     self->pidfds = options->pidfds;
     self->notices.fd = self->timer.fd = -1;
@@ -243,6 +244,7 @@ void engine_close(struct engine *engine)
     engine_stop_following(engine);
     watch_close(engine->watch);
     held_close(engine->held);
+    held_close(engine->was);
     dibs_close(engine->handle);
     free(engine->due.id);
     free(engine->lingering.id);

@@ -31,6 +31,9 @@ struct engine_options {
     /* Optional: every change, in its order, after it is durable. `held` is what is known of its claim: after
      * the change, or before its end; NULL: nothing. */
     void (*changed)(void *ctx, const dibs_event *event, const struct held *held);
+    /* Optional: some changes were missed, or the ledger is another one. `was` is all that was known before,
+     * engine_held() what is there now. */
+    void (*reset)(void *ctx, const struct held_table *was);
     void *ctx;
 };
 

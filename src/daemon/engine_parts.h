@@ -42,6 +42,7 @@ struct engine {
     dibs *handle;
     struct watch *watch;
     struct held_table *held;
+    struct held_table *was; /* while everything is read anew: what was known before; else NULL */
     struct job_queue queue;
     struct job_queue alone; /* those that take long: one at a time, */
     int64_t alone_ms;       /* ... and the next one not before this */
@@ -55,6 +56,7 @@ struct engine {
     bool has_notice;
     int64_t look_ms;      /* when the ledger is looked at again after a notice; 0: not */
     int64_t look_wait_ms; /* ... and how long that was after the last look */
+    int64_t reload_ms;    /* not before this, after one that failed */
     bool needs_reload;    /* the ledger is another one, or has forgotten events that we have not seen */
     size_t pidfds;        /* as of engine_options */
     loop_source timer;    /* for the lease that ends first */
@@ -65,6 +67,7 @@ struct engine {
     int64_t upkeep_ms;
     struct engine_counts counts;
     void (*changed)(void *ctx, const dibs_event *event, const struct held *held);
+    void (*reset)(void *ctx, const struct held_table *was);
     void *ctx;
 };
 

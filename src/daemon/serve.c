@@ -86,6 +86,27 @@ static void changed(void *ctx, const dibs_event *event, const struct held *held)
         api_changed(s->api, event);
 }
 
+static void count_claim(void *ctx, const struct held *held)
+{
+    (void) quota_note(((struct serve *) ctx)->quota, held->principal, 1, NULL);
+}
+
+static void uncount_claim(void *ctx, const struct held *held)
+{
+    quota_give(((struct serve *) ctx)->quota, held->principal, 1);
+}
+
+static void reset(void *ctx, const struct held_table *was)
+{
+    struct serve *s = ctx;
+
+    LOG(LOG_WARNING, "the ledger was replaced, or has forgotten changes: all claims were read anew");
+    held_each(was, uncount_claim, s);
+    held_each(engine_held(s->engine), count_claim, s);
+    metrics_reset(s->metrics);
+    api_reset(s->api);
+}
+
 static void on_signal(loop_source *source, uint32_t events)
 {
     struct serve *s = (struct serve *) ((char *) source - offsetof(struct serve, signals));
@@ -259,14 +280,6 @@ static dibs_status open_doors(struct serve *s, dibs_err *err)
     return status;
 }
 
-static bool count_claim(void *ctx, const dibs_claim *claim)
-{
-    struct serve *s = ctx;
-
-    (void) quota_note(s->quota, claim->principal, 1, NULL);
-    return true;
-}
-
 static dibs_status start(struct serve *s, dibs_err *err)
 {
     const struct serve_options *o = s->options;
@@ -283,14 +296,13 @@ static dibs_status start(struct serve *s, dibs_err *err)
     if (status == DIBS_OK)
         status = engine_open(
             &(struct engine_options){
-                .loop = s->loop, .settings = &s->settings, .changed = changed, .ctx = s },
+                .loop = s->loop, .settings = &s->settings, .changed = changed, .reset = reset, .ctx = s },
             &s->engine, err);
     if (status == DIBS_OK)
         status = metrics_open(s->engine, o->kube_pool, &s->metrics, err);
-    if (status == DIBS_OK)
-        status = dibs_claim_list(engine_handle(s->engine), &(dibs_filter){ 0 }, count_claim, s, err);
     if (status != DIBS_OK)
         return status;
+    held_each(engine_held(s->engine), count_claim, s);
     s->door = (struct api_options){ .loop = s->loop,
                                     .settings = dibs_settings_of(engine_handle(s->engine)),
                                     .engine = s->engine,

@@ -254,7 +254,9 @@ time.sleep(600)' "$T/ledger.db" "$T/locked"
 }
 
 @test "a ledger that 'dibs doctor --fix' has replaced is the daemon's from then on" {
-    serve_start
+    serve_start --quota 6
+    ask_later "$T/before" -H 'Accept: text/event-stream' /v1/events
+    before=$STARTED
     for n in 1 2 3; do ask --json "{\"name\":\"a/$n\",\"keep\":true,\"holder\":null}" /v1/claims; done
     port=$(member port)
     # With the events their numbers are lost, so that the new file counts from what the claims have.
@@ -265,19 +267,26 @@ time.sleep(600)' "$T/ledger.db" "$T/locked"
     DIBS_SOCKET=none run dibs doctor --fix
     assert_status 0
     assert_output_has "the damaged file is now"
+    wait "$before" # its reader must list everything anew, and has to be told so
+    is_logged 'all claims were read anew'
     ask --json '{"name":"a/4","keep":true,"holder":null}' /v1/claims
     assert_code 201
     [ "$(DIBS_SOCKET=none dibs get /a/4)" = "$(member port)" ]
     ask '/v1/claims/-?name=a/3'
     [ "$(member port)" = "$port" ]
     has_claims 5
-    ask_later "$T/stream" -H 'Accept: text/event-stream' /v1/events
+    # With a number of the old file, which the new one has not reached.
+    ask_later "$T/stream" -H 'Accept: text/event-stream' -H 'Last-Event-ID: 1000000' /v1/events
     wait_until 10 grep -q retry: "$T/stream"
     start_sleeper
     DIBS_SOCKET=none dibs claim /beside --pid "$STARTED" # what others do is seen, and deaths
     wait_until 10 grep -q 'event: claimed' "$T/stream"
     end_process "$STARTED"
     wait_until 10 grep -q 'event: reaped' "$T/stream"
+    ask --json '{}' /v1/claims
+    assert_code 201
+    ask --json '{}' /v1/claims # the seventh: those of before count once
+    assert_code 507
 }
 
 @test "a ledger of an older format is taken over with all its claims" {
