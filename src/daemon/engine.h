@@ -52,6 +52,9 @@ void engine_turn(struct engine *engine);
 /* How long the loop may wait; below 0: for ever. */
 int64_t engine_next_ms(const struct engine *engine);
 
+/* Can the ledger be read, and did the last attempt to change it succeed? UNAVAILABLE: why not. */
+dibs_status engine_check(struct engine *engine, dibs_err *err);
+
 dibs *engine_handle(const struct engine *engine);
 const struct owner_view *engine_view(const struct engine *engine);
 struct watch *engine_watch(const struct engine *engine); /* of all holders */

@@ -18,6 +18,7 @@ enum {
     DUE_MAX = 512,           /* claims of the dead that are looked at in one turn */
     RELOAD_MS = 1000,        /* after which a reload that failed is tried again */
     LINGER_MS = 1000,        /* after which a dead holder whose socket is bound is looked at again */
+    TELL_MS = 1000,          /* between two lines of the log about the ledger's trouble */
     UPKEEP_EVERY_MS = 600000 /* damage is rare, and what grows is trimmed by the writing itself */
 };
 
@@ -65,6 +66,9 @@ struct engine {
     struct ids lingering;
     int64_t linger_ms; /* when those are looked at again */
     int64_t upkeep_ms;
+    dibs_err trouble;     /* of the last attempt to change the ledger; code OK: none */
+    bool is_trouble_told; /* in the log, */
+    int64_t tell_ms;      /* ... and nothing more of it before this */
     struct engine_counts counts;
     void (*changed)(void *ctx, const dibs_event *event, const struct held *held);
     void (*reset)(void *ctx, const struct held_table *was);

@@ -145,6 +145,7 @@ static void note(struct engine *e, const dibs_event *event, const dibs_claim *cl
     case DIBS_EV_QUARANTINED:
     case DIBS_EV_POOL: held = known = NULL; break;
     }
+    e->trouble.code = DIBS_OK; /* somebody could write it */
     if (e->changed)
         e->changed(e->ctx, event, held);
     bool is_end =

@@ -219,9 +219,18 @@ os.execv(sys.argv[3], [sys.argv[3], "serve"])' "$@" "$DIBS" 2>"$LOG"
     assert_output_has "free some space"
     ask '/v1/claims/-?name=a/b' # looking goes on
     [ "$(member port)" = "$port" ]
+    for n in 1 2 3; do ask --json '{}' /v1/claims; done
+    assert_code 503
+    ask /readyz
+    assert_code 503
+    assert_output_has "free some space"
     in_room "$ROOM" rm "$T/disk/fill" "$T/disk/rest"
     ask --json '{}' /v1/claims
     assert_code 201
+    ask /readyz
+    assert_code 200
+    wait_until 10 is_logged 'the ledger can be changed again'
+    [ "$(grep -c 'level=error msg="the ledger cannot be changed" why=".*free some space' "$LOG")" = 1 ]
 }
 
 @test "a ledger that a stopped writer holds is 503 in time, for all who ask, and looking goes on" {
@@ -248,9 +257,40 @@ time.sleep(600)' "$T/ledger.db" "$T/locked"
         [ "$(tail -1 "$T/answer.$n")" = 503 ]
         grep -q '"trouble":"locked"' "$T/answer.$n"
     done
+    ask /readyz
+    assert_code 503
     kill -KILL "$locker"
     ask --json '{}' /v1/claims
     assert_code 201
+    ask /readyz
+    assert_code 200
+    wait_until 10 is_logged 'the ledger can be changed again'
+    [ "$(grep -c 'level=error msg="the ledger cannot be changed"' "$LOG")" = 1 ]
+}
+
+@test "claims of the dead that cannot be ended for want of the ledger are told of once" {
+    serve_start --timeout 200ms
+    start_sleeper
+    dead=$STARTED
+    ask --json "{\"holder\":{\"kind\":\"process\",\"pid\":$dead}}" /v1/claims
+    assert_code 201
+    start python3 -c 'import sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+open(sys.argv[2], "w").close()
+time.sleep(600)' "$T/ledger.db" "$T/locked"
+    locker=$STARTED
+    wait_until 10 test -f "$T/locked"
+    end_process "$dead"
+    wait_until 10 is_logged 'the ledger cannot be changed'
+    ask /readyz
+    assert_code 503
+    end_process "$locker"
+    wait_until 10 has_claims 0
+    wait_until 10 is_logged 'the ledger can be changed again'
+    [ "$(grep -c 'cannot be changed' "$LOG")" = 1 ]
+    ask /readyz
+    assert_code 200
 }
 
 @test "a ledger that 'dibs doctor --fix' has replaced is the daemon's from then on" {
