@@ -111,11 +111,16 @@ static void do_group(struct engine *e, struct job *const *jobs, size_t n)
 static void do_jobs(struct engine *e)
 {
     struct job *jobs[GROUP_MAX];
+    uint64_t weight = 0;
     size_t n = 0;
 
     /* What they bring about may queue more: that waits for the next turn. */
-    while (n < GROUP_MAX && e->queue.first)
+    while (n < GROUP_MAX && e->queue.first) {
+        weight += e->queue.first->weight ? e->queue.first->weight : 1;
+        if (n > 0 && weight > GROUP_WEIGHT)
+            break;
         jobs[n++] = take_job(&e->queue);
+    }
     if (n > 0)
         do_group(e, jobs, n);
 }

@@ -16,7 +16,8 @@ struct watch;
 struct job {
     struct job *next;
     struct core_caller caller; /* what it points to lives as long as the job */
-    bool is_alone;             /* shares its transaction with nobody: it takes several, and long */
+    bool is_alone;             /* shares its transaction with nobody: it takes several, or long */
+    uint32_t weight;           /* claims that it is about; 0: one */
     /* Does it with the library's verbs and keeps the answer. Called again from the start, alone, when
      * another's failure has spoilt the common transaction. */
     void (*work)(struct job *self, dibs *handle);

@@ -9,6 +9,7 @@
 
 enum {
     GROUP_MAX = 512,         /* jobs of one commit: some 10 ms of work */
+    GROUP_WEIGHT = 1024,     /* claims of one commit, unless a single job has more: others wait for it */
     WRITTEN_MAX = GROUP_MAX, /* changes of a commit that are known without reading them again */
     FOLLOW_MAX = 256,        /* events that are read at once */
     ALONE_SHARE = 9,         /* after a long job others have so many times as long for themselves, */

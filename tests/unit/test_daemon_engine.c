@@ -189,6 +189,26 @@ static void jobs_of_one_turn_share_one_commit(void **state)
     assert_int_equal(held_count(engine_held(f->engine)), 50);
 }
 
+static void heavy_jobs_are_not_all_in_one_commit(void **state)
+{
+    static const uint32_t weights[] = { 5000, 600, 0, 600, 424, 0, 0 };
+    static const int done_after[] = { 1, 2, 2, 3, 3, 4, 4 }; /* turns */
+    struct fixture *f = *state;
+    struct claiming_job jobs[7];
+
+    for (size_t i = 0; i < 7; i++) {
+        jobs[i] = leased(60000);
+        jobs[i].job.weight = weights[i];
+        queue(f, &jobs[i]);
+    }
+    for (int turn = 1; turn <= 4; turn++) {
+        engine_turn(f->engine);
+        for (size_t i = 0; i < 7; i++)
+            assert_int_equal(jobs[i].n_done, done_after[i] <= turn);
+    }
+    assert_int_equal(engine_count(f->engine)->groups, 4);
+}
+
 static void a_refused_job_leaves_the_others_alone(void **state)
 {
     struct fixture *f = *state;
@@ -436,6 +456,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(jobs_of_one_turn_share_one_commit),
+        CASE(heavy_jobs_are_not_all_in_one_commit),
         CASE(a_refused_job_leaves_the_others_alone),
         CASE(a_spoilt_commit_is_done_again_one_by_one),
         CASE(long_jobs_leave_most_of_the_time_to_others),
