@@ -166,6 +166,8 @@ void core_judge_end(struct core *core);
 dibs_life core_socket_life(struct core *core, const dibs_claim *claim, const char **why);
 
 /* ---- claiming (claim.c, plan.c) ---- */
+/* Port 0 in a mode that needs one: it creates nothing (D8). */
+bool core_is_noop(const dibs_request *request);
 dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *out, dibs_err *err);
 /* Which name a request of a project really has: in the group that the directory has already, whatever its
  * branch was then; else the one asked for, or "shop~1a2b3c/web" when "shop" is another directory's. */

@@ -146,13 +146,18 @@ void request_set_choice(struct ask *ask, struct ledger_want *want, bool is_choic
     want->n_candidates = is_choice ? 0 : 1;
 }
 
+bool core_is_noop(const dibs_request *request)
+{
+    return request->mode != DIBS_RANDOM && request->port == 0;
+}
+
 dibs_status request_prepare(struct core *core, const dibs_request *r, struct ask *ask,
                             struct ledger_want *want, dibs_err *err)
 {
     dibs_claim *claim = &want->claim;
 
     ask->request = r;
-    ask->is_noop = r->mode != DIBS_RANDOM && r->port == 0;
+    ask->is_noop = core_is_noop(r);
     if (r->mode < DIBS_RANDOM || r->mode > DIBS_DECLARED)
         return err_set(err, DIBS_INVALID, "a request has an unknown mode");
     if (r->holder == DIBS_HELD_BY_NOBODY && !r->keep)

@@ -12,6 +12,9 @@
 
 #include "base/banned.h"
 
+/* Claims of a batch that others may have to wait for: some 10 ms. */
+enum { TOGETHER_MAX = 256 };
+
 /* ---- answers ---- */
 
 static void let_go(struct caller *peer)
@@ -166,7 +169,8 @@ void api_queue(struct ask *ask)
 {
     ask->job.work = work;
     ask->job.done = done;
-    ask->job.is_alone = ask->route->is_alone;
+    ask->job.is_alone = ask->route->is_alone || ask->asked.batch.n > TOGETHER_MAX;
+    ask->job.weight = (uint32_t) ask->asked.batch.n;
     ask->job.caller = ask->caller->who;
     ask->job.caller.allowance = ask->caller->door == CALLER_ADMIN ? NULL : &ask->allowance;
     if (ask->settings)

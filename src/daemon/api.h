@@ -33,6 +33,8 @@ void api_run(struct api *api);
 int64_t api_next_ms(const struct api *api);
 /* A change that is durable: streams and those who wait are told. */
 void api_changed(struct api *api, const dibs_event *event);
+/* As of engine_options: streams end, so that their readers list everything anew. */
+void api_reset(struct api *api);
 /* No new connections; answers that are due are still given. False: nothing is open any more. */
 bool api_drain(struct api *api);
 size_t api_connections(const struct api *api);

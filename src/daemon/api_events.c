@@ -183,6 +183,21 @@ void api_changed(struct api *api, const dibs_event *event)
         api_wake(api, true);
 }
 
+static void end_streams(struct api *api)
+{
+    for (struct ask *stream = api->streams, *next = NULL; stream; stream = next) {
+        next = stream->next;
+        http_stream_end(stream->r);
+        api_forget(stream);
+    }
+}
+
+void api_reset(struct api *api)
+{
+    end_streams(api); /* who comes back has to list everything anew */
+    api_wake(api, true);
+}
+
 /* ---- time ---- */
 
 void api_wake(struct api *api, bool is_news)
@@ -205,11 +220,7 @@ void api_wake(struct api *api, bool is_news)
         ask = next;
     }
     if (api->is_draining)
-        for (struct ask *stream = api->streams, *next = NULL; stream; stream = next) {
-            next = stream->next;
-            http_stream_end(stream->r);
-            api_forget(stream);
-        }
+        end_streams(api);
     if (api->streams && now_ms >= api->beat_ms) {
         tell_streams(api, ":\n\n", 3, 0);
         api->beat_ms = now_ms + BEAT_MS;
@@ -244,9 +255,12 @@ dibs_status api_read_events(struct ask *ask, dibs_err *err)
         ask->wait_until_ms = 0;
     if (!ask->is_stream)
         return DIBS_OK;
-    /* A reader that comes back says where it was; one that says nothing begins with what is new. */
-    ask->seq = http_query(ask->r, "since", 0) ? query.since : engine_seq(ask->api->options.engine);
+    /* A reader that comes back says where it was; one that says nothing begins with what is new, and so does
+     * one who was further than the ledger is now. */
+    uint64_t newest = engine_seq(ask->api->options.engine);
+    ask->seq = http_query(ask->r, "since", 0) ? query.since : newest;
     (void) read_seen(http_header(ask->r, "Last-Event-ID"), &ask->seq);
+    ask->seq = ask->seq < newest ? ask->seq : newest;
     return DIBS_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "daemon/engine_parts.h"
+#include "daemon/log.h"
 #include "lib/handle.h"
 
 #include "base/banned.h"
@@ -73,6 +74,8 @@ static bool do_together(struct engine *e, struct job *const *jobs, size_t n, dib
         return false;
     }
     count_batch(&e->counts, n);
+    if (span.why.code != DIBS_OK)
+        e->trouble = span.why;
     if (jobs[0]->is_alone)
         engine_follow(e);
     else if (span.after > span.before)
@@ -99,6 +102,8 @@ static void do_group(struct engine *e, struct job *const *jobs, size_t n)
         bool is_done = n > 1 && do_together(e, &jobs[i], 1, &err);
 
         e->counts.failed += !is_done;
+        if (!is_done)
+            e->trouble = err;
         finish(&jobs[i], 1, is_done ? NULL : &err);
     }
 }
@@ -106,11 +111,16 @@ static void do_group(struct engine *e, struct job *const *jobs, size_t n)
 static void do_jobs(struct engine *e)
 {
     struct job *jobs[GROUP_MAX];
+    uint64_t weight = 0;
     size_t n = 0;
 
     /* What they bring about may queue more: that waits for the next turn. */
-    while (n < GROUP_MAX && e->queue.first)
+    while (n < GROUP_MAX && e->queue.first) {
+        weight += e->queue.first->weight ? e->queue.first->weight : 1;
+        if (n > 0 && weight > GROUP_WEIGHT)
+            break;
         jobs[n++] = take_job(&e->queue);
+    }
     if (n > 0)
         do_group(e, jobs, n);
 }
@@ -150,6 +160,36 @@ static void look(struct engine *e)
     engine_follow(e);
 }
 
+/* The first failure and the first success after it, not each one. */
+static void tell_trouble(struct engine *e)
+{
+    bool is_bad = e->trouble.code != DIBS_OK;
+    int64_t now_ms = clock_monotonic_ms();
+
+    if (is_bad == e->is_trouble_told || now_ms < e->tell_ms)
+        return;
+    if (is_bad)
+        LOG(LOG_ERROR, "the ledger cannot be changed", "why", e->trouble.msg);
+    else
+        LOG(LOG_INFO, "the ledger can be changed again");
+    e->is_trouble_told = is_bad;
+    e->tell_ms = now_ms + TELL_MS;
+}
+
+dibs_status engine_check(struct engine *engine, dibs_err *err)
+{
+    struct ledger *ledger = engine->handle->core->ledger;
+    uint64_t seq = 0;
+    uint64_t cursor = 0;
+
+    if (engine->trouble.code != DIBS_OK) {
+        *err = engine->trouble;
+        return err->code;
+    }
+    ledger_start_call(ledger);
+    return ledger_tail(ledger, &seq, &cursor, err);
+}
+
 void engine_turn(struct engine *engine)
 {
     engine_reload(engine);
@@ -157,6 +197,7 @@ void engine_turn(struct engine *engine)
     do_alone(engine);
     look(engine);
     engine_reap(engine);
+    tell_trouble(engine);
 }
 
 int64_t engine_next_ms(const struct engine *engine)
@@ -168,10 +209,12 @@ int64_t engine_next_ms(const struct engine *engine)
         return 0;
     if (engine->alone.first && engine->alone_ms < at_ms)
         at_ms = engine->alone_ms;
+    if (engine->is_trouble_told != (engine->trouble.code != DIBS_OK) && engine->tell_ms < at_ms)
+        at_ms = engine->tell_ms;
     if (engine->look_ms < at_ms)
         at_ms = engine->look_ms;
-    if (engine->needs_reload && now_ms + RELOAD_MS < at_ms)
-        at_ms = now_ms + RELOAD_MS;
+    if (engine->needs_reload && engine->reload_ms < at_ms)
+        at_ms = engine->reload_ms;
     return at_ms > now_ms ? at_ms - now_ms : 0;
 }
 
@@ -224,6 +267,7 @@ dibs_status engine_open(const struct engine_options *options, struct engine **ou
     queue_init(&self->queue);
     queue_init(&self->alone);
     self->changed = options->changed;
+    self->reset = options->reset;
     self->ctx = options->ctx;
     self->pidfds = options->pidfds;
     self->notices.fd = self->timer.fd = -1;
@@ -253,6 +297,7 @@ void engine_close(struct engine *engine)
     engine_stop_following(engine);
     watch_close(engine->watch);
     held_close(engine->held);
+    held_close(engine->was);
     dibs_close(engine->handle);
     free(engine->due.id);
     free(engine->lingering.id);

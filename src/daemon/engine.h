@@ -16,7 +16,8 @@ struct watch;
 struct job {
     struct job *next;
     struct core_caller caller; /* what it points to lives as long as the job */
-    bool is_alone;             /* shares its transaction with nobody: it takes several, and long */
+    bool is_alone;             /* shares its transaction with nobody: it takes several, or long */
+    uint32_t weight;           /* claims that it is about; 0: one */
     /* Does it with the library's verbs and keeps the answer. Called again from the start, alone, when
      * another's failure has spoilt the common transaction. */
     void (*work)(struct job *self, dibs *handle);
@@ -31,6 +32,9 @@ struct engine_options {
     /* Optional: every change, in its order, after it is durable. `held` is what is known of its claim: after
      * the change, or before its end; NULL: nothing. */
     void (*changed)(void *ctx, const dibs_event *event, const struct held *held);
+    /* Optional: some changes were missed, or the ledger is another one. `was` is all that was known before,
+     * engine_held() what is there now. */
+    void (*reset)(void *ctx, const struct held_table *was);
     void *ctx;
 };
 
@@ -48,6 +52,9 @@ void engine_queue(struct engine *engine, struct job *job);
 void engine_turn(struct engine *engine);
 /* How long the loop may wait; below 0: for ever. */
 int64_t engine_next_ms(const struct engine *engine);
+
+/* Can the ledger be read, and did the last attempt to change it succeed? UNAVAILABLE: why not. */
+dibs_status engine_check(struct engine *engine, dibs_err *err);
 
 dibs *engine_handle(const struct engine *engine);
 const struct owner_view *engine_view(const struct engine *engine);

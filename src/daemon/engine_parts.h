@@ -9,6 +9,7 @@
 
 enum {
     GROUP_MAX = 512,         /* jobs of one commit: some 10 ms of work */
+    GROUP_WEIGHT = 1024,     /* claims of one commit, unless a single job has more: others wait for it */
     WRITTEN_MAX = GROUP_MAX, /* changes of a commit that are known without reading them again */
     FOLLOW_MAX = 256,        /* events that are read at once */
     ALONE_SHARE = 9,         /* after a long job others have so many times as long for themselves, */
@@ -19,6 +20,7 @@ enum {
     DUE_MAX = 512,           /* claims of the dead that are looked at in one turn */
     RELOAD_MS = 1000,        /* after which a reload that failed is tried again */
     LINGER_MS = 1000,        /* after which a dead holder whose socket is bound is looked at again */
+    TELL_MS = 1000,          /* between two lines of the log about the ledger's trouble */
     UPKEEP_EVERY_MS = 600000 /* damage is rare, and what grows is trimmed by the writing itself */
 };
 
@@ -43,6 +45,7 @@ struct engine {
     dibs *handle;
     struct watch *watch;
     struct held_table *held;
+    struct held_table *was; /* while everything is read anew: what was known before; else NULL */
     struct job_queue queue;
     struct job_queue alone; /* those that take long: one at a time, */
     int64_t alone_ms;       /* ... and the next one not before this */
@@ -57,6 +60,7 @@ struct engine {
     bool has_notice;
     int64_t look_ms;      /* when the ledger is looked at again */
     int64_t look_wait_ms; /* ... and how long that was after the last look */
+    int64_t reload_ms;    /* not before this, after one that failed */
     bool needs_reload;    /* the ledger is another one, or has forgotten events that we have not seen */
     size_t pidfds;        /* as of engine_options */
     loop_source timer;    /* for the lease that ends first */
@@ -65,8 +69,12 @@ struct engine {
     struct ids lingering;
     int64_t linger_ms; /* when those are looked at again */
     int64_t upkeep_ms;
+    dibs_err trouble;     /* of the last attempt to change the ledger; code OK: none */
+    bool is_trouble_told; /* in the log, */
+    int64_t tell_ms;      /* ... and nothing more of it before this */
     struct engine_counts counts;
     void (*changed)(void *ctx, const dibs_event *event, const struct held *held);
+    void (*reset)(void *ctx, const struct held_table *was);
     void *ctx;
 };
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "daemon/engine_parts.h"
 #include "lib/handle.h"
@@ -82,8 +83,9 @@ void engine_reload(struct engine *e)
     struct watch *watch = e->watch;
     struct held_table *held = e->held;
 
-    if (!e->needs_reload)
+    if (!e->needs_reload || clock_monotonic_ms() < e->reload_ms)
         return;
+    e->reload_ms = clock_monotonic_ms() + RELOAD_MS; /* if it fails */
     e->held = NULL;
     e->watch = NULL;
     if (engine_open_tables(e, NULL) != DIBS_OK) {
@@ -92,11 +94,21 @@ void engine_reload(struct engine *e)
         e->watch = watch;
         return; /* no memory, no descriptor: later */
     }
-    watch_close(watch);
-    held_close(held);
+    watch_close(watch); /* before others are watched: descriptors are few */
+    if (e->was)
+        held_close(held); /* of an attempt that failed half way */
+    else
+        e->was = held;
     e->due.n = e->lingering.n = 0;
     e->handle->core->index.is_loaded = false;
-    e->needs_reload = engine_load(e, NULL) != DIBS_OK;
+    if (engine_load(e, NULL) != DIBS_OK)
+        return;
+    e->needs_reload = false;
+    e->reload_ms = 0;
+    if (e->reset)
+        e->reset(e->ctx, e->was);
+    held_close(e->was);
+    e->was = NULL;
 }
 
 /* ---- events ---- */
@@ -133,6 +145,7 @@ static void note(struct engine *e, const dibs_event *event, const dibs_claim *cl
     case DIBS_EV_QUARANTINED:
     case DIBS_EV_POOL: held = known = NULL; break;
     }
+    e->trouble.code = DIBS_OK; /* somebody could write it */
     if (e->changed)
         e->changed(e->ctx, event, held);
     bool is_end =
@@ -143,18 +156,30 @@ static void note(struct engine *e, const dibs_event *event, const dibs_claim *cl
     }
 }
 
+/* Numbers only grow: a ledger that ends before what we have seen is another one, or an older one again. */
+static bool is_older(struct engine *e)
+{
+    uint64_t newest = 0;
+    uint64_t cursor = 0;
+
+    return ledger_tail(e->handle->core->ledger, &newest, &cursor, NULL) == DIBS_OK && newest < e->seq;
+}
+
 void engine_follow(struct engine *e)
 {
     struct ledger *ledger = e->handle->core->ledger;
     uint64_t oldest = 0;
 
+    if (e->needs_reload)
+        return; /* that tells everything */
     do {
         e->n_events = 0;
         ledger_start_call(ledger);
         if (ledger_events(ledger, &(dibs_event_query){ .since = e->seq, .limit = FOLLOW_MAX }, &oldest,
                           gather, e, NULL) != DIBS_OK)
-            return;                                   /* the next commit, or notice of one, tries again */
-        if (e->n_events > 0 && oldest > e->seq + 1) { /* some are gone already: look at everything anew */
+            return; /* the next commit, or notice of one, tries again */
+        /* Some are gone already: look at everything anew. */
+        if (e->n_events > 0 ? oldest > e->seq + 1 : is_older(e)) {
             e->needs_reload = true;
             return;
         }
@@ -183,6 +208,8 @@ void engine_follow_group(struct engine *e, const struct ledger_span *span)
 {
     size_t n = span->after - span->before;
 
+    if (span->before < e->seq)
+        e->needs_reload = true; /* as is_older(), and it has grown since */
     /* Only when they are all there, and nobody else wrote something before. */
     if (e->seq != span->before || n > e->n_written || e->n_written > WRITTEN_MAX ||
         e->written[0].event.seq != e->seq + 1 || e->written[n - 1].event.seq != span->after) {

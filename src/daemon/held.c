@@ -301,6 +301,13 @@ void held_remove(struct held_table *table, struct held *held)
     free(held);
 }
 
+void held_each(const struct held_table *table, void (*fn)(void *ctx, const struct held *held), void *ctx)
+{
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (const struct held *held = table->bucket[i]; held; held = held->next)
+            fn(ctx, held);
+}
+
 size_t held_count(const struct held_table *table)
 {
     return table->n;

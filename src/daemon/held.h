@@ -47,6 +47,8 @@ struct held *held_of(struct held_table *table, const dibs_process *who);
 struct held *held_first_lease(const struct held_table *table);
 /* It is not waited for any more. */
 void held_stop_waiting(struct held_table *table, struct held *held);
+/* Every claim, in no order; fn must not change the table. */
+void held_each(const struct held_table *table, void (*fn)(void *ctx, const struct held *held), void *ctx);
 size_t held_count(const struct held_table *table);
 /* Ports that some claim of this kind has. */
 const struct portbits *held_ports(const struct held_table *table, dibs_kind kind);

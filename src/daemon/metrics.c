@@ -121,6 +121,11 @@ void metrics_changed(struct metrics *metrics, const dibs_event *event, const str
     }
 }
 
+void metrics_reset(struct metrics *metrics)
+{
+    metrics->is_stale = true;
+}
+
 void metrics_refused(struct metrics *metrics, const dibs_batch *batch, const dibs_settings *settings,
                      dibs_status status)
 {

@@ -34,6 +34,9 @@ void metrics_repaired(struct metrics *metrics, dibs_repair_kind kind);
 /* A change, as of engine_options. */
 void metrics_changed(struct metrics *metrics, const dibs_event *event, const struct held *held);
 
+/* As of engine_options: changes of pools may have been missed. */
+void metrics_reset(struct metrics *metrics);
+
 /* Everything, as it is now. */
 void metrics_write(struct metrics *metrics, size_t connections, struct bytes *out);
 #endif

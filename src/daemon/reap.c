@@ -137,6 +137,7 @@ void engine_reap(struct engine *e)
     struct ledger_seen seen[DUE_MAX];
     struct ledger_actor actor = core_actor(core, core_now(core));
     size_t ended = 0;
+    dibs_err err = { 0 };
 
     look_again(e, actor.now.boot_ms);
     find_ended_leases(e, actor.now.boot_ms);
@@ -144,13 +145,15 @@ void engine_reap(struct engine *e)
     size_t n = e->due.n > 0 ? judge_due(e, seen, actor.now.boot_ms) : 0;
     e->n_written = 0;
     if (n > 0 && ledger_end(core->ledger, &(struct ledger_ending){ seen, n, LEDGER_END_REAP }, &actor, &ended,
-                            NULL) != DIBS_OK)
+                            &err) != DIBS_OK) {
+        e->trouble = err;
         for (size_t i = 0; i < n; i++) { /* a locked or full ledger: later */
             struct held *held = held_find(e->held, seen[i].id);
 
             if (held)
                 linger(e, held, actor.now.boot_ms);
         }
+    }
     e->counts.reaped += ended;
     if (ended > 0)
         engine_follow(e);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Every route in one table; /openapi.json describes the same. */
+#include <string.h>
+
 #include "daemon/api_parts.h"
 
 #include "base/banned.h"
@@ -16,10 +18,16 @@ dibs_status api_health(struct ask *ask, dibs_err *err)
 
 dibs_status api_ready(struct ask *ask, dibs_err *err)
 {
-    (void) err;
+    const char *says = "ready";
+
+    if (ask->api->is_draining)
+        says = "stopping";
+    else if (engine_check(ask->api->options.engine, err) != DIBS_OK) /* strangers need not know where it is */
+        says = ask->caller->door == CALLER_TCP ? "the ledger cannot be used" : err->msg;
     ask->type = "text/plain";
-    ask->status = ask->api->is_draining ? 503 : 200;
-    bytes_add_text(&ask->out, ask->api->is_draining ? "stopping\n" : "ready\n");
+    ask->status = strcmp(says, "ready") == 0 ? 200 : 503;
+    bytes_add_text(&ask->out, says);
+    bytes_add_text(&ask->out, "\n");
     return DIBS_OK;
 }
 

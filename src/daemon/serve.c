@@ -86,6 +86,27 @@ static void changed(void *ctx, const dibs_event *event, const struct held *held)
         api_changed(s->api, event);
 }
 
+static void count_claim(void *ctx, const struct held *held)
+{
+    (void) quota_note(((struct serve *) ctx)->quota, held->principal, 1, NULL);
+}
+
+static void uncount_claim(void *ctx, const struct held *held)
+{
+    quota_give(((struct serve *) ctx)->quota, held->principal, 1);
+}
+
+static void reset(void *ctx, const struct held_table *was)
+{
+    struct serve *s = ctx;
+
+    LOG(LOG_WARNING, "the ledger was replaced, or has forgotten changes: all claims were read anew");
+    held_each(was, uncount_claim, s);
+    held_each(engine_held(s->engine), count_claim, s);
+    metrics_reset(s->metrics);
+    api_reset(s->api);
+}
+
 static void on_signal(loop_source *source, uint32_t events)
 {
     struct serve *s = (struct serve *) ((char *) source - offsetof(struct serve, signals));
@@ -168,7 +189,7 @@ static dibs_status check_options(const struct serve_options *o, dibs_err *err)
         status = socket_check_tcp(o->portserver_http, true, err);
     const char *const paths[] = { o->socket, o->admin_socket, o->portserver };
     for (size_t i = 0; i < sizeof paths / sizeof *paths && status == DIBS_OK; i++)
-        status = paths[i] ? socket_check_unix(paths[i], err) : DIBS_OK;
+        status = paths[i] ? socket_check_unix(paths[i], paths[i] == o->portserver, err) : DIBS_OK;
     return status;
 }
 
@@ -220,7 +241,10 @@ static dibs_status open_given(struct serve *s, int fd, enum activation_door door
 {
     switch (door) {
     case ACTIVATION_PORTSERVER: return listen_for_ports(s, fd, err);
-    case ACTIVATION_ADMIN: return api_listen(s->api, fd, CALLER_ADMIN, err);
+    case ACTIVATION_ADMIN:
+        if (socket_check_closed(fd, err) != DIBS_OK)
+            return DIBS_INVALID;
+        return api_listen(s->api, fd, CALLER_ADMIN, err);
     case ACTIVATION_PUBLIC: break;
     }
     return api_listen(s->api, fd, CALLER_PUBLIC, err);
@@ -256,14 +280,6 @@ static dibs_status open_doors(struct serve *s, dibs_err *err)
     return status;
 }
 
-static bool count_claim(void *ctx, const dibs_claim *claim)
-{
-    struct serve *s = ctx;
-
-    (void) quota_note(s->quota, claim->principal, 1, NULL);
-    return true;
-}
-
 static dibs_status start(struct serve *s, dibs_err *err)
 {
     const struct serve_options *o = s->options;
@@ -280,14 +296,13 @@ static dibs_status start(struct serve *s, dibs_err *err)
     if (status == DIBS_OK)
         status = engine_open(
             &(struct engine_options){
-                .loop = s->loop, .settings = &s->settings, .changed = changed, .ctx = s },
+                .loop = s->loop, .settings = &s->settings, .changed = changed, .reset = reset, .ctx = s },
             &s->engine, err);
     if (status == DIBS_OK)
         status = metrics_open(s->engine, o->kube_pool, &s->metrics, err);
-    if (status == DIBS_OK)
-        status = dibs_claim_list(engine_handle(s->engine), &(dibs_filter){ 0 }, count_claim, s, err);
     if (status != DIBS_OK)
         return status;
+    held_each(engine_held(s->engine), count_claim, s);
     s->door = (struct api_options){ .loop = s->loop,
                                     .settings = dibs_settings_of(engine_handle(s->engine)),
                                     .engine = s->engine,

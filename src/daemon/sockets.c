@@ -85,19 +85,41 @@ static dibs_status clear_place(const char *path, dibs_err *err)
     return DIBS_OK;
 }
 
-dibs_status socket_check_unix(const char *path, dibs_err *err)
+dibs_status socket_check_unix(const char *path, bool may_be_abstract, dibs_err *err)
 {
     const size_t max = sizeof((struct socket_file *) 0)->path - 1;
 
     if (!path[0] || strlen(path) > max)
         return err_set(err, DIBS_INVALID, "a socket's path has between 1 and %zu bytes: '%s'", max, path);
+    if (path[0] == '@' && !may_be_abstract)
+        return err_set(err, DIBS_INVALID,
+                       "%s: an abstract socket has no file that says who may connect; name a path", path);
+    return DIBS_OK;
+}
+
+dibs_status socket_check_closed(int fd, dibs_err *err)
+{
+    struct sockaddr_un address = { 0 };
+    socklen_t len = sizeof address - 1; /* a NUL stays behind the path */
+    struct stat st = { 0 };
+
+    if (getsockname(fd, (struct sockaddr *) &address, &len) != 0 || address.sun_family != AF_UNIX ||
+        address.sun_path[0] != '/')
+        return err_set(err, DIBS_INVALID,
+                       "the admin socket that was passed is no file: anybody could connect");
+    if (stat(address.sun_path, &st) != 0)
+        return err_os(err, DIBS_INVALID, errno, "looking who may connect to %s", address.sun_path);
+    if (st.st_mode & S_IWOTH)
+        return err_set(err, DIBS_INVALID,
+                       "%s is for administrators, and everybody may connect (mode %03o): SocketMode=0600",
+                       address.sun_path, (unsigned) st.st_mode & 0777);
     return DIBS_OK;
 }
 
 dibs_status socket_open_unix(const char *path, mode_t mode, struct socket_file *out, dibs_err *err)
 {
     AUTO(fd_auto) int lock_fd = -1;
-    dibs_status s = socket_check_unix(path, err);
+    dibs_status s = socket_check_unix(path, true, err);
 
     if (s == DIBS_OK && path[0] != '@') {
         s = make_parents(path, err);

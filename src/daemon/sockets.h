@@ -16,11 +16,14 @@ struct socket_file {
 /* A Unix socket at `path`, or abstract when it begins with '@'. A file that a dead daemon left is replaced;
  * TAKEN: one that lives has it. Directories that are missing are made. */
 dibs_status socket_open_unix(const char *path, mode_t mode, struct socket_file *out, dibs_err *err);
+/* A listening socket that somebody else has made is for administrators: INVALID unless it is a file that only
+ * its owner and group may connect to. */
+dibs_status socket_check_closed(int fd, dibs_err *err);
 /* Removes the file, if it is still ours. The descriptor is its user's. */
 void socket_remove(struct socket_file *file);
 /* "127.0.0.1:8443", "[::1]:8443", "*:8443". */
 dibs_status socket_open_tcp(const char *text, bool is_loopback_only, int *out, dibs_err *err);
 /* Whether they could be tried at all. */
-dibs_status socket_check_unix(const char *path, dibs_err *err);
+dibs_status socket_check_unix(const char *path, bool may_be_abstract, dibs_err *err);
 dibs_status socket_check_tcp(const char *text, bool is_loopback_only, dibs_err *err);
 #endif

@@ -39,6 +39,8 @@ struct ledger_span {
     uint64_t before; /* number of the newest event before the group: what lies between this and what a
                         follower saw last came from others */
     uint64_t after;
+    dibs_err why; /* its transaction could not begin, which all its calls were told; OK: it could, or nobody
+                     has tried */
 };
 /* UNAVAILABLE: nothing of the group has happened; its calls may be tried again one by one. */
 dibs_status ledger_group_commit(struct ledger *ledger, struct ledger_span *out, dibs_err *err);

@@ -133,7 +133,6 @@ struct ledger_group {
     bool is_on;
     bool is_open;   /* its transaction has begun */
     bool is_spoilt; /* a call failed halfway: nothing of it all can be kept */
-    dibs_err why;   /* its transaction could not begin; OK: it could, or nobody has tried */
     struct ledger_span span;
     uint64_t cursor;
 };

@@ -22,13 +22,13 @@ static void open_group(struct ledger *ledger)
     struct ledger_group *group = &ledger->group;
 
     ledger_read_end(ledger);
-    dibs_status s = rows->ops->begin(rows, true, true, &group->why);
+    dibs_status s = rows->ops->begin(rows, true, true, &group->span.why);
     if (s == DIBS_OK) {
-        s = rows->ops->tail(rows, &group->span.before, &group->cursor, &group->why);
+        s = rows->ops->tail(rows, &group->span.before, &group->cursor, &group->span.why);
         if (s != DIBS_OK)
             rows->ops->rollback(rows);
     }
-    group->why.code = s;
+    group->span.why.code = s;
     group->is_open = s == DIBS_OK;
     group->span.after = group->span.before;
 }
@@ -41,12 +41,12 @@ static dibs_status join_group(struct ledger_tx *tx, struct ledger *ledger, const
 
     if (group->is_spoilt)
         return err_trouble(err, DIBS_TROUBLE_NONE, "a request that shares its commit with this one failed");
-    if (!group->is_open && group->why.code == DIBS_OK)
+    if (!group->is_open && group->span.why.code == DIBS_OK)
         open_group(ledger);
     if (!group->is_open) {
         if (err)
-            *err = group->why;
-        return group->why.code;
+            *err = group->span.why;
+        return group->span.why.code;
     }
     *tx = (struct ledger_tx){ .rows = rows,
                               .actor = actor,

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "core/core.h"
 #include "lib/remote_call.h"
 #include "owner/owner.h"
 
@@ -96,7 +97,7 @@ dibs_status remote_read_claims(const struct remote *r, const json_value *list, s
     return DIBS_OK;
 }
 
-dibs_status remote_claim(struct remote *r, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
+static dibs_status ask_claims(struct remote *r, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
 {
     AUTO(call_done) struct call call = call_begin(r, "POST", REMOTE_KEYED);
     bool is_one = batch->n == 1 && batch->n_drops == 0 && !batch->is_contiguous && batch->align < 2 &&
@@ -116,6 +117,30 @@ dibs_status remote_claim(struct remote *r, const dibs_batch *batch, dibs_claim *
     return wire_claim_read(call_root(&call), WIRE_ANSWERED, out, err) == DIBS_OK
                ? DIBS_OK
                : remote_not_understood(r, err);
+}
+
+/* Requests that create nothing are not worth asking for: they are taken out, and their places stay empty. */
+dibs_status remote_claim(struct remote *r, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
+{
+    AUTO(free_auto) dibs_request *requests = calloc(batch->n + 1, sizeof *requests);
+    dibs_batch rest = *batch;
+    size_t n = 0;
+
+    if (!requests)
+        return err_set(err, DIBS_FAILURE, "claiming: out of memory");
+    for (size_t i = 0; i < batch->n; i++)
+        if (batch->is_contiguous || !core_is_noop(&batch->requests[i])) /* adjacent to none: refused there */
+            requests[n++] = batch->requests[i];
+    rest.requests = requests;
+    rest.n = n;
+    if (n == 0 && batch->n_drops == 0) {
+        memset(out, 0, batch->n * sizeof *out);
+        return DIBS_OK;
+    }
+    dibs_status s = ask_claims(r, &rest, out, err);
+    for (size_t i = batch->n; i-- > n && s == DIBS_OK;)
+        out[i] = core_is_noop(&batch->requests[i]) ? (dibs_claim){ 0 } : out[--n];
+    return s;
 }
 
 /* Asks, and takes the one claim that is answered. */

@@ -120,7 +120,7 @@ static void write_members(struct json_writer *w, const dibs_request *r)
         json_key_string(w, "ranges", ranges);
     }
     json_key_string(w, "mode", words_at(words_mode, WORDS_MODE, r->mode));
-    if (r->port)
+    if (r->mode != DIBS_RANDOM && r->port) /* without a mode that uses it nobody looks at it */
         json_key_uint(w, "port", r->port);
     write_holder(w, &(dibs_heir){ .holder = r->holder, .pid = r->pid, .ttl_ms = r->ttl_ms });
     if (r->keep)
@@ -280,20 +280,31 @@ static void read_shown(struct fields *f, const char *key, const char **out)
             fields_bad(f, key, "a text without control characters");
 }
 
+/* A port that is not there, or that nobody would look at, is a slip of who asks. */
+static void read_port(struct fields *f, dibs_request *out)
+{
+    unsigned mode = DIBS_RANDOM;
+
+    fields_word(f, "mode", words_mode, WORDS_MODE, &mode);
+    out->mode = (dibs_mode) mode;
+    fields_port(f, "port", &out->port);
+    if (mode == DIBS_RANDOM && out->port != 0)
+        fields_bad(f, "mode", "required or preferred, when there is a \"port\"");
+    if (mode != DIBS_RANDOM && out->port == 0)
+        fields_bad(f, "port", "given in this mode: between 1 and 65535");
+}
+
 static void read_members(struct fields *f, int64_t ttl_ms, struct wire_asked *asked, size_t i)
 {
     dibs_request *out = &asked->requests[i];
     const json_value *holder = f->status == DIBS_OK ? json_get(f->object, "holder") : NULL;
     dibs_heir heir = { .holder = DIBS_HELD_BY_NOBODY };
-    unsigned mode = DIBS_RANDOM;
 
     read_shown(f, "name", &out->name);
     read_project(f, asked, i);
     read_shown(f, "pool", &out->pool);
     read_ranges(f, asked, i);
-    fields_word(f, "mode", words_mode, WORDS_MODE, &mode);
-    out->mode = (dibs_mode) mode;
-    fields_port(f, "port", &out->port);
+    read_port(f, out);
     fields_bool(f, "keep", &out->keep);
     fields_bool(f, "lookup", &out->is_lookup);
     fields_bool(f, "adopt", &out->is_adopted);

@@ -168,7 +168,7 @@ static void a_dry_run_in_a_group_leaves_nothing(void **state)
 static void a_group_without_a_change_costs_nothing(void **state)
 {
     struct t_ledger *t = *state;
-    struct ledger_span span = { 7, 7 };
+    struct ledger_span span = { .before = 7, .after = 7 };
 
     ledger_group_begin(t->ledger);
     assert_int_equal(count_claims(t), 0);

@@ -246,6 +246,8 @@ def claims():
     ask("claim", 404, {"pool": "nowhere"})
     ask("claim", 400, {"nmae": "web"})
     ask("claim", 400, b"{")
+    ask("claim", 400, {"mode": "required", **HERE})
+    ask("claim", 400, {"port": 20777, **HERE})
     ask("claim", 507, {"ranges": str(new["port"]), "settings": {"band": "off"}, **HERE})
     key = {"Idempotency-Key": "a-key"}
     one = ask("claim", 201, dict(HERE), headers=key).json

@@ -103,6 +103,39 @@ Content-Len'
     [ "$(member pid)" = "$DAEMON" ]
 }
 
+# passed MODE ADDRESS: dibs serve with an admin socket that was opened for it; the first byte of ADDRESS may be '@'.
+passed() {
+    DIBS_SOCKET=none start python3 -c 'import os, socket, sys
+mode, at = int(sys.argv[1], 8), sys.argv[2]
+s = socket.socket(socket.AF_UNIX)
+s.bind("\0" + at[1:] if at[0] == "@" else at)
+if at[0] != "@": os.chmod(at, mode)
+s.listen()
+os.dup2(s.fileno(), 3)
+os.set_inheritable(3, True)
+os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()), LISTEN_FDNAMES="admin")
+os.execv(sys.argv[3], [sys.argv[3], "serve"])' "$@" "$DIBS" 2>"$LOG"
+    DAEMON=$STARTED
+}
+
+@test "a socket that was opened for administrators is refused when everybody may connect" {
+    passed 666 "$T/a.sock"
+    status=0
+    wait "$DAEMON" || status=$?
+    assert_status 2
+    is_logged 'mode 666'
+    passed 666 "@dibs-$$"
+    status=0
+    wait "$DAEMON" || status=$?
+    assert_status 2
+    is_logged 'anybody could connect'
+    passed 600 "$T/b.sock"
+    SOCKET=$T/b.sock
+    wait_until 10 serve_answers
+    ask /v1/daemon
+    [ "$(member admin)" = true ]
+}
+
 @test "the socket of a dead daemon is replaced, anything else in its place is not" {
     serve_start
     serve_stop KILL
@@ -186,9 +219,18 @@ Content-Len'
     assert_output_has "free some space"
     ask '/v1/claims/-?name=a/b' # looking goes on
     [ "$(member port)" = "$port" ]
+    for n in 1 2 3; do ask --json '{}' /v1/claims; done
+    assert_code 503
+    ask /readyz
+    assert_code 503
+    assert_output_has "free some space"
     in_room "$ROOM" rm "$T/disk/fill" "$T/disk/rest"
     ask --json '{}' /v1/claims
     assert_code 201
+    ask /readyz
+    assert_code 200
+    wait_until 10 is_logged 'the ledger can be changed again'
+    [ "$(grep -c 'level=error msg="the ledger cannot be changed" why=".*free some space' "$LOG")" = 1 ]
 }
 
 @test "a ledger that a stopped writer holds is 503 in time, for all who ask, and looking goes on" {
@@ -215,13 +257,46 @@ time.sleep(600)' "$T/ledger.db" "$T/locked"
         [ "$(tail -1 "$T/answer.$n")" = 503 ]
         grep -q '"trouble":"locked"' "$T/answer.$n"
     done
+    ask /readyz
+    assert_code 503
     kill -KILL "$locker"
     ask --json '{}' /v1/claims
     assert_code 201
+    ask /readyz
+    assert_code 200
+    wait_until 10 is_logged 'the ledger can be changed again'
+    [ "$(grep -c 'level=error msg="the ledger cannot be changed"' "$LOG")" = 1 ]
+}
+
+@test "claims of the dead that cannot be ended for want of the ledger are told of once" {
+    serve_start --timeout 200ms
+    start_sleeper
+    dead=$STARTED
+    ask --json "{\"holder\":{\"kind\":\"process\",\"pid\":$dead}}" /v1/claims
+    assert_code 201
+    start python3 -c 'import sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+open(sys.argv[2], "w").close()
+time.sleep(600)' "$T/ledger.db" "$T/locked"
+    locker=$STARTED
+    wait_until 10 test -f "$T/locked"
+    end_process "$dead"
+    wait_until 10 is_logged 'the ledger cannot be changed'
+    ask /readyz
+    assert_code 503
+    end_process "$locker"
+    wait_until 10 has_claims 0
+    wait_until 10 is_logged 'the ledger can be changed again'
+    [ "$(grep -c 'cannot be changed' "$LOG")" = 1 ]
+    ask /readyz
+    assert_code 200
 }
 
 @test "a ledger that 'dibs doctor --fix' has replaced is the daemon's from then on" {
-    serve_start
+    serve_start --quota 6
+    ask_later "$T/before" -H 'Accept: text/event-stream' /v1/events
+    before=$STARTED
     for n in 1 2 3; do ask --json "{\"name\":\"a/$n\",\"keep\":true,\"holder\":null}" /v1/claims; done
     port=$(member port)
     # With the events their numbers are lost, so that the new file counts from what the claims have.
@@ -232,19 +307,26 @@ time.sleep(600)' "$T/ledger.db" "$T/locked"
     DIBS_SOCKET=none run dibs doctor --fix
     assert_status 0
     assert_output_has "the damaged file is now"
+    wait "$before" # its reader must list everything anew, and has to be told so
+    is_logged 'all claims were read anew'
     ask --json '{"name":"a/4","keep":true,"holder":null}' /v1/claims
     assert_code 201
     [ "$(DIBS_SOCKET=none dibs get /a/4)" = "$(member port)" ]
     ask '/v1/claims/-?name=a/3'
     [ "$(member port)" = "$port" ]
     has_claims 5
-    ask_later "$T/stream" -H 'Accept: text/event-stream' /v1/events
+    # With a number of the old file, which the new one has not reached.
+    ask_later "$T/stream" -H 'Accept: text/event-stream' -H 'Last-Event-ID: 1000000' /v1/events
     wait_until 10 grep -q retry: "$T/stream"
     start_sleeper
     DIBS_SOCKET=none dibs claim /beside --pid "$STARTED" # what others do is seen, and deaths
     wait_until 10 grep -q 'event: claimed' "$T/stream"
     end_process "$STARTED"
     wait_until 10 grep -q 'event: reaped' "$T/stream"
+    ask --json '{}' /v1/claims
+    assert_code 201
+    ask --json '{}' /v1/claims # the seventh: those of before count once
+    assert_code 507
 }
 
 @test "a ledger of an older format is taken over with all its claims" {
@@ -312,6 +394,8 @@ serve_tls() {
     wrong 2 "certificate" --listen 127.0.0.1:8443 --tls-cert "$T/tokens" --tls-key "$T/a.key" --tokens "$T/tokens"
     wrong 2 "certificate" --listen 127.0.0.1:8443 --tls-cert "$T/a.pem" --tls-key "$T/b.key" --tokens "$T/tokens"
     wrong 2 "a socket's path" --socket "$T/$(printf 'x%.0s' $(seq 120))"
+    wrong 2 "name a path" --socket "@dibs-$$"
+    wrong 2 "name a path" --socket "$T/s" --admin-socket "@dibs-$$"
     chmod 644 "$T/tokens"
     wrong 7 "chmod 600" --listen 127.0.0.1:8443 "${files[@]}"
     tokens "uid:0 short"

@@ -14,6 +14,7 @@
 #include "ledger/rows.h"
 #include "lib/handle.h"
 #include "support/ledger.h"
+#include "support/sqlite.h"
 
 struct fixture {
     struct loop *loop;
@@ -22,6 +23,8 @@ struct fixture {
     char dir[256];
     size_t n_changes;
     size_t n_reaped;
+    size_t n_resets;
+    size_t n_before; /* claims that were known before the last of these */
     dibs_err err;
 };
 
@@ -34,10 +37,18 @@ static void changed(void *ctx, const dibs_event *event, const struct held *held)
     f->n_reaped += event->kind == DIBS_EV_REAPED;
 }
 
+static void reset(void *ctx, const struct held_table *was)
+{
+    struct fixture *f = ctx;
+
+    f->n_resets++;
+    f->n_before = held_count(was);
+}
+
 static void start(struct fixture *f)
 {
     const struct engine_options options = {
-        .loop = f->loop, .settings = &f->settings, .changed = changed, .ctx = f
+        .loop = f->loop, .settings = &f->settings, .changed = changed, .reset = reset, .ctx = f
     };
 
     ASSERT_OK(engine_open(&options, &f->engine, &f->err), &f->err);
@@ -176,6 +187,26 @@ static void jobs_of_one_turn_share_one_commit(void **state)
     assert_int_equal(count(f), 50);
     assert_int_equal(f->n_changes, 50);
     assert_int_equal(held_count(engine_held(f->engine)), 50);
+}
+
+static void heavy_jobs_are_not_all_in_one_commit(void **state)
+{
+    static const uint32_t weights[] = { 5000, 600, 0, 600, 424, 0, 0 };
+    static const int done_after[] = { 1, 2, 2, 3, 3, 4, 4 }; /* turns */
+    struct fixture *f = *state;
+    struct claiming_job jobs[7];
+
+    for (size_t i = 0; i < 7; i++) {
+        jobs[i] = leased(60000);
+        jobs[i].job.weight = weights[i];
+        queue(f, &jobs[i]);
+    }
+    for (int turn = 1; turn <= 4; turn++) {
+        engine_turn(f->engine);
+        for (size_t i = 0; i < 7; i++)
+            assert_int_equal(jobs[i].n_done, done_after[i] <= turn);
+    }
+    assert_int_equal(engine_count(f->engine)->groups, 4);
 }
 
 static void a_refused_job_leaves_the_others_alone(void **state)
@@ -334,12 +365,98 @@ static void what_others_change_in_the_ledger_is_followed(void **state)
     dibs_close(other);
 }
 
+/* ---- a ledger that is not what it was ---- */
+
+static void change(const char *path, const char *sql)
+{
+    sqlite3 *db = open_raw(path);
+
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+static uint64_t claim_beside(struct fixture *f, dibs *other)
+{
+    const dibs_request request = { .keep = true };
+    dibs_claim claim;
+
+    ASSERT_OK(dibs_claim_ports(other, &(dibs_batch){ .requests = &request, .n = 1 }, &claim, &f->err),
+              &f->err);
+    return claim.id;
+}
+
+static void events_that_are_gone_cost_a_look_at_everything(void **state)
+{
+    struct fixture *f = *state;
+    struct claiming_job job = leased(60000);
+    char path[300];
+    dibs *other = NULL;
+
+    queue(f, &job);
+    engine_turn(f->engine);
+    ASSERT_OK(dibs_open(&f->settings, &other, &f->err), &f->err);
+    ASSERT_OK(dibs_claim_release(other, &(dibs_which){ .token = job.claim.token }, 0, NULL, &f->err),
+              &f->err);
+    uint64_t first = claim_beside(f, other);
+    uint64_t last = claim_beside(f, other);
+    (void) snprintf(path, sizeof path, "%s/ledger.db", f->dir);
+    change(path, "DELETE FROM events WHERE seq<(SELECT max(seq) FROM events)");
+    TURN_UNTIL(f, f->n_resets == 1);
+    assert_int_equal(f->n_before, 1);
+    assert_int_equal(held_count(engine_held(f->engine)), 2);
+    assert_true(first < last && engine_seq(f->engine) >= last);
+    assert_int_equal(f->n_changes, 1); /* what was missed is not told one by one */
+    (void) claim_beside(f, other);
+    TURN_UNTIL(f, f->n_changes == 2);
+    assert_int_equal(f->n_resets, 1);
+    dibs_close(other);
+}
+
+static void a_ledger_that_was_restored_is_looked_at_anew(void **state)
+{
+    struct fixture *f = *state;
+    struct claiming_job job = leased(60000);
+    char path[300];
+    char text[400];
+    char copy[300];
+    dibs *other = NULL;
+
+    queue(f, &job);
+    engine_turn(f->engine);
+    (void) snprintf(path, sizeof path, "%s/ledger.db", f->dir);
+    (void) snprintf(copy, sizeof copy, "%s/copy.db", f->dir);
+    (void) snprintf(text, sizeof text, "VACUUM INTO '%s'", copy);
+    change(path, text);
+    ASSERT_OK(dibs_open(&f->settings, &other, &f->err), &f->err);
+    (void) claim_beside(f, other);
+    (void) claim_beside(f, other);
+    TURN_UNTIL(f, f->n_changes == 3);
+    dibs_close(other);
+    sqlite3 *from = open_raw(copy);
+    sqlite3 *to = open_raw(path);
+    sqlite3_backup *backup = sqlite3_backup_init(to, "main", from, "main");
+    assert_non_null(backup);
+    assert_int_equal(sqlite3_backup_step(backup, -1), SQLITE_DONE);
+    assert_int_equal(sqlite3_backup_finish(backup), SQLITE_OK);
+    assert_int_equal(sqlite3_close(to), SQLITE_OK);
+    assert_int_equal(sqlite3_close(from), SQLITE_OK);
+    TURN_UNTIL(f, f->n_resets == 1);
+    assert_int_equal(f->n_before, 3);
+    assert_int_equal(held_count(engine_held(f->engine)), 1);
+    queue(f, &job);
+    engine_turn(f->engine);
+    ASSERT_OK(job.status, &job.err);
+    assert_int_equal(f->n_changes, 4);
+    assert_int_equal(held_count(engine_held(f->engine)), 2);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(jobs_of_one_turn_share_one_commit),
+        CASE(heavy_jobs_are_not_all_in_one_commit),
         CASE(a_refused_job_leaves_the_others_alone),
         CASE(a_spoilt_commit_is_done_again_one_by_one),
         CASE(long_jobs_leave_most_of_the_time_to_others),
@@ -347,6 +464,8 @@ int main(void)
         CASE(who_died_while_no_daemon_ran_is_reaped_at_the_start),
         CASE(a_lease_ends_on_time_and_not_before),
         CASE(what_others_change_in_the_ledger_is_followed),
+        CASE(events_that_are_gone_cost_a_look_at_everything),
+        CASE(a_ledger_that_was_restored_is_looked_at_anew),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

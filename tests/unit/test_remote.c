@@ -206,6 +206,26 @@ static void a_claim_is_asked_for_and_answered(void **state)
     assert_memory_not_equal(key_of(s, 0), key_of(s, 1), 32); /* another claim, another key */
 }
 
+static void nobody_is_asked_for_port_0(void **state)
+{
+    struct server *s = *state;
+    const dibs_request requests[3] = { { .keep = true, .mode = DIBS_REQUIRED },
+                                       { .keep = true, .port = 20007 }, /* random: the port says nothing */
+                                       { .keep = true, .mode = DIBS_PREFERRED } };
+    dibs_claim claims[3] = { { .port = 7 }, { .port = 7 }, { .port = 7 } };
+    dibs_err err = { 0 };
+
+    BEGIN(s, { .reply = s->claim });
+    ASSERT_OK(dibs_claim_ports(s->handle, &(dibs_batch){ .requests = requests, .n = 1 }, claims, &err), &err);
+    assert_int_equal(claims[0].port, 0);
+    assert_int_equal(s->n_seen, 0);
+    ASSERT_OK(dibs_claim_ports(s->handle, &(dibs_batch){ .requests = requests, .n = 3 }, claims, &err), &err);
+    assert_int_equal(claims[0].port, 0);
+    assert_int_equal(claims[1].port, 20007);
+    assert_int_equal(claims[2].port, 0);
+    assert_null(strstr(seen(s, 0), "\"port\""));
+}
+
 static void a_lost_claim_is_asked_for_again_with_the_same_key(void **state)
 {
     struct server *s = *state;
@@ -472,6 +492,7 @@ int main(void)
 #define T(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(a_claim_is_asked_for_and_answered),
+        T(nobody_is_asked_for_port_0),
         T(a_lost_claim_is_asked_for_again_with_the_same_key),
         T(a_connection_that_was_closed_meanwhile_is_made_anew),
         T(a_transfer_is_not_asked_for_twice),

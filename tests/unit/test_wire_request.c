@@ -55,7 +55,7 @@ static void a_request_arrives_as_it_was_asked(void **state)
         { .keep = true },
         { .holder = DIBS_HELD_BY_LEASE, .ttl_ms = 1 },
         { .holder = DIBS_HELD_BY_LEASE, .ttl_ms = DIBS_TTL_MAX_MS, .mode = DIBS_DECLARED, .port = 1 },
-        { .holder = DIBS_HELD_BY_PROCESS, .mode = DIBS_REQUIRED }, /* pid 0, port 0 */
+        { .holder = DIBS_HELD_BY_PROCESS, .mode = DIBS_REQUIRED, .port = 1 }, /* pid 0 */
         { .holder = DIBS_HELD_BY_PROCESS, .pid = -1, .name = "", .pool = "" },
     };
 
@@ -197,6 +197,11 @@ static void whatever_is_wrong_is_refused_by_name(void **state)
         { "{\"name\":\"a\\u0007\"}", "control" },
         { "{\"pool\":\"a\\u007f\"}", "control" },
         { "{\"mode\":\"never\"}", "random required preferred declared" },
+        { "{\"mode\":\"required\"}", "\"port\" must be given" },
+        { "{\"mode\":\"preferred\",\"port\":0}", "\"port\" must be given" },
+        { "{\"mode\":\"declared\"}", "\"port\" must be given" },
+        { "{\"port\":20777}", "\"mode\" must be required or preferred" },
+        { "{\"mode\":\"random\",\"port\":20777}", "\"mode\" must be required or preferred" },
         { "{\"port\":65536}", "\"port\"" },
         { "{\"port\":-1}", "\"port\"" },
         { "{\"port\":\"80\"}", "\"port\"" },
