@@ -40,7 +40,7 @@ dibs_serve() {
     PUBLIC_SOCKET=$T/served.$RANDOM # of each ledger its own
     export DIBS_SOCKET=$PUBLIC_SOCKET.admin
     start "$DIBS" serve --socket "$PUBLIC_SOCKET" --admin-socket "$DIBS_SOCKET" 2>"$PUBLIC_SOCKET.log"
-    wait_until 10 test -S "$DIBS_SOCKET" || { cat "$PUBLIC_SOCKET.log" >&2; return 1; }
+    wait_until 10 "$DIBS" ls || { cat "$PUBLIC_SOCKET.log" >&2; return 1; }
 }
 
 # Ends what `start` and `listen` began, by pid, and waits for it.
