@@ -143,7 +143,8 @@ static void note_refusal(const struct ask *ask)
     const struct api_options *options = &ask->api->options;
     bool is_claiming = ask->route->work == api_claim || ask->route->work == api_batch;
 
-    if (ask->outcome != DIBS_OK && is_claiming && ask->r && !ask->asked.batch.is_dry_run)
+    if (ask->outcome != DIBS_OK && ask->status != 429 && is_claiming && ask->r &&
+        !ask->asked.batch.is_dry_run)
         metrics_refused(options->metrics, &ask->asked.batch,
                         ask->settings ? ask->settings : options->settings, ask->outcome);
 }

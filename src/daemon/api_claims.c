@@ -12,7 +12,10 @@
 
 #include "base/banned.h"
 
-enum { PAGE_MAX = 1000 }; /* claims of one answer: half a megabyte */
+enum {
+    PAGE_MAX = 1000,  /* claims of one answer: half a megabyte */
+    LIGHT_BATCH = 100 /* requests whose answers are not large yet (HTTP_LARGE_BYTES) */
+};
 
 DEFINE_AUTO(json_doc, json_free)
 
@@ -83,6 +86,12 @@ dibs_status api_read_batch(struct ask *ask, dibs_err *err)
     const char *text = http_body(ask->r, &n);
     dibs_status s = wire_batch_read(text, n, ask->api->options.settings->ttl_ms, &ask->asked, err);
 
+    if (s == DIBS_OK && ask->asked.batch.n > LIGHT_BATCH && !http_take_large(ask->r)) {
+        ask->status = 429;
+        ask->retry_s = 1;
+        s = err_set(err, DIBS_UNAVAILABLE, "uid %u has too many large batches under way; ask again then",
+                    ask->caller->who.uid);
+    }
     return s == DIBS_OK ? prepare(ask, err) : s;
 }
 

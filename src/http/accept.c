@@ -48,7 +48,7 @@ void accept_resume(struct http_server *server)
         loop_change(server->loop, &listener->source, EPOLLIN);
 }
 
-static struct http_user_count *find_user(const struct http_server *server, uint32_t uid)
+struct http_user_count *accept_user(const struct http_server *server, uint32_t uid)
 {
     for (size_t i = 0; i < server->n_users; i++)
         if (server->users[i].uid == uid)
@@ -58,7 +58,7 @@ static struct http_user_count *find_user(const struct http_server *server, uint3
 
 static bool count_user(struct http_server *server, uint32_t uid)
 {
-    struct http_user_count *user = find_user(server, uid);
+    struct http_user_count *user = accept_user(server, uid);
 
     if (!user) {
         if (server->n_users == server->max_users) {
@@ -81,7 +81,7 @@ static bool count_user(struct http_server *server, uint32_t uid)
 
 void accept_forget_user(struct http_server *server, uint32_t uid)
 {
-    struct http_user_count *user = find_user(server, uid);
+    struct http_user_count *user = accept_user(server, uid);
 
     if (user && --user->n == 0)
         *user = server->users[--server->n_users];

@@ -62,17 +62,21 @@ void http_answer(struct http_request *r, int status, const char *type, struct ht
     struct MHD_Response *response = from_body(r, body);
 
     assert(r->state == HTTP_ASKED);
+    if (body.n > HTTP_LARGE_BYTES)
+        connection_count_large(r);
     add_fields(r, response, type, extra, n_extra);
     send_response(r, status, response);
 }
 
 enum MHD_Result answer_refuse(struct http_request *r, int status, const char *title, const char *detail)
 {
+    static const struct http_field later = { "Retry-After", "1" };
     struct http_body body = { .free_fn = free };
+    bool is_later = status == 429;
     char *text = NULL;
     int n = asprintf(
         &text, "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"detail\":\"%s\",\"code\":%d}\n",
-        title, status, detail, DIBS_INVALID);
+        title, status, detail, is_later ? DIBS_UNAVAILABLE : DIBS_INVALID);
 
     if (n < 0)
         return MHD_NO;
@@ -80,7 +84,7 @@ enum MHD_Result answer_refuse(struct http_request *r, int status, const char *ti
     body.n = (size_t) n;
     struct MHD_Response *response = from_body(r, body);
 
-    add_fields(r, response, HTTP_PROBLEM_TYPE, NULL, 0);
+    add_fields(r, response, HTTP_PROBLEM_TYPE, &later, is_later);
     send_response(r, status, response);
     return r->state == HTTP_GONE ? MHD_NO : MHD_YES;
 }

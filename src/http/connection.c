@@ -164,6 +164,20 @@ void connection_end(struct http_request *r)
     accept_resume(server);
 }
 
+void connection_count_large(struct http_request *r)
+{
+    if (!r->is_large)
+        accept_user(r->server, r->uid)->n_large++;
+    r->is_large = true;
+}
+
+static void uncount_large(struct http_request *r)
+{
+    if (r->is_large)
+        accept_user(r->server, r->uid)->n_large--;
+    r->is_large = false;
+}
+
 void connection_reset(struct http_request *r)
 {
     bool is_open = r->state == HTTP_ASKED || r->state == HTTP_STREAMING;
@@ -183,7 +197,8 @@ void connection_reset(struct http_request *r)
     r->is_stream_ended = false;
     r->is_suspended = false;
     r->body_n = 0;
-    r->is_body_too_large = false;
+    r->is_body_too_large = r->is_crowded = false;
+    uncount_large(r);
     r->method = NULL;
     r->user = NULL;
     r->state = HTTP_ARRIVING;

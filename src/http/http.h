@@ -31,6 +31,7 @@ struct http_door {
 struct http_limits {
     size_t max_connections;  /* in all; more wait in the kernel's queue */
     size_t max_per_user;     /* of one uid; all of TCP counts as one user. More: 429 */
+    size_t max_large;        /* of one uid under way, as above: bodies or answers of much memory. More: 429 */
     size_t max_body_bytes;   /* 413 */
     size_t max_stream_bytes; /* that a stream's reader has not taken yet; more cut it off */
     int64_t max_step_ms;     /* for a head to arrive, for a body, and for an answer to be taken */
@@ -39,6 +40,9 @@ struct http_limits {
 #define HTTP_CONNECTIONS_DEFAULT 4096
 /* A quarter: one user, or two, cannot shut out the others. */
 #define HTTP_PER_USER_DEFAULT (HTTP_CONNECTIONS_DEFAULT / 4)
+/* What is large, and how many of these: each may need some 20 MiB while it is worked on. */
+#define HTTP_LARGE_BYTES (64u << 10)
+#define HTTP_LARGE_DEFAULT 4
 /* A batch of DIBS_BATCH_MAX requests with long names; what is larger asks for it with body_max(). */
 #define HTTP_BODY_DEFAULT (4u << 20)
 /* Some hundred events. Whoever is further behind asks again from where he was. */
@@ -104,6 +108,9 @@ const char *http_header(const struct http_request *r, const char *name); /* NULL
 const char *http_body(const struct http_request *r, size_t *n);          /* a NUL follows; never NULL */
 void *http_peer(const struct http_request *r);
 const struct http_door *http_door(const struct http_request *r);
+/* It is small, and its answer will be large: it counts as large from here on until that is taken. False: this
+ * user has too many of them; to be refused with 429. */
+bool http_take_large(struct http_request *r);
 /* The caller's own, NULL at first. */
 void http_set_user(struct http_request *r, void *user);
 void *http_user(const struct http_request *r);

@@ -64,6 +64,8 @@ struct http_request {
     char *body;
     size_t body_n, body_size, body_max;
     bool is_body_too_large;
+    bool is_large;   /* counted as such for its user */
+    bool is_crowded; /* it would have been one too many */
 
     /* A stream: bytes [stream_at, stream_at + stream_n) wait for the reader. */
     char *stream;
@@ -73,7 +75,8 @@ struct http_request {
 
 struct http_user_count {
     uint32_t uid;
-    size_t n;
+    size_t n;       /* connections */
+    size_t n_large; /* of their requests */
 };
 
 TAILQ_HEAD(http_engines, http_engine);
@@ -117,6 +120,8 @@ void connection_cut(struct http_request *r);
 void connection_hurry(struct http_request *r);
 /* It was answered and has said nothing since. */
 bool connection_is_idle(const struct http_request *r);
+/* Counts it for its user, once. */
+void connection_count_large(struct http_request *r);
 /* A buffer of at least `need` bytes, grown by doubling; false when memory is short. */
 bool connection_grow(char **bytes, size_t *size, size_t need);
 
@@ -131,6 +136,8 @@ void request_completed(void *cls, struct MHD_Connection *connection, void **cont
 /* accept.c */
 void listener_ready(loop_source *source, uint32_t events);
 void accept_resume(struct http_server *server);
+/* Of a connection: it has one as long as it is there. */
+struct http_user_count *accept_user(const struct http_server *server, uint32_t uid);
 void accept_forget_user(struct http_server *server, uint32_t uid);
 
 /* answer.c: one of our own, for what the handler never sees. MHD_NO when even that is not possible. */

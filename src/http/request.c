@@ -89,6 +89,16 @@ static enum MHD_Result head_arrived(struct http_request *r, const char *method, 
 
 /* ---- the body ---- */
 
+bool http_take_large(struct http_request *r)
+{
+    const struct http_user_count *user = accept_user(r->server, r->uid);
+
+    if (!r->is_large && user->n_large >= r->server->limits.max_large)
+        return false;
+    connection_count_large(r);
+    return true;
+}
+
 /* What is too much is dropped: libmicrohttpd takes no answer in the middle of a body. */
 static enum MHD_Result body_arrives(struct http_request *r, const char *bytes, size_t n)
 {
@@ -96,6 +106,9 @@ static enum MHD_Result body_arrives(struct http_request *r, const char *bytes, s
         r->is_body_too_large = true;
         return MHD_YES;
     }
+    r->is_crowded = r->is_crowded || (r->body_n + n > HTTP_LARGE_BYTES && !http_take_large(r));
+    if (r->is_crowded)
+        return MHD_YES;
     if (!connection_grow(&r->body, &r->body_size, r->body_n + n + 1))
         return MHD_NO;
     memcpy(r->body + r->body_n, bytes, n);
@@ -108,6 +121,8 @@ static enum MHD_Result complete(struct http_request *r)
 {
     if (r->is_body_too_large)
         return refuse_body(r);
+    if (r->is_crowded)
+        return answer_refuse(r, 429, "Too Many Requests", "this user has too many large requests under way");
     connection_end_step(r);
     r->state = HTTP_ASKED;
     r->turn = r->server->turn;

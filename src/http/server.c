@@ -193,6 +193,7 @@ dibs_status http_open(struct loop *loop, const struct http_limits *limits, const
     server->limits = (struct http_limits){
         .max_connections = or_default(limits->max_connections, HTTP_CONNECTIONS_DEFAULT),
         .max_per_user = or_default(limits->max_per_user, HTTP_PER_USER_DEFAULT),
+        .max_large = or_default(limits->max_large, HTTP_LARGE_DEFAULT),
         .max_body_bytes = or_default(limits->max_body_bytes, HTTP_BODY_DEFAULT),
         .max_stream_bytes = or_default(limits->max_stream_bytes, HTTP_STREAM_DEFAULT),
         .max_step_ms = limits->max_step_ms ? limits->max_step_ms : HTTP_STEP_DEFAULT_MS,

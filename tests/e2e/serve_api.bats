@@ -72,3 +72,30 @@ END
     wait "$DAEMON" || status=$?
     assert_status 0
 }
+
+@test "who has four large answers to take is refused a fifth, not a small one" {
+    # Answers of half a megabyte do not fit into a socket: they stay until somebody reads them.
+    python3 - "$SOCKET" <<'END'
+import socket, sys, time
+
+def ask(path, body):
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(20)
+    s.connect(sys.argv[1])
+    s.sendall(f"POST {path} HTTP/1.1\r\nHost: dibs\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+    return s, int(s.recv(12, socket.MSG_WAITALL).split()[1])
+
+def batch(n):
+    return ask("/v1/batch", '{"dry_run":true,"requests":[' + ",".join(["{}"] * n) + "]}")
+
+untaken = [batch(1000) for _ in range(4)]
+assert [code for _, code in untaken] == [200] * 4, untaken
+assert batch(101)[1] == 429
+assert batch(100)[1] == 200
+assert ask("/v1/claims", "{}")[1] == 201
+first = untaken[0][0]
+while b"]}" not in first.recv(1 << 20)[-8:]:
+    pass
+assert any(batch(101)[1] == 200 or time.sleep(0.05) for _ in range(100)) # the daemon learns of it a moment later
+END
+}

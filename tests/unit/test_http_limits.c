@@ -251,6 +251,43 @@ static void one_user_cannot_take_all_connections(void **state)
     w_close(w);
 }
 
+static void one_user_has_a_few_large_requests_under_way(void **state)
+{
+    struct world *w = w_open(&(struct http_limits){ .max_large = 2 });
+    char *large = filled("POST /later HTTP/1.1\r\n" HOST "Content-Length: 65537\r\n\r\n", "",
+                         sizeof "POST /later HTTP/1.1\r\n" HOST "Content-Length: 65537\r\n\r\n" + 65536);
+    char *chunk = filled("10001\r\n", "\r\n0\r\n\r\n", 7 + 65537 + 7);
+    struct client *c[3] = { c_open(w), c_open(w), c_open(w) };
+
+    (void) state;
+    c_send(w, c[0], large);
+    c_send(w, c[1], "POST /later HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n");
+    c_send(w, c[1], chunk);
+    W_UNTIL(w, w->n_held == 2);
+    c_send(w, c[2], large);
+    W_UNTIL(w, c_has(c[2], "\"code\":6}"));
+    assert_true(c_has(c[2], "HTTP/1.1 429 ") && c_has(c[2], "Retry-After: 1\r\n"));
+    c_expect(w, c[2], GET("/x"), "GET /x []"); /* small ones go on */
+    c_send(w, c[2], "POST /x HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n");
+    c_expect(w, c[2], chunk, "HTTP/1.1 429 ");
+    c_expect(w, c[2], GET("/x"), "GET /x []"); /* small ones go on */
+    w_answer(w->held[--w->n_held], 200, "done");
+    W_UNTIL(w, c_has(c[0], "done") || c_has(c[1], "done"));
+    c_send(w, c[2], large); /* there is room again */
+    W_UNTIL(w, w->n_held == 2);
+    c_close(c[2]);
+    W_UNTIL(w, http_connections(w->server) == 2); /* who goes away makes room, too */
+    c[2] = c_open(w);
+    size_t held = w->n_held;
+    c_send(w, c[2], large);
+    W_UNTIL(w, w->n_held == held + 1);
+    free(large);
+    free(chunk);
+    for (int i = 0; i < 3; i++)
+        c_close(c[i]);
+    w_close(w);
+}
+
 static void who_is_not_welcome_is_closed(void **state)
 {
     struct world *w = w_open(&(struct http_limits){ 0 });
@@ -416,6 +453,7 @@ int main(void)
         cmocka_unit_test(a_request_under_work_may_take_its_time),
         cmocka_unit_test(more_connections_than_allowed_wait_their_turn),
         cmocka_unit_test(one_user_cannot_take_all_connections),
+        cmocka_unit_test(one_user_has_a_few_large_requests_under_way),
         cmocka_unit_test(who_is_not_welcome_is_closed),
         cmocka_unit_test(without_descriptors_accepting_waits_and_goes_on),
         cmocka_unit_test(a_thousand_active_connections_are_all_answered),
