@@ -352,3 +352,16 @@ a_web() {
     end_command
     ok up
 }
+
+@test "a group that is renamed while a pod runs: the pod is not started a second time" {
+    manifest 'group: first
+roles: {web: {ports: [http], command: "true"}}'
+    run_role web
+    manifest 'group: second
+roles: {web: {ports: [http], command: "true"}}'
+    refused 3 run web
+    says 'first/web/0/-/http'
+    refused 3 run --all
+    end_command
+    ok run web
+}
