@@ -38,6 +38,11 @@ size_t present_pod_length(const char *name)
     return len;
 }
 
+bool present_is_sign(const char *name)
+{
+    return strcmp(name + present_pod_length(name), "/-") == 0;
+}
+
 static bool take_claim(void *ctx, const dibs_claim *claim)
 {
     struct present *p = ctx;

@@ -7,6 +7,8 @@
 #include "workload/workload.h"
 
 bool present_is_manifest_name(const char *name);
+/* A sign that a pod runs, no port of the manifest's (workload_sign_name). */
+bool present_is_sign(const char *name);
 /* How long its pod's name within this one is: "shop/web/0/-" of "shop/web/0/-/http/8080". */
 size_t present_pod_length(const char *name);
 

@@ -207,9 +207,14 @@ static void decide(struct syncing *y)
             y->drops[y->n_drops++] =
                 (dibs_drop){ claim, .frees_name = true, .stays = present_role_user(p, claim) != NULL };
         }
-    for (size_t i = 0; i < p->n; i++)
-        if (!y->is_used[i] && !present_role_user(p, &p->claims[i]))
+    for (size_t i = 0; i < p->n; i++) {
+        bool is_sign = present_is_sign(p->claims[i].name);
+
+        if (is_sign ? !present_is_held(&p->claims[i])
+                    : !y->is_used[i] && !present_role_user(p, &p->claims[i]))
             y->drops[y->n_drops++] = (dibs_drop){ .claim = &p->claims[i] };
+        y->is_used[i] = y->is_used[i] || is_sign; /* not the manifest's: nothing to tell */
+    }
 }
 
 static dibs_status prepare(struct syncing *y, dibs_err *err)
@@ -271,23 +276,43 @@ static dibs_status note_restart(const struct restarts *r, const struct workload_
     return s;
 }
 
-/* Every pod once, by the first of its own claims. */
-static dibs_status note_restarts(const struct restarts *r, dibs_err *err)
+/* Every pod of the instance that runs. */
+static dibs_status note_instance(const struct restarts *r, const struct workload_role *role,
+                                 uint32_t instance, dibs_err *err)
 {
-    const struct syncing *y = r->y;
-    size_t pod_len = 0;
+    struct workload_pod pod = { .role = role, .instance = instance };
     dibs_status s = DIBS_OK;
 
-    for (size_t i = 0; i < y->needs.n && s == DIBS_OK; i++) {
-        const struct workload_need *need = &y->needs.all[i];
-        bool is_same = i > 0 && pod_len > 0 && strncmp(need->name, need[-1].name, pod_len) == 0;
+    for (size_t c = 0; c < role->n_components; c++) {
+        pod.component = &role->components[c];
+        for (pod.id = 0; pod.id < pod.component->size && s == DIBS_OK; pod.id++) {
+            char name[DIBS_NAME_MAX + 1];
 
-        if (need->port->scope == WORKLOAD_ROLE_SCOPED || is_same)
-            continue;
-        pod_len = present_pod_length(need->name) + 1;
-        const dibs_claim *held = present_held(&y->present, need->name, pod_len);
-        if (held)
-            s = note_restart(r, &need->pod, held, err);
+            workload_sign_name(r->y->group, &pod, name);
+            const dibs_claim *held = present_held(&r->y->present, name, present_pod_length(name) + 1);
+            if (held)
+                s = note_restart(r, &pod, held, err);
+        }
+    }
+    return s;
+}
+
+static dibs_status note_restarts(const struct restarts *r, dibs_err *err)
+{
+    const struct workload_group *group = r->y->group;
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < group->n_roles; i++) {
+        struct workload_pod first = { .role = &group->roles[i], .component = group->roles[i].components };
+
+        for (; first.instance < first.role->instances && s == DIBS_OK; first.instance++) {
+            char name[DIBS_NAME_MAX + 1];
+
+            workload_pod_prefix(group, &first, name);
+            size_t len = (size_t) (strrchr(name, '/') + 1 - name);
+            if (present_held(&r->y->present, name, len))
+                s = note_instance(r, first.role, first.instance, err);
+        }
     }
     return s;
 }
