@@ -105,6 +105,8 @@ typedef struct dibs_drop {
                                 NAME/PORT from now on, and a NAME of five parts that is free and asked for with
                                 that very port has it again */
     bool stays;              /* others use it than its holder: it does not end, and is kept as before */
+    uint32_t shared_bytes; /* unless it stays, nobody may use it: who holds a claim whose name begins with so
+                              many bytes of its own does, and the batch is TAKEN (DIBS_REL_USES); 0: nobody */
 } dibs_drop;
 
 typedef struct dibs_batch {

@@ -50,6 +50,7 @@ typedef enum dibs_relation {
     DIBS_REL_OWN_WILDCARD, /* the caller's own claim, one of the two a wildcard */
     DIBS_REL_OTHER_HOLDER, /* somebody else's claim */
     DIBS_REL_FOREIGN,      /* a process without a claim uses the port */
+    DIBS_REL_USES,         /* a claim that was to be dropped is shared by who holds this one */
 } dibs_relation;
 
 typedef struct dibs_blocker {

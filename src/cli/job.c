@@ -142,9 +142,49 @@ static int become(void *ctx, const uint16_t *ports)
     return job_become(ctx, ports);
 }
 
+/* All is asked for once more: the others must have their numbers still at the moment at which the signs are
+ * there, for from then on nobody takes them away. */
+static dibs_status add_signs(const struct job_claims *claims, dibs_err *err)
+{
+    size_t n = claims->n - claims->n_signs;
+    const struct job_claims others = { claims->cli, claims->requests, claims->claims, n, 0, NULL };
+    const dibs_batch batch = { .requests = claims->requests, .n = claims->n };
+    AUTO(free_auto) dibs_claim *again = calloc(claims->n + 1, sizeof *again);
+    dibs_status s = again ? DIBS_OK : err_set(err, DIBS_FAILURE, "out of memory");
+
+    for (size_t i = 0; i < claims->n_signs; i++)
+        claims->requests[n + i].port = claims->claims[claims->like[i]].port;
+    if (!s)
+        s = dibs_claim_ports(claims->cli->handle, &batch, again, err);
+    if (s || !again) {
+        job_let_go(&others, false);
+        return s;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (again[i].id == claims->claims[i].id) { /* made for this command a moment ago, or not */
+            again[i].was_there = claims->claims[i].was_there;
+            again[i].was_kept = claims->claims[i].was_kept;
+        }
+    memcpy(claims->claims, again, claims->n * sizeof *again);
+    for (size_t i = 0; i < claims->n_signs && !s; i++)
+        if (claims->requests[n + i].port != again[claims->like[i]].port)
+            s = err_set(err, DIBS_TAKEN, "run: port %u was moved just now; run it again",
+                        claims->requests[n + i].port);
+    if (s)
+        job_let_go(claims, false);
+    return s;
+}
+
+dibs_status job_claim(const struct job_claims *claims, dibs_err *err)
+{
+    const dibs_batch others = { .requests = claims->requests, .n = claims->n - claims->n_signs };
+    dibs_status s = dibs_claim_ports(claims->cli->handle, &others, claims->claims, err);
+
+    return s || claims->n_signs == 0 ? s : add_signs(claims, err);
+}
+
 static dibs_status claim_for(const struct job *job, const struct job_claims *claims, pid_t pid, dibs_err *err)
 {
-    dibs_batch batch = { .requests = claims->requests, .n = claims->n };
     dibs_status s = cli_open(claims->cli, err);
 
     if (!s && job->may_run)
@@ -152,7 +192,7 @@ static dibs_status claim_for(const struct job *job, const struct job_claims *cla
     for (size_t i = 0; i < claims->n; i++)
         if (claims->requests[i].holder == DIBS_HELD_BY_PROCESS)
             claims->requests[i].pid = pid;
-    return s ? s : dibs_claim_ports(claims->cli->handle, &batch, claims->claims, err);
+    return s ? s : job_claim(claims, err);
 }
 
 /* Every claim is in; the child is told and waited for. */
@@ -167,10 +207,10 @@ static dibs_status go(const struct job *job, const struct job_claims *claims, st
         child_cancel(child);
         return err_set(err, DIBS_FAILURE, "out of memory");
     }
-    for (size_t i = 0; i < claims->n; i++)
+    for (size_t i = 0; i < job->n; i++)
         ports[i] = claims->claims[i].port;
-    cli_tell(claims->cli, claims->claims, claims->n);
-    child_go(child, ports, claims->n);
+    cli_tell(claims->cli, claims->claims, job->n);
+    child_go(child, ports, job->n);
     int code = child_wait(child, signals, &failed);
     job_let_go(claims, !failed);
     child_cancel(child);

@@ -40,7 +40,11 @@ struct job_claims {
     dibs_request *requests;
     dibs_claim *claims;
     size_t n;
+    size_t n_signs;     /* the last so many have a number that another request gets: */
+    const size_t *like; /* which one */
 };
+/* All of them or none. The handle is open. */
+dibs_status job_claim(const struct job_claims *claims, dibs_err *err);
 /* The command is over and its claims with it; kept and leased ones stay. Of one that never ran, also those
  * end that were made for it (D19). What cannot be released now is found by the next reaping (INV-11). */
 void job_let_go(const struct job_claims *claims, bool has_run);

@@ -45,6 +45,7 @@ struct troupe {
     struct child *children; /* for those that start later */
     struct child_signals signals;
     struct job_claims claims;
+    size_t like[PARTS_MAX]; /* of the claims' signs */
     struct relay_sink sinks[STREAMS];
     struct pollfd *polled; /* both sinks, signals, streams */
     size_t turn;           /* of who writes first */
@@ -141,13 +142,25 @@ static dibs_status find_parts(struct troupe *t, dibs_err *err)
     return s;
 }
 
+static void plan_signs(struct troupe *t)
+{
+    for (size_t p = 0; p < t->n; p++)
+        if (t->parts[p].pod.has_sign) {
+            dibs_request *sign = &t->claims.requests[t->claims.n++];
+
+            *sign = pod_sign_request(&t->parts[p].pod);
+            sign->pid = (int32_t) p;
+            t->like[t->claims.n_signs++] = t->parts[p].which[0];
+        }
+}
+
 /* Each claim once: where one part holds what another refers to, the holder's request counts. */
 static dibs_status plan_claims(struct troupe *t, dibs_err *err)
 {
     size_t max = 0;
 
     for (size_t p = 0; p < t->n; p++)
-        max += t->parts[p].pod.needs.n;
+        max += t->parts[p].pod.needs.n + t->parts[p].pod.has_sign;
     t->claims.requests = calloc(max + 1, sizeof *t->claims.requests);
     t->claims.claims = calloc(max + 1, sizeof *t->claims.claims);
     if (!t->claims.requests || !t->claims.claims)
@@ -168,6 +181,7 @@ static dibs_status plan_claims(struct troupe *t, dibs_err *err)
             part->which[i] = at;
         }
     }
+    plan_signs(t);
     return DIBS_OK;
 }
 
@@ -230,7 +244,6 @@ static dibs_status are_idle(struct troupe *t, dibs_err *err)
 
 static dibs_status start_all(struct troupe *t, dibs_err *err)
 {
-    dibs_batch batch = { .requests = t->claims.requests, .n = t->claims.n };
     dibs_status s = child_prepare(&t->signals, err);
 
     /* Forked before the ledger is open: a connection does not survive a fork. */
@@ -238,13 +251,12 @@ static dibs_status start_all(struct troupe *t, dibs_err *err)
         s = start_part(t, i, err);
     if (!s)
         s = are_idle(t, err);
-    for (size_t i = 0; i < t->claims.n && !s; i++)
-        if (t->claims.requests[i].holder == DIBS_HELD_BY_PROCESS)
-            t->claims.requests[i].pid = t->parts[t->claims.requests[i].pid].child.pid;
-        else
-            t->claims.requests[i].pid = 0;
+    for (size_t i = 0; i < t->claims.n && !s; i++) {
+        dibs_request *r = &t->claims.requests[i];
+        r->pid = r->holder == DIBS_HELD_BY_PROCESS ? t->parts[r->pid].child.pid : 0;
+    }
     if (!s)
-        s = dibs_claim_ports(t->cli->handle, &batch, t->claims.claims, err);
+        s = job_claim(&t->claims, err);
     return workload_advise(t->cli->manifest, s, err);
 }
 
@@ -254,7 +266,7 @@ static dibs_status tell_all(struct troupe *t, dibs_err *err)
 
     if (!ports)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    cli_tell(t->cli, t->claims.claims, t->claims.n);
+    cli_tell(t->cli, t->claims.claims, t->claims.n - t->claims.n_signs);
     for (size_t p = 0; p < t->n; p++) {
         struct part *part = &t->parts[p];
 
@@ -268,8 +280,7 @@ static dibs_status tell_all(struct troupe *t, dibs_err *err)
 
 /* ---- while they run ---- */
 
-/* What the parts have written, as far as it goes. Each is the first in turn to have the room that there is.
- */
+/* What the parts have written, as far as it goes. Each is the first in turn to have the room there is. */
 static void relay(struct troupe *t)
 {
     char title[TITLE_MAX];
@@ -308,9 +319,8 @@ static void begin_stop(struct troupe *t, int sig, int code)
     t->is_stopping = true;
 }
 
-/* What was not friendly enough to end them is followed by something stronger. How long until then; -1: no
- * end.
- */
+/* What was not friendly enough to end them is followed by something stronger. How long until then; -1: for
+ * ever. */
 static int64_t press_on(struct troupe *t)
 {
     int64_t now = now_ms();
@@ -473,7 +483,9 @@ static dibs_status run_troupe(struct troupe *t, dibs_err *err)
 dibs_status run_all(struct cli *cli, dibs_err *err)
 {
     AUTO(troupe_free)
-    struct troupe t = { .cli = cli, .group = cli->manifest, .code = -1, .claims = { .cli = cli } };
+    struct troupe t = {
+        .cli = cli, .group = cli->manifest, .code = -1, .claims = { .cli = cli, .like = t.like }
+    };
     dibs_status s = run_by_manifest(cli, err);
 
     relay_sink_open(&t.sinks[0], STDOUT_FILENO);

@@ -21,7 +21,13 @@ dibs_status pod_init(struct pod *pod, const struct workload_group *group, const 
                      dibs_err *err)
 {
     *pod = (struct pod){ .group = group, .pod = *which };
-    return workload_needs_of(group, which, &pod->needs, err);
+    dibs_status s = workload_needs_of(group, which, &pod->needs, err);
+
+    pod->has_sign = pod->needs.n > 0;
+    for (size_t i = 0; i < pod->needs.n; i++)
+        pod->has_sign = pod->has_sign && !pod->needs.all[i].is_own;
+    workload_sign_name(group, which, pod->sign);
+    return s;
 }
 
 dibs_request pod_request(const struct pod *pod, size_t i)
@@ -33,6 +39,18 @@ dibs_request pod_request(const struct pod *pod, size_t i)
         request.holder = DIBS_HELD_BY_PROCESS;
         request.keep = request.is_lookup = request.is_adopted = false;
     }
+    return request;
+}
+
+dibs_request pod_sign_request(const struct pod *pod)
+{
+    dibs_request request = workload_request(pod->group, &pod->needs.all[0]);
+
+    request.name = pod->sign;
+    request.mode = DIBS_DECLARED;
+    request.run = 0;
+    request.holder = DIBS_HELD_BY_PROCESS;
+    request.keep = request.is_lookup = request.is_adopted = false;
     return request;
 }
 
@@ -118,10 +136,11 @@ static dibs_status is_idle(struct cli *cli, void *ctx, dibs_err *err)
 static dibs_status run_pod(struct cli *cli, struct pod *pod, dibs_err *err)
 {
     size_t n = pod->needs.n;
+    const size_t like = 0;
     AUTO(free_auto) dibs_request *requests = calloc(n + 1, sizeof *requests);
     AUTO(free_auto) dibs_claim *claims = calloc(n + 1, sizeof *claims);
     struct job job = { .n = n, .say = pod_say, .may_run = is_idle, .ctx = pod };
-    struct job_claims all = { .cli = cli, .requests = requests, .claims = claims, .n = n };
+    struct job_claims all = { .cli = cli, .requests = requests, .claims = claims, .n = n, .like = &like };
     dibs_status s = find_command(cli, pod, err);
 
     if (s)
@@ -130,6 +149,10 @@ static dibs_status run_pod(struct cli *cli, struct pod *pod, dibs_err *err)
         return err_set(err, DIBS_FAILURE, "out of memory");
     for (size_t i = 0; i < n; i++)
         requests[i] = pod_request(pod, i);
+    if (pod->has_sign) {
+        requests[all.n++] = pod_sign_request(pod);
+        all.n_signs = 1;
+    }
     job.argv = pod->argv;
     return workload_advise(pod->group, run_job(&job, &all, err), err);
 }

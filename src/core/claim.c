@@ -231,6 +231,7 @@ static dibs_status prepare_drops(struct attempt *a, dibs_err *err)
 
         a->drops[i].seen = (struct ledger_seen){ claim->id, claim->generation, claim->lease_until_ms };
         a->drops[i].stays = a->batch->drops[i].stays;
+        a->drops[i].shared_bytes = a->batch->drops[i].shared_bytes;
         /* No request has a name of six parts. */
         if (a->batch->drops[i].frees_name && claim->name[0] &&
             part_count(claim->name) <= DIBS_NAME_PARTS_MAX) {

@@ -102,6 +102,11 @@ dibs_status attempt_react(struct attempt *a, dibs_status status, bool *again, di
 
     *again = false;
     note_foreign(a);
+    if (r->is_shared) {
+        if (core_judge(a->core, &r->blockers[0], NULL, 0) == DIBS_DEAD)
+            *again = attempt_add_dead(a, &r->blockers[0]);
+        return DIBS_OK;
+    }
     if (r->by_name) {
         const dibs_claim *b = &r->blockers[0];
 

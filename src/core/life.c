@@ -107,7 +107,9 @@ dibs_life core_judge_bereft(struct core *core, dibs_claim *claim, char *why, siz
     const char *unknown = "";
 
     claim->life = DIBS_DEAD;
-    if (strcmp(claim->process.boot_id, core->view.boot_id) != 0)
+    /* A port that a process has only declared is not its own: sockets there say nothing about it. */
+    if (strcmp(claim->process.boot_id, core->view.boot_id) != 0 ||
+        (claim->holder == DIBS_HELD_BY_PROCESS && !claim->is_exclusive))
         return DIBS_DEAD;
     claim->life = core_socket_life(core, claim, &unknown);
     claim->is_orphan = claim->life == DIBS_ALIVE;

@@ -220,6 +220,16 @@ static dibs_status refuse_claimed(struct core *core, const dibs_claim *wanted, d
     return DIBS_TAKEN;
 }
 
+static dibs_status refuse_shared(struct core *core, dibs_claim *b, dibs_err *err)
+{
+    char who[700];
+
+    describe_judged(core, b, who, sizeof who);
+    (void) err_set(err, DIBS_TAKEN, "a port that was to be dropped is in use: %s", who);
+    fill_blocker(err, DIBS_REL_USES, b, &b->bindings[0]);
+    return DIBS_TAKEN;
+}
+
 struct stranger {
     const dibs_claim *wanted;
     struct kernel_socket socket;
@@ -285,6 +295,8 @@ dibs_status core_refuse(struct core *core, const struct ledger_want *want, struc
 
     if (!err)
         err = &unused;
+    if (refusal->is_shared)
+        return refuse_shared(core, &refusal->blockers[0], err);
     if (refusal->by_name)
         return refuse_name(core, want, refusal, err);
     if (refusal->is_busy)

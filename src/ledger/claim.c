@@ -344,7 +344,7 @@ dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch
     if (may_stop_halfway(batch, actor->allowance))
         s = tx_save(&tx, k.err);
     if (s == DIBS_OK)
-        s = tx_drop(&tx, batch, k.err);
+        s = claiming_drop(&k);
     for (size_t i = 0; i < batch->n && s == DIBS_OK;) {
         struct run run = { i, batch->wants[i].run > 1 ? batch->wants[i].run : 1, &batch->wants[i], &out[i] };
 

@@ -18,6 +18,8 @@ dibs_status claiming_probe(struct claiming *k, const struct ledger_want *want, u
 /* The claim that the want's name has. *is_done false: the name is free now, go on to the candidates. */
 dibs_status claiming_by_name(struct claiming *k, const struct ledger_want *want, dibs_claim *out,
                              bool *is_done);
+/* End the batch's drops, or leave them to their holders (drop.c). TAKEN: one that is shared is in use. */
+dibs_status claiming_drop(struct claiming *k);
 void claiming_answer(const struct row_claim *row, bool was_there, dibs_claim *out);
 /* The answer that a batch with this key got before (keyed.c); *is_known false: none. NOT_FOUND: what it got
  * has ended since. */

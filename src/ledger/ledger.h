@@ -108,6 +108,9 @@ struct ledger_drop {
     struct ledger_seen seen;
     const char *frees; /* its name, which a want has: if it does not end, it is NAME/PORT then; NULL: none */
     bool stays;        /* it is in use without a holder: not ended, and kept as before */
+    /* Unless it stays: TAKEN when somebody holds a claim whose name begins with so many bytes of its own.
+     * That may be since the caller has looked. 0: nobody shares it. */
+    uint32_t shared_bytes;
 };
 
 /* A caller's own mark of a batch: asked for again with the same mark, the answer is the same. */
@@ -136,6 +139,7 @@ struct ledger_batch {
 /* Why a batch was not claimed. */
 struct ledger_refusal {
     size_t want;       /* index of the one that failed */
+    bool is_shared;    /* what was to be dropped is used by who holds blockers[0] */
     bool by_name;      /* the name's claim stands in the way: blockers[0] */
     bool differs;      /* ... because something else was asked for than it has */
     bool breaks_run;   /* ... because no run can be made around it */

@@ -193,8 +193,6 @@ dibs_status tx_change(struct ledger_tx *tx, struct row_claim *row, dibs_err *err
 dibs_status tx_rehold(struct ledger_tx *tx, struct row_claim *row, dibs_event_kind kind, dibs_err *err);
 /* End a claim: record, slots (a dynamic port cools), name remembered, sightings, event. */
 dibs_status tx_end(struct ledger_tx *tx, const struct row_claim *row, dibs_event_kind kind, dibs_err *err);
-/* End the batch's drops, or leave them to their holders. */
-dibs_status tx_drop(struct ledger_tx *tx, const struct ledger_batch *batch, dibs_err *err);
 /* Drop what is older than the limits keep. */
 dibs_status tx_trim(struct ledger_tx *tx, dibs_err *err);
 /* Start or restart a lease of claim->lease_ttl_ms at the actor's now. */

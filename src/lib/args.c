@@ -72,7 +72,8 @@ dibs_status args_batch(const dibs_batch *batch, dibs_err *err)
             return err_set(err, DIBS_INVALID, "a request's ranges are not ascending ports from 1 on");
     }
     for (size_t i = 0; i < batch->n_drops; i++)
-        if (!batch->drops[i].claim || !HAS_END(batch->drops[i].claim->name))
+        if (!batch->drops[i].claim || !HAS_END(batch->drops[i].claim->name) ||
+            batch->drops[i].shared_bytes > strlen(batch->drops[i].claim->name))
             return err_set(err, DIBS_INVALID, "a claim to drop is missing, or its name has no end");
     return DIBS_OK;
 }

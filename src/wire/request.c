@@ -159,6 +159,7 @@ void wire_batch(struct json_writer *w, const dibs_batch *batch, const dibs_setti
         wire_claim(w, batch->drops[i].claim, false);
         json_key_bool(w, "frees_name", batch->drops[i].frees_name);
         json_key_bool(w, "stays", batch->drops[i].stays);
+        json_key_uint(w, "shared_bytes", batch->drops[i].shared_bytes);
         json_end_object(w);
     }
     json_end_array(w);
@@ -402,7 +403,7 @@ static dibs_status read_requests(const json_value *list, int64_t ttl_ms, struct 
 
 static dibs_status read_drops(const json_value *list, struct wire_asked *out, dibs_err *err)
 {
-    static const char *const known[] = { "claim", "frees_name", "stays", NULL };
+    static const char *const known[] = { "claim", "frees_name", "stays", "shared_bytes", NULL };
     size_t n = json_array_size(list);
     dibs_status status = DIBS_OK;
 
@@ -417,6 +418,7 @@ static dibs_status read_drops(const json_value *list, struct wire_asked *out, di
         fields_begin(&f, item, known, WIRE_ASKED, err);
         fields_bool(&f, "frees_name", &out->drops[i].frees_name);
         fields_bool(&f, "stays", &out->drops[i].stays);
+        fields_u32(&f, "shared_bytes", &out->drops[i].shared_bytes);
         if (f.status == DIBS_OK)
             f.status = wire_claim_read(json_get(item, "claim"), WIRE_ASKED, &out->dropped[i], err);
         if (f.status != DIBS_OK)

@@ -31,6 +31,7 @@ const char *const words_relation[WORDS_RELATION] = {
     [DIBS_REL_OWN_WILDCARD] = "own_wildcard",
     [DIBS_REL_OTHER_HOLDER] = "other_holder",
     [DIBS_REL_FOREIGN] = "foreign",
+    [DIBS_REL_USES] = "uses",
 };
 const char *const words_trouble[WORDS_TROUBLE] = {
     [DIBS_TROUBLE_MISSING] = "missing", [DIBS_TROUBLE_UNWRITABLE] = "unwritable",

@@ -43,6 +43,14 @@ void workload_pod_prefix(const struct workload_group *group, const struct worklo
     name_pod(group, pod, false, out);
 }
 
+/* No port has this name: "-" is written %2D there. */
+void workload_sign_name(const struct workload_group *group, const struct workload_pod *pod,
+                        char out[DIBS_NAME_MAX + 1])
+{
+    name_pod(group, pod, false, out);
+    (void) snprintf(out + strlen(out), DIBS_NAME_MAX + 1 - strlen(out), "/-");
+}
+
 void workload_claim_name(const struct workload_group *group, const struct workload_pod *pod,
                          const struct workload_port *port, uint32_t number, char out[DIBS_NAME_MAX + 1])
 {

@@ -38,6 +38,11 @@ size_t present_pod_length(const char *name)
     return len;
 }
 
+bool present_is_sign(const char *name)
+{
+    return strcmp(name + present_pod_length(name), "/-") == 0;
+}
+
 static bool take_claim(void *ctx, const dibs_claim *claim)
 {
     struct present *p = ctx;
@@ -118,10 +123,17 @@ const dibs_claim *present_held(const struct present *p, const char *name, size_t
     return NULL;
 }
 
-const dibs_claim *present_role_user(const struct present *p, const dibs_claim *claim)
+size_t present_shared_length(const dibs_claim *claim)
 {
     const char *role = strchr(claim->name, '/') + 1;
     const char *instance = strchr(role, '/') + 1;
 
-    return instance[0] == '-' ? present_held(p, claim->name, (size_t) (instance - claim->name)) : NULL;
+    return instance[0] == '-' ? (size_t) (instance - claim->name) : 0;
+}
+
+const dibs_claim *present_role_user(const struct present *p, const dibs_claim *claim)
+{
+    size_t len = present_shared_length(claim);
+
+    return len > 0 ? present_held(p, claim->name, len) : NULL;
 }

@@ -7,6 +7,8 @@
 #include "workload/workload.h"
 
 bool present_is_manifest_name(const char *name);
+/* A sign that a pod runs, no port of the manifest's (workload_sign_name). */
+bool present_is_sign(const char *name);
 /* How long its pod's name within this one is: "shop/web/0/-" of "shop/web/0/-/http/8080". */
 size_t present_pod_length(const char *name);
 
@@ -24,6 +26,9 @@ dibs_status present_list(dibs *handle, const struct workload_group *group, struc
 size_t present_find(const struct present *p, const char *name);
 /* Does somebody hold the claim, as far as is known (INV-5)? */
 bool present_is_held(const dibs_claim *claim);
+/* How much of a whole role's port's name those of its pods' claims begin with: "shop/web/". 0: it is no such
+ * port. */
+size_t present_shared_length(const dibs_claim *claim);
 /* A port of a whole role has no holder of its own: those of its pods are. NULL: it is no such port, or none
  * of them runs. */
 const dibs_claim *present_role_user(const struct present *p, const dibs_claim *claim);

@@ -8,12 +8,17 @@
 
 #include "base/banned.h"
 
+/* In a directory whatever its group is called: it may have been renamed since the pod was started. */
 static bool is_of(const dibs_claim *claim, const struct workload_group *group, const struct workload_pod *pod)
 {
     char name[DIBS_NAME_MAX + 1];
 
     workload_pod_prefix(group, pod, name);
-    return strlen(name) == present_pod_length(claim->name) && strncmp(name, claim->name, strlen(name)) == 0;
+    size_t ours = group->project ? strcspn(name, "/") : 0;
+    size_t theirs = group->project ? strcspn(claim->name, "/") : 0;
+    size_t len = strlen(name) - ours;
+    return len == present_pod_length(claim->name) - theirs &&
+           strncmp(name + ours, claim->name + theirs, len) == 0;
 }
 
 static dibs_status refuse(const dibs_claim *claim, dibs_err *err)

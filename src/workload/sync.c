@@ -7,8 +7,11 @@
 #include "net/bindings.h"
 #include "net/portbits.h"
 #include "workload/present.h"
+#include "workload/restarts.h"
 
 #include "base/banned.h"
+
+enum { TRIES_MAX = 8 }; /* while pods are started at the same moment, again and again */
 
 struct syncing {
     const struct workload_group *group;
@@ -25,9 +28,9 @@ struct syncing {
     bool is_asked, has_ipv6; /* known when it was asked for */
 };
 
-static void syncing_free(struct syncing *y)
+/* What was decided: all but the needs. */
+static void forget(struct syncing *y)
 {
-    workload_needs_free(&y->needs);
     present_free(&y->present);
     free(y->requests);
     free(y->drops);
@@ -35,6 +38,13 @@ static void syncing_free(struct syncing *y)
     free(y->at);
     free(y->was);
     free(y->is_used);
+    *y = (struct syncing){ .group = y->group, .needs = y->needs, .handle = y->handle };
+}
+
+static void syncing_free(struct syncing *y)
+{
+    forget(y);
+    workload_needs_free(&y->needs);
 }
 
 void workload_plan_free(struct workload_plan *plan)
@@ -205,11 +215,18 @@ static void decide(struct syncing *y)
             const dibs_claim *claim = &p->claims[y->was[i]];
 
             y->drops[y->n_drops++] =
-                (dibs_drop){ claim, .frees_name = true, .stays = present_role_user(p, claim) != NULL };
+                (dibs_drop){ claim, .frees_name = true, .stays = present_role_user(p, claim) != NULL,
+                             .shared_bytes = (uint32_t) present_shared_length(claim) };
         }
-    for (size_t i = 0; i < p->n; i++)
-        if (!y->is_used[i] && !present_role_user(p, &p->claims[i]))
-            y->drops[y->n_drops++] = (dibs_drop){ .claim = &p->claims[i] };
+    for (size_t i = 0; i < p->n; i++) {
+        const dibs_claim *claim = &p->claims[i];
+        bool is_sign = present_is_sign(claim->name);
+
+        if (is_sign ? !present_is_held(claim) : !y->is_used[i] && !present_role_user(p, claim))
+            y->drops[y->n_drops++] =
+                (dibs_drop){ claim, .shared_bytes = (uint32_t) present_shared_length(claim) };
+        y->is_used[i] = y->is_used[i] || is_sign; /* not the manifest's: nothing to tell */
+    }
 }
 
 static dibs_status prepare(struct syncing *y, dibs_err *err)
@@ -235,63 +252,6 @@ static dibs_status prepare(struct syncing *y, dibs_err *err)
 
 /* ---- the answer ---- */
 
-/* One pod more that the change is about: that of a claim which somebody holds. */
-static void note_pod(struct workload_change *change, const dibs_claim *held)
-{
-    if (change->n_pods++ == 0)
-        (void) snprintf(change->pod, sizeof change->pod, "%.*s", (int) present_pod_length(held->name),
-                        held->name);
-}
-
-/* Needs whose claims change, and the pods that run without knowing it. */
-struct restarts {
-    const struct syncing *y;
-    const struct workload_sorted *sorted;
-    struct workload_plan *plan;
-};
-
-/* A pod is told of its own ports, its role's, and those that it refers to. */
-static dibs_status note_restart(const struct restarts *r, const struct workload_pod *pod,
-                                const dibs_claim *held, dibs_err *err)
-{
-    AUTO(workload_needs_free) struct workload_needs needs = { 0 };
-    dibs_status s = workload_needs_of(r->y->group, pod, &needs, err);
-
-    for (size_t i = 0; i < needs.n && s == DIBS_OK; i++) {
-        size_t at = workload_needs_find(&r->y->needs, r->sorted, needs.all[i].name);
-        struct workload_change *change = &r->plan->changes[at];
-
-        if (at == r->y->needs.n || change->kind == WORKLOAD_KEEP)
-            continue;
-        if (needs.all[i].is_own && change->claim.holder != DIBS_HELD_BY_NOBODY)
-            continue; /* its own again, from before the last move */
-        change->needs_restart = true;
-        note_pod(change, held);
-    }
-    return s;
-}
-
-/* Every pod once, by the first of its own claims. */
-static dibs_status note_restarts(const struct restarts *r, dibs_err *err)
-{
-    const struct syncing *y = r->y;
-    size_t pod_len = 0;
-    dibs_status s = DIBS_OK;
-
-    for (size_t i = 0; i < y->needs.n && s == DIBS_OK; i++) {
-        const struct workload_need *need = &y->needs.all[i];
-        bool is_same = i > 0 && pod_len > 0 && strncmp(need->name, need[-1].name, pod_len) == 0;
-
-        if (need->port->scope == WORKLOAD_ROLE_SCOPED || is_same)
-            continue;
-        pod_len = present_pod_length(need->name) + 1;
-        const dibs_claim *held = present_held(&y->present, need->name, pod_len);
-        if (held)
-            s = note_restart(r, &need->pod, held, err);
-    }
-    return s;
-}
-
 /* What is there and not wanted any more. What has left its name is never wanted again by an undo. */
 static void tell_rest(const struct syncing *y, struct workload_plan *plan)
 {
@@ -308,7 +268,7 @@ static void tell_rest(const struct syncing *y, struct workload_plan *plan)
         change->claim.is_kept = claim->is_kept && !is_held; /* it ends with its holder */
         change->before = part_count(claim->name) > DIBS_NAME_PARTS_MAX ? NULL : claim;
         if (change->kind == WORKLOAD_STAY)
-            note_pod(change, role ? role : claim);
+            restarts_note_pod(change, role ? role : claim);
         plan->count[change->kind]++;
         plan->n++;
     }
@@ -336,8 +296,10 @@ static dibs_status tell(struct syncing *y, const dibs_claim *answers, struct wor
         plan.count[change->kind]++;
     }
     tell_rest(y, &plan);
-    struct restarts restarts = { .y = y, .sorted = sorted, .plan = &plan };
-    dibs_status s = plan.count[WORKLOAD_KEEP] < y->needs.n ? note_restarts(&restarts, err) : DIBS_OK;
+    struct restarts restarts = {
+        .group = y->group, .needs = &y->needs, .sorted = sorted, .present = &y->present, .plan = &plan
+    };
+    dibs_status s = plan.count[WORKLOAD_KEEP] < y->needs.n ? restarts_note(&restarts, err) : DIBS_OK;
     if (s == DIBS_OK) {
         plan.present = TAKE(y->present.claims);
         *out = plan;
@@ -403,8 +365,8 @@ static dibs_status join(const struct syncing *all, size_t n, struct step *step, 
     return s;
 }
 
-static dibs_status make_so(dibs *handle, struct syncing *all, size_t n, bool is_dry_run,
-                           struct workload_plan *plans, dibs_err *err)
+static dibs_status try_so(dibs *handle, struct syncing *all, size_t n, bool is_dry_run,
+                          struct workload_plan *plans, dibs_err *err)
 {
     AUTO(step_free) struct step step = { 0 };
     dibs_status s = DIBS_OK;
@@ -421,6 +383,25 @@ static dibs_status make_so(dibs *handle, struct syncing *all, size_t n, bool is_
         s = tell(&all[n_told], answers, &plans[n_told], err);
     for (size_t i = 0; i < n_told && s != DIBS_OK; i++)
         workload_plan_free(&plans[i]);
+    return s;
+}
+
+/* A pod that starts after it was looked who runs has been told of what its role shares: then all is looked at
+ * and decided anew. */
+static dibs_status make_so(dibs *handle, struct syncing *all, size_t n, bool is_dry_run,
+                           struct workload_plan *plans, dibs_err *err)
+{
+    dibs_err why = { 0 };
+    dibs_status s = try_so(handle, all, n, is_dry_run, plans, &why);
+
+    for (int i = 1; i < TRIES_MAX && s == DIBS_TAKEN && why.blocker.relation == DIBS_REL_USES; i++) {
+        for (size_t k = 0; k < n; k++)
+            forget(&all[k]);
+        why = (dibs_err){ 0 };
+        s = try_so(handle, all, n, is_dry_run, plans, &why);
+    }
+    if (s != DIBS_OK && err)
+        *err = why;
     return s;
 }
 

@@ -150,6 +150,9 @@ struct workload_pod {
 /* "group/role/instance/component": what the names of its own ports begin with. */
 void workload_pod_prefix(const struct workload_group *group, const struct workload_pod *pod,
                          char out[DIBS_NAME_MAX + 1]);
+/* "group/role/instance/component/-": the sign that a pod runs which has no port of its own. */
+void workload_sign_name(const struct workload_group *group, const struct workload_pod *pod,
+                        char out[DIBS_NAME_MAX + 1]);
 /* "group/role/instance/component/port", the number-th of the port's `count`. Different things never get one
  * name, and it always fits: what a part cannot contain is written %XX, what is too long ends in a hash. */
 void workload_claim_name(const struct workload_group *group, const struct workload_pod *pod,

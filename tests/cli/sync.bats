@@ -352,3 +352,77 @@ a_web() {
     end_command
     ok up
 }
+
+@test "a group that is renamed while a pod runs: the pod is not started a second time" {
+    manifest 'group: first
+roles: {web: {ports: [http], command: "true"}}'
+    run_role web
+    manifest 'group: second
+roles: {web: {ports: [http], command: "true"}}'
+    refused 3 run web
+    says 'first/web/0/-/http'
+    refused 3 run --all
+    end_command
+    ok run web
+}
+
+# Roles without a port of their own.
+no_own_port() {
+    printf '%s\n' "roles:
+  api: {ports: [{name: http, port: 15312}]}
+  web: {instances: 2, ports: [{name: http, scope: RoleScoped, port: $1}], command: 'true'}
+  job: {references: [{env: API, from: api.http}], command: 'true'}
+  model: {components: [{name: leader, ports: [{name: join, scope: RoleScoped}]}], command: 'true'}" >dibs.yaml
+}
+
+@test "a pod without a port of its own is not started twice, dibs killed or not" {
+    no_own_port 15313
+    for pod in web/0 job model/0/leader; do
+        run_role "$pod"
+        refused 3 run "$pod" -- true
+        says 'it runs already'
+        says "pid $COMMAND"
+        refused 3 run --all
+        end_process "$STARTED"
+        refused 3 run "$pod" -- true
+        end_command
+        ok run "$pod" -- true
+    done
+    run_role web/1
+    ok run web/0 -- true
+    end_command
+    ok run --all
+    ok down
+    [ "$(held)" -eq 0 ]
+}
+
+@test "a pod that refers to a port is over when it has ended, though that port is listened on" {
+    no_own_port 15314
+    ok up
+    listen 15312
+    run_role job
+    end_process "$STARTED"
+    end_command
+    ok run job -- true
+}
+
+@test "what a role shares stays while a pod runs that has nothing else" {
+    no_own_port 15315
+    ok up
+    run_role web/1
+    no_own_port 15316
+    ok up
+    says 'web/-/http: the process that runs as web/1 does not know of port 15316'
+    not prints 'web/1/-/-'
+    refused 3 claim --port 15315
+    ok down
+    says 'port 15315 stays while web/1 runs'
+    says 'port 15316 stays while web/1 runs'
+    not says 'web/1/-/-'
+    refused 3 claim --port 15316
+    end_process "$STARTED"
+    end_command
+    ok down
+    says '2 dropped'
+    [ "$(held)" -eq 0 ]
+}

@@ -263,6 +263,43 @@ static void a_persons_own_name_that_looks_like_a_number_behind_another_is_left_a
     assert_int_equal(named(t, "web/26001").id, mine.id);
 }
 
+#define PART62 "12345678901234567890123456789012345678901234567890123456789012"
+#define PART PART62 "3"
+
+/* Drops what a role shares, unless somebody has a claim of the role; of these, this one is known to be dead.
+ */
+static dibs_status drop_shared(struct t_ledger *t, const dibs_claim *shared, const dibs_claim *dead)
+{
+    const struct ledger_drop drop = { .seen = t_seen(shared), .shared_bytes = sizeof PART "/" - 1 };
+    const struct ledger_seen seen = dead ? t_seen(dead) : (struct ledger_seen){ 0 };
+    const struct ledger_batch batch = { .drops = &drop, .n_drops = 1, .dead = &seen, .n_dead = dead ? 1 : 0 };
+
+    return ledger_claim(t->ledger, &batch, &t->actor, NULL, &t->refusal, &t->err);
+}
+
+static void what_a_role_shares_does_not_end_while_somebody_has_a_claim_of_the_role(void **state) /* INV-5 */
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = kept_want(PART "/-");
+    struct ledger_want longest = kept_want(PART "/" PART "/" PART "/" PART "/" PART "/" PART);
+    struct ledger_want other = t_want(PART62 "4/0", "*");
+    struct ledger_want pod = t_want(PART "/2", "*");
+    dibs_claim shared = t_must(t, &want, 26003);
+
+    assert_int_equal(strlen(longest.claim.name), DIBS_NAME_MAX);
+    (void) t_must(t, &longest, 26004); /* nobody holds it: what is behind it is looked at */
+    t_by_process(&other, 500);
+    (void) t_must(t, &other, 26005); /* of another role */
+    t_by_process(&pod, 500);
+    dibs_claim held = t_must(t, &pod, 26006);
+    assert_int_equal(drop_shared(t, &shared, NULL), DIBS_TAKEN);
+    assert_true(t->refusal.is_shared);
+    assert_int_equal(t->refusal.blockers[0].id, held.id);
+    assert_true(is_named(t, PART "/-"));
+    ASSERT_OK(drop_shared(t, &shared, &held), &t->err);
+    assert_false(is_named(t, PART "/-"));
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, t_open, t_close)
 
 int main(int argc, char **argv)
@@ -278,6 +315,7 @@ int main(int argc, char **argv)
         CASE(a_name_that_asks_for_the_number_it_left_has_the_same_claim_again),
         CASE(a_name_with_anothers_number_behind_it_is_no_claim_to_come_back),
         CASE(a_persons_own_name_that_looks_like_a_number_behind_another_is_left_alone),
+        CASE(what_a_role_shares_does_not_end_while_somebody_has_a_claim_of_the_role),
     };
 
     return t_backend(argc, argv) ? 1 : cmocka_run_group_tests(tests, NULL, NULL);

@@ -268,7 +268,7 @@ def batches(web):
     dry = ask("batch", 200, {"requests": [dict(HERE)], "dry_run": True, "settings": {"ttl": "1h"}}).json["claims"]
     assert dry[0]["id"] == 0 and "token" not in dry[0]
     listed = ask("list", 200, query="?prefix=b").json["claims"]
-    moved = ask("batch", 200, {"requests": [], "drops": [{"claim": listed[0], "frees_name": False}]}, headers={"Idempotency-Key": "drop"}).json
+    moved = ask("batch", 200, {"requests": [], "drops": [{"claim": listed[0], "frees_name": False, "shared_bytes": 0}]}, headers={"Idempotency-Key": "drop"}).json
     assert moved["claims"] == []
     assert len(ask("list", 200, query="?prefix=b").json["claims"]) == 1
     ask("batch", 404, {"requests": [{"pool": "nowhere"}]})

@@ -251,7 +251,7 @@ static void a_problem_has_all_that_a_caller_of_the_library_gets(void **state)
         dibs_err err = { .code = (dibs_status) (DIBS_FAILURE + i % DIBS_DENIED),
                          .os_errno = (int) i,
                          .trouble = (dibs_trouble) i,
-                         .blocker = { .relation = (dibs_relation) (i % (DIBS_REL_FOREIGN + 1)) } };
+                         .blocker = { .relation = (dibs_relation) (i % (DIBS_REL_USES + 1)) } };
         dibs_err got = { 0 };
         struct written t;
 

@@ -79,7 +79,7 @@ static void a_batch_arrives_with_its_drops(void **state)
 {
     dibs_request requests[3] = { full_request(), { .keep = true }, full_request() };
     dibs_claim dropped = full_claim();
-    dibs_drop drops[] = { { &dropped, true, false }, { &dropped, false, true } };
+    dibs_drop drops[] = { { &dropped, true, false, 0 }, { &dropped, false, true, 9 } };
     dibs_batch batch = { .requests = requests,
                          .n = 3,
                          .drops = drops,
@@ -105,6 +105,7 @@ static void a_batch_arrives_with_its_drops(void **state)
         same_claim(&dropped, b->drops[i].claim, false);
         assert_int_equal(b->drops[i].frees_name, drops[i].frees_name);
         assert_int_equal(b->drops[i].stays, drops[i].stays);
+        assert_int_equal(b->drops[i].shared_bytes, drops[i].shared_bytes);
     }
     wire_asked_done(&asked);
 }
