@@ -58,6 +58,11 @@ void ledger_close(struct ledger *ledger)
     free(ledger);
 }
 
+dibs_status ledger_care_beside(struct ledger *ledger, dibs_err *err)
+{
+    return ledger->rows->ops->care_beside ? ledger->rows->ops->care_beside(ledger->rows, err) : DIBS_OK;
+}
+
 void ledger_start_call(struct ledger *ledger)
 {
     if (ledger)

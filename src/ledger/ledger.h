@@ -24,6 +24,8 @@ struct ledger_options {
 dibs_status ledger_open(const char *uri, const struct ledger_options *options, struct ledger **out,
                         dibs_err *err);
 void ledger_close(struct ledger *ledger); /* NULL is fine */
+/* For a process that lives long: what can be done beside the calls is done by a thread. */
+dibs_status ledger_care_beside(struct ledger *ledger, dibs_err *err);
 
 /* A call of a user begins: the timeout runs over all that it does, not over each transaction anew. */
 void ledger_start_call(struct ledger *ledger);

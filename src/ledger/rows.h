@@ -51,6 +51,9 @@ struct rows_ops {
     /* One deadline for everything until the next start; without it each transaction has its own. */
     void (*start_call)(struct rows *self);
 
+    /* Optional (NULL: there is nothing to care for). */
+    dibs_status (*care_beside)(struct rows *self, dibs_err *err);
+
     /* `is_full`: the commit survives power loss. */
     dibs_status (*begin)(struct rows *self, bool is_write, bool is_full, dibs_err *err);
     dibs_status (*commit)(struct rows *self, dibs_err *err);

@@ -63,6 +63,8 @@ enum sqlite_access {
     SQLITE_READS_FILE /* the bare file, which has no log: nothing else is possible where none can be made */
 };
 
+struct sqlite_beside;
+
 struct sqlite_rows {
     struct rows base;
     sqlite3 *db;
@@ -74,9 +76,10 @@ struct sqlite_rows {
     int64_t version;        /* of the ledger; 0: not made yet */
     int wal_frames;         /* after our last commit */
     enum sqlite_access access;
-    dibs_err why_read_only; /* unless it is SQLITE_WRITES */
-    bool is_full;           /* synchronous=FULL is set now */
-    bool has_call;          /* the deadline is that of a whole call */
+    dibs_err why_read_only;       /* unless it is SQLITE_WRITES */
+    bool is_full;                 /* synchronous=FULL is set now */
+    bool has_call;                /* the deadline is that of a whole call */
+    struct sqlite_beside *beside; /* NULL: we carry the log over ourselves */
     sqlite3_stmt *stmt[SQL_COUNT];
 };
 
@@ -132,6 +135,11 @@ const char *sqlite_vfs(void);
 int sqlite_log_size(void);
 int sqlite_log_open(sqlite3_vfs *real, const char *name, sqlite3_file *file, int flags, int *got);
 void sqlite_log_set_synced(sqlite3 *db, bool is_synced);
+/* A thread that carries the log over into the file when it is asked to (sqlite_beside.c). */
+dibs_status sqlite_care_beside(struct rows *rows, dibs_err *err);
+void sqlite_beside_stop(struct sqlite_beside *beside); /* NULL is fine */
+/* False: it is at it already. */
+bool sqlite_beside_ask(struct sqlite_beside *beside);
 /* Until when this thread may sleep inside SQLite. */
 void sqlite_vfs_deadline(int64_t deadline_ms);
 /* Opens the connection alone: nothing is looked at or made. */

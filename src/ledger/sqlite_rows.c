@@ -432,6 +432,7 @@ const struct rows_ops rows_sqlite_ops = {
     .close = sqlite_close_rows,
     .salt = salt,
     .start_call = start_call,
+    .care_beside = sqlite_care_beside,
     .begin = begin,
     .commit = commit,
     .rollback = rollback,
