@@ -138,8 +138,12 @@ dibs_status remote_claim(struct remote *r, const dibs_batch *batch, dibs_claim *
         return DIBS_OK;
     }
     dibs_status s = ask_claims(r, &rest, out, err);
-    for (size_t i = batch->n; i-- > n && s == DIBS_OK;)
-        out[i] = core_is_noop(&batch->requests[i]) ? (dibs_claim){ 0 } : out[--n];
+    for (size_t i = batch->n; i-- > n && s == DIBS_OK;) {
+        if (core_is_noop(&batch->requests[i]))
+            memset(&out[i], 0, sizeof out[i]);
+        else
+            out[i] = out[--n];
+    }
     return s;
 }
 
