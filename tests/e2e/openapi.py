@@ -394,7 +394,7 @@ def events():
 # ---- pools, ports and care ----
 
 def pools(web):
-    pool = {"name": "tests", "ranges": "22000-22099", "scope": "host", "band": "auto", "order": "stride", "cooldown_ms": 5000}
+    pool = {"name": "tests", "ranges": "15000-15099", "scope": "host", "band": "auto", "order": "stride", "cooldown_ms": 5000}
     assert ask("setPool", 200, pool, name="tests").json == pool
     assert ask("pool", 200, name="tests").json == pool
     ask("setPool", 400, {**pool, "order": "none"}, name="tests")
@@ -404,11 +404,11 @@ def pools(web):
     ask("usage", 404, name="none")
     assert ask("usage", 200, name="tests").json["size"] == 100
     data = base64.b64encode(bytes([5])).decode()
-    assert ask("importRange", 200, {"range": "22000-22099", "data": data}, name="tests").json == {"claimed": 2}
+    assert ask("importRange", 200, {"range": "15000-15099", "data": data}, name="tests").json == {"claimed": 2}
     snapshot = ask("exportRange", 200, name="tests").json
-    assert snapshot == {"range": "22000-22099", "data": data}
-    ask("importRange", 404, {"range": "22000-22099", "data": data}, name="none")
-    ask("importRange", 400, {"range": "22000-22098", "data": data}, name="tests")
+    assert snapshot == {"range": "15000-15099", "data": data}
+    ask("importRange", 404, {"range": "15000-15099", "data": data}, name="none")
+    ask("importRange", 400, {"range": "15000-15098", "data": data}, name="tests")
     ask("exportRange", 404, name="none")
     ask("removePool", 409, name="tests")
     ask("removePool", 404, name="none")
@@ -455,7 +455,7 @@ def care():
 
 def others(web):
     """What another user may not."""
-    pool = {"name": "tests", "ranges": "22000-22099", "scope": "host", "band": "auto", "order": "stride", "cooldown_ms": 5000}
+    pool = {"name": "tests", "ranges": "15000-15099", "scope": "host", "band": "auto", "order": "stride", "cooldown_ms": 5000}
     snapshot = {"dibs": 1, "pools": [{**pool, "cooldown_ms": 1}], "claims": []}
 
     def refused():
@@ -465,7 +465,7 @@ def others(web):
         ask("transfer", 403, {"keep": True}, which=web["token"], door=PUBLIC)
         ask("setPool", 403, pool, name="tests", door=PUBLIC)
         ask("removePool", 403, name="tests", door=PUBLIC)
-        ask("importRange", 409, {"range": "22000-22099", "data": "BQ=="}, name="tests", door=PUBLIC)
+        ask("importRange", 409, {"range": "15000-15099", "data": "BQ=="}, name="tests", door=PUBLIC)
         ask("restore", 403, snapshot, door=PUBLIC)
         ask("doctor", 403, query="?fix=true", door=PUBLIC)
 
