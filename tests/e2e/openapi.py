@@ -430,8 +430,8 @@ def care():
     assert ask("reap", 200, {"stale": True, "dry_run": True}).json == {"claims": []}
     ask("reap", 200)
     ask("reap", 400, {"dry_run": "true"})
-    found = ask("repair", 200, {"observed": [{"port": 22050, "name": "old"}], "pool": "tests", "dry_run": True}).json["findings"]
-    assert [f["kind"] for f in found if f["port"] == 22050] == ["restored"]
+    found = ask("repair", 200, {"observed": [{"port": 15050, "name": "old"}], "pool": "tests", "dry_run": True}).json["findings"]
+    assert [f["kind"] for f in found if f["port"] == 15050] == ["restored"]
     ask("repair", 200, {"observed": None, "dry_run": True})
     ask("repair", 404, {"pool": "none"})
     ask("repair", 400, {"observed": [{"port": 0}]})
