@@ -143,9 +143,12 @@ bool storm_http_say(struct storm_http *http, const char *method_and_target, cons
 
     if (n < 0 || n >= (int) sizeof text)
         storm_die("a request is too long: %s", method_and_target);
-    if (reach(http) && send(http->fd, text, (size_t) n, MSG_NOSIGNAL) == n)
-        return true;
-    storm_http_hang_up(http);
+    /* A connection that was open before may be one to a daemon that has died since: nothing was delivered. */
+    for (int attempts = http->fd >= 0 ? 2 : 1; attempts > 0; attempts--) {
+        if (reach(http) && send(http->fd, text, (size_t) n, MSG_NOSIGNAL) == n)
+            return true;
+        storm_http_hang_up(http);
+    }
     return false;
 }
 
