@@ -246,6 +246,8 @@ static dibs_status start(struct engine *e, const struct engine_options *options,
     dibs_status s = open_handle(e, options->settings, err);
 
     if (s == DIBS_OK)
+        s = ledger_care_beside(e->handle->core->ledger, err);
+    if (s == DIBS_OK)
         s = engine_open_tables(e, err);
     if (s == DIBS_OK)
         s = engine_start_following(e, err);

@@ -69,7 +69,6 @@ struct engine_counts {
     uint64_t spoilt;               /* groups that were done again one by one */
     uint64_t failed;               /* commits that failed */
     uint64_t reaped;               /* claims whose holder was found dead */
-    uint64_t followed;             /* changes that others made */
     uint64_t damaged;              /* records that upkeep set aside */
     size_t lingering;              /* dead holders whose socket is still bound, or that cannot be judged */
     size_t batch[ENGINE_BATCHES];  /* commits by their number of jobs: 1, 2, 4, 8, ... */

@@ -80,6 +80,7 @@ struct sqlite_rows {
     bool is_full;                 /* synchronous=FULL is set now */
     bool has_call;                /* the deadline is that of a whole call */
     struct sqlite_beside *beside; /* NULL: we carry the log over ourselves */
+    int asked_frames;             /* of the log when it was last asked */
     sqlite3_stmt *stmt[SQL_COUNT];
 };
 
@@ -135,11 +136,12 @@ const char *sqlite_vfs(void);
 int sqlite_log_size(void);
 int sqlite_log_open(sqlite3_vfs *real, const char *name, sqlite3_file *file, int flags, int *got);
 void sqlite_log_set_synced(sqlite3 *db, bool is_synced);
-/* A thread that carries the log over into the file when it is asked to (sqlite_beside.c). */
+/* A thread that carries the log over into the file (sqlite_beside.c). */
 dibs_status sqlite_care_beside(struct rows *rows, dibs_err *err);
 void sqlite_beside_stop(struct sqlite_beside *beside); /* NULL is fine */
-/* False: it is at it already. */
-bool sqlite_beside_ask(struct sqlite_beside *beside);
+/* The log has so many frames now. True: the thread sees to it; false: it is time that the writer lets the log
+ * begin anew. */
+bool sqlite_beside_does(struct sqlite_beside *beside, int frames);
 /* Until when this thread may sleep inside SQLite. */
 void sqlite_vfs_deadline(int64_t deadline_ms);
 /* Opens the connection alone: nothing is looked at or made. */

@@ -14,14 +14,26 @@
 
 #include "base/banned.h"
 
+enum {
+    EVERY_FRAMES = 4000,   /* the thread takes its share of the machine, too: not at every commit */
+    RESTART_FRAMES = 32000 /* some 130 MB; a second of full load */
+};
+
 struct sqlite_beside {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool is_due, is_busy, is_ending; /* under the lock */
     char path[1024];
-    sqlite3 *db; /* the thread's */
+    int asked_frames; /* of the log when it was last asked; the writer's */
+    sqlite3 *db;      /* the thread's */
 };
+
+static void drop(struct sqlite_beside *self)
+{
+    (void) sqlite3_close(self->db);
+    self->db = NULL;
+}
 
 /* A file that was replaced meanwhile is not ours to carry anything into. */
 static bool is_current(struct sqlite_beside *self)
@@ -30,17 +42,19 @@ static bool is_current(struct sqlite_beside *self)
 
     if (self->db &&
         (sqlite3_file_control(self->db, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved) != SQLITE_OK ||
-         has_moved)) {
-        (void) sqlite3_close(self->db);
-        self->db = NULL;
-    }
-    if (!self->db && sqlite3_open_v2(self->path, &self->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
-                                     sqlite_vfs()) != SQLITE_OK) {
-        (void) sqlite3_close(self->db);
-        self->db = NULL;
-    }
+         has_moved))
+        drop(self);
     if (self->db)
-        (void) sqlite3_db_config(self->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+        return true;
+    int rc =
+        sqlite3_open_v2(self->path, &self->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, sqlite_vfs());
+    if (rc == SQLITE_OK)
+        rc = sqlite3_db_config(self->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    /* A connection that has not looked at its file yet knows of no log. */
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(self->db, "SELECT 1 FROM sqlite_master LIMIT 1", NULL, NULL, NULL);
+    if (rc != SQLITE_OK)
+        drop(self);
     return self->db != NULL;
 }
 
@@ -102,13 +116,18 @@ void sqlite_beside_stop(struct sqlite_beside *beside)
     free(beside);
 }
 
-bool sqlite_beside_ask(struct sqlite_beside *beside)
+bool sqlite_beside_does(struct sqlite_beside *beside, int frames)
 {
+    if (frames < beside->asked_frames)
+        beside->asked_frames = 0; /* the log has begun anew */
+    bool is_due = beside->asked_frames == 0 || frames >= beside->asked_frames + EVERY_FRAMES;
     (void) pthread_mutex_lock(&beside->lock);
-    bool is_busy = beside->is_busy;
-    beside->is_due = true;
-    if (!is_busy)
+    bool is_busy = beside->is_busy || beside->is_due;
+    if (is_due && frames < RESTART_FRAMES) {
+        beside->asked_frames = frames;
+        beside->is_due = true;
         (void) pthread_cond_signal(&beside->wake);
+    }
     (void) pthread_mutex_unlock(&beside->lock);
-    return !is_busy;
+    return is_busy || frames < RESTART_FRAMES;
 }

@@ -289,12 +289,10 @@ dibs_status sqlite_connect(struct sqlite_rows *self, dibs_err *err)
 static int note_wal(void *ctx, sqlite3 *db, const char *name, int frames)
 {
     struct sqlite_rows *self = ctx;
-    enum { PASSIVE_FRAMES = 1000, RESTART_FRAMES = 8000, BESIDE_FRAMES = 32000, RESTART_WAIT_MS = 50 };
+    enum { PASSIVE_FRAMES = 1000, RESTART_FRAMES = 8000, RESTART_WAIT_MS = 50 };
 
     self->wal_frames = frames;
-    if (frames < PASSIVE_FRAMES)
-        return SQLITE_OK;
-    if (self->beside && (!sqlite_beside_ask(self->beside) || frames < BESIDE_FRAMES))
+    if (frames < PASSIVE_FRAMES || (self->beside && sqlite_beside_does(self->beside, frames)))
         return SQLITE_OK;
     int64_t deadline_ms = self->deadline_ms;
     self->deadline_ms = clock_monotonic_ms() + RESTART_WAIT_MS;

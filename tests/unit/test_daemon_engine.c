@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -273,6 +274,50 @@ static void long_jobs_leave_most_of_the_time_to_others(void **state)
     TURN_UNTIL(f, longer[1].n_done == 1);
 }
 
+static size_t count_entries(const char *path)
+{
+    DIR *dir = opendir(path);
+    size_t n = 0;
+
+    assert_non_null(dir);
+    while (readdir(dir))
+        n++;
+    (void) closedir(dir);
+    return n;
+}
+
+static int64_t size_of(const struct fixture *f, const char *name)
+{
+    char path[300];
+    struct stat st = { 0 };
+
+    (void) snprintf(path, sizeof path, "%s/%s", f->dir, name);
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_size;
+}
+
+/* A log of more than a thousand frames is carried over, and nobody but the thread is there to do it. */
+static void the_log_is_carried_over_beside_the_commits(void **state)
+{
+    enum { ROUNDS = 400 };
+    struct fixture *f = *state;
+
+    engine_close(f->engine);
+    size_t n_threads = count_entries("/proc/self/task");
+    start(f);
+    assert_int_equal(count_entries("/proc/self/task"), n_threads + 1);
+    int64_t bytes = size_of(f, "ledger.db");
+    for (int i = 0; i < ROUNDS; i++) {
+        struct claiming_job job = leased(60000);
+
+        queue(f, &job);
+        engine_turn(f->engine);
+        ASSERT_OK(job.status, &job.err);
+    }
+    TURN_UNTIL(f, size_of(f, "ledger.db") > bytes);
+    assert_int_equal(count(f), ROUNDS);
+}
+
 /* ---- deaths ---- */
 
 static pid_t spawn(void)
@@ -460,6 +505,7 @@ int main(void)
         CASE(a_refused_job_leaves_the_others_alone),
         CASE(a_spoilt_commit_is_done_again_one_by_one),
         CASE(long_jobs_leave_most_of_the_time_to_others),
+        CASE(the_log_is_carried_over_beside_the_commits),
         CASE(a_thousand_holders_die_at_once),
         CASE(who_died_while_no_daemon_ran_is_reaped_at_the_start),
         CASE(a_lease_ends_on_time_and_not_before),
