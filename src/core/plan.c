@@ -166,59 +166,90 @@ static void pick_free(const struct walker *w, struct port_set *set, dibs_range w
     }
 }
 
-static void pick_cooling(const struct core *core, const struct plan_pool *plan, const struct portbits *free,
-                         dibs_range window, struct pick *pick)
-{
-    struct portbits done = { 0 };
-    struct core_cooling c;
-
-    for (size_t i = 0; i < core->index.n && pick->n < pick->max; i++) {
-        bool counts = core_index_cooling(core, i, &c) && (plan->kind.protos & 1u << c.proto) != 0;
-
-        if (!counts || c.port < window.first || c.port > window.last || !portbits_has(free, c.port) ||
-            portbits_has(&done, c.port) ||
-            !core_index_is_cooling(core, c.proto, c.port, plan->pool.cooldown_ms))
-            continue;
-        portbits_add(&done, c.port);
-        pick->out[pick->n++] = c.port;
-    }
-}
-
-static bool is_rested(const struct core *core, const struct plan_pool *plan, uint16_t port)
+static bool is_free(const struct core *core, const struct plan_pool *plan, uint16_t port)
 {
     bool is_free = portbits_has(&plan->choosable, port) && !portbits_has(&core->foreign.ports, port);
 
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && is_free; proto++)
         if (plan->kind.protos & 1u << proto)
-            is_free = !portbits_has(&core->index.taken[proto], port) &&
-                      !portbits_has(&core->index.cooling[proto], port);
+            is_free = !portbits_has(&core->index.taken[proto], port);
     return is_free;
+}
+
+static bool is_rested(const struct core *core, const struct plan_pool *plan, uint16_t port)
+{
+    bool is_rested = is_free(core, plan, port);
+
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && is_rested; proto++)
+        if (plan->kind.protos & 1u << proto)
+            is_rested = !portbits_has(&core->index.cooling[proto], port);
+    return is_rested;
+}
+
+static void pick_cooling(const struct core *core, const struct plan_pool *plan, dibs_range window,
+                         struct pick *pick)
+{
+    int64_t cooling_since_ms = core_now(core).boot_ms - plan->pool.cooldown_ms;
+    bool has_several_protos = (plan->kind.protos & (plan->kind.protos - 1)) != 0;
+    struct portbits done; /* a port may cool for each of its protocols */
+    struct core_cooling c;
+
+    if (has_several_protos)
+        memset(&done, 0, sizeof done);
+
+    for (size_t i = 0; i < core->index.n && pick->n < pick->max; i++) {
+        bool counts = core_index_cooling(core, i, &c) && (plan->kind.protos & 1u << c.proto) != 0;
+
+        if (!counts || c.port < window.first || c.port > window.last || c.released_ms <= cooling_since_ms ||
+            !is_free(core, plan, c.port) || (has_several_protos && portbits_has(&done, c.port)))
+            continue;
+        if (has_several_protos)
+            portbits_add(&done, c.port);
+        pick->out[pick->n++] = c.port;
+    }
 }
 
 /* In a pool with much room the walk meets enough free ports soon: the same ones that the sets would give,
  * which take longer to make. False: it did not. */
-static bool walk_free(struct core *core, const struct walker *w, uint64_t k, struct pick *pick)
+static bool walk_free(const struct core *core, const struct walker *w, uint64_t k, struct pick *pick)
 {
     enum { STEPS_MAX = 64 };
 
-    if (w->plan->pool.cooldown_ms != core->index.longest_ms)
-        return false; /* which of the cooling ones have rested enough is a longer story */
-    core_index_expire(core, core_now(core).boot_ms);
-    if (core->index.n > w->total / 2)
-        return false;
     for (uint32_t step = 0; step < STEPS_MAX && step < w->total && pick->n < pick->max; step++) {
         uint16_t port = walk_port(w, k + step);
 
         if (is_rested(core, w->plan, port))
             pick->out[pick->n++] = port;
     }
-    return pick->n == pick->max;
+    if (pick->n < pick->max)
+        pick->n = 0;
+    return pick->n > 0;
+}
+
+/* Under a steady load every port of the upper band cools: then the oldest come first, and neither a walk nor
+ * sets are needed to find them. False: some have rested, or too few cool. */
+static bool pick_oldest(struct core *core, const struct plan_pool *plan, dibs_range upper, struct pick *pick)
+{
+    const struct portbits *busy[1 + 2 * (DIBS_SCTP + 1)] = { &core->foreign.ports };
+    size_t n = 1;
+
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++) {
+        if (!(plan->kind.protos & 1u << proto))
+            continue;
+        busy[n++] = &core->index.taken[proto];
+        busy[n++] = &core->index.cooling[proto];
+    }
+    if (portbits_any_beside(&plan->choosable, upper, busy, n))
+        return false;
+    pick_cooling(core, plan, upper, pick);
+    if (pick->n < pick->max)
+        pick->n = 0;
+    return pick->n > 0;
 }
 
 size_t plan_exact(struct core *core, const struct plan_pool *plan, const dibs_claim *claim, uint64_t k,
                   uint16_t *out, size_t max)
 {
-    struct walker w = walker(core, plan, claim);
     struct pick pick = { .out = out, .max = max };
     struct portbits free;
     struct portbits rested;
@@ -228,19 +259,26 @@ size_t plan_exact(struct core *core, const struct plan_pool *plan, const dibs_cl
     dibs_range upper = { plan->split, last };
     dibs_range lower = { first, (uint16_t) (plan->split - 1) };
 
+    /* Otherwise which of the cooling ones have rested enough is a longer story. */
+    bool is_simple = plan->pool.cooldown_ms == core->index.longest_ms;
+
+    core_index_expire(core, core_now(core).boot_ms);
+    bool is_cooling = core->index.n > (plan->size - plan->band) / 2;
+    if (is_simple && is_cooling && pick_oldest(core, plan, upper, &pick))
+        return pick.n;
+    struct walker w = walker(core, plan, claim);
     if (!order_find(plan->pool.order)->uses_cursor)
         k = 0;
-    if (walk_free(core, &w, k, &pick))
+    if (is_simple && !is_cooling && walk_free(core, &w, k, &pick))
         return pick.n;
-    pick.n = 0;
     free_ports(core, plan, &free);
     rested_ports(core, plan, &free, &rested);
     port_set_load(&set, &rested);
     pick_free(&w, &set, upper, k, &pick);
-    pick_cooling(core, plan, &free, upper, &pick);
+    pick_cooling(core, plan, upper, &pick);
     if (plan->band > 0) {
         pick_free(&w, &set, lower, k, &pick);
-        pick_cooling(core, plan, &free, lower, &pick);
+        pick_cooling(core, plan, lower, &pick);
     }
     if (plan->kind.is_specific && pick.n < pick.max) {
         struct portbits shared = plan->choosable;

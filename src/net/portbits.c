@@ -69,6 +69,20 @@ uint32_t portbits_count(const struct portbits *bits)
     return count;
 }
 
+bool portbits_any_beside(const struct portbits *bits, dibs_range range, const struct portbits *const *others,
+                         size_t n)
+{
+    for (uint32_t w = range.first / 64u; w <= range.last / 64u && range.first <= range.last; w++) {
+        uint64_t left = bits->word[w] & mask_of(range, w);
+
+        for (size_t i = 0; i < n; i++)
+            left &= ~others[i]->word[w];
+        if (left)
+            return true;
+    }
+    return false;
+}
+
 void portbits_add_browser_blocked(struct portbits *bits)
 {
     static const uint16_t blocked[] = {

@@ -4,6 +4,7 @@
 /* A flat set of port numbers, one bit each: 8 KiB, no summary. For building and
  * subtracting sets; searching is index/port_set.h. Bit 0 (port 0) is never set. */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "dibs/net.h"
@@ -23,6 +24,9 @@ void portbits_add_ranges(struct portbits *bits, const dibs_ranges *ranges);
 void portbits_subtract(struct portbits *bits, const struct portbits *other);
 bool portbits_has(const struct portbits *bits, uint16_t port);
 uint32_t portbits_count(const struct portbits *bits);
+/* Is there a port of the range that is in `bits` and in none of the `n` others? */
+bool portbits_any_beside(const struct portbits *bits, dibs_range range, const struct portbits *const *others,
+                         size_t n);
 /* The ports that browsers refuse to open (the Fetch standard's "bad ports"). */
 void portbits_add_browser_blocked(struct portbits *bits);
 #endif

@@ -146,6 +146,29 @@ static void INV_8_cooling_ports_come_back_oldest_first_after_all_free_ones(void 
         assert_int_equal(e_must(e, i % 2 ? twin : e->core, &r).port, claims[order[i]].port);
 }
 
+/* Enough of them for a whole list of candidates, each released under two protocols. */
+static void INV_8_where_everything_cools_the_oldest_comes_first(void **state)
+{
+    enum { N = 40, AGAIN = 20 };
+    struct engine *e = *state;
+    dibs_request r = e_request(NULL, "127.0.0.1");
+    dibs_claim claims[N];
+
+    need_network();
+    e_bind_to(&r, DIBS_UDP, "127.0.0.1");
+    e_pool(e, "forty", "30000-30039", 0, 60000);
+    r.pool = "forty";
+    for (size_t i = 0; i < N; i++)
+        claims[i] = e_must(e, e->core, &r);
+    for (size_t i = 0; i < N; i++) {
+        assert_int_equal(e_release(e, e->core, &claims[i * 7 % N]), 1);
+        e_pass(e, 10);
+    }
+    struct core *twin = e_twin(e);
+    for (size_t i = 0; i < AGAIN; i++)
+        assert_int_equal(e_must(e, i % 2 ? twin : e->core, &r).port, claims[i * 7 % N].port);
+}
+
 static void W15_a_port_is_fresh_again_when_it_has_rested(void **state)
 {
     struct engine *e = *state;
@@ -360,6 +383,7 @@ int main(void)
         E_TEST(K5_bands_on_off_and_on_again_change_nothing_that_is_stored),
         E_TEST(INV_8_W15_free_upper_cooling_upper_free_lower_cooling_lower),
         E_TEST(INV_8_cooling_ports_come_back_oldest_first_after_all_free_ones),
+        E_TEST(INV_8_where_everything_cools_the_oldest_comes_first),
         E_TEST(W15_a_port_is_fresh_again_when_it_has_rested),
         E_TEST(INV_8_a_name_is_not_led_to_a_port_that_cools_from_somebody_else),
         E_TEST(INV_8_a_pool_without_cooldown_does_not_make_anothers_ports_rested),

@@ -78,6 +78,27 @@ static void subtracting_removes_exactly_the_others(void **state)
     assert_false(portbits_has(&bits, 15) || portbits_has(&bits, 150));
 }
 
+static void a_port_beside_the_others_is_found_inside_of_the_range_only(void **state)
+{
+    struct portbits bits = { 0 };
+    struct portbits a = { 0 };
+    struct portbits b = { 0 };
+    const struct portbits *const others[] = { &a, &b };
+
+    (void) state;
+    portbits_add_range(&bits, (dibs_range){ 100, 300 });
+    portbits_add_range(&a, (dibs_range){ 100, 200 });
+    portbits_add_range(&b, (dibs_range){ 202, 300 });
+    assert_true(portbits_any_beside(&bits, (dibs_range){ 1, 65535 }, others, 2));
+    assert_true(portbits_any_beside(&bits, (dibs_range){ 201, 201 }, others, 2));
+    assert_false(portbits_any_beside(&bits, (dibs_range){ 202, 65535 }, others, 2));
+    assert_false(portbits_any_beside(&bits, (dibs_range){ 1, 200 }, others, 2));
+    assert_true(portbits_any_beside(&bits, (dibs_range){ 1, 200 }, others, 0));
+    portbits_add(&b, 201);
+    assert_false(portbits_any_beside(&bits, (dibs_range){ 1, 65535 }, others, 2));
+    assert_false(portbits_any_beside(&bits, (dibs_range){ 300, 100 }, others, 0));
+}
+
 static void browsers_block_exactly_the_listed_ports(void **state)
 {
     /* Written as the standard writes it, so that a slip in the code's table shows. */
@@ -147,6 +168,7 @@ int main(void)
         cmocka_unit_test(port_0_is_never_a_member),
         cmocka_unit_test(ranges_equal_their_ports_one_by_one),
         cmocka_unit_test(subtracting_removes_exactly_the_others),
+        cmocka_unit_test(a_port_beside_the_others_is_found_inside_of_the_range_only),
         cmocka_unit_test(browsers_block_exactly_the_listed_ports),
         cmocka_unit_test(scanning_finds_set_and_clear_ports),
         cmocka_unit_test(scanned_ranges_are_what_was_added),
