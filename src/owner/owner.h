@@ -67,6 +67,11 @@ bool owner_descends_from(const struct owner_view *view, pid_t pid, pid_t ancesto
 /* Is its working directory `dir` or below? False when that cannot be told. */
 bool owner_works_in(pid_t pid, const char *dir);
 
+/* A variable of the environment that the program of a living process was started with, as its memory has it
+ * still: a program may write something else there, such as its title. The caller frees it. NULL: it has none,
+ * or that cannot be told (the process has ended, is another's, or cannot be seen from here). */
+char *owner_variable(const struct owner_view *view, const dibs_process *who, const char *name);
+
 /* The parser of /proc/PID/stat, apart for its tests: text after the last ')'. */
 struct owner_stat {
     char state;
