@@ -97,8 +97,9 @@ const struct cli_cmd cmd_up = {
                "\n"
                "A process that runs loses nothing: a port that is moved or dropped while its\n"
                "holder lives ends with it, that of a role stays while pods of the role run, and\n"
-               "what they cannot know before a restart is told. What was moved is called after\n"
-               "its number until then, web/0/-/http/8080.",
+               "what they cannot know before a restart is told, with the variables that would be\n"
+               "others now. What was moved is called after its number until then,\n"
+               "web/0/-/http/8080.",
     .examples = "dibs up\n",
     .flags = CLI_MANIFEST,
     .run = run_up,

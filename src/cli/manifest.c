@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "cli/request.h"
@@ -13,6 +14,7 @@
 #include "base/banned.h"
 
 enum { PATH_BYTES = 4096, PLACE_BYTES = 240 };
+enum { VARIABLES_TOLD = 4, VALUE_BYTES = 60 }; /* of a pod: a line for people */
 
 /* "dibs.yaml:3:1", as long as the settings are looked at. */
 static void write_place(const struct workload_group *group, struct workload_place place, char *out,
@@ -253,6 +255,38 @@ dibs_status cli_advise_stop(const struct cli *cli, dibs_status status, dibs_err 
     return status;
 }
 
+static void write_value(struct json_writer *w, const char *key, const char *text)
+{
+    json_key(w, key);
+    if (text)
+        json_string(w, text);
+    else
+        json_null(w);
+}
+
+static void write_restart(struct json_writer *w, const struct workload_restart *restart)
+{
+    char pod[DIBS_NAME_MAX + 1];
+
+    json_object(w);
+    json_key_string(w, "change", "restart");
+    json_key_bool(w, "needs_restart", true);
+    json_key_string(w, "pod", pod_name(restart->pod, pod, sizeof pod));
+    json_key_uint(w, "pods", 1);
+    json_key(w, "variables");
+    json_array(w);
+    for (size_t i = 0; i < restart->n; i++) {
+        json_object(w);
+        json_key_string(w, "name", restart->all[i].variable);
+        write_value(w, "was", restart->all[i].was);
+        write_value(w, "now", restart->all[i].now);
+        json_end_object(w);
+    }
+    json_end_array(w);
+    wire_claim_members(w, &restart->claim, true);
+    json_end_object(w);
+}
+
 static void print_json(const struct workload_plan *plan)
 {
     char pod[DIBS_NAME_MAX + 1];
@@ -275,6 +309,8 @@ static void print_json(const struct workload_plan *plan)
         wire_claim_members(&w, &change->claim, true);
         json_end_object(&w);
     }
+    for (size_t i = 0; i < plan->n_restarts; i++)
+        write_restart(&w, &plan->restarts[i]);
     json_end_array(&w);
     json_finish(&w);
 }
@@ -318,6 +354,37 @@ static void tell_change(const struct cli *cli, const struct workload_change *cha
                  name, pod, more, change->claim.port);
 }
 
+/* Whose variables are not what they would be now; what a change has told is not told again. */
+static void tell_restart(const struct cli *cli, const struct workload_restart *restart)
+{
+    AUTO(bytes_done) struct bytes text = { 0 };
+    char pod[DIBS_NAME_MAX + 1];
+    char command[DIBS_COMMAND_MAX + 1];
+    char one[WORKLOAD_ENV_MAX + 2 * VALUE_BYTES + 40];
+    size_t n = 0;
+
+    for (size_t i = 0; i < restart->n; i++) {
+        const struct workload_difference *d = &restart->all[i];
+
+        if (d->is_told || ++n > VARIABLES_TOLD)
+            continue;
+        (void) snprintf(one, sizeof one, "%s$%.*s is %.*s (it has %.*s)", n > 1 ? ", " : "", WORKLOAD_ENV_MAX,
+                        d->variable, VALUE_BYTES, d->now ? d->now : "gone", VALUE_BYTES,
+                        d->was ? d->was : "none");
+        bytes_add_text(&text, one);
+    }
+    if (n > VARIABLES_TOLD) {
+        (void) snprintf(one, sizeof one, " and %zu more", n - VARIABLES_TOLD);
+        bytes_add_text(&text, one);
+    }
+    bytes_add(&text, "", 1);
+    if (n > 0 && !text.is_lost)
+        cli_note(cli, "%s: pid %d (%s) has to be restarted: %s", pod_name(restart->pod, pod, sizeof pod),
+                 restart->claim.process.pid,
+                 text_safe(restart->claim.command[0] ? restart->claim.command : "?", command, sizeof command),
+                 text.at);
+}
+
 void cli_tell_changes(const struct cli *cli, const struct workload_group *group,
                       const struct workload_plan *plan)
 {
@@ -327,6 +394,8 @@ void cli_tell_changes(const struct cli *cli, const struct workload_group *group,
     for (size_t i = 0; i < plan->n; i++)
         if (plan->changes[i].n_pods > 0)
             tell_change(cli, &plan->changes[i]);
+    for (size_t i = 0; i < plan->n_restarts; i++)
+        tell_restart(cli, &plan->restarts[i]);
     if (count[WORKLOAD_STAY] > 0)
         (void) snprintf(stay, sizeof stay, ", %zu staying", count[WORKLOAD_STAY]);
     cli_note(cli, "%s: %zu kept, %zu added, %zu moved, %zu dropped%s", group->group, count[WORKLOAD_KEEP],

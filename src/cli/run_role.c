@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/text.h"
@@ -68,6 +69,11 @@ void pod_title(const struct workload_pod *pod, char *out, size_t size)
                     component ? component : "", id);
 }
 
+static void say_number(void *ctx, const char *variable, const char *text)
+{
+    job_say(ctx, variable, NULL, text);
+}
+
 /* In the child: the manifest's variables; $PORT and {PORT} are the first port unless the manifest says what
  * they are; {http} is the port of that name, {API_PORT} what the variable has. */
 void pod_say(void *ctx, const uint16_t *ports, struct job_words *out)
@@ -81,18 +87,18 @@ void pod_say(void *ctx, const uint16_t *ports, struct job_words *out)
         out->is_short = true;
         return;
     }
-    if (n > 0 && !values[0].is_reference)
-        job_say_port(out, "PORT", NULL, values[0].first);
     job_say(out, "DIBS_ROLE", NULL, pod->pod.role->name);
     (void) snprintf(number, sizeof number, "%u", pod->pod.instance);
     job_say(out, "DIBS_INSTANCE", NULL, number);
     if (pod->pod.component->name)
         job_say(out, "DIBS_COMPONENT", NULL, pod->pod.component->name);
-    (void) snprintf(number, sizeof number, "%u", pod->pod.id);
-    if (pod->pod.component->size > 1)
-        job_say(out, "DIBS_POD", NULL, number);
+    char *told = workload_told_text(pod->group, &pod->pod, values, getpid());
+    if (told)
+        job_say(out, WORKLOAD_TOLD, NULL, told);
+    free(told);
+    workload_each_number(&pod->pod, values, say_number, out); /* last: the manifest may have any of these */
     for (size_t i = 0; i < n; i++) {
-        job_say(out, values[i].env, values[i].env, values[i].text);
+        job_say(out, NULL, values[i].env, values[i].text);
         if (!values[i].is_reference)
             job_say(out, NULL, values[i].port->name, values[i].text);
     }

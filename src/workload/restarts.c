@@ -3,7 +3,24 @@
 
 #include <string.h>
 
+#include "base/err.h"
+#include "base/text.h"
+#include "owner/owner.h"
+#include "workload/told.h"
+
 #include "base/banned.h"
+
+/* A directory's group is renamed by people, and not while it runs, again and again. */
+enum { GROUPS_MAX = 8 };
+
+struct noting {
+    const struct restarts *r;
+    struct owner_view view;
+    bool can_see; /* `view` is known */
+    /* The groups that something runs by: in a directory also those that it had before. */
+    char groups[GROUPS_MAX][DIBS_NAME_PART_MAX + 1];
+    size_t n_groups;
+};
 
 void restarts_note_pod(struct workload_change *change, const dibs_claim *held)
 {
@@ -12,30 +29,135 @@ void restarts_note_pod(struct workload_change *change, const dibs_claim *held)
                         held->name);
 }
 
-/* A pod is told of its own ports, its role's, and those that it refers to. */
-static dibs_status note_restart(const struct restarts *r, const struct workload_pod *pod,
-                                const dibs_claim *held, dibs_err *err)
-{
-    AUTO(workload_needs_free) struct workload_needs needs = { 0 };
-    dibs_status s = workload_needs_of(r->group, pod, &needs, err);
+/* ---- by the claims that change ---- */
 
-    for (size_t i = 0; i < needs.n && s == DIBS_OK; i++) {
-        size_t at = workload_needs_find(r->needs, r->sorted, needs.all[i].name);
+/* A pod is told of its own ports, its role's, and those that it refers to; they have these numbers now. */
+static void note_changes(const struct restarts *r, const struct workload_needs *needs, const dibs_claim *held,
+                         uint16_t *ports)
+{
+    for (size_t i = 0; i < needs->n; i++) {
+        size_t at = workload_needs_find(r->needs, r->sorted, needs->all[i].name);
         struct workload_change *change = &r->plan->changes[at];
 
-        if (at == r->needs->n || change->kind == WORKLOAD_KEEP)
+        if (at == r->needs->n)
             continue;
-        if (needs.all[i].is_own && change->claim.holder != DIBS_HELD_BY_NOBODY)
+        ports[i] = change->claim.port;
+        if (change->kind == WORKLOAD_KEEP)
+            continue;
+        if (needs->all[i].is_own && change->claim.holder != DIBS_HELD_BY_NOBODY)
             continue; /* its own again, from before the last move */
         change->needs_restart = true;
         restarts_note_pod(change, held);
     }
-    return s;
+}
+
+/* ---- by what its process was told ---- */
+
+/* Is the number one that a change is told with, as one that is new to pods, or stays with them? */
+static bool is_told(const struct workload_plan *plan, const char *text, bool is_new)
+{
+    uint64_t port = 0;
+
+    if (!text_number(text, strcspn(text, ","), DIBS_PORT_MAX, &port))
+        return false;
+    for (size_t i = 0; i < plan->n; i++) {
+        const struct workload_change *change = &plan->changes[i];
+
+        if (change->claim.port == port && (is_new ? change->needs_restart : change->kind == WORKLOAD_STAY))
+            return true;
+    }
+    return false;
+}
+
+/* The first process that holds a claim of the pod and still says what it was told; `claim` is the first of
+ * the pod that anybody holds. */
+static char *find_told(const struct noting *n, const dibs_claim **claim)
+{
+    const struct present *p = n->r->present;
+    size_t len = present_pod_length((*claim)->name) + 1;
+    const char *name = (*claim)->name;
+    int32_t last = 0;
+
+    for (const dibs_claim *c = *claim; c < p->claims + p->n && strncmp(c->name, name, len) == 0; c++) {
+        if (c->holder != DIBS_HELD_BY_PROCESS || !present_is_held(c) || c->process.pid == last)
+            continue;
+        last = c->process.pid;
+        char *told = owner_variable(&n->view, &c->process, WORKLOAD_TOLD);
+        if (told) {
+            *claim = c;
+            return told;
+        }
+    }
+    return NULL;
+}
+
+static dibs_status note_told(const struct noting *n, const struct workload_pod *pod,
+                             const struct workload_value *values, const dibs_claim *claim, dibs_err *err)
+{
+    struct workload_plan *plan = n->r->plan;
+    char *was = n->can_see ? find_told(n, &claim) : NULL;
+    AUTO(told_free)
+    struct workload_restart restart = {
+        .claim = *claim,
+        .was = was,
+        .now = was ? workload_told_text(n->r->group, pod, values, claim->process.pid) : NULL,
+    };
+
+    if (!restart.was || !restart.now || !told_compare(&restart))
+        return DIBS_OK;
+    struct workload_restart *more = reallocarray(plan->restarts, plan->n_restarts + 1, sizeof *more);
+    if (!more)
+        return err_set(err, DIBS_FAILURE, "workload: out of memory");
+    for (size_t i = 0; i < restart.n; i++) {
+        struct workload_difference *d = &restart.all[i];
+
+        d->is_told = d->now ? is_told(plan, d->now, true) : is_told(plan, d->was, false);
+    }
+    (void) snprintf(restart.pod, sizeof restart.pod, "%.*s", (int) present_pod_length(claim->name),
+                    claim->name);
+    plan->restarts = more;
+    more[plan->n_restarts++] = restart;
+    restart = (struct workload_restart){ 0 };
+    return DIBS_OK;
+}
+
+/* ---- every pod that runs ---- */
+
+static dibs_status note_pod(const struct noting *n, const struct workload_pod *pod, const dibs_claim *held,
+                            dibs_err *err)
+{
+    const struct workload_group *group = n->r->group;
+    AUTO(workload_needs_free) struct workload_needs needs = { 0 };
+    dibs_status s = workload_needs_of(group, pod, &needs, err);
+    AUTO(free_auto) uint16_t *ports = calloc(needs.n + 1, sizeof *ports);
+    AUTO(free_auto) struct workload_value *values = NULL;
+
+    if (s != DIBS_OK)
+        return s;
+    if (!ports)
+        return err_set(err, DIBS_FAILURE, "workload: out of memory");
+    note_changes(n->r, &needs, held, ports);
+    s = workload_values(group, pod, &needs, ports, &values, err);
+    return s == DIBS_OK ? note_told(n, pod, values, held, err) : s;
+}
+
+/* The first claim that somebody holds of those whose names go on so behind their group's: "/web/0/". */
+static const dibs_claim *find_held(const struct noting *n, const char *rest)
+{
+    const dibs_claim *held = NULL;
+    char name[DIBS_NAME_MAX + 1];
+
+    for (size_t i = 0; i < n->n_groups && !held; i++) {
+        int len = snprintf(name, sizeof name, "%s%s", n->groups[i], rest);
+
+        held = present_held(n->r->present, name, (size_t) len);
+    }
+    return held;
 }
 
 /* Every pod of the instance that runs. */
-static dibs_status note_instance(const struct restarts *r, const struct workload_role *role,
-                                 uint32_t instance, dibs_err *err)
+static dibs_status note_instance(const struct noting *n, const struct workload_role *role, uint32_t instance,
+                                 dibs_err *err)
 {
     struct workload_pod pod = { .role = role, .instance = instance };
     dibs_status s = DIBS_OK;
@@ -45,20 +167,47 @@ static dibs_status note_instance(const struct restarts *r, const struct workload
         for (pod.id = 0; pod.id < pod.component->size && s == DIBS_OK; pod.id++) {
             char name[DIBS_NAME_MAX + 1];
 
-            workload_sign_name(r->group, &pod, name);
-            const dibs_claim *held = present_held(r->present, name, present_pod_length(name) + 1);
+            workload_sign_name(n->r->group, &pod, name);
+            name[present_pod_length(name) + 1] = '\0';
+            const dibs_claim *held = find_held(n, strchr(name, '/'));
             if (held)
-                s = note_restart(r, &pod, held, err);
+                s = note_pod(n, &pod, held, err);
         }
     }
     return s;
 }
 
+static void find_groups(struct noting *n)
+{
+    const struct present *p = n->r->present;
+
+    for (size_t i = 0; i < p->n && n->n_groups < GROUPS_MAX; i++) {
+        const char *name = p->claims[i].name;
+        int len = (int) strcspn(name, "/");
+        size_t k = 0;
+
+        if (!present_is_held(&p->claims[i]))
+            continue;
+        while (k < n->n_groups && (strncmp(n->groups[k], name, (size_t) len) != 0 || n->groups[k][len]))
+            k++;
+        if (k == n->n_groups)
+            (void) snprintf(n->groups[n->n_groups++], sizeof n->groups[0], "%.*s", len, name);
+    }
+}
+
 dibs_status restarts_note(const struct restarts *r, dibs_err *err)
 {
     const struct workload_group *group = r->group;
+    AUTO(free_auto) struct noting *n = calloc(1, sizeof *n);
     dibs_status s = DIBS_OK;
 
+    if (!n)
+        return err_set(err, DIBS_FAILURE, "workload: out of memory");
+    n->r = r;
+    find_groups(n);
+    if (n->n_groups == 0)
+        return DIBS_OK;
+    n->can_see = owner_view_load(&n->view, NULL) == DIBS_OK;
     for (size_t i = 0; i < group->n_roles; i++) {
         struct workload_pod first = { .role = &group->roles[i], .component = group->roles[i].components };
 
@@ -66,9 +215,9 @@ dibs_status restarts_note(const struct restarts *r, dibs_err *err)
             char name[DIBS_NAME_MAX + 1];
 
             workload_pod_prefix(group, &first, name);
-            size_t len = (size_t) (strrchr(name, '/') + 1 - name);
-            if (present_held(r->present, name, len))
-                s = note_instance(r, first.role, first.instance, err);
+            strrchr(name, '/')[1] = '\0';
+            if (find_held(n, strchr(name, '/')))
+                s = note_instance(n, first.role, first.instance, err);
         }
     }
     return s;

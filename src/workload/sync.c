@@ -8,6 +8,7 @@
 #include "net/portbits.h"
 #include "workload/present.h"
 #include "workload/restarts.h"
+#include "workload/told.h"
 
 #include "base/banned.h"
 
@@ -26,6 +27,7 @@ struct syncing {
     bool *is_used;                    /* of what is present: a need has its name, or gives it back */
     dibs *handle;
     bool is_asked, has_ipv6; /* known when it was asked for */
+    bool is_cleanup;         /* nothing is wanted: then nobody has to be restarted */
 };
 
 /* What was decided: all but the needs. */
@@ -38,7 +40,9 @@ static void forget(struct syncing *y)
     free(y->at);
     free(y->was);
     free(y->is_used);
-    *y = (struct syncing){ .group = y->group, .needs = y->needs, .handle = y->handle };
+    *y = (struct syncing){
+        .group = y->group, .needs = y->needs, .handle = y->handle, .is_cleanup = y->is_cleanup
+    };
 }
 
 static void syncing_free(struct syncing *y)
@@ -49,6 +53,9 @@ static void syncing_free(struct syncing *y)
 
 void workload_plan_free(struct workload_plan *plan)
 {
+    for (size_t i = 0; i < plan->n_restarts; i++)
+        told_free(&plan->restarts[i]);
+    free(plan->restarts);
     free(plan->changes);
     free(plan->present);
     *plan = (struct workload_plan){ 0 };
@@ -299,7 +306,7 @@ static dibs_status tell(struct syncing *y, const dibs_claim *answers, struct wor
     struct restarts restarts = {
         .group = y->group, .needs = &y->needs, .sorted = sorted, .present = &y->present, .plan = &plan
     };
-    dibs_status s = plan.count[WORKLOAD_KEEP] < y->needs.n ? restarts_note(&restarts, err) : DIBS_OK;
+    dibs_status s = !y->is_cleanup ? restarts_note(&restarts, err) : DIBS_OK;
     if (s == DIBS_OK) {
         plan.present = TAKE(y->present.claims);
         *out = plan;
@@ -437,7 +444,7 @@ dibs_status workload_sync(dibs *handle, const struct workload_group *group, bool
 dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, bool is_dry_run,
                              struct workload_plan *out, dibs_err *err)
 {
-    AUTO(syncing_free) struct syncing y = { .group = group, .handle = handle };
+    AUTO(syncing_free) struct syncing y = { .group = group, .handle = handle, .is_cleanup = true };
 
     return make_so(handle, &y, 1, is_dry_run, out, err);
 }

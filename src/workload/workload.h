@@ -226,11 +226,26 @@ struct workload_change {
     char pod[DIBS_NAME_MAX + 1]; /* the first of them, "shop/web/0/-" */
     dibs_claim claim;            /* as it will be; DROP: as it was */
 };
+struct workload_difference {
+    const char *variable;
+    const char *was, *now; /* NULL: none */
+    bool is_told;          /* a change of the same plan says so already */
+};
+/* A pod whose process was told something else when it was started than it would be told now. */
+struct workload_restart {
+    dibs_claim claim;            /* by which it is known to run */
+    char pod[DIBS_NAME_MAX + 1]; /* "shop/web/0/-" */
+    struct workload_difference *all;
+    size_t n;
+    char *was, *now; /* what `all` points into */
+};
 struct workload_plan {
     struct workload_change *changes;
     size_t n;
     size_t count[WORKLOAD_STAY + 1]; /* by kind */
-    dibs_claim *present;             /* what was there; `before` points into it */
+    struct workload_restart *restarts;
+    size_t n_restarts;
+    dibs_claim *present; /* what was there; `before` points into it */
 };
 void workload_plan_free(struct workload_plan *plan);
 /* Has the claim the number, protocols and addresses that the port asks for? *is_narrowed: as far as a host
@@ -273,6 +288,16 @@ void workload_value_text(const struct workload_port *port, const uint16_t *ports
 dibs_status workload_values(const struct workload_group *group, const struct workload_pod *pod,
                             const struct workload_needs *needs, const uint16_t *ports,
                             struct workload_value **out, dibs_err *err);
+/* Says every variable of the pod that has a number: $PORT, unless the values have one of that name, $DIBS_POD
+ * where there are several, and the values. */
+typedef void workload_say(void *ctx, const char *variable, const char *text);
+void workload_each_number(const struct workload_pod *pod, const struct workload_value *values,
+                          workload_say *say, void *ctx);
+/* All of that in one text, for the process that is told it to keep: later it says what that was. The caller
+ * frees it; NULL: there is no memory, or it is too long for a variable. */
+#define WORKLOAD_TOLD "DIBS_TOLD"
+char *workload_told_text(const struct workload_group *group, const struct workload_pod *pod,
+                         const struct workload_value *values, int32_t pid);
 /* The ports of these needs, claimed where missing, kept, all or nothing. The caller frees *out. */
 dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
                             const struct workload_needs *needs, uint16_t **out, dibs_err *err);

@@ -207,7 +207,8 @@ block_is_whole() {
     edit 's/name: debug/name: inspect/; s/15150/15151/'
     everything >"$T/before"
     ok plan --json
-    json '{c["name"] for c in d if c["needs_restart"]} == {"project/web/0/-/inspect"}'
+    json '{(c["change"], c.get("pod")) for c in d if c["needs_restart"]} == {("add", "web/0"), ("restart", "web/0")}'
+    json '{c["name"] for c in d if c["needs_restart"] and c["change"] == "add"} == {"project/web/0/-/inspect"}'
     json '[(c["name"], c["kept"]) for c in d if c["change"] == "stay"] == [("project/web/0/-/debug", False)]'
     was=$(ports web/0/-/debug)
     agree_restart

@@ -154,7 +154,8 @@ without_ipv6() {
     run_role web/1
     manifest "roles: {api: {ports: [{name: http, env: PORT, address: 127.0.0.1}]}, ${web/PORT\}/PORT\}, {name: g, env: G, scope: RoleScoped\}}}"
     ok up --json
-    json '[(c["pod"], c["pods"]) for c in d if c["needs_restart"]] == [("web/0", 2)]'
+    json '[(c["pod"], c["pods"]) for c in d if c["needs_restart"] and c["change"] == "add"] == [("web/0", 2)]'
+    json '[c["pod"] for c in d if c["change"] == "restart"] == ["web/0", "web/1"]'
 }
 
 @test "down leaves the port of a role alone while one of its pods runs, and ends it afterwards" {

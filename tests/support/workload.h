@@ -84,6 +84,7 @@ __attribute__((unused)) static struct workload_plan sync_now(struct world *w)
         assert_int_equal(plan.changes[i].n_pods, made.changes[i].n_pods);
         assert_string_equal(plan.changes[i].pod, made.changes[i].pod);
     }
+    assert_int_equal(plan.n_restarts, made.n_restarts);
     workload_plan_free(&plan);
     return made;
 }
