@@ -105,7 +105,13 @@ bool present_is_held(const dibs_claim *claim)
     return claim->holder != DIBS_HELD_BY_NOBODY && claim->life != DIBS_DEAD;
 }
 
-const dibs_claim *present_held(const struct present *p, const char *name, size_t len)
+bool present_is_run_with(const dibs_claim *claim)
+{
+    return claim->holder == DIBS_HELD_BY_PROCESS && present_is_held(claim);
+}
+
+static const dibs_claim *find_first(const struct present *p, const char *name, size_t len,
+                                    bool (*is_it)(const dibs_claim *claim))
 {
     size_t low = 0;
 
@@ -118,9 +124,19 @@ const dibs_claim *present_held(const struct present *p, const char *name, size_t
             high = middle;
     }
     for (; low < p->n && strncmp(p->claims[low].name, name, len) == 0; low++)
-        if (present_is_held(&p->claims[low]))
+        if (is_it(&p->claims[low]))
             return &p->claims[low];
     return NULL;
+}
+
+const dibs_claim *present_held(const struct present *p, const char *name, size_t len)
+{
+    return find_first(p, name, len, present_is_held);
+}
+
+const dibs_claim *present_run_with(const struct present *p, const char *name, size_t len)
+{
+    return find_first(p, name, len, present_is_run_with);
 }
 
 size_t present_shared_length(const dibs_claim *claim)

@@ -26,12 +26,16 @@ dibs_status present_list(dibs *handle, const struct workload_group *group, struc
 size_t present_find(const struct present *p, const char *name);
 /* Does somebody hold the claim, as far as is known (INV-5)? */
 bool present_is_held(const dibs_claim *claim);
+/* Is it a process? A lease is the user's own, and says nothing of what runs. */
+bool present_is_run_with(const dibs_claim *claim);
 /* How much of a whole role's port's name those of its pods' claims begin with: "shop/web/". 0: it is no such
  * port. */
 size_t present_shared_length(const dibs_claim *claim);
 /* A port of a whole role has no holder of its own: those of its pods are. NULL: it is no such port, or none
  * of them runs. */
 const dibs_claim *present_role_user(const struct present *p, const dibs_claim *claim);
-/* The first claim that somebody holds of those whose names begin with these bytes; NULL: none. */
+/* The first claim that somebody holds, or that a process does, of those whose names begin with these bytes;
+ * NULL: none. */
 const dibs_claim *present_held(const struct present *p, const char *name, size_t len);
+const dibs_claim *present_run_with(const struct present *p, const char *name, size_t len);
 #endif

@@ -70,7 +70,7 @@ static bool is_told(const struct workload_plan *plan, const char *text, bool is_
 }
 
 /* The first process that holds a claim of the pod and still says what it was told; `claim` is the first of
- * the pod that anybody holds. */
+ * the pod that one holds. */
 static char *find_told(const struct noting *n, const dibs_claim **claim)
 {
     const struct present *p = n->r->present;
@@ -79,7 +79,7 @@ static char *find_told(const struct noting *n, const dibs_claim **claim)
     int32_t last = 0;
 
     for (const dibs_claim *c = *claim; c < p->claims + p->n && strncmp(c->name, name, len) == 0; c++) {
-        if (c->holder != DIBS_HELD_BY_PROCESS || !present_is_held(c) || c->process.pid == last)
+        if (!present_is_run_with(c) || c->process.pid == last)
             continue;
         last = c->process.pid;
         char *told = owner_variable(&n->view, &c->process, WORKLOAD_TOLD);
@@ -141,7 +141,7 @@ static dibs_status note_pod(const struct noting *n, const struct workload_pod *p
     return s == DIBS_OK ? note_told(n, pod, values, held, err) : s;
 }
 
-/* The first claim that somebody holds of those whose names go on so behind their group's: "/web/0/". */
+/* The first claim that a process holds of those whose names go on so behind their group's: "/web/0/". */
 static const dibs_claim *find_held(const struct noting *n, const char *rest)
 {
     const dibs_claim *held = NULL;
@@ -150,7 +150,7 @@ static const dibs_claim *find_held(const struct noting *n, const char *rest)
     for (size_t i = 0; i < n->n_groups && !held; i++) {
         int len = snprintf(name, sizeof name, "%s%s", n->groups[i], rest);
 
-        held = present_held(n->r->present, name, (size_t) len);
+        held = present_run_with(n->r->present, name, (size_t) len);
     }
     return held;
 }
@@ -186,7 +186,7 @@ static void find_groups(struct noting *n)
         int len = (int) strcspn(name, "/");
         size_t k = 0;
 
-        if (!present_is_held(&p->claims[i]))
+        if (!present_is_run_with(&p->claims[i]))
             continue;
         while (k < n->n_groups && (strncmp(n->groups[k], name, (size_t) len) != 0 || n->groups[k][len]))
             k++;

@@ -53,9 +53,8 @@ dibs_status workload_check_idle(dibs *handle, const struct workload_group *group
     for (size_t i = 0; i < present.n && s == DIBS_OK; i++) {
         const dibs_claim *claim = &present.claims[i];
 
-        /* A lease is the user's own, who may give its port to a process. */
-        if (claim->holder != DIBS_HELD_BY_PROCESS || !present_is_held(claim))
-            continue;
+        if (!present_is_run_with(claim))
+            continue; /* the user of a lease may give its port to a process */
         for (size_t k = 0; k < n && s == DIBS_OK; k++)
             if (is_of(claim, group, pods[k]))
                 s = refuse(claim, err);

@@ -60,6 +60,25 @@ static void a_lease_is_no_process_that_runs(void **state)
     ASSERT_OK(check_idle(w, 0), &w->err);
 }
 
+static void nobody_is_to_restart_a_lease(void **state)
+{
+    struct world *w = *state;
+    dibs_request lease = { .name = "shop/web/0/-/first", .holder = DIBS_HELD_BY_LEASE, .ttl_ms = 60000 };
+    dibs_batch batch = { .requests = &lease, .n = 1 };
+    dibs_claim claim;
+
+    need_network();
+    add_role(w->group, "web", 1, 2);
+    ASSERT_OK(dibs_claim_ports(w->handle, &batch, &claim, &w->err), &w->err);
+    struct workload_plan plan = sync_now(w);
+    assert_counts(&plan, 1, 1, 0, 0);
+    for (size_t i = 0; i < plan.n; i++) {
+        assert_false(plan.changes[i].needs_restart);
+        assert_int_equal(plan.changes[i].n_pods, 0);
+    }
+    workload_plan_free(&plan);
+}
+
 static void a_port_added_to_a_running_instance_needs_a_restart(void **state)
 {
     struct world *w = *state;
@@ -273,6 +292,7 @@ int main(void)
         T(the_second_of_several_pods_is_not_the_first),
         T(a_process_that_has_ended_does_not_run),
         T(a_lease_is_no_process_that_runs),
+        T(nobody_is_to_restart_a_lease),
         T(a_port_added_to_a_running_instance_needs_a_restart),
         T(a_changed_port_of_the_role_needs_a_restart_of_every_pod_that_runs),
         T(a_moved_port_needs_a_restart_of_those_who_refer_to_it),
