@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What a process was started with, against the real kernel. */
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "owner/owner.h"
@@ -101,6 +103,31 @@ static void the_pid_alone_says_nothing_and_who_has_ended_has_none(void **state)
     assert_null(owner_variable(&view, &facts.process, "TOLD"));
 }
 
+/* A parent waits for its child in state D until that has become another program. */
+static int wait_in_the_kernel(void *arg)
+{
+    (void) arg;
+    if (syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0) == 0) { /* with memory of its own */
+        (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+        _exit(child_idle(NULL));
+    }
+    return 0;
+}
+
+static void nobody_waits_for_a_process_that_the_kernel_keeps(void **state)
+{
+    struct owner_view view = here();
+    pid_t pid = child_start(wait_in_the_kernel, NULL);
+
+    (void) state;
+    for (int i = 0; i < 5000 && state_of(pid) != 'D'; i++)
+        (void) poll(NULL, 0, 1);
+    assert_int_equal(state_of(pid), 'D');
+    struct owner_facts facts = facts_of(&view, pid);
+    assert_null(owner_variable(&view, &facts.process, "PATH"));
+    child_end(pid);
+}
+
 static int look_at(void *arg)
 {
     const dibs_process *who = arg;
@@ -130,6 +157,7 @@ int main(void)
         cmocka_unit_test(a_variable_is_found_by_its_whole_name),
         cmocka_unit_test(it_is_found_behind_a_megabyte_of_others),
         cmocka_unit_test(the_pid_alone_says_nothing_and_who_has_ended_has_none),
+        cmocka_unit_test(nobody_waits_for_a_process_that_the_kernel_keeps),
         cmocka_unit_test(what_may_not_be_read_is_not_there),
     };
 
