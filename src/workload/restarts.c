@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/text.h"
+#include "net/bindings.h"
 #include "owner/owner.h"
 #include "workload/told.h"
 
@@ -31,23 +32,69 @@ void restarts_note_pod(struct workload_change *change, const dibs_claim *held)
 
 /* ---- by the claims that change ---- */
 
-/* A pod is told of its own ports, its role's, and those that it refers to; they have these numbers now. */
-static void note_changes(const struct restarts *r, const struct workload_needs *needs, const dibs_claim *held,
-                         uint16_t *ports)
-{
-    for (size_t i = 0; i < needs->n; i++) {
-        size_t at = workload_needs_find(r->needs, r->sorted, needs->all[i].name);
-        struct workload_change *change = &r->plan->changes[at];
+/* A pod that runs. It is told of its own ports, its role's, and those that it refers to. */
+struct told_pod {
+    const struct workload_pod *pod;
+    const dibs_claim *held;
+    struct workload_needs needs;
+    struct workload_change **changes; /* of the needs; NULL: none */
+    uint16_t *ports;                  /* that the needs have now */
+    struct workload_value *values;
+};
 
-        if (at == r->needs->n)
+static void told_pod_free(struct told_pod *t)
+{
+    workload_needs_free(&t->needs);
+    free(t->changes);
+    free(t->ports);
+    free(t->values);
+}
+
+/* Was the process told the number that this need has now, in each variable that it is told in? */
+static bool is_known(const struct told_pod *t, size_t i, const struct workload_restart *restart)
+{
+    const struct workload_need *need = &t->needs.all[i];
+    const struct workload_component *component = t->pod->component;
+
+    for (size_t v = 0; v < component->n_ports + component->n_references; v++) {
+        const struct workload_value *value = &t->values[v];
+
+        if (value->port != need->port || value->first != t->ports[i - need->number])
             continue;
-        ports[i] = change->claim.port;
-        if (change->kind == WORKLOAD_KEEP)
+        for (size_t d = 0; d < restart->n; d++)
+            if (strcmp(restart->all[d].variable, value->env) == 0)
+                return false;
+    }
+    return true;
+}
+
+/* A block is made anew as one: some of its claims may then be as before. */
+static bool is_as_before(const struct workload_change *change)
+{
+    const dibs_claim *claim = &change->claim;
+    const dibs_claim *before = change->before;
+
+    if (change->kind != WORKLOAD_MOVE)
+        return change->kind == WORKLOAD_KEEP;
+    return before->port == claim->port &&
+           bindings_same(before->bindings, before->n_bindings, claim->bindings, claim->n_bindings);
+}
+
+/* `restart`: what its process was told otherwise, if that is known. A claim that was released and has its
+ * number again is none that the process would have to learn of. */
+static void note_changes(const struct told_pod *t, const struct workload_restart *restart)
+{
+    for (size_t i = 0; i < t->needs.n; i++) {
+        struct workload_change *change = t->changes[i];
+
+        if (!change || is_as_before(change))
             continue;
-        if (needs->all[i].is_own && change->claim.holder != DIBS_HELD_BY_NOBODY)
+        if (t->needs.all[i].is_own && change->claim.holder != DIBS_HELD_BY_NOBODY)
             continue; /* its own again, from before the last move */
+        if (change->kind == WORKLOAD_ADD && restart->all && is_known(t, i, restart))
+            continue;
         change->needs_restart = true;
-        restarts_note_pod(change, held);
+        restarts_note_pod(change, t->held);
     }
 }
 
@@ -91,54 +138,74 @@ static char *find_told(const struct noting *n, const dibs_claim **claim)
     return NULL;
 }
 
-static dibs_status note_told(const struct noting *n, const struct workload_pod *pod,
-                             const struct workload_value *values, const dibs_claim *claim, dibs_err *err)
+/* What the pod's process was told otherwise; without `all` that is not known. */
+static void compare_told(const struct noting *n, const struct told_pod *t, struct workload_restart *out)
 {
-    struct workload_plan *plan = n->r->plan;
-    char *was = n->can_see ? find_told(n, &claim) : NULL;
-    AUTO(told_free)
-    struct workload_restart restart = {
-        .claim = *claim,
-        .was = was,
-        .now = was ? workload_told_text(n->r->group, pod, values, claim->process.pid) : NULL,
-    };
+    const dibs_claim *claim = t->held;
 
-    if (!restart.was || !restart.now || !told_compare(&restart))
+    out->was = n->can_see ? find_told(n, &claim) : NULL;
+    out->now = out->was ? workload_told_text(n->r->group, t->pod, t->values, claim->process.pid) : NULL;
+    out->claim = *claim;
+    (void) snprintf(out->pod, sizeof out->pod, "%.*s", (int) present_pod_length(claim->name), claim->name);
+    if (out->now)
+        (void) told_compare(out);
+}
+
+/* The plan takes what differs. */
+static dibs_status note_told(struct workload_plan *plan, struct workload_restart *restart, dibs_err *err)
+{
+    if (restart->n == 0)
         return DIBS_OK;
     struct workload_restart *more = reallocarray(plan->restarts, plan->n_restarts + 1, sizeof *more);
     if (!more)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
-    for (size_t i = 0; i < restart.n; i++) {
-        struct workload_difference *d = &restart.all[i];
+    for (size_t i = 0; i < restart->n; i++) {
+        struct workload_difference *d = &restart->all[i];
 
         d->is_told = d->now ? is_told(plan, d->now, true) : is_told(plan, d->was, false);
     }
-    (void) snprintf(restart.pod, sizeof restart.pod, "%.*s", (int) present_pod_length(claim->name),
-                    claim->name);
     plan->restarts = more;
-    more[plan->n_restarts++] = restart;
-    restart = (struct workload_restart){ 0 };
+    more[plan->n_restarts++] = *restart;
+    *restart = (struct workload_restart){ 0 };
     return DIBS_OK;
 }
 
 /* ---- every pod that runs ---- */
 
-static dibs_status note_pod(const struct noting *n, const struct workload_pod *pod, const dibs_claim *held,
-                            dibs_err *err)
+/* What it needs, as the plan has it, and what it would be told. */
+static dibs_status look_up(const struct restarts *r, struct told_pod *t, dibs_err *err)
 {
-    const struct workload_group *group = n->r->group;
-    AUTO(workload_needs_free) struct workload_needs needs = { 0 };
-    dibs_status s = workload_needs_of(group, pod, &needs, err);
-    AUTO(free_auto) uint16_t *ports = calloc(needs.n + 1, sizeof *ports);
-    AUTO(free_auto) struct workload_value *values = NULL;
+    dibs_status s = workload_needs_of(r->group, t->pod, &t->needs, err);
 
     if (s != DIBS_OK)
         return s;
-    if (!ports)
+    t->changes = calloc(t->needs.n + 1, sizeof(struct workload_change *));
+    t->ports = calloc(t->needs.n + 1, sizeof *t->ports);
+    if (!t->changes || !t->ports)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
-    note_changes(n->r, &needs, held, ports);
-    s = workload_values(group, pod, &needs, ports, &values, err);
-    return s == DIBS_OK ? note_told(n, pod, values, held, err) : s;
+    for (size_t i = 0; i < t->needs.n; i++) {
+        size_t at = workload_needs_find(r->needs, r->sorted, t->needs.all[i].name);
+
+        if (at == r->needs->n)
+            continue;
+        t->changes[i] = &r->plan->changes[at];
+        t->ports[i] = t->changes[i]->claim.port;
+    }
+    return workload_values(r->group, t->pod, &t->needs, t->ports, &t->values, err);
+}
+
+static dibs_status note_pod(const struct noting *n, const struct workload_pod *pod, const dibs_claim *held,
+                            dibs_err *err)
+{
+    AUTO(told_pod_free) struct told_pod t = { .pod = pod, .held = held };
+    AUTO(told_free) struct workload_restart restart = { 0 };
+    dibs_status s = look_up(n->r, &t, err);
+
+    if (s != DIBS_OK)
+        return s;
+    compare_told(n, &t, &restart);
+    note_changes(&t, &restart);
+    return note_told(n->r->plan, &restart, err);
 }
 
 /* The first claim that a process holds of those whose names go on so behind their group's: "/web/0/". */

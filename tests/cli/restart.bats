@@ -121,6 +121,30 @@ calm() {
     restarts "\$API is $out (it has $http)"
 }
 
+@test "what was released and has its number again is nothing that a process would have to learn" {
+    shards=', {name: shards, env: SHARDS, count: 2}, {name: base, env: BASE, count: 3, contiguous: true}'
+    back='ports: [{name: http, env: PORT}'$shards'], references: [{env: API, from: api.http}, {env: ALL, from: "web[1].shards"}, {env: FIRST, from: "web[1].base"}]'
+    manifest "$back"
+    ok up
+    ports
+    run_role web/0
+    ok down
+    calm # the plan is the first one that adds
+    ok up
+    says '14 kept'
+    # One of them has another number: it alone is told.
+    ok release api/0/http api/0/admin web/1/base
+    start sleep 600
+    ok claim --port "$http" --pid "$STARTED"
+    ok plan --json
+    json '[c["name"] for c in d if c["change"] == "add" and c["needs_restart"]] == ["project/api/0/-/http"]'
+    json 'len([c for c in d if c["change"] == "add"]) > 1'
+    ok up
+    says 'api/0/http: the process that runs as web/0 does not know of port'
+    not says '/base'
+    not says 'has to be restarted'
+}
+
 @test "a pod that only shares and refers is told, and one of several alike" {
     shared='ports: [{name: g, env: G, scope: RoleScoped}], references: [{env: API, from: api.http}]'
     manifest "$shared"
