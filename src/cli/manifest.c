@@ -344,11 +344,11 @@ static void tell_change(const struct cli *cli, const struct workload_change *cha
     if (change->n_pods > 1)
         (void) snprintf(more, sizeof more, " (and %zu more)", change->n_pods - 1);
     if (change->kind == WORKLOAD_STAY && change->claim.is_kept)
-        cli_note(cli, "%s: port %u stays while %s runs; 'dibs up' or 'dibs down' ends it then", name,
-                 change->claim.port, pod);
+        cli_note(cli, "%s: port %u stays while %s %s; 'dibs up' or 'dibs down' ends it then", name,
+                 change->claim.port, pod, change->is_leased ? "has a lease" : "runs");
     else if (change->kind == WORKLOAD_STAY)
         cli_note(cli, "%s: port %u stays with %s, until it ends", name, change->claim.port,
-                 change->claim.holder == DIBS_HELD_BY_LEASE ? "its lease" : "the process that runs");
+                 change->is_leased ? "its lease" : "the process that runs");
     else
         cli_note(cli, "%s: the process that runs as %s%s does not know of port %u before it is restarted",
                  name, pod, more, change->claim.port);

@@ -2,8 +2,8 @@
 /* Why not: what was wanted, who stands in the way, in which relation, and what to do (D18). */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "core/plan.h"
@@ -11,19 +11,10 @@
 
 #include "base/banned.h"
 
-static void format_time(int64_t wall_ms, char out[32])
-{
-    time_t seconds = (time_t) (wall_ms / 1000);
-    struct tm tm;
-
-    out[0] = '\0';
-    if (gmtime_r(&seconds, &tm))
-        (void) strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
-}
-
 void core_describe(const dibs_claim *c, char *out, size_t size)
 {
     char since[32];
+    char ttl[24];
     char holder[128] = "kept, nobody holds it now";
     char command[DIBS_COMMAND_MAX + 1];
 
@@ -31,12 +22,13 @@ void core_describe(const dibs_claim *c, char *out, size_t size)
         (void) snprintf(out, size, "a damaged record, nobody knows whose; see 'dibs doctor'");
         return;
     }
-    format_time(c->created_ms, since);
+    clock_wall_format(c->created_ms, since);
+    clock_duration_format(c->lease_ttl_ms, ttl);
     if (c->holder == DIBS_HELD_BY_PROCESS)
         (void) snprintf(holder, sizeof holder, "pid %d (%s)", c->process.pid,
                         text_safe(c->command[0] ? c->command : "?", command, sizeof command));
     else if (c->holder == DIBS_HELD_BY_LEASE)
-        (void) snprintf(holder, sizeof holder, "a lease of %lld s", (long long) (c->lease_ttl_ms / 1000));
+        (void) snprintf(holder, sizeof holder, "a lease of %s", ttl);
     (void) snprintf(out, size, "%s%s%s, %s, %s, since %s", c->name[0] ? "'" : "unnamed", c->name,
                     c->name[0] ? "'" : "", c->principal, holder, since);
 }

@@ -268,12 +268,12 @@ static dibs_status check_index(const struct walk *w, const struct workload_refer
         return DIBS_OK;
     if (!is_own && instance >= role->instances)
         return workload_error(w->group, reference->place, err,
-                              "role '%s' has %u instances, counted from 0: none is %u", name, role->instances,
-                              instance);
+                              "role '%s' has %u instance%s, counted from 0: none is %u", name,
+                              role->instances, role->instances == 1 ? "" : "s", instance);
     if (pod >= component->size)
         return workload_error(w->group, reference->place, err,
-                              "an instance of role '%s' has %u such pods, counted from 0: none is %u", name,
-                              component->size, pod);
+                              "an instance of role '%s' has %u such pod%s, counted from 0: none is %u", name,
+                              component->size, component->size == 1 ? "" : "s", pod);
     return DIBS_OK;
 }
 

@@ -151,5 +151,7 @@ const dibs_claim *present_role_user(const struct present *p, const dibs_claim *c
 {
     size_t len = present_shared_length(claim);
 
-    return len > 0 ? present_held(p, claim->name, len) : NULL;
+    const dibs_claim *running = len > 0 ? present_run_with(p, claim->name, len) : NULL;
+
+    return running || len == 0 ? running : present_held(p, claim->name, len);
 }

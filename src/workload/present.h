@@ -31,8 +31,8 @@ bool present_is_run_with(const dibs_claim *claim);
 /* How much of a whole role's port's name those of its pods' claims begin with: "shop/web/". 0: it is no such
  * port. */
 size_t present_shared_length(const dibs_claim *claim);
-/* A port of a whole role has no holder of its own: those of its pods are. NULL: it is no such port, or none
- * of them runs. */
+/* A port of a whole role has no holder of its own: those of its pods are, processes before leases. NULL: it
+ * is no such port, or nobody holds one of theirs. */
 const dibs_claim *present_role_user(const struct present *p, const dibs_claim *claim);
 /* The first claim that somebody holds, or that a process does, of those whose names begin with these bytes;
  * NULL: none. */

@@ -25,9 +25,11 @@ struct noting {
 
 void restarts_note_pod(struct workload_change *change, const dibs_claim *held)
 {
-    if (change->n_pods++ == 0)
-        (void) snprintf(change->pod, sizeof change->pod, "%.*s", (int) present_pod_length(held->name),
-                        held->name);
+    if (change->n_pods++ > 0)
+        return;
+    change->is_leased = held->holder == DIBS_HELD_BY_LEASE;
+    (void) snprintf(change->pod, sizeof change->pod, "%.*s", (int) present_pod_length(held->name),
+                    held->name);
 }
 
 /* ---- by the claims that change ---- */

@@ -98,8 +98,9 @@ dibs_status workload_pod_parse(const struct workload_group *group, const char *t
     if (!pod.role)
         return no_role(group, typed.part[0], err);
     if (typed.n > 1 ? !number(typed.part[1], pod.role->instances, &pod.instance) : pod.role->instances == 0)
-        return err_set(err, DIBS_NOT_FOUND, "role '%s' has %u instances, counted from 0; there is no '%s'",
-                       pod.role->name, pod.role->instances, typed.n > 1 ? typed.part[1] : "0");
+        return err_set(err, DIBS_NOT_FOUND, "role '%s' has %u instance%s, counted from 0; there is no '%s'",
+                       pod.role->name, pod.role->instances, pod.role->instances == 1 ? "" : "s",
+                       typed.n > 1 ? typed.part[1] : "0");
     pod.component = typed.n > 2 ? NULL : &pod.role->components[0];
     for (size_t i = 0; typed.n > 2 && i < pod.role->n_components; i++)
         if (pod.role->components[i].name && is_called(pod.role->components[i].name, typed.part[2]))
@@ -108,8 +109,9 @@ dibs_status workload_pod_parse(const struct workload_group *group, const char *t
         return err_set(err, DIBS_NOT_FOUND, "role '%s' has no component '%s'", pod.role->name,
                        text_safe(typed.part[2], shown, sizeof shown));
     if (typed.n > 3 && !number(typed.part[3], pod.component->size, &pod.id))
-        return err_set(err, DIBS_NOT_FOUND, "component '%s' has %u pods, counted from 0; there is no '%s'",
-                       typed.part[2], pod.component->size, text_safe(typed.part[3], shown, sizeof shown));
+        return err_set(err, DIBS_NOT_FOUND, "component '%s' has %u pod%s, counted from 0; there is no '%s'",
+                       typed.part[2], pod.component->size, pod.component->size == 1 ? "" : "s",
+                       text_safe(typed.part[3], shown, sizeof shown));
     *out = pod;
     return DIBS_OK;
 }

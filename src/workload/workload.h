@@ -224,6 +224,7 @@ struct workload_change {
     bool needs_restart;       /* pods run that do not know of it yet */
     size_t n_pods;            /* how many; of a STAY 1 */
     char pod[DIBS_NAME_MAX + 1]; /* the first of them, "shop/web/0/-" */
+    bool is_leased;              /* it does not run, a lease has a port of it */
     dibs_claim claim;            /* as it will be; DROP: as it was */
 };
 struct workload_difference {

@@ -306,3 +306,12 @@ ports() { # the ports of the last try, on one line
     ok ls --json
     json 'len(d) == 1 and "token" not in d[0]'
 }
+
+@test "whose lease it is, is told with its length as it was written" {
+    for ttl in 60500ms 90s 10m; do
+        ok claim own --port 12345 --ttl "$ttl"
+        refused 3 claim --port 12345
+        says "a lease of $ttl,"
+        ok release own
+    done
+}

@@ -158,6 +158,22 @@ without_ipv6() {
     json '[c["pod"] for c in d if c["change"] == "restart"] == ["web/0", "web/1"]'
 }
 
+@test "a lease on a port of a pod is not told as something that runs, and a process that runs is told before it" {
+    manifest 'roles: {web: {instances: 2, ports: [{name: http, env: PORT}, {name: g, env: G, scope: RoleScoped}]}}'
+    ok up
+    ok claim web/0/http --ttl 5m
+    manifest 'roles: {web: {instances: 2, ports: [{name: http, env: PORT}]}}'
+    ok plan
+    says 'stays while web/0 has a lease'
+    run_role web/1
+    ok up
+    says 'stays while web/1 runs'
+    end_command
+    ok release web/0/http
+    ok up
+    says '1 dropped'
+}
+
 @test "down leaves the port of a role alone while one of its pods runs, and ends it afterwards" {
     manifest 'roles: {web: {instances: 2, ports: [{name: http, env: PORT}, {name: g, env: G, scope: RoleScoped}]}}'
     ok up

@@ -101,10 +101,14 @@ static void a_reference_reaches_only_pods_that_are_there(void **state)
     assert_refused(m, "file:5:7: role 'api' has 2 instances, counted from 0: none is 2");
     r->instance = -1;
     r->pod = 1;
-    assert_refused(m, "file:5:7: an instance of role 'api' has 1 such pods, counted from 0: none is 1");
+    assert_refused(m, "file:5:7: an instance of role 'api' has 1 such pod, counted from 0: none is 1");
     m->api_pod[0].size = 2;
     assert_sound(m);
     r->pod = -1;
+    m->roles[0].instances = 1;
+    r->instance = 1;
+    assert_refused(m, "file:5:7: role 'api' has 1 instance, counted from 0: none is 1");
+    r->instance = -1;
     m->roles[0].instances = 0;
     assert_refused(m, "file:5:7: role 'api' has 0 instances, counted from 0: none is 0");
     m->http[0].scope = WORKLOAD_ROLE_SCOPED; /* belongs to no pod */
