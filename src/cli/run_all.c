@@ -154,7 +154,8 @@ static void plan_signs(struct troupe *t)
         }
 }
 
-/* Each claim once: where one part holds what another refers to, the holder's request counts. */
+/* Each claim once: where one part holds what another refers to, the holder's request counts, and the claim is
+ * kept as for every reference: the other may outlive the holder, and must not be led to a stranger. */
 static dibs_status plan_claims(struct troupe *t, dibs_err *err)
 {
     size_t max = 0;
@@ -175,8 +176,10 @@ static dibs_status plan_claims(struct troupe *t, dibs_err *err)
             while (at < t->claims.n && strcmp(t->claims.requests[at].name, request.name) != 0)
                 at++;
             request.pid = (int32_t) p; /* whose it is, until there is a process */
+            bool is_kept = request.keep || (at < t->claims.n && t->claims.requests[at].keep);
             if (at == t->claims.n || part->pod.needs.all[i].is_own)
                 t->claims.requests[at] = request;
+            t->claims.requests[at].keep = is_kept;
             t->claims.n += at == t->claims.n;
             part->which[i] = at;
         }

@@ -247,6 +247,24 @@ END
     [ "$(sql 'SELECT count(*) FROM claims WHERE holder <> 0')" -eq 0 ]
 }
 
+@test "of --all, a port that another part refers to stays when its own part ends before the other" {
+    cat >dibs.yaml <<'END'
+roles:
+  api: { ports: [ http, admin ], command: 'echo $$ >api.new; mv api.new api.pid; exec sleep 600' }
+  web: { ports: [ http ], command: 'echo $API $$ >web.new; mv web.new web.pid; exec sleep 600', references: [ { env: API, from: api.http } ] }
+END
+    start "$DIBS" -q run --all
+    wait_until 10 test -s api.pid -a -s web.pid
+    read -r http web <web.pid
+    echo "$web" >>"$T/started"
+    end_process "$STARTED"
+    kill -KILL "$(cat api.pid)"
+    wait_until 10 not test -e "/proc/$(cat api.pid)"
+    ok reap
+    [ "$(port api/0/-/http) $(claim api/0/-/http)" = "$http kept" ]
+    [ "$(held)" -eq 2 ] # with the one that web holds
+}
+
 # unread STREAM WHAT: runs --all with a pipe for that stream that nobody reads; when it is full, TERM or INT ends dibs,
 # INT again and again until it does, or the pipe is READ, into $T/read. Prints the exit code.
 unread() {
