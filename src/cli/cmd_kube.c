@@ -115,7 +115,7 @@ static dibs_status release(struct cli *cli, dibs_err *err)
     if (cli->json)
         print_count(n);
     else
-        cli_note(cli, "%zu claims ended", n);
+        cli_note(cli, "%zu claim%s ended", n, n == 1 ? "" : "s");
     return DIBS_OK;
 }
 

@@ -342,7 +342,8 @@ dibs_status ledger_pool_remove(struct ledger *ledger, const char *name, const st
     if (s == DIBS_OK)
         s = tx.rows->ops->claims(tx.rows, &filter, count_one, &n, err);
     if (s == DIBS_OK && n > 0 && strcmp(name, "default") != 0)
-        return err_set(err, DIBS_TAKEN, "pool '%s' still has %zu claims; release them first", name, n);
+        return err_set(err, DIBS_TAKEN, "pool '%s' still has %zu claim%s; release %s first", name, n,
+                       n == 1 ? "" : "s", n == 1 ? "it" : "them");
     if (s == DIBS_OK)
         s = tx.rows->ops->pool_delete(tx.rows, name, err);
     if (s == DIBS_OK)

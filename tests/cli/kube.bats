@@ -785,7 +785,7 @@ env(worker["spec"]["containers"][0], ("LEADER", p))'
     sed -i '/dibs.dev/d' "$T/one.yaml" # it asks for nothing any more
     ok kube inject --release "$T/one.yaml"
     [ -z "$out" ]
-    says '1 claims ended'
+    says '1 claim ended'
     [ "$(sql 'SELECT name FROM claims')" = default.Pod.two/two/0/-/http ]
     { cat "$T/two.yaml"; echo ---; cat "$T/two.yaml"; } >"$T/twice.yaml"
     ok kube inject --release --json "$T/twice.yaml"

@@ -47,6 +47,7 @@ teardown() { dibs_teardown; }
     ok claim web --pool tests
     try pool rm tests
     [ "$code" -eq 3 ] || [ "$code" -eq 1 ]
+    says 'still has 1 claim; release it first'
     one_line
     ok release web
     ok pool rm tests
