@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* up, down and plan: the manifest as a whole. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "base/err.h"
+#include "base/text.h"
 #include "cli/manifest.h"
 #include "cli/request.h"
 
@@ -33,6 +38,37 @@ static void tell_claims(const struct cli *cli, const struct workload_plan *plan)
     cli_tell(cli, &any, plan->n > 0);
 }
 
+/* The first kept claim of a directory that is gone. */
+static bool find_left(void *ctx, const dibs_claim *claim)
+{
+    dibs_claim *left = ctx;
+
+    if (!claim->is_kept || !claim->project[0] || access(claim->project, F_OK) == 0 || errno != ENOENT)
+        return true;
+    *left = *claim;
+    return false;
+}
+
+/* A directory that was moved is another one: its group has a mark, and other ports, because the name is still
+ * that of the old path. */
+static void tell_moved(const struct cli *cli, const struct workload_group *group,
+                       const struct workload_plan *plan)
+{
+    char stem[sizeof group->group];
+    char project[DIBS_PROJECT_MAX + 1];
+    dibs_claim left = { 0 };
+    dibs_filter filter = { .name_prefix = stem, .principal = dibs_principal_of(cli->handle) };
+
+    (void) text_copy(stem, sizeof stem, group->group);
+    stem[strcspn(stem, "~")] = '\0';
+    if (strcmp(stem, group->group) == 0 || plan->count[WORKLOAD_ADD] == 0 ||
+        dibs_claim_list(cli->handle, &filter, find_left, &left, NULL) != DIBS_OK || !left.project[0])
+        return;
+    cli_note(cli,
+             "'%s' is the group of %s, which is not there any more; 'dibs reap --stale' ends what it left",
+             stem, cli_safe(left.project, project, sizeof project));
+}
+
 static dibs_status run_up(struct cli *cli, dibs_err *err)
 {
     AUTO(workload_plan_free) struct workload_plan plan = { 0 };
@@ -45,6 +81,7 @@ static dibs_status run_up(struct cli *cli, dibs_err *err)
         return s;
     print_ports(cli, &plan);
     tell_claims(cli, &plan);
+    tell_moved(cli, group, &plan);
     cli_tell_changes(cli, group, &plan);
     return DIBS_OK;
 }
@@ -61,6 +98,7 @@ static dibs_status run_plan(struct cli *cli, dibs_err *err)
         return s;
     cli_print_changes(cli, &plan);
     tell_claims(cli, &plan);
+    tell_moved(cli, group, &plan);
     cli_tell_changes(cli, group, &plan);
     return DIBS_OK;
 }

@@ -47,6 +47,28 @@ ports() {
     [ "$(paste "$T/before" "$T/after" | awk '$1 == $2' | wc -l)" -ge 8 ] # of ten: two names may prefer one port
 }
 
+@test "a directory that was moved has other ports, and is told whose its group still is" {
+    mkdir "$T/old"
+    cd "$T/old"
+    printf 'group: shop\nroles: {web: {ports: [http]}}\n' >dibs.yaml
+    ok up
+    mkdir "$T/beside" # one that is there is nobody's to end
+    cp dibs.yaml "$T/beside"
+    cd "$T/beside"
+    ok up
+    not says 'not there any more'
+    mv "$T/old" "$T/new"
+    cd "$T/new"
+    for command in plan up; do
+        ok "$command"
+        says "'shop' is the group of $T/old, which is not there any more; 'dibs reap --stale' ends what it left"
+    done
+    ok up # what is there is kept: it was told
+    not says 'not there any more'
+    ok reap --stale
+    [ "$(held)" -eq 2 ]
+}
+
 @test "a group is the directory and its branch; a detached head has no branch" {
     repository "$T/shop"
     git -C "$T/shop" worktree add -q -b topic/new "$T/shop-new"
