@@ -11,6 +11,9 @@
 
 #include "base/banned.h"
 
+/* Who wanted this very number: an option of a command, or a manifest. */
+#define OTHERWISE "choose another port, or use --prefer (in a manifest: prefer)"
+
 void core_describe(const dibs_claim *c, char *out, size_t size)
 {
     char since[32];
@@ -205,9 +208,8 @@ static dibs_status refuse_claimed(struct core *core, const dibs_claim *wanted, d
                        "to find it again",
                        b->port, proto, address, who);
     else
-        (void) err_set(err, DIBS_TAKEN,
-                       "port %u is held on %s %s by %s; choose another port, or use --prefer", b->port, proto,
-                       address, who);
+        (void) err_set(err, DIBS_TAKEN, "port %u is held on %s %s by %s; " OTHERWISE, b->port, proto, address,
+                       who);
     fill_blocker(err, relation, b, &theirs);
     return DIBS_TAKEN;
 }
@@ -253,22 +255,20 @@ static dibs_status refuse_foreign(struct core *core, const dibs_claim *wanted, u
     for (size_t i = 0; i < wanted->n_bindings && !s.is_found; i++)
         (void) kernel_sockets(0, wanted->bindings[i].proto, port, find_stranger, &s, NULL);
     if (!s.is_found) {
-        (void) err_set(err, DIBS_TAKEN,
-                       "port %u is in use by a socket that no claim covers and that does not listen; choose "
-                       "another port, or use --prefer",
-                       port);
+        (void) err_set(
+            err, DIBS_TAKEN,
+            "port %u is in use by a socket that no claim covers and that does not listen; " OTHERWISE, port);
     } else {
         dibs_address_format(&s.socket.address, address);
         s.socket.uid = owner_seen_uid(&core->view.users, s.socket.uid);
         core_socket_owners(core, &s.socket, &pid, 1);
         if (pid != 0)
             (void) owner_identify(&core->view, pid, &facts, NULL);
-        (void) err_set(err, DIBS_TAKEN,
-                       "port %u is in use on %s %s by a process without a claim: pid %d (%s), uid %u; choose "
-                       "another port, or use --prefer",
-                       port, dibs_proto_text(s.socket.proto), address, (int) pid,
-                       text_safe(facts.command[0] ? facts.command : "?", command, sizeof command),
-                       s.socket.uid);
+        (void) err_set(
+            err, DIBS_TAKEN,
+            "port %u is in use on %s %s by a process without a claim: pid %d (%s), uid %u; " OTHERWISE, port,
+            dibs_proto_text(s.socket.proto), address, (int) pid,
+            text_safe(facts.command[0] ? facts.command : "?", command, sizeof command), s.socket.uid);
     }
     err->blocker = (dibs_blocker){ .relation = DIBS_REL_FOREIGN,
                                    .port = port,

@@ -332,6 +332,8 @@ roles:
   two: { ports: [ { name: http, port: 15290 } ], command: 'touch "$T/started.two"' }
 END
     refused 3 run --all
+    says 'port 15290 is in use'
+    says 'in a manifest: prefer'
     [ ! -e "$T/started.one" ]
     [ ! -e "$T/started.two" ]
     nothing_claimed
