@@ -69,7 +69,7 @@ static int64_t earlier(int64_t a, int64_t b)
 /* The timer is set anew after whatever may have changed what is due: two calls of the kernel at most. */
 static void arm(const struct web *web)
 {
-    int64_t due = web->due_ms;
+    int64_t due = earlier(web->due_ms, web->alarm_ms > 0 ? web->alarm_ms : -1);
 
     for (const struct web_call *call = web->calls; call; call = call->next)
         due = earlier(due, silence_due_ms(call));
@@ -337,6 +337,12 @@ void web_close(struct web *web)
     free(web->cert);
     free(web->key);
     free(web);
+}
+
+void web_set_alarm(struct web *web, int64_t at_ms)
+{
+    web->alarm_ms = at_ms;
+    arm(web);
 }
 
 int web_fd(const struct web *web)

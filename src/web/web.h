@@ -70,6 +70,9 @@ dibs_status web_open(const struct web_options *options, struct web **out, dibs_e
 void web_close(struct web *web); /* NULL is fine. Calls under way are cancelled. */
 int web_fd(const struct web *web);
 void web_turn(struct web *web);
+/* The descriptor becomes readable at that time (clock_monotonic_ms()), too: for who has pauses of its own.
+ * Until it is set anew; 0: never. */
+void web_set_alarm(struct web *web, int64_t at_ms);
 
 /* INVALID: a wrong URL. Whatever else fails is told to done(), never from within this function. */
 dibs_status web_start(struct web *web, const struct web_request *request, struct web_call **out,
