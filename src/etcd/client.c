@@ -154,6 +154,7 @@ static enum verdict judge(struct asking *a, size_t which, const struct web_answe
         a->call->fault = ETCD_FAULT_NONE;
         return ANSWERED;
     }
+    web_drop_connections(a->etcd->web); /* it may be the answer to another request */
     a->call->fault = ETCD_FAULT_OTHER;
     (void) err_set(a->err, DIBS_UNAVAILABLE, "etcd: %s gave an answer that cannot be read: %s",
                    a->etcd->config.origin[which], wrong);

@@ -29,13 +29,36 @@ static bool has_changed(const struct etcd_result *result)
     return false;
 }
 
+static int order_of(struct etcd_bytes a, struct etcd_bytes b)
+{
+    size_t n = a.n < b.n ? a.n : b.n;
+    int order = n > 0 ? memcmp(a.at, b.at, n) : 0;
+
+    return order != 0 ? order : a.n < b.n ? -1 : a.n > b.n;
+}
+
+/* Keys that were not asked for are another's answer. */
+static bool has_keys_of(const struct etcd_result *result, const struct etcd_op *op)
+{
+    bool has_no_end = op->end.n == 1 && *(const char *) op->end.at == '\0';
+
+    for (size_t i = 0; i < result->n_kvs; i++) {
+        struct etcd_bytes key = result->kvs[i].key;
+
+        if (op->end.n == 0 ? order_of(key, op->key) != 0
+                           : order_of(key, op->key) < 0 || (!has_no_end && order_of(key, op->end) >= 0))
+            return false;
+    }
+    return true;
+}
+
 /* A Txn's results are those of one of its branches, one by one. */
 static bool has_shape_of(const struct etcd_result *result, const struct etcd_op *op)
 {
     if (result->kind != op->kind)
         return false;
     if (op->kind != ETCD_TXN)
-        return true;
+        return has_keys_of(result, op);
     const struct etcd_op *branch = result->succeeded ? op->txn->then : op->txn->otherwise;
     size_t n = result->succeeded ? op->txn->n_then : op->txn->n_otherwise;
 

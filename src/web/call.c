@@ -309,6 +309,12 @@ static void fail_by_code(struct web_call *call, CURLcode code)
         fail(call, DIBS_UNAVAILABLE,
              "no TLS connection; does the server speak TLS, and accept our certificate?");
         break;
+    case CURLE_GOT_NOTHING:
+        fail(call, DIBS_UNAVAILABLE,
+             strncmp(call->origin, "http:", 5) == 0
+                 ? "the connection was lost before the answer; does the server want TLS?"
+                 : "the connection was lost before the answer; does the server want a certificate of ours?");
+        break;
     default:
         fail(call, DIBS_UNAVAILABLE,
              call->answer.reach == WEB_NOT_SENT ? "cannot be asked"

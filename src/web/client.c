@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The client: libcurl's sockets and timer behind one descriptor. */
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -285,6 +286,7 @@ static dibs_status open_multi(struct web *web, dibs_err *err)
     const struct late_curl *curl = web->curl;
 
     web->multi = curl->curl_multi_init();
+    web->due_ms = -1;
     if (!web->multi || curl->curl_multi_setopt(web->multi, CURLMOPT_SOCKETFUNCTION, on_socket) != CURLM_OK ||
         curl->curl_multi_setopt(web->multi, CURLMOPT_SOCKETDATA, web) != CURLM_OK ||
         curl->curl_multi_setopt(web->multi, CURLMOPT_TIMERFUNCTION, on_timer) != CURLM_OK ||
@@ -317,6 +319,20 @@ dibs_status web_open(const struct web_options *options, struct web **out, dibs_e
         return status;
     *out = TAKE(web);
     return DIBS_OK;
+}
+
+void web_drop_connections(struct web *web)
+{
+    CURLM *old = web->multi;
+
+    assert(!web->calls);
+    if (open_multi(web, NULL) == DIBS_OK) {
+        (void) web->curl->curl_multi_cleanup(old);
+        return;
+    }
+    if (web->multi) /* half made: the old one is kept, which is all that can be done without memory */
+        (void) web->curl->curl_multi_cleanup(web->multi);
+    web->multi = old;
 }
 
 void web_close(struct web *web)

@@ -70,6 +70,9 @@ dibs_status web_open(const struct web_options *options, struct web **out, dibs_e
 void web_close(struct web *web); /* NULL is fine. Calls under way are cancelled. */
 int web_fd(const struct web *web);
 void web_turn(struct web *web);
+/* Closes the connections that are kept: for who was given an answer that cannot be the one to its request,
+ * since the next answer on that connection would not be, either. Only while no call is under way. */
+void web_drop_connections(struct web *web);
 /* The descriptor becomes readable at that time (clock_monotonic_ms()), too: for who has pauses of its own.
  * Until it is set anew; 0: never. */
 void web_set_alarm(struct web *web, int64_t at_ms);
