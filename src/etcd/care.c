@@ -54,14 +54,25 @@ dibs_status etcd_status(struct etcd *etcd, struct etcd_call *call, size_t endpoi
 
 /* ---- members ---- */
 
-struct members {
-    struct etcd_member *out;
+struct list {
+    void *out; /* room for ETCD_MEMBERS_MAX */
     size_t n;
 };
 
+static dibs_status ask_list(struct etcd *etcd, struct etcd_call *call, struct post *post, const char *body,
+                            size_t *n, dibs_err *err)
+{
+    dibs_status s = ask(etcd, call, post, body, err);
+
+    if (s == DIBS_OK)
+        *n = ((const struct list *) post->ctx)->n;
+    return s;
+}
+
 static const char *understand_members(void *ctx, const json_value *root)
 {
-    struct members *members = ctx;
+    struct list *members = ctx;
+    struct etcd_member *out = members->out;
     struct reading r = { 0 };
     const json_value *list = NULL;
     size_t n = read_size(&r, root, "members", &list);
@@ -72,7 +83,7 @@ static const char *understand_members(void *ctx, const json_value *root)
         const json_value *member = json_array_at(list, i);
         const json_value *urls = NULL;
         const char *url = "";
-        struct etcd_member *to = &members->out[i];
+        struct etcd_member *to = &out[i];
 
         *to = (struct etcd_member){ .id = read_uint(&r, member, "ID"),
                                     .is_learner = read_bool(&r, member, "isLearner") };
@@ -88,23 +99,15 @@ static const char *understand_members(void *ctx, const json_value *root)
 dibs_status etcd_members(struct etcd *etcd, struct etcd_call *call, struct etcd_member out[ETCD_MEMBERS_MAX],
                          size_t *n, dibs_err *err)
 {
-    struct members members = { .out = out };
+    struct list members = { .out = out };
     struct post post = {
         .path = "/v3/cluster/member/list", .endpoint = -1, .understand = understand_members, .ctx = &members
     };
-    dibs_status s = ask(etcd, call, &post, "{}", err);
 
-    if (s == DIBS_OK)
-        *n = members.n;
-    return s;
+    return ask_list(etcd, call, &post, "{}", n, err);
 }
 
 /* ---- alarms ---- */
-
-struct alarms {
-    struct etcd_alarm *out;
-    size_t n;
-};
 
 static enum etcd_alarm_kind alarm_kind(const char *name)
 {
@@ -115,7 +118,8 @@ static enum etcd_alarm_kind alarm_kind(const char *name)
 
 static const char *understand_alarms(void *ctx, const json_value *root)
 {
-    struct alarms *alarms = ctx;
+    struct list *alarms = ctx;
+    struct etcd_alarm *out = alarms->out;
     struct reading r = { 0 };
     const json_value *list = NULL;
     size_t n = read_size(&r, root, "alarms", &list);
@@ -125,8 +129,8 @@ static const char *understand_alarms(void *ctx, const json_value *root)
     for (size_t i = 0; i < n; i++) {
         const json_value *alarm = json_array_at(list, i);
 
-        alarms->out[i] = (struct etcd_alarm){ .member = read_uint(&r, alarm, "memberID"),
-                                              .kind = alarm_kind(read_string(&r, alarm, "alarm")) };
+        out[i] = (struct etcd_alarm){ .member = read_uint(&r, alarm, "memberID"),
+                                      .kind = alarm_kind(read_string(&r, alarm, "alarm")) };
     }
     alarms->n = n;
     return r.wrong;
@@ -135,13 +139,10 @@ static const char *understand_alarms(void *ctx, const json_value *root)
 dibs_status etcd_alarms(struct etcd *etcd, struct etcd_call *call, struct etcd_alarm out[ETCD_MEMBERS_MAX],
                         size_t *n, dibs_err *err)
 {
-    struct alarms alarms = { .out = out };
+    struct list alarms = { .out = out };
     struct post post = {
         .path = "/v3/maintenance/alarm", .endpoint = -1, .understand = understand_alarms, .ctx = &alarms
     };
-    dibs_status s = ask(etcd, call, &post, "{\"action\":\"GET\"}", err);
 
-    if (s == DIBS_OK)
-        *n = alarms.n;
-    return s;
+    return ask_list(etcd, call, &post, "{\"action\":\"GET\"}", n, err);
 }

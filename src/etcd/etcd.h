@@ -191,6 +191,7 @@ struct etcd_member {
     char url[ETCD_ORIGIN_MAX + 1]; /* the first for clients; "": it has not started */
     bool is_learner;
 };
+/* Of both lists `out` may be written to on failure, too; `n` is not. */
 dibs_status etcd_members(struct etcd *etcd, struct etcd_call *call, struct etcd_member out[ETCD_MEMBERS_MAX],
                          size_t *n, dibs_err *err);
 

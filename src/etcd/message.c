@@ -65,7 +65,9 @@ const char *message_read(const char *line, size_t n, struct message *out)
     m.is_created = read_bool(&r, result, "created");
     m.is_cancelled = read_bool(&r, result, "canceled");
     m.is_part = read_bool(&r, result, "fragment");
-    m.is_others = read_int(&r, result, "watch_id") != 0; /* ours is the stream's first */
+    /* Ours is the stream's first. One that is refused never gets a number, and a notice that has none is too
+     * early to be believed. */
+    m.is_others = read_int(&r, result, "watch_id") != 0 && !m.is_created && !m.is_cancelled;
     m.compact_revision = read_int(&r, result, "compact_revision");
     (void) text_safe(read_string(&r, result, "cancel_reason"), m.refusal.text, sizeof m.refusal.text);
     read_events(&r, result, &m);

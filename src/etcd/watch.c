@@ -121,6 +121,8 @@ static const char *take_cancel(struct etcd_watch *w, const struct message *m)
 {
     (void) err_set(&w->why, DIBS_UNAVAILABLE, "etcd: watching by %s: it was cancelled%s%s",
                    w->config.origin[w->which], *m->refusal.text ? ": " : "", m->refusal.text);
+    w->token[0] =
+        '\0'; /* that it has ended is told in this way, in words that differ from version to version */
     if (m->compact_revision > 0) {
         w->state = STANDING;
         w->expected = 0;

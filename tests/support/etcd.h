@@ -137,7 +137,7 @@ CLUSTER_FN void cluster_configure(struct cluster *c)
 }
 
 /* One of them answers what only a leader and a majority can. */
-CLUSTER_FN void cluster_wait(const struct cluster *c, const struct etcd_config *config)
+CLUSTER_FN void cluster_wait(const struct etcd_config *config)
 {
     const struct etcd_op look = { .kind = ETCD_RANGE, .key = { "x", 1 } };
     struct etcd_call call = { .deadline_ms = in_ms(CLUSTER_START_MS) };
@@ -145,7 +145,6 @@ CLUSTER_FN void cluster_wait(const struct cluster *c, const struct etcd_config *
     struct etcd *etcd = NULL;
     dibs_err err = { 0 };
 
-    (void) c;
     ASSERT_OK(etcd_open(config, &etcd, &err), &err);
     ASSERT_OK(etcd_do(etcd, &call, &look, &answer, &err), &err);
     etcd_answer_done(&answer);
@@ -226,6 +225,69 @@ CLUSTER_FN void cluster_close(struct cluster *c)
     (void) nftw(c->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     free(c);
 }
+
+/* ---- one cluster for all cases of a program, and a client for each ---- */
+
+CLUSTER_FN struct cluster *shared; /* NULL: there is no etcd here. Each case leaves it whole */
+
+CLUSTER_FN int shared_open(size_t n)
+{
+    if (has_etcd()) {
+        shared = cluster_open(n, false, NULL);
+        cluster_wait(&shared->config);
+    }
+    return 0;
+}
+
+CLUSTER_FN int shared_open_one(void **state)
+{
+    (void) state;
+    return shared_open(1);
+}
+
+CLUSTER_FN int shared_open_three(void **state)
+{
+    (void) state;
+    return shared_open(3);
+}
+
+CLUSTER_FN int shared_close(void **state)
+{
+    (void) state;
+    cluster_close(shared);
+    return 0;
+}
+
+struct asker {
+    struct etcd *etcd;
+    struct etcd_call call;
+    struct etcd_answer answer;
+    dibs_err err;
+};
+
+CLUSTER_FN int asker_open(void **state)
+{
+    struct asker *a = calloc(1, sizeof *a);
+
+    assert_non_null(a);
+    *state = a;
+    a->call.deadline_ms = in_ms(CLUSTER_START_MS);
+    if (shared)
+        ASSERT_OK(etcd_open(&shared->config, &a->etcd, &a->err), &a->err);
+    return 0;
+}
+
+CLUSTER_FN int asker_close(void **state)
+{
+    struct asker *a = *state;
+
+    etcd_answer_done(&a->answer);
+    etcd_close(a->etcd);
+    free(a);
+    return 0;
+}
+
+#define ASKER_TEST(name) cmocka_unit_test_setup_teardown(name, asker_open, asker_close)
 
 /* Which member leads, by what the member itself says. */
 CLUSTER_FN size_t cluster_leader(const struct cluster *c, struct etcd *etcd)

@@ -2,55 +2,7 @@
 /* Every call of the client, against a real etcd of one member. */
 #include "support/etcd.h"
 
-static struct cluster *one; /* of all cases */
-
-struct fixture {
-    struct etcd *etcd;
-    struct etcd_call call;
-    struct etcd_answer answer;
-    dibs_err err;
-};
-
-static int start(void **state)
-{
-    (void) state;
-    if (has_etcd()) {
-        one = cluster_open(1, false, NULL);
-        cluster_wait(one, &one->config);
-    }
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void) state;
-    cluster_close(one);
-    return 0;
-}
-
-static int setup(void **state)
-{
-    struct fixture *f = calloc(1, sizeof *f);
-
-    assert_non_null(f);
-    *state = f;
-    f->call.deadline_ms = in_ms(10000);
-    if (one)
-        ASSERT_OK(etcd_open(&one->config, &f->etcd, &f->err), &f->err);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-
-    etcd_answer_done(&f->answer);
-    etcd_close(f->etcd);
-    free(f);
-    return 0;
-}
-
-static void ask(struct fixture *f, const struct etcd_op *op)
+static void ask(struct asker *f, const struct etcd_op *op)
 {
     etcd_answer_done(&f->answer);
     ASSERT_OK(etcd_do(f->etcd, &f->call, op, &f->answer, &f->err), &f->err);
@@ -59,13 +11,13 @@ static void ask(struct fixture *f, const struct etcd_op *op)
     assert_true(f->answer.revision > 0);
 }
 
-static int64_t put(struct fixture *f, const char *key, const char *value)
+static int64_t put(struct asker *f, const char *key, const char *value)
 {
     ask(f, &(struct etcd_op){ .kind = ETCD_PUT, .key = ETCD_BYTES(key), .value = ETCD_BYTES(value) });
     return f->answer.revision;
 }
 
-static void get(struct fixture *f, const char *key)
+static void get(struct asker *f, const char *key)
 {
     ask(f, &(struct etcd_op){ .kind = ETCD_RANGE, .key = ETCD_BYTES(key) });
 }
@@ -77,7 +29,7 @@ static bool is(struct etcd_bytes bytes, const char *text)
 
 static void what_was_put_is_there(void **state)
 {
-    struct fixture *f = *state;
+    struct asker *f = *state;
 
     NEED_ETCD();
     int64_t first = put(f, "put/a", "1");
@@ -98,7 +50,7 @@ static void what_was_put_is_there(void **state)
 
 static void any_bytes_are_kept(void **state)
 {
-    struct fixture *f = *state;
+    struct asker *f = *state;
     unsigned char key[300];
 
     NEED_ETCD();
@@ -116,7 +68,7 @@ static void any_bytes_are_kept(void **state)
 
 static void previous_values_come_when_wanted(void **state)
 {
-    struct fixture *f = *state;
+    struct asker *f = *state;
 
     NEED_ETCD();
     (void) put(f, "previous/a", "old");
@@ -159,7 +111,7 @@ static bool take(void *ctx, const struct etcd_kv *kvs, size_t n)
 
 static void a_range_is_read_page_by_page_at_one_revision(void **state)
 {
-    struct fixture *f = *state;
+    struct asker *f = *state;
     struct taken t = { 0 };
     char end[8];
     int64_t revision = 0;
@@ -216,7 +168,7 @@ static void the_end_of_a_prefix_is_behind_all_its_keys(void **state)
 
 static void a_txn_takes_the_branch_that_its_compares_say(void **state)
 {
-    struct fixture *f = *state;
+    struct asker *f = *state;
     const struct etcd_compare fresh = { .target = ETCD_CREATE_REVISION, .key = ETCD_BYTES("txn/a") };
     const struct etcd_op make = { .kind = ETCD_PUT, .key = ETCD_BYTES("txn/a"), .value = ETCD_BYTES("mine") };
     const struct etcd_op look = { .kind = ETCD_RANGE, .key = ETCD_BYTES("txn/a") };
@@ -235,7 +187,7 @@ static void a_txn_takes_the_branch_that_its_compares_say(void **state)
     assert_int_equal(f->answer.result.results->kvs->mod_revision, made);
 }
 
-static bool holds(struct fixture *f, struct etcd_compare compare)
+static bool holds(struct asker *f, struct etcd_compare compare)
 {
     const struct etcd_op mark = { .kind = ETCD_PUT, .key = ETCD_BYTES("compare-mark") };
     const struct etcd_txn txn = { .compares = &compare, .n_compares = 1, .then = &mark, .n_then = 1 };
@@ -248,7 +200,7 @@ static bool holds(struct fixture *f, struct etcd_compare compare)
 
 static void every_compare_is_understood(void **state)
 {
-    struct fixture *f = *state;
+    struct asker *f = *state;
 
     NEED_ETCD();
     int64_t rev = put(f, "compare/a", "value");
@@ -304,7 +256,7 @@ static void make_many(struct many *m, size_t n)
 
 static void nested_txns_have_each_its_own_outcome(void **state)
 {
-    struct fixture *f = *state;
+    struct asker *f = *state;
     struct many *m = calloc(1, sizeof *m);
 
     assert_non_null(m);
@@ -336,7 +288,7 @@ enum { HEAVY_BYTES = 1700000, HEAVIER_BYTES = 2 << 20 };
 
 static void a_txn_that_etcd_refuses_is_certainly_not_done(void **state)
 {
-    struct fixture *f = *state;
+    struct asker *f = *state;
     struct etcd_op twice[200];
     const struct etcd_txn txn = { .then = twice, .n_then = 2 };
     const struct etcd_txn large = { .then = twice, .n_then = 200 };
@@ -369,7 +321,7 @@ static void a_txn_that_etcd_refuses_is_certainly_not_done(void **state)
 
 static void revisions_that_are_gone_or_to_come_are_told_apart(void **state)
 {
-    struct fixture *f = *state;
+    struct asker *f = *state;
     struct etcd_op look = { .kind = ETCD_RANGE, .key = ETCD_BYTES("compact/a") };
 
     NEED_ETCD();
@@ -393,7 +345,7 @@ static void revisions_that_are_gone_or_to_come_are_told_apart(void **state)
 
 static void a_lease_is_granted_renewed_and_revoked(void **state)
 {
-    struct fixture *f = *state;
+    struct asker *f = *state;
     int64_t id = 0;
     int64_t ttl_s = 0;
     struct etcd_lease lease = { 0 };
@@ -418,7 +370,7 @@ static void a_lease_is_granted_renewed_and_revoked(void **state)
 
 static void a_lease_that_has_ended_is_said_to_be_gone(void **state)
 {
-    struct fixture *f = *state;
+    struct asker *f = *state;
     int64_t id = 4711;
     int64_t ttl_s = 7;
     struct etcd_lease lease = { .ttl_s = 7 };
@@ -445,7 +397,7 @@ static void a_lease_that_has_ended_is_said_to_be_gone(void **state)
 
 static void the_cluster_tells_of_itself(void **state)
 {
-    struct fixture *f = *state;
+    struct asker *f = *state;
     struct etcd_status status = { 0 };
     struct etcd_member members[ETCD_MEMBERS_MAX];
     struct etcd_alarm alarms[ETCD_MEMBERS_MAX];
@@ -466,7 +418,7 @@ static void the_cluster_tells_of_itself(void **state)
 
 static void a_call_without_time_asks_nobody(void **state)
 {
-    struct fixture *f = *state;
+    struct asker *f = *state;
     const struct etcd_op op = { .kind = ETCD_PUT, .key = ETCD_BYTES("late") };
 
     NEED_ETCD();
@@ -477,26 +429,24 @@ static void a_call_without_time_asks_nobody(void **state)
     assert_true(*f->err.msg);
 }
 
-#define ETCD_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ETCD_TEST(what_was_put_is_there),
-        ETCD_TEST(any_bytes_are_kept),
-        ETCD_TEST(previous_values_come_when_wanted),
-        ETCD_TEST(a_range_is_read_page_by_page_at_one_revision),
-        ETCD_TEST(the_end_of_a_prefix_is_behind_all_its_keys),
-        ETCD_TEST(a_txn_takes_the_branch_that_its_compares_say),
-        ETCD_TEST(every_compare_is_understood),
-        ETCD_TEST(nested_txns_have_each_its_own_outcome),
-        ETCD_TEST(a_txn_that_etcd_refuses_is_certainly_not_done),
-        ETCD_TEST(revisions_that_are_gone_or_to_come_are_told_apart),
-        ETCD_TEST(a_lease_is_granted_renewed_and_revoked),
-        ETCD_TEST(a_lease_that_has_ended_is_said_to_be_gone),
-        ETCD_TEST(the_cluster_tells_of_itself),
-        ETCD_TEST(a_call_without_time_asks_nobody),
+        ASKER_TEST(what_was_put_is_there),
+        ASKER_TEST(any_bytes_are_kept),
+        ASKER_TEST(previous_values_come_when_wanted),
+        ASKER_TEST(a_range_is_read_page_by_page_at_one_revision),
+        ASKER_TEST(the_end_of_a_prefix_is_behind_all_its_keys),
+        ASKER_TEST(a_txn_takes_the_branch_that_its_compares_say),
+        ASKER_TEST(every_compare_is_understood),
+        ASKER_TEST(nested_txns_have_each_its_own_outcome),
+        ASKER_TEST(a_txn_that_etcd_refuses_is_certainly_not_done),
+        ASKER_TEST(revisions_that_are_gone_or_to_come_are_told_apart),
+        ASKER_TEST(a_lease_is_granted_renewed_and_revoked),
+        ASKER_TEST(a_lease_that_has_ended_is_said_to_be_gone),
+        ASKER_TEST(the_cluster_tells_of_itself),
+        ASKER_TEST(a_call_without_time_asks_nobody),
     };
 
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, shared_open_one, shared_close);
 }

@@ -4,55 +4,7 @@
 
 enum { SHORT_MS = 1500, LONG_MS = 30000, SPOILT = 400 };
 
-static struct cluster *three; /* of all cases; each leaves it whole */
-
-struct fixture {
-    struct etcd *etcd;
-    struct etcd_call call;
-    struct etcd_answer answer;
-    dibs_err err;
-};
-
-static int start(void **state)
-{
-    (void) state;
-    if (has_etcd()) {
-        three = cluster_open(3, false, NULL);
-        cluster_wait(three, &three->config);
-    }
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void) state;
-    cluster_close(three);
-    return 0;
-}
-
-static int setup(void **state)
-{
-    struct fixture *f = calloc(1, sizeof *f);
-
-    assert_non_null(f);
-    *state = f;
-    f->call.deadline_ms = in_ms(LONG_MS);
-    if (three)
-        ASSERT_OK(etcd_open(&three->config, &f->etcd, &f->err), &f->err);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-
-    etcd_answer_done(&f->answer);
-    etcd_close(f->etcd);
-    free(f);
-    return 0;
-}
-
-static dibs_status look(struct fixture *f, struct etcd *etcd, const char *key)
+static dibs_status look(struct asker *f, struct etcd *etcd, const char *key)
 {
     const struct etcd_op op = { .kind = ETCD_RANGE, .key = ETCD_BYTES(key) };
 
@@ -61,7 +13,7 @@ static dibs_status look(struct fixture *f, struct etcd *etcd, const char *key)
 }
 
 /* A claim of a name: done once, or not at all. */
-static dibs_status make(struct fixture *f, struct etcd *etcd, const char *key)
+static dibs_status make(struct asker *f, struct etcd *etcd, const char *key)
 {
     const struct etcd_compare fresh = { .target = ETCD_CREATE_REVISION, .key = ETCD_BYTES(key) };
     const struct etcd_op put = { .kind = ETCD_PUT, .key = ETCD_BYTES(key), .value = ETCD_BYTES(key) };
@@ -80,16 +32,16 @@ static int64_t took_ms(int64_t begun_ms)
 
 static void freeze(size_t but)
 {
-    for (size_t i = 0; i < three->n; i++)
+    for (size_t i = 0; i < shared->n; i++)
         if (i != but)
-            member_freeze(three, i);
+            member_freeze(shared, i);
 }
 
-static void thaw(struct fixture *f, size_t but)
+static void thaw(struct asker *f, size_t but)
 {
-    for (size_t i = 0; i < three->n; i++)
+    for (size_t i = 0; i < shared->n; i++)
         if (i != but)
-            member_thaw(three, i);
+            member_thaw(shared, i);
     f->call.deadline_ms = in_ms(LONG_MS);
     ASSERT_OK(look(f, f->etcd, "well again"), &f->err);
 }
@@ -98,12 +50,12 @@ static void thaw(struct fixture *f, size_t but)
 
 static void the_death_of_the_leader_is_survived(void **state)
 {
-    struct fixture *f = *state;
+    struct asker *f = *state;
     char key[32] = "";
 
     NEED_ETCD();
-    size_t leader = cluster_leader(three, f->etcd);
-    member_kill(three, leader);
+    size_t leader = cluster_leader(shared, f->etcd);
+    member_kill(shared, leader);
     for (int i = 0; i < 20; i++) {
         (void) snprintf(key, sizeof key, "leader/%d", i);
         f->call.deadline_ms = in_ms(LONG_MS);
@@ -117,34 +69,34 @@ static void the_death_of_the_leader_is_survived(void **state)
         ASSERT_OK(look(f, f->etcd, key), &f->err);
         assert_true(f->answer.result.n_kvs == 1 || is_unknown);
     }
-    member_begin(three, leader);
-    (void) cluster_leader(three, f->etcd);
+    member_begin(shared, leader);
+    (void) cluster_leader(shared, f->etcd);
 }
 
 static void one_member_that_hangs_leaves_time_for_the_others(void **state)
 {
-    struct fixture *f = *state;
+    struct asker *f = *state;
 
     NEED_ETCD();
     ASSERT_OK(look(f, f->etcd, "x"), &f->err);
     size_t hung = 0;
-    while (strcmp(three->config.origin[hung], etcd_endpoint(f->etcd)) != 0)
+    while (strcmp(shared->config.origin[hung], etcd_endpoint(f->etcd)) != 0)
         hung++;
-    member_freeze(three, hung);
+    member_freeze(shared, hung);
     int64_t begun_ms = clock_monotonic_ms();
     f->call.deadline_ms = in_ms(12000); /* the one that hangs may have led */
     ASSERT_OK(look(f, f->etcd, "x"), &f->err);
     assert_true(f->call.n_tries >= 2);
-    assert_string_not_equal(three->config.origin[hung], etcd_endpoint(f->etcd));
+    assert_string_not_equal(shared->config.origin[hung], etcd_endpoint(f->etcd));
     assert_true(took_ms(begun_ms) < 12000);
     ASSERT_OK(look(f, f->etcd, "x"), &f->err); /* it is remembered */
     assert_int_equal(f->call.n_tries, 1);
-    member_thaw(three, hung);
+    member_thaw(shared, hung);
 }
 
 static void when_all_hang_calls_end_by_their_deadline(void **state)
 {
-    struct fixture *f = *state;
+    struct asker *f = *state;
 
     NEED_ETCD();
     ASSERT_OK(look(f, f->etcd, "x"), &f->err);
@@ -165,13 +117,13 @@ static void when_all_hang_calls_end_by_their_deadline(void **state)
 
 static void without_a_majority_nothing_is_done(void **state)
 {
-    struct fixture *f = *state;
+    struct asker *f = *state;
     struct etcd *etcd = NULL;
 
     NEED_ETCD();
-    size_t kept = (cluster_leader(three, f->etcd) + 1) % 3; /* one that follows notices sooner */
-    struct etcd_config config = three->config;
-    memcpy(config.origin[0], three->config.origin[kept], sizeof config.origin[0]);
+    size_t kept = (cluster_leader(shared, f->etcd) + 1) % 3; /* one that follows notices sooner */
+    struct etcd_config config = shared->config;
+    memcpy(config.origin[0], shared->config.origin[kept], sizeof config.origin[0]);
     config.n_origins = 1;
     ASSERT_OK(etcd_open(&config, &etcd, &f->err), &f->err);
     freeze(kept);
@@ -198,7 +150,7 @@ static void without_a_majority_nothing_is_done(void **state)
 
 static void where_nobody_listens_nothing_was_done(void **state)
 {
-    struct fixture *f = *state;
+    struct asker *f = *state;
     struct etcd_config config = { .n_origins = 2, .prefix = "/t" };
     struct etcd *etcd = NULL;
     int guards[2] = { 0 };
@@ -238,16 +190,16 @@ static pid_t unruly_start(struct etcd_config *config, unsigned seed)
     struct unruly u = { 0 };
     unsigned port = 0;
 
-    (void) snprintf(u.port, sizeof u.port, "%u", three->client[0]);
+    (void) snprintf(u.port, sizeof u.port, "%u", shared->client[0]);
     (void) snprintf(u.seed, sizeof u.seed, "%u", seed);
-    (void) snprintf(u.path, sizeof u.path, "%s/unruly.%u", three->dir, seed);
+    (void) snprintf(u.path, sizeof u.path, "%s/unruly.%u", shared->dir, seed);
     pid_t pid = child_start(unruly_main, &u);
     UNTIL(access(u.path, R_OK) == 0);
     FILE *file = fopen(u.path, "r");
     assert_non_null(file);
     assert_int_equal(fscanf(file, "%u", &port), 1);
     (void) fclose(file);
-    *config = three->config;
+    *config = shared->config;
     config->n_origins = 1;
     (void) snprintf(config->origin[0], sizeof config->origin[0], "http://127.0.0.1:%u", port);
     return pid;
@@ -261,7 +213,7 @@ struct fate {
 
 static void spoilt_answers_never_tell_a_lie(void **state)
 {
-    struct fixture *f = *state;
+    struct asker *f = *state;
     struct fate fates[SPOILT] = { 0 };
     struct etcd_config config = { 0 };
     struct etcd *etcd = NULL;
@@ -307,18 +259,16 @@ static void spoilt_answers_never_tell_a_lie(void **state)
     assert_true(n_done > SPOILT / 2 && n_unknown > 0);
 }
 
-#define FAULT_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FAULT_TEST(the_death_of_the_leader_is_survived),
-        FAULT_TEST(one_member_that_hangs_leaves_time_for_the_others),
-        FAULT_TEST(when_all_hang_calls_end_by_their_deadline),
-        FAULT_TEST(without_a_majority_nothing_is_done),
-        FAULT_TEST(where_nobody_listens_nothing_was_done),
-        FAULT_TEST(spoilt_answers_never_tell_a_lie),
+        ASKER_TEST(the_death_of_the_leader_is_survived),
+        ASKER_TEST(one_member_that_hangs_leaves_time_for_the_others),
+        ASKER_TEST(when_all_hang_calls_end_by_their_deadline),
+        ASKER_TEST(without_a_majority_nothing_is_done),
+        ASKER_TEST(where_nobody_listens_nothing_was_done),
+        ASKER_TEST(spoilt_answers_never_tell_a_lie),
     };
 
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, shared_open_three, shared_close);
 }

@@ -7,8 +7,6 @@
 
 enum { TOLD_MAX = 4096, LONG_MS = 30000 };
 
-static struct cluster *three; /* of all cases; each leaves it whole */
-
 struct told {
     char key[64], value[64], previous[64];
     size_t n_value;
@@ -25,31 +23,14 @@ struct fixture {
     dibs_err why, err;
 };
 
-static int start(void **state)
-{
-    (void) state;
-    if (has_etcd()) {
-        three = cluster_open(3, false, NULL);
-        cluster_wait(three, &three->config);
-    }
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void) state;
-    cluster_close(three);
-    return 0;
-}
-
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
 
     assert_non_null(f);
     *state = f;
-    if (three)
-        ASSERT_OK(etcd_open(&three->config, &f->etcd, &f->err), &f->err);
+    if (shared)
+        ASSERT_OK(etcd_open(&shared->config, &f->etcd, &f->err), &f->err);
     return 0;
 }
 
@@ -138,7 +119,7 @@ static void watch_prefix(struct fixture *f, const char *prefix, int64_t revision
                                                 .connected = on_connected,
                                                 .ctx = f };
 
-    ASSERT_OK(etcd_watch_open(&three->config, &options, &f->watch, &f->err), &f->err);
+    ASSERT_OK(etcd_watch_open(&shared->config, &options, &f->watch, &f->err), &f->err);
 }
 
 static int64_t do_op(struct fixture *f, const struct etcd_op *op)
@@ -160,8 +141,8 @@ static int64_t put(struct fixture *f, const char *key, const char *value)
 
 static size_t watched_member(const struct fixture *f)
 {
-    for (size_t i = 0; i < three->n; i++)
-        if (strcmp(three->config.origin[i], etcd_watch_endpoint(f->watch)) == 0)
+    for (size_t i = 0; i < shared->n; i++)
+        if (strcmp(shared->config.origin[i], etcd_watch_endpoint(f->watch)) == 0)
             return i;
     return 0;
 }
@@ -218,7 +199,7 @@ static void what_is_too_large_for_one_message_comes_in_parts(void **state)
     struct etcd_op ops[2];
 
     assert_non_null(value);
-    if (!three)
+    if (!shared)
         free(value);
     NEED_ETCD();
     int64_t from = put(f, "large/first", "x");
@@ -292,7 +273,7 @@ static void nothing_is_lost_when_the_watched_member_dies(void **state)
     int64_t first = put(f, "die/0", "x");
     TURN_UNTIL(f, f->n_told == 1);
     size_t died = watched_member(f);
-    member_kill(three, died);
+    member_kill(shared, died);
     for (int i = 1; i < 10; i++) {
         (void) snprintf(key, sizeof key, "die/%d", i);
         last = put(f, key, "x");
@@ -307,8 +288,8 @@ static void nothing_is_lost_when_the_watched_member_dies(void **state)
     assert_true(f->n_interrupted >= 1 && f->n_connected >= 2);
     assert_non_null(strstr(f->why.msg, "127.0.0.1"));
     assert_true(watched_member(f) != died);
-    member_begin(three, died);
-    (void) cluster_leader(three, f->etcd);
+    member_begin(shared, died);
+    (void) cluster_leader(shared, f->etcd);
 }
 
 static void a_watched_member_that_hangs_is_left_when_a_change_is_expected(void **state)
@@ -319,15 +300,15 @@ static void a_watched_member_that_hangs_is_left_when_a_change_is_expected(void *
     watch_prefix(f, "hang/", 0);
     TURN_UNTIL(f, f->n_connected == 1);
     size_t hung = watched_member(f);
-    member_freeze(three, hung);
+    member_freeze(shared, hung);
     int64_t revision = put(f, "hang/a", "x");
     etcd_watch_expect(f->watch, revision);
     etcd_watch_expect(f->watch, revision);
     TURN_UNTIL(f, f->revision >= revision);
     assert_true(watched_member(f) != hung);
     assert_int_equal(f->told[f->n_told - 1].revision, revision);
-    member_thaw(three, hung);
-    (void) cluster_leader(three, f->etcd);
+    member_thaw(shared, hung);
+    (void) cluster_leader(shared, f->etcd);
 }
 
 static void a_member_without_a_majority_ends_its_watches(void **state)
@@ -340,11 +321,11 @@ static void a_member_without_a_majority_ends_its_watches(void **state)
     size_t watched = watched_member(f);
     for (size_t i = 0; i < 3; i++)
         if (i != watched)
-            member_freeze(three, i);
+            member_freeze(shared, i);
     TURN_UNTIL(f, f->n_interrupted >= 1);
     for (size_t i = 0; i < 3; i++)
         if (i != watched)
-            member_thaw(three, i);
+            member_thaw(shared, i);
     int64_t revision = put(f, "alone/a", "x");
     TURN_UNTIL(f, f->revision >= revision);
     assert_int_equal(f->told[f->n_told - 1].revision, revision);
@@ -365,5 +346,5 @@ int main(void)
         WATCH_TEST(a_member_without_a_majority_ends_its_watches),
     };
 
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, shared_open_three, shared_close);
 }
