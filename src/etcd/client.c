@@ -43,12 +43,18 @@ struct asking {
     bool wants_login;
 };
 
+/* Another endpoint may answer instead. */
+static bool has_others(const struct asking *a)
+{
+    return a->etcd->endpoints.n > 1 && a->post->endpoint < 0;
+}
+
 /* Half of the time that is left, so that one member that hangs leaves time for the others. */
 static int64_t try_deadline_ms(const struct asking *a, int64_t now_ms)
 {
     int64_t left_ms = a->call->deadline_ms - now_ms;
 
-    if (a->etcd->endpoints.n == 1 || a->post->endpoint >= 0)
+    if (!has_others(a))
         return a->call->deadline_ms;
     return now_ms + (left_ms / 2 < TRY_MOST_MS ? left_ms / 2 + 1 : TRY_MOST_MS);
 }
@@ -70,7 +76,7 @@ static dibs_status ask(struct asking *a, size_t which, const char *path, const s
         .body = body->at,
         .n_body = body->n,
         .deadline_ms = try_deadline_ms(a, now_ms),
-        .connect_max_ms = CONNECT_MOST_MS,
+        .connect_max_ms = has_others(a) ? CONNECT_MOST_MS : 0,
         .answer_max_bytes = ETCD_ANSWER_MAX_BYTES,
     };
 
@@ -257,7 +263,7 @@ dibs_status client_post(struct etcd *etcd, struct etcd_call *call, const struct 
         endpoints_failed(&etcd->endpoints, which, clock_monotonic_ms());
         if (verdict == UNCERTAIN && !post->is_read && !call->may_repeat)
             break;
-        if ((i + 1) % (post->endpoint >= 0 ? 1 : etcd->endpoints.n) == 0) {
+        if (!has_others(&a) || (i + 1) % etcd->endpoints.n == 0) {
             pause_ms(&a, wait_ms);
             wait_ms = wait_ms * 2 < PAUSE_MOST_MS ? wait_ms * 2 : PAUSE_MOST_MS;
         }

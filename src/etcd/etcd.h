@@ -44,7 +44,9 @@ enum etcd_fault {
 /* The circumstances of one call: what is wanted, and how it went. */
 struct etcd_call {
     int64_t deadline_ms; /* clock_monotonic_ms() */
-    bool may_repeat; /* harmless when done twice: asked again when its fate is unknown. Reads always are */
+    /* Harmless when done twice: asked again when its fate is unknown. Reads always are. Not for a Txn whose
+     * compares its own success spoils: the second time it would tell that they did not hold. */
+    bool may_repeat;
     enum etcd_fate fate;
     enum etcd_fault fault;
     unsigned n_tries;
@@ -155,7 +157,8 @@ dibs_status etcd_read_pages(struct etcd *etcd, struct etcd_call *call, const str
 /* Forgets what was before that revision. Fine when that is done already. */
 dibs_status etcd_compact(struct etcd *etcd, struct etcd_call *call, int64_t revision, dibs_err *err);
 
-/* `id` 0: etcd chooses. The TTL may be longer than what was asked. */
+/* `id` 0: etcd chooses. The TTL may be longer than what was asked. Fate unknown: a lease may be there; one
+ * whose id was chosen can be looked up, another ends by its TTL. */
 dibs_status etcd_lease_grant(struct etcd *etcd, struct etcd_call *call, int64_t ttl_s, int64_t *id,
                              int64_t *granted_s, dibs_err *err);
 /* NOT_FOUND: it has ended. Else it lives for `ttl_s` from call->asked_boot_ms. */

@@ -8,8 +8,10 @@
 #include "json/json.h"
 
 enum {
-    ETCD_ANSWER_MAX_BYTES =
-        32 << 20,          /* of one answer: 24 MiB of values, twenty times etcd's largest request */
+    /* Of one answer: 12 MiB of values, eight times etcd's largest request. */
+    ETCD_ANSWER_MAX_BYTES = 16 << 20,
+    /* Of what is read in it: small things grow when they are unpacked. */
+    ETCD_MEMORY_MAX_BYTES = 64 << 20,
     ETCD_TOKEN_MAX = 4095, /* a JWT; simple tokens have 20 bytes */
     ETCD_URL_MAX = ETCD_ORIGIN_MAX + 64,
 };
@@ -31,6 +33,7 @@ void memory_free(struct etcd_memory *memory);
 
 struct reading {
     struct etcd_memory *memory;
+    size_t n_bytes;    /* in it */
     const char *wrong; /* NULL: all well; then nothing more is read */
 };
 /* Missing fields are zero, as protobuf's JSON has it; 64-bit numbers are strings or numbers. */

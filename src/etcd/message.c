@@ -8,7 +8,7 @@
 
 #include "base/banned.h"
 
-enum { LINE_MAX_BYTES = 16 << 20 }; /* etcd cuts what is larger than a request into parts */
+enum { LINE_MAX_BYTES = 8 << 20 }; /* etcd cuts what is larger than a request into parts */
 
 DEFINE_AUTO(json_doc, json_free)
 

@@ -32,10 +32,11 @@ void *read_room(struct reading *r, size_t n, size_t size)
 
     if (r->wrong)
         return NULL;
-    if (__builtin_mul_overflow(n, size, &want) || want > DIBS_INPUT_MAX_BYTES) {
+    if (__builtin_mul_overflow(n, size, &want) || want > ETCD_MEMORY_MAX_BYTES - r->n_bytes) {
         r->wrong = "it is too large";
         return NULL;
     }
+    r->n_bytes += want;
     want = (want + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
     if (!r->memory || r->memory->room - r->memory->used < want) {
         size_t room = want > BLOCK_BYTES ? want : BLOCK_BYTES;

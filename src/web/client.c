@@ -247,7 +247,7 @@ dibs_status web_ask(struct web *web, const struct web_request *request, struct w
     own.done = on_answer;
     own.ctx = &waiting;
     answer->status = web_start(web, &own, &call, &answer->err);
-    if (answer->status != DIBS_OK)
+    if (!call)
         return answer->status;
     int64_t until_ms = own.deadline_ms + GRACE_MS;
     while (!waiting.is_over && clock_monotonic_ms() < until_ms) {
