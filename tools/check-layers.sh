@@ -16,7 +16,8 @@ declare -A may_use=(
     [yaml]="base"
     [web]="base"
     [wire]="base net json"
-    [ledger]="base net json web"
+    [etcd]="base net json web"
+    [ledger]="base net json etcd"
     [core]="base net index owner kernel"
     [lib]="base net index owner kernel json yaml wire ledger core"
     [workload]="base net owner json yaml"
@@ -56,6 +57,7 @@ only_in() { # only_in ROOM HEADER
         "$(grep -rnE "include[[:space:]]*<$2>" src include --include='*.[ch]' | grep -v "^src/$1/" || true)"
 }
 only_in json 'jansson\.h'
+only_in web 'curl/curl\.h'
 only_in http 'microhttpd\.h'
 only_in ledger 'sqlite3\.h'
 only_in yaml 'libfyaml\.h'

@@ -91,3 +91,35 @@ bool text_number(const char *text, size_t n, uint64_t max, uint64_t *out)
         *out = value;
     return n > 0;
 }
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char) (c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool text_percent_decode(char *text, bool plus_is_blank)
+{
+    char *to = text;
+
+    for (const char *from = text; *from; from++) {
+        char c = *from;
+
+        if (c == '%') {
+            int high = hex(from[1]);
+            int low = high < 0 ? -1 : hex(from[2]);
+
+            if (low < 0 || high + low == 0)
+                return false;
+            c = (char) (high << 4 | low);
+            from += 2;
+        } else if (c == '+' && plus_is_blank) {
+            c = ' ';
+        }
+        *to++ = c;
+    }
+    *to = '\0';
+    return true;
+}

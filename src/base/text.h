@@ -17,4 +17,8 @@ bool text_copy(char *out, size_t size, const char *text);
 
 /* The whole of `n` bytes as a decimal number of at most `max`: digits only. */
 bool text_number(const char *text, size_t n, uint64_t max, uint64_t *out);
+
+/* %XX becomes that byte, in place; '+' a blank where forms write one so. False for a broken escape, and for
+ * %00, which would end the text early. */
+bool text_percent_decode(char *text, bool plus_is_blank);
 #endif

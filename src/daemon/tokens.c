@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/tokens.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/secret.h"
 
 #include "base/banned.h"
 
@@ -138,53 +136,14 @@ dibs_status tokens_parse(const char *name, const char *text, size_t len, struct 
     return DIBS_OK;
 }
 
-/* Who can read it can be anybody in it; who can write it can make himself anybody. */
-static dibs_status check_rights(const char *path, const struct stat *st, dibs_err *err)
-{
-    if (st->st_uid != 0 && st->st_uid != geteuid())
-        return err_set(err, DIBS_DENIED,
-                       "tokens file %s belongs to user %u: it must be yours or root's; use 'chown'", path,
-                       (unsigned) st->st_uid);
-    if (st->st_mode & (S_IRWXO | S_IWGRP))
-        return err_set(err, DIBS_DENIED,
-                       "tokens file %s has mode %04o, so that others can use it; use 'chmod 600'", path,
-                       (unsigned) st->st_mode & 07777);
-    return DIBS_OK;
-}
-
-static void text_auto(char **text)
-{
-    if (*text)
-        explicit_bzero(*text, FILE_MAX + 1);
-    free(*text);
-}
-
 dibs_status tokens_load(const char *path, struct tokens **tokens, dibs_err *err)
 {
-    AUTO(fd_auto) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    AUTO(text_auto) char *text = NULL;
-    struct stat st = { 0 };
-    size_t n = 0;
-
-    if (fd < 0 || fstat(fd, &st) != 0)
-        return err_os(err, errno == EACCES ? DIBS_DENIED : DIBS_INVALID, errno, "tokens file %s", path);
-    if (!S_ISREG(st.st_mode))
-        return err_set(err, DIBS_INVALID, "tokens file %s: not a regular file", path);
-    dibs_status s = check_rights(path, &st, err);
-    if (s != DIBS_OK)
-        return s;
-    text = calloc(1, FILE_MAX + 1);
-    if (!text)
-        return err_set(err, DIBS_FAILURE, "tokens file %s: out of memory", path);
-    for (ssize_t got = 1; got > 0 && n <= FILE_MAX; n += (size_t) got) {
-        got = read(fd, text + n, FILE_MAX + 1 - n);
-        if (got < 0)
-            return err_os(err, DIBS_INVALID, errno, "tokens file %s", path);
-    }
-    if (n > FILE_MAX)
-        return err_set(err, DIBS_INVALID, "tokens file %s: more than %d bytes", path, FILE_MAX);
+    AUTO(secret_done) struct bytes text = { 0 };
+    dibs_status s = secret_read("tokens file", path, FILE_MAX, &text, err);
     struct tokens *fresh = NULL;
-    s = tokens_parse(path, text, n, &fresh, err);
+
+    if (s == DIBS_OK)
+        s = tokens_parse(path, text.at, text.n, &fresh, err);
     if (s == DIBS_OK) {
         tokens_free(*tokens);
         *tokens = fresh;

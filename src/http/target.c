@@ -4,44 +4,13 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/banned.h"
+#include "base/text.h"
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char) (c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
+#include "base/banned.h"
 
 static bool is_control(unsigned char c)
 {
     return c < 0x20 || c == 0x7f;
-}
-
-/* In place; false for a broken escape, and for %00, which would end the text early. */
-static bool decode(char *text, bool is_query)
-{
-    char *to = text;
-
-    for (const char *from = text; *from; from++) {
-        char c = *from;
-
-        if (c == '%') {
-            int high = hex(from[1]);
-            int low = high < 0 ? -1 : hex(from[2]);
-
-            if (low < 0 || high + low == 0)
-                return false;
-            c = (char) (high << 4 | low);
-            from += 2;
-        } else if (c == '+' && is_query) {
-            c = ' '; /* as forms write it, and with them most clients */
-        }
-        *to++ = c;
-    }
-    *to = '\0';
-    return true;
 }
 
 /* A proxy's form, "http://host/path", names us as well: what counts begins behind the host. */
@@ -72,7 +41,7 @@ static const char *parse_query(char *text, struct target *out)
             *value++ = '\0';
         else
             value = text + strlen(text);
-        if (!decode(text, true) || !decode(value, true))
+        if (!text_percent_decode(text, true) || !text_percent_decode(value, true))
             return "broken percent escape in the query";
         if (out->n_query == HTTP_QUERY_MAX)
             return "too many parameters";
@@ -94,7 +63,7 @@ const char *target_parse(char *text, struct target *out)
 
     if (query)
         *query++ = '\0';
-    if (!decode(text, false))
+    if (!text_percent_decode(text, false))
         return "broken percent escape in the path";
     for (const char *p = text; *p; p++)
         if (is_control((unsigned char) *p))

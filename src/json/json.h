@@ -36,6 +36,7 @@ void json_int(struct json_writer *w, int64_t value);
 void json_uint(struct json_writer *w, uint64_t value);
 void json_bool(struct json_writer *w, bool value);
 void json_null(struct json_writer *w);
+void json_base64(struct json_writer *w, const void *bytes, size_t n); /* a string; into memory only */
 /* key and value at once */
 void json_key_string(struct json_writer *w, const char *key, const char *text);
 void json_key_int(struct json_writer *w, const char *key, int64_t value);

@@ -192,6 +192,21 @@ void json_null(struct json_writer *w)
     put(w, "null", 4);
 }
 
+void json_base64(struct json_writer *w, const void *bytes, size_t n)
+{
+    assert(w->into);
+    next(w);
+    put_char(w, '"');
+    char *to = n < DIBS_INPUT_MAX_BYTES ? bytes_reserve(w->into, 4 * ((n + 2) / 3) + 1) : NULL;
+    if (to) {
+        json_base64_encode(bytes, n, to);
+        w->into->n += 4 * ((n + 2) / 3);
+    } else {
+        w->into->is_lost = true;
+    }
+    put_char(w, '"');
+}
+
 void json_key_string(struct json_writer *w, const char *key, const char *text)
 {
     json_key(w, key);

@@ -23,6 +23,16 @@ needs_only_libc() {
     needed=$(readelf -d "$DIBS" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vxE 'libc\.so\.[0-9]+|libm\.so\.[0-9]+')
     [ -z "$needed" ] || { echo "also loads: $needed"; false; }
 }
+# What a claim really loads, with all that comes late.
+claims_with_only_libc() {
+    local dir loaded
+    dir=$(mktemp -d) || return 1
+    loaded=$(cd "$dir" && HOME=$dir XDG_STATE_HOME=$dir DIBS_SOCKET=none DIBS_LEDGER=sqlite:$dir/ledger.db LD_DEBUG=files \
+        "$DIBS" claim symbols-test 2>&1 | sed -n 's/.*calling init: .*\/\(lib[^/]*\)$/\1/p' |
+        grep -vxE 'libc\.so\.[0-9]+|libm\.so\.[0-9]+')
+    rm -r "$dir"
+    [ -z "$loaded" ] || { echo "also loads: $loaded"; false; }
+}
 is_hardened() {
     readelf -hW "$DIBS" | grep -q 'Type:.*DYN' || { echo "not PIE"; return 1; }
     readelf -dW "$DIBS" | grep -qE 'BIND_NOW|FLAGS_1.*NOW' || { echo "no full RELRO"; return 1; }
@@ -38,6 +48,7 @@ if [ "${DIBS_TEST_SANITIZE:-none}" = none ]; then
 fi
 if [ "${DIBS_TEST_STATIC_SQLITE:-no}" = yes ]; then
     check "the program makes the dynamic linker load nothing but libc and libm" needs_only_libc
+    check "a claim loads nothing but libc and libm, not late either" claims_with_only_libc
 fi
 check "the program is position independent with full RELRO" is_hardened
 done_testing

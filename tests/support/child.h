@@ -86,6 +86,13 @@ static inline int child_idle(void *arg)
     return 0;
 }
 
+/* What a child does that is a shell command; becomes it. */
+static inline int child_shell(void *command)
+{
+    (void) execl("/bin/sh", "sh", "-c", (char *) command, (char *) NULL);
+    return 127;
+}
+
 /* Fork into a fresh pid namespace with its own /proc; the child there is pid 1. */
 static inline int child_in_new_pidns(int (*fn)(void *), void *arg)
 {

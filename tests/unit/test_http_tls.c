@@ -19,12 +19,6 @@ struct tls {
     } pem[2];
 };
 
-static int run_shell(void *command)
-{
-    (void) execl("/bin/sh", "sh", "-c", command, (char *) NULL);
-    return 127;
-}
-
 static void read_file(const char *dir, const char *name, char *out, size_t size)
 {
     char path[400] = "";
@@ -51,7 +45,7 @@ static void make_certificate(struct tls *t, int i)
         "-keyout %d.key -out %d.cert -subj /CN=dibs-test-%d -addext subjectAltName=IP:127.0.0.1 "
         "2>%d.log",
         t->dir, i, i, i, i);
-    assert_int_equal(child_run(run_shell, command), 0);
+    assert_int_equal(child_run(child_shell, command), 0);
     (void) snprintf(name, sizeof name, "%d.cert", i);
     read_file(t->dir, name, t->pem[i].cert, PEM_BYTES);
     (void) snprintf(name, sizeof name, "%d.key", i);
@@ -141,7 +135,7 @@ static pid_t ask(struct tls *t, int i, const char *name, const char *request)
         "cd %s && exec openssl s_client -quiet -verify_quiet -verify_return_error -CAfile %d.cert "
         "-connect 127.0.0.1:%u <%s.request >%s 2>%s.log",
         t->dir, i, (unsigned) t->port, name, name, name);
-    return child_start(run_shell, command);
+    return child_start(child_shell, command);
 }
 
 static int wait_for(struct tls *t, pid_t pid)

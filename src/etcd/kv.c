@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* Keys and values. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "etcd/inside.h"
+
+#include "base/banned.h"
+
+struct doing {
+    struct etcd *etcd;
+    const struct etcd_op *op;
+    struct etcd_answer *answer;
+};
+
+static bool has_changed(const struct etcd_result *result)
+{
+    switch (result->kind) {
+    case ETCD_RANGE: return false;
+    case ETCD_PUT: return true;
+    case ETCD_DELETE: return result->count > 0;
+    case ETCD_TXN: break;
+    }
+    for (size_t i = 0; i < result->n_results; i++)
+        if (has_changed(&result->results[i]))
+            return true;
+    return false;
+}
+
+static int order_of(struct etcd_bytes a, struct etcd_bytes b)
+{
+    size_t n = a.n < b.n ? a.n : b.n;
+    int order = n > 0 ? memcmp(a.at, b.at, n) : 0;
+
+    return order != 0 ? order : a.n < b.n ? -1 : a.n > b.n;
+}
+
+/* Keys that were not asked for are another's answer. */
+static bool has_keys_of(const struct etcd_result *result, const struct etcd_op *op)
+{
+    bool has_no_end = op->end.n == 1 && *(const char *) op->end.at == '\0';
+
+    for (size_t i = 0; i < result->n_kvs; i++) {
+        struct etcd_bytes key = result->kvs[i].key;
+
+        if (op->end.n == 0 ? order_of(key, op->key) != 0
+                           : order_of(key, op->key) < 0 || (!has_no_end && order_of(key, op->end) >= 0))
+            return false;
+    }
+    return true;
+}
+
+/* A Txn's results are those of one of its branches, one by one. */
+static bool has_shape_of(const struct etcd_result *result, const struct etcd_op *op)
+{
+    if (result->kind != op->kind)
+        return false;
+    if (op->kind != ETCD_TXN)
+        return has_keys_of(result, op);
+    const struct etcd_op *branch = result->succeeded ? op->txn->then : op->txn->otherwise;
+    size_t n = result->succeeded ? op->txn->n_then : op->txn->n_otherwise;
+
+    if (result->n_results != n)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!has_shape_of(&result->results[i], &branch[i]))
+            return false;
+    return true;
+}
+
+/* HTTP/1.1 says which answer is whose by their order alone. A change has a revision of its own, higher than
+ * any that was seen before, and no answer is older than one before it: else it is another's, or the store is
+ * another one. In both cases it is told once, and believed from then on. */
+static const char *check_revision(struct etcd *etcd, const struct etcd_op *op,
+                                  const struct etcd_answer *answer)
+{
+    int64_t seen = etcd->seen_revision;
+
+    if (op->kind == ETCD_RANGE && op->is_local)
+        return NULL;
+    etcd->seen_revision = answer->revision;
+    if (answer->revision < seen)
+        return "its revision is older than one seen before";
+    if (answer->revision == seen && has_changed(&answer->result))
+        return "it tells of a change, but has a revision that was seen before";
+    return NULL;
+}
+
+static const char *understand(void *ctx, const json_value *root)
+{
+    struct doing *d = ctx;
+    struct etcd_answer answer = { 0 };
+    const char *wrong = read_answer(root, d->op->kind, &answer);
+
+    if (wrong)
+        return wrong;
+    if (!has_shape_of(&answer.result, d->op))
+        wrong = "it is not the answer to what was asked";
+    if (!wrong)
+        wrong = check_revision(d->etcd, d->op, &answer);
+    if (wrong)
+        etcd_answer_done(&answer);
+    else
+        *d->answer = answer;
+    return wrong;
+}
+
+dibs_status etcd_do(struct etcd *etcd, struct etcd_call *call, const struct etcd_op *op,
+                    struct etcd_answer *out, dibs_err *err)
+{
+    AUTO(bytes_done) struct bytes body = { 0 };
+    struct doing doing = { .etcd = etcd, .op = op, .answer = out };
+    struct post post = { .path = write_op(&body, op),
+                         .is_read = !op_changes(op),
+                         .endpoint = -1,
+                         .understand = understand,
+                         .ctx = &doing };
+
+    return client_post_bytes(etcd, call, &post, &body, err);
+}
+
+/* ---- pages ---- */
+
+/* The key after the last one of the page, which is that with a zero byte behind. */
+static bool step_behind(const struct etcd_result *page, struct bytes *key)
+{
+    const struct etcd_bytes *last = &page->kvs[page->n_kvs - 1].key;
+
+    key->n = 0;
+    bytes_add(key, last->at, last->n);
+    bytes_add(key, "", 1);
+    return !key->is_lost;
+}
+
+dibs_status etcd_read_pages(struct etcd *etcd, struct etcd_call *call, const struct etcd_pages *pages,
+                            int64_t *revision, dibs_err *err)
+{
+    AUTO(bytes_done) struct bytes key = { 0 };
+    struct etcd_op op = { .kind = ETCD_RANGE,
+                          .key = pages->key,
+                          .end = pages->end,
+                          .limit = pages->page,
+                          .revision = pages->revision,
+                          .is_keys_only = pages->is_keys_only };
+    bool has_more = true;
+
+    while (has_more) { /* each page has a key at least, and the deadline ends it */
+        AUTO(etcd_answer_done) struct etcd_answer page = { 0 };
+        dibs_status s = etcd_do(etcd, call, &op, &page, err);
+
+        if (s != DIBS_OK)
+            return s;
+        if (op.revision == 0)
+            op.revision = page.revision;
+        has_more = page.result.has_more && page.result.n_kvs > 0;
+        if (page.result.n_kvs > 0 && !pages->take(pages->ctx, page.result.kvs, page.result.n_kvs))
+            has_more = false;
+        if (has_more && !step_behind(&page.result, &key))
+            return err_set(err, DIBS_FAILURE, "etcd: out of memory");
+        op.key = (struct etcd_bytes){ key.at, key.n };
+    }
+    *revision = op.revision;
+    return DIBS_OK;
+}
+
+/* ---- compaction ---- */
+
+static const char *understand_nothing(void *ctx, const json_value *root)
+{
+    (void) ctx;
+    return json_is_object(root) ? NULL : "it is no object";
+}
+
+dibs_status etcd_compact(struct etcd *etcd, struct etcd_call *call, int64_t revision, dibs_err *err)
+{
+    AUTO(bytes_done) struct bytes body = { 0 };
+    struct json_writer w;
+    struct post post = { .path = "/v3/kv/compaction",
+                         .is_read = true, /* as harmless when repeated */
+                         .endpoint = -1,
+                         .understand = understand_nothing };
+
+    json_begin_bytes(&w, &body);
+    json_object(&w);
+    json_key_int(&w, "revision", revision);
+    json_end_object(&w);
+    dibs_status s = client_post_bytes(etcd, call, &post, &body, err);
+    if (s == DIBS_OK || call->fault != ETCD_FAULT_COMPACTED)
+        return s;
+    call->fate = ETCD_DONE;
+    call->fault = ETCD_FAULT_NONE;
+    return DIBS_OK;
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/* One call: what libcurl is told of it, what it takes in, and what came of it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "web/inside.h"
+
+#include "base/banned.h"
+
+enum {
+    HTTP_OK = 200,
+    HEADERS_MAX_BYTES = 65536, /* of an answer; libcurl itself has no bound for all of them together */
+    KEEPALIVE_IDLE_S = 15,     /* a host that went away without a word is noticed after */
+    KEEPALIVE_EVERY_S = 5,     /* this and nine of these */
+};
+
+/* ---- what comes ---- */
+
+static bool is_stream_piece(struct web_call *call)
+{
+    long code = 0;
+
+    if (!call->request.chunk)
+        return false;
+    (void) call->web->curl->curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &code);
+    return code == HTTP_OK;
+}
+
+static size_t on_body(char *bytes, size_t one, size_t n, void *ctx)
+{
+    struct web_call *call = ctx;
+    struct bytes *body = &call->answer.body;
+    size_t max = call->request.answer_max_bytes ? call->request.answer_max_bytes : DIBS_INPUT_MAX_BYTES;
+
+    (void) one; /* always 1 */
+    if (is_stream_piece(call)) {
+        call->silent_ms = clock_monotonic_ms();
+        call->is_refused = !call->request.chunk(call->request.ctx, bytes, n);
+        return call->is_refused ? 0 : n;
+    }
+    call->is_too_large = n > max - body->n;
+    if (call->is_too_large)
+        return 0;
+    bytes_add(body, bytes, n);
+    return body->is_lost ? 0 : n;
+}
+
+static size_t on_header(char *bytes, size_t one, size_t n, void *ctx)
+{
+    struct web_call *call = ctx;
+
+    (void) one;
+    (void) bytes;
+    call->n_header_bytes += n;
+    if (call->request.chunk)
+        call->silent_ms = clock_monotonic_ms();
+    call->is_too_large = call->n_header_bytes > HEADERS_MAX_BYTES;
+    return call->is_too_large ? 0 : n;
+}
+
+static bool has_left(struct web_call *call)
+{
+    long n = 0;
+
+    (void) call->web->curl->curl_easy_getinfo(call->easy, CURLINFO_REQUEST_SIZE, &n);
+    return n > 0;
+}
+
+/* libcurl sends a request again, to a new connection, when a kept one dies before the first byte of its
+ * answer. But the server may have done what was asked, and would do it twice. */
+static int on_issue(void *ctx, char *ip, char *local_ip, int port, int local_port)
+{
+    struct web_call *call = ctx;
+
+    (void) ip;
+    (void) local_ip;
+    (void) port;
+    (void) local_port;
+    bool is_doubled = call->is_issued && has_left(call);
+
+    call->is_issued = true;
+    return is_doubled ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
+}
+
+/* ---- options ---- */
+
+struct setting {
+    const struct web_call *call;
+    CURLcode first; /* that failed */
+};
+
+static void set_long(struct setting *s, CURLoption option, long value)
+{
+    if (s->first == CURLE_OK)
+        s->first = s->call->web->curl->curl_easy_setopt(s->call->easy, option, value);
+}
+
+static void set_text(struct setting *s, CURLoption option, const char *value)
+{
+    if (s->first == CURLE_OK)
+        s->first = s->call->web->curl->curl_easy_setopt(s->call->easy, option, value);
+}
+
+static void set_data(struct setting *s, CURLoption option, const void *value)
+{
+    if (s->first == CURLE_OK)
+        s->first = s->call->web->curl->curl_easy_setopt(s->call->easy, option, value);
+}
+
+static void set_manners(struct setting *s)
+{
+    set_text(s, CURLOPT_PROTOCOLS_STR, "http,https");
+    set_long(s, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
+    set_long(s, CURLOPT_NOSIGNAL, 1);
+    set_text(s, CURLOPT_PROXY, ""); /* whatever the environment says */
+    set_long(s, CURLOPT_FOLLOWLOCATION, 0);
+    set_long(s, CURLOPT_PATH_AS_IS, 1);
+    set_long(s, CURLOPT_TCP_KEEPALIVE, 1);
+    set_long(s, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
+    set_long(s, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_EVERY_S);
+    /* A name server that does not answer must not hold up who gives up. */
+    set_long(s, CURLOPT_QUICK_EXIT, 1);
+}
+
+static void set_tls(struct setting *s)
+{
+    const struct web *web = s->call->web;
+
+    set_long(s, CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
+    if (web->ca) {
+        set_text(s, CURLOPT_CAINFO, web->ca);
+        set_text(s, CURLOPT_CAPATH, NULL); /* else those of the system would be trusted, too */
+    }
+    if (web->cert) {
+        set_text(s, CURLOPT_SSLCERT, web->cert);
+        set_text(s, CURLOPT_SSLKEY, web->key);
+    }
+}
+
+static void set_times(struct setting *s)
+{
+    const struct web_request *request = &s->call->request;
+    int64_t left_ms = request->deadline_ms - s->call->begun_ms;
+
+    if (left_ms < 1)
+        left_ms = 1; /* 0 is "for ever" */
+    if (left_ms > DIBS_TIMEOUT_MAX_MS)
+        left_ms = DIBS_TIMEOUT_MAX_MS;
+    if (!request->chunk)
+        set_long(s, CURLOPT_TIMEOUT_MS, (long) left_ms);
+    if (request->connect_max_ms > 0 && request->connect_max_ms < left_ms)
+        left_ms = request->connect_max_ms;
+    set_long(s, CURLOPT_CONNECTTIMEOUT_MS, (long) left_ms);
+}
+
+static void set_callbacks(struct setting *s, struct web_call *call)
+{
+    const struct late_curl *curl = call->web->curl;
+
+    /* Function pointers are no data pointers, so these do not pass through set_data(). */
+    if (s->first == CURLE_OK)
+        s->first = curl->curl_easy_setopt(call->easy, CURLOPT_WRITEFUNCTION, on_body);
+    if (s->first == CURLE_OK)
+        s->first = curl->curl_easy_setopt(call->easy, CURLOPT_HEADERFUNCTION, on_header);
+    if (s->first == CURLE_OK)
+        s->first = curl->curl_easy_setopt(call->easy, CURLOPT_PREREQFUNCTION, on_issue);
+    set_data(s, CURLOPT_WRITEDATA, call);
+    set_data(s, CURLOPT_HEADERDATA, call);
+    set_data(s, CURLOPT_PREREQDATA, call);
+    set_data(s, CURLOPT_ERRORBUFFER, call->detail);
+}
+
+static void set_request(struct setting *s)
+{
+    const struct web_request *request = &s->call->request;
+
+    set_text(s, CURLOPT_URL, request->url);
+    if (request->body) {
+        if (s->first == CURLE_OK)
+            s->first = s->call->web->curl->curl_easy_setopt(s->call->easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                                                            (curl_off_t) request->n_body);
+        set_data(s, CURLOPT_POSTFIELDS, request->body);
+    }
+    set_text(s, CURLOPT_CUSTOMREQUEST, request->method);
+    set_data(s, CURLOPT_HTTPHEADER, s->call->headers);
+}
+
+static bool add_header(struct web_call *call, const char *text)
+{
+    struct curl_slist *longer = call->web->curl->curl_slist_append(call->headers, text);
+
+    if (longer)
+        call->headers = longer;
+    return longer != NULL;
+}
+
+static bool add_headers(struct web_call *call)
+{
+    bool is_whole =
+        add_header(call, "Expect:"); /* or it would wait for a "100 Continue" before large bodies */
+
+    for (size_t i = 0; is_whole && i < call->request.n_headers; i++)
+        is_whole = add_header(call, call->request.headers[i]);
+    return is_whole;
+}
+
+/* "https://host:port" of the URL. */
+static void note_origin(struct web_call *call)
+{
+    const char *host = strstr(call->request.url, "://");
+    size_t n = host ? (size_t) (host + 3 - call->request.url) + strcspn(host + 3, "/?#") : 0;
+    char text[sizeof call->origin] = "";
+
+    if (n >= sizeof text)
+        n = sizeof text - 1;
+    memcpy(text, call->request.url, n);
+    (void) text_safe(text, call->origin, sizeof call->origin);
+}
+
+dibs_status call_prepare(struct web_call *call, dibs_err *err)
+{
+    struct setting setting = { .call = call };
+
+    note_origin(call);
+    call->easy = call->web->curl->curl_easy_init();
+    if (!call->easy || !add_headers(call))
+        return err_set(err, DIBS_FAILURE, "asking %s: out of memory", call->origin);
+    set_manners(&setting);
+    set_tls(&setting);
+    set_times(&setting);
+    set_callbacks(&setting, call);
+    set_request(&setting);
+    if (setting.first != CURLE_OK)
+        return err_set(err, DIBS_FAILURE, "asking %s: libcurl: %s", call->origin,
+                       call->web->curl->curl_easy_strerror(setting.first));
+    return DIBS_OK;
+}
+
+/* ---- what came of it ---- */
+
+static void fail(struct web_call *call, dibs_status status, const char *what)
+{
+    char detail[sizeof call->detail] = "";
+
+    call->answer.status = status;
+    if (call->detail[0])
+        (void) err_set(&call->answer.err, status, "%s: %s (%s)", call->origin, what,
+                       text_safe(call->detail, detail, sizeof detail));
+    else
+        (void) err_set(&call->answer.err, status, "%s: %s", call->origin, what);
+}
+
+static void fail_by_time(struct web_call *call)
+{
+    char took[24] = "";
+    char what[128] = "";
+
+    clock_duration_format(clock_monotonic_ms() - call->begun_ms, took);
+    (void) snprintf(what, sizeof what,
+                    call->answer.reach == WEB_NOT_SENT
+                        ? "cannot be reached within %s; is the server running there?"
+                        : "gave no whole answer within %s; is the server overloaded or cut off?",
+                    took);
+    call->detail[0] = '\0'; /* says the same, in other words */
+    fail(call, DIBS_UNAVAILABLE, what);
+}
+
+static void fail_by_us(struct web_call *call)
+{
+    call->detail[0] = '\0';
+    if (call->is_refused)
+        fail(call, DIBS_FAILURE, "the answer was not wanted any more");
+    else if (call->is_too_large)
+        fail(call, DIBS_UNAVAILABLE, "the answer is larger than what is read");
+    else
+        fail(call, DIBS_FAILURE, "out of memory");
+}
+
+static void fail_by_code(struct web_call *call, CURLcode code)
+{
+    switch (code) {
+    case CURLE_OPERATION_TIMEDOUT: fail_by_time(call); break;
+    case CURLE_WRITE_ERROR: fail_by_us(call); break;
+    case CURLE_OUT_OF_MEMORY: fail(call, DIBS_FAILURE, "out of memory"); break;
+    case CURLE_URL_MALFORMAT:
+    case CURLE_UNSUPPORTED_PROTOCOL: fail(call, DIBS_INVALID, "no address that can be asked"); break;
+    case CURLE_COULDNT_RESOLVE_HOST:
+        fail(call, DIBS_UNAVAILABLE, "no such host; check the name, and the name server");
+        break;
+    case CURLE_COULDNT_CONNECT:
+        fail(call, DIBS_UNAVAILABLE, "cannot be reached; is the server running there?");
+        break;
+    case CURLE_PEER_FAILED_VERIFICATION:
+        fail(
+            call, DIBS_UNAVAILABLE,
+            "its certificate is not trusted; is it valid, for that host, and signed by the authority given?");
+        break;
+    case CURLE_SSL_CACERT_BADFILE:
+        fail(call, DIBS_INVALID, "the file of trusted authorities cannot be used");
+        break;
+    case CURLE_SSL_CERTPROBLEM:
+        fail(call, DIBS_INVALID, "our own certificate or its key cannot be used");
+        break;
+    case CURLE_SSL_CONNECT_ERROR:
+        fail(call, DIBS_UNAVAILABLE,
+             "no TLS connection; does the server speak TLS, and accept our certificate?");
+        break;
+    case CURLE_GOT_NOTHING:
+        fail(call, DIBS_UNAVAILABLE,
+             strncmp(call->origin, "http:", 5) == 0
+                 ? "the connection was lost before the answer; does the server want TLS?"
+                 : "the connection was lost before the answer; does the server want a certificate of ours?");
+        break;
+    default:
+        fail(call, DIBS_UNAVAILABLE,
+             call->answer.reach == WEB_NOT_SENT ? "cannot be asked"
+                                                : "the connection was lost before the whole answer");
+    }
+}
+
+void call_conclude(struct web_call *call, CURLcode code)
+{
+    struct web_answer *answer = &call->answer;
+    long http_status = 0;
+
+    (void) call->web->curl->curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &http_status);
+    answer->http_status = (int) http_status;
+    if (code == CURLE_OK) {
+        answer->status = DIBS_OK;
+        answer->reach = WEB_ANSWERED;
+        return;
+    }
+    answer->reach = has_left(call) ? WEB_SENT : WEB_NOT_SENT;
+    fail_by_code(call, code);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_WEB_INSIDE_H
+#define DIBS_WEB_INSIDE_H
+/* A client from inside. */
+#include "web/late_curl.h"
+#include "web/web.h"
+
+struct web {
+    const struct late_curl *curl;
+    CURLM *multi;
+    int epoll; /* libcurl's sockets and the timer */
+    int timer;
+    int64_t due_ms;   /* when libcurl wants to be called; below 0: not */
+    int64_t alarm_ms; /* when its owner wants to be called; 0: not */
+    struct web_call *calls;
+    char *ca, *cert, *key;
+};
+
+struct web_call {
+    struct web *web;
+    struct web_call *next;
+    struct web_request request;
+    CURL *easy;
+    struct curl_slist *headers;
+    int64_t begun_ms;
+    int64_t silent_ms;     /* a stream: since when; 0: it has not begun */
+    size_t n_header_bytes; /* of the answer */
+    bool is_issued;        /* once: a second time would be a request sent twice */
+    bool is_too_large, is_refused;
+    struct web_answer answer;
+    char origin[128]; /* "https://host:port", for messages */
+    char detail[CURL_ERROR_SIZE];
+};
+
+/* Every option of libcurl that a call has. */
+dibs_status call_prepare(struct web_call *call, dibs_err *err);
+/* What came of it, into call->answer. */
+void call_conclude(struct web_call *call, CURLcode code);
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/* A real etcd of three members whose members die and hang, and one behind a proxy that spoils answers. */
+#include "support/etcd.h"
+
+enum { SHORT_MS = 1500, LONG_MS = 30000, SPOILT = 400 };
+
+static dibs_status look(struct asker *f, struct etcd *etcd, const char *key)
+{
+    const struct etcd_op op = { .kind = ETCD_RANGE, .key = ETCD_BYTES(key) };
+
+    etcd_answer_done(&f->answer);
+    return etcd_do(etcd, &f->call, &op, &f->answer, &f->err);
+}
+
+/* A claim of a name: done once, or not at all. */
+static dibs_status make(struct asker *f, struct etcd *etcd, const char *key)
+{
+    const struct etcd_compare fresh = { .target = ETCD_CREATE_REVISION, .key = ETCD_BYTES(key) };
+    const struct etcd_op put = { .kind = ETCD_PUT, .key = ETCD_BYTES(key), .value = ETCD_BYTES(key) };
+    const struct etcd_op other = { .kind = ETCD_RANGE, .key = ETCD_BYTES(key) };
+    const struct etcd_txn txn = { &fresh, 1, &put, 1, &other, 1 };
+    const struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
+
+    etcd_answer_done(&f->answer);
+    return etcd_do(etcd, &f->call, &op, &f->answer, &f->err);
+}
+
+static int64_t took_ms(int64_t begun_ms)
+{
+    return clock_monotonic_ms() - begun_ms;
+}
+
+static void freeze(size_t but)
+{
+    for (size_t i = 0; i < shared->n; i++)
+        if (i != but)
+            member_freeze(shared, i);
+}
+
+static void thaw(struct asker *f, size_t but)
+{
+    for (size_t i = 0; i < shared->n; i++)
+        if (i != but)
+            member_thaw(shared, i);
+    f->call.deadline_ms = in_ms(LONG_MS);
+    ASSERT_OK(look(f, f->etcd, "well again"), &f->err);
+}
+
+/* ---- members ---- */
+
+static void the_death_of_the_leader_is_survived(void **state)
+{
+    struct asker *f = *state;
+    char key[32] = "";
+
+    NEED_ETCD();
+    size_t leader = cluster_leader(shared, f->etcd);
+    member_kill(shared, leader);
+    for (int i = 0; i < 20; i++) {
+        (void) snprintf(key, sizeof key, "leader/%d", i);
+        f->call.deadline_ms = in_ms(LONG_MS);
+        dibs_status s = make(f, f->etcd, key);
+        bool is_unknown = s != DIBS_OK && f->call.fate == ETCD_UNKNOWN;
+
+        if (s == DIBS_OK)
+            assert_true(f->answer.result.succeeded);
+        else
+            assert_true(is_unknown); /* with so much time nothing else is a reason to fail */
+        ASSERT_OK(look(f, f->etcd, key), &f->err);
+        assert_true(f->answer.result.n_kvs == 1 || is_unknown);
+    }
+    member_begin(shared, leader);
+    (void) cluster_leader(shared, f->etcd);
+}
+
+static void one_member_that_hangs_leaves_time_for_the_others(void **state)
+{
+    struct asker *f = *state;
+
+    NEED_ETCD();
+    ASSERT_OK(look(f, f->etcd, "x"), &f->err);
+    size_t hung = 0;
+    while (strcmp(shared->config.origin[hung], etcd_endpoint(f->etcd)) != 0)
+        hung++;
+    member_freeze(shared, hung);
+    int64_t begun_ms = clock_monotonic_ms();
+    f->call.deadline_ms = in_ms(12000); /* the one that hangs may have led */
+    ASSERT_OK(look(f, f->etcd, "x"), &f->err);
+    assert_true(f->call.n_tries >= 2);
+    assert_string_not_equal(shared->config.origin[hung], etcd_endpoint(f->etcd));
+    assert_true(took_ms(begun_ms) < 12000);
+    ASSERT_OK(look(f, f->etcd, "x"), &f->err); /* it is remembered */
+    assert_int_equal(f->call.n_tries, 1);
+    member_thaw(shared, hung);
+}
+
+static void when_all_hang_calls_end_by_their_deadline(void **state)
+{
+    struct asker *f = *state;
+
+    NEED_ETCD();
+    ASSERT_OK(look(f, f->etcd, "x"), &f->err);
+    freeze(SIZE_MAX);
+    int64_t begun_ms = clock_monotonic_ms();
+    f->call.deadline_ms = in_ms(SHORT_MS);
+    assert_int_equal(look(f, f->etcd, "x"), DIBS_UNAVAILABLE);
+    assert_true(took_ms(begun_ms) >= SHORT_MS - 50 && took_ms(begun_ms) < SHORT_MS + 250);
+    assert_int_equal(f->call.fault, ETCD_FAULT_UNREACHABLE);
+    assert_non_null(strstr(f->err.msg, "127.0.0.1"));
+    begun_ms = clock_monotonic_ms();
+    f->call.deadline_ms = in_ms(SHORT_MS);
+    assert_int_equal(make(f, f->etcd, "hung"), DIBS_UNAVAILABLE);
+    assert_int_equal(f->call.fate, ETCD_UNKNOWN);
+    assert_true(took_ms(begun_ms) < SHORT_MS + 250);
+    thaw(f, SIZE_MAX);
+}
+
+static void without_a_majority_nothing_is_done(void **state)
+{
+    struct asker *f = *state;
+    struct etcd *etcd = NULL;
+
+    NEED_ETCD();
+    size_t kept = (cluster_leader(shared, f->etcd) + 1) % 3; /* one that follows notices sooner */
+    struct etcd_config config = shared->config;
+    memcpy(config.origin[0], shared->config.origin[kept], sizeof config.origin[0]);
+    config.n_origins = 1;
+    ASSERT_OK(etcd_open(&config, &etcd, &f->err), &f->err);
+    freeze(kept);
+    for (int64_t until = in_ms(LONG_MS); clock_monotonic_ms() < until; (void) usleep(100000)) {
+        struct etcd_status status = { 0 };
+
+        f->call.deadline_ms = in_ms(LONG_MS);
+        if (etcd_status(etcd, &f->call, 0, &status, &f->err) == DIBS_OK && status.leader == 0)
+            break;
+        if (f->call.fault == ETCD_FAULT_UNREACHABLE)
+            break;
+    }
+    f->call.deadline_ms = in_ms(SHORT_MS);
+    assert_int_equal(make(f, etcd, "minority"), DIBS_UNAVAILABLE);
+    assert_int_equal(f->call.fate,
+                     ETCD_NOT_DONE); /* it says so, because it was asked whether it has a leader */
+    assert_non_null(strstr(f->err.msg, "no leader"));
+    assert_true(f->call.n_tries > 1);
+    etcd_close(etcd);
+    thaw(f, kept);
+    ASSERT_OK(look(f, f->etcd, "minority"), &f->err);
+    assert_int_equal(f->answer.result.n_kvs, 0);
+}
+
+static void where_nobody_listens_nothing_was_done(void **state)
+{
+    struct asker *f = *state;
+    struct etcd_config config = { .n_origins = 2, .prefix = "/t" };
+    struct etcd *etcd = NULL;
+    int guards[2] = { 0 };
+
+    for (size_t i = 0; i < 2; i++)
+        (void) snprintf(config.origin[i], sizeof config.origin[i], "http://127.0.0.1:%u",
+                        guard_open(&guards[i]));
+    ASSERT_OK(etcd_open(&config, &etcd, &f->err), &f->err);
+    int64_t begun_ms = clock_monotonic_ms();
+    f->call.deadline_ms = in_ms(SHORT_MS);
+    assert_int_equal(make(f, etcd, "nobody"), DIBS_UNAVAILABLE);
+    assert_int_equal(f->call.fate, ETCD_NOT_DONE);
+    assert_true(took_ms(begun_ms) < SHORT_MS + 250);
+    assert_true(f->call.n_tries > 2 && f->call.n_tries <= 64);
+    assert_non_null(strstr(f->err.msg, "is the server running"));
+    etcd_close(etcd);
+    (void) close(guards[0]);
+    (void) close(guards[1]);
+}
+
+/* ---- spoilt answers ---- */
+
+struct unruly {
+    char port[16], seed[16], path[300];
+};
+
+static int unruly_main(void *arg)
+{
+    struct unruly *u = arg;
+    char *argv[] = { (char[]){ "unruly.py" }, u->port, u->seed, u->path, NULL };
+
+    return support_exec(argv);
+}
+
+static pid_t unruly_start(struct etcd_config *config, unsigned seed)
+{
+    struct unruly u = { 0 };
+    unsigned port = 0;
+
+    (void) snprintf(u.port, sizeof u.port, "%u", shared->client[0]);
+    (void) snprintf(u.seed, sizeof u.seed, "%u", seed);
+    (void) snprintf(u.path, sizeof u.path, "%s/unruly.%u", shared->dir, seed);
+    pid_t pid = child_start(unruly_main, &u);
+    UNTIL(access(u.path, R_OK) == 0);
+    FILE *file = fopen(u.path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%u", &port), 1);
+    (void) fclose(file);
+    *config = shared->config;
+    config->n_origins = 1;
+    (void) snprintf(config->origin[0], sizeof config->origin[0], "http://127.0.0.1:%u", port);
+    return pid;
+}
+
+struct fate {
+    dibs_status status;
+    enum etcd_fate fate;
+    int64_t revision;
+};
+
+static void spoilt_answers_never_tell_a_lie(void **state)
+{
+    struct asker *f = *state;
+    struct fate fates[SPOILT] = { 0 };
+    struct etcd_config config = { 0 };
+    struct etcd *etcd = NULL;
+    size_t n_done = 0;
+    size_t n_unknown = 0;
+    const char *given = getenv("DIBS_TEST_SEED");
+    unsigned seed = given ? (unsigned) strtoul(given, NULL, 10) : (unsigned) clock_now(0).wall_ms % 100000;
+    char key[32] = "";
+
+    NEED_ETCD();
+    print_message("DIBS_TEST_SEED=%u\n", seed);
+    pid_t proxy = unruly_start(&config, seed);
+    ASSERT_OK(etcd_open(&config, &etcd, &f->err), &f->err);
+    for (int i = 0; i < SPOILT; i++) {
+        (void) snprintf(key, sizeof key, "spoilt/%03d", i);
+        f->call.deadline_ms = in_ms(3000);
+        fates[i].status = make(f, etcd, key);
+        fates[i].fate = f->call.fate;
+        fates[i].revision = f->answer.revision;
+        if (fates[i].status != DIBS_OK)
+            assert_true(fates[i].fate != ETCD_DONE && *f->err.msg);
+        else if (!f->answer.result.succeeded)
+            fail_msg("%s was asked for once and was there already", key); /* so it was sent twice */
+        n_done += fates[i].status == DIBS_OK;
+        n_unknown += fates[i].fate == ETCD_UNKNOWN;
+        if (i % 3 == 0 && look(f, etcd, key) == DIBS_OK && f->answer.result.n_kvs > 0)
+            assert_memory_equal(f->answer.result.kvs->value.at, key, strlen(key));
+    }
+    child_end(proxy);
+    etcd_close(etcd);
+    for (int i = 0; i < SPOILT; i++) { /* and what is really there */
+        (void) snprintf(key, sizeof key, "spoilt/%03d", i);
+        f->call.deadline_ms = in_ms(LONG_MS);
+        ASSERT_OK(look(f, f->etcd, key), &f->err);
+        if (fates[i].status == DIBS_OK) {
+            assert_int_equal(f->answer.result.n_kvs, 1);
+            assert_int_equal(f->answer.result.kvs->mod_revision, fates[i].revision);
+        } else if (fates[i].fate == ETCD_NOT_DONE) {
+            assert_int_equal(f->answer.result.n_kvs, 0);
+        }
+    }
+    print_message("%zu done, %zu unknown of %d\n", n_done, n_unknown, SPOILT);
+    assert_true(n_done > SPOILT / 2 && n_unknown > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ASKER_TEST(the_death_of_the_leader_is_survived),
+        ASKER_TEST(one_member_that_hangs_leaves_time_for_the_others),
+        ASKER_TEST(when_all_hang_calls_end_by_their_deadline),
+        ASKER_TEST(without_a_majority_nothing_is_done),
+        ASKER_TEST(where_nobody_listens_nothing_was_done),
+        ASKER_TEST(spoilt_answers_never_tell_a_lie),
+    };
+
+    return cmocka_run_group_tests(tests, shared_open_three, shared_close);
+}
