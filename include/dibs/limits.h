@@ -33,6 +33,7 @@
 
 /* The longest project directory that is recorded with a claim. */
 #define DIBS_PROJECT_MAX 1023
+#define DIBS_NODE_MAX 51 /* a host's name in a cluster; a principal and it fit into DIBS_PRINCIPAL_MAX */
 
 /* What is recorded of a command: enough to recognise it, not its arguments. */
 #define DIBS_COMMAND_MAX 63

@@ -66,6 +66,7 @@ struct core_cooling {
 struct core_index {
     bool is_loaded;
     uint64_t seq;               /* of the newest event in it */
+    uint64_t elsewhere;         /* what ledger_heed() said then */
     struct portbits taken[4];   /* by protocol */
     struct portbits cooling[4]; /* by protocol */
     int64_t *released_ms[4];    /* by protocol and port; NULL until one is needed */

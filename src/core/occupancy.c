@@ -120,7 +120,8 @@ static dibs_status load(struct core *core, dibs_err *err)
     struct loading loading = { .index = index, .now_ms = core_now(core).boot_ms };
     uint64_t cursor = 0;
 
-    /* The number first: what is committed between the two reads is seen again by the next catch-up. */
+    /* The numbers first: what is committed between the two reads is seen again by the next catch-up. */
+    index->elsewhere = ledger_heed(core->ledger);
     dibs_status s = ledger_tail(core->ledger, &index->seq, &cursor, err);
     memset(index->taken, 0, sizeof index->taken);
     memset(index->cooling, 0, sizeof index->cooling);

@@ -92,14 +92,17 @@ static void finish(struct job *const *jobs, size_t n, const dibs_err *err)
 static void do_group(struct engine *e, struct job *const *jobs, size_t n)
 {
     dibs_err err = { 0 };
+    bool is_done = do_together(e, jobs, n, &err);
 
-    if (do_together(e, jobs, n, &err)) {
+    for (int i = 0; i < BEATEN_MAX && !is_done && ledger_was_beaten(e->handle->core->ledger); i++)
+        is_done = do_together(e, jobs, n, &err);
+    if (is_done) {
         finish(jobs, n, NULL);
         return;
     }
     e->counts.spoilt += n > 1;
     for (size_t i = 0; i < n; i++) {
-        bool is_done = n > 1 && do_together(e, &jobs[i], 1, &err);
+        is_done = n > 1 && do_together(e, &jobs[i], 1, &err);
 
         e->counts.failed += !is_done;
         if (!is_done)

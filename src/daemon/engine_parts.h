@@ -11,6 +11,7 @@ enum {
     GROUP_MAX = 512,         /* jobs of one commit: some 10 ms of work */
     GROUP_WEIGHT = 1024,     /* claims of one commit, unless a single job has more: others wait for it */
     WRITTEN_MAX = GROUP_MAX, /* changes of a commit that are known without reading them again */
+    BEATEN_MAX = 16,         /* attempts of a group where others write, too, before each is tried alone */
     FOLLOW_MAX = 256,        /* events that are read at once */
     ALONE_SHARE = 9,         /* after a long job others have so many times as long for themselves, */
     ALONE_REST_MS = 5000,    /* ... but this at most */
@@ -56,6 +57,7 @@ struct engine {
     size_t n_written;        /* more than that: they are read from the ledger afterwards */
     loop_source notices;     /* inotify on the ledger's directory; fd -1: it has none */
     char *dir;               /* ... which is this one */
+    loop_source far;         /* the ledger's own notices; 0: it has none */
     char file[256];          /* the ledger's name there */
     bool has_notice;
     int64_t look_ms;      /* when the ledger is looked at again */

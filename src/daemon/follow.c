@@ -270,12 +270,30 @@ static void on_timer(loop_source *source, uint32_t events)
         e->timer_ms = 0; /* engine_reap() sets it anew */
 }
 
+static void on_far_notice(loop_source *source, uint32_t events)
+{
+    struct engine *e = (struct engine *) ((char *) source - offsetof(struct engine, far));
+
+    (void) events;
+    (void) ledger_heed(e->handle->core->ledger);
+    e->has_notice = true;
+}
+
+/* A ledger that is not on this machine tells by itself. */
+static dibs_status watch_far(struct engine *e, dibs_err *err)
+{
+    e->far = (loop_source){ ledger_notices(e->handle->core->ledger), on_far_notice };
+    return loop_add(e->loop, &e->far, EPOLLIN, err);
+}
+
 static dibs_status watch_directory(struct engine *e, dibs_err *err)
 {
     static const char scheme[] = "sqlite:";
     char path[PATH_MAX];
     const char *uri = e->handle->settings.ledger;
 
+    if (ledger_notices(e->handle->core->ledger) >= 0)
+        return watch_far(e, err);
     if (strncmp(uri, scheme, sizeof scheme - 1) != 0)
         return DIBS_OK;
     /* The log lies beside the file itself, not beside a link to it. */
@@ -319,6 +337,8 @@ static void stop(struct engine *e, loop_source *source)
 
 void engine_stop_following(struct engine *e)
 {
+    if (e->far.fd > 0) /* the ledger's own */
+        loop_remove(e->loop, &e->far);
     stop(e, &e->notices);
     stop(e, &e->timer);
 }

@@ -324,9 +324,9 @@ static bool may_stop_halfway(const struct ledger_batch *batch, const struct ledg
            (batch->n_dead > 0 && batch->wants[0].claim.name[0]);
 }
 
-dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch,
-                         const struct ledger_actor *actor, dibs_claim *out, struct ledger_refusal *refusal,
-                         dibs_err *err)
+static dibs_status claim_batch(struct ledger *ledger, const struct ledger_batch *batch,
+                               const struct ledger_actor *actor, dibs_claim *out,
+                               struct ledger_refusal *refusal, dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
     dibs_err local = { 0 };
@@ -360,4 +360,11 @@ dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch
         s = tx_commit(&tx, k.err);
     refusal->is_beyond = s == DIBS_EXHAUSTED;
     return s;
+}
+
+dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch,
+                         const struct ledger_actor *actor, dibs_claim *out, struct ledger_refusal *refusal,
+                         dibs_err *err)
+{
+    return DECIDE(ledger, claim_batch(ledger, batch, actor, out, refusal, err));
 }

@@ -80,8 +80,8 @@ static dibs_status end_one(struct ledger_tx *tx, struct row_claim *row, enum led
     return tx_end(tx, row, kind, err);
 }
 
-dibs_status ledger_end(struct ledger *ledger, const struct ledger_ending *what,
-                       const struct ledger_actor *actor, size_t *n, dibs_err *err)
+static dibs_status end_seen(struct ledger *ledger, const struct ledger_ending *what,
+                            const struct ledger_actor *actor, size_t *n, dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
     bool by_right =
@@ -118,7 +118,13 @@ dibs_status ledger_end(struct ledger *ledger, const struct ledger_ending *what,
     return s;
 }
 
-dibs_status ledger_end_token(struct ledger *ledger, const char *token, enum ledger_end_how how,
+dibs_status ledger_end(struct ledger *ledger, const struct ledger_ending *what,
+                       const struct ledger_actor *actor, size_t *n, dibs_err *err)
+{
+    return DECIDE(ledger, end_seen(ledger, what, actor, n, err));
+}
+
+static dibs_status end_token(struct ledger *ledger, const char *token, enum ledger_end_how how,
                              const struct ledger_actor *actor, struct ledger_ended *out, dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
@@ -149,6 +155,12 @@ dibs_status ledger_end_token(struct ledger *ledger, const char *token, enum ledg
     return s;
 }
 
+dibs_status ledger_end_token(struct ledger *ledger, const char *token, enum ledger_end_how how,
+                             const struct ledger_actor *actor, struct ledger_ended *out, dibs_err *err)
+{
+    return DECIDE(ledger, end_token(ledger, token, how, actor, out, err));
+}
+
 static dibs_status get_changeable(struct ledger_tx *tx, struct ledger_seen seen, struct row_claim *row,
                                   dibs_err *err)
 {
@@ -165,7 +177,7 @@ static void answer(const struct row_claim *row, dibs_claim *out)
     codec_token_format(row, out->token);
 }
 
-dibs_status ledger_renew(struct ledger *ledger, struct ledger_seen seen, int64_t ttl_ms,
+static dibs_status renew(struct ledger *ledger, struct ledger_seen seen, int64_t ttl_ms,
                          const struct ledger_actor *actor, dibs_claim *out, dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
@@ -193,7 +205,13 @@ dibs_status ledger_renew(struct ledger *ledger, struct ledger_seen seen, int64_t
     return s;
 }
 
-dibs_status ledger_transfer(struct ledger *ledger, struct ledger_seen seen, const dibs_claim *heir,
+dibs_status ledger_renew(struct ledger *ledger, struct ledger_seen seen, int64_t ttl_ms,
+                         const struct ledger_actor *actor, dibs_claim *out, dibs_err *err)
+{
+    return DECIDE(ledger, renew(ledger, seen, ttl_ms, actor, out, err));
+}
+
+static dibs_status transfer(struct ledger *ledger, struct ledger_seen seen, const dibs_claim *heir,
                             const struct ledger_actor *actor, dibs_claim *out, dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
@@ -220,6 +238,12 @@ dibs_status ledger_transfer(struct ledger *ledger, struct ledger_seen seen, cons
     if (s == DIBS_OK)
         answer(&row, out);
     return s;
+}
+
+dibs_status ledger_transfer(struct ledger *ledger, struct ledger_seen seen, const dibs_claim *heir,
+                            const struct ledger_actor *actor, dibs_claim *out, dibs_err *err)
+{
+    return DECIDE(ledger, transfer(ledger, seen, heir, actor, out, err));
 }
 
 /* ---- restoring a snapshot ---- */
@@ -321,7 +345,7 @@ static dibs_status restore_one(struct ledger_tx *tx, const dibs_claim *claim, si
     return s;
 }
 
-dibs_status ledger_restore(struct ledger *ledger, const dibs_snapshot *snapshot,
+static dibs_status restore(struct ledger *ledger, const dibs_snapshot *snapshot,
                            const struct ledger_actor *actor, size_t *n_restored, dibs_err *refused,
                            dibs_err *err)
 {
@@ -349,4 +373,11 @@ dibs_status ledger_restore(struct ledger *ledger, const dibs_snapshot *snapshot,
     if (s == DIBS_OK && n_restored)
         *n_restored = restored;
     return s;
+}
+
+dibs_status ledger_restore(struct ledger *ledger, const dibs_snapshot *snapshot,
+                           const struct ledger_actor *actor, size_t *n_restored, dibs_err *refused,
+                           dibs_err *err)
+{
+    return DECIDE(ledger, restore(ledger, snapshot, actor, n_restored, refused, err));
 }

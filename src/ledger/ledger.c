@@ -11,7 +11,7 @@
 
 #include "base/banned.h"
 
-const struct rows_ops *const rows_backends[] = { &rows_sqlite_ops, &rows_memory_ops, NULL };
+const struct rows_ops *const rows_backends[] = { &rows_sqlite_ops, &rows_memory_ops, &rows_etcd_ops, NULL };
 
 static const struct rows_ops *backend_for(const char *uri, const char **rest)
 {
@@ -28,7 +28,18 @@ static const struct rows_ops *backend_for(const char *uri, const char **rest)
 
 static dibs_status unknown_scheme(const char *uri, dibs_err *err)
 {
-    return err_set(err, DIBS_INVALID, "ledger '%.200s': expected sqlite:PATH or memory:", uri);
+    return err_set(err, DIBS_INVALID,
+                   "ledger '%.200s': expected sqlite:PATH, etcd://HOST... or memory:", uri);
+}
+
+dibs_status ledger_check(const char *uri, dibs_err *err)
+{
+    const char *rest = NULL;
+    const struct rows_ops *ops = backend_for(uri, &rest);
+
+    if (!ops)
+        return unknown_scheme(uri, err);
+    return ops->check ? ops->check(uri, err) : DIBS_OK;
 }
 
 dibs_status ledger_open(const char *uri, const struct ledger_options *options, struct ledger **out,
@@ -61,6 +72,16 @@ void ledger_close(struct ledger *ledger)
 dibs_status ledger_care_beside(struct ledger *ledger, dibs_err *err)
 {
     return ledger->rows->ops->care_beside ? ledger->rows->ops->care_beside(ledger->rows, err) : DIBS_OK;
+}
+
+int ledger_notices(const struct ledger *ledger)
+{
+    return ledger->rows->ops->notices ? ledger->rows->ops->notices(ledger->rows) : -1;
+}
+
+uint64_t ledger_heed(struct ledger *ledger)
+{
+    return ledger->rows->ops->heed ? ledger->rows->ops->heed(ledger->rows) : 0;
 }
 
 void ledger_start_call(struct ledger *ledger)
@@ -308,7 +329,7 @@ dibs_status ledger_pool_get(struct ledger *ledger, const char *name, dibs_pool *
     return s == DIBS_NOT_FOUND ? err_set(err, s, "there is no pool '%s'", name) : s;
 }
 
-dibs_status ledger_pool_put(struct ledger *ledger, const dibs_pool *pool, const struct ledger_actor *actor,
+static dibs_status put_pool(struct ledger *ledger, const dibs_pool *pool, const struct ledger_actor *actor,
                             dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
@@ -319,6 +340,12 @@ dibs_status ledger_pool_put(struct ledger *ledger, const dibs_pool *pool, const 
     return s == DIBS_OK ? tx_commit(&tx, err) : s;
 }
 
+dibs_status ledger_pool_put(struct ledger *ledger, const dibs_pool *pool, const struct ledger_actor *actor,
+                            dibs_err *err)
+{
+    return DECIDE(ledger, put_pool(ledger, pool, actor, err));
+}
+
 static bool count_one(void *ctx, const struct row_claim *row)
 {
     (void) row;
@@ -326,7 +353,7 @@ static bool count_one(void *ctx, const struct row_claim *row)
     return true;
 }
 
-dibs_status ledger_pool_remove(struct ledger *ledger, const char *name, const struct ledger_actor *actor,
+static dibs_status remove_pool(struct ledger *ledger, const char *name, const struct ledger_actor *actor,
                                dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
@@ -351,6 +378,12 @@ dibs_status ledger_pool_remove(struct ledger *ledger, const char *name, const st
     return s == DIBS_OK ? tx_commit(&tx, err) : s;
 }
 
+dibs_status ledger_pool_remove(struct ledger *ledger, const char *name, const struct ledger_actor *actor,
+                               dibs_err *err)
+{
+    return DECIDE(ledger, remove_pool(ledger, name, actor, err));
+}
+
 dibs_status ledger_pools(struct ledger *ledger, bool (*fn)(void *, const dibs_pool *), void *ctx,
                          dibs_err *err)
 {
@@ -365,7 +398,7 @@ dibs_status ledger_pools(struct ledger *ledger, bool (*fn)(void *, const dibs_po
 /* Sightings are nobody's change of a claim, and no events. */
 static const struct ledger_actor nobody = { .principal = "" };
 
-dibs_status ledger_sighted(struct ledger *ledger, const struct ledger_seen *seen, size_t n, uint32_t *counts,
+static dibs_status sighted(struct ledger *ledger, const struct ledger_seen *seen, size_t n, uint32_t *counts,
                            dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
@@ -380,7 +413,13 @@ dibs_status ledger_sighted(struct ledger *ledger, const struct ledger_seen *seen
     return s == DIBS_OK ? tx_commit(&tx, err) : s;
 }
 
-dibs_status ledger_not_leaked(struct ledger *ledger, const uint64_t *ids, size_t n, dibs_err *err)
+dibs_status ledger_sighted(struct ledger *ledger, const struct ledger_seen *seen, size_t n, uint32_t *counts,
+                           dibs_err *err)
+{
+    return DECIDE(ledger, sighted(ledger, seen, n, counts, err));
+}
+
+static dibs_status not_leaked(struct ledger *ledger, const uint64_t *ids, size_t n, dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
     dibs_status s = tx_begin(&tx, ledger, true, false, &nobody, err);
@@ -390,7 +429,12 @@ dibs_status ledger_not_leaked(struct ledger *ledger, const uint64_t *ids, size_t
     return s == DIBS_OK ? tx_commit(&tx, err) : s;
 }
 
-dibs_status ledger_upkeep(struct ledger *ledger, const struct ledger_actor *actor, size_t *n_damaged,
+dibs_status ledger_not_leaked(struct ledger *ledger, const uint64_t *ids, size_t n, dibs_err *err)
+{
+    return DECIDE(ledger, not_leaked(ledger, ids, n, err));
+}
+
+static dibs_status upkeep(struct ledger *ledger, const struct ledger_actor *actor, size_t *n_damaged,
                           dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
@@ -406,4 +450,10 @@ dibs_status ledger_upkeep(struct ledger *ledger, const struct ledger_actor *acto
     if (s == DIBS_OK && n_damaged)
         *n_damaged = n;
     return s;
+}
+
+dibs_status ledger_upkeep(struct ledger *ledger, const struct ledger_actor *actor, size_t *n_damaged,
+                          dibs_err *err)
+{
+    return DECIDE(ledger, upkeep(ledger, actor, n_damaged, err));
 }

@@ -18,14 +18,22 @@ struct ledger;
 struct ledger_options {
     bool is_sync_full;  /* every commit survives power loss, not only those of kept claims */
     int64_t timeout_ms; /* of each call */
+    const char *node;   /* what this host is called in a cluster; NULL: as the kernel says */
 };
 
-/* "sqlite:PATH" or "memory:". INVALID: unknown scheme; UNAVAILABLE: see err->trouble. */
+/* "sqlite:PATH", "etcd://..." (etcd/config.h) or "memory:". INVALID: unknown scheme; UNAVAILABLE: see
+ * err->trouble. */
+/* Is it one? Nothing is opened. */
+dibs_status ledger_check(const char *uri, dibs_err *err);
 dibs_status ledger_open(const char *uri, const struct ledger_options *options, struct ledger **out,
                         dibs_err *err);
 void ledger_close(struct ledger *ledger); /* NULL is fine */
 /* For a process that lives long: what can be done beside the calls is done by a thread. */
 dibs_status ledger_care_beside(struct ledger *ledger, dibs_err *err);
+/* Since then: a descriptor that becomes readable when others have changed something; -1: there is none. */
+int ledger_notices(const struct ledger *ledger);
+/* Takes that in. The number grows with changes of which no event tells: those of other hosts. */
+uint64_t ledger_heed(struct ledger *ledger);
 
 /* A call of a user begins: the timeout runs over all that it does, not over each transaction anew. */
 void ledger_start_call(struct ledger *ledger);
@@ -46,6 +54,8 @@ struct ledger_span {
 };
 /* UNAVAILABLE: nothing of the group has happened; its calls may be tried again one by one. */
 dibs_status ledger_group_commit(struct ledger *ledger, struct ledger_span *out, dibs_err *err);
+/* That was because somebody else's commit came first: all may be tried again together. */
+bool ledger_was_beaten(const struct ledger *ledger);
 
 /* `fn` sees every change of ours as it is written, its claim as it is then. One that is not committed comes
  * to nothing, and its number is given again. NULL: nobody. */

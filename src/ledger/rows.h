@@ -3,8 +3,8 @@
 #define DIBS_LEDGER_ROWS_H
 /* What the decisions of ledger.h need from a local, transactional store.
  *
- * SQLite and memory implement these rows; the decisions (claim.c, end.c, ledger.c) are written once on
- * top of them. A store that is not local (etcd) will implement the decisions themselves instead.
+ * SQLite and memory implement these rows, and so does a near copy of what is in etcd; the decisions (claim.c,
+ * end.c, ledger.c) are written once on top of them.
  * Unless said otherwise a member is mandatory, must be called inside a transaction, and returns
  * OK or UNAVAILABLE; the ones that get a record also NOT_FOUND. */
 #include "ledger/ledger.h"
@@ -14,6 +14,7 @@
 struct row_claim {
     dibs_claim claim; /* token empty */
     uint8_t secret[ROWS_SECRET_BYTES];
+    uint32_t node; /* of a cluster's ledger: whose claim it is; the rows' own business */
 };
 
 struct row_name {
@@ -35,6 +36,7 @@ struct row_answer {
 
 struct rows {
     const struct rows_ops *ops; /* first member of every store's struct */
+    uint64_t id_base;           /* what claim ids begin behind: others who write there have theirs */
 };
 
 typedef bool (*row_claim_fn)(void *ctx, const struct row_claim *row);
@@ -42,6 +44,8 @@ typedef bool (*row_claim_fn)(void *ctx, const struct row_claim *row);
 struct rows_ops {
     const char *scheme; /* URI part before ':' */
 
+    /* Optional (NULL: whatever follows the colon may be right): is that a URI? */
+    dibs_status (*check)(const char *uri, dibs_err *err);
     /* `rest` is the URI after the colon. */
     dibs_status (*open)(const char *rest, const struct ledger_options *options, struct rows **out,
                         dibs_err *err);
@@ -53,11 +57,17 @@ struct rows_ops {
 
     /* Optional (NULL: there is nothing to care for). */
     dibs_status (*care_beside)(struct rows *self, dibs_err *err);
+    /* Optional (NULL: there are none): as ledger_notices() and ledger_heed(). */
+    int (*notices)(const struct rows *self);
+    uint64_t (*heed)(struct rows *self);
 
     /* `is_full`: the commit survives power loss. */
     dibs_status (*begin)(struct rows *self, bool is_write, bool is_full, dibs_err *err);
     dibs_status (*commit)(struct rows *self, dibs_err *err);
     void (*rollback)(struct rows *self);
+    /* Optional (NULL: nobody else writes meanwhile). The last commit came to nothing because another was
+     * first: whoever decides anew sees that one. */
+    bool (*was_beaten)(const struct rows *self);
 
     /* Inside of a write transaction: what changes from save() on can be undone by itself, or stays when it is
      * forgotten where to go back to. One at a time. */
@@ -126,6 +136,7 @@ struct rows_ops {
 typedef bool (*row_flaw_fn)(void *ctx, enum ledger_flaw flaw, const struct row_claim *row, uint64_t other);
 dibs_status rows_flaws(struct rows *rows, row_flaw_fn fn, void *ctx, dibs_err *err);
 
+extern const struct rows_ops rows_etcd_ops;
 extern const struct rows_ops rows_sqlite_ops;
 extern const struct rows_ops rows_memory_ops;
 /* NULL-terminated. */
@@ -171,6 +182,17 @@ dibs_status tx_begin(struct ledger_tx *tx, struct ledger *ledger, bool is_write,
                      const struct ledger_actor *actor, dibs_err *err);
 /* EXHAUSTED: more claims than the actor may have. */
 dibs_status tx_commit(struct ledger_tx *tx, dibs_err *err);
+/* After a decision that came to nothing: is it to be made anew? Counts the attempts. */
+bool tx_again(const struct ledger *ledger, dibs_status s, unsigned *n);
+/* Until nobody else was first. */
+#define DECIDE(ledger, call)                          \
+    ({                                                \
+        unsigned n_decided = 0;                       \
+        dibs_status decided = (call);                 \
+        while (tx_again(ledger, decided, &n_decided)) \
+            decided = (call);                         \
+        decided;                                      \
+    })
 void tx_auto(struct ledger_tx *tx); /* rolls back unless committed */
 /* What follows may fail after it has written something, or is not to stay. (In a transaction of one's own
  * nothing has to be done for that; in that of a group it costs.) */

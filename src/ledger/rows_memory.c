@@ -12,15 +12,6 @@
 
 #include "base/banned.h"
 
-struct memory_rows {
-    struct rows base;
-    uint64_t salt;
-    bool is_open; /* a transaction */
-    bool is_write;
-    size_t saved; /* length of the journal at the last save() */
-    struct memory_tables tables;
-};
-
 static struct memory_tables *of(struct rows *rows)
 {
     struct memory_rows *self = (struct memory_rows *) rows;
@@ -107,7 +98,7 @@ static dibs_status commit(struct rows *rows, dibs_err *err)
     return DIBS_OK;
 }
 
-static void rollback(struct rows *rows)
+void memory_rows_rollback(struct rows *rows)
 {
     struct memory_rows *self = (struct memory_rows *) rows;
 
@@ -115,35 +106,35 @@ static void rollback(struct rows *rows)
     self->is_open = self->is_write = false;
 }
 
-static dibs_status save(struct rows *rows, dibs_err *err)
+dibs_status memory_rows_save(struct rows *rows, dibs_err *err)
 {
     (void) err;
     ((struct memory_rows *) rows)->saved = to(rows)->n_journal;
     return DIBS_OK;
 }
 
-static dibs_status undo(struct rows *rows, dibs_err *err)
+dibs_status memory_rows_undo(struct rows *rows, dibs_err *err)
 {
     (void) err;
     memory_undo(to(rows), ((struct memory_rows *) rows)->saved);
     return DIBS_OK;
 }
 
-static dibs_status forget(struct rows *rows, dibs_err *err)
+dibs_status memory_rows_forget(struct rows *rows, dibs_err *err)
 {
     (void) rows;
     (void) err;
     return DIBS_OK;
 }
 
-static uint64_t changes(struct rows *rows)
+uint64_t memory_rows_changes(struct rows *rows)
 {
     return of(rows)->n_journal;
 }
 
 /* ---- claims ---- */
 
-static dibs_status claim_get(struct rows *rows, uint64_t id, struct row_claim *out, dibs_err *err)
+dibs_status memory_rows_claim_get(struct rows *rows, uint64_t id, struct row_claim *out, dibs_err *err)
 {
     struct row_claim key = { .claim.id = id };
     const struct row_claim *found = memory_get(of(rows), CLAIMS, &key);
@@ -166,15 +157,15 @@ static dibs_status claim_put(struct rows *rows, const struct row_claim *row, dib
     return memory_put(to(rows), CLAIMS, &plain, err);
 }
 
-static dibs_status claim_delete(struct rows *rows, uint64_t id, dibs_err *err)
+dibs_status memory_rows_claim_delete(struct rows *rows, uint64_t id, dibs_err *err)
 {
     struct row_claim key = { .claim.id = id };
 
     return memory_erase(to(rows), CLAIMS, &key, err);
 }
 
-static dibs_status claims(struct rows *rows, const struct ledger_filter *filter, row_claim_fn fn, void *ctx,
-                          dibs_err *err)
+dibs_status memory_rows_claims(struct rows *rows, const struct ledger_filter *filter, row_claim_fn fn,
+                               void *ctx, dibs_err *err)
 {
     const struct memory_tables *self = of(rows);
     const struct memory_table *t = &self->table[CLAIMS];
@@ -196,8 +187,8 @@ static dibs_status claims(struct rows *rows, const struct ledger_filter *filter,
 
 /* ---- slots ---- */
 
-static dibs_status slots(struct rows *rows, dibs_proto proto, uint16_t port, ledger_slot_fn fn, void *ctx,
-                         dibs_err *err)
+dibs_status memory_rows_slots(struct rows *rows, dibs_proto proto, uint16_t port, ledger_slot_fn fn,
+                              void *ctx, dibs_err *err)
 {
     const struct memory_tables *self = of(rows);
     const struct memory_table *t = &self->table[SLOTS];
@@ -215,12 +206,12 @@ static dibs_status slots(struct rows *rows, dibs_proto proto, uint16_t port, led
     return DIBS_OK;
 }
 
-static dibs_status slot_put(struct rows *rows, const struct ledger_slot *slot, dibs_err *err)
+dibs_status memory_rows_slot_put(struct rows *rows, const struct ledger_slot *slot, dibs_err *err)
 {
     return memory_put(to(rows), SLOTS, slot, err);
 }
 
-static dibs_status slot_delete(struct rows *rows, const struct ledger_slot *slot, dibs_err *err)
+dibs_status memory_rows_slot_delete(struct rows *rows, const struct ledger_slot *slot, dibs_err *err)
 {
     return memory_erase(to(rows), SLOTS, slot, err);
 }
@@ -233,8 +224,8 @@ static void name_key(const char *principal, const char *name, struct name_record
     (void) snprintf(out->name, sizeof out->name, "%s", name);
 }
 
-static dibs_status name_get(struct rows *rows, const char *principal, const char *name, struct row_name *out,
-                            dibs_err *err)
+dibs_status memory_rows_name_get(struct rows *rows, const char *principal, const char *name,
+                                 struct row_name *out, dibs_err *err)
 {
     struct name_record key = { 0 };
 
@@ -247,8 +238,8 @@ static dibs_status name_get(struct rows *rows, const char *principal, const char
     return DIBS_OK;
 }
 
-static dibs_status name_put(struct rows *rows, const char *principal, const char *name,
-                            const struct row_name *row, dibs_err *err)
+dibs_status memory_rows_name_put(struct rows *rows, const char *principal, const char *name,
+                                 const struct row_name *row, dibs_err *err)
 {
     struct name_record record = { .row = *row };
 
@@ -256,8 +247,8 @@ static dibs_status name_put(struct rows *rows, const char *principal, const char
     return memory_put(to(rows), NAMES, &record, err);
 }
 
-static dibs_status name_first(struct rows *rows, const struct ledger_names *among,
-                              char out[DIBS_NAME_MAX + 1], dibs_err *err)
+dibs_status memory_rows_name_first(struct rows *rows, const struct ledger_names *among,
+                                   char out[DIBS_NAME_MAX + 1], dibs_err *err)
 {
     const struct memory_table *t = &of(rows)->table[NAMES];
     struct name_record from = { 0 };
@@ -292,7 +283,7 @@ static dibs_status tail(struct rows *rows, uint64_t *seq, uint64_t *cursor, dibs
     return DIBS_OK;
 }
 
-static dibs_status event_put(struct rows *rows, const dibs_event *event, uint64_t cursor, dibs_err *err)
+dibs_status memory_rows_event_put(struct rows *rows, const dibs_event *event, uint64_t cursor, dibs_err *err)
 {
     struct event_record record = { .event = *event, .cursor = cursor };
 
@@ -323,7 +314,7 @@ static dibs_status events(struct rows *rows, const dibs_event_query *query, uint
 
 /* ---- pools ---- */
 
-static dibs_status pool_get(struct rows *rows, const char *name, dibs_pool *out, dibs_err *err)
+dibs_status memory_rows_pool_get(struct rows *rows, const char *name, dibs_pool *out, dibs_err *err)
 {
     dibs_pool key = { 0 };
 
@@ -336,12 +327,12 @@ static dibs_status pool_get(struct rows *rows, const char *name, dibs_pool *out,
     return DIBS_OK;
 }
 
-static dibs_status pool_put(struct rows *rows, const dibs_pool *pool, dibs_err *err)
+dibs_status memory_rows_pool_put(struct rows *rows, const dibs_pool *pool, dibs_err *err)
 {
     return memory_put(to(rows), POOLS, pool, err);
 }
 
-static dibs_status pool_delete(struct rows *rows, const char *name, dibs_err *err)
+dibs_status memory_rows_pool_delete(struct rows *rows, const char *name, dibs_err *err)
 {
     dibs_pool key = { 0 };
 
@@ -349,7 +340,8 @@ static dibs_status pool_delete(struct rows *rows, const char *name, dibs_err *er
     return memory_erase(to(rows), POOLS, &key, err);
 }
 
-static dibs_status pools(struct rows *rows, bool (*fn)(void *, const dibs_pool *), void *ctx, dibs_err *err)
+dibs_status memory_rows_pools(struct rows *rows, bool (*fn)(void *, const dibs_pool *), void *ctx,
+                              dibs_err *err)
 {
     const struct memory_table *t = &of(rows)->table[POOLS];
 
@@ -362,7 +354,8 @@ static dibs_status pools(struct rows *rows, bool (*fn)(void *, const dibs_pool *
 
 /* ---- sightings, health ---- */
 
-static dibs_status sighting_get(struct rows *rows, struct ledger_seen seen, uint32_t *count, dibs_err *err)
+dibs_status memory_rows_sighting_get(struct rows *rows, struct ledger_seen seen, uint32_t *count,
+                                     dibs_err *err)
 {
     struct sighting_record key = { .seen = seen };
     const struct sighting_record *found = memory_get(of(rows), SIGHTINGS, &key);
@@ -372,7 +365,8 @@ static dibs_status sighting_get(struct rows *rows, struct ledger_seen seen, uint
     return DIBS_OK;
 }
 
-static dibs_status sighting_put(struct rows *rows, struct ledger_seen seen, uint32_t count, dibs_err *err)
+dibs_status memory_rows_sighting_put(struct rows *rows, struct ledger_seen seen, uint32_t count,
+                                     dibs_err *err)
 {
     struct sighting_record record = { .seen = seen, .count = count };
 
@@ -407,30 +401,10 @@ const struct rows_ops rows_memory_ops = {
     .start_call = start_call,
     .begin = begin,
     .commit = commit,
-    .rollback = rollback,
-    .save = save,
-    .undo = undo,
-    .forget = forget,
-    .changes = changes,
-    .claim_get = claim_get,
+    MEMORY_ROWS_OPS,
     .claim_put = claim_put,
-    .claim_delete = claim_delete,
-    .claims = claims,
-    .slots = slots,
-    .slot_put = slot_put,
-    .slot_delete = slot_delete,
-    .name_get = name_get,
-    .name_put = name_put,
-    .name_first = name_first,
     .tail = tail,
-    .event_put = event_put,
     .events = events,
-    .pool_get = pool_get,
-    .pool_put = pool_put,
-    .pool_delete = pool_delete,
-    .pools = pools,
-    .sighting_get = sighting_get,
-    .sighting_put = sighting_put,
     .answer_get = memory_answer_get,
     .answer_put = memory_answer_put,
     .trim = memory_trim,

@@ -11,9 +11,12 @@
 
 #include "base/banned.h"
 
-/* Upkeep rides along with every so many events, so that a ledger that only ever sees short-lived
- * processes stays bounded too. */
-enum { TRIM_EVERY_EVENTS = 4096 };
+enum {
+    /* Upkeep rides along with every so many events, so that a ledger that only ever sees short-lived
+     * processes stays bounded too. */
+    TRIM_EVERY_EVENTS = 4096,
+    BEATEN_MAX = 64, /* attempts to decide; the deadline is usually sooner */
+};
 
 /* Whoever comes after one that has waited in vain does not wait as long again (INV-9). */
 static void open_group(struct ledger *ledger)
@@ -122,6 +125,16 @@ dibs_status tx_commit(struct ledger_tx *tx, dibs_err *err)
     use_allowance(tx);
     tx->rows = NULL;
     return DIBS_OK;
+}
+
+bool ledger_was_beaten(const struct ledger *ledger)
+{
+    return ledger->rows->ops->was_beaten && ledger->rows->ops->was_beaten(ledger->rows);
+}
+
+bool tx_again(const struct ledger *ledger, dibs_status s, unsigned *n)
+{
+    return s == DIBS_UNAVAILABLE && !ledger->group.is_on && ledger_was_beaten(ledger) && ++*n < BEATEN_MAX;
 }
 
 dibs_status tx_save(struct ledger_tx *tx, dibs_err *err)
@@ -299,7 +312,7 @@ dibs_status tx_insert(struct ledger_tx *tx, const dibs_claim *template, uint16_t
     row->claim.is_damaged = false;
     dibs_claim *c = &row->claim;
     /* The number of its first event is a claim's id: never used twice, and needs no counter of its own. */
-    c->id = tx->seq + 1;
+    c->id = tx->rows->id_base + tx->seq + 1;
     c->generation = 1;
     c->port = port;
     c->created_ms = c->changed_ms = tx->actor->now.wall_ms;

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "dibs/settings.h"
 #include "index/order.h"
+#include "ledger/ledger.h"
 #include "lib/settings_file.h"
 
 #include "base/banned.h"
@@ -190,8 +191,13 @@ static dibs_status put_ledger(const char *value, dibs_source source, char *out, 
 {
     if (strcmp(value, "memory:") == 0)
         return put_text(out, size, value, err);
+    if (strncmp(value, "etcd://", 7) == 0) {
+        dibs_status s = ledger_check(value, err);
+
+        return s == DIBS_OK ? put_text(out, size, value, err) : s;
+    }
     if (strncmp(value, "sqlite:", 7) != 0)
-        return bad(value, "sqlite:PATH or memory:", err);
+        return bad(value, "sqlite:PATH, etcd://HOST:PORT/PREFIX or memory:", err);
     if (value[7] == '\0')
         return err_set(err, DIBS_INVALID, "'sqlite:' needs a path");
     return put_place("sqlite:", value + 7, source, out, size, err);

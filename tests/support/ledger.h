@@ -23,6 +23,7 @@ struct t_ledger {
 };
 
 __attribute__((unused)) static const char *t_scheme = "memory"; /* set by main from argv[1] */
+__attribute__((unused)) static const char *t_given = "memory:"; /* ... which is this */
 
 __attribute__((unused)) static void t_remove_directory(const char *path)
 {
@@ -58,6 +59,13 @@ __attribute__((unused)) static int t_open(void **state)
     if (strcmp(t_scheme, "sqlite") == 0) {
         t_make_directory(t->dir);
         (void) snprintf(t->uri, sizeof t->uri, "sqlite:%s/ledger.db", t->dir);
+    } else if (strcmp(t_given, "etcd:missing") == 0) {
+        free(t);
+        SKIP_BECAUSE("etcd-server: not installed");
+    } else if (strcmp(t_scheme, "etcd") == 0) {
+        static unsigned n_cases;
+
+        (void) snprintf(t->uri, sizeof t->uri, "%s/case%u", t_given, ++n_cases);
     } else {
         (void) snprintf(t->uri, sizeof t->uri, "%s:", t_scheme);
     }
@@ -276,17 +284,19 @@ __attribute__((unused)) static dibs_claim t_stored(struct t_ledger *t, uint64_t 
     return found;
 }
 
-/* argv[1] is the URI of a backend; only its scheme counts, because every case gets a ledger of its own. */
+/* argv[1] is the URI of a backend; only its scheme counts, and the address of a server, because every case
+ * gets a ledger of its own. */
 __attribute__((unused)) static int t_backend(int argc, char **argv)
 {
     static char scheme[16];
 
     if (argc != 2 || !strchr(argv[1], ':')) {
-        (void) fprintf(stderr, "usage: %s memory:|sqlite:\n", argv[0]);
+        (void) fprintf(stderr, "usage: %s memory:|sqlite:|etcd://HOST:PORT\n", argv[0]);
         return 1;
     }
     (void) snprintf(scheme, sizeof scheme, "%.*s", (int) strcspn(argv[1], ":"), argv[1]);
     t_scheme = scheme;
+    t_given = argv[1];
     return 0;
 }
 #endif

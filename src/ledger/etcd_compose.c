@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: MIT */
+#include "ledger/etcd_compose.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+
+#include "base/banned.h"
+
+/* Of one Txn, few enough for three levels of operations (etcd_commit.c). */
+enum { COMPARES_MAX = 40 };
+
+void composing_done(struct composing *c)
+{
+    for (size_t i = 0; i < c->n_kept; i++) {
+        bytes_done(&c->kept[i]->value);
+        free(c->kept[i]);
+    }
+    for (struct level *level = c->levels, *below = NULL; level; level = below) {
+        below = level->below;
+        free(level->ops);
+        free(level);
+    }
+    free(c->kept);
+    free(c->ops);
+    free(c->compares);
+}
+
+/* One more of an array that doubles; NULL: no memory. */
+static void *more(void **array, size_t *n, size_t *cap, size_t bytes)
+{
+    if (*n == *cap) {
+        size_t want = *cap ? *cap * 2 : 16;
+        void *grown = reallocarray(*array, want, bytes);
+
+        if (!grown)
+            return NULL;
+        *array = grown;
+        *cap = want;
+    }
+    return (char *) *array + (*n)++ * bytes;
+}
+#define MORE(c, what) more((void **) &(c)->what, &(c)->n_##what, &(c)->what##_cap, sizeof *(c)->what)
+
+/* A key that lives as long as the Txn; NULL: no memory. */
+static struct kept_value *keep(struct composing *c, const struct store_key *key)
+{
+    struct kept_value **slot = MORE(c, kept);
+    struct kept_value *kept = slot ? calloc(1, sizeof *kept) : NULL;
+
+    if (!kept) {
+        c->n_kept -= slot != NULL;
+        c->is_lost = true;
+        return NULL;
+    }
+    kept->key = *key;
+    *slot = kept;
+    return kept;
+}
+
+static struct etcd_op *add_op(struct composing *c, enum etcd_kind kind, const struct kept_value *at)
+{
+    struct etcd_op *op = at ? MORE(c, ops) : NULL;
+
+    if (!op) {
+        c->is_lost = true;
+        return NULL;
+    }
+    *op = (struct etcd_op){ .kind = kind, .key = store_key_bytes(&at->key) };
+    return op;
+}
+
+/* The value is filled in before this is called. */
+static void add_put(struct composing *c, const struct kept_value *at)
+{
+    struct etcd_op *op = add_op(c, ETCD_PUT, at);
+
+    if (op && at)
+        op->value = (struct etcd_bytes){ at->value.at, at->value.n };
+    c->is_lost = c->is_lost || !at || at->value.is_lost;
+}
+
+/* It is as we know it; 0: not there. */
+static void add_compare(struct composing *c, const struct kept_value *at, int64_t revision)
+{
+    struct etcd_compare *compare = at ? MORE(c, compares) : NULL;
+
+    if (!compare) {
+        c->is_lost = true;
+        return;
+    }
+    *compare = (struct etcd_compare){ .target = ETCD_MOD_REVISION,
+                                      .relation = ETCD_EQUAL,
+                                      .key = store_key_bytes(&at->key),
+                                      .number = revision };
+}
+
+/* None of them is newer than that. */
+static void add_range_compare(struct composing *c, const struct store_key *first, int64_t revision)
+{
+    const struct kept_value *key = keep(c, first);
+    struct store_key last = store_key_end(first);
+    const struct kept_value *end = keep(c, &last);
+
+    if (!key || !end)
+        return;
+    add_compare(c, key, revision + 1);
+    if (c->is_lost)
+        return;
+    c->compares[c->n_compares - 1].relation = ETCD_LESS;
+    c->compares[c->n_compares - 1].end = store_key_bytes(&end->key);
+}
+
+/* ---- blocks ---- */
+
+static void touch(struct composing *c, uint16_t port)
+{
+    c->is_touched[store_space(c->self, port)][port / BLOCK_PORTS] = true;
+}
+
+struct content {
+    const struct row_claim *claims[8 * BLOCK_PORTS];
+    const struct ledger_slot *cooling[8 * BLOCK_PORTS];
+    size_t n_claims, n_cooling;
+};
+
+static bool has_claim(const struct content *content, uint64_t id)
+{
+    for (size_t i = content->n_claims; i-- > 0;)
+        if (content->claims[i]->claim.id == id)
+            return true;
+    return false;
+}
+
+/* False: more than fits (declared claims can share a port). */
+static bool take_slot(const struct memory_tables *tables, const struct ledger_slot *slot, struct content *out)
+{
+    struct row_claim key = { .claim.id = slot->claim_id };
+
+    if (slot->claim_id == 0) {
+        if (out->n_cooling == sizeof out->cooling / sizeof *out->cooling)
+            return true; /* only a mark */
+        out->cooling[out->n_cooling++] = slot;
+        return true;
+    }
+    const struct row_claim *row = memory_get(tables, CLAIMS, &key);
+    if (!row || has_claim(out, slot->claim_id))
+        return true;
+    if (out->n_claims == sizeof out->claims / sizeof *out->claims)
+        return false;
+    out->claims[out->n_claims++] = row;
+    return true;
+}
+
+static bool collect(const struct etcd_rows *self, enum store_space space, uint16_t block, struct content *out)
+{
+    const struct memory_tables *tables = &self->near.tables;
+    const struct memory_table *t = &tables->table[SLOTS];
+
+    out->n_claims = out->n_cooling = 0;
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++) {
+        struct ledger_slot first = { .proto = proto, .port = (uint16_t) (block * BLOCK_PORTS) };
+
+        for (size_t i = memory_find(tables, SLOTS, &first, NULL); i < t->n; i++) {
+            const struct ledger_slot *slot = t->item[i];
+
+            if (slot->proto != proto || slot->port / BLOCK_PORTS != block)
+                break;
+            if (store_space(self, slot->port) == space && !take_slot(tables, slot, out))
+                return false;
+        }
+    }
+    return true;
+}
+
+static void pack_content(struct composing *c, enum store_space space, const struct content *content,
+                         struct bytes *out)
+{
+    pack_block(out, (uint32_t) content->n_claims, (uint32_t) content->n_cooling);
+    for (size_t i = 0; i < content->n_claims; i++) {
+        struct row_claim row = *content->claims[i];
+
+        if (space == SPACE_CLUSTER)
+            store_principal_out(c->self, row.node, row.claim.principal);
+        pack_claim(out, &row);
+    }
+    for (size_t i = 0; i < content->n_cooling; i++)
+        pack_cooling(out, content->cooling[i]);
+}
+
+static dibs_status add_blocks(struct composing *c, dibs_err *err)
+{
+    struct content content;
+
+    for (size_t i = 0; i < (size_t) SPACES * BLOCKS; i++) {
+        enum store_space space = (enum store_space)(i / BLOCKS);
+        uint16_t block = i % BLOCKS;
+
+        if (!c->is_touched[space][block])
+            continue;
+        struct store_key key = store_key(c->self, space, 'b');
+        store_key_add_hex(&key, block, 4);
+        struct kept_value *put = keep(c, &key);
+        if (!put)
+            break;
+        if (!collect(c->self, space, block, &content))
+            return err_trouble(err, DIBS_TROUBLE_FULL,
+                               "ports %u to %u have more claims than one record of the ledger can hold",
+                               block * BLOCK_PORTS, block * BLOCK_PORTS + BLOCK_PORTS - 1);
+        if (space == SPACE_CLUSTER)
+            add_compare(c, put, c->self->block_revision[space][block]);
+        pack_content(c, space, &content, &put->value);
+        add_put(c, put);
+    }
+    return DIBS_OK;
+}
+
+/* ---- the other records ---- */
+
+struct touched {
+    const struct memory_change *change;
+    size_t order;
+};
+
+static const void *record_of(const struct memory_change *change)
+{
+    return change->after ? change->after : change->before;
+}
+
+static int by_record(const void *a, const void *b)
+{
+    const struct touched *x = a;
+    const struct touched *y = b;
+    int d = 0;
+
+    if (x->change->table != y->change->table)
+        return x->change->table < y->change->table ? -1 : 1;
+    d = memory_kinds[x->change->table].compare(record_of(x->change), record_of(y->change));
+    return d ? d : x->order < y->order ? -1 : 1;
+}
+
+static void add_name(struct composing *c, const struct name_record *before, const struct name_record *now)
+{
+    const struct etcd_rows *self = c->self;
+    bool has_moved = before && now && store_space(self, before->row.port) != store_space(self, now->row.port);
+
+    if (before && (!now || has_moved)) {
+        struct store_key key = store_name_key(self, before);
+
+        (void) add_op(c, ETCD_DELETE, keep(c, &key));
+    }
+    if (!now)
+        return;
+    struct store_key key = store_name_key(self, now);
+    struct kept_value *put = keep(c, &key);
+    struct name_record out;
+    if (!put)
+        return;
+    if (store_space(self, now->row.port) == SPACE_CLUSTER)
+        add_compare(c, put, before && !has_moved ? before->revision : 0);
+    store_name_out(self, now, &out);
+    pack_name(&put->value, &out);
+    add_put(c, put);
+}
+
+static void add_pool(struct composing *c, const dibs_pool *before, const dibs_pool *now)
+{
+    const dibs_pool *any = now ? now : before;
+    struct store_key key = store_key(c->self, SPACE_CLUSTER, 'p');
+
+    store_key_add(&key, any->name, strlen(any->name));
+    struct kept_value *put = keep(c, &key);
+    if (!now)
+        (void) add_op(c, ETCD_DELETE, put);
+    if (!now || !put)
+        return;
+    pack_pool(&put->value, now);
+    add_put(c, put);
+}
+
+static void add_sighting(struct composing *c, const struct sighting_record *before,
+                         const struct sighting_record *now)
+{
+    struct store_key key = store_key(c->self, SPACE_HOST, 's');
+
+    store_key_add_hex(&key, now ? now->seen.id : before->seen.id, 16);
+    struct kept_value *put = keep(c, &key);
+    if (!now)
+        (void) add_op(c, ETCD_DELETE, put);
+    if (!now || !put)
+        return;
+    pack_sighting(&put->value, now);
+    add_put(c, put);
+}
+
+static void add_answer(struct composing *c, const struct row_answer *before, const struct row_answer *now)
+{
+    struct store_key key = store_answer_key(c->self, now ? now : before);
+    struct kept_value *put = keep(c, &key);
+
+    if (!now)
+        (void) add_op(c, ETCD_DELETE, put);
+    if (!now || !put)
+        return;
+    pack_answer(&put->value, now);
+    add_put(c, put);
+}
+
+static void add_record(struct composing *c, size_t table, const void *before, const void *now)
+{
+    if (table == NAMES)
+        add_name(c, before, now);
+    else if (table == POOLS)
+        add_pool(c, before, now);
+    else if (table == SIGHTINGS)
+        add_sighting(c, before, now);
+    else if (table == ANSWERS)
+        add_answer(c, before, now);
+}
+
+/* Each record once, however often it was changed: as it was before all that, and as it is now. */
+static void add_records(struct composing *c)
+{
+    const struct memory_tables *tables = &c->self->near.tables;
+    AUTO(free_auto) struct touched *all = calloc(tables->n_journal + 1, sizeof *all);
+    size_t n = 0;
+
+    if (!all) {
+        c->is_lost = true;
+        return;
+    }
+    for (size_t i = 0; i < tables->n_journal; i++) {
+        const struct memory_change *change = &tables->journal[i];
+
+        if (change->table == CLAIMS)
+            touch(c, ((const struct row_claim *) record_of(change))->claim.port);
+        else if (change->table == SLOTS)
+            touch(c, ((const struct ledger_slot *) record_of(change))->port);
+        else if (change->table != EVENTS)
+            all[n++] = (struct touched){ change, i };
+    }
+    qsort(all, n, sizeof *all, by_record);
+    for (size_t i = 0; i < n;) {
+        size_t first = i;
+        size_t table = all[i].change->table;
+        const void *record = record_of(all[i].change);
+
+        while (i < n && all[i].change->table == table &&
+               memory_kinds[table].compare(record_of(all[i].change), record) == 0)
+            i++;
+        add_record(c, table, all[first].change->before, memory_get(tables, table, record));
+    }
+}
+
+/* ---- the history ---- */
+
+static void add_history(struct composing *c)
+{
+    const struct memory_tables *tables = &c->self->near.tables;
+    const struct memory_table *t = &tables->table[EVENTS];
+    size_t n = 0;
+
+    while (n < t->n && ((const struct event_record *) t->item[t->n - 1 - n])->event.seq > c->self->tail.seq)
+        n++;
+    const struct event_record *const *fresh = (const struct event_record *const *) &t->item[t->n - n];
+    if (n > 0) {
+        struct store_key key = store_key(c->self, SPACE_HOST, 'e');
+
+        c->tail.seq = fresh[n - 1]->event.seq;
+        c->tail.cursor = fresh[n - 1]->cursor;
+        store_key_add_hex(&key, c->tail.seq, 16);
+        struct kept_value *put = keep(c, &key);
+        if (put)
+            pack_events(&put->value, fresh, n);
+        add_put(c, put);
+    }
+    if (c->self->trimmed_seq > c->tail.gone) {
+        struct store_key first = store_key(c->self, SPACE_HOST, 'e');
+        struct store_key last = first;
+
+        store_key_add_hex(&last, c->self->trimmed_seq + 1, 16);
+        const struct kept_value *end = keep(c, &last);
+        struct etcd_op *op = add_op(c, ETCD_DELETE, keep(c, &first));
+        if (op && end)
+            op->end = store_key_bytes(&end->key);
+        c->tail.gone = c->self->trimmed_seq;
+    }
+}
+
+/* Every commit of this host compares and puts it: they come one after another. */
+static void add_tail(struct composing *c)
+{
+    struct store_key key = store_key(c->self, SPACE_HOST, 't');
+    struct kept_value *put = keep(c, &key);
+
+    if (!put)
+        return;
+    add_compare(c, put, c->self->tail_revision);
+    pack_tail(&put->value, &c->tail);
+    add_put(c, put);
+}
+
+/* Whose a port is, is a matter of the pools. */
+static void add_pools_compare(struct composing *c)
+{
+    struct store_key pools = store_key(c->self, SPACE_CLUSTER, 'p');
+
+    add_range_compare(c, &pools, c->self->pools_revision);
+    if (c->n_compares <= COMPARES_MAX)
+        return;
+    /* Too many to name each: nothing that is everybody's has changed. */
+    struct store_key all = store_key(c->self, SPACE_CLUSTER, 0);
+    c->n_compares = 0;
+    add_range_compare(c, &all, c->self->revision);
+}
+
+dibs_status compose(struct composing *c, struct etcd_rows *self, dibs_err *err)
+{
+    c->self = self;
+    c->tail = self->tail;
+    if (getrandom(&c->tail.nonce, sizeof c->tail.nonce, 0) != (ssize_t) sizeof c->tail.nonce)
+        return err_os(err, DIBS_FAILURE, errno, "changing the ledger");
+    add_records(c);
+    dibs_status s = add_blocks(c, err);
+    if (s != DIBS_OK)
+        return s;
+    add_history(c);
+    add_pools_compare(c);
+    add_tail(c);
+    return c->is_lost ? err_set(err, DIBS_FAILURE, "changing the ledger: out of memory") : DIBS_OK;
+}

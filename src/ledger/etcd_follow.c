@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/* The near copy of what is in etcd goes on with what others change there. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "ledger/etcd_store.h"
+
+#include "base/banned.h"
+
+enum { CATCH_UP_MS = 20 }; /* what beat us is told by then, as a rule; else everything is read anew */
+
+/* ---- one change ---- */
+
+/* Claims of the block, and what is left of those that have ended. */
+static dibs_status clear_block(struct etcd_rows *self, enum store_space space, uint16_t block)
+{
+    struct memory_tables *tables = &self->near.tables;
+    struct memory_table *t = &tables->table[SLOTS];
+    dibs_status s = DIBS_OK;
+
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++) {
+        struct ledger_slot first = { .proto = proto, .port = (uint16_t) (block * BLOCK_PORTS) };
+        size_t i = memory_find(tables, SLOTS, &first, NULL);
+
+        while (i < t->n && s == DIBS_OK) {
+            struct ledger_slot slot = *(const struct ledger_slot *) t->item[i];
+            struct row_claim claim = { .claim.id = slot.claim_id };
+
+            if (slot.proto != proto || slot.port / BLOCK_PORTS != block)
+                break;
+            if (store_space(self, slot.port) != space) {
+                i++;
+                continue;
+            }
+            s = slot.claim_id ? memory_erase(tables, CLAIMS, &claim, NULL) : DIBS_OK;
+            if (s == DIBS_OK)
+                s = memory_erase(tables, SLOTS, &slot, NULL);
+        }
+    }
+    return s;
+}
+
+static bool change_block(struct etcd_rows *self, enum store_space space, const struct etcd_event *event)
+{
+    uint16_t block = 0;
+
+    if (!store_read_block(self, space, &event->kv, &block))
+        return false;
+    if (event->kv.mod_revision <= self->block_revision[space][block])
+        return true; /* our own, or read already */
+    self->n_elsewhere += space == SPACE_CLUSTER;
+    self->block_revision[space][block] = event->kv.mod_revision;
+    return clear_block(self, space, block) == DIBS_OK &&
+           (event->is_delete || store_apply(self, space, &event->kv, NULL) == DIBS_OK);
+}
+
+static bool change_name(struct etcd_rows *self, enum store_space space, const struct etcd_event *event)
+{
+    struct name_record key = { 0 };
+
+    if (!store_read_name(self, space, &event->kv, &key))
+        return false;
+    const struct name_record *known = memory_get(&self->near.tables, NAMES, &key);
+    if (known && known->revision >= event->kv.mod_revision)
+        return true;
+    if (!event->is_delete)
+        return store_apply(self, space, &event->kv, NULL) == DIBS_OK;
+    return memory_erase(&self->near.tables, NAMES, &key, NULL) == DIBS_OK;
+}
+
+/* Every commit of this host writes it. One that is not ours came from a process that asks etcd itself. */
+static bool change_tail(struct etcd_rows *self, const struct etcd_event *event)
+{
+    return event->kv.mod_revision <= self->tail_revision;
+}
+
+/* False: all is to be read anew. */
+static bool take_change(struct etcd_rows *self, enum store_space space, const struct etcd_event *event)
+{
+    switch (store_kind(self, space, &event->kv)) {
+    case 'b': return change_block(self, space, event);
+    case 'm': return event->kv.mod_revision <= self->nodes_revision;
+    case 'n': return change_name(self, space, event);
+    case 'p': return event->kv.mod_revision <= self->pools_revision; /* ports may be another's now */
+    case 't': return change_tail(self, event);
+    default: return true;
+    }
+}
+
+static void take_changes(struct etcd_rows *self, enum store_space space, const struct etcd_event *events,
+                         size_t n)
+{
+    for (size_t i = 0; i < n && self->is_loaded; i++)
+        self->is_loaded = take_change(self, space, &events[i]);
+    if (!self->is_loaded)
+        self->n_elsewhere++;
+    memory_commit(&self->near.tables);
+    self->n_told += n;
+}
+
+static void host_changed(void *ctx, const struct etcd_event *events, size_t n, int64_t revision)
+{
+    (void) revision;
+    take_changes(ctx, SPACE_HOST, events, n);
+}
+
+static void cluster_changed(void *ctx, const struct etcd_event *events, size_t n, int64_t revision)
+{
+    (void) revision;
+    take_changes(ctx, SPACE_CLUSTER, events, n);
+}
+
+/* ---- watching ---- */
+
+static void compacted(void *ctx, int64_t revision)
+{
+    struct etcd_rows *self = ctx;
+
+    (void) revision;
+    self->is_loaded = false;
+    self->is_cut = true;
+}
+
+static dibs_status watch_space(struct etcd_rows *self, enum store_space space, dibs_err *err)
+{
+    /* Of the host only how far it has come: all that we write there would come back to us. */
+    struct store_key first = store_key(self, space, space == SPACE_HOST ? 't' : '\0');
+    struct store_key end = store_key_end(&first);
+    struct etcd_watch_options options = { .key = store_key_bytes(&first),
+                                          .end = store_key_bytes(&end),
+                                          .revision = self->revision + 1,
+                                          .changed = space == SPACE_HOST ? host_changed : cluster_changed,
+                                          .compacted = compacted,
+                                          .ctx = self };
+    struct epoll_event event = { .events = EPOLLIN };
+    dibs_status s = etcd_watch_open(&self->config, &options, &self->watch[space], err);
+
+    if (s == DIBS_OK &&
+        epoll_ctl(self->notices, EPOLL_CTL_ADD, etcd_watch_fd(self->watch[space]), &event) != 0)
+        s = err_os(err, DIBS_UNAVAILABLE, errno, "following the ledger in etcd");
+    return s;
+}
+
+dibs_status store_watch(struct etcd_rows *self, dibs_err *err)
+{
+    dibs_status s = store_load(self, err);
+
+    if (s != DIBS_OK)
+        return s;
+    self->notices = epoll_create1(EPOLL_CLOEXEC);
+    if (self->notices < 0)
+        return err_os(err, DIBS_UNAVAILABLE, errno, "following the ledger in etcd");
+    s = watch_space(self, SPACE_HOST, err);
+    if (s == DIBS_OK)
+        s = watch_space(self, SPACE_CLUSTER, err);
+    self->is_watched = s == DIBS_OK;
+    return s;
+}
+
+void store_unwatch(struct etcd_rows *self)
+{
+    for (size_t i = 0; i < SPACES; i++)
+        etcd_watch_close(self->watch[i]);
+    if (self->notices >= 0)
+        (void) close(self->notices);
+}
+
+void store_heed(struct etcd_rows *self)
+{
+    struct pollfd notices = { .fd = self->notices, .events = POLLIN };
+
+    if (!self->is_watched || poll(&notices, 1, 0) <= 0)
+        return;
+    for (size_t i = 0; i < SPACES; i++)
+        etcd_watch_turn(self->watch[i]);
+}
+
+/* Somebody was first: what he did is told soon. */
+static void catch_up(struct etcd_rows *self)
+{
+    struct pollfd notices = { .fd = self->notices, .events = POLLIN };
+    int64_t until_ms = clock_monotonic_ms() + CATCH_UP_MS;
+    int64_t now_ms = 0;
+
+    while (self->n_told == self->beaten_at && (now_ms = clock_monotonic_ms()) < until_ms) {
+        (void) poll(&notices, 1, (int) (until_ms - now_ms));
+        store_heed(self);
+    }
+    if (self->n_told == self->beaten_at)
+        self->is_loaded = false;
+}
+
+dibs_status store_catch_up(struct etcd_rows *self, dibs_err *err)
+{
+    store_heed(self);
+    if (self->was_beaten)
+        catch_up(self);
+    if (self->is_loaded)
+        return DIBS_OK;
+    dibs_status s = store_load(self, err);
+
+    self->n_elsewhere++;
+    for (size_t i = 0; i < SPACES && s == DIBS_OK && self->is_cut; i++)
+        etcd_watch_from(self->watch[i], self->revision + 1);
+    self->is_cut = self->is_cut && s != DIBS_OK;
+    return s;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#include "ledger/etcd_numbers.h"
+
+#include "base/banned.h"
+
+enum { NUMBER_BYTES_MAX = 10 };
+
+void pack_put(struct bytes *out, uint64_t number)
+{
+    char text[NUMBER_BYTES_MAX];
+    size_t n = 0;
+
+    for (; number > 127; number >>= 7)
+        text[n++] = (char) (number | 128);
+    text[n++] = (char) number;
+    bytes_add(out, text, n);
+}
+
+void pack_put_signed(struct bytes *out, int64_t number)
+{
+    pack_put(out, (uint64_t) number << 1 ^ (uint64_t) (number >> 63));
+}
+
+void pack_put_text(struct bytes *out, const char *text)
+{
+    size_t n = strlen(text);
+
+    pack_put(out, n);
+    bytes_add(out, text, n);
+}
+
+void pack_put_address(struct bytes *out, const dibs_address *address)
+{
+    pack_put(out, (uint64_t) address->len << 1 | address->v6only);
+    bytes_add(out, (const char *) address->bytes, address->len);
+}
+
+struct reader pack_reader(struct packed from)
+{
+    struct reader r = { from.at, from.at + from.n, false };
+
+    r.is_bad = from.n == 0 || *r.at++ != PACK_VERSION;
+    return r;
+}
+
+bool pack_is_done(const struct reader *r)
+{
+    return !r->is_bad && r->at == r->end;
+}
+
+uint64_t pack_get(struct reader *r, uint64_t max)
+{
+    uint64_t number = 0;
+
+    for (unsigned shift = 0; !r->is_bad; shift += 7) {
+        if (r->at == r->end || shift > 63 || (shift == 63 && *r->at > 1)) {
+            r->is_bad = true;
+            break;
+        }
+        uint8_t byte = *r->at++;
+
+        number |= (uint64_t) (byte & 127) << shift;
+        if (byte < 128)
+            break;
+    }
+    r->is_bad = r->is_bad || number > max;
+    return r->is_bad ? 0 : number;
+}
+
+int64_t pack_get_signed(struct reader *r)
+{
+    uint64_t number = pack_get(r, UINT64_MAX);
+
+    return (int64_t) (number >> 1 ^ (~(number & 1) + 1));
+}
+
+void pack_get_bytes(struct reader *r, void *out, size_t n)
+{
+    if (r->is_bad || (size_t) (r->end - r->at) < n) {
+        r->is_bad = true;
+        return;
+    }
+    memcpy(out, r->at, n);
+    r->at += n;
+}
+
+void pack_get_text(struct reader *r, char *out, size_t size)
+{
+    size_t n = pack_get(r, size - 1);
+
+    pack_get_bytes(r, out, n);
+    r->is_bad = r->is_bad || memchr(out, '\0', n);
+    out[r->is_bad ? 0 : n] = '\0';
+}
+
+void pack_get_address(struct reader *r, dibs_address *out)
+{
+    uint64_t head = pack_get(r, 16 << 1 | 1);
+
+    *out = (dibs_address){ .len = (uint8_t) (head >> 1), .v6only = head & 1 };
+    r->is_bad = r->is_bad || (out->len != 4 && out->len != 16);
+    pack_get_bytes(r, out->bytes, r->is_bad ? 0 : out->len);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_LEDGER_ETCD_STORE_H
+#define DIBS_LEDGER_ETCD_STORE_H
+/* A ledger in etcd: rows in memory that are a near copy of what is there, and one Txn for each commit.
+ *
+ * Decisions are made on the copy. The Txn compares what they are built on, so that a copy that was not up to
+ * date costs another attempt, never a wrong answer. Below the prefix stand
+ *
+ *     h/NODE/t          how far the history of that host has come; every commit of the host compares and puts
+ * it h/NODE/b/BLOCK    claims on 64 ports that are the host's own h/NODE/e/SEQ      events of one commit, by
+ * the number of the last h/NODE/n/...      names    h/NODE/k/... answers to keys    h/NODE/s/... sightings
+ *     c/b/BLOCK         claims on 64 ports that are everybody's: those of pools with the scope `cluster`
+ *     c/n/...           their names
+ *     c/p/POOL          pools    c/m/NODE hosts and their numbers    c/v format and salt
+ *
+ * So hosts meet only where they share ports, and there only on the same block. */
+#include "etcd/etcd.h"
+#include "etcd/watch.h"
+#include "ledger/etcd_pack.h"
+#include "net/portbits.h"
+
+enum {
+    STORE_MAJOR = 1,
+    STORE_KEY_BYTES = 768, /* prefix, host, principal, name */
+    STORE_NODES_MAX = 65536,
+    STORE_ID_SHIFT = 40, /* ids of a host begin behind its number times this: a million million claims */
+};
+
+enum store_space { SPACE_HOST, SPACE_CLUSTER, SPACES };
+
+struct store_key {
+    char at[STORE_KEY_BYTES];
+    size_t n;
+};
+
+struct store_node {
+    uint32_t number;
+    char name[DIBS_NODE_MAX + 1];
+};
+
+struct etcd_rows {
+    struct memory_rows near; /* first */
+    struct etcd_config config;
+    struct etcd *etcd;
+    char node[DIBS_NODE_MAX + 1];
+    int64_t timeout_ms;
+    int64_t deadline_ms; /* of the call under way */
+    bool is_in_call;     /* ... since start_call() */
+    bool is_fresh;       /* ... and looked since */
+
+    bool is_loaded;
+    bool was_beaten;
+    uint64_t beaten_at; /* ... when so many changes had been told */
+    int64_t revision;   /* of the copy */
+    struct node_tail tail;
+    int64_t tail_revision;                  /* 0: it is not there */
+    int64_t block_revision[SPACES][BLOCKS]; /* likewise */
+    int64_t pools_revision;                 /* of the pool that changed last */
+    int64_t nodes_revision;                 /* ... and of the host */
+    struct portbits shared;                 /* ports of cluster pools */
+    struct store_node *nodes;
+    size_t n_nodes;
+    bool has_number; /* this host is among them; its number is in near.base.id_base */
+    /* Following what others change; a short-lived process does not. */
+    bool is_watched;
+    bool is_cut; /* the watches stand still: what they missed is gone */
+    struct etcd_watch *watch[SPACES];
+    int notices;          /* readable when they have something; -1: they are not there */
+    uint64_t n_told;      /* changes so far, */
+    uint64_t n_elsewhere; /* ... and those of others that no event tells of */
+
+    uint64_t trimmed_seq; /* in the transaction under way: events up to it go; 0: none */
+};
+
+static inline struct etcd_rows *store_of(struct rows *rows)
+{
+    return (struct etcd_rows *) rows;
+}
+
+/* etcd_keys.c */
+struct store_key store_key(const struct etcd_rows *self, enum store_space space, char kind);
+/* Behind that: text, or a number of so many digits. */
+void store_key_add(struct store_key *key, const char *bytes, size_t n);
+void store_key_add_hex(struct store_key *key, uint64_t number, int digits);
+struct etcd_bytes store_key_bytes(const struct store_key *key);
+/* What all keys that begin with it end before. */
+struct store_key store_key_end(const struct store_key *key);
+/* A name as it stands in etcd, and back. */
+void store_name_out(const struct etcd_rows *self, const struct name_record *name, struct name_record *out);
+void store_name_in(const struct etcd_rows *self, struct name_record *name);
+struct store_key store_name_key(const struct etcd_rows *self, const struct name_record *name);
+struct store_key store_answer_key(const struct etcd_rows *self, const struct row_answer *answer);
+enum store_space store_space(const struct etcd_rows *self, uint16_t port);
+uint32_t store_number(const struct etcd_rows *self);
+/* A user of another host is another one: "uid:1000@NODE". Namespaces are everybody's. */
+void store_principal_out(const struct etcd_rows *self, uint32_t node, char principal[DIBS_PRINCIPAL_MAX + 1]);
+void store_principal_in(const struct etcd_rows *self, uint32_t node, char principal[DIBS_PRINCIPAL_MAX + 1]);
+
+/* etcd_copy.c: takes one record into the copy. */
+dibs_status store_apply(struct etcd_rows *self, enum store_space space, const struct etcd_kv *kv,
+                        dibs_err *err);
+/* What its key says; 0, false: nothing that we know. */
+char store_kind(const struct etcd_rows *self, enum store_space space, const struct etcd_kv *kv);
+bool store_read_block(const struct etcd_rows *self, enum store_space space, const struct etcd_kv *kv,
+                      uint16_t *out);
+bool store_read_name(const struct etcd_rows *self, enum store_space space, const struct etcd_kv *kv,
+                     struct name_record *out);
+/* Reads all that the copy holds, at one revision. */
+dibs_status store_load(struct etcd_rows *self, dibs_err *err);
+/* Loads it unless it is still what etcd has. */
+dibs_status store_refresh(struct etcd_rows *self, dibs_err *err);
+struct etcd_call store_call(const struct etcd_rows *self);
+
+/* etcd_follow.c: begins to follow what others change. */
+dibs_status store_watch(struct etcd_rows *self, dibs_err *err);
+void store_unwatch(struct etcd_rows *self);
+/* Takes in what has been told, without waiting. */
+void store_heed(struct etcd_rows *self);
+/* The same before a transaction, and all anew if that is needed. */
+dibs_status store_catch_up(struct etcd_rows *self, dibs_err *err);
+
+/* etcd_commit.c: what the transaction has changed, as one Txn. */
+dibs_status store_commit(struct etcd_rows *self, dibs_err *err);
+/* This host gets a number, if it has none. */
+dibs_status store_enrol(struct etcd_rows *self, dibs_err *err);
+/* The ledger's mark is there, and of a format that we know. */
+dibs_status store_mark(struct etcd_rows *self, dibs_err *err);
+#endif

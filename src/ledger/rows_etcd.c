@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+/* Rows of a ledger in etcd: those of memory, loaded before and sent after. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "ledger/etcd_store.h"
+
+#include "base/banned.h"
+
+/* Events of ours that are kept near: who follows them asks for the newest. */
+enum { EVENTS_NEAR = 4096 };
+
+/* ---- life ---- */
+
+static dibs_status find_node(struct etcd_rows *self, const char *given, dibs_err *err)
+{
+    char name[256] = "";
+
+    if (given)
+        (void) snprintf(name, sizeof name, "%s", given);
+    else if (gethostname(name, sizeof name - 1) != 0)
+        return err_os(err, DIBS_FAILURE, errno, "what this host is called");
+    if (!name[0] || strlen(name) > DIBS_NODE_MAX || strpbrk(name, "/@ \t\n"))
+        return err_set(
+            err, DIBS_INVALID,
+            "'%.80s' cannot be a host's name in a cluster: it has 1 to %d bytes, without '/', '@' and "
+            "spaces; set 'node'",
+            name, DIBS_NODE_MAX);
+    memcpy(self->node, name, strlen(name) + 1);
+    return DIBS_OK;
+}
+
+static void close_etcd(struct rows *rows)
+{
+    struct etcd_rows *self = store_of(rows);
+
+    if (!self)
+        return;
+    store_unwatch(self);
+    etcd_close(self->etcd);
+    etcd_config_wipe(&self->config);
+    memory_tables_done(&self->near.tables);
+    free(self->nodes);
+    free(self);
+}
+
+static dibs_status check(const char *uri, dibs_err *err)
+{
+    struct etcd_config config;
+
+    return etcd_config_parse(uri, &config, err);
+}
+
+static dibs_status start(struct etcd_rows *self, const char *rest, const struct ledger_options *options,
+                         dibs_err *err)
+{
+    char url[4096];
+    int n = snprintf(url, sizeof url, "etcd:%s", rest);
+
+    if (n < 0 || (size_t) n >= sizeof url)
+        return err_set(err, DIBS_INVALID, "the address of the ledger is too long");
+    dibs_status s = etcd_config_parse(url, &self->config, err);
+    if (s == DIBS_OK)
+        s = etcd_config_login(&self->config, getenv("DIBS_ETCD_USER"), getenv("DIBS_ETCD_PASSWORD"), err);
+    if (s == DIBS_OK)
+        s = find_node(self, options->node, err);
+    if (s == DIBS_OK)
+        s = etcd_open(&self->config, &self->etcd, err);
+    self->timeout_ms = options->timeout_ms;
+    self->deadline_ms = clock_monotonic_ms() + self->timeout_ms;
+    return s == DIBS_OK ? store_mark(self, err) : s;
+}
+
+static dibs_status open_etcd(const char *rest, const struct ledger_options *options, struct rows **out,
+                             dibs_err *err)
+{
+    struct etcd_rows *self = calloc(1, sizeof *self);
+
+    if (!self)
+        return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
+    self->near.base.ops = &rows_etcd_ops;
+    self->notices = -1;
+    memory_tables_init(&self->near.tables, memory_kinds, TABLE_COUNT);
+    dibs_status s = start(self, rest, options, err);
+    if (s != DIBS_OK) {
+        close_etcd(&self->near.base);
+        return s;
+    }
+    *out = &self->near.base;
+    return DIBS_OK;
+}
+
+static uint64_t salt(struct rows *rows)
+{
+    return store_of(rows)->near.salt;
+}
+
+/* ---- transactions ---- */
+
+static void start_call(struct rows *rows)
+{
+    struct etcd_rows *self = store_of(rows);
+
+    self->deadline_ms = clock_monotonic_ms() + self->timeout_ms;
+    self->is_in_call = true;
+    self->is_fresh = false;
+}
+
+static dibs_status begin(struct rows *rows, bool is_write, bool is_full, dibs_err *err)
+{
+    struct etcd_rows *self = store_of(rows);
+    dibs_status s = DIBS_OK;
+
+    (void) is_full; /* whatever etcd has answered is durable */
+    if (!self->is_in_call)
+        self->deadline_ms = clock_monotonic_ms() + self->timeout_ms;
+    if (self->is_watched)
+        s = store_catch_up(self, err);
+    else if (!self->is_loaded || !self->is_fresh || !self->is_in_call)
+        s = store_refresh(self, err);
+    self->was_beaten = false;
+    if (s == DIBS_OK && is_write && !self->has_number)
+        s = store_enrol(self, err);
+    if (s != DIBS_OK)
+        return s;
+    self->is_fresh = true;
+    self->trimmed_seq = 0;
+    return rows_memory_ops.begin(rows, is_write, is_full, err);
+}
+
+/* Who follows the events wants the newest. */
+static void forget_old_events(struct etcd_rows *self)
+{
+    struct memory_table *t = &self->near.tables.table[EVENTS];
+    size_t n = t->n > (size_t) 2 * EVENTS_NEAR ? t->n - EVENTS_NEAR : 0;
+
+    for (size_t i = 0; i < n; i++)
+        free(t->item[i]);
+    memmove(t->item, t->item + n, (t->n - n) * sizeof *t->item);
+    t->n -= n;
+}
+
+static dibs_status commit(struct rows *rows, dibs_err *err)
+{
+    struct etcd_rows *self = store_of(rows);
+
+    if (self->near.is_write && self->near.tables.n_journal > 0) {
+        dibs_status s = store_commit(self, err);
+
+        if (s != DIBS_OK)
+            return s;
+    }
+    dibs_status s = rows_memory_ops.commit(rows, err);
+
+    forget_old_events(self);
+    return s;
+}
+
+static dibs_status care_beside(struct rows *rows, dibs_err *err)
+{
+    struct etcd_rows *self = store_of(rows);
+
+    self->deadline_ms = clock_monotonic_ms() + self->timeout_ms;
+    return store_watch(self, err);
+}
+
+static int notices(const struct rows *rows)
+{
+    return ((const struct etcd_rows *) rows)->notices;
+}
+
+static uint64_t heed(struct rows *rows)
+{
+    struct etcd_rows *self = store_of(rows);
+
+    if (!self->near.is_open)
+        store_heed(self);
+    return self->n_elsewhere;
+}
+
+static bool was_beaten(const struct rows *rows)
+{
+    return ((const struct etcd_rows *) rows)->was_beaten;
+}
+
+/* ---- rows that differ from those of memory ---- */
+
+static dibs_status claim_put(struct rows *rows, const struct row_claim *row, dibs_err *err)
+{
+    const struct etcd_rows *self = store_of(rows);
+    const struct row_claim *before = memory_get(&self->near.tables, CLAIMS, row);
+    struct row_claim mine = *row;
+
+    mine.node = before ? before->node : store_number(self);
+    return rows_memory_ops.claim_put(rows, &mine, err);
+}
+
+static dibs_status tail(struct rows *rows, uint64_t *seq, uint64_t *cursor, dibs_err *err)
+{
+    const struct etcd_rows *self = store_of(rows);
+    dibs_status s = rows_memory_ops.tail(rows, seq, cursor, err);
+
+    if (*seq < self->tail.seq) {
+        *seq = self->tail.seq;
+        *cursor = self->tail.cursor;
+    }
+    return s;
+}
+
+struct reading {
+    const dibs_event_query *query;
+    uint64_t since;
+    size_t n;
+    bool is_over;
+    bool is_bad;
+    bool (*fn)(void *, const dibs_event *);
+    void *ctx;
+};
+
+static bool read_event(void *ctx, const struct event_record *record)
+{
+    struct reading *r = ctx;
+
+    if (record->event.seq <= r->since)
+        return true;
+    if (r->query->limit > 0 && r->n == r->query->limit)
+        r->is_over = true;
+    else
+        r->is_over = !r->fn(r->ctx, &record->event);
+    r->n++;
+    return !r->is_over;
+}
+
+static bool read_chunks(void *ctx, const struct etcd_kv *kvs, size_t n)
+{
+    struct reading *r = ctx;
+
+    for (size_t i = 0; i < n && !r->is_over && !r->is_bad; i++)
+        r->is_bad = !unpack_events((struct packed){ kvs[i].value.at, kvs[i].value.n }, read_event, r);
+    return !r->is_over && !r->is_bad;
+}
+
+static dibs_status read_events(struct etcd_rows *self, struct reading *r, dibs_err *err)
+{
+    struct store_key key = store_key(self, SPACE_HOST, 'e');
+    struct store_key end = store_key_end(&key);
+    struct etcd_call call = store_call(self);
+
+    store_key_add_hex(&key, r->since + 1, 16);
+    struct etcd_pages pages = {
+        .key = store_key_bytes(&key), .end = store_key_bytes(&end), .page = 64, .take = read_chunks, .ctx = r
+    };
+    int64_t revision = 0;
+    dibs_status s = etcd_read_pages(self->etcd, &call, &pages, &revision, err);
+
+    if (s == DIBS_OK && r->is_bad)
+        return err_trouble(err, DIBS_TROUBLE_DAMAGED, "the history in etcd has a record that cannot be read");
+    return s;
+}
+
+/* The newest are near; for the others etcd is asked. */
+static dibs_status events(struct rows *rows, const dibs_event_query *query, uint64_t *oldest,
+                          bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err)
+{
+    struct etcd_rows *self = store_of(rows);
+    const struct memory_table *t = &self->near.tables.table[EVENTS];
+    const struct event_record *first = t->n > 0 ? t->item[0] : NULL;
+    uint64_t near_from = first ? first->event.seq : self->tail.seq + 1;
+    uint64_t newest = 0;
+    uint64_t cursor = 0;
+    struct reading r = { .query = query, .fn = fn, .ctx = ctx };
+    dibs_status s = tail(rows, &newest, &cursor, err);
+
+    if (oldest)
+        *oldest = newest > self->tail.gone ? self->tail.gone + 1 : 0;
+    r.since = query->since > self->tail.gone ? query->since : self->tail.gone;
+    if (query->newest && query->limit > 0 && newest > query->limit && r.since < newest - query->limit)
+        r.since = newest - query->limit;
+    if (r.since + 1 >= near_from)
+        return rows_memory_ops.events(rows, query, NULL, fn, ctx, err);
+    return s == DIBS_OK ? read_events(self, &r, err) : s;
+}
+
+static dibs_status answer_get(struct rows *rows, struct row_answer *answer, dibs_err *err)
+{
+    struct etcd_rows *self = store_of(rows);
+    dibs_status s = memory_answer_get(rows, answer, err);
+
+    if (s != DIBS_NOT_FOUND)
+        return s;
+    struct store_key key = store_answer_key(self, answer);
+    struct etcd_call call = store_call(self);
+    struct etcd_op look = { .kind = ETCD_RANGE, .key = store_key_bytes(&key) };
+    struct etcd_answer found = { 0 };
+    s = etcd_do(self->etcd, &call, &look, &found, err);
+    if (s == DIBS_OK &&
+        (found.result.n_kvs != 1 ||
+         !unpack_answer((struct packed){ found.result.kvs[0].value.at, found.result.kvs[0].value.n },
+                        answer)))
+        s = DIBS_NOT_FOUND;
+    etcd_answer_done(&found);
+    return s;
+}
+
+static dibs_status trim(struct rows *rows, uint64_t oldest_seq, size_t names_kept, int64_t cooled_before_ms,
+                        const struct instant *now, dibs_err *err)
+{
+    store_of(rows)->trimmed_seq = oldest_seq;
+    return memory_trim(rows, oldest_seq, names_kept, cooled_before_ms, now, err);
+}
+
+static dibs_status health(struct rows *rows, struct ledger_health *out, dibs_err *err)
+{
+    struct etcd_rows *self = store_of(rows);
+    dibs_status s = self->is_watched ? store_catch_up(self, err) : store_refresh(self, err);
+
+    if (s == DIBS_OK)
+        s = rows_memory_ops.health(rows, out, err);
+    if (s != DIBS_OK)
+        return s;
+    out->major = STORE_MAJOR;
+    out->n_events = self->tail.seq - self->tail.gone;
+    (void) snprintf(out->path, sizeof out->path, "%s%s", etcd_endpoint(self->etcd), self->config.prefix);
+    return DIBS_OK;
+}
+
+const struct rows_ops rows_etcd_ops = {
+    .scheme = "etcd",
+    .check = check,
+    .open = open_etcd,
+    .close = close_etcd,
+    .salt = salt,
+    .start_call = start_call,
+    .care_beside = care_beside,
+    .notices = notices,
+    .heed = heed,
+    .begin = begin,
+    .commit = commit,
+    .was_beaten = was_beaten,
+    MEMORY_ROWS_OPS,
+    .claim_put = claim_put,
+    .tail = tail,
+    .events = events,
+    .answer_get = answer_get,
+    .answer_put = memory_answer_put,
+    .trim = trim,
+    .health = health,
+};

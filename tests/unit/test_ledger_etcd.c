@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/* What only a ledger in etcd can do wrong: several hosts and processes at once, a copy that is not up to
+ * date, answers that are lost. The rest is in tests/contract. */
+#include "support/etcd.h"
+#include "support/ledger.h"
+
+static struct cluster *one;
+
+static int start_etcd(void **state)
+{
+    (void) state;
+    if (!has_etcd())
+        return 0;
+    one = cluster_open(1, false, NULL);
+    cluster_wait(&one->config);
+    return 0;
+}
+
+static int end_etcd(void **state)
+{
+    (void) state;
+    cluster_close(one);
+    return 0;
+}
+
+/* Each case has a prefix of its own; hosts are handles with a name. */
+static struct ledger *host(const struct t_ledger *t, const char *node)
+{
+    const struct ledger_options options = { .timeout_ms = 10000, .node = node };
+    struct ledger *ledger = NULL;
+    dibs_err err = { 0 };
+
+    ASSERT_OK(ledger_open(t->uri, &options, &ledger, &err), &err);
+    return ledger;
+}
+
+static int open_case(void **state)
+{
+    static unsigned n_cases;
+    struct t_ledger *t = calloc(1, sizeof *t);
+    char tail[32] = "";
+
+    assert_non_null(t);
+    t->actor =
+        (struct ledger_actor){ .now = { 1000000, 5000000 }, .uid = 1000, .pid = 10, .principal = "uid:1000" };
+    t->other =
+        (struct ledger_actor){ .now = { 1000000, 5000000 }, .uid = 2000, .pid = 20, .principal = "uid:2000" };
+    (void) snprintf(tail, sizeof tail, "/case%u", ++n_cases);
+    if (one)
+        cluster_url(one, tail, t->uri, sizeof t->uri);
+    *state = t;
+    return 0;
+}
+
+static int close_case(void **state)
+{
+    free(*state);
+    return 0;
+}
+
+static dibs_status try_claim(struct t_ledger *t, struct ledger *ledger, const struct ledger_want *want,
+                             dibs_claim *out)
+{
+    const struct ledger_batch batch = { .wants = want, .n = 1 };
+
+    return ledger_claim(ledger, &batch, &t->actor, out, &t->refusal, &t->err);
+}
+
+static dibs_claim must_claim(struct t_ledger *t, struct ledger *ledger, const struct ledger_want *want)
+{
+    dibs_claim out = { 0 };
+
+    ASSERT_OK(try_claim(t, ledger, want, &out), &t->err);
+    return out;
+}
+
+static void make_pool(struct t_ledger *t, struct ledger *ledger, const char *name, dibs_range range)
+{
+    dibs_pool pool = { .scope = DIBS_SCOPE_CLUSTER,
+                       .order = "stride",
+                       .ranges = { .item = { range }, .n = 1 } };
+
+    (void) snprintf(pool.name, sizeof pool.name, "%s", name);
+    ASSERT_OK(ledger_pool_put(ledger, &pool, &t->actor, &t->err), &t->err);
+}
+
+static void hosts_have_their_own_ports_and_names(void **state)
+{
+    struct t_ledger *t = *state;
+    const uint16_t ports[] = { 30000, 30001 };
+    struct ledger_want want = t_want("web", "*");
+
+    NEED_ETCD();
+    struct ledger *a = host(t, "a");
+    struct ledger *b = host(t, "b");
+    want.candidates = ports;
+    want.n_candidates = 1;
+    dibs_claim first = must_claim(t, a, &want);
+    dibs_claim second = must_claim(t, b, &want);
+    assert_int_equal(first.port, second.port);
+    assert_int_not_equal(first.id, second.id);
+    struct ledger *again = host(t, "a");
+    dibs_claim found = { 0 };
+    ASSERT_OK(ledger_find_name(again, "uid:1000", "web", &found, NULL, &t->err), &t->err);
+    assert_int_equal(found.id, first.id);
+    ledger_close(a);
+    ledger_close(b);
+    ledger_close(again);
+}
+
+static void a_cluster_pool_gives_a_port_to_one_host_only(void **state)
+{
+    struct t_ledger *t = *state;
+    const uint16_t ports[] = { 31000, 31001 };
+    struct ledger_want want = t_dynamic(NULL, ports, 2);
+    dibs_claim out = { 0 };
+
+    NEED_ETCD();
+    struct ledger *a = host(t, "a");
+    struct ledger *b = host(t, "b");
+    make_pool(t, a, "everywhere", (dibs_range){ 31000, 31001 });
+    dibs_claim first = must_claim(t, a, &want);
+    dibs_claim second = must_claim(t, b, &want);
+    assert_int_not_equal(first.port, second.port);
+    assert_int_equal(try_claim(t, a, &want, &out), DIBS_EXHAUSTED);
+    /* Who has it is told by user and host: he is not the same as one of that number here. */
+    assert_int_equal(t->refusal.n_blockers, 1);
+    assert_string_equal(t->refusal.blockers[0].principal, "uid:1000@b");
+    struct ledger_seen seen = t_seen(&second);
+    size_t n = 0;
+    assert_int_equal(
+        ledger_end(a, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, &n, &t->err),
+        DIBS_DENIED);
+    ASSERT_OK(ledger_end(b, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, &n, &t->err),
+              &t->err);
+    assert_int_equal(n, 1);
+    ledger_close(a);
+    ledger_close(b);
+}
+
+static void the_same_name_on_two_hosts_is_two_claims_of_a_cluster_pool(void **state)
+{
+    struct t_ledger *t = *state;
+    const uint16_t ports[] = { 31000, 31001, 31002 };
+    struct ledger_want want = t_dynamic("web", ports, 3);
+    dibs_claim found = { 0 };
+
+    NEED_ETCD();
+    struct ledger *a = host(t, "a");
+    struct ledger *b = host(t, "b");
+    make_pool(t, a, "everywhere", (dibs_range){ 31000, 31002 });
+    dibs_claim first = must_claim(t, a, &want);
+    dibs_claim second = must_claim(t, b, &want);
+    assert_int_not_equal(first.port, second.port);
+    ASSERT_OK(ledger_find_name(a, "uid:1000", "web", &found, NULL, &t->err), &t->err);
+    assert_int_equal(found.id, first.id);
+    ASSERT_OK(ledger_find_name(b, "uid:1000", "web", &found, NULL, &t->err), &t->err);
+    assert_int_equal(found.id, second.id);
+    ledger_close(a);
+    ledger_close(b);
+}
+
+/* One of them decides on what it knew before the other's change. */
+static void who_was_beaten_decides_anew(void **state)
+{
+    struct t_ledger *t = *state;
+    const uint16_t ports[] = { 31000, 31001 };
+    struct ledger_want want = t_dynamic(NULL, ports, 2);
+
+    NEED_ETCD();
+    struct ledger *a = host(t, "a");
+    struct ledger *b = host(t, "b");
+    make_pool(t, a, "everywhere", (dibs_range){ 31000, 31001 });
+    ledger_group_begin(a);
+    dibs_claim lost = must_claim(t, a, &want); /* decided, and not committed yet */
+    dibs_claim won = must_claim(t, b, &want);
+    assert_int_equal(lost.port, won.port);
+    assert_int_equal(ledger_group_commit(a, NULL, &t->err), DIBS_UNAVAILABLE);
+    assert_true(ledger_was_beaten(a));
+    assert_int_not_equal(must_claim(t, a, &want).port, won.port);
+    ledger_close(a);
+    ledger_close(b);
+}
+
+static void who_follows_learns_of_the_changes_of_others(void **state)
+{
+    struct t_ledger *t = *state;
+    const uint16_t ports[] = { 31000 };
+    struct ledger_want want = t_dynamic(NULL, ports, 1);
+    dibs_claim out = { 0 };
+
+    NEED_ETCD();
+    struct ledger *a = host(t, "a");
+    struct ledger *b = host(t, "b");
+    make_pool(t, a, "everywhere", (dibs_range){ 31000, 31001 });
+    ASSERT_OK(ledger_care_beside(b, &t->err), &t->err);
+    uint64_t before = ledger_heed(b);
+    dibs_claim theirs = must_claim(t, a, &want);
+    for (int64_t until = in_ms(5000); ledger_heed(b) == before && clock_monotonic_ms() < until;
+         (void) usleep(1000)) {
+    }
+    assert_true(ledger_heed(b) > before);
+    assert_int_equal(try_claim(t, b, &want, &out), DIBS_EXHAUSTED);
+    struct ledger_seen seen = t_seen(&theirs);
+    before = ledger_heed(b);
+    ASSERT_OK(
+        ledger_end(a, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, NULL, &t->err),
+        &t->err);
+    for (int64_t until = in_ms(5000); ledger_heed(b) == before && clock_monotonic_ms() < until;
+         (void) usleep(1000)) {
+    }
+    want.accepts_cooling = true;
+    assert_int_equal(must_claim(t, b, &want).port, 31000);
+    ledger_close(a);
+    ledger_close(b);
+}
+
+static void processes_of_one_host_share_its_history(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger *handles[4];
+    uint64_t seq = 0;
+    uint64_t cursor = 0;
+
+    NEED_ETCD();
+    for (size_t i = 0; i < 4; i++)
+        handles[i] = host(t, "a");
+    ASSERT_OK(ledger_care_beside(handles[0], &t->err), &t->err);
+    for (uint16_t i = 0; i < 40; i++) {
+        const uint16_t port = (uint16_t) (30000 + i);
+        struct ledger_want want = t_want(NULL, "*");
+
+        want.candidates = &port;
+        want.n_candidates = 1;
+        (void) must_claim(t, handles[i % 4], &want);
+    }
+    ASSERT_OK(ledger_tail(handles[3], &seq, &cursor, &t->err), &t->err);
+    assert_int_equal(seq, 40);
+    struct t_events events = { 0 };
+    ASSERT_OK(
+        ledger_events(handles[1], &(dibs_event_query){ 0, 0, false }, NULL, t_note_event, &events, &t->err),
+        &t->err);
+    assert_int_equal(events.n, 40);
+    for (size_t i = 0; i < 40; i++)
+        assert_int_equal(events.item[i].seq, i + 1);
+    for (size_t i = 0; i < 4; i++)
+        ledger_close(handles[i]);
+}
+
+static void a_newer_format_is_refused_untouched(void **state)
+{
+    struct t_ledger *t = *state;
+    const struct ledger_options options = { .timeout_ms = 10000, .node = "a" };
+    struct ledger *ledger = NULL;
+    struct etcd *etcd = NULL;
+    struct etcd_call call = { .deadline_ms = in_ms(10000) };
+    struct etcd_answer answer = { 0 };
+    char key[64] = "";
+
+    NEED_ETCD();
+    (void) snprintf(key, sizeof key, "%s/c/v/", strrchr(t->uri, '/'));
+    struct etcd_op put = { .kind = ETCD_PUT, .key = ETCD_BYTES(key), .value = { "\1\2\7", 3 } };
+    ASSERT_OK(etcd_open(&one->config, &etcd, &t->err), &t->err);
+    ASSERT_OK(etcd_do(etcd, &call, &put, &answer, &t->err), &t->err);
+    etcd_answer_done(&answer);
+    assert_int_equal(ledger_open(t->uri, &options, &ledger, &t->err), DIBS_UNAVAILABLE);
+    assert_int_equal(t->err.trouble, DIBS_TROUBLE_NEWER);
+    put.value = (struct etcd_bytes){ "x", 1 };
+    ASSERT_OK(etcd_do(etcd, &call, &put, &answer, &t->err), &t->err);
+    etcd_answer_done(&answer);
+    assert_int_equal(ledger_open(t->uri, &options, &ledger, &t->err), DIBS_UNAVAILABLE);
+    assert_int_equal(t->err.trouble, DIBS_TROUBLE_DAMAGED);
+    etcd_close(etcd);
+}
+
+static void a_host_needs_a_name_that_can_stand_in_a_key(void **state)
+{
+    static const char *const wrong[] = { "", "a/b", "a@b", "a b",
+                                         "a-name-that-is-longer-than-fifty-one-bytes-is-too-much" };
+    struct t_ledger *t = *state;
+    struct ledger *ledger = NULL;
+
+    NEED_ETCD();
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const struct ledger_options options = { .timeout_ms = 10000, .node = wrong[i] };
+
+        assert_int_equal(ledger_open(t->uri, &options, &ledger, &t->err), DIBS_INVALID);
+        assert_non_null(strstr(t->err.msg, "set 'node'"));
+    }
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, open_case, close_case)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(hosts_have_their_own_ports_and_names),
+        CASE(a_cluster_pool_gives_a_port_to_one_host_only),
+        CASE(the_same_name_on_two_hosts_is_two_claims_of_a_cluster_pool),
+        CASE(who_was_beaten_decides_anew),
+        CASE(who_follows_learns_of_the_changes_of_others),
+        CASE(processes_of_one_host_share_its_history),
+        CASE(a_newer_format_is_refused_untouched),
+        CASE(a_host_needs_a_name_that_can_stand_in_a_key),
+    };
+    return cmocka_run_group_tests(tests, start_etcd, end_etcd);
+}
