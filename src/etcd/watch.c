@@ -106,15 +106,22 @@ static void meet_expectation(struct etcd_watch *w)
 
 static void tell(struct etcd_watch *w, const struct message *m)
 {
+    size_t n_known = 0;
+
     if (m->n_events > 0) {
         int64_t last = m->events[m->n_events - 1].kv.mod_revision;
 
+        while (n_known < m->n_events && m->events[n_known].kv.mod_revision < w->next_revision)
+            n_known++;
+        if (n_known == m->n_events)
+            return; /* all of it was told before */
         w->next_revision = m->is_part ? last : last + 1;
     } else if (m->revision >= w->next_revision) {
         w->next_revision = m->revision + 1;
     }
     meet_expectation(w);
-    w->options.changed(w->options.ctx, m->events, m->n_events, w->next_revision - 1);
+    w->options.changed(w->options.ctx, m->n_events > 0 ? m->events + n_known : NULL, m->n_events - n_known,
+                       w->next_revision - 1);
 }
 
 static const char *take_cancel(struct etcd_watch *w, const struct message *m)

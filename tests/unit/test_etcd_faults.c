@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A real etcd of three members whose members die and hang, and one behind a proxy that spoils answers. */
+#include <poll.h>
+
+#include "etcd/watch.h"
 #include "support/etcd.h"
 
 enum { SHORT_MS = 1500, LONG_MS = 30000, SPOILT = 400 };
@@ -185,11 +188,14 @@ static int unruly_main(void *arg)
     return support_exec(argv);
 }
 
-static pid_t unruly_start(struct etcd_config *config, unsigned seed)
+static pid_t unruly_start(struct etcd_config *config)
 {
     struct unruly u = { 0 };
     unsigned port = 0;
+    const char *given = getenv("DIBS_TEST_SEED");
+    unsigned seed = given ? (unsigned) strtoul(given, NULL, 10) : (unsigned) clock_now(0).wall_ms % 100000;
 
+    print_message("DIBS_TEST_SEED=%u\n", seed);
     (void) snprintf(u.port, sizeof u.port, "%u", shared->client[0]);
     (void) snprintf(u.seed, sizeof u.seed, "%u", seed);
     (void) snprintf(u.path, sizeof u.path, "%s/unruly.%u", shared->dir, seed);
@@ -219,13 +225,10 @@ static void spoilt_answers_never_tell_a_lie(void **state)
     struct etcd *etcd = NULL;
     size_t n_done = 0;
     size_t n_unknown = 0;
-    const char *given = getenv("DIBS_TEST_SEED");
-    unsigned seed = given ? (unsigned) strtoul(given, NULL, 10) : (unsigned) clock_now(0).wall_ms % 100000;
     char key[32] = "";
 
     NEED_ETCD();
-    print_message("DIBS_TEST_SEED=%u\n", seed);
-    pid_t proxy = unruly_start(&config, seed);
+    pid_t proxy = unruly_start(&config);
     ASSERT_OK(etcd_open(&config, &etcd, &f->err), &f->err);
     for (int i = 0; i < SPOILT; i++) {
         (void) snprintf(key, sizeof key, "spoilt/%03d", i);
@@ -259,6 +262,79 @@ static void spoilt_answers_never_tell_a_lie(void **state)
     assert_true(n_done > SPOILT / 2 && n_unknown > 0);
 }
 
+/* ---- a spoilt watch ---- */
+
+struct heard {
+    int64_t revisions[SPOILT]; /* that were made */
+    size_t n_made, n_told;     /* the first of them, without a gap */
+    int64_t revision;
+    size_t n_interrupted;
+};
+
+static void on_changed(void *ctx, const struct etcd_event *events, size_t n, int64_t revision)
+{
+    struct heard *h = ctx;
+
+    assert_true(revision > h->revision || n == 0);
+    h->revision = revision;
+    for (size_t i = 0; i < n; i++) {
+        if (h->n_told > 0 && events[i].kv.mod_revision == h->revisions[h->n_told - 1])
+            continue; /* a second time, after an interruption */
+        assert_true(h->n_told < h->n_made);
+        assert_int_equal(events[i].kv.mod_revision, h->revisions[h->n_told]);
+        h->n_told++;
+    }
+}
+
+static void on_compacted(void *ctx, int64_t revision)
+{
+    (void) ctx;
+    fail_msg("nothing was compacted, not at %lld", (long long) revision);
+}
+
+static void on_connected(void *ctx, const dibs_err *why)
+{
+    ((struct heard *) ctx)->n_interrupted += why != NULL;
+}
+
+static void a_spoilt_watch_leaves_nothing_out(void **state)
+{
+    struct asker *f = *state;
+    struct heard heard = { 0 };
+    struct etcd_config config = { 0 };
+    struct etcd_watch *watch = NULL;
+    const struct etcd_watch_options options = { .key = ETCD_BYTES("heard"),
+                                                .changed = on_changed,
+                                                .compacted = on_compacted,
+                                                .connected = on_connected,
+                                                .revision = 1,
+                                                .ctx = &heard };
+
+    NEED_ETCD();
+    pid_t proxy = unruly_start(&config);
+    ASSERT_OK(etcd_watch_open(&config, &options, &watch, &f->err), &f->err);
+    for (int64_t until = in_ms(2 * LONG_MS); heard.n_told < SPOILT && clock_monotonic_ms() < until;) {
+        struct pollfd at = { .fd = etcd_watch_fd(watch), .events = POLLIN };
+
+        if (heard.n_made < SPOILT) {
+            const struct etcd_op op = { .kind = ETCD_PUT, .key = ETCD_BYTES("heard") };
+
+            etcd_answer_done(&f->answer);
+            f->call.deadline_ms = in_ms(LONG_MS);
+            ASSERT_OK(etcd_do(f->etcd, &f->call, &op, &f->answer, &f->err), &f->err);
+            heard.revisions[heard.n_made++] = f->answer.revision;
+        }
+        etcd_watch_expect(watch, heard.revisions[heard.n_made - 1]); /* a cut may leave it waiting */
+        (void) poll(&at, 1, heard.n_made < SPOILT ? 0 : 100);
+        etcd_watch_turn(watch);
+    }
+    child_end(proxy);
+    etcd_watch_close(watch);
+    print_message("interrupted %zu times\n", heard.n_interrupted);
+    assert_int_equal(heard.n_told, SPOILT);
+    assert_true(heard.n_interrupted > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +344,7 @@ int main(void)
         ASKER_TEST(without_a_majority_nothing_is_done),
         ASKER_TEST(where_nobody_listens_nothing_was_done),
         ASKER_TEST(spoilt_answers_never_tell_a_lie),
+        ASKER_TEST(a_spoilt_watch_leaves_nothing_out),
     };
 
     return cmocka_run_group_tests(tests, shared_open_three, shared_close);
