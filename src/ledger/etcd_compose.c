@@ -297,14 +297,14 @@ static void add_sighting(struct composing *c, const struct sighting_record *befo
     add_put(c, put);
 }
 
-static void add_answer(struct composing *c, const struct row_answer *before, const struct row_answer *now)
+/* Those that are forgotten go together (add_history). */
+static void add_answer(struct composing *c, const struct row_answer *now)
 {
-    struct store_key key = store_answer_key(c->self, now ? now : before);
-    struct kept_value *put = keep(c, &key);
-
     if (!now)
-        (void) add_op(c, ETCD_DELETE, put);
-    if (!now || !put)
+        return;
+    struct store_key key = store_answer_key(c->self, now);
+    struct kept_value *put = keep(c, &key);
+    if (!put)
         return;
     pack_answer(&put->value, now);
     add_put(c, put);
@@ -319,7 +319,7 @@ static void add_record(struct composing *c, size_t table, const void *before, co
     else if (table == SIGHTINGS)
         add_sighting(c, before, now);
     else if (table == ANSWERS)
-        add_answer(c, before, now);
+        add_answer(c, now);
 }
 
 /* Each record once, however often it was changed: as it was before all that, and as it is now. */
@@ -352,11 +352,29 @@ static void add_records(struct composing *c)
         while (i < n && all[i].change->table == table &&
                memory_kinds[table].compare(record_of(all[i].change), record) == 0)
             i++;
-        add_record(c, table, all[first].change->before, memory_get(tables, table, record));
+        const void *before = all[first].change->before;
+        const void *now = memory_get(tables, table, record);
+
+        if (before || now) /* else it came and went */
+            add_record(c, table, before, now);
     }
 }
 
 /* ---- the history ---- */
+
+/* Keys of that kind of this host, up to (not with) that number. */
+static void add_delete_below(struct composing *c, char kind, uint64_t number, int digits)
+{
+    struct store_key first = store_key(c->self, SPACE_HOST, kind);
+    struct store_key last = first;
+
+    store_key_add_hex(&last, number, digits);
+    const struct kept_value *end = keep(c, &last);
+    struct etcd_op *op = add_op(c, ETCD_DELETE, keep(c, &first));
+
+    if (op && end)
+        op->end = store_key_bytes(&end->key);
+}
 
 static void add_history(struct composing *c)
 {
@@ -379,16 +397,11 @@ static void add_history(struct composing *c)
         add_put(c, put);
     }
     if (c->self->trimmed_seq > c->tail.gone) {
-        struct store_key first = store_key(c->self, SPACE_HOST, 'e');
-        struct store_key last = first;
-
-        store_key_add_hex(&last, c->self->trimmed_seq + 1, 16);
-        const struct kept_value *end = keep(c, &last);
-        struct etcd_op *op = add_op(c, ETCD_DELETE, keep(c, &first));
-        if (op && end)
-            op->end = store_key_bytes(&end->key);
+        add_delete_below(c, 'e', c->self->trimmed_seq + 1, 16);
         c->tail.gone = c->self->trimmed_seq;
     }
+    if (c->self->trimmed_answers > 0)
+        add_delete_below(c, 'k', store_answer_bucket(c->self->trimmed_answers), STORE_BUCKET_DIGITS);
 }
 
 /* Every commit of this host compares and puts it: they come one after another. */

@@ -150,6 +150,13 @@ static bool apply_pool(struct applying *a, const struct etcd_kv *kv)
     return put(a, POOLS, &pool);
 }
 
+static bool apply_answer(struct applying *a, const struct etcd_kv *kv)
+{
+    struct row_answer answer;
+
+    return unpack_answer(packed(kv->value), &answer) && put(a, ANSWERS, &answer);
+}
+
 static bool apply_sighting(struct applying *a, const struct etcd_kv *kv)
 {
     struct sighting_record sighting;
@@ -178,6 +185,7 @@ static bool apply(struct applying *a, const char *rest, size_t n, const struct e
 {
     switch (rest[0]) {
     case 'b': return read_block(rest + 2, n - 2, &a->block) && apply_block(a, kv);
+    case 'k': return apply_answer(a, kv);
     case 'm': return apply_node(a, rest + 2, n - 2, kv);
     case 'n': return apply_name(a, kv);
     case 'p': return apply_pool(a, kv);
@@ -315,7 +323,7 @@ dibs_status store_load(struct etcd_rows *self, dibs_err *err)
     if (s == DIBS_OK)
         s = read_kinds(self, SPACE_HOST, 'b', 'b', err);
     if (s == DIBS_OK)
-        s = read_kinds(self, SPACE_HOST, 'n', 't', err);
+        s = read_kinds(self, SPACE_HOST, 'k', 't', err);
     memory_commit(&self->near.tables);
     self->is_loaded = s == DIBS_OK;
     return s;

@@ -93,10 +93,17 @@ struct store_key store_name_key(const struct etcd_rows *self, const struct name_
     return key;
 }
 
+uint64_t store_answer_bucket(uint64_t seq)
+{
+    return seq / STORE_BUCKET_EVENTS;
+}
+
 struct store_key store_answer_key(const struct etcd_rows *self, const struct row_answer *answer)
 {
     struct store_key key = store_key(self, SPACE_HOST, 'k');
 
+    store_key_add_hex(&key, store_answer_bucket(answer->seq), STORE_BUCKET_DIGITS);
+    store_key_add(&key, "/", 1);
     store_key_add(&key, answer->principal, strlen(answer->principal) + 1);
     store_key_add(&key, answer->key, strlen(answer->key) + 1);
     store_key_add_hex(&key, answer->part, 8);

@@ -23,6 +23,9 @@ enum {
     STORE_MAJOR = 1,
     STORE_KEY_BYTES = 768, /* prefix, host, principal, name */
     STORE_NODES_MAX = 65536,
+    STORE_ANSWERS_KEPT = 8192, /* events for which a batch's key is remembered: all of them are in the copy */
+    STORE_BUCKET_EVENTS = 1024, /* ... and are forgotten in groups */
+    STORE_BUCKET_DIGITS = 14,
     STORE_ID_SHIFT = 40, /* ids of a host begin behind its number times this: a million million claims */
 };
 
@@ -69,7 +72,8 @@ struct etcd_rows {
     uint64_t n_told;      /* changes so far, */
     uint64_t n_elsewhere; /* ... and those of others that no event tells of */
 
-    uint64_t trimmed_seq; /* in the transaction under way: events up to it go; 0: none */
+    uint64_t trimmed_answers; /* likewise of answers */
+    uint64_t trimmed_seq;     /* in the transaction under way: events up to it go; 0: none */
 };
 
 static inline struct etcd_rows *store_of(struct rows *rows)
@@ -89,6 +93,7 @@ struct store_key store_key_end(const struct store_key *key);
 void store_name_out(const struct etcd_rows *self, const struct name_record *name, struct name_record *out);
 void store_name_in(const struct etcd_rows *self, struct name_record *name);
 struct store_key store_name_key(const struct etcd_rows *self, const struct name_record *name);
+uint64_t store_answer_bucket(uint64_t seq);
 struct store_key store_answer_key(const struct etcd_rows *self, const struct row_answer *answer);
 enum store_space store_space(const struct etcd_rows *self, uint16_t port);
 uint32_t store_number(const struct etcd_rows *self);

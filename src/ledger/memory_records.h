@@ -82,6 +82,8 @@ dibs_status memory_rows_sighting_put(struct rows *rows, struct ledger_seen seen,
 /* Rows that live in memory_upkeep.c. */
 dibs_status memory_answer_get(struct rows *rows, struct row_answer *answer, dibs_err *err);
 dibs_status memory_answer_put(struct rows *rows, const struct row_answer *answer, dibs_err *err);
+/* Those at or below that event. */
+dibs_status memory_forget_answers(struct rows *rows, uint64_t oldest_seq, dibs_err *err);
 dibs_status memory_trim(struct rows *rows, uint64_t oldest_seq, size_t names_kept, int64_t cooled_before_ms,
                         const struct instant *now, dibs_err *err);
 #endif

@@ -34,6 +34,11 @@ static bool is_old_answer(const void *ctx, const void *record)
     return ((const struct row_answer *) record)->seq <= *(const uint64_t *) ctx;
 }
 
+dibs_status memory_forget_answers(struct rows *rows, uint64_t oldest_seq, dibs_err *err)
+{
+    return memory_sweep(memory_of(rows), ANSWERS, is_old_answer, &oldest_seq, err);
+}
+
 static bool is_old_name(const void *ctx, const void *record)
 {
     const struct name_record *name = record;
@@ -101,7 +106,7 @@ dibs_status memory_trim(struct rows *rows, uint64_t oldest_seq, size_t names_kep
     dibs_status s = memory_sweep(self, EVENTS, is_old_event, &oldest_seq, err);
 
     if (s == DIBS_OK)
-        s = memory_sweep(self, ANSWERS, is_old_answer, &oldest_seq, err);
+        s = memory_forget_answers(rows, oldest_seq, err);
     if (s == DIBS_OK)
         s = oldest_name(self, names_kept, &oldest_ms, err);
     if (s == DIBS_OK)

@@ -131,7 +131,7 @@ static dibs_status begin(struct rows *rows, bool is_write, bool is_full, dibs_er
     if (s != DIBS_OK)
         return s;
     self->is_fresh = true;
-    self->trimmed_seq = 0;
+    self->trimmed_seq = self->trimmed_answers = 0;
     return rows_memory_ops.begin(rows, is_write, is_full, err);
 }
 
@@ -288,32 +288,19 @@ static dibs_status events(struct rows *rows, const dibs_event_query *query, uint
     return s == DIBS_OK ? read_events(self, &r, err) : s;
 }
 
-static dibs_status answer_get(struct rows *rows, struct row_answer *answer, dibs_err *err)
-{
-    struct etcd_rows *self = store_of(rows);
-    dibs_status s = memory_answer_get(rows, answer, err);
-
-    if (s != DIBS_NOT_FOUND)
-        return s;
-    struct store_key key = store_answer_key(self, answer);
-    struct etcd_call call = store_call(self);
-    struct etcd_op look = { .kind = ETCD_RANGE, .key = store_key_bytes(&key) };
-    struct etcd_answer found = { 0 };
-    s = etcd_do(self->etcd, &call, &look, &found, err);
-    if (s == DIBS_OK &&
-        (found.result.n_kvs != 1 ||
-         !unpack_answer((struct packed){ found.result.kvs[0].value.at, found.result.kvs[0].value.n },
-                        answer)))
-        s = DIBS_NOT_FOUND;
-    etcd_answer_done(&found);
-    return s;
-}
-
 static dibs_status trim(struct rows *rows, uint64_t oldest_seq, size_t names_kept, int64_t cooled_before_ms,
                         const struct instant *now, dibs_err *err)
 {
-    store_of(rows)->trimmed_seq = oldest_seq;
-    return memory_trim(rows, oldest_seq, names_kept, cooled_before_ms, now, err);
+    struct etcd_rows *self = store_of(rows);
+    uint64_t newest = 0;
+    uint64_t cursor = 0;
+    dibs_status s = tail(rows, &newest, &cursor, err);
+
+    self->trimmed_seq = oldest_seq;
+    self->trimmed_answers = newest > STORE_ANSWERS_KEPT ? newest - STORE_ANSWERS_KEPT : 0;
+    if (s == DIBS_OK)
+        s = memory_forget_answers(rows, self->trimmed_answers, err);
+    return s == DIBS_OK ? memory_trim(rows, oldest_seq, names_kept, cooled_before_ms, now, err) : s;
 }
 
 static dibs_status health(struct rows *rows, struct ledger_health *out, dibs_err *err)
@@ -348,7 +335,7 @@ const struct rows_ops rows_etcd_ops = {
     .claim_put = claim_put,
     .tail = tail,
     .events = events,
-    .answer_get = answer_get,
+    .answer_get = memory_answer_get,
     .answer_put = memory_answer_put,
     .trim = trim,
     .health = health,

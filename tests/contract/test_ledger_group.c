@@ -176,6 +176,29 @@ static void a_group_without_a_change_costs_nothing(void **state)
     assert_int_equal(span.after, 0);
 }
 
+static void what_comes_and_goes_in_a_group_leaves_nothing(void **state)
+{
+    static const uint16_t port = 20001;
+    struct t_ledger *t = *state;
+    struct ledger_want want = want_port(&port, "g/one");
+    dibs_claim claim = { 0 };
+    uint32_t count = 0;
+    size_t n = 0;
+
+    ledger_group_begin(t->ledger);
+    ASSERT_OK(ask(t, &want, 1, NULL, &claim), &t->err);
+    struct ledger_seen seen = t_seen(&claim);
+    ASSERT_OK(ledger_sighted(t->ledger, &seen, 1, &count, &t->err), &t->err);
+    ASSERT_OK(ledger_not_leaked(t->ledger, &seen.id, 1, &t->err), &t->err);
+    ASSERT_OK(ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, &n,
+                         &t->err),
+              &t->err);
+    ASSERT_OK(ledger_group_commit(t->ledger, NULL, &t->err), &t->err);
+    assert_int_equal(count_claims(t), 0);
+    ASSERT_OK(ledger_sighted(t->ledger, &seen, 1, &count, &t->err), &t->err);
+    assert_int_equal(count, 1);
+}
+
 static void a_key_gives_the_same_claims_again(void **state)
 {
     static const uint16_t ports[] = { 20001, 20002, 20003, 20004 };
@@ -272,6 +295,7 @@ int main(int argc, char **argv)
         CASE(who_may_have_no_more_claims_is_refused_alone),
         CASE(a_dry_run_in_a_group_leaves_nothing),
         CASE(a_group_without_a_change_costs_nothing),
+        CASE(what_comes_and_goes_in_a_group_leaves_nothing),
         CASE(a_key_gives_the_same_claims_again),
         CASE(a_key_of_another_principal_is_another_key),
         CASE(a_key_for_something_else_is_refused),

@@ -247,6 +247,67 @@ static void processes_of_one_host_share_its_history(void **state)
         ledger_close(handles[i]);
 }
 
+static size_t count_keys(const char *prefix)
+{
+    struct etcd_call call = { .deadline_ms = in_ms(10000) };
+    struct etcd_answer answer = { 0 };
+    struct etcd *etcd = NULL;
+    char end[64] = "";
+    dibs_err err = { 0 };
+    struct etcd_op look = { .kind = ETCD_RANGE, .key = ETCD_BYTES(prefix), .is_count_only = true };
+
+    look.end = etcd_prefix_end(look.key, end);
+    ASSERT_OK(etcd_open(&one->config, &etcd, &err), &err);
+    ASSERT_OK(etcd_do(etcd, &call, &look, &answer, &err), &err);
+    size_t n = (size_t) answer.result.count;
+    etcd_answer_done(&answer);
+    etcd_close(etcd);
+    return n;
+}
+
+/* What a batch with a key was answered is remembered for some thousand events, and then goes. */
+static void answers_to_keys_do_not_pile_up(void **state)
+{
+    enum { BATCH = 2048, ROUNDS = 5 };
+    struct t_ledger *t = *state;
+    struct ledger_want *wants = calloc(BATCH, sizeof *wants);
+    uint16_t *ports = calloc(BATCH, sizeof *ports);
+    dibs_claim *out = calloc(BATCH, sizeof *out);
+    struct ledger_seen *seen = calloc(BATCH, sizeof *seen);
+    struct ledger_key key = { .digest = 1 };
+    struct ledger_batch batch = { .wants = wants, .n = BATCH, .key = &key };
+    char keys[64] = "";
+
+    NEED_ETCD();
+    assert_true(wants && ports && out && seen);
+    struct ledger *a = host(t, "a");
+    for (int round = 0; round < ROUNDS; round++) {
+        char text[16] = "";
+
+        (void) snprintf(text, sizeof text, "job-%d", round);
+        key.text = text;
+        for (size_t i = 0; i < BATCH; i++) {
+            ports[i] = (uint16_t) (20000 + i);
+            wants[i] = t_want(NULL, "127.0.0.1");
+            wants[i].candidates = &ports[i];
+            wants[i].n_candidates = 1;
+        }
+        ASSERT_OK(ledger_claim(a, &batch, &t->actor, out, &t->refusal, &t->err), &t->err);
+        for (size_t i = 0; i < BATCH; i++)
+            seen[i] = t_seen(&out[i]);
+        ASSERT_OK(ledger_end(a, &(struct ledger_ending){ seen, BATCH, LEDGER_END_RELEASE }, &t->actor, NULL,
+                             &t->err),
+                  &t->err);
+    }
+    (void) snprintf(keys, sizeof keys, "%s/h/a/k/", strrchr(t->uri, '/'));
+    assert_in_range(count_keys(keys), 1, (ROUNDS - 1) * BATCH);
+    ledger_close(a);
+    free(wants);
+    free(ports);
+    free(out);
+    free(seen);
+}
+
 static void a_newer_format_is_refused_untouched(void **state)
 {
     struct t_ledger *t = *state;
@@ -300,6 +361,7 @@ int main(void)
         CASE(who_was_beaten_decides_anew),
         CASE(who_follows_learns_of_the_changes_of_others),
         CASE(processes_of_one_host_share_its_history),
+        CASE(answers_to_keys_do_not_pile_up),
         CASE(a_newer_format_is_refused_untouched),
         CASE(a_host_needs_a_name_that_can_stand_in_a_key),
     };
