@@ -164,21 +164,26 @@ dibs_status api_daemon(struct ask *ask, dibs *handle, dibs_err *err)
     return DIBS_OK;
 }
 
-dibs_status api_doctor(struct ask *ask, dibs *handle, dibs_err *err)
+static dibs_status examine(struct ask *ask, dibs *handle, bool is_fix, dibs_err *err)
 {
-    struct wire_params params = api_params(ask);
     struct json_writer w;
-    bool is_fix = false;
-    dibs_status s = wire_flag_read(&params, "fix", &is_fix, err);
 
-    if (s == DIBS_OK && is_fix && ask->caller->who.is_guest)
-        s = err_set(
-            err, DIBS_DENIED,
-            "mending this ledger is up to whose it is: use the admin socket, or 'dibs doctor --fix' there");
-    if (s != DIBS_OK)
-        return s;
     begin_list(&w, ask, "findings");
-    s = dibs_doctor(dibs_settings_of(handle), is_fix, add_finding, &w, err);
+    dibs_status s = dibs_doctor(dibs_settings_of(handle), is_fix, add_finding, &w, err);
     end_list(&w);
     return s;
+}
+
+dibs_status api_doctor(struct ask *ask, dibs *handle, dibs_err *err)
+{
+    return examine(ask, handle, false, err);
+}
+
+dibs_status api_doctor_fix(struct ask *ask, dibs *handle, dibs_err *err)
+{
+    if (ask->caller->who.is_guest)
+        return err_set(
+            err, DIBS_DENIED,
+            "mending this ledger is up to whose it is: use the admin socket, or 'dibs doctor --fix' there");
+    return examine(ask, handle, true, err);
 }

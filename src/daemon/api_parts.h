@@ -112,6 +112,7 @@ dibs_status api_repair(struct ask *ask, dibs *handle, dibs_err *err);
 dibs_status api_restore(struct ask *ask, dibs *handle, dibs_err *err);
 dibs_status api_daemon(struct ask *ask, dibs *handle, dibs_err *err);
 dibs_status api_doctor(struct ask *ask, dibs *handle, dibs_err *err);
+dibs_status api_doctor_fix(struct ask *ask, dibs *handle, dibs_err *err);
 
 /* api_events.c */
 dibs_status api_events(struct ask *ask, dibs *handle, dibs_err *err);

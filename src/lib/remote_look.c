@@ -324,10 +324,10 @@ dibs_status remote_repair(struct remote *r, const dibs_repair_plan *plan, dibs_r
 
 dibs_status remote_doctor(struct remote *r, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "GET", fix ? REMOTE_ONCE : REMOTE_TWICE);
+    AUTO(call_done) struct call call = call_begin(r, fix ? "POST" : "GET", fix ? REMOTE_ONCE : REMOTE_TWICE);
 
     be_patient(&call, r);
-    bytes_add_text(&call.target, fix ? "/v1/doctor?fix=true" : "/v1/doctor?fix=false");
+    bytes_add_text(&call.target, "/v1/doctor");
     dibs_status s = remote_ask(r, &call, err);
     if (s != DIBS_OK)
         return s;

@@ -436,6 +436,7 @@ def care():
     ask("repair", 404, {"pool": "none"})
     ask("repair", 400, {"observed": [{"port": 0}]})
     assert ask("doctor", 200).json["findings"]
+    assert ask("mend", 200).json["findings"]
     claims_ = ask("list", 200, query="?prefix=shop").json["claims"]
     snapshot = {"dibs": 1, "pools": [], "claims": claims_}
     assert ask("restore", 200, snapshot).json == {"restored": 0}
@@ -467,10 +468,10 @@ def others(web):
         ask("removePool", 403, name="tests", door=PUBLIC)
         ask("importRange", 409, {"range": "15000-15099", "data": "BQ=="}, name="tests", door=PUBLIC)
         ask("restore", 403, snapshot, door=PUBLIC)
-        ask("doctor", 403, query="?fix=true", door=PUBLIC)
+        ask("mend", 403, door=PUBLIC)
 
     as_nobody(refused)
-    for oid in ("claim", "release", "renew", "transfer", "setPool", "removePool", "restore", "doctor"):
+    for oid in ("claim", "release", "renew", "transfer", "setPool", "removePool", "restore", "mend"):
         SEEN[oid].add("403")
     SEEN["importRange"].add("409")
 
