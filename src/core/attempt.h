@@ -51,7 +51,7 @@ struct attempt {
     struct ledger_refusal refusal; /* of the last round */
     struct portbits freed;         /* of claims whose names this batch frees */
     struct portbits ending;        /* of claims that this batch ends */
-    struct portbits tried;         /* refused by the ledger in this call: not proposed again */
+    struct portbits tried;         /* refused by the ledger or busy in this call: not proposed again */
     struct portbits proposed_dead; /* were in dead_ports in some round */
 };
 
@@ -102,4 +102,7 @@ dibs_status attempt_find_graves(struct attempt *a, bool *is_any, dibs_err *err);
 dibs_status attempt_look_up_names(struct attempt *a, dibs_err *err);
 /* Ports that the probe found busy are tried again after a while. */
 void attempt_begin_foreign(struct attempt *a, int64_t now_ms);
+/* Those of the last round, also when another candidate was had: otherwise every claim would meet them anew.
+ */
+void attempt_note_foreign(struct attempt *a);
 #endif

@@ -388,9 +388,11 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
         batch.dead = a->dead;
         batch.n_dead = a->n_dead;
         s = attempt_plan(a, err);
-        if (s == DIBS_OK)
+        if (s == DIBS_OK) {
             s = is_hopeless(a) ? DIBS_EXHAUSTED
                                : ledger_claim(a->core->ledger, &batch, &actor, out, &a->refusal, err);
+            attempt_note_foreign(a);
+        }
         if (gives_up_preference(a, s))
             continue;
         if ((s != DIBS_TAKEN && s != DIBS_EXHAUSTED) || a->refusal.is_beyond)

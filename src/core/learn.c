@@ -30,11 +30,12 @@ void attempt_begin_foreign(struct attempt *a, int64_t now_ms)
     a->has_hearsay = foreign->is_any;
 }
 
-static void note_foreign(struct attempt *a)
+void attempt_note_foreign(struct attempt *a)
 {
     for (size_t i = 0; i < a->refusal.n_busy; i++) {
         portbits_add(&a->core->foreign.ports, a->refusal.busy[i]);
         a->core->foreign.is_any = true;
+        attempt_note(&a->has_tried, &a->tried, a->refusal.busy[i]);
     }
 }
 
@@ -79,7 +80,7 @@ static dibs_status escalate(struct attempt *a, bool *again, dibs_err *err)
     if (s != DIBS_OK || *again || !a->has_hearsay)
         return s;
     /* What was busy for others, on another address or protocol, may be free for us. */
-    a->has_hearsay = false;
+    a->has_hearsay = a->has_tried = false;
     forget_foreign(&core->foreign);
     a->stage = STAGE_INDEX;
     *again = true;
@@ -101,7 +102,6 @@ dibs_status attempt_react(struct attempt *a, dibs_status status, bool *again, di
     struct ledger_want *want = &a->wants[r->want];
 
     *again = false;
-    note_foreign(a);
     if (r->is_shared) {
         if (core_judge(a->core, &r->blockers[0], NULL, 0) == DIBS_DEAD)
             *again = attempt_add_dead(a, &r->blockers[0]);

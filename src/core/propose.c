@@ -20,12 +20,11 @@ static dibs_status read_cursor(struct core *core, dibs_err *err)
     return s;
 }
 
-/* Not when the probe found it busy a moment ago, or the ledger refused it: every round must have something
- * new to try. */
+/* Not when it was tried in this call: every round must have something new to try. That it was busy a moment
+ * ago, for another, does not count for a name's own port: its server may have ended meanwhile (INV-7). */
 static bool may_choose(const struct attempt *a, const struct plan_pool *plan, uint16_t port)
 {
-    return port != 0 && portbits_has(&plan->choosable, port) && !attempt_has(a->has_tried, &a->tried, port) &&
-           !portbits_has(&a->core->foreign.ports, port);
+    return port != 0 && portbits_has(&plan->choosable, port) && !attempt_has(a->has_tried, &a->tried, port);
 }
 
 /* As far as the index knows; without it the ledger passes over what cools. */
@@ -271,8 +270,7 @@ static bool may_run_at(const struct attempt *a, const struct plan_pool *plan, si
     if (base == 0 || base + n - 1 > DIBS_PORT_MAX || (a->batch->align > 1 && base % a->batch->align != 0))
         return false;
     for (size_t port = base; port < base + n; port++)
-        if (!portbits_has(&plan->choosable, (uint16_t) port) ||
-            portbits_has(&a->core->foreign.ports, (uint16_t) port))
+        if (!may_choose(a, plan, (uint16_t) port))
             return false;
     return true;
 }

@@ -126,6 +126,31 @@ static void P1_W8_the_last_ports_of_a_pool_cost_no_more_than_the_first(void **st
     assert_int_equal(e_count(e, NULL), 12768);
 }
 
+static void a_strangers_port_is_not_probed_by_every_claim(void **state)
+{
+    enum { N = 40, AGAIN = 10 };
+    struct engine *e = *state;
+    dibs_request r = e_request(NULL, "127.0.0.1");
+    dibs_claim claims[N - 1];
+
+    need_network();
+    e_pool(e, "forty", "30000-30039", 0, 60000);
+    r.pool = "forty";
+    int fd = e_serve(DIBS_TCP, "127.0.0.1", 30007);
+    ASSERT_OK(core_index_refresh(e->core, &e->err), &e->err);
+    for (size_t i = 0; i < N - 1; i++)
+        claims[i] = e_must(e, e->core, &r);
+    for (size_t i = 0; i < N - 1; i++)
+        assert_int_equal(e_release(e, e->core, &claims[i]), 1);
+    e_pass(e, 10000); /* long enough to have forgotten him, and all others still cool */
+    claims[0] = e_must(e, e->core, &r);
+    binds = 0;
+    for (size_t i = 1; i <= AGAIN; i++)
+        claims[i] = e_must(e, e->core, &r);
+    assert_int_equal(binds, AGAIN);
+    (void) close(fd);
+}
+
 static void P9_nobody_is_judged_while_the_write_lock_is_held(void **state)
 {
     struct engine *e = *state;
@@ -216,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         E_TEST(P1_claiming_does_not_rewalk_held_ports),
         E_TEST(P1_W8_the_last_ports_of_a_pool_cost_no_more_than_the_first),
+        E_TEST(a_strangers_port_is_not_probed_by_every_claim),
         E_TEST(P9_nobody_is_judged_while_the_write_lock_is_held),
         E_TEST(P9_judging_goes_on_while_another_holds_the_write_lock),
         E_TEST(a_long_repair_is_durable_without_a_sync_for_every_line),

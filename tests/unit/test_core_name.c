@@ -417,6 +417,33 @@ static void a_name_that_was_left_is_found_and_ended_but_not_asked_for_and_left_n
     assert_int_equal(e_count(e, NULL), 1);
 }
 
+static void INV_7_a_name_gets_its_port_back_that_was_busy_for_another_a_moment_ago(void **state)
+{
+    enum { OTHERS = 3 };
+    struct engine *e = *state;
+    dibs_request named = e_request("web", "127.0.0.1");
+    dibs_request other = e_request(NULL, "127.0.0.1");
+    dibs_ranges four = e_ranges("30000-30003");
+    dibs_claim claims[OTHERS];
+
+    need_network();
+    named.ranges = other.ranges = &four;
+    dibs_claim web = e_must(e, e->core, &named);
+    for (size_t i = 0; i < OTHERS; i++)
+        claims[i] = e_must(e, e->core, &other);
+    assert_int_equal(e_release(e, e->core, &web), 1);
+    for (size_t i = 0; i < OTHERS; i++) {
+        e_pass(e, 10);
+        assert_int_equal(e_release(e, e->core, &claims[i]), 1);
+    }
+    /* Its server takes a moment longer to end: who asks meanwhile finds its port, the oldest, busy. */
+    int fd = e_serve(DIBS_TCP, "127.0.0.1", web.port);
+    assert_int_equal(e_must(e, e->core, &other).port, claims[0].port);
+    assert_true(portbits_has(&e->core->foreign.ports, web.port));
+    (void) close(fd);
+    assert_int_equal(e_must(e, e->core, &named).port, web.port);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -440,6 +467,7 @@ int main(void)
         E_TEST(each_user_has_names_of_his_own),
         E_TEST(D26_a_chain_of_dying_holders_keeps_one_port_and_one_claim),
         E_TEST(a_name_that_was_left_is_found_and_ended_but_not_asked_for_and_left_no_further),
+        E_TEST(INV_7_a_name_gets_its_port_back_that_was_busy_for_another_a_moment_ago),
     };
 
     e_own_network();
