@@ -433,6 +433,7 @@ dibs_status serve_run(const struct serve_options *options, dibs_err *err)
         return err_set(err, DIBS_FAILURE, "starting the daemon: out of memory");
     /* Every claim needs some 100 KiB for a moment: giving them back to the kernel each time costs more. */
     (void) mallopt(M_TRIM_THRESHOLD, KEPT_FREE_BYTES);
+    ledger_have_process();
     s->options = options;
     s->signals.fd = s->notify.fd = s->public.fd = s->admin.fd = s->ports.fd = -1;
     s->public.lock_fd = s->admin.lock_fd = s->ports.lock_fd = -1;

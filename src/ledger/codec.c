@@ -13,13 +13,18 @@
 
 #include "base/banned.h"
 
-dibs_status codec_secret(uint8_t out[ROWS_SECRET_BYTES], dibs_err *err)
+dibs_status codec_secrets(uint8_t out[][ROWS_SECRET_BYTES], size_t n, dibs_err *err)
 {
-    ssize_t got = getrandom(out, ROWS_SECRET_BYTES, 0);
+    ssize_t got = getrandom(out, n * ROWS_SECRET_BYTES, 0);
 
-    if (got != ROWS_SECRET_BYTES)
+    if (got != (ssize_t) (n * ROWS_SECRET_BYTES))
         return err_os(err, DIBS_FAILURE, errno, "cannot get random bytes for a token");
     return DIBS_OK;
+}
+
+dibs_status codec_secret(uint8_t out[ROWS_SECRET_BYTES], dibs_err *err)
+{
+    return codec_secrets((uint8_t(*)[ROWS_SECRET_BYTES]) out, 1, err);
 }
 
 void codec_token_format(const struct row_claim *row, char out[DIBS_TOKEN_MAX + 1])

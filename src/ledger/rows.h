@@ -142,6 +142,8 @@ extern const struct rows_ops rows_memory_ops;
 /* NULL-terminated. */
 extern const struct rows_ops *const rows_backends[];
 
+enum { LEDGER_SECRETS = 16 }; /* drawn at once: the kernel is asked seldom, and little is drawn in vain */
+
 /* Several calls in one transaction. */
 struct ledger_group {
     bool is_on;
@@ -149,6 +151,8 @@ struct ledger_group {
     bool is_spoilt; /* a call failed halfway: nothing of it all can be kept */
     struct ledger_span span;
     uint64_t cursor;
+    uint8_t secrets[LEDGER_SECRETS][ROWS_SECRET_BYTES]; /* for the claims to come, */
+    size_t n_secrets;                                   /* ... of which so many are left */
 };
 
 struct ledger {
@@ -239,6 +243,8 @@ bool id_list_add(struct id_list *list, uint64_t id);
 void id_list_sort(struct id_list *list);
 
 /* ---- tokens and packed forms (codec.c) ---- */
+/* `n` of them. */
+dibs_status codec_secrets(uint8_t out[][ROWS_SECRET_BYTES], size_t n, dibs_err *err);
 dibs_status codec_secret(uint8_t out[ROWS_SECRET_BYTES], dibs_err *err);
 void codec_token_format(const struct row_claim *row, char out[DIBS_TOKEN_MAX + 1]);
 struct codec_token {

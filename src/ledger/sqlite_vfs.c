@@ -91,3 +91,8 @@ const char *sqlite_vfs(void)
     (void) pthread_once(&once, make_ours);
     return ours.zName; /* NULL, SQLite's own, when there was none to begin with */
 }
+
+void ledger_have_process(void)
+{
+    (void) sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}

@@ -305,6 +305,23 @@ static dibs_status put_slots(struct ledger_tx *tx, const dibs_claim *claim, dibs
     return s;
 }
 
+static dibs_status new_secret(struct ledger_tx *tx, struct row_claim *row, dibs_err *err)
+{
+    struct ledger_group *group = tx->group;
+
+    if (!group)
+        return codec_secret(row->secret, err);
+    if (group->n_secrets == 0) {
+        dibs_status s = codec_secrets(group->secrets, LEDGER_SECRETS, err);
+
+        if (s != DIBS_OK)
+            return s;
+        group->n_secrets = LEDGER_SECRETS;
+    }
+    memcpy(row->secret, group->secrets[--group->n_secrets], ROWS_SECRET_BYTES);
+    return DIBS_OK;
+}
+
 dibs_status tx_insert(struct ledger_tx *tx, const dibs_claim *template, uint16_t port, dibs_event_kind kind,
                       struct row_claim *row, dibs_err *err)
 {
@@ -322,7 +339,7 @@ dibs_status tx_insert(struct ledger_tx *tx, const dibs_claim *template, uint16_t
     assert(codec_claim_valid(c, NULL));
     tx->n_more += is_own(tx, c);
 
-    dibs_status s = codec_secret(row->secret, err);
+    dibs_status s = new_secret(tx, row, err);
     if (s == DIBS_OK)
         s = tx->rows->ops->claim_put(tx->rows, row, err);
     if (s == DIBS_OK)
@@ -357,7 +374,7 @@ dibs_status tx_rehold(struct ledger_tx *tx, struct row_claim *row, dibs_event_ki
 {
     row->claim.generation++;
     row->claim.changed_ms = tx->actor->now.wall_ms;
-    dibs_status s = codec_secret(row->secret, err);
+    dibs_status s = new_secret(tx, row, err);
     if (s == DIBS_OK)
         s = tx->rows->ops->claim_put(tx->rows, row, err);
     return s == DIBS_OK ? tx_event(tx, kind, &row->claim, err) : s;

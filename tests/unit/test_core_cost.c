@@ -2,6 +2,7 @@
 /* What choosing costs as a pool fills (P1), how often a long repair syncs, and that nobody is judged while
  * the write lock is held (P9). */
 #include <sqlite3.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 
 #include "support/core.h"
@@ -17,6 +18,14 @@ int bind(int fd, __CONST_SOCKADDR_ARG address, socklen_t len)
 {
     binds++;
     return (int) syscall(SYS_bind, fd, address.__sockaddr__, len);
+}
+
+static unsigned draws;
+
+ssize_t getrandom(void *to, size_t n, unsigned flags)
+{
+    draws++;
+    return syscall(SYS_getrandom, to, n, flags);
 }
 
 static unsigned syncs;
@@ -151,6 +160,36 @@ static void a_strangers_port_is_not_probed_by_every_claim(void **state)
     (void) close(fd);
 }
 
+static void a_group_of_claims_draws_its_secrets_together(void **state)
+{
+    enum { N = 20 };
+    struct engine *e = *state;
+    const dibs_request r = e_request(NULL, "127.0.0.1");
+    dibs_claim claims[N];
+
+    need_network();
+    (void) core_random(e->core);
+    ledger_group_begin(e->core->ledger);
+    draws = 0;
+    for (size_t i = 0; i < N; i++)
+        claims[i] = e_must(e, e->core, &r);
+    assert_in_range(draws, 1, 2);
+    ASSERT_OK(ledger_group_commit(e->core->ledger, NULL, &e->err), &e->err);
+    for (size_t i = 0; i < N; i++) {
+        assert_int_equal(e_release(e, e->core, &claims[i]), 1);
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(strrchr(claims[i].token, '.'), strrchr(claims[k].token, '.'));
+    }
+}
+
+static void sqlite_counts_no_memory_when_it_is_ours_alone(void **state)
+{
+    struct engine *e = *state;
+
+    assert_int_equal(e_count(e, NULL), 0);
+    assert_int_equal(sqlite3_memory_used(), 0);
+}
+
 static void P9_nobody_is_judged_while_the_write_lock_is_held(void **state)
 {
     struct engine *e = *state;
@@ -242,11 +281,14 @@ int main(void)
         E_TEST(P1_claiming_does_not_rewalk_held_ports),
         E_TEST(P1_W8_the_last_ports_of_a_pool_cost_no_more_than_the_first),
         E_TEST(a_strangers_port_is_not_probed_by_every_claim),
+        E_TEST(a_group_of_claims_draws_its_secrets_together),
+        E_TEST(sqlite_counts_no_memory_when_it_is_ours_alone),
         E_TEST(P9_nobody_is_judged_while_the_write_lock_is_held),
         E_TEST(P9_judging_goes_on_while_another_holds_the_write_lock),
         E_TEST(a_long_repair_is_durable_without_a_sync_for_every_line),
     };
 
+    ledger_have_process();
     e_own_network();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
