@@ -58,9 +58,24 @@ void core_act_for(struct core *core, const struct core_caller *caller)
         core->last_pool.is_loaded = false;
 }
 
-struct instant core_now(const struct core *core)
+struct instant core_clock(const struct core *core)
 {
     return core->options.now(core->options.now_ctx);
+}
+
+void core_begin_moment(struct core *core)
+{
+    core->moment = core_clock(core);
+}
+
+void core_end_moment(struct core *core)
+{
+    core->moment = (struct instant){ 0 };
+}
+
+struct instant core_now(const struct core *core)
+{
+    return core->moment.wall_ms ? core->moment : core_clock(core);
 }
 
 struct ledger_actor core_actor(const struct core *core, struct instant now)

@@ -98,6 +98,7 @@ struct core_last_pool {
 struct core {
     struct core_options options;
     struct core_caller caller; /* the options', unless core_act_for() says another */
+    struct instant moment;     /* wall_ms 0: there is none, time passes */
     struct ledger *ledger;
     struct owner_view view;
     struct core_host host;
@@ -120,8 +121,14 @@ dibs_status core_open(struct ledger *ledger, const struct core_options *options,
 void core_close(struct core *core);
 /* From now on; NULL: for the caller of the options again. */
 void core_act_for(struct core *core, const struct core_caller *caller);
+/* What follows happens at one moment, until core_end_moment(): for what takes no time to speak of, and would
+ * read the clock a dozen times. */
+void core_begin_moment(struct core *core);
+void core_end_moment(struct core *core);
 
 struct instant core_now(const struct core *core);
+/* The same outside of any moment: how long something takes. */
+struct instant core_clock(const struct core *core);
 struct ledger_actor core_actor(const struct core *core, struct instant now);
 const struct core_host *core_host(struct core *core);
 uint64_t core_random(struct core *core);

@@ -10,7 +10,7 @@
 
 bool attempt_is_late(const struct attempt *a)
 {
-    return core_now(a->core).boot_ms >= a->deadline_ms;
+    return core_clock(a->core).boot_ms >= a->deadline_ms;
 }
 
 static void forget_foreign(struct core_foreign *foreign)

@@ -66,8 +66,11 @@ static bool do_together(struct engine *e, struct job *const *jobs, size_t n, dib
         ledger_group_begin(core->ledger);
     for (size_t i = 0; i < n; i++) {
         core_act_for(core, &jobs[i]->caller);
+        if (!jobs[i]->is_alone)
+            core_begin_moment(core);
         jobs[i]->work(jobs[i], e->handle);
     }
+    core_end_moment(core);
     core_act_for(core, NULL);
     if (!jobs[0]->is_alone && ledger_group_commit(core->ledger, &span, err) != DIBS_OK) {
         core->index.is_loaded = false; /* it has noted what did not happen */
@@ -256,6 +259,7 @@ static dibs_status start(struct engine *e, const struct engine_options *options,
         s = engine_start_following(e, err);
     if (s != DIBS_OK)
         return s;
+    e->handle->never_forks = true;
     e->handle->core->options.known = known;
     e->handle->core->options.known_ctx = e;
     s = engine_load(e, err);

@@ -186,7 +186,7 @@ const dibs_settings *dibs_settings_of(const dibs *handle)
 /* Everything but an unnamed random claim needs the ledger; its deadline begins here. */
 static dibs_status need_ledger(dibs *handle, dibs_err *err)
 {
-    if (handle->pid != getpid())
+    if (!handle->never_forks && handle->pid != getpid())
         return err_set(err, DIBS_INVALID,
                        "this handle belongs to the process that opened it; open another after a fork");
     if (handle->is_calling_back)

@@ -11,6 +11,7 @@ struct dibs {
     dibs_err why_degraded; /* code is DIBS_OK while the ledger is used */
     char principal[DIBS_PRINCIPAL_MAX + 1];
     int pid;              /* whose it is: SQLite's locks and maps do not survive a fork */
+    bool never_forks;     /* a daemon's: not to be asked for each of its calls */
     bool is_calling_back; /* a callback of the user may run */
 };
 

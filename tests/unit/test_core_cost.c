@@ -182,6 +182,25 @@ static void a_group_of_claims_draws_its_secrets_together(void **state)
     }
 }
 
+static void within_a_moment_the_clock_is_read_once(void **state)
+{
+    struct engine *e = *state;
+    const dibs_request r = e_request(NULL, "127.0.0.1");
+
+    need_network();
+    ASSERT_OK(core_index_refresh(e->core, &e->err), &e->err);
+    (void) core_host(e->core);
+    e->clock_looks = 0;
+    core_begin_moment(e->core);
+    dibs_claim claim = e_must(e, e->core, &r);
+    assert_int_equal(e_release(e, e->core, &claim), 1);
+    core_end_moment(e->core);
+    assert_int_equal(e->clock_looks, 1);
+    int64_t before_ms = core_now(e->core).boot_ms;
+    e_pass(e, 1000);
+    assert_int_equal(core_now(e->core).boot_ms, before_ms + 1000); /* time passes again */
+}
+
 static void sqlite_counts_no_memory_when_it_is_ours_alone(void **state)
 {
     struct engine *e = *state;
@@ -282,6 +301,7 @@ int main(void)
         E_TEST(P1_W8_the_last_ports_of_a_pool_cost_no_more_than_the_first),
         E_TEST(a_strangers_port_is_not_probed_by_every_claim),
         E_TEST(a_group_of_claims_draws_its_secrets_together),
+        E_TEST(within_a_moment_the_clock_is_read_once),
         E_TEST(sqlite_counts_no_memory_when_it_is_ours_alone),
         E_TEST(P9_nobody_is_judged_while_the_write_lock_is_held),
         E_TEST(P9_judging_goes_on_while_another_holds_the_write_lock),
