@@ -121,32 +121,32 @@ static void join_owner(struct held_table *table, struct held *held)
     struct held **place = owner_place(table, held->pid, held->pidns, held->start_ticks);
     struct held *first = *place;
 
-    held->next_owner = NULL;
-    if (first) {
-        held->more = first->more;
-        first->more = held;
+    held->next_owner = held->more = held->less = NULL;
+    if (!first) {
+        *place = held;
         return;
     }
-    held->more = NULL;
-    *place = held;
+    held->less = first;
+    held->more = first->more;
+    if (held->more)
+        held->more->less = held;
+    first->more = held;
 }
 
 static void leave_owner(struct held_table *table, struct held *held)
 {
-    struct held **place = owner_place(table, held->pid, held->pidns, held->start_ticks);
-    struct held *first = *place;
+    if (held->less) {
+        held->less->more = held->more;
+    } else { /* the next of the process takes its place in the bucket */
+        struct held **place = owner_place(table, held->pid, held->pidns, held->start_ticks);
 
-    if (first == held) { /* the next of the process takes its place in the bucket */
         if (held->more)
             held->more->next_owner = held->next_owner;
         *place = held->more ? held->more : held->next_owner;
-    } else {
-        while (first && first->more != held)
-            first = first->more;
-        if (first)
-            first->more = held->more;
     }
-    held->more = held->next_owner = NULL;
+    if (held->more)
+        held->more->less = held->less;
+    held->more = held->less = held->next_owner = NULL;
 }
 
 void held_process(const struct held *held, const char *boot_id, dibs_process *out)

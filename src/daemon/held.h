@@ -17,15 +17,15 @@ struct held {
     int32_t pid;
     uint16_t port;
     bool is_static;
-    bool is_due;             /* its holder is to be looked at: */
-    bool has_died;           /* ... its process, certainly */
-    uint8_t holder;          /* dibs_holder */
-    uint32_t at;             /* place in the heap, from 1; 0: not there */
-    const char *principal;   /* kept once for all */
-    const char *pool;        /* the same; "" for a port outside of every pool */
-    struct held *next;       /* of the same bucket */
-    struct held *more;       /* of the same process */
-    struct held *next_owner; /* of the first of a process: bucket of processes */
+    bool is_due;              /* its holder is to be looked at: */
+    bool has_died;            /* ... its process, certainly */
+    uint8_t holder;           /* dibs_holder */
+    uint32_t at;              /* place in the heap, from 1; 0: not there */
+    const char *principal;    /* kept once for all */
+    const char *pool;         /* the same; "" for a port outside of every pool */
+    struct held *next;        /* of the same bucket */
+    struct held *more, *less; /* of the same process: the next and the one before */
+    struct held *next_owner;  /* of the first of a process: bucket of processes */
 };
 
 struct held_table;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/auto.h"
 #include "support/t.h"
@@ -146,10 +147,33 @@ static void leases_come_out_in_the_order_of_their_ends(void **state)
     held_close(table);
 }
 
+/* Linear in the claims of one process this takes minutes of work for what is gone in a moment. */
+static void many_claims_of_one_process_end_at_the_price_of_few(void **state)
+{
+    enum { MANY = 100000, LONGEST_S = 2 };
+    dibs_claim claim = { .generation = 1, .holder = DIBS_HELD_BY_PROCESS, .process = { .pid = 7 } };
+    struct held_table *table = NULL;
+
+    (void) state;
+    assert_int_equal(held_open(&table, NULL), DIBS_OK);
+    for (claim.id = 1; claim.id <= MANY; claim.id++)
+        assert_non_null(held_put(table, &claim, NULL));
+    clock_t began = clock();
+    for (uint64_t id = 2; id <= MANY; id++)
+        held_remove(table, held_find(table, id));
+    assert_true(clock() - began < LONGEST_S * CLOCKS_PER_SEC);
+    const struct held *left = held_of(table, &claim.process);
+    assert_non_null(left);
+    assert_int_equal(left->id, 1);
+    assert_null(left->more);
+    held_close(table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(knows_what_a_plain_model_knows),
+        cmocka_unit_test(many_claims_of_one_process_end_at_the_price_of_few),
         cmocka_unit_test(leases_come_out_in_the_order_of_their_ends),
     };
 
