@@ -128,6 +128,9 @@ static dibs_status load(struct core *core, dibs_err *err)
     index->head = index->n = 0;
     if (s == DIBS_OK)
         s = ledger_slots(core->ledger, 0, 0, load_slot, &loading, err);
+    /* The mark of an earlier release stays beside a claim of the same port, which does not cool meanwhile. */
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++)
+        portbits_subtract(&index->cooling[proto], &index->taken[proto]);
     if (index->n > 1) /* they came by port; the ring is by time */
         qsort(index->ring, index->n, sizeof index->ring[0], older_first);
     index->is_loaded = s == DIBS_OK;
@@ -154,7 +157,10 @@ static bool apply_event(void *ctx, const dibs_event *event)
             continue;
         switch (event->kind) {
         case DIBS_EV_CLAIMED:
-        case DIBS_EV_REPAIRED: portbits_add(&index->taken[proto], event->port); break;
+        case DIBS_EV_REPAIRED:
+            portbits_add(&index->taken[proto], event->port);
+            portbits_remove(&index->cooling[proto], event->port);
+            break;
         case DIBS_EV_RELEASED:
         case DIBS_EV_REAPED:
         case DIBS_EV_LEAKED:

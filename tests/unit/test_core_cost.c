@@ -160,6 +160,36 @@ static void a_strangers_port_is_not_probed_by_every_claim(void **state)
     (void) close(fd);
 }
 
+/* Where many ports are claimed again while their cooldown runs, whoever looks for the oldest would pass over
+ * all of them each time. */
+static void a_port_that_is_claimed_does_not_cool_for_the_index(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_request(NULL, "127.0.0.1");
+    dibs_ranges one = e_ranges("30000");
+    struct core *twin = e_twin(e);
+
+    need_network();
+    r.ranges = &one;
+    core_index_remember(twin, 60000);
+    ASSERT_OK(core_index_refresh(twin, &e->err), &e->err);
+    for (int i = 0; i < 3; i++) {
+        dibs_claim claim = e_must(e, e->core, &r);
+
+        twin->index.is_loaded = i > 0; /* whole, and through the events */
+        ASSERT_OK(core_index_refresh(twin, &e->err), &e->err);
+        assert_true(portbits_has(&twin->index.taken[DIBS_TCP], 30000));
+        assert_false(portbits_has(&twin->index.cooling[DIBS_TCP], 30000));
+        assert_int_equal(e_release(e, e->core, &claim), 1);
+        ASSERT_OK(core_index_refresh(twin, &e->err), &e->err);
+        assert_true(portbits_has(&twin->index.cooling[DIBS_TCP], 30000));
+    }
+    (void) e_must(e, e->core, &r);
+    twin->index.is_loaded = false;
+    ASSERT_OK(core_index_refresh(twin, &e->err), &e->err);
+    assert_false(portbits_has(&twin->index.cooling[DIBS_TCP], 30000));
+}
+
 static void a_group_of_claims_draws_its_secrets_together(void **state)
 {
     enum { N = 20 };
@@ -300,6 +330,7 @@ int main(void)
         E_TEST(P1_claiming_does_not_rewalk_held_ports),
         E_TEST(P1_W8_the_last_ports_of_a_pool_cost_no_more_than_the_first),
         E_TEST(a_strangers_port_is_not_probed_by_every_claim),
+        E_TEST(a_port_that_is_claimed_does_not_cool_for_the_index),
         E_TEST(a_group_of_claims_draws_its_secrets_together),
         E_TEST(within_a_moment_the_clock_is_read_once),
         E_TEST(sqlite_counts_no_memory_when_it_is_ours_alone),
