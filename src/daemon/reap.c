@@ -96,8 +96,10 @@ static size_t judge_due(struct engine *e, struct ledger_seen *seen, int64_t now_
     struct core *core = e->handle->core;
     size_t n = 0;
 
-    if (e->due.n > 1)
+    if (e->due.n > 1) {
         core_judge_begin(core);
+        (void) ledger_read_begin(core->ledger, NULL); /* without, each look is one by itself */
+    }
     for (size_t i = 0; i < DUE_MAX && e->due.n > 0; i++) {
         struct held *held = held_find(e->held, e->due.id[--e->due.n]);
         dibs_claim claim;
@@ -115,8 +117,24 @@ static size_t judge_due(struct engine *e, struct ledger_seen *seen, int64_t now_
         else if (claim.holder == DIBS_HELD_BY_PROCESS || claim.lease_until_ms <= now_ms)
             linger(e, held, now_ms);
     }
+    ledger_read_end(core->ledger);
     core_judge_end(core);
     return n;
+}
+
+/* What was just reaped: the index must know at once that those ports cool, or it would take the lower band
+ * for all that is left (INV-8). Each has written one change; more are of an attempt that came to nothing. */
+static void follow_reaped(struct engine *e, size_t n, int64_t now_ms)
+{
+    if (e->n_written != n || n > WRITTEN_MAX) {
+        engine_follow(e);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (e->written[i].event.kind == DIBS_EV_REAPED)
+            core_index_note_end(e->handle->core, &e->written[i].claim, now_ms);
+    engine_follow_group(e, &(struct ledger_span){ .before = e->written[0].event.seq - 1,
+                                                  .after = e->written[n - 1].event.seq });
 }
 
 static void upkeep(struct engine *e, const struct ledger_actor *actor)
@@ -156,7 +174,7 @@ void engine_reap(struct engine *e)
     }
     e->counts.reaped += ended;
     if (ended > 0)
-        engine_follow(e);
+        follow_reaped(e, ended, actor.now.boot_ms);
     find_ended_leases(e, actor.now.boot_ms);
     upkeep(e, &actor);
 }

@@ -358,6 +358,36 @@ static void a_thousand_holders_die_at_once(void **state)
     assert_int_equal(held_count(engine_held(f->engine)), 0);
 }
 
+static void INV_8_ports_of_the_dead_are_chosen_before_the_lower_band(void **state)
+{
+    enum { UPPER = 24 }; /* of 40 */
+    struct fixture *f = *state;
+    struct claiming_job jobs[UPPER + 1] = { 0 };
+    dibs_ranges forty;
+    pid_t pid = spawn();
+
+    assert_int_equal(dibs_ranges_parse("30000-30039", &forty, NULL), DIBS_OK);
+    for (size_t i = 0; i < UPPER; i++) {
+        jobs[i].request =
+            (dibs_request){ .holder = DIBS_HELD_BY_PROCESS, .pid = (int32_t) pid, .ranges = &forty };
+        queue(f, &jobs[i]);
+    }
+    TURN_UNTIL(f, f->n_changes == UPPER);
+    for (size_t i = 0; i < UPPER; i++)
+        assert_true(jobs[i].claim.port >= 30040 - UPPER);
+    /* As after the first claim that did not find its port along the order alone. */
+    ASSERT_OK(core_index_refresh(engine_handle(f->engine)->core, &f->err), &f->err);
+    (void) kill(pid, SIGKILL);
+    TURN_UNTIL(f, f->n_reaped == UPPER);
+    (void) waitpid(pid, NULL, 0);
+    jobs[UPPER] = leased(60000);
+    jobs[UPPER].request.ranges = &forty;
+    queue(f, &jobs[UPPER]);
+    engine_turn(f->engine);
+    ASSERT_OK(jobs[UPPER].status, &jobs[UPPER].err);
+    assert_true(jobs[UPPER].claim.port >= 30040 - UPPER);
+}
+
 static void who_died_while_no_daemon_ran_is_reaped_at_the_start(void **state)
 {
     struct fixture *f = *state;
@@ -507,6 +537,7 @@ int main(void)
         CASE(long_jobs_leave_most_of_the_time_to_others),
         CASE(the_log_is_carried_over_beside_the_commits),
         CASE(a_thousand_holders_die_at_once),
+        CASE(INV_8_ports_of_the_dead_are_chosen_before_the_lower_band),
         CASE(who_died_while_no_daemon_ran_is_reaped_at_the_start),
         CASE(a_lease_ends_on_time_and_not_before),
         CASE(what_others_change_in_the_ledger_is_followed),
