@@ -263,6 +263,8 @@ static dibs_status start(struct engine *e, const struct engine_options *options,
     e->handle->core->options.known = known;
     e->handle->core->options.known_ctx = e;
     s = engine_load(e, err);
+    /* Otherwise the first claim finds that the index does not know what cools, and all go on without it. */
+    core_index_remember(e->handle->core, e->handle->settings.cooldown_ms);
     return s == DIBS_OK ? core_index_refresh(e->handle->core, err) : s;
 }
 

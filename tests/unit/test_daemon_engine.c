@@ -190,6 +190,17 @@ static void jobs_of_one_turn_share_one_commit(void **state)
     assert_int_equal(held_count(engine_held(f->engine)), 50);
 }
 
+static void the_index_is_used_from_the_first_claim_on(void **state)
+{
+    struct fixture *f = *state;
+    struct claiming_job job = leased(60000);
+
+    queue(f, &job);
+    engine_turn(f->engine);
+    ASSERT_OK(job.status, &job.err);
+    assert_true(engine_handle(f->engine)->core->index.is_loaded);
+}
+
 static void heavy_jobs_are_not_all_in_one_commit(void **state)
 {
     static const uint32_t weights[] = { 5000, 600, 0, 600, 424, 0, 0 };
@@ -375,8 +386,6 @@ static void INV_8_ports_of_the_dead_are_chosen_before_the_lower_band(void **stat
     TURN_UNTIL(f, f->n_changes == UPPER);
     for (size_t i = 0; i < UPPER; i++)
         assert_true(jobs[i].claim.port >= 30040 - UPPER);
-    /* As after the first claim that did not find its port along the order alone. */
-    ASSERT_OK(core_index_refresh(engine_handle(f->engine)->core, &f->err), &f->err);
     (void) kill(pid, SIGKILL);
     TURN_UNTIL(f, f->n_reaped == UPPER);
     (void) waitpid(pid, NULL, 0);
@@ -531,6 +540,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(jobs_of_one_turn_share_one_commit),
+        CASE(the_index_is_used_from_the_first_claim_on),
         CASE(heavy_jobs_are_not_all_in_one_commit),
         CASE(a_refused_job_leaves_the_others_alone),
         CASE(a_spoilt_commit_is_done_again_one_by_one),
