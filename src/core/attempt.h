@@ -87,8 +87,9 @@ static inline void attempt_note(bool *is_used, struct portbits *set, uint16_t po
 dibs_status attempt_plan(struct attempt *a, dibs_err *err);
 /* After TAKEN or EXHAUSTED: *again when another round makes sense. */
 dibs_status attempt_react(struct attempt *a, dibs_status status, bool *again, dibs_err *err);
-/* The port that want number i preferred is not to be had: dibs chooses. */
-void attempt_choose_instead(struct attempt *a, size_t i);
+/* A preferred port that may not be bound (a privileged one) cannot be had, like one that is taken. A batch
+ * without requests is denied what it drops. */
+bool attempt_gives_up(struct attempt *a, dibs_status status);
 bool attempt_is_late(const struct attempt *a);
 /* True when this generation was not known to be dead yet. */
 bool attempt_add_dead(struct attempt *a, const dibs_claim *claim);

@@ -333,18 +333,6 @@ static bool is_hopeless(struct attempt *a)
     return true;
 }
 
-/* A preferred port that may not be bound (a privileged one) cannot be had, like one that is taken. A batch
- * without requests is denied what it drops. */
-static bool gives_up_preference(struct attempt *a, dibs_status status)
-{
-    const struct ask *ask = &a->asks[a->refusal.want];
-
-    if (status != DIBS_DENIED || a->batch->n == 0 || ask->request->mode != DIBS_PREFERRED || ask->is_choice)
-        return false;
-    attempt_choose_instead(a, a->refusal.want);
-    return true;
-}
-
 /* Of what is asked for, so that a key is not taken for another request's. */
 static uint64_t digest_of(const dibs_batch *batch)
 {
@@ -393,7 +381,7 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
                                : ledger_claim(a->core->ledger, &batch, &actor, out, &a->refusal, err);
             attempt_note_foreign(a);
         }
-        if (gives_up_preference(a, s))
+        if (attempt_gives_up(a, s))
             continue;
         if ((s != DIBS_TAKEN && s != DIBS_EXHAUSTED) || a->refusal.is_beyond)
             return s;

@@ -87,12 +87,23 @@ static dibs_status escalate(struct attempt *a, bool *again, dibs_err *err)
     return core_index_refresh(core, err);
 }
 
-void attempt_choose_instead(struct attempt *a, size_t i)
+/* The port that want number i preferred is not to be had: dibs chooses. */
+static void choose_instead(struct attempt *a, size_t i)
 {
     dibs_claim *claim = &a->wants[i].claim;
 
     request_set_choice(&a->asks[i], &a->wants[i], true);
     (void) text_copy(claim->pool, sizeof claim->pool, a->asks[i].plan->pool.name);
+}
+
+bool attempt_gives_up(struct attempt *a, dibs_status status)
+{
+    const struct ask *ask = &a->asks[a->refusal.want];
+
+    if (status != DIBS_DENIED || a->batch->n == 0 || ask->request->mode != DIBS_PREFERRED || ask->is_choice)
+        return false;
+    choose_instead(a, a->refusal.want);
+    return true;
 }
 
 /* After TAKEN or EXHAUSTED: *again when another round makes sense. */
@@ -125,7 +136,7 @@ dibs_status attempt_react(struct attempt *a, dibs_status status, bool *again, di
         return escalate(a, again, err);
     dibs_status s = r->is_busy ? DIBS_OK : attempt_judge_blockers(a, again, err);
     if (s == DIBS_OK && !*again && a->asks[r->want].request->mode == DIBS_PREFERRED) {
-        attempt_choose_instead(a, r->want);
+        choose_instead(a, r->want);
         *again = true;
     }
     return s;
