@@ -355,6 +355,7 @@ static dibs_status health(struct rows *rows, struct ledger_health *out, dibs_err
 
 const struct rows_ops rows_etcd_ops = {
     .scheme = "etcd",
+    .is_shared = true,
     .check = check,
     .open = open_etcd,
     .close = close_etcd,
