@@ -184,7 +184,7 @@ static void pack_content(const struct etcd_rows *self, struct block_of of, const
         struct ledger_slot slot = *content->cooling[i];
 
         if (of.space == SPACE_CLUSTER)
-            slot.released_ms = store_wall_of(slot.released_ms);
+            slot.released_ms = store_wall_of(self, slot.released_ms);
         pack_cooling(out, &slot);
     }
 }

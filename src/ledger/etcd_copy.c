@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "ledger/etcd_store.h"
 
@@ -16,18 +15,14 @@ struct etcd_call store_call(const struct etcd_rows *self)
     return (struct etcd_call){ .deadline_ms = self->deadline_ms };
 }
 
-int64_t store_boot_of(int64_t wall_ms)
+int64_t store_boot_of(const struct etcd_rows *self, int64_t wall_ms)
 {
-    struct instant now = clock_now(0);
-
-    return wall_ms - now.wall_ms + now.boot_ms;
+    return wall_ms - self->wall_offset_ms;
 }
 
-int64_t store_wall_of(int64_t boot_ms)
+int64_t store_wall_of(const struct etcd_rows *self, int64_t boot_ms)
 {
-    struct instant now = clock_now(0);
-
-    return boot_ms - now.boot_ms + now.wall_ms;
+    return boot_ms + self->wall_offset_ms;
 }
 
 struct applying {
@@ -105,7 +100,7 @@ static bool add_cooling(void *ctx, const struct ledger_slot *slot)
     struct ledger_slot ours = *slot;
 
     if (a->space == SPACE_CLUSTER)
-        ours.released_ms = store_boot_of(ours.released_ms);
+        ours.released_ms = store_boot_of(a->self, ours.released_ms);
     return is_here(a, slot->port) && put(a, SLOTS, &ours);
 }
 

@@ -48,9 +48,10 @@ struct etcd_rows {
     struct etcd *etcd;
     char node[DIBS_NODE_MAX + 1];
     int64_t timeout_ms;
-    int64_t deadline_ms; /* of the call under way */
-    bool is_in_call;     /* ... since start_call() */
-    bool is_fresh;       /* ... and looked since */
+    int64_t wall_offset_ms; /* of the clock for people against the other one, when it was opened */
+    int64_t deadline_ms;    /* of the call under way */
+    bool is_in_call;        /* ... since start_call() */
+    bool is_fresh;          /* ... and looked since */
 
     bool is_loaded;
     bool was_beaten;
@@ -128,8 +129,8 @@ dibs_status store_refresh(struct etcd_rows *self, dibs_err *err);
 struct etcd_call store_call(const struct etcd_rows *self);
 /* Times of what is everybody's: hosts may differ by as much as their clocks, which only makes a port rest
  * longer or shorter. */
-int64_t store_boot_of(int64_t wall_ms);
-int64_t store_wall_of(int64_t boot_ms);
+int64_t store_boot_of(const struct etcd_rows *self, int64_t wall_ms);
+int64_t store_wall_of(const struct etcd_rows *self, int64_t boot_ms);
 
 /* etcd_follow.c: begins to follow what others change. */
 dibs_status store_watch(struct etcd_rows *self, dibs_err *err);

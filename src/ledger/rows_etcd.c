@@ -64,6 +64,7 @@ static dibs_status check(const char *uri, dibs_err *err)
 static dibs_status start(struct etcd_rows *self, const char *rest, const struct ledger_options *options,
                          dibs_err *err)
 {
+    struct instant now = clock_now(0);
     char url[4096];
     int n = snprintf(url, sizeof url, "etcd:%s", rest);
 
@@ -76,6 +77,7 @@ static dibs_status start(struct etcd_rows *self, const char *rest, const struct 
         s = find_node(self, options->node, err);
     if (s == DIBS_OK)
         s = etcd_open(&self->config, &self->etcd, err);
+    self->wall_offset_ms = now.wall_ms - now.boot_ms;
     self->timeout_ms = options->timeout_ms;
     self->deadline_ms = clock_monotonic_ms() + self->timeout_ms;
     return s == DIBS_OK ? store_mark(self, err) : s;

@@ -255,9 +255,9 @@ static void a_port_cools_on_every_host(void **state)
     make_pool(t, a, "everywhere", (dibs_range){ 31000, 31010 });
     dibs_claim claim = must_claim(t, a, &want);
     release(t, a, &claim);
+    t->actor.now.boot_ms += 1000; /* the two hosts may have read their clocks not quite at once */
     assert_int_equal(try_claim(t, b, &want, &out), DIBS_EXHAUSTED);
-    t->actor.now.boot_ms += 6000;
-    t->actor.now.wall_ms += 6000;
+    t->actor.now.boot_ms += 5000;
     ASSERT_OK(try_claim(t, b, &want, &out), &t->err);
     ledger_close(a);
     ledger_close(b);
