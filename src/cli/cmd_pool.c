@@ -262,6 +262,43 @@ static void warn_withheld(struct cli *cli, const dibs_pool *pool)
              usage.n_withheld, usage.size);
 }
 
+enum { STRAYS_SHOWN = 8 };
+
+struct strays {
+    const dibs_pool *pool;
+    size_t n;
+    uint16_t port[STRAYS_SHOWN];
+};
+
+static bool note_stray(void *ctx, const dibs_claim *claim)
+{
+    struct strays *strays = ctx;
+
+    if (dibs_ranges_contain(&strays->pool->ranges, claim->port))
+        return true;
+    if (strays->n < STRAYS_SHOWN)
+        strays->port[strays->n] = claim->port;
+    strays->n++;
+    return true;
+}
+
+/* Claims stay when their pool moves away from them. */
+static void tell_strays(struct cli *cli, const dibs_pool *pool)
+{
+    const dibs_filter filter = { .pool = pool->name };
+    struct strays strays = { .pool = pool };
+    char list[8 * STRAYS_SHOWN] = "";
+    size_t used = 0;
+
+    if (dibs_claim_list(cli->handle, &filter, note_stray, &strays, NULL) != DIBS_OK || strays.n == 0)
+        return;
+    for (size_t i = 0; i < strays.n && i < STRAYS_SHOWN; i++)
+        used += (size_t) snprintf(list + used, sizeof list - used, "%s%u", i ? ", " : "", strays.port[i]);
+    cli_note(cli, "%zu claim%s of pool '%s' %s outside of its ranges now, and stay%s: %s%s", strays.n,
+             strays.n == 1 ? "" : "s", pool->name, strays.n == 1 ? "is" : "are", strays.n == 1 ? "s" : "",
+             list, strays.n > STRAYS_SHOWN ? ", ..." : "");
+}
+
 static dibs_status set(struct cli *cli, dibs_err *err)
 {
     dibs_pool pool = { .band = DIBS_BAND_AUTO, .cooldown_ms = cli->settings.cooldown_ms };
@@ -286,6 +323,7 @@ static dibs_status set(struct cli *cli, dibs_err *err)
     if (status != DIBS_OK)
         return status;
     warn_withheld(cli, &pool);
+    tell_strays(cli, &pool);
     return cli->json ? show(cli, err) : DIBS_OK;
 }
 
@@ -358,8 +396,10 @@ const struct cli_cmd cmd_pool = {
     .args = "[ls | show NAME | set NAME | rm NAME]",
     .summary = "List, make, change or remove pools of ports",
     .details = "`set` makes a pool or changes what is given of it; a new one needs --ranges.\n"
-               "Claims outside of a changed range stay. `rm` refuses while the pool has\n"
-               "claims; removing `default` resets it.",
+               "Claims outside of a changed range stay, and are told. `rm` refuses while the\n"
+               "pool has claims; removing `default` resets it. Scope `cluster` (a ledger in\n"
+               "etcd): a port of the pool is one host's only. Claims that hosts have there\n"
+               "already go along; a port that two of them have is refused with both names.",
     .examples = "dibs pool\ndibs pool set tests --ranges 21000-21999 --cooldown 10s\n"
                 "dibs pool show tests\ndibs pool rm tests\n",
     .opts = opts,

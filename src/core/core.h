@@ -139,6 +139,8 @@ dibs_status core_pool(struct core *core, const char *name, const dibs_ranges *ra
                       dibs_err *err);
 /* As stored, or what "default" is when nobody stored it: without overrides. */
 dibs_status core_pool_stored(struct core *core, const char *name, dibs_pool *out, dibs_err *err);
+/* As the settings have it. */
+void core_pool_overrule(const struct core *core, dibs_pool *pool);
 uint32_t core_band(const dibs_pool *pool);
 /* Ports that dynamic choice does not take: ephemeral, reserved, and browser-blocked when `for_tcp`. */
 void core_withheld(struct core *core, bool for_tcp, struct portbits *out);

@@ -106,6 +106,11 @@ dibs_status core_pool(struct core *core, const char *name, const dibs_ranges *ra
     return DIBS_OK;
 }
 
+void core_pool_overrule(const struct core *core, dibs_pool *pool)
+{
+    apply_settings(core->caller.settings, pool);
+}
+
 uint32_t core_band(const dibs_pool *pool)
 {
     uint32_t size = dibs_ranges_count(&pool->ranges);
@@ -174,6 +179,21 @@ dibs_status core_may_change_pools(const struct core *core, dibs_err *err)
                : DIBS_OK;
 }
 
+/* One that came with a snapshot may stay so. */
+static dibs_status check_scope(struct core *core, const dibs_pool *pool, dibs_err *err)
+{
+    dibs_pool before;
+
+    if (pool->scope != DIBS_SCOPE_CLUSTER || ledger_is_shared(core->ledger) ||
+        (ledger_pool_get(core->ledger, pool->name, &before, NULL) == DIBS_OK &&
+         before.scope == DIBS_SCOPE_CLUSTER))
+        return DIBS_OK;
+    return err_set(err, DIBS_INVALID,
+                   "pool '%s': the scope cluster needs a ledger that hosts share (etcd://...); this one is "
+                   "one host's own",
+                   pool->name);
+}
+
 dibs_status core_pool_put(struct core *core, const dibs_pool *pool, dibs_err *err)
 {
     struct ledger_actor actor = core_actor(core, core_now(core));
@@ -181,6 +201,8 @@ dibs_status core_pool_put(struct core *core, const dibs_pool *pool, dibs_err *er
 
     if (s == DIBS_OK)
         s = core_may_change_pools(core, err);
+    if (s == DIBS_OK)
+        s = check_scope(core, pool, err);
     core->last_pool.is_loaded = false;
     return s == DIBS_OK ? ledger_pool_put(core->ledger, pool, &actor, err) : s;
 }

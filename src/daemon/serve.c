@@ -18,6 +18,8 @@
 #include "daemon/log.h"
 #include "daemon/notify.h"
 #include "daemon/sockets.h"
+#include "lib/doctor.h"
+#include "lib/handle.h"
 #include "portserver/portserver.h"
 
 #include "base/banned.h"
@@ -387,6 +389,18 @@ static bool drain(struct serve *s)
     return api_drain(s->api) || is_open;
 }
 
+/* Hosts that share a pool should agree about it. */
+static bool tell_overruled(void *ctx, const dibs_pool *pool)
+{
+    const struct serve *s = ctx;
+    char how[256];
+
+    if (pool_is_overruled(engine_handle(s->engine)->core, pool, how, sizeof how))
+        LOG(LOG_WARNING, "settings of this host overrule a pool of the cluster", "pool", pool->name, "how",
+            how);
+    return true;
+}
+
 static dibs_status run(struct serve *s, dibs_err *err)
 {
     dibs_status status = notify_open(&s->notify, err);
@@ -395,6 +409,7 @@ static dibs_status run(struct serve *s, dibs_err *err)
         return status;
     LOG(LOG_INFO, "serving", "version", dibs_version(), "socket",
         s->public.path[0] ? s->public.path : "given", "ledger", s->settings.ledger);
+    (void) core_pool_list(engine_handle(s->engine)->core, tell_overruled, s, NULL);
     (void) notify_tell(&s->notify, NOTIFY_READY, "serving", NULL);
     while (!s->is_stopping && status == DIBS_OK) {
         status = turn(s, next_ms(s), err);

@@ -110,6 +110,8 @@ static void note_success(struct composing *c, int64_t revision)
     struct etcd_rows *self = c->self;
     const struct memory_tables *tables = &self->near.tables;
 
+    if (!self->is_watched && revision != self->revision + 1)
+        self->is_loaded = false; /* there was something in between */
     self->revision = self->tail_revision = revision;
     self->tail = c->tail;
     for (size_t i = 0; i < (size_t) SPACES * BLOCKS; i++)
@@ -120,8 +122,12 @@ static void note_success(struct composing *c, int64_t revision)
     for (size_t i = 0; i < tables->n_journal; i++) {
         const struct memory_change *change = &tables->journal[i];
 
-        if (change->table == NAMES && change->after)
-            ((struct name_record *) change->after)->revision = revision;
+        struct name_record *name = change->table == NAMES ? change->after : NULL;
+
+        if (name) {
+            name->revision = revision;
+            name->space = (int) store_space(self, name->row.port);
+        }
         if (change->table == POOLS) { /* ports may be another's now */
             self->is_loaded = false;
             self->pools_revision = revision;
@@ -129,7 +135,7 @@ static void note_success(struct composing *c, int64_t revision)
     }
 }
 
-static dibs_status beaten(struct etcd_rows *self, dibs_err *err)
+dibs_status store_beaten(struct etcd_rows *self, dibs_err *err)
 {
     self->was_beaten = true;
     self->beaten_at = self->n_told;
@@ -152,7 +158,7 @@ static dibs_status send_and_learn(struct composing *c, dibs_err *err)
         return DIBS_OK;
     }
     if (s == DIBS_OK)
-        return beaten(c->self, err);
+        return store_beaten(c->self, err);
     c->self->is_loaded = false;
     if (outcome == NOBODY_KNOWS && err)
         return err_trouble(err, DIBS_TROUBLE_NONE,

@@ -8,6 +8,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "ledger/etcd_hands.h"
 
 #include "base/banned.h"
 
@@ -46,8 +47,7 @@ static void *more(void **array, size_t *n, size_t *cap, size_t bytes)
 }
 #define MORE(c, what) more((void **) &(c)->what, &(c)->n_##what, &(c)->what##_cap, sizeof *(c)->what)
 
-/* A key that lives as long as the Txn; NULL: no memory. */
-static struct kept_value *keep(struct composing *c, const struct store_key *key)
+struct kept_value *compose_keep(struct composing *c, const struct store_key *key)
 {
     struct kept_value **slot = MORE(c, kept);
     struct kept_value *kept = slot ? calloc(1, sizeof *kept) : NULL;
@@ -62,7 +62,7 @@ static struct kept_value *keep(struct composing *c, const struct store_key *key)
     return kept;
 }
 
-static struct etcd_op *add_op(struct composing *c, enum etcd_kind kind, const struct kept_value *at)
+struct etcd_op *compose_op(struct composing *c, enum etcd_kind kind, const struct kept_value *at)
 {
     struct etcd_op *op = at ? MORE(c, ops) : NULL;
 
@@ -74,18 +74,16 @@ static struct etcd_op *add_op(struct composing *c, enum etcd_kind kind, const st
     return op;
 }
 
-/* The value is filled in before this is called. */
-static void add_put(struct composing *c, const struct kept_value *at)
+void compose_put(struct composing *c, const struct kept_value *at)
 {
-    struct etcd_op *op = add_op(c, ETCD_PUT, at);
+    struct etcd_op *op = compose_op(c, ETCD_PUT, at);
 
     if (op && at)
         op->value = (struct etcd_bytes){ at->value.at, at->value.n };
     c->is_lost = c->is_lost || !at || at->value.is_lost;
 }
 
-/* It is as we know it; 0: not there. */
-static void add_compare(struct composing *c, const struct kept_value *at, int64_t revision)
+void compose_compare(struct composing *c, const struct kept_value *at, int64_t revision)
 {
     struct etcd_compare *compare = at ? MORE(c, compares) : NULL;
 
@@ -99,16 +97,15 @@ static void add_compare(struct composing *c, const struct kept_value *at, int64_
                                       .number = revision };
 }
 
-/* None of them is newer than that. */
-static void add_range_compare(struct composing *c, const struct store_key *first, int64_t revision)
+void compose_compare_range(struct composing *c, const struct store_key *first, int64_t revision)
 {
-    const struct kept_value *key = keep(c, first);
+    const struct kept_value *key = compose_keep(c, first);
     struct store_key last = store_key_end(first);
-    const struct kept_value *end = keep(c, &last);
+    const struct kept_value *end = compose_keep(c, &last);
 
     if (!key || !end)
         return;
-    add_compare(c, key, revision + 1);
+    compose_compare(c, key, revision + 1);
     if (c->is_lost)
         return;
     c->compares[c->n_compares - 1].relation = ETCD_LESS;
@@ -122,12 +119,6 @@ static void touch(struct composing *c, uint16_t port)
     c->is_touched[store_space(c->self, port)][port / BLOCK_PORTS] = true;
 }
 
-struct content {
-    const struct row_claim *claims[8 * BLOCK_PORTS];
-    const struct ledger_slot *cooling[8 * BLOCK_PORTS];
-    size_t n_claims, n_cooling;
-};
-
 static bool has_claim(const struct content *content, uint64_t id)
 {
     for (size_t i = content->n_claims; i-- > 0;)
@@ -137,18 +128,20 @@ static bool has_claim(const struct content *content, uint64_t id)
 }
 
 /* False: more than fits (declared claims can share a port). */
-static bool take_slot(const struct memory_tables *tables, const struct ledger_slot *slot, struct content *out)
+static bool take_slot(const struct etcd_rows *self, struct block_of of, const struct ledger_slot *slot,
+                      struct content *out)
 {
     struct row_claim key = { .claim.id = slot->claim_id };
 
     if (slot->claim_id == 0) {
-        if (out->n_cooling == sizeof out->cooling / sizeof *out->cooling)
+        if (out->n_cooling == sizeof out->cooling / sizeof *out->cooling ||
+            (of.space == SPACE_HOST && of.node != store_number(self)))
             return true; /* only a mark */
         out->cooling[out->n_cooling++] = slot;
         return true;
     }
-    const struct row_claim *row = memory_get(tables, CLAIMS, &key);
-    if (!row || has_claim(out, slot->claim_id))
+    const struct row_claim *row = memory_get(&self->near.tables, CLAIMS, &key);
+    if (!row || has_claim(out, slot->claim_id) || (of.space == SPACE_HOST && row->node != of.node))
         return true;
     if (out->n_claims == sizeof out->claims / sizeof *out->claims)
         return false;
@@ -156,67 +149,89 @@ static bool take_slot(const struct memory_tables *tables, const struct ledger_sl
     return true;
 }
 
-static bool collect(const struct etcd_rows *self, enum store_space space, uint16_t block, struct content *out)
+static bool collect(const struct etcd_rows *self, struct block_of of, struct content *out)
 {
     const struct memory_tables *tables = &self->near.tables;
     const struct memory_table *t = &tables->table[SLOTS];
 
     out->n_claims = out->n_cooling = 0;
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++) {
-        struct ledger_slot first = { .proto = proto, .port = (uint16_t) (block * BLOCK_PORTS) };
+        struct ledger_slot first = { .proto = proto, .port = (uint16_t) (of.block * BLOCK_PORTS) };
 
         for (size_t i = memory_find(tables, SLOTS, &first, NULL); i < t->n; i++) {
             const struct ledger_slot *slot = t->item[i];
 
-            if (slot->proto != proto || slot->port / BLOCK_PORTS != block)
+            if (slot->proto != proto || slot->port / BLOCK_PORTS != of.block)
                 break;
-            if (store_space(self, slot->port) == space && !take_slot(tables, slot, out))
+            if (store_space(self, slot->port) == of.space && !take_slot(self, of, slot, out))
                 return false;
         }
     }
     return true;
 }
 
-static void pack_content(struct composing *c, enum store_space space, const struct content *content,
+static void pack_content(const struct etcd_rows *self, struct block_of of, const struct content *content,
                          struct bytes *out)
 {
-    pack_block(out, (uint32_t) content->n_claims, (uint32_t) content->n_cooling);
     for (size_t i = 0; i < content->n_claims; i++) {
         struct row_claim row = *content->claims[i];
 
-        if (space == SPACE_CLUSTER)
-            store_principal_out(c->self, row.node, row.claim.principal);
+        if (of.space == SPACE_CLUSTER)
+            store_principal_out(self, row.node, row.claim.principal);
         pack_claim(out, &row);
     }
-    for (size_t i = 0; i < content->n_cooling; i++)
-        pack_cooling(out, content->cooling[i]);
+    for (size_t i = 0; i < content->n_cooling; i++) {
+        struct ledger_slot slot = *content->cooling[i];
+
+        if (of.space == SPACE_CLUSTER)
+            slot.released_ms = store_wall_of(self, slot.released_ms);
+        pack_cooling(out, &slot);
+    }
+}
+
+dibs_status compose_collect(const struct etcd_rows *self, struct block_of of, struct content *out,
+                            dibs_err *err)
+{
+    return collect(self, of, out)
+               ? DIBS_OK
+               : err_trouble(err, DIBS_TROUBLE_FULL,
+                             "ports %u to %u have more claims than one record of the ledger can hold",
+                             of.block * BLOCK_PORTS, of.block * BLOCK_PORTS + BLOCK_PORTS - 1);
+}
+
+static dibs_status add_block(struct composing *c, struct block_of of, dibs_err *err)
+{
+    struct content content;
+    int64_t revision = c->self->block_revision[of.space][of.block];
+    dibs_status s = compose_collect(c->self, of, &content, err);
+
+    bool is_nothing = c->self->hands && content.n_claims + content.n_cooling == 0 && revision == 0;
+    if (s != DIBS_OK || is_nothing)
+        return s;
+    struct store_key key = store_key(c->self, of.space, 'b');
+    store_key_add_hex(&key, of.block, 4);
+    struct kept_value *put = compose_keep(c, &key);
+    if (!put)
+        return DIBS_OK; /* told at the end */
+    if (of.space == SPACE_CLUSTER)
+        compose_compare(c, put, revision);
+    pack_block(&put->value, (uint32_t) content.n_claims, (uint32_t) content.n_cooling);
+    pack_content(c->self, of, &content, &put->value);
+    compose_put(c, put);
+    return DIBS_OK;
 }
 
 static dibs_status add_blocks(struct composing *c, dibs_err *err)
 {
-    struct content content;
+    dibs_status s = DIBS_OK;
 
-    for (size_t i = 0; i < (size_t) SPACES * BLOCKS; i++) {
-        enum store_space space = (enum store_space)(i / BLOCKS);
-        uint16_t block = i % BLOCKS;
+    for (size_t i = 0; i < (size_t) SPACES * BLOCKS && s == DIBS_OK; i++) {
+        struct block_of of = { (enum store_space)(i / BLOCKS), store_number(c->self), i % BLOCKS };
 
-        if (!c->is_touched[space][block])
-            continue;
-        struct store_key key = store_key(c->self, space, 'b');
-        store_key_add_hex(&key, block, 4);
-        struct kept_value *put = keep(c, &key);
-        if (!put)
-            break;
-        if (!collect(c->self, space, block, &content))
-            return err_trouble(err, DIBS_TROUBLE_FULL,
-                               "ports %u to %u have more claims than one record of the ledger can hold",
-                               block * BLOCK_PORTS, block * BLOCK_PORTS + BLOCK_PORTS - 1);
-        if (space == SPACE_CLUSTER)
-            add_compare(c, put, c->self->block_revision[space][block]);
-        pack_content(c, space, &content, &put->value);
-        add_put(c, put);
+        if (c->is_touched[of.space][of.block])
+            s = add_block(c, of, err);
     }
-    return DIBS_OK;
+    return s;
 }
 
 /* ---- the other records ---- */
@@ -246,25 +261,29 @@ static int by_record(const void *a, const void *b)
 static void add_name(struct composing *c, const struct name_record *before, const struct name_record *now)
 {
     const struct etcd_rows *self = c->self;
-    bool has_moved = before && now && store_space(self, before->row.port) != store_space(self, now->row.port);
+    enum store_space from = before ? (enum store_space) before->space : SPACE_HOST;
+    enum store_space to = now ? store_space(self, now->row.port) : from;
 
-    if (before && (!now || has_moved)) {
-        struct store_key key = store_name_key(self, before);
+    if (before && (!now || from != to)) {
+        struct store_key key = store_name_key(self, from, before);
+        const struct kept_value *gone = compose_keep(c, &key);
 
-        (void) add_op(c, ETCD_DELETE, keep(c, &key));
+        if (from == SPACE_CLUSTER)
+            compose_compare(c, gone, before->revision);
+        (void) compose_op(c, ETCD_DELETE, gone);
     }
     if (!now)
         return;
-    struct store_key key = store_name_key(self, now);
-    struct kept_value *put = keep(c, &key);
+    struct store_key key = store_name_key(self, to, now);
+    struct kept_value *put = compose_keep(c, &key);
     struct name_record out;
     if (!put)
         return;
-    if (store_space(self, now->row.port) == SPACE_CLUSTER)
-        add_compare(c, put, before && !has_moved ? before->revision : 0);
-    store_name_out(self, now, &out);
+    if (to == SPACE_CLUSTER)
+        compose_compare(c, put, before && from == to ? before->revision : 0);
+    store_name_out(self, to, now, &out);
     pack_name(&put->value, &out);
-    add_put(c, put);
+    compose_put(c, put);
 }
 
 static void add_pool(struct composing *c, const dibs_pool *before, const dibs_pool *now)
@@ -273,13 +292,13 @@ static void add_pool(struct composing *c, const dibs_pool *before, const dibs_po
     struct store_key key = store_key(c->self, SPACE_CLUSTER, 'p');
 
     store_key_add(&key, any->name, strlen(any->name));
-    struct kept_value *put = keep(c, &key);
+    struct kept_value *put = compose_keep(c, &key);
     if (!now)
-        (void) add_op(c, ETCD_DELETE, put);
+        (void) compose_op(c, ETCD_DELETE, put);
     if (!now || !put)
         return;
     pack_pool(&put->value, now);
-    add_put(c, put);
+    compose_put(c, put);
 }
 
 static void add_sighting(struct composing *c, const struct sighting_record *before,
@@ -288,13 +307,13 @@ static void add_sighting(struct composing *c, const struct sighting_record *befo
     struct store_key key = store_key(c->self, SPACE_HOST, 's');
 
     store_key_add_hex(&key, now ? now->seen.id : before->seen.id, 16);
-    struct kept_value *put = keep(c, &key);
+    struct kept_value *put = compose_keep(c, &key);
     if (!now)
-        (void) add_op(c, ETCD_DELETE, put);
+        (void) compose_op(c, ETCD_DELETE, put);
     if (!now || !put)
         return;
     pack_sighting(&put->value, now);
-    add_put(c, put);
+    compose_put(c, put);
 }
 
 /* Those that are forgotten go together (add_history). */
@@ -303,11 +322,11 @@ static void add_answer(struct composing *c, const struct row_answer *now)
     if (!now)
         return;
     struct store_key key = store_answer_key(c->self, now);
-    struct kept_value *put = keep(c, &key);
+    struct kept_value *put = compose_keep(c, &key);
     if (!put)
         return;
     pack_answer(&put->value, now);
-    add_put(c, put);
+    compose_put(c, put);
 }
 
 static void add_record(struct composing *c, size_t table, const void *before, const void *now)
@@ -369,8 +388,8 @@ static void add_delete_below(struct composing *c, char kind, uint64_t number, in
     struct store_key last = first;
 
     store_key_add_hex(&last, number, digits);
-    const struct kept_value *end = keep(c, &last);
-    struct etcd_op *op = add_op(c, ETCD_DELETE, keep(c, &first));
+    const struct kept_value *end = compose_keep(c, &last);
+    struct etcd_op *op = compose_op(c, ETCD_DELETE, compose_keep(c, &first));
 
     if (op && end)
         op->end = store_key_bytes(&end->key);
@@ -391,10 +410,10 @@ static void add_history(struct composing *c)
         c->tail.seq = fresh[n - 1]->event.seq;
         c->tail.cursor = fresh[n - 1]->cursor;
         store_key_add_hex(&key, c->tail.seq, 16);
-        struct kept_value *put = keep(c, &key);
+        struct kept_value *put = compose_keep(c, &key);
         if (put)
             pack_events(&put->value, fresh, n);
-        add_put(c, put);
+        compose_put(c, put);
     }
     if (c->self->trimmed_seq > c->tail.gone) {
         add_delete_below(c, 'e', c->self->trimmed_seq + 1, 16);
@@ -408,13 +427,26 @@ static void add_history(struct composing *c)
 static void add_tail(struct composing *c)
 {
     struct store_key key = store_key(c->self, SPACE_HOST, 't');
-    struct kept_value *put = keep(c, &key);
+    struct kept_value *put = compose_keep(c, &key);
 
     if (!put)
         return;
-    add_compare(c, put, c->self->tail_revision);
+    compose_compare(c, put, c->self->tail_revision);
     pack_tail(&put->value, &c->tail);
-    add_put(c, put);
+    compose_put(c, put);
+}
+
+/* Too many to name each: none of them all is newer than what we were told. */
+static void join_compares(struct composing *c)
+{
+    struct store_key blocks = store_key(c->self, SPACE_CLUSTER, 'b');
+    struct store_key names = store_key(c->self, SPACE_CLUSTER, 'n');
+
+    if (c->n_compares <= COMPARES_MAX)
+        return;
+    c->n_compares = 0;
+    compose_compare_range(c, &blocks, c->self->told_revision);
+    compose_compare_range(c, &names, c->self->told_revision);
 }
 
 /* Whose a port is, is a matter of the pools. */
@@ -422,13 +454,7 @@ static void add_pools_compare(struct composing *c)
 {
     struct store_key pools = store_key(c->self, SPACE_CLUSTER, 'p');
 
-    add_range_compare(c, &pools, c->self->pools_revision);
-    if (c->n_compares <= COMPARES_MAX)
-        return;
-    /* Too many to name each: nothing that is everybody's has changed. */
-    struct store_key all = store_key(c->self, SPACE_CLUSTER, 0);
-    c->n_compares = 0;
-    add_range_compare(c, &all, c->self->revision);
+    compose_compare_range(c, &pools, c->self->pools_revision);
 }
 
 dibs_status compose(struct composing *c, struct etcd_rows *self, dibs_err *err)
@@ -438,7 +464,13 @@ dibs_status compose(struct composing *c, struct etcd_rows *self, dibs_err *err)
     if (getrandom(&c->tail.nonce, sizeof c->tail.nonce, 0) != (ssize_t) sizeof c->tail.nonce)
         return err_os(err, DIBS_FAILURE, errno, "changing the ledger");
     add_records(c);
+    for (uint16_t i = 0; i < BLOCKS; i++)
+        if (self->hands && self->hands->changed.word[i])
+            c->is_touched[SPACE_HOST][i] = c->is_touched[SPACE_CLUSTER][i] = true;
     dibs_status s = add_blocks(c, err);
+    join_compares(c);
+    if (s == DIBS_OK && self->hands)
+        s = compose_hand_over(c, err);
     if (s != DIBS_OK)
         return s;
     add_history(c);

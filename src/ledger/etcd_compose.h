@@ -34,4 +34,33 @@ struct composing {
  * back. */
 dibs_status compose(struct composing *c, struct etcd_rows *self, dibs_err *err);
 void composing_done(struct composing *c);
+
+/* What it is made of. A key that lives as long as the Txn; NULL: no memory, which is remembered, and may be
+ * given to the others. */
+struct kept_value *compose_keep(struct composing *c, const struct store_key *key);
+struct etcd_op *compose_op(struct composing *c, enum etcd_kind kind, const struct kept_value *at);
+/* The value is filled in before this is called. */
+void compose_put(struct composing *c, const struct kept_value *at);
+/* It is as we know it; 0: not there. */
+void compose_compare(struct composing *c, const struct kept_value *at, int64_t revision);
+/* None of those that begin so is newer than that. */
+void compose_compare_range(struct composing *c, const struct store_key *first, int64_t revision);
+
+/* Whose block: everybody's, or that of the host with this number. */
+struct block_of {
+    enum store_space space;
+    uint32_t node;
+    uint16_t block;
+};
+struct content {
+    const struct row_claim *claims[8 * BLOCK_PORTS];
+    const struct ledger_slot *cooling[8 * BLOCK_PORTS];
+    size_t n_claims, n_cooling;
+};
+/* What of it is in the copy. UNAVAILABLE: more than fits. */
+dibs_status compose_collect(const struct etcd_rows *self, struct block_of of, struct content *out,
+                            dibs_err *err);
+
+/* etcd_hands.c: the blocks of other hosts whose ports change hands. */
+dibs_status compose_hand_over(struct composing *c, dibs_err *err);
 #endif

@@ -15,6 +15,16 @@ struct etcd_call store_call(const struct etcd_rows *self)
     return (struct etcd_call){ .deadline_ms = self->deadline_ms };
 }
 
+int64_t store_boot_of(const struct etcd_rows *self, int64_t wall_ms)
+{
+    return wall_ms - self->wall_offset_ms;
+}
+
+int64_t store_wall_of(const struct etcd_rows *self, int64_t boot_ms)
+{
+    return boot_ms + self->wall_offset_ms;
+}
+
 struct applying {
     struct etcd_rows *self;
     enum store_space space;
@@ -79,14 +89,19 @@ static bool add_damaged(void *ctx, uint16_t port)
     if (!is_here(a, port))
         return false;
     codec_make_lost(&row, INT64_MAX - port, port);
+    row.node = a->space == SPACE_HOST ? store_number(a->self) : 0;
     return put(a, CLAIMS, &row) && put_slots(a, &row);
 }
 
+/* Of everybody's ports by the clock for people: the other one counts on one host only. */
 static bool add_cooling(void *ctx, const struct ledger_slot *slot)
 {
     struct applying *a = ctx;
+    struct ledger_slot ours = *slot;
 
-    return is_here(a, slot->port) && put(a, SLOTS, slot);
+    if (a->space == SPACE_CLUSTER)
+        ours.released_ms = store_boot_of(a->self, ours.released_ms);
+    return is_here(a, slot->port) && put(a, SLOTS, &ours);
 }
 
 static bool apply_block(struct applying *a, const struct etcd_kv *kv)
@@ -134,19 +149,26 @@ static bool apply_name(struct applying *a, const struct etcd_kv *kv)
         return false;
     store_name_in(a->self, &name);
     name.revision = kv->mod_revision;
+    name.space = (int) a->space;
+    /* Who has what is everybody's has it, whatever a host remembers from before. */
+    const struct name_record *known = memory_get(&a->self->near.tables, NAMES, &name);
+    if (known && a->space == SPACE_HOST && known->space == SPACE_CLUSTER)
+        return true;
     return put(a, NAMES, &name);
 }
 
-static bool apply_pool(struct applying *a, const struct etcd_kv *kv)
+static bool apply_pool(struct applying *a, bool is_fence, const struct etcd_kv *kv)
 {
     dibs_pool pool;
 
+    if (kv->mod_revision > a->self->pools_revision)
+        a->self->pools_revision = kv->mod_revision;
+    if (is_fence)
+        return unpack_ports(packed(kv->value), &a->self->fenced);
     if (!unpack_pool(packed(kv->value), &pool))
         return false;
     if (pool.scope == DIBS_SCOPE_CLUSTER)
         portbits_add_ranges(&a->self->shared, &pool.ranges);
-    if (kv->mod_revision > a->self->pools_revision)
-        a->self->pools_revision = kv->mod_revision;
     return put(a, POOLS, &pool);
 }
 
@@ -164,7 +186,7 @@ static bool apply_sighting(struct applying *a, const struct etcd_kv *kv)
     return unpack_sighting(packed(kv->value), &sighting) && put(a, SIGHTINGS, &sighting);
 }
 
-static bool read_block(const char *text, size_t n, uint16_t *out)
+bool store_block_number(const char *text, size_t n, uint16_t *out)
 {
     static const char digits[] = "0123456789abcdef";
     uint32_t number = 0;
@@ -184,11 +206,11 @@ static bool read_block(const char *text, size_t n, uint16_t *out)
 static bool apply(struct applying *a, const char *rest, size_t n, const struct etcd_kv *kv)
 {
     switch (rest[0]) {
-    case 'b': return read_block(rest + 2, n - 2, &a->block) && apply_block(a, kv);
+    case 'b': return store_block_number(rest + 2, n - 2, &a->block) && apply_block(a, kv);
     case 'k': return apply_answer(a, kv);
     case 'm': return apply_node(a, rest + 2, n - 2, kv);
     case 'n': return apply_name(a, kv);
-    case 'p': return apply_pool(a, kv);
+    case 'p': return apply_pool(a, n == 3 && rest[2] == '~', kv);
     case 's': return apply_sighting(a, kv);
     case 't':
         a->self->tail_revision = kv->mod_revision;
@@ -225,7 +247,7 @@ bool store_read_block(const struct etcd_rows *self, enum store_space space, cons
     size_t n = 0;
     const char *rest = rest_of(self, space, kv, &n);
 
-    return rest && read_block(rest + 2, n - 2, out);
+    return rest && store_block_number(rest + 2, n - 2, out);
 }
 
 bool store_read_name(const struct etcd_rows *self, enum store_space space, const struct etcd_kv *kv,
@@ -304,6 +326,7 @@ static void forget(struct etcd_rows *self)
     memory_tables_init(&self->near.tables, memory_kinds, TABLE_COUNT);
     memset(self->block_revision, 0, sizeof self->block_revision);
     memset(&self->shared, 0, sizeof self->shared);
+    memset(&self->fenced, 0, sizeof self->fenced);
     self->revision = self->tail_revision = self->pools_revision = self->nodes_revision = 0;
     self->tail = (struct node_tail){ 0 };
     self->n_nodes = 0;
@@ -326,6 +349,7 @@ dibs_status store_load(struct etcd_rows *self, dibs_err *err)
         s = read_kinds(self, SPACE_HOST, 'k', 't', err);
     memory_commit(&self->near.tables);
     self->is_loaded = s == DIBS_OK;
+    self->told_revision = self->revision;
     return s;
 }
 

@@ -112,8 +112,11 @@ static void host_changed(void *ctx, const struct etcd_event *events, size_t n, i
 
 static void cluster_changed(void *ctx, const struct etcd_event *events, size_t n, int64_t revision)
 {
-    (void) revision;
-    take_changes(ctx, SPACE_CLUSTER, events, n);
+    struct etcd_rows *self = ctx;
+
+    take_changes(self, SPACE_CLUSTER, events, n);
+    if (revision > self->told_revision)
+        self->told_revision = revision;
 }
 
 /* ---- watching ---- */

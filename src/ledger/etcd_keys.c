@@ -23,14 +23,15 @@ void store_key_add_hex(struct store_key *key, uint64_t number, int digits)
     store_key_add(key, text, strlen(text));
 }
 
-struct store_key store_key(const struct etcd_rows *self, enum store_space space, char kind)
+/* `node` NULL: what is everybody's. */
+static struct store_key key_of(const struct etcd_rows *self, const char *node, char kind)
 {
     struct store_key key = { .n = 0 };
 
     store_key_add(&key, self->config.prefix, strlen(self->config.prefix));
-    if (space == SPACE_HOST) {
+    if (node) {
         store_key_add(&key, "/h/", 3);
-        store_key_add(&key, self->node, strlen(self->node));
+        store_key_add(&key, node, strlen(node));
         store_key_add(&key, "/", 1);
     } else {
         store_key_add(&key, "/c/", 3);
@@ -39,6 +40,25 @@ struct store_key store_key(const struct etcd_rows *self, enum store_space space,
         store_key_add(&key, &kind, 1);
         store_key_add(&key, "/", 1);
     }
+    return key;
+}
+
+struct store_key store_key(const struct etcd_rows *self, enum store_space space, char kind)
+{
+    return key_of(self, space == SPACE_HOST ? self->node : NULL, kind);
+}
+
+struct store_key store_host_key(const struct etcd_rows *self, const char *node, char kind)
+{
+    return key_of(self, node, kind);
+}
+
+/* Among the pools, whose changes every commit compares; and no pool can have that name. */
+struct store_key store_fence_key(const struct etcd_rows *self)
+{
+    struct store_key key = key_of(self, NULL, 'p');
+
+    store_key_add(&key, "~", 1);
     return key;
 }
 
@@ -65,11 +85,11 @@ uint32_t store_number(const struct etcd_rows *self)
     return (uint32_t) (self->near.base.id_base >> STORE_ID_SHIFT);
 }
 
-void store_name_out(const struct etcd_rows *self, const struct name_record *name, struct name_record *out)
+void store_name_out(const struct etcd_rows *self, enum store_space space, const struct name_record *name,
+                    struct name_record *out)
 {
     *out = *name;
-    if (store_space(self, name->row.port) == SPACE_CLUSTER && strncmp(name->principal, "uid:", 4) == 0 &&
-        !strchr(name->principal, '@'))
+    if (space == SPACE_CLUSTER && strncmp(name->principal, "uid:", 4) == 0 && !strchr(name->principal, '@'))
         (void) snprintf(out->principal, sizeof out->principal, "%.14s@%s", name->principal, self->node);
 }
 
@@ -82,12 +102,13 @@ void store_name_in(const struct etcd_rows *self, struct name_record *name)
 }
 
 /* A NUL ends the principal: a name has none. */
-struct store_key store_name_key(const struct etcd_rows *self, const struct name_record *name)
+struct store_key store_name_key(const struct etcd_rows *self, enum store_space space,
+                                const struct name_record *name)
 {
-    struct store_key key = store_key(self, store_space(self, name->row.port), 'n');
+    struct store_key key = store_key(self, space, 'n');
     struct name_record out;
 
-    store_name_out(self, name, &out);
+    store_name_out(self, space, name, &out);
     store_key_add(&key, out.principal, strlen(out.principal) + 1);
     store_key_add(&key, out.name, strlen(out.name));
     return key;

@@ -6,6 +6,7 @@
  * whole when a byte of it is not as it must be (INV-6). */
 #include "base/bytes.h"
 #include "ledger/memory_records.h"
+#include "net/portbits.h"
 
 struct packed {
     const uint8_t *at;
@@ -44,6 +45,9 @@ void pack_name(struct bytes *out, const struct name_record *name);
 bool unpack_name(struct packed from, struct name_record *out);
 void pack_pool(struct bytes *out, const dibs_pool *pool);
 bool unpack_pool(struct packed from, dibs_pool *out);
+/* Any set of ports; unpacking adds to what is there. */
+void pack_ports(struct bytes *out, const struct portbits *ports);
+bool unpack_ports(struct packed from, struct portbits *out);
 void pack_answer(struct bytes *out, const struct row_answer *answer);
 bool unpack_answer(struct packed from, struct row_answer *out);
 void pack_sighting(struct bytes *out, const struct sighting_record *sighting);

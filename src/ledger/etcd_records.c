@@ -141,6 +141,30 @@ bool unpack_pool(struct packed from, dibs_pool *out)
     return pack_is_done(&r) && out->name[0];
 }
 
+void pack_ports(struct bytes *out, const struct portbits *ports)
+{
+    pack_put(out, PACK_VERSION);
+    for (uint32_t i = 0; i < PORTBITS_WORDS; i++)
+        if (ports->word[i]) {
+            pack_put(out, i);
+            pack_put(out, ports->word[i]);
+        }
+}
+
+bool unpack_ports(struct packed from, struct portbits *out)
+{
+    struct reader r = pack_reader(from);
+
+    while (!r.is_bad && r.at < r.end) {
+        uint64_t i = pack_get(&r, PORTBITS_WORDS - 1);
+        uint64_t word = pack_get(&r, UINT64_MAX);
+
+        if (!r.is_bad)
+            out->word[i] |= word;
+    }
+    return pack_is_done(&r);
+}
+
 void pack_answer(struct bytes *out, const struct row_answer *answer)
 {
     pack_put(out, PACK_VERSION);

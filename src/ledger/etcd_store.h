@@ -11,7 +11,8 @@
  * the number of the last h/NODE/n/...      names    h/NODE/k/... answers to keys    h/NODE/s/... sightings
  *     c/b/BLOCK         claims on 64 ports that are everybody's: those of pools with the scope `cluster`
  *     c/n/...           their names
- *     c/p/POOL          pools    c/m/NODE hosts and their numbers    c/v format and salt
+ *     c/p/POOL          pools    c/p/~ ports that nobody claims while they become everybody's
+ *     c/m/NODE          hosts and their numbers    c/v format and salt
  *
  * So hosts meet only where they share ports, and there only on the same block. */
 #include "etcd/etcd.h"
@@ -47,20 +48,25 @@ struct etcd_rows {
     struct etcd *etcd;
     char node[DIBS_NODE_MAX + 1];
     int64_t timeout_ms;
-    int64_t deadline_ms; /* of the call under way */
-    bool is_in_call;     /* ... since start_call() */
-    bool is_fresh;       /* ... and looked since */
+    int64_t wall_offset_ms; /* of the clock for people against the other one, when it was opened */
+    int64_t deadline_ms;    /* of the call under way */
+    bool is_in_call;        /* ... since start_call() */
+    bool is_fresh;          /* ... and looked since */
 
     bool is_loaded;
     bool was_beaten;
-    uint64_t beaten_at; /* ... when so many changes had been told */
-    int64_t revision;   /* of the copy */
+    bool is_fenced;        /* ... by ports that change hands */
+    uint64_t beaten_at;    /* ... when so many changes had been told */
+    int64_t revision;      /* of the copy */
+    int64_t told_revision; /* up to it the copy has all that is everybody's */
     struct node_tail tail;
     int64_t tail_revision;                  /* 0: it is not there */
     int64_t block_revision[SPACES][BLOCKS]; /* likewise */
     int64_t pools_revision;                 /* of the pool that changed last */
     int64_t nodes_revision;                 /* ... and of the host */
     struct portbits shared;                 /* ports of cluster pools */
+    struct portbits fenced;                 /* ports that are becoming such */
+    struct store_hands *hands; /* ports that change hands in the transaction under way; NULL: none */
     struct store_node *nodes;
     size_t n_nodes;
     bool has_number; /* this host is among them; its number is in near.base.id_base */
@@ -83,6 +89,9 @@ static inline struct etcd_rows *store_of(struct rows *rows)
 
 /* etcd_keys.c */
 struct store_key store_key(const struct etcd_rows *self, enum store_space space, char kind);
+/* The same of a host that is named. */
+struct store_key store_host_key(const struct etcd_rows *self, const char *node, char kind);
+struct store_key store_fence_key(const struct etcd_rows *self);
 /* Behind that: text, or a number of so many digits. */
 void store_key_add(struct store_key *key, const char *bytes, size_t n);
 void store_key_add_hex(struct store_key *key, uint64_t number, int digits);
@@ -90,9 +99,11 @@ struct etcd_bytes store_key_bytes(const struct store_key *key);
 /* What all keys that begin with it end before. */
 struct store_key store_key_end(const struct store_key *key);
 /* A name as it stands in etcd, and back. */
-void store_name_out(const struct etcd_rows *self, const struct name_record *name, struct name_record *out);
+void store_name_out(const struct etcd_rows *self, enum store_space space, const struct name_record *name,
+                    struct name_record *out);
 void store_name_in(const struct etcd_rows *self, struct name_record *name);
-struct store_key store_name_key(const struct etcd_rows *self, const struct name_record *name);
+struct store_key store_name_key(const struct etcd_rows *self, enum store_space space,
+                                const struct name_record *name);
 uint64_t store_answer_bucket(uint64_t seq);
 struct store_key store_answer_key(const struct etcd_rows *self, const struct row_answer *answer);
 enum store_space store_space(const struct etcd_rows *self, uint16_t port);
@@ -106,6 +117,7 @@ dibs_status store_apply(struct etcd_rows *self, enum store_space space, const st
                         dibs_err *err);
 /* What its key says; 0, false: nothing that we know. */
 char store_kind(const struct etcd_rows *self, enum store_space space, const struct etcd_kv *kv);
+bool store_block_number(const char *text, size_t n, uint16_t *out);
 bool store_read_block(const struct etcd_rows *self, enum store_space space, const struct etcd_kv *kv,
                       uint16_t *out);
 bool store_read_name(const struct etcd_rows *self, enum store_space space, const struct etcd_kv *kv,
@@ -115,6 +127,10 @@ dibs_status store_load(struct etcd_rows *self, dibs_err *err);
 /* Loads it unless it is still what etcd has. */
 dibs_status store_refresh(struct etcd_rows *self, dibs_err *err);
 struct etcd_call store_call(const struct etcd_rows *self);
+/* Times of what is everybody's: hosts may differ by as much as their clocks, which only makes a port rest
+ * longer or shorter. */
+int64_t store_boot_of(const struct etcd_rows *self, int64_t wall_ms);
+int64_t store_wall_of(const struct etcd_rows *self, int64_t boot_ms);
 
 /* etcd_follow.c: begins to follow what others change. */
 dibs_status store_watch(struct etcd_rows *self, dibs_err *err);
@@ -123,6 +139,17 @@ void store_unwatch(struct etcd_rows *self);
 void store_heed(struct etcd_rows *self);
 /* The same before a transaction, and all anew if that is needed. */
 dibs_status store_catch_up(struct etcd_rows *self, dibs_err *err);
+
+/* etcd_hands.c: pools, and what becomes of the claims on ports that they get or lose. */
+dibs_status store_pool_put(struct rows *rows, const dibs_pool *pool, dibs_err *err);
+dibs_status store_pool_delete(struct rows *rows, const char *name, dibs_err *err);
+/* Pools are as they were before: so are their ports. */
+void store_hands_undone(struct etcd_rows *self);
+/* The transaction is over. */
+void store_hands_end(struct etcd_rows *self);
+
+/* Others were first: whoever decides anew sees what they did. */
+dibs_status store_beaten(struct etcd_rows *self, dibs_err *err);
 
 /* etcd_commit.c: what the transaction has changed, as one Txn. */
 dibs_status store_commit(struct etcd_rows *self, dibs_err *err);

@@ -58,6 +58,8 @@ struct ledger_span {
 /* UNAVAILABLE: nothing of the group has happened; its calls may be tried again one by one. */
 dibs_status ledger_group_commit(struct ledger *ledger, struct ledger_span *out, dibs_err *err);
 /* That was because somebody else's commit came first: all may be tried again together. */
+/* Do several hosts have it? */
+bool ledger_is_shared(const struct ledger *ledger);
 bool ledger_was_beaten(const struct ledger *ledger);
 
 /* `fn` sees every change of ours as it is written, its claim as it is then. One that is not committed comes

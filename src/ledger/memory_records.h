@@ -10,6 +10,7 @@ struct name_record {
     char name[DIBS_NAME_MAX + 1];
     struct row_name row;
     int64_t revision; /* in etcd, when it is everybody's; 0: not there */
+    int space;        /* where it stands in etcd: a port's name stays behind when the port changes hands */
 };
 
 struct event_record {
@@ -68,15 +69,13 @@ dibs_status memory_rows_sighting_get(struct rows *rows, struct ledger_seen seen,
                                      dibs_err *err);
 dibs_status memory_rows_sighting_put(struct rows *rows, struct ledger_seen seen, uint32_t count,
                                      dibs_err *err);
-#define MEMORY_ROWS_OPS                                                                                 \
-    .rollback = memory_rows_rollback, .save = memory_rows_save, .undo = memory_rows_undo,               \
-    .forget = memory_rows_forget, .changes = memory_rows_changes, .claim_get = memory_rows_claim_get,   \
-    .claim_delete = memory_rows_claim_delete, .claims = memory_rows_claims, .slots = memory_rows_slots, \
-    .slot_put = memory_rows_slot_put, .slot_delete = memory_rows_slot_delete,                           \
-    .name_get = memory_rows_name_get, .name_put = memory_rows_name_put,                                 \
-    .name_first = memory_rows_name_first, .event_put = memory_rows_event_put,                           \
-    .pool_get = memory_rows_pool_get, .pool_put = memory_rows_pool_put,                                 \
-    .pool_delete = memory_rows_pool_delete, .pools = memory_rows_pools,                                 \
+#define MEMORY_ROWS_OPS                                                                               \
+    .save = memory_rows_save, .forget = memory_rows_forget, .changes = memory_rows_changes,           \
+    .claim_get = memory_rows_claim_get, .claim_delete = memory_rows_claim_delete,                     \
+    .claims = memory_rows_claims, .slots = memory_rows_slots, .slot_put = memory_rows_slot_put,       \
+    .slot_delete = memory_rows_slot_delete, .name_get = memory_rows_name_get,                         \
+    .name_put = memory_rows_name_put, .name_first = memory_rows_name_first,                           \
+    .event_put = memory_rows_event_put, .pool_get = memory_rows_pool_get, .pools = memory_rows_pools, \
     .sighting_get = memory_rows_sighting_get, .sighting_put = memory_rows_sighting_put
 
 /* Rows that live in memory_upkeep.c. */

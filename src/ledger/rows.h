@@ -43,6 +43,7 @@ typedef bool (*row_claim_fn)(void *ctx, const struct row_claim *row);
 
 struct rows_ops {
     const char *scheme; /* URI part before ':' */
+    bool is_shared;     /* by several hosts */
 
     /* Optional (NULL: whatever follows the colon may be right): is that a URI? */
     dibs_status (*check)(const char *uri, dibs_err *err);

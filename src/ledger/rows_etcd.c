@@ -15,7 +15,10 @@
 #include "base/banned.h"
 
 /* Events of ours that are kept near: who follows them asks for the newest. */
-enum { EVENTS_NEAR = 4096 };
+enum {
+    EVENTS_NEAR = 4096,
+    FENCED_PAUSE_US = 20000, /* between looks at ports that change hands */
+};
 
 /* ---- life ---- */
 
@@ -61,6 +64,7 @@ static dibs_status check(const char *uri, dibs_err *err)
 static dibs_status start(struct etcd_rows *self, const char *rest, const struct ledger_options *options,
                          dibs_err *err)
 {
+    struct instant now = clock_now(0);
     char url[4096];
     int n = snprintf(url, sizeof url, "etcd:%s", rest);
 
@@ -73,6 +77,7 @@ static dibs_status start(struct etcd_rows *self, const char *rest, const struct 
         s = find_node(self, options->node, err);
     if (s == DIBS_OK)
         s = etcd_open(&self->config, &self->etcd, err);
+    self->wall_offset_ms = now.wall_ms - now.boot_ms;
     self->timeout_ms = options->timeout_ms;
     self->deadline_ms = clock_monotonic_ms() + self->timeout_ms;
     return s == DIBS_OK ? store_mark(self, err) : s;
@@ -121,6 +126,9 @@ static dibs_status begin(struct rows *rows, bool is_write, bool is_full, dibs_er
     (void) is_full; /* whatever etcd has answered is durable */
     if (!self->is_in_call)
         self->deadline_ms = clock_monotonic_ms() + self->timeout_ms;
+    if (self->is_fenced && !self->is_watched)
+        (void) usleep(FENCED_PAUSE_US);
+    self->is_fenced = false;
     if (self->is_watched)
         s = store_catch_up(self, err);
     else if (!self->is_loaded || !self->is_fresh || !self->is_in_call)
@@ -160,6 +168,24 @@ static dibs_status commit(struct rows *rows, dibs_err *err)
     dibs_status s = rows_memory_ops.commit(rows, err);
 
     forget_old_events(self);
+    store_hands_end(self);
+    return s;
+}
+
+static void rollback(struct rows *rows)
+{
+    struct etcd_rows *self = store_of(rows);
+
+    memory_rows_rollback(rows);
+    store_hands_undone(self);
+    store_hands_end(self);
+}
+
+static dibs_status undo(struct rows *rows, dibs_err *err)
+{
+    dibs_status s = memory_rows_undo(rows, err);
+
+    store_hands_undone(store_of(rows));
     return s;
 }
 
@@ -192,12 +218,23 @@ static bool was_beaten(const struct rows *rows)
 
 /* ---- rows that differ from those of memory ---- */
 
+/* In a moment it is everybody's, or not: that is soon known. */
+static dibs_status fenced(struct etcd_rows *self, uint16_t port, dibs_err *err)
+{
+    (void) store_beaten(self, NULL);
+    self->is_fenced = true;
+    return err_trouble(err, DIBS_TROUBLE_LOCKED,
+                       "port %u is becoming one of a pool for the whole cluster; try again", port);
+}
+
 static dibs_status claim_put(struct rows *rows, const struct row_claim *row, dibs_err *err)
 {
-    const struct etcd_rows *self = store_of(rows);
+    struct etcd_rows *self = store_of(rows);
     const struct row_claim *before = memory_get(&self->near.tables, CLAIMS, row);
     struct row_claim mine = *row;
 
+    if (!before && portbits_has(&self->fenced, row->claim.port))
+        return fenced(self, row->claim.port, err);
     mine.node = before ? before->node : store_number(self);
     return rows_memory_ops.claim_put(rows, &mine, err);
 }
@@ -320,6 +357,7 @@ static dibs_status health(struct rows *rows, struct ledger_health *out, dibs_err
 
 const struct rows_ops rows_etcd_ops = {
     .scheme = "etcd",
+    .is_shared = true,
     .check = check,
     .open = open_etcd,
     .close = close_etcd,
@@ -332,6 +370,10 @@ const struct rows_ops rows_etcd_ops = {
     .commit = commit,
     .was_beaten = was_beaten,
     MEMORY_ROWS_OPS,
+    .rollback = rollback,
+    .undo = undo,
+    .pool_put = store_pool_put,
+    .pool_delete = store_pool_delete,
     .claim_put = claim_put,
     .tail = tail,
     .events = events,

@@ -127,6 +127,11 @@ dibs_status tx_commit(struct ledger_tx *tx, dibs_err *err)
     return DIBS_OK;
 }
 
+bool ledger_is_shared(const struct ledger *ledger)
+{
+    return ledger->rows->ops->is_shared;
+}
+
 bool ledger_was_beaten(const struct ledger *ledger)
 {
     return ledger->rows->ops->was_beaten && ledger->rows->ops->was_beaten(ledger->rows);

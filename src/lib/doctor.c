@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "kernel/kernel.h"
 #include "lib/args.h"
+#include "lib/doctor.h"
 #include "lib/handle.h"
 #include "lib/remote.h"
 #include "wire/wire.h"
@@ -24,20 +25,7 @@
 /* A claim changes up to ten pages of 4 KiB, and the log's index grows by 32 KiB at once. */
 enum { LOW_SPACE_BYTES = 4 << 20, CLAIM_BYTES = 72 << 10, LOW_FILES = 256, CLAIMS_SHOWN = 20 };
 
-struct doctor {
-    const dibs_settings *settings;
-    bool fix;
-    dibs_finding_fn fn;
-    void *ctx;
-    bool is_stopped;
-    struct core *core;
-    size_t n_unknown, n_dead, n_orphan, n_claims, n_flawed;
-};
-
-static void say(struct doctor *d, dibs_severity severity, const char *topic, const char *advice,
-                const char *fmt, ...) DIBS_PRINTF(5, 6);
-
-static void say(struct doctor *d, dibs_severity severity, const char *topic, const char *advice,
+void doctor_say(struct doctor *d, dibs_severity severity, const char *topic, const char *advice,
                 const char *fmt, ...)
 {
     dibs_finding finding = { .severity = severity };
@@ -58,12 +46,13 @@ static void check_settings(struct doctor *d)
 
     for (int i = 0; i < DIBS_SETTING_COUNT; i++) {
         dibs_setting_format(d->settings, (dibs_setting) i, value);
-        say(d, DIBS_FINE, "setting", "", "%s = %.600s (%s)", dibs_setting_name((dibs_setting) i),
-            value[0] ? value : "-", dibs_source_text(d->settings->source[i]));
+        doctor_say(d, DIBS_FINE, "setting", "", "%s = %.600s (%s)", dibs_setting_name((dibs_setting) i),
+                   value[0] ? value : "-", dibs_source_text(d->settings->source[i]));
     }
     if (d->settings->unread[0])
-        say(d, DIBS_WARNING, "setting", "let it be read, or set HOME or XDG_CONFIG_HOME to a folder of yours",
-            "%.600s may not be read: it is passed over", d->settings->unread);
+        doctor_say(d, DIBS_WARNING, "setting",
+                   "let it be read, or set HOME or XDG_CONFIG_HOME to a folder of yours",
+                   "%.600s may not be read: it is passed over", d->settings->unread);
 }
 
 /* ---- ledger ---- */
@@ -78,17 +67,17 @@ static void check_file(struct doctor *d, const char *path)
     if (!path[0] || stat(path, &st) != 0)
         return;
     if (st.st_mode & 077)
-        say(d, DIBS_WARNING, "ledger", "chmod 600 the file, unless other users are meant to share it",
-            "%s can be read or written by others (mode %03o)", path, st.st_mode & 0777);
+        doctor_say(d, DIBS_WARNING, "ledger", "chmod 600 the file, unless other users are meant to share it",
+                   "%s can be read or written by others (mode %03o)", path, st.st_mode & 0777);
     /* The numbers that claims have, also in a user namespace. */
     uint32_t owner = owner_seen_uid(&d->core->view.users, st.st_uid);
     if (st.st_uid != geteuid() && owner == OWNER_UID_UNKNOWN)
-        say(d, DIBS_NOTE, "ledger", "nothing, if that is meant",
-            "%s belongs to somebody outside of this user namespace, you are uid %u", path,
-            d->core->caller.uid);
+        doctor_say(d, DIBS_NOTE, "ledger", "nothing, if that is meant",
+                   "%s belongs to somebody outside of this user namespace, you are uid %u", path,
+                   d->core->caller.uid);
     else if (st.st_uid != geteuid())
-        say(d, DIBS_NOTE, "ledger", "nothing, if that is meant", "%s belongs to uid %u, you are uid %u", path,
-            owner, d->core->caller.uid);
+        doctor_say(d, DIBS_NOTE, "ledger", "nothing, if that is meant",
+                   "%s belongs to uid %u, you are uid %u", path, owner, d->core->caller.uid);
     (void) text_copy(dir, sizeof dir, path);
     slash = strrchr(dir, '/');
     if (slash)
@@ -97,9 +86,9 @@ static void check_file(struct doctor *d, const char *path)
         return;
     uint64_t left = (uint64_t) fs.f_bavail * fs.f_frsize;
     if (left < LOW_SPACE_BYTES)
-        say(d, left < CLAIM_BYTES ? DIBS_PROBLEM : DIBS_WARNING, "ledger",
-            "free some space: a full disk makes claims impossible", "only %" PRIu64 " KiB are left for %s",
-            left / 1024, path);
+        doctor_say(d, left < CLAIM_BYTES ? DIBS_PROBLEM : DIBS_WARNING, "ledger",
+                   "free some space: a full disk makes claims impossible",
+                   "only %" PRIu64 " KiB are left for %s", left / 1024, path);
 }
 
 static void check_ledger(struct doctor *d, struct ledger *ledger)
@@ -108,25 +97,26 @@ static void check_ledger(struct doctor *d, struct ledger *ledger)
     dibs_err err = { 0 };
 
     if (ledger_health(ledger, &health, &err) != DIBS_OK) {
-        say(d, DIBS_PROBLEM, "ledger", "see the message: nothing can be claimed or released meanwhile", "%s",
-            err.msg);
+        doctor_say(d, DIBS_PROBLEM, "ledger", "see the message: nothing can be claimed or released meanwhile",
+                   "%s", err.msg);
         return;
     }
-    say(d, health.is_sound ? DIBS_FINE : DIBS_PROBLEM, "ledger",
-        health.is_sound ? "" : "run 'dibs doctor --fix'",
-        "%s, version %d.%d, %s: %" PRIu64 " claims, %" PRIu64 " events, %" PRIu64 " names, %" PRIu64
-        " KiB + %" PRIu64 " KiB log",
-        health.path[0] ? health.path : d->settings->ledger, health.major, health.minor,
-        health.is_sound ? "sound" : health.detail, health.n_claims, health.n_events, health.n_names,
-        health.bytes / 1024, health.wal_bytes / 1024);
+    doctor_say(d, health.is_sound ? DIBS_FINE : DIBS_PROBLEM, "ledger",
+               health.is_sound ? "" : "run 'dibs doctor --fix'",
+               "%s, version %d.%d, %s: %" PRIu64 " claims, %" PRIu64 " events, %" PRIu64 " names, %" PRIu64
+               " KiB + %" PRIu64 " KiB log",
+               health.path[0] ? health.path : d->settings->ledger, health.major, health.minor,
+               health.is_sound ? "sound" : health.detail, health.n_claims, health.n_events, health.n_names,
+               health.bytes / 1024, health.wal_bytes / 1024);
     if (health.is_read_only)
-        say(d, DIBS_PROBLEM, "ledger", "make it writable for you, or name another place with DIBS_LEDGER",
-            "%s can only be read: nothing can be claimed or released in it", health.path);
+        doctor_say(d, DIBS_PROBLEM, "ledger",
+                   "make it writable for you, or name another place with DIBS_LEDGER",
+                   "%s can only be read: nothing can be claimed or released in it", health.path);
     if (health.n_quarantined > 0)
-        say(d, DIBS_WARNING, "ledger",
-            "ports stay blocked as kept claims: release those that nobody uses; set lost pools anew",
-            "%" PRIu64 " damaged record%s set aside in the table 'quarantine'", health.n_quarantined,
-            health.n_quarantined == 1 ? " was" : "s were");
+        doctor_say(d, DIBS_WARNING, "ledger",
+                   "ports stay blocked as kept claims: release those that nobody uses; set lost pools anew",
+                   "%" PRIu64 " damaged record%s set aside in the table 'quarantine'", health.n_quarantined,
+                   health.n_quarantined == 1 ? " was" : "s were");
     check_file(d, health.path);
 }
 
@@ -135,7 +125,8 @@ static bool note_restored(void *ctx, const dibs_repair_item *item)
     struct doctor *d = ctx;
 
     if (item->kind == DIBS_REPAIR_RESTORED)
-        say(d, DIBS_NOTE, "ledger", "nothing: it is recorded again", "port %u: %s", item->port, item->text);
+        doctor_say(d, DIBS_NOTE, "ledger", "nothing: it is recorded again", "port %u: %s", item->port,
+                   item->text);
     return true;
 }
 
@@ -155,14 +146,15 @@ static bool rebuild(struct doctor *d, const struct core_options *options)
     dibs_err err = { 0 };
 
     if (ledger_rebuild(d->settings->ledger, &actor, &rebuilt, &err) != DIBS_OK) {
-        say(d, DIBS_PROBLEM, "ledger", "move the file away by hand, then run 'dibs doctor' again",
-            "it could not be rebuilt: %s", err.msg);
+        doctor_say(d, DIBS_PROBLEM, "ledger", "move the file away by hand, then run 'dibs doctor' again",
+                   "it could not be rebuilt: %s", err.msg);
         return false;
     }
-    say(d, DIBS_NOTE, "ledger", "look at it, then remove it",
-        "rebuilt with %zu claims; the damaged file is now %s", rebuilt.n_saved, rebuilt.aside);
+    doctor_say(d, DIBS_NOTE, "ledger", "look at it, then remove it",
+               "rebuilt with %zu claims; the damaged file is now %s", rebuilt.n_saved, rebuilt.aside);
     if (rebuilt.n_lost > 0)
-        say(d, DIBS_WARNING, "ledger",
+        doctor_say(
+            d, DIBS_WARNING, "ledger",
             "look for 'damaged record' in 'dibs ls', and release those that nobody uses",
             "%zu ports are kept although their records are lost; names that were left have theirs again",
             rebuilt.n_lost);
@@ -176,8 +168,8 @@ static void set_records_aside(struct doctor *d, struct ledger *ledger, const str
     dibs_err err = { 0 };
 
     if (ledger_upkeep(ledger, &actor, &n, &err) == DIBS_OK && n > 0)
-        say(d, DIBS_NOTE, "ledger", "see the table 'quarantine'", "%zu damaged record%s set aside now", n,
-            n == 1 ? " was" : "s were");
+        doctor_say(d, DIBS_NOTE, "ledger", "see the table 'quarantine'", "%zu damaged record%s set aside now",
+                   n, n == 1 ? " was" : "s were");
 }
 
 /* Opens the ledger, mending it when that is asked for and needed; NULL when there is none to be had. */
@@ -202,82 +194,14 @@ static struct ledger *open_ledger(struct doctor *d, const struct core_options *o
         s = *is_rebuilt ? ledger_open(d->settings->ledger, &how, &ledger, &err) : DIBS_UNAVAILABLE;
     }
     if (s != DIBS_OK && !(is_damaged && d->fix))
-        say(d, DIBS_PROBLEM, "ledger",
-            is_damaged ? "run 'dibs doctor --fix', if the message says no other way" : "see the message",
-            "%s", err.msg);
+        doctor_say(d, DIBS_PROBLEM, "ledger",
+                   is_damaged ? "run 'dibs doctor --fix', if the message says no other way"
+                              : "see the message",
+                   "%s", err.msg);
     return s == DIBS_OK ? ledger : NULL;
 }
 
-/* ---- host and pools ---- */
-
-enum { POOLS_MAX = 256 };
-
-struct pool_list {
-    dibs_pool *pools;
-    size_t n;
-};
-
-/* Collected first: while a list is read the ledger cannot be asked for more. */
-static bool collect_pool(void *ctx, const dibs_pool *pool)
-{
-    struct pool_list *list = ctx;
-
-    list->pools[list->n++] = *pool;
-    return list->n < POOLS_MAX;
-}
-
-static void check_pool(struct doctor *d, const dibs_pool *pool)
-{
-    const struct core_host *host = core_host(d->core);
-    struct portbits members = { 0 };
-    dibs_pool_usage usage;
-    char ranges[DIBS_RANGES_TEXT_MAX + 1];
-    dibs_err err = { 0 };
-
-    portbits_add_ranges(&members, &pool->ranges);
-    dibs_ranges_format(&pool->ranges, ranges);
-    uint32_t all = portbits_count(&members);
-    portbits_remove_range(&members, host->ephemeral);
-    uint32_t overlap = all - portbits_count(&members);
-    if (overlap > 0)
-        say(d, DIBS_WARNING, "pool",
-            "narrow the pool, or move the range with the sysctl net.ipv4.ip_local_port_range",
-            "pool '%s' (%.200s): %u of its %u ports are in the ephemeral range %u-%u and are not handed out",
-            pool->name, ranges, overlap, all, host->ephemeral.first, host->ephemeral.last);
-    if (core_pool_usage(d->core, pool->name, &usage, &err) != DIBS_OK) {
-        say(d, DIBS_WARNING, "pool", "set it anew with 'dibs pool set'", "pool '%s': %s", pool->name,
-            err.msg);
-        return;
-    }
-    say(d, usage.n_available == 0 ? DIBS_WARNING : DIBS_FINE, "pool",
-        usage.n_available == 0 ? "release what is not needed ('dibs ls', 'dibs reap'), or widen the pool"
-                               : "",
-        "pool '%s' (%.200s): %u static, %u dynamic, %u available, band %u", pool->name, ranges,
-        usage.n_static, usage.n_dynamic, usage.n_available, usage.band);
-}
-
-/* `s` and `err` are of looking for the pool that the settings name. */
-static void tell_choice(struct doctor *d, dibs_status s, const dibs_err *err)
-{
-    if (s != DIBS_OK)
-        say(d, DIBS_PROBLEM, "pool", "make it with 'dibs pool set', or change the setting 'pool'",
-            "no claim can be made: %s (setting pool, %s)", err->msg,
-            dibs_source_text(d->settings->source[DIBS_SET_POOL]));
-}
-
-static void check_pools(struct doctor *d)
-{
-    struct pool_list list = { .pools = calloc(POOLS_MAX, sizeof *list.pools) };
-    dibs_pool chosen;
-    dibs_err err = { 0 };
-
-    if (!list.pools || core_pool_list(d->core, collect_pool, &list, &err) != DIBS_OK)
-        say(d, DIBS_PROBLEM, "pool", "see the message", "%s", list.pools ? err.msg : "out of memory");
-    for (size_t i = 0; i < list.n && !d->is_stopped; i++)
-        check_pool(d, &list.pools[i]);
-    free(list.pools);
-    tell_choice(d, core_pool(d->core, NULL, NULL, &chosen, &err), &err);
-}
+/* ---- host ---- */
 
 static void check_host(struct doctor *d)
 {
@@ -285,26 +209,26 @@ static void check_host(struct doctor *d)
     struct rlimit files = { 0 };
     uint32_t reserved = portbits_count(&host->reserved);
 
-    say(d, host->is_ephemeral_detected ? DIBS_FINE : DIBS_WARNING, "host",
-        host->is_ephemeral_detected ? "" : "make /proc/sys/net/ipv4/ip_local_port_range readable",
-        "ephemeral range %u-%u (%s)", host->ephemeral.first, host->ephemeral.last,
-        host->is_ephemeral_detected ? "detected" : "could not be read: Linux's default");
-    say(d, DIBS_FINE, "host", "", "%u ports reserved in ip_local_reserved_ports", reserved);
+    doctor_say(d, host->is_ephemeral_detected ? DIBS_FINE : DIBS_WARNING, "host",
+               host->is_ephemeral_detected ? "" : "make /proc/sys/net/ipv4/ip_local_port_range readable",
+               "ephemeral range %u-%u (%s)", host->ephemeral.first, host->ephemeral.last,
+               host->is_ephemeral_detected ? "detected" : "could not be read: Linux's default");
+    doctor_say(d, DIBS_FINE, "host", "", "%u ports reserved in ip_local_reserved_ports", reserved);
     if (!host->has_ipv6)
-        say(d, DIBS_NOTE, "host", "nothing: '*' and 'localhost' mean IPv4 alone here",
-            "this host has no IPv6");
+        doctor_say(d, DIBS_NOTE, "host", "nothing: '*' and 'localhost' mean IPv4 alone here",
+                   "this host has no IPv6");
     if (!kernel_has_proto(DIBS_SCTP))
-        say(d, DIBS_NOTE, "host", "nothing, unless you need it: load the sctp module",
-            "this kernel has no SCTP");
+        doctor_say(d, DIBS_NOTE, "host", "nothing, unless you need it: load the sctp module",
+                   "this kernel has no SCTP");
     if (!d->core->view.is_initial_pidns)
-        say(d, DIBS_NOTE, "host", "nothing: holders outside of this container show as unknown",
-            "this is not the initial pid namespace");
+        doctor_say(d, DIBS_NOTE, "host", "nothing: holders outside of this container show as unknown",
+                   "this is not the initial pid namespace");
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
-        say(d, files.rlim_cur < LOW_FILES ? DIBS_WARNING : DIBS_FINE, "limit",
-            files.rlim_cur < LOW_FILES ? "raise it with 'ulimit -n'" : "", "%" PRIu64 " open files",
-            (uint64_t) files.rlim_cur);
-    say(d, DIBS_FINE, "limit", "", "%d claims in a batch, %d bindings in a claim, %d bytes in a name",
-        DIBS_BATCH_MAX, DIBS_BINDINGS_MAX, DIBS_NAME_MAX);
+        doctor_say(d, files.rlim_cur < LOW_FILES ? DIBS_WARNING : DIBS_FINE, "limit",
+                   files.rlim_cur < LOW_FILES ? "raise it with 'ulimit -n'" : "", "%" PRIu64 " open files",
+                   (uint64_t) files.rlim_cur);
+    doctor_say(d, DIBS_FINE, "limit", "", "%d claims in a batch, %d bindings in a claim, %d bytes in a name",
+               DIBS_BATCH_MAX, DIBS_BINDINGS_MAX, DIBS_NAME_MAX);
 }
 
 /* ---- claims ---- */
@@ -322,30 +246,32 @@ static bool tell_flaw(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim,
         (void) snprintf(port, sizeof port, "port %u", claim->port);
     switch (flaw) {
     case LEDGER_DAMAGED:
-        say(d, DIBS_WARNING, "claim", set_aside, "%s: the record of claim %" PRIu64 " is damaged", port,
-            claim->id);
+        doctor_say(d, DIBS_WARNING, "claim", set_aside, "%s: the record of claim %" PRIu64 " is damaged",
+                   port, claim->id);
         break;
     case LEDGER_LOST:
-        say(d, DIBS_WARNING, "claim", set_aside,
-            "%s: it is blocked by claim %" PRIu64 ", whose record is lost", port, claim->id);
+        doctor_say(d, DIBS_WARNING, "claim", set_aside,
+                   "%s: it is blocked by claim %" PRIu64 ", whose record is lost", port, claim->id);
         break;
     case LEDGER_UNGUARDED:
-        say(d, DIBS_PROBLEM, "claim", "run 'dibs doctor --fix'",
-            "%s: claim %" PRIu64 " has it, but nothing keeps it from being given to others", port, claim->id);
+        doctor_say(d, DIBS_PROBLEM, "claim", "run 'dibs doctor --fix'",
+                   "%s: claim %" PRIu64 " has it, but nothing keeps it from being given to others", port,
+                   claim->id);
         break;
     case LEDGER_MISNAMED:
-        say(d, DIBS_PROBLEM, "claim", "run 'dibs doctor --fix'",
-            "%s: claim %" PRIu64 " is called '%s', but that name leads elsewhere", port, claim->id,
-            claim->name);
+        doctor_say(d, DIBS_PROBLEM, "claim", "run 'dibs doctor --fix'",
+                   "%s: claim %" PRIu64 " is called '%s', but that name leads elsewhere", port, claim->id,
+                   claim->name);
         break;
     case LEDGER_NAMESAKE:
-        say(d, DIBS_PROBLEM, "claim", "release one of them by its port",
-            "%s: claim %" PRIu64 " has the same name as claim %" PRIu64 ", '%s'", port, claim->id, other,
-            claim->name);
+        doctor_say(d, DIBS_PROBLEM, "claim", "release one of them by its port",
+                   "%s: claim %" PRIu64 " has the same name as claim %" PRIu64 ", '%s'", port, claim->id,
+                   other, claim->name);
         break;
     case LEDGER_CONFLICT:
-        say(d, DIBS_PROBLEM, "claim", "'dibs who' shows them; end the one that is not right, then release it",
-            "%s: claim %" PRIu64 " conflicts with claim %" PRIu64, port, claim->id, other);
+        doctor_say(d, DIBS_PROBLEM, "claim",
+                   "'dibs who' shows them; end the one that is not right, then release it",
+                   "%s: claim %" PRIu64 " conflicts with claim %" PRIu64, port, claim->id, other);
         break;
     }
     return !d->is_stopped;
@@ -365,8 +291,9 @@ static bool check_claim(void *ctx, const dibs_claim *claim)
     if (life != DIBS_UNKNOWN || d->n_unknown++ >= CLAIMS_SHOWN)
         return !d->is_stopped;
     core_describe(&judged, who, sizeof who);
-    say(d, DIBS_WARNING, "claim", "if you know that nobody uses it: 'dibs release --force' its name or port",
-        "port %u: it cannot be told whether its holder lives (%s): %s", claim->port, why, who);
+    doctor_say(d, DIBS_WARNING, "claim",
+               "if you know that nobody uses it: 'dibs release --force' its name or port",
+               "port %u: it cannot be told whether its holder lives (%s): %s", claim->port, why, who);
     return !d->is_stopped;
 }
 
@@ -379,15 +306,15 @@ static void check_claims(struct doctor *d)
     if (s == DIBS_OK)
         s = ledger_list(d->core->ledger, &everything, check_claim, d, &err);
     if (s != DIBS_OK) {
-        say(d, DIBS_PROBLEM, "claim", "run 'dibs doctor --fix'", "%s", err.msg);
+        doctor_say(d, DIBS_PROBLEM, "claim", "run 'dibs doctor --fix'", "%s", err.msg);
         return;
     }
-    say(d, DIBS_FINE, "claim", "",
-        "%zu claims: %zu of unknown state, %zu of dead holders, %zu orphans, %zu in disorder", d->n_claims,
-        d->n_unknown, d->n_dead, d->n_orphan, d->n_flawed);
+    doctor_say(d, DIBS_FINE, "claim", "",
+               "%zu claims: %zu of unknown state, %zu of dead holders, %zu orphans, %zu in disorder",
+               d->n_claims, d->n_unknown, d->n_dead, d->n_orphan, d->n_flawed);
     if (d->n_dead > 0)
-        say(d, DIBS_NOTE, "claim", "run 'dibs reap', or wait: they give way when their port is needed",
-            "%zu claims have a dead holder", d->n_dead);
+        doctor_say(d, DIBS_NOTE, "claim", "run 'dibs reap', or wait: they give way when their port is needed",
+                   "%zu claims have a dead holder", d->n_dead);
 }
 
 static struct instant doctor_now(void *ctx)
@@ -403,11 +330,11 @@ static void examine(struct doctor *d, bool is_rebuilt)
     dibs_err err = { 0 };
 
     if (is_rebuilt && core_repair(d->core, &from_sockets, note_restored, d, &err) != DIBS_OK)
-        say(d, DIBS_WARNING, "ledger", "run 'dibs repair'", "live sockets could not be recorded: %s",
-            err.msg);
+        doctor_say(d, DIBS_WARNING, "ledger", "run 'dibs repair'", "live sockets could not be recorded: %s",
+                   err.msg);
     check_ledger(d, d->core->ledger);
     check_host(d);
-    check_pools(d);
+    doctor_check_pools(d);
     check_claims(d);
 }
 
@@ -435,18 +362,18 @@ static void ask_daemon(struct doctor *d, const char *path, bool is_named)
     if (s == DIBS_OK)
         s = remote_daemon(remote, &daemon, &err);
     if (s == DIBS_OK)
-        say(d, DIBS_FINE, "daemon", "", "%.300s answers, version %s, pid %d: you are %s%s", path,
-            daemon.version, daemon.pid, daemon.principal, daemon.is_admin ? ", an administrator" : "");
+        doctor_say(d, DIBS_FINE, "daemon", "", "%.300s answers, version %s, pid %d: you are %s%s", path,
+                   daemon.version, daemon.pid, daemon.principal, daemon.is_admin ? ", an administrator" : "");
     if (s == DIBS_OK && strcmp(daemon.version, DIBS_VERSION) != 0)
-        say(d, DIBS_NOTE, "daemon", "restart it, if it was updated", "it is of version %s, and this is %s",
-            daemon.version, DIBS_VERSION);
+        doctor_say(d, DIBS_NOTE, "daemon", "restart it, if it was updated",
+                   "it is of version %s, and this is %s", daemon.version, DIBS_VERSION);
     if (s == DIBS_OK && d->settings->source[DIBS_SET_POOL] != DIBS_FROM_DEFAULT)
-        tell_choice(d, remote_pool_get(remote, d->settings->pool, &chosen, &err), &err);
+        doctor_tell_choice(d, remote_pool_get(remote, d->settings->pool, &chosen, &err), &err);
     if (s == DIBS_OK)
         s = remote_doctor(remote, d->fix, pass_on, d, &err);
     if (s != DIBS_OK)
-        say(d, DIBS_PROBLEM, "daemon", "see the message: nothing can be claimed or released meanwhile", "%s",
-            err.msg);
+        doctor_say(d, DIBS_PROBLEM, "daemon", "see the message: nothing can be claimed or released meanwhile",
+                   "%s", err.msg);
 }
 
 dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err)

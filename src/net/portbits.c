@@ -49,6 +49,12 @@ void portbits_add_ranges(struct portbits *bits, const dibs_ranges *ranges)
         portbits_add_range(bits, ranges->item[i]);
 }
 
+void portbits_add_all(struct portbits *bits, const struct portbits *other)
+{
+    for (uint32_t w = 0; w < PORTBITS_WORDS; w++)
+        bits->word[w] |= other->word[w];
+}
+
 void portbits_subtract(struct portbits *bits, const struct portbits *other)
 {
     for (uint32_t w = 0; w < PORTBITS_WORDS; w++)

@@ -20,6 +20,7 @@ void portbits_remove(struct portbits *bits, uint16_t port);
 void portbits_add_range(struct portbits *bits, dibs_range range);
 void portbits_remove_range(struct portbits *bits, dibs_range range);
 void portbits_add_ranges(struct portbits *bits, const dibs_ranges *ranges);
+void portbits_add_all(struct portbits *bits, const struct portbits *other);
 /* bits = bits without `other` */
 void portbits_subtract(struct portbits *bits, const struct portbits *other);
 bool portbits_has(const struct portbits *bits, uint16_t port);

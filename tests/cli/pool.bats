@@ -53,11 +53,12 @@ teardown() { dibs_teardown; }
     ok pool rm tests
 }
 
-@test "claims outside of a changed range stay" {
+@test "claims outside of a changed range stay, and are told" {
     ok pool set tests --ranges 13450-13459
     ok claim web --pool tests
     port=$out
     ok pool set tests --ranges 13460-13469
+    says "1 claim of pool 'tests' is outside of its ranges now, and stays: $port"
     ok claim web --pool tests
     [ "$out" = "$port" ]
     ok claim --pool tests

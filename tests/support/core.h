@@ -31,6 +31,7 @@ struct engine {
     dibs_err err;
     char dir[256];
     char uri[300];
+    const char *node; /* what the host of those that are opened from now on is called in a cluster */
 };
 
 __attribute__((unused)) static struct instant e_clock(void *ctx)
@@ -82,7 +83,7 @@ __attribute__((unused)) static void need_network(void)
 __attribute__((unused)) static struct core *e_open(struct engine *e, const char *principal, uint32_t uid,
                                                    bool is_admin, const dibs_settings *settings)
 {
-    const struct ledger_options options = { .timeout_ms = settings->timeout_ms };
+    const struct ledger_options options = { .timeout_ms = settings->timeout_ms, .node = e->node };
     struct core_options core_options = {
         .caller = { .settings = settings,
                     .principal = principal,

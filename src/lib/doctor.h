@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_LIB_DOCTOR_H
+#define DIBS_LIB_DOCTOR_H
+/* One visit of the doctor, whose parts look at one thing each. */
+#include "core/core.h"
+
+struct doctor {
+    const dibs_settings *settings;
+    bool fix;
+    dibs_finding_fn fn;
+    void *ctx;
+    bool is_stopped;
+    struct core *core;
+    size_t n_unknown, n_dead, n_orphan, n_claims, n_flawed;
+};
+
+void doctor_say(struct doctor *d, dibs_severity severity, const char *topic, const char *advice,
+                const char *fmt, ...) DIBS_PRINTF(5, 6);
+
+/* doctor_pools.c */
+void doctor_check_pools(struct doctor *d);
+/* `s` and `err` are of looking for the pool that the settings name. */
+void doctor_tell_choice(struct doctor *d, dibs_status s, const dibs_err *err);
+/* Do settings of ours overrule what a pool of the cluster says? Hosts that share it then choose differently;
+ * `out` tells how. */
+bool pool_is_overruled(const struct core *core, const dibs_pool *stored, char *out, size_t size);
+#endif

@@ -1,0 +1,55 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
+# The commands on a ledger in etcd: pools of a cluster, and what a host is told of them. Several hosts on one ledger are
+# in unit/test_ledger_etcd*.c. Ports of this file: 17000-17999.
+load ../support/dibs
+load ../cli/cli
+load ../support/etcd
+load ../support/serve
+
+setup() { dibs_setup; }
+teardown() { dibs_teardown; }
+
+cluster() {
+    etcd_start "${1:-1}"
+    export DIBS_LEDGER=$ETCD_URL
+}
+
+@test "a pool of the scope cluster is made, changed and shown, and claims outside of its ranges are told" {
+    cluster
+    ok pool set everywhere --ranges 17000-17199 --scope cluster --cooldown 1s
+    ok pool show everywhere --json
+    json 'd["scope"] == "cluster" and d["cooldown_ms"] == 1000 and d["usage"]["size"] == 200'
+    ok claim --pool everywhere -n 3 --keep web
+    port=$(head -1 "$T/out")
+    ok claim --port 17001 --pool everywhere
+    try pool set everywhere --ranges 17000-17003
+    [ "$code" -eq 0 ]
+    says 'outside of its ranges now, and stay'
+    ok claim web/0 --keep
+    [ "$out" = "$port" ]
+    try doctor
+    prints 'outside of its ranges'
+    refused 3 pool rm everywhere
+    says 'still has 4 claims'
+    ok release --all-mine
+    ok pool rm everywhere
+}
+
+@test "on a ledger of one host the scope cluster is refused with the reason" {
+    refused 2 pool set everywhere --ranges 17200-17209 --scope cluster
+    says "one host's own"
+    refused 5 pool show everywhere
+}
+
+@test "a host whose settings overrule a pool of the cluster is told so" {
+    cluster
+    ok pool set everywhere --ranges 17300-17399 --scope cluster
+    try doctor
+    not grep -q overrule "$T/out"
+    DIBS_BAND=off DIBS_COOLDOWN=9s try doctor
+    prints 'settings of this host overrule it: band off, order stride, cooldown 9s instead of band auto, order stride, cooldown 5s'
+    DIBS_COOLDOWN=9s serve_start
+    grep -q 'settings of this host overrule a pool of the cluster.*pool=everywhere' "$T/serve.log"
+    serve_stop
+}
