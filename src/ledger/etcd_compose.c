@@ -11,9 +11,6 @@
 
 #include "base/banned.h"
 
-/* Of one Txn, few enough for three levels of operations (etcd_commit.c). */
-enum { COMPARES_MAX = 40 };
-
 void composing_done(struct composing *c)
 {
     for (size_t i = 0; i < c->n_kept; i++) {
@@ -243,6 +240,14 @@ static int by_record(const void *a, const void *b)
     return d ? d : x->order < y->order ? -1 : 1;
 }
 
+/* Names of this host's users are this host's alone, wherever their ports are: the tail guards them. */
+static void add_name_compare(struct composing *c, const struct name_record *name, const struct kept_value *at,
+                             int64_t revision)
+{
+    if (store_space(c->self, name->row.port) == SPACE_CLUSTER && !store_is_users_name(name))
+        add_compare(c, at, revision);
+}
+
 static void add_name(struct composing *c, const struct name_record *before, const struct name_record *now)
 {
     const struct etcd_rows *self = c->self;
@@ -250,8 +255,10 @@ static void add_name(struct composing *c, const struct name_record *before, cons
 
     if (before && (!now || has_moved)) {
         struct store_key key = store_name_key(self, before);
+        const struct kept_value *gone = keep(c, &key);
 
-        (void) add_op(c, ETCD_DELETE, keep(c, &key));
+        add_name_compare(c, before, gone, before->revision);
+        (void) add_op(c, ETCD_DELETE, gone);
     }
     if (!now)
         return;
@@ -260,8 +267,7 @@ static void add_name(struct composing *c, const struct name_record *before, cons
     struct name_record out;
     if (!put)
         return;
-    if (store_space(self, now->row.port) == SPACE_CLUSTER)
-        add_compare(c, put, before && !has_moved ? before->revision : 0);
+    add_name_compare(c, now, put, before && !has_moved ? before->revision : 0);
     store_name_out(self, now, &out);
     pack_name(&put->value, &out);
     add_put(c, put);

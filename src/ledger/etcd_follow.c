@@ -54,6 +54,7 @@ static bool change_block(struct etcd_rows *self, enum store_space space, const s
         return false;
     if (event->kv.mod_revision <= self->block_revision[space][block])
         return true; /* our own, or read already */
+    self->n_told++;
     self->n_elsewhere += space == SPACE_CLUSTER;
     self->block_revision[space][block] = event->kv.mod_revision;
     return clear_block(self, space, block) == DIBS_OK &&
@@ -69,6 +70,7 @@ static bool change_name(struct etcd_rows *self, enum store_space space, const st
     const struct name_record *known = memory_get(&self->near.tables, NAMES, &key);
     if (known && known->revision >= event->kv.mod_revision)
         return true;
+    self->n_told++;
     if (!event->is_delete)
         return store_apply(self, space, &event->kv, NULL) == DIBS_OK;
     return memory_erase(&self->near.tables, NAMES, &key, NULL) == DIBS_OK;
@@ -83,6 +85,8 @@ static bool change_tail(struct etcd_rows *self, const struct etcd_event *event)
 /* False: all is to be read anew. */
 static bool take_change(struct etcd_rows *self, enum store_space space, const struct etcd_event *event)
 {
+    if (space == SPACE_CLUSTER && event->kv.mod_revision <= self->revision)
+        return true; /* the copy was read after that */
     switch (store_kind(self, space, &event->kv)) {
     case 'b': return change_block(self, space, event);
     case 'm': return event->kv.mod_revision <= self->nodes_revision;
@@ -98,10 +102,11 @@ static void take_changes(struct etcd_rows *self, enum store_space space, const s
 {
     for (size_t i = 0; i < n && self->is_loaded; i++)
         self->is_loaded = take_change(self, space, &events[i]);
-    if (!self->is_loaded)
+    if (!self->is_loaded) {
         self->n_elsewhere++;
+        self->n_told++;
+    }
     memory_commit(&self->near.tables);
-    self->n_told += n;
 }
 
 static void host_changed(void *ctx, const struct etcd_event *events, size_t n, int64_t revision)
@@ -112,8 +117,11 @@ static void host_changed(void *ctx, const struct etcd_event *events, size_t n, i
 
 static void cluster_changed(void *ctx, const struct etcd_event *events, size_t n, int64_t revision)
 {
-    (void) revision;
-    take_changes(ctx, SPACE_CLUSTER, events, n);
+    struct etcd_rows *self = ctx;
+
+    take_changes(self, SPACE_CLUSTER, events, n);
+    if (self->is_loaded && revision > self->revision)
+        self->revision = revision;
 }
 
 /* ---- watching ---- */
@@ -125,6 +133,7 @@ static void compacted(void *ctx, int64_t revision)
     (void) revision;
     self->is_loaded = false;
     self->is_cut = true;
+    self->n_elsewhere++;
 }
 
 static dibs_status watch_space(struct etcd_rows *self, enum store_space space, dibs_err *err)

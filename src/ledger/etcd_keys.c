@@ -65,11 +65,15 @@ uint32_t store_number(const struct etcd_rows *self)
     return (uint32_t) (self->near.base.id_base >> STORE_ID_SHIFT);
 }
 
+bool store_is_users_name(const struct name_record *name)
+{
+    return strncmp(name->principal, "uid:", 4) == 0 && !strchr(name->principal, '@');
+}
+
 void store_name_out(const struct etcd_rows *self, const struct name_record *name, struct name_record *out)
 {
     *out = *name;
-    if (store_space(self, name->row.port) == SPACE_CLUSTER && strncmp(name->principal, "uid:", 4) == 0 &&
-        !strchr(name->principal, '@'))
+    if (store_space(self, name->row.port) == SPACE_CLUSTER && store_is_users_name(name))
         (void) snprintf(out->principal, sizeof out->principal, "%.14s@%s", name->principal, self->node);
 }
 

@@ -47,6 +47,11 @@ void pack_claim(struct bytes *out, const struct row_claim *row)
 
     bytes_add(out, room, sizeof room);
     pack_put(out, c->port);
+    if (c->is_damaged) { /* what is left of it is as unreadable the next time */
+        if (!out->is_lost)
+            out->at[before + 1] = (char) (out->n - before - sizeof room);
+        return;
+    }
     pack_put(out, flags);
     pack_put(out, c->id);
     pack_put(out, c->generation);

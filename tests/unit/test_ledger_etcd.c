@@ -1,88 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What only a ledger in etcd can do wrong: several hosts and processes at once, a copy that is not up to
  * date, answers that are lost. The rest is in tests/contract. */
-#include "support/etcd.h"
-#include "support/ledger.h"
-
-static struct cluster *one;
-
-static int start_etcd(void **state)
-{
-    (void) state;
-    if (!has_etcd())
-        return 0;
-    one = cluster_open(1, false, NULL);
-    cluster_wait(&one->config);
-    return 0;
-}
-
-static int end_etcd(void **state)
-{
-    (void) state;
-    cluster_close(one);
-    return 0;
-}
-
-/* Each case has a prefix of its own; hosts are handles with a name. */
-static struct ledger *host(const struct t_ledger *t, const char *node)
-{
-    const struct ledger_options options = { .timeout_ms = 10000, .node = node };
-    struct ledger *ledger = NULL;
-    dibs_err err = { 0 };
-
-    ASSERT_OK(ledger_open(t->uri, &options, &ledger, &err), &err);
-    return ledger;
-}
-
-static int open_case(void **state)
-{
-    static unsigned n_cases;
-    struct t_ledger *t = calloc(1, sizeof *t);
-    char tail[32] = "";
-
-    assert_non_null(t);
-    t->actor =
-        (struct ledger_actor){ .now = { 1000000, 5000000 }, .uid = 1000, .pid = 10, .principal = "uid:1000" };
-    t->other =
-        (struct ledger_actor){ .now = { 1000000, 5000000 }, .uid = 2000, .pid = 20, .principal = "uid:2000" };
-    (void) snprintf(tail, sizeof tail, "/case%u", ++n_cases);
-    if (one)
-        cluster_url(one, tail, t->uri, sizeof t->uri);
-    *state = t;
-    return 0;
-}
-
-static int close_case(void **state)
-{
-    free(*state);
-    return 0;
-}
-
-static dibs_status try_claim(struct t_ledger *t, struct ledger *ledger, const struct ledger_want *want,
-                             dibs_claim *out)
-{
-    const struct ledger_batch batch = { .wants = want, .n = 1 };
-
-    return ledger_claim(ledger, &batch, &t->actor, out, &t->refusal, &t->err);
-}
-
-static dibs_claim must_claim(struct t_ledger *t, struct ledger *ledger, const struct ledger_want *want)
-{
-    dibs_claim out = { 0 };
-
-    ASSERT_OK(try_claim(t, ledger, want, &out), &t->err);
-    return out;
-}
-
-static void make_pool(struct t_ledger *t, struct ledger *ledger, const char *name, dibs_range range)
-{
-    dibs_pool pool = { .scope = DIBS_SCOPE_CLUSTER,
-                       .order = "stride",
-                       .ranges = { .item = { range }, .n = 1 } };
-
-    (void) snprintf(pool.name, sizeof pool.name, "%s", name);
-    ASSERT_OK(ledger_pool_put(ledger, &pool, &t->actor, &t->err), &t->err);
-}
+#include "support/etcd_ledger.h"
 
 static void hosts_have_their_own_ports_and_names(void **state)
 {
@@ -349,8 +268,6 @@ static void a_host_needs_a_name_that_can_stand_in_a_key(void **state)
         assert_non_null(strstr(t->err.msg, "set 'node'"));
     }
 }
-
-#define CASE(name) cmocka_unit_test_setup_teardown(name, open_case, close_case)
 
 int main(void)
 {
