@@ -60,7 +60,7 @@ void pack_claim(struct bytes *out, const struct row_claim *row)
     pack_put(out, c->uid);
     pack_put(out, c->netns);
     pack_put_signed(out, c->created_ms);
-    pack_put_signed(out, c->changed_ms - c->created_ms);
+    pack_put_signed(out, (int64_t) ((uint64_t) c->changed_ms - (uint64_t) c->created_ms));
     pack_put(out, c->n_bindings);
     for (size_t i = 0; i < c->n_bindings; i++) {
         pack_put(out, c->bindings[i].proto);
