@@ -69,13 +69,21 @@ static dibs_status send(struct composing *c, struct etcd_call *call, struct etcd
 
 enum outcome { NOT_DONE, IS_DONE, NOBODY_KNOWS };
 
+/* What is put instead of our Txn's tail, when that is lost. */
+static uint64_t other_nonce(const struct composing *c)
+{
+    return c->tail.nonce + 1;
+}
+
 /* A version of the tail that is not the one our Txn was built on. Whose is it? */
-static enum outcome judge_tail(const struct composing *c, const struct etcd_kv *kv)
+static enum outcome judge_tail(const struct composing *c, const struct etcd_kv *kv, bool *is_last)
 {
     struct node_tail tail = { 0 };
 
+    *is_last = true;
     if (!unpack_tail((struct packed){ kv->value.at, kv->value.n }, &tail))
         return NOBODY_KNOWS;
+    *is_last = tail.nonce == c->tail.nonce || tail.nonce == other_nonce(c);
     return tail.nonce == c->tail.nonce ? IS_DONE : NOT_DONE;
 }
 
@@ -86,6 +94,7 @@ static enum outcome look_back(const struct composing *c, struct etcd_call *call,
     struct etcd_rows *self = c->self;
     struct store_key key = store_key(self, SPACE_HOST, 't');
     enum outcome outcome = NOT_DONE;
+    bool is_last = false;
 
     for (int i = 0; i < LOOK_BACK_MAX; i++) {
         AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
@@ -97,8 +106,8 @@ static enum outcome look_back(const struct composing *c, struct etcd_call *call,
         if (!kv || kv->mod_revision <= self->tail_revision)
             return outcome;
         *revision = kv->mod_revision;
-        outcome = judge_tail(c, kv);
-        if (outcome != NOT_DONE)
+        outcome = judge_tail(c, kv, &is_last);
+        if (is_last)
             return outcome;
     }
     return NOBODY_KNOWS;
@@ -112,10 +121,11 @@ static enum outcome judge_found(const struct composing *c, const struct etcd_res
         return NOT_DONE; /* the host was removed */
     if (found->kvs[0].mod_revision == c->self->tail_revision)
         return NOT_DONE; /* the answer of the Txn itself: it had come to nothing */
-    enum outcome outcome = judge_tail(c, &found->kvs[0]);
+    bool is_last = false;
+    enum outcome outcome = judge_tail(c, &found->kvs[0], &is_last);
 
     *revision = found->kvs[0].mod_revision;
-    return outcome == NOT_DONE ? look_back(c, call, revision) : outcome;
+    return is_last ? outcome : look_back(c, call, revision);
 }
 
 static void rest(void)
@@ -135,7 +145,7 @@ static enum outcome decide(const struct composing *c, int64_t *revision)
     enum outcome outcome = NOBODY_KNOWS;
     bool is_answered = false;
 
-    other.nonce = c->tail.nonce + 1;
+    other.nonce = other_nonce(c);
     pack_tail(&value, &other);
     struct etcd_compare same = { .target = ETCD_MOD_REVISION,
                                  .key = store_key_bytes(&key),
@@ -219,9 +229,8 @@ static dibs_status send_and_learn(struct composing *c, dibs_err *err)
         s = err_set(err, DIBS_UNAVAILABLE, "etcd: its answers came twice");
     c->self->is_loaded = false;
     c->self->was_cut = outcome == NOBODY_KNOWS || call.fault == ETCD_FAULT_UNREACHABLE;
-    if (outcome == NOBODY_KNOWS && err)
-        return err_trouble(err, DIBS_TROUBLE_NONE,
-                           "etcd does not answer, and what was asked may have been done: %.400s", err->msg);
+    if (outcome == NOBODY_KNOWS)
+        return err_wrap(err, s, "what was asked may have been done all the same");
     return s;
 }
 
