@@ -169,6 +169,14 @@ static enum outcome decide(const struct composing *c, int64_t *revision)
     return outcome;
 }
 
+static bool is_shared_touched(const struct composing *c)
+{
+    for (size_t i = 0; i < BLOCKS; i++)
+        if (c->is_touched[SPACE_CLUSTER][i])
+            return true;
+    return false;
+}
+
 static void note_success(struct composing *c, int64_t revision)
 {
     struct etcd_rows *self = c->self;
@@ -176,6 +184,7 @@ static void note_success(struct composing *c, int64_t revision)
 
     self->tail_revision = revision;
     self->tail = c->tail;
+    self->n_beaten = 0;
     /* What others have changed in between is told by a watch, or has to be read. */
     if (revision == self->revision + 1)
         self->revision = revision;
@@ -184,8 +193,9 @@ static void note_success(struct composing *c, int64_t revision)
     for (size_t i = 0; i < (size_t) SPACES * BLOCKS; i++)
         if (c->is_touched[i / BLOCKS][i % BLOCKS])
             self->block_revision[i / BLOCKS][i % BLOCKS] = revision;
-    if (self->is_watched)
-        etcd_watch_expect(self->watch[SPACE_HOST], revision);
+    for (size_t i = 0; i < SPACES && self->is_watched; i++)
+        if (i == SPACE_HOST || is_shared_touched(c))
+            etcd_watch_expect(self->watch[i], revision);
     for (size_t i = 0; i < tables->n_journal; i++) {
         const struct memory_change *change = &tables->journal[i];
 
@@ -201,6 +211,7 @@ static void note_success(struct composing *c, int64_t revision)
 static dibs_status beaten(struct etcd_rows *self, dibs_err *err)
 {
     self->was_beaten = true;
+    self->n_beaten++;
     self->beaten_at = self->n_told;
     self->is_loaded = self->is_watched;
     return err_trouble(err, DIBS_TROUBLE_LOCKED, "others change the ledger in etcd all the time; try again");

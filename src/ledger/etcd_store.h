@@ -55,6 +55,7 @@ struct etcd_rows {
     bool is_overtaken; /* what was being read was compacted meanwhile */
     bool was_beaten;
     bool was_cut;       /* ... or etcd did not answer */
+    unsigned n_beaten;  /* ... so many times one after another, the last time */
     uint64_t beaten_at; /* ... when so many changes had been told */
     int64_t revision;   /* all that was everybody's up to it is in the copy */
     struct node_tail tail;
@@ -70,6 +71,7 @@ struct etcd_rows {
     bool is_watched;
     bool is_cut; /* the watches stand still: what they missed is gone */
     struct etcd_watch *watch[SPACES];
+    int64_t confirmed_ms; /* when the copy was last seen to be up to date */
     int notices;          /* readable when they have something; -1: they are not there */
     uint64_t n_told;      /* changes so far that were news, */
     uint64_t n_elsewhere; /* ... and those of others that no event tells of */

@@ -270,6 +270,15 @@ static void make_pool(const struct storm *storm)
     if (dibs_pool_put(handle, &pool, &err) != DIBS_OK)
         storm_die("the pool cannot be made: %s", err.msg);
     dibs_close(handle);
+    for (size_t host = 0; host < HOSTS; host++) { /* who asks there is told of it a moment later */
+        dibs_pool seen = { 0 };
+
+        handle = storm_host_open(storm->cluster, host);
+        for (int i = 0; dibs_pool_get(handle, POOL, &seen, &err) != DIBS_OK; i++, storm_sleep_us(10000))
+            if (i > 100)
+                storm_die("host %zu does not see the pool: %s", host, err.msg);
+        dibs_close(handle);
+    }
 }
 
 static void rage(struct storm *storm, long seconds)

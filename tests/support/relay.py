@@ -7,6 +7,7 @@ Says its port, then takes commands of one letter and answers each with a line. T
     r   is lost itself
     h   is held back, and the caller's connection closed;   g   lets it go, and says what was answered
     w   as a, and all that comes then waits for o
+    d   is not meant: watches hear no more, and are not told why
     c   cuts all connections and lets nobody in until o
     ?   says how many were lost"""
 import socket
@@ -17,7 +18,7 @@ upstream = int(sys.argv[1])
 lock = threading.Lock()
 opened = threading.Event()
 opened.set()
-state = {"mode": "", "is_cut": False, "lost": 0, "held": b""}
+state = {"mode": "", "is_cut": False, "lost": 0, "held": b"", "is_deaf": False}
 everybody = set()
 
 
@@ -62,13 +63,15 @@ def take_mode(request):
     return mode
 
 
-def ask(client, server, dropped):
+def ask(client, server, dropped, watching):
     rest = b""
     try:
         while True:
             request, rest = read_request(client, rest)
             if not request:
                 break
+            if b"/v3/watch" in request[:64]:
+                watching.set()
             mode = take_mode(request)
             if mode == "h":
                 state["held"] = request
@@ -85,14 +88,15 @@ def ask(client, server, dropped):
     end(client, server)
 
 
-def answer(client, server, dropped):
+def answer(client, server, dropped, watching):
     try:
         piece = server.recv(65536)
         while piece:
             if dropped.is_set():
                 lose(client, server)
                 return
-            client.sendall(piece)
+            if not (watching.is_set() and state["is_deaf"]):
+                client.sendall(piece)
             piece = server.recv(65536)
     except OSError:
         pass
@@ -107,9 +111,9 @@ def serve(listening):
             continue
         server = socket.create_connection(("127.0.0.1", upstream))
         everybody.update((client, server))
-        dropped = threading.Event()
+        flags = (threading.Event(), threading.Event())
         for way in (ask, answer):
-            threading.Thread(target=way, args=(client, server, dropped), daemon=True).start()
+            threading.Thread(target=way, args=(client, server, *flags), daemon=True).start()
 
 
 def let_go():
@@ -135,6 +139,8 @@ with socket.socket() as listening:
             said = str(state["lost"])
         elif command == "g":
             said = let_go()
+        elif command == "d":
+            state["is_deaf"] = True
         elif command == "c":
             state["is_cut"] = True
             end(*everybody)

@@ -329,6 +329,36 @@ static void who_was_away_while_the_log_was_compacted_reads_everything_anew(void 
     relay_close(&relay);
 }
 
+/* Its member hangs, or lies: nothing tells it that there were changes. */
+static void a_copy_that_hears_nothing_is_not_believed_for_long(void **state)
+{
+    struct t_ledger *t = *state;
+    const uint16_t ports[] = { 31000 };
+    struct ledger_want want = t_dynamic(NULL, ports, 1);
+    struct relay relay;
+
+    NEED_ETCD();
+    relay_open(&relay, one->client[0]);
+    struct ledger *a = through(t, &relay, 10000);
+    struct ledger *b = host(t, "b");
+    make_pool(t, a, "everywhere", (dibs_range){ 31000, 31010 });
+    ASSERT_OK(ledger_care_beside(a, &t->err), &t->err);
+    uint64_t before = ledger_heed(a);
+    dibs_claim theirs = must_claim(t, b, &want);
+    follow(a, before);
+    (void) relay_tell(&relay, 'd');
+    struct ledger_seen seen = t_seen(&theirs);
+    ASSERT_OK(
+        ledger_end(b, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, NULL, &t->err),
+        &t->err);
+    (void) usleep(400000);
+    want.accepts_cooling = true;
+    assert_int_equal(must_claim(t, a, &want).port, 31000);
+    ledger_close(a);
+    ledger_close(b);
+    relay_close(&relay);
+}
+
 /* ---- spoilt answers, no space ---- */
 
 static void spoilt_answers_make_no_wrong_claim(void **state)
@@ -486,6 +516,7 @@ int main(void)
         CASE(what_others_changed_before_a_commit_of_ours_is_not_overwritten),
         CASE(a_name_that_another_host_has_taken_is_not_forgotten),
         CASE(who_was_away_while_the_log_was_compacted_reads_everything_anew),
+        CASE(a_copy_that_hears_nothing_is_not_believed_for_long),
         CASE(spoilt_answers_make_no_wrong_claim),
         CASE(without_space_claims_fail_at_once_and_what_is_held_stays),
         CASE(a_damaged_block_is_blocked_and_harms_no_other),
