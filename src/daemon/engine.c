@@ -103,6 +103,12 @@ static void do_group(struct engine *e, struct job *const *jobs, size_t n)
         finish(jobs, n, NULL);
         return;
     }
+    if (ledger_was_cut(e->handle->core->ledger)) { /* each alone would wait as long again */
+        e->counts.failed += n;
+        e->trouble = err;
+        finish(jobs, n, &err);
+        return;
+    }
     e->counts.spoilt += n > 1;
     for (size_t i = 0; i < n; i++) {
         is_done = n > 1 && do_together(e, &jobs[i], 1, &err);

@@ -11,7 +11,7 @@ enum {
     GROUP_MAX = 512,         /* jobs of one commit: some 10 ms of work */
     GROUP_WEIGHT = 1024,     /* claims of one commit, unless a single job has more: others wait for it */
     WRITTEN_MAX = GROUP_MAX, /* changes of a commit that are known without reading them again */
-    BEATEN_MAX = 16,         /* attempts of a group where others write, too, before each is tried alone */
+    BEATEN_MAX = 48,         /* attempts of a group where others write, too, before each is tried alone */
     FOLLOW_MAX = 256,        /* events that are read at once */
     ALONE_SHARE = 9,         /* after a long job others have so many times as long for themselves, */
     ALONE_REST_MS = 5000,    /* ... but this at most */

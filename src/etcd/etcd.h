@@ -49,6 +49,9 @@ struct etcd_call {
     bool may_repeat;
     enum etcd_fate fate;
     enum etcd_fault fault;
+    /* The answer has a revision that was not seen before: it is none that came a second time. Only of
+     * answers that tell of no change is that to be doubted. */
+    bool is_news;
     unsigned n_tries;
     int64_t asked_boot_ms; /* clock_now(0).boot_ms just before the last try was sent: a lease lives that long
                               and its TTL, at least */

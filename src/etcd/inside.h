@@ -90,6 +90,7 @@ struct etcd {
     char token[ETCD_TOKEN_MAX + 1]; /* "": none */
     bool is_open;                   /* the cluster has no users, so it wants no token */
     int64_t seen_revision;          /* the highest of all answers */
+    unsigned n_reads;               /* so far */
 };
 
 dibs_status login_open_web(const struct etcd_config *config, struct web **out, dibs_err *err);

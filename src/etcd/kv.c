@@ -11,6 +11,7 @@
 
 struct doing {
     struct etcd *etcd;
+    struct etcd_call *call;
     const struct etcd_op *op;
     struct etcd_answer *answer;
 };
@@ -98,8 +99,10 @@ static const char *understand(void *ctx, const json_value *root)
         return wrong;
     if (!has_shape_of(&answer.result, d->op))
         wrong = "it is not the answer to what was asked";
-    if (!wrong)
+    if (!wrong) {
+        d->call->is_news = answer.revision > d->etcd->seen_revision;
         wrong = check_revision(d->etcd, d->op, &answer);
+    }
     if (wrong)
         etcd_answer_done(&answer);
     else
@@ -107,11 +110,11 @@ static const char *understand(void *ctx, const json_value *root)
     return wrong;
 }
 
-dibs_status etcd_do(struct etcd *etcd, struct etcd_call *call, const struct etcd_op *op,
-                    struct etcd_answer *out, dibs_err *err)
+static dibs_status do_plain(struct etcd *etcd, struct etcd_call *call, const struct etcd_op *op,
+                            struct etcd_answer *out, dibs_err *err)
 {
     AUTO(bytes_done) struct bytes body = { 0 };
-    struct doing doing = { .etcd = etcd, .op = op, .answer = out };
+    struct doing doing = { .etcd = etcd, .call = call, .op = op, .answer = out };
     struct post post = { .path = write_op(&body, op),
                          .is_read = !op_changes(op),
                          .endpoint = -1,
@@ -119,6 +122,41 @@ dibs_status etcd_do(struct etcd *etcd, struct etcd_call *call, const struct etcd
                          .ctx = &doing };
 
     return client_post_bytes(etcd, call, &post, &body, err);
+}
+
+/* A range without keys looks like any other. Should an answer come twice, the second would be taken for that
+ * of the next request: so each has another number of results than the one before. */
+static dibs_status do_numbered(struct etcd *etcd, struct etcd_call *call, const struct etcd_op *op,
+                               struct etcd_answer *out, dibs_err *err)
+{
+    enum { NUMBERS = 4 };
+    struct etcd_op ops[NUMBERS] = { *op };
+    const struct etcd_op never = { .kind = ETCD_RANGE, .key = op->key, .is_count_only = true };
+    struct etcd_answer answer = { 0 };
+    const struct etcd_txn txn = {
+        .then = ops, .n_then = 1 + etcd->n_reads++ % NUMBERS, .otherwise = &never, .n_otherwise = 1
+    };
+    const struct etcd_op all = { .kind = ETCD_TXN, .txn = &txn };
+
+    for (size_t i = 1; i < txn.n_then; i++)
+        ops[i] = never;
+    dibs_status s = do_plain(etcd, call, &all, &answer, err);
+    if (s != DIBS_OK)
+        return s;
+    if (!answer.result.succeeded) { /* without a condition: nobody says that by mistake */
+        etcd_answer_done(&answer);
+        return err_set(err, DIBS_UNAVAILABLE, "etcd: an answer makes no sense");
+    }
+    *out = answer;
+    out->result = answer.result.results[0];
+    return DIBS_OK;
+}
+
+dibs_status etcd_do(struct etcd *etcd, struct etcd_call *call, const struct etcd_op *op,
+                    struct etcd_answer *out, dibs_err *err)
+{
+    return op->kind == ETCD_RANGE && !op->is_local ? do_numbered(etcd, call, op, out, err)
+                                                   : do_plain(etcd, call, op, out, err);
 }
 
 /* ---- pages ---- */

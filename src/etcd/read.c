@@ -240,6 +240,24 @@ static void read_result(struct reading *r, const json_value *object, unsigned de
     }
 }
 
+/* Fields are left out when they say nothing, so that another's answer would read as an empty one of ours. */
+static bool is_of_kind(const json_value *root, enum etcd_kind kind)
+{
+    static const struct {
+        enum etcd_kind kind;
+        const char *name;
+    } fields[] = {
+        { ETCD_RANGE, "kvs" },     { ETCD_RANGE, "count" },    { ETCD_RANGE, "more" },
+        { ETCD_PUT, "prev_kv" },   { ETCD_DELETE, "deleted" }, { ETCD_DELETE, "prev_kvs" },
+        { ETCD_TXN, "succeeded" }, { ETCD_TXN, "responses" },
+    };
+
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        if (fields[i].kind != kind && json_get(root, fields[i].name))
+            return false;
+    return true;
+}
+
 const char *read_answer(const json_value *root, enum etcd_kind kind, struct etcd_answer *out)
 {
     struct reading r = { 0 };
@@ -250,6 +268,8 @@ const char *read_answer(const json_value *root, enum etcd_kind kind, struct etcd
     answer.revision = read_int(&r, field(root, "header"), "revision");
     if (answer.revision <= 0 && !r.wrong)
         r.wrong = "it has no revision";
+    if (!is_of_kind(root, kind) && !r.wrong)
+        r.wrong = "it is the answer to something else";
     read_result(&r, root, 0, &answer.result);
     answer.memory = r.memory;
     if (r.wrong)

@@ -2,6 +2,7 @@
 /* One commit is one Txn, and what became of it is known. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
@@ -11,8 +12,9 @@
 #include "base/banned.h"
 
 enum {
-    OPS_MAX = 120,    /* of one Txn over all its levels; etcd's default limit is 128 */
     DECIDE_MS = 2000, /* beyond the deadline, to learn what became of a Txn whose answer was lost */
+    DECIDE_PAUSE_MS = 50,
+    LOOK_BACK_MAX = 64, /* commits of other processes of this host meanwhile */
 };
 
 /* The same operations in parts of `width` each, which have no conditions. False: no memory. */
@@ -42,41 +44,108 @@ static bool fold(struct composing *c, size_t width)
     return true;
 }
 
-/* Etcd counts what is allowed over all levels together. */
+/* Etcd counts what is allowed over all levels together, conditions and operations of one level once. */
 static dibs_status send(struct composing *c, struct etcd_call *call, struct etcd_answer *answer,
                         dibs_err *err)
 {
-    size_t n_levels = c->n_ops <= OPS_MAX ? 1 : c->n_ops <= (OPS_MAX / 2) * (OPS_MAX / 2) ? 2 : 3;
-    size_t width = OPS_MAX / n_levels;
+    const size_t below = OPS_MAX - COMPARES_MAX;
+    size_t most = c->n_ops > OPS_MAX ? COMPARES_MAX : OPS_MAX;
     bool has_memory = true;
 
-    while (c->n_ops > width && has_memory && --n_levels > 0)
-        has_memory = fold(c, width);
+    if (c->n_ops > COMPARES_MAX * below)
+        has_memory = fold(c, below / 2) && fold(c, below / 2);
+    else if (c->n_ops > OPS_MAX)
+        has_memory = fold(c, below);
     if (!has_memory)
         return err_set(err, DIBS_FAILURE, "changing the ledger: out of memory");
-    if (c->n_ops > width)
+    if (c->n_ops > most)
         return err_trouble(err, DIBS_TROUBLE_FULL, "that is more than one commit to etcd can change");
-    struct etcd_txn txn = {
-        .compares = c->compares, .n_compares = c->n_compares, .then = c->ops, .n_then = c->n_ops
-    };
+    struct store_key tail = store_key(c->self, SPACE_HOST, 't');
+    struct etcd_op look = { .kind = ETCD_RANGE, .key = store_key_bytes(&tail) };
+    struct etcd_txn txn = { c->compares, c->n_compares, c->ops, c->n_ops, &look, 1 };
     struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
     return etcd_do(c->self->etcd, call, &op, answer, err);
 }
 
 enum outcome { NOT_DONE, IS_DONE, NOBODY_KNOWS };
 
-/* The answer was lost. Either the tail is ours now, or we change it, so that the Txn fails if it is still on
- * its way. */
+/* What is put instead of our Txn's tail, when that is lost. */
+static uint64_t other_nonce(const struct composing *c)
+{
+    return c->tail.nonce + 1;
+}
+
+/* A version of the tail that is not the one our Txn was built on. Whose is it? */
+static enum outcome judge_tail(const struct composing *c, const struct etcd_kv *kv, bool *is_last)
+{
+    struct node_tail tail = { 0 };
+
+    *is_last = true;
+    if (!unpack_tail((struct packed){ kv->value.at, kv->value.n }, &tail))
+        return NOBODY_KNOWS;
+    *is_last = tail.nonce == c->tail.nonce || tail.nonce == other_nonce(c);
+    return tail.nonce == c->tail.nonce ? IS_DONE : NOT_DONE;
+}
+
+/* Others of this host have committed since. Ours came first, if it came at all: it compares the version that
+ * we know. So that version's successor is looked for. */
+static enum outcome look_back(const struct composing *c, struct etcd_call *call, int64_t *revision)
+{
+    struct etcd_rows *self = c->self;
+    struct store_key key = store_key(self, SPACE_HOST, 't');
+    enum outcome outcome = NOT_DONE;
+    bool is_last = false;
+
+    for (int i = 0; i < LOOK_BACK_MAX; i++) {
+        AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
+        struct etcd_op look = { .kind = ETCD_RANGE, .key = store_key_bytes(&key), .revision = *revision - 1 };
+
+        if (*revision <= 1 || etcd_do(self->etcd, call, &look, &answer, NULL) != DIBS_OK)
+            return NOBODY_KNOWS; /* compacted, as a rule */
+        const struct etcd_kv *kv = answer.result.n_kvs == 1 ? &answer.result.kvs[0] : NULL;
+        if (!kv || kv->mod_revision <= self->tail_revision)
+            return outcome;
+        *revision = kv->mod_revision;
+        outcome = judge_tail(c, kv, &is_last);
+        if (is_last)
+            return outcome;
+    }
+    return NOBODY_KNOWS;
+}
+
+/* The tail as it is now, after it was ours to change and was not the one that we know. */
+static enum outcome judge_found(const struct composing *c, const struct etcd_result *found,
+                                struct etcd_call *call, int64_t *revision)
+{
+    if (found->n_kvs != 1)
+        return NOT_DONE; /* the host was removed */
+    if (found->kvs[0].mod_revision == c->self->tail_revision)
+        return NOT_DONE; /* the answer of the Txn itself: it had come to nothing */
+    bool is_last = false;
+    enum outcome outcome = judge_tail(c, &found->kvs[0], &is_last);
+
+    *revision = found->kvs[0].mod_revision;
+    return is_last ? outcome : look_back(c, call, revision);
+}
+
+static void rest(void)
+{
+    (void) nanosleep(&(struct timespec){ .tv_nsec = DECIDE_PAUSE_MS * 1000000L }, NULL);
+}
+
+/* The answer was lost. Either the tail is ours now, or was; or we change it, so that the Txn fails if it is
+ * still on its way. */
 static enum outcome decide(const struct composing *c, int64_t *revision)
 {
     struct etcd_rows *self = c->self;
     struct store_key key = store_key(self, SPACE_HOST, 't');
     int64_t until_ms = self->deadline_ms + DECIDE_MS;
     struct node_tail other = self->tail;
-    struct bytes value = { 0 };
+    AUTO(bytes_done) struct bytes value = { 0 };
     enum outcome outcome = NOBODY_KNOWS;
+    bool is_answered = false;
 
-    other.nonce = c->tail.nonce + 1;
+    other.nonce = other_nonce(c);
     pack_tail(&value, &other);
     struct etcd_compare same = { .target = ETCD_MOD_REVISION,
                                  .key = store_key_bytes(&key),
@@ -85,24 +154,27 @@ static enum outcome decide(const struct composing *c, int64_t *revision)
     struct etcd_op look = { .kind = ETCD_RANGE, .key = store_key_bytes(&key) };
     struct etcd_txn txn = { &same, 1, &put, 1, &look, 1 };
     struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
-    while (outcome == NOBODY_KNOWS && !value.is_lost && clock_monotonic_ms() < until_ms) {
+    while (!is_answered && !value.is_lost && clock_monotonic_ms() < until_ms) {
         AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
         struct etcd_call call = { .deadline_ms = until_ms, .may_repeat = true };
-        struct node_tail now = { 0 };
 
-        if (etcd_do(self->etcd, &call, &op, &answer, NULL) != DIBS_OK)
-            continue; /* it has waited a while by itself */
-        const struct etcd_result *found = answer.result.n_results == 1 ? &answer.result.results[0] : NULL;
-        if (answer.result.succeeded || !found || found->n_kvs != 1 ||
-            !unpack_tail((struct packed){ found->kvs[0].value.at, found->kvs[0].value.n }, &now)) {
+        is_answered = etcd_do(self->etcd, &call, &op, &answer, NULL) == DIBS_OK;
+        if (!is_answered)
+            rest(); /* a refusal (no space, say) comes at once */
+        else if (answer.result.succeeded)
             outcome = NOT_DONE;
-        } else {
-            outcome = now.nonce == c->tail.nonce ? IS_DONE : NOT_DONE;
-            *revision = found->kvs[0].mod_revision;
-        }
+        else
+            outcome = judge_found(c, &answer.result.results[0], &call, revision);
     }
-    bytes_done(&value);
     return outcome;
+}
+
+static bool is_shared_touched(const struct composing *c)
+{
+    for (size_t i = 0; i < BLOCKS; i++)
+        if (c->is_touched[SPACE_CLUSTER][i])
+            return true;
+    return false;
 }
 
 static void note_success(struct composing *c, int64_t revision)
@@ -110,15 +182,20 @@ static void note_success(struct composing *c, int64_t revision)
     struct etcd_rows *self = c->self;
     const struct memory_tables *tables = &self->near.tables;
 
-    if (!self->is_watched && revision != self->revision + 1)
-        self->is_loaded = false; /* there was something in between */
-    self->revision = self->tail_revision = revision;
+    self->tail_revision = revision;
     self->tail = c->tail;
+    self->n_beaten = 0;
+    /* What others have changed in between is told by a watch, or has to be read. */
+    if (revision == self->revision + 1)
+        self->revision = revision;
+    else
+        self->is_loaded = self->is_watched;
     for (size_t i = 0; i < (size_t) SPACES * BLOCKS; i++)
         if (c->is_touched[i / BLOCKS][i % BLOCKS])
             self->block_revision[i / BLOCKS][i % BLOCKS] = revision;
-    if (self->is_watched)
-        etcd_watch_expect(self->watch[SPACE_HOST], revision);
+    for (size_t i = 0; i < SPACES && self->is_watched; i++)
+        if (i == SPACE_HOST || is_shared_touched(c))
+            etcd_watch_expect(self->watch[i], revision);
     for (size_t i = 0; i < tables->n_journal; i++) {
         const struct memory_change *change = &tables->journal[i];
 
@@ -138,6 +215,7 @@ static void note_success(struct composing *c, int64_t revision)
 dibs_status store_beaten(struct etcd_rows *self, dibs_err *err)
 {
     self->was_beaten = true;
+    self->n_beaten++;
     self->beaten_at = self->n_told;
     self->is_loaded = self->is_watched;
     return err_trouble(err, DIBS_TROUBLE_LOCKED, "others change the ledger in etcd all the time; try again");
@@ -149,20 +227,25 @@ static dibs_status send_and_learn(struct composing *c, dibs_err *err)
     struct etcd_call call = store_call(c->self);
     dibs_status s = send(c, &call, &answer, err);
     int64_t revision = answer.revision;
-    enum outcome outcome = s == DIBS_OK && answer.result.succeeded ? IS_DONE : NOT_DONE;
+    bool is_beaten = s == DIBS_OK && !answer.result.succeeded;
+    /* That it was beaten may be the answer of another commit, which came a second time. */
+    bool is_doubtful = s == DIBS_OK ? is_beaten && !call.is_news : call.fate != ETCD_NOT_DONE;
+    enum outcome outcome = s != DIBS_OK || is_beaten ? NOT_DONE : IS_DONE;
 
-    if (s != DIBS_OK && call.fate != ETCD_NOT_DONE)
+    if (is_doubtful)
         outcome = decide(c, &revision);
     if (outcome == IS_DONE) {
         note_success(c, revision);
         return DIBS_OK;
     }
-    if (s == DIBS_OK)
+    if (is_beaten && outcome == NOT_DONE)
         return store_beaten(c->self, err);
+    if (is_beaten)
+        s = err_set(err, DIBS_UNAVAILABLE, "etcd: its answers came twice");
     c->self->is_loaded = false;
-    if (outcome == NOBODY_KNOWS && err)
-        return err_trouble(err, DIBS_TROUBLE_NONE,
-                           "etcd does not answer, and what was asked may have been done: %.400s", err->msg);
+    c->self->was_cut = outcome == NOBODY_KNOWS || call.fault == ETCD_FAULT_UNREACHABLE;
+    if (outcome == NOBODY_KNOWS)
+        return err_wrap(err, s, "what was asked may have been done all the same");
     return s;
 }
 

@@ -12,9 +12,6 @@
 
 #include "base/banned.h"
 
-/* Of one Txn, few enough for three levels of operations (etcd_commit.c). */
-enum { COMPARES_MAX = 40 };
-
 void composing_done(struct composing *c)
 {
     for (size_t i = 0; i < c->n_kept; i++) {
@@ -258,6 +255,14 @@ static int by_record(const void *a, const void *b)
     return d ? d : x->order < y->order ? -1 : 1;
 }
 
+/* Names of this host's users are this host's alone, wherever their ports are: the tail guards them. */
+static void add_name_compare(struct composing *c, enum store_space space, const struct kept_value *at,
+                             const struct name_record *known, int64_t revision)
+{
+    if (space == SPACE_CLUSTER && !store_is_users_name(known))
+        compose_compare(c, at, revision);
+}
+
 static void add_name(struct composing *c, const struct name_record *before, const struct name_record *now)
 {
     const struct etcd_rows *self = c->self;
@@ -268,8 +273,7 @@ static void add_name(struct composing *c, const struct name_record *before, cons
         struct store_key key = store_name_key(self, from, before);
         const struct kept_value *gone = compose_keep(c, &key);
 
-        if (from == SPACE_CLUSTER)
-            compose_compare(c, gone, before->revision);
+        add_name_compare(c, from, gone, before, before->revision);
         (void) compose_op(c, ETCD_DELETE, gone);
     }
     if (!now)
@@ -279,8 +283,7 @@ static void add_name(struct composing *c, const struct name_record *before, cons
     struct name_record out;
     if (!put)
         return;
-    if (to == SPACE_CLUSTER)
-        compose_compare(c, put, before && from == to ? before->revision : 0);
+    add_name_compare(c, to, put, now, before && from == to ? before->revision : 0);
     store_name_out(self, to, now, &out);
     pack_name(&put->value, &out);
     compose_put(c, put);
@@ -445,8 +448,8 @@ static void join_compares(struct composing *c)
     if (c->n_compares <= COMPARES_MAX)
         return;
     c->n_compares = 0;
-    compose_compare_range(c, &blocks, c->self->told_revision);
-    compose_compare_range(c, &names, c->self->told_revision);
+    compose_compare_range(c, &blocks, c->self->revision);
+    compose_compare_range(c, &names, c->self->revision);
 }
 
 /* Whose a port is, is a matter of the pools. */

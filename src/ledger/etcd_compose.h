@@ -4,6 +4,11 @@
 /* A Txn in the making: what a transaction has changed in the copy, and what it is built on. */
 #include "ledger/etcd_store.h"
 
+enum {
+    OPS_MAX = 120,     /* of one Txn over all its levels; etcd's default limit is 128 */
+    COMPARES_MAX = 80, /* of one Txn, so that there may be levels below */
+};
+
 struct kept_value {
     struct store_key key;
     struct bytes value;

@@ -80,17 +80,53 @@ static bool add_claim(void *ctx, struct row_claim *row)
     return put(a, CLAIMS, row) && put_slots(a, row);
 }
 
-/* Its port stays blocked, by nobody knows whom (INV-6, INV-10). */
+/* The port stays blocked, by nobody knows whom (INV-6, INV-10). */
+static bool block_port(struct applying *a, uint16_t port)
+{
+    struct row_claim row;
+
+    codec_make_lost(&row, INT64_MAX - port, port);
+    row.node = a->space == SPACE_HOST ? store_number(a->self) : 0;
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++)
+        row.claim.bindings[row.claim.n_bindings++] =
+            (dibs_binding){ .proto = proto, .address = { .len = 16 } };
+    return put(a, CLAIMS, &row) && put_slots(a, &row);
+}
+
 static bool add_damaged(void *ctx, uint16_t port)
 {
     struct applying *a = ctx;
-    struct row_claim row;
 
-    if (!is_here(a, port))
-        return false;
-    codec_make_lost(&row, INT64_MAX - port, port);
-    row.node = a->space == SPACE_HOST ? store_number(a->self) : 0;
-    return put(a, CLAIMS, &row) && put_slots(a, &row);
+    return is_here(a, port) && block_port(a, port);
+}
+
+static bool has_claim(const struct memory_tables *tables, uint16_t port)
+{
+    const struct memory_table *t = &tables->table[SLOTS];
+
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++) {
+        struct ledger_slot first = { .proto = proto, .port = port };
+
+        for (size_t i = memory_find(tables, SLOTS, &first, NULL); i < t->n; i++) {
+            const struct ledger_slot *slot = t->item[i];
+
+            if (slot->proto != proto || slot->port != port)
+                break;
+            if (slot->claim_id != 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Whose claims could not be read may be on any port of the block that has no other. */
+static bool block_rest(struct applying *a)
+{
+    for (uint32_t port = a->block * (uint32_t) BLOCK_PORTS; port < (a->block + 1u) * BLOCK_PORTS; port++)
+        if (port > 0 && is_here(a, (uint16_t) port) && !has_claim(&a->self->near.tables, (uint16_t) port) &&
+            !block_port(a, (uint16_t) port))
+            return false;
+    return true;
 }
 
 /* Of everybody's ports by the clock for people: the other one counts on one host only. */
@@ -109,7 +145,7 @@ static bool apply_block(struct applying *a, const struct etcd_kv *kv)
     struct block_reader reader = { a, add_claim, add_damaged, add_cooling };
 
     a->self->block_revision[a->space][a->block] = kv->mod_revision;
-    return unpack_block(packed(kv->value), &reader);
+    return unpack_block(packed(kv->value), &reader) || (a->s == DIBS_OK && block_rest(a));
 }
 
 /* ---- the others ---- */
@@ -141,12 +177,22 @@ static bool apply_node(struct applying *a, const char *name, size_t n, const str
     return true;
 }
 
+/* Its claim has the name as well, and is looked for when this one's is not there (INV-6). */
+static bool make_lost_name(const struct applying *a, const struct etcd_kv *kv, struct name_record *out)
+{
+    *out = (struct name_record){ .row.claim_id = INT64_MAX };
+    for (uint16_t port = DIBS_PORT_MAX; port > 0 && out->row.port == 0; port--)
+        if (store_space(a->self, port) == a->space)
+            out->row.port = port; /* any one: it says which space the key is in */
+    return store_read_name(a->self, a->space, kv, out) && out->name[0];
+}
+
 static bool apply_name(struct applying *a, const struct etcd_kv *kv)
 {
     struct name_record name;
 
-    if (!unpack_name(packed(kv->value), &name))
-        return false;
+    if (!unpack_name(packed(kv->value), &name) && !make_lost_name(a, kv, &name))
+        return true; /* not even that */
     store_name_in(a->self, &name);
     name.revision = kv->mod_revision;
     name.space = (int) a->space;
@@ -183,7 +229,7 @@ static bool apply_sighting(struct applying *a, const struct etcd_kv *kv)
 {
     struct sighting_record sighting;
 
-    return unpack_sighting(packed(kv->value), &sighting) && put(a, SIGHTINGS, &sighting);
+    return !unpack_sighting(packed(kv->value), &sighting) || put(a, SIGHTINGS, &sighting);
 }
 
 bool store_block_number(const char *text, size_t n, uint16_t *out)
@@ -317,6 +363,7 @@ static dibs_status read_kinds(struct etcd_rows *self, enum store_space space, ch
                                 .ctx = &a };
     dibs_status s = etcd_read_pages(self->etcd, &call, &pages, &self->revision, err);
 
+    self->is_overtaken = call.fault == ETCD_FAULT_COMPACTED;
     return s == DIBS_OK ? a.s : s;
 }
 
@@ -333,7 +380,7 @@ static void forget(struct etcd_rows *self)
     self->is_loaded = false;
 }
 
-dibs_status store_load(struct etcd_rows *self, dibs_err *err)
+static dibs_status load(struct etcd_rows *self, dibs_err *err)
 {
     forget(self);
     dibs_status s = read_kinds(self, SPACE_CLUSTER, 'm', 'm', err); /* who is who, */
@@ -349,7 +396,16 @@ dibs_status store_load(struct etcd_rows *self, dibs_err *err)
         s = read_kinds(self, SPACE_HOST, 'k', 't', err);
     memory_commit(&self->near.tables);
     self->is_loaded = s == DIBS_OK;
-    self->told_revision = self->revision;
+    return s;
+}
+
+dibs_status store_load(struct etcd_rows *self, dibs_err *err)
+{
+    enum { TRIES = 8 };
+    dibs_status s = load(self, err);
+
+    for (int i = 1; i < TRIES && s != DIBS_OK && self->is_overtaken; i++)
+        s = load(self, err);
     return s;
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -13,7 +15,15 @@
 
 #include "base/banned.h"
 
-enum { CATCH_UP_MS = 20 }; /* what beat us is told by then, as a rule; else everything is read anew */
+enum {
+    CATCH_UP_MS = 20, /* what beat us is told by then, as a rule; else everything is read anew */
+    CONFIRM_MS = 200, /* a copy of which nothing was heard for so long may be behind: a member can hang */
+    CONFIRM_MOST_MS = 500, /* to ask; who is not answered goes on with what it has */
+    CONFIRMS_MAX = 3,
+    GIVE_WAY_FROM = 2, /* times beaten; then up to a quarter of a millisecond, doubled up to 32 */
+    GIVE_WAY_NS = 250000,
+    GIVE_WAY_DOUBLINGS = 7,
+};
 
 /* ---- one change ---- */
 
@@ -54,6 +64,7 @@ static bool change_block(struct etcd_rows *self, enum store_space space, const s
         return false;
     if (event->kv.mod_revision <= self->block_revision[space][block])
         return true; /* our own, or read already */
+    self->n_told++;
     self->n_elsewhere += space == SPACE_CLUSTER;
     self->block_revision[space][block] = event->kv.mod_revision;
     return clear_block(self, space, block) == DIBS_OK &&
@@ -69,6 +80,7 @@ static bool change_name(struct etcd_rows *self, enum store_space space, const st
     const struct name_record *known = memory_get(&self->near.tables, NAMES, &key);
     if (known && known->revision >= event->kv.mod_revision)
         return true;
+    self->n_told++;
     if (!event->is_delete)
         return store_apply(self, space, &event->kv, NULL) == DIBS_OK;
     return memory_erase(&self->near.tables, NAMES, &key, NULL) == DIBS_OK;
@@ -83,6 +95,8 @@ static bool change_tail(struct etcd_rows *self, const struct etcd_event *event)
 /* False: all is to be read anew. */
 static bool take_change(struct etcd_rows *self, enum store_space space, const struct etcd_event *event)
 {
+    if (space == SPACE_CLUSTER && event->kv.mod_revision <= self->revision)
+        return true; /* the copy was read after that */
     switch (store_kind(self, space, &event->kv)) {
     case 'b': return change_block(self, space, event);
     case 'm': return event->kv.mod_revision <= self->nodes_revision;
@@ -98,10 +112,11 @@ static void take_changes(struct etcd_rows *self, enum store_space space, const s
 {
     for (size_t i = 0; i < n && self->is_loaded; i++)
         self->is_loaded = take_change(self, space, &events[i]);
-    if (!self->is_loaded)
+    if (!self->is_loaded) {
         self->n_elsewhere++;
+        self->n_told++;
+    }
     memory_commit(&self->near.tables);
-    self->n_told += n;
 }
 
 static void host_changed(void *ctx, const struct etcd_event *events, size_t n, int64_t revision)
@@ -115,8 +130,9 @@ static void cluster_changed(void *ctx, const struct etcd_event *events, size_t n
     struct etcd_rows *self = ctx;
 
     take_changes(self, SPACE_CLUSTER, events, n);
-    if (revision > self->told_revision)
-        self->told_revision = revision;
+    if (self->is_loaded && revision > self->revision)
+        self->revision = revision;
+    self->confirmed_ms = clock_monotonic_ms();
 }
 
 /* ---- watching ---- */
@@ -128,6 +144,7 @@ static void compacted(void *ctx, int64_t revision)
     (void) revision;
     self->is_loaded = false;
     self->is_cut = true;
+    self->n_elsewhere++;
 }
 
 static dibs_status watch_space(struct etcd_rows *self, enum store_space space, dibs_err *err)
@@ -184,30 +201,103 @@ void store_heed(struct etcd_rows *self)
         etcd_watch_turn(self->watch[i]);
 }
 
-/* Somebody was first: what he did is told soon. */
-static void catch_up(struct etcd_rows *self)
+/* Somebody was first, or we are behind: what there is is told soon. False: it was not. */
+static bool catch_up(struct etcd_rows *self, uint64_t n_told, int64_t revision)
 {
     struct pollfd notices = { .fd = self->notices, .events = POLLIN };
     int64_t until_ms = clock_monotonic_ms() + CATCH_UP_MS;
     int64_t now_ms = 0;
 
-    while (self->n_told == self->beaten_at && (now_ms = clock_monotonic_ms()) < until_ms) {
+    while (self->n_told == n_told && self->revision <= revision &&
+           (now_ms = clock_monotonic_ms()) < until_ms) {
         (void) poll(&notices, 1, (int) (until_ms - now_ms));
         store_heed(self);
     }
-    if (self->n_told == self->beaten_at)
-        self->is_loaded = false;
+    return self->n_told != n_told || self->revision > revision;
+}
+
+/* Hosts that want the same block must not come back together, again and again. */
+static void give_way(const struct etcd_rows *self)
+{
+    unsigned doublings = self->n_beaten < GIVE_WAY_DOUBLINGS ? self->n_beaten : GIVE_WAY_DOUBLINGS;
+    uint32_t any = 0;
+
+    if (self->n_beaten < GIVE_WAY_FROM || getrandom(&any, sizeof any, GRND_NONBLOCK) != (ssize_t) sizeof any)
+        return;
+    (void) nanosleep(&(struct timespec){ .tv_nsec = any % (GIVE_WAY_NS << doublings) }, NULL);
+}
+
+enum currency { IS_CURRENT, IS_BEHIND, IS_UNSURE };
+
+/* Has nothing changed that the copy should have? Names are left out: there may be many. */
+static enum currency look_whether_current(struct etcd_rows *self)
+{
+    struct store_key tail = store_key(self, SPACE_HOST, 't');
+    struct store_key pools = store_key(self, SPACE_CLUSTER, 'p');
+    struct store_key pools_end = store_key_end(&pools);
+    struct store_key blocks = store_key(self, SPACE_CLUSTER, 'b');
+    struct store_key blocks_end = store_key_end(&blocks);
+    const struct etcd_compare compares[] = {
+        { .target = ETCD_MOD_REVISION, .key = store_key_bytes(&tail), .number = self->tail_revision },
+        { .target = ETCD_MOD_REVISION,
+          .relation = ETCD_LESS,
+          .key = store_key_bytes(&pools),
+          .end = store_key_bytes(&pools_end),
+          .number = self->pools_revision + 1 },
+        { .target = ETCD_MOD_REVISION,
+          .relation = ETCD_LESS,
+          .key = store_key_bytes(&blocks),
+          .end = store_key_bytes(&blocks_end),
+          .number = self->revision + 1 },
+    };
+    const struct etcd_op look = { .kind = ETCD_RANGE, .key = store_key_bytes(&tail), .is_count_only = true };
+    const struct etcd_op twice[] = { look, look };
+    const struct etcd_txn txn = { compares, portbits_count(&self->shared) > 0 ? 3 : 2, &look, 1, twice, 2 };
+    const struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
+    struct etcd_call call = { .deadline_ms = clock_monotonic_ms() + CONFIRM_MOST_MS };
+    struct etcd_answer answer = { 0 };
+    dibs_status s = etcd_do(self->etcd, &call, &op, &answer, NULL);
+    bool is_current = answer.result.succeeded;
+
+    etcd_answer_done(&answer);
+    return s != DIBS_OK ? IS_UNSURE : is_current ? IS_CURRENT : IS_BEHIND;
+}
+
+/* What a copy refuses must be true: one that has not heard anything for a while asks. */
+static void confirm(struct etcd_rows *self)
+{
+    for (int i = 0; i < CONFIRMS_MAX && self->is_loaded; i++) {
+        int64_t now_ms = clock_monotonic_ms();
+        uint64_t n_told = self->n_told;
+        int64_t revision = self->revision;
+
+        if (now_ms - self->confirmed_ms < CONFIRM_MS)
+            return;
+        enum currency currency = look_whether_current(self);
+        if (currency == IS_BEHIND) {
+            self->is_loaded = catch_up(self, n_told, revision) && i + 1 < CONFIRMS_MAX;
+            self->confirmed_ms = 0;
+            continue;
+        }
+        /* Where nobody answers the next to ask would wait as long. */
+        self->confirmed_ms = clock_monotonic_ms() + (currency == IS_UNSURE ? 4 * CONFIRM_MOST_MS : 0);
+        return;
+    }
 }
 
 dibs_status store_catch_up(struct etcd_rows *self, dibs_err *err)
 {
-    store_heed(self);
     if (self->was_beaten)
-        catch_up(self);
+        give_way(self);
+    store_heed(self);
+    if (self->was_beaten && !catch_up(self, self->beaten_at, INT64_MAX))
+        self->is_loaded = false;
+    confirm(self);
     if (self->is_loaded)
         return DIBS_OK;
     dibs_status s = store_load(self, err);
 
+    self->confirmed_ms = clock_monotonic_ms();
     self->n_elsewhere++;
     for (size_t i = 0; i < SPACES && s == DIBS_OK && self->is_cut; i++)
         etcd_watch_from(self->watch[i], self->revision + 1);

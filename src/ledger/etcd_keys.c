@@ -85,11 +85,16 @@ uint32_t store_number(const struct etcd_rows *self)
     return (uint32_t) (self->near.base.id_base >> STORE_ID_SHIFT);
 }
 
+bool store_is_users_name(const struct name_record *name)
+{
+    return strncmp(name->principal, "uid:", 4) == 0 && !strchr(name->principal, '@');
+}
+
 void store_name_out(const struct etcd_rows *self, enum store_space space, const struct name_record *name,
                     struct name_record *out)
 {
     *out = *name;
-    if (space == SPACE_CLUSTER && strncmp(name->principal, "uid:", 4) == 0 && !strchr(name->principal, '@'))
+    if (space == SPACE_CLUSTER && store_is_users_name(name))
         (void) snprintf(out->principal, sizeof out->principal, "%.14s@%s", name->principal, self->node);
 }
 

@@ -47,6 +47,11 @@ void pack_claim(struct bytes *out, const struct row_claim *row)
 
     bytes_add(out, room, sizeof room);
     pack_put(out, c->port);
+    if (c->is_damaged) { /* what is left of it is as unreadable the next time */
+        if (!out->is_lost)
+            out->at[before + 1] = (char) (out->n - before - sizeof room);
+        return;
+    }
     pack_put(out, flags);
     pack_put(out, c->id);
     pack_put(out, c->generation);
@@ -55,7 +60,7 @@ void pack_claim(struct bytes *out, const struct row_claim *row)
     pack_put(out, c->uid);
     pack_put(out, c->netns);
     pack_put_signed(out, c->created_ms);
-    pack_put_signed(out, c->changed_ms - c->created_ms);
+    pack_put_signed(out, (int64_t) ((uint64_t) c->changed_ms - (uint64_t) c->created_ms));
     pack_put(out, c->n_bindings);
     for (size_t i = 0; i < c->n_bindings; i++) {
         pack_put(out, c->bindings[i].proto);

@@ -54,11 +54,13 @@ struct etcd_rows {
     bool is_fresh;          /* ... and looked since */
 
     bool is_loaded;
+    bool is_overtaken; /* what was being read was compacted meanwhile */
     bool was_beaten;
-    bool is_fenced;        /* ... by ports that change hands */
-    uint64_t beaten_at;    /* ... when so many changes had been told */
-    int64_t revision;      /* of the copy */
-    int64_t told_revision; /* up to it the copy has all that is everybody's */
+    bool is_fenced;     /* ... by ports that change hands */
+    bool was_cut;       /* ... or etcd did not answer */
+    unsigned n_beaten;  /* ... so many times one after another, the last time */
+    uint64_t beaten_at; /* ... when so many changes had been told */
+    int64_t revision;   /* all that was everybody's up to it is in the copy */
     struct node_tail tail;
     int64_t tail_revision;                  /* 0: it is not there */
     int64_t block_revision[SPACES][BLOCKS]; /* likewise */
@@ -74,8 +76,9 @@ struct etcd_rows {
     bool is_watched;
     bool is_cut; /* the watches stand still: what they missed is gone */
     struct etcd_watch *watch[SPACES];
+    int64_t confirmed_ms; /* when the copy was last seen to be up to date */
     int notices;          /* readable when they have something; -1: they are not there */
-    uint64_t n_told;      /* changes so far, */
+    uint64_t n_told;      /* changes so far that were news, */
     uint64_t n_elsewhere; /* ... and those of others that no event tells of */
 
     uint64_t trimmed_answers; /* likewise of answers */
@@ -98,6 +101,7 @@ void store_key_add_hex(struct store_key *key, uint64_t number, int digits);
 struct etcd_bytes store_key_bytes(const struct store_key *key);
 /* What all keys that begin with it end before. */
 struct store_key store_key_end(const struct store_key *key);
+bool store_is_users_name(const struct name_record *name); /* ... of this host */
 /* A name as it stands in etcd, and back. */
 void store_name_out(const struct etcd_rows *self, enum store_space space, const struct name_record *name,
                     struct name_record *out);

@@ -61,6 +61,9 @@ dibs_status ledger_group_commit(struct ledger *ledger, struct ledger_span *out, 
 /* Do several hosts have it? */
 bool ledger_is_shared(const struct ledger *ledger);
 bool ledger_was_beaten(const struct ledger *ledger);
+/* ... or because the store did not answer: nobody is to be tried again now. In this case alone it may have
+ * happened after all, which the error says. */
+bool ledger_was_cut(const struct ledger *ledger);
 
 /* `fn` sees every change of ours as it is written, its claim as it is then. One that is not committed comes
  * to nothing, and its number is given again. NULL: nobody. */

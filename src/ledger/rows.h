@@ -69,6 +69,8 @@ struct rows_ops {
     /* Optional (NULL: nobody else writes meanwhile). The last commit came to nothing because another was
      * first: whoever decides anew sees that one. */
     bool (*was_beaten)(const struct rows *self);
+    /* Optional (NULL: it never does). The last commit failed because the store did not answer. */
+    bool (*was_cut)(const struct rows *self);
 
     /* Inside of a write transaction: what changes from save() on can be undone by itself, or stays when it is
      * forgotten where to go back to. One at a time. */

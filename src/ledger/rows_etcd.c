@@ -133,7 +133,7 @@ static dibs_status begin(struct rows *rows, bool is_write, bool is_full, dibs_er
         s = store_catch_up(self, err);
     else if (!self->is_loaded || !self->is_fresh || !self->is_in_call)
         s = store_refresh(self, err);
-    self->was_beaten = false;
+    self->was_beaten = self->was_cut = false;
     if (s == DIBS_OK && is_write && !self->has_number)
         s = store_enrol(self, err);
     if (s != DIBS_OK)
@@ -214,6 +214,11 @@ static uint64_t heed(struct rows *rows)
 static bool was_beaten(const struct rows *rows)
 {
     return ((const struct etcd_rows *) rows)->was_beaten;
+}
+
+static bool was_cut(const struct rows *rows)
+{
+    return ((const struct etcd_rows *) rows)->was_cut;
 }
 
 /* ---- rows that differ from those of memory ---- */
@@ -369,6 +374,7 @@ const struct rows_ops rows_etcd_ops = {
     .begin = begin,
     .commit = commit,
     .was_beaten = was_beaten,
+    .was_cut = was_cut,
     MEMORY_ROWS_OPS,
     .rollback = rollback,
     .undo = undo,

@@ -137,6 +137,11 @@ bool ledger_was_beaten(const struct ledger *ledger)
     return ledger->rows->ops->was_beaten && ledger->rows->ops->was_beaten(ledger->rows);
 }
 
+bool ledger_was_cut(const struct ledger *ledger)
+{
+    return ledger->rows->ops->was_cut && ledger->rows->ops->was_cut(ledger->rows);
+}
+
 bool tx_again(const struct ledger *ledger, dibs_status s, unsigned *n)
 {
     return s == DIBS_UNAVAILABLE && !ledger->group.is_on && ledger_was_beaten(ledger) && ++*n < BEATEN_MAX;

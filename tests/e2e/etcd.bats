@@ -3,6 +3,7 @@
 # shellcheck disable=SC2154 # variables come from what is loaded below
 load ../support/dibs
 load ../support/etcd
+load ../support/serve
 
 setup() { dibs_setup; }
 teardown() { dibs_teardown; }
@@ -31,4 +32,31 @@ has_key() { etcd_ask /v3/kv/range '{"key":"eA=="}' | grep -q '"value":"eQ=="'; }
     etcd_ask /v3/kv/put "$KEY"
     run curl --silent --noproxy '*' --max-time 3 --cacert "$ETCD_DIR/tls/ca.cert" "$ETCD_ORIGIN/v3/kv/put" --data "$KEY"
     [ "$status" -ne 0 ]
+}
+
+@test "requests that share a commit that etcd does not answer fail together, not one after another" {
+    etcd_start 1
+    DIBS_LEDGER=$ETCD_URL DIBS_TIMEOUT=1s serve_start
+    ask --json '{"name":"before"}' /v1/claims
+    assert_code 201
+    local pids=() i codes
+    kill -STOP "$DAEMON" # so that all are there when it looks
+    for i in 1 2 3 4 5 6 7 8; do
+        curl -sS --max-time 60 --unix-socket "$SOCKET" -o "$T/answer.$i" -w '%{http_code}\n' --json "{\"name\":\"n$i\"}" http://dibs/v1/claims \
+            >>"$T/codes" &
+        pids+=($!)
+    done
+    sleep 1
+    kill -STOP "${ETCD_PIDS[0]}"
+    local began=$SECONDS
+    kill -CONT "$DAEMON"
+    wait "${pids[@]}"
+    local took=$((SECONDS - began))
+    kill -CONT "${ETCD_PIDS[0]}"
+    codes=$(sort -u "$T/codes")
+    [ "$codes" = 503 ]
+    [ "$took" -le 6 ]
+    wait_until 10 serve_answers
+    ask --json '{"name":"after"}' /v1/claims
+    assert_code 201
 }

@@ -30,14 +30,19 @@ CLUSTER_FN int end_etcd(void **state)
 }
 
 /* Each case has a prefix of its own; hosts are handles with a name. */
-CLUSTER_FN struct ledger *host(const struct t_ledger *t, const char *node)
+CLUSTER_FN struct ledger *host_for(const struct t_ledger *t, const char *node, int64_t timeout_ms)
 {
-    const struct ledger_options options = { .timeout_ms = 10000, .node = node };
+    const struct ledger_options options = { .timeout_ms = timeout_ms, .node = node };
     struct ledger *ledger = NULL;
     dibs_err err = { 0 };
 
     ASSERT_OK(ledger_open(t->uri, &options, &ledger, &err), &err);
     return ledger;
+}
+
+CLUSTER_FN struct ledger *host(const struct t_ledger *t, const char *node)
+{
+    return host_for(t, node, 10000);
 }
 
 CLUSTER_FN int open_case(void **state)

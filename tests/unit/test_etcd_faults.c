@@ -4,6 +4,7 @@
 
 #include "etcd/watch.h"
 #include "support/etcd.h"
+#include "support/relay.h"
 
 enum { SHORT_MS = 1500, LONG_MS = 30000, SPOILT = 400 };
 
@@ -176,41 +177,6 @@ static void where_nobody_listens_nothing_was_done(void **state)
 
 /* ---- spoilt answers ---- */
 
-struct unruly {
-    char port[16], seed[16], path[300];
-};
-
-static int unruly_main(void *arg)
-{
-    struct unruly *u = arg;
-    char *argv[] = { (char[]){ "unruly.py" }, u->port, u->seed, u->path, NULL };
-
-    return support_exec(argv);
-}
-
-static pid_t unruly_start(struct etcd_config *config)
-{
-    struct unruly u = { 0 };
-    unsigned port = 0;
-    const char *given = getenv("DIBS_TEST_SEED");
-    unsigned seed = given ? (unsigned) strtoul(given, NULL, 10) : (unsigned) clock_now(0).wall_ms % 100000;
-
-    print_message("DIBS_TEST_SEED=%u\n", seed);
-    (void) snprintf(u.port, sizeof u.port, "%u", shared->client[0]);
-    (void) snprintf(u.seed, sizeof u.seed, "%u", seed);
-    (void) snprintf(u.path, sizeof u.path, "%s/unruly.%u", shared->dir, seed);
-    pid_t pid = child_start(unruly_main, &u);
-    UNTIL(access(u.path, R_OK) == 0);
-    FILE *file = fopen(u.path, "r");
-    assert_non_null(file);
-    assert_int_equal(fscanf(file, "%u", &port), 1);
-    (void) fclose(file);
-    *config = shared->config;
-    config->n_origins = 1;
-    (void) snprintf(config->origin[0], sizeof config->origin[0], "http://127.0.0.1:%u", port);
-    return pid;
-}
-
 struct fate {
     dibs_status status;
     enum etcd_fate fate;
@@ -228,7 +194,7 @@ static void spoilt_answers_never_tell_a_lie(void **state)
     char key[32] = "";
 
     NEED_ETCD();
-    pid_t proxy = unruly_start(&config);
+    pid_t proxy = unruly_start(shared, &config, unruly_seed());
     ASSERT_OK(etcd_open(&config, &etcd, &f->err), &f->err);
     for (int i = 0; i < SPOILT; i++) {
         (void) snprintf(key, sizeof key, "spoilt/%03d", i);
@@ -311,7 +277,7 @@ static void a_spoilt_watch_leaves_nothing_out(void **state)
                                                 .ctx = &heard };
 
     NEED_ETCD();
-    pid_t proxy = unruly_start(&config);
+    pid_t proxy = unruly_start(shared, &config, unruly_seed());
     ASSERT_OK(etcd_watch_open(&config, &options, &watch, &f->err), &f->err);
     for (int64_t until = in_ms(2 * LONG_MS); heard.n_told < SPOILT && clock_monotonic_ms() < until;) {
         struct pollfd at = { .fd = etcd_watch_fd(watch), .events = POLLIN };

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* Any bytes as a value of a ledger in etcd: the first byte says which. What is taken is valid, and packed
+ * anew it is taken again and packs to the same bytes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ledger/etcd_pack.h"
+#include "support/check.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct found {
+    struct bytes claims, cooling;
+    uint32_t n_claims, n_cooling;
+};
+
+static bool take_claim(void *ctx, struct row_claim *row)
+{
+    struct found *found = ctx;
+
+    CHECK(codec_claim_valid(&row->claim, NULL) && !row->claim.is_damaged);
+    pack_claim(&found->claims, row);
+    found->n_claims++;
+    return true;
+}
+
+static bool take_damaged(void *ctx, uint16_t port)
+{
+    struct found *found = ctx;
+    struct row_claim row;
+
+    codec_make_lost(&row, 1, port);
+    pack_claim(&found->claims, &row);
+    found->n_claims++;
+    return true;
+}
+
+static bool take_cooling(void *ctx, const struct ledger_slot *slot)
+{
+    struct found *found = ctx;
+
+    CHECK(slot->port > 0 && slot->claim_id == 0);
+    pack_cooling(&found->cooling, slot);
+    found->n_cooling++;
+    return true;
+}
+
+static bool again_block(struct packed from, struct bytes *out)
+{
+    struct found found = { 0 };
+    struct block_reader reader = { &found, take_claim, take_damaged, take_cooling };
+    bool is_whole = unpack_block(from, &reader);
+
+    if (is_whole) {
+        pack_block(out, found.n_claims, found.n_cooling);
+        bytes_add(out, found.claims.n ? found.claims.at : "", found.claims.n);
+        bytes_add(out, found.cooling.n ? found.cooling.at : "", found.cooling.n);
+    }
+    bytes_done(&found.claims);
+    bytes_done(&found.cooling);
+    return is_whole;
+}
+
+struct history {
+    struct event_record *events[64];
+    size_t n;
+};
+
+static bool take_event(void *ctx, const struct event_record *event)
+{
+    struct history *history = ctx;
+    struct event_record *copy = history->n < 64 ? malloc(sizeof *copy) : NULL;
+
+    if (!copy)
+        return false;
+    *copy = *event;
+    history->events[history->n++] = copy;
+    return true;
+}
+
+static bool again_events(struct packed from, struct bytes *out)
+{
+    struct history history = { 0 };
+    bool is_whole = unpack_events(from, take_event, &history);
+
+    if (is_whole)
+        pack_events(out, (const struct event_record *const *) history.events, history.n);
+    for (size_t i = 0; i < history.n; i++)
+        free(history.events[i]);
+    return is_whole;
+}
+
+#define AGAIN(kind, type)                                           \
+    static bool again_##kind(struct packed from, struct bytes *out) \
+    {                                                               \
+        type value;                                                 \
+                                                                    \
+        memset(&value, 0xa5, sizeof value);                         \
+        if (!unpack_##kind(from, &value))                           \
+            return false;                                           \
+        pack_##kind(out, &value);                                   \
+        return true;                                                \
+    }
+AGAIN(tail, struct node_tail)
+AGAIN(name, struct name_record)
+AGAIN(pool, dibs_pool)
+AGAIN(answer, struct row_answer)
+AGAIN(sighting, struct sighting_record)
+AGAIN(mark, struct ledger_mark)
+
+static bool again_number(struct packed from, struct bytes *out)
+{
+    uint64_t number = 0;
+
+    if (!unpack_number(from, &number))
+        return false;
+    pack_number(out, number);
+    return true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static bool (*const again[])(struct packed, struct bytes *) = {
+        again_block,  again_tail,     again_events, again_name,   again_pool,
+        again_answer, again_sighting, again_mark,   again_number,
+    };
+    struct bytes once = { 0 };
+    struct bytes twice = { 0 };
+
+    if (size == 0)
+        return 0;
+    size_t kind = data[0] % (sizeof again / sizeof again[0]);
+    if (again[kind]((struct packed){ data + 1, size - 1 }, &once)) {
+        CHECK(!once.is_lost);
+        CHECK(again[kind]((struct packed){ (const uint8_t *) once.at, once.n }, &twice));
+        CHECK(twice.n == once.n && memcmp(twice.at, once.at, once.n) == 0);
+    }
+    bytes_done(&once);
+    bytes_done(&twice);
+    return 0;
+}

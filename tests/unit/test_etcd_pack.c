@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/* The values of a ledger in etcd: every field comes back, and what is damaged harms nothing else. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ledger/etcd_pack.h"
+#include "support/t.h"
+
+enum { CLAIMS_MAX = 8 };
+
+struct seen {
+    struct row_claim claims[CLAIMS_MAX];
+    struct ledger_slot cooling[CLAIMS_MAX];
+    uint16_t damaged[CLAIMS_MAX];
+    size_t n_claims, n_cooling, n_damaged;
+};
+
+static bool see_claim(void *ctx, struct row_claim *row)
+{
+    struct seen *seen = ctx;
+
+    assert_true(seen->n_claims < CLAIMS_MAX);
+    seen->claims[seen->n_claims++] = *row;
+    return true;
+}
+
+static bool see_damaged(void *ctx, uint16_t port)
+{
+    struct seen *seen = ctx;
+
+    assert_true(seen->n_damaged < CLAIMS_MAX);
+    seen->damaged[seen->n_damaged++] = port;
+    return true;
+}
+
+static bool see_cooling(void *ctx, const struct ledger_slot *slot)
+{
+    struct seen *seen = ctx;
+
+    assert_true(seen->n_cooling < CLAIMS_MAX);
+    seen->cooling[seen->n_cooling++] = *slot;
+    return true;
+}
+
+static bool unpack(const void *at, size_t n, struct seen *seen)
+{
+    const struct block_reader reader = { seen, see_claim, see_damaged, see_cooling };
+
+    *seen = (struct seen){ 0 };
+    return unpack_block((struct packed){ at, n }, &reader);
+}
+
+static struct packed packed(const struct bytes *bytes)
+{
+    assert_false(bytes->is_lost);
+    return (struct packed){ (const uint8_t *) bytes->at, bytes->n };
+}
+
+/* As long as it can be: every field says something. */
+static struct row_claim full_claim(void)
+{
+    struct row_claim row = { .node = UINT32_MAX };
+    dibs_claim *c = &row.claim;
+
+    memset(row.secret, 0xc3, sizeof row.secret);
+    c->id = INT64_MAX;
+    c->generation = INT64_MAX - 1;
+    c->port = DIBS_PORT_MAX;
+    c->kind = DIBS_STATIC;
+    c->holder = DIBS_HELD_BY_PROCESS;
+    c->is_exclusive = c->is_kept = true;
+    c->uid = UINT32_MAX;
+    c->netns = UINT64_MAX;
+    c->created_ms = INT64_MAX;
+    c->changed_ms = INT64_MIN;
+    c->process = (dibs_process){ .pid = INT32_MAX, .pidns = UINT64_MAX, .start_ticks = UINT64_MAX };
+    memset(c->process.boot_id, 'b', DIBS_BOOT_ID_MAX);
+    c->lease_ttl_ms = 1;
+    c->lease_until_ms = INT64_MIN;
+    memset(c->principal, 'p', DIBS_PRINCIPAL_MAX);
+    memset(c->pool, 'o', DIBS_POOL_NAME_MAX);
+    memset(c->command, 'c', DIBS_COMMAND_MAX);
+    memset(c->name, 'n', DIBS_NAME_PARTS_MAX * (DIBS_NAME_PART_MAX + 1) - 1);
+    for (size_t i = 1; i < DIBS_NAME_PARTS_MAX; i++)
+        c->name[i * (DIBS_NAME_PART_MAX + 1) - 1] = '/';
+    memset(c->project, '/', DIBS_PROJECT_MAX);
+    c->n_bindings = DIBS_BINDINGS_MAX;
+    for (size_t i = 0; i < DIBS_BINDINGS_MAX; i++) {
+        c->bindings[i] = (dibs_binding){ .proto = (dibs_proto) (1 + i % 3), .address.len = i % 2 ? 4 : 16 };
+        c->bindings[i].address.v6only = i == 2;
+        memset(c->bindings[i].address.bytes, (int) (200 + i), c->bindings[i].address.len);
+    }
+    return row;
+}
+
+/* Little more than what a claim must have. */
+static struct row_claim small_claim(uint64_t id, uint16_t port)
+{
+    struct row_claim row = { .claim = { .id = id,
+                                        .generation = 1,
+                                        .port = port,
+                                        .kind = DIBS_DYNAMIC,
+                                        .is_kept = true,
+                                        .principal = "uid:1000",
+                                        .n_bindings = 1,
+                                        .bindings = { { .proto = DIBS_TCP, .address.len = 16 } } } };
+
+    return row;
+}
+
+static void every_field_of_a_claim_comes_back(void **state)
+{
+    struct row_claim rows[] = { full_claim(), small_claim(7, 30000), small_claim(8, 30001) };
+    struct bytes block = { 0 };
+    struct seen seen;
+
+    (void) state;
+    rows[2].claim.holder = DIBS_HELD_BY_LEASE;
+    rows[2].claim.is_kept = false;
+    rows[2].claim.lease_ttl_ms = 600000;
+    rows[2].claim.lease_until_ms = 12345;
+    (void) snprintf(rows[2].claim.process.boot_id, sizeof rows[2].claim.process.boot_id, "boot");
+    pack_block(&block, 3, 0);
+    for (size_t i = 0; i < 3; i++)
+        pack_claim(&block, &rows[i]);
+    assert_true(unpack(packed(&block).at, block.n, &seen));
+    assert_int_equal(seen.n_claims, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_memory_equal(&seen.claims[i], &rows[i], sizeof rows[i]);
+    bytes_done(&block);
+}
+
+static void a_port_that_cools_comes_back(void **state)
+{
+    const struct ledger_slot slots[] = {
+        { .proto = DIBS_UDP,
+          .port = 1,
+          .address = { .len = 4, .bytes = { 127, 0, 0, 1 } },
+          .released_ms = -5 },
+        { .proto = DIBS_SCTP,
+          .port = 65535,
+          .address = { .len = 16, .v6only = true },
+          .released_ms = INT64_MAX },
+    };
+    struct row_claim claim = small_claim(9, 2);
+    struct bytes block = { 0 };
+    struct seen seen;
+
+    (void) state;
+    pack_block(&block, 1, 2);
+    pack_claim(&block, &claim);
+    pack_cooling(&block, &slots[0]);
+    pack_cooling(&block, &slots[1]);
+    assert_true(unpack(packed(&block).at, block.n, &seen));
+    assert_int_equal(seen.n_cooling, 2);
+    assert_memory_equal(seen.cooling, slots, sizeof slots);
+    bytes_done(&block);
+}
+
+/* INV-6. Whatever byte of the middle one is changed, to whatever: its neighbours are as they were. */
+static void a_damaged_claim_harms_no_other(void **state)
+{
+    const struct row_claim rows[] = { small_claim(1, 30000), full_claim(), small_claim(3, 30002) };
+    struct bytes block = { 0 };
+    size_t begin[4] = { 0 };
+    size_t n_damaged = 0;
+    struct seen seen;
+
+    (void) state;
+    pack_block(&block, 3, 0);
+    for (size_t i = 0; i < 3; i++) {
+        begin[i] = block.n;
+        pack_claim(&block, &rows[i]);
+    }
+    begin[3] = block.n;
+    for (size_t at = begin[1] + 2; at < begin[2]; at++) {
+        char before = block.at[at];
+
+        for (unsigned bit = 0; bit < 8; bit++) {
+            block.at[at] = (char) (before ^ (1 << bit));
+            assert_true(unpack(packed(&block).at, block.n, &seen));
+            assert_int_equal(seen.n_claims + seen.n_damaged, 3);
+            assert_memory_equal(&seen.claims[0], &rows[0], sizeof rows[0]);
+            assert_memory_equal(&seen.claims[seen.n_claims - 1], &rows[2], sizeof rows[2]);
+            n_damaged += seen.n_damaged;
+        }
+        block.at[at] = before;
+    }
+    assert_true(n_damaged > 0);
+    bytes_done(&block);
+}
+
+static void what_is_left_of_a_damaged_claim_is_still_damaged(void **state)
+{
+    struct row_claim lost;
+    struct row_claim well = small_claim(3, 30002);
+    struct bytes block = { 0 };
+    struct seen seen;
+
+    (void) state;
+    codec_make_lost(&lost, 5, 30001);
+    pack_block(&block, 2, 0);
+    pack_claim(&block, &lost);
+    pack_claim(&block, &well);
+    assert_true(unpack(packed(&block).at, block.n, &seen));
+    assert_int_equal(seen.n_damaged, 1);
+    assert_int_equal(seen.damaged[0], 30001);
+    assert_int_equal(seen.n_claims, 1);
+    assert_memory_equal(&seen.claims[0], &well, sizeof well);
+    bytes_done(&block);
+}
+
+static void a_block_that_was_cut_is_refused(void **state)
+{
+    struct row_claim claim = full_claim();
+    struct bytes block = { 0 };
+    struct seen seen;
+
+    (void) state;
+    pack_block(&block, 1, 0);
+    pack_claim(&block, &claim);
+    for (size_t n = 0; n < block.n; n++) {
+        char *part = malloc(n ? n : 1); /* its end is where a sanitizer sees it */
+
+        memcpy(part, block.at, n);
+        assert_false(unpack(part, n, &seen));
+        free(part);
+    }
+    bytes_add(&block, "", 1);
+    assert_false(unpack(packed(&block).at, block.n, &seen));
+    block.at[0] = 2; /* another version */
+    assert_false(unpack(packed(&block).at, block.n - 1, &seen));
+    bytes_done(&block);
+}
+
+/* ---- the others ---- */
+
+/* Of a static object, whose gaps are zero. */
+#define ROUND_TRIP(kind, before)                                                         \
+    do {                                                                                 \
+        static __typeof__(before) after;                                                 \
+        struct bytes text = { 0 };                                                       \
+                                                                                         \
+        pack_##kind(&text, &(before));                                                   \
+        assert_true(unpack_##kind(packed(&text), &after));                               \
+        assert_memory_equal(&after, &(before), sizeof after);                            \
+        for (size_t n = 0; n < text.n; n++)                                              \
+            assert_false(unpack_##kind((struct packed){ packed(&text).at, n }, &after)); \
+        bytes_done(&text);                                                               \
+    } while (0)
+
+static void a_name_and_a_pool_come_back(void **state)
+{
+    static struct name_record name;
+    static dibs_pool pool;
+
+    (void) state;
+    memset(name.principal, 'p', DIBS_PRINCIPAL_MAX);
+    memset(name.name, 'n', DIBS_NAME_MAX);
+    memset(name.row.project, '/', DIBS_PROJECT_MAX);
+    name.row.claim_id = INT64_MAX;
+    name.row.port = DIBS_PORT_MAX;
+    name.row.used_ms = INT64_MIN;
+    ROUND_TRIP(name, name);
+    memset(pool.name, 'x', DIBS_POOL_NAME_MAX);
+    (void) snprintf(pool.order, sizeof pool.order, "stride");
+    pool.scope = DIBS_SCOPE_CLUSTER;
+    pool.band = DIBS_BAND_AUTO;
+    pool.cooldown_ms = DIBS_COOLDOWN_MAX_MS;
+    pool.ranges.n = DIBS_RANGES_MAX;
+    for (size_t i = 0; i < DIBS_RANGES_MAX; i++)
+        pool.ranges.item[i] = (dibs_range){ (uint16_t) (1 + 3 * i), (uint16_t) (2 + 3 * i) };
+    pool.ranges.item[DIBS_RANGES_MAX - 1].last = DIBS_PORT_MAX;
+    ROUND_TRIP(pool, pool);
+}
+
+static void every_other_record_comes_back(void **state)
+{
+    static struct node_tail tail = {
+        .seq = INT64_MAX, .cursor = UINT64_MAX, .gone = INT64_MAX, .nonce = UINT64_MAX
+    };
+    static struct ledger_mark mark = { .major = UINT32_MAX, .salt = UINT64_MAX };
+    static struct sighting_record sighting = {
+        .seen = { .id = INT64_MAX, .generation = INT64_MAX, .lease_until_ms = INT64_MIN }, .count = UINT32_MAX
+    };
+    static struct row_answer answer;
+    struct bytes value = { 0 };
+    uint64_t number = 0;
+
+    (void) state;
+    ROUND_TRIP(tail, tail);
+    ROUND_TRIP(mark, mark);
+    ROUND_TRIP(sighting, sighting);
+    memset(answer.principal, 'p', DIBS_PRINCIPAL_MAX);
+    memset(answer.key, 'k', sizeof answer.key - 1);
+    answer.part = answer.n = UINT32_MAX;
+    answer.seq = answer.claim_id = answer.generation = INT64_MAX;
+    answer.digest = UINT64_MAX;
+    ROUND_TRIP(answer, answer);
+    pack_number(&value, UINT64_MAX);
+    assert_true(unpack_number(packed(&value), &number));
+    assert_true(number == UINT64_MAX);
+    bytes_done(&value);
+}
+
+static bool see_event(void *ctx, const struct event_record *event)
+{
+    struct event_record **next = ctx;
+
+    *(*next)++ = *event;
+    return true;
+}
+
+static void events_come_back_in_their_order(void **state)
+{
+    static struct event_record full, seen[2];
+    const struct event_record small = { .event = { .seq = 1, .kind = DIBS_EV_CLAIMED, .principal = "x" } };
+    const struct event_record *const events[] = { &small, &full };
+    struct event_record *next = seen;
+    struct bytes value = { 0 };
+
+    (void) state;
+    full.event = (dibs_event){ .seq = INT64_MAX,
+                               .time_ms = INT64_MIN,
+                               .kind = DIBS_EV_POOL,
+                               .claim_id = INT64_MAX,
+                               .generation = INT64_MAX,
+                               .port = DIBS_PORT_MAX,
+                               .protos = UINT8_MAX,
+                               .is_dynamic = true,
+                               .actor_uid = UINT32_MAX,
+                               .actor_pid = INT32_MIN };
+    memset(full.event.principal, 'p', DIBS_PRINCIPAL_MAX);
+    memset(full.event.name, 'n', DIBS_NAME_MAX);
+    full.cursor = UINT64_MAX;
+    pack_events(&value, events, 2);
+    assert_true(unpack_events(packed(&value), see_event, &next));
+    assert_ptr_equal(next, seen + 2);
+    assert_memory_equal(&seen[0], &small, sizeof small);
+    assert_memory_equal(&seen[1], &full, sizeof full);
+    bytes_done(&value);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_field_of_a_claim_comes_back),
+        cmocka_unit_test(a_port_that_cools_comes_back),
+        cmocka_unit_test(a_damaged_claim_harms_no_other),
+        cmocka_unit_test(what_is_left_of_a_damaged_claim_is_still_damaged),
+        cmocka_unit_test(a_block_that_was_cut_is_refused),
+        cmocka_unit_test(a_name_and_a_pool_come_back),
+        cmocka_unit_test(every_other_record_comes_back),
+        cmocka_unit_test(events_come_back_in_their_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

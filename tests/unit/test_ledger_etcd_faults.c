@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: MIT */
+/* A ledger in etcd whose answers are lost, whose members die and hang, and whose records are damaged: what is
+ * claimed is claimed once, what is told is true, and nobody waits for ever. */
+#include "ledger/etcd_store.h"
+#include "ledger/rows.h"
+#include "support/etcd_ledger.h"
+#include "support/relay.h"
+
+enum { SHORT_MS = 1500, DECIDE_MS = 2000, SLACK_MS = 700, SPOILT = 150, FIRST = 30000 };
+
+static struct etcd_rows *store(struct ledger *ledger)
+{
+    return store_of(ledger->rows);
+}
+
+static dibs_status claim_port(struct t_ledger *t, struct ledger *ledger, uint16_t port, dibs_claim *out)
+{
+    struct ledger_want want = t_want(NULL, "*");
+
+    want.candidates = &port;
+    want.n_candidates = 1;
+    return try_claim(t, ledger, &want, out);
+}
+
+static size_t count_claims(struct t_ledger *t, struct ledger *ledger)
+{
+    struct ledger_health health = { 0 };
+
+    ASSERT_OK(ledger_health(ledger, &health, &t->err), &t->err);
+    return (size_t) health.n_claims;
+}
+
+static bool is_held(struct t_ledger *t, struct ledger *ledger, uint16_t port)
+{
+    dibs_claim out = { 0 };
+    dibs_status s = claim_port(t, ledger, port, &out);
+
+    if (s == DIBS_OK) {
+        struct ledger_seen seen = t_seen(&out);
+
+        ASSERT_OK(ledger_end(ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, NULL,
+                             &t->err),
+                  &t->err);
+    }
+    return s != DIBS_OK;
+}
+
+/* ---- lost answers ---- */
+
+/* A handle that sends through a relay that can be told to lose answers. */
+static struct ledger *through(struct t_ledger *t, const struct relay *relay, int64_t timeout_ms)
+{
+    const struct ledger_options options = { .timeout_ms = timeout_ms, .node = "a" };
+    struct ledger *ledger = NULL;
+    char uri[128] = "";
+
+    (void) snprintf(uri, sizeof uri, "etcd://127.0.0.1:%u%s", relay->port, strrchr(t->uri, '/'));
+    ASSERT_OK(ledger_open(uri, &options, &ledger, &t->err), &t->err);
+    return ledger;
+}
+
+static void a_commit_whose_answer_is_lost_is_found_to_be_done(void **state)
+{
+    struct t_ledger *t = *state;
+    dibs_claim out = { 0 };
+    struct relay relay;
+
+    NEED_ETCD();
+    relay_open(&relay, one->client[0]);
+    struct ledger *a = through(t, &relay, 10000);
+    ASSERT_OK(claim_port(t, a, FIRST, &out), &t->err);
+    (void) relay_tell(&relay, 'a'); /* the next Txn is done, and its answer cut off */
+    ASSERT_OK(claim_port(t, a, FIRST + 1, &out), &t->err);
+    assert_int_equal(out.port, FIRST + 1);
+    assert_int_equal(relay_lost(&relay), 1);
+    ASSERT_OK(claim_port(t, a, FIRST + 2, &out), &t->err); /* and it knows how things stand */
+    assert_int_equal(count_claims(t, a), 3);
+    ledger_close(a);
+    relay_close(&relay);
+}
+
+static void a_request_that_is_lost_is_found_to_be_not_done(void **state)
+{
+    struct t_ledger *t = *state;
+    dibs_claim out = { 0 };
+    struct relay relay;
+
+    NEED_ETCD();
+    relay_open(&relay, one->client[0]);
+    struct ledger *a = through(t, &relay, 10000);
+    ASSERT_OK(claim_port(t, a, FIRST, &out), &t->err);
+    (void) relay_tell(&relay, 'r');
+    assert_int_equal(claim_port(t, a, FIRST + 1, &out), DIBS_UNAVAILABLE);
+    assert_int_equal(relay_lost(&relay), 1);
+    assert_null(strstr(t->err.msg, "may have been done"));
+    assert_int_equal(count_claims(t, a), 1);
+    ASSERT_OK(claim_port(t, a, FIRST + 1, &out), &t->err);
+    ledger_close(a);
+    relay_close(&relay);
+}
+
+/* The Txn stays inside of the relay until the decision has been made without it. */
+static void a_commit_that_comes_after_the_decision_comes_to_nothing(void **state)
+{
+    struct t_ledger *t = *state;
+    dibs_claim out = { 0 };
+    struct relay relay;
+
+    NEED_ETCD();
+    relay_open(&relay, one->client[0]);
+    struct ledger *a = through(t, &relay, 10000);
+    ASSERT_OK(claim_port(t, a, FIRST, &out), &t->err);
+    (void) relay_tell(&relay, 'h'); /* held back, its connection closed */
+    assert_int_equal(claim_port(t, a, FIRST + 1, &out), DIBS_UNAVAILABLE);
+    struct ledger *b = host(t, "a");
+    assert_int_equal(count_claims(t, b), 1);
+    const char *late = relay_tell(&relay, 'g');
+    assert_non_null(strstr(late, "revision")); /* an answer */
+    assert_null(strstr(late, "succeeded"));    /* which says so when it is so */
+    assert_int_equal(count_claims(t, b), 1);
+    ASSERT_OK(claim_port(t, a, FIRST + 1, &out), &t->err);
+    ledger_close(a);
+    ledger_close(b);
+    relay_close(&relay);
+}
+
+/* Another process of this host commits between the Txn and the question what became of it. */
+static void what_was_done_is_found_behind_the_commits_of_others(void **state)
+{
+    struct t_ledger *t = *state;
+    dibs_claim out = { 0 };
+    struct relay relay;
+
+    NEED_ETCD();
+    relay_open(&relay, one->client[0]);
+    struct ledger *a = through(t, &relay, 10000);
+    struct ledger *b = host(t, "a");
+    ASSERT_OK(claim_port(t, a, FIRST, &out), &t->err);
+    (void) relay_tell(&relay,
+                      'w'); /* the answer is lost, and nobody is let in until the others are through */
+    pid_t others = fork();
+    assert_true(others >= 0);
+    if (others == 0) {
+        bool is_well = false;
+
+        for (int64_t until = in_ms(10000); !is_well && clock_monotonic_ms() < until; (void) usleep(1000))
+            is_well = relay_lost(&relay) == 1;
+        for (uint16_t i = 0; i < 5 && is_well; i++)
+            is_well = claim_port(t, b, (uint16_t) (FIRST + 10 + i), &out) == DIBS_OK;
+        (void) relay_tell(&relay, 'o');
+        _exit(is_well ? 0 : 1);
+    }
+    ASSERT_OK(claim_port(t, a, FIRST + 1, &out), &t->err);
+    assert_int_equal(child_wait(others), 0);
+    assert_int_equal(relay_lost(&relay), 1);
+    ASSERT_OK(claim_port(t, a, FIRST + 2, &out), &t->err);
+    assert_int_equal(count_claims(t, a), 8);
+    ledger_close(a);
+    ledger_close(b);
+    relay_close(&relay);
+}
+
+static void a_member_that_stops_with_a_commit_inside_keeps_the_deadline(void **state)
+{
+    struct t_ledger *t = *state;
+    dibs_claim out = { 0 };
+
+    NEED_ETCD();
+    struct ledger *a = host_for(t, "a", SHORT_MS);
+    ASSERT_OK(claim_port(t, a, FIRST, &out), &t->err);
+    member_freeze(one, 0);
+    int64_t begun_ms = clock_monotonic_ms();
+    ledger_group_begin(a); /* it has looked already, so the Txn goes out */
+    store(a)->is_watched = true;
+    dibs_status s = claim_port(t, a, FIRST + 1, &out);
+    if (s == DIBS_OK)
+        s = ledger_group_commit(a, NULL, &t->err);
+    else
+        (void) ledger_group_commit(a, NULL, NULL);
+    store(a)->is_watched = false;
+    int64_t took_ms = clock_monotonic_ms() - begun_ms;
+    member_thaw(one, 0);
+    assert_int_equal(s, DIBS_UNAVAILABLE);
+    assert_true(took_ms < SHORT_MS + DECIDE_MS + SLACK_MS);
+    assert_true(ledger_was_cut(a) && !ledger_was_beaten(a));
+    assert_non_null(strstr(t->err.msg, "may have been done"));
+    /* Woken, it does it or not; from then on all agree. */
+    struct ledger *b = host(t, "a");
+    bool was_done = is_held(t, b, FIRST + 1);
+    assert_int_equal(is_held(t, a, FIRST + 1), was_done);
+    assert_int_equal(count_claims(t, a), was_done ? 2 : 1);
+    ledger_close(a);
+    ledger_close(b);
+}
+
+/* ---- the copy ---- */
+
+/* A commit of ours says nothing about what others changed before it. */
+static void what_others_changed_before_a_commit_of_ours_is_not_overwritten(void **state)
+{
+    enum { BLOCKS_TOUCHED = 100 };
+    struct t_ledger *t = *state;
+    struct ledger_want wants[BLOCKS_TOUCHED];
+    uint16_t ports[BLOCKS_TOUCHED];
+    dibs_claim out[BLOCKS_TOUCHED] = { 0 };
+    struct ledger_want single = t_want(NULL, "*");
+
+    NEED_ETCD();
+    struct ledger *a = host(t, "a");
+    struct ledger *b = host(t, "b");
+    make_pool(t, a, "everywhere", (dibs_range){ 20000, 29999 });
+    ASSERT_OK(claim_port(t, a, 29999, out), &t->err);
+    ledger_start_call(a); /* one look at etcd for all that follows */
+    ledger_group_begin(a);
+    ASSERT_OK(claim_port(t, a, 29998, out), &t->err);
+    single.candidates = &(uint16_t){ 20000 };
+    single.n_candidates = 1;
+    (void) must_claim(t, b, &single);
+    ASSERT_OK(ledger_group_commit(a, NULL, &t->err), &t->err); /* another block: no conflict */
+    for (size_t i = 0; i < BLOCKS_TOUCHED; i++) {
+        ports[i] = (uint16_t) (20000 + 64 * i);
+        wants[i] = t_want(NULL, "*");
+        wants[i].candidates = &ports[i];
+        wants[i].n_candidates = 1;
+    }
+    const struct ledger_batch batch = { .wants = wants, .n = BLOCKS_TOUCHED };
+    assert_int_not_equal(ledger_claim(a, &batch, &t->actor, out, &t->refusal, &t->err), DIBS_OK);
+    assert_int_equal(t->refusal.n_blockers, 1);
+    assert_string_equal(t->refusal.blockers[0].principal, "uid:1000@b");
+    ports[0] = 20001;
+    ASSERT_OK(ledger_claim(a, &batch, &t->actor, out, &t->refusal, &t->err), &t->err);
+    assert_true(is_held(t, b, 20000) && is_held(t, b, 20001));
+    ledger_close(a);
+    ledger_close(b);
+}
+
+/* Namespaces are everybody's, and so are their names. */
+static void a_name_that_another_host_has_taken_is_not_forgotten(void **state)
+{
+    struct t_ledger *t = *state;
+    const uint16_t ports[] = { 31000, 31001 };
+    struct ledger_want want = t_dynamic("web", ports, 2);
+    struct ledger_want other = t_dynamic(NULL, ports, 2);
+    dibs_claim found = { 0 };
+
+    NEED_ETCD();
+    struct ledger *a = host(t, "a");
+    struct ledger *b = host(t, "b");
+    (void) snprintf(want.claim.principal, sizeof want.claim.principal, "k8s:shop");
+    t->actor.is_admin = true;
+    t->actor.principal = "k8s:shop";
+    make_pool(t, a, "everywhere", (dibs_range){ 31000, 31200 });
+    dibs_claim old = must_claim(t, a, &want);
+    struct ledger_seen seen = t_seen(&old);
+    ASSERT_OK(
+        ledger_end(a, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, NULL, &t->err),
+        &t->err);
+    ledger_group_begin(a);
+    /* in another block */
+    other.candidates = &(uint16_t){ 31150 };
+    other.n_candidates = 1;
+    (void) must_claim(t, a, &other);
+    struct name_record name = { 0 };
+    (void) snprintf(name.principal, sizeof name.principal, "k8s:shop");
+    (void) snprintf(name.name, sizeof name.name, "web");
+    ASSERT_OK(memory_erase(&store(a)->near.tables, NAMES, &name, &t->err), &t->err); /* as upkeep does */
+    want.accepts_cooling = true;
+    dibs_claim taken = must_claim(t, b, &want);
+    assert_int_equal(ledger_group_commit(a, NULL, &t->err), DIBS_UNAVAILABLE);
+    assert_true(ledger_was_beaten(a));
+    ASSERT_OK(ledger_find_name(a, "k8s:shop", "web", &found, NULL, &t->err), &t->err);
+    assert_int_equal(found.id, taken.id);
+    ledger_close(a);
+    ledger_close(b);
+}
+
+static void follow(struct ledger *ledger, uint64_t before)
+{
+    for (int64_t until = in_ms(10000); ledger_heed(ledger) == before && clock_monotonic_ms() < until;
+         (void) usleep(1000)) {
+    }
+    assert_true(ledger_heed(ledger) > before);
+}
+
+static void compact(struct t_ledger *t)
+{
+    struct etcd_call call = { .deadline_ms = in_ms(10000) };
+    struct etcd_op look = { .kind = ETCD_RANGE, .key = ETCD_BYTES("x") };
+    struct etcd_answer answer = { 0 };
+    struct etcd *etcd = NULL;
+
+    ASSERT_OK(etcd_open(&one->config, &etcd, &t->err), &t->err);
+    ASSERT_OK(etcd_do(etcd, &call, &look, &answer, &t->err), &t->err);
+    ASSERT_OK(etcd_compact(etcd, &call, answer.revision, &t->err), &t->err);
+    etcd_answer_done(&answer);
+    etcd_close(etcd);
+}
+
+/* The watch stood still while changes were made and compacted. */
+static void who_was_away_while_the_log_was_compacted_reads_everything_anew(void **state)
+{
+    struct t_ledger *t = *state;
+    dibs_claim out = { 0 };
+    struct relay relay;
+
+    NEED_ETCD();
+    relay_open(&relay, one->client[0]);
+    struct ledger *a = through(t, &relay, 10000);
+    struct ledger *b = host(t, "b");
+    make_pool(t, a, "everywhere", (dibs_range){ 31000, 31010 });
+    ASSERT_OK(ledger_care_beside(a, &t->err), &t->err);
+    uint64_t before = ledger_heed(a);
+    ASSERT_OK(claim_port(t, b, 31000, &out), &t->err);
+    follow(a, before);
+    before = ledger_heed(a);
+    (void) relay_tell(&relay, 'c'); /* all connections are cut, and none is made */
+    for (uint16_t port = 31001; port < 31006; port++)
+        ASSERT_OK(claim_port(t, b, port, &out), &t->err);
+    compact(t);
+    (void) relay_tell(&relay, 'o');
+    follow(a, before);
+    assert_int_equal(claim_port(t, a, 31003, &out), DIBS_TAKEN);
+    before = ledger_heed(a);
+    ASSERT_OK(claim_port(t, b, 31007, &out), &t->err);
+    follow(a, before); /* the watch goes on behind that */
+    assert_int_equal(count_claims(t, a), 7);
+    ledger_close(a);
+    ledger_close(b);
+    relay_close(&relay);
+}
+
+/* Its member hangs, or lies: nothing tells it that there were changes. */
+static void a_copy_that_hears_nothing_is_not_believed_for_long(void **state)
+{
+    struct t_ledger *t = *state;
+    const uint16_t ports[] = { 31000 };
+    struct ledger_want want = t_dynamic(NULL, ports, 1);
+    struct relay relay;
+
+    NEED_ETCD();
+    relay_open(&relay, one->client[0]);
+    struct ledger *a = through(t, &relay, 10000);
+    struct ledger *b = host(t, "b");
+    make_pool(t, a, "everywhere", (dibs_range){ 31000, 31010 });
+    ASSERT_OK(ledger_care_beside(a, &t->err), &t->err);
+    uint64_t before = ledger_heed(a);
+    dibs_claim theirs = must_claim(t, b, &want);
+    follow(a, before);
+    (void) relay_tell(&relay, 'd');
+    struct ledger_seen seen = t_seen(&theirs);
+    ASSERT_OK(
+        ledger_end(b, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, NULL, &t->err),
+        &t->err);
+    (void) usleep(400000);
+    want.accepts_cooling = true;
+    assert_int_equal(must_claim(t, a, &want).port, 31000);
+    ledger_close(a);
+    ledger_close(b);
+    relay_close(&relay);
+}
+
+/* ---- spoilt answers, no space ---- */
+
+static void spoilt_answers_make_no_wrong_claim(void **state)
+{
+    struct t_ledger *t = *state;
+    dibs_status told[SPOILT] = { 0 };
+    bool is_unsure[SPOILT] = { 0 };
+    dibs_claim out = { 0 };
+    unsigned seed = unruly_seed();
+    struct etcd_config config = { 0 };
+    char uri[128] = "";
+    struct ledger *a = NULL;
+    size_t n_done = 0;
+
+    NEED_ETCD();
+    pid_t proxy = unruly_start(one, &config, seed);
+    (void) snprintf(uri, sizeof uri, "etcd:%s%s", strchr(config.origin[0], ':') + 1, strrchr(t->uri, '/'));
+    const struct ledger_options options = { .timeout_ms = 3000, .node = "a" };
+    for (int i = 0; i < 20 && !a; i++)
+        (void) ledger_open(uri, &options, &a, &t->err);
+    assert_non_null(a);
+    for (uint16_t i = 0; i < SPOILT; i++) {
+        int64_t begun_ms = clock_monotonic_ms();
+
+        told[i] = claim_port(t, a, (uint16_t) (FIRST + i), &out);
+        is_unsure[i] = told[i] != DIBS_OK && strstr(t->err.msg, "may have been done");
+        if (told[i] != DIBS_OK && told[i] != DIBS_UNAVAILABLE)
+            fail_msg("port %u: %s", FIRST + i, t->err.msg);
+        assert_true(clock_monotonic_ms() - begun_ms < 3000 + DECIDE_MS + SLACK_MS);
+        n_done += told[i] == DIBS_OK;
+    }
+    ledger_close(a);
+    child_end(proxy);
+    struct ledger *b = host(t, "a");
+    for (uint16_t i = 0; i < SPOILT; i++)
+        if (!is_unsure[i] && is_held(t, b, (uint16_t) (FIRST + i)) != (told[i] == DIBS_OK))
+            fail_msg("DIBS_TEST_SEED=%u: port %u was told to be %s", seed, FIRST + i,
+                     told[i] == DIBS_OK ? "claimed" : "not claimed");
+    print_message("%zu of %d done\n", n_done, SPOILT);
+    assert_true(n_done > SPOILT / 2);
+    ledger_close(b);
+}
+
+static void without_space_claims_fail_at_once_and_what_is_held_stays(void **state)
+{
+    static const char *const flags[] = { "--quota-backend-bytes", "2000000", NULL };
+    struct t_ledger *t = *state;
+    dibs_claim out = { 0 };
+    char uri[sizeof t->uri] = "";
+    dibs_status s = DIBS_OK;
+
+    NEED_ETCD();
+    struct cluster *small = cluster_open(1, false, flags);
+    cluster_wait(&small->config);
+    cluster_url(small, "/t", uri, sizeof uri);
+    const struct ledger_options options = { .timeout_ms = 5000, .node = "a" };
+    struct ledger *a = NULL;
+    ASSERT_OK(ledger_open(uri, &options, &a, &t->err), &t->err);
+    ASSERT_OK(claim_port(t, a, FIRST, &out), &t->err);
+    static char filler[200000];
+    struct etcd *etcd = NULL;
+    ASSERT_OK(etcd_open(&small->config, &etcd, &t->err), &t->err);
+    for (int i = 0; i < 40 && s == DIBS_OK; i++) {
+        struct etcd_call call = { .deadline_ms = in_ms(10000) };
+        struct etcd_op put = { .kind = ETCD_PUT,
+                               .key = ETCD_BYTES("filler"),
+                               .value = { filler, sizeof filler } };
+        struct etcd_answer answer = { 0 };
+
+        s = etcd_do(etcd, &call, &put, &answer, &t->err);
+        etcd_answer_done(&answer);
+    }
+    assert_int_not_equal(s, DIBS_OK);
+    int64_t begun_ms = clock_monotonic_ms();
+    assert_int_equal(claim_port(t, a, FIRST + 1, &out), DIBS_UNAVAILABLE);
+    assert_true(clock_monotonic_ms() - begun_ms < 2000);
+    assert_non_null(strstr(t->err.msg, "space"));
+    assert_int_equal(count_claims(t, a), 1);
+    assert_int_equal(claim_port(t, a, FIRST, &out), DIBS_TAKEN);
+    etcd_close(etcd);
+    ledger_close(a);
+    cluster_close(small);
+}
+
+/* ---- damage ---- */
+
+static void put_value(struct t_ledger *t, const char *rest, const void *value, size_t n)
+{
+    struct etcd_call call = { .deadline_ms = in_ms(10000) };
+    struct etcd_answer answer = { 0 };
+    struct etcd *etcd = NULL;
+    char key[128] = "";
+
+    (void) snprintf(key, sizeof key, "%s%s", strrchr(t->uri, '/'), rest);
+    struct etcd_op put = { .kind = ETCD_PUT, .key = ETCD_BYTES(key), .value = { value, n } };
+    ASSERT_OK(etcd_open(&one->config, &etcd, &t->err), &t->err);
+    ASSERT_OK(etcd_do(etcd, &call, &put, &answer, &t->err), &t->err);
+    etcd_answer_done(&answer);
+    etcd_close(etcd);
+}
+
+static void a_damaged_block_is_blocked_and_harms_no_other(void **state)
+{
+    struct t_ledger *t = *state;
+    dibs_claim out = { 0 };
+
+    NEED_ETCD();
+    struct ledger *a = host(t, "a");
+    ASSERT_OK(claim_port(t, a, FIRST, &out), &t->err);
+    put_value(t, "/h/a/b/0180", "rubbish", 7); /* 24576-24639 */
+    put_value(t, "/h/a/s/0000000000000001", "rubbish", 7);
+    struct ledger *b = host(t, "a");
+    assert_int_equal(claim_port(t, b, 24600, &out), DIBS_TAKEN);
+    assert_true(t->refusal.blockers[0].is_damaged);
+    assert_int_equal(claim_port(t, b, 24639, &out), DIBS_TAKEN);
+    ASSERT_OK(claim_port(t, b, 24640, &out), &t->err);
+    ASSERT_OK(claim_port(t, b, FIRST + 1, &out), &t->err);
+    assert_int_equal(count_claims(t, b), 3 + 64);
+    ledger_close(a);
+    ledger_close(b);
+}
+
+static void a_claim_whose_name_is_damaged_still_has_it(void **state)
+{
+    struct t_ledger *t = *state;
+    const uint16_t ports[] = { FIRST };
+    struct ledger_want want = t_dynamic("web", ports, 1);
+    dibs_claim found = { 0 };
+
+    NEED_ETCD();
+    struct ledger *a = host(t, "a");
+    dibs_claim first = must_claim(t, a, &want);
+    struct store_key key =
+        store_name_key(store(a), SPACE_HOST,
+                       &(struct name_record){ .principal = "uid:1000", .name = "web", .row.port = FIRST });
+    struct etcd_call call = { .deadline_ms = in_ms(10000) };
+    struct etcd_answer answer = { 0 };
+    struct etcd_op put = { .kind = ETCD_PUT, .key = store_key_bytes(&key), .value = { "?", 1 } };
+    ASSERT_OK(etcd_do(store(a)->etcd, &call, &put, &answer, &t->err), &t->err);
+    etcd_answer_done(&answer);
+    struct ledger *b = host(t, "a");
+    ASSERT_OK(ledger_find_name(b, "uid:1000", "web", &found, NULL, &t->err), &t->err);
+    assert_int_equal(found.id, first.id);
+    ledger_close(a);
+    ledger_close(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(a_commit_whose_answer_is_lost_is_found_to_be_done),
+        CASE(a_request_that_is_lost_is_found_to_be_not_done),
+        CASE(a_commit_that_comes_after_the_decision_comes_to_nothing),
+        CASE(what_was_done_is_found_behind_the_commits_of_others),
+        CASE(a_member_that_stops_with_a_commit_inside_keeps_the_deadline),
+        CASE(what_others_changed_before_a_commit_of_ours_is_not_overwritten),
+        CASE(a_name_that_another_host_has_taken_is_not_forgotten),
+        CASE(who_was_away_while_the_log_was_compacted_reads_everything_anew),
+        CASE(a_copy_that_hears_nothing_is_not_believed_for_long),
+        CASE(spoilt_answers_make_no_wrong_claim),
+        CASE(without_space_claims_fail_at_once_and_what_is_held_stays),
+        CASE(a_damaged_block_is_blocked_and_harms_no_other),
+        CASE(a_claim_whose_name_is_damaged_still_has_it),
+    };
+    return cmocka_run_group_tests(tests, start_etcd, end_etcd);
+}
