@@ -78,7 +78,7 @@ static bool do_together(struct engine *e, struct job *const *jobs, size_t n, dib
     }
     count_batch(&e->counts, n);
     if (span.why.code != DIBS_OK)
-        e->trouble = span.why;
+        engine_note_trouble(e, &span.why);
     if (jobs[0]->is_alone)
         engine_follow(e);
     else if (span.after > span.before)
@@ -105,7 +105,7 @@ static void do_group(struct engine *e, struct job *const *jobs, size_t n)
     }
     if (ledger_was_cut(e->handle->core->ledger)) { /* each alone would wait as long again */
         e->counts.failed += n;
-        e->trouble = err;
+        engine_note_trouble(e, &err);
         finish(jobs, n, &err);
         return;
     }
@@ -115,7 +115,7 @@ static void do_group(struct engine *e, struct job *const *jobs, size_t n)
 
         e->counts.failed += !is_done;
         if (!is_done)
-            e->trouble = err;
+            engine_note_trouble(e, &err);
         finish(&jobs[i], 1, is_done ? NULL : &err);
     }
 }
@@ -172,6 +172,12 @@ static void look(struct engine *e)
     engine_follow(e);
 }
 
+void engine_note_trouble(struct engine *e, const dibs_err *why)
+{
+    e->trouble = *why;
+    e->trouble_ms = clock_monotonic_ms();
+}
+
 /* The first failure and the first success after it, not each one. */
 static void tell_trouble(struct engine *e)
 {
@@ -194,7 +200,8 @@ dibs_status engine_check(struct engine *engine, dibs_err *err)
     uint64_t seq = 0;
     uint64_t cursor = 0;
 
-    if (engine->trouble.code != DIBS_OK) {
+    /* Later the next change will show: who is sent away because we are not ready makes none. */
+    if (engine->trouble.code != DIBS_OK && clock_monotonic_ms() - engine->trouble_ms < TROUBLE_MS) {
         *err = engine->trouble;
         return err->code;
     }

@@ -53,7 +53,8 @@ void engine_turn(struct engine *engine);
 /* How long the loop may wait; below 0: for ever. */
 int64_t engine_next_ms(const struct engine *engine);
 
-/* Can the ledger be read, and did the last attempt to change it succeed? UNAVAILABLE: why not. */
+/* Can the ledger be read, and did the last attempt to change it succeed, if that was not long ago?
+ * UNAVAILABLE: why not. */
 dibs_status engine_check(struct engine *engine, dibs_err *err);
 
 dibs *engine_handle(const struct engine *engine);

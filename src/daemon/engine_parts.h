@@ -21,7 +21,8 @@ enum {
     DUE_MAX = 512,           /* claims of the dead that are looked at in one turn */
     RELOAD_MS = 1000,        /* after which a reload that failed is tried again */
     LINGER_MS = 1000,        /* after which a dead holder whose socket is bound is looked at again */
-    TELL_MS = 1000,          /* between two lines of the log about the ledger's trouble */
+    TROUBLE_MS = 5000, /* for which a daemon that could not change its ledger says that it is not ready */
+    TELL_MS = 1000,    /* between two lines of the log about the ledger's trouble */
     UPKEEP_EVERY_MS = 600000 /* damage is rare, and what grows is trimmed by the writing itself */
 };
 
@@ -72,6 +73,7 @@ struct engine {
     int64_t linger_ms; /* when those are looked at again */
     int64_t upkeep_ms;
     dibs_err trouble;     /* of the last attempt to change the ledger; code OK: none */
+    int64_t trouble_ms;   /* when that was */
     bool is_trouble_told; /* in the log, */
     int64_t tell_ms;      /* ... and nothing more of it before this */
     struct engine_counts counts;
@@ -79,6 +81,8 @@ struct engine {
     void (*reset)(void *ctx, const struct held_table *was);
     void *ctx;
 };
+
+void engine_note_trouble(struct engine *e, const dibs_err *why);
 
 /* follow.c: every claim that is there; then every change. */
 dibs_status engine_load(struct engine *e, dibs_err *err);

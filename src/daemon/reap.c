@@ -164,7 +164,7 @@ void engine_reap(struct engine *e)
     e->n_written = 0;
     if (n > 0 && ledger_end(core->ledger, &(struct ledger_ending){ seen, n, LEDGER_END_REAP }, &actor, &ended,
                             &err) != DIBS_OK) {
-        e->trouble = err;
+        engine_note_trouble(e, &err);
         for (size_t i = 0; i < n; i++) { /* a locked or full ledger: later */
             struct held *held = held_find(e->held, seen[i].id);
 
