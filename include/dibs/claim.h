@@ -62,6 +62,7 @@ typedef struct dibs_claim {
     char command[DIBS_COMMAND_MAX + 1];
     char project[DIBS_PROJECT_MAX + 1];
     char token[DIBS_TOKEN_MAX + 1]; /* empty in listings and for others' claims */
+    char node[DIBS_NODE_MAX + 1];   /* of a cluster: the host that it is of; empty: this one */
 
     /* Filled by the library in answers, never stored. */
     bool was_there;   /* the name had this claim already */
@@ -71,6 +72,10 @@ typedef struct dibs_claim {
     bool is_damaged;  /* its record is not valid: the port stays blocked until 'dibs doctor --fix' */
     bool is_orphan;   /* the holder is dead, but its socket is still bound */
     dibs_life life;   /* of the holder; ALIVE for a kept claim without one */
+    /* Of the lease of its host, on which holders of a cluster's ports hang. DEAD: it has ended, and whoever
+     * held the claim holds it no more. UNKNOWN: this host cannot renew it now; or, of
+     * another host's claim, it hangs on none. ALIVE also where nothing hangs on one. */
+    dibs_life node_life;
 } dibs_claim;
 
 /* One claim that is wanted. Zero means: unnamed, random, default pool, tcp on "*",

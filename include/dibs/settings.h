@@ -21,7 +21,7 @@ typedef enum dibs_ledger_mode {
 /* One row is a setting: identifier, name (flag and file key), what it is. Its environment
  * variable is DIBS_ and the name in capitals, '-' as '_'. */
 #define DIBS_SETTING_MAP(X)                                                                   \
-    X(LEDGER, "ledger", "where claims live: sqlite:PATH or memory:")                          \
+    X(LEDGER, "ledger", "where claims live: sqlite:PATH, etcd://HOST:PORT or memory:")        \
     X(LEDGER_MODE, "ledger-mode", "without a ledger: fallback, strict or mru")                \
     X(MRU_FILE, "mru-file", "file of the fallback allocator")                                 \
     X(SOCKET, "socket", "daemon to ask: its path, auto or none")                              \
@@ -34,7 +34,8 @@ typedef enum dibs_ledger_mode {
     X(TTL, "ttl", "lease of a claim without a holder")                                        \
     X(TIMEOUT, "timeout", "the longest that one call may take")                               \
     X(ALLOW_EPHEMERAL, "allow-ephemeral", "true: dynamic choice may use the ephemeral range") \
-    X(GROUP, "group", "group that relative names belong to")
+    X(GROUP, "group", "group that relative names belong to")                                  \
+    X(NODE, "node", "what this host is called in a cluster")
 
 typedef enum dibs_setting {
 #define X(id, name, summary) DIBS_SET_##id,
@@ -69,6 +70,7 @@ typedef struct dibs_settings {
     int64_t timeout_ms;
     bool allow_ephemeral;
     char group[DIBS_NAME_PART_MAX + 1];       /* empty: by project directory */
+    char node[DIBS_NODE_MAX + 1];             /* empty: as the kernel says */
     char project_dir[DIBS_PROJECT_MAX + 1];   /* where the manifest lies; empty: there is none */
     char project_group[DIBS_PROJECT_MAX + 1]; /* what it calls the project; empty: as its directory */
     char unread[DIBS_SETTING_VALUE_MAX + 1];  /* a settings file that one may not read; empty: none */
@@ -89,7 +91,8 @@ DIBS_API DIBS_MUST_USE dibs_status dibs_settings_load(const dibs_flag *flags, si
                                                       dibs_err *err);
 /* What a project's manifest says, when its reader has one. */
 typedef struct dibs_project_setting {
-    dibs_setting setting; /* not LEDGER, LEDGER_MODE, MRU_FILE, SOCKET, SYNC or GROUP: INVALID */
+    dibs_setting setting; /* not LEDGER, LEDGER_MODE, MRU_FILE, SOCKET, SYNC, GROUP or NODE: INVALID
+                           */
     const char *value;
     const char *where; /* "dibs.yaml:3:1", for messages */
 } dibs_project_setting;

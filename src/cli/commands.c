@@ -33,6 +33,7 @@ const struct cli_opt cli_top_opts[] = {
 #define VALUE_TIMEOUT "TIME", CLI_TEXT, NULL
 #define VALUE_ALLOW_EPHEMERAL NULL, CLI_TEXT, NULL
 #define VALUE_GROUP "GROUP", CLI_TEXT, NULL
+#define VALUE_NODE "NAME", CLI_TEXT, NULL
 
 #define ROW(name, summary, ...) ROW_(name, summary, __VA_ARGS__)
 #define ROW_(option, summary, value, value_kind, value_words) \

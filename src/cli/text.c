@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "cli/cli.h"
 
@@ -137,14 +138,21 @@ void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size
 {
     char command[DIBS_COMMAND_MAX + 1];
     char left[48];
+    const char *on = claim->node[0] ? " on " : "";
 
     switch (claim->holder) {
     case DIBS_HELD_BY_PROCESS:
-        (void) snprintf(out, size, "pid %d (%s)", claim->process.pid,
-                        cli_safe(claim->command[0] ? claim->command : "?", command, sizeof command));
+        (void) snprintf(out, size, "pid %d (%s)%s%s", claim->process.pid,
+                        cli_safe(claim->command[0] ? claim->command : "?", command, sizeof command), on,
+                        claim->node);
         return;
     case DIBS_HELD_BY_LEASE: {
         int64_t ms = claim->lease_until_ms - boot_ms;
+        if (claim->node[0] && claim->life != DIBS_DEAD) { /* its end is told by the clock of that host */
+            clock_duration_format(claim->lease_ttl_ms, left);
+            (void) snprintf(out, size, "lease of %s%s%s", left, on, claim->node);
+            return;
+        }
         if (ms <= 0 || claim->life == DIBS_DEAD) { /* dead before its end: of another boot */
             (void) snprintf(out, size, "lease, ended");
             return;

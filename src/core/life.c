@@ -102,10 +102,31 @@ static void say(char *why, size_t size, const char *text)
         (void) snprintf(why, size, "%s", text);
 }
 
+/* What the cluster says of the claim's host comes first: a lease that has ended is the end of all that hangs
+ * on it, whoever lives. A process, a clock and a socket of another host say nothing here: boot id, pid and
+ * CLOCK_BOOTTIME are its own, and only it judges by them. True: that is all there is to say. */
+static bool is_judged_by_node(dibs_claim *claim, char *why, size_t why_size)
+{
+    if (claim->holder == DIBS_HELD_BY_NOBODY || claim->node_life == DIBS_DEAD) {
+        claim->life = claim->holder == DIBS_HELD_BY_NOBODY ? DIBS_ALIVE : DIBS_DEAD;
+        if (claim->life == DIBS_DEAD)
+            say(why, why_size, "the lease of its host in the cluster has ended");
+        return true;
+    }
+    claim->life = claim->node_life;
+    if (claim->life == DIBS_UNKNOWN)
+        say(why, why_size,
+            claim->node[0] ? "only its own host can tell"
+                           : "this host cannot renew its lease in the cluster");
+    return claim->node[0] || claim->life == DIBS_UNKNOWN;
+}
+
 dibs_life core_judge_bereft(struct core *core, dibs_claim *claim, char *why, size_t why_size)
 {
     const char *unknown = "";
 
+    if (is_judged_by_node(claim, why, why_size))
+        return claim->life;
     claim->life = DIBS_DEAD;
     /* A port that a process has only declared is not its own: sockets there say nothing about it. */
     if (strcmp(claim->process.boot_id, core->view.boot_id) != 0 ||
@@ -127,6 +148,8 @@ dibs_life core_judge(struct core *core, dibs_claim *claim, char *why, size_t why
     claim->life = DIBS_ALIVE;
     claim->is_orphan = false;
     say(why, why_size, "");
+    if (is_judged_by_node(claim, why, why_size))
+        return claim->life;
     switch (claim->holder) {
     case DIBS_HELD_BY_NOBODY: return DIBS_ALIVE;
     case DIBS_HELD_BY_PROCESS: claim->life = owner_judge(&core->view, &claim->process, why, why_size); break;

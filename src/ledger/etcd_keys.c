@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/err.h"
+#include "base/text.h"
 #include "ledger/etcd_store.h"
 
 #include "base/banned.h"
@@ -134,6 +136,22 @@ struct store_key store_answer_key(const struct etcd_rows *self, const struct row
     store_key_add(&key, answer->key, strlen(answer->key) + 1);
     store_key_add_hex(&key, answer->part, 8);
     return key;
+}
+
+dibs_status ledger_check_node(const char *name, dibs_err *err)
+{
+    char shown[96];
+    bool is_plain = true;
+
+    for (const char *p = name; *p; p++)
+        is_plain = is_plain && *p > ' ' && *p <= '~' && *p != '/' && *p != '@';
+    if (is_plain && name[0] && strlen(name) <= DIBS_NODE_MAX)
+        return DIBS_OK;
+    return err_set(
+        err, DIBS_INVALID,
+        "'%s' cannot be a host's name in a cluster: it has 1 to %d printable ASCII characters, without '/', "
+        "'@' and spaces; set 'node'",
+        text_safe(name, shown, sizeof shown), DIBS_NODE_MAX);
 }
 
 static const char *node_name(const struct etcd_rows *self, uint32_t number)

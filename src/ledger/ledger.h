@@ -25,6 +25,8 @@ struct ledger_options {
  * err->trouble. */
 /* Is it one? Nothing is opened. */
 dibs_status ledger_check(const char *uri, dibs_err *err);
+/* Can a host be called that in a cluster? */
+dibs_status ledger_check_node(const char *name, dibs_err *err);
 dibs_status ledger_open(const char *uri, const struct ledger_options *options, struct ledger **out,
                         dibs_err *err);
 void ledger_close(struct ledger *ledger); /* NULL is fine */

@@ -30,14 +30,10 @@ static dibs_status find_node(struct etcd_rows *self, const char *given, dibs_err
         (void) snprintf(name, sizeof name, "%s", given);
     else if (gethostname(name, sizeof name - 1) != 0)
         return err_os(err, DIBS_FAILURE, errno, "what this host is called");
-    if (!name[0] || strlen(name) > DIBS_NODE_MAX || strpbrk(name, "/@ \t\n"))
-        return err_set(
-            err, DIBS_INVALID,
-            "'%.80s' cannot be a host's name in a cluster: it has 1 to %d bytes, without '/', '@' and "
-            "spaces; set 'node'",
-            name, DIBS_NODE_MAX);
-    memcpy(self->node, name, strlen(name) + 1);
-    return DIBS_OK;
+    dibs_status s = ledger_check_node(name, err);
+    if (s == DIBS_OK)
+        memcpy(self->node, name, strlen(name) + 1);
+    return s;
 }
 
 static void close_etcd(struct rows *rows)

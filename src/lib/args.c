@@ -37,7 +37,7 @@ dibs_status args_settings(const dibs_settings *s, dibs_err *err)
     const char *fault = NULL;
 
     if (!HAS_END(s->ledger) || !HAS_END(s->mru_file) || !HAS_END(s->socket) || !HAS_END(s->pool) ||
-        !HAS_END(s->order) || !HAS_END(s->group))
+        !HAS_END(s->order) || !HAS_END(s->group) || !HAS_END(s->node))
         fault = "a text has no end";
     else if (!s->ledger[0] || !s->socket[0] || !s->pool[0])
         fault = "ledger, socket or pool is empty";
@@ -115,7 +115,7 @@ dibs_status args_repair(const dibs_repair_plan *plan, dibs_err *err)
 static bool is_text(const dibs_claim *c)
 {
     return HAS_END(c->principal) && HAS_END(c->name) && HAS_END(c->pool) && HAS_END(c->command) &&
-           HAS_END(c->project) && HAS_END(c->process.boot_id);
+           HAS_END(c->project) && HAS_END(c->process.boot_id) && HAS_END(c->node);
 }
 
 dibs_status args_snapshot(const dibs_snapshot *snapshot, dibs_err *err)

@@ -35,7 +35,8 @@ static dibs_status open_ledger(dibs *handle, struct ledger **out, dibs_err *err)
 {
     const dibs_settings *settings = &handle->settings;
     struct ledger_options options = { .is_sync_full = settings->is_sync_full,
-                                      .timeout_ms = settings->timeout_ms };
+                                      .timeout_ms = settings->timeout_ms,
+                                      .node = settings->node[0] ? settings->node : NULL };
 
     if (settings->ledger_mode == DIBS_LEDGER_MRU) {
         (void) err_trouble(&handle->why_degraded, DIBS_TROUBLE_NONE,

@@ -176,7 +176,8 @@ static void set_records_aside(struct doctor *d, struct ledger *ledger, const str
 static struct ledger *open_ledger(struct doctor *d, const struct core_options *options, bool *is_rebuilt)
 {
     struct ledger_options how = { .is_sync_full = d->settings->is_sync_full,
-                                  .timeout_ms = d->settings->timeout_ms };
+                                  .timeout_ms = d->settings->timeout_ms,
+                                  .node = d->settings->node[0] ? d->settings->node : NULL };
     struct ledger_health health = { .is_sound = true };
     struct ledger *ledger = NULL;
     dibs_err err = { 0 };

@@ -221,6 +221,13 @@ static dibs_status put_group(const char *value, char *out, size_t size, dibs_err
     return s == DIBS_OK ? put_text(out, size, value, err) : s;
 }
 
+static dibs_status put_node(const char *value, char *out, size_t size, dibs_err *err)
+{
+    dibs_status s = ledger_check_node(value, err);
+
+    return s == DIBS_OK ? put_text(out, size, value, err) : s;
+}
+
 static dibs_status put_order(const char *value, char *out, size_t size, dibs_err *err)
 {
     if (!order_find(value))
@@ -254,6 +261,7 @@ static dibs_status put(dibs_settings *s, dibs_setting which, const char *value, 
     case DIBS_SET_TIMEOUT: return put_duration(value, 1, DIBS_TIMEOUT_MAX_MS, &s->timeout_ms, err);
     case DIBS_SET_ALLOW_EPHEMERAL: return put_bool(value, &s->allow_ephemeral, err);
     case DIBS_SET_GROUP: return put_group(value, s->group, sizeof s->group, err);
+    case DIBS_SET_NODE: return put_node(value, s->node, sizeof s->node, err);
     case DIBS_SETTING_COUNT: break;
     }
     return err_set(err, DIBS_INVALID, "unknown setting");
@@ -394,6 +402,7 @@ bool dibs_setting_is_for_projects(dibs_setting setting)
     case DIBS_SET_SOCKET:
     case DIBS_SET_SYNC:
     case DIBS_SET_GROUP:
+    case DIBS_SET_NODE: /* nor call its host another one */
     case DIBS_SETTING_COUNT: return false;
     case DIBS_SET_RANGE:
     case DIBS_SET_POOL:
@@ -499,6 +508,7 @@ void dibs_setting_format(const dibs_settings *s, dibs_setting setting, char out[
         break;
     case DIBS_SET_ALLOW_EPHEMERAL: text = s->allow_ephemeral ? "true" : "false"; break;
     case DIBS_SET_GROUP: text = s->group; break;
+    case DIBS_SET_NODE: text = s->node; break;
     case DIBS_SETTING_COUNT: break;
     }
     (void) text_copy(out, DIBS_SETTING_VALUE_MAX + 1, text);

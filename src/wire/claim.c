@@ -66,6 +66,7 @@ void wire_claim_members(struct json_writer *w, const dibs_claim *claim, bool wit
     json_key_bool(w, "kept", claim->is_kept);
     holder(w, claim);
     json_key_string(w, "principal", claim->principal);
+    field_text_or_null(w, "node", claim->node);
     json_key_uint(w, "uid", claim->uid);
     field_text_or_null(w, "name", claim->name);
     field_text_or_null(w, "pool", claim->pool); /* a port that was named outside of every pool has none */
@@ -226,6 +227,8 @@ static void read_identity(struct fields *f, dibs_claim *claim)
     if (f->status == DIBS_OK && f->from == WIRE_ASKED && claim->name[0])
         f->status = dibs_name_check(claim->name, f->err);
     fields_text(f, "principal", claim->principal, sizeof claim->principal);
+    if (f->from == WIRE_ANSWERED) /* a snapshot is restored where it is read */
+        fields_text(f, "node", claim->node, sizeof claim->node);
     fields_text(f, "pool", claim->pool, sizeof claim->pool);
     read_project(f, claim);
     fields_raw(f, "command", claim->command, sizeof claim->command);
@@ -256,7 +259,8 @@ dibs_status wire_claim_read(const json_value *v, enum wire_source from, dibs_cla
         "id",       "generation", "port",       "kind",           "exclusive", "kept",           "holder",
         "uid",      "principal",  "name",       "pool",           "project",   "project_base64", "command",
         "netns",    "bindings",   "created",    "command_base64", "life",      "orphan",         "was_there",
-        "degraded", "created_ms", "changed_ms", "was_kept",       "narrowed",  "damaged",        NULL
+        "degraded", "created_ms", "changed_ms", "was_kept",       "narrowed",  "damaged",        "node",
+        NULL
     };
     static const char *const needed[] = { "id",   "generation", "port",       "kind",       "exclusive",
                                           "kept", "bindings",   "created_ms", "changed_ms", NULL };

@@ -441,6 +441,51 @@ static void a_kept_claim_of_a_dead_holder_is_not_described_as_if_he_lived(void *
     assert_non_null(strstr(e->err.msg, "kept, its holder is dead"));
 }
 
+/* Its boot id, pid and clock are that host's, and say nothing here. */
+static void INV_5_a_holder_on_another_host_is_never_found_dead_here(void **state)
+{
+    static const dibs_life of_node[] = { DIBS_ALIVE, DIBS_UNKNOWN };
+    struct engine *e = *state;
+    char why[128] = "";
+    dibs_claim claim = { .port = 26001,
+                         .is_exclusive = true,
+                         .process = { .boot_id = "another", .pid = 12, .start_ticks = 1, .pidns = 1 },
+                         .lease_ttl_ms = 1000,
+                         .lease_until_ms = 1,
+                         .n_bindings = 1,
+                         .bindings = { { DIBS_TCP, { .len = 4 } } },
+                         .node = "b" };
+
+    for (dibs_holder holder = DIBS_HELD_BY_PROCESS; holder <= DIBS_HELD_BY_LEASE; holder++)
+        for (size_t i = 0; i < 2; i++) {
+            claim.holder = holder;
+            claim.node_life = of_node[i];
+            assert_int_equal(core_judge(e->core, &claim, why, sizeof why), of_node[i]);
+            assert_int_equal(core_judge_bereft(e->core, &claim, why, sizeof why), of_node[i]);
+        }
+    assert_string_equal(why, "only its own host can tell");
+    claim.node_life = DIBS_DEAD; /* that is the cluster's word, for everybody */
+    assert_int_equal(core_judge(e->core, &claim, why, sizeof why), DIBS_DEAD);
+    claim.holder = DIBS_HELD_BY_NOBODY;
+    assert_int_equal(core_judge(e->core, &claim, why, sizeof why), DIBS_ALIVE);
+}
+
+static void who_hangs_on_the_lease_of_his_host_is_what_that_lease_is(void **state)
+{
+    struct engine *e = *state;
+    pid_t pid = child_start(child_idle, NULL);
+    dibs_request r = e_held("web", "127.0.0.1", pid);
+    char why[128] = "";
+
+    dibs_claim claim = e_must(e, e->core, &r);
+    claim.node_life = DIBS_UNKNOWN;
+    assert_int_equal(core_judge(e->core, &claim, why, sizeof why), DIBS_UNKNOWN);
+    assert_string_equal(why, "this host cannot renew its lease in the cluster");
+    claim.node_life = DIBS_DEAD; /* although the process lives */
+    assert_int_equal(core_judge(e->core, &claim, why, sizeof why), DIBS_DEAD);
+    child_end(pid);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -466,6 +511,8 @@ int main(void)
         E_TEST(a_strangers_socket_keeps_nobodys_claim),
         E_TEST(a_dead_holder_whose_socket_lives_on_is_an_orphan),
         E_TEST(a_kept_claim_of_a_dead_holder_is_not_described_as_if_he_lived),
+        E_TEST(INV_5_a_holder_on_another_host_is_never_found_dead_here),
+        E_TEST(who_hangs_on_the_lease_of_his_host_is_what_that_lease_is),
     };
 
     e_own_network();

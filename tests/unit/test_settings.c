@@ -92,12 +92,19 @@ static void D21_D22_the_defaults_are_the_documented_ones(void **state)
 {
     struct place *p = *state;
     static const char *const expected[][2] = {
-        { "range", "20000-32767" }, { "ledger-mode", "fallback" },
-        { "sync", "normal" },       { "pool", "default" },
-        { "band", "auto" },         { "order", "stride" },
-        { "cooldown", "5s" },       { "ttl", "10m" },
-        { "timeout", "5s" },        { "allow-ephemeral", "false" },
-        { "socket", "auto" },       { "group", "" },
+        { "range", "20000-32767" },
+        { "ledger-mode", "fallback" },
+        { "sync", "normal" },
+        { "pool", "default" },
+        { "band", "auto" },
+        { "order", "stride" },
+        { "cooldown", "5s" },
+        { "ttl", "10m" },
+        { "timeout", "5s" },
+        { "allow-ephemeral", "false" },
+        { "socket", "auto" },
+        { "group", "" },
+        { "node", "" },
     };
     char value[DIBS_SETTING_VALUE_MAX + 1];
 
@@ -171,6 +178,7 @@ static void good_values_are_taken_and_written_back_as_they_are(void **state)
         { "allow-ephemeral", "YES", "true" },
         { "allow-ephemeral", "0", "false" },
         { "group", "shop@main", "shop@main" },
+        { "node", "rack7-host12.example", "rack7-host12.example" },
     };
     char value[DIBS_SETTING_VALUE_MAX + 1];
 
@@ -216,6 +224,11 @@ static void bad_values_are_refused_with_setting_source_and_value(void **state)
         { "group", "a/b" },
         { "group", "a b" },
         { "group", ".." },
+        { "node", "a/b" },
+        { "node", "a@b" },
+        { "node", "a b" },
+        { "node", "a\nb" },
+        { "node", "sixty-bytes-are-more-than-a-host-may-be-called-in-a-cluster-" },
         { "socket", "" },
     };
     const dibs_settings untouched = { .ttl_ms = 7 };
