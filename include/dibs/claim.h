@@ -183,6 +183,14 @@ typedef struct dibs_event_query {
     bool newest;  /* the last `limit` of them instead of the first */
 } dibs_event_query;
 
+/* A host that shares the ledger with others. */
+typedef struct dibs_node {
+    char name[DIBS_NODE_MAX + 1];
+    bool is_here;  /* it is this one */
+    bool is_alive; /* its daemon has a lease */
+} dibs_node;
+typedef bool (*dibs_node_fn)(void *ctx, const dibs_node *node);
+
 /* A full snapshot. */
 typedef struct dibs_snapshot {
     const dibs_claim *claims;

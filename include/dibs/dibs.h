@@ -112,6 +112,14 @@ DIBS_API DIBS_MUST_USE dibs_status dibs_event_list(dibs *handle, const dibs_even
                                                    dibs_event_fn fn, void *ctx, dibs_err *err);
 DIBS_API const char *dibs_event_kind_text(dibs_event_kind kind);
 
+/* Hosts of a cluster; none where the ledger is one host's. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_node_list(dibs *handle, dibs_node_fn fn, void *ctx, dibs_err *err);
+#define DIBS_NODE_FORCE 1u /* although it is alive */
+/* Ends all claims of a host that will not come back, *n (may be NULL) of them, and forgets it; kept claims of
+ * a namespace stay. NOT_FOUND; DENIED: not an administrator; TAKEN: it is alive; INVALID: it is this host. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_node_remove(dibs *handle, const char *name, unsigned flags, size_t *n,
+                                                    dibs_err *err);
+
 /* Pools. The pool "default" is always there. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_pool_get(dibs *handle, const char *name, dibs_pool *out,
                                                  dibs_err *err);

@@ -33,14 +33,14 @@
 
 /* The longest project directory that is recorded with a claim. */
 #define DIBS_PROJECT_MAX 1023
-#define DIBS_NODE_MAX 51 /* a host's name in a cluster; a principal and it fit into DIBS_PRINCIPAL_MAX */
+#define DIBS_NODE_MAX 51 /* a host's name in a cluster; a user and it fit into DIBS_PRINCIPAL_MAX */
 
 /* What is recorded of a command: enough to recognise it, not its arguments. */
 #define DIBS_COMMAND_MAX 63
 
-/* "uid:4294967295", with "@" and two numbers of 20 digits for a pid namespace; or "ns:" and a Kubernetes
- * namespace of 63 bytes. */
-#define DIBS_PRINCIPAL_MAX 66
+/* "uid:4294967295", with "@" and two numbers of 20 digits for a pid namespace, and "@" with a host's name for
+ * users of other hosts; or "ns:" and a Kubernetes namespace of 63 bytes. */
+#define DIBS_PRINCIPAL_MAX 108
 
 /* id, generation (20 digits each), 32 hex digits of secret, two dots. */
 #define DIBS_TOKEN_MAX 79

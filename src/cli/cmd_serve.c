@@ -32,6 +32,16 @@ static dibs_status number_of(const struct cli *cli, const char *name, uint32_t *
     return DIBS_OK;
 }
 
+static dibs_status node_ttl(const struct cli *cli, int64_t *out, dibs_err *err)
+{
+    const char *text = cli_value(cli, "node-ttl");
+    dibs_status s = text ? dibs_duration_parse(text, out, err) : DIBS_OK;
+
+    if (s == DIBS_OK && text && (*out < 1000 || *out > 3600000))
+        return err_set(err, DIBS_INVALID, "--node-ttl must be between 1s and 1h");
+    return s == DIBS_OK ? s : err_wrap(err, s, "--node-ttl");
+}
+
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     struct serve_options options = {
@@ -52,6 +62,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 
     if (s == DIBS_OK)
         s = number_of(cli, "rate", &options.rate, err);
+    if (s == DIBS_OK)
+        s = node_ttl(cli, &options.node_ttl_ms, err);
     if (s == DIBS_OK)
         s = serve_run(&options, err);
     if (s == DIBS_OK && options.is_check)
@@ -79,6 +91,7 @@ static const struct cli_opt opts[] = {
     { .name = "kube-metrics", .arg = "POOL", .help = "tell this pool's figures by KEP-3668's names, too" },
     { .name = "quota", .arg = "N", .help = "claims that one user may have (8192)" },
     { .name = "rate", .arg = "N", .help = "requests of one user in a second (20000)" },
+    { .name = "node-ttl", .arg = "TIME", .help = "lease of this host in a cluster (15s)" },
     { .name = "check-config", .help = "only see whether it could start" },
     { 0 },
 };

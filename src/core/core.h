@@ -225,6 +225,10 @@ dibs_status core_explain(struct core *core, const dibs_port_question *question, 
                          dibs_err *err);
 dibs_status core_assert(struct core *core, const dibs_which *which, dibs_socket *out, dibs_err *err);
 
+/* ---- hosts (reap.c) ---- */
+dibs_status core_node_list(struct core *core, dibs_node_fn fn, void *ctx, dibs_err *err);
+dibs_status core_node_remove(struct core *core, const char *name, unsigned flags, size_t *n, dibs_err *err);
+
 /* ---- reaping and repair (reap.c, repair.c) ---- */
 dibs_status core_reap(struct core *core, unsigned flags, dibs_claim_fn fn, void *ctx, size_t *n,
                       dibs_err *err);

@@ -119,3 +119,26 @@ dibs_status core_reap(struct core *core, unsigned flags, dibs_claim_fn fn, void 
         *n = r.n;
     return s;
 }
+
+/* ---- hosts ---- */
+
+dibs_status core_node_list(struct core *core, dibs_node_fn fn, void *ctx, dibs_err *err)
+{
+    return ledger_nodes(core->ledger, fn, ctx, err);
+}
+
+dibs_status core_node_remove(struct core *core, const char *name, unsigned flags, size_t *n, dibs_err *err)
+{
+    struct ledger_actor actor = core_actor(core, core_now(core));
+    size_t ended = 0;
+
+    if (!core->caller.is_admin)
+        return err_set(err, DIBS_DENIED,
+                       "only an administrator removes a host, with all that it has claimed");
+    dibs_status s =
+        ledger_node_remove(core->ledger, name, (flags & DIBS_NODE_FORCE) != 0, &actor, &ended, err);
+    core->index.is_loaded = false;
+    if (s == DIBS_OK && n)
+        *n = ended;
+    return s;
+}

@@ -100,6 +100,7 @@ dibs_status core_holder(struct core *core, dibs_holder kind, int32_t pid, int64_
                         dibs_err *err)
 {
     struct core_self who;
+    struct ledger_lease lease;
 
     out->holder = kind;
     out->uid = core->caller.uid;
@@ -121,6 +122,12 @@ dibs_status core_holder(struct core *core, dibs_holder kind, int32_t pid, int64_
     pid = pid ? pid : core->caller.pid;
     if (pid == 0)
         return err_set(err, DIBS_INVALID, "no process can hold this claim: yours cannot be seen from here");
+    ledger_lease(core->ledger, &lease);
+    if (lease.is_cluster && !lease.is_member) /* nobody would see its end */
+        return err_set(
+            err, DIBS_INVALID,
+            "in a cluster a process holds a claim only through the daemon of its host ('dibs serve'); "
+            "hold it for a time (--ttl) or keep it (--keep)");
     dibs_status s = identify(core, pid, &who, err);
     if (s != DIBS_OK)
         return s;

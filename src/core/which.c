@@ -73,7 +73,7 @@ static dibs_status by_port(struct core *core, const dibs_which *which, dibs_clai
     return DIBS_OK;
 }
 
-dibs_status core_find(struct core *core, const dibs_which *which, dibs_claim *out, dibs_err *err)
+static dibs_status find(struct core *core, const dibs_which *which, dibs_claim *out, dibs_err *err)
 {
     char name[DIBS_NAME_MAX + 1];
 
@@ -92,12 +92,24 @@ dibs_status core_find(struct core *core, const dibs_which *which, dibs_claim *ou
     return err_set(err, DIBS_INVALID, "say which claim: a name, a port or a token");
 }
 
+dibs_status core_find(struct core *core, const dibs_which *which, dibs_claim *out, dibs_err *err)
+{
+    dibs_claim found;
+    dibs_status s = find(core, which, &found, err);
+
+    if (s == DIBS_OK)
+        s = ledger_certain(&found, err);
+    if (s == DIBS_OK)
+        *out = found;
+    return s;
+}
+
 /* An administrator who has no such claim himself means another's. */
 static dibs_status find_anybodys(struct core *core, const dibs_which *which, dibs_claim *out, dibs_err *err)
 {
     struct matches m = { .core = core, .others = which };
     struct ledger_filter filter = { .name_prefix = which->name, .port = which->port, .proto = which->proto };
-    dibs_status s = core_find(core, which, out, err);
+    dibs_status s = find(core, which, out, err);
 
     if (s != DIBS_NOT_FOUND || !core->caller.is_admin)
         return s;
@@ -202,8 +214,7 @@ dibs_status core_release(struct core *core, const dibs_which *which, unsigned fl
         return release_all(core, flags, how, n, err);
     if (which->token && !is_dry)
         return release_token(core, which->token, how, n, err);
-    dibs_status s =
-        which->token ? core_find(core, which, &claim, err) : find_anybodys(core, which, &claim, err);
+    dibs_status s = which->token ? find(core, which, &claim, err) : find_anybodys(core, which, &claim, err);
     if (s == DIBS_NOT_FOUND) {
         if (n)
             *n = 0;
@@ -236,7 +247,7 @@ dibs_status core_renew(struct core *core, const dibs_which *which, int64_t ttl_m
 
     if (ttl_ms <= 0 || ttl_ms > DIBS_TTL_MAX_MS)
         return err_set(err, DIBS_INVALID, "a lease must last between 1 ms and ten years");
-    dibs_status s = core_find(core, which, &claim, err);
+    dibs_status s = find(core, which, &claim, err);
     return s == DIBS_OK ? ledger_renew(core->ledger, seen_of(&claim), ttl_ms, &actor, out, err) : s;
 }
 
@@ -249,7 +260,7 @@ dibs_status core_transfer(struct core *core, const dibs_which *which, const dibs
 
     if (heir->holder == DIBS_HELD_BY_NOBODY && !heir->keep)
         return err_set(err, DIBS_INVALID, "a claim needs a holder, or must be kept; 'dibs release' ends it");
-    dibs_status s = core_find(core, which, &claim, err);
+    dibs_status s = find(core, which, &claim, err);
     if (s == DIBS_OK)
         s = core_holder(core, heir->holder, heir->pid, heir->ttl_ms, &to, err);
     return s == DIBS_OK ? ledger_transfer(core->ledger, seen_of(&claim), &to, &actor, out, err) : s;

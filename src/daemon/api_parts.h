@@ -96,6 +96,10 @@ dibs_status api_transfer(struct ask *ask, dibs *handle, dibs_err *err);
 dibs_status api_assert(struct ask *ask, dibs *handle, dibs_err *err);
 dibs_status api_locate(struct ask *ask, dibs *handle, dibs_err *err);
 
+/* api_nodes.c */
+dibs_status api_nodes(struct ask *ask, dibs *handle, dibs_err *err);
+dibs_status api_node_remove(struct ask *ask, dibs *handle, dibs_err *err);
+
 /* api_pools.c */
 dibs_status api_pools(struct ask *ask, dibs *handle, dibs_err *err);
 dibs_status api_pool(struct ask *ask, dibs *handle, dibs_err *err);

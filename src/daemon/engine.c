@@ -215,6 +215,7 @@ void engine_turn(struct engine *engine)
     do_jobs(engine);
     do_alone(engine);
     look(engine);
+    engine_mind_node(engine);
     engine_reap(engine);
     tell_trouble(engine);
 }
@@ -232,6 +233,8 @@ int64_t engine_next_ms(const struct engine *engine)
         at_ms = engine->tell_ms;
     if (engine->look_ms < at_ms)
         at_ms = engine->look_ms;
+    if (engine_node_ms(engine) < at_ms)
+        at_ms = engine_node_ms(engine);
     if (engine->needs_reload && engine->reload_ms < at_ms)
         at_ms = engine->reload_ms;
     return at_ms > now_ms ? at_ms - now_ms : 0;
@@ -266,6 +269,8 @@ static dibs_status start(struct engine *e, const struct engine_options *options,
 
     if (s == DIBS_OK)
         s = ledger_care_beside(e->handle->core->ledger, err);
+    if (s == DIBS_OK && options->node_ttl_ms > 0)
+        s = ledger_join(e->handle->core->ledger, options->node_ttl_ms, e->handle->core->view.boot_id, err);
     if (s == DIBS_OK)
         s = engine_open_tables(e, err);
     if (s == DIBS_OK)

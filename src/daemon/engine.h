@@ -29,6 +29,7 @@ struct engine_options {
     struct loop *loop;
     const dibs_settings *settings; /* copied */
     size_t pidfds;                 /* at most; 0: as the limit of descriptors allows */
+    int64_t node_ttl_ms;           /* of the lease of this host, where it shares a ledger; 0: it has none */
     /* Optional: every change, in its order, after it is durable. `held` is what is known of its claim: after
      * the change, or before its end; NULL: nothing. */
     void (*changed)(void *ctx, const dibs_event *event, const struct held *held);

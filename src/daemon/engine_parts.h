@@ -19,6 +19,8 @@ enum {
     LOOK_LAST_MS = 160,      /* ... each look twice as long after the one before, */
     LOOK_IDLE_MS = 10000,    /* ... and now and then, for a writer that was stopped in between */
     DUE_MAX = 512,           /* claims of the dead that are looked at in one turn */
+    BURY_FIRST_MS = 200,     /* after the end of a host; */
+    BURY_SPREAD_MS = 4000,   /* ... hosts wait for so long at random: one of them is enough */
     RELOAD_MS = 1000,        /* after which a reload that failed is tried again */
     LINGER_MS = 1000,        /* after which a dead holder whose socket is bound is looked at again */
     TROUBLE_MS = 5000, /* for which a daemon that could not change its ledger says that it is not ready */
@@ -76,6 +78,12 @@ struct engine {
     int64_t trouble_ms;   /* when that was */
     bool is_trouble_told; /* in the log, */
     int64_t tell_ms;      /* ... and nothing more of it before this */
+    int64_t incarnation;  /* of this host in a cluster, as it was told of; 0: none */
+    uint64_t n_ended;     /* ... and how many had ended then */
+    bool is_doubtful;     /* ... and whether it could not be renewed */
+    uint64_t n_gone;      /* other hosts whose lease has ended, as far as that was heeded */
+    int64_t bury_ms;      /* when their claims are looked at; 0: there are none */
+    int64_t lost_ms;      /* when what others have ended is noted, if that has failed */
     struct engine_counts counts;
     void (*changed)(void *ctx, const dibs_event *event, const struct held *held);
     void (*reset)(void *ctx, const struct held_table *was);
@@ -86,6 +94,8 @@ void engine_note_trouble(struct engine *e, const dibs_err *why);
 
 /* follow.c: every claim that is there; then every change. */
 dibs_status engine_load(struct engine *e, dibs_err *err);
+/* Those that are held, once more: what is to be thought of them has changed. */
+void engine_know_again(struct engine *e);
 dibs_status engine_start_following(struct engine *e, dibs_err *err);
 void engine_stop_following(struct engine *e);
 /* Empty ones, for engine_load(). */
@@ -97,6 +107,11 @@ void engine_follow(struct engine *e);
 void engine_heed_writes(struct engine *e, bool is_heeded);
 /* A group of ours was committed. */
 void engine_follow_group(struct engine *e, const struct ledger_span *span);
+
+/* node.c: this host among others. */
+void engine_mind_node(struct engine *e);
+/* When that is to be done next, at the latest (CLOCK_MONOTONIC). */
+int64_t engine_node_ms(const struct engine *e);
 
 /* reap.c */
 void engine_died(void *ctx, const dibs_process *who);

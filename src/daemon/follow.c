@@ -36,7 +36,8 @@ static void stop_watching(struct engine *e, const struct held *held)
 static const struct held *know(struct engine *e, const dibs_claim *claim)
 {
     struct held was;
-    struct held *held = held_put(e->held, claim, &was);
+    /* Other hosts care for theirs, and no event here tells of them. */
+    struct held *held = claim->node[0] ? NULL : held_put(e->held, claim, &was);
 
     if (!held)
         return NULL; /* no memory: 'dibs reap' still finds it */
@@ -44,7 +45,7 @@ static const struct held *know(struct engine *e, const dibs_claim *claim)
         (void) watch_add(e->watch, &claim->process, NULL);
     if (was.id != 0)
         stop_watching(e, &was);
-    if (claim->holder != DIBS_HELD_BY_NOBODY && !is_of_this_boot(e, claim))
+    if (claim->holder != DIBS_HELD_BY_NOBODY && (!is_of_this_boot(e, claim) || claim->node_life == DIBS_DEAD))
         engine_add_due(e, held);
     return held;
 }
@@ -66,6 +67,15 @@ dibs_status engine_load(struct engine *e, dibs_err *err)
     /* The number first: what is committed between the two reads is told again, which does no harm. */
     dibs_status s = ledger_tail(ledger, &e->seq, &cursor, err);
     return s == DIBS_OK ? ledger_list(ledger, &(struct ledger_filter){ 0 }, load_one, e, err) : s;
+}
+
+void engine_know_again(struct engine *e)
+{
+    struct ledger *ledger = e->handle->core->ledger;
+
+    ledger_start_call(ledger);
+    if (ledger_list(ledger, &(struct ledger_filter){ .held_only = true }, load_one, e, NULL) != DIBS_OK)
+        e->needs_reload = true;
 }
 
 dibs_status engine_open_tables(struct engine *e, dibs_err *err)

@@ -214,6 +214,21 @@ static void write_commits(const struct engine_counts *counts, struct bytes *out)
            counts->failed);
 }
 
+static void write_cluster(const struct metrics *m, struct bytes *out)
+{
+    struct ledger_lease lease;
+
+    ledger_lease(engine_handle(m->engine)->core->ledger, &lease);
+    if (!lease.is_cluster)
+        return;
+    head(out, "dibs_cluster_lease_margin_seconds", "gauge",
+         "How long this host's lease certainly lives; 0: its holders of cluster ports cannot count on them.");
+    add(out, "dibs_cluster_lease_margin_seconds %" PRId64 ".%03" PRId64 "\n", lease.margin_ms / 1000,
+        lease.margin_ms % 1000);
+    single(out, "dibs_cluster_leases_lost_total", "counter",
+           "Leases of this host that have ended, and holders of cluster ports with them.", lease.n_ended);
+}
+
 static void write_life(const struct metrics *m, const struct engine_counts *counts, struct bytes *out)
 {
     single(out, "dibs_claims", "gauge", "Claims in the ledger.", held_count(engine_held(m->engine)));
@@ -253,6 +268,7 @@ void metrics_write(struct metrics *metrics, size_t connections, struct bytes *ou
            metrics->is_degraded);
     write_pools(metrics, out);
     write_life(metrics, counts, out);
+    write_cluster(metrics, out);
     write_commits(counts, out);
     write_requests(metrics, connections, out);
 }

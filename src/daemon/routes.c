@@ -59,6 +59,8 @@ const struct route api_routes[] = {
     { "GET", "/v1/claims/{which}/assert", WHICH, api_assert, NULL, false },
     { "GET", "/v1/names", "name project", api_locate, NULL, false },
     { "GET", "/v1/events", "since limit newest wait", api_events, api_read_events, false },
+    { "GET", "/v1/nodes", NULL, api_nodes, NULL, false },
+    { "DELETE", "/v1/nodes/{name}", "force", api_node_remove, NULL, true },
     { "GET", "/v1/pools", "settings", api_pools, api_read_settings, false },
     { "GET", "/v1/pools/{name}", "settings", api_pool, api_read_settings, false },
     { "PUT", "/v1/pools/{name}", NULL, api_pool_put, NULL, false },

@@ -27,6 +27,7 @@
 enum {
     DRAIN_MS = 5000, /* requests under way are answered; who holds a connection longer is cut off */
     TURN_MAX_MS = 60000,
+    NODE_TTL_MS = 15000, /* long enough for a new leader, short enough to wait for */
     KEPT_FREE_BYTES = 1 << 20
 };
 
@@ -296,10 +297,15 @@ static dibs_status start(struct serve *s, dibs_err *err)
     if (status == DIBS_OK)
         status = quota_open(&(struct quota_options){ o->quota, o->rate }, &s->quota, err);
     if (status == DIBS_OK)
-        status = engine_open(
-            &(struct engine_options){
-                .loop = s->loop, .settings = &s->settings, .changed = changed, .reset = reset, .ctx = s },
-            &s->engine, err);
+        status = engine_open(&(struct engine_options){ .loop = s->loop,
+                                                       .settings = &s->settings,
+                                                       .node_ttl_ms = o->is_check          ? 0
+                                                                      : o->node_ttl_ms > 0 ? o->node_ttl_ms
+                                                                                           : NODE_TTL_MS,
+                                                       .changed = changed,
+                                                       .reset = reset,
+                                                       .ctx = s },
+                             &s->engine, err);
     if (status == DIBS_OK)
         status = metrics_open(s->engine, o->kube_pool, &s->metrics, err);
     if (status != DIBS_OK)

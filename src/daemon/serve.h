@@ -18,6 +18,7 @@ struct serve_options {
     const char *kube_pool;                   /* NULL: none */
     uint32_t quota;                          /* claims of one user; 0: the default */
     uint32_t rate;                           /* requests of one user in a second; 0: the default */
+    int64_t node_ttl_ms;                     /* of this host's lease in a cluster; 0: the default */
     bool is_check;                           /* only see whether it could start */
 };
 

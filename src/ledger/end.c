@@ -34,6 +34,9 @@ static dibs_status get_seen(struct ledger_tx *tx, struct ledger_seen seen, struc
 /* The process that lets go, or has died, had only borrowed the claim from a lease. */
 static bool is_borrowed(const dibs_claim *claim, enum ledger_end_how how, int64_t boot_ms)
 {
+    /* The clock of another host says nothing, and what hung on a lease that has ended is over as a whole. */
+    if (claim->node[0] || claim->node_life == DIBS_DEAD)
+        return false;
     return (how == LEDGER_END_UNHOLD || how == LEDGER_END_UNKEEP || how == LEDGER_END_REAP) &&
            claim->holder == DIBS_HELD_BY_PROCESS && tx_lease_runs(claim, boot_ms);
 }
@@ -102,8 +105,9 @@ static dibs_status end_seen(struct ledger *ledger, const struct ledger_ending *w
         if (s != DIBS_OK)
             return s;
         if ((what->how == LEDGER_END_REAP || what->how == LEDGER_END_STALE) &&
-            row.claim.lease_until_ms != what->seen[i].lease_until_ms)
-            continue; /* renewed since it was judged (INV-5) */
+            (row.claim.lease_until_ms != what->seen[i].lease_until_ms ||
+             (row.claim.node[0] && row.claim.node_life != DIBS_DEAD)))
+            continue; /* renewed since it was judged (INV-5), or not ours to judge */
         if (by_right && !may_change(actor, &row.claim))
             return deny(actor, &row.claim, err);
         if (what->how == LEDGER_END_UNHOLD && row.claim.holder == DIBS_HELD_BY_NOBODY)
@@ -161,6 +165,22 @@ dibs_status ledger_end_token(struct ledger *ledger, const char *token, enum ledg
     return DECIDE(ledger, end_token(ledger, token, how, actor, out, err));
 }
 
+dibs_status ledger_certain(const dibs_claim *claim, dibs_err *err)
+{
+    if (claim->holder == DIBS_HELD_BY_NOBODY || claim->is_kept || claim->node_life == DIBS_ALIVE ||
+        claim->node[0])
+        return DIBS_OK;
+    if (claim->node_life == DIBS_UNKNOWN)
+        return err_trouble(
+            err, DIBS_TROUBLE_NONE,
+            "port %u is everybody's in the cluster, and this host cannot renew its lease there: "
+            "the claim may be lost",
+            claim->port);
+    return err_set(err, DIBS_NOT_FOUND,
+                   "the claim on port %u is lost: the lease of this host in the cluster has ended",
+                   claim->port);
+}
+
 static dibs_status get_changeable(struct ledger_tx *tx, struct ledger_seen seen, struct row_claim *row,
                                   dibs_err *err)
 {
@@ -168,7 +188,13 @@ static dibs_status get_changeable(struct ledger_tx *tx, struct ledger_seen seen,
 
     if (s == DIBS_OK && !may_change(tx->actor, &row->claim))
         s = deny(tx->actor, &row->claim, err);
-    return s;
+    if (s != DIBS_OK)
+        return s;
+    const dibs_claim *c = &row->claim;
+    if (c->node[0] && (c->holder != DIBS_HELD_BY_NOBODY || strncmp(c->principal, "uid:", 4) == 0))
+        return err_set(err, DIBS_INVALID, "the claim on port %u is one of host '%s': change it there",
+                       c->port, c->node);
+    return ledger_certain(c, err);
 }
 
 static void answer(const struct row_claim *row, dibs_claim *out)
@@ -244,6 +270,48 @@ dibs_status ledger_transfer(struct ledger *ledger, struct ledger_seen seen, cons
                             const struct ledger_actor *actor, dibs_claim *out, dibs_err *err)
 {
     return DECIDE(ledger, transfer(ledger, seen, heir, actor, out, err));
+}
+
+/* ---- what others have ended ---- */
+
+struct loss {
+    struct ledger_tx *tx;
+    size_t n;
+    dibs_status s;
+    dibs_err *err;
+};
+
+static bool write_loss(void *ctx, const dibs_claim *claim)
+{
+    struct loss *l = ctx;
+
+    l->s = tx_event(l->tx, DIBS_EV_REAPED, claim, l->err);
+    l->n++;
+    return l->s == DIBS_OK;
+}
+
+static dibs_status note_lost(struct ledger *ledger, const struct ledger_actor *actor, size_t *n,
+                             dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    struct loss loss = { .tx = &tx, .err = err };
+    dibs_status s = tx_begin(&tx, ledger, true, false, actor, err);
+
+    if (s != DIBS_OK)
+        return s;
+    tx.rows->ops->lost(tx.rows, write_loss, &loss);
+    if (loss.s == DIBS_OK && loss.n > 0)
+        loss.s = tx_commit(&tx, err);
+    if (loss.s == DIBS_OK)
+        *n = loss.n;
+    return loss.s;
+}
+
+dibs_status ledger_note_lost(struct ledger *ledger, const struct ledger_actor *actor, size_t *n,
+                             dibs_err *err)
+{
+    *n = 0;
+    return ledger->rows->ops->lost ? DECIDE(ledger, note_lost(ledger, actor, n, err)) : DIBS_OK;
 }
 
 /* ---- restoring a snapshot ---- */

@@ -193,6 +193,8 @@ static void note_success(struct composing *c, int64_t revision)
     for (size_t i = 0; i < (size_t) SPACES * BLOCKS; i++)
         if (c->is_touched[i / BLOCKS][i % BLOCKS])
             self->block_revision[i / BLOCKS][i % BLOCKS] = revision;
+    if (self->is_mourning)
+        self->n_lost = 0;
     for (size_t i = 0; i < SPACES && self->is_watched; i++)
         if (i == SPACE_HOST || is_shared_touched(c))
             etcd_watch_expect(self->watch[i], revision);
@@ -242,7 +244,8 @@ static dibs_status send_and_learn(struct composing *c, dibs_err *err)
         return store_beaten(c->self, err);
     if (is_beaten)
         s = err_set(err, DIBS_UNAVAILABLE, "etcd: its answers came twice");
-    c->self->is_loaded = false;
+    if (is_doubtful) /* else all is as it was, and can be read while nothing can be changed */
+        c->self->is_loaded = false;
     c->self->was_cut = outcome == NOBODY_KNOWS || call.fault == ETCD_FAULT_UNREACHABLE;
     if (outcome == NOBODY_KNOWS)
         return err_wrap(err, s, "what was asked may have been done all the same");

@@ -177,13 +177,8 @@ static void pack_content(const struct etcd_rows *self, struct block_of of, const
             store_principal_out(self, row.node, row.claim.principal);
         pack_claim(out, &row);
     }
-    for (size_t i = 0; i < content->n_cooling; i++) {
-        struct ledger_slot slot = *content->cooling[i];
-
-        if (of.space == SPACE_CLUSTER)
-            slot.released_ms = store_wall_of(self, slot.released_ms);
-        pack_cooling(out, &slot);
-    }
+    for (size_t i = 0; i < content->n_cooling; i++)
+        pack_cooling(out, content->cooling[i]);
 }
 
 dibs_status compose_collect(const struct etcd_rows *self, struct block_of of, struct content *out,
@@ -238,11 +233,6 @@ struct touched {
     size_t order;
 };
 
-static const void *record_of(const struct memory_change *change)
-{
-    return change->after ? change->after : change->before;
-}
-
 static int by_record(const void *a, const void *b)
 {
     const struct touched *x = a;
@@ -251,7 +241,7 @@ static int by_record(const void *a, const void *b)
 
     if (x->change->table != y->change->table)
         return x->change->table < y->change->table ? -1 : 1;
-    d = memory_kinds[x->change->table].compare(record_of(x->change), record_of(y->change));
+    d = memory_kinds[x->change->table].compare(compose_record(x->change), compose_record(y->change));
     return d ? d : x->order < y->order ? -1 : 1;
 }
 
@@ -358,10 +348,11 @@ static void add_records(struct composing *c)
     for (size_t i = 0; i < tables->n_journal; i++) {
         const struct memory_change *change = &tables->journal[i];
 
-        if (change->table == CLAIMS)
-            touch(c, ((const struct row_claim *) record_of(change))->claim.port);
-        else if (change->table == SLOTS)
-            touch(c, ((const struct ledger_slot *) record_of(change))->port);
+        if (change->table == CLAIMS) {
+            touch(c, ((const struct row_claim *) compose_record(change))->claim.port);
+            compose_holder(c, i);
+        } else if (change->table == SLOTS)
+            touch(c, ((const struct ledger_slot *) compose_record(change))->port);
         else if (change->table != EVENTS)
             all[n++] = (struct touched){ change, i };
     }
@@ -369,10 +360,10 @@ static void add_records(struct composing *c)
     for (size_t i = 0; i < n;) {
         size_t first = i;
         size_t table = all[i].change->table;
-        const void *record = record_of(all[i].change);
+        const void *record = compose_record(all[i].change);
 
         while (i < n && all[i].change->table == table &&
-               memory_kinds[table].compare(record_of(all[i].change), record) == 0)
+               memory_kinds[table].compare(compose_record(all[i].change), record) == 0)
             i++;
         const void *before = all[first].change->before;
         const void *now = memory_get(tables, table, record);
@@ -477,7 +468,9 @@ dibs_status compose(struct composing *c, struct etcd_rows *self, dibs_err *err)
     if (s != DIBS_OK)
         return s;
     add_history(c);
+    compose_mourned(c);
     add_pools_compare(c);
+    compose_lease_compares(c);
     add_tail(c);
     return c->is_lost ? err_set(err, DIBS_FAILURE, "changing the ledger: out of memory") : DIBS_OK;
 }

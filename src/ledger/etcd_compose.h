@@ -7,6 +7,8 @@
 enum {
     OPS_MAX = 120,     /* of one Txn over all its levels; etcd's default limit is 128 */
     COMPARES_MAX = 80, /* of one Txn, so that there may be levels below */
+    /* Hosts whose leases it compares. More are not needed: that one has ended is final anyway. */
+    OTHERS_MAX = 32,
 };
 
 struct kept_value {
@@ -32,7 +34,10 @@ struct composing {
     struct level *levels;
     struct etcd_compare *compares;
     size_t n_compares, compares_cap;
-    bool is_lost; /* out of memory */
+    bool is_lost;               /* out of memory */
+    bool hangs;                 /* holders of ours are written, who hang on the lease of this host */
+    uint32_t other[OTHERS_MAX]; /* hosts whose claims end, because their lease has */
+    size_t n_other;
 };
 
 /* FAILURE: out of memory; UNAVAILABLE: more than fits. To be ended with composing_done(), whatever comes
@@ -68,4 +73,15 @@ dibs_status compose_collect(const struct etcd_rows *self, struct block_of of, st
 
 /* etcd_hands.c: the blocks of other hosts whose ports change hands. */
 dibs_status compose_hand_over(struct composing *c, dibs_err *err);
+static inline const void *compose_record(const struct memory_change *change)
+{
+    return change->after ? change->after : change->before;
+}
+
+/* etcd_compose_holders.c: of a change of a claim, by its number in the journal. */
+void compose_holder(struct composing *c, size_t change);
+/* Who holds lives, and whose holders end does not: both as we know it. */
+void compose_lease_compares(struct composing *c);
+/* What others had ended is noted by this commit. */
+void compose_mourned(struct composing *c);
 #endif

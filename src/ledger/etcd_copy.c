@@ -15,16 +15,6 @@ struct etcd_call store_call(const struct etcd_rows *self)
     return (struct etcd_call){ .deadline_ms = self->deadline_ms };
 }
 
-int64_t store_boot_of(const struct etcd_rows *self, int64_t wall_ms)
-{
-    return wall_ms - self->wall_offset_ms;
-}
-
-int64_t store_wall_of(const struct etcd_rows *self, int64_t boot_ms)
-{
-    return boot_ms + self->wall_offset_ms;
-}
-
 struct applying {
     struct etcd_rows *self;
     enum store_space space;
@@ -75,8 +65,10 @@ static bool add_claim(void *ctx, struct row_claim *row)
 
     if (!is_here(a, row->claim.port))
         return false;
-    if (a->space == SPACE_CLUSTER)
+    if (a->space == SPACE_CLUSTER) {
         store_principal_in(a->self, row->node, row->claim.principal);
+        store_dress(a->self, row);
+    }
     return put(a, CLAIMS, row) && put_slots(a, row);
 }
 
@@ -129,15 +121,13 @@ static bool block_rest(struct applying *a)
     return true;
 }
 
-/* Of everybody's ports by the clock for people: the other one counts on one host only. */
 static bool add_cooling(void *ctx, const struct ledger_slot *slot)
 {
     struct applying *a = ctx;
-    struct ledger_slot ours = *slot;
+    struct ledger_slot seen = *slot;
 
-    if (a->space == SPACE_CLUSTER)
-        ours.released_ms = store_boot_of(a->self, ours.released_ms);
-    return is_here(a, slot->port) && put(a, SLOTS, &ours);
+    store_cooling_in(a->self, &seen);
+    return is_here(a, slot->port) && put(a, SLOTS, &seen);
 }
 
 static bool apply_block(struct applying *a, const struct etcd_kv *kv)
@@ -153,7 +143,6 @@ static bool apply_block(struct applying *a, const struct etcd_kv *kv)
 static bool apply_node(struct applying *a, const char *name, size_t n, const struct etcd_kv *kv)
 {
     struct etcd_rows *self = a->self;
-    struct store_node node = { 0 };
     uint64_t number = 0;
 
     if (kv->mod_revision > self->nodes_revision)
@@ -161,16 +150,26 @@ static bool apply_node(struct applying *a, const char *name, size_t n, const str
 
     if (n > DIBS_NODE_MAX || !unpack_number(packed(kv->value), &number) || number >= STORE_NODES_MAX)
         return false;
-    struct store_node *grown = realloc(self->nodes, (self->n_nodes + 1) * sizeof *grown);
-    if (!grown) {
-        a->s = err_trouble(a->err, DIBS_TROUBLE_FULL, "reading the ledger: out of memory");
-        return false;
+    if (number >= self->max_nodes) {
+        size_t max = number + 64 + number / 2;
+        struct store_node *grown = realloc(self->nodes, max * sizeof *grown);
+
+        if (!grown) {
+            a->s = err_trouble(a->err, DIBS_TROUBLE_FULL, "reading the ledger: out of memory");
+            return false;
+        }
+        memset(grown + self->max_nodes, 0, (max - self->max_nodes) * sizeof *grown);
+        self->nodes = grown;
+        self->max_nodes = max;
     }
-    node.number = (uint32_t) number;
-    memcpy(node.name, name, n);
-    self->nodes = grown;
-    self->nodes[self->n_nodes++] = node;
-    if (strcmp(node.name, self->node) == 0) {
+    bool is_mark = n == strlen(STORE_NEXT_NODE) && memcmp(name, STORE_NEXT_NODE, n) == 0;
+    if (number + !is_mark > self->n_nodes)
+        self->n_nodes = number + !is_mark;
+    if (is_mark)
+        return true;
+    memcpy(self->nodes[number].name, name, n);
+    self->nodes[number].name[n] = '\0';
+    if (strcmp(self->nodes[number].name, self->node) == 0) {
         self->has_number = true;
         self->near.base.id_base = number << STORE_ID_SHIFT;
     }
@@ -185,6 +184,49 @@ static bool make_lost_name(const struct applying *a, const struct etcd_kv *kv, s
         if (store_space(a->self, port) == a->space)
             out->row.port = port; /* any one: it says which space the key is in */
     return store_read_name(a->self, a->space, kv, out) && out->name[0];
+}
+
+/* Who has joined without a number is enrolled later, which is told. */
+static bool apply_lease(struct applying *a, const char *name, size_t n, const struct etcd_kv *kv)
+{
+    size_t number = 0;
+
+    if (store_find_node(a->self, name, n, &number))
+        a->self->nodes[number].incarnation = kv->create_revision;
+    return true;
+}
+
+static bool add_lost(void *ctx, struct row_claim *row)
+{
+    struct applying *a = ctx;
+    struct row_claim *grown = realloc(a->self->lost, (a->self->n_lost + 1) * sizeof *grown);
+
+    if (!grown)
+        return false;
+    a->self->lost = grown;
+    a->self->lost[a->self->n_lost++] = *row;
+    return true;
+}
+
+static bool ignore_damaged(void *ctx, uint16_t port)
+{
+    (void) ctx;
+    (void) port;
+    return true;
+}
+
+static bool ignore_cooling(void *ctx, const struct ledger_slot *slot)
+{
+    (void) ctx;
+    (void) slot;
+    return true;
+}
+
+static bool apply_lost(struct applying *a, const struct etcd_kv *kv)
+{
+    struct block_reader reader = { a, add_lost, ignore_damaged, ignore_cooling };
+
+    return unpack_block(packed(kv->value), &reader);
 }
 
 static bool apply_name(struct applying *a, const struct etcd_kv *kv)
@@ -254,6 +296,7 @@ static bool apply(struct applying *a, const char *rest, size_t n, const struct e
     switch (rest[0]) {
     case 'b': return store_block_number(rest + 2, n - 2, &a->block) && apply_block(a, kv);
     case 'k': return apply_answer(a, kv);
+    case 'l': return apply_lease(a, rest + 2, n - 2, kv);
     case 'm': return apply_node(a, rest + 2, n - 2, kv);
     case 'n': return apply_name(a, kv);
     case 'p': return apply_pool(a, n == 3 && rest[2] == '~', kv);
@@ -261,6 +304,7 @@ static bool apply(struct applying *a, const char *rest, size_t n, const struct e
     case 't':
         a->self->tail_revision = kv->mod_revision;
         return unpack_tail(packed(kv->value), &a->self->tail);
+    case 'x': return apply_lost(a, kv);
     default: return true; /* not for the copy */
     }
 }
@@ -369,6 +413,11 @@ static dibs_status read_kinds(struct etcd_rows *self, enum store_space space, ch
 
 static void forget(struct etcd_rows *self)
 {
+    const struct memory_table *slots = &self->near.tables.table[SLOTS];
+
+    self->n_seen = 0;
+    for (size_t i = 0; i < slots->n; i++)
+        store_cooling_out(self, slots->item[i]);
     memory_tables_done(&self->near.tables);
     memory_tables_init(&self->near.tables, memory_kinds, TABLE_COUNT);
     memset(self->block_revision, 0, sizeof self->block_revision);
@@ -376,7 +425,10 @@ static void forget(struct etcd_rows *self)
     memset(&self->fenced, 0, sizeof self->fenced);
     self->revision = self->tail_revision = self->pools_revision = self->nodes_revision = 0;
     self->tail = (struct node_tail){ 0 };
-    self->n_nodes = 0;
+    if (self->nodes)
+        memset(self->nodes, 0, self->max_nodes * sizeof *self->nodes);
+    self->n_nodes = self->n_lost = 0;
+    self->has_number = false;
     self->is_loaded = false;
 }
 
@@ -384,6 +436,8 @@ static dibs_status load(struct etcd_rows *self, dibs_err *err)
 {
     forget(self);
     dibs_status s = read_kinds(self, SPACE_CLUSTER, 'm', 'm', err); /* who is who, */
+    if (s == DIBS_OK)
+        s = read_kinds(self, SPACE_CLUSTER, 'l', 'l', err); /* ... who lives, */
     if (s == DIBS_OK)
         s = read_kinds(self, SPACE_CLUSTER, 'p', 'p', err); /* ... and whose the ports are: */
     if (s == DIBS_OK)
@@ -393,9 +447,12 @@ static dibs_status load(struct etcd_rows *self, dibs_err *err)
     if (s == DIBS_OK)
         s = read_kinds(self, SPACE_HOST, 'b', 'b', err);
     if (s == DIBS_OK)
-        s = read_kinds(self, SPACE_HOST, 'k', 't', err);
+        s = read_kinds(self, SPACE_HOST, 'k', 'x', err);
     memory_commit(&self->near.tables);
     self->is_loaded = s == DIBS_OK;
+    self->read_at = self->revision;
+    if (s == DIBS_OK && self->lease)
+        store_compare_lease(self);
     return s;
 }
 

@@ -34,6 +34,7 @@ static dibs_status clear_block(struct etcd_rows *self, enum store_space space, u
     struct memory_table *t = &tables->table[SLOTS];
     dibs_status s = DIBS_OK;
 
+    self->n_seen = 0;
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++) {
         struct ledger_slot first = { .proto = proto, .port = (uint16_t) (block * BLOCK_PORTS) };
         size_t i = memory_find(tables, SLOTS, &first, NULL);
@@ -48,6 +49,7 @@ static dibs_status clear_block(struct etcd_rows *self, enum store_space space, u
                 i++;
                 continue;
             }
+            store_cooling_out(self, &slot);
             s = slot.claim_id ? memory_erase(tables, CLAIMS, &claim, NULL) : DIBS_OK;
             if (s == DIBS_OK)
                 s = memory_erase(tables, SLOTS, &slot, NULL);
@@ -86,6 +88,23 @@ static bool change_name(struct etcd_rows *self, enum store_space space, const st
     return memory_erase(&self->near.tables, NAMES, &key, NULL) == DIBS_OK;
 }
 
+/* It came, or has ended. */
+static bool change_lease(struct etcd_rows *self, const struct etcd_event *event)
+{
+    size_t head = store_lease_key(self, "").n;
+    size_t number = 0;
+
+    if (event->kv.mod_revision <= self->read_at || event->kv.key.n < head ||
+        !store_find_node(self, (const char *) event->kv.key.at + head, event->kv.key.n - head, &number))
+        return true;
+    self->nodes[number].incarnation = event->is_delete ? 0 : event->kv.create_revision;
+    bool is_own = store_is_own(self, (uint32_t) number);
+    self->n_gone += event->is_delete && !is_own;
+    if (self->lease && event->is_delete && is_own)
+        store_lease_doubt(self->lease);
+    return true;
+}
+
 /* Every commit of this host writes it. One that is not ours came from a process that asks etcd itself. */
 static bool change_tail(struct etcd_rows *self, const struct etcd_event *event)
 {
@@ -99,10 +118,14 @@ static bool take_change(struct etcd_rows *self, enum store_space space, const st
         return true; /* the copy was read after that */
     switch (store_kind(self, space, &event->kv)) {
     case 'b': return change_block(self, space, event);
+    case 'l': return change_lease(self, event);
     case 'm': return event->kv.mod_revision <= self->nodes_revision;
     case 'n': return change_name(self, space, event);
     case 'p': return event->kv.mod_revision <= self->pools_revision; /* ports may be another's now */
     case 't': return change_tail(self, event);
+    case 'x':
+        return event->is_delete || event->kv.mod_revision <= self->read_at ||
+               store_apply(self, space, &event->kv, NULL) == DIBS_OK;
     default: return true;
     }
 }
@@ -149,9 +172,11 @@ static void compacted(void *ctx, int64_t revision)
 
 static dibs_status watch_space(struct etcd_rows *self, enum store_space space, dibs_err *err)
 {
-    /* Of the host only how far it has come: all that we write there would come back to us. */
+    /* Of the host only how far it has come, and what others have ended: all that we write there would come
+     * back to us. */
     struct store_key first = store_key(self, space, space == SPACE_HOST ? 't' : '\0');
-    struct store_key end = store_key_end(&first);
+    struct store_key last = store_key(self, space, space == SPACE_HOST ? 'x' : '\0');
+    struct store_key end = store_key_end(&last);
     struct etcd_watch_options options = { .key = store_key_bytes(&first),
                                           .end = store_key_bytes(&end),
                                           .revision = self->revision + 1,
@@ -199,6 +224,9 @@ void store_heed(struct etcd_rows *self)
         return;
     for (size_t i = 0; i < SPACES; i++)
         etcd_watch_turn(self->watch[i]);
+    uint64_t times = 0;
+    if (self->lease_notice >= 0 && read(self->lease_notice, &times, sizeof times) > 0)
+        self->n_elsewhere++;
 }
 
 /* Somebody was first, or we are behind: what there is is told soon. False: it was not. */

@@ -190,13 +190,11 @@ static dibs_status find_homes(struct etcd_rows *self, const struct portbits *los
     for (size_t i = 0; i < t->n; i++) {
         const struct row_claim *row = t->item[i];
         uint16_t block = row->claim.port / BLOCK_PORTS;
-        size_t node = 0;
+        size_t node = row->node;
 
         if (!portbits_has(lost, row->claim.port) || row->node == store_number(self))
             continue;
-        while (node < self->n_nodes && self->nodes[node].number != row->node)
-            node++;
-        if (node == self->n_nodes)
+        if (node >= self->n_nodes || !self->nodes[node].name[0])
             return err_set(
                 err, DIBS_TAKEN,
                 "port %u is claimed by '%s' of %s, a host that is no longer there: release it first",
@@ -312,7 +310,7 @@ static dibs_status add_other_block(struct composing *c, const struct hand_block 
                                    dibs_err *err)
 {
     const struct store_node *node = &c->self->nodes[block->node];
-    struct block_of of = { SPACE_HOST, node->number, block->block };
+    struct block_of of = { SPACE_HOST, (uint32_t) block->node, block->block };
     struct content come;
     dibs_status s = compose_collect(c->self, of, &come, err);
 

@@ -156,22 +156,22 @@ dibs_status ledger_check_node(const char *name, dibs_err *err)
 
 static const char *node_name(const struct etcd_rows *self, uint32_t number)
 {
-    for (size_t i = 0; i < self->n_nodes; i++)
-        if (self->nodes[i].number == number)
-            return self->nodes[i].name;
-    return "?"; /* it was removed */
+    return number < self->n_nodes && self->nodes[number].name[0] ? self->nodes[number].name
+                                                                 : "?"; /* it was removed */
 }
 
 void store_principal_in(const struct etcd_rows *self, uint32_t node, char principal[DIBS_PRINCIPAL_MAX + 1])
 {
     size_t n = strlen(principal);
 
-    if (strncmp(principal, "uid:", 4) == 0 && !(self->has_number && node == store_number(self)))
+    if (strncmp(principal, "uid:", 4) == 0 && !store_is_own(self, node))
         (void) snprintf(principal + n, DIBS_PRINCIPAL_MAX + 1 - n, "@%s", node_name(self, node));
 }
 
 void store_principal_out(const struct etcd_rows *self, uint32_t node, char principal[DIBS_PRINCIPAL_MAX + 1])
 {
-    if (strncmp(principal, "uid:", 4) == 0 && !(self->has_number && node == store_number(self)))
-        principal[strcspn(principal, "@")] = '\0';
+    char *at = strrchr(principal, '@'); /* a user of a container has one before */
+
+    if (strncmp(principal, "uid:", 4) == 0 && at && !store_is_own(self, node))
+        *at = '\0';
 }

@@ -69,10 +69,8 @@ dibs_status store_enrol(struct etcd_rows *self, dibs_err *err)
         struct store_key all = key;
         struct store_key end = store_key_end(&all);
         struct bytes value = { 0 };
-        uint64_t number = 0;
+        uint64_t number = self->n_nodes;
 
-        for (size_t k = 0; k < self->n_nodes; k++)
-            number = self->nodes[k].number >= number ? self->nodes[k].number + 1u : number;
         struct etcd_compare same = { .target = ETCD_MOD_REVISION,
                                      .relation = ETCD_LESS,
                                      .key = store_key_bytes(&all),

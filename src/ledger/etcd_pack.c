@@ -57,6 +57,7 @@ void pack_claim(struct bytes *out, const struct row_claim *row)
     pack_put(out, c->generation);
     bytes_add(out, (const char *) row->secret, sizeof row->secret);
     pack_put(out, row->node);
+    pack_put(out, (uint64_t) row->lease);
     pack_put(out, c->uid);
     pack_put(out, c->netns);
     pack_put_signed(out, c->created_ms);
@@ -96,7 +97,8 @@ void pack_cooling(struct bytes *out, const struct ledger_slot *slot)
     pack_put(out, slot->port);
     pack_put(out, slot->proto);
     pack_put_address(out, &slot->address);
-    pack_put_signed(out, slot->released_ms);
+    pack_put(out, slot->node);
+    pack_put_signed(out, slot->there_ms);
 }
 
 static void get_bindings(struct reader *r, dibs_claim *c)
@@ -123,6 +125,7 @@ static void get_claim(struct reader *r, struct row_claim *row)
     c->generation = pack_get(r, INT64_MAX);
     pack_get_bytes(r, row->secret, sizeof row->secret);
     row->node = (uint32_t) pack_get(r, UINT32_MAX);
+    row->lease = (int64_t) pack_get(r, INT64_MAX);
     c->uid = (uint32_t) pack_get(r, UINT32_MAX);
     c->netns = pack_get(r, UINT64_MAX);
     c->created_ms = pack_get_signed(r);
@@ -190,7 +193,8 @@ bool unpack_block(struct packed from, const struct block_reader *to)
 
         slot.proto = (dibs_proto) pack_get(&r, DIBS_SCTP);
         pack_get_address(&r, &slot.address);
-        slot.released_ms = pack_get_signed(&r);
+        slot.node = (uint32_t) pack_get(&r, UINT32_MAX);
+        slot.released_ms = slot.there_ms = pack_get_signed(&r);
         r.is_bad = r.is_bad || slot.port == 0 || slot.proto == 0 || !to->cooling(to->ctx, &slot);
     }
     return pack_is_done(&r);

@@ -60,6 +60,9 @@ struct ledger_mark {
 };
 void pack_mark(struct bytes *out, const struct ledger_mark *mark);
 bool unpack_mark(struct packed from, struct ledger_mark *out);
+/* What a host's lease says of it. */
+void pack_text(struct bytes *out, const char *text);
+bool unpack_text(struct packed from, char *out, size_t size);
 void pack_number(struct bytes *out, uint64_t number);
 bool unpack_number(struct packed from, uint64_t *out);
 #endif

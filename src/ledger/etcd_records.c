@@ -231,6 +231,20 @@ bool unpack_mark(struct packed from, struct ledger_mark *out)
     return pack_is_done(&r);
 }
 
+void pack_text(struct bytes *out, const char *text)
+{
+    pack_put(out, PACK_VERSION);
+    pack_put_text(out, text);
+}
+
+bool unpack_text(struct packed from, char *out, size_t size)
+{
+    struct reader r = pack_reader(from);
+
+    pack_get_text(&r, out, size);
+    return pack_is_done(&r);
+}
+
 void pack_number(struct bytes *out, uint64_t number)
 {
     pack_put(out, PACK_VERSION);

@@ -9,14 +9,17 @@
  *     h/NODE/t          how far the history of that host has come; every commit of the host compares and puts
  * it h/NODE/b/BLOCK    claims on 64 ports that are the host's own h/NODE/e/SEQ      events of one commit, by
  * the number of the last h/NODE/n/...      names    h/NODE/k/... answers to keys    h/NODE/s/... sightings
+ *     h/NODE/x/ID       a claim of the host that another one has ended, until the host has noted it
  *     c/b/BLOCK         claims on 64 ports that are everybody's: those of pools with the scope `cluster`
  *     c/n/...           their names
  *     c/p/POOL          pools    c/p/~ ports that nobody claims while they become everybody's
  *     c/m/NODE          hosts and their numbers    c/v format and salt
+ *     c/l/NODE          is there while that host has a lease (etcd_lease.h)
  *
  * So hosts meet only where they share ports, and there only on the same block. */
 #include "etcd/etcd.h"
 #include "etcd/watch.h"
+#include "ledger/etcd_lease.h"
 #include "ledger/etcd_pack.h"
 #include "net/portbits.h"
 
@@ -30,6 +33,9 @@ enum {
     STORE_ID_SHIFT = 40, /* ids of a host begin behind its number times this: a million million claims */
 };
 
+/* In the place of a host: the number that the next one gets, at least. */
+#define STORE_NEXT_NODE "@"
+
 enum store_space { SPACE_HOST, SPACE_CLUSTER, SPACES };
 
 struct store_key {
@@ -38,8 +44,8 @@ struct store_key {
 };
 
 struct store_node {
-    uint32_t number;
-    char name[DIBS_NODE_MAX + 1];
+    char name[DIBS_NODE_MAX + 1]; /* empty: no host has this number */
+    int64_t incarnation;          /* 0: it has no lease */
 };
 
 struct etcd_rows {
@@ -48,10 +54,9 @@ struct etcd_rows {
     struct etcd *etcd;
     char node[DIBS_NODE_MAX + 1];
     int64_t timeout_ms;
-    int64_t wall_offset_ms; /* of the clock for people against the other one, when it was opened */
-    int64_t deadline_ms;    /* of the call under way */
-    bool is_in_call;        /* ... since start_call() */
-    bool is_fresh;          /* ... and looked since */
+    int64_t deadline_ms; /* of the call under way */
+    bool is_in_call;     /* ... since start_call() */
+    bool is_fresh;       /* ... and looked since */
 
     bool is_loaded;
     bool is_overtaken; /* what was being read was compacted meanwhile */
@@ -61,6 +66,7 @@ struct etcd_rows {
     unsigned n_beaten;  /* ... so many times one after another, the last time */
     uint64_t beaten_at; /* ... when so many changes had been told */
     int64_t revision;   /* all that was everybody's up to it is in the copy */
+    int64_t read_at;    /* ... when it was last read as a whole: what is told of before that is in it */
     struct node_tail tail;
     int64_t tail_revision;                  /* 0: it is not there */
     int64_t block_revision[SPACES][BLOCKS]; /* likewise */
@@ -69,8 +75,8 @@ struct etcd_rows {
     struct portbits shared;                 /* ports of cluster pools */
     struct portbits fenced;                 /* ports that are becoming such */
     struct store_hands *hands; /* ports that change hands in the transaction under way; NULL: none */
-    struct store_node *nodes;
-    size_t n_nodes;
+    struct store_node *nodes;  /* by their numbers */
+    size_t n_nodes, max_nodes;
     bool has_number; /* this host is among them; its number is in near.base.id_base */
     /* Following what others change; a short-lived process does not. */
     bool is_watched;
@@ -80,9 +86,17 @@ struct etcd_rows {
     int notices;          /* readable when they have something; -1: they are not there */
     uint64_t n_told;      /* changes so far that were news, */
     uint64_t n_elsewhere; /* ... and those of others that no event tells of */
+    uint64_t n_gone;      /* leases of other hosts that have ended since */
 
     uint64_t trimmed_answers; /* likewise of answers */
     uint64_t trimmed_seq;     /* in the transaction under way: events up to it go; 0: none */
+    bool is_mourning;         /* ... and the claims below are told of */
+    struct row_claim *lost;
+    size_t n_lost;
+    struct ledger_slot *seen; /* ports that others have released, while their records are read anew */
+    size_t n_seen, max_seen;
+    struct store_lease *lease; /* that of this host; NULL: somebody else renews it, or nobody */
+    int lease_notice;          /* an eventfd, among the notices; -1: there is none */
 };
 
 static inline struct etcd_rows *store_of(struct rows *rows)
@@ -116,6 +130,36 @@ uint32_t store_number(const struct etcd_rows *self);
 void store_principal_out(const struct etcd_rows *self, uint32_t node, char principal[DIBS_PRINCIPAL_MAX + 1]);
 void store_principal_in(const struct etcd_rows *self, uint32_t node, char principal[DIBS_PRINCIPAL_MAX + 1]);
 
+/* etcd_owners.c: who holds what, seen from here. */
+dibs_status store_join(struct etcd_rows *self, int64_t ttl_ms, const char *boot_id, dibs_err *err);
+void store_lease_state(const struct etcd_rows *self, struct ledger_lease *out);
+/* All was read anew: is our lease there? */
+void store_compare_lease(const struct etcd_rows *self);
+/* Whose claim it is, by its number; what is everybody's has the host's name. */
+void store_dress(const struct etcd_rows *self, struct row_claim *row);
+/* What the lease of its host says of it now. */
+dibs_life store_node_life(const struct etcd_rows *self, const struct row_claim *row);
+/* Before it is put: whose it is now, and what it hangs on. UNAVAILABLE: on nothing that is certain. */
+dibs_status store_own(const struct etcd_rows *self, const struct row_claim *before, struct row_claim *row,
+                      dibs_err *err);
+bool store_is_own(const struct etcd_rows *self, uint32_t node);
+/* Which number a host has; false: none. */
+bool store_find_node(const struct etcd_rows *self, const char *name, size_t n, size_t *out);
+struct store_key store_lease_key(const struct etcd_rows *self, const char *node);
+/* A claim of that host was ended by another one. */
+struct store_key store_lost_key(const struct etcd_rows *self, const char *node, uint64_t id);
+
+/* A port that cools since another host has released it: its clock says nothing here, but when it was seen
+ * first does. Told in the order of slots before they are cleared, and asked for as they are read again. */
+void store_cooling_out(struct etcd_rows *self, const struct ledger_slot *slot);
+void store_cooling_in(const struct etcd_rows *self, struct ledger_slot *slot);
+
+/* etcd_nodes.c */
+void store_nodes(const struct etcd_rows *self, dibs_node_fn fn, void *ctx);
+dibs_status store_count_node(struct etcd_rows *self, const char *name, size_t *n, int64_t *since,
+                             dibs_err *err);
+dibs_status store_forget_node(struct etcd_rows *self, const char *name, int64_t since, dibs_err *err);
+
 /* etcd_copy.c: takes one record into the copy. */
 dibs_status store_apply(struct etcd_rows *self, enum store_space space, const struct etcd_kv *kv,
                         dibs_err *err);
@@ -131,10 +175,6 @@ dibs_status store_load(struct etcd_rows *self, dibs_err *err);
 /* Loads it unless it is still what etcd has. */
 dibs_status store_refresh(struct etcd_rows *self, dibs_err *err);
 struct etcd_call store_call(const struct etcd_rows *self);
-/* Times of what is everybody's: hosts may differ by as much as their clocks, which only makes a port rest
- * longer or shorter. */
-int64_t store_boot_of(const struct etcd_rows *self, int64_t wall_ms);
-int64_t store_wall_of(const struct etcd_rows *self, int64_t boot_ms);
 
 /* etcd_follow.c: begins to follow what others change. */
 dibs_status store_watch(struct etcd_rows *self, dibs_err *err);

@@ -27,6 +27,8 @@ static dibs_status answer_again(struct claiming *k, const struct row_answer *kno
         return err_set(k->err, DIBS_NOT_FOUND, "what was claimed with key '%s' has ended since",
                        k->batch->key->text);
     if (s == DIBS_OK)
+        s = ledger_certain(&row.claim, k->err);
+    if (s == DIBS_OK)
         claiming_answer(&row, false, out);
     return s;
 }

@@ -84,6 +84,20 @@ uint64_t ledger_heed(struct ledger *ledger)
     return ledger->rows->ops->heed ? ledger->rows->ops->heed(ledger->rows) : 0;
 }
 
+dibs_status ledger_join(struct ledger *ledger, int64_t ttl_ms, const char *boot_id, dibs_err *err)
+{
+    const struct rows_ops *ops = ledger->rows->ops;
+
+    return ops->join ? ops->join(ledger->rows, ttl_ms, boot_id, err) : DIBS_OK;
+}
+
+void ledger_lease(const struct ledger *ledger, struct ledger_lease *out)
+{
+    *out = (struct ledger_lease){ 0 };
+    if (ledger && ledger->rows->ops->lease)
+        ledger->rows->ops->lease(ledger->rows, out);
+}
+
 void ledger_start_call(struct ledger *ledger)
 {
     if (ledger)

@@ -40,6 +40,31 @@ int ledger_notices(const struct ledger *ledger);
 /* Takes that in. The number grows with changes of which no event tells: those of other hosts. */
 uint64_t ledger_heed(struct ledger *ledger);
 
+/* Where hosts share a ledger each has a lease, which its daemon renews. Holders of ports that are everybody's
+ * hang on it: when it has ended they are dead for all. Does nothing for a ledger of one host. From then on
+ * this handle makes such claims. TAKEN: another machine has that name. */
+dibs_status ledger_join(struct ledger *ledger, int64_t ttl_ms, const char *boot_id, dibs_err *err);
+struct ledger_lease {
+    bool is_cluster;     /* hosts share the ledger; all that follows is of this one */
+    bool is_member;      /* ledger_join() was called */
+    int64_t incarnation; /* 0: the lease has ended, and there is no other yet */
+    int64_t margin_ms;   /* how long it certainly lives; 0: that is not certain */
+    uint64_t n_ended;    /* leases that were lost so far */
+    size_t n_lost;       /* claims that ledger_note_lost() has to tell of */
+    uint64_t n_gone;     /* leases of other hosts that were seen to end */
+    char trouble[256];   /* why it cannot be renewed; empty: it can */
+};
+/* The ledger may be NULL. */
+void ledger_lease(const struct ledger *ledger, struct ledger_lease *out);
+
+/* Hosts that share the ledger; none for a ledger of one host. */
+dibs_status ledger_nodes(struct ledger *ledger, dibs_node_fn fn, void *ctx, dibs_err *err);
+struct ledger_actor;
+/* Ends all claims of a host and forgets it: first what it has of ports that are everybody's, then all that is
+ * its own. As dibs_node_remove(). */
+dibs_status ledger_node_remove(struct ledger *ledger, const char *name, bool is_forced,
+                               const struct ledger_actor *actor, size_t *n, dibs_err *err);
+
 /* A call of a user begins: the timeout runs over all that it does, not over each transaction anew. */
 void ledger_start_call(struct ledger *ledger);
 
@@ -211,6 +236,13 @@ struct ledger_ended {
 dibs_status ledger_end_token(struct ledger *ledger, const char *token, enum ledger_end_how how,
                              const struct ledger_actor *actor, struct ledger_ended *out, dibs_err *err);
 
+/* May it be told that this claim is held, as far as its host's lease goes? Kept ones are nobody else's in any
+ * case. UNAVAILABLE: this host cannot renew its lease. NOT_FOUND: that has ended, and the claim is lost. */
+dibs_status ledger_certain(const dibs_claim *claim, dibs_err *err);
+/* Writes into the history what others have ended of this host's claims; *n of them. */
+dibs_status ledger_note_lost(struct ledger *ledger, const struct ledger_actor *actor, size_t *n,
+                             dibs_err *err);
+
 /* A new lease end. NOT_FOUND: no such claim or another generation; INVALID: not held by a lease. */
 dibs_status ledger_renew(struct ledger *ledger, struct ledger_seen seen, int64_t ttl_ms,
                          const struct ledger_actor *actor, dibs_claim *out, dibs_err *err);
@@ -260,6 +292,10 @@ struct ledger_slot {
     uint64_t claim_id; /* 0: free, released at released_ms (CLOCK_BOOTTIME) */
     bool is_exclusive;
     int64_t released_ms;
+    /* Of a cluster, and the rows' own business: which host has released it, and when by its clock. Here it
+     * counts from when that was seen. */
+    uint32_t node;
+    int64_t there_ms;
 };
 typedef bool (*ledger_slot_fn)(void *ctx, const struct ledger_slot *slot);
 /* Slots of `proto` on `port`; 0 and 0: all, grouped by protocol and port. */

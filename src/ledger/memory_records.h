@@ -71,8 +71,7 @@ dibs_status memory_rows_sighting_put(struct rows *rows, struct ledger_seen seen,
                                      dibs_err *err);
 #define MEMORY_ROWS_OPS                                                                               \
     .save = memory_rows_save, .forget = memory_rows_forget, .changes = memory_rows_changes,           \
-    .claim_get = memory_rows_claim_get, .claim_delete = memory_rows_claim_delete,                     \
-    .claims = memory_rows_claims, .slots = memory_rows_slots, .slot_put = memory_rows_slot_put,       \
+    .claim_delete = memory_rows_claim_delete, .slots = memory_rows_slots,                             \
     .slot_delete = memory_rows_slot_delete, .name_get = memory_rows_name_get,                         \
     .name_put = memory_rows_name_put, .name_first = memory_rows_name_first,                           \
     .event_put = memory_rows_event_put, .pool_get = memory_rows_pool_get, .pools = memory_rows_pools, \

@@ -23,7 +23,9 @@ bool claiming_is_dead(const struct ledger_batch *batch, const dibs_claim *claim)
     const struct ledger_seen *seen =
         batch->n_dead ? bsearch(&key, batch->dead, batch->n_dead, sizeof key, by_seen_id) : NULL;
 
-    return seen && seen->generation == claim->generation && seen->lease_until_ms == claim->lease_until_ms;
+    /* Of another host's holder only the cluster knows that he is dead. */
+    return seen && seen->generation == claim->generation && seen->lease_until_ms == claim->lease_until_ms &&
+           (!claim->node[0] || claim->node_life == DIBS_DEAD);
 }
 
 dibs_status claiming_probe(struct claiming *k, const struct ledger_want *want, uint16_t port, bool *is_free)
@@ -185,6 +187,11 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
      * group himself has no project, and means the name as it is. */
     if (c->is_damaged || (want->claim.project[0] && strcmp(c->project, want->claim.project) != 0))
         return refuse_name(k, row, false);
+    if (!is_over && ledger_certain(c, k->err) != DIBS_OK) /* perhaps lost only since it was judged */
+        return err_trouble(k->err, DIBS_TROUBLE_NONE,
+                           "port %u of '%s' is everybody's in the cluster, and this host could not renew its "
+                           "lease there",
+                           c->port, c->name);
     if (is_over && !c->is_kept) {
         bool is_free = false;
 
@@ -204,6 +211,8 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
     }
     if (differs)
         return refuse_name(k, row, true);
+    if (c->node[0] && c->holder != DIBS_HELD_BY_NOBODY && !is_over)
+        return refuse_name(k, row, false); /* its clock and its processes are another host's */
     if (c->holder == DIBS_HELD_BY_PROCESS && !is_over) {
         if (!same_process(c, &want->claim))
             return refuse_name(k, row, false);

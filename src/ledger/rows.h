@@ -14,7 +14,9 @@
 struct row_claim {
     dibs_claim claim; /* token empty */
     uint8_t secret[ROWS_SECRET_BYTES];
-    uint32_t node; /* of a cluster's ledger: whose claim it is; the rows' own business */
+    /* Of a cluster's ledger, and the rows' own business: */
+    uint32_t node; /* whose claim it is */
+    int64_t lease; /* the incarnation of that host that its holder hangs on; 0: none */
 };
 
 struct row_name {
@@ -61,6 +63,20 @@ struct rows_ops {
     /* Optional (NULL: there are none): as ledger_notices() and ledger_heed(). */
     int (*notices)(const struct rows *self);
     uint64_t (*heed)(struct rows *self);
+
+    /* Optional (NULL: this host is alone): as ledger_join() and ledger_lease(). */
+    dibs_status (*join)(struct rows *self, int64_t ttl_ms, const char *boot_id, dibs_err *err);
+    void (*lease)(const struct rows *self, struct ledger_lease *out);
+    /* Optional, too: claims of this host that others have ended. They are forgotten by the commit of the
+     * transaction. */
+    void (*lost)(struct rows *self, bool (*fn)(void *ctx, const dibs_claim *claim), void *ctx);
+
+    /* Optional, too: the hosts; and one that is forgotten with all that is its own, outside of a transaction.
+     * Before that *n claims are counted, and what is read afterwards is not older than *since. TAKEN: the
+     * host has done something since then. */
+    void (*nodes)(const struct rows *self, dibs_node_fn fn, void *ctx);
+    dibs_status (*node_count)(struct rows *self, const char *name, size_t *n, int64_t *since, dibs_err *err);
+    dibs_status (*node_forget)(struct rows *self, const char *name, int64_t since, dibs_err *err);
 
     /* `is_full`: the commit survives power loss. */
     dibs_status (*begin)(struct rows *self, bool is_write, bool is_full, dibs_err *err);

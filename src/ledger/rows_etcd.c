@@ -42,11 +42,16 @@ static void close_etcd(struct rows *rows)
 
     if (!self)
         return;
+    store_lease_close(self->lease);
     store_unwatch(self);
+    if (self->lease_notice >= 0)
+        (void) close(self->lease_notice);
     etcd_close(self->etcd);
     etcd_config_wipe(&self->config);
     memory_tables_done(&self->near.tables);
     free(self->nodes);
+    free(self->lost);
+    free(self->seen);
     free(self);
 }
 
@@ -60,7 +65,6 @@ static dibs_status check(const char *uri, dibs_err *err)
 static dibs_status start(struct etcd_rows *self, const char *rest, const struct ledger_options *options,
                          dibs_err *err)
 {
-    struct instant now = clock_now(0);
     char url[4096];
     int n = snprintf(url, sizeof url, "etcd:%s", rest);
 
@@ -73,7 +77,6 @@ static dibs_status start(struct etcd_rows *self, const char *rest, const struct 
         s = find_node(self, options->node, err);
     if (s == DIBS_OK)
         s = etcd_open(&self->config, &self->etcd, err);
-    self->wall_offset_ms = now.wall_ms - now.boot_ms;
     self->timeout_ms = options->timeout_ms;
     self->deadline_ms = clock_monotonic_ms() + self->timeout_ms;
     return s == DIBS_OK ? store_mark(self, err) : s;
@@ -87,7 +90,7 @@ static dibs_status open_etcd(const char *rest, const struct ledger_options *opti
     if (!self)
         return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
     self->near.base.ops = &rows_etcd_ops;
-    self->notices = -1;
+    self->notices = self->lease_notice = -1;
     memory_tables_init(&self->near.tables, memory_kinds, TABLE_COUNT);
     dibs_status s = start(self, rest, options, err);
     if (s != DIBS_OK) {
@@ -135,6 +138,7 @@ static dibs_status begin(struct rows *rows, bool is_write, bool is_full, dibs_er
     if (s != DIBS_OK)
         return s;
     self->is_fresh = true;
+    self->is_mourning = false;
     self->trimmed_seq = self->trimmed_answers = 0;
     return rows_memory_ops.begin(rows, is_write, is_full, err);
 }
@@ -233,11 +237,99 @@ static dibs_status claim_put(struct rows *rows, const struct row_claim *row, dib
     struct etcd_rows *self = store_of(rows);
     const struct row_claim *before = memory_get(&self->near.tables, CLAIMS, row);
     struct row_claim mine = *row;
+    dibs_status s = store_own(self, before, &mine, err);
 
     if (!before && portbits_has(&self->fenced, row->claim.port))
         return fenced(self, row->claim.port, err);
-    mine.node = before ? before->node : store_number(self);
-    return rows_memory_ops.claim_put(rows, &mine, err);
+    mine.claim.node_life = DIBS_ALIVE;
+    return s == DIBS_OK ? rows_memory_ops.claim_put(rows, &mine, err) : s;
+}
+
+static dibs_status claim_get(struct rows *rows, uint64_t id, struct row_claim *out, dibs_err *err)
+{
+    dibs_status s = memory_rows_claim_get(rows, id, out, err);
+
+    if (s == DIBS_OK)
+        out->claim.node_life = store_node_life(store_of(rows), out);
+    return s;
+}
+
+struct judged_claims {
+    const struct etcd_rows *self;
+    row_claim_fn fn;
+    void *ctx;
+};
+
+static bool judge_claim(void *ctx, const struct row_claim *row)
+{
+    const struct judged_claims *j = ctx;
+    dibs_life life = store_node_life(j->self, row);
+
+    if (life == DIBS_ALIVE)
+        return j->fn(j->ctx, row);
+    struct row_claim judged = *row;
+
+    judged.claim.node_life = life;
+    return j->fn(j->ctx, &judged);
+}
+
+static dibs_status claims(struct rows *rows, const struct ledger_filter *filter, row_claim_fn fn, void *ctx,
+                          dibs_err *err)
+{
+    struct judged_claims judged = { store_of(rows), fn, ctx };
+
+    return memory_rows_claims(rows, filter, judge_claim, &judged, err);
+}
+
+static dibs_status slot_put(struct rows *rows, const struct ledger_slot *slot, dibs_err *err)
+{
+    struct ledger_slot mine = *slot;
+
+    mine.node = store_number(store_of(rows));
+    mine.there_ms = slot->released_ms;
+    return memory_rows_slot_put(rows, &mine, err);
+}
+
+static dibs_status join(struct rows *rows, int64_t ttl_ms, const char *boot_id, dibs_err *err)
+{
+    struct etcd_rows *self = store_of(rows);
+
+    self->deadline_ms = clock_monotonic_ms() + self->timeout_ms;
+    return store_join(self, ttl_ms, boot_id, err);
+}
+
+static void lease(const struct rows *rows, struct ledger_lease *out)
+{
+    store_lease_state((const struct etcd_rows *) rows, out);
+}
+
+static void nodes(const struct rows *rows, dibs_node_fn fn, void *ctx)
+{
+    store_nodes((const struct etcd_rows *) rows, fn, ctx);
+}
+
+static dibs_status node_count(struct rows *rows, const char *name, size_t *n, int64_t *since, dibs_err *err)
+{
+    struct etcd_rows *self = store_of(rows);
+
+    if (!self->is_in_call)
+        self->deadline_ms = clock_monotonic_ms() + self->timeout_ms;
+    return store_count_node(self, name, n, since, err);
+}
+
+static dibs_status node_forget(struct rows *rows, const char *name, int64_t since, dibs_err *err)
+{
+    return store_forget_node(store_of(rows), name, since, err);
+}
+
+static void lost(struct rows *rows, bool (*fn)(void *ctx, const dibs_claim *claim), void *ctx)
+{
+    struct etcd_rows *self = store_of(rows);
+    bool goes_on = true;
+
+    self->is_mourning = true;
+    for (size_t i = 0; i < self->n_lost && goes_on; i++)
+        goes_on = fn(ctx, &self->lost[i].claim);
 }
 
 static dibs_status tail(struct rows *rows, uint64_t *seq, uint64_t *cursor, dibs_err *err)
@@ -367,6 +459,12 @@ const struct rows_ops rows_etcd_ops = {
     .care_beside = care_beside,
     .notices = notices,
     .heed = heed,
+    .join = join,
+    .lease = lease,
+    .lost = lost,
+    .nodes = nodes,
+    .node_count = node_count,
+    .node_forget = node_forget,
     .begin = begin,
     .commit = commit,
     .was_beaten = was_beaten,
@@ -376,7 +474,10 @@ const struct rows_ops rows_etcd_ops = {
     .undo = undo,
     .pool_put = store_pool_put,
     .pool_delete = store_pool_delete,
+    .claim_get = claim_get,
     .claim_put = claim_put,
+    .claims = claims,
+    .slot_put = slot_put,
     .tail = tail,
     .events = events,
     .answer_get = memory_answer_get,

@@ -322,6 +322,21 @@ dibs_status dibs_event_list(dibs *handle, const dibs_event_query *query, dibs_ev
     return s;
 }
 
+dibs_status dibs_node_list(dibs *handle, dibs_node_fn fn, void *ctx, dibs_err *err)
+{
+    NEED(handle, fn, DIBS_OK, err);
+    handle->is_calling_back = true;
+    dibs_status s = VERB(handle, remote_node_list, core_node_list, fn, ctx, err);
+    handle->is_calling_back = false;
+    return s;
+}
+
+dibs_status dibs_node_remove(dibs *handle, const char *name, unsigned flags, size_t *n, dibs_err *err)
+{
+    NEED(handle, name, args_flags(flags, DIBS_NODE_FORCE, err), err);
+    return VERB(handle, remote_node_remove, core_node_remove, name, flags, n, err);
+}
+
 dibs_status dibs_pool_get(dibs *handle, const char *name, dibs_pool *out, dibs_err *err)
 {
     NEED(handle, name && out, DIBS_OK, err);

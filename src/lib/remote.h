@@ -45,6 +45,8 @@ dibs_status remote_list(struct remote *r, const dibs_filter *filter, dibs_claim_
                         dibs_err *err);
 dibs_status remote_events(struct remote *r, const dibs_event_query *query, dibs_event_fn fn, void *ctx,
                           dibs_err *err);
+dibs_status remote_node_list(struct remote *r, dibs_node_fn fn, void *ctx, dibs_err *err);
+dibs_status remote_node_remove(struct remote *r, const char *name, unsigned flags, size_t *n, dibs_err *err);
 dibs_status remote_pool_get(struct remote *r, const char *name, dibs_pool *out, dibs_err *err);
 dibs_status remote_pool_put(struct remote *r, const dibs_pool *pool, dibs_err *err);
 dibs_status remote_pool_remove(struct remote *r, const char *name, dibs_err *err);

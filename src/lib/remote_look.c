@@ -149,6 +149,37 @@ dibs_status remote_events(struct remote *r, const dibs_event_query *query, dibs_
     return DIBS_OK;
 }
 
+/* ---- hosts ---- */
+
+dibs_status remote_node_list(struct remote *r, dibs_node_fn fn, void *ctx, dibs_err *err)
+{
+    AUTO(call_done) struct call call = call_begin(r, "GET", REMOTE_TWICE);
+    dibs_node node;
+
+    bytes_add_text(&call.target, "/v1/nodes");
+    dibs_status s = remote_ask(r, &call, err);
+    const json_value *list = s == DIBS_OK ? json_get(call_root(&call), "nodes") : NULL;
+
+    if (s == DIBS_OK && !json_is_array(list))
+        return not_a_list(r, "nodes", err);
+    for (size_t i = 0; s == DIBS_OK && i < json_array_size(list); i++) {
+        if (wire_node_read(json_array_at(list, i), &node, err) != DIBS_OK)
+            return remote_not_understood(r, err);
+        if (!fn(ctx, &node))
+            break;
+    }
+    return s;
+}
+
+dibs_status remote_node_remove(struct remote *r, const char *name, unsigned flags, size_t *n, dibs_err *err)
+{
+    AUTO(call_done)
+    struct call call = call_begin(r, "DELETE", REMOTE_ONCE); /* the second time it would not be found */
+
+    wire_node_path(&call.target, name, flags);
+    return remote_ask_count(r, &call, "ended", n, err);
+}
+
 /* ---- pools ---- */
 
 static dibs_status ask_pool(struct remote *r, struct call *call, dibs_err *err)

@@ -61,6 +61,15 @@ void wire_snapshot(struct json_writer *w, const dibs_snapshot *snapshot)
     json_end_object(w);
 }
 
+void wire_node(struct json_writer *w, const dibs_node *node)
+{
+    json_object(w);
+    json_key_string(w, "name", node->name);
+    json_key_bool(w, "alive", node->is_alive);
+    json_key_bool(w, "here", node->is_here);
+    json_end_object(w);
+}
+
 void wire_range_members(struct json_writer *w, const dibs_range_snapshot *snapshot)
 {
     char text[4 * ((WIRE_RANGE_BYTES_MAX + 2) / 3) + 1] = "";
@@ -72,6 +81,19 @@ void wire_range_members(struct json_writer *w, const dibs_range_snapshot *snapsh
 }
 
 /* ---- reading ---- */
+
+dibs_status wire_node_read(const json_value *v, dibs_node *out, dibs_err *err)
+{
+    struct fields f = { 0 };
+
+    *out = (dibs_node){ 0 };
+    fields_begin(&f, v, NULL, WIRE_ANSWERED, err);
+    fields_need(&f, "name");
+    fields_text(&f, "name", out->name, sizeof out->name);
+    fields_bool(&f, "alive", &out->is_alive);
+    fields_bool(&f, "here", &out->is_here);
+    return f.status;
+}
 
 dibs_status wire_usage_read(const json_value *v, dibs_pool_usage *out, dibs_err *err)
 {

@@ -142,6 +142,14 @@ void wire_question_path(struct bytes *to, const dibs_port_question *question)
     }
 }
 
+void wire_node_path(struct bytes *to, const char *name, unsigned flags)
+{
+    bytes_add_text(to, "/v1/nodes/");
+    add_escaped(to, name);
+    if (flags & DIBS_NODE_FORCE)
+        wire_param(to, "force", "true");
+}
+
 void wire_pool_path(struct bytes *to, const char *name, const char *verb)
 {
     bytes_add_text(to, "/v1/pools/");

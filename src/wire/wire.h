@@ -104,6 +104,8 @@ void wire_release_path(struct bytes *to, const dibs_which *which, unsigned flags
 void wire_filter_path(struct bytes *to, const dibs_filter *filter);
 void wire_event_path(struct bytes *to, const dibs_event_query *query);
 void wire_question_path(struct bytes *to, const dibs_port_question *question);
+/* /v1/nodes/NAME, with DIBS_NODE_FORCE. */
+void wire_node_path(struct bytes *to, const char *name, unsigned flags);
 void wire_pool_path(struct bytes *to, const char *name, const char *verb);
 void wire_name_path(struct bytes *to, const char *name, const char *project);
 
@@ -111,6 +113,8 @@ void wire_name_path(struct bytes *to, const char *name, const char *project);
 /* `usage` may be NULL. */
 void wire_pool(struct json_writer *w, const dibs_pool *pool, const dibs_pool_usage *usage);
 dibs_status wire_pool_read(const json_value *v, enum wire_source from, dibs_pool *out, dibs_err *err);
+void wire_node(struct json_writer *w, const dibs_node *node);
+dibs_status wire_node_read(const json_value *v, dibs_node *out, dibs_err *err);
 void wire_usage(struct json_writer *w, const dibs_pool_usage *usage);
 dibs_status wire_usage_read(const json_value *v, dibs_pool_usage *out, dibs_err *err);
 

@@ -9,7 +9,7 @@ teardown() { dibs_teardown; }
 
 @test "the list of commands is what the help shows" {
     ok --list-commands
-    [ "$out" = "$(printf '%s\n' run get claim release renew transfer ls who explain assert log pool snapshot reap repair \
+    [ "$out" = "$(printf '%s\n' run get claim release renew transfer ls who explain assert log pool node snapshot reap repair \
         up down plan env render kube serve doctor help version)" ]
     cp "$T/out" "$T/commands"
     ok --help

@@ -90,6 +90,13 @@ static inline bool any_event(void *ctx, const dibs_event *event)
     return true;
 }
 
+static inline bool any_node(void *ctx, const dibs_node *node)
+{
+    (void) ctx;
+    (void) node;
+    return true;
+}
+
 static inline bool any_pool(void *ctx, const dibs_pool *pool)
 {
     (void) ctx;

@@ -59,7 +59,7 @@ static struct packed packed(const struct bytes *bytes)
 /* As long as it can be: every field says something. */
 static struct row_claim full_claim(void)
 {
-    struct row_claim row = { .node = UINT32_MAX };
+    struct row_claim row = { .node = UINT32_MAX, .lease = INT64_MAX };
     dibs_claim *c = &row.claim;
 
     memset(row.secret, 0xc3, sizeof row.secret);
@@ -136,11 +136,14 @@ static void a_port_that_cools_comes_back(void **state)
         { .proto = DIBS_UDP,
           .port = 1,
           .address = { .len = 4, .bytes = { 127, 0, 0, 1 } },
-          .released_ms = -5 },
+          .released_ms = -5,
+          .node = UINT32_MAX,
+          .there_ms = -5 },
         { .proto = DIBS_SCTP,
           .port = 65535,
           .address = { .len = 16, .v6only = true },
-          .released_ms = INT64_MAX },
+          .released_ms = INT64_MAX,
+          .there_ms = INT64_MAX },
     };
     struct row_claim claim = small_claim(9, 2);
     struct bytes block = { 0 };

@@ -210,6 +210,8 @@ static void no_handle_is_no_crash(void **state)
     REFUSED(dibs_claim_find(NULL, &r->which, &out, &err));
     REFUSED(dibs_claim_list(NULL, &(dibs_filter){ 0 }, any_claim, NULL, &err));
     REFUSED(dibs_event_list(NULL, &(dibs_event_query){ 0 }, any_event, NULL, &err));
+    REFUSED(dibs_node_list(NULL, any_node, NULL, &err));
+    REFUSED(dibs_node_remove(NULL, "a", 0, &n, &err));
     REFUSED(dibs_pool_get(NULL, "default", &pool, &err));
     REFUSED(dibs_pool_put(NULL, &r->pool, &err));
     REFUSED(dibs_pool_remove(NULL, "p", &err));
@@ -260,6 +262,9 @@ static void a_missing_argument_is_named_before_the_ledger_is_asked(void **state)
     REFUSED(dibs_claim_list(r->handle, &(dibs_filter){ 0 }, NULL, NULL, &err));
     REFUSED(dibs_event_list(r->handle, NULL, any_event, NULL, &err));
     REFUSED(dibs_event_list(r->handle, &(dibs_event_query){ 0 }, NULL, NULL, &err));
+    REFUSED(dibs_node_list(r->handle, NULL, NULL, &err));
+    REFUSED(dibs_node_remove(r->handle, NULL, 0, NULL, &err));
+    REFUSED(dibs_node_remove(r->handle, "a", 2, NULL, &err));
     REFUSED(dibs_pool_get(r->handle, NULL, &r->pool, &err));
     REFUSED(dibs_pool_get(r->handle, "default", NULL, &err));
     REFUSED(dibs_pool_put(r->handle, NULL, &err));

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+/* Holders across hosts: what hangs on the lease of a host, who may take it over, and when. */
+#include "support/etcd_ledger.h"
+
+enum { TTL_MS = 3000, PATIENCE_MS = 20000 }; /* the least that etcd grants with the times of our members */
+
+static const char boot_a[] = "11111111-1111-1111-1111-111111111111";
+static const char boot_b[] = "22222222-2222-2222-2222-222222222222";
+static const uint16_t ports[] = { 31000, 31001, 31002 };
+
+static struct ledger *member(struct t_ledger *t, const char *node, const char *boot_id)
+{
+    struct ledger *ledger = host(t, node);
+
+    ASSERT_OK(ledger_care_beside(ledger, &t->err), &t->err);
+    ASSERT_OK(ledger_join(ledger, TTL_MS, boot_id, &t->err), &t->err);
+    return ledger;
+}
+
+static int64_t boot_ms(void)
+{
+    return clock_now(0).boot_ms;
+}
+
+/* Until when the handle counts on its lease. */
+static int64_t certain_until_ms(const struct ledger *ledger)
+{
+    struct ledger_lease lease;
+
+    ledger_lease(ledger, &lease);
+    return boot_ms() + lease.margin_ms;
+}
+
+static dibs_claim look_up(struct t_ledger *t, struct ledger *ledger, uint64_t id)
+{
+    dibs_claim out = { 0 };
+
+    (void) ledger_heed(ledger);
+    ASSERT_OK(ledger_find_id(ledger, id, &out, &t->err), &t->err);
+    return out;
+}
+
+static void wait_for_life(struct t_ledger *t, struct ledger *ledger, uint64_t id, dibs_life life)
+{
+    int64_t until = in_ms(PATIENCE_MS);
+    dibs_claim out = { 0 };
+
+    /* It may take a moment until it is known here at all. */
+    while (clock_monotonic_ms() < until &&
+           (ledger_find_id(ledger, id, &out, &t->err) != DIBS_OK || out.node_life != life)) {
+        (void) usleep(10000);
+        (void) ledger_heed(ledger);
+    }
+    assert_int_equal(look_up(t, ledger, id).node_life, life);
+}
+
+static dibs_status take(struct t_ledger *t, struct ledger *ledger, const struct ledger_want *want,
+                        const dibs_claim *dead, dibs_claim *out)
+{
+    struct ledger_seen seen = t_seen(dead);
+    const struct ledger_batch batch = { .wants = want, .n = 1, .dead = &seen, .n_dead = 1 };
+
+    return ledger_claim(ledger, &batch, &t->actor, out, &t->refusal, &t->err);
+}
+
+static size_t noted(struct t_ledger *t, struct ledger *ledger)
+{
+    size_t n = 0;
+
+    (void) ledger_heed(ledger);
+    ASSERT_OK(ledger_note_lost(ledger, &t->actor, &n, &t->err), &t->err);
+    return n;
+}
+
+static void a_host_that_is_gone_loses_what_it_held_after_its_ttl_and_never_before(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_dynamic("web", ports, 1);
+    dibs_claim out = { 0 };
+
+    NEED_ETCD();
+    struct ledger *a = member(t, "a", boot_a);
+    struct ledger *b = member(t, "b", boot_b);
+    make_pool(t, a, "everywhere", (dibs_range){ 31000, 31002 });
+    t_by_process(&want, 12);
+    dibs_claim theirs = must_claim(t, a, &want);
+    wait_for_life(t, b, theirs.id, DIBS_ALIVE);
+    assert_string_equal(look_up(t, b, theirs.id).node, "a");
+    assert_string_equal(look_up(t, a, theirs.id).node, "");
+    want.accepts_cooling = true;
+    /* Somebody who mistakes a for dead gets nothing. */
+    assert_int_equal(take(t, b, &want, &theirs, &out), DIBS_EXHAUSTED);
+    int64_t certain_ms = certain_until_ms(a);
+    ledger_close(a);
+    wait_for_life(t, b, theirs.id, DIBS_DEAD);
+    assert_true(boot_ms() > certain_ms);
+    ASSERT_OK(take(t, b, &want, &theirs, &out), &t->err);
+    assert_int_equal(out.port, 31000);
+    /* The history of a says so when it is back. */
+    a = member(t, "a", boot_a);
+    assert_int_equal(noted(t, a), 1);
+    assert_int_equal(noted(t, a), 0);
+    struct t_events events = { 0 };
+    ASSERT_OK(ledger_events(a, &(dibs_event_query){ 0, 0, false }, NULL, t_note_event, &events, &t->err),
+              &t->err);
+    const dibs_event *last = &events.item[events.n - 1];
+    assert_int_equal(last->kind, DIBS_EV_REAPED);
+    assert_int_equal(last->claim_id, theirs.id);
+    assert_string_equal(last->principal, "uid:1000");
+    assert_int_equal(ledger_find_id(a, theirs.id, &out, &t->err), DIBS_NOT_FOUND);
+    ledger_close(a);
+    ledger_close(b);
+}
+
+static void kept_claims_and_those_of_the_host_itself_outlive_its_lease(void **state)
+{
+    struct t_ledger *t = *state;
+    const uint16_t own[] = { 30000 };
+    struct ledger_want held = t_dynamic("held", ports, 3);
+    struct ledger_want kept = t_dynamic("kept", ports, 3);
+    struct ledger_want local = t_dynamic("local", own, 1);
+
+    NEED_ETCD();
+    struct ledger *a = member(t, "a", boot_a);
+    struct ledger *b = member(t, "b", boot_b);
+    make_pool(t, a, "everywhere", (dibs_range){ 31000, 31002 });
+    t_by_process(&held, 12);
+    t_by_process(&local, 12);
+    kept.claim.holder = DIBS_HELD_BY_NOBODY;
+    kept.claim.is_kept = true;
+    kept.claim.lease_ttl_ms = 0;
+    dibs_claim first = must_claim(t, a, &held);
+    dibs_claim second = must_claim(t, a, &kept);
+    dibs_claim third = must_claim(t, a, &local);
+    ledger_close(a);
+    wait_for_life(t, b, first.id, DIBS_DEAD);
+    assert_int_equal(look_up(t, b, second.id).holder, DIBS_HELD_BY_NOBODY);
+    a = member(t, "a", boot_a);
+    assert_int_equal(look_up(t, a, first.id).node_life, DIBS_DEAD); /* another incarnation */
+    assert_int_equal(look_up(t, a, third.id).node_life, DIBS_ALIVE);
+    dibs_claim out = { 0 };
+    assert_int_equal(ledger_renew(a, t_seen(&first), 1000, &t->actor, &out, &t->err), DIBS_NOT_FOUND);
+    ledger_close(a);
+    ledger_close(b);
+}
+
+static void a_daemon_that_comes_back_in_time_goes_on_as_the_same(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_dynamic("web", ports, 1);
+    struct ledger_lease before;
+    struct ledger_lease after;
+
+    NEED_ETCD();
+    struct ledger *a = member(t, "a", boot_a);
+    make_pool(t, a, "everywhere", (dibs_range){ 31000, 31002 });
+    t_by_process(&want, 12);
+    dibs_claim mine = must_claim(t, a, &want);
+    ledger_lease(a, &before);
+    ledger_close(a);
+    a = member(t, "a", boot_a);
+    ledger_lease(a, &after);
+    assert_int_equal(before.incarnation, after.incarnation);
+    assert_int_equal(look_up(t, a, mine.id).node_life, DIBS_ALIVE);
+    ledger_close(a);
+}
+
+static void two_machines_of_one_name_are_told_apart(void **state)
+{
+    struct t_ledger *t = *state;
+
+    NEED_ETCD();
+    struct ledger *a = member(t, "a", boot_a);
+    struct ledger *other = host(t, "a");
+    assert_int_equal(ledger_join(other, TTL_MS, boot_b, &t->err), DIBS_TAKEN);
+    assert_non_null(strstr(t->err.msg, "set 'node'"));
+    ledger_close(a);
+    /* After a reboot it is the same machine, whose last lease ends first. */
+    ledger_close(other);
+    other = member(t, "a", boot_b);
+    ledger_close(other);
+}
+
+static void what_nobody_renews_is_judged_by_its_own_host_alone(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_dynamic("web", ports, 1);
+    dibs_claim out = { 0 };
+
+    NEED_ETCD();
+    struct ledger *a = host(t, "a");
+    struct ledger *b = member(t, "b", boot_b);
+    make_pool(t, a, "everywhere", (dibs_range){ 31000, 31002 });
+    want.claim.lease_ttl_ms = 1;
+    dibs_claim theirs = must_claim(t, a, &want);
+    wait_for_life(t, b, theirs.id, DIBS_UNKNOWN);
+    assert_int_equal(look_up(t, a, theirs.id).node_life, DIBS_ALIVE);
+    want.accepts_cooling = true;
+    assert_int_equal(take(t, b, &want, &theirs, &out), DIBS_EXHAUSTED);
+    ASSERT_OK(take(t, a, &want, &theirs, &out), &t->err);
+    ledger_close(a);
+    ledger_close(b);
+}
+
+static void who_cannot_renew_does_not_say_that_he_holds(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_dynamic("web", ports, 3);
+    struct ledger_want more = t_dynamic("more", ports, 3);
+    struct ledger_lease lease;
+    dibs_claim out = { 0 };
+    int64_t until = in_ms(PATIENCE_MS);
+
+    NEED_ETCD();
+    struct ledger *a = member(t, "a", boot_a);
+    make_pool(t, a, "everywhere", (dibs_range){ 31000, 31002 });
+    t_by_process(&want, 12);
+    dibs_claim mine = must_claim(t, a, &want);
+    int64_t before_ms = boot_ms();
+    member_freeze(one, 0);
+    do
+        ledger_lease(a, &lease);
+    while (lease.margin_ms > 0 && clock_monotonic_ms() < until && usleep(10000) == 0);
+    assert_true(boot_ms() < before_ms + TTL_MS);
+    assert_int_equal(look_up(t, a, mine.id).node_life, DIBS_UNKNOWN);
+    assert_int_equal(
+        ledger_certain(&(dibs_claim){ .holder = DIBS_HELD_BY_PROCESS, .node_life = DIBS_UNKNOWN }, &t->err),
+        DIBS_UNAVAILABLE);
+    assert_int_equal(try_claim(t, a, &want, &out), DIBS_UNAVAILABLE); /* its own name again */
+    assert_non_null(strstr(t->err.msg, "could not renew"));
+    assert_int_equal(try_claim(t, a, &more, &out), DIBS_UNAVAILABLE);
+    assert_non_null(strstr(t->err.msg, "cannot renew its lease"));
+    member_thaw(one, 0);
+    /* Without hands: the lease goes on, or there is another one. */
+    do
+        ledger_lease(a, &lease);
+    while (lease.margin_ms == 0 && clock_monotonic_ms() < until && usleep(10000) == 0);
+    assert_true(lease.margin_ms > 0);
+    (void) ledger_heed(a);
+    assert_int_equal(look_up(t, a, mine.id).node_life, lease.n_ended ? DIBS_DEAD : DIBS_ALIVE);
+    (void) must_claim(t, a, &more);
+    ledger_close(a);
+}
+
+static void a_lease_that_is_taken_away_is_noticed_and_made_anew(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_dynamic("web", ports, 3);
+    struct ledger_lease lease;
+    struct etcd *etcd = NULL;
+    struct etcd_call call = { .deadline_ms = in_ms(PATIENCE_MS) };
+    struct etcd_answer answer = { 0 };
+    char key[64] = "";
+    int64_t until = in_ms(PATIENCE_MS);
+
+    NEED_ETCD();
+    struct ledger *a = member(t, "a", boot_a);
+    make_pool(t, a, "everywhere", (dibs_range){ 31000, 31002 });
+    t_by_process(&want, 12);
+    dibs_claim mine = must_claim(t, a, &want);
+    (void) snprintf(key, sizeof key, "%s/c/l/a", strrchr(t->uri, '/'));
+    struct etcd_op gone = { .kind = ETCD_DELETE, .key = ETCD_BYTES(key) };
+    ASSERT_OK(etcd_open(&one->config, &etcd, &t->err), &t->err);
+    ASSERT_OK(etcd_do(etcd, &call, &gone, &answer, &t->err), &t->err);
+    etcd_answer_done(&answer);
+    etcd_close(etcd);
+    do {
+        (void) ledger_heed(a);
+        ledger_lease(a, &lease);
+    } while ((lease.n_ended == 0 || lease.margin_ms == 0) && clock_monotonic_ms() < until &&
+             usleep(10000) == 0);
+    assert_int_equal(lease.n_ended, 1);
+    assert_int_equal(look_up(t, a, mine.id).node_life, DIBS_DEAD);
+    (void) snprintf(want.claim.name, sizeof want.claim.name, "other");
+    dibs_claim fresh = must_claim(t, a, &want);
+    assert_int_equal(look_up(t, a, fresh.id).node_life, DIBS_ALIVE);
+    ledger_close(a);
+}
+
+/* What a host says of its own time. */
+static struct ledger_actor at(const struct t_ledger *t, int64_t boot)
+{
+    struct ledger_actor actor = t->actor;
+
+    actor.now.boot_ms = boot;
+    return actor;
+}
+
+static bool note_cooling(void *ctx, const struct ledger_slot *slot)
+{
+    if (slot->claim_id == 0)
+        *(int64_t *) ctx = slot->released_ms;
+    return true;
+}
+
+static int64_t cooling_since(struct t_ledger *t, struct ledger *ledger)
+{
+    int64_t since_ms = 0;
+
+    ASSERT_OK(ledger_slots(ledger, DIBS_TCP, 31000, note_cooling, &since_ms, &t->err), &t->err);
+    return since_ms;
+}
+
+static void a_port_that_another_host_released_cools_by_our_clock(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_dynamic(NULL, ports, 1);
+    struct ledger_want beside = t_dynamic(NULL, ports + 1, 1);
+    int64_t until = in_ms(PATIENCE_MS);
+    int64_t since_ms = 0;
+
+    NEED_ETCD();
+    struct ledger *a = host(t, "a");
+    struct ledger *b = member(t, "b", boot_b);
+    make_pool(t, a, "everywhere", (dibs_range){ 31000, 31002 });
+    dibs_claim theirs = must_claim(t, a, &want);
+    struct ledger_seen seen = t_seen(&theirs);
+    struct ledger_actor in_ten_years = at(t, 315360000000);
+    int64_t before_ms = boot_ms();
+    ASSERT_OK(
+        ledger_end(a, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &in_ten_years, NULL, &t->err),
+        &t->err);
+    while (cooling_since(t, b) == 0 && clock_monotonic_ms() < until)
+        (void) ledger_heed(b);
+    since_ms = cooling_since(t, b);
+    assert_in_range(since_ms, before_ms, boot_ms());
+    /* However often the block is read again, or written by us. */
+    (void) must_claim(t, b, &beside);
+    assert_int_equal(cooling_since(t, b), since_ms);
+    beside.candidates = ports + 2;
+    dibs_claim more = must_claim(t, a, &beside);
+    wait_for_life(t, b, more.id, DIBS_UNKNOWN);
+    assert_int_equal(cooling_since(t, b), since_ms);
+    assert_int_equal(cooling_since(t, a), in_ten_years.now.boot_ms);
+    ledger_close(a);
+    ledger_close(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(a_host_that_is_gone_loses_what_it_held_after_its_ttl_and_never_before),
+        CASE(kept_claims_and_those_of_the_host_itself_outlive_its_lease),
+        CASE(a_daemon_that_comes_back_in_time_goes_on_as_the_same),
+        CASE(two_machines_of_one_name_are_told_apart),
+        CASE(what_nobody_renews_is_judged_by_its_own_host_alone),
+        CASE(a_lease_that_is_taken_away_is_noticed_and_made_anew),
+        CASE(a_port_that_another_host_released_cools_by_our_clock),
+        CASE(who_cannot_renew_does_not_say_that_he_holds),
+    };
+    return cmocka_run_group_tests(tests, start_etcd, end_etcd);
+}
