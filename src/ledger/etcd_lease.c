@@ -228,7 +228,7 @@ static dibs_status join_patiently(struct store_lease *self, dibs_err *err)
         (void) etcd_lease_look(self->etcd, &call, found.lease, &theirs, NULL);
     int64_t until_ms = clock_monotonic_ms() + theirs.granted_s * 1000 + STRANGER_MORE_MS;
     while (s == DIBS_TAKEN && clock_monotonic_ms() < until_ms) {
-        (void) nanosleep(&(struct timespec){ .tv_nsec = STRANGER_LOOK_MS * 1000000 }, NULL);
+        (void) nanosleep(&(struct timespec){ .tv_nsec = STRANGER_LOOK_MS * 1000000L }, NULL);
         s = join(self, err);
     }
     return s;
