@@ -28,6 +28,7 @@ void engine_queue(struct engine *engine, struct job *job)
     job->next = NULL;
     *queue->last = job;
     queue->last = &job->next;
+    queue->n++;
 }
 
 static struct job *take_job(struct job_queue *queue)
@@ -40,6 +41,7 @@ static struct job *take_job(struct job_queue *queue)
     if (!queue->first)
         queue->last = &queue->first;
     job->next = NULL;
+    queue->n--;
     return job;
 }
 
@@ -120,12 +122,32 @@ static void do_group(struct engine *e, struct job *const *jobs, size_t n)
     }
 }
 
+/* A commit to a ledger far away takes as long for few as for many, and who was answered together comes back
+ * together: it waits for them a little. */
+static bool is_gathering(struct engine *e)
+{
+    size_t n = e->queue.n;
+
+    if (e->far.fd <= 0 || n == 0 || n >= e->last_group) {
+        e->n_gathered = e->n_waits = 0;
+        return false;
+    }
+    e->n_waits = n > e->n_gathered ? 0 : e->n_waits + 1;
+    e->n_gathered = n;
+    if (e->n_waits < GATHER_TURNS)
+        return true;
+    e->n_gathered = e->n_waits = 0;
+    return false;
+}
+
 static void do_jobs(struct engine *e)
 {
     struct job *jobs[GROUP_MAX];
     uint64_t weight = 0;
     size_t n = 0;
 
+    if (is_gathering(e))
+        return;
     /* What they bring about may queue more: that waits for the next turn. */
     while (n < GROUP_MAX && e->queue.first) {
         weight += e->queue.first->weight ? e->queue.first->weight : 1;
@@ -133,8 +155,10 @@ static void do_jobs(struct engine *e)
             break;
         jobs[n++] = take_job(&e->queue);
     }
-    if (n > 0)
+    if (n > 0) {
+        e->last_group = n;
         do_group(e, jobs, n);
+    }
 }
 
 /* A job that takes long makes everybody wait: in between the others have most of the time. */
@@ -225,8 +249,10 @@ int64_t engine_next_ms(const struct engine *engine)
     int64_t now_ms = clock_monotonic_ms();
     int64_t at_ms = engine->upkeep_ms;
 
-    if (engine->queue.first || engine->due.n > 0)
+    if (engine->due.n > 0)
         return 0;
+    if (engine->queue.first)
+        return engine->n_gathered > 0 ? GATHER_MS : 0;
     if (engine->alone.first && engine->alone_ms < at_ms)
         at_ms = engine->alone_ms;
     if (engine->is_trouble_told != (engine->trouble.code != DIBS_OK) && engine->tell_ms < at_ms)

@@ -284,9 +284,11 @@ static void on_far_notice(loop_source *source, uint32_t events)
 {
     struct engine *e = (struct engine *) ((char *) source - offsetof(struct engine, far));
 
+    uint64_t n_elsewhere = ledger_heed(e->handle->core->ledger);
+
     (void) events;
-    (void) ledger_heed(e->handle->core->ledger);
-    e->has_notice = true;
+    e->has_notice = e->has_notice || n_elsewhere != e->n_elsewhere; /* else it was our own */
+    e->n_elsewhere = n_elsewhere;
 }
 
 /* A ledger that is not on this machine tells by itself. */

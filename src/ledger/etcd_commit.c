@@ -195,9 +195,8 @@ static void note_success(struct composing *c, int64_t revision)
             self->block_revision[i / BLOCKS][i % BLOCKS] = revision;
     if (self->is_mourning)
         self->n_lost = 0;
-    for (size_t i = 0; i < SPACES && self->is_watched; i++)
-        if (i == SPACE_HOST || is_shared_touched(c))
-            etcd_watch_expect(self->watch[i], revision);
+    if (self->is_watched && is_shared_touched(c))
+        etcd_watch_expect(self->watch[SPACE_CLUSTER], revision);
     for (size_t i = 0; i < tables->n_journal; i++) {
         const struct memory_change *change = &tables->journal[i];
 

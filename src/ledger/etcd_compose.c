@@ -451,6 +451,15 @@ static void add_pools_compare(struct composing *c)
     compose_compare_range(c, &pools, c->self->pools_revision);
 }
 
+/* Who follows hears of what others of this host commit; its own would only come back to it. */
+static void add_wake(struct composing *c)
+{
+    struct store_key key = store_key(c->self, SPACE_HOST, 'w');
+
+    if (!c->self->is_watched)
+        compose_put(c, compose_keep(c, &key));
+}
+
 dibs_status compose(struct composing *c, struct etcd_rows *self, dibs_err *err)
 {
     c->self = self;
@@ -472,5 +481,6 @@ dibs_status compose(struct composing *c, struct etcd_rows *self, dibs_err *err)
     add_pools_compare(c);
     compose_lease_compares(c);
     add_tail(c);
+    add_wake(c);
     return c->is_lost ? err_set(err, DIBS_FAILURE, "changing the ledger: out of memory") : DIBS_OK;
 }

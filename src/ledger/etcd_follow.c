@@ -105,12 +105,6 @@ static bool change_lease(struct etcd_rows *self, const struct etcd_event *event)
     return true;
 }
 
-/* Every commit of this host writes it. One that is not ours came from a process that asks etcd itself. */
-static bool change_tail(struct etcd_rows *self, const struct etcd_event *event)
-{
-    return event->kv.mod_revision <= self->tail_revision;
-}
-
 /* False: all is to be read anew. */
 static bool take_change(struct etcd_rows *self, enum store_space space, const struct etcd_event *event)
 {
@@ -122,7 +116,7 @@ static bool take_change(struct etcd_rows *self, enum store_space space, const st
     case 'm': return event->kv.mod_revision <= self->nodes_revision;
     case 'n': return change_name(self, space, event);
     case 'p': return event->kv.mod_revision <= self->pools_revision; /* ports may be another's now */
-    case 't': return change_tail(self, event);
+    case 'w': return event->kv.mod_revision <= self->tail_revision;  /* somebody else of this host */
     case 'x':
         return event->is_delete || event->kv.mod_revision <= self->read_at ||
                store_apply(self, space, &event->kv, NULL) == DIBS_OK;
@@ -172,9 +166,8 @@ static void compacted(void *ctx, int64_t revision)
 
 static dibs_status watch_space(struct etcd_rows *self, enum store_space space, dibs_err *err)
 {
-    /* Of the host only how far it has come, and what others have ended: all that we write there would come
-     * back to us. */
-    struct store_key first = store_key(self, space, space == SPACE_HOST ? 't' : '\0');
+    /* Of the host only what others tell it: all that we write there would come back to us. */
+    struct store_key first = store_key(self, space, space == SPACE_HOST ? 'w' : '\0');
     struct store_key last = store_key(self, space, space == SPACE_HOST ? 'x' : '\0');
     struct store_key end = store_key_end(&last);
     struct etcd_watch_options options = { .key = store_key_bytes(&first),

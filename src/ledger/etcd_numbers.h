@@ -10,6 +10,8 @@ void pack_put(struct bytes *out, uint64_t number);
 /* Small numbers of either sign stay short. */
 void pack_put_signed(struct bytes *out, int64_t number);
 void pack_put_text(struct bytes *out, const char *text);
+/* A text that most often is a UUID. */
+void pack_put_uuid(struct bytes *out, const char *text);
 void pack_put_address(struct bytes *out, const dibs_address *address);
 
 /* The first mistake spoils all that follows. */
@@ -25,5 +27,6 @@ int64_t pack_get_signed(struct reader *r);
 void pack_get_bytes(struct reader *r, void *out, size_t n);
 /* `size` with the NUL, which is written; one inside of the text is a mistake. */
 void pack_get_text(struct reader *r, char *out, size_t size);
+void pack_get_uuid(struct reader *r, char *out, size_t size);
 void pack_get_address(struct reader *r, dibs_address *out);
 #endif

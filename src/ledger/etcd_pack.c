@@ -70,7 +70,7 @@ void pack_claim(struct bytes *out, const struct row_claim *row)
     pack_put_text(out, c->principal);
     pack_put_text(out, c->pool);
     pack_put_text(out, c->command);
-    pack_put_text(out, c->process.boot_id);
+    pack_put_uuid(out, c->process.boot_id);
     if (flags & HAS_PROCESS) {
         pack_put_signed(out, c->process.pid);
         pack_put(out, c->process.pidns);
@@ -134,7 +134,7 @@ static void get_claim(struct reader *r, struct row_claim *row)
     pack_get_text(r, c->principal, sizeof c->principal);
     pack_get_text(r, c->pool, sizeof c->pool);
     pack_get_text(r, c->command, sizeof c->command);
-    pack_get_text(r, c->process.boot_id, sizeof c->process.boot_id);
+    pack_get_uuid(r, c->process.boot_id, sizeof c->process.boot_id);
     if (flags & HAS_PROCESS) {
         c->process.pid = (int32_t) pack_get_signed(r);
         c->process.pidns = pack_get(r, UINT64_MAX);

@@ -119,7 +119,8 @@ static void every_field_of_a_claim_comes_back(void **state)
     rows[2].claim.is_kept = false;
     rows[2].claim.lease_ttl_ms = 600000;
     rows[2].claim.lease_until_ms = 12345;
-    (void) snprintf(rows[2].claim.process.boot_id, sizeof rows[2].claim.process.boot_id, "boot");
+    (void) snprintf(rows[2].claim.process.boot_id, sizeof rows[2].claim.process.boot_id, "%s",
+                    "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0");
     pack_block(&block, 3, 0);
     for (size_t i = 0; i < 3; i++)
         pack_claim(&block, &rows[i]);
