@@ -20,6 +20,7 @@ import tempfile
 import time
 
 import daemon
+import etcd
 
 SOURCE, BUILD = sys.argv[1], sys.argv[2]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -29,7 +30,6 @@ DIBS = os.path.join(BUILD, "dibs")
 PYTHON = "/usr/bin/python3"  # Debian's: the one that has python3-port-for
 NODE = shutil.which("node")
 TRUE = shutil.which("true")
-
 CALL_ROUNDS, CALLS = 8, 400  # library and in-process peers
 PROCESS_ROUNDS, PEER_EVERY, WARM_UP = 120, 4, 5
 HERDS, HERD_SIZE, HERD_PORTS = 3, 32, 64
@@ -452,10 +452,10 @@ def bench_portserver(bench):
 
 def bench_memory(bench):
     got = result["memory"] = bench.memory()
-    errors = got["fill"]["errors"]
     row("daemon, RSS when idle", f"{got['idle_mib']:.1f}", "MiB", "<= 8", got["idle_mib"] <= 8)
-    row(f"daemon, RSS with {daemon.FILL} claims", f"{got['full_mib']:.1f}" + (f", {errors} errors" if errors else ""),
-        "MiB", "<= 24", got["full_mib"] <= 24 and not errors)
+    note = f", {got['fill']['errors']} errors" if got["fill"]["errors"] else ""
+    row(f"daemon, RSS with {daemon.FILL} claims", f"{got['full_mib']:.1f}{note}", "MiB", "<= 24",
+        got["full_mib"] <= 24 and not note)
 
 
 # ---- the report ----
@@ -481,7 +481,8 @@ def main():
         served = daemon.Bench(BUILD, directory)
         for step in (bench_pick, lambda: bench_calls(peers, directory), lambda: bench_processes(peers, directory),
                      lambda: bench_herds(peers, directory), lambda: bench_http(served),
-                     lambda: bench_portserver(served), lambda: bench_memory(served)):
+                     lambda: bench_portserver(served), lambda: bench_memory(served),
+                     lambda: etcd.measure(SOURCE, BUILD, directory, result, (row, spread, quantile))):
             try:
                 step()
             except (OSError, RuntimeError, ValueError, subprocess.SubprocessError) as error:
@@ -492,8 +493,7 @@ def main():
     with open(os.path.join(BUILD, "bench.json"), "w", encoding="utf-8") as file:
         json.dump(result, file, indent=1)
         file.write("\n")
-    for failure in failures:
-        print(f"bench: could not be measured: {failure}", file=sys.stderr)
+    print("".join(f"bench: could not be measured: {failure}\n" for failure in failures), end="", file=sys.stderr)
     return 1 if failures else 0
 
 
