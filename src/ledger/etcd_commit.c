@@ -239,8 +239,12 @@ static dibs_status send_and_learn(struct composing *c, dibs_err *err)
         note_success(c, revision);
         return DIBS_OK;
     }
-    if (is_beaten && outcome == NOT_DONE)
-        return store_beaten(c->self, err);
+    /* A Txn that was lost for certain is as good as one that was beaten. */
+    if (outcome == NOT_DONE && (is_beaten || (is_doubtful && clock_monotonic_ms() < c->self->deadline_ms))) {
+        s = store_beaten(c->self, err);
+        c->self->is_loaded = c->self->is_loaded && !is_doubtful; /* the tail was changed to decide it */
+        return s;
+    }
     if (is_beaten)
         s = err_set(err, DIBS_UNAVAILABLE, "etcd: its answers came twice");
     if (is_doubtful) /* else all is as it was, and can be read while nothing can be changed */

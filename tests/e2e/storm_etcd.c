@@ -53,7 +53,7 @@ static bool is_unsure(dibs_status s)
     return s == DIBS_UNAVAILABLE || s == DIBS_FAILURE;
 }
 
-/* False: there is none left, or nobody knows. */
+/* False: there is none left. */
 static bool claim_one(struct client *c, dibs *handle)
 {
     const dibs_request request = { .pool = POOL,
@@ -74,7 +74,7 @@ static bool claim_one(struct client *c, dibs *handle)
         c->n_unsure++;
         if (!is_unsure(s))
             storm_violation("client %zu: a claim is answered with %d: %s", c->number, (int) s, err.msg);
-        return false;
+        return true;
     }
     if (c->n_records == RECORDS_MAX || c->n_held == HELD_MAX)
         storm_die("client %zu: too many claims", c->number);
