@@ -24,50 +24,84 @@ bool unpack_tail(struct packed from, struct node_tail *out)
     return pack_is_done(&r);
 }
 
+/* By how much it is more than before: numbers of one commit are near each other, or wrap around. */
+static void put_more(struct bytes *out, uint64_t number, uint64_t before)
+{
+    pack_put_signed(out, (int64_t) (number - before));
+}
+
+static uint64_t get_more(struct reader *r, uint64_t before, uint64_t max)
+{
+    uint64_t number = before + (uint64_t) pack_get_signed(r);
+
+    r->is_bad = r->is_bad || number > max;
+    return r->is_bad ? 0 : number;
+}
+
+static void pack_event(struct bytes *out, const struct event_record *record,
+                       const struct event_record *before)
+{
+    const dibs_event *e = &record->event;
+    const dibs_event *b = &before->event;
+    bool is_others = strcmp(e->principal, b->principal) != 0;
+
+    put_more(out, e->seq, b->seq);
+    put_more(out, (uint64_t) e->time_ms, (uint64_t) b->time_ms);
+    pack_put(out, (uint64_t) e->kind << 1 | is_others);
+    put_more(out, e->claim_id, b->claim_id);
+    pack_put(out, e->generation);
+    put_more(out, e->port, b->port);
+    pack_put(out, (uint64_t) e->protos << 1 | e->is_dynamic);
+    put_more(out, e->actor_uid, b->actor_uid);
+    put_more(out, (uint64_t) e->actor_pid, (uint64_t) b->actor_pid);
+    if (is_others)
+        pack_put_text(out, e->principal);
+    pack_put_text(out, e->name);
+    put_more(out, record->cursor, before->cursor);
+}
+
 void pack_events(struct bytes *out, const struct event_record *const *events, size_t n)
 {
+    static const struct event_record nothing;
+
     pack_put(out, PACK_VERSION);
     pack_put(out, n);
-    for (size_t i = 0; i < n; i++) {
-        const dibs_event *e = &events[i]->event;
+    for (size_t i = 0; i < n; i++)
+        pack_event(out, events[i], i > 0 ? events[i - 1] : &nothing);
+}
 
-        pack_put(out, e->seq);
-        pack_put_signed(out, e->time_ms);
-        pack_put(out, e->kind);
-        pack_put(out, e->claim_id);
-        pack_put(out, e->generation);
-        pack_put(out, e->port);
-        pack_put(out, (uint64_t) e->protos << 1 | e->is_dynamic);
-        pack_put(out, e->actor_uid);
-        pack_put_signed(out, e->actor_pid);
-        pack_put_text(out, e->principal);
-        pack_put_text(out, e->name);
-        pack_put(out, events[i]->cursor);
-    }
+/* *record is the one before, and becomes the next. */
+static void get_event(struct reader *r, struct event_record *record)
+{
+    dibs_event *e = &record->event;
+
+    e->seq = get_more(r, e->seq, INT64_MAX);
+    e->time_ms = (int64_t) get_more(r, (uint64_t) e->time_ms, UINT64_MAX);
+    uint64_t kind = pack_get(r, DIBS_EV_POOL << 1 | 1);
+    e->kind = (dibs_event_kind) (kind >> 1);
+    e->claim_id = get_more(r, e->claim_id, INT64_MAX);
+    e->generation = pack_get(r, INT64_MAX);
+    e->port = (uint16_t) get_more(r, e->port, DIBS_PORT_MAX);
+    uint64_t protos = pack_get(r, UINT8_MAX << 1 | 1);
+    e->protos = (uint8_t) (protos >> 1);
+    e->is_dynamic = protos & 1;
+    e->actor_uid = (uint32_t) get_more(r, e->actor_uid, UINT32_MAX);
+    int64_t pid = (int64_t) get_more(r, (uint64_t) e->actor_pid, UINT64_MAX);
+    r->is_bad = r->is_bad || pid < INT32_MIN || pid > INT32_MAX;
+    e->actor_pid = (int32_t) pid;
+    if (kind & 1)
+        pack_get_text(r, e->principal, sizeof e->principal);
+    pack_get_text(r, e->name, sizeof e->name);
+    record->cursor = get_more(r, record->cursor, UINT64_MAX);
 }
 
 bool unpack_events(struct packed from, bool (*fn)(void *ctx, const struct event_record *event), void *ctx)
 {
     struct reader r = pack_reader(from);
+    struct event_record record = { 0 };
 
     for (uint64_t n = pack_get(&r, from.n); n > 0 && !r.is_bad; n--) {
-        struct event_record record = { 0 };
-        dibs_event *e = &record.event;
-
-        e->seq = pack_get(&r, INT64_MAX);
-        e->time_ms = pack_get_signed(&r);
-        e->kind = (dibs_event_kind) pack_get(&r, DIBS_EV_POOL);
-        e->claim_id = pack_get(&r, INT64_MAX);
-        e->generation = pack_get(&r, INT64_MAX);
-        e->port = (uint16_t) pack_get(&r, DIBS_PORT_MAX);
-        uint64_t protos = pack_get(&r, UINT8_MAX << 1 | 1);
-        e->protos = (uint8_t) (protos >> 1);
-        e->is_dynamic = protos & 1;
-        e->actor_uid = (uint32_t) pack_get(&r, UINT32_MAX);
-        e->actor_pid = (int32_t) pack_get_signed(&r);
-        pack_get_text(&r, e->principal, sizeof e->principal);
-        pack_get_text(&r, e->name, sizeof e->name);
-        record.cursor = pack_get(&r, UINT64_MAX);
+        get_event(&r, &record);
         if (!r.is_bad && !fn(ctx, &record))
             return true;
     }

@@ -317,9 +317,9 @@ static bool see_event(void *ctx, const struct event_record *event)
 
 static void events_come_back_in_their_order(void **state)
 {
-    static struct event_record full, seen[2];
+    static struct event_record full, seen[3];
     const struct event_record small = { .event = { .seq = 1, .kind = DIBS_EV_CLAIMED, .principal = "x" } };
-    const struct event_record *const events[] = { &small, &full };
+    const struct event_record *const events[] = { &small, &full, &small };
     struct event_record *next = seen;
     struct bytes value = { 0 };
 
@@ -337,11 +337,24 @@ static void events_come_back_in_their_order(void **state)
     memset(full.event.principal, 'p', DIBS_PRINCIPAL_MAX);
     memset(full.event.name, 'n', DIBS_NAME_MAX);
     full.cursor = UINT64_MAX;
-    pack_events(&value, events, 2);
+    pack_events(&value, events, 3);
     assert_true(unpack_events(packed(&value), see_event, &next));
-    assert_ptr_equal(next, seen + 2);
+    assert_ptr_equal(next, seen + 3);
     assert_memory_equal(&seen[0], &small, sizeof small);
-    assert_memory_equal(&seen[1], &full, sizeof full);
+    assert_memory_equal(&seen[1].event.principal, &full.event.principal, sizeof full.event.principal);
+    assert_int_equal(seen[1].event.time_ms, INT64_MIN);
+    assert_int_equal(seen[1].event.actor_pid, INT32_MIN);
+    assert_true(seen[1].cursor == UINT64_MAX && seen[1].event.seq == INT64_MAX);
+    for (size_t i = 0; i < 3; i++) { /* texts end with a NUL, behind which there may be anything */
+        assert_string_equal(seen[i].event.principal, events[i]->event.principal);
+        assert_string_equal(seen[i].event.name, events[i]->event.name);
+        memset(seen[i].event.principal, 0, sizeof seen[i].event.principal);
+        memset(seen[i].event.name, 0, sizeof seen[i].event.name);
+    }
+    struct event_record bare = full;
+    memset(bare.event.principal, 0, sizeof bare.event.principal);
+    memset(bare.event.name, 0, sizeof bare.event.name);
+    assert_memory_equal(&seen[1], &bare, sizeof bare);
     bytes_done(&value);
 }
 
