@@ -6,9 +6,12 @@
  * Decisions are made on the copy. The Txn compares what they are built on, so that a copy that was not up to
  * date costs another attempt, never a wrong answer. Below the prefix stand
  *
- *     h/NODE/t          how far the history of that host has come; every commit of the host compares and puts
- * it h/NODE/b/BLOCK    claims on 64 ports that are the host's own h/NODE/e/SEQ      events of one commit, by
- * the number of the last h/NODE/n/...      names    h/NODE/k/... answers to keys    h/NODE/s/... sightings
+ *     h/NODE/t          how far the host's history has come: every commit of the host compares and puts it
+ *     h/NODE/b/BLOCK    claims on 64 ports that are the host's own
+ *     h/NODE/e/SEQ      events of one commit, by the number of the last
+ *     h/NODE/n/...      names
+ *     h/NODE/k/...      answers to keys
+ *     h/NODE/s/...      sightings
  *     h/NODE/w          put by who does not follow, so that those who do hear of it
  *     h/NODE/x/ID       a claim of the host that another one has ended, until the host has noted it
  *     c/b/BLOCK         claims on 64 ports that are everybody's: those of pools with the scope `cluster`
