@@ -112,7 +112,9 @@ struct core {
     uint64_t random_state;
     uint64_t cursor; /* of the candidate orders, as far as we know */
     bool has_cursor;
-    uint64_t n_busy; /* ports that the probe found in use by strangers, so far */
+    uint64_t n_beaten; /* how often other hosts were first, when it was last looked, */
+    uint32_t detour;   /* ... and where we look since then for what is not ours first */
+    uint64_t n_busy;   /* ports that the probe found in use by strangers, so far */
 };
 
 /* `ledger` is owned from then on, also when it fails. */

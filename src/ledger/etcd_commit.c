@@ -198,6 +198,10 @@ static void note_success(struct composing *c, int64_t revision)
     for (size_t i = 0; i < SPACES && self->is_watched; i++)
         if (i == SPACE_HOST || is_shared_touched(c))
             etcd_watch_expect(self->watch[i], revision);
+    if (self->is_watched && self->expected_revision == 0) {
+        self->expected_revision = revision;
+        self->expected_ms = clock_monotonic_ms();
+    }
     for (size_t i = 0; i < tables->n_journal; i++) {
         const struct memory_change *change = &tables->journal[i];
 
@@ -218,15 +222,26 @@ dibs_status store_beaten(struct etcd_rows *self, dibs_err *err)
 {
     self->was_beaten = true;
     self->n_beaten++;
+    self->traffic.n_beaten++;
     self->beaten_at = self->n_told;
     self->is_loaded = self->is_watched;
     return err_trouble(err, DIBS_TROUBLE_LOCKED, "others change the ledger in etcd all the time; try again");
+}
+
+static void count(struct ledger_traffic *traffic, const struct etcd_call *call, int64_t took_us)
+{
+    traffic->n_commits++;
+    traffic->n_retries += call->n_tries > 1 ? call->n_tries - 1 : 0;
+    traffic->total_us += took_us;
+    for (size_t i = 0; i < LEDGER_TXN_BUCKETS; i++)
+        traffic->n_within[i] += took_us <= LEDGER_TXN_US_MAX(i);
 }
 
 static dibs_status send_and_learn(struct composing *c, dibs_err *err)
 {
     AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
     struct etcd_call call = store_call(c->self);
+    int64_t began_us = clock_monotonic_us();
     dibs_status s = send(c, &call, &answer, err);
     int64_t revision = answer.revision;
     bool is_beaten = s == DIBS_OK && !answer.result.succeeded;
@@ -234,6 +249,7 @@ static dibs_status send_and_learn(struct composing *c, dibs_err *err)
     bool is_doubtful = s == DIBS_OK ? is_beaten && !call.is_news : call.fate != ETCD_NOT_DONE;
     enum outcome outcome = s != DIBS_OK || is_beaten ? NOT_DONE : IS_DONE;
 
+    count(&c->self->traffic, &call, clock_monotonic_us() - began_us);
     if (is_doubtful)
         outcome = decide(c, &revision);
     if (outcome == IS_DONE) {

@@ -144,8 +144,13 @@ static void take_changes(struct etcd_rows *self, enum store_space space, const s
 
 static void host_changed(void *ctx, const struct etcd_event *events, size_t n, int64_t revision)
 {
-    (void) revision;
-    take_changes(ctx, SPACE_HOST, events, n);
+    struct etcd_rows *self = ctx;
+
+    if (self->expected_revision > 0 && revision >= self->expected_revision) {
+        self->traffic.lag_ms = clock_monotonic_ms() - self->expected_ms;
+        self->expected_revision = 0;
+    }
+    take_changes(self, SPACE_HOST, events, n);
 }
 
 static void cluster_changed(void *ctx, const struct etcd_event *events, size_t n, int64_t revision)

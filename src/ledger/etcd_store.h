@@ -77,7 +77,8 @@ struct etcd_rows {
     struct store_hands *hands; /* ports that change hands in the transaction under way; NULL: none */
     struct store_node *nodes;  /* by their numbers */
     size_t n_nodes, max_nodes;
-    bool has_number; /* this host is among them; its number is in near.base.id_base */
+    bool has_number;        /* this host is among them; its number is in near.base.id_base */
+    uint32_t rank, n_hosts; /* this one among them; behind them all while it has no number */
     /* Following what others change; a short-lived process does not. */
     bool is_watched;
     bool is_cut; /* the watches stand still: what they missed is gone */
@@ -87,6 +88,9 @@ struct etcd_rows {
     uint64_t n_told;      /* changes so far that were news, */
     uint64_t n_elsewhere; /* ... and those of others that no event tells of */
     uint64_t n_gone;      /* leases of other hosts that have ended since */
+    struct ledger_traffic traffic;
+    int64_t expected_revision; /* of our last commit, which the watch has not told of yet; 0: it has */
+    int64_t expected_ms;       /* since when */
 
     uint64_t trimmed_answers; /* likewise of answers */
     uint64_t trimmed_seq;     /* in the transaction under way: events up to it go; 0: none */

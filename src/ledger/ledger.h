@@ -87,6 +87,24 @@ dibs_status ledger_group_commit(struct ledger *ledger, struct ledger_span *out, 
 /* That was because somebody else's commit came first: all may be tried again together. */
 /* Do several hosts have it? */
 bool ledger_is_shared(const struct ledger *ledger);
+/* Of *n hosts that share it this is number *rank; *n 0: nobody shares it. */
+void ledger_place(const struct ledger *ledger, uint32_t *rank, uint32_t *n);
+
+/* What went over the wire since it was opened. A commit that took no longer than LEDGER_TXN_US_MAX(i) counts
+ * in n_within[i]; one that took longer only in n_commits. */
+enum { LEDGER_TXN_BUCKETS = 12 };
+#define LEDGER_TXN_US_MAX(i) (INT64_C(500) << (i))
+struct ledger_traffic {
+    uint64_t n_commits; /* Txns that were answered, */
+    uint64_t n_beaten;  /* ... and those of them that came to nothing, because others were first */
+    uint64_t n_retries; /* requests that had to be sent again, to another member or later */
+    uint64_t n_loads;   /* times that all was read anew */
+    uint64_t n_within[LEDGER_TXN_BUCKETS];
+    int64_t total_us;
+    int64_t lag_ms; /* how long the last change of ours took to be told by the watch; -1: not yet */
+};
+/* NULL: nothing does. */
+const struct ledger_traffic *ledger_traffic(const struct ledger *ledger);
 bool ledger_was_beaten(const struct ledger *ledger);
 /* ... or because the store did not answer: nobody is to be tried again now. In this case alone it may have
  * happened after all, which the error says. */

@@ -91,6 +91,7 @@ static dibs_status open_etcd(const char *rest, const struct ledger_options *opti
         return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
     self->near.base.ops = &rows_etcd_ops;
     self->notices = self->lease_notice = -1;
+    self->traffic.lag_ms = -1;
     memory_tables_init(&self->near.tables, memory_kinds, TABLE_COUNT);
     dibs_status s = start(self, rest, options, err);
     if (s != DIBS_OK) {
@@ -219,6 +220,19 @@ static bool was_beaten(const struct rows *rows)
 static bool was_cut(const struct rows *rows)
 {
     return ((const struct etcd_rows *) rows)->was_cut;
+}
+
+static const struct ledger_traffic *traffic(const struct rows *rows)
+{
+    return &((const struct etcd_rows *) rows)->traffic;
+}
+
+static void place(const struct rows *rows, uint32_t *rank, uint32_t *n)
+{
+    const struct etcd_rows *self = (const struct etcd_rows *) rows;
+
+    *rank = self->rank;
+    *n = self->n_hosts;
 }
 
 /* ---- rows that differ from those of memory ---- */
@@ -469,6 +483,8 @@ const struct rows_ops rows_etcd_ops = {
     .commit = commit,
     .was_beaten = was_beaten,
     .was_cut = was_cut,
+    .traffic = traffic,
+    .place = place,
     MEMORY_ROWS_OPS,
     .rollback = rollback,
     .undo = undo,
