@@ -28,6 +28,10 @@
 /* Claims of one call: one transaction holds the write lock for the whole batch. */
 #define DIBS_BATCH_MAX 4096
 
+/* Hosts that one port is claimed on at once: each is a comparison or two of one Txn, and a copy of the shared
+ * part of the ledger. */
+#define DIBS_HOSTS_MAX 16
+
 /* Candidates that one ledger transaction looks at for one claim. */
 #define DIBS_CANDIDATES_MAX 64
 

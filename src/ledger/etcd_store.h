@@ -199,8 +199,8 @@ void store_hands_end(struct etcd_rows *self);
 /* Others were first: whoever decides anew sees what they did. */
 dibs_status store_beaten(struct etcd_rows *self, dibs_err *err);
 
-/* etcd_commit.c: what the transaction has changed, as one Txn. */
-dibs_status store_commit(struct etcd_rows *self, dibs_err *err);
+/* etcd_commit.c: what the transaction has changed, as one Txn; that of several hosts as one, too. */
+dibs_status store_commit(struct etcd_rows *const *all, size_t n, dibs_err *err);
 /* This host gets a number, if it has none. */
 dibs_status store_enrol(struct etcd_rows *self, dibs_err *err);
 /* The ledger's mark is there, and of a format that we know. */

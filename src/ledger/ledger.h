@@ -87,6 +87,14 @@ dibs_status ledger_group_commit(struct ledger *ledger, struct ledger_span *out, 
 /* That was because somebody else's commit came first: all may be tried again together. */
 /* Do several hosts have it? */
 bool ledger_is_shared(const struct ledger *ledger);
+/* Another handle on it, which is that of another host. INVALID: nobody shares it; NOT_FOUND: it does not know
+ * that host. */
+dibs_status ledger_beside(struct ledger *ledger, const char *node, struct ledger **out, dibs_err *err);
+bool ledger_is_of_this_host(const struct ledger *ledger, const struct ledger *beside);
+/* What groups of such handles have decided, all or none. On failure all is as before. */
+dibs_status ledger_groups_commit(struct ledger *const *ledgers, size_t n, dibs_err *err);
+/* None of it is wanted. */
+void ledger_group_abandon(struct ledger *ledger);
 /* Of *n hosts that share it this is number *rank; *n 0: nobody shares it. */
 void ledger_place(const struct ledger *ledger, uint32_t *rank, uint32_t *n);
 

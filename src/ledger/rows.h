@@ -82,6 +82,10 @@ struct rows_ops {
     dibs_status (*begin)(struct rows *self, bool is_write, bool is_full, dibs_err *err);
     dibs_status (*commit)(struct rows *self, dibs_err *err);
     void (*rollback)(struct rows *self);
+    /* Optional (NULL: one host has it alone): as ledger_beside() and ledger_groups_commit(). */
+    dibs_status (*beside)(struct rows *self, const char *node, struct rows **out, dibs_err *err);
+    bool (*is_own_host)(const struct rows *self, const struct rows *beside);
+    dibs_status (*commit_all)(struct rows *const *rows, size_t n, dibs_err *err);
     /* Optional (NULL: nobody else writes meanwhile). The last commit came to nothing because another was
      * first: whoever decides anew sees that one. */
     bool (*was_beaten)(const struct rows *self);

@@ -53,3 +53,26 @@ cluster() {
     grep -q 'settings of this host overrule a pool of the cluster.*pool=everywhere' "$T/serve.log"
     serve_stop
 }
+
+@test "one port on several hosts is claimed with --hosts, kept, and the same again" {
+    cluster
+    host=$(uname -n)
+    refused 5 claim --hosts "$host" # not known before its first claim
+    ok claim --keep first
+    ok claim --hosts "$host" job
+    port=$out
+    ok claim --hosts "$host" job --json
+    json "len(d) == 1 and d[0]['port'] == $port and d[0]['kept']"
+    refused 5 claim --hosts "$host,elsewhere" job
+    says "knows no host 'elsewhere'"
+    refused 2 claim --hosts "$host,$host" job
+    refused 2 claim --hosts "$host" -n 2
+    refused 2 claim --hosts "$host" --ttl 5m
+    refused 2 claim --hosts "a,,b"
+    ok release job
+    DIBS_LEDGER=sqlite:$T/one.db refused 2 claim --hosts "$host"
+    serve_start
+    DIBS_SOCKET=$SOCKET refused 2 claim --hosts "$host"
+    says 'in the ledger itself'
+    serve_stop
+}
