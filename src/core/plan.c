@@ -85,7 +85,7 @@ static struct order_place place_of(const struct core *core)
 {
     struct order_place place = { 0 };
 
-    ledger_place(core->ledger, &place.rank, &place.n);
+    (void) ledger_place(core->ledger, &place.rank, &place.n);
     return place;
 }
 

@@ -108,6 +108,11 @@ static inline struct etcd_rows *store_of(struct rows *rows)
     return (struct etcd_rows *) rows;
 }
 
+/* rows_etcd.c: what is behind "etcd:", with user and password from where they are. */
+dibs_status store_configure(const char *rest, struct etcd_config *out, dibs_err *err);
+/* etcd_cluster.c */
+dibs_status store_cluster(const char *rest, int64_t timeout_ms, struct ledger_cluster *out, dibs_err *err);
+
 /* etcd_keys.c */
 struct store_key store_key(const struct etcd_rows *self, enum store_space space, char kind);
 /* The same of a host that is named. */

@@ -92,10 +92,12 @@ struct rows_ops {
     /* Optional (NULL: it never does). The last commit failed because the store did not answer. */
     bool (*was_cut)(const struct rows *self);
 
+    /* Optional (NULL: nobody shares it): as ledger_cluster(). */
+    dibs_status (*cluster)(const char *rest, int64_t timeout_ms, struct ledger_cluster *out, dibs_err *err);
     /* Optional (NULL: there is none): as ledger_traffic(). */
     const struct ledger_traffic *(*traffic)(const struct rows *self);
     /* Optional likewise: as ledger_place(). */
-    void (*place)(const struct rows *self, uint32_t *rank, uint32_t *n);
+    bool (*place)(const struct rows *self, uint32_t *rank, uint32_t *n);
 
     /* Inside of a write transaction: what changes from save() on can be undone by itself, or stays when it is
      * forgotten where to go back to. One at a time. */

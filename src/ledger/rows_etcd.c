@@ -62,17 +62,23 @@ static dibs_status check(const char *uri, dibs_err *err)
     return etcd_config_parse(uri, &config, err);
 }
 
-static dibs_status start(struct etcd_rows *self, const char *rest, const struct ledger_options *options,
-                         dibs_err *err)
+dibs_status store_configure(const char *rest, struct etcd_config *out, dibs_err *err)
 {
     char url[4096];
     int n = snprintf(url, sizeof url, "etcd:%s", rest);
 
     if (n < 0 || (size_t) n >= sizeof url)
         return err_set(err, DIBS_INVALID, "the address of the ledger is too long");
-    dibs_status s = etcd_config_parse(url, &self->config, err);
-    if (s == DIBS_OK)
-        s = etcd_config_login(&self->config, getenv("DIBS_ETCD_USER"), getenv("DIBS_ETCD_PASSWORD"), err);
+    dibs_status s = etcd_config_parse(url, out, err);
+    return s == DIBS_OK ? etcd_config_login(out, getenv("DIBS_ETCD_USER"), getenv("DIBS_ETCD_PASSWORD"), err)
+                        : s;
+}
+
+static dibs_status start(struct etcd_rows *self, const char *rest, const struct ledger_options *options,
+                         dibs_err *err)
+{
+    dibs_status s = store_configure(rest, &self->config, err);
+
     if (s == DIBS_OK)
         s = find_node(self, options->node, err);
     if (s == DIBS_OK)
@@ -296,12 +302,13 @@ static const struct ledger_traffic *traffic(const struct rows *rows)
     return &((const struct etcd_rows *) rows)->traffic;
 }
 
-static void place(const struct rows *rows, uint32_t *rank, uint32_t *n)
+static bool place(const struct rows *rows, uint32_t *rank, uint32_t *n)
 {
     const struct etcd_rows *self = (const struct etcd_rows *) rows;
 
     *rank = self->rank;
     *n = self->n_hosts;
+    return self->has_number;
 }
 
 /* ---- rows that differ from those of memory ---- */
@@ -555,6 +562,7 @@ const struct rows_ops rows_etcd_ops = {
     .is_own_host = is_own_host,
     .was_beaten = was_beaten,
     .was_cut = was_cut,
+    .cluster = store_cluster,
     .traffic = traffic,
     .place = place,
     MEMORY_ROWS_OPS,

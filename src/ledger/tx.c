@@ -132,11 +132,10 @@ bool ledger_is_shared(const struct ledger *ledger)
     return ledger->rows->ops->is_shared;
 }
 
-void ledger_place(const struct ledger *ledger, uint32_t *rank, uint32_t *n)
+bool ledger_place(const struct ledger *ledger, uint32_t *rank, uint32_t *n)
 {
     *rank = *n = 0;
-    if (ledger->rows->ops->place)
-        ledger->rows->ops->place(ledger->rows, rank, n);
+    return ledger->rows->ops->place && ledger->rows->ops->place(ledger->rows, rank, n);
 }
 
 const struct ledger_traffic *ledger_traffic(const struct ledger *ledger)

@@ -76,3 +76,56 @@ cluster() {
     says 'in the ledger itself'
     serve_stop
 }
+
+@test "doctor looks at members, majority, alarms and this host's place" {
+    cluster 3
+    ok claim --keep web
+    try doctor
+    [ "$code" -eq 0 ]
+    [ "$(grep -c 'member .*, etcd 3.*answers in' "$T/out")" -eq 3 ]
+    [ "$(grep -c ', leads, ' "$T/out")" -eq 1 ]
+    prints 'a majority answers in'
+    prints 'this host is one of 1 that the ledger knows'
+    prints 'clock is'
+    DIBS_LEDGER=etcd://127.0.0.1:${ETCD_PORTS[0]}/t try doctor
+    [ "$(grep -c 'is not named' "$T/out")" -eq 2 ]
+    etcd_kill 2
+    DIBS_TIMEOUT=20s try doctor
+    grep -q 'warn  http://127.0.0.1:.* does not answer' "$T/out"
+    prints 'a majority answers in'
+    etcd_kill 1
+    DIBS_TIMEOUT=20s try doctor
+    [ "$code" -ne 0 ]
+    prints 'FAIL  no majority answers'
+    prints 'start members until more than half of them run'
+    [ "$(grep -c 'does not answer' "$T/out")" -ge 2 ]
+}
+
+@test "doctor tells of a full database, and how to go on" {
+    cluster
+    ok claim --keep web
+    id=$(etcd_ask /v3/cluster/member/list '{}' | sed 's/.*"ID":"\([0-9]*\)".*/\1/')
+    etcd_ask /v3/maintenance/alarm "{\"action\":\"ACTIVATE\",\"memberID\":\"$id\",\"alarm\":\"NOSPACE\"}"
+    try doctor
+    [ "$code" -ne 0 ]
+    prints 'has the alarm NOSPACE'
+    prints 'etcdctl alarm disarm'
+}
+
+@test "the daemon's figures of etcd: commits, conflicts, retries, watch lag" {
+    cluster
+    serve_start
+    DIBS_SOCKET=$SOCKET ok claim -n 3 --keep web
+    DIBS_SOCKET=$SOCKET ok claim --keep api
+    sleep 0.2
+    ask /metrics
+    assert_code 200
+    [[ $output =~ dibs_etcd_commit_seconds_count\ ([0-9]+) ]]
+    [ "${BASH_REMATCH[1]}" -ge 2 ]
+    [[ $output =~ 'dibs_etcd_commit_seconds_bucket{le="+Inf"} '([0-9]+) ]]
+    [ "${BASH_REMATCH[1]}" -ge 2 ]
+    [[ $output =~ dibs_etcd_conflicts_total\ 0 ]]
+    [[ $output =~ dibs_etcd_retries_total\ 0 ]]
+    [[ $output =~ dibs_etcd_watch_lag_seconds\ [0-9.]+ ]]
+    serve_stop
+}
