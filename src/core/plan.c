@@ -61,11 +61,16 @@ struct walker {
     bool is_sorted;             /* the order is the numeric one */
 };
 
+/* Where the ledger has one record for 64 ports, what follows each other should be neighbours. */
+static bool goes_by_pieces(const struct core *core, const struct plan_pool *plan)
+{
+    return ledger_is_shared(core->ledger) && order_find(plan->pool.order)->uses_cursor;
+}
+
 /* Several hosts choose from it, and each that writes to the same 64 ports makes the others decide anew. */
 static bool is_shared(const struct core *core, const struct plan_pool *plan)
 {
-    return plan->pool.scope == DIBS_SCOPE_CLUSTER && ledger_is_shared(core->ledger) &&
-           order_find(plan->pool.order)->uses_cursor;
+    return plan->pool.scope == DIBS_SCOPE_CLUSTER && goes_by_pieces(core, plan);
 }
 
 /* Two hosts that look for what is left meet, and would go on together: who was beaten goes elsewhere. */
@@ -110,8 +115,10 @@ static struct walker walker(struct core *core, const struct plan_pool *plan, con
     };
     struct walker w = { .plan = plan, .size = plan->size - plan->band };
     w.total = w.size;
-    if (is_shared(core, plan)) {
-        w.pieces = order_pieces(&key, w.size, plan->split % ORDER_PIECE, place_of(core));
+    if (goes_by_pieces(core, plan)) {
+        struct order_place place = is_shared(core, plan) ? place_of(core) : (struct order_place){ 0 };
+
+        w.pieces = order_pieces(&key, w.size, plan->split % ORDER_PIECE, place);
         w.pieces.detour = detour(core);
         w.total = w.pieces.n * ORDER_PIECE;
         return w;

@@ -28,6 +28,31 @@ static size_t claim_together(struct cluster_case *c, size_t n, dibs_claim *out)
     return n_beaten;
 }
 
+static size_t count_blocks(const dibs_claim *claims, size_t n)
+{
+    bool seen[1024] = { false };
+    size_t n_blocks = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        n_blocks += !seen[claims[i].port / 64];
+        seen[claims[i].port / 64] = true;
+    }
+    return n_blocks;
+}
+
+/* A commit writes each block that it touches. */
+static void ports_of_one_host_are_neighbours_too(void **state)
+{
+    struct cluster_case *c = *state;
+    dibs_request r = e_request(NULL, NULL);
+    dibs_claim out[40] = { 0 };
+
+    NEED_CLUSTER();
+    for (size_t i = 0; i < 40; i++)
+        out[i] = e_must(&c->e, c->at[0], &r);
+    assert_in_range(count_blocks(out, 40), 1, 2);
+}
+
 static void hosts_that_share_a_pool_begin_at_places_of_their_own(void **state)
 {
     struct cluster_case *c = *state;
@@ -40,16 +65,8 @@ static void hosts_that_share_a_pool_begin_at_places_of_their_own(void **state)
         assert_int_equal(e_release(&c->e, c->at[i], &out[0]), 1);
     }
     assert_int_equal(claim_together(c, 40, out), 0);
-    for (size_t i = 0; i < HOSTS; i++) { /* and what one of them takes stays together */
-        bool seen[1024] = { false };
-        size_t n_blocks = 0;
-
-        for (size_t k = 0; k < 40; k++) {
-            n_blocks += !seen[out[i * 40 + k].port / 64];
-            seen[out[i * 40 + k].port / 64] = true;
-        }
-        assert_in_range(n_blocks, 1, 2);
-    }
+    for (size_t i = 0; i < HOSTS; i++) /* and what one of them takes stays together */
+        assert_in_range(count_blocks(&out[i * 40], 40), 1, 2);
 }
 
 /* The longest rested ones would be the same for all. */
@@ -223,6 +240,7 @@ static void runs_of_ports_are_each_hosts_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        HOSTS_TEST(ports_of_one_host_are_neighbours_too),
         HOSTS_TEST(hosts_that_share_a_pool_begin_at_places_of_their_own),
         HOSTS_TEST(hosts_do_not_fight_for_the_ports_that_cool),
         HOSTS_TEST(one_port_is_claimed_on_several_hosts_at_once),
