@@ -54,9 +54,12 @@
 
 /* Events kept for `dibs log` and for catching up; older ones are dropped. */
 #define DIBS_EVENTS_KEPT 100000
+/* ... by each host of a ledger that hosts share: thousands of them must fit into one etcd. */
+#define DIBS_EVENTS_KEPT_SHARED 2048
 
 /* Names remembered after release with their last port (INV-7, "bounded"). */
 #define DIBS_NAMES_REMEMBERED 20000
+#define DIBS_NAMES_REMEMBERED_SHARED 1000
 
 /* An observed list or a snapshot larger than this is not one host's ports. */
 #define DIBS_INPUT_MAX_BYTES (64u << 20)

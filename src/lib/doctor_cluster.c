@@ -113,8 +113,7 @@ static void check_clock(struct doctor *d)
     if (adjtimex(&now) < 0)
         return;
     if (now.status & STA_UNSYNC)
-        doctor_say(d, DIBS_NOTE, "etcd",
-                   "nothing: only times that are shown, and how long ports rest, depend on it",
+        doctor_say(d, DIBS_NOTE, "etcd", "nothing: only times that are shown depend on it",
                    "this host's clock is not kept right by the network");
     else
         doctor_say(d, DIBS_FINE, "etcd", "", "this host's clock is kept right, within %ld ms",

@@ -129,3 +129,48 @@ cluster() {
     [[ $output =~ dibs_etcd_watch_lag_seconds\ [0-9.]+ ]]
     serve_stop
 }
+
+@test "snapshots go from a ledger to another, into etcd and out of it" {
+    cluster
+    ok pool set nodeports --ranges 17500-17599 --scope cluster
+    ok claim web --port 17510 --pool nodeports --keep
+    ok claim api --keep
+    port=$out
+    ok snapshot export "$T/all.json"
+    export DIBS_LEDGER=sqlite:$T/one.db
+    ok snapshot import "$T/all.json" --json
+    json 'd == {"imported": 2}'
+    ok pool show nodeports --json
+    json 'd["scope"] == "cluster"'
+    export DIBS_LEDGER=${ETCD_URL%/*}/elsewhere
+    ok snapshot import "$T/all.json" --json
+    json 'd == {"imported": 2}'
+    ok snapshot import "$T/all.json" --json
+    json 'd == {"imported": 0}'
+    ok get web
+    [ "$out" = 17510 ]
+    ok get api
+    [ "$out" = "$port" ]
+    ok snapshot export --format k8s --pool nodeports "$T/bits.json"
+    ok release --all-mine
+    ok snapshot import --pool nodeports "$T/bits.json" --json
+    json 'd == {"imported": 1}'
+}
+
+@test "repair restores what is used, tells what is wrong, and drops a leak at its third sighting" {
+    cluster
+    ok pool set k8s --ranges 17600-17699 --scope cluster
+    printf '17600 one\n17601 two\n17600 three\n18000 four\n' >"$T/seen"
+    ok repair --pool k8s --observed "$T/seen" --json
+    json 'sorted(i["kind"] for i in d) == ["duplicate", "out-of-range", "restored", "restored"]'
+    ok ls --json
+    json 'sorted(c["port"] for c in d) == [17600, 17601]'
+    for _ in 1 2; do
+        ok repair --pool k8s --observed /dev/null
+        ok ls --json
+        json 'len(d) == 2'
+    done
+    ok repair --pool k8s --observed /dev/null
+    ok ls --json
+    json 'd == []'
+}
