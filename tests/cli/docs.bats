@@ -116,6 +116,7 @@ END
         echo 'curl -sS --unix-socket dibs.sock http://dibs/metrics | grep -oE "^# TYPE dibs_etcd_.*" | cut -d" " -f3- | sort >metrics'
     } | sed "s/h1:2379,h2:2379,h3:2379/127.0.0.1:${ETCD_PORTS[0]}/" >"$BATS_TEST_TMPDIR/page"
     PATH=$bin:$PATH timeout 60 bash -eu "$BATS_TEST_TMPDIR/page" >out 2>&1 || { tail -n 20 out; cat ./*.log; return 1; }
+    # shellcheck disable=SC2016 # the backquotes are those of the page
     grep -E '^\| `dibs_etcd_' "$top/docs/CLUSTER.md" | sed -E 's/^\| `([a-z_]+)` \| ([a-z]+) .*/\1 \2/' | sort | diff - metrics
 }
 
