@@ -44,6 +44,13 @@ DIBS_API const char *dibs_principal_of(const dibs *handle);
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *out,
                                                     dibs_err *err);
 
+/* One port that is free on all of these hosts of a shared ledger, kept there for the caller's user and name;
+ * on all of them or on none. out[i] answers hosts[i]. Asked again with the same name: the same. Whoever may
+ * write to the ledger speaks for its hosts, so a daemon is not asked: INVALID. NOT_FOUND: no such host. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_claim_on_hosts(dibs *handle, const dibs_request *request,
+                                                       const char *const *hosts, size_t n, dibs_claim *out,
+                                                       dibs_err *err);
+
 /* Which claim: the first of these that is set. A name or port finds among the caller's own. */
 typedef struct dibs_which {
     const char *token;

@@ -28,6 +28,10 @@
 /* Claims of one call: one transaction holds the write lock for the whole batch. */
 #define DIBS_BATCH_MAX 4096
 
+/* Hosts that one port is claimed on at once: each is a comparison or two of one Txn, and a copy of the shared
+ * part of the ledger. */
+#define DIBS_HOSTS_MAX 16
+
 /* Candidates that one ledger transaction looks at for one claim. */
 #define DIBS_CANDIDATES_MAX 64
 
@@ -50,9 +54,12 @@
 
 /* Events kept for `dibs log` and for catching up; older ones are dropped. */
 #define DIBS_EVENTS_KEPT 100000
+/* ... by each host of a ledger that hosts share: thousands of them must fit into one etcd. */
+#define DIBS_EVENTS_KEPT_SHARED 2048
 
 /* Names remembered after release with their last port (INV-7, "bounded"). */
 #define DIBS_NAMES_REMEMBERED 20000
+#define DIBS_NAMES_REMEMBERED_SHARED 1000
 
 /* An observed list or a snapshot larger than this is not one host's ports. */
 #define DIBS_INPUT_MAX_BYTES (64u << 20)

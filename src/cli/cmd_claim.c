@@ -85,6 +85,48 @@ static dibs_status name_request(struct cli *cli, struct names *names, size_t i, 
     return DIBS_OK;
 }
 
+/* "a,b,c"; the text is cut up. */
+static dibs_status hosts_from(char *text, const char *hosts[DIBS_HOSTS_MAX], size_t *n, dibs_err *err)
+{
+    *n = 0;
+    for (char *at = text; at; at = strchr(at, ',')) {
+        if (at != text)
+            *at++ = '\0';
+        if (*n == DIBS_HOSTS_MAX || *at == ',' || *at == '\0')
+            return err_set(err, DIBS_INVALID,
+                           "claim: '--hosts' takes 1 to %d names, with commas between them", DIBS_HOSTS_MAX);
+        hosts[(*n)++] = at;
+    }
+    return DIBS_OK;
+}
+
+static dibs_status claim_on_hosts(struct cli *cli, const dibs_batch *batch, dibs_err *err)
+{
+    char text[DIBS_HOSTS_MAX * 64] = "";
+    const char *given = cli_value(cli, "hosts");
+    const char *hosts[DIBS_HOSTS_MAX] = { 0 };
+    size_t n = 0;
+
+    if (batch->n > 1 || batch->is_dry_run)
+        return err_set(err, DIBS_INVALID, "claim: '--hosts' is for one port%s",
+                       batch->is_dry_run ? ", and not with '--dry-run'" : "");
+    if (strlen(given) >= sizeof text)
+        return err_set(err, DIBS_INVALID, "claim: '--hosts' is too long");
+    memcpy(text, given, strlen(given));
+    dibs_status s = hosts_from(text, hosts, &n, err);
+    if (!s)
+        s = cli_open(cli, err);
+    if (s)
+        return s;
+    dibs_claim *claims = calloc(n, sizeof *claims);
+    s = claims ? dibs_claim_on_hosts(cli->handle, batch->requests, hosts, n, claims, err)
+               : err_set(err, DIBS_FAILURE, "out of memory");
+    if (!s) /* for people it is one number */
+        s = cli_answer(cli, claims, cli->json ? n : 1, true, err);
+    free(claims);
+    return s;
+}
+
 static dibs_status claim_all(struct cli *cli, const dibs_batch *batch, dibs_claim *claims, dibs_err *err)
 {
     dibs_status s = cli_open(cli, err);
@@ -109,6 +151,8 @@ static dibs_status request_from(const struct cli *cli, dibs_request *like, dibs_
 
     if (!s)
         s = cli_heir_from(cli, &heir, &is_given, err);
+    if (!is_given && cli_has(cli, "hosts"))
+        heir = (dibs_heir){ .holder = DIBS_HELD_BY_NOBODY, .keep = true };
     like->holder = heir.holder;
     like->pid = heir.pid;
     like->ttl_ms = heir.ttl_ms;
@@ -135,7 +179,7 @@ static dibs_status claim_in(struct cli *cli, dibs_batch *batch, const dibs_reque
             return s;
     }
     batch->requests = room->requests;
-    return claim_all(cli, batch, room->claims, err);
+    return cli_has(cli, "hosts") ? claim_on_hosts(cli, batch, err) : claim_all(cli, batch, room->claims, err);
 }
 
 static dibs_status run(struct cli *cli, dibs_err *err)
@@ -177,6 +221,7 @@ static const struct cli_opt opts[] = {
     { .name = "pid", .arg = "PID", .help = "held by this process, until it ends" },
     { .name = "ttl", .arg = "TIME", .help = "held by a lease of this length (the default, 10m)" },
     { .name = "keep", .help = "held by nobody, until it is released" },
+    { .name = "hosts", .arg = "A,B,C", .help = "one port that is free on all of them, kept on each" },
     { .name = "dry-run", .help = "say what would be claimed, reserve nothing" },
     { 0 },
 };
@@ -192,6 +237,10 @@ const struct cli_cmd cmd_claim = {
                "A claim ends with its holder: a process (--pid), a lease (--ttl), or, with\n"
                "--keep, nothing but 'dibs release'. When its time is over, a lease goes on as\n"
                "long as you listen on the port.\n"
+               "\n"
+               "With --hosts, in a ledger in etcd that is used without a daemon, it is one\n"
+               "number on all of these hosts, or none: each has a kept claim of that name, to\n"
+               "be used and released there.\n"
                "\n"
                "With --json the answer is an array of claims, each with its token.",
     .examples = "dibs claim\n"

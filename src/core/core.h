@@ -112,7 +112,9 @@ struct core {
     uint64_t random_state;
     uint64_t cursor; /* of the candidate orders, as far as we know */
     bool has_cursor;
-    uint64_t n_busy; /* ports that the probe found in use by strangers, so far */
+    uint64_t n_beaten; /* how often other hosts were first, when it was last looked, */
+    uint32_t detour;   /* ... and where we look since then for what is not ours first */
+    uint64_t n_busy;   /* ports that the probe found in use by strangers, so far */
 };
 
 /* `ledger` is owned from then on, also when it fails. */
@@ -179,6 +181,10 @@ dibs_life core_socket_life(struct core *core, const dibs_claim *claim, const cha
 /* Port 0 in a mode that needs one: it creates nothing (D8). */
 bool core_is_noop(const dibs_request *request);
 dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *out, dibs_err *err);
+/* One port on all of those hosts, or on none (hosts.c); out[i] answers hosts[i]. NOT_FOUND: one is not known.
+ */
+dibs_status core_claim_on_hosts(struct core *core, const dibs_request *request, const char *const *hosts,
+                                size_t n, dibs_claim *out, dibs_err *err);
 /* Which name a request of a project really has: in the group that the directory has already, whatever its
  * branch was then; else the one asked for, or "shop~1a2b3c/web" when "shop" is another directory's. */
 dibs_status core_name(struct core *core, const char *name, const char *project, char out[DIBS_NAME_MAX + 1],

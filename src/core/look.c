@@ -187,7 +187,7 @@ static bool note_cooling(void *ctx, const struct ledger_slot *slot)
     struct looking *l = ctx;
     int64_t age = core_now(l->core).boot_ms - slot->released_ms;
 
-    l->is_cooling = l->is_cooling || (slot->claim_id == 0 && age >= 0 && age < l->cooldown_ms);
+    l->is_cooling = l->is_cooling || (slot->claim_id == 0 && age > -l->cooldown_ms && age < l->cooldown_ms);
     return true;
 }
 

@@ -109,8 +109,10 @@ static bool load_slot(void *ctx, const struct ledger_slot *slot)
 
     if (slot->claim_id != 0)
         portbits_add(&l->index->taken[slot->proto], slot->port);
-    else if (slot->released_ms <= l->now_ms && slot->released_ms > l->now_ms - l->index->longest_ms)
-        add_cooling(l->index, slot->proto, slot->port, slot->released_ms);
+    else if (slot->released_ms < l->now_ms + l->index->longest_ms &&
+             slot->released_ms > l->now_ms - l->index->longest_ms)
+        add_cooling(l->index, slot->proto, slot->port,
+                    slot->released_ms < l->now_ms ? slot->released_ms : l->now_ms); /* another's clock */
     return true;
 }
 

@@ -55,9 +55,44 @@ void plan_pool_align(struct plan_pool *plan, uint32_t align)
 struct walker {
     const struct plan_pool *plan;
     struct order_walk walk;
-    uint32_t total; /* ports of the upper band */
-    bool is_sorted; /* the order is the numeric one */
+    struct order_pieces pieces; /* n 0: it does not go by them */
+    uint32_t total;             /* steps of the walk over the upper band */
+    uint32_t size;              /* ports of it */
+    bool is_sorted;             /* the order is the numeric one */
 };
+
+/* Where the ledger has one record for 64 ports, what follows each other should be neighbours. */
+static bool goes_by_pieces(const struct core *core, const struct plan_pool *plan)
+{
+    return ledger_is_shared(core->ledger) && order_find(plan->pool.order)->uses_cursor;
+}
+
+/* Several hosts choose from it, and each that writes to the same 64 ports makes the others decide anew. */
+static bool is_shared(const struct core *core, const struct plan_pool *plan)
+{
+    return plan->pool.scope == DIBS_SCOPE_CLUSTER && goes_by_pieces(core, plan);
+}
+
+/* Two hosts that look for what is left meet, and would go on together: who was beaten goes elsewhere. */
+static uint32_t detour(struct core *core)
+{
+    const struct ledger_traffic *traffic = ledger_traffic(core->ledger);
+
+    if (traffic && traffic->n_beaten != core->n_beaten) {
+        core->n_beaten = traffic->n_beaten;
+        core->detour = (uint32_t) core_random(core);
+    }
+    return core->detour;
+}
+
+/* How many hosts there are, and which of them this is. */
+static struct order_place place_of(const struct core *core)
+{
+    struct order_place place = { 0 };
+
+    (void) ledger_place(core->ledger, &place.rank, &place.n);
+    return place;
+}
 
 static struct walker walker(struct core *core, const struct plan_pool *plan, const dibs_claim *claim)
 {
@@ -78,15 +113,28 @@ static struct walker walker(struct core *core, const struct plan_pool *plan, con
         .proto = first->proto == DIBS_UDP ? "UDP" : "TCP",
         .address = address,
     };
-    struct walker w = { .plan = plan, .total = plan->size - plan->band };
+    struct walker w = { .plan = plan, .size = plan->size - plan->band };
+    w.total = w.size;
+    if (goes_by_pieces(core, plan)) {
+        struct order_place place = is_shared(core, plan) ? place_of(core) : (struct order_place){ 0 };
+
+        w.pieces = order_pieces(&key, w.size, plan->split % ORDER_PIECE, place);
+        w.pieces.detour = detour(core);
+        w.total = w.pieces.n * ORDER_PIECE;
+        return w;
+    }
     w.walk = order->walk(&key, w.total);
     w.is_sorted = w.walk.step == 1 && w.walk.offset == 0;
     return w;
 }
 
-static uint16_t walk_port(const struct walker *w, uint64_t k)
+/* 0: there is none at that step. */
+static uint16_t walk_port(const struct walker *w, uint64_t k, uint32_t step)
 {
-    return dibs_ranges_at(&w->plan->pool.ranges, w->plan->band + order_position(w->walk, k, w->total));
+    uint32_t at = w->pieces.n > 0 ? order_pieces_position(&w->pieces, k, step, w->size)
+                                  : order_position(w->walk, k + step, w->total);
+
+    return at < w->size ? dibs_ranges_at(&w->plan->pool.ranges, w->plan->band + at) : 0;
 }
 
 size_t plan_blind(struct core *core, const struct plan_pool *plan, const dibs_claim *claim, uint64_t k,
@@ -98,7 +146,7 @@ size_t plan_blind(struct core *core, const struct plan_pool *plan, const dibs_cl
     if (!order_find(plan->pool.order)->uses_cursor)
         k = 0;
     for (uint32_t step = 0; step < w.total && step < WALK_STEPS_MAX && n < max; step++) {
-        uint16_t port = walk_port(&w, k + step);
+        uint16_t port = walk_port(&w, k, step);
 
         if (portbits_has(&plan->choosable, port) && !portbits_has(&core->foreign.ports, port))
             out[n++] = port;
@@ -156,7 +204,7 @@ static void pick_free(const struct walker *w, struct port_set *set, dibs_range w
     for (uint32_t step = 0; is_upper && step < w->total && pick->n < pick->max; step++) {
         if (step == WALK_STEPS_MAX && !w->is_sorted)
             break;
-        port = walk_port(w, k + step);
+        port = walk_port(w, k, step);
         if (port_set_remove(set, port))
             pick->out[pick->n++] = port;
     }
@@ -209,6 +257,18 @@ static void pick_cooling(const struct core *core, const struct plan_pool *plan, 
     }
 }
 
+/* Hosts that share a pool would all take the oldest, and so the same ones. Each takes what its own walk
+ * meets, which it has not been at for longest. */
+static void walk_cooling(struct core *core, const struct walker *w, uint64_t k, struct pick *pick)
+{
+    for (uint32_t step = 0; step < WALK_STEPS_MAX && step < w->total && pick->n < pick->max; step++) {
+        uint16_t port = walk_port(w, k, step);
+
+        if (is_free(core, w->plan, port) && !is_rested(core, w->plan, port))
+            pick->out[pick->n++] = port;
+    }
+}
+
 /* In a pool with much room the walk meets enough free ports soon: the same ones that the sets would give,
  * which take longer to make. So it does when most ports cool, because they were claimed one behind the other
  * along the same walk. False: it did not. */
@@ -217,7 +277,7 @@ static bool walk_free(const struct core *core, const struct walker *w, uint64_t 
     enum { STEPS_MAX = 64 };
 
     for (uint32_t step = 0; step < STEPS_MAX && step < w->total && pick->n < pick->max; step++) {
-        uint16_t port = walk_port(w, k + step);
+        uint16_t port = walk_port(w, k, step);
 
         if (is_rested(core, w->plan, port))
             pick->out[pick->n++] = port;
@@ -227,9 +287,10 @@ static bool walk_free(const struct core *core, const struct walker *w, uint64_t 
     return pick->n > 0;
 }
 
-/* Under a steady load every port of the upper band cools: then the oldest come first, and neither a walk nor
- * sets are needed to find them. False: some have rested, or too few cool. */
-static bool pick_oldest(struct core *core, const struct plan_pool *plan, dibs_range upper, struct pick *pick)
+/* Under a steady load every port of the upper band cools: then the oldest come first (`w`: those that this
+ * walk meets), and no sets are needed to find them. False: some have rested, or too few cool. */
+static bool pick_oldest(struct core *core, const struct plan_pool *plan, const struct walker *w,
+                        dibs_range upper, uint64_t k, struct pick *pick)
 {
     const struct portbits *busy[1 + 2 * (DIBS_SCTP + 1)] = { &core->foreign.ports };
     size_t n = 1;
@@ -242,10 +303,26 @@ static bool pick_oldest(struct core *core, const struct plan_pool *plan, dibs_ra
     }
     if (portbits_any_beside(&plan->choosable, upper, busy, n))
         return false;
-    pick_cooling(core, plan, upper, pick);
+    if (w)
+        walk_cooling(core, w, k, pick);
+    else
+        pick_cooling(core, plan, upper, pick);
     if (pick->n < pick->max)
         pick->n = 0;
     return pick->n > 0;
+}
+
+/* The same of all that cool. */
+static void pick_shared_cooling(const struct walker *w, const struct portbits *free,
+                                const struct portbits *rested, dibs_range upper, uint64_t k,
+                                struct pick *pick)
+{
+    struct portbits cooling = *free;
+    struct port_set set;
+
+    portbits_subtract(&cooling, rested);
+    port_set_load(&set, &cooling);
+    pick_free(w, &set, upper, k, pick);
 }
 
 size_t plan_exact(struct core *core, const struct plan_pool *plan, const dibs_claim *claim, uint64_t k,
@@ -265,18 +342,24 @@ size_t plan_exact(struct core *core, const struct plan_pool *plan, const dibs_cl
 
     core_index_expire(core, core_now(core).boot_ms);
     bool is_cooling = core->index.n > (plan->size - plan->band) / 2;
-    if (is_simple && is_cooling && pick_oldest(core, plan, upper, &pick))
+    bool is_for_all = is_shared(core, plan);
+    if (is_simple && is_cooling && !is_for_all && pick_oldest(core, plan, NULL, upper, k, &pick))
         return pick.n;
     struct walker w = walker(core, plan, claim);
     if (!order_find(plan->pool.order)->uses_cursor)
         k = 0;
+    if (is_simple && is_cooling && is_for_all && pick_oldest(core, plan, &w, upper, k, &pick))
+        return pick.n;
     if (is_simple && walk_free(core, &w, k, &pick))
         return pick.n;
     free_ports(core, plan, &free);
     rested_ports(core, plan, &free, &rested);
     port_set_load(&set, &rested);
     pick_free(&w, &set, upper, k, &pick);
-    pick_cooling(core, plan, upper, &pick);
+    if (is_for_all)
+        pick_shared_cooling(&w, &free, &rested, upper, k, &pick);
+    else
+        pick_cooling(core, plan, upper, &pick);
     if (plan->band > 0) {
         pick_free(&w, &set, lower, k, &pick);
         pick_cooling(core, plan, lower, &pick);

@@ -229,6 +229,27 @@ static void write_cluster(const struct metrics *m, struct bytes *out)
            "Leases of this host that have ended, and holders of cluster ports with them.", lease.n_ended);
 }
 
+/* Of a ledger that hosts share. */
+static void write_traffic(const struct ledger_traffic *t, struct bytes *out)
+{
+    head(out, "dibs_etcd_commit_seconds", "histogram", "How long commits to etcd took, done or not.");
+    for (size_t i = 0; i < LEDGER_TXN_BUCKETS; i++)
+        add(out, "dibs_etcd_commit_seconds_bucket{le=\"%.4f\"} %" PRIu64 "\n",
+            (double) LEDGER_TXN_US_MAX(i) / 1e6, t->n_within[i]);
+    add(out, "dibs_etcd_commit_seconds_bucket{le=\"+Inf\"} %" PRIu64 "\n", t->n_commits);
+    add(out, "dibs_etcd_commit_seconds_sum %.6f\ndibs_etcd_commit_seconds_count %" PRIu64 "\n",
+        (double) t->total_us / 1e6, t->n_commits);
+    single(out, "dibs_etcd_conflicts_total", "counter",
+           "Decisions that were made anew, because another host or process was first.", t->n_beaten);
+    single(out, "dibs_etcd_retries_total", "counter", "Commits that another member had to be asked for.",
+           t->n_retries);
+    single(out, "dibs_etcd_loads_total", "counter", "Times that everything was read anew.", t->n_loads);
+    head(out, "dibs_etcd_watch_lag_seconds", "gauge",
+         "How long a change of this daemon took to come back by its watch, the last time.");
+    if (t->lag_ms >= 0)
+        add(out, "dibs_etcd_watch_lag_seconds %.3f\n", (double) t->lag_ms / 1000);
+}
+
 static void write_life(const struct metrics *m, const struct engine_counts *counts, struct bytes *out)
 {
     single(out, "dibs_claims", "gauge", "Claims in the ledger.", held_count(engine_held(m->engine)));
@@ -270,5 +291,8 @@ void metrics_write(struct metrics *metrics, size_t connections, struct bytes *ou
     write_life(metrics, counts, out);
     write_cluster(metrics, out);
     write_commits(counts, out);
+    const struct ledger_traffic *traffic = ledger_traffic(engine_handle(metrics->engine)->core->ledger);
+    if (traffic)
+        write_traffic(traffic, out);
     write_requests(metrics, connections, out);
 }

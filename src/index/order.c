@@ -147,6 +147,35 @@ uint32_t order_position(struct order_walk walk, uint64_t k, uint32_t total)
     return (uint32_t) ((walk.offset + k % total * walk.step) % total);
 }
 
+struct order_pieces order_pieces(const struct order_key *key, uint32_t total, uint32_t skew,
+                                 struct order_place place)
+{
+    struct order_pieces p = { .n = (total + skew + ORDER_PIECE - 1) / ORDER_PIECE, .skew = skew };
+
+    assert(total >= 1 && skew < ORDER_PIECE);
+    p.walk = stride_walk(key, p.n);
+    p.n_home = p.n;
+    if (place.n > 1) {
+        uint64_t end = ((uint64_t) place.rank + 1) * p.n / place.n;
+
+        p.home = (uint32_t) ((uint64_t) place.rank * p.n / place.n) % p.n;
+        p.n_home = end > p.home ? (uint32_t) end - p.home : 1; /* of many hosts several share one */
+    }
+    return p;
+}
+
+uint32_t order_pieces_position(const struct order_pieces *p, uint64_t k, uint32_t step, uint32_t total)
+{
+    /* A walk that begins within a piece ends with the rest of it. */
+    uint32_t i = (uint32_t) (k % ORDER_PIECE + step) / ORDER_PIECE % p->n;
+    uint64_t along = i < p->n_home ? (k / ORDER_PIECE + i) % p->n_home
+                                   : p->n_home + ((uint64_t) p->detour + i - p->n_home) % (p->n - p->n_home);
+    uint32_t at =
+        order_position(p->walk, p->home + along, p->n) * ORDER_PIECE + (uint32_t) (k + step) % ORDER_PIECE;
+
+    return at < p->skew || at - p->skew >= total ? total : at - p->skew;
+}
+
 uint32_t order_name_position(const char *name, uint64_t salt, uint32_t total)
 {
     assert(total >= 1);

@@ -37,6 +37,25 @@ const struct order *order_at(size_t i);
 uint32_t order_position(struct order_walk walk, uint64_t k, uint32_t total);
 /* DCP's step function (seeds 1.4): `x` is hash div total. */
 uint32_t order_dcp_step(uint32_t total, uint64_t x);
+/* The same in pieces of ORDER_PIECE neighbours, for a pool that several hosts share: each has some pieces as
+ * its home, where it goes round first, and what it takes one after another are neighbours. */
+enum { ORDER_PIECE = 64 };
+struct order_place { /* host number `rank` of `n`; n 0: there is no other */
+    uint32_t rank, n;
+};
+struct order_pieces {
+    struct order_walk walk; /* from piece to piece */
+    uint32_t n;             /* pieces; the first and the last may have less than the others */
+    uint32_t skew;          /* positions that the first one lacks in front */
+    uint32_t home, n_home;  /* the first of ours along the walk, and how many */
+    uint32_t detour;        /* where to begin with those of others; any number */
+};
+/* `skew` below ORDER_PIECE. */
+struct order_pieces order_pieces(const struct order_key *key, uint32_t total, uint32_t skew,
+                                 struct order_place place);
+/* The position at a step of the walk that begins at number `k`; `total`: there is none. Of n * ORDER_PIECE
+ * steps every position comes once. */
+uint32_t order_pieces_position(const struct order_pieces *pieces, uint64_t k, uint32_t step, uint32_t total);
 /* A position 0..total-1 that a name prefers (INV-7); depends on the name and salt alone. */
 uint32_t order_name_position(const char *name, uint64_t salt, uint32_t total);
 #endif

@@ -40,7 +40,8 @@ static bool collect(void *ctx, const struct ledger_slot *slot)
     if (slot->claim_id == 0) {
         int64_t age = c->now_boot_ms - slot->released_ms;
 
-        if (age >= 0 && age < want->cooldown_ms)
+        /* Of a host whose clock is a little ahead it may be yet to come. */
+        if (age > -want->cooldown_ms && age < want->cooldown_ms)
             c->is_cooling = true;
         return true;
     }

@@ -195,8 +195,13 @@ static void note_success(struct composing *c, int64_t revision)
             self->block_revision[i / BLOCKS][i % BLOCKS] = revision;
     if (self->is_mourning)
         self->n_lost = 0;
-    if (self->is_watched && is_shared_touched(c))
+    if (self->is_watched && is_shared_touched(c)) {
         etcd_watch_expect(self->watch[SPACE_CLUSTER], revision);
+        if (self->expected_revision == 0) {
+            self->expected_revision = revision;
+            self->expected_ms = clock_monotonic_ms();
+        }
+    }
     for (size_t i = 0; i < tables->n_journal; i++) {
         const struct memory_change *change = &tables->journal[i];
 
@@ -217,15 +222,62 @@ dibs_status store_beaten(struct etcd_rows *self, dibs_err *err)
 {
     self->was_beaten = true;
     self->n_beaten++;
+    self->traffic.n_beaten++;
     self->beaten_at = self->n_told;
     self->is_loaded = self->is_watched;
     return err_trouble(err, DIBS_TROUBLE_LOCKED, "others change the ledger in etcd all the time; try again");
 }
 
-static dibs_status send_and_learn(struct composing *c, dibs_err *err)
+static void count(struct ledger_traffic *traffic, const struct etcd_call *call, int64_t took_us)
+{
+    traffic->n_commits++;
+    traffic->n_retries += call->n_tries > 1 ? call->n_tries - 1 : 0;
+    traffic->total_us += took_us;
+    for (size_t i = 0; i < LEDGER_TXN_BUCKETS; i++)
+        traffic->n_within[i] += took_us <= LEDGER_TXN_US_MAX(i);
+}
+
+/* Several composed ones as one: the first has all of it, the others stay what it points to. */
+static void join(struct composing *to, const struct composing *from)
+{
+    struct etcd_op *ops = reallocarray(to->ops, to->n_ops + from->n_ops, sizeof *ops);
+    struct etcd_compare *compares =
+        ops ? reallocarray(to->compares, to->n_compares + from->n_compares, sizeof *compares) : NULL;
+
+    if (ops)
+        to->ops = ops;
+    if (compares)
+        to->compares = compares;
+    to->is_lost = to->is_lost || !compares;
+    if (to->is_lost)
+        return;
+    memcpy(to->ops + to->n_ops, from->ops, from->n_ops * sizeof *ops);
+    memcpy(to->compares + to->n_compares, from->compares, from->n_compares * sizeof *compares);
+    to->n_ops = to->ops_cap = to->n_ops + from->n_ops;
+    to->n_compares = to->compares_cap = to->n_compares + from->n_compares;
+}
+
+static void note_beaten(struct etcd_rows *self, bool is_doubtful, dibs_err *err)
+{
+    (void) store_beaten(self, err);
+    if (is_doubtful) /* the tail was changed to decide it */
+        self->is_loaded = false;
+}
+
+/* Without doubt all is as it was, and can be read while nothing can be changed. */
+static void note_failure(struct etcd_rows *self, bool is_doubtful, bool is_cut)
+{
+    self->is_loaded = self->is_loaded && !is_doubtful;
+    self->was_cut = is_cut;
+}
+
+/* What is known of the first holds for all. */
+static dibs_status send_and_learn(struct composing *all, size_t n, dibs_err *err)
 {
     AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
+    struct composing *c = &all[0];
     struct etcd_call call = store_call(c->self);
+    int64_t began_us = clock_monotonic_us();
     dibs_status s = send(c, &call, &answer, err);
     int64_t revision = answer.revision;
     bool is_beaten = s == DIBS_OK && !answer.result.succeeded;
@@ -233,39 +285,52 @@ static dibs_status send_and_learn(struct composing *c, dibs_err *err)
     bool is_doubtful = s == DIBS_OK ? is_beaten && !call.is_news : call.fate != ETCD_NOT_DONE;
     enum outcome outcome = s != DIBS_OK || is_beaten ? NOT_DONE : IS_DONE;
 
+    count(&c->self->traffic, &call, clock_monotonic_us() - began_us);
     if (is_doubtful)
         outcome = decide(c, &revision);
-    if (outcome == IS_DONE) {
-        note_success(c, revision);
-        return DIBS_OK;
-    }
     /* A Txn that was lost for certain is as good as one that was beaten. */
-    if (outcome == NOT_DONE && (is_beaten || (is_doubtful && clock_monotonic_ms() < c->self->deadline_ms))) {
-        s = store_beaten(c->self, err);
-        c->self->is_loaded = c->self->is_loaded && !is_doubtful; /* the tail was changed to decide it */
-        return s;
+    bool is_again =
+        outcome == NOT_DONE && (is_beaten || (is_doubtful && clock_monotonic_ms() < c->self->deadline_ms));
+
+    for (size_t i = 0; i < n; i++) {
+        if (outcome == IS_DONE)
+            note_success(&all[i], revision);
+        else if (is_again)
+            note_beaten(all[i].self, is_doubtful, err);
+        else
+            note_failure(all[i].self, is_doubtful,
+                         outcome == NOBODY_KNOWS || call.fault == ETCD_FAULT_UNREACHABLE);
     }
+    if (outcome == IS_DONE)
+        return DIBS_OK;
+    if (is_again)
+        return DIBS_UNAVAILABLE; /* and why was said */
     if (is_beaten)
         s = err_set(err, DIBS_UNAVAILABLE, "etcd: its answers came twice");
-    if (is_doubtful) /* else all is as it was, and can be read while nothing can be changed */
-        c->self->is_loaded = false;
-    c->self->was_cut = outcome == NOBODY_KNOWS || call.fault == ETCD_FAULT_UNREACHABLE;
     if (outcome == NOBODY_KNOWS)
         return err_wrap(err, s, "what was asked may have been done all the same");
     return s;
 }
 
-dibs_status store_commit(struct etcd_rows *self, dibs_err *err)
+dibs_status store_commit(struct etcd_rows *const *all, size_t n, dibs_err *err)
 {
-    struct composing *c = calloc(1, sizeof *c);
+    struct composing *c = calloc(n, sizeof *c);
     dibs_err local = { 0 };
+    dibs_status s = DIBS_OK;
 
     if (!c)
         return err_set(err, DIBS_FAILURE, "changing the ledger: out of memory");
-    dibs_status s = compose(c, self, err);
+    for (size_t i = 0; i < n && s == DIBS_OK; i++) {
+        s = compose(&c[i], all[i], err);
+        if (s == DIBS_OK && i > 0)
+            join(&c[0], &c[i]);
+    }
+    if (s == DIBS_OK && c[0].is_lost)
+        s = err_set(err, DIBS_FAILURE, "changing the ledger: out of memory");
     if (s == DIBS_OK)
-        s = send_and_learn(c, err ? err : &local);
-    composing_done(c);
+        s = send_and_learn(c, n, err ? err : &local);
+    for (size_t i = 0; i < n; i++)
+        composing_done(&c[i]);
     free(c);
     return s;
 }

@@ -432,10 +432,24 @@ static void forget(struct etcd_rows *self)
     self->is_loaded = false;
 }
 
+static void find_rank(struct etcd_rows *self)
+{
+    self->rank = self->n_hosts = 0;
+    for (size_t i = 0; i < self->n_nodes; i++) {
+        if (!self->nodes[i].name[0])
+            continue;
+        self->n_hosts++;
+        self->rank += !self->has_number || i < store_number(self); /* they stand by their numbers */
+    }
+    self->n_hosts += !self->has_number;
+}
+
 static dibs_status load(struct etcd_rows *self, dibs_err *err)
 {
     forget(self);
+    self->traffic.n_loads++;
     dibs_status s = read_kinds(self, SPACE_CLUSTER, 'm', 'm', err); /* who is who, */
+    find_rank(self);
     if (s == DIBS_OK)
         s = read_kinds(self, SPACE_CLUSTER, 'l', 'l', err); /* ... who lives, */
     if (s == DIBS_OK)

@@ -150,6 +150,10 @@ static void cluster_changed(void *ctx, const struct etcd_event *events, size_t n
     if (self->is_loaded && revision > self->revision)
         self->revision = revision;
     self->confirmed_ms = clock_monotonic_ms();
+    if (self->expected_revision > 0 && revision >= self->expected_revision) {
+        self->traffic.lag_ms = self->confirmed_ms - self->expected_ms;
+        self->expected_revision = 0;
+    }
 }
 
 /* ---- watching ---- */

@@ -81,7 +81,8 @@ struct etcd_rows {
     struct store_hands *hands; /* ports that change hands in the transaction under way; NULL: none */
     struct store_node *nodes;  /* by their numbers */
     size_t n_nodes, max_nodes;
-    bool has_number; /* this host is among them; its number is in near.base.id_base */
+    bool has_number;        /* this host is among them; its number is in near.base.id_base */
+    uint32_t rank, n_hosts; /* this one among them; behind them all while it has no number */
     /* Following what others change; a short-lived process does not. */
     bool is_watched;
     bool is_cut; /* the watches stand still: what they missed is gone */
@@ -91,6 +92,9 @@ struct etcd_rows {
     uint64_t n_told;      /* changes so far that were news, */
     uint64_t n_elsewhere; /* ... and those of others that no event tells of */
     uint64_t n_gone;      /* leases of other hosts that have ended since */
+    struct ledger_traffic traffic;
+    int64_t expected_revision; /* of our last commit, which the watch has not told of yet; 0: it has */
+    int64_t expected_ms;       /* since when */
 
     uint64_t trimmed_answers; /* likewise of answers */
     uint64_t trimmed_seq;     /* in the transaction under way: events up to it go; 0: none */
@@ -107,6 +111,11 @@ static inline struct etcd_rows *store_of(struct rows *rows)
 {
     return (struct etcd_rows *) rows;
 }
+
+/* rows_etcd.c: what is behind "etcd:", with user and password from where they are. */
+dibs_status store_configure(const char *rest, struct etcd_config *out, dibs_err *err);
+/* etcd_cluster.c */
+dibs_status store_cluster(const char *rest, int64_t timeout_ms, struct ledger_cluster *out, dibs_err *err);
 
 /* etcd_keys.c */
 struct store_key store_key(const struct etcd_rows *self, enum store_space space, char kind);
@@ -199,8 +208,8 @@ void store_hands_end(struct etcd_rows *self);
 /* Others were first: whoever decides anew sees what they did. */
 dibs_status store_beaten(struct etcd_rows *self, dibs_err *err);
 
-/* etcd_commit.c: what the transaction has changed, as one Txn. */
-dibs_status store_commit(struct etcd_rows *self, dibs_err *err);
+/* etcd_commit.c: what the transaction has changed, as one Txn; that of several hosts as one, too. */
+dibs_status store_commit(struct etcd_rows *const *all, size_t n, dibs_err *err);
 /* This host gets a number, if it has none. */
 dibs_status store_enrol(struct etcd_rows *self, dibs_err *err);
 /* The ledger's mark is there, and of a format that we know. */

@@ -62,6 +62,16 @@ dibs_status ledger_open(const char *uri, const struct ledger_options *options, s
     return DIBS_OK;
 }
 
+dibs_status ledger_cluster(const char *uri, int64_t timeout_ms, struct ledger_cluster *out, dibs_err *err)
+{
+    const char *rest = NULL;
+    const struct rows_ops *ops = backend_for(uri, &rest);
+
+    if (!ops || !ops->cluster)
+        return err_set(err, DIBS_INVALID, "ledger '%.200s' is no cluster's", uri);
+    return ops->cluster(rest, timeout_ms, out, err);
+}
+
 void ledger_close(struct ledger *ledger)
 {
     if (ledger && ledger->rows)

@@ -87,6 +87,58 @@ dibs_status ledger_group_commit(struct ledger *ledger, struct ledger_span *out, 
 /* That was because somebody else's commit came first: all may be tried again together. */
 /* Do several hosts have it? */
 bool ledger_is_shared(const struct ledger *ledger);
+/* Another handle on it, which is that of another host. INVALID: nobody shares it; NOT_FOUND: it does not know
+ * that host. */
+dibs_status ledger_beside(struct ledger *ledger, const char *node, struct ledger **out, dibs_err *err);
+bool ledger_is_of_this_host(const struct ledger *ledger, const struct ledger *beside);
+/* What groups of such handles have decided, all or none. On failure all is as before. */
+dibs_status ledger_groups_commit(struct ledger *const *ledgers, size_t n, dibs_err *err);
+/* None of it is wanted. */
+void ledger_group_abandon(struct ledger *ledger);
+/* Of *n hosts that share it this is number *rank; *n 0: nobody shares it. False: it has no number yet, and is
+ * counted as the last. */
+bool ledger_place(const struct ledger *ledger, uint32_t *rank, uint32_t *n);
+
+/* What went over the wire since it was opened. A commit that took no longer than LEDGER_TXN_US_MAX(i) counts
+ * in n_within[i]; one that took longer only in n_commits. */
+enum { LEDGER_TXN_BUCKETS = 12 };
+#define LEDGER_TXN_US_MAX(i) (INT64_C(500) << (i))
+struct ledger_traffic {
+    uint64_t n_commits; /* Txns that were answered, */
+    uint64_t n_beaten;  /* ... and those of them that came to nothing, because others were first */
+    uint64_t n_retries; /* requests that had to be sent again, to another member or later */
+    uint64_t n_loads;   /* times that all was read anew */
+    uint64_t n_within[LEDGER_TXN_BUCKETS];
+    int64_t total_us;
+    int64_t lag_ms; /* how long the last change of ours took to be told by the watch; -1: not yet */
+};
+/* How the store of a shared ledger is, asked of each of its members. */
+enum { LEDGER_MEMBERS_MAX = 32 };
+struct ledger_member {
+    char name[64];
+    char url[272];   /* "": it has not started */
+    bool is_named;   /* in the ledger's URI */
+    bool answers;    /* what follows is known only then; of those that are not named it is not asked */
+    char why[200];   /* ... why it does not */
+    int64_t took_us; /* to answer */
+    char version[32];
+    bool is_leader, has_leader, is_learner;
+    int64_t revision, bytes, used_bytes;
+    bool is_full, is_corrupt; /* alarms */
+};
+struct ledger_cluster {
+    struct ledger_member member[LEDGER_MEMBERS_MAX];
+    size_t n;
+    bool is_quorate;   /* a read that needs a majority was answered, */
+    int64_t quorum_us; /* ... after so long */
+    bool has_other_alarm;
+    char why[200]; /* why it was not */
+};
+/* Asks within `timeout_ms`. INVALID: nobody shares such a ledger. */
+dibs_status ledger_cluster(const char *uri, int64_t timeout_ms, struct ledger_cluster *out, dibs_err *err);
+
+/* NULL: nothing does. */
+const struct ledger_traffic *ledger_traffic(const struct ledger *ledger);
 bool ledger_was_beaten(const struct ledger *ledger);
 /* ... or because the store did not answer: nobody is to be tried again now. In this case alone it may have
  * happened after all, which the error says. */

@@ -82,11 +82,22 @@ struct rows_ops {
     dibs_status (*begin)(struct rows *self, bool is_write, bool is_full, dibs_err *err);
     dibs_status (*commit)(struct rows *self, dibs_err *err);
     void (*rollback)(struct rows *self);
+    /* Optional (NULL: one host has it alone): as ledger_beside() and ledger_groups_commit(). */
+    dibs_status (*beside)(struct rows *self, const char *node, struct rows **out, dibs_err *err);
+    bool (*is_own_host)(const struct rows *self, const struct rows *beside);
+    dibs_status (*commit_all)(struct rows *const *rows, size_t n, dibs_err *err);
     /* Optional (NULL: nobody else writes meanwhile). The last commit came to nothing because another was
      * first: whoever decides anew sees that one. */
     bool (*was_beaten)(const struct rows *self);
     /* Optional (NULL: it never does). The last commit failed because the store did not answer. */
     bool (*was_cut)(const struct rows *self);
+
+    /* Optional (NULL: nobody shares it): as ledger_cluster(). */
+    dibs_status (*cluster)(const char *rest, int64_t timeout_ms, struct ledger_cluster *out, dibs_err *err);
+    /* Optional (NULL: there is none): as ledger_traffic(). */
+    const struct ledger_traffic *(*traffic)(const struct rows *self);
+    /* Optional likewise: as ledger_place(). */
+    bool (*place)(const struct rows *self, uint32_t *rank, uint32_t *n);
 
     /* Inside of a write transaction: what changes from save() on can be undone by itself, or stays when it is
      * forgotten where to go back to. One at a time. */

@@ -62,17 +62,23 @@ static dibs_status check(const char *uri, dibs_err *err)
     return etcd_config_parse(uri, &config, err);
 }
 
-static dibs_status start(struct etcd_rows *self, const char *rest, const struct ledger_options *options,
-                         dibs_err *err)
+dibs_status store_configure(const char *rest, struct etcd_config *out, dibs_err *err)
 {
     char url[4096];
     int n = snprintf(url, sizeof url, "etcd:%s", rest);
 
     if (n < 0 || (size_t) n >= sizeof url)
         return err_set(err, DIBS_INVALID, "the address of the ledger is too long");
-    dibs_status s = etcd_config_parse(url, &self->config, err);
-    if (s == DIBS_OK)
-        s = etcd_config_login(&self->config, getenv("DIBS_ETCD_USER"), getenv("DIBS_ETCD_PASSWORD"), err);
+    dibs_status s = etcd_config_parse(url, out, err);
+    return s == DIBS_OK ? etcd_config_login(out, getenv("DIBS_ETCD_USER"), getenv("DIBS_ETCD_PASSWORD"), err)
+                        : s;
+}
+
+static dibs_status start(struct etcd_rows *self, const char *rest, const struct ledger_options *options,
+                         dibs_err *err)
+{
+    dibs_status s = store_configure(rest, &self->config, err);
+
     if (s == DIBS_OK)
         s = find_node(self, options->node, err);
     if (s == DIBS_OK)
@@ -82,16 +88,26 @@ static dibs_status start(struct etcd_rows *self, const char *rest, const struct 
     return s == DIBS_OK ? store_mark(self, err) : s;
 }
 
-static dibs_status open_etcd(const char *rest, const struct ledger_options *options, struct rows **out,
-                             dibs_err *err)
+static struct etcd_rows *make(void)
 {
     struct etcd_rows *self = calloc(1, sizeof *self);
 
     if (!self)
-        return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
+        return NULL;
     self->near.base.ops = &rows_etcd_ops;
     self->notices = self->lease_notice = -1;
+    self->traffic.lag_ms = -1;
     memory_tables_init(&self->near.tables, memory_kinds, TABLE_COUNT);
+    return self;
+}
+
+static dibs_status open_etcd(const char *rest, const struct ledger_options *options, struct rows **out,
+                             dibs_err *err)
+{
+    struct etcd_rows *self = make();
+
+    if (!self)
+        return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
     dibs_status s = start(self, rest, options, err);
     if (s != DIBS_OK) {
         close_etcd(&self->near.base);
@@ -160,7 +176,7 @@ static dibs_status commit(struct rows *rows, dibs_err *err)
     struct etcd_rows *self = store_of(rows);
 
     if (self->near.is_write && self->near.tables.n_journal > 0) {
-        dibs_status s = store_commit(self, err);
+        dibs_status s = store_commit(&self, 1, err);
 
         if (s != DIBS_OK)
             return s;
@@ -187,6 +203,66 @@ static dibs_status undo(struct rows *rows, dibs_err *err)
 
     store_hands_undone(store_of(rows));
     return s;
+}
+
+static dibs_status commit_all(struct rows *const *rows, size_t n, dibs_err *err)
+{
+    AUTO(free_auto) struct etcd_rows **all = calloc(n, sizeof(struct etcd_rows *));
+
+    if (!all)
+        return err_set(err, DIBS_FAILURE, "changing the ledger: out of memory");
+    for (size_t i = 0; i < n; i++)
+        all[i] = store_of(rows[i]);
+    dibs_status s = store_commit(all, n, err);
+    for (size_t i = 0; i < n && s == DIBS_OK; i++) {
+        (void) rows_memory_ops.commit(rows[i], NULL);
+        store_hands_end(all[i]);
+    }
+    return s;
+}
+
+static dibs_status unknown_host(const struct etcd_rows *self, dibs_err *err)
+{
+    char known[200] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < self->n_nodes && used < sizeof known - DIBS_NODE_MAX - 8; i++)
+        if (self->nodes[i].name[0])
+            used += (size_t) snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "",
+                                      self->nodes[i].name);
+    return err_set(err, DIBS_NOT_FOUND, "the ledger knows no host '%s' (it knows %s%s)", self->node,
+                   known[0] ? known : "none", used < sizeof known - DIBS_NODE_MAX - 8 ? "" : ", ...");
+}
+
+static dibs_status beside(struct rows *rows, const char *node, struct rows **out, dibs_err *err)
+{
+    const struct etcd_rows *from = store_of(rows);
+    struct etcd_rows *self = make();
+
+    if (!self)
+        return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
+    self->config = from->config;
+    self->near.salt = from->near.salt;
+    self->timeout_ms = from->timeout_ms;
+    self->deadline_ms = clock_monotonic_ms() + self->timeout_ms;
+    dibs_status s = find_node(self, node, err);
+    if (s == DIBS_OK)
+        s = etcd_open(&self->config, &self->etcd, err);
+    if (s == DIBS_OK)
+        s = store_load(self, err);
+    if (s == DIBS_OK && !self->has_number)
+        s = unknown_host(self, err);
+    if (s != DIBS_OK) {
+        close_etcd(&self->near.base);
+        return s;
+    }
+    *out = &self->near.base;
+    return DIBS_OK;
+}
+
+static bool is_own_host(const struct rows *rows, const struct rows *beside_it)
+{
+    return strcmp(((const struct etcd_rows *) rows)->node, ((const struct etcd_rows *) beside_it)->node) == 0;
 }
 
 static dibs_status care_beside(struct rows *rows, dibs_err *err)
@@ -219,6 +295,20 @@ static bool was_beaten(const struct rows *rows)
 static bool was_cut(const struct rows *rows)
 {
     return ((const struct etcd_rows *) rows)->was_cut;
+}
+
+static const struct ledger_traffic *traffic(const struct rows *rows)
+{
+    return &((const struct etcd_rows *) rows)->traffic;
+}
+
+static bool place(const struct rows *rows, uint32_t *rank, uint32_t *n)
+{
+    const struct etcd_rows *self = (const struct etcd_rows *) rows;
+
+    *rank = self->rank;
+    *n = self->n_hosts;
+    return self->has_number;
 }
 
 /* ---- rows that differ from those of memory ---- */
@@ -467,8 +557,14 @@ const struct rows_ops rows_etcd_ops = {
     .node_forget = node_forget,
     .begin = begin,
     .commit = commit,
+    .commit_all = commit_all,
+    .beside = beside,
+    .is_own_host = is_own_host,
     .was_beaten = was_beaten,
     .was_cut = was_cut,
+    .cluster = store_cluster,
+    .traffic = traffic,
+    .place = place,
     MEMORY_ROWS_OPS,
     .rollback = rollback,
     .undo = undo,

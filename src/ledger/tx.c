@@ -132,6 +132,17 @@ bool ledger_is_shared(const struct ledger *ledger)
     return ledger->rows->ops->is_shared;
 }
 
+bool ledger_place(const struct ledger *ledger, uint32_t *rank, uint32_t *n)
+{
+    *rank = *n = 0;
+    return ledger->rows->ops->place && ledger->rows->ops->place(ledger->rows, rank, n);
+}
+
+const struct ledger_traffic *ledger_traffic(const struct ledger *ledger)
+{
+    return ledger->rows->ops->traffic ? ledger->rows->ops->traffic(ledger->rows) : NULL;
+}
+
 bool ledger_was_beaten(const struct ledger *ledger)
 {
     return ledger->rows->ops->was_beaten && ledger->rows->ops->was_beaten(ledger->rows);
@@ -225,8 +236,12 @@ void ledger_read_end(struct ledger *ledger)
 
 dibs_status tx_trim(struct ledger_tx *tx, dibs_err *err)
 {
-    uint64_t oldest = tx->seq > DIBS_EVENTS_KEPT ? tx->seq - DIBS_EVENTS_KEPT : 0;
-    return tx->rows->ops->trim(tx->rows, oldest, DIBS_NAMES_REMEMBERED,
+    bool is_shared = tx->rows->ops->is_shared;
+    uint64_t kept = is_shared ? DIBS_EVENTS_KEPT_SHARED : DIBS_EVENTS_KEPT;
+    uint64_t oldest = tx->seq > kept ? tx->seq - kept : 0;
+
+    return tx->rows->ops->trim(tx->rows, oldest,
+                               is_shared ? DIBS_NAMES_REMEMBERED_SHARED : DIBS_NAMES_REMEMBERED,
                                tx->actor->now.boot_ms - DIBS_COOLDOWN_MAX_MS, &tx->actor->now, err);
 }
 

@@ -258,6 +258,22 @@ dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *
             return need_;                                                  \
     } while (0)
 
+dibs_status dibs_claim_on_hosts(dibs *handle, const dibs_request *request, const char *const *hosts, size_t n,
+                                dibs_claim *out, dibs_err *err)
+{
+    const dibs_batch batch = { .requests = request, .n = 1 };
+
+    NEED(handle, request && hosts && out, args_batch(&batch, err), err);
+    for (size_t i = 0; i < n; i++)
+        if (!hosts[i])
+            return err_set(err, DIBS_INVALID, "claiming: a host has no name");
+    if (handle->remote)
+        return err_set(
+            err, DIBS_INVALID,
+            "claims on other hosts are made in the ledger itself: use --socket none, and --ledger");
+    return core_claim_on_hosts(handle->core, request, hosts, n, out, err);
+}
+
 dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned flags, size_t *n,
                                dibs_err *err)
 {

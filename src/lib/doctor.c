@@ -403,6 +403,7 @@ dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn
     s = core_open(ledger, &options, &d.core, err);
     if (s != DIBS_OK)
         return s;
+    doctor_check_cluster(&d);
     if (ledger)
         examine(&d, is_rebuilt);
     else

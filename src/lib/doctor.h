@@ -17,6 +17,9 @@ struct doctor {
 void doctor_say(struct doctor *d, dibs_severity severity, const char *topic, const char *advice,
                 const char *fmt, ...) DIBS_PRINTF(5, 6);
 
+/* doctor_cluster.c: nothing for a ledger of one host. */
+void doctor_check_cluster(struct doctor *d);
+
 /* doctor_pools.c */
 void doctor_check_pools(struct doctor *d);
 /* `s` and `err` are of looking for the pool that the settings name. */

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Every example in the documents is executed: ```sh blocks by bash in a scratch project, ```c blocks by the compiler.
 load ../support/dibs
+load ../support/etcd
 
 setup() {
     dibs_setup
@@ -13,11 +14,12 @@ setup() {
 
 teardown() { dibs_teardown; }
 
-# blocks LANGUAGE FILE OUT: writes OUT.1, OUT.2, ... and prints how many
+# blocks LANGUAGE FILE OUT: writes OUT.1, OUT.2, ... and prints how many; those of a list are indented
 blocks() {
     awk -v lang="\`\`\`$1" -v out="$3" '
-        $0 == "```" && on { on = 0; next }
-        $0 == lang { on = 1; n++; next }
+        { line = $0; sub(/^ +/, "", line) }
+        line == "```" && on { on = 0; next }
+        line == lang { on = 1; n++; next }
         on { print > (out "." n) }
         END { print n + 0 }' "$2"
 }
@@ -99,6 +101,23 @@ real = dict(re.findall(r"^# TYPE (\S+) (\S+)", open(sys.argv[4]).read(), re.M))
 told = dict(re.findall(r"^\| `(dibs_\w+)` \| (\w+) \|", page, re.M))
 assert told == real, f"metrics: the page has {told}, the daemon {real}"
 END
+}
+
+# bats test_tags=unserved
+@test "the cluster's page runs as it stands on one member of etcd, and tells every metric of it and no other" {
+    needs etcd curl
+    etcd_start 1
+    n=$(blocks "sh cluster" "$top/docs/CLUSTER.md" "$BATS_TEST_TMPDIR/block")
+    [ "$n" -ge 5 ]
+    {
+        # shellcheck disable=SC2016 # for the shell there
+        echo 'trap "kill \$(jobs -p); wait" EXIT'
+        for i in $(seq 1 "$n"); do cat "$BATS_TEST_TMPDIR/block.$i"; done
+        echo 'curl -sS --unix-socket dibs.sock http://dibs/metrics | grep -oE "^# TYPE dibs_etcd_.*" | cut -d" " -f3- | sort >metrics'
+    } | sed "s/h1:2379,h2:2379,h3:2379/127.0.0.1:${ETCD_PORTS[0]}/" >"$BATS_TEST_TMPDIR/page"
+    PATH=$bin:$PATH timeout 60 bash -eu "$BATS_TEST_TMPDIR/page" >out 2>&1 || { tail -n 20 out; cat ./*.log; return 1; }
+    # shellcheck disable=SC2016 # the backquotes are those of the page
+    grep -E '^\| `dibs_etcd_' "$top/docs/CLUSTER.md" | sed -E 's/^\| `([a-z_]+)` \| ([a-z]+) .*/\1 \2/' | sort | diff - metrics
 }
 
 @test "every C example of the documents compiles without a warning" {

@@ -53,3 +53,125 @@ cluster() {
     grep -q 'settings of this host overrule a pool of the cluster.*pool=everywhere' "$T/serve.log"
     serve_stop
 }
+
+@test "one port on several hosts is claimed with --hosts, kept, and the same again" {
+    cluster
+    host=$(uname -n)
+    refused 5 claim --hosts "$host" # not known before its first claim
+    ok claim --keep first
+    ok claim --hosts "$host" job
+    port=$out
+    ok claim --hosts "$host" job --json
+    json "len(d) == 1 and d[0]['port'] == $port and d[0]['kept']"
+    refused 5 claim --hosts "$host,elsewhere" job
+    says "knows no host 'elsewhere'"
+    refused 2 claim --hosts "$host,$host" job
+    refused 2 claim --hosts "$host" -n 2
+    refused 2 claim --hosts "$host" --ttl 5m
+    refused 2 claim --hosts "a,,b"
+    ok release job
+    DIBS_LEDGER=sqlite:$T/one.db refused 2 claim --hosts "$host"
+    serve_start
+    DIBS_SOCKET=$SOCKET refused 2 claim --hosts "$host"
+    says 'in the ledger itself'
+    serve_stop
+}
+
+@test "doctor looks at members, majority, alarms and this host's place" {
+    cluster 3
+    ok claim --keep web
+    try doctor
+    [ "$code" -eq 0 ]
+    [ "$(grep -c 'member .*, etcd 3.*answers in' "$T/out")" -eq 3 ]
+    [ "$(grep -c ', leads, ' "$T/out")" -eq 1 ]
+    prints 'a majority answers in'
+    prints 'this host is one of 1 that the ledger knows'
+    prints 'clock is'
+    DIBS_LEDGER=etcd://127.0.0.1:${ETCD_PORTS[0]}/t try doctor
+    [ "$(grep -c 'is not named' "$T/out")" -eq 2 ]
+    etcd_kill 2
+    DIBS_TIMEOUT=20s try doctor
+    grep -q 'warn  http://127.0.0.1:.* does not answer' "$T/out"
+    prints 'a majority answers in'
+    etcd_kill 1
+    DIBS_TIMEOUT=20s try doctor
+    [ "$code" -ne 0 ]
+    prints 'FAIL  no majority answers'
+    prints 'start members until more than half of them run'
+    [ "$(grep -c 'does not answer' "$T/out")" -ge 2 ]
+}
+
+@test "doctor tells of a full database, and how to go on" {
+    cluster
+    ok claim --keep web
+    id=$(etcd_ask /v3/cluster/member/list '{}' | sed 's/.*"ID":"\([0-9]*\)".*/\1/')
+    etcd_ask /v3/maintenance/alarm "{\"action\":\"ACTIVATE\",\"memberID\":\"$id\",\"alarm\":\"NOSPACE\"}"
+    try doctor
+    [ "$code" -ne 0 ]
+    prints 'has the alarm NOSPACE'
+    prints 'etcdctl alarm disarm'
+}
+
+@test "the daemon's figures of etcd: commits, conflicts, retries, watch lag" {
+    cluster
+    ok pool set nodeports --ranges 17500-17599 --scope cluster
+    serve_start
+    DIBS_SOCKET=$SOCKET ok claim -n 3 --keep web
+    DIBS_SOCKET=$SOCKET ok claim --keep api --pool nodeports # only what is everybody's is watched
+    sleep 0.2
+    ask /metrics
+    assert_code 200
+    [[ $output =~ dibs_etcd_commit_seconds_count\ ([0-9]+) ]]
+    [ "${BASH_REMATCH[1]}" -ge 2 ]
+    [[ $output =~ 'dibs_etcd_commit_seconds_bucket{le="+Inf"} '([0-9]+) ]]
+    [ "${BASH_REMATCH[1]}" -ge 2 ]
+    [[ $output =~ dibs_etcd_conflicts_total\ 0 ]]
+    [[ $output =~ dibs_etcd_retries_total\ 0 ]]
+    [[ $output =~ dibs_etcd_watch_lag_seconds\ [0-9.]+ ]]
+    serve_stop
+}
+
+@test "snapshots go from a ledger to another, into etcd and out of it" {
+    cluster
+    ok pool set nodeports --ranges 17500-17599 --scope cluster
+    ok claim web --port 17510 --pool nodeports --keep
+    ok claim api --keep
+    port=$out
+    ok snapshot export "$T/all.json"
+    export DIBS_LEDGER=sqlite:$T/one.db
+    ok snapshot import "$T/all.json" --json
+    json 'd == {"imported": 2}'
+    ok pool show nodeports --json
+    json 'd["scope"] == "cluster"'
+    export DIBS_LEDGER=${ETCD_URL%/*}/elsewhere
+    ok snapshot import "$T/all.json" --json
+    json 'd == {"imported": 2}'
+    ok snapshot import "$T/all.json" --json
+    json 'd == {"imported": 0}'
+    ok get web
+    [ "$out" = 17510 ]
+    ok get api
+    [ "$out" = "$port" ]
+    ok snapshot export --format k8s --pool nodeports "$T/bits.json"
+    ok release --all-mine
+    ok snapshot import --pool nodeports "$T/bits.json" --json
+    json 'd == {"imported": 1}'
+}
+
+@test "repair restores what is used, tells what is wrong, and drops a leak at its third sighting" {
+    cluster
+    ok pool set k8s --ranges 17600-17699 --scope cluster
+    printf '17600 one\n17601 two\n17600 three\n18000 four\n' >"$T/seen"
+    ok repair --pool k8s --observed "$T/seen" --json
+    json 'sorted(i["kind"] for i in d) == ["duplicate", "out-of-range", "restored", "restored"]'
+    ok ls --json
+    json 'sorted(c["port"] for c in d) == [17600, 17601]'
+    for _ in 1 2; do
+        ok repair --pool k8s --observed /dev/null
+        ok ls --json
+        json 'len(d) == 2'
+    done
+    ok repair --pool k8s --observed /dev/null
+    ok ls --json
+    json 'd == []'
+}

@@ -227,6 +227,53 @@ static void answers_to_keys_do_not_pile_up(void **state)
     free(seen);
 }
 
+/* 10,000 hosts with 100,000 events each would fill any etcd. */
+static void the_history_of_a_host_stays_small(void **state)
+{
+    enum { N = 1500 };
+    struct t_ledger *t = *state;
+    struct ledger_want *wants = calloc(N, sizeof *wants);
+    uint16_t *ports = calloc(N, sizeof *ports);
+    struct ledger_seen *seen = calloc(N, sizeof *seen);
+    dibs_claim *out = calloc(N, sizeof *out);
+    uint64_t seq = 0;
+    uint64_t cursor = 0;
+    uint64_t oldest = 0;
+
+    NEED_ETCD();
+    assert_true(wants && ports && seen && out);
+    struct ledger *a = host(t, "a");
+    for (uint16_t i = 0; i < N; i++) {
+        ports[i] = (uint16_t) (30000 + i);
+        wants[i] = t_dynamic(NULL, &ports[i], 1);
+    }
+    for (int round = 0; round < 2; round++) {
+        const struct ledger_batch batch = { .wants = wants, .n = N };
+
+        for (size_t i = 0; i < N; i++)
+            wants[i].accepts_cooling = true;
+        ASSERT_OK(ledger_claim(a, &batch, &t->actor, out, &t->refusal, &t->err), &t->err);
+        for (size_t i = 0; i < N; i++)
+            seen[i] = t_seen(&out[i]);
+        ASSERT_OK(
+            ledger_end(a, &(struct ledger_ending){ seen, N, LEDGER_END_RELEASE }, &t->actor, NULL, &t->err),
+            &t->err);
+    }
+    ASSERT_OK(ledger_upkeep(a, &t->actor, NULL, &t->err), &t->err);
+    ASSERT_OK(ledger_tail(a, &seq, &cursor, &t->err), &t->err);
+    assert_int_equal(seq, 4 * N);
+    struct t_events events = { 0 };
+    ASSERT_OK(ledger_events(a, &(dibs_event_query){ 0, 0, false }, &oldest, t_note_event, &events, &t->err),
+              &t->err);
+    assert_int_equal(events.n, DIBS_EVENTS_KEPT_SHARED);
+    assert_int_equal(oldest, seq - DIBS_EVENTS_KEPT_SHARED + 1);
+    ledger_close(a);
+    free(wants);
+    free(ports);
+    free(seen);
+    free(out);
+}
+
 static void a_newer_format_is_refused_untouched(void **state)
 {
     struct t_ledger *t = *state;
@@ -279,6 +326,7 @@ int main(void)
         CASE(who_follows_learns_of_the_changes_of_others),
         CASE(processes_of_one_host_share_its_history),
         CASE(answers_to_keys_do_not_pile_up),
+        CASE(the_history_of_a_host_stays_small),
         CASE(a_newer_format_is_refused_untouched),
         CASE(a_host_needs_a_name_that_can_stand_in_a_key),
     };

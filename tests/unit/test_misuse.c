@@ -204,6 +204,7 @@ static void no_handle_is_no_crash(void **state)
     assert_null(dibs_settings_of(NULL));
     assert_string_equal(dibs_principal_of(NULL), "");
     REFUSED(dibs_claim_ports(NULL, &r->batch, &out, &err));
+    REFUSED(dibs_claim_on_hosts(NULL, r->batch.requests, &(const char *){ "a" }, 1, &out, &err));
     REFUSED(dibs_claim_release(NULL, &r->which, 0, &n, &err));
     REFUSED(dibs_claim_renew(NULL, &r->which, 1, &out, &err));
     REFUSED(dibs_claim_transfer(NULL, &r->which, &heir, &out, &err));

@@ -297,6 +297,56 @@ static void a_name_prefers_one_position_and_names_spread(void **state)
     assert_int_not_equal(order_name_position("any", 7, 65535), order_name_position("any", 8, 65535));
 }
 
+static void pieces_visit_every_position_exactly_once_from_anywhere(void **state)
+{
+    static const uint32_t totals[] = { 1, 2, 63, 64, 65, 968, 2682, 65408 };
+    static const struct order_place places[] = { { 0, 0 }, { 0, 1 },     { 0, 3 },
+                                                 { 2, 3 }, { 7, 10000 }, { 9999, 10000 } };
+    static const uint64_t starts[] = { 0, 1, 63, 64, 1000003 };
+    const struct order_key key = { .salt = 5, .pool = "default" };
+    static uint8_t seen[65536];
+
+    (void) state;
+    for (size_t t = 0; t < sizeof totals / sizeof *totals; t++)
+        for (size_t p = 0; p < sizeof places / sizeof *places; p++)
+            for (size_t k = 0; k < sizeof starts / sizeof *starts; k++) {
+                uint32_t skew = (uint32_t) (t * 13 + p) % ORDER_PIECE;
+                struct order_pieces pieces = order_pieces(&key, totals[t], skew, places[p]);
+
+                pieces.detour = (uint32_t) (k * 77);
+                memset(seen, 0, sizeof seen);
+                for (uint32_t step = 0; step < pieces.n * ORDER_PIECE; step++) {
+                    uint32_t at = order_pieces_position(&pieces, starts[k], step, totals[t]);
+
+                    assert_true(at <= totals[t]);
+                    assert_false(at < totals[t] && seen[at]++);
+                }
+                for (uint32_t at = 0; at < totals[t]; at++)
+                    assert_int_equal(seen[at], 1);
+            }
+}
+
+static void hosts_have_different_pieces_as_their_home(void **state)
+{
+    enum { TOTAL = 2682, N = 4 };
+    const struct order_key key = { .salt = 9, .pool = "nodeports" };
+    uint8_t whose[TOTAL] = { 0 };
+
+    (void) state;
+    for (uint32_t rank = 0; rank < N; rank++) {
+        struct order_pieces pieces = order_pieces(&key, TOTAL, 6, (struct order_place){ rank, N });
+
+        /* However far it has come, the first ports that it looks at are none of the others' first ones. */
+        for (uint64_t k = 0; k < 10000; k += 37) {
+            uint32_t at = order_pieces_position(&pieces, k, 0, TOTAL);
+
+            assert_true(at == TOTAL || whose[at] == 0 || whose[at] == rank + 1);
+            if (at < TOTAL)
+                whose[at] = (uint8_t) (rank + 1);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,6 +355,8 @@ int main(void)
         cmocka_unit_test(dcp_step_gives_every_stated_value),
         cmocka_unit_test(dcp_case_11_the_step_covers_every_total_to_100),
         cmocka_unit_test(every_order_visits_every_position_exactly_once),
+        cmocka_unit_test(pieces_visit_every_position_exactly_once_from_anywhere),
+        cmocka_unit_test(hosts_have_different_pieces_as_their_home),
         cmocka_unit_test(dcp_cases_9_and_10_a_walk_yields_each_port_of_its_ranges_once),
         cmocka_unit_test(positions_do_not_overflow_for_any_running_number),
         cmocka_unit_test(orders_are_found_by_name_and_stride_is_the_default),

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/* One number that is free on several hosts, claimed on all of them or on none.
+ *
+ * Each host has its own claim, kept, with the same name and user: whoever meets there finds it by its name,
+ * holds it, and releases it there. Ports of a pool of the scope `cluster` are one host's only, so they are
+ * not for this. A host's sockets can be looked at only there: the probe is made here, when we are one of
+ * them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "core/request.h"
+#include "index/port_set.h"
+
+#include "base/banned.h"
+
+enum {
+    CANDIDATES = 16, /* that are looked at: all were free a moment ago */
+    ATTEMPTS = 32,   /* when others are first; the deadline is usually sooner */
+};
+
+struct on_hosts {
+    struct core *core;
+    const char *const *hosts;
+    size_t n;
+    struct ledger *ledger[DIBS_HOSTS_MAX];
+    struct ask ask;
+    struct ledger_want want;
+    struct plan_pool plan;
+    uint16_t named; /* where a host has the name already; 0: none has */
+    struct portbits taken, cooling;
+    struct portbits shared; /* by all hosts of the cluster */
+    int64_t now_ms;
+};
+
+static void on_hosts_done(struct on_hosts *o)
+{
+    for (size_t i = 0; i < o->n; i++)
+        ledger_close(o->ledger[i]);
+}
+
+static dibs_status check(const dibs_request *r, const char *const *hosts, size_t n, dibs_err *err)
+{
+    if (n == 0 || n > DIBS_HOSTS_MAX)
+        return err_set(err, DIBS_INVALID, "a port can be claimed on 1 to %d hosts at once", DIBS_HOSTS_MAX);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(hosts[i], hosts[k]) == 0)
+                return err_set(err, DIBS_INVALID, "host '%.80s' is named twice", hosts[i]);
+    if (r->holder != DIBS_HELD_BY_NOBODY || !r->keep)
+        return err_set(
+            err, DIBS_INVALID,
+            "a claim on several hosts is kept: no process and no clock is the same on all of them");
+    if (r->mode == DIBS_DECLARED || core_is_noop(r))
+        return err_set(err, DIBS_INVALID, "on several hosts a port is claimed, or dibs chooses it");
+    return DIBS_OK;
+}
+
+/* ---- what is there ---- */
+
+static dibs_status look_up_name(struct on_hosts *o, size_t i, dibs_err *err)
+{
+    const dibs_claim *want = &o->want.claim;
+    dibs_claim found;
+
+    if (!want->name[0])
+        return DIBS_OK;
+    dibs_status s = ledger_find_name(o->ledger[i], want->principal, want->name, &found, NULL, err);
+    if (s == DIBS_NOT_FOUND)
+        return DIBS_OK;
+    if (s == DIBS_OK && o->named != 0 && o->named != found.port)
+        return err_set(err, DIBS_TAKEN,
+                       "'%s' is port %u on host %s, and %u on another one of them; release it there",
+                       want->name, found.port, o->hosts[i], o->named);
+    if (s == DIBS_OK)
+        o->named = found.port;
+    return s;
+}
+
+static bool note_slot(void *ctx, const struct ledger_slot *slot)
+{
+    struct on_hosts *o = ctx;
+    int64_t age_ms = o->now_ms - slot->released_ms;
+
+    if (!(o->plan.kind.protos & 1u << slot->proto))
+        return true;
+    if (slot->claim_id != 0)
+        portbits_add(&o->taken, slot->port);
+    else if (age_ms < o->plan.pool.cooldown_ms)
+        portbits_add(&o->cooling, slot->port);
+    return true;
+}
+
+static bool withhold_shared(void *ctx, const dibs_pool *pool)
+{
+    struct on_hosts *o = ctx;
+
+    if (pool->scope == DIBS_SCOPE_CLUSTER)
+        portbits_add_ranges(&o->shared, &pool->ranges);
+    return true;
+}
+
+static dibs_status look_around(struct on_hosts *o, dibs_err *err)
+{
+    dibs_status s = DIBS_OK;
+
+    o->named = 0;
+    memset(&o->taken, 0, sizeof o->taken);
+    memset(&o->cooling, 0, sizeof o->cooling);
+    memset(&o->shared, 0, sizeof o->shared);
+    for (size_t i = 0; i < o->n && s == DIBS_OK; i++) {
+        s = look_up_name(o, i, err);
+        if (s == DIBS_OK)
+            s = ledger_slots(o->ledger[i], 0, 0, note_slot, o, err);
+    }
+    return s == DIBS_OK ? ledger_pools(o->core->ledger, withhold_shared, o, err) : s;
+}
+
+/* ---- which port ---- */
+
+/* Free upper band, cooling upper, free lower, cooling lower (INV-8), each from anywhere on. */
+static size_t choose(struct on_hosts *o, uint16_t out[CANDIDATES])
+{
+    const dibs_ranges *ranges = &o->plan.pool.ranges;
+    const dibs_range windows[] = { { o->plan.split, ranges->item[ranges->n - 1].last },
+                                   { ranges->item[0].first, (uint16_t) (o->plan.split - 1) } };
+    struct portbits rested = o->plan.choosable;
+    struct port_set set;
+    size_t n = 0;
+
+    portbits_subtract(&rested, &o->taken);
+    portbits_subtract(&rested, &o->shared);
+    struct portbits cooling = rested;
+    portbits_subtract(&rested, &o->cooling);
+    portbits_subtract(&cooling, &rested);
+    for (size_t k = 0; k < 4; k++) {
+        const dibs_range window = windows[k / 2];
+        uint16_t port = 0;
+
+        if (window.first > window.last)
+            continue;
+        port_set_load(&set, k % 2 ? &cooling : &rested);
+        port = (uint16_t) (window.first + core_random(o->core) % (window.last - window.first + 1u));
+        while (n < CANDIDATES && (port = port_set_pick(&set, window, port)) != 0) {
+            (void) port_set_remove(&set, port);
+            out[n++] = port;
+        }
+    }
+    return n;
+}
+
+static size_t candidates(struct on_hosts *o, uint16_t out[CANDIDATES])
+{
+    const dibs_request *r = o->ask.request;
+
+    out[0] = o->named ? o->named : r->port;
+    if (o->named || r->mode == DIBS_REQUIRED)
+        return 1;
+    if (r->mode == DIBS_PREFERRED && !portbits_has(&o->taken, r->port) && !portbits_has(&o->shared, r->port))
+        return 1;
+    return choose(o, out);
+}
+
+/* ---- deciding ---- */
+
+static dibs_status claim_on(struct on_hosts *o, size_t i, uint16_t port, dibs_claim *out, dibs_err *err)
+{
+    struct ledger_actor actor = core_actor(o->core, core_now(o->core));
+    struct ledger_refusal refusal = { 0 };
+    struct ledger_want want = o->want;
+    struct ledger_batch batch = { .wants = &want, .n = 1 };
+    char who[512] = "somebody";
+
+    want.candidates = &port;
+    want.n_candidates = 1;
+    want.accepts_cooling = true;
+    want.is_choice = o->ask.request->port != port;
+    want.claim.kind = want.is_choice ? DIBS_DYNAMIC : DIBS_STATIC;
+    if (ledger_is_of_this_host(o->core->ledger, o->ledger[i])) {
+        batch.probe = core_probe;
+        batch.probe_ctx = o->core;
+    }
+    dibs_status s = ledger_claim(o->ledger[i], &batch, &actor, out, &refusal, err);
+    if (s != DIBS_TAKEN && s != DIBS_EXHAUSTED)
+        return s;
+    if (refusal.n_blockers > 0)
+        core_describe(&refusal.blockers[0], who, sizeof who);
+    return err_set(err, DIBS_TAKEN, "port %u cannot be had on host %s: %s has it", port, o->hosts[i],
+                   refusal.is_busy ? "a process that dibs does not know" : who);
+}
+
+static dibs_status try_port(struct on_hosts *o, uint16_t port, dibs_claim *out, dibs_err *err)
+{
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < o->n; i++)
+        ledger_group_begin(o->ledger[i]);
+    for (size_t i = 0; i < o->n && s == DIBS_OK; i++)
+        s = claim_on(o, i, port, &out[i], err);
+    if (s == DIBS_OK)
+        return ledger_groups_commit(o->ledger, o->n, err);
+    for (size_t i = 0; i < o->n; i++)
+        ledger_group_abandon(o->ledger[i]);
+    return s;
+}
+
+static dibs_status decide(struct on_hosts *o, dibs_claim *out, dibs_err *err)
+{
+    uint16_t ports[CANDIDATES];
+    char ranges[DIBS_RANGES_TEXT_MAX + 1];
+    dibs_status s = look_around(o, err);
+
+    if (s != DIBS_OK)
+        return s;
+    size_t n = candidates(o, ports);
+    dibs_ranges_format(&o->plan.pool.ranges, ranges);
+    if (n == 0)
+        return err_set(err, DIBS_EXHAUSTED, "no port of %.200s is free on all %zu hosts", ranges, o->n);
+    if (portbits_has(&o->shared, ports[0]))
+        return err_set(err, DIBS_INVALID, "port %u is of a pool of the cluster: it is one host's only",
+                       ports[0]);
+    s = DIBS_TAKEN;
+    for (size_t i = 0; i < n && s == DIBS_TAKEN; i++)
+        s = try_port(o, ports[i], out, err);
+    return s;
+}
+
+static dibs_status prepare(struct on_hosts *o, const dibs_request *r, dibs_err *err)
+{
+    dibs_pool pool;
+    dibs_status s = request_prepare(o->core, r, &o->ask, &o->want, err);
+
+    if (s == DIBS_OK)
+        s = core_pool(o->core, r->pool, r->ranges, &pool, err);
+    if (s != DIBS_OK)
+        return s;
+    if (pool.scope == DIBS_SCOPE_CLUSTER)
+        return err_set(err, DIBS_INVALID,
+                       "pool '%s' is the cluster's: a port of it is one host's only, and unique already",
+                       pool.name);
+    if (r->port != 0 && r->pool && !dibs_ranges_contain(&pool.ranges, r->port))
+        return err_set(err, DIBS_INVALID, "port %u is not in pool '%s'", r->port, pool.name);
+    (void) text_copy(o->want.claim.pool, sizeof o->want.claim.pool, pool.name);
+    o->want.cooldown_ms = pool.cooldown_ms;
+    o->want.is_lookup = true; /* asked for again: the same one, on each host */
+    plan_pool_init(o->core, &pool, plan_kind_of(&o->want.claim), &o->plan);
+    for (size_t i = 0; i < o->n && s == DIBS_OK; i++)
+        s = ledger_beside(o->core->ledger, o->hosts[i], &o->ledger[i], err);
+    return s;
+}
+
+dibs_status core_claim_on_hosts(struct core *core, const dibs_request *request, const char *const *hosts,
+                                size_t n, dibs_claim *out, dibs_err *err)
+{
+    AUTO(free_auto) struct on_hosts *o = calloc(1, sizeof *o);
+    dibs_status s = check(request, hosts, n, err);
+
+    if (s != DIBS_OK)
+        return s;
+    if (!o)
+        return err_set(err, DIBS_FAILURE, "claiming: out of memory");
+    o->core = core;
+    o->hosts = hosts;
+    o->n = n;
+    o->now_ms = core_now(core).boot_ms;
+    s = prepare(o, request, err);
+    int64_t until_ms = core_now(core).boot_ms + core->caller.settings->timeout_ms;
+    for (int i = 0; i < ATTEMPTS && s == DIBS_OK; i++) {
+        s = decide(o, out, err);
+        if (s != DIBS_UNAVAILABLE || !ledger_was_beaten(o->ledger[0]) || core_now(core).boot_ms > until_ms)
+            break;
+        s = i + 1 < ATTEMPTS ? DIBS_OK : s;
+    }
+    on_hosts_done(o);
+    return s;
+}

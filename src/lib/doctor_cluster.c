@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* The cluster that a ledger in etcd stands on. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timex.h>
+
+#include "base/auto.h"
+#include "lib/doctor.h"
+
+#include "base/banned.h"
+
+enum {
+    SLOW_US = 100000,         /* a commit waits for a majority's disks; etcd itself warns from here on */
+    BEHIND_MAX = 5000,        /* changes that a member lags */
+    LARGE_BYTES = 1536 << 20, /* of the 2 GiB that etcd allows unless it was told otherwise */
+};
+
+static const char *name_of(const struct ledger_member *m)
+{
+    return m->name[0] ? m->name : "?";
+}
+
+static void check_member(struct doctor *d, const struct ledger_cluster *cluster,
+                         const struct ledger_member *m)
+{
+    const char *role = m->is_leader ? "leads" : m->is_learner ? "learns" : "follows";
+
+    if (!m->is_named) {
+        doctor_say(d, DIBS_NOTE, "etcd", "name it in the ledger's URI, to be asked when others do not answer",
+                   "member '%s' (%.200s) is not named", name_of(m), m->url[0] ? m->url : "not started");
+        return;
+    }
+    if (!m->answers) {
+        doctor_say(d, cluster->is_quorate ? DIBS_WARNING : DIBS_PROBLEM, "etcd",
+                   "start it, or name another one in the ledger's URI", "%.200s does not answer: %s", m->url,
+                   m->why);
+        return;
+    }
+    doctor_say(d, m->has_leader ? DIBS_FINE : DIBS_PROBLEM, "etcd",
+               m->has_leader ? ""
+                             : "start members until more than half of them run, and look at their network",
+               "%.200s: member '%s', etcd %s, %s, answers in %.1f ms, revision %" PRId64 ", %" PRId64
+               " KiB of %" PRId64 " KiB in use",
+               m->url, name_of(m), m->version, m->has_leader ? role : "knows no leader",
+               (double) m->took_us / 1000, m->revision, m->used_bytes / 1024, m->bytes / 1024);
+    if (m->bytes > LARGE_BYTES)
+        doctor_say(d, DIBS_WARNING, "etcd",
+                   "let etcd compact (--auto-compaction-retention) and defragment it (etcdctl defrag)",
+                   "member '%s' has a database of %" PRId64
+                   " MiB; from 2 GiB on nothing is written by default",
+                   name_of(m), m->bytes >> 20);
+}
+
+static void check_alarms(struct doctor *d, const struct ledger_member *m)
+{
+    if (m->is_full)
+        doctor_say(
+            d, DIBS_PROBLEM, "etcd",
+            "etcdctl compact REVISION, etcdctl defrag, then etcdctl alarm disarm; and let etcd compact by "
+            "itself",
+            "member '%s' has the alarm NOSPACE: nothing can be claimed or released", name_of(m));
+    if (m->is_corrupt)
+        doctor_say(d, DIBS_PROBLEM, "etcd",
+                   "take it out of the cluster, and let it join anew without its data",
+                   "member '%s' has the alarm CORRUPT: its data differ from those of the others", name_of(m));
+}
+
+static void check_agreement(struct doctor *d, const struct ledger_cluster *cluster)
+{
+    const struct ledger_member *first = NULL;
+    int64_t newest = 0;
+
+    for (size_t i = 0; i < cluster->n; i++)
+        newest = cluster->member[i].revision > newest ? cluster->member[i].revision : newest;
+    for (size_t i = 0; i < cluster->n; i++) {
+        const struct ledger_member *m = &cluster->member[i];
+
+        if (!m->answers)
+            continue;
+        if (newest - m->revision > BEHIND_MAX)
+            doctor_say(d, DIBS_WARNING, "etcd", "look at its disk and its network",
+                       "member '%s' is %" PRId64 " changes behind", name_of(m), newest - m->revision);
+        if (first && strcmp(first->version, m->version) != 0)
+            doctor_say(d, DIBS_NOTE, "etcd", "nothing, while it is being updated",
+                       "member '%s' is etcd %s, and '%s' is %s", name_of(m), m->version, name_of(first),
+                       first->version);
+        first = first ? first : m;
+    }
+}
+
+static void check_majority(struct doctor *d, const struct ledger_cluster *cluster)
+{
+    bool is_slow = cluster->quorum_us > SLOW_US;
+
+    if (!cluster->is_quorate)
+        doctor_say(d, DIBS_PROBLEM, "etcd",
+                   "start members until more than half of them run; what is held stays held meanwhile",
+                   "no majority answers, so nothing can be claimed or released: %s", cluster->why);
+    else
+        doctor_say(d, is_slow ? DIBS_WARNING : DIBS_FINE, "etcd",
+                   is_slow ? "etcd needs a fast disk of its own and a network of a few milliseconds" : "",
+                   "a majority answers in %.1f ms", (double) cluster->quorum_us / 1000);
+    if (cluster->has_other_alarm)
+        doctor_say(d, DIBS_WARNING, "etcd", "see 'etcdctl alarm list'", "the cluster has an alarm");
+}
+
+/* Nothing is decided by it. */
+static void check_clock(struct doctor *d)
+{
+    struct timex now = { .modes = 0 };
+
+    if (adjtimex(&now) < 0)
+        return;
+    if (now.status & STA_UNSYNC)
+        doctor_say(d, DIBS_NOTE, "etcd", "nothing: only times that are shown depend on it",
+                   "this host's clock is not kept right by the network");
+    else
+        doctor_say(d, DIBS_FINE, "etcd", "", "this host's clock is kept right, within %ld ms",
+                   now.maxerror / 1000);
+}
+
+static void check_node(struct doctor *d)
+{
+    uint32_t rank = 0;
+    uint32_t n = 0;
+    uint64_t seq = 0;
+    uint64_t cursor = 0;
+    dibs_status s = ledger_tail(d->core->ledger, &seq, &cursor, NULL); /* so that it has looked */
+    bool is_known = ledger_place(d->core->ledger, &rank, &n);
+
+    if (s == DIBS_OK && n > 0)
+        doctor_say(d, is_known ? DIBS_FINE : DIBS_NOTE, "etcd",
+                   is_known ? "" : "nothing: it gets its number with the first claim",
+                   is_known ? "this host is one of %u that the ledger knows"
+                            : "this host is not among the %u that the ledger knows",
+                   is_known ? n : n - 1);
+}
+
+void doctor_check_cluster(struct doctor *d)
+{
+    AUTO(free_auto) struct ledger_cluster *cluster = calloc(1, sizeof *cluster);
+
+    if (!cluster || ledger_cluster(d->settings->ledger, d->settings->timeout_ms, cluster, NULL) != DIBS_OK)
+        return; /* it is no cluster's, or the ledger itself says what is wrong */
+    for (size_t i = 0; i < cluster->n; i++)
+        check_member(d, cluster, &cluster->member[i]);
+    for (size_t i = 0; i < cluster->n; i++)
+        check_alarms(d, &cluster->member[i]);
+    check_majority(d, cluster);
+    check_agreement(d, cluster);
+    check_clock(d);
+    if (d->core && d->core->ledger)
+        check_node(d);
+}
