@@ -52,10 +52,12 @@ static dibs_status send(struct composing *c, struct etcd_call *call, struct etcd
     size_t most = c->n_ops > OPS_MAX ? COMPARES_MAX : OPS_MAX;
     bool has_memory = true;
 
-    if (c->n_ops > COMPARES_MAX * below)
-        has_memory = fold(c, below / 2) && fold(c, below / 2);
-    else if (c->n_ops > OPS_MAX)
+    if (c->n_ops > COMPARES_MAX * below) {
+        has_memory = fold(c, below / 2); /* twice: two levels below */
+        has_memory = has_memory && fold(c, below / 2);
+    } else if (c->n_ops > OPS_MAX) {
         has_memory = fold(c, below);
+    }
     if (!has_memory)
         return err_set(err, DIBS_FAILURE, "changing the ledger: out of memory");
     if (c->n_ops > most)

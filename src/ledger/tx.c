@@ -208,7 +208,9 @@ dibs_status ledger_group_commit(struct ledger *ledger, struct ledger_span *out, 
     ledger->group = (struct ledger_group){ 0 };
     if (group.is_spoilt)
         return err_trouble(err, DIBS_TROUBLE_NONE, "a request that shares its commit with this one failed");
-    if (group.is_open)
+    if (group.is_open && ledger_was_beaten(ledger)) /* one of them saw that already: all decide anew */
+        s = err_trouble(err, DIBS_TROUBLE_LOCKED, "others change the ledger all the time; try again");
+    else if (group.is_open)
         s = ledger->rows->ops->commit(ledger->rows, err);
     if (s != DIBS_OK)
         ledger->rows->ops->rollback(ledger->rows);

@@ -54,15 +54,17 @@ static void wait_for_file(const char *path)
 static void read_ports(struct storm_cluster *c)
 {
     char path[256] = "";
-    unsigned peer = 0;
+    char line[64] = "";
 
     path_of(c, "ports", path, sizeof path);
     (void) start_script("etcd_ports.py", "3", path);
     wait_for_file(path);
     FILE *file = fopen(path, "r");
     for (size_t i = 0; i < MEMBERS; i++)
-        if (!file || fscanf(file, "%u %u", &c->client[i], &peer) != 2)
+        if (!file || !fgets(line, sizeof line, file))
             storm_die("%s cannot be read", path);
+        else
+            c->client[i] = (unsigned) strtoul(line, NULL, 10);
     (void) fclose(file);
 }
 
@@ -192,7 +194,7 @@ _Noreturn static void upset(struct storm_cluster *c, uint64_t seed)
 
 static void wait_for_state(const struct storm_cluster *c, int state)
 {
-    int64_t until = clock_monotonic_ms() + 2 * START_MS;
+    int64_t until = clock_monotonic_ms() + INT64_C(2) * START_MS;
 
     while (atomic_load(&c->state) != state) {
         if (clock_monotonic_ms() > until)
@@ -248,6 +250,8 @@ void storm_hosts_begin(struct storm_cluster *c)
     char path[256] = "";
     const char *program = getenv("DIBS");
 
+    if (!program)
+        storm_die("DIBS must be set");
     for (size_t i = 0; i < HOSTS; i++) {
         socket_of(c, i, path, sizeof path);
         pid_t pid = storm_fork();

@@ -134,8 +134,8 @@ _Noreturn static void live(struct storm *storm, struct client *c)
 
 static int by_port_and_time(const void *a, const void *b)
 {
-    const struct record *x = *(const struct record *const *) a;
-    const struct record *y = *(const struct record *const *) b;
+    const struct record *x = a;
+    const struct record *y = b;
 
     if (x->port != y->port)
         return x->port < y->port ? -1 : 1;
@@ -148,20 +148,23 @@ static void check_history(const struct storm *storm)
 
     for (size_t i = 0; i < storm->n; i++)
         n += storm->clients[i].n_records;
-    const struct record **all = calloc(n + 1, sizeof *all);
+    struct record *all = calloc(n + 1, sizeof *all);
     if (!all)
         storm_die("out of memory");
     n = 0;
     for (size_t i = 0; i < storm->n; i++)
         for (size_t k = 0; k < storm->clients[i].n_records; k++)
-            all[n++] = &storm->clients[i].records[k];
+            all[n++] = storm->clients[i].records[k];
     qsort(all, n, sizeof *all, by_port_and_time);
-    for (size_t i = 1; i < n; i++)
-        if (all[i]->port == all[i - 1]->port &&
-            (all[i - 1]->to_ns == 0 || all[i - 1]->to_ns > all[i]->from_ns))
+    for (size_t i = 1; i < n; i++) {
+        const struct record *first = &all[i - 1];
+        const struct record *next = &all[i];
+
+        if (next->port == first->port && (first->to_ns == 0 || first->to_ns > next->from_ns))
             storm_violation("two at once on port %u: client %u from %lld, and client %u from %lld",
-                            all[i]->port, all[i - 1]->client, (long long) all[i - 1]->from_ns, all[i]->client,
-                            (long long) all[i]->from_ns);
+                            next->port, first->client, (long long) first->from_ns, next->client,
+                            (long long) next->from_ns);
+    }
     free(all);
 }
 

@@ -98,7 +98,7 @@ CLUSTER_FN unsigned unruly_seed(void)
 CLUSTER_FN pid_t unruly_start(const struct cluster *cluster, struct etcd_config *config, unsigned seed)
 {
     struct unruly u = { 0 };
-    unsigned port = 0;
+    char line[16] = "";
 
     (void) snprintf(u.port, sizeof u.port, "%u", cluster->client[0]);
     (void) snprintf(u.seed, sizeof u.seed, "%u", seed);
@@ -107,11 +107,12 @@ CLUSTER_FN pid_t unruly_start(const struct cluster *cluster, struct etcd_config 
     UNTIL(access(u.path, R_OK) == 0);
     FILE *file = fopen(u.path, "r");
     assert_non_null(file);
-    assert_int_equal(fscanf(file, "%u", &port), 1);
+    assert_non_null(fgets(line, sizeof line, file));
     (void) fclose(file);
     *config = cluster->config;
     config->n_origins = 1;
-    (void) snprintf(config->origin[0], sizeof config->origin[0], "http://127.0.0.1:%u", port);
+    (void) snprintf(config->origin[0], sizeof config->origin[0], "http://127.0.0.1:%lu",
+                    strtoul(line, NULL, 10));
     return pid;
 }
 #endif

@@ -101,6 +101,33 @@ static void who_was_beaten_decides_anew(void **state)
     ledger_close(b);
 }
 
+/* A host that has joined since is seen in the middle of a decision, not by its commit. */
+static void a_group_that_is_beaten_before_its_commit_decides_anew(void **state)
+{
+    struct t_ledger *t = *state;
+    const uint16_t ports[] = { 30000 };
+    struct ledger_want want = t_dynamic(NULL, ports, 1);
+    dibs_pool pool = { .name = "late",
+                       .scope = DIBS_SCOPE_CLUSTER,
+                       .order = "stride",
+                       .ranges = { .item = { { 31000, 31010 } }, .n = 1 } };
+
+    NEED_ETCD();
+    struct ledger *a = host(t, "a");
+    (void) must_claim(t, a, &want);
+    ledger_group_begin(a);
+    want.candidates = &(uint16_t){ 30001 };
+    (void) must_claim(t, a, &want); /* from here on it decides by what it knows */
+    struct ledger *b = host(t, "b");
+    (void) must_claim(t, b, &want); /* which joins by that */
+    assert_int_equal(ledger_pool_put(a, &pool, &t->actor, &t->err), DIBS_UNAVAILABLE);
+    assert_int_equal(ledger_group_commit(a, NULL, &t->err), DIBS_UNAVAILABLE);
+    assert_true(ledger_was_beaten(a));
+    ASSERT_OK(ledger_pool_put(a, &pool, &t->actor, &t->err), &t->err);
+    ledger_close(a);
+    ledger_close(b);
+}
+
 static void who_follows_learns_of_the_changes_of_others(void **state)
 {
     struct t_ledger *t = *state;
@@ -323,6 +350,7 @@ int main(void)
         CASE(a_cluster_pool_gives_a_port_to_one_host_only),
         CASE(the_same_name_on_two_hosts_is_two_claims_of_a_cluster_pool),
         CASE(who_was_beaten_decides_anew),
+        CASE(a_group_that_is_beaten_before_its_commit_decides_anew),
         CASE(who_follows_learns_of_the_changes_of_others),
         CASE(processes_of_one_host_share_its_history),
         CASE(answers_to_keys_do_not_pile_up),

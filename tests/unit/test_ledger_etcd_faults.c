@@ -377,22 +377,22 @@ static void spoilt_answers_make_no_wrong_claim(void **state)
     for (int i = 0; i < 20 && !a; i++)
         (void) ledger_open(uri, &options, &a, &t->err);
     assert_non_null(a);
-    for (uint16_t i = 0; i < SPOILT; i++) {
+    for (size_t i = 0; i < SPOILT; i++) {
         int64_t begun_ms = clock_monotonic_ms();
 
         told[i] = claim_port(t, a, (uint16_t) (FIRST + i), &out);
         is_unsure[i] = told[i] != DIBS_OK && strstr(t->err.msg, "may have been done");
         if (told[i] != DIBS_OK && told[i] != DIBS_UNAVAILABLE)
-            fail_msg("port %u: %s", FIRST + i, t->err.msg);
+            fail_msg("port %zu: %s", FIRST + i, t->err.msg);
         assert_true(clock_monotonic_ms() - begun_ms < 3000 + DECIDE_MS + SLACK_MS);
         n_done += told[i] == DIBS_OK;
     }
     ledger_close(a);
     child_end(proxy);
     struct ledger *b = host(t, "a");
-    for (uint16_t i = 0; i < SPOILT; i++)
+    for (size_t i = 0; i < SPOILT; i++)
         if (!is_unsure[i] && is_held(t, b, (uint16_t) (FIRST + i)) != (told[i] == DIBS_OK))
-            fail_msg("DIBS_TEST_SEED=%u: port %u was told to be %s", seed, FIRST + i,
+            fail_msg("DIBS_TEST_SEED=%u: port %zu was told to be %s", seed, FIRST + i,
                      told[i] == DIBS_OK ? "claimed" : "not claimed");
     print_message("%zu of %d done\n", n_done, SPOILT);
     assert_true(n_done > SPOILT / 2);
