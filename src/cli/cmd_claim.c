@@ -110,15 +110,15 @@ static dibs_status claim_on_hosts(struct cli *cli, const dibs_batch *batch, dibs
     if (batch->n > 1 || batch->is_dry_run)
         return err_set(err, DIBS_INVALID, "claim: '--hosts' is for one port%s",
                        batch->is_dry_run ? ", and not with '--dry-run'" : "");
-    if (strlen(given) >= sizeof text)
+    int length = snprintf(text, sizeof text, "%s", given);
+    if (length < 0 || (size_t) length >= sizeof text)
         return err_set(err, DIBS_INVALID, "claim: '--hosts' is too long");
-    memcpy(text, given, strlen(given));
     dibs_status s = hosts_from(text, hosts, &n, err);
     if (!s)
         s = cli_open(cli, err);
     if (s)
         return s;
-    dibs_claim *claims = calloc(n, sizeof *claims);
+    dibs_claim *claims = calloc(n + 1, sizeof *claims);
     s = claims ? dibs_claim_on_hosts(cli->handle, batch->requests, hosts, n, claims, err)
                : err_set(err, DIBS_FAILURE, "out of memory");
     if (!s) /* for people it is one number */

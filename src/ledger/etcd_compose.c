@@ -467,7 +467,7 @@ dibs_status compose(struct composing *c, struct etcd_rows *self, dibs_err *err)
     if (getrandom(&c->tail.nonce, sizeof c->tail.nonce, 0) != (ssize_t) sizeof c->tail.nonce)
         return err_os(err, DIBS_FAILURE, errno, "changing the ledger");
     add_records(c);
-    for (uint16_t i = 0; i < BLOCKS; i++)
+    for (size_t i = 0; i < BLOCKS; i++)
         if (self->hands && self->hands->changed.word[i])
             c->is_touched[SPACE_HOST][i] = c->is_touched[SPACE_CLUSTER][i] = true;
     dibs_status s = add_blocks(c, err);

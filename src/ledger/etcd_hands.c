@@ -333,8 +333,10 @@ dibs_status compose_hand_over(struct composing *c, dibs_err *err)
     const struct store_hands *hands = c->self->hands;
     AUTO(free_auto) bool *is_moved = calloc(c->self->n_nodes + 1, sizeof *is_moved);
     size_t n_hosts = 0;
-    dibs_status s = is_moved ? DIBS_OK : err_set(err, DIBS_FAILURE, "changing a pool: out of memory");
+    dibs_status s = DIBS_OK;
 
+    if (!is_moved)
+        return err_set(err, DIBS_FAILURE, "changing a pool: out of memory");
     for (size_t i = 0; i < hands->n_blocks && s == DIBS_OK; i++) {
         bool is_changed = false;
 

@@ -105,7 +105,7 @@ struct asking {
 static dibs_status ask_hosts(struct etcd_rows *self, struct asking *a, dibs_err *err)
 {
     AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
-    struct store_key *hosts = &a->key[2 * HOSTS_AT_ONCE];
+    struct store_key *hosts = &a->key[(size_t) 2 * HOSTS_AT_ONCE];
     struct etcd_call call = store_call(self);
 
     hosts[0] = store_key(self, SPACE_CLUSTER, 'm');
@@ -124,7 +124,7 @@ static dibs_status ask_hosts(struct etcd_rows *self, struct asking *a, dibs_err 
     for (size_t i = 0; known && s == DIBS_OK && i < known->n_kvs; i++)
         if (known->kvs[i].mod_revision > self->nodes_revision)
             s = store_beaten(self, err);
-    for (size_t i = 0; i < a->n && s == DIBS_OK; i++)
+    for (size_t i = 0; known && i < a->n && s == DIBS_OK; i++)
         s = take_blocks(self, a->node[i], &answer.result.results[i], err);
     if (s == DIBS_OK && !self->hands->revision)
         self->hands->revision = answer.revision;

@@ -137,7 +137,7 @@ void doctor_check_pools(struct doctor *d)
         doctor_say(d, DIBS_PROBLEM, "pool", "see the message", "%s", list.pools ? err.msg : "out of memory");
     for (size_t i = 0; i < list.n && !d->is_stopped; i++)
         check_pool(d, &list.pools[i]);
-    for (size_t i = 0; i < list.n && !d->is_stopped; i++) {
+    for (size_t i = 0; list.pools && i < list.n && !d->is_stopped; i++) {
         check_agreement(d, &list.pools[i]);
         check_strays(d, &list.pools[i]);
     }
