@@ -9,7 +9,8 @@ shift
 log=$folder/meson-logs/testlog.json
 summary=$folder/test-summary.txt
 rm -f "$log" "$summary"
-meson test -C "$folder" --num-processes "${JOBS:-2}" --print-errorlogs "$@"
+# One more than there are cores: many wait for leases, elections and the deaths of others most of their time.
+meson test -C "$folder" --num-processes "${JOBS:-$(($(nproc) + 1))}" --print-errorlogs "$@"
 code=$?
 tools/count-tests.py --meson-exit "$code" --allowed-skips tests/allowed-skips.txt "$log" >"$summary.new"
 code=$?
