@@ -249,7 +249,8 @@ static void give_way(const struct etcd_rows *self)
 
     if (self->n_beaten < GIVE_WAY_FROM || getrandom(&any, sizeof any, GRND_NONBLOCK) != (ssize_t) sizeof any)
         return;
-    (void) nanosleep(&(struct timespec){ .tv_nsec = any % (GIVE_WAY_NS << doublings) }, NULL);
+    (void) nanosleep(&(struct timespec){ .tv_nsec = (long) (any % ((uint32_t) GIVE_WAY_NS << doublings)) },
+                     NULL);
 }
 
 enum currency { IS_CURRENT, IS_BEHIND, IS_UNSURE };

@@ -24,7 +24,7 @@ void pack_put(struct bytes *out, uint64_t number)
 
 void pack_put_signed(struct bytes *out, int64_t number)
 {
-    pack_put(out, (uint64_t) number << 1 ^ (uint64_t) (number >> 63));
+    pack_put(out, (uint64_t) number << 1 ^ (number < 0 ? UINT64_MAX : 0));
 }
 
 void pack_put_text(struct bytes *out, const char *text)
