@@ -34,6 +34,9 @@ has_key() { etcd_ask /v3/kv/range '{"key":"eA=="}' | grep -q '"value":"eQ=="'; }
     [ "$status" -ne 0 ]
 }
 
+# Connections that the daemon has not accepted yet.
+eight_wait() { [ "$(ss -Hxl "src = $SOCKET" | awk '{ print $3 }')" = 8 ]; }
+
 @test "requests that share a commit that etcd does not answer fail together, not one after another" {
     etcd_start 1
     DIBS_LEDGER=$ETCD_URL DIBS_TIMEOUT=1s serve_start
@@ -46,7 +49,7 @@ has_key() { etcd_ask /v3/kv/range '{"key":"eA=="}' | grep -q '"value":"eQ=="'; }
             >>"$T/codes" &
         pids+=($!)
     done
-    sleep 1
+    wait_until 10 eight_wait
     kill -STOP "${ETCD_PIDS[0]}"
     local began=$SECONDS
     kill -CONT "$DAEMON"

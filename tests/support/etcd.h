@@ -295,8 +295,8 @@ CLUSTER_FN size_t cluster_leader(const struct cluster *c, struct etcd *etcd)
     struct etcd_status status = { 0 };
     dibs_err err = { 0 };
 
-    for (int64_t until = in_ms(CLUSTER_START_MS); clock_monotonic_ms() < until; (void) usleep(20000)) {
-        for (size_t i = 0; i < c->n; i++) {
+    for (int64_t until = in_ms(CLUSTER_START_MS); clock_monotonic_ms() < until;) {
+        for (size_t i = 0; i < c->n; i++) { /* each answer takes a moment: nobody is flooded */
             struct etcd_call call = { .deadline_ms = in_ms(2000) };
 
             if (etcd_status(etcd, &call, i, &status, &err) == DIBS_OK && status.leader == status.member)

@@ -2,6 +2,8 @@
 #ifndef DIBS_TESTS_ETCD_LEDGER_H
 #define DIBS_TESTS_ETCD_LEDGER_H
 /* Several hosts on one ledger in a real etcd: each is a handle with a name of its own. */
+#include <poll.h>
+
 #include "support/etcd.h"
 #include "support/ledger.h"
 
@@ -43,6 +45,17 @@ CLUSTER_FN struct ledger *host_for(const struct t_ledger *t, const char *node, i
 CLUSTER_FN struct ledger *host(const struct t_ledger *t, const char *node)
 {
     return host_for(t, node, 10000);
+}
+
+/* Until more has been told than `before`, or ten seconds have passed: wakes when there is something. */
+CLUSTER_FN void follow(struct ledger *ledger, uint64_t before)
+{
+    struct pollfd notices = { .fd = ledger_notices(ledger), .events = POLLIN };
+
+    for (int64_t until = in_ms(10000), left = 10000; ledger_heed(ledger) == before && left > 0;
+         left = until - clock_monotonic_ms())
+        (void) poll(&notices, 1, (int) left);
+    assert_true(ledger_heed(ledger) > before);
 }
 
 CLUSTER_FN int open_case(void **state)

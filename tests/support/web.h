@@ -24,7 +24,7 @@ struct server {
     uint16_t port;
     _Atomic(serve_fn) serve;
     pthread_t threads[SERVERS_MAX]; /* so many connections at once */
-    atomic_int n_connections, n_requests;
+    atomic_int n_connections, n_closed, n_requests;
     atomic_bool is_ending;
 };
 
@@ -97,6 +97,7 @@ __attribute__((unused)) static void *serve_all(void *arg)
             }
         }
         (void) close(fd);
+        atomic_fetch_add(&s->n_closed, 1);
     }
     return NULL;
 }

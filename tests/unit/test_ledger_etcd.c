@@ -142,19 +142,14 @@ static void who_follows_learns_of_the_changes_of_others(void **state)
     ASSERT_OK(ledger_care_beside(b, &t->err), &t->err);
     uint64_t before = ledger_heed(b);
     dibs_claim theirs = must_claim(t, a, &want);
-    for (int64_t until = in_ms(5000); ledger_heed(b) == before && clock_monotonic_ms() < until;
-         (void) usleep(1000)) {
-    }
-    assert_true(ledger_heed(b) > before);
+    follow(b, before);
     assert_int_equal(try_claim(t, b, &want, &out), DIBS_EXHAUSTED);
     struct ledger_seen seen = t_seen(&theirs);
     before = ledger_heed(b);
     ASSERT_OK(
         ledger_end(a, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, NULL, &t->err),
         &t->err);
-    for (int64_t until = in_ms(5000); ledger_heed(b) == before && clock_monotonic_ms() < until;
-         (void) usleep(1000)) {
-    }
+    follow(b, before);
     want.accepts_cooling = true;
     assert_int_equal(must_claim(t, b, &want).port, 31000);
     ledger_close(a);

@@ -2,7 +2,11 @@
 /* Holders across hosts: what hangs on the lease of a host, who may take it over, and when. */
 #include "support/etcd_ledger.h"
 
-enum { TTL_MS = 3000, PATIENCE_MS = 20000 }; /* the least that etcd grants with the times of our members */
+enum {
+    TTL_MS = 3000, /* the least that etcd grants with the times of our members */
+    PATIENCE_MS = 20000,
+    LOOK_MS = 100, /* a host without a daemon is told nothing */
+};
 
 static const char boot_a[] = "11111111-1111-1111-1111-111111111111";
 static const char boot_b[] = "22222222-2222-2222-2222-222222222222";
@@ -40,6 +44,18 @@ static dibs_claim look_up(struct t_ledger *t, struct ledger *ledger, uint64_t id
     return out;
 }
 
+/* What others tell, and the lease that came or went, wakes it; the end of a margin is known beforehand. */
+static void wait_a_while(struct ledger *ledger)
+{
+    struct pollfd notices = { .fd = ledger_notices(ledger), .events = POLLIN };
+    struct ledger_lease lease;
+
+    ledger_lease(ledger, &lease);
+    (void) poll(&notices, 1,
+                lease.margin_ms > 0 && lease.margin_ms < LOOK_MS ? (int) lease.margin_ms + 1 : LOOK_MS);
+    (void) ledger_heed(ledger);
+}
+
 static void wait_for_life(struct t_ledger *t, struct ledger *ledger, uint64_t id, dibs_life life)
 {
     int64_t until = in_ms(PATIENCE_MS);
@@ -47,10 +63,8 @@ static void wait_for_life(struct t_ledger *t, struct ledger *ledger, uint64_t id
 
     /* It may take a moment until it is known here at all. */
     while (clock_monotonic_ms() < until &&
-           (ledger_find_id(ledger, id, &out, &t->err) != DIBS_OK || out.node_life != life)) {
-        (void) usleep(10000);
-        (void) ledger_heed(ledger);
-    }
+           (ledger_find_id(ledger, id, &out, &t->err) != DIBS_OK || out.node_life != life))
+        wait_a_while(ledger);
     assert_int_equal(look_up(t, ledger, id).node_life, life);
 }
 
@@ -218,9 +232,9 @@ static void who_cannot_renew_does_not_say_that_he_holds(void **state)
     dibs_claim mine = must_claim(t, a, &want);
     int64_t before_ms = boot_ms();
     member_freeze(one, 0);
-    do
-        ledger_lease(a, &lease);
-    while (lease.margin_ms > 0 && clock_monotonic_ms() < until && usleep(10000) == 0);
+    for (ledger_lease(a, &lease); lease.margin_ms > 0 && clock_monotonic_ms() < until;
+         ledger_lease(a, &lease))
+        wait_a_while(a);
     assert_true(boot_ms() < before_ms + TTL_MS);
     assert_int_equal(look_up(t, a, mine.id).node_life, DIBS_UNKNOWN);
     assert_int_equal(
@@ -232,9 +246,9 @@ static void who_cannot_renew_does_not_say_that_he_holds(void **state)
     assert_non_null(strstr(t->err.msg, "cannot renew its lease"));
     member_thaw(one, 0);
     /* Without hands: the lease goes on, or there is another one. */
-    do
-        ledger_lease(a, &lease);
-    while (lease.margin_ms == 0 && clock_monotonic_ms() < until && usleep(10000) == 0);
+    for (ledger_lease(a, &lease); lease.margin_ms == 0 && clock_monotonic_ms() < until;
+         ledger_lease(a, &lease))
+        wait_a_while(a);
     assert_true(lease.margin_ms > 0);
     (void) ledger_heed(a);
     assert_int_equal(look_up(t, a, mine.id).node_life, lease.n_ended ? DIBS_DEAD : DIBS_ALIVE);
@@ -264,11 +278,10 @@ static void a_lease_that_is_taken_away_is_noticed_and_made_anew(void **state)
     ASSERT_OK(etcd_do(etcd, &call, &gone, &answer, &t->err), &t->err);
     etcd_answer_done(&answer);
     etcd_close(etcd);
-    do {
-        (void) ledger_heed(a);
-        ledger_lease(a, &lease);
-    } while ((lease.n_ended == 0 || lease.margin_ms == 0) && clock_monotonic_ms() < until &&
-             usleep(10000) == 0);
+    for (ledger_lease(a, &lease);
+         (lease.n_ended == 0 || lease.margin_ms == 0) && clock_monotonic_ms() < until;
+         ledger_lease(a, &lease))
+        wait_a_while(a);
     assert_int_equal(lease.n_ended, 1);
     assert_int_equal(look_up(t, a, mine.id).node_life, DIBS_DEAD);
     (void) snprintf(want.claim.name, sizeof want.claim.name, "other");

@@ -128,7 +128,7 @@ static void a_kept_connection_that_was_closed_is_replaced(void **state)
     serve_with(w, serve_and_leave);
     for (int i = 0; i < 3; i++) {
         ask_well(w, &(struct web_request){ .body = "{}", .n_body = 2 });
-        (void) usleep(20000); /* its end has arrived when the next one begins */
+        UNTIL(atomic_load(&w->server.n_closed) == i + 1); /* before the next one begins */
     }
     assert_int_equal(atomic_load(&w->server.n_connections), 3);
 }
@@ -213,7 +213,6 @@ static void an_answer_too_many_is_not_the_next_ones(void **state)
 
     serve_with(w, serve_twice);
     ask_well(w, &(struct web_request){ .body = "{}", .n_body = 2 });
-    (void) usleep(20000);
     ask_well(w, &(struct web_request){ .body = "{}", .n_body = 2 });
     assert_int_equal(atomic_load(&w->server.n_connections), 2);
 }
