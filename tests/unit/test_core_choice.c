@@ -146,6 +146,13 @@ static void INV_8_cooling_ports_come_back_oldest_first_after_all_free_ones(void 
         assert_int_equal(e_must(e, i % 2 ? twin : e->core, &r).port, claims[order[i]].port);
 }
 
+/* As a daemon does: it chooses by the index from its first claim on. */
+static void use_index(struct engine *e, int64_t cooldown_ms)
+{
+    core_index_remember(e->core, cooldown_ms);
+    ASSERT_OK(core_index_refresh(e->core, &e->err), &e->err);
+}
+
 /* Enough of them for a whole list of candidates, each released under two protocols. */
 static void INV_8_where_everything_cools_the_oldest_comes_first(void **state)
 {
@@ -157,6 +164,7 @@ static void INV_8_where_everything_cools_the_oldest_comes_first(void **state)
     need_network();
     e_bind_to(&r, DIBS_UDP, "127.0.0.1");
     e_pool(e, "forty", "30000-30039", 0, 60000);
+    use_index(e, 60000);
     r.pool = "forty";
     for (size_t i = 0; i < N; i++)
         claims[i] = e_must(e, e->core, &r);
@@ -167,6 +175,33 @@ static void INV_8_where_everything_cools_the_oldest_comes_first(void **state)
     struct core *twin = e_twin(e);
     for (size_t i = 0; i < AGAIN; i++)
         assert_int_equal(e_must(e, i % 2 ? twin : e->core, &r).port, claims[i * 7 % N].port);
+}
+
+/* More than half of the pool cools, and more than a list of candidates has: what has rested still comes
+ * first. */
+static void INV_8_what_has_rested_comes_before_many_that_cool(void **state)
+{
+    enum { N = 60, COOLING = 40 };
+    struct engine *e = *state;
+    dibs_request r = e_request(NULL, NULL);
+    dibs_claim claims[COOLING];
+    bool is_cooling[N] = { false };
+
+    need_network();
+    e_pool(e, "sixty", "30000-30059", 0, 60000);
+    use_index(e, 60000);
+    r.pool = "sixty";
+    for (size_t i = 0; i < COOLING; i++)
+        claims[i] = e_must(e, e->core, &r);
+    for (size_t i = 0; i < COOLING; i++) {
+        assert_int_equal(e_release(e, e->core, &claims[i]), 1);
+        is_cooling[claims[i].port - 30000] = true;
+        e_pass(e, 10);
+    }
+    struct core *twin = e_twin(e);
+    for (size_t i = 0; i < N - COOLING; i++)
+        assert_false(is_cooling[e_must(e, i % 2 ? twin : e->core, &r).port - 30000]);
+    assert_int_equal(e_must(e, e->core, &r).port, claims[0].port);
 }
 
 static void W15_a_port_is_fresh_again_when_it_has_rested(void **state)
@@ -384,6 +419,7 @@ int main(void)
         E_TEST(INV_8_W15_free_upper_cooling_upper_free_lower_cooling_lower),
         E_TEST(INV_8_cooling_ports_come_back_oldest_first_after_all_free_ones),
         E_TEST(INV_8_where_everything_cools_the_oldest_comes_first),
+        E_TEST(INV_8_what_has_rested_comes_before_many_that_cool),
         E_TEST(W15_a_port_is_fresh_again_when_it_has_rested),
         E_TEST(INV_8_a_name_is_not_led_to_a_port_that_cools_from_somebody_else),
         E_TEST(INV_8_a_pool_without_cooldown_does_not_make_anothers_ports_rested),
