@@ -81,5 +81,4 @@ int64_t storm_sql(const char *sql);
 /* The file itself, and claims, slots, names and events against each other. */
 void storm_check_ledger(const char *when);
 const char *storm_ledger_path(void);
-bool storm_is_sanitized(void);
 #endif

@@ -76,14 +76,22 @@ end_process() {
     wait "$1" 2>/dev/null || true
 }
 
+# So many seconds may a busy machine stand still: on top of every time that something is given.
+STALL=20
+
 # wait_until SECONDS COMMAND...: until the command succeeds; fails after that long.
 wait_until() {
-    local end=$((SECONDS + $1))
+    local end=$((SECONDS + $1 + STALL))
     shift
     until "$@" >/dev/null 2>&1; do
         [ $SECONDS -lt "$end" ] || { echo "not within the time: $*" >&2; return 1; }
         sleep 0.02
     done
+}
+
+# within SECONDS BEGAN: not more seconds than that have passed since $SECONDS was BEGAN.
+within() {
+    [ $((SECONDS - $2)) -le $(($1 + STALL)) ] || { echo "$((SECONDS - $2)) seconds instead of $1" >&2; return 1; }
 }
 
 # lease_ends PORT...: wait until the leases on these ports are over; a daemon ends their claims at once, unless a socket is

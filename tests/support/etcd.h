@@ -97,7 +97,11 @@ CLUSTER_FN void member_kill(struct cluster *c, size_t i)
 
 CLUSTER_FN void member_freeze(const struct cluster *c, size_t i)
 {
+    siginfo_t info = { 0 };
+
     assert_int_equal(kill(c->pid[i], SIGSTOP), 0);
+    /* Not before all of its threads stand still: one of them could answer yet. */
+    assert_int_equal(waitid(P_PID, (id_t) c->pid[i], &info, WSTOPPED | WNOWAIT), 0);
 }
 
 CLUSTER_FN void member_thaw(const struct cluster *c, size_t i)

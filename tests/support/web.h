@@ -13,7 +13,7 @@
 #include "support/t.h"
 #include "web/web.h"
 
-enum { REQUEST_MAX = 4 << 20, SERVERS_MAX = 4, SHORT_MS = 300, LONG_MS = 10000 };
+enum { REQUEST_MAX = 4 << 20, SERVERS_MAX = 4, SHORT_MS = 300, LONG_MS = 30000 };
 
 /* Answers one request on `fd`; false closes the connection. */
 struct server;

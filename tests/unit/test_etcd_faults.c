@@ -87,12 +87,10 @@ static void one_member_that_hangs_leaves_time_for_the_others(void **state)
     while (strcmp(shared->config.origin[hung], etcd_endpoint(f->etcd)) != 0)
         hung++;
     member_freeze(shared, hung);
-    int64_t begun_ms = clock_monotonic_ms();
-    f->call.deadline_ms = in_ms(12000); /* the one that hangs may have led */
+    f->call.deadline_ms = in_ms(LONG_MS); /* the one that hangs may have led */
     ASSERT_OK(look(f, f->etcd, "x"), &f->err);
     assert_true(f->call.n_tries >= 2);
     assert_string_not_equal(shared->config.origin[hung], etcd_endpoint(f->etcd));
-    assert_true(took_ms(begun_ms) < 12000);
     ASSERT_OK(look(f, f->etcd, "x"), &f->err); /* it is remembered */
     assert_int_equal(f->call.n_tries, 1);
     member_thaw(shared, hung);
@@ -108,14 +106,14 @@ static void when_all_hang_calls_end_by_their_deadline(void **state)
     int64_t begun_ms = clock_monotonic_ms();
     f->call.deadline_ms = in_ms(SHORT_MS);
     assert_int_equal(look(f, f->etcd, "x"), DIBS_UNAVAILABLE);
-    assert_true(took_ms(begun_ms) >= SHORT_MS - 50 && took_ms(begun_ms) < SHORT_MS + 250);
+    assert_true(took_ms(begun_ms) >= SHORT_MS - 50 && took_ms(begun_ms) < SHORT_MS + STALL_MS);
     assert_int_equal(f->call.fault, ETCD_FAULT_UNREACHABLE);
     assert_non_null(strstr(f->err.msg, "127.0.0.1"));
     begun_ms = clock_monotonic_ms();
     f->call.deadline_ms = in_ms(SHORT_MS);
     assert_int_equal(make(f, f->etcd, "hung"), DIBS_UNAVAILABLE);
     assert_int_equal(f->call.fate, ETCD_UNKNOWN);
-    assert_true(took_ms(begun_ms) < SHORT_MS + 250);
+    assert_true(took_ms(begun_ms) < SHORT_MS + STALL_MS);
     thaw(f, SIZE_MAX);
 }
 
@@ -134,10 +132,10 @@ static void without_a_majority_nothing_is_done(void **state)
     for (int64_t until = in_ms(LONG_MS); clock_monotonic_ms() < until;) {
         struct etcd_status status = { 0 };
 
-        f->call.deadline_ms = in_ms(LONG_MS);
+        f->call.deadline_ms = in_ms(SHORT_MS);
         if (etcd_status(etcd, &f->call, 0, &status, &f->err) == DIBS_OK && status.leader == 0)
             break;
-        if (f->call.fault == ETCD_FAULT_UNREACHABLE)
+        if (strstr(f->err.msg, "no leader"))
             break;
     }
     f->call.deadline_ms = in_ms(SHORT_MS);
@@ -167,7 +165,7 @@ static void where_nobody_listens_nothing_was_done(void **state)
     f->call.deadline_ms = in_ms(SHORT_MS);
     assert_int_equal(make(f, etcd, "nobody"), DIBS_UNAVAILABLE);
     assert_int_equal(f->call.fate, ETCD_NOT_DONE);
-    assert_true(took_ms(begun_ms) < SHORT_MS + 250);
+    assert_true(took_ms(begun_ms) < SHORT_MS + STALL_MS);
     assert_true(f->call.n_tries > 2 && f->call.n_tries <= 64);
     assert_non_null(strstr(f->err.msg, "is the server running"));
     etcd_close(etcd);

@@ -4,7 +4,7 @@
 
 enum {
     TTL_MS = 3000, /* the least that etcd grants with the times of our members */
-    PATIENCE_MS = 20000,
+    PATIENCE_MS = 60000,
     LOOK_MS = 100, /* a host without a daemon is told nothing */
 };
 
@@ -232,10 +232,10 @@ static void who_cannot_renew_does_not_say_that_he_holds(void **state)
     dibs_claim mine = must_claim(t, a, &want);
     int64_t before_ms = boot_ms();
     member_freeze(one, 0);
-    for (ledger_lease(a, &lease); lease.margin_ms > 0 && clock_monotonic_ms() < until;
-         ledger_lease(a, &lease))
+    for (int64_t asked_ms = boot_ms(); ledger_lease(a, &lease), lease.margin_ms > 0; asked_ms = boot_ms()) {
+        assert_true(asked_ms < before_ms + TTL_MS); /* nobody else can have the port yet */
         wait_a_while(a);
-    assert_true(boot_ms() < before_ms + TTL_MS);
+    }
     assert_int_equal(look_up(t, a, mine.id).node_life, DIBS_UNKNOWN);
     assert_int_equal(
         ledger_certain(&(dibs_claim){ .holder = DIBS_HELD_BY_PROCESS, .node_life = DIBS_UNKNOWN }, &t->err),

@@ -155,7 +155,7 @@ static void a_locked_ledger_fails_within_the_deadline(void **state) /* INV-9 */
     assert_int_equal(t_claim(t, &want, 26001, &got), DIBS_UNAVAILABLE);
     int64_t took = now_ms() - start;
     assert_int_equal(t->err.trouble, DIBS_TROUBLE_LOCKED);
-    assert_in_range(took, 150, 1500);
+    assert_in_range(took, 150, 200 + STALL_MS);
     assert_int_equal(t_list(t, (struct ledger_filter){ 0 }).n, 0); /* reading goes on */
     (void) sqlite3_close(db);
     (void) t_must(t, &want, 26001);
