@@ -13,6 +13,7 @@ rm -f "$log" "$summary"
 memory=
 if [ "$(df --output=avail --block-size=1G /dev/shm 2>/dev/null | tail -1)" -ge 4 ] 2>/dev/null &&
     memory=$(mktemp -d /dev/shm/dibs-tests.XXXXXX); then
+    chmod 1777 "$memory" # as /tmp: some tests are other users for a while
     export TMPDIR=$memory
     trap 'rm -rf "$memory"' EXIT
 fi

@@ -17,6 +17,7 @@ enum {
     HTTP_OK = 200,
     TRIES_MAX = 64,     /* of one call; the deadline ends it before */
     TRY_MOST_MS = 3000, /* where others can be asked instead */
+    TRY_LEAST_MS = 50,  /* a later try with less would only hide why the former ones failed */
     CONNECT_MOST_MS = 1500,
     PAUSE_FIRST_MS = 20, /* after all were asked in vain; doubled up to: */
     PAUSE_MOST_MS = 500,
@@ -228,6 +229,11 @@ static void pause_ms(const struct asking *a, int64_t ms)
         (void) nanosleep(&(struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 }, NULL);
 }
 
+static bool has_time(const struct etcd_call *call)
+{
+    return call->deadline_ms - clock_monotonic_ms() > (call->n_tries ? TRY_LEAST_MS : 0);
+}
+
 static dibs_status give_up(const struct asking *a)
 {
     if (a->call->n_tries == 0) {
@@ -247,7 +253,7 @@ dibs_status client_post(struct etcd *etcd, struct etcd_call *call, const struct 
     call->fate = ETCD_NOT_DONE;
     call->fault = ETCD_FAULT_NONE;
     call->n_tries = 0;
-    for (unsigned i = 0; i < TRIES_MAX && clock_monotonic_ms() < call->deadline_ms; i++) {
+    for (unsigned i = 0; i < TRIES_MAX && has_time(call); i++) {
         size_t which = post->endpoint >= 0 ? (size_t) post->endpoint
                                            : endpoints_choose(&etcd->endpoints, clock_monotonic_ms());
         enum verdict verdict = try_once(&a, which);

@@ -231,7 +231,9 @@ without_ipv6() {
 end_command() {
     kill -TERM "$COMMAND"
     wait "$STARTED" || true
+    wait_until 10 has_ended "$COMMAND" # it may be nobody's child by now
 }
+has_ended() { ! grep -q '^State:.*[RSDT] ' "/proc/$1/status"; }
 
 # a_web PORT: the only port of a role has this number.
 a_web() {
