@@ -116,6 +116,8 @@ void engine_heed_writes(struct engine *e, bool is_heeded);
 void engine_follow_group(struct engine *e, const struct ledger_span *span);
 
 /* node.c: this host among others. */
+/* Can its holders count on what they have? They can where there are no others. */
+bool engine_is_certain(const struct engine *e);
 void engine_mind_node(struct engine *e);
 /* When that is to be done next, at the latest (CLOCK_MONOTONIC). */
 int64_t engine_node_ms(const struct engine *e);

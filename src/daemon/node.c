@@ -14,6 +14,14 @@
 
 #include "base/banned.h"
 
+bool engine_is_certain(const struct engine *e)
+{
+    struct ledger_lease lease;
+
+    ledger_lease(e->handle->core->ledger, &lease);
+    return !lease.is_member || lease.margin_ms > 0;
+}
+
 static void tell(struct engine *e, const struct ledger_lease *lease)
 {
     bool is_doubtful = lease->margin_ms == 0;

@@ -88,6 +88,8 @@ struct etcd_rows {
     bool is_cut; /* the watches stand still: what they missed is gone */
     struct etcd_watch *watch[SPACES];
     int64_t confirmed_ms; /* when the copy was last seen to be up to date */
+    int64_t silent_ms;    /* when somebody waited in vain for an answer of etcd; 0: it has answered since */
+    dibs_err silence;     /* ... what he was told */
     int notices;          /* readable when they have something; -1: they are not there */
     uint64_t n_told;      /* changes so far that were news, */
     uint64_t n_elsewhere; /* ... and those of others that no event tells of */
@@ -196,6 +198,9 @@ void store_unwatch(struct etcd_rows *self);
 void store_heed(struct etcd_rows *self);
 /* The same before a transaction, and all anew if that is needed. */
 dibs_status store_catch_up(struct etcd_rows *self, dibs_err *err);
+/* Who serves others does not make each of them wait for an etcd that does not answer. */
+void store_note_silence(struct etcd_rows *self, const dibs_err *why);
+dibs_status store_listen(struct etcd_rows *self, dibs_err *err);
 
 /* etcd_hands.c: pools, and what becomes of the claims on ports that they get or lose. */
 dibs_status store_pool_put(struct rows *rows, const dibs_pool *pool, dibs_err *err);

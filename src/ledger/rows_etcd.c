@@ -149,6 +149,8 @@ static dibs_status begin(struct rows *rows, bool is_write, bool is_full, dibs_er
     else if (!self->is_loaded || !self->is_fresh || !self->is_in_call)
         s = store_refresh(self, err);
     self->was_beaten = self->was_cut = false;
+    if (s == DIBS_OK && is_write)
+        s = store_listen(self, err);
     if (s == DIBS_OK && is_write && !self->has_number)
         s = store_enrol(self, err);
     if (s != DIBS_OK)
