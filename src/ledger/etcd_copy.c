@@ -465,6 +465,7 @@ static dibs_status load(struct etcd_rows *self, dibs_err *err)
     memory_commit(&self->near.tables);
     self->is_loaded = s == DIBS_OK;
     self->read_at = self->revision;
+    self->is_loose = true; /* ports that are everybody's may not have been, or have been claimed without us */
     if (s == DIBS_OK && self->lease)
         store_compare_lease(self);
     return s;

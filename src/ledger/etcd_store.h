@@ -105,6 +105,7 @@ struct etcd_rows {
     size_t n_lost;
     struct ledger_slot *seen; /* ports that others have released, while their records are read anew */
     size_t n_seen, max_seen;
+    bool is_loose;             /* holders of this host may hang on nothing, though it has a lease */
     struct store_lease *lease; /* that of this host; NULL: somebody else renews it, or nobody */
     int lease_notice;          /* an eventfd, among the notices; -1: there is none */
 };
@@ -154,6 +155,9 @@ void store_compare_lease(const struct etcd_rows *self);
 void store_dress(const struct etcd_rows *self, struct row_claim *row);
 /* What the lease of its host says of it now. */
 dibs_life store_node_life(const struct etcd_rows *self, const struct row_claim *row);
+/* Those of this host whose claims should hang on its lease and do not: so they do from now on. As
+ * ledger_hang(), inside of a transaction. */
+dibs_status store_hang(struct etcd_rows *self, size_t *n, dibs_err *err);
 /* Before it is put: whose it is now, and what it hangs on. UNAVAILABLE: on nothing that is certain. */
 dibs_status store_own(const struct etcd_rows *self, const struct row_claim *before, struct row_claim *row,
                       dibs_err *err);

@@ -52,6 +52,7 @@ struct ledger_lease {
     uint64_t n_ended;    /* leases that were lost so far */
     size_t n_lost;       /* claims that ledger_note_lost() has to tell of */
     uint64_t n_gone;     /* leases of other hosts that were seen to end */
+    bool is_loose;       /* ledger_hang() may have something to do */
     char trouble[256];   /* why it cannot be renewed; empty: it can */
 };
 /* The ledger may be NULL. */
@@ -294,6 +295,11 @@ dibs_status ledger_certain(const dibs_claim *claim, dibs_err *err);
 /* Writes into the history what others have ended of this host's claims; *n of them. */
 dibs_status ledger_note_lost(struct ledger *ledger, const struct ledger_actor *actor, size_t *n,
                              dibs_err *err);
+
+/* Whoever holds a port that is everybody's hangs on the lease of his host, also when the port was not
+ * everybody's as he got it, or the host had no lease then; *n of them do from now on. What was claimed stays
+ * as it is. */
+dibs_status ledger_hang(struct ledger *ledger, const struct ledger_actor *actor, size_t *n, dibs_err *err);
 
 /* A new lease end. NOT_FOUND: no such claim or another generation; INVALID: not held by a lease. */
 dibs_status ledger_renew(struct ledger *ledger, struct ledger_seen seen, int64_t ttl_ms,

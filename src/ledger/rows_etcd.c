@@ -424,6 +424,11 @@ static void lost(struct rows *rows, bool (*fn)(void *ctx, const dibs_claim *clai
         goes_on = fn(ctx, &self->lost[i].claim);
 }
 
+static dibs_status hang(struct rows *rows, size_t *n, dibs_err *err)
+{
+    return store_hang(store_of(rows), n, err);
+}
+
 static dibs_status tail(struct rows *rows, uint64_t *seq, uint64_t *cursor, dibs_err *err)
 {
     const struct etcd_rows *self = store_of(rows);
@@ -554,6 +559,7 @@ const struct rows_ops rows_etcd_ops = {
     .join = join,
     .lease = lease,
     .lost = lost,
+    .hang = hang,
     .nodes = nodes,
     .node_count = node_count,
     .node_forget = node_forget,

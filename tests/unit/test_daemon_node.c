@@ -27,11 +27,16 @@ struct fixture {
     dibs_err err;
 };
 
-static void start(struct fixture *f, const char *uri)
+static void load_settings(struct fixture *f, const char *uri)
 {
     const dibs_flag flags[] = { { DIBS_SET_LEDGER, uri }, { DIBS_SET_SOCKET, "none" } };
 
     ASSERT_OK(dibs_settings_load(flags, 2, &f->settings, &f->err), &f->err);
+}
+
+static void start(struct fixture *f, const char *uri)
+{
+    load_settings(f, uri);
     ASSERT_OK(loop_open(&f->loop, &f->err), &f->err);
     const struct engine_options options = { .loop = f->loop,
                                             .settings = &f->settings,
@@ -152,10 +157,48 @@ static void nobody_is_told_after_a_slow_commit_what_was_true_before_it(void **st
     stop(&f);
 }
 
+static bool is_alive_for(struct t_ledger *t, struct ledger *other, uint64_t id)
+{
+    dibs_claim out = { 0 };
+
+    return ledger_find_id(other, id, &out, &t->err) == DIBS_OK && out.node_life == DIBS_ALIVE;
+}
+
+static void what_was_claimed_before_the_daemon_came_hangs_on_its_lease(void **state)
+{
+    struct t_ledger *t = *state;
+    const dibs_request request = {
+        .port = FIRST, .mode = DIBS_REQUIRED, .holder = DIBS_HELD_BY_LEASE, .ttl_ms = 600000
+    };
+    dibs_claim early = { 0 };
+    dibs *direct = NULL;
+    int64_t until = in_ms(PATIENCE_MS);
+    struct fixture f = { 0 };
+
+    NEED_ETCD();
+    struct ledger *other = host(t, "other");
+    make_pool(t, other, "everywhere", (dibs_range){ FIRST, FIRST + 9 });
+    load_settings(&f, t->uri);
+    ASSERT_OK(dibs_open(&f.settings, &direct, &f.err), &f.err);
+    ASSERT_OK(dibs_claim_ports(direct, &(dibs_batch){ .requests = &request, .n = 1 }, &early, &f.err),
+              &f.err);
+    dibs_close(direct);
+    assert_false(is_alive_for(t, other, early.id)); /* nobody there can tell */
+    start(&f, t->uri);
+    while (!is_alive_for(t, other, early.id) && clock_monotonic_ms() < until) {
+        assert_int_equal(loop_turn(f.loop, 10, NULL), DIBS_OK);
+        engine_turn(f.engine);
+    }
+    assert_true(is_alive_for(t, other, early.id));
+    stop(&f);
+    ledger_close(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(nobody_is_told_after_a_slow_commit_what_was_true_before_it),
+        CASE(what_was_claimed_before_the_daemon_came_hangs_on_its_lease),
     };
     return cmocka_run_group_tests(tests, start_quick_etcd, end_etcd);
 }
