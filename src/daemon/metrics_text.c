@@ -133,10 +133,16 @@ static void write_pools(struct metrics *m, struct bytes *out)
 {
     struct core *core = engine_handle(m->engine)->core;
     const struct held_table *held = engine_held(m->engine);
-    const struct portbits *const used[METRICS_KINDS] = { held_ports(held, DIBS_DYNAMIC),
-                                                         held_ports(held, DIBS_STATIC) };
-    struct portbits outside[METRICS_KINDS] = { *used[DIBS_DYNAMIC], *used[DIBS_STATIC] };
+    struct portbits all[METRICS_KINDS] = {
+        [DIBS_DYNAMIC] = *held_ports(held, DIBS_DYNAMIC), [DIBS_STATIC] = *held_ports(held, DIBS_STATIC)
+    };
+    const struct portbits *const used[METRICS_KINDS] = { &all[0], &all[1] };
     struct core_room rooms[METRICS_POOLS_MAX + 1];
+
+    metrics_load_others(m);
+    for (size_t kind = 0; kind < METRICS_KINDS; kind++)
+        portbits_add_all(&all[kind], &m->others[kind]);
+    struct portbits outside[METRICS_KINDS] = { all[0], all[1] };
 
     for (size_t i = 0; i < m->n_pools; i++) {
         const dibs_ranges *ranges = &m->pools[i].pool.ranges;

@@ -176,6 +176,28 @@ reaped_by() { on "$1" log --json | grep -o '"what":"reaped"' | wc -l; }
     assert_output_has "only its own host can tell"
 }
 
+# figure NODE NAME: of its metrics.
+figure() { curl -s --max-time 20 --unix-socket "$T/$1.admin" http://dibs/metrics | sed -n "s/^$2 //p"; }
+has_figure() { [ "$(figure "$1" "$2")" = "$3" ]; }
+
+@test "every host counts what all hosts have of the cluster's pools" {
+    local available='dibs_allocator_available_ports{pool="all",band="dynamic"}'
+    cluster 1
+    daemon a
+    daemon b
+    on b claim --pool all --keep beside
+    on a claim --pool all -n 3 --keep web
+    on a claim --pool all --port 31009 --keep fixed || on a claim --pool all --port 31008 --keep fixed
+    wait_until 10 has_figure b "$available" 5
+    has_figure a "$available" 5
+    [ "$(figure b 'dibs_allocator_allocated_ports{pool="all",kind="static"}')" = 1 ]
+    run on b pool show all --json
+    assert_output_has '"available":5'
+    on a release --all-mine
+    wait_until 10 has_figure b "$available" 9
+    wait_until 10 has_figure a "$available" 9
+}
+
 is_gone() { on b node | grep -q "^$1  *gone"; }
 
 @test "an administrator forgets a host that will not come back, and all that it has claimed" {
