@@ -204,8 +204,16 @@ dibs_status store_own(const struct etcd_rows *self, const struct row_claim *befo
     /* Who becomes its holder is here; who only changes it need not be. */
     bool is_same = before && (before->claim.generation == row->claim.generation || !is_held);
     struct ledger_lease mine;
+    size_t number = store_number(self);
 
-    row->node = is_same ? before->node : store_number(self);
+    /* A snapshot brings back what another host had of ports that are everybody's. Its daemon lets it hang. */
+    if (!before && row->claim.node[0] &&
+        (!store_find_node(self, row->claim.node, strlen(row->claim.node), &number) ||
+         store_space(self, row->claim.port) != SPACE_CLUSTER))
+        return err_set(err, DIBS_INVALID,
+                       "port %u is of host '%s', and of no pool of the cluster: restore it there",
+                       row->claim.port, row->claim.node);
+    row->node = is_same ? before->node : (uint32_t) number;
     row->lease = is_held && before ? before->lease : 0;
     store_dress(self, row);
     if (!is_held || !store_is_own(self, row->node) || store_space(self, row->claim.port) != SPACE_CLUSTER) {

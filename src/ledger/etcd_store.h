@@ -17,6 +17,7 @@
  *     c/b/BLOCK         claims on 64 ports that are everybody's: those of pools with the scope `cluster`
  *     c/n/...           their names
  *     c/p/POOL          pools    c/p/~ ports that nobody claims while they become everybody's
+ *     c/p/!             put whenever a pool is removed: what is gone has no revision to compare
  *     c/m/NODE          hosts and their numbers    c/v format and salt
  *     c/l/NODE          is there while that host has a lease (etcd_lease.h)
  *
@@ -125,6 +126,7 @@ struct store_key store_key(const struct etcd_rows *self, enum store_space space,
 /* The same of a host that is named. */
 struct store_key store_host_key(const struct etcd_rows *self, const char *node, char kind);
 struct store_key store_fence_key(const struct etcd_rows *self);
+struct store_key store_removal_key(const struct etcd_rows *self);
 /* Behind that: text, or a number of so many digits. */
 void store_key_add(struct store_key *key, const char *bytes, size_t n);
 void store_key_add_hex(struct store_key *key, uint64_t number, int digits);
@@ -219,8 +221,9 @@ dibs_status store_beaten(struct etcd_rows *self, dibs_err *err);
 
 /* etcd_commit.c: what the transaction has changed, as one Txn; that of several hosts as one, too. */
 dibs_status store_commit(struct etcd_rows *const *all, size_t n, dibs_err *err);
-/* This host gets a number, if it has none. */
+/* A host gets a number, if it has none: this one, or one that is named. */
 dibs_status store_enrol(struct etcd_rows *self, dibs_err *err);
+dibs_status store_enrol_other(struct etcd_rows *self, const char *node, dibs_err *err);
 /* The ledger's mark is there, and of a format that we know. */
 dibs_status store_mark(struct etcd_rows *self, dibs_err *err);
 #endif

@@ -60,6 +60,9 @@ void ledger_lease(const struct ledger *ledger, struct ledger_lease *out);
 
 /* Hosts that share the ledger; none for a ledger of one host. */
 dibs_status ledger_nodes(struct ledger *ledger, dibs_node_fn fn, void *ctx, dibs_err *err);
+/* From now on there is a host of that name: one whose claims are restored; NULL: this one. INVALID: there can
+ * be none. */
+dibs_status ledger_node_enrol(struct ledger *ledger, const char *name, dibs_err *err);
 struct ledger_actor;
 /* Ends all claims of a host and forgets it: first what it has of ports that are everybody's, then all that is
  * its own. As dibs_node_remove(). */

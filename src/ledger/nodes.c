@@ -18,6 +18,17 @@ dibs_status ledger_nodes(struct ledger *ledger, dibs_node_fn fn, void *ctx, dibs
     return s;
 }
 
+dibs_status ledger_node_enrol(struct ledger *ledger, const char *name, dibs_err *err)
+{
+    dibs_status s = name ? ledger_check_node(name, err) : DIBS_OK;
+
+    if (s != DIBS_OK)
+        return s;
+    if (!ledger->rows->ops->node_enrol)
+        return err_set(err, DIBS_INVALID, "this ledger is one host's own: it knows no others");
+    return ledger->rows->ops->node_enrol(ledger->rows, name, err);
+}
+
 static dibs_status hang(struct ledger *ledger, const struct ledger_actor *actor, size_t *n, dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };

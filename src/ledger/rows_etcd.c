@@ -400,6 +400,16 @@ static void nodes(const struct rows *rows, dibs_node_fn fn, void *ctx)
     store_nodes((const struct etcd_rows *) rows, fn, ctx);
 }
 
+static dibs_status node_enrol(struct rows *rows, const char *name, dibs_err *err)
+{
+    struct etcd_rows *self = store_of(rows);
+
+    if (!self->is_in_call)
+        self->deadline_ms = clock_monotonic_ms() + self->timeout_ms;
+    dibs_status s = self->is_loaded ? DIBS_OK : store_load(self, err);
+    return s == DIBS_OK ? store_enrol_other(self, name ? name : self->node, err) : s;
+}
+
 static dibs_status node_count(struct rows *rows, const char *name, size_t *n, int64_t *since, dibs_err *err)
 {
     struct etcd_rows *self = store_of(rows);
@@ -561,6 +571,7 @@ const struct rows_ops rows_etcd_ops = {
     .lost = lost,
     .hang = hang,
     .nodes = nodes,
+    .node_enrol = node_enrol,
     .node_count = node_count,
     .node_forget = node_forget,
     .begin = begin,
