@@ -90,6 +90,7 @@ struct engine {
     bool is_doubtful;     /* ... and whether it could not be renewed */
     uint64_t n_gone;      /* other hosts whose lease has ended, as far as that was heeded */
     int64_t bury_ms;      /* when their claims are looked at; 0: there are none */
+    int64_t tend_ms;      /* when old versions are looked at */
     int64_t hang_ms;      /* when claims are to hang on the lease, if that has failed */
     int64_t lost_ms;      /* when what others have ended is noted, if that has failed */
     struct engine_counts counts;

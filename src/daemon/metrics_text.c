@@ -247,6 +247,9 @@ static void write_traffic(const struct ledger_traffic *t, struct bytes *out)
         (double) t->total_us / 1e6, t->n_commits);
     single(out, "dibs_etcd_conflicts_total", "counter",
            "Decisions that were made anew, because another host or process was first.", t->n_beaten);
+    single(out, "dibs_etcd_compactions_total", "counter",
+           "Times that this host had etcd forget old versions, because they began to fill it.",
+           t->n_compactions);
     single(out, "dibs_etcd_retries_total", "counter", "Commits that another member had to be asked for.",
            t->n_retries);
     single(out, "dibs_etcd_loads_total", "counter", "Times that everything was read anew.", t->n_loads);

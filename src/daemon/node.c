@@ -82,6 +82,16 @@ static void hang(struct engine *e, const struct ledger_lease *lease)
         LOG(LOG_INFO, "claims hang on the lease of this host from now on", "claims", text);
 }
 
+static void tend(struct engine *e)
+{
+    int64_t now_ms = clock_monotonic_ms();
+
+    if (now_ms < e->tend_ms)
+        return;
+    e->tend_ms = now_ms + LEDGER_TEND_MS;
+    ledger_tend(e->handle->core->ledger);
+}
+
 /* ---- other hosts ---- */
 
 struct dead_abroad {
@@ -144,6 +154,7 @@ void engine_mind_node(struct engine *e)
     if (lease.n_lost > 0)
         note_lost(e);
     hang(e, &lease);
+    tend(e);
     mind_others(e, &lease);
     if (lease.incarnation != e->incarnation && e->n_ended != lease.n_ended)
         engine_know_again(e); /* whoever hung on the one before is dead */
@@ -161,6 +172,8 @@ int64_t engine_node_ms(const struct engine *e)
         return at_ms;
     if (lease.is_loose && e->hang_ms < at_ms)
         at_ms = e->hang_ms;
+    if (e->tend_ms < at_ms)
+        at_ms = e->tend_ms;
     int64_t end_ms = clock_monotonic_ms() + lease.margin_ms + 1;
     return end_ms < at_ms ? end_ms : at_ms;
 }

@@ -99,6 +99,7 @@ struct etcd_rows {
     int64_t expected_revision; /* of our last commit, which the watch has not told of yet; 0: it has */
     int64_t expected_ms;       /* since when */
 
+    int64_t tended_revision;  /* when store_tend() looked last; 0: it was not this host's turn */
     uint64_t trimmed_answers; /* likewise of answers */
     uint64_t trimmed_seq;     /* in the transaction under way: events up to it go; 0: none */
     bool is_mourning;         /* ... and the claims below are told of */
@@ -174,6 +175,9 @@ struct store_key store_lost_key(const struct etcd_rows *self, const char *node, 
  * first does. Told in the order of slots before they are cleared, and asked for as they are read again. */
 void store_cooling_out(struct etcd_rows *self, const struct ledger_slot *slot);
 void store_cooling_in(const struct etcd_rows *self, struct ledger_slot *slot);
+
+/* etcd_tend.c: as ledger_tend(); with so much in use nothing is done. */
+void store_tend(struct etcd_rows *self, int64_t plenty_bytes);
 
 /* etcd_nodes.c */
 void store_nodes(const struct etcd_rows *self, dibs_node_fn fn, void *ctx);

@@ -108,14 +108,20 @@ bool ledger_place(const struct ledger *ledger, uint32_t *rank, uint32_t *n);
 enum { LEDGER_TXN_BUCKETS = 12 };
 #define LEDGER_TXN_US_MAX(i) (INT64_C(500) << (i))
 struct ledger_traffic {
-    uint64_t n_commits; /* Txns that were answered, */
-    uint64_t n_beaten;  /* ... and those of them that came to nothing, because others were first */
-    uint64_t n_retries; /* requests that had to be sent again, to another member or later */
-    uint64_t n_loads;   /* times that all was read anew */
+    uint64_t n_commits;     /* Txns that were answered, */
+    uint64_t n_beaten;      /* ... and those of them that came to nothing, because others were first */
+    uint64_t n_retries;     /* requests that had to be sent again, to another member or later */
+    uint64_t n_loads;       /* times that all was read anew */
+    uint64_t n_compactions; /* times that this host had old versions forgotten */
     uint64_t n_within[LEDGER_TXN_BUCKETS];
     int64_t total_us;
     int64_t lag_ms; /* how long the last change of ours took to be told by the watch; -1: not yet */
 };
+/* Where hosts share a ledger one of them has the store forget old versions, when they begin to fill it: those
+ * that were old already at the call before. Each host's daemon calls it so often; for another ledger it does
+ * nothing. */
+enum { LEDGER_TEND_MS = 60000 };
+void ledger_tend(struct ledger *ledger);
 /* How the store of a shared ledger is, asked of each of its members. */
 enum { LEDGER_MEMBERS_MAX = 32 };
 struct ledger_member {
@@ -128,6 +134,7 @@ struct ledger_member {
     char version[32];
     bool is_leader, has_leader, is_learner;
     int64_t revision, bytes, used_bytes;
+    int64_t quota_bytes;      /* 0: it does not say */
     bool is_full, is_corrupt; /* alarms */
 };
 struct ledger_cluster {

@@ -29,6 +29,12 @@ dibs_status ledger_node_enrol(struct ledger *ledger, const char *name, dibs_err 
     return ledger->rows->ops->node_enrol(ledger->rows, name, err);
 }
 
+void ledger_tend(struct ledger *ledger)
+{
+    if (ledger->rows->ops->tend)
+        ledger->rows->ops->tend(ledger->rows);
+}
+
 static dibs_status hang(struct ledger *ledger, const struct ledger_actor *actor, size_t *n, dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };

@@ -70,6 +70,8 @@ struct rows_ops {
     /* Optional, too: claims of this host that others have ended. They are forgotten by the commit of the
      * transaction. */
     void (*lost)(struct rows *self, bool (*fn)(void *ctx, const dibs_claim *claim), void *ctx);
+    /* Optional, too: as ledger_tend(). */
+    void (*tend)(struct rows *self);
     /* Optional, too: as ledger_hang(), inside of a transaction. */
     dibs_status (*hang)(struct rows *self, size_t *n, dibs_err *err);
 

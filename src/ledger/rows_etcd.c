@@ -434,6 +434,14 @@ static void lost(struct rows *rows, bool (*fn)(void *ctx, const dibs_claim *clai
         goes_on = fn(ctx, &self->lost[i].claim);
 }
 
+/* A quarter of the 2 GiB that etcd allows unless it was told otherwise. */
+static void tend(struct rows *rows)
+{
+    const int64_t plenty_bytes = INT64_C(512) << 20;
+
+    store_tend(store_of(rows), plenty_bytes);
+}
+
 static dibs_status hang(struct rows *rows, size_t *n, dibs_err *err)
 {
     return store_hang(store_of(rows), n, err);
@@ -569,6 +577,7 @@ const struct rows_ops rows_etcd_ops = {
     .join = join,
     .lease = lease,
     .lost = lost,
+    .tend = tend,
     .hang = hang,
     .nodes = nodes,
     .node_enrol = node_enrol,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Holders across hosts: what hangs on the lease of a host, who may take it over, and when. */
+#include "ledger/etcd_store.h"
 #include "support/etcd_ledger.h"
 
 enum {
@@ -338,6 +339,73 @@ static void what_becomes_everybodys_hangs_on_its_host_from_then_on(void **state)
     ledger_close(b);
 }
 
+static struct etcd_rows *store(struct ledger *ledger)
+{
+    return store_of(ledger->rows);
+}
+
+static size_t count_claims(struct t_ledger *t, struct ledger *ledger)
+{
+    struct ledger_health health = { 0 };
+
+    ASSERT_OK(ledger_health(ledger, &health, &t->err), &t->err);
+    return (size_t) health.n_claims;
+}
+
+static bool is_forgotten(struct t_ledger *t, int64_t revision)
+{
+    const struct etcd_op look = { .kind = ETCD_RANGE, .key = { "x", 1 }, .revision = revision };
+    struct etcd_call call = { .deadline_ms = in_ms(PATIENCE_MS) };
+    struct etcd_answer answer = { 0 };
+    struct etcd *etcd = NULL;
+
+    ASSERT_OK(etcd_open(&one->config, &etcd, &t->err), &t->err);
+    dibs_status s = etcd_do(etcd, &call, &look, &answer, &t->err);
+    etcd_answer_done(&answer);
+    etcd_close(etcd);
+    assert_true(s == DIBS_OK || call.fault == ETCD_FAULT_COMPACTED);
+    return s != DIBS_OK;
+}
+
+static void the_oldest_host_and_no_other_has_old_versions_forgotten(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_dynamic(NULL, ports, 3);
+    int64_t until = in_ms(PATIENCE_MS);
+
+    NEED_ETCD();
+    struct ledger *a = member(t, "a", boot_a);
+    struct ledger *b = member(t, "b", boot_b);
+    make_pool(t, a, "everywhere", (dibs_range){ 31000, 31002 });
+    (void) must_claim(t, b, &want);
+    (void) must_claim(t, a, &want);
+    store_tend(store(a), 0);
+    int64_t first = store(a)->tended_revision;
+    assert_true(first > 0 && store(a)->traffic.n_compactions == 0); /* how old is that? */
+    store_tend(store(b), 0);
+    assert_int_equal(store(b)->tended_revision, 0);
+    (void) must_claim(t, a, &want);
+    store_tend(store(a), INT64_MAX); /* there is plenty of room */
+    int64_t second = store(a)->tended_revision;
+    assert_true(second > first && store(a)->traffic.n_compactions == 0);
+    assert_false(is_forgotten(t, first));
+    store_tend(store(a), 0);
+    assert_int_equal(store(a)->traffic.n_compactions, 1);
+    assert_true(is_forgotten(t, second - 1));
+    assert_false(is_forgotten(t, second));
+    end_lease_of(t, a); /* now the other one is older */
+    while (store(b)->tended_revision == 0 && clock_monotonic_ms() < until) {
+        wait_a_while(b);
+        (void) count_claims(t, b); /* which it reads anew, if need be */
+        store_tend(store(b), 0);
+    }
+    assert_true(store(b)->tended_revision > 0);
+    store_tend(store(a), 0);
+    assert_int_equal(store(a)->tended_revision, 0);
+    ledger_close(a);
+    ledger_close(b);
+}
+
 static void who_cannot_renew_does_not_say_that_he_holds(void **state)
 {
     struct t_ledger *t = *state;
@@ -467,6 +535,7 @@ int main(void)
         CASE(a_port_that_another_host_released_cools_by_our_clock),
         CASE(what_is_claimed_beside_a_daemon_ends_with_its_host),
         CASE(what_becomes_everybodys_hangs_on_its_host_from_then_on),
+        CASE(the_oldest_host_and_no_other_has_old_versions_forgotten),
         CASE(who_cannot_renew_does_not_say_that_he_holds),
     };
     return cmocka_run_group_tests(tests, start_etcd, end_etcd);
