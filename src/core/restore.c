@@ -66,17 +66,70 @@ static dibs_status changed_pools(struct core *core, const dibs_snapshot *snapsho
     return DIBS_OK;
 }
 
-/* A holder that is over does not come back; *stays tells whether the claim does. */
-static dibs_status revive(struct core *core, dibs_claim *c, bool *stays, dibs_err *err)
+static bool note_here(void *ctx, const dibs_node *node)
+{
+    if (node->is_here)
+        memcpy(ctx, node->name, sizeof node->name);
+    return !node->is_here;
+}
+
+static dibs_status look_where_we_are(struct core *core, char here[DIBS_NODE_MAX + 1], dibs_err *err)
+{
+    dibs_status s = ledger_node_enrol(core->ledger, NULL, err);
+
+    return s == DIBS_OK ? ledger_nodes(core->ledger, note_here, here, err) : s;
+}
+
+/* A claim of another host bears its name, and so does the user, "uid:1000@b". One of this host that another
+ * one has exported is ours as it is. */
+static dibs_status find_home(const char *here, dibs_claim *c, dibs_err *err)
+{
+    char *at = strrchr(c->principal, '@');
+
+    if (!c->node[0])
+        return DIBS_OK;
+    if (!at || strcmp(at + 1, c->node) != 0)
+        return err_set(err, DIBS_INVALID, "port %u is one of host '%s', and its principal is not", c->port,
+                       c->node);
+    if (strcmp(c->node, here) == 0)
+        *at = c->node[0] = '\0';
+    return DIBS_OK;
+}
+
+/* Without the host's name, if he is of another one. */
+static bool is_user(const dibs_claim *c)
+{
+    char principal[sizeof c->principal] = "";
+
+    memcpy(principal, c->principal, strlen(c->principal) - (c->node[0] ? strlen(c->node) + 1 : 0));
+    return is_principal(principal);
+}
+
+static dibs_status check_right(const struct core *core, const dibs_claim *c, dibs_err *err)
 {
     char shown[80] = "";
 
-    if (!is_principal(c->principal))
+    if (!is_user(c))
         return err_set(err, DIBS_INVALID, "port %u: '%s' is no principal of this host; uid:NUMBER is wanted",
                        c->port, text_safe(c->principal, shown, sizeof shown));
     if (strcmp(c->principal, core->caller.principal) != 0 && !core->caller.is_admin)
         return err_set(err, DIBS_DENIED, "port %u belongs to %s; you are %s", c->port, c->principal,
                        core->caller.principal);
+    return DIBS_OK;
+}
+
+/* A holder that is over does not come back, and who is of another host is for that to judge. *stays tells
+ * whether the claim does. */
+static dibs_status revive(struct core *core, const char *here, dibs_claim *c, bool *stays, dibs_err *err)
+{
+    dibs_status s = find_home(here, c, err);
+
+    if (s == DIBS_OK)
+        s = check_right(core, c, err);
+    if (s == DIBS_OK && c->node[0])
+        s = ledger_node_enrol(core->ledger, c->node, err);
+    if (s != DIBS_OK)
+        return s;
     if (core_judge(core, c, NULL, 0) == DIBS_DEAD) {
         c->holder = DIBS_HELD_BY_NOBODY;
         c->process = (dibs_process){ 0 };
@@ -92,6 +145,7 @@ dibs_status core_restore(struct core *core, const dibs_snapshot *snapshot, size_
     struct ledger_actor actor = core_actor(core, core_now(core));
     AUTO(free_auto) dibs_claim *claims = calloc(snapshot->n + 1, sizeof *claims);
     AUTO(free_auto) dibs_pool *pools = calloc(snapshot->n_pools + 1, sizeof *pools);
+    char here[DIBS_NODE_MAX + 1] = "";
     size_t n_claims = 0;
     size_t n_pools = 0;
 
@@ -100,11 +154,14 @@ dibs_status core_restore(struct core *core, const dibs_snapshot *snapshot, size_
     dibs_status s = changed_pools(core, snapshot, pools, &n_pools, err);
     if (s == DIBS_OK && n_pools > 0)
         s = core_may_change_pools(core, err);
+    for (size_t i = 0; i < snapshot->n && s == DIBS_OK && !here[0]; i++)
+        if (snapshot->claims[i].node[0])
+            s = look_where_we_are(core, here, err);
     for (size_t i = 0; i < snapshot->n && s == DIBS_OK; i++) {
         bool stays = false;
 
         claims[n_claims] = snapshot->claims[i];
-        s = revive(core, &claims[n_claims], &stays, err);
+        s = revive(core, here, &claims[n_claims], &stays, err);
         if (s != DIBS_OK)
             return err_wrap(err, s, "claims[%zu]", i);
         n_claims += stays;

@@ -94,15 +94,29 @@ static void finish(struct job *const *jobs, size_t n, const dibs_err *err)
         jobs[i]->done(jobs[i], err);
 }
 
+/* What was found out before the commit is told after it, and the commit may have taken long: by then others
+ * may have what hung on the lease of this host. */
+static const dibs_err *is_late(const struct engine *e, bool was_certain, dibs_err *err)
+{
+    if (!was_certain || engine_is_certain(e))
+        return NULL;
+    (void) err_trouble(
+        err, DIBS_TROUBLE_NONE,
+        "this host could not renew its lease in the cluster meanwhile; what was asked may have "
+        "been done all the same");
+    return err;
+}
+
 static void do_group(struct engine *e, struct job *const *jobs, size_t n)
 {
     dibs_err err = { 0 };
+    bool was_certain = engine_is_certain(e);
     bool is_done = do_together(e, jobs, n, &err);
 
     for (int i = 0; i < BEATEN_MAX && !is_done && ledger_was_beaten(e->handle->core->ledger); i++)
         is_done = do_together(e, jobs, n, &err);
     if (is_done) {
-        finish(jobs, n, NULL);
+        finish(jobs, n, is_late(e, was_certain, &err));
         return;
     }
     if (ledger_was_cut(e->handle->core->ledger)) { /* each alone would wait as long again */
@@ -118,7 +132,7 @@ static void do_group(struct engine *e, struct job *const *jobs, size_t n)
         e->counts.failed += !is_done;
         if (!is_done)
             engine_note_trouble(e, &err);
-        finish(&jobs[i], 1, is_done ? NULL : &err);
+        finish(&jobs[i], 1, is_done ? is_late(e, was_certain, &err) : &err);
     }
 }
 

@@ -21,7 +21,8 @@ struct job {
     /* Does it with the library's verbs and keeps the answer. Called again from the start, alone, when
      * another's failure has spoilt the common transaction. */
     void (*work)(struct job *self, dibs *handle);
-    /* What was done is durable (`err` NULL), or nothing was done. The job is the callee's to free. */
+    /* What was done is durable (`err` NULL), or nothing was done, or `err` says that nobody can count on it.
+     * The job is the callee's to free. */
     void (*done)(struct job *self, const dibs_err *err);
 };
 

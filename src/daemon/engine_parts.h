@@ -90,6 +90,8 @@ struct engine {
     bool is_doubtful;     /* ... and whether it could not be renewed */
     uint64_t n_gone;      /* other hosts whose lease has ended, as far as that was heeded */
     int64_t bury_ms;      /* when their claims are looked at; 0: there are none */
+    int64_t tend_ms;      /* when old versions are looked at */
+    int64_t hang_ms;      /* when claims are to hang on the lease, if that has failed */
     int64_t lost_ms;      /* when what others have ended is noted, if that has failed */
     struct engine_counts counts;
     void (*changed)(void *ctx, const dibs_event *event, const struct held *held);
@@ -116,6 +118,8 @@ void engine_heed_writes(struct engine *e, bool is_heeded);
 void engine_follow_group(struct engine *e, const struct ledger_span *span);
 
 /* node.c: this host among others. */
+/* Can its holders count on what they have? They can where there are no others. */
+bool engine_is_certain(const struct engine *e);
 void engine_mind_node(struct engine *e);
 /* When that is to be done next, at the latest (CLOCK_MONOTONIC). */
 int64_t engine_node_ms(const struct engine *e);

@@ -77,6 +77,33 @@ dibs_status metrics_load_pools(struct metrics *m, dibs_err *err)
     return DIBS_OK;
 }
 
+static bool note_other(void *ctx, const dibs_claim *claim)
+{
+    struct portbits *others = ctx;
+
+    if (claim->node[0])
+        portbits_add(&others[claim->kind == DIBS_STATIC ? DIBS_STATIC : DIBS_DYNAMIC], claim->port);
+    return true;
+}
+
+void metrics_load_others(struct metrics *m)
+{
+    struct ledger *ledger = engine_handle(m->engine)->core->ledger;
+    struct portbits others[METRICS_KINDS] = { 0 };
+
+    if (ledger_notices(ledger) < 0)
+        return; /* nobody shares it */
+    uint64_t told = ledger_heed(ledger);
+    if (m->are_others_known && told == m->others_at)
+        return;
+    ledger_start_call(ledger);
+    if (ledger_list(ledger, &(struct ledger_filter){ 0 }, note_other, others, NULL) != DIBS_OK)
+        return; /* what was known last is told; the next scrape tries again */
+    memcpy(m->others, others, sizeof m->others);
+    m->others_at = told;
+    m->are_others_known = true;
+}
+
 /* Of a claim: the pool that it was made in; when that is not known any more, one that has its port. */
 static struct metrics_pool *pool_of(struct metrics *m, const dibs_event *event, const struct held *held)
 {

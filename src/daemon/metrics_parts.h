@@ -35,6 +35,9 @@ struct metrics {
     size_t n_pools;
     bool is_stale; /* a pool has changed since they were read */
     struct metrics_pool other;
+    struct portbits others[METRICS_KINDS]; /* ports of cluster pools that other hosts have, */
+    uint64_t others_at;                    /* ... when so many of their changes had been told; */
+    bool are_others_known;
     uint64_t repaired[METRICS_REPAIRS];
     uint64_t events[METRICS_EVENTS];
     bool is_degraded; /* claims failed for want of the ledger, and nothing has been written since */
@@ -45,5 +48,8 @@ struct metrics {
 
 /* The pools as they are now; on failure they stay as they were. */
 dibs_status metrics_load_pools(struct metrics *m, dibs_err *err);
+/* What other hosts have is read anew when they have changed something since the last scrape, not more often.
+ */
+void metrics_load_others(struct metrics *m);
 struct metrics_pool *metrics_find_pool(struct metrics *m, const char *name); /* NULL: none of its own */
 #endif

@@ -133,10 +133,16 @@ static void write_pools(struct metrics *m, struct bytes *out)
 {
     struct core *core = engine_handle(m->engine)->core;
     const struct held_table *held = engine_held(m->engine);
-    const struct portbits *const used[METRICS_KINDS] = { held_ports(held, DIBS_DYNAMIC),
-                                                         held_ports(held, DIBS_STATIC) };
-    struct portbits outside[METRICS_KINDS] = { *used[DIBS_DYNAMIC], *used[DIBS_STATIC] };
+    struct portbits all[METRICS_KINDS] = {
+        [DIBS_DYNAMIC] = *held_ports(held, DIBS_DYNAMIC), [DIBS_STATIC] = *held_ports(held, DIBS_STATIC)
+    };
+    const struct portbits *const used[METRICS_KINDS] = { &all[0], &all[1] };
     struct core_room rooms[METRICS_POOLS_MAX + 1];
+
+    metrics_load_others(m);
+    for (size_t kind = 0; kind < METRICS_KINDS; kind++)
+        portbits_add_all(&all[kind], &m->others[kind]);
+    struct portbits outside[METRICS_KINDS] = { all[0], all[1] };
 
     for (size_t i = 0; i < m->n_pools; i++) {
         const dibs_ranges *ranges = &m->pools[i].pool.ranges;
@@ -241,6 +247,9 @@ static void write_traffic(const struct ledger_traffic *t, struct bytes *out)
         (double) t->total_us / 1e6, t->n_commits);
     single(out, "dibs_etcd_conflicts_total", "counter",
            "Decisions that were made anew, because another host or process was first.", t->n_beaten);
+    single(out, "dibs_etcd_compactions_total", "counter",
+           "Times that this host had etcd forget old versions, because they began to fill it.",
+           t->n_compactions);
     single(out, "dibs_etcd_retries_total", "counter", "Commits that another member had to be asked for.",
            t->n_retries);
     single(out, "dibs_etcd_loads_total", "counter", "Times that everything was read anew.", t->n_loads);

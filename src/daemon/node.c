@@ -14,6 +14,14 @@
 
 #include "base/banned.h"
 
+bool engine_is_certain(const struct engine *e)
+{
+    struct ledger_lease lease;
+
+    ledger_lease(e->handle->core->ledger, &lease);
+    return !lease.is_member || lease.margin_ms > 0;
+}
+
 static void tell(struct engine *e, const struct ledger_lease *lease)
 {
     bool is_doubtful = lease->margin_ms == 0;
@@ -53,6 +61,35 @@ static void note_lost(struct engine *e)
     if (n > 0)
         LOG(LOG_WARNING, "other hosts have ended claims of this one", "claims", text);
     engine_follow(e);
+}
+
+/* What was claimed beside us, or became everybody's, hangs on our lease from now on. */
+static void hang(struct engine *e, const struct ledger_lease *lease)
+{
+    struct core *core = e->handle->core;
+    struct ledger_actor actor = core_actor(core, core_now(core));
+    char text[24] = "";
+    size_t n = 0;
+
+    if (!lease->is_loose || lease->margin_ms == 0 || clock_monotonic_ms() < e->hang_ms)
+        return;
+    ledger_start_call(core->ledger);
+    if (ledger_hang(core->ledger, &actor, &n, NULL) != DIBS_OK)
+        e->hang_ms = clock_monotonic_ms() + RELOAD_MS;
+    else if (n > 0)
+        (void) snprintf(text, sizeof text, "%zu", n);
+    if (text[0])
+        LOG(LOG_INFO, "claims hang on the lease of this host from now on", "claims", text);
+}
+
+static void tend(struct engine *e)
+{
+    int64_t now_ms = clock_monotonic_ms();
+
+    if (now_ms < e->tend_ms)
+        return;
+    e->tend_ms = now_ms + LEDGER_TEND_MS;
+    ledger_tend(e->handle->core->ledger);
 }
 
 /* ---- other hosts ---- */
@@ -116,6 +153,8 @@ void engine_mind_node(struct engine *e)
     tell(e, &lease);
     if (lease.n_lost > 0)
         note_lost(e);
+    hang(e, &lease);
+    tend(e);
     mind_others(e, &lease);
     if (lease.incarnation != e->incarnation && e->n_ended != lease.n_ended)
         engine_know_again(e); /* whoever hung on the one before is dead */
@@ -131,6 +170,10 @@ int64_t engine_node_ms(const struct engine *e)
     ledger_lease(e->handle->core->ledger, &lease);
     if (!lease.is_member || lease.margin_ms == 0)
         return at_ms;
+    if (lease.is_loose && e->hang_ms < at_ms)
+        at_ms = e->hang_ms;
+    if (e->tend_ms < at_ms)
+        at_ms = e->tend_ms;
     int64_t end_ms = clock_monotonic_ms() + lease.margin_ms + 1;
     return end_ms < at_ms ? end_ms : at_ms;
 }

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* How the cluster is. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
 #include "base/text.h"
 #include "etcd/inside.h"
 
@@ -50,6 +56,47 @@ dibs_status etcd_status(struct etcd *etcd, struct etcd_call *call, size_t endpoi
                          .ctx = out };
 
     return ask(etcd, call, &post, "{}", err);
+}
+
+/* ---- the quota ---- */
+
+enum { METRICS_MAX_BYTES = 4 << 20, QUOTA_DIGITS = 32 };
+
+/* Numbers there are floating: "2.147483648e+09". */
+bool quota_read(const char *text, size_t n, int64_t *out)
+{
+    static const char name[] = "\netcd_server_quota_backend_bytes ";
+    const char *at = memmem(text, n, name, sizeof name - 1);
+    char number[QUOTA_DIGITS + 1] = "";
+    char *end = NULL;
+
+    if (!at)
+        return false;
+    at += sizeof name - 1;
+    size_t left = n - (size_t) (at - text);
+    memcpy(number, at, left < QUOTA_DIGITS ? left : QUOTA_DIGITS);
+    double value = strtod(number, &end);
+    if (end == number || *end != '\n' || !(value >= 1 && value < (double) ((int64_t) 1 << 62)))
+        return false;
+    *out = (int64_t) value;
+    return true;
+}
+
+dibs_status etcd_quota(struct etcd *etcd, struct etcd_call *call, size_t endpoint, int64_t *bytes,
+                       dibs_err *err)
+{
+    AUTO(web_answer_done) struct web_answer answer = { 0 };
+    char url[ETCD_URL_MAX + 1] = "";
+    struct web_request request = {
+        .method = "GET", .url = url, .deadline_ms = call->deadline_ms, .answer_max_bytes = METRICS_MAX_BYTES
+    };
+
+    (void) snprintf(url, sizeof url, "%s/metrics", etcd->config.origin[endpoint]);
+    if (web_ask(etcd->web, &request, &answer) != DIBS_OK)
+        return err_set(err, answer.status, "%s", answer.err.msg);
+    if (answer.http_status != 200 || !quota_read(answer.body.at, answer.body.n, bytes))
+        return err_set(err, DIBS_UNAVAILABLE, "etcd: %s does not tell its quota", url);
+    return DIBS_OK;
 }
 
 /* ---- members ---- */

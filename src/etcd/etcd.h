@@ -190,6 +190,10 @@ struct etcd_status {
 dibs_status etcd_status(struct etcd *etcd, struct etcd_call *call, size_t endpoint, struct etcd_status *out,
                         dibs_err *err);
 
+/* How large the database of that endpoint may become, by its metrics; the gateway does not tell. */
+dibs_status etcd_quota(struct etcd *etcd, struct etcd_call *call, size_t endpoint, int64_t *bytes,
+                       dibs_err *err);
+
 enum { ETCD_MEMBERS_MAX = 32 };
 struct etcd_member {
     uint64_t id;

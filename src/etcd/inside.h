@@ -64,6 +64,11 @@ struct refusal {
 };
 void refusal_read(int http_status, const char *body, size_t n, struct refusal *out);
 
+/* ---- metrics (care.c) ---- */
+
+/* The quota in the text of /metrics; false: it is not there, or is no number of bytes. */
+bool quota_read(const char *text, size_t n, int64_t *out);
+
 /* ---- endpoints (endpoints.c) ---- */
 
 struct endpoints {

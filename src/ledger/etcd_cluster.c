@@ -56,6 +56,8 @@ static void ask_endpoint(struct asking *a, size_t i)
     m->revision = status.revision;
     m->bytes = status.db_bytes;
     m->used_bytes = status.db_used_bytes;
+    struct etcd_call call = within(a);
+    (void) etcd_quota(a->etcd, &call, i, &m->quota_bytes, NULL); /* it may be told elsewhere, or to nobody */
 }
 
 static void ask_majority(struct asking *a)
@@ -136,8 +138,8 @@ dibs_status store_cluster(const char *rest, int64_t timeout_ms, struct ledger_cl
         s = etcd_open(&a.config, &a.etcd, err);
     if (s != DIBS_OK)
         return s;
-    /* As many questions as there are endpoints, and three more. */
-    a.timeout_ms = timeout_ms / (int64_t) (2 * a.config.n_origins + 3) + 1;
+    /* Three questions for each endpoint, and three more. */
+    a.timeout_ms = timeout_ms / (int64_t) (3 * a.config.n_origins + 3) + 1;
     for (size_t i = 0; i < a.config.n_origins; i++)
         ask_endpoint(&a, i);
     ask_majority(&a);

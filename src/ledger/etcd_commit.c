@@ -267,10 +267,12 @@ static void note_beaten(struct etcd_rows *self, bool is_doubtful, dibs_err *err)
 }
 
 /* Without doubt all is as it was, and can be read while nothing can be changed. */
-static void note_failure(struct etcd_rows *self, bool is_doubtful, bool is_cut)
+static void note_failure(struct etcd_rows *self, bool is_doubtful, bool is_cut, const dibs_err *why)
 {
     self->is_loaded = self->is_loaded && !is_doubtful;
     self->was_cut = is_cut;
+    if (is_cut)
+        store_note_silence(self, why);
 }
 
 /* What is known of the first holds for all. */
@@ -301,7 +303,7 @@ static dibs_status send_and_learn(struct composing *all, size_t n, dibs_err *err
             note_beaten(all[i].self, is_doubtful, err);
         else
             note_failure(all[i].self, is_doubtful,
-                         outcome == NOBODY_KNOWS || call.fault == ETCD_FAULT_UNREACHABLE);
+                         outcome == NOBODY_KNOWS || call.fault == ETCD_FAULT_UNREACHABLE, err);
     }
     if (outcome == IS_DONE)
         return DIBS_OK;

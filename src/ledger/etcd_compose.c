@@ -286,8 +286,12 @@ static void add_pool(struct composing *c, const dibs_pool *before, const dibs_po
 
     store_key_add(&key, any->name, strlen(any->name));
     struct kept_value *put = compose_keep(c, &key);
-    if (!now)
+    if (!now) {
+        struct store_key removal = store_removal_key(c->self);
+
         (void) compose_op(c, ETCD_DELETE, put);
+        compose_put(c, compose_keep(c, &removal));
+    }
     if (!now || !put)
         return;
     pack_pool(&put->value, now);

@@ -245,14 +245,17 @@ static bool apply_name(struct applying *a, const struct etcd_kv *kv)
     return put(a, NAMES, &name);
 }
 
-static bool apply_pool(struct applying *a, bool is_fence, const struct etcd_kv *kv)
+/* `mark`: that of a record that is none of a pool, or 0. */
+static bool apply_pool(struct applying *a, char mark, const struct etcd_kv *kv)
 {
     dibs_pool pool;
 
     if (kv->mod_revision > a->self->pools_revision)
         a->self->pools_revision = kv->mod_revision;
-    if (is_fence)
+    if (mark == '~')
         return unpack_ports(packed(kv->value), &a->self->fenced);
+    if (mark == '!')
+        return true; /* that it was put is all that it says */
     if (!unpack_pool(packed(kv->value), &pool))
         return false;
     if (pool.scope == DIBS_SCOPE_CLUSTER)
@@ -299,7 +302,7 @@ static bool apply(struct applying *a, const char *rest, size_t n, const struct e
     case 'l': return apply_lease(a, rest + 2, n - 2, kv);
     case 'm': return apply_node(a, rest + 2, n - 2, kv);
     case 'n': return apply_name(a, kv);
-    case 'p': return apply_pool(a, n == 3 && rest[2] == '~', kv);
+    case 'p': return apply_pool(a, n == 3 && (rest[2] == '~' || rest[2] == '!') ? rest[2] : '\0', kv);
     case 's': return apply_sighting(a, kv);
     case 't':
         a->self->tail_revision = kv->mod_revision;
@@ -465,6 +468,7 @@ static dibs_status load(struct etcd_rows *self, dibs_err *err)
     memory_commit(&self->near.tables);
     self->is_loaded = s == DIBS_OK;
     self->read_at = self->revision;
+    self->is_loose = true; /* ports that are everybody's may not have been, or have been claimed without us */
     if (s == DIBS_OK && self->lease)
         store_compare_lease(self);
     return s;

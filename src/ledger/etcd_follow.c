@@ -20,6 +20,7 @@ enum {
     CONFIRM_MS = 200, /* a copy of which nothing was heard for so long may be behind: a member can hang */
     CONFIRM_MOST_MS = 500, /* to ask; who is not answered goes on with what it has */
     CONFIRMS_MAX = 3,
+    SILENT_MS = 1000,  /* after somebody waited in vain nobody else does */
     GIVE_WAY_FROM = 2, /* times beaten; then up to a quarter of a millisecond, doubled up to 32 */
     GIVE_WAY_NS = 250000,
     GIVE_WAY_DOUBLINGS = 7,
@@ -311,6 +312,47 @@ static void confirm(struct etcd_rows *self)
     }
 }
 
+/* ---- silence ---- */
+
+void store_note_silence(struct etcd_rows *self, const dibs_err *why)
+{
+    self->silent_ms = clock_monotonic_ms();
+    self->silence = *why;
+}
+
+/* A daemon has one thread, and its clients want to know in time that they may have lost their ports: after
+ * one of them has waited for the whole of the deadline the next ones are told at once, and now and then a
+ * short look shows whether somebody answers again. */
+dibs_status store_listen(struct etcd_rows *self, dibs_err *err)
+{
+    if (!self->is_watched || self->silent_ms == 0)
+        return DIBS_OK;
+    if (clock_monotonic_ms() - self->silent_ms >= SILENT_MS) {
+        bool is_answered = look_whether_current(self) != IS_UNSURE;
+
+        self->silent_ms = is_answered ? 0 : clock_monotonic_ms();
+    }
+    if (self->silent_ms == 0)
+        return DIBS_OK;
+    if (err)
+        *err = self->silence;
+    return self->silence.code;
+}
+
+static dibs_status load_again(struct etcd_rows *self, dibs_err *err)
+{
+    dibs_err local = { 0 };
+    dibs_err *why = err ? err : &local;
+    dibs_status s = store_listen(self, why);
+
+    if (s != DIBS_OK)
+        return s;
+    s = store_load(self, why);
+    if (s == DIBS_UNAVAILABLE && clock_monotonic_ms() >= self->deadline_ms)
+        store_note_silence(self, why);
+    return s;
+}
+
 dibs_status store_catch_up(struct etcd_rows *self, dibs_err *err)
 {
     if (self->was_beaten)
@@ -321,7 +363,7 @@ dibs_status store_catch_up(struct etcd_rows *self, dibs_err *err)
     confirm(self);
     if (self->is_loaded)
         return DIBS_OK;
-    dibs_status s = store_load(self, err);
+    dibs_status s = load_again(self, err);
 
     self->confirmed_ms = clock_monotonic_ms();
     self->n_elsewhere++;

@@ -205,6 +205,25 @@ static dibs_status find_homes(struct etcd_rows *self, const struct portbits *los
     return DIBS_OK;
 }
 
+/* What was not everybody's hung on nothing, and what is not any more shall not: whichever lease its host had
+ * when it was, that may have ended since, and would be its end should the port become everybody's again. The
+ * host's daemon lets it hang on the one that it has then (store_hang()). */
+static dibs_status unhang(struct etcd_rows *self, const struct portbits *ports, dibs_err *err)
+{
+    const struct memory_table *t = &self->near.tables.table[CLAIMS];
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < t->n && s == DIBS_OK; i++) {
+        struct row_claim row = *(const struct row_claim *) t->item[i];
+
+        if (row.lease == 0 || !portbits_has(ports, row.claim.port))
+            continue;
+        row.lease = 0;
+        s = memory_put(&self->near.tables, CLAIMS, &row, err);
+    }
+    return s;
+}
+
 /* ---- a pool changes ---- */
 
 static bool is_any(const struct portbits *ports)
@@ -242,7 +261,9 @@ static dibs_status hand_over(struct etcd_rows *self, dibs_err *err)
     if (s == DIBS_OK)
         s = find_homes(self, &lost, err);
     self->shared = after;
-    return s == DIBS_OK ? adopt_all(self, &grown, err) : s;
+    if (s == DIBS_OK)
+        s = adopt_all(self, &grown, err);
+    return s == DIBS_OK ? unhang(self, &all, err) : s;
 }
 
 /* What fails leaves nothing behind: others may share the transaction. */

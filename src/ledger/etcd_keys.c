@@ -56,11 +56,20 @@ struct store_key store_host_key(const struct etcd_rows *self, const char *node, 
 }
 
 /* Among the pools, whose changes every commit compares; and no pool can have that name. */
+/* No pool is called so. */
 struct store_key store_fence_key(const struct etcd_rows *self)
 {
     struct store_key key = key_of(self, NULL, 'p');
 
     store_key_add(&key, "~", 1);
+    return key;
+}
+
+struct store_key store_removal_key(const struct etcd_rows *self)
+{
+    struct store_key key = key_of(self, NULL, 'p');
+
+    store_key_add(&key, "!", 1);
     return key;
 }
 

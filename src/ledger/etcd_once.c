@@ -58,12 +58,19 @@ dibs_status store_mark(struct etcd_rows *self, dibs_err *err)
     return DIBS_OK;
 }
 
-dibs_status store_enrol(struct etcd_rows *self, dibs_err *err)
+static bool has_number(const struct etcd_rows *self, const char *node)
+{
+    size_t number = 0;
+
+    return store_find_node(self, node, strlen(node), &number);
+}
+
+dibs_status store_enrol_other(struct etcd_rows *self, const char *node, dibs_err *err)
 {
     enum { TRIES = 32 };
     dibs_status s = DIBS_OK;
 
-    for (int i = 0; i < TRIES && s == DIBS_OK && !self->has_number; i++) {
+    for (int i = 0; i < TRIES && s == DIBS_OK && !has_number(self, node); i++) {
         AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
         struct store_key key = store_key(self, SPACE_CLUSTER, 'm');
         struct store_key all = key;
@@ -76,7 +83,7 @@ dibs_status store_enrol(struct etcd_rows *self, dibs_err *err)
                                      .key = store_key_bytes(&all),
                                      .end = store_key_bytes(&end),
                                      .number = self->revision + 1 };
-        store_key_add(&key, self->node, strlen(self->node));
+        store_key_add(&key, node, strlen(node));
         pack_number(&value, number);
         s = number < STORE_NODES_MAX
                 ? put_once(self, &key, &value, &same, &answer, err)
@@ -86,8 +93,13 @@ dibs_status store_enrol(struct etcd_rows *self, dibs_err *err)
         if (s == DIBS_OK)
             s = store_load(self, err);
     }
-    if (s == DIBS_OK && !self->has_number)
+    if (s == DIBS_OK && !has_number(self, node))
         return err_trouble(err, DIBS_TROUBLE_LOCKED,
                            "too many hosts join the ledger in etcd at once; try again");
     return s;
+}
+
+dibs_status store_enrol(struct etcd_rows *self, dibs_err *err)
+{
+    return store_enrol_other(self, self->node, err);
 }

@@ -16,6 +16,10 @@
 
 #include "base/banned.h"
 
+/* Claims of one commit that begin to hang on the lease: each may be in a block of its own, of some kilobytes.
+ */
+enum { HANG_MAX = 64 };
+
 bool store_is_own(const struct etcd_rows *self, uint32_t node)
 {
     return self->has_number && node == store_number(self);
@@ -116,9 +120,11 @@ void store_lease_state(const struct etcd_rows *self, struct ledger_lease *out)
 {
     struct store_lease_now now = { 0 };
 
-    *out = (struct ledger_lease){
-        .is_cluster = true, .is_member = self->lease != NULL, .n_lost = self->n_lost, .n_gone = self->n_gone
-    };
+    *out = (struct ledger_lease){ .is_cluster = true,
+                                  .is_member = self->lease != NULL,
+                                  .n_lost = self->n_lost,
+                                  .n_gone = self->n_gone,
+                                  .is_loose = self->is_loose };
     if (!self->lease)
         return;
     store_lease_look(self->lease, &now);
@@ -159,7 +165,36 @@ dibs_status store_join(struct etcd_rows *self, int64_t ttl_ms, const char *boot_
         (self->notices >= 0 && epoll_ctl(self->notices, EPOLL_CTL_ADD, self->lease_notice, &event) != 0))
         return err_os(err, DIBS_UNAVAILABLE, errno, "joining the cluster");
     options.notice = self->lease_notice;
+    self->is_loose = true; /* what was claimed without a daemon */
     return store_lease_open(&options, &self->lease, err);
+}
+
+static bool is_loose(const struct etcd_rows *self, const struct row_claim *row)
+{
+    return row->lease == 0 && row->claim.holder != DIBS_HELD_BY_NOBODY && store_is_own(self, row->node) &&
+           store_space(self, row->claim.port) == SPACE_CLUSTER;
+}
+
+dibs_status store_hang(struct etcd_rows *self, size_t *n, dibs_err *err)
+{
+    const struct memory_table *t = &self->near.tables.table[CLAIMS];
+    struct ledger_lease mine;
+    dibs_status s = DIBS_OK;
+
+    store_lease_state(self, &mine);
+    *n = 0;
+    for (size_t i = 0; i < t->n && *n < HANG_MAX && s == DIBS_OK && mine.margin_ms > 0; i++) {
+        struct row_claim row = *(const struct row_claim *) t->item[i];
+
+        if (!is_loose(self, &row))
+            continue;
+        row.lease = mine.incarnation;
+        s = memory_put(&self->near.tables, CLAIMS, &row, err);
+        ++*n;
+    }
+    /* There may be more, and these are still to be committed: who looks again finds none. */
+    self->is_loose = mine.margin_ms == 0 || *n > 0;
+    return s;
 }
 
 dibs_status store_own(const struct etcd_rows *self, const struct row_claim *before, struct row_claim *row,
@@ -169,16 +204,24 @@ dibs_status store_own(const struct etcd_rows *self, const struct row_claim *befo
     /* Who becomes its holder is here; who only changes it need not be. */
     bool is_same = before && (before->claim.generation == row->claim.generation || !is_held);
     struct ledger_lease mine;
+    size_t number = store_number(self);
 
-    row->node = is_same ? before->node : store_number(self);
+    /* A snapshot brings back what another host had of ports that are everybody's. Its daemon lets it hang. */
+    if (!before && row->claim.node[0] &&
+        (!store_find_node(self, row->claim.node, strlen(row->claim.node), &number) ||
+         store_space(self, row->claim.port) != SPACE_CLUSTER))
+        return err_set(err, DIBS_INVALID,
+                       "port %u is of host '%s', and of no pool of the cluster: restore it there",
+                       row->claim.port, row->claim.node);
+    row->node = is_same ? before->node : (uint32_t) number;
     row->lease = is_held && before ? before->lease : 0;
     store_dress(self, row);
     if (!is_held || !store_is_own(self, row->node) || store_space(self, row->claim.port) != SPACE_CLUSTER) {
         row->lease = is_held && is_same ? row->lease : 0;
         return DIBS_OK;
     }
-    if (!self->lease) { /* what a daemon holds stays so; what nobody renews hangs on nothing */
-        row->lease = incarnation_of(self, row->node) == row->lease ? row->lease : 0;
+    if (!self->lease) { /* somebody else of this host renews it; what nobody renews hangs on nothing */
+        row->lease = incarnation_of(self, row->node);
         return DIBS_OK;
     }
     store_lease_state(self, &mine);

@@ -17,6 +17,7 @@
  *     c/b/BLOCK         claims on 64 ports that are everybody's: those of pools with the scope `cluster`
  *     c/n/...           their names
  *     c/p/POOL          pools    c/p/~ ports that nobody claims while they become everybody's
+ *     c/p/!             put whenever a pool is removed: what is gone has no revision to compare
  *     c/m/NODE          hosts and their numbers    c/v format and salt
  *     c/l/NODE          is there while that host has a lease (etcd_lease.h)
  *
@@ -88,6 +89,8 @@ struct etcd_rows {
     bool is_cut; /* the watches stand still: what they missed is gone */
     struct etcd_watch *watch[SPACES];
     int64_t confirmed_ms; /* when the copy was last seen to be up to date */
+    int64_t silent_ms;    /* when somebody waited in vain for an answer of etcd; 0: it has answered since */
+    dibs_err silence;     /* ... what he was told */
     int notices;          /* readable when they have something; -1: they are not there */
     uint64_t n_told;      /* changes so far that were news, */
     uint64_t n_elsewhere; /* ... and those of others that no event tells of */
@@ -96,6 +99,7 @@ struct etcd_rows {
     int64_t expected_revision; /* of our last commit, which the watch has not told of yet; 0: it has */
     int64_t expected_ms;       /* since when */
 
+    int64_t tended_revision;  /* when store_tend() looked last; 0: it was not this host's turn */
     uint64_t trimmed_answers; /* likewise of answers */
     uint64_t trimmed_seq;     /* in the transaction under way: events up to it go; 0: none */
     bool is_mourning;         /* ... and the claims below are told of */
@@ -103,6 +107,7 @@ struct etcd_rows {
     size_t n_lost;
     struct ledger_slot *seen; /* ports that others have released, while their records are read anew */
     size_t n_seen, max_seen;
+    bool is_loose;             /* holders of this host may hang on nothing, though it has a lease */
     struct store_lease *lease; /* that of this host; NULL: somebody else renews it, or nobody */
     int lease_notice;          /* an eventfd, among the notices; -1: there is none */
 };
@@ -122,6 +127,7 @@ struct store_key store_key(const struct etcd_rows *self, enum store_space space,
 /* The same of a host that is named. */
 struct store_key store_host_key(const struct etcd_rows *self, const char *node, char kind);
 struct store_key store_fence_key(const struct etcd_rows *self);
+struct store_key store_removal_key(const struct etcd_rows *self);
 /* Behind that: text, or a number of so many digits. */
 void store_key_add(struct store_key *key, const char *bytes, size_t n);
 void store_key_add_hex(struct store_key *key, uint64_t number, int digits);
@@ -152,6 +158,9 @@ void store_compare_lease(const struct etcd_rows *self);
 void store_dress(const struct etcd_rows *self, struct row_claim *row);
 /* What the lease of its host says of it now. */
 dibs_life store_node_life(const struct etcd_rows *self, const struct row_claim *row);
+/* Those of this host whose claims should hang on its lease and do not: so they do from now on. As
+ * ledger_hang(), inside of a transaction. */
+dibs_status store_hang(struct etcd_rows *self, size_t *n, dibs_err *err);
 /* Before it is put: whose it is now, and what it hangs on. UNAVAILABLE: on nothing that is certain. */
 dibs_status store_own(const struct etcd_rows *self, const struct row_claim *before, struct row_claim *row,
                       dibs_err *err);
@@ -166,6 +175,9 @@ struct store_key store_lost_key(const struct etcd_rows *self, const char *node, 
  * first does. Told in the order of slots before they are cleared, and asked for as they are read again. */
 void store_cooling_out(struct etcd_rows *self, const struct ledger_slot *slot);
 void store_cooling_in(const struct etcd_rows *self, struct ledger_slot *slot);
+
+/* etcd_tend.c: as ledger_tend(); with so much in use nothing is done. */
+void store_tend(struct etcd_rows *self, int64_t plenty_bytes);
 
 /* etcd_nodes.c */
 void store_nodes(const struct etcd_rows *self, dibs_node_fn fn, void *ctx);
@@ -196,6 +208,9 @@ void store_unwatch(struct etcd_rows *self);
 void store_heed(struct etcd_rows *self);
 /* The same before a transaction, and all anew if that is needed. */
 dibs_status store_catch_up(struct etcd_rows *self, dibs_err *err);
+/* Who serves others does not make each of them wait for an etcd that does not answer. */
+void store_note_silence(struct etcd_rows *self, const dibs_err *why);
+dibs_status store_listen(struct etcd_rows *self, dibs_err *err);
 
 /* etcd_hands.c: pools, and what becomes of the claims on ports that they get or lose. */
 dibs_status store_pool_put(struct rows *rows, const dibs_pool *pool, dibs_err *err);
@@ -210,8 +225,9 @@ dibs_status store_beaten(struct etcd_rows *self, dibs_err *err);
 
 /* etcd_commit.c: what the transaction has changed, as one Txn; that of several hosts as one, too. */
 dibs_status store_commit(struct etcd_rows *const *all, size_t n, dibs_err *err);
-/* This host gets a number, if it has none. */
+/* A host gets a number, if it has none: this one, or one that is named. */
 dibs_status store_enrol(struct etcd_rows *self, dibs_err *err);
+dibs_status store_enrol_other(struct etcd_rows *self, const char *node, dibs_err *err);
 /* The ledger's mark is there, and of a format that we know. */
 dibs_status store_mark(struct etcd_rows *self, dibs_err *err);
 #endif

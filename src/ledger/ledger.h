@@ -52,6 +52,7 @@ struct ledger_lease {
     uint64_t n_ended;    /* leases that were lost so far */
     size_t n_lost;       /* claims that ledger_note_lost() has to tell of */
     uint64_t n_gone;     /* leases of other hosts that were seen to end */
+    bool is_loose;       /* ledger_hang() may have something to do */
     char trouble[256];   /* why it cannot be renewed; empty: it can */
 };
 /* The ledger may be NULL. */
@@ -59,6 +60,9 @@ void ledger_lease(const struct ledger *ledger, struct ledger_lease *out);
 
 /* Hosts that share the ledger; none for a ledger of one host. */
 dibs_status ledger_nodes(struct ledger *ledger, dibs_node_fn fn, void *ctx, dibs_err *err);
+/* From now on there is a host of that name: one whose claims are restored; NULL: this one. INVALID: there can
+ * be none. */
+dibs_status ledger_node_enrol(struct ledger *ledger, const char *name, dibs_err *err);
 struct ledger_actor;
 /* Ends all claims of a host and forgets it: first what it has of ports that are everybody's, then all that is
  * its own. As dibs_node_remove(). */
@@ -104,14 +108,20 @@ bool ledger_place(const struct ledger *ledger, uint32_t *rank, uint32_t *n);
 enum { LEDGER_TXN_BUCKETS = 12 };
 #define LEDGER_TXN_US_MAX(i) (INT64_C(500) << (i))
 struct ledger_traffic {
-    uint64_t n_commits; /* Txns that were answered, */
-    uint64_t n_beaten;  /* ... and those of them that came to nothing, because others were first */
-    uint64_t n_retries; /* requests that had to be sent again, to another member or later */
-    uint64_t n_loads;   /* times that all was read anew */
+    uint64_t n_commits;     /* Txns that were answered, */
+    uint64_t n_beaten;      /* ... and those of them that came to nothing, because others were first */
+    uint64_t n_retries;     /* requests that had to be sent again, to another member or later */
+    uint64_t n_loads;       /* times that all was read anew */
+    uint64_t n_compactions; /* times that this host had old versions forgotten */
     uint64_t n_within[LEDGER_TXN_BUCKETS];
     int64_t total_us;
     int64_t lag_ms; /* how long the last change of ours took to be told by the watch; -1: not yet */
 };
+/* Where hosts share a ledger one of them has the store forget old versions, when they begin to fill it: those
+ * that were old already at the call before. Each host's daemon calls it so often; for another ledger it does
+ * nothing. */
+enum { LEDGER_TEND_MS = 60000 };
+void ledger_tend(struct ledger *ledger);
 /* How the store of a shared ledger is, asked of each of its members. */
 enum { LEDGER_MEMBERS_MAX = 32 };
 struct ledger_member {
@@ -124,6 +134,7 @@ struct ledger_member {
     char version[32];
     bool is_leader, has_leader, is_learner;
     int64_t revision, bytes, used_bytes;
+    int64_t quota_bytes;      /* 0: it does not say */
     bool is_full, is_corrupt; /* alarms */
 };
 struct ledger_cluster {
@@ -294,6 +305,11 @@ dibs_status ledger_certain(const dibs_claim *claim, dibs_err *err);
 /* Writes into the history what others have ended of this host's claims; *n of them. */
 dibs_status ledger_note_lost(struct ledger *ledger, const struct ledger_actor *actor, size_t *n,
                              dibs_err *err);
+
+/* Whoever holds a port that is everybody's hangs on the lease of his host, also when the port was not
+ * everybody's as he got it, or the host had no lease then; *n of them do from now on. What was claimed stays
+ * as it is. */
+dibs_status ledger_hang(struct ledger *ledger, const struct ledger_actor *actor, size_t *n, dibs_err *err);
 
 /* A new lease end. NOT_FOUND: no such claim or another generation; INVALID: not held by a lease. */
 dibs_status ledger_renew(struct ledger *ledger, struct ledger_seen seen, int64_t ttl_ms,

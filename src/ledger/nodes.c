@@ -18,6 +18,39 @@ dibs_status ledger_nodes(struct ledger *ledger, dibs_node_fn fn, void *ctx, dibs
     return s;
 }
 
+dibs_status ledger_node_enrol(struct ledger *ledger, const char *name, dibs_err *err)
+{
+    dibs_status s = name ? ledger_check_node(name, err) : DIBS_OK;
+
+    if (s != DIBS_OK)
+        return s;
+    if (!ledger->rows->ops->node_enrol)
+        return err_set(err, DIBS_INVALID, "this ledger is one host's own: it knows no others");
+    return ledger->rows->ops->node_enrol(ledger->rows, name, err);
+}
+
+void ledger_tend(struct ledger *ledger)
+{
+    if (ledger->rows->ops->tend)
+        ledger->rows->ops->tend(ledger->rows);
+}
+
+static dibs_status hang(struct ledger *ledger, const struct ledger_actor *actor, size_t *n, dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    dibs_status s = tx_begin(&tx, ledger, true, false, actor, err);
+
+    if (s == DIBS_OK)
+        s = tx.rows->ops->hang(tx.rows, n, err);
+    return s == DIBS_OK && *n > 0 ? tx_commit(&tx, err) : s;
+}
+
+dibs_status ledger_hang(struct ledger *ledger, const struct ledger_actor *actor, size_t *n, dibs_err *err)
+{
+    *n = 0;
+    return ledger->rows->ops->hang ? DECIDE(ledger, hang(ledger, actor, n, err)) : DIBS_OK;
+}
+
 struct sought {
     const char *name;
     dibs_node found; /* its name is empty: there is none */

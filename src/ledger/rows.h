@@ -70,11 +70,16 @@ struct rows_ops {
     /* Optional, too: claims of this host that others have ended. They are forgotten by the commit of the
      * transaction. */
     void (*lost)(struct rows *self, bool (*fn)(void *ctx, const dibs_claim *claim), void *ctx);
+    /* Optional, too: as ledger_tend(). */
+    void (*tend)(struct rows *self);
+    /* Optional, too: as ledger_hang(), inside of a transaction. */
+    dibs_status (*hang)(struct rows *self, size_t *n, dibs_err *err);
 
-    /* Optional, too: the hosts; and one that is forgotten with all that is its own, outside of a transaction.
-     * Before that *n claims are counted, and what is read afterwards is not older than *since. TAKEN: the
-     * host has done something since then. */
+    /* Optional, too: the hosts; one that is known from now on; and one that is forgotten with all that is its
+     * own, outside of a transaction. Before that *n claims are counted, and what is read afterwards is not
+     * older than *since. TAKEN: the host has done something since then. */
     void (*nodes)(const struct rows *self, dibs_node_fn fn, void *ctx);
+    dibs_status (*node_enrol)(struct rows *self, const char *name, dibs_err *err);
     dibs_status (*node_count)(struct rows *self, const char *name, size_t *n, int64_t *since, dibs_err *err);
     dibs_status (*node_forget)(struct rows *self, const char *name, int64_t since, dibs_err *err);
 

@@ -149,6 +149,8 @@ static dibs_status begin(struct rows *rows, bool is_write, bool is_full, dibs_er
     else if (!self->is_loaded || !self->is_fresh || !self->is_in_call)
         s = store_refresh(self, err);
     self->was_beaten = self->was_cut = false;
+    if (s == DIBS_OK && is_write)
+        s = store_listen(self, err);
     if (s == DIBS_OK && is_write && !self->has_number)
         s = store_enrol(self, err);
     if (s != DIBS_OK)
@@ -398,6 +400,16 @@ static void nodes(const struct rows *rows, dibs_node_fn fn, void *ctx)
     store_nodes((const struct etcd_rows *) rows, fn, ctx);
 }
 
+static dibs_status node_enrol(struct rows *rows, const char *name, dibs_err *err)
+{
+    struct etcd_rows *self = store_of(rows);
+
+    if (!self->is_in_call)
+        self->deadline_ms = clock_monotonic_ms() + self->timeout_ms;
+    dibs_status s = self->is_loaded ? DIBS_OK : store_load(self, err);
+    return s == DIBS_OK ? store_enrol_other(self, name ? name : self->node, err) : s;
+}
+
 static dibs_status node_count(struct rows *rows, const char *name, size_t *n, int64_t *since, dibs_err *err)
 {
     struct etcd_rows *self = store_of(rows);
@@ -420,6 +432,19 @@ static void lost(struct rows *rows, bool (*fn)(void *ctx, const dibs_claim *clai
     self->is_mourning = true;
     for (size_t i = 0; i < self->n_lost && goes_on; i++)
         goes_on = fn(ctx, &self->lost[i].claim);
+}
+
+/* A quarter of the 2 GiB that etcd allows unless it was told otherwise. */
+static void tend(struct rows *rows)
+{
+    const int64_t plenty_bytes = INT64_C(512) << 20;
+
+    store_tend(store_of(rows), plenty_bytes);
+}
+
+static dibs_status hang(struct rows *rows, size_t *n, dibs_err *err)
+{
+    return store_hang(store_of(rows), n, err);
 }
 
 static dibs_status tail(struct rows *rows, uint64_t *seq, uint64_t *cursor, dibs_err *err)
@@ -552,7 +577,10 @@ const struct rows_ops rows_etcd_ops = {
     .join = join,
     .lease = lease,
     .lost = lost,
+    .tend = tend,
+    .hang = hang,
     .nodes = nodes,
+    .node_enrol = node_enrol,
     .node_count = node_count,
     .node_forget = node_forget,
     .begin = begin,

@@ -11,14 +11,33 @@
 #include "base/banned.h"
 
 enum {
-    SLOW_US = 100000,         /* a commit waits for a majority's disks; etcd itself warns from here on */
-    BEHIND_MAX = 5000,        /* changes that a member lags */
-    LARGE_BYTES = 1536 << 20, /* of the 2 GiB that etcd allows unless it was told otherwise */
+    SLOW_US = 100000,  /* a commit waits for a majority's disks; etcd itself warns from here on */
+    BEHIND_MAX = 5000, /* changes that a member lags */
+    QUOTA_MIB = 2048,  /* unless etcd was told otherwise */
+    LARGE_SHARE = 75,  /* percent of it: time to do something */
 };
 
 static const char *name_of(const struct ledger_member *m)
 {
     return m->name[0] ? m->name : "?";
+}
+
+/* The file counts, not what is in use: what compaction frees in it is used again, and given back by a
+ * defragmentation alone. */
+static void check_size(struct doctor *d, const struct ledger_member *m)
+{
+    int64_t quota_mib = m->quota_bytes ? m->quota_bytes >> 20 : QUOTA_MIB;
+    bool is_used = m->used_bytes >> 20 > quota_mib * LARGE_SHARE / 100;
+
+    if (m->bytes >> 20 > quota_mib * LARGE_SHARE / 100)
+        doctor_say(d, DIBS_WARNING, "etcd",
+                   is_used ? "allow it more (--quota-backend-bytes), and let it compact more often "
+                             "(--auto-compaction-retention)"
+                           : "nothing while it is stable; 'etcdctl defrag' gives back what is not in use",
+                   "member '%s' has a database of %" PRId64 " MiB, %" PRId64 " of them in use; from %" PRId64
+                   " MiB on nothing is written%s",
+                   name_of(m), m->bytes >> 20, m->used_bytes >> 20, quota_mib,
+                   m->quota_bytes ? "" : ", unless it was told otherwise");
 }
 
 static void check_member(struct doctor *d, const struct ledger_cluster *cluster,
@@ -44,12 +63,7 @@ static void check_member(struct doctor *d, const struct ledger_cluster *cluster,
                " KiB of %" PRId64 " KiB in use",
                m->url, name_of(m), m->version, m->has_leader ? role : "knows no leader",
                (double) m->took_us / 1000, m->revision, m->used_bytes / 1024, m->bytes / 1024);
-    if (m->bytes > LARGE_BYTES)
-        doctor_say(d, DIBS_WARNING, "etcd",
-                   "let etcd compact (--auto-compaction-retention) and defragment it (etcdctl defrag)",
-                   "member '%s' has a database of %" PRId64
-                   " MiB; from 2 GiB on nothing is written by default",
-                   name_of(m), m->bytes >> 20);
+    check_size(d, m);
 }
 
 static void check_alarms(struct doctor *d, const struct ledger_member *m)

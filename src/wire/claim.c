@@ -227,8 +227,7 @@ static void read_identity(struct fields *f, dibs_claim *claim)
     if (f->status == DIBS_OK && f->from == WIRE_ASKED && claim->name[0])
         f->status = dibs_name_check(claim->name, f->err);
     fields_text(f, "principal", claim->principal, sizeof claim->principal);
-    if (f->from == WIRE_ANSWERED) /* a snapshot is restored where it is read */
-        fields_text(f, "node", claim->node, sizeof claim->node);
+    fields_text(f, "node", claim->node, sizeof claim->node);
     fields_text(f, "pool", claim->pool, sizeof claim->pool);
     read_project(f, claim);
     fields_raw(f, "command", claim->command, sizeof claim->command);

@@ -112,6 +112,27 @@ cluster() {
     prints 'etcdctl alarm disarm'
 }
 
+@test "doctor tells when the database is nearly as large as it may be" {
+    local i
+    etcd_start 1
+    export DIBS_LEDGER=$ETCD_URL
+    ok claim --keep web
+    try doctor
+    not grep -q 'from .* MiB on' "$T/out"
+    etcd_kill 0
+    start "$DIBS_TEST_SUPPORT/etcd-member" "$ETCD_DIR" 0 --quota-backend-bytes $((16 << 20))
+    ETCD_PIDS[0]=$STARTED
+    wait_until 30 etcd_is_ready
+    head -c 1000000 /dev/zero | base64 -w0 >"$T/value"
+    for i in $(seq 11); do # 1.5 MiB at once at most; until it is full, if that comes first
+        printf '{"key":"%s","value":"%s"}' "$(printf 'x%s' "$i" | base64)" "$(cat "$T/value")" >"$T/put"
+        "${ETCD_CURL[@]}" --output /dev/null --fail "$ETCD_ORIGIN/v3/kv/put" --data @"$T/put" || break
+    done
+    try doctor
+    prints 'from 16 MiB on nothing is written'
+    prints 'allow it more (--quota-backend-bytes)'
+}
+
 has_lag() { # its own change has come back
     ask /metrics
     [[ $output =~ dibs_etcd_watch_lag_seconds\ [0-9.]+ ]]

@@ -176,6 +176,68 @@ reaped_by() { on "$1" log --json | grep -o '"what":"reaped"' | wc -l; }
     assert_output_has "only its own host can tell"
 }
 
+# figure NODE NAME: of its metrics.
+figure() { curl -s --max-time 20 --unix-socket "$T/$1.admin" http://dibs/metrics | sed -n "s/^$2 //p"; }
+has_figure() { [ "$(figure "$1" "$2")" = "$3" ]; }
+
+@test "every host counts what all hosts have of the cluster's pools" {
+    local available='dibs_allocator_available_ports{pool="all",band="dynamic"}'
+    cluster 1
+    daemon a
+    daemon b
+    on b claim --pool all --keep beside
+    on a claim --pool all -n 3 --keep web
+    on a claim --pool all --port 31009 --keep fixed || on a claim --pool all --port 31008 --keep fixed
+    wait_until 10 has_figure b "$available" 5
+    has_figure a "$available" 5
+    [ "$(figure b 'dibs_allocator_allocated_ports{pool="all",kind="static"}')" = 1 ]
+    run on b pool show all --json
+    assert_output_has '"available":5'
+    on a release --all-mine
+    wait_until 10 has_figure b "$available" 9
+    wait_until 10 has_figure a "$available" 9
+}
+
+@test "a snapshot brings back the cluster's claims of all hosts, each as its own host's" {
+    cluster 1
+    daemon a
+    daemon b
+    start_sleeper
+    on a claim kept --port 31001 --pool all --keep
+    on b claim held --port 31002 --pool all --pid "$STARTED"
+    on b claim kept --port 31003 --pool all --keep
+    wait_until 10 is_state a 31003 alive
+    on a snapshot export "$T/all.json"
+    grep -q '"principal":"uid:0@b"' "$T/all.json"
+    run on a snapshot import "$T/all.json" # all is there
+    assert_status 0
+    assert_output_has "0 claims imported"
+    run env DIBS_LEDGER="sqlite:$T/own.db" "$DIBS" --socket none snapshot import "$T/all.json"
+    assert_status 2 # one host's own
+    end_process "${DAEMONS[a]}"
+    end_process "${DAEMONS[b]}"
+    export DIBS_LEDGER=$DIBS_LEDGER-new # as after etcd was lost: nobody is known there
+    run dibs --node a --socket none snapshot import "$T/all.json"
+    assert_status 0
+    assert_output_has "3 claims imported"
+    daemon b
+    wait_until 10 is_state b 31002 alive # judged by its own host, on whose lease it hangs again
+    [ "$(on b get kept)" = 31003 ]
+    run on b ls --all --port 31001 --json
+    assert_output_has '"principal":"uid:0@a"'
+    daemon a
+    wait_until 10 is_state a 31002 alive
+    [ "$(on a get kept)" = 31001 ]
+    on b release --all-mine
+    wait_until 10 is_state b 31002 ""
+    on b snapshot export "$T/b.json" # where a's is another host's
+    on a release --all-mine
+    run on a snapshot import "$T/b.json"
+    assert_status 0
+    assert_output_has "1 claim imported"
+    [ "$(on a get kept)" = 31001 ]
+}
+
 is_gone() { on b node | grep -q "^$1  *gone"; }
 
 @test "an administrator forgets a host that will not come back, and all that it has claimed" {

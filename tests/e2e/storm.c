@@ -20,6 +20,7 @@
 extern char **environ;
 
 static _Atomic int *violations; /* shared with the children */
+static bool is_network_own;
 
 __attribute__((format(printf, 3, 0))) static void print_line(FILE *to, const char *first, const char *format,
                                                              va_list args)
@@ -84,6 +85,7 @@ static void enter_own_network(void)
     if (ioctl(fd, SIOCSIFFLAGS, &lo) != 0)
         storm_die("loopback does not come up: %s", strerror(errno));
     (void) close(fd);
+    is_network_own = true;
     printf("network: a namespace of its own\n");
 }
 
@@ -108,6 +110,11 @@ uint64_t storm_begin(const char *name)
     printf("%s: SEED=%llu\n", name, (unsigned long long) seed);
     enter_own_network();
     return seed;
+}
+
+bool storm_has_own_network(void)
+{
+    return is_network_own;
 }
 
 /* splitmix64 */

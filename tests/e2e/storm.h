@@ -32,6 +32,7 @@ long storm_number(int argc, char **argv, const char *key, long otherwise);
 /* Prints the seed, and enters a network namespace of its own where it may: a stranger who takes a port
  * between a claim and its bind is nothing that an allocator could prevent. */
 uint64_t storm_begin(const char *name);
+bool storm_has_own_network(void);
 
 /* A generator for each process, made from the seed and a number. */
 struct storm_random {

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "storm_cluster.h"
 
-#include <sched.h>
-#include <sys/prctl.h>
-
 #include "base/clock.h"
 #include "etcd/etcd.h"
 
 enum { START_MS = 30000, ASK_MS = 2000 };
 enum { RAGING, CALMING, CALM };
 
-static void path_of(const struct storm_cluster *c, const char *name, char *out, size_t size)
+void storm_path_of(const struct storm_cluster *c, const char *name, char *out, size_t size)
 {
     if (snprintf(out, size, "%s/%s", c->dir, name) >= (int) size)
         storm_die("a path is too long: %s/%s", c->dir, name);
@@ -18,8 +15,7 @@ static void path_of(const struct storm_cluster *c, const char *name, char *out, 
 
 /* ---- members ---- */
 
-/* A script of tests/support as a child that ends with us. */
-static pid_t start_script(const char *name, const char *first, const char *second)
+pid_t storm_script(const char *name, const char *first, const char *second, const char *third)
 {
     const char *source = getenv("SOURCE");
     char path[1024] = "";
@@ -27,20 +23,23 @@ static pid_t start_script(const char *name, const char *first, const char *secon
     (void) snprintf(path, sizeof path, "%s/tests/support/%s", source ? source : ".", name);
     pid_t pid = storm_fork();
     if (pid == 0) {
-        (void) execl(path, name, first, second, (char *) NULL);
+        (void) execl(path, name, first, second, third, (char *) NULL);
         _exit(127);
     }
     return pid;
 }
 
+/* Hosts that are apart do not share its loopback. */
 static void start_member(struct storm_cluster *c, size_t i)
 {
     char number[2] = { (char) ('0' + i), '\0' };
+    char listen[64] = "";
 
-    c->member[i] = start_script("etcd-member", c->dir, number);
+    (void) snprintf(listen, sizeof listen, "--listen-client-urls=http://%s:%u", c->address, c->client[i]);
+    c->member[i] = storm_script("etcd-member", c->dir, number, listen);
 }
 
-static void wait_for_file(const char *path)
+void storm_wait_for_file(const char *path)
 {
     int64_t until = clock_monotonic_ms() + START_MS;
 
@@ -56,9 +55,9 @@ static void read_ports(struct storm_cluster *c)
     char path[256] = "";
     char line[64] = "";
 
-    path_of(c, "ports", path, sizeof path);
-    (void) start_script("etcd_ports.py", "3", path);
-    wait_for_file(path);
+    storm_path_of(c, "ports", path, sizeof path);
+    (void) storm_script("etcd_ports.py", "3", path, NULL);
+    storm_wait_for_file(path);
     FILE *file = fopen(path, "r");
     for (size_t i = 0; i < MEMBERS; i++)
         if (!file || !fgets(line, sizeof line, file))
@@ -95,7 +94,7 @@ static int64_t wait_for_majority(struct etcd *etcd)
     return revision;
 }
 
-struct storm_cluster *storm_cluster_begin(void)
+struct storm_cluster *storm_cluster_begin(bool is_apart)
 {
     struct storm_cluster *c = storm_share(sizeof *c);
     char uri[128] = "";
@@ -105,9 +104,11 @@ struct storm_cluster *storm_cluster_begin(void)
     if (snprintf(c->dir, sizeof c->dir, "%s.etcd.XXXXXX", storm_ledger_path()) >= (int) sizeof c->dir ||
         !mkdtemp(c->dir))
         storm_die("no directory for etcd: %s", c->dir);
+    c->is_apart = is_apart;
+    c->address = is_apart ? STORM_HUB : "127.0.0.1";
     read_ports(c);
-    (void) snprintf(uri, sizeof uri, "etcd://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u/storm", c->client[0],
-                    c->client[1], c->client[2]);
+    (void) snprintf(uri, sizeof uri, "etcd://%s:%u,%s:%u,%s:%u/storm", c->address, c->client[0], c->address,
+                    c->client[1], c->address, c->client[2]);
     if (setenv("DIBS_LEDGER", uri, 1) != 0)
         storm_die("the ledger cannot be set");
     return c;
@@ -221,77 +222,4 @@ void storm_cluster_calm(struct storm_cluster *c)
 {
     atomic_store(&c->state, CALMING);
     wait_for_state(c, CALM);
-}
-
-/* ---- hosts ---- */
-
-static void socket_of(const struct storm_cluster *c, size_t host, char *out, size_t size)
-{
-    char name[] = "n0.sock";
-
-    name[1] = (char) ('0' + host);
-    path_of(c, name, out, size);
-}
-
-/* Who may not have a host name of its own has the one that is set for it. */
-static void be_host(size_t host)
-{
-    char name[] = "n0";
-
-    name[1] = (char) ('0' + host);
-    if (unshare(CLONE_NEWUTS) == 0 && sethostname(name, strlen(name)) != 0)
-        _exit(125);
-    if (setenv("DIBS_NODE", name, 1) != 0 || setenv("DIBS_SOCKET", "none", 1) != 0)
-        _exit(126);
-}
-
-void storm_hosts_begin(struct storm_cluster *c)
-{
-    char path[256] = "";
-    const char *program = getenv("DIBS");
-
-    if (!program)
-        storm_die("DIBS must be set");
-    for (size_t i = 0; i < HOSTS; i++) {
-        socket_of(c, i, path, sizeof path);
-        pid_t pid = storm_fork();
-        if (pid == 0) {
-            be_host(i);
-            (void) execl(program, program, "serve", "--socket", path, "--quota", "1000000", "--rate",
-                         "1000000000", (char *) NULL);
-            _exit(127);
-        }
-        c->daemon[i] = pid;
-    }
-    for (size_t i = 0; i < HOSTS; i++) {
-        socket_of(c, i, path, sizeof path);
-        wait_for_file(path);
-    }
-}
-
-void storm_hosts_end(struct storm_cluster *c)
-{
-    for (size_t i = 0; i < HOSTS; i++) {
-        (void) kill(c->daemon[i], SIGTERM);
-        int code = storm_wait(c->daemon[i]);
-        if (code != 0)
-            storm_violation("after SIGTERM the daemon of host %zu ended with %d", i, code);
-    }
-}
-
-dibs *storm_host_open(const struct storm_cluster *c, size_t host)
-{
-    char path[256] = "";
-    dibs *handle = NULL;
-    dibs_err err = { 0 };
-
-    socket_of(c, host, path, sizeof path);
-    if (setenv("DIBS_SOCKET", path, 1) != 0)
-        storm_die("the socket cannot be set");
-    for (int64_t until = clock_monotonic_ms() + START_MS; dibs_open(NULL, &handle, &err) != DIBS_OK;) {
-        if (clock_monotonic_ms() > until)
-            storm_die("the daemon of host %zu does not open: %s", host, err.msg);
-        storm_sleep_us(10000);
-    }
-    return handle;
 }

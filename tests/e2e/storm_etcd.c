@@ -1,28 +1,47 @@
 /* SPDX-License-Identifier: MIT */
-/* Clients of several hosts in one pool of a cluster, while the members of its etcd die, hang and forget.
+/* Clients of several hosts in one pool of a cluster, while the members of its etcd die, hang and forget, or
+ * while hosts are cut off.
  *
  *   storm_etcd clients=16 ports=2768 seconds=60
+ *   storm_etcd clients=16 ports=2768 seconds=60 cut=1
  *
  * Each client claims until the pool is exhausted, then releases most of what it has, again and again. It has
  * a real socket on each port that is its own. What must hold:
  *   - from an answered claim to the call that releases it nobody else has that port (INV-1);
  *   - what was answered is there when all is calm, as every host sees it (INV-2);
- *   - after everybody's death nothing is held, and every port can be had. */
+ *   - after everybody's death nothing is held, and every port can be had.
+ *
+ * Where hosts are cut off, clients ask their daemon again and again whether they still have what they have.
+ * One has a port up to the last time that it asked and was told so. Then must hold, too:
+ *   - nobody is told that his claim is lost, and nobody else has it, before the TTL of his host's lease has
+ *     passed since it was renewed last;
+ *   - what a host that stays away has held can be claimed by others. */
 #include "storm_cluster.h"
 
 #define POOL "storm"
 enum { FIRST = 30000, PORTS_MAX = 2768, LAST = FIRST + PORTS_MAX - 1 };
-enum { CLIENTS_MAX = 64, RECORDS_MAX = 1 << 16, HELD_MAX = PORTS_MAX, CALM_S = 40 };
+enum {
+    CLIENTS_MAX = 64,
+    RECORDS_MAX = 1 << 16,
+    HELD_MAX = PORTS_MAX,
+    CALM_S = 40,
+    CONFIRM_EVERY = 16,
+    REST_US = 20000
+};
 
 /* The life of a claim by its client's own words. */
 struct record {
     int64_t from_ns, to_ns; /* 0: it lives */
+    int64_t lost_ns;        /* told that it is lost; 0: never */
     uint16_t port;
     uint16_t client;
 };
 
 struct held {
     uint32_t record;
+    bool is_doubtful; /* the record is closed: nobody says that it is ours now */
+    uint16_t port;
+    int64_t sure_ns; /* when we asked last, and were told that it is ours */
     int fd;
     char token[DIBS_TOKEN_MAX + 1];
 };
@@ -33,6 +52,7 @@ struct client {
     _Atomic int is_still;
     size_t n_held, n_records;
     size_t n_claimed, n_released, n_exhausted, n_unsure;
+    size_t n_doubted, n_lost;
     struct held held[HELD_MAX];
     struct record records[RECORDS_MAX];
 };
@@ -42,6 +62,7 @@ struct storm {
     struct storm_cluster *cluster;
     uint64_t seed;
     uint16_t n_ports;
+    size_t n_moved; /* ports that were lost by one host, and another's then */
     size_t n;
     struct client clients[];
 };
@@ -53,6 +74,34 @@ static bool is_unsure(dibs_status s)
     return s == DIBS_UNAVAILABLE || s == DIBS_FAILURE;
 }
 
+static const dibs_binding binding = { DIBS_TCP, { .len = 4 } };
+
+/* From now on it is ours. */
+static void begin_record(struct client *c, struct held *held)
+{
+    if (c->n_records == RECORDS_MAX)
+        storm_die("client %zu: too many claims", c->number);
+    held->fd = storm_listen(&binding, held->port);
+    if (held->fd < 0)
+        storm_violation("client %zu: port %u is its own and cannot be bound: %s", c->number, held->port,
+                        strerror(errno));
+    held->record = (uint32_t) c->n_records;
+    held->is_doubtful = false;
+    held->sure_ns = storm_now_ns();
+    c->records[c->n_records++] =
+        (struct record){ .from_ns = held->sure_ns, .port = held->port, .client = (uint16_t) c->number };
+}
+
+static void end_record(struct client *c, struct held *held, int64_t to_ns)
+{
+    if (!held->is_doubtful)
+        c->records[held->record].to_ns = to_ns;
+    held->is_doubtful = true;
+    if (held->fd >= 0)
+        (void) close(held->fd);
+    held->fd = -1;
+}
+
 /* False: there is none left. */
 static bool claim_one(struct client *c, dibs *handle)
 {
@@ -60,7 +109,7 @@ static bool claim_one(struct client *c, dibs *handle)
                                    .mode = DIBS_RANDOM,
                                    .holder = DIBS_HELD_BY_PROCESS,
                                    .n_bindings = 1,
-                                   .bindings = { { DIBS_TCP, { .len = 4 } } } };
+                                   .bindings = { binding } };
     dibs_claim claim = { 0 };
     dibs_err err = { 0 };
     dibs_status s = dibs_claim_ports(handle, &(dibs_batch){ .requests = &request, .n = 1 }, &claim, &err);
@@ -76,56 +125,131 @@ static bool claim_one(struct client *c, dibs *handle)
             storm_violation("client %zu: a claim is answered with %d: %s", c->number, (int) s, err.msg);
         return true;
     }
-    if (c->n_records == RECORDS_MAX || c->n_held == HELD_MAX)
+    if (c->n_held == HELD_MAX)
         storm_die("client %zu: too many claims", c->number);
-    *held = (struct held){ .record = (uint32_t) c->n_records };
+    *held = (struct held){ .port = claim.port };
     memcpy(held->token, claim.token, sizeof held->token);
-    held->fd = storm_listen(&request.bindings[0], claim.port);
-    if (held->fd < 0)
-        storm_violation("client %zu: port %u is its own and cannot be bound: %s", c->number, claim.port,
-                        strerror(errno));
-    c->records[c->n_records] =
-        (struct record){ .from_ns = storm_now_ns(), .port = claim.port, .client = (uint16_t) c->number };
-    c->n_records++;
+    begin_record(c, held);
     c->n_held++;
     c->n_claimed++;
     return true;
 }
 
-static void release_one(struct client *c, dibs *handle, struct storm_random *random)
+/* It has ended, and it was not us who ended it. */
+static void note_loss(struct client *c, const struct held *held)
+{
+    c->records[held->record].lost_ns = storm_now_ns();
+    c->n_lost++;
+}
+
+/* False: nobody says whether it was done. */
+static bool release_one(const struct storm *storm, struct client *c, dibs *handle,
+                        struct storm_random *random)
 {
     size_t which = storm_below(random, (uint32_t) c->n_held);
     struct held held = c->held[which];
     dibs_err err = { 0 };
     size_t n = 0;
 
-    c->records[held.record].to_ns = storm_now_ns();
+    /* Where it can be lost it was ours as long as somebody said so. */
+    end_record(c, &held, storm->cluster->is_apart ? held.sure_ns : storm_now_ns());
     c->held[which] = c->held[--c->n_held];
-    if (held.fd >= 0)
-        (void) close(held.fd);
     dibs_status s = dibs_claim_release(handle, &(dibs_which){ .token = held.token }, 0, &n, &err);
-    if (s == DIBS_OK && n != 1)
+    if (s == DIBS_OK && n != 1 && !storm->cluster->is_apart)
         storm_violation("client %zu: its claim on port %u was gone when it released it", c->number,
-                        c->records[held.record].port);
+                        held.port);
+    else if (s == DIBS_OK && n != 1)
+        note_loss(c, &held);
     else if (s != DIBS_OK && !is_unsure(s))
         storm_violation("client %zu: a release is answered with %d: %s", c->number, (int) s, err.msg);
     c->n_released += s == DIBS_OK;
     c->n_unsure += s != DIBS_OK;
+    return s == DIBS_OK;
+}
+
+/* Is it still ours? False: it is gone. */
+static bool confirm_one(struct client *c, dibs *handle, struct held *held)
+{
+    int64_t asked_ns = storm_now_ns();
+    dibs_claim claim = { 0 };
+    dibs_err err = { 0 };
+    dibs_status s = dibs_claim_find(handle, &(dibs_which){ .token = held->token }, &claim, &err);
+
+    if (s == DIBS_OK && held->is_doubtful)
+        begin_record(c, held);
+    else if (s == DIBS_OK)
+        held->sure_ns = asked_ns;
+    if (s == DIBS_OK)
+        return true;
+    c->n_doubted += !held->is_doubtful;
+    end_record(c, held, held->sure_ns);
+    if (is_unsure(s))
+        return true;
+    if (s != DIBS_NOT_FOUND)
+        storm_violation("client %zu: port %u is looked for, answered with %d: %s", c->number, held->port,
+                        (int) s, err.msg);
+    note_loss(c, held);
+    return false;
+}
+
+static void confirm_all(struct client *c, dibs *handle)
+{
+    for (size_t i = 0; i < c->n_held;)
+        if (confirm_one(c, handle, &c->held[i]))
+            i++;
+        else
+            c->held[i] = c->held[--c->n_held];
+}
+
+/* After the storm: all that is held is held for certain. */
+static void settle(struct client *c, dibs *handle)
+{
+    for (int tries = 0; tries < CALM_S * 10; tries++, storm_sleep_us(100000)) {
+        size_t n_doubtful = 0;
+
+        confirm_all(c, handle);
+        for (size_t i = 0; i < c->n_held; i++)
+            n_doubtful += c->held[i].is_doubtful;
+        if (n_doubtful == 0)
+            return;
+    }
+    storm_violation("client %zu: it is not told whether it has its ports", c->number);
 }
 
 _Noreturn static void live(struct storm *storm, struct client *c)
 {
     struct storm_random random = storm_random_of(storm->seed, 1000 + c->number);
-    dibs *handle = storm_host_open(storm->cluster, c->number % HOSTS);
+    size_t host = c->number % HOSTS;
+    dibs *handle = storm_host_open(storm->cluster, host);
+    bool is_apart = storm->cluster->is_apart;
 
+    storm_host_enter(storm->cluster, host);
     while (!atomic_load(&storm->is_over)) {
         bool is_more = true;
+        bool is_answered = true;
 
-        while (is_more && !atomic_load(&storm->is_over))
+        for (size_t i = 0; is_more && !atomic_load(&storm->is_over); i++) {
+            size_t n_unsure = c->n_unsure;
+
             is_more = claim_one(c, handle);
-        for (size_t n = c->n_held - c->n_held / 8; n > 0 && !atomic_load(&storm->is_over); n--)
-            release_one(c, handle, &random);
+            is_answered = c->n_unsure == n_unsure;
+            if (is_more && is_answered)
+                atomic_fetch_add(&storm->cluster->n_claimed[host], 1);
+            if (is_apart && (!is_answered || i % CONFIRM_EVERY == 0))
+                confirm_all(c, handle);
+            storm_sleep_us(is_apart && !is_answered ? REST_US : 0);
+        }
+        for (size_t n = c->n_held - c->n_held / 8; n > 0 && c->n_held > 0 && !atomic_load(&storm->is_over);
+             n--) {
+            is_answered = release_one(storm, c, handle, &random);
+            if (is_apart && (!is_answered || n % CONFIRM_EVERY == 0))
+                confirm_all(c, handle);
+            if (is_apart && !is_answered)
+                break; /* the host is cut off: what is left may be lost, which is to be seen */
+        }
     }
+    if (is_apart)
+        settle(c, handle);
     atomic_store(&c->is_still, 1);
     storm_stay(600);
 }
@@ -142,7 +266,35 @@ static int by_port_and_time(const void *a, const void *b)
     return x->from_ns < y->from_ns ? -1 : x->from_ns > y->from_ns;
 }
 
-static void check_history(const struct storm *storm)
+/* The first lease that its host can have lost while it had it; 0: none, so it cannot be lost. */
+static int64_t lease_lost_ns(const struct storm *storm, const struct record *r)
+{
+    const struct storm_cluster *cluster = storm->cluster;
+
+    for (size_t i = 0; i < cluster->n_cuts; i++)
+        if (cluster->cut[i].host == r->client % HOSTS && cluster->cut[i].lease_ns >= r->from_ns)
+            return cluster->cut[i].lease_ns;
+    return 0;
+}
+
+/* One that was lost, and who had its port next, if anybody. */
+static void check_loss(struct storm *storm, const struct record *lost, const struct record *next)
+{
+    int64_t lease_ns = lease_lost_ns(storm, lost);
+
+    if (lease_ns == 0 || lost->lost_ns < lease_ns)
+        storm_violation(
+            "client %u is told that port %u is lost %lld ms before its host's lease can have ended",
+            lost->client, lost->port, (long long) (lease_ns - lost->lost_ns) / 1000000);
+    if (!next)
+        return;
+    if (next->from_ns < lease_ns)
+        storm_violation("client %u has port %u of client %u %lld ms too early", next->client, next->port,
+                        lost->client, (long long) (lease_ns - next->from_ns) / 1000000);
+    storm->n_moved += next->client % HOSTS != lost->client % HOSTS;
+}
+
+static void check_history(struct storm *storm)
 {
     size_t n = 0;
 
@@ -165,6 +317,9 @@ static void check_history(const struct storm *storm)
                             next->port, first->client, (long long) first->from_ns, next->client,
                             (long long) next->from_ns);
     }
+    for (size_t i = 0; i < n; i++)
+        if (all[i].lost_ns != 0)
+            check_loss(storm, &all[i], i + 1 < n && all[i + 1].port == all[i].port ? &all[i + 1] : NULL);
     free(all);
 }
 
@@ -297,9 +452,15 @@ static void rage(struct storm *storm, long seconds)
             live(storm, c);
         c->pid = pid;
     }
-    storm_cluster_upset(storm->cluster, storm->seed);
+    if (storm->cluster->is_apart)
+        storm_hosts_cut(storm->cluster, storm->seed);
+    else
+        storm_cluster_upset(storm->cluster, storm->seed);
     storm_sleep_us(seconds * 1000000);
-    storm_cluster_calm(storm->cluster);
+    if (storm->cluster->is_apart)
+        storm_hosts_join(storm->cluster);
+    else
+        storm_cluster_calm(storm->cluster);
     atomic_store(&storm->is_over, 1);
     for (size_t i = 0; i < storm->n; i++)
         for (int k = 0; !atomic_load(&storm->clients[i].is_still); k++, storm_sleep_us(10000))
@@ -307,9 +468,38 @@ static void rage(struct storm *storm, long seconds)
                 storm_die("client %zu waits for ever", i);
 }
 
-static void tell(const struct storm *storm)
+static void tell_members(const struct storm *storm)
 {
     const struct storm_cluster *cluster = storm->cluster;
+
+    printf("  members: %u killed (%u led), %u stopped; %u compactions\n", cluster->n_kills,
+           cluster->n_leaders, cluster->n_stops, cluster->n_compactions);
+    if (cluster->n_leaders == 0)
+        storm_violation("the storm was too small to show anything");
+}
+
+static void tell_cuts(const struct storm *storm)
+{
+    const struct storm_cluster *cluster = storm->cluster;
+    size_t n_long = 0;
+    size_t n_doubted = 0;
+    size_t n_lost = 0;
+
+    for (size_t i = 0; i < cluster->n_cuts; i++)
+        n_long += cluster->cut[i].is_long;
+    for (size_t i = 0; i < storm->n; i++) {
+        n_doubted += storm->clients[i].n_doubted;
+        n_lost += storm->clients[i].n_lost;
+    }
+    printf("  hosts: %zu times cut off, %zu of them until their lease had ended\n", cluster->n_cuts, n_long);
+    printf("  claims: %zu times not certain, %zu lost, %zu of these another host's then\n", n_doubted, n_lost,
+           storm->n_moved);
+    if (n_long == 0 || n_doubted == 0 || n_lost == 0 || storm->n_moved == 0)
+        storm_violation("the storm was too small to show anything");
+}
+
+static void tell(const struct storm *storm)
+{
     size_t n_claimed = 0;
     size_t n_exhausted = 0;
 
@@ -319,20 +509,23 @@ static void tell(const struct storm *storm)
     }
     printf("  %zu claims by %zu clients of %d hosts, %zu times the pool was exhausted\n", n_claimed, storm->n,
            HOSTS, n_exhausted);
-    printf("  members: %u killed (%u led), %u stopped; %u compactions\n", cluster->n_kills,
-           cluster->n_leaders, cluster->n_stops, cluster->n_compactions);
-    if (n_claimed < storm->n_ports || n_exhausted == 0 || cluster->n_leaders == 0)
+    if (n_claimed < storm->n_ports || n_exhausted == 0)
         storm_violation("the storm was too small to show anything");
+    if (storm->cluster->is_apart)
+        tell_cuts(storm);
+    else
+        tell_members(storm);
 }
 
 int main(int argc, char **argv)
 {
     uint64_t seed = storm_begin("storm_etcd");
     long n = storm_number(argc, argv, "clients", 16);
-    struct storm_cluster *cluster = storm_cluster_begin();
+    bool is_apart = storm_number(argc, argv, "cut", 0) != 0;
+    struct storm_cluster *cluster = storm_cluster_begin(is_apart);
 
-    if (!cluster) {
-        printf("storm_etcd: etcd-server: not installed\n");
+    if (!cluster || (is_apart && !storm_has_own_network())) {
+        printf("storm_etcd: %s\n", cluster ? "networks of its own need root" : "etcd-server: not installed");
         return 77;
     }
     long n_ports = storm_number(argc, argv, "ports", PORTS_MAX);
@@ -343,6 +536,8 @@ int main(int argc, char **argv)
     storm->seed = seed;
     storm->n = (size_t) n;
     storm->n_ports = (uint16_t) n_ports;
+    if (is_apart)
+        storm_networks_begin(cluster);
     storm_cluster_upset(cluster, seed); /* starts it */
     storm_hosts_begin(cluster);
     make_pool(storm);

@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { AS_REFUSAL = 4, AS_TOKEN = 5, AS_STREAM = 6, WAYS = 7 };
+enum { AS_REFUSAL = 4, AS_TOKEN = 5, AS_STREAM = 6, AS_METRICS = 7, WAYS = 8 };
 
 static size_t weigh_bytes(struct etcd_bytes bytes)
 {
@@ -95,6 +95,14 @@ static void as_refusal(const char *text, size_t n)
     CHECK(!refusal.is_final || refusal.is_not_done);
 }
 
+static void as_metrics(const char *text, size_t n)
+{
+    int64_t bytes = 0;
+
+    if (quota_read(text, n, &bytes))
+        CHECK(bytes > 0);
+}
+
 static void as_token(const char *text, size_t n)
 {
     char token[ETCD_TOKEN_MAX + 1] = "";
@@ -112,6 +120,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (way == AS_STREAM)
         as_stream(text, size - 1);
+    else if (way == AS_METRICS)
+        as_metrics(text, size - 1);
     else if (way == AS_REFUSAL)
         as_refusal(text, size - 1);
     else if (way == AS_TOKEN)

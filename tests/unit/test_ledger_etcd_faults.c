@@ -189,6 +189,33 @@ static void a_member_that_stops_with_a_commit_inside_keeps_the_deadline(void **s
     ledger_close(b);
 }
 
+/* A daemon serves many: what one has waited for the next ones do not wait for again, each as long. */
+static void who_follows_one_that_waited_in_vain_is_told_at_once(void **state)
+{
+    struct t_ledger *t = *state;
+    dibs_claim out = { 0 };
+
+    NEED_ETCD();
+    struct ledger *a = host_for(t, "a", SHORT_MS);
+    ASSERT_OK(claim_port(t, a, FIRST, &out), &t->err);
+    ASSERT_OK(ledger_care_beside(a, &t->err), &t->err);
+    member_freeze(one, 0);
+    dibs_status first = claim_port(t, a, FIRST + 1, &out);
+    struct ledger_traffic before = store(a)->traffic;
+    bool are_told = true;
+    for (uint16_t i = 2; i < 10; i++)
+        are_told = are_told && claim_port(t, a, FIRST + i, &out) == DIBS_UNAVAILABLE;
+    struct ledger_traffic after = store(a)->traffic;
+    member_thaw(one, 0);
+    assert_int_equal(first, DIBS_UNAVAILABLE);
+    assert_true(are_told);
+    assert_non_null(strstr(t->err.msg, "etcd"));
+    assert_int_equal(after.n_commits, before.n_commits);  /* nobody has tried again, */
+    assert_int_equal(after.n_loads, before.n_loads);      /* ... neither way */
+    UNTIL(claim_port(t, a, FIRST + 10, &out) == DIBS_OK); /* it goes on by itself */
+    ledger_close(a);
+}
+
 /* ---- the copy ---- */
 
 /* A commit of ours says nothing about what others changed before it. */
@@ -503,6 +530,7 @@ int main(void)
         CASE(a_commit_that_comes_after_the_decision_comes_to_nothing),
         CASE(what_was_done_is_found_behind_the_commits_of_others),
         CASE(a_member_that_stops_with_a_commit_inside_keeps_the_deadline),
+        CASE(who_follows_one_that_waited_in_vain_is_told_at_once),
         CASE(what_others_changed_before_a_commit_of_ours_is_not_overwritten),
         CASE(a_name_that_another_host_has_taken_is_not_forgotten),
         CASE(who_was_away_while_the_log_was_compacted_reads_everything_anew),

@@ -192,6 +192,32 @@ static void a_claim_under_way_does_not_slip_past_a_new_pool(void **state)
     ledger_close(b);
 }
 
+/* The same when they stop being everybody's: what is gone has no revision that could be compared. */
+static void a_claim_under_way_does_not_slip_past_a_pool_that_is_removed(void **state)
+{
+    struct t_ledger *t = *state;
+
+    NEED_ETCD();
+    struct ledger *a = host(t, "a");
+    struct ledger *b = host(t, "b");
+    make_pool(t, a, "everywhere", (dibs_range){ 31000, 31010 });
+    ASSERT_OK(try_at(t, b, 32000), &t->err);
+    ledger_group_begin(b);
+    (void) claim_at(t, b, NULL, 31000);
+    ASSERT_OK(ledger_pool_remove(a, "everywhere", &t->actor, &t->err), &t->err);
+    ASSERT_OK(try_at(t, a, 31000), &t->err); /* its own now, */
+    assert_int_equal(ledger_group_commit(b, NULL, &t->err), DIBS_UNAVAILABLE);
+    assert_true(ledger_was_beaten(b));
+    ASSERT_OK(try_at(t, b, 31000), &t->err); /* ... and b's own is another */
+    assert_string_equal(seen_by(t, a, 31000), "uid:1000");
+    assert_string_equal(seen_by(t, b, 31000), "uid:1000");
+    ledger_close(a);
+    ledger_close(b);
+    a = host(t, "a");
+    assert_string_equal(seen_by(t, a, 31000), "uid:1000");
+    ledger_close(a);
+}
+
 /* While a pool is being made nobody claims its ports; who makes it may die on the way. */
 static void ports_are_free_again_when_who_wanted_them_for_all_has_died(void **state)
 {
@@ -271,6 +297,7 @@ int main(void)
         CASE(ports_that_a_pool_loses_go_back_to_the_hosts_that_have_them),
         CASE(a_pool_with_claims_of_another_host_is_not_removed),
         CASE(a_claim_under_way_does_not_slip_past_a_new_pool),
+        CASE(a_claim_under_way_does_not_slip_past_a_pool_that_is_removed),
         CASE(ports_are_free_again_when_who_wanted_them_for_all_has_died),
         CASE(a_snapshot_with_pools_and_claims_on_them_is_taken_in_whole),
         CASE(a_port_cools_on_every_host),

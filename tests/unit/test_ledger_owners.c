@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Holders across hosts: what hangs on the lease of a host, who may take it over, and when. */
+#include "ledger/etcd_store.h"
 #include "support/etcd_ledger.h"
 
 enum {
@@ -216,6 +217,195 @@ static void what_nobody_renews_is_judged_by_its_own_host_alone(void **state)
     ledger_close(b);
 }
 
+/* The lease of host a ends now, whatever it does. */
+static void end_lease(struct t_ledger *t)
+{
+    struct etcd_call call = { .deadline_ms = in_ms(PATIENCE_MS) };
+    struct etcd_answer answer = { 0 };
+    struct etcd *etcd = NULL;
+    char key[64] = "";
+
+    (void) snprintf(key, sizeof key, "%s/c/l/a", strrchr(t->uri, '/'));
+    struct etcd_op gone = { .kind = ETCD_DELETE, .key = ETCD_BYTES(key) };
+    ASSERT_OK(etcd_open(&one->config, &etcd, &t->err), &t->err);
+    ASSERT_OK(etcd_do(etcd, &call, &gone, &answer, &t->err), &t->err);
+    etcd_answer_done(&answer);
+    etcd_close(etcd);
+}
+
+/* ... and there is another one. */
+static void end_lease_of(struct t_ledger *t, struct ledger *a)
+{
+    int64_t until = in_ms(PATIENCE_MS);
+    struct ledger_lease lease;
+
+    uint64_t seq = 0;
+    uint64_t cursor = 0;
+
+    ledger_lease(a, &lease);
+    uint64_t n = lease.n_ended;
+    end_lease(t);
+    for (; (lease.n_ended == n || lease.margin_ms == 0) && clock_monotonic_ms() < until;
+         ledger_lease(a, &lease)) {
+        wait_a_while(a);
+        ASSERT_OK(ledger_tail(a, &seq, &cursor, &t->err), &t->err); /* pools may have changed before */
+    }
+    assert_int_equal(lease.n_ended, n + 1);
+}
+
+/* As its daemon does when it has heard that there is something. */
+static void hang_one(struct t_ledger *t, struct ledger *ledger)
+{
+    int64_t until = in_ms(PATIENCE_MS);
+    size_t n = 0;
+
+    while (n == 0 && clock_monotonic_ms() < until) {
+        ASSERT_OK(ledger_hang(ledger, &t->actor, &n, &t->err), &t->err);
+        if (n == 0)
+            wait_a_while(ledger);
+    }
+    assert_int_equal(n, 1);
+}
+
+static void what_is_claimed_beside_a_daemon_ends_with_its_host(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_dynamic("web", ports, 1);
+    struct ledger_want before = t_dynamic("before", ports + 1, 1);
+    size_t n = 0;
+
+    NEED_ETCD();
+    struct ledger *direct = host(t, "a");
+    struct ledger *b = member(t, "b", boot_b);
+    make_pool(t, b, "everywhere", (dibs_range){ 31000, 31002 });
+    dibs_claim early = must_claim(t, direct, &before); /* nobody renews anything yet */
+    wait_for_life(t, b, early.id, DIBS_UNKNOWN);
+    struct ledger *a = member(t, "a", boot_a);
+    dibs_claim late = must_claim(t, direct, &want);
+    wait_for_life(t, b, late.id, DIBS_ALIVE);
+    hang_one(t, a);
+    wait_for_life(t, b, early.id, DIBS_ALIVE);
+    ASSERT_OK(ledger_hang(a, &t->actor, &n, &t->err), &t->err);
+    assert_int_equal(n, 0);
+    struct ledger_lease lease;
+    ledger_lease(a, &lease);
+    assert_false(lease.is_loose);
+    assert_int_equal(look_up(t, direct, early.id).node_life, DIBS_ALIVE);
+    end_lease_of(t, a);
+    wait_for_life(t, b, early.id, DIBS_DEAD);
+    wait_for_life(t, b, late.id, DIBS_DEAD);
+    assert_int_equal(look_up(t, direct, early.id).node_life, DIBS_DEAD);
+    ledger_close(a);
+    ledger_close(direct);
+    ledger_close(b);
+}
+
+/* The pool with the ports of this file, everybody's or each host's. */
+static void set_scope(struct t_ledger *t, struct ledger *ledger, dibs_scope scope)
+{
+    const dibs_pool pool = { .name = "everywhere",
+                             .scope = scope,
+                             .order = "stride",
+                             .ranges = { .item = { { 31000, 31002 } }, .n = 1 } };
+
+    ASSERT_OK(ledger_pool_put(ledger, &pool, &t->actor, &t->err), &t->err);
+}
+
+static void what_becomes_everybodys_hangs_on_its_host_from_then_on(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_dynamic("web", ports, 1);
+
+    NEED_ETCD();
+    struct ledger *a = member(t, "a", boot_a);
+    struct ledger *b = member(t, "b", boot_b);
+    t_by_process(&want, 12);
+    dibs_claim mine = must_claim(t, a, &want);
+    set_scope(t, b, DIBS_SCOPE_CLUSTER); /* by another host */
+    wait_for_life(t, b, mine.id, DIBS_UNKNOWN);
+    hang_one(t, a);
+    wait_for_life(t, b, mine.id, DIBS_ALIVE);
+    /* It is the host's again, whose lease ends meanwhile: that is nothing to it, also later. */
+    set_scope(t, b, DIBS_SCOPE_HOST);
+    end_lease_of(t, a);
+    assert_int_equal(look_up(t, a, mine.id).node_life, DIBS_ALIVE);
+    set_scope(t, a, DIBS_SCOPE_CLUSTER);
+    wait_for_life(t, b, mine.id, DIBS_UNKNOWN);
+    hang_one(t, a);
+    wait_for_life(t, b, mine.id, DIBS_ALIVE);
+    end_lease_of(t, a);
+    wait_for_life(t, b, mine.id, DIBS_DEAD);
+    ledger_close(a);
+    ledger_close(b);
+}
+
+static struct etcd_rows *store(struct ledger *ledger)
+{
+    return store_of(ledger->rows);
+}
+
+static size_t count_claims(struct t_ledger *t, struct ledger *ledger)
+{
+    struct ledger_health health = { 0 };
+
+    ASSERT_OK(ledger_health(ledger, &health, &t->err), &t->err);
+    return (size_t) health.n_claims;
+}
+
+static bool is_forgotten(struct t_ledger *t, int64_t revision)
+{
+    const struct etcd_op look = { .kind = ETCD_RANGE, .key = { "x", 1 }, .revision = revision };
+    struct etcd_call call = { .deadline_ms = in_ms(PATIENCE_MS) };
+    struct etcd_answer answer = { 0 };
+    struct etcd *etcd = NULL;
+
+    ASSERT_OK(etcd_open(&one->config, &etcd, &t->err), &t->err);
+    dibs_status s = etcd_do(etcd, &call, &look, &answer, &t->err);
+    etcd_answer_done(&answer);
+    etcd_close(etcd);
+    assert_true(s == DIBS_OK || call.fault == ETCD_FAULT_COMPACTED);
+    return s != DIBS_OK;
+}
+
+static void the_oldest_host_and_no_other_has_old_versions_forgotten(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_dynamic(NULL, ports, 3);
+    int64_t until = in_ms(PATIENCE_MS);
+
+    NEED_ETCD();
+    struct ledger *a = member(t, "a", boot_a);
+    struct ledger *b = member(t, "b", boot_b);
+    make_pool(t, a, "everywhere", (dibs_range){ 31000, 31002 });
+    (void) must_claim(t, b, &want);
+    (void) must_claim(t, a, &want);
+    store_tend(store(a), 0);
+    int64_t first = store(a)->tended_revision;
+    assert_true(first > 0 && store(a)->traffic.n_compactions == 0); /* how old is that? */
+    store_tend(store(b), 0);
+    assert_int_equal(store(b)->tended_revision, 0);
+    (void) must_claim(t, a, &want);
+    store_tend(store(a), INT64_MAX); /* there is plenty of room */
+    int64_t second = store(a)->tended_revision;
+    assert_true(second > first && store(a)->traffic.n_compactions == 0);
+    assert_false(is_forgotten(t, first));
+    store_tend(store(a), 0);
+    assert_int_equal(store(a)->traffic.n_compactions, 1);
+    assert_true(is_forgotten(t, second - 1));
+    assert_false(is_forgotten(t, second));
+    end_lease_of(t, a); /* now the other one is older */
+    while (store(b)->tended_revision == 0 && clock_monotonic_ms() < until) {
+        wait_a_while(b);
+        (void) count_claims(t, b); /* which it reads anew, if need be */
+        store_tend(store(b), 0);
+    }
+    assert_true(store(b)->tended_revision > 0);
+    store_tend(store(a), 0);
+    assert_int_equal(store(a)->tended_revision, 0);
+    ledger_close(a);
+    ledger_close(b);
+}
+
 static void who_cannot_renew_does_not_say_that_he_holds(void **state)
 {
     struct t_ledger *t = *state;
@@ -260,29 +450,13 @@ static void a_lease_that_is_taken_away_is_noticed_and_made_anew(void **state)
 {
     struct t_ledger *t = *state;
     struct ledger_want want = t_dynamic("web", ports, 3);
-    struct ledger_lease lease;
-    struct etcd *etcd = NULL;
-    struct etcd_call call = { .deadline_ms = in_ms(PATIENCE_MS) };
-    struct etcd_answer answer = { 0 };
-    char key[64] = "";
-    int64_t until = in_ms(PATIENCE_MS);
 
     NEED_ETCD();
     struct ledger *a = member(t, "a", boot_a);
     make_pool(t, a, "everywhere", (dibs_range){ 31000, 31002 });
     t_by_process(&want, 12);
     dibs_claim mine = must_claim(t, a, &want);
-    (void) snprintf(key, sizeof key, "%s/c/l/a", strrchr(t->uri, '/'));
-    struct etcd_op gone = { .kind = ETCD_DELETE, .key = ETCD_BYTES(key) };
-    ASSERT_OK(etcd_open(&one->config, &etcd, &t->err), &t->err);
-    ASSERT_OK(etcd_do(etcd, &call, &gone, &answer, &t->err), &t->err);
-    etcd_answer_done(&answer);
-    etcd_close(etcd);
-    for (ledger_lease(a, &lease);
-         (lease.n_ended == 0 || lease.margin_ms == 0) && clock_monotonic_ms() < until;
-         ledger_lease(a, &lease))
-        wait_a_while(a);
-    assert_int_equal(lease.n_ended, 1);
+    end_lease_of(t, a);
     assert_int_equal(look_up(t, a, mine.id).node_life, DIBS_DEAD);
     (void) snprintf(want.claim.name, sizeof want.claim.name, "other");
     dibs_claim fresh = must_claim(t, a, &want);
@@ -359,6 +533,9 @@ int main(void)
         CASE(what_nobody_renews_is_judged_by_its_own_host_alone),
         CASE(a_lease_that_is_taken_away_is_noticed_and_made_anew),
         CASE(a_port_that_another_host_released_cools_by_our_clock),
+        CASE(what_is_claimed_beside_a_daemon_ends_with_its_host),
+        CASE(what_becomes_everybodys_hangs_on_its_host_from_then_on),
+        CASE(the_oldest_host_and_no_other_has_old_versions_forgotten),
         CASE(who_cannot_renew_does_not_say_that_he_holds),
     };
     return cmocka_run_group_tests(tests, start_etcd, end_etcd);

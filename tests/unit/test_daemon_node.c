@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* The engine of a host in a cluster: what it tells those whose claims hang on the lease of their host. */
+#include "daemon/engine.h"
+
+#include "lib/handle.h"
+#include "support/etcd_ledger.h"
+
+enum { TTL_MS = 1000, PATIENCE_MS = 20000, FIRST = 31000 };
+
+/* Times that allow a lease of one second, which one member can afford. */
+static int start_quick_etcd(void **state)
+{
+    static const char *const flags[] = { "--heartbeat-interval=20", "--election-timeout=200", NULL };
+
+    (void) state;
+    if (!has_etcd())
+        return 0;
+    one = cluster_open(1, false, flags);
+    cluster_wait(&one->config);
+    return 0;
+}
+
+struct fixture {
+    struct loop *loop;
+    struct engine *engine;
+    dibs_settings settings;
+    dibs_err err;
+};
+
+static void load_settings(struct fixture *f, const char *uri)
+{
+    const dibs_flag flags[] = { { DIBS_SET_LEDGER, uri }, { DIBS_SET_SOCKET, "none" } };
+
+    ASSERT_OK(dibs_settings_load(flags, 2, &f->settings, &f->err), &f->err);
+}
+
+static void start(struct fixture *f, const char *uri)
+{
+    load_settings(f, uri);
+    ASSERT_OK(loop_open(&f->loop, &f->err), &f->err);
+    const struct engine_options options = { .loop = f->loop,
+                                            .settings = &f->settings,
+                                            .node_ttl_ms = TTL_MS };
+    ASSERT_OK(engine_open(&options, &f->engine, &f->err), &f->err);
+}
+
+static void stop(struct fixture *f)
+{
+    engine_close(f->engine);
+    loop_close(f->loop);
+}
+
+struct asking {
+    struct job job;
+    uint16_t port;
+    bool is_slow; /* the commit, because etcd hangs until the lease is not certain any more */
+    int n_done;
+    dibs_status found, told;
+    dibs_claim claim;
+    dibs_err err;
+};
+
+static bool is_certain(dibs *handle)
+{
+    struct ledger_lease lease;
+
+    ledger_lease(handle->core->ledger, &lease);
+    return lease.margin_ms > 0;
+}
+
+static void hang_until_uncertain(dibs *handle)
+{
+    int64_t until = in_ms(PATIENCE_MS);
+
+    member_freeze(one, 0);
+    while (is_certain(handle) && clock_monotonic_ms() < until)
+        (void) usleep(10000);
+    member_thaw(one, 0);
+}
+
+/* Claims on a port that is everybody's, and once more on one of the host: that is a commit. */
+static void ask(struct job *job, dibs *handle)
+{
+    struct asking *a = (struct asking *) job;
+    const dibs_request request = { .port = a->port, .mode = DIBS_REQUIRED, .holder = DIBS_HELD_BY_PROCESS };
+    const dibs_batch batch = { .requests = &request, .n = 1 };
+
+    if (!a->claim.port) {
+        a->found = dibs_claim_ports(handle, &batch, &a->claim, &a->err);
+        return;
+    }
+    dibs_claim found = { 0 };
+    const dibs_request other = { .mode = DIBS_RANDOM, .keep = true };
+    dibs_claim kept = { 0 };
+    a->found = dibs_claim_find(handle, &(dibs_which){ .token = a->claim.token }, &found, &a->err);
+    if (a->found == DIBS_OK)
+        a->found = dibs_claim_ports(handle, &(dibs_batch){ .requests = &other, .n = 1 }, &kept, &a->err);
+    if (a->is_slow)
+        hang_until_uncertain(handle);
+}
+
+static void answered(struct job *job, const dibs_err *err)
+{
+    struct asking *a = (struct asking *) job;
+
+    a->told = err ? err->code : a->found;
+    if (err)
+        a->err = *err;
+    a->n_done++;
+}
+
+static void ask_and_wait(struct fixture *f, struct asking *a)
+{
+    int64_t until = in_ms(PATIENCE_MS);
+    int n = a->n_done;
+
+    a->job = (struct job){ .work = ask, .done = answered };
+    a->job.caller = engine_handle(f->engine)->core->options.caller;
+    engine_queue(f->engine, &a->job);
+    while (a->n_done == n && clock_monotonic_ms() < until) {
+        assert_int_equal(loop_turn(f->loop, 10, NULL), DIBS_OK);
+        engine_turn(f->engine);
+    }
+    assert_int_equal(a->n_done, n + 1);
+}
+
+/* True: it was found before the commit, and nothing but the commit was in the way. A machine that stalls may
+ * cost the lease before. */
+static bool ask_slowly(struct fixture *f, struct asking *a)
+{
+    ask_and_wait(f, a);
+    if (a->told != DIBS_OK)
+        return false;
+    a->is_slow = true;
+    ask_and_wait(f, a);
+    return a->found == DIBS_OK;
+}
+
+static void nobody_is_told_after_a_slow_commit_what_was_true_before_it(void **state)
+{
+    struct t_ledger *t = *state;
+    struct asking a = { 0 };
+    struct fixture f = { 0 };
+    bool is_shown = false;
+
+    NEED_ETCD();
+    struct ledger *other = host(t, "other");
+    make_pool(t, other, "everywhere", (dibs_range){ FIRST, FIRST + 9 });
+    ledger_close(other);
+    start(&f, t->uri);
+    for (uint16_t i = 0; i < 10 && !is_shown; i++) {
+        a = (struct asking){ .port = FIRST + i };
+        is_shown = ask_slowly(&f, &a);
+    }
+    assert_true(is_shown);
+    assert_int_equal(a.told, DIBS_UNAVAILABLE);
+    stop(&f);
+}
+
+static bool is_alive_for(struct t_ledger *t, struct ledger *other, uint64_t id)
+{
+    dibs_claim out = { 0 };
+
+    return ledger_find_id(other, id, &out, &t->err) == DIBS_OK && out.node_life == DIBS_ALIVE;
+}
+
+static void what_was_claimed_before_the_daemon_came_hangs_on_its_lease(void **state)
+{
+    struct t_ledger *t = *state;
+    const dibs_request request = {
+        .port = FIRST, .mode = DIBS_REQUIRED, .holder = DIBS_HELD_BY_LEASE, .ttl_ms = 600000
+    };
+    dibs_claim early = { 0 };
+    dibs *direct = NULL;
+    int64_t until = in_ms(PATIENCE_MS);
+    struct fixture f = { 0 };
+
+    NEED_ETCD();
+    struct ledger *other = host(t, "other");
+    make_pool(t, other, "everywhere", (dibs_range){ FIRST, FIRST + 9 });
+    load_settings(&f, t->uri);
+    ASSERT_OK(dibs_open(&f.settings, &direct, &f.err), &f.err);
+    ASSERT_OK(dibs_claim_ports(direct, &(dibs_batch){ .requests = &request, .n = 1 }, &early, &f.err),
+              &f.err);
+    dibs_close(direct);
+    assert_false(is_alive_for(t, other, early.id)); /* nobody there can tell */
+    start(&f, t->uri);
+    while (!is_alive_for(t, other, early.id) && clock_monotonic_ms() < until) {
+        assert_int_equal(loop_turn(f.loop, 10, NULL), DIBS_OK);
+        engine_turn(f.engine);
+    }
+    assert_true(is_alive_for(t, other, early.id));
+    stop(&f);
+    ledger_close(other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(nobody_is_told_after_a_slow_commit_what_was_true_before_it),
+        CASE(what_was_claimed_before_the_daemon_came_hangs_on_its_lease),
+    };
+    return cmocka_run_group_tests(tests, start_quick_etcd, end_etcd);
+}
