@@ -22,6 +22,7 @@ declare -A may_use=(
     [lib]="base net index owner kernel json yaml wire ledger core"
     [workload]="base net owner json yaml"
     [kube]="base net json yaml workload"
+    [operator]="base net json yaml web http workload kube kubeapi core lib"
     [http]="base net json"
     [daemon]="base net index owner kernel json yaml wire http ledger core lib portserver"
     [portserver]="base net owner wire core lib daemon"
