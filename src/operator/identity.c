@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/part.h"
 #include "base/text.h"
 
@@ -164,6 +165,7 @@ void identity_place(const struct identity_labels *labels, const struct identity_
         role = label_of(labels, rbg_role);
         identity_keeper("RoleBasedGroup", group, out->role_keeper);
     }
+    out->is_grouped = group != NULL;
     if (group)
         part_encode(group, "", DIBS_NAME_PART_MAX, out->group);
     else
@@ -297,10 +299,31 @@ bool identity_is_id(const char *text)
     return len == IDENTITY_ID_MAX && strspn(text, "0123456789abcdef") == len;
 }
 
-dibs_status identity_draw_id(char out[IDENTITY_ID_MAX + 1], dibs_err *err)
+enum { RANDOM_DIGITS = 24, DIGEST_DIGITS = IDENTITY_ID_MAX - RANDOM_DIGITS };
+
+static uint64_t add_text(uint64_t hash, const json_value *metadata, const char *key)
+{
+    const char *text = "";
+
+    (void) json_get_string(metadata, key, &text);
+    return hash_fnv1a(hash, text, strlen(text) + 1);
+}
+
+/* The name is not yet there when it is to be generated, neither the first time nor when asked again. */
+static void digest(const json_value *pod, const char *id, char out[DIGEST_DIGITS + 1])
+{
+    const json_value *metadata = json_get(pod, "metadata");
+    uint64_t hash = hash_fnv1a(HASH_FNV_BASIS, id, RANDOM_DIGITS);
+
+    hash = add_text(hash, metadata, "name");
+    hash = add_text(hash, metadata, "generateName");
+    (void) snprintf(out, DIGEST_DIGITS + 1, "%08x", (uint32_t) (hash ^ hash >> 32));
+}
+
+dibs_status identity_draw_id(const json_value *pod, char out[IDENTITY_ID_MAX + 1], dibs_err *err)
 {
     static const char hex[] = "0123456789abcdef";
-    uint8_t bits[IDENTITY_ID_MAX / 2];
+    uint8_t bits[RANDOM_DIGITS / 2];
 
     if (getrandom(bits, sizeof bits, 0) != (ssize_t) sizeof bits)
         return err_os(err, DIBS_FAILURE, errno, "cannot get random bytes");
@@ -308,8 +331,20 @@ dibs_status identity_draw_id(char out[IDENTITY_ID_MAX + 1], dibs_err *err)
         out[2 * i] = hex[bits[i] >> 4];
         out[2 * i + 1] = hex[bits[i] & 15];
     }
-    out[IDENTITY_ID_MAX] = '\0';
+    digest(pod, out, out + RANDOM_DIGITS);
     return DIBS_OK;
+}
+
+bool identity_may_be_asked_again(const struct identity *identity, const json_value *pod)
+{
+    const json_value *metadata = json_get(pod, "metadata");
+    char expected[DIGEST_DIGITS + 1];
+    const char *uid = "";
+
+    if (!identity->id[0] || (json_get_string(metadata, "uid", &uid) && *uid))
+        return false;
+    digest(pod, identity->id, expected);
+    return strcmp(identity->id + RANDOM_DIGITS, expected) == 0;
 }
 
 void identity_take_id(struct identity *identity, const char *id)

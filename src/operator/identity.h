@@ -33,6 +33,7 @@ enum {
 struct identity {
     char principal[DIBS_PRINCIPAL_MAX + 1]; /* "ns:NAMESPACE" */
     bool is_named;
+    bool is_grouped;              /* its group may have other roles: a label says so */
     char id[IDENTITY_ID_MAX + 1]; /* "" when it has none (yet), or one that we did not write */
     /* Parts of names, encoded. `instance` is "" for an unnamed pod without an id. */
     char group[DIBS_NAME_PART_MAX + 1];
@@ -52,9 +53,12 @@ struct identity {
 dibs_status identity_of_pod(const json_value *pod, const char *ns, struct identity *out, dibs_err *err);
 /* The pod has this id from now on; an unnamed one is its instance. */
 void identity_take_id(struct identity *identity, const char *id);
-/* 128 random bits. */
-dibs_status identity_draw_id(char out[IDENTITY_ID_MAX + 1], dibs_err *err);
+/* A new id for the pod: 96 random bits, and 32 that follow from them and from how the pod was asked for. */
+dibs_status identity_draw_id(const json_value *pod, char out[IDENTITY_ID_MAX + 1], dibs_err *err);
 bool identity_is_id(const char *text);
+/* Can the pod's id be of this very creation, asked about once more? A copy has a name, or a uid, that its
+ * original did not have then. */
+bool identity_may_be_asked_again(const struct identity *identity, const json_value *pod);
 
 /* The name of a claim of the pod: `number` counts the ports of one allocation. */
 void identity_claim_name(const struct identity *identity, const struct workload_port *port, uint32_t number,

@@ -176,17 +176,44 @@ static void a_pod_that_is_called_otherwise_is_not_the_named_one(void **state)
 static void only_our_own_ids_count(void **state)
 {
     struct identity who = { 0 };
-    char id[IDENTITY_ID_MAX + 1];
-    dibs_err err = { 0 };
 
     (void) state;
     identify("\"name\":\"a\",\"annotations\":{\"dibs.dev/claim\":\"../../web\"}", &who);
     assert_string_equal(who.id, "");
-    ASSERT_OK(identity_draw_id(id, &err), &err);
-    assert_true(identity_is_id(id));
     assert_false(identity_is_id(""));
     assert_false(identity_is_id(NULL));
     assert_false(identity_is_id("0123456789ABCDEF0123456789abcdef"));
+}
+
+/* Whether the same creation could have been asked about before, by its metadata and the id of another's. */
+static bool is_again(const char *metadata, const char *first)
+{
+    AUTO(json_free_auto) json_doc *doc = NULL;
+    AUTO(json_free_auto) json_doc *of_first = NULL;
+    char text[1024];
+    char id[IDENTITY_ID_MAX + 1];
+    struct identity who = { 0 };
+    dibs_err err = { 0 };
+
+    int n = snprintf(text, sizeof text, "{\"metadata\":{%s}}", first);
+    ASSERT_OK(json_parse(text, (size_t) n, &of_first, &err), &err);
+    ASSERT_OK(identity_draw_id(json_root(of_first), id, &err), &err);
+    assert_true(identity_is_id(id));
+    n = snprintf(text, sizeof text, "{\"metadata\":{%s,\"annotations\":{\"dibs.dev/claim\":\"%s\"}}}",
+                 metadata, id);
+    ASSERT_OK(json_parse(text, (size_t) n, &doc, &err), &err);
+    ASSERT_OK(identity_of_pod(json_root(doc), "shop", &who, &err), &err);
+    return identity_may_be_asked_again(&who, json_root(doc));
+}
+
+static void an_id_counts_only_for_who_was_asked_about_by_the_same_name(void **state)
+{
+    (void) state;
+    assert_true(is_again("\"name\":\"a\"", "\"name\":\"a\""));
+    assert_true(is_again("\"generateName\":\"a-\"", "\"generateName\":\"a-\""));
+    assert_false(is_again("\"name\":\"b\"", "\"name\":\"a\""));
+    assert_false(is_again("\"generateName\":\"a-\",\"name\":\"a-x7\"", "\"generateName\":\"a-\""));
+    assert_false(is_again("\"generateName\":\"a-\",\"uid\":\"1\"", "\"generateName\":\"a-\""));
 }
 
 static void a_namespace_that_cannot_be_is_refused(void **state)
@@ -301,6 +328,7 @@ int main(void)
         cmocka_unit_test(a_pod_is_whom_its_owner_and_its_labels_say),
         cmocka_unit_test(a_pod_that_is_called_otherwise_is_not_the_named_one),
         cmocka_unit_test(only_our_own_ids_count),
+        cmocka_unit_test(an_id_counts_only_for_who_was_asked_about_by_the_same_name),
         cmocka_unit_test(a_namespace_that_cannot_be_is_refused),
         cmocka_unit_test(an_object_keeps_the_instances_that_it_has),
         cmocka_unit_test(a_pod_owns_its_claims_and_those_of_its_role),
