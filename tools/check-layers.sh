@@ -32,7 +32,8 @@ declare -A may_use=(
 # manifests have, too.
 declare -A may_include=(
     [core]="ledger/ledger.h ledger/mru.h"
-    [cli]="net/bindings.h daemon/serve.h"
+    [cli]="net/bindings.h daemon/serve.h operator/webhook.h operator/pool.h"
+    [operator]="daemon/log.h daemon/sockets.h"
 )
 
 complain() { # complain REASON LINES

@@ -172,7 +172,7 @@ dibs_status refer_find(dibs *handle, const struct asking *asking, const struct i
         return wrong(
             asking, i, err,
             "is not in the group of this pod, which has its own role only; the label " IDENTITY_LABEL_GROUP
-            " puts several objects of a namespace into one",
+            " makes several objects of a namespace one",
             reference->role);
     if (reference->instance >= 0)
         (void) snprintf(number, sizeof number, "%d", (int) reference->instance);
