@@ -27,7 +27,8 @@ void office_close(struct office *office); /* NULL is fine; what is queued is ref
 void office_queue(struct office *office, struct office_job *job);
 /* Once a turn of the loop: everything that is queued. */
 void office_turn(struct office *office);
-bool office_is_busy(const struct office *office);
+/* How long the loop may wait; below 0: for ever, nothing is queued. */
+int64_t office_next_ms(const struct office *office);
 /* UNAVAILABLE: why nothing can be claimed now. */
 dibs_status office_check(struct office *office, dibs_err *err);
 dibs *office_handle(const struct office *office);

@@ -443,10 +443,11 @@ static dibs_status start(struct webhook *w, const struct http_handler *handler, 
 static int64_t next_ms(const struct webhook *w)
 {
     int64_t wait_ms = http_next_ms(w->http);
+    int64_t office_ms = office_next_ms(w->office);
 
-    if (office_is_busy(w->office))
-        return 0;
-    return wait_ms < 0 || wait_ms > LOOK_MS ? LOOK_MS : wait_ms;
+    if (wait_ms < 0 || wait_ms > LOOK_MS)
+        wait_ms = LOOK_MS;
+    return office_ms >= 0 && office_ms < wait_ms ? office_ms : wait_ms;
 }
 
 static dibs_status turn(struct webhook *w, dibs_err *err)
@@ -468,7 +469,7 @@ static dibs_status run(struct webhook *w, dibs_err *err)
     LOG(LOG_INFO, "stopping");
     http_stop_accepting(w->http);
     int64_t until_ms = clock_monotonic_ms() + DRAIN_MS;
-    while (s == DIBS_OK && (office_is_busy(w->office) || http_connections(w->http) > 0) &&
+    while (s == DIBS_OK && (office_next_ms(w->office) >= 0 || http_connections(w->http) > 0) &&
            clock_monotonic_ms() < until_ms)
         s = turn(w, err);
     return s;
