@@ -156,35 +156,52 @@ static void prefer(struct granting *g, size_t i, uint16_t port, dibs_mode mode)
     g->requests[i].port = port;
 }
 
-/* The configuration has changed since the name was claimed. Another object that calls itself the same is told
- * so. */
+/* Why a name that has something else cannot be had. */
+static dibs_status check_movable(const struct granting *g, size_t i, const dibs_claim *claim)
+{
+    const struct line *line = &g->lines[i];
+
+    if (claim->command[0] && strcmp(claim->command, g->commands[i]) != 0)
+        return err_set(
+            g->err, DIBS_TAKEN,
+            "allocations '%s': port %u is claimed as %s for %s, and this pod is of %s; two objects cannot "
+            "be one role of a group",
+            line->port->name, claim->port, line->name, claim->command, g->commands[i]);
+    /* Under another name nothing but the pods themselves would keep it, and they do not know that name. */
+    if (strcmp(claim->command, IDENTITY_KEPT_BY_POD) == 0)
+        return err_set(
+            g->err, DIBS_TAKEN,
+            "allocations '%s': other pods share port %u as %s, and not as it is asked for here; give the "
+            "port another name",
+            line->port->name, claim->port, line->name);
+    return DIBS_OK;
+}
+
+/* The configuration has changed since the name was claimed. */
 static dibs_status move_changed(struct granting *g)
 {
     dibs_pool pool = { 0 };
     dibs_status s = dibs_pool_get(g->handle, g->options->pool, &pool, g->err);
 
     for (size_t i = 0; i < g->n_own && s == DIBS_OK; i++) {
-        const struct line *line = &g->lines[i];
         dibs_claim claim = { 0 };
         bool is_narrowed = false;
 
-        s = find(g, line->name, &claim);
+        s = find(g, g->lines[i].name, &claim);
         if (s == DIBS_NOT_FOUND) {
             s = DIBS_OK;
             continue;
         }
+        bool is_member = dibs_ranges_contain(&pool.ranges, claim.port);
+        bool is_same = !claim.command[0] || strcmp(claim.command, g->commands[i]) == 0;
+        if (s != DIBS_OK ||
+            (is_same && is_member && workload_is_as_wanted(&claim, g->lines[i].port, &is_narrowed)))
+            continue;
+        s = check_movable(g, i, &claim);
         if (s != DIBS_OK)
             return s;
-        if (claim.command[0] && strcmp(claim.command, g->commands[i]) != 0)
-            return err_set(g->err, DIBS_TAKEN,
-                           "allocations '%s': port %u is claimed as %s for %s, and this pod is of %s; two "
-                           "objects cannot be one role of a group",
-                           line->port->name, claim.port, line->name, claim.command, g->commands[i]);
-        if (workload_is_as_wanted(&claim, line->port, &is_narrowed) &&
-            dibs_ranges_contain(&pool.ranges, claim.port))
-            continue;
         leave_name(g, &claim);
-        if (dibs_ranges_contain(&pool.ranges, claim.port))
+        if (is_member)
             prefer(g, i, claim.port, DIBS_PREFERRED);
     }
     return s;

@@ -595,6 +595,29 @@ static void what_changes_ends_no_port_that_may_be_in_use(void **state)
     dibs_close(handle);
 }
 
+/* Bare pods share it, and nobody but they would keep it under another name. */
+static void what_bare_pods_share_does_not_change_under_them(void **state)
+{
+    struct engine *e = *state;
+    dibs *handle = open_pool(e, "20000-20099");
+#define GOSSIP(proto)                                                               \
+    OWN("\"generateName\":\"bare-\"",                                               \
+        "{\\\"allocations\\\":[{\\\"name\\\":\\\"gossip\\\",\\\"env\\\":\\\"G\\\"," \
+        "\\\"scope\\\":\\\"RoleScoped\\\",\\\"proto\\\":\\\"" proto "\\\"}]}")
+    struct asked *one = create(handle, GOSSIP("tcp"));
+    struct asked *two = create(handle, GOSSIP("tcp"));
+    struct asked *other = create(handle, GOSSIP("udp"));
+
+    ASSERT_ALLOWED(one);
+    ASSERT_ALLOWED(two);
+    assert_string_equal(variable(one, "G"), variable(two, "G"));
+    ASSERT_REFUSED(other, 409, "give the port another name");
+    free(one);
+    free(two);
+    free(other);
+    dibs_close(handle);
+}
+
 static void blocks_counts_and_host_ports(void **state)
 {
     struct engine *e = *state;
@@ -692,6 +715,7 @@ int main(void)
         E_TEST(references_reach_across_the_objects_of_a_group),
         E_TEST(two_objects_are_not_one_role),
         E_TEST(what_changes_ends_no_port_that_may_be_in_use),
+        E_TEST(what_bare_pods_share_does_not_change_under_them),
         E_TEST(blocks_counts_and_host_ports),
         cmocka_unit_test(what_is_no_review_is_a_bad_request),
         cmocka_unit_test(an_answer_has_the_form_that_the_api_server_reads),
