@@ -22,6 +22,7 @@ declare -A may_use=(
     [lib]="base net index owner kernel json yaml wire ledger core"
     [workload]="base net owner json yaml"
     [kube]="base net json yaml workload"
+    [operator]="base net json yaml web http workload kube kubeapi core lib"
     [http]="base net json"
     [daemon]="base net index owner kernel json yaml wire http ledger core lib portserver"
     [portserver]="base net owner wire core lib daemon"
@@ -31,7 +32,8 @@ declare -A may_use=(
 # manifests have, too.
 declare -A may_include=(
     [core]="ledger/ledger.h ledger/mru.h"
-    [cli]="net/bindings.h daemon/serve.h"
+    [cli]="net/bindings.h daemon/serve.h operator/webhook.h operator/pool.h"
+    [operator]="daemon/log.h daemon/sockets.h"
 )
 
 complain() { # complain REASON LINES

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "cli/cli.h"
 #include "cli/input.h"
+#include "cli/kube.h"
 #include "cli/output.h"
 #include "kube/inject.h"
 #include "json/json.h"
@@ -119,15 +120,53 @@ static dibs_status release(struct cli *cli, dibs_err *err)
     return DIBS_OK;
 }
 
+static dibs_status inject_or_release(struct cli *cli, dibs_err *err)
+{
+    if (cli->argc != 2)
+        return err_set(err, DIBS_INVALID, "`dibs kube inject` needs a FILE, or - for stdin");
+    return cli_has(cli, "release") ? release(cli, err) : inject(cli, err);
+}
+
+/* A verb, and which options are its own. */
+struct verb {
+    const char *name;
+    const char *const *options;
+    dibs_status (*run)(struct cli *cli, dibs_err *err);
+};
+static const char *const of_inject[] = { "output", "release", NULL };
+static const char *const of_webhook[] = { "listen",   "tls-cert", "tls-key",  "start-port",   "port-range",
+                                          "strategy", "pending",  "template", "check-config", NULL };
+static const struct verb verbs[] = {
+    { "inject", of_inject, inject_or_release },
+    { "webhook", of_webhook, kube_webhook },
+};
+
+/* An option of another verb would be passed over silently. */
+static dibs_status check_given(const struct cli *cli, const struct verb *verb, dibs_err *err)
+{
+    for (const struct cli_opt *opt = cli->cmd->opts; opt->name; opt++) {
+        bool is_its = false;
+
+        for (const char *const *name = verb->options; *name && !is_its; name++)
+            is_its = strcmp(*name, opt->name) == 0;
+        if (!is_its && cli_has(cli, opt->name))
+            return err_set(err, DIBS_INVALID, "`dibs kube %s` has no option --%s", verb->name, opt->name);
+    }
+    return DIBS_OK;
+}
+
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     char safe[64] = "";
 
-    if (strcmp(cli->argv[0], "inject") != 0)
-        return err_set(err, DIBS_INVALID, "'%s' is not inject", cli_safe(cli->argv[0], safe, sizeof safe));
-    if (cli->argc != 2)
-        return err_set(err, DIBS_INVALID, "`dibs kube inject` needs a FILE, or - for stdin");
-    return cli_has(cli, "release") ? release(cli, err) : inject(cli, err);
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        if (strcmp(cli->argv[0], verbs[i].name) == 0) {
+            dibs_status s = check_given(cli, &verbs[i], err);
+
+            return s == DIBS_OK ? verbs[i].run(cli, err) : s;
+        }
+    return err_set(err, DIBS_INVALID, "'%s' is not inject or webhook",
+                   cli_safe(cli->argv[0], safe, sizeof safe));
 }
 
 static const struct cli_opt opts[] = {
@@ -137,19 +176,38 @@ static const struct cli_opt opts[] = {
       .help = "write to this file instead of standard output",
       .kind = CLI_FILE },
     { .name = "release", .help = "end the claims of the objects in FILE, and print nothing" },
+    { .name = "listen", .arg = "ADDRESS", .help = "where the webhook answers: ADDRESS:PORT (:8443)" },
+    { .name = "tls-cert",
+      .arg = "FILE",
+      .help = "its certificate (PEM), read anew when it changes",
+      .kind = CLI_FILE },
+    { .name = "tls-key", .arg = "FILE", .help = "the certificate's key", .kind = CLI_FILE },
+    { .name = "start-port", .arg = "PORT", .help = "first port of pods, if the pool is new (20000)" },
+    { .name = "port-range", .arg = "N", .help = "how many ports it has then (10000)" },
+    { .name = "strategy",
+      .arg = "NAME",
+      .help = "order of its ports then: random, or one of dibs (stride)",
+      .kind = CLI_WORDS,
+      .words = "random stride lowest" },
+    { .name = "pending", .arg = "TIME", .help = "how long a pod may take to come to be (5m)" },
+    { .name = "template",
+      .arg = "KIND=PATH",
+      .help = "check pods described in other objects, too",
+      .is_repeatable = true },
+    { .name = "check-config", .help = "only see whether the webhook could start" },
     { 0 },
 };
 
 const struct cli_cmd cmd_kube = {
     .name = "kube",
-    .args = "inject FILE",
+    .args = "inject FILE | webhook",
     .summary = "Put ports into Kubernetes objects",
-    .details = "Reads YAML or JSON (- is standard input), finds the pods and pod templates with\n"
-               "the annotation dibs.dev/ports, or RBG's port-allocator, claims what they ask\n"
-               "for, kept, and prints the same text with the ports in it: variables in all\n"
-               "containers, annotations, and host ports with hostNetwork. Everything else stays\n"
-               "byte for byte. The same file gets the same ports again, until --release\n"
-               "ends its objects' claims, whatever they ask for by then.\n"
+    .details = "`inject` reads YAML or JSON (- is standard input), finds the pods and pod\n"
+               "templates with the annotation dibs.dev/ports, or RBG's port-allocator, claims\n"
+               "what they ask for, kept, and prints the same text with the ports in it:\n"
+               "variables in all containers, annotations, and host ports with hostNetwork.\n"
+               "Everything else stays byte for byte. The same file gets the same ports again,\n"
+               "until --release ends its objects' claims, whatever they ask for by then.\n"
                "\n"
                "  dibs.dev/ports: |\n"
                "    {\"allocations\": [{\"name\": \"http\", \"env\": \"PORT\"}],\n"
@@ -157,13 +215,19 @@ const struct cli_cmd cmd_kube = {
                "\n"
                "An allocation may also have annotationKey, scope (PodScoped or RoleScoped),\n"
                "proto, address, port, prefer, count and contiguous. A reference names a role of\n"
-               "the same object, or another object of the same file and namespace.",
+               "the same object, or another object of the same file and namespace.\n"
+               "\n"
+               "`webhook` answers the API server of a cluster (HTTPS, POST /mutate): pods with\n"
+               "such an annotation get their ports when they are created, unique in the\n"
+               "cluster, from the pool `kube` (--pool) of the ledger (--ledger etcd://...). Any\n"
+               "number of replicas may share it. Ends with SIGTERM; log lines go to standard\n"
+               "error.",
     .examples = "echo 'kind: Service' | dibs kube inject -\n",
     .opts = opts,
     .flags = CLI_CLAIMS,
     .min_args = 1,
     .max_args = 2,
     .args_kind = CLI_WORDS,
-    .args_words = "inject",
+    .args_words = "inject webhook",
     .run = run,
 };

@@ -62,7 +62,7 @@ struct attempt_desk {
     bool is_planned;
     /* What the plan follows from beside its pool and kind. */
     int64_t host_ms;
-    bool allow_ephemeral, is_root;
+    bool allow_ephemeral, is_root, is_elsewhere;
     struct plan_pool plan;
     struct ask ask;
     struct ledger_want want;

@@ -107,10 +107,12 @@ static void make_plan(struct attempt *a, const dibs_pool *pool, struct plan_kind
     int64_t host_ms = core_host(a->core)->loaded_ms;
     bool allow_ephemeral = a->core->caller.settings->allow_ephemeral;
     bool is_root = a->core->caller.uid == 0;
+    bool is_elsewhere = a->core->caller.is_elsewhere;
 
     if (desk && desk->is_planned && desk->host_ms == host_ms && desk->allow_ephemeral == allow_ephemeral &&
-        desk->is_root == is_root && desk->plan.kind.protos == kind.protos &&
-        desk->plan.kind.is_specific == kind.is_specific && memcmp(&desk->plan.pool, pool, sizeof *pool) == 0)
+        desk->is_root == is_root && desk->is_elsewhere == is_elsewhere &&
+        desk->plan.kind.protos == kind.protos && desk->plan.kind.is_specific == kind.is_specific &&
+        memcmp(&desk->plan.pool, pool, sizeof *pool) == 0)
         return;
     if (desk)
         memset(out, 0, sizeof *out);
@@ -121,6 +123,7 @@ static void make_plan(struct attempt *a, const dibs_pool *pool, struct plan_kind
     desk->host_ms = host_ms;
     desk->allow_ephemeral = allow_ephemeral;
     desk->is_root = is_root;
+    desk->is_elsewhere = is_elsewhere;
 }
 
 static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
@@ -306,6 +309,9 @@ static dibs_status prepare(struct attempt *a, dibs_err *err)
         s = allocate(a, err);
     for (size_t i = 0; i < n && s == DIBS_OK; i++) {
         s = request_prepare(a->core, &a->batch->requests[i], &a->asks[i], &a->wants[i], err);
+        if (s == DIBS_OK && a->core->caller.commands)
+            (void) text_copy(a->wants[i].claim.command, sizeof a->wants[i].claim.command,
+                             a->core->caller.commands[i]);
         if (s == DIBS_OK && !a->asks[i].is_noop)
             s = find_plan(a, i, err);
     }

@@ -22,7 +22,11 @@ struct core_caller {
     int32_t pid;    /* in our pid namespace; 0: cannot be told, so that it cannot be a holder */
     uint64_t netns; /* its network namespace; 0: ours */
     bool is_admin;
-    bool is_guest;                      /* the ledger is another user's: pools are not his to change */
+    /* The ports are used on other hosts: this one's sockets, ranges and lack of IPv6 say nothing of them. */
+    bool is_elsewhere;
+    const char *command;         /* recorded with each claim that no process holds; NULL: none */
+    const char *const *commands; /* the same, one for each request of a batch; NULL: `command` is for all */
+    bool is_guest;               /* the ledger is another user's: pools are not his to change */
     struct ledger_allowance *allowance; /* as of a ledger_actor */
 };
 

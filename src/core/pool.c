@@ -124,11 +124,12 @@ uint32_t core_band(const dibs_pool *pool)
 void core_withheld(struct core *core, bool for_tcp, struct portbits *out)
 {
     const struct core_host *host = core_host(core);
+    bool is_here = !core->caller.is_elsewhere;
 
-    *out = host->reserved;
-    if (!core->caller.settings->allow_ephemeral)
+    *out = is_here ? host->reserved : (struct portbits){ 0 };
+    if (is_here && !core->caller.settings->allow_ephemeral)
         portbits_add_range(out, host->ephemeral);
-    if (core->caller.uid != 0 && host->unprivileged_from > 1)
+    if (is_here && core->caller.uid != 0 && host->unprivileged_from > 1)
         portbits_add_range(out, (dibs_range){ 1, (uint16_t) (host->unprivileged_from - 1) });
     if (for_tcp)
         portbits_add_browser_blocked(out);

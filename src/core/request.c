@@ -62,7 +62,7 @@ static dibs_status fill_bindings(struct core *core, const dibs_request *r, struc
             return err_set(err, DIBS_INVALID, "an IPv6 link-local address cannot be claimed, only declared");
         s = add_binding(claim, b, err);
     }
-    if (s != DIBS_OK || core_host(core)->has_ipv6)
+    if (s != DIBS_OK || core->caller.is_elsewhere || core_host(core)->has_ipv6)
         return s;
     memcpy(want->wide, claim->bindings, sizeof want->wide);
     n = claim->n_bindings;
@@ -105,6 +105,8 @@ dibs_status core_holder(struct core *core, dibs_holder kind, int32_t pid, int64_
     out->holder = kind;
     out->uid = core->caller.uid;
     out->netns = core->caller.netns ? core->caller.netns : core_host(core)->netns;
+    if (core->caller.command)
+        (void) text_copy(out->command, sizeof out->command, core->caller.command);
     switch (kind) {
     case DIBS_HELD_BY_NOBODY: return DIBS_OK;
     case DIBS_HELD_BY_LEASE:
@@ -183,7 +185,7 @@ dibs_status request_prepare(struct core *core, const dibs_request *r, struct ask
     want->is_lookup = r->is_lookup;
     want->is_adopted = r->is_lookup && r->keep && r->is_adopted;
     want->is_same = r->n_bindings > 0;
-    want->skips_probe = r->mode == DIBS_DECLARED;
+    want->skips_probe = r->mode == DIBS_DECLARED || core->caller.is_elsewhere;
     want->required = r->mode == DIBS_REQUIRED || r->mode == DIBS_DECLARED ? r->port : 0;
     request_set_choice(ask, want, r->mode == DIBS_RANDOM);
     dibs_status s = fill_bindings(core, r, ask, want, err);

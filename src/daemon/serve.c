@@ -142,26 +142,6 @@ static dibs_status take_signals(struct serve *s, dibs_err *err)
     return loop_add(s->loop, &s->signals, EPOLLIN, err);
 }
 
-/* A whole file as a text; the caller frees it. */
-static dibs_status read_file(const char *path, char **out, dibs_err *err)
-{
-    enum { PEM_MAX = 1 << 20 };
-    FILE *file = fopen(path, "re");
-    char *text = file ? malloc(PEM_MAX + 1) : NULL;
-    size_t n = text ? fread(text, 1, PEM_MAX, file) : 0;
-
-    if (!file)
-        return err_os(err, DIBS_INVALID, errno, "opening %s", path);
-    (void) fclose(file);
-    if (!text || n == 0 || n == PEM_MAX) {
-        free(text);
-        return err_set(err, DIBS_INVALID, "%s is empty, larger than 1 MiB, or cannot be read", path);
-    }
-    text[n] = '\0';
-    *out = text;
-    return DIBS_OK;
-}
-
 static dibs_status load_tls(struct serve *s, dibs_err *err)
 {
     const struct serve_options *o = s->options;
@@ -171,9 +151,9 @@ static dibs_status load_tls(struct serve *s, dibs_err *err)
 
     if (!o->listen)
         return DIBS_OK;
-    dibs_status status = read_file(o->tls_cert, &cert, err);
+    dibs_status status = socket_read_pem(o->tls_cert, &cert, err);
     if (status == DIBS_OK)
-        status = read_file(o->tls_key, &key, err);
+        status = socket_read_pem(o->tls_key, &key, err);
     if (status == DIBS_OK)
         status = tokens_load(o->tokens, &tokens, err);
     return status == DIBS_OK ? api_set_tls(s->api, cert, key, tokens, err) : status;

@@ -234,3 +234,22 @@ dibs_status socket_open_tcp(const char *text, bool is_loopback_only, int *out, d
     *out = fd_take(&fd);
     return DIBS_OK;
 }
+
+dibs_status socket_read_pem(const char *path, char **out, dibs_err *err)
+{
+    enum { PEM_MAX = 1 << 20 };
+    FILE *file = fopen(path, "re");
+    char *text = file ? malloc(PEM_MAX + 1) : NULL;
+    size_t n = text ? fread(text, 1, PEM_MAX, file) : 0;
+
+    if (!file)
+        return err_os(err, DIBS_INVALID, errno, "opening %s", path);
+    (void) fclose(file);
+    if (!text || n == 0 || n == PEM_MAX) {
+        free(text);
+        return err_set(err, DIBS_INVALID, "%s is empty, larger than 1 MiB, or cannot be read", path);
+    }
+    text[n] = '\0';
+    *out = text;
+    return DIBS_OK;
+}

@@ -26,4 +26,6 @@ dibs_status socket_open_tcp(const char *text, bool is_loopback_only, int *out, d
 /* Whether they could be tried at all. */
 dibs_status socket_check_unix(const char *path, bool may_be_abstract, dibs_err *err);
 dibs_status socket_check_tcp(const char *text, bool is_loopback_only, dibs_err *err);
+/* A certificate or key, PEM, as a text; the caller frees it. INVALID: it cannot be read. */
+dibs_status socket_read_pem(const char *path, char **out, dibs_err *err);
 #endif

@@ -58,9 +58,10 @@ static dibs_status unhold(struct ledger_tx *tx, struct row_claim *row, enum ledg
         memcpy(nobody.boot_id, c->process.boot_id, sizeof nobody.boot_id);
     else
         c->lease_ttl_ms = c->lease_until_ms = 0;
+    if (c->holder == DIBS_HELD_BY_PROCESS) /* it was that process' */
+        c->command[0] = '\0';
     c->holder = is_lease ? DIBS_HELD_BY_LEASE : DIBS_HELD_BY_NOBODY;
     c->process = nobody;
-    c->command[0] = '\0';
     c->is_kept = c->is_kept && how != LEDGER_END_UNKEEP;
     return tx_rehold(tx, row, is_lease ? DIBS_EV_TRANSFERRED : DIBS_EV_UNHELD, err);
 }

@@ -109,12 +109,28 @@ static dibs_status refuse_name(struct claiming *k, const struct row_claim *row, 
     return err_set(k->err, DIBS_TAKEN, "name '%s' is taken", row->claim.name);
 }
 
+static bool is_of_namespace(const dibs_claim *claim)
+{
+    return strncmp(claim->principal, "uid:", 4) != 0;
+}
+
+/* A namespace's claim says for which object it is; two objects do not share one, whatever they are called.
+ * One that says nothing was made before its object came. */
+static bool is_of_another(const dibs_claim *claim, const dibs_claim *want)
+{
+    return is_of_namespace(claim) && claim->command[0] && want->command[0] &&
+           strcmp(claim->command, want->command) != 0;
+}
+
 /* The name's claim is held by a lease of the same principal, which is the caller's own: extend it, or turn it
  * into what is asked for now. */
 static dibs_status own_lease(struct claiming *k, const struct ledger_want *want, struct row_claim *row,
                              dibs_claim *out)
 {
-    if (want->claim.holder != DIBS_HELD_BY_LEASE || (want->claim.is_kept && !row->claim.is_kept))
+    bool is_other_host = row->claim.node[0]; /* whose clock says nothing here */
+
+    if (want->claim.holder != DIBS_HELD_BY_LEASE || (want->claim.is_kept && !row->claim.is_kept) ||
+        is_other_host || strcmp(row->claim.command, want->claim.command) != 0)
         return take_over(k, want, row, DIBS_EV_TRANSFERRED, out);
     int64_t until = k->tx->actor->now.boot_ms + want->claim.lease_ttl_ms;
 
@@ -156,7 +172,8 @@ static bool has_bindings(const dibs_claim *c, const struct ledger_want *want)
 /* Has the name's claim something else than is asked for now? */
 static bool is_different(const dibs_claim *c, const struct ledger_want *want)
 {
-    return !is_asked_for(c, want) || !has_bindings(c, want) || c->is_exclusive != want->claim.is_exclusive;
+    return !is_asked_for(c, want) || !has_bindings(c, want) || c->is_exclusive != want->claim.is_exclusive ||
+           is_of_another(c, &want->claim);
 }
 
 /* The claim as it is; adopted, it is kept as well, whoever holds it. */
@@ -211,8 +228,11 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
     }
     if (differs)
         return refuse_name(k, row, true);
-    if (c->node[0] && c->holder != DIBS_HELD_BY_NOBODY && !is_over)
-        return refuse_name(k, row, false); /* its clock and its processes are another host's */
+    /* Its clock and its processes are another host's. A namespace is on all hosts, and its lease anew is a
+     * longer one. */
+    bool is_ours = c->holder == DIBS_HELD_BY_LEASE && is_of_namespace(c);
+    if (c->node[0] && c->holder != DIBS_HELD_BY_NOBODY && !is_over && !is_ours)
+        return refuse_name(k, row, false);
     if (c->holder == DIBS_HELD_BY_PROCESS && !is_over) {
         if (!same_process(c, &want->claim))
             return refuse_name(k, row, false);

@@ -10,9 +10,7 @@
 
 enum { NUMBER_MAX = 11 }; /* '.' and ten digits */
 
-/* "name", or "name.2" for the third: growing from one to several renames nothing. A '.' of the name itself is
- * written %2E, so that no name looks like another's number. */
-static void numbered(const char *name, uint32_t number, char out[DIBS_NAME_PART_MAX + 1])
+void workload_part(const char *name, uint32_t number, char out[DIBS_NAME_PART_MAX + 1])
 {
     part_encode(name, ".", DIBS_NAME_PART_MAX - NUMBER_MAX, out);
     if (number > 0)
@@ -33,7 +31,7 @@ static void name_pod(const struct workload_group *group, const struct workload_p
     if (!is_shared)
         (void) snprintf(instance, sizeof instance, "%u", pod->instance);
     if (pod->component->name)
-        numbered(pod->component->name, is_shared ? 0 : pod->id, component);
+        workload_part(pod->component->name, is_shared ? 0 : pod->id, component);
     (void) snprintf(out, DIBS_NAME_MAX + 1, "%s/%s/%s/%s", group->group, role, instance, component);
 }
 
@@ -56,7 +54,7 @@ void workload_claim_name(const struct workload_group *group, const struct worklo
 {
     char last[DIBS_NAME_PART_MAX + 1];
 
-    numbered(port->name, number, last);
+    workload_part(port->name, number, last);
     name_pod(group, pod, port->scope == WORKLOAD_ROLE_SCOPED, out);
     (void) snprintf(out + strlen(out), DIBS_NAME_MAX + 1 - strlen(out), "/%s", last);
 }

@@ -147,6 +147,9 @@ struct workload_pod {
     uint32_t instance;
     uint32_t id; /* within the component */
 };
+/* A component's or port's part of a name: "name", or "name.2" for the third: growing from one to several
+ * renames nothing. A '.' of the name itself is written %2E, so that no name looks like another's number. */
+void workload_part(const char *name, uint32_t number, char out[DIBS_NAME_PART_MAX + 1]);
 /* "group/role/instance/component": what the names of its own ports begin with. */
 void workload_pod_prefix(const struct workload_group *group, const struct workload_pod *pod,
                          char out[DIBS_NAME_MAX + 1]);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_OPERATOR_ASKING_H
+#define DIBS_OPERATOR_ASKING_H
+/* What a pod, or a template of pods, asks for: the annotation, read and checked. */
+#include "operator/identity.h"
+#include "workload/annotation.h"
+
+/* Ports of one pod: what it was given stands in one annotation, and Kubernetes takes 256 KiB of them. */
+enum { ASKING_PORTS_MAX = 512 };
+
+struct asking {
+    struct workload_group *group; /* owns the rest; NULL: nothing is asked for */
+    const char *key;              /* of the annotation */
+    enum workload_dialect dialect;
+    const struct workload_component *config;
+};
+
+/* `pod`: a map with metadata. INVALID names the field, with `where` ("spec.template.", or "") in front. The
+ * caller ends it with asking_done(). */
+dibs_status asking_read(const json_value *pod, const char *where, struct asking *out, dibs_err *err);
+void asking_done(struct asking *asking);
+/* How many ports, each number counted. */
+size_t asking_count(const struct asking *asking);
+/* The annotation of either key, for comparing; NULL: none. */
+const char *asking_annotation(const json_value *pod, const char *key);
+#endif

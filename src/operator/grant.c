@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+#include "operator/grant.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "lib/handle.h"
+#include "operator/refer.h"
+
+#include "base/banned.h"
+
+/* One claim that is wanted. */
+struct line {
+    char name[DIBS_NAME_MAX + 1];
+    const struct workload_port *port; /* NULL: of a reference, whose port is not known here */
+};
+
+struct granting {
+    dibs *handle;
+    const struct grant_options *options;
+    const struct asking *asking;
+    const struct identity *who;
+    size_t n, n_own; /* lines; the pod's own come first */
+    struct line *lines;
+    dibs_request *requests; /* one for each line */
+    const char **commands;
+    dibs_claim *claims; /* the answers */
+    dibs_claim *moved;  /* what left its name for another */
+    dibs_drop *drops;
+    size_t n_drops;
+    dibs_err *err;
+};
+
+static dibs_status no_memory(dibs_err *err)
+{
+    return err_set(err, DIBS_FAILURE, "claiming for a pod: out of memory");
+}
+
+void grant_done(struct grant *grant)
+{
+    free(grant->own);
+    free(grant->referred);
+    *grant = (struct grant){ 0 };
+}
+
+static void granting_done(struct granting *g)
+{
+    free(g->lines);
+    free(g->requests);
+    free(g->commands);
+    free(g->claims);
+    free(g->moved);
+    free(g->drops);
+}
+
+static dibs_status allocate(struct granting *g)
+{
+    size_t max = g->n_own + g->asking->config->n_references + 1;
+
+    g->lines = calloc(max, sizeof *g->lines);
+    g->requests = calloc(max, sizeof *g->requests);
+    g->commands = calloc(max, sizeof *g->commands);
+    g->claims = calloc(max, sizeof *g->claims);
+    g->moved = calloc(max, sizeof *g->moved);
+    g->drops = calloc(max, sizeof *g->drops);
+    return g->lines && g->requests && g->commands && g->claims && g->moved && g->drops ? DIBS_OK
+                                                                                       : no_memory(g->err);
+}
+
+/* ---- what is wanted ---- */
+
+static dibs_request pending(const struct granting *g, const char *name)
+{
+    return (dibs_request){ .name = name,
+                           .pool = g->options->pool,
+                           .keep = true,
+                           .holder = DIBS_HELD_BY_LEASE,
+                           .ttl_ms = g->options->pending_ms };
+}
+
+static void ask_for_own(struct granting *g)
+{
+    const struct workload_component *config = g->asking->config;
+    size_t n = 0;
+
+    for (size_t i = 0; i < config->n_ports; i++) {
+        const struct workload_port *port = &config->ports[i];
+
+        for (uint32_t number = 0; number < port->count; number++, n++) {
+            struct line *line = &g->lines[n];
+            dibs_request *r = &g->requests[n];
+
+            line->port = port;
+            identity_claim_name(g->who, port, number, line->name);
+            *r = pending(g, line->name);
+            r->mode = port->mode;
+            r->port = port->port;
+            r->run = port->is_contiguous && number == 0 ? port->count : 0;
+            r->n_bindings = port->n_bindings;
+            memcpy(r->bindings, port->bindings, sizeof r->bindings);
+            g->commands[n] = port->scope == WORKLOAD_ROLE_SCOPED ? g->who->role_keeper : g->who->keeper;
+        }
+    }
+    g->n = n;
+}
+
+/* Its target has not come yet: the name is claimed for it, and is nobody's until then. */
+static size_t ask_for_target(struct granting *g, const char *name)
+{
+    for (size_t i = 0; i < g->n; i++)
+        if (strcmp(g->lines[i].name, name) == 0)
+            return i;
+    (void) text_copy(g->lines[g->n].name, sizeof g->lines[g->n].name, name);
+    g->requests[g->n] = pending(g, g->lines[g->n].name);
+    g->requests[g->n].is_lookup = true; /* when it has come meanwhile, it stays as it is */
+    g->commands[g->n] = "";
+    return g->n++;
+}
+
+/* ---- names that have something else ---- */
+
+static dibs_status find(struct granting *g, const char *name, dibs_claim *out)
+{
+    dibs_err why = { 0 };
+    dibs_status s = dibs_claim_find(g->handle, &(dibs_which){ .name = name }, out, &why);
+
+    if (s != DIBS_OK && s != DIBS_NOT_FOUND && g->err)
+        *g->err = why;
+    return s;
+}
+
+/* The claim goes on as NAME/PORT, for a pod may use it; its name is free. One that nobody has come for ends.
+ */
+static void leave_name(struct granting *g, const dibs_claim *claim)
+{
+    g->moved[g->n_drops] = *claim;
+    g->drops[g->n_drops] =
+        (dibs_drop){ .claim = &g->moved[g->n_drops], .frees_name = true, .stays = claim->command[0] != '\0' };
+    g->n_drops++;
+}
+
+static bool is_in_block(const struct line *line)
+{
+    return line->port && line->port->is_contiguous;
+}
+
+/* A port that dibs chooses keeps its number where it can: others were told of it. */
+static void prefer(struct granting *g, size_t i, uint16_t port, dibs_mode mode)
+{
+    if (g->requests[i].mode != DIBS_RANDOM || is_in_block(&g->lines[i]))
+        return;
+    g->requests[i].mode = mode;
+    g->requests[i].port = port;
+}
+
+/* Why a name that has something else cannot be had. */
+static dibs_status check_movable(const struct granting *g, size_t i, const dibs_claim *claim)
+{
+    const struct line *line = &g->lines[i];
+
+    if (claim->command[0] && strcmp(claim->command, g->commands[i]) != 0)
+        return err_set(
+            g->err, DIBS_TAKEN,
+            "allocations '%s': port %u is claimed as %s for %s, and this pod is of %s; two objects cannot "
+            "be one role of a group",
+            line->port->name, claim->port, line->name, claim->command, g->commands[i]);
+    /* Under another name nothing but the pods themselves would keep it, and they do not know that name. */
+    if (strcmp(claim->command, IDENTITY_KEPT_BY_POD) == 0)
+        return err_set(
+            g->err, DIBS_TAKEN,
+            "allocations '%s': other pods share port %u as %s, and not as it is asked for here; give the "
+            "port another name",
+            line->port->name, claim->port, line->name);
+    return DIBS_OK;
+}
+
+/* The configuration has changed since the name was claimed. */
+static dibs_status move_changed(struct granting *g)
+{
+    dibs_pool pool = { 0 };
+    dibs_status s = dibs_pool_get(g->handle, g->options->pool, &pool, g->err);
+
+    for (size_t i = 0; i < g->n_own && s == DIBS_OK; i++) {
+        dibs_claim claim = { 0 };
+        bool is_narrowed = false;
+
+        s = find(g, g->lines[i].name, &claim);
+        if (s == DIBS_NOT_FOUND) {
+            s = DIBS_OK;
+            continue;
+        }
+        bool is_member = dibs_ranges_contain(&pool.ranges, claim.port);
+        bool is_same = !claim.command[0] || strcmp(claim.command, g->commands[i]) == 0;
+        if (s != DIBS_OK ||
+            (is_same && is_member && workload_is_as_wanted(&claim, g->lines[i].port, &is_narrowed)))
+            continue;
+        s = check_movable(g, i, &claim);
+        if (s != DIBS_OK)
+            return s;
+        leave_name(g, &claim);
+        if (is_member)
+            prefer(g, i, claim.port, DIBS_PREFERRED);
+    }
+    return s;
+}
+
+/* A reference that came first has claimed the port as a pod's; it is the role's. The same number moves to the
+ * right name. */
+static dibs_status adopt(struct granting *g, size_t i)
+{
+    const struct workload_port *port = g->lines[i].port;
+    char names[REFER_GUESSES][DIBS_NAME_MAX + 1];
+    dibs_claim claim = { 0 };
+    dibs_status s = find(g, g->lines[i].name, &claim);
+
+    if (s != DIBS_NOT_FOUND)
+        return s;
+    size_t n = refer_guesses(g->who, port, names);
+    for (size_t k = 0; k < n; k++) {
+        const dibs_which which = { .name = names[k] };
+
+        s = find(g, names[k], &claim);
+        if (s == DIBS_NOT_FOUND || (s == DIBS_OK && claim.command[0]))
+            continue;
+        if (s == DIBS_OK && claim.holder != DIBS_HELD_BY_NOBODY)
+            s = dibs_claim_release(g->handle, &which, DIBS_RELEASE_UNHOLD | DIBS_RELEASE_FORCE, NULL, g->err);
+        if (s == DIBS_OK)
+            s = find(g, names[k], &claim);
+        if (s != DIBS_OK)
+            return s == DIBS_NOT_FOUND ? DIBS_OK : s;
+        leave_name(g, &claim);
+        prefer(g, i, claim.port, DIBS_PREFERRED);
+        return DIBS_OK;
+    }
+    return DIBS_OK;
+}
+
+static dibs_status adopt_all(struct granting *g)
+{
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < g->n_own && s == DIBS_OK && !g->options->is_dry_run; i++)
+        if (g->requests[i].mode == DIBS_RANDOM && (i == 0 || g->lines[i].port != g->lines[i - 1].port)) {
+            s = adopt(g, i);
+            if (s == DIBS_NOT_FOUND)
+                s = DIBS_OK;
+        }
+    return s;
+}
+
+/* ---- claiming ---- */
+
+static dibs_status claim_all(struct granting *g)
+{
+    const dibs_batch batch = { .requests = g->requests,
+                               .n = g->n,
+                               .drops = g->drops,
+                               .n_drops = g->n_drops,
+                               .is_dry_run = g->options->is_dry_run };
+
+    return g->n > 0 ? handle_claim_for(g->handle, &batch, g->commands, g->claims, g->err) : DIBS_OK;
+}
+
+static dibs_status claim(struct granting *g)
+{
+    dibs_status s = adopt_all(g);
+
+    if (s == DIBS_OK)
+        s = claim_all(g);
+    if (s != DIBS_TAKEN || g->err->blocker.relation != DIBS_REL_SAME_NAME || !g->err->blocker.differs)
+        return s;
+    g->n_drops = 0;
+    s = move_changed(g);
+    return s == DIBS_OK ? claim_all(g) : s;
+}
+
+static dibs_status take_answers(const struct granting *g, const struct refer *found, struct grant *out)
+{
+    size_t n_references = g->asking->config->n_references;
+
+    out->own = calloc(g->n_own + 1, sizeof *out->own);
+    out->referred = calloc(n_references + 1, sizeof *out->referred);
+    if (!out->own || !out->referred)
+        return no_memory(g->err);
+    out->n_own = g->n_own;
+    out->n_referred = n_references;
+    for (size_t i = 0; i < g->n_own; i++)
+        out->own[i] = g->claims[i].port;
+    for (size_t i = 0; i < n_references; i++)
+        out->referred[i] = found[i].port ? found[i].port : g->claims[found[i].line].port;
+    return DIBS_OK;
+}
+
+/* Where each reference leads: a number that is there, one of the pod's own lines, or a new one. */
+static dibs_status follow(struct granting *g, struct refer *found)
+{
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < g->asking->config->n_references && s == DIBS_OK; i++) {
+        s = refer_find(g->handle, g->asking, g->who, i, &found[i], g->err);
+        if (s == DIBS_OK && !found[i].port)
+            found[i].line = ask_for_target(g, found[i].name);
+    }
+    return s;
+}
+
+static dibs_status grant(struct granting *g, struct grant *out)
+{
+    struct refer *found = calloc(g->asking->config->n_references + 1, sizeof *found);
+    dibs_status s = found ? allocate(g) : no_memory(g->err);
+
+    if (s == DIBS_OK) {
+        ask_for_own(g);
+        s = follow(g, found);
+    }
+    if (s == DIBS_OK)
+        s = claim(g);
+    if (s == DIBS_OK)
+        s = take_answers(g, found, out);
+    free(found);
+    return s;
+}
+
+/* ---- which pod ---- */
+
+/* Are all claims that would be the pod's own by its id still pending? */
+static bool is_pending(dibs *handle, const struct asking *asking, const struct identity *who)
+{
+    for (size_t i = 0; i < asking->config->n_ports; i++) {
+        const struct workload_port *port = &asking->config->ports[i];
+        char name[DIBS_NAME_MAX + 1];
+        dibs_claim claim = { 0 };
+
+        if (port->scope == WORKLOAD_ROLE_SCOPED)
+            continue;
+        identity_claim_name(who, port, 0, name);
+        if (dibs_claim_find(handle, &(dibs_which){ .name = name }, &claim, NULL) != DIBS_OK ||
+            claim.holder != DIBS_HELD_BY_LEASE ||
+            (!claim.node[0] && claim.lease_until_ms <= dibs_boot_ms(handle)))
+            return false;
+    }
+    return true;
+}
+
+/* An id that it brings along is its own when this is the same creation once more. A named pod is known by its
+ * name, and for others claiming anew is always safe. */
+static dibs_status settle_id(dibs *handle, const json_value *pod, const struct asking *asking,
+                             struct identity *who, dibs_err *err)
+{
+    char id[IDENTITY_ID_MAX + 1];
+
+    if (identity_may_be_asked_again(who, pod) && (who->is_named || is_pending(handle, asking, who)))
+        return DIBS_OK;
+    dibs_status s = identity_draw_id(pod, id, err);
+    if (s == DIBS_OK)
+        identity_take_id(who, id);
+    return s;
+}
+
+dibs_status grant_make(dibs *handle, const struct grant_options *options, const json_value *pod,
+                       const struct asking *asking, struct identity *who, struct grant *out, dibs_err *err)
+{
+    dibs_err local = { 0 };
+    struct granting g = { .handle = handle, .options = options, .asking = asking, .who = who };
+    struct grant made = { 0 };
+
+    g.err = err ? err : &local;
+    g.n_own = asking_count(asking);
+    dibs_status s = handle_speak_for(handle, who->principal, who->keeper, g.err);
+    if (s == DIBS_OK)
+        s = settle_id(handle, pod, asking, who, g.err);
+    if (s == DIBS_OK)
+        s = grant(&g, &made);
+    granting_done(&g);
+    memcpy(made.id, who->id, sizeof made.id);
+    if (s == DIBS_OK)
+        *out = made;
+    else
+        grant_done(&made);
+    return s;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_OPERATOR_GRANT_H
+#define DIBS_OPERATOR_GRANT_H
+/* The ports of a pod: what it asks for becomes claims of its namespace, all or nothing.
+ *
+ * A claim is kept, and held by a lease at first: it is *pending* until the controller has seen the pod.
+ * Nothing that another pod may use is ever ended here; the controller alone knows who is gone. */
+#include "operator/asking.h"
+#include "operator/identity.h"
+
+struct grant_options {
+    const char *pool;
+    int64_t pending_ms; /* longer than a request to the API server can take */
+    bool is_dry_run;    /* decide, and claim nothing */
+};
+
+struct grant {
+    char id[IDENTITY_ID_MAX + 1];
+    uint16_t *own; /* of every allocation, number by number */
+    size_t n_own;
+    uint16_t *referred; /* of every reference */
+    size_t n_referred;
+};
+
+/* `who` gets its id, and with it, when it has no name, its instance. INVALID and TAKEN name the field. */
+dibs_status grant_make(dibs *handle, const struct grant_options *options, const json_value *pod,
+                       const struct asking *asking, struct identity *who, struct grant *out, dibs_err *err);
+void grant_done(struct grant *grant);
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+#include "operator/office.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "daemon/log.h"
+#include "lib/handle.h"
+
+#include "base/banned.h"
+
+enum {
+    GROUP_MAX = 64,    /* reviews of one commit, */
+    GROUP_WEIGHT = 64, /* ... and ports, unless one review has more: each name is a condition of the commit */
+    BEATEN_MAX = 32,   /* attempts of a group where others write, too, before each is tried alone */
+    /* Twice this is less than the ten seconds that the API server waits: who comes when a call has just begun
+     * waits for it and then for his own. */
+    CALL_MS = 3000,
+    /* A commit to a ledger far away costs as much for one as for many: the next begins so long after the
+     * last, and who comes alone does not wait. */
+    PACE_US = 4000,
+    TROUBLE_MS = 3000, /* for which an office that could not claim says so without trying */
+};
+
+struct office {
+    struct office_options options;
+    dibs *handle;
+    dibs_pool pool;
+    loop_source far; /* the ledger's own notices; fd -1: it has none */
+    struct office_job *first, **last;
+    int64_t next_us; /* when the next commit may begin (CLOCK_MONOTONIC) */
+    struct office_counts counts;
+    dibs_err trouble; /* of the last commit; code OK: none */
+    int64_t trouble_ms;
+    bool is_trouble_told;
+};
+
+/* ---- jobs ---- */
+
+void office_queue(struct office *office, struct office_job *job)
+{
+    job->next = NULL;
+    *office->last = job;
+    office->last = &job->next;
+}
+
+static struct office_job *take(struct office *o)
+{
+    struct office_job *job = o->first;
+
+    if (!job)
+        return NULL;
+    o->first = job->next;
+    if (!o->first)
+        o->last = &o->first;
+    return job;
+}
+
+int64_t office_next_ms(const struct office *office)
+{
+    int64_t wait_us = office->next_us - clock_monotonic_us();
+
+    if (!office->first)
+        return -1;
+    return wait_us > 0 ? (wait_us + 999) / 1000 : 0;
+}
+
+static void note_trouble(struct office *o, const dibs_err *why)
+{
+    o->trouble = *why;
+    o->trouble_ms = clock_monotonic_ms();
+    if (!o->is_trouble_told)
+        LOG(LOG_ERROR, "nothing can be claimed", "why", why->msg);
+    o->is_trouble_told = true;
+}
+
+static void note_success(struct office *o)
+{
+    o->trouble.code = DIBS_OK;
+    if (o->is_trouble_told)
+        LOG(LOG_INFO, "claims can be made again");
+    o->is_trouble_told = false;
+}
+
+/* Decides them in one transaction; false when nothing of it has come about. */
+static bool decide_together(struct office *o, struct office_job *const *jobs, size_t n, dibs_err *err)
+{
+    struct core *core = o->handle->core;
+    struct ledger_span span = { 0 };
+
+    ledger_group_begin(core->ledger);
+    for (size_t i = 0; i < n; i++)
+        admission_work(&jobs[i]->admission, &o->options.admission, o->handle);
+    if (ledger_group_commit(core->ledger, &span, err) != DIBS_OK) {
+        core->index.is_loaded = false; /* it has noted what did not happen */
+        return false;
+    }
+    o->counts.commits++;
+    o->counts.jobs += n;
+    if (span.why.code != DIBS_OK)
+        note_trouble(o, &span.why);
+    else
+        note_success(o);
+    return true;
+}
+
+static void finish(struct office *o, struct office_job *const *jobs, size_t n, const dibs_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (err)
+            admission_fail(&jobs[i]->admission, err);
+        o->counts.failed += jobs[i]->admission.status == DIBS_UNAVAILABLE;
+        jobs[i]->done(jobs[i]);
+    }
+}
+
+static void decide(struct office *o, struct office_job *const *jobs, size_t n)
+{
+    struct ledger *ledger = o->handle->core->ledger;
+    int64_t until_ms = clock_monotonic_ms() + CALL_MS;
+    dibs_err err = { 0 };
+    bool is_done = decide_together(o, jobs, n, &err);
+
+    for (int i = 0;
+         i < BEATEN_MAX && !is_done && ledger_was_beaten(ledger) && clock_monotonic_ms() < until_ms; i++) {
+        o->counts.beaten++;
+        is_done = decide_together(o, jobs, n, &err);
+    }
+    if (is_done || n == 1 || ledger_was_cut(ledger) || clock_monotonic_ms() >= until_ms) {
+        if (!is_done)
+            note_trouble(o, &err);
+        finish(o, jobs, n, is_done ? NULL : &err);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        decide(o, &jobs[i], 1);
+}
+
+static bool is_late(struct office_job *job)
+{
+    dibs_err err = { 0 };
+
+    if (clock_monotonic_ms() < job->deadline_ms)
+        return false;
+    (void) err_trouble(&err, DIBS_TROUBLE_NONE, "too many reviews are waiting; ask again");
+    admission_fail(&job->admission, &err);
+    job->done(job);
+    return true;
+}
+
+void office_turn(struct office *office)
+{
+    struct office_job *jobs[GROUP_MAX];
+    size_t weight = 0;
+    size_t n = 0;
+
+    if (office_next_ms(office) > 0)
+        return;
+    if (office->far.fd >= 0)
+        office->next_us = clock_monotonic_us() + PACE_US;
+    for (struct office_job *job = office->first; job && n < GROUP_MAX; job = office->first) {
+        const struct asking *asking = &job->admission.asking;
+        size_t more = asking_count(asking) + asking->config->n_references;
+
+        if (n > 0 && weight + more > GROUP_WEIGHT)
+            break;
+        (void) take(office);
+        if (is_late(job))
+            continue;
+        weight += more;
+        jobs[n++] = job;
+    }
+    if (n > 0)
+        decide(office, jobs, n);
+}
+
+/* ---- life ---- */
+
+dibs_status office_check(struct office *office, dibs_err *err)
+{
+    struct ledger *ledger = office->handle->core->ledger;
+    uint64_t seq = 0;
+    uint64_t cursor = 0;
+
+    if (office->trouble.code != DIBS_OK && clock_monotonic_ms() - office->trouble_ms < TROUBLE_MS) {
+        *err = office->trouble;
+        return err->code;
+    }
+    ledger_start_call(ledger);
+    return ledger_tail(ledger, &seq, &cursor, err);
+}
+
+static void on_notice(loop_source *source, uint32_t events)
+{
+    struct office *o = (struct office *) ((char *) source - offsetof(struct office, far));
+
+    (void) events;
+    (void) ledger_heed(o->handle->core->ledger);
+}
+
+static dibs_status open_ledger(struct office *o, dibs_err *err)
+{
+    AUTO(free_auto) dibs_settings *own = malloc(sizeof *own);
+
+    if (!own)
+        return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
+    *own = *o->options.settings;
+    (void) text_copy(own->socket, sizeof own->socket, "none");
+    own->ledger_mode = DIBS_LEDGER_STRICT;
+    if (own->source[DIBS_SET_TIMEOUT] == DIBS_FROM_DEFAULT || own->timeout_ms > CALL_MS)
+        own->timeout_ms = CALL_MS;
+    dibs_status s = dibs_open(own, &o->handle, err);
+    if (s != DIBS_OK)
+        return s;
+    o->handle->never_forks = true;
+    s = ledger_care_beside(o->handle->core->ledger, err);
+    o->far = (loop_source){ s == DIBS_OK ? ledger_notices(o->handle->core->ledger) : -1, on_notice };
+    return s == DIBS_OK && o->far.fd >= 0 ? loop_add(o->options.loop, &o->far, EPOLLIN, err) : s;
+}
+
+static void tell_other(const struct office *o)
+{
+    char wanted[DIBS_RANGES_TEXT_MAX + 1];
+    char has[DIBS_RANGES_TEXT_MAX + 1];
+
+    dibs_ranges_format(&o->options.pool.ranges, wanted);
+    dibs_ranges_format(&o->pool.ranges, has);
+    LOG(LOG_WARNING, "the pool is there with other values, which stay: 'dibs pool set' changes them", "pool",
+        o->pool.name, "ports", has, "order", o->pool.order, "asked", wanted, "strategy",
+        o->options.pool.order);
+}
+
+static dibs_status start(struct office *o, dibs_err *err)
+{
+    bool is_other = false;
+    dibs_status s = open_ledger(o, err);
+
+    if (s == DIBS_OK) /* as an administrator, who may make the pool */
+        s = handle_speak_for(o->handle, "ns:default", "", err);
+    if (s == DIBS_OK)
+        s = operator_pool_open(o->handle, &o->options.pool, &o->pool, &is_other, err);
+    if (s != DIBS_OK)
+        return s;
+    if (is_other)
+        tell_other(o);
+    o->options.admission.pool = o->pool.name;
+    core_index_remember(o->handle->core, o->pool.cooldown_ms);
+    return core_index_refresh(o->handle->core, err);
+}
+
+dibs_status office_open(const struct office_options *options, struct office **out, dibs_err *err)
+{
+    struct office *self = calloc(1, sizeof *self);
+
+    if (!self)
+        return err_set(err, DIBS_FAILURE, "starting: out of memory");
+    self->options = *options;
+    self->last = &self->first;
+    self->far.fd = -1;
+    dibs_status s = start(self, err);
+    if (s != DIBS_OK) {
+        office_close(self);
+        return s;
+    }
+    *out = self;
+    return DIBS_OK;
+}
+
+void office_close(struct office *office)
+{
+    dibs_err err = { 0 };
+
+    if (!office)
+        return;
+    (void) err_trouble(&err, DIBS_TROUBLE_NONE, "this replica is stopping; ask again");
+    for (struct office_job *job = take(office); job; job = take(office))
+        finish(office, &job, 1, &err);
+    if (office->far.fd >= 0)
+        loop_remove(office->options.loop, &office->far);
+    dibs_close(office->handle);
+    free(office);
+}
+
+dibs *office_handle(const struct office *office)
+{
+    return office->handle;
+}
+
+const dibs_pool *office_pool(const struct office *office)
+{
+    return &office->pool;
+}
+
+const struct office_counts *office_count(const struct office *office)
+{
+    return &office->counts;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* Any bytes as an AdmissionReview, decided on a ledger in memory: the answer can be read and is about the
+ * same review; a patch is a list of operations; a refusal has a reason that is safe to print, and has claimed
+ * nothing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "lib/handle.h"
+#include "operator/admission.h"
+#include "support/check.h"
+
+DEFINE_AUTO(json_doc, json_free)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const struct admission_template templates[] = { { "RoleInstance", "spec.components[].template" },
+                                                       { "Deployment", "spec.template" } };
+static const struct admission_options options = {
+    .pool = "kube", .pending_ms = 300000, .templates = templates, .n_templates = 2
+};
+
+static dibs *open_handle(void)
+{
+    static dibs_settings settings = { .ledger = "memory:",
+                                      .ledger_mode = DIBS_LEDGER_STRICT,
+                                      .socket = "none",
+                                      .range = { .item = { { 20000, 32767 } }, .n = 1 },
+                                      .pool = "default",
+                                      .band = DIBS_BAND_AUTO,
+                                      .order = "stride",
+                                      .ttl_ms = 600000,
+                                      .timeout_ms = 5000 };
+    dibs_pool pool = { .name = "kube",
+                       .ranges = { .item = { { 20000, 20999 } }, .n = 1 },
+                       .order = "stride" };
+    dibs *handle = NULL;
+    dibs_err err = { 0 };
+
+    CHECK(dibs_open(&settings, &handle, &err) == DIBS_OK);
+    CHECK(handle_speak_for(handle, "ns:any", "", &err) == DIBS_OK);
+    CHECK(dibs_pool_put(handle, &pool, &err) == DIBS_OK);
+    return handle;
+}
+
+static bool count(void *ctx, const dibs_claim *claim)
+{
+    CHECK(strncmp(claim->principal, "ns:", 3) == 0);
+    ++*(size_t *) ctx;
+    return true;
+}
+
+static size_t count_claims(dibs *handle)
+{
+    size_t n = 0;
+
+    CHECK(dibs_claim_list(handle, &(dibs_filter){ 0 }, count, &n, NULL) == DIBS_OK);
+    return n;
+}
+
+static void check_answer(const struct admission *a)
+{
+    AUTO(json_free_auto) json_doc *doc = NULL;
+    AUTO(json_free_auto) json_doc *patch = NULL;
+    struct bytes out = { 0 };
+    const char *uid = NULL;
+    bool is_allowed = false;
+
+    review_write(a->review.uid, &a->verdict, &out);
+    CHECK(!out.is_lost && json_parse(out.at, out.n, &doc, NULL) == DIBS_OK);
+    const json_value *response = json_get(json_root(doc), "response");
+    CHECK(json_get_string(response, "uid", &uid) && json_get_bool(response, "allowed", &is_allowed));
+    CHECK(strcmp(uid, a->review.uid) == 0 && is_allowed == a->verdict.is_allowed);
+    CHECK(is_allowed || (a->verdict.code >= 400 && a->verdict.message[0]));
+    for (const char *at = a->verdict.message; *at; at++)
+        CHECK((unsigned char) *at >= 0x20 && *at != 0x7f);
+    if (a->verdict.patch.n > 0) {
+        CHECK(is_allowed && json_parse(a->verdict.patch.at, a->verdict.patch.n, &patch, NULL) == DIBS_OK);
+        CHECK(json_array_size(json_root(patch)) > 0);
+    }
+    bytes_done(&out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static dibs *handle;
+    struct admission a = { 0 };
+    dibs_err err = { 0 };
+
+    if (!handle)
+        handle = open_handle();
+    if (admission_begin(&options, (const char *) data, size, &a, &err) != DIBS_OK) {
+        CHECK(err.code == DIBS_INVALID && err.msg[0]);
+        return 0;
+    }
+    if (a.needs_ledger)
+        admission_work(&a, &options, handle);
+    CHECK(a.status != DIBS_UNAVAILABLE && a.status != DIBS_FAILURE);
+    check_answer(&a);
+    if (!a.verdict.is_allowed || a.review.is_dry_run || !a.needs_ledger)
+        CHECK(count_claims(handle) == 0);
+    CHECK(dibs_claim_release(handle, &(dibs_which){ .all_mine = true }, DIBS_RELEASE_FORCE, NULL, &err) ==
+          DIBS_OK);
+    CHECK(count_claims(handle) == 0);
+    admission_done(&a);
+    return 0;
+}
