@@ -35,6 +35,8 @@ declare -A may_include=(
     [core]="ledger/ledger.h ledger/mru.h"
     [cli]="net/bindings.h daemon/serve.h operator/webhook.h operator/pool.h"
     [operator]="daemon/log.h daemon/sockets.h"
+    [cli]="net/bindings.h daemon/serve.h operator/controller.h operator/webhook.h operator/pool.h"
+    [operator]="daemon/log.h daemon/sockets.h"
 )
 
 complain() { # complain REASON LINES

@@ -462,6 +462,13 @@ void follow_list_again(struct follow *f)
         f->resume_ms = clock_monotonic_ms();
 }
 
+bool follow_is_listing(const struct follow *f)
+{
+    bool is_under_way = f->doing == LISTING || f->doing == DISCOVERING;
+
+    return (is_under_way || (f->wants_list && f->state == FOLLOW_KNOWN)) && !f->is_in_trouble;
+}
+
 enum follow_state follow_state(const struct follow *f)
 {
     return f->state;

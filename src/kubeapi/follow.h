@@ -48,6 +48,8 @@ enum follow_state follow_state(const struct follow *follow);
 int64_t follow_listed_ms(const struct follow *follow);
 /* A list is wanted that begins from now on. */
 void follow_list_again(struct follow *follow);
+/* Is one under way, or wanted and not begun? False while something is in its way. */
+bool follow_is_listing(const struct follow *follow);
 /* How many lists, and how many events, so far. */
 uint64_t follow_lists(const struct follow *follow);
 uint64_t follow_events(const struct follow *follow);
