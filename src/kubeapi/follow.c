@@ -120,26 +120,25 @@ static void pause_for(struct follow *f, int64_t ms)
 
 static void tell_trouble(struct follow *f, const dibs_err *why)
 {
-    bool is_news = why || f->is_in_trouble;
+    bool is_news = f->is_in_trouble != (why != NULL);
 
     f->is_in_trouble = why != NULL;
     if (is_news && f->options.trouble)
         f->options.trouble(f->options.ctx, why);
 }
 
-static void failed(struct follow *f, const dibs_err *why, int64_t retry_after_ms)
+static void rest(struct follow *f, int64_t retry_after_ms)
 {
     int64_t ms = spread_ms(f->pause_ms);
 
     f->pause_ms = f->pause_ms * 2 < PAUSE_MOST_MS ? f->pause_ms * 2 : PAUSE_MOST_MS;
-    tell_trouble(f, why);
     pause_for(f, retry_after_ms > ms ? retry_after_ms : ms);
 }
 
-static void well(struct follow *f)
+static void failed(struct follow *f, const dibs_err *why, int64_t retry_after_ms)
 {
-    f->pause_ms = PAUSE_FIRST_MS;
-    tell_trouble(f, NULL);
+    tell_trouble(f, why);
+    rest(f, retry_after_ms);
 }
 
 /* ---- which version ---- */
@@ -167,7 +166,7 @@ static void absent(struct follow *f)
     f->n_versions = f->which = 0;
     f->options.listing(f->options.ctx);
     settle(f, FOLLOW_ABSENT);
-    well(f);
+    tell_trouble(f, NULL);
     pause_for(f, f->is_again ? 0 : ABSENT_MS);
 }
 
@@ -276,7 +275,7 @@ static void take_page(struct follow *f, const struct kubeapi_answer *answer)
     f->wants_list = f->is_again;
     f->is_again = false;
     settle(f, FOLLOW_KNOWN);
-    well(f);
+    tell_trouble(f, NULL);
     pause_for(f, 0);
 }
 
@@ -365,7 +364,8 @@ static const char *take_line(void *ctx, const char *line, size_t n)
     }
     if (!wrong) {
         f->n_events++;
-        f->pause_ms = PAUSE_FIRST_MS;
+        f->pause_ms = PAUSE_FIRST_MS; /* not by a list: one after another would be all that the server does */
+        tell_trouble(f, NULL);
         (void) text_copy(f->version, sizeof f->version, m.version);
     }
     follow_message_done(&m);
@@ -390,8 +390,12 @@ static void on_end(void *ctx, const struct kubeapi_answer *answer)
     f->is_forgotten = f->is_forgotten || answer->code == HTTP_GONE || answer->code == HTTP_NOT_FOUND;
     if (f->is_forgotten)
         f->wants_list = true;
+    /* A stream that ends once, or a place that is forgotten, happens with every change of servers. */
+    bool is_routine = f->pause_ms == PAUSE_FIRST_MS;
     if (answer->code == HTTP_FORBIDDEN)
         denied(f, &answer->err);
+    else if ((f->wrong || answer->status != DIBS_OK) && is_routine)
+        rest(f, answer->retry_after_ms);
     else if (f->wrong || answer->status != DIBS_OK)
         failed(f, why, answer->retry_after_ms);
     else
