@@ -22,7 +22,8 @@ declare -A may_use=(
     [lib]="base net index owner kernel json yaml wire ledger core"
     [workload]="base net owner json yaml"
     [kube]="base net json yaml workload"
-    [operator]="base net json yaml web http workload kube kubeapi core lib"
+    [kubeapi]="base net json yaml web"
+    [operator]="base net json yaml web http workload kube kubeapi core lib ledger"
     [http]="base net json"
     [daemon]="base net index owner kernel json yaml wire http ledger core lib portserver"
     [portserver]="base net owner wire core lib daemon"
@@ -33,6 +34,8 @@ declare -A may_use=(
 declare -A may_include=(
     [core]="ledger/ledger.h ledger/mru.h"
     [cli]="net/bindings.h daemon/serve.h operator/webhook.h operator/pool.h"
+    [operator]="daemon/log.h daemon/sockets.h"
+    [cli]="net/bindings.h daemon/serve.h operator/controller.h operator/webhook.h operator/pool.h"
     [operator]="daemon/log.h daemon/sockets.h"
 )
 

@@ -136,8 +136,12 @@ struct verb {
 static const char *const of_inject[] = { "output", "release", NULL };
 static const char *const of_webhook[] = { "listen",   "tls-cert", "tls-key",  "start-port",   "port-range",
                                           "strategy", "pending",  "template", "check-config", NULL };
+static const char *const of_controller[] = { "kubeconfig", "lease-namespace", "metrics-listen",
+                                             "start-port", "port-range",      "strategy",
+                                             NULL };
 static const struct verb verbs[] = {
     { "inject", of_inject, inject_or_release },
+    { "controller", of_controller, kube_controller },
     { "webhook", of_webhook, kube_webhook },
 };
 
@@ -165,7 +169,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 
             return s == DIBS_OK ? verbs[i].run(cli, err) : s;
         }
-    return err_set(err, DIBS_INVALID, "'%s' is not inject or webhook",
+    return err_set(err, DIBS_INVALID, "'%s' is not inject, webhook or controller",
                    cli_safe(cli->argv[0], safe, sizeof safe));
 }
 
@@ -194,13 +198,21 @@ static const struct cli_opt opts[] = {
       .arg = "KIND=PATH",
       .help = "check pods described in other objects, too",
       .is_repeatable = true },
+    { .name = "kubeconfig",
+      .arg = "FILE",
+      .help = "API server of the controller (in a pod: its own)",
+      .kind = CLI_FILE },
+    { .name = "lease-namespace", .arg = "NAME", .help = "where the Lease is that tells who leads" },
+    { .name = "metrics-listen",
+      .arg = "ADDRESS",
+      .help = "the controller's health and metrics (127.0.0.1:9464)" },
     { .name = "check-config", .help = "only see whether the webhook could start" },
     { 0 },
 };
 
 const struct cli_cmd cmd_kube = {
     .name = "kube",
-    .args = "inject FILE | webhook",
+    .args = "inject FILE | webhook | controller",
     .summary = "Put ports into Kubernetes objects",
     .details = "`inject` reads YAML or JSON (- is standard input), finds the pods and pod\n"
                "templates with the annotation dibs.dev/ports, or RBG's port-allocator, claims\n"
@@ -221,13 +233,17 @@ const struct cli_cmd cmd_kube = {
                "such an annotation get their ports when they are created, unique in the\n"
                "cluster, from the pool `kube` (--pool) of the ledger (--ledger etcd://...). Any\n"
                "number of replicas may share it. Ends with SIGTERM; log lines go to standard\n"
-               "error.",
+               "error.\n"
+               "\n"
+               "`controller` follows the objects of the cluster, with the same ledger: claims\n"
+               "are confirmed when their pod is seen, written again when the ledger has lost\n"
+               "them, and end when nothing needs them any more. Of several one leads.",
     .examples = "echo 'kind: Service' | dibs kube inject -\n",
     .opts = opts,
     .flags = CLI_CLAIMS,
     .min_args = 1,
     .max_args = 2,
     .args_kind = CLI_WORDS,
-    .args_words = "inject webhook",
+    .args_words = "inject webhook controller",
     .run = run,
 };

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/secret.h"
+#include "base/spread.h"
 #include "etcd/inside.h"
 
 #include "base/banned.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <sys/random.h>
-
+#include "base/spread.h"
 #include "etcd/inside.h"
 
 #include "base/banned.h"
@@ -11,23 +10,9 @@ enum {
     DOUBLINGS_MAX = 3,
 };
 
-static uint32_t any_number(void)
-{
-    uint32_t number = 0;
-
-    /* Without randomness to be had all take the same way, which is allowed, only not nice. */
-    (void) !getrandom(&number, sizeof number, GRND_NONBLOCK);
-    return number;
-}
-
-int64_t spread_ms(int64_t ms)
-{
-    return ms / 2 + (int64_t) (any_number() % (uint32_t) (ms - ms / 2 + 1));
-}
-
 void endpoints_begin(struct endpoints *e, size_t n)
 {
-    *e = (struct endpoints){ .n = n, .current = any_number() % n };
+    *e = (struct endpoints){ .n = n, .current = spread_number() % n };
 }
 
 size_t endpoints_choose(struct endpoints *e, int64_t now_ms)

@@ -83,8 +83,6 @@ void endpoints_begin(struct endpoints *e, size_t n); /* with any of them */
 size_t endpoints_choose(struct endpoints *e, int64_t now_ms);
 void endpoints_failed(struct endpoints *e, size_t which, int64_t now_ms);
 void endpoints_well(struct endpoints *e, size_t which);
-/* From half to all of it, so that many who failed together do not come back together. */
-int64_t spread_ms(int64_t ms);
 
 /* ---- calls (client.c, login.c) ---- */
 

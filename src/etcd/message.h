@@ -2,7 +2,6 @@
 #ifndef DIBS_ETCD_MESSAGE_H
 #define DIBS_ETCD_MESSAGE_H
 /* The messages of a watch: a stream of JSON objects, a line each. */
-#include "base/bytes.h"
 #include "etcd/inside.h"
 #include "etcd/watch.h"
 
@@ -22,8 +21,4 @@ struct message {
 /* NULL, or what is wrong with it; then nothing is to be freed. */
 const char *message_read(const char *line, size_t n, struct message *out);
 void message_done(struct message *message);
-
-/* Whole lines out of a stream's pieces. NULL, or what is wrong: `take` said so, or a line is too long. */
-const char *lines_take(struct bytes *rest, const char *piece, size_t n,
-                       const char *(*take)(void *ctx, const char *line, size_t n), void *ctx);
 #endif

@@ -8,7 +8,9 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/lines.h"
 #include "base/secret.h"
+#include "base/spread.h"
 #include "etcd/message.h"
 
 #include "base/banned.h"

@@ -77,6 +77,7 @@ static dibs_status end_one(struct ledger_tx *tx, struct row_claim *row, enum led
     case LEDGER_END_RELEASE:
     case LEDGER_END_UNHOLD:
     case LEDGER_END_UNKEEP: break;
+    case LEDGER_END_GONE:
     case LEDGER_END_REAP:
     case LEDGER_END_STALE: kind = DIBS_EV_REAPED; break;
     case LEDGER_END_LEAK: kind = DIBS_EV_LEAKED; break;
@@ -88,8 +89,8 @@ static dibs_status end_seen(struct ledger *ledger, const struct ledger_ending *w
                             const struct ledger_actor *actor, size_t *n, dibs_err *err)
 {
     AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    bool by_right =
-        what->how == LEDGER_END_RELEASE || what->how == LEDGER_END_UNHOLD || what->how == LEDGER_END_UNKEEP;
+    bool by_right = what->how == LEDGER_END_RELEASE || what->how == LEDGER_END_UNHOLD ||
+                    what->how == LEDGER_END_UNKEEP || what->how == LEDGER_END_GONE;
     size_t ended = 0;
     dibs_status s = tx_begin(&tx, ledger, true, false, actor, err);
 
@@ -109,6 +110,10 @@ static dibs_status end_seen(struct ledger *ledger, const struct ledger_ending *w
             (row.claim.lease_until_ms != what->seen[i].lease_until_ms ||
              (row.claim.node[0] && row.claim.node_life != DIBS_DEAD)))
             continue; /* renewed since it was judged (INV-5), or not ours to judge */
+        /* Somebody asked for it again since. Of a lease of another host only its length is known here, which
+         * who ends it has waited for. */
+        if (what->how == LEDGER_END_GONE && row.claim.lease_until_ms != what->seen[i].lease_until_ms)
+            continue;
         if (by_right && !may_change(actor, &row.claim))
             return deny(actor, &row.claim, err);
         if (what->how == LEDGER_END_UNHOLD && row.claim.holder == DIBS_HELD_BY_NOBODY)

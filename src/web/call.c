@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -16,6 +17,7 @@ enum {
     HEADERS_MAX_BYTES = 65536, /* of an answer; libcurl itself has no bound for all of them together */
     KEEPALIVE_IDLE_S = 15,     /* a host that went away without a word is noticed after */
     KEEPALIVE_EVERY_S = 5,     /* this and nine of these */
+    RETRY_AFTER_MAX_S = 3600,  /* a server that wants more is not believed */
 };
 
 /* ---- what comes ---- */
@@ -49,12 +51,30 @@ static size_t on_body(char *bytes, size_t one, size_t n, void *ctx)
     return body->is_lost ? 0 : n;
 }
 
+/* "Retry-After: SECONDS". The form with a date is not read: it would compare clocks. */
+static void note_retry(struct web_call *call, const char *line, size_t n)
+{
+    static const char name[] = "retry-after:";
+    uint64_t seconds = 0;
+
+    if (n < sizeof name || strncasecmp(line, name, sizeof name - 1) != 0)
+        return;
+    line += sizeof name - 1;
+    n -= sizeof name - 1;
+    while (n > 0 && (*line == ' ' || *line == '\t'))
+        line++, n--;
+    while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r' || line[n - 1] == ' '))
+        n--;
+    if (text_number(line, n, RETRY_AFTER_MAX_S, &seconds))
+        call->answer.retry_after_ms = (int64_t) seconds * 1000;
+}
+
 static size_t on_header(char *bytes, size_t one, size_t n, void *ctx)
 {
     struct web_call *call = ctx;
 
     (void) one;
-    (void) bytes;
+    note_retry(call, bytes, n);
     call->n_header_bytes += n;
     if (call->request.chunk)
         call->silent_ms = clock_monotonic_ms();
@@ -126,11 +146,27 @@ static void set_manners(struct setting *s)
     set_long(s, CURLOPT_QUICK_EXIT, 1);
 }
 
+static void set_pem(struct setting *s, CURLoption option, const char *pem)
+{
+    /* The client has it for longer than any call lasts. */
+    struct curl_blob blob = { (void *) (uintptr_t) pem, pem ? strlen(pem) : 0, CURL_BLOB_NOCOPY };
+
+    if (pem)
+        set_data(s, option, &blob);
+}
+
 static void set_tls(struct setting *s)
 {
     const struct web *web = s->call->web;
 
     set_long(s, CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
+    set_pem(s, CURLOPT_CAINFO_BLOB, web->ca_pem);
+    set_pem(s, CURLOPT_SSLCERT_BLOB, web->cert_pem);
+    set_pem(s, CURLOPT_SSLKEY_BLOB, web->key_pem);
+    if (web->ca_pem) {
+        set_text(s, CURLOPT_CAINFO, NULL); /* else those of the system would be trusted, too */
+        set_text(s, CURLOPT_CAPATH, NULL);
+    }
     if (web->ca) {
         set_text(s, CURLOPT_CAINFO, web->ca);
         set_text(s, CURLOPT_CAPATH, NULL); /* else those of the system would be trusted, too */

@@ -310,7 +310,8 @@ dibs_status web_open(const struct web_options *options, struct web **out, dibs_e
         return err_set(err, DIBS_FAILURE, "asking servers: out of memory");
     *web = (struct web){ .curl = curl, .epoll = -1, .timer = -1, .due_ms = -1 };
     if (!copy_text(options->ca, &web->ca) || !copy_text(options->cert, &web->cert) ||
-        !copy_text(options->key, &web->key))
+        !copy_text(options->key, &web->key) || !copy_text(options->ca_pem, &web->ca_pem) ||
+        !copy_text(options->cert_pem, &web->cert_pem) || !copy_text(options->key_pem, &web->key_pem))
         return err_set(err, DIBS_FAILURE, "asking servers: out of memory");
     status = open_waits(web, err);
     if (status == DIBS_OK)
@@ -352,6 +353,11 @@ void web_close(struct web *web)
     free(web->ca);
     free(web->cert);
     free(web->key);
+    free(web->ca_pem);
+    free(web->cert_pem);
+    if (web->key_pem)
+        explicit_bzero(web->key_pem, strlen(web->key_pem));
+    free(web->key_pem);
     free(web);
 }
 

@@ -14,6 +14,7 @@ struct web {
     int64_t alarm_ms; /* when its owner wants to be called; 0: not */
     struct web_call *calls;
     char *ca, *cert, *key;
+    char *ca_pem, *cert_pem, *key_pem;
 };
 
 struct web_call {

@@ -26,6 +26,8 @@ struct web_call;
 struct web_options {
     const char *ca;         /* file of the only authorities that are trusted; NULL: those of the system */
     const char *cert, *key; /* files, both or none: what we show */
+    /* The same as PEM texts, for who has no files; each instead of its file. */
+    const char *ca_pem, *cert_pem, *key_pem;
 };
 
 /* How far a request came. */
@@ -38,9 +40,10 @@ enum web_reach {
 struct web_answer {
     dibs_status status; /* OK: the server answered, whatever it said */
     enum web_reach reach;
-    int http_status;   /* 0: none */
-    struct bytes body; /* what chunk() did not get */
-    dibs_err err;      /* when status is not OK: who was asked, what failed, what to do */
+    int http_status;        /* 0: none */
+    int64_t retry_after_ms; /* when the server wants to be asked again, if it says so; 0: it does not */
+    struct bytes body;      /* what chunk() did not get */
+    dibs_err err;           /* when status is not OK: who was asked, what failed, what to do */
 };
 void web_answer_done(struct web_answer *answer); /* frees the body */
 

@@ -207,6 +207,30 @@ a_lease_renewed_after_it_was_judged_dead_is_neither_reaped_nor_taken_over(void *
     ASSERT_OK(ledger_find_token(t->ledger, got.token, &out, &t->err), &t->err);
 }
 
+static void what_is_gone_ends_unless_it_was_asked_for_again(void **state) /* INV-3 */
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want(NULL, "*");
+    dibs_claim out = { 0 };
+    size_t n = 9;
+
+    want.claim.is_kept = true;
+    dibs_claim got = t_must(t, &want, 26001);
+    struct ledger_seen seen = t_seen(&got);
+    struct ledger_ending gone = { &seen, 1, LEDGER_END_GONE };
+    t->actor.now.boot_ms += 5;
+    ASSERT_OK(ledger_renew(t->ledger, seen, 600000, &t->actor, &out, &t->err), &t->err);
+    ASSERT_OK(ledger_end(t->ledger, &gone, &t->actor, &n, &t->err), &t->err);
+    assert_int_equal(n, 0);
+    seen = t_seen(&out);
+    t->actor.principal = "uid:4711";
+    assert_int_equal(ledger_end(t->ledger, &gone, &t->actor, &n, &t->err), DIBS_DENIED);
+    t->actor.is_admin = true;
+    ASSERT_OK(ledger_end(t->ledger, &gone, &t->actor, &n, &t->err), &t->err);
+    assert_int_equal(n, 1);
+    assert_int_equal(t_list(t, (struct ledger_filter){ 0 }).n, 0);
+}
+
 static void only_a_lease_is_renewed(void **state)
 {
     struct t_ledger *t = *state;
@@ -242,6 +266,7 @@ int main(int argc, char **argv)
         CASE(reaping_ends_what_is_dead_and_spares_the_rest),
         CASE(reaping_a_kept_claim_only_takes_its_holder),
         CASE(unholding_keeps_what_is_kept_and_ends_the_rest),
+        CASE(what_is_gone_ends_unless_it_was_asked_for_again),
         CASE(only_a_lease_is_renewed),
         CASE(a_lease_renewed_after_it_was_judged_dead_is_neither_reaped_nor_taken_over),
     };

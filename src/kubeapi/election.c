@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+#include "kubeapi/election.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/spread.h"
+#include "base/text.h"
+
+#include "base/banned.h"
+
+enum { CALL_MS = 5000, IDENTITY_MAX = 255, VERSION_MAX = 255 };
+
+enum doing { RESTING, LOOKING, WRITING };
+
+/* What a Lease says. */
+struct record {
+    char holder[IDENTITY_MAX + 1];
+    char version[VERSION_MAX + 1]; /* resourceVersion */
+    char acquired[48], renewed[48];
+    int64_t duration_ms;
+    int64_t transitions;
+};
+
+struct election {
+    struct kubeapi *api;
+    char ns[KUBEAPI_NAMESPACE_MAX + 1];
+    char name[64];
+    char identity[IDENTITY_MAX + 1];
+    enum doing doing;
+    int64_t next_ms;
+    struct kubeapi_call *call;
+    struct record seen;
+    int64_t seen_ms;  /* since when it has been like that; 0: nothing was seen */
+    int64_t sent_ms;  /* the write under way */
+    int64_t until_ms; /* we lead for so long; 0: we do not */
+    bool is_resigning;
+    struct record wanted; /* what is being written */
+    dibs_err trouble;
+};
+
+static void rest(struct election *e)
+{
+    e->call = NULL;
+    e->doing = RESTING;
+    e->next_ms = clock_monotonic_ms() + spread_ms(ELECTION_RETRY_MS);
+}
+
+static void note(struct election *e, const struct kubeapi_answer *answer)
+{
+    e->trouble = answer->err;
+    rest(e);
+}
+
+static bool is_ours(const struct election *e)
+{
+    return strcmp(e->seen.holder, e->identity) == 0;
+}
+
+static void read_record(const json_value *lease, struct record *out)
+{
+    int64_t seconds = 0;
+
+    *out = (struct record){ 0 };
+    (void) text_copy(out->holder, sizeof out->holder, kubeapi_text(lease, "spec.holderIdentity"));
+    (void) text_copy(out->version, sizeof out->version, kubeapi_text(lease, "metadata.resourceVersion"));
+    (void) text_copy(out->acquired, sizeof out->acquired, kubeapi_text(lease, "spec.acquireTime"));
+    (void) text_copy(out->renewed, sizeof out->renewed, kubeapi_text(lease, "spec.renewTime"));
+    const json_value *spec = json_get(lease, "spec");
+    if (spec && json_get_int(spec, "leaseDurationSeconds", &seconds) && seconds > 0 && seconds <= 3600)
+        out->duration_ms = seconds * 1000;
+    if (spec)
+        (void) json_get_int(spec, "leaseTransitions", &out->transitions);
+}
+
+static bool is_same(const struct record *a, const struct record *b)
+{
+    return strcmp(a->version, b->version) == 0 && strcmp(a->holder, b->holder) == 0 &&
+           strcmp(a->renewed, b->renewed) == 0;
+}
+
+static void see(struct election *e, const json_value *lease)
+{
+    struct record now;
+
+    read_record(lease, &now);
+    if (e->seen_ms == 0 || !is_same(&now, &e->seen))
+        e->seen_ms = clock_monotonic_ms();
+    e->seen = now;
+}
+
+/* ---- writing ---- */
+
+static void on_written(void *ctx, const struct kubeapi_answer *answer)
+{
+    struct election *e = ctx;
+
+    if (answer->status != DIBS_OK) {
+        /* Somebody else was first, or nobody knows: looked at next. What was certain before still is. */
+        note(e, answer);
+        return;
+    }
+    e->trouble = (dibs_err){ 0 };
+    see(e, answer->root);
+    e->until_ms = is_ours(e) && !e->is_resigning ? e->sent_ms + ELECTION_DURATION_MS : 0;
+    rest(e);
+}
+
+static void write_lease(const struct election *e, struct bytes *out)
+{
+    const struct record *r = &e->wanted;
+    struct json_writer w;
+
+    json_begin_bytes(&w, out);
+    json_object(&w);
+    json_key_string(&w, "apiVersion", "coordination.k8s.io/v1");
+    json_key_string(&w, "kind", "Lease");
+    json_key(&w, "metadata");
+    json_object(&w);
+    json_key_string(&w, "name", e->name);
+    json_key_string(&w, "namespace", e->ns);
+    if (r->version[0])
+        json_key_string(&w, "resourceVersion", r->version);
+    json_end_object(&w);
+    json_key(&w, "spec");
+    json_object(&w);
+    if (r->holder[0])
+        json_key_string(&w, "holderIdentity", r->holder);
+    json_key_int(&w, "leaseDurationSeconds", r->duration_ms / 1000);
+    json_key_string(&w, "acquireTime", r->acquired);
+    json_key_string(&w, "renewTime", r->renewed);
+    json_key_int(&w, "leaseTransitions", r->transitions);
+    json_end_object(&w);
+    json_end_object(&w);
+}
+
+static void send(struct election *e)
+{
+    struct bytes body = { 0 };
+    char path[256] = "";
+    bool is_new = e->wanted.version[0] == '\0';
+    struct kubeapi_answer lost = { 0 };
+
+    write_lease(e, &body);
+    (void) snprintf(path, sizeof path, "/apis/coordination.k8s.io/v1/namespaces/%s/leases%s%s", e->ns,
+                    is_new ? "" : "/", is_new ? "" : e->name);
+    e->doing = WRITING;
+    e->sent_ms = clock_monotonic_ms();
+    if (body.is_lost || kubeapi_ask(e->api,
+                                    &(struct kubeapi_request){ .method = is_new ? "POST" : "PUT",
+                                                               .path = path,
+                                                               .body = body.at,
+                                                               .n_body = body.n,
+                                                               .timeout_ms = CALL_MS,
+                                                               .done = on_written,
+                                                               .ctx = e },
+                                    &e->call, &lost.err) != DIBS_OK)
+        note(e, &lost);
+    bytes_done(&body);
+}
+
+static void want(struct election *e)
+{
+    struct record r = e->seen;
+    char now[40] = "";
+
+    kubeapi_time(clock_now(0).wall_ms, now);
+    (void) text_copy(r.renewed, sizeof r.renewed, now);
+    if (!is_ours(e) || !r.acquired[0]) {
+        (void) text_copy(r.acquired, sizeof r.acquired, now);
+        r.transitions += e->seen.version[0] != '\0';
+    }
+    (void) text_copy(r.holder, sizeof r.holder, e->identity);
+    r.duration_ms = ELECTION_DURATION_MS;
+    e->wanted = r;
+    send(e);
+}
+
+/* ---- looking ---- */
+
+/* It is ours, nobody's, or has not changed for its duration. */
+static bool may_take(const struct election *e)
+{
+    int64_t duration_ms = e->seen.duration_ms > 0 ? e->seen.duration_ms : ELECTION_DURATION_MS;
+
+    return !e->seen.holder[0] || is_ours(e) || clock_monotonic_ms() >= e->seen_ms + duration_ms;
+}
+
+static void on_seen(void *ctx, const struct kubeapi_answer *answer)
+{
+    struct election *e = ctx;
+
+    e->call = NULL;
+    if (answer->code == HTTP_NOT_FOUND) {
+        e->seen = (struct record){ 0 };
+        want(e);
+        return;
+    }
+    if (answer->status != DIBS_OK) {
+        note(e, answer);
+        return;
+    }
+    e->trouble = (dibs_err){ 0 };
+    see(e, answer->root);
+    if (!is_ours(e))
+        e->until_ms = 0;
+    if (may_take(e))
+        want(e);
+    else
+        rest(e);
+}
+
+void election_turn(struct election *e, int64_t now_ms)
+{
+    char path[256] = "";
+    struct kubeapi_answer lost = { 0 };
+
+    if (e->doing != RESTING || now_ms < e->next_ms || e->is_resigning)
+        return;
+    if (election_margin_ms(e, now_ms) > 0 && is_ours(e) && e->trouble.code == DIBS_OK) {
+        want(e); /* nobody else may have changed it: the version tells */
+        return;
+    }
+    (void) snprintf(path, sizeof path, "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s", e->ns,
+                    e->name);
+    e->doing = LOOKING;
+    if (kubeapi_ask(e->api,
+                    &(struct kubeapi_request){
+                        .method = "GET", .path = path, .timeout_ms = CALL_MS, .done = on_seen, .ctx = e },
+                    &e->call, &lost.err) != DIBS_OK)
+        note(e, &lost);
+}
+
+int64_t election_next_ms(const struct election *e, int64_t now_ms)
+{
+    if (e->doing != RESTING || e->is_resigning)
+        return -1;
+    return e->next_ms > now_ms ? e->next_ms - now_ms : 0;
+}
+
+int64_t election_margin_ms(const struct election *e, int64_t now_ms)
+{
+    return e->until_ms > now_ms && !e->is_resigning ? e->until_ms - now_ms : 0;
+}
+
+const char *election_holder(const struct election *e)
+{
+    return e->seen.holder;
+}
+
+const char *election_trouble(const struct election *e)
+{
+    return e->trouble.msg;
+}
+
+bool election_resign(struct election *e)
+{
+    if (!e->is_resigning) {
+        bool leads = election_margin_ms(e, clock_monotonic_ms()) > 0;
+
+        e->is_resigning = true;
+        e->until_ms = 0;
+        kubeapi_cancel(e->call);
+        rest(e);
+        if (leads && e->seen.version[0]) {
+            e->wanted = e->seen;
+            e->wanted.holder[0] = '\0';
+            e->wanted.duration_ms = 1000;
+            send(e);
+        }
+    }
+    return e->doing == WRITING;
+}
+
+dibs_status election_open(struct kubeapi *api, const char *ns, const char *name, const char *identity,
+                          struct election **out, dibs_err *err)
+{
+    struct election *e = calloc(1, sizeof *e);
+
+    if (!e)
+        return err_set(err, DIBS_FAILURE, "electing a leader: out of memory");
+    e->api = api;
+    (void) text_copy(e->ns, sizeof e->ns, ns);
+    (void) text_copy(e->name, sizeof e->name, name);
+    (void) text_copy(e->identity, sizeof e->identity, identity);
+    *out = e;
+    return DIBS_OK;
+}
+
+void election_close(struct election *e)
+{
+    if (!e)
+        return;
+    kubeapi_cancel(e->call);
+    free(e);
+}

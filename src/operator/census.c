@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: MIT */
+#include "operator/census.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "operator/assigned.h"
+#include "operator/service.h"
+
+#include "base/banned.h"
+
+enum { PROTOS = 4 };
+
+/* How many pods that are alive have a claim. */
+struct reference {
+    struct table_item item; /* by principal and name */
+    uint32_t n;
+};
+
+struct census {
+    struct table objects;
+    struct table references;
+    struct table keeps;
+    uint32_t epochs[CENSUS_SOURCES_MAX];
+    dibs_ranges pool;
+    uint32_t *used[PROTOS]; /* by protocol and port: how many use it */
+    size_t n_pods;
+    uint64_t n_changes, n_damaged;
+};
+
+static const char *text_at(const json_value *object, const char *map, const char *key)
+{
+    const char *text = "";
+
+    (void) json_get_string(json_get(object, map), key, &text);
+    return text;
+}
+
+/* ---- counting ---- */
+
+static struct reference *find_reference(const struct census *c, uint64_t hash)
+{
+    /* Two names of one hash share a count: then one is kept for longer than it needs to be. */
+    return (struct reference *) table_first(&c->references, hash);
+}
+
+static bool refer(struct census *c, const char *principal, const char *name)
+{
+    uint64_t hash = table_hash(principal, name);
+    struct reference *r = find_reference(c, hash);
+
+    if (!r) {
+        r = calloc(1, sizeof *r);
+        if (!r || !table_add(&c->references, &r->item, hash)) {
+            free(r);
+            return false;
+        }
+    }
+    r->n++;
+    return true;
+}
+
+static void unrefer(struct census *c, const char *principal, const char *name)
+{
+    struct reference *r = find_reference(c, table_hash(principal, name));
+
+    if (!r || --r->n > 0)
+        return;
+    table_remove(&c->references, &r->item);
+    free(r);
+}
+
+static void count_numbers(const struct census *c, const struct census_object *o, uint32_t step)
+{
+    for (size_t i = 0; i < o->n_numbers; i++)
+        for (unsigned proto = DIBS_TCP; proto < PROTOS; proto++)
+            if (o->numbers[i].protos & 1u << proto)
+                c->used[proto][o->numbers[i].port] += step;
+}
+
+/* ---- one object ---- */
+
+static void object_free(struct census_object *o)
+{
+    if (!o)
+        return;
+    for (size_t i = 0; i < o->n_claims; i++)
+        free(o->claims[i].name);
+    free(o->claims);
+    free(o->numbers);
+    free(o->keeps);
+    free(o->name);
+    free(o);
+}
+DEFINE_AUTO(struct census_object, object_free)
+
+static void unlink_object(struct census *c, struct census_object *o)
+{
+    table_remove(&c->objects, &o->item);
+    for (size_t i = 0; i < o->n_claims && !o->is_finished; i++)
+        unrefer(c, o->principal, o->claims[i].name);
+    if (o->id[0] && !o->is_finished)
+        unrefer(c, o->principal, o->id);
+    for (size_t i = 0; i < o->n_keeps; i++)
+        table_remove(&c->keeps, &o->keeps[i].item);
+    count_numbers(c, o, UINT32_MAX); /* minus one */
+    c->n_pods -= o->kind == CENSUS_POD;
+    c->n_changes++;
+    object_free(o);
+}
+
+/* All of it, or as if it had never been there. */
+static bool link_object(struct census *c, struct census_object *o)
+{
+    size_t n_claims = 0;
+    size_t n_keeps = 0;
+
+    if (!table_add(&c->objects, &o->item, table_hash(o->uid, NULL))) {
+        object_free(o);
+        return false;
+    }
+    bool has_id = o->id[0] && !o->is_finished && refer(c, o->principal, o->id);
+    bool is_whole = has_id || !o->id[0] || o->is_finished;
+    if (!has_id)
+        o->id[0] = '\0';
+    while (n_claims < o->n_claims && !o->is_finished && refer(c, o->principal, o->claims[n_claims].name))
+        n_claims++;
+    while (n_keeps < o->n_keeps &&
+           table_add(&c->keeps, &o->keeps[n_keeps].item,
+                     table_hash(o->keeps[n_keeps].keep.principal, o->keeps[n_keeps].keep.keeper)))
+        n_keeps++;
+    count_numbers(c, o, 1);
+    c->n_pods += o->kind == CENSUS_POD;
+    c->n_changes++;
+    if (is_whole && (o->is_finished || n_claims == o->n_claims) && n_keeps == o->n_keeps)
+        return true;
+    while (o->n_claims > n_claims && !o->is_finished)
+        free(o->claims[--o->n_claims].name);
+    o->n_keeps = n_keeps;
+    unlink_object(c, o);
+    return false;
+}
+
+static struct census_object *find_object(const struct census *c, const char *uid)
+{
+    struct table_item *item = table_first(&c->objects, table_hash(uid, NULL));
+
+    while (item && strcmp(((struct census_object *) item)->uid, uid) != 0)
+        item = table_next(item);
+    return (struct census_object *) item;
+}
+
+/* ---- reading ---- */
+
+static bool has_claim(const struct census_object *o, uint16_t port)
+{
+    for (size_t i = 0; i < o->n_claims; i++)
+        if (o->claims[i].port == port)
+            return true;
+    return false;
+}
+
+/* Those of the pool that are no claims of the object's own. */
+static bool read_numbers(const struct census *c, struct census_object *o, const struct number *all, size_t n)
+{
+    if (n == 0)
+        return true;
+    o->numbers = calloc(n, sizeof *o->numbers);
+    for (size_t i = 0; o->numbers && i < n; i++)
+        if (dibs_ranges_contain(&c->pool, all[i].port) && !has_claim(o, all[i].port))
+            o->numbers[o->n_numbers++] =
+                (struct census_number){ .port = all[i].port, .protos = all[i].protos };
+    return o->numbers != NULL;
+}
+
+static bool is_finished(const json_value *pod)
+{
+    const char *phase = text_at(pod, "status", "phase");
+
+    return strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
+}
+
+static bool read_pod(struct census *c, struct census_object *o, const json_value *pod)
+{
+    AUTO(free_auto) struct number *numbers = calloc(NUMBERS_MAX, sizeof *numbers);
+    const char *assigned = NULL;
+    const char *id = NULL;
+    const json_value *annotations = json_get(json_get(pod, "metadata"), "annotations");
+
+    if (!numbers)
+        return false;
+    o->kind = CENSUS_POD;
+    o->is_finished = is_finished(pod);
+    if (json_get_string(annotations, IDENTITY_KEY_CLAIM, &id) && identity_is_id(id))
+        (void) snprintf(o->id, sizeof o->id, "~%s", id);
+    if (json_get_string(annotations, IDENTITY_KEY_ASSIGNED, &assigned)) {
+        dibs_status s = assigned_read(assigned, &o->claims, &o->n_claims, NULL);
+
+        if (s == DIBS_FAILURE)
+            return false;
+        c->n_damaged += s != DIBS_OK; /* it harms that pod alone (INV-6) */
+    }
+    return o->is_finished || read_numbers(c, o, numbers, pod_numbers(pod, numbers, NUMBERS_MAX));
+}
+
+static bool read_service(const struct census *c, struct census_object *o, const json_value *service)
+{
+    AUTO(free_auto) struct number *numbers = calloc(NUMBERS_MAX, sizeof *numbers);
+
+    o->kind = CENSUS_SERVICE;
+    return numbers && read_numbers(c, o, numbers, service_numbers(service, numbers, NUMBERS_MAX));
+}
+
+struct keeping {
+    struct census_object *object;
+    bool is_lost;
+};
+
+static void add_keep(void *ctx, const struct identity_keep *keep)
+{
+    struct keeping *k = ctx;
+    struct census_object *o = k->object;
+    struct census_keep *more = realloc(o->keeps, (o->n_keeps + 1) * sizeof *more);
+
+    k->is_lost = k->is_lost || !more;
+    if (!more)
+        return;
+    o->keeps = more;
+    o->keeps[o->n_keeps++] = (struct census_keep){ .keep = *keep };
+}
+
+/* A Deployment's ReplicaSets keep nothing: it does. There are many of them. */
+static bool has_controller(const json_value *object)
+{
+    const json_value *owners = json_get(json_get(object, "metadata"), "ownerReferences");
+
+    return json_array_size(owners) > 0;
+}
+
+static bool read_keeper(struct census_object *o, const char *kind, const json_value *object)
+{
+    struct keeping k = { .object = o };
+
+    o->kind = CENSUS_KEEPER;
+    if (strcmp(kind, "ReplicaSet") != 0 || !has_controller(object))
+        identity_of_object(kind, object, add_keep, &k);
+    return !k.is_lost;
+}
+
+bool census_put(struct census *c, unsigned source, const char *kind, const json_value *object)
+{
+    AUTO(object_free_auto) struct census_object *o = calloc(1, sizeof *o);
+    const char *uid = text_at(object, "metadata", "uid");
+    bool is_read = false;
+
+    if (!o || !text_copy(o->uid, sizeof o->uid, uid) || !*uid) {
+        c->n_damaged++;
+        return o != NULL;
+    }
+    o->epoch = c->epochs[source];
+    (void) snprintf(o->principal, sizeof o->principal, "ns:%.63s", text_at(object, "metadata", "namespace"));
+    o->name = strdup(text_at(object, "metadata", "name"));
+    if (strcmp(kind, "Pod") == 0)
+        is_read = o->name && read_pod(c, o, object);
+    else if (strcmp(kind, "Service") == 0)
+        is_read = o->name && read_service(c, o, object);
+    else
+        is_read = o->name && read_keeper(o, kind, object);
+    if (!is_read)
+        return false;
+    struct census_object *was = find_object(c, uid);
+    if (was)
+        unlink_object(c, was);
+    /* What is nobody's business costs nothing, but for pods, which are counted. */
+    if (o->kind != CENSUS_POD && o->n_numbers == 0 && o->n_keeps == 0)
+        return true;
+    return link_object(c, TAKE(o));
+}
+
+void census_drop(struct census *c, unsigned source, const json_value *object)
+{
+    struct census_object *o = find_object(c, text_at(object, "metadata", "uid"));
+
+    (void) source;
+    if (o)
+        unlink_object(c, o);
+}
+
+/* ---- lists ---- */
+
+/* An epoch says its source, so that the lists of two do not end each other's objects. */
+static uint32_t first_epoch(unsigned source)
+{
+    return source;
+}
+
+void census_begin(struct census *c, unsigned source)
+{
+    c->epochs[source] += CENSUS_SOURCES_MAX;
+}
+
+struct sweeping {
+    struct census *census;
+    unsigned source;
+};
+
+static void sweep(void *ctx, struct table_item *item)
+{
+    struct sweeping *s = ctx;
+    struct census_object *o = (struct census_object *) item;
+
+    if (o->epoch % CENSUS_SOURCES_MAX == s->source && o->epoch != s->census->epochs[s->source])
+        unlink_object(s->census, o);
+}
+
+void census_end(struct census *c, unsigned source)
+{
+    table_each(&c->objects, sweep, &(struct sweeping){ c, source });
+}
+
+/* ---- asking ---- */
+
+/* The instance of a name, if it is a pod's id: GROUP/ROLE/~ID/COMPONENT/PORT. */
+static bool read_id(const char *name, char out[IDENTITY_ID_MAX + 2])
+{
+    const char *role = strchr(name, '/');
+    const char *instance = role ? strchr(role + 1, '/') : NULL;
+    size_t n = instance ? strcspn(instance + 1, "/") : 0;
+
+    if (n != IDENTITY_ID_MAX + 1 || instance[1] != '~')
+        return false;
+    (void) text_copy(out, n + 1, instance + 1);
+    return true;
+}
+
+bool census_has_pod(const struct census *c, const dibs_claim *claim)
+{
+    char id[IDENTITY_ID_MAX + 2] = "";
+
+    if (find_reference(c, table_hash(claim->principal, claim->name)))
+        return true;
+    /* A pod that has the id has the claim, whatever its other annotation says. */
+    return read_id(claim->name, id) && find_reference(c, table_hash(claim->principal, id));
+}
+
+bool census_is_kept(const struct census *c, const dibs_claim *claim)
+{
+    struct table_item *item = table_first(&c->keeps, table_hash(claim->principal, claim->command));
+
+    for (; item; item = table_next(item))
+        if (identity_keeps(&((const struct census_keep *) item)->keep, claim))
+            return true;
+    return false;
+}
+
+bool census_is_used(const struct census *c, dibs_proto proto, uint16_t port)
+{
+    return c->used[proto][port] > 0;
+}
+
+struct telling {
+    census_fn *fn;
+    void *ctx;
+};
+
+static void tell(void *ctx, struct table_item *item)
+{
+    const struct telling *t = ctx;
+    struct census_object *o = (struct census_object *) item;
+
+    if (o->kind != CENSUS_KEEPER)
+        t->fn(t->ctx, o);
+}
+
+void census_each(struct census *c, census_fn *fn, void *ctx)
+{
+    table_each(&c->objects, tell, &(struct telling){ fn, ctx });
+}
+
+size_t census_pods(const struct census *c)
+{
+    return c->n_pods;
+}
+
+uint64_t census_changes(const struct census *c)
+{
+    return c->n_changes;
+}
+
+uint64_t census_damaged(const struct census *c)
+{
+    return c->n_damaged;
+}
+
+/* ---- life ---- */
+
+void census_set_pool(struct census *c, const dibs_ranges *ranges)
+{
+    c->pool = *ranges;
+}
+
+dibs_status census_open(struct census **out, dibs_err *err)
+{
+    struct census *c = calloc(1, sizeof *c);
+
+    for (unsigned i = 0; c && i < CENSUS_SOURCES_MAX; i++)
+        c->epochs[i] = first_epoch(i);
+    for (unsigned proto = DIBS_TCP; c && proto < PROTOS; proto++) {
+        c->used[proto] = calloc(DIBS_PORT_MAX + 1, sizeof *c->used[proto]);
+        if (!c->used[proto]) {
+            census_close(c);
+            c = NULL;
+        }
+    }
+    if (!c)
+        return err_set(err, DIBS_FAILURE, "counting pods: out of memory");
+    *out = c;
+    return DIBS_OK;
+}
+
+static void free_object(void *ctx, struct table_item *item)
+{
+    (void) ctx;
+    object_free((struct census_object *) item);
+}
+
+static void free_reference(void *ctx, struct table_item *item)
+{
+    (void) ctx;
+    free((struct reference *) item);
+}
+
+void census_close(struct census *c)
+{
+    if (!c)
+        return;
+    table_each(&c->objects, free_object, NULL);
+    table_each(&c->references, free_reference, NULL);
+    table_done(&c->objects);
+    table_done(&c->references);
+    table_done(&c->keeps);
+    for (unsigned proto = DIBS_TCP; proto < PROTOS; proto++)
+        free(c->used[proto]);
+    free(c);
+}

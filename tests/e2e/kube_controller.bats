@@ -1,0 +1,29 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154 # variables come from what is loaded below
+# The controller in a small cluster: a strict API server (support/kube_apiserver.py), real webhooks, a real etcd. Ports are
+# claimed, never bound.
+load ../support/dibs
+load ../support/etcd
+
+setup() {
+    dibs_setup
+    needs openssl python3
+}
+teardown() { dibs_teardown; }
+
+cluster() { # cluster CASE
+    etcd_start 1
+    mkdir "$T/cluster"
+    "$DIBS_TEST_SUPPORT/etcd-certificates" "$T/cluster/tls"
+    timeout -k 5 280 python3 "$BATS_TEST_DIRNAME/kube_controller.py" "$1" "$DIBS" "$T/cluster" "$ETCD_URL" ||
+        { tail -n 20 "$T"/cluster/*.log >&2; return 1; }
+}
+
+@test "a pod's claims are confirmed when it is seen, a copy has its own, and they end with it" { cluster pods; }
+@test "an instance of a StatefulSet keeps its port until it is scaled away, a role until its object goes" { cluster named; }
+@test "RBG's instances and groups keep what is theirs, and references are the same numbers" { cluster groups; }
+@test "numbers of Services and of other pods are never handed out, and what is wrong is told beside objects" { cluster observed; }
+@test "cut streams, 410, 429, 500 and 403 end nothing by mistake" { cluster faults; }
+@test "of several controllers one leads, and who loses the Lease ends nothing" { cluster leaders; }
+@test "500 pods that start without a controller have 500 ports, and keep them when it comes" { cluster down; }
+@test "a ledger that is lost is rebuilt from 5,000 pods before the controller is ready" { cluster restart; }

@@ -1,0 +1,19 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154 # variables come from what is loaded below
+# Pods come and go through two webhooks while these and the controller are killed. Seed: DIBS_TEST_SEED.
+load ../support/dibs
+load ../support/etcd
+
+setup() {
+    dibs_setup
+    needs openssl python3
+}
+teardown() { dibs_teardown; }
+
+@test "no port is two pods' at any moment, and nothing is left of those that are gone" {
+    etcd_start 1
+    mkdir "$T/cluster"
+    "$DIBS_TEST_SUPPORT/etcd-certificates" "$T/cluster/tls"
+    timeout -k 5 "$(long_or 400 120)" python3 "$BATS_TEST_DIRNAME/kube_controller.py" storm "$DIBS" "$T/cluster" "$ETCD_URL" ||
+        { tail -n 20 "$T"/cluster/*.log >&2; return 1; }
+}

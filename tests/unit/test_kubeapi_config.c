@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/* Where the API server is and who we are: kubeconfig and service account. */
+#include "support/t.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "kubeapi/config.h"
+#include "kubeapi/token.h"
+
+#define HEAD               \
+    "current-context: c\n" \
+    "contexts: [{name: other, context: {}}, {name: c, context: {cluster: k, user: u, namespace: here}}]\n"
+#define CLUSTER \
+    "clusters: [{name: k, cluster: {server: 'https://10.0.0.1:6443/', certificate-authority-data: Q0E=}}]\n"
+
+static dibs_status parse(const char *text, struct kubeapi_config *out, dibs_err *err)
+{
+    return kubeconfig_parse("config", text, strlen(text), "/nowhere", out, err);
+}
+
+static void refused(const char *text, const char *why)
+{
+    struct kubeapi_config config = { .server = "untouched" };
+    dibs_err err = { 0 };
+
+    assert_int_equal(parse(text, &config, &err), DIBS_INVALID);
+    if (!strstr(err.msg, why))
+        fail_msg("'%s' does not say '%s'", err.msg, why);
+    assert_string_equal(config.server, "untouched");
+}
+
+static void the_current_context_says_who_and_where(void **state)
+{
+    struct kubeapi_config config = { 0 };
+    dibs_err err = { 0 };
+
+    (void) state;
+    ASSERT_OK(parse(HEAD CLUSTER "users: [{name: u, user: {token: t0k, client-certificate-data: QQ==, "
+                                 "client-key-data: Qg==}}]\n",
+                    &config, &err),
+              &err);
+    assert_string_equal(config.server, "https://10.0.0.1:6443");
+    assert_string_equal(config.ca_pem, "CA");
+    assert_string_equal(config.cert_pem, "A");
+    assert_string_equal(config.key_pem, "B");
+    assert_string_equal(config.token, "t0k");
+    assert_string_equal(config.ns, "here");
+    kubeapi_config_done(&config);
+}
+
+static void files_are_relative_to_the_configuration(void **state)
+{
+    struct kubeapi_config config = { 0 };
+    dibs_err err = { 0 };
+
+    (void) state;
+    ASSERT_OK(parse(HEAD CLUSTER "users: [{name: u, user: {tokenFile: token}}]\n", &config, &err), &err);
+    assert_string_equal(config.token_file, "/nowhere/token");
+    kubeapi_config_done(&config);
+    ASSERT_OK(parse(HEAD CLUSTER "users: [{name: u, user: {tokenFile: /a/token}}]\n", &config, &err), &err);
+    assert_string_equal(config.token_file, "/a/token");
+    kubeapi_config_done(&config);
+}
+
+static void what_cannot_be_followed_is_refused_by_name(void **state)
+{
+    static const struct {
+        const char *text, *why;
+    } rows[] = {
+        { HEAD CLUSTER "users: [{name: u, user: {exec: {command: aws}}}]", "'exec' would start a program" },
+        { HEAD CLUSTER "users: [{name: u, user: {auth-provider: {name: gcp}}}]", "'auth-provider'" },
+        { HEAD CLUSTER "users: [{name: u, user: {username: a, password: b}}]", "'username'" },
+        { HEAD CLUSTER "users: [{name: u, user: {client-key-data: QQ==}}]", "belong together" },
+        { HEAD CLUSTER "users: [{name: v, user: {}}]", "no 'u' in users" },
+        { HEAD CLUSTER "users: [{name: u, user: {client-key-data: '*'}}]", "base64" },
+        { HEAD CLUSTER "users: [{name: u, user: {client-key: key}}]", "client-key /nowhere/key" },
+        { HEAD "clusters: [{name: k, cluster: {server: 'https://a', insecure-skip-tls-verify: true}}]",
+          "anybody can be" },
+        { HEAD "clusters: [{name: k, cluster: {server: 'https://a', proxy-url: 'http://b'}}]",
+          "'proxy-url'" },
+        { HEAD "clusters: [{name: k, cluster: {server: 'http://10.0.0.1'}}]", "https://" },
+        { HEAD "clusters: [{name: k, cluster: {server: 'http://127.0.0.1.evil'}}]", "https://" },
+        { HEAD "clusters: [{name: k, cluster: {}}]", "no 'server'" },
+        { HEAD "clusters: []", "no 'k' in clusters" },
+        { "current-context: x\ncontexts: []", "no 'x' in contexts" },
+        { "contexts: []", "no current-context" },
+        { "", "empty" },
+        { "- 1", "no current-context" },
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        refused(rows[i].text, rows[i].why);
+}
+
+static void loopback_may_be_plain(void **state)
+{
+    struct kubeapi_config config = { 0 };
+    dibs_err err = { 0 };
+
+    (void) state;
+    ASSERT_OK(parse(HEAD "clusters: [{name: k, cluster: {server: 'http://localhost:8001'}}]\n"
+                         "users: [{name: u, user: {}}]",
+                    &config, &err),
+              &err);
+    assert_null(config.ca_pem);
+    assert_null(config.token);
+    kubeapi_config_done(&config);
+}
+
+static void without_a_server_it_says_what_to_do(void **state)
+{
+    struct kubeapi_config config = { 0 };
+    dibs_err err = { 0 };
+
+    (void) state;
+    assert_int_equal(unsetenv("KUBECONFIG"), 0);
+    assert_int_equal(unsetenv("KUBERNETES_SERVICE_HOST"), 0);
+    assert_int_equal(kubeapi_config_load(NULL, &config, &err), DIBS_INVALID);
+    assert_non_null(strstr(err.msg, "--kubeconfig"));
+    assert_int_equal(setenv("KUBECONFIG", "/a:/b", 1), 0);
+    assert_int_equal(kubeapi_config_load(NULL, &config, &err), DIBS_INVALID);
+    assert_non_null(strstr(err.msg, "--flatten"));
+    assert_int_equal(unsetenv("KUBECONFIG"), 0);
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void a_token_is_read_again_when_its_file_changes(void **state)
+{
+    char directory[] = "/tmp/dibs-token-XXXXXX";
+    struct kubeapi_config config = { 0 };
+    struct token token = { 0 };
+    dibs_err err = { 0 };
+    char other[sizeof directory + 8] = "";
+
+    (void) state;
+    assert_non_null(mkdtemp(directory));
+    (void) snprintf(config.token_file, sizeof config.token_file, "%s/token", directory);
+    (void) snprintf(other, sizeof other, "%s/other", directory);
+    assert_int_equal(token_look(&token, &config, &err), DIBS_INVALID);
+    write_file(config.token_file, "one\n");
+    ASSERT_OK(token_look(&token, &config, &err), &err);
+    assert_string_equal(token.header, "Authorization: Bearer one");
+    write_file(other, "two");
+    assert_int_equal(rename(other, config.token_file), 0);
+    ASSERT_OK(token_look(&token, &config, &err), &err);
+    assert_string_equal(token.header, "Authorization: Bearer two");
+    assert_int_equal(unlink(config.token_file), 0); /* kubelet is just replacing it */
+    ASSERT_OK(token_look(&token, &config, &err), &err);
+    assert_string_equal(token.header, "Authorization: Bearer two");
+    assert_int_equal(rmdir(directory), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_current_context_says_who_and_where),
+        cmocka_unit_test(files_are_relative_to_the_configuration),
+        cmocka_unit_test(what_cannot_be_followed_is_refused_by_name),
+        cmocka_unit_test(loopback_may_be_plain),
+        cmocka_unit_test(without_a_server_it_says_what_to_do),
+        cmocka_unit_test(a_token_is_read_again_when_its_file_changes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

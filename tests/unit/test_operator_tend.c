@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT */
+/* The ledger follows what the cluster has: confirms, writes again, declares, ends. */
+#include "support/t.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/handle.h"
+#include "operator/pool.h"
+#include "operator/tend.h"
+
+enum { TTL_MS = 1000, PODS = 0, SETS = 1 };
+#define ID "0123456789abcdef0123456789abcdef"
+
+struct world {
+    dibs *handle;
+    struct census *census;
+    struct tend *tend;
+    int64_t now_ms, listed_ms; /* the moment, and when the last lists began */
+    bool leads;
+    char complaint[512];
+    size_t n_asked; /* for lists */
+    dibs_err err;
+};
+
+static bool is_proven(void *ctx, const char *keeper, int64_t since_ms)
+{
+    struct world *w = ctx;
+
+    (void) keeper;
+    w->n_asked++;
+    return w->listed_ms >= since_ms;
+}
+
+static bool may_change(void *ctx)
+{
+    return ((struct world *) ctx)->leads;
+}
+
+static void complain(void *ctx, enum tend_complaint what, const struct census_object *object, uint16_t port,
+                     const char *text)
+{
+    struct world *w = ctx;
+
+    (void) snprintf(w->complaint, sizeof w->complaint, "%d %s %u %s", (int) what, object->name, port, text);
+}
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof *w);
+    dibs_pool pool = { 0 };
+    dibs_flag flags[] = { { DIBS_SET_LEDGER, "memory:" }, { DIBS_SET_SOCKET, "none" } };
+    dibs_settings *settings = calloc(1, sizeof *settings);
+    bool differs = true;
+
+    assert_true(w && settings);
+    ASSERT_OK(dibs_settings_load(flags, 2, settings, &w->err), &w->err);
+    ASSERT_OK(dibs_open(settings, &w->handle, &w->err), &w->err);
+    free(settings);
+    ASSERT_OK(handle_speak_for(w->handle, "kube:observed", "", &w->err), &w->err);
+    ASSERT_OK(operator_pool_parse(&(struct operator_pool_flags){ .start_port = "20000", .port_range = "100" },
+                                  &pool, &w->err),
+              &w->err);
+    ASSERT_OK(operator_pool_open(w->handle, &pool, &pool, &differs, &w->err), &w->err);
+    assert_false(differs);
+    ASSERT_OK(census_open(&w->census, &w->err), &w->err);
+    ASSERT_OK(tend_open(&(struct tend_options){ .handle = w->handle,
+                                                .pool = OPERATOR_POOL,
+                                                .census = w->census,
+                                                .is_proven = is_proven,
+                                                .may_change = may_change,
+                                                .complain = complain,
+                                                .ctx = w },
+                        &w->tend, &w->err),
+              &w->err);
+    w->now_ms = w->listed_ms = 1000;
+    w->leads = true;
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+
+    tend_close(w->tend);
+    census_close(w->census);
+    dibs_close(w->handle);
+    free(w);
+    return 0;
+}
+
+static void put(struct world *w, unsigned source, const char *kind, const char *text)
+{
+    json_doc *doc = NULL;
+
+    ASSERT_OK(json_parse(text, strlen(text), &doc, &w->err), &w->err);
+    assert_true(census_put(w->census, source, kind, json_root(doc)));
+    json_free(doc);
+}
+
+static void drop(struct world *w, unsigned source, const char *text)
+{
+    json_doc *doc = NULL;
+
+    ASSERT_OK(json_parse(text, strlen(text), &doc, &w->err), &w->err);
+    census_drop(w->census, source, json_root(doc));
+    json_free(doc);
+}
+
+/* As the webhook does it. */
+static uint16_t claim(struct world *w, const char *name, const char *keeper)
+{
+    dibs_request r = {
+        .name = name, .keep = true, .holder = DIBS_HELD_BY_LEASE, .ttl_ms = TTL_MS, .pool = OPERATOR_POOL
+    };
+    dibs_batch batch = { .requests = &r, .n = 1 };
+    dibs_claim out = { 0 };
+
+    ASSERT_OK(handle_speak_for(w->handle, "ns:shop", keeper, &w->err), &w->err);
+    ASSERT_OK(dibs_claim_ports(w->handle, &batch, &out, &w->err), &w->err);
+    ASSERT_OK(handle_speak_for(w->handle, "kube:observed", "", &w->err), &w->err);
+    return out.port;
+}
+
+static void pass(struct world *w)
+{
+    w->complaint[0] = '\0';
+    w->now_ms++;
+    ASSERT_OK(tend_pass(w->tend, w->now_ms, &w->err), &w->err);
+}
+
+/* A complete list that begins now. */
+static void list(struct world *w)
+{
+    w->now_ms++;
+    w->listed_ms = w->now_ms;
+}
+
+struct found {
+    size_t n;
+    dibs_claim last;
+};
+
+static bool count(void *ctx, const dibs_claim *c)
+{
+    struct found *f = ctx;
+
+    f->n++;
+    f->last = *c;
+    return true;
+}
+
+static struct found claims(struct world *w)
+{
+    struct found f = { 0 };
+
+    ASSERT_OK(dibs_claim_list(w->handle, &(dibs_filter){ .pool = OPERATOR_POOL }, count, &f, &w->err),
+              &w->err);
+    return f;
+}
+
+#define POD(uid, id, assigned, more)                                                               \
+    "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"web\",\"uid\":\"" uid "\",\"annotations\":{" \
+    "\"dibs.dev/claim\":\"" id "\",\"dibs.dev/assigned\":\"" assigned "\"}}" more "}"
+#define ASSIGNED(name, port, kind)                        \
+    "[{\\\"claim\\\":\\\"" name "\\\",\\\"port\\\":" port \
+    ",\\\"protocols\\\":[\\\"TCP\\\"],\\\"kind\\\":\\\"" kind "\\\"}]"
+#define UNNAMED "Pod.web/web/~" ID "/-/http"
+#define NAMED "StatefulSet.web/web/0/-/http"
+
+static void a_claim_is_confirmed_when_its_pod_is_seen(void **state)
+{
+    struct world *w = *state;
+    char pod[1024];
+    uint16_t port = claim(w, UNNAMED, "Pod");
+
+    pass(w);
+    assert_int_equal(claims(w).last.holder, DIBS_HELD_BY_LEASE);
+    assert_int_equal(tend_count(w->tend)->n_pending, 1);
+    (void) snprintf(pod, sizeof pod, POD("u1", ID, ASSIGNED(UNNAMED, "%u", "Pod"), ""), port);
+    put(w, PODS, "Pod", pod);
+    pass(w);
+    struct found f = claims(w);
+    assert_int_equal(f.n, 1);
+    assert_int_equal(f.last.holder, DIBS_HELD_BY_NOBODY);
+    assert_true(f.last.is_kept);
+    assert_string_equal(f.last.command, "Pod");
+    assert_int_equal(tend_count(w->tend)->n_confirmed, 1);
+    assert_string_equal(w->complaint, "");
+}
+
+static void it_ends_only_when_a_list_begun_after_its_lease_shows_nobody(void **state)
+{
+    struct world *w = *state;
+
+    (void) claim(w, UNNAMED, "Pod");
+    pass(w);
+    int64_t over_ms = w->now_ms + TTL_MS;
+    list(w); /* while the lease runs */
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    assert_int_equal(tend_due_ms(w->tend), over_ms);
+    w->now_ms = over_ms + 10 * TTL_MS; /* the lease is over, but nobody has looked since */
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    assert_true(w->n_asked > 0);
+    list(w);
+    w->leads = false;
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    w->leads = true;
+    pass(w);
+    assert_int_equal(claims(w).n, 0);
+    assert_int_equal(tend_count(w->tend)->n_ended, 1);
+}
+
+static void a_pod_with_the_id_keeps_it_whatever_else_it_says(void **state)
+{
+    struct world *w = *state;
+
+    (void) claim(w, UNNAMED, "Pod");
+    put(w, PODS, "Pod", POD("u1", ID, "nonsense", ""));
+    pass(w);
+    w->now_ms += 2 * TTL_MS;
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    assert_int_equal(census_damaged(w->census), 1);
+    drop(w, PODS, POD("u1", ID, "nonsense", ""));
+    pass(w);
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 0);
+}
+
+static void a_finished_pod_gives_back(void **state)
+{
+    struct world *w = *state;
+    static const char *const phases[] = { "Succeeded", "Failed" };
+
+    for (size_t i = 0; i < 2; i++) {
+        char pod[1024];
+        uint16_t port = claim(w, UNNAMED, "Pod");
+
+        (void) snprintf(pod, sizeof pod, POD("u1", ID, ASSIGNED(UNNAMED, "%u", "Pod"), ""), port);
+        put(w, PODS, "Pod", pod);
+        pass(w);
+        (void) snprintf(pod, sizeof pod,
+                        POD("u1", ID, ASSIGNED(UNNAMED, "%u", "Pod"), ",\"status\":{\"phase\":\"%s\"}"), port,
+                        phases[i]);
+        put(w, PODS, "Pod", pod);
+        pass(w);
+        list(w);
+        pass(w);
+        assert_int_equal(claims(w).n, 0);
+    }
+}
+
+#define SET(replicas)                                                                   \
+    "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"web\",\"uid\":\"s1\"},\"spec\":{" \
+    "\"replicas\":" replicas ",\"template\":{}}}"
+
+static void a_named_instance_keeps_its_port_until_it_is_scaled_away(void **state)
+{
+    struct world *w = *state;
+    char pod[1024];
+    uint16_t port = claim(w, NAMED, "StatefulSet/web");
+
+    (void) snprintf(pod, sizeof pod, POD("u1", ID, ASSIGNED(NAMED, "%u", "StatefulSet/web"), ""), port);
+    put(w, SETS, "StatefulSet", SET("1"));
+    put(w, PODS, "Pod", pod);
+    pass(w);
+    drop(w, PODS, pod);
+    pass(w);
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    put(w, SETS, "StatefulSet", SET("0"));
+    pass(w);
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 0);
+}
+
+static void asked_for_again_it_does_not_end(void **state)
+{
+    struct world *w = *state;
+
+    (void) claim(w, NAMED, "StatefulSet/web");
+    pass(w);
+    w->now_ms += 2 * TTL_MS;
+    pass(w);
+    list(w);                                   /* shows nobody */
+    (void) usleep(2000);                       /* a lease is longer when it is asked for later */
+    (void) claim(w, NAMED, "StatefulSet/web"); /* a pod is being admitted since */
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    assert_int_equal(tend_count(w->tend)->n_ended, 0);
+}
+
+static void what_pods_have_and_the_ledger_has_not_is_written_again(void **state) /* B7 */
+{
+    struct world *w = *state;
+
+    put(w, PODS, "Pod", POD("u1", ID, ASSIGNED(UNNAMED, "20017", "Pod"), ""));
+    pass(w);
+    struct found f = claims(w);
+    assert_int_equal(f.n, 1);
+    assert_int_equal(f.last.port, 20017);
+    assert_string_equal(f.last.principal, "ns:shop");
+    assert_string_equal(f.last.name, UNNAMED);
+    assert_string_equal(f.last.command, "Pod");
+    assert_true(f.last.is_exclusive && f.last.is_kept);
+    assert_non_null(strstr(w->complaint, "1 web 20017"));
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    assert_string_equal(w->complaint, "");
+}
+
+static void one_number_of_two_pods_is_told(void **state)
+{
+    struct world *w = *state;
+
+    put(w, PODS, "Pod", POD("u1", ID, ASSIGNED("Pod.a/a/~" ID "/-/http", "20017", "Pod"), ""));
+    pass(w);
+    put(w, PODS, "Pod",
+        POD("u2", "ffffffffffffffffffffffffffffffff",
+            ASSIGNED("Pod.b/b/~ffffffffffffffffffffffffffffffff/-/http", "20017", "Pod"), ""));
+    pass(w);
+    assert_string_equal(w->complaint, ""); /* perhaps only told too early */
+    w->now_ms += 2000;
+    pass(w);
+    assert_non_null(strstr(w->complaint, "0 web 20017"));
+    assert_int_equal(claims(w).n, 1);
+}
+
+static void a_number_outside_of_the_pool_is_told_once(void **state)
+{
+    struct world *w = *state;
+
+    put(w, PODS, "Pod", POD("u1", ID, ASSIGNED(UNNAMED, "30000", "Pod"), ""));
+    pass(w);
+    assert_non_null(strstr(w->complaint, "2 web 30000"));
+    assert_int_equal(claims(w).n, 0);
+    pass(w);
+    assert_string_equal(w->complaint, "");
+}
+
+#define SERVICE                                                                                       \
+    "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"front\",\"uid\":\"v1\"},\"spec\":{\"ports\":[{" \
+    "\"nodePort\":20050},{\"nodePort\":31000}]}}"
+
+static void numbers_of_others_are_declared_while_they_are_used(void **state)
+{
+    struct world *w = *state;
+
+    put(w, SETS, "Service", SERVICE);
+    pass(w);
+    struct found f = claims(w);
+    assert_int_equal(f.n, 1);
+    assert_int_equal(f.last.port, 20050);
+    assert_false(f.last.is_exclusive);
+    assert_string_equal(f.last.command, "Service/front");
+    for (int i = 0; i < 99; i++) { /* all others; never that one */
+        char name[64];
+
+        (void) snprintf(name, sizeof name, "Pod.web/web/%d/-/http", i);
+        assert_int_not_equal(claim(w, name, "Pod"), 20050);
+    }
+    drop(w, SETS, SERVICE);
+    pass(w);
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 99);
+}
+
+static void a_number_that_dibs_gave_before_is_told(void **state)
+{
+    struct world *w = *state;
+
+    put(w, PODS, "Pod", POD("u1", ID, ASSIGNED(UNNAMED, "20050", "Pod"), ""));
+    pass(w);
+    put(w, SETS, "Service", SERVICE);
+    pass(w);
+    assert_non_null(strstr(w->complaint, "0 front 20050"));
+    assert_int_equal(claims(w).n, 2);
+}
+
+static void a_list_ends_what_it_does_not_tell(void **state)
+{
+    struct world *w = *state;
+
+    put(w, PODS, "Pod", POD("u1", ID, ASSIGNED(UNNAMED, "20017", "Pod"), ""));
+    put(w, SETS, "StatefulSet", SET("1"));
+    pass(w);
+    census_begin(w->census, SETS); /* of another source */
+    census_end(w->census, SETS);
+    assert_int_equal(census_pods(w->census), 1);
+    census_begin(w->census, PODS);
+    census_end(w->census, PODS);
+    assert_int_equal(census_pods(w->census), 0);
+    pass(w);
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 0);
+}
+
+static void pools_are_as_rbg_says_them(void **state)
+{
+    struct world *w = *state;
+    static const struct {
+        struct operator_pool_flags texts;
+        const char *why;
+    } rows[] = {
+        { { .start_port = "0" }, "--start-port" },
+        { { .start_port = "65536: beyond" }, "--start-port" },
+        { { .start_port = "x" }, "--start-port" },
+        { { .port_range = "0" }, "--port-range" },
+        { { .start_port = "60000", .port_range = "5537" }, "65536: beyond" },
+        { { .strategy = "best" }, "unsupported port allocator strategy: best" },
+    };
+    dibs_pool pool = { 0 };
+    bool differs = false;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(operator_pool_parse(&rows[i].texts, &pool, &w->err), DIBS_INVALID);
+        assert_non_null(strstr(w->err.msg, rows[i].why));
+    }
+    ASSERT_OK(operator_pool_parse(&(struct operator_pool_flags){ .start_port = "60000",
+                                                                 .port_range = "5536",
+                                                                 .strategy = "random" },
+                                  &pool, &w->err),
+              &w->err);
+    assert_int_equal(pool.ranges.item[0].last, 65535);
+    assert_string_equal(pool.order, "random");
+    ASSERT_OK(operator_pool_open(w->handle, &pool, &pool, &differs, &w->err), &w->err);
+    assert_true(differs);
+    assert_int_equal(pool.ranges.item[0].last, 20099);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(a_claim_is_confirmed_when_its_pod_is_seen),
+        CASE(it_ends_only_when_a_list_begun_after_its_lease_shows_nobody),
+        CASE(a_pod_with_the_id_keeps_it_whatever_else_it_says),
+        CASE(a_finished_pod_gives_back),
+        CASE(a_named_instance_keeps_its_port_until_it_is_scaled_away),
+        CASE(asked_for_again_it_does_not_end),
+        CASE(what_pods_have_and_the_ledger_has_not_is_written_again),
+        CASE(one_number_of_two_pods_is_told),
+        CASE(a_number_outside_of_the_pool_is_told_once),
+        CASE(numbers_of_others_are_declared_while_they_are_used),
+        CASE(a_number_that_dibs_gave_before_is_told),
+        CASE(a_list_ends_what_it_does_not_tell),
+        CASE(pools_are_as_rbg_says_them),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
