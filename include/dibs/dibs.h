@@ -46,7 +46,8 @@ DIBS_API DIBS_MUST_USE dibs_status dibs_claim_ports(dibs *handle, const dibs_bat
 
 /* One port that is free on all of these hosts of a shared ledger, kept there for the caller's user and name;
  * on all of them or on none. out[i] answers hosts[i]. Asked again with the same name: the same. Whoever may
- * write to the ledger speaks for its hosts, so a daemon is not asked: INVALID. NOT_FOUND: no such host. */
+ * write to the ledger speaks for its hosts; with a daemon, its administrators (else DENIED). NOT_FOUND: no
+ * such host. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_on_hosts(dibs *handle, const dibs_request *request,
                                                        const char *const *hosts, size_t n, dibs_claim *out,
                                                        dibs_err *err);
@@ -74,6 +75,10 @@ enum dibs_release_flags {
  * the caller's. TAKEN: its holder cannot be judged and FORCE is not set. */
 DIBS_API dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned flags, size_t *n,
                                         dibs_err *err);
+/* Ends what the caller has by `which->name` on those hosts, *n (may be NULL) of them, all or none; nothing
+ * there is DIBS_OK. TAKEN: somebody on another host holds it. Who may is as of dibs_claim_on_hosts(). */
+DIBS_API dibs_status dibs_release_on_hosts(dibs *handle, const dibs_which *which, const char *const *hosts,
+                                           size_t n_hosts, size_t *n, dibs_err *err);
 /* Extend a lease: it now ends ttl_ms from now. INVALID when no lease holds the claim. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_renew(dibs *handle, const dibs_which *which, int64_t ttl_ms,
                                                     dibs_claim *out, dibs_err *err);

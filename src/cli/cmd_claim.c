@@ -85,44 +85,23 @@ static dibs_status name_request(struct cli *cli, struct names *names, size_t i, 
     return DIBS_OK;
 }
 
-/* "a,b,c"; the text is cut up. */
-static dibs_status hosts_from(char *text, const char *hosts[DIBS_HOSTS_MAX], size_t *n, dibs_err *err)
-{
-    *n = 0;
-    for (char *at = text; at; at = strchr(at, ',')) {
-        if (at != text)
-            *at++ = '\0';
-        if (*n == DIBS_HOSTS_MAX || *at == ',' || *at == '\0')
-            return err_set(err, DIBS_INVALID,
-                           "claim: '--hosts' takes 1 to %d names, with commas between them", DIBS_HOSTS_MAX);
-        hosts[(*n)++] = at;
-    }
-    return DIBS_OK;
-}
-
 static dibs_status claim_on_hosts(struct cli *cli, const dibs_batch *batch, dibs_err *err)
 {
-    char text[DIBS_HOSTS_MAX * 64] = "";
-    const char *given = cli_value(cli, "hosts");
-    const char *hosts[DIBS_HOSTS_MAX] = { 0 };
-    size_t n = 0;
+    struct cli_hosts hosts;
 
     if (batch->n > 1 || batch->is_dry_run)
         return err_set(err, DIBS_INVALID, "claim: '--hosts' is for one port%s",
                        batch->is_dry_run ? ", and not with '--dry-run'" : "");
-    int length = snprintf(text, sizeof text, "%s", given);
-    if (length < 0 || (size_t) length >= sizeof text)
-        return err_set(err, DIBS_INVALID, "claim: '--hosts' is too long");
-    dibs_status s = hosts_from(text, hosts, &n, err);
+    dibs_status s = cli_hosts(cli, &hosts, err);
     if (!s)
         s = cli_open(cli, err);
     if (s)
         return s;
-    dibs_claim *claims = calloc(n + 1, sizeof *claims);
-    s = claims ? dibs_claim_on_hosts(cli->handle, batch->requests, hosts, n, claims, err)
+    dibs_claim *claims = calloc(hosts.n, sizeof *claims);
+    s = claims ? dibs_claim_on_hosts(cli->handle, batch->requests, hosts.at, hosts.n, claims, err)
                : err_set(err, DIBS_FAILURE, "out of memory");
     if (!s) /* for people it is one number */
-        s = cli_answer(cli, claims, cli->json ? n : 1, true, err);
+        s = cli_answer(cli, claims, cli->json ? hosts.n : 1, true, err);
     free(claims);
     return s;
 }
@@ -238,9 +217,9 @@ const struct cli_cmd cmd_claim = {
                "--keep, nothing but 'dibs release'. When its time is over, a lease goes on as\n"
                "long as you listen on the port.\n"
                "\n"
-               "With --hosts, in a ledger in etcd that is used without a daemon, it is one\n"
-               "number on all of these hosts, or none: each has a kept claim of that name, to\n"
-               "be used and released there.\n"
+               "With --hosts, in a ledger in etcd, it is one number on all of these hosts, or\n"
+               "none: each has a kept claim of that name, to be used there. A daemon does it\n"
+               "for administrators. 'dibs release --hosts' ends them.\n"
                "\n"
                "With --json the answer is an array of claims, each with its token.",
     .examples = "dibs claim\n"

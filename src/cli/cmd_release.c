@@ -19,7 +19,13 @@ static void release_one(const struct cli *cli, const dibs_which *which, const ch
     unsigned flags = cli_has(cli, "force") ? DIBS_RELEASE_FORCE : 0;
     dibs_err own = { 0 };
     size_t n = 0;
-    dibs_status s = dibs_claim_release(cli->handle, which, flags, &n, &own);
+    struct cli_hosts hosts;
+    dibs_status s = cli_has(cli, "hosts") ? cli_hosts(cli, &hosts, &own) : DIBS_OK;
+
+    if (!s && cli_has(cli, "hosts"))
+        s = dibs_release_on_hosts(cli->handle, which, hosts.at, hosts.n, &n, &own);
+    else if (!s)
+        s = dibs_claim_release(cli->handle, which, flags, &n, &own);
 
     sum->n += n;
     if (!s && !n)
@@ -45,6 +51,8 @@ static dibs_status check(const struct cli *cli, dibs_err *err)
                        given);
     if (!given && !cli->argc)
         return err_set(err, DIBS_INVALID, "release: name what to release, or say --all-mine");
+    if (cli_has(cli, "hosts") && (given || cli_has(cli, "force")))
+        return err_set(err, DIBS_INVALID, "release: '--hosts' is for names");
     return DIBS_OK;
 }
 
@@ -96,7 +104,9 @@ static dibs_status find_targets(const struct cli *cli, dibs_err *err)
 
     for (int i = 0; !s && i < cli->argc; i++) {
         s = cli_which(cli, cli->argv[i], &which, name, &project, err);
-        if (!s)
+        if (!s && cli_has(cli, "hosts") && !which.name)
+            s = err_set(err, DIBS_INVALID, "release: '--hosts' is for names");
+        else if (!s && !cli_has(cli, "hosts"))
             s = find_one(cli, &which, err);
     }
     return s;
@@ -136,6 +146,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 static const struct cli_opt opts[] = {
     { .name = "all-mine", .help = "every claim of yours" },
     { .name = "force", .help = "also when it is not known whether its holder lives" },
+    { .name = "hosts", .arg = "A,B,C", .help = "what you have by these names on these hosts" },
     { .name = "token", .arg = "TOKEN", .help = "the claim with this token, and no later one" },
     { 0 },
 };
@@ -148,6 +159,9 @@ const struct cli_cmd cmd_release = {
                "for root, who ends another's when he has none of his own. It is no error\n"
                "when there is nothing to end, so it may be called twice. When there are\n"
                "several claims, they are listed and nothing at all is done.\n"
+               "\n"
+               "With --hosts the claims end that 'dibs claim --hosts' has made, while nobody\n"
+               "holds them there, of all these hosts or of none.\n"
                "\n"
                "With --json the answer is how many claims ended.",
     .examples = "dibs release web\n"

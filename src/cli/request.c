@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/text.h"
 #include "cli/manifest.h"
 #include "wire/wire.h"
 
@@ -210,6 +211,22 @@ dibs_status cli_print_claims(struct cli *cli, const dibs_claim *claims, size_t n
         json_end_array(&w);
     json_finish(&w);
     return cli_flush(cli, err);
+}
+
+dibs_status cli_hosts(const struct cli *cli, struct cli_hosts *out, dibs_err *err)
+{
+    bool is_whole = text_copy(out->text, sizeof out->text, cli_value(cli, "hosts"));
+
+    out->n = 0;
+    for (char *at = out->text; at; at = strchr(at, ',')) {
+        if (at != out->text)
+            *at++ = '\0';
+        if (!is_whole || out->n == DIBS_HOSTS_MAX || *at == ',' || *at == '\0')
+            return err_set(err, DIBS_INVALID, "'--hosts' takes 1 to %d names, with commas between them",
+                           DIBS_HOSTS_MAX);
+        out->at[out->n++] = at;
+    }
+    return DIBS_OK;
 }
 
 void cli_take_back(const struct cli *cli, const dibs_claim *claims, size_t n)

@@ -32,6 +32,14 @@ dibs_status cli_heir_from(const struct cli *cli, dibs_heir *out, bool *given, di
 dibs_status cli_target(const struct cli *cli, dibs_which *out, char name[DIBS_NAME_MAX + 1],
                        dibs_project *project, dibs_err *err);
 
+/* The value of --hosts: "a,b,c". */
+struct cli_hosts {
+    const char *at[DIBS_HOSTS_MAX];
+    size_t n;
+    char text[DIBS_HOSTS_MAX * (DIBS_NODE_MAX + 1)];
+};
+dibs_status cli_hosts(const struct cli *cli, struct cli_hosts *out, dibs_err *err);
+
 /* A name as typed into its absolute form. *dir is where a relative name belongs, else NULL;
  * `project` is found when it is needed first (its dir is empty until then). */
 dibs_status cli_name(const struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1],

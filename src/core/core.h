@@ -189,6 +189,10 @@ dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *o
  */
 dibs_status core_claim_on_hosts(struct core *core, const dibs_request *request, const char *const *hosts,
                                 size_t n, dibs_claim *out, dibs_err *err);
+/* Ends what the caller has by that name on those hosts, *n (may be NULL) of them, all or none. TAKEN:
+ * somebody holds it there. */
+dibs_status core_release_on_hosts(struct core *core, const dibs_which *which, const char *const *hosts,
+                                  size_t n_hosts, size_t *n, dibs_err *err);
 /* Which name a request of a project really has: in the group that the directory has already, whatever its
  * branch was then; else the one asked for, or "shop~1a2b3c/web" when "shop" is another directory's. */
 dibs_status core_name(struct core *core, const char *name, const char *project, char out[DIBS_NAME_MAX + 1],

@@ -2,9 +2,9 @@
 /* One number that is free on several hosts, claimed on all of them or on none.
  *
  * Each host has its own claim, kept, with the same name and user: whoever meets there finds it by its name,
- * holds it, and releases it there. Ports of a pool of the scope `cluster` are one host's only, so they are
- * not for this. A host's sockets can be looked at only there: the probe is made here, when we are one of
- * them. */
+ * holds it, and releases it there, or from elsewhere while nobody holds it. Ports of a pool of the scope
+ * `cluster` are one host's only, so they are not for this. A host's sockets can be looked at only there: the
+ * probe is made here, when we are one of them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,20 +35,27 @@ struct on_hosts {
     int64_t now_ms;
 };
 
-static void on_hosts_done(struct on_hosts *o)
+static void on_hosts_free(struct on_hosts *o)
 {
-    for (size_t i = 0; i < o->n; i++)
+    for (size_t i = 0; o && i < o->n; i++)
         ledger_close(o->ledger[i]);
+    free(o);
 }
+DEFINE_AUTO(struct on_hosts, on_hosts_free)
 
-static dibs_status check(const dibs_request *r, const char *const *hosts, size_t n, dibs_err *err)
+static dibs_status check_hosts(const char *const *hosts, size_t n, dibs_err *err)
 {
     if (n == 0 || n > DIBS_HOSTS_MAX)
-        return err_set(err, DIBS_INVALID, "a port can be claimed on 1 to %d hosts at once", DIBS_HOSTS_MAX);
+        return err_set(err, DIBS_INVALID, "1 to %d hosts can be named at once", DIBS_HOSTS_MAX);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < i; k++)
             if (strcmp(hosts[i], hosts[k]) == 0)
                 return err_set(err, DIBS_INVALID, "host '%.80s' is named twice", hosts[i]);
+    return DIBS_OK;
+}
+
+static dibs_status check(const dibs_request *r, dibs_err *err)
+{
     if (r->holder != DIBS_HELD_BY_NOBODY || !r->keep)
         return err_set(
             err, DIBS_INVALID,
@@ -206,7 +213,7 @@ static dibs_status try_port(struct on_hosts *o, uint16_t port, dibs_claim *out, 
     return s;
 }
 
-static dibs_status decide(struct on_hosts *o, dibs_claim *out, dibs_err *err)
+static dibs_status decide(struct on_hosts *o, void *out, dibs_err *err)
 {
     uint16_t ports[CANDIDATES];
     char ranges[DIBS_RANGES_TEXT_MAX + 1];
@@ -246,16 +253,14 @@ static dibs_status prepare(struct on_hosts *o, const dibs_request *r, dibs_err *
     o->want.cooldown_ms = pool.cooldown_ms;
     o->want.is_lookup = true; /* asked for again: the same one, on each host */
     plan_pool_init(o->core, &pool, plan_kind_of(&o->want.claim), &o->plan);
-    for (size_t i = 0; i < o->n && s == DIBS_OK; i++)
-        s = ledger_beside(o->core->ledger, o->hosts[i], &o->ledger[i], err);
-    return s;
+    return DIBS_OK;
 }
 
-dibs_status core_claim_on_hosts(struct core *core, const dibs_request *request, const char *const *hosts,
-                                size_t n, dibs_claim *out, dibs_err *err)
+static dibs_status open_hosts(struct core *core, const char *const *hosts, size_t n, struct on_hosts **out,
+                              dibs_err *err)
 {
-    AUTO(free_auto) struct on_hosts *o = calloc(1, sizeof *o);
-    dibs_status s = check(request, hosts, n, err);
+    dibs_status s = check_hosts(hosts, n, err);
+    struct on_hosts *o = s == DIBS_OK ? calloc(1, sizeof *o) : NULL;
 
     if (s != DIBS_OK)
         return s;
@@ -265,14 +270,101 @@ dibs_status core_claim_on_hosts(struct core *core, const dibs_request *request, 
     o->hosts = hosts;
     o->n = n;
     o->now_ms = core_now(core).boot_ms;
-    s = prepare(o, request, err);
-    int64_t until_ms = core_now(core).boot_ms + core->caller.settings->timeout_ms;
-    for (int i = 0; i < ATTEMPTS && s == DIBS_OK; i++) {
-        s = decide(o, out, err);
-        if (s != DIBS_UNAVAILABLE || !ledger_was_beaten(o->ledger[0]) || core_now(core).boot_ms > until_ms)
-            break;
-        s = i + 1 < ATTEMPTS ? DIBS_OK : s;
+    *out = o;
+    for (size_t i = 0; i < n && s == DIBS_OK; i++)
+        s = ledger_beside(core->ledger, hosts[i], &o->ledger[i], err);
+    return s;
+}
+
+/* Does it until nobody else is first meanwhile. */
+static dibs_status insist(struct on_hosts *o,
+                          dibs_status (*act)(struct on_hosts *o, void *out, dibs_err *err), void *out,
+                          dibs_err *err)
+{
+    int64_t until_ms = core_now(o->core).boot_ms + o->core->caller.settings->timeout_ms;
+
+    for (int i = 1;; i++) {
+        dibs_status s = act(o, out, err);
+
+        if (s != DIBS_UNAVAILABLE || !ledger_was_beaten(o->ledger[0]) || i == ATTEMPTS ||
+            core_now(o->core).boot_ms > until_ms)
+            return s;
     }
-    on_hosts_done(o);
+}
+
+dibs_status core_claim_on_hosts(struct core *core, const dibs_request *request, const char *const *hosts,
+                                size_t n, dibs_claim *out, dibs_err *err)
+{
+    AUTO(on_hosts_free_auto) struct on_hosts *o = NULL;
+    dibs_status s = check(request, err);
+
+    if (s == DIBS_OK)
+        s = open_hosts(core, hosts, n, &o, err);
+    if (s == DIBS_OK)
+        s = prepare(o, request, err);
+    if (s == DIBS_OK)
+        s = insist(o, decide, out, err);
+    for (size_t i = 0; i < n && s == DIBS_OK; i++) /* each was of its own host, there */
+        if (!ledger_is_of_this_host(core->ledger, o->ledger[i]))
+            (void) text_copy(out[i].node, sizeof out[i].node, hosts[i]);
+    return s;
+}
+
+/* ---- ending ---- */
+
+static dibs_status end_on(struct on_hosts *o, size_t i, size_t *n, dibs_err *err)
+{
+    struct ledger_actor actor = core_actor(o->core, core_now(o->core));
+    const dibs_claim *want = &o->want.claim;
+    dibs_claim found;
+    size_t ended = 0;
+    dibs_status s = ledger_find_name(o->ledger[i], want->principal, want->name, &found, NULL, err);
+
+    if (s != DIBS_OK)
+        return s == DIBS_NOT_FOUND ? DIBS_OK : s;
+    if (found.holder != DIBS_HELD_BY_NOBODY && !ledger_is_of_this_host(o->core->ledger, o->ledger[i]))
+        return err_set(err, DIBS_TAKEN, "somebody on host %s holds '%s' (port %u); release it there",
+                       o->hosts[i], want->name, found.port);
+    const struct ledger_seen seen = { found.id, found.generation, found.lease_until_ms };
+    s = ledger_end(o->ledger[i], &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &actor, &ended,
+                   err);
+    *n += ended;
+    return s;
+}
+
+static dibs_status end_all(struct on_hosts *o, void *out, dibs_err *err)
+{
+    size_t *n = out;
+    dibs_status s = DIBS_OK;
+
+    *n = 0;
+    for (size_t i = 0; i < o->n; i++)
+        ledger_group_begin(o->ledger[i]);
+    for (size_t i = 0; i < o->n && s == DIBS_OK; i++)
+        s = end_on(o, i, n, err);
+    if (s == DIBS_OK)
+        return ledger_groups_commit(o->ledger, o->n, err);
+    for (size_t i = 0; i < o->n; i++)
+        ledger_group_abandon(o->ledger[i]);
+    return s;
+}
+
+dibs_status core_release_on_hosts(struct core *core, const dibs_which *which, const char *const *hosts,
+                                  size_t n_hosts, size_t *n, dibs_err *err)
+{
+    AUTO(on_hosts_free_auto) struct on_hosts *o = NULL;
+    size_t ended = 0;
+    dibs_status s = dibs_name_check(which->name, err);
+
+    if (s == DIBS_OK)
+        s = open_hosts(core, hosts, n_hosts, &o, err);
+    if (s == DIBS_OK)
+        s = core_name(core, which->name, which->project, o->want.claim.name, err);
+    if (s != DIBS_OK)
+        return s;
+    (void) text_copy(o->want.claim.principal, sizeof o->want.claim.principal, core->caller.principal);
+    s = insist(o, end_all, &ended, err);
+    if (s == DIBS_OK && n)
+        *n = ended;
     return s;
 }

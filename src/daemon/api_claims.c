@@ -109,26 +109,31 @@ dibs_status api_claim(struct ask *ask, dibs *handle, dibs_err *err)
     return DIBS_OK;
 }
 
-dibs_status api_batch(struct ask *ask, dibs *handle, dibs_err *err)
+void api_write_claims(struct ask *ask, const dibs_claim *claims, size_t n)
 {
-    const dibs_batch *batch = &ask->asked.batch;
-    AUTO(free_auto) dibs_claim *claims = calloc(batch->n + 1, sizeof *claims);
     struct json_writer w;
 
-    if (!claims)
-        return err_set(err, DIBS_FAILURE, "claiming: out of memory");
-    dibs_status s = dibs_claim_ports(handle, batch, claims, err);
-    if (s != DIBS_OK)
-        return s;
     json_begin_bytes(&w, &ask->out);
     json_object(&w);
     json_key(&w, "claims");
     json_array(&w);
-    for (size_t i = 0; i < batch->n; i++)
+    for (size_t i = 0; i < n; i++)
         wire_claim(&w, &claims[i], true);
     json_end_array(&w);
     json_end_object(&w);
-    return DIBS_OK;
+}
+
+dibs_status api_batch(struct ask *ask, dibs *handle, dibs_err *err)
+{
+    const dibs_batch *batch = &ask->asked.batch;
+    AUTO(free_auto) dibs_claim *claims = calloc(batch->n + 1, sizeof *claims);
+
+    if (!claims)
+        return err_set(err, DIBS_FAILURE, "claiming: out of memory");
+    dibs_status s = dibs_claim_ports(handle, batch, claims, err);
+    if (s == DIBS_OK)
+        api_write_claims(ask, claims, batch->n);
+    return s;
 }
 
 /* ---- lists ---- */

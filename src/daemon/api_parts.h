@@ -95,10 +95,14 @@ dibs_status api_renew(struct ask *ask, dibs *handle, dibs_err *err);
 dibs_status api_transfer(struct ask *ask, dibs *handle, dibs_err *err);
 dibs_status api_assert(struct ask *ask, dibs *handle, dibs_err *err);
 dibs_status api_locate(struct ask *ask, dibs *handle, dibs_err *err);
+/* {"claims": [...]} */
+void api_write_claims(struct ask *ask, const dibs_claim *claims, size_t n);
 
 /* api_nodes.c */
 dibs_status api_nodes(struct ask *ask, dibs *handle, dibs_err *err);
 dibs_status api_node_remove(struct ask *ask, dibs *handle, dibs_err *err);
+dibs_status api_claim_on_nodes(struct ask *ask, dibs *handle, dibs_err *err);
+dibs_status api_release_on_nodes(struct ask *ask, dibs *handle, dibs_err *err);
 
 /* api_pools.c */
 dibs_status api_pools(struct ask *ask, dibs *handle, dibs_err *err);

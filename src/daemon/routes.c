@@ -61,6 +61,8 @@ const struct route api_routes[] = {
     { "GET", "/v1/events", "since limit newest wait", api_events, api_read_events, false },
     { "GET", "/v1/nodes", NULL, api_nodes, NULL, false },
     { "DELETE", "/v1/nodes/{name}", "force", api_node_remove, NULL, true },
+    { "POST", "/v1/nodes/-/claims", "host", api_claim_on_nodes, api_read_claim, true },
+    { "DELETE", "/v1/nodes/-/claims", "host name project", api_release_on_nodes, NULL, true },
     { "GET", "/v1/pools", "settings", api_pools, api_read_settings, false },
     { "GET", "/v1/pools/{name}", "settings", api_pool, api_read_settings, false },
     { "PUT", "/v1/pools/{name}", NULL, api_pool_put, NULL, false },

@@ -277,7 +277,7 @@ enum ledger_end_how {
     LEDGER_END_REAP,    /* its holder is dead: as UNHOLD, whoever asks */
     LEDGER_END_STALE,   /* kept, its project is gone: ends */
     LEDGER_END_LEAK,    /* kept, three times not observed: ends */
-    LEDGER_END_GONE,    /* what it was for is gone, as an administrator knows: ends, if its lease is the same */
+    LEDGER_END_GONE, /* what it was for is gone, as an administrator knows: ends, if its lease is the same */
 };
 struct ledger_ending {
     const struct ledger_seen *seen;
@@ -287,7 +287,8 @@ struct ledger_ending {
 /* Is the claim still there when it was ended like this at this moment (CLOCK_BOOTTIME)? */
 bool ledger_stays(const dibs_claim *claim, enum ledger_end_how how, int64_t boot_ms);
 /* Ends those of `seen` that still have the same generation; the others are passed over (INV-3). With
- * RELEASE, UNHOLD, UNKEEP and GONE the actor must have the right to: DENIED, and nothing is ended. `n` counts.
+ * RELEASE, UNHOLD, UNKEEP and GONE the actor must have the right to: DENIED, and nothing is ended. `n`
+ * counts.
  */
 dibs_status ledger_end(struct ledger *ledger, const struct ledger_ending *what,
                        const struct ledger_actor *actor, size_t *n, dibs_err *err);

@@ -84,6 +84,14 @@ dibs_status args_which(const dibs_which *which, dibs_err *err)
                                                        : err_set(err, DIBS_INVALID, "an unknown protocol");
 }
 
+dibs_status args_hosts(const char *const *hosts, size_t n, dibs_err *err)
+{
+    for (size_t i = 0; i < n && i < DIBS_HOSTS_MAX; i++)
+        if (!hosts[i])
+            return err_set(err, DIBS_INVALID, "a host has no name");
+    return DIBS_OK;
+}
+
 dibs_status args_filter(const dibs_filter *filter, dibs_err *err)
 {
     return filter->proto == 0 || is_proto(filter->proto) ? DIBS_OK

@@ -12,6 +12,7 @@ dibs_status args_filter(const dibs_filter *filter, dibs_err *err);
 dibs_status args_question(const dibs_port_question *question, dibs_err *err);
 dibs_status args_repair(const dibs_repair_plan *plan, dibs_err *err);
 dibs_status args_snapshot(const dibs_snapshot *snapshot, dibs_err *err);
+dibs_status args_hosts(const char *const *hosts, size_t n, dibs_err *err);
 /* No bit of `flags` but those of `known`. */
 dibs_status args_flags(unsigned flags, unsigned known, dibs_err *err);
 #endif

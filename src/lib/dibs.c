@@ -264,14 +264,20 @@ dibs_status dibs_claim_on_hosts(dibs *handle, const dibs_request *request, const
     const dibs_batch batch = { .requests = request, .n = 1 };
 
     NEED(handle, request && hosts && out, args_batch(&batch, err), err);
-    for (size_t i = 0; i < n; i++)
-        if (!hosts[i])
-            return err_set(err, DIBS_INVALID, "claiming: a host has no name");
-    if (handle->remote)
-        return err_set(
-            err, DIBS_INVALID,
-            "claims on other hosts are made in the ledger itself: use --socket none, and --ledger");
-    return core_claim_on_hosts(handle->core, request, hosts, n, out, err);
+    dibs_status s = args_hosts(hosts, n, err);
+    return s == DIBS_OK
+               ? VERB(handle, remote_claim_on_hosts, core_claim_on_hosts, request, hosts, n, out, err)
+               : s;
+}
+
+dibs_status dibs_release_on_hosts(dibs *handle, const dibs_which *which, const char *const *hosts,
+                                  size_t n_hosts, size_t *n, dibs_err *err)
+{
+    NEED(handle, which && which->name && hosts, args_which(which, err), err);
+    dibs_status s = args_hosts(hosts, n_hosts, err);
+    return s == DIBS_OK
+               ? VERB(handle, remote_release_on_hosts, core_release_on_hosts, which, hosts, n_hosts, n, err)
+               : s;
 }
 
 dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned flags, size_t *n,

@@ -147,6 +147,19 @@ dibs_status remote_claim(struct remote *r, const dibs_batch *batch, dibs_claim *
     return s;
 }
 
+dibs_status remote_claim_on_hosts(struct remote *r, const dibs_request *request, const char *const *hosts,
+                                  size_t n, dibs_claim *out, dibs_err *err)
+{
+    /* With a name the second time gives what the first made. */
+    AUTO(call_done) struct call call = call_begin(r, "POST", request->name ? REMOTE_TWICE : REMOTE_ONCE);
+
+    wire_hosts_path(&call.target, NULL, hosts, n);
+    struct json_writer w = call_body(&call);
+    wire_request(&w, request, r->settings);
+    dibs_status s = remote_ask(r, &call, err);
+    return s == DIBS_OK ? remote_read_claims(r, json_get(call_root(&call), "claims"), n, out, err) : s;
+}
+
 /* Asks, and takes the one claim that is answered. */
 static dibs_status ask_claim(struct remote *r, struct call *call, dibs_claim *out, dibs_err *err)
 {
@@ -180,6 +193,15 @@ dibs_status remote_release(struct remote *r, const dibs_which *which, unsigned f
     AUTO(call_done) struct call call = call_begin(r, "DELETE", REMOTE_TWICE);
 
     wire_release_path(&call.target, which, flags);
+    return remote_ask_count(r, &call, "released", n, err);
+}
+
+dibs_status remote_release_on_hosts(struct remote *r, const dibs_which *which, const char *const *hosts,
+                                    size_t n_hosts, size_t *n, dibs_err *err)
+{
+    AUTO(call_done) struct call call = call_begin(r, "DELETE", REMOTE_TWICE);
+
+    wire_hosts_path(&call.target, which, hosts, n_hosts);
     return remote_ask_count(r, &call, "released", n, err);
 }
 

@@ -34,6 +34,10 @@ int64_t remote_boot_ms(void);
 dibs_status remote_claim(struct remote *r, const dibs_batch *batch, dibs_claim *out, dibs_err *err);
 dibs_status remote_release(struct remote *r, const dibs_which *which, unsigned flags, size_t *n,
                            dibs_err *err);
+dibs_status remote_claim_on_hosts(struct remote *r, const dibs_request *request, const char *const *hosts,
+                                  size_t n, dibs_claim *out, dibs_err *err);
+dibs_status remote_release_on_hosts(struct remote *r, const dibs_which *which, const char *const *hosts,
+                                    size_t n_hosts, size_t *n, dibs_err *err);
 dibs_status remote_renew(struct remote *r, const dibs_which *which, int64_t ttl_ms, dibs_claim *out,
                          dibs_err *err);
 dibs_status remote_transfer(struct remote *r, const dibs_which *which, const dibs_heir *heir, dibs_claim *out,

@@ -142,6 +142,17 @@ void wire_question_path(struct bytes *to, const dibs_port_question *question)
     }
 }
 
+void wire_hosts_path(struct bytes *to, const dibs_which *which, const char *const *hosts, size_t n)
+{
+    bytes_add_text(to, "/v1/nodes/-/claims");
+    for (size_t i = 0; i < n; i++)
+        wire_param(to, "host", hosts[i]);
+    if (which) {
+        wire_param(to, "name", which->name);
+        wire_param(to, "project", which->project);
+    }
+}
+
 void wire_node_path(struct bytes *to, const char *name, unsigned flags)
 {
     bytes_add_text(to, "/v1/nodes/");

@@ -104,6 +104,8 @@ void wire_release_path(struct bytes *to, const dibs_which *which, unsigned flags
 void wire_filter_path(struct bytes *to, const dibs_filter *filter);
 void wire_event_path(struct bytes *to, const dibs_event_query *query);
 void wire_question_path(struct bytes *to, const dibs_port_question *question);
+/* /v1/nodes/-/claims, of these hosts; `which` (may be NULL) by its name. */
+void wire_hosts_path(struct bytes *to, const dibs_which *which, const char *const *hosts, size_t n);
 /* /v1/nodes/NAME, with DIBS_NODE_FORCE. */
 void wire_node_path(struct bytes *to, const char *name, unsigned flags);
 void wire_pool_path(struct bytes *to, const char *name, const char *verb);

@@ -69,11 +69,39 @@ cluster() {
     refused 2 claim --hosts "$host" -n 2
     refused 2 claim --hosts "$host" --ttl 5m
     refused 2 claim --hosts "a,,b"
-    ok release job
+    ok release --hosts "$host" job --json
+    json "d == {'released': 1}"
+    ok release --hosts "$host" job
+    refused 2 release --hosts "$host" "$port"
+    refused 2 release --hosts "$host" --all-mine
+    refused 5 release --hosts elsewhere job
     DIBS_LEDGER=sqlite:$T/one.db refused 2 claim --hosts "$host"
+}
+
+@test "one port on several hosts is claimed through a daemon, too, by its administrators" {
+    cluster
+    host=$(uname -n)
+    for node in other third; do DIBS_NODE=$node ok claim --keep first; done
     serve_start
-    DIBS_SOCKET=$SOCKET refused 2 claim --hosts "$host"
-    says 'in the ledger itself'
+    export DIBS_SOCKET=$ADMIN
+    ok claim --keep first
+    ok claim --hosts "other,$host,third" job --json
+    json "[c['node'] for c in d] == ['other', None, 'third'] and len({c['port'] for c in d}) == 1"
+    ok claim --hosts "$host,other" job
+    port=$out
+    DIBS_SOCKET=none DIBS_NODE=other ok get job
+    prints "$port"
+    DIBS_SOCKET=none DIBS_NODE=third ok claim job --ttl 1m
+    refused 3 release --hosts "other,$host,third" job
+    says 'somebody on host third holds'
+    ok get job
+    prints "$port"
+    DIBS_SOCKET=none DIBS_NODE=third ok release job
+    ok release --hosts "other,$host,third" job --json
+    json "d == {'released': 2}"
+    DIBS_SOCKET=none DIBS_NODE=other refused 5 renew job
+    DIBS_SOCKET=$SOCKET refused 7 claim --hosts "$host" job
+    says administrator
     serve_stop
 }
 

@@ -431,6 +431,8 @@ def nodes():
     ask("removeNode", 404, name="none")
     ask("removeNode", 404, name="none", query="?force=true")
     ask("removeNode", 400, name="none", query="?force=x")
+    ask("claimOnNodes", 400, {"keep": True, "holder": None}, query="?host=a")
+    ask("releaseOnNodes", 400, query="?host=a&name=x")
 
 
 def care():
@@ -474,12 +476,15 @@ def others(web):
         ask("setPool", 403, pool, name="tests", door=PUBLIC)
         ask("removePool", 403, name="tests", door=PUBLIC)
         ask("removeNode", 403, name="none", door=PUBLIC)
+        ask("claimOnNodes", 403, {"keep": True, "holder": None}, query="?host=a", door=PUBLIC)
+        ask("releaseOnNodes", 403, query="?host=a&name=x", door=PUBLIC)
         ask("importRange", 409, {"range": "15000-15099", "data": "BQ=="}, name="tests", door=PUBLIC)
         ask("restore", 403, snapshot, door=PUBLIC)
         ask("mend", 403, door=PUBLIC)
 
     as_nobody(refused)
-    for oid in ("claim", "release", "renew", "transfer", "setPool", "removePool", "removeNode", "restore", "mend"):
+    for oid in ("claim", "release", "renew", "transfer", "setPool", "removePool", "removeNode", "claimOnNodes",
+                "releaseOnNodes", "restore", "mend"):
         SEEN[oid].add("403")
     SEEN["importRange"].add("409")
 
@@ -505,8 +510,8 @@ for oid, (method, path, operation) in OPERATIONS.items():
     never = set(operation["responses"]) - SEEN.get(oid, set()) - {"default"}
     if oid == "ready":
         never -= {"503"}  # only who asks while it stops can see that
-    if oid == "removeNode":
-        never -= {"200", "409"}  # of a cluster alone: e2e/cluster_owners.bats
+    if oid in ("removeNode", "claimOnNodes", "releaseOnNodes"):
+        never -= {"200", "404", "409"}  # of a cluster alone: e2e/cluster_owners.bats, e2e/cluster.bats
     missing += [f"{oid} ({method} {path}): {', '.join(sorted(never))}"] if never else []
 if missing:
     sys.exit("described, but never seen:\n" + "\n".join(missing))

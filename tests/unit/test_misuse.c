@@ -205,6 +205,9 @@ static void no_handle_is_no_crash(void **state)
     assert_string_equal(dibs_principal_of(NULL), "");
     REFUSED(dibs_claim_ports(NULL, &r->batch, &out, &err));
     REFUSED(dibs_claim_on_hosts(NULL, r->batch.requests, &(const char *){ "a" }, 1, &out, &err));
+    REFUSED(dibs_release_on_hosts(NULL, &(dibs_which){ .name = "a" }, &(const char *){ "a" }, 1, NULL, &err));
+    REFUSED(
+        dibs_release_on_hosts(r->handle, &(dibs_which){ .port = 1 }, &(const char *){ "a" }, 1, NULL, &err));
     REFUSED(dibs_claim_release(NULL, &r->which, 0, &n, &err));
     REFUSED(dibs_claim_renew(NULL, &r->which, 1, &out, &err));
     REFUSED(dibs_claim_transfer(NULL, &r->which, &heir, &out, &err));
