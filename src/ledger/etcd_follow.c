@@ -24,6 +24,7 @@ enum {
     GIVE_WAY_FROM = 2, /* times beaten; then up to a quarter of a millisecond, doubled up to 32 */
     GIVE_WAY_NS = 250000,
     GIVE_WAY_DOUBLINGS = 7,
+    GIVE_WAY_READING = 8, /* ... up to 64 for who reads all anew: its attempts take longer */
 };
 
 /* ---- one change ---- */
@@ -242,10 +243,10 @@ static bool catch_up(struct etcd_rows *self, uint64_t n_told, int64_t revision)
     return self->n_told != n_told || self->revision > revision;
 }
 
-/* Hosts that want the same block must not come back together, again and again. */
-static void give_way(const struct etcd_rows *self)
+void store_give_way(const struct etcd_rows *self)
 {
-    unsigned doublings = self->n_beaten < GIVE_WAY_DOUBLINGS ? self->n_beaten : GIVE_WAY_DOUBLINGS;
+    unsigned most = self->is_watched ? GIVE_WAY_DOUBLINGS : GIVE_WAY_READING;
+    unsigned doublings = self->n_beaten < most ? self->n_beaten : most;
     uint32_t any = 0;
 
     if (self->n_beaten < GIVE_WAY_FROM || getrandom(&any, sizeof any, GRND_NONBLOCK) != (ssize_t) sizeof any)
@@ -356,7 +357,7 @@ static dibs_status load_again(struct etcd_rows *self, dibs_err *err)
 dibs_status store_catch_up(struct etcd_rows *self, dibs_err *err)
 {
     if (self->was_beaten)
-        give_way(self);
+        store_give_way(self);
     store_heed(self);
     if (self->was_beaten && !catch_up(self, self->beaten_at, INT64_MAX))
         self->is_loaded = false;

@@ -208,6 +208,8 @@ void store_unwatch(struct etcd_rows *self);
 void store_heed(struct etcd_rows *self);
 /* The same before a transaction, and all anew if that is needed. */
 dibs_status store_catch_up(struct etcd_rows *self, dibs_err *err);
+/* Hosts that want the same block, or processes of one host, must not come back together, again and again. */
+void store_give_way(const struct etcd_rows *self);
 /* Who serves others does not make each of them wait for an etcd that does not answer. */
 void store_note_silence(struct etcd_rows *self, const dibs_err *why);
 dibs_status store_listen(struct etcd_rows *self, dibs_err *err);

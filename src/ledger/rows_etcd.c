@@ -143,6 +143,8 @@ static dibs_status begin(struct rows *rows, bool is_write, bool is_full, dibs_er
         self->deadline_ms = clock_monotonic_ms() + self->timeout_ms;
     if (self->is_fenced && !self->is_watched)
         (void) usleep(FENCED_PAUSE_US);
+    else if (self->was_beaten && !self->is_watched)
+        store_give_way(self);
     self->is_fenced = false;
     if (self->is_watched)
         s = store_catch_up(self, err);

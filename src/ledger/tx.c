@@ -15,7 +15,7 @@ enum {
     /* Upkeep rides along with every so many events, so that a ledger that only ever sees short-lived
      * processes stays bounded too. */
     TRIM_EVERY_EVENTS = 4096,
-    BEATEN_MAX = 64, /* attempts to decide; the deadline is usually sooner */
+    BEATEN_MAX = 1024, /* attempts to decide; the deadline is sooner: each asks etcd twice at least */
 };
 
 /* Whoever comes after one that has waited in vain does not wait as long again (INV-9). */

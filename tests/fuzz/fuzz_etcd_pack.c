@@ -118,11 +118,31 @@ static bool again_number(struct packed from, struct bytes *out)
     return true;
 }
 
+static bool again_ports(struct packed from, struct bytes *out)
+{
+    struct portbits ports = { 0 };
+
+    if (!unpack_ports(from, &ports))
+        return false;
+    pack_ports(out, &ports);
+    return true;
+}
+
+static bool again_text(struct packed from, struct bytes *out)
+{
+    char text[DIBS_BOOT_ID_MAX + 1] = "";
+
+    if (!unpack_text(from, text, sizeof text))
+        return false;
+    pack_text(out, text);
+    return true;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static bool (*const again[])(struct packed, struct bytes *) = {
-        again_block,  again_tail,     again_events, again_name,   again_pool,
-        again_answer, again_sighting, again_mark,   again_number,
+        again_block,    again_tail, again_events, again_name,  again_pool, again_answer,
+        again_sighting, again_mark, again_number, again_ports, again_text,
     };
     struct bytes once = { 0 };
     struct bytes twice = { 0 };

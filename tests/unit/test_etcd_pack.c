@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The values of a ledger in etcd: every field comes back, and what is damaged harms nothing else. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -358,6 +359,45 @@ static void events_come_back_in_their_order(void **state)
     bytes_done(&value);
 }
 
+/* What the fuzzer begins with, behind the byte that says what it is. */
+static size_t read_corpus(const char *name, char *out, size_t size)
+{
+    const char *source = getenv("SOURCE");
+    char path[1024] = "";
+
+    (void) snprintf(path, sizeof path, "%s/tests/fuzz/corpus/etcd_pack/%s", source ? source : ".", name);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t n = fread(out, 1, size, file);
+    (void) fclose(file);
+    assert_true(n > 1 && n < size && out[0] == 0);
+    return n;
+}
+
+/* One of an older format is refused at its first byte, and shows nothing. */
+static void the_corpus_of_the_fuzzer_is_of_this_format(void **state)
+{
+    static const struct {
+        const char *name;
+        size_t n_claims, n_damaged, n_cooling;
+    } blocks[] = {
+        { "block-kept", 1, 0, 0 },    { "block-process", 1, 0, 0 }, { "block-lease", 1, 0, 0 },
+        { "block-several", 4, 0, 2 }, { "block-damaged", 2, 1, 1 },
+    };
+    char text[4096] = "";
+
+    (void) state;
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        size_t n = read_corpus(blocks[i].name, text, sizeof text);
+        struct seen seen;
+
+        assert_true(unpack(text + 1, n - 1, &seen));
+        assert_int_equal(seen.n_claims, blocks[i].n_claims);
+        assert_int_equal(seen.n_damaged, blocks[i].n_damaged);
+        assert_int_equal(seen.n_cooling, blocks[i].n_cooling);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +409,7 @@ int main(void)
         cmocka_unit_test(a_name_and_a_pool_come_back),
         cmocka_unit_test(every_other_record_comes_back),
         cmocka_unit_test(events_come_back_in_their_order),
+        cmocka_unit_test(the_corpus_of_the_fuzzer_is_of_this_format),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
