@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "lib/handle.h"
@@ -56,7 +57,7 @@ static void granting_done(struct granting *g)
     free(g->drops);
 }
 
-static dibs_status allocate(struct granting *g)
+static bool allocate(struct granting *g)
 {
     size_t max = g->n_own + g->asking->config->n_references + 1;
 
@@ -66,8 +67,7 @@ static dibs_status allocate(struct granting *g)
     g->claims = calloc(max, sizeof *g->claims);
     g->moved = calloc(max, sizeof *g->moved);
     g->drops = calloc(max, sizeof *g->drops);
-    return g->lines && g->requests && g->commands && g->claims && g->moved && g->drops ? DIBS_OK
-                                                                                       : no_memory(g->err);
+    return g->lines && g->requests && g->commands && g->claims && g->moved && g->drops;
 }
 
 /* ---- what is wanted ---- */
@@ -127,7 +127,7 @@ static dibs_status find(struct granting *g, const char *name, dibs_claim *out)
     dibs_err why = { 0 };
     dibs_status s = dibs_claim_find(g->handle, &(dibs_which){ .name = name }, out, &why);
 
-    if (s != DIBS_OK && s != DIBS_NOT_FOUND && g->err)
+    if (s != DIBS_OK && s != DIBS_NOT_FOUND)
         *g->err = why;
     return s;
 }
@@ -309,19 +309,15 @@ static dibs_status follow(struct granting *g, struct refer *found)
 
 static dibs_status grant(struct granting *g, struct grant *out)
 {
-    struct refer *found = calloc(g->asking->config->n_references + 1, sizeof *found);
-    dibs_status s = found ? allocate(g) : no_memory(g->err);
+    AUTO(free_auto) struct refer *found = calloc(g->asking->config->n_references + 1, sizeof *found);
 
-    if (s == DIBS_OK) {
-        ask_for_own(g);
-        s = follow(g, found);
-    }
+    if (!found || !allocate(g))
+        return no_memory(g->err);
+    ask_for_own(g);
+    dibs_status s = follow(g, found);
     if (s == DIBS_OK)
         s = claim(g);
-    if (s == DIBS_OK)
-        s = take_answers(g, found, out);
-    free(found);
-    return s;
+    return s == DIBS_OK ? take_answers(g, found, out) : s;
 }
 
 /* ---- which pod ---- */
@@ -347,35 +343,37 @@ static bool is_pending(dibs *handle, const struct asking *asking, const struct i
 
 /* An id that it brings along is its own when this is the same creation once more. A named pod is known by its
  * name, and for others claiming anew is always safe. */
-static dibs_status settle_id(dibs *handle, const json_value *pod, const struct asking *asking,
-                             struct identity *who, dibs_err *err)
+static dibs_status settle_id(dibs *handle, const struct grant_question *q, dibs_err *err)
 {
     char id[IDENTITY_ID_MAX + 1];
 
-    if (identity_may_be_asked_again(who, pod) && (who->is_named || is_pending(handle, asking, who)))
+    if (identity_may_be_asked_again(q->who, q->pod) &&
+        (q->who->is_named || is_pending(handle, q->asking, q->who)))
         return DIBS_OK;
-    dibs_status s = identity_draw_id(pod, id, err);
+    dibs_status s = identity_draw_id(q->pod, id, err);
     if (s == DIBS_OK)
-        identity_take_id(who, id);
+        identity_take_id(q->who, id);
     return s;
 }
 
-dibs_status grant_make(dibs *handle, const struct grant_options *options, const json_value *pod,
-                       const struct asking *asking, struct identity *who, struct grant *out, dibs_err *err)
+dibs_status grant_make(dibs *handle, const struct grant_options *options,
+                       const struct grant_question *question, struct grant *out, dibs_err *err)
 {
-    dibs_err local = { 0 };
-    struct granting g = { .handle = handle, .options = options, .asking = asking, .who = who };
+    struct granting g = { .handle = handle,
+                          .options = options,
+                          .asking = question->asking,
+                          .who = question->who,
+                          .n_own = asking_count(question->asking),
+                          .err = err };
     struct grant made = { 0 };
+    dibs_status s = handle_speak_for(handle, g.who->principal, g.who->keeper, err);
 
-    g.err = err ? err : &local;
-    g.n_own = asking_count(asking);
-    dibs_status s = handle_speak_for(handle, who->principal, who->keeper, g.err);
     if (s == DIBS_OK)
-        s = settle_id(handle, pod, asking, who, g.err);
+        s = settle_id(handle, question, err);
     if (s == DIBS_OK)
         s = grant(&g, &made);
     granting_done(&g);
-    memcpy(made.id, who->id, sizeof made.id);
+    memcpy(made.id, g.who->id, sizeof made.id);
     if (s == DIBS_OK)
         *out = made;
     else

@@ -22,8 +22,14 @@ struct grant {
     size_t n_referred;
 };
 
-/* `who` gets its id, and with it, when it has no name, its instance. INVALID and TAKEN name the field. */
-dibs_status grant_make(dibs *handle, const struct grant_options *options, const json_value *pod,
-                       const struct asking *asking, struct identity *who, struct grant *out, dibs_err *err);
+/* Whose ports, and which. */
+struct grant_question {
+    const json_value *pod;
+    const struct asking *asking;
+    struct identity *who; /* gets its id, and with it, when it has no name, its instance */
+};
+/* INVALID and TAKEN name the field. */
+dibs_status grant_make(dibs *handle, const struct grant_options *options,
+                       const struct grant_question *question, struct grant *out, dibs_err *err);
 void grant_done(struct grant *grant);
 #endif

@@ -21,13 +21,13 @@ make_certificate() {
     mv "$T/new.cert" "$T/$1.cert"
 }
 
-# hook_start [OPTION]...: one more replica, ready on return; its log is $T/hook.N.log.
+# hook_start: one more replica, ready on return; its log is $T/hook.N.log.
 hook_start() {
     local n=${#REPLICAS[@]} port try
     for try in 1 2 3 4 5; do # somebody may take the port before it does
         port=$("$DIBS_TEST_SUPPORT/free_port.py")
         DIBS_NODE=hook$n start "$DIBS" kube webhook --listen "127.0.0.1:$port" --tls-cert "$T/tls.cert" \
-            --tls-key "$T/tls.key" --template 'RoleInstance=spec.components[].template' "$@" 2>"$T/hook.$n.log"
+            --tls-key "$T/tls.key" --template 'RoleInstance=spec.components[].template' 2>"$T/hook.$n.log"
         REPLICAS[n]=$STARTED
         PORTS[n]=$port
         wait_until 30 hook_is_up "$n" || { cat "$T/hook.$n.log" >&2; return 1; }
