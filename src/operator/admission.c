@@ -241,6 +241,7 @@ void admission_work(struct admission *admission, const struct admission_options 
                        &grant, &err);
     if (s == DIBS_OK)
         s = tell(admission, &who, &grant, &err);
+    (void) text_copy(admission->verdict.warning, sizeof admission->verdict.warning, grant.warning);
     grant_done(&grant);
     admission->status = s;
     if (s == DIBS_OK)

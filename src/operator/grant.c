@@ -32,6 +32,7 @@ struct granting {
     dibs_claim *moved;  /* what left its name for another */
     dibs_drop *drops;
     size_t n_drops;
+    char *warning;
     dibs_err *err;
 };
 
@@ -207,34 +208,50 @@ static dibs_status move_changed(struct granting *g)
     return s;
 }
 
-/* A reference that came first has claimed the port as a pod's; it is the role's. The same number moves to the
- * right name. */
+/* What a reference that came first has claimed for the i-th line, under a name that it is not: NOT_FOUND, or
+ * OK. */
+static dibs_status find_foreseen(struct granting *g, size_t i, dibs_claim *out)
+{
+    char names[REFER_GUESSES][DIBS_NAME_MAX + 1];
+    size_t n = refer_guesses(g->who, g->lines[i].port, names);
+    dibs_status s = DIBS_NOT_FOUND;
+
+    for (size_t k = 0; k < n && s == DIBS_NOT_FOUND; k++) {
+        s = find(g, names[k], out);
+        if (s == DIBS_OK && out->command[0]) /* another pod's own */
+            s = DIBS_NOT_FOUND;
+    }
+    return s;
+}
+
+/* The port was foreseen as a pod's, and it is the role's. The same number moves to the right name; when that
+ * has one already, who was told the other is wrong. */
 static dibs_status adopt(struct granting *g, size_t i)
 {
-    const struct workload_port *port = g->lines[i].port;
-    char names[REFER_GUESSES][DIBS_NAME_MAX + 1];
-    dibs_claim claim = { 0 };
-    dibs_status s = find(g, g->lines[i].name, &claim);
+    dibs_claim has = { 0 };
+    dibs_claim foreseen = { 0 };
+    dibs_status named = find(g, g->lines[i].name, &has);
+    dibs_status s = named == DIBS_OK || named == DIBS_NOT_FOUND ? find_foreseen(g, i, &foreseen) : named;
 
-    if (s != DIBS_NOT_FOUND)
+    if (s != DIBS_OK)
         return s;
-    size_t n = refer_guesses(g->who, port, names);
-    for (size_t k = 0; k < n; k++) {
-        const dibs_which which = { .name = names[k] };
-
-        s = find(g, names[k], &claim);
-        if (s == DIBS_NOT_FOUND || (s == DIBS_OK && claim.command[0]))
-            continue;
-        if (s == DIBS_OK && claim.holder != DIBS_HELD_BY_NOBODY)
-            s = dibs_claim_release(g->handle, &which, DIBS_RELEASE_UNHOLD | DIBS_RELEASE_FORCE, NULL, g->err);
-        if (s == DIBS_OK)
-            s = find(g, names[k], &claim);
-        if (s != DIBS_OK)
-            return s == DIBS_NOT_FOUND ? DIBS_OK : s;
-        leave_name(g, &claim);
-        prefer(g, i, claim.port, DIBS_PREFERRED);
+    if (named == DIBS_OK) {
+        (void) snprintf(
+            g->warning, GRANT_WARNING_MAX,
+            "dibs: pods that refer to port '%.63s' of this role were told %u, and it is %u: delete them",
+            g->lines[i].port->name, foreseen.port, has.port);
         return DIBS_OK;
     }
+    const dibs_which which = { .name = foreseen.name };
+    if (foreseen.holder != DIBS_HELD_BY_NOBODY) {
+        s = dibs_claim_release(g->handle, &which, DIBS_RELEASE_UNHOLD | DIBS_RELEASE_FORCE, NULL, g->err);
+        if (s == DIBS_OK)
+            s = find(g, foreseen.name, &foreseen);
+    }
+    if (s != DIBS_OK)
+        return s;
+    leave_name(g, &foreseen);
+    prefer(g, i, foreseen.port, DIBS_PREFERRED);
     return DIBS_OK;
 }
 
@@ -366,6 +383,8 @@ dibs_status grant_make(dibs *handle, const struct grant_options *options,
                           .n_own = asking_count(question->asking),
                           .err = err };
     struct grant made = { 0 };
+
+    g.warning = made.warning;
     dibs_status s = handle_speak_for(handle, g.who->principal, g.who->keeper, err);
 
     if (s == DIBS_OK)

@@ -14,9 +14,11 @@ struct grant_options {
     bool is_dry_run;    /* decide, and claim nothing */
 };
 
+enum { GRANT_WARNING_MAX = 200 };
 struct grant {
     char id[IDENTITY_ID_MAX + 1];
-    uint16_t *own; /* of every allocation, number by number */
+    char warning[GRANT_WARNING_MAX]; /* for who creates the pod; "": none */
+    uint16_t *own;                   /* of every allocation, number by number */
     size_t n_own;
     uint16_t *referred; /* of every reference */
     size_t n_referred;

@@ -109,11 +109,27 @@ PY
     [ "$output" = allowed ]
 }
 
-@test "SIGTERM ends it with success, and what it was asked is answered" {
+@test "SIGTERM ends it with success, and what it was asked before is answered" {
+    needs ss
+    etcd_start 1
+    export DIBS_LEDGER=$ETCD_URL
     hook_start
+    kill -STOP "${ETCD_PIDS[0]}"
+    start_hook_create
+    wait_until 20 is_asked "${ETCD_PORTS[0]}"
     kill -TERM "${REPLICAS[0]}"
+    kill -CONT "${ETCD_PIDS[0]}"
+    wait "$STARTED"
+    [ "$(cat "$T/created")" = allowed ]
     wait "${REPLICAS[0]}"
     grep -q 'msg=stopping' "$T/hook.0.log"
+}
+start_hook_create() {
+    start timeout -k 5 60 python3 "$BATS_TEST_DIRNAME/kube_webhook.py" create "$T/tls.cert" "${PORTS[0]}" >"$T/created"
+}
+# Does something wait to be read by whoever serves the port?
+is_asked() {
+    ss -Htn state established "sport = :$1" | grep -q '^[1-9]'
 }
 
 @test "flags are checked before anything is served" {
