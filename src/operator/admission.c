@@ -237,9 +237,11 @@ void admission_work(struct admission *admission, const struct admission_options 
     bytes_done(&admission->verdict.patch);
     dibs_status s = identity_of_pod(review->object, review->ns, &who, &err);
     if (s == DIBS_OK)
-        s = grant_make(handle, &how, review->object, &admission->asking, &who, &grant, &err);
+        s = grant_make(handle, &how, &(struct grant_question){ review->object, &admission->asking, &who },
+                       &grant, &err);
     if (s == DIBS_OK)
         s = tell(admission, &who, &grant, &err);
+    (void) text_copy(admission->verdict.warning, sizeof admission->verdict.warning, grant.warning);
     grant_done(&grant);
     admission->status = s;
     if (s == DIBS_OK)

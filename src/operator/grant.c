@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "lib/handle.h"
@@ -31,6 +32,7 @@ struct granting {
     dibs_claim *moved;  /* what left its name for another */
     dibs_drop *drops;
     size_t n_drops;
+    char *warning;
     dibs_err *err;
 };
 
@@ -56,7 +58,7 @@ static void granting_done(struct granting *g)
     free(g->drops);
 }
 
-static dibs_status allocate(struct granting *g)
+static bool allocate(struct granting *g)
 {
     size_t max = g->n_own + g->asking->config->n_references + 1;
 
@@ -66,8 +68,7 @@ static dibs_status allocate(struct granting *g)
     g->claims = calloc(max, sizeof *g->claims);
     g->moved = calloc(max, sizeof *g->moved);
     g->drops = calloc(max, sizeof *g->drops);
-    return g->lines && g->requests && g->commands && g->claims && g->moved && g->drops ? DIBS_OK
-                                                                                       : no_memory(g->err);
+    return g->lines && g->requests && g->commands && g->claims && g->moved && g->drops;
 }
 
 /* ---- what is wanted ---- */
@@ -127,7 +128,7 @@ static dibs_status find(struct granting *g, const char *name, dibs_claim *out)
     dibs_err why = { 0 };
     dibs_status s = dibs_claim_find(g->handle, &(dibs_which){ .name = name }, out, &why);
 
-    if (s != DIBS_OK && s != DIBS_NOT_FOUND && g->err)
+    if (s != DIBS_OK && s != DIBS_NOT_FOUND)
         *g->err = why;
     return s;
 }
@@ -207,34 +208,50 @@ static dibs_status move_changed(struct granting *g)
     return s;
 }
 
-/* A reference that came first has claimed the port as a pod's; it is the role's. The same number moves to the
- * right name. */
+/* What a reference that came first has claimed for the i-th line, under a name that it is not: NOT_FOUND, or
+ * OK. */
+static dibs_status find_foreseen(struct granting *g, size_t i, dibs_claim *out)
+{
+    char names[REFER_GUESSES][DIBS_NAME_MAX + 1];
+    size_t n = refer_guesses(g->who, g->lines[i].port, names);
+    dibs_status s = DIBS_NOT_FOUND;
+
+    for (size_t k = 0; k < n && s == DIBS_NOT_FOUND; k++) {
+        s = find(g, names[k], out);
+        if (s == DIBS_OK && out->command[0]) /* another pod's own */
+            s = DIBS_NOT_FOUND;
+    }
+    return s;
+}
+
+/* The port was foreseen as a pod's, and it is the role's. The same number moves to the right name; when that
+ * has one already, who was told the other is wrong. */
 static dibs_status adopt(struct granting *g, size_t i)
 {
-    const struct workload_port *port = g->lines[i].port;
-    char names[REFER_GUESSES][DIBS_NAME_MAX + 1];
-    dibs_claim claim = { 0 };
-    dibs_status s = find(g, g->lines[i].name, &claim);
+    dibs_claim has = { 0 };
+    dibs_claim foreseen = { 0 };
+    dibs_status named = find(g, g->lines[i].name, &has);
+    dibs_status s = named == DIBS_OK || named == DIBS_NOT_FOUND ? find_foreseen(g, i, &foreseen) : named;
 
-    if (s != DIBS_NOT_FOUND)
+    if (s != DIBS_OK)
         return s;
-    size_t n = refer_guesses(g->who, port, names);
-    for (size_t k = 0; k < n; k++) {
-        const dibs_which which = { .name = names[k] };
-
-        s = find(g, names[k], &claim);
-        if (s == DIBS_NOT_FOUND || (s == DIBS_OK && claim.command[0]))
-            continue;
-        if (s == DIBS_OK && claim.holder != DIBS_HELD_BY_NOBODY)
-            s = dibs_claim_release(g->handle, &which, DIBS_RELEASE_UNHOLD | DIBS_RELEASE_FORCE, NULL, g->err);
-        if (s == DIBS_OK)
-            s = find(g, names[k], &claim);
-        if (s != DIBS_OK)
-            return s == DIBS_NOT_FOUND ? DIBS_OK : s;
-        leave_name(g, &claim);
-        prefer(g, i, claim.port, DIBS_PREFERRED);
+    if (named == DIBS_OK) {
+        (void) snprintf(
+            g->warning, GRANT_WARNING_MAX,
+            "dibs: pods that refer to port '%.63s' of this role were told %u, and it is %u: delete them",
+            g->lines[i].port->name, foreseen.port, has.port);
         return DIBS_OK;
     }
+    const dibs_which which = { .name = foreseen.name };
+    if (foreseen.holder != DIBS_HELD_BY_NOBODY) {
+        s = dibs_claim_release(g->handle, &which, DIBS_RELEASE_UNHOLD | DIBS_RELEASE_FORCE, NULL, g->err);
+        if (s == DIBS_OK)
+            s = find(g, foreseen.name, &foreseen);
+    }
+    if (s != DIBS_OK)
+        return s;
+    leave_name(g, &foreseen);
+    prefer(g, i, foreseen.port, DIBS_PREFERRED);
     return DIBS_OK;
 }
 
@@ -309,19 +326,15 @@ static dibs_status follow(struct granting *g, struct refer *found)
 
 static dibs_status grant(struct granting *g, struct grant *out)
 {
-    struct refer *found = calloc(g->asking->config->n_references + 1, sizeof *found);
-    dibs_status s = found ? allocate(g) : no_memory(g->err);
+    AUTO(free_auto) struct refer *found = calloc(g->asking->config->n_references + 1, sizeof *found);
 
-    if (s == DIBS_OK) {
-        ask_for_own(g);
-        s = follow(g, found);
-    }
+    if (!found || !allocate(g))
+        return no_memory(g->err);
+    ask_for_own(g);
+    dibs_status s = follow(g, found);
     if (s == DIBS_OK)
         s = claim(g);
-    if (s == DIBS_OK)
-        s = take_answers(g, found, out);
-    free(found);
-    return s;
+    return s == DIBS_OK ? take_answers(g, found, out) : s;
 }
 
 /* ---- which pod ---- */
@@ -347,35 +360,39 @@ static bool is_pending(dibs *handle, const struct asking *asking, const struct i
 
 /* An id that it brings along is its own when this is the same creation once more. A named pod is known by its
  * name, and for others claiming anew is always safe. */
-static dibs_status settle_id(dibs *handle, const json_value *pod, const struct asking *asking,
-                             struct identity *who, dibs_err *err)
+static dibs_status settle_id(dibs *handle, const struct grant_question *q, dibs_err *err)
 {
     char id[IDENTITY_ID_MAX + 1];
 
-    if (identity_may_be_asked_again(who, pod) && (who->is_named || is_pending(handle, asking, who)))
+    if (identity_may_be_asked_again(q->who, q->pod) &&
+        (q->who->is_named || is_pending(handle, q->asking, q->who)))
         return DIBS_OK;
-    dibs_status s = identity_draw_id(pod, id, err);
+    dibs_status s = identity_draw_id(q->pod, id, err);
     if (s == DIBS_OK)
-        identity_take_id(who, id);
+        identity_take_id(q->who, id);
     return s;
 }
 
-dibs_status grant_make(dibs *handle, const struct grant_options *options, const json_value *pod,
-                       const struct asking *asking, struct identity *who, struct grant *out, dibs_err *err)
+dibs_status grant_make(dibs *handle, const struct grant_options *options,
+                       const struct grant_question *question, struct grant *out, dibs_err *err)
 {
-    dibs_err local = { 0 };
-    struct granting g = { .handle = handle, .options = options, .asking = asking, .who = who };
+    struct granting g = { .handle = handle,
+                          .options = options,
+                          .asking = question->asking,
+                          .who = question->who,
+                          .n_own = asking_count(question->asking),
+                          .err = err };
     struct grant made = { 0 };
 
-    g.err = err ? err : &local;
-    g.n_own = asking_count(asking);
-    dibs_status s = handle_speak_for(handle, who->principal, who->keeper, g.err);
+    g.warning = made.warning;
+    dibs_status s = handle_speak_for(handle, g.who->principal, g.who->keeper, err);
+
     if (s == DIBS_OK)
-        s = settle_id(handle, pod, asking, who, g.err);
+        s = settle_id(handle, question, err);
     if (s == DIBS_OK)
         s = grant(&g, &made);
     granting_done(&g);
-    memcpy(made.id, who->id, sizeof made.id);
+    memcpy(made.id, g.who->id, sizeof made.id);
     if (s == DIBS_OK)
         *out = made;
     else

@@ -14,16 +14,24 @@ struct grant_options {
     bool is_dry_run;    /* decide, and claim nothing */
 };
 
+enum { GRANT_WARNING_MAX = 200 };
 struct grant {
     char id[IDENTITY_ID_MAX + 1];
-    uint16_t *own; /* of every allocation, number by number */
+    char warning[GRANT_WARNING_MAX]; /* for who creates the pod; "": none */
+    uint16_t *own;                   /* of every allocation, number by number */
     size_t n_own;
     uint16_t *referred; /* of every reference */
     size_t n_referred;
 };
 
-/* `who` gets its id, and with it, when it has no name, its instance. INVALID and TAKEN name the field. */
-dibs_status grant_make(dibs *handle, const struct grant_options *options, const json_value *pod,
-                       const struct asking *asking, struct identity *who, struct grant *out, dibs_err *err);
+/* Whose ports, and which. */
+struct grant_question {
+    const json_value *pod;
+    const struct asking *asking;
+    struct identity *who; /* gets its id, and with it, when it has no name, its instance */
+};
+/* INVALID and TAKEN name the field. */
+dibs_status grant_make(dibs *handle, const struct grant_options *options,
+                       const struct grant_question *question, struct grant *out, dibs_err *err);
 void grant_done(struct grant *grant);
 #endif

@@ -21,13 +21,13 @@ make_certificate() {
     mv "$T/new.cert" "$T/$1.cert"
 }
 
-# hook_start [OPTION]...: one more replica, ready on return; its log is $T/hook.N.log.
+# hook_start: one more replica, ready on return; its log is $T/hook.N.log.
 hook_start() {
     local n=${#REPLICAS[@]} port try
     for try in 1 2 3 4 5; do # somebody may take the port before it does
         port=$("$DIBS_TEST_SUPPORT/free_port.py")
         DIBS_NODE=hook$n start "$DIBS" kube webhook --listen "127.0.0.1:$port" --tls-cert "$T/tls.cert" \
-            --tls-key "$T/tls.key" --template 'RoleInstance=spec.components[].template' "$@" 2>"$T/hook.$n.log"
+            --tls-key "$T/tls.key" --template 'RoleInstance=spec.components[].template' 2>"$T/hook.$n.log"
         REPLICAS[n]=$STARTED
         PORTS[n]=$port
         wait_until 30 hook_is_up "$n" || { cat "$T/hook.$n.log" >&2; return 1; }
@@ -109,11 +109,27 @@ PY
     [ "$output" = allowed ]
 }
 
-@test "SIGTERM ends it with success, and what it was asked is answered" {
+@test "SIGTERM ends it with success, and what it was asked before is answered" {
+    needs ss
+    etcd_start 1
+    export DIBS_LEDGER=$ETCD_URL
     hook_start
+    kill -STOP "${ETCD_PIDS[0]}"
+    start_hook_create
+    wait_until 20 is_asked "${ETCD_PORTS[0]}"
     kill -TERM "${REPLICAS[0]}"
+    kill -CONT "${ETCD_PIDS[0]}"
+    wait "$STARTED"
+    [ "$(cat "$T/created")" = allowed ]
     wait "${REPLICAS[0]}"
     grep -q 'msg=stopping' "$T/hook.0.log"
+}
+start_hook_create() {
+    start timeout -k 5 60 python3 "$BATS_TEST_DIRNAME/kube_webhook.py" create "$T/tls.cert" "${PORTS[0]}" >"$T/created"
+}
+# Does something wait to be read by whoever serves the port?
+is_asked() {
+    ss -Htn state established "sport = :$1" | grep -q '^[1-9]'
 }
 
 @test "flags are checked before anything is served" {

@@ -19,6 +19,7 @@ struct asked {
     bool is_allowed;
     int code;
     char message[DIBS_ERR_MSG_MAX];
+    char warning[256];
     char patch[16384];
 };
 
@@ -56,6 +57,7 @@ static struct asked *review(dibs *handle, const char *operation, const char *mor
     out->is_allowed = a.verdict.is_allowed;
     out->code = a.verdict.code;
     (void) snprintf(out->message, sizeof out->message, "%s", a.verdict.message);
+    (void) snprintf(out->warning, sizeof out->warning, "%s", a.verdict.warning);
     if (a.verdict.patch.n > 0)
         (void) snprintf(out->patch, sizeof out->patch, "%.*s", (int) a.verdict.patch.n, a.verdict.patch.at);
     admission_done(&a);
@@ -484,6 +486,32 @@ static void case_41_of_rbg_with_equality(void **state)
     }
 }
 
+/* Two instances, and in each the worker comes first and foresees a port of its own leader; it is the role's.
+ */
+static void who_was_told_another_number_than_it_turns_out_to_be_is_warned_of(void **state)
+{
+    struct engine *e = *state;
+    dibs *handle = open_pool(e, "20000-20099");
+    struct asked *first = create(handle, forms[0].shared_worker);
+    struct asked *second =
+        create(handle, POD("\"name\":\"pd-prefill-1-worker-0\"," OWNER(
+                               "RoleInstance", "pd-prefill-1") "," RBG("Components", "worker", "0"),
+                           RBG_KEY, WORKER_CONFIG("leader-port-static")));
+    struct asked *leader = create(handle, forms[0].leader);
+    struct asked *other = create(handle, forms[0].second_leader);
+
+    ASSERT_ALLOWED(other);
+    assert_string_equal(leader->warning, "");
+    assert_string_equal(variable(first, "LEADER_ADDR_PORT"), variable(leader, "LEADER_PORT_STATIC"));
+    assert_string_not_equal(variable(second, "LEADER_ADDR_PORT"), variable(other, "LEADER_PORT_STATIC"));
+    assert_non_null(strstr(other->warning, variable(second, "LEADER_ADDR_PORT")));
+    free(first);
+    free(second);
+    free(leader);
+    free(other);
+    dibs_close(handle);
+}
+
 /* A role of single pods: its component is the role itself, or its leader. */
 static void a_standalone_role_can_be_referred_to_by_either_name(void **state)
 {
@@ -711,6 +739,7 @@ int main(void)
         cmocka_unit_test(what_a_pod_was_given_cannot_be_changed),
         cmocka_unit_test(templates_are_checked_when_they_are_written),
         E_TEST(case_41_of_rbg_with_equality),
+        E_TEST(who_was_told_another_number_than_it_turns_out_to_be_is_warned_of),
         E_TEST(a_standalone_role_can_be_referred_to_by_either_name),
         E_TEST(references_reach_across_the_objects_of_a_group),
         E_TEST(two_objects_are_not_one_role),
