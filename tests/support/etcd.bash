@@ -10,7 +10,7 @@ etcd_start() {
     ETCD_DIR=$T/etcd.$RANDOM
     ETCD_N=$1
     ETCD_PIDS=()
-    ETCD_CURL=(curl --silent --noproxy '*' --max-time 3)
+    ETCD_CURL=(curl --silent --noproxy '*' --max-time 20)
     local i tail=/t scheme=http
     mkdir "$ETCD_DIR"
     start "$DIBS_TEST_SUPPORT/etcd_ports.py" "$1" "$ETCD_DIR/ports"
