@@ -2,6 +2,7 @@
 #include "operator/webhook.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "daemon/log.h"
 #include "daemon/sockets.h"
 #include "http/http.h"
+#include "lib/handle.h"
 #include "operator/figures.h"
 #include "operator/office.h"
 
@@ -32,6 +34,7 @@ enum {
     /* A connection that waits: longer than the API server's clients, 90 s, keep one. Who closes first while
      * the other begins to ask makes a review fail. */
     STEP_MS = 100000,
+    KEPT_FREE_BYTES = 1 << 20,
     LARGE = 32, /* reviews above 64 KiB under way */
     PENDING_MIN_MS = 60000,
     TEMPLATE_PATH_MAX = 128,
@@ -483,8 +486,11 @@ dibs_status webhook_run(const struct webhook_options *options, dibs_err *err)
                                           .disconnected = disconnected,
                                           .requested = requested,
                                           .abandoned = abandoned };
-    dibs_status s = start(&w, &handler, err);
 
+    /* Every review needs some 100 KiB for a moment: giving them back to the kernel each time costs more. */
+    (void) mallopt(M_TRIM_THRESHOLD, KEPT_FREE_BYTES);
+    ledger_have_process();
+    dibs_status s = start(&w, &handler, err);
     if (s == DIBS_OK && !options->is_check)
         s = run(&w, err);
     office_close(w.office); /* first: what is still queued is answered by the door */
