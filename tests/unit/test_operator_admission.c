@@ -153,6 +153,20 @@ static void what_asks_for_nothing_passes_without_a_ledger(void **state)
     free(asked);
 }
 
+static void a_static_pod_is_shown_and_not_asked(void **state)
+{
+    struct asked *asked =
+        review(NULL, "CREATE",
+               "\"object\":{\"metadata\":{\"name\":\"a\",\"annotations\":{\"dibs.dev/ports\":\"" HTTP
+               "\",\"kubernetes.io/config.mirror\":\"x\"}}," BODY "}");
+
+    (void) state;
+    ASSERT_ALLOWED(asked);
+    assert_string_equal(asked->patch, "");
+    assert_non_null(strstr(asked->warning, "static pod"));
+    free(asked);
+}
+
 static void a_named_instance_gets_the_same_port_again(void **state)
 {
     struct engine *e = *state;
@@ -731,6 +745,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_asks_for_nothing_passes_without_a_ledger),
+        cmocka_unit_test(a_static_pod_is_shown_and_not_asked),
         E_TEST(a_named_instance_gets_the_same_port_again),
         E_TEST(asked_once_more_nothing_changes),
         E_TEST(a_copy_gets_ports_of_its_own),
