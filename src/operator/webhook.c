@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -19,6 +18,7 @@
 #include "daemon/sockets.h"
 #include "http/http.h"
 #include "lib/handle.h"
+#include "operator/certificate.h"
 #include "operator/figures.h"
 #include "operator/office.h"
 
@@ -26,7 +26,6 @@
 
 enum {
     DRAIN_MS = 5000,     /* reviews under way are answered; who holds a connection longer is cut off */
-    LOOK_MS = 1000,      /* between two looks at the certificate's files */
     REVIEW_MS = 8000,    /* a review, unless the API server says how long it waits */
     REVIEW_MIN_MS = 500, /* ... which is believed from here on */
     TELL_MS = 100,       /* between two lines of the log about refusals: a user can bring about any number */
@@ -40,14 +39,6 @@ enum {
     TEMPLATE_PATH_MAX = 128,
 };
 
-/* What a file was when it was read. */
-struct stamp {
-    dev_t dev;
-    ino_t ino;
-    struct timespec time;
-    off_t size;
-};
-
 struct webhook {
     const struct webhook_options *options;
     struct loop *loop;
@@ -55,12 +46,10 @@ struct webhook {
     struct office *office;
     struct figures figures;
     loop_source signals;
-    struct stamp stamps[2]; /* of certificate and key */
-    int64_t look_ms;
+    struct certificate certificate;
     int64_t tell_ms;
     uint64_t n_untold;
-    bool is_stopping, is_reload_due;
-    bool is_bad_pair_told;
+    bool is_stopping;
 };
 
 /* One review. */
@@ -267,73 +256,6 @@ static void disconnected(void *ctx, void *peer)
     (void) peer;
 }
 
-/* ---- certificates ---- */
-
-static bool look_at(const char *path, struct stamp *out)
-{
-    struct stat st = { 0 };
-
-    if (stat(path, &st) != 0)
-        return false;
-    *out = (struct stamp){ st.st_dev, st.st_ino, st.st_mtim, st.st_size };
-    return true;
-}
-
-static bool is_same_stamp(const struct stamp *a, const struct stamp *b)
-{
-    return a->dev == b->dev && a->ino == b->ino && a->size == b->size && a->time.tv_sec == b->time.tv_sec &&
-           a->time.tv_nsec == b->time.tv_nsec;
-}
-
-/* The files are looked at before they are read: what is written meanwhile is noticed the next time. */
-static dibs_status load_tls(struct webhook *w, dibs_err *err)
-{
-    AUTO(free_auto) char *cert = NULL;
-    AUTO(free_auto) char *key = NULL;
-    struct stamp stamps[2] = { 0 };
-
-    (void) look_at(w->options->tls_cert, &stamps[0]);
-    (void) look_at(w->options->tls_key, &stamps[1]);
-    dibs_status s = socket_read_pem(w->options->tls_cert, &cert, err);
-    if (s == DIBS_OK)
-        s = socket_read_pem(w->options->tls_key, &key, err);
-    if (s == DIBS_OK)
-        s = http_set_tls(w->http, cert, key, err);
-    if (s == DIBS_OK)
-        memcpy(w->stamps, stamps, sizeof stamps);
-    return s;
-}
-
-static bool is_changed(const struct webhook *w)
-{
-    struct stamp now[2] = { 0 };
-
-    return look_at(w->options->tls_cert, &now[0]) && look_at(w->options->tls_key, &now[1]) &&
-           !(is_same_stamp(&now[0], &w->stamps[0]) && is_same_stamp(&now[1], &w->stamps[1]));
-}
-
-/* A pair is written one file after the other: what does not fit together yet is looked at again. */
-static void mind_tls(struct webhook *w)
-{
-    int64_t now_ms = clock_monotonic_ms();
-    dibs_err err = { 0 };
-
-    if (!w->is_reload_due && now_ms < w->look_ms)
-        return;
-    w->look_ms = now_ms + LOOK_MS;
-    if (!w->is_reload_due && !is_changed(w))
-        return;
-    w->is_reload_due = false;
-    if (load_tls(w, &err) == DIBS_OK) {
-        LOG(LOG_INFO, "the certificate was read anew");
-        w->is_bad_pair_told = false;
-        return;
-    }
-    if (!w->is_bad_pair_told)
-        LOG(LOG_ERROR, "the certificate cannot be read anew, the one before stays", "why", err.msg);
-    w->is_bad_pair_told = true;
-}
-
 /* ---- start ---- */
 
 static void on_signal(loop_source *source, uint32_t events)
@@ -344,7 +266,7 @@ static void on_signal(loop_source *source, uint32_t events)
     (void) events;
     while (read(source->fd, &info, sizeof info) == (ssize_t) sizeof info) {
         if (info.ssi_signo == SIGHUP)
-            w->is_reload_due = true;
+            w->certificate.is_due = true;
         else
             w->is_stopping = true;
     }
@@ -435,7 +357,7 @@ static dibs_status start(struct webhook *w, const struct http_handler *handler, 
     if (s == DIBS_OK)
         s = http_open(w->loop, &limits, handler, &w->http, err);
     if (s == DIBS_OK)
-        s = load_tls(w, err);
+        s = certificate_load(&w->certificate, w->http, err);
     if (s == DIBS_OK)
         s = office_open(&office, &w->office, err);
     return s == DIBS_OK && !o->is_check ? open_door(w, err) : s;
@@ -448,8 +370,8 @@ static int64_t next_ms(const struct webhook *w)
     int64_t wait_ms = http_next_ms(w->http);
     int64_t office_ms = office_next_ms(w->office);
 
-    if (wait_ms < 0 || wait_ms > LOOK_MS)
-        wait_ms = LOOK_MS;
+    if (wait_ms < 0 || wait_ms > CERTIFICATE_LOOK_MS)
+        wait_ms = CERTIFICATE_LOOK_MS;
     return office_ms >= 0 && office_ms < wait_ms ? office_ms : wait_ms;
 }
 
@@ -459,7 +381,7 @@ static dibs_status turn(struct webhook *w, dibs_err *err)
 
     office_turn(w->office);
     http_run(w->http);
-    mind_tls(w);
+    certificate_mind(&w->certificate, w->http, clock_monotonic_ms());
     return s;
 }
 
@@ -480,7 +402,9 @@ static dibs_status run(struct webhook *w, dibs_err *err)
 
 dibs_status webhook_run(const struct webhook_options *options, dibs_err *err)
 {
-    struct webhook w = { .options = options, .signals = { .fd = -1 } };
+    struct webhook w = { .options = options,
+                         .certificate = { .cert = options->tls_cert, .key = options->tls_key },
+                         .signals = { .fd = -1 } };
     const struct http_handler handler = { .ctx = &w,
                                           .connected = connected,
                                           .disconnected = disconnected,
