@@ -125,8 +125,8 @@ static bool link_object(struct census *c, struct census_object *o)
     }
     bool has_id = o->id[0] && !o->is_finished && refer(c, o->principal, o->id);
     bool is_whole = has_id || !o->id[0] || o->is_finished;
-    if (!has_id)
-        o->id[0] = '\0';
+    if (!is_whole)
+        o->id[0] = '\0'; /* it was not counted */
     while (n_claims < o->n_claims && !o->is_finished && refer(c, o->principal, o->claims[n_claims].name))
         n_claims++;
     while (n_keeps < o->n_keeps &&
@@ -143,6 +143,39 @@ static bool link_object(struct census *c, struct census_object *o)
     o->n_keeps = n_keeps;
     unlink_object(c, o);
     return false;
+}
+
+static bool is_same_claim(const struct census_claim *a, const struct census_claim *b)
+{
+    return a->port == b->port && a->protos == b->protos && strcmp(a->name, b->name) == 0 &&
+           strcmp(a->keeper, b->keeper) == 0;
+}
+
+static bool is_same_number(const struct census_number *a, const struct census_number *b)
+{
+    return a->port == b->port && a->protos == b->protos;
+}
+
+static bool is_same_keep(const struct identity_keep *a, const struct identity_keep *b)
+{
+    return a->first == b->first && a->n == b->n && strcmp(a->principal, b->principal) == 0 &&
+           strcmp(a->keeper, b->keeper) == 0 && strcmp(a->prefix, b->prefix) == 0 &&
+           strcmp(a->instance, b->instance) == 0;
+}
+
+/* Of one uid: does it still say the same? */
+static bool is_same_object(const struct census_object *a, const struct census_object *b)
+{
+    bool is_same = a->is_finished == b->is_finished && a->n_claims == b->n_claims &&
+                   a->n_numbers == b->n_numbers && a->n_keeps == b->n_keeps && strcmp(a->id, b->id) == 0;
+
+    for (size_t i = 0; is_same && i < a->n_claims; i++)
+        is_same = is_same_claim(&a->claims[i], &b->claims[i]);
+    for (size_t i = 0; is_same && i < a->n_numbers; i++)
+        is_same = is_same_number(&a->numbers[i], &b->numbers[i]);
+    for (size_t i = 0; is_same && i < a->n_keeps; i++)
+        is_same = is_same_keep(&a->keeps[i].keep, &b->keeps[i].keep);
+    return is_same;
 }
 
 static struct census_object *find_object(const struct census *c, const char *uid)
@@ -273,6 +306,10 @@ bool census_put(struct census *c, unsigned source, const char *kind, const json_
     if (!is_read)
         return false;
     struct census_object *was = find_object(c, uid);
+    if (was && is_same_object(was, o)) { /* most changes are of a pod's state */
+        was->epoch = o->epoch;
+        return true;
+    }
     if (was)
         unlink_object(c, was);
     /* What is nobody's business costs nothing, but for pods, which are counted. */

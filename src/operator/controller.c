@@ -243,8 +243,11 @@ static void follow_election(struct controller *c, int64_t now_ms)
 
 static bool is_all_listed(const struct controller *c)
 {
+    /* A resource that cannot be listed, because its server is broken, keeps its own claims alive, and no
+     * more. */
     for (size_t i = 0; i < SOURCES; i++)
-        if (follow_state(c->sources[i].follow) == FOLLOW_BEGINNING)
+        if (follow_state(c->sources[i].follow) == FOLLOW_BEGINNING &&
+            !follow_is_in_trouble(c->sources[i].follow))
             return false;
     return follow_state(c->sources[SOURCE_PODS].follow) == FOLLOW_KNOWN;
 }
