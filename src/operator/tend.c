@@ -91,7 +91,9 @@ static struct known *know(struct tend *t, const dibs_claim *claim)
     }
     if (is_new || k->id != claim->id || k->generation != claim->generation ||
         k->lease_until_ms != claim->lease_until_ms) {
-        t->counts.n_allocated[claim->kind] += k->id != claim->id && claim->is_exclusive;
+        /* What was there before us was counted by whoever saw it come. */
+        t->counts.n_allocated[claim->kind] +=
+            k->id != claim->id && claim->is_exclusive && t->counts.n_passes > 1;
         k->over_ms = claim->holder == DIBS_HELD_BY_LEASE ? t->now_ms + claim->lease_ttl_ms : 0;
         k->unneeded_ms = 0;
     }
