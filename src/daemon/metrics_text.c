@@ -2,10 +2,10 @@
 /* Prometheus' text format 0.0.4. Nothing in a label needs an escape: pools have letters, digits, '.', '_' and
  * '-' in their names, and all other values are ours. */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/metric.h"
 #include "daemon/api_parts.h"
 #include "daemon/metrics_parts.h"
 #include "lib/handle.h"
@@ -15,74 +15,51 @@
 
 static const char *const kinds[METRICS_KINDS] = { [DIBS_DYNAMIC] = "dynamic", [DIBS_STATIC] = "static" };
 
-DIBS_PRINTF(2, 3) static void add(struct bytes *out, const char *format, ...)
-{
-    enum { LINE_MAX_BYTES = 512 };
-    char *line = bytes_reserve(out, LINE_MAX_BYTES);
-    va_list args;
-
-    if (!line)
-        return;
-    va_start(args, format);
-    int n = vsnprintf(line, LINE_MAX_BYTES, format, args);
-    va_end(args);
-    out->n += n > 0 && n < LINE_MAX_BYTES ? (size_t) n : 0;
-}
-
-static void head(struct bytes *out, const char *name, const char *type, const char *help)
-{
-    add(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-static void single(struct bytes *out, const char *name, const char *type, const char *help, uint64_t value)
-{
-    head(out, name, type, help);
-    add(out, "%s %" PRIu64 "\n", name, value);
-}
-
 /* ---- pools ---- */
 
 static void write_rooms(const struct metrics *m, const struct core_room *rooms, struct bytes *out)
 {
-    head(out, "dibs_allocator_allocated_ports", "gauge", "Ports of the pool that a claim has, by its kind.");
+    metric_head(out, "dibs_allocator_allocated_ports", "gauge",
+                "Ports of the pool that a claim has, by its kind.");
     for (size_t i = 0; i <= m->n_pools; i++) {
         const char *pool = i < m->n_pools ? m->pools[i].pool.name : m->other.pool.name;
 
-        add(out, "dibs_allocator_allocated_ports{pool=\"%s\",kind=\"static\"} %u\n", pool,
-            rooms[i].usage.n_static);
-        add(out, "dibs_allocator_allocated_ports{pool=\"%s\",kind=\"dynamic\"} %u\n", pool,
-            rooms[i].usage.n_dynamic);
+        metric_add(out, "dibs_allocator_allocated_ports{pool=\"%s\",kind=\"static\"} %u\n", pool,
+                   rooms[i].usage.n_static);
+        metric_add(out, "dibs_allocator_allocated_ports{pool=\"%s\",kind=\"dynamic\"} %u\n", pool,
+                   rooms[i].usage.n_dynamic);
     }
-    head(out, "dibs_allocator_available_ports", "gauge",
-         "Ports of the pool that a dynamic claim may still get, by band.");
+    metric_head(out, "dibs_allocator_available_ports", "gauge",
+                "Ports of the pool that a dynamic claim may still get, by band.");
     for (size_t i = 0; i < m->n_pools; i++) {
         const char *pool = m->pools[i].pool.name;
 
-        add(out, "dibs_allocator_available_ports{pool=\"%s\",band=\"static\"} %u\n", pool,
-            rooms[i].n_available_low);
-        add(out, "dibs_allocator_available_ports{pool=\"%s\",band=\"dynamic\"} %u\n", pool,
-            rooms[i].usage.n_available - rooms[i].n_available_low);
+        metric_add(out, "dibs_allocator_available_ports{pool=\"%s\",band=\"static\"} %u\n", pool,
+                   rooms[i].n_available_low);
+        metric_add(out, "dibs_allocator_available_ports{pool=\"%s\",band=\"dynamic\"} %u\n", pool,
+                   rooms[i].usage.n_available - rooms[i].n_available_low);
     }
 }
 
 static void write_allocations(const struct metrics *m, struct bytes *out)
 {
-    head(out, "dibs_allocator_allocation_total", "counter", "Claims that were made, by whomever.");
+    metric_head(out, "dibs_allocator_allocation_total", "counter", "Claims that were made, by whomever.");
     for (size_t i = 0; i <= m->n_pools; i++) {
         const struct metrics_pool *pool = i < m->n_pools ? &m->pools[i] : &m->other;
 
         for (size_t kind = 0; kind < METRICS_KINDS; kind++)
-            add(out, "dibs_allocator_allocation_total{pool=\"%s\",scope=\"%s\"} %" PRIu64 "\n",
-                pool->pool.name, kinds[kind], pool->allocated[kind]);
+            metric_add(out, "dibs_allocator_allocation_total{pool=\"%s\",scope=\"%s\"} %" PRIu64 "\n",
+                       pool->pool.name, kinds[kind], pool->allocated[kind]);
     }
-    head(out, "dibs_allocator_allocation_errors_total", "counter",
-         "Requests for claims that the daemon refused.");
+    metric_head(out, "dibs_allocator_allocation_errors_total", "counter",
+                "Requests for claims that the daemon refused.");
     for (size_t i = 0; i <= m->n_pools; i++) {
         const struct metrics_pool *pool = i < m->n_pools ? &m->pools[i] : &m->other;
 
         for (size_t kind = 0; kind < METRICS_KINDS; kind++)
             for (size_t status = DIBS_FAILURE; status < METRICS_STATUSES; status++)
-                add(out,
+                metric_add(
+                    out,
                     "dibs_allocator_allocation_errors_total{pool=\"%s\",scope=\"%s\",reason=\"%s\"} %" PRIu64
                     "\n",
                     pool->pool.name, kinds[kind], wire_code_text((dibs_status) status),
@@ -94,13 +71,13 @@ static void write_allocations(const struct metrics *m, struct bytes *out)
 static void write_pool_counter(const struct metrics *m, const char *name, size_t offset, const char *help,
                                struct bytes *out)
 {
-    head(out, name, "counter", help);
+    metric_head(out, name, "counter", help);
     for (size_t i = 0; i <= m->n_pools; i++) {
         const struct metrics_pool *pool = i < m->n_pools ? &m->pools[i] : &m->other;
         uint64_t value = 0;
 
         memcpy(&value, (const char *) pool + offset, sizeof value);
-        add(out, "%s{pool=\"%s\"} %" PRIu64 "\n", name, pool->pool.name, value);
+        metric_add(out, "%s{pool=\"%s\"} %" PRIu64 "\n", name, pool->pool.name, value);
     }
 }
 
@@ -111,21 +88,21 @@ static void write_kube(const struct metrics_pool *pool, const struct core_room *
     static const char errors[] = "kube_apiserver_nodeport_allocator_allocation_errors_total";
     uint32_t taken = room->usage.n_static + room->usage.n_dynamic;
 
-    single(out, "kube_apiserver_nodeport_allocator_allocated_ports", "gauge",
-           "Gauge measuring the number of allocated NodePorts for Services", taken);
-    single(out, "kube_apiserver_nodeport_allocator_available_ports", "gauge",
-           "Gauge measuring the number of available NodePorts for Services", room->usage.size - taken);
-    head(out, total, "counter", "Counter measuring total number of NodePort allocations for Services");
+    metric_single(out, "kube_apiserver_nodeport_allocator_allocated_ports", "gauge",
+                  "Gauge measuring the number of allocated NodePorts for Services", taken);
+    metric_single(out, "kube_apiserver_nodeport_allocator_available_ports", "gauge",
+                  "Gauge measuring the number of available NodePorts for Services", room->usage.size - taken);
+    metric_head(out, total, "counter", "Counter measuring total number of NodePort allocations for Services");
     for (size_t kind = 0; kind < METRICS_KINDS; kind++)
-        add(out, "%s{scope=\"%s\"} %" PRIu64 "\n", total, kinds[kind], pool->allocated[kind]);
-    head(out, errors, "counter",
-         "Counter measuring total number of errors on NodePort allocation for Services");
+        metric_add(out, "%s{scope=\"%s\"} %" PRIu64 "\n", total, kinds[kind], pool->allocated[kind]);
+    metric_head(out, errors, "counter",
+                "Counter measuring total number of errors on NodePort allocation for Services");
     for (size_t kind = 0; kind < METRICS_KINDS; kind++) {
         uint64_t n = 0;
 
         for (size_t status = DIBS_FAILURE; status < METRICS_STATUSES; status++)
             n += pool->refused[kind][status];
-        add(out, "%s{scope=\"%s\"} %" PRIu64 "\n", errors, kinds[kind], n);
+        metric_add(out, "%s{scope=\"%s\"} %" PRIu64 "\n", errors, kinds[kind], n);
     }
 }
 
@@ -185,19 +162,20 @@ static void write_latency(const struct metrics *m, const char *method, const cha
             n += latency->bucket[i];
             if (i < METRICS_LATENCIES - 1)
                 (void) snprintf(le, sizeof le, "%g", (double) metrics_latency_us[i] / 1e6);
-            add(out, "dibs_request_duration_seconds_bucket{%s,le=\"%s\"} %" PRIu64 "\n", labels, le, n);
+            metric_add(out, "dibs_request_duration_seconds_bucket{%s,le=\"%s\"} %" PRIu64 "\n", labels, le,
+                       n);
         }
-        add(out, "dibs_request_duration_seconds_sum{%s} %" PRIu64 ".%06" PRIu64 "\n", labels,
-            latency->us / 1000000, latency->us % 1000000);
-        add(out, "dibs_request_duration_seconds_count{%s} %" PRIu64 "\n", labels, n);
+        metric_add(out, "dibs_request_duration_seconds_sum{%s} %" PRIu64 ".%06" PRIu64 "\n", labels,
+                   latency->us / 1000000, latency->us % 1000000);
+        metric_add(out, "dibs_request_duration_seconds_count{%s} %" PRIu64 "\n", labels, n);
     }
 }
 
 static void write_requests(const struct metrics *m, size_t connections, struct bytes *out)
 {
-    single(out, "dibs_connections", "gauge", "Open connections of HTTP clients.", connections);
-    head(out, "dibs_request_duration_seconds", "histogram",
-         "From a whole request to its answer, without what it chose to wait.");
+    metric_single(out, "dibs_connections", "gauge", "Open connections of HTTP clients.", connections);
+    metric_head(out, "dibs_request_duration_seconds", "histogram",
+                "From a whole request to its answer, without what it chose to wait.");
     for (size_t i = 0; i < m->n_routes; i++)
         write_latency(m, api_routes[i].method, api_routes[i].path, i, out);
     write_latency(m, "", "(other)", m->n_routes, out);
@@ -208,16 +186,16 @@ static void write_commits(const struct engine_counts *counts, struct bytes *out)
 {
     uint64_t n = 0;
 
-    head(out, "dibs_commit_jobs", "histogram", "Requests that shared one commit of the ledger.");
+    metric_head(out, "dibs_commit_jobs", "histogram", "Requests that shared one commit of the ledger.");
     for (size_t i = 0; i < ENGINE_BATCHES; i++) {
         n += counts->batch[i];
-        add(out, "dibs_commit_jobs_bucket{le=\"%u\"} %" PRIu64 "\n", 1u << i, n);
+        metric_add(out, "dibs_commit_jobs_bucket{le=\"%u\"} %" PRIu64 "\n", 1u << i, n);
     }
-    add(out, "dibs_commit_jobs_bucket{le=\"+Inf\"} %" PRIu64 "\n", counts->groups);
-    add(out, "dibs_commit_jobs_sum %" PRIu64 "\ndibs_commit_jobs_count %" PRIu64 "\n", counts->jobs,
-        counts->groups);
-    single(out, "dibs_commits_failed_total", "counter", "Commits that failed; their requests were refused.",
-           counts->failed);
+    metric_add(out, "dibs_commit_jobs_bucket{le=\"+Inf\"} %" PRIu64 "\n", counts->groups);
+    metric_add(out, "dibs_commit_jobs_sum %" PRIu64 "\ndibs_commit_jobs_count %" PRIu64 "\n", counts->jobs,
+               counts->groups);
+    metric_single(out, "dibs_commits_failed_total", "counter",
+                  "Commits that failed; their requests were refused.", counts->failed);
 }
 
 static void write_cluster(const struct metrics *m, struct bytes *out)
@@ -227,62 +205,66 @@ static void write_cluster(const struct metrics *m, struct bytes *out)
     ledger_lease(engine_handle(m->engine)->core->ledger, &lease);
     if (!lease.is_cluster)
         return;
-    head(out, "dibs_cluster_lease_margin_seconds", "gauge",
-         "How long this host's lease certainly lives; 0: its holders of cluster ports cannot count on them.");
-    add(out, "dibs_cluster_lease_margin_seconds %" PRId64 ".%03" PRId64 "\n", lease.margin_ms / 1000,
-        lease.margin_ms % 1000);
-    single(out, "dibs_cluster_leases_lost_total", "counter",
-           "Leases of this host that have ended, and holders of cluster ports with them.", lease.n_ended);
+    metric_head(
+        out, "dibs_cluster_lease_margin_seconds", "gauge",
+        "How long this host's lease certainly lives; 0: its holders of cluster ports cannot count on them.");
+    metric_add(out, "dibs_cluster_lease_margin_seconds %" PRId64 ".%03" PRId64 "\n", lease.margin_ms / 1000,
+               lease.margin_ms % 1000);
+    metric_single(out, "dibs_cluster_leases_lost_total", "counter",
+                  "Leases of this host that have ended, and holders of cluster ports with them.",
+                  lease.n_ended);
 }
 
 /* Of a ledger that hosts share. */
 static void write_traffic(const struct ledger_traffic *t, struct bytes *out)
 {
-    head(out, "dibs_etcd_commit_seconds", "histogram", "How long commits to etcd took, done or not.");
+    metric_head(out, "dibs_etcd_commit_seconds", "histogram", "How long commits to etcd took, done or not.");
     for (size_t i = 0; i < LEDGER_TXN_BUCKETS; i++)
-        add(out, "dibs_etcd_commit_seconds_bucket{le=\"%.4f\"} %" PRIu64 "\n",
-            (double) LEDGER_TXN_US_MAX(i) / 1e6, t->n_within[i]);
-    add(out, "dibs_etcd_commit_seconds_bucket{le=\"+Inf\"} %" PRIu64 "\n", t->n_commits);
-    add(out, "dibs_etcd_commit_seconds_sum %.6f\ndibs_etcd_commit_seconds_count %" PRIu64 "\n",
-        (double) t->total_us / 1e6, t->n_commits);
-    single(out, "dibs_etcd_conflicts_total", "counter",
-           "Decisions that were made anew, because another host or process was first.", t->n_beaten);
-    single(out, "dibs_etcd_compactions_total", "counter",
-           "Times that this host had etcd forget old versions, because they began to fill it.",
-           t->n_compactions);
-    single(out, "dibs_etcd_retries_total", "counter", "Commits that another member had to be asked for.",
-           t->n_retries);
-    single(out, "dibs_etcd_loads_total", "counter", "Times that everything was read anew.", t->n_loads);
-    head(out, "dibs_etcd_watch_lag_seconds", "gauge",
-         "How long a change of this daemon took to come back by its watch, the last time.");
+        metric_add(out, "dibs_etcd_commit_seconds_bucket{le=\"%.4f\"} %" PRIu64 "\n",
+                   (double) LEDGER_TXN_US_MAX(i) / 1e6, t->n_within[i]);
+    metric_add(out, "dibs_etcd_commit_seconds_bucket{le=\"+Inf\"} %" PRIu64 "\n", t->n_commits);
+    metric_add(out, "dibs_etcd_commit_seconds_sum %.6f\ndibs_etcd_commit_seconds_count %" PRIu64 "\n",
+               (double) t->total_us / 1e6, t->n_commits);
+    metric_single(out, "dibs_etcd_conflicts_total", "counter",
+                  "Decisions that were made anew, because another host or process was first.", t->n_beaten);
+    metric_single(out, "dibs_etcd_compactions_total", "counter",
+                  "Times that this host had etcd forget old versions, because they began to fill it.",
+                  t->n_compactions);
+    metric_single(out, "dibs_etcd_retries_total", "counter",
+                  "Commits that another member had to be asked for.", t->n_retries);
+    metric_single(out, "dibs_etcd_loads_total", "counter", "Times that everything was read anew.",
+                  t->n_loads);
+    metric_head(out, "dibs_etcd_watch_lag_seconds", "gauge",
+                "How long a change of this daemon took to come back by its watch, the last time.");
     if (t->lag_ms >= 0)
-        add(out, "dibs_etcd_watch_lag_seconds %.3f\n", (double) t->lag_ms / 1000);
+        metric_add(out, "dibs_etcd_watch_lag_seconds %.3f\n", (double) t->lag_ms / 1000);
 }
 
 static void write_life(const struct metrics *m, const struct engine_counts *counts, struct bytes *out)
 {
-    single(out, "dibs_claims", "gauge", "Claims in the ledger.", held_count(engine_held(m->engine)));
-    head(out, "dibs_watched_processes", "gauge",
-         "Holders that are watched: by pidfd, in turn, or not at all.");
-    add(out, "dibs_watched_processes{by=\"pidfd\"} %zu\n", counts->by_pidfd);
-    add(out, "dibs_watched_processes{by=\"turn\"} %zu\n", counts->in_turn);
-    add(out, "dibs_watched_processes{by=\"far\"} %zu\n", counts->far);
-    single(out, "dibs_lingering_claims", "gauge",
-           "Claims of dead holders that stay: the socket is still bound, or cannot be judged.",
-           counts->lingering);
-    head(out, "dibs_events_total", "counter", "Changes of the ledger, by whomever.");
+    metric_single(out, "dibs_claims", "gauge", "Claims in the ledger.", held_count(engine_held(m->engine)));
+    metric_head(out, "dibs_watched_processes", "gauge",
+                "Holders that are watched: by pidfd, in turn, or not at all.");
+    metric_add(out, "dibs_watched_processes{by=\"pidfd\"} %zu\n", counts->by_pidfd);
+    metric_add(out, "dibs_watched_processes{by=\"turn\"} %zu\n", counts->in_turn);
+    metric_add(out, "dibs_watched_processes{by=\"far\"} %zu\n", counts->far);
+    metric_single(out, "dibs_lingering_claims", "gauge",
+                  "Claims of dead holders that stay: the socket is still bound, or cannot be judged.",
+                  counts->lingering);
+    metric_head(out, "dibs_events_total", "counter", "Changes of the ledger, by whomever.");
     for (int kind = DIBS_EV_CLAIMED; kind < METRICS_EVENTS; kind++)
-        add(out, "dibs_events_total{kind=\"%s\"} %" PRIu64 "\n", dibs_event_kind_text((dibs_event_kind) kind),
-            m->events[kind]);
-    head(out, "dibs_repair_findings_total", "counter", "What repairs through the daemon found, by type.");
+        metric_add(out, "dibs_events_total{kind=\"%s\"} %" PRIu64 "\n",
+                   dibs_event_kind_text((dibs_event_kind) kind), m->events[kind]);
+    metric_head(out, "dibs_repair_findings_total", "counter",
+                "What repairs through the daemon found, by type.");
     for (int kind = DIBS_REPAIR_RESTORED; kind < METRICS_REPAIRS; kind++)
-        add(out, "dibs_repair_findings_total{type=\"%s\"} %" PRIu64 "\n",
-            dibs_repair_kind_text((dibs_repair_kind) kind), m->repaired[kind]);
-    single(out, "dibs_probe_refusals_total", "counter",
-           "Ports that were free in the ledger, but in use by a stranger.",
-           engine_handle(m->engine)->core->n_busy);
-    single(out, "dibs_damaged_records_total", "counter", "Damaged records that upkeep has set aside.",
-           counts->damaged);
+        metric_add(out, "dibs_repair_findings_total{type=\"%s\"} %" PRIu64 "\n",
+                   dibs_repair_kind_text((dibs_repair_kind) kind), m->repaired[kind]);
+    metric_single(out, "dibs_probe_refusals_total", "counter",
+                  "Ports that were free in the ledger, but in use by a stranger.",
+                  engine_handle(m->engine)->core->n_busy);
+    metric_single(out, "dibs_damaged_records_total", "counter", "Damaged records that upkeep has set aside.",
+                  counts->damaged);
 }
 
 void metrics_write(struct metrics *metrics, size_t connections, struct bytes *out)
@@ -291,11 +273,11 @@ void metrics_write(struct metrics *metrics, size_t connections, struct bytes *ou
 
     core_act_for(engine_handle(metrics->engine)->core, NULL); /* the same figures for everybody */
     (void) metrics_load_pools(metrics, NULL);                 /* else as they were: a scrape must not fail */
-    head(out, "dibs_build_info", "gauge", "The daemon's version.");
-    add(out, "dibs_build_info{version=\"%s\"} 1\n", dibs_version());
-    single(out, "dibs_degraded", "gauge",
-           "1: claims failed for want of the ledger, and nothing has been written since.",
-           metrics->is_degraded);
+    metric_head(out, "dibs_build_info", "gauge", "The daemon's version.");
+    metric_add(out, "dibs_build_info{version=\"%s\"} 1\n", dibs_version());
+    metric_single(out, "dibs_degraded", "gauge",
+                  "1: claims failed for want of the ledger, and nothing has been written since.",
+                  metrics->is_degraded);
     write_pools(metrics, out);
     write_life(metrics, counts, out);
     write_cluster(metrics, out);

@@ -92,8 +92,8 @@ static dibs_status load_account(const char *host, struct kubeapi_config *out, di
     if (s != DIBS_OK)
         return s;
     (void) text_copy(out->token_file, sizeof out->token_file, ACCOUNT "/token");
-    if (kubeapi_read_file("namespace", ACCOUNT "/namespace", KUBEAPI_NAMESPACE_MAX + 1, &ns, NULL) ==
-        DIBS_OK) {
+    (void) kubeapi_read_file("namespace", ACCOUNT "/namespace", KUBEAPI_NAMESPACE_MAX + 1, &ns, NULL);
+    if (ns) {
         ns[strcspn(ns, "\r\n")] = '\0';
         (void) text_copy(out->ns, sizeof out->ns, ns);
     }
@@ -112,7 +112,7 @@ static dibs_status load_file(const char *path, struct kubeapi_config *out, dibs_
 
     if (s == DIBS_OK)
         s = kubeapi_read_file("kubeconfig", path, KUBECONFIG_MAX_BYTES, &text, err);
-    if (s != DIBS_OK)
+    if (!text)
         return s;
     if (slash && (size_t) (slash - path) < sizeof directory)
         (void) text_copy(directory, (size_t) (slash - path) + 1, path);

@@ -199,6 +199,10 @@ static void on_group(void *ctx, const struct kubeapi_answer *answer)
         absent(f);
         return;
     }
+    if (answer->code == HTTP_FORBIDDEN) {
+        denied(f, &answer->err);
+        return;
+    }
     if (answer->status != DIBS_OK) {
         failed(f, &answer->err, answer->retry_after_ms);
         return;
@@ -464,6 +468,11 @@ void follow_list_again(struct follow *f)
     /* A pause after a failure stays; one that only waits for what is absent does not. */
     if (f->doing == PAUSING && (f->state == FOLLOW_ABSENT || f->state == FOLLOW_KNOWN) && !f->is_in_trouble)
         f->resume_ms = clock_monotonic_ms();
+}
+
+bool follow_is_in_trouble(const struct follow *f)
+{
+    return f->is_in_trouble;
 }
 
 bool follow_is_listing(const struct follow *f)

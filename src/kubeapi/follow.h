@@ -43,6 +43,8 @@ void follow_turn(struct follow *follow, int64_t now_ms);
 int64_t follow_next_ms(const struct follow *follow, int64_t now_ms);
 
 enum follow_state follow_state(const struct follow *follow);
+/* What was asked last was refused, or not answered. */
+bool follow_is_in_trouble(const struct follow *follow);
 /* When the list began that was completed last (clock_monotonic_ms()); 0: none was. Whatever was there at that
  * moment has been told. */
 int64_t follow_listed_ms(const struct follow *follow);

@@ -7,7 +7,9 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/part.h"
 #include "base/text.h"
+#include "operator/asking.h"
 #include "operator/assigned.h"
 #include "operator/service.h"
 
@@ -42,15 +44,25 @@ static const char *text_at(const json_value *object, const char *map, const char
 
 /* ---- counting ---- */
 
+/* What a pod says, "NAME/PORT", is also what a claim is called whose name has got another number since. */
+static uint64_t claim_hash(const char *principal, const char *name, uint16_t port)
+{
+    char text[DIBS_NAME_MAX + 8] = "";
+
+    if (part_count(name) > DIBS_NAME_PARTS_MAX)
+        return table_hash(principal, name);
+    (void) snprintf(text, sizeof text, "%s/%u", name, port);
+    return table_hash(principal, text);
+}
+
 static struct reference *find_reference(const struct census *c, uint64_t hash)
 {
     /* Two names of one hash share a count: then one is kept for longer than it needs to be. */
     return (struct reference *) table_first(&c->references, hash);
 }
 
-static bool refer(struct census *c, const char *principal, const char *name)
+static bool refer(struct census *c, uint64_t hash)
 {
-    uint64_t hash = table_hash(principal, name);
     struct reference *r = find_reference(c, hash);
 
     if (!r) {
@@ -64,9 +76,9 @@ static bool refer(struct census *c, const char *principal, const char *name)
     return true;
 }
 
-static void unrefer(struct census *c, const char *principal, const char *name)
+static void unrefer(struct census *c, uint64_t hash)
 {
-    struct reference *r = find_reference(c, table_hash(principal, name));
+    struct reference *r = find_reference(c, hash);
 
     if (!r || --r->n > 0)
         return;
@@ -93,6 +105,7 @@ static void object_free(struct census_object *o)
     free(o->claims);
     free(o->numbers);
     free(o->keeps);
+    free(o->place);
     free(o->name);
     free(o);
 }
@@ -102,9 +115,11 @@ static void unlink_object(struct census *c, struct census_object *o)
 {
     table_remove(&c->objects, &o->item);
     for (size_t i = 0; i < o->n_claims && !o->is_finished; i++)
-        unrefer(c, o->principal, o->claims[i].name);
+        unrefer(c, claim_hash(o->principal, o->claims[i].name, o->claims[i].port));
     if (o->id[0] && !o->is_finished)
-        unrefer(c, o->principal, o->id);
+        unrefer(c, table_hash(o->principal, o->id));
+    if (o->place)
+        unrefer(c, table_hash(o->principal, o->place));
     for (size_t i = 0; i < o->n_keeps; i++)
         table_remove(&c->keeps, &o->keeps[i].item);
     count_numbers(c, o, UINT32_MAX); /* minus one */
@@ -113,36 +128,84 @@ static void unlink_object(struct census *c, struct census_object *o)
     object_free(o);
 }
 
+/* What it says of itself is counted; what cannot be counted is taken off it. */
+static bool count_references(struct census *c, struct census_object *o)
+{
+    size_t n = 0;
+
+    if (o->is_finished)
+        return true;
+    while (n < o->n_claims && refer(c, claim_hash(o->principal, o->claims[n].name, o->claims[n].port)))
+        n++;
+    bool is_whole = n == o->n_claims;
+    while (o->n_claims > n)
+        free(o->claims[--o->n_claims].name);
+    if (o->id[0] && !refer(c, table_hash(o->principal, o->id))) {
+        o->id[0] = '\0';
+        is_whole = false;
+    }
+    if (o->place && !refer(c, table_hash(o->principal, o->place))) {
+        free(TAKE(o->place));
+        is_whole = false;
+    }
+    return is_whole;
+}
+
 /* All of it, or as if it had never been there. */
 static bool link_object(struct census *c, struct census_object *o)
 {
-    size_t n_claims = 0;
-    size_t n_keeps = 0;
+    size_t n = 0;
 
     if (!table_add(&c->objects, &o->item, table_hash(o->uid, NULL))) {
         object_free(o);
         return false;
     }
-    bool has_id = o->id[0] && !o->is_finished && refer(c, o->principal, o->id);
-    bool is_whole = has_id || !o->id[0] || o->is_finished;
-    if (!has_id)
-        o->id[0] = '\0';
-    while (n_claims < o->n_claims && !o->is_finished && refer(c, o->principal, o->claims[n_claims].name))
-        n_claims++;
-    while (n_keeps < o->n_keeps &&
-           table_add(&c->keeps, &o->keeps[n_keeps].item,
-                     table_hash(o->keeps[n_keeps].keep.principal, o->keeps[n_keeps].keep.keeper)))
-        n_keeps++;
+    bool is_whole = count_references(c, o);
+    while (n < o->n_keeps && table_add(&c->keeps, &o->keeps[n].item,
+                                       table_hash(o->keeps[n].keep.principal, o->keeps[n].keep.keeper)))
+        n++;
+    is_whole = is_whole && n == o->n_keeps;
+    o->n_keeps = n;
     count_numbers(c, o, 1);
     c->n_pods += o->kind == CENSUS_POD;
     c->n_changes++;
-    if (is_whole && (o->is_finished || n_claims == o->n_claims) && n_keeps == o->n_keeps)
-        return true;
-    while (o->n_claims > n_claims && !o->is_finished)
-        free(o->claims[--o->n_claims].name);
-    o->n_keeps = n_keeps;
-    unlink_object(c, o);
-    return false;
+    if (!is_whole)
+        unlink_object(c, o);
+    return is_whole;
+}
+
+static bool is_same_claim(const struct census_claim *a, const struct census_claim *b)
+{
+    return a->port == b->port && a->protos == b->protos && strcmp(a->name, b->name) == 0 &&
+           strcmp(a->keeper, b->keeper) == 0;
+}
+
+static bool is_same_number(const struct census_number *a, const struct census_number *b)
+{
+    return a->port == b->port && a->protos == b->protos;
+}
+
+static bool is_same_keep(const struct identity_keep *a, const struct identity_keep *b)
+{
+    return a->first == b->first && a->n == b->n && strcmp(a->principal, b->principal) == 0 &&
+           strcmp(a->keeper, b->keeper) == 0 && strcmp(a->prefix, b->prefix) == 0 &&
+           strcmp(a->instance, b->instance) == 0;
+}
+
+/* Of one uid: does it still say the same? */
+static bool is_same_object(const struct census_object *a, const struct census_object *b)
+{
+    bool is_same = a->is_finished == b->is_finished && a->n_claims == b->n_claims &&
+                   a->n_numbers == b->n_numbers && a->n_keeps == b->n_keeps && strcmp(a->id, b->id) == 0 &&
+                   strcmp(a->place ? a->place : "", b->place ? b->place : "") == 0;
+
+    for (size_t i = 0; is_same && i < a->n_claims; i++)
+        is_same = is_same_claim(&a->claims[i], &b->claims[i]);
+    for (size_t i = 0; is_same && i < a->n_numbers; i++)
+        is_same = is_same_number(&a->numbers[i], &b->numbers[i]);
+    for (size_t i = 0; is_same && i < a->n_keeps; i++)
+        is_same = is_same_keep(&a->keeps[i].keep, &b->keeps[i].keep);
+    return is_same;
 }
 
 static struct census_object *find_object(const struct census *c, const char *uid)
@@ -184,6 +247,23 @@ static bool is_finished(const json_value *pod)
     return strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
 }
 
+/* The instance that it is, if it has a name; a pod that asks for ports and was not given any says nothing: a
+ * webhook was passed by. False: out of memory. */
+static bool read_place(struct census_object *o, const json_value *pod)
+{
+    static const struct workload_port any = { .name = "-", .scope = WORKLOAD_POD_SCOPED };
+    struct identity who = { 0 };
+    char name[DIBS_NAME_MAX + 1] = "";
+    bool asks = asking_annotation(pod, WORKLOAD_KEY_OWN) || asking_annotation(pod, WORKLOAD_KEY_RBG);
+
+    if ((asks && !o->id[0]) || identity_of_pod(pod, NULL, &who, NULL) != DIBS_OK || !who.is_named)
+        return true;
+    identity_claim_name(&who, &any, 0, name);
+    name[strrchr(name, '/') - name + 1] = '\0';
+    o->place = strdup(name);
+    return o->place != NULL;
+}
+
 static bool read_pod(struct census *c, struct census_object *o, const json_value *pod)
 {
     AUTO(free_auto) struct number *numbers = calloc(NUMBERS_MAX, sizeof *numbers);
@@ -204,7 +284,8 @@ static bool read_pod(struct census *c, struct census_object *o, const json_value
             return false;
         c->n_damaged += s != DIBS_OK; /* it harms that pod alone (INV-6) */
     }
-    return o->is_finished || read_numbers(c, o, numbers, pod_numbers(pod, numbers, NUMBERS_MAX));
+    return o->is_finished ||
+           (read_place(o, pod) && read_numbers(c, o, numbers, pod_numbers(pod, numbers, NUMBERS_MAX)));
 }
 
 static bool read_service(const struct census *c, struct census_object *o, const json_value *service)
@@ -273,6 +354,10 @@ bool census_put(struct census *c, unsigned source, const char *kind, const json_
     if (!is_read)
         return false;
     struct census_object *was = find_object(c, uid);
+    if (was && is_same_object(was, o)) { /* most changes are of a pod's state */
+        was->epoch = o->epoch;
+        return true;
+    }
     if (was)
         unlink_object(c, was);
     /* What is nobody's business costs nothing, but for pods, which are counted. */
@@ -341,16 +426,34 @@ bool census_has_pod(const struct census *c, const dibs_claim *claim)
 {
     char id[IDENTITY_ID_MAX + 2] = "";
 
-    if (find_reference(c, table_hash(claim->principal, claim->name)))
+    if (find_reference(c, claim_hash(claim->principal, claim->name, claim->port)))
         return true;
     /* A pod that has the id has the claim, whatever its other annotation says. */
     return read_id(claim->name, id) && find_reference(c, table_hash(claim->principal, id));
+}
+
+/* Is the instance of the claim a pod that is there? What is shared is no instance's. */
+static bool has_place(const struct census *c, const dibs_claim *claim)
+{
+    char place[DIBS_NAME_MAX + 1] = "";
+    const char *end = claim->name;
+
+    for (int part = 0; part < DIBS_NAME_PARTS_MAX - 1 && end; part++) {
+        end = strchr(end, '/');
+        end = end ? end + 1 : NULL;
+    }
+    if (!end)
+        return false;
+    (void) text_copy(place, (size_t) (end - claim->name) + 1, claim->name);
+    return find_reference(c, table_hash(claim->principal, place)) != NULL;
 }
 
 bool census_is_kept(const struct census *c, const dibs_claim *claim)
 {
     struct table_item *item = table_first(&c->keeps, table_hash(claim->principal, claim->command));
 
+    if (has_place(c, claim) || part_count(claim->name) > DIBS_NAME_PARTS_MAX)
+        return false;
     for (; item; item = table_next(item))
         if (identity_keeps(&((const struct census_keep *) item)->keep, claim))
             return true;

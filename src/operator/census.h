@@ -38,7 +38,8 @@ struct census_object {
     char principal[DIBS_PRINCIPAL_MAX + 1]; /* "ns:NAMESPACE" */
     char *name;
     char id[IDENTITY_ID_MAX + 2]; /* of a pod: "~ID", the instance of its claims; "": it has none */
-    bool is_finished;             /* a pod that will not run again */
+    char *place;      /* of a pod that is a named instance: "GROUP/ROLE/INSTANCE/COMPONENT/"; NULL: none */
+    bool is_finished; /* a pod that will not run again */
     struct census_claim *claims;
     size_t n_claims;
     struct census_number *numbers; /* inside of the pool, used without a claim */
@@ -68,9 +69,10 @@ void census_end(struct census *census, unsigned source);
 
 enum { CENSUS_SOURCES_MAX = 32 };
 
-/* Does a pod that is alive say that it has the claim? */
+/* Does a pod that is alive say that it has the claim, with its number? */
 bool census_has_pod(const struct census *census, const dibs_claim *claim);
-/* Does an object keep it? */
+/* Does an object keep it? Not what its instance had before: a pod of that instance, which is there and does
+ * not say that it has the claim, has it no more, and never will. */
 bool census_is_kept(const struct census *census, const dibs_claim *claim);
 /* Does somebody use the number without a claim? */
 bool census_is_used(const struct census *census, dibs_proto proto, uint16_t port);

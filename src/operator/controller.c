@@ -25,9 +25,10 @@
 #define SPEAKER "kube:observed" /* whose name stands in the history where it is nobody else's */
 
 enum {
-    LEDGER_MS = 4000,   /* of a call of the ledger: well within the Lease, which must outlast it */
-    PASS_MS = 5000,     /* how often all is looked at, whatever happens */
-    REST_LEAST_MS = 20, /* between two passes; and four times what the last one took, up to: */
+    LEDGER_MS = 4000,    /* of a call of the ledger: well within the Lease, which must outlast it */
+    PASS_MS = 5000,      /* how often all is looked at, whatever happens */
+    PASS_MOST_MS = 2000, /* then the Lease is cared for, and the rest is the next pass' */
+    REST_LEAST_MS = 20,  /* between two passes; and four times what the last one took, up to: */
     REST_MOST_MS = 1000,
     REST_TIMES = 4,
     ROUND_LEAST_MS = 500, /* between lists that prove something; ten times what the last ones took, up to: */
@@ -139,11 +140,20 @@ static bool is_proven(void *ctx, const char *keeper, int64_t since_ms)
     return (!by || is_listed(c, by, since_ms)) && has_pods;
 }
 
+/* The Lease outlasts the longest call of the ledger. */
+static bool has_time(const struct controller *c)
+{
+    return election_margin_ms(c->election, clock_monotonic_ms()) > LEDGER_MS;
+}
+
 static bool may_change(void *ctx)
 {
-    const struct controller *c = ctx;
+    struct controller *c = ctx;
 
-    return election_margin_ms(c->election, clock_monotonic_ms()) > LEDGER_MS;
+    if (has_time(c) && clock_monotonic_ms() - c->begun_ms < PASS_MOST_MS)
+        return true;
+    c->is_cut = true;
+    return false;
 }
 
 static void complain(void *ctx, enum tend_complaint what, const struct census_object *object, uint16_t port,
@@ -243,8 +253,11 @@ static void follow_election(struct controller *c, int64_t now_ms)
 
 static bool is_all_listed(const struct controller *c)
 {
+    /* A resource that cannot be listed, because its server is broken, keeps its own claims alive, and no
+     * more. */
     for (size_t i = 0; i < SOURCES; i++)
-        if (follow_state(c->sources[i].follow) == FOLLOW_BEGINNING)
+        if (follow_state(c->sources[i].follow) == FOLLOW_BEGINNING &&
+            !follow_is_in_trouble(c->sources[i].follow))
             return false;
     return follow_state(c->sources[SOURCE_PODS].follow) == FOLLOW_KNOWN;
 }
@@ -259,7 +272,7 @@ static void note_pass(struct controller *c, dibs_status s, const dibs_err *err)
         LOG(LOG_ERROR, "the ledger does not follow the cluster now", "why", err->msg);
     if (s == DIBS_OK && !was_well && c->is_rebuilt)
         LOG(LOG_INFO, "the ledger follows the cluster again");
-    if (s == DIBS_OK && !c->is_rebuilt && may_change(c)) {
+    if (s == DIBS_OK && !c->is_rebuilt && !c->is_cut) {
         char pods[24] = "";
         char restored[24] = "";
 
@@ -288,15 +301,16 @@ static void pass(struct controller *c, int64_t now_ms)
 {
     dibs_err err = { 0 };
 
-    if (!is_pass_due(c, now_ms) || !may_change(c))
+    if (!is_pass_due(c, now_ms) || !has_time(c))
         return;
-    c->is_ledger_changed = false;
+    c->begun_ms = now_ms;
+    c->is_cut = c->is_ledger_changed = false;
     c->seen_changes = census_changes(c->census);
     memset(c->are_lists_wanted, 0, sizeof c->are_lists_wanted);
     dibs_status s = tend_pass(c->tend, now_ms, &err);
     int64_t end_ms = clock_monotonic_ms();
     c->rest_ms = end_ms + within((end_ms - now_ms) * REST_TIMES, REST_LEAST_MS, REST_MOST_MS);
-    c->pass_ms = end_ms + PASS_MS;
+    c->pass_ms = end_ms + (c->is_cut ? 0 : PASS_MS);
     if (tend_due_ms(c->tend) > 0 && tend_due_ms(c->tend) < c->pass_ms)
         c->pass_ms = tend_due_ms(c->tend);
     note_pass(c, s, &err);

@@ -47,6 +47,8 @@ struct controller {
     int64_t asked_ms;      /* when the last ones were; 0: they are complete */
     int64_t pass_ms;       /* when the next pass is due by itself */
     int64_t rest_ms;       /* when the next pass may be at the earliest */
+    int64_t begun_ms;      /* the last pass */
+    bool is_cut;           /* ... had to stop before it was done */
     uint64_t seen_changes; /* of the census, at the last pass */
     uint64_t n_leads;
     bool is_ledger_changed;

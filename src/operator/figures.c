@@ -2,8 +2,8 @@
 #include "operator/figures.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
+
+#include "base/metric.h"
 
 #include "base/banned.h"
 
@@ -12,30 +12,6 @@ static const int64_t bucket_us[FIGURES_BUCKETS - 1] = { 500, 1000, 2500, 5000, 1
 static const char *const outcomes[FIGURES_OUTCOMES] = { "passed", "claimed", "refused", "unavailable",
                                                         "bad" };
 static const char *const kinds[DIBS_STATIC + 1] = { "dynamic", "static" };
-
-static void add(struct bytes *out, const char *fmt, ...) DIBS_PRINTF(2, 3);
-static void add(struct bytes *out, const char *fmt, ...)
-{
-    char line[512];
-    va_list args;
-
-    va_start(args, fmt);
-    int n = vsnprintf(line, sizeof line, fmt, args);
-    va_end(args);
-    if (n > 0)
-        bytes_add(out, line, (size_t) n < sizeof line ? (size_t) n : sizeof line - 1);
-}
-
-static void head(struct bytes *out, const char *name, const char *type, const char *help)
-{
-    add(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-static void single(struct bytes *out, const char *name, const char *type, const char *help, uint64_t value)
-{
-    head(out, name, type, help);
-    add(out, "%s %" PRIu64 "\n", name, value);
-}
 
 static void note_ports(struct figures *f, bool is_claimed, const struct asking *asking)
 {
@@ -63,28 +39,28 @@ static void write_reviews(const struct figures *f, struct bytes *out)
 {
     static const char name[] = "dibs_webhook_review_duration_seconds";
 
-    head(out, name, "histogram", "How long reviews took, by what came of them.");
+    metric_head(out, name, "histogram", "How long reviews took, by what came of them.");
     for (size_t o = 0; o < FIGURES_OUTCOMES; o++) {
         uint64_t n = 0;
 
         for (size_t i = 0; i + 1 < FIGURES_BUCKETS; i++) {
             n += f->bucket[o][i];
-            add(out, "%s_bucket{outcome=\"%s\",le=\"%g\"} %" PRIu64 "\n", name, outcomes[o],
-                (double) bucket_us[i] / 1e6, n);
+            metric_add(out, "%s_bucket{outcome=\"%s\",le=\"%g\"} %" PRIu64 "\n", name, outcomes[o],
+                       (double) bucket_us[i] / 1e6, n);
         }
         n += f->bucket[o][FIGURES_BUCKETS - 1];
-        add(out, "%s_bucket{outcome=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", name, outcomes[o], n);
-        add(out, "%s_sum{outcome=\"%s\"} %.6f\n", name, outcomes[o], (double) f->us[o] / 1e6);
-        add(out, "%s_count{outcome=\"%s\"} %" PRIu64 "\n", name, outcomes[o], n);
+        metric_add(out, "%s_bucket{outcome=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", name, outcomes[o], n);
+        metric_add(out, "%s_sum{outcome=\"%s\"} %.6f\n", name, outcomes[o], (double) f->us[o] / 1e6);
+        metric_add(out, "%s_count{outcome=\"%s\"} %" PRIu64 "\n", name, outcomes[o], n);
     }
 }
 
 static void write_kinds(const char *name, const char *help, const uint64_t values[DIBS_STATIC + 1],
                         struct bytes *out)
 {
-    head(out, name, "counter", help);
+    metric_head(out, name, "counter", help);
     for (size_t kind = 0; kind <= DIBS_STATIC; kind++)
-        add(out, "%s{scope=\"%s\"} %" PRIu64 "\n", name, kinds[kind], values[kind]);
+        metric_add(out, "%s{scope=\"%s\"} %" PRIu64 "\n", name, kinds[kind], values[kind]);
 }
 
 /* The names, types and labels of KEP-3668; the ports are those of pods. */
@@ -95,10 +71,10 @@ static void write_pool(const struct figures *f, struct office *office, struct by
     if (dibs_pool_usage_of(office_handle(office), office_pool(office)->name, &usage, NULL) == DIBS_OK) {
         uint32_t taken = usage.n_static + usage.n_dynamic;
 
-        single(out, "kube_apiserver_nodeport_allocator_allocated_ports", "gauge",
-               "Ports of the pool that are claimed.", taken);
-        single(out, "kube_apiserver_nodeport_allocator_available_ports", "gauge",
-               "Ports of the pool that are free.", usage.size - taken);
+        metric_single(out, "kube_apiserver_nodeport_allocator_allocated_ports", "gauge",
+                      "Ports of the pool that are claimed.", taken);
+        metric_single(out, "kube_apiserver_nodeport_allocator_available_ports", "gauge",
+                      "Ports of the pool that are free.", usage.size - taken);
     }
     write_kinds("kube_apiserver_nodeport_allocator_allocation_total", "Ports that this replica has claimed.",
                 f->ports, out);
@@ -111,8 +87,8 @@ void figures_write(const struct figures *figures, struct office *office, struct 
     const struct office_counts *counts = office_count(office);
 
     write_reviews(figures, out);
-    single(out, "dibs_webhook_commits_total", "counter", "Commits to the ledger.", counts->commits);
-    single(out, "dibs_webhook_commits_beaten_total", "counter", "Commits that another replica's came before.",
-           counts->beaten);
+    metric_single(out, "dibs_webhook_commits_total", "counter", "Commits to the ledger.", counts->commits);
+    metric_single(out, "dibs_webhook_commits_beaten_total", "counter",
+                  "Commits that another replica's came before.", counts->beaten);
     write_pool(figures, office, out);
 }

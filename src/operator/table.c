@@ -27,7 +27,7 @@ static bool grow(struct table *table)
 {
     struct table bigger = { .max = table->max ? table->max * 2 : FIRST_MAX };
 
-    bigger.chains = calloc(bigger.max, sizeof *bigger.chains);
+    bigger.chains = calloc(bigger.max, sizeof(void *));
     if (!bigger.chains)
         return false;
     for (size_t i = 0; i < table->max; i++) {

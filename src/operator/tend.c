@@ -91,7 +91,9 @@ static struct known *know(struct tend *t, const dibs_claim *claim)
     }
     if (is_new || k->id != claim->id || k->generation != claim->generation ||
         k->lease_until_ms != claim->lease_until_ms) {
-        t->counts.n_allocated[claim->kind] += k->id != claim->id && claim->is_exclusive;
+        /* What was there before us was counted by whoever saw it come. */
+        t->counts.n_allocated[claim->kind] +=
+            k->id != claim->id && claim->is_exclusive && t->counts.n_passes > 1;
         k->over_ms = claim->holder == DIBS_HELD_BY_LEASE ? t->now_ms + claim->lease_ttl_ms : 0;
         k->unneeded_ms = 0;
     }
@@ -374,6 +376,15 @@ static void miss(struct tend *t, struct census_object *o, struct census_claim *c
     add_wish(t, (struct wish){ o, claim, claim->port, claim->protos });
 }
 
+/* Its name has another number since, for the pod that comes next; its own is kept beside that. */
+static bool has_moved(const struct tend *t, const struct census_object *o, const struct census_claim *claim)
+{
+    char name[DIBS_NAME_MAX + 8] = "";
+
+    (void) snprintf(name, sizeof name, "%s/%u", claim->name, claim->port);
+    return find(t, o->principal, name) != NULL;
+}
+
 static void check_claims(struct tend *t, struct census_object *o)
 {
     for (size_t i = 0; i < o->n_claims; i++) {
@@ -383,7 +394,7 @@ static void check_claims(struct tend *t, struct census_object *o)
 
         if (!k) {
             miss(t, o, claim);
-        } else if (k->port != claim->port && t->now_ms >= claim->again_ms) {
+        } else if (k->port != claim->port && t->now_ms >= claim->again_ms && !has_moved(t, o, claim)) {
             claim->again_ms = t->now_ms + AGAIN_MS;
             (void) snprintf(text, sizeof text,
                             "Port %u is not the pod's any more, which has %u by now; please recreate it",

@@ -46,6 +46,8 @@ def until(what, condition, patience=PATIENCE_S):
     while True:
         found = condition()
         if found:
+            if os.environ.get("DIBS_TEST_VERBOSE"):
+                print(f"# {what}: after {time.monotonic() + patience - end:.2f} s", file=sys.stderr)
             return found
         assert time.monotonic() < end, f"not within {patience} s: {what}"
         time.sleep(0.02)
@@ -394,21 +396,28 @@ def case_faults(world):
         world.create(pod(f"p{i}"))
     until("all are confirmed", lambda: len(world.claims()) == 4 and not [c for c in world.claims() if c["holder"]])
 
+    def is_watching():
+        """A stream that tells something makes the next pause short again."""
+        name = 'dibs_kube_watch_events_total{kind="Pod"}'
+        before = world.metric(controller, name)
+        until("pods are watched", lambda: world.metric(controller, name) > before)
+
     # Streams that are cut without an end, and a server that has forgotten where they were.
     world.order(cut=True)
     world.delete("Pod", "p0")
     until("it goes on after a cut", lambda: len(world.claims()) == 3)
-    world.order(fail=[{"match": "watch=1", "times": 12, "status": 500}], cut=True)
+    world.order(fail=[{"match": "pods.watch=1", "times": 1, "status": 500}], cut=True)
     world.delete("Pod", "p1")
     world.order(compact=True)
     until("it goes on after 410", lambda: len(world.claims()) == 2)
+    is_watching()
     # Lists that fail, are slow, or expire between two pages: nothing ends by mistake, and all goes on.
-    world.order(fail=[{"match": "GET /api/v1/pods", "times": 1, "status": 500},
-                      {"match": "GET /api/v1/pods", "times": 1, "status": 429, "retryAfter": 1},
-                      {"match": "GET /api/v1/pods", "times": 1, "cut": True},
-                      {"match": "GET /api/v1/pods", "times": 1, "slow": 1}], cut=True, compact=True)
+    world.order(fail=[{"match": r"GET /api/v1/pods\?limit", "times": 1, "status": 429, "retryAfter": 1},
+                      {"match": r"GET /api/v1/pods\?limit", "times": 1, "cut": True},
+                      {"match": r"GET /api/v1/pods\?limit", "times": 1, "slow": 1}], cut=True, compact=True)
     world.delete("Pod", "p2")
     until("it goes on after refusals", lambda: len(world.claims()) == 1)
+    is_watching()
     world.order(insert=[assigned("many", f"m{i}", 21000 + i) for i in range(1200)], expire_continue=2)
     until("all pages arrive", lambda: len(world.claims()) == 1201)
     assert world.metric(controller, "dibs_kube_ended_total") == 3
@@ -422,6 +431,34 @@ def case_faults(world):
     until("others end", lambda: len(world.claims()) == 1200)
     assert world.of(world.claims(), "StatefulSet.web")
     controller.stop()
+
+
+def case_account(world):
+    """As in a pod: the service account's files where kubelet puts them, and a token that is renewed."""
+    at = os.path.join(world.directory, "run/secrets/kubernetes.io/serviceaccount")
+    os.makedirs(at)
+    for name, text in (("ca.crt", open(os.path.join(world.tls, "ca.cert")).read()), ("token", world.token),
+                       ("namespace", "dibs-system")):
+        with open(os.path.join(at, name), "w", encoding="ascii") as f:
+            f.write(text)
+    port = world.free_port()
+    inside = f'mount --bind "$1" /run && exec "$2" kube controller --metrics-listen 127.0.0.1:{port}'
+    p = Process(world, "controller", ["unshare", "--mount", "sh", "-c", inside, "sh",
+                                      os.path.join(world.directory, "run"), world.dibs],
+                {**world.env, "DIBS_NODE": "inside", "KUBERNETES_SERVICE_HOST": world.url.hostname,
+                 "KUBERNETES_SERVICE_PORT": str(world.url.port), "KUBECONFIG": ""})
+    p.port = port
+    world.ready(p)
+    assert world.order(dump="leases")[0]["metadata"]["namespace"] == "dibs-system"
+    new = secrets.token_hex(16)
+    with open(os.path.join(at, "token.new"), "w", encoding="ascii") as f:
+        f.write(new)
+    os.rename(os.path.join(at, "token.new"), os.path.join(at, "token"))
+    world.order(token=new, cut=True)
+    world.order(insert=[assigned("shop", "p", 20100)])
+    until("it goes on with the new token", lambda: len(world.claims()) == 1)
+    assert world.metric(p, "dibs_kube_leader") == 1
+    p.stop()
 
 
 def case_leaders(world):

@@ -653,7 +653,7 @@ class Server(http.server.ThreadingHTTPServer):
 class Control(socketserver.StreamRequestHandler):
     """An order is an object with one of these: compact, cut (all streams, without an end), fail ([{match, times, status |
     cut | slow, retryAfter}]; times below 0: for ever), deny ([[verb, plural]]), absent ([group]), deaf (streams that tell
-    no changes), expire_continue (times), insert ([object], past admission), counts, dump (plural), reinvoke."""
+    no changes), expire_continue (times), insert ([object], past admission), counts, dump (plural), reinvoke, token (the only one that is good from now on)."""
 
     def handle(self):
         for line in self.rfile:
@@ -678,6 +678,8 @@ class Control(socketserver.StreamRequestHandler):
             for key in ("fail", "deny", "absent", "deaf", "expire_continue", "reinvoke"):
                 if key in order:
                     server.orders[key] = order[key]
+            if "token" in order:
+                server.token = order["token"]
             if order.get("counts"):
                 result = dict(server.counts)
         for obj in order.get("insert", []):

@@ -283,6 +283,55 @@ static void a_named_instance_keeps_its_port_until_it_is_scaled_away(void **state
     assert_int_equal(claims(w).n, 0);
 }
 
+#define OWNED(uid, assigned)                                                                              \
+    "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"web-0\",\"uid\":\"" uid "\",\"ownerReferences\":[{" \
+    "\"kind\":\"StatefulSet\",\"name\":\"web\",\"controller\":true}],\"annotations\":{\"dibs.dev/"        \
+    "ports\":\"{}\","                                                                                     \
+    "\"dibs.dev/claim\":\"" ID "\",\"dibs.dev/assigned\":\"" assigned "\"}}}"
+
+static void what_an_instance_had_before_ends_when_its_next_pod_is_there(void **state) /* B4 */
+{
+    struct world *w = *state;
+
+    (void) claim(w, NAMED, "StatefulSet/web");
+    put(w, SETS, "StatefulSet", SET("1"));
+    pass(w);
+    w->now_ms += 2 * TTL_MS;
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 1); /* the instance has no pod just now */
+    put(w, PODS, "Pod", OWNED("u2", "[]"));
+    pass(w);
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 0);
+}
+
+static void a_number_that_has_moved_is_its_pods_as_long_as_that_is_there(void **state)
+{
+    struct world *w = *state;
+    dibs_claim found = { 0 };
+
+    put(w, SETS, "StatefulSet", SET("1"));
+    put(w, PODS, "Pod", OWNED("u1", ASSIGNED(NAMED "/20017", "20017", "StatefulSet/web")));
+    pass(w);
+    /* As the webhook leaves it for the next pod of the instance: the name has another number. */
+    drop(w, PODS, OWNED("u1", "[]"));
+    put(w, PODS, "Pod", OWNED("u1", ASSIGNED(NAMED, "20017", "StatefulSet/web")));
+    (void) claim(w, NAMED, "StatefulSet/web");
+    pass(w);
+    assert_string_equal(w->complaint, "");
+    assert_int_equal(claims(w).n, 2);
+    assert_int_equal(claims(w).last.holder, DIBS_HELD_BY_LEASE); /* it is not the old pod's */
+    drop(w, PODS, OWNED("u1", "[]"));
+    pass(w);
+    list(w);
+    pass(w);
+    found = claims(w).last;
+    assert_int_equal(claims(w).n, 1);
+    assert_string_equal(found.name, NAMED);
+}
+
 static void asked_for_again_it_does_not_end(void **state)
 {
     struct world *w = *state;
@@ -449,6 +498,8 @@ int main(void)
         CASE(a_pod_with_the_id_keeps_it_whatever_else_it_says),
         CASE(a_finished_pod_gives_back),
         CASE(a_named_instance_keeps_its_port_until_it_is_scaled_away),
+        CASE(what_an_instance_had_before_ends_when_its_next_pod_is_there),
+        CASE(a_number_that_has_moved_is_its_pods_as_long_as_that_is_there),
         CASE(asked_for_again_it_does_not_end),
         CASE(what_pods_have_and_the_ledger_has_not_is_written_again),
         CASE(one_number_of_two_pods_is_told),
