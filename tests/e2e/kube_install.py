@@ -10,6 +10,9 @@
     kube_install.py start PRINTED WORKLOAD DIR      the words that start its container, NUL between them; volumes are in DIR
     kube_install.py review KEY | path RENDERED      a review of a pod with that annotation; where reviews are sent
     kube_install.py keys RENDERED                   the annotations that the match condition knows
+    kube_install.py capabilities PRINTED            of the node's daemon, for setpriv
+    kube_install.py probe PRINTED DIR               the words of its readiness probe, NUL between them
+    kube_install.py pods FILE                       of each container a line: its variables, then its words, as JSON
 
 Exit 0 when all holds.
 """
@@ -273,6 +276,28 @@ def start(printed, workload, directory):
 def capabilities(printed):
     container, = pod_of(load(printed)[("DaemonSet", "dibs-node")])["containers"]
     print(",".join(f"+{c.lower()}" for c in container["securityContext"]["capabilities"]["add"]))
+
+
+def probe(printed, directory):
+    container, = pod_of(load(printed)[("DaemonSet", "dibs-node")])["containers"]
+    words = container["readinessProbe"]["exec"]["command"][1:]
+    print("\0".join(w.replace("=/run/dibs/", f"={directory}/socket/") for w in words), end="\0")
+
+
+def pods(path):
+    with open(path, encoding="utf-8") as f:
+        for o in yaml.safe_load_all(f):
+            spec = o["spec"] if o["kind"] == "Pod" else pod_of(o)
+            assert spec["hostNetwork"] is True
+            for container in spec["containers"]:
+                env = {one["name"]: one["value"] for one in container.get("env", [])}
+                words = [re.sub(r"\$\((\w+)\)", lambda m: env[m[1]], w) for w in container["command"] + container["args"]]
+                if words[0] == "dibs":  # the socket that it names is in a folder of the node that it has
+                    mount, = container["volumeMounts"]
+                    volume = next(v for v in spec["volumes"] if v["name"] == mount["name"])
+                    assert mount["readOnly"] is True and volume["hostPath"]["path"] == "/run/dibs"
+                    assert env["DIBS_SOCKET"] == mount["mountPath"] + "/dibs.sock"
+                print(json.dumps([f"{k}={v}" for k, v in env.items()] + words))
 
 
 def hook_of(rendered):
