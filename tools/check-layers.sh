@@ -15,6 +15,7 @@ declare -A may_use=(
     [json]="base"
     [yaml]="base"
     [web]="base"
+    [tls]="base"
     [wire]="base net json"
     [etcd]="base net json web"
     [ledger]="base net json etcd"
@@ -33,9 +34,7 @@ declare -A may_use=(
 # manifests have, too.
 declare -A may_include=(
     [core]="ledger/ledger.h ledger/mru.h"
-    [cli]="net/bindings.h daemon/serve.h operator/webhook.h operator/pool.h"
-    [operator]="daemon/log.h daemon/sockets.h"
-    [cli]="net/bindings.h daemon/serve.h operator/controller.h operator/webhook.h operator/pool.h"
+    [cli]="net/bindings.h daemon/serve.h operator/controller.h operator/webhook.h operator/pool.h tls/certificate.h"
     [operator]="daemon/log.h daemon/sockets.h"
 )
 
@@ -64,6 +63,7 @@ only_in() { # only_in ROOM HEADER
 only_in json 'jansson\.h'
 only_in web 'curl/curl\.h'
 only_in http 'microhttpd\.h'
+only_in tls 'gnutls/[a-z0-9]*\.h'
 only_in ledger 'sqlite3\.h'
 only_in yaml 'libfyaml\.h'
 

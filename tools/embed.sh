@@ -1,10 +1,12 @@
 #!/bin/sh
-# Prints a C file with the bytes of a file: embed.sh NAME FILE gives NAME[] and NAME_size.
+# Prints a C file with the bytes of files, one behind the other: embed.sh NAME FILE... gives NAME[] and NAME_size.
 set -eu
+name=$1
+shift
 echo '#include <stddef.h>'
-echo "extern const char $1[];"
-echo "extern const size_t $1_size;"
-echo "const char $1[] = {"
-od -An -v -t d1 "$2" | sed 's/  *\(-*[0-9][0-9]*\)/\1,/g'
+echo "extern const char $name[];"
+echo "extern const size_t ${name}_size;"
+echo "const char $name[] = {"
+cat -- "$@" | od -An -v -t d1 | sed 's/  *\(-*[0-9][0-9]*\)/\1,/g'
 echo '};'
-echo "const size_t $1_size = sizeof $1;"
+echo "const size_t ${name}_size = sizeof $name;"

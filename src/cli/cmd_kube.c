@@ -139,9 +139,12 @@ static const char *const of_webhook[] = { "listen",   "tls-cert", "tls-key",  "s
 static const char *const of_controller[] = { "kubeconfig", "lease-namespace", "metrics-listen",
                                              "start-port", "port-range",      "strategy",
                                              NULL };
+static const char *const of_install[] = { "print",      "namespace",  "image",    "secret",
+                                          "start-port", "port-range", "strategy", NULL };
 static const struct verb verbs[] = {
     { "inject", of_inject, inject_or_release },
     { "controller", of_controller, kube_controller },
+    { "install", of_install, kube_install },
     { "webhook", of_webhook, kube_webhook },
 };
 
@@ -169,7 +172,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 
             return s == DIBS_OK ? verbs[i].run(cli, err) : s;
         }
-    return err_set(err, DIBS_INVALID, "'%s' is not inject, webhook or controller",
+    return err_set(err, DIBS_INVALID, "'%s' is not inject, webhook, controller or install",
                    cli_safe(cli->argv[0], safe, sizeof safe));
 }
 
@@ -206,13 +209,20 @@ static const struct cli_opt opts[] = {
     { .name = "metrics-listen",
       .arg = "ADDRESS",
       .help = "the controller's health and metrics (127.0.0.1:9464)" },
+    { .name = "print", .help = "write the objects of `install`, a key among them, to standard output" },
+    { .name = "namespace", .arg = "NAME", .help = "where `install` puts them (dibs)" },
+    { .name = "image", .arg = "IMAGE", .help = "what their containers run (dibs)" },
+    { .name = "secret",
+      .arg = "FILE",
+      .help = "with the certificate of this Secret (YAML), not a new one",
+      .kind = CLI_FILE },
     { .name = "check-config", .help = "only see whether the webhook could start" },
     { 0 },
 };
 
 const struct cli_cmd cmd_kube = {
     .name = "kube",
-    .args = "inject FILE | webhook | controller",
+    .args = "inject FILE | webhook | controller | install --print",
     .summary = "Put ports into Kubernetes objects",
     .details = "`inject` reads YAML or JSON (- is standard input), finds the pods and pod\n"
                "templates with the annotation dibs.dev/ports, or RBG's port-allocator, claims\n"
@@ -237,13 +247,18 @@ const struct cli_cmd cmd_kube = {
                "\n"
                "`controller` follows the objects of the cluster, with the same ledger: claims\n"
                "are confirmed when their pod is seen, written again when the ledger has lost\n"
-               "them, and end when nothing needs them any more. Of several one leads.",
+               "them, and end when nothing needs them any more. Of several one leads.\n"
+               "\n"
+               "`install --print` writes all objects that a cluster needs for it, for\n"
+               "`kubectl apply -f -`: those of contrib/k8s, with the ledger (--ledger\n"
+               "etcd://...) and a certificate for the webhook that is made now and is good for\n"
+               "ten years. When they are written again, --secret keeps the certificate.",
     .examples = "echo 'kind: Service' | dibs kube inject -\n",
     .opts = opts,
     .flags = CLI_CLAIMS,
     .min_args = 1,
     .max_args = 2,
     .args_kind = CLI_WORDS,
-    .args_words = "inject webhook controller",
+    .args_words = "inject webhook controller install",
     .run = run,
 };

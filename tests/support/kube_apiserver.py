@@ -12,7 +12,7 @@ import base64, http.client, http.server, json, os, re, secrets, socket, socketse
 
 GROUPS = {
     "": ("v1", {"pods": ("Pod", True), "services": ("Service", True), "events": ("Event", True),
-                "namespaces": ("Namespace", False)}),
+                "replicationcontrollers": ("ReplicationController", True), "namespaces": ("Namespace", False)}),
     "apps": ("v1", {"statefulsets": ("StatefulSet", True), "deployments": ("Deployment", True),
                     "replicasets": ("ReplicaSet", True), "daemonsets": ("DaemonSet", True)}),
     "batch": ("v1", {"jobs": ("Job", True)}),
@@ -21,7 +21,8 @@ GROUPS = {
     "leaderworkerset.x-k8s.io": ("v1", {"leaderworkersets": ("LeaderWorkerSet", True)}),
     "workloads.x-k8s.io": ("v1alpha2", {"rolebasedgroups": ("RoleBasedGroup", True),
                                         "roleinstances": ("RoleInstance", True),
-                                        "roleinstancesets": ("RoleInstanceSet", True)}),
+                                        "roleinstancesets": ("RoleInstanceSet", True),
+                                        "instancesets": ("InstanceSet", True), "instances": ("Instance", True)}),
 }
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 MICRO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* `dibs kube install --print` */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/secret.h"
+#include "cli/input.h"
+#include "cli/kube.h"
+#include "kube/install.h"
+#include "tls/certificate.h"
+
+#include "base/banned.h"
+
+enum { VALUES = 7, NAME_BYTES = 128 };
+
+/* Webhooks on several machines share no file. */
+static dibs_status check_ledger(const struct cli *cli, dibs_err *err)
+{
+    if (strncmp(cli->settings.ledger, "etcd://", strlen("etcd://")) == 0)
+        return DIBS_OK;
+    return err_set(
+        err, DIBS_INVALID,
+        "name the ledger that all machines of the cluster share: --ledger etcd://HOST:2379/PREFIX");
+}
+
+static dibs_status read_values(const struct cli *cli, struct install_value out[VALUES + 1], dibs_err *err)
+{
+    const char *ns = cli_value(cli, "namespace");
+    const char *image = cli_value(cli, "image");
+    struct operator_pool_flags pool = kube_pool_flags(cli);
+    dibs_pool parsed;
+    dibs_status s = check_ledger(cli, err);
+
+    if (s == DIBS_OK && ns)
+        s = install_check_namespace(ns, err);
+    if (s == DIBS_OK && image)
+        s = install_check_image(image, err);
+    if (s == DIBS_OK)
+        s = operator_pool_parse(&pool, &parsed, err);
+    if (s != DIBS_OK)
+        return s;
+    const struct install_value values[VALUES + 1] = {
+        { "namespace", ns },
+        { "image", image },
+        { "ledger", cli->settings.ledger },
+        { "pool", pool.name },
+        { "start-port", pool.start_port },
+        { "port-range", pool.port_range },
+        { "strategy", pool.strategy },
+        { NULL, NULL },
+    };
+    memcpy(out, values, sizeof values);
+    return DIBS_OK;
+}
+
+static dibs_status make_tls(const char *ns, struct install_tls *out, dibs_err *err)
+{
+    struct certificate made = { 0 };
+    char name[NAME_BYTES];
+
+    (void) snprintf(name, sizeof name, INSTALL_SERVICE ".%s.svc", ns ? ns : INSTALL_NAMESPACE);
+    dibs_status s = certificate_make(name, clock_now(0).wall_ms, &made, err);
+    if (s == DIBS_OK)
+        *out = (struct install_tls){ strdup(made.authority), strdup(made.server), strdup(made.key) };
+    certificate_done(&made);
+    if (s == DIBS_OK && !(out->authority && out->server && out->key))
+        s = err_set(err, DIBS_FAILURE, "making a certificate: out of memory");
+    return s;
+}
+
+/* Those of the last time: with new ones replicas and API server would not agree until both have them. */
+static dibs_status read_tls(const char *path, struct install_tls *out, dibs_err *err)
+{
+    char *text = NULL;
+    size_t len = 0;
+    dibs_status s = cli_input_read(path, &text, &len, err);
+
+    if (s != DIBS_OK)
+        return s;
+    s = install_tls_read(strcmp(path, "-") == 0 ? "standard input" : path, text, len, out, err);
+    explicit_bzero(text, len);
+    free(text);
+    return s;
+}
+
+static dibs_status print(struct cli *cli, const struct install_value *values, dibs_err *err)
+{
+    const char *secret = cli_value(cli, "secret");
+    struct install_tls tls = { 0 };
+    struct bytes text = { 0 };
+    dibs_status s = secret ? read_tls(secret, &tls, err) : make_tls(cli_value(cli, "namespace"), &tls, err);
+
+    if (s == DIBS_OK)
+        s = install_write(values, &tls, &text, err);
+    if (s == DIBS_OK) {
+        (void) fwrite(text.at, 1, text.n, stdout);
+        s = cli_flush(cli, err);
+    }
+    secret_done(&text);
+    install_tls_done(&tls);
+    return s;
+}
+
+dibs_status kube_install(struct cli *cli, dibs_err *err)
+{
+    struct install_value values[VALUES + 1] = { 0 };
+
+    if (cli->argc != 1)
+        return err_set(err, DIBS_INVALID, "`dibs kube install` takes no argument");
+    if (!cli_has(cli, "print") || cli->json)
+        return err_set(
+            err, DIBS_INVALID,
+            "`dibs kube install` changes no cluster, it prints YAML: give --print, and pass the text "
+            "to 'kubectl apply -f -'");
+    dibs_status s = read_values(cli, values, err);
+    return s == DIBS_OK ? print(cli, values, err) : s;
+}

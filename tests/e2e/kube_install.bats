@@ -1,0 +1,157 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
+# contrib/k8s and `dibs kube install --print`: rendered by the real kubectl, and run. What is checked of the objects is in
+# kube_install.py.
+load ../support/dibs
+load ../support/etcd
+load ../support/rooms
+bats_require_minimum_version 1.5.0
+
+setup() {
+    dibs_setup
+    top=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+}
+teardown() { rooms_teardown; }
+
+install_py() { timeout -k 5 240 python3 "$BATS_TEST_DIRNAME/kube_install.py" "$@"; }
+render() { # render [FOLDER]: offline, and without anybody's configuration
+    needs kubectl python3
+    KUBECONFIG=/dev/null timeout -k 5 60 kubectl kustomize "${1:-$top/contrib/k8s}"
+}
+printed() { # printed [OPTION]...
+    dibs kube install --print --ledger "${ETCD_URL:-etcd://h1:2379,h2:2379/prod}" "$@"
+}
+# container WORKLOAD [FOLDER]: $WORDS start it: variables, program, arguments. Its volumes are in FOLDER ($T/volumes).
+container() {
+    mapfile -d '' -t WORDS < <(install_py start "$T/printed" "$1" "${2:-$T/volumes}")
+    [ ${#WORDS[@]} -gt 5 ]
+}
+# start_alone WORD...: as a container's user, who can read the volumes at /mnt and write nothing, without a right.
+start_alone() {
+    # shellcheck disable=SC2016 # for the shell there
+    start env -i T="$T" unshare --mount sh -c 'mount --bind "$T/volumes" /mnt && mount -o remount,bind,ro / && cd / &&
+        exec setpriv --reuid=65532 --regid=65532 --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all \
+            env -i "$@"' alone "$@"
+}
+
+@test "the base is rendered by kubectl, and every object is as it must be" {
+    render >"$T/rendered"
+    install_py rules "$T/rendered"
+}
+
+@test "install prints the objects of the base, in whichever namespace" {
+    render >"$T/rendered"
+    printed >"$T/printed"
+    install_py same "$T/rendered" "$T/printed"
+    printed --namespace ports >"$T/other"
+    install_py moved "$T/printed" "$T/other" dibs ports
+}
+
+@test "an overlay replaces the image, and install writes the one that it is told" {
+    needs kubectl
+    mkdir "$T/overlay"
+    cp -r "$top/contrib/k8s" "$T/base"
+    # `bases`: kubectl 1.20 reads no folder as a resource, later ones read both.
+    printf '%s\n' 'bases: [../base]' 'images: [{name: dibs, newName: registry.example/dibs, newTag: "7"}]' \
+        >"$T/overlay/kustomization.yaml"
+    render "$T/overlay" >"$T/rendered" 2>"$T/warnings"
+    [ "$(grep -c 'image: registry.example/dibs:7$' "$T/rendered")" -eq 3 ]
+    printed --image registry.example/dibs:7 >"$T/printed"
+    install_py same "$T/rendered" "$T/printed"
+}
+
+@test "what a controller asks the API server for is what it is allowed, and nothing more" {
+    needs openssl
+    render >"$T/rendered"
+    etcd_start 1
+    mkdir "$T/cluster"
+    "$DIBS_TEST_SUPPORT/etcd-certificates" "$T/cluster/tls"
+    install_py rights "$T/rendered" "$DIBS" "$T/cluster" "$ETCD_URL" || { tail -n 20 "$T"/cluster/*.log >&2; return 1; }
+}
+
+@test "the webhook's container serves with the printed certificate, for the Service's name, what the configuration sends" {
+    needs_root
+    needs python3 openssl curl
+    etcd_start 1
+    mkdir -p "$T/volumes/tls"
+    printed --namespace ports --start-port 21000 --port-range 50 >"$T/printed"
+    install_py tls "$T/printed" "$T/volumes/tls"
+    cd "$T/volumes/tls"
+    cmp bundle ca.crt
+    openssl verify -x509_strict -purpose sslserver -verify_hostname dibs-webhook.ports.svc -CAfile bundle tls.crt
+    run ! openssl verify -verify_hostname dibs-webhook.dibs.svc -CAfile bundle tls.crt
+
+    container Deployment/dibs-webhook
+    run env -i "${WORDS[@]}" --check-config
+    assert_status 0
+    local port
+    port=$("$DIBS_TEST_SUPPORT/free_port.py")
+    chmod 0644 tls.key # in a pod it is its group's
+    container Deployment/dibs-webhook /mnt
+    start_alone "${WORDS[@]/#--listen=*/--listen=127.0.0.1:$port}" 2>"$T/webhook.log"
+    curl=(curl -sf --noproxy '*' --max-time 10 --cacert "$T/volumes/tls/bundle" --resolve "dibs-webhook.ports.svc:$port:127.0.0.1")
+    url=https://dibs-webhook.ports.svc:$port
+    wait_until 30 "${curl[@]}" "$url/readyz" || { cat "$T/webhook.log" >&2; return 1; }
+    "${curl[@]}" "$url/healthz"
+
+    # It knows each annotation that the match condition lets through, and these are all that it knows.
+    install_py keys "$T/printed" >"$T/keys"
+    grep -ohE '"[a-z0-9.-]+/[a-z-]+"' "$top/src/workload/annotation.h" | tr -d '"' | sort | diff - <(sort "$T/keys")
+    while read -r key; do
+        install_py review "$key" >"$T/review"
+        "${curl[@]}" "$url$(install_py path "$T/printed")" -H 'Content-Type: application/json' --data-binary "@$T/review" >"$T/answer"
+        grep -q '"allowed":true' "$T/answer"
+        grep -q '"patch":"' "$T/answer"
+    done <"$T/keys"
+    DIBS_LEDGER=$ETCD_URL dibs ls --all --pool kube --json | python3 -c '
+import json, sys
+assert sorted(21000 <= c["port"] < 21050 for c in json.load(sys.stdin)) == [True, True]'
+}
+
+@test "the controller's container starts with its arguments" {
+    needs python3
+    printed >"$T/printed"
+    container Deployment/dibs-controller
+    # Without a cluster it says that there is none: its options and settings were read before.
+    run env -i "${WORDS[@]/#--metrics-listen=*/--metrics-listen=127.0.0.1:0}"
+    assert_status 2
+    assert_output_has KUBERNETES_SERVICE_HOST
+}
+
+@test "certificates of the last time are kept when they are handed over" {
+    needs python3
+    printed >"$T/first"
+    printed >"$T/second"
+    run ! cmp -s "$T/first" "$T/second"
+    sed -n '/^kind: Secret/,$p' "$T/first" >"$T/secret"
+    printed --secret "$T/secret" | cmp - "$T/first"
+    printed --secret - <"$T/secret" | cmp - "$T/first"
+    echo 'data: {}' >"$T/secret"
+    run printed --secret "$T/secret"
+    assert_status 2
+    assert_output_has "ca.crt"
+}
+
+@test "what makes no sense is refused, and nothing is printed" {
+    local etcd=etcd://h:2379/p
+    for words in "" "--print" "--print --ledger sqlite:$T/x" "--print --ledger $etcd --namespace Shop" \
+        "--print --ledger $etcd --image a,b" "--print --ledger $etcd --start-port 65530" "--print --ledger $etcd more" \
+        "--print --ledger $etcd --strategy best" "--print --ledger $etcd --listen :1" "--print --ledger $etcd --json"; do
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr dibs kube install $words
+        assert_status 2
+        [ -z "$output" ] && [ -n "$stderr" ]
+    done
+}
+
+@test "the image has every library that the program loads, and the user of its pods" {
+    needs dpkg-query
+    local library package n=0
+    while read -r library; do
+        package=$(dpkg-query -S "*/$library" | head -n 1 | cut -d: -f1)
+        grep -qw -- "$package" "$top/contrib/k8s/Containerfile" || { echo "$library of $package is missing" >&2; return 1; }
+        n=$((n + 1))
+    done < <(grep -rhoE '#define LIBRARY "[^"]+"' "$top/src" | cut -d'"' -f2)
+    [ "$n" -ge 5 ]
+    [ "$(sed -n 's/^USER \([0-9]*\):.*/\1/p' "$top/contrib/k8s/Containerfile")" = "$(sed -n 's/^ *runAsUser: //p' "$top/contrib/k8s/webhook.yaml")" ]
+}

@@ -1,0 +1,327 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The objects that bring dibs into a cluster, as kubectl renders them and as `dibs kube install --print` writes them.
+
+    kube_install.py same RENDERED PRINTED           the same objects, but for certificate and ledger
+    kube_install.py moved PRINTED OTHER FROM TO     the same objects in another namespace
+    kube_install.py rules RENDERED                  what must be so in them
+    kube_install.py rights RENDERED DIBS DIR LEDGER what a real controller asks for is what it may, and no more
+    kube_install.py tls PRINTED DIR                 writes the Secret's files, and the webhook's caBundle
+    kube_install.py start PRINTED WORKLOAD DIR      the words that start its container, NUL between them; volumes are in DIR
+    kube_install.py review KEY | path RENDERED      a review of a pod with that annotation; where reviews are sent
+    kube_install.py keys RENDERED                   the annotations that the match condition knows
+    kube_install.py capabilities PRINTED            of the node's daemon, for setpriv
+    kube_install.py probe PRINTED DIR               the words of its readiness probe, NUL between them
+    kube_install.py pods FILE                       of each container a line: its variables, then its words, as JSON
+
+Exit 0 when all holds.
+"""
+import base64, json, os, re, sys
+
+import yaml
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def load(path):
+    with open(path, encoding="utf-8") as f:
+        return {(o["kind"], o["metadata"]["name"]): o for o in yaml.safe_load_all(f) if o}
+
+
+def without_own(objects):
+    """What install fills in."""
+    objects = {key: json.loads(json.dumps(o)) for key, o in objects.items()}
+    objects.pop(("Secret", "dibs-webhook-tls"), None)
+    objects[("MutatingWebhookConfiguration", "dibs-webhook")]["webhooks"][0]["clientConfig"].pop("caBundle")
+    objects[("ConfigMap", "dibs-settings")]["data"].pop("ledger")
+    return objects
+
+
+def differences(a, b):
+    assert a.keys() == b.keys(), a.keys() ^ b.keys()
+    return [key for key in a if a[key] != b[key]]
+
+
+def same(rendered, printed):
+    printed = load(printed)
+    assert ("Secret", "dibs-webhook-tls") in printed
+    assert not differences(without_own(load(rendered)), without_own(printed))
+
+
+def moved(printed, other, before, after):
+    def move(node):
+        if isinstance(node, dict):
+            return {k: after if k == "namespace" and v == before else move(v) for k, v in node.items()}
+        return [move(v) for v in node] if isinstance(node, list) else node
+    objects = {key: move(o) for key, o in without_own(load(printed)).items()}
+    namespace = objects.pop(("Namespace", before))
+    namespace["metadata"]["name"] = after
+    objects[("Namespace", after)] = namespace
+    assert not differences(objects, without_own(load(other)))
+
+
+# ---- rules ----
+
+def pod_of(o):
+    return o["spec"]["template"]["spec"]
+
+
+def labels_of(o):
+    return o["spec"]["template"]["metadata"]["labels"]
+
+
+def chosen(selector, labels):
+    return all(labels.get(k) == v for k, v in selector.items())
+
+
+def admission_rules(objects):
+    hook, = objects[("MutatingWebhookConfiguration", "dibs-webhook")]["webhooks"]
+    wanted = {"failurePolicy": "Fail", "sideEffects": "NoneOnDryRun", "admissionReviewVersions": ["v1"],
+              "reinvocationPolicy": "IfNeeded"}
+    assert {k: hook[k] for k in wanted} == wanted
+    assert 1 <= hook["timeoutSeconds"] <= 30 and re.fullmatch(r"[a-z0-9-]+(\.[a-z0-9-]+){2,}", hook["name"])
+    rule, = hook["rules"]
+    assert rule == {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["pods"],
+                    "scope": "Namespaced"}
+    condition, = hook["matchConditions"]
+    assert re.fullmatch(r"[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?", condition["name"]) and keys_in(condition)
+    assert "oldObject" in condition["expression"] and "object" in condition["expression"].replace("oldObject", "")
+
+    def is_left_out(labels):
+        return any(e["operator"] == "NotIn" and labels.get(e["key"]) in e["values"]
+                   for e in hook["namespaceSelector"]["matchExpressions"])
+    own = objects[("Namespace", "dibs")]["metadata"]["labels"]
+    assert is_left_out({"kubernetes.io/metadata.name": "kube-system"}) and is_left_out(own)
+    assert not is_left_out({"kubernetes.io/metadata.name": "shop"})
+
+    # It leads to the webhook's pods, through a Service whose name the certificate has.
+    to = hook["clientConfig"]["service"]
+    service = objects[("Service", to["name"])]
+    deployment = objects[("Deployment", "dibs-webhook")]
+    assert to["namespace"] == service["metadata"]["namespace"] == deployment["metadata"]["namespace"]
+    port, = service["spec"]["ports"]
+    container, = pod_of(deployment)["containers"]
+    assert port["port"] == to.get("port", 443) and chosen(service["spec"]["selector"], labels_of(deployment))
+    assert port["targetPort"] in [p["name"] for p in container["ports"]]
+    assert f"--listen=:{container['ports'][0]['containerPort']}" in container["args"]
+
+
+def keys_in(condition):
+    return re.findall(r'"([^"]+)"', condition["expression"])
+
+
+def pod_rules(objects):
+    for kind, name in (("Deployment", "dibs-webhook"), ("Deployment", "dibs-controller"), ("DaemonSet", "dibs-node")):
+        o = objects[(kind, name)]
+        pod = pod_of(o)
+        container, = pod["containers"]
+        is_node = kind == "DaemonSet"
+        assert is_node or o["spec"]["replicas"] == 2
+        assert chosen(o["spec"]["selector"]["matchLabels"], labels_of(o))
+        assert ("ServiceAccount", pod["serviceAccountName"]) in objects
+        assert pod["automountServiceAccountToken"] == (name == "dibs-controller")
+        assert container["image"] == "dibs" and container["command"] == ["dibs"]
+        assert "requests" in container["resources"] and "memory" in container["resources"]["limits"]
+        own, whole = container["securityContext"], pod["securityContext"]
+        assert own["allowPrivilegeEscalation"] is False and own["readOnlyRootFilesystem"] is True
+        assert own["capabilities"]["drop"] == ["ALL"] and "privileged" not in own
+        assert whole["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert whole.get("runAsNonRoot", False) != is_node and ("add" in own["capabilities"]) == is_node
+        assert all((pod.get(k) is True) == is_node for k in ("hostNetwork", "hostPID")) and "hostIPC" not in pod
+        assert any("hostPath" in v for v in pod["volumes"]) == is_node
+        assert {m["name"] for m in container["volumeMounts"]} == {v["name"] for v in pod["volumes"]}
+        if is_node:  # the administrators' socket is not where pods mount the other one
+            public = next(m["mountPath"] for m in container["volumeMounts"] if m["name"] == "socket")
+            assert not [a for a in container["args"] if a.startswith(f"--admin-socket={public}/")]
+            continue
+        assert whole["runAsUser"] > 0 and container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+        assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+        for what in ("PodDisruptionBudget", "NetworkPolicy"):
+            spec = objects[(what, name)]["spec"]
+            assert chosen((spec.get("selector") or spec["podSelector"])["matchLabels"], labels_of(o))
+        policy = objects[("NetworkPolicy", name)]["spec"]
+        assert policy["policyTypes"] == ["Ingress"]
+        assert [p["port"] for p in policy["ingress"][0]["ports"]] == [p["name"] for p in container["ports"]]
+        assert objects[("PodDisruptionBudget", name)]["spec"]["minAvailable"] == 1
+
+
+def reference_rules(objects):
+    """What is named is there, or may be missing."""
+    settings = objects[("ConfigMap", "dibs-settings")]["data"]
+    used = set()
+    for (kind, _), o in objects.items():
+        if kind not in ("Deployment", "DaemonSet"):
+            continue
+        container, = pod_of(o)["containers"]
+        for one in container["env"]:
+            source = one["valueFrom"]
+            if "configMapKeyRef" in source:
+                assert source["configMapKeyRef"]["name"] == "dibs-settings"
+                used.add(source["configMapKeyRef"]["key"])
+            elif "secretKeyRef" in source:
+                assert source["secretKeyRef"] ["name"] == "dibs-etcd" and source["secretKeyRef"]["optional"] is True
+            else:
+                assert one["name"] == "DIBS_NODE" and source["fieldRef"]["fieldPath"] == "spec.nodeName"
+        for volume in pod_of(o)["volumes"]:
+            secret = volume.get("secret")
+            assert not secret or secret["secretName"] == "dibs-webhook-tls" or secret["optional"] is True
+        names = {one["name"] for one in container["env"]}
+        assert set(re.findall(r"\$\((\w+)\)", " ".join(container["args"]))) <= names
+    assert used == set(settings), used ^ set(settings)
+    assert all(isinstance(v, str) for v in settings.values())
+
+
+def binding_rules(objects):
+    bound = set()
+    for (kind, name), o in objects.items():
+        if kind.endswith("Binding"):
+            assert (o["roleRef"]["kind"], o["roleRef"]["name"]) in objects
+            bound |= {s["name"] for s in o["subjects"]}
+            assert all(s["namespace"] == "dibs" for s in o["subjects"])
+    assert bound == {"dibs-controller"}
+
+
+def rules(rendered):
+    objects = load(rendered)
+    wanted = {"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Deployment",
+              "Service", "MutatingWebhookConfiguration", "ConfigMap", "DaemonSet", "NetworkPolicy", "PodDisruptionBudget"}
+    assert {kind for kind, _ in objects} == wanted
+    cluster = {"Namespace", "ClusterRole", "ClusterRoleBinding", "MutatingWebhookConfiguration"}
+    for (kind, _), o in objects.items():
+        assert o["metadata"].get("namespace") == (None if kind in cluster else "dibs"), o["metadata"]
+    admission_rules(objects)
+    pod_rules(objects)
+    reference_rules(objects)
+    binding_rules(objects)
+
+
+# ---- rights ----
+
+def granted(objects):
+    """(namespace or *, group, resource, name or *, verb)"""
+    found = set()
+    for (kind, _), o in objects.items():
+        if kind not in ("Role", "ClusterRole"):
+            continue
+        where = o["metadata"].get("namespace", "*")
+        for rule in o["rules"]:
+            assert "*" not in rule["apiGroups"] + rule["resources"] + rule["verbs"]
+            found |= {(where, g, r, n, v) for g in rule["apiGroups"] for r in rule["resources"]
+                      for n in rule.get("resourceNames", ["*"]) for v in rule["verbs"]}
+    return found
+
+
+def asked(line):
+    """The same of a request, such as "GET /api/v1/pods watch"; None for what everybody may discover."""
+    method, path, *watch = line.split()
+    parts = path.split("/")[1:]
+    group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
+    if not rest:
+        return None
+    where = "*"
+    if rest[0] == "namespaces":
+        where, rest = rest[1], rest[2:]
+    verb = {"GET": "watch" if watch else "get" if len(rest) > 1 else "list", "POST": "create", "PUT": "update",
+            "PATCH": "patch", "DELETE": "delete"}[method]
+    where = "*" if rest[0] == "events" else where  # beside objects of every namespace
+    return where, group, rest[0], rest[1] if len(rest) > 1 else "*", verb
+
+
+def rights(rendered, dibs, directory, ledger):
+    sys.path.insert(0, HERE)
+    import kube_controller as cluster
+    world = cluster.World(dibs, directory, ledger)
+    controller = world.controller()
+    world.order(insert=[cluster.assigned("shop", "far", 40000)])
+    cluster.until("an Event is told", lambda: world.order(dump="events"))
+    wanted = granted(load(rendered))
+
+    def seen():
+        return {right for right in map(asked, world.order(counts=True)) if right}
+    cluster.until("all is asked for", lambda: len(seen()) >= len(wanted))
+    controller.stop()
+    assert seen() == wanted, seen() ^ wanted
+
+
+# ---- what runs ----
+
+def tls(printed, directory):
+    objects = load(printed)
+    for name, text in objects[("Secret", "dibs-webhook-tls")]["data"].items():
+        with open(os.path.join(directory, name), "wb") as f:
+            f.write(base64.b64decode(text, validate=True))
+    bundle = objects[("MutatingWebhookConfiguration", "dibs-webhook")]["webhooks"][0]["clientConfig"]["caBundle"]
+    with open(os.path.join(directory, "bundle"), "wb") as f:
+        f.write(base64.b64decode(bundle, validate=True))
+
+
+def start(printed, workload, directory):
+    objects = load(printed)
+    kind, name = workload.split("/")
+    container, = pod_of(objects[(kind, name)])["containers"]
+    settings = objects[("ConfigMap", "dibs-settings")]["data"]
+    env = {"PATH": os.environ["PATH"]}
+    for one in container["env"]:
+        source = one["valueFrom"]
+        if "configMapKeyRef" in source:
+            env[one["name"]] = settings[source["configMapKeyRef"]["key"]]
+        elif "fieldRef" in source:
+            env[one["name"]] = "node-1"
+    words = [re.sub(r"\$\((\w+)\)", lambda m: env[m[1]], w) for w in container["args"]]
+    for mount in container["volumeMounts"]:
+        words = [w.replace(f"={mount['mountPath']}/", f"={directory}/{mount['name']}/") for w in words]
+    print("\0".join([f"{k}={v}" for k, v in env.items()] + [os.environ["DIBS"]] + words), end="\0")
+
+
+def capabilities(printed):
+    container, = pod_of(load(printed)[("DaemonSet", "dibs-node")])["containers"]
+    print(",".join(f"+{c.lower()}" for c in container["securityContext"]["capabilities"]["add"]))
+
+
+def probe(printed, directory):
+    container, = pod_of(load(printed)[("DaemonSet", "dibs-node")])["containers"]
+    words = container["readinessProbe"]["exec"]["command"][1:]
+    print("\0".join(w.replace("=/run/dibs/", f"={directory}/socket/") for w in words), end="\0")
+
+
+def pods(path):
+    with open(path, encoding="utf-8") as f:
+        for o in yaml.safe_load_all(f):
+            spec = o["spec"] if o["kind"] == "Pod" else pod_of(o)
+            assert spec["hostNetwork"] is True
+            for container in spec["containers"]:
+                env = {one["name"]: one["value"] for one in container.get("env", [])}
+                words = [re.sub(r"\$\((\w+)\)", lambda m: env[m[1]], w) for w in container["command"] + container["args"]]
+                if words[0] == "dibs":  # the socket that it names is in a folder of the node that it has
+                    mount, = container["volumeMounts"]
+                    volume = next(v for v in spec["volumes"] if v["name"] == mount["name"])
+                    assert mount["readOnly"] is True and volume["hostPath"]["path"] == "/run/dibs"
+                    assert env["DIBS_SOCKET"] == mount["mountPath"] + "/dibs.sock"
+                print(json.dumps([f"{k}={v}" for k, v in env.items()] + words))
+
+
+def hook_of(rendered):
+    return load(rendered)[("MutatingWebhookConfiguration", "dibs-webhook")]["webhooks"][0]
+
+
+def path(rendered):
+    print(hook_of(rendered)["clientConfig"]["service"]["path"])
+
+
+def keys(rendered):
+    print("\n".join(keys_in(hook_of(rendered)["matchConditions"][0])))
+
+
+def review(key):
+    # What both formats have in common.
+    config = {"allocations": [{"name": "http", "env": "PORT", "scope": "PodScoped"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "p-", "annotations": {key: json.dumps(config)}},
+           "spec": {"containers": [{"name": "main", "image": "x"}]}}
+    print(json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "u1", "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"}, "namespace": "shop", "operation": "CREATE",
+        "object": pod}}))
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
