@@ -549,6 +549,8 @@ def case_restart(world):
     controller.stop()
     begun = time.monotonic()
     controller = world.controller()
+    until("it leads", lambda: world.metric(controller, "dibs_kube_leader") == 1 and
+          world.get(controller, "/readyz")[0] == 200)  # who stands by is ready, too
     print(f"# {n} pods: ready again after {time.monotonic() - begun:.2f} s")
     assert world.metric(controller, "dibs_kube_restored_total") == 0
     assert world.metric(controller, "dibs_kube_ended_total") == 0
