@@ -12,6 +12,8 @@
 
 #include "base/banned.h"
 
+enum { ALIKE_FROM = 4 }; /* claims, for which it pays to say once what they have in common */
+
 void composing_done(struct composing *c)
 {
     for (size_t i = 0; i < c->n_kept; i++) {
@@ -167,18 +169,35 @@ static bool collect(const struct etcd_rows *self, struct block_of of, struct con
     return true;
 }
 
+/* A claim as it stands in the block. */
+static struct row_claim claim_out(const struct etcd_rows *self, struct block_of of,
+                                  const struct row_claim *claim)
+{
+    struct row_claim row = *claim;
+
+    if (of.space == SPACE_CLUSTER)
+        store_principal_out(self, row.node, row.claim.principal);
+    return row;
+}
+
 static void pack_content(const struct etcd_rows *self, struct block_of of, const struct content *content,
                          struct bytes *out)
 {
-    for (size_t i = 0; i < content->n_claims; i++) {
-        struct row_claim row = *content->claims[i];
+    bool is_many = content->n_claims >= ALIKE_FROM;
+    struct row_claim like;
 
-        if (of.space == SPACE_CLUSTER)
-            store_principal_out(self, row.node, row.claim.principal);
-        pack_claim(out, &row);
+    if (is_many) /* any of them: where many are alike it is one of those, as a rule */
+        like = claim_out(self, of, content->claims[content->n_claims / 2]);
+    struct block_writer w =
+        pack_block(out, (uint32_t) content->n_claims, (uint32_t) content->n_cooling, is_many ? &like : NULL);
+
+    for (size_t i = 0; i < content->n_claims; i++) {
+        struct row_claim row = claim_out(self, of, content->claims[i]);
+
+        pack_claim(&w, &row);
     }
     for (size_t i = 0; i < content->n_cooling; i++)
-        pack_cooling(out, content->cooling[i]);
+        pack_cooling(&w, content->cooling[i]);
 }
 
 dibs_status compose_collect(const struct etcd_rows *self, struct block_of of, struct content *out,
@@ -207,7 +226,6 @@ static dibs_status add_block(struct composing *c, struct block_of of, dibs_err *
         return DIBS_OK; /* told at the end */
     if (of.space == SPACE_CLUSTER)
         compose_compare(c, put, revision);
-    pack_block(&put->value, (uint32_t) content.n_claims, (uint32_t) content.n_cooling);
     pack_content(c->self, of, &content, &put->value);
     compose_put(c, put);
     return DIBS_OK;

@@ -28,8 +28,8 @@ static void add_loss(struct composing *c, const struct row_claim *before)
     if (!put)
         return; /* it was removed */
     store_principal_out(c->self, row.node, row.claim.principal);
-    pack_block(&put->value, 1, 0);
-    pack_claim(&put->value, &row);
+    struct block_writer w = pack_block(&put->value, 1, 0, NULL);
+    pack_claim(&w, &row);
     compose_put(c, put);
     for (size_t i = 0; i < c->n_other; i++)
         is_known = is_known || c->other[i] == before->node;

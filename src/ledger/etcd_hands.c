@@ -312,19 +312,19 @@ static void pack_stays(struct composing *c, const struct hand_block *block, cons
         n += !is_leaving(c->self, &block->claims[i]);
     for (size_t i = 0; i < block->n_cooling; i++)
         n_cooling += store_space(c->self, block->cooling[i].port) == SPACE_HOST;
-    pack_block(out, n + (uint32_t) come->n_claims, n_cooling);
+    struct block_writer w = pack_block(out, n + (uint32_t) come->n_claims, n_cooling, NULL);
     for (size_t i = 0; i < block->n_claims; i++)
         if (!is_leaving(c->self, &block->claims[i]))
-            pack_claim(out, &block->claims[i]);
+            pack_claim(&w, &block->claims[i]);
     for (size_t i = 0; i < come->n_claims; i++) {
         struct row_claim row = *come->claims[i];
 
         store_principal_out(c->self, row.node, row.claim.principal);
-        pack_claim(out, &row);
+        pack_claim(&w, &row);
     }
     for (size_t i = 0; i < block->n_cooling; i++)
         if (store_space(c->self, block->cooling[i].port) == SPACE_HOST)
-            pack_cooling(out, &block->cooling[i]);
+            pack_cooling(&w, &block->cooling[i]);
 }
 
 static dibs_status add_other_block(struct composing *c, const struct hand_block *block, bool *is_changed,

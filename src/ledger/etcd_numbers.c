@@ -27,6 +27,11 @@ void pack_put_signed(struct bytes *out, int64_t number)
     pack_put(out, (uint64_t) number << 1 ^ (number < 0 ? UINT64_MAX : 0));
 }
 
+void pack_put_more(struct bytes *out, uint64_t number, uint64_t before)
+{
+    pack_put_signed(out, (int64_t) (number - before));
+}
+
 void pack_put_text(struct bytes *out, const char *text)
 {
     size_t n = strlen(text);
@@ -148,6 +153,14 @@ int64_t pack_get_signed(struct reader *r)
     uint64_t number = pack_get(r, UINT64_MAX);
 
     return (int64_t) (number >> 1 ^ (~(number & 1) + 1));
+}
+
+uint64_t pack_get_more(struct reader *r, uint64_t before, uint64_t max)
+{
+    uint64_t number = before + (uint64_t) pack_get_signed(r);
+
+    r->is_bad = r->is_bad || number > max;
+    return r->is_bad ? 0 : number;
 }
 
 void pack_get_bytes(struct reader *r, void *out, size_t n)

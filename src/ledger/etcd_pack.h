@@ -22,10 +22,17 @@ struct block_reader {
     bool (*damaged)(void *ctx, uint16_t port); /* a claim of which no more is known; port 0: not even that */
     bool (*cooling)(void *ctx, const struct ledger_slot *slot);
 };
+struct block_writer {
+    struct bytes *out;
+    const struct row_claim
+        *like; /* borrowed: what others have in common with it stands once; NULL: nothing does */
+    struct ledger_slot before; /* the port that cools, before the next one */
+};
 /* Adds the head, one claim, one port that cools: in this order. */
-void pack_block(struct bytes *out, uint32_t n_claims, uint32_t n_cooling);
-void pack_claim(struct bytes *out, const struct row_claim *row);
-void pack_cooling(struct bytes *out, const struct ledger_slot *slot);
+struct block_writer pack_block(struct bytes *out, uint32_t n_claims, uint32_t n_cooling,
+                               const struct row_claim *like);
+void pack_claim(struct block_writer *w, const struct row_claim *row);
+void pack_cooling(struct block_writer *w, const struct ledger_slot *slot);
 bool unpack_block(struct packed from, const struct block_reader *reader);
 
 /* How far the node's history has come. */

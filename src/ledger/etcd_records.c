@@ -24,18 +24,27 @@ bool unpack_tail(struct packed from, struct node_tail *out)
     return pack_is_done(&r);
 }
 
-/* By how much it is more than before: numbers of one commit are near each other, or wrap around. */
-static void put_more(struct bytes *out, uint64_t number, uint64_t before)
+/* What an event is, in one number. */
+enum {
+    IS_OTHERS = 1, /* another principal than that of the one before */
+    IS_USUAL = 2,  /* as the one before, but for time, claim and port */
+    KIND_SHIFT = 2,
+};
+
+static uint64_t cursor_after(uint64_t before, dibs_event_kind kind)
 {
-    pack_put_signed(out, (int64_t) (number - before));
+    return before + (kind == DIBS_EV_CLAIMED);
 }
 
-static uint64_t get_more(struct reader *r, uint64_t before, uint64_t max)
+static bool is_usual(const struct event_record *record, const struct event_record *before)
 {
-    uint64_t number = before + (uint64_t) pack_get_signed(r);
+    const dibs_event *e = &record->event;
+    const dibs_event *b = &before->event;
 
-    r->is_bad = r->is_bad || number > max;
-    return r->is_bad ? 0 : number;
+    return e->seq == b->seq + 1 && e->generation == b->generation && e->protos == b->protos &&
+           e->is_dynamic == b->is_dynamic && e->actor_uid == b->actor_uid && e->actor_pid == b->actor_pid &&
+           !e->name[0] && record->cursor == cursor_after(before->cursor, e->kind) &&
+           strcmp(e->principal, b->principal) == 0;
 }
 
 static void pack_event(struct bytes *out, const struct event_record *record,
@@ -43,21 +52,23 @@ static void pack_event(struct bytes *out, const struct event_record *record,
 {
     const dibs_event *e = &record->event;
     const dibs_event *b = &before->event;
-    bool is_others = strcmp(e->principal, b->principal) != 0;
+    unsigned how = is_usual(record, before) ? IS_USUAL : strcmp(e->principal, b->principal) ? IS_OTHERS : 0;
 
-    put_more(out, e->seq, b->seq);
-    put_more(out, (uint64_t) e->time_ms, (uint64_t) b->time_ms);
-    pack_put(out, (uint64_t) e->kind << 1 | is_others);
-    put_more(out, e->claim_id, b->claim_id);
+    pack_put(out, (uint64_t) e->kind << KIND_SHIFT | how);
+    pack_put_more(out, (uint64_t) e->time_ms, (uint64_t) b->time_ms);
+    pack_put_more(out, e->claim_id, b->claim_id);
+    pack_put_more(out, e->port, b->port);
+    if (how & IS_USUAL)
+        return;
+    pack_put_more(out, e->seq, b->seq);
     pack_put(out, e->generation);
-    put_more(out, e->port, b->port);
     pack_put(out, (uint64_t) e->protos << 1 | e->is_dynamic);
-    put_more(out, e->actor_uid, b->actor_uid);
-    put_more(out, (uint64_t) e->actor_pid, (uint64_t) b->actor_pid);
-    if (is_others)
+    pack_put_more(out, e->actor_uid, b->actor_uid);
+    pack_put_more(out, (uint64_t) e->actor_pid, (uint64_t) b->actor_pid);
+    if (how & IS_OTHERS)
         pack_put_text(out, e->principal);
     pack_put_text(out, e->name);
-    put_more(out, record->cursor, before->cursor);
+    pack_put_more(out, record->cursor, before->cursor);
 }
 
 void pack_events(struct bytes *out, const struct event_record *const *events, size_t n)
@@ -74,25 +85,32 @@ void pack_events(struct bytes *out, const struct event_record *const *events, si
 static void get_event(struct reader *r, struct event_record *record)
 {
     dibs_event *e = &record->event;
+    uint64_t how = pack_get(r, DIBS_EV_POOL << KIND_SHIFT | IS_USUAL | IS_OTHERS);
 
-    e->seq = get_more(r, e->seq, INT64_MAX);
-    e->time_ms = (int64_t) get_more(r, (uint64_t) e->time_ms, UINT64_MAX);
-    uint64_t kind = pack_get(r, DIBS_EV_POOL << 1 | 1);
-    e->kind = (dibs_event_kind) (kind >> 1);
-    e->claim_id = get_more(r, e->claim_id, INT64_MAX);
+    e->kind = (dibs_event_kind) (how >> KIND_SHIFT);
+    e->time_ms = (int64_t) pack_get_more(r, (uint64_t) e->time_ms, UINT64_MAX);
+    e->claim_id = pack_get_more(r, e->claim_id, INT64_MAX);
+    e->port = (uint16_t) pack_get_more(r, e->port, DIBS_PORT_MAX);
+    if (how & IS_USUAL) {
+        r->is_bad = r->is_bad || how & IS_OTHERS || e->seq == INT64_MAX;
+        e->seq++;
+        e->name[0] = '\0';
+        record->cursor = cursor_after(record->cursor, e->kind);
+        return;
+    }
+    e->seq = pack_get_more(r, e->seq, INT64_MAX);
     e->generation = pack_get(r, INT64_MAX);
-    e->port = (uint16_t) get_more(r, e->port, DIBS_PORT_MAX);
     uint64_t protos = pack_get(r, UINT8_MAX << 1 | 1);
     e->protos = (uint8_t) (protos >> 1);
     e->is_dynamic = protos & 1;
-    e->actor_uid = (uint32_t) get_more(r, e->actor_uid, UINT32_MAX);
-    int64_t pid = (int64_t) get_more(r, (uint64_t) e->actor_pid, UINT64_MAX);
+    e->actor_uid = (uint32_t) pack_get_more(r, e->actor_uid, UINT32_MAX);
+    int64_t pid = (int64_t) pack_get_more(r, (uint64_t) e->actor_pid, UINT64_MAX);
     r->is_bad = r->is_bad || pid < INT32_MIN || pid > INT32_MAX;
     e->actor_pid = (int32_t) pid;
-    if (kind & 1)
+    if (how & IS_OTHERS)
         pack_get_text(r, e->principal, sizeof e->principal);
     pack_get_text(r, e->name, sizeof e->name);
-    record->cursor = get_more(r, record->cursor, UINT64_MAX);
+    record->cursor = pack_get_more(r, record->cursor, UINT64_MAX);
 }
 
 bool unpack_events(struct packed from, bool (*fn)(void *ctx, const struct event_record *event), void *ctx)

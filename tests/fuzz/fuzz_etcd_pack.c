@@ -11,6 +11,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct found {
     struct bytes claims, cooling;
+    struct block_writer to_claims, to_cooling;
+    struct row_claim like; /* the first that was found, */
+    bool has_like;         /* ... if there is one */
     uint32_t n_claims, n_cooling;
 };
 
@@ -19,7 +22,11 @@ static bool take_claim(void *ctx, struct row_claim *row)
     struct found *found = ctx;
 
     CHECK(codec_claim_valid(&row->claim, NULL) && !row->claim.is_damaged);
-    pack_claim(&found->claims, row);
+    if (!found->has_like)
+        found->like = *row;
+    found->has_like = true;
+    found->to_claims.like = &found->like;
+    pack_claim(&found->to_claims, row);
     found->n_claims++;
     return true;
 }
@@ -30,7 +37,7 @@ static bool take_damaged(void *ctx, uint16_t port)
     struct row_claim row;
 
     codec_make_lost(&row, 1, port);
-    pack_claim(&found->claims, &row);
+    pack_claim(&found->to_claims, &row);
     found->n_claims++;
     return true;
 }
@@ -40,7 +47,7 @@ static bool take_cooling(void *ctx, const struct ledger_slot *slot)
     struct found *found = ctx;
 
     CHECK(slot->port > 0 && slot->claim_id == 0);
-    pack_cooling(&found->cooling, slot);
+    pack_cooling(&found->to_cooling, slot);
     found->n_cooling++;
     return true;
 }
@@ -49,10 +56,13 @@ static bool again_block(struct packed from, struct bytes *out)
 {
     struct found found = { 0 };
     struct block_reader reader = { &found, take_claim, take_damaged, take_cooling };
+
+    found.to_claims.out = &found.claims;
+    found.to_cooling.out = &found.cooling;
     bool is_whole = unpack_block(from, &reader);
 
     if (is_whole) {
-        pack_block(out, found.n_claims, found.n_cooling);
+        (void) pack_block(out, found.n_claims, found.n_cooling, found.has_like ? &found.like : NULL);
         bytes_add(out, found.claims.n ? found.claims.at : "", found.claims.n);
         bytes_add(out, found.cooling.n ? found.cooling.at : "", found.cooling.n);
     }

@@ -122,13 +122,92 @@ static void every_field_of_a_claim_comes_back(void **state)
     rows[2].claim.lease_until_ms = 12345;
     (void) snprintf(rows[2].claim.process.boot_id, sizeof rows[2].claim.process.boot_id, "%s",
                     "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0");
-    pack_block(&block, 3, 0);
-    for (size_t i = 0; i < 3; i++)
-        pack_claim(&block, &rows[i]);
+    for (size_t like = 0; like <= 3; like++) { /* each as what the others may be like; and none */
+        struct block_writer w = pack_block(&block, 3, 0, like < 3 ? &rows[like] : NULL);
+
+        for (size_t i = 0; i < 3; i++)
+            pack_claim(&w, &rows[i]);
+        assert_true(unpack(packed(&block).at, block.n, &seen));
+        assert_int_equal(seen.n_claims, 3);
+        for (size_t i = 0; i < 3; i++)
+            assert_memory_equal(&seen.claims[i], &rows[i], sizeof rows[i]);
+        bytes_done(&block);
+    }
+}
+
+static struct row_claim like_others(size_t i)
+{
+    struct row_claim row = small_claim(1000 + i, (uint16_t) (30000 + i));
+
+    memset(row.secret, (int) i, sizeof row.secret);
+    row.claim.is_kept = false;
+    row.claim.holder = DIBS_HELD_BY_LEASE;
+    row.claim.created_ms = row.claim.changed_ms = 1700000000000 + (int64_t) i;
+    row.claim.lease_ttl_ms = 600000;
+    row.claim.lease_until_ms = 5000000 + (int64_t) i;
+    (void) snprintf(row.claim.pool, sizeof row.claim.pool, "inference");
+    (void) snprintf(row.claim.process.boot_id, sizeof row.claim.process.boot_id, "%s",
+                    "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0");
+    return row;
+}
+
+static size_t pack_alike(struct bytes *block, const struct row_claim *rows, size_t n)
+{
+    struct block_writer w = pack_block(block, (uint32_t) n, 0, &rows[n / 2]);
+    size_t head = block->n;
+
+    for (size_t i = 0; i < n; i++)
+        pack_claim(&w, &rows[i]);
+    return head;
+}
+
+static void claims_that_are_alike_cost_little(void **state)
+{
+    enum { A_CLAIM_BYTES = 32 }; /* 16 of them its secret */
+    struct row_claim rows[CLAIMS_MAX];
+    struct bytes block = { 0 };
+    struct seen seen;
+
+    (void) state;
+    for (size_t i = 0; i < CLAIMS_MAX; i++)
+        rows[i] = like_others(i);
+    size_t head = pack_alike(&block, rows, CLAIMS_MAX);
+    assert_true((block.n - head) / CLAIMS_MAX <= A_CLAIM_BYTES);
     assert_true(unpack(packed(&block).at, block.n, &seen));
-    assert_int_equal(seen.n_claims, 3);
-    for (size_t i = 0; i < 3; i++)
-        assert_memory_equal(&seen.claims[i], &rows[i], sizeof rows[i]);
+    assert_int_equal(seen.n_claims, CLAIMS_MAX);
+    assert_memory_equal(seen.claims, rows, sizeof rows);
+    bytes_done(&block);
+}
+
+/* INV-6. It stands twice: whatever byte of either is changed, no claim is harmed. */
+static void damage_to_what_claims_have_in_common_harms_none(void **state)
+{
+    struct row_claim rows[CLAIMS_MAX];
+    struct bytes block = { 0 };
+    struct seen seen;
+
+    (void) state;
+    for (size_t i = 0; i < CLAIMS_MAX; i++)
+        rows[i] = like_others(i);
+    size_t head = pack_alike(&block, rows, CLAIMS_MAX);
+    size_t copy = (size_t) (uint8_t) block.at[4] << 8 | (uint8_t) block.at[5];
+    assert_int_equal(head, 4 + 2 * (2 + copy));
+    for (size_t at = 6; at < head; at++) {
+        if (at == 6 + copy || at == 7 + copy)
+            continue; /* a length leads astray: the block is refused, and keeps its ports */
+        for (unsigned bit = 0; bit < 8; bit++) {
+            block.at[at] = (char) (block.at[at] ^ (1 << bit));
+            assert_true(unpack(packed(&block).at, block.n, &seen));
+            assert_int_equal(seen.n_claims, CLAIMS_MAX);
+            assert_memory_equal(seen.claims, rows, sizeof rows);
+            block.at[at] = (char) (block.at[at] ^ (1 << bit));
+        }
+    }
+    block.at[6] = (char) (block.at[6] ^ 1);
+    block.at[8 + copy] = (char) (block.at[8 + copy] ^ 1);
+    assert_true(unpack(packed(&block).at, block.n, &seen)); /* both: then it is known that nothing is known */
+    assert_int_equal(seen.n_damaged, CLAIMS_MAX);
+    assert_int_equal(seen.damaged[1], rows[1].claim.port);
     bytes_done(&block);
 }
 
@@ -152,12 +231,38 @@ static void a_port_that_cools_comes_back(void **state)
     struct seen seen;
 
     (void) state;
-    pack_block(&block, 1, 2);
-    pack_claim(&block, &claim);
-    pack_cooling(&block, &slots[0]);
-    pack_cooling(&block, &slots[1]);
+    struct block_writer w = pack_block(&block, 1, 2, NULL);
+    pack_claim(&w, &claim);
+    pack_cooling(&w, &slots[0]);
+    pack_cooling(&w, &slots[1]);
     assert_true(unpack(packed(&block).at, block.n, &seen));
     assert_int_equal(seen.n_cooling, 2);
+    assert_memory_equal(seen.cooling, slots, sizeof slots);
+    bytes_done(&block);
+}
+
+static void neighbours_that_cool_cost_little(void **state)
+{
+    struct ledger_slot slots[CLAIMS_MAX];
+    struct bytes block = { 0 };
+    struct seen seen;
+    size_t first = 0;
+
+    (void) state;
+    memset(slots, 0, sizeof slots);
+    struct block_writer w = pack_block(&block, 0, CLAIMS_MAX, NULL);
+    for (size_t i = 0; i < CLAIMS_MAX; i++) {
+        slots[i].proto = DIBS_TCP;
+        slots[i].port = (uint16_t) (i < CLAIMS_MAX - 1 ? 30000 + i : 29000); /* in any order */
+        slots[i].address.len = 16;
+        slots[i].node = 3;
+        slots[i].released_ms = slots[i].there_ms = 90000000 + (int64_t) i;
+        pack_cooling(&w, &slots[i]);
+        first = i == 0 ? block.n : first;
+    }
+    assert_true(block.n - first <= 2 * CLAIMS_MAX + 2);
+    assert_true(unpack(packed(&block).at, block.n, &seen));
+    assert_int_equal(seen.n_cooling, CLAIMS_MAX);
     assert_memory_equal(seen.cooling, slots, sizeof slots);
     bytes_done(&block);
 }
@@ -172,10 +277,10 @@ static void a_damaged_claim_harms_no_other(void **state)
     struct seen seen;
 
     (void) state;
-    pack_block(&block, 3, 0);
+    struct block_writer w = pack_block(&block, 3, 0, &rows[0]);
     for (size_t i = 0; i < 3; i++) {
         begin[i] = block.n;
-        pack_claim(&block, &rows[i]);
+        pack_claim(&w, &rows[i]);
     }
     begin[3] = block.n;
     for (size_t at = begin[1] + 2; at < begin[2]; at++) {
@@ -204,9 +309,9 @@ static void what_is_left_of_a_damaged_claim_is_still_damaged(void **state)
 
     (void) state;
     codec_make_lost(&lost, 5, 30001);
-    pack_block(&block, 2, 0);
-    pack_claim(&block, &lost);
-    pack_claim(&block, &well);
+    struct block_writer w = pack_block(&block, 2, 0, &well);
+    pack_claim(&w, &lost);
+    pack_claim(&w, &well);
     assert_true(unpack(packed(&block).at, block.n, &seen));
     assert_int_equal(seen.n_damaged, 1);
     assert_int_equal(seen.damaged[0], 30001);
@@ -222,8 +327,8 @@ static void a_block_that_was_cut_is_refused(void **state)
     struct seen seen;
 
     (void) state;
-    pack_block(&block, 1, 0);
-    pack_claim(&block, &claim);
+    struct block_writer w = pack_block(&block, 1, 0, &claim);
+    pack_claim(&w, &claim);
     for (size_t n = 0; n < block.n; n++) {
         char *part = malloc(n ? n : 1); /* its end is where a sanitizer sees it */
 
@@ -381,8 +486,9 @@ static void the_corpus_of_the_fuzzer_is_of_this_format(void **state)
         const char *name;
         size_t n_claims, n_damaged, n_cooling;
     } blocks[] = {
-        { "block-kept", 1, 0, 0 },    { "block-process", 1, 0, 0 }, { "block-lease", 1, 0, 0 },
-        { "block-several", 4, 0, 2 }, { "block-damaged", 2, 1, 1 },
+        { "block-kept", 1, 0, 0 },         { "block-process", 1, 0, 0 }, { "block-lease", 1, 0, 0 },
+        { "block-several", 4, 0, 2 },      { "block-damaged", 2, 1, 1 }, { "block-many", 6, 0, 3 },
+        { "block-copy-damaged", 6, 0, 3 },
     };
     char text[4096] = "";
 
@@ -398,11 +504,45 @@ static void the_corpus_of_the_fuzzer_is_of_this_format(void **state)
     }
 }
 
+static void events_of_one_commit_cost_little(void **state)
+{
+    enum { MANY = 64, AN_EVENT_BYTES = 5 };
+    static struct event_record all[MANY], seen[MANY];
+    const struct event_record *events[MANY];
+    struct event_record *next = seen;
+    struct bytes value = { 0 };
+
+    (void) state;
+    for (size_t i = 0; i < MANY; i++) {
+        all[i].event = (dibs_event){ .seq = 22000 + i,
+                                     .time_ms = 1700000000000 + (int64_t) i,
+                                     .kind = i % 2 ? DIBS_EV_CLAIMED : DIBS_EV_RELEASED,
+                                     .claim_id = 1099511650049 + i,
+                                     .generation = 1,
+                                     .port = (uint16_t) (23616 + i),
+                                     .protos = 2,
+                                     .is_dynamic = true,
+                                     .actor_pid = 26879,
+                                     .principal = "uid:0" };
+        all[i].cursor = 11000 + (i + 1) / 2;
+        events[i] = &all[i];
+    }
+    pack_events(&value, events, MANY);
+    assert_true(value.n <= MANY * AN_EVENT_BYTES);
+    assert_true(unpack_events(packed(&value), see_event, &next));
+    assert_ptr_equal(next, seen + MANY);
+    assert_memory_equal(seen, all, sizeof all);
+    bytes_done(&value);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_field_of_a_claim_comes_back),
+        cmocka_unit_test(claims_that_are_alike_cost_little),
+        cmocka_unit_test(damage_to_what_claims_have_in_common_harms_none),
         cmocka_unit_test(a_port_that_cools_comes_back),
+        cmocka_unit_test(neighbours_that_cool_cost_little),
         cmocka_unit_test(a_damaged_claim_harms_no_other),
         cmocka_unit_test(what_is_left_of_a_damaged_claim_is_still_damaged),
         cmocka_unit_test(a_block_that_was_cut_is_refused),
@@ -410,6 +550,7 @@ int main(void)
         cmocka_unit_test(every_other_record_comes_back),
         cmocka_unit_test(events_come_back_in_their_order),
         cmocka_unit_test(the_corpus_of_the_fuzzer_is_of_this_format),
+        cmocka_unit_test(events_of_one_commit_cost_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
