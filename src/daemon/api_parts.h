@@ -59,7 +59,9 @@ struct api {
     struct tokens *tokens;
     struct ask *waiting; /* for a change */
     struct ask *streams;
-    int64_t beat_ms; /* when streams get their next sign of life */
+    struct ask *spare; /* for requests to come, */
+    size_t n_spare;    /* ... SPARE_MAX at most */
+    int64_t beat_ms;   /* when streams get their next sign of life */
     bool is_draining;
 };
 

@@ -9,7 +9,10 @@
 
 #include "base/banned.h"
 
-enum { GROW_FIRST = 64 };
+enum {
+    GROW_FIRST = 64,
+    SPARE_MAX = 128, /* of each kind: the claims of a busy moment, some 0.3 MB */
+};
 
 void memory_tables_init(struct memory_tables *tables, const struct memory_kind *kinds, size_t n)
 {
@@ -23,8 +26,37 @@ void memory_tables_done(struct memory_tables *tables)
         for (size_t i = 0; i < tables->table[id].n; i++)
             free(tables->table[id].item[i]);
         free(tables->table[id].item);
+        for (struct memory_spare *spare = tables->spare[id], *next = NULL; spare; spare = next) {
+            next = spare->next;
+            free(spare);
+        }
     }
     free(tables->journal);
+}
+
+static void *take(struct memory_tables *tables, size_t table)
+{
+    struct memory_spare *spare = tables->spare[table];
+
+    assert(tables->kinds[table].bytes >= sizeof *spare);
+    if (!spare)
+        return malloc(tables->kinds[table].bytes);
+    tables->spare[table] = spare->next;
+    tables->n_spare[table]--;
+    return spare;
+}
+
+static void give(struct memory_tables *tables, size_t table, void *record)
+{
+    struct memory_spare *spare = record;
+
+    if (!spare || tables->n_spare[table] == SPARE_MAX) {
+        free(record);
+        return;
+    }
+    spare->next = tables->spare[table];
+    tables->spare[table] = spare;
+    tables->n_spare[table]++;
 }
 
 size_t memory_find(const struct memory_tables *tables, size_t table, const void *key, bool *is_there)
@@ -118,9 +150,9 @@ dibs_status memory_put(struct memory_tables *tables, size_t table, const void *r
                            t->n);
     if (!has_room(t))
         return no_memory(err);
-    void *copy = malloc(kind->bytes);
+    void *copy = take(tables, table);
     if (!copy || !note(tables, (struct memory_change){ table, is_there ? t->item[at] : NULL, copy })) {
-        free(copy);
+        give(tables, table, copy);
         return no_memory(err);
     }
     memcpy(copy, record, kind->bytes);
@@ -169,7 +201,7 @@ dibs_status memory_sweep(struct memory_tables *tables, size_t table,
 void memory_commit(struct memory_tables *tables)
 {
     for (size_t i = 0; i < tables->n_journal; i++)
-        free(tables->journal[i].before);
+        give(tables, tables->journal[i].table, tables->journal[i].before);
     tables->n_journal = 0;
 }
 
@@ -191,7 +223,7 @@ void memory_undo(struct memory_tables *tables, size_t n_journal)
             take_out(t, at);
         else
             put_at(t, at, c->before);
-        free(c->after);
+        give(tables, c->table, c->after);
     }
     tables->n_journal = n_journal;
 }

@@ -29,12 +29,20 @@ struct memory_change {
     void *before, *after;
 };
 
+/* Records that came and went, for those to come: a group brings many at once, which is more than the
+ * allocator keeps at hand. */
+struct memory_spare {
+    struct memory_spare *next;
+};
+
 struct memory_tables {
     const struct memory_kind *kinds;
     size_t n;
     struct memory_table table[MEMORY_TABLES_MAX];
     struct memory_change *journal;
     size_t n_journal, journal_cap;
+    struct memory_spare *spare[MEMORY_TABLES_MAX];
+    size_t n_spare[MEMORY_TABLES_MAX];
 };
 
 /* `kinds` is borrowed. */
