@@ -143,14 +143,16 @@ static bool is_gathering(struct engine *e)
     size_t n = e->queue.n;
 
     if (e->far.fd <= 0 || n == 0 || n >= e->last_group) {
-        e->n_gathered = e->n_waits = 0;
+        e->n_gathered = 0;
         return false;
     }
-    e->n_waits = n > e->n_gathered ? 0 : e->n_waits + 1;
+    int64_t now_us = clock_monotonic_us();
+    if (n > e->n_gathered)
+        e->gathered_us = now_us;
     e->n_gathered = n;
-    if (e->n_waits < GATHER_TURNS)
+    if (now_us - e->gathered_us < INT64_C(1000) * GATHER_MS)
         return true;
-    e->n_gathered = e->n_waits = 0;
+    e->n_gathered = 0;
     return false;
 }
 

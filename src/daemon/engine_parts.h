@@ -12,8 +12,8 @@ enum {
     GROUP_WEIGHT = 1024,     /* claims of one commit, unless a single job has more: others wait for it */
     WRITTEN_MAX = GROUP_MAX, /* changes of a commit that are known without reading them again */
     BEATEN_MAX = 48,         /* attempts of a group where others write, too, before each is tried alone */
-    GATHER_MS = 1,           /* that a commit to a ledger far away waits for those who shared the last one, */
-    GATHER_TURNS = 2,        /* ... while some come: after so many turns without anybody new it goes */
+    GATHER_MS = 1,           /* without anybody new that a commit to a ledger far away waits for those who
+                                shared the last one */
     FOLLOW_MAX = 256,        /* events that are read at once */
     ALONE_SHARE = 9,         /* after a long job others have so many times as long for themselves, */
     ALONE_REST_MS = 5000,    /* ... but this at most */
@@ -66,8 +66,8 @@ struct engine {
     loop_source far;         /* the ledger's own notices; 0: it has none */
     uint64_t n_elsewhere;    /* changes that they have told of */
     size_t last_group;       /* jobs of the last commit to such a ledger, */
-    size_t n_gathered;       /* ... and those that were here for the next one in the last turn */
-    unsigned n_waits;        /* turns since then */
+    size_t n_gathered;       /* ... those that are here for the next one, */
+    int64_t gathered_us;     /* ... and when the last of them came */
     char file[256];          /* the ledger's name there */
     bool has_notice;
     int64_t look_ms;      /* when the ledger is looked at again */
