@@ -67,19 +67,28 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
-/* The timer is set anew after whatever may have changed what is due: two calls of the kernel at most. */
-static void arm(const struct web *web)
+/* After whatever may have changed what is due. A timer that rings too soon is left as it is: deadlines move
+ * with every call, and one look in vain costs less than to set it each time. */
+static void arm(struct web *web)
 {
     int64_t due = earlier(web->due_ms, web->alarm_ms > 0 ? web->alarm_ms : -1);
 
     for (const struct web_call *call = web->calls; call; call = call->next)
         due = earlier(due, silence_due_ms(call));
-    struct itimerspec at = { 0 };
-    if (due >= 0) {
-        at.it_value.tv_sec = due / 1000;
-        at.it_value.tv_nsec = due % 1000 * 1000000 + 1; /* a zero would stop it */
-    }
+    if (due < 0 || (web->set_ms >= 0 && web->set_ms <= due))
+        return;
+    struct itimerspec at = { .it_value.tv_sec = due / 1000,
+                             .it_value.tv_nsec = due % 1000 * 1000000 + 1 }; /* a zero would stop it */
     (void) timerfd_settime(web->timer, TFD_TIMER_ABSTIME, &at, NULL);
+    web->set_ms = due;
+}
+
+static void take_ring(struct web *web)
+{
+    uint64_t times = 0;
+
+    if (read(web->timer, &times, sizeof times) > 0)
+        web->set_ms = -1;
 }
 
 /* ---- calls ---- */
@@ -140,7 +149,7 @@ void web_cancel(struct web_call *call)
 {
     if (!call)
         return;
-    const struct web *web = call->web;
+    struct web *web = call->web;
     unlink_call(call);
     call_free(call);
     arm(web);
@@ -165,7 +174,9 @@ static void serve_sockets(struct web *web)
         int mask = (events & EPOLLIN ? CURL_CSELECT_IN : 0) | (events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
                    (events & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
 
-        if (fd != web->timer)
+        if (fd == web->timer)
+            take_ring(web);
+        else
             (void) web->curl->curl_multi_socket_action(web->multi, fd, mask, &running);
     }
     if (web->due_ms >= 0 && web->due_ms <= clock_monotonic_ms()) {
@@ -308,7 +319,7 @@ dibs_status web_open(const struct web_options *options, struct web **out, dibs_e
     AUTO(web_close_auto) struct web *web = calloc(1, sizeof *web);
     if (!web)
         return err_set(err, DIBS_FAILURE, "asking servers: out of memory");
-    *web = (struct web){ .curl = curl, .epoll = -1, .timer = -1, .due_ms = -1 };
+    *web = (struct web){ .curl = curl, .epoll = -1, .timer = -1, .set_ms = -1, .due_ms = -1 };
     if (!copy_text(options->ca, &web->ca) || !copy_text(options->cert, &web->cert) ||
         !copy_text(options->key, &web->key) || !copy_text(options->ca_pem, &web->ca_pem) ||
         !copy_text(options->cert_pem, &web->cert_pem) || !copy_text(options->key_pem, &web->key_pem))

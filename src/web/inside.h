@@ -10,6 +10,7 @@ struct web {
     CURLM *multi;
     int epoll; /* libcurl's sockets and the timer */
     int timer;
+    int64_t set_ms;   /* when that rings, at the latest; below 0: never */
     int64_t due_ms;   /* when libcurl wants to be called; below 0: not */
     int64_t alarm_ms; /* when its owner wants to be called; 0: not */
     struct web_call *calls;
