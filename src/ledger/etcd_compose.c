@@ -419,8 +419,8 @@ static void add_history(struct composing *c)
 
     while (n < t->n && ((const struct event_record *) t->item[t->n - 1 - n])->event.seq > c->self->tail.seq)
         n++;
-    const struct event_record *const *fresh = (const struct event_record *const *) &t->item[t->n - n];
     if (n > 0) {
+        const struct event_record *const *fresh = (const struct event_record *const *) &t->item[t->n - n];
         struct store_key key = store_key(c->self, SPACE_HOST, 'e');
 
         c->tail.seq = fresh[n - 1]->event.seq;

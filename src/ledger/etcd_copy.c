@@ -245,16 +245,16 @@ static bool apply_name(struct applying *a, const struct etcd_kv *kv)
     return put(a, NAMES, &name);
 }
 
-/* `mark`: that of a record that is none of a pool, or 0. */
-static bool apply_pool(struct applying *a, char mark, const struct etcd_kv *kv)
+/* `name`: its own, or what stands in its place (store_fence_key(), store_removal_key()). */
+static bool apply_pool(struct applying *a, const char *name, size_t n, const struct etcd_kv *kv)
 {
     dibs_pool pool;
 
     if (kv->mod_revision > a->self->pools_revision)
         a->self->pools_revision = kv->mod_revision;
-    if (mark == '~')
+    if (n == 1 && name[0] == '~')
         return unpack_ports(packed(kv->value), &a->self->fenced);
-    if (mark == '!')
+    if (n == 1 && name[0] == '!')
         return true; /* that it was put is all that it says */
     if (!unpack_pool(packed(kv->value), &pool))
         return false;
@@ -302,7 +302,7 @@ static bool apply(struct applying *a, const char *rest, size_t n, const struct e
     case 'l': return apply_lease(a, rest + 2, n - 2, kv);
     case 'm': return apply_node(a, rest + 2, n - 2, kv);
     case 'n': return apply_name(a, kv);
-    case 'p': return apply_pool(a, n == 3 && (rest[2] == '~' || rest[2] == '!') ? rest[2] : '\0', kv);
+    case 'p': return apply_pool(a, rest + 2, n - 2, kv);
     case 's': return apply_sighting(a, kv);
     case 't':
         a->self->tail_revision = kv->mod_revision;

@@ -103,11 +103,11 @@ struct etcd_rows {
     uint64_t trimmed_answers; /* likewise of answers */
     uint64_t trimmed_seq;     /* in the transaction under way: events up to it go; 0: none */
     bool is_mourning;         /* ... and the claims below are told of */
+    bool is_loose;            /* holders of this host may hang on nothing, though it has a lease */
     struct row_claim *lost;
     size_t n_lost;
     struct ledger_slot *seen; /* ports that others have released, while their records are read anew */
     size_t n_seen, max_seen;
-    bool is_loose;             /* holders of this host may hang on nothing, though it has a lease */
     struct store_lease *lease; /* that of this host; NULL: somebody else renews it, or nobody */
     int lease_notice;          /* an eventfd, among the notices; -1: there is none */
 };

@@ -33,6 +33,8 @@ struct storm_cluster {
     pid_t cutter;
     _Atomic int is_cutting;
     _Atomic size_t n_claimed[HOSTS]; /* by its clients: does it go on? */
+    unsigned n_leases_lost[HOSTS];
+    bool has_stalled[HOSTS]; /* it has lost a lease although it was not cut off */
     size_t n_cuts;
     struct storm_cut cut[CUTS_MAX];
 };

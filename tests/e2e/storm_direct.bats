@@ -8,7 +8,7 @@ teardown() { dibs_teardown; }
 
 @test "sixteen processes without a daemon on as many ports as they hold have each their own, and none is refused" {
     needs etcd
-    DIBS_TIMEOUT=60s run "$BUILD/tests/storm_direct" clients=16 ports=64 rounds="$(long_or 100 1)"
+    run "$BUILD/tests/storm_direct" clients=16 ports=64 rounds="$(long_or 100 1)"
     printf '%s\n' "$output" | sed 's/^/# /' >&3
     assert_status 0
 }

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "storm_cluster.h"
 
-enum { START_MS = 30000, ANSWER_MS = 20000, CALM_MS = 60000, METRICS_MAX = 1 << 20 };
+enum { START_MS = 30000, ANSWER_MS = 20000, CALM_MS = 60000, METRICS_MAX = 1 << 20, FEW_CLAIMS = 8 };
 
 /* ---- daemons ---- */
 
@@ -136,6 +136,10 @@ void storm_hosts_begin(struct storm_cluster *c)
 
 void storm_networks_begin(struct storm_cluster *c)
 {
+    /* Who asks a host that is cut off is answered before its lease ends, not after the patience of other
+     * storms. */
+    if (setenv("DIBS_TIMEOUT", "1s", 1) != 0)
+        storm_die("the settings cannot be made");
     for (size_t i = 0; i < HOSTS; i++)
         make_network(c, i);
 }
@@ -157,11 +161,25 @@ static int call_daemon(const struct storm_cluster *c, size_t host)
     return fd;
 }
 
-/* For how long a host counts on its lease, by its metrics. */
-static int64_t margin_ns(const struct storm_cluster *c, size_t host)
+/* What a host says of its lease, by its metrics. */
+struct lease {
+    int64_t margin_ns; /* for how long it counts on it */
+    unsigned n_lost;   /* those that have ended so far */
+};
+
+static double figure(const char *metrics, const char *name)
 {
-    static const char name[] = "\ndibs_cluster_lease_margin_seconds ";
+    const char *at = strstr(metrics, name);
+
+    if (!at)
+        storm_die("no %s in the metrics", name + 1);
+    return strtod(at + strlen(name), NULL);
+}
+
+static struct lease lease_of(const struct storm_cluster *c, size_t host)
+{
     static char text[METRICS_MAX];
+    int64_t began_ns = storm_now_ns();
     int fd = call_daemon(c, host);
     size_t n = 0;
     ssize_t got = 1;
@@ -170,19 +188,32 @@ static int64_t margin_ns(const struct storm_cluster *c, size_t host)
         got = recv(fd, text + n, sizeof text - 1 - n, 0);
         n += got > 0 ? (size_t) got : 0;
     }
-    (void) close(fd);
     text[n] = '\0';
-    const char *at = strstr(text, name);
-    if (!at)
-        storm_die("host %zu does not tell of its lease: %.200s", host, text);
-    return (int64_t) (strtod(at + sizeof name - 1, NULL) * 1e9);
+    if (got < 0)
+        storm_die("host %zu does not tell of its lease for %lld ms: %s", host,
+                  (long long) (storm_now_ns() - began_ns) / 1000000, strerror(errno));
+    (void) close(fd);
+    return (struct lease){ .margin_ns =
+                               (int64_t) (figure(text, "\ndibs_cluster_lease_margin_seconds ") * 1e9),
+                           .n_lost = (unsigned) figure(text, "\ndibs_cluster_leases_lost_total ") };
+}
+
+/* A machine that stalls for longer than the TTL costs hosts their leases that nobody has cut off. When they
+ * may say so is not known then. */
+static void note_losses(struct storm_cluster *c, size_t host, unsigned n_expected)
+{
+    unsigned n_lost = lease_of(c, host).n_lost;
+
+    if (n_lost - c->n_leases_lost[host] > n_expected)
+        c->has_stalled[host] = true;
+    c->n_leases_lost[host] = n_lost;
 }
 
 /* The daemon counts on nine tenths of its TTL since it asked; etcd has the lease for all of it. */
 static int64_t lease_end_ns(const struct storm_cluster *c, size_t host)
 {
     int64_t asked_ns = storm_now_ns();
-    int64_t margin = margin_ns(c, host);
+    int64_t margin = lease_of(c, host).margin_ns;
 
     return margin > 0 ? asked_ns + margin + NODE_TTL_MS * INT64_C(1000000) / 10 : 0;
 }
@@ -229,17 +260,27 @@ static void wait_until_it_goes_on(const struct storm_cluster *c, size_t host)
     int64_t until = clock_monotonic_ms() + CALM_MS;
     size_t n = atomic_load(&c->n_claimed[host]);
 
-    while (margin_ns(c, host) == 0 || atomic_load(&c->n_claimed[host]) == n) {
+    while (lease_of(c, host).margin_ns == 0 || atomic_load(&c->n_claimed[host]) == n) {
         if (clock_monotonic_ms() > until)
             storm_die("host %zu was joined again, and does not go on", host);
         storm_sleep_us(20000);
     }
 }
 
+static void wait_until_it_has_something(const struct storm_cluster *c, size_t host)
+{
+    int64_t until = clock_monotonic_ms() + CALM_MS;
+
+    while (atomic_load(&c->n_claimed[host]) < FEW_CLAIMS && clock_monotonic_ms() < until)
+        storm_sleep_us(10000);
+}
+
 static void cut_off(struct storm_cluster *c, struct storm_cut cut, uint32_t away_ms)
 {
     struct storm_cut *noted = &c->cut[c->n_cuts];
 
+    wait_until_it_has_something(c, cut.host);
+    note_losses(c, cut.host, 0);
     cut.lease_ns = lease_end_ns(c, cut.host);
     cut.from_ns = storm_now_ns();
     link_host("down", cut.host, NULL);
@@ -254,6 +295,7 @@ static void cut_off(struct storm_cluster *c, struct storm_cut cut, uint32_t away
     c->n_cuts++;
     link_host("up", cut.host, NULL);
     wait_until_it_goes_on(c, cut.host);
+    note_losses(c, cut.host, 1);
 }
 
 _Noreturn static void cut_and_join(struct storm_cluster *c, uint64_t seed)
@@ -268,6 +310,8 @@ _Noreturn static void cut_and_join(struct storm_cluster *c, uint64_t seed)
         storm_sleep_us((200 + (long) storm_below(&random, 800)) * 1000);
         cut_off(c, cut, away_ms);
     }
+    for (size_t i = 0; i < HOSTS; i++)
+        note_losses(c, i, 0);
     atomic_store(&c->is_cutting, 0);
     storm_stay(600);
 }
