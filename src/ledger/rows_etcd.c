@@ -169,6 +169,8 @@ static void forget_old_events(struct etcd_rows *self)
     struct memory_table *t = &self->near.tables.table[EVENTS];
     size_t n = t->n > (size_t) 2 * EVENTS_NEAR ? t->n - EVENTS_NEAR : 0;
 
+    if (n == 0)
+        return; /* there may be no array at all */
     for (size_t i = 0; i < n; i++)
         free(t->item[i]);
     memmove(t->item, t->item + n, (t->n - n) * sizeof *t->item);
