@@ -4,9 +4,9 @@ set -eu
 name=$1
 shift
 echo '#include <stddef.h>'
-echo "extern const char $name[];"
+echo "extern const char ${name}[];"
 echo "extern const size_t ${name}_size;"
-echo "const char $name[] = {"
+echo "const char ${name}[] = {"
 cat -- "$@" | od -An -v -t d1 | sed 's/  *\(-*[0-9][0-9]*\)/\1,/g'
 echo '};'
 echo "const size_t ${name}_size = sizeof $name;"

@@ -170,7 +170,7 @@ static void forget_old_events(struct etcd_rows *self)
     size_t n = t->n > (size_t) 2 * EVENTS_NEAR ? t->n - EVENTS_NEAR : 0;
 
     if (n == 0)
-        return;
+        return; /* there may be no array at all */
     for (size_t i = 0; i < n; i++)
         free(t->item[i]);
     memmove(t->item, t->item + n, (t->n - n) * sizeof *t->item);

@@ -146,12 +146,13 @@ assert sorted(21000 <= c["port"] < 21050 for c in json.load(sys.stdin)) == [True
 
 @test "the image has every library that the program loads, and the user of its pods" {
     needs dpkg-query
-    local library package n=0
-    while read -r library; do
-        package=$(dpkg-query -S "*/$library" | head -n 1 | cut -d: -f1)
-        grep -qw -- "$package" "$top/contrib/k8s/Containerfile" || { echo "$library of $package is missing" >&2; return 1; }
-        n=$((n + 1))
-    done < <(grep -rhoE '#define LIBRARY "[^"]+"' "$top/src" | cut -d'"' -f2)
-    [ "$n" -ge 5 ]
+    local libraries package
+    mapfile -t libraries < <(grep -rhoE '#define LIBRARY "[^"]+"' "$top/src" | cut -d'"' -f2)
+    [ ${#libraries[@]} -ge 5 ]
+    dpkg-query -S "${libraries[@]/#/*/}" | cut -d: -f1 | sort -u >"$T/packages"
+    [ "$(wc -l <"$T/packages")" -eq ${#libraries[@]} ]
+    while read -r package; do
+        grep -qw -- "$package" "$top/contrib/k8s/Containerfile" || { echo "$package is missing" >&2; return 1; }
+    done <"$T/packages"
     [ "$(sed -n 's/^USER \([0-9]*\):.*/\1/p' "$top/contrib/k8s/Containerfile")" = "$(sed -n 's/^ *runAsUser: //p' "$top/contrib/k8s/webhook.yaml")" ]
 }

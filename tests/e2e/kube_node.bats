@@ -91,7 +91,7 @@ has_claims() { [ "$(claims)" -eq "$1" ]; }
     DIBS_LEDGER=$ETCD_URL DIBS_SOCKET=none DIBS_NODE=node-2 dibs pool set kube --ranges 20000-20099 --scope cluster
     DIBS_LEDGER=$ETCD_URL DIBS_SOCKET=none DIBS_NODE=node-2 dibs claim --pool kube --port 20007 --keep shop/web
     run in_pod "$ROOM" 1000 dibs run -p web=20007 -- true
-    assert_status 3
+    assert_status 3 || { cat "$T/node.log" >&2; return 1; }
     run in_pod "$ROOM" 1000 dibs run -p web -- sh -c 'echo $WEB_PORT'
     assert_status 0
     end_process "$NODE_PID"
