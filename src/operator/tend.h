@@ -9,6 +9,9 @@
 #include "dibs/dibs.h"
 #include "operator/census.h"
 
+/* Whose claims the numbers are that others use. No namespace is called like that. */
+#define TEND_PRINCIPAL "kube:observed"
+
 struct tend;
 
 enum tend_complaint { TEND_DUPLICATE, TEND_REPAIRED, TEND_OUTSIDE, TEND_COMPLAINTS };
