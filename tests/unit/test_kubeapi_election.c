@@ -163,6 +163,14 @@ static void put(struct fixture *f, const char *spec)
     (void) pthread_mutex_unlock(&f->store.lock);
 }
 
+static bool spec_has(struct fixture *f, const char *text)
+{
+    (void) pthread_mutex_lock(&f->store.lock);
+    bool has = strstr(f->store.spec, text) != NULL;
+    (void) pthread_mutex_unlock(&f->store.lock);
+    return has;
+}
+
 static int count(struct fixture *f, const int *of)
 {
     (void) pthread_mutex_lock(&f->store.lock);
@@ -183,9 +191,9 @@ static void a_lease_that_nobody_has_is_taken_and_certain_for_its_duration_at_mos
     assert_true(until_ms >= before_ms + ELECTION_DURATION_MS &&
                 until_ms <= clock_monotonic_ms() + ELECTION_DURATION_MS);
     assert_int_equal(margin(f, ELECTION_DURATION_MS), 0);
-    assert_non_null(strstr(f->store.spec, "\"holderIdentity\":\"me\""));
-    assert_non_null(strstr(f->store.spec, "\"leaseDurationSeconds\":15"));
-    assert_non_null(strstr(f->store.spec, "\"leaseTransitions\":0"));
+    assert_true(spec_has(f, "\"holderIdentity\":\"me\""));
+    assert_true(spec_has(f, "\"leaseDurationSeconds\":15"));
+    assert_true(spec_has(f, "\"leaseTransitions\":0"));
 }
 
 static void it_is_renewed_before_it_ends(void **state)
@@ -195,7 +203,7 @@ static void it_is_renewed_before_it_ends(void **state)
     until_leading(f);
     UNTIL((turn(f), count(f, &f->store.n_puts) >= 2));
     assert_true(count(f, &f->store.n_puts) >= 2);
-    assert_int_equal(f->store.n_conflicts, 0);
+    assert_int_equal(count(f, &f->store.n_conflicts), 0);
 }
 
 #define OTHERS(renewed, seconds)                                                                  \
@@ -214,7 +222,7 @@ static void anothers_is_taken_when_it_has_not_changed_for_its_duration(void **st
     assert_int_equal(count(f, &f->store.n_puts), 0);
     put(f, OTHERS("2999-01-01T00:00:00.000000Z", "1"));
     until_leading(f);
-    assert_non_null(strstr(f->store.spec, "\"leaseTransitions\":5"));
+    assert_true(spec_has(f, "\"leaseTransitions\":5"));
 }
 
 static void who_is_overruled_does_not_lead(void **state)
@@ -253,8 +261,21 @@ static void who_resigns_leaves_it_to_the_next_one(void **state)
     UNTIL((kubeapi_turn(f->api), !election_resign(f->election)));
     assert_false(election_resign(f->election));
     assert_int_equal(margin(f, 0), 0);
-    assert_null(strstr(f->store.spec, "holderIdentity"));
-    assert_non_null(strstr(f->store.spec, "\"leaseDurationSeconds\":1,"));
+    assert_false(spec_has(f, "holderIdentity"));
+    assert_true(spec_has(f, "\"leaseDurationSeconds\":1,"));
+}
+
+static void a_renewal_under_way_is_waited_for(void **state)
+{
+    struct fixture *f = *state;
+
+    until_leading(f);
+    int64_t now_ms = clock_monotonic_ms() + ELECTION_RETRY_MS; /* it is due by then */
+    election_turn(f->election, now_ms);
+    assert_int_equal(election_next_ms(f->election, now_ms), -1);
+    UNTIL((kubeapi_turn(f->api), !election_resign(f->election)));
+    assert_false(spec_has(f, "holderIdentity"));
+    assert_int_equal(count(f, &f->store.n_conflicts), 0);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, begin, finish)
@@ -268,6 +289,7 @@ int main(void)
         CASE(who_is_overruled_does_not_lead),
         CASE(without_an_answer_nothing_is_renewed),
         CASE(who_resigns_leaves_it_to_the_next_one),
+        CASE(a_renewal_under_way_is_waited_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
