@@ -130,9 +130,22 @@ static bool is_listed(struct controller *c, const struct source *s, int64_t sinc
     return false;
 }
 
+/* Whatever there is. */
+static bool is_all_proven(struct controller *c, int64_t since_ms)
+{
+    bool is_proven = true;
+
+    for (size_t i = 0; i < SOURCES; i++)
+        is_proven = is_listed(c, &c->sources[i], since_ms) && is_proven;
+    return is_proven;
+}
+
 static bool is_proven(void *ctx, const char *keeper, int64_t since_ms)
 {
     struct controller *c = ctx;
+
+    if (keeper && !*keeper)
+        return is_all_proven(c, since_ms);
     const struct source *by = keeper ? source_of(c, keeper) : &c->sources[SOURCE_SERVICES];
     bool has_pods = is_listed(c, &c->sources[SOURCE_PODS], since_ms);
 

@@ -133,7 +133,7 @@ static bool is_observed(const dibs_claim *claim)
 
 static bool is_needed(const struct tend *t, const dibs_claim *claim)
 {
-    const struct census *c = t->options.census;
+    struct census *c = t->options.census;
 
     if (is_observed(claim))
         return census_is_used(c, claim->bindings[0].proto, claim->port);
