@@ -34,11 +34,11 @@ struct election {
     int64_t next_ms;
     struct kubeapi_call *call;
     struct record seen;
-    int64_t seen_ms;  /* since when it has been like that; 0: nothing was seen */
-    int64_t sent_ms;  /* the write under way */
-    int64_t until_ms; /* we lead for so long; 0: we do not */
-    bool is_resigning;
-    struct record wanted; /* what is being written */
+    int64_t seen_ms;              /* since when it has been like that; 0: nothing was seen */
+    int64_t sent_ms;              /* the write under way */
+    int64_t until_ms;             /* we lead for so long; 0: we do not */
+    bool is_resigning, is_giving; /* it shall be nobody's; that is still to be written */
+    struct record wanted;         /* what is being written */
     dibs_err trouble;
 };
 
@@ -194,7 +194,7 @@ static void on_seen(void *ctx, const struct kubeapi_answer *answer)
     struct election *e = ctx;
 
     e->call = NULL;
-    if (answer->code == HTTP_NOT_FOUND) {
+    if (answer->code == HTTP_NOT_FOUND && !e->is_resigning) {
         e->seen = (struct record){ 0 };
         want(e);
         return;
@@ -207,7 +207,7 @@ static void on_seen(void *ctx, const struct kubeapi_answer *answer)
     see(e, answer->root);
     if (!is_ours(e))
         e->until_ms = 0;
-    if (may_take(e))
+    if (may_take(e) && !e->is_resigning)
         want(e);
     else
         rest(e);
@@ -259,20 +259,19 @@ const char *election_trouble(const struct election *e)
 bool election_resign(struct election *e)
 {
     if (!e->is_resigning) {
-        bool leads = election_margin_ms(e, clock_monotonic_ms()) > 0;
-
+        e->is_giving = election_margin_ms(e, clock_monotonic_ms()) > 0;
         e->is_resigning = true;
         e->until_ms = 0;
-        kubeapi_cancel(e->call);
-        rest(e);
-        if (leads && e->seen.version[0]) {
-            e->wanted = e->seen;
-            e->wanted.holder[0] = '\0';
-            e->wanted.duration_ms = 1000;
-            send(e);
-        }
     }
-    return e->doing == WRITING;
+    /* A renewal under way is waited for: given up, it might still come, and make the version another. */
+    if (e->doing == RESTING && e->is_giving) {
+        e->is_giving = false;
+        e->wanted = e->seen;
+        e->wanted.holder[0] = '\0';
+        e->wanted.duration_ms = 1000;
+        send(e);
+    }
+    return e->doing != RESTING;
 }
 
 dibs_status election_open(struct kubeapi *api, const char *ns, const char *name, const char *identity,

@@ -448,12 +448,38 @@ static bool has_place(const struct census *c, const dibs_claim *claim)
     return find_reference(c, table_hash(claim->principal, place)) != NULL;
 }
 
-bool census_is_kept(const struct census *c, const dibs_claim *claim)
+struct seeking {
+    dibs_claim claim;
+    bool is_found;
+};
+
+static void seek(void *ctx, struct table_item *item)
+{
+    const struct identity_keep *keep = &((const struct census_keep *) item)->keep;
+    struct seeking *s = ctx;
+
+    (void) text_copy(s->claim.command, sizeof s->claim.command, keep->keeper);
+    s->is_found = s->is_found || identity_keeps(keep, &s->claim);
+}
+
+/* Of a claim that was made for who refers to it, before its own pod came: whichever object has the instance.
+ */
+static bool is_kept_by_any(struct census *c, const dibs_claim *claim)
+{
+    struct seeking s = { .claim = *claim };
+
+    table_each(&c->keeps, seek, &s);
+    return s.is_found;
+}
+
+bool census_is_kept(struct census *c, const dibs_claim *claim)
 {
     struct table_item *item = table_first(&c->keeps, table_hash(claim->principal, claim->command));
 
     if (has_place(c, claim) || part_count(claim->name) > DIBS_NAME_PARTS_MAX)
         return false;
+    if (!claim->command[0])
+        return is_kept_by_any(c, claim);
     for (; item; item = table_next(item))
         if (identity_keeps(&((const struct census_keep *) item)->keep, claim))
             return true;

@@ -73,7 +73,7 @@ enum { CENSUS_SOURCES_MAX = 32 };
 bool census_has_pod(const struct census *census, const dibs_claim *claim);
 /* Does an object keep it? Not what its instance had before: a pod of that instance, which is there and does
  * not say that it has the claim, has it no more, and never will. */
-bool census_is_kept(const struct census *census, const dibs_claim *claim);
+bool census_is_kept(struct census *census, const dibs_claim *claim);
 /* Does somebody use the number without a claim? */
 bool census_is_used(const struct census *census, dibs_proto proto, uint16_t port);
 

@@ -22,7 +22,6 @@
 
 #define LEASE_NAME "dibs-controller"
 #define LISTEN_DEFAULT "127.0.0.1:9464"
-#define SPEAKER "kube:observed" /* whose name stands in the history where it is nobody else's */
 
 enum {
     LEDGER_MS = 4000,    /* of a call of the ledger: well within the Lease, which must outlast it */
@@ -131,9 +130,22 @@ static bool is_listed(struct controller *c, const struct source *s, int64_t sinc
     return false;
 }
 
+/* Whatever there is. */
+static bool is_all_proven(struct controller *c, int64_t since_ms)
+{
+    bool is_proven = true;
+
+    for (size_t i = 0; i < SOURCES; i++)
+        is_proven = is_listed(c, &c->sources[i], since_ms) && is_proven;
+    return is_proven;
+}
+
 static bool is_proven(void *ctx, const char *keeper, int64_t since_ms)
 {
     struct controller *c = ctx;
+
+    if (keeper && !*keeper)
+        return is_all_proven(c, since_ms);
     const struct source *by = keeper ? source_of(c, keeper) : &c->sources[SOURCE_SERVICES];
     bool has_pods = is_listed(c, &c->sources[SOURCE_PODS], since_ms);
 
@@ -236,10 +248,23 @@ static void begin_leading(struct controller *c)
     LOG(LOG_INFO, "leading", "identity", c->identity);
 }
 
+static void tell_election(struct controller *c)
+{
+    const char *why = election_trouble(c->election);
+    bool is_troubled = why[0] != '\0';
+
+    if (is_troubled && !c->is_troubled)
+        LOG(LOG_WARNING, "the Lease cannot be read or written", "why", why);
+    if (!is_troubled && c->is_troubled)
+        LOG(LOG_INFO, "the Lease can be read and written again");
+    c->is_troubled = is_troubled;
+}
+
 static void follow_election(struct controller *c, int64_t now_ms)
 {
     bool leads = election_margin_ms(c->election, now_ms) > 0;
 
+    tell_election(c);
     if (leads && !c->leads)
         begin_leading(c);
     if (!leads && c->leads) {
@@ -479,7 +504,7 @@ static dibs_status open_ledger(struct controller *c, dibs_err *err)
     (void) text_copy(settings->socket, sizeof settings->socket, "none");
     dibs_status s = dibs_open(settings, &c->handle, err);
     if (s == DIBS_OK)
-        s = handle_speak_for(c->handle, SPEAKER, "", err);
+        s = handle_speak_for(c->handle, TEND_PRINCIPAL, "", err);
     if (s == DIBS_OK)
         s = operator_pool_open(c->handle, &c->pool, &c->pool, &differs, err);
     if (s == DIBS_OK)

@@ -42,6 +42,7 @@ struct controller {
     bool leads;      /* as far as it was told */
     bool is_rebuilt; /* since it leads, the ledger has all that pods have */
     bool is_ledger_well;
+    bool is_troubled; /* the Lease cannot be had; that was told */
     bool are_lists_wanted[SOURCES];
     int64_t round_ms;      /* when the next lists may be asked for */
     int64_t asked_ms;      /* when the last ones were; 0: they are complete */

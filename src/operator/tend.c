@@ -14,9 +14,6 @@
 
 #include "base/banned.h"
 
-/* Whose claims the numbers are that others use. No namespace is called like that. */
-#define OBSERVED "kube:observed"
-
 enum {
     STEP =
         512, /* claims of one transaction: several of etcd's own limit in one request, well within its size */
@@ -69,7 +66,7 @@ struct tend {
 static bool is_clusters(const dibs_claim *claim)
 {
     return claim->name[0] && !claim->is_damaged &&
-           (strncmp(claim->principal, "ns:", 3) == 0 || strcmp(claim->principal, OBSERVED) == 0);
+           (strncmp(claim->principal, "ns:", 3) == 0 || strcmp(claim->principal, TEND_PRINCIPAL) == 0);
 }
 
 static struct known *find(const struct tend *t, const char *principal, const char *name)
@@ -131,12 +128,12 @@ static bool add_seen(struct ledger_seen **list, size_t *n, size_t *max, const st
 
 static bool is_observed(const dibs_claim *claim)
 {
-    return strcmp(claim->principal, OBSERVED) == 0;
+    return strcmp(claim->principal, TEND_PRINCIPAL) == 0;
 }
 
 static bool is_needed(const struct tend *t, const dibs_claim *claim)
 {
-    const struct census *c = t->options.census;
+    struct census *c = t->options.census;
 
     if (is_observed(claim))
         return census_is_used(c, claim->bindings[0].proto, claim->port);
@@ -300,7 +297,7 @@ static void fill(const struct tend *t, const struct wish *wish, dibs_claim *c)
         return;
     }
     c->kind = DIBS_STATIC;
-    (void) text_copy(c->principal, sizeof c->principal, OBSERVED);
+    (void) text_copy(c->principal, sizeof c->principal, TEND_PRINCIPAL);
     name_number(wish, c->name);
     (void) snprintf(c->command, sizeof c->command, "%s/%.40s", o->kind == CENSUS_POD ? "Pod" : "Service",
                     o->name);
@@ -418,7 +415,7 @@ static void observe(struct tend *t, struct census_object *o, struct census_numbe
                         dibs_proto_text((dibs_proto) proto));
         complain(t, TEND_DUPLICATE, o, number->port, text);
     }
-    if (!find(t, OBSERVED, name))
+    if (!find(t, TEND_PRINCIPAL, name))
         add_wish(t, wish);
 }
 

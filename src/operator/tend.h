@@ -9,6 +9,9 @@
 #include "dibs/dibs.h"
 #include "operator/census.h"
 
+/* Whose claims the numbers are that others use. No namespace is called like that. */
+#define TEND_PRINCIPAL "kube:observed"
+
 struct tend;
 
 enum tend_complaint { TEND_DUPLICATE, TEND_REPAIRED, TEND_OUTSIDE, TEND_COMPLAINTS };
@@ -17,8 +20,8 @@ struct tend_options {
     dibs *handle; /* on a ledger itself; speaks for the cluster */
     const char *pool;
     struct census *census;
-    /* Began a complete list of what keeps such claims after `since_ms`? NULL as keeper: of pods and Services
-     * alone. If not, it is wanted. */
+    /* Began a complete list of what keeps such claims at `since_ms` or later? NULL as keeper: of pods and
+     * Services alone; "": of all. If not, it is wanted. */
     bool (*is_proven)(void *ctx, const char *keeper, int64_t since_ms);
     /* May the ledger be changed now: are we the only ones, for as long as a call of it lasts? */
     bool (*may_change)(void *ctx);

@@ -283,6 +283,24 @@ static void a_named_instance_keeps_its_port_until_it_is_scaled_away(void **state
     assert_int_equal(claims(w).n, 0);
 }
 
+static void what_was_made_for_who_refers_to_it_waits_while_its_instance_is_meant_to_be(void **state)
+{
+    struct world *w = *state;
+
+    (void) claim(w, NAMED, ""); /* its own pod has not come yet */
+    put(w, SETS, "StatefulSet", SET("1"));
+    pass(w);
+    w->now_ms += 2 * TTL_MS;
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    put(w, SETS, "StatefulSet", SET("0"));
+    pass(w);
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 0);
+}
+
 #define OWNED(uid, assigned)                                                                              \
     "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"web-0\",\"uid\":\"" uid "\",\"ownerReferences\":[{" \
     "\"kind\":\"StatefulSet\",\"name\":\"web\",\"controller\":true}],\"annotations\":{\"dibs.dev/"        \
@@ -498,6 +516,7 @@ int main(void)
         CASE(a_pod_with_the_id_keeps_it_whatever_else_it_says),
         CASE(a_finished_pod_gives_back),
         CASE(a_named_instance_keeps_its_port_until_it_is_scaled_away),
+        CASE(what_was_made_for_who_refers_to_it_waits_while_its_instance_is_meant_to_be),
         CASE(what_an_instance_had_before_ends_when_its_next_pod_is_there),
         CASE(a_number_that_has_moved_is_its_pods_as_long_as_that_is_there),
         CASE(asked_for_again_it_does_not_end),
