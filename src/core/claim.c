@@ -474,12 +474,9 @@ dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *o
     dibs_status s = prepare(a, err);
     if (s != DIBS_OK)
         return s;
-    if (core->index.is_loaded && core->index.elsewhere != ledger_heed(core->ledger)) {
-        core->index.is_loaded = false; /* no event tells what other hosts did */
-        s = core_index_refresh(core, err);
-        if (s != DIBS_OK)
-            return s;
-    }
+    s = core_index_follow(core, err);
+    if (s != DIBS_OK)
+        return s;
     a->stage = core->index.is_loaded ? STAGE_INDEX : STAGE_BLIND;
     if (a->has_run && !core->index.is_loaded) {
         a->stage = STAGE_RELOADED; /* a run is found in the index or not at all */

@@ -252,6 +252,8 @@ dibs_status core_repair(struct core *core, const dibs_repair_plan *plan, dibs_re
 /* ---- the index (occupancy.c) ---- */
 /* Load it or bring it up to date. */
 dibs_status core_index_refresh(struct core *core, dibs_err *err);
+/* Ports that other hosts have changed are read anew: no event tells of them. */
+dibs_status core_index_follow(struct core *core, dibs_err *err);
 void core_index_note_claim(struct core *core, const dibs_claim *claim);
 void core_index_note_end(struct core *core, const dibs_claim *claim, int64_t boot_ms);
 /* A pool with this cooldown is used: if it is the longest so far, too much was forgotten already. */

@@ -93,6 +93,7 @@ void core_index_free(struct core_index *index)
 struct loading {
     struct core_index *index;
     int64_t now_ms;
+    bool is_ring_kept;
 };
 
 static int older_first(const void *a, const void *b)
@@ -106,14 +107,51 @@ static int older_first(const void *a, const void *b)
 static bool load_slot(void *ctx, const struct ledger_slot *slot)
 {
     struct loading *l = ctx;
+    struct core_index *index = l->index;
+    /* Another's clock. */
+    int64_t released_ms = slot->released_ms < l->now_ms ? slot->released_ms : l->now_ms;
 
     if (slot->claim_id != 0)
-        portbits_add(&l->index->taken[slot->proto], slot->port);
-    else if (slot->released_ms < l->now_ms + l->index->longest_ms &&
-             slot->released_ms > l->now_ms - l->index->longest_ms)
-        add_cooling(l->index, slot->proto, slot->port,
-                    slot->released_ms < l->now_ms ? slot->released_ms : l->now_ms); /* another's clock */
+        portbits_add(&index->taken[slot->proto], slot->port);
+    else if (slot->released_ms >= l->now_ms + index->longest_ms ||
+             slot->released_ms <= l->now_ms - index->longest_ms)
+        return true; /* rested */
+    else if (l->is_ring_kept && index->released_ms[slot->proto] &&
+             index->released_ms[slot->proto][slot->port] == released_ms)
+        portbits_add(&index->cooling[slot->proto], slot->port); /* it stands in the ring already */
+    else
+        add_cooling(index, slot->proto, slot->port, released_ms);
     return true;
+}
+
+/* They came by port; the ring is by time. */
+static void sort_ring(struct core_index *index)
+{
+    AUTO(free_auto) struct core_cooling *sorted = NULL;
+    bool is_sorted = true;
+
+    for (size_t i = 1; i < index->n && is_sorted; i++)
+        is_sorted = index->ring[(index->head + i - 1) & (index->max - 1)].released_ms <=
+                    index->ring[(index->head + i) & (index->max - 1)].released_ms;
+    if (is_sorted)
+        return;
+    sorted = calloc(index->max, sizeof *sorted);
+    if (!sorted)
+        return; /* some rest a little longer than they need to */
+    for (size_t i = 0; i < index->n; i++)
+        sorted[i] = index->ring[(index->head + i) & (index->max - 1)];
+    qsort(sorted, index->n, sizeof *sorted, older_first);
+    free(index->ring);
+    index->ring = TAKE(sorted);
+    index->head = 0;
+}
+
+/* The mark of an earlier release stays beside a claim of the same port, which does not cool meanwhile. */
+static void settle(struct core_index *index)
+{
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++)
+        portbits_subtract(&index->cooling[proto], &index->taken[proto]);
+    sort_ring(index);
 }
 
 static dibs_status load(struct core *core, dibs_err *err)
@@ -121,20 +159,18 @@ static dibs_status load(struct core *core, dibs_err *err)
     struct core_index *index = &core->index;
     struct loading loading = { .index = index, .now_ms = core_now(core).boot_ms };
     uint64_t cursor = 0;
+    struct portbits changed;
 
     /* The numbers first: what is committed between the two reads is seen again by the next catch-up. */
     index->elsewhere = ledger_heed(core->ledger);
+    (void) ledger_changed_elsewhere(core->ledger, &changed); /* that is read now */
     dibs_status s = ledger_tail(core->ledger, &index->seq, &cursor, err);
     memset(index->taken, 0, sizeof index->taken);
     memset(index->cooling, 0, sizeof index->cooling);
     index->head = index->n = 0;
     if (s == DIBS_OK)
         s = ledger_slots(core->ledger, 0, 0, load_slot, &loading, err);
-    /* The mark of an earlier release stays beside a claim of the same port, which does not cool meanwhile. */
-    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++)
-        portbits_subtract(&index->cooling[proto], &index->taken[proto]);
-    if (index->n > 1) /* they came by port; the ring is by time */
-        qsort(index->ring, index->n, sizeof index->ring[0], older_first);
+    settle(index);
     index->is_loaded = s == DIBS_OK;
     return s;
 }
@@ -192,6 +228,29 @@ dibs_status core_index_refresh(struct core *core, dibs_err *err)
     core_index_expire(core, c.now.boot_ms);
     if (s == DIBS_OK && (c.n == CATCH_UP_MAX || c.oldest > c.since + 1))
         s = load(core, err);
+    return s;
+}
+
+dibs_status core_index_follow(struct core *core, dibs_err *err)
+{
+    struct core_index *index = &core->index;
+    struct loading loading = { .index = index, .now_ms = core_now(core).boot_ms, .is_ring_kept = true };
+    uint64_t elsewhere = ledger_heed(core->ledger);
+    struct portbits changed;
+
+    if (!index->is_loaded || index->elsewhere == elsewhere)
+        return DIBS_OK;
+    index->is_loaded = ledger_changed_elsewhere(core->ledger, &changed);
+    if (!index->is_loaded)
+        return load(core, err);
+    index->elsewhere = elsewhere;
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++) {
+        portbits_subtract(&index->taken[proto], &changed);
+        portbits_subtract(&index->cooling[proto], &changed);
+    }
+    dibs_status s = ledger_slots_among(core->ledger, &changed, load_slot, &loading, err);
+    settle(index);
+    index->is_loaded = s == DIBS_OK;
     return s;
 }
 

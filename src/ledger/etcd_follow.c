@@ -60,6 +60,13 @@ static dibs_status clear_block(struct etcd_rows *self, enum store_space space, u
     return s;
 }
 
+/* Of others, and what it was about cannot be told. */
+static void note_elsewhere(struct etcd_rows *self)
+{
+    self->n_elsewhere++;
+    self->is_all_changed = true;
+}
+
 static bool change_block(struct etcd_rows *self, enum store_space space, const struct etcd_event *event)
 {
     uint16_t block = 0;
@@ -69,7 +76,10 @@ static bool change_block(struct etcd_rows *self, enum store_space space, const s
     if (event->kv.mod_revision <= self->block_revision[space][block])
         return true; /* our own, or read already */
     self->n_told++;
-    self->n_elsewhere += space == SPACE_CLUSTER;
+    if (space == SPACE_CLUSTER) {
+        self->n_elsewhere++;
+        self->changed.word[block] = UINT64_MAX; /* a block is a word of the set */
+    }
     self->block_revision[space][block] = event->kv.mod_revision;
     return clear_block(self, space, block) == DIBS_OK &&
            (event->is_delete || store_apply(self, space, &event->kv, NULL) == DIBS_OK);
@@ -132,7 +142,7 @@ static void take_changes(struct etcd_rows *self, enum store_space space, const s
     for (size_t i = 0; i < n && self->is_loaded; i++)
         self->is_loaded = take_change(self, space, &events[i]);
     if (!self->is_loaded) {
-        self->n_elsewhere++;
+        note_elsewhere(self);
         self->n_told++;
     }
     memory_commit(&self->near.tables);
@@ -167,7 +177,7 @@ static void compacted(void *ctx, int64_t revision)
     (void) revision;
     self->is_loaded = false;
     self->is_cut = true;
-    self->n_elsewhere++;
+    note_elsewhere(self);
 }
 
 static dibs_status watch_space(struct etcd_rows *self, enum store_space space, dibs_err *err)
@@ -225,7 +235,7 @@ void store_heed(struct etcd_rows *self)
         etcd_watch_turn(self->watch[i]);
     uint64_t times = 0;
     if (self->lease_notice >= 0 && read(self->lease_notice, &times, sizeof times) > 0)
-        self->n_elsewhere++;
+        note_elsewhere(self);
 }
 
 /* Somebody was first, or we are behind: what there is is told soon. False: it was not. */
@@ -367,7 +377,7 @@ dibs_status store_catch_up(struct etcd_rows *self, dibs_err *err)
     dibs_status s = load_again(self, err);
 
     self->confirmed_ms = clock_monotonic_ms();
-    self->n_elsewhere++;
+    note_elsewhere(self);
     for (size_t i = 0; i < SPACES && s == DIBS_OK && self->is_cut; i++)
         etcd_watch_from(self->watch[i], self->revision + 1);
     self->is_cut = self->is_cut && s != DIBS_OK;

@@ -93,8 +93,10 @@ struct etcd_rows {
     dibs_err silence;     /* ... what he was told */
     int notices;          /* readable when they have something; -1: they are not there */
     uint64_t n_told;      /* changes so far that were news, */
-    uint64_t n_elsewhere; /* ... and those of others that no event tells of */
-    uint64_t n_gone;      /* leases of other hosts that have ended since */
+    uint64_t n_elsewhere; /* ... and those of others that no event tells of; ledger_changed_elsewhere(): */
+    struct portbits changed;
+    bool is_all_changed;
+    uint64_t n_gone; /* leases of other hosts that have ended since */
     struct ledger_traffic traffic;
     int64_t expected_revision; /* of our last commit, which the watch has not told of yet; 0: it has */
     int64_t expected_ms;       /* since when */

@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "ledger/rows.h"
+#include "net/portbits.h"
 
 #include "base/banned.h"
 
@@ -92,6 +93,14 @@ int ledger_notices(const struct ledger *ledger)
 uint64_t ledger_heed(struct ledger *ledger)
 {
     return ledger->rows->ops->heed ? ledger->rows->ops->heed(ledger->rows) : 0;
+}
+
+bool ledger_changed_elsewhere(struct ledger *ledger, struct portbits *out)
+{
+    if (ledger->rows->ops->changed_elsewhere)
+        return ledger->rows->ops->changed_elsewhere(ledger->rows, out);
+    memset(out, 0, sizeof *out);
+    return true;
 }
 
 dibs_status ledger_join(struct ledger *ledger, int64_t ttl_ms, const char *boot_id, dibs_err *err)
@@ -322,6 +331,22 @@ dibs_status ledger_slots(struct ledger *ledger, dibs_proto proto, uint16_t port,
     dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
 
     return s == DIBS_OK ? tx.rows->ops->slots(tx.rows, proto, port, fn, ctx, err) : s;
+}
+
+dibs_status ledger_slots_among(struct ledger *ledger, const struct portbits *ports, ledger_slot_fn fn,
+                               void *ctx, dibs_err *err)
+{
+    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
+
+    for (size_t word = 0; word < PORTBITS_WORDS && s == DIBS_OK; word++)
+        for (uint64_t bits = ports->word[word]; bits && s == DIBS_OK; bits &= bits - 1) {
+            uint16_t port = (uint16_t) (word * 64 + (size_t) __builtin_ctzll(bits));
+
+            for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && s == DIBS_OK; proto++)
+                s = tx.rows->ops->slots(tx.rows, proto, port, fn, ctx, err);
+        }
+    return s;
 }
 
 dibs_status ledger_tail(struct ledger *ledger, uint64_t *seq, uint64_t *cursor, dibs_err *err)

@@ -39,6 +39,9 @@ dibs_status ledger_care_beside(struct ledger *ledger, dibs_err *err);
 int ledger_notices(const struct ledger *ledger);
 /* Takes that in. The number grows with changes of which no event tells: those of other hosts. */
 uint64_t ledger_heed(struct ledger *ledger);
+struct portbits;
+/* The ports that these changes were about, since it was asked last. False: any port may have changed. */
+bool ledger_changed_elsewhere(struct ledger *ledger, struct portbits *out);
 
 /* Where hosts share a ledger each has a lease, which its daemon renews. Holders of ports that are everybody's
  * hang on it: when it has ended they are dead for all. Does nothing for a ledger of one host. From then on
@@ -372,6 +375,10 @@ typedef bool (*ledger_slot_fn)(void *ctx, const struct ledger_slot *slot);
 /* Slots of `proto` on `port`; 0 and 0: all, grouped by protocol and port. */
 dibs_status ledger_slots(struct ledger *ledger, dibs_proto proto, uint16_t port, ledger_slot_fn fn, void *ctx,
                          dibs_err *err);
+
+/* The same of all protocols on these ports. */
+dibs_status ledger_slots_among(struct ledger *ledger, const struct portbits *ports, ledger_slot_fn fn,
+                               void *ctx, dibs_err *err);
 
 /* The newest event's number, and the cursor of candidate orders. */
 dibs_status ledger_tail(struct ledger *ledger, uint64_t *seq, uint64_t *cursor, dibs_err *err);

@@ -60,9 +60,11 @@ struct rows_ops {
 
     /* Optional (NULL: there is nothing to care for). */
     dibs_status (*care_beside)(struct rows *self, dibs_err *err);
-    /* Optional (NULL: there are none): as ledger_notices() and ledger_heed(). */
+    /* Optional (NULL: there are none): as ledger_notices(), ledger_heed() and ledger_changed_elsewhere().
+     */
     int (*notices)(const struct rows *self);
     uint64_t (*heed)(struct rows *self);
+    bool (*changed_elsewhere)(struct rows *self, struct portbits *out);
 
     /* Optional (NULL: this host is alone): as ledger_join() and ledger_lease(). */
     dibs_status (*join)(struct rows *self, int64_t ttl_ms, const char *boot_id, dibs_err *err);

@@ -293,6 +293,17 @@ static uint64_t heed(struct rows *rows)
     return self->n_elsewhere;
 }
 
+static bool changed_elsewhere(struct rows *rows, struct portbits *out)
+{
+    struct etcd_rows *self = store_of(rows);
+    bool is_known = !self->is_all_changed;
+
+    *out = self->changed;
+    memset(&self->changed, 0, sizeof self->changed);
+    self->is_all_changed = false;
+    return is_known;
+}
+
 static bool was_beaten(const struct rows *rows)
 {
     return ((const struct etcd_rows *) rows)->was_beaten;
@@ -578,6 +589,7 @@ const struct rows_ops rows_etcd_ops = {
     .care_beside = care_beside,
     .notices = notices,
     .heed = heed,
+    .changed_elsewhere = changed_elsewhere,
     .join = join,
     .lease = lease,
     .lost = lost,

@@ -96,6 +96,7 @@ is_state() { [ "$(state "$1" "$2")" = "$3" ]; }
     for port in 25000 31002; do [ "$(on a ls --all --port $port --json)" != '[]' ]; done
 }
 
+has_five() { [ "$(on "$1" ls --all --json | grep -o '"port":3100' | wc -l)" -ge 5 ]; }
 all_are_free() { [ "$(on b ls --all --json)" = '[]' ] && [ "$(on c ls --all --json)" = '[]' ]; }
 all_are_reaped() { [ $(($(reaped_by b) + $(reaped_by c))) = 5 ]; }
 reaped_by() { on "$1" log --json | grep -o '"what":"reaped"' | wc -l; }
@@ -107,6 +108,7 @@ reaped_by() { on "$1" log --json | grep -o '"what":"reaped"' | wc -l; }
     daemon c
     start_sleeper
     on a claim -n 5 web --pool all --pid "$STARTED"
+    for node in b c; do wait_until 10 has_five "$node"; done # else nothing would be free before it is heard of
     end_process "${DAEMONS[a]}"
     wait_until $((4 * TTL)) all_are_free
     wait_until "$TTL" all_are_reaped

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What only a ledger in etcd can do wrong: several hosts and processes at once, a copy that is not up to
  * date, answers that are lost. The rest is in tests/contract. */
+#include "net/portbits.h"
 #include "support/etcd_ledger.h"
 
 static void hosts_have_their_own_ports_and_names(void **state)
@@ -141,8 +142,15 @@ static void who_follows_learns_of_the_changes_of_others(void **state)
     make_pool(t, a, "everywhere", (dibs_range){ 31000, 31001 });
     ASSERT_OK(ledger_care_beside(b, &t->err), &t->err);
     uint64_t before = ledger_heed(b);
+    struct portbits changed;
+    (void) ledger_changed_elsewhere(b, &changed);
     dibs_claim theirs = must_claim(t, a, &want);
     follow(b, before);
+    assert_true(ledger_changed_elsewhere(b, &changed)); /* a block, and nothing else */
+    assert_int_equal(portbits_count(&changed), 64);
+    assert_true(portbits_has(&changed, 31000));
+    assert_true(ledger_changed_elsewhere(b, &changed));
+    assert_int_equal(portbits_count(&changed), 0);
     assert_int_equal(try_claim(t, b, &want, &out), DIBS_EXHAUSTED);
     struct ledger_seen seen = t_seen(&theirs);
     before = ledger_heed(b);
