@@ -139,7 +139,7 @@ static const char *const of_webhook[] = { "listen",   "tls-cert", "tls-key",  "s
 static const char *const of_controller[] = { "kubeconfig", "lease-namespace", "metrics-listen",
                                              "start-port", "port-range",      "strategy",
                                              NULL };
-static const char *const of_install[] = { "print",      "namespace",  "image",    "secret",
+static const char *const of_install[] = { "print",      "namespace",  "image",    "api-server", "secret",
                                           "start-port", "port-range", "strategy", NULL };
 static const struct verb verbs[] = {
     { "inject", of_inject, inject_or_release },
@@ -212,6 +212,10 @@ static const struct cli_opt opts[] = {
     { .name = "print", .help = "write the objects of `install`, a key among them, to standard output" },
     { .name = "namespace", .arg = "NAME", .help = "where `install` puts them (dibs)" },
     { .name = "image", .arg = "IMAGE", .help = "what their containers run (dibs)" },
+    { .name = "api-server",
+      .arg = "RANGE",
+      .help = "let only these addresses ask the webhook (10.0.0.0/28)",
+      .is_repeatable = true },
     { .name = "secret",
       .arg = "FILE",
       .help = "with the certificate of this Secret (YAML), not a new one",

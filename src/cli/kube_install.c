@@ -14,7 +14,7 @@
 
 #include "base/banned.h"
 
-enum { VALUES = 7, NAME_BYTES = 128 };
+enum { VALUES = 8, NAME_BYTES = 128, SERVERS_MAX = 64 };
 
 /* Webhooks on several machines share no file. */
 static dibs_status check_ledger(const struct cli *cli, dibs_err *err)
@@ -26,7 +26,22 @@ static dibs_status check_ledger(const struct cli *cli, dibs_err *err)
         "name the ledger that all machines of the cluster share: --ledger etcd://HOST:2379/PREFIX");
 }
 
-static dibs_status read_values(const struct cli *cli, struct install_value out[VALUES + 1], dibs_err *err)
+/* Who may ask the webhook; nothing when nobody said so. */
+static dibs_status read_servers(const struct cli *cli, struct bytes *out, dibs_err *err)
+{
+    const char *ranges[SERVERS_MAX];
+    size_t n = 0;
+
+    for (; n < SERVERS_MAX && cli_value_at(cli, "api-server", n); n++)
+        ranges[n] = cli_value_at(cli, "api-server", n);
+    if (n == SERVERS_MAX && cli_value_at(cli, "api-server", n))
+        return err_set(err, DIBS_INVALID, "--api-server can be given %d times", SERVERS_MAX);
+    return n > 0 ? install_write_peers(ranges, n, out, err) : DIBS_OK;
+}
+
+/* `servers` keeps what a value points to. */
+static dibs_status read_values(const struct cli *cli, struct bytes *servers,
+                               struct install_value out[VALUES + 1], dibs_err *err)
 {
     const char *ns = cli_value(cli, "namespace");
     const char *image = cli_value(cli, "image");
@@ -40,17 +55,20 @@ static dibs_status read_values(const struct cli *cli, struct install_value out[V
         s = install_check_image(image, err);
     if (s == DIBS_OK)
         s = operator_pool_parse(&pool, &parsed, err);
+    if (s == DIBS_OK)
+        s = read_servers(cli, servers, err);
     if (s != DIBS_OK)
         return s;
     const struct install_value values[VALUES + 1] = {
-        { "namespace", ns },
-        { "image", image },
-        { "ledger", cli->settings.ledger },
-        { "pool", pool.name },
-        { "start-port", pool.start_port },
-        { "port-range", pool.port_range },
-        { "strategy", pool.strategy },
-        { NULL, NULL },
+        { .name = "namespace", .text = ns },
+        { .name = "image", .text = image },
+        { .name = "ledger", .text = cli->settings.ledger },
+        { .name = "pool", .text = pool.name },
+        { .name = "start-port", .text = pool.start_port },
+        { .name = "port-range", .text = pool.port_range },
+        { .name = "strategy", .text = pool.strategy },
+        { .name = "api-server", .text = servers->at, .is_yaml = true },
+        { 0 },
     };
     memcpy(out, values, sizeof values);
     return DIBS_OK;
@@ -115,6 +133,10 @@ dibs_status kube_install(struct cli *cli, dibs_err *err)
             err, DIBS_INVALID,
             "`dibs kube install` changes no cluster, it prints YAML: give --print, and pass the text "
             "to 'kubectl apply -f -'");
-    dibs_status s = read_values(cli, values, err);
-    return s == DIBS_OK ? print(cli, values, err) : s;
+    struct bytes servers = { 0 };
+    dibs_status s = read_values(cli, &servers, values, err);
+    if (s == DIBS_OK)
+        s = print(cli, values, err);
+    bytes_done(&servers);
+    return s;
 }

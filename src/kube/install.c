@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "kube/install.h"
 
-#include <stdbool.h>
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +47,45 @@ dibs_status install_check_image(const char *text, dibs_err *err)
         return DIBS_OK;
     return err_set(err, DIBS_INVALID, "'%s' cannot be an image, such as registry.example/dibs:1",
                    text_safe(text, shown, sizeof shown));
+}
+
+/* An address and how many of its bits count. */
+static bool is_address_range(const char *text)
+{
+    char address[INET6_ADDRSTRLEN] = "";
+    unsigned char bytes[sizeof(struct in6_addr)];
+    size_t n = strcspn(text, "/");
+    uint64_t bits = 0;
+
+    if (text[n] != '/' || n >= sizeof address)
+        return false;
+    (void) text_copy(address, n + 1, text);
+    bool is_v4 = inet_pton(AF_INET, address, bytes) == 1;
+    return (is_v4 || inet_pton(AF_INET6, address, bytes) == 1) &&
+           text_number(text + n + 1, strlen(text + n + 1), is_v4 ? 32 : 128, &bits);
+}
+
+dibs_status install_write_peers(const char *const *ranges, size_t n, struct bytes *out, dibs_err *err)
+{
+    struct json_writer w;
+    char shown[80];
+
+    json_begin_bytes(&w, out);
+    json_array(&w);
+    for (size_t i = 0; i < n; i++) {
+        if (!is_address_range(ranges[i]))
+            return err_set(err, DIBS_INVALID, "'%s' is no range of addresses, such as 10.0.0.0/28",
+                           text_safe(ranges[i], shown, sizeof shown));
+        json_object(&w);
+        json_key(&w, "ipBlock");
+        json_object(&w);
+        json_key_string(&w, "cidr", ranges[i]);
+        json_end_object(&w);
+        json_end_object(&w);
+    }
+    json_end_array(&w);
+    bytes_add(out, "", 1); /* a text */
+    return out->is_lost ? err_set(err, DIBS_FAILURE, "writing objects: out of memory") : DIBS_OK;
 }
 
 /* ---- a Secret ---- */
@@ -176,6 +215,8 @@ static void add_line(struct bytes *out, const char *line, size_t n, const struct
     bytes_add(out, line, (size_t) (colon + 2 - line));
     if (is_authority)
         add_base64(out, authority);
+    else if (value->is_yaml)
+        bytes_add_text(out, value->text);
     else
         add_quoted(out, value->text);
 }

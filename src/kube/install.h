@@ -5,6 +5,8 @@
  * own.
  *
  * Which values these are, the files say themselves: "# {NAME}" behind one is the place of NAME. */
+#include <stdbool.h>
+
 #include "base/bytes.h"
 #include "dibs/status.h"
 
@@ -14,6 +16,7 @@
 struct install_value {
     const char *name;
     const char *text; /* NULL: what the files say stays */
+    bool is_yaml;     /* it is YAML already, not a text to be quoted */
 };
 
 /* What TLS needs, texts in PEM; whoever fills it ends it with install_tls_done(). */
@@ -30,6 +33,9 @@ void install_tls_done(struct install_tls *tls); /* leaves no key in memory */
 /* INVALID: Kubernetes would refuse it as a namespace, or as an image. */
 dibs_status install_check_namespace(const char *text, dibs_err *err);
 dibs_status install_check_image(const char *text, dibs_err *err);
+/* Where the API servers are, "10.0.0.0/28", becomes the YAML of who may come in. INVALID: an address is none.
+ */
+dibs_status install_write_peers(const char *const *ranges, size_t n, struct bytes *out, dibs_err *err);
 /* `values` end with a name that is NULL. The authority and the Secret come from `tls`, in the namespace that
  * is among the values. The caller ends `out` with secret_done(): there is a key in it. FAILURE: out of
  * memory. */

@@ -44,6 +44,10 @@ start_alone() {
     printed >"$T/printed"
     install_py same "$T/rendered" "$T/printed"
     printed --namespace ports >"$T/other"
+    # An empty `from` lets everybody in.
+    printed --api-server 10.0.0.0/28 --api-server fd00::1/128 >"$T/closed"
+    diff "$T/printed" "$T/closed" | grep -E '^>' | grep -vE 'ca(Bundle|\.crt)|tls\.' >"$T/from"
+    [ "$(sed 's/^> *//' "$T/from")" = '- from: [{"ipBlock":{"cidr":"10.0.0.0/28"}},{"ipBlock":{"cidr":"fd00::1/128"}}]' ]
     install_py moved "$T/printed" "$T/other" dibs ports
 }
 
@@ -136,7 +140,7 @@ assert sorted(21000 <= c["port"] < 21050 for c in json.load(sys.stdin)) == [True
     local etcd=etcd://h:2379/p
     for words in "" "--print" "--print --ledger sqlite:$T/x" "--print --ledger $etcd --namespace Shop" \
         "--print --ledger $etcd --image a,b" "--print --ledger $etcd --start-port 65530" "--print --ledger $etcd more" \
-        "--print --ledger $etcd --strategy best" "--print --ledger $etcd --listen :1" "--print --ledger $etcd --json"; do
+        "--print --ledger $etcd --strategy best" "--print --ledger $etcd --listen :1" "--print --ledger $etcd --api-server 10.0.0.1" "--print --ledger $etcd --json"; do
         # shellcheck disable=SC2086 # words
         run --separate-stderr dibs kube install $words
         assert_status 2

@@ -34,11 +34,11 @@ static size_t count(const struct bytes *text, const char *what)
 
 static void values_stand_where_the_files_name_them_and_no_mark_is_left(void **state)
 {
-    const struct install_value values[] = { { "namespace", "ports" },
-                                            { "image", "r/dibs:2" },
-                                            { "ledger", "etcd://a:1/\"b\\" },
-                                            { "start-port", NULL },
-                                            { NULL, NULL } };
+    const struct install_value values[] = { { .name = "namespace", .text = "ports" },
+                                            { .name = "image", .text = "r/dibs:2" },
+                                            { .name = "ledger", .text = "etcd://a:1/\"b\\" },
+                                            { .name = "start-port", .text = NULL },
+                                            { 0 } };
     struct bytes text = { 0 };
     dibs_err err = { 0 };
 
@@ -58,7 +58,7 @@ static void values_stand_where_the_files_name_them_and_no_mark_is_left(void **st
 
 static void without_values_the_files_say_everything(void **state)
 {
-    const struct install_value none[] = { { NULL, NULL } };
+    const struct install_value none[] = { { 0 } };
     AUTO(yaml_free_auto) yaml_text *yaml = NULL;
     struct bytes text = { 0 };
     dibs_err err = { 0 };
@@ -91,6 +91,39 @@ static void what_kubernetes_would_refuse_is_refused_here(void **state)
         install_check_namespace("a23456789012345678901234567890123456789012345678901234567890123", &err),
         &err);
     ASSERT_OK(install_check_image("registry.example:5000/team/dibs@sha256:0123", &err), &err);
+}
+
+static void who_may_ask_is_a_list_of_address_ranges(void **state)
+{
+    static const char *const good[] = { "10.0.0.0/28", "fd00::/8", "0.0.0.0/0", "192.0.2.1/32", "::1/128" };
+    static const char *const bad[] = { "",
+                                       "10.0.0.0",
+                                       "10.0.0.0/",
+                                       "10.0.0.0/33",
+                                       "10.0.0/8",
+                                       "::/129",
+                                       "10.0.0.0/ 8",
+                                       "10.0.0.0/-1",
+                                       "localhost/8",
+                                       "/8",
+                                       "10.0.0.0/8/8",
+                                       "\"/8" };
+    struct bytes peers = { 0 };
+    struct bytes text = { 0 };
+    dibs_err err = { 0 };
+
+    (void) state;
+    ASSERT_OK(install_write_peers(good, 5, &peers, &err), &err);
+    const struct install_value values[] = { { .name = "api-server", .text = peers.at, .is_yaml = true },
+                                            { 0 } };
+    ASSERT_OK(install_write(values, &tls, &text, &err), &err);
+    assert_true(has(&text, "    - from: [{\"ipBlock\":{\"cidr\":\"10.0.0.0/28\"}},"));
+    secret_done(&text);
+    bytes_done(&peers);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(install_write_peers(&bad[i], 1, &peers, &err), DIBS_INVALID);
+        bytes_done(&peers);
+    }
 }
 
 static dibs_status read_secret(const char *text, struct install_tls *out, dibs_err *err)
@@ -164,6 +197,7 @@ int main(void)
         cmocka_unit_test(values_stand_where_the_files_name_them_and_no_mark_is_left),
         cmocka_unit_test(without_values_the_files_say_everything),
         cmocka_unit_test(what_kubernetes_would_refuse_is_refused_here),
+        cmocka_unit_test(who_may_ask_is_a_list_of_address_ranges),
         cmocka_unit_test(a_secret_is_read_as_it_was_written),
         cmocka_unit_test(a_secret_that_lacks_something_is_refused_with_its_name),
         cmocka_unit_test(certificates_are_made_for_the_longest_name_and_no_two_are_the_same),
