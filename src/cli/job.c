@@ -113,6 +113,18 @@ const char *job_name(const struct job *job)
     return slash ? slash + 1 : job->argv[0];
 }
 
+/* The process that held it has been stopped, and somebody has seen that before us: the claim is kept by
+ * nobody now, and no token of ours names it any more. */
+static bool is_left_behind(const struct cli *cli, const dibs_claim *claim)
+{
+    dibs_claim left = { 0 };
+    dibs_err err = { 0 };
+
+    return claim->name[0] &&
+           dibs_claim_find(cli->handle, &(dibs_which){ .name = claim->name }, &left, &err) == DIBS_OK &&
+           left.id == claim->id && left.holder == DIBS_HELD_BY_NOBODY;
+}
+
 void job_let_go(const struct job_claims *claims, bool has_run)
 {
     for (size_t i = 0; i < claims->n; i++) {
@@ -121,10 +133,15 @@ void job_let_go(const struct job_claims *claims, bool has_run)
         dibs_which which = { .token = claim->token };
         unsigned flags = has_run || claim->was_kept ? DIBS_RELEASE_UNHOLD : DIBS_RELEASE_UNKEEP;
         dibs_err err = { 0 };
+        size_t n = 0;
 
         if (claim->is_degraded || !which.token[0] || (!is_held && (has_run || claim->was_there)))
             continue;
-        if (dibs_claim_release(claims->cli->handle, &which, flags, NULL, &err))
+        dibs_status s = dibs_claim_release(claims->cli->handle, &which, flags, &n, &err);
+        if (!s && n == 0 && flags == DIBS_RELEASE_UNKEEP && is_left_behind(claims->cli, claim))
+            s = dibs_claim_release(claims->cli->handle, &(dibs_which){ .name = claim->name }, flags, NULL,
+                                   &err);
+        if (s)
             cli_note(claims->cli, "port %u is released later: %s", claim->port, err.msg);
     }
 }
