@@ -134,8 +134,9 @@ struct verb {
     dibs_status (*run)(struct cli *cli, dibs_err *err);
 };
 static const char *const of_inject[] = { "output", "release", NULL };
-static const char *const of_webhook[] = { "listen",   "tls-cert", "tls-key",  "start-port",   "port-range",
-                                          "strategy", "pending",  "template", "check-config", NULL };
+static const char *const of_webhook[] = { "listen",     "tls-cert",     "tls-key", "start-port",
+                                          "port-range", "strategy",     "pending", "template",
+                                          "rebuilt",    "check-config", NULL };
 static const char *const of_controller[] = { "kubeconfig", "lease-namespace", "metrics-listen",
                                              "start-port", "port-range",      "strategy",
                                              NULL };
@@ -201,6 +202,7 @@ static const struct cli_opt opts[] = {
       .arg = "KIND=PATH",
       .help = "check pods described in other objects, too",
       .is_repeatable = true },
+    { .name = "rebuilt", .help = "claim nothing before a controller has rebuilt the ledger" },
     { .name = "kubeconfig",
       .arg = "FILE",
       .help = "API server of the controller (in a pod: its own)",

@@ -49,6 +49,7 @@ dibs_status kube_webhook(struct cli *cli, dibs_err *err)
         .tls_key = cli_value(cli, "tls-key"),
         .pool = kube_pool_flags(cli),
         .templates = templates,
+        .needs_rebuilt = cli_has(cli, "rebuilt"),
         .is_check = cli_has(cli, "check-config"),
     };
     dibs_status s = read_templates(cli, texts, templates, &options.n_templates, err);

@@ -333,6 +333,8 @@ static void pass(struct controller *c, int64_t now_ms)
     c->seen_changes = census_changes(c->census);
     memset(c->are_lists_wanted, 0, sizeof c->are_lists_wanted);
     dibs_status s = tend_pass(c->tend, now_ms, &err);
+    if (s == DIBS_OK && !c->is_cut)
+        s = operator_mark_rebuilt(c->handle, c->pool.name, &err);
     int64_t end_ms = clock_monotonic_ms();
     c->rest_ms = end_ms + within((end_ms - now_ms) * REST_TIMES, REST_LEAST_MS, REST_MOST_MS);
     c->pass_ms = end_ms + (c->is_cut ? 0 : PASS_MS);

@@ -38,6 +38,7 @@ struct office {
     dibs_err trouble; /* of the last commit; code OK: none */
     int64_t trouble_ms;
     bool is_trouble_told;
+    bool is_rebuilt; /* a controller has written all into the ledger that pods have */
 };
 
 /* ---- jobs ---- */
@@ -119,6 +120,16 @@ static void finish(struct office *o, struct office_job *const *jobs, size_t n, c
     }
 }
 
+static dibs_status check_rebuilt(struct office *o, dibs_err *err)
+{
+    dibs_status s = DIBS_OK;
+
+    if (o->options.needs_rebuilt && !o->is_rebuilt)
+        s = operator_check_rebuilt(o->handle, o->pool.name, err);
+    o->is_rebuilt = s == DIBS_OK;
+    return s;
+}
+
 static void decide(struct office *o, struct office_job *const *jobs, size_t n)
 {
     struct ledger *ledger = o->handle->core->ledger;
@@ -158,6 +169,7 @@ void office_turn(struct office *office)
     struct office_job *jobs[GROUP_MAX];
     size_t weight = 0;
     size_t n = 0;
+    dibs_err err = { 0 };
 
     if (office_next_ms(office) > 0)
         return;
@@ -175,7 +187,9 @@ void office_turn(struct office *office)
         weight += more;
         jobs[n++] = job;
     }
-    if (n > 0)
+    if (n > 0 && check_rebuilt(office, &err) != DIBS_OK)
+        finish(office, jobs, n, &err);
+    else if (n > 0)
         decide(office, jobs, n);
 }
 
@@ -192,7 +206,8 @@ dibs_status office_check(struct office *office, dibs_err *err)
         return err->code;
     }
     ledger_start_call(ledger);
-    return ledger_tail(ledger, &seq, &cursor, err);
+    dibs_status s = ledger_tail(ledger, &seq, &cursor, err);
+    return s == DIBS_OK ? check_rebuilt(office, err) : s;
 }
 
 static void on_notice(loop_source *source, uint32_t events)

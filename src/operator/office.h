@@ -19,6 +19,7 @@ struct office_options {
     struct loop *loop;
     const dibs_settings *settings; /* copied; the ledger itself is used, never a daemon */
     dibs_pool pool;                /* made if it is missing; what is stored wins */
+    bool needs_rebuilt;            /* nothing is claimed before a controller has rebuilt the ledger */
     struct admission_options admission;
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "operator/pool.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -84,4 +85,35 @@ dibs_status operator_pool_open(dibs *handle, const dibs_pool *wanted, dibs_pool 
         *is_other = !is_same(&found, &pool);
     *out = found;
     return DIBS_OK;
+}
+
+static void mark_name(const char *pool, char out[DIBS_POOL_NAME_MAX + 1])
+{
+    (void) snprintf(out, DIBS_POOL_NAME_MAX + 1, "%.54s-rebuilt", pool);
+}
+
+dibs_status operator_mark_rebuilt(dibs *handle, const char *pool, dibs_err *err)
+{
+    dibs_pool mark = { .scope = DIBS_SCOPE_HOST, .band = 0, .order = "stride" };
+    dibs_pool found;
+
+    mark_name(pool, mark.name);
+    mark.ranges.item[0] = (dibs_range){ 1, 1 };
+    mark.ranges.n = 1;
+    if (dibs_pool_get(handle, mark.name, &found, NULL) == DIBS_OK)
+        return DIBS_OK;
+    return dibs_pool_put(handle, &mark, err);
+}
+
+dibs_status operator_check_rebuilt(dibs *handle, const char *pool, dibs_err *err)
+{
+    char name[DIBS_POOL_NAME_MAX + 1];
+    dibs_pool found;
+
+    mark_name(pool, name);
+    dibs_status s = dibs_pool_get(handle, name, &found, err);
+    return s == DIBS_NOT_FOUND
+               ? err_trouble(err, DIBS_TROUBLE_NONE,
+                             "no controller has written into the ledger yet what pods have; is one running?")
+               : s;
 }

@@ -22,4 +22,10 @@ dibs_status operator_pool_parse(const struct operator_pool_flags *flags, dibs_po
  * another order, than are asked for here, and keeps them. */
 dibs_status operator_pool_open(dibs *handle, const dibs_pool *wanted, dibs_pool *out, bool *is_other,
                                dibs_err *err);
+
+/* A ledger that was lost, or is new, does not know what pods have. A controller that has written it all again
+ * leaves a mark, which all replicas of a webhook can see: a pool that nobody uses, called NAME-rebuilt. */
+dibs_status operator_mark_rebuilt(dibs *handle, const char *pool, dibs_err *err);
+/* UNAVAILABLE: there is no such mark. */
+dibs_status operator_check_rebuilt(dibs *handle, const char *pool, dibs_err *err);
 #endif

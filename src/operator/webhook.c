@@ -345,6 +345,7 @@ static dibs_status start(struct webhook *w, const struct http_handler *handler, 
                                         .max_body_bytes = REVIEW_BODY_MAX_BYTES };
     struct office_options office = {
         .settings = o->settings,
+        .needs_rebuilt = o->needs_rebuilt,
         .admission = { .pending_ms = o->pending_ms ? o->pending_ms : WEBHOOK_PENDING_MS },
     };
     dibs_status s = check_options(o, &office.pool, err);

@@ -19,7 +19,8 @@ struct webhook_options {
     int64_t pending_ms; /* 0: WEBHOOK_PENDING_MS */
     const struct admission_template *templates;
     size_t n_templates;
-    bool is_check; /* only see whether it could start */
+    bool needs_rebuilt; /* as of an office */
+    bool is_check;      /* only see whether it could start */
 };
 
 /* Until SIGTERM or SIGINT. */

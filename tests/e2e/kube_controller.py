@@ -176,24 +176,25 @@ class World:
                 return float(line.split()[-1])
         return None
 
-    def hook(self, name):
+    def hook(self, name, *flags):
         """A replica of the webhook. Two of them are one Service: the API server asks either."""
         cert = os.path.join(self.tls, "server")
         port = self.hooks[name] if name in self.hooks else self.free_port()
         p = Process(self, name, [self.dibs, "kube", "webhook", "--listen", f"127.0.0.1:{port}", "--tls-cert",
-                                 cert + ".cert", "--tls-key", cert + ".key", "--pending", "1m"],
+                                 cert + ".cert", "--tls-key", cert + ".key", "--pending", "1m", *flags],
                     {**self.env, "DIBS_NODE": name})
         p.port = port
         self.hooks[name] = port
-        until(f"{name} serves", lambda: self.is_up(port) or not p.is_alive())
+        path = "/healthz" if flags else "/readyz"
+        until(f"{name} serves", lambda: self.is_up(port, path) or not p.is_alive())
         assert p.is_alive(), open(p.log).read()
         return p
 
-    def is_up(self, port):
+    def is_up(self, port, path="/readyz"):
         context = ssl.create_default_context(cafile=os.path.join(self.tls, "ca.cert"))
         connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=PATIENCE_S, context=context)
         try:
-            connection.request("GET", "/readyz")
+            connection.request("GET", path)
             return connection.getresponse().status == 200
         except (OSError, http.client.HTTPException):
             return False
@@ -541,11 +542,18 @@ def case_down(world):
 def case_restart(world):
     n = 5000
     world.order(insert=[assigned(f"n{i % 20}", f"p{i}", 20000 + i) for i in range(n)])
+    early = world.hook("hook", "--rebuilt")
+    world.register()
+    assert not world.is_up(early.port)
+    status, got = world.call("POST", "/api/v1/namespaces/default/pods", pod("early"))
+    assert status >= 400 and "no controller has written" in json.dumps(got), got
     begun = time.monotonic()
     controller = world.controller()
     print(f"# {n} pods: ledger rebuilt and ready after {time.monotonic() - begun:.2f} s")
     assert len({c["port"] for c in world.claims()}) == n
     assert world.metric(controller, "dibs_kube_restored_total") == n
+    until("the webhook serves", lambda: world.is_up(early.port))
+    assert env(world.create(pod("early"))) not in range(20000, 20000 + n)
     controller.stop()
     begun = time.monotonic()
     controller = world.controller()

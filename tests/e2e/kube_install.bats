@@ -95,8 +95,10 @@ start_alone() {
     start_alone "${WORDS[@]/#--listen=*/--listen=127.0.0.1:$port}" 2>"$T/webhook.log"
     curl=(curl -sf --noproxy '*' --max-time 10 --cacert "$T/volumes/tls/bundle" --resolve "dibs-webhook.ports.svc:$port:127.0.0.1")
     url=https://dibs-webhook.ports.svc:$port
+    wait_until 30 "${curl[@]}" "$url/healthz" || { cat "$T/webhook.log" >&2; return 1; }
+    run ! "${curl[@]}" "$url/readyz"
+    DIBS_LEDGER=$ETCD_URL dibs pool set kube-rebuilt --ranges 1 # the mark of a controller
     wait_until 30 "${curl[@]}" "$url/readyz" || { cat "$T/webhook.log" >&2; return 1; }
-    "${curl[@]}" "$url/healthz"
 
     # It knows each annotation that the match condition lets through, and these are all that it knows.
     install_py keys "$T/printed" >"$T/keys"
