@@ -173,31 +173,30 @@ static const json_value *list_of(const struct patching *p, const char *list)
     return json_get(p->spec, list);
 }
 
-/* An entry of that number in whichever container: completed, so that it is not there twice. */
+/* An entry of that number in whichever container: completed, so that it is not there twice. One of an init
+ * container does not count: the scheduler looks at containers, and the API server compares the two not. */
 static bool complete_port(struct patching *p, const struct patch_port *port)
 {
-    static const char *const lists[] = { "containers", "initContainers" };
     char path[PATH_MAX_BYTES];
     int64_t number = 0;
 
-    for (size_t l = 0; l < sizeof lists / sizeof *lists; l++)
-        for (size_t c = 0; c < json_array_size(list_of(p, lists[l])); c++) {
-            const json_value *ports = json_get(json_array_at(list_of(p, lists[l]), c), "ports");
+    for (size_t c = 0; c < json_array_size(list_of(p, "containers")); c++) {
+        const json_value *ports = json_get(json_array_at(list_of(p, "containers"), c), "ports");
 
-            for (size_t i = 0; i < json_array_size(ports); i++) {
-                const json_value *entry = json_array_at(ports, i);
+        for (size_t i = 0; i < json_array_size(ports); i++) {
+            const json_value *entry = json_array_at(ports, i);
 
-                if (!is_port(entry, port))
-                    continue;
-                if (json_get_int(entry, "hostPort", &number) && number == port->port)
-                    return true;
-                (void) snprintf(path, sizeof path, "/spec/%s/%zu/ports/%zu/hostPort", lists[l], c, i);
-                begin(p, "add", path);
-                json_key_int(&p->w, "value", port->port);
-                end(p);
+            if (!is_port(entry, port))
+                continue;
+            if (json_get_int(entry, "hostPort", &number) && number == port->port)
                 return true;
-            }
+            (void) snprintf(path, sizeof path, "/spec/containers/%zu/ports/%zu/hostPort", c, i);
+            begin(p, "add", path);
+            json_key_int(&p->w, "value", port->port);
+            end(p);
+            return true;
         }
+    }
     return false;
 }
 

@@ -114,6 +114,10 @@ static void ports_of_the_host_are_told_to_the_scheduler(void **state)
         { HOST("\"containers\":[{},{\"ports\":[{\"containerPort\":80},{\"containerPort\":20001}]}]"),
           { .ports = tcp, .n_ports = 1 },
           "[" ADD("/spec/containers/1/ports/1/hostPort", "20001") "]" },
+        /* ... but for an init container: the scheduler does not look at it */
+        { HOST("\"containers\":[{}],\"initContainers\":[{\"ports\":[" ENTRY(20001, "TCP") "]}]"),
+          { .ports = tcp, .n_ports = 1 },
+          "[" ADD("/spec/containers/0/ports", "[" ENTRY(20001, "TCP") "]") "]" },
         /* another protocol is another port */
         { HOST("\"containers\":[{\"ports\":[{\"containerPort\":20001,\"protocol\":\"UDP\"}]}]"),
           { .ports = tcp, .n_ports = 1 },
