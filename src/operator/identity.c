@@ -337,11 +337,13 @@ dibs_status identity_draw_id(const json_value *pod, char out[IDENTITY_ID_MAX + 1
 
 bool identity_may_be_asked_again(const struct identity *identity, const json_value *pod)
 {
-    const json_value *metadata = json_get(pod, "metadata");
     char expected[DIGEST_DIGITS + 1];
     const char *uid = "";
+    const char *phase = "";
 
-    if (!identity->id[0] || (json_get_string(metadata, "uid", &uid) && *uid))
+    /* What was read from an API server has a phase; a uid is taken off before anybody is asked, by most. */
+    if (!identity->id[0] || (json_get_string(json_get(pod, "metadata"), "uid", &uid) && *uid) ||
+        (json_get_string(json_get(pod, "status"), "phase", &phase) && *phase))
         return false;
     digest(pod, identity->id, expected);
     return strcmp(identity->id + RANDOM_DIGITS, expected) == 0;

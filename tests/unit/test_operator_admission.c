@@ -188,7 +188,7 @@ static void a_named_instance_gets_the_same_port_again(void **state)
 }
 
 /* The pod as the API server asks about it once more, after our patch. */
-static struct asked *reinvoke(dibs *handle, const struct asked *first, const char *metadata)
+static struct asked *reinvoke(dibs *handle, const struct asked *first, const char *metadata, const char *more)
 {
     static char pod[32768];
 
@@ -196,8 +196,8 @@ static struct asked *reinvoke(dibs *handle, const struct asked *first, const cha
         pod, sizeof pod,
         "{\"metadata\":{%s,\"annotations\":{\"dibs.dev/ports\":\"" HTTP
         "\",\"dibs.dev/claim\":\"%s\",\"dibs.dev/assigned\":\"%s\"}},\"spec\":{\"containers\":[{\"name\":"
-        "\"main\",\"env\":[{\"name\":\"PORT\",\"value\":\"%s\"}]}]}}",
-        metadata, claim_id(first), assigned(first), variable(first, "PORT"));
+        "\"main\",\"env\":[{\"name\":\"PORT\",\"value\":\"%s\"}]}]}%s}",
+        metadata, claim_id(first), assigned(first), variable(first, "PORT"), more);
     return create(handle, pod);
 }
 
@@ -209,7 +209,7 @@ static void asked_once_more_nothing_changes(void **state)
     struct engine *e = *state;
     dibs *handle = open_pool(e, "20000-20099");
     struct asked *first = create(handle, OWN(REPLICA, HTTP));
-    struct asked *again = reinvoke(handle, first, REPLICA);
+    struct asked *again = reinvoke(handle, first, REPLICA, "");
 
     ASSERT_ALLOWED(first);
     ASSERT_ALLOWED(again);
@@ -217,7 +217,7 @@ static void asked_once_more_nothing_changes(void **state)
     free(again);
     free(first);
     first = create(handle, OWN(SET(0), HTTP));
-    again = reinvoke(handle, first, SET(0));
+    again = reinvoke(handle, first, SET(0), "");
     assert_string_equal(again->patch, "");
     free(again);
     free(first);
@@ -229,7 +229,7 @@ static void a_copy_gets_ports_of_its_own(void **state)
     struct engine *e = *state;
     dibs *handle = open_pool(e, "20000-20099");
     struct asked *first = create(handle, OWN(REPLICA, HTTP));
-    struct asked *copy = reinvoke(handle, first, "\"name\":\"web-7d-abc-copy\"," REPLICA);
+    struct asked *copy = reinvoke(handle, first, "\"name\":\"web-7d-abc-copy\"," REPLICA, "");
     char name[DIBS_NAME_MAX + 1];
 
     ASSERT_ALLOWED(copy);
@@ -237,18 +237,23 @@ static void a_copy_gets_ports_of_its_own(void **state)
     assert_string_not_equal(variable(copy, "PORT"), variable(first, "PORT"));
     assert_string_not_equal(claim_id(copy), claim_id(first));
     free(copy);
+    /* without a name, as it was read from the API server: no controller has seen the original yet */
+    copy = reinvoke(handle, first, REPLICA, ",\"status\":{\"phase\":\"Pending\"}");
+    assert_string_not_equal(variable(copy, "PORT"), "");
+    assert_string_not_equal(variable(copy, "PORT"), variable(first, "PORT"));
+    free(copy);
     /* without a name, when the original's claim is confirmed */
     (void) snprintf(name, sizeof name, "Deployment.web/web/~%s/-/http", claim_id(first));
     ASSERT_OK(dibs_claim_release(handle, &(dibs_which){ .name = name }, DIBS_RELEASE_UNHOLD, NULL, &e->err),
               &e->err);
-    copy = reinvoke(handle, first, REPLICA);
+    copy = reinvoke(handle, first, REPLICA, "");
     assert_string_not_equal(variable(copy, "PORT"), "");
     assert_string_not_equal(variable(copy, "PORT"), variable(first, "PORT"));
     free(copy);
     free(first);
     /* of a named pod, under another name */
     first = create(handle, OWN(SET(0), HTTP));
-    copy = reinvoke(handle, first, "\"name\":\"web-0-copy\"," OWNER("StatefulSet", "web"));
+    copy = reinvoke(handle, first, "\"name\":\"web-0-copy\"," OWNER("StatefulSet", "web"), "");
     assert_string_not_equal(variable(copy, "PORT"), "");
     assert_string_not_equal(variable(copy, "PORT"), variable(first, "PORT"));
     free(copy);
