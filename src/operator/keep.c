@@ -12,16 +12,22 @@
 struct keeping {
     const char *kind, *name;
     const json_value *metadata, *spec;
+    bool is_inherited; /* by its pods: its labels */
     identity_keep_fn *fn;
     void *ctx;
 };
 
-/* A keep of pods with the labels of `template`, or of the object where it says nothing. */
+/* Of the template's pods. Those of the object itself are not theirs, but for RBG's instances. */
+static struct identity_labels labels_of(const struct keeping *k, const json_value *template)
+{
+    return (struct identity_labels){ json_get(json_get(template, "metadata"), "labels"),
+                                     k->is_inherited ? json_get(k->metadata, "labels") : NULL };
+}
+
 static void begin(const struct keeping *k, const json_value *template, struct identity *place,
                   struct identity_keep *out)
 {
-    const struct identity_labels labels = { json_get(json_get(template, "metadata"), "labels"),
-                                            json_get(k->metadata, "labels") };
+    const struct identity_labels labels = labels_of(k, template);
     struct identity_owner owner = { .kind = k->kind };
     const char *ns = "default";
 
@@ -98,8 +104,7 @@ static void of_role_instance(const struct keeping *k)
 
     for (size_t i = 0; i < (n ? n : 1); i++) {
         const json_value *template = json_get(json_array_at(components, i), "template");
-        const struct identity_labels labels = { json_get(json_get(template, "metadata"), "labels"),
-                                                json_get(k->metadata, "labels") };
+        const struct identity_labels labels = labels_of(k, template);
         struct identity place = { 0 };
         struct identity_keep keep;
 
@@ -147,10 +152,11 @@ void identity_of_object(const char *kind, const json_value *object, identity_kee
     static const struct {
         const char *kind;
         void (*tell)(const struct keeping *k);
+        bool is_inherited;
     } kinds[] = {
-        { "StatefulSet", of_stateful_set },   { "LeaderWorkerSet", of_leader_worker_set },
-        { "RoleInstance", of_role_instance }, { "Instance", of_role_instance },
-        { "RoleBasedGroup", of_group },
+        { "StatefulSet", of_stateful_set, false },  { "LeaderWorkerSet", of_leader_worker_set, false },
+        { "RoleInstance", of_role_instance, true }, { "Instance", of_role_instance, true },
+        { "RoleBasedGroup", of_group, false },
     };
     struct keeping k = { .kind = kind, .fn = fn, .ctx = ctx };
     void (*tell)(const struct keeping *) = of_any;
@@ -160,8 +166,10 @@ void identity_of_object(const char *kind, const json_value *object, identity_kee
     if (!json_get_string(k.metadata, "name", &k.name))
         return;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(kinds[i].kind, kind) == 0)
+        if (strcmp(kinds[i].kind, kind) == 0) {
             tell = kinds[i].tell;
+            k.is_inherited = kinds[i].is_inherited;
+        }
     tell(&k);
 }
 

@@ -274,8 +274,14 @@ static void an_object_keeps_the_instances_that_it_has(void **state)
         "\"prefill\"},{},{\"name\":\"decode\"}]}}";
     const char *deployment =
         "{\"metadata\":{\"name\":\"web\",\"namespace\":\"shop\"},\"spec\":{\"template\":{}}}";
+    /* which its pods do not have: labels of theirs are the template's */
+    const char *labelled =
+        "{\"metadata\":{\"name\":\"web\",\"namespace\":\"shop\",\"labels\":{\"dibs.dev/group\":\"g\","
+        "\"dibs.dev/role\":\"r\"}},\"spec\":{\"template\":{}}}";
 
     (void) state;
+    assert_true(keeps("StatefulSet", labelled, "StatefulSet.web/web/0/-/http", "StatefulSet/web"));
+    assert_true(keeps("Deployment", labelled, "Deployment.web/web/-/-/gossip", "Deployment/web"));
     assert_true(keeps("StatefulSet", set, "StatefulSet.web/web/3/-/http", "StatefulSet/web"));
     assert_true(keeps("StatefulSet", set, "StatefulSet.web/web/4/-/http", "StatefulSet/web"));
     assert_true(keeps("StatefulSet", set, "StatefulSet.web/web/-/-/gossip", "StatefulSet/web"));
