@@ -301,8 +301,11 @@ static void on_page(void *ctx, const struct kubeapi_answer *answer)
     else if (answer->code == HTTP_GONE && f->page == PAGE_FIRST) {
         f->page = PAGE_LATER; /* at once: only the pages took too long */
         pause_for(f, 0);
-    } else
+    } else {
+        if (answer->code == HTTP_OK && f->page > 1)
+            f->page /= 2; /* it came, and could not be taken: perhaps there was too much of it */
         failed(f, &answer->err, answer->retry_after_ms);
+    }
 }
 
 static void list_page(struct follow *f)

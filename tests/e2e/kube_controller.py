@@ -421,6 +421,12 @@ def case_faults(world):
     is_watching()
     world.order(insert=[assigned("many", f"m{i}", 21000 + i) for i in range(1200)], expire_continue=2)
     until("all pages arrive", lambda: len(world.claims()) == 1201)
+    # A larger page, because one expired, that is too large to be taken: a smaller one comes next.
+    lists = world.metric(controller, 'dibs_kube_lists_total{kind="Pod"}')
+    world.order(fail=[{"match": r"GET /api/v1/pods\?limit=5000", "times": -1, "bytes": (64 << 20) + 1}],
+                expire_continue=1, cut=True, compact=True)
+    until("all pods are listed", lambda: world.metric(controller, 'dibs_kube_lists_total{kind="Pod"}') > lists)
+    world.order(fail=[])
     assert world.metric(controller, "dibs_kube_ended_total") == 3
 
     # What may not be seen is kept.

@@ -617,6 +617,9 @@ class Server(http.server.ThreadingHTTPServer):
             time.sleep(rule["slow"])
         if rule.get("status"):
             raise Refusal(rule["status"], "InternalError", "told to fail", rule.get("retryAfter"))
+        if rule.get("bytes"):
+            handler.answer(200, b" " * rule["bytes"])
+            raise BrokenPipeError
         if rule.get("cut"):
             handler.connection.close()
             raise BrokenPipeError
