@@ -210,6 +210,15 @@ static void name_it(const struct looking *l, const char *kind, const char *objec
     identity_keeper(kind, object, l->out->keeper);
 }
 
+/* The index that a label says, else the one behind PREFIX in the pod's name. A LeaderWorkerSet's own webhook
+ * writes the label, a leader's group and a worker's number, from that name: and may be asked after ours. */
+static bool lws_index(const struct looking *l, const char *key, const char *prefix, uint32_t *out)
+{
+    const char *text = identity_label(&l->labels, key);
+
+    return text ? index_of(text, out) : index_behind(l->name, prefix, out);
+}
+
 /* LWS-GROUP is a leader, LWS-GROUP-WORKER one of its workers; both belong to StatefulSets that the
  * LeaderWorkerSet has made. */
 static bool look_at_lws(struct looking *l)
@@ -219,9 +228,10 @@ static bool look_at_lws(struct looking *l)
     uint32_t group = 0;
     uint32_t worker = 0;
 
-    if (!lws || !index_of(identity_label(&l->labels, LWS_GROUP), &group))
+    if (!lws || !lws_index(l, LWS_GROUP, lws, &group))
         return false;
-    bool has_worker = index_of(identity_label(&l->labels, LWS_WORKER), &worker);
+    (void) snprintf(expected, sizeof expected, "%.253s-%u", lws, group);
+    bool has_worker = lws_index(l, LWS_WORKER, expected, &worker);
     l->owner.kind = "LeaderWorkerSet";
     (void) text_copy(l->owner.name, sizeof l->owner.name, lws);
     identity_place(&l->labels, &l->owner, l->out);

@@ -27,6 +27,9 @@ DEFINE_AUTO(json_doc, json_free)
 #define LWS(group, worker)                                                                    \
     "\"labels\":{\"leaderworkerset.sigs.k8s.io/name\":\"llm\",\"leaderworkerset.sigs.k8s.io/" \
     "group-index\":\"" group "\",\"leaderworkerset.sigs.k8s.io/worker-index\":\"" worker "\"}"
+#define LWS_ONLY(label, index)                                                                      \
+    "\"labels\":{\"leaderworkerset.sigs.k8s.io/name\":\"llm\",\"leaderworkerset.sigs.k8s.io/" label \
+    "\":\"" index "\"}"
 
 static void identify(const char *metadata, struct identity *out)
 {
@@ -96,6 +99,13 @@ static void a_pod_is_whom_its_owner_and_its_labels_say(void **state)
           "LeaderWorkerSet.llm/llm/1/leader/http", "LeaderWorkerSet.llm/llm/-/leader/gossip",
           "LeaderWorkerSet/llm", "LeaderWorkerSet/llm" },
         { "\"name\":\"llm-1-3\"," OWNER("StatefulSet", "llm-1") "," LWS("1", "3"), true,
+          "LeaderWorkerSet.llm/llm/1/worker.2/http", "LeaderWorkerSet.llm/llm/-/worker/gossip",
+          "LeaderWorkerSet/llm", "LeaderWorkerSet/llm" },
+        /* before its own webhook was asked, which writes what is missing here */
+        { "\"name\":\"llm-1\"," OWNER("StatefulSet", "llm") "," LWS_ONLY("worker-index", "0"), true,
+          "LeaderWorkerSet.llm/llm/1/leader/http", "LeaderWorkerSet.llm/llm/-/leader/gossip",
+          "LeaderWorkerSet/llm", "LeaderWorkerSet/llm" },
+        { "\"name\":\"llm-1-3\"," OWNER("StatefulSet", "llm-1") "," LWS_ONLY("group-index", "1"), true,
           "LeaderWorkerSet.llm/llm/1/worker.2/http", "LeaderWorkerSet.llm/llm/-/worker/gossip",
           "LeaderWorkerSet/llm", "LeaderWorkerSet/llm" },
         { "\"name\":\"pd-prefill-0-leader-0\"," OWNER("RoleInstance", "pd-prefill-0") "," RBG("Components",
