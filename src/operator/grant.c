@@ -294,6 +294,21 @@ static dibs_status claim(struct granting *g)
     return s == DIBS_OK ? claim_all(g) : s;
 }
 
+/* The ledger speaks of a port that the pool does not have; the pod's author knows it by its field. */
+static dibs_status name_field(const struct granting *g)
+{
+    const struct workload_component *config = g->asking->config;
+    dibs_pool pool = { 0 };
+
+    if (dibs_pool_get(g->handle, g->options->pool, &pool, NULL) != DIBS_OK)
+        return DIBS_INVALID;
+    for (size_t i = 0; i < config->n_ports; i++)
+        if (config->ports[i].mode != DIBS_RANDOM && !dibs_ranges_contain(&pool.ranges, config->ports[i].port))
+            return err_wrap(g->err, DIBS_INVALID, "metadata.annotations[%s]: allocations[%zu].%s",
+                            g->asking->key, i, config->ports[i].mode == DIBS_PREFERRED ? "prefer" : "port");
+    return DIBS_INVALID;
+}
+
 static dibs_status take_answers(const struct granting *g, const struct refer *found, struct grant *out)
 {
     size_t n_references = g->asking->config->n_references;
@@ -332,8 +347,11 @@ static dibs_status grant(struct granting *g, struct grant *out)
         return no_memory(g->err);
     ask_for_own(g);
     dibs_status s = follow(g, found);
-    if (s == DIBS_OK)
-        s = claim(g);
+    if (s != DIBS_OK)
+        return s;
+    s = claim(g);
+    if (s == DIBS_INVALID)
+        s = name_field(g);
     return s == DIBS_OK ? take_answers(g, found, out) : s;
 }
 

@@ -309,7 +309,12 @@ static void refusals_name_the_field_and_claim_nothing(void **state)
           "annotationKey is one that dibs writes", 422 },
         { OWN("\"name\":\"a\"",
               "{\\\"allocations\\\":[{\\\"name\\\":\\\"a\\\",\\\"env\\\":\\\"A\\\",\\\"port\\\":80}]}"),
-          "port 80 is not in the valid range", 422 },
+          "metadata.annotations[dibs.dev/ports]: allocations[0].port: port 80 is not in the valid range",
+          422 },
+        { OWN("\"name\":\"a\"", "{\\\"allocations\\\":[{\\\"name\\\":\\\"a\\\",\\\"env\\\":\\\"A\\\"},{"
+                                "\\\"name\\\":\\\"b\\\",\\\"env\\\":"
+                                "\\\"B\\\",\\\"prefer\\\":80}]}"),
+          "allocations[1].prefer: port 80 is not in the valid range", 422 },
         { OWN("\"name\":\"a\"",
               "{\\\"allocations\\\":[{\\\"name\\\":\\\"a\\\",\\\"env\\\":\\\"A\\\",\\\"count\\\":3}]}"),
           "left in pool 'kube'", 403 },
