@@ -419,7 +419,9 @@ def case_faults(world):
     world.delete("Pod", "p2")
     until("it goes on after refusals", lambda: len(world.claims()) == 1)
     is_watching()
-    world.order(insert=[assigned("many", f"m{i}", 21000 + i) for i in range(1200)], expire_continue=2)
+    taken = {claim["port"] for claim in world.claims()}  # web-0 has any of the pool
+    free = [port for port in range(21000, 22300) if port not in taken]
+    world.order(insert=[assigned("many", f"m{i}", free[i]) for i in range(1200)], expire_continue=2)
     until("all pages arrive", lambda: len(world.claims()) == 1201)
     # A larger page, because one expired, that is too large to be taken: a smaller one comes next.
     lists = world.metric(controller, 'dibs_kube_lists_total{kind="Pod"}')
