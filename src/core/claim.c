@@ -478,8 +478,9 @@ dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *o
     if (s != DIBS_OK)
         return s;
     a->stage = core->index.is_loaded ? STAGE_INDEX : STAGE_BLIND;
-    if (a->has_run && !core->index.is_loaded) {
-        a->stage = STAGE_RELOADED; /* a run is found in the index or not at all */
+    if ((a->has_run || a->has_ending) && !core->index.is_loaded) {
+        /* A run is found in the index or not at all; and what ends comes behind what is free. */
+        a->stage = STAGE_RELOADED;
         s = core_index_refresh(core, err);
         if (s != DIBS_OK)
             return s;

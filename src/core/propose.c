@@ -149,7 +149,8 @@ static void propose_named(struct attempt *a, const struct plan_pool *plan, struc
             continue;
         uint16_t port = plan_name_port(a->core, plan, &want->claim);
         if (!may_choose(a, plan, port) || is_cooling(a, plan, port) || !may_be_free(a, plan, port) ||
-            is_set_aside(a, plan, port) || port == proposals[i].remembered)
+            is_set_aside(a, plan, port) || port == proposals[i].remembered ||
+            attempt_has(a->has_ending, &a->ending, port)) /* that comes behind what is free */
             continue;
         proposals[i].preferred = port;
         if (!proposals[i].remembered)
