@@ -200,6 +200,27 @@ has_figure() { [ "$(figure "$1" "$2")" = "$3" ]; }
     wait_until 10 has_figure a "$available" 9
 }
 
+@test "a pool that another host changes or removes counts at once" {
+    local port
+    cluster 1
+    daemon a
+    daemon b
+    on a pool set moving --ranges 31100-31109
+    wait_until 10 has_ranges b moving 31100-31109
+    on b claim --pool moving --ttl 1m
+    on a pool set moving --ranges 31200-31209
+    wait_until 10 has_ranges b moving 31200-31209
+    port=$(on b claim --pool moving --ttl 1m)
+    [ "$port" -ge 31200 ]
+    on b claim --pool moving --ttl 1m # so that it could remember it
+    on a pool rm moving
+    wait_until 10 lacks_pool b moving
+    run on b claim --pool moving --ttl 1m
+    assert_status 5
+}
+has_ranges() { on "$1" pool ls --json | grep -q "\"name\":\"$2\",\"ranges\":\"$3\""; }
+lacks_pool() { [ -z "$(on "$1" pool ls --names | grep "^$2\$")" ]; }
+
 @test "a snapshot brings back the cluster's claims of all hosts, each as its own host's" {
     cluster 1
     daemon a
