@@ -63,6 +63,10 @@ cluster() {
     port=$out
     ok claim --hosts "$host" job --json
     json "len(d) == 1 and d[0]['port'] == $port and d[0]['kept']"
+    refused 3 claim --hosts "$host" --port 17998 job
+    says "is port $port on host $host, which is not what is asked for now"
+    refused 3 claim --hosts "$host" --proto udp job
+    says 'not what is asked for now'
     refused 5 claim --hosts "$host,elsewhere" job
     says "knows no host 'elsewhere'"
     refused 2 claim --hosts "$host,$host" job
@@ -74,6 +78,8 @@ cluster() {
     ok release --hosts "$host" job
     refused 2 release --hosts "$host" "$port"
     refused 2 release --hosts "$host" --all-mine
+    refused 2 release --hosts "$host" --force job
+    says 'ends nothing that is held'
     refused 5 release --hosts elsewhere job
     DIBS_LEDGER=sqlite:$T/one.db refused 2 claim --hosts "$host"
 }

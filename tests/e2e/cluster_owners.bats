@@ -221,6 +221,24 @@ has_figure() { [ "$(figure "$1" "$2")" = "$3" ]; }
 has_ranges() { on "$1" pool ls --json | grep -q "\"name\":\"$2\",\"ranges\":\"$3\""; }
 lacks_pool() { [ -z "$(on "$1" pool ls --names | grep "^$2\$")" ]; }
 
+@test "what another host has of a pool is shown as that host's, also when the pool moves away from it" {
+    cluster 1
+    daemon a
+    daemon b
+    on a claim --pool all --port 31003 --keep of-a
+    on b claim --pool all --port 31004 --keep of-b
+    run on b ls --all
+    assert_output_has "- on a"
+    run on b who 31003
+    assert_output_has "of host a"
+    run on b pool set all --ranges 31005-31009
+    assert_status 0
+    assert_output_has "2 claims of pool 'all' are outside of its ranges now, and stay: 31003, 31004"
+    run on b pool set with/slash --ranges 31100-31101
+    assert_status 2
+    assert_output_has "pool name 'with/slash'"
+}
+
 @test "a snapshot brings back the cluster's claims of all hosts, each as its own host's" {
     cluster 1
     daemon a
