@@ -239,6 +239,17 @@ lacks_pool() { [ -z "$(on "$1" pool ls --names | grep "^$2\$")" ]; }
     assert_output_has "pool name 'with/slash'"
 }
 
+@test "doctor tells which hosts have a lease" {
+    cluster 1
+    daemon a
+    dibs --node b claim --keep web
+    run on a doctor
+    assert_output_has "this host has a lease in the cluster"
+    assert_output_has "1 of 2 hosts have no lease in the cluster"
+    run dibs --node b doctor
+    assert_output_has "this host has no lease in the cluster"
+}
+
 @test "a snapshot brings back the cluster's claims of all hosts, each as its own host's" {
     cluster 1
     daemon a
