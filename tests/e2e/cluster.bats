@@ -135,6 +135,23 @@ cluster() {
     [ "$(grep -c 'does not answer' "$T/out")" -ge 2 ]
 }
 
+@test "doctor is content with a user who has rights below the prefix alone" {
+    cluster
+    for name in root dibs; do
+        etcd_ask /v3/auth/user/add "{\"name\":\"$name\",\"password\":\"pw\"}"
+        etcd_ask /v3/auth/role/add "{\"name\":\"$name\"}"
+        etcd_ask /v3/auth/user/grant "{\"user\":\"$name\",\"role\":\"$name\"}"
+    done
+    # From /t/ to /t0, which is what --prefix=true gives.
+    etcd_ask /v3/auth/role/grant '{"name":"dibs","perm":{"permType":"READWRITE","key":"L3Qv","range_end":"L3Qw"}}'
+    etcd_ask /v3/auth/enable '{}'
+    export DIBS_ETCD_USER=dibs DIBS_ETCD_PASSWORD=pw
+    ok claim --keep web
+    try doctor
+    [ "$code" -eq 0 ]
+    prints 'a majority answers in'
+}
+
 @test "doctor tells of a full database, and how to go on" {
     cluster
     ok claim --keep web
