@@ -219,7 +219,7 @@ has_figure() { [ "$(figure "$1" "$2")" = "$3" ]; }
     assert_status 5
 }
 has_ranges() { on "$1" pool ls --json | grep -q "\"name\":\"$2\",\"ranges\":\"$3\""; }
-lacks_pool() { [ -z "$(on "$1" pool ls --names | grep "^$2\$")" ]; }
+lacks_pool() { ! on "$1" pool ls --names | grep -q "^$2\$"; }
 
 @test "what another host has of a pool is shown as that host's, also when the pool moves away from it" {
     cluster 1
