@@ -282,21 +282,28 @@ static bool note_stray(void *ctx, const dibs_claim *claim)
     return true;
 }
 
-/* Claims stay when their pool moves away from them. */
-static void tell_strays(struct cli *cli, const dibs_pool *pool)
+/* Claims stay when their pool moves away from them. Asked for before it does: afterwards those of other
+ * hosts are their hosts' own, and not seen from here. */
+static void find_strays(struct cli *cli, struct strays *strays)
 {
-    const dibs_filter filter = { .pool = pool->name };
-    struct strays strays = { .pool = pool };
+    const dibs_filter filter = { .pool = strays->pool->name };
+
+    if (dibs_claim_list(cli->handle, &filter, note_stray, strays, NULL) != DIBS_OK)
+        strays->n = 0; /* advice only */
+}
+
+static void tell_strays(struct cli *cli, const struct strays *strays)
+{
     char list[8 * STRAYS_SHOWN] = "";
     size_t used = 0;
 
-    if (dibs_claim_list(cli->handle, &filter, note_stray, &strays, NULL) != DIBS_OK || strays.n == 0)
+    if (strays->n == 0)
         return;
-    for (size_t i = 0; i < strays.n && i < STRAYS_SHOWN; i++)
-        used += (size_t) snprintf(list + used, sizeof list - used, "%s%u", i ? ", " : "", strays.port[i]);
-    cli_note(cli, "%zu claim%s of pool '%s' %s outside of its ranges now, and stay%s: %s%s", strays.n,
-             strays.n == 1 ? "" : "s", pool->name, strays.n == 1 ? "is" : "are", strays.n == 1 ? "s" : "",
-             list, strays.n > STRAYS_SHOWN ? ", ..." : "");
+    for (size_t i = 0; i < strays->n && i < STRAYS_SHOWN; i++)
+        used += (size_t) snprintf(list + used, sizeof list - used, "%s%u", i ? ", " : "", strays->port[i]);
+    cli_note(cli, "%zu claim%s of pool '%s' %s outside of its ranges now, and stay%s: %s%s", strays->n,
+             strays->n == 1 ? "" : "s", strays->pool->name, strays->n == 1 ? "is" : "are",
+             strays->n == 1 ? "s" : "", list, strays->n > STRAYS_SHOWN ? ", ..." : "");
 }
 
 static dibs_status set(struct cli *cli, dibs_err *err)
@@ -304,6 +311,7 @@ static dibs_status set(struct cli *cli, dibs_err *err)
     dibs_pool pool = { .band = DIBS_BAND_AUTO, .cooldown_ms = cli->settings.cooldown_ms };
     const char *name = cli->argv[1];
     char safe[2 * DIBS_POOL_NAME_MAX] = "";
+    struct strays strays = { .pool = &pool };
     dibs_status status = dibs_pool_get(cli->handle, name, &pool, err);
 
     (void) cli_safe(name, safe, sizeof safe);
@@ -319,11 +327,13 @@ static dibs_status set(struct cli *cli, dibs_err *err)
     if (status == DIBS_OK)
         status = options(cli, &pool, err);
     if (status == DIBS_OK)
+        find_strays(cli, &strays);
+    if (status == DIBS_OK)
         status = dibs_pool_put(cli->handle, &pool, err);
     if (status != DIBS_OK)
         return status;
     warn_withheld(cli, &pool);
-    tell_strays(cli, &pool);
+    tell_strays(cli, &strays);
     return cli->json ? show(cli, err) : DIBS_OK;
 }
 

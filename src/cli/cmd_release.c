@@ -51,8 +51,11 @@ static dibs_status check(const struct cli *cli, dibs_err *err)
                        given);
     if (!given && !cli->argc)
         return err_set(err, DIBS_INVALID, "release: name what to release, or say --all-mine");
-    if (cli_has(cli, "hosts") && (given || cli_has(cli, "force")))
+    if (cli_has(cli, "hosts") && given)
         return err_set(err, DIBS_INVALID, "release: '--hosts' is for names");
+    if (cli_has(cli, "hosts") && cli_has(cli, "force"))
+        return err_set(err, DIBS_INVALID,
+                       "release: '--hosts' ends nothing that is held, so '--force' does not go with it");
     return DIBS_OK;
 }
 

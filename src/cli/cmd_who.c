@@ -23,7 +23,7 @@ static void print_claim(const dibs_claim *claim, int64_t boot_ms)
     cli_bindings(claim, bindings, sizeof bindings);
     cli_holder(claim, boot_ms, holder, sizeof holder);
     clock_wall_format(claim->created_ms, since);
-    (void) printf("claim   %s  %s  held by %s, %s%s%s, uid %u%s%s, since %s%s%s\n", bindings,
+    (void) printf("claim   %s  %s  held by %s, %s%s%s, uid %u%s%s%s%s, since %s%s%s\n", bindings,
                   claim->name[0] ? cli_safe(claim->name, safe_name, sizeof safe_name) : "(unnamed)",
                   claim->is_damaged                      ? "a damaged record"
                   : claim->holder == DIBS_HELD_BY_NOBODY ? "nobody"
@@ -32,9 +32,9 @@ static void print_claim(const dibs_claim *claim, int64_t boot_ms)
                   : claim->holder == DIBS_HELD_BY_NOBODY ? "kept"
                                                          : wire_life_text(claim->life),
                   claim->is_kept && claim->holder != DIBS_HELD_BY_NOBODY ? ", kept" : "",
-                  claim->is_exclusive ? "" : ", declared", claim->uid, claim->pool[0] ? ", pool " : "",
-                  claim->pool, since, claim->project[0] ? ", of " : "",
-                  cli_safe(claim->project, project, sizeof project));
+                  claim->is_exclusive ? "" : ", declared", claim->uid, claim->node[0] ? " of host " : "",
+                  claim->node, claim->pool[0] ? ", pool " : "", claim->pool, since,
+                  claim->project[0] ? ", of " : "", cli_safe(claim->project, project, sizeof project));
 }
 
 static void print_socket(const dibs_socket *socket, const char *relation)

@@ -163,7 +163,7 @@ void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size
     }
     case DIBS_HELD_BY_NOBODY: break;
     }
-    (void) snprintf(out, size, "%s", claim->is_damaged ? "? (damaged record)" : "-");
+    (void) snprintf(out, size, "%s%s%s", claim->is_damaged ? "? (damaged record)" : "-", on, claim->node);
 }
 
 void cli_bindings(const dibs_claim *claim, char *out, size_t size)

@@ -92,10 +92,12 @@ struct core_foreign {
     int64_t since_ms;
 };
 
-/* The pool that was asked for last, read again when it is older than a second: most handles use one. */
+/* The pool that was asked for last, read again when it is older than a second, or another host has changed
+ * something: most handles use one. */
 struct core_last_pool {
     bool is_loaded;
     int64_t loaded_ms;
+    uint64_t elsewhere; /* what ledger_heed() said then */
     dibs_pool pool;
 };
 

@@ -192,6 +192,11 @@ static dibs_status claim_on(struct on_hosts *o, size_t i, uint16_t port, dibs_cl
     dibs_status s = ledger_claim(o->ledger[i], &batch, &actor, out, &refusal, err);
     if (s != DIBS_TAKEN && s != DIBS_EXHAUSTED)
         return s;
+    if (refusal.differs)
+        return err_set(err, DIBS_TAKEN,
+                       "'%s' is port %u on host %s, which is not what is asked for now; release it there, or "
+                       "use another name",
+                       want.claim.name, refusal.blockers[0].port, o->hosts[i]);
     if (refusal.n_blockers > 0)
         core_describe(&refusal.blockers[0], who, sizeof who);
     return err_set(err, DIBS_TAKEN, "port %u cannot be had on host %s: %s has it", port, o->hosts[i],

@@ -61,14 +61,17 @@ dibs_status core_pool_stored(struct core *core, const char *name, dibs_pool *out
     return DIBS_OK;
 }
 
-/* A change of a pool by another process is seen within a second, as that of the host's ranges is. */
+/* A change of a pool by another process is seen within a second, as that of the host's ranges is; one by
+ * another host as soon as the ledger tells of it. */
 static dibs_status recent_pool(struct core *core, const char *name, dibs_pool *out, dibs_err *err)
 {
     enum { POOL_LASTS_MS = 1000 };
     struct core_last_pool *last = &core->last_pool;
     int64_t age_ms = core_now(core).boot_ms - last->loaded_ms;
+    uint64_t elsewhere = ledger_heed(core->ledger);
 
-    if (last->is_loaded && age_ms >= 0 && age_ms < POOL_LASTS_MS && strcmp(last->pool.name, name) == 0) {
+    if (last->is_loaded && age_ms >= 0 && age_ms < POOL_LASTS_MS && last->elsewhere == elsewhere &&
+        strcmp(last->pool.name, name) == 0) {
         *out = last->pool;
         return DIBS_OK;
     }
@@ -77,6 +80,7 @@ static dibs_status recent_pool(struct core *core, const char *name, dibs_pool *o
     if (s == DIBS_OK) {
         last->pool = *out;
         last->loaded_ms = core_now(core).boot_ms;
+        last->elsewhere = elsewhere;
     }
     return s;
 }

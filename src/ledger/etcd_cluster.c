@@ -63,11 +63,15 @@ static void ask_endpoint(struct asking *a, size_t i)
 static void ask_majority(struct asking *a)
 {
     AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
-    struct etcd_op look = { .kind = ETCD_RANGE, .key = ETCD_BYTES(a->config.prefix), .is_count_only = true };
+    char key[sizeof a->config.prefix + 1];
+    struct etcd_op look = { .kind = ETCD_RANGE, .is_count_only = true };
     struct etcd_call call = within(a);
     dibs_err err = { 0 };
     int64_t began_us = clock_monotonic_us();
 
+    /* A key below the prefix: our user may have rights to nothing else. */
+    (void) snprintf(key, sizeof key, "%s/", a->config.prefix);
+    look.key = ETCD_BYTES(key);
     a->out->is_quorate = etcd_do(a->etcd, &call, &look, &answer, &err) == DIBS_OK;
     a->out->quorum_us = clock_monotonic_us() - began_us;
     if (!a->out->is_quorate)

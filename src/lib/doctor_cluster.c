@@ -151,6 +151,41 @@ static void check_node(struct doctor *d)
                    is_known ? n : n - 1);
 }
 
+struct leases {
+    bool is_known, is_alive; /* this host, its own */
+    size_t n, n_alive;
+};
+
+static bool count_lease(void *ctx, const dibs_node *node)
+{
+    struct leases *leases = ctx;
+
+    leases->n++;
+    leases->n_alive += node->is_alive;
+    leases->is_known = leases->is_known || node->is_here;
+    leases->is_alive = leases->is_alive || (node->is_here && node->is_alive);
+    return true;
+}
+
+/* A host without one cannot hold ports of the cluster's pools for its processes. */
+static void check_leases(struct doctor *d)
+{
+    struct leases leases = { 0 };
+
+    if (core_node_list(d->core, count_lease, &leases, NULL) != DIBS_OK || leases.n == 0)
+        return;
+    if (leases.is_known)
+        doctor_say(d, leases.is_alive ? DIBS_FINE : DIBS_NOTE, "etcd",
+                   leases.is_alive ? "" : "'dibs serve' makes and renews one",
+                   leases.is_alive
+                       ? "this host has a lease in the cluster"
+                       : "this host has no lease in the cluster: no process of it holds ports of its pools");
+    if (leases.n_alive < leases.n)
+        doctor_say(d, DIBS_NOTE, "etcd",
+                   "'dibs node' shows them; 'dibs node remove' forgets one that will not come back",
+                   "%zu of %zu hosts have no lease in the cluster", leases.n - leases.n_alive, leases.n);
+}
+
 void doctor_check_cluster(struct doctor *d)
 {
     AUTO(free_auto) struct ledger_cluster *cluster = calloc(1, sizeof *cluster);
@@ -164,6 +199,8 @@ void doctor_check_cluster(struct doctor *d)
     check_majority(d, cluster);
     check_agreement(d, cluster);
     check_clock(d);
-    if (d->core && d->core->ledger)
+    if (d->core && d->core->ledger) {
         check_node(d);
+        check_leases(d);
+    }
 }

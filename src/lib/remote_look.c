@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "core/core.h"
 #include "lib/remote_call.h"
 
 #include "base/banned.h"
@@ -205,7 +206,10 @@ dibs_status remote_pool_get(struct remote *r, const char *name, dibs_pool *out, 
 dibs_status remote_pool_put(struct remote *r, const dibs_pool *pool, dibs_err *err)
 {
     AUTO(call_done) struct call call = call_begin(r, "PUT", REMOTE_TWICE);
+    dibs_status s = core_pool_check(pool, err); /* a name with '/' would be another path */
 
+    if (s != DIBS_OK)
+        return s;
     wire_pool_path(&call.target, pool->name, "");
     struct json_writer w = call_body(&call);
     wire_pool(&w, pool, NULL);

@@ -63,6 +63,10 @@ cluster() {
     port=$out
     ok claim --hosts "$host" job --json
     json "len(d) == 1 and d[0]['port'] == $port and d[0]['kept']"
+    refused 3 claim --hosts "$host" --port 17998 job
+    says "is port $port on host $host, which is not what is asked for now"
+    refused 3 claim --hosts "$host" --proto udp job
+    says 'not what is asked for now'
     refused 5 claim --hosts "$host,elsewhere" job
     says "knows no host 'elsewhere'"
     refused 2 claim --hosts "$host,$host" job
@@ -74,6 +78,8 @@ cluster() {
     ok release --hosts "$host" job
     refused 2 release --hosts "$host" "$port"
     refused 2 release --hosts "$host" --all-mine
+    refused 2 release --hosts "$host" --force job
+    says 'ends nothing that is held'
     refused 5 release --hosts elsewhere job
     DIBS_LEDGER=sqlite:$T/one.db refused 2 claim --hosts "$host"
 }
@@ -127,6 +133,23 @@ cluster() {
     prints 'FAIL  no majority answers'
     prints 'start members until more than half of them run'
     [ "$(grep -c 'does not answer' "$T/out")" -ge 2 ]
+}
+
+@test "doctor is content with a user who has rights below the prefix alone" {
+    cluster
+    for name in root dibs; do
+        etcd_ask /v3/auth/user/add "{\"name\":\"$name\",\"password\":\"pw\"}"
+        etcd_ask /v3/auth/role/add "{\"name\":\"$name\"}"
+        etcd_ask /v3/auth/user/grant "{\"user\":\"$name\",\"role\":\"$name\"}"
+    done
+    # From /t/ to /t0, which is what --prefix=true gives.
+    etcd_ask /v3/auth/role/grant '{"name":"dibs","perm":{"permType":"READWRITE","key":"L3Qv","range_end":"L3Qw"}}'
+    etcd_ask /v3/auth/enable '{}'
+    export DIBS_ETCD_USER=dibs DIBS_ETCD_PASSWORD=pw
+    ok claim --keep web
+    try doctor
+    [ "$code" -eq 0 ]
+    prints 'a majority answers in'
 }
 
 @test "doctor tells of a full database, and how to go on" {

@@ -200,6 +200,56 @@ has_figure() { [ "$(figure "$1" "$2")" = "$3" ]; }
     wait_until 10 has_figure a "$available" 9
 }
 
+@test "a pool that another host changes or removes counts at once" {
+    local port
+    cluster 1
+    daemon a
+    daemon b
+    on a pool set moving --ranges 31100-31109
+    wait_until 10 has_ranges b moving 31100-31109
+    on b claim --pool moving --ttl 1m
+    on a pool set moving --ranges 31200-31209
+    wait_until 10 has_ranges b moving 31200-31209
+    port=$(on b claim --pool moving --ttl 1m)
+    [ "$port" -ge 31200 ]
+    on b claim --pool moving --ttl 1m # so that it could remember it
+    on a pool rm moving
+    wait_until 10 lacks_pool b moving
+    run on b claim --pool moving --ttl 1m
+    assert_status 5
+}
+has_ranges() { on "$1" pool ls --json | grep -q "\"name\":\"$2\",\"ranges\":\"$3\""; }
+lacks_pool() { ! on "$1" pool ls --names | grep -q "^$2\$"; }
+
+@test "what another host has of a pool is shown as that host's, also when the pool moves away from it" {
+    cluster 1
+    daemon a
+    daemon b
+    on a claim --pool all --port 31003 --keep of-a
+    on b claim --pool all --port 31004 --keep of-b
+    run on b ls --all
+    assert_output_has "- on a"
+    run on b who 31003
+    assert_output_has "of host a"
+    run on b pool set all --ranges 31005-31009
+    assert_status 0
+    assert_output_has "2 claims of pool 'all' are outside of its ranges now, and stay: 31003, 31004"
+    run on b pool set with/slash --ranges 31100-31101
+    assert_status 2
+    assert_output_has "pool name 'with/slash'"
+}
+
+@test "doctor tells which hosts have a lease" {
+    cluster 1
+    daemon a
+    dibs --node b claim --keep web
+    run on a doctor
+    assert_output_has "this host has a lease in the cluster"
+    assert_output_has "1 of 2 hosts have no lease in the cluster"
+    run dibs --node b doctor
+    assert_output_has "this host has no lease in the cluster"
+}
+
 @test "a snapshot brings back the cluster's claims of all hosts, each as its own host's" {
     cluster 1
     daemon a
