@@ -25,6 +25,11 @@ void loop_change(struct loop *loop, loop_source *source, uint32_t events);
  */
 void loop_remove(struct loop *loop, loop_source *source);
 
+/* For a server: SIGTERM, SIGINT and SIGHUP make `source` ready, to be read from it as signalfd_siginfo;
+ * SIGPIPE is ignored. */
+dibs_status loop_add_signals(struct loop *loop, loop_source *source,
+                             void (*ready)(loop_source *self, uint32_t events), dibs_err *err);
+
 /* Waits up to `timeout_ms` (below 0: for ever) and serves what is ready. A signal ends the wait. */
 dibs_status loop_turn(struct loop *loop, int64_t timeout_ms, dibs_err *err);
 #endif

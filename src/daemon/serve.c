@@ -126,22 +126,6 @@ static void on_signal(loop_source *source, uint32_t events)
 
 /* ---- start ---- */
 
-static dibs_status take_signals(struct serve *s, dibs_err *err)
-{
-    sigset_t set;
-
-    (void) sigemptyset(&set);
-    (void) sigaddset(&set, SIGTERM);
-    (void) sigaddset(&set, SIGINT);
-    (void) sigaddset(&set, SIGHUP);
-    (void) sigprocmask(SIG_BLOCK, &set, NULL);
-    (void) signal(SIGPIPE, SIG_IGN);
-    s->signals = (loop_source){ signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), on_signal };
-    if (s->signals.fd < 0)
-        return err_os(err, DIBS_UNAVAILABLE, errno, "waiting for signals");
-    return loop_add(s->loop, &s->signals, EPOLLIN, err);
-}
-
 static dibs_status load_tls(struct serve *s, dibs_err *err)
 {
     const struct serve_options *o = s->options;
@@ -273,7 +257,7 @@ static dibs_status start(struct serve *s, dibs_err *err)
     if (status == DIBS_OK)
         status = loop_open(&s->loop, err);
     if (status == DIBS_OK)
-        status = take_signals(s, err);
+        status = loop_add_signals(s->loop, &s->signals, on_signal, err);
     if (status == DIBS_OK)
         status = quota_open(&(struct quota_options){ o->quota, o->rate }, &s->quota, err);
     if (status == DIBS_OK)

@@ -476,22 +476,6 @@ static dibs_status turn(struct controller *c, int64_t wait_ms, dibs_err *err)
 
 /* ---- start ---- */
 
-static dibs_status take_signals(struct controller *c, dibs_err *err)
-{
-    sigset_t set;
-
-    (void) sigemptyset(&set);
-    (void) sigaddset(&set, SIGTERM);
-    (void) sigaddset(&set, SIGINT);
-    (void) sigaddset(&set, SIGHUP);
-    (void) sigprocmask(SIG_BLOCK, &set, NULL);
-    (void) signal(SIGPIPE, SIG_IGN);
-    c->signals = (loop_source){ signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), on_signal };
-    if (c->signals.fd < 0)
-        return err_os(err, DIBS_UNAVAILABLE, errno, "waiting for signals");
-    return loop_add(c->loop, &c->signals, EPOLLIN, err);
-}
-
 static dibs_status open_ledger(struct controller *c, dibs_err *err)
 {
     AUTO(free_auto) dibs_settings *settings = malloc(sizeof *settings);
@@ -544,7 +528,7 @@ static dibs_status start(struct controller *c, dibs_err *err)
     if (s == DIBS_OK)
         s = loop_open(&c->loop, err);
     if (s == DIBS_OK)
-        s = take_signals(c, err);
+        s = loop_add_signals(c->loop, &c->signals, on_signal, err);
     if (s == DIBS_OK)
         s = open_api(c, err);
     if (s == DIBS_OK)

@@ -272,22 +272,6 @@ static void on_signal(loop_source *source, uint32_t events)
     }
 }
 
-static dibs_status take_signals(struct webhook *w, dibs_err *err)
-{
-    sigset_t set;
-
-    (void) sigemptyset(&set);
-    (void) sigaddset(&set, SIGTERM);
-    (void) sigaddset(&set, SIGINT);
-    (void) sigaddset(&set, SIGHUP);
-    (void) sigprocmask(SIG_BLOCK, &set, NULL);
-    (void) signal(SIGPIPE, SIG_IGN);
-    w->signals = (loop_source){ signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), on_signal };
-    if (w->signals.fd < 0)
-        return err_os(err, DIBS_UNAVAILABLE, errno, "waiting for signals");
-    return loop_add(w->loop, &w->signals, EPOLLIN, err);
-}
-
 dibs_status webhook_template_parse(char *text, struct admission_template *out, dibs_err *err)
 {
     char *equals = strchr(text, '=');
@@ -353,7 +337,7 @@ static dibs_status start(struct webhook *w, const struct http_handler *handler, 
     if (s == DIBS_OK)
         s = loop_open(&w->loop, err);
     if (s == DIBS_OK)
-        s = take_signals(w, err);
+        s = loop_add_signals(w->loop, &w->signals, on_signal, err);
     office.loop = w->loop;
     if (s == DIBS_OK)
         s = http_open(w->loop, &limits, handler, &w->http, err);
