@@ -309,8 +309,9 @@ static void confirm(struct etcd_rows *self)
         uint64_t n_told = self->n_told;
         int64_t revision = self->revision;
 
-        if (now_ms - self->confirmed_ms < CONFIRM_MS)
+        if (!self->is_doubted && now_ms - self->confirmed_ms < CONFIRM_MS)
             return;
+        self->is_doubted = false;
         enum currency currency = look_whether_current(self);
         if (currency == IS_BEHIND) {
             self->is_loaded = catch_up(self, n_told, revision) && i + 1 < CONFIRMS_MAX;

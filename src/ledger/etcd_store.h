@@ -89,6 +89,7 @@ struct etcd_rows {
     bool is_cut; /* the watches stand still: what they missed is gone */
     struct etcd_watch *watch[SPACES];
     int64_t confirmed_ms; /* when the copy was last seen to be up to date */
+    bool is_doubted;      /* it is to be confirmed, whenever that was */
     int64_t silent_ms;    /* when somebody waited in vain for an answer of etcd; 0: it has answered since */
     dibs_err silence;     /* ... what he was told */
     int notices;          /* readable when they have something; -1: they are not there */

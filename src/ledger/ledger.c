@@ -95,6 +95,12 @@ uint64_t ledger_heed(struct ledger *ledger)
     return ledger->rows->ops->heed ? ledger->rows->ops->heed(ledger->rows) : 0;
 }
 
+void ledger_doubt(struct ledger *ledger)
+{
+    if (ledger->rows->ops->doubt)
+        ledger->rows->ops->doubt(ledger->rows);
+}
+
 bool ledger_changed_elsewhere(struct ledger *ledger, struct portbits *out)
 {
     if (ledger->rows->ops->changed_elsewhere)

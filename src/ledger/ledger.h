@@ -39,6 +39,8 @@ dibs_status ledger_care_beside(struct ledger *ledger, dibs_err *err);
 int ledger_notices(const struct ledger *ledger);
 /* Takes that in. The number grows with changes of which no event tells: those of other hosts. */
 uint64_t ledger_heed(struct ledger *ledger);
+/* What others have done up to now counts for what is decided next, also if nobody has told of it yet. */
+void ledger_doubt(struct ledger *ledger);
 struct portbits;
 /* The ports that these changes were about, since it was asked last. False: any port may have changed. */
 bool ledger_changed_elsewhere(struct ledger *ledger, struct portbits *out);

@@ -65,6 +65,7 @@ struct rows_ops {
     int (*notices)(const struct rows *self);
     uint64_t (*heed)(struct rows *self);
     bool (*changed_elsewhere)(struct rows *self, struct portbits *out);
+    void (*doubt)(struct rows *self); /* optional: as ledger_doubt() */
 
     /* Optional (NULL: this host is alone): as ledger_join() and ledger_lease(). */
     dibs_status (*join)(struct rows *self, int64_t ttl_ms, const char *boot_id, dibs_err *err);

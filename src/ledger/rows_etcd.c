@@ -293,6 +293,11 @@ static uint64_t heed(struct rows *rows)
     return self->n_elsewhere;
 }
 
+static void doubt(struct rows *rows)
+{
+    store_of(rows)->is_doubted = true;
+}
+
 static bool changed_elsewhere(struct rows *rows, struct portbits *out)
 {
     struct etcd_rows *self = store_of(rows);
@@ -590,6 +595,7 @@ const struct rows_ops rows_etcd_ops = {
     .notices = notices,
     .heed = heed,
     .changed_elsewhere = changed_elsewhere,
+    .doubt = doubt,
     .join = join,
     .lease = lease,
     .lost = lost,

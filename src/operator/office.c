@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "daemon/log.h"
 #include "lib/handle.h"
+#include "operator/identity.h"
 
 #include "base/banned.h"
 
@@ -94,6 +95,10 @@ static bool decide_together(struct office *o, struct office_job *const *jobs, si
     struct core *core = o->handle->core;
     struct ledger_span span = { 0 };
 
+    /* What another replica has just claimed for it must be known, or it would be claimed anew. */
+    for (size_t i = 0; i < n; i++)
+        if (asking_annotation(jobs[i]->admission.review.object, IDENTITY_KEY_CLAIM))
+            ledger_doubt(core->ledger);
     ledger_group_begin(core->ledger);
     for (size_t i = 0; i < n; i++)
         admission_work(&jobs[i]->admission, &o->options.admission, o->handle);

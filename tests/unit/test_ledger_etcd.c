@@ -164,6 +164,36 @@ static void who_follows_learns_of_the_changes_of_others(void **state)
     ledger_close(b);
 }
 
+static bool count_one(void *ctx, const dibs_claim *claim)
+{
+    (void) claim;
+    (*(size_t *) ctx)++;
+    return true;
+}
+
+static void who_doubts_knows_what_others_did_before_it_is_told(void **state)
+{
+    struct t_ledger *t = *state;
+
+    NEED_ETCD();
+    struct ledger *a = host(t, "a");
+    struct ledger *b = host(t, "b");
+    make_pool(t, a, "everywhere", (dibs_range){ 31000, 31063 });
+    ASSERT_OK(ledger_care_beside(b, &t->err), &t->err);
+    for (uint16_t i = 0; i < 40; i++) { /* without it some of these would be missed */
+        const uint16_t port = (uint16_t) (31000 + i);
+        struct ledger_want want = t_dynamic(NULL, &port, 1);
+
+        (void) must_claim(t, a, &want);
+        ledger_doubt(b);
+        size_t n = 0;
+        ASSERT_OK(ledger_list(b, &(struct ledger_filter){ 0 }, count_one, &n, &t->err), &t->err);
+        assert_int_equal(n, i + 1);
+    }
+    ledger_close(a);
+    ledger_close(b);
+}
+
 static void processes_of_one_host_share_its_history(void **state)
 {
     struct t_ledger *t = *state;
@@ -355,6 +385,7 @@ int main(void)
         CASE(who_was_beaten_decides_anew),
         CASE(a_group_that_is_beaten_before_its_commit_decides_anew),
         CASE(who_follows_learns_of_the_changes_of_others),
+        CASE(who_doubts_knows_what_others_did_before_it_is_told),
         CASE(processes_of_one_host_share_its_history),
         CASE(answers_to_keys_do_not_pile_up),
         CASE(the_history_of_a_host_stays_small),
