@@ -143,6 +143,6 @@ bool api_is_known(const struct ask *ask);
 /* routes.c */
 dibs_status api_health(struct ask *ask, dibs_err *err);
 dibs_status api_ready(struct ask *ask, dibs_err *err);
-dibs_status api_metrics(struct ask *ask, dibs *handle, dibs_err *err);
+dibs_status api_metrics(struct ask *ask, dibs_err *err);
 dibs_status api_openapi(struct ask *ask, dibs_err *err);
 #endif

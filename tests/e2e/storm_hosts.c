@@ -199,12 +199,8 @@ static const char *metrics_of(const struct storm_cluster *c, size_t host)
 
 static struct lease lease_of(const struct storm_cluster *c, size_t host)
 {
-    enum { TRIES = 200 };
     const char *text = metrics_of(c, host);
 
-    /* Whoever is asked together with those whose commit fails is told that, and asks again. */
-    for (int i = 0; i < TRIES && !strstr(text, " 200 "); i++, storm_sleep_us(10000))
-        text = metrics_of(c, host);
     return (struct lease){ .margin_ns =
                                (int64_t) (figure(text, "\ndibs_cluster_lease_margin_seconds ") * 1e9),
                            .n_lost = (unsigned) figure(text, "\ndibs_cluster_leases_lost_total ") };

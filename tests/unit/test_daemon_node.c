@@ -53,7 +53,7 @@ static void stop(struct fixture *f)
 struct asking {
     struct job job;
     uint16_t port;
-    bool is_slow; /* the commit, because etcd hangs until the lease is not certain any more */
+    bool is_slow; /* the commit, because etcd hangs until the lease is over */
     int n_done;
     dibs_status found, told;
     dibs_claim claim;
@@ -68,13 +68,15 @@ static bool is_certain(dibs *handle)
     return lease.margin_ms > 0;
 }
 
-static void hang_until_uncertain(dibs *handle)
+/* The lease is uncertain here before it has ended there: thawed between, a keepalive would save it. */
+static void hang_until_lost(dibs *handle)
 {
     int64_t until = in_ms(PATIENCE_MS);
 
     member_freeze(one, 0);
     while (is_certain(handle) && clock_monotonic_ms() < until)
         (void) usleep(10000);
+    (void) usleep(TTL_MS * 1000);
     member_thaw(one, 0);
 }
 
@@ -96,7 +98,7 @@ static void ask(struct job *job, dibs *handle)
     if (a->found == DIBS_OK)
         a->found = dibs_claim_ports(handle, &(dibs_batch){ .requests = &other, .n = 1 }, &kept, &a->err);
     if (a->is_slow)
-        hang_until_uncertain(handle);
+        hang_until_lost(handle);
 }
 
 static void answered(struct job *job, const dibs_err *err)
