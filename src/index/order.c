@@ -118,7 +118,8 @@ static struct order_walk dcp_walk(const struct order_key *key, uint32_t total)
 
 static const struct order orders[] = {
     { .name = "stride",
-      .summary = "Spread over the pool by a stride, going on where the last claim stopped",
+      .summary = "Spread over the pool by a stride, in pieces of 64 neighbours, going on where the last "
+                 "claim stopped",
       .uses_cursor = true,
       .walk = stride_walk },
     { .name = "dcp-stride", .summary = "The candidates that DCP would try, in its order", .walk = dcp_walk },
@@ -164,8 +165,15 @@ struct order_pieces order_pieces(const struct order_key *key, uint32_t total, ui
     return p;
 }
 
+uint32_t order_pieces_shift(const struct order_key *key, uint32_t total)
+{
+    return (uint32_t) (keyed_hash("stride-shift", key->salt, key->pool) %
+                       (total < ORDER_PIECE ? total : ORDER_PIECE));
+}
+
 uint32_t order_pieces_position(const struct order_pieces *p, uint64_t k, uint32_t step, uint32_t total)
 {
+    k += p->shift;
     /* A walk that begins within a piece ends with the rest of it. */
     uint32_t i = (uint32_t) (k % ORDER_PIECE + step) / ORDER_PIECE % p->n;
     uint64_t along = i < p->n_home ? (k / ORDER_PIECE + i) % p->n_home

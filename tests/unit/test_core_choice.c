@@ -280,6 +280,22 @@ static void the_cursor_continues_across_handles_and_restarts(void **state)
         assert_int_not_equal(one_by_one[k], next);
 }
 
+static void claims_that_follow_each_other_are_neighbours(void **state)
+{
+    enum { CLAIMS = 64, PIECES = 40 };
+    struct engine *e = *state;
+    dibs_request r = e_request(NULL, "127.0.0.1");
+    unsigned n_of[PIECES] = { 0 };
+    size_t n_pieces = 0;
+
+    need_network();
+    e_pool(e, "wide", "28000-30559", 0, 0);
+    r.pool = "wide";
+    for (int i = 0; i < CLAIMS; i++)
+        n_pieces += n_of[(e_must(e, e->core, &r).port - 28000) / 64]++ == 0;
+    assert_in_range(n_pieces, 1, 2); /* by the plain stride they would lie in about 32 */
+}
+
 static void D32_every_registered_order_fills_the_whole_pool(void **state)
 {
     struct engine *e = *state;
@@ -424,6 +440,7 @@ int main(void)
         E_TEST(INV_8_a_name_is_not_led_to_a_port_that_cools_from_somebody_else),
         E_TEST(INV_8_a_pool_without_cooldown_does_not_make_anothers_ports_rested),
         E_TEST(the_cursor_continues_across_handles_and_restarts),
+        E_TEST(claims_that_follow_each_other_are_neighbours),
         E_TEST(D32_every_registered_order_fills_the_whole_pool),
         E_TEST(K6_a_stale_index_costs_a_retry_never_a_port),
         E_TEST(dead_holders_give_way_when_nothing_else_is_left),

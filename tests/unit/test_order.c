@@ -314,6 +314,7 @@ static void pieces_visit_every_position_exactly_once_from_anywhere(void **state)
                 struct order_pieces pieces = order_pieces(&key, totals[t], skew, places[p]);
 
                 pieces.detour = (uint32_t) (k * 77);
+                pieces.shift = (uint32_t) (k * 29) % ORDER_PIECE;
                 memset(seen, 0, sizeof seen);
                 for (uint32_t step = 0; step < pieces.n * ORDER_PIECE; step++) {
                     uint32_t at = order_pieces_position(&pieces, starts[k], step, totals[t]);
@@ -324,6 +325,26 @@ static void pieces_visit_every_position_exactly_once_from_anywhere(void **state)
                 for (uint32_t at = 0; at < totals[t]; at++)
                     assert_int_equal(seen[at], 1);
             }
+}
+
+static void ledgers_begin_at_different_ports_also_of_a_small_pool(void **state)
+{
+    enum { LEDGERS = 640, TOTAL = 10 };
+    uint32_t hits[TOTAL] = { 0 };
+
+    (void) state;
+    for (uint64_t salt = 0; salt < LEDGERS; salt++) {
+        const struct order_key key = { .salt = salt, .pool = "default" };
+        struct order_pieces pieces = order_pieces(&key, TOTAL, 0, (struct order_place){ 0 });
+
+        pieces.shift = order_pieces_shift(&key, TOTAL);
+        uint32_t at = order_pieces_position(&pieces, 0, 0, TOTAL);
+        assert_true(at < TOTAL);
+        hits[at]++;
+        assert_true(order_pieces_shift(&key, 65535) < ORDER_PIECE);
+    }
+    for (uint32_t at = 0; at < TOTAL; at++)
+        assert_in_range(hits[at], 24, 104); /* 64 expected, deviation 8 */
 }
 
 static void hosts_have_different_pieces_as_their_home(void **state)
@@ -356,6 +377,7 @@ int main(void)
         cmocka_unit_test(dcp_case_11_the_step_covers_every_total_to_100),
         cmocka_unit_test(every_order_visits_every_position_exactly_once),
         cmocka_unit_test(pieces_visit_every_position_exactly_once_from_anywhere),
+        cmocka_unit_test(ledgers_begin_at_different_ports_also_of_a_small_pool),
         cmocka_unit_test(hosts_have_different_pieces_as_their_home),
         cmocka_unit_test(dcp_cases_9_and_10_a_walk_yields_each_port_of_its_ranges_once),
         cmocka_unit_test(positions_do_not_overflow_for_any_running_number),
