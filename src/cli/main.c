@@ -11,6 +11,7 @@
 #include "cli/manifest.h"
 #include "cli/parse.h"
 #include "cli/report.h"
+#include "json/json.h"
 
 #include "base/banned.h"
 
@@ -115,6 +116,7 @@ int main(int argc, char **argv)
     if (!guard_standard_fds())
         return CLI_EXIT_OUTPUT;
     survive_size_limit();
+    json_own();
     cli.json = asks_for_json(argc, argv); /* argv is not whole any more afterwards */
     dibs_status s = cli_parse(&cli, argc, argv, &err);
     if (!s)

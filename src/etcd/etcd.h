@@ -124,11 +124,11 @@ struct etcd_result {
     size_t n_results;
 };
 
-struct etcd_memory;
+struct block;
 struct etcd_answer {
     int64_t revision; /* of the store when it answered; of a change, its own: the fencing token */
     struct etcd_result result;
-    struct etcd_memory *memory; /* that everything points into */
+    struct block *memory; /* that everything points into */
 };
 void etcd_answer_done(struct etcd_answer *answer); /* an empty one is fine */
 

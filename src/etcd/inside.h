@@ -2,6 +2,7 @@
 #ifndef DIBS_ETCD_INSIDE_H
 #define DIBS_ETCD_INSIDE_H
 /* What the files of this room share. */
+#include "base/blocks.h"
 #include "base/bytes.h"
 #include "etcd/etcd.h"
 #include "web/web.h"
@@ -24,15 +25,8 @@ bool op_changes(const struct etcd_op *op); /* it has a put or a delete somewhere
 
 /* ---- answers (read.c) ---- */
 
-struct etcd_memory { /* grows by blocks; everything in it lives and ends together */
-    struct etcd_memory *next;
-    size_t used, room;
-    max_align_t bytes[];
-};
-void memory_free(struct etcd_memory *memory);
-
 struct reading {
-    struct etcd_memory *memory;
+    struct block *memory;
     size_t n_bytes;    /* in it */
     const char *wrong; /* NULL: all well; then nothing more is read */
 };

@@ -73,7 +73,7 @@ const char *message_read(const char *line, size_t n, struct message *out)
     if (!r.wrong && (m.revision < 0 || m.compact_revision < 0))
         r.wrong = "a revision is below zero";
     if (r.wrong)
-        memory_free(r.memory);
+        blocks_free(r.memory);
     else
         *out = m;
     return r.wrong;
@@ -81,6 +81,6 @@ const char *message_read(const char *line, size_t n, struct message *out)
 
 void message_done(struct message *message)
 {
-    memory_free(message->memory);
+    blocks_free(message->memory);
     *message = (struct message){ 0 };
 }

@@ -15,7 +15,7 @@ struct message {
     size_t n_events;
     struct refusal refusal; /* when the stream has failed */
     bool is_refused;
-    struct etcd_memory *memory;
+    struct block *memory;
 };
 
 /* NULL, or what is wrong with it; then nothing is to be freed. */

@@ -9,22 +9,7 @@
 
 #include "base/banned.h"
 
-enum {
-    BLOCK_BYTES = 16384, /* most answers fit */
-    NESTING_MAX = 4,     /* of Txns in Txns; we use two */
-};
-
-/* ---- memory ---- */
-
-void memory_free(struct etcd_memory *memory)
-{
-    while (memory) {
-        struct etcd_memory *next = memory->next;
-
-        free(memory);
-        memory = next;
-    }
-}
+enum { NESTING_MAX = 4 /* of Txns in Txns; we use two */ };
 
 void *read_room(struct reading *r, size_t n, size_t size)
 {
@@ -37,21 +22,11 @@ void *read_room(struct reading *r, size_t n, size_t size)
         return NULL;
     }
     r->n_bytes += want;
-    want = (want + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
-    if (!r->memory || r->memory->room - r->memory->used < want) {
-        size_t room = want > BLOCK_BYTES ? want : BLOCK_BYTES;
-        struct etcd_memory *block = malloc(sizeof *block + room);
-
-        if (!block) {
-            r->wrong = "out of memory";
-            return NULL;
-        }
-        *block = (struct etcd_memory){ .next = r->memory, .room = room };
-        r->memory = block;
-    }
-    void *at = (char *) r->memory->bytes + r->memory->used;
-    r->memory->used += want;
-    memset(at, 0, want);
+    void *at = blocks_take(&r->memory, want);
+    if (at)
+        memset(at, 0, want);
+    else
+        r->wrong = "out of memory";
     return at;
 }
 
@@ -273,7 +248,7 @@ const char *read_answer(const json_value *root, enum etcd_kind kind, struct etcd
     read_result(&r, root, 0, &answer.result);
     answer.memory = r.memory;
     if (r.wrong)
-        memory_free(r.memory);
+        blocks_free(r.memory);
     else
         *out = answer;
     return r.wrong;
@@ -281,6 +256,6 @@ const char *read_answer(const json_value *root, enum etcd_kind kind, struct etcd
 
 void etcd_answer_done(struct etcd_answer *answer)
 {
-    memory_free(answer->memory);
+    blocks_free(answer->memory);
     *answer = (struct etcd_answer){ 0 };
 }

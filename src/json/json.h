@@ -48,6 +48,9 @@ void json_finish(struct json_writer *w); /* newline at the end of a document */
 typedef struct json_doc json_doc;     /* owns the tree */
 typedef struct json_value json_value; /* borrowed from its document */
 
+/* By a program of its own, before the first document: nobody else in the process uses jansson, whose memory
+ * is then managed for speed. A library must not: its process may have documents of its own. */
+void json_own(void);
 dibs_status json_parse(const char *text, size_t len, json_doc **out, dibs_err *err);
 void json_free(json_doc *doc); /* NULL is fine */
 const json_value *json_root(const json_doc *doc);

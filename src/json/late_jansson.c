@@ -2,6 +2,7 @@
 #include "json/late_jansson.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <strings.h>
 
 #include <jansson.h>
@@ -18,6 +19,7 @@
 #define JANSSON_MAP(X)        \
     X(json_loadb)             \
     X(json_delete)            \
+    X(json_set_alloc_funcs)   \
     X(json_object_get)        \
     X(json_object_iter)       \
     X(json_object_iter_next)  \
@@ -37,6 +39,26 @@ static struct {
     char trouble[256];
 } jansson;
 static pthread_once_t jansson_once = PTHREAD_ONCE_INIT;
+static bool is_ours; /* its memory; set before there are threads */
+
+/* A small document is two dozen pieces, and to free them one by one costs as much as to parse it. */
+static _Thread_local struct block **parsing; /* where the document under way goes */
+
+static void *piece(size_t n)
+{
+    return parsing ? blocks_take(parsing, n) : malloc(n);
+}
+
+static void piece_free(void *at)
+{
+    if (!parsing)
+        free(at);
+}
+
+void late_own(void)
+{
+    is_ours = true;
+}
 
 static void load(void)
 {
@@ -48,6 +70,8 @@ static void load(void)
 
     jansson.is_loaded = late_load(LIBRARY, symbols, sizeof symbols / sizeof symbols[0], jansson.trouble,
                                   sizeof jansson.trouble);
+    if (jansson.is_loaded && is_ours)
+        jansson.json_set_alloc_funcs(piece, piece_free);
 }
 
 /* Constness is ours: jansson takes plain pointers even where it only looks. */
@@ -66,7 +90,8 @@ static const struct late_node *neutral(const json_t *value)
     return (const struct late_node *) value;
 }
 
-dibs_status late_parse(const char *text, size_t len, struct late_node **out, dibs_err *err)
+dibs_status late_parse(const char *text, size_t len, struct block **blocks, struct late_node **out,
+                       dibs_err *err)
 {
     json_error_t at = { 0 };
 
@@ -74,7 +99,9 @@ dibs_status late_parse(const char *text, size_t len, struct late_node **out, dib
         return err_set(err, DIBS_FAILURE, "cannot load " LIBRARY);
     if (!jansson.is_loaded)
         return err_set(err, DIBS_FAILURE, "cannot load " LIBRARY ", which reads JSON: %s", jansson.trouble);
+    parsing = is_ours ? blocks : NULL;
     json_t *root = jansson.json_loadb(text, len, JSON_REJECT_DUPLICATES, &at);
+    parsing = NULL;
 
     char shown[sizeof at.text] = ""; /* it quotes the document */
 
@@ -87,7 +114,7 @@ dibs_status late_parse(const char *text, size_t len, struct late_node **out, dib
 
 void late_free(struct late_node *root)
 {
-    if (root)
+    if (root && !is_ours)
         jansson.json_delete(plain(root)); /* the root has one reference, ours */
 }
 

@@ -11,15 +11,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/blocks.h"
 #include "dibs/status.h"
 
 struct late_node; /* a jansson value */
 
 enum late_type { LATE_OBJECT, LATE_ARRAY, LATE_STRING, LATE_INTEGER, LATE_BOOLEAN, LATE_NULL, LATE_REAL };
 
-/* Parses one array or object; INVALID with line and column, FAILURE when libjansson is missing.
- * The caller ends *out with late_free(). */
-dibs_status late_parse(const char *text, size_t len, struct late_node **out, dibs_err *err);
+/* Nobody else in this process uses libjansson: from the first document on its memory may be ours. */
+void late_own(void);
+/* Parses one array or object; INVALID with line and column, FAILURE when libjansson is missing. After
+ * late_own() everything is in *blocks and ends with them; without, it ends with late_free(). */
+dibs_status late_parse(const char *text, size_t len, struct block **blocks, struct late_node **out,
+                       dibs_err *err);
 void late_free(struct late_node *root); /* NULL is fine */
 
 enum late_type late_type(const struct late_node *node);

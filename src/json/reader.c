@@ -9,9 +9,17 @@
 
 #include "base/banned.h"
 
-struct json_doc {
+DEFINE_AUTO(struct block, blocks_free)
+
+struct json_doc { /* itself in its blocks */
     struct late_node *root;
+    struct block *blocks;
 };
+
+void json_own(void)
+{
+    late_own();
+}
 
 /* jansson recurses once a level and allows 2048 of them: a document of brackets would cost
  * that much stack before anything is known of it. Brackets inside strings do not count. */
@@ -55,14 +63,16 @@ dibs_status json_parse(const char *text, size_t len, json_doc **out, dibs_err *e
 
     if (status != DIBS_OK)
         return status;
-    AUTO(free_auto) json_doc *doc = calloc(1, sizeof *doc);
+    AUTO(blocks_free_auto) struct block *blocks = NULL;
+    json_doc *doc = blocks_take(&blocks, sizeof *doc);
 
     if (!doc)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    status = late_parse(text, len, &doc->root, err);
+    status = late_parse(text, len, &blocks, &doc->root, err);
     if (status != DIBS_OK)
         return status;
-    *out = TAKE(doc);
+    doc->blocks = TAKE(blocks);
+    *out = doc;
     return DIBS_OK;
 }
 
@@ -71,7 +81,7 @@ void json_free(json_doc *doc)
     if (!doc)
         return;
     late_free(doc->root);
-    free(doc);
+    blocks_free(doc->blocks);
 }
 
 /* A json_value is a jansson value under another name, so that callers see neither. */
