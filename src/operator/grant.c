@@ -29,6 +29,8 @@ struct granting {
     dibs_request *requests; /* one for each line */
     const char **commands;
     dibs_claim *claims; /* the answers */
+    uint16_t *told;     /* what others were told of a line before; 0: nothing. Then what cannot be true, */
+    uint16_t *other;    /* ... for that is the role's */
     dibs_claim *moved;  /* what left its name for another */
     dibs_drop *drops;
     size_t n_drops;
@@ -54,6 +56,8 @@ static void granting_done(struct granting *g)
     free(g->requests);
     free(g->commands);
     free(g->claims);
+    free(g->told);
+    free(g->other);
     free(g->moved);
     free(g->drops);
 }
@@ -66,9 +70,11 @@ static bool allocate(struct granting *g)
     g->requests = calloc(max, sizeof *g->requests);
     g->commands = calloc(max, sizeof *g->commands);
     g->claims = calloc(max, sizeof *g->claims);
-    g->moved = calloc(max, sizeof *g->moved);
-    g->drops = calloc(max, sizeof *g->drops);
-    return g->lines && g->requests && g->commands && g->claims && g->moved && g->drops;
+    g->told = calloc(max, sizeof *g->told);
+    g->other = calloc(max, sizeof *g->other);
+    g->moved = calloc(2 * max, sizeof *g->moved); /* of each line a claim and a mark */
+    g->drops = calloc(2 * max, sizeof *g->drops);
+    return g->lines && g->requests && g->commands && g->claims && g->told && g->other && g->moved && g->drops;
 }
 
 /* ---- what is wanted ---- */
@@ -151,7 +157,7 @@ static bool is_in_block(const struct line *line)
 /* A port that dibs chooses keeps its number where it can: others were told of it. */
 static void prefer(struct granting *g, size_t i, uint16_t port, dibs_mode mode)
 {
-    if (g->requests[i].mode != DIBS_RANDOM || is_in_block(&g->lines[i]))
+    if (g->requests[i].mode == DIBS_REQUIRED || is_in_block(&g->lines[i]))
         return;
     g->requests[i].mode = mode;
     g->requests[i].port = port;
@@ -208,51 +214,48 @@ static dibs_status move_changed(struct granting *g)
     return s;
 }
 
-/* What a reference that came first has claimed for the i-th line, under a name that it is not: NOT_FOUND, or
- * OK. */
-static dibs_status find_foreseen(struct granting *g, size_t i, dibs_claim *out)
+/* It was claimed before its pod came: nobody holds it, whoever told its number. */
+static dibs_status let_go(struct granting *g, const char *name, uint16_t *port)
 {
-    char names[REFER_GUESSES][DIBS_NAME_MAX + 1];
-    size_t n = refer_guesses(g->who, g->lines[i].port, names);
-    dibs_status s = DIBS_NOT_FOUND;
+    const dibs_which which = { .name = name };
+    dibs_claim claim = { 0 };
+    dibs_status s = find(g, name, &claim);
 
-    for (size_t k = 0; k < n && s == DIBS_NOT_FOUND; k++) {
-        s = find(g, names[k], out);
-        if (s == DIBS_OK && out->command[0]) /* another pod's own */
-            s = DIBS_NOT_FOUND;
+    if (s == DIBS_OK && claim.holder != DIBS_HELD_BY_NOBODY) {
+        s = dibs_claim_release(g->handle, &which, DIBS_RELEASE_UNHOLD | DIBS_RELEASE_FORCE, NULL, g->err);
+        if (s == DIBS_OK)
+            s = find(g, name, &claim);
     }
-    return s;
+    if (s != DIBS_OK)
+        return s;
+    leave_name(g, &claim);
+    *port = claim.port;
+    return DIBS_OK;
 }
 
-/* The port was foreseen as a pod's, and it is the role's. The same number moves to the right name; when that
- * has one already, who was told the other is wrong. */
+/* A reference came first: the number that it was told is the port's, under whichever name. */
 static dibs_status adopt(struct granting *g, size_t i)
 {
     dibs_claim has = { 0 };
-    dibs_claim foreseen = { 0 };
-    dibs_status named = find(g, g->lines[i].name, &has);
-    dibs_status s = named == DIBS_OK || named == DIBS_NOT_FOUND ? find_foreseen(g, i, &foreseen) : named;
+    struct refer_foreseen foreseen = { 0 };
+    uint16_t mark = 0;
+    dibs_status s = find(g, g->lines[i].name, &has);
+    bool is_there = s == DIBS_OK && !refer_is_mark(&has);
 
-    if (s != DIBS_OK)
+    if ((s != DIBS_OK && s != DIBS_NOT_FOUND) || (is_there && has.command[0]))
         return s;
-    if (named == DIBS_OK) {
-        (void) snprintf(
-            g->warning, GRANT_WARNING_MAX,
-            "dibs: pods that refer to port '%.63s' of this role were told %u, and it is %u: delete them",
-            g->lines[i].port->name, foreseen.port, has.port);
-        return DIBS_OK;
-    }
-    const dibs_which which = { .name = foreseen.name };
-    if (foreseen.holder != DIBS_HELD_BY_NOBODY) {
-        s = dibs_claim_release(g->handle, &which, DIBS_RELEASE_UNHOLD | DIBS_RELEASE_FORCE, NULL, g->err);
-        if (s == DIBS_OK)
-            s = find(g, foreseen.name, &foreseen);
-    }
-    if (s != DIBS_OK)
-        return s;
-    leave_name(g, &foreseen);
-    prefer(g, i, foreseen.port, DIBS_PREFERRED);
-    return DIBS_OK;
+    s = refer_foreseen(g->handle, g->who, g->lines[i].port, &foreseen, g->err);
+    if (s == DIBS_OK && foreseen.mark[0])
+        s = let_go(g, foreseen.mark, &mark);
+    if (s == DIBS_OK && is_there)
+        g->told[i] = has.port;
+    else if (s == DIBS_OK && foreseen.name[0])
+        s = let_go(g, foreseen.name, &g->told[i]);
+    if (s == DIBS_OK && g->told[i] && !is_there)
+        prefer(g, i, g->told[i], DIBS_PREFERRED);
+    if (foreseen.other)
+        g->other[i] = foreseen.other;
+    return s;
 }
 
 static dibs_status adopt_all(struct granting *g)
@@ -260,12 +263,26 @@ static dibs_status adopt_all(struct granting *g)
     dibs_status s = DIBS_OK;
 
     for (size_t i = 0; i < g->n_own && s == DIBS_OK && !g->options->is_dry_run; i++)
-        if (g->requests[i].mode == DIBS_RANDOM && (i == 0 || g->lines[i].port != g->lines[i - 1].port)) {
+        if (i == 0 || g->lines[i].port != g->lines[i - 1].port) {
             s = adopt(g, i);
             if (s == DIBS_NOT_FOUND)
                 s = DIBS_OK;
         }
     return s;
+}
+
+/* Who was told another number than it has turned out to be cannot be helped any more. */
+static void warn_of_told(struct granting *g)
+{
+    for (size_t i = 0; i < g->n_own; i++) {
+        uint16_t told = g->told[i] && g->told[i] != g->claims[i].port ? g->told[i] : g->other[i];
+
+        if (told)
+            (void) snprintf(
+                g->warning, GRANT_WARNING_MAX,
+                "dibs: pods that refer to port '%.63s' of this role were told %u, and it is %u: delete them",
+                g->lines[i].port->name, told, g->claims[i].port);
+    }
 }
 
 /* ---- claiming ---- */
@@ -292,6 +309,28 @@ static dibs_status claim(struct granting *g)
     g->n_drops = 0;
     s = move_changed(g);
     return s == DIBS_OK ? claim_all(g) : s;
+}
+
+/* Of what was foreseen for a pod whose scope nobody knows. */
+static dibs_status mark(struct granting *g, const struct refer *found)
+{
+    dibs_claim made = { 0 };
+    const char *const nobody = "";
+    dibs_request r = pending(g, found->mark);
+    uint16_t old = 0;
+
+    if (!found->mark[0] || g->options->is_dry_run)
+        return DIBS_OK;
+    r.mode = DIBS_DECLARED;
+    r.port = g->claims[found->line].port;
+    g->n_drops = 0;
+    dibs_status s = let_go(g, found->mark, &old); /* one that was left behind */
+    if (s != DIBS_OK && s != DIBS_NOT_FOUND)
+        return s;
+    if (old == r.port)
+        return DIBS_OK; /* the same is referred to twice */
+    const dibs_batch batch = { .requests = &r, .n = 1, .drops = g->drops, .n_drops = g->n_drops };
+    return handle_claim_for(g->handle, &batch, &nobody, &made, g->err);
 }
 
 /* The ledger speaks of a port that the pool does not have; the pod's author knows it by its field. */
@@ -352,7 +391,12 @@ static dibs_status grant(struct granting *g, struct grant *out)
     s = claim(g);
     if (s == DIBS_INVALID)
         s = name_field(g);
-    return s == DIBS_OK ? take_answers(g, found, out) : s;
+    for (size_t i = 0; i < g->asking->config->n_references && s == DIBS_OK; i++)
+        s = mark(g, &found[i]);
+    if (s != DIBS_OK)
+        return s;
+    warn_of_told(g);
+    return take_answers(g, found, out);
 }
 
 /* ---- which pod ---- */

@@ -510,28 +510,62 @@ static void case_41_of_rbg_with_equality(void **state)
     }
 }
 
-/* Two instances, and in each the worker comes first and foresees a port of its own leader; it is the role's.
- */
-static void who_was_told_another_number_than_it_turns_out_to_be_is_warned_of(void **state)
+#define SECOND_WORKER(port)                                                                                 \
+    POD("\"name\":\"pd-prefill-1-worker-0\"," OWNER("RoleInstance", "pd-prefill-1") "," RBG("Components",   \
+                                                                                            "worker", "0"), \
+        RBG_KEY, WORKER_CONFIG(port))
+
+/* Two instances, and in each the worker comes first. Whether its leader's port is everybody's is not known:
+ * one of them is told a number, the other when the first leader is there. */
+static void only_one_instance_is_told_what_may_be_everybodys(void **state)
 {
     struct engine *e = *state;
     dibs *handle = open_pool(e, "20000-20099");
     struct asked *first = create(handle, forms[0].shared_worker);
-    struct asked *second =
-        create(handle, POD("\"name\":\"pd-prefill-1-worker-0\"," OWNER(
-                               "RoleInstance", "pd-prefill-1") "," RBG("Components", "worker", "0"),
-                           RBG_KEY, WORKER_CONFIG("leader-port-static")));
-    struct asked *leader = create(handle, forms[0].leader);
-    struct asked *other = create(handle, forms[0].second_leader);
+    struct asked *second = create(handle, SECOND_WORKER("leader-port-static"));
 
-    ASSERT_ALLOWED(other);
+    ASSERT_ALLOWED(first);
+    ASSERT_REFUSED(second, 409, "references[0].from: no pod has this port yet");
+    struct asked *other = create(handle, forms[0].second_leader);
+    struct asked *leader = create(handle, forms[0].leader);
+    struct asked *again = create(handle, SECOND_WORKER("leader-port-static"));
+
+    ASSERT_ALLOWED(again);
+    assert_string_equal(other->warning, "");
     assert_string_equal(leader->warning, "");
     assert_string_equal(variable(first, "LEADER_ADDR_PORT"), variable(leader, "LEADER_PORT_STATIC"));
-    assert_string_not_equal(variable(second, "LEADER_ADDR_PORT"), variable(other, "LEADER_PORT_STATIC"));
-    assert_non_null(strstr(other->warning, variable(second, "LEADER_ADDR_PORT")));
+    assert_string_equal(variable(first, "LEADER_ADDR_PORT"), variable(other, "LEADER_PORT_STATIC"));
+    assert_string_equal(variable(first, "LEADER_ADDR_PORT"), variable(again, "LEADER_ADDR_PORT"));
+    assert_int_equal(count_claims(e, handle), 3); /* nothing is left of what was foreseen */
     free(first);
     free(second);
     free(leader);
+    free(other);
+    free(again);
+    dibs_close(handle);
+}
+
+/* The same where the port is each leader's own. */
+static void instances_that_wait_for_their_own_are_told_different_numbers(void **state)
+{
+    struct engine *e = *state;
+    dibs *handle = open_pool(e, "20000-20099");
+    struct asked *first = create(handle, forms[0].worker);
+    struct asked *second = create(handle, SECOND_WORKER("leader-port"));
+    struct asked *leader = create(handle, forms[0].leader);
+    struct asked *again = create(handle, SECOND_WORKER("leader-port"));
+    struct asked *other = create(handle, forms[0].second_leader);
+
+    ASSERT_REFUSED(second, 409, "references[0].from: no pod has this port yet");
+    ASSERT_ALLOWED(again);
+    assert_string_equal(variable(first, "LEADER_ADDR_PORT"), variable(leader, "LEADER_PORT"));
+    assert_string_equal(variable(again, "LEADER_ADDR_PORT"), variable(other, "LEADER_PORT"));
+    assert_string_not_equal(variable(first, "LEADER_ADDR_PORT"), variable(again, "LEADER_ADDR_PORT"));
+    assert_int_equal(count_claims(e, handle), 3);
+    free(first);
+    free(second);
+    free(leader);
+    free(again);
     free(other);
     dibs_close(handle);
 }
@@ -597,6 +631,34 @@ static void references_reach_across_the_objects_of_a_group(void **state)
     free(api);
     free(web);
     free(third);
+    dibs_close(handle);
+}
+
+/* Where it turns out to be the role's, the role has the number that was told first, and who creates its pods
+ * is told of the others. */
+static void an_index_says_that_a_port_is_the_instances_own(void **state)
+{
+    struct engine *e = *state;
+    dibs *handle = open_pool(e, "20000-20099");
+    struct asked *web = create(
+        handle, GROUPED("web-0", "web",
+                        "{\\\"references\\\":[{\\\"env\\\":\\\"A\\\",\\\"from\\\":\\\"api[2].http\\\"}]}"));
+    struct asked *more = create(
+        handle, GROUPED("web-1", "web",
+                        "{\\\"references\\\":[{\\\"env\\\":\\\"A\\\",\\\"from\\\":\\\"api.http\\\"}]}"));
+    struct asked *api = create(handle, GROUPED("api-1", "api",
+                                               "{\\\"allocations\\\":[{\\\"name\\\":\\\"http\\\",\\\"env\\\":"
+                                               "\\\"PORT\\\",\\\"scope\\\":\\\"RoleScoped\\\"}]}"));
+
+    ASSERT_ALLOWED(web);
+    ASSERT_ALLOWED(more);
+    ASSERT_ALLOWED(api);
+    assert_string_equal(variable(web, "A"), variable(api, "PORT"));
+    assert_string_not_equal(variable(more, "A"), variable(api, "PORT"));
+    assert_non_null(strstr(api->warning, variable(more, "A")));
+    free(web);
+    free(more);
+    free(api);
     dibs_close(handle);
 }
 
@@ -764,7 +826,9 @@ int main(void)
         cmocka_unit_test(what_a_pod_was_given_cannot_be_changed),
         cmocka_unit_test(templates_are_checked_when_they_are_written),
         E_TEST(case_41_of_rbg_with_equality),
-        E_TEST(who_was_told_another_number_than_it_turns_out_to_be_is_warned_of),
+        E_TEST(only_one_instance_is_told_what_may_be_everybodys),
+        E_TEST(instances_that_wait_for_their_own_are_told_different_numbers),
+        E_TEST(an_index_says_that_a_port_is_the_instances_own),
         E_TEST(a_standalone_role_can_be_referred_to_by_either_name),
         E_TEST(references_reach_across_the_objects_of_a_group),
         E_TEST(two_objects_are_not_one_role),

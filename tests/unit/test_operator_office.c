@@ -106,10 +106,80 @@ static void nobody_waits_for_others(void **state)
     close_replica(&r);
 }
 
+/* The value of a variable in the patch; "" when it is not there. */
+static void variable(const struct asked *asked, const char *name, char out[8])
+{
+    const struct bytes *patch = &asked->job.admission.verdict.patch;
+    char before[64];
+    int n = snprintf(before, sizeof before, "{\"name\":\"%s\",\"value\":\"", name);
+    const char *at = patch->n > 0 ? memmem(patch->at, patch->n, before, (size_t) n) : NULL;
+
+    (void) snprintf(out, 8, "%.*s", at ? (int) strcspn(at + n, "\"") : 0, at ? at + n : "");
+}
+
+/* Of the set `set` in the group `group`, with this configuration. */
+static struct asked *ask_grouped(struct replica *r, unsigned group, const char *set, const char *config)
+{
+    char pod[2048];
+
+    (void) snprintf(
+        pod, sizeof pod,
+        "{\"metadata\":{\"name\":\"%s-0\",\"labels\":{\"dibs.dev/group\":\"g%u\"},"
+        "\"ownerReferences\":[{\"kind\":\"StatefulSet\",\"name\":\"%s\",\"controller\":true}],"
+        "\"annotations\":{\"dibs.dev/ports\":\"%s\"}},\"spec\":{\"containers\":[{\"name\":\"main\"}]}}",
+        set, group, set, config);
+    return ask(r, pod);
+}
+
+#define REFERENCE "{\\\"references\\\":[{\\\"env\\\":\\\"API\\\",\\\"from\\\":\\\"api.http\\\"}]}"
+#define SCOPED(scope)                                                                                    \
+    "{\\\"allocations\\\":[{\\\"name\\\":\\\"http\\\",\\\"env\\\":\\\"PORT\\\",\\\"scope\\\":\\\"" scope \
+    "\\\"}]}"
+
+/* Each replica decides before it has heard of the other: whoever is second finds that out by his commit. */
+static void who_refers_is_told_what_the_target_has_whichever_replica_was_asked(void **state)
+{
+    static const char *const scopes[] = { SCOPED("RoleScoped"), SCOPED("PodScoped") };
+
+    NEED_ETCD();
+    struct replica replicas[] = { open_replica(*state, "a"), open_replica(*state, "b") };
+    for (unsigned i = 0; i < 24; i++) {
+        struct replica *here = &replicas[i % 2];
+        struct replica *there = &replicas[1 - i % 2];
+        const char *scope = scopes[i / 2 % 2];
+        bool is_target_first = i % 3 == 0;
+        struct asked *target = is_target_first ? ask_grouped(here, i, "api", scope) : NULL;
+
+        if (target)
+            wait_for(here, target);
+        struct asked *web = ask_grouped(is_target_first ? there : here, i, "web", REFERENCE);
+        wait_for(is_target_first ? there : here, web);
+        if (!target) {
+            target = ask_grouped(there, i, "api", scope);
+            wait_for(there, target);
+        }
+        struct asked *late = ask_grouped(here, i, "late", REFERENCE);
+        wait_for(here, late);
+        char numbers[3][8];
+        variable(target, "PORT", numbers[0]);
+        variable(web, "API", numbers[1]);
+        variable(late, "API", numbers[2]);
+        assert_string_not_equal(numbers[0], "");
+        assert_string_equal(numbers[0], numbers[1]);
+        assert_string_equal(numbers[0], numbers[2]);
+        end(target);
+        end(web);
+        end(late);
+    }
+    close_replica(&replicas[0]);
+    close_replica(&replicas[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(nobody_waits_for_others),
+        CASE(who_refers_is_told_what_the_target_has_whichever_replica_was_asked),
     };
 
     return cmocka_run_group_tests(tests, start_etcd, end_etcd);
