@@ -131,7 +131,9 @@ static void tell_env(struct telling *t)
         at += config->ports[i].count;
     }
     for (size_t i = 0; i < config->n_references; i++, n++) {
-        (void) snprintf(t->values[n], sizeof t->values[n], "%u", t->grant->referred[i]);
+        const struct grant_numbers *referred = &t->grant->referred[i];
+
+        workload_value_text(&referred->shape, referred->ports, t->values[n], sizeof t->values[n]);
         t->pairs[n] = (struct patch_pair){ config->references[i].env, t->values[n] };
     }
     t->n_env = n;

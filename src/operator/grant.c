@@ -13,6 +13,8 @@
 
 #include "base/banned.h"
 
+enum { ROW_TRIES = 4 }; /* to either side */
+
 /* One claim that is wanted. */
 struct line {
     char name[DIBS_NAME_MAX + 1];
@@ -271,17 +273,23 @@ static dibs_status adopt_all(struct granting *g)
     return s;
 }
 
-/* Who was told another number than it has turned out to be cannot be helped any more. */
+/* Who was told another number than it has turned out to be, or one of several, cannot be helped any more. */
 static void warn_of_told(struct granting *g)
 {
     for (size_t i = 0; i < g->n_own; i++) {
+        const struct workload_port *port = g->lines[i].port;
         uint16_t told = g->told[i] && g->told[i] != g->claims[i].port ? g->told[i] : g->other[i];
 
         if (told)
             (void) snprintf(
                 g->warning, GRANT_WARNING_MAX,
                 "dibs: pods that refer to port '%.63s' of this role were told %u, and it is %u: delete them",
-                g->lines[i].port->name, told, g->claims[i].port);
+                port->name, told, g->claims[i].port);
+        else if (g->told[i] && port->count > 1 && !port->is_contiguous)
+            (void) snprintf(g->warning, GRANT_WARNING_MAX,
+                            "dibs: pods that refer to port '%.63s' of this role were told the first of its "
+                            "%u numbers: delete them",
+                            port->name, port->count);
     }
 }
 
@@ -298,7 +306,7 @@ static dibs_status claim_all(struct granting *g)
     return g->n > 0 ? handle_claim_for(g->handle, &batch, g->commands, g->claims, g->err) : DIBS_OK;
 }
 
-static dibs_status claim(struct granting *g)
+static dibs_status claim_or_move(struct granting *g)
 {
     dibs_status s = adopt_all(g);
 
@@ -309,6 +317,61 @@ static dibs_status claim(struct granting *g)
     g->n_drops = 0;
     s = move_changed(g);
     return s == DIBS_OK ? claim_all(g) : s;
+}
+
+static bool is_row(const uint16_t *ports, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++)
+        if (ports[i] != ports[0] + i)
+            return false;
+    return true;
+}
+
+/* Another number for the last one of a port that is several, and by chance a row: a neighbour, which may be
+ * somebody's already. */
+static dibs_status break_row(struct granting *g, size_t first, uint32_t n)
+{
+    size_t last = first + n - 1;
+    uint16_t ports[WORKLOAD_COUNT_MAX];
+    dibs_pool pool = { 0 };
+    dibs_status s = DIBS_OK;
+
+    for (uint32_t i = 0; i < 2 * ROW_TRIES && s == DIBS_OK; i++) {
+        uint16_t old = 0;
+
+        for (uint32_t k = 0; k < n; k++)
+            ports[k] = g->claims[first + k].port;
+        if (!is_row(ports, n))
+            return DIBS_OK;
+        int32_t other = i % 2 ? ports[0] - 1 - (int32_t) i / 2 : ports[n - 1] + 1 + (int32_t) i / 2;
+        s = dibs_pool_get(g->handle, g->options->pool, &pool, g->err);
+        if (s != DIBS_OK || other < 1 || other > DIBS_PORT_MAX ||
+            !dibs_ranges_contain(&pool.ranges, (uint16_t) other))
+            continue;
+        g->n_drops = 0;
+        s = let_go(g, g->lines[last].name, &old);
+        prefer(g, last, (uint16_t) other, DIBS_PREFERRED);
+        if (s == DIBS_OK)
+            s = claim_all(g);
+    }
+    if (s != DIBS_EXHAUSTED)
+        return s;
+    g->requests[last].mode = DIBS_RANDOM; /* there is no other: it is pending again */
+    g->n_drops = 0;
+    return claim_all(g);
+}
+
+static dibs_status claim(struct granting *g)
+{
+    dibs_status s = claim_or_move(g);
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < g->n_own && s == DIBS_OK && !g->options->is_dry_run; i += n) {
+        n = g->lines[i].port->count;
+        if (n > 1 && !is_in_block(&g->lines[i]) && !g->claims[i].was_there)
+            s = break_row(g, i, n);
+    }
+    return s;
 }
 
 /* Of what was foreseen for a pod whose scope nobody knows. */
@@ -348,6 +411,19 @@ static dibs_status name_field(const struct granting *g)
     return DIBS_INVALID;
 }
 
+/* A block tells its first number, others tell all. Of others' claims only the numbers are known: who is given
+ * several without asking for a block is never given a row (break_rows). */
+static void take_referred(const struct granting *g, const struct refer *found, struct grant_numbers *out)
+{
+    const struct workload_port *own = found->n ? NULL : g->lines[found->line].port;
+    uint32_t n = own ? own->count : found->n ? found->n : 1;
+
+    for (uint32_t i = 0; i < n; i++)
+        out->ports[i] = found->n ? found->ports[i] : g->claims[found->line + i].port;
+    out->shape.count = (uint16_t) n;
+    out->shape.is_contiguous = own ? own->is_contiguous : n > 1 && is_row(out->ports, n);
+}
+
 static dibs_status take_answers(const struct granting *g, const struct refer *found, struct grant *out)
 {
     size_t n_references = g->asking->config->n_references;
@@ -361,7 +437,7 @@ static dibs_status take_answers(const struct granting *g, const struct refer *fo
     for (size_t i = 0; i < g->n_own; i++)
         out->own[i] = g->claims[i].port;
     for (size_t i = 0; i < n_references; i++)
-        out->referred[i] = found[i].port ? found[i].port : g->claims[found[i].line].port;
+        take_referred(g, &found[i], &out->referred[i]);
     return DIBS_OK;
 }
 
@@ -372,7 +448,7 @@ static dibs_status follow(struct granting *g, struct refer *found)
 
     for (size_t i = 0; i < g->asking->config->n_references && s == DIBS_OK; i++) {
         s = refer_find(g->handle, g->asking, g->who, i, &found[i], g->err);
-        if (s == DIBS_OK && !found[i].port)
+        if (s == DIBS_OK && found[i].n == 0)
             found[i].line = ask_for_target(g, found[i].name);
     }
     return s;

@@ -19,6 +19,7 @@ struct target {
     const char *component; /* NULL: none */
     uint32_t id;
     const char *port;
+    uint32_t number; /* of a port that is several */
 };
 
 static void name_of(const struct target *t, bool is_shared, char out[DIBS_NAME_MAX + 1])
@@ -30,7 +31,7 @@ static void name_of(const struct target *t, bool is_shared, char out[DIBS_NAME_M
     part_encode(t->role, "", DIBS_NAME_PART_MAX, role);
     if (t->component)
         workload_part(t->component, is_shared ? 0 : t->id, component);
-    workload_part(t->port, 0, port);
+    workload_part(t->port, t->number, port);
     (void) snprintf(out, DIBS_NAME_MAX + 1, "%s/%s/%s/%s/%s", t->who->group, role,
                     is_shared ? "-" : t->instance, component, port);
 }
@@ -42,19 +43,29 @@ static bool may_be_whole_role(const struct asking *asking, const struct target *
            (strcmp(t->component, "leader") == 0 || strcmp(t->component, t->role) == 0);
 }
 
-static dibs_status look(dibs *handle, const char *name, struct refer *out, dibs_err *err)
+/* All numbers of the port, as far as they go on. */
+static dibs_status look(dibs *handle, const struct target *target, bool is_shared, struct refer *out,
+                        dibs_err *err)
 {
-    dibs_claim claim = { 0 };
-    dibs_err why = { 0 };
-    dibs_status s = dibs_claim_find(handle, &(dibs_which){ .name = name }, &claim, &why);
+    struct target t = *target;
+    dibs_status s = DIBS_OK;
 
-    if (s == DIBS_OK && refer_is_mark(&claim))
-        return DIBS_NOT_FOUND;
-    if (s == DIBS_OK)
-        out->port = claim.port;
-    else if (s != DIBS_NOT_FOUND && err)
-        *err = why;
-    return s;
+    for (out->n = 0; out->n < WORKLOAD_COUNT_MAX && s == DIBS_OK; out->n += s == DIBS_OK) {
+        char name[DIBS_NAME_MAX + 1];
+        dibs_claim claim = { 0 };
+        dibs_err why = { 0 };
+
+        t.number = out->n;
+        name_of(&t, is_shared, name);
+        s = dibs_claim_find(handle, &(dibs_which){ .name = name }, &claim, &why);
+        if (s == DIBS_OK && refer_is_mark(&claim))
+            s = DIBS_NOT_FOUND;
+        if (s == DIBS_OK)
+            out->ports[out->n] = claim.port;
+        else if (s != DIBS_NOT_FOUND && err)
+            *err = why;
+    }
+    return s == DIBS_NOT_FOUND && out->n > 0 ? DIBS_OK : s;
 }
 
 /* A pod that is known by its id alone cannot be meant by anybody but itself. */
@@ -83,16 +94,9 @@ static bool is_own(const struct asking *asking, const struct target *t, struct r
 
 static dibs_status look_at_both(dibs *handle, const struct target *t, struct refer *out, dibs_err *err)
 {
-    char name[DIBS_NAME_MAX + 1];
-    dibs_status s = DIBS_NOT_FOUND;
+    dibs_status s = is_known(t) ? look(handle, t, false, out, err) : DIBS_NOT_FOUND;
 
-    name_of(t, false, name);
-    if (is_known(t))
-        s = look(handle, name, out, err);
-    if (s != DIBS_NOT_FOUND)
-        return s;
-    name_of(t, true, name);
-    return look(handle, name, out, err);
+    return s == DIBS_NOT_FOUND ? look(handle, t, true, out, err) : s;
 }
 
 /* ---- what is known of a role ---- */
@@ -205,7 +209,6 @@ static dibs_status foresee(dibs *handle, const struct asking *asking, const stru
             "instance was told its number: whether that is shared is known when the first has "
             "come; try again",
             asking->key, i);
-    out->port = 0;
     name_of(t, false, out->name);
     if (!is_settled && !l.is_told)
         name_of(t, true, out->mark);

@@ -6,9 +6,10 @@
 #include "operator/identity.h"
 
 struct refer {
-    uint16_t port;                /* what its target has; 0: that is claimed with this pod, as */
-    char name[DIBS_NAME_MAX + 1]; /* ... this */
-    size_t line;                  /* the caller's own */
+    uint16_t ports[WORKLOAD_COUNT_MAX]; /* what its target has: all numbers of the port, */
+    uint32_t n;                         /* ... so many; 0: that is claimed with this pod, as */
+    char name[DIBS_NAME_MAX + 1];       /* ... this */
+    size_t line;                        /* the caller's own */
     /* Nobody knows yet whether the port is the target's own or its role's: what it would be called then is
      * marked in the same commit, so that of a reference and a target that come at once one sees the other.
      * "": it is known, or marked. */

@@ -634,6 +634,81 @@ static void references_reach_across_the_objects_of_a_group(void **state)
     dibs_close(handle);
 }
 
+#define SEVERAL(name, count, more) \
+    "{\\\"name\\\":\\\"" name "\\\",\\\"env\\\":\\\"" name "\\\",\\\"count\\\":" count more "}"
+
+/* As the target itself is told: all numbers, or the first of a block. */
+static void a_reference_to_several_ports_is_as_its_target_is_told(void **state)
+{
+    struct engine *e = *state;
+    dibs *handle = open_pool(e, "20000-20099");
+    static const char refers[] =
+        "{\\\"references\\\":[{\\\"env\\\":\\\"A\\\",\\\"from\\\":\\\"api.shards\\\"},{\\\"env\\\":"
+        "\\\"B\\\",\\\"from\\\":\\\"api.ring\\\"},{\\\"env\\\":\\\"C\\\",\\\"from\\\":\\\"api.all\\\"}]}";
+    static const char has[] = "{\\\"allocations\\\":[" SEVERAL("shards", "3", "") "," SEVERAL(
+        "ring", "4",
+        ",\\\"contiguous\\\":true") "," SEVERAL("all", "2",
+                                                ",\\\"scope\\\":\\\"RoleScoped\\\"") "],"
+                                                                                     "\\\"references\\\":[{"
+                                                                                     "\\\"env\\\":"
+                                                                                     "\\\"OWN\\\","
+                                                                                     "\\\"from\\\":\\\"api."
+                                                                                     "shards\\\"},{"
+                                                                                     "\\\"env\\\":"
+                                                                                     "\\\"FIRST\\\","
+                                                                                     "\\\"from\\\":\\\"api."
+                                                                                     "ring\\\"}]}";
+    char pod[4096];
+
+    (void) snprintf(pod, sizeof pod, GROUPED("api-0", "api", "%s"), has);
+    struct asked *early = create(
+        handle, GROUPED("early-0", "early",
+                        "{\\\"references\\\":[{\\\"env\\\":\\\"A\\\",\\\"from\\\":\\\"api.shards\\\"}]}"));
+    struct asked *api = create(handle, pod);
+    (void) snprintf(pod, sizeof pod, GROUPED("web-0", "web", "%s"), refers);
+    struct asked *web = create(handle, pod);
+
+    ASSERT_ALLOWED(api);
+    ASSERT_ALLOWED(web);
+    assert_non_null(strchr(variable(api, "shards"), ','));
+    assert_string_equal(variable(web, "A"), variable(api, "shards"));
+    assert_string_equal(variable(web, "B"), variable(api, "ring"));
+    assert_string_equal(variable(web, "C"), variable(api, "all"));
+    assert_string_equal(variable(api, "OWN"), variable(api, "shards"));
+    assert_string_equal(variable(api, "FIRST"), variable(api, "ring"));
+    assert_null(strchr(variable(web, "B"), ','));
+    assert_int_equal(strlen(variable(early, "A")), 5);
+    assert_memory_equal(variable(early, "A"), variable(api, "shards"), 5);
+    assert_non_null(strstr(api->warning, "the first of its 3 numbers"));
+    free(early);
+    free(api);
+    free(web);
+    dibs_close(handle);
+}
+
+/* Or nobody could tell it from a block. */
+static void several_ports_are_never_a_row_unless_they_are_to_be(void **state)
+{
+    struct engine *e = *state;
+
+    for (unsigned i = 0; i < 16; i++) {
+        char text[512];
+        unsigned first = 0;
+        unsigned second = 0;
+
+        (void) snprintf(text, sizeof text, "%u-%u", 20000 + 4 * i, 20003 + 4 * i);
+        dibs *handle = open_pool(e, text);
+        (void) snprintf(text, sizeof text,
+                        OWN("\"name\":\"p%u\"", "{\\\"allocations\\\":[" SEVERAL("a", "2", "") "]}"), i);
+        struct asked *asked = create(handle, text);
+        ASSERT_ALLOWED(asked);
+        assert_int_equal(sscanf(variable(asked, "a"), "%u,%u", &first, &second), 2);
+        assert_int_not_equal(second, first + 1);
+        free(asked);
+        dibs_close(handle);
+    }
+}
+
 /* Where it turns out to be the role's, the role has the number that was told first, and who creates its pods
  * is told of the others. */
 static void an_index_says_that_a_port_is_the_instances_own(void **state)
@@ -828,6 +903,8 @@ int main(void)
         E_TEST(case_41_of_rbg_with_equality),
         E_TEST(only_one_instance_is_told_what_may_be_everybodys),
         E_TEST(instances_that_wait_for_their_own_are_told_different_numbers),
+        E_TEST(a_reference_to_several_ports_is_as_its_target_is_told),
+        E_TEST(several_ports_are_never_a_row_unless_they_are_to_be),
         E_TEST(an_index_says_that_a_port_is_the_instances_own),
         E_TEST(a_standalone_role_can_be_referred_to_by_either_name),
         E_TEST(references_reach_across_the_objects_of_a_group),
