@@ -166,9 +166,10 @@ static dibs_status wrong(const struct asking *asking, size_t i, dibs_err *err, c
                          const char *role)
 {
     char shown[SHOWN];
+    char field[ASKING_FIELD_MAX];
 
-    return err_set(err, DIBS_INVALID, "metadata.annotations[%s]: references[%zu].from: role '%s' %s",
-                   asking->key, i, text_safe(role, shown, sizeof shown), why);
+    asking_field(asking, i, field);
+    return err_set(err, DIBS_INVALID, "%s: role '%s' %s", field, text_safe(role, shown, sizeof shown), why);
 }
 
 /* The pod has that port, too: so it is each pod's own, or it would have been found. */
@@ -192,6 +193,7 @@ static dibs_status foresee(dibs *handle, const struct asking *asking, const stru
     const struct workload_reference *reference = &asking->config->references[i];
     bool is_implied = reference->instance < 0 && strcmp(t->role, t->who->role_name) == 0;
     struct role_look l = { 0 };
+    char field[ASKING_FIELD_MAX];
     dibs_status s = is_known(t) ? look_at_role(handle, t, &l, err) : DIBS_OK;
     bool is_settled = l.is_settled || is_as_own(asking, t);
 
@@ -202,13 +204,12 @@ static dibs_status foresee(dibs *handle, const struct asking *asking, const stru
                      "has pods without a number or name of their own, and no claim of this port: only a "
                      "RoleScoped port of it can be referred to",
                      t->role);
+    asking_field(asking, i, field);
     if (!is_settled && l.is_told && is_implied)
-        return err_set(
-            err, DIBS_TAKEN,
-            "metadata.annotations[%s]: references[%zu].from: no pod has this port yet, and another "
-            "instance was told its number: whether that is shared is known when the first has "
-            "come; try again",
-            asking->key, i);
+        return err_set(err, DIBS_TAKEN,
+                       "%s: no pod has this port yet, and another instance was told its number: whether that "
+                       "is shared is known when the first has come; try again",
+                       field);
     name_of(t, false, out->name);
     if (!is_settled && !l.is_told)
         name_of(t, true, out->mark);
@@ -219,10 +220,11 @@ dibs_status refer_find(dibs *handle, const struct asking *asking, const struct i
                        struct refer *out, dibs_err *err)
 {
     const struct workload_reference *reference = &asking->config->references[i];
-    bool is_same_role = strcmp(reference->role, who->role_name) == 0;
+    const char *role = reference->role ? reference->role : who->role_name;
+    bool is_same_role = strcmp(role, who->role_name) == 0;
     char number[16] = "0";
     struct target t = { .who = who,
-                        .role = reference->role,
+                        .role = role,
                         .instance = number,
                         .component = reference->component,
                         .id = reference->pod >= 0 ? (uint32_t) reference->pod : 0,
@@ -233,7 +235,7 @@ dibs_status refer_find(dibs *handle, const struct asking *asking, const struct i
             asking, i, err,
             "is not in the group of this pod, which has its own role only; the label " IDENTITY_LABEL_GROUP
             " makes several objects of a namespace one",
-            reference->role);
+            role);
     if (reference->instance >= 0)
         (void) snprintf(number, sizeof number, "%d", (int) reference->instance);
     else if (is_same_role)

@@ -85,7 +85,9 @@ def condition_rules(conditions):
         maps = {"annotations": annotations, "labels": labels}
         return {"metadata": {"name": "p", **{k: v for k, v in maps.items() if v is not None}, **more}, "spec": {}}
     config = json.dumps({"allocations": [{"name": "http", "env": "PORT", "annotationKey": "shop/port"}]})
-    for key in keys_in(conditions[0]):
+    discovery, = (key for key in keys_in(conditions[0]) if key.endswith("discovery"))
+    assert asks(pod({discovery: "{}"}), None) and not asks(pod({discovery: "{}"}), pod())  # it is used once
+    for key in set(keys_in(conditions[0])) - {discovery}:
         given = {key: config, "dibs.dev/claim": "0" * 32, "dibs.dev/assigned": "[]", "shop/port": "20000", "note": "a"}
         old = pod(given, {"app": "web"})
         assert asks(pod({key: config}), None) and not asks(pod(), None) and not asks(pod({"note": "a"}, {}), None)
@@ -349,6 +351,8 @@ def keys(rendered):
 def review(key):
     # What both formats have in common.
     config = {"allocations": [{"name": "http", "env": "PORT", "scope": "PodScoped"}]}
+    if key.endswith("discovery"):
+        config = {"addressRefs": [{"env": "LEADER", "component": "leader"}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "p-", "annotations": {key: json.dumps(config)}},
            "spec": {"containers": [{"name": "main", "image": "x"}]}}
     print(json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {

@@ -570,6 +570,68 @@ static void instances_that_wait_for_their_own_are_told_different_numbers(void **
     dibs_close(handle);
 }
 
+#define DISCOVERY_KEY "rolebasedgroup.workloads.x-k8s.io/component-discovery"
+#define DISCOVERER(component, subdomain, config)                                          \
+    "{\"metadata\":{\"name\":\"pd-prefill-0-" component                                   \
+    "-0\"," OWNER("RoleInstance", "pd-prefill-0") "," RBG(                                \
+        "Components", component, "0") ",\"annotations\":{\"" DISCOVERY_KEY "\":\"" config \
+                                      "\"}},\"spec\":{" subdomain "\"containers\":[{\"name\":\"main\"}]}}"
+#define PORT_REF(env, component, port)                                                                       \
+    "{\\\"env\\\":\\\"" env "\\\",\\\"component\\\":\\\"" component "\\\",\\\"portName\\\":\\\"" port "\\\"" \
+    "}"
+#define ADDRESS_REF "{\\\"env\\\":\\\"ADDRESS\\\",\\\"component\\\":\\\"leader\\\",\\\"index\\\":2}"
+
+/* Cases 33 to 40 of RBG, on a pod: ports of either scope in any order, addresses, and the annotation is gone.
+ */
+static void components_discover_each_other(void **state)
+{
+    struct engine *e = *state;
+    dibs *handle = open_pool(e, "20000-20099");
+    static const char ports[] = "{\\\"portRefs\\\":[" PORT_REF("A", "leader", "leader-port") "," PORT_REF(
+        "B", "leader", "leader-port-static") "],\\\"addressRefs\\\":[" ADDRESS_REF "]}";
+    char pod[4096];
+    (void) snprintf(pod, sizeof pod, DISCOVERER("router", "\"subdomain\":\"s-pd-prefill\",", "%s"), ports);
+    struct asked *early = create(handle, pod);
+    struct asked *leader = create(handle, forms[0].leader);
+    struct asked *late = create(handle, pod);
+    struct asked *alone = create(handle, DISCOVERER("other", "", "{\\\"addressRefs\\\":[" ADDRESS_REF "]}"));
+    struct asked *nothing = create(handle, DISCOVERER("none", "", "{}"));
+    struct asked *wrong =
+        create(handle, DISCOVERER("bad", "", "{\\\"portRefs\\\":[{\\\"env\\\":\\\"A\\\"}]}"));
+    struct asked *nowhere =
+        create(handle, "{\"metadata\":{\"name\":\"a\",\"annotations\":{\"" DISCOVERY_KEY
+                       "\":\"{\\\"portRefs\\\":[" PORT_REF("A", "b", "c") "]}\"}}," BODY "}");
+
+    ASSERT_ALLOWED(early);
+    ASSERT_ALLOWED(leader);
+    for (size_t i = 0; i < 2; i++) {
+        const struct asked *asked = i ? late : early;
+
+        assert_string_equal(variable(asked, "A"), variable(leader, "LEADER_PORT"));
+        assert_string_equal(variable(asked, "B"), variable(leader, "LEADER_PORT_STATIC"));
+        assert_string_equal(variable(asked, "ADDRESS"),
+                            "pd-prefill-0-leader-2.s-pd-prefill.shop.svc.cluster.local");
+        assert_non_null(strstr(asked->patch, "{\"op\":\"remove\",\"path\":\"/metadata/annotations/"
+                                             "rolebasedgroup.workloads.x-k8s.io~1component-discovery\"}"));
+    }
+    ASSERT_ALLOWED(alone);
+    assert_non_null(strstr(alone->warning, "addressRefs[0]"));
+    assert_string_equal(variable(alone, "ADDRESS"), "");
+    ASSERT_ALLOWED(nothing);
+    assert_string_equal(nothing->patch, "");
+    ASSERT_REFUSED(wrong, 422, "metadata.annotations[" DISCOVERY_KEY "]: portRefs[0].component is required");
+    ASSERT_REFUSED(nowhere, 422,
+                   "metadata.annotations[" DISCOVERY_KEY "]: portRefs[0]: role 'a' has pods without");
+    free(early);
+    free(leader);
+    free(late);
+    free(alone);
+    free(nothing);
+    free(wrong);
+    free(nowhere);
+    dibs_close(handle);
+}
+
 /* A role of single pods: its component is the role itself, or its leader. */
 static void a_standalone_role_can_be_referred_to_by_either_name(void **state)
 {
@@ -901,6 +963,7 @@ int main(void)
         cmocka_unit_test(what_a_pod_was_given_cannot_be_changed),
         cmocka_unit_test(templates_are_checked_when_they_are_written),
         E_TEST(case_41_of_rbg_with_equality),
+        E_TEST(components_discover_each_other),
         E_TEST(only_one_instance_is_told_what_may_be_everybodys),
         E_TEST(instances_that_wait_for_their_own_are_told_different_numbers),
         E_TEST(a_reference_to_several_ports_is_as_its_target_is_told),
