@@ -84,6 +84,9 @@ void ledger_read_end(struct ledger *ledger);
 /* From here on every change of every call waits for ledger_group_commit(), in one transaction: a call that is
  * OK may be told of only after that. Each call still succeeds or fails alone. */
 void ledger_group_begin(struct ledger *ledger);
+/* Its transaction begins with the first change; with this at once, so that what is read before that is what
+ * the commit is built on. */
+void ledger_group_open(struct ledger *ledger);
 struct ledger_span {
     uint64_t before; /* number of the newest event before the group: what lies between this and what a
                         follower saw last came from others */

@@ -200,6 +200,12 @@ void ledger_group_begin(struct ledger *ledger)
     ledger->group = (struct ledger_group){ .is_on = true };
 }
 
+void ledger_group_open(struct ledger *ledger)
+{
+    if (!ledger->group.is_open)
+        open_group(ledger);
+}
+
 dibs_status ledger_group_commit(struct ledger *ledger, struct ledger_span *out, dibs_err *err)
 {
     struct ledger_group group = ledger->group;

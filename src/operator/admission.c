@@ -59,6 +59,7 @@ struct telling {
     const struct grant *grant;
     struct patch_pair *pairs; /* variables, then annotations */
     char (*values)[8 * WORKLOAD_COUNT_MAX];
+    char (*addresses)[WORKLOAD_ADDRESS_MAX];
     struct patch_port *ports, *obsolete;
     size_t n_env, n_annotations, n_ports, n_obsolete;
     struct bytes assigned;
@@ -68,6 +69,7 @@ static void telling_done(struct telling *t)
 {
     free(t->pairs);
     free(t->values);
+    free(t->addresses);
     free(t->ports);
     free(t->obsolete);
     bytes_done(&t->assigned);
@@ -131,10 +133,27 @@ static void tell_env(struct telling *t)
         at += config->ports[i].count;
     }
     for (size_t i = 0; i < config->n_references; i++, n++) {
-        (void) snprintf(t->values[n], sizeof t->values[n], "%u", t->grant->referred[i]);
+        const struct grant_numbers *referred = &t->grant->referred[i];
+
+        workload_value_text(&referred->shape, referred->ports, t->values[n], sizeof t->values[n]);
         t->pairs[n] = (struct patch_pair){ config->references[i].env, t->values[n] };
     }
     t->n_env = n;
+}
+
+/* What nobody can say yet is left out, and told to who creates the pod. */
+static void tell_addresses(struct telling *t, char *warning, size_t size)
+{
+    const struct workload_discovery *discovery = &t->admission->asking.discovery;
+
+    for (size_t i = 0; i < discovery->n_addresses; i++) {
+        if (identity_address(t->admission->review.object, t->who, &discovery->addresses[i], t->addresses[i]))
+            t->pairs[t->n_env++] = (struct patch_pair){ discovery->addresses[i].env, t->addresses[i] };
+        else
+            (void) snprintf(warning, size,
+                            "dibs: addressRefs[%zu]: the pod is of no RoleInstance, or has no spec.subdomain",
+                            i);
+    }
 }
 
 static void tell_annotations(struct telling *t)
@@ -193,18 +212,21 @@ static dibs_status tell(struct admission *a, const struct identity *who, const s
 {
     const struct workload_component *config = a->asking.config;
     size_t n = config->n_ports + config->n_references;
+    size_t n_addresses = a->asking.discovery.n_addresses;
     struct telling t = { .admission = a, .who = who, .grant = grant };
     dibs_status s = DIBS_OK;
 
-    t.pairs = calloc(n + config->n_ports + 2, sizeof *t.pairs);
+    t.pairs = calloc(n + n_addresses + config->n_ports + 2, sizeof *t.pairs);
     t.values = calloc(n + 1, sizeof *t.values);
+    t.addresses = calloc(n_addresses + 1, sizeof *t.addresses);
     t.ports = calloc(PROTOS * grant->n_own + 1, sizeof *t.ports);
     t.obsolete = calloc((size_t) PROTOS * ASKING_PORTS_MAX, sizeof *t.obsolete);
     write_assigned(&t);
-    if (!t.pairs || !t.values || !t.ports || !t.obsolete || t.assigned.is_lost)
+    if (!t.pairs || !t.values || !t.addresses || !t.ports || !t.obsolete || t.assigned.is_lost)
         s = err_set(err, DIBS_FAILURE, "answering a review: out of memory");
     if (s == DIBS_OK) {
         tell_env(&t);
+        tell_addresses(&t, a->verdict.warning, sizeof a->verdict.warning);
         tell_annotations(&t);
         tell_ports(&t);
         find_obsolete(&t);
@@ -212,6 +234,7 @@ static dibs_status tell(struct admission *a, const struct identity *who, const s
                                          .n_env = t.n_env,
                                          .annotations = t.pairs + t.n_env,
                                          .n_annotations = t.n_annotations,
+                                         .gone = WORKLOAD_KEY_DISCOVERY, /* as RBG does */
                                          .ports = t.ports,
                                          .n_ports = t.n_ports,
                                          .obsolete = t.obsolete,
@@ -235,13 +258,15 @@ void admission_work(struct admission *admission, const struct admission_options 
     dibs_err err = { 0 };
 
     bytes_done(&admission->verdict.patch);
+    admission->verdict.warning[0] = '\0';
     dibs_status s = identity_of_pod(review->object, review->ns, &who, &err);
     if (s == DIBS_OK)
         s = grant_make(handle, &how, &(struct grant_question){ review->object, &admission->asking, &who },
                        &grant, &err);
     if (s == DIBS_OK)
         s = tell(admission, &who, &grant, &err);
-    (void) text_copy(admission->verdict.warning, sizeof admission->verdict.warning, grant.warning);
+    if (grant.warning[0])
+        (void) text_copy(admission->verdict.warning, sizeof admission->verdict.warning, grant.warning);
     grant_done(&grant);
     admission->status = s;
     if (s == DIBS_OK)
@@ -279,8 +304,7 @@ static void begin_create(struct admission *a)
     dibs_err err = { 0 };
     dibs_status s = asking_read(a->review.object, "", &a->asking, &err);
 
-    if (s == DIBS_OK &&
-        (!a->asking.config || a->asking.config->n_ports + a->asking.config->n_references == 0)) {
+    if (s == DIBS_OK && !asking_is_some(&a->asking)) {
         review_allow(&a->verdict);
         return;
     }

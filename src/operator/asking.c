@@ -22,6 +22,23 @@ void asking_done(struct asking *asking)
     *asking = (struct asking){ 0 };
 }
 
+bool asking_is_some(const struct asking *asking)
+{
+    const struct workload_component *config = asking->config;
+
+    return config && config->n_ports + config->n_references + asking->discovery.n_addresses > 0;
+}
+
+void asking_field(const struct asking *asking, size_t reference, char out[ASKING_FIELD_MAX])
+{
+    if (reference < asking->n_written)
+        (void) snprintf(out, ASKING_FIELD_MAX, "metadata.annotations[%s]: references[%zu].from", asking->key,
+                        reference);
+    else
+        (void) snprintf(out, ASKING_FIELD_MAX, "metadata.annotations[%s]: portRefs[%zu]",
+                        WORKLOAD_KEY_DISCOVERY, reference - asking->n_written);
+}
+
 size_t asking_count(const struct asking *asking)
 {
     size_t n = 0;
@@ -50,16 +67,32 @@ static dibs_status check_alone(struct workload_group *group, struct workload_com
     return s;
 }
 
-static bool is_env_of(const struct workload_component *config, size_t reference)
+/* Of ports, references and addresses, in this order. */
+static const char *env_at(const struct asking *asking, size_t i)
 {
-    const char *env = config->references[reference].env;
-    bool is_there = false;
+    const struct workload_component *config = asking->config;
 
-    for (size_t i = 0; i < config->n_ports && !is_there; i++)
-        is_there = strcmp(config->ports[i].env, env) == 0;
-    for (size_t i = 0; i < reference && !is_there; i++)
-        is_there = strcmp(config->references[i].env, env) == 0;
-    return is_there;
+    if (i < config->n_ports)
+        return config->ports[i].env;
+    i -= config->n_ports;
+    return i < config->n_references ? config->references[i].env
+                                    : asking->discovery.addresses[i - config->n_references].env;
+}
+
+static dibs_status check_env(const struct asking *asking, dibs_err *err)
+{
+    const struct workload_component *config = asking->config;
+    size_t n = config->n_ports + config->n_references + asking->discovery.n_addresses;
+
+    for (size_t i = config->n_ports; i < n; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(env_at(asking, i), env_at(asking, k)) == 0)
+                return i - config->n_ports < asking->n_written
+                           ? err_set(err, DIBS_INVALID, "references[%zu].env '%s' is there twice in one pod",
+                                     i - config->n_ports, env_at(asking, i))
+                           : err_set(err, DIBS_INVALID, "env '%s' is there twice in one pod",
+                                     env_at(asking, i));
+    return DIBS_OK;
 }
 
 static bool is_ours(const char *key)
@@ -70,11 +103,10 @@ static bool is_ours(const char *key)
 static dibs_status check(const struct asking *asking, dibs_err *err)
 {
     const struct workload_component *config = asking->config;
+    dibs_status s = check_env(asking, err);
 
-    for (size_t i = 0; i < config->n_references; i++)
-        if (is_env_of(config, i))
-            return err_set(err, DIBS_INVALID, "references[%zu].env '%s' is there twice in one pod", i,
-                           config->references[i].env);
+    if (s != DIBS_OK)
+        return s;
     for (size_t i = 0; i < config->n_ports; i++) {
         const char *key = config->ports[i].annotation;
 
@@ -92,15 +124,49 @@ static dibs_status check(const struct asking *asking, dibs_err *err)
     return DIBS_OK;
 }
 
-static dibs_status parse(const char *text, struct asking *asking, dibs_err *err)
+/* RBG's own way to ask for ports of other components: more references. */
+static dibs_status add_discovered(struct asking *asking, struct workload_component *config, const char *text,
+                                  dibs_err *err)
+{
+    struct workload_discovery *found = &asking->discovery;
+    dibs_status s = workload_discovery_parse(asking->group, text, found, err);
+
+    asking->n_written = config->n_references;
+    if (s != DIBS_OK || found->n_ports == 0)
+        return s;
+    struct workload_reference *all =
+        workload_take(asking->group, (config->n_references + found->n_ports) * sizeof *all);
+    if (!all)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    if (config->n_references > 0)
+        memcpy(all, config->references, config->n_references * sizeof *all);
+    for (size_t i = 0; i < found->n_ports; i++)
+        all[config->n_references + i] = (struct workload_reference){ .env = found->ports[i].env,
+                                                                     .component = found->ports[i].component,
+                                                                     .port = found->ports[i].port,
+                                                                     .instance = -1,
+                                                                     .pod = (int32_t) found->ports[i].index };
+    config->references = all;
+    config->n_references += found->n_ports;
+    return DIBS_OK;
+}
+
+static dibs_status parse(const char *text, const char *discovery, struct asking *asking, dibs_err *err)
 {
     struct workload_component *config = workload_take(asking->group, sizeof *config);
+    dibs_status s = DIBS_OK;
 
     if (!config)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    dibs_status s = workload_annotation_parse(asking->group, asking->dialect, text, config, err);
+    *config = (struct workload_component){ 0 };
+    if (text)
+        s = workload_annotation_parse(asking->group, asking->dialect, text, config, err);
     if (s == DIBS_OK)
         s = check_alone(asking->group, config, err);
+    if (s == DIBS_OK) {
+        s = add_discovered(asking, config, discovery, err);
+        asking->key = s == DIBS_OK ? asking->key : WORKLOAD_KEY_DISCOVERY;
+    }
     asking->config = config;
     return s == DIBS_OK ? check(asking, err) : s;
 }
@@ -109,24 +175,26 @@ dibs_status asking_read(const json_value *pod, const char *where, struct asking 
 {
     const char *rbg = asking_annotation(pod, WORKLOAD_KEY_RBG);
     const char *own = asking_annotation(pod, WORKLOAD_KEY_OWN);
-    struct asking asking = { .key = own ? WORKLOAD_KEY_OWN : WORKLOAD_KEY_RBG,
+    const char *discovery = asking_annotation(pod, WORKLOAD_KEY_DISCOVERY);
+    struct asking asking = { .key = own   ? WORKLOAD_KEY_OWN
+                                    : rbg ? WORKLOAD_KEY_RBG
+                                          : WORKLOAD_KEY_DISCOVERY,
                              .dialect = own ? WORKLOAD_OWN : WORKLOAD_RBG };
 
     *out = (struct asking){ 0 };
-    if (!rbg && !own)
+    if (!rbg && !own && !discovery)
         return DIBS_OK;
     if (rbg && own)
         return err_set(err, DIBS_INVALID, "%smetadata.annotations: both %s and %s are given; one is enough",
                        where, WORKLOAD_KEY_RBG, WORKLOAD_KEY_OWN);
     asking.group = workload_new();
-    dibs_status s =
-        asking.group ? parse(own ? own : rbg, &asking, err) : err_set(err, DIBS_FAILURE, "out of memory");
+    dibs_status s = asking.group ? parse(own ? own : rbg, discovery, &asking, err)
+                                 : err_set(err, DIBS_FAILURE, "out of memory");
     if (s == DIBS_OK) {
         *out = asking;
         return DIBS_OK;
     }
+    const char *key = asking.key;
     asking_done(&asking);
-    return s == DIBS_INVALID ? err_wrap(err, s, "%smetadata.annotations[%s]", where,
-                                        own ? WORKLOAD_KEY_OWN : WORKLOAD_KEY_RBG)
-                             : s;
+    return s == DIBS_INVALID ? err_wrap(err, s, "%smetadata.annotations[%s]", where, key) : s;
 }

@@ -13,6 +13,8 @@
 
 #include "base/banned.h"
 
+enum { ROW_TRIES = 4 }; /* to either side */
+
 /* One claim that is wanted. */
 struct line {
     char name[DIBS_NAME_MAX + 1];
@@ -29,6 +31,8 @@ struct granting {
     dibs_request *requests; /* one for each line */
     const char **commands;
     dibs_claim *claims; /* the answers */
+    uint16_t *told;     /* what others were told of a line before; 0: nothing. Then what cannot be true, */
+    uint16_t *other;    /* ... for that is the role's */
     dibs_claim *moved;  /* what left its name for another */
     dibs_drop *drops;
     size_t n_drops;
@@ -54,6 +58,8 @@ static void granting_done(struct granting *g)
     free(g->requests);
     free(g->commands);
     free(g->claims);
+    free(g->told);
+    free(g->other);
     free(g->moved);
     free(g->drops);
 }
@@ -66,9 +72,11 @@ static bool allocate(struct granting *g)
     g->requests = calloc(max, sizeof *g->requests);
     g->commands = calloc(max, sizeof *g->commands);
     g->claims = calloc(max, sizeof *g->claims);
-    g->moved = calloc(max, sizeof *g->moved);
-    g->drops = calloc(max, sizeof *g->drops);
-    return g->lines && g->requests && g->commands && g->claims && g->moved && g->drops;
+    g->told = calloc(max, sizeof *g->told);
+    g->other = calloc(max, sizeof *g->other);
+    g->moved = calloc(2 * max, sizeof *g->moved); /* of each line a claim and a mark */
+    g->drops = calloc(2 * max, sizeof *g->drops);
+    return g->lines && g->requests && g->commands && g->claims && g->told && g->other && g->moved && g->drops;
 }
 
 /* ---- what is wanted ---- */
@@ -151,7 +159,7 @@ static bool is_in_block(const struct line *line)
 /* A port that dibs chooses keeps its number where it can: others were told of it. */
 static void prefer(struct granting *g, size_t i, uint16_t port, dibs_mode mode)
 {
-    if (g->requests[i].mode != DIBS_RANDOM || is_in_block(&g->lines[i]))
+    if (g->requests[i].mode == DIBS_REQUIRED || is_in_block(&g->lines[i]))
         return;
     g->requests[i].mode = mode;
     g->requests[i].port = port;
@@ -208,51 +216,48 @@ static dibs_status move_changed(struct granting *g)
     return s;
 }
 
-/* What a reference that came first has claimed for the i-th line, under a name that it is not: NOT_FOUND, or
- * OK. */
-static dibs_status find_foreseen(struct granting *g, size_t i, dibs_claim *out)
+/* It was claimed before its pod came: nobody holds it, whoever told its number. */
+static dibs_status let_go(struct granting *g, const char *name, uint16_t *port)
 {
-    char names[REFER_GUESSES][DIBS_NAME_MAX + 1];
-    size_t n = refer_guesses(g->who, g->lines[i].port, names);
-    dibs_status s = DIBS_NOT_FOUND;
+    const dibs_which which = { .name = name };
+    dibs_claim claim = { 0 };
+    dibs_status s = find(g, name, &claim);
 
-    for (size_t k = 0; k < n && s == DIBS_NOT_FOUND; k++) {
-        s = find(g, names[k], out);
-        if (s == DIBS_OK && out->command[0]) /* another pod's own */
-            s = DIBS_NOT_FOUND;
+    if (s == DIBS_OK && claim.holder != DIBS_HELD_BY_NOBODY) {
+        s = dibs_claim_release(g->handle, &which, DIBS_RELEASE_UNHOLD | DIBS_RELEASE_FORCE, NULL, g->err);
+        if (s == DIBS_OK)
+            s = find(g, name, &claim);
     }
-    return s;
+    if (s != DIBS_OK)
+        return s;
+    leave_name(g, &claim);
+    *port = claim.port;
+    return DIBS_OK;
 }
 
-/* The port was foreseen as a pod's, and it is the role's. The same number moves to the right name; when that
- * has one already, who was told the other is wrong. */
+/* A reference came first: the number that it was told is the port's, under whichever name. */
 static dibs_status adopt(struct granting *g, size_t i)
 {
     dibs_claim has = { 0 };
-    dibs_claim foreseen = { 0 };
-    dibs_status named = find(g, g->lines[i].name, &has);
-    dibs_status s = named == DIBS_OK || named == DIBS_NOT_FOUND ? find_foreseen(g, i, &foreseen) : named;
+    struct refer_foreseen foreseen = { 0 };
+    uint16_t mark = 0;
+    dibs_status s = find(g, g->lines[i].name, &has);
+    bool is_there = s == DIBS_OK && !refer_is_mark(&has);
 
-    if (s != DIBS_OK)
+    if ((s != DIBS_OK && s != DIBS_NOT_FOUND) || (is_there && has.command[0]))
         return s;
-    if (named == DIBS_OK) {
-        (void) snprintf(
-            g->warning, GRANT_WARNING_MAX,
-            "dibs: pods that refer to port '%.63s' of this role were told %u, and it is %u: delete them",
-            g->lines[i].port->name, foreseen.port, has.port);
-        return DIBS_OK;
-    }
-    const dibs_which which = { .name = foreseen.name };
-    if (foreseen.holder != DIBS_HELD_BY_NOBODY) {
-        s = dibs_claim_release(g->handle, &which, DIBS_RELEASE_UNHOLD | DIBS_RELEASE_FORCE, NULL, g->err);
-        if (s == DIBS_OK)
-            s = find(g, foreseen.name, &foreseen);
-    }
-    if (s != DIBS_OK)
-        return s;
-    leave_name(g, &foreseen);
-    prefer(g, i, foreseen.port, DIBS_PREFERRED);
-    return DIBS_OK;
+    s = refer_foreseen(g->handle, g->who, g->lines[i].port, &foreseen, g->err);
+    if (s == DIBS_OK && foreseen.mark[0])
+        s = let_go(g, foreseen.mark, &mark);
+    if (s == DIBS_OK && is_there)
+        g->told[i] = has.port;
+    else if (s == DIBS_OK && foreseen.name[0])
+        s = let_go(g, foreseen.name, &g->told[i]);
+    if (s == DIBS_OK && g->told[i] && !is_there)
+        prefer(g, i, g->told[i], DIBS_PREFERRED);
+    if (foreseen.other)
+        g->other[i] = foreseen.other;
+    return s;
 }
 
 static dibs_status adopt_all(struct granting *g)
@@ -260,12 +265,32 @@ static dibs_status adopt_all(struct granting *g)
     dibs_status s = DIBS_OK;
 
     for (size_t i = 0; i < g->n_own && s == DIBS_OK && !g->options->is_dry_run; i++)
-        if (g->requests[i].mode == DIBS_RANDOM && (i == 0 || g->lines[i].port != g->lines[i - 1].port)) {
+        if (i == 0 || g->lines[i].port != g->lines[i - 1].port) {
             s = adopt(g, i);
             if (s == DIBS_NOT_FOUND)
                 s = DIBS_OK;
         }
     return s;
+}
+
+/* Who was told another number than it has turned out to be, or one of several, cannot be helped any more. */
+static void warn_of_told(struct granting *g)
+{
+    for (size_t i = 0; i < g->n_own; i++) {
+        const struct workload_port *port = g->lines[i].port;
+        uint16_t told = g->told[i] && g->told[i] != g->claims[i].port ? g->told[i] : g->other[i];
+
+        if (told)
+            (void) snprintf(
+                g->warning, GRANT_WARNING_MAX,
+                "dibs: pods that refer to port '%.63s' of this role were told %u, and it is %u: delete them",
+                port->name, told, g->claims[i].port);
+        else if (g->told[i] && port->count > 1 && !port->is_contiguous)
+            (void) snprintf(g->warning, GRANT_WARNING_MAX,
+                            "dibs: pods that refer to port '%.63s' of this role were told the first of its "
+                            "%u numbers: delete them",
+                            port->name, port->count);
+    }
 }
 
 /* ---- claiming ---- */
@@ -281,7 +306,7 @@ static dibs_status claim_all(struct granting *g)
     return g->n > 0 ? handle_claim_for(g->handle, &batch, g->commands, g->claims, g->err) : DIBS_OK;
 }
 
-static dibs_status claim(struct granting *g)
+static dibs_status claim_or_move(struct granting *g)
 {
     dibs_status s = adopt_all(g);
 
@@ -292,6 +317,83 @@ static dibs_status claim(struct granting *g)
     g->n_drops = 0;
     s = move_changed(g);
     return s == DIBS_OK ? claim_all(g) : s;
+}
+
+static bool is_row(const uint16_t *ports, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++)
+        if (ports[i] != ports[0] + i)
+            return false;
+    return true;
+}
+
+/* Another number for the last one of a port that is several, and by chance a row: a neighbour, which may be
+ * somebody's already. */
+static dibs_status break_row(struct granting *g, size_t first, uint32_t n)
+{
+    size_t last = first + n - 1;
+    uint16_t ports[WORKLOAD_COUNT_MAX];
+    dibs_pool pool = { 0 };
+    dibs_status s = DIBS_OK;
+
+    for (uint32_t i = 0; i < 2 * ROW_TRIES && s == DIBS_OK; i++) {
+        uint16_t old = 0;
+
+        for (uint32_t k = 0; k < n; k++)
+            ports[k] = g->claims[first + k].port;
+        if (!is_row(ports, n))
+            return DIBS_OK;
+        int32_t other = i % 2 ? ports[0] - 1 - (int32_t) i / 2 : ports[n - 1] + 1 + (int32_t) i / 2;
+        s = dibs_pool_get(g->handle, g->options->pool, &pool, g->err);
+        if (s != DIBS_OK || other < 1 || other > DIBS_PORT_MAX ||
+            !dibs_ranges_contain(&pool.ranges, (uint16_t) other))
+            continue;
+        g->n_drops = 0;
+        s = let_go(g, g->lines[last].name, &old);
+        prefer(g, last, (uint16_t) other, DIBS_PREFERRED);
+        if (s == DIBS_OK)
+            s = claim_all(g);
+    }
+    if (s != DIBS_EXHAUSTED)
+        return s;
+    g->requests[last].mode = DIBS_RANDOM; /* there is no other: it is pending again */
+    g->n_drops = 0;
+    return claim_all(g);
+}
+
+static dibs_status claim(struct granting *g)
+{
+    dibs_status s = claim_or_move(g);
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < g->n_own && s == DIBS_OK && !g->options->is_dry_run; i += n) {
+        n = g->lines[i].port->count;
+        if (n > 1 && !is_in_block(&g->lines[i]) && !g->claims[i].was_there)
+            s = break_row(g, i, n);
+    }
+    return s;
+}
+
+/* Of what was foreseen for a pod whose scope nobody knows. */
+static dibs_status mark(struct granting *g, const struct refer *found)
+{
+    dibs_claim made = { 0 };
+    const char *const nobody = "";
+    dibs_request r = pending(g, found->mark);
+    uint16_t old = 0;
+
+    if (!found->mark[0] || g->options->is_dry_run)
+        return DIBS_OK;
+    r.mode = DIBS_DECLARED;
+    r.port = g->claims[found->line].port;
+    g->n_drops = 0;
+    dibs_status s = let_go(g, found->mark, &old); /* one that was left behind */
+    if (s != DIBS_OK && s != DIBS_NOT_FOUND)
+        return s;
+    if (old == r.port)
+        return DIBS_OK; /* the same is referred to twice */
+    const dibs_batch batch = { .requests = &r, .n = 1, .drops = g->drops, .n_drops = g->n_drops };
+    return handle_claim_for(g->handle, &batch, &nobody, &made, g->err);
 }
 
 /* The ledger speaks of a port that the pool does not have; the pod's author knows it by its field. */
@@ -309,6 +411,19 @@ static dibs_status name_field(const struct granting *g)
     return DIBS_INVALID;
 }
 
+/* A block tells its first number, others tell all. Of others' claims only the numbers are known: who is given
+ * several without asking for a block is never given a row (break_rows). */
+static void take_referred(const struct granting *g, const struct refer *found, struct grant_numbers *out)
+{
+    const struct workload_port *own = found->n ? NULL : g->lines[found->line].port;
+    uint32_t n = own ? own->count : found->n ? found->n : 1;
+
+    for (uint32_t i = 0; i < n; i++)
+        out->ports[i] = found->n ? found->ports[i] : g->claims[found->line + i].port;
+    out->shape.count = (uint16_t) n;
+    out->shape.is_contiguous = own ? own->is_contiguous : n > 1 && is_row(out->ports, n);
+}
+
 static dibs_status take_answers(const struct granting *g, const struct refer *found, struct grant *out)
 {
     size_t n_references = g->asking->config->n_references;
@@ -322,7 +437,7 @@ static dibs_status take_answers(const struct granting *g, const struct refer *fo
     for (size_t i = 0; i < g->n_own; i++)
         out->own[i] = g->claims[i].port;
     for (size_t i = 0; i < n_references; i++)
-        out->referred[i] = found[i].port ? found[i].port : g->claims[found[i].line].port;
+        take_referred(g, &found[i], &out->referred[i]);
     return DIBS_OK;
 }
 
@@ -333,7 +448,7 @@ static dibs_status follow(struct granting *g, struct refer *found)
 
     for (size_t i = 0; i < g->asking->config->n_references && s == DIBS_OK; i++) {
         s = refer_find(g->handle, g->asking, g->who, i, &found[i], g->err);
-        if (s == DIBS_OK && !found[i].port)
+        if (s == DIBS_OK && found[i].n == 0)
             found[i].line = ask_for_target(g, found[i].name);
     }
     return s;
@@ -352,7 +467,12 @@ static dibs_status grant(struct granting *g, struct grant *out)
     s = claim(g);
     if (s == DIBS_INVALID)
         s = name_field(g);
-    return s == DIBS_OK ? take_answers(g, found, out) : s;
+    for (size_t i = 0; i < g->asking->config->n_references && s == DIBS_OK; i++)
+        s = mark(g, &found[i]);
+    if (s != DIBS_OK)
+        return s;
+    warn_of_told(g);
+    return take_answers(g, found, out);
 }
 
 /* ---- which pod ---- */

@@ -15,12 +15,17 @@ struct grant_options {
 };
 
 enum { GRANT_WARNING_MAX = 200 };
+/* What a reference means, and how its target is told of it. */
+struct grant_numbers {
+    uint16_t ports[WORKLOAD_COUNT_MAX];
+    struct workload_port shape; /* only what workload_value_text() looks at */
+};
 struct grant {
     char id[IDENTITY_ID_MAX + 1];
     char warning[GRANT_WARNING_MAX]; /* for who creates the pod; "": none */
     uint16_t *own;                   /* of every allocation, number by number */
     size_t n_own;
-    uint16_t *referred; /* of every reference */
+    struct grant_numbers *referred; /* of every reference */
     size_t n_referred;
 };
 

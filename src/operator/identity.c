@@ -264,11 +264,18 @@ static void rbg_pod_name(const struct looking *l, const char *instance, char *ou
         (void) snprintf(out, size, "%.253s-%.253s-%u", instance, i->component, i->component_id);
 }
 
+/* NULL: it is of none. */
+static const char *rbg_instance_of(const struct identity_labels *labels, const struct identity_owner *owner,
+                                   bool *is_owned)
+{
+    *is_owned = strcmp(owner->kind, "RoleInstance") == 0 || strcmp(owner->kind, "Instance") == 0;
+    return *is_owned ? owner->name : label_of(labels, rbg_instance);
+}
+
 static bool look_at_rbg(struct looking *l)
 {
-    bool is_owned = strcmp(l->owner.kind, "RoleInstance") == 0 || strcmp(l->owner.kind, "Instance") == 0;
-    const char *labelled = label_of(&l->labels, rbg_instance);
-    const char *instance = is_owned ? l->owner.name : labelled;
+    bool is_owned = false;
+    const char *instance = rbg_instance_of(&l->labels, &l->owner, &is_owned);
     const char *type = label_of(&l->labels, rbg_type);
     char expected[2 * IDENTITY_RAW_MAX + 16];
     bool is_single = type && strcmp(type, "PodTemplate") == 0;
@@ -402,6 +409,26 @@ dibs_status identity_of_pod(const json_value *pod, const char *ns, struct identi
         identity_take_id(&found, id);
     *out = found;
     return DIBS_OK;
+}
+
+bool identity_address(const json_value *pod, const struct identity *identity,
+                      const struct workload_discovery_ref *ref, char out[WORKLOAD_ADDRESS_MAX])
+{
+    const json_value *metadata = json_get(pod, "metadata");
+    const struct identity_labels labels = { json_get(metadata, "labels"), NULL };
+    const char *type = label_of(&labels, rbg_type);
+    const char *service = NULL;
+    struct identity_owner owner = { 0 };
+    struct workload_pod_id other = { .component = ref->component, .id = ref->index };
+    bool is_owned = false;
+
+    find_owner(metadata, &labels, &owner);
+    other.instance = rbg_instance_of(&labels, &owner, &is_owned);
+    other.type = type && strcmp(type, "LeaderWorkerSet") == 0 ? WORKLOAD_LEADER_WORKER_PODS
+                 : type && strcmp(type, "PodTemplate") == 0   ? WORKLOAD_STANDALONE_POD
+                                                              : WORKLOAD_COMPONENT_PODS;
+    return other.instance && json_get_string(json_get(pod, "spec"), "subdomain", &service) && *service &&
+           workload_discovery_address(&other, service, identity->principal + strlen("ns:"), out);
 }
 
 /* ---- names ---- */

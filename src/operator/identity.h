@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "dibs/dibs.h"
-#include "workload/workload.h"
+#include "workload/discovery.h"
 #include "json/json.h"
 
 #define IDENTITY_KEY_CLAIM "dibs.dev/claim"       /* annotation: the id, written when the pod is created */
@@ -59,6 +59,11 @@ bool identity_is_id(const char *text);
 /* Can the pod's id be of this very creation, asked about once more? A copy has a name, or a uid, that its
  * original did not have then. */
 bool identity_may_be_asked_again(const struct identity *identity, const json_value *pod);
+
+/* Where another pod of the pod's own RBG instance is found, as RBG says it; false: it is of none, or has no
+ * spec.subdomain, whose service answers for it. */
+bool identity_address(const json_value *pod, const struct identity *identity,
+                      const struct workload_discovery_ref *ref, char out[WORKLOAD_ADDRESS_MAX]);
 
 /* The name of a claim of the pod: `number` counts the ports of one allocation. */
 void identity_claim_name(const struct identity *identity, const struct workload_port *port, uint32_t number,

@@ -22,9 +22,6 @@ enum {
     /* Twice this is less than the ten seconds that the API server waits: who comes when a call has just begun
      * waits for it and then for his own. */
     CALL_MS = 3000,
-    /* A commit to a ledger far away costs as much for one as for many: the next begins so long after the
-     * last, and who comes alone does not wait. */
-    PACE_US = 4000,
     TROUBLE_MS = 3000, /* for which an office that could not claim says so without trying */
 };
 
@@ -34,7 +31,6 @@ struct office {
     dibs_pool pool;
     loop_source far; /* the ledger's own notices; fd -1: it has none */
     struct office_job *first, **last;
-    int64_t next_us; /* when the next commit may begin (CLOCK_MONOTONIC) */
     struct office_counts counts;
     dibs_err trouble; /* of the last commit; code OK: none */
     int64_t trouble_ms;
@@ -65,11 +61,7 @@ static struct office_job *take(struct office *o)
 
 int64_t office_next_ms(const struct office *office)
 {
-    int64_t wait_us = office->next_us - clock_monotonic_us();
-
-    if (!office->first)
-        return -1;
-    return wait_us > 0 ? (wait_us + 999) / 1000 : 0;
+    return office->first ? 0 : -1;
 }
 
 static void note_trouble(struct office *o, const dibs_err *why)
@@ -100,6 +92,7 @@ static bool decide_together(struct office *o, struct office_job *const *jobs, si
         if (asking_annotation(jobs[i]->admission.review.object, IDENTITY_KEY_CLAIM))
             ledger_doubt(core->ledger);
     ledger_group_begin(core->ledger);
+    ledger_group_open(core->ledger); /* where references lead is read */
     for (size_t i = 0; i < n; i++)
         admission_work(&jobs[i]->admission, &o->options.admission, o->handle);
     if (ledger_group_commit(core->ledger, &span, err) != DIBS_OK) {
@@ -169,6 +162,8 @@ static bool is_late(struct office_job *job)
     return true;
 }
 
+/* Who comes while a commit is under way is in the next group: the slower the ledger, the larger they are. To
+ * wait for more of them was tried: at 500 a second hardly any came, and all waited. */
 void office_turn(struct office *office)
 {
     struct office_job *jobs[GROUP_MAX];
@@ -176,10 +171,6 @@ void office_turn(struct office *office)
     size_t n = 0;
     dibs_err err = { 0 };
 
-    if (office_next_ms(office) > 0)
-        return;
-    if (office->far.fd >= 0)
-        office->next_us = clock_monotonic_us() + PACE_US;
     for (struct office_job *job = office->first; job && n < GROUP_MAX; job = office->first) {
         const struct asking *asking = &job->admission.asking;
         size_t more = asking_count(asking) + asking->config->n_references;

@@ -312,6 +312,12 @@ static dibs_status patch_annotations(struct patching *p)
         json_key_string(&p->w, "value", pair->value);
         end(p);
     }
+    if (s == DIBS_OK && p->plan->gone && json_get(annotations, p->plan->gone)) {
+        escape(p->plan->gone, key, sizeof key);
+        (void) snprintf(path, sizeof path, "/metadata/annotations/%s", key);
+        begin(p, "remove", path);
+        end(p);
+    }
     return s;
 }
 

@@ -22,6 +22,7 @@ struct patch_plan {
     size_t n_env;
     const struct patch_pair *annotations;
     size_t n_annotations;
+    const char *gone; /* an annotation that is taken away, if it is there; NULL: none */
     /* Ports of the host, which the scheduler then keeps free: where the pod is in the host's network. */
     const struct patch_port *ports;
     size_t n_ports;

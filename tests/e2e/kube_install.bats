@@ -102,7 +102,7 @@ start_alone() {
 
     # It knows each annotation that the match condition lets through, and these are all that it knows.
     install_py keys "$T/printed" >"$T/keys"
-    grep -ohE '"[a-z0-9.-]+/[a-z-]+"' "$top/src/workload/annotation.h" | tr -d '"' | sort | diff - <(sort "$T/keys")
+    grep -ohE '"[a-z0-9.-]+/[a-z-]+"' "$top"/src/workload/{annotation,discovery}.h | tr -d '"' | sort | diff - <(sort "$T/keys")
     while read -r key; do
         install_py review "$key" >"$T/review"
         "${curl[@]}" "$url$(install_py path "$T/printed")" -H 'Content-Type: application/json' --data-binary "@$T/review" >"$T/answer"

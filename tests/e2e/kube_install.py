@@ -21,6 +21,8 @@ import base64, json, os, re, sys
 import yaml
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "support"))
+import cel  # noqa: E402
 
 
 def load(path):
@@ -74,6 +76,41 @@ def chosen(selector, labels):
     return all(labels.get(k) == v for k, v in selector.items())
 
 
+def condition_rules(conditions):
+    """Who asks: what comes with ports, and what changes that afterwards; nobody else."""
+    def asks(obj, old):
+        return all(cel.evaluate(c["expression"], {"object": obj, "oldObject": old}) for c in conditions)
+
+    def pod(annotations=None, labels=None, **more):
+        maps = {"annotations": annotations, "labels": labels}
+        return {"metadata": {"name": "p", **{k: v for k, v in maps.items() if v is not None}, **more}, "spec": {}}
+    config = json.dumps({"allocations": [{"name": "http", "env": "PORT", "annotationKey": "shop/port"}]})
+    discovery, = (key for key in keys_in(conditions[0]) if key.endswith("discovery"))
+    assert asks(pod({discovery: "{}"}), None) and not asks(pod({discovery: "{}"}), pod())  # it is used once
+    for key in set(keys_in(conditions[0])) - {discovery}:
+        given = {key: config, "dibs.dev/claim": "0" * 32, "dibs.dev/assigned": "[]", "shop/port": "20000", "note": "a"}
+        old = pod(given, {"app": "web"})
+        assert asks(pod({key: config}), None) and not asks(pod(), None) and not asks(pod({"note": "a"}, {}), None)
+        # What others write passes without us.
+        assert not asks(old, old)
+        for other in (pod(given), pod(given, {}), pod(given, {"app": "other", "pod-template-hash": "1"}),
+                      pod({**given, "note": "b"}, {"app": "web"}), pod({**given, "cni/ips": "[]"}, {"app": "web"}),
+                      pod({k: v for k, v in given.items() if k != "note"}, {"app": "web"}),
+                      pod(given, {"app": "web"}, finalizers=["a/b"], ownerReferences=[], deletionTimestamp="2026")):
+            assert not asks(other, old) and not asks(old, other), other
+        assert not asks(pod({"note": "b"}), pod()) and not asks(pod(), pod({"note": "a"}))
+        # What a pod was given does not, whether it changes, goes or comes.
+        for name in (key, "dibs.dev/claim", "dibs.dev/assigned", "shop/port"):
+            changed = pod({**given, name: given[name] + " "}, {"app": "web"})
+            gone = pod({k: v for k, v in given.items() if k != name}, {"app": "web"})
+            assert asks(changed, old) and asks(old, changed) and asks(gone, old) and asks(old, gone), name
+        assert asks(pod(), old) and asks(pod({}), old) and asks(old, pod())
+        for name in ("dibs.dev/group", "dibs.dev/role"):
+            labelled, other = (pod(given, {"app": "web", name: value}) for value in "ab")
+            assert asks(labelled, old) and asks(old, labelled) and asks(labelled, other) and asks(labelled, pod(given))
+            assert not asks(labelled, labelled)
+
+
 def admission_rules(objects):
     hook, = objects[("MutatingWebhookConfiguration", "dibs-webhook")]["webhooks"]
     wanted = {"failurePolicy": "Fail", "sideEffects": "NoneOnDryRun", "admissionReviewVersions": ["v1"],
@@ -83,9 +120,8 @@ def admission_rules(objects):
     rule, = hook["rules"]
     assert rule == {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["pods"],
                     "scope": "Namespaced"}
-    condition, = hook["matchConditions"]
-    assert re.fullmatch(r"[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?", condition["name"]) and keys_in(condition)
-    assert "oldObject" in condition["expression"] and "object" in condition["expression"].replace("oldObject", "")
+    assert all(re.fullmatch(r"[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?", c["name"]) for c in hook["matchConditions"])
+    condition_rules(hook["matchConditions"])
 
     def is_left_out(labels):
         return any(e["operator"] == "NotIn" and labels.get(e["key"]) in e["values"]
@@ -315,6 +351,8 @@ def keys(rendered):
 def review(key):
     # What both formats have in common.
     config = {"allocations": [{"name": "http", "env": "PORT", "scope": "PodScoped"}]}
+    if key.endswith("discovery"):
+        config = {"addressRefs": [{"env": "LEADER", "component": "leader"}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "p-", "annotations": {key: json.dumps(config)}},
            "spec": {"containers": [{"name": "main", "image": "x"}]}}
     print(json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {

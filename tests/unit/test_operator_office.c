@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* Replicas of the webhook on one ledger in a real etcd: each is an office, and they meet nowhere else. */
+#include "base/clock.h"
+#include "operator/office.h"
+#include "support/etcd_ledger.h"
+
+#define HTTP "{\\\"allocations\\\":[{\\\"name\\\":\\\"http\\\",\\\"env\\\":\\\"PORT\\\"}]}"
+
+enum { MOST_TURNS = 1000, PATIENCE_MS = 20000 };
+
+struct replica {
+    struct loop *loop;
+    struct office *office;
+};
+
+struct asked {
+    struct office_job job; /* first: a job is its review */
+    bool is_done;
+};
+
+static void done(struct office_job *job)
+{
+    ((struct asked *) job)->is_done = true;
+}
+
+static struct replica open_replica(const struct t_ledger *t, const char *node)
+{
+    const dibs_flag flags[] = { { DIBS_SET_LEDGER, t->uri }, { DIBS_SET_NODE, node } };
+    dibs_settings settings;
+    struct replica r = { 0 };
+    dibs_err err = { 0 };
+
+    ASSERT_OK(dibs_settings_load(flags, 2, &settings, &err), &err);
+    struct office_options options = { .settings = &settings, .admission = { .pending_ms = 300000 } };
+    ASSERT_OK(operator_pool_parse(&(struct operator_pool_flags){ 0 }, &options.pool, &err), &err);
+    ASSERT_OK(loop_open(&r.loop, &err), &err);
+    options.loop = r.loop;
+    ASSERT_OK(office_open(&options, &r.office, &err), &err);
+    return r;
+}
+
+static void close_replica(struct replica *r)
+{
+    office_close(r->office);
+    loop_close(r->loop);
+}
+
+/* A review is under way. `pod`: the object. */
+static struct asked *ask(struct replica *r, const char *pod)
+{
+    char text[8192];
+    struct asked *asked = calloc(1, sizeof *asked);
+    dibs_err err = { 0 };
+
+    assert_non_null(asked);
+    int n = snprintf(text, sizeof text,
+                     "{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"request\":{"
+                     "\"uid\":\"u-1\",\"kind\":{\"group\":\"\",\"version\":\"v1\",\"kind\":\"Pod\"},"
+                     "\"namespace\":\"shop\",\"operation\":\"CREATE\",\"object\":%s}}",
+                     pod);
+    assert_true(n > 0 && (size_t) n < sizeof text);
+    ASSERT_OK(
+        admission_begin(&(struct admission_options){ 0 }, text, (size_t) n, &asked->job.admission, &err),
+        &err);
+    assert_true(asked->job.admission.needs_ledger);
+    asked->job.done = done;
+    asked->job.deadline_ms = clock_monotonic_ms() + PATIENCE_MS;
+    office_queue(r->office, &asked->job);
+    return asked;
+}
+
+static void wait_for(struct replica *r, const struct asked *asked)
+{
+    dibs_err err = { 0 };
+
+    for (int i = 0; i < MOST_TURNS && !asked->is_done; i++) {
+        ASSERT_OK(loop_turn(r->loop, office_next_ms(r->office), &err), &err);
+        office_turn(r->office);
+    }
+    assert_true(asked->is_done);
+    if (!asked->job.admission.verdict.is_allowed)
+        fail_msg("%s", asked->job.admission.verdict.message);
+}
+
+static void end(struct asked *asked)
+{
+    admission_done(&asked->job.admission);
+    free(asked);
+}
+
+static void nobody_waits_for_others(void **state)
+{
+    static const char pod[] = "{\"metadata\":{\"name\":\"a\",\"annotations\":{\"dibs.dev/ports\":\"" HTTP
+                              "\"}},\"spec\":{\"containers\":[{\"name\":\"main\"}]}}";
+
+    NEED_ETCD();
+    struct replica r = open_replica(*state, "a");
+    for (int i = 0; i < 10; i++) { /* several: a commit can take longer than any wait */
+        struct asked *asked = ask(&r, pod);
+
+        assert_int_equal(office_next_ms(r.office), 0);
+        wait_for(&r, asked);
+        assert_true(office_next_ms(r.office) < 0);
+        end(asked);
+    }
+    close_replica(&r);
+}
+
+/* The value of a variable in the patch; "" when it is not there. */
+static void variable(const struct asked *asked, const char *name, char out[8])
+{
+    const struct bytes *patch = &asked->job.admission.verdict.patch;
+    char before[64];
+    int n = snprintf(before, sizeof before, "{\"name\":\"%s\",\"value\":\"", name);
+    const char *at = patch->n > 0 ? memmem(patch->at, patch->n, before, (size_t) n) : NULL;
+
+    (void) snprintf(out, 8, "%.*s", at ? (int) strcspn(at + n, "\"") : 0, at ? at + n : "");
+}
+
+/* Of the set `set` in the group `group`, with this configuration. */
+static struct asked *ask_grouped(struct replica *r, unsigned group, const char *set, const char *config)
+{
+    char pod[2048];
+
+    (void) snprintf(
+        pod, sizeof pod,
+        "{\"metadata\":{\"name\":\"%s-0\",\"labels\":{\"dibs.dev/group\":\"g%u\"},"
+        "\"ownerReferences\":[{\"kind\":\"StatefulSet\",\"name\":\"%s\",\"controller\":true}],"
+        "\"annotations\":{\"dibs.dev/ports\":\"%s\"}},\"spec\":{\"containers\":[{\"name\":\"main\"}]}}",
+        set, group, set, config);
+    return ask(r, pod);
+}
+
+#define REFERENCE "{\\\"references\\\":[{\\\"env\\\":\\\"API\\\",\\\"from\\\":\\\"api.http\\\"}]}"
+#define SCOPED(scope)                                                                                    \
+    "{\\\"allocations\\\":[{\\\"name\\\":\\\"http\\\",\\\"env\\\":\\\"PORT\\\",\\\"scope\\\":\\\"" scope \
+    "\\\"}]}"
+
+/* Each replica decides before it has heard of the other: whoever is second finds that out by his commit. */
+static void who_refers_is_told_what_the_target_has_whichever_replica_was_asked(void **state)
+{
+    static const char *const scopes[] = { SCOPED("RoleScoped"), SCOPED("PodScoped") };
+
+    NEED_ETCD();
+    struct replica replicas[] = { open_replica(*state, "a"), open_replica(*state, "b") };
+    for (unsigned i = 0; i < 24; i++) {
+        struct replica *here = &replicas[i % 2];
+        struct replica *there = &replicas[1 - i % 2];
+        const char *scope = scopes[i / 2 % 2];
+        bool is_target_first = i % 3 == 0;
+        struct asked *target = is_target_first ? ask_grouped(here, i, "api", scope) : NULL;
+
+        if (target)
+            wait_for(here, target);
+        struct asked *web = ask_grouped(is_target_first ? there : here, i, "web", REFERENCE);
+        wait_for(is_target_first ? there : here, web);
+        if (!target) {
+            target = ask_grouped(there, i, "api", scope);
+            wait_for(there, target);
+        }
+        struct asked *late = ask_grouped(here, i, "late", REFERENCE);
+        wait_for(here, late);
+        char numbers[3][8];
+        variable(target, "PORT", numbers[0]);
+        variable(web, "API", numbers[1]);
+        variable(late, "API", numbers[2]);
+        assert_string_not_equal(numbers[0], "");
+        assert_string_equal(numbers[0], numbers[1]);
+        assert_string_equal(numbers[0], numbers[2]);
+        end(target);
+        end(web);
+        end(late);
+    }
+    close_replica(&replicas[0]);
+    close_replica(&replicas[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(nobody_waits_for_others),
+        CASE(who_refers_is_told_what_the_target_has_whichever_replica_was_asked),
+    };
+
+    return cmocka_run_group_tests(tests, start_etcd, end_etcd);
+}
