@@ -14,6 +14,7 @@ enum { TTL_MS = 1000, PODS = 0, SETS = 1 };
 
 struct world {
     dibs *handle;
+    dibs_pool pool;
     struct census *census;
     struct tend *tend;
     int64_t now_ms, listed_ms; /* the moment, and when the last lists began */
@@ -48,7 +49,6 @@ static void complain(void *ctx, enum tend_complaint what, const struct census_ob
 static int setup(void **state)
 {
     struct world *w = calloc(1, sizeof *w);
-    dibs_pool pool = { 0 };
     dibs_flag flags[] = { { DIBS_SET_LEDGER, "memory:" }, { DIBS_SET_SOCKET, "none" } };
     dibs_settings *settings = calloc(1, sizeof *settings);
     bool differs = true;
@@ -59,13 +59,13 @@ static int setup(void **state)
     free(settings);
     ASSERT_OK(handle_speak_for(w->handle, "kube:observed", "", &w->err), &w->err);
     ASSERT_OK(operator_pool_parse(&(struct operator_pool_flags){ .start_port = "20000", .port_range = "100" },
-                                  &pool, &w->err),
+                                  &w->pool, &w->err),
               &w->err);
-    ASSERT_OK(operator_pool_open(w->handle, &pool, &pool, &differs, &w->err), &w->err);
+    ASSERT_OK(operator_pool_open(w->handle, &w->pool, &w->pool, &differs, &w->err), &w->err);
     assert_false(differs);
     ASSERT_OK(census_open(&w->census, &w->err), &w->err);
     ASSERT_OK(tend_open(&(struct tend_options){ .handle = w->handle,
-                                                .pool = OPERATOR_POOL,
+                                                .pool = &w->pool,
                                                 .census = w->census,
                                                 .is_proven = is_proven,
                                                 .may_change = may_change,
@@ -257,6 +257,49 @@ static void a_finished_pod_gives_back(void **state)
     }
 }
 
+/* It was there and is not any more, before anybody has looked: neither waits for the lease. */
+static void a_pod_that_came_and_went_unseen_gives_back(void **state)
+{
+    struct world *w = *state;
+
+    for (int is_dropped = 0; is_dropped < 2; is_dropped++) {
+        char pod[1024];
+        uint16_t port = claim(w, UNNAMED, "Pod");
+
+        (void) snprintf(pod, sizeof pod, POD("u1", ID, ASSIGNED(UNNAMED, "%u", "Pod"), "%s"), port,
+                        is_dropped ? "" : ",\"status\":{\"phase\":\"Succeeded\"}");
+        put(w, PODS, "Pod", pod);
+        if (is_dropped)
+            drop(w, PODS, pod);
+        assert_int_equal(census_pods(w->census), !is_dropped);
+        pass(w);
+        assert_int_equal(claims(w).last.holder, DIBS_HELD_BY_NOBODY);
+        pass(w);
+        list(w);
+        pass(w);
+        assert_int_equal(claims(w).n, 0);
+    }
+}
+
+/* The id has been kept for a pod that is still to come: what was there before it says nothing. */
+static void a_lease_that_was_taken_anew_is_waited_for(void **state)
+{
+    struct world *w = *state;
+    char pod[1024];
+    uint16_t port = claim(w, UNNAMED, "Pod");
+
+    (void) snprintf(pod, sizeof pod, POD("u1", ID, ASSIGNED(UNNAMED, "%u", "Pod"), ""), port);
+    put(w, PODS, "Pod", pod);
+    drop(w, PODS, pod);
+    do /* times are of milliseconds */
+        assert_int_equal(claim(w, UNNAMED, "Pod"), port);
+    while (claims(w).last.changed_ms == claims(w).last.created_ms);
+    pass(w);
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).last.holder, DIBS_HELD_BY_LEASE);
+}
+
 #define SET(replicas)                                                                   \
     "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"web\",\"uid\":\"s1\"},\"spec\":{" \
     "\"replicas\":" replicas ",\"template\":{}}}"
@@ -442,6 +485,22 @@ static void numbers_of_others_are_declared_while_they_are_used(void **state)
     assert_int_equal(claims(w).n, 99);
 }
 
+static void a_pool_that_has_grown_is_heeded(void **state)
+{
+    struct world *w = *state;
+
+    put(w, SETS, "Service", SERVICE);
+    put(w, PODS, "Pod", POD("u1", ID, ASSIGNED(UNNAMED, "31001", "Pod"), ""));
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    assert_non_null(strstr(w->complaint, "not within the range"));
+    w->pool.ranges.item[w->pool.ranges.n++] = (dibs_range){ 31000, 31009 };
+    ASSERT_OK(dibs_pool_put(w->handle, &w->pool, &w->err), &w->err);
+    pass(w);
+    assert_int_equal(claims(w).n, 3);
+    assert_int_equal(tend_count(w->tend)->n_size, 110);
+}
+
 static void a_number_that_dibs_gave_before_is_told(void **state)
 {
     struct world *w = *state;
@@ -515,6 +574,8 @@ int main(void)
         CASE(it_ends_only_when_a_list_begun_after_its_lease_shows_nobody),
         CASE(a_pod_with_the_id_keeps_it_whatever_else_it_says),
         CASE(a_finished_pod_gives_back),
+        CASE(a_pod_that_came_and_went_unseen_gives_back),
+        CASE(a_lease_that_was_taken_anew_is_waited_for),
         CASE(a_named_instance_keeps_its_port_until_it_is_scaled_away),
         CASE(what_was_made_for_who_refers_to_it_waits_while_its_instance_is_meant_to_be),
         CASE(what_an_instance_had_before_ends_when_its_next_pod_is_there),
@@ -524,6 +585,7 @@ int main(void)
         CASE(one_number_of_two_pods_is_told),
         CASE(a_number_outside_of_the_pool_is_told_once),
         CASE(numbers_of_others_are_declared_while_they_are_used),
+        CASE(a_pool_that_has_grown_is_heeded),
         CASE(a_number_that_dibs_gave_before_is_told),
         CASE(a_list_ends_what_it_does_not_tell),
         CASE(pools_are_as_rbg_says_them),
