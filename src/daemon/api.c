@@ -321,7 +321,7 @@ static bool admit(struct ask *ask)
 
     if (ask->caller->door == CALLER_LOOPBACK && !admit_loopback(ask))
         return false;
-    if (ask->caller->door == CALLER_TCP && ask->route->work) {
+    if (ask->caller->door == CALLER_TCP && !ask->route->is_public) {
         if (caller_load_token(&api->view, api->tokens, http_header(ask->r, "Authorization"),
                               &ask->token_caller, &ask->err) != DIBS_OK) {
             refuse(ask, 401, DIBS_DENIED);
@@ -330,7 +330,7 @@ static bool admit(struct ask *ask)
         ask->token_caller.who.principal = ask->token_caller.principal;
         ask->caller = &ask->token_caller;
     }
-    if (ask->caller->door == CALLER_ADMIN || !ask->route->work)
+    if (ask->caller->door == CALLER_ADMIN || ask->route->is_public)
         return true;
     int64_t wait_ms = quota_request(api->options.quota, ask->caller->who.uid, clock_monotonic_ms());
     if (wait_ms == 0)

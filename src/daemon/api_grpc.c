@@ -153,10 +153,10 @@ static dibs_status quit(struct ask *ask, dibs_err *err)
 }
 
 const struct route api_grpc_routes[] = {
-    { "GET", "/get", NULL, get, NULL, false },
-    { "GET", "/drop/{}", NULL, drop, NULL, false },
-    { "GET", "/dump", NULL, dump, NULL, false },
-    { "GET", "/version_number", NULL, NULL, version, false },
-    { "GET", "/quitquitquit", NULL, NULL, quit, false },
-    { NULL, NULL, NULL, NULL, NULL, false },
+    { "GET", "/get", NULL, get, NULL, false, false },
+    { "GET", "/drop/{}", NULL, drop, NULL, false, false },
+    { "GET", "/dump", NULL, dump, NULL, false, false },
+    { "GET", "/version_number", NULL, NULL, version, false, true },
+    { "GET", "/quitquitquit", NULL, NULL, quit, false, true },
+    { NULL, NULL, NULL, NULL, NULL, false, false },
 };

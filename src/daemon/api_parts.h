@@ -14,10 +14,10 @@ struct route {
     const char *params; /* of the query, a blank between them */
     /* Does it, in the engine's transaction: writes ask->out, or says why not. */
     dibs_status (*work)(struct ask *ask, dibs *handle, dibs_err *err);
-    /* Optional: what can be refused before that. Without `work` it writes the answer itself, at once, also
-     * for callers that nobody knows yet. */
+    /* Optional: what can be refused before that. Without `work` it writes the answer itself, at once. */
     dibs_status (*read)(struct ask *ask, dibs_err *err);
-    bool is_alone; /* as of a job */
+    bool is_alone;  /* as of a job */
+    bool is_public; /* also for callers that nobody knows, as often as they like */
 };
 
 enum { ASK_PARTS_MAX = 2, ASK_PART_BYTES = 128 };
