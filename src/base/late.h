@@ -3,8 +3,11 @@
 #define DIBS_BASE_LATE_H
 /* A shared library that is loaded when it is first needed: commands that do not need it must not pay for it
  * at start-up. */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "dibs/status.h"
 
 struct late_symbol {
     const char *name;
@@ -12,6 +15,20 @@ struct late_symbol {
 };
 #define LATE_SYMBOL(table, name) { #name, &(table).name },
 
-/* Fills every function pointer; false with the reason. The library stays for the life of the process. */
-bool late_load(const char *library, const struct late_symbol *symbols, size_t n, char *trouble, size_t size);
+struct late_library {
+    const char *name;
+    const char *what; /* it does: "serves HTTP" */
+    const struct late_symbol *symbols;
+    size_t n_symbols;
+    /* Optional: once, after the symbols are there; other threads wait. What comes back is a trouble. */
+    const char *(*begin)(void);
+    atomic_bool is_loaded;
+    char trouble[256]; /* empty: it was not tried yet */
+};
+/* Its symbols of a table that an X macro lists. */
+#define LATE_SYMBOLS(list) .symbols = (list), .n_symbols = sizeof(list) / sizeof(list)[0]
+
+/* Every function pointer is filled, for the life of the process. FAILURE with the reason, then and ever
+ * after. */
+dibs_status late_need(struct late_library *library, dibs_err *err);
 #endif

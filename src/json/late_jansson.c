@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "json/late_jansson.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <strings.h>
 
@@ -12,8 +11,6 @@
 #include "base/text.h"
 
 #include "base/banned.h"
-
-#define LIBRARY "libjansson.so.4"
 
 /* One row is a function that we call; the types are the header's own. */
 #define JANSSON_MAP(X)        \
@@ -30,15 +27,11 @@
     X(json_string_value)      \
     X(json_integer_value)
 
-/* Written once, under pthread_once, and only read afterwards. */
 static struct {
 #define X(name) __typeof__(&(name)) name;
     JANSSON_MAP(X)
 #undef X
-    bool is_loaded;
-    char trouble[256];
 } jansson;
-static pthread_once_t jansson_once = PTHREAD_ONCE_INIT;
 static bool is_ours; /* its memory; set before there are threads */
 
 /* A small document is two dozen pieces, and to free them one by one costs as much as to parse it. */
@@ -60,18 +53,25 @@ void late_own(void)
     is_ours = true;
 }
 
-static void load(void)
+static const char *begin(void)
+{
+    if (is_ours)
+        jansson.json_set_alloc_funcs(piece, piece_free);
+    return NULL;
+}
+
+static dibs_status need(dibs_err *err)
 {
     static const struct late_symbol symbols[] = {
 #define X(name) LATE_SYMBOL(jansson, name)
         JANSSON_MAP(X)
 #undef X
     };
+    static struct late_library library = {
+        .name = "libjansson.so.4", .what = "reads JSON", LATE_SYMBOLS(symbols), .begin = begin
+    };
 
-    jansson.is_loaded = late_load(LIBRARY, symbols, sizeof symbols / sizeof symbols[0], jansson.trouble,
-                                  sizeof jansson.trouble);
-    if (jansson.is_loaded && is_ours)
-        jansson.json_set_alloc_funcs(piece, piece_free);
+    return late_need(&library, err);
 }
 
 /* Constness is ours: jansson takes plain pointers even where it only looks. */
@@ -95,10 +95,10 @@ dibs_status late_parse(const char *text, size_t len, struct block **blocks, stru
 {
     json_error_t at = { 0 };
 
-    if (pthread_once(&jansson_once, load) != 0)
-        return err_set(err, DIBS_FAILURE, "cannot load " LIBRARY);
-    if (!jansson.is_loaded)
-        return err_set(err, DIBS_FAILURE, "cannot load " LIBRARY ", which reads JSON: %s", jansson.trouble);
+    dibs_status s = need(err);
+
+    if (s != DIBS_OK)
+        return s;
     parsing = is_ours ? blocks : NULL;
     json_t *root = jansson.json_loadb(text, len, JSON_REJECT_DUPLICATES, &at);
     parsing = NULL;

@@ -3,7 +3,6 @@
 #include "yaml/events.h"
 
 #include <libfyaml.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -11,8 +10,6 @@
 #include "base/text.h"
 
 #include "base/banned.h"
-
-#define LIBRARY "libfyaml.so.0"
 
 #define FYAML_MAP(X)              \
     X(fy_diag_create)             \
@@ -31,26 +28,24 @@
     X(fy_event_end_mark)          \
     X(fy_token_get_text)
 
-/* Written once, under pthread_once, and only read afterwards. */
 static struct {
 #define X(name) __typeof__(&(name)) name;
     FYAML_MAP(X)
 #undef X
-    bool is_loaded;
-    char trouble[256];
 } fyaml;
-static pthread_once_t fyaml_once = PTHREAD_ONCE_INIT;
 
-static void load(void)
+static dibs_status need(dibs_err *err)
 {
     static const struct late_symbol symbols[] = {
 #define X(name) LATE_SYMBOL(fyaml, name)
         FYAML_MAP(X)
 #undef X
     };
+    static struct late_library library = { .name = "libfyaml.so.0",
+                                           .what = "reads YAML",
+                                           LATE_SYMBOLS(symbols) };
 
-    fyaml.is_loaded =
-        late_load(LIBRARY, symbols, sizeof symbols / sizeof symbols[0], fyaml.trouble, sizeof fyaml.trouble);
+    return late_need(&library, err);
 }
 
 /* Without a place for its complaints libfyaml takes stderr, FYPCF_QUIET or not. */
@@ -196,9 +191,9 @@ dibs_status yaml_events(const char *name, const char *text, size_t len, yaml_eve
 
     if (s != DIBS_OK || !has_content(text, len))
         return s;
-    if (pthread_once(&fyaml_once, load) != 0 || !fyaml.is_loaded)
-        return err_set(err, DIBS_FAILURE, "%s: cannot load " LIBRARY ", which reads it: %s", name,
-                       fyaml.trouble);
+    s = need(err);
+    if (s != DIBS_OK)
+        return err_wrap(err, s, "%s", name);
     const struct fy_diag_cfg quiet = { .output_fn = say_nothing, .level = FYET_ERROR, .module_mask = ~0u };
     struct fy_diag *diag = fyaml.fy_diag_create(&quiet);
     if (!diag)
