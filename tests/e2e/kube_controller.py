@@ -25,6 +25,7 @@ import urllib.parse
 
 SUPPORT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support")
 PATIENCE_S = 60  # a machine may stand still for seconds
+IDLE_S = 20  # the server closes what was not used for longer
 LONG = os.environ.get("DIBS_TEST_LONG") == "1"
 PORTS = {"allocations": [{"name": "http", "env": "PORT"}]}
 PLURALS = {"Pod": "/api/v1/namespaces/{}/pods", "Service": "/api/v1/namespaces/{}/services",
@@ -90,6 +91,9 @@ class World:
 
     def call(self, method, path, body=None):
         for attempt in range(3):
+            if time.monotonic() - getattr(self.local, "used", 0) > IDLE_S:
+                self.local.connection = None
+            self.local.used = time.monotonic()
             if not getattr(self.local, "connection", None):
                 context = ssl.create_default_context(cafile=os.path.join(self.tls, "ca.cert"))
                 self.local.connection = http.client.HTTPSConnection(self.url.hostname, self.url.port, timeout=PATIENCE_S,
@@ -664,6 +668,69 @@ def case_storm(world):
     # What was admitted and never came to be stays for the minute that it is pending.
     is_over = (lambda: not world.claims()) if LONG else (lambda: not [c for c in world.claims() if not c["holder"]])
     until("nothing is left", is_over, 240 if LONG else PATIENCE_S)
+
+
+def case_absent(world):
+    """No controller for ten times as long as a claim is pending (--pending 1m), while pods start."""
+    seconds, n = 600, 500
+    two_hooks(world)
+    storm = Storm(world, seconds, 0)
+    errors = []
+    names = [f"p{i}" for i in range(300)] + [f"web-{i}" for i in range(100)] + ["front-5d8f-"] * 100
+    world.create(workload("StatefulSet", "web", 100))
+    world.create(workload("Deployment", "front", 100))
+
+    def make(name):
+        labels = {"hook": random.choice(["hook-a", "hook-b"])}
+        if name.startswith("web"):
+            obj = pod(name, owner=("StatefulSet", "web"), labels=labels)
+        elif name.startswith("front"):
+            obj = pod(generate=name, owner=("ReplicaSet", "front-5d8f"), labels={**labels, "pod-template-hash": "5d8f"})
+        else:
+            obj = pod(name, labels=labels)
+        obj = world.create(obj)
+        storm.born(obj)
+        return obj
+    made = create_many(world, n, names, errors, make)
+    assert not errors and not storm.errors, (errors + storm.errors)[:3]
+
+    def state():
+        """All that says which claim it is; its holder comes and goes."""
+        return {(c["name"], c["port"], c["id"]) for c in world.claims()}
+    first = state()
+    assert {port for _, port, _ in first} == {env(p) for p in made} and len(first) == n
+
+    # Others come and go meanwhile: what was given away stays so, and is nobody else's.
+    serial = 0
+    gone = []
+    while time.monotonic() < storm.end:
+        serial += 1
+        late = make(f"late-{serial}")
+        assert not storm.errors, storm.errors
+        if serial % 2:
+            del storm.alive[env(late)]
+            world.delete("Pod", late["metadata"]["name"])
+            gone.append(env(late))
+        else:
+            made.append(late)
+        if serial % 50 == 0:
+            assert first <= state(), first - state()
+        time.sleep(0.5)
+    last = state()
+    assert first <= last and len({port for _, port, _ in last}) == len(last) == n + serial
+    print(f"# {n} pods and {serial} more, {len(gone)} of them deleted, in {seconds} s without a controller")
+
+    controller = world.controller()
+    kept = {one for one in last if one[1] in {env(p) for p in made}}
+    until("all are confirmed, and what is gone has ended",
+          lambda: state() == kept and not [c for c in world.claims() if c["holder"]], 180)
+    assert world.metric(controller, "dibs_kube_ended_total") == len(gone)
+    assert world.metric(controller, "dibs_kube_restored_total") == 0
+    for p in made:
+        world.delete("Pod", p["metadata"]["name"])
+    world.delete("StatefulSet", "web")
+    world.delete("Deployment", "front")
+    until("nothing is left", lambda: not world.claims(), 180)
 
 
 def main():

@@ -10,10 +10,17 @@ setup() {
 }
 teardown() { dibs_teardown; }
 
-@test "no port is two pods' at any moment, and nothing is left of those that are gone" {
+cluster() { # cluster CASE SECONDS
     etcd_start 1
     mkdir "$T/cluster"
     "$DIBS_TEST_SUPPORT/etcd-certificates" "$T/cluster/tls"
-    timeout -k 5 "$(long_or 400 120)" python3 "$BATS_TEST_DIRNAME/kube_controller.py" storm "$DIBS" "$T/cluster" "$ETCD_URL" ||
+    timeout -k 5 "$2" python3 "$BATS_TEST_DIRNAME/kube_controller.py" "$1" "$DIBS" "$T/cluster" "$ETCD_URL" ||
         { tail -n 20 "$T"/cluster/*.log >&2; return 1; }
+}
+
+@test "no port is two pods' at any moment, and nothing is left of those that are gone" { cluster storm "$(long_or 400 120)"; }
+
+@test "without a controller for ten times as long as claims are pending no port is two pods', and none has ended" {
+    [ "${DIBS_TEST_LONG-}" = 1 ] || skip "takes eleven minutes: make storm"
+    cluster absent 1800
 }
