@@ -18,9 +18,12 @@ enum {
     CONNECT_MOST_MS = 5000, /* a server that is gone is noticed before the deadline of a long call */
 };
 
+enum pem { PEM_CA, PEM_CERT, PEM_KEY, PEMS };
+
 struct kubeapi {
     struct kubeapi_config config;
     struct token token;
+    struct stat seen[PEMS]; /* the files of certificates, when they were looked at last */
     struct web *web;
     struct kubeapi_call *calls;
 };
@@ -39,6 +42,62 @@ struct kubeapi_call {
 
 DEFINE_AUTO(struct kubeapi, kubeapi_close)
 DEFINE_AUTO(json_doc, json_free)
+
+/* ---- certificates that somebody else renews ---- */
+
+static const char *pem_file(const struct kubeapi *api, enum pem which)
+{
+    const struct kubeapi_config *c = &api->config;
+
+    return which == PEM_CA ? c->ca_file : which == PEM_CERT ? c->cert_file : c->key_file;
+}
+
+static bool note_files(struct kubeapi *api)
+{
+    bool is_changed = false;
+
+    for (enum pem i = PEM_CA; i < PEMS; i++) {
+        struct stat now = { 0 };
+
+        if (!*pem_file(api, i) || stat(pem_file(api, i), &now) != 0 ||
+            kubeapi_is_same_file(&now, &api->seen[i]))
+            continue;
+        api->seen[i] = now; /* before it is read: what comes later is read again */
+        is_changed = true;
+    }
+    return is_changed;
+}
+
+/* What cannot be read, or is none, may be written just now: it stays as it was. */
+static void renew(struct kubeapi *api, enum pem which, char **at)
+{
+    char *text = NULL;
+
+    if (!*pem_file(api, which) ||
+        kubeapi_read_file("certificate", pem_file(api, which), KUBEAPI_PEM_MAX_BYTES, &text, NULL) != DIBS_OK)
+        return;
+    if (strstr(text, "-----BEGIN")) {
+        char *old = *at;
+
+        *at = text;
+        text = old;
+    }
+    if (text)
+        explicit_bzero(text, strlen(text));
+    free(text);
+}
+
+/* Whom we trust, and what we show, from the next call on. */
+static void look_at_files(struct kubeapi *api)
+{
+    if (!note_files(api))
+        return;
+    renew(api, PEM_CA, &api->config.ca_pem);
+    renew(api, PEM_CERT, &api->config.cert_pem);
+    renew(api, PEM_KEY, &api->config.key_pem);
+    if (!web_set_pem(api->web, api->config.ca_pem, api->config.cert_pem, api->config.key_pem))
+        memset(api->seen, 0, sizeof api->seen); /* no memory: the next call tries again */
+}
 
 dibs_status kubeapi_open(struct kubeapi_config *config, struct kubeapi **out, dibs_err *err)
 {
@@ -216,6 +275,7 @@ dibs_status kubeapi_ask(struct kubeapi *api, const struct kubeapi_request *reque
     call->request = *request;
     call->request.path = call->request.body = NULL;
     (void) token_look(&api->token, &api->config, NULL); /* one that has ended is told by the server */
+    look_at_files(api);
     dibs_status s =
         copy_parts(call, request)
             ? DIBS_OK

@@ -36,6 +36,12 @@ void kubeapi_config_done(struct kubeapi_config *config)
     *config = (struct kubeapi_config){ 0 };
 }
 
+bool kubeapi_is_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
 dibs_status kubeapi_read_file(const char *what, const char *path, size_t max_bytes, char **out, dibs_err *err)
 {
     AUTO(fd_auto)
@@ -91,6 +97,7 @@ static dibs_status load_account(const char *host, struct kubeapi_config *out, di
                               &out->ca_pem, err);
     if (s != DIBS_OK)
         return s;
+    (void) text_copy(out->ca_file, sizeof out->ca_file, ACCOUNT "/ca.crt");
     (void) text_copy(out->token_file, sizeof out->token_file, ACCOUNT "/token");
     (void) kubeapi_read_file("namespace", ACCOUNT "/namespace", KUBEAPI_NAMESPACE_MAX + 1, &ns, NULL);
     if (ns) {

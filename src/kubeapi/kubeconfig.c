@@ -85,10 +85,10 @@ static dibs_status decode(const struct reading *r, const yaml_node *at, const ch
 }
 
 /* KEY-data, or the file that KEY names; data wins, as kubectl has it. */
-static dibs_status read_pem(const struct reading *r, const yaml_node *map, const char *key, char **out)
+static dibs_status read_pem(const struct reading *r, const yaml_node *map, const char *key, char **out,
+                            char from[KUBEAPI_PATH_MAX + 1])
 {
     char data_key[64] = "";
-    char path[KUBEAPI_PATH_MAX + 1] = "";
 
     (void) snprintf(data_key, sizeof data_key, "%s-data", key);
     const char *data = text_of(map, data_key);
@@ -97,8 +97,8 @@ static dibs_status read_pem(const struct reading *r, const yaml_node *map, const
         return decode(r, yaml_get(map, data_key), data, out);
     if (!file)
         return DIBS_OK;
-    dibs_status s = full_path(r, yaml_get(map, key), file, path);
-    return s == DIBS_OK ? kubeapi_read_file(key, path, KUBEAPI_PEM_MAX_BYTES, out, r->err) : s;
+    dibs_status s = full_path(r, yaml_get(map, key), file, from);
+    return s == DIBS_OK ? kubeapi_read_file(key, from, KUBEAPI_PEM_MAX_BYTES, out, r->err) : s;
 }
 
 /* A key that changes who we are or whom we trust, and that dibs does not follow. */
@@ -153,7 +153,7 @@ static dibs_status read_cluster(const struct reading *r, const yaml_node *cluste
                        "a server that anybody can be is not talked to; give certificate-authority");
     if (s == DIBS_OK)
         s = read_server(r, cluster);
-    return s == DIBS_OK ? read_pem(r, cluster, "certificate-authority", &r->out->ca_pem) : s;
+    return s == DIBS_OK ? read_pem(r, cluster, "certificate-authority", &r->out->ca_pem, r->out->ca_file) : s;
 }
 
 static dibs_status read_token(const struct reading *r, const yaml_node *user)
@@ -181,9 +181,9 @@ static dibs_status read_user(const struct reading *r, const yaml_node *user)
     if (s == DIBS_OK)
         s = refuse_keys(r, user, others, "is not supported; use a certificate or a token");
     if (s == DIBS_OK)
-        s = read_pem(r, user, "client-certificate", &r->out->cert_pem);
+        s = read_pem(r, user, "client-certificate", &r->out->cert_pem, r->out->cert_file);
     if (s == DIBS_OK)
-        s = read_pem(r, user, "client-key", &r->out->key_pem);
+        s = read_pem(r, user, "client-key", &r->out->key_pem, r->out->key_file);
     if (s == DIBS_OK && !r->out->cert_pem != !r->out->key_pem)
         s = yaml_error(r->yaml, user, r->err, "client-certificate and client-key belong together");
     return s == DIBS_OK ? read_token(r, user) : s;

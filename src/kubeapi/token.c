@@ -17,12 +17,6 @@ static void set(struct token *token, const char *text)
     (void) snprintf(token->header, sizeof token->header, "Authorization: Bearer %.*s", (int) n, text);
 }
 
-static bool is_same(const struct stat *a, const struct stat *b)
-{
-    return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_size == b->st_size &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
-}
-
 dibs_status token_look(struct token *token, const struct kubeapi_config *config, dibs_err *err)
 {
     struct stat now = { 0 };
@@ -34,7 +28,7 @@ dibs_status token_look(struct token *token, const struct kubeapi_config *config,
             set(token, config->token);
         return DIBS_OK;
     }
-    if (token->header[0] && (stat(config->token_file, &now) != 0 || is_same(&now, &token->seen)))
+    if (token->header[0] && (stat(config->token_file, &now) != 0 || kubeapi_is_same_file(&now, &token->seen)))
         return DIBS_OK;
     (void) stat(config->token_file, &now); /* before it is read: what comes later is read again */
     dibs_status s = kubeapi_read_file("token", config->token_file, KUBEAPI_TOKEN_MAX, &text, &why);

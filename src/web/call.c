@@ -148,8 +148,8 @@ static void set_manners(struct setting *s)
 
 static void set_pem(struct setting *s, CURLoption option, const char *pem)
 {
-    /* The client has it for longer than any call lasts. */
-    struct curl_blob blob = { (void *) (uintptr_t) pem, pem ? strlen(pem) : 0, CURL_BLOB_NOCOPY };
+    /* Copied: the client may get another one before the call ends. */
+    struct curl_blob blob = { (void *) (uintptr_t) pem, pem ? strlen(pem) : 0, CURL_BLOB_COPY };
 
     if (pem)
         set_data(s, option, &blob);

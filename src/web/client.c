@@ -280,6 +280,31 @@ static bool copy_text(const char *from, char **to)
     return !from || *to;
 }
 
+static void free_pem(struct web *web)
+{
+    free(web->ca_pem);
+    free(web->cert_pem);
+    if (web->key_pem)
+        explicit_bzero(web->key_pem, strlen(web->key_pem));
+    free(web->key_pem);
+}
+
+bool web_set_pem(struct web *web, const char *ca_pem, const char *cert_pem, const char *key_pem)
+{
+    struct web new = { 0 };
+
+    if (!copy_text(ca_pem, &new.ca_pem) || !copy_text(cert_pem, &new.cert_pem) ||
+        !copy_text(key_pem, &new.key_pem)) {
+        free_pem(&new);
+        return false;
+    }
+    free_pem(web);
+    web->ca_pem = new.ca_pem;
+    web->cert_pem = new.cert_pem;
+    web->key_pem = new.key_pem;
+    return true;
+}
+
 static dibs_status open_waits(struct web *web, dibs_err *err)
 {
     struct epoll_event event = { .events = EPOLLIN };
@@ -321,8 +346,8 @@ dibs_status web_open(const struct web_options *options, struct web **out, dibs_e
         return err_set(err, DIBS_FAILURE, "asking servers: out of memory");
     *web = (struct web){ .curl = curl, .epoll = -1, .timer = -1, .set_ms = -1, .due_ms = -1 };
     if (!copy_text(options->ca, &web->ca) || !copy_text(options->cert, &web->cert) ||
-        !copy_text(options->key, &web->key) || !copy_text(options->ca_pem, &web->ca_pem) ||
-        !copy_text(options->cert_pem, &web->cert_pem) || !copy_text(options->key_pem, &web->key_pem))
+        !copy_text(options->key, &web->key) ||
+        !web_set_pem(web, options->ca_pem, options->cert_pem, options->key_pem))
         return err_set(err, DIBS_FAILURE, "asking servers: out of memory");
     status = open_waits(web, err);
     if (status == DIBS_OK)
@@ -364,11 +389,7 @@ void web_close(struct web *web)
     free(web->ca);
     free(web->cert);
     free(web->key);
-    free(web->ca_pem);
-    free(web->cert_pem);
-    if (web->key_pem)
-        explicit_bzero(web->key_pem, strlen(web->key_pem));
-    free(web->key_pem);
+    free_pem(web);
     free(web);
 }
 

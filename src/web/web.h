@@ -76,6 +76,9 @@ void web_turn(struct web *web);
 /* Closes the connections that are kept: for who was given an answer that cannot be the one to its request,
  * since the next answer on that connection would not be, either. Only while no call is under way. */
 void web_drop_connections(struct web *web);
+/* From the next call on; calls that are under way, and what the files say, stay as they are. Connections are
+ * kept only for who trusts and shows the same. False: no memory, and nothing has changed. */
+bool web_set_pem(struct web *web, const char *ca_pem, const char *cert_pem, const char *key_pem);
 /* The descriptor becomes readable at that time (clock_monotonic_ms()), too: for who has pauses of its own.
  * Until it is set anew; 0: never. */
 void web_set_alarm(struct web *web, int64_t at_ms);

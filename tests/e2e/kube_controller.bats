@@ -24,7 +24,7 @@ cluster() { # cluster CASE
 @test "RBG's instances and groups keep what is theirs, and references are the same numbers" { cluster groups; }
 @test "numbers of Services and of other pods are never handed out, and what is wrong is told beside objects" { cluster observed; }
 @test "cut streams, 410, 429, 500 and 403 end nothing by mistake" { cluster faults; }
-@test "in a pod it is its service account, and follows when the token is renewed" {
+@test "in a pod it is its service account, and follows when the token or the authority is renewed" {
     needs_root
     unshare --mount true || skip "no mount namespaces"
     cluster account

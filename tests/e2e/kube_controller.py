@@ -454,7 +454,7 @@ def case_faults(world):
 
 
 def case_account(world):
-    """As in a pod: the service account's files where kubelet puts them, and a token that is renewed."""
+    """As in a pod: the service account's files where kubelet puts them, which are renewed: the token, the authority."""
     at = os.path.join(world.directory, "run/secrets/kubernetes.io/serviceaccount")
     os.makedirs(at)
     for name, text in (("ca.crt", open(os.path.join(world.tls, "ca.cert")).read()), ("token", world.token),
@@ -470,14 +470,22 @@ def case_account(world):
     p.port = port
     world.ready(p)
     assert world.order(dump="leases")[0]["metadata"]["namespace"] == "dibs-system"
+
+    def renew(name, text):
+        with open(os.path.join(at, "new"), "w", encoding="ascii") as f:
+            f.write(text)
+        os.rename(os.path.join(at, "new"), os.path.join(at, name))
     new = secrets.token_hex(16)
-    with open(os.path.join(at, "token.new"), "w", encoding="ascii") as f:
-        f.write(new)
-    os.rename(os.path.join(at, "token.new"), os.path.join(at, "token"))
+    renew("token", new)
     world.order(token=new, cut=True)
     world.order(insert=[assigned("shop", "p", 20100)])
     until("it goes on with the new token", lambda: len(world.claims()) == 1)
     assert world.metric(p, "dibs_kube_leader") == 1
+    world.order(certificate="stranger")  # of another authority
+    world.order(insert=[assigned("shop", "q", 20101)])
+    renew("ca.crt", "not written to its end")
+    renew("ca.crt", open(os.path.join(world.tls, "other-ca.cert")).read())
+    until("it goes on with the new authority", lambda: len(world.claims()) == 2)
     p.stop()
 
 

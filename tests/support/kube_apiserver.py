@@ -8,7 +8,7 @@ usage: kube_apiserver.py DIRECTORY [--certificates DIR]
 DIRECTORY gets `kubeconfig` and `url` when it serves. Orders come over the Unix socket DIRECTORY/control, a JSON object a
 line, each answered by one; kube_apiserver.py --order DIRECTORY JSON sends one and prints the answer.
 """
-import base64, http.client, http.server, json, os, re, secrets, socket, socketserver, ssl, sys, threading, time, urllib.parse
+import base64, contextlib, http.client, http.server, json, os, re, secrets, socket, socketserver, ssl, sys, threading, time, urllib.parse, weakref
 
 GROUPS = {
     "": ("v1", {"pods": ("Pod", True), "services": ("Service", True), "events": ("Event", True),
@@ -576,19 +576,29 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, address, context, token):
+    def __init__(self, address, context, certificates, token):
         super().__init__(address, Handler, bind_and_activate=True)
-        self.context, self.token = context, token
+        self.context, self.certificates, self.token = context, certificates, token
         self.store = Store()
         self.admission = Admission(self)
         self.orders = {}
         self.counts = {}
         self.order_lock = threading.Lock()
+        self.sockets = weakref.WeakSet()
 
     def get_request(self):
         sock, address = super().get_request()
         sock.settimeout(60)
-        return self.context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False), address
+        sock = self.context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+        self.sockets.add(sock)
+        return sock, address
+
+    def show(self, name):
+        self.context.load_cert_chain(os.path.join(self.certificates, f"{name}.cert"),
+                                     os.path.join(self.certificates, f"{name}.key"))
+        for sock in list(self.sockets):
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request, client_address):
         if not isinstance(sys.exc_info()[1], (OSError, ValueError)):
@@ -657,7 +667,8 @@ class Server(http.server.ThreadingHTTPServer):
 class Control(socketserver.StreamRequestHandler):
     """An order is an object with one of these: compact, cut (all streams, without an end), fail ([{match, times, status |
     cut | slow, retryAfter}]; times below 0: for ever), deny ([[verb, plural]]), absent ([group]), deaf (streams that tell
-    no changes), expire_continue (times), insert ([object], past admission), counts, dump (plural), reinvoke, token (the only one that is good from now on)."""
+    no changes), expire_continue (times), insert ([object], past admission), counts, dump (plural), reinvoke, token (the only one that is good from now on),
+    certificate (the name of the one that is shown from now on; all connections end)."""
 
     def handle(self):
         for line in self.rfile:
@@ -684,6 +695,8 @@ class Control(socketserver.StreamRequestHandler):
                     server.orders[key] = order[key]
             if "token" in order:
                 server.token = order["token"]
+            if "certificate" in order:
+                server.show(order["certificate"])
             if order.get("counts"):
                 result = dict(server.counts)
         for obj in order.get("insert", []):
@@ -722,7 +735,7 @@ def main():
     context.verify_mode = ssl.CERT_OPTIONAL
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     token = secrets.token_hex(16)
-    server = Server(("127.0.0.1", 0), context, token)
+    server = Server(("127.0.0.1", 0), context, certificates, token)
     control = ControlServer(os.path.join(directory, "control"), Control)
     control.api = server
     url = f"https://127.0.0.1:{server.server_address[1]}"

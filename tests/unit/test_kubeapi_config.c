@@ -135,6 +135,32 @@ static void write_file(const char *path, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
+/* So that they can be read again. */
+static void a_configuration_says_where_its_certificates_came_from(void **state)
+{
+    char directory[] = "/tmp/dibs-pem-XXXXXX";
+    char path[sizeof directory + 8] = "";
+    char text[512] = "";
+    struct kubeapi_config config = { 0 };
+    dibs_err err = { 0 };
+
+    (void) state;
+    assert_non_null(mkdtemp(directory));
+    (void) snprintf(path, sizeof path, "%s/pem", directory);
+    write_file(path, "-----BEGIN\n");
+    (void) snprintf(text, sizeof text,
+                    HEAD "clusters: [{name: k, cluster: {server: 'https://a', certificate-authority: %s}}]\n"
+                         "users: [{name: u, user: {client-certificate: %s, client-key-data: QQ==}}]\n",
+                    path, path);
+    ASSERT_OK(parse(text, &config, &err), &err);
+    assert_string_equal(config.ca_file, path);
+    assert_string_equal(config.ca_pem, "-----BEGIN\n");
+    assert_string_equal(config.cert_file, path);
+    assert_string_equal(config.key_file, "");
+    kubeapi_config_done(&config);
+    assert_int_equal(unlink(path) | rmdir(directory), 0);
+}
+
 static void a_token_is_read_again_when_its_file_changes(void **state)
 {
     char directory[] = "/tmp/dibs-token-XXXXXX";
@@ -169,6 +195,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_followed_is_refused_by_name),
         cmocka_unit_test(loopback_may_be_plain),
         cmocka_unit_test(without_a_server_it_says_what_to_do),
+        cmocka_unit_test(a_configuration_says_where_its_certificates_came_from),
         cmocka_unit_test(a_token_is_read_again_when_its_file_changes),
     };
 
