@@ -501,11 +501,12 @@ static bool is_pending(dibs *handle, const struct asking *asking, const struct i
 static dibs_status settle_id(dibs *handle, const struct grant_question *q, dibs_err *err)
 {
     char id[IDENTITY_ID_MAX + 1];
+    int64_t wall_ms = core_now(handle->core).wall_ms;
 
-    if (identity_may_be_asked_again(q->who, q->pod) &&
+    if (identity_may_be_asked_again(q->who, q->pod, wall_ms) &&
         (q->who->is_named || is_pending(handle, q->asking, q->who)))
         return DIBS_OK;
-    dibs_status s = identity_draw_id(q->pod, id, err);
+    dibs_status s = identity_draw_id(q->pod, wall_ms, id, err);
     if (s == DIBS_OK)
         identity_take_id(q->who, id);
     return s;

@@ -316,28 +316,38 @@ bool identity_is_id(const char *text)
     return len == IDENTITY_ID_MAX && strspn(text, "0123456789abcdef") == len;
 }
 
-enum { RANDOM_DIGITS = 24, DIGEST_DIGITS = IDENTITY_ID_MAX - RANDOM_DIGITS };
+enum {
+    RANDOM_DIGITS = 24,
+    DIGEST_DIGITS = IDENTITY_ID_MAX - RANDOM_DIGITS,
+    /* An id counts in the slot of time that it was drawn in and in the next one: for half a minute to a whole
+     * one, which is how long a request to the API server takes at most. */
+    SLOT_MS = 30000,
+};
 
-static uint64_t add_text(uint64_t hash, const json_value *metadata, const char *key)
+static uint64_t add_text(uint64_t hash, const json_value *map, const char *key)
 {
     const char *text = "";
 
-    (void) json_get_string(metadata, key, &text);
+    (void) json_get_string(map, key, &text);
     return hash_fnv1a(hash, text, strlen(text) + 1);
 }
 
-/* The name is not yet there when it is to be generated, neither the first time nor when asked again. */
-static void digest(const json_value *pod, const char *id, char out[DIGEST_DIGITS + 1])
+/* The name is not yet there when it is to be generated, neither the first time nor when asked again; nor is
+ * the node, unless who made the pod said it. */
+static void digest(const json_value *pod, const char *id, int64_t slot, char out[DIGEST_DIGITS + 1])
 {
     const json_value *metadata = json_get(pod, "metadata");
     uint64_t hash = hash_fnv1a(HASH_FNV_BASIS, id, RANDOM_DIGITS);
 
     hash = add_text(hash, metadata, "name");
     hash = add_text(hash, metadata, "generateName");
+    hash = add_text(hash, json_get(pod, "spec"), "nodeName");
+    hash = hash_fnv1a(hash, &slot, sizeof slot);
     (void) snprintf(out, DIGEST_DIGITS + 1, "%08x", (uint32_t) (hash ^ hash >> 32));
 }
 
-dibs_status identity_draw_id(const json_value *pod, char out[IDENTITY_ID_MAX + 1], dibs_err *err)
+dibs_status identity_draw_id(const json_value *pod, int64_t wall_ms, char out[IDENTITY_ID_MAX + 1],
+                             dibs_err *err)
 {
     static const char hex[] = "0123456789abcdef";
     uint8_t bits[RANDOM_DIGITS / 2];
@@ -348,11 +358,11 @@ dibs_status identity_draw_id(const json_value *pod, char out[IDENTITY_ID_MAX + 1
         out[2 * i] = hex[bits[i] >> 4];
         out[2 * i + 1] = hex[bits[i] & 15];
     }
-    digest(pod, out, out + RANDOM_DIGITS);
+    digest(pod, out, wall_ms / SLOT_MS, out + RANDOM_DIGITS);
     return DIBS_OK;
 }
 
-bool identity_may_be_asked_again(const struct identity *identity, const json_value *pod)
+bool identity_may_be_asked_again(const struct identity *identity, const json_value *pod, int64_t wall_ms)
 {
     char expected[DIGEST_DIGITS + 1];
     const char *uid = "";
@@ -362,8 +372,13 @@ bool identity_may_be_asked_again(const struct identity *identity, const json_val
     if (!identity->id[0] || (json_get_string(json_get(pod, "metadata"), "uid", &uid) && *uid) ||
         (json_get_string(json_get(pod, "status"), "phase", &phase) && *phase))
         return false;
-    digest(pod, identity->id, expected);
-    return strcmp(identity->id + RANDOM_DIGITS, expected) == 0;
+    /* The slot after this one: another replica's clock may be ahead. */
+    for (int64_t slot = wall_ms / SLOT_MS - 1; slot <= wall_ms / SLOT_MS + 1; slot++) {
+        digest(pod, identity->id, slot, expected);
+        if (strcmp(identity->id + RANDOM_DIGITS, expected) == 0)
+            return true;
+    }
+    return false;
 }
 
 void identity_take_id(struct identity *identity, const char *id)

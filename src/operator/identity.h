@@ -53,12 +53,15 @@ struct identity {
 dibs_status identity_of_pod(const json_value *pod, const char *ns, struct identity *out, dibs_err *err);
 /* The pod has this id from now on; an unnamed one is its instance. */
 void identity_take_id(struct identity *identity, const char *id);
-/* A new id for the pod: 96 random bits, and 32 that follow from them and from how the pod was asked for. */
-dibs_status identity_draw_id(const json_value *pod, char out[IDENTITY_ID_MAX + 1], dibs_err *err);
+/* A new id for the pod: 96 random bits, and 32 that follow from them, from how the pod was asked for, and
+ * when. The clock is the wall's: replicas whose clocks differ by more than half a minute draw a new id where
+ * the old one would do, which costs a port for a while and nothing else. */
+dibs_status identity_draw_id(const json_value *pod, int64_t wall_ms, char out[IDENTITY_ID_MAX + 1],
+                             dibs_err *err);
 bool identity_is_id(const char *text);
-/* Can the pod's id be of this very creation, asked about once more? A copy has a name, or a uid, that its
- * original did not have then. */
-bool identity_may_be_asked_again(const struct identity *identity, const json_value *pod);
+/* Can the pod's id be of this very creation, asked about once more? A copy has a name, a node or a uid that
+ * its original did not have then, or comes later than a request to the API server can take. */
+bool identity_may_be_asked_again(const struct identity *identity, const json_value *pod, int64_t wall_ms);
 
 /* Where another pod of the pod's own RBG instance is found, as RBG says it; false: it is of none, or has no
  * spec.subdomain, whose service answers for it. */

@@ -207,7 +207,7 @@ static void only_our_own_ids_count(void **state)
 }
 
 /* Whether the same creation could have been asked about before, by its metadata and the id of another's. */
-static bool is_again(const char *metadata, const char *first)
+static bool is_again_after(int64_t later_ms, const char *metadata, const char *first, const char *spec)
 {
     AUTO(json_free_auto) json_doc *doc = NULL;
     AUTO(json_free_auto) json_doc *of_first = NULL;
@@ -218,13 +218,32 @@ static bool is_again(const char *metadata, const char *first)
 
     int n = snprintf(text, sizeof text, "{\"metadata\":{%s}}", first);
     ASSERT_OK(json_parse(text, (size_t) n, &of_first, &err), &err);
-    ASSERT_OK(identity_draw_id(json_root(of_first), id, &err), &err);
+    ASSERT_OK(identity_draw_id(json_root(of_first), 0, id, &err), &err);
     assert_true(identity_is_id(id));
-    n = snprintf(text, sizeof text, "{\"metadata\":{%s,\"annotations\":{\"dibs.dev/claim\":\"%s\"}}}",
-                 metadata, id);
+    n = snprintf(text, sizeof text,
+                 "{\"metadata\":{%s,\"annotations\":{\"dibs.dev/claim\":\"%s\"}},\"spec\":{%s}}", metadata,
+                 id, spec);
     ASSERT_OK(json_parse(text, (size_t) n, &doc, &err), &err);
     ASSERT_OK(identity_of_pod(json_root(doc), "shop", &who, &err), &err);
-    return identity_may_be_asked_again(&who, json_root(doc));
+    return identity_may_be_asked_again(&who, json_root(doc), later_ms);
+}
+
+static bool is_again(const char *metadata, const char *first)
+{
+    return is_again_after(0, metadata, first, "");
+}
+
+/* A copy that has nothing of its original but the id. */
+static void an_id_counts_no_longer_than_a_request_can_take(void **state)
+{
+    static const char unnamed[] = "\"generateName\":\"a-\"";
+
+    (void) state;
+    assert_true(is_again_after(30000, unnamed, unnamed, ""));
+    assert_true(is_again_after(-30000, unnamed, unnamed, "")); /* the clock of another replica */
+    assert_false(is_again_after(60000, unnamed, unnamed, ""));
+    assert_false(is_again_after(3600000, unnamed, unnamed, ""));
+    assert_false(is_again_after(0, unnamed, unnamed, "\"nodeName\":\"n1\""));
 }
 
 static void an_id_counts_only_for_who_was_asked_about_by_the_same_name(void **state)
@@ -355,6 +374,7 @@ int main(void)
         cmocka_unit_test(a_pod_is_whom_its_owner_and_its_labels_say),
         cmocka_unit_test(a_pod_that_is_called_otherwise_is_not_the_named_one),
         cmocka_unit_test(only_our_own_ids_count),
+        cmocka_unit_test(an_id_counts_no_longer_than_a_request_can_take),
         cmocka_unit_test(an_id_counts_only_for_who_was_asked_about_by_the_same_name),
         cmocka_unit_test(a_namespace_that_cannot_be_is_refused),
         cmocka_unit_test(an_object_keeps_the_instances_that_it_has),
