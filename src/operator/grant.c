@@ -390,10 +390,17 @@ static dibs_status mark(struct granting *g, const struct refer *found)
     dibs_status s = let_go(g, found->mark, &old); /* one that was left behind */
     if (s != DIBS_OK && s != DIBS_NOT_FOUND)
         return s;
-    if (old == r.port)
-        return DIBS_OK; /* the same is referred to twice */
     const dibs_batch batch = { .requests = &r, .n = 1, .drops = g->drops, .n_drops = g->n_drops };
     return handle_claim_for(g->handle, &batch, &nobody, &made, g->err);
+}
+
+/* By a reference of the same pod: the first number that was told counts. */
+static bool is_marked(const struct refer *found, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (strcmp(found[k].mark, found[i].mark) == 0)
+            return true;
+    return false;
 }
 
 /* The ledger speaks of a port that the pool does not have; the pod's author knows it by its field. */
@@ -468,7 +475,7 @@ static dibs_status grant(struct granting *g, struct grant *out)
     if (s == DIBS_INVALID)
         s = name_field(g);
     for (size_t i = 0; i < g->asking->config->n_references && s == DIBS_OK; i++)
-        s = mark(g, &found[i]);
+        s = is_marked(found, i) ? DIBS_OK : mark(g, &found[i]);
     if (s != DIBS_OK)
         return s;
     warn_of_told(g);
