@@ -28,7 +28,6 @@ struct census {
     struct table references;
     struct table keeps;
     uint32_t epochs[CENSUS_SOURCES_MAX];
-    dibs_ranges pool;
     uint32_t *used[PROTOS]; /* by protocol and port: how many use it */
     size_t n_pods;
     uint64_t n_changes, n_damaged;
@@ -227,14 +226,14 @@ static bool has_claim(const struct census_object *o, uint16_t port)
     return false;
 }
 
-/* Those of the pool that are no claims of the object's own. */
-static bool read_numbers(const struct census *c, struct census_object *o, const struct number *all, size_t n)
+/* Those that are no claims of the object's own. */
+static bool read_numbers(struct census_object *o, const struct number *all, size_t n)
 {
     if (n == 0)
         return true;
     o->numbers = calloc(n, sizeof *o->numbers);
     for (size_t i = 0; o->numbers && i < n; i++)
-        if (dibs_ranges_contain(&c->pool, all[i].port) && !has_claim(o, all[i].port))
+        if (!has_claim(o, all[i].port))
             o->numbers[o->n_numbers++] =
                 (struct census_number){ .port = all[i].port, .protos = all[i].protos };
     return o->numbers != NULL;
@@ -285,15 +284,15 @@ static bool read_pod(struct census *c, struct census_object *o, const json_value
         c->n_damaged += s != DIBS_OK; /* it harms that pod alone (INV-6) */
     }
     return o->is_finished ||
-           (read_place(o, pod) && read_numbers(c, o, numbers, pod_numbers(pod, numbers, NUMBERS_MAX)));
+           (read_place(o, pod) && read_numbers(o, numbers, pod_numbers(pod, numbers, NUMBERS_MAX)));
 }
 
-static bool read_service(const struct census *c, struct census_object *o, const json_value *service)
+static bool read_service(struct census_object *o, const json_value *service)
 {
     AUTO(free_auto) struct number *numbers = calloc(NUMBERS_MAX, sizeof *numbers);
 
     o->kind = CENSUS_SERVICE;
-    return numbers && read_numbers(c, o, numbers, service_numbers(service, numbers, NUMBERS_MAX));
+    return numbers && read_numbers(o, numbers, service_numbers(service, numbers, NUMBERS_MAX));
 }
 
 struct keeping {
@@ -348,7 +347,7 @@ bool census_put(struct census *c, unsigned source, const char *kind, const json_
     if (strcmp(kind, "Pod") == 0)
         is_read = o->name && read_pod(c, o, object);
     else if (strcmp(kind, "Service") == 0)
-        is_read = o->name && read_service(c, o, object);
+        is_read = o->name && read_service(o, object);
     else
         is_read = o->name && read_keeper(o, kind, object);
     if (!is_read)
@@ -526,11 +525,6 @@ uint64_t census_damaged(const struct census *c)
 }
 
 /* ---- life ---- */
-
-void census_set_pool(struct census *c, const dibs_ranges *ranges)
-{
-    c->pool = *ranges;
-}
 
 dibs_status census_open(struct census **out, dibs_err *err)
 {

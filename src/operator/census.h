@@ -42,7 +42,7 @@ struct census_object {
     bool is_finished; /* a pod that will not run again */
     struct census_claim *claims;
     size_t n_claims;
-    struct census_number *numbers; /* inside of the pool, used without a claim */
+    struct census_number *numbers; /* used without a claim */
     size_t n_numbers;
     struct census_keep *keeps;
     size_t n_keeps;
@@ -56,8 +56,6 @@ struct census_keep {
 struct census; /* opaque */
 dibs_status census_open(struct census **out, dibs_err *err);
 void census_close(struct census *census); /* NULL is fine */
-/* Numbers that count: those of the pool. */
-void census_set_pool(struct census *census, const dibs_ranges *ranges);
 
 /* An object was told; `source` says by whom (a small number), `kind` what it is. False: memory is short, and
  * the census is not complete any more. */

@@ -229,7 +229,7 @@ static void begin_leading(struct controller *c)
 
     if (s == DIBS_OK)
         s = tend_open(&(struct tend_options){ .handle = c->handle,
-                                              .pool = c->pool.name,
+                                              .pool = &c->pool,
                                               .census = c->census,
                                               .is_proven = is_proven,
                                               .may_change = may_change,
@@ -332,7 +332,10 @@ static void pass(struct controller *c, int64_t now_ms)
     c->is_cut = c->is_ledger_changed = false;
     c->seen_changes = census_changes(c->census);
     memset(c->are_lists_wanted, 0, sizeof c->are_lists_wanted);
-    dibs_status s = tend_pass(c->tend, now_ms, &err);
+    /* As it is now: `dibs pool set` may have changed it, and a ledger that was lost has none. */
+    dibs_status s = operator_pool_open(c->handle, &c->pool, &c->pool, NULL, &err);
+    if (s == DIBS_OK)
+        s = tend_pass(c->tend, now_ms, &err);
     if (s == DIBS_OK && !c->is_cut)
         s = operator_mark_rebuilt(c->handle, c->pool.name, &err);
     int64_t end_ms = clock_monotonic_ms();

@@ -47,7 +47,6 @@ struct tend {
     struct table known;
     struct portbits taken[PROTOS]; /* exclusive claims, by protocol */
     struct portbits ports;         /* any claim of the pool */
-    dibs_pool pool;
     int64_t due_ms;
     /* of one pass */
     int64_t now_ms;
@@ -106,7 +105,7 @@ static void note_ports(struct tend *t, const dibs_claim *claim)
 {
     for (size_t i = 0; i < claim->n_bindings && claim->is_exclusive; i++)
         portbits_add(&t->taken[claim->bindings[i].proto], claim->port);
-    if (dibs_ranges_contain(&t->pool.ranges, claim->port))
+    if (dibs_ranges_contain(&t->options.pool->ranges, claim->port))
         portbits_add(&t->ports, claim->port);
 }
 
@@ -286,7 +285,7 @@ static void fill(const struct tend *t, const struct wish *wish, dibs_claim *c)
     const struct census_object *o = wish->object;
 
     *c = (dibs_claim){ .is_kept = true, .port = wish->port };
-    (void) text_copy(c->pool, sizeof c->pool, t->options.pool);
+    (void) text_copy(c->pool, sizeof c->pool, t->options.pool->name);
     bind(c, wish->protos);
     if (wish->claim) {
         c->kind = DIBS_DYNAMIC;
@@ -360,13 +359,14 @@ static void miss(struct tend *t, struct census_object *o, struct census_claim *c
 {
     char text[160] = "";
 
-    if (t->now_ms < claim->again_ms)
+    bool is_outside = !dibs_ranges_contain(&t->options.pool->ranges, claim->port);
+    if (claim->again_ms == INT64_MAX ? is_outside : t->now_ms < claim->again_ms)
         return;
-    if (!dibs_ranges_contain(&t->pool.ranges, claim->port)) {
-        claim->again_ms = INT64_MAX; /* that does not change */
+    if (is_outside) {
+        claim->again_ms = INT64_MAX; /* not before the pool has changed */
         (void) snprintf(text, sizeof text,
                         "Port %u is not within the range of the pool '%.63s'; please recreate the pod",
-                        claim->port, t->options.pool);
+                        claim->port, t->options.pool->name);
         complain(t, TEND_OUTSIDE, o, claim->port, text);
         return;
     }
@@ -428,7 +428,8 @@ static void check_object(void *ctx, struct census_object *o)
     check_claims(t, o);
     for (size_t i = 0; i < o->n_numbers; i++)
         for (unsigned proto = DIBS_TCP; proto < PROTOS; proto++)
-            if (o->numbers[i].protos & 1u << proto)
+            if (o->numbers[i].protos & 1u << proto &&
+                dibs_ranges_contain(&t->options.pool->ranges, o->numbers[i].port))
                 observe(t, o, &o->numbers[i], proto);
 }
 
@@ -439,6 +440,7 @@ static void begin(struct tend *t, int64_t now_ms)
     t->now_ms = now_ms;
     t->counts.n_passes++;
     t->counts.n_claims = t->counts.n_pending = t->counts.n_unneeded = 0;
+    t->counts.n_size = dibs_ranges_count(&t->options.pool->ranges);
     t->n_confirm = t->n_end = t->n_wishes = 0;
     t->due_ms = 0;
     t->status = DIBS_OK;
@@ -451,7 +453,7 @@ dibs_status tend_pass(struct tend *t, int64_t now_ms, dibs_err *err)
 {
     begin(t, now_ms);
     dibs_status s =
-        ledger_list(ledger_of(t), &(struct ledger_filter){ .pool = t->options.pool }, look, t, err);
+        ledger_list(ledger_of(t), &(struct ledger_filter){ .pool = t->options.pool->name }, look, t, err);
     if (s == DIBS_OK && t->status != DIBS_OK) {
         if (err)
             *err = t->err;
@@ -495,13 +497,6 @@ dibs_status tend_open(const struct tend_options *options, struct tend **out, dib
         return err_set(err, DIBS_FAILURE, "tending claims: out of memory");
     }
     t->options = *options;
-    dibs_status s = core_pool_stored(options->handle->core, options->pool, &t->pool, err);
-    if (s != DIBS_OK) {
-        tend_close(t);
-        return s;
-    }
-    t->counts.n_size = dibs_ranges_count(&t->pool.ranges);
-    census_set_pool(options->census, &t->pool.ranges);
     *out = t;
     return DIBS_OK;
 }

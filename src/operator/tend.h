@@ -17,8 +17,8 @@ struct tend;
 enum tend_complaint { TEND_DUPLICATE, TEND_REPAIRED, TEND_OUTSIDE, TEND_COMPLAINTS };
 
 struct tend_options {
-    dibs *handle; /* on a ledger itself; speaks for the cluster */
-    const char *pool;
+    dibs *handle;          /* on a ledger itself; speaks for the cluster */
+    const dibs_pool *pool; /* borrowed, and read at every pass: others may have changed it */
     struct census *census;
     /* Began a complete list of what keeps such claims at `since_ms` or later? NULL as keeper: of pods and
      * Services alone; "": of all. If not, it is wanted. */

@@ -137,6 +137,11 @@ class World:
         assert got.returncode == 0, got.stderr
         return json.loads(got.stdout)
 
+    def dibs_does(self, *words):
+        got = subprocess.run([self.dibs, *words], capture_output=True, text=True, env={**os.environ, **self.env},
+                             timeout=PATIENCE_S)
+        assert got.returncode == 0, got.stderr
+
     def of(self, claims, *parts):
         return [c for c in claims if all(p in f'{c["principal"]}/{c["name"]}' for p in parts)]
 
@@ -149,7 +154,7 @@ class World:
         port = self.free_port()
         p = Process(self, name, [self.dibs, "kube", "controller", "--kubeconfig",
                                  os.path.join(self.directory, "kubeconfig"), "--metrics-listen", f"127.0.0.1:{port}",
-                                 *more.get("flags", [])], {**self.env, "DIBS_NODE": name})
+                                 *more.get("flags", [])], {**self.env, "DIBS_NODE": name, **more.get("env", {})})
         p.port = port
         if is_awaited:
             self.ready(p)
@@ -377,6 +382,8 @@ def case_observed(world):
     world.create(foreign)
     until("they are declared", lambda: {c["port"] for c in world.claims() if not c["exclusive"]} == {20007, 20008, 20009})
     world.order(insert=[assigned("shop", "late", 20008)])  # which the Service has
+    world.dibs_does("pool", "set", "kube", "--ranges", "20000-29999,31000-31009")
+    until("a pool that has grown is heeded", lambda: 31000 in {c["port"] for c in world.claims() if not c["exclusive"]})
     until("it is told", lambda: [e for e in world.order(dump="events") if e["reason"] == "PortAlreadyAllocated"] or
           [e for e in world.order(dump="events") if e["reason"] == "PortNotAllocated"])
     world.order(insert=[assigned("shop", "far", 40000)])
@@ -479,7 +486,9 @@ def case_leaders(world):
     first.stop()  # gives it to the next one at once
     until("the second leads", lambda: world.metric(second, "dibs_kube_leader") == 1)
     world.ready(second)
-    third = world.controller("third")
+    third = world.controller("third", env={"DIBS_TIMEOUT": "1s"})
+    world.dibs_does("pool", "set", "kube", "--ranges", "20000-29998")
+    time.sleep(1.5)  # it stands by for longer than a call of the ledger may last, and does not know the pool any more
     second.end()
     # As if the Lease were one of a second, so that nobody has to wait for fifteen.
     lease = world.order(dump="leases")[0]

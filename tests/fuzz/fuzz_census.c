@@ -52,14 +52,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const char *const kinds[] = { "Pod",          "Service",         "StatefulSet",
                                          "Deployment",   "LeaderWorkerSet", "ReplicaSet",
                                          "RoleInstance", "RoleBasedGroup" };
-    const dibs_ranges pool = { .item = { { 1, DIBS_PORT_MAX } }, .n = 1 };
     struct census *census = NULL;
     json_doc *doc = NULL;
 
     if (json_parse((const char *) data, size, &doc, NULL) != DIBS_OK)
         return 0;
     CHECK(census_open(&census, NULL) == DIBS_OK);
-    census_set_pool(census, &pool);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         put_and_drop(census, kinds[i], json_root(doc));
     census_close(census);

@@ -14,6 +14,7 @@ enum { TTL_MS = 1000, PODS = 0, SETS = 1 };
 
 struct world {
     dibs *handle;
+    dibs_pool pool;
     struct census *census;
     struct tend *tend;
     int64_t now_ms, listed_ms; /* the moment, and when the last lists began */
@@ -48,7 +49,6 @@ static void complain(void *ctx, enum tend_complaint what, const struct census_ob
 static int setup(void **state)
 {
     struct world *w = calloc(1, sizeof *w);
-    dibs_pool pool = { 0 };
     dibs_flag flags[] = { { DIBS_SET_LEDGER, "memory:" }, { DIBS_SET_SOCKET, "none" } };
     dibs_settings *settings = calloc(1, sizeof *settings);
     bool differs = true;
@@ -59,13 +59,13 @@ static int setup(void **state)
     free(settings);
     ASSERT_OK(handle_speak_for(w->handle, "kube:observed", "", &w->err), &w->err);
     ASSERT_OK(operator_pool_parse(&(struct operator_pool_flags){ .start_port = "20000", .port_range = "100" },
-                                  &pool, &w->err),
+                                  &w->pool, &w->err),
               &w->err);
-    ASSERT_OK(operator_pool_open(w->handle, &pool, &pool, &differs, &w->err), &w->err);
+    ASSERT_OK(operator_pool_open(w->handle, &w->pool, &w->pool, &differs, &w->err), &w->err);
     assert_false(differs);
     ASSERT_OK(census_open(&w->census, &w->err), &w->err);
     ASSERT_OK(tend_open(&(struct tend_options){ .handle = w->handle,
-                                                .pool = OPERATOR_POOL,
+                                                .pool = &w->pool,
                                                 .census = w->census,
                                                 .is_proven = is_proven,
                                                 .may_change = may_change,
@@ -442,6 +442,22 @@ static void numbers_of_others_are_declared_while_they_are_used(void **state)
     assert_int_equal(claims(w).n, 99);
 }
 
+static void a_pool_that_has_grown_is_heeded(void **state)
+{
+    struct world *w = *state;
+
+    put(w, SETS, "Service", SERVICE);
+    put(w, PODS, "Pod", POD("u1", ID, ASSIGNED(UNNAMED, "31001", "Pod"), ""));
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    assert_non_null(strstr(w->complaint, "not within the range"));
+    w->pool.ranges.item[w->pool.ranges.n++] = (dibs_range){ 31000, 31009 };
+    ASSERT_OK(dibs_pool_put(w->handle, &w->pool, &w->err), &w->err);
+    pass(w);
+    assert_int_equal(claims(w).n, 3);
+    assert_int_equal(tend_count(w->tend)->n_size, 110);
+}
+
 static void a_number_that_dibs_gave_before_is_told(void **state)
 {
     struct world *w = *state;
@@ -524,6 +540,7 @@ int main(void)
         CASE(one_number_of_two_pods_is_told),
         CASE(a_number_outside_of_the_pool_is_told_once),
         CASE(numbers_of_others_are_declared_while_they_are_used),
+        CASE(a_pool_that_has_grown_is_heeded),
         CASE(a_number_that_dibs_gave_before_is_told),
         CASE(a_list_ends_what_it_does_not_tell),
         CASE(pools_are_as_rbg_says_them),
