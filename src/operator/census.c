@@ -29,7 +29,7 @@ struct census {
     struct table keeps;
     uint32_t epochs[CENSUS_SOURCES_MAX];
     uint32_t *used[PROTOS]; /* by protocol and port: how many use it */
-    size_t n_pods;
+    size_t n_pods, n_gone;
     uint64_t n_changes, n_damaged;
 };
 
@@ -42,6 +42,15 @@ static const char *text_at(const json_value *object, const char *map, const char
 }
 
 /* ---- counting ---- */
+
+/* A pod that is finished is no pod that has its claims, but it is known that it has come. */
+static uint64_t id_hash(const char *principal, const char *id, bool is_finished)
+{
+    char text[IDENTITY_ID_MAX + 3] = "";
+
+    (void) snprintf(text, sizeof text, "%s%s", is_finished ? "-" : "", id);
+    return table_hash(principal, text);
+}
 
 /* What a pod says, "NAME/PORT", is also what a claim is called whose name has got another number since. */
 static uint64_t claim_hash(const char *principal, const char *name, uint16_t port)
@@ -95,34 +104,47 @@ static void count_numbers(const struct census *c, const struct census_object *o,
 
 /* ---- one object ---- */
 
+/* What it has. */
+static void object_clear(struct census_object *o)
+{
+    for (size_t i = 0; i < o->n_claims; i++)
+        free(o->claims[i].name);
+    free(TAKE(o->claims));
+    free(TAKE(o->numbers));
+    free(TAKE(o->keeps));
+    free(TAKE(o->place));
+    o->n_claims = o->n_numbers = o->n_keeps = 0;
+}
+
 static void object_free(struct census_object *o)
 {
     if (!o)
         return;
-    for (size_t i = 0; i < o->n_claims; i++)
-        free(o->claims[i].name);
-    free(o->claims);
-    free(o->numbers);
-    free(o->keeps);
-    free(o->place);
+    object_clear(o);
     free(o->name);
     free(o);
 }
 DEFINE_AUTO(struct census_object, object_free)
 
-static void unlink_object(struct census *c, struct census_object *o)
+static void uncount(struct census *c, struct census_object *o)
 {
-    table_remove(&c->objects, &o->item);
     for (size_t i = 0; i < o->n_claims && !o->is_finished; i++)
         unrefer(c, claim_hash(o->principal, o->claims[i].name, o->claims[i].port));
-    if (o->id[0] && !o->is_finished)
-        unrefer(c, table_hash(o->principal, o->id));
+    if (o->id[0])
+        unrefer(c, id_hash(o->principal, o->id, o->is_finished));
     if (o->place)
         unrefer(c, table_hash(o->principal, o->place));
     for (size_t i = 0; i < o->n_keeps; i++)
         table_remove(&c->keeps, &o->keeps[i].item);
     count_numbers(c, o, UINT32_MAX); /* minus one */
-    c->n_pods -= o->kind == CENSUS_POD;
+    c->n_pods -= o->kind == CENSUS_POD && !o->is_gone;
+    c->n_gone -= o->is_gone;
+}
+
+static void unlink_object(struct census *c, struct census_object *o)
+{
+    table_remove(&c->objects, &o->item);
+    uncount(c, o);
     c->n_changes++;
     object_free(o);
 }
@@ -132,14 +154,13 @@ static bool count_references(struct census *c, struct census_object *o)
 {
     size_t n = 0;
 
-    if (o->is_finished)
-        return true;
-    while (n < o->n_claims && refer(c, claim_hash(o->principal, o->claims[n].name, o->claims[n].port)))
+    while (!o->is_finished && n < o->n_claims &&
+           refer(c, claim_hash(o->principal, o->claims[n].name, o->claims[n].port)))
         n++;
-    bool is_whole = n == o->n_claims;
-    while (o->n_claims > n)
+    bool is_whole = o->is_finished || n == o->n_claims;
+    while (!o->is_finished && o->n_claims > n)
         free(o->claims[--o->n_claims].name);
-    if (o->id[0] && !refer(c, table_hash(o->principal, o->id))) {
+    if (o->id[0] && !refer(c, id_hash(o->principal, o->id, o->is_finished))) {
         o->id[0] = '\0';
         is_whole = false;
     }
@@ -194,8 +215,9 @@ static bool is_same_keep(const struct identity_keep *a, const struct identity_ke
 /* Of one uid: does it still say the same? */
 static bool is_same_object(const struct census_object *a, const struct census_object *b)
 {
-    bool is_same = a->is_finished == b->is_finished && a->n_claims == b->n_claims &&
-                   a->n_numbers == b->n_numbers && a->n_keeps == b->n_keeps && strcmp(a->id, b->id) == 0 &&
+    bool is_same = a->is_finished == b->is_finished && a->is_gone == b->is_gone &&
+                   a->n_claims == b->n_claims && a->n_numbers == b->n_numbers && a->n_keeps == b->n_keeps &&
+                   strcmp(a->id, b->id) == 0 &&
                    strcmp(a->place ? a->place : "", b->place ? b->place : "") == 0;
 
     for (size_t i = 0; is_same && i < a->n_claims; i++)
@@ -365,13 +387,31 @@ bool census_put(struct census *c, unsigned source, const char *kind, const json_
     return link_object(c, TAKE(o));
 }
 
+/* It is gone. A pod may not have been looked at before: of that its id is remembered. */
+static void drop_object(struct census *c, struct census_object *o)
+{
+    if (!o->id[0]) {
+        unlink_object(c, o);
+        return;
+    }
+    uncount(c, o);
+    object_clear(o);
+    o->is_finished = o->is_gone = true;
+    c->n_gone++;
+    c->n_changes++;
+    if (!refer(c, id_hash(o->principal, o->id, true))) { /* then its claims wait for their lease */
+        o->id[0] = '\0';
+        unlink_object(c, o);
+    }
+}
+
 void census_drop(struct census *c, unsigned source, const json_value *object)
 {
     struct census_object *o = find_object(c, text_at(object, "metadata", "uid"));
 
     (void) source;
-    if (o)
-        unlink_object(c, o);
+    if (o && !o->is_gone)
+        drop_object(c, o);
 }
 
 /* ---- lists ---- */
@@ -397,8 +437,8 @@ static void sweep(void *ctx, struct table_item *item)
     struct sweeping *s = ctx;
     struct census_object *o = (struct census_object *) item;
 
-    if (o->epoch % CENSUS_SOURCES_MAX == s->source && o->epoch != s->census->epochs[s->source])
-        unlink_object(s->census, o);
+    if (o->epoch % CENSUS_SOURCES_MAX == s->source && o->epoch != s->census->epochs[s->source] && !o->is_gone)
+        drop_object(s->census, o);
 }
 
 void census_end(struct census *c, unsigned source)
@@ -429,6 +469,30 @@ bool census_has_pod(const struct census *c, const dibs_claim *claim)
         return true;
     /* A pod that has the id has the claim, whatever its other annotation says. */
     return read_id(claim->name, id) && find_reference(c, table_hash(claim->principal, id));
+}
+
+bool census_had_pod(const struct census *c, const dibs_claim *claim)
+{
+    char id[IDENTITY_ID_MAX + 2] = "";
+
+    return read_id(claim->name, id) && find_reference(c, id_hash(claim->principal, id, true));
+}
+
+static void forget(void *ctx, struct table_item *item)
+{
+    struct census_object *o = (struct census_object *) item;
+
+    if (o->is_gone)
+        unlink_object(ctx, o);
+}
+
+void census_forget(struct census *c)
+{
+    uint64_t n_changes = c->n_changes;
+
+    if (c->n_gone > 0)
+        table_each(&c->objects, forget, c);
+    c->n_changes = n_changes; /* nobody is told anything else by that */
 }
 
 /* Is the instance of the claim a pod that is there? What is shared is no instance's. */
@@ -500,7 +564,7 @@ static void tell(void *ctx, struct table_item *item)
     const struct telling *t = ctx;
     struct census_object *o = (struct census_object *) item;
 
-    if (o->kind != CENSUS_KEEPER)
+    if (o->kind != CENSUS_KEEPER && !o->is_gone)
         t->fn(t->ctx, o);
 }
 

@@ -40,6 +40,7 @@ struct census_object {
     char id[IDENTITY_ID_MAX + 2]; /* of a pod: "~ID", the instance of its claims; "": it has none */
     char *place;      /* of a pod that is a named instance: "GROUP/ROLE/INSTANCE/COMPONENT/"; NULL: none */
     bool is_finished; /* a pod that will not run again */
+    bool is_gone;     /* ... and is not there any more; remembered until census_forget() */
     struct census_claim *claims;
     size_t n_claims;
     struct census_number *numbers; /* used without a claim */
@@ -69,6 +70,10 @@ enum { CENSUS_SOURCES_MAX = 32 };
 
 /* Does a pod that is alive say that it has the claim, with its number? */
 bool census_has_pod(const struct census *census, const dibs_claim *claim);
+/* Is the pod for which it was made, by its id, finished or gone? Then it has come, and nobody has to wait for
+ * it. Who is gone is remembered until census_forget(). */
+bool census_had_pod(const struct census *census, const dibs_claim *claim);
+void census_forget(struct census *census);
 /* Does an object keep it? Not what its instance had before: a pod of that instance, which is there and does
  * not say that it has the claim, has it no more, and never will. */
 bool census_is_kept(struct census *census, const dibs_claim *claim);

@@ -20,6 +20,7 @@ enum {
     LOOK_AGAIN_MS = 1000, /* a claim that could not be written again is tried again after this, */
     AGAIN_MS = 60000,     /* ... and then after this */
     PROTOS = 4,
+    FIRST_GENERATION = 1, /* of a claim that nobody else has taken since it was made */
 };
 
 /* A claim of the cluster, as it was when it was seen first. */
@@ -154,6 +155,15 @@ static void consider(struct tend *t, const dibs_claim *claim, struct known *k)
         (void) add_seen(&t->end, &t->n_end, &t->max_end, k);
 }
 
+/* Its pod was there, and is finished or gone: the lease has nobody to wait for. Only while it is the lease of
+ * the admission that drew the pod's id: who was asked again has taken it for a pod that is still to come. */
+static bool has_come(const struct tend *t, const dibs_claim *claim)
+{
+    bool is_first = claim->generation == FIRST_GENERATION && claim->changed_ms == claim->created_ms;
+
+    return is_first && census_had_pod(t->options.census, claim);
+}
+
 static bool look(void *ctx, const dibs_claim *claim)
 {
     struct tend *t = ctx;
@@ -168,12 +178,13 @@ static bool look(void *ctx, const dibs_claim *claim)
     }
     t->counts.n_claims++;
     t->counts.n_pending += claim->holder == DIBS_HELD_BY_LEASE;
-    if (!is_needed(t, claim)) {
+    bool is_wanted = is_needed(t, claim);
+    if (is_wanted)
+        k->unneeded_ms = 0;
+    else
         consider(t, claim, k);
-        return true;
-    }
-    k->unneeded_ms = 0;
-    if (claim->holder == DIBS_HELD_BY_LEASE && census_has_pod(t->options.census, claim))
+    if (claim->holder == DIBS_HELD_BY_LEASE &&
+        (is_wanted ? census_has_pod(t->options.census, claim) : has_come(t, claim)))
         (void) add_seen(&t->confirm, &t->n_confirm, &t->max_confirm, k);
     return true;
 }
@@ -469,7 +480,9 @@ dibs_status tend_pass(struct tend *t, int64_t now_ms, dibs_err *err)
     census_each(t->options.census, check_object, t);
     restore_all(t);
     end_all(t, t->end, t->n_end, LEDGER_END_GONE, &t->counts.n_ended);
-    if (t->status != DIBS_OK && err)
+    if (t->status == DIBS_OK)
+        census_forget(t->options.census);
+    else if (err)
         *err = t->err;
     return t->status;
 }

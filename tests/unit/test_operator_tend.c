@@ -257,6 +257,49 @@ static void a_finished_pod_gives_back(void **state)
     }
 }
 
+/* It was there and is not any more, before anybody has looked: neither waits for the lease. */
+static void a_pod_that_came_and_went_unseen_gives_back(void **state)
+{
+    struct world *w = *state;
+
+    for (int is_dropped = 0; is_dropped < 2; is_dropped++) {
+        char pod[1024];
+        uint16_t port = claim(w, UNNAMED, "Pod");
+
+        (void) snprintf(pod, sizeof pod, POD("u1", ID, ASSIGNED(UNNAMED, "%u", "Pod"), "%s"), port,
+                        is_dropped ? "" : ",\"status\":{\"phase\":\"Succeeded\"}");
+        put(w, PODS, "Pod", pod);
+        if (is_dropped)
+            drop(w, PODS, pod);
+        assert_int_equal(census_pods(w->census), !is_dropped);
+        pass(w);
+        assert_int_equal(claims(w).last.holder, DIBS_HELD_BY_NOBODY);
+        pass(w);
+        list(w);
+        pass(w);
+        assert_int_equal(claims(w).n, 0);
+    }
+}
+
+/* The id has been kept for a pod that is still to come: what was there before it says nothing. */
+static void a_lease_that_was_taken_anew_is_waited_for(void **state)
+{
+    struct world *w = *state;
+    char pod[1024];
+    uint16_t port = claim(w, UNNAMED, "Pod");
+
+    (void) snprintf(pod, sizeof pod, POD("u1", ID, ASSIGNED(UNNAMED, "%u", "Pod"), ""), port);
+    put(w, PODS, "Pod", pod);
+    drop(w, PODS, pod);
+    do /* times are of milliseconds */
+        assert_int_equal(claim(w, UNNAMED, "Pod"), port);
+    while (claims(w).last.changed_ms == claims(w).last.created_ms);
+    pass(w);
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).last.holder, DIBS_HELD_BY_LEASE);
+}
+
 #define SET(replicas)                                                                   \
     "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"web\",\"uid\":\"s1\"},\"spec\":{" \
     "\"replicas\":" replicas ",\"template\":{}}}"
@@ -531,6 +574,8 @@ int main(void)
         CASE(it_ends_only_when_a_list_begun_after_its_lease_shows_nobody),
         CASE(a_pod_with_the_id_keeps_it_whatever_else_it_says),
         CASE(a_finished_pod_gives_back),
+        CASE(a_pod_that_came_and_went_unseen_gives_back),
+        CASE(a_lease_that_was_taken_anew_is_waited_for),
         CASE(a_named_instance_keeps_its_port_until_it_is_scaled_away),
         CASE(what_was_made_for_who_refers_to_it_waits_while_its_instance_is_meant_to_be),
         CASE(what_an_instance_had_before_ends_when_its_next_pod_is_there),
