@@ -92,6 +92,21 @@ static dibs_status check(const struct asking *asking, dibs_err *err)
     return DIBS_OK;
 }
 
+/* Before all else is checked: by then nobody knows any more which of them it was. */
+static dibs_status check_twice(const struct workload_component *config, dibs_err *err)
+{
+    for (size_t i = 1; i < config->n_ports; i++)
+        for (size_t k = 0; k < i; k++) {
+            const struct workload_port *a = &config->ports[k];
+            const struct workload_port *b = &config->ports[i];
+
+            if (strcmp(a->name, b->name) == 0 || strcmp(a->env, b->env) == 0)
+                return err_set(err, DIBS_INVALID, "allocations[%zu].%s is that of allocations[%zu]", i,
+                               strcmp(a->name, b->name) == 0 ? "name" : "env", k);
+        }
+    return DIBS_OK;
+}
+
 static dibs_status parse(const char *text, struct asking *asking, dibs_err *err)
 {
     struct workload_component *config = workload_take(asking->group, sizeof *config);
@@ -99,6 +114,8 @@ static dibs_status parse(const char *text, struct asking *asking, dibs_err *err)
     if (!config)
         return err_set(err, DIBS_FAILURE, "out of memory");
     dibs_status s = workload_annotation_parse(asking->group, asking->dialect, text, config, err);
+    if (s == DIBS_OK)
+        s = check_twice(config, err);
     if (s == DIBS_OK)
         s = check_alone(asking->group, config, err);
     asking->config = config;

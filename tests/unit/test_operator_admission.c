@@ -304,6 +304,12 @@ static void refusals_name_the_field_and_claim_nothing(void **state)
         { OWN("\"name\":\"a\"", "{\\\"allocations\\\":[{\\\"name\\\":\\\"a\\\",\\\"env\\\":\\\"A\\\","
                                 "\\\"scope\\\":\\\"X\\\"}]}"),
           "allocations[0].scope must be", 422 },
+        { OWN("\"name\":\"a\"", "{\\\"allocations\\\":[{\\\"name\\\":\\\"a\\\",\\\"env\\\":\\\"A\\\"},{"
+                                "\\\"name\\\":\\\"a\\\",\\\"env\\\":\\\"B\\\"}]}"),
+          "allocations[1].name is that of allocations[0]", 422 },
+        { OWN("\"name\":\"a\"", "{\\\"allocations\\\":[{\\\"name\\\":\\\"a\\\",\\\"env\\\":\\\"A\\\"},{"
+                                "\\\"name\\\":\\\"b\\\",\\\"env\\\":\\\"A\\\"}]}"),
+          "allocations[1].env is that of allocations[0]", 422 },
         { OWN("\"name\":\"a\"", "{\\\"allocations\\\":[{\\\"name\\\":\\\"a\\\",\\\"env\\\":\\\"A\\\","
                                 "\\\"annotationKey\\\":\\\"dibs.dev/claim\\\"}]}"),
           "annotationKey is one that dibs writes", 422 },
