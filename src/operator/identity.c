@@ -258,7 +258,7 @@ static void rbg_pod_name(const struct looking *l, const char *instance, char *ou
 
     if (type && strcmp(type, "LeaderWorkerSet") == 0)
         (void) snprintf(out, size, "%.253s-%u", instance, i->component_id + is_worker);
-    else if ((type && strcmp(type, "PodTemplate") == 0) || !i->component)
+    else if (!i->component)
         (void) snprintf(out, size, "%.253s", instance);
     else
         (void) snprintf(out, size, "%.253s-%.253s-%u", instance, i->component, i->component_id);
@@ -271,16 +271,16 @@ static bool look_at_rbg(struct looking *l)
     const char *instance = is_owned ? l->owner.name : labelled;
     const char *type = label_of(&l->labels, rbg_type);
     char expected[2 * IDENTITY_RAW_MAX + 16];
-    bool is_single = type && strcmp(type, "PodTemplate") == 0;
 
     /* A bare pod with these labels is what RBG makes, if it is called as RBG would. */
     if (!instance || (!is_owned && strcmp(l->owner.kind, "Pod") != 0))
         return false;
+    /* Who does not say of which type he is, and is called like the instance, is all of it. */
+    bool is_single = type ? strcmp(type, "PodTemplate") == 0 : strcmp(l->name, instance) == 0;
     bool has_id = index_of(label_of(&l->labels, rbg_id), &l->out->component_id);
-    l->out->component = label_of(&l->labels, rbg_component);
+    /* Of one pod the component is the role itself. */
+    l->out->component = is_single ? NULL : label_of(&l->labels, rbg_component);
     rbg_pod_name(l, instance, expected, sizeof expected);
-    if (is_single) /* its component is the role itself */
-        l->out->component = NULL;
     identity_place(&l->labels, &l->owner, l->out);
     if (strcmp(l->name, expected) != 0 || (!has_id && l->out->component))
         return true;

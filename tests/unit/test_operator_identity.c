@@ -24,6 +24,10 @@ DEFINE_AUTO(json_doc, json_free)
     "\"prefill\",\"role.rolebasedgroup.workloads.x-k8s.io/template-type\":\"" type                       \
     "\",\"instance.workloads.x-k8s.io/component-name\":\"" component                                     \
     "\",\"instance.workloads.x-k8s.io/component-id\":\"" id "\"}"
+#define UNTYPED_RBG(component, id)                                                                       \
+    "\"labels\":{\"rolebasedgroup.workloads.x-k8s.io/name\":\"pd\",\"rolebasedgroup.workloads.x-k8s.io/" \
+    "role\":\"prefill\",\"instance.workloads.x-k8s.io/component-name\":\"" component                     \
+    "\",\"instance.workloads.x-k8s.io/component-id\":\"" id "\"}"
 #define LWS(group, worker)                                                                    \
     "\"labels\":{\"leaderworkerset.sigs.k8s.io/name\":\"llm\",\"leaderworkerset.sigs.k8s.io/" \
     "group-index\":\"" group "\",\"leaderworkerset.sigs.k8s.io/worker-index\":\"" worker "\"}"
@@ -123,6 +127,13 @@ static void a_pod_is_whom_its_owner_and_its_labels_say(void **state)
         { "\"name\":\"pd-prefill-0\"," OWNER("RoleInstance", "pd-prefill-0") "," RBG("PodTemplate", "prefill",
                                                                                      "0"),
           true, "pd/prefill/0/-/http", "pd/prefill/-/-/gossip", "RoleInstance/pd-prefill-0",
+          "RoleBasedGroup/pd" },
+        { "\"name\":\"pd-prefill-0\"," OWNER("RoleInstance", "pd-prefill-0") "," UNTYPED_RBG("prefill", "0"),
+          true, "pd/prefill/0/-/http", "pd/prefill/-/-/gossip", "RoleInstance/pd-prefill-0",
+          "RoleBasedGroup/pd" },
+        { "\"name\":\"pd-prefill-0-leader-0\"," OWNER("RoleInstance",
+                                                      "pd-prefill-0") "," UNTYPED_RBG("leader", "0"),
+          true, "pd/prefill/0/leader/http", "pd/prefill/-/leader/gossip", "RoleInstance/pd-prefill-0",
           "RoleBasedGroup/pd" },
         { "\"name\":\"pd-prefill-0-leader-0\"," OWNER("Instance", "pd-prefill-0") "," OLD_RBG("Components",
                                                                                               "leader", "0"),
