@@ -1,7 +1,7 @@
 # Front door only: every rule lives in meson.build and in tools/.
 PREFIX ?= /usr/local
 DESTDIR ?=
-.PHONY: all run test check storm bench fuzz install deps format clean
+.PHONY: all run test check storm kube-real bench fuzz install deps format clean
 all:
 	@tools/deps.sh build
 	@tools/build.sh build
@@ -18,6 +18,10 @@ storm:
 	@tools/deps.sh build test
 	@tools/build.sh build -Dtests=enabled
 	@DIBS_TEST_LONG=1 tools/run-tests.sh build --suite storm --timeout-multiplier 20
+kube-real:
+	@tools/deps.sh build test
+	@tools/build.sh build -Dtests=enabled
+	@tests/support/own-network tests/support/real-kube "$(KUBE_BIN)" build/dibs "$$(mktemp -d)" tests/e2e/real_kube.py
 bench:
 	@tools/deps.sh build test bench
 	@tools/build.sh build -Dtests=enabled
