@@ -19,7 +19,7 @@ static void release_one(const struct cli *cli, const dibs_which *which, const ch
     unsigned flags = cli_has(cli, "force") ? DIBS_RELEASE_FORCE : 0;
     dibs_err own = { 0 };
     size_t n = 0;
-    struct cli_hosts hosts;
+    struct cli_hosts hosts = { 0 };
     dibs_status s = cli_has(cli, "hosts") ? cli_hosts(cli, &hosts, &own) : DIBS_OK;
 
     if (!s && cli_has(cli, "hosts"))

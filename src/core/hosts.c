@@ -265,17 +265,17 @@ static dibs_status open_hosts(struct core *core, const char *const *hosts, size_
                               dibs_err *err)
 {
     dibs_status s = check_hosts(hosts, n, err);
-    struct on_hosts *o = s == DIBS_OK ? calloc(1, sizeof *o) : NULL;
+    struct on_hosts *o = NULL;
 
     if (s != DIBS_OK)
         return s;
+    o = *out = calloc(1, sizeof *o);
     if (!o)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     o->core = core;
     o->hosts = hosts;
     o->n = n;
     o->now_ms = core_now(core).boot_ms;
-    *out = o;
     for (size_t i = 0; i < n && s == DIBS_OK; i++)
         s = ledger_beside(core->ledger, hosts[i], &o->ledger[i], err);
     return s;
@@ -305,8 +305,9 @@ dibs_status core_claim_on_hosts(struct core *core, const dibs_request *request, 
 
     if (s == DIBS_OK)
         s = open_hosts(core, hosts, n, &o, err);
-    if (s == DIBS_OK)
-        s = prepare(o, request, err);
+    if (s != DIBS_OK || !o)
+        return s;
+    s = prepare(o, request, err);
     if (s == DIBS_OK)
         s = insist(o, decide, out, err);
     for (size_t i = 0; i < n && s == DIBS_OK; i++) /* each was of its own host, there */
@@ -363,8 +364,9 @@ dibs_status core_release_on_hosts(struct core *core, const dibs_which *which, co
 
     if (s == DIBS_OK)
         s = open_hosts(core, hosts, n_hosts, &o, err);
-    if (s == DIBS_OK)
-        s = core_name(core, which->name, which->project, o->want.claim.name, err);
+    if (s != DIBS_OK || !o)
+        return s;
+    s = core_name(core, which->name, which->project, o->want.claim.name, err);
     if (s != DIBS_OK)
         return s;
     (void) text_copy(o->want.claim.principal, sizeof o->want.claim.principal, core->caller.principal);

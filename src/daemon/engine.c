@@ -309,8 +309,9 @@ static dibs_status start(struct engine *e, const struct engine_options *options,
 {
     dibs_status s = open_handle(e, options->settings, err);
 
-    if (s == DIBS_OK)
-        s = ledger_care_beside(e->handle->core->ledger, err);
+    if (s != DIBS_OK || !e->handle)
+        return s;
+    s = ledger_care_beside(e->handle->core->ledger, err);
     if (s == DIBS_OK && options->node_ttl_ms > 0)
         s = ledger_join(e->handle->core->ledger, options->node_ttl_ms, e->handle->core->view.boot_id, err);
     if (s == DIBS_OK)

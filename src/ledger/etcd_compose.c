@@ -16,16 +16,16 @@ enum { ALIKE_FROM = 4 }; /* claims, for which it pays to say once what they have
 
 void composing_done(struct composing *c)
 {
-    for (size_t i = 0; i < c->n_kept; i++) {
-        bytes_done(&c->kept[i]->value);
-        free(c->kept[i]);
+    for (struct kept_value *kept = c->kept, *next = NULL; kept; kept = next) {
+        next = kept->next;
+        bytes_done(&kept->value);
+        free(kept);
     }
     for (struct level *level = c->levels, *below = NULL; level; level = below) {
         below = level->below;
         free(level->ops);
         free(level);
     }
-    free(c->kept);
     free(c->ops);
     free(c->compares);
 }
@@ -48,16 +48,15 @@ static void *more(void **array, size_t *n, size_t *cap, size_t bytes)
 
 struct kept_value *compose_keep(struct composing *c, const struct store_key *key)
 {
-    struct kept_value **slot = MORE(c, kept);
-    struct kept_value *kept = slot ? calloc(1, sizeof *kept) : NULL;
+    struct kept_value *kept = calloc(1, sizeof *kept);
 
     if (!kept) {
-        c->n_kept -= slot != NULL;
         c->is_lost = true;
         return NULL;
     }
     kept->key = *key;
-    *slot = kept;
+    kept->next = c->kept;
+    c->kept = kept;
     return kept;
 }
 
@@ -133,8 +132,7 @@ static bool take_slot(const struct etcd_rows *self, struct block_of of, const st
     struct row_claim key = { .claim.id = slot->claim_id };
 
     if (slot->claim_id == 0) {
-        if (out->n_cooling == sizeof out->cooling / sizeof *out->cooling ||
-            (of.space == SPACE_HOST && of.node != store_number(self)))
+        if (out->n_cooling == CONTENT_MAX || (of.space == SPACE_HOST && of.node != store_number(self)))
             return true; /* only a mark */
         out->cooling[out->n_cooling++] = slot;
         return true;
@@ -142,7 +140,7 @@ static bool take_slot(const struct etcd_rows *self, struct block_of of, const st
     const struct row_claim *row = memory_get(&self->near.tables, CLAIMS, &key);
     if (!row || has_claim(out, slot->claim_id) || (of.space == SPACE_HOST && row->node != of.node))
         return true;
-    if (out->n_claims == sizeof out->claims / sizeof *out->claims)
+    if (out->n_claims == CONTENT_MAX)
         return false;
     out->claims[out->n_claims++] = row;
     return true;

@@ -12,6 +12,7 @@ enum {
 };
 
 struct kept_value {
+    struct kept_value *next;
     struct store_key key;
     struct bytes value;
 };
@@ -27,8 +28,7 @@ struct composing {
     struct etcd_rows *self;
     struct node_tail tail;
     bool is_touched[SPACES][BLOCKS];
-    struct kept_value **kept; /* keys and values that ops point to */
-    size_t n_kept, kept_cap;
+    struct kept_value *kept; /* keys and values that ops point to */
     struct etcd_op *ops;
     size_t n_ops, ops_cap;
     struct level *levels;
@@ -62,9 +62,10 @@ struct block_of {
     uint32_t node;
     uint16_t block;
 };
+enum { CONTENT_MAX = 8 * BLOCK_PORTS }; /* of each: a port may be several addresses' and protocols' */
 struct content {
-    const struct row_claim *claims[8 * BLOCK_PORTS];
-    const struct ledger_slot *cooling[8 * BLOCK_PORTS];
+    const struct row_claim *claims[CONTENT_MAX];
+    const struct ledger_slot *cooling[CONTENT_MAX];
     size_t n_claims, n_cooling;
 };
 /* What of it is in the copy. UNAVAILABLE: more than fits. */

@@ -283,7 +283,7 @@ bool store_block_number(const char *text, size_t n, uint16_t *out)
     uint32_t number = 0;
 
     for (size_t i = 0; i < n; i++) {
-        const char *digit = memchr(digits, text[i], 16);
+        const char *digit = memchr(digits, text[i], sizeof digits - 1);
 
         if (!digit)
             return false;
@@ -331,7 +331,7 @@ char store_kind(const struct etcd_rows *self, enum store_space space, const stru
     size_t n = 0;
     const char *rest = rest_of(self, space, kv, &n);
 
-    return rest ? rest[0] : '\0';
+    return rest ? *rest : *"";
 }
 
 bool store_read_block(const struct etcd_rows *self, enum store_space space, const struct etcd_kv *kv,

@@ -222,8 +222,10 @@ dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *
     dibs_status s = args_batch(batch, err);
     if (s != DIBS_OK)
         return s;
-    if (batch->n > 1)
-        got = several = calloc(batch->n, sizeof *got);
+    if (batch->n > 1) {
+        several = calloc(batch->n, sizeof *several);
+        got = several;
+    }
     if (!got)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     s = need_ledger(handle, err);
