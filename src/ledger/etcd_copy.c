@@ -331,7 +331,9 @@ char store_kind(const struct etcd_rows *self, enum store_space space, const stru
     size_t n = 0;
     const char *rest = rest_of(self, space, kv, &n);
 
-    return rest ? *rest : *"";
+    if (!rest)
+        return '\0';
+    return *rest;
 }
 
 bool store_read_block(const struct etcd_rows *self, enum store_space space, const struct etcd_kv *kv,
