@@ -259,10 +259,13 @@ void admission_work(struct admission *admission, const struct admission_options 
 
     bytes_done(&admission->verdict.patch);
     admission->verdict.warning[0] = '\0';
+    admission->is_early = false;
     dibs_status s = identity_of_pod(review->object, review->ns, &who, &err);
     if (s == DIBS_OK)
-        s = grant_make(handle, &how, &(struct grant_question){ review->object, &admission->asking, &who },
-                       &grant, &err);
+        s = grant_make(
+            handle, &how,
+            &(struct grant_question){ review->object, &admission->asking, &who, &admission->is_early },
+            &grant, &err);
     if (s == DIBS_OK)
         s = tell(admission, &who, &grant, &err);
     if (grant.warning[0])

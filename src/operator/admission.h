@@ -26,6 +26,7 @@ struct admission {
     struct asking asking;
     struct review_verdict verdict;
     bool needs_ledger;  /* admission_work() has to come first */
+    bool is_early;      /* refused, and may be allowed as soon as another pod has come */
     dibs_status status; /* of the ledger's part */
 };
 

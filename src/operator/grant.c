@@ -37,6 +37,7 @@ struct granting {
     dibs_drop *drops;
     size_t n_drops;
     char *warning;
+    bool *is_early;
     dibs_err *err;
 };
 
@@ -469,6 +470,7 @@ static dibs_status grant(struct granting *g, struct grant *out)
         return no_memory(g->err);
     ask_for_own(g);
     dibs_status s = follow(g, found);
+    *g->is_early = s == DIBS_TAKEN;
     if (s != DIBS_OK)
         return s;
     s = claim(g);
@@ -527,6 +529,7 @@ dibs_status grant_make(dibs *handle, const struct grant_options *options,
                           .asking = question->asking,
                           .who = question->who,
                           .n_own = asking_count(question->asking),
+                          .is_early = question->is_early,
                           .err = err };
     struct grant made = { 0 };
 

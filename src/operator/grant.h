@@ -34,6 +34,7 @@ struct grant_question {
     const json_value *pod;
     const struct asking *asking;
     struct identity *who; /* gets its id, and with it, when it has no name, its instance */
+    bool *is_early;       /* set: TAKEN for a reference whose target will say more */
 };
 /* INVALID and TAKEN name the field. */
 dibs_status grant_make(dibs *handle, const struct grant_options *options,

@@ -22,6 +22,10 @@ enum {
     /* Twice this is less than the ten seconds that the API server waits: who comes when a call has just begun
      * waits for it and then for his own. */
     CALL_MS = 3000,
+    /* Pods of one object are created at once, in any order: who comes too early waits so long for the others,
+     * and is looked at so often. */
+    EARLY_MS = 2000,
+    EARLY_LOOK_MS = 50,
     TROUBLE_MS = 3000, /* for which an office that could not claim says so without trying */
 };
 
@@ -31,6 +35,7 @@ struct office {
     dibs_pool pool;
     loop_source far; /* the ledger's own notices; fd -1: it has none */
     struct office_job *first, **last;
+    struct office_job *early; /* in no order: they are few */
     struct office_counts counts;
     dibs_err trouble; /* of the last commit; code OK: none */
     int64_t trouble_ms;
@@ -40,11 +45,36 @@ struct office {
 
 /* ---- jobs ---- */
 
-void office_queue(struct office *office, struct office_job *job)
+static void add(struct office *o, struct office_job *job)
 {
     job->next = NULL;
-    *office->last = job;
-    office->last = &job->next;
+    *o->last = job;
+    o->last = &job->next;
+}
+
+void office_queue(struct office *office, struct office_job *job)
+{
+    job->early_ms = clock_monotonic_ms() + EARLY_MS;
+    add(office, job);
+}
+
+/* Those that have waited for long enough, or all of them. */
+static void queue_early(struct office *o, bool is_all)
+{
+    int64_t now_ms = clock_monotonic_ms();
+    struct office_job *left = NULL;
+    struct office_job *next = NULL;
+
+    for (struct office_job *job = o->early; job; job = next) {
+        next = job->next;
+        if (is_all || job->again_ms <= now_ms) {
+            add(o, job);
+            continue;
+        }
+        job->next = left;
+        left = job;
+    }
+    o->early = left;
 }
 
 static struct office_job *take(struct office *o)
@@ -61,7 +91,17 @@ static struct office_job *take(struct office *o)
 
 int64_t office_next_ms(const struct office *office)
 {
-    return office->first ? 0 : -1;
+    int64_t now_ms = clock_monotonic_ms();
+    int64_t wait_ms = -1;
+
+    if (office->first)
+        return 0;
+    for (const struct office_job *job = office->early; job; job = job->next) {
+        int64_t left_ms = job->again_ms > now_ms ? job->again_ms - now_ms : 0;
+
+        wait_ms = wait_ms < 0 || left_ms < wait_ms ? left_ms : wait_ms;
+    }
+    return wait_ms;
 }
 
 static void note_trouble(struct office *o, const dibs_err *why)
@@ -108,9 +148,22 @@ static bool decide_together(struct office *o, struct office_job *const *jobs, si
     return true;
 }
 
+/* It was decided, and may be decided otherwise in a moment. */
+static bool wait_early(struct office *o, struct office_job *job)
+{
+    job->again_ms = clock_monotonic_ms() + EARLY_LOOK_MS;
+    if (!job->admission.is_early || job->again_ms > job->early_ms || job->again_ms > job->deadline_ms)
+        return false;
+    job->next = o->early;
+    o->early = job;
+    return true;
+}
+
 static void finish(struct office *o, struct office_job *const *jobs, size_t n, const dibs_err *err)
 {
     for (size_t i = 0; i < n; i++) {
+        if (!err && wait_early(o, jobs[i]))
+            continue;
         if (err)
             admission_fail(&jobs[i]->admission, err);
         o->counts.failed += jobs[i]->admission.status == DIBS_UNAVAILABLE;
@@ -171,6 +224,7 @@ void office_turn(struct office *office)
     size_t n = 0;
     dibs_err err = { 0 };
 
+    queue_early(office, false);
     for (struct office_job *job = office->first; job && n < GROUP_MAX; job = office->first) {
         const struct asking *asking = &job->admission.asking;
         size_t more = asking_count(asking) + asking->config->n_references;
@@ -289,6 +343,7 @@ void office_close(struct office *office)
     if (!office)
         return;
     (void) err_trouble(&err, DIBS_TROUBLE_NONE, "this replica is stopping; ask again");
+    queue_early(office, true);
     for (struct office_job *job = take(office); job; job = take(office))
         finish(office, &job, 1, &err);
     if (office->far.fd >= 0)

@@ -12,6 +12,7 @@ struct office_job {
     struct office_job *next;
     struct admission admission;
     int64_t deadline_ms;                   /* CLOCK_MONOTONIC; who asked has given up by then */
+    int64_t early_ms, again_ms;            /* the office's own: until when it may wait, and from when on */
     void (*done)(struct office_job *self); /* the verdict is there */
 };
 

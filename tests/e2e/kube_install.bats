@@ -153,7 +153,7 @@ assert sorted(21000 <= c["port"] < 21050 for c in json.load(sys.stdin)) == [True
 @test "the image has every library that the program loads, and the user of its pods" {
     needs dpkg-query
     local libraries package
-    mapfile -t libraries < <(grep -rhoE '#define LIBRARY "[^"]+"' "$top/src" | cut -d'"' -f2)
+    mapfile -t libraries < <(grep -rhoE '\.name = "lib[^"]+"' "$top/src" | cut -d'"' -f2)
     [ ${#libraries[@]} -ge 5 ]
     dpkg-query -S "${libraries[@]/#/*/}" | cut -d: -f1 | sort -u >"$T/packages"
     [ "$(wc -l <"$T/packages")" -eq ${#libraries[@]} ]

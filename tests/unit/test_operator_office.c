@@ -69,7 +69,7 @@ static struct asked *ask(struct replica *r, const char *pod)
     return asked;
 }
 
-static void wait_for(struct replica *r, const struct asked *asked)
+static void wait_until_done(struct replica *r, const struct asked *asked)
 {
     dibs_err err = { 0 };
 
@@ -78,6 +78,11 @@ static void wait_for(struct replica *r, const struct asked *asked)
         office_turn(r->office);
     }
     assert_true(asked->is_done);
+}
+
+static void wait_for(struct replica *r, const struct asked *asked)
+{
+    wait_until_done(r, asked);
     if (!asked->job.admission.verdict.is_allowed)
         fail_msg("%s", asked->job.admission.verdict.message);
 }
@@ -175,11 +180,69 @@ static void who_refers_is_told_what_the_target_has_whichever_replica_was_asked(v
     close_replica(&replicas[1]);
 }
 
+#define RBG_POD(instance, component, config)                                                          \
+    "{\"metadata\":{\"name\":\"pd-x-" instance "-" component "-0\",\"ownerReferences\":[{\"kind\":"   \
+    "\"RoleInstance\",\"name\":\"pd-x-" instance "\",\"controller\":true}],\"labels\":{"              \
+    "\"rbg.workloads.x-k8s.io/group-name\":\"pd\",\"rbg.workloads.x-k8s.io/role-name\":\"x\","        \
+    "\"rbg.workloads.x-k8s.io/component-name\":\"" component                                          \
+    "\",\"rbg.workloads.x-k8s.io/component-id\":\"0\"},\"annotations\":{\"dibs.dev/ports\":\"" config \
+    "\"}},\"spec\":{\"containers\":[{\"name\":\"main\"}]}}"
+#define TO_LEADER "{\\\"references\\\":[{\\\"env\\\":\\\"API\\\",\\\"from\\\":\\\"x.leader.http\\\"}]}"
+
+/* Two workers before both leaders: whether these share their port is known when one of them has come, a
+ * moment later and through another replica. */
+static void who_comes_too_early_waits_for_the_others(void **state)
+{
+    NEED_ETCD();
+    struct replica a = open_replica(*state, "a");
+    struct replica b = open_replica(*state, "b");
+    char numbers[3][8];
+    struct asked *first = ask(&a, RBG_POD("0", "worker", TO_LEADER));
+    wait_for(&a, first);
+    struct asked *second = ask(&a, RBG_POD("1", "worker", TO_LEADER));
+    office_turn(a.office);
+    assert_true(second->is_done || office_next_ms(a.office) >= 0); /* a machine may stand still meanwhile */
+    struct asked *leader = ask(&b, RBG_POD("1", "leader", SCOPED("RoleScoped")));
+    wait_for(&b, leader);
+    wait_until_done(&a, second);
+    if (!second->job.admission.verdict.is_allowed) { /* for so long that it was refused */
+        end(second);
+        second = ask(&a, RBG_POD("1", "worker", TO_LEADER));
+        wait_for(&a, second);
+    }
+    variable(first, "API", numbers[0]);
+    variable(second, "API", numbers[1]);
+    variable(leader, "PORT", numbers[2]);
+    assert_string_not_equal(numbers[0], "");
+    assert_string_equal(numbers[0], numbers[1]);
+    assert_string_equal(numbers[0], numbers[2]);
+
+    /* Whoever waits when the replica ends is answered. */
+    struct asked *third =
+        ask(&a, RBG_POD("0", "worker",
+                        "{\\\"references\\\":[{\\\"env\\\":\\\"A\\\",\\\"from\\\":\\\"x.leader.none\\\"}]}"));
+    wait_for(&a, third);
+    struct asked *fourth =
+        ask(&a, RBG_POD("1", "worker",
+                        "{\\\"references\\\":[{\\\"env\\\":\\\"A\\\",\\\"from\\\":\\\"x.leader.none\\\"}]}"));
+    office_turn(a.office);
+    close_replica(&a);
+    assert_true(fourth->is_done);
+    assert_false(fourth->job.admission.verdict.is_allowed);
+    close_replica(&b);
+    end(first);
+    end(second);
+    end(leader);
+    end(third);
+    end(fourth);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(nobody_waits_for_others),
         CASE(who_refers_is_told_what_the_target_has_whichever_replica_was_asked),
+        CASE(who_comes_too_early_waits_for_the_others),
     };
 
     return cmocka_run_group_tests(tests, start_etcd, end_etcd);
