@@ -35,7 +35,7 @@ declare -A may_use=(
 declare -A may_include=(
     [core]="ledger/ledger.h ledger/mru.h"
     [cli]="net/bindings.h daemon/serve.h operator/controller.h operator/webhook.h operator/pool.h tls/certificate.h"
-    [operator]="daemon/log.h daemon/sockets.h"
+    [operator]="daemon/log.h daemon/sockets.h owner/owner.h"
 )
 
 complain() { # complain REASON LINES

@@ -27,6 +27,7 @@ struct record {
 
 struct election {
     struct kubeapi *api;
+    struct election_self self;
     char ns[KUBEAPI_NAMESPACE_MAX + 1];
     char name[64];
     char identity[IDENTITY_MAX + 1];
@@ -181,12 +182,13 @@ static void want(struct election *e)
 
 /* ---- looking ---- */
 
-/* It is ours, nobody's, or has not changed for its duration. */
+/* It is ours, nobody's, a dead one's, or has not changed for its duration. */
 static bool may_take(const struct election *e)
 {
     int64_t duration_ms = e->seen.duration_ms > 0 ? e->seen.duration_ms : ELECTION_DURATION_MS;
 
-    return !e->seen.holder[0] || is_ours(e) || clock_monotonic_ms() >= e->seen_ms + duration_ms;
+    return !e->seen.holder[0] || is_ours(e) || clock_monotonic_ms() >= e->seen_ms + duration_ms ||
+           (e->self.is_dead && e->self.is_dead(e->self.ctx, e->seen.holder));
 }
 
 static void on_seen(void *ctx, const struct kubeapi_answer *answer)
@@ -274,8 +276,8 @@ bool election_resign(struct election *e)
     return e->doing != RESTING;
 }
 
-dibs_status election_open(struct kubeapi *api, const char *ns, const char *name, const char *identity,
-                          struct election **out, dibs_err *err)
+dibs_status election_open(struct kubeapi *api, const char *ns, const char *name,
+                          const struct election_self *self, struct election **out, dibs_err *err)
 {
     struct election *e = calloc(1, sizeof *e);
 
@@ -284,7 +286,8 @@ dibs_status election_open(struct kubeapi *api, const char *ns, const char *name,
     e->api = api;
     (void) text_copy(e->ns, sizeof e->ns, ns);
     (void) text_copy(e->name, sizeof e->name, name);
-    (void) text_copy(e->identity, sizeof e->identity, identity);
+    e->self = *self;
+    (void) text_copy(e->identity, sizeof e->identity, self->identity);
     *out = e;
     return DIBS_OK;
 }

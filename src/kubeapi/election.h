@@ -5,8 +5,8 @@
  * controllers do it and in the same fields, so that `kubectl get lease` tells who leads.
  *
  * Clocks are never compared: a lease of somebody else has ended when it has not changed for its duration by
- * our own clock. Whoever leads counts on it from the moment at which it *sent* the renewal that was answered,
- * so it stops before others can begin. */
+ * our own clock, or when its holder is known to be dead. Whoever leads counts on it from the moment at which
+ * it *sent* the renewal that was answered, so it stops before others can begin. */
 #include "kubeapi/kubeapi.h"
 
 enum {
@@ -16,9 +16,17 @@ enum {
 
 struct election;
 
-/* `name` and `identity` are copied. */
-dibs_status election_open(struct kubeapi *api, const char *ns, const char *name, const char *identity,
-                          struct election **out, dibs_err *err);
+struct election_self {
+    const char *identity;
+    /* Is who calls himself so dead for certain? Then nobody waits for the end of his lease. NULL: who knows.
+     */
+    bool (*is_dead)(void *ctx, const char *identity);
+    void *ctx;
+};
+
+/* `name` and `self->identity` are copied. */
+dibs_status election_open(struct kubeapi *api, const char *ns, const char *name,
+                          const struct election_self *self, struct election **out, dibs_err *err);
 void election_close(struct election *election); /* NULL is fine; nothing is given back */
 void election_turn(struct election *election, int64_t now_ms);
 int64_t election_next_ms(const struct election *election, int64_t now_ms);

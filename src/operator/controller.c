@@ -12,7 +12,6 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/spread.h"
 #include "base/text.h"
 #include "daemon/log.h"
 #include "lib/handle.h"
@@ -508,19 +507,30 @@ static dibs_status open_ledger(struct controller *c, dibs_err *err)
 static dibs_status open_api(struct controller *c, dibs_err *err)
 {
     struct kubeapi_config config = { 0 };
-    char host[64] = "";
     dibs_status s = kubeapi_config_load(c->options->kubeconfig, &config, err);
 
     if (s == DIBS_OK)
         s = kubeapi_open(&config, &c->api, err);
     if (s != DIBS_OK)
         return s;
-    (void) gethostname(host, sizeof host - 1);
-    (void) snprintf(c->identity, sizeof c->identity, "%s_%d_%08x", host, (int) getpid(), spread_number());
     c->web = (loop_source){ kubeapi_fd(c->api), on_web };
-    s = loop_add(c->loop, &c->web, EPOLLIN, err);
+    return loop_add(c->loop, &c->web, EPOLLIN, err);
+}
+
+static bool is_dead(void *ctx, const char *identity)
+{
+    const struct controller *c = ctx;
+
+    return leader_is_dead(&c->handle->core->view, identity);
+}
+
+static dibs_status open_election(struct controller *c, dibs_err *err)
+{
     const char *ns = c->options->ns ? c->options->ns : kubeapi_namespace(c->api);
-    return s == DIBS_OK ? election_open(c->api, ns, LEASE_NAME, c->identity, &c->election, err) : s;
+
+    leader_name(&c->handle->core->view, c->identity);
+    return election_open(c->api, ns, LEASE_NAME, &(struct election_self){ c->identity, is_dead, c },
+                         &c->election, err);
 }
 
 static dibs_status start(struct controller *c, dibs_err *err)
@@ -536,6 +546,8 @@ static dibs_status start(struct controller *c, dibs_err *err)
         s = open_api(c, err);
     if (s == DIBS_OK)
         s = open_ledger(c, err);
+    if (s == DIBS_OK)
+        s = open_election(c, err);
     c->complaints = s == DIBS_OK ? complaints_new() : NULL;
     if (s == DIBS_OK && !c->complaints)
         s = err_set(err, DIBS_FAILURE, "starting: out of memory");

@@ -8,6 +8,7 @@
 #include "kubeapi/follow.h"
 #include "operator/complaints.h"
 #include "operator/controller.h"
+#include "operator/leader.h"
 #include "operator/plain.h"
 #include "operator/tend.h"
 
@@ -37,7 +38,7 @@ struct controller {
     struct complaints *complaints;
     struct plain *plain;
     loop_source signals, web, notices;
-    char identity[128];
+    char identity[LEADER_NAME_MAX + 1];
     bool is_stopping;
     bool leads;      /* as far as it was told */
     bool is_rebuilt; /* since it leads, the ledger has all that pods have */

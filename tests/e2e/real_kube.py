@@ -19,8 +19,8 @@ import threading
 import time
 import traceback
 
-PATIENCE_S = 90
-PENDING = "20s"
+PATIENCE_S = 180
+PENDING = "1m"  # the least
 BRIDGE, API_PORT = "10.250.0.1", 6443
 PORTS = {"allocations": [{"name": "http", "env": "PORT", "annotationKey": "example.com/http"}]}
 RBG = "rolebasedgroup.workloads.x-k8s.io"
@@ -131,6 +131,11 @@ class World:
                 return None
             raise
 
+    def patch_hook(self, rules):
+        self.ask("PATCH", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/dibs-webhook", [
+            {"op": "add", "path": "/webhooks/0/rules/-", "value": rule} for rule in rules], "application/json-patch+json")
+        time.sleep(2)  # until the server has heard of it
+
     def pods(self, space, selector=""):
         return self.ask("GET", self.path("Pod", space) + (f"?labelSelector={selector}" if selector else ""))["items"]
 
@@ -170,20 +175,18 @@ class World:
         return self.get("Pod", "dibs", name)["status"]["podIP"]
 
     def metrics(self, name):
+        """What a controller says of itself; nothing when it is not there."""
         line = http.client.HTTPConnection(self.address(name), 9464, timeout=30)
-        line.request("GET", "/metrics")
-        text = line.getresponse().read().decode()
+        try:
+            line.request("GET", "/metrics")
+            text = line.getresponse().read().decode()
+        except (OSError, http.client.HTTPException):
+            text = ""
         return dict(row.rsplit(" ", 1) for row in text.splitlines() if row and row[0] != "#")
 
     def leader(self):
         def look():
-            for name in self.replicas("controller"):
-                try:
-                    if self.metrics(name).get("dibs_kube_leader") == "1":
-                        return name
-                except (OSError, http.client.HTTPException):
-                    pass
-            return None
+            return next((name for name in self.replicas("controller") if self.metrics(name).get("dibs_kube_leader") == "1"), None)
         return until("somebody leads", look)
 
 
@@ -254,13 +257,13 @@ def is_served(world):
         f"--pending={PENDING}" in p["spec"]["containers"][0]["args"] for p in webhooks(world))
 
 
-def hurry(world):
+def hurry(world, *more):
     args = world.get("Deployment", "dibs", "dibs-webhook")["spec"]["template"]["spec"]["containers"][0]["args"]
+    args = [arg for arg in args if not arg.startswith("--pending")] + [f"--pending={PENDING}", *more]
     world.patch("Deployment", "dibs", "dibs-webhook", [{
-        "op": "replace", "path": "/spec/template/spec/containers/0/args",
-        "value": [arg for arg in args if not arg.startswith("--pending")] + [f"--pending={PENDING}"]}],
-        how="application/json-patch+json")
-    until("two replicas serve", lambda: is_served(world))
+        "op": "replace", "path": "/spec/template/spec/containers/0/args", "value": args}], how="application/json-patch+json")
+    until("two replicas serve", lambda: is_served(world) and all(
+        p["spec"]["containers"][0]["args"] == args for p in webhooks(world)))
 
 
 @case
@@ -1009,6 +1012,31 @@ def a_controller_that_is_down_causes_no_duplicate(world):
     until("those that are there are confirmed", lambda: sum(
         c["holder"] is None for c in world.claims(space)) == 200)
     world.ask("DELETE", f"/api/v1/namespaces/{space}/pods?gracePeriodSeconds=0")
+    settle(world, space)
+
+
+@case
+def templates_of_other_objects_are_checked_when_they_are_written(world):
+    space = world.space("templates")
+    hurry(world, "--template=RoleInstance=spec.components[].template", "--template=StatefulSet=spec.template")
+    world.patch_hook([{"apiGroups": ["workloads.x-k8s.io"], "apiVersions": ["*"], "resources": ["roleinstances"],
+                       "operations": ["CREATE", "UPDATE"], "scope": "Namespaced"},
+                      {"apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["statefulsets"],
+                       "operations": ["CREATE", "UPDATE"], "scope": "Namespaced"}])
+    bad = template({"allocations": [{"name": "a"}]})
+    instance = {"apiVersion": "workloads.x-k8s.io/v1alpha2", "kind": "RoleInstance", "metadata": {"name": "i", "namespace": space},
+                "spec": {"components": [{"name": "one", "template": template()}, {"name": "two", "template": bad}]}}
+    refused = refusal(world, instance)
+    assert "spec.components[1].template.metadata.annotations[dibs.dev/ports]: allocations[0].env" in refused.message, refused.message
+    refused = refusal(world, workload("StatefulSet", space, "bad", made=bad))
+    assert "spec.template.metadata.annotations[dibs.dev/ports]: allocations[0].env" in refused.message, refused.message
+    equal(world.claims(space), [])
+    instance["spec"]["components"][1]["template"] = template()
+    world.make(instance)
+    world.make(workload("StatefulSet", space, "web", replicas=1))
+    world.patch("StatefulSet", space, "web", {"spec": {"replicas": 2}})
+    until("its pods", lambda: len(world.claims(space)) == 2)
+    world.delete("StatefulSet", space, "web")
     settle(world, space)
 
 

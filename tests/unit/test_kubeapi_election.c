@@ -93,6 +93,12 @@ static void *serve_leases(void *arg)
     return NULL;
 }
 
+static bool is_dead(void *ctx, const char *identity)
+{
+    (void) ctx;
+    return strcmp(identity, "the dead") == 0;
+}
+
 static int begin(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
@@ -109,7 +115,9 @@ static int begin(void **state)
     assert_int_equal(pthread_create(&f->store.thread, NULL, serve_leases, &f->store), 0);
     (void) snprintf(config.server, sizeof config.server, "http://127.0.0.1:%u", ntohs(at.sin_port));
     ASSERT_OK(kubeapi_open(&config, &f->api, &f->err), &f->err);
-    ASSERT_OK(election_open(f->api, "n", "l", "me", &f->election, &f->err), &f->err);
+    ASSERT_OK(election_open(f->api, "n", "l", &(struct election_self){ "me", is_dead, NULL }, &f->election,
+                            &f->err),
+              &f->err);
     *state = f;
     return 0;
 }
@@ -225,6 +233,15 @@ static void anothers_is_taken_when_it_has_not_changed_for_its_duration(void **st
     assert_true(spec_has(f, "\"leaseTransitions\":5"));
 }
 
+static void the_lease_of_the_dead_is_not_waited_for(void **state)
+{
+    struct fixture *f = *state;
+
+    put(f, "{\"holderIdentity\":\"the dead\",\"leaseDurationSeconds\":3600,\"leaseTransitions\":4}");
+    until_leading(f);
+    assert_true(spec_has(f, "\"leaseTransitions\":5"));
+}
+
 static void who_is_overruled_does_not_lead(void **state)
 {
     struct fixture *f = *state;
@@ -286,6 +303,7 @@ int main(void)
         CASE(a_lease_that_nobody_has_is_taken_and_certain_for_its_duration_at_most),
         CASE(it_is_renewed_before_it_ends),
         CASE(anothers_is_taken_when_it_has_not_changed_for_its_duration),
+        CASE(the_lease_of_the_dead_is_not_waited_for),
         CASE(who_is_overruled_does_not_lead),
         CASE(without_an_answer_nothing_is_renewed),
         CASE(who_resigns_leaves_it_to_the_next_one),
