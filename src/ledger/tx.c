@@ -202,6 +202,7 @@ void ledger_group_begin(struct ledger *ledger)
 
 void ledger_group_open(struct ledger *ledger)
 {
+    ledger_start_call(ledger); /* or it would have what time the last one has left */
     if (!ledger->group.is_open)
         open_group(ledger);
 }

@@ -23,20 +23,27 @@ static void done(struct office_job *job)
     ((struct asked *) job)->is_done = true;
 }
 
-static struct replica open_replica(const struct t_ledger *t, const char *node)
+static struct replica open_replica_for(const struct t_ledger *t, const char *node, const char *timeout)
 {
-    const dibs_flag flags[] = { { DIBS_SET_LEDGER, t->uri }, { DIBS_SET_NODE, node } };
+    const dibs_flag flags[] = { { DIBS_SET_LEDGER, t->uri },
+                                { DIBS_SET_NODE, node },
+                                { DIBS_SET_TIMEOUT, timeout } };
     dibs_settings settings;
     struct replica r = { 0 };
     dibs_err err = { 0 };
 
-    ASSERT_OK(dibs_settings_load(flags, 2, &settings, &err), &err);
+    ASSERT_OK(dibs_settings_load(flags, 3, &settings, &err), &err);
     struct office_options options = { .settings = &settings, .admission = { .pending_ms = 300000 } };
     ASSERT_OK(operator_pool_parse(&(struct operator_pool_flags){ 0 }, &options.pool, &err), &err);
     ASSERT_OK(loop_open(&r.loop, &err), &err);
     options.loop = r.loop;
     ASSERT_OK(office_open(&options, &r.office, &err), &err);
     return r;
+}
+
+static struct replica open_replica(const struct t_ledger *t, const char *node)
+{
+    return open_replica_for(t, node, "3s");
 }
 
 static void close_replica(struct replica *r)
@@ -93,15 +100,15 @@ static void end(struct asked *asked)
     free(asked);
 }
 
+static const char bare[] = "{\"metadata\":{\"name\":\"a\",\"annotations\":{\"dibs.dev/ports\":\"" HTTP
+                           "\"}},\"spec\":{\"containers\":[{\"name\":\"main\"}]}}";
+
 static void nobody_waits_for_others(void **state)
 {
-    static const char pod[] = "{\"metadata\":{\"name\":\"a\",\"annotations\":{\"dibs.dev/ports\":\"" HTTP
-                              "\"}},\"spec\":{\"containers\":[{\"name\":\"main\"}]}}";
-
     NEED_ETCD();
     struct replica r = open_replica(*state, "a");
     for (int i = 0; i < 10; i++) { /* several: a commit can take longer than any wait */
-        struct asked *asked = ask(&r, pod);
+        struct asked *asked = ask(&r, bare);
 
         assert_int_equal(office_next_ms(r.office), 0);
         wait_for(&r, asked);
@@ -109,6 +116,37 @@ static void nobody_waits_for_others(void **state)
         end(asked);
     }
     close_replica(&r);
+}
+
+/* It had what time the one before him had left: none, when all has to be read anew. */
+static void who_comes_after_a_pause_has_all_of_his_time(void **state)
+{
+    dibs_pool pool = { .name = "other",
+                       .order = "stride",
+                       .ranges = { .item = { { 40000, 40001 } }, .n = 1 } };
+    bool is_allowed = false;
+    dibs_err err = { 0 };
+
+    NEED_ETCD();
+    struct replica r = open_replica_for(*state, "a", "1s");
+    struct replica other = open_replica(*state, "b");
+    struct asked *first = ask(&r, bare);
+    wait_until_done(&r, first);
+    end(first);
+    for (unsigned i = 0; i < 3 && !is_allowed; i++) { /* a machine may stand still for that second */
+        pool.ranges.item[0].last++;
+        ASSERT_OK(dibs_pool_put(office_handle(other.office), &pool, &err), &err);
+        int64_t until_ms = clock_monotonic_ms() + 1100;
+        while (clock_monotonic_ms() < until_ms) /* it hears of the pool meanwhile */
+            ASSERT_OK(loop_turn(r.loop, until_ms - clock_monotonic_ms(), &err), &err);
+        struct asked *asked = ask(&r, bare);
+        wait_until_done(&r, asked);
+        is_allowed = asked->job.admission.verdict.is_allowed;
+        end(asked);
+    }
+    assert_true(is_allowed);
+    close_replica(&r);
+    close_replica(&other);
 }
 
 /* The value of a variable in the patch; "" when it is not there. */
@@ -241,6 +279,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(nobody_waits_for_others),
+        CASE(who_comes_after_a_pause_has_all_of_his_time),
         CASE(who_refers_is_told_what_the_target_has_whichever_replica_was_asked),
         CASE(who_comes_too_early_waits_for_the_others),
     };
