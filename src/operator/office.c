@@ -22,6 +22,10 @@ enum {
     /* Twice this is less than the ten seconds that the API server waits: who comes when a call has just begun
      * waits for it and then for his own. */
     CALL_MS = 3000,
+    /* A commit to a ledger far away costs as much for one as for many. So it rests half as long as the last
+     * one took, up to this: where commits are quick hardly anybody waits, and a ledger that is busy gets
+     * fewer and larger ones. */
+    REST_US = 4000,
     /* Pods of one object are created at once, in any order: who comes too early waits so long for the others,
      * and is looked at so often. */
     EARLY_MS = 2000,
@@ -36,6 +40,7 @@ struct office {
     loop_source far; /* the ledger's own notices; fd -1: it has none */
     struct office_job *first, **last;
     struct office_job *early; /* in no order: they are few */
+    int64_t rests_until_us;   /* when the next commit may begin (CLOCK_MONOTONIC) */
     struct office_counts counts;
     dibs_err trouble; /* of the last commit; code OK: none */
     int64_t trouble_ms;
@@ -91,11 +96,12 @@ static struct office_job *take(struct office *o)
 
 int64_t office_next_ms(const struct office *office)
 {
+    int64_t rest_us = office->rests_until_us - clock_monotonic_us();
     int64_t now_ms = clock_monotonic_ms();
     int64_t wait_ms = -1;
 
     if (office->first)
-        return 0;
+        return rest_us > 0 ? (rest_us + 999) / 1000 : 0;
     for (const struct office_job *job = office->early; job; job = job->next) {
         int64_t left_ms = job->again_ms > now_ms ? job->again_ms - now_ms : 0;
 
@@ -216,16 +222,26 @@ static bool is_late(struct office_job *job)
     return true;
 }
 
-/* Who comes while a commit is under way is in the next group: the slower the ledger, the larger they are. To
- * wait for more of them was tried: at 500 a second hardly any came, and all waited. */
+static void rest(struct office *o, int64_t began_us)
+{
+    int64_t now_us = clock_monotonic_us();
+    int64_t half_us = (now_us - began_us) / 2;
+
+    if (o->far.fd >= 0)
+        o->rests_until_us = now_us + (half_us < REST_US ? half_us : REST_US);
+}
+
 void office_turn(struct office *office)
 {
     struct office_job *jobs[GROUP_MAX];
     size_t weight = 0;
     size_t n = 0;
+    int64_t began_us = clock_monotonic_us();
     dibs_err err = { 0 };
 
     queue_early(office, false);
+    if (office_next_ms(office) > 0)
+        return;
     for (struct office_job *job = office->first; job && n < GROUP_MAX; job = office->first) {
         const struct asking *asking = &job->admission.asking;
         size_t more = asking_count(asking) + asking->config->n_references;
@@ -242,6 +258,8 @@ void office_turn(struct office *office)
         finish(office, jobs, n, &err);
     else if (n > 0)
         decide(office, jobs, n);
+    if (n > 0)
+        rest(office, began_us);
 }
 
 /* ---- life ---- */
