@@ -137,7 +137,6 @@ static bool decide_together(struct office *o, struct office_job *const *jobs, si
     for (size_t i = 0; i < n; i++)
         if (asking_annotation(jobs[i]->admission.review.object, IDENTITY_KEY_CLAIM))
             ledger_doubt(core->ledger);
-    ledger_start_call(core->ledger);
     ledger_group_begin(core->ledger);
     ledger_group_open(core->ledger); /* where references lead is read */
     for (size_t i = 0; i < n; i++)
