@@ -18,7 +18,7 @@
 enum {
     GROUP_MAX = 64,    /* reviews of one commit, */
     GROUP_WEIGHT = 64, /* ... and ports, unless one review has more: each name is a condition of the commit */
-    BEATEN_MAX = 32,   /* attempts of a group where others write, too, before each is tried alone */
+    BEATEN_MAX = 4,    /* attempts of a group where others write, too, before its halves are tried */
     /* Twice this is less than the ten seconds that the API server waits: who comes when a call has just begun
      * waits for it and then for his own. */
     CALL_MS = 3000,
@@ -187,15 +187,17 @@ static dibs_status check_rebuilt(struct office *o, dibs_err *err)
     return s;
 }
 
-static void decide(struct office *o, struct office_job *const *jobs, size_t n)
+/* The more ports a group has, the likelier is it that somebody else changes what it is built on: one that is
+ * beaten again and again is decided by halves, and who is alone tries for as long as there is time. */
+static void decide(struct office *o, struct office_job *const *jobs, size_t n, int64_t until_ms)
 {
     struct ledger *ledger = o->handle->core->ledger;
-    int64_t until_ms = clock_monotonic_ms() + CALL_MS;
     dibs_err err = { 0 };
     bool is_done = decide_together(o, jobs, n, &err);
 
-    for (int i = 0;
-         i < BEATEN_MAX && !is_done && ledger_was_beaten(ledger) && clock_monotonic_ms() < until_ms; i++) {
+    for (int i = 0; (i < BEATEN_MAX || n == 1) && !is_done && ledger_was_beaten(ledger) &&
+                    clock_monotonic_ms() < until_ms;
+         i++) {
         o->counts.beaten++;
         is_done = decide_together(o, jobs, n, &err);
     }
@@ -205,8 +207,8 @@ static void decide(struct office *o, struct office_job *const *jobs, size_t n)
         finish(o, jobs, n, is_done ? NULL : &err);
         return;
     }
-    for (size_t i = 0; i < n; i++)
-        decide(o, &jobs[i], 1);
+    decide(o, jobs, n / 2, until_ms);
+    decide(o, jobs + n / 2, n - n / 2, until_ms);
 }
 
 static bool is_late(struct office_job *job)
@@ -256,7 +258,7 @@ void office_turn(struct office *office)
     if (n > 0 && check_rebuilt(office, &err) != DIBS_OK)
         finish(office, jobs, n, &err);
     else if (n > 0)
-        decide(office, jobs, n);
+        decide(office, jobs, n, clock_monotonic_ms() + CALL_MS);
     if (n > 0)
         rest(office, began_us);
 }

@@ -658,12 +658,49 @@ def numbers_are_one_space_for_all_namespaces(world):
         world.make(workload("ReplicaSet", space, "rs", replicas=2))
     until("eight", lambda: sum(len(world.pods(space)) for space in spaces) == 8)
     equal(len({env(p, "PORT") for space in spaces for p in world.pods(space)}), 8)
-    equal(world.metrics(world.leader())["kube_apiserver_nodeport_allocator_allocated_ports"], str(len(world.claims())))
+    until("the metrics say so", lambda: world.metrics(world.leader()).get(
+        "kube_apiserver_nodeport_allocator_allocated_ports") == str(len(world.claims())))
     for space in spaces:
         world.delete("StatefulSet", space, "web")
         world.delete("ReplicaSet", space, "rs")
     for space in spaces:
         settle(world, space)
+
+
+@case
+def what_is_unusual_is_served_too(world):
+    space = world.space("unusual")
+    many = {"allocations": [{"name": f"p{i}", "env": f"P{i}"} for i in range(20)] + [
+        {"name": "row", "env": "ROW", "count": 8, "contiguous": True},
+        {"name": "both", "env": "BOTH", "proto": ["tcp", "udp"]}, {"name": "assoc", "env": "SCTP", "proto": "sctp"}]}
+    made = world.make(pod(space, "l" * 253, many, hostNetwork=True, containers=[
+        {"name": "c", "image": "x", "env": [{"name": "P0", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                                            {"name": "USES", "value": "$(P0):$(P19)"}],
+         "ports": [{"containerPort": 8080, "name": "web"}]}]))
+    equal(len(world.claims(space)), 30)
+    numbers = sorted(c["port"] for c in world.claims(space))
+    equal(len(set(numbers)), 30)
+    equal(made["spec"]["containers"][0]["env"][-1]["name"], "USES")
+    equal([e for e in made["spec"]["containers"][0]["env"] if e["name"] == "P0"], [{"name": "P0", "value": str(env(made, "P0"))}])
+    ports = {(q["hostPort"], q["protocol"]) for q in made["spec"]["containers"][0]["ports"]}
+    both, row = env(made, "BOTH"), env(made, "ROW")
+    assert {(both, "TCP"), (both, "UDP"), (env(made, "SCTP"), "SCTP"), (8080, "TCP")} <= ports, ports
+    assert {(row + i, "TCP") for i in range(8)} <= ports, ports
+    equal(len(ports), 32)
+    until("it is placed", lambda: world.get("Pod", space, "l" * 253)["spec"].get("nodeName"))
+    until("confirmed", lambda: all(c["holder"] is None for c in world.claims(space)))
+    world.delete("Pod", space, "l" * 253)
+    world.make(workload("StatefulSet", space, "s" * 52, replicas=1))
+    until("its pod", lambda: len(world.pods(space, "app=" + "s" * 52)) == 1)
+    world.make(workload("DaemonSet", space, "ds", made=template(
+        {"allocations": [{"name": "m", "env": "PORT", "scope": "RoleScoped"}]}, {"app": "ds"}, hostNetwork=True)))
+    until("one a node", lambda: sorted(p["spec"].get("nodeName") or "" for p in world.pods(space, "app=ds")) == [
+        "node-a", "node-b", "node-c"])
+    equal(len({env(p, "PORT") for p in world.pods(space, "app=ds")}), 1)
+    until("confirmed", lambda: all(c["holder"] is None for c in world.claims(space)))
+    world.delete("DaemonSet", space, "ds")
+    world.delete("StatefulSet", space, "s" * 52)
+    settle(world, space)
 
 
 @case
