@@ -12,6 +12,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/part.h"
 #include "base/text.h"
 #include "dibs/settings.h"
 #include "index/order.h"
@@ -221,8 +222,17 @@ static dibs_status put_group(const char *value, char *out, size_t size, dibs_err
     return s == DIBS_OK ? put_text(out, size, value, err) : s;
 }
 
+enum { MACHINE_MAX = 253 }; /* of a Kubernetes cluster: a domain's name */
+
+/* A machine's name that is too long ends in a hash of the whole. */
 static dibs_status put_node(const char *value, char *out, size_t size, dibs_err *err)
 {
+    char shorter[DIBS_NAME_PART_MAX + 1] = "";
+
+    if (strlen(value) > DIBS_NODE_MAX && strlen(value) <= MACHINE_MAX && !strpbrk(value, " /@%~")) {
+        part_encode(value, "", DIBS_NODE_MAX, shorter);
+        value = shorter;
+    }
     dibs_status s = ledger_check_node(value, err);
 
     return s == DIBS_OK ? put_text(out, size, value, err) : s;

@@ -179,6 +179,8 @@ static void good_values_are_taken_and_written_back_as_they_are(void **state)
         { "allow-ephemeral", "0", "false" },
         { "group", "shop@main", "shop@main" },
         { "node", "rack7-host12.example", "rack7-host12.example" },
+        { "node", "gke-production-europe-west1-default-pool-0a1b2c3d-wxyz.example",
+          "gke-production-europe-west1-default-po~a5c1519136e5" },
     };
     char value[DIBS_SETTING_VALUE_MAX + 1];
 
@@ -228,7 +230,7 @@ static void bad_values_are_refused_with_setting_source_and_value(void **state)
         { "node", "a@b" },
         { "node", "a b" },
         { "node", "a\nb" },
-        { "node", "sixty-bytes-are-more-than-a-host-may-be-called-in-a-cluster-" },
+        { "node", "a long name is not made shorter when it could not be one in any case" },
         { "socket", "" },
     };
     const dibs_settings untouched = { .ttl_ms = 7 };
