@@ -672,7 +672,7 @@ def what_is_unusual_is_served_too(world):
     space = world.space("unusual")
     many = {"allocations": [{"name": f"p{i}", "env": f"P{i}"} for i in range(20)] + [
         {"name": "row", "env": "ROW", "count": 8, "contiguous": True},
-        {"name": "both", "env": "BOTH", "proto": ["tcp", "udp"]}, {"name": "assoc", "env": "SCTP", "proto": "sctp"}]}
+        {"name": "both", "env": "BOTH", "proto": "tcp,udp"}, {"name": "assoc", "env": "SCTP", "proto": "sctp"}]}
     made = world.make(pod(space, "l" * 253, many, hostNetwork=True, containers=[
         {"name": "c", "image": "x", "env": [{"name": "P0", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
                                             {"name": "USES", "value": "$(P0):$(P19)"}],
@@ -683,7 +683,8 @@ def what_is_unusual_is_served_too(world):
     equal(made["spec"]["containers"][0]["env"][-1]["name"], "USES")
     equal([e for e in made["spec"]["containers"][0]["env"] if e["name"] == "P0"], [{"name": "P0", "value": str(env(made, "P0"))}])
     ports = {(q["hostPort"], q["protocol"]) for q in made["spec"]["containers"][0]["ports"]}
-    both, row = env(made, "BOTH"), env(made, "ROW")
+    both = env(made, "BOTH")
+    row = int(next(e["value"] for e in made["spec"]["containers"][0]["env"] if e["name"].startswith("ROW")).split(",")[0])
     assert {(both, "TCP"), (both, "UDP"), (env(made, "SCTP"), "SCTP"), (8080, "TCP")} <= ports, ports
     assert {(row + i, "TCP") for i in range(8)} <= ports, ports
     equal(len(ports), 32)
