@@ -57,9 +57,9 @@ void *blocks_take(struct block **blocks, size_t n)
 {
     struct block *block = *blocks;
 
-    if (n > SIZE_MAX - sizeof(max_align_t))
+    if (n > SIZE_MAX - _Alignof(max_align_t))
         return NULL;
-    n = (n + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
+    n = (n + _Alignof(max_align_t) - 1) / _Alignof(max_align_t) * _Alignof(max_align_t);
     if (!block || block->room - block->used < n) {
         block = add_block(*blocks, n);
         if (!block)

@@ -169,8 +169,10 @@ static void variable(const struct asked *asked, const char *name, char out[8])
     char before[64];
     int n = snprintf(before, sizeof before, "{\"name\":\"%s\",\"value\":\"", name);
     const char *at = patch->n > 0 ? memmem(patch->at, patch->n, before, (size_t) n) : NULL;
+    const char *value = at ? at + n : "";
+    const char *end = at ? memchr(value, '"', (size_t) (patch->at + patch->n - value)) : NULL;
 
-    (void) snprintf(out, 8, "%.*s", at ? (int) strcspn(at + n, "\"") : 0, at ? at + n : "");
+    (void) snprintf(out, 8, "%.*s", end ? (int) (end - value) : 0, value);
 }
 
 /* Of the set `set` in the group `group`, with this configuration. */
