@@ -15,7 +15,7 @@
 #include "base/banned.h"
 
 enum {
-    EVERY_FRAMES = 2000, /* the thread takes its share of the machine, too: not at every commit */
+    EVERY_FRAMES = 4000, /* the thread takes its share of the machine, too: not at every commit */
     RESTART_FRAMES =
         8000 /* some 32 MB; a second of full load. Writing over it syncs twice as fast as growing */
 };
