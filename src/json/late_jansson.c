@@ -34,8 +34,9 @@ static struct {
 } jansson;
 static bool is_ours; /* its memory; set before there are threads */
 
-/* A small document is two dozen pieces, and to free them one by one costs as much as to parse it. */
-static _Thread_local struct block **parsing; /* where the document under way goes */
+/* A small document is two dozen pieces, and to free them one by one costs as much as to parse it. So this is
+ * where the one under way goes; found without a call into the dynamic linker, which nothing else needs. */
+static _Thread_local struct block **parsing __attribute__((tls_model("initial-exec")));
 
 static void *piece(size_t n)
 {

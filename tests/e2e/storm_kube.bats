@@ -20,7 +20,5 @@ cluster() { # cluster CASE SECONDS
 
 @test "no port is two pods' at any moment, and nothing is left of those that are gone" { cluster storm "$(long_or 400 120)"; }
 
-@test "without a controller for ten times as long as claims are pending no port is two pods', and none has ended" {
-    [ "${DIBS_TEST_LONG-}" = 1 ] || skip "takes eleven minutes: make storm"
-    cluster absent 1800
-}
+# In its long form for ten times as long as claims are pending.
+@test "without a controller no port is two pods', and none has ended" { cluster absent "$(long_or 1800 120)"; }
