@@ -8,7 +8,7 @@
 
 #include "base/banned.h"
 
-/* Steps along a walk before the rest is taken in numeric order: keeps the price of a nearly full pool
+/* Steps along a walk in vain before the rest is taken in numeric order: keeps the price of a nearly full pool
  * bounded. */
 enum { WALK_STEPS_MAX = 512 };
 
@@ -59,19 +59,16 @@ struct walker {
     uint32_t total;             /* steps of the walk over the upper band */
     uint32_t size;              /* ports of it */
     bool is_sorted;             /* the order is the numeric one */
+    /* Claims that follow each other are neighbours: what is committed together is then written to few blocks
+     * of a shared ledger, or to few pages of a file (10 instead of 52 for a group of 64). */
+    bool is_near;
 };
-
-/* Claims that follow each other should be neighbours: what is committed together is then written to few
- * blocks of a shared ledger, or to few pages of a file (10 instead of 52 for a group of 64). */
-static bool goes_by_pieces(const struct plan_pool *plan)
-{
-    return order_find(plan->pool.order)->uses_cursor;
-}
 
 /* Several hosts choose from it, and each that writes to the same 64 ports makes the others decide anew. */
 static bool is_shared(const struct core *core, const struct plan_pool *plan)
 {
-    return plan->pool.scope == DIBS_SCOPE_CLUSTER && ledger_is_shared(core->ledger) && goes_by_pieces(plan);
+    return plan->pool.scope == DIBS_SCOPE_CLUSTER && ledger_is_shared(core->ledger) &&
+           order_find(plan->pool.order)->uses_cursor;
 }
 
 /* Two hosts that look for what is left meet, and would go on together: who was beaten goes elsewhere. */
@@ -116,18 +113,18 @@ static struct walker walker(struct core *core, const struct plan_pool *plan, con
     };
     struct walker w = { .plan = plan, .size = plan->size - plan->band };
     w.total = w.size;
-    if (goes_by_pieces(plan)) {
+    w.is_near = order->uses_cursor;
+    if (w.is_near &&
+        ledger_is_shared(core->ledger)) { /* a piece is a block, to be filled from its beginning */
         struct order_place place = is_shared(core, plan) ? place_of(core) : (struct order_place){ 0 };
-        bool are_blocks = ledger_is_shared(core->ledger); /* which a group should fill from the beginning */
 
-        w.pieces = order_pieces(&key, w.size, are_blocks ? plan->split % ORDER_PIECE : 0, place);
+        w.pieces = order_pieces(&key, w.size, plan->split % ORDER_PIECE, place);
         w.pieces.detour = detour(core);
-        w.pieces.shift = are_blocks ? 0 : order_pieces_shift(&key, w.size);
         w.total = w.pieces.n * ORDER_PIECE;
         return w;
     }
-    w.walk = order->walk(&key, w.total);
-    w.is_sorted = w.walk.step == 1 && w.walk.offset == 0;
+    w.walk = w.is_near ? order_near(&key, w.total) : order->walk(&key, w.total);
+    w.is_sorted = !w.is_near && w.walk.step == 1 && w.walk.offset == 0;
     return w;
 }
 
@@ -135,6 +132,7 @@ static struct walker walker(struct core *core, const struct plan_pool *plan, con
 static uint16_t walk_port(const struct walker *w, uint64_t k, uint32_t step)
 {
     uint32_t at = w->pieces.n > 0 ? order_pieces_position(&w->pieces, k, step, w->size)
+                  : w->is_near    ? order_near_position(w->walk, k + step, w->total)
                                   : order_position(w->walk, k + step, w->total);
 
     return at < w->size ? dibs_ranges_at(&w->plan->pool.ranges, w->plan->band + at) : 0;
@@ -203,13 +201,14 @@ static void pick_free(const struct walker *w, struct port_set *set, dibs_range w
     bool is_upper = window.first >= w->plan->split;
 
     if (port_set_pick(set, window, port) == 0)
-        return; /* all of them cool: the walk would look at each in vain */
+        return;          /* all of them cool: the walk would look at each in vain */
+    uint32_t n_vain = 0; /* not all steps: who takes many must go along the walk, too, for who comes next */
     for (uint32_t step = 0; is_upper && step < w->total && pick->n < pick->max; step++) {
-        if (step == WALK_STEPS_MAX && !w->is_sorted)
-            break;
         port = walk_port(w, k, step);
         if (port_set_remove(set, port))
             pick->out[pick->n++] = port;
+        else if (++n_vain == WALK_STEPS_MAX && !w->is_sorted)
+            break;
     }
     while (pick->n < pick->max && (port = port_set_pick(set, window, port)) != 0) {
         (void) port_set_remove(set, port);

@@ -165,15 +165,31 @@ struct order_pieces order_pieces(const struct order_key *key, uint32_t total, ui
     return p;
 }
 
-uint32_t order_pieces_shift(const struct order_key *key, uint32_t total)
+/* Its offset counts ports, its step pieces. */
+struct order_walk order_near(const struct order_key *key, uint32_t total)
 {
-    return (uint32_t) (keyed_hash("stride-shift", key->salt, key->pool) %
-                       (total < ORDER_PIECE ? total : ORDER_PIECE));
+    uint32_t n = total / ORDER_PIECE;
+    struct order_walk walk = stride_walk(key, n > 0 ? n : 1);
+
+    walk.offset = (uint32_t) (keyed_hash("stride-offset", key->salt, key->pool) % total);
+    return walk;
+}
+
+/* What does not fill a piece comes at the end: no step is in vain, so that the k-th claim begins behind those
+ * before it. */
+uint32_t order_near_position(struct order_walk walk, uint64_t k, uint32_t total)
+{
+    uint32_t n = total / ORDER_PIECE;
+    uint32_t at = (uint32_t) ((walk.offset + k % total) % total);
+
+    if (at >= n * ORDER_PIECE)
+        return at;
+    return order_position((struct order_walk){ .step = walk.step }, at / ORDER_PIECE, n) * ORDER_PIECE +
+           at % ORDER_PIECE;
 }
 
 uint32_t order_pieces_position(const struct order_pieces *p, uint64_t k, uint32_t step, uint32_t total)
 {
-    k += p->shift;
     /* A walk that begins within a piece ends with the rest of it. */
     uint32_t i = (uint32_t) (k % ORDER_PIECE + step) / ORDER_PIECE % p->n;
     uint64_t along = i < p->n_home ? (k / ORDER_PIECE + i) % p->n_home

@@ -37,9 +37,13 @@ const struct order *order_at(size_t i);
 uint32_t order_position(struct order_walk walk, uint64_t k, uint32_t total);
 /* DCP's step function (seeds 1.4): `x` is hash div total. */
 uint32_t order_dcp_step(uint32_t total, uint64_t x);
-/* The same in pieces of ORDER_PIECE neighbours: what is taken one after another are neighbours. Of a pool
- * that several hosts share each has some pieces as its home, where it goes round first. */
+/* The same in pieces of ORDER_PIECE neighbours: what is taken one after another are neighbours. `walk` is
+ * that of order_near(); ledgers that know nothing of each other begin at different ports. */
 enum { ORDER_PIECE = 64 };
+struct order_walk order_near(const struct order_key *key, uint32_t total);
+uint32_t order_near_position(struct order_walk walk, uint64_t k, uint32_t total);
+/* Likewise for a pool that several hosts share: each has some pieces as its home, where it goes round
+ * first. */
 struct order_place { /* host number `rank` of `n`; n 0: there is no other */
     uint32_t rank, n;
 };
@@ -49,13 +53,10 @@ struct order_pieces {
     uint32_t skew;          /* positions that the first one lacks in front */
     uint32_t home, n_home;  /* the first of ours along the walk, and how many */
     uint32_t detour;        /* where to begin with those of others; any number */
-    uint32_t shift;         /* where in its first piece the walk begins */
 };
 /* `skew` below ORDER_PIECE. */
 struct order_pieces order_pieces(const struct order_key *key, uint32_t total, uint32_t skew,
                                  struct order_place place);
-/* A shift by which ledgers that know nothing of each other begin at different ports, also of a small pool. */
-uint32_t order_pieces_shift(const struct order_key *key, uint32_t total);
 /* The position at a step of the walk that begins at number `k`; `total`: there is none. Of n * ORDER_PIECE
  * steps every position comes once. */
 uint32_t order_pieces_position(const struct order_pieces *pieces, uint64_t k, uint32_t step, uint32_t total);

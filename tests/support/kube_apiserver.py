@@ -748,8 +748,9 @@ def main():
                        "server": url, "certificate-authority": os.path.join(certificates, "ca.cert")}}],
                    "users": [{"name": "test", "user": {"tokenFile": "token"}}]}, f)
     os.rename(os.path.join(directory, "kubeconfig.part"), os.path.join(directory, "kubeconfig"))
-    with open(os.path.join(directory, "url"), "w", encoding="ascii") as f:
+    with open(os.path.join(directory, "url.part"), "w", encoding="ascii") as f:
         f.write(url)
+    os.rename(os.path.join(directory, "url.part"), os.path.join(directory, "url"))
     threading.Thread(target=control.serve_forever, daemon=True).start()
     server.serve_forever()
 

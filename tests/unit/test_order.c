@@ -314,7 +314,6 @@ static void pieces_visit_every_position_exactly_once_from_anywhere(void **state)
                 struct order_pieces pieces = order_pieces(&key, totals[t], skew, places[p]);
 
                 pieces.detour = (uint32_t) (k * 77);
-                pieces.shift = (uint32_t) (k * 29) % ORDER_PIECE;
                 memset(seen, 0, sizeof seen);
                 for (uint32_t step = 0; step < pieces.n * ORDER_PIECE; step++) {
                     uint32_t at = order_pieces_position(&pieces, starts[k], step, totals[t]);
@@ -327,6 +326,32 @@ static void pieces_visit_every_position_exactly_once_from_anywhere(void **state)
             }
 }
 
+static void neighbours_follow_each_other_and_no_step_is_in_vain(void **state)
+{
+    static const uint32_t totals[] = { 1, 2, 63, 64, 65, 127, 968, 2682, 12768, 65408 };
+    static uint8_t seen[65536];
+
+    (void) state;
+    for (size_t t = 0; t < sizeof totals / sizeof *totals; t++)
+        for (uint64_t salt = 0; salt < 20; salt++) {
+            const struct order_key key = { .salt = salt, .pool = "default" };
+            struct order_walk walk = order_near(&key, totals[t]);
+            uint32_t n_jumps = 0;
+            uint32_t before = 0;
+
+            memset(seen, 0, sizeof seen);
+            for (uint64_t k = 1000003; k < 1000003 + (uint64_t) totals[t]; k++) {
+                uint32_t at = order_near_position(walk, k, totals[t]);
+
+                assert_true(at < totals[t]);
+                assert_int_equal(seen[at]++, 0);
+                n_jumps += at != before + 1;
+                before = at;
+            }
+            assert_in_range(n_jumps, 1, totals[t] / ORDER_PIECE + 3);
+        }
+}
+
 static void ledgers_begin_at_different_ports_also_of_a_small_pool(void **state)
 {
     enum { LEDGERS = 640, TOTAL = 10 };
@@ -335,13 +360,8 @@ static void ledgers_begin_at_different_ports_also_of_a_small_pool(void **state)
     (void) state;
     for (uint64_t salt = 0; salt < LEDGERS; salt++) {
         const struct order_key key = { .salt = salt, .pool = "default" };
-        struct order_pieces pieces = order_pieces(&key, TOTAL, 0, (struct order_place){ 0 });
 
-        pieces.shift = order_pieces_shift(&key, TOTAL);
-        uint32_t at = order_pieces_position(&pieces, 0, 0, TOTAL);
-        assert_true(at < TOTAL);
-        hits[at]++;
-        assert_true(order_pieces_shift(&key, 65535) < ORDER_PIECE);
+        hits[order_near_position(order_near(&key, TOTAL), 0, TOTAL)]++;
     }
     for (uint32_t at = 0; at < TOTAL; at++)
         assert_in_range(hits[at], 24, 104); /* 64 expected, deviation 8 */
@@ -377,6 +397,7 @@ int main(void)
         cmocka_unit_test(dcp_case_11_the_step_covers_every_total_to_100),
         cmocka_unit_test(every_order_visits_every_position_exactly_once),
         cmocka_unit_test(pieces_visit_every_position_exactly_once_from_anywhere),
+        cmocka_unit_test(neighbours_follow_each_other_and_no_step_is_in_vain),
         cmocka_unit_test(ledgers_begin_at_different_ports_also_of_a_small_pool),
         cmocka_unit_test(hosts_have_different_pieces_as_their_home),
         cmocka_unit_test(dcp_cases_9_and_10_a_walk_yields_each_port_of_its_ranges_once),
