@@ -420,7 +420,7 @@ static dibs_status name_field(const struct granting *g)
 }
 
 /* A block tells its first number, others tell all. Of others' claims only the numbers are known: who is given
- * several without asking for a block is never given a row (break_rows). */
+ * several without asking for a block is never given a row (break_row). */
 static void take_referred(const struct granting *g, const struct refer *found, struct grant_numbers *out)
 {
     const struct workload_port *own = found->n ? NULL : g->lines[found->line].port;
