@@ -79,6 +79,45 @@ const char *message_read(const char *line, size_t n, struct message *out)
     return r.wrong;
 }
 
+/* ---- what need not be read ---- */
+
+static const char *find(const char *from, const char *end, const char *what)
+{
+    return memmem(from, (size_t) (end - from), what, strlen(what));
+}
+
+/* Of texts only what etcd wrote is looked at, not what users did: values and keys are base64, in which no
+ * quotation mark occurs, and in other texts one would have a backslash before it. */
+bool message_is_known(const char *line, size_t n, const int64_t *known, size_t n_known, int64_t *last)
+{
+    static const char revision[] = "\"mod_revision\":\"";
+    static const char tail[] = "}}]}}";
+    const char *end = line + n;
+    size_t n_kvs = 0;
+    size_t n_found = 0;
+
+    if (n < sizeof tail - 1 || memcmp(end - (sizeof tail - 1), tail, sizeof tail - 1) != 0 ||
+        find(line, end, ":true") || find(line, end, "\"watch_id\"") || find(line, end, "\"error\""))
+        return false;
+    for (const char *at = line; (at = find(at, end, "\"kv\":")); at++)
+        n_kvs++;
+    for (const char *at = line; (at = find(at, end, revision)); n_found++) {
+        uint64_t number = 0;
+        size_t i = 0;
+
+        at += sizeof revision - 1;
+        const char *quote = memchr(at, '"', (size_t) (end - at));
+        if (!quote || !text_number(at, (size_t) (quote - at), INT64_MAX, &number) || number == 0)
+            return false;
+        *last = (int64_t) number;
+        while (i < n_known && known[i] != *last)
+            i++;
+        if (i == n_known)
+            return false;
+    }
+    return n_found > 0 && n_found == n_kvs;
+}
+
 void message_done(struct message *message)
 {
     blocks_free(message->memory);

@@ -20,5 +20,7 @@ struct message {
 
 /* NULL, or what is wrong with it; then nothing is to be freed. */
 const char *message_read(const char *line, size_t n, struct message *out);
+/* Are all events of it of known revisions? A glance, much cheaper than to read it; when in doubt no. */
+bool message_is_known(const char *line, size_t n, const int64_t *known, size_t n_known, int64_t *last);
 void message_done(struct message *message);
 #endif

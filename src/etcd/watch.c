@@ -24,6 +24,7 @@ enum {
     PAUSE_FIRST_MS = 50, /* after an interruption; doubled up to: */
     PAUSE_MOST_MS = 5000,
     REFUSAL_MAX_BYTES = 65536,
+    KNOWN_MAX = 16, /* the caller's own changes that were not told yet; of more the oldest is read and told */
 };
 
 enum state {
@@ -44,9 +45,11 @@ struct etcd_watch {
     int64_t resume_ms, pause_ms;
     int64_t next_revision;                           /* 0: whatever comes */
     int64_t expected, expected_by_ms, expected_last; /* 0: nothing is */
-    bool is_moved;                                   /* etcd_watch_from() */
-    bool is_open;                                    /* the cluster has no users */
-    unsigned n_logins;                               /* since it last watched */
+    int64_t known[KNOWN_MAX];                        /* etcd_watch_know(); in a circle */
+    size_t next_known;
+    bool is_moved;     /* etcd_watch_from() */
+    bool is_open;      /* the cluster has no users */
+    unsigned n_logins; /* since it last watched */
     char token[ETCD_TOKEN_MAX + 1];
     struct bytes range; /* key and end, that the options point to */
     /* of the call under way */
@@ -140,12 +143,18 @@ static const char *take_cancel(struct etcd_watch *w, const struct message *m)
     return w->why.msg;
 }
 
+static const char moved[] = "it is to go on elsewhere";
+
 static const char *take_message(void *ctx, const char *line, size_t n)
 {
     struct etcd_watch *w = ctx;
     AUTO(message_done) struct message m = { 0 };
-    const char *wrong = message_read(line, n, &m);
 
+    if (w->state == WATCHING && message_is_known(line, n, w->known, KNOWN_MAX, &m.revision)) {
+        tell(w, &m);
+        return w->is_moved ? moved : NULL;
+    }
+    const char *wrong = message_read(line, n, &m);
     if (wrong || m.is_others)
         return wrong;
     if (m.is_refused) {
@@ -170,7 +179,7 @@ static const char *take_message(void *ctx, const char *line, size_t n)
     }
     if (m.n_events > 0 || !m.is_created)
         tell(w, &m);
-    return w->is_moved ? "it is to go on elsewhere" : NULL;
+    return w->is_moved ? moved : NULL;
 }
 
 static bool on_chunk(void *ctx, const char *bytes, size_t n)
@@ -361,6 +370,13 @@ void etcd_watch_expect(struct etcd_watch *w, int64_t revision)
         w->expected_by_ms = clock_monotonic_ms() + BEHIND_MS;
         set_alarm(w);
     }
+}
+
+void etcd_watch_know(struct etcd_watch *w, int64_t revision)
+{
+    w->known[w->next_known] = revision;
+    w->next_known = (w->next_known + 1) % KNOWN_MAX;
+    etcd_watch_expect(w, revision);
 }
 
 int64_t etcd_watch_revision(const struct etcd_watch *w)

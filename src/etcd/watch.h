@@ -45,6 +45,8 @@ void etcd_watch_from(struct etcd_watch *watch, int64_t revision);
  * the member that is asked hangs or is cut off, and another one is asked. Without that only a closed
  * connection or etcd's notices, every ten minutes, tell a member that hangs from keys that do not change. */
 void etcd_watch_expect(struct etcd_watch *watch, int64_t revision);
+/* The same, and the caller knows what it has changed: it is told as a notice, as a rule. */
+void etcd_watch_know(struct etcd_watch *watch, int64_t revision);
 /* Everything up to it has been told; 0: nothing yet. */
 int64_t etcd_watch_revision(const struct etcd_watch *watch);
 /* Who is asked, for messages. */

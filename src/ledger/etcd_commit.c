@@ -198,7 +198,7 @@ static void note_success(struct composing *c, int64_t revision)
     if (self->is_mourning)
         self->n_lost = 0;
     if (self->is_watched && is_shared_touched(c)) {
-        etcd_watch_expect(self->watch[SPACE_CLUSTER], revision);
+        etcd_watch_know(self->watch[SPACE_CLUSTER], revision);
         if (self->expected_revision == 0) {
             self->expected_revision = revision;
             self->expected_ms = clock_monotonic_ms();

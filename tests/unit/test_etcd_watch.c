@@ -2,7 +2,7 @@
 /* Watching a real etcd of three members, while they die, hang and forget. */
 #include <poll.h>
 
-#include "etcd/watch.h"
+#include "etcd/message.h"
 #include "support/etcd.h"
 
 enum { TOLD_MAX = 4096, LONG_MS = 30000 };
@@ -311,6 +311,64 @@ static void a_watched_member_that_hangs_is_left_when_a_change_is_expected(void *
     (void) cluster_leader(shared, f->etcd);
 }
 
+static void what_the_caller_knows_is_a_notice(void **state)
+{
+    struct fixture *f = *state;
+
+    NEED_ETCD();
+    watch_prefix(f, "known/", 0);
+    TURN_UNTIL(f, f->n_connected == 1);
+    size_t n_notices = f->n_notices;
+    int64_t known = put(f, "known/a", "x");
+    etcd_watch_know(f->watch, known);
+    TURN_UNTIL(f, f->revision >= known);
+    assert_int_equal(f->n_told, 0);
+    assert_int_equal(f->n_notices, n_notices + 1);
+    int64_t other = put(f, "known/b", "y");
+    etcd_watch_know(f->watch, put(f, "known/c", "z"));
+    TURN_UNTIL(f, f->revision > other);
+    assert_true(f->n_told >= 1);
+    assert_string_equal(f->told[0].key, "known/b");
+}
+
+/* A glance takes a message for known only when all of it is. */
+static void what_is_not_known_for_certain_is_read(void **state)
+{
+#define EVENT(revision) "{\"kv\":{\"key\":\"YQ==\",\"mod_revision\":\"" revision "\",\"value\":\"\"}}"
+#define MESSAGE(head, events) \
+    "{\"result\":{\"header\":{\"revision\":\"12\"}" head ",\"events\":[" events "]}}"
+    static const struct {
+        const char *line;
+        bool is_known;
+    } cases[] = {
+        { MESSAGE("", EVENT("7")), true },
+        { MESSAGE("", EVENT("7") "," EVENT("12")), true },
+        { MESSAGE("", EVENT("8")), false },
+        { MESSAGE("", EVENT("7") "," EVENT("8")), false },
+        { MESSAGE("", EVENT("8") "," EVENT("7")), false },
+        { MESSAGE("", EVENT("71")), false },
+        { MESSAGE("", EVENT("0")), false },
+        { MESSAGE(",\"fragment\":true", EVENT("7")), false },
+        { MESSAGE(",\"canceled\":true", EVENT("7")), false },
+        { MESSAGE(",\"watch_id\":\"1\"", EVENT("7")), false },
+        { MESSAGE("", "{\"kv\":{\"key\":\"YQ==\"}}," EVENT("7")), false },
+        { MESSAGE("", EVENT("7") ",{\"kv\":{\"key\":\"Y"), false },
+        { MESSAGE("", ""), false },
+        { "{\"result\":{\"header\":{\"revision\":\"12\"},\"events\":[" EVENT("7"), false },
+        { "}}]}}", false },
+        { "", false },
+    };
+    const int64_t known[] = { 7, 12, 0 };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int64_t last = 0;
+
+        assert_int_equal(message_is_known(cases[i].line, strlen(cases[i].line), known, 3, &last),
+                         cases[i].is_known);
+    }
+}
+
 static void a_member_without_a_majority_ends_its_watches(void **state)
 {
     struct fixture *f = *state;
@@ -346,6 +404,8 @@ int main(void)
         WATCH_TEST(compaction_does_not_disturb_a_watch_that_keeps_up),
         WATCH_TEST(nothing_is_lost_when_the_watched_member_dies),
         WATCH_TEST(a_watched_member_that_hangs_is_left_when_a_change_is_expected),
+        WATCH_TEST(what_the_caller_knows_is_a_notice),
+        cmocka_unit_test(what_is_not_known_for_certain_is_read),
         WATCH_TEST(a_member_without_a_majority_ends_its_watches),
     };
 
