@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
@@ -257,12 +258,27 @@ static void note_origin(struct web_call *call)
     (void) text_safe(text, call->origin, sizeof call->origin);
 }
 
+static CURL *take_handle(struct web *web)
+{
+    return web->spare ? TAKE(web->spare) : web->curl->curl_easy_init();
+}
+
+void call_put_back(struct web *web, CURL *easy)
+{
+    if (web->spare) {
+        web->curl->curl_easy_cleanup(easy);
+        return;
+    }
+    web->curl->curl_easy_reset(easy);
+    web->spare = easy;
+}
+
 dibs_status call_prepare(struct web_call *call, dibs_err *err)
 {
     struct setting setting = { .call = call };
 
     note_origin(call);
-    call->easy = call->web->curl->curl_easy_init();
+    call->easy = take_handle(call->web);
     if (!call->easy || !add_headers(call))
         return err_set(err, DIBS_FAILURE, "asking %s: out of memory", call->origin);
     set_manners(&setting);

@@ -96,7 +96,7 @@ static void take_ring(struct web *web)
 static void call_free(struct web_call *call)
 {
     if (call->easy)
-        call->web->curl->curl_easy_cleanup(call->easy);
+        call_put_back(call->web, call->easy);
     call->web->curl->curl_slist_free_all(call->headers);
     web_answer_done(&call->answer);
     free(call);
@@ -121,8 +121,8 @@ static void end(struct web_call *call)
     call_free(call);
 }
 
-dibs_status web_start(struct web *web, const struct web_request *request, struct web_call **out,
-                      dibs_err *err)
+static dibs_status start(struct web *web, const struct web_request *request, struct web_call **out,
+                         dibs_err *err)
 {
     struct web_call *call = calloc(1, sizeof *call);
 
@@ -140,9 +140,18 @@ dibs_status web_start(struct web *web, const struct web_request *request, struct
     }
     call->next = web->calls;
     web->calls = call;
-    arm(web);
     *out = call;
     return DIBS_OK;
+}
+
+dibs_status web_start(struct web *web, const struct web_request *request, struct web_call **out,
+                      dibs_err *err)
+{
+    dibs_status status = start(web, request, out, err);
+
+    if (status == DIBS_OK)
+        arm(web);
+    return status;
 }
 
 void web_cancel(struct web_call *call)
@@ -257,10 +266,11 @@ dibs_status web_ask(struct web *web, const struct web_request *request, struct w
     *answer = (struct web_answer){ 0 };
     own.done = on_answer;
     own.ctx = &waiting;
-    answer->status = web_start(web, &own, &call, &answer->err);
+    answer->status = start(web, &own, &call, &answer->err);
     if (!call)
         return answer->status;
     int64_t until_ms = own.deadline_ms + GRACE_MS;
+    web_turn(web); /* what libcurl wants to do at once needs no timer that rings */
     while (!waiting.is_over && clock_monotonic_ms() < until_ms) {
         wait_for(web, until_ms);
         web_turn(web);
@@ -382,6 +392,8 @@ void web_close(struct web *web)
         unlink_call(call);
         call_free(call);
     }
+    if (web->spare)
+        web->curl->curl_easy_cleanup(web->spare);
     if (web->multi)
         (void) web->curl->curl_multi_cleanup(web->multi);
     fd_auto(&web->timer);

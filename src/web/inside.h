@@ -14,6 +14,7 @@ struct web {
     int64_t due_ms;   /* when libcurl wants to be called; below 0: not */
     int64_t alarm_ms; /* when its owner wants to be called; 0: not */
     struct web_call *calls;
+    CURL *spare; /* of a call that has ended: one that is made anew costs more than a short call itself */
     char *ca, *cert, *key;
     char *ca_pem, *cert_pem, *key_pem;
 };
@@ -34,6 +35,8 @@ struct web_call {
     char detail[CURL_ERROR_SIZE];
 };
 
+/* A handle of libcurl that no call needs any more, nor a multi handle knows. */
+void call_put_back(struct web *web, CURL *easy);
 /* Every option of libcurl that a call has. */
 dibs_status call_prepare(struct web_call *call, dibs_err *err);
 /* What came of it, into call->answer. */

@@ -13,6 +13,7 @@
     X(curl_global_init)         \
     X(curl_easy_init)           \
     X(curl_easy_cleanup)        \
+    X(curl_easy_reset)          \
     X(curl_easy_setopt)         \
     X(curl_easy_getinfo)        \
     X(curl_easy_strerror)       \
