@@ -74,7 +74,10 @@ static bool do_together(struct engine *e, struct job *const *jobs, size_t n, dib
     }
     core_end_moment(core);
     core_act_for(core, NULL);
-    if (!jobs[0]->is_alone && ledger_group_commit(core->ledger, &span, err) != DIBS_OK) {
+    closer_begin(core->options.closer);
+    bool is_done = jobs[0]->is_alone || ledger_group_commit(core->ledger, &span, err) == DIBS_OK;
+    closer_end(core->options.closer);
+    if (!is_done) {
         core->index.is_loaded = false; /* it has noted what did not happen */
         return false;
     }
@@ -323,6 +326,7 @@ static dibs_status start(struct engine *e, const struct engine_options *options,
     e->handle->never_forks = true;
     e->handle->core->options.known = known;
     e->handle->core->options.known_ctx = e;
+    e->handle->core->options.closer = e->closer = closer_open();
     s = engine_load(e, err);
     /* Otherwise the first claim finds that the index does not know what cools, and all go on without it. */
     core_index_remember(e->handle->core, e->handle->settings.cooldown_ms);
@@ -371,6 +375,7 @@ void engine_close(struct engine *engine)
     held_close(engine->held);
     held_close(engine->was);
     dibs_close(engine->handle);
+    closer_close(engine->closer);
     free(engine->due.id);
     free(engine->lingering.id);
     free(engine->events);

@@ -51,6 +51,7 @@ struct engine {
     struct loop *loop;
     dibs *handle;
     struct watch *watch;
+    struct closer *closer; /* of what jobs probe; NULL: none */
     struct held_table *held;
     struct held_table *was; /* while everything is read anew: what was known before; else NULL */
     struct job_queue queue;

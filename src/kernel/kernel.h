@@ -8,15 +8,17 @@
 #include <sys/types.h>
 
 #include "dibs/claim.h"
+#include "kernel/closer.h"
 #include "net/portbits.h"
 
 enum kernel_probe_result { KERNEL_FREE, KERNEL_BUSY, KERNEL_ABORT };
 
 /* Can `port` be bound on every one of the bindings? TCP: SO_REUSEADDR, bind, no listen, close.
- * UDP: plain bind. BUSY is EADDRINUSE alone, `*which` tells the binding (may be NULL); ABORT is
- * anything else, with the reason in `err`: EACCES is DIBS_DENIED, the rest DIBS_FAILURE. */
-enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, uint16_t port, size_t *which,
-                                      dibs_err *err);
+ * UDP: plain bind. The close is the closer's, if there is one. BUSY is EADDRINUSE alone, `*which` tells the
+ * binding (may be NULL); ABORT is anything else, with the reason in `err`: EACCES is DIBS_DENIED, the rest
+ * DIBS_FAILURE. */
+enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, uint16_t port,
+                                      struct closer *closer, size_t *which, dibs_err *err);
 /* The message of an ABORT with this error. */
 void kernel_probe_why(const dibs_binding *binding, uint16_t port, int os_errno, dibs_err *err);
 

@@ -48,7 +48,7 @@ static int open_socket(int family, dibs_proto proto)
 }
 
 /* 0, or the errno of the step that failed. */
-static int try_bind(const dibs_binding *binding, uint16_t port)
+static int try_bind(const dibs_binding *binding, uint16_t port, struct closer *closer)
 {
     union any_address address;
     socklen_t len = fill_address(&address, &binding->address, port);
@@ -65,7 +65,23 @@ static int try_bind(const dibs_binding *binding, uint16_t port)
         if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof v6only) != 0)
             return errno;
     }
-    return bind(fd, &address.any, len) == 0 ? 0 : errno;
+    if (bind(fd, &address.any, len) != 0)
+        return errno;
+    /* Others of UDP would find it in their way, and so would our own next probe. */
+    if (closer && binding->proto == DIBS_TCP)
+        closer_add(closer, fd_take(&fd));
+    return 0;
+}
+
+/* The last descriptors may be those that wait to be closed. */
+static int try_bind_twice(const dibs_binding *binding, uint16_t port, struct closer *closer)
+{
+    int failed = try_bind(binding, port, closer);
+
+    if (failed == 0 || !closer || closer_count(closer) == 0)
+        return failed;
+    closer_end(closer);
+    return try_bind(binding, port, closer);
 }
 
 static const char *hint(const dibs_binding *binding, int os_errno)
@@ -92,12 +108,12 @@ void kernel_probe_why(const dibs_binding *binding, uint16_t port, int os_errno, 
                   is_v6 ? "]" : "", (unsigned) port, hint(binding, os_errno));
 }
 
-enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, uint16_t port, size_t *which,
-                                      dibs_err *err)
+enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, uint16_t port,
+                                      struct closer *closer, size_t *which, dibs_err *err)
 {
     for (size_t i = 0; i < n; i++) {
         int failed = bindings[i].address.len == 4 || bindings[i].address.len == 16
-                         ? try_bind(&bindings[i], port)
+                         ? try_bind_twice(&bindings[i], port, closer)
                          : EAFNOSUPPORT;
 
         if (failed == 0)
@@ -118,7 +134,7 @@ bool kernel_has_ipv6(void)
 
     loopback.address.bytes[15] = 1;
     /* Port 0: any port will do. */
-    return try_bind(&loopback, 0) == 0;
+    return try_bind(&loopback, 0, NULL) == 0;
 }
 
 bool kernel_has_proto(dibs_proto proto)

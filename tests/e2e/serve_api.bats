@@ -99,3 +99,24 @@ while b"]}" not in first.recv(1 << 20)[-8:]:
 assert any(batch(101)[1] == 200 or time.sleep(0.05) for _ in range(100)) # the daemon learns of it a moment later
 END
 }
+
+@test "what a group was told can be bound at once, by servers that allow no reuse" {
+    python3 - "$SOCKET" "$DAEMON" <<'END'
+import json, os, signal, socket, sys
+path, daemon = sys.argv[1], int(sys.argv[2])
+for _ in range(5):
+    os.kill(daemon, signal.SIGSTOP)
+    clients = [socket.socket(socket.AF_UNIX) for _ in range(100)]
+    for client in clients:
+        client.settimeout(20)
+        client.connect(path)
+        client.sendall(b"POST /v1/claims HTTP/1.1\r\nHost: dibs\r\nContent-Length: 2\r\n\r\n{}")
+    os.kill(daemon, signal.SIGCONT)
+    bound = []
+    for client in clients:
+        head, _, body = client.recv(1 << 16).partition(b"\r\n\r\n")
+        assert b" 201 " in head, head
+        bound.append(socket.socket(socket.AF_INET6))
+        bound[-1].bind(("", json.loads(body)["port"]))
+END
+}

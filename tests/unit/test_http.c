@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What a client sends, and what it gets. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
 #include "support/http.h"
 
 #define HOST "Host: dibs\r\n"
@@ -232,11 +236,33 @@ static void header_fields_are_found_whatever_their_case(void **state)
     c_close(c);
 }
 
+/* Libmicrohttpd would try two of them at every answer. */
+static void options_of_tcp_are_unknown_to_a_unix_socket(void **state)
+{
+    int pair[2];
+    int on = 1;
+    int is_on = 0;
+    socklen_t n = sizeof is_on;
+
+    (void) state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    assert_int_equal(setsockopt(pair[0], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), -1);
+    assert_int_equal(errno, ENOPROTOOPT);
+    assert_int_equal(setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on), 0);
+    assert_int_equal(getsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &is_on, &n), 0);
+    assert_int_equal(is_on, 1);
+    assert_int_equal(setsockopt(-1, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), -1);
+    assert_int_equal(errno, EBADF);
+    (void) close(pair[0]);
+    (void) close(pair[1]);
+}
+
 #define HTTP_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_of_tcp_are_unknown_to_a_unix_socket),
         HTTP_TEST(each_request_gets_its_answer),
         HTTP_TEST(each_request_may_come_byte_by_byte),
         HTTP_TEST(a_nul_in_the_target_is_refused),

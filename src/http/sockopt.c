@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* Libmicrohttpd pushes each answer out by options of TCP. On a connection that is none it gives that up when
+ * the kernel says that the option is unknown; for Unix sockets Linux says that the operation is not
+ * supported, so it tries anew at every answer: two system calls in vain. This function stands before libc's
+ * in the program, and says what it understands. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/banned.h"
+
+__attribute__((visibility("default"))) int setsockopt(int fd, int level, int name, const void *value,
+                                                      socklen_t n)
+{
+    int failed = (int) syscall(SYS_setsockopt, fd, level, name, value, n);
+
+    if (failed && level == IPPROTO_TCP && errno == EOPNOTSUPP)
+        errno = ENOPROTOOPT;
+    return failed;
+}
