@@ -109,13 +109,21 @@ size_t closer_count(const struct closer *c)
     return c->n_kept;
 }
 
+static void close_kept(struct closer *c)
+{
+    close_all(c->kept, c->n_kept);
+    c->n_kept = 0;
+}
+
 void closer_begin(struct closer *c)
 {
-    if (!c || c->n_kept < WORTH)
+    if (!c)
         return;
-    c->has_thread = c->has_thread || pthread_create(&c->thread, NULL, carry, c) == 0;
-    if (!c->has_thread)
+    c->has_thread = c->has_thread || (c->n_kept >= WORTH && pthread_create(&c->thread, NULL, carry, c) == 0);
+    if (c->n_kept < WORTH || !c->has_thread) { /* the port is nobody's: the sooner it is free, the better */
+        close_kept(c);
         return;
+    }
     (void) pthread_mutex_lock(&c->lock);
     memcpy(c->fds, c->kept, c->n_kept * sizeof *c->fds);
     c->n = c->n_kept;
@@ -128,8 +136,7 @@ void closer_end(struct closer *c)
 {
     if (!c)
         return;
-    close_all(c->kept, c->n_kept);
-    c->n_kept = 0;
+    close_kept(c);
     if (!c->has_thread)
         return;
     (void) pthread_mutex_lock(&c->lock);

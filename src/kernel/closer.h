@@ -8,7 +8,8 @@
  *     closer_begin()      ... write what was found out, wait until it is durable ...
  *     closer_end()        all are closed: the ports can be told
  *
- * One thread calls it. */
+ * Until then a server that asks for no reuse cannot have such a port, as during any probe. One thread calls
+ * it. */
 #include <stddef.h>
 
 struct closer;
