@@ -11,10 +11,10 @@
 
 #include "base/banned.h"
 
-__attribute__((visibility("default"))) int setsockopt(int fd, int level, int name, const void *value,
-                                                      socklen_t n)
+__attribute__((visibility("default"))) int setsockopt(int fd, int level, int optname, const void *optval,
+                                                      socklen_t optlen)
 {
-    int failed = (int) syscall(SYS_setsockopt, fd, level, name, value, n);
+    int failed = (int) syscall(SYS_setsockopt, fd, level, optname, optval, optlen);
 
     if (failed && level == IPPROTO_TCP && errno == EOPNOTSUPP)
         errno = ENOPROTOOPT;

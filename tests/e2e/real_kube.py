@@ -7,6 +7,7 @@
 It runs in the network of that cluster (nsenter).
 """
 import concurrent.futures
+import contextlib
 import http.client
 import json
 import os
@@ -957,6 +958,25 @@ def five_hundred_at_once_and_a_minute_of_kills(world):
     settle(world, space)
 
 
+@contextlib.contextmanager
+def killed(world, *roles):
+    """Without these processes; they come back afterwards."""
+    hold = os.path.join(world.directory, "pods.hold")
+    open(hold, "w").close()
+    try:
+        for role in roles:
+            for pid in world.replicas(role).values():
+                os.kill(pid, signal.SIGKILL)
+        yield
+    finally:
+        os.unlink(hold)
+
+
+def wipe_ledger():
+    subprocess.run(["etcdctl", f"--endpoints=http://{BRIDGE}:2479", "del", "--prefix", ""], check=True,
+                   env={**os.environ, "ETCDCTL_API": "3"}, stdout=subprocess.DEVNULL)
+
+
 @case
 def a_lost_ledger_is_rebuilt_from_5000_pods(world):
     space = world.space("many")
@@ -965,15 +985,9 @@ def a_lost_ledger_is_rebuilt_from_5000_pods(world):
     ports = {env(p, "PORT") for p in made}
     equal(len(ports), 5000)
     until("confirmed", lambda: sum(c["holder"] is None for c in world.claims(space)) == 5000)
-    hold = os.path.join(world.directory, "pods.hold")
-    open(hold, "w").close()
-    everyone = {**world.replicas("controller"), **world.replicas("webhook")}
-    for pid in everyone.values():
-        os.kill(pid, signal.SIGKILL)
-    subprocess.run(["etcdctl", f"--endpoints=http://{BRIDGE}:2479", "del", "--prefix", ""], check=True,
-                   env={**os.environ, "ETCDCTL_API": "3"}, stdout=subprocess.DEVNULL)
-    start = time.monotonic()
-    os.unlink(hold)
+    with killed(world, "controller", "webhook"):
+        wipe_ledger()
+        start = time.monotonic()
     late = until("a pod is admitted again", lambda: try_make(world, pod(space, "late", schedulerName="nobody")))
     print(f"# {time.monotonic() - start:.1f} s until the next pod was admitted", flush=True)
     for name in world.replicas("controller"):
@@ -998,8 +1012,7 @@ def a_ledger_that_is_lost_while_all_run_is_rebuilt(world):
     space = world.space("wiped")
     made = [world.make(pod(space, "w-", schedulerName="nobody")) for _ in range(50)]
     until("confirmed", lambda: [c["holder"] for c in world.claims(space)] == [None] * 50)
-    subprocess.run(["etcdctl", f"--endpoints=http://{BRIDGE}:2479", "del", "--prefix", ""], check=True,
-                   env={**os.environ, "ETCDCTL_API": "3"}, stdout=subprocess.DEVNULL)
+    wipe_ledger()
     more = [until("admitted", lambda: try_make(world, pod(space, "w-", schedulerName="nobody"))) for _ in range(50)]
     until("all are there again", lambda: len(world.claims(space)) == 100)
     equal(sorted(env(p, "PORT") for p in made + more), sorted(c["port"] for c in world.claims(space)))
@@ -1011,18 +1024,12 @@ def a_ledger_that_is_lost_while_all_run_is_rebuilt(world):
 @case
 def without_a_webhook_pods_are_refused_and_not_without_ports(world):
     space = world.space("down")
-    hold = os.path.join(world.directory, "pods.hold")
-    open(hold, "w").close()
-    try:
-        for pid in world.replicas("webhook").values():
-            os.kill(pid, signal.SIGKILL)
+    with killed(world, "webhook"):
         try:
             world.make(pod(space, "one"))
             assert False, "a pod came without its ports"
         except Refused as refused:
             assert "ports.dibs.dev" in refused.message, refused.message
-    finally:
-        os.unlink(hold)
     made = until("admitted again", lambda: try_make(world, pod(space, "one")))
     assert env(made, "PORT")
     world.delete("Pod", space, "one")
@@ -1032,11 +1039,7 @@ def without_a_webhook_pods_are_refused_and_not_without_ports(world):
 @case
 def a_controller_that_is_down_causes_no_duplicate(world):
     space = world.space("alone")
-    hold = os.path.join(world.directory, "pods.hold")
-    open(hold, "w").close()
-    try:
-        for pid in world.replicas("controller").values():
-            os.kill(pid, signal.SIGKILL)
+    with killed(world, "controller"):
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             made = list(pool.map(lambda _: world.make(pod(space, "a-", schedulerName="nobody")), range(200)))
         for one in made[:100]:
@@ -1044,8 +1047,6 @@ def a_controller_that_is_down_causes_no_duplicate(world):
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             more = list(pool.map(lambda _: world.make(pod(space, "a-", schedulerName="nobody")), range(100)))
         equal(len({env(p, "PORT") for p in made + more}), 300)
-    finally:
-        os.unlink(hold)
     world.leader()
     until("those that are there are confirmed", lambda: sum(
         c["holder"] is None for c in world.claims(space)) == 200)
