@@ -101,6 +101,17 @@ static void judge(struct refusal *out)
     }
 }
 
+/* Said before the gateway, in plain text: it could not tell the user that a certificate names from the one
+ * who logs in. */
+static const struct refusal refused_name = {
+    .code = GRPC_UNAUTHENTICATED,
+    .text = "where it has users its gateway takes client certificates without a common name (CN) only",
+    .fault = ETCD_FAULT_DENIED,
+    .status = DIBS_DENIED,
+    .is_final = true,
+    .is_not_done = true,
+};
+
 void refusal_read(int http_status, const char *body, size_t n, struct refusal *out)
 {
     AUTO(json_free_auto) json_doc *doc = NULL;
@@ -114,6 +125,10 @@ void refusal_read(int http_status, const char *body, size_t n, struct refusal *o
     char start[100] = "";
     if (n > 0)
         memcpy(start, body, n < sizeof start - 1 ? n : sizeof start - 1);
+    if (strstr(start, "CommonName of client")) {
+        *out = refused_name;
+        return;
+    }
     (void) text_safe(start, out->text, sizeof out->text);
     /* No gateway of ours said that, so nothing was handed on to etcd. */
     out->is_not_done = http_status == HTTP_NOT_FOUND || http_status == HTTP_TOO_MANY;

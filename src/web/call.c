@@ -332,6 +332,24 @@ static void fail_by_us(struct web_call *call)
         fail(call, DIBS_FAILURE, "out of memory");
 }
 
+static bool is_secure(const struct web_call *call)
+{
+    return strncmp(call->origin, "https:", 6) == 0;
+}
+
+static const char turned_away[] = "the connection was lost before the answer; does the server accept our "
+                                  "certificate, or want one?";
+
+/* Since TLS 1.3 a server looks at a client's certificate after the client has begun to send. */
+static bool is_turned_away(struct web_call *call, CURLcode code)
+{
+    long n_new = 0;
+
+    (void) call->web->curl->curl_easy_getinfo(call->easy, CURLINFO_NUM_CONNECTS, &n_new);
+    return (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR) && is_secure(call) && n_new > 0 &&
+           call->n_header_bytes == 0;
+}
+
 static void fail_by_code(struct web_call *call, CURLcode code)
 {
     switch (code) {
@@ -363,14 +381,14 @@ static void fail_by_code(struct web_call *call, CURLcode code)
         break;
     case CURLE_GOT_NOTHING:
         fail(call, DIBS_UNAVAILABLE,
-             strncmp(call->origin, "http:", 5) == 0
-                 ? "the connection was lost before the answer; does the server want TLS?"
-                 : "the connection was lost before the answer; does the server want a certificate of ours?");
+             is_secure(call) ? turned_away
+                             : "the connection was lost before the answer; does the server want TLS?");
         break;
     default:
         fail(call, DIBS_UNAVAILABLE,
-             call->answer.reach == WEB_NOT_SENT ? "cannot be asked"
-                                                : "the connection was lost before the whole answer");
+             is_turned_away(call, code)           ? turned_away
+             : call->answer.reach == WEB_NOT_SENT ? "cannot be asked"
+                                                  : "the connection was lost before the whole answer");
     }
 }
 

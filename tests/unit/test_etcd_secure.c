@@ -108,7 +108,10 @@ static void client_certificates_are_shown_and_wanted(void **state)
     config = f->cluster->config;
     set_file(f->cluster, config.cert, "stranger.cert");
     set_file(f->cluster, config.key, "stranger.key");
-    refused(f, &config, DIBS_UNAVAILABLE, "127.0.0.1");
+    refused(f, &config, DIBS_UNAVAILABLE, "does the server accept our certificate");
+    set_file(f->cluster, config.cert, "expired.cert");
+    set_file(f->cluster, config.key, "expired.key");
+    refused(f, &config, DIBS_UNAVAILABLE, "does the server accept our certificate");
     config = f->cluster->config;
     set_file(f->cluster, config.key, "stranger.key"); /* not that certificate's */
     refused(f, &config, DIBS_INVALID, "our own certificate");
@@ -164,11 +167,13 @@ static void make_users(struct fixture *f)
 
     cluster_wait(&f->cluster->config);
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-        char command[500] = "";
+        char command[1000] = "";
 
         (void) snprintf(command, sizeof command,
-                        "curl -sS --noproxy '*' -f -m 10 -o /dev/null %s/v3/auth/%s -d '%s'",
-                        f->cluster->config.origin[0], steps[i][0], steps[i][1]);
+                        "tls=%s/tls; test ! -d $tls || set -- --cacert $tls/ca.cert --cert $tls/client.cert "
+                        "--key $tls/client.key\n"
+                        "curl \"$@\" -sS --noproxy '*' -f -m 10 -o /dev/null %s/v3/auth/%s -d '%s'",
+                        f->cluster->dir, f->cluster->config.origin[0], steps[i][0], steps[i][1]);
         assert_int_equal(child_run(child_shell, command), 0);
     }
 }
@@ -207,6 +212,24 @@ static void users_are_known_by_their_password(void **state)
     ASSERT_OK(ask(f, &config, LONG_MS), &f->err);
     assert_int_equal(ask_for(f, &config, "/elsewhere", LONG_MS), DIBS_DENIED);
     assert_int_equal(f->call.fate, ETCD_NOT_DONE);
+}
+
+/* Etcd itself wants it so: its gateway could not tell the user of a certificate's name from that of a login.
+ */
+static void where_there_are_users_certificates_have_no_names(void **state)
+{
+    struct fixture *f = *state;
+
+    NEED_ETCD();
+    make_users(f);
+    struct etcd_config config = f->cluster->config;
+    ASSERT_OK(etcd_config_login(&config, "dibs", "sesame", &f->err), &f->err);
+    refused(f, &config, DIBS_DENIED, "without a common name");
+    assert_int_equal(f->call.n_tries, 1);
+    assert_int_equal(f->call.fate, ETCD_NOT_DONE);
+    set_file(f->cluster, config.cert, "nameless.cert");
+    set_file(f->cluster, config.key, "nameless.key");
+    ASSERT_OK(ask(f, &config, LONG_MS), &f->err);
 }
 
 static void a_token_that_has_ended_is_replaced(void **state)
@@ -358,6 +381,7 @@ int main(void)
         WITH(setup_tls, client_certificates_are_shown_and_wanted),
         WITH(setup_tls, servers_that_cannot_be_trusted_are_asked_nothing),
         WITH(setup, users_are_known_by_their_password),
+        WITH(setup_tls, where_there_are_users_certificates_have_no_names),
         WITH(setup, a_token_that_has_ended_is_replaced),
         WITH(setup, who_has_a_user_is_served_where_there_are_none),
         WITH(setup, a_watch_logs_in_by_itself),
