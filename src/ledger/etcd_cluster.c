@@ -25,6 +25,12 @@ static struct etcd_call within(const struct asking *a)
     return (struct etcd_call){ .deadline_ms = clock_monotonic_ms() + a->timeout_ms };
 }
 
+/* What we ask with is not let in, or cannot be used at all: no fault of the cluster's. */
+static bool is_ours(dibs_status s)
+{
+    return s == DIBS_DENIED || s == DIBS_INVALID;
+}
+
 /* Twice: the first time a connection is made. */
 static void ask_endpoint(struct asking *a, size_t i)
 {
@@ -46,6 +52,7 @@ static void ask_endpoint(struct asking *a, size_t i)
     a->out->n = i + 1;
     if (s != DIBS_OK) {
         (void) text_copy(m->why, sizeof m->why, err.msg);
+        m->is_refused = is_ours(s);
         return;
     }
     a->id[i] = status.member;
@@ -72,7 +79,9 @@ static void ask_majority(struct asking *a)
     /* A key below the prefix: our user may have rights to nothing else. */
     (void) snprintf(key, sizeof key, "%s/", a->config.prefix);
     look.key = ETCD_BYTES(key);
-    a->out->is_quorate = etcd_do(a->etcd, &call, &look, &answer, &err) == DIBS_OK;
+    dibs_status s = etcd_do(a->etcd, &call, &look, &answer, &err);
+    a->out->is_quorate = s == DIBS_OK;
+    a->out->is_refused = is_ours(s);
     a->out->quorum_us = clock_monotonic_us() - began_us;
     if (!a->out->is_quorate)
         (void) text_copy(a->out->why, sizeof a->out->why, err.msg);

@@ -137,7 +137,8 @@ struct ledger_member {
     char url[272];   /* "": it has not started */
     bool is_named;   /* in the ledger's URI */
     bool answers;    /* what follows is known only then; of those that are not named it is not asked */
-    char why[200];   /* ... why it does not */
+    char why[200];   /* ... why it does not, */
+    bool is_refused; /* ... and it would answer others: user, password or certificates are wrong */
     int64_t took_us; /* to answer */
     char version[32];
     bool is_leader, has_leader, is_learner;
@@ -151,7 +152,8 @@ struct ledger_cluster {
     bool is_quorate;   /* a read that needs a majority was answered, */
     int64_t quorum_us; /* ... after so long */
     bool has_other_alarm;
-    char why[200]; /* why it was not */
+    char why[200];   /* why it was not, */
+    bool is_refused; /* ... and others would be: as above, or rights are missing */
 };
 /* Asks within `timeout_ms`. INVALID: nobody shares such a ledger. */
 dibs_status ledger_cluster(const char *uri, int64_t timeout_ms, struct ledger_cluster *out, dibs_err *err);

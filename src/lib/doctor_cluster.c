@@ -17,6 +17,8 @@ enum {
     LARGE_SHARE = 75,  /* percent of it: time to do something */
 };
 
+static const char check_entry[] = "check user, password, his rights below the prefix, and certificates";
+
 static const char *name_of(const struct ledger_member *m)
 {
     return m->name[0] ? m->name : "?";
@@ -52,8 +54,8 @@ static void check_member(struct doctor *d, const struct ledger_cluster *cluster,
     }
     if (!m->answers) {
         doctor_say(d, cluster->is_quorate ? DIBS_WARNING : DIBS_PROBLEM, "etcd",
-                   "start it, or name another one in the ledger's URI", "%.200s does not answer: %s", m->url,
-                   m->why);
+                   m->is_refused ? check_entry : "start it, or name another one in the ledger's URI",
+                   "%.200s %s: %s", m->url, m->is_refused ? "refuses us" : "does not answer", m->why);
         return;
     }
     doctor_say(d, m->has_leader ? DIBS_FINE : DIBS_PROBLEM, "etcd",
@@ -109,8 +111,11 @@ static void check_majority(struct doctor *d, const struct ledger_cluster *cluste
 
     if (!cluster->is_quorate)
         doctor_say(d, DIBS_PROBLEM, "etcd",
-                   "start members until more than half of them run; what is held stays held meanwhile",
-                   "no majority answers, so nothing can be claimed or released: %s", cluster->why);
+                   cluster->is_refused ? check_entry
+                                       : "start members until more than half of them run; what is held stays "
+                                         "held meanwhile",
+                   "%s, so nothing can be claimed or released: %s",
+                   cluster->is_refused ? "the cluster refuses us" : "no majority answers", cluster->why);
     else
         doctor_say(d, is_slow ? DIBS_WARNING : DIBS_FINE, "etcd",
                    is_slow ? "etcd needs a fast disk of its own and a network of a few milliseconds" : "",

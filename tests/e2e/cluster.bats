@@ -150,6 +150,16 @@ cluster() {
     try doctor
     [ "$code" -eq 0 ]
     prints 'a majority answers in'
+    # Who is refused is not told to start members.
+    DIBS_LEDGER=${ETCD_URL%/t}/elsewhere try doctor
+    [ "$code" -ne 0 ]
+    grep -q 'FAIL  the cluster refuses us, .*permission denied' "$T/out"
+    prints 'rights below the prefix'
+    DIBS_ETCD_PASSWORD=wrong try doctor
+    [ "$code" -ne 0 ]
+    grep -q 'FAIL  http://127.0.0.1:.* refuses us: .*invalid user ID or password' "$T/out"
+    prints 'FAIL  the cluster refuses us'
+    ! grep -q 'start ' "$T/out"
 }
 
 @test "doctor tells of a full database, and how to go on" {
