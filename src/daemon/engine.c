@@ -63,6 +63,8 @@ static bool do_together(struct engine *e, struct job *const *jobs, size_t n, dib
     struct core *core = e->handle->core;
     struct ledger_span span = { 0 };
 
+    /* Who is alone commits while it works: its probes would keep their ports for all that time. */
+    core->options.closer = jobs[0]->is_alone ? NULL : e->closer;
     e->n_written = 0;
     if (!jobs[0]->is_alone)
         ledger_group_begin(core->ledger);
@@ -326,7 +328,7 @@ static dibs_status start(struct engine *e, const struct engine_options *options,
     e->handle->never_forks = true;
     e->handle->core->options.known = known;
     e->handle->core->options.known_ctx = e;
-    e->handle->core->options.closer = e->closer = closer_open();
+    e->closer = closer_open();
     s = engine_load(e, err);
     /* Otherwise the first claim finds that the index does not know what cools, and all go on without it. */
     core_index_remember(e->handle->core, e->handle->settings.cooldown_ms);

@@ -297,6 +297,29 @@ static size_t count_entries(const char *path)
     return n;
 }
 
+static void work_and_look(struct job *job, dibs *handle)
+{
+    work(job, handle); /* the first of all may open files that stay open */
+    size_t n_open = count_entries("/proc/self/fd");
+
+    work(job, handle);
+    assert_int_equal(count_entries("/proc/self/fd"), n_open);
+}
+
+/* It commits by itself, which may take long where the ledger is far away. */
+static void a_job_alone_keeps_no_port_that_it_has_probed(void **state)
+{
+    struct fixture *f = *state;
+    struct claiming_job job = leased(60000);
+
+    job.job = (struct job){ .work = work_and_look, .done = done, .is_alone = true };
+    job.job.caller = engine_handle(f->engine)->core->options.caller;
+    engine_queue(f->engine, &job.job);
+    TURN_UNTIL(f, job.n_done == 1);
+    ASSERT_OK(job.status, &job.err);
+    assert_int_equal(count(f), 2);
+}
+
 static int64_t size_of(const struct fixture *f, const char *name)
 {
     char path[300];
@@ -545,6 +568,7 @@ int main(void)
         CASE(a_refused_job_leaves_the_others_alone),
         CASE(a_spoilt_commit_is_done_again_one_by_one),
         CASE(long_jobs_leave_most_of_the_time_to_others),
+        CASE(a_job_alone_keeps_no_port_that_it_has_probed),
         CASE(the_log_is_carried_over_beside_the_commits),
         CASE(a_thousand_holders_die_at_once),
         CASE(INV_8_ports_of_the_dead_are_chosen_before_the_lower_band),
