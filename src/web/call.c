@@ -161,6 +161,9 @@ static void set_tls(struct setting *s)
     const struct web *web = s->call->web;
 
     set_long(s, CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
+    /* A handle that is used again would take up its last session, with the certificates that there were then.
+     */
+    set_long(s, CURLOPT_SSL_SESSIONID_CACHE, 0);
     set_pem(s, CURLOPT_CAINFO_BLOB, web->ca_pem);
     set_pem(s, CURLOPT_SSLCERT_BLOB, web->cert_pem);
     set_pem(s, CURLOPT_SSLKEY_BLOB, web->key_pem);

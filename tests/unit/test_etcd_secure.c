@@ -5,6 +5,7 @@
 #include "base/auto.h"
 #include "etcd/watch.h"
 #include "support/etcd.h"
+#include "web/web.h"
 
 enum { SHORT_MS = 2000, LONG_MS = 30000 };
 
@@ -146,6 +147,59 @@ static void servers_that_cannot_be_trusted_are_asked_nothing(void **state)
     assert_int_equal(child_run(child_shell, command), 0);
     refused(f, &f->cluster->config, DIBS_UNAVAILABLE, "expired");
     assert_int_equal(f->call.fate, ETCD_NOT_DONE);
+}
+
+static void copy_certificate(const struct cluster *c, const char *from, const char *to)
+{
+    char command[500] = "";
+
+    (void) snprintf(command, sizeof command, "cd %s/tls && cp %s.cert %s.cert && cp %s.key %s.key", c->dir,
+                    from, to, from, to);
+    assert_int_equal(child_run(child_shell, command), 0);
+}
+
+static dibs_status ask_web(const struct fixture *f, struct web *web, dibs_err *err)
+{
+    AUTO(web_answer_done) struct web_answer answer = { 0 };
+    char url[ETCD_ORIGIN_MAX + 64] = "";
+
+    (void) snprintf(url, sizeof url, "%s/v3/kv/range", f->cluster->config.origin[0]);
+    const struct web_request request = { .method = "POST",
+                                         .url = url,
+                                         .body = "{\"key\":\"eA==\"}",
+                                         .n_body = sizeof "{\"key\":\"eA==\"}" - 1,
+                                         .deadline_ms = in_ms(LONG_MS) };
+    dibs_status s = web_ask(web, &request, &answer);
+
+    *err = answer.err;
+    return s;
+}
+
+/* A session of TLS that is taken up again has the certificate with which it began: one that was replaced, and
+ * may be over or revoked by now. */
+static void a_new_connection_shows_the_certificate_that_there_is_now(void **state)
+{
+    struct fixture *f = *state;
+    struct web *web = NULL;
+    struct etcd_config config = { 0 };
+
+    NEED_ETCD();
+    cluster_wait(&f->cluster->config);
+    copy_certificate(f->cluster, "client", "changing");
+    set_file(f->cluster, config.cert, "changing.cert");
+    set_file(f->cluster, config.key, "changing.key");
+    const struct web_options options = { .ca = f->cluster->config.cacert,
+                                         .cert = config.cert,
+                                         .key = config.key };
+    ASSERT_OK(web_open(&options, &web, &f->err), &f->err);
+    ASSERT_OK(ask_web(f, web, &f->err), &f->err);
+    copy_certificate(f->cluster, "stranger", "changing");
+    web_drop_connections(web);
+    assert_int_equal(ask_web(f, web, &f->err), DIBS_UNAVAILABLE);
+    copy_certificate(f->cluster, "client", "changing");
+    web_drop_connections(web);
+    ASSERT_OK(ask_web(f, web, &f->err), &f->err);
+    web_close(web);
 }
 
 /* ---- users ---- */
@@ -380,6 +434,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH(setup_tls, client_certificates_are_shown_and_wanted),
         WITH(setup_tls, servers_that_cannot_be_trusted_are_asked_nothing),
+        WITH(setup_tls, a_new_connection_shows_the_certificate_that_there_is_now),
         WITH(setup, users_are_known_by_their_password),
         WITH(setup_tls, where_there_are_users_certificates_have_no_names),
         WITH(setup, a_token_that_has_ended_is_replaced),
