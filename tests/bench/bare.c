@@ -3,7 +3,8 @@
  * tries the next port for TCP and for UDP on both families as Google's does, answers and closes. It keeps
  * nothing, so ports are given out again, and it has no use but to be measured.
  *
- * usage: bare ADDRESS FIRST LAST        ADDRESS: @abstract or a path; ends with SIGTERM */
+ * usage: bare ADDRESS FIRST LAST [blind]        ADDRESS: @abstract or a path; ends with SIGTERM
+ * blind: without trying the port, so that only the connection is left */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -55,7 +56,7 @@ static bool can_bind(int type, uint16_t port)
     return is_free;
 }
 
-static void serve(int fd, uint16_t port)
+static void serve(int fd, uint16_t port, bool is_blind)
 {
     struct ucred peer = { 0 };
     socklen_t len = sizeof peer;
@@ -66,7 +67,7 @@ static void serve(int fd, uint16_t port)
         (void) poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, PATIENCE_MS);
         (void) recv(fd, text, sizeof text, MSG_DONTWAIT);
     }
-    if (can_bind(SOCK_STREAM, port) && can_bind(SOCK_DGRAM, port)) {
+    if (is_blind || (can_bind(SOCK_STREAM, port) && can_bind(SOCK_DGRAM, port))) {
         int n = snprintf(text, sizeof text, "%u\n", port);
 
         (void) send(fd, text, (size_t) n, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -76,8 +77,10 @@ static void serve(int fd, uint16_t port)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4) {
-        (void) fprintf(stderr, "usage: bare ADDRESS FIRST LAST\n");
+    bool is_blind = argc == 5 && strcmp(argv[4], "blind") == 0;
+
+    if (argc != 4 && !is_blind) {
+        (void) fprintf(stderr, "usage: bare ADDRESS FIRST LAST [blind]\n");
         return 2;
     }
     int door = listen_at(argv[1]);
@@ -87,7 +90,7 @@ int main(int argc, char **argv)
 
     while (poll(&(struct pollfd){ .fd = door, .events = POLLIN }, 1, -1) >= 0)
         for (int fd = -1; (fd = accept4(door, NULL, NULL, SOCK_CLOEXEC)) >= 0;) {
-            serve(fd, port);
+            serve(fd, port, is_blind);
             port = port == last ? first : (uint16_t) (port + 1);
         }
     die("poll");

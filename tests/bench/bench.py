@@ -449,11 +449,12 @@ def bench_portserver(bench):
     ratio = quantile(ours, 0.5) / quantile(theirs, 0.5) if theirs else 0
     row(what, spread(ours, 1, 0) + note, "requests/s", ">= 12x", ratio >= 12 and not bad if theirs else None,
         f"portserver {spread(theirs, 1, 0)}, not durable" if theirs else "", f"{ratio:.1f}x" if theirs else "")
-    bare = all_of(got["bare"], "per_second")
-    ceiling = quantile(bare, 0.5) / quantile(theirs, 0.5) if theirs else 0
-    note = f", {quantile(all_of(got['bare'], 'cpu_us'), 0.5):.0f} us CPU each"
-    row("the same, a bare server that records nothing", spread(bare, 1, 0) + note, "requests/s", None, None, "",
-        f"{ceiling:.1f}x" if theirs else "")
+    for who, nothing in (("bare", "records nothing"), ("blind", "neither tries ports nor records anything")):
+        least = all_of(got[who], "per_second")
+        ceiling = quantile(least, 0.5) / quantile(theirs, 0.5) if theirs else 0
+        note = f", {quantile(all_of(got[who], 'cpu_us'), 0.5):.0f} us CPU each"
+        row(f"the same, a bare server that {nothing}", spread(least, 1, 0) + note, "requests/s", None, None, "",
+            f"{ceiling:.1f}x" if theirs else "")
 
 
 def bench_memory(bench):

@@ -102,21 +102,26 @@ class Bench:
         return out
 
     def portserver(self):
-        """The same burst against both, in turns, and against a server that only does what the kernel has to do for a
-        request. Without the peer its list stays empty."""
-        address, peer_address, bare_address = (f"@{who}-bench-{os.getpid()}" for who in ("dibs", "peer", "bare"))
-        out = {"ours": [], "theirs": [], "bare": []}
+        """The same burst against both, in turns, and against servers that only do what the kernel has to do for a
+        request: with trying the port (bare), and for the connection alone (blind). Without the peer its list stays
+        empty."""
+        address, peer_address, bare_address, blind_address = (f"@{who}-bench-{os.getpid()}"
+                                                              for who in ("dibs", "peer", "bare", "blind"))
+        out = {"ours": [], "theirs": [], "bare": [], "blind": []}
         server, _ = self.serve("portserver", "--portserver", address, env={"DIBS_RANGE": BURST_RANGE})
         peer = shutil.which("portserver")
         bare = Server([os.path.join(self.bin, "bare"), bare_address, *BURST_RANGE.split("-")],
                       lambda: answers(bare_address, b""))
-        with server, bare:
+        blind = Server([os.path.join(self.bin, "bare"), blind_address, *BURST_RANGE.split("-"), "blind"],
+                       lambda: answers(blind_address, b""))
+        with server, bare, blind:
             other = peer and Server([peer, "--portserver_static_pool", BURST_RANGE, "--portserver_address",
                                      peer_address], lambda: answers(peer_address, b""))
             try:
                 for _ in range(ROUNDS):
                     out["ours"].append(self.load_on(server, "portserver", address, BURST, AT_A_TIME))
                     out["bare"].append(self.load_on(bare, "portserver", bare_address, BURST, AT_A_TIME))
+                    out["blind"].append(self.load_on(blind, "portserver", blind_address, BURST, AT_A_TIME))
                     if other:
                         out["theirs"].append(self.load_on(other, "portserver", peer_address, BURST, AT_A_TIME))
             finally:
