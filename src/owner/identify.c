@@ -96,6 +96,8 @@ static dibs_status not_readable(pid_t pid, enum look seen, int os_errno, dibs_er
 {
     if (seen == LOOK_DAMAGED)
         return err_set(err, DIBS_FAILURE, "/proc/%d is not in the kernel's format", pid);
+    if (os_errno == EMFILE || os_errno == ENFILE || os_errno == ENOMEM)
+        return err_os(err, DIBS_UNAVAILABLE, os_errno, "process %d cannot be looked at now", pid);
     /* Hidden and gone look alike in /proc; a signal that is not sent tells them apart. */
     if (kill(pid, 0) != 0 && errno == ESRCH)
         return err_set(err, DIBS_NOT_FOUND, "there is no process %d", pid);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "support/child.h"
@@ -279,6 +280,23 @@ static void descent_is_followed_upwards_only(void **state)
     assert_int_equal(child_run(child_has_a_child, &me), 0);
 }
 
+/* It is no refusal: later it can. */
+static void without_descriptors_nobody_is_looked_at(void **state)
+{
+    struct owner_view view = here();
+    struct owner_facts facts = { 0 };
+    dibs_err err = { 0 };
+    struct rlimit was;
+
+    (void) state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+    const struct rlimit none = { .rlim_cur = 3, .rlim_max = was.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    dibs_status s = owner_identify(&view, getpid(), &facts, &err);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+    assert_int_equal(s, DIBS_UNAVAILABLE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +309,7 @@ int main(void)
         cmocka_unit_test(a_thread_is_not_a_process),
         cmocka_unit_test(records_of_another_boot_are_dead_and_damaged_ones_unknown),
         cmocka_unit_test(descent_is_followed_upwards_only),
+        cmocka_unit_test(without_descriptors_nobody_is_looked_at),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
