@@ -63,8 +63,10 @@ static dibs_status send(struct composing *c, struct etcd_call *call, struct etcd
     if (c->n_ops > most)
         return err_trouble(err, DIBS_TROUBLE_FULL, "that is more than one commit to etcd can change");
     struct store_key tail = store_key(c->self, SPACE_HOST, 't');
-    struct etcd_op look = { .kind = ETCD_RANGE, .key = store_key_bytes(&tail) };
-    struct etcd_txn txn = { c->compares, c->n_compares, c->ops, c->n_ops, &look, 1 };
+    struct store_key wake = store_key(c->self, SPACE_HOST, 'w');
+    struct etcd_op looks[] = { { .kind = ETCD_RANGE, .key = store_key_bytes(&tail) },
+                               { .kind = ETCD_RANGE, .key = store_key_bytes(&wake) } };
+    struct etcd_txn txn = { c->compares, c->n_compares, c->ops, c->n_ops, looks, 2 };
     struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
     return etcd_do(c->self->etcd, call, &op, answer, err);
 }
@@ -198,12 +200,14 @@ static void note_success(struct composing *c, int64_t revision)
     if (self->is_mourning)
         self->n_lost = 0;
     if (self->is_watched && is_shared_touched(c)) {
-        etcd_watch_know(self->watch[SPACE_CLUSTER], revision);
+        etcd_watch_know(self->watch[WATCH_CLUSTER], revision);
         if (self->expected_revision == 0) {
             self->expected_revision = revision;
             self->expected_ms = clock_monotonic_ms();
         }
     }
+    if (self->watch[WATCH_TWIN])
+        etcd_watch_know(self->watch[WATCH_TWIN], revision);
     for (size_t i = 0; i < tables->n_journal; i++) {
         const struct memory_change *change = &tables->journal[i];
 
@@ -290,12 +294,16 @@ static dibs_status send_and_learn(struct composing *all, size_t n, dibs_err *err
     enum outcome outcome = s != DIBS_OK || is_beaten ? NOT_DONE : IS_DONE;
 
     count(&c->self->traffic, &call, clock_monotonic_us() - began_us);
+    if (is_beaten)
+        store_note_twin(c->self, &answer.result.results[0], &answer.result.results[1]);
     if (is_doubtful)
         outcome = decide(c, &revision);
     /* A Txn that was lost for certain is as good as one that was beaten. */
     bool is_again =
         outcome == NOT_DONE && (is_beaten || (is_doubtful && clock_monotonic_ms() < c->self->deadline_ms));
 
+    if (is_beaten && outcome == NOBODY_KNOWS)
+        s = err_set(err, DIBS_UNAVAILABLE, "etcd: its answers came twice");
     for (size_t i = 0; i < n; i++) {
         if (outcome == IS_DONE)
             note_success(&all[i], revision);
@@ -309,8 +317,6 @@ static dibs_status send_and_learn(struct composing *all, size_t n, dibs_err *err
         return DIBS_OK;
     if (is_again)
         return DIBS_UNAVAILABLE; /* and why was said */
-    if (is_beaten)
-        s = err_set(err, DIBS_UNAVAILABLE, "etcd: its answers came twice");
     if (outcome == NOBODY_KNOWS)
         return err_wrap(err, s, "what was asked may have been done all the same");
     return s;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "ledger/etcd_store.h"
 
@@ -451,6 +452,8 @@ static void find_rank(struct etcd_rows *self)
 
 static dibs_status load(struct etcd_rows *self, dibs_err *err)
 {
+    int64_t began_ms = clock_monotonic_ms();
+
     forget(self);
     self->traffic.n_loads++;
     dibs_status s = read_kinds(self, SPACE_CLUSTER, 'm', 'm', err); /* who is who, */
@@ -469,6 +472,7 @@ static dibs_status load(struct etcd_rows *self, dibs_err *err)
         s = read_kinds(self, SPACE_HOST, 'k', 'x', err);
     memory_commit(&self->near.tables);
     self->is_loaded = s == DIBS_OK;
+    self->load_ms = clock_monotonic_ms() - began_ms;
     self->read_at = self->revision;
     self->is_loose = true; /* ports that are everybody's may not have been, or have been claimed without us */
     if (s == DIBS_OK && self->lease)

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "ledger/etcd_store.h"
@@ -16,8 +17,8 @@
 #include "base/banned.h"
 
 enum {
-    CATCH_UP_MS = 20, /* what beat us is told by then, as a rule; else everything is read anew */
-    CONFIRM_MS = 200, /* a copy of which nothing was heard for so long may be behind: a member can hang */
+    CATCH_UP_MS = 100, /* what beat us is told by then, as a rule; else everything is read anew */
+    CONFIRM_MS = 200,  /* a copy of which nothing was heard for so long may be behind: a member can hang */
     CONFIRM_MOST_MS = 500, /* to ask; who is not answered goes on with what it has */
     CONFIRMS_MAX = 3,
     SILENT_MS = 1000,  /* after somebody waited in vain nobody else does */
@@ -76,10 +77,8 @@ static bool change_block(struct etcd_rows *self, enum store_space space, const s
     if (event->kv.mod_revision <= self->block_revision[space][block])
         return true; /* our own, or read already */
     self->n_told++;
-    if (space == SPACE_CLUSTER) {
-        self->n_elsewhere++;
-        self->changed.word[block] = UINT64_MAX; /* a block is a word of the set */
-    }
+    self->n_elsewhere++;
+    self->changed.word[block] = UINT64_MAX; /* a block is a word of the set */
     self->block_revision[space][block] = event->kv.mod_revision;
     return clear_block(self, space, block) == DIBS_OK &&
            (event->is_delete || store_apply(self, space, &event->kv, NULL) == DIBS_OK);
@@ -117,6 +116,25 @@ static bool change_lease(struct etcd_rows *self, const struct etcd_event *event)
     return true;
 }
 
+/* How far another process of this host has come: the numbers of what we do next follow its own. What it told
+ * of itself is not near. */
+static bool change_tail(struct etcd_rows *self, const struct etcd_event *event)
+{
+    if (event->kv.mod_revision <= self->tail_revision)
+        return true;
+    self->n_told++;
+    store_forget_events(self, 0);
+    return !event->is_delete && store_apply(self, SPACE_HOST, &event->kv, NULL) == DIBS_OK;
+}
+
+/* Answers that go are forgotten by their age, here as there; sightings are few. */
+static bool change_note(struct etcd_rows *self, const struct etcd_event *event, bool is_answer)
+{
+    if (event->kv.mod_revision <= self->tail_revision)
+        return true;
+    return event->is_delete ? is_answer : store_apply(self, SPACE_HOST, &event->kv, NULL) == DIBS_OK;
+}
+
 /* False: all is to be read anew. */
 static bool take_change(struct etcd_rows *self, enum store_space space, const struct etcd_event *event)
 {
@@ -124,11 +142,14 @@ static bool take_change(struct etcd_rows *self, enum store_space space, const st
         return true; /* the copy was read after that */
     switch (store_kind(self, space, &event->kv)) {
     case 'b': return change_block(self, space, event);
+    case 'k': return change_note(self, event, true);
     case 'l': return change_lease(self, event);
     case 'm': return event->kv.mod_revision <= self->nodes_revision;
     case 'n': return change_name(self, space, event);
     case 'p': return event->kv.mod_revision <= self->pools_revision; /* ports may be another's now */
-    case 'w': return event->kv.mod_revision <= self->tail_revision;  /* somebody else of this host */
+    case 's': return change_note(self, event, false);
+    case 't': return change_tail(self, event);
+    case 'w': return event->kv.mod_revision <= self->tail_revision; /* somebody else of this host */
     case 'x':
         return event->is_delete || event->kv.mod_revision <= self->read_at ||
                store_apply(self, space, &event->kv, NULL) == DIBS_OK;
@@ -180,23 +201,24 @@ static void compacted(void *ctx, int64_t revision)
     note_elsewhere(self);
 }
 
-static dibs_status watch_space(struct etcd_rows *self, enum store_space space, dibs_err *err)
+static dibs_status watch_kinds(struct etcd_rows *self, enum store_watch which, char from, char to,
+                               int64_t revision, dibs_err *err)
 {
-    /* Of the host only what others tell it: all that we write there would come back to us. */
-    struct store_key first = store_key(self, space, space == SPACE_HOST ? 'w' : '\0');
-    struct store_key last = store_key(self, space, space == SPACE_HOST ? 'x' : '\0');
+    enum store_space space = which == WATCH_CLUSTER ? SPACE_CLUSTER : SPACE_HOST;
+    struct store_key first = store_key(self, space, from);
+    struct store_key last = store_key(self, space, to);
     struct store_key end = store_key_end(&last);
     struct etcd_watch_options options = { .key = store_key_bytes(&first),
                                           .end = store_key_bytes(&end),
-                                          .revision = self->revision + 1,
+                                          .revision = revision,
                                           .changed = space == SPACE_HOST ? host_changed : cluster_changed,
                                           .compacted = compacted,
                                           .ctx = self };
     struct epoll_event event = { .events = EPOLLIN };
-    dibs_status s = etcd_watch_open(&self->config, &options, &self->watch[space], err);
+    dibs_status s = etcd_watch_open(&self->config, &options, &self->watch[which], err);
 
     if (s == DIBS_OK &&
-        epoll_ctl(self->notices, EPOLL_CTL_ADD, etcd_watch_fd(self->watch[space]), &event) != 0)
+        epoll_ctl(self->notices, EPOLL_CTL_ADD, etcd_watch_fd(self->watch[which]), &event) != 0)
         s = err_os(err, DIBS_UNAVAILABLE, errno, "following the ledger in etcd");
     return s;
 }
@@ -210,16 +232,17 @@ dibs_status store_watch(struct etcd_rows *self, dibs_err *err)
     self->notices = epoll_create1(EPOLL_CLOEXEC);
     if (self->notices < 0)
         return err_os(err, DIBS_UNAVAILABLE, errno, "following the ledger in etcd");
-    s = watch_space(self, SPACE_HOST, err);
+    /* Of the host only what others tell it: all that we write there would come back to us. */
+    s = watch_kinds(self, WATCH_HOST, 'w', 'x', self->revision + 1, err);
     if (s == DIBS_OK)
-        s = watch_space(self, SPACE_CLUSTER, err);
+        s = watch_kinds(self, WATCH_CLUSTER, '\0', '\0', self->revision + 1, err);
     self->is_watched = s == DIBS_OK;
     return s;
 }
 
 void store_unwatch(struct etcd_rows *self)
 {
-    for (size_t i = 0; i < SPACES; i++)
+    for (size_t i = 0; i < WATCHES; i++)
         etcd_watch_close(self->watch[i]);
     if (self->notices >= 0)
         (void) close(self->notices);
@@ -231,26 +254,49 @@ void store_heed(struct etcd_rows *self)
 
     if (!self->is_watched || poll(&notices, 1, 0) <= 0)
         return;
-    for (size_t i = 0; i < SPACES; i++)
-        etcd_watch_turn(self->watch[i]);
+    for (size_t i = 0; i < WATCHES; i++)
+        if (self->watch[i])
+            etcd_watch_turn(self->watch[i]);
     uint64_t times = 0;
     if (self->lease_notice >= 0 && read(self->lease_notice, &times, sizeof times) > 0)
         note_elsewhere(self);
+}
+
+/* Who does not follow has put the key that wakes us, and then all is read anew. */
+void store_note_twin(struct etcd_rows *self, const struct etcd_result *tail, const struct etcd_result *wake)
+{
+    if (!self->is_watched || tail->n_kvs != 1 || tail->kvs[0].mod_revision <= self->tail_revision)
+        return;
+    self->twin_revision = tail->kvs[0].mod_revision;
+    bool is_told = wake->n_kvs == 1 && wake->kvs[0].mod_revision >= self->twin_revision;
+    /* The copy has all of the host's up to the tail that it knows: nothing has to be read. */
+    if (!is_told && !self->watch[WATCH_TWIN])
+        (void) watch_kinds(self, WATCH_TWIN, 'b', 't', self->tail_revision + 1, NULL);
+}
+
+/* Is known what others of this host have done? */
+static bool is_twin_told(const struct etcd_rows *self)
+{
+    return self->tail_revision >= self->twin_revision;
 }
 
 /* Somebody was first, or we are behind: what there is is told soon. False: it was not. */
 static bool catch_up(struct etcd_rows *self, uint64_t n_told, int64_t revision)
 {
     struct pollfd notices = { .fd = self->notices, .events = POLLIN };
-    int64_t until_ms = clock_monotonic_ms() + CATCH_UP_MS;
+    /* To read everything costs as much as it did the last time: for so long it pays to wait. */
+    int64_t until_ms = clock_monotonic_ms() + (self->load_ms > CATCH_UP_MS ? self->load_ms : CATCH_UP_MS);
     int64_t now_ms = 0;
 
-    while (self->n_told == n_told && self->revision <= revision &&
+    until_ms = until_ms < self->deadline_ms ? until_ms : self->deadline_ms;
+    if (!is_twin_told(self) && !self->watch[WATCH_TWIN])
+        return false; /* nobody will tell it */
+    while (((self->n_told == n_told && self->revision <= revision) || !is_twin_told(self)) &&
            (now_ms = clock_monotonic_ms()) < until_ms) {
         (void) poll(&notices, 1, (int) (until_ms - now_ms));
         store_heed(self);
     }
-    return self->n_told != n_told || self->revision > revision;
+    return (self->n_told != n_told || self->revision > revision) && is_twin_told(self);
 }
 
 void store_give_way(const struct etcd_rows *self)
@@ -289,14 +335,18 @@ static enum currency look_whether_current(struct etcd_rows *self)
           .number = self->revision + 1 },
     };
     const struct etcd_op look = { .kind = ETCD_RANGE, .key = store_key_bytes(&tail), .is_count_only = true };
-    const struct etcd_op twice[] = { look, look };
-    const struct etcd_txn txn = { compares, portbits_count(&self->shared) > 0 ? 3 : 2, &look, 1, twice, 2 };
+    struct store_key wake = store_key(self, SPACE_HOST, 'w');
+    const struct etcd_op looks[] = { { .kind = ETCD_RANGE, .key = store_key_bytes(&tail) },
+                                     { .kind = ETCD_RANGE, .key = store_key_bytes(&wake) } };
+    const struct etcd_txn txn = { compares, portbits_count(&self->shared) > 0 ? 3 : 2, &look, 1, looks, 2 };
     const struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
     struct etcd_call call = { .deadline_ms = clock_monotonic_ms() + CONFIRM_MOST_MS };
     struct etcd_answer answer = { 0 };
     dibs_status s = etcd_do(self->etcd, &call, &op, &answer, NULL);
     bool is_current = answer.result.succeeded;
 
+    if (s == DIBS_OK && !is_current)
+        store_note_twin(self, &answer.result.results[0], &answer.result.results[1]);
     etcd_answer_done(&answer);
     return s != DIBS_OK ? IS_UNSURE : is_current ? IS_CURRENT : IS_BEHIND;
 }
@@ -379,8 +429,9 @@ dibs_status store_catch_up(struct etcd_rows *self, dibs_err *err)
 
     self->confirmed_ms = clock_monotonic_ms();
     note_elsewhere(self);
-    for (size_t i = 0; i < SPACES && s == DIBS_OK && self->is_cut; i++)
-        etcd_watch_from(self->watch[i], self->revision + 1);
+    for (size_t i = 0; i < WATCHES && s == DIBS_OK && self->is_cut; i++)
+        if (self->watch[i])
+            etcd_watch_from(self->watch[i], self->revision + 1);
     self->is_cut = self->is_cut && s != DIBS_OK;
     return s;
 }

@@ -43,6 +43,10 @@ enum {
 
 enum store_space { SPACE_HOST, SPACE_CLUSTER, SPACES };
 
+/* What is everybody's; what others leave for this host; and all else of the host, from when another process
+ * of it was noticed that follows, too: such do not put the key that wakes the others. */
+enum store_watch { WATCH_HOST, WATCH_CLUSTER, WATCH_TWIN, WATCHES };
+
 struct store_key {
     char at[STORE_KEY_BYTES];
     size_t n;
@@ -70,8 +74,10 @@ struct etcd_rows {
     bool was_cut;       /* ... or etcd did not answer */
     unsigned n_beaten;  /* ... so many times one after another, the last time */
     uint64_t beaten_at; /* ... when so many changes had been told */
-    int64_t revision;   /* all that was everybody's up to it is in the copy */
-    int64_t read_at;    /* ... when it was last read as a whole: what is told of before that is in it */
+    int64_t
+        twin_revision; /* of the host's tail, by a process that is not this one; behind ours: it is known */
+    int64_t revision;  /* all that was everybody's up to it is in the copy */
+    int64_t read_at;   /* ... when it was last read as a whole: what is told of before that is in it */
     struct node_tail tail;
     int64_t tail_revision;                  /* 0: it is not there */
     int64_t block_revision[SPACES][BLOCKS]; /* likewise */
@@ -87,7 +93,8 @@ struct etcd_rows {
     /* Following what others change; a short-lived process does not. */
     bool is_watched;
     bool is_cut; /* the watches stand still: what they missed is gone */
-    struct etcd_watch *watch[SPACES];
+    struct etcd_watch *watch[WATCHES];
+    int64_t load_ms;      /* how long it took to read the copy as a whole, the last time */
     int64_t confirmed_ms; /* when the copy was last seen to be up to date */
     bool is_doubted;      /* it is to be confirmed, whenever that was */
     int64_t silent_ms;    /* when somebody waited in vain for an answer of etcd; 0: it has answered since */
@@ -204,6 +211,9 @@ dibs_status store_load(struct etcd_rows *self, dibs_err *err);
 dibs_status store_refresh(struct etcd_rows *self, dibs_err *err);
 struct etcd_call store_call(const struct etcd_rows *self);
 
+/* rows_etcd.c: but for so many of the newest. Who looks further back asks etcd. */
+void store_forget_events(struct etcd_rows *self, size_t kept);
+
 /* etcd_follow.c: begins to follow what others change. */
 dibs_status store_watch(struct etcd_rows *self, dibs_err *err);
 void store_unwatch(struct etcd_rows *self);
@@ -225,6 +235,9 @@ void store_hands_undone(struct etcd_rows *self);
 /* The transaction is over. */
 void store_hands_end(struct etcd_rows *self);
 
+/* The host's tail and the key that wakes, as they were when a commit was beaten: if another process of this
+ * host follows, too, it is followed from now on. */
+void store_note_twin(struct etcd_rows *self, const struct etcd_result *tail, const struct etcd_result *wake);
 /* Others were first: whoever decides anew sees what they did. */
 dibs_status store_beaten(struct etcd_rows *self, dibs_err *err);
 

@@ -163,11 +163,10 @@ static dibs_status begin(struct rows *rows, bool is_write, bool is_full, dibs_er
     return rows_memory_ops.begin(rows, is_write, is_full, err);
 }
 
-/* Who follows the events wants the newest. */
-static void forget_old_events(struct etcd_rows *self)
+void store_forget_events(struct etcd_rows *self, size_t kept)
 {
     struct memory_table *t = &self->near.tables.table[EVENTS];
-    size_t n = t->n > (size_t) 2 * EVENTS_NEAR ? t->n - EVENTS_NEAR : 0;
+    size_t n = t->n > kept ? t->n - kept : 0;
 
     if (n == 0)
         return; /* there may be no array at all */
@@ -175,6 +174,13 @@ static void forget_old_events(struct etcd_rows *self)
         free(t->item[i]);
     memmove(t->item, t->item + n, (t->n - n) * sizeof *t->item);
     t->n -= n;
+}
+
+/* Who follows the events wants the newest. */
+static void forget_old_events(struct etcd_rows *self)
+{
+    if (self->near.tables.table[EVENTS].n > (size_t) 2 * EVENTS_NEAR)
+        store_forget_events(self, EVENTS_NEAR);
 }
 
 static dibs_status commit(struct rows *rows, dibs_err *err)

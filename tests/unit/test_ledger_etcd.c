@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* What only a ledger in etcd can do wrong: several hosts and processes at once, a copy that is not up to
  * date, answers that are lost. The rest is in tests/contract. */
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "net/portbits.h"
 #include "support/etcd_ledger.h"
 
@@ -244,6 +249,114 @@ static size_t count_keys(const char *prefix)
     return n;
 }
 
+/* ---- two that follow ---- */
+
+/* Another host that changes what is everybody's all the time, until it is killed. */
+static pid_t start_noise(struct t_ledger *t)
+{
+    pid_t child = fork();
+
+    if (child != 0)
+        return child;
+    (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    struct ledger *noise = host(t, "noise");
+    const uint16_t port = 31900;
+    struct ledger_want want = t_dynamic(NULL, &port, 1);
+
+    want.accepts_cooling = true;
+    for (;;) {
+        dibs_claim out = { 0 };
+
+        if (try_claim(t, noise, &want, &out) != DIBS_OK)
+            continue;
+        struct ledger_seen seen = t_seen(&out);
+        const struct ledger_ending ending = { &seen, 1, LEDGER_END_RELEASE };
+        (void) !ledger_end(noise, &ending, &t->actor, NULL, NULL);
+    }
+}
+
+static void end_noise(pid_t child)
+{
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+/* Neither of them tells the other that it has committed, and what a third one does says nothing of it. */
+static void two_that_follow_for_one_host_go_on_beside_a_busy_one(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger *twins[2];
+
+    NEED_ETCD();
+    struct ledger *first = host(t, "a");
+    make_pool(t, first, "everywhere", (dibs_range){ 31000, 31999 });
+    ledger_close(first);
+    pid_t noise = start_noise(t);
+    for (size_t i = 0; i < 2; i++) {
+        twins[i] = host(t, "a");
+        ASSERT_OK(ledger_care_beside(twins[i], &t->err), &t->err);
+    }
+    for (uint16_t i = 0; i < 60; i++) {
+        const uint16_t port = (uint16_t) (31000 + 10 * i);
+        struct ledger_want want = t_dynamic(NULL, &port, 1);
+
+        (void) must_claim(t, twins[i % 2], &want);
+    }
+    end_noise(noise);
+    for (size_t i = 0; i < 2; i++) {
+        /* Most of it was told, and not read anew as a whole: that takes seconds where much is claimed. */
+        assert_true(ledger_traffic(twins[i])->n_loads < 15);
+        ledger_close(twins[i]);
+    }
+}
+
+static void two_that_follow_for_one_host_know_what_the_other_did(void **state)
+{
+    const uint16_t port = 30000;
+    struct t_ledger *t = *state;
+    struct ledger *twins[2];
+    uint64_t seq = 0;
+    uint64_t cursor = 0;
+
+    NEED_ETCD();
+    for (size_t i = 0; i < 2; i++) {
+        twins[i] = host(t, "a");
+        ASSERT_OK(ledger_care_beside(twins[i], &t->err), &t->err);
+    }
+    for (size_t i = 0; i < 20; i++) {
+        struct ledger_want want = t_dynamic("web", &port, 1);
+        dibs_claim out = { 0 };
+
+        want.accepts_cooling = true;
+        ledger_doubt(twins[i % 2]);
+        dibs_claim made = must_claim(t, twins[i % 2], &want);
+        (void) snprintf(want.claim.name, sizeof want.claim.name, "other");
+        ledger_doubt(twins[1 - i % 2]);
+        assert_int_equal(try_claim(t, twins[1 - i % 2], &want, &out), DIBS_EXHAUSTED);
+        struct ledger_seen seen = t_seen(&made);
+        size_t ended = 0;
+        ASSERT_OK(ledger_end(twins[1 - i % 2], &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE },
+                             &t->actor, &ended, &t->err),
+                  &t->err);
+        assert_int_equal(ended, 1);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        ledger_doubt(twins[i]);
+        ASSERT_OK(ledger_tail(twins[i], &seq, &cursor, &t->err), &t->err);
+        assert_int_equal(seq, 40);
+        struct t_events events = { 0 };
+        ASSERT_OK(
+            ledger_events(twins[i], &(dibs_event_query){ 0, 0, false }, NULL, t_note_event, &events, &t->err),
+            &t->err);
+        assert_int_equal(events.n, 40);
+        for (size_t k = 0; k < 40; k++)
+            assert_int_equal(events.item[k].seq, k + 1);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        ledger_close(twins[i]);
+    }
+}
+
 /* What a batch with a key was answered is remembered for some thousand events, and then goes. */
 static void answers_to_keys_do_not_pile_up(void **state)
 {
@@ -387,6 +500,8 @@ int main(void)
         CASE(who_follows_learns_of_the_changes_of_others),
         CASE(who_doubts_knows_what_others_did_before_it_is_told),
         CASE(processes_of_one_host_share_its_history),
+        CASE(two_that_follow_for_one_host_go_on_beside_a_busy_one),
+        CASE(two_that_follow_for_one_host_know_what_the_other_did),
         CASE(answers_to_keys_do_not_pile_up),
         CASE(the_history_of_a_host_stays_small),
         CASE(a_newer_format_is_refused_untouched),
