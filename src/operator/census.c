@@ -209,7 +209,7 @@ static bool is_same_keep(const struct identity_keep *a, const struct identity_ke
 {
     return a->first == b->first && a->n == b->n && strcmp(a->principal, b->principal) == 0 &&
            strcmp(a->keeper, b->keeper) == 0 && strcmp(a->prefix, b->prefix) == 0 &&
-           strcmp(a->instance, b->instance) == 0;
+           strcmp(a->instance, b->instance) == 0 && strcmp(a->port, b->port) == 0;
 }
 
 /* Of one uid: does it still say the same? */

@@ -82,6 +82,7 @@ struct identity_keep {
     char prefix[DIBS_NAME_MAX + 1];        /* "GROUP/ROLE/" */
     char instance[DIBS_NAME_PART_MAX + 1]; /* one instance, or "-" for what is RoleScoped; "": by number */
     uint32_t first, n;                     /* instances by their number */
+    char port[DIBS_NAME_PART_MAX + 1];     /* only this one of it; "": all */
 };
 typedef void identity_keep_fn(void *ctx, const struct identity_keep *keep);
 /* Tells what an object of this kind keeps now; a list's items do not say their kind. StatefulSet and

@@ -5,6 +5,7 @@
 
 #include "base/part.h"
 #include "base/text.h"
+#include "operator/asking.h"
 #include "operator/identity.h"
 
 #include "base/banned.h"
@@ -13,6 +14,7 @@ struct keeping {
     const char *kind, *name;
     const json_value *metadata, *spec;
     bool is_inherited; /* by its pods: its labels */
+    bool is_whole;     /* its template is all that its pods are made of */
     identity_keep_fn *fn;
     void *ctx;
 };
@@ -39,6 +41,27 @@ static void begin(const struct keeping *k, const json_value *template, struct id
     (void) snprintf(out->prefix, sizeof out->prefix, "%s/%s/", place->group, place->role);
 }
 
+/* What the template does not ask for any more is kept by those pods that have it. Of one that cannot be read,
+ * or that others complete, nobody knows. */
+static void keep_asked(const struct keeping *k, const json_value *template, struct identity_keep *keep)
+{
+    struct asking asking = { 0 };
+    dibs_status s = asking_read(template, "", &asking, NULL);
+    const struct workload_component *config = asking.config;
+
+    if (s != DIBS_OK || (!config && !k->is_whole))
+        k->fn(k->ctx, keep);
+    for (size_t i = 0; config && i < config->n_ports; i++) {
+        const struct workload_port *port = &config->ports[i];
+
+        for (uint32_t number = 0; number < port->count && port->scope == WORKLOAD_ROLE_SCOPED; number++) {
+            workload_part(port->name, number, keep->port);
+            k->fn(k->ctx, keep);
+        }
+    }
+    asking_done(&asking);
+}
+
 /* What the role shares, unless another object keeps it. */
 static void keep_shared(const struct keeping *k, const json_value *template)
 {
@@ -49,7 +72,7 @@ static void keep_shared(const struct keeping *k, const json_value *template)
     identity_keeper(k->kind, k->name, keep.keeper);
     (void) text_copy(keep.instance, sizeof keep.instance, "-");
     if (strcmp(keep.keeper, place.role_keeper) == 0)
-        k->fn(k->ctx, &keep);
+        keep_asked(k, template, &keep);
 }
 
 static uint32_t number_of(const json_value *object, const char *key, uint32_t otherwise)
@@ -170,6 +193,7 @@ void identity_of_object(const char *kind, const json_value *object, identity_kee
             tell = kinds[i].tell;
             k.is_inherited = kinds[i].is_inherited;
         }
+    k.is_whole = tell == of_any || tell == of_stateful_set;
     tell(&k);
 }
 
@@ -183,6 +207,9 @@ bool identity_keeps(const struct identity_keep *keep, const dibs_claim *claim)
         return false;
     const char *part = claim->name + len;
     size_t part_len = strcspn(part, "/");
+    const char *port = strrchr(part, '/');
+    if (keep->port[0] && (!port || strcmp(port + 1, keep->port) != 0))
+        return false;
     if (keep->instance[0])
         return strlen(keep->instance) == part_len && memcmp(part, keep->instance, part_len) == 0;
     return text_number(part, part_len, UINT32_MAX, &number) && number >= keep->first &&

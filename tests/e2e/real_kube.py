@@ -375,9 +375,10 @@ def a_statefulsets_pod_has_its_port_again(world):
 @case
 def the_pods_of_a_changed_statefulset_give_back_what_is_obsolete(world):
     space = world.space("changed")
-    two = {"allocations": [{"name": "http", "env": "PORT"}, {"name": "old", "env": "OLD"}]}
+    two = {"allocations": [{"name": "http", "env": "PORT"}, {"name": "old", "env": "OLD"},
+                           {"name": "shared", "env": "SHARED", "scope": "RoleScoped"}]}
     world.make(workload("StatefulSet", space, "web", replicas=2, made=template(two, {"app": "web"})))
-    until("two", lambda: len(world.pods(space)) == 2 and [c["holder"] for c in world.claims(space)] == [None] * 4)
+    until("two", lambda: len(world.pods(space)) == 2 and [c["holder"] for c in world.claims(space)] == [None] * 5)
     before = {p["metadata"]["name"]: env(p, "PORT") for p in world.pods(space)}
     one = {"allocations": [{"name": "http", "env": "PORT"}]}
     world.patch("StatefulSet", space, "web", {"spec": {"template": {"metadata": {"annotations": {"dibs.dev/ports": json.dumps(one)}}}}})

@@ -300,10 +300,16 @@ static bool keeps(const char *kind, const char *object, const char *name, const 
     return k.is_kept;
 }
 
+#define TEMPLATE(ports) "\"template\":{\"metadata\":{\"annotations\":{\"dibs.dev/ports\":\"" ports "\"}}}"
+#define SHARES(more)                                                                     \
+    TEMPLATE("{\\\"allocations\\\":[{\\\"name\\\":\\\"gossip\\\",\\\"env\\\":\\\"G\\\"," \
+             "\\\"scope\\\":\\\"RoleScoped\\\"" more                                     \
+             "},{\\\"name\\\":\\\"http\\\",\\\"env\\\":\\\"H\\\"}]}")
+#define WEB "{\"metadata\":{\"name\":\"web\",\"namespace\":\"shop\"},\"spec\":{"
+
 static void an_object_keeps_the_instances_that_it_has(void **state)
 {
-    const char *set = "{\"metadata\":{\"name\":\"web\",\"namespace\":\"shop\"},\"spec\":{\"replicas\":2,"
-                      "\"ordinals\":{\"start\":3},\"template\":{}}}";
+    const char *set = WEB "\"replicas\":2,\"ordinals\":{\"start\":3}," SHARES("") "}}";
     const char *lws =
         "{\"metadata\":{\"name\":\"llm\",\"namespace\":\"shop\"},\"spec\":{\"leaderWorkerTemplate\":"
         "{\"workerTemplate\":{\"metadata\":{\"labels\":{\"dibs.dev/group\":\"g\"}}}}}}";
@@ -312,12 +318,11 @@ static void an_object_keeps_the_instances_that_it_has(void **state)
     const char *group =
         "{\"metadata\":{\"name\":\"pd\",\"namespace\":\"shop\"},\"spec\":{\"roles\":[{\"name\":"
         "\"prefill\"},{},{\"name\":\"decode\"}]}}";
-    const char *deployment =
-        "{\"metadata\":{\"name\":\"web\",\"namespace\":\"shop\"},\"spec\":{\"template\":{}}}";
+    const char *deployment = WEB SHARES("") "}}";
     /* which its pods do not have: labels of theirs are the template's */
     const char *labelled =
         "{\"metadata\":{\"name\":\"web\",\"namespace\":\"shop\",\"labels\":{\"dibs.dev/group\":\"g\","
-        "\"dibs.dev/role\":\"r\"}},\"spec\":{\"template\":{}}}";
+        "\"dibs.dev/role\":\"r\"}},\"spec\":{" SHARES("") "}}";
 
     (void) state;
     assert_true(keeps("StatefulSet", labelled, "StatefulSet.web/web/0/-/http", "StatefulSet/web"));
@@ -340,6 +345,29 @@ static void an_object_keeps_the_instances_that_it_has(void **state)
     assert_false(keeps("Service", "{\"metadata\":{\"name\":\"web\"},\"spec\":{}}", "Service.web/web/-/-/x",
                        "Service/web"));
     assert_false(keeps("Deployment", "{}", "a/b/-/-/x", ""));
+}
+
+static void an_object_keeps_of_its_role_what_its_template_asks_for(void **state) /* B4 */
+{
+    const char *two = WEB SHARES(",\\\"count\\\":2") "}}";
+    const char *none = WEB "\"template\":{}}}";
+    const char *broken = WEB TEMPLATE("{") "}}";
+    const char *lws = "{\"metadata\":{\"name\":\"llm\",\"namespace\":\"shop\"},\"spec\":{"
+                      "\"leaderWorkerTemplate\":{\"workerTemplate\":{}}}}";
+
+    (void) state;
+    assert_true(keeps("Deployment", two, "Deployment.web/web/-/-/gossip", "Deployment/web"));
+    assert_true(keeps("Deployment", two, "Deployment.web/web/-/-/gossip.1", "Deployment/web"));
+    assert_false(keeps("Deployment", two, "Deployment.web/web/-/-/gossip.2", "Deployment/web"));
+    assert_false(keeps("Deployment", two, "Deployment.web/web/-/-/old", "Deployment/web"));
+    assert_false(keeps("Deployment", two, "Deployment.web/web/-/-/http", "Deployment/web"));
+    assert_false(keeps("Deployment", none, "Deployment.web/web/-/-/gossip", "Deployment/web"));
+    assert_false(keeps("StatefulSet", none, "StatefulSet.web/web/-/-/gossip", "StatefulSet/web"));
+    assert_true(keeps("StatefulSet", none, "StatefulSet.web/web/0/-/http", "StatefulSet/web"));
+    /* Nobody knows: it stays. */
+    assert_true(keeps("Deployment", broken, "Deployment.web/web/-/-/gossip", "Deployment/web"));
+    assert_true(
+        keeps("LeaderWorkerSet", lws, "LeaderWorkerSet.llm/llm/-/worker/gossip", "LeaderWorkerSet/llm"));
 }
 
 static void a_pod_owns_its_claims_and_those_of_its_role(void **state)
@@ -378,6 +406,7 @@ int main(void)
         cmocka_unit_test(an_id_counts_only_for_who_was_asked_about_by_the_same_name),
         cmocka_unit_test(a_namespace_that_cannot_be_is_refused),
         cmocka_unit_test(an_object_keeps_the_instances_that_it_has),
+        cmocka_unit_test(an_object_keeps_of_its_role_what_its_template_asks_for),
         cmocka_unit_test(a_pod_owns_its_claims_and_those_of_its_role),
     };
 
