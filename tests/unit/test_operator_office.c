@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Replicas of the webhook on one ledger in a real etcd: each is an office, and they meet nowhere else. */
 #include "base/clock.h"
+#include "base/err.h"
+#include "ledger/memory_records.h"
+#include "ledger/rows.h"
+#include "lib/handle.h"
 #include "operator/office.h"
 #include "support/etcd_ledger.h"
 
@@ -290,6 +294,71 @@ static void who_comes_too_early_waits_for_the_others(void **state)
     end(fourth);
 }
 
+/* ---- groups that are beaten ---- */
+
+enum { GROUP = 16, FITS = 4 };
+
+static struct {
+    struct rows_ops ops;
+    bool was_beaten;
+    unsigned n_beaten;
+} crowded;
+
+/* A ledger where others are first whenever more is to be changed than a few claims. */
+static dibs_status commit_few(struct rows *rows, dibs_err *err)
+{
+    const struct memory_tables *tables = &((const struct memory_rows *) rows)->tables;
+    size_t n = 0;
+
+    for (size_t i = 0; i < tables->n_journal; i++)
+        n += tables->journal[i].table == CLAIMS;
+    crowded.was_beaten = n > FITS;
+    crowded.n_beaten += crowded.was_beaten;
+    if (crowded.was_beaten)
+        return err_trouble(err, DIBS_TROUBLE_LOCKED, "others were first");
+    return rows_memory_ops.commit(rows, err);
+}
+
+static dibs_status begin_anew(struct rows *rows, bool is_write, bool is_full, dibs_err *err)
+{
+    crowded.was_beaten = false;
+    return rows_memory_ops.begin(rows, is_write, is_full, err);
+}
+
+static bool was_beaten(const struct rows *rows)
+{
+    (void) rows;
+    return crowded.was_beaten;
+}
+
+static void a_group_that_is_beaten_again_and_again_is_decided_by_halves(void **state)
+{
+    struct t_ledger memory = { .uri = "memory:" };
+    struct replica r = open_replica(&memory, "a");
+    struct rows *rows = office_handle(r.office)->core->ledger->rows;
+    struct asked *asked[GROUP];
+
+    (void) state;
+    crowded.ops = *rows->ops;
+    crowded.ops.begin = begin_anew;
+    crowded.ops.commit = commit_few;
+    crowded.ops.was_beaten = was_beaten;
+    rows->ops = &crowded.ops;
+    for (size_t i = 0; i < GROUP; i++)
+        asked[i] = ask(&r, bare);
+    turn_once(&r); /* all of them are one group */
+    for (size_t i = 0; i < GROUP; i++) {
+        assert_true(asked[i]->is_done);
+        wait_for(&r, asked[i]);
+        end(asked[i]);
+    }
+    assert_int_equal(office_count(r.office)->jobs, GROUP);
+    assert_int_equal(office_count(r.office)->commits, GROUP / FITS);
+    assert_true(crowded.n_beaten >= 3); /* sixteen, and twice eight */
+    rows->ops = &rows_memory_ops;
+    close_replica(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +366,7 @@ int main(void)
         CASE(who_comes_after_a_pause_has_all_of_his_time),
         CASE(who_refers_is_told_what_the_target_has_whichever_replica_was_asked),
         CASE(who_comes_too_early_waits_for_the_others),
+        CASE(a_group_that_is_beaten_again_and_again_is_decided_by_halves),
     };
 
     return cmocka_run_group_tests(tests, start_etcd, end_etcd);
