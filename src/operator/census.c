@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "operator/asking.h"
 #include "operator/assigned.h"
+#include "operator/refer.h"
 #include "operator/service.h"
 
 #include "base/banned.h"
@@ -110,10 +111,11 @@ static void object_clear(struct census_object *o)
     for (size_t i = 0; i < o->n_claims; i++)
         free(o->claims[i].name);
     free(TAKE(o->claims));
+    free(TAKE(o->refers));
     free(TAKE(o->numbers));
     free(TAKE(o->keeps));
     free(TAKE(o->place));
-    o->n_claims = o->n_numbers = o->n_keeps = 0;
+    o->n_claims = o->n_refers = o->n_numbers = o->n_keeps = 0;
 }
 
 static void object_free(struct census_object *o)
@@ -134,6 +136,8 @@ static void uncount(struct census *c, struct census_object *o)
         unrefer(c, id_hash(o->principal, o->id, o->is_finished));
     if (o->place)
         unrefer(c, table_hash(o->principal, o->place));
+    for (size_t i = 0; i < o->n_refers; i++)
+        unrefer(c, o->refers[i]);
     for (size_t i = 0; i < o->n_keeps; i++)
         table_remove(&c->keeps, &o->keeps[i].item);
     count_numbers(c, o, UINT32_MAX); /* minus one */
@@ -168,6 +172,10 @@ static bool count_references(struct census *c, struct census_object *o)
         free(TAKE(o->place));
         is_whole = false;
     }
+    for (n = 0; n < o->n_refers && refer(c, o->refers[n]);)
+        n++;
+    is_whole = is_whole && n == o->n_refers;
+    o->n_refers = n;
     return is_whole;
 }
 
@@ -217,11 +225,13 @@ static bool is_same_object(const struct census_object *a, const struct census_ob
 {
     bool is_same = a->is_finished == b->is_finished && a->is_gone == b->is_gone &&
                    a->n_claims == b->n_claims && a->n_numbers == b->n_numbers && a->n_keeps == b->n_keeps &&
-                   strcmp(a->id, b->id) == 0 &&
+                   a->n_refers == b->n_refers && strcmp(a->id, b->id) == 0 &&
                    strcmp(a->place ? a->place : "", b->place ? b->place : "") == 0;
 
     for (size_t i = 0; is_same && i < a->n_claims; i++)
         is_same = is_same_claim(&a->claims[i], &b->claims[i]);
+    for (size_t i = 0; is_same && i < a->n_refers; i++)
+        is_same = a->refers[i] == b->refers[i];
     for (size_t i = 0; is_same && i < a->n_numbers; i++)
         is_same = is_same_number(&a->numbers[i], &b->numbers[i]);
     for (size_t i = 0; is_same && i < a->n_keeps; i++)
@@ -285,6 +295,37 @@ static bool read_place(struct census_object *o, const json_value *pod)
     return o->place != NULL;
 }
 
+static uint64_t referred_hash(const char *principal, const char *name)
+{
+    char text[DIBS_NAME_MAX + 2] = "";
+
+    (void) snprintf(text, sizeof text, "?%s", name);
+    return table_hash(principal, text);
+}
+
+/* What it refers to, under the name that its target would have, and that of its role. False: out of memory.
+ */
+static bool read_refers(struct census_object *o, const json_value *pod)
+{
+    struct asking asking = { 0 };
+    struct identity who = { 0 };
+    bool is_read = o->id[0] && asking_read(pod, "", &asking, NULL) == DIBS_OK &&
+                   identity_of_pod(pod, NULL, &who, NULL) == DIBS_OK;
+    size_t n = is_read && asking.config ? asking.config->n_references : 0;
+
+    o->refers = n > 0 ? calloc(2 * n, sizeof *o->refers) : NULL;
+    for (size_t i = 0; i < n && o->refers; i++) {
+        char own[DIBS_NAME_MAX + 1];
+        char shared[DIBS_NAME_MAX + 1];
+
+        refer_names(&asking, &who, i, own, shared);
+        o->refers[o->n_refers++] = referred_hash(o->principal, own);
+        o->refers[o->n_refers++] = referred_hash(o->principal, shared);
+    }
+    asking_done(&asking);
+    return n == 0 || o->refers;
+}
+
 static bool read_pod(struct census *c, struct census_object *o, const json_value *pod)
 {
     AUTO(free_auto) struct number *numbers = calloc(NUMBERS_MAX, sizeof *numbers);
@@ -305,8 +346,8 @@ static bool read_pod(struct census *c, struct census_object *o, const json_value
             return false;
         c->n_damaged += s != DIBS_OK; /* it harms that pod alone (INV-6) */
     }
-    return o->is_finished ||
-           (read_place(o, pod) && read_numbers(o, numbers, pod_numbers(pod, numbers, NUMBERS_MAX)));
+    return o->is_finished || (read_place(o, pod) && read_refers(o, pod) &&
+                              read_numbers(o, numbers, pod_numbers(pod, numbers, NUMBERS_MAX)));
 }
 
 static bool read_service(struct census_object *o, const json_value *service)
@@ -542,7 +583,7 @@ bool census_is_kept(struct census *c, const dibs_claim *claim)
     if (has_place(c, claim) || part_count(claim->name) > DIBS_NAME_PARTS_MAX)
         return false;
     if (!claim->command[0])
-        return is_kept_by_any(c, claim);
+        return find_reference(c, referred_hash(claim->principal, claim->name)) || is_kept_by_any(c, claim);
     for (; item; item = table_next(item))
         if (identity_keeps(&((const struct census_keep *) item)->keep, claim))
             return true;

@@ -43,6 +43,9 @@ struct census_object {
     bool is_gone;     /* ... and is not there any more; remembered until census_forget() */
     struct census_claim *claims;
     size_t n_claims;
+    uint64_t
+        *refers; /* of a pod: names of claims, by their hash, that it was told before their pod came, maybe */
+    size_t n_refers;
     struct census_number *numbers; /* used without a claim */
     size_t n_numbers;
     struct census_keep *keeps;
@@ -75,7 +78,8 @@ bool census_has_pod(const struct census *census, const dibs_claim *claim);
 bool census_had_pod(const struct census *census, const dibs_claim *claim);
 void census_forget(struct census *census);
 /* Does an object keep it? Not what its instance had before: a pod of that instance, which is there and does
- * not say that it has the claim, has it no more, and never will. */
+ * not say that it has the claim, has it no more, and never will. What was made before its own pod came is
+ * kept by those who refer to it, too: they were told the number. */
 bool census_is_kept(struct census *census, const dibs_claim *claim);
 /* Does somebody use the number without a claim? */
 bool census_is_used(const struct census *census, dibs_proto proto, uint16_t port);

@@ -10,7 +10,7 @@
 
 #include "base/banned.h"
 
-enum { SHOWN = 80 };
+enum { SHOWN = 80, NUMBER_MAX = 16 };
 
 /* The parts of a name that a reference means. */
 struct target {
@@ -216,13 +216,13 @@ static dibs_status foresee(dibs *handle, const struct asking *asking, const stru
     return DIBS_OK;
 }
 
-dibs_status refer_find(dibs *handle, const struct asking *asking, const struct identity *who, size_t i,
-                       struct refer *out, dibs_err *err)
+/* `number` has room for an instance of which only that is known. */
+static struct target target_of(const struct asking *asking, const struct identity *who, size_t i,
+                               char number[NUMBER_MAX])
 {
     const struct workload_reference *reference = &asking->config->references[i];
     const char *role = reference->role ? reference->role : who->role_name;
     bool is_same_role = strcmp(role, who->role_name) == 0;
-    char number[16] = "0";
     struct target t = { .who = who,
                         .role = role,
                         .instance = number,
@@ -230,18 +230,36 @@ dibs_status refer_find(dibs *handle, const struct asking *asking, const struct i
                         .id = reference->pod >= 0 ? (uint32_t) reference->pod : 0,
                         .port = reference->port };
 
-    if (!is_same_role && !who->is_grouped)
+    (void) snprintf(number, NUMBER_MAX, "%d", reference->instance >= 0 ? (int) reference->instance : 0);
+    if (reference->instance < 0 && is_same_role)
+        t.instance = who->instance;
+    if (is_same_role && !who->component && may_be_whole_role(asking, &t))
+        t.component = NULL;
+    return t;
+}
+
+void refer_names(const struct asking *asking, const struct identity *who, size_t i,
+                 char own[DIBS_NAME_MAX + 1], char shared[DIBS_NAME_MAX + 1])
+{
+    char number[NUMBER_MAX];
+    const struct target t = target_of(asking, who, i, number);
+
+    name_of(&t, false, own);
+    name_of(&t, true, shared);
+}
+
+dibs_status refer_find(dibs *handle, const struct asking *asking, const struct identity *who, size_t i,
+                       struct refer *out, dibs_err *err)
+{
+    char number[NUMBER_MAX];
+    const struct target t = target_of(asking, who, i, number);
+
+    if (strcmp(t.role, who->role_name) != 0 && !who->is_grouped)
         return wrong(
             asking, i, err,
             "is not in the group of this pod, which has its own role only; the label " IDENTITY_LABEL_GROUP
             " makes several objects of a namespace one",
-            role);
-    if (reference->instance >= 0)
-        (void) snprintf(number, sizeof number, "%d", (int) reference->instance);
-    else if (is_same_role)
-        t.instance = who->instance;
-    if (is_same_role && !who->component && may_be_whole_role(asking, &t))
-        t.component = NULL;
+            t.role);
     *out = (struct refer){ 0 };
     if (is_own(asking, &t, out))
         return DIBS_OK;

@@ -22,6 +22,11 @@ struct refer {
 dibs_status refer_find(dibs *handle, const struct asking *asking, const struct identity *who, size_t i,
                        struct refer *out, dibs_err *err);
 
+/* What the claims are called that refer_find() makes for it before its target has come: the target's own, and
+ * the mark. */
+void refer_names(const struct asking *asking, const struct identity *who, size_t i,
+                 char own[DIBS_NAME_MAX + 1], char shared[DIBS_NAME_MAX + 1]);
+
 /* Is it the mark of a reference: no port of anybody, only a name that is spoken for? */
 bool refer_is_mark(const dibs_claim *claim);
 

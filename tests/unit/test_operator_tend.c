@@ -344,6 +344,40 @@ static void what_was_made_for_who_refers_to_it_waits_while_its_instance_is_meant
     assert_int_equal(claims(w).n, 0);
 }
 
+#define CLIENT(phase)                                                                                        \
+    "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"client\",\"uid\":\"c1\",\"labels\":{"                  \
+    "\"dibs.dev/group\":\"g\"},\"annotations\":{\"dibs.dev/claim\":\"" ID "\",\"dibs.dev/assigned\":\"[]\"," \
+    "\"dibs.dev/"                                                                                            \
+    "ports\":\"{\\\"references\\\":[{\\\"env\\\":\\\"WEB\\\",\\\"from\\\":\\\"web[0].http\\\"}]}\"}},"       \
+    "\"status\":{\"phase\":\"" phase "\"}}"
+
+/* Its target may be made a day later. */
+static void what_was_made_for_who_refers_to_it_stays_as_long_as_he_does(void **state)
+{
+    static const char *const phases[] = { CLIENT("Failed"), NULL };
+    struct world *w = *state;
+
+    for (size_t i = 0; i < 2; i++) {
+        (void) claim(w, "g/web/0/-/http", "");
+        (void) claim(w, "g/web/-/-/http", ""); /* as its mark is called */
+        (void) claim(w, "g/web/1/-/http", ""); /* nobody who is there was told that one */
+        put(w, PODS, "Pod", CLIENT("Running"));
+        pass(w);
+        w->now_ms += 2 * TTL_MS;
+        list(w);
+        pass(w);
+        assert_int_equal(claims(w).n, 2);
+        if (phases[i])
+            put(w, PODS, "Pod", phases[i]);
+        else
+            drop(w, PODS, CLIENT("Running"));
+        pass(w);
+        list(w);
+        pass(w);
+        assert_int_equal(claims(w).n, 0);
+    }
+}
+
 #define OWNED(uid, assigned)                                                                              \
     "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"web-0\",\"uid\":\"" uid "\",\"ownerReferences\":[{" \
     "\"kind\":\"StatefulSet\",\"name\":\"web\",\"controller\":true}],\"annotations\":{\"dibs.dev/"        \
@@ -578,6 +612,7 @@ int main(void)
         CASE(a_lease_that_was_taken_anew_is_waited_for),
         CASE(a_named_instance_keeps_its_port_until_it_is_scaled_away),
         CASE(what_was_made_for_who_refers_to_it_waits_while_its_instance_is_meant_to_be),
+        CASE(what_was_made_for_who_refers_to_it_stays_as_long_as_he_does),
         CASE(what_an_instance_had_before_ends_when_its_next_pod_is_there),
         CASE(a_number_that_has_moved_is_its_pods_as_long_as_that_is_there),
         CASE(asked_for_again_it_does_not_end),
