@@ -14,7 +14,6 @@ struct keeping {
     const char *kind, *name;
     const json_value *metadata, *spec;
     bool is_inherited; /* by its pods: its labels */
-    bool is_whole;     /* its template is all that its pods are made of */
     identity_keep_fn *fn;
     void *ctx;
 };
@@ -41,15 +40,15 @@ static void begin(const struct keeping *k, const json_value *template, struct id
     (void) snprintf(out->prefix, sizeof out->prefix, "%s/%s/", place->group, place->role);
 }
 
-/* What the template does not ask for any more is kept by those pods that have it. Of one that cannot be read,
- * or that others complete, nobody knows. */
+/* What the template does not ask for any more is kept by those pods that have it. A template that says
+ * nothing of ports, or what cannot be read, may be completed by others: then nobody knows. */
 static void keep_asked(const struct keeping *k, const json_value *template, struct identity_keep *keep)
 {
     struct asking asking = { 0 };
     dibs_status s = asking_read(template, "", &asking, NULL);
     const struct workload_component *config = asking.config;
 
-    if (s != DIBS_OK || (!config && !k->is_whole))
+    if (s != DIBS_OK || !config)
         k->fn(k->ctx, keep);
     for (size_t i = 0; config && i < config->n_ports; i++) {
         const struct workload_port *port = &config->ports[i];
@@ -193,7 +192,6 @@ void identity_of_object(const char *kind, const json_value *object, identity_kee
             tell = kinds[i].tell;
             k.is_inherited = kinds[i].is_inherited;
         }
-    k.is_whole = tell == of_any || tell == of_stateful_set;
     tell(&k);
 }
 

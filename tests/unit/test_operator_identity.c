@@ -361,10 +361,8 @@ static void an_object_keeps_of_its_role_what_its_template_asks_for(void **state)
     assert_false(keeps("Deployment", two, "Deployment.web/web/-/-/gossip.2", "Deployment/web"));
     assert_false(keeps("Deployment", two, "Deployment.web/web/-/-/old", "Deployment/web"));
     assert_false(keeps("Deployment", two, "Deployment.web/web/-/-/http", "Deployment/web"));
-    assert_false(keeps("Deployment", none, "Deployment.web/web/-/-/gossip", "Deployment/web"));
-    assert_false(keeps("StatefulSet", none, "StatefulSet.web/web/-/-/gossip", "StatefulSet/web"));
-    assert_true(keeps("StatefulSet", none, "StatefulSet.web/web/0/-/http", "StatefulSet/web"));
     /* Nobody knows: it stays. */
+    assert_true(keeps("Deployment", none, "Deployment.web/web/-/-/gossip", "Deployment/web"));
     assert_true(keeps("Deployment", broken, "Deployment.web/web/-/-/gossip", "Deployment/web"));
     assert_true(
         keeps("LeaderWorkerSet", lws, "LeaderWorkerSet.llm/llm/-/worker/gossip", "LeaderWorkerSet/llm"));
