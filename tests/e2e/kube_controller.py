@@ -435,6 +435,7 @@ def case_faults(world):
     free = [port for port in range(21000, 22300) if port not in taken]
     world.order(insert=[assigned("many", f"m{i}", free[i]) for i in range(1200)], expire_continue=2)
     until("all pages arrive", lambda: len(world.claims()) == 1201)
+    is_watching()  # else there is no stream to cut, and nothing to be listed
     # A larger page, because one expired, that is too large to be taken: a smaller one comes next.
     lists = world.metric(controller, 'dibs_kube_lists_total{kind="Pod"}')
     world.order(fail=[{"match": r"GET /api/v1/pods\?limit=5000", "times": -1, "bytes": (64 << 20) + 1}],

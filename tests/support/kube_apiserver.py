@@ -73,6 +73,7 @@ class Store:
         return obj
 
     def compact(self):
+        self.version += 1  # something that nobody follows: also who has heard of everything has to list
         self.floor = self.version
         self.history = []
         self.pages.clear()
