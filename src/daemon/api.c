@@ -101,17 +101,14 @@ void api_answer(struct ask *ask)
         ask->status = 200;
     metrics_request(ask->api->options.metrics, ask->route, ask->status, clock_monotonic_us() - ask->began_us);
     if (ask->r) {
-        struct http_body body = { ask->out.at, ask->out.n, free };
+        const char *type = ask->type ? ask->type : ASK_JSON;
+        size_t n = fields_of(ask, fields, etag, retry);
 
         http_set_user(ask->r, NULL);
-        if (ask->out.is_lost) {
-            ask->status = 500;
-            body = (struct http_body){ lost, sizeof lost - 1, NULL };
-        } else {
-            ask->out = (struct bytes){ 0 };
-        }
-        http_answer(ask->r, ask->status, ask->type ? ask->type : ASK_JSON, body, fields,
-                    fields_of(ask, fields, etag, retry));
+        if (ask->out.is_lost)
+            http_answer(ask->r, 500, type, (struct http_body){ lost, sizeof lost - 1, NULL }, fields, n);
+        else
+            http_answer_bytes(ask->r, ask->status, type, &ask->out, fields, n);
     }
     api_free(ask);
 }
@@ -389,6 +386,7 @@ static void requested(void *ctx, struct http_request *r)
     ask->caller = ask->peer = http_peer(r);
     ask->peer->n_users++; /* the client may go away while the engine has its job */
     ask->began_us = clock_monotonic_us();
+    ask->out = http_buffer(r);
     http_set_user(r, ask);
     take(ask);
 }

@@ -9,7 +9,10 @@
 
 #include "base/banned.h"
 
-enum { STREAM_BLOCK_BYTES = 4 << 10 };
+enum {
+    STREAM_BLOCK_BYTES = 4 << 10,
+    KEPT_BYTES = 1 << 10, /* of a connection that is idle: a claim's answer fits */
+};
 
 /* Hands it over; NULL for lack of memory. The handler has nothing more to do with r. */
 static void send_response(struct http_request *r, int status, struct MHD_Response *response)
@@ -56,14 +59,52 @@ static struct MHD_Response *from_body(const struct http_request *r, struct http_
     return response;
 }
 
+/* Libmicrohttpd has no more use for the body: once for each answer, and before the connection ends. */
+static void keep_room(void *cls)
+{
+    struct http_request *r = cls;
+
+    if (r->kept.at || r->sent.room > KEPT_BYTES)
+        bytes_done(&r->sent);
+    else
+        r->kept = r->sent;
+    r->sent = (struct bytes){ 0 };
+    r->kept.n = 0;
+}
+
+struct bytes http_buffer(struct http_request *r)
+{
+    struct bytes out = r->kept;
+
+    r->kept = (struct bytes){ 0 };
+    return out;
+}
+
+void http_answer_bytes(struct http_request *r, int status, const char *type, struct bytes *body,
+                       const struct http_field *extra, size_t n_extra)
+{
+    assert(r->state == HTTP_ASKED && !r->sent.at);
+    r->sent = *body;
+    *body = (struct bytes){ 0 };
+    if (r->sent.n > HTTP_LARGE_BYTES)
+        connection_count_large(r);
+    struct MHD_Response *response = r->server->mhd->MHD_create_response_from_buffer_with_free_callback_cls(
+        r->sent.n, r->sent.at, keep_room, r);
+
+    if (!response)
+        keep_room(r);
+    add_fields(r, response, type, extra, n_extra);
+    send_response(r, status, response);
+}
+
 void http_answer(struct http_request *r, int status, const char *type, struct http_body body,
                  const struct http_field *extra, size_t n_extra)
 {
-    struct MHD_Response *response = from_body(r, body);
-
     assert(r->state == HTTP_ASKED);
     if (body.n > HTTP_LARGE_BYTES)
         connection_count_large(r);
+    struct MHD_Response *response = from_body(r, body);
+
     add_fields(r, response, type, extra, n_extra);
     send_response(r, status, response);
 }

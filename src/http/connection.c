@@ -160,6 +160,7 @@ void connection_end(struct http_request *r)
     server->handler->disconnected(server->handler->ctx, r->peer);
     free(r->target_text);
     free(r->body);
+    bytes_done(&r->kept);
     free(r);
     accept_resume(server);
 }

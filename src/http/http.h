@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "base/loop.h"
 #include "dibs/status.h"
 
@@ -128,6 +129,12 @@ struct http_field {
 /* Costs no system call; http_run() sends it. `type` may be NULL. r is gone afterwards. */
 void http_answer(struct http_request *r, int status, const char *type, struct http_body body,
                  const struct http_field *extra, size_t n_extra);
+
+/* The same with bytes that it takes over. Their room is what http_buffer() gives for the connection's next
+ * request: for who answers many small ones. */
+void http_answer_bytes(struct http_request *r, int status, const char *type, struct bytes *body,
+                       const struct http_field *extra, size_t n_extra);
+struct bytes http_buffer(struct http_request *r); /* empty, and the caller's */
 
 /* An answer whose end is not known yet. r stays until http_stream_end(), abandoned(), or one of these two
  * that fails. False: memory is short, r is gone. */

@@ -67,6 +67,9 @@ struct http_request {
     bool is_large;   /* counted as such for its user */
     bool is_crowded; /* it would have been one too many */
 
+    struct bytes sent; /* the body of the answer under way, if it is ours */
+    struct bytes kept; /* ... and that of a former one: room for the next */
+
     /* A stream: bytes [stream_at, stream_at + stream_n) wait for the reader. */
     char *stream;
     size_t stream_at, stream_n, stream_size;
