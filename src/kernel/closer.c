@@ -10,40 +10,72 @@
 #include "base/banned.h"
 
 enum {
-    KEPT_MAX = 128, /* descriptors that are open in vain for a moment; more are closed at once */
-    WORTH = 8,      /* to wake a thread takes as long as to close some */
-    AT_ONCE = 8,    /* that the thread takes: what it has not taken may be closed by who waits */
+    KEPT_MAX =
+        128,   /* descriptors of each kind: open for a moment, and until the next group; more are not kept */
+    WORTH = 8, /* to wake a thread takes as long as to close some */
+    AT_ONCE = 8, /* that the thread takes: what it has not taken may be closed by who waits */
+};
+
+struct some {
+    int fd[KEPT_MAX];
+    size_t n;
 };
 
 struct closer {
-    int kept[KEPT_MAX]; /* of who probes alone */
-    size_t n_kept;
-    bool has_thread; /* from the first time that it is worth one */
+    int (*make)(void);
+    struct some kept, ready; /* to be closed, and opened: of who probes alone */
+    bool has_thread;         /* from the first time that it is worth one */
     pthread_t thread;
     pthread_mutex_t lock; /* of all that follows */
     pthread_cond_t given, closed;
-    int fds[KEPT_MAX];
-    size_t n;
+    struct some old, new; /* to be closed, and opened */
+    size_t wanted;        /* of the new, of which there are never more */
     bool is_closing, is_ending;
 };
 
-static void close_all(const int *fds, size_t n)
+/* The last ones of `from`, which has as many. */
+static void move(struct some *from, size_t n, struct some *to)
 {
-    for (size_t i = 0; i < n; i++)
-        (void) close(fds[i]);
+    from->n -= n;
+    memcpy(to->fd + to->n, from->fd + from->n, n * sizeof *to->fd);
+    to->n += n;
+}
+
+static void close_all(struct some *some)
+{
+    while (some->n > 0)
+        (void) close(some->fd[--some->n]);
 }
 
 /* Up to `most` of what waits, closed without the lock, which is held before and after. */
 static void close_some(struct closer *c, size_t most)
 {
-    int fds[KEPT_MAX];
-    size_t n = c->n < most ? c->n : most;
+    struct some mine = { 0 };
 
-    c->n -= n;
-    memcpy(fds, c->fds + c->n, n * sizeof *fds);
+    move(&c->old, c->old.n < most ? c->old.n : most, &mine);
     (void) pthread_mutex_unlock(&c->lock);
-    close_all(fds, n);
+    close_all(&mine);
     (void) pthread_mutex_lock(&c->lock);
+}
+
+/* Likewise. What cannot be opened is not tried again for this group. */
+static void open_some(struct closer *c, size_t most)
+{
+    struct some mine = { 0 };
+    size_t n = c->wanted - c->new.n;
+    int fd = -1;
+
+    n = n < most ? n : most;
+    (void) pthread_mutex_unlock(&c->lock);
+    while (mine.n < n && (fd = c->make()) >= 0)
+        mine.fd[mine.n++] = fd;
+    (void) pthread_mutex_lock(&c->lock);
+    bool is_short = mine.n < n;
+    size_t room = c->wanted - c->new.n; /* fewer may be wanted by now */
+    move(&mine, mine.n < room ? mine.n : room, &c->new);
+    close_all(&mine);
+    if (is_short)
+        c->wanted = c->new.n;
 }
 
 static void *carry(void *arg)
@@ -52,26 +84,29 @@ static void *carry(void *arg)
 
     (void) pthread_mutex_lock(&c->lock);
     while (!c->is_ending) {
-        if (c->n == 0) {
+        if (c->old.n > 0) {
+            c->is_closing = true;
+            close_some(c, AT_ONCE);
+            c->is_closing = false;
+            if (c->old.n == 0)
+                (void) pthread_cond_signal(&c->closed);
+        } else if (c->new.n < c->wanted) {
+            open_some(c, AT_ONCE);
+        } else {
             (void) pthread_cond_wait(&c->given, &c->lock);
-            continue;
         }
-        c->is_closing = true;
-        close_some(c, AT_ONCE);
-        c->is_closing = false;
-        if (c->n == 0)
-            (void) pthread_cond_signal(&c->closed);
     }
     (void) pthread_mutex_unlock(&c->lock);
     return NULL;
 }
 
-struct closer *closer_open(void)
+struct closer *closer_open(int (*make)(void))
 {
     struct closer *c = calloc(1, sizeof *c);
 
     if (!c)
         return NULL;
+    c->make = make;
     (void) pthread_mutex_init(&c->lock, NULL);
     (void) pthread_cond_init(&c->given, NULL);
     (void) pthread_cond_init(&c->closed, NULL);
@@ -90,44 +125,63 @@ void closer_close(struct closer *c)
         (void) pthread_mutex_unlock(&c->lock);
         (void) pthread_join(c->thread, NULL);
     }
+    close_all(&c->ready);
+    close_all(&c->new);
     (void) pthread_cond_destroy(&c->closed);
     (void) pthread_cond_destroy(&c->given);
     (void) pthread_mutex_destroy(&c->lock);
     free(c);
 }
 
+int closer_take(struct closer *c)
+{
+    if (c->ready.n == 0 && c->has_thread) {
+        (void) pthread_mutex_lock(&c->lock);
+        c->wanted -= c->new.n;
+        move(&c->new, c->new.n, &c->ready);
+        (void) pthread_mutex_unlock(&c->lock);
+    }
+    return c->ready.n > 0 ? c->ready.fd[--c->ready.n] : -1;
+}
+
 void closer_add(struct closer *c, int fd)
 {
-    if (c->n_kept < KEPT_MAX)
-        c->kept[c->n_kept++] = fd;
+    if (c->kept.n < KEPT_MAX)
+        c->kept.fd[c->kept.n++] = fd;
     else
         (void) close(fd);
 }
 
-size_t closer_count(const struct closer *c)
+bool closer_drop(struct closer *c)
 {
-    return c->n_kept;
-}
+    size_t n = c->kept.n;
 
-static void close_kept(struct closer *c)
-{
-    close_all(c->kept, c->n_kept);
-    c->n_kept = 0;
+    close_all(&c->kept);
+    n += c->ready.n;
+    close_all(&c->ready);
+    if (!c->has_thread)
+        return n > 0;
+    (void) pthread_mutex_lock(&c->lock);
+    n += c->new.n;
+    c->wanted = 0;
+    close_all(&c->new);
+    (void) pthread_mutex_unlock(&c->lock);
+    return n > 0;
 }
 
 void closer_begin(struct closer *c)
 {
     if (!c)
         return;
-    c->has_thread = c->has_thread || (c->n_kept >= WORTH && pthread_create(&c->thread, NULL, carry, c) == 0);
-    if (c->n_kept < WORTH || !c->has_thread) { /* the port is nobody's: the sooner it is free, the better */
-        close_kept(c);
+    c->has_thread = c->has_thread || (c->kept.n >= WORTH && pthread_create(&c->thread, NULL, carry, c) == 0);
+    if (c->kept.n < WORTH || !c->has_thread) { /* the port is nobody's: the sooner it is free, the better */
+        (void) closer_drop(c);
         return;
     }
     (void) pthread_mutex_lock(&c->lock);
-    memcpy(c->fds, c->kept, c->n_kept * sizeof *c->fds);
-    c->n = c->n_kept;
-    c->n_kept = 0;
+    size_t wanted = c->make && c->kept.n > c->ready.n ? c->kept.n - c->ready.n : 0;
+    c->wanted = wanted > c->new.n ? wanted : c->new.n;
+    move(&c->kept, c->kept.n, &c->old);
     (void) pthread_cond_signal(&c->given);
     (void) pthread_mutex_unlock(&c->lock);
 }
@@ -136,12 +190,12 @@ void closer_end(struct closer *c)
 {
     if (!c)
         return;
-    close_kept(c);
+    close_all(&c->kept);
     if (!c->has_thread)
         return;
     (void) pthread_mutex_lock(&c->lock);
-    while (c->n > 0 || c->is_closing) {
-        if (c->n > 0)
+    while (c->old.n > 0 || c->is_closing) {
+        if (c->old.n > 0)
             close_some(c, KEPT_MAX);
         else
             (void) pthread_cond_wait(&c->closed, &c->lock);

@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_KERNEL_CLOSER_H
 #define DIBS_KERNEL_CLOSER_H
-/* Sockets of probes, closed later. To close one takes as long as all the rest of a probe, and who has probed
- * for a group of claims waits for a disk or a server right after that: another thread closes them meanwhile.
+/* Sockets of probes, closed later, and opened before. Both take longer than all the rest of a probe, and who
+ * has probed for a group of claims waits for a disk or a server right after that: another thread closes them
+ * meanwhile, and opens as many for the next group.
  *
- *     probe, probe, ...   each leaves its socket
+ *     probe, probe, ...   each takes a socket, if there is one, and leaves it
  *     closer_begin()      ... write what was found out, wait until it is durable ...
  *     closer_end()        all are closed: the ports can be told
  *
  * Until then a server that asks for no reuse cannot have such a port, as during any probe. One thread calls
  * it. */
-#include <stddef.h>
+#include <stdbool.h>
 
 struct closer;
 
-/* NULL when memory is short; probes close their sockets themselves then. */
-struct closer *closer_open(void);
+/* `make` opens one, or returns -1; from another thread. Without it nothing is opened. NULL when memory is
+ * short; probes do it all themselves then. */
+struct closer *closer_open(int (*make)(void));
 void closer_close(struct closer *closer); /* NULL is fine */
+int closer_take(struct closer *closer);   /* one that was opened, the caller's; -1: there is none */
 /* It is closed at closer_end() at the latest. */
 void closer_add(struct closer *closer, int fd);
-size_t closer_count(const struct closer *closer);
+/* Closes what it has, of both kinds. False: there was nothing. */
+bool closer_drop(struct closer *closer);
 void closer_begin(struct closer *closer); /* NULL is fine */
 void closer_end(struct closer *closer);   /* NULL is fine */
 #endif

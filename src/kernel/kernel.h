@@ -19,6 +19,8 @@ enum kernel_probe_result { KERNEL_FREE, KERNEL_BUSY, KERNEL_ABORT };
  * DIBS_FAILURE. */
 enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, uint16_t port,
                                       struct closer *closer, size_t *which, dibs_err *err);
+/* For closer_open(): what most probes bind, TCP on "*". */
+int kernel_probe_socket(void);
 /* The message of an ABORT with this error. */
 void kernel_probe_why(const dibs_binding *binding, uint16_t port, int os_errno, dibs_err *err);
 

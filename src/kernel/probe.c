@@ -47,25 +47,48 @@ static int open_socket(int family, dibs_proto proto)
     return -1;
 }
 
+/* With the options that its protocol and address want; -1 and errno. */
+static int open_for(const dibs_binding *binding)
+{
+    bool is_v6 = binding->address.len != sizeof(struct in_addr);
+    AUTO(fd_auto) int fd = open_socket(is_v6 ? AF_INET6 : AF_INET, binding->proto);
+    int on = 1;
+
+    if (fd < 0)
+        return -1;
+    if (binding->proto != DIBS_UDP && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0)
+        return -1;
+    if (is_v6) {
+        /* Only the wildcard is dual-stack; never trust the host's bindv6only. */
+        int v6only = binding->address.v6only || !dibs_address_is_wildcard(&binding->address);
+        if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof v6only) != 0)
+            return -1;
+    }
+    return fd_take(&fd);
+}
+
+static const dibs_binding common = { .proto = DIBS_TCP, .address = { .len = 16 } };
+
+int kernel_probe_socket(void)
+{
+    return open_for(&common);
+}
+
+static bool is_common(const dibs_binding *binding)
+{
+    return binding->proto == common.proto && dibs_address_equal(&binding->address, &common.address);
+}
+
 /* 0, or the errno of the step that failed. */
 static int try_bind(const dibs_binding *binding, uint16_t port, struct closer *closer)
 {
     union any_address address;
     socklen_t len = fill_address(&address, &binding->address, port);
-    AUTO(fd_auto) int fd = open_socket(address.any.sa_family, binding->proto);
-    int on = 1;
+    AUTO(fd_auto) int fd = closer && is_common(binding) ? closer_take(closer) : -1;
 
     if (fd < 0)
-        return errno;
-    if (binding->proto != DIBS_UDP && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0)
-        return errno;
-    if (address.any.sa_family == AF_INET6) {
-        /* Only the wildcard is dual-stack; never trust the host's bindv6only. */
-        int v6only = binding->address.v6only || !dibs_address_is_wildcard(&binding->address);
-        if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof v6only) != 0)
-            return errno;
-    }
-    if (bind(fd, &address.any, len) != 0)
+        fd = open_for(binding);
+    if (fd < 0 || bind(fd, &address.any, len) != 0)
         return errno;
     /* Others of UDP would find it in their way, and so would our own next probe. */
     if (closer && binding->proto == DIBS_TCP)
@@ -73,14 +96,13 @@ static int try_bind(const dibs_binding *binding, uint16_t port, struct closer *c
     return 0;
 }
 
-/* The last descriptors may be those that wait to be closed. */
+/* The last descriptors may be those that wait here. */
 static int try_bind_twice(const dibs_binding *binding, uint16_t port, struct closer *closer)
 {
     int failed = try_bind(binding, port, closer);
 
-    if (failed == 0 || !closer || closer_count(closer) == 0)
+    if ((failed != EMFILE && failed != ENFILE) || !closer || !closer_drop(closer))
         return failed;
-    closer_end(closer);
     return try_bind(binding, port, closer);
 }
 

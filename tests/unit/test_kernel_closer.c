@@ -43,7 +43,7 @@ static bool is_open(int fd)
 
 static void all_are_closed_at_the_end_and_not_before_the_beginning(void **state)
 {
-    struct closer *closer = closer_open();
+    struct closer *closer = closer_open(NULL);
     int fds[64];
 
     (void) state;
@@ -58,13 +58,14 @@ static void all_are_closed_at_the_end_and_not_before_the_beginning(void **state)
     closer_end(closer);
     for (size_t i = 0; i < 64; i++)
         assert_false(is_open(fds[i]));
-    assert_int_equal(closer_count(closer), 0);
+    assert_int_equal(closer_take(closer), -1);
+    assert_false(closer_drop(closer));
     closer_close(closer);
 }
 
 static void however_many_there_are_none_is_left(void **state)
 {
-    struct closer *closer = closer_open();
+    struct closer *closer = closer_open(NULL);
     size_t before = count_in("/proc/self/fd");
 
     (void) state;
@@ -90,7 +91,7 @@ static void however_many_there_are_none_is_left(void **state)
 
 static void for_a_few_nobody_is_woken(void **state)
 {
-    struct closer *closer = closer_open();
+    struct closer *closer = closer_open(NULL);
     size_t n_threads = count_in("/proc/self/task");
     size_t n_open = count_in("/proc/self/fd");
 
@@ -110,6 +111,44 @@ static void without_a_closer_there_is_nothing_to_do(void **state)
     closer_begin(NULL);
     closer_end(NULL);
     closer_close(NULL);
+}
+
+/* As many as the last group has left, opened by another thread. */
+static void as_many_are_opened_as_were_closed(void **state)
+{
+    struct closer *closer = closer_open(open_one);
+    size_t before = count_in("/proc/self/fd");
+    int fds[64];
+    size_t n = 0;
+
+    (void) state;
+    assert_non_null(closer);
+    assert_int_equal(closer_take(closer), -1);
+    for (size_t i = 0; i < 64; i++)
+        closer_add(closer, open_one());
+    closer_begin(closer);
+    closer_end(closer);
+    for (int tries = 0; tries < 20000 && n < 64; tries++) {
+        int fd = closer_take(closer);
+
+        if (fd >= 0)
+            fds[n++] = fd;
+        else
+            (void) usleep(1000);
+    }
+    assert_int_equal(n, 64);
+    for (size_t i = 0; i < n; i++) {
+        assert_true(is_open(fds[i]));
+        closer_add(closer, fds[i]);
+    }
+    closer_begin(closer);
+    closer_end(closer);
+    closer_add(closer, open_one());
+    closer_begin(closer); /* of a few: nothing is opened for the next, and what there is is closed */
+    closer_end(closer);
+    assert_int_equal(closer_take(closer), -1);
+    closer_close(closer);
+    assert_int_equal(count_in("/proc/self/fd"), before);
 }
 
 /* ---- probes ---- */
@@ -143,13 +182,12 @@ static bool can_bind(uint16_t port)
 
 static void a_port_can_be_bound_after_the_end(void **state)
 {
-    struct closer *closer = closer_open();
+    struct closer *closer = closer_open(NULL);
     uint16_t port = free_port();
 
     (void) state;
     assert_non_null(closer);
     assert_int_equal(kernel_probe(&tcp, 1, port, closer, NULL, NULL), KERNEL_FREE);
-    assert_int_equal(closer_count(closer), 1);
     assert_false(can_bind(port)); /* or this would show nothing */
     assert_int_equal(kernel_probe(&tcp, 1, port, closer, NULL, NULL), KERNEL_FREE);
     closer_end(closer);
@@ -159,21 +197,21 @@ static void a_port_can_be_bound_after_the_end(void **state)
 
 static void udp_is_not_kept(void **state)
 {
-    struct closer *closer = closer_open();
+    struct closer *closer = closer_open(NULL);
     uint16_t port = free_port();
 
     (void) state;
     assert_non_null(closer);
     for (int i = 0; i < 2; i++)
         assert_int_equal(kernel_probe(&udp, 1, port, closer, NULL, NULL), KERNEL_FREE);
-    assert_int_equal(closer_count(closer), 0);
+    assert_false(closer_drop(closer));
     closer_close(closer);
 }
 
 static void descriptors_that_wait_are_given_back_when_there_are_no_others(void **state)
 {
     struct rlimit was;
-    struct closer *closer = closer_open();
+    struct closer *closer = closer_open(NULL);
     uint16_t port = free_port();
 
     (void) state;
@@ -197,6 +235,7 @@ int main(void)
         cmocka_unit_test(all_are_closed_at_the_end_and_not_before_the_beginning),
         cmocka_unit_test(however_many_there_are_none_is_left),
         cmocka_unit_test(for_a_few_nobody_is_woken),
+        cmocka_unit_test(as_many_are_opened_as_were_closed),
         cmocka_unit_test(without_a_closer_there_is_nothing_to_do),
         cmocka_unit_test(a_port_can_be_bound_after_the_end),
         cmocka_unit_test(udp_is_not_kept),
