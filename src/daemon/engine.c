@@ -328,8 +328,7 @@ static dibs_status start(struct engine *e, const struct engine_options *options,
     e->handle->never_forks = true;
     e->handle->core->options.known = known;
     e->handle->core->options.known_ctx = e;
-    /* Whoever answers for a ledger far away is often on this machine, too, and needs the other core: what has
-     * to be done anyhow is done then, not what the next group may need. */
+    /* Sockets that are opened beforehand were seen to gain something only where the ledger is a file. */
     e->closer = closer_open(e->far.fd > 0 ? NULL : kernel_probe_socket);
     s = engine_load(e, err);
     /* Otherwise the first claim finds that the index does not know what cools, and all go on without it. */

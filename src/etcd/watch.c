@@ -71,6 +71,7 @@ static void interrupted(struct etcd_watch *w, bool is_endpoints_fault)
 
     w->call = NULL;
     w->rest.n = 0;
+    memset(w->known, 0, sizeof w->known); /* who comes back from a backup gives their numbers to others */
     secret_done(&w->body);
     w->wrong = NULL;
     if (w->state != STANDING) {

@@ -2,7 +2,6 @@
 #include "kernel/closer.h"
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,9 +9,9 @@
 #include "base/banned.h"
 
 enum {
-    KEPT_MAX =
-        128,   /* descriptors of each kind: open for a moment, and until the next group; more are not kept */
-    WORTH = 8, /* to wake a thread takes as long as to close some */
+    /* Descriptors of each kind: those to be closed are open for a moment, the others until the next group. */
+    KEPT_MAX = 128,
+    WORTH = 8,   /* to wake a thread takes as long as to close some */
     AT_ONCE = 8, /* that the thread takes: what it has not taken may be closed by who waits */
 };
 

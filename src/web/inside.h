@@ -14,7 +14,7 @@ struct web {
     int64_t due_ms;   /* when libcurl wants to be called; below 0: not */
     int64_t alarm_ms; /* when its owner wants to be called; 0: not */
     struct web_call *calls;
-    CURL *spare; /* of a call that has ended: one that is made anew costs more than a short call itself */
+    CURL *spare; /* of a call that has ended: to make one anew is a third of what a short call costs */
     char *ca, *cert, *key;
     char *ca_pem, *cert_pem, *key_pem;
 };

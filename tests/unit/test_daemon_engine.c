@@ -285,18 +285,6 @@ static void long_jobs_leave_most_of_the_time_to_others(void **state)
     TURN_UNTIL(f, longer[1].n_done == 1);
 }
 
-static size_t count_entries(const char *path)
-{
-    DIR *dir = opendir(path);
-    size_t n = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir))
-        n++;
-    (void) closedir(dir);
-    return n;
-}
-
 static void work_and_look(struct job *job, dibs *handle)
 {
     work(job, handle); /* the first of all may open files that stay open */

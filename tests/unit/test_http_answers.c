@@ -48,6 +48,38 @@ static struct http_request *last_held(struct world *w)
     return w->held[--w->n_held];
 }
 
+static void answer_bytes(struct world *w, struct client *c, struct bytes *body, const char *text)
+{
+    bytes_add_text(body, text);
+    http_answer_bytes(last_held(w), 200, "text/plain", body, NULL, 0);
+    assert_null(body->at);
+    c_expect(w, c, "", text);
+}
+
+static void the_room_of_an_answer_is_used_for_the_next_one(void **state)
+{
+    struct world *w = *state;
+    struct client *c = waiting(w, 0);
+    struct bytes body = http_buffer(w->held[0]);
+    char large[3000] = "";
+
+    assert_null(body.at);
+    answer_bytes(w, c, &body, "first");
+    c_send(w, c, GET("/later"));
+    W_UNTIL(w, w->n_held == 1);
+    body = http_buffer(w->held[0]);
+    assert_true(body.at && body.n == 0 && body.room > 0);
+    assert_null(http_buffer(w->held[0]).at);
+    memset(large, 'x', sizeof large - 1);
+    answer_bytes(w, c, &body, large);
+    c_send(w, c, GET("/later"));
+    W_UNTIL(w, w->n_held == 1);
+    body = http_buffer(w->held[0]); /* what is large is not kept for an idle connection */
+    assert_null(body.at);
+    answer_bytes(w, c, &body, "last");
+    c_close(c);
+}
+
 static void answers_may_come_in_another_order(void **state)
 {
     struct world *w = *state;
@@ -347,6 +379,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         HTTP_TEST(answers_may_come_in_another_order),
+        HTTP_TEST(the_room_of_an_answer_is_used_for_the_next_one),
         HTTP_TEST(a_request_is_abandoned_when_its_client_leaves),
         HTTP_TEST(an_answer_for_nobody_is_freed_once),
         HTTP_TEST(a_stream_delivers_what_is_written_when_it_is_written),
