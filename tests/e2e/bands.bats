@@ -106,7 +106,7 @@ all_of() { diff <(sort -n) <(seq "$1" "$2"); }
 }
 
 @test "with a band the lower ports are touched only after the upper ones, whoever else took what" {
-    with_band off claim -n 30 --keep >"$T/off"
+    with_band off claim -n 15 --keep >"$T/off" # fewer than the lower band has: one of its ports is left
     local upper
     upper=$((113 - $(awk '$1 >= 30016' "$T/off" | wc -l)))
     with_band auto claim -n "$upper" --keep >"$T/upper"
