@@ -44,7 +44,7 @@ struct core_options {
     /* A process that somebody watches is known without looking again; NULL: nobody does. */
     bool (*known)(void *ctx, pid_t pid, struct core_self *out);
     void *known_ctx;
-    struct closer *closer; /* of probes; NULL: none */
+    struct kernel_group *group; /* of probes; NULL: each is on its own */
 };
 
 /* What the host says, read again when it is older than a second. */

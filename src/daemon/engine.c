@@ -64,7 +64,9 @@ static bool do_together(struct engine *e, struct job *const *jobs, size_t n, dib
     struct ledger_span span = { 0 };
 
     /* Who is alone commits while it works: its probes would keep their ports for all that time. */
-    core->options.closer = jobs[0]->is_alone ? NULL : e->closer;
+    struct closer *closer = jobs[0]->is_alone ? NULL : e->probes.closer;
+    core->options.group = jobs[0]->is_alone ? NULL : &e->probes;
+    udp_bound_begin(&e->probes.udp);
     e->n_written = 0;
     if (!jobs[0]->is_alone)
         ledger_group_begin(core->ledger);
@@ -76,9 +78,9 @@ static bool do_together(struct engine *e, struct job *const *jobs, size_t n, dib
     }
     core_end_moment(core);
     core_act_for(core, NULL);
-    closer_begin(core->options.closer);
+    closer_begin(closer);
     bool is_done = jobs[0]->is_alone || ledger_group_commit(core->ledger, &span, err) == DIBS_OK;
-    closer_end(core->options.closer);
+    closer_end(closer);
     if (!is_done) {
         core->index.is_loaded = false; /* it has noted what did not happen */
         return false;
@@ -214,6 +216,9 @@ static void look(struct engine *e)
     }
     e->look_ms = now_ms + e->look_wait_ms;
     e->has_notice = false;
+    if (e->groups_seen == e->counts.groups)
+        (void) closer_drop(e->probes.closer); /* nobody asks for ports just now */
+    e->groups_seen = e->counts.groups;
     engine_follow(e);
 }
 
@@ -328,8 +333,9 @@ static dibs_status start(struct engine *e, const struct engine_options *options,
     e->handle->never_forks = true;
     e->handle->core->options.known = known;
     e->handle->core->options.known_ctx = e;
-    /* Sockets that are opened beforehand were seen to gain something only where the ledger is a file. */
-    e->closer = closer_open(e->far.fd > 0 ? NULL : kernel_probe_socket);
+    /* Sockets opened beforehand, and closed early, were seen to gain something only where the ledger is a
+     * file. */
+    e->probes.closer = closer_open(e->far.fd > 0 ? NULL : kernel_probe_socket);
     s = engine_load(e, err);
     /* Otherwise the first claim finds that the index does not know what cools, and all go on without it. */
     core_index_remember(e->handle->core, e->handle->settings.cooldown_ms);
@@ -378,7 +384,7 @@ void engine_close(struct engine *engine)
     held_close(engine->held);
     held_close(engine->was);
     dibs_close(engine->handle);
-    closer_close(engine->closer);
+    closer_close(engine->probes.closer);
     free(engine->due.id);
     free(engine->lingering.id);
     free(engine->events);

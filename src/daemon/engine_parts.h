@@ -51,7 +51,8 @@ struct engine {
     struct loop *loop;
     dibs *handle;
     struct watch *watch;
-    struct closer *closer; /* of what jobs probe; NULL: none */
+    struct kernel_group probes; /* of what jobs probe together */
+    uint64_t groups_seen;       /* of the counts, at the last look */
     struct held_table *held;
     struct held_table *was; /* while everything is read anew: what was known before; else NULL */
     struct job_queue queue;

@@ -9,10 +9,9 @@
 #include "base/banned.h"
 
 enum {
-    /* Descriptors of each kind: those to be closed are open for a moment, the others until the next group. */
-    KEPT_MAX = 128,
-    WORTH = 8,   /* to wake a thread takes as long as to close some */
-    AT_ONCE = 8, /* that the thread takes: what it has not taken may be closed by who waits */
+    KEPT_MAX = 256, /* descriptors of each kind: those to be closed, and those for the next probes */
+    WORTH = 8,      /* to wake a thread takes as long as to close some */
+    AT_ONCE = 8,    /* that the thread takes: what it has not taken may be closed by who waits */
 };
 
 struct some {
@@ -23,6 +22,7 @@ struct some {
 struct closer {
     int (*make)(void);
     struct some kept, ready; /* to be closed, and opened: of who probes alone */
+    bool has_given;          /* something to the thread, in this group */
     bool has_thread;         /* from the first time that it is worth one */
     pthread_t thread;
     pthread_mutex_t lock; /* of all that follows */
@@ -143,27 +143,59 @@ int closer_take(struct closer *c)
     return c->ready.n > 0 ? c->ready.fd[--c->ready.n] : -1;
 }
 
+/* What is kept goes to the thread, which opens as many for it. */
+static void give(struct closer *c)
+{
+    size_t n = c->kept.n;
+
+    c->has_thread = c->has_thread || pthread_create(&c->thread, NULL, carry, c) == 0;
+    if (c->has_thread) {
+        (void) pthread_mutex_lock(&c->lock);
+        if (c->old.n + n <= KEPT_MAX) {
+            size_t most = c->make ? KEPT_MAX - c->ready.n : 0;
+
+            move(&c->kept, n, &c->old);
+            c->wanted = c->wanted + n < most ? c->wanted + n : most;
+            c->has_given = true;
+            (void) pthread_cond_signal(&c->given);
+        }
+        (void) pthread_mutex_unlock(&c->lock);
+    }
+    close_all(&c->kept); /* there is no thread, or it does not keep up */
+}
+
 void closer_add(struct closer *c, int fd)
 {
-    if (c->kept.n < KEPT_MAX)
-        c->kept.fd[c->kept.n++] = fd;
-    else
-        (void) close(fd);
+    c->kept.fd[c->kept.n++] = fd;
+    if (c->kept.n == (c->make ? WORTH : KEPT_MAX))
+        give(c);
+}
+
+/* With the lock. */
+static void close_old(struct closer *c)
+{
+    while (c->old.n > 0 || c->is_closing) {
+        if (c->old.n > 0)
+            close_some(c, KEPT_MAX);
+        else
+            (void) pthread_cond_wait(&c->closed, &c->lock);
+    }
 }
 
 bool closer_drop(struct closer *c)
 {
-    size_t n = c->kept.n;
-
+    if (!c)
+        return false;
+    size_t n = c->kept.n + c->ready.n;
     close_all(&c->kept);
-    n += c->ready.n;
     close_all(&c->ready);
     if (!c->has_thread)
         return n > 0;
     (void) pthread_mutex_lock(&c->lock);
-    n += c->new.n;
+    n += c->new.n + c->old.n + c->is_closing;
     c->wanted = 0;
     close_all(&c->new);
+    close_old(c);
     (void) pthread_mutex_unlock(&c->lock);
     return n > 0;
 }
@@ -172,17 +204,11 @@ void closer_begin(struct closer *c)
 {
     if (!c)
         return;
-    c->has_thread = c->has_thread || (c->kept.n >= WORTH && pthread_create(&c->thread, NULL, carry, c) == 0);
-    if (c->kept.n < WORTH || !c->has_thread) { /* the port is nobody's: the sooner it is free, the better */
+    if (c->kept.n >= WORTH)
+        give(c);
+    else if (!c->has_given) /* of few claims: the next group may come much later */
         (void) closer_drop(c);
-        return;
-    }
-    (void) pthread_mutex_lock(&c->lock);
-    size_t wanted = c->make && c->kept.n > c->ready.n ? c->kept.n - c->ready.n : 0;
-    c->wanted = wanted > c->new.n ? wanted : c->new.n;
-    move(&c->kept, c->kept.n, &c->old);
-    (void) pthread_cond_signal(&c->given);
-    (void) pthread_mutex_unlock(&c->lock);
+    close_all(&c->kept); /* the port is nobody's: the sooner it is free, the better */
 }
 
 void closer_end(struct closer *c)
@@ -190,14 +216,10 @@ void closer_end(struct closer *c)
     if (!c)
         return;
     close_all(&c->kept);
+    c->has_given = false;
     if (!c->has_thread)
         return;
     (void) pthread_mutex_lock(&c->lock);
-    while (c->old.n > 0 || c->is_closing) {
-        if (c->old.n > 0)
-            close_some(c, KEPT_MAX);
-        else
-            (void) pthread_cond_wait(&c->closed, &c->lock);
-    }
+    close_old(c);
     (void) pthread_mutex_unlock(&c->lock);
 }

@@ -9,16 +9,23 @@
 
 #include "dibs/claim.h"
 #include "kernel/closer.h"
+#include "kernel/udp_bound.h"
 #include "net/portbits.h"
 
 enum kernel_probe_result { KERNEL_FREE, KERNEL_BUSY, KERNEL_ABORT };
 
+/* What makes the probes of a group cheaper. */
+struct kernel_group {
+    struct closer *closer; /* NULL: each closes its sockets */
+    struct udp_bound udp;
+};
+
 /* Can `port` be bound on every one of the bindings? TCP: SO_REUSEADDR, bind, no listen, close.
- * UDP: plain bind. The close is the closer's, if there is one. BUSY is EADDRINUSE alone, `*which` tells the
- * binding (may be NULL); ABORT is anything else, with the reason in `err`: EACCES is DIBS_DENIED, the rest
- * DIBS_FAILURE. */
+ * UDP: plain bind; in a group it is enough that nobody has the port, where TCP could be bound on the same
+ * address. `group` may be NULL. BUSY is EADDRINUSE alone, `*which` tells the binding (may be NULL); ABORT is
+ * anything else, with the reason in `err`: EACCES is DIBS_DENIED, the rest DIBS_FAILURE. */
 enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, uint16_t port,
-                                      struct closer *closer, size_t *which, dibs_err *err);
+                                      struct kernel_group *group, size_t *which, dibs_err *err);
 /* For closer_open(): what most probes bind, TCP on "*". */
 int kernel_probe_socket(void);
 /* The message of an ABORT with this error. */

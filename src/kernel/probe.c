@@ -130,12 +130,26 @@ void kernel_probe_why(const dibs_binding *binding, uint16_t port, int os_errno, 
                   is_v6 ? "]" : "", (unsigned) port, hint(binding, os_errno));
 }
 
+/* Whatever else may forbid to bind it was told by TCP, which came before. */
+static bool is_free_by_list(const dibs_binding *bindings, size_t i, uint16_t port, struct udp_bound *udp)
+{
+    if (bindings[i].proto != DIBS_UDP)
+        return false;
+    for (size_t k = 0; k < i; k++) {
+        if (bindings[k].proto == DIBS_TCP && dibs_address_equal(&bindings[k].address, &bindings[i].address))
+            return udp_bound_is_free(udp, port);
+    }
+    return false;
+}
+
 enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, uint16_t port,
-                                      struct closer *closer, size_t *which, dibs_err *err)
+                                      struct kernel_group *group, size_t *which, dibs_err *err)
 {
     for (size_t i = 0; i < n; i++) {
+        if (group && is_free_by_list(bindings, i, port, &group->udp))
+            continue;
         int failed = bindings[i].address.len == 4 || bindings[i].address.len == 16
-                         ? try_bind_twice(&bindings[i], port, closer)
+                         ? try_bind_twice(&bindings[i], port, group ? group->closer : NULL)
                          : EAFNOSUPPORT;
 
         if (failed == 0)

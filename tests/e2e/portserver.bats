@@ -123,6 +123,24 @@ nothing_is_held() { [ "$(sql 'SELECT count(*) FROM claims')" -eq 0 ]; }
     [ "$(sort -u "$T/ports" | wc -l)" -eq 200 ]
 }
 
+@test "of many that ask at once nobody gets a port on which somebody has a UDP socket" {
+    start_in_room "$ROOM" python3 -c "
+import socket, sys, time
+kept = []
+for i, port in enumerate(range(21000, 21060, 2)):
+    kept.append(socket.socket(socket.AF_INET6 if i % 2 else socket.AF_INET, socket.SOCK_DGRAM))
+    kept[-1].bind((('127.0.0.1', '::1', '0.0.0.0', '::')[i % 4], port))
+open('$T/bound', 'w').close()
+time.sleep(600)"
+    wait_until 10 test -e "$T/bound"
+    serve 21000-21229
+    start_owner
+    for _ in 1 2; do # the second group is told by the list from its first port on
+        said at-once 100 "$OWNER" >>"$T/ports"
+    done
+    diff <(sort "$T/ports") <(seq 21001 2 21059; seq 21060 21229)
+}
+
 @test "clients that connect and say nothing are in nobody's way" {
     serve
     start_owner

@@ -50,6 +50,30 @@ static void all_are_closed_at_the_end_and_not_before_the_beginning(void **state)
     closer_close(closer);
 }
 
+static int open_none(void)
+{
+    return -1;
+}
+
+/* Where sockets are opened, too. */
+static void the_group_need_not_be_over(void **state)
+{
+    struct closer *closer = closer_open(open_none);
+    int fds[64];
+
+    (void) state;
+    assert_non_null(closer);
+    for (size_t i = 0; i < 64; i++)
+        fds[i] = open_one();
+    for (size_t i = 0; i < 64; i++)
+        closer_add(closer, fds[i]);
+    for (size_t i = 0; i < 64; i++)
+        UNTIL(!is_open(fds[i]));
+    for (size_t i = 0; i < 64; i++)
+        assert_false(is_open(fds[i]));
+    closer_close(closer);
+}
+
 static void however_many_there_are_none_is_left(void **state)
 {
     struct closer *closer = closer_open(NULL);
@@ -169,9 +193,11 @@ static void a_port_can_be_bound_after_the_end(void **state)
 
     (void) state;
     assert_non_null(closer);
-    assert_int_equal(kernel_probe(&tcp, 1, port, closer, NULL, NULL), KERNEL_FREE);
+    assert_int_equal(kernel_probe(&tcp, 1, port, &(struct kernel_group){ .closer = closer }, NULL, NULL),
+                     KERNEL_FREE);
     assert_false(can_bind(port)); /* or this would show nothing */
-    assert_int_equal(kernel_probe(&tcp, 1, port, closer, NULL, NULL), KERNEL_FREE);
+    assert_int_equal(kernel_probe(&tcp, 1, port, &(struct kernel_group){ .closer = closer }, NULL, NULL),
+                     KERNEL_FREE);
     closer_end(closer);
     assert_true(can_bind(port));
     closer_close(closer);
@@ -185,7 +211,8 @@ static void udp_is_not_kept(void **state)
     (void) state;
     assert_non_null(closer);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(kernel_probe(&udp, 1, port, closer, NULL, NULL), KERNEL_FREE);
+        assert_int_equal(kernel_probe(&udp, 1, port, &(struct kernel_group){ .closer = closer }, NULL, NULL),
+                         KERNEL_FREE);
     assert_false(closer_drop(closer));
     closer_close(closer);
 }
@@ -205,7 +232,8 @@ static void descriptors_that_wait_are_given_back_when_there_are_no_others(void *
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
     bool is_free = true;
     for (int i = 0; i < 20; i++)
-        is_free = is_free && kernel_probe(&tcp, 1, port, closer, NULL, NULL) == KERNEL_FREE;
+        is_free = is_free && kernel_probe(&tcp, 1, port, &(struct kernel_group){ .closer = closer }, NULL,
+                                          NULL) == KERNEL_FREE;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
     assert_true(is_free);
     closer_close(closer);
@@ -215,6 +243,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_are_closed_at_the_end_and_not_before_the_beginning),
+        cmocka_unit_test(the_group_need_not_be_over),
         cmocka_unit_test(however_many_there_are_none_is_left),
         cmocka_unit_test(for_a_few_nobody_is_woken),
         cmocka_unit_test(as_many_are_opened_as_were_closed),
