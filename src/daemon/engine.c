@@ -310,8 +310,6 @@ static dibs_status open_handle(struct engine *e, const dibs_settings *settings, 
     *own = *settings;
     (void) text_copy(own->socket, sizeof own->socket, "none");
     own->ledger_mode = DIBS_LEDGER_STRICT;
-    if (own->source[DIBS_SET_SYNC] == DIBS_FROM_DEFAULT)
-        own->is_sync_full = true; /* shared by a group it costs little */
     return dibs_open(own, &e->handle, err);
 }
 

@@ -89,6 +89,8 @@ struct rows_ops {
     /* `is_full`: the commit survives power loss. */
     dibs_status (*begin)(struct rows *self, bool is_write, bool is_full, dibs_err *err);
     dibs_status (*commit)(struct rows *self, dibs_err *err);
+    /* Optional (NULL: it costs nothing). Before a commit: it need not survive power loss after all. */
+    void (*spare_sync)(struct rows *self);
     void (*rollback)(struct rows *self);
     /* Optional (NULL: one host has it alone): as ledger_beside() and ledger_groups_commit(). */
     dibs_status (*beside)(struct rows *self, const char *node, struct rows **out, dibs_err *err);
@@ -187,6 +189,7 @@ struct ledger_group {
     bool is_on;
     bool is_open;   /* its transaction has begun */
     bool is_spoilt; /* a call failed halfway: nothing of it all can be kept */
+    bool is_full;   /* something in it must survive power loss */
     struct ledger_span span;
     uint64_t cursor;
     uint8_t secrets[LEDGER_SECRETS][ROWS_SECRET_BYTES]; /* for the claims to come, */

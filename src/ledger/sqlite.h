@@ -77,7 +77,8 @@ struct sqlite_rows {
     int wal_frames;         /* after our last commit */
     enum sqlite_access access;
     dibs_err why_read_only;       /* unless it is SQLITE_WRITES */
-    bool is_full;                 /* synchronous=FULL is set now */
+    bool is_full;                 /* synchronous=FULL is set */
+    bool is_spared;               /* ... and the next commit goes without */
     bool has_call;                /* the deadline is that of a whole call */
     struct sqlite_beside *beside; /* NULL: we carry the log over ourselves */
     int asked_frames;             /* of the log when it was last asked */
@@ -131,11 +132,13 @@ const char *sqlite_advice(dibs_trouble trouble);
 void sqlite_start_deadline(struct sqlite_rows *self);
 /* The name of our way to the system, to open a connection with (sqlite_vfs.c says what it is for). */
 const char *sqlite_vfs(void);
-/* The log as a file of ours (sqlite_log.c): its bytes beside the real one's, opening it, and whether commits
- * from now on end with a sync of it. */
+/* The log as a file of ours (sqlite_log.c): its bytes beside the real one's, and opening it. */
 int sqlite_log_size(void);
 int sqlite_log_open(sqlite3_vfs *real, const char *name, sqlite3_file *file, int flags, int *got);
-void sqlite_log_set_synced(sqlite3 *db, bool is_synced);
+/* Every commit ends with a sync of it from now on. */
+void sqlite_log_set_synced(sqlite3 *db);
+/* The sync at the end of the next commit is left out, or not; no other one. */
+void sqlite_log_spare_sync(sqlite3 *db, bool is_spared);
 /* A thread that carries the log over into the file (sqlite_beside.c). */
 dibs_status sqlite_care_beside(struct rows *rows, dibs_err *err);
 void sqlite_beside_stop(struct sqlite_beside *beside); /* NULL is fine */

@@ -7,7 +7,10 @@
  * of a frame are held back only until its page comes, which is the very next call; and only where the log
  * grows, because elsewhere frames' heads are corrected alone. More is held back only for a commit that ends
  * with a sync of the log (synchronous=FULL), which comes before the index. Every other call on the file
- * writes first what is held back. */
+ * writes first what is held back.
+ *
+ * SQLite cannot be told within a transaction whether it is to be synced. So the sync of a commit is left out
+ * here: it is the first one of the commit, unless the log begins anew, whose head is synced before. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,8 +32,10 @@ struct log_file {
     sqlite3_int64 head; /* where the page of a head belongs that was written by itself; 0: none */
     sqlite3_int64 at;   /* of what is held back */
     int n;
-    int room;   /* of `held` */
-    char *held; /* `frame`, or larger while commits end with a sync */
+    bool is_spared; /* the sync of the next commit */
+    bool is_begun;  /* its head was written, and is not synced yet */
+    int room;       /* of `held` */
+    char *held;     /* `frame`, or larger when commits end with a sync */
     char frame[FRAME_BYTES];
 };
 
@@ -58,9 +63,11 @@ static int log_write(sqlite3_file *file, const void *bytes, int n, sqlite3_int64
     struct log_file *log = of(file);
     bool is_head = n == HEAD_BYTES;
     bool is_synced = log->held != log->frame;
-    bool grows = at == log->end || (at == 0 && n == LOG_HEAD_BYTES);
+    bool begins = at == 0 && n == LOG_HEAD_BYTES;
+    bool grows = at == log->end || begins;
     int rc = SQLITE_OK;
 
+    log->is_begun = log->is_begun || begins;
     if (!follows(log, n, at)) {
         rc = flush(log);
         if (rc != SQLITE_OK)
@@ -109,7 +116,11 @@ static int log_truncate(sqlite3_file *file, sqlite3_int64 size)
 static int log_sync(sqlite3_file *file, int flags)
 {
     FLUSHED(file);
-    return real->pMethods->xSync(real, flags);
+    bool is_spared = of(file)->is_spared && !of(file)->is_begun;
+
+    of(file)->is_spared = of(file)->is_spared && !is_spared;
+    of(file)->is_begun = false;
+    return is_spared ? SQLITE_OK : real->pMethods->xSync(real, flags);
 }
 
 static int log_size(sqlite3_file *file, sqlite3_int64 *size)
@@ -180,6 +191,7 @@ int sqlite_log_open(sqlite3_vfs *real, const char *name, sqlite3_file *file, int
     log->base.pMethods = NULL;
     log->real = (sqlite3_file *) (log + 1);
     log->end = log->head = log->at = log->n = 0;
+    log->is_spared = log->is_begun = false;
     log->held = log->frame;
     log->room = FRAME_BYTES;
     int rc = real->xOpen(real, name, log->real, flags, got);
@@ -188,21 +200,32 @@ int sqlite_log_open(sqlite3_vfs *real, const char *name, sqlite3_file *file, int
     return rc;
 }
 
-void sqlite_log_set_synced(sqlite3 *db, bool is_synced)
+/* NULL: it is not open yet. */
+static struct log_file *find(sqlite3 *db)
 {
     sqlite3_file *file = NULL;
 
     if (sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, (void *) &file) != SQLITE_OK ||
         !file || file->pMethods != &log_methods)
-        return; /* not open yet: each frame by itself will do */
-    struct log_file *log = of(file);
-    char *larger = is_synced && log->held == log->frame ? malloc(COMMIT_BYTES) : NULL;
-    if (larger) {
-        log->held = larger;
-        log->room = COMMIT_BYTES;
-    } else if (!is_synced && log->held != log->frame) {
-        free(log->held);
-        log->held = log->frame;
-        log->room = FRAME_BYTES;
-    }
+        return NULL;
+    return of(file);
+}
+
+void sqlite_log_spare_sync(sqlite3 *db, bool is_spared)
+{
+    struct log_file *log = find(db);
+
+    if (log)
+        log->is_spared = is_spared;
+}
+
+void sqlite_log_set_synced(sqlite3 *db)
+{
+    struct log_file *log = find(db);
+    char *larger = log && log->held == log->frame ? malloc(COMMIT_BYTES) : NULL;
+
+    if (!larger)
+        return; /* each frame by itself will do */
+    log->held = larger;
+    log->room = COMMIT_BYTES;
 }

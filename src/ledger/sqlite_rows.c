@@ -169,17 +169,18 @@ void sqlite_read_bytes(struct sqlite_reader *r, int at, const void **out, size_t
 
 /* ---- transactions ---- */
 
+/* From the first one on that must be synced every commit would be, and those that need not are spared it. */
 static dibs_status set_sync(struct sqlite_rows *self, bool is_full, dibs_err *err)
 {
-    if (self->is_full == is_full)
+    self->is_spared = !is_full;
+    if (self->is_full || !is_full)
         return DIBS_OK;
-    int rc = sqlite3_exec(self->db, is_full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", NULL,
-                          NULL, NULL);
+    int rc = sqlite3_exec(self->db, "PRAGMA synchronous=FULL", NULL, NULL, NULL);
 
     if (rc != SQLITE_OK)
         return sqlite_error(self, rc, "configuring", err);
-    self->is_full = is_full;
-    sqlite_log_set_synced(self->db, is_full);
+    self->is_full = true;
+    sqlite_log_set_synced(self->db);
     return DIBS_OK;
 }
 
@@ -248,12 +249,21 @@ static dibs_status begin(struct rows *rows, bool is_write, bool is_full, dibs_er
     return s;
 }
 
+static void spare_sync(struct rows *rows)
+{
+    of(rows)->is_spared = true;
+}
+
 static dibs_status commit(struct rows *rows, dibs_err *err)
 {
     struct sqlite_rows *self = of(rows);
     sqlite3_stmt *stmt = sqlite_stmt(self, SQL_COMMIT, err);
-    dibs_status s = stmt ? sqlite_run(self, stmt, "writing", err) : DIBS_UNAVAILABLE;
 
+    if (self->is_full && self->is_spared)
+        sqlite_log_spare_sync(self->db, true);
+    dibs_status s = stmt ? sqlite_run(self, stmt, "writing", err) : DIBS_UNAVAILABLE;
+    if (self->is_full && self->is_spared)
+        sqlite_log_spare_sync(self->db, false); /* it may have written nothing */
     /* The log may have it whole, and who reads the log anew then finds it. */
     if (s != DIBS_OK && (sqlite3_errcode(self->db) & 0xff) == SQLITE_IOERR)
         (void) err_wrap(err, s,
@@ -435,6 +445,7 @@ const struct rows_ops rows_sqlite_ops = {
     .care_beside = sqlite_care_beside,
     .begin = begin,
     .commit = commit,
+    .spare_sync = spare_sync,
     .rollback = rollback,
     .save = sqlite_rows_save,
     .undo = sqlite_rows_undo,

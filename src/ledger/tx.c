@@ -36,8 +36,8 @@ static void open_group(struct ledger *ledger)
     group->span.after = group->span.before;
 }
 
-static dibs_status join_group(struct ledger_tx *tx, struct ledger *ledger, const struct ledger_actor *actor,
-                              dibs_err *err)
+static dibs_status join_group(struct ledger_tx *tx, struct ledger *ledger, bool is_full,
+                              const struct ledger_actor *actor, dibs_err *err)
 {
     struct rows *rows = ledger->rows;
     struct ledger_group *group = &ledger->group;
@@ -51,6 +51,7 @@ static dibs_status join_group(struct ledger_tx *tx, struct ledger *ledger, const
             *err = group->span.why;
         return group->span.why.code;
     }
+    group->is_full = group->is_full || is_full;
     *tx = (struct ledger_tx){ .rows = rows,
                               .actor = actor,
                               .seq = group->span.after,
@@ -68,7 +69,7 @@ dibs_status tx_begin(struct ledger_tx *tx, struct ledger *ledger, bool is_write,
     struct rows *rows = ledger->rows;
 
     if (ledger->group.is_on && is_write)
-        return join_group(tx, ledger, actor, err);
+        return join_group(tx, ledger, is_full || ledger->options.is_sync_full, actor, err);
     if ((ledger->is_reading || ledger->group.is_open) && !is_write) {
         *tx = (struct ledger_tx){ .rows = rows, .actor = actor, .is_inner = true };
         return DIBS_OK;
@@ -207,6 +208,14 @@ void ledger_group_open(struct ledger *ledger)
         open_group(ledger);
 }
 
+/* Whether it must be synced is known only now. */
+static dibs_status commit_group(struct rows *rows, bool is_full, dibs_err *err)
+{
+    if (!is_full && rows->ops->spare_sync)
+        rows->ops->spare_sync(rows);
+    return rows->ops->commit(rows, err);
+}
+
 dibs_status ledger_group_commit(struct ledger *ledger, struct ledger_span *out, dibs_err *err)
 {
     struct ledger_group group = ledger->group;
@@ -218,7 +227,7 @@ dibs_status ledger_group_commit(struct ledger *ledger, struct ledger_span *out, 
     if (group.is_open && ledger_was_beaten(ledger)) /* one of them saw that already: all decide anew */
         s = err_trouble(err, DIBS_TROUBLE_LOCKED, "others change the ledger all the time; try again");
     else if (group.is_open)
-        s = ledger->rows->ops->commit(ledger->rows, err);
+        s = commit_group(ledger->rows, group.is_full, err);
     if (s != DIBS_OK)
         ledger->rows->ops->rollback(ledger->rows);
     if (s == DIBS_OK && out)
@@ -452,7 +461,8 @@ dibs_status tx_end(struct ledger_tx *tx, const struct row_claim *row, dibs_event
     dibs_status s = tx->rows->ops->claim_delete(tx->rows, c->id, err);
 
     tx->n_more -= is_own(tx, c);
-
+    if (tx->group && c->is_kept) /* nor does it come back after power loss */
+        tx->group->is_full = true;
     if (s == DIBS_OK)
         s = free_slots(tx, c, err);
     if (s == DIBS_OK && c->name[0])

@@ -161,68 +161,6 @@ static void a_locked_ledger_fails_within_the_deadline(void **state) /* INV-9 */
     (void) t_must(t, &want, 26001);
 }
 
-static int64_t sync_level(struct t_ledger *t)
-{
-    struct sqlite_rows *rows = (struct sqlite_rows *) t->ledger->rows;
-    sqlite3_stmt *stmt = NULL;
-
-    assert_int_equal(sqlite3_prepare_v2(rows->db, "PRAGMA synchronous", -1, &stmt, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
-    int64_t level = sqlite3_column_int64(stmt, 0);
-    (void) sqlite3_finalize(stmt);
-    assert_int_equal(rows->is_full, level == 2);
-    return level;
-}
-
-static void kept_claims_and_pools_survive_power_loss(void **state) /* INV-2 */
-{
-    enum { NORMAL = 1, FULL = 2 };
-    const struct ledger_options always = { .timeout_ms = 1000, .is_sync_full = true };
-    struct t_ledger *t = *state;
-    struct ledger_want lease = t_want(NULL, "*");
-    struct ledger_want kept = t_want("kept", "*");
-    dibs_pool pool = { .name = "p", .ranges = { { { 30000, 30010 } }, 1 }, .order = "stride" };
-
-    t_kept(&kept);
-    (void) t_must(t, &lease, 26001);
-    assert_int_equal(sync_level(t), NORMAL);
-    (void) t_must(t, &kept, 26002);
-    assert_int_equal(sync_level(t), FULL);
-    (void) t_must(t, &lease, 26003);
-    assert_int_equal(sync_level(t), NORMAL);
-    ASSERT_OK(ledger_pool_put(t->ledger, &pool, &t->actor, &t->err), &t->err);
-    assert_int_equal(sync_level(t), FULL);
-    close_ledger(t);
-    ASSERT_OK(ledger_open(t->uri, &always, &t->ledger, &t->err), &t->err);
-    (void) t_must(t, &lease, 26004);
-    assert_int_equal(sync_level(t), FULL);
-}
-
-static void what_is_restored_or_handed_over_to_be_kept_survives_power_loss(void **state) /* INV-2 */
-{
-    enum { NORMAL = 1, FULL = 2 };
-    struct t_ledger *t = *state;
-    struct ledger_want lease = t_want(NULL, "*");
-    struct ledger_want kept = t_want("kept", "*");
-    dibs_claim out = { 0 };
-    size_t n = 0;
-
-    t_kept(&kept);
-    kept.claim.port = 26002;
-    dibs_claim got = t_must(t, &lease, 26001);
-    assert_int_equal(sync_level(t), NORMAL);
-    ASSERT_OK(
-        ledger_restore(t->ledger, &(dibs_snapshot){ &kept.claim, 1, NULL, 0 }, &t->actor, &n, NULL, &t->err),
-        &t->err);
-    assert_int_equal(n, 1);
-    assert_int_equal(sync_level(t), FULL);
-    ASSERT_OK(ledger_transfer(t->ledger, t_seen(&got), &lease.claim, &t->actor, &got, &t->err), &t->err);
-    assert_int_equal(sync_level(t), NORMAL); /* nothing of it is kept */
-    ASSERT_OK(ledger_transfer(t->ledger, t_seen(&got), &kept.claim, &t->actor, &out, &t->err), &t->err);
-    assert_true(out.is_kept);
-    assert_int_equal(sync_level(t), FULL);
-}
-
 static void all_waits_of_one_call_have_one_deadline(void **state) /* INV-9 */
 {
     enum { TIMEOUT_MS = 400 };
@@ -357,8 +295,6 @@ int main(void)
         CASE(a_database_of_another_program_is_left_alone),
         CASE(the_file_and_its_directory_are_private),
         CASE(a_locked_ledger_fails_within_the_deadline),
-        CASE(kept_claims_and_pools_survive_power_loss),
-        CASE(what_is_restored_or_handed_over_to_be_kept_survives_power_loss),
         CASE(all_waits_of_one_call_have_one_deadline),
         CASE(twenty_processes_make_one_ledger),
         CASE(a_killed_writer_leaves_a_sound_ledger),
