@@ -11,6 +11,7 @@
 enum {
     KEPT_MAX = 256, /* descriptors of each kind: those to be closed, and those for the next probes */
     WORTH = 8,      /* to wake a thread takes as long as to close some */
+    GIVEN = 16,     /* to the thread at a time, while the group goes on */
     AT_ONCE = 8,    /* that the thread takes: what it has not taken may be closed by who waits */
 };
 
@@ -167,7 +168,7 @@ static void give(struct closer *c)
 void closer_add(struct closer *c, int fd)
 {
     c->kept.fd[c->kept.n++] = fd;
-    if (c->kept.n == (c->make ? WORTH : KEPT_MAX))
+    if (c->kept.n == (c->make ? GIVEN : KEPT_MAX))
         give(c);
 }
 
