@@ -92,39 +92,56 @@ static struct order_place place_of(const struct core *core)
     return place;
 }
 
-static struct walker walker(struct core *core, const struct plan_pool *plan, const dibs_claim *claim)
+/* Orders that go by the ledger's cursor. */
+static void walk_near(struct core *core, struct walker *w)
 {
-    const struct order *order = order_find(plan->pool.order);
+    const struct plan_pool *plan = w->plan;
+    const struct order_key key = { .salt = ledger_salt(core->ledger), .pool = plan->pool.name };
+
+    w->is_near = true;
+    if (!ledger_is_shared(core->ledger)) {
+        w->walk = order_near(&key, w->total);
+        return;
+    }
+    /* A piece is a block, to be filled from its beginning. */
+    struct order_place place = is_shared(core, plan) ? place_of(core) : (struct order_place){ 0 };
+    w->pieces = order_pieces(&key, w->size, plan->split % ORDER_PIECE, place);
+    w->pieces.detour = detour(core);
+    w->total = w->pieces.n * ORDER_PIECE;
+}
+
+/* The others: chance, or what is claimed. */
+static void walk_by(struct core *core, const struct order *order, const dibs_binding *first, struct walker *w)
+{
     char instance[24];
     char address[DIBS_ADDRESS_TEXT_MAX + 3];
     char text[DIBS_ADDRESS_TEXT_MAX + 1];
-    const dibs_binding *first = &claim->bindings[0];
 
     (void) snprintf(instance, sizeof instance, "%016llx", (unsigned long long) ledger_salt(core->ledger));
     dibs_address_format(&first->address, text);
     (void) snprintf(address, sizeof address, first->address.len == 16 ? "[%s]" : "%s", text);
-    struct order_key key = {
+    const struct order_key key = {
         .salt = ledger_salt(core->ledger),
-        .pool = plan->pool.name,
+        .pool = w->plan->pool.name,
         .entropy = core_random(core),
         .instance = instance,
         .proto = first->proto == DIBS_UDP ? "UDP" : "TCP",
         .address = address,
     };
-    struct walker w = { .plan = plan, .size = plan->size - plan->band };
-    w.total = w.size;
-    w.is_near = order->uses_cursor;
-    if (w.is_near &&
-        ledger_is_shared(core->ledger)) { /* a piece is a block, to be filled from its beginning */
-        struct order_place place = is_shared(core, plan) ? place_of(core) : (struct order_place){ 0 };
+    w->walk = order->walk(&key, w->total);
+    w->is_sorted = w->walk.step == 1 && w->walk.offset == 0;
+}
 
-        w.pieces = order_pieces(&key, w.size, plan->split % ORDER_PIECE, place);
-        w.pieces.detour = detour(core);
-        w.total = w.pieces.n * ORDER_PIECE;
-        return w;
-    }
-    w.walk = w.is_near ? order_near(&key, w.total) : order->walk(&key, w.total);
-    w.is_sorted = !w.is_near && w.walk.step == 1 && w.walk.offset == 0;
+static struct walker walker(struct core *core, const struct plan_pool *plan, const dibs_claim *claim)
+{
+    const struct order *order = order_find(plan->pool.order);
+    struct walker w = { .plan = plan, .size = plan->size - plan->band };
+
+    w.total = w.size;
+    if (order->uses_cursor)
+        walk_near(core, &w);
+    else
+        walk_by(core, order, &claim->bindings[0], &w);
     return w;
 }
 
