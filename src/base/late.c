@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -12,41 +11,49 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void load(struct late_library *library)
+/* NULL: every function is there. */
+static const char *find_all(struct late_library *library, void *handle)
 {
-    void *handle = dlopen(library->name, RTLD_NOW | RTLD_LOCAL);
-    const char *why = handle ? NULL : dlerror();
-
-    if (!handle)
-        why = why ? why : "unknown reason";
-    for (size_t i = 0; i < library->n_symbols && !why; i++) {
+    for (size_t i = 0; i < library->n_symbols; i++) {
         void *found = dlsym(handle, library->symbols[i].name);
 
-        if (!found) {
-            (void) snprintf(library->trouble, sizeof library->trouble, "it has no function %s",
-                            library->symbols[i].name);
-            return;
-        }
+        if (!found)
+            return library->symbols[i].name;
         memcpy(library->symbols[i].function, &found,
                sizeof found); /* ISO C has no cast from object to function pointer */
     }
-    if (!why && library->begin)
+    return NULL;
+}
+
+static dibs_status load(struct late_library *library, dibs_err *err)
+{
+    void *handle = dlopen(library->name, RTLD_NOW | RTLD_LOCAL);
+    const char *why = handle ? NULL : dlerror();
+    const char *missing = handle ? find_all(library, handle) : NULL;
+
+    if (!handle)
+        why = why ? why : "unknown reason";
+    else if (!missing && library->begin)
         why = library->begin();
-    if (why)
-        (void) snprintf(library->trouble, sizeof library->trouble, "%s", why);
-    else
+    if (!why && !missing) {
         atomic_store_explicit(&library->is_loaded, true, memory_order_release);
+        return DIBS_OK;
+    }
+    if (handle)
+        (void) dlclose(handle);
+    return err_set(err, DIBS_FAILURE, "cannot load %s, which %s: %s%s", library->name, library->what,
+                   missing ? "it has no function " : "", missing ? missing : why);
 }
 
 dibs_status late_need(struct late_library *library, dibs_err *err)
 {
+    dibs_status s = DIBS_OK;
+
     if (atomic_load_explicit(&library->is_loaded, memory_order_acquire))
         return DIBS_OK;
     (void) pthread_mutex_lock(&lock);
-    if (!atomic_load_explicit(&library->is_loaded, memory_order_relaxed) && !library->trouble[0])
-        load(library);
+    if (!atomic_load_explicit(&library->is_loaded, memory_order_relaxed))
+        s = load(library, err);
     (void) pthread_mutex_unlock(&lock);
-    return library->trouble[0] ? err_set(err, DIBS_FAILURE, "cannot load %s, which %s: %s", library->name,
-                                         library->what, library->trouble)
-                               : DIBS_OK;
+    return s;
 }

@@ -20,15 +20,14 @@ struct late_library {
     const char *what; /* it does: "serves HTTP" */
     const struct late_symbol *symbols;
     size_t n_symbols;
-    /* Optional: once, after the symbols are there; other threads wait. What comes back is a trouble. */
+    /* Optional: after the symbols are there; other threads wait. What comes back is a trouble. */
     const char *(*begin)(void);
     atomic_bool is_loaded;
-    char trouble[256]; /* empty: it was not tried yet */
 };
 /* Its symbols of a table that an X macro lists. */
 #define LATE_SYMBOLS(list) .symbols = (list), .n_symbols = sizeof(list) / sizeof(list)[0]
 
-/* Every function pointer is filled, for the life of the process. FAILURE with the reason, then and ever
- * after. */
+/* Every function pointer is filled, for the life of the process. FAILURE with the reason: it is tried again
+ * when it is next needed, there may have been no descriptor left just then. */
 dibs_status late_need(struct late_library *library, dibs_err *err);
 #endif
