@@ -36,6 +36,8 @@ static dibs_status leave(struct ledger_tx *tx, struct row_claim *row, const stru
 
     if (!leaves_name && is_kept == claim->is_kept)
         return DIBS_OK;
+    if (!is_kept)
+        tx_unkeeps(tx, claim);
     claim->is_kept = is_kept;
     if (leaves_name)
         s = leave_name(tx, claim, err);

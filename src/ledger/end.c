@@ -62,6 +62,8 @@ static dibs_status unhold(struct ledger_tx *tx, struct row_claim *row, enum ledg
         c->command[0] = '\0';
     c->holder = is_lease ? DIBS_HELD_BY_LEASE : DIBS_HELD_BY_NOBODY;
     c->process = nobody;
+    if (how == LEDGER_END_UNKEEP)
+        tx_unkeeps(tx, c);
     c->is_kept = c->is_kept && how != LEDGER_END_UNKEEP;
     return tx_rehold(tx, row, is_lease ? DIBS_EV_TRANSFERRED : DIBS_EV_UNHELD, err);
 }
@@ -255,6 +257,7 @@ static dibs_status transfer(struct ledger *ledger, struct ledger_seen seen, cons
     if (s != DIBS_OK)
         return s;
     dibs_claim *c = &row.claim;
+    tx_unkeeps(&tx, c);
     c->holder = heir->holder;
     c->process = heir->process;
     c->lease_ttl_ms = heir->lease_ttl_ms;

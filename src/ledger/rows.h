@@ -257,6 +257,8 @@ dibs_status tx_put_name(struct ledger_tx *tx, const dibs_claim *claim, uint64_t 
 void tx_left_name(const char *name, uint16_t port, char out[DIBS_NAME_MAX + 1]);
 /* The claim's name is another from now on; the caller writes the record. Its old one remembers the port. */
 dibs_status tx_rename(struct ledger_tx *tx, dibs_claim *claim, const char *name, dibs_err *err);
+/* Before a claim is kept no longer: it must not be kept again after power loss. */
+void tx_unkeeps(struct ledger_tx *tx, const dibs_claim *was);
 /* Rewrite a claim that its holder has as before: changed time, event. */
 dibs_status tx_change(struct ledger_tx *tx, struct row_claim *row, dibs_err *err);
 /* Rewrite a claim whose holder changed: next generation, new secret, changed time, event. */

@@ -405,6 +405,12 @@ dibs_status tx_rename(struct ledger_tx *tx, dibs_claim *claim, const char *name,
     return s == DIBS_OK ? tx_put_name(tx, claim, claim->id, err) : s;
 }
 
+void tx_unkeeps(struct ledger_tx *tx, const dibs_claim *was)
+{
+    if (tx->group && was->is_kept)
+        tx->group->is_full = true;
+}
+
 dibs_status tx_change(struct ledger_tx *tx, struct row_claim *row, dibs_err *err)
 {
     row->claim.changed_ms = tx->actor->now.wall_ms;
@@ -461,8 +467,7 @@ dibs_status tx_end(struct ledger_tx *tx, const struct row_claim *row, dibs_event
     dibs_status s = tx->rows->ops->claim_delete(tx->rows, c->id, err);
 
     tx->n_more -= is_own(tx, c);
-    if (tx->group && c->is_kept) /* nor does it come back after power loss */
-        tx->group->is_full = true;
+    tx_unkeeps(tx, c);
     if (s == DIBS_OK)
         s = free_slots(tx, c, err);
     if (s == DIBS_OK && c->name[0])

@@ -113,6 +113,18 @@ static void a_group_is_synced_when_one_of_it_is_kept(void **state)
         commit(t);
         assert_true(was_synced()); /* nor does it come back */
         ledger_group_begin(t->ledger);
+        got = t_must(t, &kept, port + 5);
+        commit(t);
+        n_syncs = 0;
+        ledger_group_begin(t->ledger);
+        ASSERT_OK(ledger_transfer(t->ledger, t_seen(&got), &lease.claim, &t->actor, &got, &t->err), &t->err);
+        commit(t);
+        assert_true(was_synced()); /* nor is it kept again */
+        ledger_group_begin(t->ledger);
+        assert_int_equal(t_end(t, &got, LEDGER_END_RELEASE), 1);
+        commit(t);
+        assert_false(was_synced());
+        ledger_group_begin(t->ledger);
         commit(t); /* of nothing */
         assert_false(was_synced());
     }
