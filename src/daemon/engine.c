@@ -383,6 +383,7 @@ void engine_close(struct engine *engine)
     held_close(engine->was);
     dibs_close(engine->handle);
     closer_close(engine->probes.closer);
+    udp_bound_done(&engine->probes.udp);
     free(engine->due.id);
     free(engine->lingering.id);
     free(engine->events);

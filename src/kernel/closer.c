@@ -4,12 +4,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/banned.h"
 
 enum {
-    KEPT_MAX = 256, /* descriptors of each kind: those to be closed, and those for the next probes */
+    KEPT_MAX = 256, /* descriptors of each kind: those to be closed, and those for the next probes, */
+    KEPT_PART = 16, /* ... and not more than such a part of all that there may be */
     WORTH = 8,      /* to wake a thread takes as long as to close some */
     GIVEN = 16,     /* to the thread at a time, while the group goes on */
     AT_ONCE = 8,    /* that the thread takes: what it has not taken may be closed by who waits */
@@ -22,6 +24,7 @@ struct some {
 
 struct closer {
     int (*make)(void);
+    size_t most;             /* that are opened beforehand */
     struct some kept, ready; /* to be closed, and opened: of who probes alone */
     bool has_given;          /* something to the thread, in this group */
     bool has_thread;         /* from the first time that it is worth one */
@@ -100,6 +103,14 @@ static void *carry(void *arg)
     return NULL;
 }
 
+static size_t count_most(void)
+{
+    struct rlimit limit = { .rlim_cur = 0 };
+
+    (void) getrlimit(RLIMIT_NOFILE, &limit);
+    return limit.rlim_cur / KEPT_PART < KEPT_MAX ? (size_t) limit.rlim_cur / KEPT_PART : KEPT_MAX;
+}
+
 struct closer *closer_open(int (*make)(void))
 {
     struct closer *c = calloc(1, sizeof *c);
@@ -107,6 +118,7 @@ struct closer *closer_open(int (*make)(void))
     if (!c)
         return NULL;
     c->make = make;
+    c->most = make ? count_most() : 0;
     (void) pthread_mutex_init(&c->lock, NULL);
     (void) pthread_cond_init(&c->given, NULL);
     (void) pthread_cond_init(&c->closed, NULL);
@@ -153,7 +165,7 @@ static void give(struct closer *c)
     if (c->has_thread) {
         (void) pthread_mutex_lock(&c->lock);
         if (c->old.n + n <= KEPT_MAX) {
-            size_t most = c->make ? KEPT_MAX - c->ready.n : 0;
+            size_t most = c->most - c->ready.n;
 
             move(&c->kept, n, &c->old);
             c->wanted = c->wanted + n < most ? c->wanted + n : most;

@@ -28,6 +28,9 @@ dibs_status procnet_list(dibs_proto proto, uint16_t port, struct socket_list *li
 /* The same through the netlink socket `fd`, in whose network namespace it was made. FAILURE: the
  * kernel does not answer, err->os_errno is ENOENT when it has no sock_diag for `proto`. */
 dibs_status sock_diag_list(int fd, dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err);
+/* All of them, as they are in one walk of the kernel over its table: nobody is left out because another is
+ * closed meanwhile. UNAVAILABLE: they are too many for that. The same `fd` may be used again, for more. */
+dibs_status sock_diag_list_whole(int fd, dibs_proto proto, struct socket_list *list, dibs_err *err);
 /* The connected TCP socket with these two ends, of one family. NOT_FOUND: there is none. */
 dibs_status sock_diag_find(int fd, const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
                            uint32_t *uid, dibs_err *err);

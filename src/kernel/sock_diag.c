@@ -36,6 +36,7 @@ struct dump {
     struct socket_list *list;
     bool is_interrupted;
     bool is_done;
+    bool must_be_whole; /* it comes in one piece, or fails */
 };
 
 static uint8_t ip_protocol(dibs_proto proto)
@@ -188,15 +189,21 @@ static dibs_status dump_family(struct dump *d, uint8_t family, dibs_err *err)
 {
     _Alignas(struct nlmsghdr) char buf[ANSWER_BYTES];
     dibs_status s = ask_for_dump(d, family, err);
+    size_t first = d->list->n;
+    size_t piece = first; /* where the last one with sockets began */
 
     d->is_done = false;
     d->is_interrupted = false;
     for (int i = 0; i < ANSWERS_MAX && s == DIBS_OK && !d->is_done; i++) {
+        size_t before = d->list->n;
         size_t n = 0;
 
         s = receive(d->fd, buf, sizeof buf, &n, err);
         if (s == DIBS_OK)
             s = take_answer(d, buf, n, err);
+        piece = d->list->n > before ? before : piece;
+        if (s == DIBS_OK && d->must_be_whole && piece > first)
+            return err_set(err, DIBS_UNAVAILABLE, "there are more sockets than the kernel tells at once");
     }
     if (s == DIBS_OK && !d->is_done)
         return err_set(err, DIBS_FAILURE, "the kernel's list of sockets does not end");
@@ -212,11 +219,11 @@ static dibs_status set_timeout(int fd, dibs_err *err)
     return DIBS_OK;
 }
 
-dibs_status sock_diag_list(int fd, dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err)
+static dibs_status dump_all(struct dump *d, dibs_err *err)
 {
     static const uint8_t families[] = { AF_INET, AF_INET6 };
-    struct dump d = { .fd = fd, .proto = proto, .port = port, .list = list };
-    dibs_status s = set_timeout(fd, err);
+    struct socket_list *list = d->list;
+    dibs_status s = set_timeout(d->fd, err);
 
     for (size_t i = 0; i < sizeof families / sizeof families[0] && s == DIBS_OK; i++) {
         size_t before = list->n;
@@ -224,15 +231,29 @@ dibs_status sock_diag_list(int fd, dibs_proto proto, uint16_t port, struct socke
 
         do {
             list->n = before;
-            s = dump_family(&d, families[i], err);
+            s = dump_family(d, families[i], err);
             if (s != DIBS_OK)
                 return s;
-        } while (d.is_interrupted && ++tries < TRIES_MAX);
-        if (d.is_interrupted)
+        } while (d->is_interrupted && ++tries < TRIES_MAX);
+        if (d->is_interrupted)
             return err_set(err, DIBS_FAILURE,
                            "the kernel's list of sockets changes faster than it can be read");
     }
     return s;
+}
+
+dibs_status sock_diag_list(int fd, dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err)
+{
+    struct dump d = { .fd = fd, .proto = proto, .port = port, .list = list };
+
+    return dump_all(&d, err);
+}
+
+dibs_status sock_diag_list_whole(int fd, dibs_proto proto, struct socket_list *list, dibs_err *err)
+{
+    struct dump d = { .fd = fd, .proto = proto, .list = list, .must_be_whole = true };
+
+    return dump_all(&d, err);
 }
 
 /* ---- one socket ---- */
