@@ -167,6 +167,22 @@ static void nothing_is_spared_when_the_log_is_carried_over(void **state)
     assert_int_equal(n_syncs, 1); /* the head of the log that begins anew, not the commit */
 }
 
+/* Or whoever carries the log over, and all who write meanwhile, would wait for all of it. */
+static void not_much_is_left_to_be_synced(void **state)
+{
+    enum { SOME = 10, MANY = 500 };
+    struct t_ledger *t = *state;
+    struct ledger_want lease = t_want(NULL, "*");
+    int n = 0;
+
+    for (; n < MANY && n_syncs == 0; n++) {
+        ledger_group_begin(t->ledger);
+        (void) t_must(t, &lease, (uint16_t) (26100 + n));
+        commit(t);
+    }
+    assert_in_range(n, SOME, MANY - 1);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, t_close)
 
 int main(void)
@@ -177,6 +193,7 @@ int main(void)
         CASE(a_group_is_synced_when_one_of_it_is_kept),
         CASE(every_group_is_synced_where_that_is_asked_for),
         CASE(nothing_is_spared_when_the_log_is_carried_over),
+        CASE(not_much_is_left_to_be_synced),
     };
 
     t_scheme = "sqlite";
