@@ -36,11 +36,11 @@ struct log_file {
     sqlite3_int64 head; /* where the page of a head belongs that was written by itself; 0: none */
     sqlite3_int64 at;   /* of what is held back */
     int n;
-    bool is_spared; /* the sync of the next commit */
-    bool is_begun;  /* its head was written, and is not synced yet */
-    int n_unsynced; /* bytes that were written since the last sync */
-    int room;       /* of `held` */
-    char *held;     /* `frame`, or larger when commits end with a sync */
+    bool is_spared;           /* the sync of the next commit */
+    bool is_begun;            /* its head was written, and is not synced yet */
+    sqlite3_int64 n_unsynced; /* bytes that were written since the last sync */
+    int room;                 /* of `held` */
+    char *held;               /* `frame`, or larger when commits end with a sync */
     char frame[FRAME_BYTES];
 };
 
