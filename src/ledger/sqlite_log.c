@@ -200,7 +200,7 @@ int sqlite_log_open(sqlite3_vfs *real, const char *name, sqlite3_file *file, int
 
     log->base.pMethods = NULL;
     log->real = (sqlite3_file *) (log + 1);
-    log->end = log->head = log->at = log->n = 0;
+    log->end = log->head = log->at = log->n_unsynced = log->n = 0;
     log->is_spared = log->is_begun = false;
     log->held = log->frame;
     log->room = FRAME_BYTES;
