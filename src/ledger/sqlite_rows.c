@@ -258,11 +258,12 @@ static dibs_status commit(struct rows *rows, dibs_err *err)
 {
     struct sqlite_rows *self = of(rows);
     sqlite3_stmt *stmt = sqlite_stmt(self, SQL_COMMIT, err);
+    bool is_spared = self->is_full && self->is_spared;
 
-    if (self->is_full && self->is_spared)
+    if (is_spared)
         sqlite_log_spare_sync(self->db, true);
     dibs_status s = stmt ? sqlite_run(self, stmt, "writing", err) : DIBS_UNAVAILABLE;
-    if (self->is_full && self->is_spared)
+    if (is_spared)
         sqlite_log_spare_sync(self->db, false); /* it may have written nothing */
     /* The log may have it whole, and who reads the log anew then finds it. */
     if (s != DIBS_OK && (sqlite3_errcode(self->db) & 0xff) == SQLITE_IOERR)
