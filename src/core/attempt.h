@@ -12,6 +12,7 @@ enum {
     PLANS_MAX = 16,         /* different pools (and protocols) in one batch */
     SPARE_MAX = 64,         /* candidates beyond one for each claim */
     EXACT_MAX = 16,         /* candidates for a single claim once the index is loaded */
+    REST_MIN = 4,           /* the same, of those that an earlier claim has left */
     FOREIGN_LAST_MS = 5000, /* how long a port that the probe found busy is passed over */
     PLANNED_BYTES = (DIBS_SCTP + 1) * sizeof(struct portbits)
 };
@@ -67,6 +68,10 @@ struct attempt_desk {
     struct ask ask;
     struct ledger_want want;
     uint16_t candidates[SPARE_MAX + 2];
+    /* What was planned last, while claims come together: for the next of them. */
+    uint16_t rest[SPARE_MAX];
+    size_t first_rest, n_rest;
+    bool is_rest_told; /* to who probes ahead */
     struct attempt attempt;
 };
 

@@ -76,6 +76,18 @@ static struct attempt *attempt_make(struct core *core, const dibs_batch *batch)
     return a;
 }
 
+/* Only now: in the transaction nobody else can take what is found free, and give it up again in use. */
+static void tell_rest(struct core *core, const dibs_claim *claim)
+{
+    struct attempt_desk *desk = core->desk;
+
+    if (!core->options.group || !desk || desk->n_rest == 0 || desk->is_rest_told)
+        return;
+    desk->is_rest_told = true;
+    kernel_probe_ahead(core->options.group, claim->bindings, claim->n_bindings,
+                       desk->rest + desk->first_rest + 1, desk->n_rest - 1); /* the first is probed at once */
+}
+
 enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, dibs_err *err)
 {
     struct core *core = ctx;
@@ -85,6 +97,7 @@ enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, 
         kernel_probe_why(&claim->bindings[0], port, EACCES, err);
         return LEDGER_PROBE_ABORT;
     }
+    tell_rest(core, claim);
     switch (kernel_probe(claim->bindings, claim->n_bindings, port, core->options.group, NULL, err)) {
     case KERNEL_FREE: return LEDGER_PROBE_FREE;
     case KERNEL_BUSY: core->n_busy++; return LEDGER_PROBE_BUSY;
@@ -119,6 +132,7 @@ static void make_plan(struct attempt *a, const dibs_pool *pool, struct plan_kind
     plan_pool_init(a->core, pool, kind, out);
     if (!desk)
         return;
+    desk->n_rest = 0;
     desk->is_planned = true;
     desk->host_ms = host_ms;
     desk->allow_ephemeral = allow_ephemeral;
@@ -198,8 +212,10 @@ static dibs_status find_runs(struct attempt *a, dibs_err *err)
         return err_set(err, DIBS_INVALID, "an alignment needs a contiguous batch");
     if (batch->align > 1 && batch->n == 1 && a->n_plans == 1) { /* a run of one is a choice among fewer */
         plan_pool_align(&a->plans[0], batch->align);
-        if (a->desk)
+        if (a->desk) {
             a->desk->is_planned = false;
+            a->desk->n_rest = 0;
+        }
     }
     a->wants[0].align = batch->align;
     for (size_t first = 0, n = 1; first < batch->n; first += n) {

@@ -9,6 +9,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "core/attempt.h"
 #include "kernel/kernel.h"
 
 #include "base/banned.h"
@@ -71,6 +72,8 @@ void core_begin_moment(struct core *core)
 void core_end_moment(struct core *core)
 {
     core->moment = (struct instant){ 0 };
+    if (core->desk)
+        core->desk->n_rest = 0;
 }
 
 struct instant core_now(const struct core *core)

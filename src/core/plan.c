@@ -233,7 +233,7 @@ static void pick_free(const struct walker *w, struct port_set *set, dibs_range w
     }
 }
 
-static bool is_free(const struct core *core, const struct plan_pool *plan, uint16_t port)
+bool plan_is_free(const struct core *core, const struct plan_pool *plan, uint16_t port)
 {
     bool is_free = portbits_has(&plan->choosable, port) && !portbits_has(&core->foreign.ports, port);
 
@@ -245,7 +245,7 @@ static bool is_free(const struct core *core, const struct plan_pool *plan, uint1
 
 static bool is_rested(const struct core *core, const struct plan_pool *plan, uint16_t port)
 {
-    bool is_rested = is_free(core, plan, port);
+    bool is_rested = plan_is_free(core, plan, port);
 
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && is_rested; proto++)
         if (plan->kind.protos & 1u << proto)
@@ -268,7 +268,7 @@ static void pick_cooling(const struct core *core, const struct plan_pool *plan, 
         bool counts = core_index_cooling(core, i, &c) && (plan->kind.protos & 1u << c.proto) != 0;
 
         if (!counts || c.port < window.first || c.port > window.last || c.released_ms <= cooling_since_ms ||
-            !is_free(core, plan, c.port) || (has_several_protos && portbits_has(&done, c.port)))
+            !plan_is_free(core, plan, c.port) || (has_several_protos && portbits_has(&done, c.port)))
             continue;
         if (has_several_protos)
             portbits_add(&done, c.port);
@@ -283,7 +283,7 @@ static void walk_cooling(struct core *core, const struct walker *w, uint64_t k, 
     for (uint32_t step = 0; step < WALK_STEPS_MAX && step < w->total && pick->n < pick->max; step++) {
         uint16_t port = walk_port(w, k, step);
 
-        if (is_free(core, w->plan, port) && !is_rested(core, w->plan, port))
+        if (plan_is_free(core, w->plan, port) && !is_rested(core, w->plan, port))
             pick->out[pick->n++] = port;
     }
 }
@@ -293,9 +293,9 @@ static void walk_cooling(struct core *core, const struct walker *w, uint64_t k, 
  * along the same walk. False: it did not. */
 static bool walk_free(const struct core *core, const struct walker *w, uint64_t k, struct pick *pick)
 {
-    enum { STEPS_MAX = 64 };
+    enum { STEPS_EACH = 4 };
 
-    for (uint32_t step = 0; step < STEPS_MAX && step < w->total && pick->n < pick->max; step++) {
+    for (uint32_t step = 0; step < STEPS_EACH * pick->max && step < w->total && pick->n < pick->max; step++) {
         uint16_t port = walk_port(w, k, step);
 
         if (is_rested(core, w->plan, port))

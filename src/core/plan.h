@@ -32,6 +32,9 @@ void plan_pool_align(struct plan_pool *plan, uint32_t align);
 size_t plan_blind(struct core *core, const struct plan_pool *plan, const dibs_claim *claim, uint64_t k,
                   uint16_t *out, size_t max);
 
+/* May it be chosen, and does no claim have it, as far as the index knows? */
+bool plan_is_free(const struct core *core, const struct plan_pool *plan, uint16_t port);
+
 /* Up to `max` ports that the index believes free: free upper, cooling upper (oldest first), free lower,
  * cooling lower, then those that other addresses have. */
 size_t plan_exact(struct core *core, const struct plan_pool *plan, const dibs_claim *claim, uint64_t k,

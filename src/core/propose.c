@@ -57,6 +57,37 @@ static size_t plan_ending(const struct attempt *a, const struct plan_pool *plan,
     return n;
 }
 
+/* Claims that come together take, one behind the other, what was planned for the first of them: an order that
+ * goes by the cursor would give them the same. */
+static size_t plan_together(struct attempt *a, const struct plan_pool *plan, const dibs_claim *claim,
+                            uint16_t *out, size_t max)
+{
+    const struct kernel_group *group = a->core->options.group;
+    struct attempt_desk *desk = a->desk;
+    size_t n = 0;
+
+    if (!group || !desk || !order_find(plan->pool.order)->uses_cursor)
+        return plan_exact(a->core, plan, claim, a->core->cursor, out, max);
+    while (desk->n_rest > 0 && !plan_is_free(a->core, plan, desk->rest[desk->first_rest])) {
+        desk->first_rest++;
+        desk->n_rest--;
+    }
+    if (desk->n_rest < REST_MIN) {
+        size_t reach = EXACT_MAX + group->n_left < SPARE_MAX ? EXACT_MAX + group->n_left : SPARE_MAX;
+
+        desk->first_rest = 0;
+        desk->n_rest = plan_exact(a->core, plan, claim, a->core->cursor, desk->rest, reach);
+        desk->is_rest_told = false;
+    }
+    for (size_t i = 0; i < desk->n_rest && n < max; i++)
+        out[n++] = desk->rest[desk->first_rest + i];
+    /* What is released meanwhile comes before the lower band. */
+    for (size_t i = 0; i < desk->n_rest; i++)
+        if (desk->rest[desk->first_rest + i] < plan->split)
+            desk->n_rest = i;
+    return n;
+}
+
 static size_t plan_list(struct attempt *a, struct plan_pool *plan, const dibs_claim *claim, uint16_t *out,
                         size_t max)
 {
@@ -66,7 +97,7 @@ static size_t plan_list(struct attempt *a, struct plan_pool *plan, const dibs_cl
     if (a->stage == STAGE_BLIND)
         return plan_blind(a->core, plan, claim, a->core->cursor, out, max);
     if (a->stage == STAGE_INDEX && !a->has_tried && !a->has_ending)
-        return plan_exact(a->core, plan, claim, a->core->cursor, out, max);
+        return plan_together(a, plan, claim, out, max);
     if (a->stage != STAGE_DEAD ||
         a->batch->n > 1) { /* what is free was too little for a batch, but is free */
         struct plan_pool untried = *plan;

@@ -62,15 +62,19 @@ static bool do_together(struct engine *e, struct job *const *jobs, size_t n, dib
 {
     struct core *core = e->handle->core;
     struct ledger_span span = { 0 };
+    struct kernel_group *probes = &e->probes;
+    size_t n_probed = probes->n_probed < e->n_together ? probes->n_probed : e->n_together;
 
-    /* Who is alone commits while it works: its probes would keep their ports for all that time. */
-    struct closer *closer = jobs[0]->is_alone ? NULL : e->probes.closer;
-    core->options.group = jobs[0]->is_alone ? NULL : &e->probes;
-    udp_bound_begin(&e->probes.udp);
+    core->options.group = jobs[0]->is_alone ? NULL : probes;
+    udp_bound_begin(&probes->udp);
+    ahead_begin(probes->ahead);
+    probes->n_probed = 0;
     e->n_written = 0;
     if (!jobs[0]->is_alone)
         ledger_group_begin(core->ledger);
     for (size_t i = 0; i < n; i++) {
+        /* As many of them will claim something as of the last group did. */
+        probes->n_left = n_probed > 0 ? (n - i - 1) * n_probed / e->n_together : 0;
         core_act_for(core, &jobs[i]->caller);
         if (!jobs[i]->is_alone)
             core_begin_moment(core);
@@ -78,9 +82,9 @@ static bool do_together(struct engine *e, struct job *const *jobs, size_t n, dib
     }
     core_end_moment(core);
     core_act_for(core, NULL);
-    closer_begin(closer);
+    e->n_together = n;
+    ahead_end(probes->ahead);
     bool is_done = jobs[0]->is_alone || ledger_group_commit(core->ledger, &span, err) == DIBS_OK;
-    closer_end(closer);
     if (!is_done) {
         core->index.is_loaded = false; /* it has noted what did not happen */
         return false;
@@ -216,9 +220,6 @@ static void look(struct engine *e)
     }
     e->look_ms = now_ms + e->look_wait_ms;
     e->has_notice = false;
-    if (e->groups_seen == e->counts.groups)
-        (void) closer_drop(e->probes.closer); /* nobody asks for ports just now */
-    e->groups_seen = e->counts.groups;
     engine_follow(e);
 }
 
@@ -331,9 +332,7 @@ static dibs_status start(struct engine *e, const struct engine_options *options,
     e->handle->never_forks = true;
     e->handle->core->options.known = known;
     e->handle->core->options.known_ctx = e;
-    /* Sockets opened beforehand, and closed early, were seen to gain something only where the ledger is a
-     * file. */
-    e->probes.closer = closer_open(e->far.fd > 0 ? NULL : kernel_probe_socket);
+    e->probes.ahead = e->far.fd > 0 ? NULL : ahead_open(kernel_probe_common);
     s = engine_load(e, err);
     /* Otherwise the first claim finds that the index does not know what cools, and all go on without it. */
     core_index_remember(e->handle->core, e->handle->settings.cooldown_ms);
@@ -382,7 +381,7 @@ void engine_close(struct engine *engine)
     held_close(engine->held);
     held_close(engine->was);
     dibs_close(engine->handle);
-    closer_close(engine->probes.closer);
+    ahead_close(engine->probes.ahead);
     udp_bound_done(&engine->probes.udp);
     free(engine->due.id);
     free(engine->lingering.id);

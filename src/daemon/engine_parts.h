@@ -52,7 +52,7 @@ struct engine {
     dibs *handle;
     struct watch *watch;
     struct kernel_group probes; /* of what jobs probe together */
-    uint64_t groups_seen;       /* of the counts, at the last look */
+    size_t n_together;          /* jobs of the last group */
     struct held_table *held;
     struct held_table *was; /* while everything is read anew: what was known before; else NULL */
     struct job_queue queue;

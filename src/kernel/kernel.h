@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "dibs/claim.h"
-#include "kernel/closer.h"
+#include "kernel/ahead.h"
 #include "kernel/udp_bound.h"
 #include "net/portbits.h"
 
@@ -16,7 +16,9 @@ enum kernel_probe_result { KERNEL_FREE, KERNEL_BUSY, KERNEL_ABORT };
 
 /* What makes the probes of a group cheaper. */
 struct kernel_group {
-    struct closer *closer; /* NULL: each closes its sockets */
+    struct ahead *ahead; /* of kernel_probe_common(); may be NULL */
+    size_t n_left;       /* about as many claims are to come */
+    size_t n_probed;
     struct udp_bound udp;
 };
 
@@ -26,8 +28,11 @@ struct kernel_group {
  * anything else, with the reason in `err`: EACCES is DIBS_DENIED, the rest DIBS_FAILURE. */
 enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, uint16_t port,
                                       struct kernel_group *group, size_t *which, dibs_err *err);
-/* For closer_open(): what most probes bind, TCP on "*". */
-int kernel_probe_socket(void);
+/* For ahead_open(): what most claims want, TCP on "*". */
+bool kernel_probe_common(uint16_t port);
+/* The group will come to these, with the same bindings. */
+void kernel_probe_ahead(struct kernel_group *group, const dibs_binding *bindings, size_t n,
+                        const uint16_t *ports, size_t n_ports);
 /* The message of an ABORT with this error. */
 void kernel_probe_why(const dibs_binding *binding, uint16_t port, int os_errno, dibs_err *err);
 

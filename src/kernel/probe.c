@@ -69,41 +69,35 @@ static int open_for(const dibs_binding *binding)
 
 static const dibs_binding common = { .proto = DIBS_TCP, .address = { .len = 16 } };
 
-int kernel_probe_socket(void)
-{
-    return open_for(&common);
-}
-
 static bool is_common(const dibs_binding *binding)
 {
     return binding->proto == common.proto && dibs_address_equal(&binding->address, &common.address);
 }
 
 /* 0, or the errno of the step that failed. */
-static int try_bind(const dibs_binding *binding, uint16_t port, struct closer *closer)
+static int try_bind(const dibs_binding *binding, uint16_t port)
 {
     union any_address address;
     socklen_t len = fill_address(&address, &binding->address, port);
-    AUTO(fd_auto) int fd = closer && is_common(binding) ? closer_take(closer) : -1;
+    AUTO(fd_auto) int fd = open_for(binding);
 
-    if (fd < 0)
-        fd = open_for(binding);
-    if (fd < 0 || bind(fd, &address.any, len) != 0)
-        return errno;
-    /* Others of UDP would find it in their way, and so would our own next probe. */
-    if (closer && binding->proto == DIBS_TCP)
-        closer_add(closer, fd_take(&fd));
-    return 0;
+    return fd < 0 || bind(fd, &address.any, len) != 0 ? errno : 0;
 }
 
-/* The last descriptors may be those that wait here. */
-static int try_bind_twice(const dibs_binding *binding, uint16_t port, struct closer *closer)
+bool kernel_probe_common(uint16_t port)
 {
-    int failed = try_bind(binding, port, closer);
+    return try_bind(&common, port) == 0;
+}
 
-    if ((failed != EMFILE && failed != ENFILE) || !closer || !closer_drop(closer))
-        return failed;
-    return try_bind(binding, port, closer);
+void kernel_probe_ahead(struct kernel_group *group, const dibs_binding *bindings, size_t n,
+                        const uint16_t *ports, size_t n_ports)
+{
+    bool is_wanted = false;
+
+    for (size_t i = 0; i < n; i++)
+        is_wanted = is_wanted || is_common(&bindings[i]);
+    if (is_wanted)
+        ahead_ask(group->ahead, ports, n_ports < group->n_left ? n_ports : group->n_left);
 }
 
 static const char *hint(const dibs_binding *binding, int os_errno)
@@ -145,11 +139,14 @@ static bool is_free_by_list(const dibs_binding *bindings, size_t i, uint16_t por
 enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, uint16_t port,
                                       struct kernel_group *group, size_t *which, dibs_err *err)
 {
+    if (group)
+        group->n_probed++;
     for (size_t i = 0; i < n; i++) {
-        if (group && is_free_by_list(bindings, i, port, &group->udp))
+        if (group && ((is_common(&bindings[i]) && ahead_is_free(group->ahead, port)) ||
+                      is_free_by_list(bindings, i, port, &group->udp)))
             continue;
         int failed = bindings[i].address.len == 4 || bindings[i].address.len == 16
-                         ? try_bind_twice(&bindings[i], port, group ? group->closer : NULL)
+                         ? try_bind(&bindings[i], port)
                          : EAFNOSUPPORT;
 
         if (failed == 0)
@@ -170,7 +167,7 @@ bool kernel_has_ipv6(void)
 
     loopback.address.bytes[15] = 1;
     /* Port 0: any port will do. */
-    return try_bind(&loopback, 0, NULL) == 0;
+    return try_bind(&loopback, 0) == 0;
 }
 
 bool kernel_has_proto(dibs_proto proto)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which port dibs chooses: bands, cooldown, cursor, orders, other handles, dead holders (INV-8), dry runs. */
+#include "core/attempt.h"
+#include "core/plan.h"
 #include "support/core.h"
 
 /* ---- bands ---- */
@@ -425,6 +427,88 @@ static void the_IPv4_wildcard_leaves_IPv6_its_ports_and_the_other_way(void **sta
     assert_int_equal(e_try(e, e->core, &six, &out), DIBS_EXHAUSTED);
 }
 
+/* ---- together ---- */
+
+/* What one that comes alone would get now; 0: nothing. */
+static uint16_t plan_alone(struct engine *e)
+{
+    const struct plan_pool *plan = &e->core->desk->plan;
+    const dibs_claim claim = { .bindings = { { DIBS_TCP, { .len = 16 } } }, .n_bindings = 1 };
+    uint16_t port = 0;
+
+    return plan_exact(e->core, plan, &claim, e->core->cursor, &port, 1) ? port : 0;
+}
+
+/* With releases between them, until nothing is left, in a pool that has all four kinds of ports.
+ */
+static void INV_8_claims_that_come_together_get_what_each_alone_would(void **state)
+{
+    struct engine *e = *state;
+    struct kernel_group group = { .n_left = 30 };
+    static dibs_claim claims[400];
+    dibs_request r = e_request(NULL, NULL);
+    size_t n = 0;
+    size_t n_kept = 0; /* plans that were not made anew */
+
+    need_network();
+    e_pool(e, "bands", "30000-30199", 50, 60000);
+    r.pool = "bands";
+    claims[n++] = e_must(e, e->core, &r);
+    ASSERT_OK(core_index_refresh(e->core, &e->err), &e->err);
+    e->core->options.group = &group;
+    for (int i = 0; n < 400; i++) {
+        dibs_claim out = { 0 };
+        size_t left = e->core->desk->n_rest;
+
+        if (i % 7 == 6 && n > 8)
+            assert_int_equal(e_release(e, e->core, &claims[n - 8]), 1);
+        uint16_t alone = plan_alone(e);
+        dibs_status s = e_try(e, e->core, &r, &out);
+        assert_int_equal(s, alone ? DIBS_OK : DIBS_EXHAUSTED);
+        if (s != DIBS_OK)
+            break;
+        assert_int_equal(out.port, alone);
+        claims[n++] = out;
+        n_kept += left > 0 && e->core->desk->n_rest < left;
+        if (i % 40 == 39)
+            core_end_moment(e->core);
+    }
+    assert_in_range(n, 180, 399);
+    assert_in_range(n_kept, 100, n);
+}
+
+static void what_was_planned_is_forgotten_when_the_group_is_over(void **state)
+{
+    struct engine *e = *state;
+    struct kernel_group group = { .n_left = 30 };
+    dibs_request r = e_request(NULL, NULL);
+
+    need_network();
+    (void) e_must(e, e->core, &r);
+    ASSERT_OK(core_index_refresh(e->core, &e->err), &e->err);
+    e->core->options.group = &group;
+    (void) e_must(e, e->core, &r);
+    assert_int_equal(e->core->desk->n_rest, EXACT_MAX + group.n_left);
+    (void) e_must(e, e->core, &r);
+    assert_int_equal(e->core->desk->n_rest, EXACT_MAX + group.n_left - 1);
+    core_end_moment(e->core);
+    assert_int_equal(e->core->desk->n_rest, 0);
+    (void) e_must(e, e->core, &r);
+    uint16_t next = e->core->desk->rest[1];
+    dibs_request numbered = e_required(NULL, NULL, next);
+    (void) e_must(e, e->core, &numbered);
+    assert_int_not_equal(e_must(e, e->core, &r).port, next);
+    dibs_request udp = r; /* other ports are free for it */
+    udp.bindings[0] = (dibs_binding){ DIBS_UDP, { .len = 16 } };
+    udp.n_bindings = 1;
+    (void) e_must(e, e->core, &udp);
+    assert_int_equal(e->core->desk->n_rest, EXACT_MAX + group.n_left);
+    e->core->options.group = NULL;
+    core_end_moment(e->core);
+    (void) e_must(e, e->core, &r);
+    assert_int_equal(e->core->desk->n_rest, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +530,8 @@ int main(void)
         E_TEST(dead_holders_give_way_when_nothing_else_is_left),
         E_TEST(a_port_that_a_stranger_had_is_tried_again_after_a_while),
         E_TEST(W3_D32_a_dry_run_tells_what_the_real_one_gives_and_keeps_nothing),
+        E_TEST(INV_8_claims_that_come_together_get_what_each_alone_would),
+        E_TEST(what_was_planned_is_forgotten_when_the_group_is_over),
         E_TEST(the_IPv4_wildcard_leaves_IPv6_its_ports_and_the_other_way),
     };
 
