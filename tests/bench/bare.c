@@ -3,8 +3,8 @@
  * tries the next port for TCP and for UDP on both families as Google's does, answers and closes. It keeps
  * nothing, so ports are given out again, and it has no use but to be measured.
  *
- * usage: bare ADDRESS FIRST LAST [blind]        ADDRESS: @abstract or a path; ends with SIGTERM
- * blind: without trying the port, so that only the connection is left */
+ * usage: bare ADDRESS FIRST LAST [tcp|blind]        ADDRESS: @abstract or a path; ends with SIGTERM
+ * tcp: one probe for each; blind: without trying the port, so that only the connection is left */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -56,7 +56,7 @@ static bool can_bind(int type, uint16_t port)
     return is_free;
 }
 
-static void serve(int fd, uint16_t port, bool is_blind)
+static void serve(int fd, uint16_t port, int n_probes)
 {
     struct ucred peer = { 0 };
     socklen_t len = sizeof peer;
@@ -67,7 +67,7 @@ static void serve(int fd, uint16_t port, bool is_blind)
         (void) poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, PATIENCE_MS);
         (void) recv(fd, text, sizeof text, MSG_DONTWAIT);
     }
-    if (is_blind || (can_bind(SOCK_STREAM, port) && can_bind(SOCK_DGRAM, port))) {
+    if ((n_probes < 1 || can_bind(SOCK_STREAM, port)) && (n_probes < 2 || can_bind(SOCK_DGRAM, port))) {
         int n = snprintf(text, sizeof text, "%u\n", port);
 
         (void) send(fd, text, (size_t) n, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -77,10 +77,10 @@ static void serve(int fd, uint16_t port, bool is_blind)
 
 int main(int argc, char **argv)
 {
-    bool is_blind = argc == 5 && strcmp(argv[4], "blind") == 0;
+    int n_probes = argc == 4 ? 2 : argc == 5 && strcmp(argv[4], "tcp") == 0 ? 1 : 0;
 
-    if (argc != 4 && !is_blind) {
-        (void) fprintf(stderr, "usage: bare ADDRESS FIRST LAST [blind]\n");
+    if (argc != 4 && n_probes == 0 && (argc != 5 || strcmp(argv[4], "blind") != 0)) {
+        (void) fprintf(stderr, "usage: bare ADDRESS FIRST LAST [tcp|blind]\n");
         return 2;
     }
     int door = listen_at(argv[1]);
@@ -90,7 +90,7 @@ int main(int argc, char **argv)
 
     while (poll(&(struct pollfd){ .fd = door, .events = POLLIN }, 1, -1) >= 0)
         for (int fd = -1; (fd = accept4(door, NULL, NULL, SOCK_CLOEXEC)) >= 0;) {
-            serve(fd, port, is_blind);
+            serve(fd, port, n_probes);
             port = port == last ? first : (uint16_t) (port + 1);
         }
     die("poll");

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Measures `dibs serve`, and Google's portserver beside it: figures for bench.py, which makes rows of them."""
+import contextlib
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ ROUNDS, SECONDS = 5, 2
 CONNECTIONS, RATE_CONNECTIONS, CROWD = 64, 256, 1000
 RATE = 20000  # requests a second, for the latency
 BURST, AT_A_TIME, BURST_RANGE = 4000, 64, "15000-24999"
+ALONE = 1000  # requests, one at a time
 FILL = 50000
 START_SECONDS = 10
 UNLIMITED = ("--quota", "1000000", "--rate", "1000000000")  # all the load is one user's
@@ -103,31 +105,33 @@ class Bench:
 
     def portserver(self):
         """The same burst against both, in turns, and against servers that only do what the kernel has to do for a
-        request: with trying the port (bare), and for the connection alone (blind). Without the peer its list stays
-        empty."""
-        address, peer_address, bare_address, blind_address = (f"@{who}-bench-{os.getpid()}"
-                                                              for who in ("dibs", "peer", "bare", "blind"))
-        out = {"ours": [], "theirs": [], "bare": [], "blind": []}
-        server, _ = self.serve("portserver", "--portserver", address, env={"DIBS_RANGE": BURST_RANGE})
+        request: with trying the port for TCP and UDP (bare), for TCP (tcp), and for the connection alone (blind). Both
+        also one request at a time. Without the peer its lists stay empty."""
+        address = {who: f"@{who}-bench-{os.getpid()}" for who in ("ours", "theirs", "bare", "tcp", "blind")}
+        out = {who: [] for who in (*address, "ours alone", "theirs alone")}
         peer = shutil.which("portserver")
-        bare = Server([os.path.join(self.bin, "bare"), bare_address, *BURST_RANGE.split("-")],
-                      lambda: answers(bare_address, b""))
-        blind = Server([os.path.join(self.bin, "bare"), blind_address, *BURST_RANGE.split("-"), "blind"],
-                       lambda: answers(blind_address, b""))
-        with server, bare, blind:
-            other = peer and Server([peer, "--portserver_static_pool", BURST_RANGE, "--portserver_address",
-                                     peer_address], lambda: answers(peer_address, b""))
-            try:
-                for _ in range(ROUNDS):
-                    out["ours"].append(self.load_on(server, "portserver", address, BURST, AT_A_TIME))
-                    out["bare"].append(self.load_on(bare, "portserver", bare_address, BURST, AT_A_TIME))
-                    out["blind"].append(self.load_on(blind, "portserver", blind_address, BURST, AT_A_TIME))
-                    if other:
-                        out["theirs"].append(self.load_on(other, "portserver", peer_address, BURST, AT_A_TIME))
-            finally:
-                if other:
-                    with other:
-                        pass
+        first, last = BURST_RANGE.split("-")
+
+        def bare(who, *how):
+            return Server([os.path.join(self.bin, "bare"), address[who], first, last, *how],
+                          lambda: answers(address[who], b""))
+
+        with contextlib.ExitStack() as stack:
+            servers = {"ours": stack.enter_context(self.serve("portserver", "--portserver", address["ours"],
+                                                              env={"DIBS_RANGE": BURST_RANGE})[0]),
+                       "bare": stack.enter_context(bare("bare")),
+                       "tcp": stack.enter_context(bare("tcp", "tcp")),
+                       "blind": stack.enter_context(bare("blind", "blind"))}
+            if peer:
+                servers["theirs"] = stack.enter_context(
+                    Server([peer, "--portserver_static_pool", BURST_RANGE, "--portserver_address",
+                            address["theirs"]], lambda: answers(address["theirs"], b"")))
+            for _ in range(ROUNDS):
+                for who, server in servers.items():
+                    out[who].append(self.load_on(server, "portserver", address[who], BURST, AT_A_TIME))
+                for who in ("ours", "theirs"):
+                    if who in servers:
+                        out[who + " alone"].append(self.load_on(servers[who], "portserver", address[who], ALONE, 1))
         return out
 
     def memory(self):
