@@ -13,6 +13,8 @@ enum {
     SPARE_MAX = 64,         /* candidates beyond one for each claim */
     EXACT_MAX = 16,         /* candidates for a single claim once the index is loaded */
     REST_MIN = 4,           /* the same, of those that an earlier claim has left */
+    AHEAD_MIN = 8,          /* so many should be probed before a claim comes to them; */
+    AHEAD_STEP = 12,        /* ... if there are fewer, so many more */
     FOREIGN_LAST_MS = 5000, /* how long a port that the probe found busy is passed over */
     PLANNED_BYTES = (DIBS_SCTP + 1) * sizeof(struct portbits)
 };
@@ -71,7 +73,7 @@ struct attempt_desk {
     /* What was planned last, while claims come together: for the next of them. */
     uint16_t rest[SPARE_MAX];
     size_t first_rest, n_rest;
-    bool is_rest_told; /* to who probes ahead */
+    size_t told_rest; /* up to here who probes ahead knows them */
     struct attempt attempt;
 };
 

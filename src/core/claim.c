@@ -76,16 +76,31 @@ static struct attempt *attempt_make(struct core *core, const dibs_batch *batch)
     return a;
 }
 
-/* Only now: in the transaction nobody else can take what is found free, and give it up again in use. */
+/* What those who come next will probe, as far as no claim has it: the ledger is asked now, in the
+ * transaction; the index may not know what others did. */
 static void tell_rest(struct core *core, const dibs_claim *claim)
 {
     struct attempt_desk *desk = core->desk;
+    struct kernel_group *group = core->options.group;
+    uint16_t ports[AHEAD_STEP];
+    size_t n = 0;
 
-    if (!core->options.group || !desk || desk->n_rest == 0 || desk->is_rest_told)
+    if (!group || !desk || claim != &desk->want.claim || desk->n_rest == 0)
         return;
-    desk->is_rest_told = true;
-    kernel_probe_ahead(core->options.group, claim->bindings, claim->n_bindings,
-                       desk->rest + desk->first_rest + 1, desk->n_rest - 1); /* the first is probed at once */
+    size_t next = desk->first_rest + 1; /* the first is probed at once */
+    size_t end = desk->first_rest + desk->n_rest;
+    if (desk->told_rest < next)
+        desk->told_rest = next;
+    if (end > next + group->n_left)
+        end = next + group->n_left;
+    if (desk->told_rest >= end || desk->told_rest - next >= AHEAD_MIN)
+        return;
+    while (n < AHEAD_STEP && desk->told_rest < end)
+        ports[n++] = desk->rest[desk->told_rest++];
+    if (kernel_probes_ahead(group, claim->bindings, claim->n_bindings)) {
+        n = ledger_group_clear(core->ledger, claim->bindings, claim->n_bindings, ports, n);
+        ahead_ask(group->ahead, ports, n);
+    }
 }
 
 enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, dibs_err *err)

@@ -75,9 +75,8 @@ static size_t plan_together(struct attempt *a, const struct plan_pool *plan, con
     if (desk->n_rest < REST_MIN) {
         size_t reach = EXACT_MAX + group->n_left < SPARE_MAX ? EXACT_MAX + group->n_left : SPARE_MAX;
 
-        desk->first_rest = 0;
+        desk->first_rest = desk->told_rest = 0;
         desk->n_rest = plan_exact(a->core, plan, claim, a->core->cursor, desk->rest, reach);
-        desk->is_rest_told = false;
     }
     for (size_t i = 0; i < desk->n_rest && n < max; i++)
         out[n++] = desk->rest[desk->first_rest + i];

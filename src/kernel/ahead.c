@@ -38,7 +38,8 @@ static void *carry(void *arg)
             (void) pthread_cond_wait(&a->asked, &a->lock);
             continue;
         }
-        uint16_t port = a->port[a->first++];
+        uint16_t port = a->port[a->first];
+        a->first = (a->first + 1) % ASKED_MAX;
         a->n--;
         a->is_trying = true;
         (void) pthread_mutex_unlock(&a->lock);
@@ -117,11 +118,9 @@ void ahead_ask(struct ahead *a, const uint16_t *ports, size_t n)
         return;
     keep_off(a);
     (void) pthread_mutex_lock(&a->lock);
-    /* The group is where these are: what is left of an earlier plan it does not need any more. */
-    a->first = a->n = 0;
     for (size_t i = 0; i < n && a->n < ASKED_MAX; i++)
         if (!portbits_has(&a->free, ports[i]))
-            a->port[a->n++] = ports[i];
+            a->port[(a->first + a->n++) % ASKED_MAX] = ports[i];
     (void) pthread_mutex_unlock(&a->lock);
     (void) pthread_cond_signal(&a->asked);
 }
@@ -133,10 +132,11 @@ bool ahead_is_free(struct ahead *a, uint16_t port)
     (void) pthread_mutex_lock(&a->lock);
     bool is_free = portbits_has(&a->free, port);
     /* The thread need not come to what the caller tries now, nor to what lies before it. */
-    for (size_t i = 0; i < a->n && !is_free; i++) {
-        if (a->port[a->first + i] != port)
-            continue;
-        a->first += i + 1;
+    size_t i = 0;
+    while (!is_free && i < a->n && a->port[(a->first + i) % ASKED_MAX] != port)
+        i++;
+    if (!is_free && i < a->n) {
+        a->first = (a->first + i + 1) % ASKED_MAX;
         a->n -= i + 1;
     }
     (void) pthread_mutex_unlock(&a->lock);

@@ -30,9 +30,8 @@ enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, ui
                                       struct kernel_group *group, size_t *which, dibs_err *err);
 /* For ahead_open(): what most claims want, TCP on "*". */
 bool kernel_probe_common(uint16_t port);
-/* The group will come to these, with the same bindings. */
-void kernel_probe_ahead(struct kernel_group *group, const dibs_binding *bindings, size_t n,
-                        const uint16_t *ports, size_t n_ports);
+/* Is it of use for such claims to ahead_ask() for ports? */
+bool kernel_probes_ahead(const struct kernel_group *group, const dibs_binding *bindings, size_t n);
 /* The message of an ABORT with this error. */
 void kernel_probe_why(const dibs_binding *binding, uint16_t port, int os_errno, dibs_err *err);
 

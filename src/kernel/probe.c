@@ -89,15 +89,24 @@ bool kernel_probe_common(uint16_t port)
     return try_bind(&common, port) == 0;
 }
 
-void kernel_probe_ahead(struct kernel_group *group, const dibs_binding *bindings, size_t n,
-                        const uint16_t *ports, size_t n_ports)
+bool kernel_probes_ahead(const struct kernel_group *group, const dibs_binding *bindings, size_t n)
 {
-    bool is_wanted = false;
+    bool has_common = false;
 
     for (size_t i = 0; i < n; i++)
-        is_wanted = is_wanted || is_common(&bindings[i]);
-    if (is_wanted)
-        ahead_ask(group->ahead, ports, n_ports < group->n_left ? n_ports : group->n_left);
+        has_common = has_common || is_common(&bindings[i]);
+    return has_common && group->ahead;
+}
+
+/* The other thread may have the last descriptor. */
+static int try_bind_in(struct kernel_group *group, const dibs_binding *binding, uint16_t port)
+{
+    int failed = try_bind(binding, port);
+
+    if ((failed != EMFILE && failed != ENFILE) || !group || !group->ahead)
+        return failed;
+    ahead_end(group->ahead);
+    return try_bind(binding, port);
 }
 
 static const char *hint(const dibs_binding *binding, int os_errno)
@@ -146,7 +155,7 @@ enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, ui
                       is_free_by_list(bindings, i, port, &group->udp)))
             continue;
         int failed = bindings[i].address.len == 4 || bindings[i].address.len == 16
-                         ? try_bind(&bindings[i], port)
+                         ? try_bind_in(group, &bindings[i], port)
                          : EAFNOSUPPORT;
 
         if (failed == 0)

@@ -101,6 +101,10 @@ static dibs_status check_port(struct claiming *k, const struct ledger_want *want
 {
     *is_free = false;
     *c = (struct conflicts){ .want = want, .now_boot_ms = k->tx->actor->now.boot_ms };
+    if (want->is_choice && want->accepts_cooling && tx_is_clear(k->tx, &want->claim, port)) {
+        *is_free = true; /* as was found already */
+        return DIBS_OK;
+    }
     for (size_t i = 0; i < want->claim.n_bindings; i++) {
         c->binding = &want->claim.bindings[i];
         dibs_status s = k->tx->rows->ops->slots(k->tx->rows, c->binding->proto, port, collect, c, k->err);

@@ -87,6 +87,11 @@ void ledger_group_begin(struct ledger *ledger);
 /* Its transaction begins with the first change; with this at once, so that what is read before that is what
  * the commit is built on. */
 void ledger_group_open(struct ledger *ledger);
+/* Of the ports that claims of the group will want on these bindings, leaves those that no claim has, whoever
+ * has made it: nobody else can claim them until the commit. Returns how many; 0 too when the transaction has
+ * not begun. */
+size_t ledger_group_clear(struct ledger *ledger, const dibs_binding *bindings, size_t n_bindings,
+                          uint16_t *ports, size_t n);
 struct ledger_span {
     uint64_t before; /* number of the newest event before the group: what lies between this and what a
                         follower saw last came from others */

@@ -8,6 +8,7 @@
  * Unless said otherwise a member is mandatory, must be called inside a transaction, and returns
  * OK or UNAVAILABLE; the ones that get a record also NOT_FOUND. */
 #include "ledger/ledger.h"
+#include "net/portbits.h"
 
 #define ROWS_SECRET_BYTES 16
 
@@ -196,11 +197,18 @@ struct ledger_group {
     size_t n_secrets;                                   /* ... of which so many are left */
 };
 
+/* Ports that were found without a claim in the transaction of the group, in these protocols. */
+struct ledger_clear {
+    unsigned protos; /* 0: none */
+    struct portbits ports;
+};
+
 struct ledger {
     struct rows *rows;
     struct ledger_options options;
     bool is_reading; /* between ledger_read_begin() and ledger_read_end() */
     struct ledger_group group;
+    struct ledger_clear clear;
     ledger_wrote_fn wrote;
     void *wrote_ctx;
 };
@@ -216,7 +224,7 @@ struct ledger_tx {
     const struct ledger_actor *actor;
     uint64_t seq;
     uint64_t cursor;
-    const struct ledger *ledger;
+    struct ledger *ledger;
     bool is_inner;              /* part of a longer look: not ours to end */
     struct ledger_group *group; /* whose transaction it is; NULL: its own */
     uint64_t changes;           /* ... had been made before it */
@@ -244,6 +252,8 @@ void tx_auto(struct ledger_tx *tx); /* rolls back unless committed */
 dibs_status tx_save(struct ledger_tx *tx, dibs_err *err);
 
 /* Append one event about a claim. */
+/* As ledger_group_clear() has found, and no claim of the group since then. */
+bool tx_is_clear(const struct ledger_tx *tx, const dibs_claim *claim, uint16_t port);
 dibs_status tx_event(struct ledger_tx *tx, dibs_event_kind kind, const dibs_claim *claim, dibs_err *err);
 /* Pool changes are events too, so that whoever follows the feed learns of them. */
 dibs_status tx_pool_event(struct ledger_tx *tx, const char *name, dibs_err *err);

@@ -199,6 +199,60 @@ void ledger_tell_writes(struct ledger *ledger, ledger_wrote_fn fn, void *ctx)
 void ledger_group_begin(struct ledger *ledger)
 {
     ledger->group = (struct ledger_group){ .is_on = true };
+    ledger->clear.protos = 0;
+}
+
+static unsigned protos_of(const dibs_binding *bindings, size_t n)
+{
+    unsigned protos = 0;
+
+    for (size_t i = 0; i < n; i++)
+        protos |= 1u << bindings[i].proto;
+    return protos;
+}
+
+static bool is_of_nobody(void *ctx, const struct ledger_slot *slot)
+{
+    bool *has_claim = ctx;
+
+    *has_claim = slot->claim_id != 0;
+    return !*has_claim;
+}
+
+size_t ledger_group_clear(struct ledger *ledger, const dibs_binding *bindings, size_t n_bindings,
+                          uint16_t *ports, size_t n)
+{
+    struct rows *rows = ledger->rows;
+    struct ledger_clear *clear = &ledger->clear;
+    unsigned protos = protos_of(bindings, n_bindings);
+    size_t n_clear = 0;
+
+    if (!ledger->group.is_open)
+        return 0;
+    if (clear->protos != protos)
+        *clear = (struct ledger_clear){ .protos = protos };
+    for (size_t i = 0; i < n; i++) {
+        bool has_claim = false;
+
+        for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && !has_claim; proto++)
+            if ((protos & 1u << proto) &&
+                rows->ops->slots(rows, proto, ports[i], is_of_nobody, &has_claim, NULL) != DIBS_OK)
+                return n_clear;
+        if (has_claim)
+            continue;
+        portbits_add(&clear->ports, ports[i]);
+        ports[n_clear++] = ports[i];
+    }
+    return n_clear;
+}
+
+bool tx_is_clear(const struct ledger_tx *tx, const dibs_claim *claim, uint16_t port)
+{
+    const struct ledger_clear *clear = &tx->ledger->clear;
+
+    return tx->group && clear->protos != 0 &&
+           clear->protos == protos_of(claim->bindings, claim->n_bindings) &&
+           portbits_has(&clear->ports, port);
 }
 
 void ledger_group_open(struct ledger *ledger)
@@ -222,6 +276,7 @@ dibs_status ledger_group_commit(struct ledger *ledger, struct ledger_span *out, 
     dibs_status s = DIBS_OK;
 
     ledger->group = (struct ledger_group){ 0 };
+    ledger->clear.protos = 0;
     if (group.is_spoilt)
         return err_trouble(err, DIBS_TROUBLE_NONE, "a request that shares its commit with this one failed");
     if (group.is_open && ledger_was_beaten(ledger)) /* one of them saw that already: all decide anew */
@@ -335,6 +390,8 @@ static dibs_status put_slots(struct ledger_tx *tx, const dibs_claim *claim, dibs
 {
     dibs_status s = DIBS_OK;
 
+    if (tx->group)
+        portbits_remove(&tx->ledger->clear.ports, claim->port);
     for (size_t i = 0; i < claim->n_bindings && s == DIBS_OK; i++) {
         struct ledger_slot slot = {
             .proto = claim->bindings[i].proto,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which port dibs chooses: bands, cooldown, cursor, orders, other handles, dead holders (INV-8), dry runs. */
+#include <stdatomic.h>
+
 #include "core/attempt.h"
 #include "core/plan.h"
 #include "support/core.h"
@@ -462,6 +464,13 @@ static void INV_8_claims_that_come_together_get_what_each_alone_would(void **sta
 
         if (i % 7 == 6 && n > 8)
             assert_int_equal(e_release(e, e->core, &claims[n - 8]), 1);
+        if (i % 9 == 8) { /* what was named by number does not cool */
+            dibs_request number = e_required(NULL, NULL, 30199);
+
+            number.pool = "bands";
+            if (e_try(e, e->core, &number, &out) == DIBS_OK)
+                assert_int_equal(e_release(e, e->core, &out), 1);
+        }
         uint16_t alone = plan_alone(e);
         dibs_status s = e_try(e, e->core, &r, &out);
         assert_int_equal(s, alone ? DIBS_OK : DIBS_EXHAUSTED);
@@ -509,6 +518,101 @@ static void what_was_planned_is_forgotten_when_the_group_is_over(void **state)
     assert_int_equal(e->core->desk->n_rest, 0);
 }
 
+static struct {
+    atomic_int tries[DIBS_PORT_MAX + 1];
+    atomic_int n;
+} ahead;
+
+static bool try_and_note(uint16_t port)
+{
+    ahead.tries[port]++;
+    ahead.n++;
+    return kernel_probe_common(port);
+}
+
+/* Its holder may bind it at any moment, and would find the probe in its way. */
+static void a_port_that_has_a_claim_is_not_probed_ahead(void **state)
+{
+    struct engine *e = *state;
+    struct core *twin = e_twin(e);
+    struct kernel_group group = { .ahead = ahead_open(try_and_note), .n_left = 30 };
+    dibs_request r = e_request(NULL, NULL);
+    dibs_request udp = e_request("udp", NULL);
+    dibs_request two[2];
+
+    need_network();
+    assert_non_null(group.ahead);
+    e_pool(e, "small", "30000-30127", 0, 0);
+    r.pool = udp.pool = "small";
+    r.bindings[0] = (dibs_binding){ DIBS_TCP, { .len = 16 } };
+    udp.bindings[0] = (dibs_binding){ DIBS_UDP, { .len = 16 } };
+    r.n_bindings = udp.n_bindings = 1;
+    two[0] = two[1] = r;
+    (void) e_must(e, e->core, &udp);
+    ASSERT_OK(core_index_refresh(e->core, &e->err), &e->err);
+    for (uint16_t port = 30000; port <= 30127;
+         port = (uint16_t) (port + 3)) { /* of which the index knows nothing */
+        dibs_request number = e_required(NULL, port % 2 ? "127.0.0.1" : NULL, port);
+        dibs_claim out = { 0 };
+
+        (void) e_try(e, twin, &number, &out); /* the one for UDP has one of them */
+    }
+    e->core->options.group = &group;
+    for (int round = 0; round < 5; round++) {
+        dibs_claim out[2];
+
+        ahead_begin(group.ahead);
+        ledger_group_begin(e->core->ledger);
+        (void) e_must(e, e->core, &udp); /* it has its claim: nothing is probed */
+        ASSERT_OK(core_claim(e->core, &(dibs_batch){ .requests = two, .n = 2 }, out, &e->err), &e->err);
+        for (int i = 0; i < 8; i++)
+            (void) e_must(e, e->core, &r);
+        ahead_end(group.ahead);
+        core_end_moment(e->core);
+        ASSERT_OK(ledger_group_commit(e->core->ledger, NULL, &e->err), &e->err);
+    }
+    e->core->options.group = NULL;
+    ahead_close(group.ahead);
+    assert_in_range(ahead.n, 1, 1000);
+    for (uint16_t port = 30000; port <= 30127; port = (uint16_t) (port + 3))
+        assert_int_equal(ahead.tries[port], 0);
+}
+
+/* The ledger has said that nobody has it, before the number was claimed in the same transaction. */
+static void INV_1_a_number_that_the_group_has_claimed_is_not_given_again(void **state)
+{
+    struct engine *e = *state;
+    struct kernel_group group = { .ahead = ahead_open(kernel_probe_common), .n_left = 30 };
+    dibs_request r = e_request(NULL, NULL);
+
+    need_network();
+    assert_non_null(group.ahead);
+    (void) e_must(e, e->core, &r);
+    ASSERT_OK(core_index_refresh(e->core, &e->err), &e->err);
+    e->core->options.group = &group;
+    ahead_begin(group.ahead);
+    ledger_group_begin(e->core->ledger);
+    (void) e_must(e, e->core, &r);
+    const uint16_t *next = e->core->desk->rest + 1;
+    assert_true(e->core->desk->told_rest > 4);
+    uint16_t strangers = next[0];
+    uint16_t number = next[1];
+    ahead_end(group.ahead);
+    ahead_begin(group.ahead);
+    int fd = e_serve(DIBS_TCP, "*", strangers);
+    dibs_request by_number = e_required(NULL, NULL, number);
+    (void) e_must(e, e->core, &by_number);
+    dibs_claim out = e_must(e, e->core, &r);
+    assert_int_not_equal(out.port, strangers);
+    assert_int_not_equal(out.port, number);
+    ahead_end(group.ahead);
+    core_end_moment(e->core);
+    ASSERT_OK(ledger_group_commit(e->core->ledger, NULL, &e->err), &e->err);
+    e->core->options.group = NULL;
+    ahead_close(group.ahead);
+    (void) close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -531,6 +635,8 @@ int main(void)
         E_TEST(a_port_that_a_stranger_had_is_tried_again_after_a_while),
         E_TEST(W3_D32_a_dry_run_tells_what_the_real_one_gives_and_keeps_nothing),
         E_TEST(INV_8_claims_that_come_together_get_what_each_alone_would),
+        E_TEST(a_port_that_has_a_claim_is_not_probed_ahead),
+        E_TEST(INV_1_a_number_that_the_group_has_claimed_is_not_given_again),
         E_TEST(what_was_planned_is_forgotten_when_the_group_is_over),
         E_TEST(the_IPv4_wildcard_leaves_IPv6_its_ports_and_the_other_way),
     };

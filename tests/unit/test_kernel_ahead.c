@@ -235,10 +235,9 @@ static void a_group_finds_what_each_alone_would_find(void **state)
     (void) state;
     find_ports(ports, MANY);
     int fd = listen_on(ports[7]);
-    kernel_probe_ahead(&group, &loopback, 1, ports, MANY); /* of these nothing is known ahead */
-    (void) usleep(5000);
-    assert_int_equal(n_tried, 0);
-    kernel_probe_ahead(&group, &common, 1, ports, MANY);
+    assert_false(kernel_probes_ahead(&group, &loopback, 1));
+    assert_true(kernel_probes_ahead(&group, &common, 1));
+    ahead_ask(group.ahead, ports, MANY);
     UNTIL(n_tried == MANY);
     for (size_t i = 0; i < MANY; i++)
         assert_int_equal(probe(&group, &common, ports[i]), i == 7 ? KERNEL_BUSY : KERNEL_FREE);
@@ -256,7 +255,7 @@ static void what_was_free_is_not_probed_again(void **state)
 
     (void) state;
     find_ports(ports, MANY);
-    kernel_probe_ahead(&group, &common, 1, ports, MANY);
+    ahead_ask(group.ahead, ports, MANY);
     UNTIL(n_tried == MANY);
     ahead_end(group.ahead);
     int fd = listen_on(ports[3]);
@@ -268,22 +267,60 @@ static void what_was_free_is_not_probed_again(void **state)
     (void) close(fd);
 }
 
+static atomic_bool has_descriptor;
+
+static bool hold_a_descriptor(uint16_t port)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    (void) port;
+    has_descriptor = fd >= 0;
+    (void) usleep(20000);
+    (void) close(fd);
+    return false;
+}
+
+static struct rlimit leave_descriptors(rlim_t n)
+{
+    struct rlimit was;
+    int next = dup(2);
+
+    (void) close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+    struct rlimit low = { .rlim_cur = (rlim_t) next + n, .rlim_max = was.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    return was;
+}
+
+static void the_last_descriptor_is_waited_for(void **state)
+{
+    struct kernel_group group = begin_group();
+    uint16_t ports[MANY];
+
+    (void) state;
+    find_ports(ports, MANY);
+    ahead_close(group.ahead);
+    group.ahead = ahead_open(hold_a_descriptor);
+    assert_non_null(group.ahead);
+    struct rlimit was = leave_descriptors(1);
+    ahead_ask(group.ahead, ports, MANY);
+    UNTIL(has_descriptor);
+    enum kernel_probe_result got = probe(&group, &common, ports[MANY - 1]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+    assert_int_equal(got, KERNEL_FREE);
+    ahead_close(group.ahead);
+}
+
 static void without_descriptors_the_group_is_told_why(void **state)
 {
     struct kernel_group group = begin_group();
-    struct rlimit was;
     uint16_t ports[MANY];
     dibs_err err = { 0 };
 
     (void) state;
     find_ports(ports, MANY);
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
-    struct rlimit none = { .rlim_cur = 3, .rlim_max = was.rlim_max };
-    int next = dup(2);
-    (void) close(next);
-    none.rlim_cur = (rlim_t) next;
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    kernel_probe_ahead(&group, &common, 1, ports, MANY);
+    struct rlimit was = leave_descriptors(0);
+    ahead_ask(group.ahead, ports, MANY);
     UNTIL(n_tried == MANY);
     enum kernel_probe_result got = kernel_probe(&common, 1, ports[MANY - 1], &group, NULL, &err);
     ahead_end(group.ahead);
@@ -304,6 +341,7 @@ int main(void)
         cmocka_unit_test(without_memory_nothing_is_known),
         cmocka_unit_test(a_group_finds_what_each_alone_would_find),
         cmocka_unit_test(what_was_free_is_not_probed_again),
+        cmocka_unit_test(the_last_descriptor_is_waited_for),
         cmocka_unit_test(without_descriptors_the_group_is_told_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
