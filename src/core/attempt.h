@@ -13,6 +13,7 @@ enum {
     SPARE_MAX = 64,         /* candidates beyond one for each claim */
     EXACT_MAX = 16,         /* candidates for a single claim once the index is loaded */
     REST_MIN = 4,           /* the same, of those that an earlier claim has left */
+    AHEAD_WORTH = 16,       /* claims to come that are worth waking who probes ahead */
     AHEAD_MIN = 8,          /* so many should be probed before a claim comes to them; */
     AHEAD_STEP = 12,        /* ... if there are fewer, so many more */
     FOREIGN_LAST_MS = 5000, /* how long a port that the probe found busy is passed over */

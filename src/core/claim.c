@@ -85,7 +85,8 @@ static void tell_rest(struct core *core, const dibs_claim *claim)
     uint16_t ports[AHEAD_STEP];
     size_t n = 0;
 
-    if (!group || !desk || claim != &desk->want.claim || desk->n_rest == 0)
+    if (!group || !desk || claim != &desk->want.claim || desk->n_rest == 0 ||
+        (desk->told_rest == 0 && group->n_left < AHEAD_WORTH))
         return;
     size_t next = desk->first_rest + 1; /* the first is probed at once */
     size_t end = desk->first_rest + desk->n_rest;
