@@ -567,13 +567,13 @@ static void a_port_that_has_a_claim_is_not_probed_ahead(void **state)
         ASSERT_OK(core_claim(e->core, &(dibs_batch){ .requests = two, .n = 2 }, out, &e->err), &e->err);
         for (int i = 0; i < 8; i++)
             (void) e_must(e, e->core, &r);
+        UNTIL(ahead.n > round); /* there are more of them than the claims have come to */
         ahead_end(group.ahead);
         core_end_moment(e->core);
         ASSERT_OK(ledger_group_commit(e->core->ledger, NULL, &e->err), &e->err);
     }
     e->core->options.group = NULL;
     ahead_close(group.ahead);
-    assert_in_range(ahead.n, 1, 1000);
     for (uint16_t port = 30000; port <= 30127; port = (uint16_t) (port + 3))
         assert_int_equal(ahead.tries[port], 0);
 }
