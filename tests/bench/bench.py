@@ -453,9 +453,9 @@ def bench_portserver(bench):
             f"portserver {spread(others, 1, 0)}, not durable" if others and not nothing else "",
             f"{ratio:.1f}x" if others else "")
 
-    what = f"daemon, portserver protocol, {daemon.AT_A_TIME} at a time"
-    beside("ours", "theirs", what, 12)
-    beside("ours", "theirs alone", "the same, theirs one at a time (2,300/s in the goal)")
+    # The goal was set against the 2,300/s that theirs does one at a time; in the same burst it does more.
+    beside("ours", "theirs alone", f"daemon, portserver protocol, {daemon.AT_A_TIME} at a time; theirs one", 12)
+    beside("ours", "theirs", f"daemon, portserver protocol, {daemon.AT_A_TIME} at a time; theirs, too")
     beside("ours alone", "theirs alone", "daemon, portserver protocol, one at a time")
     for who, nothing in (("bare", "records nothing"), ("tcp", "tries TCP alone"),
                          ("blind", "tries no port")):
