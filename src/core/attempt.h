@@ -78,6 +78,13 @@ struct attempt_desk {
     struct attempt attempt;
 };
 
+/* The next claim plans for itself, whatever an earlier one has left. */
+static inline void attempt_forget_rest(struct core *core)
+{
+    if (core->desk)
+        core->desk->n_rest = 0;
+}
+
 /* In a set that is in use? */
 static inline bool attempt_has(bool is_used, const struct portbits *set, uint16_t port)
 {

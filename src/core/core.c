@@ -72,8 +72,7 @@ void core_begin_moment(struct core *core)
 void core_end_moment(struct core *core)
 {
     core->moment = (struct instant){ 0 };
-    if (core->desk)
-        core->desk->n_rest = 0;
+    attempt_forget_rest(core);
 }
 
 struct instant core_now(const struct core *core)

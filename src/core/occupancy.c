@@ -15,13 +15,6 @@ enum {
     RING_MAX = 1 << 18,  /* releases that can be cooling at once, at 50,000 a second */
 };
 
-/* Something has become free that comes before what was planned. */
-static void forget_plan(struct core *core)
-{
-    if (core->desk)
-        core->desk->n_rest = 0;
-}
-
 /* Out of memory or room: the port is taken for rested. The ledger still knows better. */
 static void add_cooling(struct core_index *index, dibs_proto proto, uint16_t port, int64_t released_ms)
 {
@@ -228,7 +221,7 @@ dibs_status core_index_refresh(struct core *core, dibs_err *err)
     struct core_index *index = &core->index;
     struct catching_up c = { .core = core, .now = core_now(core), .since = index->seq };
 
-    forget_plan(core);
+    attempt_forget_rest(core);
     if (!index->is_loaded)
         return load(core, err);
     dibs_status s = ledger_events(core->ledger, &(dibs_event_query){ c.since, CATCH_UP_MAX, false },
@@ -274,8 +267,8 @@ void core_index_note_claim(struct core *core, const dibs_claim *claim)
 
 void core_index_note_end(struct core *core, const dibs_claim *claim, int64_t boot_ms)
 {
-    if (claim->kind != DIBS_DYNAMIC) /* it does not cool */
-        forget_plan(core);
+    if (claim->kind != DIBS_DYNAMIC) /* it does not cool, and comes before what does */
+        attempt_forget_rest(core);
     if (!core->index.is_loaded)
         return;
     for (size_t i = 0; i < claim->n_bindings; i++) {

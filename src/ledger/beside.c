@@ -38,7 +38,6 @@ void ledger_group_abandon(struct ledger *ledger)
     if (ledger->group.is_open)
         ledger->rows->ops->rollback(ledger->rows);
     ledger->group = (struct ledger_group){ 0 };
-    ledger->clear.protos = 0;
 }
 
 dibs_status ledger_groups_commit(struct ledger *const *ledgers, size_t n, dibs_err *err)

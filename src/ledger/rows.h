@@ -251,9 +251,9 @@ void tx_auto(struct ledger_tx *tx); /* rolls back unless committed */
  * nothing has to be done for that; in that of a group it costs.) */
 dibs_status tx_save(struct ledger_tx *tx, dibs_err *err);
 
-/* Append one event about a claim. */
 /* As ledger_group_clear() has found, and no claim of the group since then. */
 bool tx_is_clear(const struct ledger_tx *tx, const dibs_claim *claim, uint16_t port);
+/* Append one event about a claim. */
 dibs_status tx_event(struct ledger_tx *tx, dibs_event_kind kind, const dibs_claim *claim, dibs_err *err);
 /* Pool changes are events too, so that whoever follows the feed learns of them. */
 dibs_status tx_pool_event(struct ledger_tx *tx, const char *name, dibs_err *err);

@@ -248,10 +248,10 @@ size_t ledger_group_clear(struct ledger *ledger, const dibs_binding *bindings, s
 
 bool tx_is_clear(const struct ledger_tx *tx, const dibs_claim *claim, uint16_t port)
 {
+    if (!tx->group) /* who only looks has no ledger, either */
+        return false;
     const struct ledger_clear *clear = &tx->ledger->clear;
-
-    return tx->group && clear->protos != 0 &&
-           clear->protos == protos_of(claim->bindings, claim->n_bindings) &&
+    return clear->protos != 0 && clear->protos == protos_of(claim->bindings, claim->n_bindings) &&
            portbits_has(&clear->ports, port);
 }
 
@@ -276,7 +276,6 @@ dibs_status ledger_group_commit(struct ledger *ledger, struct ledger_span *out, 
     dibs_status s = DIBS_OK;
 
     ledger->group = (struct ledger_group){ 0 };
-    ledger->clear.protos = 0;
     if (group.is_spoilt)
         return err_trouble(err, DIBS_TROUBLE_NONE, "a request that shares its commit with this one failed");
     if (group.is_open && ledger_was_beaten(ledger)) /* one of them saw that already: all decide anew */

@@ -71,11 +71,8 @@ static bool is_certain(dibs *handle)
 /* The lease is uncertain here before it has ended there: thawed between, a keepalive would save it. */
 static void hang_until_lost(dibs *handle)
 {
-    int64_t until = in_ms(PATIENCE_MS);
-
     member_freeze(one, 0);
-    while (is_certain(handle) && clock_monotonic_ms() < until)
-        (void) usleep(10000);
+    UNTIL(!is_certain(handle));
     (void) usleep(TTL_MS * 1000);
     member_thaw(one, 0);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Probes made ahead by another thread. */
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,23 +11,33 @@
 #include "kernel/kernel.h"
 #include "support/child.h"
 
-enum { FIRST = 20000, MANY = 16, FEW = 3, TAKEN = FIRST + 5, ROUNDS = 500 };
+enum { FIRST = 20000, MANY = 16, FEW = 3, LATER = 4, TAKEN = FIRST + 5, ROUNDS = 500 };
 
 /* ---- whom the thread asks ---- */
 
 static struct {
-    _Atomic int tries[MANY];
+    _Atomic int tries[MANY + LATER];
     atomic_bool is_held, is_entered, is_left;
     pthread_t by;
 } asked;
+
+static int own_stat = -1; /* open all the time: descriptors may be few */
+
+/* Is the first thread, which runs the cases, asleep? */
+static bool is_waiting(void)
+{
+    char text[256] = "";
+    const char *name_end = pread(own_stat, text, sizeof text - 1, 0) > 0 ? strrchr(text, ')') : NULL;
+
+    return name_end && strncmp(name_end, ") S", 3) == 0;
+}
 
 static bool is_free(uint16_t port)
 {
     asked.by = pthread_self();
     asked.tries[port - FIRST]++;
     asked.is_entered = true;
-    while (asked.is_held)
-        (void) usleep(100);
+    UNTIL(!asked.is_held);
     asked.is_left = true;
     return port != TAKEN;
 }
@@ -36,7 +47,7 @@ static struct ahead *open_ahead(void)
     struct ahead *ahead = ahead_open(is_free);
 
     assert_non_null(ahead);
-    for (size_t i = 0; i < MANY; i++)
+    for (size_t i = 0; i < MANY + LATER; i++)
         asked.tries[i] = 0;
     asked.is_held = asked.is_entered = asked.is_left = false;
     return ahead;
@@ -78,12 +89,12 @@ static void what_is_asked_for_is_tried_by_another_thread(void **state)
 static void for_a_few_nobody_is_woken(void **state)
 {
     struct ahead *ahead = open_ahead();
+    size_t n_threads = count_entries("/proc/self/task");
 
     (void) state;
     ahead_begin(ahead);
     ask(ahead, FEW);
-    (void) usleep(20000);
-    assert_int_equal(asked.tries[0], 0);
+    assert_int_equal(count_entries("/proc/self/task"), n_threads);
     ahead_end(ahead);
     ahead_close(ahead);
 }
@@ -112,13 +123,15 @@ static void what_the_group_has_come_to_is_left_to_it(void **state)
 static void *let_go(void *arg)
 {
     (void) arg;
-    (void) usleep(20000);
+    UNTIL(is_waiting());
     asked.is_held = false;
     return NULL;
 }
 
 static void at_the_end_no_probe_is_under_way_and_none_follows(void **state)
 {
+    static const uint16_t later[LATER] = { FIRST + MANY, FIRST + MANY + 1, FIRST + MANY + 2,
+                                           FIRST + MANY + 3 };
     struct ahead *ahead = open_ahead();
     pthread_t other;
 
@@ -131,7 +144,9 @@ static void at_the_end_no_probe_is_under_way_and_none_follows(void **state)
     ahead_end(ahead);
     assert_true(asked.is_left);
     assert_int_equal(pthread_join(other, NULL), 0);
-    (void) usleep(20000);
+    ahead_begin(ahead);
+    ahead_ask(ahead, later, LATER);
+    UNTIL(asked.tries[MANY + LATER - 1] > 0); /* whatever was asked for before would have come first */
     for (size_t i = 1; i < MANY; i++)
         assert_int_equal(asked.tries[i], 0);
     ahead_close(ahead);
@@ -247,7 +262,7 @@ static void a_group_finds_what_each_alone_would_find(void **state)
     (void) close(fd);
 }
 
-/* The ports are used up before the answer is read: by what was found out ahead, not by a second look. */
+/* Somebody has taken one meanwhile: who looked again would see it. */
 static void what_was_free_is_not_probed_again(void **state)
 {
     struct kernel_group group = begin_group();
@@ -275,7 +290,7 @@ static bool hold_a_descriptor(uint16_t port)
 
     (void) port;
     has_descriptor = fd >= 0;
-    (void) usleep(20000);
+    UNTIL(!has_descriptor);
     (void) close(fd);
     return false;
 }
@@ -292,9 +307,18 @@ static struct rlimit leave_descriptors(rlim_t n)
     return was;
 }
 
+static void *free_the_descriptor(void *arg)
+{
+    (void) arg;
+    UNTIL(is_waiting());
+    has_descriptor = false;
+    return NULL;
+}
+
 static void the_last_descriptor_is_waited_for(void **state)
 {
     struct kernel_group group = begin_group();
+    pthread_t other;
     uint16_t ports[MANY];
 
     (void) state;
@@ -305,9 +329,11 @@ static void the_last_descriptor_is_waited_for(void **state)
     struct rlimit was = leave_descriptors(1);
     ahead_ask(group.ahead, ports, MANY);
     UNTIL(has_descriptor);
+    assert_int_equal(pthread_create(&other, NULL, free_the_descriptor, NULL), 0);
     enum kernel_probe_result got = probe(&group, &common, ports[MANY - 1]);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
     assert_int_equal(got, KERNEL_FREE);
+    assert_int_equal(pthread_join(other, NULL), 0);
     ahead_close(group.ahead);
 }
 
@@ -344,5 +370,6 @@ int main(void)
         cmocka_unit_test(the_last_descriptor_is_waited_for),
         cmocka_unit_test(without_descriptors_the_group_is_told_why),
     };
+    own_stat = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
