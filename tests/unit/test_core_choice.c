@@ -486,6 +486,38 @@ static void INV_8_claims_that_come_together_get_what_each_alone_would(void **sta
     assert_in_range(n_kept, 100, n);
 }
 
+/* What the ledger has said for one group says nothing for the next: others claim in between. */
+static void INV_1_what_others_have_claimed_between_two_groups_is_not_given(void **state)
+{
+    struct engine *e = *state;
+    struct core *twin = e_twin(e);
+    struct kernel_group group = { .ahead = ahead_open(kernel_probe_common), .n_left = 30 };
+    dibs_request r = e_request(NULL, NULL);
+    uint16_t next = 0;
+
+    need_network();
+    assert_non_null(group.ahead);
+    (void) e_must(e, e->core, &r);
+    ASSERT_OK(core_index_refresh(e->core, &e->err), &e->err);
+    e->core->options.group = &group;
+    for (int round = 0; round < 2; round++) {
+        ahead_begin(group.ahead);
+        ledger_group_begin(e->core->ledger);
+        dibs_claim out = e_must(e, e->core, &r);
+        assert_int_not_equal(out.port, next);
+        assert_true(e->core->desk->told_rest > 4);
+        next = e->core->desk->rest[1];
+        ahead_end(group.ahead);
+        core_end_moment(e->core);
+        ASSERT_OK(ledger_group_commit(e->core->ledger, NULL, &e->err), &e->err);
+        dibs_request by_number = e_required(NULL, NULL, next);
+        if (round == 0)
+            (void) e_must(e, twin, &by_number);
+    }
+    e->core->options.group = NULL;
+    ahead_close(group.ahead);
+}
+
 static void what_was_planned_is_forgotten_when_the_group_is_over(void **state)
 {
     struct engine *e = *state;
@@ -637,6 +669,7 @@ int main(void)
         E_TEST(INV_8_claims_that_come_together_get_what_each_alone_would),
         E_TEST(a_port_that_has_a_claim_is_not_probed_ahead),
         E_TEST(INV_1_a_number_that_the_group_has_claimed_is_not_given_again),
+        E_TEST(INV_1_what_others_have_claimed_between_two_groups_is_not_given),
         E_TEST(what_was_planned_is_forgotten_when_the_group_is_over),
         E_TEST(the_IPv4_wildcard_leaves_IPv6_its_ports_and_the_other_way),
     };
