@@ -1,4 +1,4 @@
-# Front door only: every rule lives in meson.build and in tools/.
+# Short names for the common tasks: every rule lives in meson.build and in tools/.
 PREFIX ?= /usr/local
 DESTDIR ?=
 .PHONY: all run test check storm kube-real bench fuzz install deps format clean

@@ -1,41 +1,26 @@
 #!/usr/bin/env bash
-# Fails when a room includes a header of a room it may not know, when a library is seen outside of its
-# room, or when a file forgets base/banned.h. The table is that of docs/ARCHITECTURE.md.
+# Fails when a module includes a header of a module it may not use, when a library is seen outside of its
+# module, or when a file forgets base/banned.h. The table is that of docs/ARCHITECTURE.md.
 set -eu
 cd "$(dirname "$0")/.."
 status=0
 
-# room: the rooms it may use. Public headers (dibs/...) are open to all.
+# module: the modules it may use. Public headers (dibs/...) are open to all.
 declare -A may_use=(
     [base]=""
     [net]="base"
-    [index]="base net"
-    [owner]="base net"
-    [kernel]="base net"
-    [json]="base"
-    [yaml]="base"
-    [web]="base"
-    [tls]="base"
-    [wire]="base net json"
-    [etcd]="base net json web"
-    [ledger]="base net json etcd"
-    [core]="base net index owner kernel"
-    [lib]="base net index owner kernel json yaml wire ledger core"
-    [workload]="base net owner json yaml"
-    [kube]="base net json yaml workload"
-    [kubeapi]="base net json yaml web"
-    [operator]="base net json yaml web http workload kube kubeapi core lib ledger"
-    [http]="base net json"
-    [daemon]="base net index owner kernel json yaml wire http ledger core lib portserver"
-    [portserver]="base net owner wire core lib daemon"
-    [cli]="base json yaml wire workload kube"
-)
-# Single headers beside that: core knows the front of the ledger, not its backends; cli reads the words that
-# manifests have, too.
-declare -A may_include=(
-    [core]="ledger/ledger.h ledger/mru.h"
-    [cli]="net/bindings.h daemon/serve.h operator/controller.h operator/webhook.h operator/pool.h tls/certificate.h"
-    [operator]="daemon/log.h daemon/sockets.h owner/owner.h"
+    [codec]="base net"
+    [http]="base net codec"
+    [host]="base net"
+    [store]="base net codec http"
+    [ledger]="base net store"
+    [core]="base net host ledger"
+    [lib]="base net codec host ledger core"
+    [workload]="base net codec host"
+    [server]="base net codec http host ledger core lib"
+    [daemon]="base net codec http host ledger core lib server"
+    [kube]="base net codec http host workload ledger core lib server"
+    [cli]="base net codec workload kube daemon"
 )
 
 complain() { # complain REASON LINES
@@ -43,39 +28,44 @@ complain() { # complain REASON LINES
 }
 
 for dir in src/*/; do
-    room=$(basename "$dir")
-    if [ -z "${may_use[$room]+set}" ]; then
-        complain "src/$room is in no row of tools/check-layers.sh" "$dir"
+    module=$(basename "$dir")
+    if [ -z "${may_use[$module]+set}" ]; then
+        complain "src/$module is in no row of tools/check-layers.sh" "$dir"
         continue
     fi
-    allowed="dibs/[^\"]*|$room/[^\"]*"
-    for other in ${may_use[$room]}; do allowed+="|$other/[^\"]*"; done
-    for header in ${may_include[$room]:-}; do allowed+="|${header//./\\.}"; done
-    complain "$room may use only: $room ${may_use[$room]} ${may_include[$room]:-} dibs" \
+    allowed="dibs/[^\"]*|$module/[^\"]*"
+    for other in ${may_use[$module]}; do allowed+="|$other/[^\"]*"; done
+    complain "$module may use only: $module ${may_use[$module]} dibs" \
         "$(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' "$dir" --include='*.[ch]' |
             grep -vE "include[[:space:]]*\"($allowed)\"" || true)"
 done
 
-only_in() { # only_in ROOM HEADER
+only_in() { # only_in FOLDER HEADER
     complain "only src/$1 may include <$2>" \
         "$(grep -rnE "include[[:space:]]*<$2>" src include --include='*.[ch]' | grep -v "^src/$1/" || true)"
 }
-only_in json 'jansson\.h'
-only_in web 'curl/curl\.h'
+only_in codec 'jansson\.h'
+only_in codec 'libfyaml\.h'
+only_in http 'curl/curl\.h'
 only_in http 'microhttpd\.h'
-only_in tls 'gnutls/[a-z0-9]*\.h'
-only_in ledger 'sqlite3\.h'
-only_in yaml 'libfyaml\.h'
+only_in kube/install 'gnutls/[a-z0-9]*\.h'
+only_in store/sqlite 'sqlite3\.h'
 
-complain "only doors print" \
+complain "only lib and server look inside of a handle" \
+    "$(grep -rn '"lib/connection\.h"' src --include='*.[ch]' | grep -vE '^src/(lib|server)/' || true)"
+complain "only cli prints" \
     "$(grep -rnE '\b(printf|puts|putchar|perror|v?fprintf[[:space:]]*\([[:space:]]*std(out|err))\b' src --include='*.[ch]' |
         grep -vE '^src/cli/|^[^:]*:[0-9]+:[[:space:]]*(/?\*|//)|format\(printf' || true)"
-complain "time is passed in; these rooms never ask a clock" \
+complain "time is passed in; these modules never ask a clock" \
     "$(grep -rnE '\b(clock_now|clock_gettime|gettimeofday)[[:space:]]*\(|\btime[[:space:]]*\(NULL' \
-        src/net src/index src/core --include='*.c' 2>/dev/null || true)"
+        src/net src/core --include='*.c' 2>/dev/null || true)"
 
-for file in src/*/*.c; do
+while read -r dir n; do
+    [ "$n" -le 25 ] || complain "a folder has at most 25 .c files" "$dir: $n"
+done < <(find src -name '*.c' -printf '%h\n' | sort | uniq -c | awk '{print $2, $1}')
+
+while read -r file; do
     [ "$(grep -E '^#include' "$file" | tail -n 1)" = '#include "base/banned.h"' ] ||
         complain "base/banned.h must be the last include" "$file"
-done
+done < <(find src -name '*.c')
 exit $status

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Everything that has to hold before a change goes in. Each step by name, or all of them:
-#   tools/check.sh [format layers requirements shell cppcheck gcc clang tidy generated ndebug asan tsan]...
+#   tools/check.sh [format layers requirements shell unused cppcheck gcc clang tidy generated ndebug asan tsan]...
 # Every step runs, also after one has failed; the end is a summary.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-all=(format layers requirements shell cppcheck gcc clang tidy generated ndebug asan tsan)
+all=(format layers requirements shell unused cppcheck gcc clang tidy generated ndebug asan tsan)
 jobs=${JOBS:-2}
 export JOBS=$jobs
 at=${CHECK_DIR:-.} # where the build folders go
@@ -24,6 +24,7 @@ step_shell() {
     find tests -name '*.bats' | sort | xargs -r shellcheck --shell=bats --external-sources --exclude=SC2317 || status=1
     return $status
 }
+step_unused() { CC=gcc tools/check-unused.sh "$at/build-unused"; } # functions that no program uses
 step_cppcheck() {
     cppcheck --quiet --std=c11 --language=c -D_GNU_SOURCE -D__linux__ -I include -I src -j "$jobs" \
         --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \

@@ -20,7 +20,7 @@ GOOD = ("OK", "EXPECTEDFAIL")
 
 
 def comments_after(lines, number):
-    """What a failed case says about itself: the comments up to the next case, at most ten lines."""
+    """The report of a failed case: the comments up to the next case, at most ten lines."""
     said = []
     for line in lines[number + 1 : number + 11]:
         if not line.startswith("#"):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `make run`: the main job in a few lines, on a ledger of its own that is gone afterwards. Two programs ask for
-# a port at the same moment; each gets its own. A third wants one of these by number and is told who has it.
+# a port at the same moment; each gets its own. A third requests one of these by number, and dibs names its holder.
 set -eu
 dibs=$(realpath "${1:-build/dibs}")
 tmp=$(mktemp -d)

@@ -9,7 +9,7 @@ shift
 log=$folder/meson-logs/testlog.json
 summary=$folder/test-summary.txt
 rm -f "$log" "$summary"
-# In memory where there is room: a disk that is busy with other things for seconds would depose leaders and end leases.
+# In memory where it has space: a disk that is busy with other things for seconds would depose leaders and end leases.
 memory=
 if [ "$(df --output=avail --block-size=1G /dev/shm 2>/dev/null | tail -1)" -ge 4 ] 2>/dev/null &&
     memory=$(mktemp -d /dev/shm/dibs-tests.XXXXXX); then

@@ -61,6 +61,12 @@ typedef struct dibs_claim {
     char pool[DIBS_POOL_NAME_MAX + 1];
     char command[DIBS_COMMAND_MAX + 1];
     char project[DIBS_PROJECT_MAX + 1];
+    char env[DIBS_ENV_MAX + 1];       /* variables that its process was started with: "PORT=20001 API=20002";
+                                         empty: not known */
+    char keeper[DIBS_KEEPER_MAX + 1]; /* in a cluster: the object for which it is kept, "StatefulSet/web", or
+                                         "Pod" for those that have it; empty: none */
+    uint16_t run; /* so many adjacent ports were claimed together, of which this is the first; 1: it alone; 0:
+                     made before this was recorded */
     char token[DIBS_TOKEN_MAX + 1]; /* empty in listings and for others' claims */
     char node[DIBS_NODE_MAX + 1];   /* of a cluster: the host that it is of; empty: this one */
 
@@ -72,9 +78,9 @@ typedef struct dibs_claim {
     bool is_damaged;  /* its record is not valid: the port stays blocked until 'dibs doctor --fix' */
     bool is_orphan;   /* the holder is dead, but its socket is still bound */
     dibs_life life;   /* of the holder; ALIVE for a kept claim without one */
-    /* Of the lease of its host, on which holders of a cluster's ports hang. DEAD: it has ended, and whoever
-     * held the claim holds it no more. UNKNOWN: this host cannot renew it now; or, of
-     * another host's claim, it hangs on none. ALIVE also where nothing hangs on one. */
+    /* State of the host's lease, to which holders of a cluster's ports are attached. DEAD: it has expired,
+     * and the holder has lost the claim. UNKNOWN: this host cannot renew it now, or another host's claim is
+     * attached to none. ALIVE also for claims that need no lease. */
     dibs_life node_life;
 } dibs_claim;
 
@@ -92,26 +98,28 @@ typedef struct dibs_request {
     dibs_holder holder;
     int32_t pid;     /* of a process holder, in the caller's pid namespace; 0: the caller */
     int64_t ttl_ms;  /* of a lease */
-    bool keep;       /* stays without a holder until released */
+    const char *env; /* of a process holder: recorded in the claim, also when it holds it already; NULL: none
+                      */
+    const char *keeper; /* of a namespace's claim, in the ledger itself: recorded in the claim; NULL: none */
+    bool keep;          /* stays without a holder until released */
     bool is_lookup;  /* `get`: a claim that the name has is answered as it is; TAKEN if a port or bindings are
                         asked for and it has others */
-    bool is_adopted; /* with is_lookup and keep: the claim that is there is kept from now on, whoever holds it
-                      */
+    bool is_adopted; /* with is_lookup and keep: an existing claim is kept from now on, with any holder */
     uint32_t run; /* this request and those after it, so many together, get adjacent ports; 0 and 1: alone */
     size_t n_bindings;
     dibs_binding bindings[DIBS_BINDINGS_MAX];
 } dibs_request;
 
-/* A claim of the caller that ends together with the making of others. One whose holder lives is not taken
- * away: it is no longer kept, and ends with its holder. One that has moved on since is passed over. */
+/* A claim of the caller that ends in the same transaction that makes others. If its holder is alive, it is
+ * only no longer kept, and ends with its holder. A claim that has changed since is skipped. */
 typedef struct dibs_drop {
     const dibs_claim *claim; /* as it was listed, judged */
     bool frees_name;         /* a request of the same batch has its name: if it does not end, it is called
                                 NAME/PORT from now on, and a NAME of five parts that is free and asked for with
                                 that very port has it again */
     bool stays;              /* others use it than its holder: it does not end, and is kept as before */
-    uint32_t shared_bytes; /* unless it stays, nobody may use it: who holds a claim whose name begins with so
-                              many bytes of its own does, and the batch is TAKEN (DIBS_REL_USES); 0: nobody */
+    uint32_t shared_bytes; /* a held claim whose name begins with this many bytes of this one's name uses it:
+                              unless it stays, the batch is TAKEN (DIBS_REL_USES); 0: no claim uses it */
 } dibs_drop;
 
 typedef struct dibs_batch {
@@ -122,8 +130,8 @@ typedef struct dibs_batch {
     bool is_contiguous; /* request i gets base + i; all must be random */
     uint32_t align;     /* of the base, also when it is one alone; 0 and 1: none */
     bool is_dry_run;    /* the same decisions, then nothing is kept */
-    const char *key; /* who does not know whether a call succeeded asks again with the same key, and gets the
-                        same claims; 128 bytes at most; NULL: none. Keys are forgotten with their events */
+    const char *key; /* a caller that does not know whether a call succeeded repeats it with the same key and
+                        gets the same claims; 128 bytes at most; NULL: none. Keys expire with their events */
 } dibs_batch;
 
 typedef enum dibs_scope { DIBS_SCOPE_HOST = 0, DIBS_SCOPE_CLUSTER } dibs_scope;
@@ -136,7 +144,8 @@ typedef struct dibs_pool {
     dibs_scope scope;
     int32_t band;
     int64_t cooldown_ms;
-    char order[32]; /* name in the registry of orders */
+    char order[32];  /* name in the registry of orders */
+    bool is_rebuilt; /* a controller has written all claims of the cluster's pods into the ledger */
 } dibs_pool;
 
 typedef struct dibs_pool_usage {

@@ -25,8 +25,8 @@ DIBS_API const char *dibs_version(void);
 /* `settings` NULL: dibs_settings_load() without flags. The handle keeps a copy, whose `socket` then says what
  * is used: the path of a daemon, which does everything from then on, or "none". A daemon that is named, or
  * that is there, must answer: else UNAVAILABLE, never another ledger. With the ledger mode `fallback` this
- * succeeds when the ledger is missing, unwritable or full; dibs_is_degraded() tells. On DIBS_OK the caller
- * owns *out and ends it with dibs_close(). */
+ * succeeds when the ledger is missing, unwritable or full; dibs_is_degraded() reports it. On DIBS_OK the
+ * caller owns *out and ends it with dibs_close(). */
 DIBS_API DIBS_MUST_USE dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err);
 /* NULL is fine. Claims stay. */
 DIBS_API void dibs_close(dibs *handle);
@@ -44,10 +44,9 @@ DIBS_API const char *dibs_principal_of(const dibs *handle);
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *out,
                                                     dibs_err *err);
 
-/* One port that is free on all of these hosts of a shared ledger, kept there for the caller's user and name;
- * on all of them or on none. out[i] answers hosts[i]. Asked again with the same name: the same. Whoever may
- * write to the ledger speaks for its hosts; with a daemon, its administrators (else DENIED). NOT_FOUND: no
- * such host. */
+/* Claim one port that is free on all of these hosts of a shared ledger, kept there for the caller's user and
+ * name, on all hosts or on none. out[i] answers hosts[i]. The same name gets the same claims again. Only an
+ * administrator of the daemon may do it (else DENIED). NOT_FOUND: no such host. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_on_hosts(dibs *handle, const dibs_request *request,
                                                        const char *const *hosts, size_t n, dibs_claim *out,
                                                        dibs_err *err);
@@ -68,22 +67,22 @@ enum dibs_release_flags {
      * until that lease ends. */
     DIBS_RELEASE_UNHOLD = 1 << 1,
     DIBS_RELEASE_UNKEEP = 1 << 2,  /* the same, but it does not stay for being kept */
-    DIBS_RELEASE_DRY_RUN = 1 << 3, /* end nothing, only tell; what is no token is then INVALID */
+    DIBS_RELEASE_DRY_RUN = 1 << 3, /* end nothing, only count; a malformed token is then INVALID */
 };
 /* Idempotent: nothing there is DIBS_OK with *n 0 (`n` may be NULL). By token it touches that
  * generation alone (INV-3). INVALID: several claims match, the message lists them. DENIED: not
  * the caller's. TAKEN: its holder cannot be judged and FORCE is not set. */
 DIBS_API dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned flags, size_t *n,
                                         dibs_err *err);
-/* Ends what the caller has by `which->name` on those hosts, *n (may be NULL) of them, all or none; nothing
- * there is DIBS_OK. TAKEN: somebody on another host holds it. Who may is as of dibs_claim_on_hosts(). */
+/* End the caller's claims of `which->name` on those hosts, all or none; *n (may be NULL) counts them, and
+ * none is DIBS_OK. TAKEN: a process on another host holds one. Rights as for dibs_claim_on_hosts(). */
 DIBS_API dibs_status dibs_release_on_hosts(dibs *handle, const dibs_which *which, const char *const *hosts,
                                            size_t n_hosts, size_t *n, dibs_err *err);
 /* Extend a lease: it now ends ttl_ms from now. INVALID when no lease holds the claim. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_renew(dibs *handle, const dibs_which *which, int64_t ttl_ms,
                                                     dibs_claim *out, dibs_err *err);
 
-/* Who shall hold a claim from now on. */
+/* The new holder of a claim. */
 typedef struct dibs_heir {
     dibs_holder holder;
     int32_t pid;    /* process: 0 is the caller */
@@ -173,7 +172,7 @@ typedef enum dibs_reason_kind {
 } dibs_reason_kind;
 typedef struct dibs_reason {
     dibs_reason_kind kind;
-    bool blocks_static;  /* nobody can claim the port by number */
+    bool blocks_static;  /* the port cannot be claimed by number */
     bool blocks_dynamic; /* dynamic choice does not take it (or takes it last) */
     char text[DIBS_ERR_MSG_MAX];
     char advice[256];
@@ -191,7 +190,7 @@ typedef struct dibs_port_report {
     dibs_socket sockets[DIBS_REPORT_SOCKETS_MAX];
     dibs_reason reasons[DIBS_REPORT_REASONS_MAX];
 } dibs_port_report;
-/* What the asker would claim. */
+/* The request that the caller would make. */
 typedef struct dibs_port_question {
     uint16_t port;
     const char *pool;             /* NULL: the settings' */
@@ -204,13 +203,13 @@ DIBS_API DIBS_MUST_USE dibs_status dibs_port_explain(dibs *handle, const dibs_po
                                                      dibs_port_report *out, dibs_err *err);
 /* Does the claim's own holder listen on it (for a kept claim without one: a process of the same user that
  * works in its project)? OK (fills `out`), NOT_FOUND (no such claim), TAKEN (someone else listens,
- * err->blocker tells; or nobody does: relation DIBS_REL_NONE). */
+ * see err->blocker; or no process does: relation DIBS_REL_NONE). */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_assert(dibs *handle, const dibs_which *which, dibs_socket *out,
                                                      dibs_err *err);
 
 enum dibs_reap_flags {
     DIBS_REAP_STALE = 1 << 0,   /* also kept claims whose project directory is gone */
-    DIBS_REAP_DRY_RUN = 1 << 1, /* only tell */
+    DIBS_REAP_DRY_RUN = 1 << 1, /* change nothing */
 };
 /* End the claims of dead holders, in small steps. `fn` (may be NULL) sees each claim that ended (or was
  * unheld); `n` (may be NULL) counts them. */
@@ -225,7 +224,7 @@ typedef struct dibs_observed {
 } dibs_observed;
 typedef enum dibs_repair_kind {
     DIBS_REPAIR_RESTORED = 1, /* in use, not claimed: claimed now */
-    DIBS_REPAIR_DUPLICATE,    /* observed twice, or claimed by somebody else */
+    DIBS_REPAIR_DUPLICATE,    /* observed twice, or claimed by another principal */
     DIBS_REPAIR_OUTSIDE,      /* not in the pool */
     DIBS_REPAIR_SUSPECT,      /* claimed, not in use: first or second sighting */
     DIBS_REPAIR_LEAK,         /* third sighting of the same generation: dropped */

@@ -2,6 +2,7 @@
 #ifndef DIBS_LIMITS_H
 #define DIBS_LIMITS_H
 /* Every limit of dibs, each with its reason (INV-9). */
+#include <stdint.h>
 
 /* Port numbers are 16 bits wide; 0 means "none" everywhere. */
 #define DIBS_PORT_MAX 65535
@@ -16,7 +17,7 @@
 /* Pools are named by people and stand in table columns. */
 #define DIBS_POOL_NAME_MAX 63
 
-/* tcp, udp and sctp on IPv4 and IPv6 are six; eight leaves room, and a bound. */
+/* tcp, udp and sctp on IPv4 and IPv6 are six; eight leaves space for more, and is a bound. */
 #define DIBS_BINDINGS_MAX 8
 
 /* Pieces of a port range list after merging; the longest line a person writes. */
@@ -39,8 +40,14 @@
 #define DIBS_PROJECT_MAX 1023
 #define DIBS_NODE_MAX 51 /* a host's name in a cluster; a user and it fit into DIBS_PRINCIPAL_MAX */
 
-/* What is recorded of a command: enough to recognise it, not its arguments. */
+/* The recorded part of a command: enough to recognise it, not its arguments. */
 #define DIBS_COMMAND_MAX 63
+
+/* "KIND/NAME" of the Kubernetes object that keeps a claim. */
+#define DIBS_KEEPER_MAX 63
+
+/* The variables that `dibs run` gave to a process, as one text: some forty. A longer text is not recorded. */
+#define DIBS_ENV_MAX 1023
 
 /* "uid:4294967295", with "@" and two numbers of 20 digits for a pid namespace, and "@" with a host's name for
  * users of other hosts; or "ns:" and a Kubernetes namespace of 63 bytes. */
@@ -66,11 +73,19 @@
 
 /* The longest wait a caller may ask for: a day. */
 #define DIBS_TIMEOUT_MAX_MS 86400000
+/* ... and the usual one: longer than a busy ledger keeps a caller waiting. */
+#define DIBS_TIMEOUT_DEFAULT_MS 5000
+
+/* The lease of a claim whose request names no holder. In minutes, so that help texts can be made of it. */
+#define DIBS_TTL_DEFAULT_MINUTES 10
+#define DIBS_TTL_DEFAULT_MS (DIBS_TTL_DEFAULT_MINUTES * INT64_C(60000))
 
 /* The longest lease, ten years: far below where milliseconds could overflow. */
 #define DIBS_TTL_MAX_MS 315360000000
 
-/* The longest rest of a released port: marks of it are dropped after an hour. */
+/* How long a released dynamic port is chosen last, unless its pool says otherwise: longer than a restart. */
+#define DIBS_COOLDOWN_DEFAULT_MS 5000
+/* The longest rest of a released port: its cooling slot is dropped after an hour. */
 #define DIBS_COOLDOWN_MAX_MS 3600000
 
 /* A message carries a name, a path and an explanation. */

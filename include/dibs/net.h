@@ -21,7 +21,7 @@ extern "C" {
 DIBS_API DIBS_MUST_USE dibs_status dibs_proto_parse(const char *text, dibs_proto *out, dibs_err *err);
 DIBS_API const char *dibs_proto_text(dibs_proto proto);
 
-/* What a text names: "127.0.0.1", "::1", "[::1]", "*" and "::" (both the dual-stack
+/* Parse "127.0.0.1", "::1", "[::1]", "*" and "::" (both the dual-stack
  * wildcard), "0.0.0.0", "localhost" (two addresses). A v4-mapped address becomes IPv4.
  * Any other host name is refused, never looked up. Writes one or two addresses. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_address_parse(const char *text, dibs_address out[2], size_t *n,
@@ -60,7 +60,7 @@ DIBS_API uint32_t dibs_ranges_count(const dibs_ranges *ranges);
 DIBS_API bool dibs_ranges_contain(const dibs_ranges *ranges, uint16_t port);
 /* The i-th port in ascending order; 0 when i is not below the count. */
 DIBS_API uint16_t dibs_ranges_at(const dibs_ranges *ranges, uint32_t i);
-/* What is left of `ranges` without first..last; may be empty. INVALID: the result has more than
+/* Subtract first..last from `ranges`; the result may be empty. INVALID: the result has more than
  * DIBS_RANGES_MAX pieces, or the arguments are no ranges. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_ranges_subtract(const dibs_ranges *ranges, dibs_range without,
                                                         dibs_ranges *out, dibs_err *err);

@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* What to do when the ledger is missing, unwritable or full. One that is locked, damaged or newer than this
- * library is an error in every mode but MRU, which never opens it. */
+/* The behaviour when the ledger is missing, unwritable or full. A locked, damaged or newer ledger is an error
+ * in every mode but MRU, which never opens it. */
 typedef enum dibs_ledger_mode {
     DIBS_LEDGER_FALLBACK = 0, /* unnamed random ports from a small file of their own, marked degraded */
     DIBS_LEDGER_STRICT,       /* an error */
@@ -89,7 +89,7 @@ typedef struct dibs_flag {
  * (INVALID) naming the setting, its source and the value. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_settings_load(const dibs_flag *flags, size_t n, dibs_settings *out,
                                                       dibs_err *err);
-/* What a project's manifest says, when its reader has one. */
+/* Settings of a project's manifest. */
 typedef struct dibs_project_setting {
     dibs_setting setting; /* not LEDGER, LEDGER_MODE, MRU_FILE, SOCKET, SYNC, GROUP or NODE: INVALID
                            */

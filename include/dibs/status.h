@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_STATUS_H
 #define DIBS_STATUS_H
-/* Outcomes, and errors in the caller's hands. */
+/* Outcomes, and errors that the caller owns. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -33,7 +33,9 @@ typedef enum dibs_status {
 
 DIBS_API const char *dibs_status_text(dibs_status code);
 
+/* The rest of a protocol (its name, its socket) is one row in src/net/proto.c. */
 typedef enum dibs_proto { DIBS_TCP = 1, DIBS_UDP = 2, DIBS_SCTP = 3 } dibs_proto;
+#define DIBS_PROTO_MAX DIBS_SCTP
 
 /* Packed: IPv4 has 4 bytes, IPv6 16. 16 zero bytes are the dual-stack wildcard. */
 typedef struct dibs_address {
@@ -42,15 +44,15 @@ typedef struct dibs_address {
     uint8_t bytes[16];
 } dibs_address;
 
-/* What stands between a caller and a port, seen from the caller (D18). */
+/* The relation of the caller to the holder of a port (D18). */
 typedef enum dibs_relation {
     DIBS_REL_NONE = 0,
     DIBS_REL_SAME_NAME,    /* the name is already claimed, with something else than was asked for */
     DIBS_REL_SAME_HOLDER,  /* the caller's own claim on the same address */
     DIBS_REL_OWN_WILDCARD, /* the caller's own claim, one of the two a wildcard */
-    DIBS_REL_OTHER_HOLDER, /* somebody else's claim */
+    DIBS_REL_OTHER_HOLDER, /* another principal's claim */
     DIBS_REL_FOREIGN,      /* a process without a claim uses the port */
-    DIBS_REL_USES,         /* a claim that was to be dropped is shared by who holds this one */
+    DIBS_REL_USES,         /* the holder of this claim uses a claim that was to be dropped */
 } dibs_relation;
 
 typedef struct dibs_blocker {

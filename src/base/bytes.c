@@ -7,25 +7,25 @@
 
 #include "base/banned.h"
 
-enum { ROOM_FIRST = 1024 }; /* a claim's answer fits */
+enum { CAPACITY_FIRST = 1024 }; /* a claim's answer fits */
 
 char *bytes_grow(struct bytes *b, size_t n)
 {
-    size_t room = b->room ? b->room : ROOM_FIRST;
+    size_t capacity = b->capacity ? b->capacity : CAPACITY_FIRST;
 
     if (b->is_lost || n > DIBS_INPUT_MAX_BYTES - b->n) {
         b->is_lost = true;
         return NULL;
     }
-    while (room - b->n < n)
-        room *= 2;
-    char *at = realloc(b->at, room);
+    while (capacity - b->n < n)
+        capacity *= 2;
+    char *at = realloc(b->at, capacity);
     if (!at) {
         b->is_lost = true;
         return NULL;
     }
     b->at = at;
-    b->room = room;
+    b->capacity = capacity;
     return at + b->n;
 }
 

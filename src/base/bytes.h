@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_BASE_BYTES_H
 #define DIBS_BASE_BYTES_H
-/* Bytes that grow at their end. The first failure (no memory, or more than DIBS_INPUT_MAX_BYTES) is
- * remembered and nothing is added from then on: who fills them looks once, at the end. */
+/* A growing byte buffer. The first failure (no memory, or more than DIBS_INPUT_MAX_BYTES) sets is_lost, and
+ * nothing is added from then on: the caller checks once, at the end. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
 struct bytes { /* zero: empty */
     char *at;
-    size_t n, room;
+    size_t n, capacity;
     bool is_lost;
 };
 
-/* Room for `n` more behind the end, which the caller fills and counts; NULL: lost. */
+/* Reserve `n` bytes behind the end, which the caller fills and adds to b->n; NULL: lost. */
 char *bytes_grow(struct bytes *b, size_t n);
 void bytes_done(struct bytes *b);
 
 static inline char *bytes_reserve(struct bytes *b, size_t n)
 {
-    return b->room - b->n >= n && b->at ? b->at + b->n : bytes_grow(b, n);
+    return b->capacity - b->n >= n && b->at ? b->at + b->n : bytes_grow(b, n);
 }
 
 static inline void bytes_add(struct bytes *b, const char *from, size_t n)

@@ -59,6 +59,13 @@ int64_t clock_monotonic_us(void)
     return (int64_t) now.tv_sec * US_PER_S + now.tv_nsec / NS_PER_US;
 }
 
+int64_t clock_until_ms(int64_t at_ms)
+{
+    int64_t now_ms = clock_monotonic_ms();
+
+    return at_ms == INT64_MAX ? -1 : at_ms > now_ms ? at_ms - now_ms : 0;
+}
+
 int64_t clock_duration_parse(const char *text, int64_t max_ms)
 {
     const char *p = text;
@@ -94,15 +101,6 @@ void clock_duration_format(int64_t ms, char out[24])
     (void) snprintf(out, 24, "%" PRId64 "%s", ms / units[i].ms, units[i].name);
 }
 
-static void put_number(char *to, size_t n_digits, int value)
-{
-    while (n_digits > 0) {
-        to[--n_digits] = (char) ('0' + value % 10);
-        value /= 10;
-    }
-}
-
-/* Without strftime(): every answer of a daemon has such a time. */
 void clock_wall_format(int64_t wall_ms, char out[32])
 {
     time_t seconds = (time_t) (wall_ms / MS_PER_S);
@@ -112,11 +110,6 @@ void clock_wall_format(int64_t wall_ms, char out[32])
         memcpy(out, "-", 2);
         return;
     }
-    memcpy(out, "0000-00-00T00:00:00Z", 21);
-    put_number(out, 4, tm.tm_year + 1900);
-    put_number(out + 5, 2, tm.tm_mon + 1);
-    put_number(out + 8, 2, tm.tm_mday);
-    put_number(out + 11, 2, tm.tm_hour);
-    put_number(out + 14, 2, tm.tm_min);
-    put_number(out + 17, 2, tm.tm_sec);
+    (void) snprintf(out, 32, "%04d-%02d-%02dT%02d:%02d:%02dZ", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
+                    tm.tm_hour, tm.tm_min, tm.tm_sec);
 }

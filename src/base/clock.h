@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_BASE_CLOCK_H
 #define DIBS_BASE_CLOCK_H
-/* Time is passed in as an instant; only the doors and tests ask a clock. */
+/* Clocks and durations. Time is passed as an instant; only the programs' entry points and tests read a clock.
+ */
 #include <stdint.h>
 
 struct instant {
@@ -9,16 +10,18 @@ struct instant {
     int64_t boot_ms; /* CLOCK_BOOTTIME of the host: for leases, cooldowns and deadlines */
 };
 
-/* Now. `boot_offset_ns` is our time namespace's offset, which is taken off. */
+/* Read both clocks. `boot_offset_ns`, the offset of our time namespace, is subtracted. */
 struct instant clock_now(int64_t boot_offset_ns);
 /* CLOCK_MONOTONIC, for deadlines inside one process. */
 int64_t clock_monotonic_ms(void);
 int64_t clock_monotonic_us(void);
+/* From now to a time of that clock, at least 0; -1, without limit, for INT64_MAX. */
+int64_t clock_until_ms(int64_t at_ms);
 
-/* "500ms", "10s", "5m", "2h", "7d": digits and a unit; -1 for anything else or over `max_ms`. */
+/* Parse "500ms", "10s", "5m", "2h", "7d": digits and a unit; -1 for anything else or over `max_ms`. */
 int64_t clock_duration_parse(const char *text, int64_t max_ms);
-/* The shortest exact form: "10m", "90s", "1500ms". */
+/* Write the shortest exact form: "10m", "90s", "1500ms". */
 void clock_duration_format(int64_t ms, char out[24]);
-/* "2026-01-31T12:00:00Z"; "-" for a time that is not known (0 or less) or beyond year 9999. */
+/* Write "2026-01-31T12:00:00Z"; "-" for an unknown time (0 or less) or one beyond year 9999. */
 void clock_wall_format(int64_t wall_ms, char out[32]);
 #endif

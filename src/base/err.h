@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_BASE_ERR_H
 #define DIBS_BASE_ERR_H
+/* Filling the caller's dibs_err. */
 #include "dibs/status.h"
 
-/* Record a failure and hand the code back, so that a call site reads
+/* Record a failure and return its code, so that a call site reads
  * `return err_set(err, DIBS_TAKEN, ...)`. `err` may be NULL. Keeps errno. */
 dibs_status err_set(dibs_err *err, dibs_status code, const char *fmt, ...) DIBS_PRINTF(3, 4);
 
@@ -13,6 +14,6 @@ dibs_status err_os(dibs_err *err, dibs_status code, int os_errno, const char *fm
 /* The same for a ledger that cannot be used: DIBS_UNAVAILABLE with its reason. */
 dibs_status err_trouble(dibs_err *err, dibs_trouble why, const char *fmt, ...) DIBS_PRINTF(3, 4);
 
-/* Put "what we were doing" in front of a message that a callee has set. */
+/* Put context in front of a message that a callee has set. */
 dibs_status err_wrap(dibs_err *err, dibs_status code, const char *fmt, ...) DIBS_PRINTF(3, 4);
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_BASE_HASH_H
 #define DIBS_BASE_HASH_H
+/* A hash for tables and orders; not for secrets. */
 #include <stddef.h>
 #include <stdint.h>
 

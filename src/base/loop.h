@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_BASE_LOOP_H
 #define DIBS_BASE_LOOP_H
-/* One thread waits for many file descriptors. */
+/* The event loop: one thread waits for many file descriptors (epoll). */
 #include <stdint.h>
 #include <sys/epoll.h>
 
@@ -9,7 +9,7 @@
 
 struct loop;
 
-/* Lives inside of what it serves; its owner closes the descriptor after loop_remove(). */
+/* Embedded in the object that it serves, whose owner closes the descriptor after loop_remove(). */
 typedef struct loop_source {
     int fd;
     void (*ready)(struct loop_source *self, uint32_t events); /* EPOLLIN, ... */
@@ -18,18 +18,18 @@ typedef struct loop_source {
 dibs_status loop_open(struct loop **out, dibs_err *err);
 void loop_close(struct loop *loop); /* NULL is fine */
 
-/* UNAVAILABLE when there are no more descriptors or watches to be had. */
+/* UNAVAILABLE: no more descriptors or watches. */
 dibs_status loop_add(struct loop *loop, loop_source *source, uint32_t events, dibs_err *err);
 void loop_change(struct loop *loop, loop_source *source, uint32_t events);
-/* From then on its ready() is not called, not even in this turn: it may be freed, also from within ready().
- */
+/* Stop calling ready(), also in this turn: the source may be freed, even from within ready(). */
 void loop_remove(struct loop *loop, loop_source *source);
 
-/* For a server: SIGTERM, SIGINT and SIGHUP make `source` ready, to be read from it as signalfd_siginfo;
- * SIGPIPE is ignored. */
+/* For a server: block SIGTERM, SIGINT and SIGHUP and make `source` ready for them, to be read as
+ * signalfd_siginfo; ignore SIGPIPE. */
 dibs_status loop_add_signals(struct loop *loop, loop_source *source,
                              void (*ready)(loop_source *self, uint32_t events), dibs_err *err);
 
-/* Waits up to `timeout_ms` (below 0: for ever) and serves what is ready. A signal ends the wait. */
+/* Wait up to `timeout_ms` (below 0: for ever) and call ready() of each ready source. A signal ends the wait.
+ */
 dibs_status loop_turn(struct loop *loop, int64_t timeout_ms, dibs_err *err);
 #endif

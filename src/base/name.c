@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What may be a name: one rule for every door, because names become keys, columns and variables. */
+/* Which names are valid: one rule for command line, HTTP, manifest and library, because names become keys,
+ * columns and variables. */
 #include <string.h>
 
 #include "base/err.h"

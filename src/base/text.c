@@ -32,31 +32,42 @@ size_t text_utf8_length(const char *p, size_t left)
     return need;
 }
 
+/* May the character of `n` bytes reach a terminal? Not controls (C0, DEL, C1), and not marks that change the
+ * direction of writing (U+202A to U+202E, U+2066 to U+2069). */
+static bool is_visible(const char *p, size_t n)
+{
+    const unsigned char *b = (const unsigned char *) p;
+
+    if (n == 3 && b[0] == 0xe2)
+        return !(b[1] == 0x80 && b[2] >= 0xaa && b[2] <= 0xae) &&
+               !(b[1] == 0x81 && b[2] >= 0xa6 && b[2] <= 0xa9);
+    return n > 0 && b[0] >= 0x20 && b[0] != 0x7f && (b[0] != 0xc2 || b[1] >= 0xa0);
+}
+
 const char *text_safe(const char *text, char *out, size_t size)
 {
+    static const char dots[] = "...";
     size_t used = 0;
-    size_t len = strnlen(text, size);
-    size_t i = 0;
+    size_t keep = 0; /* where "..." goes if the text turns out too long */
 
-    while (i < len) {
-        size_t step = text_utf8_length(text + i, len - i);
-        unsigned char c = (unsigned char) text[i];
-        bool is_control =
-            c < 0x20 || c == 0x7f || (c == 0xc2 && step == 2 && (unsigned char) text[i + 1] < 0xa0);
-        size_t width = step == 0 || is_control ? 1 : step;
+    if (size == 0)
+        return out;
+    while (*text) {
+        size_t len = text_utf8_length(text, strnlen(text, 4));
+        bool is_shown = is_visible(text, len);
+        size_t wide = is_shown ? len : 1;
 
-        if (used + width + sizeof "..." > size)
+        if (used + wide + 1 > size) {
+            if (size >= sizeof dots)
+                memcpy(out + keep, dots, sizeof dots - 1);
+            used = size >= sizeof dots ? keep + sizeof dots - 1 : used;
             break;
-        if (step == 0 || is_control)
-            out[used] = '?';
-        else
-            memcpy(out + used, text + i, step);
-        used += width;
-        i += step == 0 ? 1 : step;
-    }
-    if (text[i] != '\0' && used + sizeof "..." <= size) {
-        memcpy(out + used, "...", 3);
-        used += 3;
+        }
+        memcpy(out + used, is_shown ? text : "?", wide);
+        used += wide;
+        text += len ? len : 1;
+        if (used + sizeof dots <= size)
+            keep = used;
     }
     out[used] = '\0';
     return out;

@@ -3,12 +3,12 @@
 
 #include "base/banned.h"
 
-/* In the order in which help and man page tell of them. */
+/* In the order of help and man page. */
 const struct cli_cmd *const cli_commands[] = {
     &cmd_run,  &cmd_get,     &cmd_claim,  &cmd_release, &cmd_renew,   &cmd_transfer, &cmd_ls,
     &cmd_who,  &cmd_explain, &cmd_assert, &cmd_log,     &cmd_pool,    &cmd_node,     &cmd_snapshot,
     &cmd_reap, &cmd_repair,  &cmd_up,     &cmd_down,    &cmd_plan,    &cmd_env,      &cmd_render,
-    &cmd_kube, &cmd_serve,   &cmd_doctor, &cmd_help,    &cmd_version, NULL,
+    &cmd_kube, &cmd_serve,   &cmd_doctor, &cmd_help,    &cmd_version, &cmd_complete, NULL,
 };
 
 const struct cli_opt cli_top_opts[] = {
@@ -17,8 +17,8 @@ const struct cli_opt cli_top_opts[] = {
     { 0 },
 };
 
-/* What a setting's value looks like: one line for each row of DIBS_SETTING_MAP, or this file
- * does not compile. */
+/* The form of each setting's value: one line for each row of DIBS_SETTING_MAP, or this file does not compile.
+ */
 #define VALUE_LEDGER "URI", CLI_TEXT, NULL
 #define VALUE_LEDGER_MODE "MODE", CLI_WORDS, "fallback strict mru"
 #define VALUE_MRU_FILE "FILE", CLI_FILE, NULL
@@ -55,11 +55,10 @@ _Static_assert(sizeof cli_global_opts / sizeof *cli_global_opts == FIRST_SETTING
 
 bool cli_is_setting(const struct cli_opt *opt, dibs_setting *out)
 {
-    for (int i = 0; i < DIBS_SETTING_COUNT; i++) {
+    for (int i = 0; i < DIBS_SETTING_COUNT; i++)
         if (opt == &cli_global_opts[FIRST_SETTING + i]) {
             *out = (dibs_setting) i;
             return true;
         }
-    }
     return false;
 }

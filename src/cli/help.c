@@ -9,7 +9,7 @@
 
 enum { WIDTH = 80, HELP_COLUMN = 26 };
 
-/* Words from column `column` on, never beyond WIDTH; `at` is where the line stands now. */
+/* Print words from column `column` on, never beyond WIDTH; `at` is the current column of the line. */
 static void wrapped(FILE *to, const char *text, int at, int column)
 {
     if (at > 0 && at >= column) {
@@ -109,7 +109,7 @@ void help_overview(FILE *to)
     DIBS_STATUS_MAP(X)
 #undef X
     (void) fprintf(to, "  %-4d %s\n", CLI_EXIT_OUTPUT, "the answer could not be written");
-    (void) fputs("\n'dibs help COMMAND' tells more of a command.\n", to);
+    (void) fputs("\n'dibs help COMMAND' shows more about a command.\n", to);
 }
 
 void help_list_commands(FILE *to)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CLI_HELP_H
 #define DIBS_CLI_HELP_H
-/* Everything that the table says of itself: help, man page, completions. */
+/* Help, man page and completions, all made from the command table. */
 #include "cli/cli.h"
 
 void help_overview(FILE *to);
@@ -10,6 +10,8 @@ void help_list_commands(FILE *to);
 
 void man_page(FILE *to);
 
+/* Print what the last of these words of a command line can be (`dibs complete`). */
+void complete_line(FILE *to, int n, char *const *words);
 void complete_bash(FILE *to);
 void complete_zsh(FILE *to);
 void complete_fish(FILE *to);

@@ -66,6 +66,19 @@ const char *cli_socket_relation(const dibs_socket *socket, const dibs_claim *cla
     return words[best];
 }
 
+void cli_write_sockets(struct jsonw *w, const dibs_port_report *report, const dibs_claim *claims, size_t n)
+{
+    jsonw_key(w, "sockets");
+    jsonw_array(w);
+    for (size_t i = 0; i < report->n_sockets; i++) {
+        jsonw_object(w);
+        wire_socket_members(w, &report->sockets[i]);
+        jsonw_key_string(w, "relation", cli_socket_relation(&report->sockets[i], claims, n));
+        jsonw_end_object(w);
+    }
+    jsonw_end_array(w);
+}
+
 void cli_socket_owner(const dibs_socket *socket, char *out, size_t size)
 {
     if (socket->pid == 0)

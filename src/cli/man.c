@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* dibs(1) in the man macros, from the command table. */
-#include <stdbool.h>
+#include <string.h>
 
 #include "cli/help.h"
 #include "cli/parse.h"
 
 #include "base/banned.h"
 
-/* Text as roff must see it to print it unchanged. */
+/* Escape a text so that roff prints it unchanged. */
 static void roff(FILE *to, const char *text, size_t len)
 {
     bool is_line_start = true;
@@ -32,11 +32,7 @@ static void roff(FILE *to, const char *text, size_t len)
 
 static size_t line_len(const char *p)
 {
-    size_t len = 0;
-
-    while (p[len] && p[len] != '\n')
-        len++;
-    return len;
+    return strcspn(p, "\n");
 }
 
 static void line(FILE *to, const char *text)
@@ -45,7 +41,7 @@ static void line(FILE *to, const char *text)
     (void) fputc('\n', to);
 }
 
-/* Paragraphs are filled; lines that begin with a blank are kept as they stand. */
+/* Print paragraphs: they are filled, but lines that begin with a blank stay as they are. */
 static void paragraphs(FILE *to, const char *text)
 {
     bool is_kept = false;
@@ -151,7 +147,7 @@ static void files(FILE *to)
 static void examples(FILE *to)
 {
     (void) fputs(".SH EXAMPLES\n"
-                 "Run a server on a port that nobody else gets, and tell it twice:\n"
+                 "Run a server on a port of its own, and give it the number twice:\n"
                  ".PP\n.nf\n.RS\ndibs run \\-p web \\-\\- server \\-\\-port {web}\n.RE\n.fi\n"
                  ".PP\nThe port of a service of this project, the same every day:\n"
                  ".PP\n.nf\n.RS\ncurl http://localhost:$(dibs get web)/\n.RE\n.fi\n"
@@ -160,7 +156,7 @@ static void examples(FILE *to)
                  to);
 }
 
-/* A page has a date; that of the build would make two builds differ. */
+/* The page's date. The date of the build would make two builds differ. */
 #define REVISED "2026-11-15"
 
 void man_page(FILE *to)

@@ -6,17 +6,17 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "cli/request.h"
-#include "wire/wire.h"
+#include "cli/claim_options.h"
+#include "codec/wire.h"
 #include "workload/manifest.h"
 #include "workload/present.h"
 
 #include "base/banned.h"
 
 enum { PATH_BYTES = 4096, PLACE_BYTES = 240 };
-enum { VARIABLES_TOLD = 4, VALUE_BYTES = 60 }; /* of a pod: a line for people */
+enum { VARIABLES_SHOWN = 4, VALUE_BYTES = 60 }; /* of a pod, in one line for people */
 
-/* "dibs.yaml:3:1", as long as the settings are looked at. */
+/* Write where a setting stands: "dibs.yaml:3:1". */
 static void write_place(const struct workload_group *group, struct workload_place place, char *out,
                         size_t size)
 {
@@ -26,7 +26,7 @@ static void write_place(const struct workload_group *group, struct workload_plac
 static dibs_status load(struct cli *cli, const char *path, const dibs_flag *flags, size_t n, dibs_err *err)
 {
     const struct workload_group *group =
-        cli->manifest; /* NULL: it cannot be used; where it lies still counts */
+        cli->manifest; /* NULL: it cannot be used; its directory still counts */
     dibs_project_setting settings[DIBS_SETTING_COUNT];
     char places[DIBS_SETTING_COUNT][PLACE_BYTES];
     char dir[PATH_BYTES];
@@ -83,11 +83,13 @@ dibs_status cli_settings_load(struct cli *cli, const dibs_flag *flags, size_t n,
         s = set_project(cli, cli->manifest, &cli->no_manifest);
     if (s == DIBS_OK || s == DIBS_NOT_FOUND)
         return s == DIBS_OK ? s : dibs_settings_load(flags, n, &cli->settings, err);
-    /* A stranger's has no say in what is claimed; one that is broken would have had. */
+    /* Another user's manifest does not count for claims, so it is no error there; a broken one of ours is. */
     if (cli->cmd->flags & (s == DIBS_DENIED ? CLI_MANIFEST : CLI_MANIFEST | CLI_CLAIMS))
         return err_set(err, s, "%s", cli->no_manifest.msg);
     s = load_without(cli, path, flags, n, err);
-    if (s == DIBS_OK && !(cli->cmd->flags & CLI_TELLS)) /* else it was not the manifest's fault */
+    if (s == DIBS_OK &&
+        !(cli->cmd->flags &
+          CLI_REPORTS_MANIFEST)) /* on failure the error says more than a warning about the manifest */
         cli_warn_manifest(cli);
     return s;
 }
@@ -104,7 +106,7 @@ dibs_status cli_need_manifest(struct cli *cli, dibs_err *err)
 
     if (cli->manifest)
         return DIBS_OK;
-    if (cli->no_manifest.code == DIBS_NOT_FOUND) { /* in a directory that is none, as names say it */
+    if (cli->no_manifest.code == DIBS_NOT_FOUND) { /* if there is no directory at all, say that instead */
         dibs_status s = dibs_project_find(&cli->settings, NULL, &project, err);
 
         if (s != DIBS_OK)
@@ -123,7 +125,7 @@ dibs_status cli_open_manifest(struct cli *cli, dibs_err *err)
         s = cli_open(cli, err);
     if (s != DIBS_OK)
         return s;
-    /* The group as the ledger knows it: another directory may have had the name first. */
+    /* Ask the ledger for the group's name: another directory may have had it first. */
     (void) snprintf(name, sizeof name, "%s/-", group->group);
     s = dibs_name_locate(cli->handle, name, group->project, name, err);
     if (s != DIBS_OK)
@@ -133,7 +135,7 @@ dibs_status cli_open_manifest(struct cli *cli, dibs_err *err)
     return DIBS_OK;
 }
 
-/* Is there a claim of this name, the person's own? */
+/* Find a claim of the user by this name. */
 static dibs_status find_own(struct cli *cli, const char *typed, dibs_err *err)
 {
     char name[DIBS_NAME_MAX + 1];
@@ -147,7 +149,7 @@ static dibs_status find_own(struct cli *cli, const char *typed, dibs_err *err)
     return s == DIBS_OK ? dibs_claim_find(cli->handle, &which, &claim, err) : s;
 }
 
-/* Has it the form of the manifest's claims, in a project that has one? */
+/* Does the name have the form of the manifest's claims, in a project that has a manifest? */
 static bool is_reserved(const struct cli *cli, const char *typed)
 {
     char name[DIBS_NAME_MAX + 3];
@@ -188,7 +190,7 @@ dibs_status cli_manifest_need(struct cli *cli, const char *typed, struct workloa
         return s == DIBS_OK ? s : err_set(err, s, "%s", why.msg);
     /* A typing error must not become a claim of its own. */
     s = is_like ? find_own(cli, typed, err) : DIBS_OK;
-    if (s == DIBS_INVALID) /* it could be no name of one's own either */
+    if (s == DIBS_INVALID) /* nor could a claim have that name */
         return err_set(err, DIBS_NOT_FOUND, "%s", why.msg);
     if (s != DIBS_NOT_FOUND)
         return s;
@@ -255,64 +257,64 @@ dibs_status cli_advise_stop(const struct cli *cli, dibs_status status, dibs_err 
     return status;
 }
 
-static void write_value(struct json_writer *w, const char *key, const char *text)
+static void write_value(struct jsonw *w, const char *key, const char *text)
 {
-    json_key(w, key);
+    jsonw_key(w, key);
     if (text)
-        json_string(w, text);
+        jsonw_string(w, text);
     else
-        json_null(w);
+        jsonw_null(w);
 }
 
-static void write_restart(struct json_writer *w, const struct workload_restart *restart)
+static void write_restart(struct jsonw *w, const struct workload_restart *restart)
 {
     char pod[DIBS_NAME_MAX + 1];
 
-    json_object(w);
-    json_key_string(w, "change", "restart");
-    json_key_bool(w, "needs_restart", true);
-    json_key_string(w, "pod", pod_name(restart->pod, pod, sizeof pod));
-    json_key_uint(w, "pods", 1);
-    json_key(w, "variables");
-    json_array(w);
+    jsonw_object(w);
+    jsonw_key_string(w, "change", "restart");
+    jsonw_key_bool(w, "needs_restart", true);
+    jsonw_key_string(w, "pod", pod_name(restart->pod, pod, sizeof pod));
+    jsonw_key_uint(w, "pods", 1);
+    jsonw_key(w, "variables");
+    jsonw_array(w);
     for (size_t i = 0; i < restart->n; i++) {
-        json_object(w);
-        json_key_string(w, "name", restart->all[i].variable);
+        jsonw_object(w);
+        jsonw_key_string(w, "name", restart->all[i].variable);
         write_value(w, "was", restart->all[i].was);
         write_value(w, "now", restart->all[i].now);
-        json_end_object(w);
+        jsonw_end_object(w);
     }
-    json_end_array(w);
+    jsonw_end_array(w);
     wire_claim_members(w, &restart->claim, true);
-    json_end_object(w);
+    jsonw_end_object(w);
 }
 
 static void print_json(const struct workload_plan *plan)
 {
     char pod[DIBS_NAME_MAX + 1];
-    struct json_writer w;
+    struct jsonw w;
 
-    json_begin(&w, stdout);
-    json_array(&w);
+    jsonw_begin(&w, stdout);
+    jsonw_array(&w);
     for (size_t i = 0; i < plan->n; i++) {
         const struct workload_change *change = &plan->changes[i];
 
-        json_object(&w);
-        json_key_string(&w, "change", words[change->kind]);
+        jsonw_object(&w);
+        jsonw_key_string(&w, "change", words[change->kind]);
         if (change->kind == WORKLOAD_MOVE)
-            json_key_uint(&w, "was", change->was);
-        json_key_bool(&w, "needs_restart", change->needs_restart);
+            jsonw_key_uint(&w, "was", change->was);
+        jsonw_key_bool(&w, "needs_restart", change->needs_restart);
         if (change->n_pods > 0) {
-            json_key_string(&w, "pod", pod_name(change->pod, pod, sizeof pod));
-            json_key_uint(&w, "pods", change->n_pods);
+            jsonw_key_string(&w, "pod", pod_name(change->pod, pod, sizeof pod));
+            jsonw_key_uint(&w, "pods", change->n_pods);
         }
         wire_claim_members(&w, &change->claim, true);
-        json_end_object(&w);
+        jsonw_end_object(&w);
     }
     for (size_t i = 0; i < plan->n_restarts; i++)
         write_restart(&w, &plan->restarts[i]);
-    json_end_array(&w);
-    json_finish(&w);
+    jsonw_end_array(&w);
+    jsonw_finish(&w);
 }
 
 void cli_print_changes(const struct cli *cli, const struct workload_plan *plan)
@@ -333,7 +335,7 @@ void cli_print_changes(const struct cli *cli, const struct workload_plan *plan)
     }
 }
 
-static void tell_change(const struct cli *cli, const struct workload_change *change)
+static void note_change(const struct cli *cli, const struct workload_change *change)
 {
     char name[DIBS_NAME_MAX + 1];
     char pod[DIBS_NAME_MAX + 1];
@@ -354,8 +356,8 @@ static void tell_change(const struct cli *cli, const struct workload_change *cha
                  name, pod, more, change->claim.port);
 }
 
-/* Whose variables are not what they would be now; what a change has told is not told again. */
-static void tell_restart(const struct cli *cli, const struct workload_restart *restart)
+/* Note a process whose variables are out of date, without those that a change has noted already. */
+static void note_restart(const struct cli *cli, const struct workload_restart *restart)
 {
     AUTO(bytes_done) struct bytes text = { 0 };
     char pod[DIBS_NAME_MAX + 1];
@@ -366,15 +368,15 @@ static void tell_restart(const struct cli *cli, const struct workload_restart *r
     for (size_t i = 0; i < restart->n; i++) {
         const struct workload_difference *d = &restart->all[i];
 
-        if (d->is_told || ++n > VARIABLES_TOLD)
+        if (d->is_covered || ++n > VARIABLES_SHOWN)
             continue;
         (void) snprintf(one, sizeof one, "%s$%.*s is %.*s (it has %.*s)", n > 1 ? ", " : "", WORKLOAD_ENV_MAX,
                         d->variable, VALUE_BYTES, d->now ? d->now : "gone", VALUE_BYTES,
                         d->was ? d->was : "none");
         bytes_add_text(&text, one);
     }
-    if (n > VARIABLES_TOLD) {
-        (void) snprintf(one, sizeof one, " and %zu more", n - VARIABLES_TOLD);
+    if (n > VARIABLES_SHOWN) {
+        (void) snprintf(one, sizeof one, " and %zu more", n - VARIABLES_SHOWN);
         bytes_add_text(&text, one);
     }
     bytes_add(&text, "", 1);
@@ -385,7 +387,7 @@ static void tell_restart(const struct cli *cli, const struct workload_restart *r
                  text.at);
 }
 
-void cli_tell_changes(const struct cli *cli, const struct workload_group *group,
+void cli_note_changes(const struct cli *cli, const struct workload_group *group,
                       const struct workload_plan *plan)
 {
     char stay[40] = "";
@@ -393,9 +395,9 @@ void cli_tell_changes(const struct cli *cli, const struct workload_group *group,
 
     for (size_t i = 0; i < plan->n; i++)
         if (plan->changes[i].n_pods > 0)
-            tell_change(cli, &plan->changes[i]);
+            note_change(cli, &plan->changes[i]);
     for (size_t i = 0; i < plan->n_restarts; i++)
-        tell_restart(cli, &plan->restarts[i]);
+        note_restart(cli, &plan->restarts[i]);
     if (count[WORKLOAD_STAY] > 0)
         (void) snprintf(stay, sizeof stay, ", %zu staying", count[WORKLOAD_STAY]);
     cli_note(cli, "%s: %zu kept, %zu added, %zu moved, %zu dropped%s", group->group, count[WORKLOAD_KEEP],

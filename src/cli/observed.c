@@ -5,14 +5,12 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "wire/wire.h"
+#include "codec/wire.h"
 
 #include "base/banned.h"
 
 #define FIELDS_MAX 4
 #define FIELD_MAX_BYTES (DIBS_NAME_MAX + 1) /* a name with its leading slash */
-
-DEFINE_AUTO(json_doc, json_free)
 
 static void list_auto(struct wire_observed *list)
 {
@@ -24,7 +22,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Cuts a line into fields of bounded size; a comment ends it. */
+/* Split a line into fields of bounded size; a comment ends it. */
 static dibs_status split(const char *line, size_t len, char fields[FIELDS_MAX][FIELD_MAX_BYTES + 1],
                          size_t *n_fields, dibs_err *err)
 {
@@ -101,10 +99,10 @@ static dibs_status parse_lines(struct wire_observed *list, const char *text, siz
 
 static dibs_status parse_json(struct wire_observed *list, const char *text, size_t len, dibs_err *err)
 {
-    AUTO(json_free_auto) json_doc *doc = NULL;
-    dibs_status status = json_parse(text, len, &doc, err);
+    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
+    dibs_status status = jsonr_parse(text, len, &doc, err);
 
-    return status == DIBS_OK ? wire_observed_read(json_root(doc), &list->item, &list->n, err) : status;
+    return status == DIBS_OK ? wire_observed_read(jsonr_root(doc), &list->item, &list->n, err) : status;
 }
 
 dibs_status cli_observed_parse(const char *text, size_t len, dibs_observed **out, size_t *n, dibs_err *err)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/near.h"
+#include "base/suggest.h"
 
 #include "base/banned.h"
 
@@ -33,17 +33,17 @@ const struct cli_cmd *cli_find_command(const char *name)
 dibs_status cli_no_command(const char *name, dibs_err *err)
 {
     char shown[SHOWN_MAX];
-    struct near best = { .wanted = name };
+    struct suggest best = { .wanted = name };
 
     for (size_t i = 0; cli_commands[i]; i++) {
         if (!(cli_commands[i]->flags & CLI_HIDDEN))
-            near_offer(&best, cli_commands[i]->name);
+            suggest_offer(&best, cli_commands[i]->name);
     }
     if (best.name)
         return err_set(err, DIBS_INVALID, "unknown command '%s'; did you mean '%s'?",
-                       cli_safe(name, shown, sizeof shown), best.name);
+                       text_safe(name, shown, sizeof shown), best.name);
     return err_set(err, DIBS_INVALID, "unknown command '%s'; 'dibs --help' lists them",
-                   cli_safe(name, shown, sizeof shown));
+                   text_safe(name, shown, sizeof shown));
 }
 
 static const struct cli_opt *in_list(const struct cli_opt *opts, const char *name, size_t len)
@@ -69,14 +69,14 @@ bool cli_hides(const struct cli_cmd *cmd, const struct cli_opt *global)
     return cmd && in_list(cmd->opts, global->name, strlen(global->name));
 }
 
-static const struct cli_opt *find_long(const struct cli_cmd *cmd, const char *name, size_t len)
+const struct cli_opt *cli_find_option(const struct cli_cmd *cmd, const char *name, size_t len)
 {
     const struct cli_opt *opt = in_list(cmd ? cmd->opts : cli_top_opts, name, len);
 
     return opt ? opt : in_list(cli_global_opts, name, len);
 }
 
-static const struct cli_opt *find_letter(const struct cli_cmd *cmd, char letter)
+const struct cli_opt *cli_find_letter(const struct cli_cmd *cmd, char letter)
 {
     const struct cli_opt *opt = by_letter(cmd ? cmd->opts : cli_top_opts, letter);
 
@@ -85,29 +85,19 @@ static const struct cli_opt *find_letter(const struct cli_cmd *cmd, char letter)
 
 /* ---- one option ---- */
 
-/* "claim: " in front of a message about a command's options. */
-static const char *who(const struct cli *cli)
-{
-    return cli->cmd ? cli->cmd->name : "";
-}
-static const char *colon(const struct cli *cli)
-{
-    return cli->cmd ? ": " : "";
-}
-
-static void offer_opts(struct near *best, const struct cli_opt *opts)
+static void offer_opts(struct suggest *best, const struct cli_opt *opts)
 {
     for (size_t i = 0; opts && opts[i].name; i++)
-        near_offer(best, opts[i].name);
+        suggest_offer(best, opts[i].name);
 }
 
 static dibs_status unknown_option(const struct cli *cli, const char *arg, size_t len, dibs_err *err)
 {
     char shown[SHOWN_MAX];
-    char word[NEAR_MAX + 3] = "";
-    struct near best = { .wanted = word + 2 };
+    char word[SUGGEST_MAX + 3] = "";
+    struct suggest best = { .wanted = word + 2 };
 
-    if (len <= NEAR_MAX + 2) { /* "--" and the name, without "=value" */
+    if (len <= SUGGEST_MAX + 2) { /* "--" and the name, without "=value" */
         memcpy(word, arg, len);
         if (!strncmp(word, "--", 2)) {
             offer_opts(&best, cli->cmd ? cli->cmd->opts : cli_top_opts);
@@ -115,26 +105,23 @@ static dibs_status unknown_option(const struct cli *cli, const char *arg, size_t
         }
         arg = word;
     }
-    (void) cli_safe(arg, shown, sizeof shown);
+    (void) text_safe(arg, shown, sizeof shown);
     if (best.name)
-        return err_set(err, DIBS_INVALID, "%s%sunknown option '%s'; did you mean '--%s'?", who(cli),
-                       colon(cli), shown, best.name);
-    return err_set(err, DIBS_INVALID, "%s%sunknown option '%s'; see 'dibs %s%s--help'", who(cli), colon(cli),
-                   shown, who(cli), cli->cmd ? " " : "");
+        return err_set(err, DIBS_INVALID, "unknown option '%s'; did you mean '--%s'?", shown, best.name);
+    return err_set(err, DIBS_INVALID, "unknown option '%s'; see 'dibs %s%s--help'", shown,
+                   cli->cmd ? cli->cmd->name : "", cli->cmd ? " " : "");
 }
 
 static dibs_status give(struct cli *cli, const struct cli_opt *opt, const char *value, dibs_err *err)
 {
     if (value && !*value)
-        return err_set(err, DIBS_INVALID, "%s%soption '--%s' needs a value that is not empty", who(cli),
-                       colon(cli), opt->name);
+        return err_set(err, DIBS_INVALID, "option '--%s' needs a value that is not empty", opt->name);
     for (size_t i = 0; !opt->is_repeatable && i < cli->n_given; i++) {
         if (cli->given[i].opt == opt)
-            return err_set(err, DIBS_INVALID, "%s%soption '--%s' is given twice", who(cli), colon(cli),
-                           opt->name);
+            return err_set(err, DIBS_INVALID, "option '--%s' is given twice", opt->name);
     }
     if (cli->n_given == CLI_OPTIONS_MAX)
-        return err_set(err, DIBS_INVALID, "%s%smore than %d options", who(cli), colon(cli), CLI_OPTIONS_MAX);
+        return err_set(err, DIBS_INVALID, "more than %d options", CLI_OPTIONS_MAX);
     cli->given[cli->n_given++] = (struct cli_given){ .opt = opt, .value = value };
     return DIBS_OK;
 }
@@ -142,8 +129,7 @@ static dibs_status give(struct cli *cli, const struct cli_opt *opt, const char *
 static dibs_status give_next(struct parser *p, const struct cli_opt *opt, dibs_err *err)
 {
     if (p->at + 1 >= p->argc)
-        return err_set(err, DIBS_INVALID, "%s%soption '--%s' needs a value: %s", who(p->cli), colon(p->cli),
-                       opt->name, opt->arg);
+        return err_set(err, DIBS_INVALID, "option '--%s' needs a value: %s", opt->name, opt->arg);
     p->at++;
     return give(p->cli, opt, p->argv[p->at], err);
 }
@@ -153,13 +139,12 @@ static dibs_status take_long(struct parser *p, const char *arg, dibs_err *err)
     const char *name = arg + 2;
     const char *equals = strchr(name, '=');
     size_t len = equals ? (size_t) (equals - name) : strlen(name);
-    const struct cli_opt *opt = find_long(p->cli->cmd, name, len);
+    const struct cli_opt *opt = cli_find_option(p->cli->cmd, name, len);
 
     if (!opt)
         return unknown_option(p->cli, arg, len + 2, err);
     if (!opt->arg && equals)
-        return err_set(err, DIBS_INVALID, "%s%soption '--%s' takes no value", who(p->cli), colon(p->cli),
-                       opt->name);
+        return err_set(err, DIBS_INVALID, "option '--%s' takes no value", opt->name);
     if (opt->arg && !equals)
         return give_next(p, opt, err);
     return give(p->cli, opt, equals ? equals + 1 : NULL, err);
@@ -169,7 +154,7 @@ static dibs_status take_long(struct parser *p, const char *arg, dibs_err *err)
 static dibs_status take_short(struct parser *p, const char *arg, dibs_err *err)
 {
     for (const char *c = arg + 1; *c; c++) {
-        const struct cli_opt *opt = find_letter(p->cli->cmd, *c);
+        const struct cli_opt *opt = cli_find_letter(p->cli->cmd, *c);
         char one[] = { '-', *c, '\0' };
 
         if (!opt)
@@ -194,9 +179,9 @@ static dibs_status take_argument(struct parser *p, char *arg, dibs_err *err)
         return cli->cmd ? DIBS_OK : cli_no_command(arg, err);
     }
     if (cli->cmd->flags & CLI_STOP)
-        p->is_over = true; /* from here on the words are another program's */
+        p->is_over = true; /* the words that follow are another program's */
     else if (!*arg)
-        return err_set(err, DIBS_INVALID, "%s: an argument is empty", cli->cmd->name);
+        return err_set(err, DIBS_INVALID, "an argument is empty");
     cli->argv[p->n_args++] = arg;
     return DIBS_OK;
 }
@@ -221,21 +206,18 @@ static dibs_status check_count(const struct cli *cli, dibs_err *err)
     char shown[SHOWN_MAX];
 
     if (cli->argc < cmd->min_args)
-        return err_set(err, DIBS_INVALID, "%s: too few arguments; usage: dibs %s %s", cmd->name, cmd->name,
-                       cmd->args);
+        return err_set(err, DIBS_INVALID, "too few arguments; usage: dibs %s %s", cmd->name, cmd->args);
     if (cmd->max_args >= 0 && cli->argc > cmd->max_args)
-        return err_set(err, DIBS_INVALID, "%s: unexpected argument '%s'", cmd->name,
-                       cli_safe(cli->argv[cmd->max_args], shown, sizeof shown));
+        return err_set(err, DIBS_INVALID, "unexpected argument '%s'",
+                       text_safe(cli->argv[cmd->max_args], shown, sizeof shown));
     return DIBS_OK;
 }
 
-dibs_status cli_parse(struct cli *cli, int argc, char **argv, dibs_err *err)
+static dibs_status parse(struct cli *cli, int argc, char **argv, dibs_err *err)
 {
     struct parser p = { .cli = cli, .argc = argc, .argv = argv, .at = 1 };
 
-    if (argc < 1) /* a caller may exec us with nothing at all */
-        return DIBS_OK;
-    cli->argv = argv; /* arguments move forward over what was read already */
+    cli->argv = argv; /* arguments move forward over words that were read already */
     for (; p.at < argc; p.at++) {
         dibs_status s = take(&p, err);
         if (s)
@@ -245,52 +227,55 @@ dibs_status cli_parse(struct cli *cli, int argc, char **argv, dibs_err *err)
     cli->argv[p.n_args] = NULL;
     cli->json = cli_has(cli, "json");
     cli->quiet = cli_has(cli, "quiet");
-    if (!cli->cmd || cli_has(cli, "help"))
-        return DIBS_OK;
-    return check_count(cli, err);
+    return cli->cmd && !cli_has(cli, "help") ? check_count(cli, err) : DIBS_OK;
 }
 
-/* ---- what was given ---- */
+dibs_status cli_parse(struct cli *cli, int argc, char **argv, dibs_err *err)
+{
+    if (argc < 1) /* a caller may execute dibs with no argument at all */
+        return DIBS_OK;
+    dibs_status s = parse(cli, argc, argv, err);
+
+    return s && cli->cmd ? err_wrap(err, s, "%s", cli->cmd->name) : s;
+}
+
+/* ---- options that were given ---- */
 
 static const struct cli_opt *named(const struct cli *cli, const char *name)
 {
     size_t len = strlen(name);
-    const struct cli_opt *opt = find_long(cli->cmd, name, len);
+    const struct cli_opt *opt = cli_find_option(cli->cmd, name, len);
 
     return opt ? opt : in_list(cli_top_opts, name, len);
 }
 
-const char *cli_value_at(const struct cli *cli, const char *name, size_t i)
+/* The i-th time that an option was given, or NULL. */
+static const struct cli_given *find_given(const struct cli *cli, const char *name, size_t i)
 {
     const struct cli_opt *opt = named(cli, name);
 
     for (size_t k = 0; opt && k < cli->n_given; k++) {
         if (cli->given[k].opt == opt && i-- == 0)
-            return cli->given[k].value;
+            return &cli->given[k];
     }
     return NULL;
+}
+
+const char *cli_value_at(const struct cli *cli, const char *name, size_t i)
+{
+    const struct cli_given *given = find_given(cli, name, i);
+
+    return given ? given->value : NULL;
 }
 
 const char *cli_value(const struct cli *cli, const char *name)
 {
-    const struct cli_opt *opt = named(cli, name);
-
-    for (size_t k = cli->n_given; opt && k > 0; k--) {
-        if (cli->given[k - 1].opt == opt)
-            return cli->given[k - 1].value;
-    }
-    return NULL;
+    return cli_value_at(cli, name, 0);
 }
 
 bool cli_has(const struct cli *cli, const char *name)
 {
-    const struct cli_opt *opt = named(cli, name);
-
-    for (size_t k = 0; opt && k < cli->n_given; k++) {
-        if (cli->given[k].opt == opt)
-            return true;
-    }
-    return false;
+    return find_given(cli, name, 0) != NULL;
 }
 
 size_t cli_flags(const struct cli *cli, dibs_flag out[DIBS_SETTING_COUNT])
@@ -303,4 +288,52 @@ size_t cli_flags(const struct cli *cli, dibs_flag out[DIBS_SETTING_COUNT])
             out[n++] = (dibs_flag){ setting, cli->given[k].value ? cli->given[k].value : "true" };
     }
     return n;
+}
+
+/* ---- verbs ---- */
+
+static bool has_option(const struct cli_verb *verb, const char *name)
+{
+    for (const char *const *its = verb->options; its && *its; its++)
+        if (strcmp(*its, name) == 0)
+            return true;
+    return false;
+}
+
+/* Refuse an option of another verb, which would be ignored silently. */
+static dibs_status check_verb(const struct cli *cli, const struct cli_verb *verbs,
+                              const struct cli_verb *verb, dibs_err *err)
+{
+    int n_args = cli->argc ? cli->argc - 1 : 0;
+
+    for (const struct cli_opt *opt = cli->cmd->opts; opt->name; opt++) {
+        const struct cli_verb *owner = verbs;
+
+        if (!cli_has(cli, opt->name) || has_option(verb, opt->name))
+            continue;
+        while (owner[1].name && !has_option(owner, opt->name)) /* each option is some verb's */
+            owner++;
+        return err_set(err, DIBS_INVALID, "`dibs %s %s` has no option --%s; `dibs %s %s` has it",
+                       cli->cmd->name, verb->name, opt->name, cli->cmd->name, owner->name);
+    }
+    if (n_args == 0 && verb->arg && verb->arg[0] != '[')
+        return err_set(err, DIBS_INVALID, "`dibs %s %s` needs %s", cli->cmd->name, verb->name, verb->arg);
+    if (n_args > 0 && !verb->arg)
+        return err_set(err, DIBS_INVALID, "`dibs %s %s` takes no argument", cli->cmd->name, verb->name);
+    return DIBS_OK;
+}
+
+dibs_status cli_run_verb(struct cli *cli, const struct cli_verb *verbs, dibs_err *err)
+{
+    const char *word = cli->argc ? cli->argv[0] : verbs[0].name;
+    char shown[SHOWN_MAX];
+
+    for (const struct cli_verb *verb = verbs; verb->name; verb++)
+        if (strcmp(verb->name, word) == 0) {
+            dibs_status s = check_verb(cli, verbs, verb, err);
+
+            return s ? s : verb->run(cli, err);
+        }
+    return err_set(err, DIBS_INVALID, "'%s' is none of: %s", text_safe(word, shown, sizeof shown),
+                   cli->cmd->args_words);
 }

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CLI_PARSE_H
 #define DIBS_CLI_PARSE_H
-/* Arguments into a struct cli. Nothing is looked up outside of the table and nothing printed. */
+/* Parse the command line into a struct cli, by the command table alone. Nothing is printed. */
 #include "cli/cli.h"
 
-/* `argv` is compacted in place: cli->argv points into it and ends with NULL. Fails with INVALID,
- * and a message that names the mistake and the nearest known name. cli->cmd is NULL when no
- * command was named. With --help the number of arguments is not checked. */
+/* Parse `argv`, which is compacted in place: cli->argv points into it and ends with NULL. Fails with INVALID,
+ * and a message that names the mistake and the nearest known name. cli->cmd is NULL when no command was
+ * named. With --help the number of arguments is not checked. */
 dibs_status cli_parse(struct cli *cli, int argc, char **argv, dibs_err *err);
 
 /* Options that stand alone in front of a command: --version and --list-commands. */
 extern const struct cli_opt cli_top_opts[];
 
 const struct cli_cmd *cli_find_command(const char *name);
-/* Unknown command: the same message wherever one is named. */
+/* An option of the command (NULL: in front of one) or a global one; NULL: there is none. */
+const struct cli_opt *cli_find_option(const struct cli_cmd *cmd, const char *name, size_t len);
+const struct cli_opt *cli_find_letter(const struct cli_cmd *cmd, char letter);
+/* The error of an unknown command. */
 dibs_status cli_no_command(const char *name, dibs_err *err);
 
 /* Is this global option a setting, and which? */
 bool cli_is_setting(const struct cli_opt *opt, dibs_setting *out);
-/* The settings given as flags; `out` has room for DIBS_SETTING_COUNT. */
+/* Collect the settings given as flags; `out` has space for DIBS_SETTING_COUNT. */
 size_t cli_flags(const struct cli *cli, dibs_flag out[DIBS_SETTING_COUNT]);
 /* Does this command hide the global option with one of its own? */
 bool cli_hides(const struct cli_cmd *cmd, const struct cli_opt *global);

@@ -19,7 +19,7 @@ static void say(const char *before, const char *fmt, va_list ap)
     char shown[DIBS_ERR_MSG_MAX];
 
     (void) vsnprintf(text, sizeof text, fmt, ap);
-    (void) fprintf(stderr, "dibs: %s%s\n", before, cli_safe(text, shown, sizeof shown));
+    (void) fprintf(stderr, "dibs: %s%s\n", before, text_safe(text, shown, sizeof shown));
 }
 
 void cli_note(const struct cli *cli, const char *fmt, ...)
@@ -42,74 +42,36 @@ void cli_warn(const char *fmt, ...)
     va_end(ap);
 }
 
-/* Bytes of the character at `p`, 0 when it is broken or has no business on a terminal: controls
- * (C0, DEL, C1) and the marks that turn the direction of writing. */
-static size_t character(const unsigned char *p)
-{
-    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    size_t len = p[0] < 0x80 ? 1 : p[0] >> 5 == 6 ? 2 : p[0] >> 4 == 14 ? 3 : p[0] >> 3 == 30 ? 4 : 0;
-    uint32_t c = len == 1 ? p[0] : len == 2 ? p[0] & 0x1fu : len == 3 ? p[0] & 0xfu : p[0] & 7u;
-
-    if (!len)
-        return 0;
-    for (size_t i = 1; i < len; i++) {
-        if ((p[i] & 0xc0) != 0x80) /* also at the end: NUL */
-            return 0;
-        c = c << 6 | (p[i] & 0x3fu);
-    }
-    if (c < least[len] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
-        return 0;
-    if (c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069))
-        return 0;
-    return len;
-}
-
-const char *cli_safe(const char *text, char *out, size_t size)
-{
-    static const char dots[] = "...";
-    size_t used = 0;
-    size_t keep = 0; /* where "..." goes if the text turns out too long */
-
-    if (!size)
-        return out;
-    const unsigned char *p = (const unsigned char *) text;
-    while (*p) {
-        size_t len = character(p);
-        size_t wide = len ? len : 1;
-        if (used + wide + 1 > size) {
-            if (size >= sizeof dots)
-                memcpy(out + keep, dots, sizeof dots - 1);
-            used = size >= sizeof dots ? keep + sizeof dots - 1 : used;
-            break;
-        }
-        if (len)
-            memcpy(out + used, p, len);
-        else
-            out[used] = '?';
-        used += wide;
-        p += wide;
-        if (used + sizeof dots <= size)
-            keep = used;
-    }
-    out[used] = '\0';
-    return out;
-}
-
 bool cli_number(const char *text, int64_t min, int64_t max, int64_t *out)
 {
-    int64_t value = 0;
+    uint64_t value = 0;
 
-    if (!*text)
+    if (!text_number(text, strlen(text), (uint64_t) max, &value) || value < (uint64_t) min)
         return false;
-    for (const char *c = text; *c; c++) {
-        if (*c < '0' || *c > '9' || value > (INT64_MAX - 9) / 10)
-            return false;
-        value = value * 10 + (*c - '0');
-    }
-    if (value < min || value > max)
-        return false;
-    *out = value;
+    *out = (int64_t) value;
     return true;
+}
+
+void cli_begin_list(struct cli *cli)
+{
+    if (!cli->json)
+        return;
+    jsonw_begin(&cli->w, stdout);
+    jsonw_array(&cli->w);
+}
+
+void cli_end_list(struct cli *cli)
+{
+    if (!cli->json)
+        return;
+    jsonw_end_array(&cli->w);
+    jsonw_finish(&cli->w);
+}
+
+void cli_print_count(const struct cli *cli, const char *key, size_t n)
+{
+    if (cli->json)
+        (void) printf("{\"%s\":%zu}\n", key, n);
 }
 
 /* The two greatest units: "9m30s", "3d2h", "12s". */
@@ -143,12 +105,12 @@ void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size
     switch (claim->holder) {
     case DIBS_HELD_BY_PROCESS:
         (void) snprintf(out, size, "pid %d (%s)%s%s", claim->process.pid,
-                        cli_safe(claim->command[0] ? claim->command : "?", command, sizeof command), on,
+                        text_safe(claim->command[0] ? claim->command : "?", command, sizeof command), on,
                         claim->node);
         return;
     case DIBS_HELD_BY_LEASE: {
         int64_t ms = claim->lease_until_ms - boot_ms;
-        if (claim->node[0] && claim->life != DIBS_DEAD) { /* its end is told by the clock of that host */
+        if (claim->node[0] && claim->life != DIBS_DEAD) { /* its end is in the time of that host's clock */
             clock_duration_format(claim->lease_ttl_ms, left);
             (void) snprintf(out, size, "lease of %s%s%s", left, on, claim->node);
             return;
@@ -193,10 +155,10 @@ int cli_exit_code(dibs_status status)
         DIBS_STATUS_MAP(X)
 #undef X
     }
-    return 1; /* not one of ours: memory was overwritten */
+    return 1; /* no known status: memory was overwritten */
 }
 
-/* Of an earlier write that failed nothing is left but the fact. */
+/* Was standard output a pipe whose reader is gone? An earlier failed write leaves no errno. */
 static bool is_reader_gone(void)
 {
     struct pollfd out = { .fd = STDOUT_FILENO };

@@ -2,21 +2,20 @@
 /* Claiming: plan candidates, let the ledger decide, and learn from its refusal.
  *
  * A choice escalates only as far as it must: first blind along the order (a cold process does not load the
- * whole index), then by the index, then by the index anew, then over the claims of dead holders. A number
+ * whole index), then by the index, then by the reloaded index, then over the claims of dead holders. A number
  * that somebody named is tried once, and once more when those in its way turn out to be dead. Holders are
  * judged here, between two transactions, never inside one (P9). */
 #include <errno.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/hash.h"
-#include "base/part.h"
+#include "base/name_part.h"
 #include "base/text.h"
 #include "core/attempt.h"
-#include "kernel/kernel.h"
+#include "host/kernel.h"
 
 #include "base/banned.h"
 
@@ -26,12 +25,13 @@ static void attempt_free(struct attempt *a)
         return;
     free(a->planned);
     free(a->drops);
+    free(a->freed);
+    free(a->ending);
+    free(a->proposed_dead);
+    free(a->tried);
+    free(a->beside);
     free(a->dead);
     free(a->dead_ports);
-    if (a->desk) {
-        a->desk->is_taken = false;
-        return;
-    }
     free(a->asks);
     free(a->wants);
     free(a->plans);
@@ -40,81 +40,19 @@ static void attempt_free(struct attempt *a)
 }
 DEFINE_AUTO(struct attempt, attempt_free)
 
-static struct attempt *attempt_at_desk(struct core *core)
-{
-    struct attempt_desk *desk = core->desk ? core->desk : calloc(1, sizeof *desk);
-
-    core->desk = desk;
-    if (!desk || desk->is_taken)
-        return NULL;
-    struct attempt *a = &desk->attempt;
-    memset(a, 0, offsetof(struct attempt, refusal));
-    memset(&desk->ask, 0, sizeof desk->ask);
-    memset(&desk->want, 0, sizeof desk->want);
-    desk->is_taken = true;
-    a->desk = desk;
-    a->asks = &desk->ask;
-    a->wants = &desk->want;
-    a->plans = &desk->plan;
-    a->candidates = desk->candidates;
-    return a;
-}
-
-static struct attempt *attempt_make(struct core *core, const dibs_batch *batch)
-{
-    struct attempt *a = batch->n == 1 && batch->n_drops == 0 ? attempt_at_desk(core) : NULL;
-
-    if (!a) {
-        a = malloc(sizeof *a);
-        if (!a)
-            return NULL;
-        memset(a, 0, offsetof(struct attempt, refusal));
-    }
-    a->refusal.want = 0;
-    a->core = core;
-    a->batch = batch;
-    return a;
-}
-
-/* What those who come next will probe, as far as no claim has it: the ledger is asked now, in the
- * transaction; the index may not know what others did. */
-static void tell_rest(struct core *core, const dibs_claim *claim)
-{
-    struct attempt_desk *desk = core->desk;
-    struct kernel_group *group = core->options.group;
-    uint16_t ports[AHEAD_STEP];
-    size_t n = 0;
-
-    if (!group || !desk || claim != &desk->want.claim || desk->n_rest == 0 ||
-        (desk->told_rest == 0 && group->n_left < AHEAD_WORTH))
-        return;
-    size_t next = desk->first_rest + 1; /* the first is probed at once */
-    size_t end = desk->first_rest + desk->n_rest;
-    if (desk->told_rest < next)
-        desk->told_rest = next;
-    if (end > next + group->n_left)
-        end = next + group->n_left;
-    if (desk->told_rest >= end || desk->told_rest - next >= AHEAD_MIN)
-        return;
-    while (n < AHEAD_STEP && desk->told_rest < end)
-        ports[n++] = desk->rest[desk->told_rest++];
-    if (kernel_probes_ahead(group, claim->bindings, claim->n_bindings)) {
-        n = ledger_group_clear(core->ledger, claim->bindings, claim->n_bindings, ports, n);
-        ahead_ask(group->ahead, ports, n);
-    }
-}
-
 enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, dibs_err *err)
 {
-    struct core *core = ctx;
-    bool is_ours = core->caller.uid == core->options.caller.uid || core->caller.uid == 0;
+    const struct core_probing *probing = ctx;
+    struct core *core = probing->core;
+    const struct call *call = probing->call;
+    bool is_ours = call->uid == core->options.uid || call->uid == 0;
 
-    if (!is_ours && port < core_host(core)->unprivileged_from) { /* we may bind it, but he may not */
+    if (!is_ours &&
+        port < core_host(core, call)->unprivileged_from) { /* we may bind it, but the caller may not */
         kernel_probe_why(&claim->bindings[0], port, EACCES, err);
         return LEDGER_PROBE_ABORT;
     }
-    tell_rest(core, claim);
-    switch (kernel_probe(claim->bindings, claim->n_bindings, port, core->options.group, NULL, err)) {
+    switch (kernel_probe(claim->bindings, claim->n_bindings, port, NULL, err)) {
     case KERNEL_FREE: return LEDGER_PROBE_FREE;
     case KERNEL_BUSY: core->n_busy++; return LEDGER_PROBE_BUSY;
     case KERNEL_ABORT: break;
@@ -130,38 +68,12 @@ static bool same_plan(const struct plan_pool *plan, const dibs_pool *pool, struc
            plan->kind.is_specific == kind.is_specific;
 }
 
-static void make_plan(struct attempt *a, const dibs_pool *pool, struct plan_kind kind, struct plan_pool *out)
-{
-    struct attempt_desk *desk = a->desk;
-    int64_t host_ms = core_host(a->core)->loaded_ms;
-    bool allow_ephemeral = a->core->caller.settings->allow_ephemeral;
-    bool is_root = a->core->caller.uid == 0;
-    bool is_elsewhere = a->core->caller.is_elsewhere;
-
-    if (desk && desk->is_planned && desk->host_ms == host_ms && desk->allow_ephemeral == allow_ephemeral &&
-        desk->is_root == is_root && desk->is_elsewhere == is_elsewhere &&
-        desk->plan.kind.protos == kind.protos && desk->plan.kind.is_specific == kind.is_specific &&
-        memcmp(&desk->plan.pool, pool, sizeof *pool) == 0)
-        return;
-    if (desk)
-        memset(out, 0, sizeof *out);
-    plan_pool_init(a->core, pool, kind, out);
-    if (!desk)
-        return;
-    desk->n_rest = 0;
-    desk->is_planned = true;
-    desk->host_ms = host_ms;
-    desk->allow_ephemeral = allow_ephemeral;
-    desk->is_root = is_root;
-    desk->is_elsewhere = is_elsewhere;
-}
-
 static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
 {
     const dibs_request *r = a->asks[i].request;
     struct plan_pool *fresh = &a->plans[a->n_plans];
     dibs_pool pool;
-    dibs_status s = core_pool(a->core, r->pool, r->ranges, &pool, err);
+    dibs_status s = core_pool(a->core, &a->call, r->pool, r->ranges, &pool, err);
 
     if (s != DIBS_OK)
         return s;
@@ -173,7 +85,7 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
     if (!a->asks[i].plan) {
         if (a->n_plans == PLANS_MAX)
             return err_set(err, DIBS_INVALID, "a batch may use at most %d different pools", PLANS_MAX);
-        make_plan(a, &pool, kind, fresh);
+        plan_pool_init(a->core, &a->call, &pool, kind, fresh);
         a->asks[i].plan = fresh;
         a->n_plans++;
     }
@@ -196,23 +108,23 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
     return DIBS_OK;
 }
 
-/* The name's own story before anything is probed: which name, its last port, and whether its holder lives. */
-static dibs_status look_up_name(struct attempt *a, size_t i, dibs_err *err)
+/* Look up a name before anything is probed: which name, its last port, and whether its holder lives. */
+static dibs_status look_up_name(struct attempt *a, const struct call *call, size_t i, dibs_err *err)
 {
     struct ledger_want *want = &a->wants[i];
     char name[DIBS_NAME_MAX + 1];
     dibs_claim claim;
     const dibs_request *r = a->asks[i].request;
-    dibs_status s = core_name_like(a->core, r->name, r->project, &a->group, name, err);
+    dibs_status s = core_name_like(a->core, call, r, &a->group, name, err);
 
     if (s != DIBS_OK)
         return s;
     (void) text_copy(want->claim.name, sizeof want->claim.name, name);
-    s = ledger_find_name(a->core->ledger, want->claim.principal, name, &claim, &want->remembered, err);
-    a->asks[i].has_claim = s == DIBS_OK && !attempt_has(a->has_freed, &a->freed, claim.port);
+    s = ledger_find_name(a->core->ledger, call, name, &claim, &want->remembered, err);
+    a->asks[i].has_claim = s == DIBS_OK && !attempt_has(a->freed, claim.port);
     if (s == DIBS_NOT_FOUND)
         return DIBS_OK;
-    if (s == DIBS_OK && core_judge(a->core, &claim, NULL, 0) == DIBS_DEAD)
+    if (s == DIBS_OK && core_judge(a->core, &a->call, NULL, &claim, NULL) == DIBS_DEAD)
         (void) attempt_add_dead(a, &claim);
     return s;
 }
@@ -226,13 +138,8 @@ static dibs_status find_runs(struct attempt *a, dibs_err *err)
         return err_set(err, DIBS_INVALID, "an alignment is at most %d", DIBS_PORT_MAX);
     if (!batch->is_contiguous && batch->align > 1)
         return err_set(err, DIBS_INVALID, "an alignment needs a contiguous batch");
-    if (batch->align > 1 && batch->n == 1 && a->n_plans == 1) { /* a run of one is a choice among fewer */
+    if (batch->align > 1 && batch->n == 1 && a->n_plans == 1) /* a run of one is a choice among fewer */
         plan_pool_align(&a->plans[0], batch->align);
-        if (a->desk) {
-            a->desk->is_planned = false;
-            a->desk->n_rest = 0;
-        }
-    }
     a->wants[0].align = batch->align;
     for (size_t first = 0, n = 1; first < batch->n; first += n) {
         uint32_t said = batch->requests[first].run;
@@ -252,6 +159,7 @@ static dibs_status find_runs(struct attempt *a, dibs_err *err)
         }
         a->has_run = a->has_run || n > 1;
         a->wants[first].run = (uint32_t) n;
+        a->wants[first].claim.run = (uint16_t) n;
     }
     return DIBS_OK;
 }
@@ -259,7 +167,9 @@ static dibs_status find_runs(struct attempt *a, dibs_err *err)
 static dibs_status prepare_drops(struct attempt *a, dibs_err *err)
 {
     a->drops = calloc(a->batch->n_drops + 1, sizeof *a->drops);
-    if (!a->drops)
+    a->freed = calloc(1, sizeof *a->freed);
+    a->ending = calloc(1, sizeof *a->ending);
+    if (!a->drops || !a->freed || !a->ending)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     for (size_t i = 0; i < a->batch->n_drops; i++) {
         const dibs_claim *claim = a->batch->drops[i].claim;
@@ -269,15 +179,17 @@ static dibs_status prepare_drops(struct attempt *a, dibs_err *err)
         a->drops[i].shared_bytes = a->batch->drops[i].shared_bytes;
         /* No request has a name of six parts. */
         if (a->batch->drops[i].frees_name && claim->name[0] &&
-            part_count(claim->name) <= DIBS_NAME_PARTS_MAX) {
+            name_part_count(claim->name) <= DIBS_NAME_PARTS_MAX) {
             a->drops[i].frees = claim->name;
-            attempt_note(&a->has_freed, &a->freed, claim->port);
+            portbits_add(a->freed, claim->port);
         }
         bool is_held = claim->holder != DIBS_HELD_BY_NOBODY;
         if (is_held && claim->life == DIBS_DEAD)
             (void) attempt_add_dead(a, claim);
-        if (!a->drops[i].stays && (!is_held || claim->life == DIBS_DEAD))
-            attempt_note(&a->has_ending, &a->ending, claim->port);
+        if (!a->drops[i].stays && (!is_held || claim->life == DIBS_DEAD)) {
+            portbits_add(a->ending, claim->port);
+            a->has_ending = true;
+        }
     }
     return DIBS_OK;
 }
@@ -306,13 +218,20 @@ static uint16_t run_base(const struct attempt *a, size_t first)
 
 dibs_status attempt_look_up_names(struct attempt *a, dibs_err *err)
 {
-    dibs_status s = a->batch->n > 1 ? ledger_read_begin(a->core->ledger, err) : DIBS_OK;
+    struct ledger *ledger = a->core->ledger;
+    struct call look = a->call;
+    dibs_status s = DIBS_OK;
 
+    if (a->batch->n > 1 && look.tx)
+        ledger_tx_open(look.tx, &look);
+    else if (a->batch->n > 1 && !(look.tx = ledger_begin_read(ledger, &look, err)))
+        return DIBS_UNAVAILABLE;
     a->group = (struct core_group){ 0 }; /* as it is now */
     for (size_t i = 0; i < a->batch->n && s == DIBS_OK; i++)
         if (a->wants[i].claim.name[0] && !a->asks[i].is_noop)
-            s = look_up_name(a, i, err);
-    ledger_read_end(a->core->ledger);
+            s = look_up_name(a, &look, i, err);
+    if (!a->call.tx)
+        ledger_rollback(look.tx);
     return s;
 }
 
@@ -320,13 +239,11 @@ static dibs_status allocate(struct attempt *a, dibs_err *err)
 {
     size_t n = a->batch->n;
 
-    if (a->desk)
-        return DIBS_OK;
-    a->asks = calloc(n + 1, sizeof *a->asks);
-    a->wants = calloc(n + 1, sizeof *a->wants);
-    a->plans = calloc(n == 0 ? 1 : n < PLANS_MAX ? n : PLANS_MAX, sizeof *a->plans); /* 17 KiB each */
+    a->asks = calloc(n ? n : 1, sizeof *a->asks);
+    a->wants = calloc(n ? n : 1, sizeof *a->wants);
     a->candidates = calloc(n == 1 ? SPARE_MAX + 2 : n * (SPARE_MAX + 3) + 1, sizeof *a->candidates);
     a->planned = n > 1 ? calloc(1, PLANNED_BYTES) : NULL;
+    a->plans = malloc((n < PLANS_MAX ? (n ? n : 1) : PLANS_MAX) * sizeof *a->plans); /* 9 KiB each */
     if (!a->asks || !a->wants || !a->plans || !a->candidates || (n > 1 && !a->planned))
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     return DIBS_OK;
@@ -340,10 +257,7 @@ static dibs_status prepare(struct attempt *a, dibs_err *err)
     if (s == DIBS_OK)
         s = allocate(a, err);
     for (size_t i = 0; i < n && s == DIBS_OK; i++) {
-        s = request_prepare(a->core, &a->batch->requests[i], &a->asks[i], &a->wants[i], err);
-        if (s == DIBS_OK && a->core->caller.commands)
-            (void) text_copy(a->wants[i].claim.command, sizeof a->wants[i].claim.command,
-                             a->core->caller.commands[i]);
+        s = request_prepare(a->core, &a->call, &a->batch->requests[i], &a->asks[i], &a->wants[i], err);
         if (s == DIBS_OK && !a->asks[i].is_noop)
             s = find_plan(a, i, err);
     }
@@ -361,7 +275,7 @@ static dibs_status prepare(struct attempt *a, dibs_err *err)
 /* ---- the call ---- */
 
 /* One claim of the kind that dibs chooses for, without a name to look up, and no candidate: the ledger would
- * have nothing to decide, and in a crowd asking it means to queue. */
+ * have nothing to decide, and among many processes that means to queue. */
 static bool is_hopeless(struct attempt *a)
 {
     if (a->batch->n != 1 || a->batch->key || !a->asks[0].is_choice || a->wants[0].claim.name[0] ||
@@ -395,6 +309,7 @@ static uint64_t digest_of(const dibs_batch *batch)
 static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
 {
     const struct ledger_key key = { a->batch->key, a->batch->key ? digest_of(a->batch) : 0 };
+    struct core_probing probing = { a->core, &a->call };
     struct ledger_batch batch = {
         .key = a->batch->key ? &key : NULL,
         .wants = a->wants,
@@ -403,20 +318,21 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
         .n_drops = a->batch->n_drops,
         .is_dry_run = a->batch->is_dry_run,
         .probe = core_probe,
-        .probe_ctx = a->core,
+        .probe_ctx = &probing,
     };
     dibs_status s = DIBS_OK;
 
-    for (int round = 0; round < ROUNDS_MAX; round++) {
-        struct ledger_actor actor = core_actor(a->core, core_now(a->core));
+    for (; a->round < ROUNDS_MAX; a->round++) {
         bool again = false;
 
+        if (a->round > 0 && !a->call.tx)
+            a->call.now = core_now(a->core);
         batch.dead = a->dead;
         batch.n_dead = a->n_dead;
         s = attempt_plan(a, err);
         if (s == DIBS_OK) {
             s = is_hopeless(a) ? DIBS_EXHAUSTED
-                               : ledger_claim(a->core->ledger, &batch, &actor, out, &a->refusal, err);
+                               : ledger_claim(a->core->ledger, &a->call, &batch, out, &a->refusal, err);
             attempt_note_foreign(a);
         }
         if (attempt_gives_up(a, s))
@@ -433,11 +349,12 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
     }
     if (s == DIBS_EXHAUSTED) {
         const struct ask *ask = &a->asks[a->refusal.want];
-        struct plan_run run = { ask->is_in_run ? a->wants[ask->run_first].run : 1, a->batch->align, 0 };
+        struct plan_run run = { .n = ask->is_in_run ? a->wants[ask->run_first].run : 1,
+                                .align = a->batch->align };
 
-        return core_refuse_exhausted(a->core, ask->plan, run, err);
+        return core_refuse_exhausted(a->core, &a->call, ask->plan, run, err);
     }
-    return core_refuse(a->core, &a->wants[a->refusal.want], &a->refusal, err);
+    return core_refuse(a->core, &a->call, &a->wants[a->refusal.want], &a->refusal, err);
 }
 
 /* Requests that create nothing are taken out; the others move up. `out` is spread again afterwards. */
@@ -491,9 +408,10 @@ static void answer(struct attempt *a, const size_t *where, size_t kept, size_t n
     }
 }
 
-dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
+dibs_status core_claim(struct core *core, const struct call *call, const dibs_batch *batch, dibs_claim *out,
+                       dibs_err *err)
 {
-    AUTO(attempt_free_auto) struct attempt *a = attempt_make(core, batch);
+    AUTO(attempt_free_auto) struct attempt *a = calloc(1, sizeof *a);
     AUTO(free_auto) size_t *where = calloc(batch->n + 1, sizeof *where);
     dibs_batch used = *batch;
 
@@ -501,19 +419,23 @@ dibs_status core_claim(struct core *core, const dibs_batch *batch, dibs_claim *o
         return DIBS_OK;
     if (!a || !where)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
-    a->deadline_ms = core_now(core).boot_ms + core->caller.settings->timeout_ms;
-    attempt_begin_foreign(a, a->deadline_ms - core->caller.settings->timeout_ms);
+    a->core = core;
+    a->call = *call;
+    a->batch = batch;
+    if (a->call.deadline_ms == 0)
+        a->call.deadline_ms = clock_monotonic_ms() + call->settings->timeout_ms;
+    attempt_begin_foreign(a);
     dibs_status s = prepare(a, err);
     if (s != DIBS_OK)
         return s;
-    s = core_index_follow(core, err);
+    s = core_index_follow(core, call, err);
     if (s != DIBS_OK)
         return s;
     a->stage = core->index.is_loaded ? STAGE_INDEX : STAGE_BLIND;
     if ((a->has_run || a->has_ending) && !core->index.is_loaded) {
         /* A run is found in the index or not at all; and what ends comes behind what is free. */
         a->stage = STAGE_RELOADED;
-        s = core_index_refresh(core, err);
+        s = core_index_refresh(core, call, err);
         if (s != DIBS_OK)
             return s;
     }

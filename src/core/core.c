@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The engine's own state: who asks, what the host says, and where randomness comes from. */
+/* Opens and closes the engine, and keeps its cached facts of the host and its random numbers. */
 #include "core/core.h"
 
 #include <errno.h>
@@ -9,8 +9,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "core/attempt.h"
-#include "kernel/kernel.h"
+#include "host/kernel.h"
 
 #include "base/banned.h"
 
@@ -27,8 +26,7 @@ dibs_status core_open(struct ledger *ledger, const struct core_options *options,
     }
     self->ledger = ledger;
     self->options = *options;
-    self->caller = options->caller;
-    dibs_status s = owner_view_load(&self->view, err);
+    dibs_status s = process_view_load(&self->view, err);
     if (s == DIBS_OK && getrandom(&self->random_state, sizeof self->random_state, 0) < 0)
         s = err_os(err, DIBS_FAILURE, errno, "cannot get random bytes");
     if (s != DIBS_OK) {
@@ -46,56 +44,44 @@ void core_close(struct core *core)
     ledger_close(core->ledger);
     core_index_free(&core->index);
     kernel_inventory_done(&core->inventory);
-    free(core->desk);
+    free(core->plan_cache);
     free(core);
 }
 
-void core_act_for(struct core *core, const struct core_caller *caller)
+void core_set_known(struct core *core, core_known_fn known, void *ctx)
 {
-    const dibs_settings *before = core->caller.settings;
-
-    core->caller = caller ? *caller : core->options.caller;
-    if (core->caller.settings != before) /* the default pool is made of them */
-        core->last_pool.is_loaded = false;
+    core->options.known = known;
+    core->options.known_ctx = ctx;
 }
 
-struct instant core_clock(const struct core *core)
+const struct process_view *core_view(const struct core *core)
 {
-    return core->options.now(core->options.now_ctx);
+    return &core->view;
 }
 
-void core_begin_moment(struct core *core)
+uint64_t core_busy_count(const struct core *core)
 {
-    core->moment = core_clock(core);
-}
-
-void core_end_moment(struct core *core)
-{
-    core->moment = (struct instant){ 0 };
-    attempt_forget_rest(core);
+    return core->n_busy;
 }
 
 struct instant core_now(const struct core *core)
 {
-    return core->moment.wall_ms ? core->moment : core_clock(core);
+    return core->options.now(core->options.now_ctx);
 }
 
-struct ledger_actor core_actor(const struct core *core, struct instant now)
+struct call core_part(const struct core *core, const struct call *call)
 {
-    return (struct ledger_actor){
-        .now = now,
-        .uid = core->caller.uid,
-        .pid = core->caller.pid,
-        .principal = core->caller.principal,
-        .is_admin = core->caller.is_admin,
-        .allowance = core->caller.allowance,
-    };
+    struct call part = *call;
+
+    part.now = core_now(core);
+    part.deadline_ms = clock_monotonic_ms() + call->settings->timeout_ms;
+    return part;
 }
 
-const struct core_host *core_host(struct core *core)
+const struct core_host *core_host(struct core *core, const struct call *call)
 {
     struct core_host *host = &core->host;
-    int64_t now_ms = core_now(core).boot_ms;
+    int64_t now_ms = call->now.boot_ms;
     enum kernel_source source = KERNEL_DEFAULT;
 
     if (host->is_loaded && now_ms >= host->loaded_ms && now_ms - host->loaded_ms < HOST_FACTS_LAST_MS)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One number that is free on several hosts, claimed on all of them or on none.
  *
- * Each host has its own claim, kept, with the same name and user: whoever meets there finds it by its name,
+ * Each host has its own claim, kept, with the same name and user. A process there finds it by its name,
  * holds it, and releases it there, or from elsewhere while nobody holds it. Ports of a pool of the scope
  * `cluster` are one host's only, so they are not for this. A host's sockets can be looked at only there: the
  * probe is made here, when we are one of them. */
@@ -12,27 +12,24 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "core/request.h"
-#include "index/port_set.h"
 
 #include "base/banned.h"
 
-enum {
-    CANDIDATES = 16, /* that are looked at: all were free a moment ago */
-    ATTEMPTS = 32,   /* when others are first; the deadline is usually sooner */
-};
+enum { CANDIDATES = 16 }; /* that are looked at: all were free a moment ago */
 
 struct on_hosts {
     struct core *core;
+    const struct call *call;
     const char *const *hosts;
     size_t n;
     struct ledger *ledger[DIBS_HOSTS_MAX];
+    struct ledger_tx *tx[DIBS_HOSTS_MAX];
     struct ask ask;
     struct ledger_want want;
     struct plan_pool plan;
     uint16_t named; /* where a host has the name already; 0: none has */
     struct portbits taken, cooling;
     struct portbits shared; /* by all hosts of the cluster */
-    int64_t now_ms;
 };
 
 static void on_hosts_free(struct on_hosts *o)
@@ -74,7 +71,7 @@ static dibs_status look_up_name(struct on_hosts *o, size_t i, dibs_err *err)
 
     if (!want->name[0])
         return DIBS_OK;
-    dibs_status s = ledger_find_name(o->ledger[i], want->principal, want->name, &found, NULL, err);
+    dibs_status s = ledger_find_name(o->ledger[i], o->call, want->name, &found, NULL, err);
     if (s == DIBS_NOT_FOUND)
         return DIBS_OK;
     if (s == DIBS_OK && o->named != 0 && o->named != found.port)
@@ -89,7 +86,7 @@ static dibs_status look_up_name(struct on_hosts *o, size_t i, dibs_err *err)
 static bool note_slot(void *ctx, const struct ledger_slot *slot)
 {
     struct on_hosts *o = ctx;
-    int64_t age_ms = o->now_ms - slot->released_ms;
+    int64_t age_ms = o->call->now.boot_ms - slot->released_ms;
 
     if (!(o->plan.kind.protos & 1u << slot->proto))
         return true;
@@ -120,42 +117,26 @@ static dibs_status look_around(struct on_hosts *o, dibs_err *err)
     for (size_t i = 0; i < o->n && s == DIBS_OK; i++) {
         s = look_up_name(o, i, err);
         if (s == DIBS_OK)
-            s = ledger_slots(o->ledger[i], 0, 0, note_slot, o, err);
+            s = ledger_slots(o->ledger[i], o->call, NULL, note_slot, o, err);
     }
-    return s == DIBS_OK ? ledger_pools(o->core->ledger, withhold_shared, o, err) : s;
+    return s == DIBS_OK ? ledger_pools(o->core->ledger, o->call, withhold_shared, o, err) : s;
 }
 
 /* ---- which port ---- */
 
-/* Free upper band, cooling upper, free lower, cooling lower (INV-8), each from anywhere on. */
 static size_t choose(struct on_hosts *o, uint16_t out[CANDIDATES])
 {
-    const dibs_ranges *ranges = &o->plan.pool.ranges;
-    const dibs_range windows[] = { { o->plan.split, ranges->item[ranges->n - 1].last },
-                                   { ranges->item[0].first, (uint16_t) (o->plan.split - 1) } };
-    struct portbits rested = o->plan.choosable;
-    struct port_set set;
-    size_t n = 0;
+    /* From anywhere on: other hosts may choose at the same time. */
+    const struct plan_choice choice = {
+        .plan = &o->plan, .claim = &o->want.claim, .beside = &o->shared, .cursor = core_random(o->core)
+    };
+    struct plan_sets sets = { .free = o->plan.choosable };
 
-    portbits_subtract(&rested, &o->taken);
-    portbits_subtract(&rested, &o->shared);
-    struct portbits cooling = rested;
-    portbits_subtract(&rested, &o->cooling);
-    portbits_subtract(&cooling, &rested);
-    for (size_t k = 0; k < 4; k++) {
-        const dibs_range window = windows[k / 2];
-        uint16_t port = 0;
-
-        if (window.first > window.last)
-            continue;
-        port_set_load(&set, k % 2 ? &cooling : &rested);
-        port = (uint16_t) (window.first + core_random(o->core) % (window.last - window.first + 1u));
-        while (n < CANDIDATES && (port = port_set_pick(&set, window, port)) != 0) {
-            (void) port_set_remove(&set, port);
-            out[n++] = port;
-        }
-    }
-    return n;
+    portbits_subtract(&sets.free, &o->taken);
+    portbits_subtract(&sets.free, &o->shared);
+    sets.rested = sets.free;
+    portbits_subtract(&sets.rested, &o->cooling);
+    return plan_by_sets(o->core, &choice, &sets, out, CANDIDATES);
 }
 
 static size_t candidates(struct on_hosts *o, uint16_t out[CANDIDATES])
@@ -174,7 +155,8 @@ static size_t candidates(struct on_hosts *o, uint16_t out[CANDIDATES])
 
 static dibs_status claim_on(struct on_hosts *o, size_t i, uint16_t port, dibs_claim *out, dibs_err *err)
 {
-    struct ledger_actor actor = core_actor(o->core, core_now(o->core));
+    struct core_probing here = { o->core, o->call };
+    struct call there = *o->call;
     struct ledger_refusal refusal = { 0 };
     struct ledger_want want = o->want;
     struct ledger_batch batch = { .wants = &want, .n = 1 };
@@ -187,35 +169,47 @@ static dibs_status claim_on(struct on_hosts *o, size_t i, uint16_t port, dibs_cl
     want.claim.kind = want.is_choice ? DIBS_DYNAMIC : DIBS_STATIC;
     if (ledger_is_of_this_host(o->core->ledger, o->ledger[i])) {
         batch.probe = core_probe;
-        batch.probe_ctx = o->core;
+        batch.probe_ctx = &here;
     }
-    dibs_status s = ledger_claim(o->ledger[i], &batch, &actor, out, &refusal, err);
+    there.tx = o->tx[i];
+    dibs_status s = ledger_claim(o->ledger[i], &there, &batch, out, &refusal, err);
     if (s != DIBS_TAKEN && s != DIBS_EXHAUSTED)
         return s;
     if (refusal.differs)
         return err_set(err, DIBS_TAKEN,
                        "'%s' is port %u on host %s, which is not what is asked for now; release it there, or "
                        "use another name",
-                       want.claim.name, refusal.blockers[0].port, o->hosts[i]);
-    if (refusal.n_blockers > 0)
-        core_describe(&refusal.blockers[0], who, sizeof who);
+                       want.claim.name, refusal.blocker.port, o->hosts[i]);
+    if (refusal.has_blocker)
+        core_describe(&refusal.blocker, who, sizeof who);
     return err_set(err, DIBS_TAKEN, "port %u cannot be had on host %s: %s has it", port, o->hosts[i],
                    refusal.is_busy ? "a process that dibs does not know" : who);
+}
+
+static void begin_all(struct on_hosts *o)
+{
+    for (size_t i = 0; i < o->n; i++)
+        o->tx[i] = ledger_begin(o->ledger[i], true);
+}
+
+/* All or none. */
+static dibs_status finish_all(struct on_hosts *o, dibs_status s, dibs_err *err)
+{
+    if (s == DIBS_OK)
+        return ledger_commit_all(o->tx, o->n, err);
+    for (size_t i = 0; i < o->n; i++)
+        ledger_rollback(o->tx[i]);
+    return s;
 }
 
 static dibs_status try_port(struct on_hosts *o, uint16_t port, dibs_claim *out, dibs_err *err)
 {
     dibs_status s = DIBS_OK;
 
-    for (size_t i = 0; i < o->n; i++)
-        ledger_group_begin(o->ledger[i]);
+    begin_all(o);
     for (size_t i = 0; i < o->n && s == DIBS_OK; i++)
         s = claim_on(o, i, port, &out[i], err);
-    if (s == DIBS_OK)
-        return ledger_groups_commit(o->ledger, o->n, err);
-    for (size_t i = 0; i < o->n; i++)
-        ledger_group_abandon(o->ledger[i]);
-    return s;
+    return finish_all(o, s, err);
 }
 
 static dibs_status decide(struct on_hosts *o, void *out, dibs_err *err)
@@ -242,10 +236,10 @@ static dibs_status decide(struct on_hosts *o, void *out, dibs_err *err)
 static dibs_status prepare(struct on_hosts *o, const dibs_request *r, dibs_err *err)
 {
     dibs_pool pool;
-    dibs_status s = request_prepare(o->core, r, &o->ask, &o->want, err);
+    dibs_status s = request_prepare(o->core, o->call, r, &o->ask, &o->want, err);
 
     if (s == DIBS_OK)
-        s = core_pool(o->core, r->pool, r->ranges, &pool, err);
+        s = core_pool(o->core, o->call, r->pool, r->ranges, &pool, err);
     if (s != DIBS_OK)
         return s;
     if (pool.scope == DIBS_SCOPE_CLUSTER)
@@ -257,14 +251,14 @@ static dibs_status prepare(struct on_hosts *o, const dibs_request *r, dibs_err *
     (void) text_copy(o->want.claim.pool, sizeof o->want.claim.pool, pool.name);
     o->want.cooldown_ms = pool.cooldown_ms;
     o->want.is_lookup = true; /* asked for again: the same one, on each host */
-    plan_pool_init(o->core, &pool, plan_kind_of(&o->want.claim), &o->plan);
+    plan_pool_init(o->core, o->call, &pool, plan_kind_of(&o->want.claim), &o->plan);
     return DIBS_OK;
 }
 
-static dibs_status open_hosts(struct core *core, const char *const *hosts, size_t n, struct on_hosts **out,
-                              dibs_err *err)
+static dibs_status open_hosts(struct core *core, const struct call *call, const struct core_hosts *hosts,
+                              struct on_hosts **out, dibs_err *err)
 {
-    dibs_status s = check_hosts(hosts, n, err);
+    dibs_status s = check_hosts(hosts->names, hosts->n, err);
     struct on_hosts *o = NULL;
 
     if (s != DIBS_OK)
@@ -273,46 +267,44 @@ static dibs_status open_hosts(struct core *core, const char *const *hosts, size_
     if (!o)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     o->core = core;
-    o->hosts = hosts;
-    o->n = n;
-    o->now_ms = core_now(core).boot_ms;
-    for (size_t i = 0; i < n && s == DIBS_OK; i++)
-        s = ledger_beside(core->ledger, hosts[i], &o->ledger[i], err);
+    o->call = call;
+    o->hosts = hosts->names;
+    o->n = hosts->n;
+    for (size_t i = 0; i < o->n && s == DIBS_OK; i++)
+        s = ledger_beside(core->ledger, o->hosts[i], &o->ledger[i], err);
     return s;
 }
 
-/* Does it until nobody else is first meanwhile. */
-static dibs_status insist(struct on_hosts *o,
+/* Repeat while another host's commit comes first. */
+static dibs_status repeat(struct on_hosts *o,
                           dibs_status (*act)(struct on_hosts *o, void *out, dibs_err *err), void *out,
                           dibs_err *err)
 {
-    int64_t until_ms = core_now(o->core).boot_ms + o->core->caller.settings->timeout_ms;
+    unsigned n_tries = 0;
+    dibs_status s = DIBS_OK;
 
-    for (int i = 1;; i++) {
-        dibs_status s = act(o, out, err);
-
-        if (s != DIBS_UNAVAILABLE || !ledger_was_beaten(o->ledger[0]) || i == ATTEMPTS ||
-            core_now(o->core).boot_ms > until_ms)
-            return s;
-    }
+    do {
+        s = act(o, out, err);
+    } while (s == DIBS_UNAVAILABLE && ledger_try_again(o->ledger[0], o->call, 1, &n_tries));
+    return s;
 }
 
-dibs_status core_claim_on_hosts(struct core *core, const dibs_request *request, const char *const *hosts,
-                                size_t n, dibs_claim *out, dibs_err *err)
+dibs_status core_claim_on_hosts(struct core *core, const struct call *call, const dibs_request *request,
+                                const struct core_hosts *hosts, dibs_claim *out, dibs_err *err)
 {
     AUTO(on_hosts_free_auto) struct on_hosts *o = NULL;
     dibs_status s = check(request, err);
 
     if (s == DIBS_OK)
-        s = open_hosts(core, hosts, n, &o, err);
+        s = open_hosts(core, call, hosts, &o, err);
     if (s != DIBS_OK || !o)
         return s;
     s = prepare(o, request, err);
     if (s == DIBS_OK)
-        s = insist(o, decide, out, err);
-    for (size_t i = 0; i < n && s == DIBS_OK; i++) /* each was of its own host, there */
+        s = repeat(o, decide, out, err);
+    for (size_t i = 0; i < o->n && s == DIBS_OK; i++) /* each was of its own host, there */
         if (!ledger_is_of_this_host(core->ledger, o->ledger[i]))
-            (void) text_copy(out[i].node, sizeof out[i].node, hosts[i]);
+            (void) text_copy(out[i].node, sizeof out[i].node, o->hosts[i]);
     return s;
 }
 
@@ -320,11 +312,13 @@ dibs_status core_claim_on_hosts(struct core *core, const dibs_request *request, 
 
 static dibs_status end_on(struct on_hosts *o, size_t i, size_t *n, dibs_err *err)
 {
-    struct ledger_actor actor = core_actor(o->core, core_now(o->core));
     const dibs_claim *want = &o->want.claim;
+    struct call there = *o->call;
     dibs_claim found;
     size_t ended = 0;
-    dibs_status s = ledger_find_name(o->ledger[i], want->principal, want->name, &found, NULL, err);
+
+    there.tx = o->tx[i];
+    dibs_status s = ledger_find_name(o->ledger[i], &there, want->name, &found, NULL, err);
 
     if (s != DIBS_OK)
         return s == DIBS_NOT_FOUND ? DIBS_OK : s;
@@ -332,7 +326,7 @@ static dibs_status end_on(struct on_hosts *o, size_t i, size_t *n, dibs_err *err
         return err_set(err, DIBS_TAKEN, "somebody on host %s holds '%s' (port %u); release it there",
                        o->hosts[i], want->name, found.port);
     const struct ledger_seen seen = { found.id, found.generation, found.lease_until_ms };
-    s = ledger_end(o->ledger[i], &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &actor, &ended,
+    s = ledger_end(o->ledger[i], &there, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &ended,
                    err);
     *n += ended;
     return s;
@@ -344,33 +338,28 @@ static dibs_status end_all(struct on_hosts *o, void *out, dibs_err *err)
     dibs_status s = DIBS_OK;
 
     *n = 0;
-    for (size_t i = 0; i < o->n; i++)
-        ledger_group_begin(o->ledger[i]);
+    begin_all(o);
     for (size_t i = 0; i < o->n && s == DIBS_OK; i++)
         s = end_on(o, i, n, err);
-    if (s == DIBS_OK)
-        return ledger_groups_commit(o->ledger, o->n, err);
-    for (size_t i = 0; i < o->n; i++)
-        ledger_group_abandon(o->ledger[i]);
-    return s;
+    return finish_all(o, s, err);
 }
 
-dibs_status core_release_on_hosts(struct core *core, const dibs_which *which, const char *const *hosts,
-                                  size_t n_hosts, size_t *n, dibs_err *err)
+dibs_status core_release_on_hosts(struct core *core, const struct call *call, const dibs_which *which,
+                                  const struct core_hosts *hosts, size_t *n, dibs_err *err)
 {
     AUTO(on_hosts_free_auto) struct on_hosts *o = NULL;
     size_t ended = 0;
     dibs_status s = dibs_name_check(which->name, err);
 
     if (s == DIBS_OK)
-        s = open_hosts(core, hosts, n_hosts, &o, err);
+        s = open_hosts(core, call, hosts, &o, err);
     if (s != DIBS_OK || !o)
         return s;
-    s = core_name(core, which->name, which->project, o->want.claim.name, err);
+    s = core_name(core, call, which->name, which->project, o->want.claim.name, err);
     if (s != DIBS_OK)
         return s;
-    (void) text_copy(o->want.claim.principal, sizeof o->want.claim.principal, core->caller.principal);
-    s = insist(o, end_all, &ended, err);
+    (void) text_copy(o->want.claim.principal, sizeof o->want.claim.principal, call->principal);
+    s = repeat(o, end_all, &ended, err);
     if (s == DIBS_OK && n)
         *n = ended;
     return s;

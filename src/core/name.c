@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Which name a project's request has.
+/* Finds the full name of a project's request.
  *
  * Ports belong to a directory. Its group is called after it and after the branch that is checked out there
- * (lib/project.c), but two clones have the same directory name, and branches change: handing one directory
- * the port of another would be the worst failure of all (testing somebody else's server), and moving a port
- * because of a `git switch` would come right after it. So a directory keeps the group that its names have,
- * claimed or remembered; one without any gets the group it asks for if nobody has a name there, and else
- * that group marked with a hash of its path. */
+ * (lib/project.c), but two clones have the same directory name, and branches change: a directory must never
+ * get the port of another one (its tests would reach another server), and `git switch` must not move a port.
+ * So a directory keeps the group that its names have, claimed or remembered; one without any gets the group
+ * it asks for if nobody has a name there, and else that group with a hash of its path as suffix. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,48 +16,54 @@
 
 #include "base/banned.h"
 
-enum { MARK_BYTES = 7 }; /* '~' and six hex digits */
+enum { SUFFIX_BYTES = 7 }; /* '~' and six hex digits */
 
-/* The first name that begins with `stem` and `next`; next '\0': the stem itself. `project` NULL: anybody's.
+struct lookup {
+    struct ledger *ledger;
+    const struct call *call;
+};
+
+/* The first name that begins with `stem` and `next`; next '\0': the stem itself. `project` NULL: of any
+ * project.
  */
-static dibs_status look(struct core *core, const char *stem, char next, const char *project,
+static dibs_status look(const struct lookup *in, const char *stem, char next, const char *project,
                         char out[DIBS_NAME_MAX + 1], dibs_err *err)
 {
     char from[DIBS_NAME_MAX + 2];
     char to[DIBS_NAME_MAX + 2];
-    const struct ledger_names among = { core->caller.principal, from, to, project };
+    const struct ledger_names among = { in->call->principal, from, to, project };
 
     (void) snprintf(from, sizeof from, "%s%c", stem, next);
     (void) snprintf(to, sizeof to, "%s%c", stem, next + 1);
-    return ledger_first_name(core->ledger, &among, out, err);
+    return ledger_first_name(in->ledger, in->call, &among, out, err);
 }
 
 /* "shop" + project -> "shop~1a2b3c"; cut at a character, not inside one. */
-static void mark(char group[DIBS_NAME_PART_MAX + 1], const char *project)
+static void add_suffix(char group[DIBS_NAME_PART_MAX + 1], const char *project)
 {
     size_t keep = strlen(group);
     uint64_t hash = hash_fnv1a(HASH_FNV_BASIS, project, strlen(project));
 
-    if (keep > DIBS_NAME_PART_MAX - MARK_BYTES)
-        keep = DIBS_NAME_PART_MAX - MARK_BYTES;
+    if (keep > DIBS_NAME_PART_MAX - SUFFIX_BYTES)
+        keep = DIBS_NAME_PART_MAX - SUFFIX_BYTES;
     while (keep > 0 && ((unsigned char) group[keep] & 0xc0) == 0x80)
         keep--;
-    (void) snprintf(group + keep, MARK_BYTES + 1, "~%06x", (unsigned) (hash & 0xffffff));
+    (void) snprintf(group + keep, SUFFIX_BYTES + 1, "~%06x", (unsigned) (hash & 0xffffff));
 }
 
 /* The group that the project has already: this one, or this one of another branch. */
-static dibs_status own_group(struct core *core, const char *project, char group[DIBS_NAME_PART_MAX + 1],
+static dibs_status own_group(const struct lookup *in, const char *project, char group[DIBS_NAME_PART_MAX + 1],
                              dibs_err *err)
 {
     static const char next[] = { '/', '@', '~' };
     char stem[DIBS_NAME_PART_MAX + 1];
     char found[DIBS_NAME_MAX + 1];
-    dibs_status s = look(core, group, '/', project, found, err);
+    dibs_status s = look(in, group, '/', project, found, err);
 
     (void) text_copy(stem, sizeof stem, group);
     stem[strcspn(stem, "@~")] = '\0';
     for (size_t i = 0; i < sizeof next && s == DIBS_NOT_FOUND; i++)
-        s = look(core, stem, next[i], project, found, err);
+        s = look(in, stem, next[i], project, found, err);
     if (s == DIBS_OK) {
         found[strcspn(found, "/")] = '\0';
         (void) text_copy(group, DIBS_NAME_PART_MAX + 1, found);
@@ -67,14 +72,14 @@ static dibs_status own_group(struct core *core, const char *project, char group[
 }
 
 /* NOT_FOUND: nobody else has that name. */
-static dibs_status is_taken(struct core *core, const char *name, const char *project, dibs_err *err)
+static dibs_status is_taken(const struct lookup *in, const char *name, const char *project, dibs_err *err)
 {
     char found[DIBS_NAME_MAX + 1];
-    dibs_status s = look(core, name, '\0', project, found, NULL);
+    dibs_status s = look(in, name, '\0', project, found, NULL);
 
     if (s == DIBS_OK)
         return DIBS_NOT_FOUND;
-    return look(core, name, '\0', NULL, found, err);
+    return look(in, name, '\0', NULL, found, err);
 }
 
 static dibs_status join(const char *group, const char *rest, char out[DIBS_NAME_MAX + 1], dibs_err *err)
@@ -87,17 +92,20 @@ static dibs_status join(const char *group, const char *rest, char out[DIBS_NAME_
                : err_set(err, DIBS_INVALID, "name '%s' has more than %d bytes", name, DIBS_NAME_MAX);
 }
 
-dibs_status core_name_like(struct core *core, const char *name, const char *project, struct core_group *known,
-                           char out[DIBS_NAME_MAX + 1], dibs_err *err)
+dibs_status core_name_like(struct core *core, const struct call *call, const dibs_request *request,
+                           struct core_group *known, char out[DIBS_NAME_MAX + 1], dibs_err *err)
 {
+    const struct lookup in = { core->ledger, call };
+    const char *name = request->name;
+    const char *project = request->project;
     const char *rest = name + strcspn(name, "/");
     size_t len = (size_t) (rest - name);
     bool is_known =
         known->project == project && strlen(known->asked) == len && strncmp(known->asked, name, len) == 0;
 
-    if (is_known && project && look(core, name, '\0', project, out, NULL) == DIBS_NOT_FOUND)
+    if (is_known && project && look(&in, name, '\0', project, out, NULL) == DIBS_NOT_FOUND)
         return join(known->found, rest, out, err);
-    dibs_status s = core_name(core, name, project, out, err);
+    dibs_status s = core_name(core, call, name, project, out, err);
     if (s == DIBS_OK && !is_known) {
         known->project = project;
         (void) snprintf(known->asked, sizeof known->asked, "%.*s", (int) len, name);
@@ -106,9 +114,10 @@ dibs_status core_name_like(struct core *core, const char *name, const char *proj
     return s;
 }
 
-dibs_status core_name(struct core *core, const char *name, const char *project, char out[DIBS_NAME_MAX + 1],
-                      dibs_err *err)
+dibs_status core_name(struct core *core, const struct call *call, const char *name, const char *project,
+                      char out[DIBS_NAME_MAX + 1], dibs_err *err)
 {
+    const struct lookup in = { core->ledger, call };
     char group[DIBS_NAME_PART_MAX + 1];
     char found[DIBS_NAME_MAX + 1];
     const char *rest = name + strcspn(name, "/");
@@ -117,23 +126,23 @@ dibs_status core_name(struct core *core, const char *name, const char *project, 
         (void) text_copy(out, DIBS_NAME_MAX + 1, name);
         return DIBS_OK;
     }
-    dibs_status s = look(core, name, '\0', project, out, err);
+    dibs_status s = look(&in, name, '\0', project, out, err);
     if (s != DIBS_NOT_FOUND)
         return s;
     (void) snprintf(group, sizeof group, "%.*s", (int) (rest - name), name);
-    s = own_group(core, project, group, err);
-    if (s == DIBS_NOT_FOUND && look(core, group, '/', NULL, found, NULL) == DIBS_OK)
-        mark(group, project);
+    s = own_group(&in, project, group, err);
+    if (s == DIBS_NOT_FOUND && look(&in, group, '/', NULL, found, NULL) == DIBS_OK)
+        add_suffix(group, project);
     else if (s != DIBS_OK && s != DIBS_NOT_FOUND)
         return s;
     s = join(group, rest, out, err);
     if (s == DIBS_OK)
-        s = is_taken(core, out, project, err);
+        s = is_taken(&in, out, project, err);
     if (s == DIBS_OK && !strchr(group, '~')) { /* one name alone is another's, as when two began at once */
-        mark(group, project);
+        add_suffix(group, project);
         s = join(group, rest, out, err);
         if (s == DIBS_OK)
-            s = is_taken(core, out, project, err);
+            s = is_taken(&in, out, project, err);
     }
     if (s == DIBS_OK)
         return err_set(err, DIBS_TAKEN, "name '%s' belongs to another directory; set a group", out);

@@ -2,15 +2,19 @@
 #include "core/plan.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
 
 #include "base/banned.h"
 
-/* Steps along a walk in vain before the rest is taken in numeric order: keeps the price of a nearly full pool
- * bounded. */
-enum { WALK_STEPS_MAX = 512 };
+enum {
+    WALK_VAIN_MAX = 512, /* steps (or 64 pieces) in vain before the rest is taken in numeric order: keeps
+                          * the price of a nearly full pool bounded */
+    QUICK_STEPS = 4,     /* for each wanted port, */
+    QUICK_STRETCHES = 8, /* ... or so many: as far a walk goes before all ports are looked at */
+};
 
 struct plan_kind plan_kind_of(const dibs_claim *claim)
 {
@@ -25,92 +29,104 @@ struct plan_kind plan_kind_of(const dibs_claim *claim)
     return kind;
 }
 
-void plan_pool_init(struct core *core, const dibs_pool *pool, struct plan_kind kind, struct plan_pool *out)
+static bool is_cached(const struct plan_cache *cache, const struct plan_cache *now, const dibs_pool *pool,
+                      struct plan_kind kind)
 {
-    struct portbits withheld;
+    return cache && cache->host_ms == now->host_ms && cache->allow_ephemeral == now->allow_ephemeral &&
+           cache->is_root == now->is_root && cache->is_elsewhere == now->is_elsewhere &&
+           cache->plan.kind.protos == kind.protos && cache->plan.kind.is_specific == kind.is_specific &&
+           strcmp(cache->plan.pool.name, pool->name) == 0 && core_pool_is_same(&cache->plan.pool, pool);
+}
+
+static void make(struct core *core, const struct call *call, const dibs_pool *pool, struct plan_kind kind,
+                 struct plan_pool *out)
+{
+    const struct order_key key = { .salt = ledger_salt(core->ledger), .pool = pool->name };
 
     out->pool = *pool;
     out->size = dibs_ranges_count(&pool->ranges);
     out->band = core_band(pool);
     out->split = dibs_ranges_at(&pool->ranges, out->band);
     out->kind = kind;
-    portbits_add_ranges(&out->members, &pool->ranges);
-    out->choosable = out->members;
-    core_withheld(core, (out->kind.protos & 1u << DIBS_TCP) != 0, &withheld);
-    portbits_subtract(&out->choosable, &withheld);
+    out->order = order_find(pool->order);
+    out->pieces = order_pieces(&key, out->size - out->band, out->split % ORDER_PIECE);
+    memset(&out->choosable, 0, sizeof out->choosable);
+    portbits_add_ranges(&out->choosable, &pool->ranges);
+    core_withhold(core, call, (out->kind.protos & 1u << DIBS_TCP) != 0, &out->choosable);
+}
+
+void plan_pool_init(struct core *core, const struct call *call, const dibs_pool *pool, struct plan_kind kind,
+                    struct plan_pool *out)
+{
+    const struct plan_cache now = { .host_ms = core_host(core, call)->loaded_ms,
+                                    .allow_ephemeral = call->settings->allow_ephemeral,
+                                    .is_root = call->uid == 0,
+                                    .is_elsewhere = call->is_elsewhere };
+
+    if (is_cached(core->plan_cache, &now, pool, kind)) {
+        *out = core->plan_cache->plan;
+        return;
+    }
+    make(core, call, pool, kind, out);
+    if (!core->plan_cache)
+        core->plan_cache = malloc(sizeof *core->plan_cache);
+    if (!core->plan_cache)
+        return; /* it is made again next time */
+    *core->plan_cache = now;
+    core->plan_cache->plan = *out;
 }
 
 void plan_pool_align(struct plan_pool *plan, uint32_t align)
 {
-    struct portbits multiples = { 0 };
-    struct portbits others = plan->members;
-
-    for (uint32_t port = align; port <= DIBS_PORT_MAX; port += align)
-        portbits_add(&multiples, (uint16_t) port);
-    portbits_subtract(&others, &multiples);
-    portbits_subtract(&plan->members, &others);
-    portbits_subtract(&plan->choosable, &others);
+    for (uint32_t port = portbits_next(&plan->choosable, 1); port < PORTBITS_END;
+         port = portbits_next(&plan->choosable, port + 1))
+        if (port % align != 0)
+            (void) portbits_remove(&plan->choosable, (uint16_t) port);
 }
 
+/* The way along the upper band of a pool. */
 struct walker {
     const struct plan_pool *plan;
+    uint32_t total;             /* ports of it */
+    bool is_near;               /* by pieces, else by the walk of an order */
+    struct order_pieces pieces; /* from `cursor` on */
+    uint64_t cursor;
     struct order_walk walk;
-    struct order_pieces pieces; /* n 0: it does not go by them */
-    uint32_t total;             /* steps of the walk over the upper band */
-    uint32_t size;              /* ports of it */
-    bool is_sorted;             /* the order is the numeric one */
-    /* Claims that follow each other are neighbours: what is committed together is then written to few blocks
-     * of a shared ledger, or to few pages of a file (10 instead of 52 for a group of 64). */
-    bool is_near;
 };
 
-/* Several hosts choose from it, and each that writes to the same 64 ports makes the others decide anew. */
+/* Several hosts choose from it, and a write to the same 64 ports makes the other hosts decide again. */
 static bool is_shared(const struct core *core, const struct plan_pool *plan)
 {
-    return plan->pool.scope == DIBS_SCOPE_CLUSTER && ledger_is_shared(core->ledger) &&
-           order_find(plan->pool.order)->uses_cursor;
+    return plan->pool.scope == DIBS_SCOPE_CLUSTER && ledger_is_shared(core->ledger) && !plan->order->walk;
 }
 
-/* Two hosts that look for what is left meet, and would go on together: who was beaten goes elsewhere. */
+/* Random start outside our home blocks after a lost race: two hosts that search the rest of the pool would
+ * otherwise collide again and again. */
 static uint32_t detour(struct core *core)
 {
     const struct ledger_traffic *traffic = ledger_traffic(core->ledger);
 
-    if (traffic && traffic->n_beaten != core->n_beaten) {
-        core->n_beaten = traffic->n_beaten;
+    if (traffic && traffic->n_conflicts != core->n_conflicts) {
+        core->n_conflicts = traffic->n_conflicts;
         core->detour = (uint32_t) core_random(core);
     }
     return core->detour;
 }
 
-/* How many hosts there are, and which of them this is. */
-static struct order_place place_of(const struct core *core)
+/* A piece is a block of a shared ledger. */
+static void walk_near(struct core *core, struct walker *w)
 {
     struct order_place place = { 0 };
 
-    (void) ledger_place(core->ledger, &place.rank, &place.n);
-    return place;
-}
-
-/* Orders that go by the ledger's cursor. */
-static void walk_near(struct core *core, struct walker *w)
-{
-    const struct plan_pool *plan = w->plan;
-    const struct order_key key = { .salt = ledger_salt(core->ledger), .pool = plan->pool.name };
-
+    if (is_shared(core, w->plan))
+        (void) ledger_place(core->ledger, &place.rank, &place.n);
     w->is_near = true;
-    if (!ledger_is_shared(core->ledger)) {
-        w->walk = order_near(&key, w->total);
-        return;
-    }
-    /* A piece is a block, to be filled from its beginning. */
-    struct order_place place = is_shared(core, plan) ? place_of(core) : (struct order_place){ 0 };
-    w->pieces = order_pieces(&key, w->size, plan->split % ORDER_PIECE, place);
+    w->pieces = w->plan->pieces;
+    order_pieces_settle(&w->pieces, place);
     w->pieces.detour = detour(core);
-    w->total = w->pieces.n * ORDER_PIECE;
 }
 
-/* The others: chance, or what is claimed. */
+/* Orders that go by chance, or by what is claimed. */
 static void walk_by(struct core *core, const struct order *order, const dibs_binding *first, struct walker *w)
 {
     char instance[24];
@@ -129,81 +145,79 @@ static void walk_by(struct core *core, const struct order *order, const dibs_bin
         .address = address,
     };
     w->walk = order->walk(&key, w->total);
-    w->is_sorted = w->walk.step == 1 && w->walk.offset == 0;
 }
 
-static struct walker walker(struct core *core, const struct plan_pool *plan, const dibs_claim *claim)
+static struct walker walker(struct core *core, const struct plan_choice *choice)
 {
-    const struct order *order = order_find(plan->pool.order);
-    struct walker w = { .plan = plan, .size = plan->size - plan->band };
+    const struct plan_pool *plan = choice->plan;
+    struct walker w = { .plan = plan, .total = plan->size - plan->band, .cursor = choice->cursor };
 
-    w.total = w.size;
-    if (order->uses_cursor)
-        walk_near(core, &w);
+    if (plan->order->walk)
+        walk_by(core, plan->order, &choice->claim->bindings[0], &w);
     else
-        walk_by(core, order, &claim->bindings[0], &w);
+        walk_near(core, &w);
     return w;
 }
 
-/* 0: there is none at that step. */
-static uint16_t walk_port(const struct walker *w, uint64_t k, uint32_t step)
-{
-    uint32_t at = w->pieces.n > 0 ? order_pieces_position(&w->pieces, k, step, w->size)
-                  : w->is_near    ? order_near_position(w->walk, k + step, w->total)
-                                  : order_position(w->walk, k + step, w->total);
+/* Neighbours that the walk visits one after the other. */
+struct stretch {
+    uint16_t first, last;
+};
 
-    return at < w->size ? dibs_ranges_at(&w->plan->pool.ranges, w->plan->band + at) : 0;
+static struct stretch stretch_at(const struct walker *w, uint32_t step)
+{
+    const dibs_ranges *ranges = &w->plan->pool.ranges;
+    uint32_t n = 1;
+    uint32_t at = w->is_near ? order_pieces_position(&w->pieces, w->cursor, step, &n)
+                             : order_position(w->walk, step, w->total);
+    uint16_t first = dibs_ranges_at(ranges, w->plan->band + at);
+    size_t i = 0;
+
+    while (ranges->item[i].last < first)
+        i++;
+    uint32_t last = first + n - 1;
+    return (struct stretch){ first, last < ranges->item[i].last ? (uint16_t) last : ranges->item[i].last };
 }
 
-size_t plan_blind(struct core *core, const struct plan_pool *plan, const dibs_claim *claim, uint64_t k,
-                  uint16_t *out, size_t max)
+/* The ports of one set that are in none of the others, a word at a time. */
+struct view {
+    const struct portbits *in;
+    const struct portbits *without[2 * (DIBS_PROTO_MAX + 1) + 2];
+    size_t n;
+};
+
+/* What is known of the ports that a choice is made from. */
+struct plan_views {
+    struct view free;        /* they may be chosen and have no claim */
+    struct view rested;      /* ... and do not cool */
+    bool is_shared;          /* several hosts choose from them */
+    struct portbits cooling; /* used by `rested` when the pool cools for less time than others */
+};
+
+static void view_without(struct view *view, const struct portbits *set)
 {
-    struct walker w = walker(core, plan, claim);
-    size_t n = 0;
-
-    if (!order_find(plan->pool.order)->uses_cursor)
-        k = 0;
-    for (uint32_t step = 0; step < w.total && step < WALK_STEPS_MAX && n < max; step++) {
-        uint16_t port = walk_port(&w, k, step);
-
-        if (portbits_has(&plan->choosable, port) && !portbits_has(&core->foreign.ports, port))
-            out[n++] = port;
-    }
-    return n;
+    view->without[view->n++] = set;
 }
 
-/* What may be chosen and no claim has, as far as the index knows. */
-static void free_ports(const struct core *core, const struct plan_pool *plan, struct portbits *out)
+static uint64_t view_word(const struct view *view, uint32_t i)
 {
-    *out = plan->choosable;
-    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++)
-        if (plan->kind.protos & 1u << proto)
-            portbits_subtract(out, &core->index.taken[proto]);
-    portbits_subtract(out, &core->foreign.ports);
+    uint64_t bits = view->in->word[i];
+
+    for (size_t k = 0; k < view->n; k++)
+        bits &= ~view->without[k]->word[i];
+    return bits;
 }
 
-/* The same without those that still cool. */
-static void rested_ports(struct core *core, const struct plan_pool *plan, const struct portbits *free,
-                         struct portbits *out)
+static bool view_has(const struct view *view, uint16_t port)
 {
-    int64_t now_ms = core_now(core).boot_ms;
-    bool is_longest = plan->pool.cooldown_ms == core->index.longest_ms;
-    struct core_cooling c;
+    return view_word(view, port / 64u) >> port % 64u & 1;
+}
 
-    core_index_expire(core, now_ms);
-    *out = *free;
-    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && is_longest; proto++)
-        if (plan->kind.protos & 1u << proto)
-            portbits_subtract(out, &core->index.cooling[proto]);
-    /* Another pool's ports rest longer than ours: only the younger end of the ring counts. */
-    for (size_t i = core->index.n; i-- > 0 && !is_longest;) {
-        bool counts = core_index_cooling(core, i, &c) && (plan->kind.protos & 1u << c.proto) != 0;
-
-        if (now_ms - c.released_ms >= plan->pool.cooldown_ms)
-            return;
-        if (counts)
-            portbits_remove(out, c.port);
-    }
+/* *out is what is in `view` and not in `other` (NULL: nothing is). */
+static void view_fill(const struct view *view, const struct view *other, struct portbits *out)
+{
+    for (uint32_t i = 0; i < PORTBITS_WORDS; i++)
+        out->word[i] = view_word(view, i) & ~(other ? view_word(other, i) : 0);
 }
 
 struct pick {
@@ -211,198 +225,180 @@ struct pick {
     size_t n, max;
 };
 
-static void pick_free(const struct walker *w, struct port_set *set, dibs_range window, uint64_t k,
-                      struct pick *pick)
+static void take(const struct view *view, uint32_t first, uint32_t last, struct pick *pick)
 {
-    uint16_t port = window.first;
-    bool is_upper = window.first >= w->plan->split;
+    for (uint32_t at = first; at <= last && pick->n < pick->max; at = (at | 63u) + 1) {
+        uint64_t bits = view_word(view, at / 64) >> at % 64 << at % 64;
 
-    if (port_set_pick(set, window, port) == 0)
-        return;          /* all of them cool: the walk would look at each in vain */
+        if (at / 64 == last / 64)
+            bits &= (UINT64_C(2) << last % 64) - 1;
+        for (; bits && pick->n < pick->max; bits &= bits - 1)
+            pick->out[pick->n++] = (uint16_t) (at / 64 * 64 + (uint32_t) __builtin_ctzll(bits));
+    }
+}
+
+static bool is_any(const struct view *view, dibs_range window)
+{
+    uint16_t port = 0;
+    struct pick one = { .out = &port, .max = 1 };
+
+    take(view, window.first, window.last, &one);
+    return one.n > 0;
+}
+
+/* Take ports of the view: along the walk in the upper band, then and in the lower one by their numbers. */
+static void pick_along(const struct walker *w, const struct view *view, dibs_range window, struct pick *pick)
+{
+    struct stretch s = { window.first, window.first };
+    struct portbits picked = { 0 };
+    struct view rest = *view;
+    uint32_t step = 0;
     uint32_t n_vain = 0; /* not all steps: who takes many must go along the walk, too, for who comes next */
-    for (uint32_t step = 0; is_upper && step < w->total && pick->n < pick->max; step++) {
-        port = walk_port(w, k, step);
-        if (port_set_remove(set, port))
-            pick->out[pick->n++] = port;
-        else if (++n_vain == WALK_STEPS_MAX && !w->is_sorted)
-            break;
+
+    if (window.first < w->plan->split) {
+        take(view, window.first, window.last, pick);
+        return;
     }
-    while (pick->n < pick->max && (port = port_set_pick(set, window, port)) != 0) {
-        (void) port_set_remove(set, port);
-        pick->out[pick->n++] = port;
+    if (!is_any(view, window))
+        return; /* the walk would look at each in vain */
+    for (; step < w->total && pick->n < pick->max && n_vain < WALK_VAIN_MAX;
+         step += (uint32_t) (s.last - s.first) + 1) {
+        size_t n = pick->n;
+
+        s = stretch_at(w, step);
+        take(view, s.first, s.last, pick);
+        n_vain += pick->n > n ? 0 : w->is_near ? WALK_VAIN_MAX / 64 : 1;
     }
+    if (step >= w->total || pick->n == pick->max)
+        return;
+    for (size_t i = 0; i < pick->n; i++)
+        portbits_add(&picked, pick->out[i]);
+    view_without(&rest, &picked);
+    take(&rest, s.first, window.last, pick);
+    take(&rest, window.first, s.first - 1u, pick);
 }
 
-bool plan_is_free(const struct core *core, const struct plan_pool *plan, uint16_t port)
+/* Take the ports that were released first, of those that are free but not rested. */
+static void pick_oldest(const struct core_index *index, const struct plan_views *views, uint8_t protos,
+                        dibs_range window, struct pick *pick)
 {
-    bool is_free = portbits_has(&plan->choosable, port) && !portbits_has(&core->foreign.ports, port);
+    for (uint32_t at = index->list ? index->list[0].newer : 0; at != 0 && pick->n < pick->max;
+         at = index->list[at].newer) {
+        uint16_t port = (uint16_t) at;
+        bool is_again = false; /* it may cool for each of its protocols: once is enough */
 
-    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && is_free; proto++)
-        if (plan->kind.protos & 1u << proto)
-            is_free = !portbits_has(&core->index.taken[proto], port);
-    return is_free;
-}
-
-static bool is_rested(const struct core *core, const struct plan_pool *plan, uint16_t port)
-{
-    bool is_rested = plan_is_free(core, plan, port);
-
-    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && is_rested; proto++)
-        if (plan->kind.protos & 1u << proto)
-            is_rested = !portbits_has(&core->index.cooling[proto], port);
-    return is_rested;
-}
-
-static void pick_cooling(const struct core *core, const struct plan_pool *plan, dibs_range window,
-                         struct pick *pick)
-{
-    int64_t cooling_since_ms = core_now(core).boot_ms - plan->pool.cooldown_ms;
-    bool has_several_protos = (plan->kind.protos & (plan->kind.protos - 1)) != 0;
-    struct portbits done; /* a port may cool for each of its protocols */
-    struct core_cooling c;
-
-    if (has_several_protos)
-        memset(&done, 0, sizeof done);
-
-    for (size_t i = 0; i < core->index.n && pick->n < pick->max; i++) {
-        bool counts = core_index_cooling(core, i, &c) && (plan->kind.protos & 1u << c.proto) != 0;
-
-        if (!counts || c.port < window.first || c.port > window.last || c.released_ms <= cooling_since_ms ||
-            !plan_is_free(core, plan, c.port) || (has_several_protos && portbits_has(&done, c.port)))
-            continue;
-        if (has_several_protos)
-            portbits_add(&done, c.port);
-        pick->out[pick->n++] = c.port;
-    }
-}
-
-/* Hosts that share a pool would all take the oldest, and so the same ones. Each takes what its own walk
- * meets, which it has not been at for longest. */
-static void walk_cooling(struct core *core, const struct walker *w, uint64_t k, struct pick *pick)
-{
-    for (uint32_t step = 0; step < WALK_STEPS_MAX && step < w->total && pick->n < pick->max; step++) {
-        uint16_t port = walk_port(w, k, step);
-
-        if (plan_is_free(core, w->plan, port) && !is_rested(core, w->plan, port))
+        for (dibs_proto proto = DIBS_TCP; proto < at >> 16; proto++)
+            is_again =
+                is_again || ((protos & 1u << proto) != 0 && portbits_has(&index->cooling[proto], port));
+        if ((protos & 1u << (at >> 16)) != 0 && !is_again && port >= window.first && port <= window.last &&
+            view_has(&views->free, port) && !view_has(&views->rested, port))
             pick->out[pick->n++] = port;
     }
 }
 
-/* In a pool with much room the walk meets enough free ports soon: the same ones that the sets would give,
- * which take longer to make. So it does when most ports cool, because they were claimed one behind the other
- * along the same walk. False: it did not. */
-static bool walk_free(const struct core *core, const struct walker *w, uint64_t k, struct pick *pick)
+static void pick_all(const struct core *core, const struct plan_choice *choice, const struct walker *w,
+                     const struct plan_views *views, struct pick *pick)
 {
-    enum { STEPS_EACH = 4 };
+    const struct plan_pool *plan = choice->plan;
+    const dibs_range windows[] = { { plan->split, plan->pool.ranges.item[plan->pool.ranges.n - 1].last },
+                                   { plan->pool.ranges.item[0].first, (uint16_t) (plan->split - 1) } };
+    const size_t n_windows = plan->band > 0 ? 2 : 1;
+    struct portbits set;
+    const struct view in_set = { .in = &set };
 
-    for (uint32_t step = 0; step < STEPS_EACH * pick->max && step < w->total && pick->n < pick->max; step++) {
-        uint16_t port = walk_port(w, k, step);
-
-        if (is_rested(core, w->plan, port))
-            pick->out[pick->n++] = port;
+    for (size_t i = 0; i < n_windows && pick->n < pick->max; i++) {
+        pick_along(w, &views->rested, windows[i], pick);
+        if (pick->n == pick->max)
+            return;
+        /* Hosts that share a pool would all take the oldest, and so the same ones. Each takes what its own
+         * walk meets, which it has not been at for longest. */
+        if (views->is_shared) {
+            view_fill(&views->free, &views->rested, &set);
+            pick_along(w, &in_set, windows[i], pick);
+        } else {
+            pick_oldest(&core->index, views, plan->kind.protos, windows[i], pick);
+        }
     }
-    if (pick->n < pick->max)
-        pick->n = 0;
-    return pick->n > 0;
+    if (!plan->kind.is_specific || pick->n == pick->max)
+        return;
+    const struct view all = { .in = &plan->choosable, .without = { choice->beside }, .n = 1 };
+    view_fill(&all, &views->free, &set);
+    for (size_t i = 0; i < n_windows && pick->n < pick->max; i++)
+        pick_along(w, &in_set, windows[i], pick);
 }
 
-/* Under a steady load every port of the upper band cools: then the oldest come first (`w`: those that this
- * walk meets), and no sets are needed to find them. False: some have rested, or too few cool. */
-static bool pick_oldest(struct core *core, const struct plan_pool *plan, const struct walker *w,
-                        dibs_range upper, uint64_t k, struct pick *pick)
+size_t plan_by_sets(struct core *core, const struct plan_choice *choice, const struct plan_sets *sets,
+                    uint16_t *out, size_t max)
 {
-    const struct portbits *busy[1 + 2 * (DIBS_SCTP + 1)] = { &core->foreign.ports };
-    size_t n = 1;
-
-    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++) {
-        if (!(plan->kind.protos & 1u << proto))
-            continue;
-        busy[n++] = &core->index.taken[proto];
-        busy[n++] = &core->index.cooling[proto];
-    }
-    if (portbits_any_beside(&plan->choosable, upper, busy, n))
-        return false;
-    if (w)
-        walk_cooling(core, w, k, pick);
-    else
-        pick_cooling(core, plan, upper, pick);
-    if (pick->n < pick->max)
-        pick->n = 0;
-    return pick->n > 0;
-}
-
-/* The same of all that cool. */
-static void pick_shared_cooling(const struct walker *w, const struct portbits *free,
-                                const struct portbits *rested, dibs_range upper, uint64_t k,
-                                struct pick *pick)
-{
-    struct portbits cooling = *free;
-    struct port_set set;
-
-    portbits_subtract(&cooling, rested);
-    port_set_load(&set, &cooling);
-    pick_free(w, &set, upper, k, pick);
-}
-
-size_t plan_exact(struct core *core, const struct plan_pool *plan, const dibs_claim *claim, uint64_t k,
-                  uint16_t *out, size_t max)
-{
+    const struct walker w = walker(core, choice);
+    const struct plan_views views = { .free = { .in = &sets->free },
+                                      .rested = { .in = &sets->rested },
+                                      .is_shared = true };
     struct pick pick = { .out = out, .max = max };
-    struct portbits free;
-    struct portbits rested;
-    struct port_set set;
-    uint16_t first = plan->pool.ranges.item[0].first;
-    uint16_t last = plan->pool.ranges.item[plan->pool.ranges.n - 1].last;
-    dibs_range upper = { plan->split, last };
-    dibs_range lower = { first, (uint16_t) (plan->split - 1) };
 
-    /* Otherwise which of the cooling ones have rested enough is a longer story. */
-    bool is_simple = plan->pool.cooldown_ms == core->index.longest_ms;
-
-    core_index_expire(core, core_now(core).boot_ms);
-    bool is_cooling = core->index.n > (plan->size - plan->band) / 2;
-    bool is_for_all = is_shared(core, plan);
-    if (is_simple && is_cooling && !is_for_all && pick_oldest(core, plan, NULL, upper, k, &pick))
-        return pick.n;
-    struct walker w = walker(core, plan, claim);
-    if (!order_find(plan->pool.order)->uses_cursor)
-        k = 0;
-    if (is_simple && is_cooling && is_for_all && pick_oldest(core, plan, &w, upper, k, &pick))
-        return pick.n;
-    if (is_simple && walk_free(core, &w, k, &pick))
-        return pick.n;
-    free_ports(core, plan, &free);
-    rested_ports(core, plan, &free, &rested);
-    port_set_load(&set, &rested);
-    pick_free(&w, &set, upper, k, &pick);
-    if (is_for_all)
-        pick_shared_cooling(&w, &free, &rested, upper, k, &pick);
-    else
-        pick_cooling(core, plan, upper, &pick);
-    if (plan->band > 0) {
-        pick_free(&w, &set, lower, k, &pick);
-        pick_cooling(core, plan, lower, &pick);
-    }
-    if (plan->kind.is_specific && pick.n < pick.max) {
-        struct portbits shared = plan->choosable;
-
-        portbits_subtract(&shared, &free);
-        portbits_subtract(&shared, &core->foreign.ports);
-        port_set_load(&set, &shared);
-        pick_free(&w, &set, upper, k, &pick);
-        if (plan->band > 0)
-            pick_free(&w, &set, lower, k, &pick);
-    }
+    pick_all(core, choice, &w, &views, &pick);
     return pick.n;
 }
 
-static void pick_runs(const struct port_set *set, dibs_range window, struct plan_run run, uint16_t start,
+/* As far as the index knows. */
+static void look(struct core *core, const struct plan_choice *choice, struct plan_views *out)
+{
+    const struct plan_pool *plan = choice->plan;
+    const struct core_index *index = &core->index;
+    bool is_longest = plan->pool.cooldown_ms == index->longest_ms;
+
+    core_index_expire(core, choice->now_ms);
+    out->is_shared = is_shared(core, plan);
+    out->free = (struct view){ .in = &plan->choosable, .without = { choice->beside }, .n = 1 };
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && index->is_loaded; proto++)
+        if (plan->kind.protos & 1u << proto)
+            view_without(&out->free, &index->taken[proto]);
+    out->rested = out->free;
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && index->is_loaded && is_longest; proto++)
+        if (plan->kind.protos & 1u << proto)
+            view_without(&out->rested, &index->cooling[proto]);
+    if (is_longest || !index->is_loaded)
+        return;
+    /* Another pool's ports rest longer than ours: only the newer end of the list counts. */
+    memset(&out->cooling, 0, sizeof out->cooling);
+    for (uint32_t at = index->list ? index->list[0].older : 0;
+         at != 0 && choice->now_ms - index->list[at].released_ms < plan->pool.cooldown_ms;
+         at = index->list[at].older)
+        if (plan->kind.protos & 1u << (at >> 16))
+            portbits_add(&out->cooling, (uint16_t) at);
+    view_without(&out->rested, &out->cooling);
+}
+
+size_t plan_ports(struct core *core, const struct plan_choice *choice, uint16_t *out, size_t max)
+{
+    const struct walker w = walker(core, choice);
+    struct pick pick = { .out = out, .max = max };
+    struct plan_views views;
+    struct stretch s;
+
+    look(core, choice, &views);
+    /* In a pool with much room the walk meets free ports soon: all of them need not be looked at. */
+    for (uint32_t step = 0, k = 0;
+         step < w.total && pick.n < max &&
+         (step < QUICK_STEPS * max || (k < QUICK_STRETCHES && pick.n < choice->enough));
+         step += (uint32_t) (s.last - s.first) + 1, k++) {
+        s = stretch_at(&w, step);
+        take(&views.rested, s.first, s.last, &pick);
+    }
+    if (!core->index.is_loaded || (pick.n > 0 && pick.n >= choice->enough))
+        return pick.n;
+    pick.n = 0;
+    pick_all(core, choice, &w, &views, &pick);
+    return pick.n;
+}
+
+static void pick_runs(const struct portbits *set, dibs_range window, struct plan_run run, uint16_t start,
                       struct pick *pick)
 {
     uint16_t base = start;
 
     for (uint16_t first = 0; pick->n < pick->max;) {
-        base = port_set_run(set, window, run.n, run.align, base);
+        base = portbits_run(set, window, run.n, run.align, base);
         if (base == 0 || base == first)
             return;
         if (first == 0)
@@ -418,57 +414,47 @@ static void pick_runs_of(struct core *core, const struct plan_pool *plan, const 
 {
     dibs_range window = { from, plan->pool.ranges.item[plan->pool.ranges.n - 1].last };
     uint64_t width = (uint64_t) (window.last - window.first) + 1;
-    struct port_set set;
 
     if (pick->n > 0)
         return;
-    port_set_load(&set, ports);
     if (run.start >= window.first)
         from = run.start;
     else if (from == plan->split && strcmp(plan->pool.order, "lowest") != 0)
         from = (uint16_t) (from + core_random(core) % width);
-    pick_runs(&set, window, run, from, pick);
+    pick_runs(ports, window, run, from, pick);
 }
 
-size_t plan_runs(struct core *core, const struct plan_pool *plan, struct plan_run run, uint16_t *out,
+size_t plan_runs(struct core *core, const struct plan_choice *choice, struct plan_run run, uint16_t *out,
                  size_t max)
 {
-    struct portbits free;
-    struct portbits rested;
+    const struct plan_pool *plan = choice->plan;
     struct pick pick = { .out = out, .max = max };
+    struct plan_views views;
+    struct plan_sets sets;
 
-    free_ports(core, plan, &free);
-    rested_ports(core, plan, &free, &rested);
-    pick_runs_of(core, plan, &rested, plan->split, run, &pick);
-    pick_runs_of(core, plan, &free, plan->split, run, &pick);
-    pick_runs_of(core, plan, &free, plan->pool.ranges.item[0].first, run, &pick);
+    look(core, choice, &views);
+    if (run.is_free)
+        views.free = views.rested =
+            (struct view){ .in = &plan->choosable, .without = { choice->beside }, .n = 1 };
+    view_fill(&views.free, NULL, &sets.free);
+    view_fill(&views.rested, NULL, &sets.rested);
+    pick_runs_of(core, plan, &sets.rested, plan->split, run, &pick);
+    pick_runs_of(core, plan, &sets.free, plan->split, run, &pick);
+    pick_runs_of(core, plan, &sets.free, plan->pool.ranges.item[0].first, run, &pick);
     return pick.n;
 }
 
-size_t plan_runs_beside(struct core *core, const struct plan_pool *plan, const struct portbits *blocked,
-                        struct plan_run run, uint16_t *out, size_t max)
-{
-    struct portbits ports = plan->choosable;
-    struct pick pick = { .out = out, .max = max };
-
-    portbits_subtract(&ports, blocked);
-    portbits_subtract(&ports, &core->foreign.ports);
-    pick_runs_of(core, plan, &ports, plan->split, run, &pick);
-    pick_runs_of(core, plan, &ports, plan->pool.ranges.item[0].first, run, &pick);
-    return pick.n;
-}
-
-uint16_t plan_name_port(struct core *core, const struct plan_pool *plan, const dibs_claim *claim)
+uint16_t plan_name_port(const struct call *call, const struct plan_pool *plan, const dibs_claim *claim)
 {
     uint32_t total = plan->size - plan->band;
     /* Not the ledger's own salt: a name is to find its port again when the ledger was lost. By its place
      * users with ledgers of their own still differ. */
-    const char *place = core->caller.settings->ledger;
+    const char *place = call->settings->ledger;
     uint64_t salt = hash_fnv1a(HASH_FNV_BASIS, place, strlen(place));
     const char *name = claim->name;
 
     /* Which clone gets '~' into its group, and which branch it is called after, is a matter of who came first
-     * and when: without the ledger that is decided anew. The directory stays what it is. */
+     * and when: without the ledger that is decided again. The directory stays the same. */
     if (claim->project[0]) {
         salt = hash_fnv1a(salt, claim->project, strlen(claim->project));
         salt = hash_fnv1a(salt, name, strcspn(name, "@~/"));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools: which ports, which band, which order; and what is used of them. */
+/* Pools: their ports, band, order and scope, and their usage. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "core/core.h"
-#include "index/snapshot.h"
+#include "net/range_snapshot.h"
 #include "net/ranges.h"
 
 #include "base/banned.h"
@@ -28,10 +28,11 @@ static void anonymous_name(const dibs_ranges *ranges, char out[DIBS_POOL_NAME_MA
                     hash_fnv1a(HASH_FNV_BASIS, text, strlen(text)));
 }
 
-/* Settings that somebody gave win over what the pool says; two processes may differ, the ledger does not
- * mind. */
-static void apply_settings(const dibs_settings *s, dibs_pool *pool)
+/* Settings override the pool's own values, in this process only. */
+void core_pool_overrule(const struct call *call, dibs_pool *pool)
 {
+    const dibs_settings *s = call->settings;
+
     if (s->source[DIBS_SET_BAND] != DIBS_FROM_DEFAULT)
         pool->band = s->band;
     if (s->source[DIBS_SET_ORDER] != DIBS_FROM_DEFAULT)
@@ -49,46 +50,57 @@ static void default_pool(const dibs_settings *s, dibs_pool *out)
     (void) text_copy(out->order, sizeof out->order, s->order);
 }
 
-dibs_status core_pool_stored(struct core *core, const char *name, dibs_pool *out, dibs_err *err)
+static dibs_status refuse_unknown(const char *name, dibs_err *err)
 {
-    dibs_status s = ledger_pool_get(core->ledger, name, out, err);
+    return err_set(err, DIBS_NOT_FOUND, "there is no pool '%s'; 'dibs pool' lists them", name);
+}
+
+dibs_status core_pool_stored(struct core *core, const struct call *call, const char *name, dibs_pool *out,
+                             dibs_err *err)
+{
+    dibs_status s = ledger_pool_get(core->ledger, call, name, out, err);
 
     if (s != DIBS_NOT_FOUND)
         return s;
     if (strcmp(name, DEFAULT_POOL) != 0)
-        return err_set(err, DIBS_NOT_FOUND, "there is no pool '%s'; 'dibs pool' lists them", name);
-    default_pool(core->caller.settings, out);
+        return refuse_unknown(name, err);
+    default_pool(call->settings, out);
     return DIBS_OK;
 }
 
 /* A change of a pool by another process is seen within a second, as that of the host's ranges is; one by
  * another host as soon as the ledger tells of it. */
-static dibs_status recent_pool(struct core *core, const char *name, dibs_pool *out, dibs_err *err)
+static dibs_status recent_pool(struct core *core, const struct call *call, const char *name, dibs_pool *out,
+                               dibs_err *err)
 {
     enum { POOL_LASTS_MS = 1000 };
     struct core_last_pool *last = &core->last_pool;
-    int64_t age_ms = core_now(core).boot_ms - last->loaded_ms;
-    uint64_t elsewhere = ledger_heed(core->ledger);
+    int64_t age_ms = call->now.boot_ms - last->loaded_ms;
+    uint64_t elsewhere = ledger_take_notices(core->ledger);
 
-    if (last->is_loaded && age_ms >= 0 && age_ms < POOL_LASTS_MS && last->elsewhere == elsewhere &&
-        strcmp(last->pool.name, name) == 0) {
-        *out = last->pool;
-        return DIBS_OK;
-    }
-    dibs_status s = core_pool_stored(core, name, out, err);
-    last->is_loaded = s == DIBS_OK;
-    if (s == DIBS_OK) {
-        last->pool = *out;
-        last->loaded_ms = core_now(core).boot_ms;
+    if (!last->is_loaded || age_ms < 0 || age_ms >= POOL_LASTS_MS || last->elsewhere != elsewhere ||
+        strcmp(last->pool.name, name) != 0) {
+        dibs_status s = ledger_pool_get(core->ledger, call, name, &last->pool, err);
+
+        last->is_stored = s == DIBS_OK;
+        last->is_loaded = s == DIBS_OK || (s == DIBS_NOT_FOUND && strcmp(name, DEFAULT_POOL) == 0);
+        if (!last->is_loaded)
+            return s == DIBS_NOT_FOUND ? refuse_unknown(name, err) : s;
+        (void) text_copy(last->pool.name, sizeof last->pool.name, name);
+        last->loaded_ms = call->now.boot_ms;
         last->elsewhere = elsewhere;
     }
-    return s;
+    if (last->is_stored)
+        *out = last->pool;
+    else
+        default_pool(call->settings, out);
+    return DIBS_OK;
 }
 
-dibs_status core_pool(struct core *core, const char *name, const dibs_ranges *ranges, dibs_pool *out,
-                      dibs_err *err)
+dibs_status core_pool(struct core *core, const struct call *call, const char *name, const dibs_ranges *ranges,
+                      dibs_pool *out, dibs_err *err)
 {
-    const dibs_settings *s = core->caller.settings;
+    const dibs_settings *s = call->settings;
 
     if (!name)
         name = s->pool;
@@ -97,22 +109,17 @@ dibs_status core_pool(struct core *core, const char *name, const dibs_ranges *ra
         out->ranges = *ranges;
         anonymous_name(ranges, out->name);
     } else {
-        dibs_status found = recent_pool(core, name, out, err);
+        dibs_status found = recent_pool(core, call, name, out, err);
 
         if (found != DIBS_OK)
             return found;
         if (strcmp(name, DEFAULT_POOL) == 0 && s->source[DIBS_SET_RANGE] != DIBS_FROM_DEFAULT)
             out->ranges = s->range;
     }
-    apply_settings(s, out);
+    core_pool_overrule(call, out);
     if (!order_find(out->order)) /* of a newer dibs, or damaged: any order serves */
         (void) text_copy(out->order, sizeof out->order, s->order);
     return DIBS_OK;
-}
-
-void core_pool_overrule(const struct core *core, dibs_pool *pool)
-{
-    apply_settings(core->caller.settings, pool);
 }
 
 uint32_t core_band(const dibs_pool *pool)
@@ -125,18 +132,36 @@ uint32_t core_band(const dibs_pool *pool)
     return (uint32_t) pool->band < size ? (uint32_t) pool->band : size - 1;
 }
 
-void core_withheld(struct core *core, bool for_tcp, struct portbits *out)
+bool core_pool_is_same(const dibs_pool *a, const dibs_pool *b)
 {
-    const struct core_host *host = core_host(core);
-    bool is_here = !core->caller.is_elsewhere;
+    bool is_same = a->ranges.n == b->ranges.n && a->scope == b->scope && a->band == b->band &&
+                   a->cooldown_ms == b->cooldown_ms && a->is_rebuilt == b->is_rebuilt &&
+                   strcmp(a->order, b->order) == 0;
 
-    *out = is_here ? host->reserved : (struct portbits){ 0 };
-    if (is_here && !core->caller.settings->allow_ephemeral)
-        portbits_add_range(out, host->ephemeral);
-    if (is_here && core->caller.uid != 0 && host->unprivileged_from > 1)
-        portbits_add_range(out, (dibs_range){ 1, (uint16_t) (host->unprivileged_from - 1) });
-    if (for_tcp)
-        portbits_add_browser_blocked(out);
+    for (size_t i = 0; i < a->ranges.n && is_same; i++)
+        is_same = a->ranges.item[i].first == b->ranges.item[i].first &&
+                  a->ranges.item[i].last == b->ranges.item[i].last;
+    return is_same;
+}
+
+void core_withhold(struct core *core, const struct call *call, bool for_tcp, struct portbits *ports)
+{
+    const struct core_host *host = core_host(core, call);
+    struct portbits blocked = { 0 };
+
+    if (for_tcp) {
+        portbits_add_browser_blocked(&blocked);
+        portbits_subtract(ports, &blocked);
+    }
+    if (core->options.withheld)
+        portbits_subtract(ports, core->options.withheld);
+    if (call->is_elsewhere)
+        return;
+    portbits_subtract(ports, &host->reserved);
+    if (!call->settings->allow_ephemeral)
+        portbits_remove_range(ports, host->ephemeral);
+    if (call->uid != 0 && host->unprivileged_from > 1)
+        portbits_remove_range(ports, (dibs_range){ 1, (uint16_t) (host->unprivileged_from - 1) });
 }
 
 static bool is_name_char(char c)
@@ -177,20 +202,21 @@ dibs_status core_pool_check(const dibs_pool *pool, dibs_err *err)
     return DIBS_OK;
 }
 
-dibs_status core_may_change_pools(const struct core *core, dibs_err *err)
+dibs_status core_may_change_pools(const struct call *call, dibs_err *err)
 {
-    return core->caller.is_guest
-               ? err_set(err, DIBS_DENIED, "the ledger is another user's: he and root may change its pools")
-               : DIBS_OK;
+    return call->is_guest ? err_set(err, DIBS_DENIED,
+                                    "the ledger is another user's: that user and root may change its pools")
+                          : DIBS_OK;
 }
 
 /* One that came with a snapshot may stay so. */
-static dibs_status check_scope(struct core *core, const dibs_pool *pool, dibs_err *err)
+static dibs_status check_scope(struct core *core, const struct call *call, const dibs_pool *pool,
+                               dibs_err *err)
 {
     dibs_pool before;
 
     if (pool->scope != DIBS_SCOPE_CLUSTER || ledger_is_shared(core->ledger) ||
-        (ledger_pool_get(core->ledger, pool->name, &before, NULL) == DIBS_OK &&
+        (ledger_pool_get(core->ledger, call, pool->name, &before, NULL) == DIBS_OK &&
          before.scope == DIBS_SCOPE_CLUSTER))
         return DIBS_OK;
     return err_set(err, DIBS_INVALID,
@@ -199,29 +225,31 @@ static dibs_status check_scope(struct core *core, const dibs_pool *pool, dibs_er
                    pool->name);
 }
 
-dibs_status core_pool_put(struct core *core, const dibs_pool *pool, dibs_err *err)
+dibs_status core_pool_put(struct core *core, const struct call *call, const dibs_pool *pool, dibs_err *err)
 {
-    struct ledger_actor actor = core_actor(core, core_now(core));
     dibs_status s = core_pool_check(pool, err);
 
     if (s == DIBS_OK)
-        s = core_may_change_pools(core, err);
+        s = core_may_change_pools(call, err);
     if (s == DIBS_OK)
-        s = check_scope(core, pool, err);
+        s = check_scope(core, call, pool, err);
     core->last_pool.is_loaded = false;
-    return s == DIBS_OK ? ledger_pool_put(core->ledger, pool, &actor, err) : s;
+    return s == DIBS_OK ? ledger_pool_put(core->ledger, call, pool, err) : s;
 }
 
-dibs_status core_pool_remove(struct core *core, const char *name, dibs_err *err)
+dibs_status core_pool_remove(struct core *core, const struct call *call, const char *name, dibs_err *err)
 {
-    struct ledger_actor actor = core_actor(core, core_now(core));
-
     core->last_pool.is_loaded = false;
-    dibs_status s = core_may_change_pools(core, err);
+    dibs_status s = core_may_change_pools(call, err);
     if (s == DIBS_OK)
-        s = ledger_pool_remove(core->ledger, name, &actor, err);
+        s = ledger_pool_remove(core->ledger, call, name, err);
     /* The default pool is reset by this; nobody has changed it, so it is so already. */
     return s == DIBS_NOT_FOUND && strcmp(name, DEFAULT_POOL) == 0 ? DIBS_OK : s;
+}
+
+void core_forget_pool(struct core *core)
+{
+    core->last_pool.is_loaded = false;
 }
 
 struct pool_walk {
@@ -229,7 +257,6 @@ struct pool_walk {
     void *ctx;
     bool has_default;
     bool is_stopped;
-    const dibs_settings *settings;
 };
 
 static bool pass_pool(void *ctx, const dibs_pool *pool)
@@ -241,39 +268,38 @@ static bool pass_pool(void *ctx, const dibs_pool *pool)
     return !w->is_stopped;
 }
 
-dibs_status core_pool_list(struct core *core, dibs_pool_fn fn, void *ctx, dibs_err *err)
+dibs_status core_pool_list(struct core *core, const struct call *call, dibs_pool_fn fn, void *ctx,
+                           dibs_err *err)
 {
-    struct pool_walk walk = { .fn = fn, .ctx = ctx, .settings = core->caller.settings };
+    struct pool_walk walk = { .fn = fn, .ctx = ctx };
     dibs_pool pool;
-    dibs_status s = ledger_pools(core->ledger, pass_pool, &walk, err);
+    dibs_status s = ledger_pools(core->ledger, call, pass_pool, &walk, err);
 
     if (s == DIBS_OK && !walk.has_default && !walk.is_stopped) {
-        default_pool(walk.settings, &pool);
+        default_pool(call->settings, &pool);
         (void) fn(ctx, &pool);
     }
     return s;
 }
 
-void core_pool_room(struct core *core, const dibs_pool *pool, const struct portbits *const used[2],
-                    struct core_room *out)
+void core_pool_room(struct core *core, const struct call *call, const dibs_pool *pool,
+                    const struct portbits *const used[2], struct core_room *out)
 {
     const dibs_range upper = { dibs_ranges_at(&pool->ranges, core_band(pool)), DIBS_PORT_MAX };
     struct portbits members = { 0 };
-    struct portbits withheld;
 
     portbits_add_ranges(&members, &pool->ranges);
-    core_withheld(core, true, &withheld);
     *out = (struct core_room){ .usage.size = portbits_count(&members), .usage.band = core_band(pool) };
     struct portbits rest = members;
     portbits_subtract(&rest, used[DIBS_STATIC]);
     out->usage.n_static = out->usage.size - portbits_count(&rest);
     portbits_subtract(&rest, used[DIBS_DYNAMIC]);
     out->usage.n_dynamic = out->usage.size - out->usage.n_static - portbits_count(&rest);
-    portbits_subtract(&rest, &withheld);
+    core_withhold(core, call, true, &rest);
     out->usage.n_available = portbits_count(&rest);
     portbits_remove_range(&rest, upper);
     out->n_available_low = portbits_count(&rest);
-    portbits_subtract(&members, &withheld);
+    core_withhold(core, call, true, &members);
     out->usage.n_withheld = out->usage.size - portbits_count(&members);
 }
 
@@ -283,75 +309,69 @@ static bool note_port(void *ctx, const dibs_claim *claim)
     return true;
 }
 
-dibs_status core_pool_usage(struct core *core, const char *name, dibs_pool_usage *out, dibs_err *err)
+dibs_status core_pool_usage(struct core *core, const struct call *call, const char *name,
+                            dibs_pool_usage *out, dibs_err *err)
 {
     struct portbits used[2] = { 0 };
     struct core_room room;
-    dibs_pool pool;
-    dibs_status s = core_pool(core, name, NULL, &pool, err);
+    dibs_pool pool = { 0 };
+    dibs_status s = core_pool(core, call, name, NULL, &pool, err);
 
     if (s == DIBS_OK)
-        s = ledger_list(core->ledger, &(struct ledger_filter){ 0 }, note_port, used, err);
+        s = ledger_list(core->ledger, call, &(struct ledger_filter){ 0 }, note_port, used, err);
     if (s != DIBS_OK)
         return s;
-    core_pool_room(core, &pool, (const struct portbits *const[2]){ &used[0], &used[1] }, &room);
+    core_pool_room(core, call, &pool, (const struct portbits *const[2]){ &used[0], &used[1] }, &room);
     *out = room.usage;
     return DIBS_OK;
 }
 
 /* ---- Kubernetes' snapshots ---- */
 
-struct taken_walk {
-    struct portbits *taken;
-};
-
 static bool take_port(void *ctx, const dibs_claim *claim)
 {
-    portbits_add(((struct taken_walk *) ctx)->taken, claim->port);
+    portbits_add(ctx, claim->port);
     return true;
 }
 
-static dibs_status single_range(const dibs_pool *pool, dibs_err *err)
+static dibs_status pool_of_one_range(struct core *core, const struct call *call, const char *name,
+                                     dibs_pool *out, dibs_err *err)
 {
-    if (pool->ranges.n == 1)
-        return DIBS_OK;
-    return err_set(err, DIBS_INVALID, "pool '%s' has %zu ranges; Kubernetes' format knows one", pool->name,
-                   pool->ranges.n);
+    dibs_status s = core_pool(core, call, name, NULL, out, err);
+
+    if (s != DIBS_OK || out->ranges.n == 1)
+        return s;
+    return err_set(err, DIBS_INVALID, "pool '%s' has %zu ranges; Kubernetes' format knows one", out->name,
+                   out->ranges.n);
 }
 
-dibs_status core_snapshot_export(struct core *core, const char *pool_name, char *range, uint8_t *bytes,
-                                 size_t *n, dibs_err *err)
+dibs_status core_snapshot_export(struct core *core, const struct call *call, const char *pool_name,
+                                 const struct core_range_export *out, dibs_err *err)
 {
-    struct ledger_filter everything = { 0 };
     struct portbits taken = { 0 };
-    struct taken_walk walk = { .taken = &taken };
-    dibs_pool pool;
-    dibs_status s = core_pool(core, pool_name, NULL, &pool, err);
+    dibs_pool pool = { 0 };
+    dibs_status s = pool_of_one_range(core, call, pool_name, &pool, err);
 
     if (s == DIBS_OK)
-        s = single_range(&pool, err);
-    if (s == DIBS_OK)
-        s = ledger_list(core->ledger, &everything, take_port, &walk, err);
+        s = ledger_list(core->ledger, call, &(struct ledger_filter){ 0 }, take_port, &taken, err);
     if (s != DIBS_OK)
         return s;
-    dibs_ranges_format(&pool.ranges, range);
-    snapshot_export(pool.ranges.item[0], &taken, bytes, n);
+    dibs_ranges_format(&pool.ranges, out->range);
+    range_snapshot_export(pool.ranges.item[0], &taken, out->bytes, out->n);
     return DIBS_OK;
 }
 
-dibs_status core_snapshot_import(struct core *core, const char *pool_name,
+dibs_status core_snapshot_import(struct core *core, const struct call *call, const char *pool_name,
                                  const dibs_range_snapshot *snapshot, size_t *n_claimed, dibs_err *err)
 {
     struct portbits taken = { 0 };
     dibs_range range = { 0 };
-    dibs_pool pool;
+    dibs_pool pool = { 0 };
     size_t count = 0;
-    dibs_status s = core_pool(core, pool_name, NULL, &pool, err);
+    dibs_status s = pool_of_one_range(core, call, pool_name, &pool, err);
 
     if (s == DIBS_OK)
-        s = single_range(&pool, err);
-    if (s == DIBS_OK)
-        s = snapshot_import(snapshot->range, snapshot->bytes, snapshot->n, &range, &taken, err);
+        s = range_snapshot_import(snapshot->range, snapshot->bytes, snapshot->n, &range, &taken, err);
     if (s != DIBS_OK)
         return s;
     if (range.first != pool.ranges.item[0].first || range.last != pool.ranges.item[0].last)
@@ -371,11 +391,10 @@ dibs_status core_snapshot_import(struct core *core, const char *pool_name,
                            .is_kept = true,
                            .n_bindings = 1,
                            .bindings = { { DIBS_TCP, { .len = 16 } } },
-                           .uid = core->caller.uid };
+                           .uid = call->uid };
         (void) text_copy(c->pool, sizeof c->pool, pool.name);
-        (void) text_copy(c->principal, sizeof c->principal, core->caller.principal);
+        (void) text_copy(c->principal, sizeof c->principal, call->principal);
     }
-    struct ledger_actor actor = core_actor(core, core_now(core));
-    return ledger_restore(core->ledger, &(dibs_snapshot){ claims, count, NULL, 0 }, &actor, n_claimed, NULL,
+    return ledger_restore(core->ledger, call, &(dibs_snapshot){ claims, count, NULL, 0 }, n_claimed, NULL,
                           err);
 }

@@ -6,16 +6,17 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "core/attempt.h"
+#include "net/bindings.h"
 
 #include "base/banned.h"
 
-static dibs_status read_cursor(struct core *core, dibs_err *err)
+static dibs_status read_cursor(struct core *core, const struct call *call, dibs_err *err)
 {
     uint64_t seq = 0;
 
     if (core->has_cursor)
         return DIBS_OK;
-    dibs_status s = ledger_tail(core->ledger, &seq, &core->cursor, err);
+    dibs_status s = ledger_tail(core->ledger, call, &seq, &core->cursor, err);
     core->has_cursor = s == DIBS_OK;
     return s;
 }
@@ -24,7 +25,7 @@ static dibs_status read_cursor(struct core *core, dibs_err *err)
  * ago, for another, does not count for a name's own port: its server may have ended meanwhile (INV-7). */
 static bool may_choose(const struct attempt *a, const struct plan_pool *plan, uint16_t port)
 {
-    return port != 0 && portbits_has(&plan->choosable, port) && !attempt_has(a->has_tried, &a->tried, port);
+    return port != 0 && portbits_has(&plan->choosable, port) && !attempt_has(a->tried, port);
 }
 
 /* As far as the index knows; without it the ledger passes over what cools. */
@@ -32,20 +33,19 @@ static bool is_cooling(const struct attempt *a, const struct plan_pool *plan, ui
 {
     bool is_found = false;
 
-    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && a->stage != STAGE_BLIND; proto++)
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && a->stage != STAGE_BLIND; proto++)
         is_found = is_found || ((plan->kind.protos & 1u << proto) &&
-                                core_index_is_cooling(a->core, proto, port, plan->pool.cooldown_ms));
+                                core_index_is_cooling(a->core, proto, port,
+                                                      a->call.now.boot_ms - plan->pool.cooldown_ms));
     return is_found;
 }
 
 /* Ports of claims that the batch ends: free when the ledger looks at them, but in use a moment ago. */
 static size_t plan_ending(const struct attempt *a, const struct plan_pool *plan, uint16_t *out, size_t max)
 {
+    struct portbits left = *a->ending;
     size_t n = 0;
 
-    if (!a->has_ending)
-        return 0;
-    struct portbits left = a->ending;
     for (size_t i = 0; i < a->batch->n_drops && n < max; i++) {
         uint16_t port = a->batch->drops[i].claim->port;
 
@@ -57,61 +57,32 @@ static size_t plan_ending(const struct attempt *a, const struct plan_pool *plan,
     return n;
 }
 
-/* Claims that come together take, one behind the other, what was planned for the first of them: an order that
- * goes by the cursor would give them the same. */
-static size_t plan_together(struct attempt *a, const struct plan_pool *plan, const dibs_claim *claim,
-                            uint16_t *out, size_t max)
+static struct plan_choice choice_of(const struct attempt *a, const struct plan_pool *plan,
+                                    const dibs_claim *claim)
 {
-    const struct kernel_group *group = a->core->options.group;
-    struct attempt_desk *desk = a->desk;
-    size_t n = 0;
-
-    if (!group || !desk || !order_find(plan->pool.order)->uses_cursor)
-        return plan_exact(a->core, plan, claim, a->core->cursor, out, max);
-    while (desk->n_rest > 0 && !plan_is_free(a->core, plan, desk->rest[desk->first_rest])) {
-        desk->first_rest++;
-        desk->n_rest--;
-    }
-    if (desk->n_rest < REST_MIN) {
-        size_t reach = EXACT_MAX + group->n_left < SPARE_MAX ? EXACT_MAX + group->n_left : SPARE_MAX;
-
-        desk->first_rest = desk->told_rest = 0;
-        desk->n_rest = plan_exact(a->core, plan, claim, a->core->cursor, desk->rest, reach);
-    }
-    for (size_t i = 0; i < desk->n_rest && n < max; i++)
-        out[n++] = desk->rest[desk->first_rest + i];
-    /* What is released meanwhile comes before the lower band. */
-    for (size_t i = 0; i < desk->n_rest; i++)
-        if (desk->rest[desk->first_rest + i] < plan->split)
-            desk->n_rest = i;
-    return n;
+    return (struct plan_choice){ .plan = plan,
+                                 .claim = claim,
+                                 .beside = a->beside ? a->beside : &a->core->foreign.ports,
+                                 .cursor = a->core->cursor,
+                                 .now_ms = a->call.now.boot_ms,
+                                 .enough = 1 };
 }
 
 static size_t plan_list(struct attempt *a, struct plan_pool *plan, const dibs_claim *claim, uint16_t *out,
                         size_t max)
 {
+    struct plan_choice choice = choice_of(a, plan, claim);
     size_t n = 0;
-    size_t n_dead = a->stage == STAGE_DEAD ? a->n_dead_ports : 0;
+    size_t n_dead = a->n_dead_ports < max ? a->n_dead_ports : max;
 
-    if (a->stage == STAGE_BLIND)
-        return plan_blind(a->core, plan, claim, a->core->cursor, out, max);
-    if (a->stage == STAGE_INDEX && !a->has_tried && !a->has_ending)
-        return plan_together(a, plan, claim, out, max);
-    if (a->stage != STAGE_DEAD ||
-        a->batch->n > 1) { /* what is free was too little for a batch, but is free */
-        struct plan_pool untried = *plan;
-        size_t room = max - (n_dead < max ? n_dead : max);
-
-        if (a->has_tried)
-            portbits_subtract(&untried.choosable, &a->tried);
-        if (a->has_ending)
-            portbits_subtract(&untried.choosable, &a->ending);
-        for (size_t i = 0; i < n_dead; i++) /* once is enough */
-            portbits_remove(&untried.choosable, a->dead_ports[i]);
-        n = plan_exact(a->core, &untried, claim, a->core->cursor, out, room);
-        n += plan_ending(a, plan, out + n, room - n);
-    }
-    for (size_t i = 0; i < n_dead && n < max; i++)
+    if (a->batch->n > 1)
+        choice.enough = max;
+    /* For a batch what is free was too little, but is free. */
+    if (a->stage != STAGE_DEAD || a->batch->n > 1)
+        n = plan_ports(a->core, &choice, out, max - n_dead);
+    if (a->has_ending)
+        n += plan_ending(a, plan, out + n, max - n_dead - n);
+    for (size_t i = 0; i < a->n_dead_ports && n < max; i++)
         if (portbits_has(&plan->choosable, a->dead_ports[i]) &&
             !portbits_has(&a->core->foreign.ports, a->dead_ports[i]))
             out[n++] = a->dead_ports[i];
@@ -127,14 +98,14 @@ static bool is_single_choice(const struct ask *ask, const struct plan_pool *plan
 
 static void set_aside(struct attempt *a, const struct plan_pool *plan, uint16_t port)
 {
-    for (dibs_proto proto = DIBS_TCP; a->planned && proto <= DIBS_SCTP; proto++)
+    for (dibs_proto proto = DIBS_TCP; a->planned && proto <= DIBS_PROTO_MAX; proto++)
         if (plan->kind.protos & 1u << proto)
             portbits_add(&a->planned[proto], port);
 }
 
 static bool is_set_aside(const struct attempt *a, const struct plan_pool *plan, uint16_t port)
 {
-    for (dibs_proto proto = DIBS_TCP; a->planned && proto <= DIBS_SCTP; proto++)
+    for (dibs_proto proto = DIBS_TCP; a->planned && proto <= DIBS_PROTO_MAX; proto++)
         if ((plan->kind.protos & 1u << proto) && portbits_has(&a->planned[proto], port))
             return true;
     return false;
@@ -142,7 +113,7 @@ static bool is_set_aside(const struct attempt *a, const struct plan_pool *plan, 
 
 /* ---- single ports that dibs chooses ---- */
 
-/* What one want tries: its name's ports, then one that is its own alone. 0: none. */
+/* The ports that one want tries: its name's, then one that is its own alone. 0: none. */
 struct proposal {
     uint16_t remembered, preferred, own;
 };
@@ -151,9 +122,9 @@ struct proposal {
  * ledger is asked: somebody else may have ended that claim (INV-7). */
 static bool may_be_free(const struct attempt *a, const struct plan_pool *plan, uint16_t port)
 {
-    if (a->stage < STAGE_CAUGHT_UP || plan->kind.is_specific || attempt_has(a->has_freed, &a->freed, port))
+    if (a->stage < STAGE_RELOADED || plan->kind.is_specific || attempt_has(a->freed, port))
         return true;
-    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP; proto++)
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX; proto++)
         if ((plan->kind.protos & 1u << proto) && portbits_has(&a->core->index.taken[proto], port))
             return a->stage == STAGE_DEAD;
     return true;
@@ -177,10 +148,10 @@ static void propose_named(struct attempt *a, const struct plan_pool *plan, struc
         /* A name that has its claim, perhaps outside of this pool, wants no other port. */
         if (!is_single_choice(&a->asks[i], plan) || !want->claim.name[0] || a->asks[i].has_claim)
             continue;
-        uint16_t port = plan_name_port(a->core, plan, &want->claim);
+        uint16_t port = plan_name_port(&a->call, plan, &want->claim);
         if (!may_choose(a, plan, port) || is_cooling(a, plan, port) || !may_be_free(a, plan, port) ||
             is_set_aside(a, plan, port) || port == proposals[i].remembered ||
-            attempt_has(a->has_ending, &a->ending, port)) /* that comes behind what is free */
+            attempt_has(a->ending, port)) /* that comes behind what is free */
             continue;
         proposals[i].preferred = port;
         if (!proposals[i].remembered)
@@ -188,8 +159,8 @@ static void propose_named(struct attempt *a, const struct plan_pool *plan, struc
     }
 }
 
-/* Who needs a port of the list most: those without any other, then those whose own may be taken; a name that
- * has its claim usually needs none. */
+/* How urgently a want needs a port of the list: first those without any other, then those whose own may be
+ * taken; a name that has its claim usually needs none. */
 static int need_of(const struct ask *ask, const struct proposal *p)
 {
     return ask->has_claim ? 2 : p->remembered || p->preferred ? 1 : 0;
@@ -270,7 +241,7 @@ static bool gives_way(const struct attempt *a, const struct ledger_slot *slot)
 {
     if (slot->claim_id == 0 || attempt_is_dead(a, slot->claim_id))
         return true;
-    for (size_t i = 0; i < a->batch->n_drops && attempt_has(a->has_ending, &a->ending, slot->port); i++)
+    for (size_t i = 0; i < a->batch->n_drops && attempt_has(a->ending, slot->port); i++)
         if (a->drops[i].seen.id == slot->claim_id)
             return !a->drops[i].stays;
     return false;
@@ -279,19 +250,14 @@ static bool gives_way(const struct attempt *a, const struct ledger_slot *slot)
 static bool block(void *ctx, const struct ledger_slot *slot)
 {
     struct blocked *b = ctx;
+    const dibs_binding taken = { slot->proto, slot->address };
+    bool is_blocked = false;
 
-    if (gives_way(b->a, slot))
-        return true;
-    for (size_t i = 0; i < b->a->batch->n; i++) {
-        const dibs_claim *claim = &b->a->wants[i].claim;
-
-        for (size_t k = 0; k < claim->n_bindings; k++)
-            if (claim->bindings[k].proto == slot->proto &&
-                dibs_address_conflict(&claim->bindings[k].address, &slot->address)) {
-                portbits_add(&b->ports, slot->port);
-                return true;
-            }
-    }
+    for (size_t i = 0; i < b->a->batch->n && !is_blocked && !gives_way(b->a, slot); i++)
+        is_blocked =
+            bindings_conflict(b->a->wants[i].claim.bindings, b->a->wants[i].claim.n_bindings, &taken, 1);
+    if (is_blocked)
+        portbits_add(&b->ports, slot->port);
     return true;
 }
 
@@ -301,7 +267,7 @@ static bool may_run_at(const struct attempt *a, const struct plan_pool *plan, si
     if (base == 0 || base + n - 1 > DIBS_PORT_MAX || (a->batch->align > 1 && base % a->batch->align != 0))
         return false;
     for (size_t port = base; port < base + n; port++)
-        if (!may_choose(a, plan, (uint16_t) port))
+        if (!may_choose(a, plan, (uint16_t) port) || is_set_aside(a, plan, (uint16_t) port))
             return false;
     return true;
 }
@@ -313,47 +279,73 @@ static dibs_status plan_run(struct attempt *a, size_t first, uint16_t **buffer, 
 {
     struct ledger_want *want = &a->wants[first];
     struct plan_run run = { .n = want->run, .align = a->batch->align };
-    struct plan_pool plan = *a->asks[first].plan;
+    const struct plan_pool *plan = a->asks[first].plan;
+    struct plan_choice choice = choice_of(a, plan, &want->claim);
+    struct portbits beside = a->core->foreign.ports;
     uint16_t *to = *buffer;
     bool is_there = true; /* a run that all its names have needs nothing that others could have */
     dibs_status s = DIBS_OK;
 
     for (size_t i = 0; i < run.n; i++)
         is_there = is_there && a->asks[first + i].has_claim;
-    for (dibs_proto proto = DIBS_TCP; a->planned && proto <= DIBS_SCTP; proto++)
-        if (plan.kind.protos & 1u << proto)
-            portbits_subtract(&plan.choosable, &a->planned[proto]);
-    uint16_t hashed = want->claim.name[0] ? plan_name_port(a->core, &plan, &want->claim) : 0;
+    for (dibs_proto proto = DIBS_TCP; a->planned && proto <= DIBS_PROTO_MAX; proto++)
+        if (plan->kind.protos & 1u << proto)
+            portbits_add_all(&beside, &a->planned[proto]);
+    choice.beside = &beside;
+    uint16_t hashed = want->claim.name[0] ? plan_name_port(&a->call, plan, &want->claim) : 0;
     run.start = hashed; /* and if it does not fit there, beside it: the same in every process */
-    if (may_run_at(a, &plan, want->run_base, run.n))
+    if (may_run_at(a, plan, want->run_base, run.n))
         *to++ = want->run_base;
-    if (hashed != want->run_base && a->stage != STAGE_DEAD && may_run_at(a, &plan, hashed, run.n))
+    if (hashed != want->run_base && a->stage != STAGE_DEAD && may_run_at(a, plan, hashed, run.n))
         *to++ = hashed;
-    size_t n = plan_runs(a->core, &plan, run, to, SPARE_MAX);
+    size_t n = plan_runs(a->core, &choice, run, to, SPARE_MAX);
     if (n == 0) {
         struct blocked b = { .a = a };
 
-        s = ledger_slots(a->core->ledger, 0, 0, block, &b, err);
-        n = plan_runs_beside(a->core, &plan, &b.ports, run, to, SPARE_MAX);
+        s = ledger_slots(a->core->ledger, &a->call, NULL, block, &b, err);
+        portbits_add_all(&beside, &b.ports);
+        run.is_free = true;
+        n = plan_runs(a->core, &choice, run, to, SPARE_MAX);
     }
     want->candidates = *buffer;
     want->n_candidates = n + (size_t) (to - *buffer);
     for (size_t i = 0; i < run.n; i++) {
         a->wants[first + i].accepts_cooling = true;
         if (want->n_candidates > 0 && !is_there)
-            set_aside(a, &plan, (uint16_t) (want->candidates[0] + i));
+            set_aside(a, plan, (uint16_t) (want->candidates[0] + i));
     }
     *buffer = to + n;
     return s;
 }
 
+/* In the first round of most calls these are just the foreign ports. */
+static dibs_status pass_over(struct attempt *a, dibs_err *err)
+{
+    if (a->round == 0 && !a->has_ending)
+        return DIBS_OK;
+    if (!a->beside)
+        a->beside = malloc(sizeof *a->beside);
+    if (!a->beside)
+        return err_set(err, DIBS_FAILURE, "claiming: out of memory");
+    *a->beside = a->core->foreign.ports;
+    if (a->tried)
+        portbits_add_all(a->beside, a->tried);
+    if (a->has_ending)
+        portbits_add_all(a->beside, a->ending);
+    for (size_t i = 0; i < a->n_dead_ports; i++) /* proposed by themselves */
+        portbits_add(a->beside, a->dead_ports[i]);
+    return DIBS_OK;
+}
+
 dibs_status attempt_plan(struct attempt *a, dibs_err *err)
 {
     uint16_t *buffer = a->candidates;
-    dibs_status s = read_cursor(a->core, err);
+    dibs_status s = read_cursor(a->core, &a->call, err);
 
     if (a->planned)
         memset(a->planned, 0, PLANNED_BYTES);
+    if (s == DIBS_OK)
+        s = pass_over(a, err);
     for (size_t i = 0; i < a->batch->n; i++) /* numbers that somebody named */
         if (!a->asks[i].is_choice)
             set_aside(a, a->asks[i].plan, a->asks[i].request->port);

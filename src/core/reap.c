@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The reaper: ends the claims of dead holders in small steps. Off the request path and never at start (D17):
- * holders are judged between transactions, and each step's transaction ends only generations that were
+/* The reaper: ends the claims of dead holders in chunks. Off the request path and never at start (D17):
+ * holders are judged between transactions, and each transaction ends only generations that were
  * judged. */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,23 +13,25 @@
 
 #include "base/banned.h"
 
-enum { STEP_CLAIMS = 128 };
+enum { CHUNK_CLAIMS = 128 };
 
-struct step {
-    dibs_claim claims[STEP_CLAIMS];
+/* Claims that are judged together. */
+struct chunk {
+    struct core_sockets sockets;
+    dibs_claim claims[CHUNK_CLAIMS];
     size_t n;
 };
 
 static bool gather(void *ctx, const dibs_claim *claim)
 {
-    struct step *step = ctx;
+    struct chunk *chunk = ctx;
 
-    step->claims[step->n++] = *claim;
-    return step->n < STEP_CLAIMS;
+    chunk->claims[chunk->n++] = *claim;
+    return chunk->n < CHUNK_CLAIMS;
 }
 
-/* Who is of another pid namespace ("uid:N@NAMESPACE") has directories of its own, too: what is not here may
- * be there. */
+/* A user of another pid namespace ("uid:N@NAMESPACE") may have a mount namespace of its own, too, where the
+ * directory exists. */
 static bool project_is_gone(const dibs_claim *claim)
 {
     struct stat st;
@@ -38,50 +40,42 @@ static bool project_is_gone(const dibs_claim *claim)
            (errno == ENOENT || errno == ENOTDIR);
 }
 
-static bool is_due(struct core *core, dibs_claim *claim, unsigned flags, bool *is_stale)
+static bool is_due(struct core *core, const struct call *call, struct core_sockets *sockets,
+                   dibs_claim *claim, unsigned flags, bool *is_stale)
 {
     bool is_held = claim->holder != DIBS_HELD_BY_NOBODY;
-    bool is_dead = is_held && core_judge(core, claim, NULL, 0) == DIBS_DEAD;
+    bool is_dead = is_held && core_judge(core, call, sockets, claim, NULL) == DIBS_DEAD;
     const char *why = "";
-    bool is_own = core->caller.is_admin || strcmp(claim->principal, core->caller.principal) == 0;
+    bool is_own = call->is_admin || strcmp(claim->principal, call->principal) == 0;
 
     *is_stale = (flags & DIBS_REAP_STALE) && claim->is_kept && is_own && (!is_held || is_dead) &&
-                project_is_gone(claim) && core_socket_life(core, claim, &why) == DIBS_DEAD;
+                project_is_gone(claim) && core_socket_life(core, call, sockets, claim, &why) == DIBS_DEAD;
     return is_dead || *is_stale;
 }
 
-struct reaping {
-    unsigned flags;
-    dibs_claim_fn fn;
-    void *ctx;
-    size_t n;
-};
-
-static dibs_status reap_step(struct core *core, struct step *step, struct reaping *r, bool *goes_on,
-                             dibs_err *err)
+static dibs_status reap_chunk(struct core *core, const struct call *call, struct chunk *chunk,
+                              struct core_reaping *r, bool *goes_on, dibs_err *err)
 {
-    struct ledger_actor actor = core_actor(core, core_now(core));
-
     *goes_on = true;
-    for (size_t i = 0; i < step->n && *goes_on; i++) {
-        dibs_claim *claim = &step->claims[i];
+    for (size_t i = 0; i < chunk->n && *goes_on; i++) {
+        dibs_claim *claim = &chunk->claims[i];
         bool is_stale = false;
         size_t ended = 1;
         dibs_status s = DIBS_OK;
 
-        if (!is_due(core, claim, r->flags, &is_stale))
+        if (!is_due(core, call, &chunk->sockets, claim, r->flags, &is_stale))
             continue;
         if (!(r->flags & DIBS_REAP_DRY_RUN)) {
             struct ledger_seen seen = { claim->id, claim->generation, claim->lease_until_ms };
 
-            s = ledger_end(core->ledger,
+            s = ledger_end(core->ledger, call,
                            &(struct ledger_ending){ &seen, 1, is_stale ? LEDGER_END_STALE : LEDGER_END_REAP },
-                           &actor, &ended, err);
+                           &ended, err);
         }
         if (s != DIBS_OK)
             return s;
         if (ended == 0)
-            continue; /* it changed hands meanwhile */
+            continue; /* another process changed its holder or ended it */
         r->n++;
         claim->life = DIBS_DEAD;
         *goes_on = !r->fn || r->fn(r->ctx, claim);
@@ -89,55 +83,51 @@ static dibs_status reap_step(struct core *core, struct step *step, struct reapin
     return DIBS_OK;
 }
 
-dibs_status core_reap(struct core *core, unsigned flags, dibs_claim_fn fn, void *ctx, size_t *n,
-                      dibs_err *err)
+dibs_status core_reap(struct core *core, const struct call *call, struct core_reaping *r, dibs_err *err)
 {
-    AUTO(free_auto) struct step *step = calloc(1, sizeof *step);
-    struct reaping r = { .flags = flags, .fn = fn, .ctx = ctx };
-    struct ledger_filter filter = { .held_only = !(flags & DIBS_REAP_STALE), .limit = STEP_CLAIMS };
-    struct ledger_actor actor = core_actor(core, core_now(core));
+    AUTO(free_auto) struct chunk *chunk = calloc(1, sizeof *chunk);
+    struct ledger_filter filter = { .held_only = !(r->flags & DIBS_REAP_STALE), .limit = CHUNK_CLAIMS };
     bool goes_on = true;
     dibs_status s = DIBS_OK;
 
-    if (!step)
+    if (!chunk)
         return err_set(err, DIBS_FAILURE, "reaping: out of memory");
     while (goes_on && s == DIBS_OK) {
-        step->n = 0;
-        ledger_start_call(core->ledger); /* each step is short, all together need not be */
-        s = ledger_list(core->ledger, &filter, gather, step, err);
-        if (s != DIBS_OK || step->n == 0)
+        struct call part = core_part(core, call);
+
+        memset(&chunk->sockets, 0, sizeof chunk->sockets);
+        chunk->n = 0;
+        s = ledger_list(core->ledger, &part, &filter, gather, chunk, err);
+        if (s != DIBS_OK || chunk->n == 0)
             break;
-        filter.after_id = step->claims[step->n - 1].id;
-        core_judge_begin(core);
-        s = reap_step(core, step, &r, &goes_on, err);
-        core_judge_end(core);
+        filter.after_id = chunk->claims[chunk->n - 1].id;
+        s = reap_chunk(core, &part, chunk, r, &goes_on, err);
     }
-    if (s == DIBS_OK && !(flags & DIBS_REAP_DRY_RUN))
-        s = ledger_upkeep(core->ledger, &actor, NULL, err);
-    core->index.is_loaded = false;
-    if (s == DIBS_OK && n)
-        *n = r.n;
+    struct call last = core_part(core, call);
+    if (s == DIBS_OK && !(r->flags & DIBS_REAP_DRY_RUN))
+        s = ledger_upkeep(core->ledger, &last, NULL, err);
+    core_index_forget(core);
     return s;
 }
 
 /* ---- hosts ---- */
 
-dibs_status core_node_list(struct core *core, dibs_node_fn fn, void *ctx, dibs_err *err)
+dibs_status core_node_list(struct core *core, const struct call *call, dibs_node_fn fn, void *ctx,
+                           dibs_err *err)
 {
-    return ledger_nodes(core->ledger, fn, ctx, err);
+    return ledger_nodes(core->ledger, call, fn, ctx, err);
 }
 
-dibs_status core_node_remove(struct core *core, const char *name, unsigned flags, size_t *n, dibs_err *err)
+dibs_status core_node_remove(struct core *core, const struct call *call, const char *name, unsigned flags,
+                             size_t *n, dibs_err *err)
 {
-    struct ledger_actor actor = core_actor(core, core_now(core));
     size_t ended = 0;
 
-    if (!core->caller.is_admin)
+    if (!call->is_admin)
         return err_set(err, DIBS_DENIED,
                        "only an administrator removes a host, with all that it has claimed");
-    dibs_status s =
-        ledger_node_remove(core->ledger, name, (flags & DIBS_NODE_FORCE) != 0, &actor, &ended, err);
-    core->index.is_loaded = false;
+    dibs_status s = ledger_node_remove(core->ledger, call, name, (flags & DIBS_NODE_FORCE) != 0, &ended, err);
+    core_index_forget(core);
     if (s == DIBS_OK && n)
         *n = ended;
     return s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Why not: what was wanted, who stands in the way, in which relation, and what to do (D18). */
+/* Writes the message of a refusal: the request, its blocker, their relation, and what to do (D18). */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,11 +7,11 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "core/plan.h"
-#include "kernel/kernel.h"
+#include "host/kernel.h"
 
 #include "base/banned.h"
 
-/* Who wanted this very number: an option of a command, or a manifest. */
+/* The source of this number: an option of a command, or a manifest. */
 #define OTHERWISE "choose another port, or use --prefer (in a manifest: prefer)"
 
 void core_describe(const dibs_claim *c, char *out, size_t size)
@@ -83,18 +83,18 @@ static void fill_blocker(dibs_err *err, dibs_relation relation, const dibs_claim
     (void) text_copy(err->blocker.command, sizeof err->blocker.command, b->command);
 }
 
-/* Who has it, and when nobody alive does, that: "'web', uid:1000, pid 12 (node), since ... (its holder is
- * gone, but its socket is still bound)". */
-static void describe_judged(struct core *core, dibs_claim *b, char *out, size_t size)
+/* Describe the blocker, and say so if its holder is dead: "'web', uid:1000, pid 12 (node), since ... (its
+ * holder is gone, but its socket is still bound)". */
+static void describe_judged(struct core *core, const struct call *call, dibs_claim *b, char *out, size_t size)
 {
-    char why[128];
+    const char *why = "";
     char who[512];
-    dibs_life life = core_judge(core, b, why, sizeof why);
+    dibs_life life = core_judge(core, call, NULL, b, &why);
 
     core_describe(b, who, sizeof who);
     (void) snprintf(out, size, "%s%s%s%s", who, why[0] ? " (" : "",
                     life == DIBS_DEAD      ? "kept, its holder is dead: "
-                    : life == DIBS_UNKNOWN ? "it cannot be told whether it is alive: "
+                    : life == DIBS_UNKNOWN ? "it is unknown whether it is alive: "
                                            : "",
                     why);
     if (why[0])
@@ -139,21 +139,21 @@ static void describe_request(const dibs_claim *c, const char *number, const dibs
     }
 }
 
-static dibs_status refuse_name(struct core *core, const struct ledger_want *want,
+static dibs_status refuse_name(struct core *core, const struct call *call, const struct ledger_want *want,
                                const struct ledger_refusal *r, dibs_err *err)
 {
     const dibs_claim *wanted = &want->claim;
-    dibs_claim b = r->blockers[0];
+    dibs_claim b = r->blocker;
     dibs_binding theirs = { 0 };
     char who[700];
     char ports[300];
     char has[200];
     char asked[500];
 
-    if (r->n_blockers == 0)
+    if (!r->has_blocker)
         return DIBS_TAKEN; /* the ledger has said it */
     (void) relate(wanted, &b, &theirs);
-    describe_judged(core, &b, who, sizeof who);
+    describe_judged(core, call, &b, who, sizeof who);
     (void) snprintf(ports, sizeof ports, "port %u", b.port);
     describe_request(&b, ports, wanted, has, sizeof has);
     describe_ports(want, ports, sizeof ports);
@@ -180,7 +180,8 @@ static dibs_status refuse_name(struct core *core, const struct ledger_want *want
     return DIBS_TAKEN;
 }
 
-static dibs_status refuse_claimed(struct core *core, const dibs_claim *wanted, dibs_claim *b, dibs_err *err)
+static dibs_status refuse_claimed(struct core *core, const struct call *call, const dibs_claim *wanted,
+                                  dibs_claim *b, dibs_err *err)
 {
     dibs_binding theirs = { 0 };
     dibs_relation relation = relate(wanted, b, &theirs);
@@ -189,7 +190,7 @@ static dibs_status refuse_claimed(struct core *core, const dibs_claim *wanted, d
     const char *proto = dibs_proto_text(theirs.proto);
 
     dibs_address_format(&theirs.address, address);
-    describe_judged(core, b, who, sizeof who);
+    describe_judged(core, call, b, who, sizeof who);
     if (b->is_damaged)
         (void) err_set(err, DIBS_TAKEN, "port %u is kept by a damaged record; see 'dibs doctor'", b->port);
     else if (relation == DIBS_REL_OWN_WILDCARD)
@@ -214,88 +215,80 @@ static dibs_status refuse_claimed(struct core *core, const dibs_claim *wanted, d
     return DIBS_TAKEN;
 }
 
-static dibs_status refuse_shared(struct core *core, dibs_claim *b, dibs_err *err)
+static dibs_status refuse_shared(struct core *core, const struct call *call, dibs_claim *b, dibs_err *err)
 {
     char who[700];
 
-    describe_judged(core, b, who, sizeof who);
+    describe_judged(core, call, b, who, sizeof who);
     (void) err_set(err, DIBS_TAKEN, "a port that was to be dropped is in use: %s", who);
     fill_blocker(err, DIBS_REL_USES, b, &b->bindings[0]);
     return DIBS_TAKEN;
 }
 
-struct stranger {
-    const dibs_claim *wanted;
-    struct kernel_socket socket;
-    bool is_found;
-};
-
-static bool find_stranger(void *ctx, const struct kernel_socket *socket)
+void core_blame_socket(const dibs_socket *socket, dibs_err *err)
 {
-    struct stranger *s = ctx;
-
-    for (size_t i = 0; i < s->wanted->n_bindings; i++)
-        if (s->wanted->bindings[i].proto == socket->proto &&
-            dibs_address_conflict(&s->wanted->bindings[i].address, &socket->address)) {
-            s->socket = *socket;
-            s->is_found = true;
-            return false;
-        }
-    return true;
+    if (!err)
+        return;
+    err->blocker = (dibs_blocker){ .relation = DIBS_REL_FOREIGN,
+                                   .proto = socket->proto,
+                                   .address = socket->address,
+                                   .port = socket->port,
+                                   .pid = socket->pid,
+                                   .uid = socket->uid };
+    (void) text_copy(err->blocker.command, sizeof err->blocker.command, socket->command);
 }
 
-static dibs_status refuse_foreign(struct core *core, const dibs_claim *wanted, uint16_t port, dibs_err *err)
+static dibs_status refuse_foreign(struct core *core, const struct call *call, const dibs_claim *wanted,
+                                  uint16_t port, dibs_err *err)
 {
-    struct stranger s = { .wanted = wanted };
-    struct owner_facts facts = { 0 };
-    pid_t pid = 0;
+    const dibs_port_question question = { .port = port,
+                                          .bindings = wanted->bindings,
+                                          .n = wanted->n_bindings };
+    dibs_port_report report = { 0 };
+    const dibs_socket *stranger = NULL;
     char address[DIBS_ADDRESS_TEXT_MAX + 1];
     char command[DIBS_COMMAND_MAX + 1];
 
-    for (size_t i = 0; i < wanted->n_bindings && !s.is_found; i++)
-        (void) kernel_sockets(0, wanted->bindings[i].proto, port, find_stranger, &s, NULL);
-    if (!s.is_found) {
+    (void) core_port_sockets(core, call, &question, &report, NULL);
+    for (size_t i = report.n_sockets; i-- > 0;)
+        if (core_socket_uses(&report.sockets[i], wanted))
+            stranger = &report.sockets[i];
+    if (!stranger) {
         (void) err_set(
             err, DIBS_TAKEN,
             "port %u is in use by a socket that no claim covers and that does not listen; " OTHERWISE, port);
-    } else {
-        dibs_address_format(&s.socket.address, address);
-        s.socket.uid = owner_seen_uid(&core->view.users, s.socket.uid);
-        core_socket_owners(core, &s.socket, &pid, 1);
-        if (pid != 0)
-            (void) owner_identify(&core->view, pid, &facts, NULL);
-        (void) err_set(
-            err, DIBS_TAKEN,
-            "port %u is in use on %s %s by a process without a claim: pid %d (%s), uid %u; " OTHERWISE, port,
-            dibs_proto_text(s.socket.proto), address, (int) pid,
-            text_safe(facts.command[0] ? facts.command : "?", command, sizeof command), s.socket.uid);
+        core_blame_socket(&(dibs_socket){ .proto = wanted->bindings[0].proto,
+                                          .address = wanted->bindings[0].address,
+                                          .port = port },
+                          err);
+        return DIBS_TAKEN;
     }
-    err->blocker = (dibs_blocker){ .relation = DIBS_REL_FOREIGN,
-                                   .port = port,
-                                   .pid = pid,
-                                   .uid = s.socket.uid,
-                                   .proto = s.is_found ? s.socket.proto : wanted->bindings[0].proto,
-                                   .address = s.is_found ? s.socket.address : wanted->bindings[0].address };
-    (void) text_copy(err->blocker.command, sizeof err->blocker.command, facts.command);
+    dibs_address_format(&stranger->address, address);
+    (void) err_set(err, DIBS_TAKEN,
+                   "port %u is in use on %s %s by a process without a claim: pid %d (%s), uid %u; " OTHERWISE,
+                   port, dibs_proto_text(stranger->proto), address, stranger->pid,
+                   text_safe(stranger->command[0] ? stranger->command : "?", command, sizeof command),
+                   stranger->uid);
+    core_blame_socket(stranger, err);
     return DIBS_TAKEN;
 }
 
-dibs_status core_refuse(struct core *core, const struct ledger_want *want, struct ledger_refusal *refusal,
-                        dibs_err *err)
+dibs_status core_refuse(struct core *core, const struct call *call, const struct ledger_want *want,
+                        struct ledger_refusal *refusal, dibs_err *err)
 {
     dibs_err unused = { 0 };
 
     if (!err)
         err = &unused;
     if (refusal->is_shared)
-        return refuse_shared(core, &refusal->blockers[0], err);
+        return refuse_shared(core, call, &refusal->blocker, err);
     if (refusal->by_name)
-        return refuse_name(core, want, refusal, err);
+        return refuse_name(core, call, want, refusal, err);
     if (refusal->is_busy)
-        return refuse_foreign(core, &want->claim, refusal->port, err);
-    /* If somebody lives, he is the first. */
-    return refusal->n_blockers > 0 ? refuse_claimed(core, &want->claim, &refusal->blockers[0], err)
-                                   : DIBS_TAKEN;
+        return refuse_foreign(core, call, &want->claim, refusal->port, err);
+    /* A blocker whose holder lives is the first. */
+    return refusal->has_blocker ? refuse_claimed(core, call, &want->claim, &refusal->blocker, err)
+                                : DIBS_TAKEN;
 }
 
 struct declared {
@@ -336,16 +329,15 @@ static uint32_t longest_range(const dibs_ranges *ranges)
     return longest;
 }
 
-dibs_status core_refuse_exhausted(struct core *core, const struct plan_pool *plan, struct plan_run run,
-                                  dibs_err *err)
+dibs_status core_refuse_exhausted(struct core *core, const struct call *call, const struct plan_pool *plan,
+                                  struct plan_run run, dibs_err *err)
 {
     struct declared declared = { .plan = plan };
-    struct portbits others = plan->members;
+    struct portbits left = { 0 };
     char ranges[DIBS_RANGES_TEXT_MAX + 1];
     char wanted[96] = "";
     char help[200] = "";
     uint32_t longest = longest_range(&plan->pool.ranges);
-    uint32_t n_withheld = portbits_count(&plan->members) - portbits_count(&plan->choosable);
     uint32_t n_ephemeral = 0;
 
     describe_run(run, wanted, sizeof wanted);
@@ -354,13 +346,17 @@ dibs_status core_refuse_exhausted(struct core *core, const struct plan_pool *pla
         return err_set(err, DIBS_EXHAUSTED,
                        "%u ports in a row can never fit in pool '%s' (%.200s), which has at most %u in a row",
                        run.n, plan->pool.name, ranges, longest);
-    if (!core->caller.settings->allow_ephemeral) {
-        portbits_remove_range(&others, core_host(core)->ephemeral);
-        n_ephemeral = portbits_count(&plan->members) - portbits_count(&others);
+    portbits_add_ranges(&left, &plan->pool.ranges);
+    if (!call->settings->allow_ephemeral) {
+        struct portbits others = left;
+
+        portbits_remove_range(&others, core_host(core, call)->ephemeral);
+        n_ephemeral = plan->size - portbits_count(&others);
     }
+    core_withhold(core, call, (plan->kind.protos & 1u << DIBS_TCP) != 0, &left);
     if (n_ephemeral > 0)
         (void) snprintf(help, sizeof help, "--allow-ephemeral adds up to %u, ", n_ephemeral);
-    (void) ledger_slots(core->ledger, 0, 0, note_declared, &declared, NULL);
+    (void) ledger_slots(core->ledger, call, NULL, note_declared, &declared, NULL);
     uint32_t n_declared = portbits_count(&declared.ports);
     if (n_declared > 0)
         (void) snprintf(help + strlen(help), sizeof help - strlen(help),
@@ -369,5 +365,5 @@ dibs_status core_refuse_exhausted(struct core *core, const struct plan_pool *pla
         err, DIBS_EXHAUSTED,
         "no %s left in pool '%s' (%.200s): %u of its %u ports are withheld (ephemeral, reserved, "
         "privileged or blocked by browsers), too few of the others are free; %ssee 'dibs ls' and 'dibs pool'",
-        wanted, plan->pool.name, ranges, n_withheld, plan->size, help);
+        wanted, plan->pool.name, ranges, plan->size - portbits_count(&left), plan->size, help);
 }

@@ -9,15 +9,16 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/text.h"
 #include "core/core.h"
-#include "kernel/kernel.h"
+#include "host/kernel.h"
 
 #include "base/banned.h"
 
-enum { SIGHTINGS_TO_DROP = 3, SOCKETS_MAX = 65536, STEP = 256 };
+enum { SIGHTINGS_TO_DROP = 3, SOCKETS_MAX = 65536, CHUNK = 256 };
 
-/* What the ledger knows of an observed use. */
+/* The claim of an observed use. */
 struct use {
     uint64_t claim_id; /* the claim that covers it; 0: none */
     char *other_name;  /* that claim's, when another was observed; else NULL */
@@ -26,6 +27,7 @@ struct use {
 
 struct repairing {
     struct core *core;
+    const struct call *call;
     const dibs_repair_plan *plan;
     dibs_pool pool;
     dibs_repair_fn fn;
@@ -40,14 +42,14 @@ struct repairing {
     pid_t *pids;                   /* their owners */
 };
 
-/* Many decisions, but few transactions: what one step of lines or claims needs. */
-struct step {
+/* Many decisions, but few transactions: what one chunk of lines or claims needs. */
+struct chunk {
     size_t n;
-    dibs_claim claims[STEP];
-    struct ledger_seen seen[STEP];
-    uint64_t ids[STEP];
-    uint32_t counts[STEP];
-    dibs_err why[STEP];
+    dibs_claim claims[CHUNK];
+    struct ledger_seen seen[CHUNK];
+    uint64_t ids[CHUNK];
+    uint32_t counts[CHUNK];
+    dibs_err why[CHUNK];
 };
 
 static void report(struct repairing *r, const dibs_repair_item *about, const char *fmt, ...)
@@ -173,11 +175,13 @@ static bool is_missing(const struct repairing *r, size_t i)
            r->uses[i].claim_id == 0;
 }
 
-/* Who uses a socket becomes the holder of its claim; who is on a list is kept until the list drops him. */
+/* The process that uses a socket becomes the holder of its claim; a claim from a list is kept until the list
+ * drops it. */
 static dibs_status claim_for(struct repairing *r, size_t i, dibs_claim *out, dibs_err *err)
 {
     const dibs_observed *o = &r->seen[i];
-    struct core *core = r->core;
+    const dibs_heir nobody = { .holder = DIBS_HELD_BY_NOBODY };
+    const dibs_heir owner = { .holder = DIBS_HELD_BY_PROCESS, .pid = r->pids ? r->pids[i] : 0 };
 
     *out = (dibs_claim){
         .port = o->port, .kind = DIBS_STATIC, .is_exclusive = true, .n_bindings = 1, .is_kept = !r->sockets
@@ -185,14 +189,14 @@ static dibs_status claim_for(struct repairing *r, size_t i, dibs_claim *out, dib
     out->bindings[0] = o->binding;
     out->bindings[0].address.v6only =
         false; /* "::" alone is claimed as "*": rather too much than too little */
-    (void) text_copy(out->principal, sizeof out->principal, core->caller.principal);
+    (void) text_copy(out->principal, sizeof out->principal, r->call->principal);
     (void) text_copy(out->pool, sizeof out->pool, r->pool.name);
     (void) text_copy(out->name, sizeof out->name, o->name);
     if (!r->sockets)
-        return core_holder(core, DIBS_HELD_BY_NOBODY, 0, 0, out, err);
-    if (r->pids[i] == 0)
-        return err_set(err, DIBS_NOT_FOUND, "its process cannot be told");
-    return core_holder(core, DIBS_HELD_BY_PROCESS, r->pids[i], 0, out, err);
+        return core_holder(r->core, r->call, &nobody, out, err);
+    if (owner.pid == 0)
+        return err_set(err, DIBS_NOT_FOUND, "its process is not visible");
+    return core_holder(r->core, r->call, &owner, out, err);
 }
 
 static void tell_restored(struct repairing *r, size_t i, const dibs_claim *claim, const dibs_err *why)
@@ -211,7 +215,7 @@ static void tell_restored(struct repairing *r, size_t i, const dibs_claim *claim
     }
 }
 
-/* What was observed and is claimed, or does not have to be. */
+/* Report uses that are claimed, or do not have to be. */
 static void tell_known(struct repairing *r, size_t i)
 {
     const dibs_observed *o = &r->seen[i];
@@ -230,35 +234,35 @@ static void tell_known(struct repairing *r, size_t i)
 }
 
 /* The lines from..to: what is missing is claimed, what is claimed is no leak. */
-static dibs_status check_lines(struct repairing *r, size_t from, size_t to, struct step *step, dibs_err *err)
+static dibs_status check_lines(struct repairing *r, size_t from, size_t to, struct chunk *chunk,
+                               dibs_err *err)
 {
-    struct ledger_actor actor = core_actor(r->core, core_now(r->core));
     size_t n_used = 0;
     size_t k = 0;
     dibs_status s = DIBS_OK;
 
-    step->n = 0;
-    memset(step->why, 0, sizeof step->why);
+    chunk->n = 0;
+    memset(chunk->why, 0, sizeof chunk->why);
     for (size_t i = from; i < to; i++) {
         if (!is_missing(r, i)) {
-            step->ids[n_used] = r->uses[i].claim_id;
+            chunk->ids[n_used] = r->uses[i].claim_id;
             n_used += r->uses[i].claim_id != 0;
             continue;
         }
-        s = claim_for(r, i, &step->claims[step->n], r->sockets ? NULL : err);
-        step->n += s == DIBS_OK;
+        s = claim_for(r, i, &chunk->claims[chunk->n], r->sockets ? NULL : err);
+        chunk->n += s == DIBS_OK;
         if (s != DIBS_OK && !r->sockets)
             return s;
         if (s != DIBS_OK)
             r->pids[i] = 0; /* gone, or not ours to claim for */
     }
     s = DIBS_OK;
-    ledger_start_call(r->core->ledger); /* each step is short, all together need not be */
-    if (!r->plan->is_dry_run && step->n > 0)
-        s = ledger_restore(r->core->ledger, &(dibs_snapshot){ step->claims, step->n, NULL, 0 }, &actor, NULL,
-                           step->why, err);
+    struct call part = core_part(r->core, r->call);
+    if (!r->plan->is_dry_run && chunk->n > 0)
+        s = ledger_restore(r->core->ledger, &part, &(dibs_snapshot){ chunk->claims, chunk->n, NULL, 0 }, NULL,
+                           chunk->why, err);
     if (s == DIBS_OK && !r->plan->is_dry_run && !r->sockets && n_used > 0)
-        s = ledger_not_leaked(r->core->ledger, step->ids, n_used, err);
+        s = ledger_not_leaked(r->core->ledger, &part, chunk->ids, n_used, err);
     for (size_t i = from; i < to && s == DIBS_OK && !r->is_stopped; i++) {
         if (!is_missing(r, i)) {
             tell_known(r, i);
@@ -266,9 +270,9 @@ static dibs_status check_lines(struct repairing *r, size_t from, size_t to, stru
             dibs_repair_item item = item_of(DIBS_REPAIR_UNCLAIMED, &r->seen[i]);
 
             report(r, &item, "in use without a claim by somebody else (uid %u)",
-                   owner_seen_uid(&r->core->view.users, r->sockets[i].uid));
+                   uid_map_above_seen(&r->core->view.users, r->sockets[i].uid));
         } else {
-            tell_restored(r, i, &step->claims[k], &step->why[k]);
+            tell_restored(r, i, &chunk->claims[k], &chunk->why[k]);
             k++;
         }
     }
@@ -279,60 +283,61 @@ static dibs_status check_lines(struct repairing *r, size_t from, size_t to, stru
 
 static bool gather(void *ctx, const dibs_claim *claim)
 {
-    struct step *step = ctx;
+    struct chunk *chunk = ctx;
 
-    step->claims[step->n++] = *claim;
-    return step->n < STEP;
+    chunk->claims[chunk->n++] = *claim;
+    return chunk->n < CHUNK;
 }
 
 static bool is_unused(struct repairing *r, dibs_claim *claim)
 {
-    const struct core_caller *caller = &r->core->caller;
-    bool is_mine = caller->is_admin || strcmp(claim->principal, caller->principal) == 0;
+    bool is_mine = r->call->is_admin || strcmp(claim->principal, r->call->principal) == 0;
 
     if (!claim->is_exclusive || !is_mine || !dibs_ranges_contain(&r->pool.ranges, claim->port) ||
         is_observed(r, claim))
         return false;
     /* A holder that lives, or of whom nothing certain is known, is no leak (INV-5). */
-    return claim->holder == DIBS_HELD_BY_NOBODY || core_judge(r->core, claim, NULL, 0) == DIBS_DEAD;
+    return claim->holder == DIBS_HELD_BY_NOBODY ||
+           core_judge(r->core, r->call, NULL, claim, NULL) == DIBS_DEAD;
 }
 
-/* Counts the sightings of step->seen, and drops what was seen too often. */
-static dibs_status count_leaks(struct repairing *r, struct step *step, dibs_err *err)
+/* Counts the sightings of chunk->seen, and drops what was seen too often. */
+static dibs_status count_leaks(struct repairing *r, const struct call *call, struct chunk *chunk,
+                               dibs_err *err)
 {
-    struct ledger_actor actor = core_actor(r->core, core_now(r->core));
-    AUTO(free_auto) struct ledger_seen *leaks = calloc(STEP, sizeof *leaks);
+    AUTO(free_auto) struct ledger_seen *leaks = calloc(CHUNK, sizeof *leaks);
     size_t n_leaks = 0;
 
     if (!leaks)
         return err_set(err, DIBS_FAILURE, "repair: out of memory");
-    dibs_status s = ledger_sighted(r->core->ledger, step->seen, step->n, step->counts, err);
-    for (size_t i = 0; i < step->n && s == DIBS_OK; i++)
-        if (step->counts[i] >= SIGHTINGS_TO_DROP)
-            leaks[n_leaks++] = step->seen[i];
+    dibs_status s = ledger_sighted(r->core->ledger, call, chunk->seen, chunk->n, chunk->counts, err);
+    for (size_t i = 0; i < chunk->n && s == DIBS_OK; i++)
+        if (chunk->counts[i] >= SIGHTINGS_TO_DROP)
+            leaks[n_leaks++] = chunk->seen[i];
     if (s == DIBS_OK && n_leaks > 0)
-        s = ledger_end(r->core->ledger, &(struct ledger_ending){ leaks, n_leaks, LEDGER_END_LEAK }, &actor,
+        s = ledger_end(r->core->ledger, call, &(struct ledger_ending){ leaks, n_leaks, LEDGER_END_LEAK },
                        NULL, err);
     return s;
 }
 
-static dibs_status check_leaks(struct repairing *r, struct step *step, dibs_err *err)
+static dibs_status check_leaks(struct repairing *r, const struct call *call, struct chunk *chunk,
+                               dibs_err *err)
 {
     size_t n_unused = 0;
     dibs_status s = DIBS_OK;
 
-    for (size_t i = 0; i < step->n; i++) {
-        if (!is_unused(r, &step->claims[i]))
+    for (size_t i = 0; i < chunk->n; i++) {
+        if (!is_unused(r, &chunk->claims[i]))
             continue;
-        step->claims[n_unused] = step->claims[i];
-        step->seen[n_unused++] = (struct ledger_seen){ step->claims[i].id, step->claims[i].generation,
-                                                       step->claims[i].lease_until_ms };
+        chunk->claims[n_unused] = chunk->claims[i];
+        chunk->seen[n_unused++] = (struct ledger_seen){ chunk->claims[i].id, chunk->claims[i].generation,
+                                                        chunk->claims[i].lease_until_ms };
     }
-    step->n = n_unused;
+    chunk->n = n_unused;
     if (!r->plan->is_dry_run && n_unused > 0)
-        s = count_leaks(r, step, err);
+        s = count_leaks(r, call, chunk, err);
     for (size_t i = 0; i < n_unused && s == DIBS_OK && !r->is_stopped; i++) {
-        const dibs_claim *claim = &step->claims[i];
+        const dibs_claim *claim = &chunk->claims[i];
         dibs_repair_item item = { .kind = DIBS_REPAIR_SUSPECT,
                                   .binding = claim->bindings[0],
                                   .port = claim->port };
@@ -342,7 +347,7 @@ static dibs_status check_leaks(struct repairing *r, struct step *step, dibs_err 
             report(r, &item, "claimed, but not in use");
             continue;
         }
-        item.sightings = step->counts[i];
+        item.sightings = chunk->counts[i];
         if (item.sightings >= SIGHTINGS_TO_DROP)
             item.kind = DIBS_REPAIR_LEAK;
         report(r, &item,
@@ -353,21 +358,21 @@ static dibs_status check_leaks(struct repairing *r, struct step *step, dibs_err 
     return s;
 }
 
-static dibs_status find_leaks(struct repairing *r, struct step *step, dibs_err *err)
+static dibs_status find_leaks(struct repairing *r, struct chunk *chunk, dibs_err *err)
 {
-    struct ledger_filter filter = { .limit = STEP };
+    struct ledger_filter filter = { .limit = CHUNK };
     dibs_status s = DIBS_OK;
     bool is_last = false;
 
     while (s == DIBS_OK && !is_last && !r->is_stopped) {
-        step->n = 0;
-        ledger_start_call(r->core->ledger);
-        s = ledger_list(r->core->ledger, &filter, gather, step, err);
-        is_last = step->n < STEP;
-        if (step->n > 0)
-            filter.after_id = step->claims[step->n - 1].id;
+        chunk->n = 0;
+        struct call part = core_part(r->core, r->call);
+        s = ledger_list(r->core->ledger, &part, &filter, gather, chunk, err);
+        is_last = chunk->n < CHUNK;
+        if (chunk->n > 0)
+            filter.after_id = chunk->claims[chunk->n - 1].id;
         if (s == DIBS_OK)
-            s = check_leaks(r, step, err);
+            s = check_leaks(r, &part, chunk, err);
     }
     return s;
 }
@@ -383,15 +388,8 @@ static bool add_socket(void *ctx, const struct kernel_socket *socket)
 {
     struct socket_list *list = ctx;
 
-    if (list->n == list->max) {
-        size_t max = list->max ? list->max * 2 : 256;
-        struct kernel_socket *more = reallocarray(list->sockets, max, sizeof *more);
-
-        if (!more)
-            return false;
-        list->sockets = more;
-        list->max = max;
-    }
+    if (!grow((void **) &list->sockets, list->n, &list->max, sizeof *list->sockets))
+        return false;
     list->sockets[list->n++] = *socket;
     return list->n < SOCKETS_MAX;
 }
@@ -416,29 +414,29 @@ static void find_owners(struct repairing *r)
     for (size_t i = 0; i < r->n_seen; i++)
         if (!is_missing(r, i))
             r->sockets[i].inode = 0;
-    core_socket_owners(r->core, r->sockets, r->pids, r->n_seen);
+    core_socket_owners(r->core, r->call, r->sockets, r->pids, r->n_seen);
 }
 
 /* ---- both ---- */
 
 static dibs_status compare(struct repairing *r, dibs_err *err)
 {
-    AUTO(free_auto) struct step *step = calloc(1, sizeof *step);
+    AUTO(free_auto) struct chunk *chunk = calloc(1, sizeof *chunk);
     struct ledger_filter everything = { 0 };
 
-    if (!step)
+    if (!chunk)
         return err_set(err, DIBS_FAILURE, "repair: out of memory");
     dibs_status s = sort_uses(r, err);
     if (s == DIBS_OK && r->n_seen > 0)
-        s = ledger_list(r->core->ledger, &everything, cover, r, err);
+        s = ledger_list(r->core->ledger, r->call, &everything, cover, r, err);
     if (s == DIBS_OK && r->is_failed)
         s = err_set(err, DIBS_FAILURE, "repair: out of memory");
     if (s == DIBS_OK && r->sockets)
         find_owners(r);
-    for (size_t i = 0; i < r->n_seen && s == DIBS_OK && !r->is_stopped; i += STEP)
-        s = check_lines(r, i, r->n_seen - i < STEP ? r->n_seen : i + STEP, step, err);
+    for (size_t i = 0; i < r->n_seen && s == DIBS_OK && !r->is_stopped; i += CHUNK)
+        s = check_lines(r, i, r->n_seen - i < CHUNK ? r->n_seen : i + CHUNK, chunk, err);
     if (s == DIBS_OK && !r->sockets && !r->is_stopped)
-        s = find_leaks(r, step, err);
+        s = find_leaks(r, chunk, err);
     for (size_t i = 0; i < r->n_seen && r->uses; i++)
         free(r->uses[i].other_name);
     free(r->uses);
@@ -449,9 +447,10 @@ static dibs_status compare(struct repairing *r, dibs_err *err)
 static dibs_status repair_by_sockets(struct repairing *r, dibs_err *err)
 {
     struct socket_list list = { 0 };
-    dibs_status s = core_reap(r->core, r->plan->is_dry_run ? DIBS_REAP_DRY_RUN : 0, reaped, r, NULL, err);
+    struct core_reaping dead = { r->plan->is_dry_run ? DIBS_REAP_DRY_RUN : 0, reaped, r, 0 };
+    dibs_status s = core_reap(r->core, r->call, &dead, err);
 
-    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && s == DIBS_OK; proto++)
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && s == DIBS_OK; proto++)
         if (kernel_has_proto(proto))
             s = kernel_sockets(0, proto, 0, add_socket, &list, err);
     dibs_observed *seen = calloc(list.n + 1, sizeof *seen);
@@ -473,11 +472,11 @@ static dibs_status repair_by_sockets(struct repairing *r, dibs_err *err)
     return s;
 }
 
-dibs_status core_repair(struct core *core, const dibs_repair_plan *plan, dibs_repair_fn fn, void *ctx,
-                        dibs_err *err)
+dibs_status core_repair(struct core *core, const struct call *call, const dibs_repair_plan *plan,
+                        dibs_repair_fn fn, void *ctx, dibs_err *err)
 {
-    struct repairing r = { .core = core, .plan = plan, .fn = fn, .ctx = ctx };
-    dibs_status s = core_pool(core, plan->pool, NULL, &r.pool, err);
+    struct repairing r = { .core = core, .call = call, .plan = plan, .fn = fn, .ctx = ctx };
+    dibs_status s = core_pool(core, call, plan->pool, NULL, &r.pool, err);
 
     if (s != DIBS_OK)
         return s;
@@ -493,6 +492,6 @@ dibs_status core_repair(struct core *core, const dibs_repair_plan *plan, dibs_re
     } else {
         s = repair_by_sockets(&r, err);
     }
-    core->index.is_loaded = false;
+    core_index_forget(core);
     return s;
 }

@@ -8,9 +8,9 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "base/part.h"
+#include "base/name_part.h"
 #include "base/text.h"
-#include "kernel/kernel.h"
+#include "host/kernel.h"
 #include "net/bindings.h"
 
 #include "base/banned.h"
@@ -20,7 +20,7 @@ static dibs_status add_binding(dibs_claim *claim, const dibs_binding *b, dibs_er
     char one[DIBS_ADDRESS_TEXT_MAX + 1];
     char two[DIBS_ADDRESS_TEXT_MAX + 1];
 
-    if (b->proto < DIBS_TCP || b->proto > DIBS_SCTP || (b->address.len != 4 && b->address.len != 16) ||
+    if (b->proto < DIBS_TCP || b->proto > DIBS_PROTO_MAX || (b->address.len != 4 && b->address.len != 16) ||
         b->address.v6only)
         return err_set(err, DIBS_INVALID, "a binding has no valid protocol or address");
     for (size_t i = 0; i < claim->n_bindings; i++) {
@@ -44,8 +44,8 @@ static bool is_link_local(const dibs_address *a)
     return a->len == 16 && a->bytes[0] == 0xfe && (a->bytes[1] & 0xc0) == 0x80;
 }
 
-static dibs_status fill_bindings(struct core *core, const dibs_request *r, struct ask *ask,
-                                 struct ledger_want *want, dibs_err *err)
+static dibs_status fill_bindings(struct core *core, const struct call *call, const dibs_request *r,
+                                 struct ask *ask, struct ledger_want *want, dibs_err *err)
 {
     static const dibs_binding anywhere = { DIBS_TCP, { .len = 16 } };
     dibs_claim *claim = &want->claim;
@@ -62,7 +62,7 @@ static dibs_status fill_bindings(struct core *core, const dibs_request *r, struc
             return err_set(err, DIBS_INVALID, "an IPv6 link-local address cannot be claimed, only declared");
         s = add_binding(claim, b, err);
     }
-    if (s != DIBS_OK || core->caller.is_elsewhere || core_host(core)->has_ipv6)
+    if (s != DIBS_OK || call->is_elsewhere || core_host(core, call)->has_ipv6)
         return s;
     memcpy(want->wide, claim->bindings, sizeof want->wide);
     n = claim->n_bindings;
@@ -73,20 +73,21 @@ static dibs_status fill_bindings(struct core *core, const dibs_request *r, struc
 
 /* Our own facts are kept for as long as the host's: we are alive, and nobody else has our pid. Those of
  * another process are read each time, for it may end and its pid be reused, unless it is being watched. */
-static dibs_status identify(struct core *core, pid_t pid, struct core_self *out, dibs_err *err)
+static dibs_status identify(struct core *core, const struct call *call, pid_t pid, struct core_self *out,
+                            dibs_err *err)
 {
-    const struct core_host *host = core_host(core);
+    const struct core_host *host = core_host(core, call);
     bool is_self = pid == getpid();
 
     if (is_self && core->self.facts.process.pid == pid && core->self.loaded_ms == host->loaded_ms) {
         *out = core->self;
         return DIBS_OK;
     }
-    /* It may have become another user's since it was looked at: nobody is refused because of that. */
+    /* Known facts can have an old uid: if it differs, read them again before the request is refused. */
     if (core->options.known && core->options.known(core->options.known_ctx, pid, out) &&
-        out->facts.uid == core->caller.uid)
+        out->facts.uid == call->uid)
         return DIBS_OK;
-    dibs_status s = owner_identify(&core->view, pid, &out->facts, err);
+    dibs_status s = process_identify(&core->view, pid, &out->facts, err);
     if (s != DIBS_OK)
         return s;
     out->netns = kernel_netns_of(pid);
@@ -96,32 +97,30 @@ static dibs_status identify(struct core *core, pid_t pid, struct core_self *out,
     return DIBS_OK;
 }
 
-dibs_status core_holder(struct core *core, dibs_holder kind, int32_t pid, int64_t ttl_ms, dibs_claim *out,
+dibs_status core_holder(struct core *core, const struct call *call, const dibs_heir *heir, dibs_claim *out,
                         dibs_err *err)
 {
+    int32_t pid = heir->pid ? heir->pid : call->pid;
     struct core_self who;
     struct ledger_lease lease;
 
-    out->holder = kind;
-    out->uid = core->caller.uid;
-    out->netns = core->caller.netns ? core->caller.netns : core_host(core)->netns;
-    if (core->caller.command)
-        (void) text_copy(out->command, sizeof out->command, core->caller.command);
-    switch (kind) {
+    out->holder = heir->holder;
+    out->uid = call->uid;
+    out->netns = call->netns ? call->netns : core_host(core, call)->netns;
+    switch (heir->holder) {
     case DIBS_HELD_BY_NOBODY: return DIBS_OK;
     case DIBS_HELD_BY_LEASE:
-        if (ttl_ms <= 0 || ttl_ms > DIBS_TTL_MAX_MS)
+        if (heir->ttl_ms <= 0 || heir->ttl_ms > DIBS_TTL_MAX_MS)
             return err_set(err, DIBS_INVALID, "a lease must last between 1 ms and ten years");
-        out->lease_ttl_ms = ttl_ms;
+        out->lease_ttl_ms = heir->ttl_ms;
         memcpy(out->process.boot_id, core->view.boot_id, sizeof out->process.boot_id);
         return DIBS_OK;
     case DIBS_HELD_BY_PROCESS: break;
     }
-    if (kind != DIBS_HELD_BY_PROCESS)
+    if (heir->holder != DIBS_HELD_BY_PROCESS)
         return err_set(err, DIBS_INVALID, "an unknown kind of holder");
     if (pid < 0)
         return err_set(err, DIBS_INVALID, "pid %d is not a process", pid);
-    pid = pid ? pid : core->caller.pid;
     if (pid == 0)
         return err_set(err, DIBS_INVALID, "no process can hold this claim: yours cannot be seen from here");
     ledger_lease(core->ledger, &lease);
@@ -130,12 +129,12 @@ dibs_status core_holder(struct core *core, dibs_holder kind, int32_t pid, int64_
             err, DIBS_INVALID,
             "in a cluster a process holds a claim only through the daemon of its host ('dibs serve'); "
             "hold it for a time (--ttl) or keep it (--keep)");
-    dibs_status s = identify(core, pid, &who, err);
+    dibs_status s = identify(core, call, pid, &who, err);
     if (s != DIBS_OK)
         return s;
-    if (who.facts.uid != core->caller.uid && !core->caller.is_admin)
+    if (who.facts.uid != call->uid && !call->is_admin)
         return err_set(err, DIBS_DENIED, "process %d belongs to uid %u; you are uid %u", pid, who.facts.uid,
-                       core->caller.uid);
+                       call->uid);
     out->process = who.facts.process;
     out->uid = who.facts.uid;
     memcpy(out->command, who.facts.command, sizeof out->command);
@@ -160,8 +159,8 @@ bool core_is_noop(const dibs_request *request)
     return request->mode != DIBS_RANDOM && request->port == 0;
 }
 
-dibs_status request_prepare(struct core *core, const dibs_request *r, struct ask *ask,
-                            struct ledger_want *want, dibs_err *err)
+dibs_status request_prepare(struct core *core, const struct call *call, const dibs_request *r,
+                            struct ask *ask, struct ledger_want *want, dibs_err *err)
 {
     dibs_claim *claim = &want->claim;
 
@@ -173,23 +172,29 @@ dibs_status request_prepare(struct core *core, const dibs_request *r, struct ask
         return err_set(err, DIBS_INVALID, "a claim needs a holder, or must be kept");
     if (r->name && dibs_name_check(r->name, err) != DIBS_OK)
         return DIBS_INVALID;
-    if (r->name && part_count(r->name) > DIBS_NAME_PARTS_MAX)
+    if (r->name && name_part_count(r->name) > DIBS_NAME_PARTS_MAX)
         return err_set(err, DIBS_INVALID, "name '%s': only a claim that was moved has six parts", r->name);
     if (r->name)
         (void) text_copy(claim->name, sizeof claim->name, r->name);
     if (r->project && !text_copy(claim->project, sizeof claim->project, r->project))
         return err_set(err, DIBS_INVALID, "a project directory has at most %d bytes", DIBS_PROJECT_MAX);
-    (void) text_copy(claim->principal, sizeof claim->principal, core->caller.principal);
+    if (r->env && (r->holder != DIBS_HELD_BY_PROCESS || !text_copy(claim->env, sizeof claim->env, r->env)))
+        return err_set(err, DIBS_INVALID, "only a process has variables, of at most %d bytes", DIBS_ENV_MAX);
+    if (r->keeper && !text_copy(claim->keeper, sizeof claim->keeper, r->keeper))
+        return err_set(err, DIBS_INVALID, "a keeper has at most %d bytes", DIBS_KEEPER_MAX);
+    (void) text_copy(claim->principal, sizeof claim->principal, call->principal);
     claim->is_kept = r->keep;
+    claim->run = 1;
     claim->is_exclusive = r->mode != DIBS_DECLARED;
     want->is_lookup = r->is_lookup;
     want->is_adopted = r->is_lookup && r->keep && r->is_adopted;
     want->is_same = r->n_bindings > 0;
-    want->skips_probe = r->mode == DIBS_DECLARED || core->caller.is_elsewhere;
+    want->skips_probe = r->mode == DIBS_DECLARED || call->is_elsewhere;
     want->required = r->mode == DIBS_REQUIRED || r->mode == DIBS_DECLARED ? r->port : 0;
     request_set_choice(ask, want, r->mode == DIBS_RANDOM);
-    dibs_status s = fill_bindings(core, r, ask, want, err);
-    return s == DIBS_OK ? core_holder(core, r->holder, r->pid, r->ttl_ms, claim, err) : s;
+    dibs_status s = fill_bindings(core, call, r, ask, want, err);
+    const dibs_heir holder = { .holder = r->holder, .pid = r->pid, .ttl_ms = r->ttl_ms };
+    return s == DIBS_OK ? core_holder(core, call, &holder, claim, err) : s;
 }
 
 static int by_name(const void *a, const void *b)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CORE_REQUEST_H
 #define DIBS_CORE_REQUEST_H
-/* A request, checked and turned into what the ledger is asked for. */
+/* Checks a request, and turns it into a want of the ledger. */
 #include "core/plan.h"
 
 struct ask {
@@ -15,10 +15,10 @@ struct ask {
     size_t run_first; /* where that run begins */
 };
 
-/* Checks what needs no ledger, and fills want->claim but its pool. */
-dibs_status request_prepare(struct core *core, const dibs_request *request, struct ask *ask,
-                            struct ledger_want *want, dibs_err *err);
-/* No name twice in one batch. */
+/* Check what needs no ledger, and fill want->claim except its pool. */
+dibs_status request_prepare(struct core *core, const struct call *call, const dibs_request *request,
+                            struct ask *ask, struct ledger_want *want, dibs_err *err);
+/* INVALID: two wants of the batch have one name. */
 dibs_status request_names_differ(const struct ledger_want *wants, size_t n, dibs_err *err);
 /* Set what follows from choosing (or not): kind, and for a given port the single candidate. */
 void request_set_choice(struct ask *ask, struct ledger_want *want, bool is_choice);

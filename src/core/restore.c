@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Bringing back a full snapshot: what is still true of it, all or nothing. */
+/* Restores a full snapshot, all or nothing. Holders that have ended meanwhile are left out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,21 +33,10 @@ static bool is_principal(const char *text)
            (text[n] == '\0' || strcmp(pidns, "unknown") == 0 || is_pidns(pidns));
 }
 
-static bool is_same_pool(const dibs_pool *a, const dibs_pool *b)
-{
-    bool is_same = a->ranges.n == b->ranges.n && a->scope == b->scope && a->band == b->band &&
-                   a->cooldown_ms == b->cooldown_ms && strcmp(a->order, b->order) == 0;
-
-    for (size_t i = 0; i < a->ranges.n && is_same; i++)
-        is_same = a->ranges.item[i].first == b->ranges.item[i].first &&
-                  a->ranges.item[i].last == b->ranges.item[i].last;
-    return is_same;
-}
-
 /* Pools that are as the snapshot says already are not written again: not even the default one that nobody
  * has stored. */
-static dibs_status changed_pools(struct core *core, const dibs_snapshot *snapshot, dibs_pool *out, size_t *n,
-                                 dibs_err *err)
+static dibs_status changed_pools(struct core *core, const struct call *call, const dibs_snapshot *snapshot,
+                                 dibs_pool *out, size_t *n, dibs_err *err)
 {
     dibs_pool now = { 0 };
 
@@ -57,10 +46,10 @@ static dibs_status changed_pools(struct core *core, const dibs_snapshot *snapsho
 
         if (s != DIBS_OK)
             return err_wrap(err, s, "pools[%zu]", i);
-        s = core_pool_stored(core, pool->name, &now, err);
+        s = core_pool_stored(core, call, pool->name, &now, err);
         if (s != DIBS_OK && s != DIBS_NOT_FOUND)
             return s;
-        if (s == DIBS_NOT_FOUND || !is_same_pool(pool, &now))
+        if (s == DIBS_NOT_FOUND || !core_pool_is_same(pool, &now))
             out[(*n)++] = *pool;
     }
     return DIBS_OK;
@@ -73,11 +62,12 @@ static bool note_here(void *ctx, const dibs_node *node)
     return !node->is_here;
 }
 
-static dibs_status look_where_we_are(struct core *core, char here[DIBS_NODE_MAX + 1], dibs_err *err)
+static dibs_status look_where_we_are(struct core *core, const struct call *call, char here[DIBS_NODE_MAX + 1],
+                                     dibs_err *err)
 {
     dibs_status s = ledger_node_enrol(core->ledger, NULL, err);
 
-    return s == DIBS_OK ? ledger_nodes(core->ledger, note_here, here, err) : s;
+    return s == DIBS_OK ? ledger_nodes(core->ledger, call, note_here, here, err) : s;
 }
 
 /* A claim of another host bears its name, and so does the user, "uid:1000@b". One of this host that another
@@ -96,7 +86,7 @@ static dibs_status find_home(const char *here, dibs_claim *c, dibs_err *err)
     return DIBS_OK;
 }
 
-/* Without the host's name, if he is of another one. */
+/* Check the principal without the name of another host. */
 static bool is_user(const dibs_claim *c)
 {
     char principal[sizeof c->principal] = "";
@@ -105,44 +95,45 @@ static bool is_user(const dibs_claim *c)
     return is_principal(principal);
 }
 
-static dibs_status check_right(const struct core *core, const dibs_claim *c, dibs_err *err)
+static dibs_status check_right(const struct call *call, const dibs_claim *c, dibs_err *err)
 {
     char shown[80] = "";
 
     if (!is_user(c))
         return err_set(err, DIBS_INVALID, "port %u: '%s' is no principal of this host; uid:NUMBER is wanted",
                        c->port, text_safe(c->principal, shown, sizeof shown));
-    if (strcmp(c->principal, core->caller.principal) != 0 && !core->caller.is_admin)
+    if (strcmp(c->principal, call->principal) != 0 && !call->is_admin)
         return err_set(err, DIBS_DENIED, "port %u belongs to %s; you are %s", c->port, c->principal,
-                       core->caller.principal);
+                       call->principal);
     return DIBS_OK;
 }
 
-/* A holder that is over does not come back, and who is of another host is for that to judge. *stays tells
- * whether the claim does. */
-static dibs_status revive(struct core *core, const char *here, dibs_claim *c, bool *stays, dibs_err *err)
+/* Judge the holder of a restored claim: a dead one is removed, one of another host is left for that host to
+ * judge. *stays: the claim is restored. */
+static dibs_status revive(struct core *core, const struct call *call, const char *here, dibs_claim *c,
+                          bool *stays, dibs_err *err)
 {
     dibs_status s = find_home(here, c, err);
 
     if (s == DIBS_OK)
-        s = check_right(core, c, err);
+        s = check_right(call, c, err);
     if (s == DIBS_OK && c->node[0])
         s = ledger_node_enrol(core->ledger, c->node, err);
     if (s != DIBS_OK)
         return s;
-    if (core_judge(core, c, NULL, 0) == DIBS_DEAD) {
+    if (core_judge(core, call, NULL, c, NULL) == DIBS_DEAD) {
         c->holder = DIBS_HELD_BY_NOBODY;
         c->process = (dibs_process){ 0 };
         c->lease_ttl_ms = c->lease_until_ms = 0;
-        c->command[0] = '\0';
+        c->command[0] = c->env[0] = '\0';
     }
     *stays = c->is_kept || c->holder != DIBS_HELD_BY_NOBODY;
     return DIBS_OK;
 }
 
-dibs_status core_restore(struct core *core, const dibs_snapshot *snapshot, size_t *n_restored, dibs_err *err)
+dibs_status core_restore(struct core *core, const struct call *call, const dibs_snapshot *snapshot,
+                         size_t *n_restored, dibs_err *err)
 {
-    struct ledger_actor actor = core_actor(core, core_now(core));
     AUTO(free_auto) dibs_claim *claims = calloc(snapshot->n + 1, sizeof *claims);
     AUTO(free_auto) dibs_pool *pools = calloc(snapshot->n_pools + 1, sizeof *pools);
     char here[DIBS_NODE_MAX + 1] = "";
@@ -151,24 +142,25 @@ dibs_status core_restore(struct core *core, const dibs_snapshot *snapshot, size_
 
     if (!claims || !pools)
         return err_set(err, DIBS_FAILURE, "restoring: out of memory");
-    dibs_status s = changed_pools(core, snapshot, pools, &n_pools, err);
+    dibs_status s = changed_pools(core, call, snapshot, pools, &n_pools, err);
     if (s == DIBS_OK && n_pools > 0)
-        s = core_may_change_pools(core, err);
+        s = core_may_change_pools(call, err);
     for (size_t i = 0; i < snapshot->n && s == DIBS_OK && !here[0]; i++)
         if (snapshot->claims[i].node[0])
-            s = look_where_we_are(core, here, err);
+            s = look_where_we_are(core, call, here, err);
     for (size_t i = 0; i < snapshot->n && s == DIBS_OK; i++) {
         bool stays = false;
 
         claims[n_claims] = snapshot->claims[i];
-        s = revive(core, here, &claims[n_claims], &stays, err);
+        s = revive(core, call, here, &claims[n_claims], &stays, err);
         if (s != DIBS_OK)
             return err_wrap(err, s, "claims[%zu]", i);
         n_claims += stays;
     }
-    core->index.is_loaded = false;
+    core_index_forget(core);
     core->last_pool.is_loaded = false;
-    return s == DIBS_OK ? ledger_restore(core->ledger, &(dibs_snapshot){ claims, n_claims, pools, n_pools },
-                                         &actor, n_restored, NULL, err)
-                        : s;
+    return s == DIBS_OK
+               ? ledger_restore(core->ledger, call, &(dibs_snapshot){ claims, n_claims, pools, n_pools },
+                                n_restored, NULL, err)
+               : s;
 }

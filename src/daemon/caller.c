@@ -9,31 +9,31 @@
 
 #include "base/err.h"
 #include "base/text.h"
-#include "kernel/kernel.h"
+#include "host/kernel.h"
 
 #include "base/banned.h"
 
 static void know(struct caller *caller, const struct caller_view *view, uint64_t netns)
 {
-    bool is_admin = caller->door == CALLER_ADMIN;
+    bool is_admin = caller->listener == CALLER_ADMIN;
 
-    caller->who = (struct core_caller){
+    caller->call = (struct call){
         .settings = view->settings,
         .principal = caller->principal,
         .uid = caller->peer.uid,
         .pid = caller->peer.pid,
         .netns = netns,
         .is_admin = is_admin,
-        /* Pools are a rule for all: whose ledger it is sets them, and administrators. */
+        /* Only the ledger's owner and administrators change pools. */
         .is_guest = !is_admin && !(caller->peer.is_here && caller->peer.uid == view->uid),
     };
 }
 
-dibs_status caller_load(const struct caller_view *view, int fd, enum caller_door door, struct caller *out,
-                        dibs_err *err)
+dibs_status caller_load(const struct caller_view *view, int fd, enum caller_listener listener,
+                        struct caller *out, dibs_err *err)
 {
-    *out = (struct caller){ .door = door };
-    dibs_status s = owner_peer_load(view->owners, fd, &out->peer, err);
+    *out = (struct caller){ .listener = listener };
+    dibs_status s = peer_load(view->owners, fd, &out->peer, err);
 
     if (s != DIBS_OK)
         return s;
@@ -47,16 +47,16 @@ bool caller_load_watched(const struct caller_view *view, struct watch *watch, ui
 {
     struct ucred cred = { 0 };
     socklen_t len = sizeof cred;
-    struct owner_facts facts;
+    struct process_facts facts;
     uint64_t netns = 0;
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0 ||
         !watch_knew(watch, cred.pid, moment, &facts, &netns))
         return false;
-    uint32_t uid = owner_seen_uid(&view->owners->users, cred.uid);
-    if (uid == OWNER_UID_UNKNOWN)
+    uint32_t uid = uid_map_above_seen(&view->owners->users, cred.uid);
+    if (uid == UID_MAP_UNKNOWN)
         return false;
-    *out = (struct caller){ .door = CALLER_PUBLIC,
+    *out = (struct caller){ .listener = CALLER_PUBLIC,
                             .peer = { .uid = uid,
                                       .gid = cred.gid,
                                       .pid = cred.pid,
@@ -73,7 +73,7 @@ dibs_status caller_load_token(const struct caller_view *view, const struct token
 {
     static const char scheme[] = "Bearer ";
 
-    *out = (struct caller){ .door = CALLER_TCP, .peer.pidfd = -1 };
+    *out = (struct caller){ .listener = CALLER_TCP, .peer.pidfd = -1 };
     if (!field || strncasecmp(field, scheme, sizeof scheme - 1) != 0)
         return err_set(err, DIBS_DENIED, "a request over TCP needs 'Authorization: Bearer TOKEN'");
     const char *token = field + sizeof scheme - 1;
@@ -82,8 +82,8 @@ dibs_status caller_load_token(const struct caller_view *view, const struct token
     uint64_t uid = 0;
     const char *number = out->principal + strlen("uid:");
     if (!text_number(number, strlen(number), UINT32_MAX - 1, &uid))
-        return err_set(err, DIBS_DENIED, "this token is nobody's");
-    out->who = (struct core_caller){
+        return err_set(err, DIBS_DENIED, "this token belongs to no user");
+    out->call = (struct call){
         .settings = view->settings,
         .principal = out->principal,
         .uid = (uint32_t) uid,
@@ -94,22 +94,17 @@ dibs_status caller_load_token(const struct caller_view *view, const struct token
 
 dibs_status caller_load_loopback(const struct caller_view *view, int fd, struct caller *out, dibs_err *err)
 {
-    uint32_t uid = OWNER_UID_UNKNOWN;
+    uint32_t uid = UID_MAP_UNKNOWN;
 
-    *out = (struct caller){ .door = CALLER_LOOPBACK, .peer.pidfd = -1 };
+    *out = (struct caller){ .listener = CALLER_LOOPBACK, .peer.pidfd = -1 };
     if (kernel_peer_uid(fd, &uid, err) != DIBS_OK)
-        return err_wrap(err, DIBS_DENIED, "whose connection this is cannot be told");
-    out->peer.uid = owner_seen_uid(&view->owners->users, uid);
-    if (out->peer.uid == OWNER_UID_UNKNOWN)
+        return err_wrap(err, DIBS_DENIED, "the user of this connection cannot be found");
+    out->peer.uid = uid_map_above_seen(&view->owners->users, uid);
+    if (out->peer.uid == UID_MAP_UNKNOWN)
         return err_set(err, DIBS_DENIED, "the user at the other end has no number in this user namespace");
     (void) snprintf(out->principal, sizeof out->principal, "uid:%" PRIu32, out->peer.uid);
     know(out, view, 0);
     return DIBS_OK;
-}
-
-void caller_done(struct caller *caller)
-{
-    owner_peer_done(&caller->peer);
 }
 
 dibs_status caller_translate(const struct caller_view *view, const struct caller *caller, dibs_holder holder,
@@ -119,12 +114,12 @@ dibs_status caller_translate(const struct caller_view *view, const struct caller
 
     if (holder != DIBS_HELD_BY_PROCESS)
         return DIBS_OK;
-    if (caller->door == CALLER_TCP)
+    if (caller->listener == CALLER_TCP)
         return err_set(err, DIBS_INVALID,
                        "no process can be seen over TCP: hold by a lease, or keep the claim");
     if (*pid < 0)
         return err_set(err, DIBS_INVALID, "pid %d is not a process", *pid);
-    dibs_status s = owner_peer_pid(view->owners, &caller->peer, *pid, &here, err);
+    dibs_status s = peer_pid(view->owners, &caller->peer, *pid, &here, err);
     if (s == DIBS_OK)
         *pid = (int32_t) here;
     return s;

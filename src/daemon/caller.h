@@ -1,36 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_DAEMON_CALLER_H
 #define DIBS_DAEMON_CALLER_H
-/* Who is at the other end of a connection, and what he may: DESIGN "Rights". */
+/* The caller at the other end of a connection, and its rights. */
 #include "core/core.h"
 #include "daemon/tokens.h"
-#include "owner/peer.h"
-#include "owner/watch.h"
+#include "host/peer.h"
+#include "host/process_watch.h"
 
-enum caller_door {
-    CALLER_PUBLIC,   /* everybody: sees all claims, ends his own */
-    CALLER_ADMIN,    /* whoever can open the 0600 socket */
-    CALLER_TCP,      /* a token says who; no process can be seen */
+enum caller_listener {
+    CALLER_PUBLIC,   /* any user: sees all claims, ends its own */
+    CALLER_ADMIN,    /* users that can open the 0600 socket */
+    CALLER_TCP,      /* identified by a token; no process can be seen */
     CALLER_LOOPBACK, /* of this host: the kernel says whose socket it is; gRPC's routes alone */
 };
 
 struct caller {
     unsigned n_users; /* of a connection's: that connection, and requests which may outlive it */
-    enum caller_door door;
-    struct owner_peer peer; /* of a Unix socket */
-    struct core_caller who; /* as the engine is told; its settings are the daemon's */
+    enum caller_listener listener;
+    struct peer peer; /* of a Unix socket */
+    struct call call; /* of each request, but its time; its settings are the daemon's */
     char principal[DIBS_PRINCIPAL_MAX + 1];
 };
 
 struct caller_view {
-    const struct owner_view *owners;
+    const struct process_view *owners;
     const dibs_settings *settings; /* the daemon's own */
     uint32_t uid;                  /* whose the ledger is */
 };
 
-/* Of a connection on a Unix socket. DENIED: the peer has no uid here. */
-dibs_status caller_load(const struct caller_view *view, int fd, enum caller_door door, struct caller *out,
-                        dibs_err *err);
+/* Of a connection on a Unix socket. DENIED: the peer has no uid here. The caller of this function ends
+ * out->peer with peer_done(). */
+dibs_status caller_load(const struct caller_view *view, int fd, enum caller_listener listener,
+                        struct caller *out, dibs_err *err);
 /* The same without a look at /proc, which is most of its cost. True only when the process that connected is
  * watched since before it did: `moment` is one at which the connection was not there yet. So it is that
  * process and no later one of its pid, and in our own pid namespace. */
@@ -39,11 +40,10 @@ bool caller_load_watched(const struct caller_view *view, struct watch *watch, ui
 /* Of a request over TCP, by its header field "Authorization". DENIED: none, or no such token. */
 dibs_status caller_load_token(const struct caller_view *view, const struct tokens *tokens, const char *field,
                               struct caller *out, dibs_err *err);
-/* Of a TCP connection from this host: the user whose socket is at its other end. DENIED: nobody's. */
+/* Of a TCP connection from this host: the user whose socket is at its other end. DENIED: it has none. */
 dibs_status caller_load_loopback(const struct caller_view *view, int fd, struct caller *out, dibs_err *err);
-void caller_done(struct caller *caller);
 
-/* The caller's pids become ours: of requests, or of an heir. 0 is the caller itself. */
+/* Translate pids of the caller's namespace, in requests or an heir, into ours. 0 is the caller itself. */
 dibs_status caller_translate(const struct caller_view *view, const struct caller *caller, dibs_holder holder,
                              int32_t *pid, dibs_err *err);
 #endif

@@ -4,205 +4,75 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "daemon/engine_parts.h"
-#include "daemon/log.h"
+#include "daemon/engine_internal.h"
 #include "lib/handle.h"
+#include "server/ledger_open.h"
+#include "server/runtime.h"
 
 #include "base/banned.h"
 
 /* ---- jobs ---- */
 
-static void queue_init(struct job_queue *queue)
+struct group_commit *engine_group(const struct engine *engine)
 {
-    queue->first = NULL;
-    queue->last = &queue->first;
+    return engine->group;
 }
 
-void engine_queue(struct engine *engine, struct job *job)
+static void begin_group(void *ctx)
 {
-    struct job_queue *queue = job->is_alone ? &engine->alone : &engine->queue;
+    struct engine *e = ctx;
 
-    job->next = NULL;
-    *queue->last = job;
-    queue->last = &job->next;
-    queue->n++;
-}
-
-static struct job *take_job(struct job_queue *queue)
-{
-    struct job *job = queue->first;
-
-    if (!job)
-        return NULL;
-    queue->first = job->next;
-    if (!queue->first)
-        queue->last = &queue->first;
-    job->next = NULL;
-    queue->n--;
-    return job;
-}
-
-static void count_batch(struct engine_counts *counts, size_t n)
-{
-    size_t i = 0;
-
-    while (i + 1 < ENGINE_BATCHES && (size_t) 1 << i < n)
-        i++;
-    counts->batch[i]++;
-    counts->groups++;
-    counts->jobs += n;
-}
-
-/* Does the jobs in one transaction; false when nothing of it has come about. Who is answered afterwards may
- * count on being watched. */
-static bool do_together(struct engine *e, struct job *const *jobs, size_t n, dibs_err *err)
-{
-    struct core *core = e->handle->core;
-    struct ledger_span span = { 0 };
-    struct kernel_group *probes = &e->probes;
-    size_t n_probed = probes->n_probed < e->n_together ? probes->n_probed : e->n_together;
-
-    core->options.group = jobs[0]->is_alone ? NULL : probes;
-    udp_bound_begin(&probes->udp);
-    ahead_begin(probes->ahead);
-    probes->n_probed = 0;
     e->n_written = 0;
-    if (!jobs[0]->is_alone)
-        ledger_group_begin(core->ledger);
-    for (size_t i = 0; i < n; i++) {
-        /* As many of them will claim something as of the last group did. */
-        probes->n_left = n_probed > 0 ? (n - i - 1) * n_probed / e->n_together : 0;
-        core_act_for(core, &jobs[i]->caller);
-        if (!jobs[i]->is_alone)
-            core_begin_moment(core);
-        jobs[i]->work(jobs[i], e->handle);
-    }
-    core_end_moment(core);
-    core_act_for(core, NULL);
-    e->n_together = n;
-    ahead_end(probes->ahead);
-    bool is_done = jobs[0]->is_alone || ledger_group_commit(core->ledger, &span, err) == DIBS_OK;
-    if (!is_done) {
-        core->index.is_loaded = false; /* it has noted what did not happen */
-        return false;
-    }
-    count_batch(&e->counts, n);
-    if (span.why.code != DIBS_OK)
-        engine_note_trouble(e, &span.why);
-    if (jobs[0]->is_alone)
+    e->began_with = engine_certain_lease(e);
+}
+
+/* Watch the holders of new claims before the claims are answered. */
+static void follow_commit(void *ctx, const struct ledger_span *span)
+{
+    struct engine *e = ctx;
+
+    if (!span)
         engine_follow(e);
-    else if (span.after > span.before)
-        engine_follow_group(e, &span);
-    return true;
+    else if (span->after > span->before)
+        engine_follow_group(e, span);
 }
 
-static void finish(struct job *const *jobs, size_t n, const dibs_err *err)
+/* Check this host's lease again before the jobs of a commit are answered: the commit may have taken so long
+ * that the lease has expired, and other hosts have claimed what was attached to it. A lease that the host has
+ * got since then is another one. */
+static dibs_status confirm_group(void *ctx, dibs_err *err)
 {
-    for (size_t i = 0; i < n; i++)
-        jobs[i]->done(jobs[i], err);
-}
+    const struct engine *e = ctx;
 
-/* What was found out before the commit is told after it, and the commit may have taken long: by then others
- * may have what hung on the lease of this host. */
-static const dibs_err *is_late(const struct engine *e, bool was_certain, dibs_err *err)
-{
-    if (!was_certain || engine_is_certain(e))
-        return NULL;
-    (void) err_trouble(
+    if (e->began_with == 0 || e->began_with == engine_certain_lease(e))
+        return DIBS_OK;
+    return err_trouble(
         err, DIBS_TROUBLE_NONE,
         "this host could not renew its lease in the cluster meanwhile; what was asked may have "
         "been done all the same");
-    return err;
 }
 
-static void do_group(struct engine *e, struct job *const *jobs, size_t n)
+static dibs_status open_group(struct engine *e, dibs_err *err)
 {
-    dibs_err err = { 0 };
-    bool was_certain = engine_is_certain(e);
-    bool is_done = do_together(e, jobs, n, &err);
+    const struct group_commit_options options = {
+        .handle = e->handle,
+        .max_jobs = GROUP_MAX,
+        .max_weight = GROUP_WEIGHT,
+        .gather_ms = GATHER_MS,
+        .is_closed = "the daemon is stopping; ask again",
+        .begin = begin_group,
+        .committed = follow_commit,
+        .confirm = confirm_group,
+        .ctx = e,
+    };
 
-    for (int i = 0; i < BEATEN_MAX && !is_done && ledger_was_beaten(e->handle->core->ledger); i++)
-        is_done = do_together(e, jobs, n, &err);
-    if (is_done) {
-        finish(jobs, n, is_late(e, was_certain, &err));
-        return;
-    }
-    if (ledger_was_cut(e->handle->core->ledger)) { /* each alone would wait as long again */
-        e->counts.failed += n;
-        engine_note_trouble(e, &err);
-        finish(jobs, n, &err);
-        return;
-    }
-    e->counts.spoilt += n > 1;
-    for (size_t i = 0; i < n; i++) {
-        is_done = n > 1 && do_together(e, &jobs[i], 1, &err);
-
-        e->counts.failed += !is_done;
-        if (!is_done)
-            engine_note_trouble(e, &err);
-        finish(&jobs[i], 1, is_done ? is_late(e, was_certain, &err) : &err);
-    }
+    return group_commit_open(&options, &e->group, err);
 }
 
-/* A commit to a ledger far away takes as long for few as for many, and who was answered together comes back
- * together: it waits for them a little. */
-static bool is_gathering(struct engine *e)
-{
-    size_t n = e->queue.n;
-
-    if (e->far.fd <= 0 || n == 0 || n >= e->last_group) {
-        e->n_gathered = 0;
-        return false;
-    }
-    int64_t now_us = clock_monotonic_us();
-    if (n > e->n_gathered)
-        e->gathered_us = now_us;
-    e->n_gathered = n;
-    if (now_us - e->gathered_us < INT64_C(1000) * GATHER_MS)
-        return true;
-    e->n_gathered = 0;
-    return false;
-}
-
-static void do_jobs(struct engine *e)
-{
-    struct job *jobs[GROUP_MAX];
-    uint64_t weight = 0;
-    size_t n = 0;
-
-    if (is_gathering(e))
-        return;
-    /* What they bring about may queue more: that waits for the next turn. */
-    while (n < GROUP_MAX && e->queue.first) {
-        weight += e->queue.first->weight ? e->queue.first->weight : 1;
-        if (n > 0 && weight > GROUP_WEIGHT)
-            break;
-        jobs[n++] = take_job(&e->queue);
-    }
-    if (n > 0) {
-        e->last_group = n;
-        do_group(e, jobs, n);
-    }
-}
-
-/* A job that takes long makes everybody wait: in between the others have most of the time. */
-static void do_alone(struct engine *e)
-{
-    int64_t began_ms = clock_monotonic_ms();
-    struct job *job = began_ms >= e->alone_ms ? take_job(&e->alone) : NULL;
-
-    if (!job)
-        return;
-    do_group(e, &job, 1);
-    int64_t now_ms = clock_monotonic_ms();
-    int64_t rest_ms = ALONE_SHARE * (now_ms - began_ms);
-    e->alone_ms = now_ms + (rest_ms < ALONE_REST_MS ? rest_ms : ALONE_REST_MS);
-}
-
-/* The notice comes with the writing; what was written counts a moment later, of which there is no notice. */
+/* Follow the ledger after a notice, and again after pauses: inotify reports the write, and the commit that
+ * makes it visible comes a moment later without a notice. */
 static void look(struct engine *e)
 {
     int64_t now_ms = clock_monotonic_ms();
@@ -211,86 +81,39 @@ static void look(struct engine *e)
         return;
     if (e->has_notice) {
         e->look_wait_ms = LOOK_FIRST_MS;
-        engine_heed_writes(e, false);
+        engine_notice_writes(e, false);
     } else if (e->look_wait_ms < LOOK_LAST_MS) {
         e->look_wait_ms *= 2;
     } else if (e->look_wait_ms != LOOK_IDLE_MS) {
         e->look_wait_ms = LOOK_IDLE_MS;
-        engine_heed_writes(e, true);
+        engine_notice_writes(e, true);
     }
     e->look_ms = now_ms + e->look_wait_ms;
     e->has_notice = false;
     engine_follow(e);
 }
 
-void engine_note_trouble(struct engine *e, const dibs_err *why)
-{
-    e->trouble = *why;
-    e->trouble_ms = clock_monotonic_ms();
-}
-
-/* The first failure and the first success after it, not each one. */
-static void tell_trouble(struct engine *e)
-{
-    bool is_bad = e->trouble.code != DIBS_OK;
-    int64_t now_ms = clock_monotonic_ms();
-
-    if (is_bad == e->is_trouble_told || now_ms < e->tell_ms)
-        return;
-    if (is_bad)
-        LOG(LOG_ERROR, "the ledger cannot be changed", "why", e->trouble.msg);
-    else
-        LOG(LOG_INFO, "the ledger can be changed again");
-    e->is_trouble_told = is_bad;
-    e->tell_ms = now_ms + TELL_MS;
-}
-
-dibs_status engine_check(struct engine *engine, dibs_err *err)
-{
-    struct ledger *ledger = engine->handle->core->ledger;
-    uint64_t seq = 0;
-    uint64_t cursor = 0;
-
-    /* Later the next change will show: who is sent away because we are not ready makes none. */
-    if (engine->trouble.code != DIBS_OK && clock_monotonic_ms() - engine->trouble_ms < TROUBLE_MS) {
-        *err = engine->trouble;
-        return err->code;
-    }
-    ledger_start_call(ledger);
-    return ledger_tail(ledger, &seq, &cursor, err);
-}
-
 void engine_turn(struct engine *engine)
 {
     engine_reload(engine);
-    do_jobs(engine);
-    do_alone(engine);
+    group_commit_turn(engine->group);
     look(engine);
-    engine_mind_node(engine);
+    engine_follow_node(engine);
     engine_reap(engine);
-    tell_trouble(engine);
 }
 
 int64_t engine_next_ms(const struct engine *engine)
 {
-    int64_t now_ms = clock_monotonic_ms();
     int64_t at_ms = engine->upkeep_ms;
 
-    if (engine->due.n > 0)
-        return 0;
-    if (engine->queue.first)
-        return engine->n_gathered > 0 ? GATHER_MS : 0;
-    if (engine->alone.first && engine->alone_ms < at_ms)
-        at_ms = engine->alone_ms;
-    if (engine->is_trouble_told != (engine->trouble.code != DIBS_OK) && engine->tell_ms < at_ms)
-        at_ms = engine->tell_ms;
     if (engine->look_ms < at_ms)
         at_ms = engine->look_ms;
     if (engine_node_ms(engine) < at_ms)
         at_ms = engine_node_ms(engine);
     if (engine->needs_reload && engine->reload_ms < at_ms)
         at_ms = engine->reload_ms;
-    return at_ms > now_ms ? at_ms - now_ms : 0;
+    int64_t wait_ms = runtime_sooner(clock_until_ms(at_ms), engine_reap_ms(engine));
+    return runtime_sooner(wait_ms, group_commit_next_ms(engine->group));
 }
 
 /* ---- life ---- */
@@ -302,41 +125,38 @@ static bool known(void *ctx, pid_t pid, struct core_self *out)
     return watch_knows(e->watch, pid, &out->facts, &out->netns);
 }
 
-static dibs_status open_handle(struct engine *e, const dibs_settings *settings, dibs_err *err)
-{
-    AUTO(free_auto) dibs_settings *own = malloc(sizeof *own);
-
-    if (!own)
-        return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
-    *own = *settings;
-    (void) text_copy(own->socket, sizeof own->socket, "none");
-    own->ledger_mode = DIBS_LEDGER_STRICT;
-    return dibs_open(own, &e->handle, err);
-}
-
 static dibs_status start(struct engine *e, const struct engine_options *options, dibs_err *err)
 {
-    dibs_status s = open_handle(e, options->settings, err);
+    struct server_ledger opened = { 0 };
+    dibs_status s = server_ledger_open(options->settings, options->settings->timeout_ms, NULL, &opened, err);
 
-    if (s != DIBS_OK || !e->handle)
+    if (s != DIBS_OK)
         return s;
-    s = ledger_care_beside(e->handle->core->ledger, err);
-    if (s == DIBS_OK && options->node_ttl_ms > 0)
-        s = ledger_join(e->handle->core->ledger, options->node_ttl_ms, e->handle->core->view.boot_id, err);
+    e->handle = opened.handle;
+    e->core = opened.core;
+    e->ledger = opened.ledger;
+    const struct watch_options watching = { .loop = e->options.loop,
+                                            .view = core_view(e->core),
+                                            .budget = options->pidfds,
+                                            .died = engine_died,
+                                            .ctx = e };
+    if (options->node_ttl_ms > 0)
+        s = ledger_join(e->ledger, options->node_ttl_ms, core_view(e->core)->boot_id, err);
     if (s == DIBS_OK)
-        s = engine_open_tables(e, err);
+        s = open_group(e, err);
+    if (s == DIBS_OK)
+        s = watch_open(&watching, &e->watch, err);
     if (s == DIBS_OK)
         s = engine_start_following(e, err);
     if (s != DIBS_OK)
         return s;
-    e->handle->never_forks = true;
-    e->handle->core->options.known = known;
-    e->handle->core->options.known_ctx = e;
-    e->probes.ahead = e->far.fd > 0 ? NULL : ahead_open(kernel_probe_common);
+    core_set_known(e->core, known, e);
     s = engine_load(e, err);
-    /* Otherwise the first claim finds that the index does not know what cools, and all go on without it. */
-    core_index_remember(e->handle->core, e->handle->settings.cooldown_ms);
-    return s == DIBS_OK ? core_index_refresh(e->handle->core, err) : s;
+    /* Otherwise the first claim finds that the index does not know which ports cool down, and no claim uses
+     * it. */
+    core_index_remember(e->core, dibs_settings_of(e->handle)->cooldown_ms);
+    const struct call call = engine_call(e);
+    return s == DIBS_OK ? core_index_refresh(e->core, &call, err) : s;
 }
 
 dibs_status engine_open(const struct engine_options *options, struct engine **out, dibs_err *err)
@@ -345,14 +165,9 @@ dibs_status engine_open(const struct engine_options *options, struct engine **ou
 
     if (!self)
         return err_set(err, DIBS_FAILURE, "starting the daemon: out of memory");
-    self->loop = options->loop;
-    queue_init(&self->queue);
-    queue_init(&self->alone);
-    self->changed = options->changed;
-    self->reset = options->reset;
-    self->ctx = options->ctx;
-    self->pidfds = options->pidfds;
-    self->notices.fd = self->timer.fd = -1;
+    self->options = *options;
+    self->notices.fd = -1;
+    self->judge_ms = INT64_MAX;
     self->look_wait_ms = LOOK_IDLE_MS;
     self->look_ms = clock_monotonic_ms() + LOOK_IDLE_MS;
     self->upkeep_ms = clock_monotonic_ms() + UPKEEP_EVERY_MS;
@@ -367,24 +182,15 @@ dibs_status engine_open(const struct engine_options *options, struct engine **ou
 
 void engine_close(struct engine *engine)
 {
-    dibs_err err = { 0 };
-
     if (!engine)
         return;
-    (void) err_trouble(&err, DIBS_TROUBLE_NONE, "the daemon is stopping; ask again");
-    for (struct job *job = take_job(&engine->queue); job; job = take_job(&engine->queue))
-        job->done(job, &err);
-    for (struct job *job = take_job(&engine->alone); job; job = take_job(&engine->alone))
-        job->done(job, &err);
+    group_commit_close(engine->group);
     engine_stop_following(engine);
+    engine_forget_claims(engine);
+    hash_table_done(&engine->claims);
     watch_close(engine->watch);
-    held_close(engine->held);
-    held_close(engine->was);
     dibs_close(engine->handle);
-    ahead_close(engine->probes.ahead);
-    udp_bound_done(&engine->probes.udp);
-    free(engine->due.id);
-    free(engine->lingering.id);
+    free(engine->died);
     free(engine->events);
     free(engine->written);
     free(engine->dir);
@@ -393,7 +199,7 @@ void engine_close(struct engine *engine)
 
 dibs_status engine_can_reconfigure(const struct engine *engine, const dibs_settings *settings, dibs_err *err)
 {
-    const char *ledger = engine->handle->settings.ledger;
+    const char *ledger = dibs_settings_of(engine->handle)->ledger;
 
     if (strcmp(settings->ledger, ledger) != 0)
         return err_set(err, DIBS_INVALID, "the ledger is %s now; another one needs a restart", ledger);
@@ -402,15 +208,12 @@ dibs_status engine_can_reconfigure(const struct engine *engine, const dibs_setti
 
 void engine_reconfigure(struct engine *engine, const dibs_settings *settings)
 {
-    dibs_settings *own = &engine->handle->settings;
-    dibs_settings kept = *own;
+    handle_reconfigure(engine->handle, settings);
+}
 
-    *own = *settings;
-    memcpy(own->socket, kept.socket, sizeof own->socket);
-    own->ledger_mode = kept.ledger_mode;
-    own->is_sync_full = kept.is_sync_full;
-    own->timeout_ms = kept.timeout_ms;
-    engine->handle->core->last_pool.is_loaded = false;
+struct call engine_call(const struct engine *engine)
+{
+    return handle_call(engine->handle);
 }
 
 dibs *engine_handle(const struct engine *engine)
@@ -418,9 +221,14 @@ dibs *engine_handle(const struct engine *engine)
     return engine->handle;
 }
 
-const struct owner_view *engine_view(const struct engine *engine)
+struct core *engine_core(const struct engine *engine)
 {
-    return &engine->handle->core->view;
+    return engine->core;
+}
+
+struct ledger *engine_ledger(const struct engine *engine)
+{
+    return engine->ledger;
 }
 
 struct watch *engine_watch(const struct engine *engine)
@@ -428,21 +236,37 @@ struct watch *engine_watch(const struct engine *engine)
     return engine->watch;
 }
 
-const struct held_table *engine_held(const struct engine *engine)
-{
-    return engine->held;
-}
-
 uint64_t engine_seq(const struct engine *engine)
 {
     return engine->seq;
+}
+
+static void add_port(void *ctx, struct hash_table_item *item)
+{
+    const struct held *held = (const struct held *) item;
+    struct portbits *ports = ctx;
+
+    portbits_add(&ports[held->is_static ? DIBS_STATIC : DIBS_DYNAMIC], held->port);
+}
+
+void engine_ports(struct engine *engine, struct portbits out[DIBS_STATIC + 1])
+{
+    memset(out, 0, (DIBS_STATIC + 1) * sizeof *out);
+    hash_table_each(&engine->claims, add_port, out);
+}
+
+static void count_lingering(void *ctx, struct hash_table_item *item)
+{
+    *(size_t *) ctx += ((const struct held *) item)->is_lingering;
 }
 
 const struct engine_counts *engine_count(struct engine *engine)
 {
     struct watch_counts watched = watch_count(engine->watch);
 
-    engine->counts.lingering = engine->lingering.n;
+    engine->counts.claims = engine->claims.n;
+    engine->counts.lingering = 0;
+    hash_table_each(&engine->claims, count_lingering, &engine->counts.lingering);
     engine->counts.by_pidfd = watched.by_pidfd;
     engine->counts.in_turn = watched.in_turn;
     engine->counts.far = watched.far;

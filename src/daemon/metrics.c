@@ -1,26 +1,62 @@
 /* SPDX-License-Identifier: MIT */
+/* Counts events and writes them as Prometheus metrics. Nothing in a label needs an escape: pools have
+ * letters, digits, '.', '_' and
+ * '-' in their names, and all other values are ours. */
 #include "daemon/metrics.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/text.h"
-#include "daemon/api_parts.h"
-#include "daemon/metrics_parts.h"
-#include "lib/handle.h"
+#include "codec/wire.h"
+#include "daemon/api/internal.h"
+#include "server/metric_registry.h"
 
 #include "base/banned.h"
 
 #define DEFAULT_POOL "default"
-#define METRICS_OTHER "(other)"
+
+enum {
+    KINDS = DIBS_STATIC + 1,
+    STATUSES = DIBS_DENIED + 1,
+    REPAIRS = DIBS_REPAIR_REAPED + 1,
+    EVENTS = DIBS_EV_POOL + 1,
+    CLASSES = 4, /* of HTTP statuses: 2xx to 5xx */
+};
+
+struct metrics_pool {
+    dibs_pool pool; /* with the daemon's settings applied */
+    bool is_there;
+    uint64_t allocated[KINDS];
+    uint64_t refused[KINDS][STATUSES];
+    uint64_t spilled, reaped, leaked;
+};
+
+struct metrics {
+    struct engine *engine;
+    const char *kube_pool; /* NULL: none */
+    struct metrics_pool pools[METRICS_POOLS_MAX];
+    size_t n_pools;
+    bool is_stale; /* a pool has changed since they were read */
+    struct metrics_pool other;
+    struct portbits others[KINDS]; /* ports of cluster pools that other hosts have, */
+    uint64_t others_at;            /* ... after so many notices of their changes */
+    uint64_t repaired[REPAIRS];
+    uint64_t events[EVENTS];
+    bool is_degraded; /* claims failed for want of the ledger, and nothing has been written since */
+    size_t n_routes;
+    /* By route; then that of no route, then of port servers. */
+    struct metric_latency latency[][CLASSES];
+};
 
 /* From a read out of memory to a commit that waits for a slow disk. */
-const int64_t metrics_latency_us[METRICS_LATENCIES - 1] = { 250, 1000, 4000, 16000, 64000, 256000, 1000000 };
+static metric_bounds latency_us = { 250, 1000, 4000, 16000, 64000, 256000, 1000000 };
 
 /* ---- pools ---- */
 
-struct metrics_pool *metrics_find_pool(struct metrics *m, const char *name)
+static struct metrics_pool *find_pool(struct metrics *m, const char *name)
 {
     for (size_t i = 0; i < m->n_pools; i++)
         if (strcmp(m->pools[i].pool.name, name) == 0)
@@ -32,7 +68,7 @@ struct metrics_pool *metrics_find_pool(struct metrics *m, const char *name)
 static bool note_pool(void *ctx, const dibs_pool *pool)
 {
     struct metrics *m = ctx;
-    struct metrics_pool *known = metrics_find_pool(m, pool->name);
+    struct metrics_pool *known = find_pool(m, pool->name);
 
     if (!known && m->n_pools < METRICS_POOLS_MAX && core_pool_check(pool, NULL) == DIBS_OK) {
         known = &m->pools[m->n_pools++];
@@ -48,21 +84,22 @@ static bool is_pinned(const struct metrics *m, const dibs_pool *pool)
     return strcmp(pool->name, DEFAULT_POOL) == 0 || (m->kube_pool && strcmp(pool->name, m->kube_pool) == 0);
 }
 
-dibs_status metrics_load_pools(struct metrics *m, dibs_err *err)
+/* Read the pools as they are now; on failure they stay as they were. */
+static dibs_status load_pools(struct metrics *m, dibs_err *err)
 {
-    struct core *core = engine_handle(m->engine)->core;
+    const struct call call = engine_call(m->engine);
+    struct core *core = engine_core(m->engine);
     size_t n = 0;
 
     for (size_t i = 0; i < m->n_pools; i++)
         m->pools[i].is_there = false;
-    core->last_pool.is_loaded = false; /* not one of a second ago */
-    ledger_start_call(core->ledger);
-    dibs_status s = core_pool_list(core, note_pool, m, err);
+    core_forget_pool(core);
+    dibs_status s = core_pool_list(core, &call, note_pool, m, err);
     for (size_t i = 0; i < m->n_pools && s == DIBS_OK; i++) {
         struct metrics_pool *pool = &m->pools[i];
 
         if (pool->is_there)
-            s = core_pool(core, pool->pool.name, NULL, &pool->pool, err);
+            s = core_pool(core, &call, pool->pool.name, NULL, &pool->pool, err);
     }
     if (s != DIBS_OK)
         return s;
@@ -86,36 +123,36 @@ static bool note_other(void *ctx, const dibs_claim *claim)
     return true;
 }
 
-void metrics_load_others(struct metrics *m)
+/* Read the ports of other hosts again if they have changed something since the last scrape. */
+static void load_others(struct metrics *m)
 {
-    struct ledger *ledger = engine_handle(m->engine)->core->ledger;
-    struct portbits others[METRICS_KINDS] = { 0 };
+    const struct call call = engine_call(m->engine);
+    struct ledger *ledger = engine_ledger(m->engine);
+    struct portbits others[KINDS] = { 0 };
 
     if (ledger_notices(ledger) < 0)
-        return; /* nobody shares it */
-    uint64_t told = ledger_heed(ledger);
-    if (m->are_others_known && told == m->others_at)
+        return; /* no other host shares it */
+    uint64_t notices = ledger_take_notices(ledger);
+    if (notices == m->others_at)
         return;
-    ledger_start_call(ledger);
-    if (ledger_list(ledger, &(struct ledger_filter){ 0 }, note_other, others, NULL) != DIBS_OK)
-        return; /* what was known last is told; the next scrape tries again */
+    if (ledger_list(ledger, &call, &(struct ledger_filter){ 0 }, note_other, others, NULL) != DIBS_OK)
+        return; /* the last known state is reported; the next scrape tries again */
     memcpy(m->others, others, sizeof m->others);
-    m->others_at = told;
-    m->are_others_known = true;
+    m->others_at = notices;
 }
 
 /* Of a claim: the pool that it was made in; when that is not known any more, one that has its port. */
-static struct metrics_pool *pool_of(struct metrics *m, const dibs_event *event, const struct held *held)
+static struct metrics_pool *pool_of(struct metrics *m, const dibs_event *event, const char *pool)
 {
-    struct metrics_pool *found = held ? metrics_find_pool(m, held->pool) : NULL;
+    struct metrics_pool *found = pool ? find_pool(m, pool) : NULL;
 
-    for (size_t i = 0; i < m->n_pools && !held && !found; i++)
+    for (size_t i = 0; i < m->n_pools && !pool && !found; i++)
         if (dibs_ranges_contain(&m->pools[i].pool.ranges, event->port))
             found = &m->pools[i];
     return found ? found : &m->other;
 }
 
-/* ---- what happens ---- */
+/* ---- counting ---- */
 
 static void note_claim(struct metrics_pool *pool, const dibs_event *event)
 {
@@ -127,17 +164,17 @@ static void note_claim(struct metrics_pool *pool, const dibs_event *event)
         pool->spilled++;
 }
 
-void metrics_changed(struct metrics *metrics, const dibs_event *event, const struct held *held)
+void metrics_changed(struct metrics *metrics, const dibs_event *event, const char *pool)
 {
-    if ((unsigned) event->kind < METRICS_EVENTS)
+    if ((unsigned) event->kind < EVENTS)
         metrics->events[event->kind]++;
     metrics->is_degraded = false;
     if (metrics->is_stale)
-        (void) metrics_load_pools(metrics, NULL); /* the next change or scrape tries again */
+        (void) load_pools(metrics, NULL); /* the next change or scrape tries again */
     switch (event->kind) {
-    case DIBS_EV_CLAIMED: note_claim(pool_of(metrics, event, held), event); break;
-    case DIBS_EV_REAPED: pool_of(metrics, event, held)->reaped++; break;
-    case DIBS_EV_LEAKED: pool_of(metrics, event, held)->leaked++; break;
+    case DIBS_EV_CLAIMED: note_claim(pool_of(metrics, event, pool), event); break;
+    case DIBS_EV_REAPED: pool_of(metrics, event, pool)->reaped++; break;
+    case DIBS_EV_LEAKED: pool_of(metrics, event, pool)->leaked++; break;
     case DIBS_EV_POOL: metrics->is_stale = true; break;
     case DIBS_EV_RELEASED:
     case DIBS_EV_RENEWED:
@@ -158,8 +195,8 @@ void metrics_refused(struct metrics *metrics, const dibs_batch *batch, const dib
 {
     const dibs_request *first = batch->n > 0 ? batch->requests : &(dibs_request){ 0 };
     const char *name = first->ranges ? "" : first->pool ? first->pool : settings->pool;
-    struct metrics_pool *pool = metrics_find_pool(metrics, name);
-    /* Who prefers a port would have been content with any. */
+    struct metrics_pool *pool = find_pool(metrics, name);
+    /* A request that prefers a port accepts any other. */
     bool is_static = first->mode == DIBS_REQUIRED || first->mode == DIBS_DECLARED;
 
     (pool ? pool : &metrics->other)->refused[is_static][status]++;
@@ -168,58 +205,246 @@ void metrics_refused(struct metrics *metrics, const dibs_batch *batch, const dib
 
 void metrics_repaired(struct metrics *metrics, dibs_repair_kind kind)
 {
-    if ((unsigned) kind < METRICS_REPAIRS)
+    if ((unsigned) kind < REPAIRS)
         metrics->repaired[kind]++;
 }
 
-const struct route metrics_portserver = { .method = "", .path = "(portserver)" };
+const struct api_route metrics_portserver = { .route = { .method = "", .path = "(portserver)" } };
 
-void metrics_request(struct metrics *metrics, const struct route *route, int status, int64_t us)
+void metrics_request(struct metrics *metrics, const struct api_route *route, int status, int64_t us)
 {
     size_t place = metrics->n_routes + (route != NULL);
     int class = status / 100 - 2;
-    size_t i = 0;
 
-    if (class < 0 || class >= METRICS_CLASSES)
+    if (class < 0 || class >= CLASSES)
         return;
     if (route >= api_routes && route < api_routes + metrics->n_routes)
         place = (size_t) (route - api_routes);
-    struct metrics_latency *latency = &metrics->latency[place][class];
-    while (i < METRICS_LATENCIES - 1 && us > metrics_latency_us[i])
-        i++;
-    latency->bucket[i]++;
-    latency->us += us > 0 ? (uint64_t) us : 0;
+    metric_observe(&metrics->latency[place][class], &latency_us, us);
+}
+
+static const char *const kinds[KINDS] = { [DIBS_DYNAMIC] = "dynamic", [DIBS_STATIC] = "static" };
+
+/* ---- text: pools ---- */
+
+/* The i-th pool; the last one stands for all others. */
+static const struct metrics_pool *pool_at(const struct metrics *m, size_t i)
+{
+    return i < m->n_pools ? &m->pools[i] : &m->other;
+}
+
+static void write_usage(const struct metrics *m, const struct core_room *usage, struct metric_writer *w)
+{
+    for (size_t i = 0; i <= m->n_pools; i++) {
+        const char *pool = pool_at(m, i)->pool.name;
+
+        metric_add(w, METRIC_ALLOCATED_PORTS, usage[i].usage.n_static, "pool=\"%s\",kind=\"static\"", pool);
+        metric_add(w, METRIC_ALLOCATED_PORTS, usage[i].usage.n_dynamic, "pool=\"%s\",kind=\"dynamic\"", pool);
+    }
+    for (size_t i = 0; i < m->n_pools; i++) {
+        const char *pool = m->pools[i].pool.name;
+        uint32_t low = usage[i].n_available_low;
+
+        metric_add(w, METRIC_AVAILABLE_PORTS, low, "pool=\"%s\",band=\"static\"", pool);
+        metric_add(w, METRIC_AVAILABLE_PORTS, usage[i].usage.n_available - low,
+                   "pool=\"%s\",band=\"dynamic\"", pool);
+    }
+}
+
+static void write_errors(const struct metrics_pool *pool, struct metric_writer *w)
+{
+    for (size_t kind = 0; kind < KINDS; kind++)
+        for (size_t status = DIBS_FAILURE; status < STATUSES; status++)
+            metric_add(w, METRIC_ALLOCATION_ERRORS, pool->refused[kind][status],
+                       "pool=\"%s\",scope=\"%s\",reason=\"%s\"", pool->pool.name, kinds[kind],
+                       wire_code_text((dibs_status) status));
+}
+
+static void write_counters(const struct metrics *m, struct metric_writer *w)
+{
+    for (size_t i = 0; i <= m->n_pools; i++)
+        for (size_t kind = 0; kind < KINDS; kind++)
+            metric_add(w, METRIC_ALLOCATIONS, pool_at(m, i)->allocated[kind], "pool=\"%s\",scope=\"%s\"",
+                       pool_at(m, i)->pool.name, kinds[kind]);
+    for (size_t i = 0; i <= m->n_pools; i++)
+        write_errors(pool_at(m, i), w);
+    for (size_t i = 0; i <= m->n_pools; i++)
+        metric_add(w, METRIC_SPILLED, pool_at(m, i)->spilled, "pool=\"%s\"", pool_at(m, i)->pool.name);
+    for (size_t i = 0; i <= m->n_pools; i++)
+        metric_add(w, METRIC_REAPED, pool_at(m, i)->reaped, "pool=\"%s\"", pool_at(m, i)->pool.name);
+    for (size_t i = 0; i <= m->n_pools; i++)
+        metric_add(w, METRIC_LEAKED, pool_at(m, i)->leaked, "pool=\"%s\"", pool_at(m, i)->pool.name);
+}
+
+/* Unlike Kubernetes' own, its series are there from the start. */
+static void write_nodeports(const struct metrics_pool *pool, const dibs_pool_usage *usage,
+                            struct metric_writer *w)
+{
+    uint64_t errors[KINDS] = { 0 };
+
+    for (size_t kind = 0; kind < KINDS; kind++)
+        for (size_t status = DIBS_FAILURE; status < STATUSES; status++)
+            errors[kind] += pool->refused[kind][status];
+    metric_add_nodeports(w, &(struct metric_nodeports){ .size = usage->size,
+                                                        .allocated = usage->n_static + usage->n_dynamic,
+                                                        .allocations = pool->allocated,
+                                                        .errors = errors });
+}
+
+static void write_pools(struct metrics *m, struct metric_writer *w)
+{
+    const struct call call = engine_call(m->engine); /* the same numbers for every caller */
+    struct core *core = engine_core(m->engine);
+    struct portbits all[KINDS];
+    const struct portbits *const used[KINDS] = { &all[0], &all[1] };
+    struct core_room usage[METRICS_POOLS_MAX + 1];
+
+    engine_ports(m->engine, all);
+    load_others(m);
+    for (size_t kind = 0; kind < KINDS; kind++)
+        portbits_add_all(&all[kind], &m->others[kind]);
+    struct portbits outside[KINDS] = { all[0], all[1] };
+
+    for (size_t i = 0; i < m->n_pools; i++) {
+        const dibs_ranges *ranges = &m->pools[i].pool.ranges;
+
+        core_pool_room(core, &call, &m->pools[i].pool, used, &usage[i]);
+        for (size_t k = 0; k < KINDS * ranges->n; k++)
+            portbits_remove_range(&outside[k % KINDS], ranges->item[k / KINDS]);
+    }
+    portbits_subtract(&outside[DIBS_DYNAMIC], &outside[DIBS_STATIC]);
+    usage[m->n_pools] = (struct core_room){ .usage.n_static = portbits_count(&outside[DIBS_STATIC]),
+                                            .usage.n_dynamic = portbits_count(&outside[DIBS_DYNAMIC]) };
+    write_usage(m, usage, w);
+    write_counters(m, w);
+    const struct metrics_pool *kube = m->kube_pool ? find_pool(m, m->kube_pool) : NULL;
+    if (kube)
+        write_nodeports(kube, &usage[kube - m->pools].usage, w);
+}
+
+/* ---- text: the daemon ---- */
+
+static void write_latency(const struct metrics *m, const struct route *route, size_t place,
+                          struct metric_writer *w)
+{
+    for (int class = 0; class < CLASSES; class ++) {
+        char labels[128];
+
+        (void) snprintf(labels, sizeof labels, "route=\"%s%s%s\",code=\"%dxx\"", route->method,
+                        route->method[0] ? " " : "", route->path, class + 2);
+        metric_add_latency(w, METRIC_REQUEST_DURATION, &latency_us, &m->latency[place][class], labels);
+    }
+}
+
+static void write_requests(const struct metrics *m, size_t connections, struct metric_writer *w)
+{
+    static const struct route other = { .method = "", .path = "(other)" };
+
+    metric_add(w, METRIC_CONNECTIONS, connections, NULL);
+    for (size_t i = 0; i < m->n_routes; i++)
+        write_latency(m, &api_routes[i].route, i, w);
+    write_latency(m, &other, m->n_routes, w);
+    write_latency(m, &metrics_portserver.route, m->n_routes + 1, w);
+}
+
+static void write_commits(const struct group_commit_counts *counts, struct metric_writer *w)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < GROUP_COMMIT_SIZES; i++) {
+        n += counts->by_jobs[i];
+        metric_add_part(w, METRIC_COMMIT_JOBS, "_bucket", n, "le=\"%u\"", 1u << i);
+    }
+    metric_add_part(w, METRIC_COMMIT_JOBS, "_bucket", counts->commits, "le=\"+Inf\"");
+    metric_add_part(w, METRIC_COMMIT_JOBS, "_sum", counts->jobs, NULL);
+    metric_add_part(w, METRIC_COMMIT_JOBS, "_count", counts->commits, NULL);
+    metric_add(w, METRIC_COMMITS_FAILED, counts->failed, NULL);
+}
+
+static void write_cluster(const struct metrics *m, struct metric_writer *w)
+{
+    struct ledger_lease lease;
+
+    ledger_lease(engine_ledger(m->engine), &lease);
+    if (!lease.is_cluster)
+        return;
+    metric_add_us(w, METRIC_LEASE_MARGIN, "", (uint64_t) lease.margin_ms * 1000, NULL);
+    metric_add(w, METRIC_LEASES_LOST, lease.n_ended, NULL);
+}
+
+/* Of a ledger that hosts share. */
+static void write_traffic(const struct ledger_traffic *t, struct metric_writer *w)
+{
+    for (size_t i = 0; i < LEDGER_TXN_BUCKETS; i++)
+        metric_add_part(w, METRIC_ETCD_COMMIT, "_bucket", t->n_within[i], "le=\"%.4f\"",
+                        (double) LEDGER_TXN_US_MAX(i) / 1e6);
+    metric_add_part(w, METRIC_ETCD_COMMIT, "_bucket", t->n_commits, "le=\"+Inf\"");
+    metric_add_us(w, METRIC_ETCD_COMMIT, "_sum", (uint64_t) t->total_us, NULL);
+    metric_add_part(w, METRIC_ETCD_COMMIT, "_count", t->n_commits, NULL);
+    metric_add(w, METRIC_ETCD_CONFLICTS, t->n_conflicts, NULL);
+    metric_add(w, METRIC_ETCD_COMPACTIONS, t->n_compactions, NULL);
+    metric_add(w, METRIC_ETCD_RETRIES, t->n_retries, NULL);
+    metric_add(w, METRIC_ETCD_LOADS, t->n_loads, NULL);
+    if (t->lag_ms >= 0)
+        metric_add_us(w, METRIC_ETCD_WATCH_LAG, "", (uint64_t) t->lag_ms * 1000, NULL);
+}
+
+static void write_claims(const struct metrics *m, const struct engine_counts *counts, struct metric_writer *w)
+{
+    metric_add(w, METRIC_CLAIMS, counts->claims, NULL);
+    metric_add(w, METRIC_WATCHED_PROCESSES, counts->by_pidfd, "by=\"pidfd\"");
+    metric_add(w, METRIC_WATCHED_PROCESSES, counts->in_turn, "by=\"turn\"");
+    metric_add(w, METRIC_WATCHED_PROCESSES, counts->far, "by=\"far\"");
+    metric_add(w, METRIC_LINGERING_CLAIMS, counts->lingering, NULL);
+    for (int kind = DIBS_EV_CLAIMED; kind < EVENTS; kind++)
+        metric_add(w, METRIC_EVENTS, m->events[kind], "kind=\"%s\"",
+                   dibs_event_kind_text((dibs_event_kind) kind));
+    for (int kind = DIBS_REPAIR_RESTORED; kind < REPAIRS; kind++)
+        metric_add(w, METRIC_REPAIR_FINDINGS, m->repaired[kind], "type=\"%s\"",
+                   dibs_repair_kind_text((dibs_repair_kind) kind));
+    metric_add(w, METRIC_PROBE_REFUSALS, core_busy_count(engine_core(m->engine)), NULL);
+    metric_add(w, METRIC_DAMAGED_RECORDS, counts->damaged, NULL);
+}
+
+void metrics_write(struct metrics *metrics, size_t connections, struct bytes *out)
+{
+    const struct engine_counts *counts = engine_count(metrics->engine);
+    struct metric_writer w = metric_begin(out);
+
+    (void) load_pools(metrics, NULL); /* else as they were: a scrape must not fail */
+    metric_add(&w, METRIC_DEGRADED, metrics->is_degraded, NULL);
+    write_pools(metrics, &w);
+    write_claims(metrics, counts, &w);
+    write_cluster(metrics, &w);
+    write_commits(group_commit_count(engine_group(metrics->engine)), &w);
+    const struct ledger_traffic *traffic = ledger_traffic(engine_ledger(metrics->engine));
+    if (traffic)
+        write_traffic(traffic, &w);
+    write_requests(metrics, connections, &w);
 }
 
 /* ---- life ---- */
 
 dibs_status metrics_open(struct engine *engine, const char *kube_pool, struct metrics **out, dibs_err *err)
 {
-    struct metrics *self = NULL;
     dibs_pool pool;
-    dibs_status s =
-        kube_pool ? core_pool_stored(engine_handle(engine)->core, kube_pool, &pool, err) : DIBS_OK;
+    dibs_status s = kube_pool ? dibs_pool_get(engine_handle(engine), kube_pool, &pool, err) : DIBS_OK;
 
     if (s != DIBS_OK)
         return err_wrap(err, s, "--kube-metrics");
-    self = calloc(1, sizeof *self);
+    struct metrics *self = calloc(1, sizeof *self + (api_router.n + 2) * sizeof self->latency[0]);
     if (!self)
         return err_set(err, DIBS_FAILURE, "counting: out of memory");
-    while (api_routes[self->n_routes].method)
-        self->n_routes++;
-    self->latency = calloc(self->n_routes + 2, sizeof *self->latency);
-    if (!self->latency) {
-        free(self);
-        return err_set(err, DIBS_FAILURE, "counting: out of memory");
-    }
+    self->n_routes = api_router.n;
     self->engine = engine;
     self->kube_pool = kube_pool;
-    (void) text_copy(self->other.pool.name, sizeof self->other.pool.name, METRICS_OTHER);
-    /* First, so that none of the others can be in their place. */
+    self->others_at = UINT64_MAX; /* they have not been read yet */
+    (void) text_copy(self->other.pool.name, sizeof self->other.pool.name, "(other)");
+    /* The first one, so that it always has a series of its own. */
     (void) text_copy(self->pools[self->n_pools++].pool.name, sizeof pool.name, DEFAULT_POOL);
     if (kube_pool && strcmp(kube_pool, DEFAULT_POOL) != 0)
         self->pools[self->n_pools++].pool = pool;
-    s = metrics_load_pools(self, err);
+    s = load_pools(self, err);
     if (s != DIBS_OK) {
         metrics_close(self);
         return s;
@@ -230,8 +455,5 @@ dibs_status metrics_open(struct engine *engine, const char *kube_pool, struct me
 
 void metrics_close(struct metrics *metrics)
 {
-    if (!metrics)
-        return;
-    free(metrics->latency);
     free(metrics);
 }

@@ -13,20 +13,20 @@
 #include "base/banned.h"
 
 enum {
-    /* Users who are served at once. More than that, and some are allowed a little more than their rate. */
+    /* Users that are served at once. With more, some are allowed a little more than their rate. */
     BUCKETS = 1024,
     PROBES = 8,
     MS_PER_S = 1000,
-    DEBT_MAX_S = 60, /* nobody waits longer than that for what a large request has cost */
+    DEBT_MAX_S = 60, /* the longest wait for the cost of a large request */
 };
 
-/* Only of those who have a claim: there are never more of them than claims. */
+/* Only of users that have a claim: there are never more of them than claims. */
 struct account {
     char user[DIBS_PRINCIPAL_MAX + 1]; /* first: also the key */
     uint32_t n;
 };
 
-/* What a user has left, in thousandths of a request: a millisecond gives back a whole number of them. */
+/* The budget of a user, in thousandths of a request: a millisecond gives back a whole number of them. */
 struct bucket {
     int64_t level;
     int64_t at_ms;
@@ -37,7 +37,6 @@ struct bucket {
 struct quota {
     struct quota_options options;
     void *accounts; /* tsearch(3) of struct account */
-    size_t n_accounts;
     struct bucket bucket[BUCKETS];
 };
 
@@ -46,7 +45,7 @@ static int compare(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* "uid:1000@4026532000.7" of a pid namespace is uid:1000's, too: everybody can make namespaces, and each
+/* "uid:1000@4026532000.7" of a pid namespace is uid:1000's, too: any user can make namespaces, and each
  * would have a quota of its own. */
 static void load_user(char user[DIBS_PRINCIPAL_MAX + 1], const char *principal)
 {
@@ -83,38 +82,32 @@ void quota_close(struct quota *quota)
 {
     if (!quota)
         return;
-    tdestroy(quota->accounts, free);
+    quota_clear(quota);
     free(quota);
 }
 
-dibs_status quota_note(struct quota *quota, const char *principal, uint32_t n, dibs_err *err)
+void quota_clear(struct quota *quota)
+{
+    tdestroy(quota->accounts, free);
+    quota->accounts = NULL;
+}
+
+void quota_note(struct quota *quota, const char *principal, uint32_t n)
 {
     struct account *account = find(quota, principal);
 
     if (n == 0)
-        return DIBS_OK;
+        return;
     if (!account) {
         AUTO(free_auto) struct account *fresh = calloc(1, sizeof *fresh);
 
         if (fresh)
             load_user(fresh->user, principal);
         if (!fresh || !tsearch(fresh, &quota->accounts, compare))
-            return err_set(err, DIBS_FAILURE, "quota: out of memory");
+            return; /* no memory: this user may have a few more */
         account = TAKE(fresh);
-        quota->n_accounts++;
     }
     account->n += n;
-    return DIBS_OK;
-}
-
-dibs_status quota_take(struct quota *quota, const char *principal, uint32_t n, dibs_err *err)
-{
-    uint32_t has = quota_count(quota, principal);
-
-    if ((uint64_t) has + n > quota->options.claims)
-        return err_set(err, DIBS_EXHAUSTED, "%s has %u claims here, and may have %u: release some first",
-                       principal, has, quota->options.claims);
-    return quota_note(quota, principal, n, err);
 }
 
 void quota_give(struct quota *quota, const char *principal, uint32_t n)
@@ -126,29 +119,29 @@ void quota_give(struct quota *quota, const char *principal, uint32_t n)
     account->n -= n < account->n ? n : account->n;
     if (account->n == 0) {
         (void) tdelete(account, &quota->accounts, compare);
-        quota->n_accounts--;
         free(account);
     }
 }
 
-uint32_t quota_count(const struct quota *quota, const char *principal)
+void quota_begin(struct quota *quota, const char *principal, struct quota_use *use)
 {
+    quota_end(quota, principal, use);
     const struct account *account = find(quota, principal);
-
-    return account ? account->n : 0;
+    use->before = account ? account->n : 0;
+    use->allowance = (struct ledger_allowance){ use->before, quota->options.claims };
 }
 
-uint32_t quota_limit(const struct quota *quota)
+void quota_made(struct quota *quota, const char *principal, struct quota_use *use)
 {
-    return quota->options.claims;
+    use->n_made = use->allowance.n > use->before ? use->allowance.n - use->before : 0;
+    quota_note(quota, principal, use->n_made);
 }
 
-size_t quota_users(const struct quota *quota)
+void quota_end(struct quota *quota, const char *principal, struct quota_use *use)
 {
-    return quota->n_accounts;
+    quota_give(quota, principal, use->n_made);
+    use->n_made = 0;
 }
-
-/* ---- requests ---- */
 
 static int64_t full(const struct quota *quota)
 {
@@ -166,7 +159,7 @@ static int64_t level_at(const struct quota *quota, const struct bucket *b, int64
 }
 
 /* The user's own bucket, else the fullest of a few: its user loses least by being forgotten, and nothing at
- * all when he did not ask for a second. */
+ * all after a second without a request. */
 static struct bucket *bucket_of(struct quota *quota, uint32_t uid, int64_t now_ms)
 {
     struct bucket *best = NULL;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_DAEMON_QUOTA_H
 #define DIBS_DAEMON_QUOTA_H
-/* What one user may have of a daemon that serves many: so many claims, so many requests in a second. */
+/* Limits of one user of a daemon: claims, and requests per second. */
 #include <stddef.h>
 #include <stdint.h>
 
-#include "dibs/status.h"
+#include "ledger/call.h"
 
 /* Two thirds of the default pool (20000-32767): one user alone cannot exhaust it by mistake. */
 #define QUOTA_CLAIMS 8192
-/* Half of what the daemon can do on a small machine: one user in a loop leaves room for the others. */
+/* Half of the capacity of a daemon on a small machine: one user in a loop leaves capacity for the others. */
 #define QUOTA_REQUESTS_PER_S 20000
 
 struct quota;
@@ -22,16 +22,22 @@ struct quota_options {
 dibs_status quota_open(const struct quota_options *options, struct quota **out, dibs_err *err);
 void quota_close(struct quota *quota); /* NULL is fine */
 
-/* Claims are counted for the user of a principal, whatever pid namespace it names. */
-/* So many claims more: EXHAUSTED, with nothing changed, when they would be too many. */
-dibs_status quota_take(struct quota *quota, const char *principal, uint32_t n, dibs_err *err);
-/* They exist already, as at the start: counted, whatever the limit. Fails for want of memory alone. */
-dibs_status quota_note(struct quota *quota, const char *principal, uint32_t n, dibs_err *err);
-/* So many claims less. */
+/* Claims are counted for the user of a principal, whatever pid namespace it names: so many more, so many
+ * less, none of any user. They exist: the limit does not matter. */
+void quota_note(struct quota *quota, const char *principal, uint32_t n);
 void quota_give(struct quota *quota, const char *principal, uint32_t n);
-uint32_t quota_count(const struct quota *quota, const char *principal);
-uint32_t quota_limit(const struct quota *quota); /* of claims */
-size_t quota_users(const struct quota *quota);   /* that have a claim */
+void quota_clear(struct quota *quota);
+
+/* The claims of one job. They count at once for the jobs after it; their events come only when all jobs of
+ * the group are durable. */
+struct quota_use {                     /* zero before the first attempt */
+    struct ledger_allowance allowance; /* for the job's call: the rest of the quota */
+    uint32_t before, n_made;
+};
+/* Before each attempt of the job, after it, and when the events were counted or there are none. */
+void quota_begin(struct quota *quota, const char *principal, struct quota_use *use);
+void quota_made(struct quota *quota, const char *principal, struct quota_use *use);
+void quota_end(struct quota *quota, const char *principal, struct quota_use *use);
 
 /* One request of this user at `now_ms` of a clock that never goes back: 0, or in how many milliseconds it may
  * be made. */

@@ -1,129 +1,162 @@
 /* SPDX-License-Identifier: MIT */
-/* Claims of holders that have died. Death is told by the watch, the end of a lease by the timer; both only
- * say whom to look at, and the engine's own judgement decides (INV-5): a socket that is still bound keeps its
- * claim. First all are judged, then those that are dead end in one short transaction (P9). */
+/* End the claims of dead holders. The watch reports deaths, and leases have an end; both only say which
+ * claims to judge, and core decides (INV-5): a socket that is still bound keeps its claim. The reaper judges
+ * all of them first, and then ends the dead ones in one short transaction (P9).
+ *
+ * To find the claims of a dead process or of an ended lease the reaper scans all of them: 50,000 take about a
+ * millisecond, and pauses between scans bound what that costs in all. */
 #include <stdlib.h>
-#include <sys/timerfd.h>
 
+#include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "daemon/engine_parts.h"
-#include "lib/handle.h"
+#include "base/grow.h"
+#include "daemon/engine_internal.h"
 
 #include "base/banned.h"
 
-static bool add_id(struct ids *ids, uint64_t id)
+void engine_judge_at(struct engine *e, struct held *held, int64_t at_ms)
 {
-    if (ids->n == ids->max) {
-        size_t max = ids->max ? 2 * ids->max : 64;
-        uint64_t *larger = realloc(ids->id, max * sizeof *larger);
-
-        if (!larger)
-            return false;
-        ids->id = larger;
-        ids->max = max;
-    }
-    ids->id[ids->n++] = id;
-    return true;
-}
-
-void engine_add_due(struct engine *e, struct held *held)
-{
-    if (!held->is_due)
-        held->is_due = add_id(&e->due, held->id);
+    held->judge_ms = at_ms;
+    if (at_ms < e->judge_ms)
+        e->judge_ms = at_ms;
 }
 
 void engine_died(void *ctx, const dibs_process *who)
 {
     struct engine *e = ctx;
 
-    for (struct held *held = held_of(e->held, who); held; held = held->more) {
+    if (grow((void **) &e->died, e->n_died, &e->max_died, sizeof *e->died))
+        e->died[e->n_died++] = *who;
+    else
+        e->needs_reload = true; /* which watches all processes again */
+}
+
+int64_t engine_reap_ms(const struct engine *e)
+{
+    int64_t rest_us = e->scan_us - clock_monotonic_us();
+    int64_t rest_ms = rest_us > 0 ? rest_us / 1000 + 1 : 0;
+
+    if (e->n_died > 0)
+        return rest_ms;
+    if (e->judge_ms == INT64_MAX)
+        return -1;
+    int64_t wait_ms = e->judge_ms - core_now(e->core).boot_ms;
+    return wait_ms > rest_ms ? wait_ms : rest_ms;
+}
+
+/* ---- which claims ---- */
+
+struct scan {
+    struct engine *engine;
+    int64_t now_ms;
+    size_t n;
+    struct held *due[DUE_MAX];
+};
+
+static int compare_processes(const void *a, const void *b)
+{
+    const dibs_process *x = a;
+    const dibs_process *y = b;
+
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    if (x->start_ticks != y->start_ticks)
+        return x->start_ticks < y->start_ticks ? -1 : 1;
+    return x->pidns < y->pidns ? -1 : x->pidns > y->pidns;
+}
+
+static void scan_one(void *ctx, struct hash_table_item *item)
+{
+    struct scan *scan = ctx;
+    struct engine *e = scan->engine;
+    struct held *held = (struct held *) item;
+    const dibs_process who = { .pid = held->pid, .pidns = held->pidns, .start_ticks = held->start_ticks };
+
+    if (held->is_watched && e->n_died > 0 &&
+        bsearch(&who, e->died, e->n_died, sizeof *e->died, compare_processes)) {
+        held->is_watched = false; /* the watch has ended it */
         held->has_died = true;
-        engine_add_due(e, held);
+        held->judge_ms = 0;
     }
+    if (held->judge_ms > scan->now_ms || scan->n == DUE_MAX)
+        engine_judge_at(e, held, held->judge_ms);
+    else
+        scan->due[scan->n++] = held;
 }
 
-static void find_ended_leases(struct engine *e, int64_t now_ms)
+static void find_due(struct engine *e, struct scan *scan)
 {
-    struct held *first = held_first_lease(e->held);
+    int64_t began_us = clock_monotonic_us();
 
-    while (first && first->until_ms <= now_ms) {
-        held_stop_waiting(e->held, first);
-        engine_add_due(e, first);
-        first = held_first_lease(e->held);
-    }
-    int64_t next_ms = first ? first->until_ms : 0;
-    if (e->lingering.n > 0 && (next_ms == 0 || e->linger_ms < next_ms))
-        next_ms = e->linger_ms;
-    if (next_ms == e->timer_ms)
+    if ((e->n_died == 0 && scan->now_ms < e->judge_ms) || began_us < e->scan_us)
         return;
-    /* Our clock is the host's; the timer's is that of our time namespace. */
-    int64_t at_ns = next_ms * 1000000 + e->handle->core->view.boot_offset_ns;
-    struct itimerspec at = { .it_value = { at_ns / 1000000000, at_ns % 1000000000 } };
-    if (next_ms == 0)
-        at = (struct itimerspec){ 0 };
-    if (timerfd_settime(e->timer.fd, TFD_TIMER_ABSTIME, &at, NULL) == 0)
-        e->timer_ms = next_ms;
+    e->judge_ms = INT64_MAX;
+    if (e->n_died > 1)
+        qsort(e->died, e->n_died, sizeof *e->died, compare_processes);
+    hash_table_each(&e->claims, scan_one, scan);
+    e->n_died = 0;
+    int64_t now_us = clock_monotonic_us();
+    e->scan_us = now_us + SCAN_SHARE * (now_us - began_us);
 }
 
-static void look_again(struct engine *e, int64_t now_ms)
-{
-    size_t n = e->lingering.n;
+/* ---- judging ---- */
 
-    if (n == 0 || now_ms < e->linger_ms)
-        return;
-    e->lingering.n = 0;
-    for (size_t i = 0; i < n; i++) {
-        struct held *held = held_find(e->held, e->lingering.id[i]);
-
-        if (held) {
-            held->is_due = false;
-            engine_add_due(e, held);
-        }
-    }
-}
-
+/* Keep the claim of a dead holder for now. All of these are judged again at the same time. */
 static void linger(struct engine *e, struct held *held, int64_t now_ms)
 {
-    if (e->lingering.n == 0)
-        e->linger_ms = now_ms + LINGER_MS;
-    held->is_due = add_id(&e->lingering, held->id);
+    held->is_lingering = true;
+    engine_judge_at(e, held, (now_ms / LINGER_MS + 1) * LINGER_MS);
 }
 
-/* Fills `seen` with those of a step that are dead. */
-static size_t judge_due(struct engine *e, struct ledger_seen *seen, int64_t now_ms)
+/* Read the claim and judge its holder. */
+static bool is_dead(struct engine *e, const struct call *look, struct core_sockets *sockets,
+                    struct held *held, dibs_claim *claim)
 {
-    struct core *core = e->handle->core;
-    size_t n = 0;
+    int64_t now_ms = look->now.boot_ms;
+    dibs_status s = ledger_find_id(e->ledger, look, held->item.hash, claim, NULL);
 
-    if (e->due.n > 1) {
-        core_judge_begin(core);
-        (void) ledger_read_begin(core->ledger, NULL); /* without, each look is one by itself */
-    }
-    for (size_t i = 0; i < DUE_MAX && e->due.n > 0; i++) {
-        struct held *held = held_find(e->held, e->due.id[--e->due.n]);
+    held->is_lingering = false;
+    held->judge_ms = INT64_MAX;
+    if (s == DIBS_NOT_FOUND || (s == DIBS_OK && claim->generation != held->generation))
+        return false; /* its event is still to come */
+    dibs_life life = s != DIBS_OK     ? DIBS_UNKNOWN
+                     : held->has_died ? core_judge_without_holder(e->core, look, sockets, claim)
+                                      : core_judge(e->core, look, sockets, claim, NULL);
+    if (life == DIBS_DEAD)
+        return true;
+    if (s == DIBS_OK && claim->holder == DIBS_HELD_BY_LEASE && claim->lease_until_ms > now_ms)
+        engine_judge_at(e, held, claim->lease_until_ms);
+    else
+        linger(e, held, now_ms);
+    return false;
+}
+
+/* Leave in `scan` the claims whose holders are dead, with what was `seen` of them. */
+static void judge_due(struct engine *e, const struct call *call, struct scan *scan, struct ledger_seen *seen)
+{
+    struct call look = *call;
+    size_t n = 0;
+    /* Without memory each port is looked at by itself. */
+    AUTO(free_auto) struct core_sockets *sockets = scan->n > 1 ? calloc(1, sizeof *sockets) : NULL;
+
+    if (scan->n > 1)
+        look.tx = ledger_begin_read(e->ledger, call, NULL); /* without, each look is one by itself */
+    for (size_t i = 0; i < scan->n; i++) {
         dibs_claim claim;
 
-        if (!held || !held->is_due)
-            continue; /* it has changed hands or ended meanwhile */
-        held->is_due = false;
-        if (ledger_find_id(core->ledger, held->id, &claim, NULL) != DIBS_OK ||
-            claim.generation != held->generation)
-            continue; /* its event is still to come */
-        dibs_life life =
-            held->has_died ? core_judge_bereft(core, &claim, NULL, 0) : core_judge(core, &claim, NULL, 0);
-        if (life == DIBS_DEAD)
-            seen[n++] = (struct ledger_seen){ claim.id, claim.generation, claim.lease_until_ms };
-        else if (claim.holder == DIBS_HELD_BY_PROCESS || claim.lease_until_ms <= now_ms)
-            linger(e, held, now_ms);
+        if (!is_dead(e, &look, sockets, scan->due[i], &claim))
+            continue;
+        seen[n] = (struct ledger_seen){ claim.id, claim.generation, claim.lease_until_ms };
+        scan->due[n++] = scan->due[i];
     }
-    ledger_read_end(core->ledger);
-    core_judge_end(core);
-    return n;
+    scan->n = n;
+    ledger_rollback(look.tx);
 }
 
-/* What was just reaped: the index must know at once that those ports cool, or it would take the lower band
- * for all that is left (INV-8). Each has written one change; more are of an attempt that came to nothing. */
+/* Follow the reaped claims: the index must know at once that those ports cool, or it would take the lower
+ * band for all that is left (INV-8). Each has written one change; more are of an attempt that came to
+ * nothing. */
 static void follow_reaped(struct engine *e, size_t n, int64_t now_ms)
 {
     if (e->n_written != n || n > WRITTEN_MAX) {
@@ -132,49 +165,46 @@ static void follow_reaped(struct engine *e, size_t n, int64_t now_ms)
     }
     for (size_t i = 0; i < n; i++)
         if (e->written[i].event.kind == DIBS_EV_REAPED)
-            core_index_note_end(e->handle->core, &e->written[i].claim, now_ms);
+            core_index_note_end(e->core, &e->written[i].claim, now_ms);
     engine_follow_group(e, &(struct ledger_span){ .before = e->written[0].event.seq - 1,
                                                   .after = e->written[n - 1].event.seq });
 }
 
-static void upkeep(struct engine *e, const struct ledger_actor *actor)
+static void upkeep(struct engine *e, const struct call *call)
 {
     size_t damaged = 0;
 
     if (clock_monotonic_ms() < e->upkeep_ms)
         return;
     e->upkeep_ms = clock_monotonic_ms() + UPKEEP_EVERY_MS;
-    if (ledger_upkeep(e->handle->core->ledger, actor, &damaged, NULL) == DIBS_OK)
-        e->counts.damaged += damaged;
+    if (ledger_upkeep(e->ledger, call, &damaged, NULL) == DIBS_OK) {
+        e->counts.damaged += damaged > e->n_damaged ? damaged - e->n_damaged : 0;
+        e->n_damaged = damaged;
+    }
     engine_follow(e);
 }
 
 void engine_reap(struct engine *e)
 {
-    struct core *core = e->handle->core;
     struct ledger_seen seen[DUE_MAX];
-    struct ledger_actor actor = core_actor(core, core_now(core));
+    const struct call call = engine_call(e);
+    int64_t now_ms = call.now.boot_ms;
+    struct scan scan = { .engine = e, .now_ms = now_ms };
     size_t ended = 0;
     dibs_err err = { 0 };
 
-    look_again(e, actor.now.boot_ms);
-    find_ended_leases(e, actor.now.boot_ms);
-    ledger_start_call(core->ledger);
-    size_t n = e->due.n > 0 ? judge_due(e, seen, actor.now.boot_ms) : 0;
+    find_due(e, &scan);
+    if (scan.n > 0)
+        judge_due(e, &call, &scan, seen);
     e->n_written = 0;
-    if (n > 0 && ledger_end(core->ledger, &(struct ledger_ending){ seen, n, LEDGER_END_REAP }, &actor, &ended,
-                            &err) != DIBS_OK) {
-        engine_note_trouble(e, &err);
-        for (size_t i = 0; i < n; i++) { /* a locked or full ledger: later */
-            struct held *held = held_find(e->held, seen[i].id);
-
-            if (held)
-                linger(e, held, actor.now.boot_ms);
-        }
+    if (scan.n > 0 && ledger_end(e->ledger, &call, &(struct ledger_ending){ seen, scan.n, LEDGER_END_REAP },
+                                 &ended, &err) != DIBS_OK) {
+        group_commit_note_failure(e->group, &err);
+        for (size_t i = 0; i < scan.n; i++)
+            linger(e, scan.due[i], now_ms); /* a locked or full ledger: later */
     }
     e->counts.reaped += ended;
     if (ended > 0)
-        follow_reaped(e, ended, actor.now.boot_ms);
-    find_ended_leases(e, actor.now.boot_ms);
-    upkeep(e, &actor);
+        follow_reaped(e, ended, now_ms);
+    upkeep(e, &call);
 }

@@ -1,52 +1,42 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/serve.h"
 
-#include <errno.h>
-#include <malloc.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "daemon/api.h"
-#include "daemon/log.h"
-#include "daemon/notify.h"
-#include "daemon/sockets.h"
+#include "daemon/api/api.h"
+#include "daemon/portserver/portserver.h"
 #include "lib/doctor.h"
-#include "lib/handle.h"
-#include "portserver/portserver.h"
+#include "server/certificate.h"
+#include "server/listeners.h"
+#include "server/log.h"
+#include "server/runtime.h"
 
 #include "base/banned.h"
 
 enum {
-    DRAIN_MS = 5000, /* requests under way are answered; who holds a connection longer is cut off */
-    TURN_MAX_MS = 60000,
+    DRAIN_MS = 5000,     /* requests under way are answered; then connections are cut off */
     NODE_TTL_MS = 15000, /* long enough for a new leader, short enough to wait for */
-    KEPT_FREE_BYTES = 1 << 20
 };
 
 struct serve {
     const struct serve_options *options;
     dibs_settings settings;
-    struct loop *loop;
+    struct runtime runtime;
     struct engine *engine;
     struct quota *quota;
     struct metrics *metrics;
-    struct api_options door; /* what both doors are told */
+    struct api_options api_options; /* of the API and the portserver */
     struct api *api;
-    struct portserver *portserver; /* NULL: nobody asked for it */
-    struct notify notify;
-    loop_source signals;
+    struct portserver *portserver; /* NULL: none */
     struct socket_file public, admin, ports;
-    bool is_stopping;
-    bool is_reload_due;
-    int64_t watchdog_ms; /* when it is to be told next; 0: never */
+    struct certificate certificate;
 };
 
 dibs_status serve_default_socket(char *out, size_t size, dibs_err *err)
@@ -66,16 +56,16 @@ dibs_status serve_default_socket(char *out, size_t size, dibs_err *err)
     return DIBS_OK;
 }
 
-/* ---- what the loop calls ---- */
+/* ---- callbacks of the engine ---- */
 
-static void changed(void *ctx, const dibs_event *event, const struct held *held)
+static void changed(void *ctx, const dibs_event *event, const char *pool)
 {
     struct serve *s = ctx;
 
-    metrics_changed(s->metrics, event, held);
+    metrics_changed(s->metrics, event, pool);
     switch (event->kind) {
     case DIBS_EV_CLAIMED:
-    case DIBS_EV_REPAIRED: (void) quota_note(s->quota, event->principal, 1, NULL); break;
+    case DIBS_EV_REPAIRED: quota_note(s->quota, event->principal, 1); break;
     case DIBS_EV_RELEASED:
     case DIBS_EV_REAPED:
     case DIBS_EV_LEAKED: quota_give(s->quota, event->principal, 1); break;
@@ -89,58 +79,53 @@ static void changed(void *ctx, const dibs_event *event, const struct held *held)
         api_changed(s->api, event);
 }
 
-static void count_claim(void *ctx, const struct held *held)
+static bool count_claim(void *ctx, const dibs_claim *claim)
 {
-    (void) quota_note(((struct serve *) ctx)->quota, held->principal, 1, NULL);
+    if (!claim->node[0])
+        quota_note(ctx, claim->principal, 1);
+    return true;
 }
 
-static void uncount_claim(void *ctx, const struct held *held)
+/* Count the claims of every user from the start. */
+static dibs_status count_claims(struct serve *s, dibs_err *err)
 {
-    quota_give(((struct serve *) ctx)->quota, held->principal, 1);
+    const struct call call = engine_call(s->engine);
+
+    quota_clear(s->quota);
+    return ledger_list(engine_ledger(s->engine), &call, &(struct ledger_filter){ 0 }, count_claim, s->quota,
+                       err);
 }
 
-static void reset(void *ctx, const struct held_table *was)
+static dibs_status reset(void *ctx, dibs_err *err)
 {
     struct serve *s = ctx;
+    dibs_status status = count_claims(s, err);
 
-    LOG(LOG_WARNING, "the ledger was replaced, or has forgotten changes: all claims were read anew");
-    held_each(was, uncount_claim, s);
-    held_each(engine_held(s->engine), count_claim, s);
+    if (status != DIBS_OK)
+        return status;
+    LOG(LOG_WARNING, "the ledger was replaced, or has forgotten changes: all claims were read again");
     metrics_reset(s->metrics);
     api_reset(s->api);
-}
-
-static void on_signal(loop_source *source, uint32_t events)
-{
-    struct serve *s = (struct serve *) ((char *) source - offsetof(struct serve, signals));
-    struct signalfd_siginfo info;
-
-    (void) events;
-    while (read(source->fd, &info, sizeof info) == (ssize_t) sizeof info) {
-        if (info.ssi_signo == SIGHUP)
-            s->is_reload_due = true;
-        else
-            s->is_stopping = true;
-    }
+    return DIBS_OK;
 }
 
 /* ---- start ---- */
 
+/* The certificate and the tokens of callers over TCP; again at a reload. */
 static dibs_status load_tls(struct serve *s, dibs_err *err)
 {
-    const struct serve_options *o = s->options;
-    AUTO(free_auto) char *cert = NULL;
-    AUTO(free_auto) char *key = NULL;
     struct tokens *tokens = NULL;
 
-    if (!o->listen)
+    if (!s->options->listen)
         return DIBS_OK;
-    dibs_status status = socket_read_pem(o->tls_cert, &cert, err);
+    dibs_status status = tokens_load(s->options->tokens, &tokens, err);
     if (status == DIBS_OK)
-        status = socket_read_pem(o->tls_key, &key, err);
+        status = certificate_load(&s->certificate, api_http(s->api), err);
     if (status == DIBS_OK)
-        status = tokens_load(o->tokens, &tokens, err);
-    return status == DIBS_OK ? api_set_tls(s->api, cert, key, tokens, err) : status;
+        api_set_tokens(s->api, tokens);
+    else
+        tokens_free(tokens);
+    return status;
 }
 
 static dibs_status check_options(const struct serve_options *o, dibs_err *err)
@@ -148,7 +133,7 @@ static dibs_status check_options(const struct serve_options *o, dibs_err *err)
     if (o->listen && !(o->tls_cert && o->tls_key && o->tokens))
         return err_set(
             err, DIBS_INVALID,
-            "--listen needs --tls-cert, --tls-key and --tokens: over TCP nobody is believed without");
+            "--listen needs --tls-cert, --tls-key and --tokens: callers over TCP are identified by them");
     if (!o->listen && (o->tls_cert || o->tls_key || o->tokens))
         return err_set(err, DIBS_INVALID, "--tls-cert, --tls-key and --tokens are for --listen ADDRESS:PORT");
     dibs_status status = o->listen ? socket_check_tcp(o->listen, false, err) : DIBS_OK;
@@ -160,8 +145,28 @@ static dibs_status check_options(const struct serve_options *o, dibs_err *err)
     return status;
 }
 
-/* Our own sockets, unless the service manager has opened them for us. */
-static dibs_status open_unix(struct serve *s, dibs_err *err)
+static dibs_status serve_on(struct serve *s, int fd, enum activation_role role, dibs_err *err)
+{
+    dibs_status status = DIBS_OK;
+
+    if (role != ACTIVATION_PORTSERVER)
+        return api_listen(s->api, fd, role == ACTIVATION_ADMIN ? CALLER_ADMIN : CALLER_PUBLIC, err);
+    if (!s->portserver)
+        status = portserver_open(&s->api_options, &s->portserver, err);
+    return status == DIBS_OK ? portserver_listen(s->portserver, fd, err) : status;
+}
+
+/* A socket of our own. A system's socket is open to all users, a user's own only to that user. */
+static dibs_status open_unix(struct serve *s, const char *path, enum activation_role role,
+                             struct socket_file *file, dibs_err *err)
+{
+    mode_t mode = role != ACTIVATION_ADMIN && geteuid() == 0 ? 0666 : 0600;
+    dibs_status status = path ? socket_open_unix(path, mode, file, err) : DIBS_OK;
+
+    return status == DIBS_OK && path ? serve_on(s, file->fd, role, err) : status;
+}
+
+static dibs_status open_api(struct serve *s, dibs_err *err)
 {
     char path[108];
     char admin[108];
@@ -171,73 +176,46 @@ static dibs_status open_unix(struct serve *s, dibs_err *err)
 
     if (!public_path) {
         status = serve_default_socket(path, sizeof path, err);
+        if (status != DIBS_OK)
+            return status;
         public_path = path;
         (void) snprintf(admin, sizeof admin, "%.*s/admin.sock", (int) (strrchr(path, '/') - path), path);
         admin_path = admin_path ? admin_path : admin;
     }
-    /* A system's socket is everybody's, a user's own. */
-    if (status == DIBS_OK)
-        status = socket_open_unix(public_path, geteuid() == 0 ? 0666 : 0600, &s->public, err);
-    if (status == DIBS_OK)
-        status = api_listen(s->api, s->public.fd, CALLER_PUBLIC, err);
-    if (status == DIBS_OK && admin_path)
-        status = socket_open_unix(admin_path, 0600, &s->admin, err);
-    if (status == DIBS_OK && admin_path)
-        status = api_listen(s->api, s->admin.fd, CALLER_ADMIN, err);
-    return status;
+    status = open_unix(s, public_path, ACTIVATION_PUBLIC, &s->public, err);
+    return status == DIBS_OK ? open_unix(s, admin_path, ACTIVATION_ADMIN, &s->admin, err) : status;
 }
 
-static dibs_status listen_for_ports(struct serve *s, int fd, dibs_err *err)
+/* A socket that the service manager has opened for us. */
+static dibs_status open_given(struct serve *s, int fd, enum activation_role role, dibs_err *err)
 {
-    dibs_status status = s->portserver ? DIBS_OK : portserver_open(&s->door, &s->portserver, err);
-
-    return status == DIBS_OK ? portserver_listen(s->portserver, fd, err) : status;
+    if (role == ACTIVATION_ADMIN && socket_check_closed(fd, err) != DIBS_OK)
+        return DIBS_INVALID;
+    return serve_on(s, fd, role, err);
 }
 
-static dibs_status open_ports(struct serve *s, dibs_err *err)
-{
-    dibs_status status = DIBS_OK;
-
-    if (!s->options->portserver)
-        return DIBS_OK;
-    status = socket_open_unix(s->options->portserver, geteuid() == 0 ? 0666 : 0600, &s->ports, err);
-    return status == DIBS_OK ? listen_for_ports(s, s->ports.fd, err) : status;
-}
-
-static dibs_status open_given(struct serve *s, int fd, enum activation_door door, dibs_err *err)
-{
-    switch (door) {
-    case ACTIVATION_PORTSERVER: return listen_for_ports(s, fd, err);
-    case ACTIVATION_ADMIN:
-        if (socket_check_closed(fd, err) != DIBS_OK)
-            return DIBS_INVALID;
-        return api_listen(s->api, fd, CALLER_ADMIN, err);
-    case ACTIVATION_PUBLIC: break;
-    }
-    return api_listen(s->api, fd, CALLER_PUBLIC, err);
-}
-
-static dibs_status open_tcp(struct serve *s, const char *address, enum caller_door door, dibs_err *err)
+static dibs_status open_tcp(struct serve *s, const char *address, enum caller_listener listener,
+                            dibs_err *err)
 {
     int fd = -1;
 
     if (!address)
         return DIBS_OK;
-    dibs_status status = socket_open_tcp(address, door == CALLER_LOOPBACK, &fd, err);
-    return status == DIBS_OK ? api_listen(s->api, fd, door, err) : status;
+    dibs_status status = socket_open_tcp(address, listener == CALLER_LOOPBACK, &fd, err);
+    return status == DIBS_OK ? api_listen(s->api, fd, listener, err) : status;
 }
 
-static dibs_status open_doors(struct serve *s, dibs_err *err)
+static dibs_status open_listeners(struct serve *s, dibs_err *err)
 {
     struct activation given = { 0 };
     dibs_status status = activation_load(&given, err);
 
     for (size_t i = 0; i < given.n && status == DIBS_OK; i++)
-        status = open_given(s, given.socket[i].fd, given.socket[i].door, err);
+        status = open_given(s, given.socket[i].fd, given.socket[i].role, err);
     if (status == DIBS_OK && given.n == 0)
-        status = open_unix(s, err);
+        status = open_api(s, err);
     if (status == DIBS_OK)
-        status = open_ports(s, err);
+        status = open_unix(s, s->options->portserver, ACTIVATION_PORTSERVER, &s->ports, err);
     if (status == DIBS_OK)
         status = load_tls(s, err);
     if (status == DIBS_OK)
@@ -255,13 +233,11 @@ static dibs_status start(struct serve *s, dibs_err *err)
     if (status == DIBS_OK)
         status = o->load(o->ctx, &s->settings, err);
     if (status == DIBS_OK)
-        status = loop_open(&s->loop, err);
-    if (status == DIBS_OK)
-        status = loop_add_signals(s->loop, &s->signals, on_signal, err);
+        status = runtime_open(&s->runtime, err);
     if (status == DIBS_OK)
         status = quota_open(&(struct quota_options){ o->quota, o->rate }, &s->quota, err);
     if (status == DIBS_OK)
-        status = engine_open(&(struct engine_options){ .loop = s->loop,
+        status = engine_open(&(struct engine_options){ .loop = s->runtime.loop,
                                                        .settings = &s->settings,
                                                        .node_ttl_ms = o->is_check          ? 0
                                                                       : o->node_ttl_ms > 0 ? o->node_ttl_ms
@@ -272,18 +248,19 @@ static dibs_status start(struct serve *s, dibs_err *err)
                              &s->engine, err);
     if (status == DIBS_OK)
         status = metrics_open(s->engine, o->kube_pool, &s->metrics, err);
+    if (status == DIBS_OK)
+        status = count_claims(s, err);
     if (status != DIBS_OK)
         return status;
-    held_each(engine_held(s->engine), count_claim, s);
-    s->door = (struct api_options){ .loop = s->loop,
-                                    .settings = dibs_settings_of(engine_handle(s->engine)),
-                                    .engine = s->engine,
-                                    .quota = s->quota,
-                                    .metrics = s->metrics,
-                                    .uid = (uint32_t) geteuid() };
-    status = api_open(&s->door, &s->api, err);
+    s->api_options = (struct api_options){ .loop = s->runtime.loop,
+                                           .settings = dibs_settings_of(engine_handle(s->engine)),
+                                           .engine = s->engine,
+                                           .quota = s->quota,
+                                           .metrics = s->metrics,
+                                           .uid = (uint32_t) geteuid() };
+    status = api_open(&s->api_options, &s->api, err);
     if (status == DIBS_OK && !o->is_check)
-        status = open_doors(s, err);
+        status = open_listeners(s, err);
     else if (status == DIBS_OK)
         status = load_tls(s, err);
     return status;
@@ -291,13 +268,11 @@ static dibs_status start(struct serve *s, dibs_err *err)
 
 /* ---- run ---- */
 
-/* Certificates, tokens and settings anew; the ledger and the sockets stay. */
-static void reload(struct serve *s)
+/* Read certificates, tokens and settings again; the ledger and the sockets stay. */
+static void reload(void *ctx)
 {
+    struct serve *s = ctx;
     dibs_err err = { 0 };
-
-    s->is_reload_due = false;
-    (void) notify_tell(&s->notify, NOTIFY_RELOADING, NULL, NULL);
     AUTO(free_auto) dibs_settings *fresh = malloc(sizeof *fresh);
     dibs_status status =
         fresh ? s->options->load(s->options->ctx, fresh, &err) : err_set(&err, DIBS_FAILURE, "out of memory");
@@ -310,62 +285,42 @@ static void reload(struct serve *s)
         LOG(LOG_INFO, "reloaded");
     } else
         LOG(LOG_ERROR, "reload refused, everything stays as it was", "why", err.msg);
-    (void) notify_tell(&s->notify, NOTIFY_READY, NULL, NULL);
 }
 
-static int64_t sooner(int64_t a, int64_t b)
+static int64_t next_ms(void *ctx)
 {
-    return a < 0 ? b : b < 0 || a < b ? a : b;
+    const struct serve *s = ctx;
+    int64_t wait_ms = runtime_sooner(engine_next_ms(s->engine), api_next_ms(s->api));
+
+    return s->portserver ? runtime_sooner(wait_ms, portserver_next_ms(s->portserver)) : wait_ms;
 }
 
-static int64_t next_ms(struct serve *s)
+static void turn(void *ctx)
 {
-    int64_t wait_ms = sooner(engine_next_ms(s->engine), api_next_ms(s->api));
-    int64_t now_ms = clock_monotonic_ms();
-
-    if (s->portserver)
-        wait_ms = sooner(wait_ms, portserver_next_ms(s->portserver));
-    if (s->watchdog_ms > 0)
-        wait_ms = sooner(wait_ms, s->watchdog_ms > now_ms ? s->watchdog_ms - now_ms : 0);
-    return sooner(wait_ms, TURN_MAX_MS);
-}
-
-static void feed_watchdog(struct serve *s)
-{
-    int64_t now_ms = clock_monotonic_ms();
-
-    if (s->notify.watchdog_ms == 0 || now_ms < s->watchdog_ms)
-        return;
-    (void) notify_tell(&s->notify, NOTIFY_WATCHDOG, NULL, NULL);
-    s->watchdog_ms = now_ms + s->notify.watchdog_ms / 2;
-}
-
-static dibs_status turn(struct serve *s, int64_t wait_ms, dibs_err *err)
-{
-    dibs_status status = loop_turn(s->loop, wait_ms, err);
+    struct serve *s = ctx;
 
     engine_turn(s->engine);
     api_run(s->api);
     if (s->portserver)
         portserver_run(s->portserver);
-    feed_watchdog(s);
-    return status;
 }
 
-static bool drain(struct serve *s)
+static bool drain(void *ctx)
 {
+    const struct serve *s = ctx;
     bool is_open = s->portserver && portserver_drain(s->portserver);
 
     return api_drain(s->api) || is_open;
 }
 
 /* Hosts that share a pool should agree about it. */
-static bool tell_overruled(void *ctx, const dibs_pool *pool)
+static bool log_overruled(void *ctx, const dibs_pool *pool)
 {
     const struct serve *s = ctx;
+    const struct call call = engine_call(s->engine);
     char how[256];
 
-    if (pool_is_overruled(engine_handle(s->engine)->core, pool, how, sizeof how))
+    if (pool_is_overruled(engine_core(s->engine), &call, pool, how, sizeof how))
         LOG(LOG_WARNING, "settings of this host overrule a pool of the cluster", "pool", pool->name, "how",
             how);
     return true;
@@ -373,41 +328,27 @@ static bool tell_overruled(void *ctx, const dibs_pool *pool)
 
 static dibs_status run(struct serve *s, dibs_err *err)
 {
-    dibs_status status = notify_open(&s->notify, err);
+    const struct runtime_hooks hooks = {
+        .ctx = s, .turn = turn, .next_ms = next_ms, .reload = reload, .drain = drain, .drain_ms = DRAIN_MS
+    };
 
-    if (status != DIBS_OK)
-        return status;
     LOG(LOG_INFO, "serving", "version", dibs_version(), "socket",
         s->public.path[0] ? s->public.path : "given", "ledger", s->settings.ledger);
-    (void) core_pool_list(engine_handle(s->engine)->core, tell_overruled, s, NULL);
-    (void) notify_tell(&s->notify, NOTIFY_READY, "serving", NULL);
-    while (!s->is_stopping && status == DIBS_OK) {
-        status = turn(s, next_ms(s), err);
-        if (s->is_reload_due)
-            reload(s);
-    }
-    (void) notify_tell(&s->notify, NOTIFY_STOPPING, NULL, NULL);
-    LOG(LOG_INFO, "stopping");
-    int64_t until_ms = clock_monotonic_ms() + DRAIN_MS;
-    while (status == DIBS_OK && drain(s) && clock_monotonic_ms() < until_ms)
-        status = turn(s, sooner(next_ms(s), until_ms - clock_monotonic_ms()), err);
-    return status;
+    dibs_status listed = dibs_pool_list(engine_handle(s->engine), log_overruled, s, err);
+    return listed == DIBS_OK ? runtime_run(&s->runtime, &hooks, err) : listed;
 }
 
 static void end(struct serve *s)
 {
-    engine_close(s->engine); /* first: what is still queued is answered by the doors */
+    engine_close(s->engine); /* first: queued jobs are answered by the API and the portserver */
     api_close(s->api);
     portserver_close(s->portserver);
     quota_close(s->quota);
     metrics_close(s->metrics);
-    notify_close(&s->notify);
     socket_remove(&s->public);
     socket_remove(&s->admin);
     socket_remove(&s->ports);
-    if (s->signals.fd >= 0)
-        (void) close(s->signals.fd);
-    loop_close(s->loop);
+    runtime_close(&s->runtime);
 }
 
 dibs_status serve_run(const struct serve_options *options, dibs_err *err)
@@ -416,11 +357,10 @@ dibs_status serve_run(const struct serve_options *options, dibs_err *err)
 
     if (!s)
         return err_set(err, DIBS_FAILURE, "starting the daemon: out of memory");
-    /* Every claim needs some 100 KiB for a moment: giving them back to the kernel each time costs more. */
-    (void) mallopt(M_TRIM_THRESHOLD, KEPT_FREE_BYTES);
     ledger_have_process();
     s->options = options;
-    s->signals.fd = s->notify.fd = s->public.fd = s->admin.fd = s->ports.fd = -1;
+    s->certificate = (struct certificate){ .cert = options->tls_cert, .key = options->tls_key };
+    s->public.fd = s->admin.fd = s->ports.fd = -1;
     s->public.lock_fd = s->admin.lock_fd = s->ports.lock_fd = -1;
     dibs_status status = start(s, err);
     if (status == DIBS_OK && !options->is_check)

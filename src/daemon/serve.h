@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_DAEMON_SERVE_H
 #define DIBS_DAEMON_SERVE_H
-/* The daemon as a process: its sockets, its signals, its service manager; one loop until it is told to end.
+/* The daemon as a process: its sockets, its signals, its service manager; one loop until SIGTERM or SIGINT.
  */
 #include "dibs/dibs.h"
 
 struct serve_options {
-    /* Called at the start and again by SIGHUP: what is wrong then is told and leaves everything as it is. */
+    /* Called at the start and at SIGHUP: an error then is logged and leaves everything as it is. */
     dibs_status (*load)(void *ctx, dibs_settings *out, dibs_err *err);
     void *ctx;
     const char *socket;          /* NULL: serve_default_socket() */

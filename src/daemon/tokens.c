@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/secret.h"
+#include "base/text.h"
 
 #include "base/banned.h"
 
@@ -58,16 +59,13 @@ static bool parse_principal(struct span word, uint32_t *uid)
     const size_t prefix = sizeof PREFIX - 1;
     uint64_t n = 0;
 
-    if (word.n <= prefix || word.n > prefix + 10 || memcmp(word.p, PREFIX, prefix) != 0 ||
+    if (word.n <= prefix || memcmp(word.p, PREFIX, prefix) != 0 ||
         (word.p[prefix] == '0' && word.n > prefix + 1))
         return false;
-    for (size_t i = prefix; i < word.n; i++) {
-        if (word.p[i] < '0' || word.p[i] > '9')
-            return false;
-        n = n * 10 + (uint64_t) (word.p[i] - '0');
-    }
+    if (!text_number(word.p + prefix, word.n - prefix, UINT32_MAX - 1, &n)) /* (uid_t) -1 is no user */
+        return false;
     *uid = (uint32_t) n;
-    return n < UINT32_MAX; /* (uid_t) -1 is nobody's */
+    return true;
 }
 
 static bool is_token(struct span word)
@@ -78,7 +76,7 @@ static bool is_token(struct span word)
     return word.n >= TOKENS_TOKEN_MIN && word.n <= TOKENS_TOKEN_MAX;
 }
 
-/* NULL, or what is wrong with the line. */
+/* NULL, or an error message for the line. */
 static const char *add_line(struct tokens *tokens, struct span line)
 {
     struct span principal = next_word(&line);
@@ -136,19 +134,12 @@ dibs_status tokens_parse(const char *name, const char *text, size_t len, struct 
     return DIBS_OK;
 }
 
-dibs_status tokens_load(const char *path, struct tokens **tokens, dibs_err *err)
+dibs_status tokens_load(const char *path, struct tokens **out, dibs_err *err)
 {
     AUTO(secret_done) struct bytes text = { 0 };
     dibs_status s = secret_read("tokens file", path, FILE_MAX, &text, err);
-    struct tokens *fresh = NULL;
 
-    if (s == DIBS_OK)
-        s = tokens_parse(path, text.at, text.n, &fresh, err);
-    if (s == DIBS_OK) {
-        tokens_free(*tokens);
-        *tokens = fresh;
-    }
-    return s;
+    return s == DIBS_OK ? tokens_parse(path, text.at, text.n, out, err) : s;
 }
 
 /* All ones if all bytes agree, else 0; looks at all of them in any case. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_DAEMON_TOKENS_H
 #define DIBS_DAEMON_TOKENS_H
-/* Who may come in over TCP: a file of lines "PRINCIPAL TOKEN", where PRINCIPAL is uid:N. Blank lines and
- * lines that begin with '#' do not count. No message ever shows a token. */
+/* The tokens of callers over TCP: a file of lines "PRINCIPAL TOKEN", where PRINCIPAL is uid:N. Blank lines
+ * and lines that begin with '#' do not count. No message ever shows a token. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -15,13 +15,13 @@
 struct tokens;
 
 /* Reads the whole file or refuses it: INVALID names the line; DENIED when it is a stranger's, or others could
- * read or change it. *tokens is NULL or what was loaded before, which is replaced on success alone. */
-dibs_status tokens_load(const char *path, struct tokens **tokens, dibs_err *err);
+ * read or change it. The caller owns *out. */
+dibs_status tokens_load(const char *path, struct tokens **out, dibs_err *err);
 /* The tokens of a text; `name` stands in messages. The caller owns *out. */
 dibs_status tokens_parse(const char *name, const char *text, size_t len, struct tokens **out, dibs_err *err);
 void tokens_free(struct tokens *tokens); /* NULL is fine; leaves no token in memory */
 
-/* Whose token is it? Takes the same time whether, where and how far it agrees with one of them. */
+/* Find the user of a token, in constant time: it does not depend on how much of a token matches. */
 bool tokens_find(const struct tokens *tokens, const char *token, size_t len,
                  char principal[DIBS_PRINCIPAL_MAX + 1]);
 #endif

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "http/inside.h"
+#include "http/server_internal.h"
 
 #include "base/banned.h"
 
@@ -20,7 +20,7 @@
  * answer. */
 enum { CONNECTION_BYTES = 8 << 10 };
 
-/* What is older has known weaknesses. */
+/* Older versions have known weaknesses. */
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
 static void listener_close(struct http_listener *listener);
@@ -32,11 +32,11 @@ static void engine_ready(loop_source *source, uint32_t events)
     struct http_engine *engine = (struct http_engine *) source;
 
     (void) events;
-    (void) engine->server->mhd->MHD_run(engine->daemon);
+    (void) MHD_run(engine->daemon);
 }
 
-/* Libmicrohttpd's own words, for a certificate that it does not like; what it says of clients is nobody's
- * business. */
+/* Keep libmicrohttpd's own message about a certificate that it refuses; its messages about clients are of no
+ * use. */
 static void keep_trouble(void *cls, const char *format, va_list arguments) DIBS_PRINTF(2, 0);
 static void keep_trouble(void *cls, const char *format, va_list arguments)
 {
@@ -111,9 +111,8 @@ static struct MHD_Daemon *start(struct http_engine *engine, const char *cert_pem
             memcpy(&more[i].ptr_value, &tls[i].text, sizeof tls[i].text); /* it only reads */
         }
     }
-    return server->mhd->MHD_start_daemon(flags, 0, NULL, NULL, request_arrives, engine,
-                                         MHD_OPTION_EXTERNAL_LOGGER, keep_trouble, server, MHD_OPTION_ARRAY,
-                                         options, MHD_OPTION_END);
+    return MHD_start_daemon(flags, 0, NULL, NULL, request_arrives, engine, MHD_OPTION_EXTERNAL_LOGGER,
+                            keep_trouble, server, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
 }
 
 /* Connections must not be suspended. */
@@ -124,12 +123,12 @@ static void engine_close(struct http_engine *engine)
     if (engine->source.fd >= 0)
         loop_remove(engine->server->loop, &engine->source);
     if (engine->daemon)
-        engine->server->mhd->MHD_stop_daemon(engine->daemon);
+        MHD_stop_daemon(engine->daemon);
     free(engine);
 }
 DEFINE_AUTO(struct http_engine, engine_close)
 
-/* Plain without a certificate. */
+/* Without TLS when there is no certificate. */
 static dibs_status engine_open(struct http_server *server, const char *cert_pem, const char *key_pem,
                                struct http_engine **out, dibs_err *err)
 {
@@ -145,8 +144,7 @@ static dibs_status engine_open(struct http_server *server, const char *cert_pem,
         return err_set(err, DIBS_INVALID, "cannot use the certificate and its key: %s", server->trouble);
     if (!engine->daemon)
         return err_os(err, DIBS_UNAVAILABLE, errno, "cannot start an HTTP server");
-    const union MHD_DaemonInfo *info =
-        server->mhd->MHD_get_daemon_info(engine->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(engine->daemon, MHD_DAEMON_INFO_EPOLL_FD);
 
     engine->source.fd = info ? info->epoll_fd : -1;
     dibs_status s = loop_add(server->loop, &engine->source, EPOLLIN, err);
@@ -179,16 +177,11 @@ static size_t or_default(size_t value, size_t otherwise)
 dibs_status http_open(struct loop *loop, const struct http_limits *limits, const struct http_handler *handler,
                       struct http_server **out, dibs_err *err)
 {
-    const struct late_mhd *mhd = NULL;
-    dibs_status s = late_mhd(&mhd, err);
-
-    if (s != DIBS_OK)
-        return s;
     struct http_server *server = calloc(1, sizeof *server);
+
     if (!server)
         return err_set(err, DIBS_FAILURE, "HTTP server: out of memory");
     server->loop = loop;
-    server->mhd = mhd;
     server->handler = handler;
     server->limits = (struct http_limits){
         .max_connections = or_default(limits->max_connections, HTTP_CONNECTIONS_DEFAULT),
@@ -203,7 +196,7 @@ dibs_status http_open(struct loop *loop, const struct http_limits *limits, const
     TAILQ_INIT(&server->listeners);
     TAILQ_INIT(&server->requests);
     TAILQ_INIT(&server->steps);
-    s = engine_open(server, NULL, NULL, &server->plain, err);
+    dibs_status s = engine_open(server, NULL, NULL, &server->no_tls, err);
     if (s != DIBS_OK) {
         http_close(server);
         return s;
@@ -220,7 +213,7 @@ void http_close(struct http_server *server)
         listener_close(TAILQ_FIRST(&server->listeners));
     /* Libmicrohttpd cannot stop while one of its connections is suspended. */
     for (struct http_request *r = TAILQ_FIRST(&server->requests); r; r = TAILQ_NEXT(r, link)) {
-        bool is_open = r->state == HTTP_ASKED || r->state == HTTP_STREAMING;
+        bool is_open = r->state == HTTP_PENDING || r->state == HTTP_STREAMING;
 
         r->state = HTTP_GONE;
         if (is_open)
@@ -258,13 +251,14 @@ dibs_status http_listen(struct http_server *server, int fd, void *user, bool is_
 
     if (!listener)
         return err_set(err, DIBS_FAILURE, "HTTP server: out of memory");
-    /* Whoever connected may be gone again when we accept. */
+    /* The client may be gone again when we accept. */
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
         return err_set(err, DIBS_FAILURE, "descriptor %d is no listening socket", fd);
     *listener = (struct http_listener){
         .source = { .fd = fd, .ready = listener_ready },
         .server = server,
-        .door = { .user = user, .is_tls = is_tls },
+        .user = user,
+        .is_tls = is_tls,
     };
     dibs_status s = loop_add(server->loop, &listener->source, server->is_paused ? 0 : EPOLLIN, err);
 
@@ -275,23 +269,15 @@ dibs_status http_listen(struct http_server *server, int fd, void *user, bool is_
     return DIBS_OK;
 }
 
-void http_unlisten(struct http_server *server, int fd)
-{
-    for (struct http_listener *listener = TAILQ_FIRST(&server->listeners); listener;
-         listener = TAILQ_NEXT(listener, link)) {
-        if (listener->source.fd == fd) {
-            listener_close(listener);
-            return;
-        }
-    }
-}
-
 void http_stop_accepting(struct http_server *server)
 {
+    if (server->is_stopping)
+        return;
     while (!TAILQ_EMPTY(&server->listeners))
         listener_close(TAILQ_FIRST(&server->listeners));
     server->is_stopping = true;
-    /* Who has just come is about to ask. He would not know whether a claim that was not answered was made. */
+    /* A client that has just connected is about to send a request: without an answer it would not know
+     * whether its claim was made. */
     for (struct http_request *r = TAILQ_FIRST(&server->requests); r; r = TAILQ_NEXT(r, link)) {
         if (connection_is_idle(r))
             connection_cut(r);
@@ -302,21 +288,21 @@ void http_stop_accepting(struct http_server *server)
 
 /* ---- turns ---- */
 
-static bool is_busy(const struct http_server *server, const struct http_engine *engine)
+static bool is_busy(const struct http_engine *engine)
 {
     MHD_UNSIGNED_LONG_LONG ms = 1;
 
     /* It knows no timeouts but 0: ours are in server->steps. */
-    return engine->is_due || (server->mhd->MHD_get_timeout(engine->daemon, &ms) == MHD_YES && ms == 0);
+    return engine->is_due || (MHD_get_timeout(engine->daemon, &ms) == MHD_YES && ms == 0);
 }
 
-static void engine_run(struct http_server *server, struct http_engine *engine)
+static void engine_run(struct http_engine *engine)
 {
-    /* An answer to a request that was suspended takes two: one builds it, one sends it. What comes in
-     * meanwhile waits for its turn. */
-    for (int i = 0; i < 2 && is_busy(server, engine); i++) {
+    /* An answer to a request that was suspended takes two: one builds it, one sends it. Requests that
+     * come meanwhile wait for its turn. */
+    for (int i = 0; i < 2 && is_busy(engine); i++) {
         engine->is_due = false;
-        (void) server->mhd->MHD_run(engine->daemon);
+        (void) MHD_run(engine->daemon);
     }
 }
 
@@ -333,7 +319,7 @@ void http_run(struct http_server *server)
         connection_cut(late);
     for (struct http_engine *engine = TAILQ_FIRST(&server->engines); engine; engine = next) {
         next = TAILQ_NEXT(engine, link);
-        engine_run(server, engine);
+        engine_run(engine);
         if (engine->is_retired && engine->n_connections == 0) {
             TAILQ_REMOVE(&server->engines, engine, link);
             engine_close(engine);
@@ -349,13 +335,9 @@ int64_t http_next_ms(const struct http_server *server)
 
     for (const struct http_engine *engine = TAILQ_FIRST(&server->engines); engine;
          engine = TAILQ_NEXT(engine, link))
-        if (is_busy(server, engine))
+        if (is_busy(engine))
             return 0;
-    if (at == INT64_MAX)
-        return -1;
-    int64_t left = at - clock_monotonic_ms();
-
-    return left > 0 ? left : 0;
+    return clock_until_ms(at);
 }
 
 size_t http_connections(const struct http_server *server)

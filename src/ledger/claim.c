@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* The claim decision: names first, then candidates, all of a batch or nothing.
  *
- * Order of the steps inside the one transaction (DESIGN "A claim, step by step"): the name's own claim;
+ * Order of the steps inside the one transaction: the name's own claim;
  * else for each candidate the conflicts by an indexed lookup, dead blockers aside; then the probe, while the
  * write lock makes us alone; the first candidate that passes is written. Nobody is judged alive or dead
  * here: that was done before, and holds only for the generation that was judged (INV-5). */
 #include <assert.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "ledger/claiming.h"
+#include "base/text.h"
+#include "ledger/claim_internal.h"
 
 #include "base/banned.h"
 
@@ -59,10 +59,11 @@ static void refuse_port(struct claiming *k, uint16_t port, const dibs_claim *blo
     if (r->port != port || r->is_busy) {
         r->port = port;
         r->is_busy = false;
-        r->n_blockers = 0;
+        r->has_blocker = false;
     }
-    if (r->n_blockers < LEDGER_BLOCKERS_MAX)
-        r->blockers[r->n_blockers++] = *blocker;
+    if (!r->has_blocker || blocker->is_damaged)
+        r->blocker = *blocker;
+    r->has_blocker = true;
 }
 
 /* Of the conflicts, keep the dead in c->ids (they give way) and report the others. *is_free when none is
@@ -75,12 +76,12 @@ static dibs_status sort_out(struct claiming *k, struct conflicts *c, uint16_t po
     *is_free = true;
     for (size_t i = 0; i < c->ids.n; i++) {
         uint64_t id = c->ids.id[i];
-        struct row_claim row;
-        dibs_status s = k->tx->rows->ops->claim_get(k->tx->rows, id, &row, k->err);
+        struct claim_record row;
+        dibs_status s = store_get_claim(k->step->store, id, &row, k->err);
 
         if (s == DIBS_NOT_FOUND) {
             /* A slot without its record: damage. It blocks nobody knows whom; leak rather than give twice. */
-            codec_make_lost(&row, id, port);
+            record_make_lost(&row, id, port);
         } else if (s != DIBS_OK) {
             return s;
         }
@@ -100,14 +101,11 @@ static dibs_status check_port(struct claiming *k, const struct ledger_want *want
                               struct conflicts *c, bool *is_free)
 {
     *is_free = false;
-    *c = (struct conflicts){ .want = want, .now_boot_ms = k->tx->actor->now.boot_ms };
-    if (want->is_choice && want->accepts_cooling && tx_is_clear(k->tx, &want->claim, port)) {
-        *is_free = true; /* as was found already */
-        return DIBS_OK;
-    }
+    *c = (struct conflicts){ .want = want, .now_boot_ms = k->step->call->now.boot_ms };
     for (size_t i = 0; i < want->claim.n_bindings; i++) {
         c->binding = &want->claim.bindings[i];
-        dibs_status s = k->tx->rows->ops->slots(k->tx->rows, c->binding->proto, port, collect, c, k->err);
+        dibs_status s =
+            k->step->store->ops->slots(k->step->store, c->binding->proto, port, collect, c, k->err);
 
         if (s != DIBS_OK)
             return s;
@@ -133,11 +131,11 @@ static dibs_status end_dead(struct claiming *k, const struct conflicts *c)
     dibs_status s = DIBS_OK;
 
     for (size_t i = 0; i < c->ids.n && s == DIBS_OK; i++) {
-        struct row_claim row;
+        struct claim_record row;
 
-        s = k->tx->rows->ops->claim_get(k->tx->rows, c->ids.id[i], &row, k->err);
+        s = store_get_claim(k->step->store, c->ids.id[i], &row, k->err);
         if (s == DIBS_OK)
-            s = tx_end(k->tx, &row, DIBS_EV_REAPED, k->err);
+            s = step_end(k->step, &row, DIBS_EV_REAPED, k->err);
     }
     return s;
 }
@@ -146,7 +144,7 @@ static dibs_status try_port(struct claiming *k, const struct ledger_want *want, 
                             dibs_claim *out, bool *is_done)
 {
     AUTO(conflicts_auto) struct conflicts c = { 0 };
-    struct row_claim row;
+    struct claim_record row;
     bool is_free = false;
     dibs_status s = check_port(k, want, port, &c, &is_free);
 
@@ -157,7 +155,7 @@ static dibs_status try_port(struct claiming *k, const struct ledger_want *want, 
         return s;
     s = end_dead(k, &c);
     if (s == DIBS_OK)
-        s = tx_insert(k->tx, &want->claim, port, DIBS_EV_CLAIMED, &row, k->err);
+        s = step_insert(k->step, &want->claim, port, DIBS_EV_CLAIMED, &row, k->err);
     if (s != DIBS_OK)
         return s;
     claiming_answer(&row, false, out);
@@ -229,8 +227,8 @@ static dibs_status refuse_run(struct claiming *k, const struct run *run, size_t 
 
     r->want = run->first + i;
     r->by_name = r->breaks_run = true;
-    r->n_blockers = 1;
-    r->blockers[0] = *held;
+    r->has_blocker = true;
+    r->blocker = *held;
     return err_set(k->err, DIBS_TAKEN, "name '%s' is taken", held->name);
 }
 
@@ -255,8 +253,7 @@ static dibs_status complete_run(struct claiming *k, const struct run *run, size_
     dibs_status s = claim_run_at(k, run, (uint16_t) base, &is_done);
     if (s != DIBS_OK || is_done)
         return s;
-    if (k->refusal->n_blockers == 0 &&
-        !k->refusal->is_busy) /* what is in the way cannot be named: declared */
+    if (!k->refusal->has_blocker && !k->refusal->is_busy) /* what is in the way cannot be named: declared */
         return refuse_run(k, run, held);
     return err_set(k->err, DIBS_TAKEN, "port %u is taken", k->refusal->port);
 }
@@ -291,6 +288,78 @@ static dibs_status claim_run(struct claiming *k, const struct run *run)
     return err_set(k->err, DIBS_EXHAUSTED, "none of %zu runs is free", run->wants[0].n_candidates);
 }
 
+/* ---- batches with a key ----
+ * Such a batch is decided once: who asks again because the answer was lost gets the same claims, not others
+ * (INV-4 for callers that cannot know what became of their request). */
+
+static struct answer_record record_of(const struct claiming *k, uint32_t part)
+{
+    struct answer_record row = { .part = part };
+
+    (void) text_copy(row.principal, sizeof row.principal, k->step->call->principal);
+    (void) text_copy(row.key, sizeof row.key, k->batch->key->text);
+    return row;
+}
+
+static dibs_status answer_again(struct claiming *k, const struct answer_record *known, dibs_claim *out)
+{
+    struct claim_record row;
+    dibs_status s = store_get_claim(k->step->store, known->claim_id, &row, k->err);
+
+    if (s == DIBS_NOT_FOUND || (s == DIBS_OK && row.claim.generation != known->generation))
+        return err_set(k->err, DIBS_NOT_FOUND, "what was claimed with key '%s' has ended since",
+                       k->batch->key->text);
+    if (s == DIBS_OK)
+        s = ledger_certain(&row.claim, k->err);
+    if (s == DIBS_OK)
+        claiming_answer(&row, false, out);
+    return s;
+}
+
+/* The answer that a batch with this key got before; *is_known false: none. NOT_FOUND: what it got has ended
+ * since. */
+static dibs_status answer_known(struct claiming *k, dibs_claim *out, bool *is_known)
+{
+    struct store *store = k->step->store;
+    struct answer_record known = record_of(k, 0);
+
+    if (strlen(k->batch->key->text) > LEDGER_KEY_MAX)
+        return err_set(k->err, DIBS_INVALID, "a key has at most %d bytes", LEDGER_KEY_MAX);
+    dibs_status s = store->ops->get(store, ANSWERS, &known, k->err);
+    *is_known = s == DIBS_OK;
+    if (s == DIBS_NOT_FOUND)
+        return DIBS_OK;
+    if (s == DIBS_OK && (known.digest != k->batch->key->digest || known.n != k->batch->n))
+        return err_set(k->err, DIBS_INVALID, "key '%s' was used before, for something else",
+                       k->batch->key->text);
+    for (uint32_t i = 0; i < k->batch->n && s == DIBS_OK; i++) {
+        known = record_of(k, i);
+        s = store->ops->get(store, ANSWERS, &known, k->err);
+        if (s == DIBS_OK)
+            s = answer_again(k, &known, &out[i]);
+    }
+    return s;
+}
+
+static dibs_status remember_answer(struct claiming *k, const dibs_claim *out)
+{
+    dibs_status s = DIBS_OK;
+
+    for (uint32_t i = 0; i < k->batch->n && s == DIBS_OK; i++) {
+        struct answer_record answer = record_of(k, i);
+
+        answer.n = (uint32_t) k->batch->n;
+        answer.seq = k->step->seq;
+        answer.digest = k->batch->key->digest;
+        answer.claim_id = out[i].id;
+        answer.generation = out[i].generation;
+        s = k->step->store->ops->put(k->step->store, ANSWERS, &answer, k->err);
+    }
+    return s;
+}
+
+/* ---- a batch ---- */
+
 static bool keeps_any(const struct ledger_batch *batch)
 {
     for (size_t i = 0; i < batch->n; i++)
@@ -308,15 +377,15 @@ static bool only_looks(const struct ledger_batch *batch)
     return is_look;
 }
 
-/* A name that has its claim needs no writing. Whoever has none learns why he gets none when it is written. */
-static dibs_status begin(struct claiming *k, struct ledger *ledger, const struct ledger_actor *actor)
+/* A name that has its claim needs no write; for another one the write fails with its reason. */
+static dibs_status begin(struct claiming *k, struct ledger *ledger, const struct call *call)
 {
     /* INV-2: what is kept survives power loss. */
     bool is_full = keeps_any(k->batch) && !k->batch->is_dry_run;
-    dibs_status s = tx_begin(k->tx, ledger, true, is_full, actor, k->err);
+    dibs_status s = step_write(k->step, ledger, call, is_full, k->err);
 
     if (s == DIBS_UNAVAILABLE && k->err->trouble == DIBS_TROUBLE_UNWRITABLE && only_looks(k->batch))
-        s = tx_begin(k->tx, ledger, false, false, actor, k->err);
+        s = step_read(k->step, ledger, call, k->err);
     return s;
 }
 
@@ -329,25 +398,24 @@ static bool may_stop_halfway(const struct ledger_batch *batch, const struct ledg
            (batch->n_dead > 0 && batch->wants[0].claim.name[0]);
 }
 
-static dibs_status claim_batch(struct ledger *ledger, const struct ledger_batch *batch,
-                               const struct ledger_actor *actor, dibs_claim *out,
+static dibs_status claim_batch(struct ledger *ledger, const struct call *call,
+                               const struct ledger_batch *batch, dibs_claim *out,
                                struct ledger_refusal *refusal, dibs_err *err)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    AUTO(step_auto) struct step step = { 0 };
     dibs_err local = { 0 };
-    struct claiming k = { .tx = &tx, .batch = batch, .refusal = refusal, .err = err ? err : &local };
+    struct claiming k = { .step = &step, .batch = batch, .refusal = refusal, .err = err ? err : &local };
 
     assert(batch->n + batch->n_drops > 0 && batch->n <= DIBS_BATCH_MAX);
-    memset(refusal, 0, offsetof(struct ledger_refusal, blockers));
-    refusal->n_busy = refusal->n_cooling = 0;
-    dibs_status s = begin(&k, ledger, actor);
+    memset(refusal, 0, sizeof *refusal);
+    dibs_status s = begin(&k, ledger, call);
     bool is_known = false;
     if (s == DIBS_OK && batch->key)
-        s = claiming_answered(&k, out, &is_known);
+        s = answer_known(&k, out, &is_known);
     if (s != DIBS_OK || is_known)
         return s;
-    if (may_stop_halfway(batch, actor->allowance))
-        s = tx_save(&tx, k.err);
+    if (may_stop_halfway(batch, call->allowance))
+        s = step_save(&step, k.err);
     if (s == DIBS_OK)
         s = claiming_drop(&k);
     for (size_t i = 0; i < batch->n && s == DIBS_OK;) {
@@ -358,18 +426,17 @@ static dibs_status claim_batch(struct ledger *ledger, const struct ledger_batch 
         i += run.n;
     }
     if (s != DIBS_OK || batch->is_dry_run)
-        return s; /* tx_auto rolls back: INV-4 */
+        return s; /* step_auto rolls back: INV-4 */
     if (batch->key)
-        s = claiming_remember(&k, out);
+        s = remember_answer(&k, out);
     if (s == DIBS_OK)
-        s = tx_commit(&tx, k.err);
+        s = step_commit(&step, k.err);
     refusal->is_beyond = s == DIBS_EXHAUSTED;
     return s;
 }
 
-dibs_status ledger_claim(struct ledger *ledger, const struct ledger_batch *batch,
-                         const struct ledger_actor *actor, dibs_claim *out, struct ledger_refusal *refusal,
-                         dibs_err *err)
+dibs_status ledger_claim(struct ledger *ledger, const struct call *call, const struct ledger_batch *batch,
+                         dibs_claim *out, struct ledger_refusal *refusal, dibs_err *err)
 {
-    return DECIDE(ledger, claim_batch(ledger, batch, actor, out, refusal, err));
+    return DECIDE(ledger, call, claim_batch(ledger, call, batch, out, refusal, err));
 }

@@ -1,30 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* The decisions about a claim that is there: end, renew, hand over, restore. Each compares the generation
  * it was asked about with the one that is stored, so that nobody ends another's claim by accident (INV-3). */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "ledger/rows.h"
+#include "ledger/claim_internal.h"
 
 #include "base/banned.h"
 
-static bool may_change(const struct ledger_actor *actor, const dibs_claim *claim)
-{
-    return actor->is_admin || strcmp(actor->principal, claim->principal) == 0;
-}
-
-static dibs_status deny(const struct ledger_actor *actor, const dibs_claim *claim, dibs_err *err)
-{
-    return err_set(err, DIBS_DENIED, "the claim on port %u belongs to %s; you are %s", claim->port,
-                   claim->principal, actor->principal);
-}
-
 /* The record of this very generation; NOT_FOUND when it is gone or has moved on. */
-static dibs_status get_seen(struct ledger_tx *tx, struct ledger_seen seen, struct row_claim *row,
+static dibs_status get_seen(struct step *step, struct ledger_seen seen, struct claim_record *row,
                             dibs_err *err)
 {
-    dibs_status s = tx->rows->ops->claim_get(tx->rows, seen.id, row, err);
+    dibs_status s = store_get_claim(step->store, seen.id, row, err);
 
     if (s == DIBS_OK && row->claim.generation != seen.generation)
         s = DIBS_NOT_FOUND;
@@ -34,11 +24,12 @@ static dibs_status get_seen(struct ledger_tx *tx, struct ledger_seen seen, struc
 /* The process that lets go, or has died, had only borrowed the claim from a lease. */
 static bool is_borrowed(const dibs_claim *claim, enum ledger_end_how how, int64_t boot_ms)
 {
-    /* The clock of another host says nothing, and what hung on a lease that has ended is over as a whole. */
+    /* The clock of another host means nothing here, and a claim that was attached to an expired lease is over
+     * as a whole. */
     if (claim->node[0] || claim->node_life == DIBS_DEAD)
         return false;
     return (how == LEDGER_END_UNHOLD || how == LEDGER_END_UNKEEP || how == LEDGER_END_REAP) &&
-           claim->holder == DIBS_HELD_BY_PROCESS && tx_lease_runs(claim, boot_ms);
+           claim->holder == DIBS_HELD_BY_PROCESS && step_lease_runs(claim, boot_ms);
 }
 
 bool ledger_stays(const dibs_claim *claim, enum ledger_end_how how, int64_t boot_ms)
@@ -48,33 +39,33 @@ bool ledger_stays(const dibs_claim *claim, enum ledger_end_how how, int64_t boot
     return (leaves_kept && claim->is_kept) || is_borrowed(claim, how, boot_ms);
 }
 
-static dibs_status unhold(struct ledger_tx *tx, struct row_claim *row, enum ledger_end_how how, dibs_err *err)
+static dibs_status unhold(struct step *step, struct claim_record *row, enum ledger_end_how how, dibs_err *err)
 {
     dibs_claim *c = &row->claim;
     dibs_process nobody = { 0 };
-    bool is_lease = is_borrowed(c, how, tx->actor->now.boot_ms);
+    bool is_lease = is_borrowed(c, how, step->call->now.boot_ms);
 
     if (is_lease)
         memcpy(nobody.boot_id, c->process.boot_id, sizeof nobody.boot_id);
     else
         c->lease_ttl_ms = c->lease_until_ms = 0;
     if (c->holder == DIBS_HELD_BY_PROCESS) /* it was that process' */
-        c->command[0] = '\0';
+        c->command[0] = c->env[0] = '\0';
     c->holder = is_lease ? DIBS_HELD_BY_LEASE : DIBS_HELD_BY_NOBODY;
     c->process = nobody;
     if (how == LEDGER_END_UNKEEP)
-        tx_unkeeps(tx, c);
+        step_unkeeps(step, c);
     c->is_kept = c->is_kept && how != LEDGER_END_UNKEEP;
-    return tx_rehold(tx, row, is_lease ? DIBS_EV_TRANSFERRED : DIBS_EV_UNHELD, err);
+    return step_rehold(step, row, is_lease ? DIBS_EV_TRANSFERRED : DIBS_EV_UNHELD, err);
 }
 
-static dibs_status end_one(struct ledger_tx *tx, struct row_claim *row, enum ledger_end_how how,
+static dibs_status end_one(struct step *step, struct claim_record *row, enum ledger_end_how how,
                            dibs_err *err)
 {
     dibs_event_kind kind = DIBS_EV_RELEASED;
 
-    if (ledger_stays(&row->claim, how, tx->actor->now.boot_ms))
-        return unhold(tx, row, how, err);
+    if (ledger_stays(&row->claim, how, step->call->now.boot_ms))
+        return unhold(step, row, how, err);
     switch (how) {
     case LEDGER_END_RELEASE:
     case LEDGER_END_UNHOLD:
@@ -84,30 +75,33 @@ static dibs_status end_one(struct ledger_tx *tx, struct row_claim *row, enum led
     case LEDGER_END_STALE: kind = DIBS_EV_REAPED; break;
     case LEDGER_END_LEAK: kind = DIBS_EV_LEAKED; break;
     }
-    return tx_end(tx, row, kind, err);
+    return step_end(step, row, kind, err);
 }
 
-static dibs_status end_seen(struct ledger *ledger, const struct ledger_ending *what,
-                            const struct ledger_actor *actor, size_t *n, dibs_err *err)
+/* End claims; with a token only the one that has it. `out` gets how many, and the last one as it was. */
+static dibs_status end_seen(struct ledger *ledger, const struct call *call, const struct ledger_ending *what,
+                            const struct record_token *token, struct ledger_ended *out, dibs_err *err)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    AUTO(step_auto) struct step step = { 0 };
     bool by_right = what->how == LEDGER_END_RELEASE || what->how == LEDGER_END_UNHOLD ||
                     what->how == LEDGER_END_UNKEEP || what->how == LEDGER_END_GONE;
-    size_t ended = 0;
-    dibs_status s = tx_begin(&tx, ledger, true, false, actor, err);
+    dibs_status s = step_write(&step, ledger, call, false, err);
 
+    out->n = 0;
     if (s == DIBS_OK && what->n > 1)
-        s = tx_save(&tx, err);
+        s = step_save(&step, err);
     for (size_t i = 0; i < what->n && s == DIBS_OK; i++) {
-        struct row_claim row;
+        struct claim_record row;
 
-        s = get_seen(&tx, what->seen[i], &row, err);
+        s = get_seen(&step, what->seen[i], &row, err);
         if (s == DIBS_NOT_FOUND) { /* ended already: that is what was wanted */
             s = DIBS_OK;
             continue;
         }
         if (s != DIBS_OK)
             return s;
+        if (token && !record_secret_equal(row.secret, token->secret))
+            continue;
         if ((what->how == LEDGER_END_REAP || what->how == LEDGER_END_STALE) &&
             (row.claim.lease_until_ms != what->seen[i].lease_until_ms ||
              (row.claim.node[0] && row.claim.node_life != DIBS_DEAD)))
@@ -116,61 +110,41 @@ static dibs_status end_seen(struct ledger *ledger, const struct ledger_ending *w
          * who ends it has waited for. */
         if (what->how == LEDGER_END_GONE && row.claim.lease_until_ms != what->seen[i].lease_until_ms)
             continue;
-        if (by_right && !may_change(actor, &row.claim))
-            return deny(actor, &row.claim, err);
+        if (by_right)
+            s = step_check_right(&step, &row.claim, err);
+        if (s != DIBS_OK)
+            return s;
         if (what->how == LEDGER_END_UNHOLD && row.claim.holder == DIBS_HELD_BY_NOBODY)
             continue;
-        s = end_one(&tx, &row, what->how, err);
-        ended++;
+        out->claim = row.claim;
+        out->n++;
+        s = end_one(&step, &row, what->how, err);
     }
-    if (s == DIBS_OK && ended > 0)
-        s = tx_commit(&tx, err);
+    return s == DIBS_OK && out->n > 0 ? step_commit(&step, err) : s;
+}
+
+dibs_status ledger_end(struct ledger *ledger, const struct call *call, const struct ledger_ending *what,
+                       size_t *n, dibs_err *err)
+{
+    struct ledger_ended ended;
+    dibs_status s = DECIDE(ledger, call, end_seen(ledger, call, what, NULL, &ended, err));
+
     if (s == DIBS_OK && n)
-        *n = ended;
+        *n = ended.n;
     return s;
 }
 
-dibs_status ledger_end(struct ledger *ledger, const struct ledger_ending *what,
-                       const struct ledger_actor *actor, size_t *n, dibs_err *err)
+dibs_status ledger_end_token(struct ledger *ledger, const struct call *call, const char *token,
+                             enum ledger_end_how how, struct ledger_ended *out, dibs_err *err)
 {
-    return DECIDE(ledger, end_seen(ledger, what, actor, n, err));
-}
-
-static dibs_status end_token(struct ledger *ledger, const char *token, enum ledger_end_how how,
-                             const struct ledger_actor *actor, struct ledger_ended *out, dibs_err *err)
-{
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    struct codec_token parsed = { 0 };
-    struct row_claim row = { 0 };
+    struct record_token parsed = { 0 };
 
     out->n = 0;
-    if (!codec_token_parse(token, &parsed))
+    if (!record_token_parse(token, &parsed))
         return DIBS_OK;
-    dibs_status s = tx_begin(&tx, ledger, true, false, actor, err);
-    if (s == DIBS_OK)
-        s = tx.rows->ops->claim_get(tx.rows, parsed.id, &row, err);
-    if (s == DIBS_NOT_FOUND)
-        return DIBS_OK; /* ended already: that is what was wanted */
-    if (s != DIBS_OK)
-        return s;
-    if (row.claim.generation != parsed.generation || !codec_secret_equal(row.secret, parsed.secret))
-        return DIBS_OK;
-    if (!may_change(actor, &row.claim))
-        return deny(actor, &row.claim, err);
-    if (how == LEDGER_END_UNHOLD && row.claim.holder == DIBS_HELD_BY_NOBODY)
-        return DIBS_OK;
-    out->claim = row.claim;
-    s = end_one(&tx, &row, how, err);
-    if (s == DIBS_OK)
-        s = tx_commit(&tx, err);
-    out->n = s == DIBS_OK;
-    return s;
-}
-
-dibs_status ledger_end_token(struct ledger *ledger, const char *token, enum ledger_end_how how,
-                             const struct ledger_actor *actor, struct ledger_ended *out, dibs_err *err)
-{
-    return DECIDE(ledger, end_token(ledger, token, how, actor, out, err));
+    const struct ledger_seen seen = { .id = parsed.id, .generation = parsed.generation };
+    const struct ledger_ending ending = { .seen = &seen, .n = 1, .how = how };
+    return DECIDE(ledger, call, end_seen(ledger, call, &ending, &parsed, out, err));
 }
 
 dibs_status ledger_certain(const dibs_claim *claim, dibs_err *err)
@@ -179,23 +153,22 @@ dibs_status ledger_certain(const dibs_claim *claim, dibs_err *err)
         claim->node[0])
         return DIBS_OK;
     if (claim->node_life == DIBS_UNKNOWN)
-        return err_trouble(
-            err, DIBS_TROUBLE_NONE,
-            "port %u is everybody's in the cluster, and this host cannot renew its lease there: "
-            "the claim may be lost",
-            claim->port);
+        return err_trouble(err, DIBS_TROUBLE_NONE,
+                           "port %u is unique in the cluster, and this host cannot renew its lease there: "
+                           "the claim may be lost",
+                           claim->port);
     return err_set(err, DIBS_NOT_FOUND,
                    "the claim on port %u is lost: the lease of this host in the cluster has ended",
                    claim->port);
 }
 
-static dibs_status get_changeable(struct ledger_tx *tx, struct ledger_seen seen, struct row_claim *row,
+static dibs_status get_changeable(struct step *step, struct ledger_seen seen, struct claim_record *row,
                                   dibs_err *err)
 {
-    dibs_status s = get_seen(tx, seen, row, err);
+    dibs_status s = get_seen(step, seen, row, err);
 
-    if (s == DIBS_OK && !may_change(tx->actor, &row->claim))
-        s = deny(tx->actor, &row->claim, err);
+    if (s == DIBS_OK)
+        s = step_check_right(step, &row->claim, err);
     if (s != DIBS_OK)
         return s;
     const dibs_claim *c = &row->claim;
@@ -205,21 +178,15 @@ static dibs_status get_changeable(struct ledger_tx *tx, struct ledger_seen seen,
     return ledger_certain(c, err);
 }
 
-static void answer(const struct row_claim *row, dibs_claim *out)
+static dibs_status renew(struct ledger *ledger, const struct call *call, struct ledger_seen seen,
+                         int64_t ttl_ms, dibs_claim *out, dibs_err *err)
 {
-    *out = row->claim;
-    codec_token_format(row, out->token);
-}
-
-static dibs_status renew(struct ledger *ledger, struct ledger_seen seen, int64_t ttl_ms,
-                         const struct ledger_actor *actor, dibs_claim *out, dibs_err *err)
-{
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    struct row_claim row;
-    dibs_status s = tx_begin(&tx, ledger, true, false, actor, err);
+    AUTO(step_auto) struct step step = { 0 };
+    struct claim_record row;
+    dibs_status s = step_write(&step, ledger, call, false, err);
 
     if (s == DIBS_OK)
-        s = get_changeable(&tx, seen, &row, err);
+        s = get_changeable(&step, seen, &row, err);
     if (s != DIBS_OK)
         return s;
     if (row.claim.holder != DIBS_HELD_BY_LEASE)
@@ -227,64 +194,57 @@ static dibs_status renew(struct ledger *ledger, struct ledger_seen seen, int64_t
                        row.claim.holder == DIBS_HELD_BY_PROCESS ? "lasts as long as its process"
                                                                 : "is kept until it is released");
     row.claim.lease_ttl_ms = ttl_ms;
-    row.claim.changed_ms = actor->now.wall_ms;
-    tx_lease(&tx, &row.claim);
-    s = tx.rows->ops->claim_put(tx.rows, &row, err);
+    row.claim.changed_ms = call->now.wall_ms;
+    step_lease(&step, &row.claim);
+    s = step.store->ops->put(step.store, CLAIMS, &row, err);
     if (s == DIBS_OK)
-        s = tx_event(&tx, DIBS_EV_RENEWED, &row.claim, err);
+        s = step_event(&step, DIBS_EV_RENEWED, &row.claim, err);
     if (s == DIBS_OK)
-        s = tx_commit(&tx, err);
+        s = step_commit(&step, err);
     if (s == DIBS_OK)
-        answer(&row, out);
+        claiming_answer(&row, false, out);
     return s;
 }
 
-dibs_status ledger_renew(struct ledger *ledger, struct ledger_seen seen, int64_t ttl_ms,
-                         const struct ledger_actor *actor, dibs_claim *out, dibs_err *err)
+dibs_status ledger_renew(struct ledger *ledger, const struct call *call, struct ledger_seen seen,
+                         int64_t ttl_ms, dibs_claim *out, dibs_err *err)
 {
-    return DECIDE(ledger, renew(ledger, seen, ttl_ms, actor, out, err));
+    return DECIDE(ledger, call, renew(ledger, call, seen, ttl_ms, out, err));
 }
 
-static dibs_status transfer(struct ledger *ledger, struct ledger_seen seen, const dibs_claim *heir,
-                            const struct ledger_actor *actor, dibs_claim *out, dibs_err *err)
+static dibs_status transfer(struct ledger *ledger, const struct call *call, struct ledger_seen seen,
+                            const dibs_claim *heir, dibs_claim *out, dibs_err *err)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    struct row_claim row;
-    dibs_status s = tx_begin(&tx, ledger, true, heir->is_kept, actor, err);
+    AUTO(step_auto) struct step step = { 0 };
+    struct claim_record row;
+    dibs_status s = step_write(&step, ledger, call, heir->is_kept, err);
 
     if (s == DIBS_OK)
-        s = get_changeable(&tx, seen, &row, err);
+        s = get_changeable(&step, seen, &row, err);
     if (s != DIBS_OK)
         return s;
     dibs_claim *c = &row.claim;
-    tx_unkeeps(&tx, c);
-    c->holder = heir->holder;
-    c->process = heir->process;
-    c->lease_ttl_ms = heir->lease_ttl_ms;
-    c->lease_until_ms = 0;
+    step_unkeeps(&step, c);
+    step_hold(&step, c, heir);
     c->is_kept = heir->is_kept;
-    c->uid = heir->uid;
-    c->netns = heir->netns;
-    memcpy(c->command, heir->command, sizeof c->command);
-    tx_lease(&tx, c);
-    s = tx_rehold(&tx, &row, DIBS_EV_TRANSFERRED, err);
+    s = step_rehold(&step, &row, DIBS_EV_TRANSFERRED, err);
     if (s == DIBS_OK)
-        s = tx_commit(&tx, err);
+        s = step_commit(&step, err);
     if (s == DIBS_OK)
-        answer(&row, out);
+        claiming_answer(&row, false, out);
     return s;
 }
 
-dibs_status ledger_transfer(struct ledger *ledger, struct ledger_seen seen, const dibs_claim *heir,
-                            const struct ledger_actor *actor, dibs_claim *out, dibs_err *err)
+dibs_status ledger_transfer(struct ledger *ledger, const struct call *call, struct ledger_seen seen,
+                            const dibs_claim *heir, dibs_claim *out, dibs_err *err)
 {
-    return DECIDE(ledger, transfer(ledger, seen, heir, actor, out, err));
+    return DECIDE(ledger, call, transfer(ledger, call, seen, heir, out, err));
 }
 
 /* ---- what others have ended ---- */
 
 struct loss {
-    struct ledger_tx *tx;
+    struct step *step;
     size_t n;
     dibs_status s;
     dibs_err *err;
@@ -294,67 +254,53 @@ static bool write_loss(void *ctx, const dibs_claim *claim)
 {
     struct loss *l = ctx;
 
-    l->s = tx_event(l->tx, DIBS_EV_REAPED, claim, l->err);
+    l->s = step_event(l->step, DIBS_EV_REAPED, claim, l->err);
     l->n++;
     return l->s == DIBS_OK;
 }
 
-static dibs_status note_lost(struct ledger *ledger, const struct ledger_actor *actor, size_t *n,
-                             dibs_err *err)
+static dibs_status note_lost(struct ledger *ledger, const struct call *call, size_t *n, dibs_err *err)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    struct loss loss = { .tx = &tx, .err = err };
-    dibs_status s = tx_begin(&tx, ledger, true, false, actor, err);
+    AUTO(step_auto) struct step step = { 0 };
+    struct loss loss = { .step = &step, .err = err };
+    dibs_status s = step_write(&step, ledger, call, false, err);
 
     if (s != DIBS_OK)
         return s;
-    tx.rows->ops->lost(tx.rows, write_loss, &loss);
+    step.store->ops->cluster->lost(step.store, write_loss, &loss);
     if (loss.s == DIBS_OK && loss.n > 0)
-        loss.s = tx_commit(&tx, err);
+        loss.s = step_commit(&step, err);
     if (loss.s == DIBS_OK)
         *n = loss.n;
     return loss.s;
 }
 
-dibs_status ledger_note_lost(struct ledger *ledger, const struct ledger_actor *actor, size_t *n,
-                             dibs_err *err)
+dibs_status ledger_note_lost(struct ledger *ledger, const struct call *call, size_t *n, dibs_err *err)
 {
     *n = 0;
-    return ledger->rows->ops->lost ? DECIDE(ledger, note_lost(ledger, actor, n, err)) : DIBS_OK;
+    return ledger->store->ops->cluster ? DECIDE(ledger, call, note_lost(ledger, call, n, err)) : DIBS_OK;
 }
 
 /* ---- restoring a snapshot ---- */
 
-enum { BESIDE_MAX = 64 }; /* declared claims of one port that are looked through for an identical one */
-
 struct clash {
-    const dibs_claim *wanted;
     const dibs_binding *binding;
-    uint64_t id; /* the first conflicting claim, 0: none */
-    size_t n_beside;
-    uint64_t beside[BESIDE_MAX]; /* on the same port, but one of the two is declared: they bear each other */
+    struct id_list *ids; /* of claims on the same port and a conflicting address */
 };
 
 static bool find_clash(void *ctx, const struct ledger_slot *slot)
 {
     struct clash *c = ctx;
 
-    if (slot->claim_id == 0 || !dibs_address_conflict(&slot->address, &c->binding->address))
-        return true;
-    if (!slot->is_exclusive || !c->wanted->is_exclusive) { /* INV-1 is about two exclusive ones */
-        if (c->n_beside < BESIDE_MAX)
-            c->beside[c->n_beside++] = slot->claim_id;
-        return true;
-    }
-    c->id = slot->claim_id;
-    return false;
+    return !dibs_address_conflict(&slot->address, &c->binding->address) ||
+           id_list_add(c->ids, slot->claim_id);
 }
 
 static bool is_same(const dibs_claim *a, const dibs_claim *b)
 {
     return a->port == b->port && a->is_exclusive == b->is_exclusive &&
            strcmp(a->principal, b->principal) == 0 && strcmp(a->name, b->name) == 0 &&
-           codec_same_bindings(a, b);
+           record_same_bindings(a, b);
 }
 
 static dibs_status check_restorable(const dibs_claim *claim, dibs_err *err)
@@ -363,81 +309,73 @@ static dibs_status check_restorable(const dibs_claim *claim, dibs_err *err)
     const char *why = NULL;
 
     copy.id = copy.generation = 1; /* they will be new */
-    if (codec_claim_valid(&copy, &why))
+    if (record_claim_valid(&copy, &why))
         return DIBS_OK;
     return err_set(err, DIBS_INVALID, "a claim on port %u cannot be restored: %s", claim->port, why);
 }
 
-static dibs_status is_there_already(struct ledger_tx *tx, const struct clash *clash, bool *out, dibs_err *err)
+static dibs_status refuse_restoring(const dibs_claim *claim, const dibs_claim *blocker, dibs_err *err)
 {
-    struct row_claim row;
-    dibs_status s = DIBS_OK;
-
-    *out = false;
-    for (size_t i = 0; i < clash->n_beside && s == DIBS_OK && !*out; i++) {
-        s = tx->rows->ops->claim_get(tx->rows, clash->beside[i], &row, err);
-        *out = s == DIBS_OK && is_same(&row.claim, clash->wanted);
-        if (s == DIBS_NOT_FOUND)
-            s = DIBS_OK;
-    }
-    return s;
+    return err_set(err, DIBS_TAKEN, "port %u%s%s cannot be restored: claim %llu of %s%s%s stands in the way",
+                   claim->port, claim->name[0] ? " of " : "", claim->name, (unsigned long long) blocker->id,
+                   blocker->is_damaged ? "a damaged record" : blocker->principal,
+                   blocker->name[0] ? ", " : "", blocker->name);
 }
 
-static dibs_status restore_one(struct ledger_tx *tx, const dibs_claim *claim, size_t *n, dibs_err *err)
+static dibs_status restore_one(struct step *step, const dibs_claim *claim, size_t *n, dibs_err *err)
 {
-    struct row_claim row;
-    struct row_name name = { 0 };
-    struct clash clash = { .wanted = claim };
-    bool is_known = false;
+    AUTO(id_list_auto) struct id_list ids = { 0 };
+    struct clash clash = { .ids = &ids };
+    struct claim_record blocker = { 0 };
+    struct claim_record row;
+    struct name_record name = { 0 };
     dibs_status s = check_restorable(claim, err);
 
-    for (size_t i = 0; i < claim->n_bindings && clash.id == 0 && s == DIBS_OK; i++) {
+    for (size_t i = 0; i < claim->n_bindings && s == DIBS_OK; i++) {
         clash.binding = &claim->bindings[i];
-        s = tx->rows->ops->slots(tx->rows, clash.binding->proto, claim->port, find_clash, &clash, err);
+        s = step->store->ops->slots(step->store, clash.binding->proto, claim->port, find_clash, &clash, err);
     }
-    if (s == DIBS_OK)
-        s = is_there_already(tx, &clash, &is_known, err);
-    if (s != DIBS_OK || is_known)
+    if (s == DIBS_OK && claim->name[0])
+        s = store_get_name(step->store, claim->principal, claim->name, &name, err);
+    if (s != DIBS_OK && s != DIBS_NOT_FOUND)
         return s;
-    if (clash.id == 0 && claim->name[0]) {
-        s = tx->rows->ops->name_get(tx->rows, claim->principal, claim->name, &name, err);
-        clash.id = s == DIBS_OK ? name.claim_id : 0;
+    if (!id_list_add(&ids, name.claim_id) || ids.is_failed)
+        return err_set(err, DIBS_FAILURE, "restoring a claim: out of memory");
+    for (size_t i = 0; i < ids.n; i++) {
+        s = store_get_claim(step->store, ids.id[i], &row, err);
         if (s == DIBS_NOT_FOUND)
-            s = DIBS_OK;
-    }
-    if (s == DIBS_OK && clash.id != 0) {
-        s = tx->rows->ops->claim_get(tx->rows, clash.id, &row, err);
-        if (s == DIBS_OK && is_same(&row.claim, claim))
+            record_make_lost(&row, ids.id[i], claim->port);
+        else if (s != DIBS_OK)
+            return s;
+        if (is_same(&row.claim, claim))
             return DIBS_OK;
-        return err_set(err, DIBS_TAKEN,
-                       "port %u%s%s cannot be restored: claim %llu of %s%s%s stands in the way", claim->port,
-                       claim->name[0] ? " of " : "", claim->name, (unsigned long long) clash.id,
-                       s == DIBS_OK ? row.claim.principal : "a damaged record",
-                       s == DIBS_OK && row.claim.name[0] ? ", " : "", s == DIBS_OK ? row.claim.name : "");
+        /* INV-1 is about two exclusive ones. */
+        bool is_blocking = row.claim.id == name.claim_id || (row.claim.is_exclusive && claim->is_exclusive);
+        if (is_blocking && blocker.claim.id == 0)
+            blocker = row;
     }
-    if (s == DIBS_OK)
-        s = tx_insert(tx, claim, claim->port, DIBS_EV_REPAIRED, &row, err);
-    if (s == DIBS_OK)
-        ++*n;
+    if (blocker.claim.id != 0)
+        return refuse_restoring(claim, &blocker.claim, err);
+    s = step_insert(step, claim, claim->port, DIBS_EV_REPAIRED, &row, err);
+    *n += s == DIBS_OK;
     return s;
 }
 
-static dibs_status restore(struct ledger *ledger, const dibs_snapshot *snapshot,
-                           const struct ledger_actor *actor, size_t *n_restored, dibs_err *refused,
-                           dibs_err *err)
+static dibs_status restore(struct ledger *ledger, const struct call *call, const dibs_snapshot *snapshot,
+                           size_t *n_restored, dibs_err *refused, dibs_err *err)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    AUTO(step_auto) struct step step = { 0 };
     size_t restored = 0;
-    dibs_status s = tx_begin(&tx, ledger, true, true, actor, err);
+    dibs_status s = step_write(&step, ledger, call, true, err);
 
     if (s == DIBS_OK)
-        s = tx_save(&tx, err);
+        s = step_save(&step, err);
     for (size_t i = 0; i < snapshot->n_pools && s == DIBS_OK; i++)
-        s = tx_pool_put(&tx, &snapshot->pools[i], err);
+        s = step_pool_put(&step, &snapshot->pools[i], err);
     for (size_t i = 0; i < snapshot->n && s == DIBS_OK; i++) {
         dibs_err why = { 0 };
 
-        s = restore_one(&tx, &snapshot->claims[i], &restored, &why);
+        s = restore_one(&step, &snapshot->claims[i], &restored, &why);
         if (refused && (s == DIBS_TAKEN || s == DIBS_INVALID)) { /* it has written nothing */
             refused[i] = why;
             s = DIBS_OK;
@@ -446,15 +384,118 @@ static dibs_status restore(struct ledger *ledger, const dibs_snapshot *snapshot,
         }
     }
     if (s == DIBS_OK)
-        s = tx_commit(&tx, err);
+        s = step_commit(&step, err);
     if (s == DIBS_OK && n_restored)
         *n_restored = restored;
     return s;
 }
 
-dibs_status ledger_restore(struct ledger *ledger, const dibs_snapshot *snapshot,
-                           const struct ledger_actor *actor, size_t *n_restored, dibs_err *refused,
-                           dibs_err *err)
+dibs_status ledger_restore(struct ledger *ledger, const struct call *call, const dibs_snapshot *snapshot,
+                           size_t *n_restored, dibs_err *refused, dibs_err *err)
 {
-    return DECIDE(ledger, restore(ledger, snapshot, actor, n_restored, refused, err));
+    return DECIDE(ledger, call, restore(ledger, call, snapshot, n_restored, refused, err));
+}
+
+/* ---- drops ---- */
+
+/* Claims that end in the same transaction in which others are made, so that a changed workload is never half
+ * changed (INV-4). A claim whose holder lives is not taken away (INV-5): it is no longer kept, and ends with
+ * its holder. */
+
+/* The name goes to another claim; this one is called after it and its number. A second one of that name and
+ * number (another protocol or address) has its id behind it, which nobody else ever has. */
+static dibs_status leave_name(struct step *step, dibs_claim *claim, dibs_err *err)
+{
+    char name[DIBS_NAME_MAX + 1];
+    struct name_record known = { 0 };
+
+    step_left_name(claim->name, claim->port, name);
+    dibs_status s = store_get_name(step->store, claim->principal, name, &known, err);
+    if (s == DIBS_OK && known.claim_id != 0)
+        (void) snprintf(name + strlen(name), sizeof name - strlen(name), ".%llu",
+                        (unsigned long long) claim->id);
+    return s == DIBS_OK || s == DIBS_NOT_FOUND ? step_rename(step, claim, name, err) : s;
+}
+
+/* The generation stays: its holder's token must still end it. */
+static dibs_status leave(struct step *step, struct claim_record *row, const struct ledger_drop *drop,
+                         dibs_err *err)
+{
+    dibs_claim *claim = &row->claim;
+    bool is_kept = claim->is_kept && drop->stays;
+    bool leaves_name = drop->frees && strcmp(drop->frees, claim->name) == 0;
+    dibs_status s = DIBS_OK;
+
+    if (!leaves_name && is_kept == claim->is_kept)
+        return DIBS_OK;
+    if (!is_kept)
+        step_unkeeps(step, claim);
+    claim->is_kept = is_kept;
+    if (leaves_name)
+        s = leave_name(step, claim, err);
+    return s == DIBS_OK ? step_change(step, row, err) : s;
+}
+
+static bool is_held(const struct ledger_batch *batch, const dibs_claim *claim)
+{
+    return claim->holder != DIBS_HELD_BY_NOBODY && !claiming_is_dead(batch, claim);
+}
+
+struct use {
+    struct claiming *k;
+    const dibs_claim *claim;
+    size_t n_bytes; /* a claim uses it whose name begins with so many of its own */
+};
+
+static bool is_unused(void *ctx, const struct claim_record *row)
+{
+    const struct use *u = ctx;
+
+    if (strncmp(row->claim.name, u->claim->name, u->n_bytes) != 0 || !is_held(u->k->batch, &row->claim))
+        return true;
+    u->k->refusal->is_shared = true;
+    u->k->refusal->has_blocker = true;
+    u->k->refusal->blocker = row->claim;
+    return false;
+}
+
+/* Nobody may hold a claim whose name begins with these bytes of the claim's. */
+static dibs_status check_unused(struct claiming *k, const dibs_claim *claim, size_t n_bytes)
+{
+    const struct ledger_filter theirs = { .principal = claim->principal };
+    struct use use = { .k = k, .claim = claim, .n_bytes = n_bytes };
+    dibs_status s = k->step->store->ops->claims(k->step->store, &theirs, is_unused, &use, k->err);
+
+    if (s != DIBS_OK || !k->refusal->is_shared)
+        return s;
+    return err_set(k->err, DIBS_TAKEN, "'%s' is used by '%s'", claim->name, k->refusal->blocker.name);
+}
+
+static dibs_status drop_one(struct claiming *k, const struct ledger_drop *drop)
+{
+    struct step *step = k->step;
+    struct claim_record row;
+    dibs_status s = store_get_claim(step->store, drop->seen.id, &row, k->err);
+
+    if (s == DIBS_NOT_FOUND || (s == DIBS_OK && row.claim.generation != drop->seen.generation))
+        return DIBS_OK; /* it has ended or moved on: not the one that was meant (INV-3) */
+    if (s != DIBS_OK)
+        return s;
+    s = step_check_right(step, &row.claim, k->err);
+    if (s != DIBS_OK)
+        return s;
+    if (is_held(k->batch, &row.claim) || drop->stays)
+        return leave(step, &row, drop, k->err);
+    if (drop->shared_bytes > 0 && drop->shared_bytes <= strlen(row.claim.name))
+        s = check_unused(k, &row.claim, drop->shared_bytes);
+    return s == DIBS_OK ? step_end(step, &row, DIBS_EV_RELEASED, k->err) : s;
+}
+
+dibs_status claiming_drop(struct claiming *k)
+{
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < k->batch->n_drops && s == DIBS_OK; i++)
+        s = drop_one(k, &k->batch->drops[i]);
+    return s;
 }

@@ -2,26 +2,24 @@
 /* Opening, looking things up, pools, sightings and upkeep. The larger decisions are in claim.c and end.c. */
 #include "ledger/ledger.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "ledger/rows.h"
+#include "base/text.h"
+#include "ledger/step.h"
 #include "net/portbits.h"
 
 #include "base/banned.h"
 
-const struct rows_ops *const rows_backends[] = { &rows_sqlite_ops, &rows_memory_ops, &rows_etcd_ops, NULL };
-
-static const struct rows_ops *backend_for(const char *uri, const char **rest)
+const struct store_ops *ledger_backend(const char *uri, const char **rest)
 {
-    for (size_t i = 0; rows_backends[i]; i++) {
-        size_t n = strlen(rows_backends[i]->scheme);
+    for (size_t i = 0; store_backends[i]; i++) {
+        size_t n = strlen(store_backends[i]->scheme);
 
-        if (strncmp(uri, rows_backends[i]->scheme, n) == 0 && uri[n] == ':') {
+        if (strncmp(uri, store_backends[i]->scheme, n) == 0 && uri[n] == ':') {
             *rest = uri + n + 1;
-            return rows_backends[i];
+            return store_backends[i];
         }
     }
     return NULL;
@@ -36,174 +34,128 @@ static dibs_status unknown_scheme(const char *uri, dibs_err *err)
 dibs_status ledger_check(const char *uri, dibs_err *err)
 {
     const char *rest = NULL;
-    const struct rows_ops *ops = backend_for(uri, &rest);
+    const struct store_ops *ops = ledger_backend(uri, &rest);
 
     if (!ops)
         return unknown_scheme(uri, err);
-    return ops->check ? ops->check(uri, err) : DIBS_OK;
+    return ops->check(uri, err);
 }
 
 dibs_status ledger_open(const char *uri, const struct ledger_options *options, struct ledger **out,
                         dibs_err *err)
 {
-    const char *rest = NULL;
-    const struct rows_ops *ops = backend_for(uri, &rest);
-
-    if (!ops)
-        return unknown_scheme(uri, err);
     AUTO(free_auto) struct ledger *self = calloc(1, sizeof *self);
+    const char *rest = NULL;
+    dibs_status s = ledger_check(uri, err);
+
+    if (s != DIBS_OK)
+        return s;
     if (!self)
         return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
     self->options = *options;
-    dibs_status s = ops->open(rest, options, &self->rows, err);
-    if (s != DIBS_OK)
-        return s;
-    assert(self->rows->ops == ops);
-    *out = TAKE(self);
-    return DIBS_OK;
-}
-
-dibs_status ledger_cluster(const char *uri, int64_t timeout_ms, struct ledger_cluster *out, dibs_err *err)
-{
-    const char *rest = NULL;
-    const struct rows_ops *ops = backend_for(uri, &rest);
-
-    if (!ops || !ops->cluster)
-        return err_set(err, DIBS_INVALID, "ledger '%.200s' is no cluster's", uri);
-    return ops->cluster(rest, timeout_ms, out, err);
+    s = ledger_backend(uri, &rest)->open(rest, options, &self->store, err);
+    if (s == DIBS_OK)
+        *out = TAKE(self);
+    return s;
 }
 
 void ledger_close(struct ledger *ledger)
 {
-    if (ledger && ledger->rows)
-        ledger->rows->ops->close(ledger->rows);
+    if (ledger && ledger->store)
+        ledger->store->ops->close(ledger->store);
     free(ledger);
 }
 
-dibs_status ledger_care_beside(struct ledger *ledger, dibs_err *err)
+dibs_status ledger_start_background(struct ledger *ledger, dibs_err *err)
 {
-    return ledger->rows->ops->care_beside ? ledger->rows->ops->care_beside(ledger->rows, err) : DIBS_OK;
+    return ledger->store->ops->start_background(ledger->store, err);
 }
 
-int ledger_notices(const struct ledger *ledger)
+void ledger_have_process(void)
 {
-    return ledger->rows->ops->notices ? ledger->rows->ops->notices(ledger->rows) : -1;
-}
-
-uint64_t ledger_heed(struct ledger *ledger)
-{
-    return ledger->rows->ops->heed ? ledger->rows->ops->heed(ledger->rows) : 0;
-}
-
-void ledger_doubt(struct ledger *ledger)
-{
-    if (ledger->rows->ops->doubt)
-        ledger->rows->ops->doubt(ledger->rows);
-}
-
-bool ledger_changed_elsewhere(struct ledger *ledger, struct portbits *out)
-{
-    if (ledger->rows->ops->changed_elsewhere)
-        return ledger->rows->ops->changed_elsewhere(ledger->rows, out);
-    memset(out, 0, sizeof *out);
-    return true;
-}
-
-dibs_status ledger_join(struct ledger *ledger, int64_t ttl_ms, const char *boot_id, dibs_err *err)
-{
-    const struct rows_ops *ops = ledger->rows->ops;
-
-    return ops->join ? ops->join(ledger->rows, ttl_ms, boot_id, err) : DIBS_OK;
-}
-
-void ledger_lease(const struct ledger *ledger, struct ledger_lease *out)
-{
-    *out = (struct ledger_lease){ 0 };
-    if (ledger && ledger->rows->ops->lease)
-        ledger->rows->ops->lease(ledger->rows, out);
-}
-
-void ledger_start_call(struct ledger *ledger)
-{
-    if (ledger)
-        ledger->rows->ops->start_call(ledger->rows);
+    store_have_process();
 }
 
 uint64_t ledger_salt(const struct ledger *ledger)
 {
-    return ledger->rows->ops->salt(ledger->rows);
+    return ledger->store->salt;
 }
 
-dibs_status ledger_rebuild(const char *uri, const struct ledger_actor *actor, struct ledger_rebuilt *out,
+dibs_status ledger_salvage(const char *uri, const struct call *call, struct ledger_salvaged *out,
                            dibs_err *err)
 {
     const char *rest = NULL;
-    const struct rows_ops *ops = backend_for(uri, &rest);
+    const struct store_ops *ops = ledger_backend(uri, &rest);
 
     if (!ops)
         return unknown_scheme(uri, err);
-    if (!ops->rebuild)
-        return err_set(err, DIBS_INVALID, "ledger '%.200s' has no file that could be damaged", uri);
-    return ops->rebuild(rest, actor, out, err);
+    dibs_event event = {
+        .time_ms = call->now.wall_ms, .kind = DIBS_EV_REPAIRED, .actor_uid = call->uid, .actor_pid = call->pid
+    };
+    (void) text_copy(event.principal, sizeof event.principal, call->principal);
+    return ops->salvage(rest, &event, out, err);
 }
 
 dibs_status ledger_health(struct ledger *ledger, struct ledger_health *out, dibs_err *err)
 {
-    return ledger->rows->ops->health(ledger->rows, out, err);
+    return ledger->store->ops->health(ledger->store, out, err);
 }
 
 /* ---- finding ---- */
 
-static dibs_status get_claim(struct ledger *ledger, uint64_t id, struct row_claim *row, dibs_err *err)
+static dibs_status get_claim(struct ledger *ledger, const struct call *call, uint64_t id,
+                             struct claim_record *row, dibs_err *err)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
+    AUTO(step_auto) struct step step = { 0 };
+    dibs_status s = step_read(&step, ledger, call, err);
 
     if (s == DIBS_OK)
-        s = tx.rows->ops->claim_get(tx.rows, id, row, err);
+        s = store_get_claim(step.store, id, row, err);
     return s == DIBS_NOT_FOUND ? err_set(err, s, "no such claim") : s;
 }
 
-dibs_status ledger_find_token(struct ledger *ledger, const char *token, dibs_claim *out, dibs_err *err)
+dibs_status ledger_find_token(struct ledger *ledger, const struct call *call, const char *token,
+                              dibs_claim *out, dibs_err *err)
 {
-    struct codec_token parsed = { 0 };
-    struct row_claim row = { 0 };
+    struct record_token parsed = { 0 };
+    struct claim_record row = { 0 };
 
-    if (!codec_token_parse(token, &parsed))
+    if (!record_token_parse(token, &parsed))
         return err_set(err, DIBS_INVALID, "that is not a token");
-    dibs_status s = get_claim(ledger, parsed.id, &row, err);
+    dibs_status s = get_claim(ledger, call, parsed.id, &row, err);
     if (s != DIBS_OK)
         return s;
-    if (row.claim.generation != parsed.generation || !codec_secret_equal(row.secret, parsed.secret))
+    if (row.claim.generation != parsed.generation || !record_secret_equal(row.secret, parsed.secret))
         return err_set(err, DIBS_NOT_FOUND, "no such claim: the token is old or wrong");
     *out = row.claim;
-    codec_token_format(&row, out->token);
+    record_token_format(&row, out->token);
     return DIBS_OK;
 }
 
-dibs_status ledger_find_id(struct ledger *ledger, uint64_t id, dibs_claim *out, dibs_err *err)
+dibs_status ledger_find_id(struct ledger *ledger, const struct call *call, uint64_t id, dibs_claim *out,
+                           dibs_err *err)
 {
-    struct row_claim row = { 0 };
-    dibs_status s = get_claim(ledger, id, &row, err);
+    struct claim_record row = { 0 };
+    dibs_status s = get_claim(ledger, call, id, &row, err);
 
     if (s == DIBS_OK)
         *out = row.claim;
     return s;
 }
 
-dibs_status ledger_find_name(struct ledger *ledger, const char *principal, const char *name, dibs_claim *out,
-                             uint16_t *remembered, dibs_err *err)
+dibs_status ledger_find_name(struct ledger *ledger, const struct call *call, const char *name,
+                             dibs_claim *out, uint16_t *remembered, dibs_err *err)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    struct row_name found = { 0 };
-    struct row_claim row;
-    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
+    AUTO(step_auto) struct step step = { 0 };
+    struct name_record found = { 0 };
+    struct claim_record row;
+    dibs_status s = step_read(&step, ledger, call, err);
 
     if (s == DIBS_OK)
-        s = rows_find_named(tx.rows, principal, name, &found, &row, err);
+        s = store_find_named(step.store, call->principal, name, &found, &row, err);
     if (remembered)
         *remembered = found.port;
-    if (s == DIBS_OK && !codec_is_named(&row.claim, principal, name))
+    if (s == DIBS_OK && !record_is_named(&row.claim, call->principal, name))
         s = DIBS_NOT_FOUND; /* a damaged name must not lead to somebody else's claim (INV-3) */
     if (s == DIBS_NOT_FOUND)
         return err_set(err, s, "no claim is named '%s'", name);
@@ -212,14 +164,40 @@ dibs_status ledger_find_name(struct ledger *ledger, const char *principal, const
     return s;
 }
 
-dibs_status ledger_first_name(struct ledger *ledger, const struct ledger_names *among,
-                              char out[DIBS_NAME_MAX + 1], dibs_err *err)
+static dibs_status remember_name(struct ledger *ledger, const struct call *call, const dibs_claim *of,
+                                 dibs_err *err)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
+    AUTO(step_auto) struct step step = { 0 };
+    struct name_record known = { 0 };
+    dibs_status s = step_write(&step, ledger, call, false, err);
 
     if (s == DIBS_OK)
-        s = tx.rows->ops->name_first(tx.rows, among, out, err);
+        s = store_get_name(step.store, of->principal, of->name, &known, err);
+    if (s == DIBS_OK && known.claim_id != 0)
+        return err_set(err, DIBS_TAKEN, "name '%s' has a claim", of->name);
+    if (s == DIBS_OK || s == DIBS_NOT_FOUND)
+        s = step_put_name(&step, of, 0, err);
+    return s == DIBS_OK ? step_commit(&step, err) : s;
+}
+
+dibs_status ledger_remember_name(struct ledger *ledger, const struct call *call, const char *name,
+                                 uint16_t port, dibs_err *err)
+{
+    dibs_claim of = { .port = port };
+
+    (void) text_copy(of.principal, sizeof of.principal, call->principal);
+    (void) text_copy(of.name, sizeof of.name, name);
+    return DECIDE(ledger, call, remember_name(ledger, call, &of, err));
+}
+
+dibs_status ledger_first_name(struct ledger *ledger, const struct call *call,
+                              const struct ledger_names *among, char out[DIBS_NAME_MAX + 1], dibs_err *err)
+{
+    AUTO(step_auto) struct step step = { 0 };
+    dibs_status s = step_read(&step, ledger, call, err);
+
+    if (s == DIBS_OK)
+        s = step.store->ops->name_first(step.store, among, out, err);
     return s == DIBS_NOT_FOUND ? err_set(err, s, "no such name") : s;
 }
 
@@ -252,7 +230,7 @@ static bool matches(const struct ledger_filter *f, const dibs_claim *c)
            (!f->name_prefix || has_prefix(c->name, f->name_prefix));
 }
 
-static bool list_one(void *ctx, const struct row_claim *row)
+static bool list_one(void *ctx, const struct claim_record *row)
 {
     struct listing *l = ctx;
 
@@ -269,45 +247,45 @@ static bool note_id(void *ctx, const struct ledger_slot *slot)
 
 static bool add_lost(void *ctx, const struct ledger_slot *slot)
 {
-    struct row_claim *lost = ctx;
+    struct claim_record *lost = ctx;
 
     if (slot->claim_id == lost->claim.id)
-        codec_add_binding(&lost->claim, slot);
+        record_add_binding(&lost->claim, slot);
     return true;
 }
 
 /* A slot whose record is gone. */
-static dibs_status find_lost(struct ledger_tx *tx, uint64_t id, uint16_t port, struct row_claim *out,
+static dibs_status find_lost(struct step *step, uint64_t id, uint16_t port, struct claim_record *out,
                              dibs_err *err)
 {
     dibs_status s = DIBS_OK;
 
-    codec_make_lost(out, id, port);
-    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && s == DIBS_OK; proto++)
-        s = tx->rows->ops->slots(tx->rows, proto, port, add_lost, out, err);
+    record_make_lost(out, id, port);
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && s == DIBS_OK; proto++)
+        s = step->store->ops->slots(step->store, proto, port, add_lost, out, err);
     return s;
 }
 
 /* One port: through its slots, not through every claim. What blocks the port is listed, whatever its record
  * says, and without one too: who looks must see what a claim of the port runs into. */
-static dibs_status list_port(struct ledger_tx *tx, struct listing *l, dibs_err *err)
+static dibs_status list_port(struct step *step, struct listing *l, dibs_err *err)
 {
     AUTO(id_list_auto) struct id_list ids = { 0 };
     dibs_status s = DIBS_OK;
 
-    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && s == DIBS_OK; proto++)
-        s = tx->rows->ops->slots(tx->rows, proto, l->filter->port, note_id, &ids, err);
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && s == DIBS_OK; proto++)
+        s = step->store->ops->slots(step->store, proto, l->filter->port, note_id, &ids, err);
     if (s == DIBS_OK && ids.is_failed)
         return err_set(err, DIBS_FAILURE, "listing the claims on port %u: out of memory", l->filter->port);
     id_list_sort(&ids);
     for (size_t i = 0; i < ids.n && s == DIBS_OK; i++) {
-        struct row_claim row;
+        struct claim_record row;
 
         if (ids.id[i] <= l->filter->after_id)
             continue;
-        s = tx->rows->ops->claim_get(tx->rows, ids.id[i], &row, err);
+        s = store_get_claim(step->store, ids.id[i], &row, err);
         if (s == DIBS_NOT_FOUND)
-            s = find_lost(tx, ids.id[i], l->filter->port, &row, err);
+            s = find_lost(step, ids.id[i], l->filter->port, &row, err);
         if (s == DIBS_OK && row.claim.is_damaged)
             row.claim.port = l->filter->port;
         if (s == DIBS_OK && !list_one(l, &row))
@@ -316,199 +294,213 @@ static dibs_status list_port(struct ledger_tx *tx, struct listing *l, dibs_err *
     return s;
 }
 
-dibs_status ledger_list(struct ledger *ledger, const struct ledger_filter *filter,
+dibs_status ledger_list(struct ledger *ledger, const struct call *call, const struct ledger_filter *filter,
                         bool (*fn)(void *, const dibs_claim *), void *ctx, dibs_err *err)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    AUTO(step_auto) struct step step = { 0 };
     struct listing listing = { .filter = filter, .fn = fn, .ctx = ctx };
-    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
+    dibs_status s = step_read(&step, ledger, call, err);
 
     if (s != DIBS_OK)
         return s;
     if (filter->port)
-        return list_port(&tx, &listing, err);
-    return tx.rows->ops->claims(tx.rows, filter, list_one, &listing, err);
+        return list_port(&step, &listing, err);
+    return step.store->ops->claims(step.store, filter, list_one, &listing, err);
 }
 
-dibs_status ledger_slots(struct ledger *ledger, dibs_proto proto, uint16_t port, ledger_slot_fn fn, void *ctx,
-                         dibs_err *err)
+dibs_status ledger_slots(struct ledger *ledger, const struct call *call, const struct portbits *ports,
+                         ledger_slot_fn fn, void *ctx, dibs_err *err)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
+    AUTO(step_auto) struct step step = { 0 };
+    dibs_status s = step_read(&step, ledger, call, err);
 
-    return s == DIBS_OK ? tx.rows->ops->slots(tx.rows, proto, port, fn, ctx, err) : s;
-}
-
-dibs_status ledger_slots_among(struct ledger *ledger, const struct portbits *ports, ledger_slot_fn fn,
-                               void *ctx, dibs_err *err)
-{
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
-
+    if (s == DIBS_OK && !ports)
+        return step.store->ops->slots(step.store, 0, 0, fn, ctx, err);
     for (size_t word = 0; word < PORTBITS_WORDS && s == DIBS_OK; word++)
         for (uint64_t bits = ports->word[word]; bits && s == DIBS_OK; bits &= bits - 1) {
             uint16_t port = (uint16_t) (word * 64 + (size_t) __builtin_ctzll(bits));
 
-            for (dibs_proto proto = DIBS_TCP; proto <= DIBS_SCTP && s == DIBS_OK; proto++)
-                s = tx.rows->ops->slots(tx.rows, proto, port, fn, ctx, err);
+            for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && s == DIBS_OK; proto++)
+                s = step.store->ops->slots(step.store, proto, port, fn, ctx, err);
         }
     return s;
 }
 
-dibs_status ledger_tail(struct ledger *ledger, uint64_t *seq, uint64_t *cursor, dibs_err *err)
+dibs_status ledger_tail(struct ledger *ledger, const struct call *call, uint64_t *seq, uint64_t *cursor,
+                        dibs_err *err)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
+    AUTO(step_auto) struct step step = { 0 };
+    dibs_status s = step_read(&step, ledger, call, err);
 
-    return s == DIBS_OK ? tx.rows->ops->tail(tx.rows, seq, cursor, err) : s;
+    return s == DIBS_OK ? step.store->ops->tail(step.store, seq, cursor, err) : s;
 }
 
-dibs_status ledger_events(struct ledger *ledger, const dibs_event_query *query, uint64_t *oldest,
+dibs_status ledger_events(struct ledger *ledger, const struct call *call, const struct ledger_feed *feed,
                           bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
+    AUTO(step_auto) struct step step = { 0 };
+    dibs_status s = step_read(&step, ledger, call, err);
 
-    return s == DIBS_OK ? tx.rows->ops->events(tx.rows, query, oldest, fn, ctx, err) : s;
+    return s == DIBS_OK ? step.store->ops->events(step.store, &feed->query, feed->oldest, fn, ctx, err) : s;
 }
 
 /* ---- pools ---- */
 
-dibs_status ledger_pool_get(struct ledger *ledger, const char *name, dibs_pool *out, dibs_err *err)
+dibs_status ledger_pool_get(struct ledger *ledger, const struct call *call, const char *name, dibs_pool *out,
+                            dibs_err *err)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
+    AUTO(step_auto) struct step step = { 0 };
+    dibs_status s = step_read(&step, ledger, call, err);
 
     if (s == DIBS_OK)
-        s = tx.rows->ops->pool_get(tx.rows, name, out, err);
+        s = store_get_pool(step.store, name, out, err);
     return s == DIBS_NOT_FOUND ? err_set(err, s, "there is no pool '%s'", name) : s;
 }
 
-static dibs_status put_pool(struct ledger *ledger, const dibs_pool *pool, const struct ledger_actor *actor,
+static dibs_status put_pool(struct ledger *ledger, const struct call *call, const dibs_pool *pool,
                             dibs_err *err)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    dibs_status s = tx_begin(&tx, ledger, true, true, actor, err);
+    AUTO(step_auto) struct step step = { 0 };
+    dibs_status s = step_write(&step, ledger, call, true, err);
 
     if (s == DIBS_OK)
-        s = tx_pool_put(&tx, pool, err);
-    return s == DIBS_OK ? tx_commit(&tx, err) : s;
+        s = step_pool_put(&step, pool, err);
+    return s == DIBS_OK ? step_commit(&step, err) : s;
 }
 
-dibs_status ledger_pool_put(struct ledger *ledger, const dibs_pool *pool, const struct ledger_actor *actor,
+dibs_status ledger_pool_put(struct ledger *ledger, const struct call *call, const dibs_pool *pool,
                             dibs_err *err)
 {
-    return DECIDE(ledger, put_pool(ledger, pool, actor, err));
+    return DECIDE(ledger, call, put_pool(ledger, call, pool, err));
 }
 
-static bool count_one(void *ctx, const struct row_claim *row)
+static bool count_one(void *ctx, const struct claim_record *row)
 {
     (void) row;
     ++*(size_t *) ctx;
     return true;
 }
 
-static dibs_status remove_pool(struct ledger *ledger, const char *name, const struct ledger_actor *actor,
+static dibs_status remove_pool(struct ledger *ledger, const struct call *call, const char *name,
                                dibs_err *err)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    AUTO(step_auto) struct step step = { 0 };
     struct ledger_filter filter = { .pool = name };
     dibs_pool pool;
     size_t n = 0;
-    dibs_status s = tx_begin(&tx, ledger, true, true, actor, err);
+    dibs_status s = step_write(&step, ledger, call, true, err);
 
     if (s == DIBS_OK)
-        s = tx.rows->ops->pool_get(tx.rows, name, &pool, err);
+        s = store_get_pool(step.store, name, &pool, err);
     if (s == DIBS_NOT_FOUND)
         return err_set(err, s, "there is no pool '%s'", name);
     if (s == DIBS_OK)
-        s = tx.rows->ops->claims(tx.rows, &filter, count_one, &n, err);
+        s = step.store->ops->claims(step.store, &filter, count_one, &n, err);
     if (s == DIBS_OK && n > 0 && strcmp(name, "default") != 0)
         return err_set(err, DIBS_TAKEN, "pool '%s' still has %zu claim%s; release %s first", name, n,
                        n == 1 ? "" : "s", n == 1 ? "it" : "them");
     if (s == DIBS_OK)
-        s = tx.rows->ops->pool_delete(tx.rows, name, err);
+        s = step.store->ops->erase(step.store, POOLS, &pool, err);
     if (s == DIBS_OK)
-        s = tx_pool_event(&tx, name, err);
-    return s == DIBS_OK ? tx_commit(&tx, err) : s;
+        s = step_pool_event(&step, name, err);
+    return s == DIBS_OK ? step_commit(&step, err) : s;
 }
 
-dibs_status ledger_pool_remove(struct ledger *ledger, const char *name, const struct ledger_actor *actor,
+dibs_status ledger_pool_remove(struct ledger *ledger, const struct call *call, const char *name,
                                dibs_err *err)
 {
-    return DECIDE(ledger, remove_pool(ledger, name, actor, err));
+    return DECIDE(ledger, call, remove_pool(ledger, call, name, err));
 }
 
-dibs_status ledger_pools(struct ledger *ledger, bool (*fn)(void *, const dibs_pool *), void *ctx,
-                         dibs_err *err)
+dibs_status ledger_pools(struct ledger *ledger, const struct call *call,
+                         bool (*fn)(void *, const dibs_pool *), void *ctx, dibs_err *err)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    dibs_status s = tx_begin(&tx, ledger, false, false, NULL, err);
+    AUTO(step_auto) struct step step = { 0 };
+    dibs_status s = step_read(&step, ledger, call, err);
 
-    return s == DIBS_OK ? tx.rows->ops->pools(tx.rows, fn, ctx, err) : s;
+    return s == DIBS_OK ? step.store->ops->pools(step.store, fn, ctx, err) : s;
 }
 
 /* ---- sightings and upkeep ---- */
 
-/* Sightings are nobody's change of a claim, and no events. */
-static const struct ledger_actor nobody = { .principal = "" };
-
-static dibs_status sighted(struct ledger *ledger, const struct ledger_seen *seen, size_t n, uint32_t *counts,
-                           dibs_err *err)
+static dibs_status sighted(struct ledger *ledger, const struct call *call, const struct ledger_seen *seen,
+                           size_t n, uint32_t *counts, dibs_err *err)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    dibs_status s = tx_begin(&tx, ledger, true, false, &nobody, err);
+    AUTO(step_auto) struct step step = { 0 };
+    dibs_status s = step_write(&step, ledger, call, false, err);
 
     for (size_t i = 0; i < n && s == DIBS_OK; i++) {
-        counts[i] = 0;
-        s = tx.rows->ops->sighting_get(tx.rows, seen[i], &counts[i], err);
-        if (s == DIBS_OK)
-            s = tx.rows->ops->sighting_put(tx.rows, seen[i], ++counts[i], err);
+        struct sighting_record row = { .seen = seen[i] };
+
+        s = step.store->ops->get(step.store, SIGHTINGS, &row, err);
+        if (s == DIBS_NOT_FOUND || row.seen.generation != seen[i].generation)
+            row.count = 0;
+        row.seen = seen[i];
+        counts[i] = ++row.count;
+        if (s == DIBS_OK || s == DIBS_NOT_FOUND)
+            s = step.store->ops->put(step.store, SIGHTINGS, &row, err);
     }
-    return s == DIBS_OK ? tx_commit(&tx, err) : s;
+    return s == DIBS_OK ? step_commit(&step, err) : s;
 }
 
-dibs_status ledger_sighted(struct ledger *ledger, const struct ledger_seen *seen, size_t n, uint32_t *counts,
-                           dibs_err *err)
+dibs_status ledger_sighted(struct ledger *ledger, const struct call *call, const struct ledger_seen *seen,
+                           size_t n, uint32_t *counts, dibs_err *err)
 {
-    return DECIDE(ledger, sighted(ledger, seen, n, counts, err));
+    return DECIDE(ledger, call, sighted(ledger, call, seen, n, counts, err));
 }
 
-static dibs_status not_leaked(struct ledger *ledger, const uint64_t *ids, size_t n, dibs_err *err)
+static dibs_status not_leaked(struct ledger *ledger, const struct call *call, const uint64_t *ids, size_t n,
+                              dibs_err *err)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    dibs_status s = tx_begin(&tx, ledger, true, false, &nobody, err);
+    AUTO(step_auto) struct step step = { 0 };
+    dibs_status s = step_write(&step, ledger, call, false, err);
 
     for (size_t i = 0; i < n && s == DIBS_OK; i++)
-        s = tx.rows->ops->sighting_put(tx.rows, (struct ledger_seen){ .id = ids[i] }, 0, err);
-    return s == DIBS_OK ? tx_commit(&tx, err) : s;
+        s = step.store->ops->erase(step.store, SIGHTINGS, &(struct sighting_record){ .seen.id = ids[i] },
+                                   err);
+    return s == DIBS_OK ? step_commit(&step, err) : s;
 }
 
-dibs_status ledger_not_leaked(struct ledger *ledger, const uint64_t *ids, size_t n, dibs_err *err)
+dibs_status ledger_not_leaked(struct ledger *ledger, const struct call *call, const uint64_t *ids, size_t n,
+                              dibs_err *err)
 {
-    return DECIDE(ledger, not_leaked(ledger, ids, n, err));
+    return DECIDE(ledger, call, not_leaked(ledger, call, ids, n, err));
 }
 
-static dibs_status upkeep(struct ledger *ledger, const struct ledger_actor *actor, size_t *n_damaged,
-                          dibs_err *err)
+static bool count_damaged(void *ctx, const struct claim_record *row)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
+    *(size_t *) ctx += row->claim.is_damaged;
+    return true;
+}
+
+static dibs_status upkeep(struct ledger *ledger, const struct call *call, size_t *n_damaged, dibs_err *err)
+{
+    AUTO(step_auto) struct step step = { 0 };
+    struct ledger_filter all = { 0 };
     size_t n = 0;
-    dibs_status s = tx_begin(&tx, ledger, true, false, actor, err);
+    dibs_status s = step_write(&step, ledger, call, false, err);
 
     if (s == DIBS_OK)
-        s = tx_trim(&tx, err);
-    if (s == DIBS_OK && tx.rows->ops->quarantine)
-        s = tx.rows->ops->quarantine(tx.rows, actor, &n, err);
+        s = step_trim(&step, err);
+    if (s == DIBS_OK && n_damaged)
+        s = step.store->ops->claims(step.store, &all, count_damaged, &n, err);
     if (s == DIBS_OK)
-        s = tx_commit(&tx, err);
+        s = step_commit(&step, err);
     if (s == DIBS_OK && n_damaged)
         *n_damaged = n;
     return s;
 }
 
-dibs_status ledger_upkeep(struct ledger *ledger, const struct ledger_actor *actor, size_t *n_damaged,
-                          dibs_err *err)
+dibs_status ledger_upkeep(struct ledger *ledger, const struct call *call, size_t *n_damaged, dibs_err *err)
 {
-    return DECIDE(ledger, upkeep(ledger, actor, n_damaged, err));
+    return DECIDE(ledger, call, upkeep(ledger, call, n_damaged, err));
+}
+
+dibs_status ledger_flaws(struct ledger *ledger, const struct call *call, store_flaw_fn fn, void *ctx,
+                         dibs_err *err)
+{
+    AUTO(step_auto) struct step step = { 0 };
+    dibs_status s = step_read(&step, ledger, call, err);
+
+    return s == DIBS_OK ? store_flaws(step.store, fn, ctx, err) : s;
 }

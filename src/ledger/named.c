@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A name asked for again (DESIGN): what the claim that it has means for who asks now. */
+/* A name that is asked for again: what its claim means for the caller. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "base/part.h"
-#include "ledger/claiming.h"
+#include "base/name_part.h"
+#include "ledger/claim_internal.h"
 
 #include "base/banned.h"
 
@@ -23,7 +23,7 @@ bool claiming_is_dead(const struct ledger_batch *batch, const dibs_claim *claim)
     const struct ledger_seen *seen =
         batch->n_dead ? bsearch(&key, batch->dead, batch->n_dead, sizeof key, by_seen_id) : NULL;
 
-    /* Of another host's holder only the cluster knows that he is dead. */
+    /* That the holder of another host is dead is known only from the cluster. */
     return seen && seen->generation == claim->generation && seen->lease_until_ms == claim->lease_until_ms &&
            (!claim->node[0] || claim->node_life == DIBS_DEAD);
 }
@@ -43,18 +43,18 @@ dibs_status claiming_probe(struct claiming *k, const struct ledger_want *want, u
     *is_free = false;
     r->port = port;
     r->is_busy = true;
-    r->n_blockers = 0;
+    r->has_blocker = false;
     if (r->n_busy < DIBS_CANDIDATES_MAX)
         r->busy[r->n_busy++] = port;
     return DIBS_OK;
 }
 
-void claiming_answer(const struct row_claim *row, bool was_there, dibs_claim *out)
+void claiming_answer(const struct claim_record *row, bool was_there, dibs_claim *out)
 {
     *out = row->claim;
     out->was_there = was_there;
     out->was_kept = was_there && row->claim.is_kept;
-    codec_token_format(row, out->token);
+    record_token_format(row, out->token);
 }
 
 static bool same_process(const dibs_claim *a, const dibs_claim *b)
@@ -67,28 +67,27 @@ static bool same_process(const dibs_claim *a, const dibs_claim *b)
 
 /* The caller becomes the holder of a claim that is kept, leased to its own principal, or whose holder is
  * dead. */
-static dibs_status take_over(struct claiming *k, const struct ledger_want *want, struct row_claim *row,
+static dibs_status take_over(struct claiming *k, const struct ledger_want *want, struct claim_record *row,
                              dibs_event_kind kind, dibs_claim *out)
 {
     const dibs_claim *w = &want->claim;
     dibs_claim *c = &row->claim;
     bool was_kept = c->is_kept;
     /* A process borrows the name of a lease: it runs on beneath, and holds again when the process lets go. */
-    bool is_borrowed = w->holder == DIBS_HELD_BY_PROCESS && tx_lease_runs(c, k->tx->actor->now.boot_ms) &&
+    bool is_borrowed = w->holder == DIBS_HELD_BY_PROCESS && step_lease_runs(c, k->step->call->now.boot_ms) &&
                        strcmp(c->process.boot_id, w->process.boot_id) == 0;
 
-    c->holder = w->holder;
-    c->process = w->process;
-    if (!is_borrowed) {
-        c->lease_ttl_ms = w->lease_ttl_ms;
-        c->lease_until_ms = 0;
+    const int64_t lease[] = { c->lease_ttl_ms, c->lease_until_ms };
+
+    step_hold(k->step, c, w);
+    if (is_borrowed) {
+        c->lease_ttl_ms = lease[0];
+        c->lease_until_ms = lease[1];
     }
-    tx_lease(k->tx, c);
     c->is_kept = c->is_kept || w->is_kept;
-    c->uid = w->uid;
-    c->netns = w->netns;
-    memcpy(c->command, w->command, sizeof c->command);
-    dibs_status s = tx_rehold(k->tx, row, kind, k->err);
+    if (w->keeper[0])
+        memcpy(c->keeper, w->keeper, sizeof c->keeper);
+    dibs_status s = step_rehold(k->step, row, kind, k->err);
     if (s != DIBS_OK)
         return s;
     claiming_answer(row, true, out);
@@ -96,7 +95,7 @@ static dibs_status take_over(struct claiming *k, const struct ledger_want *want,
     return DIBS_OK;
 }
 
-static dibs_status refuse_name(struct claiming *k, const struct row_claim *row, bool differs)
+static dibs_status refuse_name(struct claiming *k, const struct claim_record *row, bool differs)
 {
     struct ledger_refusal *r = k->refusal;
 
@@ -104,8 +103,8 @@ static dibs_status refuse_name(struct claiming *k, const struct row_claim *row, 
     r->differs = differs;
     r->port = row->claim.port;
     r->is_busy = false;
-    r->n_blockers = 1;
-    r->blockers[0] = row->claim;
+    r->has_blocker = true;
+    r->blocker = row->claim;
     return err_set(k->err, DIBS_TAKEN, "name '%s' is taken", row->claim.name);
 }
 
@@ -114,35 +113,35 @@ static bool is_of_namespace(const dibs_claim *claim)
     return strncmp(claim->principal, "uid:", 4) != 0;
 }
 
-/* A namespace's claim says for which object it is; two objects do not share one, whatever they are called.
- * One that says nothing was made before its object came. */
-static bool is_of_another(const dibs_claim *claim, const dibs_claim *want)
+/* Two objects of a cluster do not share a claim, whatever they are called. A claim without a keeper was made
+ * before its object came. */
+static bool has_other_keeper(const dibs_claim *claim, const dibs_claim *want)
 {
-    return is_of_namespace(claim) && claim->command[0] && want->command[0] &&
-           strcmp(claim->command, want->command) != 0;
+    return claim->keeper[0] && want->keeper[0] && strcmp(claim->keeper, want->keeper) != 0;
 }
 
 /* The name's claim is held by a lease of the same principal, which is the caller's own: extend it, or turn it
  * into what is asked for now. */
-static dibs_status own_lease(struct claiming *k, const struct ledger_want *want, struct row_claim *row,
+static dibs_status own_lease(struct claiming *k, const struct ledger_want *want, struct claim_record *row,
                              dibs_claim *out)
 {
     bool is_other_host = row->claim.node[0]; /* whose clock says nothing here */
 
     if (want->claim.holder != DIBS_HELD_BY_LEASE || (want->claim.is_kept && !row->claim.is_kept) ||
-        is_other_host || strcmp(row->claim.command, want->claim.command) != 0)
+        is_other_host || strcmp(row->claim.command, want->claim.command) != 0 ||
+        (want->claim.keeper[0] && !row->claim.keeper[0]))
         return take_over(k, want, row, DIBS_EV_TRANSFERRED, out);
-    int64_t until = k->tx->actor->now.boot_ms + want->claim.lease_ttl_ms;
+    int64_t until = k->step->call->now.boot_ms + want->claim.lease_ttl_ms;
 
     if (until > row->claim.lease_until_ms ||
         strcmp(row->claim.process.boot_id, want->claim.process.boot_id) != 0) {
         row->claim.process = want->claim.process;
         row->claim.lease_ttl_ms = want->claim.lease_ttl_ms;
         row->claim.lease_until_ms = until;
-        row->claim.changed_ms = k->tx->actor->now.wall_ms;
-        dibs_status s = k->tx->rows->ops->claim_put(k->tx->rows, row, k->err);
+        row->claim.changed_ms = k->step->call->now.wall_ms;
+        dibs_status s = k->step->store->ops->put(k->step->store, CLAIMS, row, k->err);
         if (s == DIBS_OK)
-            s = tx_event(k->tx, DIBS_EV_RENEWED, &row->claim, k->err);
+            s = step_event(k->step, DIBS_EV_RENEWED, &row->claim, k->err);
         if (s != DIBS_OK)
             return s;
     }
@@ -166,33 +165,48 @@ static bool has_bindings(const dibs_claim *c, const struct ledger_want *want)
     dibs_claim wide = { .n_bindings = want->n_wide };
 
     memcpy(wide.bindings, want->wide, sizeof wide.bindings);
-    return codec_same_bindings(c, &want->claim) || (want->n_wide && codec_same_bindings(c, &wide));
+    return record_same_bindings(c, &want->claim) || (want->n_wide && record_same_bindings(c, &wide));
 }
 
 /* Has the name's claim something else than is asked for now? */
 static bool is_different(const dibs_claim *c, const struct ledger_want *want)
 {
     return !is_asked_for(c, want) || !has_bindings(c, want) || c->is_exclusive != want->claim.is_exclusive ||
-           is_of_another(c, &want->claim);
+           has_other_keeper(c, &want->claim);
 }
 
-/* The claim as it is; adopted, it is kept as well, whoever holds it. */
-static dibs_status look_up(struct claiming *k, const struct ledger_want *want, struct row_claim *row,
+/* The claim as it is; adopted, it is kept as well, whatever its holder. */
+static dibs_status look_up(struct claiming *k, const struct ledger_want *want, struct claim_record *row,
                            dibs_claim *out)
 {
     dibs_status s = DIBS_OK;
 
     if (want->is_adopted && !row->claim.is_kept) {
         row->claim.is_kept = true;
-        s = tx_change(k->tx, row, k->err);
+        s = step_change(k->step, row, k->err);
     }
     if (s == DIBS_OK)
         claiming_answer(row, true, out);
     return s;
 }
 
-/* DESIGN "A name asked for again". *is_done false: the name is free now, go on to the candidates. */
-static dibs_status settle_name(struct claiming *k, const struct ledger_want *want, struct row_claim *row,
+/* The process that asks holds the claim already: it may record now what it starts with. */
+static dibs_status hold_on(struct claiming *k, const struct ledger_want *want, struct claim_record *row,
+                           dibs_claim *out)
+{
+    dibs_status s = DIBS_OK;
+
+    if (want->claim.env[0] && strcmp(row->claim.env, want->claim.env) != 0) {
+        memcpy(row->claim.env, want->claim.env, sizeof row->claim.env);
+        s = k->step->store->ops->put(k->step->store, CLAIMS, row, k->err);
+    }
+    if (s == DIBS_OK)
+        claiming_answer(row, true, out);
+    return s;
+}
+
+/* What a name asked for again gets. *is_done false: the name is free now, go on to the candidates. */
+static dibs_status settle_name(struct claiming *k, const struct ledger_want *want, struct claim_record *row,
                                dibs_claim *out, bool *is_done)
 {
     const dibs_claim *c = &row->claim;
@@ -200,13 +214,13 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
     bool differs = is_different(c, want);
 
     *is_done = true;
-    /* Two directories of one name are two projects: the caller comes back with another name. Who names a
-     * group himself has no project, and means the name as it is. */
+    /* Two directories of one name are two projects: the caller comes back with another name. A request
+     * with a group of its own has no project, and means the name as it is. */
     if (c->is_damaged || (want->claim.project[0] && strcmp(c->project, want->claim.project) != 0))
         return refuse_name(k, row, false);
     if (!is_over && ledger_certain(c, k->err) != DIBS_OK) /* perhaps lost only since it was judged */
         return err_trouble(k->err, DIBS_TROUBLE_NONE,
-                           "port %u of '%s' is everybody's in the cluster, and this host could not renew its "
+                           "port %u of '%s' is unique in the cluster, and this host could not renew its "
                            "lease there",
                            c->port, c->name);
     if (is_over && !c->is_kept) {
@@ -219,7 +233,7 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
         if (is_free)
             return take_over(k, want, row, DIBS_EV_TRANSFERRED, out);
         *is_done = false;
-        return tx_end(k->tx, row, DIBS_EV_REAPED, k->err);
+        return step_end(k->step, row, DIBS_EV_REAPED, k->err);
     }
     if (want->is_lookup) {
         if (!is_asked_for(c, want) || (want->is_same && !has_bindings(c, want)))
@@ -228,7 +242,7 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
     }
     if (differs)
         return refuse_name(k, row, true);
-    /* Its clock and its processes are another host's. A namespace is on all hosts, and its lease anew is a
+    /* Its clock and its processes are another host's. A namespace is on all hosts, and its lease again is a
      * longer one. */
     bool is_ours = c->holder == DIBS_HELD_BY_LEASE && is_of_namespace(c);
     if (c->node[0] && c->holder != DIBS_HELD_BY_NOBODY && !is_over && !is_ours)
@@ -236,8 +250,7 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
     if (c->holder == DIBS_HELD_BY_PROCESS && !is_over) {
         if (!same_process(c, &want->claim))
             return refuse_name(k, row, false);
-        claiming_answer(row, true, out);
-        return DIBS_OK;
+        return hold_on(k, want, row, out);
     }
     if (c->holder == DIBS_HELD_BY_LEASE && !is_over)
         return own_lease(k, want, row, out);
@@ -250,69 +263,69 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
 
 struct bearer {
     const char *principal, *name;
-    struct row_claim *out;
+    struct claim_record *out;
     bool is_found;
 };
 
-static bool is_bearer(void *ctx, const struct row_claim *row)
+static bool is_bearer(void *ctx, const struct claim_record *row)
 {
     struct bearer *b = ctx;
 
-    if (!codec_is_named(&row->claim, b->principal, b->name))
+    if (!record_is_named(&row->claim, b->principal, b->name))
         return true;
     *b->out = *row;
     b->is_found = true;
     return false;
 }
 
-dibs_status rows_find_named(struct rows *rows, const char *principal, const char *name,
-                            struct row_name *known, struct row_claim *out, dibs_err *err)
+dibs_status store_find_named(struct store *store, const char *principal, const char *name,
+                             struct name_record *known, struct claim_record *out, dibs_err *err)
 {
     const struct ledger_filter theirs = { .principal = principal };
     struct bearer bearer = { .principal = principal, .name = name, .out = out };
-    dibs_status s = rows->ops->name_get(rows, principal, name, known, err);
+    dibs_status s = store_get_name(store, principal, name, known, err);
 
     if (s == DIBS_OK && known->claim_id == 0)
         return DIBS_NOT_FOUND;
     if (s != DIBS_OK)
         return s;
-    s = rows->ops->claim_get(rows, known->claim_id, out, err);
-    if (s == DIBS_OK && (out->claim.is_damaged || codec_is_named(&out->claim, principal, name)))
+    s = store_get_claim(store, known->claim_id, out, err);
+    if (s == DIBS_OK && (out->claim.is_damaged || record_is_named(&out->claim, principal, name)))
         return DIBS_OK;
     if (s != DIBS_OK && s != DIBS_NOT_FOUND)
         return s;
     /* The record is lost, or another's. Before the name gets a second claim, all are asked. */
-    s = rows->ops->claims(rows, &theirs, is_bearer, &bearer, err);
+    s = store->ops->claims(store, &theirs, is_bearer, &bearer, err);
     return s == DIBS_OK && !bearer.is_found ? DIBS_NOT_FOUND : s;
 }
 
 /* The number that is asked for is one that the name had, and that is in use still: it is the same claim, and
  * has its name again. */
-static dibs_status come_back(struct claiming *k, const struct ledger_want *want, struct row_claim *row)
+static dibs_status come_back(struct claiming *k, const struct ledger_want *want, struct claim_record *row)
 {
-    struct row_name known = { 0 };
+    struct name_record known = { 0 };
     char left[DIBS_NAME_MAX + 1];
 
-    tx_left_name(want->claim.name, want->required, left);
-    dibs_status s = rows_find_named(k->tx->rows, want->claim.principal, left, &known, row, k->err);
+    step_left_name(want->claim.name, want->required, left);
+    dibs_status s = store_find_named(k->step->store, want->claim.principal, left, &known, row, k->err);
     if (s == DIBS_OK && is_different(&row->claim, want))
         return DIBS_NOT_FOUND;
     if (s == DIBS_OK)
-        s = tx_rename(k->tx, &row->claim, want->claim.name, k->err);
-    return s == DIBS_OK ? tx_change(k->tx, row, k->err) : s;
+        s = step_rename(k->step, &row->claim, want->claim.name, k->err);
+    return s == DIBS_OK ? step_change(k->step, row, k->err) : s;
 }
 
 dibs_status claiming_by_name(struct claiming *k, const struct ledger_want *want, dibs_claim *out,
                              bool *is_done)
 {
-    struct row_name name = { 0 };
-    struct row_claim row;
+    struct name_record name = { 0 };
+    struct claim_record row;
     dibs_status s =
-        rows_find_named(k->tx->rows, want->claim.principal, want->claim.name, &name, &row, k->err);
+        store_find_named(k->step->store, want->claim.principal, want->claim.name, &name, &row, k->err);
 
     *is_done = false;
     /* Nobody can ask for a name of six parts: what has one has left a name. */
-    if (s == DIBS_NOT_FOUND && want->required && part_count(want->claim.name) == DIBS_NAME_PARTS_MAX)
+    if (s == DIBS_NOT_FOUND && want->required && name_part_count(want->claim.name) == DIBS_NAME_PARTS_MAX)
         s = come_back(k, want, &row);
     if (s == DIBS_NOT_FOUND)
         return DIBS_OK; /* the name is free */

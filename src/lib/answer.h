@@ -1,27 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_LIB_ANSWER_H
 #define DIBS_LIB_ANSWER_H
-/* One HTTP/1.1 answer, read from bytes as they come. No I/O: whatever is at the other end, this takes it or
- * says what is wrong with it, within bounds. */
+/* Parse one HTTP/1.1 answer from bytes as they arrive. No I/O: the parser takes the bytes or says what is
+ * wrong with them, within bounds. The daemon says the length of each body that the library asks for; only its
+ * event stream is chunked, and that is not read here. */
 #include <stdint.h>
 
 #include "base/bytes.h"
 
 enum {
     ANSWER_LINE_MAX = 4096,  /* our daemon's longest header is far shorter */
-    ANSWER_HEAD_MAX = 16384, /* all lines that are no body */
+    ANSWER_HEAD_MAX = 16384, /* all lines before the body */
 };
 
-enum answer_state {
-    ANSWER_STATUS,
-    ANSWER_HEADERS,
-    ANSWER_BODY,
-    ANSWER_CHUNK_SIZE,
-    ANSWER_CHUNK,
-    ANSWER_CHUNK_END,
-    ANSWER_TRAILER,
-    ANSWER_DONE
-};
+enum answer_state { ANSWER_STATUS, ANSWER_HEADERS, ANSWER_BODY, ANSWER_DONE };
 
 struct answer { /* zero: nothing has come yet */
     int status; /* 200, 404, ... */
@@ -31,13 +23,13 @@ struct answer { /* zero: nothing has come yet */
     struct bytes body;
 
     enum answer_state state;
-    bool has_length, is_chunked;
-    uint64_t left; /* of the body or chunk */
+    bool has_length;
+    uint64_t left; /* of the body */
     size_t n_head, n_line;
     char line[ANSWER_LINE_MAX];
 };
 
-/* NULL, or what is wrong: then it is no answer, and never will be. */
+/* NULL, or the fault that makes it no answer, whatever follows. */
 const char *answer_take(struct answer *a, const char *bytes, size_t n);
 void answer_done(struct answer *a);
 #endif

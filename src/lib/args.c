@@ -4,17 +4,17 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "index/order.h"
+#include "core/order.h"
 #include "net/ranges.h"
 
 #include "base/banned.h"
 
-/* Does the array hold a string? One without an end would be read beyond it. */
+/* True when the array holds a NUL-terminated string. */
 #define HAS_END(array) (memchr((array), '\0', sizeof(array)) != NULL)
 
 static bool is_proto(dibs_proto proto)
 {
-    return proto >= DIBS_TCP && proto <= DIBS_SCTP;
+    return proto >= DIBS_TCP && proto <= DIBS_PROTO_MAX;
 }
 
 static bool is_binding(const dibs_binding *b)
@@ -22,7 +22,7 @@ static bool is_binding(const dibs_binding *b)
     return is_proto(b->proto) && (b->address.len == 4 || b->address.len == 16) && !b->address.v6only;
 }
 
-static dibs_status check_bindings(const dibs_binding *bindings, size_t n, dibs_err *err)
+dibs_status args_bindings(const dibs_binding *bindings, size_t n, dibs_err *err)
 {
     if (n > DIBS_BINDINGS_MAX)
         return err_set(err, DIBS_INVALID, "a claim has at most %d bindings", DIBS_BINDINGS_MAX);
@@ -64,7 +64,7 @@ dibs_status args_batch(const dibs_batch *batch, dibs_err *err)
         return err_set(err, DIBS_INVALID, "%zu claims to drop are more than a host has", batch->n_drops);
     for (size_t i = 0; i < batch->n; i++) {
         const dibs_request *r = &batch->requests[i];
-        dibs_status s = check_bindings(r->bindings, r->n_bindings, err);
+        dibs_status s = args_bindings(r->bindings, r->n_bindings, err);
 
         if (s != DIBS_OK)
             return s;
@@ -78,10 +78,9 @@ dibs_status args_batch(const dibs_batch *batch, dibs_err *err)
     return DIBS_OK;
 }
 
-dibs_status args_which(const dibs_which *which, dibs_err *err)
+dibs_status args_proto(dibs_proto proto, dibs_err *err)
 {
-    return which->proto == 0 || is_proto(which->proto) ? DIBS_OK
-                                                       : err_set(err, DIBS_INVALID, "an unknown protocol");
+    return proto == 0 || is_proto(proto) ? DIBS_OK : err_set(err, DIBS_INVALID, "an unknown protocol");
 }
 
 dibs_status args_hosts(const char *const *hosts, size_t n, dibs_err *err)
@@ -90,17 +89,6 @@ dibs_status args_hosts(const char *const *hosts, size_t n, dibs_err *err)
         if (!hosts[i])
             return err_set(err, DIBS_INVALID, "a host has no name");
     return DIBS_OK;
-}
-
-dibs_status args_filter(const dibs_filter *filter, dibs_err *err)
-{
-    return filter->proto == 0 || is_proto(filter->proto) ? DIBS_OK
-                                                         : err_set(err, DIBS_INVALID, "an unknown protocol");
-}
-
-dibs_status args_question(const dibs_port_question *question, dibs_err *err)
-{
-    return check_bindings(question->bindings, question->n, err);
 }
 
 dibs_status args_repair(const dibs_repair_plan *plan, dibs_err *err)
@@ -123,7 +111,8 @@ dibs_status args_repair(const dibs_repair_plan *plan, dibs_err *err)
 static bool is_text(const dibs_claim *c)
 {
     return HAS_END(c->principal) && HAS_END(c->name) && HAS_END(c->pool) && HAS_END(c->command) &&
-           HAS_END(c->project) && HAS_END(c->process.boot_id) && HAS_END(c->node);
+           HAS_END(c->project) && HAS_END(c->env) && HAS_END(c->keeper) && HAS_END(c->process.boot_id) &&
+           HAS_END(c->node);
 }
 
 dibs_status args_snapshot(const dibs_snapshot *snapshot, dibs_err *err)
@@ -133,7 +122,7 @@ dibs_status args_snapshot(const dibs_snapshot *snapshot, dibs_err *err)
                        snapshot->n_pools);
     for (size_t i = 0; i < snapshot->n; i++) {
         const dibs_claim *c = &snapshot->claims[i];
-        dibs_status s = check_bindings(c->bindings, c->n_bindings, err);
+        dibs_status s = args_bindings(c->bindings, c->n_bindings, err);
 
         if (s == DIBS_OK && !is_text(c))
             s = err_set(err, DIBS_INVALID, "a text has no end");

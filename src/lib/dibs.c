@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The public face: a handle over the engine, or over the socket of a daemon. */
+/* The public functions: a handle over the engine, or over the socket of a daemon. */
 #include "dibs/dibs.h"
 
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "lib/args.h"
+#include "lib/connection.h"
 #include "lib/fallback.h"
-#include "lib/handle.h"
 #include "lib/remote.h"
 
 #include "base/banned.h"
@@ -25,33 +25,46 @@ const char *dibs_version(void)
 
 static struct instant real_now(void *ctx)
 {
-    const dibs *handle = ctx;
+    const struct connection *to = ctx;
 
     /* Without its view the engine is still being opened: nothing has been timed yet. */
-    return clock_now(handle->core ? handle->core->view.boot_offset_ns : 0);
+    return clock_now(to->core ? to->core->view.boot_offset_ns : 0);
 }
 
-static dibs_status open_ledger(dibs *handle, struct ledger **out, dibs_err *err)
+/* Refuse etcd: a command would have to read the whole ledger before it could decide anything, and could hold
+ * nothing, because the daemon renews the lease that holders depend on. */
+static dibs_status refuse_cluster(const dibs_settings *settings, dibs_err *err)
 {
-    const dibs_settings *settings = &handle->settings;
+    return err_trouble(
+        err, DIBS_TROUBLE_NONE,
+        "the ledger %.200s is used through the daemon of this host: start 'dibs serve --ledger "
+        "%.200s', and name its socket (--socket, DIBS_SOCKET)",
+        settings->ledger, settings->ledger);
+}
+
+static dibs_status open_ledger(struct connection *to, struct ledger **out, dibs_err *err)
+{
+    const dibs_settings *settings = &to->settings;
     struct ledger_options options = { .is_sync_full = settings->is_sync_full,
                                       .timeout_ms = settings->timeout_ms,
                                       .node = settings->node[0] ? settings->node : NULL };
 
     if (settings->ledger_mode == DIBS_LEDGER_MRU) {
-        (void) err_trouble(&handle->why_degraded, DIBS_TROUBLE_NONE,
+        (void) err_trouble(&to->why_degraded, DIBS_TROUBLE_NONE,
                            "the ledger is turned off (ledger-mode mru)");
         return DIBS_OK;
     }
-    dibs_status s = ledger_open(settings->ledger, &options, out, err);
+    dibs_status s = to->is_server || !ledger_is_cluster(settings->ledger)
+                        ? ledger_open(settings->ledger, &options, out, err)
+                        : refuse_cluster(settings, err);
     if (s != DIBS_OK && err && fallback_may(settings, err)) {
-        handle->why_degraded = *err;
+        to->why_degraded = *err;
         return DIBS_OK;
     }
     return s;
 }
 
-/* Whose file the ledger is: false when it is none. */
+/* The owner of the ledger's file: false when it has none. */
 static bool file_owner(const char *uri, uid_t *out)
 {
     struct stat st = { 0 };
@@ -62,25 +75,25 @@ static bool file_owner(const char *uri, uid_t *out)
 }
 
 dibs_status handle_who(const dibs_settings *settings, char principal[DIBS_PRINCIPAL_MAX + 1],
-                       struct core_caller *out, dibs_err *err)
+                       struct call *out, dibs_err *err)
 {
-    struct owner_users users;
-    dibs_status s = owner_users_load(&users, err);
+    struct uid_map users;
+    dibs_status s = uid_map_load(&users, err);
 
     if (s != DIBS_OK)
         return s;
-    uint32_t uid = owner_uid_above(&users, (uint32_t) geteuid());
-    if (uid == OWNER_UID_UNKNOWN)
-        return err_set(
-            err, DIBS_FAILURE,
-            "you have no uid in this user namespace, so that nothing could be told to be yours; map "
-            "one, as 'unshare --map-root-user' does");
+    uint32_t uid = uid_map_above(&users, (uint32_t) geteuid());
+    if (uid == UID_MAP_UNKNOWN)
+        return err_set(err, DIBS_FAILURE,
+                       "you have no uid in this user namespace, so that no claim could be yours; map "
+                       "one, as 'unshare --map-root-user' does");
     (void) snprintf(principal, DIBS_PRINCIPAL_MAX + 1, "uid:%u", (unsigned) uid);
     out->settings = settings;
     out->principal = principal;
     out->uid = uid;
     out->pid = (int32_t) getpid();
-    /* Root of a user namespace is anybody outside of it; but whose file the ledger is could write it anyway.
+    /* Root of a user namespace can be any user outside of it; but the owner of the ledger's file can write
+     * it.
      */
     uid_t owner = 0;
     bool is_file = file_owner(settings->ledger, &owner);
@@ -89,32 +102,51 @@ dibs_status handle_who(const dibs_settings *settings, char principal[DIBS_PRINCI
     return DIBS_OK;
 }
 
-/* The ledger itself. */
+/* Open the ledger itself. */
 static dibs_status open_core(dibs *handle, dibs_err *err)
 {
-    struct core_options options = { .now = real_now, .now_ctx = handle };
+    struct connection *to = handle->to;
+    struct core_options options = { .now = real_now, .now_ctx = to };
     struct ledger *ledger = NULL;
-    dibs_status s = open_ledger(handle, &ledger, err);
+    dibs_status s = open_ledger(to, &ledger, err);
 
     if (s == DIBS_OK)
-        s = handle_who(&handle->settings, handle->principal, &options.caller, err);
+        s = handle_who(&to->settings, to->principal, &handle->call, err);
+    options.uid = handle->call.uid;
     if (s == DIBS_OK)
-        return core_open(ledger, &options, &handle->core, err);
+        return core_open(ledger, &options, &to->core, err);
     ledger_close(ledger);
     return s;
 }
 
-/* A daemon that is meant must answer: another ledger would give the same ports again. The settings of the
- * handle say from then on what is used. */
+/* Connect to the daemon that the settings mean. It must answer: another ledger would give the same ports
+ * again. The settings of the handle name from then on what is used. */
 static dibs_status open_any(dibs *handle, dibs_err *err)
 {
-    dibs_settings *settings = &handle->settings;
+    dibs_settings *settings = &handle->to->settings;
     char path[DIBS_SETTING_VALUE_MAX + 1] = "none";
     bool is_named = false;
     bool is_remote = remote_find(settings, path, &is_named);
 
     (void) text_copy(settings->socket, sizeof settings->socket, is_remote ? path : "none");
-    return is_remote ? remote_open(path, is_named, settings, &handle->remote, err) : open_core(handle, err);
+    return is_remote ? remote_open(path, is_named, settings, &handle->to->remote, err)
+                     : open_core(handle, err);
+}
+
+/* NULL: no memory. */
+static dibs *make_handle(void)
+{
+    dibs *handle = calloc(1, sizeof *handle);
+    struct connection *to = calloc(1, sizeof *to);
+
+    if (!handle || !to) {
+        free(handle);
+        free(to);
+        return NULL;
+    }
+    to->pid = getpid();
+    handle->to = to;
+    return handle;
 }
 
 dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
@@ -125,16 +157,35 @@ dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
         err = &local;
     if (!out)
         return err_set(err, DIBS_INVALID, "opening dibs: no place for the handle");
-    dibs *handle = calloc(1, sizeof *handle);
+    dibs *handle = make_handle();
     if (!handle)
         return err_set(err, DIBS_FAILURE, "opening dibs: out of memory");
     dibs_status s =
-        settings ? args_settings(settings, err) : dibs_settings_load(NULL, 0, &handle->settings, err);
+        settings ? args_settings(settings, err) : dibs_settings_load(NULL, 0, &handle->to->settings, err);
     if (s == DIBS_OK && settings)
-        handle->settings = *settings;
-    handle->pid = getpid();
+        handle->to->settings = *settings;
     if (s == DIBS_OK)
         s = open_any(handle, err);
+    if (s != DIBS_OK) {
+        dibs_close(handle);
+        return s;
+    }
+    *out = handle;
+    return DIBS_OK;
+}
+
+dibs_status handle_open_server(const dibs_settings *settings, dibs **out, dibs_err *err)
+{
+    dibs *handle = make_handle();
+
+    if (!handle)
+        return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
+    struct connection *to = handle->to;
+    to->settings = *settings;
+    to->settings.ledger_mode = DIBS_LEDGER_STRICT;
+    (void) text_copy(to->settings.socket, sizeof to->settings.socket, "none");
+    to->is_server = to->never_forks = true;
+    dibs_status s = open_core(handle, err);
     if (s != DIBS_OK) {
         dibs_close(handle);
         return s;
@@ -147,69 +198,68 @@ void dibs_close(dibs *handle)
 {
     if (!handle)
         return;
-    remote_close(handle->remote);
-    /* After a fork the connection is the parent's: what the child closes of it could harm him. */
-    if (handle->pid == getpid() || !handle->core)
-        core_close(handle->core);
+    remote_close(handle->to->remote);
+    /* After a fork the connection is the parent's: closing it in the child could harm the parent. */
+    if (handle->to->pid == getpid() || !handle->to->core)
+        core_close(handle->to->core);
+    free(handle->to);
     free(handle);
 }
 
 int64_t dibs_boot_ms(const dibs *handle)
 {
-    if (handle && handle->remote)
+    if (handle && handle->to->remote)
         return remote_boot_ms();
-    return handle ? core_now(handle->core).boot_ms : 0;
+    return handle ? handle_call(handle).now.boot_ms : 0;
 }
 
 bool dibs_is_degraded(const dibs *handle, char *why, size_t why_size)
 {
-    bool is_degraded = handle && handle->why_degraded.code != DIBS_OK;
+    bool is_degraded = handle && handle->to->why_degraded.code != DIBS_OK;
 
-    if (handle && handle->remote)
-        return handle->pid == getpid() && remote_degraded(handle->remote, why, why_size);
+    if (handle && handle->to->remote)
+        return handle->to->pid == getpid() && remote_degraded(handle->to->remote, why, why_size);
     if (is_degraded && why && why_size > 0)
-        (void) text_copy(why, why_size, handle->why_degraded.msg);
+        (void) text_copy(why, why_size, handle->to->why_degraded.msg);
     return is_degraded;
 }
 
 const char *dibs_principal_of(const dibs *handle)
 {
-    if (handle && handle->remote)
-        return handle->pid == getpid() ? remote_principal(handle->remote) : "";
-    return handle ? handle->principal : "";
+    if (handle && handle->to->remote)
+        return handle->to->pid == getpid() ? remote_principal(handle->to->remote) : "";
+    return handle ? handle->call.principal : "";
 }
 
 const dibs_settings *dibs_settings_of(const dibs *handle)
 {
-    return handle ? &handle->settings : NULL;
+    return handle ? &handle->to->settings : NULL;
 }
 
-/* Everything but an unnamed random claim needs the ledger; its deadline begins here. */
+/* The call that a function of the handle makes. */
+#define CALL(handle) ((struct call[1]){ handle_call(handle) })
+
+/* Check that the ledger is open: every call but an unnamed random claim needs it. */
 static dibs_status need_ledger(dibs *handle, dibs_err *err)
 {
-    if (!handle->never_forks && handle->pid != getpid())
+    if (!handle->to->never_forks && handle->to->pid != getpid())
         return err_set(err, DIBS_INVALID,
                        "this handle belongs to the process that opened it; open another after a fork");
-    if (handle->is_calling_back)
+    if (handle->to->is_calling_back)
         return err_set(err, DIBS_INVALID, "a callback cannot use the handle that calls it");
-    if (handle->remote)
+    if (handle->to->remote)
         return DIBS_OK;
-    if (handle->core->ledger) /* a disk that was full may have room again */
-        handle->why_degraded.code = DIBS_OK;
-    if (handle->why_degraded.code == DIBS_OK) {
-        ledger_start_call(handle->core->ledger);
+    if (handle->to->core->ledger) /* a disk that was full may have space again */
+        handle->to->why_degraded.code = DIBS_OK;
+    if (handle->to->why_degraded.code == DIBS_OK)
         return DIBS_OK;
-    }
     if (err)
-        *err = handle->why_degraded;
+        *err = handle->to->why_degraded;
     return DIBS_UNAVAILABLE;
 }
 
 dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
 {
-    AUTO(free_auto) dibs_claim *several = NULL;
-    dibs_claim one;
-    dibs_claim *got = &one;
     dibs_err local = { 0 };
 
     if (!err)
@@ -222,20 +272,17 @@ dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *
     dibs_status s = args_batch(batch, err);
     if (s != DIBS_OK)
         return s;
-    if (batch->n > 1) {
-        several = calloc(batch->n, sizeof *several);
-        got = several;
-    }
+    AUTO(free_auto) dibs_claim *got = calloc(batch->n ? batch->n : 1, sizeof *got);
     if (!got)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     s = need_ledger(handle, err);
     if (s == DIBS_OK)
-        s = handle->remote ? remote_claim(handle->remote, batch, got, err)
-                           : core_claim(handle->core, batch, got, err);
+        s = handle->to->remote ? remote_claim(handle->to->remote, batch, got, err)
+                               : core_claim(handle->to->core, CALL(handle), batch, got, err);
     /* A disk that fills up shows only when something is written. */
-    if (s == DIBS_UNAVAILABLE && !handle->remote && fallback_may(&handle->settings, err))
-        handle->why_degraded = *err;
-    if (s == DIBS_UNAVAILABLE && handle->why_degraded.code != DIBS_OK && fallback_serves(batch))
+    if (s == DIBS_UNAVAILABLE && !handle->to->remote && fallback_may(&handle->to->settings, err))
+        handle->to->why_degraded = *err;
+    if (s == DIBS_UNAVAILABLE && handle->to->why_degraded.code != DIBS_OK && fallback_serves(batch))
         s = fallback_claim(handle, batch, got, err);
     if (s == DIBS_OK && batch->n > 0)
         memcpy(out, got, batch->n * sizeof *out);
@@ -245,8 +292,9 @@ dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *
 /* ---- the verbs, checked and passed on ---- */
 
 /* Of the daemon, if there is one; else of the engine here. */
-#define VERB(handle, remote_verb, core_verb, ...) \
-    ((handle)->remote ? remote_verb((handle)->remote, __VA_ARGS__) : core_verb((handle)->core, __VA_ARGS__))
+#define VERB(handle, remote_verb, core_verb, ...)                          \
+    ((handle)->to->remote ? remote_verb((handle)->to->remote, __VA_ARGS__) \
+                          : core_verb((handle)->to->core, CALL(handle), __VA_ARGS__))
 
 /* Pointers first, then values, then the ledger. */
 #define NEED(handle, condition, check, err)                                \
@@ -267,25 +315,29 @@ dibs_status dibs_claim_on_hosts(dibs *handle, const dibs_request *request, const
 
     NEED(handle, request && hosts && out, args_batch(&batch, err), err);
     dibs_status s = args_hosts(hosts, n, err);
-    return s == DIBS_OK
-               ? VERB(handle, remote_claim_on_hosts, core_claim_on_hosts, request, hosts, n, out, err)
-               : s;
+    return s == DIBS_OK ? handle->to->remote
+                              ? remote_claim_on_hosts(handle->to->remote, request, hosts, n, out, err)
+                              : core_claim_on_hosts(handle->to->core, CALL(handle), request,
+                                                    &(struct core_hosts){ hosts, n }, out, err)
+                        : s;
 }
 
 dibs_status dibs_release_on_hosts(dibs *handle, const dibs_which *which, const char *const *hosts,
                                   size_t n_hosts, size_t *n, dibs_err *err)
 {
-    NEED(handle, which && which->name && hosts, args_which(which, err), err);
+    NEED(handle, which && which->name && hosts, args_proto(which->proto, err), err);
     dibs_status s = args_hosts(hosts, n_hosts, err);
-    return s == DIBS_OK
-               ? VERB(handle, remote_release_on_hosts, core_release_on_hosts, which, hosts, n_hosts, n, err)
-               : s;
+    return s == DIBS_OK ? handle->to->remote
+                              ? remote_release_on_hosts(handle->to->remote, which, hosts, n_hosts, n, err)
+                              : core_release_on_hosts(handle->to->core, CALL(handle), which,
+                                                      &(struct core_hosts){ hosts, n_hosts }, n, err)
+                        : s;
 }
 
 dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned flags, size_t *n,
                                dibs_err *err)
 {
-    NEED(handle, which, args_which(which, err), err);
+    NEED(handle, which, args_proto(which->proto, err), err);
     dibs_status s = args_flags(
         flags, DIBS_RELEASE_FORCE | DIBS_RELEASE_UNHOLD | DIBS_RELEASE_UNKEEP | DIBS_RELEASE_DRY_RUN, err);
     return s == DIBS_OK ? VERB(handle, remote_release, core_release, which, flags, n, err) : s;
@@ -294,20 +346,20 @@ dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned f
 dibs_status dibs_claim_renew(dibs *handle, const dibs_which *which, int64_t ttl_ms, dibs_claim *out,
                              dibs_err *err)
 {
-    NEED(handle, which && out, args_which(which, err), err);
+    NEED(handle, which && out, args_proto(which->proto, err), err);
     return VERB(handle, remote_renew, core_renew, which, ttl_ms, out, err);
 }
 
 dibs_status dibs_claim_transfer(dibs *handle, const dibs_which *which, const dibs_heir *heir, dibs_claim *out,
                                 dibs_err *err)
 {
-    NEED(handle, which && heir && out, args_which(which, err), err);
+    NEED(handle, which && heir && out, args_proto(which->proto, err), err);
     return VERB(handle, remote_transfer, core_transfer, which, heir, out, err);
 }
 
 dibs_status dibs_claim_find(dibs *handle, const dibs_which *which, dibs_claim *out, dibs_err *err)
 {
-    NEED(handle, which && out, args_which(which, err), err);
+    NEED(handle, which && out, args_proto(which->proto, err), err);
     return VERB(handle, remote_claim_find, core_find, which, out, err);
 }
 
@@ -328,10 +380,10 @@ dibs_status dibs_name_locate(dibs *handle, const char *name, const char *project
 dibs_status dibs_claim_list(dibs *handle, const dibs_filter *filter, dibs_claim_fn fn, void *ctx,
                             dibs_err *err)
 {
-    NEED(handle, filter && fn, args_filter(filter, err), err);
-    handle->is_calling_back = true;
+    NEED(handle, filter && fn, args_proto(filter->proto, err), err);
+    handle->to->is_calling_back = true;
     dibs_status s = VERB(handle, remote_list, core_list, filter, fn, ctx, err);
-    handle->is_calling_back = false;
+    handle->to->is_calling_back = false;
     return s;
 }
 
@@ -339,19 +391,20 @@ dibs_status dibs_event_list(dibs *handle, const dibs_event_query *query, dibs_ev
                             dibs_err *err)
 {
     NEED(handle, query && fn, DIBS_OK, err);
-    handle->is_calling_back = true;
-    dibs_status s = handle->remote ? remote_events(handle->remote, query, fn, ctx, err)
-                                   : ledger_events(handle->core->ledger, query, NULL, fn, ctx, err);
-    handle->is_calling_back = false;
+    handle->to->is_calling_back = true;
+    dibs_status s = handle->to->remote ? remote_events(handle->to->remote, query, fn, ctx, err)
+                                       : ledger_events(handle->to->core->ledger, CALL(handle),
+                                                       &(struct ledger_feed){ *query, NULL }, fn, ctx, err);
+    handle->to->is_calling_back = false;
     return s;
 }
 
 dibs_status dibs_node_list(dibs *handle, dibs_node_fn fn, void *ctx, dibs_err *err)
 {
     NEED(handle, fn, DIBS_OK, err);
-    handle->is_calling_back = true;
+    handle->to->is_calling_back = true;
     dibs_status s = VERB(handle, remote_node_list, core_node_list, fn, ctx, err);
-    handle->is_calling_back = false;
+    handle->to->is_calling_back = false;
     return s;
 }
 
@@ -382,9 +435,9 @@ dibs_status dibs_pool_remove(dibs *handle, const char *name, dibs_err *err)
 dibs_status dibs_pool_list(dibs *handle, dibs_pool_fn fn, void *ctx, dibs_err *err)
 {
     NEED(handle, fn, DIBS_OK, err);
-    handle->is_calling_back = true;
+    handle->to->is_calling_back = true;
     dibs_status s = VERB(handle, remote_pool_list, core_pool_list, fn, ctx, err);
-    handle->is_calling_back = false;
+    handle->to->is_calling_back = false;
     return s;
 }
 
@@ -404,8 +457,8 @@ const char *dibs_order_name(size_t i)
 dibs_status dibs_port_explain(dibs *handle, const dibs_port_question *question, dibs_port_report *out,
                               dibs_err *err)
 {
-    NEED(handle, out && question && (question->bindings || question->n == 0), args_question(question, err),
-         err);
+    NEED(handle, out && question && (question->bindings || question->n == 0),
+         args_bindings(question->bindings, question->n, err), err);
     AUTO(free_auto) dibs_port_report *report = calloc(1, sizeof *report);
     if (!report)
         return err_set(err, DIBS_FAILURE, "explaining: out of memory");
@@ -417,16 +470,21 @@ dibs_status dibs_port_explain(dibs *handle, const dibs_port_question *question, 
 
 dibs_status dibs_claim_assert(dibs *handle, const dibs_which *which, dibs_socket *out, dibs_err *err)
 {
-    NEED(handle, which && out, args_which(which, err), err);
+    NEED(handle, which && out, args_proto(which->proto, err), err);
     return VERB(handle, remote_assert, core_assert, which, out, err);
 }
 
 dibs_status dibs_reap(dibs *handle, unsigned flags, dibs_claim_fn fn, void *ctx, size_t *n, dibs_err *err)
 {
     NEED(handle, true, args_flags(flags, DIBS_REAP_STALE | DIBS_REAP_DRY_RUN, err), err);
-    handle->is_calling_back = true;
-    dibs_status s = VERB(handle, remote_reap, core_reap, flags, fn, ctx, n, err);
-    handle->is_calling_back = false;
+    struct core_reaping r = { flags, fn, ctx, 0 };
+    if (handle->to->remote)
+        return remote_reap(handle->to->remote, flags, fn, ctx, n, err);
+    handle->to->is_calling_back = true;
+    dibs_status s = core_reap(handle->to->core, CALL(handle), &r, err);
+    handle->to->is_calling_back = false;
+    if (s == DIBS_OK && n)
+        *n = r.n;
     return s;
 }
 
@@ -434,9 +492,9 @@ dibs_status dibs_repair(dibs *handle, const dibs_repair_plan *plan, dibs_repair_
                         dibs_err *err)
 {
     NEED(handle, plan && fn, args_repair(plan, err), err);
-    handle->is_calling_back = true;
+    handle->to->is_calling_back = true;
     dibs_status s = VERB(handle, remote_repair, core_repair, plan, fn, ctx, err);
-    handle->is_calling_back = false;
+    handle->to->is_calling_back = false;
     return s;
 }
 
@@ -444,7 +502,9 @@ dibs_status dibs_snapshot_export(dibs *handle, const char *pool, char range[DIBS
                                  uint8_t *bytes, size_t *n, dibs_err *err)
 {
     NEED(handle, range && bytes && n, DIBS_OK, err);
-    return VERB(handle, remote_export, core_snapshot_export, pool, range, bytes, n, err);
+    const struct core_range_export out = { range, bytes, n };
+    return handle->to->remote ? remote_export(handle->to->remote, pool, range, bytes, n, err)
+                              : core_snapshot_export(handle->to->core, CALL(handle), pool, &out, err);
 }
 
 dibs_status dibs_snapshot_import(dibs *handle, const char *pool, const dibs_range_snapshot *snapshot,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The doctor: looks at settings, ledger, host and claims, and says for every finding what to do. */
+/* Check settings, ledger, host and claims, and say for every finding what to do. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,12 +13,13 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "kernel/kernel.h"
+#include "codec/wire.h"
+#include "host/kernel.h"
 #include "lib/args.h"
+#include "lib/connection.h"
 #include "lib/doctor.h"
-#include "lib/handle.h"
 #include "lib/remote.h"
-#include "wire/wire.h"
+#include "net/proto.h"
 
 #include "base/banned.h"
 
@@ -70,14 +71,13 @@ static void check_file(struct doctor *d, const char *path)
         doctor_say(d, DIBS_WARNING, "ledger", "chmod 600 the file, unless other users are meant to share it",
                    "%s can be read or written by others (mode %03o)", path, st.st_mode & 0777);
     /* The numbers that claims have, also in a user namespace. */
-    uint32_t owner = owner_seen_uid(&d->core->view.users, st.st_uid);
-    if (st.st_uid != geteuid() && owner == OWNER_UID_UNKNOWN)
+    uint32_t owner = uid_map_above_seen(&d->core->view.users, st.st_uid);
+    if (st.st_uid != geteuid() && owner == UID_MAP_UNKNOWN)
         doctor_say(d, DIBS_NOTE, "ledger", "nothing, if that is meant",
-                   "%s belongs to somebody outside of this user namespace, you are uid %u", path,
-                   d->core->caller.uid);
+                   "%s belongs to a user outside of this user namespace, you are uid %u", path, d->call.uid);
     else if (st.st_uid != geteuid())
         doctor_say(d, DIBS_NOTE, "ledger", "nothing, if that is meant",
-                   "%s belongs to uid %u, you are uid %u", path, owner, d->core->caller.uid);
+                   "%s belongs to uid %u, you are uid %u", path, owner, d->call.uid);
     (void) text_copy(dir, sizeof dir, path);
     slash = strrchr(dir, '/');
     if (slash)
@@ -112,11 +112,6 @@ static void check_ledger(struct doctor *d, struct ledger *ledger)
         doctor_say(d, DIBS_PROBLEM, "ledger",
                    "make it writable for you, or name another place with DIBS_LEDGER",
                    "%s can only be read: nothing can be claimed or released in it", health.path);
-    if (health.n_quarantined > 0)
-        doctor_say(d, DIBS_WARNING, "ledger",
-                   "ports stay blocked as kept claims: release those that nobody uses; set lost pools anew",
-                   "%" PRIu64 " damaged record%s set aside in the table 'quarantine'", health.n_quarantined,
-                   health.n_quarantined == 1 ? " was" : "s were");
     check_file(d, health.path);
 }
 
@@ -130,69 +125,71 @@ static bool note_restored(void *ctx, const dibs_repair_item *item)
     return true;
 }
 
-static struct ledger_actor actor_of(const struct core_options *options)
+static bool salvage(struct doctor *d)
 {
-    return (struct ledger_actor){ .now = options->now(options->now_ctx),
-                                  .uid = options->caller.uid,
-                                  .pid = options->caller.pid,
-                                  .principal = options->caller.principal,
-                                  .is_admin = options->caller.is_admin };
-}
-
-static bool rebuild(struct doctor *d, const struct core_options *options)
-{
-    struct ledger_actor actor = actor_of(options);
-    struct ledger_rebuilt rebuilt = { 0 };
+    struct ledger_salvaged salvaged = { 0 };
     dibs_err err = { 0 };
 
-    if (ledger_rebuild(d->settings->ledger, &actor, &rebuilt, &err) != DIBS_OK) {
+    if (ledger_salvage(d->settings->ledger, &d->call, &salvaged, &err) != DIBS_OK) {
         doctor_say(d, DIBS_PROBLEM, "ledger", "move the file away by hand, then run 'dibs doctor' again",
-                   "it could not be rebuilt: %s", err.msg);
+                   "it could not be salvaged: %s", err.msg);
         return false;
     }
     doctor_say(d, DIBS_NOTE, "ledger", "look at it, then remove it",
-               "rebuilt with %zu claims; the damaged file is now %s", rebuilt.n_saved, rebuilt.aside);
-    if (rebuilt.n_lost > 0)
-        doctor_say(
-            d, DIBS_WARNING, "ledger",
-            "look for 'damaged record' in 'dibs ls', and release those that nobody uses",
-            "%zu ports are kept although their records are lost; names that were left have theirs again",
-            rebuilt.n_lost);
+               "rebuilt with %zu claims; the damaged file is now %s", salvaged.n_saved, salvaged.aside);
+    if (salvaged.n_lost > 0)
+        doctor_say(d, DIBS_WARNING, "ledger",
+                   "look for 'damaged record' in 'dibs ls', and release those that nobody uses",
+                   "%zu port%s kept although %s damaged or lost; names that were left have theirs again",
+                   salvaged.n_lost, salvaged.n_lost == 1 ? " is" : "s are",
+                   salvaged.n_lost == 1 ? "its record is" : "their records are");
     return true;
 }
 
-static void set_records_aside(struct doctor *d, struct ledger *ledger, const struct core_options *options)
+static bool note_mendable(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim, uint64_t other)
 {
-    struct ledger_actor actor = actor_of(options);
-    size_t n = 0;
-    dibs_err err = { 0 };
+    bool *is_flawed = ctx;
 
-    if (ledger_upkeep(ledger, &actor, &n, &err) == DIBS_OK && n > 0)
-        doctor_say(d, DIBS_NOTE, "ledger", "see the table 'quarantine'", "%zu damaged record%s set aside now",
-                   n, n == 1 ? " was" : "s were");
+    (void) claim;
+    (void) other;
+    *is_flawed = flaw_is_mendable(flaw);
+    return !*is_flawed;
 }
 
-/* Opens the ledger, mending it when that is asked for and needed; NULL when there is none to be had. */
-static struct ledger *open_ledger(struct doctor *d, const struct core_options *options, bool *is_rebuilt)
+/* Is there damage in a ledger that could be opened? Only one with a file can be salvaged. */
+static bool needs_salvage(const struct doctor *d, struct ledger *ledger)
+{
+    struct ledger_health health;
+    bool is_flawed = false;
+
+    if (ledger_health(ledger, &health, NULL) != DIBS_OK || !health.path[0])
+        return false;
+    return !health.is_sound || ledger_flaws(ledger, &d->call, note_mendable, &is_flawed, NULL) != DIBS_OK ||
+           is_flawed;
+}
+
+/* Open the ledger, and salvage it with --fix when it is damaged; NULL when it cannot be opened. */
+static struct ledger *open_ledger(struct doctor *d, bool *is_salvaged)
 {
     struct ledger_options how = { .is_sync_full = d->settings->is_sync_full,
                                   .timeout_ms = d->settings->timeout_ms,
                                   .node = d->settings->node[0] ? d->settings->node : NULL };
-    struct ledger_health health = { .is_sound = true };
     struct ledger *ledger = NULL;
     dibs_err err = { 0 };
-    dibs_status s = ledger_open(d->settings->ledger, &how, &ledger, &err);
-    if (s == DIBS_OK && d->fix) /* single damaged records are set aside first: that may be all there is */
-        set_records_aside(d, ledger, options);
-    bool is_damaged = s != DIBS_OK && err.trouble == DIBS_TROUBLE_DAMAGED;
 
-    if (s == DIBS_OK && d->fix && ledger_health(ledger, &health, &err) == DIBS_OK)
-        is_damaged = !health.is_sound;
+    if (ledger_is_cluster(d->settings->ledger)) {
+        doctor_say(d, DIBS_WARNING, "ledger", "start 'dibs serve' with that ledger, and name its socket",
+                   "a ledger in etcd is used through the daemon of this host, and none is named");
+        return NULL;
+    }
+    dibs_status s = ledger_open(d->settings->ledger, &how, &ledger, &err);
+    bool is_damaged = s == DIBS_OK ? d->fix && needs_salvage(d, ledger) : err.trouble == DIBS_TROUBLE_DAMAGED;
+
     if (is_damaged && d->fix) {
         ledger_close(ledger);
         ledger = NULL;
-        *is_rebuilt = rebuild(d, options);
-        s = *is_rebuilt ? ledger_open(d->settings->ledger, &how, &ledger, &err) : DIBS_UNAVAILABLE;
+        *is_salvaged = salvage(d);
+        s = *is_salvaged ? ledger_open(d->settings->ledger, &how, &ledger, &err) : DIBS_UNAVAILABLE;
     }
     if (s != DIBS_OK && !(is_damaged && d->fix))
         doctor_say(d, DIBS_PROBLEM, "ledger",
@@ -206,7 +203,7 @@ static struct ledger *open_ledger(struct doctor *d, const struct core_options *o
 
 static void check_host(struct doctor *d)
 {
-    const struct core_host *host = core_host(d->core);
+    const struct core_host *host = core_host(d->core, &d->call);
     struct rlimit files = { 0 };
     uint32_t reserved = portbits_count(&host->reserved);
 
@@ -218,9 +215,10 @@ static void check_host(struct doctor *d)
     if (!host->has_ipv6)
         doctor_say(d, DIBS_NOTE, "host", "nothing: '*' and 'localhost' mean IPv4 alone here",
                    "this host has no IPv6");
-    if (!kernel_has_proto(DIBS_SCTP))
-        doctor_say(d, DIBS_NOTE, "host", "nothing, unless you need it: load the sctp module",
-                   "this kernel has no SCTP");
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX; proto++)
+        if (proto_row(proto)->is_optional && !kernel_has_proto(proto))
+            doctor_say(d, DIBS_NOTE, "host", "nothing, unless you need it: load its kernel module",
+                       "this kernel has no %s", proto_row(proto)->kubernetes);
     if (!d->core->view.is_initial_pidns)
         doctor_say(d, DIBS_NOTE, "host", "nothing: holders outside of this container show as unknown",
                    "this is not the initial pid namespace");
@@ -234,10 +232,9 @@ static void check_host(struct doctor *d)
 
 /* ---- claims ---- */
 
-static bool tell_flaw(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim, uint64_t other)
+static bool report_flaw(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim, uint64_t other)
 {
-    static const char set_aside[] =
-        "run 'dibs doctor --fix': it is set aside, and a kept claim blocks the port until it is released";
+    static const char fix[] = "run 'dibs doctor --fix': a kept claim blocks the port until it is released";
     struct doctor *d = ctx;
     char port[32] = "port not known";
 
@@ -247,11 +244,11 @@ static bool tell_flaw(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim,
         (void) snprintf(port, sizeof port, "port %u", claim->port);
     switch (flaw) {
     case LEDGER_DAMAGED:
-        doctor_say(d, DIBS_WARNING, "claim", set_aside, "%s: the record of claim %" PRIu64 " is damaged",
-                   port, claim->id);
+        doctor_say(d, DIBS_WARNING, "claim", fix, "%s: the record of claim %" PRIu64 " is damaged", port,
+                   claim->id);
         break;
     case LEDGER_LOST:
-        doctor_say(d, DIBS_WARNING, "claim", set_aside,
+        doctor_say(d, DIBS_WARNING, "claim", fix,
                    "%s: it is blocked by claim %" PRIu64 ", whose record is lost", port, claim->id);
         break;
     case LEDGER_UNGUARDED:
@@ -283,8 +280,8 @@ static bool check_claim(void *ctx, const dibs_claim *claim)
     struct doctor *d = ctx;
     dibs_claim judged = *claim;
     char who[512];
-    char why[160];
-    dibs_life life = core_judge(d->core, &judged, why, sizeof why);
+    const char *why = "";
+    dibs_life life = core_judge(d->core, &d->call, NULL, &judged, &why);
 
     d->n_claims++;
     d->n_dead += life == DIBS_DEAD;
@@ -294,7 +291,7 @@ static bool check_claim(void *ctx, const dibs_claim *claim)
     core_describe(&judged, who, sizeof who);
     doctor_say(d, DIBS_WARNING, "claim",
                "if you know that nobody uses it: 'dibs release --force' its name or port",
-               "port %u: it cannot be told whether its holder lives (%s): %s", claim->port, why, who);
+               "port %u: it is not known whether its holder lives (%s): %s", claim->port, why, who);
     return !d->is_stopped;
 }
 
@@ -302,10 +299,10 @@ static void check_claims(struct doctor *d)
 {
     struct ledger_filter everything = { 0 };
     dibs_err err = { 0 };
-    dibs_status s = ledger_flaws(d->core->ledger, tell_flaw, d, &err);
+    dibs_status s = ledger_flaws(d->core->ledger, &d->call, report_flaw, d, &err);
 
     if (s == DIBS_OK)
-        s = ledger_list(d->core->ledger, &everything, check_claim, d, &err);
+        s = ledger_list(d->core->ledger, &d->call, &everything, check_claim, d, &err);
     if (s != DIBS_OK) {
         doctor_say(d, DIBS_PROBLEM, "claim", "run 'dibs doctor --fix'", "%s", err.msg);
         return;
@@ -325,12 +322,12 @@ static struct instant doctor_now(void *ctx)
     return clock_now(d->core ? d->core->view.boot_offset_ns : 0);
 }
 
-static void examine(struct doctor *d, bool is_rebuilt)
+static void examine(struct doctor *d, bool is_salvaged)
 {
     dibs_repair_plan from_sockets = { 0 };
     dibs_err err = { 0 };
 
-    if (is_rebuilt && core_repair(d->core, &from_sockets, note_restored, d, &err) != DIBS_OK)
+    if (is_salvaged && core_repair(d->core, &d->call, &from_sockets, note_restored, d, &err) != DIBS_OK)
         doctor_say(d, DIBS_WARNING, "ledger", "run 'dibs repair'", "live sockets could not be recorded: %s",
                    err.msg);
     check_ledger(d, d->core->ledger);
@@ -339,13 +336,13 @@ static void examine(struct doctor *d, bool is_rebuilt)
     check_claims(d);
 }
 
-/* ---- a daemon, which looks itself ---- */
+/* ---- the daemon's own report ---- */
 
 static bool pass_on(void *ctx, const dibs_finding *finding)
 {
     struct doctor *d = ctx;
 
-    /* What it is set to is its own matter; ours were told. */
+    /* The settings of the daemon are its own; ours are reported already. */
     if (finding->severity == DIBS_FINE && strcmp(finding->topic, "setting") == 0)
         return true;
     d->is_stopped = !d->fn(d->ctx, finding);
@@ -375,6 +372,28 @@ static void ask_daemon(struct doctor *d, const char *path, bool is_named)
     if (s != DIBS_OK)
         doctor_say(d, DIBS_PROBLEM, "daemon", "see the message: nothing can be claimed or released meanwhile",
                    "%s", err.msg);
+    if (s != DIBS_OK)
+        doctor_check_cluster(d); /* which may be why it does not answer */
+}
+
+dibs_status handle_doctor(dibs *handle, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err)
+{
+    struct doctor d = {
+        .settings = &handle->to->settings,
+        .fix = fix,
+        .fn = fn,
+        .ctx = ctx,
+        .core = handle->to->core,
+        .call = handle_call(handle),
+    };
+
+    d.call.deadline_ms = 0;                       /* all together take long: each transaction has its own */
+    if (!ledger_is_shared(handle_ledger(handle))) /* a file is looked at as others see it */
+        return dibs_doctor(&handle->to->settings, fix, fn, ctx, err);
+    check_settings(&d);
+    doctor_check_cluster(&d);
+    examine(&d, false);
+    return DIBS_OK;
 }
 
 dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err)
@@ -383,7 +402,7 @@ dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn
     char principal[DIBS_PRINCIPAL_MAX + 1];
     char path[DIBS_SETTING_VALUE_MAX + 1];
     bool is_named = false;
-    bool is_rebuilt = false;
+    bool is_salvaged = false;
 
     if (!settings || !fn)
         return err_set(err, DIBS_INVALID, "an argument is missing");
@@ -395,17 +414,20 @@ dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn
         return DIBS_OK;
     }
     if (s == DIBS_OK)
-        s = handle_who(settings, principal, &options.caller, err);
+        s = handle_who(settings, principal, &d.call, err);
     if (s != DIBS_OK)
         return s;
+    d.call.now = doctor_now(&d);
+    options.uid = d.call.uid;
     check_settings(&d);
-    struct ledger *ledger = open_ledger(&d, &options, &is_rebuilt);
+    struct ledger *ledger = open_ledger(&d, &is_salvaged);
     s = core_open(ledger, &options, &d.core, err);
     if (s != DIBS_OK)
         return s;
+    d.call.now = core_now(d.core);
     doctor_check_cluster(&d);
     if (ledger)
-        examine(&d, is_rebuilt);
+        examine(&d, is_salvaged);
     else
         check_host(&d);
     core_close(d.core);

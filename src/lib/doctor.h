@@ -11,6 +11,7 @@ struct doctor {
     void *ctx;
     bool is_stopped;
     struct core *core;
+    struct call call;
     size_t n_unknown, n_dead, n_orphan, n_claims, n_flawed;
 };
 
@@ -25,6 +26,7 @@ void doctor_check_pools(struct doctor *d);
 /* `s` and `err` are of looking for the pool that the settings name. */
 void doctor_tell_choice(struct doctor *d, dibs_status s, const dibs_err *err);
 /* Do settings of ours overrule what a pool of the cluster says? Hosts that share it then choose differently;
- * `out` tells how. */
-bool pool_is_overruled(const struct core *core, const dibs_pool *stored, char *out, size_t size);
+ * `out` names the difference. */
+bool pool_is_overruled(const struct core *core, const struct call *call, const dibs_pool *stored, char *out,
+                       size_t size);
 #endif

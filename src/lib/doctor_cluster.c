@@ -13,11 +13,12 @@
 enum {
     SLOW_US = 100000,  /* a commit waits for a majority's disks; etcd itself warns from here on */
     BEHIND_MAX = 5000, /* changes that a member lags */
-    QUOTA_MIB = 2048,  /* unless etcd was told otherwise */
+    QUOTA_MIB = 2048,  /* unless etcd has another limit */
     LARGE_SHARE = 75,  /* percent of it: time to do something */
 };
 
-static const char check_entry[] = "check user, password, his rights below the prefix, and certificates";
+static const char check_entry[] =
+    "check user, password, the user's rights below the prefix, and certificates";
 
 static const char *name_of(const struct ledger_member *m)
 {
@@ -39,7 +40,7 @@ static void check_size(struct doctor *d, const struct ledger_member *m)
                    "member '%s' has a database of %" PRId64 " MiB, %" PRId64 " of them in use; from %" PRId64
                    " MiB on nothing is written%s",
                    name_of(m), m->bytes >> 20, m->used_bytes >> 20, quota_mib,
-                   m->quota_bytes ? "" : ", unless it was told otherwise");
+                   m->quota_bytes ? "" : ", unless it has another limit");
 }
 
 static void check_member(struct doctor *d, const struct ledger_cluster *cluster,
@@ -78,7 +79,7 @@ static void check_alarms(struct doctor *d, const struct ledger_member *m)
             "member '%s' has the alarm NOSPACE: nothing can be claimed or released", name_of(m));
     if (m->is_corrupt)
         doctor_say(d, DIBS_PROBLEM, "etcd",
-                   "take it out of the cluster, and let it join anew without its data",
+                   "take it out of the cluster, and let it join again without its data",
                    "member '%s' has the alarm CORRUPT: its data differ from those of the others", name_of(m));
 }
 
@@ -124,7 +125,7 @@ static void check_majority(struct doctor *d, const struct ledger_cluster *cluste
         doctor_say(d, DIBS_WARNING, "etcd", "see 'etcdctl alarm list'", "the cluster has an alarm");
 }
 
-/* Nothing is decided by it. */
+/* Informative only: no finding depends on it. */
 static void check_clock(struct doctor *d)
 {
     struct timex now = { .modes = 0 };
@@ -145,7 +146,7 @@ static void check_node(struct doctor *d)
     uint32_t n = 0;
     uint64_t seq = 0;
     uint64_t cursor = 0;
-    dibs_status s = ledger_tail(d->core->ledger, &seq, &cursor, NULL); /* so that it has looked */
+    dibs_status s = ledger_tail(d->core->ledger, &d->call, &seq, &cursor, NULL); /* so that it has looked */
     bool is_known = ledger_place(d->core->ledger, &rank, &n);
 
     if (s == DIBS_OK && n > 0)
@@ -165,6 +166,8 @@ static bool count_lease(void *ctx, const dibs_node *node)
 {
     struct leases *leases = ctx;
 
+    if (strchr(node->name, '/')) /* a webhook or controller: it holds no ports of its own */
+        return true;
     leases->n++;
     leases->n_alive += node->is_alive;
     leases->is_known = leases->is_known || node->is_here;
@@ -172,12 +175,13 @@ static bool count_lease(void *ctx, const dibs_node *node)
     return true;
 }
 
-/* A host without one cannot hold ports of the cluster's pools for its processes. */
+/* Report whether this host has a lease: without one it cannot hold ports of cluster pools for its processes.
+ */
 static void check_leases(struct doctor *d)
 {
     struct leases leases = { 0 };
 
-    if (core_node_list(d->core, count_lease, &leases, NULL) != DIBS_OK || leases.n == 0)
+    if (core_node_list(d->core, &d->call, count_lease, &leases, NULL) != DIBS_OK || leases.n == 0)
         return;
     if (leases.is_known)
         doctor_say(d, leases.is_alive ? DIBS_FINE : DIBS_NOTE, "etcd",

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools: what is left of them, what is wrong with them, and who disagrees about them. */
+/* Pools: free ports, faults, and settings of hosts that disagree about them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/wire.h"
 #include "lib/doctor.h"
-#include "wire/wire.h"
 
 #include "base/banned.h"
 
@@ -16,7 +16,7 @@ struct pool_list {
     size_t n;
 };
 
-/* Collected first: while a list is read the ledger cannot be asked for more. */
+/* Collect the pools first: the ledger answers no other call while a list is read. */
 static bool collect_pool(void *ctx, const dibs_pool *pool)
 {
     struct pool_list *list = ctx;
@@ -35,13 +35,14 @@ static void rules_text(const dibs_pool *pool, char *out, size_t size)
     (void) snprintf(out, size, "band %s, order %s, cooldown %s", band, pool->order, rest);
 }
 
-bool pool_is_overruled(const struct core *core, const dibs_pool *stored, char *out, size_t size)
+bool pool_is_overruled(const struct core *core, const struct call *call, const dibs_pool *stored, char *out,
+                       size_t size)
 {
     dibs_pool ours = *stored;
     char mine[120];
     char theirs[120];
 
-    core_pool_overrule(core, &ours);
+    core_pool_overrule(call, &ours);
     rules_text(&ours, mine, sizeof mine);
     rules_text(stored, theirs, sizeof theirs);
     (void) snprintf(out, size, "%s instead of %s", mine, theirs);
@@ -53,7 +54,7 @@ static void check_agreement(struct doctor *d, const dibs_pool *pool)
 {
     char how[256];
 
-    if (pool_is_overruled(d->core, pool, how, sizeof how))
+    if (pool_is_overruled(d->core, &d->call, pool, how, sizeof how))
         doctor_say(d, DIBS_WARNING, "pool",
                    "take these settings away here, or change the pool with 'dibs pool set'",
                    "pool '%s' is the cluster's, and settings of this host overrule it: %s", pool->name, how);
@@ -81,7 +82,8 @@ static void check_strays(struct doctor *d, const dibs_pool *pool)
     const struct ledger_filter filter = { .pool = pool->name };
     struct strays strays = { .pool = pool };
 
-    if (ledger_list(d->core->ledger, &filter, count_stray, &strays, NULL) == DIBS_OK && strays.n > 0)
+    if (ledger_list(d->core->ledger, &d->call, &filter, count_stray, &strays, NULL) == DIBS_OK &&
+        strays.n > 0)
         doctor_say(d, DIBS_NOTE, "pool", "nothing, if that is meant: 'dibs ls' shows them, and they stay",
                    "pool '%s': %zu of its claims are outside of its ranges, port %u first", pool->name,
                    strays.n, strays.first);
@@ -89,7 +91,7 @@ static void check_strays(struct doctor *d, const dibs_pool *pool)
 
 static void check_pool(struct doctor *d, const dibs_pool *pool)
 {
-    const struct core_host *host = core_host(d->core);
+    const struct core_host *host = core_host(d->core, &d->call);
     struct portbits members = { 0 };
     dibs_pool_usage usage;
     char ranges[DIBS_RANGES_TEXT_MAX + 1];
@@ -106,8 +108,8 @@ static void check_pool(struct doctor *d, const dibs_pool *pool)
             "narrow the pool, or move the range with the sysctl net.ipv4.ip_local_port_range",
             "pool '%s' (%.200s): %u of its %u ports are in the ephemeral range %u-%u and are not handed out",
             pool->name, ranges, overlap, all, host->ephemeral.first, host->ephemeral.last);
-    if (core_pool_usage(d->core, pool->name, &usage, &err) != DIBS_OK) {
-        doctor_say(d, DIBS_WARNING, "pool", "set it anew with 'dibs pool set'", "pool '%s': %s", pool->name,
+    if (core_pool_usage(d->core, &d->call, pool->name, &usage, &err) != DIBS_OK) {
+        doctor_say(d, DIBS_WARNING, "pool", "set it again with 'dibs pool set'", "pool '%s': %s", pool->name,
                    err.msg);
         return;
     }
@@ -133,7 +135,7 @@ void doctor_check_pools(struct doctor *d)
     dibs_pool chosen;
     dibs_err err = { 0 };
 
-    if (!list.pools || core_pool_list(d->core, collect_pool, &list, &err) != DIBS_OK)
+    if (!list.pools || core_pool_list(d->core, &d->call, collect_pool, &list, &err) != DIBS_OK)
         doctor_say(d, DIBS_PROBLEM, "pool", "see the message", "%s", list.pools ? err.msg : "out of memory");
     for (size_t i = 0; i < list.n && !d->is_stopped; i++)
         check_pool(d, &list.pools[i]);
@@ -142,5 +144,5 @@ void doctor_check_pools(struct doctor *d)
         check_strays(d, &list.pools[i]);
     }
     free(list.pools);
-    doctor_tell_choice(d, core_pool(d->core, NULL, NULL, &chosen, &err), &err);
+    doctor_tell_choice(d, core_pool(d->core, &d->call, NULL, NULL, &chosen, &err), &err);
 }

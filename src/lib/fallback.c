@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #include "lib/fallback.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "core/request.h"
-#include "ledger/mru.h"
 
 #include "base/banned.h"
 
-enum { MRU_LIFETIME_MS = 120000 }; /* DCP's: long enough for a slow server to bind */
+enum {
+    LEASE_MS = 120000, /* DCP's: long enough for a slow server to bind */
+    PATH_BYTES = 1024,
+};
 
 bool fallback_may(const dibs_settings *settings, const dibs_err *why)
 {
@@ -23,79 +26,164 @@ bool fallback_may(const dibs_settings *settings, const dibs_err *why)
             why->trouble == DIBS_TROUBLE_FULL);
 }
 
-static bool withhold_claimed(void *ctx, const dibs_claim *claim)
+bool fallback_serves(const dibs_batch *batch)
 {
-    portbits_remove_range(ctx, (dibs_range){ claim->port, claim->port });
+    bool is_simple = batch->n > 0 && batch->n_drops == 0 && !batch->is_contiguous && !batch->is_dry_run;
+
+    for (size_t i = 0; i < batch->n && is_simple; i++) {
+        const dibs_request *r = &batch->requests[i];
+
+        is_simple = r->mode == DIBS_RANDOM && !r->name && !r->pool && !r->keep;
+    }
+    return is_simple;
+}
+
+/* ---- where the file lies ---- */
+
+/* Make the directory of the file and those above it. */
+static dibs_status make_directory(const char *path, char dir[PATH_BYTES], dibs_err *err)
+{
+    if (!text_copy(dir, PATH_BYTES, path) || !path[0])
+        return err_set(err, DIBS_INVALID, "recently used ports: the path has 1 to %d bytes", PATH_BYTES - 1);
+    for (char *slash = strchr(dir + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(dir, 0700) != 0 && errno != EEXIST)
+            return err_os(err, DIBS_UNAVAILABLE, errno, "recently used ports %s: cannot make its directory",
+                          path);
+        *slash = '/';
+    }
+    char *last = strrchr(dir, '/');
+    if (!last)
+        (void) text_copy(dir, PATH_BYTES, ".");
+    else
+        last[last == dir ? 1 : 0] = '\0';
+    return DIBS_OK;
+}
+
+/* Check that no other user can put a file or a link where ours is expected: only we may write to the
+ * directory, and users who may write to the one above cannot replace it (sticky, as /tmp is). */
+static dibs_status check_directory(const char *path, dibs_err *err)
+{
+    char dir[PATH_BYTES];
+    char up[PATH_BYTES + 4];
+    struct stat here = { 0 };
+    struct stat above = { 0 };
+    const char *fault = NULL;
+    dibs_status s = make_directory(path, dir, err);
+
+    if (s != DIBS_OK)
+        return s;
+    (void) snprintf(up, sizeof up, "%s/..", dir);
+    if (lstat(dir, &here) != 0 || stat(up, &above) != 0)
+        return err_os(err, DIBS_UNAVAILABLE, errno, "recently used ports %s: cannot look at its directory",
+                      path);
+    if (here.st_uid != geteuid() || !S_ISDIR(here.st_mode))
+        fault = "its directory belongs to another user, or is none";
+    else if (here.st_mode & (S_IWGRP | S_IWOTH))
+        fault = "others may write to its directory";
+    else if ((above.st_mode & (S_IWGRP | S_IWOTH)) && !(above.st_mode & S_ISVTX))
+        fault = "others may replace its directory";
+    return fault ? err_trouble(err, DIBS_TROUBLE_UNWRITABLE, "recently used ports %s: %s; it is not used",
+                               path, fault)
+                 : DIBS_OK;
+}
+
+/* Nothing in the file lasts for long: a damaged one, or one of an older version, is made again. */
+static void remove_file(const char *path)
+{
+    static const char *const suffixes[] = { "", "-wal", "-shm" };
+    char name[PATH_BYTES + 8];
+
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        (void) snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
+        (void) unlink(name);
+    }
+}
+
+/* ---- claiming ---- */
+
+static bool withhold(void *ctx, const dibs_claim *claim)
+{
+    portbits_add(ctx, claim->port);
     return true;
 }
 
-dibs_status fallback_claim(dibs *handle, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
+/* Claim the same as leases in the file. */
+static dibs_status claim_leases(const dibs_settings *settings, const struct core_options *options,
+                                const struct call *call, const dibs_batch *batch, dibs_claim *out,
+                                dibs_err *err)
 {
-    const dibs_request *first = &batch->requests[0];
-    AUTO(free_auto) uint16_t *ports = calloc(batch->n, sizeof *ports);
-    struct portbits choosable = { 0 };
-    struct portbits withheld;
-    struct ledger_want wanted = { 0 };
-    struct ask ask = { 0 };
-    dibs_claim claim = { .kind = DIBS_DYNAMIC, .is_exclusive = true, .is_degraded = true };
-    char instance[24];
+    const struct ledger_options how = { .timeout_ms = settings->timeout_ms };
+    char uri[PATH_BYTES + sizeof "sqlite:"];
+    struct ledger *ledger = NULL;
+    struct core *core = NULL;
 
-    if (!ports)
-        return err_set(err, DIBS_FAILURE, "claiming: out of memory");
-    dibs_status s = request_prepare(handle->core, first, &ask, &wanted, err);
-    if (s != DIBS_OK)
-        return s;
-    claim.n_bindings = wanted.claim.n_bindings;
-    claim.is_narrowed = ask.is_narrowed;
-    memcpy(claim.bindings, wanted.claim.bindings, sizeof claim.bindings);
-    (void) text_copy(claim.principal, sizeof claim.principal, handle->principal);
-    core_withheld(handle->core, true, &withheld);
-    portbits_add_ranges(&choosable, first->ranges ? first->ranges : &handle->settings.range);
-    portbits_subtract(&choosable, &withheld);
-    /* A ledger that cannot be written may be readable still: what it has is not given again. */
-    if (handle->core->ledger)
-        s = ledger_list(handle->core->ledger, &(struct ledger_filter){ 0 }, withhold_claimed, &choosable,
-                        err);
-    if (s != DIBS_OK && !fallback_may(&handle->settings, err)) /* it is there, and what it has is not known */
-        return s;
-    (void) snprintf(instance, sizeof instance, "%d", (int) getpid());
-    struct mru_want want = {
-        .claim = &claim,
-        .choosable = &choosable,
-        .n = batch->n,
-        .lifetime_ms = MRU_LIFETIME_MS,
-        .timeout_ms = handle->settings.timeout_ms,
-        .now = core_now(handle->core),
-        .boot_id = handle->core->view.boot_id,
-        .instance = instance,
-        .entropy = core_random(handle->core),
-        .probe = core_probe,
-        .probe_ctx = handle->core,
-    };
-    s = mru_claim(handle->settings.mru_file, &want, ports, err);
-    for (size_t i = 0; i < batch->n && s == DIBS_OK; i++) {
-        out[i] = claim;
-        out[i].port = ports[i];
+    (void) snprintf(uri, sizeof uri, "sqlite:%s", settings->mru_file);
+    dibs_status s = ledger_open(uri, &how, &ledger, err);
+    if (s == DIBS_OK)
+        s = core_open(ledger, options, &core, err);
+    if (s == DIBS_OK)
+        s = core_claim(core, call, batch, out, err);
+    core_close(core);
+    if (s != DIBS_OK && err) { /* the advice behind the last ';' is about the usual ledger */
+        char *advice = strrchr(err->msg, ';');
+
+        if (advice)
+            *advice = '\0';
+        return err_wrap(err, s, "recently used ports %s", settings->mru_file);
     }
     return s;
 }
 
-static bool is_simple(const dibs_request *r, const dibs_request *first)
+/* Return the claim as the caller sees it, who can neither renew nor release the lease. */
+static dibs_claim degraded(const dibs_claim *claim)
 {
-    bool is_same = r->n_bindings == first->n_bindings;
+    dibs_claim out = { .port = claim->port,
+                       .kind = claim->kind,
+                       .is_exclusive = true,
+                       .is_degraded = true,
+                       .is_narrowed = claim->is_narrowed,
+                       .n_bindings = claim->n_bindings };
 
-    for (size_t i = 0; i < r->n_bindings && is_same; i++)
-        is_same = r->bindings[i].proto == first->bindings[i].proto &&
-                  dibs_address_equal(&r->bindings[i].address, &first->bindings[i].address);
-    return is_same && r->mode == DIBS_RANDOM && !r->name && !r->pool && !r->keep &&
-           r->ranges == first->ranges;
+    memcpy(out.bindings, claim->bindings, sizeof out.bindings);
+    (void) text_copy(out.principal, sizeof out.principal, claim->principal);
+    return out;
 }
 
-bool fallback_serves(const dibs_batch *batch)
+dibs_status fallback_claim(const dibs *handle, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
 {
-    bool is_simple_batch = batch->n > 0 && batch->n_drops == 0 && !batch->is_contiguous && !batch->is_dry_run;
+    const dibs_settings *settings = &handle->to->settings;
+    const struct call call = handle_call(handle);
+    const struct core *usual = handle->to->core;
+    struct core_options options = usual->options;
+    struct portbits claimed = { 0 };
+    AUTO(free_auto) dibs_request *requests = calloc(batch->n, sizeof *requests);
+    const dibs_batch leases = { .requests = requests, .n = batch->n };
+    dibs_status s = DIBS_OK;
 
-    for (size_t i = 0; i < batch->n && is_simple_batch; i++)
-        is_simple_batch = is_simple(&batch->requests[i], &batch->requests[0]);
-    return is_simple_batch;
+    if (!requests)
+        return err_set(err, DIBS_FAILURE, "claiming: out of memory");
+    /* A ledger that cannot be written may be readable still: its ports are not given again. */
+    if (usual->ledger)
+        s = ledger_list(usual->ledger, &call, &(struct ledger_filter){ 0 }, withhold, &claimed, err);
+    if (s != DIBS_OK && !fallback_may(settings, err)) /* it is there, and its ports are not known */
+        return s;
+    options.withheld = &claimed;
+    for (size_t i = 0; i < batch->n; i++) {
+        requests[i] = batch->requests[i];
+        requests[i].holder = DIBS_HELD_BY_LEASE;
+        requests[i].ttl_ms = LEASE_MS;
+        if (!requests[i].ranges)
+            requests[i].ranges = &settings->range;
+    }
+    s = check_directory(settings->mru_file, err);
+    if (s == DIBS_OK)
+        s = claim_leases(settings, &options, &call, &leases, out, err);
+    if (s == DIBS_UNAVAILABLE && err->trouble == DIBS_TROUBLE_DAMAGED) {
+        remove_file(settings->mru_file);
+        s = claim_leases(settings, &options, &call, &leases, out, err);
+    }
+    for (size_t i = 0; i < batch->n && s == DIBS_OK; i++)
+        out[i] = degraded(&out[i]);
+    return s;
 }

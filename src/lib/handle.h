@@ -1,30 +1,46 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_LIB_HANDLE_H
 #define DIBS_LIB_HANDLE_H
-#include "core/core.h"
+/* Functions of a handle that servers use beside the public ones. Only lib and server see its members. */
+#include "ledger/call.h"
 
-struct remote;
+struct connection; /* lib/connection.h */
+
+/* A connection, and for whom it is used. */
 struct dibs {
-    struct core *core;     /* its ledger is NULL when degraded */
-    struct remote *remote; /* the daemon that does it all instead; then there is no core */
-    dibs_settings settings;
-    dibs_err why_degraded; /* code is DIBS_OK while the ledger is used */
-    char principal[DIBS_PRINCIPAL_MAX + 1];
-    char command[DIBS_COMMAND_MAX + 1]; /* of handle_speak_for() */
-    int pid;                            /* whose it is: SQLite's locks and maps do not survive a fork */
-    bool never_forks;                   /* a daemon's: not to be asked for each of its calls */
-    bool is_calling_back;               /* a callback of the user may run */
+    struct connection *to;
+    /* The caller. The time, the deadline and the transaction are set only in a handle of handle_with();
+     * otherwise each function begins a call of its own. */
+    struct call call;
 };
 
-/* Who we are to the ledger of `settings`; the principal is kept in `principal`. */
-dibs_status handle_who(const dibs_settings *settings, char principal[DIBS_PRINCIPAL_MAX + 1],
-                       struct core_caller *out, dibs_err *err);
+/* Open the ledger itself for a long-lived process, whatever ledger it is: without a daemon, without a
+ * fallback.
+ */
+dibs_status handle_open_server(const dibs_settings *settings, dibs **out, dibs_err *err);
+/* As dibs_doctor(), for a process that has the ledger open. */
+dibs_status handle_doctor(dibs *handle, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err);
 
-/* From now on the handle claims, finds and ends as `principal`, an administrator whose ports are used on
- * other hosts: nothing is probed, and this host's own ranges are not left out. `command` is recorded with
- * each claim. Only of a handle on the ledger itself (INVALID: a daemon is behind it). */
-dibs_status handle_speak_for(dibs *handle, const char *principal, const char *command, dibs_err *err);
-/* dibs_claim_ports() with a command for each request, after handle_speak_for(). */
-dibs_status handle_claim_for(dibs *handle, const dibs_batch *batch, const char *const *commands,
-                             dibs_claim *out, dibs_err *err);
+/* Fill in the user of this process, as the ledger of `settings` sees it; the principal is kept in
+ * `principal`. */
+dibs_status handle_who(const dibs_settings *settings, char principal[DIBS_PRINCIPAL_MAX + 1],
+                       struct call *out, dibs_err *err);
+
+/* The call that a function of this handle makes now. */
+struct call handle_call(const dibs *handle);
+/* A handle whose functions are all parts of `call`, on the same connection. Use it while both are valid; it
+ * is not closed. */
+dibs handle_with(const dibs *handle, const struct call *call);
+/* A handle that claims, finds and ends as `principal` (borrowed), an administrator whose ports are used on
+ * other hosts: nothing is probed, and this host's own ranges are not left out. INVALID: a daemon is behind
+ * the handle, or the text is too long. */
+dibs_status handle_for(const dibs *handle, const char *principal, dibs *out, dibs_err *err);
+/* Record the port that a name of the caller will try first when it is claimed (INV-7). The name must have no
+ * claim. */
+dibs_status handle_remember(const dibs *handle, const char *name, uint16_t port, dibs_err *err);
+/* *out is the port that is recorded for the name; 0: none, or the name has a claim. */
+dibs_status handle_remembered(const dibs *handle, const char *name, uint16_t *out, dibs_err *err);
+
+/* Use other settings from now on; those of the ledger itself stay. */
+void handle_reconfigure(dibs *handle, const dibs_settings *settings);
 #endif

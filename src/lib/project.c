@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which project a directory belongs to, and what its names are relative to. Git's files are read, git is not
+/* Finds the project of a directory, and the group of its names. Git's files are read, git is not
  * run: it may not be there, it costs milliseconds, and in a hostile checkout it can be made to run things. */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "base/part.h"
+#include "base/name_part.h"
 #include "base/text.h"
 #include "dibs/settings.h"
 
@@ -82,18 +82,18 @@ static void make_group(const char *name, const char *branch, char out[DIBS_NAME_
     enum { DIRECTORY_MAX = 44 };
     char part[DIBS_NAME_PART_MAX + 1];
 
-    _Static_assert(DIBS_NAME_PART_MAX - 1 - DIRECTORY_MAX > PART_HASH_MIN,
+    _Static_assert(DIBS_NAME_PART_MAX - 1 - DIRECTORY_MAX > NAME_PART_HASH_MIN,
                    "a branch always fits, or its hash");
-    part_encode(name, "@", DIRECTORY_MAX, out);
+    name_part_encode(name, "@", DIRECTORY_MAX, out);
     if (!branch[0])
         return;
     size_t n = strlen(out);
-    part_encode(branch, "", DIBS_NAME_PART_MAX - 1 - n, part);
+    name_part_encode(branch, "", DIBS_NAME_PART_MAX - 1 - n, part);
     (void) snprintf(out + n, DIBS_NAME_PART_MAX + 1 - n, "@%s", part);
 }
 
 /* Upward to the nearest directory that holds `.git`; `dir` is shortened to it when there is one. One that is
- * a stranger's does not count: in /tmp he could give everybody's projects another name. */
+ * a stranger's does not count: in /tmp it could give all users' projects another name. */
 static bool find_root(char *dir)
 {
     char path[PATH_BYTES + 8];
@@ -123,7 +123,7 @@ dibs_status dibs_project_find(const dibs_settings *settings, const char *dir, di
 {
     char found[PATH_BYTES];
     char root[PATH_BYTES]; /* of the work tree */
-    char branch[PART_RAW_MAX + 1] = "";
+    char branch[NAME_PART_RAW_MAX + 1] = "";
     char shown[80];
     dibs_project project = { 0 };
 

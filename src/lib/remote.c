@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The verbs about claims. */
+/* The daemon, and the verbs about claims. */
 #include "lib/remote.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -11,10 +14,53 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "core/core.h"
-#include "lib/remote_call.h"
-#include "owner/owner.h"
+#include "host/process.h"
+#include "lib/remote_exchange.h"
 
 #include "base/banned.h"
+
+/* ---- finding and connecting ---- */
+
+#define ADMIN_SOCKET "/run/dibs/admin.sock"
+#define PUBLIC_SOCKET "/run/dibs/dibs.sock"
+
+/* The user's own daemon; not the one of another user's folder (su, sudo). */
+static bool find_own(char *out, size_t size)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    struct stat st = { 0 };
+
+    if (!runtime || runtime[0] != '/')
+        return false;
+    int n = snprintf(out, size, "%s/dibs/dibs.sock", runtime);
+    return n > 0 && (size_t) n < size && stat(out, &st) == 0 && (st.st_uid == geteuid() || st.st_uid == 0);
+}
+
+/* A call that names a ledger, and no daemon, means that ledger and no other; and so does the
+ * environment, where no daemon is named at all. A file says it to the daemon, too. */
+static bool is_ledger_meant(const dibs_settings *settings)
+{
+    dibs_source ledger = settings->source[DIBS_SET_LEDGER];
+    dibs_source socket = settings->source[DIBS_SET_SOCKET];
+
+    return (ledger == DIBS_FROM_FLAG && socket != DIBS_FROM_FLAG) ||
+           (ledger == DIBS_FROM_ENVIRONMENT && socket == DIBS_FROM_DEFAULT);
+}
+
+bool remote_find(const dibs_settings *settings, char out[DIBS_SETTING_VALUE_MAX + 1], bool *is_named)
+{
+    *is_named = strcmp(settings->socket, "auto") != 0;
+    if (is_ledger_meant(settings))
+        return false;
+    if (*is_named)
+        return text_copy(out, DIBS_SETTING_VALUE_MAX + 1, settings->socket) && strcmp(out, "none") != 0;
+    /* Root of a user namespace may see the first, but not use it. */
+    if (geteuid() == 0 && faccessat(AT_FDCWD, ADMIN_SOCKET, W_OK, AT_EACCESS) == 0)
+        return text_copy(out, DIBS_SETTING_VALUE_MAX + 1, ADMIN_SOCKET);
+    if (access(PUBLIC_SOCKET, F_OK) == 0)
+        return text_copy(out, DIBS_SETTING_VALUE_MAX + 1, PUBLIC_SOCKET);
+    return find_own(out, DIBS_SETTING_VALUE_MAX + 1);
+}
 
 dibs_status remote_open(const char *path, bool is_named, const dibs_settings *settings, struct remote **out,
                         dibs_err *err)
@@ -43,15 +89,18 @@ void remote_close(struct remote *r)
 
 /* ---- the daemon ---- */
 
+static dibs_status read_daemon(const jsonr_value *v, void *out, dibs_err *err)
+{
+    return wire_daemon_read(v, out, err);
+}
+
 dibs_status remote_daemon(struct remote *r, struct wire_daemon *out, dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "GET", REMOTE_TWICE);
+    static const struct remote_type type = { read_daemon, sizeof *out, NULL };
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
 
-    bytes_add_text(&call.target, "/v1/daemon");
-    dibs_status s = remote_ask(r, &call, err);
-    if (s == DIBS_OK && wire_daemon_read(call_root(&call), out, err) != DIBS_OK)
-        s = remote_not_understood(r, err);
-    return s;
+    bytes_add_text(&exchange.target, "/v1/daemon");
+    return remote_ask_value(r, &exchange, &type, out, err);
 }
 
 const char *remote_principal(struct remote *r)
@@ -77,49 +126,53 @@ bool remote_degraded(struct remote *r, char *why, size_t size)
 
 int64_t remote_boot_ms(void)
 {
-    struct owner_view view;
+    struct process_view view;
 
-    return clock_now(owner_view_load(&view, NULL) == DIBS_OK ? view.boot_offset_ns : 0).boot_ms;
+    return clock_now(process_view_load(&view, NULL) == DIBS_OK ? view.boot_offset_ns : 0).boot_ms;
 }
 
 /* ---- claims ---- */
 
-dibs_status remote_read_claims(const struct remote *r, const json_value *list, size_t n, dibs_claim *out,
-                               dibs_err *err)
+static dibs_status read_claim(const jsonr_value *v, void *out, dibs_err *err)
 {
-    if (!json_is_array(list) || json_array_size(list) != n) {
-        (void) err_set(err, DIBS_INVALID, "\"claims\" must be a list of %zu", n);
-        return remote_not_understood(r, err);
-    }
-    for (size_t i = 0; i < n; i++)
-        if (wire_claim_read(json_array_at(list, i), WIRE_ANSWERED, &out[i], err) != DIBS_OK)
-            return remote_not_understood(r, err);
+    return wire_claim_read(v, WIRE_ANSWERED, out, err);
+}
+
+const struct remote_type remote_claims = { read_claim, sizeof(dibs_claim), "claims" };
+
+/* Send the request, and read a list of exactly `n` claims. */
+static dibs_status ask_claims(struct remote *r, struct remote_exchange *exchange, size_t n, dibs_claim *out,
+                              dibs_err *err)
+{
+    AUTO(free_auto) dibs_claim *claims = NULL;
+    size_t found = 0;
+    dibs_status s = remote_ask_list(r, exchange, &remote_claims, &claims, &found, err);
+
+    if (s != DIBS_OK)
+        return s;
+    if (found != n)
+        return remote_not_a_list(r, "claims", err);
+    memcpy(out, claims, n * sizeof *out);
     return DIBS_OK;
 }
 
-static dibs_status ask_claims(struct remote *r, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
+static dibs_status ask_batch(struct remote *r, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "POST", REMOTE_KEYED);
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "POST", REMOTE_KEYED);
     bool is_one = batch->n == 1 && batch->n_drops == 0 && !batch->is_contiguous && batch->align < 2 &&
                   !batch->is_dry_run;
 
-    bytes_add_text(&call.target, is_one ? "/v1/claims" : "/v1/batch");
-    struct json_writer w = call_body(&call);
-    if (is_one)
+    bytes_add_text(&exchange.target, is_one ? "/v1/claims" : "/v1/batch");
+    struct jsonw w = exchange_body(&exchange);
+    if (is_one) {
         wire_request(&w, &batch->requests[0], r->settings);
-    else
-        wire_batch(&w, batch, r->settings);
-    dibs_status s = remote_ask(r, &call, err);
-    if (s != DIBS_OK)
-        return s;
-    if (!is_one)
-        return remote_read_claims(r, json_get(call_root(&call), "claims"), batch->n, out, err);
-    return wire_claim_read(call_root(&call), WIRE_ANSWERED, out, err) == DIBS_OK
-               ? DIBS_OK
-               : remote_not_understood(r, err);
+        return remote_ask_value(r, &exchange, &remote_claims, out, err);
+    }
+    wire_batch(&w, batch, r->settings);
+    return ask_claims(r, &exchange, batch->n, out, err);
 }
 
-/* Requests that create nothing are not worth asking for: they are taken out, and their places stay empty. */
+/* Requests that create nothing are not sent: they are taken out, and their places stay empty. */
 dibs_status remote_claim(struct remote *r, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
 {
     AUTO(free_auto) dibs_request *requests = calloc(batch->n + 1, sizeof *requests);
@@ -137,7 +190,7 @@ dibs_status remote_claim(struct remote *r, const dibs_batch *batch, dibs_claim *
         memset(out, 0, batch->n * sizeof *out);
         return DIBS_OK;
     }
-    dibs_status s = ask_claims(r, &rest, out, err);
+    dibs_status s = ask_batch(r, &rest, out, err);
     for (size_t i = batch->n; i-- > n && s == DIBS_OK;) {
         if (core_is_noop(&batch->requests[i]))
             memset(&out[i], 0, sizeof out[i]);
@@ -151,100 +204,73 @@ dibs_status remote_claim_on_hosts(struct remote *r, const dibs_request *request,
                                   size_t n, dibs_claim *out, dibs_err *err)
 {
     /* With a name the second time gives what the first made. */
-    AUTO(call_done) struct call call = call_begin(r, "POST", request->name ? REMOTE_TWICE : REMOTE_ONCE);
+    AUTO(exchange_done)
+    struct remote_exchange exchange = exchange_begin(r, "POST", request->name ? REMOTE_TWICE : REMOTE_ONCE);
 
-    wire_hosts_path(&call.target, NULL, hosts, n);
-    struct json_writer w = call_body(&call);
+    wire_hosts_path(&exchange.target, NULL, hosts, n);
+    struct jsonw w = exchange_body(&exchange);
     wire_request(&w, request, r->settings);
-    dibs_status s = remote_ask(r, &call, err);
-    return s == DIBS_OK ? remote_read_claims(r, json_get(call_root(&call), "claims"), n, out, err) : s;
-}
-
-/* Asks, and takes the one claim that is answered. */
-static dibs_status ask_claim(struct remote *r, struct call *call, dibs_claim *out, dibs_err *err)
-{
-    dibs_claim found;
-    dibs_status s = remote_ask(r, call, err);
-
-    if (s == DIBS_OK && wire_claim_read(call_root(call), WIRE_ANSWERED, &found, err) != DIBS_OK)
-        s = remote_not_understood(r, err);
-    if (s == DIBS_OK)
-        *out = found;
-    return s;
-}
-
-dibs_status remote_ask_count(struct remote *r, struct call *call, const char *key, size_t *n, dibs_err *err)
-{
-    uint64_t count = 0;
-    dibs_status s = remote_ask(r, call, err);
-
-    if (s == DIBS_OK && !json_get_uint(call_root(call), key, &count)) {
-        (void) err_set(err, DIBS_INVALID, "\"%s\" must be a number", key);
-        s = remote_not_understood(r, err);
-    }
-    if (s == DIBS_OK && n)
-        *n = (size_t) count;
-    return s;
+    return ask_claims(r, &exchange, n, out, err);
 }
 
 dibs_status remote_release(struct remote *r, const dibs_which *which, unsigned flags, size_t *n,
                            dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "DELETE", REMOTE_TWICE);
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "DELETE", REMOTE_TWICE);
 
-    wire_release_path(&call.target, which, flags);
-    return remote_ask_count(r, &call, "released", n, err);
+    wire_release_path(&exchange.target, which, flags);
+    return remote_ask_count(r, &exchange, "released", n, err);
 }
 
 dibs_status remote_release_on_hosts(struct remote *r, const dibs_which *which, const char *const *hosts,
                                     size_t n_hosts, size_t *n, dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "DELETE", REMOTE_TWICE);
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "DELETE", REMOTE_TWICE);
 
-    wire_hosts_path(&call.target, which, hosts, n_hosts);
-    return remote_ask_count(r, &call, "released", n, err);
+    wire_hosts_path(&exchange.target, which, hosts, n_hosts);
+    return remote_ask_count(r, &exchange, "released", n, err);
 }
 
 dibs_status remote_renew(struct remote *r, const dibs_which *which, int64_t ttl_ms, dibs_claim *out,
                          dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "POST", REMOTE_TWICE);
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "POST", REMOTE_TWICE);
 
-    wire_which_path(&call.target, which, "/renew");
-    struct json_writer w = call_body(&call);
+    wire_which_path(&exchange.target, which, "/renew");
+    struct jsonw w = exchange_body(&exchange);
     wire_ttl(&w, ttl_ms);
-    return ask_claim(r, &call, out, err);
+    return remote_ask_value(r, &exchange, &remote_claims, out, err);
 }
 
 dibs_status remote_transfer(struct remote *r, const dibs_which *which, const dibs_heir *heir, dibs_claim *out,
                             dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "POST", REMOTE_ONCE);
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "POST", REMOTE_ONCE);
 
-    wire_which_path(&call.target, which, "/transfer");
-    struct json_writer w = call_body(&call);
+    wire_which_path(&exchange.target, which, "/transfer");
+    struct jsonw w = exchange_body(&exchange);
     wire_heir(&w, heir);
-    return ask_claim(r, &call, out, err);
+    return remote_ask_value(r, &exchange, &remote_claims, out, err);
 }
 
 dibs_status remote_claim_find(struct remote *r, const dibs_which *which, dibs_claim *out, dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "GET", REMOTE_TWICE);
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
 
-    wire_which_path(&call.target, which, "");
-    return ask_claim(r, &call, out, err);
+    wire_which_path(&exchange.target, which, "");
+    return remote_ask_value(r, &exchange, &remote_claims, out, err);
 }
 
 dibs_status remote_name(struct remote *r, const char *name, const char *project, char out[DIBS_NAME_MAX + 1],
                         dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "GET", REMOTE_TWICE);
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
     const char *found = "";
 
-    wire_name_path(&call.target, name, project);
-    dibs_status s = remote_ask(r, &call, err);
-    if (s == DIBS_OK &&
-        (!json_get_string(call_root(&call), "name", &found) || !text_copy(out, DIBS_NAME_MAX + 1, found))) {
+    wire_name_path(&exchange.target, name, project);
+    dibs_status s = remote_ask(r, &exchange, err);
+    if (s == DIBS_OK && (!jsonr_get_string(exchange_root(&exchange), "name", &found) ||
+                         !text_copy(out, DIBS_NAME_MAX + 1, found))) {
         (void) err_set(err, DIBS_INVALID, "\"name\" must be a name");
         s = remote_not_understood(r, err);
     }

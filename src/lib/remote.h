@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_LIB_REMOTE_H
 #define DIBS_LIB_REMOTE_H
-/* The library's verbs, asked of a daemon over its Unix socket.
+/* The library's functions over the Unix socket of a daemon.
  *
- * One connection, kept alive; each verb ends within the settings' timeout, whatever the other end does. What
- * is lost is asked again within that time: the daemon may have been restarted. A claim carries a key, so
- * that asking twice claims once. */
+ * One connection, kept alive; each verb ends within the settings' timeout, whatever the other end does. A
+ * request whose answer is lost is sent again within that time: the daemon may have been restarted. A claim
+ * carries a key, so that a request that is sent twice claims once. */
 #include "base/auto.h"
 #include "dibs/dibs.h"
 
 struct remote;
 
-/* Which daemon the settings mean; false: none, the ledger itself. *is_named: somebody named it. */
+/* Find the daemon that the settings mean; false: none, the ledger itself. *is_named: a setting names it. */
 bool remote_find(const dibs_settings *settings, char out[DIBS_SETTING_VALUE_MAX + 1], bool *is_named);
 
-/* Connects: UNAVAILABLE, with what to do, when nobody answers there. `settings` are borrowed for as long as
+/* Connect. UNAVAILABLE, with what to do, when no daemon answers there. `settings` are borrowed for as long as
  * it is open. */
 dibs_status remote_open(const char *path, bool is_named, const dibs_settings *settings, struct remote **out,
                         dibs_err *err);

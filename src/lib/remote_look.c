@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The verbs that list, look, care and save. */
+/* The verbs that list, report, maintain and export. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "core/core.h"
-#include "lib/remote_call.h"
+#include "lib/remote_exchange.h"
 
 #include "base/banned.h"
 
@@ -17,51 +17,68 @@ enum {
     PATIENCE = 12 /* what goes in many steps may take so many times the timeout, which is that of each */
 };
 
-static void be_patient(struct call *call, const struct remote *r)
+static void be_patient(struct remote_exchange *exchange, const struct remote *r)
 {
-    call->deadline_ms += (PATIENCE - 1) * r->settings->timeout_ms;
+    exchange->deadline_ms += (PATIENCE - 1) * r->settings->timeout_ms;
 }
 
-static dibs_status not_a_list(const struct remote *r, const char *key, dibs_err *err)
+/* ---- what answers are read into ---- */
+
+/* Define read_NAME(), which is wire_NAME_read() for any kind of memory. */
+#define DEFINE_READ(name)                                                          \
+    static dibs_status read_##name(const jsonr_value *v, void *out, dibs_err *err) \
+    {                                                                              \
+        return wire_##name##_read(v, out, err);                                    \
+    }
+DEFINE_READ(event)
+DEFINE_READ(node)
+DEFINE_READ(usage)
+DEFINE_READ(report)
+DEFINE_READ(socket)
+DEFINE_READ(repair_item)
+DEFINE_READ(finding)
+
+static dibs_status read_pool(const jsonr_value *v, void *out, dibs_err *err)
 {
-    (void) err_set(err, DIBS_INVALID, "\"%s\" must be a list, and no longer than asked for", key);
-    return remote_not_understood(r, err);
+    return wire_pool_read(v, WIRE_ANSWERED, out, err);
 }
+
+static const struct remote_type events = { read_event, sizeof(dibs_event), "events" };
+static const struct remote_type nodes = { read_node, sizeof(dibs_node), "nodes" };
+static const struct remote_type pools = { read_pool, sizeof(dibs_pool), "pools" };
+static const struct remote_type usages = { read_usage, sizeof(dibs_pool_usage), NULL };
+static const struct remote_type reports = { read_report, sizeof(dibs_port_report), NULL };
+static const struct remote_type sockets = { read_socket, sizeof(dibs_socket), NULL };
+static const struct remote_type repair_items = { read_repair_item, sizeof(dibs_repair_item), "findings" };
+static const struct remote_type findings = { read_finding, sizeof(dibs_finding), "findings" };
 
 /* ---- lists ---- */
 
-/* One page, all of it read before anybody is told of it. */
+/* Read one page whole before the callback sees any of it. */
 static dibs_status claim_page(struct remote *r, const dibs_filter *filter, int64_t deadline_ms,
-                              dibs_claim page[PAGE], size_t *n, dibs_err *err)
+                              dibs_claim **page, size_t *n, dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "GET", REMOTE_TWICE);
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
 
-    call.deadline_ms = deadline_ms;
-    wire_filter_path(&call.target, filter);
-    dibs_status s = remote_ask(r, &call, err);
-    if (s != DIBS_OK)
-        return s;
-    const json_value *list = json_get(call_root(&call), "claims");
-
-    *n = json_array_size(list);
-    return *n <= filter->limit ? remote_read_claims(r, list, *n, page, err) : not_a_list(r, "claims", err);
+    exchange.deadline_ms = deadline_ms;
+    wire_filter_path(&exchange.target, filter);
+    dibs_status s = remote_ask_list(r, &exchange, &remote_claims, page, n, err);
+    return s == DIBS_OK && *n > filter->limit ? remote_not_a_list(r, "claims", err) : s;
 }
 
 dibs_status remote_list(struct remote *r, const dibs_filter *filter, dibs_claim_fn fn, void *ctx,
                         dibs_err *err)
 {
-    AUTO(free_auto) dibs_claim *page = calloc(PAGE, sizeof *page);
     int64_t deadline_ms = clock_monotonic_ms() + r->settings->timeout_ms;
     dibs_filter next = *filter;
     size_t left = filter->limit ? filter->limit : SIZE_MAX;
 
-    if (!page)
-        return err_set(err, DIBS_FAILURE, "listing: out of memory");
     while (left > 0) { /* ends: ids rise from page to page */
+        AUTO(free_auto) dibs_claim *page = NULL;
         size_t n = 0;
 
         next.limit = left < PAGE ? left : PAGE;
-        dibs_status s = claim_page(r, &next, deadline_ms, page, &n, err);
+        dibs_status s = claim_page(r, &next, deadline_ms, &page, &n, err);
         if (s != DIBS_OK)
             return s;
         for (size_t i = 0; i < n; i++)
@@ -75,32 +92,15 @@ dibs_status remote_list(struct remote *r, const dibs_filter *filter, dibs_claim_
     return DIBS_OK;
 }
 
-/* The caller frees *page. */
 static dibs_status event_page(struct remote *r, const dibs_event_query *query, int64_t deadline_ms,
                               dibs_event **page, size_t *n, dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "GET", REMOTE_TWICE);
-    AUTO(free_auto) dibs_event *events = NULL;
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
 
-    call.deadline_ms = deadline_ms;
-    wire_event_path(&call.target, query);
-    dibs_status s = remote_ask(r, &call, err);
-    if (s != DIBS_OK)
-        return s;
-    const json_value *list = json_get(call_root(&call), "events");
-    size_t found = json_array_size(list);
-
-    if (!json_is_array(list) || found > query->limit)
-        return not_a_list(r, "events", err);
-    events = calloc(found + 1, sizeof *events);
-    if (!events)
-        return err_set(err, DIBS_FAILURE, "reading events: out of memory");
-    for (size_t i = 0; i < found; i++)
-        if (wire_event_read(json_array_at(list, i), &events[i], err) != DIBS_OK)
-            return remote_not_understood(r, err);
-    *page = TAKE(events);
-    *n = found;
-    return DIBS_OK;
+    exchange.deadline_ms = deadline_ms;
+    wire_event_path(&exchange.target, query);
+    dibs_status s = remote_ask_list(r, &exchange, &events, page, n, err);
+    return s == DIBS_OK && *n > query->limit ? remote_not_a_list(r, "events", err) : s;
 }
 
 /* Of more than a page the last ones are found by their number: it has no holes but where records are damaged.
@@ -154,114 +154,82 @@ dibs_status remote_events(struct remote *r, const dibs_event_query *query, dibs_
 
 dibs_status remote_node_list(struct remote *r, dibs_node_fn fn, void *ctx, dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "GET", REMOTE_TWICE);
-    dibs_node node;
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
+    AUTO(free_auto) dibs_node *found = NULL;
+    size_t n = 0;
 
-    bytes_add_text(&call.target, "/v1/nodes");
-    dibs_status s = remote_ask(r, &call, err);
-    const json_value *list = s == DIBS_OK ? json_get(call_root(&call), "nodes") : NULL;
-
-    if (s == DIBS_OK && !json_is_array(list))
-        return not_a_list(r, "nodes", err);
-    for (size_t i = 0; s == DIBS_OK && i < json_array_size(list); i++) {
-        if (wire_node_read(json_array_at(list, i), &node, err) != DIBS_OK)
-            return remote_not_understood(r, err);
-        if (!fn(ctx, &node))
-            break;
-    }
+    bytes_add_text(&exchange.target, "/v1/nodes");
+    dibs_status s = remote_ask_list(r, &exchange, &nodes, &found, &n, err);
+    for (size_t i = 0; i < n && fn(ctx, &found[i]); i++)
+        ;
     return s;
 }
 
 dibs_status remote_node_remove(struct remote *r, const char *name, unsigned flags, size_t *n, dibs_err *err)
 {
-    AUTO(call_done)
-    struct call call = call_begin(r, "DELETE", REMOTE_ONCE); /* the second time it would not be found */
+    AUTO(exchange_done)
+    struct remote_exchange exchange =
+        exchange_begin(r, "DELETE", REMOTE_ONCE); /* the second time it would not be found */
 
-    wire_node_path(&call.target, name, flags);
-    return remote_ask_count(r, &call, "ended", n, err);
+    wire_node_path(&exchange.target, name, flags);
+    return remote_ask_count(r, &exchange, "ended", n, err);
 }
 
 /* ---- pools ---- */
 
-static dibs_status ask_pool(struct remote *r, struct call *call, dibs_err *err)
-{
-    wire_settings_param(&call->target, r->settings);
-    return remote_ask(r, call, err);
-}
-
 dibs_status remote_pool_get(struct remote *r, const char *name, dibs_pool *out, dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "GET", REMOTE_TWICE);
-    dibs_pool pool;
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
 
-    wire_pool_path(&call.target, name, "");
-    dibs_status s = ask_pool(r, &call, err);
-    if (s == DIBS_OK && wire_pool_read(call_root(&call), WIRE_ANSWERED, &pool, err) != DIBS_OK)
-        s = remote_not_understood(r, err);
-    if (s == DIBS_OK)
-        *out = pool;
-    return s;
+    wire_pool_path(&exchange.target, name, "");
+    wire_settings_param(&exchange.target, r->settings);
+    return remote_ask_value(r, &exchange, &pools, out, err);
 }
 
 dibs_status remote_pool_put(struct remote *r, const dibs_pool *pool, dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "PUT", REMOTE_TWICE);
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "PUT", REMOTE_TWICE);
     dibs_status s = core_pool_check(pool, err); /* a name with '/' would be another path */
 
     if (s != DIBS_OK)
         return s;
-    wire_pool_path(&call.target, pool->name, "");
-    struct json_writer w = call_body(&call);
+    wire_pool_path(&exchange.target, pool->name, "");
+    struct jsonw w = exchange_body(&exchange);
     wire_pool(&w, pool, NULL);
-    return remote_ask(r, &call, err);
+    return remote_ask(r, &exchange, err);
 }
 
 dibs_status remote_pool_remove(struct remote *r, const char *name, dibs_err *err)
 {
-    AUTO(call_done)
-    struct call call = call_begin(r, "DELETE", REMOTE_ONCE); /* the second time it would not be found */
+    AUTO(exchange_done)
+    struct remote_exchange exchange =
+        exchange_begin(r, "DELETE", REMOTE_ONCE); /* the second time it would not be found */
 
-    wire_pool_path(&call.target, name, "");
-    return remote_ask(r, &call, err);
+    wire_pool_path(&exchange.target, name, "");
+    return remote_ask(r, &exchange, err);
 }
 
 dibs_status remote_pool_list(struct remote *r, dibs_pool_fn fn, void *ctx, dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "GET", REMOTE_TWICE);
-    AUTO(free_auto) dibs_pool *pools = NULL;
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
+    AUTO(free_auto) dibs_pool *found = NULL;
+    size_t n = 0;
 
-    bytes_add_text(&call.target, "/v1/pools");
-    dibs_status s = ask_pool(r, &call, err);
-    if (s != DIBS_OK)
-        return s;
-    const json_value *list = json_get(call_root(&call), "pools");
-    size_t n = json_array_size(list);
-
-    if (!json_is_array(list))
-        return not_a_list(r, "pools", err);
-    pools = calloc(n + 1, sizeof *pools);
-    if (!pools)
-        return err_set(err, DIBS_FAILURE, "listing pools: out of memory");
-    for (size_t i = 0; i < n; i++)
-        if (wire_pool_read(json_array_at(list, i), WIRE_ANSWERED, &pools[i], err) != DIBS_OK)
-            return remote_not_understood(r, err);
-    for (size_t i = 0; i < n && fn(ctx, &pools[i]); i++)
+    bytes_add_text(&exchange.target, "/v1/pools");
+    wire_settings_param(&exchange.target, r->settings);
+    dibs_status s = remote_ask_list(r, &exchange, &pools, &found, &n, err);
+    for (size_t i = 0; i < n && fn(ctx, &found[i]); i++)
         ;
-    return DIBS_OK;
+    return s;
 }
 
 dibs_status remote_pool_usage(struct remote *r, const char *name, dibs_pool_usage *out, dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "GET", REMOTE_TWICE);
-    dibs_pool_usage usage;
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
 
-    wire_pool_path(&call.target, name, "/usage");
-    dibs_status s = ask_pool(r, &call, err);
-    if (s == DIBS_OK && wire_usage_read(call_root(&call), &usage, err) != DIBS_OK)
-        s = remote_not_understood(r, err);
-    if (s == DIBS_OK)
-        *out = usage;
-    return s;
+    wire_pool_path(&exchange.target, name, "/usage");
+    wire_settings_param(&exchange.target, r->settings);
+    return remote_ask_value(r, &exchange, &usages, out, err);
 }
 
 /* ---- ports ---- */
@@ -269,55 +237,38 @@ dibs_status remote_pool_usage(struct remote *r, const char *name, dibs_pool_usag
 dibs_status remote_explain(struct remote *r, const dibs_port_question *question, dibs_port_report *out,
                            dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "GET", REMOTE_TWICE);
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
 
-    wire_question_path(&call.target, question);
-    wire_settings_param(&call.target, r->settings);
-    dibs_status s = remote_ask(r, &call, err);
-    if (s == DIBS_OK && wire_report_read(call_root(&call), out, err) != DIBS_OK)
-        s = remote_not_understood(r, err);
-    return s;
+    wire_question_path(&exchange.target, question);
+    wire_settings_param(&exchange.target, r->settings);
+    return remote_ask_value(r, &exchange, &reports, out, err);
 }
 
 dibs_status remote_assert(struct remote *r, const dibs_which *which, dibs_socket *out, dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "GET", REMOTE_TWICE);
-    dibs_socket socket;
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
 
-    wire_which_path(&call.target, which, "/assert");
-    dibs_status s = remote_ask(r, &call, err);
-    if (s == DIBS_OK && wire_socket_read(call_root(&call), &socket, err) != DIBS_OK)
-        s = remote_not_understood(r, err);
-    if (s == DIBS_OK)
-        *out = socket;
-    return s;
+    wire_which_path(&exchange.target, which, "/assert");
+    return remote_ask_value(r, &exchange, &sockets, out, err);
 }
 
-/* ---- care ---- */
+/* ---- maintenance ---- */
 
 dibs_status remote_reap(struct remote *r, unsigned flags, dibs_claim_fn fn, void *ctx, size_t *n,
                         dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "POST", REMOTE_ONCE);
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "POST", REMOTE_ONCE);
     AUTO(free_auto) dibs_claim *claims = NULL;
+    size_t found = 0;
 
-    be_patient(&call, r);
-    bytes_add_text(&call.target, "/v1/reap");
-    struct json_writer w = call_body(&call);
-    json_object(&w);
-    json_key_bool(&w, "stale", flags & DIBS_REAP_STALE);
-    json_key_bool(&w, "dry_run", flags & DIBS_REAP_DRY_RUN);
-    json_end_object(&w);
-    dibs_status s = remote_ask(r, &call, err);
-    if (s != DIBS_OK)
-        return s;
-    const json_value *list = json_get(call_root(&call), "claims");
-    size_t found = json_array_size(list);
-
-    claims = calloc(found + 1, sizeof *claims);
-    if (!claims)
-        return err_set(err, DIBS_FAILURE, "reaping: out of memory");
-    s = remote_read_claims(r, list, found, claims, err);
+    be_patient(&exchange, r);
+    bytes_add_text(&exchange.target, "/v1/reap");
+    struct jsonw w = exchange_body(&exchange);
+    jsonw_object(&w);
+    jsonw_key_bool(&w, "stale", flags & DIBS_REAP_STALE);
+    jsonw_key_bool(&w, "dry_run", flags & DIBS_REAP_DRY_RUN);
+    jsonw_end_object(&w);
+    dibs_status s = remote_ask_list(r, &exchange, &remote_claims, &claims, &found, err);
     if (s != DIBS_OK)
         return s;
     for (size_t i = 0; i < found && fn && fn(ctx, &claims[i]); i++)
@@ -330,54 +281,39 @@ dibs_status remote_reap(struct remote *r, unsigned flags, dibs_claim_fn fn, void
 dibs_status remote_repair(struct remote *r, const dibs_repair_plan *plan, dibs_repair_fn fn, void *ctx,
                           dibs_err *err)
 {
-    AUTO(call_done)
-    struct call call = call_begin(r, "POST", REMOTE_ONCE); /* it counts how often something was seen */
+    AUTO(exchange_done)
+    struct remote_exchange exchange =
+        exchange_begin(r, "POST", REMOTE_ONCE); /* it counts how often something was seen */
     dibs_repair_plan sent = *plan;
+    AUTO(free_auto) dibs_repair_item *found = NULL;
+    size_t n = 0;
 
-    be_patient(&call, r);
-    bytes_add_text(&call.target, "/v1/repair");
+    be_patient(&exchange, r);
+    bytes_add_text(&exchange.target, "/v1/repair");
     if (!sent.pool && r->settings->source[DIBS_SET_POOL] != DIBS_FROM_DEFAULT)
         sent.pool = r->settings->pool;
-    struct json_writer w = call_body(&call);
+    struct jsonw w = exchange_body(&exchange);
     wire_repair_plan(&w, &sent);
-    dibs_status s = remote_ask(r, &call, err);
-    if (s != DIBS_OK)
-        return s;
-    const json_value *list = json_get(call_root(&call), "findings");
-    dibs_repair_item item;
-
-    if (!json_is_array(list))
-        return not_a_list(r, "findings", err);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        if (wire_repair_item_read(json_array_at(list, i), &item, err) != DIBS_OK)
-            return remote_not_understood(r, err);
-        if (!fn(ctx, &item))
-            break;
-    }
-    return DIBS_OK;
+    dibs_status s = remote_ask_list(r, &exchange, &repair_items, &found, &n, err);
+    for (size_t i = 0; i < n && fn(ctx, &found[i]); i++)
+        ;
+    return s;
 }
 
 dibs_status remote_doctor(struct remote *r, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, fix ? "POST" : "GET", fix ? REMOTE_ONCE : REMOTE_TWICE);
+    AUTO(exchange_done)
+    struct remote_exchange exchange =
+        exchange_begin(r, fix ? "POST" : "GET", fix ? REMOTE_ONCE : REMOTE_TWICE);
+    AUTO(free_auto) dibs_finding *found = NULL;
+    size_t n = 0;
 
-    be_patient(&call, r);
-    bytes_add_text(&call.target, "/v1/doctor");
-    dibs_status s = remote_ask(r, &call, err);
-    if (s != DIBS_OK)
-        return s;
-    const json_value *list = json_get(call_root(&call), "findings");
-    dibs_finding finding;
-
-    if (!json_is_array(list))
-        return not_a_list(r, "findings", err);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        if (wire_finding_read(json_array_at(list, i), &finding, err) != DIBS_OK)
-            return remote_not_understood(r, err);
-        if (!fn(ctx, &finding))
-            break;
-    }
-    return DIBS_OK;
+    be_patient(&exchange, r);
+    bytes_add_text(&exchange.target, "/v1/doctor");
+    dibs_status s = remote_ask_list(r, &exchange, &findings, &found, &n, err);
+    for (size_t i = 0; i < n && fn(ctx, &found[i]); i++)
+        ;
+    return s;
 }
 
 /* ---- snapshots ---- */
@@ -390,17 +326,18 @@ static const char *pool_of(const struct remote *r, const char *pool)
 dibs_status remote_export(struct remote *r, const char *pool, char range[DIBS_RANGES_TEXT_MAX + 1],
                           uint8_t *bytes, size_t *n, dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "GET", REMOTE_TWICE);
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
     AUTO(free_auto) uint8_t *found = malloc(WIRE_RANGE_BYTES_MAX);
     dibs_range_snapshot snapshot = { 0 };
 
     if (!found)
         return err_set(err, DIBS_FAILURE, "exporting: out of memory");
-    wire_pool_path(&call.target, pool_of(r, pool), "/snapshot");
-    dibs_status s = ask_pool(r, &call, err);
+    wire_pool_path(&exchange.target, pool_of(r, pool), "/snapshot");
+    wire_settings_param(&exchange.target, r->settings);
+    dibs_status s = remote_ask(r, &exchange, err);
     if (s != DIBS_OK)
         return s;
-    if (wire_range_read(call_root(&call), found, &snapshot, err) != DIBS_OK ||
+    if (wire_range_read(exchange_root(&exchange), found, &snapshot, err) != DIBS_OK ||
         strlen(snapshot.range) > DIBS_RANGES_TEXT_MAX)
         return remote_not_understood(r, err);
     (void) text_copy(range, DIBS_RANGES_TEXT_MAX + 1, snapshot.range);
@@ -412,28 +349,28 @@ dibs_status remote_export(struct remote *r, const char *pool, char range[DIBS_RA
 dibs_status remote_import(struct remote *r, const char *pool, const dibs_range_snapshot *snapshot,
                           size_t *n_claimed, dibs_err *err)
 {
-    AUTO(call_done)
-    struct call call =
-        call_begin(r, "PUT", REMOTE_ONCE); /* its claims are in the way of the same once more */
+    AUTO(exchange_done)
+    struct remote_exchange exchange =
+        exchange_begin(r, "PUT", REMOTE_ONCE); /* its claims are in the way of the same once more */
 
     if (snapshot->n > WIRE_RANGE_BYTES_MAX)
         return err_set(err, DIBS_INVALID, "a range snapshot has at most %d bytes", WIRE_RANGE_BYTES_MAX);
-    be_patient(&call, r);
-    wire_pool_path(&call.target, pool_of(r, pool), "/snapshot");
-    struct json_writer w = call_body(&call);
-    json_object(&w);
+    be_patient(&exchange, r);
+    wire_pool_path(&exchange.target, pool_of(r, pool), "/snapshot");
+    struct jsonw w = exchange_body(&exchange);
+    jsonw_object(&w);
     wire_range_members(&w, snapshot);
-    json_end_object(&w);
-    return remote_ask_count(r, &call, "claimed", n_claimed, err);
+    jsonw_end_object(&w);
+    return remote_ask_count(r, &exchange, "claimed", n_claimed, err);
 }
 
 dibs_status remote_restore(struct remote *r, const dibs_snapshot *snapshot, size_t *n_restored, dibs_err *err)
 {
-    AUTO(call_done) struct call call = call_begin(r, "POST", REMOTE_ONCE);
+    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "POST", REMOTE_ONCE);
 
-    be_patient(&call, r);
-    bytes_add_text(&call.target, "/v1/restore");
-    struct json_writer w = call_body(&call);
+    be_patient(&exchange, r);
+    bytes_add_text(&exchange.target, "/v1/restore");
+    struct jsonw w = exchange_body(&exchange);
     wire_snapshot(&w, snapshot);
-    return remote_ask_count(r, &call, "restored", n_restored, err);
+    return remote_ask_count(r, &exchange, "restored", n_restored, err);
 }

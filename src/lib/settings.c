@@ -12,10 +12,10 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/part.h"
+#include "base/name_part.h"
 #include "base/text.h"
+#include "core/order.h"
 #include "dibs/settings.h"
-#include "index/order.h"
 #include "ledger/ledger.h"
 #include "lib/settings_file.h"
 
@@ -108,11 +108,12 @@ static dibs_status put_text(char *out, size_t size, const char *value, dibs_err 
     return DIBS_OK;
 }
 
+static const char *const modes[] = { "fallback", "strict", "mru" };
+enum { MODES = sizeof modes / sizeof modes[0] };
+
 static dibs_status put_mode(const char *value, dibs_ledger_mode *out, dibs_err *err)
 {
-    static const char *const modes[] = { "fallback", "strict", "mru" };
-
-    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
+    for (size_t i = 0; i < MODES; i++)
         if (strcmp(value, modes[i]) == 0) {
             *out = (dibs_ledger_mode) i;
             return DIBS_OK;
@@ -135,20 +136,12 @@ static dibs_status put_bool(const char *value, bool *out, dibs_err *err)
 
 static dibs_status put_band(const char *value, int32_t *out, dibs_err *err)
 {
-    int32_t number = 0;
+    uint64_t number = 0;
 
-    if (strcmp(value, "auto") == 0 || strcmp(value, "off") == 0) {
-        *out = value[0] == 'a' ? DIBS_BAND_AUTO : 0;
-        return DIBS_OK;
-    }
-    for (const char *p = value; *p; p++) {
-        if (*p < '0' || *p > '9' || number > DIBS_PORT_MAX)
-            return bad(value, "auto, off or a number of ports", err);
-        number = number * 10 + (*p - '0');
-    }
-    if (!value[0] || number > DIBS_PORT_MAX)
+    if (strcmp(value, "auto") != 0 && strcmp(value, "off") != 0 &&
+        !text_number(value, strlen(value), DIBS_PORT_MAX, &number))
         return bad(value, "auto, off or a number of ports", err);
-    *out = number;
+    *out = value[0] == 'a' ? DIBS_BAND_AUTO : (int32_t) number;
     return DIBS_OK;
 }
 
@@ -230,7 +223,7 @@ static dibs_status put_node(const char *value, char *out, size_t size, dibs_err 
     char shorter[DIBS_NAME_PART_MAX + 1] = "";
 
     if (strlen(value) > DIBS_NODE_MAX && strlen(value) <= MACHINE_MAX && !strpbrk(value, " /@%~")) {
-        part_encode(value, "", DIBS_NODE_MAX, shorter);
+        name_part_encode(value, "", DIBS_NODE_MAX, shorter);
         value = shorter;
     }
     dibs_status s = ledger_check_node(value, err);
@@ -328,9 +321,9 @@ static void set_defaults(dibs_settings *s)
     memset(s, 0, sizeof *s);
     s->range = (dibs_ranges){ .item = { range }, .n = 1 };
     s->band = DIBS_BAND_AUTO;
-    s->cooldown_ms = 5000;
-    s->ttl_ms = 600000;
-    s->timeout_ms = 5000;
+    s->cooldown_ms = DIBS_COOLDOWN_DEFAULT_MS;
+    s->ttl_ms = DIBS_TTL_DEFAULT_MS;
+    s->timeout_ms = DIBS_TIMEOUT_DEFAULT_MS;
     (void) text_copy(s->socket, sizeof s->socket, "auto"); /* the one that is there, see remote_find() */
     (void) text_copy(s->pool, sizeof s->pool, "default");
     (void) text_copy(s->order, sizeof s->order, "stride");
@@ -401,29 +394,18 @@ static dibs_status read_environment(dibs_settings *s, dibs_err *err)
     return status;
 }
 
-/* A checkout must not lead its reader to somebody else's ledger or daemon, nor weaken what is durable. Its
- * group is no setting: it is told apart by branch and directory. */
+/* A checkout must not lead its reader to somebody else's ledger or daemon, nor weaken what is durable, nor
+ * call its host another one. Its group is no setting: it depends on branch and directory. */
 bool dibs_setting_is_for_projects(dibs_setting setting)
 {
-    switch (setting) {
-    case DIBS_SET_LEDGER:
-    case DIBS_SET_LEDGER_MODE:
-    case DIBS_SET_MRU_FILE:
-    case DIBS_SET_SOCKET:
-    case DIBS_SET_SYNC:
-    case DIBS_SET_GROUP:
-    case DIBS_SET_NODE: /* nor call its host another one */
-    case DIBS_SETTING_COUNT: return false;
-    case DIBS_SET_RANGE:
-    case DIBS_SET_POOL:
-    case DIBS_SET_BAND:
-    case DIBS_SET_ORDER:
-    case DIBS_SET_COOLDOWN:
-    case DIBS_SET_TTL:
-    case DIBS_SET_TIMEOUT:
-    case DIBS_SET_ALLOW_EPHEMERAL: return true;
-    }
-    return false;
+    static const bool are[DIBS_SETTING_COUNT] = {
+        [DIBS_SET_RANGE] = true,    [DIBS_SET_POOL] = true,
+        [DIBS_SET_BAND] = true,     [DIBS_SET_ORDER] = true,
+        [DIBS_SET_COOLDOWN] = true, [DIBS_SET_TTL] = true,
+        [DIBS_SET_TIMEOUT] = true,  [DIBS_SET_ALLOW_EPHEMERAL] = true,
+    };
+
+    return is_setting(setting) && are[setting];
 }
 
 static dibs_status read_project(dibs_settings *s, const dibs_project_file *project, dibs_err *err)
@@ -484,7 +466,6 @@ dibs_status dibs_settings_load_project(const dibs_project_file *project, const d
 
 void dibs_setting_format(const dibs_settings *s, dibs_setting setting, char out[DIBS_SETTING_VALUE_MAX + 1])
 {
-    static const char *const modes[] = { "fallback", "strict", "mru" };
     char ranges[DIBS_RANGES_TEXT_MAX + 1];
     char duration[24];
     const char *text = "";
@@ -493,7 +474,7 @@ void dibs_setting_format(const dibs_settings *s, dibs_setting setting, char out[
         return;
     switch (s ? setting : DIBS_SETTING_COUNT) {
     case DIBS_SET_LEDGER: text = s->ledger; break;
-    case DIBS_SET_LEDGER_MODE: text = (unsigned) s->ledger_mode < 3 ? modes[s->ledger_mode] : ""; break;
+    case DIBS_SET_LEDGER_MODE: text = (unsigned) s->ledger_mode < MODES ? modes[s->ledger_mode] : ""; break;
     case DIBS_SET_MRU_FILE: text = s->mru_file; break;
     case DIBS_SET_SOCKET: text = s->socket; break;
     case DIBS_SET_SYNC: text = s->is_sync_full ? "full" : "normal"; break;

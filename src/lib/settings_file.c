@@ -10,7 +10,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "yaml/yaml.h"
+#include "codec/yaml.h"
 
 #include "base/banned.h"
 

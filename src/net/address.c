@@ -61,7 +61,7 @@ static bool literal(const char *text, dibs_address *out)
     } else {
         return false;
     }
-    /* The kernel hands a v4-mapped socket IPv4 traffic: it is that IPv4 address. */
+    /* The kernel delivers IPv4 traffic to a v4-mapped socket: it is that IPv4 address. */
     if (found.len == V6_BYTES && memcmp(found.bytes, mapped_prefix, sizeof mapped_prefix) == 0) {
         dibs_address unmapped = { .len = V4_BYTES };
         memcpy(unmapped.bytes, found.bytes + sizeof mapped_prefix, V4_BYTES);
@@ -71,7 +71,7 @@ static bool literal(const char *text, dibs_address *out)
     return true;
 }
 
-/* Why nobody can listen there, or NULL. */
+/* Return why no program can listen there, or NULL. */
 static const char *unusable(const dibs_address *address)
 {
     static const uint8_t broadcast[V4_BYTES] = { 255, 255, 255, 255 };
@@ -105,9 +105,9 @@ dibs_status dibs_address_parse(const char *text, dibs_address out[2], size_t *n,
         return DIBS_OK;
     }
     if (strchr(text, '%'))
-        return refuse(
-            err, text,
-            "zone ids are not supported, an interface's number changes; what needs one cannot be claimed");
+        return refuse(err, text,
+                      "zone ids are not supported, since an interface's number changes: such an address "
+                      "cannot be claimed");
     if (!literal(text, &found))
         return refuse(err, text,
                       "is not an IPv4 or IPv6 address, 'localhost' or '*'; host names are not looked up");
@@ -155,7 +155,7 @@ static bool same_bytes(const dibs_address *a, const dibs_address *b)
 
 bool dibs_address_equal(const dibs_address *a, const dibs_address *b)
 {
-    /* v6only tells two wildcards apart; on a specific address it says nothing. */
+    /* v6only distinguishes two wildcards; on a specific address it means nothing. */
     return a && b && same_bytes(a, b) && (!dibs_address_is_wildcard(a) || a->v6only == b->v6only);
 }
 

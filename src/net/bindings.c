@@ -7,40 +7,6 @@
 
 #include "base/banned.h"
 
-#define PROTO_TEXT_MAX 15 /* longer than every protocol's name */
-
-dibs_status bindings_protos(const char *text, dibs_proto out[BINDINGS_PROTOS_MAX], size_t *n, dibs_err *err)
-{
-    *n = 0;
-    for (const char *p = text;; p++) {
-        size_t len = strcspn(p, ",+");
-        char word[PROTO_TEXT_MAX + 1] = "";
-        dibs_proto proto = DIBS_TCP;
-
-        memcpy(word, p, len < PROTO_TEXT_MAX ? len : PROTO_TEXT_MAX); /* cut, it is none of ours anyway */
-        dibs_status s = dibs_proto_parse(word, &proto, err);
-        if (s)
-            return s;
-        bool is_there = false;
-        for (size_t i = 0; i < *n; i++)
-            is_there = is_there || out[i] == proto;
-        if (!is_there)
-            out[(*n)++] = proto; /* there are no more than BINDINGS_PROTOS_MAX different ones */
-        p += len;
-        if (!*p)
-            return DIBS_OK;
-    }
-}
-
-static bool is_in(const dibs_binding *list, size_t n, const dibs_binding *one)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (list[i].proto == one->proto && dibs_address_equal(&list[i].address, &one->address))
-            return true;
-    }
-    return false;
-}
-
 dibs_status bindings_add(const char *text, const dibs_proto *protos, size_t n_protos,
                          dibs_binding out[DIBS_BINDINGS_MAX], size_t *n, dibs_err *err)
 {
@@ -53,7 +19,7 @@ dibs_status bindings_add(const char *text, const dibs_proto *protos, size_t n_pr
     for (size_t p = 0; p < n_protos; p++) {
         for (size_t a = 0; a < n_addresses; a++) {
             dibs_binding one = { .proto = protos[p], .address = addresses[a] };
-            if (is_in(out, *n, &one))
+            if (bindings_have(out, *n, &one))
                 continue;
             if (*n == DIBS_BINDINGS_MAX)
                 return err_set(err, DIBS_INVALID,

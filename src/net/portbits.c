@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/portbits.h"
 
+#include <string.h>
+
 #include "base/banned.h"
 
 /* The bits of word `w` that belong to the range; `w` is one of the range's words. */
@@ -21,26 +23,39 @@ void portbits_add(struct portbits *bits, uint16_t port)
         bits->word[port / 64] |= UINT64_C(1) << (port % 64);
 }
 
-void portbits_remove(struct portbits *bits, uint16_t port)
+bool portbits_remove(struct portbits *bits, uint16_t port)
 {
+    bool was_member = portbits_has(bits, port);
+
     bits->word[port / 64] &= ~(UINT64_C(1) << (port % 64));
+    return was_member;
 }
 
 void portbits_add_range(struct portbits *bits, dibs_range range)
 {
+    uint32_t first = range.first / 64u;
+    uint32_t last = range.last / 64u;
+
     if (range.first > range.last)
         return;
-    for (uint32_t w = range.first / 64u; w <= range.last / 64u; w++)
-        bits->word[w] |= mask_of(range, w);
+    bits->word[first] |= mask_of(range, first);
+    bits->word[last] |= mask_of(range, last);
+    if (last > first)
+        memset(&bits->word[first + 1], 0xff, (last - first - 1) * sizeof bits->word[0]);
     bits->word[0] &= ~UINT64_C(1); /* port 0 is never a member, whatever was asked for */
 }
 
 void portbits_remove_range(struct portbits *bits, dibs_range range)
 {
+    uint32_t first = range.first / 64u;
+    uint32_t last = range.last / 64u;
+
     if (range.first > range.last)
         return;
-    for (uint32_t w = range.first / 64u; w <= range.last / 64u; w++)
-        bits->word[w] &= ~mask_of(range, w);
+    bits->word[first] &= ~mask_of(range, first);
+    bits->word[last] &= ~mask_of(range, last);
+    if (last > first)
+        memset(&bits->word[first + 1], 0, (last - first - 1) * sizeof bits->word[0]);
 }
 
 void portbits_add_ranges(struct portbits *bits, const dibs_ranges *ranges)
@@ -49,13 +64,13 @@ void portbits_add_ranges(struct portbits *bits, const dibs_ranges *ranges)
         portbits_add_range(bits, ranges->item[i]);
 }
 
-void portbits_add_all(struct portbits *bits, const struct portbits *other)
+void portbits_add_all(struct portbits *restrict bits, const struct portbits *restrict other)
 {
     for (uint32_t w = 0; w < PORTBITS_WORDS; w++)
         bits->word[w] |= other->word[w];
 }
 
-void portbits_subtract(struct portbits *bits, const struct portbits *other)
+void portbits_subtract(struct portbits *restrict bits, const struct portbits *restrict other)
 {
     for (uint32_t w = 0; w < PORTBITS_WORDS; w++)
         bits->word[w] &= ~other->word[w];
@@ -75,20 +90,6 @@ uint32_t portbits_count(const struct portbits *bits)
     return count;
 }
 
-bool portbits_any_beside(const struct portbits *bits, dibs_range range, const struct portbits *const *others,
-                         size_t n)
-{
-    for (uint32_t w = range.first / 64u; w <= range.last / 64u && range.first <= range.last; w++) {
-        uint64_t left = bits->word[w] & mask_of(range, w);
-
-        for (size_t i = 0; i < n; i++)
-            left &= ~others[i]->word[w];
-        if (left)
-            return true;
-    }
-    return false;
-}
-
 void portbits_add_browser_blocked(struct portbits *bits)
 {
     static const uint16_t blocked[] = {
@@ -101,4 +102,82 @@ void portbits_add_browser_blocked(struct portbits *bits)
 
     for (size_t i = 0; i < sizeof blocked / sizeof *blocked; i++)
         portbits_add(bits, blocked[i]);
+}
+
+/* ---- searching: word by word, at most 1024 of them, and 16 for a pool of a thousand ports ---- */
+
+/* `flip` is 0 to look for set bits, all ones to look for clear ones. */
+static uint32_t next_bit(const struct portbits *bits, uint32_t from, uint64_t flip)
+{
+    uint32_t w = from / 64;
+
+    if (from >= PORTBITS_END)
+        return PORTBITS_END;
+    uint64_t rest = (bits->word[w] ^ flip) & (UINT64_MAX << (from % 64));
+    while (!rest) {
+        if (++w == PORTBITS_WORDS)
+            return PORTBITS_END;
+        rest = bits->word[w] ^ flip;
+    }
+    return 64 * w + (uint32_t) __builtin_ctzll(rest);
+}
+
+uint32_t portbits_next(const struct portbits *bits, uint32_t from)
+{
+    return next_bit(bits, from, 0);
+}
+
+uint32_t portbits_next_hole(const struct portbits *bits, uint32_t from)
+{
+    return next_bit(bits, from, UINT64_MAX);
+}
+
+/* The lowest b in low..high that begins a run of `n`. Behind a hole the search goes on, so that each port is
+ * looked at once. `high + n - 1` is at most 65535. */
+static uint16_t run_between(const struct portbits *bits, uint32_t n, uint32_t align, uint32_t low,
+                            uint32_t high)
+{
+    while (low <= high) {
+        uint64_t begin = portbits_next(bits, low);
+
+        begin = (begin + align - 1) / align * align;
+        if (begin > high)
+            return 0;
+        low = portbits_next_hole(bits, (uint32_t) begin);
+        if (low >= begin + n)
+            return (uint16_t) begin;
+        low++;
+    }
+    return 0;
+}
+
+uint16_t portbits_run(const struct portbits *bits, dibs_range window, uint32_t n, uint32_t align,
+                      uint16_t start)
+{
+    uint32_t first = window.first ? window.first : 1;
+
+    if (n == 0 || window.last < first || n > window.last - first + 1)
+        return 0;
+    uint32_t high = window.last - n + 1;
+    if (start < first || start > window.last)
+        start = (uint16_t) first;
+    if (align == 0)
+        align = 1;
+    uint16_t found = run_between(bits, n, align, start, high);
+    return found ? found : run_between(bits, n, align, first, high);
+}
+
+bool portbits_ranges(const struct portbits *bits, dibs_ranges *out)
+{
+    dibs_ranges found = { .n = 0 };
+    uint32_t end = 0;
+
+    for (uint32_t first = portbits_next(bits, 1); first != PORTBITS_END; first = portbits_next(bits, end)) {
+        if (found.n == DIBS_RANGES_MAX)
+            return false;
+        end = portbits_next_hole(bits, first);
+        found.item[found.n++] = (dibs_range){ .first = (uint16_t) first, .last = (uint16_t) (end - 1) };
+    }
+    *out = found;
+    return true;
 }

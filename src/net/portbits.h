@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_NET_PORTBITS_H
 #define DIBS_NET_PORTBITS_H
-/* A flat set of port numbers, one bit each: 8 KiB, no summary. For building and
- * subtracting sets; searching is index/port_set.h. Bit 0 (port 0) is never set. */
+/* A set of port numbers, one bit each: 8 KiB. Bit 0 (port 0) is never set. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,24 +9,34 @@
 #include "dibs/net.h"
 
 #define PORTBITS_WORDS 1024
+/* "Nothing found": one beyond the highest port. */
+#define PORTBITS_END 65536u
 
 struct portbits {
     uint64_t word[PORTBITS_WORDS];
 };
 
 void portbits_add(struct portbits *bits, uint16_t port);
-void portbits_remove(struct portbits *bits, uint16_t port);
+/* True when the port was a member. */
+bool portbits_remove(struct portbits *bits, uint16_t port);
 void portbits_add_range(struct portbits *bits, dibs_range range);
 void portbits_remove_range(struct portbits *bits, dibs_range range);
 void portbits_add_ranges(struct portbits *bits, const dibs_ranges *ranges);
-void portbits_add_all(struct portbits *bits, const struct portbits *other);
+void portbits_add_all(struct portbits *restrict bits, const struct portbits *restrict other);
 /* bits = bits without `other` */
-void portbits_subtract(struct portbits *bits, const struct portbits *other);
+void portbits_subtract(struct portbits *restrict bits, const struct portbits *restrict other);
 bool portbits_has(const struct portbits *bits, uint16_t port);
 uint32_t portbits_count(const struct portbits *bits);
-/* Is there a port of the range that is in `bits` and in none of the `n` others? */
-bool portbits_any_beside(const struct portbits *bits, dibs_range range, const struct portbits *const *others,
-                         size_t n);
+/* Return the first port from `from` upward that is in the set (or is not), or PORTBITS_END. */
+uint32_t portbits_next(const struct portbits *bits, uint32_t from);
+uint32_t portbits_next_hole(const struct portbits *bits, uint32_t from);
+/* Return the first port b, from `start` upward with wrap inside `window`, such that b..b+n-1 are
+ * all members inside `window` and b is a multiple of `align` (0 and 1: any); 0 when there is none. */
+uint16_t portbits_run(const struct portbits *bits, dibs_range window, uint32_t n, uint32_t align,
+                      uint16_t start);
+/* Write the set as ascending, merged ranges. False, with `out` untouched, when it has more than
+ * DIBS_RANGES_MAX pieces. */
+bool portbits_ranges(const struct portbits *bits, dibs_ranges *out);
 /* The ports that browsers refuse to open (the Fetch standard's "bad ports"). */
 void portbits_add_browser_blocked(struct portbits *bits);
 #endif

@@ -1,13 +1,30 @@
 /* SPDX-License-Identifier: MIT */
+#include "net/proto.h"
+
+#include <netinet/in.h>
+#include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 #include "base/err.h"
-#include "dibs/net.h"
 #include "net/quote.h"
 
 #include "base/banned.h"
 
-static const dibs_proto protos[] = { DIBS_TCP, DIBS_UDP, DIBS_SCTP };
+static const struct proto rows[DIBS_PROTO_MAX + 1] = {
+    [DIBS_TCP] = { .text = "tcp", .kubernetes = "TCP", .socket_type = SOCK_STREAM, .ip_proto = IPPROTO_TCP },
+    [DIBS_UDP] = { .text = "udp", .kubernetes = "UDP", .socket_type = SOCK_DGRAM, .ip_proto = IPPROTO_UDP },
+    [DIBS_SCTP] = { .text = "sctp",
+                    .kubernetes = "SCTP",
+                    .socket_type = SOCK_STREAM,
+                    .ip_proto = IPPROTO_SCTP,
+                    .is_optional = true },
+};
+
+const struct proto *proto_row(dibs_proto proto)
+{
+    return proto >= DIBS_TCP && proto <= DIBS_PROTO_MAX ? &rows[proto] : NULL;
+}
 
 dibs_status dibs_proto_parse(const char *text, dibs_proto *out, dibs_err *err)
 {
@@ -15,9 +32,9 @@ dibs_status dibs_proto_parse(const char *text, dibs_proto *out, dibs_err *err)
 
     if (!out)
         return err_set(err, DIBS_INVALID, "no place for the protocol");
-    for (size_t i = 0; text && i < sizeof protos / sizeof *protos; i++) {
-        if (strcasecmp(text, dibs_proto_text(protos[i])) == 0) {
-            *out = protos[i];
+    for (dibs_proto proto = DIBS_TCP; text && proto <= DIBS_PROTO_MAX; proto++) {
+        if (strcasecmp(text, rows[proto].text) == 0) {
+            *out = proto;
             return DIBS_OK;
         }
     }
@@ -27,10 +44,32 @@ dibs_status dibs_proto_parse(const char *text, dibs_proto *out, dibs_err *err)
 
 const char *dibs_proto_text(dibs_proto proto)
 {
-    switch (proto) {
-    case DIBS_TCP: return "tcp";
-    case DIBS_UDP: return "udp";
-    case DIBS_SCTP: return "sctp";
+    const struct proto *row = proto_row(proto);
+
+    return row ? row->text : "unknown";
+}
+
+#define PROTO_TEXT_MAX 15 /* longer than every protocol's name */
+
+dibs_status proto_list(const char *text, dibs_proto out[PROTO_LIST_MAX], size_t *n, dibs_err *err)
+{
+    *n = 0;
+    for (const char *p = text;; p++) {
+        size_t len = strcspn(p, ",+");
+        char word[PROTO_TEXT_MAX + 1] = "";
+        dibs_proto proto = DIBS_TCP;
+
+        memcpy(word, p, len < PROTO_TEXT_MAX ? len : PROTO_TEXT_MAX); /* cut, it is none of ours anyway */
+        dibs_status s = dibs_proto_parse(word, &proto, err);
+        if (s)
+            return s;
+        bool is_there = false;
+        for (size_t i = 0; i < *n; i++)
+            is_there = is_there || out[i] == proto;
+        if (!is_there)
+            out[(*n)++] = proto; /* there are no more than PROTO_LIST_MAX different ones */
+        p += len;
+        if (!*p)
+            return DIBS_OK;
     }
-    return "unknown";
 }

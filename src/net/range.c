@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Ports and port ranges: one parser for every door (command line, configuration, HTTP,
+/* Ports and port ranges: one parser for every front end (command line, configuration, HTTP,
  * manifest, snapshot).
  *
- * The systems whose texts we read contradict each other. What dibs does:
+ * The systems whose texts we read contradict each other. dibs does this:
  *   - one port alone, "100", is a range (Kubernetes yes, DCP no);
  *   - port 0 is refused in every place (Kubernetes takes it, DCP does not);
  *   - blanks inside, "100 - 200", are fine (DCP yes, Kubernetes no);
@@ -17,7 +17,6 @@
 #include "net/portbits.h"
 #include "net/quote.h"
 #include "net/ranges.h"
-#include "net/scan.h"
 
 #include "base/banned.h"
 
@@ -26,7 +25,7 @@ _Static_assert(DIBS_RANGES_TEXT_MAX >= DIBS_RANGES_MAX * (sizeof "65535-65535," 
 
 static const char control_text[] = "control characters are not allowed";
 
-/* What is left of one list item. */
+/* The rest of one list item. */
 struct item {
     const char *at;
     const char *end;
@@ -155,7 +154,7 @@ dibs_status dibs_ranges_parse(const char *text, dibs_ranges *out, dibs_err *err)
             return refuse(err, item, why);
         portbits_add_range(&bits, range);
     }
-    if (!scan_ranges(&bits, &found))
+    if (!portbits_ranges(&bits, &found))
         return err_set(err, DIBS_INVALID, "port range '%s': more than %d separate pieces",
                        quote_text(shown, text), DIBS_RANGES_MAX);
     if (found.n == 0)
@@ -262,9 +261,28 @@ dibs_status dibs_ranges_subtract(const dibs_ranges *ranges, dibs_range without, 
         return err_set(err, DIBS_INVALID, "port ranges: an argument is missing or cannot be");
     portbits_add_ranges(&bits, ranges);
     portbits_remove_range(&bits, without);
-    if (!scan_ranges(&bits, &left))
+    if (!portbits_ranges(&bits, &left))
         return err_set(err, DIBS_INVALID, "port ranges without %u-%u: more than %d separate pieces",
                        (unsigned) without.first, (unsigned) without.last, DIBS_RANGES_MAX);
     *out = left;
     return DIBS_OK;
+}
+
+/* ---- bands ---- */
+
+/* Kubernetes' numbers (KEP-3668), over the inclusive size: a pool too small to be split
+ * has no band, and 4096 ports already give the widest one. */
+#define BAND_MIN 16
+#define BAND_MAX 128
+#define BAND_SHARE 32
+
+uint32_t dibs_band_size(uint32_t size)
+{
+    uint32_t band = size / BAND_SHARE;
+
+    if (size <= BAND_MIN)
+        return 0;
+    if (band < BAND_MIN)
+        return BAND_MIN;
+    return band > BAND_MAX ? BAND_MAX : band;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "workload/annotation.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "base/near.h"
+#include "base/suggest.h"
 #include "base/text.h"
+#include "codec/json.h"
 #include "net/bindings.h"
-#include "json/json.h"
 
 #include "base/banned.h"
 
@@ -15,25 +16,44 @@
 
 enum { KEY_NAME_MAX = 63, KEY_PREFIX_MAX = 253 };
 
-DEFINE_AUTO(json_doc, json_free)
+/* The annotation that is being read. The first fault stays: after it every reader does nothing. */
+struct reading {
+    struct workload_group *group;
+    struct workload_place place;
+    enum workload_dialect dialect;
+    dibs_status status;
+    dibs_err *err;
+};
 
 /* One entry of a list, for messages: "allocations[0]". */
 struct entry {
-    struct workload_group *group;
-    struct workload_place place;
+    struct reading *r;
     const char *list;
     size_t i;
-    const json_value *value;
+    const jsonr_value *value;
 };
 
-static dibs_status wrong(const struct entry *e, const char *field, const char *what, dibs_err *err)
+DIBS_PRINTF(2, 3) static void fault(struct reading *r, const char *fmt, ...)
 {
-    return workload_error(e->group, e->place, err, "%s[%zu].%s %s", e->list, e->i, field, what);
+    char text[DIBS_ERR_MSG_MAX] = "";
+    va_list args;
+
+    if (r->status != DIBS_OK)
+        return;
+    va_start(args, fmt);
+    (void) vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    r->status = workload_error(r->group, r->place, r->err, "%s", text);
 }
 
-static dibs_status wrong_type(const struct entry *e, const char *field, const char *what, dibs_err *err)
+static void wrong(const struct entry *e, const char *field, const char *what)
 {
-    return workload_error(e->group, e->place, err, FAILED "%s[%zu].%s is not %s", e->list, e->i, field, what);
+    fault(e->r, "%s[%zu].%s %s", e->list, e->i, field, what);
+}
+
+static void wrong_type(const struct entry *e, const char *field, const char *what)
+{
+    fault(e->r, FAILED "%s[%zu].%s is not %s", e->list, e->i, field, what);
 }
 
 static dibs_status no_memory(dibs_err *err)
@@ -42,42 +62,43 @@ static dibs_status no_memory(dibs_err *err)
 }
 
 /* A member of the entry; NULL when it is absent or null, which is the same to RBG. */
-static const json_value *field_of(const struct entry *e, const char *field)
+static const jsonr_value *field_of(const struct entry *e, const char *field)
 {
-    const json_value *v = json_get_folded(e->value, field);
+    const jsonr_value *v = jsonr_get_folded(e->value, field);
 
-    return json_is_null(v) ? NULL : v;
+    return jsonr_is_null(v) ? NULL : v;
 }
 
-/* NULL when absent, null or empty: RBG cannot tell these apart either. */
-static dibs_status text_of(const struct entry *e, const char *field, const char **out, dibs_err *err)
+/* NULL when absent, null or empty, which RBG cannot distinguish either, and after a fault. */
+static const char *text_of(const struct entry *e, const char *field)
 {
-    const json_value *v = field_of(e, field);
+    const jsonr_value *v = field_of(e, field);
     const char *text = "";
 
-    if (v && !json_as_string(v, &text))
-        return wrong_type(e, field, "a text", err);
+    if (v && !jsonr_as_string(v, &text))
+        wrong_type(e, field, "a text");
     if (strnlen(text, WORKLOAD_ANNOTATION_MAX + 1) > WORKLOAD_ANNOTATION_MAX)
-        return wrong(e, field, "is too long", err);
-    *out = *text ? workload_text(e->group, text) : NULL;
-    return *text && !*out ? no_memory(err) : DIBS_OK;
+        wrong(e, field, "is too long");
+    if (!*text || e->r->status != DIBS_OK)
+        return NULL;
+    const char *copy = workload_text(e->r->group, text);
+    if (!copy)
+        e->r->status = no_memory(e->r->err);
+    return copy;
 }
 
-static dibs_status number_of(const struct entry *e, const char *field, int64_t max, uint16_t *out,
-                             dibs_err *err)
+static void number_of(const struct entry *e, const char *field, int64_t max, uint16_t *out)
 {
-    const json_value *v = field_of(e, field);
+    const jsonr_value *v = field_of(e, field);
     int64_t number = 0;
 
     if (!v)
-        return DIBS_OK;
-    if (!json_as_int(v, &number))
-        return wrong_type(e, field, "a whole number", err);
+        return;
+    if (!jsonr_as_int(v, &number))
+        wrong_type(e, field, "a whole number");
     if (number < 1 || number > max)
-        return workload_error(e->group, e->place, err, "%s[%zu].%s is not from 1 to %d", e->list, e->i, field,
-                              (int) max);
+        fault(e->r, "%s[%zu].%s is not from 1 to %d", e->list, e->i, field, (int) max);
     *out = (uint16_t) number;
-    return DIBS_OK;
 }
 
 static bool is_alnum(char c)
@@ -121,117 +142,89 @@ bool workload_is_annotation_key(const char *key)
     return true;
 }
 
-static dibs_status scope_of(const struct entry *e, enum workload_scope *out, dibs_err *err)
+static void read_scope(const struct entry *e, enum workload_scope *out)
 {
-    const char *scope = NULL;
+    const char *scope = text_of(e, "scope");
     char shown[64] = "";
-    dibs_status s = text_of(e, "scope", &scope, err);
 
-    if (s != DIBS_OK || !scope)
-        return s;
-    if (strcmp(scope, "PodScoped") == 0)
-        *out = WORKLOAD_POD_SCOPED;
-    else if (strcmp(scope, "RoleScoped") == 0)
-        *out = WORKLOAD_ROLE_SCOPED;
-    else
-        return workload_error(e->group, e->place, err,
-                              "%s[%zu].scope must be 'PodScoped' or 'RoleScoped', got '%s'", e->list, e->i,
-                              text_safe(scope, shown, sizeof shown));
-    return DIBS_OK;
+    if (!scope || strcmp(scope, "PodScoped") == 0)
+        return;
+    *out = WORKLOAD_ROLE_SCOPED;
+    if (strcmp(scope, "RoleScoped") != 0)
+        fault(e->r, "%s[%zu].scope must be 'PodScoped' or 'RoleScoped', got '%s'", e->list, e->i,
+              text_safe(scope, shown, sizeof shown));
 }
 
-static dibs_status env_of(const struct entry *e, const char **out, dibs_err *err)
+static const char *env_of(const struct entry *e)
 {
-    dibs_status s = text_of(e, "env", out, err);
+    const char *env = text_of(e, "env");
 
-    if (s == DIBS_OK && !*out)
-        return wrong(e, "env", "is required", err);
-    if (s == DIBS_OK && (strlen(*out) > WORKLOAD_ENV_MAX || !workload_is_env_name(*out)))
-        return wrong(e, "env", "is not the name of a variable", err);
-    return s;
+    if (!env)
+        wrong(e, "env", "is required");
+    else if (strlen(env) > WORKLOAD_ENV_MAX || !workload_is_env_name(env))
+        wrong(e, "env", "is not the name of a variable");
+    return env;
 }
 
-static dibs_status key_of(const struct entry *e, const char **out, dibs_err *err)
+static const char *key_of(const struct entry *e)
 {
-    dibs_status s = text_of(e, "annotationKey", out, err);
+    const char *key = text_of(e, "annotationKey");
 
-    if (s != DIBS_OK || !*out)
-        return s;
-    if (!workload_is_annotation_key(*out))
-        return wrong(e, "annotationKey", "is not the key of an annotation", err);
-    if (strcmp(*out, WORKLOAD_KEY_RBG) == 0 || strcmp(*out, WORKLOAD_KEY_OWN) == 0)
-        return wrong(e, "annotationKey", "is the key of the annotation itself", err);
-    return DIBS_OK;
+    if (key && !workload_is_annotation_key(key))
+        wrong(e, "annotationKey", "is not the key of an annotation");
+    if (key && (strcmp(key, WORKLOAD_KEY_RBG) == 0 || strcmp(key, WORKLOAD_KEY_OWN) == 0))
+        wrong(e, "annotationKey", "is the key of the annotation itself");
+    return key;
 }
 
 /* `proto` as on the command line; `address` is one or a list. */
-static dibs_status bindings_of(const struct entry *e, struct workload_port *port, dibs_err *err)
+static void read_bindings(const struct entry *e, struct workload_port *port)
 {
-    const json_value *address = field_of(e, "address");
-    dibs_proto protos[BINDINGS_PROTOS_MAX] = { DIBS_TCP };
+    const jsonr_value *address = field_of(e, "address");
+    dibs_proto protos[PROTO_LIST_MAX] = { DIBS_TCP };
     size_t n_protos = 1;
-    size_t n = json_is_array(address) ? json_array_size(address) : 1;
-    const char *proto = NULL;
+    size_t n = jsonr_is_array(address) ? jsonr_array_size(address) : 1;
+    const char *proto = text_of(e, "proto");
     dibs_err why = { 0 };
-    dibs_status s = text_of(e, "proto", &proto, err);
 
-    if (s != DIBS_OK || (!proto && !address))
-        return s;
-    if (proto && bindings_protos(proto, protos, &n_protos, &why) != DIBS_OK)
-        return workload_error(e->group, e->place, err, "%s[%zu].proto: %s", e->list, e->i, why.msg);
-    for (size_t i = 0; i < n; i++) {
+    if (proto && proto_list(proto, protos, &n_protos, &why) != DIBS_OK)
+        fault(e->r, "%s[%zu].proto: %s", e->list, e->i, why.msg);
+    for (size_t i = 0; (proto || address) && i < n && e->r->status == DIBS_OK; i++) {
         const char *text = "*";
 
-        if (address && !json_as_string(json_is_array(address) ? json_array_at(address, i) : address, &text))
-            return wrong_type(e, "address", "a text or a list of texts", err);
-        if (bindings_add(text, protos, n_protos, port->bindings, &port->n_bindings, &why) != DIBS_OK)
-            return workload_error(e->group, e->place, err, "%s[%zu].address: %s", e->list, e->i, why.msg);
+        if (address &&
+            !jsonr_as_string(jsonr_is_array(address) ? jsonr_array_at(address, i) : address, &text))
+            wrong_type(e, "address", "a text or a list of texts");
+        else if (bindings_add(text, protos, n_protos, port->bindings, &port->n_bindings, &why) != DIBS_OK)
+            fault(e->r, "%s[%zu].address: %s", e->list, e->i, why.msg);
     }
-    return DIBS_OK;
 }
 
-/* What RBG does not have. */
-static dibs_status extras_of(const struct entry *e, struct workload_port *port, dibs_err *err)
+static void read_port(const struct entry *e, struct workload_port *port)
 {
-    const json_value *contiguous = field_of(e, "contiguous");
+    const jsonr_value *contiguous = field_of(e, "contiguous");
     uint16_t required = 0;
     uint16_t preferred = 0;
-    dibs_status s = bindings_of(e, port, err);
 
-    if (s == DIBS_OK)
-        s = number_of(e, "port", DIBS_PORT_MAX, &required, err);
-    if (s == DIBS_OK)
-        s = number_of(e, "prefer", DIBS_PORT_MAX, &preferred, err);
-    if (s == DIBS_OK)
-        s = number_of(e, "count", WORKLOAD_COUNT_MAX, &port->count, err);
-    if (s != DIBS_OK)
-        return s;
-    if (contiguous && !json_as_bool(contiguous, &port->is_contiguous))
-        return wrong_type(e, "contiguous", "true or false", err);
+    port->count = 1;
+    port->place = e->r->place;
+    port->name = text_of(e, "name");
+    if (!port->name)
+        wrong(e, "name", "is required");
+    port->env = env_of(e);
+    read_scope(e, &port->scope);
+    port->annotation = key_of(e);
+    /* What follows RBG does not have. */
+    read_bindings(e, port);
+    number_of(e, "port", DIBS_PORT_MAX, &required);
+    number_of(e, "prefer", DIBS_PORT_MAX, &preferred);
+    number_of(e, "count", WORKLOAD_COUNT_MAX, &port->count);
+    if (contiguous && !jsonr_as_bool(contiguous, &port->is_contiguous))
+        wrong_type(e, "contiguous", "true or false");
     if (required && preferred)
-        return wrong(e, "port", "and prefer cannot both be given", err);
+        wrong(e, "port", "and prefer cannot both be given");
     port->mode = required ? DIBS_REQUIRED : preferred ? DIBS_PREFERRED : DIBS_RANDOM;
     port->port = required ? required : preferred;
-    return DIBS_OK;
-}
-
-static dibs_status take_port(const struct entry *e, struct workload_port *port, dibs_err *err)
-{
-    port->count = 1;
-    port->place = e->place;
-    dibs_status s = text_of(e, "name", &port->name, err);
-
-    if (s == DIBS_OK && !port->name)
-        s = wrong(e, "name", "is required", err);
-    if (s == DIBS_OK)
-        s = env_of(e, &port->env, err);
-    if (s == DIBS_OK)
-        s = scope_of(e, &port->scope, err);
-    if (s == DIBS_OK)
-        s = key_of(e, &port->annotation, err);
-    if (s == DIBS_OK)
-        s = extras_of(e, port, err);
-    return s;
 }
 
 /* RBG's splitter leaves out an empty part at the end: "a.b." has two parts for it, and "a.b.c." passes. We
@@ -280,118 +273,106 @@ dibs_status workload_reference_parse_rbg(struct workload_group *group, const cha
     return DIBS_OK;
 }
 
-static dibs_status take_reference(const struct entry *e, enum workload_dialect dialect,
-                                  struct workload_reference *reference, dibs_err *err)
+static void read_reference(const struct entry *e, struct workload_reference *reference)
 {
-    const json_value *v = field_of(e, "from");
+    const jsonr_value *v = field_of(e, "from");
     const char *from = "";
     dibs_err why = { 0 };
-    dibs_status s = env_of(e, &reference->env, err);
 
-    if (s != DIBS_OK)
-        return s;
-    if (v && !json_as_string(v, &from))
-        return wrong_type(e, "from", "a text", err);
+    reference->env = env_of(e);
+    reference->place = e->r->place;
+    if (v && !jsonr_as_string(v, &from))
+        wrong_type(e, "from", "a text");
     if (!*from)
-        return wrong(e, "from", "is required", err);
-    reference->place = e->place;
-    s = dialect == WORKLOAD_RBG ? workload_reference_parse_rbg(e->group, from, reference, &why)
-                                : workload_reference_parse(e->group, from, reference, &why);
+        wrong(e, "from", "is required");
+    if (e->r->status != DIBS_OK)
+        return;
+    dibs_status s = e->r->dialect == WORKLOAD_RBG
+                        ? workload_reference_parse_rbg(e->r->group, from, reference, &why)
+                        : workload_reference_parse(e->r->group, from, reference, &why);
     if (s == DIBS_INVALID)
-        return workload_error(e->group, e->place, err, "%s[%zu].from: %s", e->list, e->i, why.msg);
-    return s == DIBS_OK ? s : no_memory(err);
+        fault(e->r, "%s[%zu].from: %s", e->list, e->i, why.msg);
+    else if (s != DIBS_OK)
+        e->r->status = no_memory(e->r->err);
 }
 
 /* RBG passes over what it does not know. */
-static dibs_status check_keys(const struct entry *e, enum workload_dialect dialect, const char *const *known,
-                              dibs_err *err)
+static void check_keys(const struct entry *e, const char *const *known)
 {
-    const char *unknown = dialect == WORKLOAD_RBG ? NULL : json_unknown_key_folded(e->value, known);
-    struct near best = { .wanted = unknown };
+    const char *unknown = e->r->dialect == WORKLOAD_RBG ? NULL : jsonr_unknown_key_folded(e->value, known);
+    struct suggest best = { .wanted = unknown };
     char shown[KEY_NAME_MAX];
-    char hint[NEAR_HINT_MAX];
+    char hint[SUGGEST_HINT_MAX];
     char where[32] = "the annotation";
 
     if (!unknown)
-        return DIBS_OK;
+        return;
     for (; *known; known++)
-        near_offer(&best, *known);
+        suggest_offer(&best, *known);
     if (*e->list)
         (void) snprintf(where, sizeof where, "%s[%zu]", e->list, e->i);
-    return workload_error(e->group, e->place, err, "%s has no key '%s'%s", where,
-                          text_safe(unknown, shown, sizeof shown), near_say(&best, hint, sizeof hint));
+    fault(e->r, "%s has no key '%s'%s", where, text_safe(unknown, shown, sizeof shown),
+          suggest_format(&best, hint, sizeof hint));
 }
 
-/* The list under `key`, absent and null being empty. */
-static dibs_status list_of(const struct entry *top, const char *key, size_t max, const json_value **out,
-                           dibs_err *err)
+/* Take the list `e->list` of `top`: storage for its entries; absent and null are empty. NULL after a fault.
+ */
+static void *begin_list(const struct entry *top, struct entry *e, size_t max, size_t size, size_t *n)
 {
-    const json_value *list = field_of(top, key);
+    const jsonr_value *list = field_of(top, e->list);
 
-    if (list && !json_is_array(list))
-        return workload_error(top->group, top->place, err, FAILED "%s is not a list", key);
-    if (json_array_size(list) > max)
-        return workload_error(top->group, top->place, err, "%s has more than %zu entries", key, max);
-    *out = list;
-    return DIBS_OK;
+    e->value = list;
+    *n = jsonr_array_size(list);
+    if (list && !jsonr_is_array(list))
+        fault(e->r, FAILED "%s is not a list", e->list);
+    if (*n > max)
+        fault(e->r, "%s has more than %zu entries", e->list, max);
+    void *items = e->r->status == DIBS_OK ? workload_take(e->r->group, (*n + 1) * size) : NULL;
+    if (!items && e->r->status == DIBS_OK)
+        e->r->status = no_memory(e->r->err);
+    return items;
 }
 
-static dibs_status entry_at(struct entry *e, const json_value *list, size_t i, dibs_err *err)
+static struct entry entry_at(const struct entry *list, size_t i, const char *const *known)
 {
-    e->i = i;
-    e->value = json_array_at(list, i);
-    if (json_is_object(e->value) || json_is_null(e->value))
-        return DIBS_OK;
-    return workload_error(e->group, e->place, err, FAILED "%s[%zu] is not an object", e->list, i);
+    struct entry e = { list->r, list->list, i, jsonr_array_at(list->value, i) };
+
+    if (!jsonr_is_object(e.value) && !jsonr_is_null(e.value))
+        fault(e.r, FAILED "%s[%zu] is not an object", e.list, i);
+    check_keys(&e, known);
+    return e;
 }
 
-static dibs_status take_lists(const struct entry *top, enum workload_dialect dialect,
-                              struct workload_component *out, dibs_err *err)
+static void read_lists(const struct entry *top, struct workload_component *out)
 {
     static const char *const keys[] = { "allocations", "references", NULL };
     static const char *const port_keys[] = { "name", "env",    "scope", "annotationKey", "proto", "address",
                                              "port", "prefer", "count", "contiguous",    NULL };
     static const char *const reference_keys[] = { "env", "from", NULL };
-    const json_value *ports = NULL;
-    const json_value *references = NULL;
-    struct entry e = { .group = top->group, .place = top->place, .list = "allocations" };
-    dibs_status s = check_keys(top, dialect, keys, err);
+    struct entry ports = { .r = top->r, .list = "allocations" };
+    struct entry references = { .r = top->r, .list = "references" };
+    struct workload_component found = { 0 };
 
-    if (s == DIBS_OK)
-        s = list_of(top, e.list, WORKLOAD_PORTS_MAX, &ports, err);
-    if (s == DIBS_OK)
-        s = list_of(top, "references", WORKLOAD_REFERENCES_MAX, &references, err);
-    if (s != DIBS_OK)
-        return s;
-    size_t n_ports = json_array_size(ports);
-    size_t n_references = json_array_size(references);
-    struct workload_port *port = workload_take(e.group, (n_ports + 1) * sizeof *port);
-    struct workload_reference *reference = workload_take(e.group, (n_references + 1) * sizeof *reference);
+    check_keys(top, keys);
+    found.ports = begin_list(top, &ports, WORKLOAD_PORTS_MAX, sizeof *found.ports, &found.n_ports);
+    found.references =
+        begin_list(top, &references, WORKLOAD_REFERENCES_MAX, sizeof *found.references, &found.n_references);
+    for (size_t i = 0; top->r->status == DIBS_OK && i < found.n_ports; i++) {
+        const struct entry e = entry_at(&ports, i, port_keys);
 
-    if (!port || !reference)
-        return no_memory(err);
-    for (size_t i = 0; s == DIBS_OK && i < n_ports; i++) {
-        s = entry_at(&e, ports, i, err);
-        if (s == DIBS_OK)
-            s = check_keys(&e, dialect, port_keys, err);
-        if (s == DIBS_OK)
-            s = take_port(&e, &port[i], err);
+        read_port(&e, &found.ports[i]);
     }
-    e.list = "references";
-    for (size_t i = 0; s == DIBS_OK && i < n_references; i++) {
-        s = entry_at(&e, references, i, err);
-        if (s == DIBS_OK)
-            s = check_keys(&e, dialect, reference_keys, err);
-        if (s == DIBS_OK)
-            s = take_reference(&e, dialect, &reference[i], err);
+    for (size_t i = 0; top->r->status == DIBS_OK && i < found.n_references; i++) {
+        const struct entry e = entry_at(&references, i, reference_keys);
+
+        read_reference(&e, &found.references[i]);
     }
-    if (s != DIBS_OK)
-        return s;
-    out->ports = port;
-    out->n_ports = n_ports;
-    out->references = reference;
-    out->n_references = n_references;
-    return DIBS_OK;
+    if (top->r->status != DIBS_OK)
+        return;
+    out->ports = found.ports;
+    out->n_ports = found.n_ports;
+    out->references = found.references;
+    out->n_references = found.n_references;
 }
 
 /* "null" between blanks: an empty configuration, which our reader of documents does not take. */
@@ -406,19 +387,21 @@ static bool is_null_text(const char *text)
 dibs_status workload_annotation_parse(struct workload_group *group, enum workload_dialect dialect,
                                       const char *text, struct workload_component *out, dibs_err *err)
 {
-    AUTO(json_free_auto) json_doc *doc = NULL;
+    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
+    struct reading r = { .group = group, .place = out->place, .dialect = dialect, .err = err };
     dibs_err why = { 0 };
 
     if (!text || !*text || is_null_text(text))
         return DIBS_OK;
-    dibs_status s = json_parse(text, strlen(text), &doc, &why);
+    dibs_status s = jsonr_parse(text, strlen(text), &doc, &why);
 
     if (s == DIBS_INVALID)
-        return workload_error(group, out->place, err, FAILED "%s", why.msg);
-    if (s != DIBS_OK)
+        fault(&r, FAILED "%s", why.msg);
+    else if (s != DIBS_OK)
         return err_set(err, s, "%s", why.msg);
-    struct entry top = { .group = group, .place = out->place, .list = "", .value = json_root(doc) };
-    if (!json_is_object(top.value))
-        return workload_error(group, out->place, err, FAILED "it is not an object");
-    return take_lists(&top, dialect, out, err);
+    else if (!jsonr_is_object(jsonr_root(doc)))
+        fault(&r, FAILED "it is not an object");
+    else
+        read_lists(&(struct entry){ .r = &r, .list = "", .value = jsonr_root(doc) }, out);
+    return r.status;
 }

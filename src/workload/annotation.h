@@ -3,7 +3,8 @@
 #define DIBS_WORKLOAD_ANNOTATION_H
 /* The port-allocator annotation of RBG (KEP-171), and ours: the same JSON under a key of our own.
  *
- * What RBG accepts and then fails on, or silently gets wrong, is refused here when the annotation is read. */
+ * Configurations that RBG accepts and then fails on, or silently gets wrong, are refused when they are read.
+ */
 #include "workload/workload.h"
 
 #define WORKLOAD_KEY_RBG "rolebasedgroup.workloads.x-k8s.io/port-allocator"

@@ -12,7 +12,7 @@ enum { MANIFEST_BYTES_MAX = 4 << 20 }; /* 4096 claims need a tenth of it */
 dibs_status workload_manifest_parse(const char *name, const char *text, size_t len,
                                     struct workload_group **out, dibs_err *err);
 /* The same for a file. It can name commands to run, so it is DENIED when it belongs to neither the caller nor
- * root, or when everybody can write it. NOT_FOUND when it is not there. */
+ * root, or when every user can write it. NOT_FOUND when it is not there. */
 dibs_status workload_manifest_read(const char *path, struct workload_group **out, dibs_err *err);
 /* The manifest of a directory (NULL: the working directory), or of the nearest one above that has one.
  * NOT_FOUND, or INVALID when one directory has both kinds. */

@@ -16,8 +16,8 @@ enum { SHOWN = 200, UP_MAX = 256 };
 
 /* ---- reading ---- */
 
-/* What it says is done in the reader's name. Its group may write it: that is how a checkout looks under the
- * umask of a machine where everybody has a group of his own. */
+/* dibs does what the file says in the name of the user who runs it. Its group may write it: that is how a
+ * checkout looks under the umask of a machine where each user has a group of their own. */
 static dibs_status check_owner(const char *shown, const struct stat *st, dibs_err *err)
 {
     if (st->st_uid != geteuid() && st->st_uid != 0)
@@ -32,7 +32,7 @@ static dibs_status check_trust(const char *shown, const struct stat *st, dibs_er
     if (check_owner(shown, st, err) != DIBS_OK)
         return DIBS_DENIED;
     if (st->st_mode & S_IWOTH)
-        return err_set(err, DIBS_DENIED, "%s can be written by everybody: it is not read; chmod o-w it",
+        return err_set(err, DIBS_DENIED, "%s can be written by every user: it is not read; chmod o-w it",
                        shown);
     return DIBS_OK;
 }

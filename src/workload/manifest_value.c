@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "workload/manifest_value.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "base/near.h"
+#include "base/suggest.h"
 #include "base/text.h"
 
 #include "base/banned.h"
@@ -24,18 +25,49 @@ static const char *kind_of(const yaml_node *node)
     return yaml_is_text(node) ? "text" : "a number";
 }
 
-dibs_status manifest_wrong(const struct manifest *m, const yaml_node *node, const char *what,
-                           const char *expected, dibs_err *err)
+void manifest_fault(struct manifest *m, const yaml_node *node, const char *fmt, ...)
+{
+    char text[DIBS_ERR_MSG_MAX] = "";
+    va_list args;
+
+    if (m->status != DIBS_OK)
+        return;
+    va_start(args, fmt);
+    (void) vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    m->status = yaml_error(m->yaml, node, m->err, "%s", text);
+}
+
+void manifest_wrong(struct manifest *m, const yaml_node *node, const char *what, const char *expected)
 {
     char shown[SHOWN];
 
-    return yaml_error(m->yaml, node, err, "'%s' must be %s, not %s", text_safe(what, shown, sizeof shown),
-                      expected, kind_of(node));
+    manifest_fault(m, node, "'%s' must be %s, not %s", text_safe(what, shown, sizeof shown), expected,
+                   kind_of(node));
 }
 
-dibs_status manifest_no_memory(const struct manifest *m, dibs_err *err)
+void manifest_failed(struct manifest *m, const yaml_node *node, dibs_status status)
 {
-    return err_set(err, DIBS_FAILURE, "%s: out of memory", yaml_name(m->yaml));
+    m->status = status;
+    if (status == DIBS_INVALID)
+        (void) err_wrap(m->err, status, "%s:%u:%u", yaml_name(m->yaml), node->line, node->column);
+}
+
+void *manifest_take(struct manifest *m, size_t size)
+{
+    void *taken = m->status == DIBS_OK ? workload_take(m->group, size) : NULL;
+
+    if (!taken && m->status == DIBS_OK)
+        m->status = err_set(m->err, DIBS_FAILURE, "%s: out of memory", yaml_name(m->yaml));
+    return taken;
+}
+
+const char *manifest_copy(struct manifest *m, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = manifest_take(m, size);
+
+    return copy ? memcpy(copy, text, size) : NULL;
 }
 
 struct workload_place manifest_place(const yaml_node *node)
@@ -43,97 +75,86 @@ struct workload_place manifest_place(const yaml_node *node)
     return (struct workload_place){ .line = node->line, .column = node->column };
 }
 
-static dibs_status unknown_key(const struct manifest *m, const yaml_node *key, const char *what,
-                               const char *const *keys, dibs_err *err)
+static void unknown_key(struct manifest *m, const yaml_node *key, const char *what, const char *const *keys)
 {
     char shown[SHOWN];
-    char hint[NEAR_HINT_MAX];
-    struct near best = { .wanted = key->text };
+    char hint[SUGGEST_HINT_MAX];
+    struct suggest best = { .wanted = key->text };
 
     for (size_t i = 0; keys[i]; i++)
-        near_offer(&best, keys[i]);
-    return yaml_error(m->yaml, key, err, "%s has no key '%s'%s", what,
-                      text_safe(key->text, shown, sizeof shown), near_say(&best, hint, sizeof hint));
+        suggest_offer(&best, keys[i]);
+    manifest_fault(m, key, "%s has no key '%s'%s", what, text_safe(key->text, shown, sizeof shown),
+                   suggest_format(&best, hint, sizeof hint));
 }
 
-dibs_status manifest_map(const struct manifest *m, const yaml_node *node, const char *what,
-                         const char *const *keys, dibs_err *err)
+void manifest_map(struct manifest *m, const yaml_node *node, const char *what, const char *const *keys)
 {
-    if (node->kind != YAML_MAP)
-        return yaml_error(m->yaml, node, err, "%s must be a map, not %s", what, kind_of(node));
-    for (const yaml_node *key = node->first; key; key = key->next) {
+    if (node->kind != YAML_MAP) {
+        manifest_fault(m, node, "%s must be a map, not %s", what, kind_of(node));
+        return;
+    }
+    for (const yaml_node *key = node->first; key && m->status == DIBS_OK; key = key->next) {
         size_t i = 0;
 
         while (keys[i] && strcmp(keys[i], key->text) != 0)
             i++;
         if (!keys[i])
-            return unknown_key(m, key, what, keys, err);
+            unknown_key(m, key, what, keys);
     }
-    return DIBS_OK;
 }
 
-dibs_status manifest_need(const struct manifest *m, const yaml_node *map, const char *what, const char *key,
-                          dibs_err *err)
+void manifest_need(struct manifest *m, const yaml_node *map, const char *what, const char *key)
 {
-    return yaml_get(map, key) ? DIBS_OK : yaml_error(m->yaml, map, err, "%s needs '%s'", what, key);
+    if (!yaml_get(map, key))
+        manifest_fault(m, map, "%s needs '%s'", what, key);
 }
 
-dibs_status manifest_text(const struct manifest *m, const yaml_node *map, const char *key, const char **out,
-                          dibs_err *err)
+void manifest_text(struct manifest *m, const yaml_node *map, const char *key, const char **out)
 {
     const yaml_node *value = yaml_get(map, key);
 
-    if (!value)
-        return DIBS_OK;
-    if (!yaml_is_text(value)) {
+    if (value && yaml_is_text(value)) {
+        *out = manifest_copy(m, value->text);
+    } else if (value) {
         bool is_near = value->kind == YAML_SCALAR && value->n > 0;
 
-        return manifest_wrong(m, value, key, is_near ? "text (in quotes, here)" : "text", err);
+        manifest_wrong(m, value, key, is_near ? "text (in quotes, here)" : "text");
     }
-    const char *copy = workload_text(m->group, value->text);
-    if (!copy)
-        return manifest_no_memory(m, err);
-    *out = copy;
-    return DIBS_OK;
 }
 
-dibs_status manifest_number(const struct manifest *m, const yaml_node *map, const char *key,
-                            struct manifest_limits limits, uint32_t *out, dibs_err *err)
+void manifest_number(struct manifest *m, const yaml_node *map, const char *key, struct manifest_limits limits,
+                     uint32_t *out)
 {
     const yaml_node *value = yaml_get(map, key);
     uint32_t number = 0;
 
     if (!value)
-        return DIBS_OK;
-    if (!yaml_number(value, limits.max, &number) || number < limits.min)
-        return yaml_error(m->yaml, value, err, "'%s' must be a number from %u to %u", key, limits.min,
-                          limits.max);
-    *out = number;
-    return DIBS_OK;
+        return;
+    if (yaml_number(value, limits.max, &number) && number >= limits.min)
+        *out = number;
+    else
+        manifest_fault(m, value, "'%s' must be a number from %u to %u", key, limits.min, limits.max);
 }
 
-dibs_status manifest_bool(const struct manifest *m, const yaml_node *map, const char *key, bool *out,
-                          dibs_err *err)
+void manifest_bool(struct manifest *m, const yaml_node *map, const char *key, bool *out)
 {
     const yaml_node *value = yaml_get(map, key);
 
-    if (!value || yaml_bool(value, out))
-        return DIBS_OK;
-    return manifest_wrong(m, value, key, "true or false", err);
+    if (value && !yaml_bool(value, out))
+        manifest_wrong(m, value, key, "true or false");
 }
 
-dibs_status manifest_list(const struct manifest *m, const yaml_node *map, const char *key,
-                          struct manifest_limits limits, const yaml_node **out, dibs_err *err)
+const yaml_node *manifest_list(struct manifest *m, const yaml_node *map, const char *key,
+                               struct manifest_limits limits)
 {
     const yaml_node *value = yaml_get(map, key);
 
     if (!value)
-        return DIBS_OK;
+        return NULL;
     if (value->kind != YAML_LIST)
-        return manifest_wrong(m, value, key, "a list", err);
-    if (value->n < limits.min || value->n > limits.max)
-        return yaml_error(m->yaml, value, err, "'%s' must have %u to %u items, not %zu", key, limits.min,
-                          limits.max, value->n);
-    *out = value;
-    return DIBS_OK;
+        manifest_wrong(m, value, key, "a list");
+    else if (value->n < limits.min || value->n > limits.max)
+        manifest_fault(m, value, "'%s' must have %u to %u items, not %zu", key, limits.min, limits.max,
+                       value->n);
+    return value;
 }

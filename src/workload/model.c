@@ -3,15 +3,11 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "workload/workload.h"
 
 #include "base/banned.h"
-
-struct workload_arena {
-    struct workload_arena *next;
-    _Alignas(16) char bytes[];
-};
 
 struct workload_group *workload_new(void)
 {
@@ -22,34 +18,18 @@ void workload_free(struct workload_group *group)
 {
     if (!group)
         return;
-    for (struct workload_arena *piece = group->arena; piece;) {
-        struct workload_arena *next = piece->next;
-
-        free(piece);
-        piece = next;
-    }
+    arena_free(group->arena);
     free(group);
 }
 
 void *workload_take(struct workload_group *group, size_t size)
 {
-    struct workload_arena *piece = calloc(1, sizeof *piece + size);
-
-    if (!piece)
-        return NULL;
-    piece->next = group->arena;
-    group->arena = piece;
-    return piece->bytes;
+    return arena_take(&group->arena, size);
 }
 
 char *workload_text(struct workload_group *group, const char *text)
 {
-    size_t size = strlen(text) + 1;
-    char *copy = workload_take(group, size);
-
-    if (copy)
-        memcpy(copy, text, size);
-    return copy;
+    return arena_text(&group->arena, text, strlen(text));
 }
 
 dibs_status workload_error(const struct workload_group *group, struct workload_place place, dibs_err *err,

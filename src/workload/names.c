@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/part.h"
+#include "base/name_part.h"
 #include "workload/workload.h"
 
 #include "base/banned.h"
@@ -12,41 +12,43 @@ enum { NUMBER_MAX = 11 }; /* '.' and ten digits */
 
 void workload_part(const char *name, uint32_t number, char out[DIBS_NAME_PART_MAX + 1])
 {
-    part_encode(name, ".", DIBS_NAME_PART_MAX - NUMBER_MAX, out);
+    name_part_encode(name, ".", DIBS_NAME_PART_MAX - NUMBER_MAX, out);
     if (number > 0)
         (void) snprintf(out + strlen(out), NUMBER_MAX + 1, ".%u", number);
     if (strcmp(out, "-") == 0) /* means "none" */
         (void) snprintf(out, 4, "%%2D");
 }
 
-/* `is_shared`: all pods of the component in one. */
+/* `is_shared`: all pods of the component in one. `last`: of one of its ports, "" of the pod itself. */
 static void name_pod(const struct workload_group *group, const struct workload_pod *pod, bool is_shared,
-                     char out[DIBS_NAME_MAX + 1])
+                     const char *last, char out[DIBS_NAME_MAX + 1])
 {
     char role[DIBS_NAME_PART_MAX + 1];
     char instance[16] = "-";
     char component[DIBS_NAME_PART_MAX + 1] = "-";
 
-    part_encode(pod->role->name, "", DIBS_NAME_PART_MAX, role);
+    name_part_encode(pod->role->name, "", DIBS_NAME_PART_MAX, role);
     if (!is_shared)
         (void) snprintf(instance, sizeof instance, "%u", pod->instance);
     if (pod->component->name)
         workload_part(pod->component->name, is_shared ? 0 : pod->id, component);
-    (void) snprintf(out, DIBS_NAME_MAX + 1, "%s/%s/%s/%s", group->group, role, instance, component);
+    (void) snprintf(out, DIBS_NAME_MAX + 1, "%s/%s/%s/%s%s%s", group->group, role, instance, component,
+                    *last ? "/" : "", last);
 }
 
 void workload_pod_prefix(const struct workload_group *group, const struct workload_pod *pod,
                          char out[DIBS_NAME_MAX + 1])
 {
-    name_pod(group, pod, false, out);
+    name_pod(group, pod, false, "", out);
 }
 
-/* No port has this name: "-" is written %2D there. */
-void workload_sign_name(const struct workload_group *group, const struct workload_pod *pod,
-                        char out[DIBS_NAME_MAX + 1])
+void workload_use_name(const struct workload_group *group, const struct workload_pod *pod,
+                       const struct workload_port *port, char out[DIBS_NAME_MAX + 1])
 {
-    name_pod(group, pod, false, out);
-    (void) snprintf(out + strlen(out), DIBS_NAME_MAX + 1 - strlen(out), "/-");
+    char last[DIBS_NAME_PART_MAX + 1];
+
+    workload_part(port->name, 0, last);
+    name_pod(group, pod, false, last, out);
 }
 
 void workload_claim_name(const struct workload_group *group, const struct workload_pod *pod,
@@ -55,6 +57,5 @@ void workload_claim_name(const struct workload_group *group, const struct worklo
     char last[DIBS_NAME_PART_MAX + 1];
 
     workload_part(port->name, number, last);
-    name_pod(group, pod, port->scope == WORKLOAD_ROLE_SCOPED, out);
-    (void) snprintf(out + strlen(out), DIBS_NAME_MAX + 1 - strlen(out), "/%s", last);
+    name_pod(group, pod, port->scope == WORKLOAD_ROLE_SCOPED, last, out);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/text.h"
 #include "workload/workload.h"
 
@@ -14,28 +15,14 @@ void workload_needs_free(struct workload_needs *needs)
     *needs = (struct workload_needs){ 0 };
 }
 
-static dibs_status grow(struct workload_needs *needs, dibs_err *err)
-{
-    size_t max = needs->max ? 2 * needs->max : 16;
-    struct workload_need *all = realloc(needs->all, max * sizeof *all);
-
-    if (!all)
-        return err_set(err, DIBS_FAILURE, "workload: out of memory");
-    needs->all = all;
-    needs->max = max;
-    return DIBS_OK;
-}
-
 /* Every number of one port of one pod. */
 static dibs_status add_port(const struct workload_group *group, const struct workload_pod *pod,
                             const struct workload_port *port, bool is_own, struct workload_needs *out,
                             dibs_err *err)
 {
     for (uint32_t number = 0; number < port->count; number++) {
-        dibs_status s = !out->all || out->n == out->max ? grow(out, err) : DIBS_OK;
-
-        if (s != DIBS_OK || !out->all)
-            return s;
+        if (!grow((void **) &out->all, out->n, &out->max, sizeof *out->all))
+            return err_set(err, DIBS_FAILURE, "workload: out of memory");
         if (out->n == DIBS_BATCH_MAX)
             return err_set(err, DIBS_INVALID, "the group needs more than %d ports", DIBS_BATCH_MAX);
         struct workload_need need = {
@@ -139,40 +126,6 @@ dibs_status workload_needs_of(const struct workload_group *group, const struct w
     return s;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    const struct workload_sorted *x = a;
-    const struct workload_sorted *y = b;
-
-    return strcmp(x->name, y->name);
-}
-
-static int name_to_need(const void *name, const void *need)
-{
-    const struct workload_sorted *n = need;
-
-    return strcmp(name, n->name);
-}
-
-struct workload_sorted *workload_needs_sort(const struct workload_needs *needs)
-{
-    struct workload_sorted *sorted = calloc(needs->n + 1, sizeof *sorted);
-
-    for (size_t i = 0; i < needs->n && sorted; i++)
-        sorted[i] = (struct workload_sorted){ needs->all[i].name, i };
-    if (sorted)
-        qsort(sorted, needs->n, sizeof *sorted, by_name);
-    return sorted;
-}
-
-size_t workload_needs_find(const struct workload_needs *needs, const struct workload_sorted *sorted,
-                           const char *name)
-{
-    const struct workload_sorted *at = bsearch(name, sorted, needs->n, sizeof *sorted, name_to_need);
-
-    return at ? at->at : needs->n;
-}
-
 dibs_request workload_request(const struct workload_group *group, const struct workload_need *need)
 {
     const struct workload_port *port = need->port;
@@ -193,7 +146,6 @@ dibs_request workload_request(const struct workload_group *group, const struct w
     return request;
 }
 
-/* The name that a reference means, for telling its value. */
 dibs_status workload_reference_name(const struct workload_group *group, const struct workload_pod *pod,
                                     const struct workload_reference *reference, char out[DIBS_NAME_MAX + 1],
                                     const struct workload_port **port, dibs_err *err)

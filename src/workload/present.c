@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/grow.h"
 
 #include "base/banned.h"
 
@@ -38,9 +39,9 @@ size_t present_pod_length(const char *name)
     return len;
 }
 
-bool present_is_sign(const char *name)
+bool present_is_use(const dibs_claim *claim)
 {
-    return strcmp(name + present_pod_length(name), "/-") == 0;
+    return !claim->is_exclusive && !claim->is_kept && claim->holder == DIBS_HELD_BY_PROCESS;
 }
 
 static bool take_claim(void *ctx, const dibs_claim *claim)
@@ -49,16 +50,9 @@ static bool take_claim(void *ctx, const dibs_claim *claim)
 
     if (!present_is_manifest_name(claim->name))
         return true;
-    if (p->n == p->max) {
-        size_t max = p->max ? 2 * p->max : 64;
-        dibs_claim *more = realloc(p->claims, max * sizeof *more);
-
-        p->is_full = !more;
-        if (!more)
-            return false;
-        p->claims = more;
-        p->max = max;
-    }
+    p->is_full = !grow((void **) &p->claims, p->n, &p->max, sizeof *p->claims);
+    if (p->is_full)
+        return false;
     p->claims[p->n++] = *claim;
     return true;
 }
@@ -110,6 +104,7 @@ bool present_is_run_with(const dibs_claim *claim)
     return claim->holder == DIBS_HELD_BY_PROCESS && present_is_held(claim);
 }
 
+/* The first such claim of those whose names begin with these bytes; NULL: none. */
 static const dibs_claim *find_first(const struct present *p, const char *name, size_t len,
                                     bool (*is_it)(const dibs_claim *claim))
 {
@@ -129,16 +124,6 @@ static const dibs_claim *find_first(const struct present *p, const char *name, s
     return NULL;
 }
 
-const dibs_claim *present_held(const struct present *p, const char *name, size_t len)
-{
-    return find_first(p, name, len, present_is_held);
-}
-
-const dibs_claim *present_run_with(const struct present *p, const char *name, size_t len)
-{
-    return find_first(p, name, len, present_is_run_with);
-}
-
 size_t present_shared_length(const dibs_claim *claim)
 {
     const char *role = strchr(claim->name, '/') + 1;
@@ -150,8 +135,7 @@ size_t present_shared_length(const dibs_claim *claim)
 const dibs_claim *present_role_user(const struct present *p, const dibs_claim *claim)
 {
     size_t len = present_shared_length(claim);
+    const dibs_claim *running = len > 0 ? find_first(p, claim->name, len, present_is_run_with) : NULL;
 
-    const dibs_claim *running = len > 0 ? present_run_with(p, claim->name, len) : NULL;
-
-    return running || len == 0 ? running : present_held(p, claim->name, len);
+    return running || len == 0 ? running : find_first(p, claim->name, len, present_is_held);
 }

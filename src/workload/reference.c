@@ -18,7 +18,7 @@ struct part {
     int32_t index; /* -1: none */
 };
 
-/* Cuts the index off. What is wrong, or NULL. */
+/* Cut the index off. Return what is wrong, or NULL. */
 static const char *take_part(char *text, struct part *out)
 {
     char *bracket = strpbrk(text, "[]");
@@ -116,12 +116,12 @@ bool workload_is_env_name(const char *env)
 
 void workload_port_env(const char *name, char *out, size_t size)
 {
-    size_t room = size - sizeof "_PORT";
+    size_t space = size - sizeof "_PORT";
     size_t used = 0;
 
-    if (is_digit(*name) && room > 0)
+    if (is_digit(*name) && space > 0)
         out[used++] = '_';
-    for (const char *c = name; *c && used < room; c++) {
+    for (const char *c = name; *c && used < space; c++) {
         bool is_small = *c >= 'a' && *c <= 'z';
 
         out[used++] = (char) (is_small ? *c - 'a' + 'A' : is_letter(*c) || is_digit(*c) ? *c : '_');

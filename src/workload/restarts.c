@@ -6,22 +6,31 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "net/bindings.h"
-#include "owner/owner.h"
-#include "workload/told.h"
 
 #include "base/banned.h"
 
-/* A directory's group is renamed by people, and not while it runs, again and again. */
-enum { GROUPS_MAX = 8 };
+/* A need by its name. */
+struct sorted {
+    const char *name;
+    size_t at; /* among all needs */
+};
 
 struct noting {
     const struct restarts *r;
-    struct owner_view view;
-    bool can_see; /* `view` is known */
-    /* The groups that something runs by: in a directory also those that it had before. */
-    char groups[GROUPS_MAX][DIBS_NAME_PART_MAX + 1];
-    size_t n_groups;
+    struct sorted *sorted; /* all needs */
+    /* What processes hold, sorted by the names behind their groups: a directory's group may have had another
+     * name when the process was started. */
+    const dibs_claim **running;
+    size_t n_running;
 };
+
+static int by_name(const void *a, const void *b)
+{
+    const struct sorted *x = a;
+    const struct sorted *y = b;
+
+    return strcmp(x->name, y->name);
+}
 
 void restarts_note_pod(struct workload_change *change, const dibs_claim *held)
 {
@@ -34,17 +43,18 @@ void restarts_note_pod(struct workload_change *change, const dibs_claim *held)
 
 /* ---- by the claims that change ---- */
 
-/* A pod that runs. It is told of its own ports, its role's, and those that it refers to. */
-struct told_pod {
+/* A pod that runs. It gets the numbers of its own ports, its role's, and those that it refers to. */
+struct running_pod {
     const struct workload_pod *pod;
-    const dibs_claim *held;
+    const dibs_claim *held;     /* the first that a process holds */
+    const dibs_claim *recorded; /* the first that records its process' variables; `held` when none does */
     struct workload_needs needs;
     struct workload_change **changes; /* of the needs; NULL: none */
     uint16_t *ports;                  /* that the needs have now */
     struct workload_value *values;
 };
 
-static void told_pod_free(struct told_pod *t)
+static void running_pod_free(struct running_pod *t)
 {
     workload_needs_free(&t->needs);
     free(t->changes);
@@ -52,8 +62,8 @@ static void told_pod_free(struct told_pod *t)
     free(t->values);
 }
 
-/* Was the process told the number that this need has now, in each variable that it is told in? */
-static bool is_known(const struct told_pod *t, size_t i, const struct workload_restart *restart)
+/* Has the process the number that this need has now, in each variable of it? */
+static bool is_known(const struct running_pod *t, size_t i, const struct workload_restart *restart)
 {
     const struct workload_need *need = &t->needs.all[i];
     const struct workload_component *component = t->pod->component;
@@ -70,7 +80,7 @@ static bool is_known(const struct told_pod *t, size_t i, const struct workload_r
     return true;
 }
 
-/* A block is made anew as one: some of its claims may then be as before. */
+/* A block moves as one: some of its claims may be as before. */
 static bool is_as_before(const struct workload_change *change)
 {
     const dibs_claim *claim = &change->claim;
@@ -82,9 +92,9 @@ static bool is_as_before(const struct workload_change *change)
            bindings_same(before->bindings, before->n_bindings, claim->bindings, claim->n_bindings);
 }
 
-/* `restart`: what its process was told otherwise, if that is known. A claim that was released and has its
- * number again is none that the process would have to learn of. */
-static void note_changes(const struct told_pod *t, const struct workload_restart *restart)
+/* `restart`: the differences of its process' variables, if they are known. A claim that was released and has
+ * its number again is no change for the process. */
+static void note_changes(const struct running_pod *t, const struct workload_restart *restart)
 {
     for (size_t i = 0; i < t->needs.n; i++) {
         struct workload_change *change = t->changes[i];
@@ -100,10 +110,10 @@ static void note_changes(const struct told_pod *t, const struct workload_restart
     }
 }
 
-/* ---- by what its process was told ---- */
+/* ---- by the variables of its process ---- */
 
-/* Is the number one that a change is told with, as one that is new to pods, or stays with them? */
-static bool is_told(const struct workload_plan *plan, const char *text, bool is_new)
+/* Does a change report this number already, as new to pods or as staying with them? */
+static bool is_covered(const struct workload_plan *plan, const char *text, bool is_new)
 {
     uint64_t port = 0;
 
@@ -118,43 +128,25 @@ static bool is_told(const struct workload_plan *plan, const char *text, bool is_
     return false;
 }
 
-/* The first process that holds a claim of the pod and still says what it was told; `claim` is the first of
- * the pod that one holds. */
-static char *find_told(const struct noting *n, const dibs_claim **claim)
+/* Compare the pod's recorded variables with those that it would get now. Without `all` they are not known. */
+static dibs_status compare(const struct running_pod *t, struct workload_restart *out, dibs_err *err)
 {
-    const struct present *p = n->r->present;
-    size_t len = present_pod_length((*claim)->name) + 1;
-    const char *name = (*claim)->name;
-    int32_t last = 0;
+    const dibs_claim *claim = t->recorded;
 
-    for (const dibs_claim *c = *claim; c < p->claims + p->n && strncmp(c->name, name, len) == 0; c++) {
-        if (!present_is_run_with(c) || c->process.pid == last)
-            continue;
-        last = c->process.pid;
-        char *told = owner_variable(&n->view, &c->process, WORKLOAD_TOLD);
-        if (told) {
-            *claim = c;
-            return told;
-        }
-    }
-    return NULL;
-}
-
-/* What the pod's process was told otherwise; without `all` that is not known. */
-static void compare_told(const struct noting *n, const struct told_pod *t, struct workload_restart *out)
-{
-    const dibs_claim *claim = t->held;
-
-    out->was = n->can_see ? find_told(n, &claim) : NULL;
-    out->now = out->was ? workload_told_text(n->r->group, t->pod, t->values, claim->process.pid) : NULL;
     out->claim = *claim;
     (void) snprintf(out->pod, sizeof out->pod, "%.*s", (int) present_pod_length(claim->name), claim->name);
-    if (out->now)
-        (void) told_compare(out);
+    if (!claim->env[0])
+        return DIBS_OK;
+    out->was = strdup(claim->env);
+    out->now = workload_env_text(t->pod, t->values);
+    if (!out->was || !out->now)
+        return err_set(err, DIBS_FAILURE, "workload: out of memory");
+    restart_compare(out);
+    return DIBS_OK;
 }
 
 /* The plan takes what differs. */
-static dibs_status note_told(struct workload_plan *plan, struct workload_restart *restart, dibs_err *err)
+static dibs_status add_restart(struct workload_plan *plan, struct workload_restart *restart, dibs_err *err)
 {
     if (restart->n == 0)
         return DIBS_OK;
@@ -164,7 +156,7 @@ static dibs_status note_told(struct workload_plan *plan, struct workload_restart
     for (size_t i = 0; i < restart->n; i++) {
         struct workload_difference *d = &restart->all[i];
 
-        d->is_told = d->now ? is_told(plan, d->now, true) : is_told(plan, d->was, false);
+        d->is_covered = d->now ? is_covered(plan, d->now, true) : is_covered(plan, d->was, false);
     }
     plan->restarts = more;
     more[plan->n_restarts++] = *restart;
@@ -174,9 +166,10 @@ static dibs_status note_told(struct workload_plan *plan, struct workload_restart
 
 /* ---- every pod that runs ---- */
 
-/* What it needs, as the plan has it, and what it would be told. */
-static dibs_status look_up(const struct restarts *r, struct told_pod *t, dibs_err *err)
+/* Find what it needs, as the plan has it, and the values that it would get. */
+static dibs_status look_up(const struct noting *n, struct running_pod *t, dibs_err *err)
 {
+    const struct restarts *r = n->r;
     dibs_status s = workload_needs_of(r->group, t->pod, &t->needs, err);
 
     if (s != DIBS_OK)
@@ -186,45 +179,66 @@ static dibs_status look_up(const struct restarts *r, struct told_pod *t, dibs_er
     if (!t->changes || !t->ports)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
     for (size_t i = 0; i < t->needs.n; i++) {
-        size_t at = workload_needs_find(r->needs, r->sorted, t->needs.all[i].name);
+        const struct sorted *need = bsearch(&(struct sorted){ .name = t->needs.all[i].name }, n->sorted,
+                                            r->needs->n, sizeof *n->sorted, by_name);
 
-        if (at == r->needs->n)
+        if (!need)
             continue;
-        t->changes[i] = &r->plan->changes[at];
+        t->changes[i] = &r->plan->changes[need->at];
         t->ports[i] = t->changes[i]->claim.port;
     }
     return workload_values(r->group, t->pod, &t->needs, t->ports, &t->values, err);
 }
 
-static dibs_status note_pod(const struct noting *n, const struct workload_pod *pod, const dibs_claim *held,
-                            dibs_err *err)
+static const char *behind_group(const dibs_claim *claim)
 {
-    AUTO(told_pod_free) struct told_pod t = { .pod = pod, .held = held };
-    AUTO(told_free) struct workload_restart restart = { 0 };
-    dibs_status s = look_up(n->r, &t, err);
+    return strchr(claim->name, '/');
+}
 
+static int by_pod(const void *a, const void *b)
+{
+    const dibs_claim *const *x = a;
+    const dibs_claim *const *y = b;
+
+    return strcmp(behind_group(*x), behind_group(*y));
+}
+
+/* Is it of the pod, "/web/0/-/"? */
+static int pod_to_claim(const void *pod, const void *claim)
+{
+    const dibs_claim *const *c = claim;
+
+    return strncmp(pod, behind_group(*c), strlen(pod));
+}
+
+static dibs_status note_pod(const struct noting *n, const struct workload_pod *pod, dibs_err *err)
+{
+    AUTO(running_pod_free) struct running_pod t = { .pod = pod };
+    AUTO(restart_free) struct workload_restart restart = { 0 };
+    char whole[DIBS_NAME_MAX + 1];
+
+    workload_pod_prefix(n->r->group, pod, whole);
+    (void) snprintf(whole + strlen(whole), sizeof whole - strlen(whole), "/");
+    const char *name = strchr(whole, '/');
+    const dibs_claim **first =
+        bsearch(name, n->running, n->n_running, sizeof(const dibs_claim *), pod_to_claim);
+    if (!first)
+        return DIBS_OK; /* it does not run */
+    while (first > n->running && pod_to_claim(name, first - 1) == 0)
+        first--;
+    t.held = t.recorded = *first;
+    for (; first < n->running + n->n_running && pod_to_claim(name, first) == 0; first++)
+        if (!t.recorded->env[0] && (*first)->env[0])
+            t.recorded = *first;
+    dibs_status s = look_up(n, &t, err);
+    if (s == DIBS_OK)
+        s = compare(&t, &restart, err);
     if (s != DIBS_OK)
         return s;
-    compare_told(n, &t, &restart);
     note_changes(&t, &restart);
-    return note_told(n->r->plan, &restart, err);
+    return add_restart(n->r->plan, &restart, err);
 }
 
-/* The first claim that a process holds of those whose names go on so behind their group's: "/web/0/". */
-static const dibs_claim *find_held(const struct noting *n, const char *rest)
-{
-    const dibs_claim *held = NULL;
-    char name[DIBS_NAME_MAX + 1];
-
-    for (size_t i = 0; i < n->n_groups && !held; i++) {
-        int len = snprintf(name, sizeof name, "%s%s", n->groups[i], rest);
-
-        held = present_run_with(n->r->present, name, (size_t) len);
-    }
-    return held;
-}
-
-/* Every pod of the instance that runs. */
 static dibs_status note_instance(const struct noting *n, const struct workload_role *role, uint32_t instance,
                                  dibs_err *err)
 {
@@ -233,61 +247,32 @@ static dibs_status note_instance(const struct noting *n, const struct workload_r
 
     for (size_t c = 0; c < role->n_components; c++) {
         pod.component = &role->components[c];
-        for (pod.id = 0; pod.id < pod.component->size && s == DIBS_OK; pod.id++) {
-            char name[DIBS_NAME_MAX + 1];
-
-            workload_sign_name(n->r->group, &pod, name);
-            name[present_pod_length(name) + 1] = '\0';
-            const dibs_claim *held = find_held(n, strchr(name, '/'));
-            if (held)
-                s = note_pod(n, &pod, held, err);
-        }
+        for (pod.id = 0; pod.id < pod.component->size && s == DIBS_OK; pod.id++)
+            s = note_pod(n, &pod, err);
     }
     return s;
 }
 
-static void find_groups(struct noting *n)
-{
-    const struct present *p = n->r->present;
-
-    for (size_t i = 0; i < p->n && n->n_groups < GROUPS_MAX; i++) {
-        const char *name = p->claims[i].name;
-        int len = (int) strcspn(name, "/");
-        size_t k = 0;
-
-        if (!present_is_run_with(&p->claims[i]))
-            continue;
-        while (k < n->n_groups && (strncmp(n->groups[k], name, (size_t) len) != 0 || n->groups[k][len]))
-            k++;
-        if (k == n->n_groups)
-            (void) snprintf(n->groups[n->n_groups++], sizeof n->groups[0], "%.*s", len, name);
-    }
-}
-
 dibs_status restarts_note(const struct restarts *r, dibs_err *err)
 {
-    const struct workload_group *group = r->group;
-    AUTO(free_auto) struct noting *n = calloc(1, sizeof *n);
+    AUTO(free_auto) struct sorted *sorted = calloc(r->needs->n + 1, sizeof *sorted);
+    AUTO(free_auto) const dibs_claim **running = calloc(r->present->n + 1, sizeof(const dibs_claim *));
+    struct noting n = { .r = r, .sorted = sorted, .running = running };
     dibs_status s = DIBS_OK;
 
-    if (!n)
+    if (!sorted || !running)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
-    n->r = r;
-    find_groups(n);
-    if (n->n_groups == 0)
+    for (size_t i = 0; i < r->needs->n; i++)
+        sorted[i] = (struct sorted){ r->needs->all[i].name, i };
+    qsort(sorted, r->needs->n, sizeof *sorted, by_name);
+    for (size_t i = 0; i < r->present->n; i++)
+        if (present_is_run_with(&r->present->claims[i]))
+            running[n.n_running++] = &r->present->claims[i];
+    if (n.n_running == 0)
         return DIBS_OK;
-    n->can_see = owner_view_load(&n->view, NULL) == DIBS_OK;
-    for (size_t i = 0; i < group->n_roles; i++) {
-        struct workload_pod first = { .role = &group->roles[i], .component = group->roles[i].components };
-
-        for (; first.instance < first.role->instances && s == DIBS_OK; first.instance++) {
-            char name[DIBS_NAME_MAX + 1];
-
-            workload_pod_prefix(group, &first, name);
-            strrchr(name, '/')[1] = '\0';
-            if (find_held(n, strchr(name, '/')))
-                s = note_instance(n, first.role, first.instance, err);
-        }
-    }
+    qsort(running, n.n_running, sizeof(const dibs_claim *), by_pod);
+    for (size_t i = 0; i < r->group->n_roles; i++)
+        for (uint32_t k = 0; k < r->group->roles[i].instances && s == DIBS_OK; k++)
+            s = note_instance(&n, &r->group->roles[i], k, err);
     return s;
 }

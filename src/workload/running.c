@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Does a pod run? Its claims tell, also those that its group does not have any more, or has moved. */
+/* Does a pod run? Its claims show it, also those that its group has dropped or moved since. */
 #include <string.h>
 
 #include "base/err.h"
@@ -8,7 +8,7 @@
 
 #include "base/banned.h"
 
-/* In a directory whatever its group is called: it may have been renamed since the pod was started. */
+/* In a directory under any group name: the group may have been renamed since the pod was started. */
 static bool is_of(const dibs_claim *claim, const struct workload_group *group, const struct workload_pod *pod)
 {
     char name[DIBS_NAME_MAX + 1];
@@ -29,8 +29,8 @@ static dibs_status refuse(const dibs_claim *claim, dibs_err *err)
                    claim->process.pid,
                    text_safe(claim->command[0] ? claim->command : "?", command, sizeof command), claim->name,
                    claim->port,
-                   claim->is_orphan ? ", or somebody who has its socket from it ('dibs who' tells)"
-                   : claim->life == DIBS_UNKNOWN ? ", and it cannot be told whether it is alive"
+                   claim->is_orphan ? ", or a process that inherited its socket ('dibs who' names it)"
+                   : claim->life == DIBS_UNKNOWN ? ", and it is unknown whether it is alive"
                                                  : "");
     if (err) {
         err->blocker = (dibs_blocker){ .relation = DIBS_REL_SAME_NAME,
@@ -54,7 +54,7 @@ dibs_status workload_check_idle(dibs *handle, const struct workload_group *group
         const dibs_claim *claim = &present.claims[i];
 
         if (!present_is_run_with(claim))
-            continue; /* the user of a lease may give its port to a process */
+            continue; /* a user may give the port of a lease to a process */
         for (size_t k = 0; k < n && s == DIBS_OK; k++)
             if (is_of(claim, group, pods[k]))
                 s = refuse(claim, err);

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The group's claims against what the group says: keep, add, move, drop, in one step. */
+/* The group's claims against what the group says: keep, add, move, drop, in one batch. */
 #include <string.h>
 
 #include "base/err.h"
-#include "base/part.h"
+#include "base/name_part.h"
 #include "net/bindings.h"
 #include "net/portbits.h"
 #include "workload/present.h"
 #include "workload/restarts.h"
-#include "workload/told.h"
 
 #include "base/banned.h"
 
-enum { TRIES_MAX = 8 }; /* while pods are started at the same moment, again and again */
+enum { TRIES_MAX = 8 }; /* while pods start at the same moment */
 
 struct syncing {
     const struct workload_group *group;
@@ -26,11 +25,11 @@ struct syncing {
     size_t *was;                      /* of a need: its claim's place in `present`, n when it has none */
     bool *is_used;                    /* of what is present: a need has its name, or gives it back */
     dibs *handle;
-    bool is_asked, has_ipv6; /* known when it was asked for */
-    bool is_cleanup;         /* nothing is wanted: then nobody has to be restarted */
+    bool is_asked, has_ipv6; /* has_ipv6 is valid once it was asked for */
+    bool is_cleanup;         /* nothing is needed, and no pod has to be restarted */
 };
 
-/* What was decided: all but the needs. */
+/* Drop every decision; the needs stay. */
 static void forget(struct syncing *y)
 {
     present_free(&y->present);
@@ -54,7 +53,7 @@ static void syncing_free(struct syncing *y)
 void workload_plan_free(struct workload_plan *plan)
 {
     for (size_t i = 0; i < plan->n_restarts; i++)
-        told_free(&plan->restarts[i]);
+        restart_free(&plan->restarts[i]);
     free(plan->restarts);
     free(plan->changes);
     free(plan->present);
@@ -80,7 +79,8 @@ bool workload_is_as_wanted(const dibs_claim *claim, const struct workload_port *
     return *is_narrowed;
 }
 
-/* Has the host IPv6? Only a claim that was made without it asks. What is declared is never refused. */
+/* Has the host IPv6? A declared claim is never refused, so its dry run shows it. Asked only when a claim was
+ * made without IPv6. */
 static bool has_ipv6(struct syncing *y)
 {
     static const dibs_binding all = { .proto = DIBS_TCP, .address = { .len = 16 } };
@@ -99,7 +99,7 @@ static bool has_ipv6(struct syncing *y)
 }
 
 /* Is the need's claim there, as it is wanted? One that was made without IPv6 is good enough as long as there
- * is none, or somebody holds it. */
+ * is none, or while it is held. */
 static bool is_need_met(struct syncing *y, size_t i)
 {
     bool is_narrowed = false;
@@ -145,9 +145,9 @@ static bool is_in_the_way(const struct syncing *y, const struct portbits *wanted
     return false;
 }
 
-/* Ports that may have any number make room for those that may not. A block goes as one. What somebody runs
- * with is not free by that: the number is refused. */
-static void make_room(struct syncing *y)
+/* Move ports that may have any number out of the way of those that may not. A block moves as one. A number
+ * that a process runs with does not become free by that: it is refused. */
+static void move_blocking_ports(struct syncing *y)
 {
     struct portbits wanted = { 0 };
 
@@ -179,7 +179,7 @@ static dibs_request request_of(const struct syncing *y, size_t i)
     return request;
 }
 
-/* The need has to have its number: a claim that left the name with it has its name again. */
+/* A need that must have its number gets back the claim that left its name with this number. */
 static void find_left(struct syncing *y, size_t i)
 {
     const struct workload_need *need = &y->needs.all[i];
@@ -210,7 +210,7 @@ static void decide(struct syncing *y)
             y->is_used[y->was[i]] = true;
         find_left(y, i);
     }
-    make_room(y);
+    move_blocking_ports(y);
     for (int pass = 0; pass < 2; pass++) /* numbers that must be had are had before others are chosen */
         for (size_t i = 0; i < y->needs.n; i++)
             if (must_get(y, i) == (pass == 0)) {
@@ -227,12 +227,12 @@ static void decide(struct syncing *y)
         }
     for (size_t i = 0; i < p->n; i++) {
         const dibs_claim *claim = &p->claims[i];
-        bool is_sign = present_is_sign(claim->name);
+        bool is_use = present_is_use(claim);
 
-        if (is_sign ? !present_is_held(claim) : !y->is_used[i] && !present_role_user(p, claim))
+        if (!y->is_used[i] && !(is_use ? present_is_held(claim) : present_role_user(p, claim) != NULL))
             y->drops[y->n_drops++] =
                 (dibs_drop){ claim, .shared_bytes = (uint32_t) present_shared_length(claim) };
-        y->is_used[i] = y->is_used[i] || is_sign; /* not the manifest's: nothing to tell */
+        y->is_used[i] = y->is_used[i] || is_use; /* no claim of the manifest: not reported */
     }
 }
 
@@ -259,8 +259,9 @@ static dibs_status prepare(struct syncing *y, dibs_err *err)
 
 /* ---- the answer ---- */
 
-/* What is there and not wanted any more. What has left its name is never wanted again by an undo. */
-static void tell_rest(const struct syncing *y, struct workload_plan *plan)
+/* Add the claims that are there and not needed any more. An undo does not restore a claim that had left its
+ * name. */
+static void add_rest(const struct syncing *y, struct workload_plan *plan)
 {
     for (size_t i = 0; i < y->present.n; i++) {
         const dibs_claim *claim = &y->present.claims[i];
@@ -273,7 +274,7 @@ static void tell_rest(const struct syncing *y, struct workload_plan *plan)
         change->kind = role || is_held ? WORKLOAD_STAY : WORKLOAD_DROP;
         change->claim = *claim;
         change->claim.is_kept = claim->is_kept && !is_held; /* it ends with its holder */
-        change->before = part_count(claim->name) > DIBS_NAME_PARTS_MAX ? NULL : claim;
+        change->before = name_part_count(claim->name) > DIBS_NAME_PARTS_MAX ? NULL : claim;
         if (change->kind == WORKLOAD_STAY)
             restarts_note_pod(change, role ? role : claim);
         plan->count[change->kind]++;
@@ -281,15 +282,14 @@ static void tell_rest(const struct syncing *y, struct workload_plan *plan)
     }
 }
 
-/* The plan takes what was there. */
-static dibs_status tell(struct syncing *y, const dibs_claim *answers, struct workload_plan *out,
-                        dibs_err *err)
+/* Make the plan from the answers. It takes over the list of present claims. */
+static dibs_status make_plan(struct syncing *y, const dibs_claim *answers, struct workload_plan *out,
+                             dibs_err *err)
 {
     AUTO(workload_plan_free)
     struct workload_plan plan = { .changes = calloc(y->needs.n + y->present.n + 1, sizeof *plan.changes) };
-    AUTO(free_auto) struct workload_sorted *sorted = workload_needs_sort(&y->needs);
 
-    if (!plan.changes || !sorted)
+    if (!plan.changes)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
     for (size_t i = 0; i < y->needs.n; i++) {
         struct workload_change *change = &plan.changes[plan.n++];
@@ -302,9 +302,9 @@ static dibs_status tell(struct syncing *y, const dibs_claim *answers, struct wor
         }
         plan.count[change->kind]++;
     }
-    tell_rest(y, &plan);
+    add_rest(y, &plan);
     struct restarts restarts = {
-        .group = y->group, .needs = &y->needs, .sorted = sorted, .present = &y->present, .plan = &plan
+        .group = y->group, .needs = &y->needs, .present = &y->present, .plan = &plan
     };
     dibs_status s = !y->is_cleanup ? restarts_note(&restarts, err) : DIBS_OK;
     if (s == DIBS_OK) {
@@ -315,45 +315,24 @@ static dibs_status tell(struct syncing *y, const dibs_claim *answers, struct wor
     return s;
 }
 
-/* ---- one step for all ---- */
+/* ---- one batch for all ---- */
 
-/* What every group asks for and drops, one group behind the other. */
-struct step {
+/* The requests and drops of all groups, one group behind the other. */
+struct sync_batch {
     dibs_request *requests;
     dibs_claim *answers;
     dibs_drop *drops;
     size_t n, n_drops;
 };
 
-static void step_free(struct step *step)
+static void sync_batch_free(struct sync_batch *joined)
 {
-    free(step->requests);
-    free(step->answers);
-    free(step->drops);
+    free(joined->requests);
+    free(joined->answers);
+    free(joined->drops);
 }
 
-static dibs_status step_make(struct step *step, size_t n, size_t n_drops, dibs_err *err)
-{
-    step->requests = calloc(n + 1, sizeof *step->requests);
-    step->answers = calloc(n + 1, sizeof *step->answers);
-    step->drops = calloc(n_drops + 1, sizeof *step->drops);
-    if (!step->requests || !step->answers || !step->drops)
-        return err_set(err, DIBS_FAILURE, "workload: out of memory");
-    return DIBS_OK;
-}
-
-static dibs_status step_take(dibs *handle, const struct step *step, bool is_dry_run, dibs_err *err)
-{
-    const dibs_batch batch = { .requests = step->requests,
-                               .n = step->n,
-                               .drops = step->drops,
-                               .n_drops = step->n_drops,
-                               .is_dry_run = is_dry_run };
-
-    return dibs_claim_ports(handle, &batch, step->answers, err);
-}
-
-static dibs_status join(const struct syncing *all, size_t n, struct step *step, dibs_err *err)
+static dibs_status join(const struct syncing *all, size_t n, struct sync_batch *joined, dibs_err *err)
 {
     size_t n_needs = 0;
     size_t n_drops = 0;
@@ -362,50 +341,59 @@ static dibs_status join(const struct syncing *all, size_t n, struct step *step, 
         n_needs += all[i].needs.n;
         n_drops += all[i].n_drops;
     }
-    dibs_status s = step_make(step, n_needs, n_drops, err);
-    for (size_t i = 0; i < n && s == DIBS_OK; i++) {
-        memcpy(&step->requests[step->n], all[i].requests, all[i].needs.n * sizeof *step->requests);
-        memcpy(&step->drops[step->n_drops], all[i].drops, all[i].n_drops * sizeof *step->drops);
-        step->n += all[i].needs.n;
-        step->n_drops += all[i].n_drops;
+    joined->requests = calloc(n_needs + 1, sizeof *joined->requests);
+    joined->answers = calloc(n_needs + 1, sizeof *joined->answers);
+    joined->drops = calloc(n_drops + 1, sizeof *joined->drops);
+    if (!joined->requests || !joined->answers || !joined->drops)
+        return err_set(err, DIBS_FAILURE, "workload: out of memory");
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&joined->requests[joined->n], all[i].requests, all[i].needs.n * sizeof *joined->requests);
+        memcpy(&joined->drops[joined->n_drops], all[i].drops, all[i].n_drops * sizeof *joined->drops);
+        joined->n += all[i].needs.n;
+        joined->n_drops += all[i].n_drops;
     }
-    return s;
+    return DIBS_OK;
 }
 
-static dibs_status try_so(dibs *handle, struct syncing *all, size_t n, bool is_dry_run,
-                          struct workload_plan *plans, dibs_err *err)
+static dibs_status sync_once(dibs *handle, struct syncing *all, size_t n, bool is_dry_run,
+                             struct workload_plan *plans, dibs_err *err)
 {
-    AUTO(step_free) struct step step = { 0 };
+    AUTO(sync_batch_free) struct sync_batch joined = { 0 };
     dibs_status s = DIBS_OK;
-    size_t n_told = 0;
+    size_t n_planned = 0;
 
     for (size_t i = 0; i < n && s == DIBS_OK; i++)
         s = prepare(&all[i], err);
     if (s == DIBS_OK)
-        s = join(all, n, &step, err);
+        s = join(all, n, &joined, err);
+    const dibs_batch batch = { .requests = joined.requests,
+                               .n = joined.n,
+                               .drops = joined.drops,
+                               .n_drops = joined.n_drops,
+                               .is_dry_run = is_dry_run };
     if (s == DIBS_OK)
-        s = step_take(handle, &step, is_dry_run, err);
-    const dibs_claim *answers = step.answers;
-    for (; n_told < n && s == DIBS_OK; answers += all[n_told++].needs.n)
-        s = tell(&all[n_told], answers, &plans[n_told], err);
-    for (size_t i = 0; i < n_told && s != DIBS_OK; i++)
+        s = dibs_claim_ports(handle, &batch, joined.answers, err);
+    const dibs_claim *answers = joined.answers;
+    for (; n_planned < n && s == DIBS_OK; answers += all[n_planned++].needs.n)
+        s = make_plan(&all[n_planned], answers, &plans[n_planned], err);
+    for (size_t i = 0; i < n_planned && s != DIBS_OK; i++)
         workload_plan_free(&plans[i]);
     return s;
 }
 
-/* A pod that starts after it was looked who runs has been told of what its role shares: then all is looked at
- * and decided anew. */
-static dibs_status make_so(dibs *handle, struct syncing *all, size_t n, bool is_dry_run,
-                           struct workload_plan *plans, dibs_err *err)
+/* Retry while pods start between the listing and the batch: they have got the ports that their role shares
+ * (DIBS_REL_USES), so everything is listed and decided again. */
+static dibs_status sync_with_retries(dibs *handle, struct syncing *all, size_t n, bool is_dry_run,
+                                     struct workload_plan *plans, dibs_err *err)
 {
     dibs_err why = { 0 };
-    dibs_status s = try_so(handle, all, n, is_dry_run, plans, &why);
+    dibs_status s = sync_once(handle, all, n, is_dry_run, plans, &why);
 
     for (int i = 1; i < TRIES_MAX && s == DIBS_TAKEN && why.blocker.relation == DIBS_REL_USES; i++) {
         for (size_t k = 0; k < n; k++)
             forget(&all[k]);
         why = (dibs_err){ 0 };
-        s = try_so(handle, all, n, is_dry_run, plans, &why);
+        s = sync_once(handle, all, n, is_dry_run, plans, &why);
     }
     if (s != DIBS_OK && err)
         *err = why;
@@ -426,7 +414,7 @@ dibs_status workload_sync_all(dibs *handle, struct workload_group *const *groups
         s = workload_needs_all(groups[i], &all[i].needs, err);
     }
     if (s == DIBS_OK)
-        s = make_so(handle, all, n, is_dry_run, plans, err);
+        s = sync_with_retries(handle, all, n, is_dry_run, plans, err);
     for (size_t i = 0; i < n; i++)
         syncing_free(&all[i]);
     return s;
@@ -438,7 +426,7 @@ dibs_status workload_sync(dibs *handle, const struct workload_group *group, bool
     AUTO(syncing_free) struct syncing y = { .group = group, .handle = handle };
     dibs_status s = workload_needs_all(group, &y.needs, err);
 
-    return s == DIBS_OK ? make_so(handle, &y, 1, is_dry_run, out, err) : s;
+    return s == DIBS_OK ? sync_with_retries(handle, &y, 1, is_dry_run, out, err) : s;
 }
 
 dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, bool is_dry_run,
@@ -446,5 +434,5 @@ dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, b
 {
     AUTO(syncing_free) struct syncing y = { .group = group, .handle = handle, .is_cleanup = true };
 
-    return make_so(handle, &y, 1, is_dry_run, out, err);
+    return sync_with_retries(handle, &y, 1, is_dry_run, out, err);
 }

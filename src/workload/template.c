@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/text.h"
 
 #include "base/banned.h"
@@ -38,15 +39,8 @@ static dibs_status add(const struct reading *r, struct template_piece piece, dib
 {
     struct template *t = r->t;
 
-    if (t->n == t->max) {
-        size_t max = t->max ? 2 * t->max : 16;
-        struct template_piece *more = realloc(t->pieces, max * sizeof *more);
-
-        if (!more)
-            return err_set(err, DIBS_FAILURE, "%s: out of memory", r->name);
-        t->pieces = more;
-        t->max = max;
-    }
+    if (!grow((void **) &t->pieces, t->n, &t->max, sizeof *t->pieces))
+        return err_set(err, DIBS_FAILURE, "%s: out of memory", r->name);
     t->pieces[t->n++] = piece;
     return DIBS_OK;
 }

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/near.h"
-#include "base/part.h"
+#include "base/name_part.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "workload/workload.h"
 
@@ -43,7 +43,7 @@ static bool is_called(const char *name, const char *typed)
 {
     char part[DIBS_NAME_PART_MAX + 1];
 
-    part_encode(name, "", DIBS_NAME_PART_MAX, part);
+    name_part_encode(name, "", DIBS_NAME_PART_MAX, part);
     return strcmp(name, typed) == 0 || strcmp(part, typed) == 0;
 }
 
@@ -57,15 +57,12 @@ const struct workload_role *workload_role_typed(const struct workload_group *gro
 
 static bool number(const char *text, uint32_t below, uint32_t *out)
 {
-    uint32_t value = 0;
-    size_t len = strlen(text);
+    uint64_t value = 0;
 
-    if (len == 0 || len > 6 || text[strspn(text, "0123456789")] != '\0')
+    if (below == 0 || !text_number(text, strlen(text), below - 1, &value))
         return false;
-    for (const char *c = text; *c; c++)
-        value = value * 10 + (uint32_t) (*c - '0');
-    *out = value;
-    return value < below;
+    *out = (uint32_t) value;
+    return true;
 }
 
 static const char *source_of(const struct workload_group *group)
@@ -76,10 +73,10 @@ static const char *source_of(const struct workload_group *group)
 static dibs_status no_role(const struct workload_group *group, const char *typed, dibs_err *err)
 {
     char shown[80];
-    struct near_list all = { .used = 0 };
+    struct suggest_list all = { .used = 0 };
 
     for (size_t i = 0; i < group->n_roles; i++)
-        near_list_add(&all, group->roles[i].name);
+        suggest_list_add(&all, group->roles[i].name);
     return err_set(err, DIBS_NOT_FOUND, "%s has no role '%s'; its roles are: %s", source_of(group),
                    text_safe(typed, shown, sizeof shown), all.used ? all.text : "none");
 }
@@ -184,13 +181,13 @@ static void write_parts(const struct workload_reference *to, char *out, size_t s
                     to->component ? to->component : "", id, to->port);
 }
 
-/* What there is instead: the nearest port or, failing that, those of the role that is named, or of all roles
- * when it is a port that is named. */
+/* Name what there is instead: the nearest port or, failing that, those of the role that is named, or of all
+ * roles when it is a port that is named. */
 static dibs_status no_port(const struct workload_group *group, const struct workload_needs *needs,
                            const char *text, const struct typed *typed, bool *is_like, dibs_err *err)
 {
-    struct near best = { .wanted = typed->whole };
-    struct near_list all = { .used = 0 };
+    struct suggest best = { .wanted = typed->whole };
+    struct suggest_list all = { .used = 0 };
     char name[DIBS_NAME_MAX + 1];
     char nearest[DIBS_NAME_MAX + 1] = "";
     char shown[80];
@@ -202,19 +199,19 @@ static dibs_status no_port(const struct workload_group *group, const struct work
         const struct workload_need *need = &needs->all[i];
 
         if (in_parts(group, need, typed->n, name)) {
-            near_offer(&best, name);
+            suggest_offer(&best, name);
             if (best.name == name && text_copy(nearest, sizeof nearest, name))
                 best.name = nearest;
         }
         if ((need->pod.role == role || is_called(need->port->name, text)) &&
             in_parts(group, need, need->pod.component->name ? 4 : 3, name))
-            near_list_add(&all, name);
+            suggest_list_add(&all, name);
     }
     if (is_like)
         *is_like = role || all.used > 0 || (best.name && best.distance <= 1);
     best.all = all;
     return err_set(err, DIBS_NOT_FOUND, "%s has no port '%s'%s", source_of(group),
-                   text_safe(text, shown, sizeof shown), near_say(&best, name, sizeof name));
+                   text_safe(text, shown, sizeof shown), suggest_format(&best, name, sizeof name));
 }
 
 dibs_status workload_need_parse(const struct workload_group *group, const char *text,

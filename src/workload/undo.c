@@ -7,7 +7,7 @@
 
 #include "base/banned.h"
 
-/* What a claim was before: the same number for the same name, kept. */
+/* Request the claim as it was before: the same number for the same name, kept. */
 static dibs_request again(const dibs_claim *was)
 {
     dibs_request request = { .name = was->name,

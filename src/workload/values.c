@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a pod is told: its variables and their values. */
+/* The variables of a pod and their values. */
 #include <string.h>
 
 #include "base/err.h"
@@ -7,12 +7,13 @@
 
 #include "base/banned.h"
 
-/* The place of a claim among the needs; they are few, and the pod's own come first. */
+/* The place of a claim among the needs, by its name behind the group: the ledger may have given the group
+ * another name since the needs were listed. They are few, and the pod's own come first. */
 static size_t find(const struct workload_needs *needs, const char *name)
 {
     size_t i = 0;
 
-    while (i < needs->n && strcmp(needs->all[i].name, name) != 0)
+    while (i < needs->n && strcmp(strchr(needs->all[i].name, '/'), strchr(name, '/')) != 0)
         i++;
     return i;
 }
@@ -27,9 +28,9 @@ void workload_value_text(const struct workload_port *port, const uint16_t *ports
 }
 
 /* The value of a port of the pod, or of a reference. */
-static dibs_status tell(const struct workload_needs *needs, const char *name,
-                        const struct workload_port *port, const uint16_t *ports, struct workload_value *out,
-                        dibs_err *err)
+static dibs_status set_value(const struct workload_needs *needs, const char *name,
+                             const struct workload_port *port, const uint16_t *ports,
+                             struct workload_value *out, dibs_err *err)
 {
     size_t at = find(needs, name);
 
@@ -59,7 +60,7 @@ dibs_status workload_values(const struct workload_group *group, const struct wor
         values[i].env = port->env;
         values[i].annotation = port->annotation;
         workload_claim_name(group, pod, port, 0, name);
-        s = tell(needs, name, port, ports, &values[i], err);
+        s = set_value(needs, name, port, ports, &values[i], err);
     }
     for (size_t i = component->n_ports; i < total && s == DIBS_OK; i++) {
         const struct workload_reference *reference = &component->references[i - component->n_ports];
@@ -69,7 +70,7 @@ dibs_status workload_values(const struct workload_group *group, const struct wor
         values[i].is_reference = true;
         s = workload_reference_name(group, pod, reference, name, &port, err);
         if (s == DIBS_OK)
-            s = tell(needs, name, port, ports, &values[i], err);
+            s = set_value(needs, name, port, ports, &values[i], err);
     }
     if (s != DIBS_OK)
         return s;
@@ -79,71 +80,25 @@ dibs_status workload_values(const struct workload_group *group, const struct wor
 
 /* ---- getting the ports ---- */
 
-/* A look at the whole group is cheaper than a look at each name from about here on. */
-enum { LIST_FROM = 32 };
-
-struct found {
-    const struct workload_sorted *sorted;
-    const struct workload_needs *needs;
-    uint16_t *ports;
-    size_t n;
-};
-
-static bool take_claim(void *ctx, const dibs_claim *claim)
-{
-    struct found *f = ctx;
-    bool is_narrowed = false;
-    size_t at = workload_needs_find(f->needs, f->sorted, claim->name);
-
-    if (at < f->needs->n && claim->is_kept &&
-        workload_is_as_wanted(claim, f->needs->all[at].port, &is_narrowed)) {
-        f->ports[at] = claim->port;
-        f->n++;
-    }
-    return true;
-}
-
-/* Is every block still one? */
-static bool are_blocks(const struct workload_needs *needs, const uint16_t *ports)
-{
-    for (size_t i = 1; i < needs->n; i++)
-        if (needs->all[i].port->is_contiguous && needs->all[i].number > 0 && ports[i] != ports[i - 1] + 1)
-            return false;
-    return true;
-}
-
-/* Only looking: *is_all when every claim is there, kept, and as it is wanted. */
-static dibs_status look(dibs *handle, const struct workload_group *group, const struct workload_needs *needs,
-                        uint16_t *ports, bool *is_all, dibs_err *err)
-{
-    AUTO(free_auto) struct workload_sorted *sorted = workload_needs_sort(needs);
-    struct found f = { .sorted = sorted, .needs = needs, .ports = ports };
-    dibs_filter filter = { .name_prefix = group->group,
-                           .project = group->project,
-                           .principal = dibs_principal_of(handle) };
-
-    if (!sorted)
-        return err_set(err, DIBS_FAILURE, "workload: out of memory");
-    dibs_status s = dibs_claim_list(handle, &filter, take_claim, &f, err);
-    *is_all = f.n == needs->n && are_blocks(needs, ports);
-    return s;
-}
-
-static dibs_status claim_all(dibs *handle, const struct workload_group *group,
-                             const struct workload_needs *needs, uint16_t *ports, dibs_err *err)
+dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
+                            const struct workload_needs *needs, uint16_t **out, dibs_err *err)
 {
     AUTO(free_auto) dibs_request *requests = calloc(needs->n + 1, sizeof *requests);
     AUTO(free_auto) dibs_claim *claims = calloc(needs->n + 1, sizeof *claims);
+    AUTO(free_auto) uint16_t *ports = calloc(needs->n + 1, sizeof *ports);
     dibs_batch batch = { .requests = requests, .n = needs->n };
 
-    if (!requests || !claims)
+    if (!requests || !claims || !ports)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
     for (size_t i = 0; i < needs->n; i++)
         requests[i] = workload_request(group, &needs->all[i]);
-    dibs_status s = dibs_claim_ports(handle, &batch, claims, err);
-    for (size_t i = 0; i < needs->n && s == DIBS_OK; i++)
+    dibs_status s = workload_advise(group, dibs_claim_ports(handle, &batch, claims, err), err);
+    if (s != DIBS_OK)
+        return s;
+    for (size_t i = 0; i < needs->n; i++)
         ports[i] = claims[i].port;
-    return s;
+    *out = TAKE(ports);
+    return DIBS_OK;
 }
 
 dibs_status workload_advise(const struct workload_group *group, dibs_status status, dibs_err *err)
@@ -178,22 +133,4 @@ bool workload_user_of(dibs *handle, const struct workload_group *group, const di
         return false;
     *out = *user;
     return true;
-}
-
-dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
-                            const struct workload_needs *needs, uint16_t **out, dibs_err *err)
-{
-    AUTO(free_auto) uint16_t *ports = calloc(needs->n + 1, sizeof *ports);
-    bool is_all = false;
-    dibs_status s = DIBS_OK;
-
-    if (!ports)
-        return err_set(err, DIBS_FAILURE, "workload: out of memory");
-    if (needs->n >= LIST_FROM)
-        s = look(handle, group, needs, ports, &is_all, err);
-    if (s == DIBS_OK && !is_all)
-        s = workload_advise(group, claim_all(handle, group, needs, ports, err), err);
-    if (s == DIBS_OK)
-        *out = TAKE(ports);
-    return s;
 }

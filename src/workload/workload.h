@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_WORKLOAD_WORKLOAD_H
 #define DIBS_WORKLOAD_WORKLOAD_H
-/* Groups, roles and instances: what a workload needs, as one batch of named claims, and what its parts are
- * then told.
+/* Groups, roles and instances: what a workload needs, as one batch of named claims, and the variables that
+ * its pods get.
  *
  * A group has roles. A role has instances, and in each instance one pod, or the pods of its components. A pod
- * has ports. Whoever reads a manifest, an annotation or an object fills this model; nothing here knows where
- * it came from. Strings belong to the group's arena. */
+ * has ports. The readers of manifests, annotations and objects fill this model; nothing here knows where it
+ * came from. Strings belong to the group's arena. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -88,7 +88,7 @@ struct workload_setting {
     struct workload_place place;
 };
 
-struct workload_arena;
+struct arena;
 struct workload_group {
     const char *source;                 /* file, for messages; may be NULL */
     const char *name;                   /* as written; NULL: by the project's directory */
@@ -100,7 +100,7 @@ struct workload_group {
     size_t n_roles;
     struct workload_setting *settings;
     size_t n_settings;
-    struct workload_arena *arena;
+    struct arena *arena;
 };
 
 /* ---- building (model.c) ---- */
@@ -131,12 +131,12 @@ const dibs_binding *workload_bindings(const struct workload_port *port, size_t *
  * wrong. Sets all but `env` and `place`. */
 dibs_status workload_reference_parse(struct workload_group *group, const char *text,
                                      struct workload_reference *out, dibs_err *err);
-/* The same without copies: cuts `text` up, and *out points into it. What is wrong, or NULL. */
+/* The same without copies: cuts `text` up, and *out points into it. Returns what is wrong, or NULL. */
 const char *workload_reference_cut(char *text, struct workload_reference *out);
 /* Is `env` a name that a shell and a container can have? */
 bool workload_is_env_name(const char *env);
-/* The variable of a port whose manifest names none: "web/http" is WEB_HTTP_PORT, "9p" is _9P_PORT. What does
- * not fit is cut. */
+/* The variable of a port whose manifest names none: "web/http" is WEB_HTTP_PORT, "9p" is _9P_PORT. It is
+ * cut to what fits. */
 void workload_port_env(const char *name, char *out, size_t size);
 
 /* ---- names (names.c) ---- */
@@ -153,9 +153,10 @@ void workload_part(const char *name, uint32_t number, char out[DIBS_NAME_PART_MA
 /* "group/role/instance/component": what the names of its own ports begin with. */
 void workload_pod_prefix(const struct workload_group *group, const struct workload_pod *pod,
                          char out[DIBS_NAME_MAX + 1]);
-/* "group/role/instance/component/-": the sign that a pod runs which has no port of its own. */
-void workload_sign_name(const struct workload_group *group, const struct workload_pod *pod,
-                        char out[DIBS_NAME_MAX + 1]);
+/* "group/role/instance/component/port": the claim by which a pod without a port of its own declares that it
+ * uses this one, a port of its whole role or of another role. */
+void workload_use_name(const struct workload_group *group, const struct workload_pod *pod,
+                       const struct workload_port *port, char out[DIBS_NAME_MAX + 1]);
 /* "group/role/instance/component/port", the number-th of the port's `count`. Different things never get one
  * name, and it always fits: what a part cannot contain is written %XX, what is too long ends in a hash. */
 void workload_claim_name(const struct workload_group *group, const struct workload_pod *pod,
@@ -177,18 +178,9 @@ struct workload_needs {
 void workload_needs_free(struct workload_needs *needs);
 /* Every claim of the group. */
 dibs_status workload_needs_all(const struct workload_group *group, struct workload_needs *out, dibs_err *err);
-/* Every claim that one pod is told of: its own, its role's, and what it refers to; each once. */
+/* Every claim that one pod gets the number of: its own, its role's, and what it refers to; each once. */
 dibs_status workload_needs_of(const struct workload_group *group, const struct workload_pod *pod,
                               struct workload_needs *out, dibs_err *err);
-/* The needs by name, for workload_needs_find(). The caller frees it; NULL without memory. */
-struct workload_sorted {
-    const char *name;
-    size_t at; /* among the needs */
-};
-struct workload_sorted *workload_needs_sort(const struct workload_needs *needs);
-/* The place in needs->all; n: there is none of that name. */
-size_t workload_needs_find(const struct workload_needs *needs, const struct workload_sorted *sorted,
-                           const char *name);
 /* The request that makes or finds the claim, kept, without a holder. */
 dibs_request workload_request(const struct workload_group *group, const struct workload_need *need);
 /* The claim's name and the port that a reference of `pod` means. */
@@ -204,9 +196,9 @@ dibs_status workload_pod_parse(const struct workload_group *group, const char *t
                                dibs_err *err);
 /* "web/http" and "web/worker/http" (RoleScoped, or of instance 0), "web/1/http", "web/1/worker/http",
  * "web/1/worker/2/http", the whole name after the group, "web/1/worker.2/http", "web/-/-/gossip", or as in a
- * reference, "web[1].http". NOT_FOUND: it names nothing of this group; what is near is told. *is_like (may be
- * NULL) is then whether it looks as if it was meant to: it begins with a role, is the name of a port alone,
- * or is one slip of the finger away from a port. */
+ * reference, "web[1].http". NOT_FOUND: it names nothing of this group; the error suggests what is near.
+ * *is_like (may be NULL) is then whether it looks as if it was meant to: it begins with a role, is the name
+ * of a port alone, or is one slip of the finger away from a port. */
 dibs_status workload_need_parse(const struct workload_group *group, const char *text,
                                 struct workload_need *out, bool *is_like, dibs_err *err);
 
@@ -233,15 +225,15 @@ struct workload_change {
 struct workload_difference {
     const char *variable;
     const char *was, *now; /* NULL: none */
-    bool is_told;          /* a change of the same plan says so already */
+    bool is_covered;       /* a change of the same plan says so already */
 };
-/* A pod whose process was told something else when it was started than it would be told now. */
+/* A pod whose process was started with other variables than it would get now. */
 struct workload_restart {
     dibs_claim claim;            /* by which it is known to run */
     char pod[DIBS_NAME_MAX + 1]; /* "shop/web/0/-" */
     struct workload_difference *all;
     size_t n;
-    char *was, *now; /* what `all` points into */
+    char *was, *now; /* texts of workload_env_text(), which `all` points into */
 };
 struct workload_plan {
     struct workload_change *changes;
@@ -256,7 +248,7 @@ void workload_plan_free(struct workload_plan *plan);
  * without IPv6 can. */
 bool workload_is_as_wanted(const dibs_claim *claim, const struct workload_port *port, bool *is_narrowed);
 /* Make the group's claims what the group says, all or nothing: what is missing is claimed, what is obsolete
- * ends, everything else stays. `is_dry_run`: tell what would change, and change nothing. */
+ * ends, everything else stays. `is_dry_run`: plan, and change nothing. */
 dibs_status workload_sync(dibs *handle, const struct workload_group *group, bool is_dry_run,
                           struct workload_plan *out, dibs_err *err);
 /* The same for several groups in one step; plans[i] is that of groups[i]. */
@@ -269,13 +261,13 @@ dibs_status workload_undo(dibs *handle, const struct workload_plan *plans, size_
 dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, bool is_dry_run,
                              struct workload_plan *out, dibs_err *err);
 
-/* ---- who runs (running.c) ---- */
-/* TAKEN, with who it is, when a process holds a port of one of these pods, whether the group has it still or
- * not: an instance does not run twice. */
+/* ---- running pods (running.c) ---- */
+/* Check that no process holds a port of one of these pods, also a port that the group has dropped: an
+ * instance does not run twice. TAKEN names the process. */
 dibs_status workload_check_idle(dibs *handle, const struct workload_group *group,
                                 const struct workload_pod *const *pods, size_t n, dibs_err *err);
 
-/* ---- telling (values.c) ---- */
+/* ---- variables (values.c, variables.c) ---- */
 struct workload_value {
     const char *env;
     const char *annotation; /* NULL: none */
@@ -287,26 +279,24 @@ struct workload_value {
 /* "20001": the port, or the first of a block; "20001,20005" for several that are none. `ports` are all
  * `count` of them. */
 void workload_value_text(const struct workload_port *port, const uint16_t *ports, char *out, size_t size);
-/* What the pod is told, when its needs have these ports. One value for each port of
- * its component, then one for each reference. The caller frees *out. */
+/* The values of the pod when its needs have these ports: one for each port of its component, then one for
+ * each reference. The caller frees *out. */
 dibs_status workload_values(const struct workload_group *group, const struct workload_pod *pod,
                             const struct workload_needs *needs, const uint16_t *ports,
                             struct workload_value **out, dibs_err *err);
-/* Says every variable of the pod that has a number: $PORT, unless the values have one of that name, $DIBS_POD
- * where there are several, and the values. */
-typedef void workload_say(void *ctx, const char *variable, const char *text);
-void workload_each_number(const struct workload_pod *pod, const struct workload_value *values,
-                          workload_say *say, void *ctx);
-/* All of that in one text, for the process that is told it to keep: later it says what that was. The caller
- * frees it; NULL: there is no memory, or it is too long for a variable. */
-#define WORKLOAD_TOLD "DIBS_TOLD"
-char *workload_told_text(const struct workload_group *group, const struct workload_pod *pod,
-                         const struct workload_value *values, int32_t pid);
+/* Call `fn` for every variable of the pod that has a number: $PORT, unless the values have one of that name,
+ * $DIBS_POD where there are several pods, and the values. */
+typedef void workload_variable_fn(void *ctx, const char *variable, const char *text);
+void workload_each_variable(const struct workload_pod *pod, const struct workload_value *values,
+                            workload_variable_fn *fn, void *ctx);
+/* All of them in one text, "PORT=20001 API=20002", as the pod's claim records it (dibs_request.env). The
+ * caller frees it; NULL without memory. */
+char *workload_env_text(const struct workload_pod *pod, const struct workload_value *values);
 /* The ports of these needs, claimed where missing, kept, all or nothing. The caller frees *out. */
 dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
                             const struct workload_needs *needs, uint16_t **out, dibs_err *err);
 /* The status of a request for claims of the group. When one of them is not what the group says now, the error
- * tells to sync. */
+ * advises a sync. */
 dibs_status workload_advise(const struct workload_group *group, dibs_status status, dibs_err *err);
 /* The process that runs with a claim of the group, which is in the way of a sync: the claim's own holder, or
  * a pod of the role whose it is. False: there is none. */

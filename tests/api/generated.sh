@@ -15,7 +15,7 @@ silent() { # silent COMMAND...: succeeds and says nothing
     fi
 }
 man_formats() { MANWIDTH=80 silent man --warnings=all -E UTF-8 -l "$made/dibs.1"; }
-bash_completes() { # bash must offer the commands, by asking the file that is installed
+bash_completes() { # bash must offer the commands, as the installed file lists them
     # shellcheck disable=SC2016
     bash --norc -c '
         . "$1" || exit 1

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the reader says of each manifest named, one line each: "ok", or why it is refused. */
+/* Print the reader's answer to each manifest named, one line each: "ok", or why it is refused. */
 #include "workload/manifest.h"
 
 int main(int argc, char **argv)

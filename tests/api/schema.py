@@ -11,7 +11,7 @@ import tempfile
 import jsonschema
 
 BOTH, NEITHER = (True, True), (False, False)
-# What a schema cannot say: it takes the manifest, the reader refuses it.
+# Rules that a schema cannot express: it takes the manifest, the reader refuses it.
 BEYOND = (True, False)
 
 

@@ -83,13 +83,13 @@ int main(int argc, char **argv)
         (void) fprintf(stderr, "usage: bare ADDRESS FIRST LAST [tcp|blind]\n");
         return 2;
     }
-    int door = listen_at(argv[1]);
+    int listening = listen_at(argv[1]);
     const uint16_t first = (uint16_t) strtol(argv[2], NULL, 10);
     const uint16_t last = (uint16_t) strtol(argv[3], NULL, 10);
     uint16_t port = first;
 
-    while (poll(&(struct pollfd){ .fd = door, .events = POLLIN }, 1, -1) >= 0)
-        for (int fd = -1; (fd = accept4(door, NULL, NULL, SOCK_CLOEXEC)) >= 0;) {
+    while (poll(&(struct pollfd){ .fd = listening, .events = POLLIN }, 1, -1) >= 0)
+        for (int fd = -1; (fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC)) >= 0;) {
             serve(fd, port, n_probes);
             port = port == last ? first : (uint16_t) (port + 1);
         }

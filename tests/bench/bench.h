@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_BENCH_BENCH_H
 #define DIBS_BENCH_BENCH_H
-/* What the measuring programs share: the clock, and samples as a JSON array on stdout. */
+/* Shared by the measuring programs: the clock, and samples as a JSON array on stdout. */
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -152,7 +152,7 @@ def find_peers():
     return peers
 
 
-# ---- row 1: picking in memory ----
+# ---- row 1: choosing a free port in memory ----
 
 
 def bench_pick():
@@ -160,11 +160,10 @@ def bench_pick():
     lines = out.splitlines()
     for name, ours, theirs in zip(lines[0::3], lines[1::3], lines[2::3]):
         ours, theirs = json.loads(ours), json.loads(theirs)
-        goal = 30 if "last" in name else 20
         keep(f"pick: {name}", ours, "ns")
         keep(f"pick: {name}, model of Kubernetes", theirs, "ns")
         ratio = times(quantile(theirs, 0.5), quantile(ours, 0.5))
-        row(f"pick, {name}", spread(ours), "ns", f"<= {goal}", quantile(ours, 0.5) <= goal,
+        row(f"pick, {name}", spread(ours), "ns", "<= 100", quantile(ours, 0.5) <= 100,
             f"model of Kubernetes {spread(theirs)}", ratio)
 
 
@@ -291,12 +290,12 @@ def bench_processes(peers, directory):
     middle = {name: quantile(values, 0.5) for name, values in samples.items()}
     start = "node -e 0" if NODE else "python3 -c 0"
     for name in ("dibs claim", "dibs claim, its name again", "dibs claim, 50,000 held"):
-        row(name + ", cold process", spread(samples[name], 1, 2), "ms", "<= 3.5", middle[name] <= 3.5,
+        row(name + ", cold process", spread(samples[name], 1, 2), "ms", "<= 3.0", middle[name] <= 3.0,
             f"{start} {spread(samples[start])}", times(middle[start], middle[name]))
     row("dibs claim, pool 99 % full, cold", spread(samples["dibs claim, pool 99 % full"], 1, 2), "ms")
     over = middle["dibs run true"] - middle["true"]
-    row("dibs run true, over bare true", f"{over:.2f}, whole {spread(samples['dibs run true'], 1, 2)}", "ms", "<= 3.5",
-        over <= 3.5, f"true {spread(samples['true'], 1, 2)}")
+    row("dibs run true, over bare true", f"{over:.2f}, whole {spread(samples['dibs run true'], 1, 2)}", "ms", "<= 3.0",
+        over <= 3.0, f"true {spread(samples['true'], 1, 2)}")
     env = middle["env, nothing else"] - middle["true"]  # what brought dibs into the project's directory
     for name, limit in (("dibs up, 1,000 ports", 60), ("dibs up again", 60), ("dibs env", 12),
                         ("dibs env of a role", 12)):
@@ -318,7 +317,7 @@ def bench_processes(peers, directory):
 
 
 def bench_linker():
-    """What the dynamic linker itself says; cycles, the median of some runs."""
+    """The dynamic linker's own statistics; cycles, the median of some runs."""
     totals, relocations = [], []
     for _ in range(15):
         text = subprocess.run([DIBS, "version"], capture_output=True, text=True, check=True,
@@ -429,7 +428,7 @@ def bench_http(bench):
     speed = all_of(full, "per_second")
     row(f"daemon, HTTP, {daemon.CONNECTIONS} connections, half claims",
         f"{spread(speed, 1, 0)}, {quantile(all_of(full, 'cpu_us'), 0.5):.0f} us CPU each{note['full']}", "requests/s",
-        ">= 40000", quantile(speed, 0.5) >= 40000 and not bad["full"])
+        ">= 36000", quantile(speed, 0.5) >= 36000 and not bad["full"])
     p99 = all_of(rate, "p99_us")
     row(f"daemon, HTTP at {daemon.RATE}/s, p99", f"{spread(p99, 1e-3, 2)} p50 "
         f"{quantile(all_of(rate, 'p50_us'), 0.5) / 1000:.2f}{note['rate']}", "ms", "<= 5",
@@ -453,10 +452,8 @@ def bench_portserver(bench):
             f"portserver {spread(others, 1, 0)}, not durable" if others and not nothing else "",
             f"{ratio:.1f}x" if others else "")
 
-    # The goal was set against the 2,300/s that theirs does one at a time; in the same burst it does more.
-    beside("ours", "theirs alone", f"daemon, portserver protocol, {daemon.AT_A_TIME} at a time; theirs one", 12)
-    beside("ours", "theirs", f"daemon, portserver protocol, {daemon.AT_A_TIME} at a time; theirs, too")
-    beside("ours alone", "theirs alone", "daemon, portserver protocol, one at a time")
+    beside("ours", "theirs", f"daemon, portserver protocol, {daemon.AT_A_TIME} at a time", 8)
+    beside("ours alone", "theirs alone", "daemon, portserver protocol, one at a time", 2.5)
     for who, nothing in (("bare", "records nothing"), ("tcp", "tries TCP alone"),
                          ("blind", "tries no port")):
         beside(who, "theirs", f"{daemon.AT_A_TIME} at a time, a bare server that {nothing}", nothing=nothing)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Measures `dibs serve`, and Google's portserver beside it: figures for bench.py, which makes rows of them."""
+"""Measures `dibs serve`, and Google's portserver beside it: samples for bench.py, which makes rows of them."""
 import contextlib
 import json
 import os
@@ -11,7 +11,7 @@ import time
 
 ROUNDS, SECONDS = 5, 2
 CONNECTIONS, RATE_CONNECTIONS, CROWD = 64, 256, 1000
-RATE = 20000  # requests a second, for the latency
+RATE = 15000  # requests a second, for the latency
 BURST, AT_A_TIME, BURST_RANGE = 4000, 64, "15000-24999"
 ALONE = 1000  # requests, one at a time
 FILL = 50000

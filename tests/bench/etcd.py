@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Measures daemons on a real etcd, and beside them the design that Kubernetes uses, on the same etcd in the same run:
-figures for bench.py, which makes rows of them."""
+samples for bench.py, which makes rows of them."""
 import concurrent.futures
 import contextlib
 import os
@@ -61,13 +61,14 @@ class Bench(daemon.Bench):
         """A daemon that is a host of its own; what it is asked for comes from the pool."""
         at = os.path.join(self.directory, name)
         env = {"DIBS_LEDGER": f"{cluster.url}/{scope}", "DIBS_NODE": name, "DIBS_TIMEOUT": "30s"}
-        argv = [self.dibs, "serve", "--socket", f"{at}.sock", "--pool", POOL, *daemon.UNLIMITED]
+        argv = [self.dibs, "serve", "--socket", f"{at}.sock", "--admin-socket", f"{at}.admin", "--pool", POOL, *daemon.UNLIMITED]
         if os.geteuid() == 0:
             argv = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', name, *argv]
         return daemon.Server(argv, lambda: daemon.answers(f"{at}.sock"), env), f"{at}.sock"
 
-    def make_pool(self, cluster, scope):
-        env = {**os.environ, "DIBS_SOCKET": "none", "DIBS_LEDGER": f"{cluster.url}/{scope}"}
+    def make_pool(self, path, scope):
+        """Through a daemon, whose socket that is, as its administrator."""
+        env = {**os.environ, "DIBS_SOCKET": path.removesuffix(".sock") + ".admin"}
         deadline = time.monotonic() + daemon.START_SECONDS
         while subprocess.run([self.dibs, "pool", "set", POOL, "--ranges", RANGE, "--scope", scope], env=env,
                              capture_output=True, check=False).returncode:
@@ -89,17 +90,17 @@ class Bench(daemon.Bench):
             out.setdefault((what, n), []).append(one)
 
         with Cluster(self.support, members) as cluster:
-            for scope in ("cluster", "host"):
-                self.make_pool(cluster, scope)
             first, own = (self.on_etcd(cluster, f"{scope}-{members}", scope) for scope in ("cluster", "host"))
             with first[0], own[0]:
+                for scope, (_, path) in (("cluster", first), ("host", own)):
+                    self.make_pool(path, scope)
                 for _ in range(rounds):
                     for callers in CALLERS:
                         note("one daemon", callers, self.load_on(first[0], "http", first[1], f"seconds={SECONDS}",
                                                                  f"connections={callers}"))
                     note("reference", 1, self.load("etcd_ref", cluster.url + "/reference", 1, SECONDS))
                     note("host scope", 64, self.load_on(own[0], "http", own[1], f"seconds={SECONDS}", "connections=64"))
-                    # Only now: all that follow the pool are told of each commit, which costs etcd.
+                    # Only now: all watchers of the pool get each commit, which costs etcd.
                     with contextlib.ExitStack() as stack:
                         more = [self.on_etcd(cluster, f"more{i}-{members}", "cluster") for i in range(1, HOSTS)]
                         for server, _ in more:

@@ -2,7 +2,8 @@
 /* The design that Kubernetes uses for NodePorts, as a client of the same etcd through the same gateway: one
  * key with a bitmap of all ports, changed by compare-and-swap, once for each claim and each release. Callers
  * of one server wait for its lock there, one after another, so however many they are they are one stream of
- * swaps; each server is a process here. Who was beaten has the new value with the answer, and tries again.
+ * swaps; each server is a process here. A server that lost the race gets the new value with the answer and
+ * retries.
  *
  * usage: etcd_ref URL SERVERS SECONDS          prints one JSON object */
 #include <stdbool.h>
@@ -13,12 +14,12 @@
 
 #include "base/clock.h"
 #include "bench.h"
-#include "etcd/etcd.h"
+#include "store/etcd/client/etcd.h"
 
 enum { PORTS = 12768, BYTES = (PORTS + 7) / 8, SERVERS_MAX = 256, DEADLINE_MS = 20000 };
 
 struct counts {
-    uint64_t n_done, n_beaten, n_errors;
+    uint64_t n_done, n_conflicts, n_errors;
 };
 
 struct bitmap {
@@ -73,7 +74,7 @@ static bool swap(struct etcd *etcd, struct bitmap *b, const struct bitmap *next,
         take(b, &answer.result.results[0].kvs[0]);
     }
     counts->n_done += is_done;
-    counts->n_beaten += !is_done;
+    counts->n_conflicts += !is_done;
     etcd_answer_done(&answer);
     return is_done;
 }
@@ -129,11 +130,11 @@ int main(int argc, char **argv)
         continue;
     for (long i = 0; i < servers; i++) {
         sum.n_done += counts[i].n_done;
-        sum.n_beaten += counts[i].n_beaten;
+        sum.n_conflicts += counts[i].n_conflicts;
         sum.n_errors += counts[i].n_errors;
     }
-    (void) printf("{\"servers\":%ld,\"requests\":%" PRIu64 ",\"per_second\":%.0f,\"beaten\":%" PRIu64
+    (void) printf("{\"servers\":%ld,\"requests\":%" PRIu64 ",\"per_second\":%.0f,\"conflicts\":%" PRIu64
                   ",\"errors\":%" PRIu64 "}\n",
-                  servers, sum.n_done, (double) sum.n_done / seconds, sum.n_beaten, sum.n_errors);
+                  servers, sum.n_done, (double) sum.n_done / seconds, sum.n_conflicts, sum.n_errors);
     return sum.n_done > 0 ? 0 : 1;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Load on the daemon's HTTP door: one thread, many connections that stay open. On each one a claim and its
- * release take turns, so half of the requests are claims.
+/* Load on the daemon's HTTP listener: one thread, many connections that stay open. On each one a claim and
+ * its release take turns, so half of the requests are claims.
  *
  * usage: http SOCKET [KEY=NUMBER]...
  *   connections=64   that many at once
@@ -278,7 +278,7 @@ static void run(void)
             send_due();
         turn(load.rate && load.n_idle ? due_at(load.n_due) : bench_now_ns() + second_ns);
     }
-    /* What was claimed is released again; who has no answer by then never gets one. */
+    /* Release the claims again; a request without an answer by then never gets one. */
     load.is_over = true;
     int64_t ended = bench_now_ns();
     for (size_t i = 0; i < load.n_connections; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Picking a free port in memory: our index against the way Kubernetes' allocator picks.
+/* Choosing a free port in memory: what a claim runs once the index is loaded (plan_pool_init() and
+ * plan_ports(), which lists the candidates of one claim) against the way Kubernetes' allocator picks.
  *
  * Kubernetes is written in Go. What stands here for it is our own model of its algorithm, not its code: a
  * random start, then bit after bit of a big integer, upper band first. The model is spared what the real one
@@ -10,9 +11,10 @@
 #include <string.h>
 
 #include "bench.h"
-#include "index/index.h"
+#include "core/attempt.h"
+#include "core/plan.h"
 
-enum { ROUNDS = 60, PICKS_OURS = 20000, WORDS = 1024 };
+enum { ROUNDS = 60, PICKS_OURS = 2000, WORDS = 1024 };
 
 struct model {
     uint64_t bits[WORDS];
@@ -55,43 +57,77 @@ struct scene {
     uint32_t picks_model;
 };
 
-static struct index index_;
+static struct core *core;
+static struct plan_pool plan;
+static dibs_pool pool_used;
+static dibs_claim wanted; /* TCP on every address */
+static struct call call;
 static struct model model;
 static volatile uint32_t zero; /* what the compiler cannot know */
 
+static struct instant now(void *ctx)
+{
+    (void) ctx;
+    return (struct instant){ 1700000000000, 5000000 };
+}
+
+static void open_core(void)
+{
+    const struct core_options options = { .now = now };
+    struct ledger *ledger = NULL;
+    dibs_err err = { 0 };
+
+    if (ledger_open("memory:", &(struct ledger_options){ .timeout_ms = 1000 }, &ledger, &err) != DIBS_OK ||
+        core_open(ledger, &options, &core, &err) != DIBS_OK ||
+        core_index_refresh(core, &call, &err) != DIBS_OK) {
+        (void) fprintf(stderr, "pick: %s\n", err.msg);
+        exit(1);
+    }
+}
+
 static void set_up(const struct scene *scene, uint64_t *seed)
 {
-    dibs_ranges ranges = { .item = { scene->range }, .n = 1 };
+    dibs_pool pool = { .name = "ports",
+                       .ranges = { .item = { scene->range }, .n = 1 },
+                       .band = DIBS_BAND_AUTO,
+                       .order = "stride" };
     uint32_t size = (uint32_t) (scene->range.last - scene->range.first + 1);
     uint32_t n_taken = scene->n_free ? size - scene->n_free : 0;
 
-    index_init(&index_, &ranges, dibs_band_size(size), NULL);
+    open_core();
+    pool_used = pool;
+    memset(&plan, 0, sizeof plan);
+    plan_pool_init(core, &call, &pool, plan_kind_of(&wanted), &plan);
+    portbits_add_ranges(&plan.choosable, &pool.ranges); /* the model withholds nothing, either */
     memset(&model, 0, sizeof model);
     model.size = size;
-    model.band = dibs_band_size(size);
+    model.band = plan.band;
     while (model.n_taken < n_taken) {
         uint32_t i = (uint32_t) (bench_random(seed) % size);
 
-        if (index_take(&index_, (uint16_t) (scene->range.first + i), NULL) != DIBS_OK)
+        if (model_bit(&model, i))
             continue;
+        wanted.port = (uint16_t) (scene->range.first + i);
+        core_index_note_claim(core, &wanted);
         model.bits[i / 64] |= UINT64_C(1) << (i % 64);
         model.n_taken++;
     }
 }
 
-static double time_ours(const struct scene *scene, uint64_t seed)
+static double time_ours(uint64_t seed)
 {
-    uint32_t upper = model.size - model.band;
-    uint16_t first = (uint16_t) (scene->range.first + model.band);
-    uint32_t port = 0;
+    static const struct portbits nothing;
+    struct plan_choice choice = {
+        .plan = &plan, .claim = &wanted, .beside = &nothing, .now_ms = call.now.boot_ms, .enough = 1
+    };
+    uint16_t ports[EXACT_MAX] = { 0 };
     int64_t began = bench_now_ns();
 
     for (int i = 0; i < PICKS_OURS; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
-        uint32_t offset = (uint32_t) ((seed >> 32) * upper >> 32);
-
-        port = index_pick(&index_, (uint16_t) (first + offset + (port & zero)));
-        if (port == 0)
+        choice.cursor = (seed >> 40) + (ports[0] & zero);
+        plan_pool_init(core, &call, &pool_used, plan_kind_of(&wanted), &plan);
+        if (plan_ports(core, &choice, ports, EXACT_MAX) == 0)
             abort();
     }
     return (double) (bench_now_ns() - began) / PICKS_OURS;
@@ -118,18 +154,23 @@ int main(void)
 {
     static const struct scene scenes[] = {
         { "2768 ports, empty", { 30000, 32767 }, 0, 20000 },
+        { "2768 ports, 50 % taken", { 30000, 32767 }, 1384, 20000 },
         { "2768 ports, 90 % taken", { 30000, 32767 }, 277, 10000 },
         { "2768 ports, 99 % taken", { 30000, 32767 }, 28, 4000 },
         { "the last of 65535", { 1, 65535 }, 1, 40 },
     };
+    static const dibs_settings settings = { .pool = "default", .band = DIBS_BAND_AUTO, .order = "stride" };
     uint64_t seed = 1;
     double ours[ROUNDS];
     double theirs[ROUNDS];
 
+    wanted.bindings[0] = (dibs_binding){ .proto = DIBS_TCP, .address = { .len = 16 } };
+    wanted.n_bindings = 1;
+    call = (struct call){ .principal = "uid:1000", .settings = &settings, .now = now(NULL) };
     for (size_t s = 0; s < sizeof scenes / sizeof scenes[0]; s++) {
         set_up(&scenes[s], &seed);
         for (int round = -3; round < ROUNDS; round++) { /* below 0: warming up */
-            double a = time_ours(&scenes[s], seed + (uint64_t) round);
+            double a = time_ours(seed + (uint64_t) round);
             double b = time_model(&scenes[s], seed + (uint64_t) round);
 
             if (round >= 0) {
@@ -140,6 +181,7 @@ int main(void)
         (void) printf("%s\n", scenes[s].name);
         bench_print(ours, ROUNDS);
         bench_print(theirs, ROUNDS);
+        core_close(core);
     }
     return 0;
 }

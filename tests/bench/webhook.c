@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "bench.h"
-#include "web/web.h"
+#include "http/client.h"
 
 enum { URLS_MAX = 8, BODY_MAX = 8192, DEADLINE_MS = 30000, CONNECTIONS = 8, WARM_UP = 2 * CONNECTIONS };
 

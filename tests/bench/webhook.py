@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Measures `dibs kube webhook`: two replicas on a real etcd, over TLS, at a fixed rate; figures for bench.py."""
+"""Measures `dibs kube webhook`: two replicas on a real etcd, over TLS, at a fixed rate; samples for bench.py."""
 import os
 import shutil
 import subprocess
@@ -49,9 +49,10 @@ class Bench(etcd.Bench):
                     server.__exit__()
         return out
 
-    def is_open(self, cluster):
-        env = {**os.environ, "DIBS_LEDGER": f"{cluster.url}/hook", "DIBS_TIMEOUT": "1s"}
-        return subprocess.run([self.dibs, "pool"], env=env, capture_output=True, check=False).returncode == 0
+    @staticmethod
+    def is_open(cluster):
+        return subprocess.run(["curl", "-sf", "--noproxy", "*", "-o", os.devnull,
+                               cluster.url.replace("etcd:", "http:") + "/health"], check=False).returncode == 0
 
 
 def measure(source, build, directory, result, table):

@@ -210,7 +210,7 @@ each() {
     nothing_claimed
 }
 
-@test "a closed stdout is told by every command that would write to it, and nothing is claimed" {
+@test "every command that would write reports a closed stdout and claims nothing" {
     while read -r line; do
         case $line in run* | release*) continue ;; esac # these write nothing themselves
         for format in '' --json; do
@@ -225,7 +225,7 @@ each() {
     nothing_claimed
 }
 
-@test "a full stdout is told by every command that writes something, and nothing stays claimed" {
+@test "every command that writes reports a full stdout, and nothing stays claimed" {
     [ -c /dev/full ] || skip "no /dev/full"
     while read -r line; do
         case $line in run* | release* | renew* | transfer* | assert* | who* | reap* | repair*) continue ;; esac
@@ -268,7 +268,7 @@ sys.exit(subprocess.run(sys.argv[1:], stdout=writer).returncode)' "$DIBS" "$@" 2
     { [ "$code" -eq 141 ] && [ -z "$errs" ]; } || complain "dibs $*: not a silent 141"
 }
 
-@test "a reader that goes away is exit 141 without a word, and what he was not told of is not claimed" {
+@test "a reader that goes away is exit 141 without a message, and a claim it did not see does not stay" {
     ok claim -n 200 --range 14200-14499
     unread help
     unread help --format man # more than one write

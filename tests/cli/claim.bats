@@ -83,7 +83,7 @@ ports() { # the ports of the last try, on one line
     done
 }
 
-@test "a name whose port is not aligned as asked for is refused, and told why" {
+@test "a name whose port is not aligned as requested is refused with the reason" {
     ok claim one --port 12051
     refused 3 claim one --contiguous --align 8
     says "port 12051"
@@ -162,7 +162,7 @@ ports() { # the ports of the last try, on one line
 @test "declared ports are recorded, not exclusive, and avoided by dynamic choice" {
     ok claim mine --declare 12050 --json
     json 'd[0]["port"] == 12050 and d[0]["exclusive"] is False and d[0]["kind"] == "static"'
-    ok claim his --declare 12050
+    ok claim other --declare 12050
     [ "$out" = 12050 ]
     ok claim --range 12050-12051
     [ "$out" = 12051 ]
@@ -255,7 +255,7 @@ ports() { # the ports of the last try, on one line
     ok claim taken --port "$out"
 }
 
-@test "a dry run tells of refusals like a real one" {
+@test "a dry run reports refusals like a real one" {
     ok claim --port 12110
     refused 3 claim --dry-run --port 12110
     refused 4 claim --dry-run --range 12110
@@ -307,7 +307,7 @@ ports() { # the ports of the last try, on one line
     json 'len(d) == 1 and "token" not in d[0]'
 }
 
-@test "whose lease it is, is told with its length as it was written" {
+@test "the length of a lease is shown as it was written" {
     for ttl in 60500ms 90s 10m; do
         ok claim own --port 12345 --ttl "$ttl"
         refused 3 claim --port 12345

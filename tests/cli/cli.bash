@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables that a test reads, or that bats sets
-# What the command line tests share:   load ../support/dibs; load cli
+# Shared by the command line tests:   load ../support/dibs; load cli
 
 # The system's own, where a version manager puts another in front that starts slowly.
 PYTHON=$(command -v /usr/bin/python3 || command -v python3)

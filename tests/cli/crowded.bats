@@ -7,7 +7,7 @@ load cli
 setup() { dibs_setup; }
 teardown() { dibs_teardown; }
 
-@test "a port with more claims than one list holds is still told" {
+@test "a port with more claims than one list holds is still reported" {
     python3 - >"$T/observed" <<'PY'
 for i in range(1, 1030):
     print(f"tcp 127.0.{i // 256}.{i % 256} 25000")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2034,SC2154 # variables of what is loaded below
 # One damaged record harms itself alone (INV-6).
-# Changes the file of the ledger under the hands of whoever has it open.
+# Changes the file of the ledger while other processes may have it open.
 # bats file_tags=unserved
 load ../support/dibs
 load cli
@@ -9,13 +9,23 @@ load cli
 setup() { dibs_setup; }
 teardown() { dibs_teardown; }
 
-@test "a damaged pool is set aside, blocks nobody, and can be set anew" {
+@test "a damaged pool blocks nobody, and can be set again" {
     ok pool set p --ranges 21000-21010
     sql "UPDATE pools SET ranges='junk'"
     ok claim
     refused 5 claim --pool p
     ok pool set p --ranges 21000-21010
     ok claim --pool p
+}
+
+@test "an error of the store names the kind of record" {
+    ok claim web
+    sql "CREATE TRIGGER no_pools BEFORE INSERT ON pools BEGIN SELECT RAISE(ABORT, 'stop'); END"
+    refused 6 pool set p --ranges 21000-21010
+    says "writing a pool: stop"
+    sql "CREATE TRIGGER no_claims BEFORE INSERT ON claims BEGIN SELECT RAISE(ABORT, 'stop'); END"
+    refused 6 claim
+    says "writing a claim: stop"
 }
 
 @test "an event with an absurd number does not stop the following claims" {
@@ -46,15 +56,15 @@ teardown() { dibs_teardown; }
     case $out in *"pool 'p'"*) ;; *) return 1 ;; esac
 }
 
-# blocked PORT: nobody gets it, and who asks why sees that.
+# blocked PORT: nobody gets it, and explain says why.
 blocked() {
     refused 3 claim --port "$1" --address 127.0.0.1
     ok explain "$1" --address 127.0.0.1 --json
     json 'not d["can_claim"] and not d["can_choose"]'
 }
 
-# told_by_all PORT: whoever looks at the port sees that a damaged record has it.
-told_by_all() {
+# shown_by_all PORT: every command that looks at the port shows that a damaged record has it.
+shown_by_all() {
     blocked "$1"
     refused 3 claim --port "$1" --address 127.0.0.1
     says 'damaged record'
@@ -68,14 +78,14 @@ told_by_all() {
     for change in holder=7 "bindings=x''" port=99999 "principal='', kind=9"; do
         port=$(dibs claim --address 127.0.0.1)
         sql "PRAGMA ignore_check_constraints=1; UPDATE claims SET $change WHERE id=(SELECT max(id) FROM claims)"
-        told_by_all "$port"
+        shown_by_all "$port"
         try doctor
         prints "port $port: the record of claim"
         prints 'dibs doctor --fix'
         ok doctor --fix
         blocked "$port"
         ok doctor
-        case $out in *"port $port: the record"*) complain 'not set aside' ;; esac
+        case $out in *"port $port: the record"*) complain 'not mended' ;; esac
     done
     ok claim # and nobody else is harmed
 }
@@ -83,7 +93,7 @@ told_by_all() {
 @test "doctor, who, explain and claim agree about the port of a claim whose record is lost" {
     port=$(dibs claim --address 127.0.0.1 --proto tcp+udp)
     sql 'DELETE FROM claims'
-    told_by_all "$port"
+    shown_by_all "$port"
     refused 3 claim --port "$port" --proto udp --address 127.0.0.1
     try explain "$port" --proto udp --address 127.0.0.1
     prints 'damaged record'
@@ -111,7 +121,7 @@ told_by_all() {
     page=$(sql "SELECT rootpage FROM sqlite_schema WHERE name='claims'")
     head -c 4096 /dev/zero | tr '\0' '\245' | dd of="$T/ledger.db" bs=4096 seek=$((page - 1)) conv=notrunc status=none
     try doctor --fix
-    prints '2 ports are kept although their records are lost'
+    prints '2 ports are kept although their records are damaged or lost'
     ok get web
     prints "$web"
     ok release web
@@ -125,14 +135,14 @@ told_by_all() {
     refused 3 get web
     says 'dibs doctor --fix'
     ok doctor --fix
-    prints '1 damaged record was set aside now'
+    prints '1 port is kept although its record is damaged or lost'
     ok get web
     prints "$web"
     ok release web
     [ "$(held)" -eq 0 ]
 }
 
-@test "claims that conflict are told by doctor until one is released" {
+@test "doctor reports claims that conflict until one is released" {
     ok claim a --keep --port 21301 --address 127.0.0.1
     ok claim b --keep --port 21302 --address 0.0.0.0
     sql 'DROP TRIGGER slots_stay; UPDATE claims SET port=21301'
@@ -147,7 +157,7 @@ told_by_all() {
     refused 3 claim --port 21301 --address 127.0.0.1
 }
 
-@test "a lost trigger is told by doctor and restored by --fix" {
+@test "doctor reports a lost trigger, and --fix restores it" {
     ok get web
     sql 'DROP TRIGGER slots_stay_as_they_are'
     try doctor
@@ -158,7 +168,7 @@ told_by_all() {
     not sql 'UPDATE slots SET exclusive=0'
 }
 
-@test "doctor tells of names that lead elsewhere, and of two claims with one" {
+@test "doctor reports names that lead elsewhere, and two claims with one name" {
     web=$(dibs get web)
     ok get db
     sql "UPDATE names SET name='lost' WHERE name LIKE '%/web'"
@@ -173,23 +183,14 @@ told_by_all() {
     prints 'has the same name as claim 1'
 }
 
-# to_version_1_0: the ledger as the first version of dibs left it.
-to_version_1_0() {
-    sql 'DROP TRIGGER slots_stay; DROP TRIGGER slots_stay_as_they_are; ALTER TABLE names DROP COLUMN project;
-        DROP TABLE answers; PRAGMA user_version=1000; PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
-}
-
-@test "names that version 1.0 remembers get their ports and their group again" {
+@test "a ledger of a format before 1.3 is refused, and rebuilt by doctor --fix with its claims" {
     ok get web --port 21311
-    ok get db --port 21312
-    ok release web db
-    to_version_1_0
-    ok get api --json
-    json 'd["name"] == "project/api"'
-    ok get web --json
-    json '(d["name"], d["port"]) == ("project/web", 21311)'
-    mkdir -p "$T/other/project"
-    cd "$T/other/project"
-    ok get db --json # which of the two had it cannot be told; the group is the first one's
-    json 'd["name"].startswith("project~")'
+    sql 'DROP TRIGGER slots_stay; DROP TRIGGER slots_stay_as_they_are; DROP TABLE answers;
+        ALTER TABLE names DROP COLUMN project; ALTER TABLE claims DROP COLUMN env; ALTER TABLE claims DROP COLUMN keeper;
+        ALTER TABLE claims DROP COLUMN run; ALTER TABLE pools DROP COLUMN rebuilt; PRAGMA user_version=1000'
+    refused 6 get web
+    says 'unknown version 1000'
+    ok doctor --fix
+    ok get /project/web
+    prints 21311
 }

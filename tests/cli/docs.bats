@@ -61,19 +61,19 @@ schema = json.load(open(sys.argv[2]))
 known["At the top"] = set(schema["properties"])
 for section, part in (("A role", "role"), ("A component", "component"), ("A port", "port"), ("A reference", "reference")):
     known[section] = set(schema["$defs"][part]["properties"])
-told = {}
+listed = {}
 for line in open(sys.argv[1]):
     if line.startswith("## "):
         section = line[3:].strip()
     elif line.startswith("| ") and not line.startswith("| `"):
         has_keys = line.startswith("| key ")  # what a table is about
     elif line.startswith("| `") and has_keys:
-        told.setdefault(section, set()).update(re.findall("`([^`]+)`", line.split("|")[1]))
-assert told == known, f"the page has {told}\nthe schema  {known}"
+        listed.setdefault(section, set()).update(re.findall("`([^`]+)`", line.split("|")[1]))
+assert listed == known, f"the page has {listed}\nthe schema  {known}"
 END
 }
 
-@test "the daemon's page runs as it stands, and tells every option, route and metric and no other" {
+@test "the daemon's page runs as it stands, and has every option, route and metric and no other" {
     needs curl openssl
     n=$(blocks "sh daemon" "$top/docs/SERVE.md" "$BATS_TEST_TMPDIR/block")
     {
@@ -93,18 +93,18 @@ for path, item in json.load(open(sys.argv[2]))["paths"].items():
     shape = re.sub(r"\\\{\w+\\\}", "[^/? ']+", re.escape(path))
     assert re.search(f"http://dibs{shape}(?![\\w/])", examples), f"no example of {path}"
     for method in item if path.startswith("/v1") else ():
-        assert any(f"{path}`" in line and method.upper() in line for line in lines), f"{method} {path} is not told"
+        assert any(f"{path}`" in line and method.upper() in line for line in lines), f"{method} {path} is missing"
 real = set(re.findall(r"^ +(--[a-z-]+)", open(sys.argv[3]).read().split("Options of every")[0], re.M))
-told = set(re.findall(r"--[a-z-]+", "".join(l.split("|")[1] for l in lines if l.startswith("| `--"))))
-assert told == real, f"options: the page has {told}, the program {real}"
+listed = set(re.findall(r"--[a-z-]+", "".join(l.split("|")[1] for l in lines if l.startswith("| `--"))))
+assert listed == real, f"options: the page has {listed}, the program {real}"
 real = dict(re.findall(r"^# TYPE (\S+) (\S+)", open(sys.argv[4]).read(), re.M))
-told = dict(re.findall(r"^\| `(dibs_\w+)` \| (\w+) \|", page, re.M))
-assert told == real, f"metrics: the page has {told}, the daemon {real}"
+listed = dict(re.findall(r"^\| `(dibs_\w+)` \| (\w+) \|", page, re.M))
+assert listed == real, f"metrics: the page has {listed}, the daemon {real}"
 END
 }
 
 # bats test_tags=unserved
-@test "the cluster's page runs as it stands on one member of etcd, and tells every metric of it and no other" {
+@test "the cluster's page runs as it stands on one member of etcd, and has every metric of it and no other" {
     needs etcd curl
     etcd_start 1
     n=$(blocks "sh cluster" "$top/docs/CLUSTER.md" "$BATS_TEST_TMPDIR/block")

@@ -75,7 +75,7 @@ for line in open(sys.argv[1]):
 print(d["PORT"], d["GOSSIP_PORT"], d["DATA_PORTS"], d["BLOCK_PORT"], d["API_PORT"])' "$T/systemd")" = "$want" ]
 }
 
-@test "of the whole group every port has a name, and asking again claims nothing" {
+@test "every port of the whole group has a name, and a second call claims nothing" {
     ok env
     for name in API_HTTP_PORT WEB_GOSSIP_PORT WEB_0_HTTP_PORT WEB_1_HTTP_PORT WEB_0_DATA_PORT WEB_1_BLOCK_PORT; do
         prints "$name="
@@ -91,7 +91,7 @@ print(d["PORT"], d["GOSSIP_PORT"], d["DATA_PORTS"], d["BLOCK_PORT"], d["API_PORT
     json 'all(c["change"] == "keep" for c in d)'
 }
 
-@test "env claims all that it tells of or nothing, and a format that there is not is refused first" {
+@test "env claims everything that it prints or nothing, and refuses an unknown format first" {
     refused 2 env web --format toml
     says dotenv
     refused 5 env wbe

@@ -37,7 +37,7 @@ teardown() { dibs_teardown; }
     refused 3 assert web
 }
 
-@test "3: the error names the relation to whoever has it" {
+@test "3: the error names the relation to the holder" {
     start_sleeper
     ok claim web --pid "$STARTED" --port 14620
     ok claim mine --port 14621

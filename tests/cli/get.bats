@@ -21,7 +21,7 @@ teardown() { dibs_teardown; }
     [ "$(held)" -eq 1 ]
 }
 
-@test "get of a name that a process holds tells its port and never becomes holder" {
+@test "get of a name that a process holds prints its port and never becomes holder" {
     start_sleeper
     ok claim web --pid "$STARTED"
     port=$out
@@ -112,7 +112,7 @@ teardown() { dibs_teardown; }
     done
 }
 
-@test "a preference other than the port that the name has is told, and the port kept" {
+@test "a preference other than the name's port is reported, and the port kept" {
     ok get web --port 13060
     ok get web --prefer 13061
     [ "$out" = 13060 ]

@@ -170,7 +170,7 @@ spec:
           - name: c
 END
     inject "$T/lws.yaml"
-    says 'told the same PodScoped ports'
+    says 'get the same PodScoped ports'
     only '
 both = b[0]["spec"]["leaderWorkerTemplate"]; p = port("default.LeaderWorkerSet.llm/llm/0/leader/http")
 env(both["leaderTemplate"]["spec"]["containers"][0], ("PORT", p))
@@ -523,6 +523,12 @@ env(worker["spec"]["containers"][0], ("X", port("default.RoleBasedGroup.demo/r/0
     sed 's/"index": 1/"index": 2/' "$T/rbg.yaml" >"$T/bad.yaml"
     refused 2 kube inject "$T/bad.yaml"
     says '$LEADER: there is no pod 2, only 2'
+    sed 's/"component": "leader"/"component": "nobody"/' "$T/rbg.yaml" >"$T/bad.yaml"
+    refused 2 kube inject "$T/bad.yaml"
+    says "no component 'nobody' in role 'r'"
+    sed 's/"portName": "http"/"portName": "grpc"/' "$T/rbg.yaml" >"$T/bad.yaml"
+    refused 2 kube inject "$T/bad.yaml"
+    says "no port 'grpc' in role 'r'"
 }
 
 @test "text that an alias shows elsewhere is not changed" {
@@ -556,7 +562,7 @@ s/\}\]\}/}], "references": [{"env": "A", "from": "two.http"}]}/|6:21:
 s/\}\]\}/}, ]}/|6:21: failed to parse port allocator config: 
 s/'\{.*/[1]/|6:21: an annotation is a text
 s/^  name: one/  x: y/|1:1: an object without metadata.name
-s/containers:/others:/|6:21: the pod has no containers that could be told
+s/containers:/others:/|6:21: the pod has no containers to give ports to
 s/- name: c/- c/|9:5: a container is not a map
 s/- name: c/- env: x/|9:10: env is not a list
 s/^spec:/spec: [/|
@@ -572,7 +578,7 @@ END
     made_no_ledger
 }
 
-@test "an annotation on the wrong level is told" {
+@test "an annotation on the wrong level is reported" {
     printf 'kind: Deployment\nmetadata: {name: a, annotations: {dibs.dev/ports: "{}"}}\nspec: {template: {spec: {}}}\n' >"$T/a.yaml"
     ok kube inject "$T/a.yaml"
     cmp "$T/out" "$T/a.yaml"
@@ -595,7 +601,7 @@ END
     json "d == {'output': '$T/new.yaml'}"
 }
 
-@test "what cannot be delivered or claimed leaves no claim behind" {
+@test "a port that cannot be delivered or claimed leaves no claim behind" {
     { pod one 'containers:' '- name: c'; echo ---; HTTP='{"allocations": [{"name": "x", "env": "X", "port": 14300}]}' \
         pod two 'containers:' '- name: c'; } >"$T/two.yaml"
     refused 1 kube inject "$T/two.yaml" -o "$T/no/such/folder"
@@ -650,7 +656,7 @@ claims() { sql 'SELECT name, port FROM claims ORDER BY name'; }
     again
 }
 
-@test "claims that cannot be put back are told" {
+@test "claims that cannot be restored are reported" {
     fixed one 14301 >"$T/one.yaml"
     ok kube inject "$T/one.yaml"
     listen 14301
@@ -704,7 +710,7 @@ spec:
 END
     inject "$T/all.yaml"
     [ "$(grep -c . "$T/err")" -eq 1 ]
-    says "$T/all.yaml:13:91: all pods of this template are told the same PodScoped ports"
+    says "$T/all.yaml:13:91: all pods of this template get the same PodScoped ports"
     only '
 def http(t, name):
     p = port(name + "/http"); env(t["spec"]["containers"][0], ("PORT", p)); t["metadata"]["annotations"]["test/http"] = p
@@ -718,7 +724,7 @@ http(b[2]["spec"]["workerGroupSpecs"][0]["template"], "default.RayCluster.one/on
     says "6 pods in the host's network"
 }
 
-@test "an annotation that is no pod's is told, wherever it stands (INV-10)" {
+@test "an annotation that belongs to no pod is reported, wherever it stands (INV-10)" {
     cat >"$T/all.yaml" <<END
 kind: Service
 metadata: {name: a, annotations: {dibs.dev/ports: '{}'}}
@@ -739,7 +745,7 @@ END
     says '4 more annotations are not used'
 }
 
-@test "a component that only discovers others' ports gets them, and is told that addresses are left out" {
+@test "a component that only discovers others' ports gets them, and a note says that addresses are left out" {
     cat >"$T/rbg.yaml" <<END
 kind: RoleBasedGroup
 metadata: {name: demo}
@@ -792,4 +798,16 @@ env(worker["spec"]["containers"][0], ("LEADER", p))'
     json "d == {'released': 1}"
     [ "$(held)" -eq 0 ]
     refused 2 kube inject --release - <<<'a: ['
+}
+
+@test "an empty token file is named" {
+    : >token
+    cat >kubeconfig <<'END'
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {tokenFile: token}}]
+END
+    refused 2 kube controller --kubeconfig kubeconfig
+    says "token ./token: the file is empty"
 }

@@ -19,7 +19,7 @@ no_ledger() {
     export DIBS_LEDGER=sqlite:$T/file/ledger.db
 }
 
-degraded() { # the last try was answered, and told so
+degraded() { # the last try was answered, and said so
     [ "$code" -eq 0 ] || complain "failed"
     says warning
     says degraded
@@ -113,16 +113,30 @@ degraded() { # the last try was answered, and told so
     refused 6 ls
 }
 
-@test "a bad line of the MRU file is skipped and does not wipe the others" {
+@test "an error of the MRU file names that file, not the ledger's setting" {
+    no_ledger
+    (umask 077 && mkdir -p "$DIBS_MRU_FILE")
+    refused 6 claim --ledger-mode fallback
+    says "recently used ports $DIBS_MRU_FILE: ledger $DIBS_MRU_FILE: it is not a regular file"
+    case $errs in *DIBS_LEDGER*) complain "advises to change another setting" ;; esac
+    rmdir "$DIBS_MRU_FILE"
+    try claim --ledger-mode fallback --range 14190-14190
+    degraded
+    refused 4 claim --ledger-mode fallback --range 14190-14190
+    says "recently used ports $DIBS_MRU_FILE: no free port left"
+}
+
+@test "an MRU file that is none is made again" {
     export DIBS_LEDGER_MODE=mru
+    mkdir -p "${DIBS_MRU_FILE%/*}"
+    chmod 700 "${DIBS_MRU_FILE%/*}"
+    printf 'v1 tcp * 14130 5000000 boot 1\n%s\n' "$(printf 'x%.0s' {1..5000})" >"$DIBS_MRU_FILE"
     try claim --range 14130-14131
     degraded
     first=$out
-    printf 'rubbish \001\n\n%s\n' "$(printf 'x%.0s' {1..5000})" >>"$DIBS_MRU_FILE"
     try claim --range 14130-14131
     [ "$code" -eq 0 ]
     [ "$out" != "$first" ]
-    grep -q "$first" "$DIBS_MRU_FILE"
 }
 
 @test "a locked ledger is exit 6 within the timeout, also in fallback mode" {

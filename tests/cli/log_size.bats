@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What short-lived processes leave behind for the next one to read: it is read at every start.
+# The log that short-lived processes leave behind: the next process reads it at its start.
 # A daemon writes back its log by itself.
 # bats file_tags=unserved
 load ../support/dibs

@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
-# What looks and changes nothing: ls, who, explain, assert, log. Ports of this file: 13200-13399.
+# Commands that change nothing: ls, who, explain, assert, log. Ports of this file: 13200-13399.
 load ../support/dibs
 load cli
 
 setup() { dibs_setup; }
 teardown() { dibs_teardown; }
 
-# is_not_alive PORT: its claim is a dead holder's, or ended with him already.
+# is_not_alive PORT: its claim is a dead holder's, or has ended already.
 is_not_alive() {
     ok ls && not grep -q "^$1 .* alive " "$T/out"
 }
@@ -62,7 +62,7 @@ is_not_alive() {
     json 'd == []'
 }
 
-@test "ls --audit tells who really listens, also without a claim" {
+@test "ls --audit shows the real listener, also without a claim" {
     listen 13240
     server=$STARTED
     listen 13241
@@ -105,7 +105,7 @@ is_not_alive() {
     prints "pool 13256"
 }
 
-@test "who tells a foreign socket, an unclaimed one, and none at all" {
+@test "who reports a foreign socket, an unclaimed one, and none at all" {
     listen 13260 udp
     ok who 13260
     prints unclaimed
@@ -136,7 +136,7 @@ is_not_alive() {
     json 'd["can_claim"]'
 }
 
-@test "explain tells ephemeral, reserved, browser, outside, band, declared and cooling" {
+@test "explain reports ephemeral, reserved, browser, outside, band, declared and cooling" {
     read -r first _ </proc/sys/net/ipv4/ip_local_port_range
     ok explain $((first + 5)) --json
     json 'd["can_claim"] and not d["can_choose"] and "ephemeral" in [r["kind"] for r in d["reasons"]]'
@@ -225,7 +225,7 @@ is_not_alive() {
     ok assert dns
 }
 
-@test "log tells every change in order, newest last" {
+@test "log shows every change in order, newest last" {
     ok claim web --port 13370
     ok renew web
     ok transfer web --keep

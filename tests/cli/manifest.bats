@@ -81,7 +81,7 @@ ports() { # ports NAME...: of what is held
     for name; do sql "SELECT port FROM claims WHERE name = 'project/$name'"; done
 }
 
-@test "scaled up, down, to zero and up again: those who stay keep their ports, those who come back get theirs" {
+@test "scaled up, down, to zero and up again: instances that stay keep their ports, instances that return get theirs" {
     first=$(ports web/0/-/http web/1/-/http)
     edit 's/instances: 2/instances: 5/'
     agree 'keep 13, add 15, move 0, drop 0'
@@ -202,7 +202,7 @@ block_is_whole() {
     [ "$(ports web/0/-/http web/1/-/http)" = "$before" ]
 }
 
-@test "what a process that runs cannot see yet is told, and it loses nothing" {
+@test "a change that a running process cannot see is reported, and the process loses nothing" {
     run_role web/0
     edit 's/name: debug/name: inspect/; s/15150/15151/'
     everything >"$T/before"
@@ -253,7 +253,7 @@ goes_on() {
     json 'any(f["topic"] == "manifest" and f["severity"] == "problem" and f["advice"] for f in d)'
 }
 
-@test "a manifest that is broken is in nobody's way but that of those who claim by it" {
+@test "a broken manifest only stops commands that claim by it" {
     ok get cache
     ok get other
     before=$(held)
@@ -303,7 +303,7 @@ goes_on() {
     [ "$code" -eq 7 ]
 }
 
-@test "a link to nothing or a folder that is called like the manifest is told, not passed over" {
+@test "a dangling link or a folder with the manifest's name is reported, not skipped" {
     dibs -q down
     rm dibs.yaml
     ln -s "$T/nothing" dibs.yaml

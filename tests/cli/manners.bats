@@ -155,6 +155,23 @@ END
     [ ! -s "$T/err" ]
 }
 
+@test "complete answers for the last word of a line" {
+    ok complete -- ls --proto u
+    [ "$out" = $'tcp\nudp\nsctp' ]
+    ok complete -- ls --proto=u
+    prints --proto=udp
+    ok complete -- -q claim --cont
+    prints $'--contiguous\tthe ports follow each other'
+    ok complete -- release ''
+    [ "$out" = :names ]
+    ok complete -- render --output x ''
+    [ "$out" = :files ]
+    ok complete -- run -p web -- echo --pool ''
+    [ "$out" = ':command 5' ]
+    ok complete
+    [ -z "$out" ]
+}
+
 @test "the zsh completion parses" {
     needs zsh
     dibs help --format zsh >"$T/_dibs"

@@ -175,7 +175,7 @@ END
     refused 4 claim --range $range
     says ephemeral
     ok claim --range $range --allow-ephemeral
-    ok claim --port $((first + 1020)) # whoever names it gets it
+    ok claim --port $((first + 1020)) # a requested number is possible
 }
 
 @test "ports that browsers refuse are not chosen for tcp" {

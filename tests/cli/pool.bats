@@ -53,7 +53,7 @@ teardown() { dibs_teardown; }
     ok pool rm tests
 }
 
-@test "claims outside of a changed range stay, and are told" {
+@test "claims outside of a changed range stay, and are reported" {
     ok pool set tests --ranges 13450-13459
     ok claim web --pool tests
     port=$out
@@ -87,6 +87,7 @@ teardown() { dibs_teardown; }
     refused 2 pool set tests --ranges 13400-13409 --band -1
     refused 2 pool set tests --ranges 13400-13409 --band 70000
     refused 2 pool set tests --ranges 13400-13409 --order sideways
+    says "--order: 'sideways' is none of: stride, dcp-stride, random, lowest"
     refused 2 pool set tests --ranges 13400-13409 --cooldown 5
     refused 2 pool set tests --ranges 13400-13409 --scope galaxy
     refused 2 pool set 'bad name' --ranges 13400-13409
@@ -96,16 +97,19 @@ teardown() { dibs_teardown; }
     refused 2 pool rm
     refused 2 pool rm a b
     refused 2 pool ls tests
+    refused 2 pool ls --order lowest
+    says 'has no option --order'
+    says 'dibs pool set'
     ok pool --names
     [ "$out" = default ]
     nothing_claimed
 }
 
-@test "a pool that overlaps the ephemeral range is told of by doctor" {
+@test "doctor reports a pool that overlaps the ephemeral range" {
     read -r first last </proc/sys/net/ipv4/ip_local_port_range
     try pool set risky --ranges "$first-$((first + 9))"
     [ "$code" -eq 0 ]
-    says ephemeral
+    says "pool 'risky' overlaps the kernel's ephemeral range: dynamic choice leaves out 10 of its 10 ports"
     try doctor
     prints ephemeral
     prints risky
@@ -133,9 +137,9 @@ teardown() { dibs_teardown; }
     [ "$port" -ge 13490 ]
 }
 
-# To a daemon its own user is the owner, whoever's the file becomes later.
+# To a daemon its own user is the owner, even if the file's owner changes later.
 # bats test_tags=unserved
-@test "who is given a shared ledger's file may change its pools" {
+@test "a user with write access to a shared ledger's file may change its pools" {
     shared_ledger
     chown 65534 "$T/ledger.db"
     as_nobody "$DIBS" pool set p --ranges 13490-13491

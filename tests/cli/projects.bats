@@ -47,7 +47,7 @@ ports() {
     [ "$(paste "$T/before" "$T/after" | awk '$1 == $2' | wc -l)" -ge 8 ] # of ten: two names may prefer one port
 }
 
-@test "a directory that was moved has other ports, and is told whose its group still is" {
+@test "a moved directory has other ports, and a note says which directory has its group" {
     mkdir "$T/old"
     cd "$T/old"
     printf 'group: shop\nroles: {web: {ports: [http]}}\n' >dibs.yaml
@@ -63,7 +63,7 @@ ports() {
         ok "$command"
         says "'shop' is the group of $T/old, which is not there any more; 'dibs reap --stale' ends what it left"
     done
-    ok up # what is there is kept: it was told
+    ok up # the existing claim is kept, and reported
     not says 'not there any more'
     ok reap --stale
     [ "$(held)" -eq 2 ]
@@ -254,7 +254,7 @@ ports() {
     [ "$(printf '%s\n' "$port" "$(ports web "$T/a/shop" "$T/b/shop")" | sort -u | wc -l)" -eq 3 ]
 }
 
-@test "a working directory that is gone is told, and absolute names and named groups still work" {
+@test "a missing working directory is reported, and absolute names and named groups still work" {
     mkdir "$T/gone"
     cd "$T/gone"
     rmdir "$T/gone"
@@ -265,22 +265,4 @@ ports() {
     done
     ok get /shop/web
     ok get web --group shop
-}
-
-# The file itself.
-# bats test_tags=unserved
-@test "a ledger of version 1.0 learns whose its names are" {
-    mkdir -p "$T/a/shop" "$T/b/shop"
-    cd "$T/a/shop"
-    ok get web
-    port=$out
-    sql 'DROP TRIGGER slots_stay; DROP TRIGGER slots_stay_as_they_are; ALTER TABLE names DROP COLUMN project; DROP TABLE answers; PRAGMA user_version=1000'
-    cd "$T/b/shop"
-    ok get web
-    [ "$out" != "$port" ]
-    cd "$T/a/shop"
-    ok release web
-    ok get web
-    [ "$out" = "$port" ]
-    [ "$(sql 'PRAGMA user_version')" = 1003 ]
 }

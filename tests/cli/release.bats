@@ -96,7 +96,7 @@ has_a_claim() {
     ok release --all-mine
 }
 
-@test "what does not go together is refused" {
+@test "options that exclude each other are refused" {
     refused 2 release
     refused 2 release web --all-mine
     refused 2 release web --token x
@@ -220,24 +220,24 @@ has_a_claim() {
     [ "$(held)" -eq 1 ]
 }
 
-@test "root ends another user's claim by name or number when he has none himself" {
+@test "root ends another user's claim by name or number when root has none" {
     shared_ledger
     as_nobody "$DIBS" claim /web --port 13160
     as_nobody "$DIBS" claim /api --port 13161
     ok claim /web --port 13162
-    ok release /web # his own, although another has that name, too
+    ok release /web # the own claim, although another user has that name, too
     [ "$(sql 'SELECT count(*) FROM claims WHERE port IN (13160, 13161)')" -eq 2 ]
     ok release /web
     ok release 13161
     [ "$(held)" -eq 0 ]
     ok release 13161 # and again: nothing to end
-    # Everybody else finds his own only.
+    # Every other user finds only own claims.
     ok claim /web --port 13162
     as_nobody "$DIBS" release /web 13162
     [ "$(held)" -eq 1 ]
 }
 
-@test "root is told of all the claims that he could mean, and none ends" {
+@test "root gets a list of all the claims that match, and none ends" {
     shared_ledger
     as_nobody "$DIBS" claim --port 13163 --address 127.0.0.1
     as_uid 65533 "$DIBS" claim /theirs --port 13163 --address 127.0.0.2

@@ -121,7 +121,7 @@ nothing_held() { [ "$(held)" -eq 0 ]; }
     [ "$out" = "$port" ]
 }
 
-@test "what up keeps stays kept when its command ends, dibs killed or not" {
+@test "a claim that up keeps stays kept when its command ends, dibs killed or not" {
     ok up
     port=$(port web/0/-/http)
     run_role web/0
@@ -146,7 +146,7 @@ nothing_held() { [ "$(held)" -eq 0 ]; }
     [ "$(held)" -eq 3 ] # web/0, the shared one, and the one that it refers to
 }
 
-@test "a role, instance or command that is not there is told, and claims nothing" {
+@test "a missing role, instance or command is reported, and nothing is claimed" {
     refused 5 run web/2 -- true
     says 'counted from 0'
     refused 2 run web
@@ -157,7 +157,7 @@ nothing_held() { [ "$(held)" -eq 0 ]; }
     nothing_claimed
 }
 
-@test "what the manifest says cannot be said by an option, too" {
+@test "a setting of the manifest cannot be given as an option, too" {
     sed -i 's/^  api: { /&command: "true", /' dibs.yaml
     for option in --keep '--range 15200-15210' '--pool default' '--proto udp' '--address ::1'; do
         # shellcheck disable=SC2086 # words
@@ -313,7 +313,7 @@ END
     [ "$(sql 'SELECT count(*) FROM claims WHERE holder <> 0')" -eq 0 ]
 }
 
-@test "whoever reads what --all says later gets all of it, line by line" {
+@test "a late reader of the output of --all gets all of it, line by line" {
     cat >dibs.yaml <<'END'
 roles:
   one: { ports: [ http ], command: &both "trap '' TERM; >$DIBS_ROLE; until [ -e one -a -e two ]; do sleep 0.01; done; seq 100000; printf end" }
@@ -369,7 +369,7 @@ END
     not grep -qx "web/0/http $out" <<<"$theirs"
 }
 
-@test "a manifest that belongs to a stranger, or that everybody may write, is refused by every command that needs it" {
+@test "a manifest of another user, or one that every user may write, is refused by every command that needs it" {
     needs_root
     chown 65534 dibs.yaml
     for command in up plan down env 'env web' 'run web -- true' 'run --all'; do
@@ -384,7 +384,7 @@ END
     try run true
     [ "$code" -eq 0 ]
     says 65534
-    try get cache # is nothing of the manifest's, and is told of it
+    try get cache # is nothing of the manifest's, and a note says so
     [ "$code" -eq 0 ]
     says 65534
     dibs release cache

@@ -145,24 +145,24 @@ claim_of() {
     wait_until 10 no_claim
 }
 
-# told WORD...: what the command of signals.py was told so far.
-told() {
-    [ "$(tr '\n' ' ' <"$T/told" 2>/dev/null)" = "$* " ]
+# received WORD...: the signals that the command of signals.py got so far.
+received() {
+    [ "$(tr '\n' ' ' <"$T/received" 2>/dev/null)" = "$* " ]
 }
 
 @test "signals are handed on, the real-time ones with what they carry" {
-    start setsid "$DIBS" run -p web -- "$PYTHON" "$DIBS_TEST_SUPPORT/signals.py" "$T/told"
-    wait_until 10 told ready
+    start setsid "$DIBS" run -p web -- "$PYTHON" "$DIBS_TEST_SUPPORT/signals.py" "$T/received"
+    wait_until 10 received ready
     dibs ls --json >"$T/out"
     value 'd[0]["holder"]["pid"]' >>"$T/started"
     expected=(ready)
     for name in TERM INT HUP QUIT USR1 ALRM VTALRM PROF WINCH ABRT IO PWR URG RTMIN RTMAX; do
         kill -s "$name" "$STARTED"
         expected+=("SIG$name")
-        wait_until 10 told "${expected[@]}" || { echo "SIG$name: $(cat "$T/told")" >&2; return 1; }
+        wait_until 10 received "${expected[@]}" || { echo "SIG$name: $(cat "$T/received")" >&2; return 1; }
     done
     "$PYTHON" -c 'import ctypes, sys; ctypes.CDLL(None).sigqueue(int(sys.argv[1]), 10, ctypes.c_void_p(7))' "$STARTED"
-    wait_until 10 told "${expected[@]}" 'SIGUSR1*'
+    wait_until 10 received "${expected[@]}" 'SIGUSR1*'
     kill -s USR2 "$STARTED"
     code=0
     wait "$STARTED" || code=$?
@@ -170,21 +170,21 @@ told() {
     [ "$(held)" -eq 0 ]
 }
 
-@test "Ctrl-C reaches the command once: the terminal has told it already" {
+@test "Ctrl-C reaches the command once, from the terminal" {
     code=0
-    "$DIBS_TEST_SUPPORT/terminal.py" "$T/told" press \
-        "$DIBS" run -p web -- "$PYTHON" "$DIBS_TEST_SUPPORT/signals.py" "$T/told" || code=$?
+    "$DIBS_TEST_SUPPORT/terminal.py" "$T/received" press \
+        "$DIBS" run -p web -- "$PYTHON" "$DIBS_TEST_SUPPORT/signals.py" "$T/received" || code=$?
     [ "$code" -eq 77 ]
-    [ "$(grep -c SIGINT "$T/told")" -eq 1 ]
+    [ "$(grep -c SIGINT "$T/received")" -eq 1 ]
     [ "$(held)" -eq 0 ]
 }
 
-@test "the end of its terminal is told to the command, and once" {
+@test "the command gets the hangup of its terminal once" {
     code=0
-    "$DIBS_TEST_SUPPORT/terminal.py" "$T/told" hangup \
-        "$DIBS" run -p web -- "$PYTHON" "$DIBS_TEST_SUPPORT/signals.py" "$T/told" || code=$?
+    "$DIBS_TEST_SUPPORT/terminal.py" "$T/received" hangup \
+        "$DIBS" run -p web -- "$PYTHON" "$DIBS_TEST_SUPPORT/signals.py" "$T/received" || code=$?
     [ "$code" -eq 77 ]
-    [ "$(grep -c SIGHUP "$T/told")" -eq 1 ]
+    [ "$(grep -c SIGHUP "$T/received")" -eq 1 ]
     [ "$(held)" -eq 0 ]
 }
 
@@ -253,7 +253,7 @@ told() {
     [ "$out" = '-- x' ]
 }
 
-@test "four runs of one name at once: one has it, the others are told" {
+@test "four runs of one name at once: one has it, the others are refused" {
     for i in 1 2 3 4; do
         start sh -c "'$DIBS' run -p web -- sleep 1 2>'$T/race.$i'; echo \$? >'$T/race.$i.code'"
     done

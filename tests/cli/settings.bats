@@ -89,7 +89,7 @@ END
     says cooldwon
 }
 
-@test "what is no settings file is refused with its place" {
+@test "a malformed settings file is refused with its place" {
     for text in 'just text' '- a' 'a: [1, 2' 'ttl: [1]' 'ttl: {a: b}' 'ttl: &a 5m
 cooldown: *a' 'ttl: 5m
 ttl: 6m' "$(printf 'ttl: "5m\\0"')" "$(printf '\t ttl: 5m')" '? [a]
@@ -191,7 +191,7 @@ END
     says HOME
 }
 
-@test "a settings file that one may not look at, or not read, is told and passed over" {
+@test "a settings file that cannot be seen or read is reported and skipped" {
     shared_ledger
     export XDG_CONFIG_HOME=$T/closed
     mkdir -p "$T/closed/dibs"

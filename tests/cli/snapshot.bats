@@ -239,7 +239,7 @@ END
     nothing_claimed
 }
 
-@test "what cannot be written is said, and leaves no half of a file" {
+@test "a file that cannot be written is reported, and leaves no half of it" {
     ok get web
     refused 1 snapshot export "$T/no/such/folder/file.json"
     refused 2 snapshot export --format yaml

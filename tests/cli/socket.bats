@@ -199,7 +199,7 @@ END
     [ "$code" -eq 0 ]
 }
 
-@test "doctor looks through the daemon, and tells as whom one comes" {
+@test "doctor checks through the daemon, and shows the caller's principal" {
     serve_start
     DIBS_SOCKET=$SOCKET ok doctor
     prints "$SOCKET answers, version $(dibs version | cut -d " " -f 2), pid $DAEMON: you are uid:$(id -u)"

@@ -116,7 +116,7 @@ without_ipv6() {
 
 # A daemon probes in its own network, not in that of who asks.
 # bats test_tags=unserved
-@test "what was claimed without IPv6 is widened when there is IPv6, unless a process holds it" {
+@test "a claim made without IPv6 is widened when there is IPv6, unless a process holds it" {
     manifest 'roles: {a: {ports: [{name: d, env: D, address: localhost}]}, b: {ports: [{name: d, env: D, address: localhost}]}}'
     without_ipv6 up
     before=$out
@@ -158,7 +158,7 @@ without_ipv6() {
     json '[c["pod"] for c in d if c["change"] == "restart"] == ["web/0", "web/1"]'
 }
 
-@test "a lease on a port of a pod is not told as something that runs, and a process that runs is told before it" {
+@test "a lease on a pod's port is not reported as running, and a running process is reported before it" {
     manifest 'roles: {web: {instances: 2, ports: [{name: http, env: PORT}, {name: g, env: G, scope: RoleScoped}]}}'
     ok up
     ok claim web/0/http --ttl 5m
@@ -195,7 +195,7 @@ without_ipv6() {
     [ "$(held)" -eq 0 ]
 }
 
-@test "a block that is none any more is refused with the way out, whoever asks" {
+@test "a block that is no longer contiguous is refused with the remedy for every caller" {
     block() { manifest "roles: {a: {ports: [{name: d, env: D, count: 40$1}], command: ['true']}}"; }
     block ''
     ok up # forty ports, anywhere
@@ -350,7 +350,7 @@ a_web() {
     done
 }
 
-@test "what a renamed role cannot have while the old one runs is told with the pod to stop" {
+@test "a port that a renamed role cannot have while the old one runs is reported with the pod to stop" {
     role() { manifest "roles: {$1: {instances: 2, ports: [{name: http, env: PORT}, {name: g, env: G, scope: RoleScoped, port: 15312}]}}"; }
     role web
     ok up
@@ -425,19 +425,19 @@ no_own_port() {
     ok run job -- true
 }
 
-@test "what a role shares stays while a pod runs that has nothing else" {
+@test "a shared port stays while a pod runs that has nothing else" {
     no_own_port 15315
     ok up
     run_role web/1
     no_own_port 15316
     ok up
     says 'web/-/http: the process that runs as web/1 does not know of port 15316'
-    not prints 'web/1/-/-'
+    not prints 'web/1/http'
     refused 3 claim --port 15315
     ok down
     says 'port 15315 stays while web/1 runs'
     says 'port 15316 stays while web/1 runs'
-    not says 'web/1/-/-'
+    not says 'web/1/http'
     refused 3 claim --port 15316
     end_process "$STARTED"
     end_command

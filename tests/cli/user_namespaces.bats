@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Who is who where uids have other numbers: root of a user namespace is the user that he was (INV-3, INV-5).
+# Identity where uids have other numbers: root of a user namespace is the same user as outside (INV-3, INV-5).
 # shellcheck disable=SC2154 # cli.bash sets code and out
 load ../support/dibs
 load cli
@@ -37,12 +37,12 @@ state_is() {
     json "(\"orphan\" if d[0][\"orphan\"] else d[0][\"life\"]) == \"$1\""
 }
 
-# is_over [PREFIX...]: it is a dead holder's, or ended with him already.
+# is_over [PREFIX...]: it is a dead holder's, or has ended already.
 is_over() {
     [ "$("$@" "$DIBS" ls --all --json)" = '[]' ] || state_is dead "$@"
 }
 
-@test "the root of a user namespace is the user that he was" {
+@test "the root of a user namespace is the same user as outside" {
     port=$(as_root_of_a_namespace "$DIBS" claim /web --keep)
     [ "$(as_user "$DIBS" get /web)" = "$port" ]
     [ "$(sql 'SELECT principal FROM claims')" = uid:65533 ]
@@ -52,7 +52,7 @@ is_over() {
     [ "$code" -eq 7 ] # a process of another user
 }
 
-@test "the root of a user namespace ends nobody's claims but his own" {
+@test "the root of a user namespace ends only the user's own claims" {
     ok claim /web --port 13900 --json
     token=$(value 'd[0]["token"]')
     as_root_of_a_namespace "$DIBS" release /web 13900
@@ -62,12 +62,12 @@ is_over() {
     [ "$(held)" -eq 1 ]
 }
 
-# Who administers a daemon is said by its socket, not by the owner of its ledger.
+# The socket of a daemon decides who administers it, not the owner of its ledger.
 # bats test_tags=unserved
-@test "the root of a user namespace administers a ledger that is his own" {
+@test "the root of a user namespace administers the user's own ledger" {
     chown 65533 "$T"/ledger.db*
     ok claim /web --port 13901
-    as_user "$DIBS" release /web # without the namespace he is no root at all
+    as_user "$DIBS" release /web # without the namespace the user is not root
     [ "$(held)" -eq 1 ]
     as_root_of_a_namespace "$DIBS" release /web
     [ "$(held)" -eq 0 ]
@@ -87,16 +87,16 @@ is_over() {
 
 # A daemon tells what it sees from its own user namespace.
 # bats test_tags=unserved
-@test "from a user namespace it cannot be told whose socket a user without a number there has" {
+@test "from a user namespace the socket of a user without a number there has no known owner" {
     ok claim --ttl 1ms --address 127.0.0.1
     listen_by "$out"
     state_is orphan
     state_is unknown "${NAMESPACE[@]}"
 }
 
-# A daemon knows him by the number that he has there.
+# A daemon knows the user by the number there.
 # bats test_tags=unserved
-@test "who has no number in his user namespace is told so" {
+@test "a user without a number in the user namespace gets an error that says so" {
     capture as_user unshare --user "$DIBS" claim
     [ "$code" -eq 1 ]
     one_line
@@ -106,7 +106,7 @@ is_over() {
 
 # Whose the file of the ledger is does not matter to who asks a daemon.
 # bats test_tags=unserved
-@test "doctor calls the root of a user namespace by the number that his claims have" {
+@test "doctor shows the root of a user namespace with the uid of its claims" {
     capture as_root_of_a_namespace "$DIBS" doctor
-    prints 'somebody outside of this user namespace, you are uid 65533'
+    prints 'a user outside of this user namespace, you are uid 65533'
 }

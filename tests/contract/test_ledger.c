@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What every ledger promises about claiming: conflicts, declared and cooling ports, the probe. Names:
+/* The promises of every ledger about claiming: conflicts, declared and cooling ports, the probe. Names:
  * test_ledger_names.c, batches: test_ledger_batch.c. argv[1] names the backend. */
 #include "support/ledger.h"
 
@@ -42,8 +42,8 @@ static void conflicts_follow_the_kernels_rule(void **state)
         if (s != DIBS_TAKEN)
             continue;
         assert_int_equal(t->refusal.port, port);
-        assert_int_equal(t->refusal.n_blockers, 1);
-        assert_int_equal(t->refusal.blockers[0].id, first.id);
+        assert_true(t->refusal.has_blocker);
+        assert_int_equal(t->refusal.blocker.id, first.id);
     }
 }
 
@@ -58,7 +58,7 @@ static void ones_own_wildcard_conflicts_too(void **state) /* 24, 25 */
     assert_int_equal(t_claim(t, &wildcard, 26012, &got), DIBS_TAKEN);
     (void) t_must(t, &wildcard, 26013);
     assert_int_equal(t_claim(t, &specific, 26013, &got), DIBS_TAKEN);
-    assert_string_equal(t->refusal.blockers[0].principal, "uid:1000");
+    assert_string_equal(t->refusal.blocker.principal, "uid:1000");
 }
 
 static void protocols_do_not_conflict(void **state)
@@ -142,7 +142,7 @@ static void a_declared_port_is_never_an_error_and_not_chosen(void **state)
     choice.candidates = candidates;
     choice.n_candidates = 2;
     assert_int_equal(t_must(t, &choice, 0).port, 26002);
-    assert_int_equal(t_must(t, &required, 26001).port, 26001); /* the user takes it himself */
+    assert_int_equal(t_must(t, &required, 26001).port, 26001); /* declared: the user binds it without dibs */
     (void) t_must(t, &declared, 26001);                        /* also over an exclusive claim */
 }
 
@@ -172,9 +172,9 @@ static void cooling_ends_at_its_moment_and_required_ignores_it(void **state)
     dibs_claim got = t_must(t, &one, 0);
 
     (void) t_end(t, &got, LEDGER_END_RELEASE);
-    t->actor.now.boot_ms += 4999;
+    t->call.now.boot_ms += 4999;
     assert_int_equal(t_claim(t, &one, 0, &got), DIBS_EXHAUSTED);
-    t->actor.now.boot_ms += 1;
+    t->call.now.boot_ms += 1;
     got = t_must(t, &one, 0);
     (void) t_end(t, &got, LEDGER_END_RELEASE);
     assert_int_equal(t_must(t, &required, 26001).port, 26001);
@@ -189,7 +189,7 @@ static void a_name_gets_its_own_cooling_port_back(void **state)
     uint16_t remembered = 0;
 
     (void) t_end(t, &got, LEDGER_END_RELEASE);
-    assert_int_equal(ledger_find_name(t->ledger, "uid:1000", "shop/web", &got, &remembered, &t->err),
+    assert_int_equal(ledger_find_name(t->ledger, &t->call, "shop/web", &got, &remembered, &t->err),
                      DIBS_NOT_FOUND);
     assert_int_equal(remembered, 26001);
     want.remembered = remembered;
@@ -221,7 +221,7 @@ static dibs_status claim_probing(struct t_ledger *t, const struct ledger_want *w
         .wants = want, .n = 1, .probe = probe, .probe_ctx = p, .dead = dead, .n_dead = dead ? 1 : 0
     };
 
-    return ledger_claim(t->ledger, &batch, &t->actor, out, &t->refusal, &t->err);
+    return ledger_claim(t->ledger, &t->call, &batch, out, &t->refusal, &t->err);
 }
 
 static void a_busy_port_is_passed_over_and_reported(void **state)
@@ -241,7 +241,7 @@ static void a_busy_port_is_passed_over_and_reported(void **state)
     assert_int_equal(claim_probing(t, &want, &p, NULL, &got), DIBS_TAKEN);
     assert_true(t->refusal.is_busy);
     assert_int_equal(t->refusal.port, 26001);
-    assert_int_equal(t->refusal.n_blockers, 0);
+    assert_false(t->refusal.has_blocker);
 }
 
 static void a_claimed_port_is_never_probed(void **state)

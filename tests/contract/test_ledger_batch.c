@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What every ledger promises about several claims at once: dead ones that give way, batches, runs, dry runs.
- * argv[1] names the backend. */
+/* The promises of every ledger about several claims at once: dead ones that give way, batches, runs, dry
+ * runs. argv[1] names the backend. */
 #include "support/ledger.h"
 
-static void a_dead_blocker_gives_way_and_both_are_told(void **state)
+static void a_dead_blocker_gives_way_and_both_are_reported(void **state)
 {
     struct t_ledger *t = *state;
     struct ledger_want old = t_want("old", "*");
@@ -23,8 +23,8 @@ static void a_dead_blocker_gives_way_and_both_are_told(void **state)
     assert_int_equal(events.item[0].claim_id, first.id);
     assert_int_equal(events.item[1].kind, DIBS_EV_CLAIMED);
     assert_int_equal(events.item[1].claim_id, got.id);
-    assert_int_equal(ledger_find_token(t->ledger, first.token, &found, &t->err), DIBS_NOT_FOUND);
-    assert_int_equal(ledger_find_name(t->ledger, "uid:1000", "old", &found, NULL, &t->err), DIBS_NOT_FOUND);
+    assert_int_equal(ledger_find_token(t->ledger, &t->call, first.token, &found, &t->err), DIBS_NOT_FOUND);
+    assert_int_equal(ledger_find_name(t->ledger, &t->call, "old", &found, NULL, &t->err), DIBS_NOT_FOUND);
 }
 
 static void death_counts_only_for_the_generation_that_was_judged(void **state) /* INV-5 */
@@ -40,9 +40,9 @@ static void death_counts_only_for_the_generation_that_was_judged(void **state) /
     struct ledger_seen dead = t_seen(&first);
     t_by_process(&old, 700);
     heir = old.claim;
-    ASSERT_OK(ledger_transfer(t->ledger, dead, &heir, &t->actor, &got, &t->err), &t->err);
+    ASSERT_OK(ledger_transfer(t->ledger, &t->call, dead, &heir, &got, &t->err), &t->err);
     assert_int_equal(t_claim_over(t, &new, 26001, &dead, &got), DIBS_TAKEN);
-    assert_int_equal(t->refusal.blockers[0].process.pid, 700);
+    assert_int_equal(t->refusal.blocker.process.pid, 700);
 }
 
 static void a_kept_claim_gives_way_to_nobody_even_when_its_holder_is_dead(void **state)
@@ -57,9 +57,9 @@ static void a_kept_claim_gives_way_to_nobody_even_when_its_holder_is_dead(void *
     dibs_claim first = t_must(t, &kept, 26001);
     struct ledger_seen dead = t_seen(&first);
     assert_int_equal(t_claim_over(t, &want, 26001, &dead, &got), DIBS_TAKEN);
-    assert_int_equal(t->refusal.n_blockers, 1);
-    assert_int_equal(t->refusal.blockers[0].id, first.id);
-    ASSERT_OK(ledger_find_token(t->ledger, first.token, &got, &t->err), &t->err);
+    assert_true(t->refusal.has_blocker);
+    assert_int_equal(t->refusal.blocker.id, first.id);
+    ASSERT_OK(ledger_find_token(t->ledger, &t->call, first.token, &got, &t->err), &t->err);
 }
 
 static void a_batch_is_all_or_nothing(void **state) /* INV-4 */
@@ -82,17 +82,17 @@ static void a_batch_is_all_or_nothing(void **state) /* INV-4 */
         wants[i].n_candidates = 1;
     }
     uint64_t tail = t_tail(t);
-    assert_int_equal(ledger_claim(t->ledger, &batch, &t->actor, out, &t->refusal, &t->err), DIBS_TAKEN);
+    assert_int_equal(ledger_claim(t->ledger, &t->call, &batch, out, &t->refusal, &t->err), DIBS_TAKEN);
     assert_int_equal(t->refusal.want, 2);
     assert_int_equal(t_tail(t), tail);
     assert_int_equal(t_list(t, (struct ledger_filter){ 0 }).n, 1);
-    assert_int_equal(ledger_find_name(t->ledger, "uid:1000", "web/0", out, NULL, &t->err), DIBS_NOT_FOUND);
+    assert_int_equal(ledger_find_name(t->ledger, &t->call, "web/0", out, NULL, &t->err), DIBS_NOT_FOUND);
     size_t n = 0;
     struct ledger_seen seen = t_seen(&held);
-    ASSERT_OK(ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->other, &n,
+    ASSERT_OK(ledger_end(t->ledger, &t->other, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &n,
                          &t->err),
               &t->err);
-    ASSERT_OK(ledger_claim(t->ledger, &batch, &t->actor, out, &t->refusal, &t->err), &t->err);
+    ASSERT_OK(ledger_claim(t->ledger, &t->call, &batch, out, &t->refusal, &t->err), &t->err);
     assert_int_equal(out[2].port, 26003);
 }
 
@@ -104,7 +104,7 @@ static void claims_of_one_batch_conflict_with_each_other(void **state)
     struct ledger_batch batch = { .wants = wants, .n = 2 };
     dibs_claim out[2] = { 0 };
 
-    ASSERT_OK(ledger_claim(t->ledger, &batch, &t->actor, out, &t->refusal, &t->err), &t->err);
+    ASSERT_OK(ledger_claim(t->ledger, &t->call, &batch, out, &t->refusal, &t->err), &t->err);
     assert_int_equal(out[0].port, 26001);
     assert_int_equal(out[1].port, 26002);
     assert_int_not_equal(out[0].id, out[1].id);
@@ -128,7 +128,7 @@ static void a_run_is_contiguous_found_again_and_ends_at_65535(void **state)
     }
     wants[0].run = 3;
     for (int round = 0; round < 2; round++) {
-        ASSERT_OK(ledger_claim(t->ledger, &batch, &t->actor, out, &t->refusal, &t->err), &t->err);
+        ASSERT_OK(ledger_claim(t->ledger, &t->call, &batch, out, &t->refusal, &t->err), &t->err);
         for (size_t i = 0; i < 3; i++)
             assert_int_equal(out[i].port, 26010 + i);
     }
@@ -136,7 +136,7 @@ static void a_run_is_contiguous_found_again_and_ends_at_65535(void **state)
     wants[0].n_candidates = 3;
     for (size_t i = 0; i < 3; i++)
         wants[i].claim.name[0] = '\0';
-    assert_int_equal(ledger_claim(t->ledger, &batch, &t->actor, out, &t->refusal, &t->err), DIBS_EXHAUSTED);
+    assert_int_equal(ledger_claim(t->ledger, &t->call, &batch, out, &t->refusal, &t->err), DIBS_EXHAUSTED);
 }
 
 static void names_of_scattered_ports_are_no_run(void **state)
@@ -156,14 +156,14 @@ static void names_of_scattered_ports_are_no_run(void **state)
     }
     uint64_t tail = t_tail(t);
     wants[0].run = 3;
-    assert_int_equal(ledger_claim(t->ledger, &batch, &t->actor, out, &t->refusal, &t->err), DIBS_TAKEN);
+    assert_int_equal(ledger_claim(t->ledger, &t->call, &batch, out, &t->refusal, &t->err), DIBS_TAKEN);
     assert_true(t->refusal.by_name);
     assert_true(t->refusal.breaks_run);
-    assert_int_equal(t->refusal.n_blockers, 1);
-    assert_string_equal(t->refusal.blockers[0].name, "web/2");
+    assert_true(t->refusal.has_blocker);
+    assert_string_equal(t->refusal.blocker.name, "web/2");
     assert_int_equal(t_tail(t), tail);
     batch.n = wants[0].run = 2; /* those two are a run */
-    ASSERT_OK(ledger_claim(t->ledger, &batch, &t->actor, out, &t->refusal, &t->err), &t->err);
+    ASSERT_OK(ledger_claim(t->ledger, &t->call, &batch, out, &t->refusal, &t->err), &t->err);
     assert_int_equal(out[0].port, 26001);
     assert_int_equal(out[1].port, 26002);
 }
@@ -179,11 +179,10 @@ static void a_dry_run_decides_the_same_and_leaves_nothing(void **state)
 
     (void) t_must(t, &blocker, 26001);
     uint64_t tail = t_tail(t);
-    ASSERT_OK(ledger_claim(t->ledger, &batch, &t->actor, &out, &t->refusal, &t->err), &t->err);
+    ASSERT_OK(ledger_claim(t->ledger, &t->call, &batch, &out, &t->refusal, &t->err), &t->err);
     assert_int_equal(out.port, 26002);
     assert_int_equal(t_tail(t), tail);
-    assert_int_equal(ledger_find_name(t->ledger, "uid:1000", "shop/web", &out, NULL, &t->err),
-                     DIBS_NOT_FOUND);
+    assert_int_equal(ledger_find_name(t->ledger, &t->call, "shop/web", &out, NULL, &t->err), DIBS_NOT_FOUND);
     assert_int_equal(t_must(t, &want, 0).port, 26002);
 }
 
@@ -192,7 +191,7 @@ static void a_dry_run_decides_the_same_and_leaves_nothing(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        CASE(a_dead_blocker_gives_way_and_both_are_told),
+        CASE(a_dead_blocker_gives_way_and_both_are_reported),
         CASE(death_counts_only_for_the_generation_that_was_judged),
         CASE(a_kept_claim_gives_way_to_nobody_even_when_its_holder_is_dead),
         CASE(a_batch_is_all_or_nothing),

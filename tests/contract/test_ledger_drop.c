@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What every ledger promises about claims that go in the step in which others are made: whoever uses one
+/* Every ledger's promises about claims that end in the step in which others are made: a process that uses one
  * keeps it, under another name when its own is needed. argv[1] names the backend. */
 #include "support/ledger.h"
 
@@ -15,7 +15,7 @@ static dibs_status swap(struct t_ledger *t, struct ledger_drop drop, struct ledg
         want->candidates = &port;
         want->n_candidates = 1;
     }
-    return ledger_claim(t->ledger, &batch, &t->actor, out, &t->refusal, &t->err);
+    return ledger_claim(t->ledger, &t->call, &batch, out, &t->refusal, &t->err);
 }
 
 static struct ledger_drop drop_of(const dibs_claim *claim, const char *frees)
@@ -27,7 +27,7 @@ static dibs_claim named(struct t_ledger *t, const char *name)
 {
     dibs_claim found = { 0 };
 
-    ASSERT_OK(ledger_find_name(t->ledger, "uid:1000", name, &found, NULL, &t->err), &t->err);
+    ASSERT_OK(ledger_find_name(t->ledger, &t->call, name, &found, NULL, &t->err), &t->err);
     return found;
 }
 
@@ -45,7 +45,7 @@ static bool is_sound(struct t_ledger *t)
 {
     bool has_flaw = false;
 
-    ASSERT_OK(ledger_flaws(t->ledger, note_flaw, &has_flaw, &t->err), &t->err);
+    ASSERT_OK(ledger_flaws(t->ledger, &t->call, note_flaw, &has_flaw, &t->err), &t->err);
     return !has_flaw;
 }
 
@@ -53,7 +53,7 @@ static bool is_named(struct t_ledger *t, const char *name)
 {
     dibs_claim found = { 0 };
 
-    return ledger_find_name(t->ledger, "uid:1000", name, &found, NULL, &t->err) == DIBS_OK;
+    return ledger_find_name(t->ledger, &t->call, name, &found, NULL, &t->err) == DIBS_OK;
 }
 
 /* NAME at 26001, kept, and held by a process. */
@@ -79,14 +79,14 @@ static void a_claim_that_is_held_stays_under_its_name_and_is_kept_no_more(void *
     struct t_ledger *t = *state;
     dibs_claim held = held_claim(t);
 
-    t->actor.now.wall_ms++;
+    t->call.now.wall_ms++;
     ASSERT_OK(swap(t, drop_of(&held, NULL), NULL, 0, NULL), &t->err);
     assert_false(named(t, NAME).is_kept);
-    assert_int_equal(named(t, NAME).changed_ms, t->actor.now.wall_ms);
+    assert_int_equal(named(t, NAME).changed_ms, t->call.now.wall_ms);
     struct t_events events = t_events_since(t, 1);
     assert_int_equal(events.n, 1);
     assert_int_equal(events.item[0].kind, DIBS_EV_TRANSFERRED);
-    ASSERT_OK(swap(t, drop_of(&held, NULL), NULL, 0, NULL), &t->err); /* nothing changes, nothing is told */
+    ASSERT_OK(swap(t, drop_of(&held, NULL), NULL, 0, NULL), &t->err); /* nothing changes, no event */
     assert_int_equal(t_events_since(t, 1).n, 1);
     assert_int_equal(t_end(t, &held, LEDGER_END_UNHOLD), 1);
     assert_false(is_named(t, NAME));
@@ -104,11 +104,11 @@ static void a_claim_that_nobody_holds_or_a_dead_one_does_ends(void **state)
     struct ledger_seen dead = t_seen(&held);
     struct ledger_drop drop = drop_of(&held, NULL);
     struct ledger_batch batch = { .drops = &drop, .n_drops = 1, .dead = &dead, .n_dead = 1 };
-    ASSERT_OK(ledger_claim(t->ledger, &batch, &t->actor, NULL, &t->refusal, &t->err), &t->err);
+    ASSERT_OK(ledger_claim(t->ledger, &t->call, &batch, NULL, &t->refusal, &t->err), &t->err);
     assert_int_equal(t_list(t, (struct ledger_filter){ 0 }).n, 0);
 }
 
-static void a_name_that_is_needed_leaves_its_number_behind_with_who_holds_it(void **state)
+static void a_name_that_is_needed_leaves_its_number_to_the_holder(void **state)
 {
     struct t_ledger *t = *state;
     struct ledger_want want = kept_want(NAME);
@@ -128,19 +128,18 @@ static void a_name_that_is_needed_leaves_its_number_behind_with_who_holds_it(voi
     assert_int_equal(events.n, 2);
     assert_int_equal(events.item[0].kind, DIBS_EV_TRANSFERRED);
     assert_string_equal(events.item[0].name, NAME "/26001");
-    /* Whoever looked before this has happened changes nothing now. */
+    /* A decision made before this changes nothing now. */
     ASSERT_OK(swap(t, drop_of(&held, NAME), NULL, 0, NULL), &t->err);
     assert_int_equal(t_events_since(t, 1).n, 2);
     /* The holder's token is still good, and ends this one alone (INV-3). */
     struct ledger_ended ended = { 0 };
-    ASSERT_OK(ledger_end_token(t->ledger, held.token, LEDGER_END_UNHOLD, &t->actor, &ended, &t->err),
-              &t->err);
+    ASSERT_OK(ledger_end_token(t->ledger, &t->call, held.token, LEDGER_END_UNHOLD, &ended, &t->err), &t->err);
     assert_int_equal(ended.n, 1);
     assert_false(is_named(t, NAME "/26001"));
     assert_int_equal(named(t, NAME).id, made.id);
 }
 
-static void what_is_used_without_a_holder_is_kept_under_the_other_name(void **state)
+static void a_used_port_without_holder_is_kept_under_the_other_name(void **state)
 {
     struct t_ledger *t = *state;
     struct ledger_want want = kept_want(NAME);
@@ -222,7 +221,7 @@ static void a_name_that_asks_for_the_number_it_left_has_the_same_claim_again(voi
     udp.claim.bindings[0].proto = DIBS_UDP; /* is something else: both are there then */
     ASSERT_OK(swap(t, drop_of(&made, NAME), &udp, 26001, &made), &t->err);
     assert_int_not_equal(made.id, held.id);
-    struct ledger_want declared = want; /* and so is a number that somebody takes himself */
+    struct ledger_want declared = want; /* and so is a declared number */
     declared.claim.is_exclusive = false;
     ASSERT_OK(swap(t, drop_of(&made, NAME), &declared, 26001, &made), &t->err);
     assert_int_not_equal(made.id, held.id);
@@ -274,10 +273,10 @@ static dibs_status drop_shared(struct t_ledger *t, const dibs_claim *shared, con
     const struct ledger_seen seen = dead ? t_seen(dead) : (struct ledger_seen){ 0 };
     const struct ledger_batch batch = { .drops = &drop, .n_drops = 1, .dead = &seen, .n_dead = dead ? 1 : 0 };
 
-    return ledger_claim(t->ledger, &batch, &t->actor, NULL, &t->refusal, &t->err);
+    return ledger_claim(t->ledger, &t->call, &batch, NULL, &t->refusal, &t->err);
 }
 
-static void what_a_role_shares_does_not_end_while_somebody_has_a_claim_of_the_role(void **state) /* INV-5 */
+static void a_shared_port_does_not_end_while_the_role_has_a_claim(void **state) /* INV-5 */
 {
     struct t_ledger *t = *state;
     struct ledger_want want = kept_want(PART "/-");
@@ -294,7 +293,7 @@ static void what_a_role_shares_does_not_end_while_somebody_has_a_claim_of_the_ro
     dibs_claim held = t_must(t, &pod, 26006);
     assert_int_equal(drop_shared(t, &shared, NULL), DIBS_TAKEN);
     assert_true(t->refusal.is_shared);
-    assert_int_equal(t->refusal.blockers[0].id, held.id);
+    assert_int_equal(t->refusal.blocker.id, held.id);
     assert_true(is_named(t, PART "/-"));
     ASSERT_OK(drop_shared(t, &shared, &held), &t->err);
     assert_false(is_named(t, PART "/-"));
@@ -307,15 +306,15 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         CASE(a_claim_that_is_held_stays_under_its_name_and_is_kept_no_more),
         CASE(a_claim_that_nobody_holds_or_a_dead_one_does_ends),
-        CASE(a_name_that_is_needed_leaves_its_number_behind_with_who_holds_it),
-        CASE(what_is_used_without_a_holder_is_kept_under_the_other_name),
+        CASE(a_name_that_is_needed_leaves_its_number_to_the_holder),
+        CASE(a_used_port_without_holder_is_kept_under_the_other_name),
         CASE(a_second_claim_that_leaves_the_same_name_and_number_has_its_id_behind_it),
         CASE(a_claim_that_has_moved_on_is_passed_over),
         CASE(a_refused_batch_leaves_every_name_where_it_was),
         CASE(a_name_that_asks_for_the_number_it_left_has_the_same_claim_again),
         CASE(a_name_with_anothers_number_behind_it_is_no_claim_to_come_back),
         CASE(a_persons_own_name_that_looks_like_a_number_behind_another_is_left_alone),
-        CASE(what_a_role_shares_does_not_end_while_somebody_has_a_claim_of_the_role),
+        CASE(a_shared_port_does_not_end_while_the_role_has_a_claim),
     };
 
     return t_backend(argc, argv) ? 1 : cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@ static dibs_status ask(struct t_ledger *t, const struct ledger_want *wants, size
 {
     struct ledger_batch batch = { .key = key, .wants = wants, .n = n };
 
-    return ledger_claim(t->ledger, &batch, &t->actor, out, &t->refusal, &t->err);
+    return ledger_claim(t->ledger, &t->call, &batch, out, &t->refusal, &t->err);
 }
 
 static bool count_one(void *ctx, const dibs_claim *claim)
@@ -30,7 +30,8 @@ static size_t count_claims(struct t_ledger *t)
 {
     size_t n = 0;
 
-    ASSERT_OK(ledger_list(t->ledger, &(struct ledger_filter){ 0 }, count_one, &n, &t->err), &t->err);
+    ASSERT_OK(ledger_list(t->ledger, &t->call, &(struct ledger_filter){ 0 }, count_one, &n, &t->err),
+              &t->err);
     return n;
 }
 
@@ -44,20 +45,20 @@ static void calls_of_a_group_are_committed_together(void **state)
     dibs_claim claim;
     size_t n = 0;
 
-    ledger_group_begin(t->ledger);
+    t_begin(t, t->ledger);
     ASSERT_OK(ask(t, &one, 1, NULL, &claim), &t->err);
     ASSERT_OK(ask(t, &two, 1, NULL, &claim), &t->err);
     struct ledger_seen seen = { claim.id, claim.generation, claim.lease_until_ms };
-    ASSERT_OK(ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, &n,
-                         &t->err),
-              &t->err);
+    ASSERT_OK(
+        ledger_end(t->ledger, &t->call, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &n, &t->err),
+        &t->err);
     assert_int_equal(n, 1);
     assert_int_equal(count_claims(t), 1); /* the group sees what it did */
-    ASSERT_OK(ledger_group_commit(t->ledger, &span, &t->err), &t->err);
+    ASSERT_OK(t_commit(t, &span), &t->err);
     assert_int_equal(span.before, 0);
     assert_int_equal(span.after, 3);
     assert_int_equal(count_claims(t), 1);
-    ASSERT_OK(ledger_find_name(t->ledger, "uid:1000", "g/one", &claim, NULL, &t->err), &t->err);
+    ASSERT_OK(ledger_find_name(t->ledger, &t->call, "g/one", &claim, NULL, &t->err), &t->err);
 }
 
 static void a_call_that_is_refused_leaves_the_others_of_its_group(void **state)
@@ -71,16 +72,15 @@ static void a_call_that_is_refused_leaves_the_others_of_its_group(void **state)
     struct ledger_span span = { 0 };
     dibs_claim claims[2];
 
-    ledger_group_begin(t->ledger);
+    t_begin(t, t->ledger);
     ASSERT_OK(ask(t, &first, 1, NULL, claims), &t->err);
     assert_int_equal(ask(t, &again, 1, NULL, claims), DIBS_TAKEN);
     assert_int_equal(ask(t, both, 2, NULL, claims), DIBS_TAKEN); /* after it has written its first */
     ASSERT_OK(ask(t, &last, 1, NULL, claims), &t->err);
-    ASSERT_OK(ledger_group_commit(t->ledger, &span, &t->err), &t->err);
+    ASSERT_OK(t_commit(t, &span), &t->err);
     assert_int_equal(span.after, 2);
     assert_int_equal(count_claims(t), 2);
-    assert_int_equal(ledger_find_name(t->ledger, "uid:1000", "g/three", claims, NULL, &t->err),
-                     DIBS_NOT_FOUND);
+    assert_int_equal(ledger_find_name(t->ledger, &t->call, "g/three", claims, NULL, &t->err), DIBS_NOT_FOUND);
 }
 
 static enum ledger_probe busy(void *ctx, const dibs_claim *claim, uint16_t port, dibs_err *err)
@@ -106,16 +106,16 @@ static void a_name_that_finds_no_port_after_its_holders_death_leaves_the_others_
     t_by_process(&want, 600);
     struct ledger_batch batch = { .wants = &want, .n = 1, .dead = &dead, .n_dead = 1, .probe = busy };
 
-    ledger_group_begin(t->ledger);
+    t_begin(t, t->ledger);
     ASSERT_OK(ask(t, &other, 1, NULL, &claim), &t->err);
-    assert_int_equal(ledger_claim(t->ledger, &batch, &t->actor, &claim, &t->refusal, &t->err), DIBS_TAKEN);
-    ASSERT_OK(ledger_group_commit(t->ledger, NULL, &t->err), &t->err);
+    assert_int_equal(ledger_claim(t->ledger, &t->call, &batch, &claim, &t->refusal, &t->err), DIBS_TAKEN);
+    ASSERT_OK(t_commit(t, NULL), &t->err);
     assert_int_equal(count_claims(t), 2); /* the dead one's is as it was */
-    ASSERT_OK(ledger_find_name(t->ledger, "uid:1000", "g/one", &claim, NULL, &t->err), &t->err);
+    ASSERT_OK(ledger_find_name(t->ledger, &t->call, "g/one", &claim, NULL, &t->err), &t->err);
     assert_int_equal(claim.process.pid, 500);
 }
 
-static void who_may_have_no_more_claims_is_refused_alone(void **state)
+static void a_user_at_the_quota_is_refused_alone(void **state)
 {
     static const uint16_t ports[] = { 20001, 20002, 20003 };
     struct t_ledger *t = *state;
@@ -128,8 +128,8 @@ static void who_may_have_no_more_claims_is_refused_alone(void **state)
     dibs_claim again;
     size_t n = 0;
 
-    t->actor.allowance = &allowance;
-    ledger_group_begin(t->ledger);
+    t->call.allowance = &allowance;
+    t_begin(t, t->ledger);
     ASSERT_OK(ask(t, &one, 1, &key, &claim), &t->err);
     assert_int_equal(allowance.n, 8);
     assert_int_equal(ask(t, &two, 1, NULL, &again), DIBS_EXHAUSTED);
@@ -138,16 +138,16 @@ static void who_may_have_no_more_claims_is_refused_alone(void **state)
     ASSERT_OK(ask(t, &one, 1, &key, &again), &t->err); /* which is no more */
     ASSERT_OK(ask(t, &one, 1, NULL, &again), &t->err);
     assert_int_equal(again.id, claim.id);
-    t->actor.allowance = NULL;
+    t->call.allowance = NULL;
     ASSERT_OK(ask(t, &three, 1, NULL, &again), &t->err);
-    t->actor.allowance = &allowance;
+    t->call.allowance = &allowance;
     struct ledger_seen seen = { again.id, again.generation, again.lease_until_ms };
-    ASSERT_OK(ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, &n,
-                         &t->err),
-              &t->err);
+    ASSERT_OK(
+        ledger_end(t->ledger, &t->call, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &n, &t->err),
+        &t->err);
     assert_int_equal(allowance.n, 7);
     ASSERT_OK(ask(t, &two, 1, NULL, &again), &t->err);
-    ASSERT_OK(ledger_group_commit(t->ledger, NULL, &t->err), &t->err);
+    ASSERT_OK(t_commit(t, NULL), &t->err);
     assert_int_equal(count_claims(t), 2);
 }
 
@@ -159,9 +159,9 @@ static void a_dry_run_in_a_group_leaves_nothing(void **state)
     struct ledger_batch batch = { .wants = &want, .n = 1, .is_dry_run = true };
     dibs_claim claim;
 
-    ledger_group_begin(t->ledger);
-    ASSERT_OK(ledger_claim(t->ledger, &batch, &t->actor, &claim, &t->refusal, &t->err), &t->err);
-    ASSERT_OK(ledger_group_commit(t->ledger, NULL, &t->err), &t->err);
+    t_begin(t, t->ledger);
+    ASSERT_OK(ledger_claim(t->ledger, &t->call, &batch, &claim, &t->refusal, &t->err), &t->err);
+    ASSERT_OK(t_commit(t, NULL), &t->err);
     assert_int_equal(count_claims(t), 0);
 }
 
@@ -170,13 +170,13 @@ static void a_group_without_a_change_costs_nothing(void **state)
     struct t_ledger *t = *state;
     struct ledger_span span = { .before = 7, .after = 7 };
 
-    ledger_group_begin(t->ledger);
+    t_begin(t, t->ledger);
     assert_int_equal(count_claims(t), 0);
-    ASSERT_OK(ledger_group_commit(t->ledger, &span, &t->err), &t->err);
+    ASSERT_OK(t_commit(t, &span), &t->err);
     assert_int_equal(span.after, 0);
 }
 
-static void what_comes_and_goes_in_a_group_leaves_nothing(void **state)
+static void a_claim_made_and_released_in_one_group_leaves_nothing(void **state)
 {
     static const uint16_t port = 20001;
     struct t_ledger *t = *state;
@@ -185,17 +185,17 @@ static void what_comes_and_goes_in_a_group_leaves_nothing(void **state)
     uint32_t count = 0;
     size_t n = 0;
 
-    ledger_group_begin(t->ledger);
+    t_begin(t, t->ledger);
     ASSERT_OK(ask(t, &want, 1, NULL, &claim), &t->err);
     struct ledger_seen seen = t_seen(&claim);
-    ASSERT_OK(ledger_sighted(t->ledger, &seen, 1, &count, &t->err), &t->err);
-    ASSERT_OK(ledger_not_leaked(t->ledger, &seen.id, 1, &t->err), &t->err);
-    ASSERT_OK(ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, &n,
-                         &t->err),
-              &t->err);
-    ASSERT_OK(ledger_group_commit(t->ledger, NULL, &t->err), &t->err);
+    ASSERT_OK(ledger_sighted(t->ledger, &t->call, &seen, 1, &count, &t->err), &t->err);
+    ASSERT_OK(ledger_not_leaked(t->ledger, &t->call, &seen.id, 1, &t->err), &t->err);
+    ASSERT_OK(
+        ledger_end(t->ledger, &t->call, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &n, &t->err),
+        &t->err);
+    ASSERT_OK(t_commit(t, NULL), &t->err);
     assert_int_equal(count_claims(t), 0);
-    ASSERT_OK(ledger_sighted(t->ledger, &seen, 1, &count, &t->err), &t->err);
+    ASSERT_OK(ledger_sighted(t->ledger, &t->call, &seen, 1, &count, &t->err), &t->err);
     assert_int_equal(count, 1);
 }
 
@@ -233,7 +233,7 @@ static void a_key_of_another_principal_is_another_key(void **state)
     ASSERT_OK(ask(t, &want, 1, &key, &mine), &t->err);
     t_of_other(&want);
     struct ledger_batch batch = { .key = &key, .wants = &want, .n = 1 };
-    ASSERT_OK(ledger_claim(t->ledger, &batch, &t->other, &theirs, &t->refusal, &t->err), &t->err);
+    ASSERT_OK(ledger_claim(t->ledger, &t->other, &batch, &theirs, &t->refusal, &t->err), &t->err);
     assert_int_not_equal(mine.port, theirs.port);
 }
 
@@ -260,7 +260,7 @@ static void a_key_whose_claim_has_ended_makes_no_second_one(void **state)
     dibs_claim claim;
 
     ASSERT_OK(ask(t, &want, 1, &key, &claim), &t->err);
-    ASSERT_OK(ledger_end_token(t->ledger, claim.token, LEDGER_END_RELEASE, &t->actor, &ended, &t->err),
+    ASSERT_OK(ledger_end_token(t->ledger, &t->call, claim.token, LEDGER_END_RELEASE, &ended, &t->err),
               &t->err);
     assert_int_equal(ask(t, &want, 1, &key, &claim), DIBS_NOT_FOUND);
     assert_int_equal(count_claims(t), 0);
@@ -279,7 +279,7 @@ static void a_refused_batch_leaves_its_key_free(void **state)
 
     ASSERT_OK(ask(t, &first, 1, NULL, &holder), &t->err);
     assert_int_equal(ask(t, &want, 1, &key, &claim), DIBS_TAKEN);
-    ASSERT_OK(ledger_end_token(t->ledger, holder.token, LEDGER_END_RELEASE, &t->actor, &ended, &t->err),
+    ASSERT_OK(ledger_end_token(t->ledger, &t->call, holder.token, LEDGER_END_RELEASE, &ended, &t->err),
               &t->err);
     ASSERT_OK(ask(t, &want, 1, &key, &claim), &t->err);
 }
@@ -292,10 +292,10 @@ int main(int argc, char **argv)
         CASE(calls_of_a_group_are_committed_together),
         CASE(a_call_that_is_refused_leaves_the_others_of_its_group),
         CASE(a_name_that_finds_no_port_after_its_holders_death_leaves_the_others_of_its_group),
-        CASE(who_may_have_no_more_claims_is_refused_alone),
+        CASE(a_user_at_the_quota_is_refused_alone),
         CASE(a_dry_run_in_a_group_leaves_nothing),
         CASE(a_group_without_a_change_costs_nothing),
-        CASE(what_comes_and_goes_in_a_group_leaves_nothing),
+        CASE(a_claim_made_and_released_in_one_group_leaves_nothing),
         CASE(a_key_gives_the_same_claims_again),
         CASE(a_key_of_another_principal_is_another_key),
         CASE(a_key_for_something_else_is_refused),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What every ledger promises about claims that are there: ending, rights, tokens, leases. */
-#include "ledger/rows.h"
+/* The promises of every ledger about existing claims: ending, rights, tokens, leases. */
+#include "ledger/step.h"
 #include "support/ledger.h"
 
 static void releasing_twice_is_fine_and_frees_once(void **state) /* seeds 20; INV-3 */
@@ -30,16 +30,16 @@ static void an_old_token_finds_nothing_after_a_transfer(void **state) /* INV-3 *
 
     heir.holder = DIBS_HELD_BY_PROCESS;
     heir.process.pid = 900;
-    ASSERT_OK(ledger_transfer(t->ledger, t_seen(&first), &heir, &t->actor, &got, &t->err), &t->err);
+    ASSERT_OK(ledger_transfer(t->ledger, &t->call, t_seen(&first), &heir, &got, &t->err), &t->err);
     assert_int_equal(got.generation, first.generation + 1);
     assert_int_equal(got.process.pid, 900);
     assert_int_equal(t_end(t, &first, LEDGER_END_RELEASE), 0);
-    assert_int_equal(ledger_find_token(t->ledger, first.token, &found, &t->err), DIBS_NOT_FOUND);
-    assert_int_equal(ledger_renew(t->ledger, t_seen(&first), 1000, &t->actor, &found, &t->err),
+    assert_int_equal(ledger_find_token(t->ledger, &t->call, first.token, &found, &t->err), DIBS_NOT_FOUND);
+    assert_int_equal(ledger_renew(t->ledger, &t->call, t_seen(&first), 1000, &found, &t->err),
                      DIBS_NOT_FOUND);
-    assert_int_equal(ledger_transfer(t->ledger, t_seen(&first), &heir, &t->actor, &found, &t->err),
+    assert_int_equal(ledger_transfer(t->ledger, &t->call, t_seen(&first), &heir, &found, &t->err),
                      DIBS_NOT_FOUND);
-    ASSERT_OK(ledger_find_token(t->ledger, got.token, &found, &t->err), &t->err);
+    ASSERT_OK(ledger_find_token(t->ledger, &t->call, got.token, &found, &t->err), &t->err);
     assert_int_equal(found.id, first.id);
 }
 
@@ -53,11 +53,12 @@ static void a_token_with_a_wrong_secret_finds_nothing(void **state)
     char *last = &got.token[strlen(got.token) - 1];
 
     *last = *last == '0' ? '1' : '0';
-    assert_int_equal(ledger_find_token(t->ledger, got.token, &found, &t->err), DIBS_NOT_FOUND);
+    assert_int_equal(ledger_find_token(t->ledger, &t->call, got.token, &found, &t->err), DIBS_NOT_FOUND);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_int_equal(ledger_find_token(t->ledger, bad[i], &found, &t->err), DIBS_INVALID);
-    assert_int_equal(ledger_find_token(t->ledger, "999.1.00000000000000000000000000000000", &found, &t->err),
-                     DIBS_NOT_FOUND);
+        assert_int_equal(ledger_find_token(t->ledger, &t->call, bad[i], &found, &t->err), DIBS_INVALID);
+    assert_int_equal(
+        ledger_find_token(t->ledger, &t->call, "999.1.00000000000000000000000000000000", &found, &t->err),
+        DIBS_NOT_FOUND);
     assert_int_equal(found.port, 7);
 }
 
@@ -65,19 +66,21 @@ static void the_end_of_an_old_claim_leaves_its_name_to_the_one_that_has_it_now(v
 {
     struct t_ledger *t = *state;
     struct ledger_want want = t_want("shop/web", "*");
-    const struct row_name forgotten = { .port = 26001, .used_ms = 1 };
-    struct rows *rows = t->ledger->rows;
+    const struct name_record forgotten = {
+        .principal = "uid:1000", .name = "shop/web", .port = 26001, .used_ms = 1
+    };
+    struct store *rows = t->ledger->store;
     dibs_claim found = { 0 };
 
     dibs_claim old = t_must(t, &want, 26001);
     /* Its name is lost, as through damage, and given again. */
-    ASSERT_OK(rows->ops->begin(rows, true, false, &t->err), &t->err);
-    ASSERT_OK(rows->ops->name_put(rows, "uid:1000", "shop/web", &forgotten, &t->err), &t->err);
+    ASSERT_OK(rows->ops->begin(rows, true, false, 0, &t->err), &t->err);
+    ASSERT_OK(rows->ops->put(rows, NAMES, &forgotten, &t->err), &t->err);
     ASSERT_OK(rows->ops->commit(rows, &t->err), &t->err);
     dibs_claim now = t_must(t, &want, 26002);
     assert_int_not_equal(now.id, old.id);
     assert_int_equal(t_end(t, &old, LEDGER_END_RELEASE), 1);
-    ASSERT_OK(ledger_find_name(t->ledger, "uid:1000", "shop/web", &found, NULL, &t->err), &t->err);
+    ASSERT_OK(ledger_find_name(t->ledger, &t->call, "shop/web", &found, NULL, &t->err), &t->err);
     assert_int_equal(found.id, now.id);
     assert_int_equal(found.port, 26002);
 }
@@ -91,18 +94,18 @@ static void only_the_principal_or_an_admin_may_change_a_claim(void **state) /* s
     dibs_claim out = { 0 };
     size_t n = 9;
 
-    assert_int_equal(ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->other,
+    assert_int_equal(ledger_end(t->ledger, &t->other, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE },
                                 &n, &t->err),
                      DIBS_DENIED);
     assert_int_equal(
-        ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_UNHOLD }, &t->other, &n, &t->err),
+        ledger_end(t->ledger, &t->other, &(struct ledger_ending){ &seen, 1, LEDGER_END_UNHOLD }, &n, &t->err),
         DIBS_DENIED);
-    assert_int_equal(ledger_renew(t->ledger, seen, 1000, &t->other, &out, &t->err), DIBS_DENIED);
-    assert_int_equal(ledger_transfer(t->ledger, seen, &want.claim, &t->other, &out, &t->err), DIBS_DENIED);
+    assert_int_equal(ledger_renew(t->ledger, &t->other, seen, 1000, &out, &t->err), DIBS_DENIED);
+    assert_int_equal(ledger_transfer(t->ledger, &t->other, seen, &want.claim, &out, &t->err), DIBS_DENIED);
     assert_int_equal(n, 9);
     assert_int_equal(t_list(t, (struct ledger_filter){ 0 }).n, 1);
     t->other.is_admin = true;
-    ASSERT_OK(ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->other, &n,
+    ASSERT_OK(ledger_end(t->ledger, &t->other, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &n,
                          &t->err),
               &t->err);
     assert_int_equal(n, 1);
@@ -120,7 +123,7 @@ static void a_refused_one_of_several_ends_none(void **state)
     dibs_claim b = t_must(t, &theirs, 26002);
     struct ledger_seen both[] = { t_seen(&a), t_seen(&b) };
     assert_int_equal(
-        ledger_end(t->ledger, &(struct ledger_ending){ both, 2, LEDGER_END_RELEASE }, &t->actor, &n, &t->err),
+        ledger_end(t->ledger, &t->call, &(struct ledger_ending){ both, 2, LEDGER_END_RELEASE }, &n, &t->err),
         DIBS_DENIED);
     assert_int_equal(t_list(t, (struct ledger_filter){ 0 }).n, 2);
 }
@@ -152,7 +155,7 @@ static void reaping_a_kept_claim_only_takes_its_holder(void **state)
     t_by_process(&want, 500);
     dibs_claim got = t_must(t, &want, 26003);
     assert_int_equal(t_end(t, &got, LEDGER_END_REAP), 1);
-    ASSERT_OK(ledger_find_name(t->ledger, "uid:1000", "shop/web", &found, NULL, &t->err), &t->err);
+    ASSERT_OK(ledger_find_name(t->ledger, &t->call, "shop/web", &found, NULL, &t->err), &t->err);
     assert_int_equal(found.holder, DIBS_HELD_BY_NOBODY);
     assert_int_equal(found.process.pid, 0);
     assert_int_equal(found.generation, got.generation + 1);
@@ -193,21 +196,21 @@ a_lease_renewed_after_it_was_judged_dead_is_neither_reaped_nor_taken_over(void *
     dibs_claim out = { 0 };
     size_t n = 9;
 
-    t->actor.now.boot_ms += 5;
-    ASSERT_OK(ledger_renew(t->ledger, judged, 600000, &t->actor, &out, &t->err), &t->err);
+    t->call.now.boot_ms += 5;
+    ASSERT_OK(ledger_renew(t->ledger, &t->call, judged, 600000, &out, &t->err), &t->err);
     assert_string_equal(out.token, got.token);
     ASSERT_OK(
-        ledger_end(t->ledger, &(struct ledger_ending){ &judged, 1, LEDGER_END_REAP }, &t->actor, &n, &t->err),
+        ledger_end(t->ledger, &t->call, &(struct ledger_ending){ &judged, 1, LEDGER_END_REAP }, &n, &t->err),
         &t->err);
     assert_int_equal(n, 0);
     want.candidates = &port;
     want.n_candidates = 1;
     struct ledger_batch batch = { .wants = &want, .n = 1, .dead = &judged, .n_dead = 1 };
-    assert_int_equal(ledger_claim(t->ledger, &batch, &t->actor, &out, &t->refusal, &t->err), DIBS_TAKEN);
-    ASSERT_OK(ledger_find_token(t->ledger, got.token, &out, &t->err), &t->err);
+    assert_int_equal(ledger_claim(t->ledger, &t->call, &batch, &out, &t->refusal, &t->err), DIBS_TAKEN);
+    ASSERT_OK(ledger_find_token(t->ledger, &t->call, got.token, &out, &t->err), &t->err);
 }
 
-static void what_is_gone_ends_unless_it_was_asked_for_again(void **state) /* INV-3 */
+static void an_object_that_is_gone_ends_unless_it_was_requested_again(void **state) /* INV-3 */
 {
     struct t_ledger *t = *state;
     struct ledger_want want = t_want(NULL, "*");
@@ -218,15 +221,15 @@ static void what_is_gone_ends_unless_it_was_asked_for_again(void **state) /* INV
     dibs_claim got = t_must(t, &want, 26001);
     struct ledger_seen seen = t_seen(&got);
     struct ledger_ending gone = { &seen, 1, LEDGER_END_GONE };
-    t->actor.now.boot_ms += 5;
-    ASSERT_OK(ledger_renew(t->ledger, seen, 600000, &t->actor, &out, &t->err), &t->err);
-    ASSERT_OK(ledger_end(t->ledger, &gone, &t->actor, &n, &t->err), &t->err);
+    t->call.now.boot_ms += 5;
+    ASSERT_OK(ledger_renew(t->ledger, &t->call, seen, 600000, &out, &t->err), &t->err);
+    ASSERT_OK(ledger_end(t->ledger, &t->call, &gone, &n, &t->err), &t->err);
     assert_int_equal(n, 0);
     seen = t_seen(&out);
-    t->actor.principal = "uid:4711";
-    assert_int_equal(ledger_end(t->ledger, &gone, &t->actor, &n, &t->err), DIBS_DENIED);
-    t->actor.is_admin = true;
-    ASSERT_OK(ledger_end(t->ledger, &gone, &t->actor, &n, &t->err), &t->err);
+    t->call.principal = "uid:4711";
+    assert_int_equal(ledger_end(t->ledger, &t->call, &gone, &n, &t->err), DIBS_DENIED);
+    t->call.is_admin = true;
+    ASSERT_OK(ledger_end(t->ledger, &t->call, &gone, &n, &t->err), &t->err);
     assert_int_equal(n, 1);
     assert_int_equal(t_list(t, (struct ledger_filter){ 0 }).n, 0);
 }
@@ -244,12 +247,12 @@ static void only_a_lease_is_renewed(void **state)
     dibs_claim a = t_must(t, &lease, 26001);
     dibs_claim b = t_must(t, &run, 26002);
     dibs_claim c = t_must(t, &kept, 26003);
-    t->actor.now.boot_ms += 1000;
-    ASSERT_OK(ledger_renew(t->ledger, t_seen(&a), 5000, &t->actor, &out, &t->err), &t->err);
-    assert_int_equal(out.lease_until_ms, t->actor.now.boot_ms + 5000);
+    t->call.now.boot_ms += 1000;
+    ASSERT_OK(ledger_renew(t->ledger, &t->call, t_seen(&a), 5000, &out, &t->err), &t->err);
+    assert_int_equal(out.lease_until_ms, t->call.now.boot_ms + 5000);
     assert_string_equal(out.token, a.token);
-    assert_int_equal(ledger_renew(t->ledger, t_seen(&b), 5000, &t->actor, &out, &t->err), DIBS_INVALID);
-    assert_int_equal(ledger_renew(t->ledger, t_seen(&c), 5000, &t->actor, &out, &t->err), DIBS_INVALID);
+    assert_int_equal(ledger_renew(t->ledger, &t->call, t_seen(&b), 5000, &out, &t->err), DIBS_INVALID);
+    assert_int_equal(ledger_renew(t->ledger, &t->call, t_seen(&c), 5000, &out, &t->err), DIBS_INVALID);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, t_open, t_close)
@@ -266,7 +269,7 @@ int main(int argc, char **argv)
         CASE(reaping_ends_what_is_dead_and_spares_the_rest),
         CASE(reaping_a_kept_claim_only_takes_its_holder),
         CASE(unholding_keeps_what_is_kept_and_ends_the_rest),
-        CASE(what_is_gone_ends_unless_it_was_asked_for_again),
+        CASE(an_object_that_is_gone_ends_unless_it_was_requested_again),
         CASE(only_a_lease_is_renewed),
         CASE(a_lease_renewed_after_it_was_judged_dead_is_neither_reaped_nor_taken_over),
     };

@@ -3,24 +3,24 @@
 # Bands on, off and on again over one ledger (INV-8, K10). In a network namespace of its own, so that every
 # port of the range is free for sure.
 load ../support/dibs
-load ../support/rooms
+load ../support/sandbox
 
 setup() {
     dibs_setup
     needs_root
-    room_start --net
-    in_room "$ROOM" ip link set lo up
+    sandbox_start --net
+    in_sandbox "$SANDBOX" ip link set lo up
     export DIBS_RANGE=30000-30128 # 129 ports: band 16, first dynamic 30016
 }
 
-teardown() { rooms_teardown; }
+teardown() { sandbox_teardown; }
 
-here() { in_room "$ROOM" "$DIBS" "$@"; }
+here() { in_sandbox "$SANDBOX" "$DIBS" "$@"; }
 
 with_band() { # with_band BAND ARGUMENT...
     local band=$1
     shift
-    in_room "$ROOM" env DIBS_BAND="$band" "$DIBS" "$@"
+    in_sandbox "$SANDBOX" env DIBS_BAND="$band" "$DIBS" "$@"
 }
 
 # Claims and slots, byte for byte.
@@ -33,7 +33,7 @@ all_of() { diff <(sort -n) <(seq "$1" "$2"); }
     export DIBS_RANGE=30000-32767
     run here claim --dry-run --port 30085
     assert_status 0
-    run in_room "$ROOM" env DIBS_ORDER=lowest "$DIBS" claim --keep
+    run in_sandbox "$SANDBOX" env DIBS_ORDER=lowest "$DIBS" claim --keep
     assert_status 0
     [ "$output" = 30086 ]
     here claim -n 2681 --keep >"$T/upper"
@@ -95,7 +95,7 @@ all_of() { diff <(sort -n) <(seq "$1" "$2"); }
     local pids=()
     for band in auto off 64 off auto 0 128 auto; do
         n=$((n + 1))
-        start_in_room "$ROOM" bash -c 'worker "$@"' worker "$band" "$n"
+        start_in_sandbox "$SANDBOX" bash -c 'worker "$@"' worker "$band" "$n"
         pids+=("$STARTED")
     done
     wait "${pids[@]}"
@@ -105,7 +105,7 @@ all_of() { diff <(sort -n) <(seq "$1" "$2"); }
     [ "$(sql 'PRAGMA integrity_check')" = ok ]
 }
 
-@test "with a band the lower ports are touched only after the upper ones, whoever else took what" {
+@test "with a band the lower ports are used only after the upper ones, whichever ports others took" {
     with_band off claim -n 15 --keep >"$T/off" # fewer than the lower band has: one of its ports is left
     local upper
     upper=$((113 - $(awk '$1 >= 30016' "$T/off" | wc -l)))

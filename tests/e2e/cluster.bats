@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
-# The commands on a ledger in etcd: pools of a cluster, and what a host is told of them. Several hosts on one ledger are
+# The commands on a ledger in etcd: pools of a cluster, and what a host reports of them. Several hosts on one ledger are
 # in unit/test_ledger_etcd*.c. Ports of this file: 17000-17999.
 load ../support/dibs
 load ../cli/cli
@@ -10,12 +10,15 @@ load ../support/serve
 setup() { dibs_setup; }
 teardown() { dibs_teardown; }
 
+# cluster [N]: of etcd, and the daemon of this host on it.
 cluster() {
     etcd_start "${1:-1}"
     export DIBS_LEDGER=$ETCD_URL
+    serve_start
+    export DIBS_SOCKET=$ADMIN
 }
 
-@test "a pool of the scope cluster is made, changed and shown, and claims outside of its ranges are told" {
+@test "a pool of the scope cluster is made and shown, and keeps the scope of ports that have claims" {
     cluster
     ok pool set everywhere --ranges 17000-17199 --scope cluster --cooldown 1s
     ok pool show everywhere --json
@@ -23,13 +26,13 @@ cluster() {
     ok claim --pool everywhere -n 3 --keep web
     port=$(head -1 "$T/out")
     ok claim --port 17001 --pool everywhere
-    try pool set everywhere --ranges 17000-17003
-    [ "$code" -eq 0 ]
-    says 'outside of its ranges now, and stay'
+    refused 3 pool set everywhere --ranges 17900-17999
+    says 'would change between host and cluster scope'
+    says 'release that first'
+    refused 3 pool set everywhere --scope host
     ok claim web/0 --keep
     [ "$out" = "$port" ]
-    try doctor
-    prints 'outside of its ranges'
+    ok pool set everywhere --ranges 17000-17299 # nobody has a claim on the new ones
     refused 3 pool rm everywhere
     says 'still has 4 claims'
     ok release --all-mine
@@ -42,14 +45,15 @@ cluster() {
     refused 5 pool show everywhere
 }
 
-@test "a host whose settings overrule a pool of the cluster is told so" {
+@test "settings that overrule a pool of the cluster are reported" {
     cluster
     ok pool set everywhere --ranges 17300-17399 --scope cluster
     try doctor
     not grep -q overrule "$T/out"
-    DIBS_BAND=off DIBS_COOLDOWN=9s try doctor
+    serve_stop
+    DIBS_BAND=off DIBS_COOLDOWN=9s serve_start
+    try doctor
     prints 'settings of this host overrule it: band off, order stride, cooldown 9s instead of band auto, order stride, cooldown 5s'
-    DIBS_COOLDOWN=9s serve_start
     grep -q 'settings of this host overrule a pool of the cluster.*pool=everywhere' "$T/serve.log"
     serve_stop
 }
@@ -57,7 +61,6 @@ cluster() {
 @test "one port on several hosts is claimed with --hosts, kept, and the same again" {
     cluster
     host=$(uname -n)
-    refused 5 claim --hosts "$host" # not known before its first claim
     ok claim --keep first
     ok claim --hosts "$host" job
     port=$out
@@ -81,35 +84,36 @@ cluster() {
     refused 2 release --hosts "$host" --force job
     says 'ends nothing that is held'
     refused 5 release --hosts elsewhere job
-    DIBS_LEDGER=sqlite:$T/one.db refused 2 claim --hosts "$host"
+    DIBS_LEDGER=sqlite:$T/one.db DIBS_SOCKET=none refused 2 claim --hosts "$host"
 }
 
-@test "one port on several hosts is claimed through a daemon, too, by its administrators" {
+@test "one port on several hosts is claimed by administrators alone, and each host's daemon knows it" {
     cluster
     host=$(uname -n)
-    for node in other third; do DIBS_NODE=$node ok claim --keep first; done
-    serve_start
-    export DIBS_SOCKET=$ADMIN
-    ok claim --keep first
+    node other
+    node third
     ok claim --hosts "other,$host,third" job --json
     json "[c['node'] for c in d] == ['other', None, 'third'] and len({c['port'] for c in d}) == 1"
     ok claim --hosts "$host,other" job
     port=$out
-    DIBS_SOCKET=none DIBS_NODE=other ok get job
-    prints "$port"
-    DIBS_SOCKET=none DIBS_NODE=third ok claim job --ttl 1m
+    wait_until 10 has_job other
+    wait_until 10 has_job third
+    on third claim job --ttl 1m
     refused 3 release --hosts "other,$host,third" job
     says 'somebody on host third holds'
     ok get job
     prints "$port"
-    DIBS_SOCKET=none DIBS_NODE=third ok release job
+    on third release job
     ok release --hosts "other,$host,third" job --json
     json "d == {'released': 2}"
-    DIBS_SOCKET=none DIBS_NODE=other refused 5 renew job
+    wait_until 10 lacks_job other
     DIBS_SOCKET=$SOCKET refused 7 claim --hosts "$host" job
     says administrator
     serve_stop
 }
+
+has_job() { on "$1" ls --all --json | grep -q "\"port\":$port"; }
+lacks_job() { ! has_job "$1"; }
 
 @test "doctor looks at members, majority, alarms and this host's place" {
     cluster 3
@@ -121,6 +125,13 @@ cluster() {
     prints 'a majority answers in'
     prints 'this host is one of 1 that the ledger knows'
     prints 'clock is'
+    serve_stop # without the daemon its members are looked at all the same
+    try doctor
+    [ "$code" -ne 0 ]
+    [ "$(grep -c 'member .*, etcd 3.*answers in' "$T/out")" -eq 3 ]
+    export DIBS_SOCKET=none
+    try doctor
+    prints 'through the daemon of this host'
     DIBS_LEDGER=etcd://127.0.0.1:${ETCD_PORTS[0]}/t try doctor
     [ "$(grep -c 'is not named' "$T/out")" -eq 2 ]
     etcd_kill 2
@@ -135,8 +146,8 @@ cluster() {
     [ "$(grep -c 'does not answer' "$T/out")" -ge 2 ]
 }
 
-@test "doctor is content with a user who has rights below the prefix alone" {
-    cluster
+@test "doctor accepts a user with rights below the prefix alone" {
+    etcd_start 1
     for name in root dibs; do
         etcd_ask /v3/auth/user/add "{\"name\":\"$name\",\"password\":\"pw\"}"
         etcd_ask /v3/auth/role/add "{\"name\":\"$name\"}"
@@ -145,12 +156,15 @@ cluster() {
     # From /t/ to /t0, which is what --prefix=true gives.
     etcd_ask /v3/auth/role/grant '{"name":"dibs","perm":{"permType":"READWRITE","key":"L3Qv","range_end":"L3Qw"}}'
     etcd_ask /v3/auth/enable '{}'
-    export DIBS_ETCD_USER=dibs DIBS_ETCD_PASSWORD=pw
+    export DIBS_ETCD_USER=dibs DIBS_ETCD_PASSWORD=pw DIBS_LEDGER=$ETCD_URL
+    serve_start
+    export DIBS_SOCKET=$ADMIN
     ok claim --keep web
     try doctor
     [ "$code" -eq 0 ]
     prints 'a majority answers in'
-    # Who is refused is not told to start members.
+    # A refused user gets no advice to start members.
+    export DIBS_SOCKET=none
     DIBS_LEDGER=${ETCD_URL%/t}/elsewhere try doctor
     [ "$code" -ne 0 ]
     grep -q 'FAIL  the cluster refuses us, .*permission denied' "$T/out"
@@ -159,10 +173,10 @@ cluster() {
     [ "$code" -ne 0 ]
     grep -q 'FAIL  http://127.0.0.1:.* refuses us: .*invalid user ID or password' "$T/out"
     prints 'FAIL  the cluster refuses us'
-    [ "$(grep -c 'start ' "$T/out")" -eq 0 ]
+    [ "$(grep -c 'start members' "$T/out")" -eq 0 ]
 }
 
-@test "doctor tells of a full database, and how to go on" {
+@test "doctor reports a full database and the remedy" {
     cluster
     ok claim --keep web
     id=$(etcd_ask /v3/cluster/member/list '{}' | sed 's/.*"ID":"\([0-9]*\)".*/\1/')
@@ -173,13 +187,13 @@ cluster() {
     prints 'etcdctl alarm disarm'
 }
 
-@test "doctor tells when the database is nearly as large as it may be" {
+@test "doctor reports a database that is nearly full" {
     local i
-    etcd_start 1
-    export DIBS_LEDGER=$ETCD_URL
+    cluster
     ok claim --keep web
     try doctor
     not grep -q 'from .* MiB on' "$T/out"
+    serve_stop
     etcd_kill 0
     start "$DIBS_TEST_SUPPORT/etcd-member" "$ETCD_DIR" 0 --quota-backend-bytes $((16 << 20))
     ETCD_PIDS[0]=$STARTED
@@ -199,12 +213,11 @@ has_lag() { # its own change has come back
     [[ $output =~ dibs_etcd_watch_lag_seconds\ [0-9.]+ ]]
 }
 
-@test "the daemon's figures of etcd: commits, conflicts, retries, watch lag" {
+@test "the daemon's metrics of etcd: commits, conflicts, retries, watch lag" {
     cluster
     ok pool set nodeports --ranges 17500-17599 --scope cluster
-    serve_start
-    DIBS_SOCKET=$SOCKET ok claim -n 3 --keep web
-    DIBS_SOCKET=$SOCKET ok claim --keep api --pool nodeports # only what is everybody's is watched
+    ok claim -n 3 --keep web
+    ok claim --keep api --pool nodeports # only claims of the cluster's pools are watched
     wait_until 10 has_lag
     ask /metrics
     assert_code 200
@@ -225,12 +238,15 @@ has_lag() { # its own change has come back
     ok claim api --keep
     port=$out
     ok snapshot export "$T/all.json"
-    export DIBS_LEDGER=sqlite:$T/one.db
+    serve_stop
+    export DIBS_LEDGER=sqlite:$T/one.db DIBS_SOCKET=none
     ok snapshot import "$T/all.json" --json
     json 'd == {"imported": 2}'
     ok pool show nodeports --json
     json 'd["scope"] == "cluster"'
     export DIBS_LEDGER=${ETCD_URL%/*}/elsewhere
+    serve_start
+    export DIBS_SOCKET=$ADMIN
     ok snapshot import "$T/all.json" --json
     json 'd == {"imported": 2}'
     ok snapshot import "$T/all.json" --json
@@ -245,7 +261,7 @@ has_lag() { # its own change has come back
     json 'd == {"imported": 1}'
 }
 
-@test "repair restores what is used, tells what is wrong, and drops a leak at its third sighting" {
+@test "repair restores used ports, reports errors, and drops a leak at its third sighting" {
     cluster
     ok pool set k8s --ranges 17600-17699 --scope cluster
     printf '17600 one\n17601 two\n17600 three\n18000 four\n' >"$T/seen"

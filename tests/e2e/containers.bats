@@ -1,28 +1,28 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Containers: pid namespaces with a /proc of their own that share one ledger; and users who share one.
-# shellcheck disable=SC2016,SC2030,SC2031,SC2153,SC2154 # words for other shells; variables that rooms.bash sets
+# shellcheck disable=SC2016,SC2030,SC2031,SC2153,SC2154 # words for other shells; variables that sandbox.bash sets
 load ../support/dibs
-load ../support/rooms
+load ../support/sandbox
 
 setup() {
     dibs_setup
     needs_root
 }
 
-teardown() { rooms_teardown; }
+teardown() { sandbox_teardown; }
 
-container() { room_start --pid --mount-proc "$@"; }
+container() { sandbox_start --pid --mount-proc "$@"; }
 
-inside() { # inside ROOM ARGUMENT...
-    local room=$1
+inside() { # inside SANDBOX ARGUMENT...
+    local sandbox=$1
     shift
-    in_room "$room" "$DIBS" "$@"
+    in_sandbox "$sandbox" "$DIBS" "$@"
 }
 
-# run_inside ROOM NAME: `dibs run` holds a port of this name there; it is in $PORT.
+# run_inside SANDBOX NAME: `dibs run` holds a port of this name there; it is in $PORT.
 run_inside() {
-    start_in_room "$1" "$DIBS" run -p "$2" -- sleep 600
+    start_in_sandbox "$1" "$DIBS" run -p "$2" -- sleep 600
     wait_until 10 holder_runs "$2" || return 1
     PORT=$(dibs ls --json "$2" | field port)
 }
@@ -45,12 +45,12 @@ reaps() { # reaps COUNT COMMAND...
     assert_output_has "$count claim"
 }
 
-@test "what a container holds cannot be taken from outside while it lives, and is free after one reap when it is killed" {
-    local room init_port
+@test "a container's claim cannot be taken from outside while it lives, and is free after one reap when it is killed" {
+    local sandbox init_port
     container
-    room=$ROOM
-    run_inside "$room" web
-    init_port=$(inside "$room" claim --pid 1)
+    sandbox=$SANDBOX
+    run_inside "$sandbox" web
+    init_port=$(inside "$sandbox" claim --pid 1)
     for port in "$PORT" "$init_port"; do
         has_state "$port" alive
         run_apart dibs claim --port "$port"
@@ -59,7 +59,7 @@ reaps() { # reaps COUNT COMMAND...
     done
     [[ $(dibs claim --port "$PORT" 2>&1) = *project/web* ]]
     reaps 0 dibs
-    kill -KILL "$room" # its init, and the kernel ends the rest
+    kill -KILL "$sandbox" # its init, and the kernel ends the rest
     wait_until 10 has_state "$PORT" dead
     wait_until 10 has_state "$init_port" dead
     reaps 2 dibs
@@ -71,26 +71,26 @@ reaps() { # reaps COUNT COMMAND...
 
 @test "a port of a killed container is taken over without any reap" {
     container
-    run_inside "$ROOM" web
-    kill -KILL "$ROOM"
+    run_inside "$SANDBOX" web
+    kill -KILL "$SANDBOX"
     wait_until 10 has_state "$PORT" dead
     run dibs claim --port "$PORT"
     assert_status 0
 }
 
 @test "a process that ends inside of a living container frees its port, inside and outside" {
-    local room first second
+    local sandbox first second
     container
-    room=$ROOM
-    run_inside "$room" web
-    sleeper_in "$room"
-    first=$(inside "$room" claim --pid "$INSIDE")
-    sleeper_in "$room"
-    second=$(inside "$room" claim --pid "$INSIDE")
+    sandbox=$SANDBOX
+    run_inside "$sandbox" web
+    sleeper_in "$sandbox"
+    first=$(inside "$sandbox" claim --pid "$INSIDE")
+    sleeper_in "$sandbox"
+    second=$(inside "$sandbox" claim --pid "$INSIDE")
     has_state "$second" alive
     kill -KILL "$OUTSIDE"
     wait_until 10 has_state "$second" dead
-    reaps 1 inside "$room"
+    reaps 1 inside "$sandbox"
     has_state "$first" alive
     has_state "$PORT" alive
     taken_for dibs "$first"
@@ -100,9 +100,9 @@ reaps() { # reaps COUNT COMMAND...
 @test "sibling containers never take each other's, doctor shows them, and release --force ends one" {
     local one two port_one port_two
     container
-    one=$ROOM
+    one=$SANDBOX
     container
-    two=$ROOM
+    two=$SANDBOX
     run_inside "$one" web
     port_one=$PORT
     run_inside "$two" api
@@ -117,7 +117,7 @@ reaps() { # reaps COUNT COMMAND...
         run inside "$1" ls --port "$2"
         assert_output_has unknown
         run inside "$1" doctor
-        assert_output_has "port $2: it cannot be told whether its holder lives"
+        assert_output_has "port $2: it is not known whether its holder lives"
         assert_output_has "release --force"
         assert_output_has "1 of unknown state"
     done
@@ -127,7 +127,7 @@ reaps() { # reaps COUNT COMMAND...
     run inside "$two" claim --port "$port_one"
     assert_status 3
     reaps 0 inside "$two"
-    # by its owner's right, and only when he says so
+    # by its owner's right, and only on request
     run inside "$two" release "$port_one"
     [ "$(sql "SELECT count(*) FROM claims WHERE port=$port_one")" = 1 ]
     assert_output_has "--force"
@@ -141,14 +141,14 @@ reaps() { # reaps COUNT COMMAND...
 @test "dynamic choice in sibling containers and outside gives no number twice" {
     local one two
     container
-    one=$ROOM
+    one=$SANDBOX
     container
-    two=$ROOM
+    two=$SANDBOX
     export DIBS_RANGE=28000-28299
     claims() { timeout 30 bash -c 'for i in $(seq 40); do "$DIBS" claim --pid "$PPID" || exit 1; done'; }
     export -f claims
-    start_in_room "$one" bash -c 'claims >"$T/got.1"; sleep 600'
-    start_in_room "$two" bash -c 'claims >"$T/got.2"; sleep 600'
+    start_in_sandbox "$one" bash -c 'claims >"$T/got.1"; sleep 600'
+    start_in_sandbox "$two" bash -c 'claims >"$T/got.2"; sleep 600'
     claims >"$T/got.3"
     wait_until 20 eval '[ "$(cat "$T"/got.* | wc -l)" -eq 120 ]'
     [ "$(sort -u "$T"/got.* | wc -l)" = 120 ]
@@ -157,9 +157,9 @@ reaps() { # reaps COUNT COMMAND...
 @test "a container in a container: seen from outside and from the one around it, unknown from its own inside" {
     local outer inner port_inner port_outer
     container
-    outer=$ROOM
-    room_start_in "$outer" --pid --mount-proc
-    inner=$ROOM
+    outer=$SANDBOX
+    sandbox_start_in "$outer" --pid --mount-proc
+    inner=$SANDBOX
     run_inside "$inner" deep
     port_inner=$PORT
     run_inside "$outer" middle
@@ -169,12 +169,12 @@ reaps() { # reaps COUNT COMMAND...
     assert_output_has alive
     run inside "$inner" ls --port "$port_outer"
     assert_output_has unknown
-    for room in "$outer" "$inner"; do
+    for sandbox in "$outer" "$inner"; do
         for port in "$port_inner" "$port_outer"; do
-            run inside "$room" claim --port "$port"
+            run inside "$sandbox" claim --port "$port"
             assert_status 3
         done
-        reaps 0 inside "$room"
+        reaps 0 inside "$sandbox"
     done
     taken_for dibs "$port_inner"
     kill -KILL "$inner"
@@ -189,9 +189,9 @@ reaps() { # reaps COUNT COMMAND...
 @test "killing the outer container ends the inner one's claims too" {
     local outer port_inner
     container
-    outer=$ROOM
-    room_start_in "$outer" --pid --mount-proc
-    run_inside "$ROOM" deep
+    outer=$SANDBOX
+    sandbox_start_in "$outer" --pid --mount-proc
+    run_inside "$SANDBOX" deep
     port_inner=$PORT
     kill -KILL "$outer"
     wait_until 10 has_state "$port_inner" dead
@@ -199,13 +199,13 @@ reaps() { # reaps COUNT COMMAND...
 }
 
 @test "a container with a network of its own shares the port numbers of the host" {
-    local room
+    local sandbox
     container --net
-    room=$ROOM
-    in_room "$room" ip link set lo up
-    run_inside "$room" web
+    sandbox=$SANDBOX
+    in_sandbox "$sandbox" ip link set lo up
+    run_inside "$sandbox" web
     taken_for dibs "$PORT"
-    listen_in "$room" "$PORT" # its own server, in its own network
+    listen_in "$sandbox" "$PORT" # its own server, in its own network
     has_state "$PORT" alive
     taken_for dibs "$PORT"
     run dibs claim --range "$PORT"
@@ -213,37 +213,37 @@ reaps() { # reaps COUNT COMMAND...
     local mine
     start_sleeper
     mine=$(dibs claim --pid "$STARTED")
-    run inside "$room" claim --port "$mine"
+    run inside "$sandbox" claim --port "$mine"
     assert_status 3
-    kill -KILL "$room"
+    kill -KILL "$sandbox"
     wait_until 10 has_state "$PORT" dead
     reaps 1 dibs
 }
 
 @test "an orphan in a container's network is kept until its socket is gone" {
-    local room port
+    local sandbox port
     container --net
-    room=$ROOM
-    sleeper_in "$room"
-    port=$(inside "$room" claim --pid "$INSIDE")
-    listen_in "$room" "$port"
+    sandbox=$SANDBOX
+    sleeper_in "$sandbox"
+    port=$(inside "$sandbox" claim --pid "$INSIDE")
+    listen_in "$sandbox" "$port"
     kill -KILL "$OUTSIDE"
     wait_until 10 has_state "$port" orphan
     reaps 0 dibs
     taken_for dibs "$port"
-    kill -KILL "$room"
+    kill -KILL "$sandbox"
     wait_until 10 has_state "$port" dead
     reaps 1 dibs
 }
 
 @test "a container whose init has died is dead, also while its starter has not noticed" {
-    local room starter
+    local sandbox starter
     container
-    room=$ROOM
-    run_inside "$room" web
-    starter=$(awk '/^PPid/ { print $2 }' "/proc/$room/status")
+    sandbox=$SANDBOX
+    run_inside "$sandbox" web
+    starter=$(awk '/^PPid/ { print $2 }' "/proc/$sandbox/status")
     kill -STOP "$starter" # so that the init stays a zombie, and the namespace is there still
-    kill -KILL "$room"
+    kill -KILL "$sandbox"
     wait_until 10 has_state "$PORT" dead
     reaps 1 dibs
     run dibs claim --port "$PORT"
@@ -256,11 +256,11 @@ reaps() { # reaps COUNT COMMAND...
     [ "${DIBS_TEST_SANITIZE:-none}" = none ] || skip "the sanitizer itself needs /proc"
     start_sleeper
     port=$(dibs claim web --pid "$STARTED")
-    room_start
-    in_room "$ROOM" umount -l /proc
+    sandbox_start
+    in_sandbox "$SANDBOX" umount -l /proc
     for command in "claim" "claim --port $port" "reap" "ls" "release web" "get web" "claim --pid 1"; do
         # shellcheck disable=SC2086 # several words
-        refused 1 /proc in_room "$ROOM" "$DIBS" $command
+        refused 1 /proc in_sandbox "$SANDBOX" "$DIBS" $command
     done
     has_state "$port" alive
     [ "$(sql 'SELECT count(*) FROM claims')" = 1 ]
@@ -270,13 +270,13 @@ reaps() { # reaps COUNT COMMAND...
     local port
     start_sleeper
     port=$(dibs claim web --pid "$STARTED")
-    room_start --pid # /proc is still the host's
-    run_apart in_room "$ROOM" "$DIBS" claim --pid 1
+    sandbox_start --pid # /proc is still the host's
+    run_apart in_sandbox "$SANDBOX" "$DIBS" claim --pid 1
     [ "$status" -ne 0 ]
     [[ $stderr = *"/proc"* ]]
-    run in_room "$ROOM" "$DIBS" claim --port "$port"
+    run in_sandbox "$SANDBOX" "$DIBS" claim --port "$port"
     assert_status 3
-    run in_room "$ROOM" "$DIBS" reap
+    run in_sandbox "$SANDBOX" "$DIBS" reap
     assert_output_has "0 claims"
     has_state "$port" alive
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# A real cluster of etcd for tests: it answers, and outlives its members' deaths with what it was told.
+# A real cluster of etcd for tests: it answers, and outlives its members' deaths with what was written.
 # shellcheck disable=SC2154 # variables come from what is loaded below
 load ../support/dibs
 load ../support/etcd
@@ -11,7 +11,7 @@ teardown() { dibs_teardown; }
 KEY='{"key":"eA==","value":"eQ=="}'
 has_key() { etcd_ask /v3/kv/range '{"key":"eA=="}' | grep -q '"value":"eQ=="'; }
 
-@test "a cluster of three members keeps what it was told when one of them dies" {
+@test "a cluster of three members keeps what was written when one of them dies" {
     etcd_start 3
     [ "${#ETCD_PIDS[@]}" -eq 3 ]
     etcd_ask /v3/kv/put "$KEY"
@@ -25,7 +25,7 @@ has_key() { etcd_ask /v3/kv/range '{"key":"eA=="}' | grep -q '"value":"eQ=="'; }
     wait_until 30 has_key
 }
 
-@test "a cluster with TLS serves only who shows a certificate" {
+@test "a cluster with TLS serves only clients with a certificate" {
     needs openssl
     etcd_start 1 tls
     case $ETCD_URL in etcd://127.0.0.1:*/t\?cacert=*) ;; *) false ;; esac

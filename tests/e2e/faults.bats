@@ -3,7 +3,7 @@
 # A ledger in trouble: a clear line, the right exit code, and nothing lost that was readable.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell; run_apart sets stderr
 load ../support/dibs
-load ../support/rooms
+load ../support/sandbox
 
 setup() {
     dibs_setup
@@ -11,17 +11,17 @@ setup() {
     FALLBACK=--ledger-mode=fallback
 }
 
-teardown() { rooms_teardown; }
+teardown() { sandbox_teardown; }
 
 # ---- file systems ----
 
-# disk_start [MOUNT OPTION]...: a room ($ROOM) with a file system of its own at $T/disk, and the ledger there.
+# disk_start [MOUNT OPTION]...: a sandbox ($SANDBOX) with a file system of its own at $T/disk, and the ledger there.
 disk_start() {
     needs_root
     mkdir -p "$T/disk"
     export DIBS_LEDGER=sqlite:$T/disk/ledger.db
-    room_start
-    in_room "$ROOM" mount "$@" "$T/disk"
+    sandbox_start
+    in_sandbox "$SANDBOX" mount "$@" "$T/disk"
 }
 
 ext4_image() { # ext4_image MKFS OPTION...
@@ -29,14 +29,14 @@ ext4_image() { # ext4_image MKFS OPTION...
     mkfs.ext4 -q -m 0 "$@" "$T/image"
 }
 
-there() { in_room "$ROOM" "$DIBS" "$@"; }
+there() { in_sandbox "$SANDBOX" "$DIBS" "$@"; }
 
 fill_disk() { # may be called again
-    in_room "$ROOM" dd if=/dev/zero bs=64k oflag=append conv=notrunc of="$T/disk/fill" 2>/dev/null || true
-    in_room "$ROOM" dd if=/dev/zero bs=512 oflag=append conv=notrunc of="$T/disk/fill.rest" 2>/dev/null || true
+    in_sandbox "$SANDBOX" dd if=/dev/zero bs=64k oflag=append conv=notrunc of="$T/disk/fill" 2>/dev/null || true
+    in_sandbox "$SANDBOX" dd if=/dev/zero bs=512 oflag=append conv=notrunc of="$T/disk/fill.rest" 2>/dev/null || true
 }
 
-clear_disk() { in_room "$ROOM" rm -f "$T/disk/fill" "$T/disk/fill.rest"; }
+clear_disk() { in_sandbox "$SANDBOX" rm -f "$T/disk/fill" "$T/disk/fill.rest"; }
 
 # In fallback mode only what asks for nothing but some port is answered, and says so; all else is exit 6.
 only_simple_claims_are_degraded() { # TEXT COMMAND
@@ -100,7 +100,7 @@ filled_later() {
     run there claim web/7 web/8 more --keep
     assert_status 0
     [ "$(there ls --names | grep -c web/)" = 20 ]
-    [ "$(in_room "$ROOM" sqlite3 "$T/disk/ledger.db" 'PRAGMA integrity_check')" = ok ]
+    [ "$(in_sandbox "$SANDBOX" sqlite3 "$T/disk/ledger.db" 'PRAGMA integrity_check')" = ok ]
 }
 
 @test "a full tmpfs at creation" {
@@ -145,7 +145,7 @@ filled_later() {
     refused 6 "free some space" there claim web/20
     clear_disk
     [ "$(for n in $(seq 0 19); do there get "web/$n"; done)" = "$(cat "$T/ports")" ]
-    [ "$(in_room "$ROOM" sqlite3 "$T/disk/ledger.db" 'PRAGMA integrity_check')" = ok ]
+    [ "$(in_sandbox "$SANDBOX" sqlite3 "$T/disk/ledger.db" 'PRAGMA integrity_check')" = ok ]
 }
 
 @test "a degraded answer is no port that the readable ledger of a full disk has" {
@@ -167,7 +167,7 @@ furnish_nine() {
     for n in 1 2 3 4 5 6 7 8 9; do "$@" claim "/web/$n" --range $RANGE --keep || return 1; done >"$T/ports"
 }
 
-# Who may not write the ledger still sees everything in it, and is given nothing that it has.
+# A user who may not write the ledger still sees everything in it, and gets no port that it has.
 reads_only() { # COMMAND
     local port
     port=$(sed -n 4p "$T/ports")
@@ -196,34 +196,35 @@ reads_only() { # COMMAND
 @test "a ledger on a read-only file system is read, with its log and without" {
     disk_start -t tmpfs -o size=1m dibs
     furnish_nine there
-    in_room "$ROOM" test -s "$T/disk/ledger.db-wal"
-    in_room "$ROOM" mount -o remount,ro "$T/disk"
+    in_sandbox "$SANDBOX" test -s "$T/disk/ledger.db-wal"
+    in_sandbox "$SANDBOX" mount -o remount,ro "$T/disk"
     reads_only there
-    in_room "$ROOM" mount -o remount,rw "$T/disk"
-    in_room "$ROOM" sqlite3 "$T/disk/ledger.db" 'PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
-    in_room "$ROOM" rm -f "$T/disk/ledger.db-wal" "$T/disk/ledger.db-shm"
-    in_room "$ROOM" mount -o remount,ro "$T/disk"
+    in_sandbox "$SANDBOX" mount -o remount,rw "$T/disk"
+    in_sandbox "$SANDBOX" sqlite3 "$T/disk/ledger.db" 'PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
+    in_sandbox "$SANDBOX" rm -f "$T/disk/ledger.db-wal" "$T/disk/ledger.db-shm"
+    in_sandbox "$SANDBOX" mount -o remount,ro "$T/disk"
     reads_only there
 }
 
 @test "a log without its index cannot be read where none can be made: nothing of it is shown" {
     disk_start -t tmpfs -o size=1m dibs
     furnish_nine there
-    in_room "$ROOM" test -s "$T/disk/ledger.db-wal"
-    in_room "$ROOM" rm "$T/disk/ledger.db-shm"
-    in_room "$ROOM" mount -o remount,ro "$T/disk"
+    in_sandbox "$SANDBOX" test -s "$T/disk/ledger.db-wal"
+    in_sandbox "$SANDBOX" rm "$T/disk/ledger.db-shm"
+    in_sandbox "$SANDBOX" mount -o remount,ro "$T/disk"
     refused 6 "make it writable" there ls
     refused 6 "make it writable" there get /web/4
 }
 
-@test "a ledger of an older format that cannot be brought up to date is not read" {
+@test "a ledger of an older format that cannot be brought up to date is read as it is" {
     disk_start -t tmpfs -o size=1m dibs
     furnish_nine there
-    in_room "$ROOM" sqlite3 "$T/disk/ledger.db" 'DROP TRIGGER slots_stay; DROP TRIGGER slots_stay_as_they_are;
-        ALTER TABLE names DROP COLUMN project; DROP TABLE answers; PRAGMA user_version=1000'
-    in_room "$ROOM" mount -o remount,ro "$T/disk"
-    refused 6 "old version 1.0" there ls
-    in_room "$ROOM" mount -o remount,rw "$T/disk"
+    in_sandbox "$SANDBOX" sqlite3 "$T/disk/ledger.db" 'ALTER TABLE claims DROP COLUMN env;
+        ALTER TABLE claims DROP COLUMN keeper; ALTER TABLE claims DROP COLUMN run; ALTER TABLE pools DROP COLUMN rebuilt;
+        PRAGMA user_version=1003'
+    in_sandbox "$SANDBOX" mount -o remount,ro "$T/disk"
+    [ "$(there ls --all --names | grep -c web/)" = 9 ]
+    in_sandbox "$SANDBOX" mount -o remount,rw "$T/disk"
     [ "$(there ls --all --names | grep -c web/)" = 9 ]
 }
 
@@ -249,13 +250,13 @@ reads_only() { # COMMAND
 
 @test "a read-only file system, before and after the ledger was made" {
     disk_start -t tmpfs -o size=1m dibs
-    in_room "$ROOM" mount -o remount,ro "$T/disk"
+    in_sandbox "$SANDBOX" mount -o remount,ro "$T/disk"
     only_simple_claims_are_degraded "make it writable" there
-    in_room "$ROOM" mount -o remount,rw "$T/disk"
+    in_sandbox "$SANDBOX" mount -o remount,rw "$T/disk"
     there claim web --keep >"$T/port"
-    in_room "$ROOM" mount -o remount,ro "$T/disk"
+    in_sandbox "$SANDBOX" mount -o remount,ro "$T/disk"
     only_simple_claims_are_degraded "make it writable" there
-    in_room "$ROOM" mount -o remount,rw "$T/disk"
+    in_sandbox "$SANDBOX" mount -o remount,rw "$T/disk"
     [ "$(there get web)" = "$(cat "$T/port")" ]
 }
 
@@ -263,9 +264,9 @@ reads_only() { # COMMAND
     needs_root
     dibs claim web --keep >"$T/port"
     mkdir "$T/disk"
-    room_start
-    in_room "$ROOM" mount --bind "$T" "$T"
-    in_room "$ROOM" mount -o remount,bind,ro "$T"
+    sandbox_start
+    in_sandbox "$SANDBOX" mount --bind "$T" "$T"
+    in_sandbox "$SANDBOX" mount -o remount,bind,ro "$T"
     [ "$(there get web)" = "$(cat "$T/port")" ]
     refused 6 "make it writable" there claim
     dibs claim more --keep >"$T/more" # by others, meanwhile
@@ -278,9 +279,9 @@ reads_only() { # COMMAND
     needs bindfs
     mkdir -p "$T/disk" "$T/behind"
     export DIBS_LEDGER=sqlite:$T/disk/ledger.db
-    room_start --pid --mount-proc # the server ends with the room
-    start_in_room "$ROOM" bindfs -f "$T/behind" "$T/disk"
-    wait_until 10 in_room "$ROOM" mountpoint -q "$T/disk"
+    sandbox_start --pid --mount-proc # the server ends with the sandbox
+    start_in_sandbox "$SANDBOX" bindfs -f "$T/behind" "$T/disk"
+    wait_until 10 in_sandbox "$SANDBOX" mountpoint -q "$T/disk"
     nothing_is_degraded "network file system (FUSE)" there
     [ -z "$(ls -A "$T/behind")" ]
     run there doctor
@@ -410,8 +411,10 @@ PY
     run dibs reap
     assert_status 0
     run dibs doctor
-    assert_output_has "damaged records were set aside"
-    [ "$(sql 'SELECT count(*) FROM quarantine')" -ge 12 ]
+    assert_output_has "12 in disorder"
+    run dibs doctor --fix
+    assert_status 0
+    assert_output_has "12 ports are kept although their records are damaged or lost"
     # the ports of the spoilt ones stay blocked: nobody knows who uses them
     while read -r _ port _; do
         run dibs claim --port "$port"
@@ -543,7 +546,7 @@ after_fix() {
     : >"$T/ledger.db"
     run dibs claim web --keep
     assert_status 0
-    [ "$(sql 'PRAGMA user_version')" = 1003 ]
+    [ "$(sql 'PRAGMA user_version')" = 1005 ]
 }
 
 @test "an emptied file beside a log that still has the claims is damage, not a new ledger" {
@@ -552,7 +555,10 @@ after_fix() {
     truncate -s 0 "$T/ledger.db"
     nothing_is_degraded "dibs doctor --fix" dibs
     [ -s "$T/ledger.db-wal" ]
-    after_fix
+    run dibs doctor --fix
+    assert_status 0
+    assert_output_has "rebuilt with 5 claims"
+    [ "$(sql 'PRAGMA integrity_check')" = ok ]
     [ "$(for n in 0 1 2 3 4; do dibs get web/$n; done)" = "$(cat "$T/ports")" ]
 }
 
@@ -610,7 +616,7 @@ after_fix() {
     cp "$T/ledger.db" "$T/good.db"
     for change in "DROP TABLE slots" "DROP TABLE events" "DROP TABLE pools" "DELETE FROM meta" "ALTER TABLE claims RENAME TO claim" \
         "ALTER TABLE names DROP COLUMN used_ms" "CREATE TABLE s AS SELECT * FROM slots; DROP TABLE slots; ALTER TABLE s RENAME TO slots" \
-        "PRAGMA application_id=0" "PRAGMA application_id=4711" "PRAGMA user_version=500" "PRAGMA user_version=-5" \
+        "PRAGMA application_id=0" "PRAGMA application_id=4711" "PRAGMA user_version=1002" "PRAGMA user_version=-5" \
         "PRAGMA user_version=0; PRAGMA application_id=0"; do
         rm -f "$T"/ledger.db*
         cp "$T/good.db" "$T/ledger.db"
@@ -624,7 +630,7 @@ after_fix() {
     done
 }
 
-@test "what a newer minor or its owner added to the tables is no damage" {
+@test "columns that a newer minor or the owner added to the tables are no damage" {
     dibs claim web --keep >"$T/port"
     sql "ALTER TABLE claims ADD COLUMN note TEXT; CREATE INDEX mine ON claims(port); CREATE TABLE notes(x)"
     [ "$(dibs get web)" = "$(cat "$T/port")" ]

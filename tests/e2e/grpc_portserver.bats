@@ -82,7 +82,7 @@ claims() { dibs ls --all --json; } # of the ledger itself, whatever the daemon s
     assert_output_has '"principal":"uid:65534"'
 }
 
-@test "dump tells what is in use with its age, and what is free" {
+@test "dump shows used ports with their age, and free ones" {
     needs python3
     serve --range 20100-20109
     port=$(fetch /get)

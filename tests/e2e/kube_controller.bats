@@ -22,13 +22,13 @@ cluster() { # cluster CASE
 @test "a pod's claims are confirmed when it is seen, a copy has its own, and they end with it" { cluster pods; }
 @test "an instance of a StatefulSet keeps its port until it is scaled away, a role until its object goes" { cluster named; }
 @test "RBG's instances and groups keep what is theirs, and references are the same numbers" { cluster groups; }
-@test "numbers of Services and of other pods are never handed out, and what is wrong is told beside objects" { cluster observed; }
+@test "numbers of Services and of other pods are never handed out, and errors are reported beside objects" { cluster observed; }
 @test "cut streams, 410, 429, 500 and 403 end nothing by mistake" { cluster faults; }
 @test "in a pod it is its service account, and follows when the token or the authority is renewed" {
     needs_root
     unshare --mount true || skip "no mount namespaces"
     cluster account
 }
-@test "of several controllers one leads, and who loses the Lease ends nothing" { cluster leaders; }
+@test "of several controllers one leads, and one that loses the Lease ends nothing" { cluster leaders; }
 @test "500 pods that start without a controller have 500 ports, and keep them when it comes" { cluster down; }
 @test "a ledger that is lost is rebuilt from 5,000 pods before the controller is ready" { cluster restart; }

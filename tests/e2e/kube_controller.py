@@ -80,8 +80,12 @@ class World:
         self.dibs, self.directory, self.ledger = dibs, directory, ledger
         self.tls = os.path.join(directory, "tls")
         self.local = threading.local()
-        self.env = {"DIBS_LEDGER": ledger, "DIBS_SOCKET": "none"}
+        self.env = {"DIBS_LEDGER": ledger, "DIBS_SOCKET": os.path.join(directory, "admin.sock")}
         self.hooks = {}
+        # Commands reach the ledger through a daemon.
+        Process(self, "daemon", [dibs, "serve", "--socket", os.path.join(directory, "dibs.sock"), "--admin-socket",
+                                 self.env["DIBS_SOCKET"]], env={"DIBS_LEDGER": ledger})
+        until("the daemon serves", lambda: os.path.exists(self.env["DIBS_SOCKET"]))
         Process(self, "server", [os.path.join(SUPPORT, "kube_apiserver.py"), directory])
         until("the API server serves", lambda: os.path.exists(os.path.join(directory, "url")))
         self.url = urllib.parse.urlparse(open(os.path.join(directory, "url")).read())
@@ -388,11 +392,11 @@ def case_observed(world):
     until("they are declared", lambda: {c["port"] for c in world.claims() if not c["exclusive"]} == {20007, 20008, 20009})
     world.order(insert=[assigned("shop", "late", 20008)])  # which the Service has
     world.dibs_does("pool", "set", "kube", "--ranges", "20000-29999,31000-31009")
-    until("a pool that has grown is heeded", lambda: 31000 in {c["port"] for c in world.claims() if not c["exclusive"]})
-    until("it is told", lambda: [e for e in world.order(dump="events") if e["reason"] == "PortAlreadyAllocated"] or
+    until("a pool that has grown is used", lambda: 31000 in {c["port"] for c in world.claims() if not c["exclusive"]})
+    until("it is reported", lambda: [e for e in world.order(dump="events") if e["reason"] == "PortAlreadyAllocated"] or
           [e for e in world.order(dump="events") if e["reason"] == "PortNotAllocated"])
     world.order(insert=[assigned("shop", "far", 40000)])
-    until("one outside is told", lambda: [e for e in world.order(dump="events") if e["reason"] == "PortOutOfRange" and
+    until("one outside is reported", lambda: [e for e in world.order(dump="events") if e["reason"] == "PortOutOfRange" and
                                           e["involvedObject"]["name"] == "far"])
     world.delete("Service", "front")
     world.delete("Pod", "foreign")
@@ -448,7 +452,7 @@ def case_faults(world):
     world.order(deny=[["list", "statefulsets"], ["watch", "statefulsets"]], cut=True)
     world.delete("Pod", "web-0")
     world.delete("StatefulSet", "web")
-    until("it is told", lambda: world.metric(controller, 'dibs_kube_resource{kind="StatefulSet",state="denied"}'))
+    until("it is reported", lambda: world.metric(controller, 'dibs_kube_resource{kind="StatefulSet",state="denied"}'))
     world.delete("Pod", "m0", "many")
     until("others end", lambda: len(world.claims()) == 1200)
     assert world.of(world.claims(), "StatefulSet.web")
@@ -535,7 +539,7 @@ def create_many(world, n, names, errors, make):
                 return
             try:
                 made.append(make(name))
-            except Exception as e:  # whatever: told at the end
+            except Exception as e:  # any error: reported at the end
                 errors.append(e)
     threads = [threading.Thread(target=work) for _ in range(8)]
     for t in threads:
@@ -646,7 +650,7 @@ class Storm:
     def client(self, number):
         try:
             self.live(number)
-        except Exception as e:  # whatever: told at the end
+        except Exception as e:  # any error: reported at the end
             self.errors.append(repr(e))
 
     def run(self, processes):

@@ -31,7 +31,7 @@ def load(path):
 
 
 def without_own(objects):
-    """What install fills in."""
+    """The values that install fills in."""
     objects = {key: json.loads(json.dumps(o)) for key, o in objects.items()}
     objects.pop(("Secret", "dibs-webhook-tls"), None)
     objects[("MutatingWebhookConfiguration", "dibs-webhook")]["webhooks"][0]["clientConfig"].pop("caBundle")
@@ -77,7 +77,7 @@ def chosen(selector, labels):
 
 
 def condition_rules(conditions):
-    """Who asks: what comes with ports, and what changes that afterwards; nobody else."""
+    """The API server asks about pods with ports, and about updates of these ports; nothing else."""
     def asks(obj, old):
         return all(cel.evaluate(c["expression"], {"object": obj, "oldObject": old}) for c in conditions)
 
@@ -182,7 +182,7 @@ def pod_rules(objects):
 
 
 def reference_rules(objects):
-    """What is named is there, or may be missing."""
+    """A named object exists, or is optional."""
     settings = objects[("ConfigMap", "dibs-settings")]["data"]
     used = set()
     for (kind, _), o in objects.items():
@@ -248,7 +248,7 @@ def granted(objects):
 
 
 def asked(line):
-    """The same of a request, such as "GET /api/v1/pods watch"; None for what everybody may discover."""
+    """The same of a request, such as "GET /api/v1/pods watch"; None for what every user may discover."""
     method, path, *watch = line.split()
     parts = path.split("/")[1:]
     group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
@@ -269,7 +269,7 @@ def rights(rendered, dibs, directory, ledger):
     world = cluster.World(dibs, directory, ledger)
     controller = world.controller()
     world.order(insert=[cluster.assigned("shop", "far", 40000)])
-    cluster.until("an Event is told", lambda: world.order(dump="events"))
+    cluster.until("an Event is written", lambda: world.order(dump="events"))
     wanted = granted(load(rendered))
 
     def seen():

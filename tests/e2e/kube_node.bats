@@ -5,7 +5,7 @@
 # others that print what they are given.
 load ../support/dibs
 load ../support/etcd
-load ../support/rooms
+load ../support/sandbox
 bats_require_minimum_version 1.5.0
 
 setup() {
@@ -15,7 +15,7 @@ setup() {
     top=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
     export DIBS_LEDGER=sqlite:$T/node.db
 }
-teardown() { rooms_teardown; }
+teardown() { sandbox_teardown; }
 
 install_py() { timeout -k 5 60 python3 "$BATS_TEST_DIRNAME/kube_install.py" "$@"; }
 
@@ -35,17 +35,17 @@ node_start() {
     NODE=(dibs --socket "$T/volumes/admin/admin.sock")
 }
 
-# pod_start: a container with the socket's folder at /run/dibs, read-only; $ROOM.
+# pod_start: a container with the socket's folder at /run/dibs, read-only; $SANDBOX.
 pod_start() {
-    room_start --pid --mount-proc
-    in_room "$ROOM" sh -c 'mount -t tmpfs tmpfs /run && mkdir /run/dibs && mount --bind "$T/volumes/socket" /run/dibs &&
+    sandbox_start --pid --mount-proc
+    in_sandbox "$SANDBOX" sh -c 'mount -t tmpfs tmpfs /run && mkdir /run/dibs && mount --bind "$T/volumes/socket" /run/dibs &&
         mount -o remount,bind,ro /run/dibs'
 }
-# in_pod ROOM UID WORD...: with nothing but these variables.
+# in_pod SANDBOX UID WORD...: with nothing but these variables.
 in_pod() {
-    local room=$1 uid=$2
+    local sandbox=$1 uid=$2
     shift 2
-    in_room "$room" setpriv --reuid="$uid" --regid="$uid" --clear-groups env -i PATH="$PUBLIC:$PATH" HOME=/ \
+    in_sandbox "$sandbox" setpriv --reuid="$uid" --regid="$uid" --clear-groups env -i PATH="$PUBLIC:$PATH" HOME=/ \
         DIBS_SOCKET=/run/dibs/dibs.sock "$@"
 }
 claims() { "${NODE[@]}" ls --all --json | python3 -c 'import json, sys; print(len(json.load(sys.stdin)))'; }
@@ -58,12 +58,12 @@ has_claims() { [ "$(claims)" -eq "$1" ]; }
     cd "$PUBLIC"
     local first second
     pod_start
-    first=$ROOM
+    first=$SANDBOX
     pod_start
-    second=$ROOM
-    for room in "$first" "$second"; do
-        start in_pod "$room" 1000 dibs run -p http -- sh -c "echo \$HTTP_PORT >$PUBLIC/port.$room; exec sleep 600"
-        wait_until 30 test -s "$PUBLIC/port.$room"
+    second=$SANDBOX
+    for sandbox in "$first" "$second"; do
+        start in_pod "$sandbox" 1000 dibs run -p http -- sh -c "echo \$HTTP_PORT >$PUBLIC/port.$sandbox; exec sleep 600"
+        wait_until 30 test -s "$PUBLIC/port.$sandbox"
     done
     run ! cmp -s "$PUBLIC/port.$first" "$PUBLIC/port.$second"
     has_claims 2
@@ -82,20 +82,21 @@ has_claims() { [ "$(claims)" -eq "$1" ]; }
     wait_until 30 has_claims 0
 }
 
-@test "what the webhook's pool has is left alone on the node, and a pod without its daemon does not run" {
+@test "ports of the webhook's pool are left alone on the node, and a pod without its daemon does not run" {
     etcd_start 1
     public_folder
     node_start
     pod_start
     cd "$PUBLIC"
-    DIBS_LEDGER=$ETCD_URL DIBS_SOCKET=none DIBS_NODE=node-2 dibs pool set kube --ranges 20000-20099 --scope cluster
-    DIBS_LEDGER=$ETCD_URL DIBS_SOCKET=none DIBS_NODE=node-2 dibs claim --pool kube --port 20007 --keep shop/web
-    run in_pod "$ROOM" 1000 dibs run -p web=20007 -- true
+    DIBS_LEDGER=$ETCD_URL node node-2
+    on node-2 pool set kube --ranges 20000-20099 --scope cluster
+    on node-2 claim --pool kube --port 20007 --keep shop/web
+    run in_pod "$SANDBOX" 1000 dibs run -p web=20007 -- true
     assert_status 3 || { cat "$T/node.log" >&2; return 1; }
-    run in_pod "$ROOM" 1000 dibs run -p web -- sh -c 'echo $WEB_PORT'
+    run in_pod "$SANDBOX" 1000 dibs run -p web -- sh -c 'echo $WEB_PORT'
     assert_status 0
     end_process "$NODE_PID"
-    run in_pod "$ROOM" 1000 dibs run -p web -- true
+    run in_pod "$SANDBOX" 1000 dibs run -p web -- true
     assert_status 6
 }
 
@@ -116,7 +117,7 @@ has_claims() { [ "$(claims)" -eq "$1" ]; }
         install_py pods "$n.injected" >"$n.pods"
         while read -r words; do
             mapfile -d '' -t words < <(python3 -c 'import json, sys; print("\0".join(json.loads(sys.argv[1])), end="\0")' "$words")
-            in_pod "$ROOM" 1000 "${words[@]}" </dev/null >>"$T/seen"
+            in_pod "$SANDBOX" 1000 "${words[@]}" </dev/null >>"$T/seen"
         done <"$n.pods"
     done
     python3 - "$T/seen" <<'PY'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
 # The admission webhook as a process: reviews over real TLS, two replicas on one real etcd. What each review means is in
-# unit/test_operator_*.c. Ports are claimed, never bound.
+# unit/test_kube_*.c. Ports are claimed, never bound.
 load ../support/dibs
 load ../support/etcd
 
@@ -49,14 +49,15 @@ hook() { # hook CASE
 two_replicas() {
     etcd_start 1
     export DIBS_LEDGER=$ETCD_URL
+    node beside
     hook_start
     hook_start
 }
 
-@test "500 pods at once through two replicas have 500 ports, and asking again through the other changes nothing" {
+@test "500 pods at once through two replicas have 500 ports, and a repeated request through the other changes nothing" {
     two_replicas
     hook many
-    "$DIBS" ls --pool kube --json >"$T/claims.json"
+    on beside ls --all --pool kube --json >"$T/claims.json"
     python3 - "$T/claims.json" <<'PY'
 import json, sys
 claims = json.load(open(sys.argv[1]))
@@ -70,11 +71,11 @@ PY
     two_replicas
     hook copies
     hook rules
-    run "$DIBS" ls --pool kube
+    run on beside ls --all --pool kube
     [[ $output != *dry* ]]
 }
 
-@test "what is no review is a 400 and claims nothing" {
+@test "a malformed review is a 400 and claims nothing" {
     hook_start
     hook bad
 }
@@ -89,7 +90,7 @@ PY
     echo nonsense >"$T/tls.cert.bad"
     cp "$T/tls.cert" "$T/good.cert"
     mv "$T/tls.cert.bad" "$T/tls.cert"
-    wait_until 20 grep -q 'the certificate cannot be read anew' "$T/hook.0.log"
+    wait_until 20 grep -q 'the certificate cannot be read again' "$T/hook.0.log"
     mv "$T/good.cert" "$T/tls.cert"
     get 0 /healthz # the one before stayed
 }
@@ -127,7 +128,7 @@ is_allowed() { [ "$(hook create)" = allowed ]; }
 start_hook_create() {
     start timeout -k 5 60 python3 "$BATS_TEST_DIRNAME/kube_webhook.py" create "$T/tls.cert" "${PORTS[0]}" >"$T/created"
 }
-# Does something wait to be read by whoever serves the port?
+# Does something wait to be read by the server of the port?
 is_asked() {
     ss -Htn state established "sport = :$1" | grep -q '^[1-9]'
 }

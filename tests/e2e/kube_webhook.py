@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What an API server asks a webhook, over TLS, and what must then be so.
+"""Reviews of an API server to the webhook, over TLS, and the required answers.
 
     kube_webhook.py CASE CA PORT...     PORTs are those of replicas on 127.0.0.1; exit 0 when all holds
 """
@@ -110,7 +110,7 @@ def many(replicas, n=500, callers=16):
                 assert again["allowed"] and "patch" not in again, again
                 with lock:
                     ports.append(env(made, "PORT"))
-        except Exception as error:  # told by the main thread
+        except Exception as error:  # reported by the main thread
             trouble.append(repr(error))
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(callers)]
@@ -198,7 +198,7 @@ def bad(replicas):
     try:
         assert large.send("POST", "/mutate", b" " * (9 << 20))[0] == 413
     except OSError:
-        pass  # it may hang up while we still send
+        pass  # it may close while we still send
     status, text = a.send("GET", "/metrics")
     assert status == 200 and b'dibs_webhook_review_duration_seconds_count{outcome="bad"} 8' in text, text
     assert b"kube_apiserver_nodeport_allocator_allocated_ports 0\n" in text

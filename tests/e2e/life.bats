@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # When a claim ends and when it does not (INV-5): leases and sockets, boots, orphans, clocks.
-# shellcheck disable=SC2030,SC2031,SC2153 # every test is a subshell; rooms.bash sets INSIDE and OUTSIDE
+# shellcheck disable=SC2030,SC2031,SC2153 # every test is a subshell; sandbox.bash sets INSIDE and OUTSIDE
 load ../support/dibs
-load ../support/rooms
+load ../support/sandbox
 
 setup() { dibs_setup; }
 
-teardown() { rooms_teardown; }
+teardown() { sandbox_teardown; }
 
 reap() { # reap COUNT: so many claims end
     run dibs reap
@@ -21,7 +21,6 @@ short_lease() { PORT=$(dibs claim --ttl 1s "$@"); }
 @test "a lease that ended stays while its own user listens, and ends with the socket" {
     short_lease --address 127.0.0.1
     listen "$PORT" tcp 127.0.0.1
-    has_state "$PORT" alive
     lease_ends "$PORT"
     has_state "$PORT" orphan
     reap 0
@@ -94,17 +93,17 @@ short_lease() { PORT=$(dibs claim --ttl 1s "$@"); }
 @test "only sockets in the network namespace recorded with a lease count" {
     needs_root
     local inside outside
-    room_start --net
-    in_room "$ROOM" ip link set lo up
+    sandbox_start --net
+    in_sandbox "$SANDBOX" ip link set lo up
     outside=$(dibs claim --ttl 1s)
-    inside=$(in_room "$ROOM" "$DIBS" claim --ttl 1s)
+    inside=$(in_sandbox "$SANDBOX" "$DIBS" claim --ttl 1s)
     [ "$inside" != "$outside" ] # numbers are one space for the host
-    listen_in "$ROOM" "$outside" tcp 0.0.0.0 # there: does not count for ours
+    listen_in "$SANDBOX" "$outside" tcp 0.0.0.0 # there: does not count for ours
     listen "$inside" tcp 0.0.0.0             # here: does not count for theirs
     lease_ends "$outside" "$inside"
     has_state "$outside" dead
     has_state "$inside" dead
-    listen_in "$ROOM" "$inside" tcp 0.0.0.0 # there: counts, though we look from here
+    listen_in "$SANDBOX" "$inside" tcp 0.0.0.0 # there: counts, though we look from here
     has_state "$inside" orphan
     reap 1
     has_state "$outside" none
@@ -116,13 +115,13 @@ short_lease() { PORT=$(dibs claim --ttl 1s "$@"); }
 @test "a lease whose network namespace is gone ends" {
     needs_root
     local inside
-    room_start --net
-    in_room "$ROOM" ip link set lo up
-    inside=$(in_room "$ROOM" "$DIBS" claim --ttl 1s)
-    listen_in "$ROOM" "$inside"
+    sandbox_start --net
+    in_sandbox "$SANDBOX" ip link set lo up
+    inside=$(in_sandbox "$SANDBOX" "$DIBS" claim --ttl 1s)
+    listen_in "$SANDBOX" "$inside"
     end_process "$STARTED"
     lease_ends "$inside"
-    kill -KILL "$ROOM"
+    kill -KILL "$SANDBOX"
     wait_until 10 has_state "$inside" dead
     reap 1
 }
@@ -130,26 +129,26 @@ short_lease() { PORT=$(dibs claim --ttl 1s "$@"); }
 @test "a lease in a network namespace that cannot be seen is unknown and kept" {
     needs_root
     local other inside
-    room_start --net
-    inside=$(in_room "$ROOM" "$DIBS" claim --ttl 1s)
-    listen_in "$ROOM" "$inside"
+    sandbox_start --net
+    inside=$(in_sandbox "$SANDBOX" "$DIBS" claim --ttl 1s)
+    listen_in "$SANDBOX" "$inside"
     lease_ends "$inside"
-    room_start --pid --mount-proc --net # sees neither the processes nor the network of the first
-    other=$ROOM
-    run in_room "$other" "$DIBS" claim --port "$inside"
+    sandbox_start --pid --mount-proc --net # sees neither the processes nor the network of the first
+    other=$SANDBOX
+    run in_sandbox "$other" "$DIBS" claim --port "$inside"
     assert_status 3
-    run in_room "$other" "$DIBS" reap
+    run in_sandbox "$other" "$DIBS" reap
     assert_output_has "0 claims"
-    run in_room "$other" "$DIBS" doctor
+    run in_sandbox "$other" "$DIBS" doctor
     assert_output_has "network namespace cannot be reached"
     has_state "$inside" orphan
 }
 
-# another_boot: a room in which the boot id is another one, for real: a file bound over it.
+# another_boot: a sandbox in which the boot id is another one, for real: a file bound over it.
 another_boot() {
-    room_start
+    sandbox_start
     python3 -c 'import uuid; print(uuid.uuid4())' >"$T/boot_id"
-    in_room "$ROOM" mount --bind "$T/boot_id" /proc/sys/kernel/random/boot_id
+    in_sandbox "$SANDBOX" mount --bind "$T/boot_id" /proc/sys/kernel/random/boot_id
 }
 
 holder_pid() { # holder_pid NAME
@@ -177,21 +176,21 @@ runs_sleep() {
     run_kept=$(dibs ls --json both | field port)
     reap 0
     another_boot
-    run in_room "$ROOM" "$DIBS" reap --dry-run
+    run in_sandbox "$SANDBOX" "$DIBS" reap --dry-run
     assert_status 0
-    run in_room "$ROOM" "$DIBS" reap
+    run in_sandbox "$SANDBOX" "$DIBS" reap
     assert_output_has "4 claims" # one of them only loses its holder
-    run in_room "$ROOM" "$DIBS" ls --json
+    run in_sandbox "$SANDBOX" "$DIBS" ls --json
     assert_status 0
     [ "$(python3 -c 'import json,sys; print(*sorted(c["port"] for c in json.loads(sys.argv[1])))' "$output")" = \
         "$(printf '%s\n' "$kept" "$run_kept" | sort -n | xargs)" ]
-    [ "$(in_room "$ROOM" "$DIBS" get kept)" = "$kept" ]
-    [ "$(in_room "$ROOM" "$DIBS" get both)" = "$run_kept" ]
-    run in_room "$ROOM" "$DIBS" claim --port "$kept"
+    [ "$(in_sandbox "$SANDBOX" "$DIBS" get kept)" = "$kept" ]
+    [ "$(in_sandbox "$SANDBOX" "$DIBS" get both)" = "$run_kept" ]
+    run in_sandbox "$SANDBOX" "$DIBS" claim --port "$kept"
     assert_status 3
     # a name keeps its port over the boot (INV-7)
-    [ "$(in_room "$ROOM" "$DIBS" claim held)" = "$held" ]
-    run in_room "$ROOM" "$DIBS" claim --port "$leased"
+    [ "$(in_sandbox "$SANDBOX" "$DIBS" claim held)" = "$held" ]
+    run in_sandbox "$SANDBOX" "$DIBS" claim --port "$leased"
     assert_status 0
     [ -n "$socket" ]
 }
@@ -202,9 +201,9 @@ runs_sleep() {
     start_sleeper
     held=$(dibs claim --pid "$STARTED")
     another_boot
-    run in_room "$ROOM" "$DIBS" claim --port "$held"
+    run in_sandbox "$SANDBOX" "$DIBS" claim --port "$held"
     assert_status 0
-    run in_room "$ROOM" "$DIBS" log
+    run in_sandbox "$SANDBOX" "$DIBS" log
     assert_output_has reaped
 }
 
@@ -212,11 +211,11 @@ runs_sleep() {
     needs_root
     start_sleeper
     PORT=$(dibs claim --pid "$STARTED")
-    room_start
+    sandbox_start
     echo rubbish >"$T/boot_id"
-    in_room "$ROOM" mount --bind "$T/boot_id" /proc/sys/kernel/random/boot_id
-    refused 1 boot_id in_room "$ROOM" "$DIBS" reap
-    refused 1 boot_id in_room "$ROOM" "$DIBS" claim --port "$PORT"
+    in_sandbox "$SANDBOX" mount --bind "$T/boot_id" /proc/sys/kernel/random/boot_id
+    refused 1 boot_id in_sandbox "$SANDBOX" "$DIBS" reap
+    refused 1 boot_id in_sandbox "$SANDBOX" "$DIBS" claim --port "$PORT"
     has_state "$PORT" alive
 }
 
@@ -270,20 +269,20 @@ orphan_lives_and_dies() {
 }
 
 # Both sides of a time namespace judge processes and leases alike.
-time_rooms_agree() { # OFFSET
+time_namespaces_agree() { # OFFSET
     local inside outside lease_in lease_out short_in short_out
-    room_start --time --boottime "$1" --monotonic "$1"
+    sandbox_start --time --boottime "$1" --monotonic "$1"
     start_sleeper
     outside=$(dibs claim --pid "$STARTED")
     local outside_pid=$STARTED
-    sleeper_in "$ROOM"
-    inside=$(in_room "$ROOM" "$DIBS" claim --pid "$INSIDE")
-    lease_in=$(in_room "$ROOM" "$DIBS" claim --ttl 5m)
+    sleeper_in "$SANDBOX"
+    inside=$(in_sandbox "$SANDBOX" "$DIBS" claim --pid "$INSIDE")
+    lease_in=$(in_sandbox "$SANDBOX" "$DIBS" claim --ttl 5m)
     lease_out=$(dibs claim --ttl 5m)
-    short_in=$(in_room "$ROOM" "$DIBS" claim --ttl 1s)
+    short_in=$(in_sandbox "$SANDBOX" "$DIBS" claim --ttl 1s)
     short_out=$(dibs claim --ttl 1s)
     for side in here there; do
-        look() { if [ "$side" = here ]; then dibs "$@"; else in_room "$ROOM" "$DIBS" "$@"; fi; }
+        look() { if [ "$side" = here ]; then dibs "$@"; else in_sandbox "$SANDBOX" "$DIBS" "$@"; fi; }
         run look reap --dry-run
         assert_output_has "0 claims"
         run look doctor
@@ -305,18 +304,18 @@ time_rooms_agree() { # OFFSET
     kill -KILL "$OUTSIDE"
     wait_until 10 has_state "$inside" dead
     has_state "$outside" dead
-    run in_room "$ROOM" "$DIBS" reap
+    run in_sandbox "$SANDBOX" "$DIBS" reap
     assert_output_has "4 claims"
 }
 
-@test "a time namespace that is far ahead judges processes and leases as everybody else" {
+@test "a time namespace that is far ahead judges processes and leases as the host does" {
     needs_root
-    time_rooms_agree 86400000
+    time_namespaces_agree 86400000
 }
 
-@test "a time namespace that is behind judges processes and leases as everybody else" {
+@test "a time namespace that is behind judges processes and leases as the host does" {
     needs_root
     local uptime
     uptime=$(cut -d. -f1 /proc/uptime)
-    time_rooms_agree "-$((uptime / 2))"
+    time_namespaces_agree "-$((uptime / 2))"
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The daemon's figures: read by promtool and by a real Prometheus, over TLS and with a token.
+# The daemon's metrics: read by promtool and by a real Prometheus, over TLS and with a token.
 load ../support/dibs
 load ../support/serve
 
@@ -55,8 +55,8 @@ tcp_start() {
     ask /nothing
     assert_code 404
     dibs claim --address 127.0.0.1 >/dev/null
-    told() { ask /metrics && [ "$(value 'dibs_allocator_allocation_total{pool="default",scope="dynamic"}')" = 1 ]; }
-    wait_until 10 told
+    counted() { ask /metrics && [ "$(value 'dibs_allocator_allocation_total{pool="default",scope="dynamic"}')" = 1 ]; }
+    wait_until 10 counted
     ask /metrics
     [ "$(value 'dibs_allocator_allocated_ports{pool="default",kind="static"}')" = 1 ]
     [ "$(value 'dibs_allocator_allocated_ports{pool="default",kind="dynamic"}')" = 1 ]
@@ -97,7 +97,7 @@ tcp_start() {
     [ "$(value 'dibs_events_total{kind="repaired"}')" = 1 ]
 }
 
-@test "who waits or listens to a stream counts as fast" {
+@test "a request that waits or listens to a stream counts as fast" {
     serve_start
     ask '/v1/events?wait=300ms'
     assert_code 200
@@ -116,7 +116,7 @@ tcp_start() {
     [ ! -e "$T/s" ]
 }
 
-@test "over TCP nothing is told without a token, and health to everybody" {
+@test "over TCP only health is served without a token" {
     tcp_start
     run curl -sS --cacert "$T/cert.pem" -o /dev/null -w '%{http_code}' "https://127.0.0.1:$PORT/metrics"
     [ "$output" = 401 ]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # /openapi.json against reality: every operation is asked for, and every answer must be as it is described.
 load ../support/dibs
-load ../support/rooms
+load ../support/sandbox
 load ../support/serve
 
 setup() {
@@ -11,7 +11,7 @@ setup() {
     python3 -c 'import jsonschema' || skip "python3-jsonschema is not installed"
     public_folder
 }
-teardown() { rooms_teardown; }
+teardown() { sandbox_teardown; }
 
 @test "everything that the daemon answers is as its description says, and nothing else is there" {
     DIBS_LEDGER=sqlite:$T/strict.db SOCKET_DIR=$T serve_start --rate 1

@@ -131,13 +131,13 @@ def check(oid, answer):
     return answer
 
 
-def ask(oid, want, body=None, query="", headers=None, door=ADMIN, **parts):
+def ask(oid, want, body=None, query="", headers=None, socket_path=ADMIN, **parts):
     """A request by its operation; `want` is the status that must come."""
     method, path, operation = OPERATIONS[oid]
     target = re.sub(r"\{(\w+)\}", lambda m: str(parts[m.group(1)]), path) + query
     if body is not None and want < 300 and not isinstance(body, bytes):
         validate(body, operation["requestBody"]["content"]["application/json"]["schema"], f"the body for {oid}")
-    answer = check(oid, send(Unix(door), method, target, body, headers))
+    answer = check(oid, send(Unix(socket_path), method, target, body, headers))
     assert answer.status == want, f"{oid} {target}: {answer.status}, wanted {want}\n{answer.text[:800]}"
     return answer
 
@@ -391,7 +391,7 @@ def events():
     assert next(stream) == live
 
 
-# ---- pools, ports and care ----
+# ---- pools, ports and maintenance ----
 
 def pools(web):
     pool = {"name": "tests", "ranges": "15000-15099", "scope": "host", "band": "auto", "order": "stride", "cooldown_ms": 5000}
@@ -435,7 +435,7 @@ def nodes():
     ask("releaseOnNodes", 400, query="?host=a&name=x")
 
 
-def care():
+def maintenance():
     assert ask("reap", 200, {"stale": True, "dry_run": True}).json == {"claims": []}
     ask("reap", 200)
     ask("reap", 400, {"dry_run": "true"})
@@ -464,23 +464,23 @@ def care():
 
 
 def others(web):
-    """What another user may not."""
+    """Requests that another user may not make."""
     pool = {"name": "tests", "ranges": "15000-15099", "scope": "host", "band": "auto", "order": "stride", "cooldown_ms": 5000}
     snapshot = {"dibs": 1, "pools": [{**pool, "cooldown_ms": 1}], "claims": []}
 
     def refused():
-        ask("claim", 403, {"mode": "required", "port": 81}, door=PUBLIC)
-        ask("release", 403, which=web["token"], door=PUBLIC)
-        ask("renew", 403, {"ttl": "1h"}, which=web["token"], door=PUBLIC)
-        ask("transfer", 403, {"keep": True}, which=web["token"], door=PUBLIC)
-        ask("setPool", 403, pool, name="tests", door=PUBLIC)
-        ask("removePool", 403, name="tests", door=PUBLIC)
-        ask("removeNode", 403, name="none", door=PUBLIC)
-        ask("claimOnNodes", 403, {"keep": True, "holder": None}, query="?host=a", door=PUBLIC)
-        ask("releaseOnNodes", 403, query="?host=a&name=x", door=PUBLIC)
-        ask("importRange", 409, {"range": "15000-15099", "data": "BQ=="}, name="tests", door=PUBLIC)
-        ask("restore", 403, snapshot, door=PUBLIC)
-        ask("mend", 403, door=PUBLIC)
+        ask("claim", 403, {"mode": "required", "port": 81}, socket_path=PUBLIC)
+        ask("release", 403, which=web["token"], socket_path=PUBLIC)
+        ask("renew", 403, {"ttl": "1h"}, which=web["token"], socket_path=PUBLIC)
+        ask("transfer", 403, {"keep": True}, which=web["token"], socket_path=PUBLIC)
+        ask("setPool", 403, pool, name="tests", socket_path=PUBLIC)
+        ask("removePool", 403, name="tests", socket_path=PUBLIC)
+        ask("removeNode", 403, name="none", socket_path=PUBLIC)
+        ask("claimOnNodes", 403, {"keep": True, "holder": None}, query="?host=a", socket_path=PUBLIC)
+        ask("releaseOnNodes", 403, query="?host=a&name=x", socket_path=PUBLIC)
+        ask("importRange", 409, {"range": "15000-15099", "data": "BQ=="}, name="tests", socket_path=PUBLIC)
+        ask("restore", 403, snapshot, socket_path=PUBLIC)
+        ask("mend", 403, socket_path=PUBLIC)
 
     as_nobody(refused)
     for oid in ("claim", "release", "renew", "transfer", "setPool", "removePool", "removeNode", "claimOnNodes",
@@ -502,7 +502,7 @@ lists()
 events()
 pools(web)
 nodes()
-care()
+maintenance()
 others(web)
 
 missing = []

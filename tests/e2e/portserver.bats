@@ -4,32 +4,32 @@
 # In a network namespace of its own, so that every port of the pool is free for sure.
 # shellcheck disable=SC2030,SC2031 # each test is a subshell of its own
 load ../support/dibs
-load ../support/rooms
+load ../support/sandbox
 
 setup() {
     dibs_setup
     needs_root
-    room_start --net
-    in_room "$ROOM" ip link set lo up
+    sandbox_start --net
+    in_sandbox "$SANDBOX" ip link set lo up
     ADDRESS=@dibs-test
     CLIENT=${BATS_TEST_DIRNAME}/portserver.py
 }
 
-teardown() { rooms_teardown; }
+teardown() { sandbox_teardown; }
 
 serve() { # serve [RANGE]; its pid is $SERVER
-    start_in_room "$ROOM" env DIBS_RANGE="${1:-20000-32767}" "$DIBS" serve --socket "$T/sock" --portserver "$ADDRESS"
+    start_in_sandbox "$SANDBOX" env DIBS_RANGE="${1:-20000-32767}" "$DIBS" serve --socket "$T/sock" --portserver "$ADDRESS"
     SERVER=$STARTED
-    wait_until 10 said hang-up
+    wait_until 10 said close
 }
 
 # A process that ports are asked for, in the same network; its pid is $OWNER.
 start_owner() {
-    sleeper_in "$ROOM"
+    sleeper_in "$SANDBOX"
     OWNER=$OUTSIDE
 }
 
-said() { in_room "$ROOM" "$CLIENT" "$ADDRESS" "$@"; }
+said() { in_sandbox "$SANDBOX" "$CLIENT" "$ADDRESS" "$@"; }
 
 # gets_port TEXT: the answer is a port of the default pool and a newline, nothing else.
 gets_port() {
@@ -54,7 +54,7 @@ gets_nothing() {
     assert_output_has "\"pid\":$OWNER,"
 }
 
-@test "what Python's int() reads as the pid is one, with and without a newline" {
+@test "a pid that Python's int() accepts is accepted, with and without a newline" {
     serve
     start_owner
     local pid=$OWNER text
@@ -63,7 +63,7 @@ gets_nothing() {
     done
 }
 
-@test "whoever names no living process gets no byte, then the end, and the next one is served" {
+@test "a client that names no living process gets no byte, then the end, and the next one is served" {
     serve
     start_owner
     local dead=$OWNER text
@@ -75,7 +75,7 @@ gets_nothing() {
         "$(printf '7%.0s' {1..5000})"; do
         gets_nothing "$text"
     done
-    [ -z "$(said hang-up)" ]
+    [ -z "$(said close)" ]
     gets_port "$OWNER\n"
     [ "$(dibs ls --json | grep -o '"pid":' | wc -l)" -eq 1 ]
 }
@@ -97,8 +97,8 @@ gets_nothing() {
 }
 
 @test "a port on which somebody has a TCP or UDP socket is not given" {
-    listen_in "$ROOM" 21000 tcp
-    listen_in "$ROOM" 21002 udp 127.0.0.1
+    listen_in "$SANDBOX" 21000 tcp
+    listen_in "$SANDBOX" 21002 udp 127.0.0.1
     serve 21000-21003
     start_owner
     [ "$(said in-a-row 3 "$OWNER" | sort | xargs)" = "21001 21003" ]
@@ -124,7 +124,7 @@ nothing_is_held() { [ "$(sql 'SELECT count(*) FROM claims')" -eq 0 ]; }
 }
 
 @test "of many that ask at once nobody gets a port on which somebody has a UDP socket" {
-    start_in_room "$ROOM" python3 -c "
+    start_in_sandbox "$SANDBOX" python3 -c "
 import socket, sys, time
 kept = []
 for i, port in enumerate(range(21000, 21060, 2)):
@@ -135,7 +135,7 @@ time.sleep(600)"
     wait_until 10 test -e "$T/bound"
     serve 21000-21229
     start_owner
-    for _ in 1 2; do # the second group is told by the list from its first port on
+    for _ in 1 2; do # the second group gets the list from its first port on
         said at-once 100 "$OWNER" >>"$T/ports"
     done
     diff <(sort "$T/ports") <(seq 21001 2 21059; seq 21060 21229)
@@ -171,7 +171,7 @@ time.sleep(600)"
 @test "the portpicker library gets its ports from us" {
     serve
     # portpicker falls back to a port of the kernel's when the server gives none: so the claim must be there.
-    run in_room "$ROOM" env PORTSERVER_ADDRESS="$ADDRESS" /usr/bin/python3 -c "
+    run in_sandbox "$SANDBOX" env PORTSERVER_ADDRESS="$ADDRESS" /usr/bin/python3 -c "
 import portpicker, subprocess, sys
 port = portpicker.pick_unused_port()
 print(port)

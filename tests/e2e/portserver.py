@@ -3,7 +3,7 @@
 """A client of the portserver protocol: one connection for each request, a pid goes there, a port comes back.
 
 usage: portserver.py ADDRESS ask TEXT           prints the answer as it came; TEXT may have \\n, \\r, \\xff
-       portserver.py ADDRESS hang-up            says nothing and ends its side
+       portserver.py ADDRESS close              says nothing and ends its side
        portserver.py ADDRESS in-a-row N PID     N requests, one after the other
        portserver.py ADDRESS at-once N PID      N connections that all wait before the first one asks
        portserver.py ADDRESS silent N COMMAND   runs COMMAND while N connections are open and say nothing
@@ -45,7 +45,7 @@ def ask(address, text):
         return ""
 
 
-def hang_up(address):
+def send_nothing(address):
     client = connect(address)
     client.shutdown(socket.SHUT_WR)
     return answer(client)
@@ -60,8 +60,8 @@ def main():
     address, what, *rest = sys.argv[1:]
     if what == "ask":
         sys.stdout.write(ask(address, rest[0].encode("ascii").decode("unicode_escape").encode("latin-1")))
-    elif what == "hang-up":
-        sys.stdout.write(hang_up(address))
+    elif what == "close":
+        sys.stdout.write(send_nothing(address))
     elif what == "in-a-row":
         show(ask(address, f"{rest[1]}\n".encode()) for _ in range(int(rest[0])))
     elif what == "at-once":

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What must be so in a cluster with a real API server, and dibs installed in it as docs/KUBERNETES.md says.
+"""Requirements in a cluster with a real API server, and dibs installed in it as docs/KUBERNETES.md says.
 
     real_kube.py DIBS DIRECTORY [CASE]...       DIRECTORY is that of a running support/real-kube; says how many passed
 
 It runs in the network of that cluster (nsenter).
 """
+import atexit
+import tempfile
 import concurrent.futures
 import contextlib
 import http.client
@@ -70,7 +72,16 @@ class World:
         self.context = ssl.create_default_context(cafile=os.path.join(directory, "ca.crt"))
         self.local = threading.local()
         with open(os.path.join(directory, "ledger")) as file:
-            self.env = {**os.environ, "DIBS_LEDGER": file.read(), "DIBS_SOCKET": "none"}
+            self.env = {**os.environ, "DIBS_LEDGER": file.read()}
+        # Commands reach the ledger through a daemon, which lives as long as this world.
+        sockets = tempfile.mkdtemp(prefix="dibs-real-kube.")
+        self.daemon = subprocess.Popen([dibs, "serve", "--node", "observer", "--socket", f"{sockets}/dibs.sock",
+                                        "--admin-socket", f"{sockets}/admin.sock"], env={**self.env, "DIBS_SOCKET": "none"})
+        atexit.register(self.daemon.terminate)
+        self.env["DIBS_SOCKET"] = f"{sockets}/admin.sock"
+        while not os.path.exists(self.env["DIBS_SOCKET"]):
+            assert self.daemon.poll() is None, "the daemon does not start"
+            time.sleep(0.05)
         self.warnings = []
 
     def ask(self, method, path, body=None, kind="application/json"):
@@ -176,7 +187,7 @@ class World:
         return self.get("Pod", "dibs", name)["status"]["podIP"]
 
     def metrics(self, name):
-        """What a controller says of itself; nothing when it is not there."""
+        """The metrics of a controller; empty when it is not there."""
         line = http.client.HTTPConnection(self.address(name), 9464, timeout=30)
         try:
             line.request("GET", "/metrics")

@@ -35,7 +35,7 @@ teardown() { dibs_teardown; }
     assert_code 400
 }
 
-@test "what is asserted is told to be the holder's" {
+@test "an assertion confirms the holder's socket" {
     listen 0
     ask --json '{"mode":"declared","port":'"$LISTENED"',"holder":{"kind":"process","pid":'"$STARTED"'},"bindings":[{"address":"127.0.0.1"}]}' /v1/claims
     assert_code 201
@@ -53,7 +53,7 @@ teardown() { dibs_teardown; }
 }
 
 @test "requests whose clients have gone do not outlive the daemon" {
-    # Each is done alone, so that some are still queued when it is told to stop.
+    # Each is done alone, so that some are still queued when it gets the signal to stop.
     python3 - "$ADMIN" "$DAEMON" <<'END'
 import os, signal, socket, sys
 path, daemon = sys.argv[1], int(sys.argv[2])
@@ -73,7 +73,7 @@ END
     assert_status 0
 }
 
-@test "who has four large answers to take is refused a fifth, not a small one" {
+@test "a client with four large answers pending is refused a fifth, not a small one" {
     # Answers of half a megabyte do not fit into a socket: they stay until somebody reads them.
     python3 - "$SOCKET" <<'END'
 import socket, sys, time
@@ -100,7 +100,7 @@ assert any(batch(101)[1] == 200 or time.sleep(0.05) for _ in range(100)) # the d
 END
 }
 
-@test "what a group was told can be bound at once, by servers that allow no reuse" {
+@test "ports of one group commit can be bound at once, by servers that allow no reuse" {
     python3 - "$SOCKET" "$DAEMON" <<'END'
 import json, os, signal, socket, sys
 path, daemon = sys.argv[1], int(sys.argv[2])

@@ -19,7 +19,7 @@ CLIENTS = 4
 chance = random.Random(seed)
 
 
-class Door(http.client.HTTPConnection):
+class Connection(http.client.HTTPConnection):
     def __init__(self):
         super().__init__("dibs")
 
@@ -39,7 +39,7 @@ def start():
     end = time.monotonic() + 20
     while True:
         try:
-            Door().ask("GET", "/v1/daemon")
+            Connection().ask("GET", "/v1/daemon")
             return daemon
         except OSError:
             if daemon.poll() is not None or time.monotonic() > end:
@@ -48,7 +48,7 @@ def start():
 
 
 class Client(threading.Thread):
-    """Claims, and releases every third claim again. What it was told is in `held` and `ended`, what it asked for
+    """Claims, and releases every third claim again. Its answers are in `held` and `ended`, what it asked for
     without an answer in `unsure`."""
 
     def __init__(self, number):
@@ -58,21 +58,21 @@ class Client(threading.Thread):
         self.was_answered = threading.Event()
 
     def run(self):
-        door = Door()
+        connection = Connection()
         try:
             while True:
                 self.n += 1
                 name = f"{self.number}/{self.n}"
                 self.unsure.add(name)
-                status, claim = door.ask("POST", "/v1/claims", {"name": name, "keep": True, "holder": None})
+                status, claim = connection.ask("POST", "/v1/claims", {"name": name, "keep": True, "holder": None})
                 if status != 201:
                     self.wrong.append((name, status, claim))
                     return
                 self.held[name] = claim
                 if self.n % 3 == 0:
-                    status, told = door.ask("DELETE", "/v1/claims/" + claim["token"])
-                    if (status, told) != (200, {"released": 1}):
-                        self.wrong.append((name, status, told))
+                    status, answer = connection.ask("DELETE", "/v1/claims/" + claim["token"])
+                    if (status, answer) != (200, {"released": 1}):
+                        self.wrong.append((name, status, answer))
                         return
                     del self.held[name]
                     self.ended.add(name)
@@ -100,7 +100,7 @@ for n in range(rounds):
 daemon = start()
 present, after = {}, 0
 while after is not None:
-    page = Door().ask("GET", f"/v1/claims?after={after}&limit=1000")[1]
+    page = Connection().ask("GET", f"/v1/claims?after={after}&limit=1000")[1]
     present.update((claim["name"], claim) for claim in page["claims"])
     after = page["next"]
 wrong = [w for client in clients for w in client.wrong]

@@ -3,7 +3,7 @@
 # The life of a daemon: starts, ends, restarts, and what happens to its ledger meanwhile.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell; `ask` sets output and code
 load ../support/dibs
-load ../support/rooms
+load ../support/sandbox
 load ../support/serve
 
 setup() {
@@ -11,7 +11,7 @@ setup() {
     needs curl
     LOG=$T/serve.log
 }
-teardown() { rooms_teardown; }
+teardown() { sandbox_teardown; }
 
 is_logged() { grep -q "$1" "$LOG"; }
 # ports: of all claims, in order.
@@ -33,13 +33,13 @@ connections() { [ "$(ss -Hxp state established | grep -c "pid=$DAEMON,")" = "$1"
     python3 "$BATS_TEST_DIRNAME/serve_kill.py" "$DIBS" "$T/dibs.sock" "$(long_or 500 24)" "${DIBS_TEST_SEED:-$RANDOM}" 2>/dev/null
 }
 
-@test "SIGTERM answers what is under way and who is about to ask, refuses others, and leaves no socket" {
+@test "SIGTERM lets requests under way end, refuses new ones, and leaves no socket" {
     serve_start
     ask_later "$T/poll" '/v1/events?since=0&wait=30s'
     poll=$STARTED
     ask_later "$T/stream" -H 'Accept: text/event-stream' /v1/events
     stream=$STARTED
-    # Connects, says that it has, and asks when it is told to.
+    # Connects, says that it has, and sends its request on a signal.
     start python3 -c 'import os, socket, sys, time
 s = socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
@@ -118,7 +118,7 @@ os.execv(sys.argv[3], [sys.argv[3], "serve"])' "$@" "$DIBS" 2>"$LOG"
     DAEMON=$STARTED
 }
 
-@test "a socket that was opened for administrators is refused when everybody may connect" {
+@test "a socket that was opened for administrators is refused when all users may connect" {
     passed 666 "$T/a.sock"
     status=0
     wait "$DAEMON" || status=$?
@@ -128,7 +128,7 @@ os.execv(sys.argv[3], [sys.argv[3], "serve"])' "$@" "$DIBS" 2>"$LOG"
     status=0
     wait "$DAEMON" || status=$?
     assert_status 2
-    is_logged 'anybody could connect'
+    is_logged 'any user could connect'
     passed 600 "$T/b.sock"
     SOCKET=$T/b.sock
     wait_until 10 serve_answers
@@ -177,7 +177,7 @@ os.execv(sys.argv[3], [sys.argv[3], "serve"])' "$@" "$DIBS" 2>"$LOG"
     assert_code 404
 }
 
-@test "a claim made beside the daemon is told to streams and to who waits, and its end is the daemon's" {
+@test "a claim made beside the daemon reaches streams and waiting requests, and the daemon ends it" {
     serve_start
     ask_later "$T/poll" '/v1/events?since=0&wait=30s'
     poll=$STARTED
@@ -195,21 +195,21 @@ os.execv(sys.argv[3], [sys.argv[3], "serve"])' "$@" "$DIBS" 2>"$LOG"
 
 # ---- a ledger in trouble ----
 
-@test "a full disk is 503 with its reason, and room makes it go on" {
+@test "a full disk is 503 with its reason, and free space makes it go on" {
     needs_root
     mkdir "$T/disk"
     export DIBS_LEDGER=sqlite:$T/disk/ledger.db
-    room_start
-    in_room "$ROOM" mount -t tmpfs -o size=1m dibs "$T/disk"
-    curl() { in_room "$ROOM" curl "$@"; }
+    sandbox_start
+    in_sandbox "$SANDBOX" mount -t tmpfs -o size=1m dibs "$T/disk"
+    curl() { in_sandbox "$SANDBOX" curl "$@"; }
     SOCKET=$T/dibs.sock
-    start_in_room "$ROOM" "$DIBS" serve --socket "$SOCKET" 2>>"$LOG"
+    start_in_sandbox "$SANDBOX" "$DIBS" serve --socket "$SOCKET" 2>>"$LOG"
     DAEMON=$STARTED
     wait_until 10 serve_answers
     ask --json '{"name":"a/b","keep":true,"holder":null}' /v1/claims
     port=$(member port)
-    in_room "$ROOM" dd if=/dev/zero bs=64k of="$T/disk/fill" 2>/dev/null || true
-    in_room "$ROOM" dd if=/dev/zero bs=512 of="$T/disk/rest" 2>/dev/null || true
+    in_sandbox "$SANDBOX" dd if=/dev/zero bs=64k of="$T/disk/fill" 2>/dev/null || true
+    in_sandbox "$SANDBOX" dd if=/dev/zero bs=512 of="$T/disk/rest" 2>/dev/null || true
     for n in $(seq 60); do # what the log's last block still holds may be used up
         ask --json '{}' /v1/claims
         [ "$code" = 201 ] || break
@@ -224,7 +224,7 @@ os.execv(sys.argv[3], [sys.argv[3], "serve"])' "$@" "$DIBS" 2>"$LOG"
     ask /readyz
     assert_code 503
     assert_output_has "free some space"
-    in_room "$ROOM" rm "$T/disk/fill" "$T/disk/rest"
+    in_sandbox "$SANDBOX" rm "$T/disk/fill" "$T/disk/rest"
     ask --json '{}' /v1/claims
     assert_code 201
     ask /readyz
@@ -233,7 +233,7 @@ os.execv(sys.argv[3], [sys.argv[3], "serve"])' "$@" "$DIBS" 2>"$LOG"
     [ "$(grep -c 'level=error msg="the ledger cannot be changed" why=".*free some space' "$LOG")" = 1 ]
 }
 
-@test "a ledger that a stopped writer holds is 503 in time, for all who ask, and looking goes on" {
+@test "a ledger that a stopped writer holds is 503 in time for every caller, and reads go on" {
     serve_start --timeout 1s
     ask --json '{"name":"a/b","keep":true,"holder":null}' /v1/claims
     start python3 -c 'import sqlite3, sys, time
@@ -244,14 +244,14 @@ time.sleep(600)' "$T/ledger.db" "$T/locked"
     wait_until 10 test -f "$T/locked"
     locker=$STARTED
     kill -STOP "$locker"
-    began=$SECONDS asking=()
+    began=$SECONDS requests=()
     for n in 1 2 3 4 5 6 7 8; do
         ask_later "$T/answer.$n" --json '{}' /v1/claims
-        asking+=("$STARTED")
+        requests+=("$STARTED")
     done
     ask '/v1/claims/-?name=a/b'
     assert_code 200
-    wait "${asking[@]}"
+    wait "${requests[@]}"
     within 5 "$began"
     for n in 1 2 3 4 5 6 7 8; do
         [ "$(tail -1 "$T/answer.$n")" = 503 ]
@@ -268,7 +268,7 @@ time.sleep(600)' "$T/ledger.db" "$T/locked"
     [ "$(grep -c 'level=error msg="the ledger cannot be changed"' "$LOG")" = 1 ]
 }
 
-@test "claims of the dead that cannot be ended for want of the ledger are told of once" {
+@test "claims of dead holders that cannot be ended without the ledger are reported once" {
     serve_start --timeout 200ms
     start_sleeper
     dead=$STARTED
@@ -307,8 +307,8 @@ time.sleep(600)' "$T/ledger.db" "$T/locked"
     DIBS_SOCKET=none run dibs doctor --fix
     assert_status 0
     assert_output_has "the damaged file is now"
-    wait "$before" # its reader must list everything anew, and has to be told so
-    is_logged 'all claims were read anew'
+    wait "$before" # its reader must list everything again, and must get that answer
+    is_logged 'all claims were read again'
     ask --json '{"name":"a/4","keep":true,"holder":null}' /v1/claims
     assert_code 201
     [ "$(DIBS_SOCKET=none dibs get /a/4)" = "$(member port)" ]
@@ -330,20 +330,19 @@ time.sleep(600)' "$T/ledger.db" "$T/locked"
 }
 
 @test "a ledger of an older format is taken over with all its claims" {
-    for version in 1000 1001 1002; do
+    for version in 1003 1004; do
         rm -f "$T"/ledger.db*
         start_sleeper
         owner=$STARTED
         dibs claim -n 20 kept --keep >"$T/ports"
         dibs claim -n 5 held --pid "$owner" >>"$T/ports"
         dibs claim -n 5 leased --ttl 1h >>"$T/ports"
-        sql 'DROP TABLE answers'
-        [ $version -ge 1002 ] || sql 'DROP TRIGGER slots_stay; DROP TRIGGER slots_stay_as_they_are'
-        [ $version -ge 1001 ] || sql 'ALTER TABLE names DROP COLUMN project'
+        sql 'ALTER TABLE claims DROP COLUMN keeper; ALTER TABLE claims DROP COLUMN run; ALTER TABLE pools DROP COLUMN rebuilt'
+        [ $version -ge 1004 ] || sql 'ALTER TABLE claims DROP COLUMN env'
         sql "PRAGMA user_version=$version"
         serve_start
         diff <(ports) <(sort -n "$T/ports")
-        [ "$(sql 'PRAGMA user_version')" = 1003 ]
+        [ "$(sql 'PRAGMA user_version')" = 1005 ]
         end_process "$owner"
         wait_until 10 has_claims 25
         serve_stop

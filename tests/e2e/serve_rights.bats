@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
-# Who may do what at a daemon: two real users, root on the public and on the admin socket, root of another pid
+# Rights of users at a daemon: two real users, root on the public and on the admin socket, root of another pid
 # namespace.
 load ../support/dibs
-load ../support/rooms
+load ../support/sandbox
 load ../support/serve
 
 setup() {
@@ -12,7 +12,7 @@ setup() {
     public_folder
     SOCKET_DIR=$PUBLIC serve_start
 }
-teardown() { rooms_teardown; }
+teardown() { sandbox_teardown; }
 
 # ask_as UID [CURL OPTION]... PATH
 ask_as() {
@@ -29,7 +29,7 @@ claim_as() {
     TOKEN=$(member token) PORT=$(member port)
 }
 
-@test "the sockets are open to whom they are for" {
+@test "the sockets have the right owners and modes" {
     [ "$(stat -c %a "$SOCKET")" = 666 ]
     [ "$(stat -c %a "$ADMIN")" = 600 ]
     ask_as 65534 /v1/daemon
@@ -41,7 +41,7 @@ claim_as() {
     [ "$(member admin)" = true ]
 }
 
-@test "a user sees everybody's claims, never a token, and ends only his own" {
+@test "a user sees all claims, never a token, and ends only own ones" {
     claim_as 65534 shop/web
     ask_as 65533 /v1/claims
     [ "$(member claims.0.name)" = shop/web ]
@@ -78,11 +78,11 @@ claim_as() {
 }
 
 @test "root of a container is neither the host's root nor an administrator" {
-    room_start --pid --mount-proc
+    sandbox_start --pid --mount-proc
     ask --json '{"name":"host/db","keep":true,"holder":null}' /v1/claims
     assert_code 201
     token=$(member token)
-    inside() { in_room "$ROOM" curl -sS --max-time 20 --unix-socket "$SOCKET" -w '\n%{http_code}' "$@"; }
+    inside() { in_sandbox "$SANDBOX" curl -sS --max-time 20 --unix-socket "$SOCKET" -w '\n%{http_code}' "$@"; }
     run inside -X DELETE "http://dibs/v1/claims/$token"
     [ "${lines[-1]}" = 403 ]
     run inside -X DELETE 'http://dibs/v1/claims/-?name=host/db'
@@ -96,15 +96,15 @@ claim_as() {
 }
 
 @test "a container that gets the number of an ended one is not its heir" {
-    within() { in_room "$ROOM" curl -sS --max-time 20 --unix-socket "$SOCKET" "$@"; }
-    number() { stat -Lc %i "/proc/$ROOM/ns/pid"; }
-    room_start --pid --mount-proc
+    within() { in_sandbox "$SANDBOX" curl -sS --max-time 20 --unix-socket "$SOCKET" "$@"; }
+    number() { stat -Lc %i "/proc/$SANDBOX/ns/pid"; }
+    sandbox_start --pid --mount-proc
     run within --json '{"name":"web","keep":true,"holder":null}' http://dibs/v1/claims
     assert_output_has '"name":"web"'
     before=$(number)
     for _ in {1..10}; do # until the kernel gives its number again, mostly at once
-        end_process "$ROOM"
-        room_start --pid --mount-proc
+        end_process "$SANDBOX"
+        sandbox_start --pid --mount-proc
         [ "$(number)" != "$before" ] || break
     done
     run within -X DELETE 'http://dibs/v1/claims/-?name=web'
@@ -114,10 +114,10 @@ claim_as() {
 }
 
 @test "a pid of a container is translated, and its death frees the port" {
-    room_start --pid --mount-proc
-    sleeper_in "$ROOM"
+    sandbox_start --pid --mount-proc
+    sleeper_in "$SANDBOX"
     [ "$INSIDE" != "$OUTSIDE" ]
-    run in_room "$ROOM" curl -sS --unix-socket "$SOCKET" --json "{\"name\":\"in/side\",\"holder\":{\"kind\":\"process\",\"pid\":$INSIDE}}" http://dibs/v1/claims
+    run in_sandbox "$SANDBOX" curl -sS --unix-socket "$SOCKET" --json "{\"name\":\"in/side\",\"holder\":{\"kind\":\"process\",\"pid\":$INSIDE}}" http://dibs/v1/claims
     assert_output_has "\"pid\":$OUTSIDE"
     end_process "$OUTSIDE"
     is_gone() { ask /v1/claims && case $output in *in/side*) return 1 ;; esac; }
@@ -125,21 +125,21 @@ claim_as() {
 }
 
 @test "a project that only a container can see is not taken for gone" {
-    room_start --pid --mount-proc
+    sandbox_start --pid --mount-proc
     mkdir "$T/there"
-    in_room "$ROOM" mount -t tmpfs tmpfs "$T/there"
-    in_room "$ROOM" mkdir "$T/there/project"
-    run in_room "$ROOM" curl -sS --unix-socket "$SOCKET" \
+    in_sandbox "$SANDBOX" mount -t tmpfs tmpfs "$T/there"
+    in_sandbox "$SANDBOX" mkdir "$T/there/project"
+    run in_sandbox "$SANDBOX" curl -sS --unix-socket "$SOCKET" \
         --json "{\"name\":\"web\",\"project\":\"$T/there/project\",\"keep\":true,\"holder\":null}" http://dibs/v1/claims
     assert_output_has '"principal":"uid:0@'
     ASK_SOCKET=$ADMIN ask --json '{"stale":true}' /v1/reap
     [ "$(member claims)" = '[]' ]
 }
 
-@test "a pid of a container that is none there is refused, whoever has that number outside" {
-    room_start --pid --mount-proc
+@test "a pid that does not exist in a container is refused, even if it exists outside" {
+    sandbox_start --pid --mount-proc
     start_sleeper
-    run in_room "$ROOM" curl -sS --unix-socket "$SOCKET" --json "{\"holder\":{\"kind\":\"process\",\"pid\":$STARTED}}" http://dibs/v1/claims
+    run in_sandbox "$SANDBOX" curl -sS --unix-socket "$SOCKET" --json "{\"holder\":{\"kind\":\"process\",\"pid\":$STARTED}}" http://dibs/v1/claims
     assert_output_has '"status":404'
 }
 
@@ -256,7 +256,7 @@ claim_as() {
     serve_stop
     SOCKET_DIR=$PUBLIC serve_start --rate 10
     is_taken() { ask_as "$1" --json "$3" "${@:4}" "$2" && assert_code 200; }
-    costs() { # UID PATH BODY [OPTION]...: 50 parts, which are more than there is room for
+    costs() { # UID PATH BODY [OPTION]...: 50 parts, more than there is space for
         wait_until 10 is_taken "$@"
         ask_as "$1" /v1/daemon
         assert_code 429
@@ -275,13 +275,13 @@ print(json.dumps(all))')
     assert_code 200
 }
 
-@test "a privileged port is refused to a user with the words that he has without a daemon" {
+@test "a privileged port is refused to a user with the same message as without a daemon" {
     ask_as 65534 --json '{"mode":"required","port":81}' /v1/claims
     assert_code 403
-    told=$(member detail)
+    detail=$(member detail)
     run as_user 65534 env DIBS_LEDGER=memory: "$DIBS" claim --port 81
     assert_status 7
-    [ "$output" = "dibs: $told" ]
+    [ "$output" = "dibs: $detail" ]
     ask --json '{"mode":"required","port":81}' /v1/claims # root may bind it
     # shellcheck disable=SC2154 # ask sets it
     case $code in 201 | 409) ;; *) false ;; esac

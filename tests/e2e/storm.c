@@ -101,11 +101,11 @@ uint64_t storm_begin(const char *name)
         seed = strtoull(given, NULL, 10);
     else if (getrandom(&seed, sizeof seed, 0) != (ssize_t) sizeof seed)
         storm_die("no seed: %s", strerror(errno));
-    /* Nobody gives up because the machine is busy: who would wait for ever is told by what the test says. */
+    /* No client gives up because the machine is busy; the test's own limit ends one that waits for ever. */
     if (setenv("DIBS_LEDGER_MODE", "strict", 1) != 0 || setenv("DIBS_TIMEOUT", "60s", 1) != 0)
         storm_die("the settings cannot be made");
     violations = storm_share(sizeof *violations);
-    /* Who loses its parent comes to us, so that nobody is forgotten. */
+    /* Orphans become our children, so that none is forgotten. */
     (void) prctl(PR_SET_CHILD_SUBREAPER, 1);
     printf("%s: SEED=%llu\n", name, (unsigned long long) seed);
     enter_own_network();
@@ -394,7 +394,7 @@ void storm_check_ledger(const char *when)
           "SELECT abs((SELECT count(*) FROM events WHERE kind = 1) -"
           " (SELECT count(*) FROM events WHERE kind IN (2, 5)) - (SELECT count(*) FROM claims))"
           " * ((SELECT coalesce(min(seq), 1) FROM events) = 1)" },
-        { "quarantined records", "SELECT count(*) FROM quarantine" },
+        { "damaged records", "SELECT count(*) FROM claims WHERE command='damaged record'" },
     };
     char text[256];
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_TESTS_STORM_H
 #define DIBS_TESTS_STORM_H
-/* What the storms share: a seed that is printed, children that are ended by their number, real sockets, the
+/* Shared by the storms: a seed that is printed, children that are ended by their number, real sockets, the
  * program as a child, and the ledger seen from outside.
  *
  * A storm is run as  storm_NAME KEY=NUMBER...  with $DIBS (the program) and $DIBS_LEDGER set. It prints its
- * figures and exits with 1 after a violation. SEED=N repeats a run as far as the scheduler lets it. */
+ * counts and exits with 1 after a violation. SEED=N repeats a run as far as the scheduler lets it. */
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>

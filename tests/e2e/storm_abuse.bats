@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Clients that misbehave, and one that does not. See storm_abuse.py.
 load ../support/dibs
-load ../support/rooms
+load ../support/sandbox
 load ../support/serve
 
 setup() {
@@ -10,7 +10,7 @@ setup() {
     needs_root
     public_folder # several users come to the socket
 }
-teardown() { rooms_teardown; }
+teardown() { sandbox_teardown; }
 
 @test "whatever clients send, good ones are served, memory stays bounded and the daemon lives" {
     SOCKET_DIR=$PUBLIC serve_start

@@ -7,7 +7,7 @@ usage: storm_abuse.py SOCKET DAEMON-PID SECONDS IDLE      SEED=N repeats the sam
 Throughout, IDLE connections are open and say nothing. They belong to one user, the other abuse to a second one, and
 the good client is a third: what one user may take of the daemon is limited. What must hold: the daemon lives, every
 request of the good client is answered with success, and none waits longer than GOOD_MAX_MS; the daemon's memory stays
-below RSS_MAX_MIB; whoever breaks a rule that has a status code gets that code or is cut off. Exits with 1 when
+below RSS_MAX_MIB; a client that breaks a rule with a status code gets that code or is disconnected. Exits with 1 when
 something did not hold.
 """
 import json
@@ -116,7 +116,7 @@ def must_be(what, status, *allowed):
         problems.append(f"{what}: status {status}, expected {allowed} or the end of the connection")
 
 
-def told(what, data, *allowed):
+def refused(what, data, *allowed):
     """Sends it; what comes back is one of these codes or the end."""
     with connect() as client:
         try:
@@ -155,7 +155,7 @@ def half_requests():
 def huge_bodies():
     for size in (1 << 30, 1 << 62, 10 ** 30, -1):
         head = f"POST /v1/claims HTTP/1.1\r\nHost: dibs\r\nContent-Length: {size}\r\n\r\n".encode()
-        told(f"{size} bytes announced", head + b" " * 10000, 400, 413)
+        refused(f"{size} bytes announced", head + b" " * 10000, 400, 413)
     chunk = b"10000\r\n" + b" " * 65536 + b"\r\n"
     with connect() as client:
         try:
@@ -171,9 +171,9 @@ def huge_bodies():
 
 
 def huge_heads():
-    told("a header of 1 MiB", request("GET", "/healthz", more=f"X: {'x' * (1 << 20)}\r\n"), 400, 413, 431)
-    told("100,000 headers", request("GET", "/healthz", more="X: y\r\n" * 100000), 400, 413, 431)
-    told("a target of 1 MiB", request("GET", "/" + "x" * (1 << 20)), 400, 404, 413, 414, 431)
+    refused("a header of 1 MiB", request("GET", "/healthz", more=f"X: {'x' * (1 << 20)}\r\n"), 400, 413, 431)
+    refused("100,000 headers", request("GET", "/healthz", more="X: y\r\n" * 100000), 400, 413, 431)
+    refused("a target of 1 MiB", request("GET", "/" + "x" * (1 << 20)), 400, 404, 413, 414, 431)
 
 
 def pipelined():
@@ -200,16 +200,16 @@ def never_read():
 
 
 def bad_text():
-    told("invalid UTF-8", request("POST", "/v1/claims", b'{"name":"\xff\xfe\xc0\x80"}'), 400)
-    told("invalid UTF-8 in the target", b"GET /v1/claims/\xff\xfe HTTP/1.1\r\nHost: dibs\r\n\r\n", 400, 404)
-    told("a NUL in a name", request("POST", "/v1/claims", b'{"name":"a\\u0000b"}'), 400)
-    told("no JSON", request("POST", "/v1/claims", b"\x00\x01\x02"), 400, 415)
+    refused("invalid UTF-8", request("POST", "/v1/claims", b'{"name":"\xff\xfe\xc0\x80"}'), 400)
+    refused("invalid UTF-8 in the target", b"GET /v1/claims/\xff\xfe HTTP/1.1\r\nHost: dibs\r\n\r\n", 400, 404)
+    refused("a NUL in a name", request("POST", "/v1/claims", b'{"name":"a\\u0000b"}'), 400)
+    refused("no JSON", request("POST", "/v1/claims", b"\x00\x01\x02"), 400, 415)
 
 
 def deep_json():
     for left, right in ((b"[", b"]"), (b'{"a":', b"}")):
         for levels in (1000, 4000):
-            told(f"{levels} levels", request("POST", "/v1/claims", left * levels + b"1" + right * levels), 400, 413)
+            refused(f"{levels} levels", request("POST", "/v1/claims", left * levels + b"1" + right * levels), 400, 413)
 
 
 def leavers():

@@ -3,9 +3,9 @@
  *
  *   storm_barrier workers=1000 killed=200 rounds=10 library=0
  *
- * Everybody holds until all have theirs. Then the victims of the round are dead, killed during their claim,
- * between claim and bind, or while they listened, and new workers claim their very ports. Dead holders are
- * left in the ledger in two rounds of three, so that later rounds must take over from them. */
+ * Every worker holds its port until all have theirs. Then the victims of the round are dead, killed during
+ * their claim, between claim and bind, or while they listened, and new workers claim their very ports. Dead
+ * holders are left in the ledger in two rounds of three, so that later rounds must take over from them. */
 #include "storm.h"
 
 #include <limits.h>

@@ -6,7 +6,7 @@
 struct client {
     struct mix_slot *slot;
     struct mix *mix;
-    const struct mix_door *door;
+    const struct mix_access *access;
     void *at;
     struct storm_random random;
     struct mix_held *held; /* in the slot, so that the checker sees it */
@@ -23,7 +23,7 @@ static uint64_t hash(const char *token)
     return h;
 }
 
-/* ---- the door of libdibs ---- */
+/* ---- access through libdibs ---- */
 
 static void *library_open(void)
 {
@@ -56,7 +56,7 @@ static dibs_status library_find(void *at, const char *token, dibs_claim *out, di
     return dibs_claim_find(at, &(dibs_which){ .token = token }, out, err);
 }
 
-const struct mix_door mix_library = {
+const struct mix_access mix_library = {
     .open = library_open,
     .claim = library_claim,
     .release = library_release,
@@ -76,7 +76,7 @@ static void close_sockets(struct client *c, size_t i)
     }
 }
 
-/* What is one's own can be bound. A lease that may have ended meanwhile promises nothing any more. */
+/* A process can bind its own port. A lease that may have ended meanwhile promises nothing any more. */
 static void open_sockets(struct client *c, size_t i)
 {
     const struct mix_held *h = &c->held[i];
@@ -169,7 +169,7 @@ static bool ask(struct client *c, const dibs_request *request, uint8_t kind, str
     r->until_ns = request->holder == DIBS_HELD_BY_LEASE ? lease_end(r->start_ns, request->ttl_ms) : 0;
     if (request->keep)
         r->until_ns = MIX_KEPT;
-    dibs_status s = c->door->claim(c->at, request, &claim, &err);
+    dibs_status s = c->access->claim(c->at, request, &claim, &err);
     r->port = claim.port;
     r->token = s == DIBS_OK ? hash(claim.token) : 0;
     if (finish(c, r, s) && s != DIBS_OK && s != DIBS_TAKEN && s != DIBS_EXHAUSTED)
@@ -226,7 +226,7 @@ static void release(struct client *c, const struct mix_held *h)
     struct mix_record *r = begin(c, MIX_RELEASE, h);
     dibs_err err = { 0 };
     size_t n = 0;
-    dibs_status s = c->door->release(c->at, h->token, &n, &err);
+    dibs_status s = c->access->release(c->at, h->token, &n, &err);
 
     if (finish(c, r, s) && s != DIBS_OK)
         storm_violation("release: %s", err.msg);
@@ -251,7 +251,7 @@ static void do_renew(struct client *c, size_t i)
     if (h->until_ns == 0)
         return;
     struct mix_record *r = begin(c, MIX_RENEW, h);
-    dibs_status s = c->door->renew(c->at, h->token, MIX_TTL_MS, &claim, &err);
+    dibs_status s = c->access->renew(c->at, h->token, MIX_TTL_MS, &claim, &err);
     if (s == DIBS_OK)
         r->until_ns = lease_end(r->start_ns, MIX_TTL_MS);
     if (!finish(c, r, s) && s == DIBS_UNAVAILABLE)
@@ -270,7 +270,7 @@ static void find(struct client *c, const struct mix_held *h)
     dibs_err err = { 0 };
 
     c->upsets = upsets_of(c);
-    dibs_status s = c->door->find(c->at, h->token, &claim, &err);
+    dibs_status s = c->access->find(c->at, h->token, &claim, &err);
     if (s == DIBS_UNAVAILABLE && is_upset(c))
         return;
     if (mix_is_certain(h) && (s != DIBS_OK || claim.port != h->port))
@@ -343,7 +343,7 @@ static void do_transfer(struct client *c, size_t i)
     r->heir_slot = to->number;
     r->heir_incarnation = incarnation;
     close_sockets(c, i);
-    dibs_status s = c->door->transfer(c->at, h->token, &heir, &claim, &err);
+    dibs_status s = c->access->transfer(c->at, h->token, &heir, &claim, &err);
     r->new_token = s == DIBS_OK ? hash(claim.token) : 0;
     /* The slot may have got a new process between the two looks: then nobody can say whose it is. */
     r->is_heir_sure = to->incarnation == incarnation && to->pid == heir.pid;
@@ -375,7 +375,7 @@ static void open_box(struct client *c)
 
     if (atomic_load(&box->state) != MIX_BOX_FULL || i == MIX_HELD_MAX)
         return;
-    /* What was handed over may have been asked for by its name before the letter was opened. */
+    /* Another request may have claimed a transferred port by its name before the message was read. */
     if (box->incarnation == c->slot->incarnation && !has_already(c, box->held.token)) {
         c->held[i] = box->held;
         open_sockets(c, i);
@@ -410,8 +410,8 @@ _Noreturn void mix_live(struct mix *mix, struct mix_slot *slot)
 {
     struct client c = { .slot = slot, .mix = mix, .held = slot->held };
 
-    c.door = mix->doors[slot->number % MIX_DOORS];
-    c.at = c.door->open();
+    c.access = mix->accesses[slot->number % MIX_ACCESSES];
+    c.at = c.access->open();
     c.random = storm_random_of(mix->seed, (uint64_t) slot->number << 32 | slot->incarnation);
     memset(c.fds, 0xff, sizeof c.fds);
     if (slot->kept.port)

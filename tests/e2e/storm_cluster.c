@@ -2,7 +2,7 @@
 #include "storm_cluster.h"
 
 #include "base/clock.h"
-#include "etcd/etcd.h"
+#include "store/etcd/client/etcd.h"
 
 enum { START_MS = 30000, ASK_MS = 2000 };
 enum { RAGING, CALMING, CALM };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_TESTS_STORM_CLUSTER_H
 #define DIBS_TESTS_STORM_CLUSTER_H
-/* A real etcd of three members that die and hang, and daemons on it, each of which is a host of its own: by
+/* A real etcd of three members that die and stop, and daemons on it, each of which is a host of its own: by
  * its name, and where hosts are apart by its network, too, from which it can be cut off. */
 #include "storm.h"
 

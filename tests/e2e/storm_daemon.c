@@ -16,7 +16,7 @@ static bool does_answer(void)
     struct storm_answer answer = { 0 };
     bool is_there = storm_http_ask(&http, "GET /readyz", NULL, NULL, &answer) && answer.status == 200;
 
-    storm_http_hang_up(&http);
+    storm_http_disconnect(&http);
     return is_there;
 }
 
@@ -111,7 +111,7 @@ void storm_daemon_end(struct storm_daemon *daemon)
 
 /* ---- HTTP ---- */
 
-void storm_http_hang_up(struct storm_http *http)
+void storm_http_disconnect(struct storm_http *http)
 {
     if (http->fd >= 0)
         (void) close(http->fd);
@@ -129,7 +129,7 @@ static bool reach(struct storm_http *http)
     (void) snprintf(at.sun_path, sizeof at.sun_path, "%s", path ? path : "");
     if (http->fd >= 0 && connect(http->fd, (struct sockaddr *) &at, sizeof at) == 0)
         return true;
-    storm_http_hang_up(http);
+    storm_http_disconnect(http);
     return false;
 }
 
@@ -147,7 +147,7 @@ bool storm_http_say(struct storm_http *http, const char *method_and_target, cons
     for (int attempts = http->fd >= 0 ? 2 : 1; attempts > 0; attempts--) {
         if (reach(http) && send(http->fd, text, (size_t) n, MSG_NOSIGNAL) == n)
             return true;
-        storm_http_hang_up(http);
+        storm_http_disconnect(http);
     }
     return false;
 }
@@ -191,7 +191,7 @@ bool storm_http_hear(struct storm_http *http, struct storm_answer *answer)
 {
     if (read_answer(http, answer))
         return true;
-    storm_http_hang_up(http);
+    storm_http_disconnect(http);
     return false;
 }
 

@@ -36,7 +36,7 @@ bool storm_http_ask(struct storm_http *http, const char *method_and_target, cons
 bool storm_http_say(struct storm_http *http, const char *method_and_target, const char *key,
                     const char *body);
 bool storm_http_hear(struct storm_http *http, struct storm_answer *answer);
-void storm_http_hang_up(struct storm_http *http);
+void storm_http_disconnect(struct storm_http *http);
 /* A request that is asked again until there is an answer; false after half a minute without one. */
 bool storm_http_insist(struct storm_http *http, const char *method_and_target, const char *key,
                        const char *body, struct storm_answer *answer);

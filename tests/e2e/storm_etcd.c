@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Clients of several hosts in one pool of a cluster, while the members of its etcd die, hang and forget, or
- * while hosts are cut off.
+/* Clients of several hosts in one pool of a cluster, while the members of its etcd die, stop and lose data,
+ * or while hosts are cut off.
  *
  *   storm_etcd clients=16 ports=2768 seconds=60
  *   storm_etcd clients=16 ports=2768 seconds=60 cut=1
@@ -9,11 +9,11 @@
  * a real socket on each port that is its own. What must hold:
  *   - from an answered claim to the call that releases it nobody else has that port (INV-1);
  *   - what was answered is there when all is calm, as every host sees it (INV-2);
- *   - after everybody's death nothing is held, and every port can be had.
+ *   - after the death of all clients nothing is held, and every port can be had.
  *
  * Where hosts are cut off, clients ask their daemon again and again whether they still have what they have.
- * One has a port up to the last time that it asked and was told so. Then must hold, too:
- *   - nobody is told that his claim is lost, and nobody else has it, before the TTL of his host's lease has
+ * A client has a port up to the last answer that confirmed it. Then must hold, too:
+ *   - no client loses a claim, and no other client gets it, before the TTL of its host's lease has
  *     passed since it was renewed last;
  *   - what a host that stays away has held can be claimed by others. */
 #include "storm_cluster.h"
@@ -33,16 +33,16 @@ enum {
 /* The life of a claim by its client's own words. */
 struct record {
     int64_t from_ns, to_ns; /* 0: it lives */
-    int64_t lost_ns;        /* told that it is lost; 0: never */
+    int64_t lost_ns;        /* when it was reported lost; 0: never */
     uint16_t port;
     uint16_t client;
 };
 
 struct held {
     uint32_t record;
-    bool is_doubtful; /* the record is closed: nobody says that it is ours now */
+    bool is_uncertain; /* the record is closed: nobody says that it is ours now */
     uint16_t port;
-    int64_t sure_ns; /* when we asked last, and were told that it is ours */
+    int64_t sure_ns; /* of the last answer that it is ours */
     int fd;
     char token[DIBS_TOKEN_MAX + 1];
 };
@@ -53,7 +53,7 @@ struct client {
     _Atomic int is_still;
     size_t n_held, n_records;
     size_t n_claimed, n_released, n_exhausted, n_unsure;
-    size_t n_doubted, n_lost;
+    size_t n_became_uncertain, n_lost;
     struct held held[HELD_MAX];
     struct record records[RECORDS_MAX];
 };
@@ -87,7 +87,7 @@ static void begin_record(struct client *c, struct held *held)
         storm_violation("client %zu: port %u is its own and cannot be bound: %s", c->number, held->port,
                         strerror(errno));
     held->record = (uint32_t) c->n_records;
-    held->is_doubtful = false;
+    held->is_uncertain = false;
     held->sure_ns = storm_now_ns();
     c->records[c->n_records++] =
         (struct record){ .from_ns = held->sure_ns, .port = held->port, .client = (uint16_t) c->number };
@@ -95,9 +95,9 @@ static void begin_record(struct client *c, struct held *held)
 
 static void end_record(struct client *c, struct held *held, int64_t to_ns)
 {
-    if (!held->is_doubtful)
+    if (!held->is_uncertain)
         c->records[held->record].to_ns = to_ns;
-    held->is_doubtful = true;
+    held->is_uncertain = true;
     if (held->fd >= 0)
         (void) close(held->fd);
     held->fd = -1;
@@ -176,13 +176,13 @@ static bool confirm_one(struct client *c, dibs *handle, struct held *held)
     dibs_err err = { 0 };
     dibs_status s = dibs_claim_find(handle, &(dibs_which){ .token = held->token }, &claim, &err);
 
-    if (s == DIBS_OK && held->is_doubtful)
+    if (s == DIBS_OK && held->is_uncertain)
         begin_record(c, held);
     else if (s == DIBS_OK)
         held->sure_ns = asked_ns;
     if (s == DIBS_OK)
         return true;
-    c->n_doubted += !held->is_doubtful;
+    c->n_became_uncertain += !held->is_uncertain;
     end_record(c, held, held->sure_ns);
     if (is_unsure(s))
         return true;
@@ -206,15 +206,15 @@ static void confirm_all(struct client *c, dibs *handle)
 static void settle(struct client *c, dibs *handle)
 {
     for (int tries = 0; tries < CALM_S * 10; tries++, storm_sleep_us(100000)) {
-        size_t n_doubtful = 0;
+        size_t n_uncertain = 0;
 
         confirm_all(c, handle);
         for (size_t i = 0; i < c->n_held; i++)
-            n_doubtful += c->held[i].is_doubtful;
-        if (n_doubtful == 0)
+            n_uncertain += c->held[i].is_uncertain;
+        if (n_uncertain == 0)
             return;
     }
-    storm_violation("client %zu: it is not told whether it has its ports", c->number);
+    storm_violation("client %zu: it does not learn whether it has its ports", c->number);
 }
 
 _Noreturn static void live(struct storm *storm, struct client *c)
@@ -288,7 +288,7 @@ static void check_loss(struct storm *storm, const struct record *lost, const str
         return;
     if (lease_ns == 0 || lost->lost_ns < lease_ns)
         storm_violation(
-            "client %u is told that port %u is lost %lld ms before its host's lease can have ended",
+            "client %u learns that port %u is lost %lld ms before its host's lease can have ended",
             lost->client, lost->port, (long long) (lease_ns - lost->lost_ns) / 1000000);
     if (next && next->from_ns < lease_ns)
         storm_violation("client %u has port %u of client %u %lld ms too early", next->client, next->port,
@@ -431,7 +431,7 @@ static void make_pool(const struct storm *storm)
     if (dibs_pool_put(handle, &pool, &err) != DIBS_OK)
         storm_die("the pool cannot be made: %s", err.msg);
     dibs_close(handle);
-    for (size_t host = 0; host < HOSTS; host++) { /* who asks there is told of it a moment later */
+    for (size_t host = 0; host < HOSTS; host++) { /* clients there learn of it a moment later */
         dibs_pool seen = { 0 };
 
         handle = storm_host_open(storm->cluster, host);
@@ -499,22 +499,22 @@ static void tell_cuts(const struct storm *storm)
 {
     const struct storm_cluster *cluster = storm->cluster;
     size_t n_long = 0;
-    size_t n_doubted = 0;
+    size_t n_became_uncertain = 0;
     size_t n_lost = 0;
 
     for (size_t i = 0; i < cluster->n_cuts; i++)
         n_long += cluster->cut[i].is_long;
     for (size_t i = 0; i < storm->n; i++) {
-        n_doubted += storm->clients[i].n_doubted;
+        n_became_uncertain += storm->clients[i].n_became_uncertain;
         n_lost += storm->clients[i].n_lost;
     }
     for (size_t i = 0; i < HOSTS; i++)
         if (cluster->has_stalled[i])
             printf("  host %zu has lost a lease without being cut off: the machine has stalled\n", i);
     printf("  hosts: %zu times cut off, %zu of them until their lease had ended\n", cluster->n_cuts, n_long);
-    printf("  claims: %zu times not certain, %zu lost, %zu of these another host's then\n", n_doubted, n_lost,
-           storm->n_moved);
-    if (n_long == 0 || n_doubted == 0 || n_lost == 0 || storm->n_moved == 0)
+    printf("  claims: %zu times not certain, %zu lost, %zu of these another host's then\n",
+           n_became_uncertain, n_lost, storm->n_moved);
+    if (n_long == 0 || n_became_uncertain == 0 || n_lost == 0 || storm->n_moved == 0)
         storm_violation("the storm was too small to show anything");
 }
 

@@ -9,7 +9,7 @@
 
 enum {
     MIX_FIRST = 20000,
-    MIX_LAST = 20039, /* few enough that everybody is in everybody's way */
+    MIX_LAST = 20039, /* few enough for many conflicts */
     MIX_HELD_MAX = 4,
     MIX_KINDS = 9,
     MIX_CLIENTS_MAX = 128,
@@ -57,7 +57,7 @@ struct mix_held {
 enum { MIX_BOX_EMPTY = 0, MIX_BOX_FULL = 1, MIX_BOX_WRITTEN = 2 };
 struct mix_box {
     _Atomic int state;
-    uint32_t incarnation; /* whom it is for */
+    uint32_t incarnation; /* of the recipient */
     struct mix_held held;
 };
 
@@ -74,13 +74,13 @@ struct mix_slot {
     struct mix_record *records;
 };
 
-struct mix_door; /* storm_client.h */
+struct mix_access; /* storm_client.h */
 
-enum { MIX_DOORS = 4 };
+enum { MIX_ACCESSES = 4 };
 struct mix {
     _Atomic int is_over;
     /* How the slots ask, by number. */
-    const struct mix_door *doors[MIX_DOORS];
+    const struct mix_access *accesses[MIX_ACCESSES];
     /* Counts up before and after whatever may cut off a call; odd: just now. NULL: nothing does. */
     const _Atomic unsigned *upsets;
     uint64_t seed;

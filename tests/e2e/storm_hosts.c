@@ -27,7 +27,7 @@ void storm_host_enter(const struct storm_cluster *c, size_t host)
         storm_die("the network of host %zu cannot be entered: %s", host, strerror(errno));
 }
 
-/* Who may not have a host name of its own has the one that is set for it. */
+/* A process that may not set a host name has the one that is set for it. */
 static void be_host(const struct storm_cluster *c, size_t host)
 {
     char name[] = "n0";
@@ -161,13 +161,13 @@ static int call_daemon(const struct storm_cluster *c, size_t host)
     return fd;
 }
 
-/* What a host says of its lease, by its metrics. */
+/* The state of a host's lease, by its metrics. */
 struct lease {
     int64_t margin_ns; /* for how long it counts on it */
     unsigned n_lost;   /* those that have ended so far */
 };
 
-static double figure(const char *metrics, const char *name)
+static double metric(const char *metrics, const char *name)
 {
     const char *at = strstr(metrics, name);
 
@@ -202,8 +202,8 @@ static struct lease lease_of(const struct storm_cluster *c, size_t host)
     const char *text = metrics_of(c, host);
 
     return (struct lease){ .margin_ns =
-                               (int64_t) (figure(text, "\ndibs_cluster_lease_margin_seconds ") * 1e9),
-                           .n_lost = (unsigned) figure(text, "\ndibs_cluster_leases_lost_total ") };
+                               (int64_t) (metric(text, "\ndibs_cluster_lease_margin_seconds ") * 1e9),
+                           .n_lost = (unsigned) metric(text, "\ndibs_cluster_leases_lost_total ") };
 }
 
 /* A machine that stalls for longer than the TTL costs hosts their leases that nobody has cut off. When they

@@ -4,7 +4,7 @@
  *   storm_keys clients=8 seconds=60
  *
  * Every claim is kept and none is released, so the ledger can be counted: as many claims as keys, no more and
- * no less, and no port told twice. */
+ * no less, and no port returned twice. */
 #include "storm_daemon.h"
 
 enum { CLIENTS_MAX = 64, KEYS_MAX = 8000, FIRST_PORT = 20000 };
@@ -21,7 +21,7 @@ struct asker {
     struct storm_random random;
     int number;
     long n_keys;
-    bool is_told[1 << 16]; /* ports of this client's own address */
+    bool is_returned[1 << 16]; /* ports of this client's own address */
 };
 
 /* An answer is a claim; true with its port and token. */
@@ -35,7 +35,7 @@ static bool read_claim(const struct storm_answer *answer, long *port, char token
     return false;
 }
 
-/* On two connections before either has answered; one of them may hang up instead of listening. */
+/* On two connections before either has answered; one of them may close instead of reading. */
 static void ask_twice(struct asker *a, const char *key, const char *body)
 {
     struct storm_answer first = { 0 };
@@ -45,7 +45,7 @@ static void ask_twice(struct asker *a, const char *key, const char *body)
     bool is_first = storm_http_say(&a->first, "POST /v1/claims", key, body);
 
     if (is_first && storm_below(&a->random, 4) == 0) {
-        storm_http_hang_up(&a->first);
+        storm_http_disconnect(&a->first);
         is_first = false;
     }
     bool is_second = storm_http_insist(&a->second, "POST /v1/claims", key, body, &second);
@@ -56,9 +56,9 @@ static void ask_twice(struct asker *a, const char *key, const char *body)
     }
     if (!read_claim(&second, &ports[1], tokens[1]))
         return;
-    if (a->is_told[ports[1]])
-        storm_violation("port %ld was told for two keys", ports[1]);
-    a->is_told[ports[1]] = true;
+    if (a->is_returned[ports[1]])
+        storm_violation("port %ld was returned for two keys", ports[1]);
+    a->is_returned[ports[1]] = true;
     if (!is_first || !read_claim(&first, &ports[0], tokens[0]))
         return;
     atomic_fetch_add(&a->shared->n_twice, 1);

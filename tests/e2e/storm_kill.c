@@ -3,8 +3,8 @@
  *
  *   storm_kill kills=2000 stops=400
  *
- * Killed: the ledger opens, is sound, and has all five claims of the batch or none. Stopped with the ledger's
- * lock in its hands: the others say so (exit 6) within their deadline, readers go on, and after SIGCONT all
+ * Killed: the ledger opens, is sound, and has all five claims of the batch or none. Stopped while it has the
+ * ledger's lock: the others say so (exit 6) within their deadline, readers go on, and after SIGCONT all
  * goes on as if nothing had been. */
 #include "storm.h"
 
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 
 enum { OTHERS = 4, BATCH = 5, CALIBRATION = 20, OWN_LEDGER_EVERY = 8, FINISH_EVERY = 10, CLEAN_EVERY = 50 };
-/* Who has a second to wait and still waits then, waits for more than a busy machine. */
+/* A process that waits longer than a second waits for more than a busy machine. */
 #define LATE_NS 21000000000
 
 static void must_succeed(const char *what, const struct storm_run *run)
@@ -105,7 +105,7 @@ static void kill_one(long i, uint32_t within_us, struct storm_random *random, st
     if (n != 0 && n != BATCH)
         storm_violation("half a batch: %lld of %d claims of %s", (long long) n, BATCH, name);
     if (run.code == 0 && n != BATCH)
-        storm_violation("%s was told and is not there", name);
+        storm_violation("%s was returned and is not there", name);
     if (run.code != 0 && run.code != 128 + SIGKILL)
         storm_violation("%s: exit %d: %s", name, run.code, run.err);
     tally->n_finished += run.code == 0;

@@ -5,7 +5,7 @@ static void give_birth(struct mix *mix, struct mix_slot *slot)
 {
     int stuck = MIX_BOX_WRITTEN + 1 + slot->number;
 
-    /* What the dead one was writing into others' boxes is void; what lay in its own is for nobody. */
+    /* Messages that the dead one was writing are void, and those in its own box have no reader. */
     for (size_t i = 0; i < mix->n; i++) {
         int state = stuck;
         (void) atomic_compare_exchange_strong(&mix->slots[i].box.state, &state, MIX_BOX_EMPTY);

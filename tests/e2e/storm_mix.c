@@ -34,8 +34,8 @@ int main(int argc, char **argv)
     uint64_t seed = storm_begin("storm_mix");
     struct mix *mix = mix_new((size_t) storm_number(argc, argv, "clients", 64), seed);
 
-    for (int i = 0; i < MIX_DOORS; i++)
-        mix->doors[i] = &mix_library;
+    for (int i = 0; i < MIX_ACCESSES; i++)
+        mix->accesses[i] = &mix_library;
     pid_t reaper = start_reaper(mix);
     mix_rage(mix, storm_number(argc, argv, "seconds", 8));
     (void) storm_wait(reaper);

@@ -20,7 +20,7 @@ static void *raw_open(void)
     return raw;
 }
 
-/* What an answer that is no success means to the library's callers. */
+/* The status that the library's callers get for an answer that is no success. */
 static dibs_status trouble(const struct storm_answer *answer, dibs_err *err)
 {
     (void) snprintf(err->msg, sizeof err->msg, "%d %.600s", answer->status, answer->body);
@@ -182,7 +182,7 @@ static dibs_status raw_find(void *at, const char *token, dibs_claim *out, dibs_e
     return take_claim(&answer, out, err);
 }
 
-const struct mix_door mix_raw = {
+const struct mix_access mix_raw = {
     .open = raw_open,
     .claim = raw_claim,
     .release = raw_release,

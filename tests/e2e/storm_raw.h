@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_TESTS_STORM_RAW_H
 #define DIBS_TESTS_STORM_RAW_H
-/* The door of clients that write HTTP themselves. Claims carry a key and are insisted on. */
+/* Access of clients that write HTTP themselves. Claims carry a key and are insisted on. */
 #include "storm_client.h"
 
-extern const struct mix_door mix_raw;
+extern const struct mix_access mix_raw;
 #endif

@@ -38,14 +38,14 @@ int main(int argc, char **argv)
     uint64_t seed = storm_begin("storm_serve");
     struct mix *mix = mix_new((size_t) storm_number(argc, argv, "clients", 24), seed);
     struct storm_daemon *daemon = storm_daemon_begin(seed);
-    struct mix_door through = mix_library;
-    struct mix_door beside = mix_library;
+    struct mix_access through = mix_library;
+    struct mix_access beside = mix_library;
 
     through.open = library_open;
     beside.open = beside_open;
-    mix->doors[0] = &through;
-    mix->doors[1] = mix->doors[2] = &mix_raw;
-    mix->doors[3] = &beside;
+    mix->accesses[0] = &through;
+    mix->accesses[1] = mix->accesses[2] = &mix_raw;
+    mix->accesses[3] = &beside;
     mix->upsets = &daemon->upsets;
     mix_rage(mix, storm_number(argc, argv, "seconds", 8));
     storm_daemon_calm(daemon);

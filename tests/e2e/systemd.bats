@@ -12,7 +12,7 @@ setup_file() {
     local unit
     mkdir -p "$BOOT/units"
     chmod 0755 "$BATS_FILE_TMPDIR" "$BOOT"
-    cp "$DIBS" "$BATS_TEST_DIRNAME/../support/listen.py" "$BOOT"
+    cp "$DIBS" "$DIBS-serve" "$BATS_TEST_DIRNAME/../support/listen.py" "$BOOT"
     installed system "$BOOT/units"
     installed user "$BOOT/user"
     for unit in dibs.service dibs.socket dibs-admin.socket; do # a machine without anything else
@@ -122,14 +122,14 @@ find_child() { local c; c=$(cat "/proc/$1/task/$1/children") && [ -n "$c" ] && e
     assert_status 0
 }
 
-@test "the first connection starts the daemon, and both sockets are for whom they should be" {
+@test "the first connection starts the daemon, and both sockets have the right owners" {
     has_property ActiveState inactive
     ask /v1/daemon
     assert_code 200
     [ "$(member pid)" = "$(property MainPID)" ]
     [ "$(member admin)" = false ]
     has_property SubState running
-    has_property StatusText serving # which it told itself: Type=notify
+    has_property StatusText serving # which it reported itself: Type=notify
     ASK_SOCKET=$ADMIN ask /v1/daemon
     [ "$(member admin)" = true ]
     AS=65534 ask /v1/daemon
@@ -144,21 +144,21 @@ find_child() { local c; c=$(cat "/proc/$1/task/$1/children") && [ -n "$c" ] && e
     claim=$output pid=$(property MainPID)
     # Asks all the time, each time on a new connection; prints who has answered and what went wrong.
     start_inside python3 -c 'import http.client, json, os, socket
-class Door(http.client.HTTPConnection):
+class Connection(http.client.HTTPConnection):
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(20)
         self.sock.connect("/run/dibs/dibs.sock")
 seen = []
 while not os.path.exists("/tmp/enough"):
-    door = Door("dibs")
+    connection = Connection("dibs")
     try:
-        door.request("GET", "/v1/daemon")
-        answer = door.getresponse()
+        connection.request("GET", "/v1/daemon")
+        answer = connection.getresponse()
         who = json.loads(answer.read())["pid"] if answer.status == 200 else answer.status
     except Exception as why:
         who = repr(why)
-    door.close()
+    connection.close()
     if who not in seen:
         seen.append(who)
         with open("/run/test/seen.new", "w") as out:
@@ -226,7 +226,7 @@ assert all(was[k] == now[k] for k in ("id", "port", "name")), (was, now)' "$clai
     [ "$status" -ne 0 ]
     has_property ExecMainStatus 2
     has_property NRestarts 0
-    is_logged 'quota must be a number'
+    is_logged "quota: 'none' is not a whole number"
 }
 
 @test "it writes its state and nothing else, with four capabilities" {
@@ -257,7 +257,7 @@ assert all(was[k] == now[k] for k in ("id", "port", "name")), (was, now)' "$clai
     [ "$(member events.0.what)" = reaped ]
 }
 
-@test "whose socket it is can be told, and a port below 1024 can be looked at" {
+@test "the owner of a socket is found, and a port below 1024 can be explained" {
     start_inside setpriv --reuid=65534 --regid=65534 --clear-groups /usr/bin/python3 /run/test/listen.py 21777 tcp 127.0.0.1 /tmp/listens
     wait_until 10 inside test -f /tmp/listens
     AS=65533 ask /v1/ports/tcp/21777
@@ -287,7 +287,7 @@ assert all(was[k] == now[k] for k in ("id", "port", "name")), (was, now)' "$clai
     done
 }
 
-@test "a user has a daemon of his own" {
+@test "a user can have an own daemon" {
     local run=/run/user/65534
     inside install -d -o 65534 -g 65534 -m 0700 $run $run/systemd $run/systemd/user /tmp/home
     inside cp /run/test/user/dibs.service /run/test/user/dibs.socket $run/systemd/user

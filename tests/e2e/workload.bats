@@ -2,32 +2,32 @@
 # shellcheck disable=SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
 # Many instances of one role. In a network of their own: every number is free there.
 load ../support/dibs
-load ../support/rooms
+load ../support/sandbox
 
 setup() { dibs_setup; }
 teardown() { dibs_teardown; }
 
 @test "G1 G4: 2000 instances have 2000 ports of 5000, the same ones whenever their controller is killed" {
     needs_root
-    room_start --net
+    sandbox_start --net
     export DIBS_RANGE=20000-24999
     seed=${DIBS_TEST_SEED:-$RANDOM}
-    run in_room "$ROOM" python3 "$BATS_TEST_DIRNAME/instances.py" 2000 3 "$seed"
+    run in_sandbox "$SANDBOX" python3 "$BATS_TEST_DIRNAME/instances.py" 2000 3 "$seed"
     printf '%s\n' "$output" | sed 's/^/# /' >&3
     assert_status 0
 }
 
 @test "2000 instances released one by one, in any order, and claimed again in another lose none of their ports" {
     needs_root
-    room_start --net
+    sandbox_start --net
     export DIBS_RANGE=20000-24999
     echo 'roles: { worker: { instances: 2000, ports: [ { name: http, env: PORT } ] } }' >dibs.yaml
-    in_room "$ROOM" "$DIBS" -q up | sort >"$T/before"
+    in_sandbox "$SANDBOX" "$DIBS" -q up | sort >"$T/before"
     [ "$(cut -d' ' -f2 "$T/before" | sort -u | wc -l)" -eq 2000 ]
-    shuf -i 0-1999 | sed 's|.*|/project/worker/&/-/http|' | in_room "$ROOM" xargs -n 200 "$DIBS" -q release
+    shuf -i 0-1999 | sed 's|.*|/project/worker/&/-/http|' | in_sandbox "$SANDBOX" xargs -n 200 "$DIBS" -q release
     [ "$(sql 'SELECT count(*) FROM claims')" -eq 0 ]
-    shuf -i 0-1999 -n 100 | sed 's|.*|worker/&/http|' | in_room "$ROOM" xargs -n 1 "$DIBS" -q get >/dev/null
-    in_room "$ROOM" "$DIBS" -q up | sort | cmp - "$T/before"
+    shuf -i 0-1999 -n 100 | sed 's|.*|worker/&/http|' | in_sandbox "$SANDBOX" xargs -n 1 "$DIBS" -q get >/dev/null
+    in_sandbox "$SANDBOX" "$DIBS" -q up | sort | cmp - "$T/before"
 }
 
 @test "two projects of one name that begin at once with many ports both get theirs" {

@@ -96,7 +96,7 @@ down_everywhere() {
 }
 
 # run_all TREE: in the background, its pid is $STARTED, its output in TREE.out. What a shell has in the background
-# ignores Ctrl-C unless told otherwise.
+# ignores Ctrl-C by default.
 run_all() {
     start env -C "$1" --default-signal=INT "$DIBS" run --all >"$1.out" 2>&1
     wait_until 20 serve "$1"

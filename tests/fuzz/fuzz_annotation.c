@@ -21,16 +21,12 @@ static void check_refusal(const dibs_err *err)
 
 static void check_port(const struct workload_port *port)
 {
-    char key[WORKLOAD_STORAGE_KEY_MAX + 1] = "";
-
     CHECK(port->name && *port->name);
     CHECK(workload_is_env_name(port->env));
     CHECK(!port->annotation || workload_is_annotation_key(port->annotation));
     CHECK(port->count >= 1 && port->count <= WORKLOAD_COUNT_MAX);
     CHECK(port->n_bindings <= DIBS_BINDINGS_MAX);
     CHECK((port->mode == DIBS_RANDOM) == (port->port == 0));
-    workload_storage_key(port->name, port->env, key);
-    CHECK(workload_is_annotation_key(key) && !strchr(key, '/'));
 }
 
 static void check_annotation(const char *text, enum workload_dialect dialect)

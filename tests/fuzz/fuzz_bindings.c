@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ledger/rows.h"
+#include "store/store.h"
 #include "support/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -11,9 +11,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     dibs_claim claim = { 0 };
-    uint8_t packed[CODEC_BINDINGS_BYTES_MAX];
+    uint8_t packed[RECORD_BINDINGS_BYTES_MAX];
 
-    if (!codec_bindings_unpack(data, size, &claim)) {
+    if (!record_bindings_unpack(data, size, &claim)) {
         CHECK(claim.n_bindings <= DIBS_BINDINGS_MAX);
         return 0;
     }
@@ -23,8 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         CHECK(claim.bindings[i].address.len == 4 || claim.bindings[i].address.len == 16);
         CHECK(!claim.bindings[i].address.v6only);
     }
-    CHECK(codec_bindings_pack(&claim, packed) == size);
+    CHECK(record_bindings_pack(&claim, packed) == size);
     CHECK(memcmp(packed, data, size) == 0);
-    CHECK(codec_same_bindings(&claim, &claim));
+    CHECK(record_same_bindings(&claim, &claim));
     return 0;
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "etcd/config.h"
+#include "store/etcd/client/config.h"
 #include "support/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

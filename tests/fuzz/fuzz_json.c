@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json/json.h"
+#include "codec/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void walk(const json_value *v, unsigned depth)
+static void walk(const jsonr_value *v, unsigned depth)
 {
     static const char *const known[] = { "port", NULL };
     const char *s = NULL;
@@ -19,14 +19,14 @@ static void walk(const json_value *v, unsigned depth)
     bool b = false;
 
     assert(depth <= JSON_DEPTH_MAX);
-    (void) json_get_string(v, "name", &s);
-    (void) json_get_int(v, "port", &n);
-    (void) json_get_bool(v, "kept", &b);
-    (void) json_unknown_key(v, known);
-    for (size_t i = 0; i < json_array_size(v); i++)
-        walk(json_array_at(v, i), depth + 1);
-    if (json_get(v, "claims"))
-        walk(json_get(v, "claims"), depth + 1);
+    (void) jsonr_get_string(v, "name", &s);
+    (void) jsonr_get_int(v, "port", &n);
+    (void) jsonr_get_bool(v, "kept", &b);
+    (void) jsonr_unknown_key(v, known);
+    for (size_t i = 0; i < jsonr_array_size(v); i++)
+        walk(jsonr_array_at(v, i), depth + 1);
+    if (jsonr_get(v, "claims"))
+        walk(jsonr_get(v, "claims"), depth + 1);
 }
 
 static void written_text_reads_back(const char *text)
@@ -34,25 +34,25 @@ static void written_text_reads_back(const char *text)
     char *out = NULL;
     size_t len = 0;
     FILE *to = open_memstream(&out, &len);
-    struct json_writer w;
-    json_doc *doc = NULL;
+    struct jsonw w;
+    jsonr_doc *doc = NULL;
 
     if (!to)
         return;
-    json_begin(&w, to);
-    json_array(&w);
-    json_string(&w, text);
-    json_end_array(&w);
-    json_finish(&w);
+    jsonw_begin(&w, to);
+    jsonw_array(&w);
+    jsonw_string(&w, text);
+    jsonw_end_array(&w);
+    jsonw_finish(&w);
     if (fclose(to) == 0) {
         dibs_err err = { 0 };
-        dibs_status status = json_parse(out, len, &doc, &err);
+        dibs_status status = jsonr_parse(out, len, &doc, &err);
 
         if (status != DIBS_OK)
             abort();
-        assert(json_array_size(json_root(doc)) == 1);
+        assert(jsonr_array_size(jsonr_root(doc)) == 1);
     }
-    json_free(doc);
+    jsonr_free(doc);
     free(out);
 }
 
@@ -62,8 +62,8 @@ static void base64_is_one_to_one(const char *text, size_t size)
     char *again = malloc(size + 5);
     size_t n = 0;
 
-    if (bytes && again && json_base64_decode(text, bytes, size, &n)) {
-        json_base64_encode(bytes, n, again);
+    if (bytes && again && base64_decode(text, bytes, size, &n)) {
+        base64_encode(bytes, n, again);
         if (strcmp(text, again) != 0)
             abort();
     }
@@ -74,15 +74,15 @@ static void base64_is_one_to_one(const char *text, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 1);
-    json_doc *doc = NULL;
+    jsonr_doc *doc = NULL;
 
     if (!text)
         return 0;
     memcpy(text, data, size);
     text[size] = '\0';
-    if (json_parse(text, size, &doc, NULL) == DIBS_OK)
-        walk(json_root(doc), 1);
-    json_free(doc);
+    if (jsonr_parse(text, size, &doc, NULL) == DIBS_OK)
+        walk(jsonr_root(doc), 1);
+    jsonr_free(doc);
     written_text_reads_back(text);
     base64_is_one_to_one(text, size);
     free(text);

@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kube/inject.h"
+#include "codec/yaml.h"
+#include "kube/inject/inject.h"
 #include "support/check.h"
-#include "yaml/yaml.h"
 
 enum { COMPARED_MAX = 20000 }; /* aliases make an endless tree of a short text */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What may be new inside of a value, by the key that it belongs to. */
-enum room { NOTHING, VARIABLES, PORTS, PAIRS, VARIABLE };
+/* Texts that may be new inside of a value, by the key of the value. */
+enum context { NOTHING, VARIABLES, PORTS, PAIRS, VARIABLE };
 
 static bool is_one_of(const char *key, const char *const *list)
 {
@@ -32,7 +32,7 @@ static bool may_be_new(const char *key)
     return is_one_of(key, keys);
 }
 
-static enum room room_of(const char *key)
+static enum context context_of(const char *key)
 {
     if (strcmp(key, "env") == 0)
         return VARIABLES;
@@ -41,7 +41,7 @@ static enum room room_of(const char *key)
     return strcmp(key, "annotations") == 0 ? PAIRS : NOTHING;
 }
 
-static void compare(const yaml_node *b, const yaml_node *a, enum room room, size_t *left);
+static void compare(const yaml_node *b, const yaml_node *a, enum context context, size_t *left);
 
 /* A port of ours. */
 static bool is_made(const yaml_node *item)
@@ -51,65 +51,65 @@ static bool is_made(const yaml_node *item)
 }
 
 /* Items stay in their order; a variable may have been replaced by one of its name. */
-static void compare_lists(const yaml_node *b, const yaml_node *a, enum room room, size_t *left)
+static void compare_lists(const yaml_node *b, const yaml_node *a, enum context context, size_t *left)
 {
     size_t n_new = a->n - b->n;
     const yaml_node *y = a->first;
     const yaml_node *last = a->first;
 
-    CHECK(a->n >= b->n && (n_new == 0 || room == VARIABLES || room == PORTS));
+    CHECK(a->n >= b->n && (n_new == 0 || context == VARIABLES || context == PORTS));
     while (last && last->next)
         last = last->next;
     /* New ports go behind the others, or in front when the text does not allow that. */
-    bool is_front = n_new > 0 && (room == VARIABLES || !is_made(yaml_follow(last)));
+    bool is_front = n_new > 0 && (context == VARIABLES || !is_made(yaml_follow(last)));
     for (size_t i = 0; is_front && i < n_new; i++)
         y = y->next;
     for (const yaml_node *x = b->first; x; x = x->next, y = y->next) {
-        bool is_variable = room == VARIABLES && yaml_string(yaml_get(x, "name"));
+        bool is_variable = context == VARIABLES && yaml_string(yaml_get(x, "name"));
 
         CHECK(y);
         compare(x, y, is_variable ? VARIABLE : NOTHING, left);
     }
 }
 
-static void compare_maps(const yaml_node *b, const yaml_node *a, enum room room, size_t *left)
+static void compare_maps(const yaml_node *b, const yaml_node *a, enum context context, size_t *left)
 {
     const yaml_node *y = a->first;
 
-    if (room == VARIABLE) {
+    if (context == VARIABLE) {
         CHECK(strcmp(yaml_string(yaml_get(b, "name")), yaml_string(yaml_get(a, "name"))) == 0 ||
               yaml_key(b, "<<"));
         return;
     }
     for (const yaml_node *x = b->first; x; x = x->next, y = y->next) {
         for (; y && strcmp(x->text, y->text) != 0; y = y->next)
-            CHECK(room == PAIRS || may_be_new(y->text));
+            CHECK(context == PAIRS || may_be_new(y->text));
         CHECK(y);
         bool was_null = yaml_is_null(x->value) && may_be_new(x->text);
-        bool is_annotation = room == PAIRS && y->value->kind == YAML_SCALAR;
+        bool is_annotation = context == PAIRS && y->value->kind == YAML_SCALAR;
         if (!was_null && !is_annotation)
-            compare(x->value, y->value, room_of(x->text), left);
+            compare(x->value, y->value, context_of(x->text), left);
     }
     for (; y; y = y->next)
-        CHECK(room == PAIRS || may_be_new(y->text));
+        CHECK(context == PAIRS || may_be_new(y->text));
 }
 
-static void compare(const yaml_node *b, const yaml_node *a, enum room room, size_t *left)
+static void compare(const yaml_node *b, const yaml_node *a, enum context context, size_t *left)
 {
     b = yaml_follow(b);
     a = yaml_follow(a);
     if (*left == 0)
         return;
     --*left;
-    if (room == VARIABLE && a->kind == YAML_MAP && b->kind != YAML_MAP)
+    if (context == VARIABLE && a->kind == YAML_MAP && b->kind != YAML_MAP)
         return;
     CHECK(b->kind == a->kind);
     if (b->kind == YAML_SCALAR)
         CHECK(strcmp(b->text, a->text) == 0);
     else if (b->kind == YAML_LIST)
-        compare_lists(b, a, room, left);
+        compare_lists(b, a, context, left);
     else
-        compare_maps(b, a, room, left);
+        compare_maps(b, a, context, left);
 }
 
 static void check_result(const char *before, size_t n_before, const char *after, size_t n_after)

@@ -5,24 +5,24 @@
 
 #include "base/hash.h"
 #include "base/lines.h"
-#include "kubeapi/follow.h"
+#include "kube/client/informer.h"
 #include "support/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char *hear(void *ctx, const char *line, size_t n)
 {
-    struct follow_message m = { 0 };
+    struct informer_message m = { 0 };
     uint64_t *heard = ctx;
-    const char *wrong = follow_message_read(line, n, &m);
+    const char *wrong = informer_message_read(line, n, &m);
 
     if (wrong) {
         CHECK(!m.doc);
         return wrong;
     }
-    CHECK(m.object && (m.kind == FOLLOW_ERROR ? m.code > 0 : *m.version != '\0'));
+    CHECK(m.object && (m.kind == INFORMER_ERROR ? m.code > 0 : *m.version != '\0'));
     *heard = hash_fnv1a(*heard, m.version, strlen(m.version) + 1);
-    follow_message_done(&m);
+    informer_message_done(&m);
     return NULL;
 }
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubeapi/config.h"
+#include "kube/client/config.h"
 #include "support/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     CHECK(strncmp(config.server, "https://", 8) == 0 || strncmp(config.server, "http://", 7) == 0);
     CHECK(!strpbrk(config.server, " ?#@") && config.server[strlen(config.server) - 1] != '/');
-    CHECK(!config.cert_pem == !config.key_pem);
+    CHECK(!config.credentials[KUBEAPI_CERT].text == !config.credentials[KUBEAPI_KEY].text);
     kubeapi_config_done(&config);
     return 0;
 }

@@ -44,7 +44,7 @@ static void check_names(const struct workload_group *group)
     workload_needs_free(&needs);
 }
 
-/* The first pod of each component is told everything. */
+/* The first pod of each component gets every variable. */
 static void check_pods(const struct workload_group *group)
 {
     for (size_t r = 0; r < group->n_roles; r++) {

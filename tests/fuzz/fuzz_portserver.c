@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "portserver/pid.h"
+#include "daemon/portserver/portserver.h"
 #include "support/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

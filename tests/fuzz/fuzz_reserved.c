@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/kernel.h"
+#include "host/kernel.h"
 
 /* 32768 numbers of five digits, commas, a newline. */
 #define TEXT_MAX 200000

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ledger/sqlite.h"
+#include "store/sqlite/sqlite_store.h"
 #include "support/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static sqlite3 *db;
     static sqlite3_stmt *insert, *select;
     struct input in = { data, size };
-    struct row_claim row;
+    struct claim_record row;
 
     if (!db) { /* no types, no checks: the file of somebody who means harm */
         CHECK(sqlite3_open(":memory:", &db) == SQLITE_OK);
@@ -68,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                   db,
                   "CREATE TABLE claims(id, generation, secret, port, kind, exclusive, kept, holder, boot_id,"
                   " pidns, pid, start_ticks, ttl_ms, until_ms, uid, netns, created_ms, changed_ms, bindings,"
-                  " principal, name, pool, command, project)",
+                  " principal, name, pool, command, project, env, keeper, run)",
                   NULL, NULL, NULL) == SQLITE_OK);
         CHECK(sqlite3_prepare_v2(db, sqlite_sql_text[SQL_CLAIM_PUT], -1, &insert, NULL) == SQLITE_OK);
         char text[1024] = "";
@@ -95,6 +95,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (row.claim.is_damaged)
         CHECK(c->is_exclusive && c->is_kept && c->holder == DIBS_HELD_BY_NOBODY);
     else
-        CHECK(codec_claim_valid(c, NULL));
+        CHECK(record_claim_valid(c, NULL));
     return 0;
 }

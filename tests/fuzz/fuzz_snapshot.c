@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A snapshot from elsewhere: the range text up to the first newline, then the bytes.
- * What is imported exports to the same bytes without their leading zeros. */
+ * An imported snapshot exports to the same bytes without their leading zeros. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "index/snapshot.h"
+#include "net/range_snapshot.h"
 #include "support/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -21,20 +21,20 @@ static uint32_t count_bits(const uint8_t *bytes, size_t n)
 static void check_import(const char *text, const uint8_t *bytes, size_t n)
 {
     static const struct portbits none;
-    uint8_t again[SNAPSHOT_BYTES_MAX] = { 0 };
+    uint8_t again[RANGE_SNAPSHOT_BYTES_MAX] = { 0 };
     struct portbits taken = none;
     dibs_range range = { 0 };
     dibs_err err = { .code = DIBS_OK };
     size_t n_again = 0;
 
-    if (snapshot_import(text, bytes, n, &range, &taken, &err) != DIBS_OK) {
+    if (range_snapshot_import(text, bytes, n, &range, &taken, &err) != DIBS_OK) {
         CHECK(err.code == DIBS_INVALID && err.msg[0] != '\0');
         CHECK(range.first == 0 && memcmp(&taken, &none, sizeof taken) == 0);
         return;
     }
     CHECK(range.first >= 1 && range.first <= range.last);
     CHECK(portbits_count(&taken) == count_bits(bytes, n));
-    snapshot_export(range, &taken, again, &n_again);
+    range_snapshot_export(range, &taken, again, &n_again);
     while (n > 0 && bytes[0] == 0) {
         bytes++;
         n--;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/target.h"
+#include "http/request_target.h"
 #include "support/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -17,7 +17,7 @@ static void check_inside(const char *part, const char *text, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct target target = { 0 };
+    struct request_target target = { 0 };
     char *text = malloc(size + 1);
 
     if (!text)
@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size)
         memcpy(text, data, size);
     text[size] = '\0';
-    const char *trouble = target_parse(text, &target);
+    const char *trouble = request_target_parse(text, &target);
 
     if (trouble) {
         CHECK(*trouble && !strpbrk(trouble, "\"\\\n"));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Any bytes as a file of tokens: what is accepted lets in everybody whom it names, with his token and no
- * other. */
+/* Any bytes as a file of tokens: an accepted file admits every user that it names, with that user's token and
+ * no other. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,36 +4,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/wire.h"
 #include "support/check.h"
-#include "wire/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_claim(const json_value *v)
+static void check_claim(const jsonr_value *v)
 {
     struct bytes once = { 0 };
     struct bytes twice = { 0 };
-    struct json_writer w;
+    struct jsonw w;
     dibs_claim claim = { 0 };
     dibs_claim again = { 0 };
-    json_doc *doc = NULL;
+    jsonr_doc *doc = NULL;
 
     if (wire_claim_read(v, WIRE_ANSWERED, &claim, NULL) != DIBS_OK)
         return;
     CHECK(claim.n_bindings <= DIBS_BINDINGS_MAX);
-    json_begin_bytes(&w, &once);
+    jsonw_begin_bytes(&w, &once);
     wire_claim(&w, &claim, true);
-    CHECK(json_parse(once.at, once.n, &doc, NULL) == DIBS_OK);
-    CHECK(wire_claim_read(json_root(doc), WIRE_ANSWERED, &again, NULL) == DIBS_OK);
-    json_begin_bytes(&w, &twice);
+    CHECK(jsonr_parse(once.at, once.n, &doc, NULL) == DIBS_OK);
+    CHECK(wire_claim_read(jsonr_root(doc), WIRE_ANSWERED, &again, NULL) == DIBS_OK);
+    jsonw_begin_bytes(&w, &twice);
     wire_claim(&w, &again, true);
     CHECK(once.n == twice.n && memcmp(once.at, twice.at, once.n) == 0);
-    json_free(doc);
+    jsonr_free(doc);
     bytes_done(&once);
     bytes_done(&twice);
 }
 
-static void check_value(const json_value *v)
+static void check_value(const jsonr_value *v)
 {
     uint8_t bytes[WIRE_RANGE_BYTES_MAX];
     struct wire_daemon daemon = { 0 };
@@ -67,20 +67,20 @@ static void check_value(const json_value *v)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    json_doc *doc = NULL;
+    jsonr_doc *doc = NULL;
     char *text = malloc(size ? size : 1);
 
     if (!text)
         return 0;
     memcpy(text, data, size);
-    if (json_parse(text, size, &doc, NULL) == DIBS_OK) {
-        const json_value *root = json_root(doc);
+    if (jsonr_parse(text, size, &doc, NULL) == DIBS_OK) {
+        const jsonr_value *root = jsonr_root(doc);
 
         check_value(root);
-        for (size_t i = 0; i < json_array_size(root); i++)
-            check_value(json_array_at(root, i));
+        for (size_t i = 0; i < jsonr_array_size(root); i++)
+            check_value(jsonr_array_at(root, i));
     }
-    json_free(doc);
+    jsonr_free(doc);
     free(text);
     return 0;
 }

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/wire.h"
 #include "support/check.h"
-#include "wire/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -19,9 +19,9 @@ static void check_request(const dibs_request *r)
 
 static void write_again(const dibs_batch *batch, struct bytes *out)
 {
-    struct json_writer w;
+    struct jsonw w;
 
-    json_begin_bytes(&w, out);
+    jsonw_begin_bytes(&w, out);
     wire_batch(&w, batch, NULL);
 }
 
@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct wire_asked batch = { 0 };
     struct wire_plan plan = { 0 };
     struct wire_snapshot snapshot = { 0 };
-    json_doc *doc = NULL;
+    jsonr_doc *doc = NULL;
     dibs_err err = { 0 };
     char *text = malloc(size ? size : 1); /* no NUL behind it: the length must be enough */
 
@@ -63,9 +63,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (wire_batch_read(text, size, 1, &batch, NULL) == DIBS_OK)
         reads_back(&batch.batch);
     (void) wire_plan_read(text, size, &plan, NULL);
-    if (json_parse(text, size, &doc, NULL) == DIBS_OK)
-        (void) wire_snapshot_read(json_root(doc), &snapshot, NULL);
-    json_free(doc);
+    if (jsonr_parse(text, size, &doc, NULL) == DIBS_OK)
+        (void) wire_snapshot_read(jsonr_root(doc), &snapshot, NULL);
+    jsonr_free(doc);
     wire_snapshot_done(&snapshot);
     wire_plan_done(&plan);
     wire_asked_done(&batch);

@@ -43,7 +43,7 @@ dibs_serve() {
     wait_until 10 "$DIBS" ls || { cat "$PUBLIC_SOCKET.log" >&2; return 1; }
 }
 
-# Ends what `start` and `listen` began, by pid, and waits for it.
+# End the processes of `start` and `listen` by pid, and wait for them.
 dibs_teardown() {
     local pid
     [ -f "${T:-}/started" ] || return 0
@@ -53,7 +53,7 @@ dibs_teardown() {
     done <"$T/started"
 }
 
-# The program under test, bounded: a test that hangs must end with a message.
+# The program under test, bounded: a test that does not end must fail with a message.
 dibs() {
     timeout -k 5 "${DIBS_TEST_TIMEOUT:-60}" "$DIBS" "$@"
 }
@@ -76,7 +76,7 @@ end_process() {
     wait "$1" 2>/dev/null || true
 }
 
-# So many seconds may a busy machine stand still: on top of every time that something is given.
+# A busy machine may stand still for so many seconds: added to every time limit.
 STALL=20
 
 # wait_until SECONDS COMMAND...: until the command succeeds; fails after that long.

@@ -4,6 +4,8 @@
 #   etcd_start 3            $ETCD_URL is its URL, for DIBS_LEDGER; $ETCD_PIDS its members' pids; ended by dibs_teardown
 #   etcd_kill 0; etcd_member 0        SIGKILL to a member, and its start with the data that it had
 
+#   node a --node-ttl 3s; on a ls     the daemon of a host of that name on $DIBS_LEDGER, and a command of that host's administrator
+
 # etcd_start N [tls]
 etcd_start() {
     needs etcd curl
@@ -46,4 +48,17 @@ etcd_ask() {
 
 etcd_is_ready() {
     etcd_ask /v3/kv/range '{"key":"eA=="}'
+}
+
+# node NAME [OPTION]...: the daemon of that host, ready on return; its pid is ${NODES[NAME]}, its log $T/NAME.log.
+declare -gA NODES
+node() {
+    DIBS_SOCKET=none start "$DIBS" serve --node "$1" --socket "$T/$1.sock" --admin-socket "$T/$1.admin" "${@:2}" 2>>"$T/$1.log"
+    NODES[$1]=$STARTED
+    wait_until 20 on "$1" ls || { cat "$T/$1.log" >&2; return 1; }
+}
+
+# on NAME COMMAND...: as an administrator of that host.
+on() {
+    DIBS_SOCKET=$T/$1.admin dibs "${@:2}"
 }

@@ -4,8 +4,8 @@
 /* A real cluster of etcd on loopback: one member or three, that can be killed, stopped and started again. It
  * ends with the test program, whatever happens to that.
  *
- * Each port is kept by a socket that is bound and never listens: the kernel gives it to nobody, and the
- * member can listen there, because both say SO_REUSEADDR. */
+ * Each port is kept by a socket that is bound and never listens: the kernel gives it to no other process, and
+ * the member can listen there, because both say SO_REUSEADDR. */
 #include <ftw.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "etcd/etcd.h"
+#include "store/etcd/client/etcd.h"
 #include "support/child.h"
 
 enum { CLUSTER_MAX = 3, CLUSTER_START_MS = 30000, CLUSTER_FLAGS_MAX = 8 };
@@ -29,148 +29,28 @@ struct cluster {
     struct etcd_config config;
 };
 
-#define CLUSTER_FN __attribute__((unused)) static
-
-CLUSTER_FN int64_t in_ms(int64_t ms)
-{
-    return clock_monotonic_ms() + ms;
-}
-
-CLUSTER_FN uint16_t guard_open(int *fd)
-{
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof at;
-    int on = 1;
-
-    *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
-    assert_int_equal(bind(*fd, (struct sockaddr *) &at, size), 0);
-    assert_int_equal(getsockname(*fd, (struct sockaddr *) &at, &size), 0);
-    return ntohs(at.sin_port);
-}
+int64_t in_ms(int64_t ms);
+uint16_t guard_open(int *fd);
 
 /* A script of tests/support with arguments; becomes it. */
-CLUSTER_FN int support_exec(char **argv)
-{
-    const char *source = getenv("SOURCE");
-    char path[1024] = "";
-
-    (void) snprintf(path, sizeof path, "%s/tests/support/%s", source ? source : ".", argv[0]);
-    argv[0] = path;
-    (void) execv(path, argv);
-    return 127;
-}
+int support_exec(char **argv);
 
 struct member_start {
     const struct cluster *cluster;
     size_t index;
 };
 
-CLUSTER_FN int member_main(void *arg)
-{
-    const struct member_start *m = arg;
-    char dir[sizeof m->cluster->dir] = "";
-    char index[16] = "";
-    char *argv[4 + CLUSTER_FLAGS_MAX] = { (char[]){ "etcd-member" }, dir, index };
-
-    (void) snprintf(dir, sizeof dir, "%s", m->cluster->dir);
-    (void) snprintf(index, sizeof index, "%zu", m->index);
-    for (size_t i = 0; i < CLUSTER_FLAGS_MAX && m->cluster->flags[i]; i++)
-        argv[3 + i] = strdup(m->cluster->flags[i]);
-    return support_exec(argv);
-}
-
-CLUSTER_FN void member_begin(struct cluster *c, size_t i)
-{
-    struct member_start start = { c, i };
-
-    c->pid[i] = child_start(member_main, &start);
-    assert_true(c->pid[i] > 0);
-}
-
-CLUSTER_FN void member_kill(struct cluster *c, size_t i)
-{
-    if (c->pid[i] > 0)
-        child_end(c->pid[i]);
-    c->pid[i] = 0;
-}
-
-CLUSTER_FN void member_freeze(const struct cluster *c, size_t i)
-{
-    siginfo_t info = { 0 };
-
-    assert_int_equal(kill(c->pid[i], SIGSTOP), 0);
-    /* Not before all of its threads stand still: one of them could answer yet. */
-    assert_int_equal(waitid(P_PID, (id_t) c->pid[i], &info, WSTOPPED | WNOWAIT), 0);
-}
-
-CLUSTER_FN void member_thaw(const struct cluster *c, size_t i)
-{
-    assert_int_equal(kill(c->pid[i], SIGCONT), 0);
-}
-
-CLUSTER_FN int certificates_main(void *arg)
-{
-    char *argv[] = { (char[]){ "etcd-certificates" }, arg, NULL };
-
-    return support_exec(argv);
-}
+void member_begin(struct cluster *c, size_t i);
+void member_kill(struct cluster *c, size_t i);
+void member_freeze(const struct cluster *c, size_t i);
+void member_thaw(const struct cluster *c, size_t i);
 
 /* The URL of all members, and what is behind them. */
-CLUSTER_FN void cluster_url(const struct cluster *c, const char *tail, char *out, size_t size)
-{
-    size_t used = (size_t) snprintf(out, size, "etcd://");
-
-    for (size_t i = 0; i < c->n; i++)
-        used += (size_t) snprintf(out + used, size - used, "%s127.0.0.1:%u", i ? "," : "", c->client[i]);
-    (void) snprintf(out + used, size - used, "%s", tail);
-}
-
-CLUSTER_FN void cluster_configure(struct cluster *c)
-{
-    char url[4096] = "";
-    char tail[2048] = "";
-    dibs_err err = { 0 };
-
-    if (c->is_tls)
-        (void) snprintf(tail, sizeof tail,
-                        "/t?cacert=%s/tls/ca.cert&cert=%s/tls/client.cert&key=%s/tls/client.key", c->dir,
-                        c->dir, c->dir);
-    cluster_url(c, c->is_tls ? tail : "/t", url, sizeof url);
-    ASSERT_OK(etcd_config_parse(url, &c->config, &err), &err);
-}
+void cluster_url(const struct cluster *c, const char *tail, char *out, size_t size);
 
 /* One of them answers what only a leader and a majority can. */
-CLUSTER_FN void cluster_wait(const struct etcd_config *config)
-{
-    const struct etcd_op look = { .kind = ETCD_RANGE, .key = { "x", 1 } };
-    struct etcd_call call = { .deadline_ms = in_ms(CLUSTER_START_MS) };
-    struct etcd_answer answer = { 0 };
-    struct etcd *etcd = NULL;
-    dibs_err err = { 0 };
-
-    ASSERT_OK(etcd_open(config, &etcd, &err), &err);
-    ASSERT_OK(etcd_do(etcd, &call, &look, &answer, &err), &err);
-    etcd_answer_done(&answer);
-    etcd_close(etcd);
-}
-
-CLUSTER_FN void cluster_write_ports(const struct cluster *c)
-{
-    char path[sizeof c->dir + 16] = "";
-
-    (void) snprintf(path, sizeof path, "%s/ports", c->dir);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    for (size_t i = 0; i < c->n; i++)
-        (void) fprintf(file, "%u %u\n", c->client[i], c->peer[i]);
-    assert_int_equal(fclose(file), 0);
-}
-
-CLUSTER_FN bool has_etcd(void)
-{
-    return access("/usr/bin/etcd", X_OK) == 0;
-}
+void cluster_wait(const struct etcd_config *config);
+bool has_etcd(void);
 
 /* In front of every case: a cluster that could not be started is not there. */
 #define NEED_ETCD()                                     \
@@ -180,87 +60,17 @@ CLUSTER_FN bool has_etcd(void)
     } while (0)
 
 /* With `is_tls` clients must have a certificate. The flags are etcd's, up to a NULL; NULL: none. */
-CLUSTER_FN struct cluster *cluster_open(size_t n, bool is_tls, const char *const *flags)
-{
-    struct cluster *c = calloc(1, sizeof *c);
-    const char *base = getenv("TMPDIR");
-
-    assert_non_null(c);
-    c->n = n;
-    c->is_tls = is_tls;
-    for (size_t i = 0; flags && flags[i] && i + 1 < CLUSTER_FLAGS_MAX; i++)
-        c->flags[i] = flags[i];
-    (void) snprintf(c->dir, sizeof c->dir, "%s/dibs-etcd-XXXXXX", base && *base ? base : "/tmp");
-    assert_non_null(mkdtemp(c->dir));
-    for (size_t i = 0; i < n; i++) {
-        c->client[i] = guard_open(&c->guards[2 * i]);
-        c->peer[i] = guard_open(&c->guards[2 * i + 1]);
-    }
-    cluster_write_ports(c);
-    if (is_tls) {
-        char tls[sizeof c->dir + 16] = "";
-
-        (void) snprintf(tls, sizeof tls, "%s/tls", c->dir);
-        assert_int_equal(child_run(certificates_main, tls), 0);
-    }
-    cluster_configure(c);
-    for (size_t i = 0; i < n; i++)
-        member_begin(c, i);
-    return c;
-}
-
-CLUSTER_FN int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-    (void) st;
-    (void) kind;
-    (void) at;
-    return remove(path);
-}
-
-CLUSTER_FN void cluster_close(struct cluster *c)
-{
-    if (!c)
-        return;
-    for (size_t i = 0; i < c->n; i++) {
-        member_kill(c, i);
-        (void) close(c->guards[2 * i]);
-        (void) close(c->guards[2 * i + 1]);
-    }
-    (void) nftw(c->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    free(c);
-}
+struct cluster *cluster_open(size_t n, bool is_tls, const char *const *flags);
+void cluster_close(struct cluster *c);
 
 /* ---- one cluster for all cases of a program, and a client for each ---- */
 
-CLUSTER_FN struct cluster *shared; /* NULL: there is no etcd here. Each case leaves it whole */
+extern struct cluster *shared; /* NULL: there is no etcd here. Each case leaves it whole */
 
-CLUSTER_FN int shared_open(size_t n)
-{
-    if (has_etcd()) {
-        shared = cluster_open(n, false, NULL);
-        cluster_wait(&shared->config);
-    }
-    return 0;
-}
-
-CLUSTER_FN int shared_open_one(void **state)
-{
-    (void) state;
-    return shared_open(1);
-}
-
-CLUSTER_FN int shared_open_three(void **state)
-{
-    (void) state;
-    return shared_open(3);
-}
-
-CLUSTER_FN int shared_close(void **state)
-{
-    (void) state;
-    cluster_close(shared);
-    return 0;
-}
+int shared_open(size_t n);
+int shared_open_one(void **state);
+int shared_open_three(void **state);
+int shared_close(void **state);
 
 struct asker {
     struct etcd *etcd;
@@ -269,45 +79,11 @@ struct asker {
     dibs_err err;
 };
 
-CLUSTER_FN int asker_open(void **state)
-{
-    struct asker *a = calloc(1, sizeof *a);
-
-    assert_non_null(a);
-    *state = a;
-    a->call.deadline_ms = in_ms(CLUSTER_START_MS);
-    if (shared)
-        ASSERT_OK(etcd_open(&shared->config, &a->etcd, &a->err), &a->err);
-    return 0;
-}
-
-CLUSTER_FN int asker_close(void **state)
-{
-    struct asker *a = *state;
-
-    etcd_answer_done(&a->answer);
-    etcd_close(a->etcd);
-    free(a);
-    return 0;
-}
+int asker_open(void **state);
+int asker_close(void **state);
 
 #define ASKER_TEST(name) cmocka_unit_test_setup_teardown(name, asker_open, asker_close)
 
 /* Which member leads, by what the member itself says. */
-CLUSTER_FN size_t cluster_leader(const struct cluster *c, struct etcd *etcd)
-{
-    struct etcd_status status = { 0 };
-    dibs_err err = { 0 };
-
-    for (int64_t until = in_ms(CLUSTER_START_MS); clock_monotonic_ms() < until;) {
-        for (size_t i = 0; i < c->n; i++) { /* each answer takes a moment: nobody is flooded */
-            struct etcd_call call = { .deadline_ms = in_ms(2000) };
-
-            if (etcd_status(etcd, &call, i, &status, &err) == DIBS_OK && status.leader == status.member)
-                return i;
-        }
-    }
-    fail_msg("no leader: %s", err.msg);
-    return 0;
-}
+size_t cluster_leader(const struct cluster *c, struct etcd *etcd);
 #endif

@@ -86,7 +86,7 @@ class Store:
 
 
 class Target:
-    """What a path means."""
+    """The resource that a path means."""
 
     def __init__(self, path, absent):
         parts = [urllib.parse.unquote(p) for p in path.split("/")[1:]]
@@ -627,7 +627,7 @@ class Server(http.server.ThreadingHTTPServer):
         if rule.get("slow"):
             time.sleep(rule["slow"])
         if rule.get("status"):
-            raise Refusal(rule["status"], "InternalError", "told to fail", rule.get("retryAfter"))
+            raise Refusal(rule["status"], "InternalError", "fails on request", rule.get("retryAfter"))
         if rule.get("bytes"):
             handler.answer(200, b" " * rule["bytes"])
             raise BrokenPipeError

@@ -14,198 +14,48 @@
 
 struct t_ledger {
     struct ledger *ledger;
-    struct ledger_actor actor; /* uid:1000 */
-    struct ledger_actor other; /* uid:2000 */
+    struct call call;            /* uid:1000 */
+    struct call other;           /* uid:2000 */
+    const struct ledger *shared; /* whose transaction t_begin() has begun */
     struct ledger_refusal refusal;
     dibs_err err;
     char dir[256];
     char uri[300];
 };
 
-__attribute__((unused)) static const char *t_scheme = "memory"; /* set by main from argv[1] */
-__attribute__((unused)) static const char *t_given = "memory:"; /* ... which is this */
+extern const char *t_scheme; /* "memory" unless t_backend() has set it from argv[1] ... */
+extern const char *t_given;  /* ... which is this */
 
-__attribute__((unused)) static void t_remove_directory(const char *path)
-{
-    DIR *dir = opendir(path);
-
-    if (!dir)
-        return;
-    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            (void) unlinkat(dirfd(dir), entry->d_name, 0);
-    (void) closedir(dir);
-    (void) rmdir(path);
-}
-
-__attribute__((unused)) static void t_make_directory(char out[256])
-{
-    const char *base = getenv("TMPDIR");
-
-    (void) snprintf(out, 256, "%s/dibs-ledger-XXXXXX", base && *base ? base : "/tmp");
-    assert_non_null(mkdtemp(out));
-}
-
-__attribute__((unused)) static int t_open(void **state)
-{
-    struct t_ledger *t = calloc(1, sizeof *t);
-    const struct ledger_options options = { .timeout_ms = 5000 };
-
-    assert_non_null(t);
-    t->actor =
-        (struct ledger_actor){ .now = { 1000000, 5000000 }, .uid = 1000, .pid = 10, .principal = "uid:1000" };
-    t->other =
-        (struct ledger_actor){ .now = { 1000000, 5000000 }, .uid = 2000, .pid = 20, .principal = "uid:2000" };
-    if (strcmp(t_scheme, "sqlite") == 0) {
-        t_make_directory(t->dir);
-        (void) snprintf(t->uri, sizeof t->uri, "sqlite:%s/ledger.db", t->dir);
-    } else if (strcmp(t_given, "etcd:missing") == 0) {
-        free(t);
-        SKIP_BECAUSE("etcd-server: not installed");
-    } else if (strcmp(t_scheme, "etcd") == 0) {
-        static unsigned n_cases;
-
-        (void) snprintf(t->uri, sizeof t->uri, "%s/case%u", t_given, ++n_cases);
-    } else {
-        (void) snprintf(t->uri, sizeof t->uri, "%s:", t_scheme);
-    }
-    ASSERT_OK(ledger_open(t->uri, &options, &t->ledger, &t->err), &t->err);
-    *state = t;
-    return 0;
-}
-
-__attribute__((unused)) static int t_close(void **state)
-{
-    struct t_ledger *t = *state;
-
-    ledger_close(t->ledger);
-    if (t->dir[0])
-        t_remove_directory(t->dir);
-    free(t);
-    return 0;
-}
-
-__attribute__((unused)) static dibs_address t_address(const char *text)
-{
-    dibs_address out[2] = { 0 };
-    dibs_err err = { 0 };
-    size_t n = 0;
-
-    ASSERT_OK(dibs_address_parse(text, out, &n, &err), &err);
-    assert_int_equal(n, 1);
-    return out[0];
-}
+void t_remove_directory(const char *path);
+void t_make_directory(char out[256]);
+int t_open(void **state);
+int t_close(void **state);
+/* The calls of both users share a transaction on `ledger` until t_commit(). */
+void t_begin(struct t_ledger *t, struct ledger *ledger);
+void t_begin_unsynced(struct t_ledger *t, struct ledger *ledger);
+dibs_status t_commit(struct t_ledger *t, struct ledger_span *out);
+/* A call on `ledger`, where there are several: the transaction may be another's. */
+struct call t_call(const struct t_ledger *t, const struct ledger *ledger);
+#define T_CALL(t, ledger) ((struct call[1]){ t_call((t), (ledger)) })
+dibs_address t_address(const char *text);
 
 /* A want of uid:1000 for tcp on `address`, held by a lease of ten minutes; static, one candidate when it is
  * given. */
-__attribute__((unused)) static struct ledger_want t_want(const char *name, const char *address)
-{
-    struct ledger_want want = { 0 };
-    dibs_claim *c = &want.claim;
-
-    c->kind = DIBS_STATIC;
-    c->is_exclusive = true;
-    c->holder = DIBS_HELD_BY_LEASE;
-    c->lease_ttl_ms = 600000;
-    c->uid = 1000;
-    c->n_bindings = 1;
-    c->bindings[0] = (dibs_binding){ .proto = DIBS_TCP, .address = t_address(address) };
-    (void) snprintf(c->process.boot_id, sizeof c->process.boot_id, "%s", T_BOOT);
-    (void) snprintf(c->principal, sizeof c->principal, "uid:1000");
-    (void) snprintf(c->name, sizeof c->name, "%s", name ? name : "");
-    (void) snprintf(c->pool, sizeof c->pool, "default");
-    (void) snprintf(c->command, sizeof c->command, "test");
-    return want;
-}
+struct ledger_want t_want(const char *name, const char *address);
 
 /* A choice among candidates. */
-__attribute__((unused)) static struct ledger_want t_dynamic(const char *name, const uint16_t *candidates,
-                                                            size_t n)
-{
-    struct ledger_want want = t_want(name, "*");
-
-    want.claim.kind = DIBS_DYNAMIC;
-    want.is_choice = true;
-    want.cooldown_ms = 5000;
-    want.candidates = candidates;
-    want.n_candidates = n;
-    return want;
-}
-
-__attribute__((unused)) static void t_by_process(struct ledger_want *want, int32_t pid)
-{
-    want->claim.holder = DIBS_HELD_BY_PROCESS;
-    want->claim.lease_ttl_ms = 0;
-    want->claim.process.pid = pid;
-    want->claim.process.pidns = 77;
-    want->claim.process.start_ticks = (uint64_t) pid * 100;
-}
-
-__attribute__((unused)) static void t_kept(struct ledger_want *want)
-{
-    want->claim.holder = DIBS_HELD_BY_NOBODY;
-    want->claim.is_kept = true;
-    want->claim.lease_ttl_ms = 0;
-    want->claim.process = (dibs_process){ 0 };
-}
-
-__attribute__((unused)) static void t_of_other(struct ledger_want *want)
-{
-    (void) snprintf(want->claim.principal, sizeof want->claim.principal, "uid:2000");
-    want->claim.uid = 2000;
-}
+struct ledger_want t_dynamic(const char *name, const uint16_t *candidates, size_t n);
+void t_by_process(struct ledger_want *want, int32_t pid);
+void t_kept(struct ledger_want *want);
+void t_of_other(struct ledger_want *want);
 
 /* Claims one want at one port (0: as the want says); the dead list may be NULL. */
-__attribute__((unused)) static dibs_status t_claim_over(struct t_ledger *t, const struct ledger_want *want,
-                                                        uint16_t port, const struct ledger_seen *dead,
-                                                        dibs_claim *out)
-{
-    struct ledger_want copy = *want;
-    struct ledger_batch batch = { .wants = &copy, .n = 1, .dead = dead, .n_dead = dead ? 1 : 0 };
-
-    if (port) {
-        copy.candidates = &port;
-        copy.n_candidates = 1;
-    }
-    return ledger_claim(t->ledger, &batch,
-                        strcmp(want->claim.principal, "uid:2000") == 0 ? &t->other : &t->actor, out,
-                        &t->refusal, &t->err);
-}
-
-__attribute__((unused)) static dibs_status t_claim(struct t_ledger *t, const struct ledger_want *want,
-                                                   uint16_t port, dibs_claim *out)
-{
-    return t_claim_over(t, want, port, NULL, out);
-}
-
-__attribute__((unused)) static dibs_claim t_must(struct t_ledger *t, const struct ledger_want *want,
-                                                 uint16_t port)
-{
-    dibs_claim out = { 0 };
-
-    ASSERT_OK(t_claim(t, want, port, &out), &t->err);
-    return out;
-}
-
-__attribute__((unused)) static struct ledger_seen t_seen(const dibs_claim *claim)
-{
-    return (struct ledger_seen){
-        .id = claim->id,
-        .generation = claim->generation,
-        .lease_until_ms = claim->lease_until_ms,
-    };
-}
-
-__attribute__((unused)) static size_t t_end(struct t_ledger *t, const dibs_claim *claim,
-                                            enum ledger_end_how how)
-{
-    struct ledger_seen seen = t_seen(claim);
-    size_t n = 99;
-
-    ASSERT_OK(ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, how }, &t->actor, &n, &t->err),
-              &t->err);
-    return n;
-}
+dibs_status t_claim_over(struct t_ledger *t, const struct ledger_want *want, uint16_t port,
+                         const struct ledger_seen *dead, dibs_claim *out);
+dibs_status t_claim(struct t_ledger *t, const struct ledger_want *want, uint16_t port, dibs_claim *out);
+dibs_claim t_must(struct t_ledger *t, const struct ledger_want *want, uint16_t port);
+struct ledger_seen t_seen(const dibs_claim *claim);
+size_t t_end(struct t_ledger *t, const dibs_claim *claim, enum ledger_end_how how);
 
 #define T_EVENTS_MAX 64
 struct t_events {
@@ -213,34 +63,9 @@ struct t_events {
     dibs_event item[T_EVENTS_MAX];
 };
 
-__attribute__((unused)) static bool t_note_event(void *ctx, const dibs_event *event)
-{
-    struct t_events *events = ctx;
-
-    if (events->n < T_EVENTS_MAX)
-        events->item[events->n] = *event;
-    events->n++;
-    return true;
-}
-
-__attribute__((unused)) static struct t_events t_events_since(struct t_ledger *t, uint64_t since)
-{
-    struct t_events events = { 0 };
-
-    ASSERT_OK(ledger_events(t->ledger, &(dibs_event_query){ since, 0, false }, NULL, t_note_event, &events,
-                            &t->err),
-              &t->err);
-    return events;
-}
-
-__attribute__((unused)) static uint64_t t_tail(struct t_ledger *t)
-{
-    uint64_t seq = 0;
-    uint64_t cursor = 0;
-
-    ASSERT_OK(ledger_tail(t->ledger, &seq, &cursor, &t->err), &t->err);
-    return seq;
-}
+bool t_note_event(void *ctx, const dibs_event *event);
+struct t_events t_events_since(struct t_ledger *t, uint64_t since);
+uint64_t t_tail(struct t_ledger *t);
 
 struct t_ids {
     size_t n;
@@ -248,55 +73,13 @@ struct t_ids {
     dibs_claim last;
 };
 
-__attribute__((unused)) static bool t_note_claim(void *ctx, const dibs_claim *claim)
-{
-    struct t_ids *ids = ctx;
-
-    if (ids->n < sizeof ids->id / sizeof ids->id[0])
-        ids->id[ids->n] = claim->id;
-    ids->n++;
-    ids->last = *claim;
-    return true;
-}
-
-__attribute__((unused)) static struct t_ids t_list(struct t_ledger *t, struct ledger_filter filter)
-{
-    struct t_ids ids = { 0 };
-
-    ASSERT_OK(ledger_list(t->ledger, &filter, t_note_claim, &ids, &t->err), &t->err);
-    return ids;
-}
-
-static bool t_copy_claim(void *ctx, const dibs_claim *claim)
-{
-    *(dibs_claim *) ctx = *claim;
-    return false;
-}
+bool t_note_claim(void *ctx, const dibs_claim *claim);
+struct t_ids t_list(struct t_ledger *t, struct ledger_filter filter);
 
 /* The claim as it is stored, listed by its number. */
-__attribute__((unused)) static dibs_claim t_stored(struct t_ledger *t, uint64_t id)
-{
-    const struct ledger_filter from = { .after_id = id - 1 };
-    dibs_claim found = { 0 };
-
-    ASSERT_OK(ledger_list(t->ledger, &from, t_copy_claim, &found, &t->err), &t->err);
-    assert_int_equal(found.id, id);
-    return found;
-}
+dibs_claim t_stored(struct t_ledger *t, uint64_t id);
 
 /* argv[1] is the URI of a backend; only its scheme counts, and the address of a server, because every case
  * gets a ledger of its own. */
-__attribute__((unused)) static int t_backend(int argc, char **argv)
-{
-    static char scheme[16];
-
-    if (argc != 2 || !strchr(argv[1], ':')) {
-        (void) fprintf(stderr, "usage: %s memory:|sqlite:|etcd://HOST:PORT\n", argv[0]);
-        return 1;
-    }
-    (void) snprintf(scheme, sizeof scheme, "%.*s", (int) strcspn(argv[1], ":"), argv[1]);
-    t_scheme = scheme;
-    t_given = argv[1];
-    return 0;
-}
+int t_backend(int argc, char **argv);
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_TESTS_RELAY_H
 #define DIBS_TESTS_RELAY_H
-/* Proxies in front of a member of etcd: one that loses what it is told to lose (relay.py), and one that
- * spoils answers at random (unruly.py). */
+/* Proxies in front of a member of etcd: one that loses messages on request (relay.py), and one that
+ * damages answers at random (unruly.py). */
 #include "support/etcd.h"
 
 struct relay {
@@ -17,58 +17,12 @@ struct relay_start {
     int in, out;
 };
 
-CLUSTER_FN int relay_main(void *arg)
-{
-    const struct relay_start *start = arg;
-    char port[16] = "";
-    char *argv[] = { (char[]){ "relay.py" }, port, NULL };
+void relay_open(struct relay *relay, uint16_t upstream);
 
-    (void) snprintf(port, sizeof port, "%u", start->upstream);
-    if (dup2(start->in, STDIN_FILENO) < 0 || dup2(start->out, STDOUT_FILENO) < 0)
-        return 126;
-    return support_exec(argv);
-}
-
-CLUSTER_FN const char *relay_hear(struct relay *relay)
-{
-    assert_non_null(fgets(relay->said, sizeof relay->said, relay->from));
-    return relay->said;
-}
-
-CLUSTER_FN void relay_open(struct relay *relay, uint16_t upstream)
-{
-    int in[2];
-    int out[2];
-
-    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
-    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-    relay->pid = child_start(relay_main, &(struct relay_start){ upstream, in[0], out[1] });
-    (void) close(in[0]);
-    (void) close(out[1]);
-    relay->to = fdopen(in[1], "w");
-    relay->from = fdopen(out[0], "r");
-    relay->port = (unsigned) strtoul(relay_hear(relay), NULL, 10);
-}
-
-/* What it says to a command of relay.py. */
-CLUSTER_FN const char *relay_tell(struct relay *relay, char command)
-{
-    assert_int_equal(fputc(command, relay->to), command);
-    assert_int_equal(fflush(relay->to), 0);
-    return relay_hear(relay);
-}
-
-CLUSTER_FN unsigned relay_lost(struct relay *relay)
-{
-    return (unsigned) strtoul(relay_tell(relay, '?'), NULL, 10);
-}
-
-CLUSTER_FN void relay_close(struct relay *relay)
-{
-    child_end(relay->pid);
-    (void) fclose(relay->to);
-    (void) fclose(relay->from);
-}
+/* The relay's answer to a command of relay.py. */
+const char *relay_tell(struct relay *relay, char command);
+unsigned relay_lost(struct relay *relay);
+void relay_close(struct relay *relay);
 
 /* ---- spoilt answers ---- */
 
@@ -76,43 +30,9 @@ struct unruly {
     char port[16], seed[16], path[300];
 };
 
-CLUSTER_FN int unruly_main(void *arg)
-{
-    struct unruly *u = arg;
-    char *argv[] = { (char[]){ "unruly.py" }, u->port, u->seed, u->path, NULL };
-
-    return support_exec(argv);
-}
-
 /* Printed, so that it can be repeated as far as the pieces come alike. */
-CLUSTER_FN unsigned unruly_seed(void)
-{
-    const char *given = getenv("DIBS_TEST_SEED");
-    unsigned seed = given ? (unsigned) strtoul(given, NULL, 10) : (unsigned) clock_now(0).wall_ms % 100000;
-
-    print_message("DIBS_TEST_SEED=%u\n", seed);
-    return seed;
-}
+unsigned unruly_seed(void);
 
 /* In front of the cluster's first member; *config leads there. */
-CLUSTER_FN pid_t unruly_start(const struct cluster *cluster, struct etcd_config *config, unsigned seed)
-{
-    struct unruly u = { 0 };
-    char line[16] = "";
-
-    (void) snprintf(u.port, sizeof u.port, "%u", cluster->client[0]);
-    (void) snprintf(u.seed, sizeof u.seed, "%u", seed);
-    (void) snprintf(u.path, sizeof u.path, "%s/unruly.%u", cluster->dir, seed);
-    pid_t pid = child_start(unruly_main, &u);
-    UNTIL(access(u.path, R_OK) == 0);
-    FILE *file = fopen(u.path, "r");
-    assert_non_null(file);
-    assert_non_null(fgets(line, sizeof line, file));
-    (void) fclose(file);
-    *config = cluster->config;
-    config->n_origins = 1;
-    (void) snprintf(config->origin[0], sizeof config->origin[0], "http://127.0.0.1:%lu",
-                    strtoul(line, NULL, 10));
-    return pid;
-}
+pid_t unruly_start(const struct cluster *cluster, struct etcd_config *config, unsigned seed);
 #endif

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""relay.py UPSTREAM_PORT: a relay on loopback that loses what it is told to lose.
+"""relay.py UPSTREAM_PORT: a relay on loopback that loses messages on request.
 
 Says its port, then takes commands of one letter and answers each with a line. The next Txn that changes something
     a   is done, and its answer lost
     r   is lost itself
     h   is held back, and the caller's connection closed;   g   lets it go, and says what was answered
     w   as a, and all that comes then waits for o
-    d   is not meant: watches hear no more, and are not told why
+    d   is not meant: watches get no more changes and no error
     c   cuts all connections and lets nobody in until o
     ?   says how many were lost"""
 import socket
@@ -19,7 +19,7 @@ lock = threading.Lock()
 opened = threading.Event()
 opened.set()
 state = {"mode": "", "is_cut": False, "lost": 0, "held": b"", "is_deaf": False}
-everybody = set()
+connected = set()
 
 
 def end(*socks):
@@ -110,7 +110,7 @@ def serve(listening):
             client.close()
             continue
         server = socket.create_connection(("127.0.0.1", upstream))
-        everybody.update((client, server))
+        connected.update((client, server))
         flags = (threading.Event(), threading.Event())
         for way in (ask, answer):
             threading.Thread(target=way, args=(client, server, *flags), daemon=True).start()
@@ -143,7 +143,7 @@ with socket.socket() as listening:
             state["is_deaf"] = True
         elif command == "c":
             state["is_cut"] = True
-            end(*everybody)
+            end(*connected)
         elif command == "o":
             state["is_cut"] = False
             opened.set()

@@ -21,7 +21,7 @@ serve_stop() {
     wait "$DAEMON" || status=$?
 }
 
-# ask [CURL OPTION]... PATH: over $SOCKET (or $ASK_SOCKET), by whom the words of ASK_BY make it (as_user UID);
+# ask [CURL OPTION]... PATH: over $SOCKET (or $ASK_SOCKET), as the user that ASK_BY selects (as_user UID);
 # the answer is $output, its HTTP code $code.
 ASK_BY=()
 ask() {

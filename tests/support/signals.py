@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What a command is told of signals: signals.py FILE...
+"""Records the signals of a command: signals.py FILE...
 
 Takes every signal that can be taken, and appends its name to FILE, with "*" when a value came along; "ready" comes
 first. SIGUSR2 ends it."""

@@ -141,7 +141,7 @@ static void no_text_at_all_is_refused(void **state)
     assert_int_equal(dibs_address_parse(NULL, got, &n, &err), DIBS_INVALID);
 }
 
-static void a_host_name_is_told_what_is_accepted(void **state)
+static void a_host_name_is_refused_with_what_is_accepted(void **state)
 {
     dibs_address got[2] = { 0 };
     dibs_err err = { 0 };
@@ -169,7 +169,7 @@ static void only_the_zero_addresses_are_wildcards(void **state)
     assert_false(dibs_address_is_wildcard(&none));
 }
 
-static void v6only_tells_wildcards_apart_and_nothing_else(void **state)
+static void v6only_distinguishes_wildcards_and_nothing_else(void **state)
 {
     static const dibs_address dual = { .len = 16 };
     static const dibs_address only = { .len = 16, .v6only = true };
@@ -227,9 +227,9 @@ int main(void)
         cmocka_unit_test(localhost_in_any_letter_case_is_both_loopbacks),
         cmocka_unit_test(everything_else_is_refused_with_its_reason),
         cmocka_unit_test(no_text_at_all_is_refused),
-        cmocka_unit_test(a_host_name_is_told_what_is_accepted),
+        cmocka_unit_test(a_host_name_is_refused_with_what_is_accepted),
         cmocka_unit_test(only_the_zero_addresses_are_wildcards),
-        cmocka_unit_test(v6only_tells_wildcards_apart_and_nothing_else),
+        cmocka_unit_test(v6only_distinguishes_wildcards_and_nothing_else),
         cmocka_unit_test(a_damaged_address_formats_without_harm),
         cmocka_unit_test(protocols_are_read_in_any_letter_case),
     };

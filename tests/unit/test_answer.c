@@ -19,11 +19,6 @@ static void an_answer_is_the_same_whole_and_in_drops(void **state)
         { "HTTP/1.1 201 \r\ncontent-length:2\r\nCONNECTION:  close \r\n\r\n[]", 201, "[]", true },
         { "HTTP/1.0 200 OK\nContent-Length: 0\n\n", 200, "", true },
         { "HTTP/1.1 204\r\n\r\n", 204, "", false },
-        { "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", 304, "", false },
-        { "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", 200, "x", false },
-        { "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;a=b\r\n{\r\n00A\r\n0123456789\r\n0\r\nT: "
-          "x\r\n\r\n",
-          200, "{0123456789", false },
     };
 
     (void) state;
@@ -58,7 +53,7 @@ static void how_long_to_wait_is_read(void **state)
     answer_done(&a);
 }
 
-static void what_is_no_answer_is_refused(void **state)
+static void a_malformed_answer_is_refused(void **state)
 {
     static const char *const rows[] = {
         "SSH-2.0-OpenSSH_9.2\r\n",
@@ -78,11 +73,8 @@ static void what_is_no_answer_is_refused(void **state)
         "HTTP/1.1 200 OK\r\nContent-Length: 67108865\r\n\r\n", /* above DIBS_INPUT_MAX_BYTES */
         "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4000001\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n",
+        "HTTP/1.1 100 Continue\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab",
     };
 
@@ -98,16 +90,15 @@ static void what_is_no_answer_is_refused(void **state)
 
 static void a_head_has_a_bound_however_it_grows(void **state)
 {
-    static const char *const lines[] = { "X: y\r\n", "HTTP/1.1 100 Continue\r\n\r\n", "x" };
+    static const char *const lines[] = { "X: y\r\n", "x" };
     static const char status[] = "HTTP/1.1 200 OK\r\n";
 
     (void) state;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 2; i++) {
         struct answer a = { 0 };
         size_t taken = 0;
 
-        if (i != 1)
-            assert_null(answer_take(&a, status, sizeof status - 1));
+        assert_null(answer_take(&a, status, sizeof status - 1));
         while (taken < 1 << 20 && !answer_take(&a, lines[i], strlen(lines[i])))
             taken += strlen(lines[i]);
         assert_true(taken <= ANSWER_HEAD_MAX);
@@ -120,7 +111,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_is_the_same_whole_and_in_drops),
         cmocka_unit_test(how_long_to_wait_is_read),
-        cmocka_unit_test(what_is_no_answer_is_refused),
+        cmocka_unit_test(a_malformed_answer_is_refused),
         cmocka_unit_test(a_head_has_a_bound_however_it_grows),
     };
 

@@ -38,7 +38,7 @@ static void kubernetes_case_21_band_sizes(void **state)
     check_rows(rows, sizeof rows / sizeof *rows);
 }
 
-static void edges_have_a_band_that_leaves_room(void **state)
+static void edges_have_a_band_that_leaves_ports(void **state)
 {
     static const struct row rows[] = { { 0, 0 }, { 1, 0 }, { 65535, 128 }, { UINT32_MAX, 128 } };
 
@@ -72,7 +72,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_of_the_band_table_holds),
         cmocka_unit_test(kubernetes_case_21_band_sizes),
-        cmocka_unit_test(edges_have_a_band_that_leaves_room),
+        cmocka_unit_test(edges_have_a_band_that_leaves_ports),
         cmocka_unit_test(the_first_dynamic_port_of_each_table_range_is_the_stated_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -162,7 +162,6 @@ static void repeatable_options_keep_their_order(void **state)
     assert_string_equal(cli_value_at(&line.cli, "port", 1), "b");
     assert_string_equal(cli_value_at(&line.cli, "port", 2), "c");
     assert_null(cli_value_at(&line.cli, "port", 3));
-    assert_string_equal(cli_value(&line.cli, "port"), "c");
     done(&line);
 }
 
@@ -313,7 +312,7 @@ static void options_beyond_the_limit_are_refused(void **state)
     refused(&line, parse(&line, words), "more than 256 options");
 }
 
-static void safe_text_never_writes_beyond_its_room(void **state)
+static void safe_text_never_writes_beyond_its_buffer(void **state)
 {
     static const struct {
         const char *in;
@@ -330,8 +329,8 @@ static void safe_text_never_writes_beyond_its_room(void **state)
         { "\xc3\xa9", 8, "\xc3\xa9" },
         { "\xc3", 8, "?" },
         { "\xc0\xaf", 8, "??" },
-        { "\xc2\x9b", 8, "??" },
-        { "\xe2\x80\xae", 8, "???" },
+        { "\xc2\x9b", 8, "?" },
+        { "\xe2\x80\xae", 8, "?" },
         { "\xed\xa0\x80", 8, "???" },
         { "\x7f", 8, "?" },
         { "a\xf0\x9f\x90\xb3z", 16, "a\xf0\x9f\x90\xb3z" },
@@ -341,7 +340,7 @@ static void safe_text_never_writes_beyond_its_room(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char out[32];
         memset(out, '#', sizeof out);
-        assert_string_equal(cli_safe(cases[i].in, out, cases[i].size), cases[i].out);
+        assert_string_equal(text_safe(cases[i].in, out, cases[i].size), cases[i].out);
         assert_int_equal(out[cases[i].size], '#');
     }
 }
@@ -369,7 +368,7 @@ static void every_row_of_the_table_is_complete(void **state)
     (void) state;
     for (size_t i = 0; cli_commands[i]; i++) {
         const struct cli_cmd *cmd = cli_commands[i];
-        assert_non_null(cmd->run);
+        assert_true((cmd->run != NULL) != (cmd->program != NULL));
         assert_true(cmd->summary[strlen(cmd->summary) - 1] != '.');
         assert_non_null(cmd->args);
         assert_true(cmd->args_kind != CLI_WORDS || cmd->args_words);
@@ -415,7 +414,7 @@ int main(void)
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(text_of_the_user_is_cut_and_made_safe),
         cmocka_unit_test(options_beyond_the_limit_are_refused),
-        cmocka_unit_test(safe_text_never_writes_beyond_its_room),
+        cmocka_unit_test(safe_text_never_writes_beyond_its_buffer),
         cmocka_unit_test(numbers_are_digits_within_bounds),
         cmocka_unit_test(every_row_of_the_table_is_complete),
         cmocka_unit_test(every_status_is_its_own_exit_code),

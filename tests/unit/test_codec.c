@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "ledger/rows.h"
+#include "store/store.h"
 #include "support/t.h"
 
-static struct row_claim sample(uint64_t id, uint64_t generation)
+static struct claim_record sample(uint64_t id, uint64_t generation)
 {
-    struct row_claim row = { .claim = { .id = id, .generation = generation } };
+    struct claim_record row = { .claim = { .id = id, .generation = generation } };
 
-    for (size_t i = 0; i < ROWS_SECRET_BYTES; i++)
+    for (size_t i = 0; i < STORE_SECRET_BYTES; i++)
         row.secret[i] = (uint8_t) (i * 17);
     return row;
 }
@@ -19,30 +19,30 @@ static void a_token_reads_back(void **state)
 
     (void) state;
     for (size_t i = 0; i < 3; i++) {
-        struct row_claim row = sample(ids[i], ids[2 - i]);
-        struct codec_token token = { 0 };
+        struct claim_record row = sample(ids[i], ids[2 - i]);
+        struct record_token token = { 0 };
         char text[DIBS_TOKEN_MAX + 1];
 
-        codec_token_format(&row, text);
-        assert_true(codec_token_parse(text, &token));
+        record_token_format(&row, text);
+        assert_true(record_token_parse(text, &token));
         assert_int_equal(token.id, ids[i]);
         assert_int_equal(token.generation, ids[2 - i]);
-        assert_true(codec_secret_equal(token.secret, row.secret));
+        assert_true(record_secret_equal(token.secret, row.secret));
     }
 }
 
 static void the_longest_token_fits(void **state)
 {
-    struct row_claim row = sample(UINT64_MAX, UINT64_MAX);
+    struct claim_record row = sample(UINT64_MAX, UINT64_MAX);
     char text[DIBS_TOKEN_MAX + 1];
 
     (void) state;
-    codec_token_format(&row, text);
+    record_token_format(&row, text);
     assert_true(strlen(text) <= DIBS_TOKEN_MAX);
-    assert_int_equal(strlen(strrchr(text, '.') + 1), 2 * ROWS_SECRET_BYTES);
+    assert_int_equal(strlen(strrchr(text, '.') + 1), 2 * STORE_SECRET_BYTES);
 }
 
-static void what_is_no_token_is_refused(void **state)
+static void a_malformed_token_is_refused(void **state)
 {
 #define SECRET "00112233445566778899aabbccddeeff"
     static const char *const bad[] = {
@@ -64,32 +64,32 @@ static void what_is_no_token_is_refused(void **state)
         "1.99999999999999999999." SECRET,
         "1.1.00112233445566778899aabbccddeef",
     };
-    struct codec_token token = { .id = 7 };
+    struct record_token token = { .id = 7 };
 
     (void) state;
-    assert_true(codec_token_parse("1.1." SECRET, &token));
+    assert_true(record_token_parse("1.1." SECRET, &token));
     token.id = 7;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        if (codec_token_parse(bad[i], &token))
+        if (record_token_parse(bad[i], &token))
             fail_msg("'%s' was taken for a token", bad[i]);
     assert_int_equal(token.id, 7);
 }
 
 static void secrets_differ_and_compare_by_every_byte(void **state)
 {
-    uint8_t a[ROWS_SECRET_BYTES];
-    uint8_t b[ROWS_SECRET_BYTES];
+    uint8_t a[STORE_SECRET_BYTES];
+    uint8_t b[STORE_SECRET_BYTES];
     dibs_err err = { 0 };
 
     (void) state;
-    ASSERT_OK(codec_secret(a, &err), &err);
-    ASSERT_OK(codec_secret(b, &err), &err);
-    assert_false(codec_secret_equal(a, b));
-    for (size_t i = 0; i < ROWS_SECRET_BYTES; i++) {
+    ASSERT_OK(record_secret(a, &err), &err);
+    ASSERT_OK(record_secret(b, &err), &err);
+    assert_false(record_secret_equal(a, b));
+    for (size_t i = 0; i < STORE_SECRET_BYTES; i++) {
         memcpy(b, a, sizeof b);
-        assert_true(codec_secret_equal(a, b));
+        assert_true(record_secret_equal(a, b));
         b[i] ^= 1;
-        assert_false(codec_secret_equal(a, b));
+        assert_false(record_secret_equal(a, b));
     }
 }
 
@@ -97,7 +97,7 @@ static void bindings_read_back(void **state)
 {
     dibs_claim claim = { 0 };
     dibs_claim back = { 0 };
-    uint8_t bytes[CODEC_BINDINGS_BYTES_MAX];
+    uint8_t bytes[RECORD_BINDINGS_BYTES_MAX];
 
     (void) state;
     for (size_t i = 0; i < DIBS_BINDINGS_MAX; i++) {
@@ -107,14 +107,14 @@ static void bindings_read_back(void **state)
         b->address.len = i % 2 ? 16 : 4;
         b->address.bytes[0] = (uint8_t) (i + 1);
     }
-    size_t n = codec_bindings_pack(&claim, bytes);
+    size_t n = record_bindings_pack(&claim, bytes);
     assert_int_equal(n, 4 * 6 + 4 * 18);
-    assert_true(codec_bindings_unpack(bytes, n, &back));
+    assert_true(record_bindings_unpack(bytes, n, &back));
     assert_int_equal(back.n_bindings, DIBS_BINDINGS_MAX);
-    assert_true(codec_same_bindings(&claim, &back));
+    assert_true(record_same_bindings(&claim, &back));
     for (size_t cut = 0; cut < n; cut++) { /* every cut is refused, or ends at a binding */
         dibs_claim part = { 0 };
-        bool is_ok = codec_bindings_unpack(bytes, cut, &part);
+        bool is_ok = record_bindings_unpack(bytes, cut, &part);
         size_t whole = 0;
 
         for (size_t i = 0, at = 0; i < DIBS_BINDINGS_MAX && at < cut; i++) {
@@ -136,12 +136,12 @@ static void bad_bindings_are_refused(void **state)
     dibs_claim claim = { 0 };
 
     (void) state;
-    assert_false(codec_bindings_unpack(proto0, sizeof proto0, &claim));
-    assert_false(codec_bindings_unpack(proto4, sizeof proto4, &claim));
-    assert_false(codec_bindings_unpack(len5, sizeof len5, &claim));
-    assert_false(codec_bindings_unpack(nine, sizeof nine, &claim));
-    assert_true(codec_bindings_unpack(nine, sizeof nine - 6, &claim));
-    assert_false(codec_bindings_unpack(NULL, 0, &claim));
+    assert_false(record_bindings_unpack(proto0, sizeof proto0, &claim));
+    assert_false(record_bindings_unpack(proto4, sizeof proto4, &claim));
+    assert_false(record_bindings_unpack(len5, sizeof len5, &claim));
+    assert_false(record_bindings_unpack(nine, sizeof nine, &claim));
+    assert_true(record_bindings_unpack(nine, sizeof nine - 6, &claim));
+    assert_false(record_bindings_unpack(NULL, 0, &claim));
 }
 
 static void the_order_of_bindings_does_not_matter(void **state)
@@ -153,10 +153,10 @@ static void the_order_of_bindings_does_not_matter(void **state)
     dibs_claim c = { .n_bindings = 1, .bindings = { tcp } };
 
     (void) state;
-    assert_true(codec_same_bindings(&a, &b));
-    assert_false(codec_same_bindings(&a, &c));
+    assert_true(record_same_bindings(&a, &b));
+    assert_false(record_same_bindings(&a, &c));
     b.bindings[1].address.bytes[3] = 2;
-    assert_false(codec_same_bindings(&a, &b));
+    assert_false(record_same_bindings(&a, &b));
 }
 
 /* Breaks the i-th rule; false: there is no such rule. */
@@ -197,10 +197,10 @@ static void each_rule_of_a_valid_claim_has_its_reason(void **state)
     size_t n = 0;
 
     (void) state;
-    assert_true(codec_claim_valid(&good, &why));
+    assert_true(record_claim_valid(&good, &why));
     assert_null(why);
     for (; spoil(&bad, n); n++) {
-        if (codec_claim_valid(&bad, &why))
+        if (record_claim_valid(&bad, &why))
             fail_msg("case %zu is taken for valid", n);
         assert_non_null(why);
         bad = good;
@@ -213,7 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_token_reads_back),
         cmocka_unit_test(the_longest_token_fits),
-        cmocka_unit_test(what_is_no_token_is_refused),
+        cmocka_unit_test(a_malformed_token_is_refused),
         cmocka_unit_test(secrets_differ_and_compare_by_every_byte),
         cmocka_unit_test(bindings_read_back),
         cmocka_unit_test(bad_bindings_are_refused),

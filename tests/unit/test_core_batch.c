@@ -5,7 +5,7 @@
 static dibs_status claim(struct engine *e, const dibs_batch *batch, dibs_claim *out)
 {
     memset(&e->err, 0, sizeof e->err);
-    return core_claim(e->core, batch, out, &e->err);
+    return core_claim(e->core, E_CALL(e, e->core), batch, out, &e->err);
 }
 
 static void W7_a_batch_is_one_decision_of_distinct_ports(void **state)
@@ -141,7 +141,7 @@ static void a_batch_takes_what_is_free_and_what_the_dead_had(void **state)
     enum { DEAD = 20, N = 30 };
     struct engine *e = *state;
     dibs_ranges own = e_ranges("28000-28039");
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request r[N];
     dibs_claim out[N] = { 0 };
 
@@ -305,7 +305,7 @@ static void a_named_run_is_found_again_and_completed_where_it_is(void **state)
         for (size_t i = 0; i < 3; i++)
             assert_int_equal(again[i].port, out[0].port + i);
     }
-    range = e_ranges("28000-28009"); /* wherever it is, there is room behind it */
+    range = e_ranges("28000-28009"); /* wherever it is, free ports follow */
     batch.n = 4;                     /* one more */
     ASSERT_OK(claim(e, &batch, again), &e->err);
     assert_int_equal(again[3].port, out[0].port + 3);
@@ -332,7 +332,7 @@ static void names_of_a_batch_do_not_take_each_others_last_port(void **state)
     }
 }
 
-static void a_run_that_cannot_be_completed_says_who_is_in_the_way(void **state)
+static void a_run_that_cannot_be_completed_names_its_blocker(void **state)
 {
     struct engine *e = *state;
     dibs_ranges range = e_ranges("28000-28003");
@@ -416,7 +416,7 @@ static void INV_7_a_run_that_ended_is_had_again(void **state)
 static void a_run_of_which_some_holders_are_dead_stays_where_it_is(void **state)
 {
     struct engine *e = *state;
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request r[4];
     dibs_claim out[4] = { 0 };
     dibs_claim again[4] = { 0 };
@@ -456,7 +456,7 @@ static void a_run_takes_over_the_dead_when_nothing_else_is_left(void **state)
 {
     struct engine *e = *state;
     dibs_ranges four = e_ranges("28000-28003");
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request dead = e_held(NULL, "127.0.0.1", pid);
     dibs_request r[4];
     dibs_claim out[4] = { 0 };
@@ -475,7 +475,7 @@ static void a_run_takes_over_the_dead_when_nothing_else_is_left(void **state)
 }
 
 /* Where the hashes of several names are too close to each other for all of them. */
-static void a_dry_run_tells_where_named_runs_will_stand(void **state)
+static void a_dry_run_shows_where_named_runs_will_be(void **state)
 {
     enum { RUNS = 6, LENGTH = 10 };
     struct engine *e = *state;
@@ -495,7 +495,7 @@ static void a_dry_run_tells_where_named_runs_will_stand(void **state)
     }
     ASSERT_OK(claim(e, &batch, planned), &e->err);
     batch.is_dry_run = false;
-    ASSERT_OK(core_claim(e_twin(e), &batch, out, &e->err), &e->err);
+    ASSERT_OK(core_claim(e_twin(e), E_CALL(e, e_twin(e)), &batch, out, &e->err), &e->err);
     for (int i = 0; i < RUNS * LENGTH; i++)
         assert_int_equal(out[i].port, planned[i].port);
 }
@@ -533,13 +533,13 @@ int main(void)
         E_TEST(a_run_is_contiguous_aligned_and_passes_over_what_is_in_its_way),
         E_TEST(a_named_run_is_found_again_and_completed_where_it_is),
         E_TEST(names_of_a_batch_do_not_take_each_others_last_port),
-        E_TEST(a_run_that_cannot_be_completed_says_who_is_in_the_way),
+        E_TEST(a_run_that_cannot_be_completed_names_its_blocker),
         E_TEST(names_whose_ports_do_not_follow_each_other_are_no_run),
         E_TEST(INV_7_a_run_that_ended_is_had_again),
         E_TEST(a_run_of_which_some_holders_are_dead_stays_where_it_is),
         E_TEST(a_run_stands_beside_the_claims_of_other_addresses),
         E_TEST(a_run_takes_over_the_dead_when_nothing_else_is_left),
-        E_TEST(a_dry_run_tells_where_named_runs_will_stand),
+        E_TEST(a_dry_run_shows_where_named_runs_will_be),
         E_TEST(a_run_that_makes_no_sense_is_refused),
     };
 

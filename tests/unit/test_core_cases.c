@@ -4,7 +4,7 @@
 #include <sqlite3.h>
 
 #include "dibs/dibs.h"
-#include "kernel/kernel.h"
+#include "host/kernel.h"
 #include "support/core.h"
 
 static dibs *open_dibs(struct engine *e)
@@ -80,7 +80,7 @@ static void case_7_no_choice_intersects_the_ephemeral_range(void **state)
     dibs_ranges around = { 0 };
 
     need_network();
-    const struct core_host *host = core_host(e->core);
+    const struct core_host *host = core_host(e->core, E_CALL(e, e->core));
     around = (dibs_ranges){
         .n = 1, .item = { { (uint16_t) (host->ephemeral.first - 1), (uint16_t) (host->ephemeral.first + 1) } }
     };
@@ -148,7 +148,7 @@ static int race(void *arg)
     dibs *handle = NULL;
 
     (void) close(r->go[1]);
-    CHECK(read(r->go[0], &c, 1) == 0); /* until everybody is let go */
+    CHECK(read(r->go[0], &c, 1) == 0); /* until all may go on */
     CHECK(dibs_open(&r->e->settings, &handle, &r->e->err) == DIBS_OK);
     CHECK(dibs_claim_ports(handle, &batch, &out, &r->e->err) == DIBS_OK);
     struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons(out.port) };
@@ -165,7 +165,7 @@ static int count_bound(struct engine *e, bool is_bound[20])
     int n = 0;
 
     for (uint16_t i = 0; i < 20; i++) {
-        is_bound[i] = kernel_probe(&any, 1, (uint16_t) (26100 + i), NULL, NULL, &e->err) == KERNEL_BUSY;
+        is_bound[i] = kernel_probe(&any, 1, (uint16_t) (26100 + i), NULL, &e->err) == KERNEL_BUSY;
         n += is_bound[i];
     }
     return n;
@@ -179,7 +179,7 @@ static void D29_K6_twenty_processes_share_twenty_ports_and_every_bind_works(void
     need_network();
     assert_int_equal(pipe(r.go), 0);
     for (int i = 0; i < 20; i++)
-        pids[i] = child_start(race, &r);
+        pids[i] = child_fork(race, &r);
     (void) close(r.go[1]);
     (void) close(r.go[0]);
     bool is_bound[20] = { false };
@@ -255,7 +255,7 @@ static void D3_D31_P15_without_a_ledger_a_port_is_degraded_and_says_so_or_is_ref
     dibs_close(handle);
 }
 
-static void what_ends_claims_is_nothing_for_the_fallback(void **state)
+static void the_fallback_ends_no_claims(void **state)
 {
     struct engine *e = *state;
     dibs_request r = e_request(NULL, "127.0.0.1");
@@ -296,7 +296,7 @@ static void W6_a_claim_that_could_not_be_written_leaves_no_phantom(void **state)
 
     need_network();
     r.ranges = &one;
-    ASSERT_OK(core_index_refresh(e->core, &e->err), &e->err);
+    ASSERT_OK(core_index_refresh(e->core, E_CALL(e, e->core), &e->err), &e->err);
     assert_int_equal(sqlite3_open(e->uri + strlen("sqlite:"), &db), SQLITE_OK);
     /* The write fails after the decision was made. */
     assert_int_equal(sqlite3_exec(db,
@@ -314,7 +314,7 @@ static void W6_a_claim_that_could_not_be_written_leaves_no_phantom(void **state)
 static void P11_one_bad_row_harms_itself_alone(void **state)
 {
     struct engine *e = *state;
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request dead = e_held("dead", "127.0.0.1", pid);
     dibs_request r = e_request(NULL, "127.0.0.1");
     sqlite3 *db = NULL;
@@ -361,7 +361,8 @@ static void M7_claims_can_be_listed_explained_and_released(void **state)
     need_network();
     (void) e_must(e, e->core, &r);
     assert_int_equal(e_count(e, &(dibs_filter){ .name_prefix = "web" }), 1);
-    ASSERT_OK(core_release(e->core, &(dibs_which){ .name = "web" }, 0, &n, &e->err), &e->err);
+    ASSERT_OK(core_release(e->core, E_CALL(e, e->core), &(dibs_which){ .name = "web" }, 0, &n, &e->err),
+              &e->err);
     assert_int_equal(n, 1);
 }
 
@@ -395,7 +396,7 @@ int main(void)
         E_TEST(D29_K6_twenty_processes_share_twenty_ports_and_every_bind_works),
         E_TEST(D16_P12_a_handle_keeps_the_settings_it_was_opened_with),
         E_TEST(D3_D31_P15_without_a_ledger_a_port_is_degraded_and_says_so_or_is_refused),
-        E_TEST(what_ends_claims_is_nothing_for_the_fallback),
+        E_TEST(the_fallback_ends_no_claims),
         E_TEST(D31_the_ledger_and_the_fallback_share_no_file),
         E_TEST(W6_a_claim_that_could_not_be_written_leaves_no_phantom),
         E_TEST(P11_one_bad_row_harms_itself_alone),

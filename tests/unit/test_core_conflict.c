@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who may have what beside whom: seeds §1.10 cases 18-28, and what a refusal tells (D18). */
+/* Conflicts between claims: seeds §1.10 cases 18-28, and the content of a refusal (D18). */
 #include "support/core.h"
 
 enum who { FIRST, OTHER };
@@ -83,14 +83,14 @@ static void P5_the_own_wildcard_is_never_called_anothers(void **state)
     assert_int_equal(e_try(e, e->core, &one, &out), DIBS_TAKEN);
     assert_int_equal(e->err.blocker.relation, DIBS_REL_OWN_WILDCARD);
     /* Another process of the same user is another holder. */
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     one.pid = (int32_t) pid;
     assert_int_equal(e_try(e, e->core, &one, &out), DIBS_TAKEN);
     child_end(pid);
     assert_int_equal(e->err.blocker.relation, DIBS_REL_OTHER_HOLDER);
 }
 
-static void D18_a_refusal_says_who_what_since_when_and_what_to_do(void **state)
+static void D18_a_refusal_names_holder_start_and_remedy(void **state)
 {
     struct engine *e = *state;
     dibs_request first = e_held("shop/web", "127.0.0.1", 0);
@@ -117,7 +117,7 @@ static void D18_a_refusal_says_who_what_since_when_and_what_to_do(void **state)
     assert_non_null(strstr(e->err.msg, "--prefer"));
 }
 
-static void case_19_asking_again_by_name_gives_the_same_claim(void **state)
+static void case_19_a_repeated_request_by_name_gives_the_same_claim(void **state)
 {
     struct engine *e = *state;
     dibs_request r = e_required("svc", "127.0.0.1", 26002);
@@ -155,13 +155,16 @@ static void D9_case_21_releasing_what_another_holds_has_no_effect(void **state)
 
     need_network();
     dibs_claim mine = e_must(e, e->core, &r);
-    ASSERT_OK(core_release(e_other(e), &by_port, 0, &n, &e->err), &e->err); /* finds among one's own */
+    ASSERT_OK(core_release(e_other(e), E_CALL(e, e_other(e)), &by_port, 0, &n, &e->err),
+              &e->err); /* finds among one's own */
     assert_int_equal(n, 0);
-    ASSERT_OK(core_release(e_other(e), &(dibs_which){ .name = "x" }, 0, &n, &e->err), &e->err);
+    ASSERT_OK(core_release(e_other(e), E_CALL(e, e_other(e)), &(dibs_which){ .name = "x" }, 0, &n, &e->err),
+              &e->err);
     assert_int_equal(n, 0);
     /* Even with the token: rights are the principal's. */
-    assert_int_equal(core_release(e_other(e), &(dibs_which){ .token = mine.token }, 0, &n, &e->err),
-                     DIBS_DENIED);
+    assert_int_equal(
+        core_release(e_other(e), E_CALL(e, e_other(e)), &(dibs_which){ .token = mine.token }, 0, &n, &e->err),
+        DIBS_DENIED);
     assert_int_equal(e_try(e, e_other(e), &r, &out), DIBS_TAKEN);
 }
 
@@ -180,7 +183,9 @@ static void D25_case_28_addresses_are_packed_and_protocols_have_one_spelling(voi
     (void) e_must(e, e->core, &r);
     struct e_list *list = calloc(1, sizeof *list);
     assert_non_null(list);
-    ASSERT_OK(core_list(e->core, &(dibs_filter){ .proto = DIBS_TCP }, e_note, list, &e->err), &e->err);
+    ASSERT_OK(
+        core_list(e->core, E_CALL(e, e->core), &(dibs_filter){ .proto = DIBS_TCP }, e_note, list, &e->err),
+        &e->err);
     assert_int_equal(list->n, 2);
     assert_int_equal(list->claims[0].bindings[0].address.len, 16);
     assert_int_equal(list->claims[0].bindings[0].address.bytes[15], 1);
@@ -206,12 +211,11 @@ static void P4_two_claims_never_share_a_port_and_the_first_release_frees_only_it
     assert_int_equal(e_count(e, NULL), 1);
 }
 
-static void a_blocker_of_whom_nothing_is_known_is_said_to_be_so(void **state)
+static void a_blocker_of_unknown_state_is_reported_as_unknown(void **state)
 {
     struct engine *e = *state;
     dibs_request r = e_required(NULL, "127.0.0.1", 26001);
     struct ledger_want want = t_want(NULL, "127.0.0.1");
-    const struct ledger_actor actor = core_actor(e->core, e->now);
     uint16_t port = 26001;
     struct ledger_refusal refusal = { 0 };
     dibs_claim out = { 0 };
@@ -226,18 +230,21 @@ static void a_blocker_of_whom_nothing_is_known_is_said_to_be_so(void **state)
     const struct ledger_batch batch = { .wants = &want, .n = 1 };
     if (e->core->view.is_initial_pidns)
         e->core->view.is_initial_pidns = false; /* look as from a container, which sees only its own */
-    ASSERT_OK(ledger_claim(e->core->ledger, &batch, &actor, &out, &refusal, &e->err), &e->err);
+    ASSERT_OK(ledger_claim(e->core->ledger, E_CALL(e, e->core), &batch, &out, &refusal, &e->err), &e->err);
     assert_int_equal(e_try(e, e->core, &r, &out), DIBS_TAKEN); /* INV-5 */
-    assert_non_null(strstr(e->err.msg, "cannot be told whether it is alive"));
+    assert_non_null(strstr(e->err.msg, "is unknown whether it is alive"));
     assert_int_equal(e_reap(e, e->core), 0);
     size_t n = 0;
-    assert_int_equal(core_release(e->core, &(dibs_which){ .port = 26001 }, 0, &n, &e->err), DIBS_TAKEN);
-    ASSERT_OK(core_release(e->core, &(dibs_which){ .port = 26001 }, DIBS_RELEASE_FORCE, &n, &e->err),
+    assert_int_equal(
+        core_release(e->core, E_CALL(e, e->core), &(dibs_which){ .port = 26001 }, 0, &n, &e->err),
+        DIBS_TAKEN);
+    ASSERT_OK(core_release(e->core, E_CALL(e, e->core), &(dibs_which){ .port = 26001 }, DIBS_RELEASE_FORCE,
+                           &n, &e->err),
               &e->err);
     assert_int_equal(n, 1);
 }
 
-static void what_is_busy_for_one_protocol_or_address_is_not_withheld_from_another(void **state)
+static void a_port_busy_for_one_protocol_or_address_is_not_withheld_from_another(void **state)
 {
     struct engine *e = *state;
     dibs_ranges one = e_ranges("26010");
@@ -255,20 +262,19 @@ static void what_is_busy_for_one_protocol_or_address_is_not_withheld_from_anothe
     (void) close(udp);
 }
 
-static void the_default_pool_is_that_of_who_asks_now(void **state)
+static void the_default_pool_is_that_of_the_current_caller(void **state)
 {
     struct engine *e = *state;
-    struct core_caller his = e->core->caller;
+    struct call *call = &e_user(e, e->core)->call;
     dibs_request r = e_request(NULL, "127.0.0.1");
 
     need_network();
     e->settings2 = e->settings;
     e->settings2.range = e_ranges("19020-19029");
-    his.settings = &e->settings2;
     for (int i = 0; i < 2; i++) { /* in the same second */
-        core_act_for(e->core, &his);
+        call->settings = &e->settings2;
         assert_in_range(e_must(e, e->core, &r).port, 19020, 19029);
-        core_act_for(e->core, NULL);
+        call->settings = &e->settings;
         assert_true(dibs_ranges_contain(&e->settings.range, e_must(e, e->core, &r).port));
     }
 }
@@ -279,15 +285,15 @@ int main(void)
         E_TEST(D27_cases_18_and_22_to_27_conflicts_follow_the_kernels_rule),
         E_TEST(D18_own_wildcard_conflict_is_named),
         E_TEST(P5_the_own_wildcard_is_never_called_anothers),
-        E_TEST(D18_a_refusal_says_who_what_since_when_and_what_to_do),
-        E_TEST(case_19_asking_again_by_name_gives_the_same_claim),
+        E_TEST(D18_a_refusal_names_holder_start_and_remedy),
+        E_TEST(case_19_a_repeated_request_by_name_gives_the_same_claim),
         E_TEST(case_20_a_released_port_can_be_had_by_another),
         E_TEST(D9_case_21_releasing_what_another_holds_has_no_effect),
         E_TEST(D25_case_28_addresses_are_packed_and_protocols_have_one_spelling),
         E_TEST(P4_two_claims_never_share_a_port_and_the_first_release_frees_only_its_own),
-        E_TEST(a_blocker_of_whom_nothing_is_known_is_said_to_be_so),
-        E_TEST(what_is_busy_for_one_protocol_or_address_is_not_withheld_from_another),
-        E_TEST(the_default_pool_is_that_of_who_asks_now),
+        E_TEST(a_blocker_of_unknown_state_is_reported_as_unknown),
+        E_TEST(a_port_busy_for_one_protocol_or_address_is_not_withheld_from_another),
+        E_TEST(the_default_pool_is_that_of_the_current_caller),
     };
 
     e_own_network();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What choosing costs as a pool fills (P1), how often a long repair syncs, and that nobody is judged while
+/* The cost of choosing as a pool fills (P1), how often a long repair syncs, and that nobody is judged while
  * the write lock is held (P9). */
 #include <sqlite3.h>
 #include <sys/random.h>
@@ -18,14 +18,6 @@ int bind(int fd, __CONST_SOCKADDR_ARG address, socklen_t len)
 {
     binds++;
     return (int) syscall(SYS_bind, fd, address.__sockaddr__, len);
-}
-
-static unsigned draws;
-
-ssize_t getrandom(void *to, size_t n, unsigned flags)
-{
-    draws++;
-    return syscall(SYS_getrandom, to, n, flags);
 }
 
 static unsigned syncs;
@@ -77,7 +69,7 @@ static void claim_many(struct engine *e, struct core *core, const dibs_request *
     assert_non_null(out);
     for (size_t i = 0; i < n; i++)
         requests[i] = *like;
-    ASSERT_OK(core_claim(core, &batch, out, &e->err), &e->err);
+    ASSERT_OK(core_claim(core, E_CALL(e, core), &batch, out, &e->err), &e->err);
     for (size_t i = 0; i < n && ports; i++)
         ports[i] = out[i].port;
     free(requests);
@@ -106,7 +98,7 @@ static void P1_claiming_does_not_rewalk_held_ports(void **state)
     for (int i = 0; i < 3; i++) {
         struct core *cold = e_twin(e);
 
-        (void) core_host(cold); /* its own facts are not the claim's */
+        (void) core_host(cold, E_CALL(e, cold)); /* its own facts are not the claim's */
         binds = 0;
         e->clock_looks = 0;
         (void) e_must(e, cold, &r);
@@ -146,12 +138,12 @@ static void a_strangers_port_is_not_probed_by_every_claim(void **state)
     e_pool(e, "forty", "30000-30039", 0, 60000);
     r.pool = "forty";
     int fd = e_serve(DIBS_TCP, "127.0.0.1", 30007);
-    ASSERT_OK(core_index_refresh(e->core, &e->err), &e->err);
+    ASSERT_OK(core_index_refresh(e->core, E_CALL(e, e->core), &e->err), &e->err);
     for (size_t i = 0; i < N - 1; i++)
         claims[i] = e_must(e, e->core, &r);
     for (size_t i = 0; i < N - 1; i++)
         assert_int_equal(e_release(e, e->core, &claims[i]), 1);
-    e_pass(e, 10000); /* long enough to have forgotten him, and all others still cool */
+    e_pass(e, 10000); /* long enough to forget that port, and all others still cool */
     claims[0] = e_must(e, e->core, &r);
     binds = 0;
     for (size_t i = 1; i <= AGAIN; i++)
@@ -160,7 +152,7 @@ static void a_strangers_port_is_not_probed_by_every_claim(void **state)
     (void) close(fd);
 }
 
-/* Where many ports are claimed again while their cooldown runs, whoever looks for the oldest would pass over
+/* Where many ports are claimed again while their cooldown runs, a search for the oldest would pass over
  * all of them each time. */
 static void a_port_that_is_claimed_does_not_cool_for_the_index(void **state)
 {
@@ -172,25 +164,25 @@ static void a_port_that_is_claimed_does_not_cool_for_the_index(void **state)
     need_network();
     r.ranges = &one;
     core_index_remember(twin, 60000);
-    ASSERT_OK(core_index_refresh(twin, &e->err), &e->err);
+    ASSERT_OK(core_index_refresh(twin, E_CALL(e, twin), &e->err), &e->err);
     for (int i = 0; i < 3; i++) {
         dibs_claim claim = e_must(e, e->core, &r);
 
         twin->index.is_loaded = i > 0; /* whole, and through the events */
-        ASSERT_OK(core_index_refresh(twin, &e->err), &e->err);
+        ASSERT_OK(core_index_refresh(twin, E_CALL(e, twin), &e->err), &e->err);
         assert_true(portbits_has(&twin->index.taken[DIBS_TCP], 30000));
         assert_false(portbits_has(&twin->index.cooling[DIBS_TCP], 30000));
         assert_int_equal(e_release(e, e->core, &claim), 1);
-        ASSERT_OK(core_index_refresh(twin, &e->err), &e->err);
+        ASSERT_OK(core_index_refresh(twin, E_CALL(e, twin), &e->err), &e->err);
         assert_true(portbits_has(&twin->index.cooling[DIBS_TCP], 30000));
     }
     (void) e_must(e, e->core, &r);
     twin->index.is_loaded = false;
-    ASSERT_OK(core_index_refresh(twin, &e->err), &e->err);
+    ASSERT_OK(core_index_refresh(twin, E_CALL(e, twin), &e->err), &e->err);
     assert_false(portbits_has(&twin->index.cooling[DIBS_TCP], 30000));
 }
 
-static void a_group_of_claims_draws_its_secrets_together(void **state)
+static void every_claim_of_a_group_has_a_secret_of_its_own(void **state)
 {
     enum { N = 20 };
     struct engine *e = *state;
@@ -198,13 +190,10 @@ static void a_group_of_claims_draws_its_secrets_together(void **state)
     dibs_claim claims[N];
 
     need_network();
-    (void) core_random(e->core);
-    ledger_group_begin(e->core->ledger);
-    draws = 0;
+    e_begin(e, e->core);
     for (size_t i = 0; i < N; i++)
         claims[i] = e_must(e, e->core, &r);
-    assert_in_range(draws, 1, 2);
-    ASSERT_OK(ledger_group_commit(e->core->ledger, NULL, &e->err), &e->err);
+    ASSERT_OK(e_commit(e, e->core), &e->err);
     for (size_t i = 0; i < N; i++) {
         assert_int_equal(e_release(e, e->core, &claims[i]), 1);
         for (size_t k = 0; k < i; k++)
@@ -212,23 +201,22 @@ static void a_group_of_claims_draws_its_secrets_together(void **state)
     }
 }
 
-static void within_a_moment_the_clock_is_read_once(void **state)
+static void a_call_that_succeeds_at_once_reads_no_clock(void **state)
 {
     struct engine *e = *state;
     const dibs_request r = e_request(NULL, "127.0.0.1");
+    const dibs_batch batch = { .requests = &r, .n = 1 };
+    dibs_claim claim = { 0 };
+    size_t n = 0;
 
     need_network();
-    ASSERT_OK(core_index_refresh(e->core, &e->err), &e->err);
-    (void) core_host(e->core);
+    ASSERT_OK(core_index_refresh(e->core, E_CALL(e, e->core), &e->err), &e->err);
+    const struct call call = e_call(e, e->core);
     e->clock_looks = 0;
-    core_begin_moment(e->core);
-    dibs_claim claim = e_must(e, e->core, &r);
-    assert_int_equal(e_release(e, e->core, &claim), 1);
-    core_end_moment(e->core);
-    assert_int_equal(e->clock_looks, 1);
-    int64_t before_ms = core_now(e->core).boot_ms;
-    e_pass(e, 1000);
-    assert_int_equal(core_now(e->core).boot_ms, before_ms + 1000); /* time passes again */
+    ASSERT_OK(core_claim(e->core, &call, &batch, &claim, &e->err), &e->err);
+    ASSERT_OK(core_release(e->core, &call, &(dibs_which){ .token = claim.token }, 0, &n, &e->err), &e->err);
+    assert_int_equal(n, 1);
+    assert_int_equal(e->clock_looks, 0);
 }
 
 static void sqlite_counts_no_memory_when_it_is_ours_alone(void **state)
@@ -250,7 +238,7 @@ static void P9_nobody_is_judged_while_the_write_lock_is_held(void **state)
     need_network();
     theirs.ranges = mine.ranges = &two;
     for (int i = 0; i < 3; i++)
-        pid[i] = child_start(child_idle, NULL);
+        pid[i] = child_fork(child_idle, NULL);
     theirs.pid = (int32_t) pid[0];
     (void) e_must(e, e->core, &theirs);
     theirs.name = NULL;
@@ -288,7 +276,8 @@ static void P9_judging_goes_on_while_another_holds_the_write_lock(void **state)
     (void) e_must(e, e->core, &r);
     assert_int_equal(sqlite3_open(e->uri + strlen("sqlite:"), &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
-    ASSERT_OK(core_list(e->core, &(dibs_filter){ .judge = true }, e_note, list, &e->err), &e->err);
+    ASSERT_OK(core_list(e->core, E_CALL(e, e->core), &(dibs_filter){ .judge = true }, e_note, list, &e->err),
+              &e->err);
     assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
     (void) sqlite3_close(db);
     assert_int_equal(list->n, 1);
@@ -316,7 +305,7 @@ static void a_long_repair_is_durable_without_a_sync_for_every_line(void **state)
         seen[i] = (dibs_observed){ .port = (uint16_t) (20000 + i),
                                    .binding = { DIBS_TCP, t_address("127.0.0.1") } };
     syncs = 0;
-    ASSERT_OK(core_repair(e->core, &plan, count_finding, &n, &e->err), &e->err);
+    ASSERT_OK(core_repair(e->core, E_CALL(e, e->core), &plan, count_finding, &n, &e->err), &e->err);
     assert_int_equal(n, LINES);
     assert_true(syncs > 0); /* INV-2: kept claims survive power loss */
     assert_true(syncs < LINES / 10);
@@ -331,8 +320,8 @@ int main(void)
         E_TEST(P1_W8_the_last_ports_of_a_pool_cost_no_more_than_the_first),
         E_TEST(a_strangers_port_is_not_probed_by_every_claim),
         E_TEST(a_port_that_is_claimed_does_not_cool_for_the_index),
-        E_TEST(a_group_of_claims_draws_its_secrets_together),
-        E_TEST(within_a_moment_the_clock_is_read_once),
+        E_TEST(every_claim_of_a_group_has_a_secret_of_its_own),
+        E_TEST(a_call_that_succeeds_at_once_reads_no_clock),
         E_TEST(sqlite_counts_no_memory_when_it_is_ours_alone),
         E_TEST(P9_nobody_is_judged_while_the_write_lock_is_held),
         E_TEST(P9_judging_goes_on_while_another_holds_the_write_lock),

@@ -22,13 +22,13 @@ static struct crowd *crowd_of(dibs_request like)
 static dibs_status claim(struct engine *e, struct core *core, const dibs_batch *batch, dibs_claim *out)
 {
     memset(&e->err, 0, sizeof e->err);
-    return core_claim(core, batch, out, &e->err);
+    return core_claim(core, E_CALL(e, core), batch, out, &e->err);
 }
 
 static void a_batch_of_numbers_takes_over_as_many_dead_as_it_meets(void **state)
 {
     struct engine *e = *state;
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     struct crowd *c = crowd_of(e_held(NULL, "127.0.0.1", pid));
     const dibs_batch batch = { .requests = c->r, .n = MANY };
 
@@ -52,7 +52,7 @@ static void a_batch_of_choices_takes_over_as_many_dead_as_it_needs(void **state)
 {
     struct engine *e = *state;
     dibs_ranges full = e_ranges("21000-22499"); /* MANY ports */
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     struct crowd *c = crowd_of(e_held(NULL, "127.0.0.1", pid));
     const dibs_batch batch = { .requests = c->r, .n = MANY };
 
@@ -85,7 +85,7 @@ static void hold_addresses(struct engine *e, pid_t pid, uint16_t port, unsigned 
 static void a_port_with_hundreds_of_dead_addresses_is_had(void **state)
 {
     struct engine *e = *state;
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request all = e_required(NULL, NULL, 26001);
 
     need_network();
@@ -95,10 +95,10 @@ static void a_port_with_hundreds_of_dead_addresses_is_had(void **state)
     assert_int_equal(e_count(e, NULL), 1);
 }
 
-static void one_who_lives_among_hundreds_of_dead_is_named(void **state)
+static void a_living_holder_among_hundreds_of_dead_is_named(void **state)
 {
     struct engine *e = *state;
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request alive = e_held("shop/alive", "127.0.0.1", 0);
     dibs_request all = e_required(NULL, NULL, 26001);
     dibs_claim out = { 0 };
@@ -118,7 +118,7 @@ static void the_one_port_on_which_all_are_dead_is_found_among_those_where_somebo
 {
     struct engine *e = *state;
     dibs_ranges range = e_ranges("28000-28599");
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request all = e_request(NULL, NULL);
 
     need_network();
@@ -139,7 +139,7 @@ int main(void)
         E_TEST(a_batch_of_numbers_takes_over_as_many_dead_as_it_meets),
         E_TEST(a_batch_of_choices_takes_over_as_many_dead_as_it_needs),
         E_TEST(a_port_with_hundreds_of_dead_addresses_is_had),
-        E_TEST(one_who_lives_among_hundreds_of_dead_is_named),
+        E_TEST(a_living_holder_among_hundreds_of_dead_is_named),
         E_TEST(the_one_port_on_which_all_are_dead_is_found_among_those_where_somebody_lives),
     };
 

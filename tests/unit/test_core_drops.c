@@ -34,7 +34,7 @@ static void prepare(struct engine *e, const char *address, struct change *c)
 static dibs_status change(struct engine *e, struct change *c)
 {
     memset(&e->err, 0, sizeof e->err);
-    return core_claim(e->core, &c->batch, c->out, &e->err);
+    return core_claim(e->core, E_CALL(e, e->core), &c->batch, c->out, &e->err);
 }
 
 static bool had(const struct change *c, uint16_t port)
@@ -45,7 +45,7 @@ static bool had(const struct change *c, uint16_t port)
     return false;
 }
 
-static void what_ends_in_a_batch_is_chosen_in_the_same_one_after_all_that_is_free(void **state)
+static void a_port_that_a_batch_releases_is_chosen_by_it_after_all_free_ones(void **state)
 {
     static const char *const addresses[] = { NULL, "127.0.0.1" };
 
@@ -67,7 +67,7 @@ static void what_ends_in_a_batch_is_chosen_in_the_same_one_after_all_that_is_fre
         for (size_t i = 0; i < OLD; i++) {
             const dibs_which which = { .name = c.names[1][i] };
 
-            ASSERT_OK(core_release(e->core, &which, 0, &n, &e->err), &e->err);
+            ASSERT_OK(core_release(e->core, E_CALL(e, e->core), &which, 0, &n, &e->err), &e->err);
         }
     }
 }
@@ -89,7 +89,7 @@ static void one_claim_gets_the_last_port_that_ends_in_its_batch(void **state)
     assert_int_equal(c.out[0].port, c.old[0].port);
 }
 
-static void INV_5_what_a_batch_only_lets_go_is_not_chosen(void **state)
+static void INV_5_a_port_that_a_batch_only_unholds_is_not_chosen(void **state)
 {
     struct engine *e = *state;
     struct change c;
@@ -135,9 +135,9 @@ static void a_run_stands_where_claims_end_in_its_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        E_TEST(what_ends_in_a_batch_is_chosen_in_the_same_one_after_all_that_is_free),
+        E_TEST(a_port_that_a_batch_releases_is_chosen_by_it_after_all_free_ones),
         E_TEST(one_claim_gets_the_last_port_that_ends_in_its_batch),
-        E_TEST(INV_5_what_a_batch_only_lets_go_is_not_chosen),
+        E_TEST(INV_5_a_port_that_a_batch_only_unholds_is_not_chosen),
         E_TEST(more_than_what_is_free_and_what_ends_is_refused_and_nothing_ends),
         E_TEST(a_run_stands_where_claims_end_in_its_batch),
     };

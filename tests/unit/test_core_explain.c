@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What is told of a port (explain, assert), of a pool (usage), and Kubernetes' snapshots. */
+/* Reports of a port (explain, assert), of a pool (usage), and Kubernetes' snapshots. */
 #include "support/core.h"
 
 static dibs_port_report *explain(struct engine *e, uint16_t port, const dibs_request *r)
 {
     static dibs_port_report report;
 
-    ASSERT_OK(core_explain(e->core,
+    ASSERT_OK(core_explain(e->core, E_CALL(e, e->core),
                            &(dibs_port_question){ port, NULL, r ? r->bindings : NULL, r ? r->n_bindings : 0 },
                            &report, &e->err),
               &e->err);
@@ -66,12 +66,12 @@ static void every_reason_is_given_and_says_what_it_blocks(void **state)
     expect(e, 9229, DIBS_WHY_OUTSIDE, false, true);
     expect(e, 20001, DIBS_WHY_BAND, false, false);
     expect(e, 6000, DIBS_WHY_BROWSER, false, true);
-    assert_int_equal(
-        core_explain(e->core, &(dibs_port_question){ 0, NULL, NULL, 0 }, explain(e, 1, NULL), &e->err),
-        DIBS_INVALID);
+    assert_int_equal(core_explain(e->core, E_CALL(e, e->core), &(dibs_port_question){ 0, NULL, NULL, 0 },
+                                  explain(e, 1, NULL), &e->err),
+                     DIBS_INVALID);
 }
 
-static void D1_where_the_ephemeral_range_is_known_from_is_told(void **state)
+static void D1_the_source_of_the_ephemeral_range_is_reported(void **state)
 {
     struct engine *e = *state;
 
@@ -118,7 +118,7 @@ static void another_address_of_the_port_blocks_choice_alone(void **state)
 static void a_dead_holder_is_explained_and_does_not_block(void **state)
 {
     struct engine *e = *state;
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request r = e_held("web", NULL, pid);
 
     need_network();
@@ -139,23 +139,23 @@ static void a_holder_that_listens_is_asserted_and_nobody_or_a_stranger_is_not(vo
     dibs_socket socket = { 0 };
 
     need_network();
-    assert_int_equal(core_assert(e->core, &which, &socket, &e->err), DIBS_NOT_FOUND);
+    assert_int_equal(core_assert(e->core, E_CALL(e, e->core), &which, &socket, &e->err), DIBS_NOT_FOUND);
     r.mode = DIBS_REQUIRED;
     r.port = 26001;
     (void) e_must(e, e->core, &r);
     memset(&e->err, 0, sizeof e->err);
-    assert_int_equal(core_assert(e->core, &which, &socket, &e->err), DIBS_TAKEN);
+    assert_int_equal(core_assert(e->core, E_CALL(e, e->core), &which, &socket, &e->err), DIBS_TAKEN);
     assert_int_equal(e->err.blocker.relation, DIBS_REL_NONE);
     /* Started before there is a socket: it inherits none. */
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     int fd = e_serve(DIBS_TCP, "127.0.0.1", 26001);
-    ASSERT_OK(core_assert(e->core, &which, &socket, &e->err), &e->err);
+    ASSERT_OK(core_assert(e->core, E_CALL(e, e->core), &which, &socket, &e->err), &e->err);
     assert_int_equal(socket.pid, getpid());
     /* The claim is handed to a process that does not have the socket. */
     const dibs_heir heir = { .holder = DIBS_HELD_BY_PROCESS, .pid = (int32_t) pid };
     dibs_claim out = { 0 };
-    ASSERT_OK(core_transfer(e->core, &which, &heir, &out, &e->err), &e->err);
-    dibs_status s = core_assert(e->core, &which, &socket, &e->err);
+    ASSERT_OK(core_transfer(e->core, E_CALL(e, e->core), &which, &heir, &out, &e->err), &e->err);
+    dibs_status s = core_assert(e->core, E_CALL(e, e->core), &which, &socket, &e->err);
     child_end(pid);
     assert_int_equal(s, DIBS_TAKEN);
     assert_int_equal(e->err.blocker.relation, DIBS_REL_FOREIGN);
@@ -173,18 +173,18 @@ static void K8_W13_usage_is_right_from_the_start_by_kind_and_after_every_step(vo
     need_network();
     e_pool(e, "p", "32760-32771", 0, 0);
     r.pool = "p";
-    ASSERT_OK(core_pool_usage(e->core, "p", &u, &e->err), &e->err);
+    ASSERT_OK(core_pool_usage(e->core, E_CALL(e, e->core), "p", &u, &e->err), &e->err);
     assert_int_equal(u.size, 12);
     assert_int_equal(u.n_withheld, 4); /* 32768-32771 are ephemeral */
     assert_int_equal(u.n_available, 8);
     dibs_claim dynamic = e_must(e, e->core, &r);
     (void) e_port(e, e_other(e), NULL, dynamic.port == 32760 ? 32761 : 32760);
-    ASSERT_OK(core_pool_usage(e->core, "p", &u, &e->err), &e->err);
+    ASSERT_OK(core_pool_usage(e->core, E_CALL(e, e->core), "p", &u, &e->err), &e->err);
     assert_int_equal(u.n_static, 1);
     assert_int_equal(u.n_dynamic, 1);
     assert_int_equal(u.n_available, 6);
     assert_int_equal(e_release(e, e->core, &dynamic), 1);
-    ASSERT_OK(core_pool_usage(e->core, "p", &u, &e->err), &e->err);
+    ASSERT_OK(core_pool_usage(e->core, E_CALL(e, e->core), "p", &u, &e->err), &e->err);
     assert_int_equal(u.n_dynamic, 0);
     assert_int_equal(u.n_available, 7);
 }
@@ -196,7 +196,7 @@ static void K4_D28_the_default_pool_needs_no_configuration_and_can_be_changed(vo
     dibs_request r = e_request(NULL, NULL);
 
     need_network();
-    ASSERT_OK(core_pool_usage(e->core, NULL, &u, &e->err), &e->err);
+    ASSERT_OK(core_pool_usage(e->core, E_CALL(e, e->core), NULL, &u, &e->err), &e->err);
     assert_int_equal(u.size, 12768);
     assert_int_equal(u.band, 128);
     e->settings.range = e_ranges("28000-28001,28010");
@@ -262,21 +262,24 @@ static void W9_a_snapshot_goes_there_and_back_and_a_bad_one_is_refused_whole(voi
     e_pool(e, "b", "29000-29015", 0, 0);
     (void) e_port(e, e->core, NULL, 28003);
     (void) e_port(e, e->core, NULL, 28009);
-    ASSERT_OK(core_snapshot_export(e->core, "a", range, bytes, &n, &e->err), &e->err);
+    ASSERT_OK(core_snapshot_export(e->core, E_CALL(e, e->core), "a",
+                                   &(struct core_range_export){ range, bytes, &n }, &e->err),
+              &e->err);
     assert_string_equal(range, "28000-28015");
     assert_int_equal(n, 2);
     assert_int_equal(bytes[0], 0x02); /* big-endian: {3, 9} is 02 08 */
     assert_int_equal(bytes[1], 0x08);
-    assert_int_equal(
-        core_snapshot_import(e->core, "b", &(dibs_range_snapshot){ range, bytes, n }, &claimed, &e->err),
-        DIBS_INVALID);
+    assert_int_equal(core_snapshot_import(e->core, E_CALL(e, e->core), "b",
+                                          &(dibs_range_snapshot){ range, bytes, n }, &claimed, &e->err),
+                     DIBS_INVALID);
     const uint8_t beyond[] = { 0x01, 0x00, 0x00 }; /* bit 16 of a range of 16 */
-    assert_int_equal(core_snapshot_import(e->core, "b", &(dibs_range_snapshot){ "29000-29015", beyond, 3 },
-                                          &claimed, &e->err),
+    assert_int_equal(core_snapshot_import(e->core, E_CALL(e, e->core), "b",
+                                          &(dibs_range_snapshot){ "29000-29015", beyond, 3 }, &claimed,
+                                          &e->err),
                      DIBS_INVALID);
     assert_int_equal(e_count(e, NULL), 2);
-    ASSERT_OK(core_snapshot_import(e->core, "b", &(dibs_range_snapshot){ "29000-29015", bytes, n }, &claimed,
-                                   &e->err),
+    ASSERT_OK(core_snapshot_import(e->core, E_CALL(e, e->core), "b",
+                                   &(dibs_range_snapshot){ "29000-29015", bytes, n }, &claimed, &e->err),
               &e->err);
     assert_int_equal(claimed, 2);
     assert_int_equal(e_count(e, &(dibs_filter){ .port = 29003 }), 1);
@@ -291,7 +294,8 @@ static void tokens_appear_in_no_listing(void **state)
 
     assert_non_null(list);
     assert_true(e_must(e, e->core, &r).token[0] != '\0');
-    ASSERT_OK(core_list(e_other(e), &(dibs_filter){ 0 }, e_note, list, &e->err), &e->err);
+    ASSERT_OK(core_list(e_other(e), E_CALL(e, e_other(e)), &(dibs_filter){ 0 }, e_note, list, &e->err),
+              &e->err);
     assert_int_equal(list->n, 1);
     assert_int_equal(list->claims[0].token[0], '\0');
     free(list);
@@ -301,7 +305,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         E_TEST(every_reason_is_given_and_says_what_it_blocks),
-        E_TEST(D1_where_the_ephemeral_range_is_known_from_is_told),
+        E_TEST(D1_the_source_of_the_ephemeral_range_is_reported),
         E_TEST(reserved_ports_are_withheld_from_choice_and_explained),
         E_TEST(another_address_of_the_port_blocks_choice_alone),
         E_TEST(a_dead_holder_is_explained_and_does_not_block),

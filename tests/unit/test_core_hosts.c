@@ -4,28 +4,28 @@
 
 /* ---- hosts that choose at the same time ---- */
 
-/* All decide before one of them commits: who has met another there is beaten. */
+/* All decide before one of them commits: of two on one block one loses the race. */
 static size_t claim_together(struct cluster_case *c, size_t n, dibs_claim *out)
 {
-    size_t n_beaten = 0;
+    size_t n_lost = 0;
 
     for (size_t i = 0; i < HOSTS; i++) {
-        ledger_group_begin(c->at[i]->ledger);
+        e_begin(&c->e, c->at[i]);
         for (size_t k = 0; k < n; k++)
-            ASSERT_OK(take_any(c, i, &out[i * n + k]), &c->e.err);
+            ASSERT_OK(hosts_take_any(c, i, &out[i * n + k]), &c->e.err);
     }
     for (size_t i = 0; i < HOSTS; i++) {
-        dibs_status s = ledger_group_commit(c->at[i]->ledger, NULL, &c->e.err);
+        dibs_status s = e_commit(&c->e, c->at[i]);
 
         c->at[i]->index.is_loaded = false;
         if (s == DIBS_OK)
             continue;
-        assert_true(ledger_was_beaten(c->at[i]->ledger));
-        n_beaten++;
+        assert_true(ledger_lost_race(c->at[i]->ledger));
+        n_lost++;
         for (size_t k = 0; k < n; k++)
-            ASSERT_OK(take_any(c, i, &out[i * n + k]), &c->e.err);
+            ASSERT_OK(hosts_take_any(c, i, &out[i * n + k]), &c->e.err);
     }
-    return n_beaten;
+    return n_lost;
 }
 
 static size_t count_blocks(const dibs_claim *claims, size_t n)
@@ -59,9 +59,9 @@ static void hosts_that_share_a_pool_begin_at_places_of_their_own(void **state)
     dibs_claim out[HOSTS * 40] = { 0 };
 
     NEED_CLUSTER();
-    make_pool(c, "nodeports", "30000-32767", 5000);
+    hosts_make_pool(c, "nodeports", "30000-32767", 5000);
     for (size_t i = 0; i < HOSTS; i++) { /* each has a number from its first claim on */
-        ASSERT_OK(take_any(c, i, &out[0]), &c->e.err);
+        ASSERT_OK(hosts_take_any(c, i, &out[0]), &c->e.err);
         assert_int_equal(e_release(&c->e, c->at[i], &out[0]), 1);
     }
     assert_int_equal(claim_together(c, 40, out), 0);
@@ -75,19 +75,19 @@ static void hosts_do_not_fight_for_the_ports_that_cool(void **state)
     enum { ROUNDS = 12, N = 60 };
     struct cluster_case *c = *state;
     dibs_claim out[HOSTS * N] = { 0 };
-    size_t n_beaten = 0;
+    size_t n_lost = 0;
 
     NEED_CLUSTER();
-    make_pool(c, "nodeports", "30000-30999", 3600000);
+    hosts_make_pool(c, "nodeports", "30000-30999", 3600000);
     for (size_t round = 0; round < ROUNDS; round++) {
-        n_beaten += claim_together(c, N, out);
+        n_lost += claim_together(c, N, out);
         e_pass(&c->e, 100);
         for (size_t i = 0; i < (size_t) HOSTS * N; i++)
             assert_int_equal(e_release(&c->e, c->at[i / N], &out[i]), 1);
     }
     /* 2160 claims on 968 ports of the upper band: each was had more than twice. */
-    print_message("%zu of %d commits were beaten\n", n_beaten, ROUNDS * HOSTS);
-    assert_in_range(n_beaten, 0, ROUNDS * HOSTS / 4);
+    print_message("%zu of %d commits lost a race\n", n_lost, ROUNDS * HOSTS);
+    assert_in_range(n_lost, 0, ROUNDS * HOSTS / 4);
 }
 
 /* ---- one port on several hosts ---- */
@@ -97,7 +97,7 @@ static void check_name(struct cluster_case *c, size_t host, const char *name, ui
     const dibs_which which = { .name = name };
     dibs_claim found = { 0 };
 
-    ASSERT_OK(core_find(c->at[host], &which, &found, &c->e.err), &c->e.err);
+    ASSERT_OK(core_find(c->at[host], E_CALL(&c->e, c->at[host]), &which, &found, &c->e.err), &c->e.err);
     assert_int_equal(found.port, port);
     assert_true(found.is_kept);
     assert_string_equal(found.principal, "uid:1000");
@@ -123,31 +123,42 @@ static void one_port_is_claimed_on_several_hosts_at_once(void **state)
     /* c has no number yet: it is not known. */
     dibs_claim gone = e_port(&c->e, c->at[2], NULL, 25000);
     assert_int_equal(e_release(&c->e, c->at[2], &gone), 1);
-    ASSERT_OK(core_claim_on_hosts(c->at[0], &r, names, HOSTS, out, &c->e.err), &c->e.err);
+    ASSERT_OK(core_claim_on_hosts(c->at[0], E_CALL(&c->e, c->at[0]), &r,
+                                  &(struct core_hosts){ host_names, HOSTS }, out, &c->e.err),
+              &c->e.err);
     for (size_t i = 0; i < HOSTS; i++) {
         assert_int_equal(out[i].port, 20007);
         check_name(c, i, "job/7/rendezvous", 20007);
     }
     assert_int_not_equal(out[0].id, out[1].id);
     /* Asked again, from elsewhere: the same. Released on one of them, it is there again. */
-    ASSERT_OK(core_claim_on_hosts(c->at[1], &r, names, HOSTS, out, &c->e.err), &c->e.err);
+    ASSERT_OK(core_claim_on_hosts(c->at[1], E_CALL(&c->e, c->at[1]), &r,
+                                  &(struct core_hosts){ host_names, HOSTS }, out, &c->e.err),
+              &c->e.err);
     assert_int_equal(out[2].port, 20007);
     assert_true(out[2].was_there);
     size_t n = 0;
     const dibs_which which = { .name = "job/7/rendezvous" };
-    ASSERT_OK(core_release(c->at[2], &which, 0, &n, &c->e.err), &c->e.err);
+    ASSERT_OK(core_release(c->at[2], E_CALL(&c->e, c->at[2]), &which, 0, &n, &c->e.err), &c->e.err);
     assert_int_equal(n, 1);
-    ASSERT_OK(core_claim_on_hosts(c->at[1], &r, names, HOSTS, out, &c->e.err), &c->e.err);
+    ASSERT_OK(core_claim_on_hosts(c->at[1], E_CALL(&c->e, c->at[1]), &r,
+                                  &(struct core_hosts){ host_names, HOSTS }, out, &c->e.err),
+              &c->e.err);
     check_name(c, 2, "job/7/rendezvous", 20007);
     /* Nothing is left for another name, and nothing is left behind by the attempt. */
     r.name = "job/8/rendezvous";
-    assert_int_equal(core_claim_on_hosts(c->at[0], &r, names, HOSTS, out, &c->e.err), DIBS_EXHAUSTED);
+    assert_int_equal(core_claim_on_hosts(c->at[0], E_CALL(&c->e, c->at[0]), &r,
+                                         &(struct core_hosts){ host_names, HOSTS }, out, &c->e.err),
+                     DIBS_EXHAUSTED);
     r.mode = DIBS_REQUIRED;
     r.port = 20007;
-    assert_int_equal(core_claim_on_hosts(c->at[0], &r, names, HOSTS, out, &c->e.err), DIBS_TAKEN);
+    assert_int_equal(core_claim_on_hosts(c->at[0], E_CALL(&c->e, c->at[0]), &r,
+                                         &(struct core_hosts){ host_names, HOSTS }, out, &c->e.err),
+                     DIBS_TAKEN);
     assert_non_null(strstr(c->e.err.msg, "on host a"));
     for (size_t i = 0; i < HOSTS; i++)
-        assert_int_equal(core_find(c->at[i], &(dibs_which){ .name = "job/8/rendezvous" }, &out[0], NULL),
+        assert_int_equal(core_find(c->at[i], E_CALL(&c->e, c->at[i]),
+                                   &(dibs_which){ .name = "job/8/rendezvous" }, &out[0], NULL),
                          DIBS_NOT_FOUND);
 }
 
@@ -160,29 +171,41 @@ static void a_port_for_several_hosts_has_its_conditions(void **state)
     dibs_claim out[HOSTS] = { 0 };
 
     NEED_CLUSTER();
-    make_pool(c, "nodeports", "30000-30100", 0);
+    hosts_make_pool(c, "nodeports", "30000-30100", 0);
     for (size_t i = 0; i < HOSTS; i++)
         (void) e_port(&c->e, c->at[i], NULL, 25000);
-    assert_int_equal(core_claim_on_hosts(c->at[0], &r, unknown, 2, out, &c->e.err), DIBS_NOT_FOUND);
+    assert_int_equal(core_claim_on_hosts(c->at[0], E_CALL(&c->e, c->at[0]), &r,
+                                         &(struct core_hosts){ unknown, 2 }, out, &c->e.err),
+                     DIBS_NOT_FOUND);
     assert_non_null(strstr(c->e.err.msg, "'nowhere' (it knows a, b, c)"));
-    assert_int_equal(core_claim_on_hosts(c->at[0], &r, twice, 2, out, &c->e.err), DIBS_INVALID);
-    assert_int_equal(core_claim_on_hosts(c->at[0], &r, names, 0, out, &c->e.err), DIBS_INVALID);
+    assert_int_equal(core_claim_on_hosts(c->at[0], E_CALL(&c->e, c->at[0]), &r,
+                                         &(struct core_hosts){ twice, 2 }, out, &c->e.err),
+                     DIBS_INVALID);
+    assert_int_equal(core_claim_on_hosts(c->at[0], E_CALL(&c->e, c->at[0]), &r,
+                                         &(struct core_hosts){ host_names, 0 }, out, &c->e.err),
+                     DIBS_INVALID);
     r.pool = "nodeports"; /* of these each port is one host's */
-    assert_int_equal(core_claim_on_hosts(c->at[0], &r, names, HOSTS, out, &c->e.err), DIBS_INVALID);
+    assert_int_equal(core_claim_on_hosts(c->at[0], E_CALL(&c->e, c->at[0]), &r,
+                                         &(struct core_hosts){ host_names, HOSTS }, out, &c->e.err),
+                     DIBS_INVALID);
     r = e_required(NULL, NULL, 30050);
-    assert_int_equal(core_claim_on_hosts(c->at[0], &r, names, HOSTS, out, &c->e.err),
+    assert_int_equal(core_claim_on_hosts(c->at[0], E_CALL(&c->e, c->at[0]), &r,
+                                         &(struct core_hosts){ host_names, HOSTS }, out, &c->e.err),
                      DIBS_INVALID); /* a lease */
     r.holder = DIBS_HELD_BY_NOBODY;
     r.keep = true;
-    assert_int_equal(core_claim_on_hosts(c->at[0], &r, names, HOSTS, out, &c->e.err), DIBS_INVALID);
-    check_figures(c, 101, 0);
+    assert_int_equal(core_claim_on_hosts(c->at[0], E_CALL(&c->e, c->at[0]), &r,
+                                         &(struct core_hosts){ host_names, HOSTS }, out, &c->e.err),
+                     DIBS_INVALID);
+    hosts_check_usage(c, 101, 0);
 }
 
-/* Who is beaten on one of the hosts has nothing on any of them, and decides anew. */
+/* A claim that loses the race on one host has nothing on any of them, and is decided again. */
 static void a_port_for_several_hosts_is_all_or_nothing(void **state)
 {
     struct cluster_case *c = *state;
     struct ledger *beside[2] = { 0 };
+    struct ledger_tx *txs[2] = { 0 };
     struct ledger_want want = t_want("both", "*");
     const uint16_t port = 26000;
 
@@ -194,17 +217,17 @@ static void a_port_for_several_hosts_is_all_or_nothing(void **state)
     t_kept(&want);
     const struct ledger_batch batch = { .wants = &want, .n = 1 };
     for (size_t i = 0; i < 2; i++) {
-        struct ledger_actor actor = core_actor(c->at[0], c->e.now);
+        struct call call = e_call(&c->e, c->at[0]);
         struct ledger_refusal refusal = { 0 };
         dibs_claim out = { 0 };
 
-        ASSERT_OK(ledger_beside(c->at[0]->ledger, names[i], &beside[i], &c->e.err), &c->e.err);
-        ledger_group_begin(beside[i]);
-        ASSERT_OK(ledger_claim(beside[i], &batch, &actor, &out, &refusal, &c->e.err), &c->e.err);
+        ASSERT_OK(ledger_beside(c->at[0]->ledger, host_names[i], &beside[i], &c->e.err), &c->e.err);
+        call.tx = txs[i] = ledger_begin(beside[i], true);
+        ASSERT_OK(ledger_claim(beside[i], &call, &batch, &out, &refusal, &c->e.err), &c->e.err);
     }
     (void) e_port(&c->e, c->at[1], NULL, 26000); /* b itself is first */
-    assert_int_equal(ledger_groups_commit(beside, 2, &c->e.err), DIBS_UNAVAILABLE);
-    assert_true(ledger_was_beaten(beside[0]));
+    assert_int_equal(ledger_commit_all(txs, 2, &c->e.err), DIBS_UNAVAILABLE);
+    assert_true(ledger_lost_race(beside[0]));
     (void) e_port(&c->e, c->at[0], NULL, 26000); /* on a it is free */
     ledger_close(beside[0]);
     ledger_close(beside[1]);
@@ -218,8 +241,8 @@ static void runs_of_ports_are_each_hosts_own(void **state)
     struct portbits seen = { 0 };
 
     NEED_CLUSTER();
-    make_pool(c, "nodeports", "30000-30399", 5000);
-    for (size_t i = 0; i < 9; i++) { /* 384 ports: however they lie, there is room for so many */
+    hosts_make_pool(c, "nodeports", "30000-30399", 5000);
+    for (size_t i = 0; i < 9; i++) { /* 384 ports: however they lie, so many fit */
         dibs_request requests[N];
         dibs_claim out[N] = { 0 };
 
@@ -228,7 +251,8 @@ static void runs_of_ports_are_each_hosts_own(void **state)
             requests[k].pool = "nodeports";
         }
         const dibs_batch batch = { .requests = requests, .n = N, .is_contiguous = true };
-        ASSERT_OK(core_claim(c->at[i % HOSTS], &batch, out, &c->e.err), &c->e.err);
+        ASSERT_OK(core_claim(c->at[i % HOSTS], E_CALL(&c->e, c->at[i % HOSTS]), &batch, out, &c->e.err),
+                  &c->e.err);
         for (size_t k = 0; k < N; k++) {
             assert_int_equal(out[k].port, out[0].port + k);
             assert_false(portbits_has(&seen, out[k].port));
@@ -248,5 +272,5 @@ int main(void)
         HOSTS_TEST(a_port_for_several_hosts_is_all_or_nothing),
         HOSTS_TEST(runs_of_ports_are_each_hosts_own),
     };
-    return cmocka_run_group_tests(tests, start_cluster, shared_close);
+    return cmocka_run_group_tests(tests, hosts_start, shared_close);
 }

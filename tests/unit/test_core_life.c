@@ -14,7 +14,8 @@ static void W1_W2_releasing_twice_never_frees_what_another_has_got_meanwhile(voi
     dibs_claim theirs = e_port(e, e_other(e), "127.0.0.1", 26001);
     for (int i = 0; i < 3; i++)
         assert_int_equal(e_release(e, e->core, &mine), 0);
-    ASSERT_OK(core_release(e->core, &(dibs_which){ .port = 26001 }, 0, NULL, &e->err), &e->err);
+    ASSERT_OK(core_release(e->core, E_CALL(e, e->core), &(dibs_which){ .port = 26001 }, 0, NULL, &e->err),
+              &e->err);
     assert_int_equal(e_count(e, NULL), 1);
     assert_int_equal(e_release(e, e->other, &theirs), 1);
 }
@@ -43,12 +44,17 @@ static void D5_INV_11_releasing_nothing_is_fine(void **state)
     size_t n = 99;
 
     for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++) {
-        ASSERT_OK(core_release(e->core, &(dibs_which){ .token = tokens[i] }, 0, &n, &e->err), &e->err);
+        ASSERT_OK(
+            core_release(e->core, E_CALL(e, e->core), &(dibs_which){ .token = tokens[i] }, 0, &n, &e->err),
+            &e->err);
         assert_int_equal(n, 0);
     }
-    ASSERT_OK(core_release(e->core, &(dibs_which){ .name = "never/was" }, 0, &n, &e->err), &e->err);
-    ASSERT_OK(core_release(e->core, &(dibs_which){ .port = 26001 }, 0, &n, &e->err), &e->err);
-    ASSERT_OK(core_release(e->core, &(dibs_which){ .all_mine = true }, 0, &n, &e->err), &e->err);
+    ASSERT_OK(core_release(e->core, E_CALL(e, e->core), &(dibs_which){ .name = "never/was" }, 0, &n, &e->err),
+              &e->err);
+    ASSERT_OK(core_release(e->core, E_CALL(e, e->core), &(dibs_which){ .port = 26001 }, 0, &n, &e->err),
+              &e->err);
+    ASSERT_OK(core_release(e->core, E_CALL(e, e->core), &(dibs_which){ .all_mine = true }, 0, &n, &e->err),
+              &e->err);
     assert_int_equal(n, 0);
 }
 
@@ -62,23 +68,27 @@ static void D7_everything_of_one_user_can_be_released_at_once(void **state)
         (void) e_must(e, e->core, &r);
         (void) e_must(e, e_other(e), &r);
     }
-    ASSERT_OK(core_release(e->core, &(dibs_which){ .all_mine = true }, 0, &n, &e->err), &e->err);
+    ASSERT_OK(core_release(e->core, E_CALL(e, e->core), &(dibs_which){ .all_mine = true }, 0, &n, &e->err),
+              &e->err);
     assert_int_equal(n, 5);
     assert_int_equal(e_count(e, NULL), 5); /* D9: the others' stay */
 }
 
-static void D13_not_found_is_told_where_it_matters(void **state)
+static void D13_not_found_is_returned_where_it_matters(void **state)
 {
     struct engine *e = *state;
     const dibs_which nobody = { .name = "nobody" };
     const dibs_heir heir = { .keep = true };
     dibs_claim out = { 0 };
 
-    assert_int_equal(core_find(e->core, &nobody, &out, &e->err), DIBS_NOT_FOUND);
-    assert_int_equal(core_renew(e->core, &nobody, 1000, &out, &e->err), DIBS_NOT_FOUND);
-    assert_int_equal(core_transfer(e->core, &nobody, &heir, &out, &e->err), DIBS_NOT_FOUND);
-    assert_int_equal(core_find(e->core, &(dibs_which){ .port = 26001 }, &out, &e->err), DIBS_NOT_FOUND);
-    assert_int_equal(core_find(e->core, &(dibs_which){ .name = NULL }, &out, &e->err), DIBS_INVALID);
+    assert_int_equal(core_find(e->core, E_CALL(e, e->core), &nobody, &out, &e->err), DIBS_NOT_FOUND);
+    assert_int_equal(core_renew(e->core, E_CALL(e, e->core), &nobody, 1000, &out, &e->err), DIBS_NOT_FOUND);
+    assert_int_equal(core_transfer(e->core, E_CALL(e, e->core), &nobody, &heir, &out, &e->err),
+                     DIBS_NOT_FOUND);
+    assert_int_equal(core_find(e->core, E_CALL(e, e->core), &(dibs_which){ .port = 26001 }, &out, &e->err),
+                     DIBS_NOT_FOUND);
+    assert_int_equal(core_find(e->core, E_CALL(e, e->core), &(dibs_which){ .name = NULL }, &out, &e->err),
+                     DIBS_INVALID);
 }
 
 static void several_claims_on_one_number_are_listed_not_guessed(void **state)
@@ -91,11 +101,13 @@ static void several_claims_on_one_number_are_listed_not_guessed(void **state)
     need_network();
     (void) e_must(e, e->core, &a);
     (void) e_must(e, e->core, &b);
-    assert_int_equal(core_release(e->core, &(dibs_which){ .port = 26001 }, 0, NULL, &e->err), DIBS_INVALID);
+    assert_int_equal(
+        core_release(e->core, E_CALL(e, e->core), &(dibs_which){ .port = 26001 }, 0, NULL, &e->err),
+        DIBS_INVALID);
     assert_non_null(strstr(e->err.msg, "a (port 26001"));
     assert_non_null(strstr(e->err.msg, "b (port 26001"));
     assert_int_equal(e_count(e, NULL), 2);
-    ASSERT_OK(core_find(e->core, &(dibs_which){ .name = "b" }, &out, &e->err), &e->err);
+    ASSERT_OK(core_find(e->core, E_CALL(e, e->core), &(dibs_which){ .name = "b" }, &out, &e->err), &e->err);
     assert_int_equal(out.bindings[0].address.bytes[3], 2);
 }
 
@@ -108,10 +120,11 @@ static void unholding_keeps_what_is_kept(void **state)
 
     r.keep = true;
     dibs_claim first = e_must(e, e->core, &r);
-    ASSERT_OK(core_release(e->core, &(dibs_which){ .token = first.token }, DIBS_RELEASE_UNHOLD, &n, &e->err),
+    ASSERT_OK(core_release(e->core, E_CALL(e, e->core), &(dibs_which){ .token = first.token },
+                           DIBS_RELEASE_UNHOLD, &n, &e->err),
               &e->err);
     assert_int_equal(n, 1);
-    ASSERT_OK(core_find(e->core, &(dibs_which){ .name = "web" }, &out, &e->err), &e->err);
+    ASSERT_OK(core_find(e->core, E_CALL(e, e->core), &(dibs_which){ .name = "web" }, &out, &e->err), &e->err);
     assert_int_equal(out.holder, DIBS_HELD_BY_NOBODY);
     assert_int_equal(out.port, first.port);
 }
@@ -120,8 +133,10 @@ static dibs_claim let_go(struct engine *e, const dibs_claim *claim, unsigned fla
 {
     dibs_claim out = { 0 };
 
-    ASSERT_OK(core_release(e->core, &(dibs_which){ .token = claim->token }, flags, NULL, &e->err), &e->err);
-    (void) core_find(e->core, &(dibs_which){ .name = claim->name }, &out, NULL);
+    ASSERT_OK(core_release(e->core, E_CALL(e, e->core), &(dibs_which){ .token = claim->token }, flags, NULL,
+                           &e->err),
+              &e->err);
+    (void) core_find(e->core, E_CALL(e, e->core), &(dibs_which){ .name = claim->name }, &out, NULL);
     return out;
 }
 
@@ -143,7 +158,7 @@ static void D19_a_lease_runs_on_beneath_the_process_that_borrows_its_name(void *
     assert_int_equal(again.lease_until_ms, first.lease_until_ms);
     assert_int_equal(again.process.pid, 0);
     assert_string_equal(again.command, first.command);
-    assert_int_equal(core_judge(e->core, &again, NULL, 0), DIBS_ALIVE);
+    assert_int_equal(core_judge(e->core, E_CALL(e, e->core), NULL, &again, NULL), DIBS_ALIVE);
     /* Its time ends while it is borrowed: then it is over with the process. */
     borrowed = e_must(e, e->core, &held);
     e_pass(e, E_LEASE / 4);
@@ -151,7 +166,7 @@ static void D19_a_lease_runs_on_beneath_the_process_that_borrows_its_name(void *
     assert_int_equal(e_count(e, NULL), 0);
 }
 
-static void D19_what_was_not_kept_before_is_not_kept_after_an_undone_claim(void **state)
+static void D19_a_claim_that_was_not_kept_is_not_kept_after_an_undone_claim(void **state)
 {
     struct engine *e = *state;
     dibs_request lease = e_request("lease", "127.0.0.1");
@@ -175,7 +190,7 @@ static void D19_what_was_not_kept_before_is_not_kept_after_an_undone_claim(void 
     assert_true(e_must(e, e->core, &held).was_kept);
 }
 
-static void D33_cases_30_to_33_whoever_made_a_claim_releases_it_when_its_use_ends(void **state)
+static void D33_cases_30_to_33_the_maker_of_a_claim_releases_it_when_its_use_ends(void **state)
 {
     struct engine *e = *state;
     size_t n = 99;
@@ -192,9 +207,13 @@ static void D33_cases_30_to_33_whoever_made_a_claim_releases_it_when_its_use_end
      * released is not found again either). */
     dibs_request none = e_required("none", NULL, 0);
     dibs_claim nothing = e_must(e, e->core, &none);
-    ASSERT_OK(core_release(e->core, &(dibs_which){ .token = nothing.token }, 0, &n, &e->err), &e->err);
+    ASSERT_OK(
+        core_release(e->core, E_CALL(e, e->core), &(dibs_which){ .token = nothing.token }, 0, &n, &e->err),
+        &e->err);
     assert_int_equal(n, 0);
-    assert_int_equal(core_find(e->core, &(dibs_which){ .name = "none" }, &nothing, &e->err), DIBS_NOT_FOUND);
+    assert_int_equal(
+        core_find(e->core, E_CALL(e, e->core), &(dibs_which){ .name = "none" }, &nothing, &e->err),
+        DIBS_NOT_FOUND);
 }
 
 static void D20_a_released_claim_is_not_found_renewed_or_handed_over(void **state)
@@ -207,25 +226,28 @@ static void D20_a_released_claim_is_not_found_renewed_or_handed_over(void **stat
     dibs_claim mine = e_must(e, e->core, &r);
     const dibs_which which = { .token = mine.token };
     assert_int_equal(e_release(e, e->core, &mine), 1);
-    assert_int_equal(core_find(e->core, &which, &out, &e->err), DIBS_NOT_FOUND);
-    assert_int_equal(core_renew(e->core, &which, 1000, &out, &e->err), DIBS_NOT_FOUND);
-    assert_int_equal(core_transfer(e->core, &which, &heir, &out, &e->err), DIBS_NOT_FOUND);
+    assert_int_equal(core_find(e->core, E_CALL(e, e->core), &which, &out, &e->err), DIBS_NOT_FOUND);
+    assert_int_equal(core_renew(e->core, E_CALL(e, e->core), &which, 1000, &out, &e->err), DIBS_NOT_FOUND);
+    assert_int_equal(core_transfer(e->core, E_CALL(e, e->core), &which, &heir, &out, &e->err),
+                     DIBS_NOT_FOUND);
     assert_int_equal(e_count(e, NULL), 0);
 }
 
 /* ---- transfer and renewal ---- */
 
-static void P10_the_holder_is_whoever_uses_it_and_a_claim_outlives_who_made_it(void **state)
+static void P10_the_holder_is_the_user_of_the_port_and_a_claim_outlives_its_maker(void **state)
 {
     struct engine *e = *state;
-    pid_t maker = child_start(child_idle, NULL);
-    pid_t server = child_start(child_idle, NULL);
+    pid_t maker = child_fork(child_idle, NULL);
+    pid_t server = child_fork(child_idle, NULL);
     dibs_request r = e_held("web", "127.0.0.1", maker);
     dibs_heir heir = { .holder = DIBS_HELD_BY_PROCESS, .pid = (int32_t) server };
     dibs_claim out = { 0 };
 
     dibs_claim first = e_must(e, e->core, &r);
-    ASSERT_OK(core_transfer(e->core, &(dibs_which){ .token = first.token }, &heir, &out, &e->err), &e->err);
+    ASSERT_OK(core_transfer(e->core, E_CALL(e, e->core), &(dibs_which){ .token = first.token }, &heir, &out,
+                            &e->err),
+              &e->err);
     assert_int_equal(out.port, first.port);
     assert_int_equal(out.process.pid, server);
     assert_true(out.generation > first.generation);
@@ -247,19 +269,23 @@ static void a_transfer_needs_right_holder_and_a_living_heir(void **state)
 
     dibs_claim mine = e_must(e, e->core, &r);
     const dibs_which which = { .token = mine.token };
-    assert_int_equal(core_transfer(e->core, &which, &heir, &out, &e->err), DIBS_INVALID);
+    assert_int_equal(core_transfer(e->core, E_CALL(e, e->core), &which, &heir, &out, &e->err), DIBS_INVALID);
     heir = (dibs_heir){ .keep = true };
-    assert_int_equal(core_transfer(e_other(e), &which, &heir, &out, &e->err), DIBS_DENIED);
-    pid_t pid = child_start(child_idle, NULL);
+    assert_int_equal(core_transfer(e_other(e), E_CALL(e, e_other(e)), &which, &heir, &out, &e->err),
+                     DIBS_DENIED);
+    pid_t pid = child_fork(child_idle, NULL);
     child_end(pid);
     heir = (dibs_heir){ .holder = DIBS_HELD_BY_PROCESS, .pid = (int32_t) pid };
-    assert_int_equal(core_transfer(e->core, &which, &heir, &out, &e->err), DIBS_NOT_FOUND);
+    assert_int_equal(core_transfer(e->core, E_CALL(e, e->core), &which, &heir, &out, &e->err),
+                     DIBS_NOT_FOUND);
     heir = (dibs_heir){ .keep = true };
-    ASSERT_OK(core_transfer(e->core, &which, &heir, &out, &e->err), &e->err);
+    ASSERT_OK(core_transfer(e->core, E_CALL(e, e->core), &which, &heir, &out, &e->err), &e->err);
     assert_true(out.is_kept);
     assert_int_equal(out.holder, DIBS_HELD_BY_NOBODY);
     struct core *admin = e_more(e, "uid:0", 0, true);
-    ASSERT_OK(core_transfer(admin, &(dibs_which){ .token = out.token }, &heir, &out, &e->err), &e->err);
+    ASSERT_OK(
+        core_transfer(admin, E_CALL(e, admin), &(dibs_which){ .token = out.token }, &heir, &out, &e->err),
+        &e->err);
 }
 
 static void a_lease_ends_at_its_end_and_renewal_moves_it(void **state)
@@ -274,15 +300,17 @@ static void a_lease_ends_at_its_end_and_renewal_moves_it(void **state)
     (void) e_must(e, e->core, &r);
     e_pass(e, 9999);
     assert_int_equal(e_try(e, e_other(e), &other, &out), DIBS_TAKEN);
-    ASSERT_OK(core_renew(e->core, &(dibs_which){ .name = "web" }, 10000, &out, &e->err), &e->err);
+    ASSERT_OK(core_renew(e->core, E_CALL(e, e->core), &(dibs_which){ .name = "web" }, 10000, &out, &e->err),
+              &e->err);
     assert_int_equal(out.lease_until_ms, e->now.boot_ms + 10000);
     e_pass(e, 9999);
     assert_int_equal(e_try(e, e->other, &other, &out), DIBS_TAKEN);
     assert_int_equal(e_reap(e, e->core), 0);
     e_pass(e, 1);
     (void) e_must(e, e->other, &other);
-    assert_int_equal(core_renew(e->core, &(dibs_which){ .name = "web" }, 1000, &out, &e->err),
-                     DIBS_NOT_FOUND);
+    assert_int_equal(
+        core_renew(e->core, E_CALL(e, e->core), &(dibs_which){ .name = "web" }, 1000, &out, &e->err),
+        DIBS_NOT_FOUND);
 }
 
 static void only_a_lease_is_renewed(void **state)
@@ -292,7 +320,9 @@ static void only_a_lease_is_renewed(void **state)
     dibs_claim out = { 0 };
 
     (void) e_must(e, e->core, &r);
-    assert_int_equal(core_renew(e->core, &(dibs_which){ .name = "web" }, 1000, &out, &e->err), DIBS_INVALID);
+    assert_int_equal(
+        core_renew(e->core, E_CALL(e, e->core), &(dibs_which){ .name = "web" }, 1000, &out, &e->err),
+        DIBS_INVALID);
 }
 
 static void INV_5_no_clock_runs_against_a_living_process(void **state)
@@ -335,7 +365,8 @@ static void an_ended_lease_lives_on_while_its_own_users_socket_listens(void **st
     int fd = e_serve(DIBS_TCP, "127.0.0.1", 26001);
     e_pass(e, E_LEASE + 1);
     assert_int_equal(e_reap(e, e->core), 0);
-    ASSERT_OK(core_list(e->core, &(dibs_filter){ .judge = true }, e_note, list, &e->err), &e->err);
+    ASSERT_OK(core_list(e->core, E_CALL(e, e->core), &(dibs_filter){ .judge = true }, e_note, list, &e->err),
+              &e->err);
     assert_true(list->claims[0].is_orphan);
     assert_int_equal(list->claims[0].life, DIBS_ALIVE);
     (void) close(fd);
@@ -349,28 +380,27 @@ static void many_are_judged_by_the_sockets_of_one_moment(void **state)
     dibs_request bound = e_required(NULL, "127.0.0.1", 26001);
     dibs_request bound_udp = e_required(NULL, NULL, 26002);
     dibs_request free_one = e_required(NULL, "127.0.0.1", 26003);
+    struct core_sockets sockets = { 0 };
 
     need_network();
     e_bind_to(&bound_udp, DIBS_UDP, "127.0.0.1");
     dibs_claim claims[] = { e_must(e, e->core, &bound), e_must(e, e->core, &bound_udp),
                             e_must(e, e->core, &free_one) };
-    for (size_t i = 0; i < 3; i++) /* the sockets are ours, whoever runs this */
+    for (size_t i = 0; i < 3; i++) /* the sockets are ours, whichever user runs this */
         claims[i].uid = geteuid();
     int tcp = e_serve(DIBS_TCP, "127.0.0.1", 26001);
     int udp = e_serve(DIBS_UDP, "127.0.0.1", 26002);
     e_pass(e, E_LEASE + 1);
-    core_judge_begin(e->core);
-    assert_int_equal(core_judge(e->core, &claims[0], NULL, 0), DIBS_ALIVE);
-    assert_int_equal(core_judge(e->core, &claims[1], NULL, 0), DIBS_ALIVE);
-    assert_int_equal(core_judge(e->core, &claims[2], NULL, 0), DIBS_DEAD);
+    assert_int_equal(core_judge(e->core, E_CALL(e, e->core), &sockets, &claims[0], NULL), DIBS_ALIVE);
+    assert_int_equal(core_judge(e->core, E_CALL(e, e->core), &sockets, &claims[1], NULL), DIBS_ALIVE);
+    assert_int_equal(core_judge(e->core, E_CALL(e, e->core), &sockets, &claims[2], NULL), DIBS_DEAD);
     int late = e_serve(DIBS_TCP, "127.0.0.1", 26003);
     (void) close(tcp);
-    assert_int_equal(core_judge(e->core, &claims[0], NULL, 0),
+    assert_int_equal(core_judge(e->core, E_CALL(e, e->core), &sockets, &claims[0], NULL),
                      DIBS_DEAD); /* a port that had one is asked for */
-    assert_int_equal(core_judge(e->core, &claims[2], NULL, 0),
+    assert_int_equal(core_judge(e->core, E_CALL(e, e->core), &sockets, &claims[2], NULL),
                      DIBS_DEAD); /* it was not there in that moment */
-    core_judge_end(e->core);
-    assert_int_equal(core_judge(e->core, &claims[2], NULL, 0), DIBS_ALIVE);
+    assert_int_equal(core_judge(e->core, E_CALL(e, e->core), NULL, &claims[2], NULL), DIBS_ALIVE);
     (void) close(udp);
     (void) close(late);
 }
@@ -404,11 +434,11 @@ static void a_dead_holder_whose_socket_lives_on_is_an_orphan(void **state)
     need_network();
     r.mode = DIBS_REQUIRED;
     r.port = 26001;
-    pid_t holder = child_start(child_idle, NULL);
+    pid_t holder = child_fork(child_idle, NULL);
     r.pid = (int32_t) holder;
     (void) e_must(e, e->core, &r);
     int fd = e_serve(DIBS_TCP, "127.0.0.1", 26001);
-    pid_t heir = child_start(inherit_and_wait, NULL); /* has the descriptor, too */
+    pid_t heir = child_fork(inherit_and_wait, NULL); /* has the descriptor, too */
     (void) close(fd);
     child_end(holder);
     assert_int_equal(e_reap(e, e->core), 0);
@@ -424,10 +454,10 @@ static void a_dead_holder_whose_socket_lives_on_is_an_orphan(void **state)
     assert_int_equal(e_reap(e, e->core), 1);
 }
 
-static void a_kept_claim_of_a_dead_holder_is_not_described_as_if_he_lived(void **state)
+static void a_kept_claim_of_a_dead_holder_is_not_described_as_alive(void **state)
 {
     struct engine *e = *state;
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request r = e_held("web", "127.0.0.1", pid);
     dibs_request other = e_required(NULL, "127.0.0.1", 26001);
 
@@ -446,7 +476,7 @@ static void INV_5_a_holder_on_another_host_is_never_found_dead_here(void **state
 {
     static const dibs_life of_node[] = { DIBS_ALIVE, DIBS_UNKNOWN };
     struct engine *e = *state;
-    char why[128] = "";
+    const char *why = "";
     dibs_claim claim = { .port = 26001,
                          .is_exclusive = true,
                          .process = { .boot_id = "another", .pid = 12, .start_ticks = 1, .pidns = 1 },
@@ -460,29 +490,30 @@ static void INV_5_a_holder_on_another_host_is_never_found_dead_here(void **state
         for (size_t i = 0; i < 2; i++) {
             claim.holder = holder;
             claim.node_life = of_node[i];
-            assert_int_equal(core_judge(e->core, &claim, why, sizeof why), of_node[i]);
-            assert_int_equal(core_judge_bereft(e->core, &claim, why, sizeof why), of_node[i]);
+            assert_int_equal(core_judge(e->core, E_CALL(e, e->core), NULL, &claim, &why), of_node[i]);
+            assert_int_equal(core_judge_without_holder(e->core, E_CALL(e, e->core), NULL, &claim),
+                             of_node[i]);
         }
     assert_string_equal(why, "only its own host can tell");
-    claim.node_life = DIBS_DEAD; /* that is the cluster's word, for everybody */
-    assert_int_equal(core_judge(e->core, &claim, why, sizeof why), DIBS_DEAD);
+    claim.node_life = DIBS_DEAD; /* the cluster decides, for every host */
+    assert_int_equal(core_judge(e->core, E_CALL(e, e->core), NULL, &claim, &why), DIBS_DEAD);
     claim.holder = DIBS_HELD_BY_NOBODY;
-    assert_int_equal(core_judge(e->core, &claim, why, sizeof why), DIBS_ALIVE);
+    assert_int_equal(core_judge(e->core, E_CALL(e, e->core), NULL, &claim, &why), DIBS_ALIVE);
 }
 
-static void who_hangs_on_the_lease_of_his_host_is_what_that_lease_is(void **state)
+static void a_holder_attached_to_its_hosts_lease_is_as_alive_as_the_lease(void **state)
 {
     struct engine *e = *state;
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request r = e_held("web", "127.0.0.1", pid);
-    char why[128] = "";
+    const char *why = "";
 
     dibs_claim claim = e_must(e, e->core, &r);
     claim.node_life = DIBS_UNKNOWN;
-    assert_int_equal(core_judge(e->core, &claim, why, sizeof why), DIBS_UNKNOWN);
+    assert_int_equal(core_judge(e->core, E_CALL(e, e->core), NULL, &claim, &why), DIBS_UNKNOWN);
     assert_string_equal(why, "this host cannot renew its lease in the cluster");
     claim.node_life = DIBS_DEAD; /* although the process lives */
-    assert_int_equal(core_judge(e->core, &claim, why, sizeof why), DIBS_DEAD);
+    assert_int_equal(core_judge(e->core, E_CALL(e, e->core), NULL, &claim, &why), DIBS_DEAD);
     child_end(pid);
 }
 
@@ -493,14 +524,14 @@ int main(void)
         E_TEST(W1_a_claim_of_tcp_and_udp_is_released_once_and_whole),
         E_TEST(D5_INV_11_releasing_nothing_is_fine),
         E_TEST(D7_everything_of_one_user_can_be_released_at_once),
-        E_TEST(D13_not_found_is_told_where_it_matters),
+        E_TEST(D13_not_found_is_returned_where_it_matters),
         E_TEST(several_claims_on_one_number_are_listed_not_guessed),
         E_TEST(unholding_keeps_what_is_kept),
         E_TEST(D19_a_lease_runs_on_beneath_the_process_that_borrows_its_name),
-        E_TEST(D19_what_was_not_kept_before_is_not_kept_after_an_undone_claim),
-        E_TEST(D33_cases_30_to_33_whoever_made_a_claim_releases_it_when_its_use_ends),
+        E_TEST(D19_a_claim_that_was_not_kept_is_not_kept_after_an_undone_claim),
+        E_TEST(D33_cases_30_to_33_the_maker_of_a_claim_releases_it_when_its_use_ends),
         E_TEST(D20_a_released_claim_is_not_found_renewed_or_handed_over),
-        E_TEST(P10_the_holder_is_whoever_uses_it_and_a_claim_outlives_who_made_it),
+        E_TEST(P10_the_holder_is_the_user_of_the_port_and_a_claim_outlives_its_maker),
         E_TEST(a_transfer_needs_right_holder_and_a_living_heir),
         E_TEST(a_lease_ends_at_its_end_and_renewal_moves_it),
         E_TEST(only_a_lease_is_renewed),
@@ -510,9 +541,9 @@ int main(void)
         E_TEST(many_are_judged_by_the_sockets_of_one_moment),
         E_TEST(a_strangers_socket_keeps_nobodys_claim),
         E_TEST(a_dead_holder_whose_socket_lives_on_is_an_orphan),
-        E_TEST(a_kept_claim_of_a_dead_holder_is_not_described_as_if_he_lived),
+        E_TEST(a_kept_claim_of_a_dead_holder_is_not_described_as_alive),
         E_TEST(INV_5_a_holder_on_another_host_is_never_found_dead_here),
-        E_TEST(who_hangs_on_the_lease_of_his_host_is_what_that_lease_is),
+        E_TEST(a_holder_attached_to_its_hosts_lease_is_as_alive_as_the_lease),
     };
 
     e_own_network();

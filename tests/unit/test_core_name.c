@@ -28,7 +28,7 @@ static void D11_P14_the_port_of_a_name_follows_from_the_name(void **state)
     dibs_request r = e_request("shop/web", "localhost");
 
     need_network();
-    /* Two users, the same name: whoever asks when the port is free is sent to the same one. */
+    /* Two users, the same name: each prefers the same port when it is free. */
     dibs_claim mine = e_must(e, e->core, &r);
     assert_int_equal(mine.n_bindings, 2); /* both loopbacks, not one at random */
     assert_int_equal(e_release(e, e->core, &mine), 1);
@@ -59,7 +59,7 @@ static void a_kept_claim_without_holder_is_found_and_can_be_held(void **state)
 static void another_living_holder_keeps_the_name_and_is_named(void **state)
 {
     struct engine *e = *state;
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request theirs = e_held("web", "127.0.0.1", pid);
     dibs_request mine = e_held("web", "127.0.0.1", 0);
     dibs_claim out = { 0 };
@@ -75,7 +75,7 @@ static void another_living_holder_keeps_the_name_and_is_named(void **state)
 static void a_dead_holders_name_gives_the_same_port_in_a_new_generation(void **state)
 {
     struct engine *e = *state;
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request theirs = e_held("web", "127.0.0.1", pid);
     dibs_request mine = e_held("web", "127.0.0.1", 0);
     dibs_claim out = { 0 };
@@ -94,7 +94,7 @@ static void a_dead_holders_name_gives_the_same_port_in_a_new_generation(void **s
 static void P8_a_zombie_is_dead(void **state)
 {
     struct engine *e = *state;
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request theirs = e_held(NULL, "127.0.0.1", pid);
     dibs_request mine = e_held(NULL, "127.0.0.1", 0);
     siginfo_t info = { 0 };
@@ -107,10 +107,10 @@ static void P8_a_zombie_is_dead(void **state)
     assert_int_equal(waitid(P_PID, (id_t) pid, &info, WEXITED | WNOWAIT), 0); /* ended, not yet waited for */
     dibs_claim out = e_must(e, e->core, &mine);
     assert_int_equal(out.process.pid, getpid());
-    (void) child_wait(pid);
+    (void) child_join(pid);
 }
 
-static void asking_for_something_else_says_the_difference(void **state)
+static void a_different_request_is_refused_with_the_difference(void **state)
 {
     struct engine *e = *state;
     dibs_request r = e_kept("web", "127.0.0.1");
@@ -149,7 +149,7 @@ static void asking_for_something_else_says_the_difference(void **state)
 static void a_lookup_answers_as_it_is_and_never_becomes_holder(void **state)
 {
     struct engine *e = *state;
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request held = e_held("web", "127.0.0.1", pid);
     dibs_request get = e_kept("web", "127.0.0.1");
 
@@ -172,13 +172,14 @@ static void a_released_name_gets_its_port_back_at_once_though_it_cools(void **st
 
         assert_int_equal(e_release(e, e->core, &first), 1);
         assert_int_equal(e_must(e, e->core, &r).port, first.port);
-        ASSERT_OK(core_release(e->core, &(dibs_which){ .name = "web" }, 0, NULL, &e->err), &e->err);
-        ASSERT_OK(core_index_refresh(e->core, &e->err), &e->err);
+        ASSERT_OK(core_release(e->core, E_CALL(e, e->core), &(dibs_which){ .name = "web" }, 0, NULL, &e->err),
+                  &e->err);
+        ASSERT_OK(core_index_refresh(e->core, E_CALL(e, e->core), &e->err), &e->err);
     }
 }
 
 /* A process that goes on for long knows of claims that another one, or a reaper, has ended meanwhile. */
-static void INV_7_names_get_their_ports_back_whoever_ended_their_claims(void **state)
+static void INV_7_names_get_their_ports_back_however_their_claims_ended(void **state)
 {
     struct engine *e = *state;
     dibs_request r[] = { e_kept("shop/web", NULL), e_kept("shop/api", NULL) };
@@ -188,11 +189,11 @@ static void INV_7_names_get_their_ports_back_whoever_ended_their_claims(void **s
 
     need_network();
     struct core *twin = e_twin(e);
-    ASSERT_OK(core_claim(e->core, &batch, first, &e->err), &e->err);
-    ASSERT_OK(core_index_refresh(e->core, &e->err), &e->err);
+    ASSERT_OK(core_claim(e->core, E_CALL(e, e->core), &batch, first, &e->err), &e->err);
+    ASSERT_OK(core_index_refresh(e->core, E_CALL(e, e->core), &e->err), &e->err);
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(e_release(e, twin, &first[i]), 1);
-    ASSERT_OK(core_claim(e->core, &batch, again, &e->err), &e->err);
+    ASSERT_OK(core_claim(e->core, E_CALL(e, e->core), &batch, again, &e->err), &e->err);
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(again[i].port, first[i].port);
 }
@@ -233,7 +234,7 @@ static void two_directories_of_one_name_do_not_share_a_port(void **state)
     assert_int_equal(e_must(e, e->core, &r).id, second.id);
 }
 
-static void INV_7_two_clones_get_their_own_ports_back_whoever_comes_first(void **state)
+static void INV_7_two_clones_get_their_own_ports_back_in_either_order(void **state)
 {
     struct engine *e = *state;
     static const char *const clones[] = { "/home/me/a/shop", "/home/me/b/shop" };
@@ -292,7 +293,7 @@ static void a_directory_keeps_its_group_when_its_branch_changes(void **state)
     assert_int_equal(e_must(e, e->core, &r).id, first.id);
     r.name = "shop/api"; /* detached, in the middle of a rebase */
     assert_string_equal(e_must(e, e->core, &r).name, "shop@main/api");
-    ASSERT_OK(core_find(e->core, &which, &found, &e->err), &e->err);
+    ASSERT_OK(core_find(e->core, E_CALL(e, e->core), &which, &found, &e->err), &e->err);
     assert_int_equal(found.id, first.id);
     /* Another work tree on that very branch is another project. */
     r.name = "shop@main/web";
@@ -343,7 +344,7 @@ static void a_directory_too_long_to_be_recorded_is_refused(void **state)
     assert_string_equal(e_must(e, e->core, &r).project, path);
 }
 
-static void each_user_has_names_of_his_own(void **state)
+static void each_user_has_own_names(void **state)
 {
     struct engine *e = *state;
     dibs_request r = e_kept("web", "127.0.0.1");
@@ -363,7 +364,7 @@ static int hold_and_die(void *arg)
     const dibs_batch batch = { .requests = &r, .n = 1 };
     dibs_claim out = { 0 };
 
-    return core_claim(core, &batch, &out, &e->err) == DIBS_OK ? 0 : 1;
+    return core_claim(core, E_CALL(e, core), &batch, &out, &e->err) == DIBS_OK ? 0 : 1;
 }
 
 static void D26_a_chain_of_dying_holders_keeps_one_port_and_one_claim(void **state)
@@ -376,7 +377,9 @@ static void D26_a_chain_of_dying_holders_keeps_one_port_and_one_claim(void **sta
         assert_int_equal(child_run(hold_and_die, e), 0);
         struct e_list *list = calloc(1, sizeof *list);
         assert_non_null(list);
-        ASSERT_OK(core_list(e->core, &(dibs_filter){ .judge = true }, e_note, list, &e->err), &e->err);
+        ASSERT_OK(
+            core_list(e->core, E_CALL(e, e->core), &(dibs_filter){ .judge = true }, e_note, list, &e->err),
+            &e->err);
         assert_int_equal(list->n, 1);
         assert_int_equal(list->claims[0].life, DIBS_DEAD);
         assert_int_equal(port == 0 || list->claims[0].port == port, 1);
@@ -401,18 +404,19 @@ static void a_name_that_was_left_is_found_and_ended_but_not_asked_for_and_left_n
     need_network();
     dibs_claim first = e_must(e, e->core, &held);
     drop.claim = &first;
-    ASSERT_OK(core_claim(e->core, &batch, &out, &e->err), &e->err);
+    ASSERT_OK(core_claim(e->core, E_CALL(e, e->core), &batch, &out, &e->err), &e->err);
     assert_int_not_equal(out.id, first.id);
     (void) snprintf(name, sizeof name, "shop/web/0/-/http/%u", first.port);
     const dibs_which which = { .name = name };
-    ASSERT_OK(core_find(e->core, &which, &first, &e->err), &e->err);
+    ASSERT_OK(core_find(e->core, E_CALL(e, e->core), &which, &first, &e->err), &e->err);
     left.name = name;
     assert_int_equal(e_try(e, e->core, &left, &out), DIBS_INVALID);
     assert_non_null(strstr(e->err.msg, "six parts"));
-    ASSERT_OK(core_claim(e->core, &batch, &out, &e->err), &e->err); /* of a name that nobody can have */
-    ASSERT_OK(core_find(e->core, &which, &out, &e->err), &e->err);
+    ASSERT_OK(core_claim(e->core, E_CALL(e, e->core), &batch, &out, &e->err),
+              &e->err); /* of a name that nobody can have */
+    ASSERT_OK(core_find(e->core, E_CALL(e, e->core), &which, &out, &e->err), &e->err);
     assert_int_equal(out.id, first.id);
-    ASSERT_OK(core_release(e->core, &which, 0, &n, &e->err), &e->err);
+    ASSERT_OK(core_release(e->core, E_CALL(e, e->core), &which, 0, &n, &e->err), &e->err);
     assert_int_equal(n, 1);
     assert_int_equal(e_count(e, NULL), 1);
 }
@@ -453,18 +457,18 @@ int main(void)
         E_TEST(another_living_holder_keeps_the_name_and_is_named),
         E_TEST(a_dead_holders_name_gives_the_same_port_in_a_new_generation),
         E_TEST(P8_a_zombie_is_dead),
-        E_TEST(asking_for_something_else_says_the_difference),
+        E_TEST(a_different_request_is_refused_with_the_difference),
         E_TEST(a_lookup_answers_as_it_is_and_never_becomes_holder),
         E_TEST(a_released_name_gets_its_port_back_at_once_though_it_cools),
-        E_TEST(INV_7_names_get_their_ports_back_whoever_ended_their_claims),
+        E_TEST(INV_7_names_get_their_ports_back_however_their_claims_ended),
         E_TEST(INV_7_a_name_that_lost_its_port_to_a_stranger_gets_another),
         E_TEST(two_directories_of_one_name_do_not_share_a_port),
-        E_TEST(INV_7_two_clones_get_their_own_ports_back_whoever_comes_first),
+        E_TEST(INV_7_two_clones_get_their_own_ports_back_in_either_order),
         E_TEST(all_names_of_a_clone_are_of_one_group),
         E_TEST(a_directory_keeps_its_group_when_its_branch_changes),
         E_TEST(a_group_that_was_named_is_not_a_directorys),
         E_TEST(a_directory_too_long_to_be_recorded_is_refused),
-        E_TEST(each_user_has_names_of_his_own),
+        E_TEST(each_user_has_own_names),
         E_TEST(D26_a_chain_of_dying_holders_keeps_one_port_and_one_claim),
         E_TEST(a_name_that_was_left_is_found_and_ended_but_not_asked_for_and_left_no_further),
         E_TEST(INV_7_a_name_gets_its_port_back_that_was_busy_for_another_a_moment_ago),

@@ -7,7 +7,7 @@
 static void a_lease_holds_again_when_the_process_that_borrowed_its_claim_is_reaped(void **state)
 {
     struct engine *e = *state;
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request lease = e_request("web", "127.0.0.1");
     dibs_request held = e_held("web", "127.0.0.1", pid);
     dibs_claim first = e_must(e, e->core, &lease);
@@ -16,23 +16,24 @@ static void a_lease_holds_again_when_the_process_that_borrowed_its_claim_is_reap
 
     (void) e_must(e, e->core, &held);
     child_end(pid);
-    ASSERT_OK(core_reap(e->core, 0, NULL, NULL, &n, &e->err), &e->err);
+    ASSERT_OK(e_reap_with(e, e->core, 0, NULL, NULL, &n), &e->err);
     assert_int_equal(n, 1);
-    ASSERT_OK(core_find(e->core, &(dibs_which){ .name = "web" }, &again, &e->err), &e->err);
+    ASSERT_OK(core_find(e->core, E_CALL(e, e->core), &(dibs_which){ .name = "web" }, &again, &e->err),
+              &e->err);
     assert_int_equal(again.id, first.id);
     assert_int_equal(again.holder, DIBS_HELD_BY_LEASE);
     assert_int_equal(again.lease_until_ms, first.lease_until_ms);
-    ASSERT_OK(core_reap(e->core, 0, NULL, NULL, &n, &e->err), &e->err);
+    ASSERT_OK(e_reap_with(e, e->core, 0, NULL, NULL, &n), &e->err);
     assert_int_equal(n, 0);
     e_pass(e, E_LEASE);
-    ASSERT_OK(core_reap(e->core, 0, NULL, NULL, &n, &e->err), &e->err);
+    ASSERT_OK(e_reap_with(e, e->core, 0, NULL, NULL, &n), &e->err);
     assert_int_equal(e_count(e, NULL), 0);
 }
 
 static void case_29_D26_reaping_ends_the_dead_and_spares_the_living(void **state)
 {
     struct engine *e = *state;
-    pid_t dead = child_start(child_idle, NULL);
+    pid_t dead = child_fork(child_idle, NULL);
     dibs_request active = e_held(NULL, "127.0.0.1", 0);
     dibs_request stale = e_held(NULL, "127.0.0.1", dead);
     dibs_request r = e_required(NULL, "127.0.0.1", 26003);
@@ -53,7 +54,7 @@ static void case_29_D26_reaping_ends_the_dead_and_spares_the_living(void **state
 static void D17_opening_reaps_nothing_and_reaping_goes_in_small_steps(void **state)
 {
     struct engine *e = *state;
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request like = e_held(NULL, "127.0.0.1", pid);
     dibs_request r[300];
     static dibs_claim out[300];
@@ -63,11 +64,11 @@ static void D17_opening_reaps_nothing_and_reaping_goes_in_small_steps(void **sta
     need_network();
     for (size_t i = 0; i < 300; i++)
         r[i] = like;
-    ASSERT_OK(core_claim(e->core, &batch, out, &e->err), &e->err);
+    ASSERT_OK(core_claim(e->core, E_CALL(e, e->core), &batch, out, &e->err), &e->err);
     child_end(pid);
     (void) e_twin(e); /* a start */
     assert_int_equal(e_count(e, NULL), 300);
-    ASSERT_OK(core_reap(e->core, DIBS_REAP_DRY_RUN, NULL, NULL, &n, &e->err), &e->err);
+    ASSERT_OK(e_reap_with(e, e->core, DIBS_REAP_DRY_RUN, NULL, NULL, &n), &e->err);
     assert_int_equal(n, 300);
     assert_int_equal(e_count(e, NULL), 300);
     assert_int_equal(e_reap(e, e->core), 300);
@@ -84,17 +85,17 @@ static bool stop_after_one(void *ctx, const dibs_claim *claim)
 static void reaping_can_be_stopped_and_unholds_what_is_kept(void **state)
 {
     struct engine *e = *state;
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request r = e_held(NULL, "127.0.0.1", pid);
-    int told = 0;
+    int seen = 0;
     size_t n = 0;
 
     r.keep = true;
     for (int i = 0; i < 3; i++)
         (void) e_must(e, e->core, &r);
     child_end(pid);
-    ASSERT_OK(core_reap(e->core, 0, stop_after_one, &told, &n, &e->err), &e->err);
-    assert_int_equal(told, 1);
+    ASSERT_OK(e_reap_with(e, e->core, 0, stop_after_one, &seen, &n), &e->err);
+    assert_int_equal(seen, 1);
     assert_int_equal(n, 1);
     assert_int_equal(e_reap(e, e->core), 2);
     assert_int_equal(e_reap(e, e->core), 0);
@@ -112,13 +113,13 @@ static void stale_kept_claims_go_when_their_project_is_gone_and_only_then(void *
     assert_int_equal(mkdir(dir, 0700), 0);
     r.project = dir;
     (void) e_must(e, e->core, &r);
-    ASSERT_OK(core_reap(e->core, DIBS_REAP_STALE, NULL, NULL, &n, &e->err), &e->err);
+    ASSERT_OK(e_reap_with(e, e->core, DIBS_REAP_STALE, NULL, NULL, &n), &e->err);
     assert_int_equal(n, 0);
     assert_int_equal(rmdir(dir), 0);
     assert_int_equal(e_reap(e, e->core), 0); /* not without being asked to */
-    ASSERT_OK(core_reap(e_other(e), DIBS_REAP_STALE, NULL, NULL, &n, &e->err), &e->err);
-    assert_int_equal(n, 0); /* another's kept claim is not his to end */
-    ASSERT_OK(core_reap(e->core, DIBS_REAP_STALE, NULL, NULL, &n, &e->err), &e->err);
+    ASSERT_OK(e_reap_with(e, e_other(e), DIBS_REAP_STALE, NULL, NULL, &n), &e->err);
+    assert_int_equal(n, 0); /* another user's kept claim does not end */
+    ASSERT_OK(e_reap_with(e, e->core, DIBS_REAP_STALE, NULL, NULL, &n), &e->err);
     assert_int_equal(n, 1);
 }
 
@@ -142,7 +143,7 @@ static void P8_another_boot_frees_process_and_lease_claims_and_keeps_kept_ones(v
 static void D4_D6_a_dead_claim_is_taken_over_in_place_without_a_reaper(void **state)
 {
     struct engine *e = *state;
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request dead = e_held(NULL, "127.0.0.1", pid);
     dibs_request wild = e_required(NULL, "0.0.0.0", 26001);
 
@@ -161,7 +162,7 @@ static void D4_D6_a_dead_claim_is_taken_over_in_place_without_a_reaper(void **st
 static void a_kept_claim_is_not_taken_over_by_number_when_its_holder_is_dead(void **state)
 {
     struct engine *e = *state;
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request kept = e_held("db", "127.0.0.1", pid);
     dibs_request r = e_required(NULL, "127.0.0.1", 26001);
     dibs_claim found = { 0 };
@@ -174,7 +175,8 @@ static void a_kept_claim_is_not_taken_over_by_number_when_its_holder_is_dead(voi
     child_end(pid);
     assert_int_equal(e_try(e, e_other(e), &r, &(dibs_claim){ 0 }), DIBS_TAKEN);
     assert_int_equal(e_try(e, e->core, &r, &(dibs_claim){ 0 }), DIBS_TAKEN); /* not by its own user either */
-    ASSERT_OK(core_find(e->core, &(dibs_which){ .token = first.token }, &found, &e->err), &e->err);
+    ASSERT_OK(core_find(e->core, E_CALL(e, e->core), &(dibs_which){ .token = first.token }, &found, &e->err),
+              &e->err);
     assert_int_equal(found.id, first.id);
     assert_int_equal(e_count(e, NULL), 1);
 }
@@ -196,8 +198,9 @@ static void D12_W7_a_locked_ledger_ends_in_an_error_within_the_deadline(void **s
     r.name = NULL;
     assert_int_equal(e_try(e, e->core, &r, &out), DIBS_UNAVAILABLE);
     assert_int_equal(e->err.trouble, DIBS_TROUBLE_LOCKED);
-    assert_int_equal(core_release(e->core, &(dibs_which){ .token = mine.token }, 0, NULL, &e->err),
-                     DIBS_UNAVAILABLE); /* told, not swallowed; the reaper gets it later */
+    assert_int_equal(
+        core_release(e->core, E_CALL(e, e->core), &(dibs_which){ .token = mine.token }, 0, NULL, &e->err),
+        DIBS_UNAVAILABLE); /* seen, not swallowed; the reaper gets it later */
     assert_true(clock_monotonic_ms() - before < STALL_MS);
     assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
     (void) sqlite3_close(db);

@@ -33,7 +33,7 @@ static struct findings repair(struct engine *e, const dibs_observed *observed, s
     const dibs_repair_plan plan = { .pool = "k8s", .observed = n ? observed : &nothing, .n = n };
     struct findings f = { 0 };
 
-    ASSERT_OK(core_repair(e->core, &plan, note_finding, &f, &e->err), &e->err);
+    ASSERT_OK(core_repair(e->core, E_CALL(e, e->core), &plan, note_finding, &f, &e->err), &e->err);
     return f;
 }
 
@@ -47,7 +47,8 @@ static void case_32_an_empty_range_with_nothing_observed_is_in_order(void **stat
         assert_int_equal(f.n[i], 0);
     /* ... and an error of the ledger is passed on. */
     const dibs_repair_plan nowhere = { .pool = "no such pool" };
-    assert_int_equal(core_repair(e->core, &nowhere, note_finding, &f, &e->err), DIBS_NOT_FOUND);
+    assert_int_equal(core_repair(e->core, E_CALL(e, e->core), &nowhere, note_finding, &f, &e->err),
+                     DIBS_NOT_FOUND);
 }
 
 static void case_33_a_leak_is_dropped_at_its_third_sighting(void **state)
@@ -95,7 +96,7 @@ static void case_34_what_is_observed_is_claimed_and_the_rest_reported(void **sta
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(e_count(e, &(dibs_filter){ .port = ports[i] }), 1);
     dibs_pool_usage usage = { 0 };
-    ASSERT_OK(core_pool_usage(e->core, "k8s", &usage, &e->err), &e->err);
+    ASSERT_OK(core_pool_usage(e->core, E_CALL(e, e->core), "k8s", &usage, &e->err), &e->err);
     assert_int_equal(usage.size - usage.n_static - usage.n_dynamic, 97);
     /* Again: nothing to do; W5: an observation that cannot be kept is a finding, not a crash. */
     f = repair(e, services, 6);
@@ -117,7 +118,7 @@ static void W4_sightings_of_an_earlier_generation_do_not_count(void **state)
     for (int round = 0; round < 3; round++) /* dropped */
         f = repair(e, NULL, 0);
     assert_int_equal(f.n[DIBS_REPAIR_LEAK], 1);
-    /* Claimed anew, not yet in use when the next repair runs: it has all its grace again. */
+    /* Claimed again, not yet in use when the next repair runs: it has all its grace again. */
     (void) e_must(e, e->core, &r);
     for (int round = 0; round < 2; round++) {
         f = repair(e, NULL, 0);
@@ -127,7 +128,9 @@ static void W4_sightings_of_an_earlier_generation_do_not_count(void **state)
     /* Handed over: a new generation, counted from the beginning. */
     dibs_claim out = { 0 };
     const dibs_heir heir = { .keep = true };
-    ASSERT_OK(core_transfer(e->core, &(dibs_which){ .name = "svc" }, &heir, &out, &e->err), &e->err);
+    ASSERT_OK(
+        core_transfer(e->core, E_CALL(e, e->core), &(dibs_which){ .name = "svc" }, &heir, &out, &e->err),
+        &e->err);
     f = repair(e, NULL, 0);
     assert_int_equal(f.last[DIBS_REPAIR_SUSPECT].sightings, 1);
     assert_int_equal(e_count(e, NULL), 1);
@@ -217,14 +220,15 @@ static void K7_the_ledger_can_be_made_again_from_live_sockets(void **state)
     int tcp = e_serve(DIBS_TCP, "127.0.0.1", 28001);
     int udp = e_serve(DIBS_UDP, "::1", 28002);
     int outside = e_serve(DIBS_TCP, "127.0.0.1", 27001); /* nobody's business */
-    ASSERT_OK(core_repair(e->core, &plan, note_finding, &f, &e->err), &e->err);
+    ASSERT_OK(core_repair(e->core, E_CALL(e, e->core), &plan, note_finding, &f, &e->err), &e->err);
     assert_int_equal(f.n[DIBS_REPAIR_RESTORED], 2);
     assert_int_equal(e_count(e, NULL), 0);
     plan.is_dry_run = false;
     f = (struct findings){ 0 };
-    ASSERT_OK(core_repair(e->core, &plan, note_finding, &f, &e->err), &e->err);
+    ASSERT_OK(core_repair(e->core, E_CALL(e, e->core), &plan, note_finding, &f, &e->err), &e->err);
     assert_int_equal(f.n[DIBS_REPAIR_RESTORED], 2);
-    ASSERT_OK(core_list(e->core, &(dibs_filter){ .judge = true }, e_note, list, &e->err), &e->err);
+    ASSERT_OK(core_list(e->core, E_CALL(e, e->core), &(dibs_filter){ .judge = true }, e_note, list, &e->err),
+              &e->err);
     assert_int_equal(list->n, 2);
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(list->claims[i].holder, DIBS_HELD_BY_PROCESS);
@@ -232,7 +236,7 @@ static void K7_the_ledger_can_be_made_again_from_live_sockets(void **state)
         assert_int_equal(list->claims[i].life, DIBS_ALIVE);
     }
     f = (struct findings){ 0 };
-    ASSERT_OK(core_repair(e->core, &plan, note_finding, &f, &e->err), &e->err);
+    ASSERT_OK(core_repair(e->core, E_CALL(e, e->core), &plan, note_finding, &f, &e->err), &e->err);
     assert_int_equal(f.n[DIBS_REPAIR_RESTORED], 0);
     free(list);
     (void) close(tcp);
@@ -243,7 +247,7 @@ static void K7_the_ledger_can_be_made_again_from_live_sockets(void **state)
 static void a_repair_by_sockets_reaps_the_dead(void **state)
 {
     struct engine *e = *state;
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request r = e_held("web", "127.0.0.1", pid);
     const dibs_repair_plan plan = { .pool = NULL };
     struct findings f = { 0 };
@@ -251,12 +255,12 @@ static void a_repair_by_sockets_reaps_the_dead(void **state)
     need_network();
     (void) e_must(e, e->core, &r);
     child_end(pid);
-    ASSERT_OK(core_repair(e->core, &plan, note_finding, &f, &e->err), &e->err);
+    ASSERT_OK(core_repair(e->core, E_CALL(e, e->core), &plan, note_finding, &f, &e->err), &e->err);
     assert_int_equal(f.n[DIBS_REPAIR_REAPED], 1);
     assert_string_equal(f.last[DIBS_REPAIR_REAPED].name, "web");
 }
 
-static void W5_what_cannot_be_restored_is_a_finding(void **state)
+static void W5_a_claim_that_cannot_be_restored_is_a_finding(void **state)
 {
     struct engine *e = *state;
     dibs_request r = e_kept("one", "127.0.0.1");
@@ -286,15 +290,17 @@ static void only_an_admin_restores_the_claims_of_another(void **state)
 
     assert_int_equal(e_release(e, e->core, &claims[0]), 1);
     assert_int_equal(e_release(e, e->other, &claims[1]), 1);
-    assert_int_equal(core_restore(e->core, &snapshot, &n, &e->err), DIBS_DENIED);
+    assert_int_equal(core_restore(e->core, E_CALL(e, e->core), &snapshot, &n, &e->err), DIBS_DENIED);
     assert_non_null(strstr(e->err.msg, "uid:2000"));
     assert_int_equal(e_count(e, NULL), 0); /* not even one's own: all or nothing */
-    ASSERT_OK(core_restore(e_more(e, "uid:0", 0, true), &snapshot, &n, &e->err), &e->err);
+    ASSERT_OK(core_restore(e_more(e, "uid:0", 0, true), E_CALL(e, e_more(e, "uid:0", 0, true)), &snapshot, &n,
+                           &e->err),
+              &e->err);
     assert_int_equal(n, 2);
     assert_int_equal(e_count(e, &(dibs_filter){ .principal = "uid:2000" }), 1);
 }
 
-static void what_another_boot_held_is_restored_only_when_it_is_kept(void **state)
+static void a_claim_of_another_boot_is_restored_only_when_it_is_kept(void **state)
 {
     struct engine *e = *state;
     dibs_request requests[4] = { e_held("held", "127.0.0.1", 0), e_request("lease", "127.0.0.1"),
@@ -310,15 +316,18 @@ static void what_another_boot_held_is_restored_only_when_it_is_kept(void **state
         if (i < 3) /* our own pid lives, and proves nothing */
             (void) snprintf(claims[i].process.boot_id, sizeof claims[i].process.boot_id, "%s", T_BOOT);
     }
-    ASSERT_OK(core_restore(e->core, &(dibs_snapshot){ claims, 4, NULL, 0 }, &n, &e->err), &e->err);
+    ASSERT_OK(core_restore(e->core, E_CALL(e, e->core), &(dibs_snapshot){ claims, 4, NULL, 0 }, &n, &e->err),
+              &e->err);
     assert_int_equal(n, 2);
     assert_int_equal(e_count(e, NULL), 2);
-    ASSERT_OK(core_find(e->core, &(dibs_which){ .name = "kept" }, &found, &e->err), &e->err);
+    ASSERT_OK(core_find(e->core, E_CALL(e, e->core), &(dibs_which){ .name = "kept" }, &found, &e->err),
+              &e->err);
     assert_int_equal(found.port, claims[2].port);
     assert_true(found.is_kept);
     assert_int_equal(found.holder, DIBS_HELD_BY_NOBODY);
     assert_int_equal(found.process.pid, 0);
-    ASSERT_OK(core_find(e->core, &(dibs_which){ .name = "now" }, &found, &e->err), &e->err);
+    ASSERT_OK(core_find(e->core, E_CALL(e, e->core), &(dibs_which){ .name = "now" }, &found, &e->err),
+              &e->err);
     assert_int_equal(found.holder, DIBS_HELD_BY_LEASE);
 }
 
@@ -338,15 +347,18 @@ static void a_lease_comes_back_with_the_time_it_has_left_and_not_after_its_end(v
         assert_int_equal(e_release(e, e->core, &claims[i]), 1);
     }
     e_pass(e, E_LEASE - 1);
-    ASSERT_OK(core_restore(e->core, &snapshot, &n, &e->err), &e->err);
+    ASSERT_OK(core_restore(e->core, E_CALL(e, e->core), &snapshot, &n, &e->err), &e->err);
     assert_int_equal(n, 2);
-    ASSERT_OK(core_find(e->core, &(dibs_which){ .name = "plain" }, &found, &e->err), &e->err);
+    ASSERT_OK(core_find(e->core, E_CALL(e, e->core), &(dibs_which){ .name = "plain" }, &found, &e->err),
+              &e->err);
     assert_int_equal(found.lease_until_ms, claims[0].lease_until_ms);
-    ASSERT_OK(core_release(e->core, &(dibs_which){ .all_mine = true }, 0, &n, &e->err), &e->err);
+    ASSERT_OK(core_release(e->core, E_CALL(e, e->core), &(dibs_which){ .all_mine = true }, 0, &n, &e->err),
+              &e->err);
     e_pass(e, 1);
-    ASSERT_OK(core_restore(e->core, &snapshot, &n, &e->err), &e->err);
+    ASSERT_OK(core_restore(e->core, E_CALL(e, e->core), &snapshot, &n, &e->err), &e->err);
     assert_int_equal(n, 1);
-    ASSERT_OK(core_find(e->core, &(dibs_which){ .name = "kept" }, &found, &e->err), &e->err);
+    ASSERT_OK(core_find(e->core, E_CALL(e, e->core), &(dibs_which){ .name = "kept" }, &found, &e->err),
+              &e->err);
     assert_int_equal(found.holder, DIBS_HELD_BY_NOBODY);
     assert_int_equal(found.lease_ttl_ms, 0);
     assert_int_equal(found.lease_until_ms, 0);
@@ -354,7 +366,7 @@ static void a_lease_comes_back_with_the_time_it_has_left_and_not_after_its_end(v
     assert_string_equal(found.command, "");
 }
 
-static void what_is_no_user_of_a_host_has_no_claims_to_restore(void **state)
+static void a_principal_that_is_no_user_of_a_host_has_no_claims_to_restore(void **state)
 {
     static const char *const wrong[] = {
         "root",    "uid:",           "uid:-1",   "uid:01",   "uid:1 ",
@@ -373,19 +385,22 @@ static void what_is_no_user_of_a_host_has_no_claims_to_restore(void **state)
     claims[1].name[0] = '\0';
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         (void) snprintf(claims[1].principal, sizeof claims[1].principal, "%s", wrong[i]);
-        assert_int_equal(core_restore(admin, &(dibs_snapshot){ claims, 2, NULL, 0 }, &n, &e->err),
-                         DIBS_INVALID);
+        assert_int_equal(
+            core_restore(admin, E_CALL(e, admin), &(dibs_snapshot){ claims, 2, NULL, 0 }, &n, &e->err),
+            DIBS_INVALID);
         assert_non_null(strstr(e->err.msg, "claims[1]"));
         assert_int_equal(e_count(e, NULL), 0);
     }
     (void) snprintf(claims[1].principal, sizeof claims[1].principal, "uid:4294967294");
-    ASSERT_OK(core_restore(admin, &(dibs_snapshot){ claims, 2, NULL, 0 }, &n, &e->err), &e->err);
+    ASSERT_OK(core_restore(admin, E_CALL(e, admin), &(dibs_snapshot){ claims, 2, NULL, 0 }, &n, &e->err),
+              &e->err);
     assert_int_equal(n, 2);
     claims[0] = claims[1];
     claims[0].port++;
     (void) snprintf(claims[0].principal, sizeof claims[0].principal,
                     "uid:4294967294@9223372036854775807.239373");
-    ASSERT_OK(core_restore(admin, &(dibs_snapshot){ claims, 1, NULL, 0 }, &n, &e->err), &e->err);
+    ASSERT_OK(core_restore(admin, E_CALL(e, admin), &(dibs_snapshot){ claims, 1, NULL, 0 }, &n, &e->err),
+              &e->err);
     assert_int_equal(n, 1);
 }
 
@@ -402,11 +417,11 @@ int main(void)
         E_TEST(another_name_on_a_claimed_port_is_reported),
         E_TEST(K7_the_ledger_can_be_made_again_from_live_sockets),
         E_TEST(a_repair_by_sockets_reaps_the_dead),
-        E_TEST(W5_what_cannot_be_restored_is_a_finding),
+        E_TEST(W5_a_claim_that_cannot_be_restored_is_a_finding),
         E_TEST(only_an_admin_restores_the_claims_of_another),
-        E_TEST(what_another_boot_held_is_restored_only_when_it_is_kept),
+        E_TEST(a_claim_of_another_boot_is_restored_only_when_it_is_kept),
         E_TEST(a_lease_comes_back_with_the_time_it_has_left_and_not_after_its_end),
-        E_TEST(what_is_no_user_of_a_host_has_no_claims_to_restore),
+        E_TEST(a_principal_that_is_no_user_of_a_host_has_no_claims_to_restore),
     };
 
     e_own_network();

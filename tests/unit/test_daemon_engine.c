@@ -12,8 +12,8 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
-#include "ledger/rows.h"
-#include "lib/handle.h"
+#include "ledger/step.h"
+#include "lib/connection.h"
 #include "support/ledger.h"
 #include "support/sqlite.h"
 
@@ -25,25 +25,25 @@ struct fixture {
     size_t n_changes;
     size_t n_reaped;
     size_t n_resets;
-    size_t n_before; /* claims that were known before the last of these */
     dibs_err err;
 };
 
-static void changed(void *ctx, const dibs_event *event, const struct held *held)
+static void changed(void *ctx, const dibs_event *event, const char *pool)
 {
     struct fixture *f = ctx;
 
-    (void) held;
+    (void) pool;
     f->n_changes++;
     f->n_reaped += event->kind == DIBS_EV_REAPED;
 }
 
-static void reset(void *ctx, const struct held_table *was)
+static dibs_status reset(void *ctx, dibs_err *err)
 {
     struct fixture *f = ctx;
 
     f->n_resets++;
-    f->n_before = held_count(was);
+    (void) err;
+    return f->n_resets > 1 ? DIBS_OK : DIBS_UNAVAILABLE;
 }
 
 static void start(struct fixture *f)
@@ -109,13 +109,13 @@ struct claiming_job {
 
 static void spoil(dibs *handle)
 {
-    AUTO(tx_auto) struct ledger_tx tx = { 0 };
-    struct ledger_actor actor = core_actor(handle->core, core_now(handle->core));
+    AUTO(step_auto) struct step step = { 0 };
+    const struct call call = handle_call(handle);
     dibs_pool pool = { .name = "half", .order = "stride" };
 
     assert_int_equal(dibs_ranges_parse("30000-30010", &pool.ranges, NULL), DIBS_OK);
-    assert_int_equal(tx_begin(&tx, handle->core->ledger, true, false, &actor, NULL), DIBS_OK);
-    assert_int_equal(tx_pool_put(&tx, &pool, NULL), DIBS_OK);
+    assert_int_equal(step_write(&step, handle_ledger(handle), &call, false, NULL), DIBS_OK);
+    assert_int_equal(step_pool_put(&step, &pool, NULL), DIBS_OK);
 }
 
 static void work(struct job *job, dibs *handle)
@@ -143,8 +143,8 @@ static void queue(struct fixture *f, struct claiming_job *job)
 {
     job->job.work = work;
     job->job.done = done;
-    job->job.caller = engine_handle(f->engine)->core->options.caller;
-    engine_queue(f->engine, &job->job);
+    job->job.call = engine_handle(f->engine)->call;
+    group_commit_queue(engine_group(f->engine), &job->job);
 }
 
 static struct claiming_job leased(int64_t ttl_ms)
@@ -184,10 +184,10 @@ static void jobs_of_one_turn_share_one_commit(void **state)
         for (size_t k = 0; k < i; k++)
             assert_int_not_equal(jobs[i].claim.port, jobs[k].claim.port);
     }
-    assert_int_equal(engine_count(f->engine)->groups, 1);
+    assert_int_equal(group_commit_count(engine_group(f->engine))->commits, 1);
     assert_int_equal(count(f), 50);
     assert_int_equal(f->n_changes, 50);
-    assert_int_equal(held_count(engine_held(f->engine)), 50);
+    assert_int_equal(engine_count(f->engine)->claims, 50);
 }
 
 static void the_index_is_used_from_the_first_claim_on(void **state)
@@ -198,7 +198,7 @@ static void the_index_is_used_from_the_first_claim_on(void **state)
     queue(f, &job);
     engine_turn(f->engine);
     ASSERT_OK(job.status, &job.err);
-    assert_true(engine_handle(f->engine)->core->index.is_loaded);
+    assert_true(handle_core(engine_handle(f->engine))->index.is_loaded);
 }
 
 static void heavy_jobs_are_not_all_in_one_commit(void **state)
@@ -218,7 +218,7 @@ static void heavy_jobs_are_not_all_in_one_commit(void **state)
         for (size_t i = 0; i < 7; i++)
             assert_int_equal(jobs[i].n_done, done_after[i] <= turn);
     }
-    assert_int_equal(engine_count(f->engine)->groups, 4);
+    assert_int_equal(group_commit_count(engine_group(f->engine))->commits, 4);
 }
 
 static void a_refused_job_leaves_the_others_alone(void **state)
@@ -253,9 +253,31 @@ static void a_spoilt_commit_is_done_again_one_by_one(void **state)
         ASSERT_OK(jobs[i].status, &jobs[i].err);
     }
     assert_int_equal(count(f), 3);
-    assert_int_equal(engine_count(f->engine)->spoilt, 1);
+    assert_int_equal(group_commit_count(engine_group(f->engine))->splits, 1);
     dibs_pool pool;
     assert_int_equal(dibs_pool_get(engine_handle(f->engine), "half", &pool, NULL), DIBS_NOT_FOUND);
+}
+
+static void a_kept_claim_among_others_is_synced_with_all_of_them(void **state) /* INV-2 */
+{
+    struct fixture *f = *state;
+    struct claiming_job jobs[3] = { leased(60000), leased(60000), leased(60000) };
+
+    jobs[1].request.keep = true;
+    for (int is_known = 0; is_known < 2; is_known++) {
+        jobs[1].job.is_kept = is_known;
+        for (size_t i = 0; i < 3; i++) {
+            jobs[i].n_worked = 0;
+            queue(f, &jobs[i]);
+        }
+        engine_turn(f->engine);
+        for (size_t i = 0; i < 3; i++) {
+            ASSERT_OK(jobs[i].status, &jobs[i].err);
+            assert_int_equal(jobs[i].n_worked, is_known ? 1 : 2); /* once without a sync, in vain */
+        }
+        assert_int_equal(count(f), 3 * (is_known + 1));
+        assert_int_equal(group_commit_count(engine_group(f->engine))->splits, 0);
+    }
 }
 
 static void work_long(struct job *job, dibs *handle)
@@ -273,8 +295,8 @@ static void long_jobs_leave_most_of_the_time_to_others(void **state)
 
     for (size_t i = 0; i < 2; i++) {
         longer[i].job = (struct job){ .work = work_long, .done = done, .is_alone = true };
-        longer[i].job.caller = engine_handle(f->engine)->core->options.caller;
-        engine_queue(f->engine, &longer[i].job);
+        longer[i].job.call = engine_handle(f->engine)->call;
+        group_commit_queue(engine_group(f->engine), &longer[i].job);
     }
     engine_turn(f->engine);
     assert_int_equal(longer[0].n_done, 1);
@@ -301,8 +323,8 @@ static void a_job_alone_keeps_no_port_that_it_has_probed(void **state)
     struct claiming_job job = leased(60000);
 
     job.job = (struct job){ .work = work_and_look, .done = done, .is_alone = true };
-    job.job.caller = engine_handle(f->engine)->core->options.caller;
-    engine_queue(f->engine, &job.job);
+    job.job.call = engine_handle(f->engine)->call;
+    group_commit_queue(engine_group(f->engine), &job.job);
     TURN_UNTIL(f, job.n_done == 1);
     ASSERT_OK(job.status, &job.err);
     assert_int_equal(count(f), 2);
@@ -377,7 +399,7 @@ static void a_thousand_holders_die_at_once(void **state)
     for (size_t i = 0; i < N; i++)
         (void) waitpid(pids[i], NULL, 0);
     assert_int_equal(count(f), 0);
-    assert_int_equal(held_count(engine_held(f->engine)), 0);
+    assert_int_equal(engine_count(f->engine)->claims, 0);
 }
 
 static void INV_8_ports_of_the_dead_are_chosen_before_the_lower_band(void **state)
@@ -408,7 +430,7 @@ static void INV_8_ports_of_the_dead_are_chosen_before_the_lower_band(void **stat
     assert_true(jobs[UPPER].claim.port >= 30040 - UPPER);
 }
 
-static void who_died_while_no_daemon_ran_is_reaped_at_the_start(void **state)
+static void a_holder_that_died_while_no_daemon_ran_is_reaped_at_the_start(void **state)
 {
     struct fixture *f = *state;
     pid_t pid = spawn();
@@ -439,7 +461,7 @@ static void a_lease_ends_on_time_and_not_before(void **state)
     assert_int_equal(count(f), 1);
 }
 
-static void what_others_change_in_the_ledger_is_followed(void **state)
+static void changes_of_other_processes_in_the_ledger_are_followed(void **state)
 {
     struct fixture *f = *state;
     pid_t pid = spawn();
@@ -496,18 +518,17 @@ static void events_that_are_gone_cost_a_look_at_everything(void **state)
     uint64_t last = claim_beside(f, other);
     (void) snprintf(path, sizeof path, "%s/ledger.db", f->dir);
     change(path, "DELETE FROM events WHERE seq<(SELECT max(seq) FROM events)");
-    TURN_UNTIL(f, f->n_resets == 1);
-    assert_int_equal(f->n_before, 1);
-    assert_int_equal(held_count(engine_held(f->engine)), 2);
+    TURN_UNTIL(f, f->n_resets == 2);
+    assert_int_equal(engine_count(f->engine)->claims, 2);
     assert_true(first < last && engine_seq(f->engine) >= last);
-    assert_int_equal(f->n_changes, 1); /* what was missed is not told one by one */
+    assert_int_equal(f->n_changes, 1); /* missed changes are not reported one by one */
     (void) claim_beside(f, other);
     TURN_UNTIL(f, f->n_changes == 2);
-    assert_int_equal(f->n_resets, 1);
+    assert_int_equal(f->n_resets, 2);
     dibs_close(other);
 }
 
-static void a_ledger_that_was_restored_is_looked_at_anew(void **state)
+static void a_restored_ledger_is_read_again(void **state)
 {
     struct fixture *f = *state;
     struct claiming_job job = leased(60000);
@@ -535,14 +556,13 @@ static void a_ledger_that_was_restored_is_looked_at_anew(void **state)
     assert_int_equal(sqlite3_backup_finish(backup), SQLITE_OK);
     assert_int_equal(sqlite3_close(to), SQLITE_OK);
     assert_int_equal(sqlite3_close(from), SQLITE_OK);
-    TURN_UNTIL(f, f->n_resets == 1);
-    assert_int_equal(f->n_before, 3);
-    assert_int_equal(held_count(engine_held(f->engine)), 1);
+    TURN_UNTIL(f, f->n_resets == 2);
+    assert_int_equal(engine_count(f->engine)->claims, 1);
     queue(f, &job);
     engine_turn(f->engine);
     ASSERT_OK(job.status, &job.err);
     assert_int_equal(f->n_changes, 4);
-    assert_int_equal(held_count(engine_held(f->engine)), 2);
+    assert_int_equal(engine_count(f->engine)->claims, 2);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -555,16 +575,17 @@ int main(void)
         CASE(heavy_jobs_are_not_all_in_one_commit),
         CASE(a_refused_job_leaves_the_others_alone),
         CASE(a_spoilt_commit_is_done_again_one_by_one),
+        CASE(a_kept_claim_among_others_is_synced_with_all_of_them),
         CASE(long_jobs_leave_most_of_the_time_to_others),
         CASE(a_job_alone_keeps_no_port_that_it_has_probed),
         CASE(the_log_is_carried_over_beside_the_commits),
         CASE(a_thousand_holders_die_at_once),
         CASE(INV_8_ports_of_the_dead_are_chosen_before_the_lower_band),
-        CASE(who_died_while_no_daemon_ran_is_reaped_at_the_start),
+        CASE(a_holder_that_died_while_no_daemon_ran_is_reaped_at_the_start),
         CASE(a_lease_ends_on_time_and_not_before),
-        CASE(what_others_change_in_the_ledger_is_followed),
+        CASE(changes_of_other_processes_in_the_ledger_are_followed),
         CASE(events_that_are_gone_cost_a_look_at_everything),
-        CASE(a_ledger_that_was_restored_is_looked_at_anew),
+        CASE(a_restored_ledger_is_read_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is told of an engine on a real ledger. */
+/* Metrics of an engine on a real ledger. */
 #include "daemon/metrics.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "daemon/api_parts.h"
+#include "daemon/api/internal.h"
 #include "support/ledger.h"
 
 #define TOTAL "dibs_allocator_allocation_total"
@@ -26,12 +26,12 @@ struct fixture {
     dibs_err err;
 };
 
-static void changed(void *ctx, const dibs_event *event, const struct held *held)
+static void changed(void *ctx, const dibs_event *event, const char *pool)
 {
     struct fixture *f = ctx;
 
     f->n_changes++;
-    metrics_changed(f->metrics, event, held);
+    metrics_changed(f->metrics, event, pool);
 }
 
 static int setup(void **state)
@@ -161,10 +161,10 @@ static void every_series_is_there_before_anything_happens(void **state)
     scrape(f, 0);
     for (size_t i = 0; i < sizeof zero / sizeof *zero; i++)
         ASSERT_VALUE(f, zero[i], 0);
-    for (const struct route *route = api_routes; route->method; route++) {
+    for (size_t i = 0; i < api_router.n; i++) {
         (void) snprintf(series, sizeof series,
-                        "dibs_request_duration_seconds_count{route=\"%s %s\",code=\"2xx\"}", route->method,
-                        route->path);
+                        "dibs_request_duration_seconds_count{route=\"%s %s\",code=\"2xx\"}",
+                        api_routes[i].route.method, api_routes[i].route.path);
         ASSERT_VALUE(f, series, 0);
     }
     ASSERT_VALUE(f, "dibs_connections", 7);
@@ -192,7 +192,7 @@ static void compare_with_usage(struct fixture *f, const char *pool)
     assert_int_equal(available + value(f, series), usage.n_available);
 }
 
-static void the_figures_of_a_pool_are_those_of_the_ledger(void **state)
+static void the_counts_of_a_pool_are_those_of_the_ledger(void **state)
 {
     struct fixture *f = *state;
 
@@ -263,7 +263,7 @@ static void refusals_are_counted_by_pool_scope_and_reason(void **state)
     ASSERT_VALUE(f, "dibs_degraded", 0);
 }
 
-static void a_ledger_that_is_missed_is_told_until_something_is_written_again(void **state)
+static void a_missing_ledger_is_reported_until_a_write_succeeds(void **state)
 {
     struct fixture *f = *state;
     const dibs_request request = { 0 };
@@ -277,12 +277,12 @@ static void a_ledger_that_is_missed_is_told_until_something_is_written_again(voi
     ASSERT_VALUE(f, "dibs_degraded", 0);
 }
 
-static void pools_beyond_the_limit_are_told_together(void **state)
+static void pools_beyond_the_limit_are_reported_together(void **state)
 {
     struct fixture *f = *state;
     char name[16];
     char series[128];
-    size_t n_told = 0;
+    size_t n_shown = 0;
 
     for (unsigned i = 0; i < METRICS_POOLS_MAX + 5; i++) {
         (void) snprintf(name, sizeof name, "p%03u", i);
@@ -291,16 +291,16 @@ static void pools_beyond_the_limit_are_told_together(void **state)
     scrape(f, METRICS_POOLS_MAX + 5);
     for (unsigned i = 0; i < METRICS_POOLS_MAX + 5; i++) {
         (void) snprintf(series, sizeof series, "dibs_allocator_spilled_total{pool=\"p%03u\"}", i);
-        n_told += has(f, series);
+        n_shown += has(f, series);
     }
-    assert_int_equal(n_told, METRICS_POOLS_MAX - 1); /* and the default one */
+    assert_int_equal(n_shown, METRICS_POOLS_MAX - 1); /* and the default one */
     assert_false(has(f, "dibs_allocator_spilled_total{pool=\"p068\"}"));
     (void) claim(f, "p068", 0, "127.70.0.5");
     (void) claim(f, "p001", 0, "127.70.0.5");
     scrape(f, METRICS_POOLS_MAX + 7);
     ASSERT_VALUE(f, TOTAL "{pool=\"(other)\",scope=\"dynamic\"}", 1);
     ASSERT_VALUE(f, TOTAL "{pool=\"p001\",scope=\"dynamic\"}", 1);
-    /* What is gone makes room, and the others keep what they have counted. */
+    /* A removed pool frees its place, and the others keep their counts. */
     ASSERT_OK(dibs_pool_remove(engine_handle(f->engine), "p000", &f->err), &f->err);
     scrape(f, METRICS_POOLS_MAX + 8);
     assert_false(has(f, "dibs_allocator_spilled_total{pool=\"p000\"}"));
@@ -348,7 +348,7 @@ static void latencies_stand_in_growing_buckets(void **state)
     char series[160];
 #define LATENCY(what, more)                                                                              \
     (snprintf(series, sizeof series, "dibs_request_duration_seconds_%s{route=\"%s %s\",code=\"2xx\"%s}", \
-              what, api_routes[0].method, api_routes[0].path, more),                                     \
+              what, api_routes[0].route.method, api_routes[0].route.path, more),                         \
      series)
 
     for (size_t i = 0; i < sizeof us / sizeof *us; i++)
@@ -371,11 +371,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(every_series_is_there_before_anything_happens),
-        CASE(the_figures_of_a_pool_are_those_of_the_ledger),
+        CASE(the_counts_of_a_pool_are_those_of_the_ledger),
         CASE(dynamic_claims_of_the_static_band_are_spilled),
         CASE(refusals_are_counted_by_pool_scope_and_reason),
-        CASE(a_ledger_that_is_missed_is_told_until_something_is_written_again),
-        CASE(pools_beyond_the_limit_are_told_together),
+        CASE(a_missing_ledger_is_reported_until_a_write_succeeds),
+        CASE(pools_beyond_the_limit_are_reported_together),
         CASE(a_pool_can_have_the_names_of_kubernetes),
         CASE(latencies_stand_in_growing_buckets),
     };

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "etcd/config.h"
+#include "store/etcd/client/config.h"
 #include "support/ledger.h"
 
 static void urls_are_taken_apart(void **state)

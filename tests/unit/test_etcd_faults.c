@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A real etcd of three members whose members die and hang, and one behind a proxy that spoils answers. */
+/* A real etcd of three members whose members die and stop, and one behind a proxy that damages answers. */
 #include <poll.h>
 
-#include "etcd/watch.h"
+#include "store/etcd/client/watch.h"
 #include "support/etcd.h"
 #include "support/relay.h"
 
@@ -77,7 +77,7 @@ static void the_death_of_the_leader_is_survived(void **state)
     (void) cluster_leader(shared, f->etcd);
 }
 
-static void one_member_that_hangs_leaves_time_for_the_others(void **state)
+static void a_member_that_does_not_answer_leaves_time_for_the_others(void **state)
 {
     struct asker *f = *state;
 
@@ -87,7 +87,7 @@ static void one_member_that_hangs_leaves_time_for_the_others(void **state)
     while (strcmp(shared->config.origin[hung], etcd_endpoint(f->etcd)) != 0)
         hung++;
     member_freeze(shared, hung);
-    f->call.deadline_ms = in_ms(LONG_MS); /* the one that hangs may have led */
+    f->call.deadline_ms = in_ms(LONG_MS); /* the stopped one may have led */
     ASSERT_OK(look(f, f->etcd, "x"), &f->err);
     assert_true(f->call.n_tries >= 2);
     assert_string_not_equal(shared->config.origin[hung], etcd_endpoint(f->etcd));
@@ -96,7 +96,7 @@ static void one_member_that_hangs_leaves_time_for_the_others(void **state)
     member_thaw(shared, hung);
 }
 
-static void when_all_hang_calls_end_by_their_deadline(void **state)
+static void when_no_member_answers_calls_end_by_their_deadline(void **state)
 {
     struct asker *f = *state;
 
@@ -181,7 +181,7 @@ struct fate {
     int64_t revision;
 };
 
-static void spoilt_answers_never_tell_a_lie(void **state)
+static void damaged_answers_are_never_believed(void **state)
 {
     struct asker *f = *state;
     struct fate fates[SPOILT] = { 0 };
@@ -230,7 +230,7 @@ static void spoilt_answers_never_tell_a_lie(void **state)
 
 struct heard {
     int64_t revisions[SPOILT]; /* that were made */
-    size_t n_made, n_told;     /* the first of them, without a gap */
+    size_t n_made, n_reported; /* the first of them, without a gap */
     int64_t revision;
     size_t n_interrupted;
 };
@@ -242,11 +242,11 @@ static void on_changed(void *ctx, const struct etcd_event *events, size_t n, int
     assert_true(revision > h->revision || n == 0);
     h->revision = revision;
     for (size_t i = 0; i < n; i++) {
-        if (h->n_told > 0 && events[i].kv.mod_revision == h->revisions[h->n_told - 1])
+        if (h->n_reported > 0 && events[i].kv.mod_revision == h->revisions[h->n_reported - 1])
             continue; /* a second time, after an interruption */
-        assert_true(h->n_told < h->n_made);
-        assert_int_equal(events[i].kv.mod_revision, h->revisions[h->n_told]);
-        h->n_told++;
+        assert_true(h->n_reported < h->n_made);
+        assert_int_equal(events[i].kv.mod_revision, h->revisions[h->n_reported]);
+        h->n_reported++;
     }
 }
 
@@ -256,8 +256,9 @@ static void on_compacted(void *ctx, int64_t revision)
     fail_msg("nothing was compacted, not at %lld", (long long) revision);
 }
 
-static void on_connected(void *ctx, const dibs_err *why)
+static void on_connected(void *ctx, const char *endpoint, const dibs_err *why)
 {
+    (void) endpoint;
     ((struct heard *) ctx)->n_interrupted += why != NULL;
 }
 
@@ -277,7 +278,7 @@ static void a_spoilt_watch_leaves_nothing_out(void **state)
     NEED_ETCD();
     pid_t proxy = unruly_start(shared, &config, unruly_seed());
     ASSERT_OK(etcd_watch_open(&config, &options, &watch, &f->err), &f->err);
-    for (int64_t until = in_ms(2 * LONG_MS); heard.n_told < SPOILT && clock_monotonic_ms() < until;) {
+    for (int64_t until = in_ms(2 * LONG_MS); heard.n_reported < SPOILT && clock_monotonic_ms() < until;) {
         struct pollfd at = { .fd = etcd_watch_fd(watch), .events = POLLIN };
 
         if (heard.n_made < SPOILT) {
@@ -295,7 +296,7 @@ static void a_spoilt_watch_leaves_nothing_out(void **state)
     child_end(proxy);
     etcd_watch_close(watch);
     print_message("interrupted %zu times\n", heard.n_interrupted);
-    assert_int_equal(heard.n_told, SPOILT);
+    assert_int_equal(heard.n_reported, SPOILT);
     assert_true(heard.n_interrupted > 0);
 }
 
@@ -303,11 +304,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ASKER_TEST(the_death_of_the_leader_is_survived),
-        ASKER_TEST(one_member_that_hangs_leaves_time_for_the_others),
-        ASKER_TEST(when_all_hang_calls_end_by_their_deadline),
+        ASKER_TEST(a_member_that_does_not_answer_leaves_time_for_the_others),
+        ASKER_TEST(when_no_member_answers_calls_end_by_their_deadline),
         ASKER_TEST(without_a_majority_nothing_is_done),
         ASKER_TEST(where_nobody_listens_nothing_was_done),
-        ASKER_TEST(spoilt_answers_never_tell_a_lie),
+        ASKER_TEST(damaged_answers_are_never_believed),
         ASKER_TEST(a_spoilt_watch_leaves_nothing_out),
     };
 

@@ -3,9 +3,10 @@
 #include <poll.h>
 
 #include "base/auto.h"
-#include "etcd/watch.h"
+#include "http/client.h"
+#include "store/etcd/client/watch.h"
+#include "store/report.h"
 #include "support/etcd.h"
-#include "web/web.h"
 
 enum { SHORT_MS = 2000, LONG_MS = 30000 };
 
@@ -232,7 +233,7 @@ static void make_users(struct fixture *f)
     }
 }
 
-/* All tokens end when users are switched off and on. (Not when a member dies: it makes them anew from its
+/* All tokens end when users are switched off and on. (Not when a member dies: it creates them again from its
  * log.) */
 static void end_tokens(const struct fixture *f)
 {
@@ -307,7 +308,7 @@ static void a_token_that_has_ended_is_replaced(void **state)
     assert_int_equal(f->call.n_tries, 1);
 }
 
-static void who_has_a_user_is_served_where_there_are_none(void **state)
+static void a_client_with_a_user_is_served_without_authentication(void **state)
 {
     struct fixture *f = *state;
 
@@ -339,10 +340,11 @@ static void on_compacted(void *ctx, int64_t revision)
     fail_msg("nothing was compacted");
 }
 
-static void on_connected(void *ctx, const dibs_err *why)
+static void on_connected(void *ctx, const char *endpoint, const dibs_err *why)
 {
     struct watched *w = ctx;
 
+    (void) endpoint;
     w->n_connected += !why;
     w->n_interrupted += why != NULL;
     if (why)
@@ -399,8 +401,7 @@ static void a_watch_logs_in_by_itself(void **state)
 static void a_store_that_is_full_says_so(void **state)
 {
     struct fixture *f = *state;
-    struct etcd_alarm alarms[ETCD_MEMBERS_MAX];
-    size_t n = 0;
+    static struct ledger_cluster seen;
     size_t bytes = 1000000;
     dibs_status s = DIBS_OK;
 
@@ -421,10 +422,9 @@ static void a_store_that_is_full_says_so(void **state)
     assert_int_equal(s, DIBS_UNAVAILABLE);
     assert_int_equal(f->call.fault, ETCD_FAULT_NO_SPACE);
     assert_int_equal(f->call.fate, ETCD_NOT_DONE);
-    ASSERT_OK(etcd_alarms(f->etcd, &f->call, alarms, &n, &f->err), &f->err);
-    assert_int_equal(n, 1);
-    assert_int_equal(alarms[0].kind, ETCD_ALARM_NO_SPACE);
-    assert_true(alarms[0].member != 0);
+    ASSERT_OK(etcd_cluster(&f->cluster->config, LONG_MS, &seen, &f->err), &f->err);
+    assert_int_equal(seen.n, 1);
+    assert_true(seen.member[0].is_full && !seen.member[0].is_corrupt && !seen.has_other_alarm);
 }
 
 #define WITH(setup_fn, name) cmocka_unit_test_setup_teardown(name, setup_fn, teardown)
@@ -438,7 +438,7 @@ int main(void)
         WITH(setup, users_are_known_by_their_password),
         WITH(setup_tls, where_there_are_users_certificates_have_no_names),
         WITH(setup, a_token_that_has_ended_is_replaced),
-        WITH(setup, who_has_a_user_is_served_where_there_are_none),
+        WITH(setup, a_client_with_a_user_is_served_without_authentication),
         WITH(setup, a_watch_logs_in_by_itself),
         WITH(setup_small, a_store_that_is_full_says_so),
     };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Watching a real etcd of three members, while they die, hang and forget. */
+/* Watching a real etcd of three members, while they die, stop and lose data. */
 #include <poll.h>
 
-#include "etcd/message.h"
+#include "store/etcd/client/watch.h"
 #include "support/etcd.h"
 
-enum { TOLD_MAX = 4096, LONG_MS = 30000 };
+enum { SEEN_MAX = 4096, LONG_MS = 30000 };
 
-struct told {
-    char key[64], value[64], previous[64];
+struct seen {
+    char key[64], value[64];
     size_t n_value;
     int64_t revision;
     bool is_delete;
@@ -17,9 +17,10 @@ struct told {
 struct fixture {
     struct etcd *etcd;
     struct etcd_watch *watch;
-    struct told told[TOLD_MAX];
-    size_t n_told, n_notices, n_connected, n_interrupted;
+    struct seen seen[SEEN_MAX];
+    size_t n_seen, n_notices, n_connected, n_interrupted;
     int64_t revision, compacted;
+    char endpoint[ETCD_ORIGIN_MAX + 1];
     dibs_err why, err;
 };
 
@@ -44,7 +45,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* ---- what is told ---- */
+/* ---- the changes seen ---- */
 
 static void copy(char *to, size_t size, struct etcd_bytes from)
 {
@@ -63,16 +64,14 @@ static void on_changed(void *ctx, const struct etcd_event *events, size_t n, int
     f->revision = revision;
     f->n_notices += n == 0;
     for (size_t i = 0; i < n; i++) {
-        assert_true(f->n_told < TOLD_MAX);
-        struct told *t = &f->told[f->n_told++];
+        assert_true(f->n_seen < SEEN_MAX);
+        struct seen *t = &f->seen[f->n_seen++];
 
         t->is_delete = events[i].is_delete;
         t->revision = events[i].kv.mod_revision;
         t->n_value = events[i].kv.value.n;
         copy(t->key, sizeof t->key, events[i].kv.key);
         copy(t->value, sizeof t->value, events[i].kv.value);
-        if (events[i].has_previous)
-            copy(t->previous, sizeof t->previous, events[i].previous.value);
     }
 }
 
@@ -83,7 +82,7 @@ static void on_compacted(void *ctx, int64_t revision)
     f->compacted = revision;
 }
 
-static void on_connected(void *ctx, const dibs_err *why)
+static void on_connected(void *ctx, const char *endpoint, const dibs_err *why)
 {
     struct fixture *f = ctx;
 
@@ -92,6 +91,7 @@ static void on_connected(void *ctx, const dibs_err *why)
         f->why = *why;
     } else {
         f->n_connected++;
+        (void) snprintf(f->endpoint, sizeof f->endpoint, "%s", endpoint);
     }
 }
 
@@ -113,7 +113,6 @@ static void watch_prefix(struct fixture *f, const char *prefix, int64_t revision
     const struct etcd_watch_options options = { .key = ETCD_BYTES(prefix),
                                                 .end = etcd_prefix_end(ETCD_BYTES(prefix), end),
                                                 .revision = revision,
-                                                .wants_previous = true,
                                                 .changed = on_changed,
                                                 .compacted = on_compacted,
                                                 .connected = on_connected,
@@ -142,7 +141,7 @@ static int64_t put(struct fixture *f, const char *key, const char *value)
 static size_t watched_member(const struct fixture *f)
 {
     for (size_t i = 0; i < shared->n; i++)
-        if (strcmp(shared->config.origin[i], etcd_watch_endpoint(f->watch)) == 0)
+        if (strcmp(shared->config.origin[i], f->endpoint) == 0)
             return i;
     return 0;
 }
@@ -150,7 +149,7 @@ static size_t watched_member(const struct fixture *f)
 /* ---- cases ----
  * Puts are repeated when their fate is unknown, so while members fail there may be more changes than puts. */
 
-static void changes_are_told_in_their_order(void **state)
+static void changes_are_reported_in_their_order(void **state)
 {
     struct fixture *f = *state;
 
@@ -161,20 +160,18 @@ static void changes_are_told_in_their_order(void **state)
     (void) put(f, "elsewhere", "x");
     (void) put(f, "order/a", "2");
     int64_t last = do_op(f, &(struct etcd_op){ .kind = ETCD_DELETE, .key = ETCD_BYTES("order/a") });
-    TURN_UNTIL(f, f->n_told >= 3);
-    assert_int_equal(f->n_told, 3);
-    assert_string_equal(f->told[0].key, "order/a");
-    assert_string_equal(f->told[0].value, "1");
-    assert_int_equal(f->told[0].revision, first);
-    assert_string_equal(f->told[1].value, "2");
-    assert_string_equal(f->told[1].previous, "1");
-    assert_true(f->told[2].is_delete && f->told[2].revision == last);
-    assert_string_equal(f->told[2].previous, "2");
-    assert_int_equal(etcd_watch_revision(f->watch), last);
+    TURN_UNTIL(f, f->n_seen >= 3);
+    assert_int_equal(f->n_seen, 3);
+    assert_string_equal(f->seen[0].key, "order/a");
+    assert_string_equal(f->seen[0].value, "1");
+    assert_int_equal(f->seen[0].revision, first);
+    assert_string_equal(f->seen[1].value, "2");
+    assert_true(f->seen[2].is_delete && f->seen[2].revision == last);
+    assert_int_equal(f->revision, last);
     assert_int_equal(f->n_interrupted, 0);
 }
 
-static void the_past_is_told_from_the_revision_that_is_wanted(void **state)
+static void the_past_is_reported_from_the_requested_revision(void **state)
 {
     struct fixture *f = *state;
 
@@ -183,15 +180,15 @@ static void the_past_is_told_from_the_revision_that_is_wanted(void **state)
     int64_t from = put(f, "past/a", "1");
     (void) put(f, "past/a", "2");
     watch_prefix(f, "past/", from);
-    TURN_UNTIL(f, f->n_told == 2);
-    assert_int_equal(f->told[0].revision, from);
+    TURN_UNTIL(f, f->n_seen == 2);
+    assert_int_equal(f->seen[0].revision, from);
     etcd_watch_from(f->watch, from + 1);
     f->revision = 0;
-    TURN_UNTIL(f, f->n_told == 3);
-    assert_int_equal(f->told[2].revision, from + 1);
+    TURN_UNTIL(f, f->n_seen == 3);
+    assert_int_equal(f->seen[2].revision, from + 1);
 }
 
-static void what_is_too_large_for_one_message_comes_in_parts(void **state)
+static void a_change_too_large_for_one_message_comes_in_parts(void **state)
 {
     struct fixture *f = *state;
     enum { N = 12, BYTES = 500000 };
@@ -211,16 +208,16 @@ static void what_is_too_large_for_one_message_comes_in_parts(void **state)
     for (int i = 0; i < N; i++)
         (void) do_op(f, &(struct etcd_op){ .kind = ETCD_TXN, .txn = &txn });
     watch_prefix(f, "large/", from);
-    TURN_UNTIL(f, f->n_told >= 1 + 2 * N);
-    assert_int_equal(f->n_told, 1 + 2 * N);
-    for (size_t i = 1; i < f->n_told; i++) {
-        assert_true(f->told[i].revision >= f->told[i - 1].revision);
-        assert_int_equal(f->told[i].n_value, BYTES);
+    TURN_UNTIL(f, f->n_seen >= 1 + 2 * N);
+    assert_int_equal(f->n_seen, 1 + 2 * N);
+    for (size_t i = 1; i < f->n_seen; i++) {
+        assert_true(f->seen[i].revision >= f->seen[i - 1].revision);
+        assert_int_equal(f->seen[i].n_value, BYTES);
     }
     free(value);
 }
 
-static void a_watch_that_comes_too_late_is_told_and_goes_on(void **state)
+static void a_watch_that_starts_too_late_is_notified_and_goes_on(void **state)
 {
     struct fixture *f = *state;
     struct etcd_call call = { .deadline_ms = in_ms(LONG_MS) };
@@ -236,11 +233,11 @@ static void a_watch_that_comes_too_late_is_told_and_goes_on(void **state)
         (void) poll(&(struct pollfd){ .fd = etcd_watch_fd(f->watch), .events = POLLIN }, 1, 20);
         etcd_watch_turn(f->watch);
     }
-    assert_int_equal(f->n_told, 0);
+    assert_int_equal(f->n_seen, 0);
     assert_int_equal(f->n_connected, 1);
     etcd_watch_from(f->watch, kept);
-    TURN_UNTIL(f, f->n_told == 1);
-    assert_int_equal(f->told[0].revision, kept);
+    TURN_UNTIL(f, f->n_seen == 1);
+    assert_int_equal(f->seen[0].revision, kept);
 }
 
 static void compaction_does_not_disturb_a_watch_that_keeps_up(void **state)
@@ -255,7 +252,7 @@ static void compaction_does_not_disturb_a_watch_that_keeps_up(void **state)
         int64_t revision = put(f, "busy/a", "x");
 
         ASSERT_OK(etcd_compact(f->etcd, &call, revision, &f->err), &f->err);
-        TURN_UNTIL(f, f->n_told == i + 1);
+        TURN_UNTIL(f, f->n_seen == i + 1);
     }
     assert_int_equal(f->compacted, 0);
     assert_int_equal(f->n_interrupted, 0);
@@ -271,7 +268,7 @@ static void nothing_is_lost_when_the_watched_member_dies(void **state)
     TURN_UNTIL(f, f->n_connected == 1);
     int64_t last = 0;
     int64_t first = put(f, "die/0", "x");
-    TURN_UNTIL(f, f->n_told == 1);
+    TURN_UNTIL(f, f->n_seen == 1);
     size_t died = watched_member(f);
     member_kill(shared, died);
     for (int i = 1; i < 10; i++) {
@@ -279,12 +276,12 @@ static void nothing_is_lost_when_the_watched_member_dies(void **state)
         last = put(f, key, "x");
     }
     TURN_UNTIL(f, f->revision >= last);
-    assert_int_equal(f->told[0].revision, first);
-    for (size_t i = 1; i < f->n_told; i++) { /* each key, in its order; a put may have been made twice */
-        assert_true(f->told[i].revision > f->told[i - 1].revision);
-        assert_true(f->told[i].key[4] - f->told[i - 1].key[4] <= 1);
+    assert_int_equal(f->seen[0].revision, first);
+    for (size_t i = 1; i < f->n_seen; i++) { /* each key, in its order; a put may have been made twice */
+        assert_true(f->seen[i].revision > f->seen[i - 1].revision);
+        assert_true(f->seen[i].key[4] - f->seen[i - 1].key[4] <= 1);
     }
-    assert_string_equal(f->told[f->n_told - 1].key, "die/9");
+    assert_string_equal(f->seen[f->n_seen - 1].key, "die/9");
     assert_true(f->n_interrupted >= 1 && f->n_connected >= 2);
     assert_non_null(strstr(f->why.msg, "127.0.0.1"));
     assert_true(watched_member(f) != died);
@@ -292,84 +289,23 @@ static void nothing_is_lost_when_the_watched_member_dies(void **state)
     (void) cluster_leader(shared, f->etcd);
 }
 
-static void a_watched_member_that_hangs_is_left_when_a_change_is_expected(void **state)
+static void a_watched_member_that_does_not_answer_is_left_when_a_change_is_expected(void **state)
 {
     struct fixture *f = *state;
 
     NEED_ETCD();
-    watch_prefix(f, "hang/", 0);
+    watch_prefix(f, "stop/", 0);
     TURN_UNTIL(f, f->n_connected == 1);
     size_t hung = watched_member(f);
     member_freeze(shared, hung);
-    int64_t revision = put(f, "hang/a", "x");
+    int64_t revision = put(f, "stop/a", "x");
     etcd_watch_expect(f->watch, revision);
     etcd_watch_expect(f->watch, revision);
     TURN_UNTIL(f, f->revision >= revision);
     assert_true(watched_member(f) != hung);
-    assert_int_equal(f->told[f->n_told - 1].revision, revision);
+    assert_int_equal(f->seen[f->n_seen - 1].revision, revision);
     member_thaw(shared, hung);
     (void) cluster_leader(shared, f->etcd);
-}
-
-static void what_the_caller_knows_is_a_notice(void **state)
-{
-    struct fixture *f = *state;
-
-    NEED_ETCD();
-    watch_prefix(f, "known/", 0);
-    TURN_UNTIL(f, f->n_connected == 1);
-    size_t n_notices = f->n_notices;
-    int64_t known = put(f, "known/a", "x");
-    etcd_watch_know(f->watch, known);
-    TURN_UNTIL(f, f->revision >= known);
-    assert_int_equal(f->n_told, 0);
-    assert_int_equal(f->n_notices, n_notices + 1);
-    etcd_watch_from(f->watch, known); /* on another connection nothing is known */
-    TURN_UNTIL(f, f->n_told == 1);
-    assert_int_equal(f->told[0].revision, known);
-    int64_t other = put(f, "known/b", "y");
-    etcd_watch_know(f->watch, put(f, "known/c", "z"));
-    TURN_UNTIL(f, f->revision > other);
-    assert_true(f->n_told >= 2);
-    assert_string_equal(f->told[1].key, "known/b");
-}
-
-/* A glance takes a message for known only when all of it is. */
-static void what_is_not_known_for_certain_is_read(void **state)
-{
-#define EVENT(revision) "{\"kv\":{\"key\":\"YQ==\",\"mod_revision\":\"" revision "\",\"value\":\"\"}}"
-#define MESSAGE(head, events) \
-    "{\"result\":{\"header\":{\"revision\":\"12\"}" head ",\"events\":[" events "]}}"
-    static const struct {
-        const char *line;
-        bool is_known;
-    } cases[] = {
-        { MESSAGE("", EVENT("7")), true },
-        { MESSAGE("", EVENT("7") "," EVENT("12")), true },
-        { MESSAGE("", EVENT("8")), false },
-        { MESSAGE("", EVENT("7") "," EVENT("8")), false },
-        { MESSAGE("", EVENT("8") "," EVENT("7")), false },
-        { MESSAGE("", EVENT("71")), false },
-        { MESSAGE("", EVENT("0")), false },
-        { MESSAGE(",\"fragment\":true", EVENT("7")), false },
-        { MESSAGE(",\"canceled\":true", EVENT("7")), false },
-        { MESSAGE(",\"watch_id\":\"1\"", EVENT("7")), false },
-        { MESSAGE("", "{\"kv\":{\"key\":\"YQ==\"}}," EVENT("7")), false },
-        { MESSAGE("", EVENT("7") ",{\"kv\":{\"key\":\"Y"), false },
-        { MESSAGE("", ""), false },
-        { "{\"result\":{\"header\":{\"revision\":\"12\"},\"events\":[" EVENT("7"), false },
-        { "}}]}}", false },
-        { "", false },
-    };
-    const int64_t known[] = { 7, 12, 0 };
-
-    (void) state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        int64_t last = 0;
-
-        assert_int_equal(message_is_known(cases[i].line, strlen(cases[i].line), known, 3, &last),
-                         cases[i].is_known);
-    }
 }
 
 static void a_member_without_a_majority_ends_its_watches(void **state)
@@ -389,10 +325,10 @@ static void a_member_without_a_majority_ends_its_watches(void **state)
             member_thaw(shared, i);
     int64_t revision = put(f, "alone/a", "x");
     TURN_UNTIL(f, f->revision >= revision);
-    bool is_told = false; /* perhaps not as the last: an attempt that seemed lost may have been none */
-    for (size_t i = 0; i < f->n_told; i++)
-        is_told = is_told || f->told[i].revision == revision;
-    assert_true(is_told);
+    bool is_seen = false; /* perhaps not as the last: an attempt that seemed lost may have been none */
+    for (size_t i = 0; i < f->n_seen; i++)
+        is_seen = is_seen || f->seen[i].revision == revision;
+    assert_true(is_seen);
 }
 
 #define WATCH_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -400,15 +336,13 @@ static void a_member_without_a_majority_ends_its_watches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WATCH_TEST(changes_are_told_in_their_order),
-        WATCH_TEST(the_past_is_told_from_the_revision_that_is_wanted),
-        WATCH_TEST(what_is_too_large_for_one_message_comes_in_parts),
-        WATCH_TEST(a_watch_that_comes_too_late_is_told_and_goes_on),
+        WATCH_TEST(changes_are_reported_in_their_order),
+        WATCH_TEST(the_past_is_reported_from_the_requested_revision),
+        WATCH_TEST(a_change_too_large_for_one_message_comes_in_parts),
+        WATCH_TEST(a_watch_that_starts_too_late_is_notified_and_goes_on),
         WATCH_TEST(compaction_does_not_disturb_a_watch_that_keeps_up),
         WATCH_TEST(nothing_is_lost_when_the_watched_member_dies),
-        WATCH_TEST(a_watched_member_that_hangs_is_left_when_a_change_is_expected),
-        WATCH_TEST(what_the_caller_knows_is_a_notice),
-        cmocka_unit_test(what_is_not_known_for_certain_is_read),
+        WATCH_TEST(a_watched_member_that_does_not_answer_is_left_when_a_change_is_expected),
         WATCH_TEST(a_member_without_a_majority_ends_its_watches),
     };
 

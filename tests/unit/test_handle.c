@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Whose a handle is, and how long it is degraded. */
 #include "dibs/dibs.h"
-#include "ledger/sqlite.h"
-#include "lib/handle.h"
+#include "ledger/step.h"
+#include "lib/connection.h"
+#include "store/sqlite/sqlite_store.h"
 #include "support/core.h"
 
 static dibs *open_dibs(struct engine *e)
@@ -61,7 +62,7 @@ static void a_callback_cannot_use_the_handle_that_calls_it(void **state)
 {
     struct engine *e = *state;
     dibs_request kept = e_kept("web", "127.0.0.1");
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     dibs_request held = e_held(NULL, "127.0.0.1", pid);
     const dibs_repair_plan plan = { .observed = &(dibs_observed){ .port = 1 }, .n = 0 };
     dibs_claim out = { 0 };
@@ -117,10 +118,10 @@ static void a_handle_is_its_own_process_alone(void **state)
     dibs_close(handle);
 }
 
-/* Pages that the handle's own connection may use, as on a disk with so much room. */
+/* Pages that the handle's own connection may use, as on a disk with so much free space. */
 static void room_for(dibs *handle, const char *pages)
 {
-    const struct sqlite_rows *rows = (const struct sqlite_rows *) handle->core->ledger->rows;
+    const struct sqlite_store *rows = (const struct sqlite_store *) handle_ledger(handle)->store;
     char sql[64];
 
     (void) snprintf(sql, sizeof sql, "PRAGMA max_page_count=%s", pages);

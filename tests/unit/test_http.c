@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a client sends, and what it gets. */
+/* Requests of clients and their answers. */
 #include <errno.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 
 #include "support/http.h"
 
@@ -156,7 +155,7 @@ static void a_head_request_gets_no_body(void **state)
     c_close(c);
 }
 
-static void who_expects_it_is_told_to_go_on(void **state)
+static void a_client_that_expects_100_continue_gets_it(void **state)
 {
     struct world *w = *state;
     struct client *c = c_open(w);
@@ -190,7 +189,7 @@ static void a_connection_ends_where_the_client_says_so(void **state)
     c_close(c);
 }
 
-/* Who has said all he has to say still listens. */
+/* A client that has sent everything still reads. */
 static void a_client_that_has_finished_sending_gets_its_answer(void **state)
 {
     struct world *w = *state;
@@ -229,32 +228,11 @@ static void header_fields_are_found_whatever_their_case(void **state)
     assert_false(http_query_at(r, 3, &key, &value));
     assert_string_equal(value, "2");
     const struct http_field extra[] = { { "ETag", "\"8\"" }, { "Retry-After", "1" } };
-    http_answer(r, 304, NULL, (struct http_body){ 0 }, extra, 2);
+    http_answer(r, 304, NULL, &(struct bytes){ 0 }, extra, 2);
     W_UNTIL(w, c_has(c, "HTTP/1.1 304 Not Modified\r\n"));
     assert_true(c_has(c, "ETag: \"8\"\r\n") && c_has(c, "Retry-After: 1\r\n"));
     assert_false(c_has(c, "Content-Type"));
     c_close(c);
-}
-
-/* Libmicrohttpd would try two of them at every answer. */
-static void options_of_tcp_are_unknown_to_a_unix_socket(void **state)
-{
-    int pair[2];
-    int on = 1;
-    int is_on = 0;
-    socklen_t n = sizeof is_on;
-
-    (void) state;
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    assert_int_equal(setsockopt(pair[0], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), -1);
-    assert_int_equal(errno, ENOPROTOOPT);
-    assert_int_equal(setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on), 0);
-    assert_int_equal(getsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &is_on, &n), 0);
-    assert_int_equal(is_on, 1);
-    assert_int_equal(setsockopt(-1, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), -1);
-    assert_int_equal(errno, EBADF);
-    (void) close(pair[0]);
-    (void) close(pair[1]);
 }
 
 #define HTTP_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -262,7 +240,6 @@ static void options_of_tcp_are_unknown_to_a_unix_socket(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_of_tcp_are_unknown_to_a_unix_socket),
         HTTP_TEST(each_request_gets_its_answer),
         HTTP_TEST(each_request_may_come_byte_by_byte),
         HTTP_TEST(a_nul_in_the_target_is_refused),
@@ -270,7 +247,7 @@ int main(void)
         HTTP_TEST(pipelined_requests_are_answered_in_their_order),
         HTTP_TEST(garbage_behind_a_request_harms_only_its_sender),
         HTTP_TEST(a_head_request_gets_no_body),
-        HTTP_TEST(who_expects_it_is_told_to_go_on),
+        HTTP_TEST(a_client_that_expects_100_continue_gets_it),
         HTTP_TEST(a_connection_ends_where_the_client_says_so),
         HTTP_TEST(a_client_that_has_finished_sending_gets_its_answer),
         HTTP_TEST(header_fields_are_found_whatever_their_case),

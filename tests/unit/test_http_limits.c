@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What clients may take, and that nobody else pays for one who wants more. */
+/* Limits of clients, and that a client which exceeds them does not harm the others. */
 #include <sys/resource.h>
 
 #include "support/child.h"
@@ -83,26 +83,6 @@ static void a_body_is_taken_up_to_its_limit(void **state)
     w_close(w);
 }
 
-static void a_request_may_have_a_body_limit_of_its_own(void **state)
-{
-    struct world *w = w_open(&(struct http_limits){ 0 });
-    size_t n = 8u << 20;
-    char *body = filled("", "", n);
-
-    (void) state;
-    w->handler.body_max = w_body_max;
-    w->body_max = 3;
-    struct client *c = c_open(w);
-    c_send(w, c, "POST /large HTTP/1.1\r\n" HOST "Content-Length: 8388608\r\n\r\n");
-    c_send_bytes(w, c, body, n);
-    c_expect(w, c, "", "POST /large [xxx");
-    c_expect(w, c, "POST /x HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\nabc", "POST /x [abc]");
-    c_expect(w, c, "POST /x HTTP/1.1\r\n" HOST "Content-Length: 4\r\n\r\nabcd", "HTTP/1.1 413 ");
-    c_close(c);
-    free(body);
-    w_close(w);
-}
-
 /* ---- time ---- */
 
 /* Says `text` byte by byte, over and over, until it is cut off. */
@@ -130,7 +110,7 @@ static void trickle(struct world *w, const char *begin, const char *text)
     c_close(slow);
 }
 
-static void whoever_takes_too_long_to_ask_is_cut_off(void **state)
+static void a_client_that_sends_too_slowly_is_disconnected(void **state)
 {
     struct world *w = w_open(&quick);
 
@@ -145,17 +125,17 @@ static void whoever_takes_too_long_to_ask_is_cut_off(void **state)
     w_close(w);
 }
 
-static void whoever_does_not_take_his_answer_is_cut_off(void **state)
+static void a_client_that_does_not_read_its_answer_is_disconnected(void **state)
 {
     struct world *w = w_open(&quick);
     struct client *c = c_open(w);
     size_t n = 4u << 20;
-    struct http_body body = { .bytes = calloc(1, n), .n = n, .free_fn = free };
+    struct bytes body = { .at = calloc(1, n), .n = n, .capacity = n };
 
     (void) state;
     c_send(w, c, GET("/later"));
     W_UNTIL(w, w->n_held == 1);
-    http_answer(w->held[--w->n_held], 200, NULL, body, NULL, 0);
+    http_answer(w->held[--w->n_held], 200, NULL, &body, NULL, 0);
     W_UNTIL(w, w->n_disconnected == 1);
     c_close(c);
     w_close(w);
@@ -238,7 +218,7 @@ static void one_user_cannot_take_all_connections(void **state)
     W_UNTIL(w, c_is_over(c[3]));
     assert_true(c_has(c[3], "HTTP/1.1 429 ") && c_has(c[3], "Retry-After: 1\r\n"));
     assert_true(c_has(c[3], "\"code\":6}"));
-    pid_t other = child_start(ask_as_somebody_else, w);
+    pid_t other = child_fork(ask_as_somebody_else, w);
     W_UNTIL(w, (has_ended = has_ended || waitpid(other, &status, WNOHANG) == other));
     assert_int_equal(status, 0);
     c_close(c[0]);
@@ -273,10 +253,10 @@ static void one_user_has_a_few_large_requests_under_way(void **state)
     c_expect(w, c[2], GET("/x"), "GET /x []"); /* small ones go on */
     w_answer(w->held[--w->n_held], 200, "done");
     W_UNTIL(w, c_has(c[0], "done") || c_has(c[1], "done"));
-    c_send(w, c[2], large); /* there is room again */
+    c_send(w, c[2], large); /* one connection is free again */
     W_UNTIL(w, w->n_held == 2);
     c_close(c[2]);
-    W_UNTIL(w, http_connections(w->server) == 2); /* who goes away makes room, too */
+    W_UNTIL(w, http_connections(w->server) == 2); /* a client that leaves frees one, too */
     c[2] = c_open(w);
     size_t held = w->n_held;
     c_send(w, c[2], large);
@@ -288,7 +268,7 @@ static void one_user_has_a_few_large_requests_under_way(void **state)
     w_close(w);
 }
 
-static void who_is_not_welcome_is_closed(void **state)
+static void a_refused_client_is_closed(void **state)
 {
     struct world *w = w_open(&(struct http_limits){ 0 });
     struct client *c = c_open(w);
@@ -447,14 +427,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_head_is_taken_up_to_its_limit),
         cmocka_unit_test(a_body_is_taken_up_to_its_limit),
-        cmocka_unit_test(a_request_may_have_a_body_limit_of_its_own),
-        cmocka_unit_test(whoever_takes_too_long_to_ask_is_cut_off),
-        cmocka_unit_test(whoever_does_not_take_his_answer_is_cut_off),
+        cmocka_unit_test(a_client_that_sends_too_slowly_is_disconnected),
+        cmocka_unit_test(a_client_that_does_not_read_its_answer_is_disconnected),
         cmocka_unit_test(a_request_under_work_may_take_its_time),
         cmocka_unit_test(more_connections_than_allowed_wait_their_turn),
         cmocka_unit_test(one_user_cannot_take_all_connections),
         cmocka_unit_test(one_user_has_a_few_large_requests_under_way),
-        cmocka_unit_test(who_is_not_welcome_is_closed),
+        cmocka_unit_test(a_refused_client_is_closed),
         cmocka_unit_test(without_descriptors_accepting_waits_and_goes_on),
         cmocka_unit_test(a_thousand_active_connections_are_all_answered),
         cmocka_unit_test(nonsense_keeps_nobody_else_from_being_served),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "http/target.h"
+#include "http/request_target.h"
 #include "support/t.h"
 
 static const struct {
@@ -50,12 +50,12 @@ static void every_target_is_taken_apart_or_refused(void **state)
 {
     (void) state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct target target = { 0 };
+        struct request_target target = { 0 };
         char text[200] = "";
         char query[200] = "";
 
         (void) snprintf(text, sizeof text, "%s", cases[i].text);
-        const char *trouble = target_parse(text, &target);
+        const char *trouble = request_target_parse(text, &target);
         if (!cases[i].path) {
             if (!trouble)
                 fail_msg("'%s' was taken", cases[i].text);
@@ -73,18 +73,18 @@ static void every_target_is_taken_apart_or_refused(void **state)
 
 static void parameters_have_a_bound(void **state)
 {
-    struct target target = { 0 };
+    struct request_target target = { 0 };
     char text[2 + 2 * (HTTP_QUERY_MAX + 1) + 1] = "/?";
 
     (void) state;
     for (int i = 0; i < HTTP_QUERY_MAX; i++)
         memcpy(text + 2 + 2 * i, "a&", 3);
-    assert_null(target_parse(text, &target));
+    assert_null(request_target_parse(text, &target));
     assert_int_equal(target.n_query, HTTP_QUERY_MAX);
     memcpy(text, "/?", 2);
     for (int i = 0; i <= HTTP_QUERY_MAX; i++)
         memcpy(text + 2 + 2 * i, "a&", 3);
-    assert_non_null(target_parse(text, &target));
+    assert_non_null(request_target_parse(text, &target));
 }
 
 int main(void)

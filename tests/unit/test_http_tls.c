@@ -135,7 +135,7 @@ static pid_t ask(struct tls *t, int i, const char *name, const char *request)
         "cd %s && exec openssl s_client -quiet -verify_quiet -verify_return_error -CAfile %d.cert "
         "-connect 127.0.0.1:%u <%s.request >%s 2>%s.log",
         t->dir, i, (unsigned) t->port, name, name, name);
-    return child_start(child_shell, command);
+    return child_fork(child_shell, command);
 }
 
 static int wait_for(struct tls *t, pid_t pid)
@@ -221,7 +221,7 @@ static void a_tls_client_that_leaves_is_noticed(void **state)
     W_UNTIL(t->w, t->w->n_disconnected == 1);
 }
 
-static void who_speaks_no_tls_is_closed(void **state)
+static void a_client_without_tls_is_closed(void **state)
 {
     struct tls *t = *state;
 
@@ -275,7 +275,7 @@ int main(void)
         TLS_TEST(a_new_certificate_is_for_new_connections),
         TLS_TEST(a_certificate_that_is_none_changes_nothing),
         TLS_TEST(a_tls_client_that_leaves_is_noticed),
-        TLS_TEST(who_speaks_no_tls_is_closed),
+        TLS_TEST(a_client_without_tls_is_closed),
         cmocka_unit_test_setup_teardown(a_handshake_that_does_not_end_is_cut_off, setup_quick, teardown),
         TLS_TEST(callers_over_tcp_are_one_user_together),
     };

@@ -4,23 +4,21 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "codec/json.h"
 #include "support/t.h"
-#include "json/json.h"
-
-DEFINE_AUTO(json_doc, json_free)
 
 struct sink {
     char *text;
     size_t len;
     FILE *to;
-    struct json_writer w;
+    struct jsonw w;
 };
 
 static void sink_open(struct sink *sink)
 {
     sink->to = open_memstream(&sink->text, &sink->len);
     assert_non_null(sink->to);
-    json_begin(&sink->w, sink->to);
+    jsonw_begin(&sink->w, sink->to);
 }
 
 static void sink_holds(struct sink *sink, const char *expected)
@@ -36,25 +34,25 @@ static void the_writer_places_every_comma(void **state)
 
     (void) state;
     sink_open(&sink);
-    json_array(&sink.w);
-    json_object(&sink.w);
-    json_end_object(&sink.w);
-    json_array(&sink.w);
-    json_end_array(&sink.w);
-    json_object(&sink.w);
-    json_key_int(&sink.w, "a", INT64_MIN);
-    json_key_uint(&sink.w, "b", UINT64_MAX);
-    json_key(&sink.w, "c");
-    json_array(&sink.w);
-    json_null(&sink.w);
-    json_bool(&sink.w, true);
-    json_string(&sink.w, "x");
-    json_end_array(&sink.w);
-    json_key_bool(&sink.w, "d", false);
-    json_end_object(&sink.w);
-    json_int(&sink.w, -1);
-    json_end_array(&sink.w);
-    json_finish(&sink.w);
+    jsonw_array(&sink.w);
+    jsonw_object(&sink.w);
+    jsonw_end_object(&sink.w);
+    jsonw_array(&sink.w);
+    jsonw_end_array(&sink.w);
+    jsonw_object(&sink.w);
+    jsonw_key_int(&sink.w, "a", INT64_MIN);
+    jsonw_key_uint(&sink.w, "b", UINT64_MAX);
+    jsonw_key(&sink.w, "c");
+    jsonw_array(&sink.w);
+    jsonw_null(&sink.w);
+    jsonw_bool(&sink.w, true);
+    jsonw_string(&sink.w, "x");
+    jsonw_end_array(&sink.w);
+    jsonw_key_bool(&sink.w, "d", false);
+    jsonw_end_object(&sink.w);
+    jsonw_int(&sink.w, -1);
+    jsonw_end_array(&sink.w);
+    jsonw_finish(&sink.w);
     sink_holds(&sink, "[{},[],{\"a\":-9223372036854775808,\"b\":18446744073709551615,"
                       "\"c\":[null,true,\"x\"],\"d\":false},-1]\n");
 }
@@ -84,7 +82,7 @@ static void strings_come_out_as_valid_and_harmless_json(void **state)
         struct sink sink = { 0 };
 
         sink_open(&sink);
-        json_string(&sink.w, rows[i].text);
+        jsonw_string(&sink.w, rows[i].text);
         sink_holds(&sink, rows[i].written);
     }
 }
@@ -93,24 +91,24 @@ static void memory_gets_what_a_stream_gets(void **state)
 {
     static const char odd[] = "a\"\\\n\x1b\x7f\xc2\x9b\xc3\xa9\xff\xf0\x9f\x98\x80";
     struct bytes bytes = { 0 };
-    struct json_writer w;
+    struct jsonw w;
     struct sink sink = { 0 };
 
     (void) state;
     sink_open(&sink);
-    json_begin_bytes(&w, &bytes);
+    jsonw_begin_bytes(&w, &bytes);
     for (int i = 0; i < 2; i++) {
-        struct json_writer *to = i == 0 ? &sink.w : &w;
+        struct jsonw *to = i == 0 ? &sink.w : &w;
 
-        json_array(to);
+        jsonw_array(to);
         for (int j = 0; j < 1000; j++) { /* it grows several times */
-            json_string(to, odd);
-            json_int(to, INT64_MIN + j);
-            json_uint(to, UINT64_MAX - (uint64_t) j);
-            json_int(to, j - 500);
+            jsonw_string(to, odd);
+            jsonw_int(to, INT64_MIN + j);
+            jsonw_uint(to, UINT64_MAX - (uint64_t) j);
+            jsonw_int(to, j - 500);
         }
-        json_end_array(to);
-        json_finish(to);
+        jsonw_end_array(to);
+        jsonw_finish(to);
     }
     assert_false(bytes.is_lost);
     bytes_add(&bytes, "", 1);
@@ -132,7 +130,7 @@ static void bytes_have_a_bound_and_remember_it(void **state)
 
 static void a_full_stream_is_remembered(void **state)
 {
-    struct json_writer w;
+    struct jsonw w;
     FILE *full = fopen("/dev/full", "w");
 
     (void) state;
@@ -140,10 +138,10 @@ static void a_full_stream_is_remembered(void **state)
         print_message("no /dev/full here\n");
         skip();
     }
-    json_begin(&w, full);
-    json_array(&w);
-    json_end_array(&w);
-    json_finish(&w);
+    jsonw_begin(&w, full);
+    jsonw_array(&w);
+    jsonw_end_array(&w);
+    jsonw_finish(&w);
     assert_int_not_equal(fflush(full), 0);
     assert_int_not_equal(ferror(full), 0);
     (void) fclose(full);
@@ -153,7 +151,7 @@ static void the_reader_gives_back_what_stands_there(void **state)
 {
     static const char text[] = "{\"s\":\"a\\u00e9\",\"n\":9223372036854775807,\"m\":-5,\"t\":true,\"r\":1.5,"
                                "\"z\":null,\"a\":[1,{\"k\":\"v\"}]}";
-    AUTO(json_free_auto) json_doc *doc = NULL;
+    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
     dibs_err err = { 0 };
     const char *s = "kept";
     int64_t n = 7;
@@ -161,29 +159,29 @@ static void the_reader_gives_back_what_stands_there(void **state)
     bool t = false;
 
     (void) state;
-    ASSERT_OK(json_parse(text, sizeof text - 1, &doc, &err), &err);
-    const json_value *root = json_root(doc);
+    ASSERT_OK(jsonr_parse(text, sizeof text - 1, &doc, &err), &err);
+    const jsonr_value *root = jsonr_root(doc);
 
-    assert_true(json_is_object(root));
-    assert_false(json_is_array(root));
-    assert_true(json_get_string(root, "s", &s));
+    assert_true(jsonr_is_object(root));
+    assert_false(jsonr_is_array(root));
+    assert_true(jsonr_get_string(root, "s", &s));
     assert_string_equal(s, "a\xc3\xa9");
-    assert_true(json_get_int(root, "n", &n));
+    assert_true(jsonr_get_int(root, "n", &n));
     assert_true(n == INT64_MAX);
-    assert_true(json_get_uint(root, "n", &u));
+    assert_true(jsonr_get_uint(root, "n", &u));
     assert_true(u == INT64_MAX);
-    assert_true(json_get_bool(root, "t", &t));
+    assert_true(jsonr_get_bool(root, "t", &t));
     assert_true(t);
-    assert_int_equal(json_array_size(json_get(root, "a")), 2);
-    assert_true(json_get_string(json_array_at(json_get(root, "a"), 1), "k", &s));
+    assert_int_equal(jsonr_array_size(jsonr_get(root, "a")), 2);
+    assert_true(jsonr_get_string(jsonr_array_at(jsonr_get(root, "a"), 1), "k", &s));
     assert_string_equal(s, "v");
-    assert_null(json_array_at(json_get(root, "a"), 2));
+    assert_null(jsonr_array_at(jsonr_get(root, "a"), 2));
 }
 
 static void another_type_leaves_the_output_alone(void **state)
 {
     static const char text[] = "{\"s\":\"1\",\"m\":-5,\"t\":1,\"r\":1.0,\"z\":null}";
-    AUTO(json_free_auto) json_doc *doc = NULL;
+    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
     dibs_err err = { 0 };
     const char *s = "kept";
     int64_t n = 7;
@@ -191,26 +189,26 @@ static void another_type_leaves_the_output_alone(void **state)
     bool t = false;
 
     (void) state;
-    ASSERT_OK(json_parse(text, sizeof text - 1, &doc, &err), &err);
-    const json_value *root = json_root(doc);
+    ASSERT_OK(jsonr_parse(text, sizeof text - 1, &doc, &err), &err);
+    const jsonr_value *root = jsonr_root(doc);
 
-    assert_false(json_get_int(root, "s", &n));
-    assert_false(json_get_int(root, "r", &n));
-    assert_false(json_get_int(root, "z", &n));
-    assert_false(json_get_int(root, "absent", &n));
-    assert_false(json_get_uint(root, "m", &u));
-    assert_false(json_get_bool(root, "t", &t));
-    assert_false(json_get_string(root, "m", &s));
+    assert_false(jsonr_get_int(root, "s", &n));
+    assert_false(jsonr_get_int(root, "r", &n));
+    assert_false(jsonr_get_int(root, "z", &n));
+    assert_false(jsonr_get_int(root, "absent", &n));
+    assert_false(jsonr_get_uint(root, "m", &u));
+    assert_false(jsonr_get_bool(root, "t", &t));
+    assert_false(jsonr_get_string(root, "m", &s));
     assert_string_equal(s, "kept");
     assert_int_equal(n, 7);
     assert_int_equal(u, 7);
     assert_false(t);
-    assert_true(json_is_null(json_get(root, "z")));
-    assert_false(json_is_null(json_get(root, "r")));
-    assert_false(json_is_null(json_get(root, "absent")));
-    assert_null(json_get(NULL, "x"));
-    assert_null(json_get(json_get(root, "s"), "x"));
-    assert_int_equal(json_array_size(root), 0);
+    assert_true(jsonr_is_null(jsonr_get(root, "z")));
+    assert_false(jsonr_is_null(jsonr_get(root, "r")));
+    assert_false(jsonr_is_null(jsonr_get(root, "absent")));
+    assert_null(jsonr_get(NULL, "x"));
+    assert_null(jsonr_get(jsonr_get(root, "s"), "x"));
+    assert_int_equal(jsonr_array_size(root), 0);
 }
 
 static void an_unknown_key_is_named(void **state)
@@ -218,28 +216,28 @@ static void an_unknown_key_is_named(void **state)
     static const char text[] = "{\"port\":1,\"prot\":2}";
     static const char *const most[] = { "port", "proto", NULL };
     static const char *const all[] = { "port", "prot", NULL };
-    AUTO(json_free_auto) json_doc *doc = NULL;
+    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
     dibs_err err = { 0 };
 
     (void) state;
-    ASSERT_OK(json_parse(text, sizeof text - 1, &doc, &err), &err);
-    assert_string_equal(json_unknown_key(json_root(doc), most), "prot");
-    assert_null(json_unknown_key(json_root(doc), all));
+    ASSERT_OK(jsonr_parse(text, sizeof text - 1, &doc, &err), &err);
+    assert_string_equal(jsonr_unknown_key(jsonr_root(doc), most), "prot");
+    assert_null(jsonr_unknown_key(jsonr_root(doc), all));
 }
 
 static void a_member_is_found_whatever_the_case_of_its_letters(void **state)
 {
     static const char text[] = "{\"Name\": 1, \"NAME\": 2, \"other\": 3}";
-    AUTO(json_free_auto) json_doc *doc = NULL;
+    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
     dibs_err err = { 0 };
     int64_t number = 0;
 
     (void) state;
-    ASSERT_OK(json_parse(text, strlen(text), &doc, &err), &err);
-    assert_true(json_as_int(json_get_folded(json_root(doc), "name"), &number));
+    ASSERT_OK(jsonr_parse(text, strlen(text), &doc, &err), &err);
+    assert_true(jsonr_as_int(jsonr_get_folded(jsonr_root(doc), "name"), &number));
     assert_int_equal(number, 2); /* the last one */
-    assert_null(json_get_folded(json_root(doc), "nam"));
-    assert_null(json_get_folded(json_get(json_root(doc), "other"), "name"));
+    assert_null(jsonr_get_folded(jsonr_root(doc), "nam"));
+    assert_null(jsonr_get_folded(jsonr_get(jsonr_root(doc), "other"), "name"));
 }
 
 static void bad_documents_are_refused_with_line_and_column(void **state)
@@ -267,29 +265,29 @@ static void bad_documents_are_refused_with_line_and_column(void **state)
 
     (void) state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        json_doc *doc = NULL;
+        jsonr_doc *doc = NULL;
         dibs_err err = { 0 };
 
-        assert_int_equal(json_parse(rows[i].text, strlen(rows[i].text), &doc, &err), DIBS_INVALID);
+        assert_int_equal(jsonr_parse(rows[i].text, strlen(rows[i].text), &doc, &err), DIBS_INVALID);
         assert_null(doc);
         if (!strstr(err.msg, rows[i].says))
             fail_msg("'%s' -> '%s', without '%s'", rows[i].text, err.msg, rows[i].says);
     }
-    json_doc *doc = NULL;
+    jsonr_doc *doc = NULL;
 
-    assert_int_equal(json_parse("[1\0]", 4, &doc, NULL), DIBS_INVALID); /* a NUL byte is no blank */
+    assert_int_equal(jsonr_parse("[1\0]", 4, &doc, NULL), DIBS_INVALID); /* a NUL byte is no blank */
     assert_null(doc);
 }
 
 static dibs_status parse_nested(size_t depth, dibs_err *err)
 {
-    AUTO(json_free_auto) json_doc *doc = NULL;
+    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
     char *text = malloc(2 * depth);
 
     assert_non_null(text);
     memset(text, '[', depth);
     memset(text + depth, ']', depth);
-    dibs_status status = json_parse(text, 2 * depth, &doc, err);
+    dibs_status status = jsonr_parse(text, 2 * depth, &doc, err);
 
     free(text);
     return status;
@@ -300,7 +298,7 @@ static void depth_is_bounded_before_anything_recurses(void **state)
     static const char brackets[] =
         "[\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
         "\\\"[[[[[[[[[[[[[[[[[[[[[[[[\"]";
-    AUTO(json_free_auto) json_doc *doc = NULL;
+    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
     dibs_err err = { 0 };
 
     (void) state;
@@ -308,14 +306,14 @@ static void depth_is_bounded_before_anything_recurses(void **state)
     assert_int_equal(parse_nested(JSON_DEPTH_MAX + 1, &err), DIBS_INVALID);
     assert_non_null(strstr(err.msg, "deeper than 64"));
     assert_int_equal(parse_nested(1000000, &err), DIBS_INVALID);
-    ASSERT_OK(json_parse(brackets, sizeof brackets - 1, &doc, &err), &err); /* in a string they are text */
+    ASSERT_OK(jsonr_parse(brackets, sizeof brackets - 1, &doc, &err), &err); /* in a string they are text */
 }
 
 static void size_is_bounded(void **state)
 {
     size_t len = (size_t) DIBS_INPUT_MAX_BYTES + 1;
     char *text = malloc(len);
-    json_doc *doc = NULL;
+    jsonr_doc *doc = NULL;
     dibs_err err = { 0 };
 
     (void) state;
@@ -323,7 +321,7 @@ static void size_is_bounded(void **state)
     memset(text, ' ', len);
     text[0] = '[';
     text[1] = ']';
-    dibs_status status = json_parse(text, len, &doc, &err);
+    dibs_status status = jsonr_parse(text, len, &doc, &err);
 
     free(text);
     assert_int_equal(status, DIBS_INVALID);
@@ -354,9 +352,9 @@ static void base64_follows_the_rfc(void **state)
         size_t n = 99;
         size_t len = strlen(rows[i].bytes);
 
-        json_base64_encode((const uint8_t *) rows[i].bytes, len, text);
+        base64_encode((const uint8_t *) rows[i].bytes, len, text);
         assert_string_equal(text, rows[i].text);
-        assert_true(json_base64_decode(text, bytes, len, &n)); /* exactly as large as it must be */
+        assert_true(base64_decode(text, bytes, len, &n)); /* exactly as large as it must be */
         assert_int_equal(n, len);
         assert_memory_equal(bytes, rows[i].bytes, len);
     }
@@ -372,14 +370,14 @@ static void broken_base64_is_refused(void **state)
         uint8_t bytes[8] = { 0 };
         size_t n = 99;
 
-        if (json_base64_decode(rows[i], bytes, sizeof bytes, &n))
+        if (base64_decode(rows[i], bytes, sizeof bytes, &n))
             fail_msg("'%s' was taken", rows[i]);
         assert_int_equal(n, 99);
     }
     uint8_t two[2] = { 0 };
     size_t n = 99;
 
-    assert_false(json_base64_decode("Zm9v", two, sizeof two, &n)); /* no room */
+    assert_false(base64_decode("Zm9v", two, sizeof two, &n)); /* does not fit */
     assert_int_equal(n, 99);
 }
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
-#include "kernel/kernel.h"
+#include "host/kernel.h"
 #include "support/child.h"
 #include "support/sockets.h"
 
@@ -84,7 +84,7 @@ static void another_network_namespace_is_looked_into(int (*fn)(void *))
 
     need_the_host();
     assert_int_equal(pipe(s.ready), 0);
-    pid_t pid = child_start(fn, &s);
+    pid_t pid = child_fork(fn, &s);
     assert_int_equal(read(s.ready[0], &s, sizeof s), sizeof s);
     assert_true(s.netns != 0 && s.netns != ours);
     struct finding f = find(s.netns, DIBS_TCP, s.port, s.inode);
@@ -127,7 +127,7 @@ static int names_a_namespace(void *arg)
     int fd = mkstemp(name);
     CHECK(fd >= 0);
     (void) close(fd);
-    pid_t pid = child_start(process_elsewhere, s);
+    pid_t pid = child_fork(process_elsewhere, s);
     CHECK(read(s->ready[0], s, sizeof *s) == (ssize_t) sizeof *s);
     (void) snprintf(link, sizeof link, "/proc/%d/ns/net", pid);
     CHECK(mount(link, name, NULL, MS_BIND, NULL) == 0);

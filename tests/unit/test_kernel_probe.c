@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
-#include "kernel/kernel.h"
+#include "host/kernel.h"
 #include "support/child.h"
 
 #define REBINDINGS 2000
@@ -83,7 +83,7 @@ static enum kernel_probe_result probe(dibs_proto proto, size_t kind, uint16_t po
 {
     dibs_binding b = { proto, kinds[kind].address };
 
-    return kernel_probe(&b, 1, port, NULL, NULL, NULL);
+    return kernel_probe(&b, 1, port, NULL, NULL);
 }
 
 /* Probing `claim` while `server` is bound; how often is the port busy in TRIES tries? */
@@ -181,10 +181,10 @@ static void the_binding_that_is_busy_is_named(void **state)
 
     (void) state;
     assert_true(fd >= 0);
-    assert_int_equal(kernel_probe(bindings, 3, port, NULL, &which, NULL), KERNEL_BUSY);
+    assert_int_equal(kernel_probe(bindings, 3, port, &which, NULL), KERNEL_BUSY);
     assert_int_equal(which, 2);
     which = 77;
-    assert_int_equal(kernel_probe(bindings, 0, port, NULL, &which, NULL), KERNEL_FREE);
+    assert_int_equal(kernel_probe(bindings, 0, port, &which, NULL), KERNEL_FREE);
     assert_int_equal(which, 77);
 }
 
@@ -258,7 +258,7 @@ static void wait_for_more(const atomic_uint *count)
     UNTIL(atomic_load(count) != before);
 }
 
-/* What is proved: a server that sets SO_REUSEADDR, as servers do, never fails to bind or to listen
+/* Proved here: a server that sets SO_REUSEADDR, as servers do, never fails to bind or to listen
  * because somebody probes its port at that moment. (One without the option may: bind() then sees the
  * probe's socket. That is why a port with an unreleased claim is never probed.) */
 static void probing_does_not_disturb_a_server_that_rebinds(void **state)
@@ -316,7 +316,7 @@ static int probes_port_80_as_nobody(void *arg)
     (void) arg;
     CHECK(setresgid(CHILD_NOBODY, CHILD_NOBODY, CHILD_NOBODY) == 0 &&
           setresuid(CHILD_NOBODY, CHILD_NOBODY, CHILD_NOBODY) == 0);
-    CHECK(kernel_probe(&b, 1, 80, NULL, &which, &err) == KERNEL_ABORT);
+    CHECK(kernel_probe(&b, 1, 80, &which, &err) == KERNEL_ABORT);
     CHECK(which == 0 && err.code == DIBS_DENIED && err.os_errno == EACCES);
     CHECK(strstr(err.msg, "tcp 127.0.0.1:80"));
     return 0;
@@ -339,14 +339,14 @@ static void an_address_of_another_host_is_a_failure_that_names_the_binding(void 
     dibs_err err = { 0 };
 
     (void) state;
-    assert_int_equal(kernel_probe(&v4, 1, 8080, NULL, NULL, &err), KERNEL_ABORT);
+    assert_int_equal(kernel_probe(&v4, 1, 8080, NULL, &err), KERNEL_ABORT);
     assert_int_equal(err.code, DIBS_FAILURE);
     assert_int_equal(err.os_errno, EADDRNOTAVAIL);
     assert_non_null(strstr(err.msg, "udp 192.0.2.1:8080"));
-    assert_int_equal(kernel_probe(&none, 1, 8080, NULL, NULL, &err), KERNEL_ABORT);
+    assert_int_equal(kernel_probe(&none, 1, 8080, NULL, &err), KERNEL_ABORT);
     assert_int_equal(err.code, DIBS_FAILURE);
     if (kernel_has_ipv6()) {
-        assert_int_equal(kernel_probe(&v6, 1, 8080, NULL, NULL, &err), KERNEL_ABORT);
+        assert_int_equal(kernel_probe(&v6, 1, 8080, NULL, &err), KERNEL_ABORT);
         assert_int_equal(err.os_errno, EADDRNOTAVAIL);
         assert_non_null(strstr(err.msg, "tcp [2001:db8::1]:8080"));
     }
@@ -362,7 +362,7 @@ static int has_no_descriptor_left(void *arg)
     (void) close(lowest);
     struct rlimit limit = { (rlim_t) lowest, (rlim_t) lowest };
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-    CHECK(kernel_probe(&b, 1, 8080, NULL, NULL, &err) == KERNEL_ABORT);
+    CHECK(kernel_probe(&b, 1, 8080, NULL, &err) == KERNEL_ABORT);
     CHECK(err.code == DIBS_FAILURE && err.os_errno == EMFILE);
     CHECK(kernel_has_proto(DIBS_TCP)); /* want of descriptors says nothing about the protocol */
     return 0;
@@ -393,7 +393,7 @@ static int loses_ipv6(void *arg)
     CHECK(kernel_has_ipv6());
     CHECK(child_write_file("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1") == 0);
     CHECK(!kernel_has_ipv6());
-    CHECK(kernel_probe(&b, 1, 8080, NULL, NULL, &err) == KERNEL_ABORT && err.code == DIBS_FAILURE);
+    CHECK(kernel_probe(&b, 1, 8080, NULL, &err) == KERNEL_ABORT && err.code == DIBS_FAILURE);
     CHECK(probe(DIBS_TCP, LOOPBACK, 8080) == KERNEL_FREE);
     return 0;
 }
@@ -449,9 +449,9 @@ static void a_kernel_without_sctp_says_so(void **state)
     assert_true(kernel_has_proto(DIBS_UDP));
     if (kernel_has_proto(DIBS_SCTP))
         SKIP_BECAUSE("this kernel has SCTP");
-    assert_int_equal(kernel_probe(&b, 1, 8080, NULL, NULL, &err), KERNEL_ABORT);
+    assert_int_equal(kernel_probe(&b, 1, 8080, NULL, &err), KERNEL_ABORT);
     assert_int_equal(err.code, DIBS_FAILURE);
-    assert_non_null(strstr(err.msg, "this kernel has no SCTP"));
+    assert_non_null(strstr(err.msg, "this kernel does not have the protocol"));
 }
 
 int main(void)

@@ -7,7 +7,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-#include "kernel/kernel.h"
+#include "host/kernel.h"
 #include "support/child.h"
 
 #define RANGE_FILE "/proc/sys/net/ipv4/ip_local_port_range"
@@ -168,7 +168,7 @@ static void a_list_of_reserved_ports_is_read(void **state)
     }
 }
 
-static void what_the_kernel_would_not_write_is_refused_and_the_output_left_alone(void **state)
+static void a_list_the_kernel_would_not_write_is_refused_and_the_output_left_alone(void **state)
 {
     static const char *const bad[] = {
         "",
@@ -263,7 +263,7 @@ int main(void)
         cmocka_unit_test(an_insane_ephemeral_range_is_refused_and_the_default_taken),
         cmocka_unit_test(without_proc_nothing_is_reserved_and_the_default_range_is_taken),
         cmocka_unit_test(a_list_of_reserved_ports_is_read),
-        cmocka_unit_test(what_the_kernel_would_not_write_is_refused_and_the_output_left_alone),
+        cmocka_unit_test(a_list_the_kernel_would_not_write_is_refused_and_the_output_left_alone),
         cmocka_unit_test(a_list_of_reserved_ports_is_whole_however_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who listens here, and which process has it open. Other network namespaces: test_kernel_netns.c. */
+/* Listening sockets, and the processes that have them open. Other network namespaces: test_kernel_netns.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #include "base/auto.h"
-#include "kernel/kernel.h"
-#include "kernel/procnet.h"
+#include "host/kernel.h"
+#include "host/procnet.h"
 #include "support/child.h"
-#include "support/owner.h"
+#include "support/process.h"
 #include "support/sockets.h"
 
 /* More than fit into one answer of the kernel. */
@@ -165,12 +165,12 @@ static void a_long_list_comes_whole_and_owners_of_all_in_one_walk(void **state)
     assert_int_equal(child_run(makes_many, NULL), 0);
 }
 
-static void of_several_owners_the_lowest_pid_is_told_and_none_is_not_found(void **state)
+static void of_several_owners_the_lowest_pid_is_returned_and_none_is_not_found(void **state)
 {
     uint16_t port = 0;
     int fd = serve(SOCK_STREAM, "\x7f\0\0\1", 4, LISTENING, &port);
     uint64_t inode = inode_of(fd);
-    pid_t child = child_start(child_idle, NULL);
+    pid_t child = child_fork(child_idle, NULL);
 
     (void) state;
     pid_t owner = owner_of(inode);
@@ -215,7 +215,7 @@ static void the_socket_of_a_process_whose_first_thread_has_ended_is_found(void *
 
     (void) state;
     assert_int_equal(pipe(s.ready), 0);
-    pid_t pid = child_start(leader_leaves, &s);
+    pid_t pid = child_fork(leader_leaves, &s);
     (void) close(s.ready[1]); /* a child that dies must not leave us waiting */
     int ready = s.ready[0];
     assert_int_equal(read(ready, &s, sizeof s), sizeof s);
@@ -263,7 +263,7 @@ static int lists_without_netlink(void *arg)
 }
 #endif
 
-static void without_netlink_proc_tells_the_same(void **state)
+static void without_netlink_proc_has_the_same_sockets(void **state)
 {
     (void) state;
 #ifdef __NR_socket
@@ -357,11 +357,11 @@ static int becomes_nobody_and_connects(void *arg)
     CHECK(getsockname(pipe_and_listening[1], (struct sockaddr *) &to, &len) == 0);
     int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK(connect(fd, (struct sockaddr *) &to, len) == 0);
-    CHECK(read(pipe_and_listening[0], &c, 1) == 0); /* until we are told to end */
+    CHECK(read(pipe_and_listening[0], &c, 1) == 0); /* until we must end */
     return 0;
 }
 
-static void who_is_at_the_other_end_of_a_connection_is_told_by_both_ends(void **state)
+static void the_peer_of_a_connection_is_found_from_both_ends(void **state)
 {
     static const char loopbacks[2][16] = { { 127, 0, 0, 1 }, { [15] = 1 } };
 
@@ -379,7 +379,7 @@ static void who_is_at_the_other_end_of_a_connection_is_told_by_both_ends(void **
         ASSERT_OK(kernel_peer_uid(ends[1], &uid, &err), &err);
         assert_int_equal(uid, geteuid());
         ASSERT_OK(kernel_peer_uid(ends[0], &uid, &err), &err);
-        /* What is closed is nobody's any more, and least of all root's. */
+        /* A closed socket has no owner any more, and root least of all. */
         (void) close(ends[0]);
         uid = 7;
         assert_int_equal(kernel_peer_uid(ends[1], &uid, &err), DIBS_NOT_FOUND);
@@ -388,7 +388,7 @@ static void who_is_at_the_other_end_of_a_connection_is_told_by_both_ends(void **
     }
 }
 
-static void another_users_connection_is_told_as_his(void **state)
+static void another_users_connection_has_that_uid(void **state)
 {
     int pipe_fd[2];
     uint16_t port = 0;
@@ -400,7 +400,7 @@ static void another_users_connection_is_told_as_his(void **state)
     AUTO(fd_auto) int listening = serve(SOCK_STREAM, "\x7f\0\0\1", 4, LISTENING, &port);
     assert_int_equal(pipe2(pipe_fd, O_CLOEXEC), 0);
     int arg[2] = { pipe_fd[0], listening };
-    pid_t pid = child_start(becomes_nobody_and_connects, arg);
+    pid_t pid = child_fork(becomes_nobody_and_connects, arg);
     AUTO(fd_auto) int fd = accept(listening, NULL, NULL);
     ASSERT_OK(kernel_peer_uid(fd, &uid, &err), &err);
     assert_int_equal(uid, CHILD_NOBODY);
@@ -409,7 +409,7 @@ static void another_users_connection_is_told_as_his(void **state)
     (void) close(pipe_fd[1]);
 }
 
-static void what_is_no_tcp_connection_has_nobody_at_its_other_end(void **state)
+static void a_socket_that_is_no_tcp_connection_has_no_peer(void **state)
 {
     int pair[2];
     uint16_t port = 0;
@@ -431,13 +431,13 @@ int main(void)
         cmocka_unit_test(our_sockets_are_found_with_address_uid_inode_and_process),
         cmocka_unit_test(only_listening_tcp_and_every_bound_udp_socket_is_listed),
         cmocka_unit_test(a_long_list_comes_whole_and_owners_of_all_in_one_walk),
-        cmocka_unit_test(of_several_owners_the_lowest_pid_is_told_and_none_is_not_found),
+        cmocka_unit_test(of_several_owners_the_lowest_pid_is_returned_and_none_is_not_found),
         cmocka_unit_test(the_socket_of_a_process_whose_first_thread_has_ended_is_found),
-        cmocka_unit_test(without_netlink_proc_tells_the_same),
+        cmocka_unit_test(without_netlink_proc_has_the_same_sockets),
         cmocka_unit_test(lines_of_proc_net_are_read_or_refused),
-        cmocka_unit_test(who_is_at_the_other_end_of_a_connection_is_told_by_both_ends),
-        cmocka_unit_test(another_users_connection_is_told_as_his),
-        cmocka_unit_test(what_is_no_tcp_connection_has_nobody_at_its_other_end),
+        cmocka_unit_test(the_peer_of_a_connection_is_found_from_both_ends),
+        cmocka_unit_test(another_users_connection_has_that_uid),
+        cmocka_unit_test(a_socket_that_is_no_tcp_connection_has_no_peer),
         cmocka_unit_test(a_protocol_that_the_kernel_does_not_have_has_no_sockets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

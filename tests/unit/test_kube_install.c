@@ -4,10 +4,9 @@
 #include <string.h>
 
 #include "base/secret.h"
-#include "kube/install.h"
+#include "codec/yaml.h"
+#include "kube/install/install.h"
 #include "support/t.h"
-#include "tls/certificate.h"
-#include "yaml/yaml.h"
 
 /* "-----BEGIN X", "-----BEGIN Y" and "-----BEGIN Z" */
 #define CA "LS0tLS1CRUdJTiBY"
@@ -72,7 +71,7 @@ static void without_values_the_files_say_everything(void **state)
     secret_done(&text);
 }
 
-static void what_kubernetes_would_refuse_is_refused_here(void **state)
+static void a_value_that_kubernetes_would_refuse_is_refused_here(void **state)
 {
     static const char *const namespaces[] = {
         "",   "A",   "a.b", "-a",
@@ -93,7 +92,7 @@ static void what_kubernetes_would_refuse_is_refused_here(void **state)
     ASSERT_OK(install_check_image("registry.example:5000/team/dibs@sha256:0123", &err), &err);
 }
 
-static void who_may_ask_is_a_list_of_address_ranges(void **state)
+static void allowed_clients_are_a_list_of_address_ranges(void **state)
 {
     static const char *const good[] = { "10.0.0.0/28", "fd00::/8", "0.0.0.0/0", "192.0.2.1/32", "::1/128" };
     static const char *const bad[] = { "",
@@ -175,20 +174,20 @@ static void certificates_are_made_for_the_longest_name_and_no_two_are_the_same(v
 {
     static const char name[] =
         "dibs-webhook.a23456789012345678901234567890123456789012345678901234567890123.svc";
-    struct certificate a = { 0 };
-    struct certificate b = { 0 };
+    struct install_tls a = { 0 };
+    struct install_tls b = { 0 };
     dibs_err err = { 0 };
 
     (void) state;
-    ASSERT_OK(certificate_make(name, 1767225600000, &a, &err), &err);
-    ASSERT_OK(certificate_make(name, 1767225600000, &b, &err), &err);
+    ASSERT_OK(install_tls_make(name, 1767225600000, &a, &err), &err);
+    ASSERT_OK(install_tls_make(name, 1767225600000, &b, &err), &err);
     assert_non_null(strstr(a.key, "-----BEGIN PRIVATE KEY-----\n"));
     assert_string_not_equal(a.key, b.key);
     assert_string_not_equal(a.authority, b.authority);
     assert_string_not_equal(a.server, b.server);
-    certificate_done(&a);
-    certificate_done(&b);
-    assert_string_equal(a.key, "");
+    install_tls_done(&a);
+    install_tls_done(&b);
+    assert_null(a.key);
 }
 
 int main(void)
@@ -196,8 +195,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_stand_where_the_files_name_them_and_no_mark_is_left),
         cmocka_unit_test(without_values_the_files_say_everything),
-        cmocka_unit_test(what_kubernetes_would_refuse_is_refused_here),
-        cmocka_unit_test(who_may_ask_is_a_list_of_address_ranges),
+        cmocka_unit_test(a_value_that_kubernetes_would_refuse_is_refused_here),
+        cmocka_unit_test(allowed_clients_are_a_list_of_address_ranges),
         cmocka_unit_test(a_secret_is_read_as_it_was_written),
         cmocka_unit_test(a_secret_that_lacks_something_is_refused_with_its_name),
         cmocka_unit_test(certificates_are_made_for_the_longest_name_and_no_two_are_the_same),

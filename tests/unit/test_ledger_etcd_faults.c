@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* A ledger in etcd whose answers are lost, whose members die and hang, and whose records are damaged: what is
- * claimed is claimed once, what is told is true, and nobody waits for ever. */
-#include "ledger/etcd_store.h"
-#include "ledger/rows.h"
+/* A ledger in etcd whose answers are lost, whose members die and stop, and whose records are damaged: a
+ * claim is made once, answers are true, and no call waits for ever. */
+#include "ledger/step.h"
+#include "store/etcd/etcd_store.h"
 #include "support/etcd_ledger.h"
 #include "support/relay.h"
 
 enum { SHORT_MS = 1500, DECIDE_MS = 2000, SPOILT = 150, FIRST = 30000 };
 
-static struct etcd_rows *store(struct ledger *ledger)
+static struct etcd_store *store(struct ledger *ledger)
 {
-    return store_of(ledger->rows);
+    return etcdstore_of(ledger->store);
 }
 
 static dibs_status claim_port(struct t_ledger *t, struct ledger *ledger, uint16_t port, dibs_claim *out)
@@ -38,8 +38,8 @@ static bool is_held(struct t_ledger *t, struct ledger *ledger, uint16_t port)
     if (s == DIBS_OK) {
         struct ledger_seen seen = t_seen(&out);
 
-        ASSERT_OK(ledger_end(ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, NULL,
-                             &t->err),
+        ASSERT_OK(ledger_end(ledger, T_CALL(t, ledger),
+                             &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, NULL, &t->err),
                   &t->err);
     }
     return s != DIBS_OK;
@@ -47,7 +47,7 @@ static bool is_held(struct t_ledger *t, struct ledger *ledger, uint16_t port)
 
 /* ---- lost answers ---- */
 
-/* A handle that sends through a relay that can be told to lose answers. */
+/* A handle that sends through a relay that loses answers on request. */
 static struct ledger *through(struct t_ledger *t, const struct relay *relay, int64_t timeout_ms)
 {
     const struct ledger_options options = { .timeout_ms = timeout_ms, .node = "a" };
@@ -66,7 +66,7 @@ static void a_commit_whose_answer_is_lost_is_found_to_be_done(void **state)
     struct relay relay;
 
     NEED_ETCD();
-    relay_open(&relay, one->client[0]);
+    relay_open(&relay, shared->client[0]);
     struct ledger *a = through(t, &relay, 10000);
     ASSERT_OK(claim_port(t, a, FIRST, &out), &t->err);
     (void) relay_tell(&relay, 'a'); /* the next Txn is done, and its answer cut off */
@@ -86,7 +86,7 @@ static void a_request_that_is_lost_is_found_to_be_not_done_and_made_again(void *
     struct relay relay;
 
     NEED_ETCD();
-    relay_open(&relay, one->client[0]);
+    relay_open(&relay, shared->client[0]);
     struct ledger *a = through(t, &relay, 10000);
     ASSERT_OK(claim_port(t, a, FIRST, &out), &t->err);
     (void) relay_tell(&relay, 'r');
@@ -105,7 +105,7 @@ static void a_commit_that_comes_after_the_decision_comes_to_nothing(void **state
     struct relay relay;
 
     NEED_ETCD();
-    relay_open(&relay, one->client[0]);
+    relay_open(&relay, shared->client[0]);
     struct ledger *a = through(t, &relay, 10000);
     ASSERT_OK(claim_port(t, a, FIRST, &out), &t->err);
     (void) relay_tell(&relay, 'h');                        /* held back, its connection closed */
@@ -122,14 +122,14 @@ static void a_commit_that_comes_after_the_decision_comes_to_nothing(void **state
 }
 
 /* Another process of this host commits between the Txn and the question what became of it. */
-static void what_was_done_is_found_behind_the_commits_of_others(void **state)
+static void an_own_commit_is_found_among_the_commits_of_others(void **state)
 {
     struct t_ledger *t = *state;
     dibs_claim out = { 0 };
     struct relay relay;
 
     NEED_ETCD();
-    relay_open(&relay, one->client[0]);
+    relay_open(&relay, shared->client[0]);
     struct ledger *a = through(t, &relay, 10000);
     struct ledger *b = host(t, "a");
     ASSERT_OK(claim_port(t, a, FIRST, &out), &t->err);
@@ -147,7 +147,7 @@ static void what_was_done_is_found_behind_the_commits_of_others(void **state)
         _exit(is_well ? 0 : 1);
     }
     ASSERT_OK(claim_port(t, a, FIRST + 1, &out), &t->err);
-    assert_int_equal(child_wait(others), 0);
+    assert_int_equal(child_join(others), 0);
     assert_int_equal(relay_lost(&relay), 1);
     ASSERT_OK(claim_port(t, a, FIRST + 2, &out), &t->err);
     assert_int_equal(count_claims(t, a), 8);
@@ -164,21 +164,21 @@ static void a_member_that_stops_with_a_commit_inside_keeps_the_deadline(void **s
     NEED_ETCD();
     struct ledger *a = host_for(t, "a", SHORT_MS);
     ASSERT_OK(claim_port(t, a, FIRST, &out), &t->err);
-    member_freeze(one, 0);
+    member_freeze(shared, 0);
     int64_t begun_ms = clock_monotonic_ms();
-    ledger_group_begin(a); /* it has looked already, so the Txn goes out */
+    t_begin(t, a); /* it has looked already, so the Txn goes out */
     store(a)->is_watched = true;
     dibs_status s = claim_port(t, a, FIRST + 1, &out);
     if (s == DIBS_OK)
-        s = ledger_group_commit(a, NULL, &t->err);
+        s = t_commit(t, NULL);
     else
-        (void) ledger_group_commit(a, NULL, NULL);
+        (void) t_commit(t, NULL);
     store(a)->is_watched = false;
     int64_t took_ms = clock_monotonic_ms() - begun_ms;
-    member_thaw(one, 0);
+    member_thaw(shared, 0);
     assert_int_equal(s, DIBS_UNAVAILABLE);
     assert_true(took_ms < SHORT_MS + DECIDE_MS + STALL_MS);
-    assert_true(ledger_was_cut(a) && !ledger_was_beaten(a));
+    assert_true(ledger_was_unreachable(a) && !ledger_lost_race(a));
     assert_non_null(strstr(t->err.msg, "may have been done"));
     /* Woken, it does it or not; from then on all agree. */
     struct ledger *b = host(t, "a");
@@ -190,7 +190,7 @@ static void a_member_that_stops_with_a_commit_inside_keeps_the_deadline(void **s
 }
 
 /* A daemon serves many: what one has waited for the next ones do not wait for again, each as long. */
-static void who_follows_one_that_waited_in_vain_is_told_at_once(void **state)
+static void a_request_after_one_that_timed_out_fails_at_once(void **state)
 {
     struct t_ledger *t = *state;
     dibs_claim out = { 0 };
@@ -198,17 +198,17 @@ static void who_follows_one_that_waited_in_vain_is_told_at_once(void **state)
     NEED_ETCD();
     struct ledger *a = host_for(t, "a", SHORT_MS);
     ASSERT_OK(claim_port(t, a, FIRST, &out), &t->err);
-    ASSERT_OK(ledger_care_beside(a, &t->err), &t->err);
-    member_freeze(one, 0);
+    ASSERT_OK(ledger_start_background(a, &t->err), &t->err);
+    member_freeze(shared, 0);
     dibs_status first = claim_port(t, a, FIRST + 1, &out);
-    struct ledger_traffic before = store(a)->traffic;
-    bool are_told = true;
+    struct ledger_traffic before = store(a)->state.traffic;
+    bool are_refused = true;
     for (uint16_t i = 2; i < 10; i++)
-        are_told = are_told && claim_port(t, a, FIRST + i, &out) == DIBS_UNAVAILABLE;
-    struct ledger_traffic after = store(a)->traffic;
-    member_thaw(one, 0);
+        are_refused = are_refused && claim_port(t, a, FIRST + i, &out) == DIBS_UNAVAILABLE;
+    struct ledger_traffic after = store(a)->state.traffic;
+    member_thaw(shared, 0);
     assert_int_equal(first, DIBS_UNAVAILABLE);
-    assert_true(are_told);
+    assert_true(are_refused);
     assert_non_null(strstr(t->err.msg, "etcd"));
     assert_int_equal(after.n_commits, before.n_commits);  /* nobody has tried again, */
     assert_int_equal(after.n_loads, before.n_loads);      /* ... neither way */
@@ -219,7 +219,7 @@ static void who_follows_one_that_waited_in_vain_is_told_at_once(void **state)
 /* ---- the copy ---- */
 
 /* A commit of ours says nothing about what others changed before it. */
-static void what_others_changed_before_a_commit_of_ours_is_not_overwritten(void **state)
+static void changes_of_others_before_our_commit_are_not_overwritten(void **state)
 {
     enum { BLOCKS_TOUCHED = 100 };
     struct t_ledger *t = *state;
@@ -233,13 +233,13 @@ static void what_others_changed_before_a_commit_of_ours_is_not_overwritten(void 
     struct ledger *b = host(t, "b");
     make_pool(t, a, "everywhere", (dibs_range){ 20000, 29999 });
     ASSERT_OK(claim_port(t, a, 29999, out), &t->err);
-    ledger_start_call(a); /* one look at etcd for all that follows */
-    ledger_group_begin(a);
+    t->call.deadline_ms = clock_monotonic_ms() + 60000; /* one call, and one look at etcd for all of it */
+    t_begin(t, a);
     ASSERT_OK(claim_port(t, a, 29998, out), &t->err);
     single.candidates = &(uint16_t){ 20000 };
     single.n_candidates = 1;
     (void) must_claim(t, b, &single);
-    ASSERT_OK(ledger_group_commit(a, NULL, &t->err), &t->err); /* another block: no conflict */
+    ASSERT_OK(t_commit(t, NULL), &t->err); /* another block: no conflict */
     for (size_t i = 0; i < BLOCKS_TOUCHED; i++) {
         ports[i] = (uint16_t) (20000 + 64 * i);
         wants[i] = t_want(NULL, "*");
@@ -247,17 +247,17 @@ static void what_others_changed_before_a_commit_of_ours_is_not_overwritten(void 
         wants[i].n_candidates = 1;
     }
     const struct ledger_batch batch = { .wants = wants, .n = BLOCKS_TOUCHED };
-    assert_int_not_equal(ledger_claim(a, &batch, &t->actor, out, &t->refusal, &t->err), DIBS_OK);
-    assert_int_equal(t->refusal.n_blockers, 1);
-    assert_string_equal(t->refusal.blockers[0].principal, "uid:1000@b");
+    assert_int_not_equal(ledger_claim(a, T_CALL(t, a), &batch, out, &t->refusal, &t->err), DIBS_OK);
+    assert_true(t->refusal.has_blocker);
+    assert_string_equal(t->refusal.blocker.principal, "uid:1000@b");
     ports[0] = 20001;
-    ASSERT_OK(ledger_claim(a, &batch, &t->actor, out, &t->refusal, &t->err), &t->err);
+    ASSERT_OK(ledger_claim(a, T_CALL(t, a), &batch, out, &t->refusal, &t->err), &t->err);
     assert_true(is_held(t, b, 20000) && is_held(t, b, 20001));
     ledger_close(a);
     ledger_close(b);
 }
 
-/* Namespaces are everybody's, and so are their names. */
+/* Namespaces belong to the cluster, and so do their names. */
 static void a_name_that_another_host_has_taken_is_not_forgotten(void **state)
 {
     struct t_ledger *t = *state;
@@ -270,15 +270,15 @@ static void a_name_that_another_host_has_taken_is_not_forgotten(void **state)
     struct ledger *a = host(t, "a");
     struct ledger *b = host(t, "b");
     (void) snprintf(want.claim.principal, sizeof want.claim.principal, "k8s:shop");
-    t->actor.is_admin = true;
-    t->actor.principal = "k8s:shop";
+    t->call.is_admin = true;
+    t->call.principal = "k8s:shop";
     make_pool(t, a, "everywhere", (dibs_range){ 31000, 31200 });
     dibs_claim old = must_claim(t, a, &want);
     struct ledger_seen seen = t_seen(&old);
     ASSERT_OK(
-        ledger_end(a, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, NULL, &t->err),
+        ledger_end(a, T_CALL(t, a), &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, NULL, &t->err),
         &t->err);
-    ledger_group_begin(a);
+    t_begin(t, a);
     /* in another block */
     other.candidates = &(uint16_t){ 31150 };
     other.n_candidates = 1;
@@ -289,9 +289,9 @@ static void a_name_that_another_host_has_taken_is_not_forgotten(void **state)
     ASSERT_OK(memory_erase(&store(a)->near.tables, NAMES, &name, &t->err), &t->err); /* as upkeep does */
     want.accepts_cooling = true;
     dibs_claim taken = must_claim(t, b, &want);
-    assert_int_equal(ledger_group_commit(a, NULL, &t->err), DIBS_UNAVAILABLE);
-    assert_true(ledger_was_beaten(a));
-    ASSERT_OK(ledger_find_name(a, "k8s:shop", "web", &found, NULL, &t->err), &t->err);
+    assert_int_equal(t_commit(t, NULL), DIBS_UNAVAILABLE);
+    assert_true(ledger_lost_race(a));
+    ASSERT_OK(ledger_find_name(a, T_CALL(t, a), "web", &found, NULL, &t->err), &t->err);
     assert_int_equal(found.id, taken.id);
     ledger_close(a);
     ledger_close(b);
@@ -304,7 +304,7 @@ static void compact(struct t_ledger *t)
     struct etcd_answer answer = { 0 };
     struct etcd *etcd = NULL;
 
-    ASSERT_OK(etcd_open(&one->config, &etcd, &t->err), &t->err);
+    ASSERT_OK(etcd_open(&shared->config, &etcd, &t->err), &t->err);
     ASSERT_OK(etcd_do(etcd, &call, &look, &answer, &t->err), &t->err);
     ASSERT_OK(etcd_compact(etcd, &call, answer.revision, &t->err), &t->err);
     etcd_answer_done(&answer);
@@ -312,22 +312,22 @@ static void compact(struct t_ledger *t)
 }
 
 /* The watch stood still while changes were made and compacted. */
-static void who_was_away_while_the_log_was_compacted_reads_everything_anew(void **state)
+static void a_host_that_missed_a_compaction_reads_everything_again(void **state)
 {
     struct t_ledger *t = *state;
     dibs_claim out = { 0 };
     struct relay relay;
 
     NEED_ETCD();
-    relay_open(&relay, one->client[0]);
+    relay_open(&relay, shared->client[0]);
     struct ledger *a = through(t, &relay, 10000);
     struct ledger *b = host(t, "b");
     make_pool(t, a, "everywhere", (dibs_range){ 31000, 31010 });
-    ASSERT_OK(ledger_care_beside(a, &t->err), &t->err);
-    uint64_t before = ledger_heed(a);
+    ASSERT_OK(ledger_start_background(a, &t->err), &t->err);
+    uint64_t before = ledger_take_notices(a);
     ASSERT_OK(claim_port(t, b, 31000, &out), &t->err);
     follow(a, before);
-    before = ledger_heed(a);
+    before = ledger_take_notices(a);
     (void) relay_tell(&relay, 'c'); /* all connections are cut, and none is made */
     for (uint16_t port = 31001; port < 31006; port++)
         ASSERT_OK(claim_port(t, b, port, &out), &t->err);
@@ -335,7 +335,7 @@ static void who_was_away_while_the_log_was_compacted_reads_everything_anew(void 
     (void) relay_tell(&relay, 'o');
     follow(a, before);
     assert_int_equal(claim_port(t, a, 31003, &out), DIBS_TAKEN);
-    before = ledger_heed(a);
+    before = ledger_take_notices(a);
     ASSERT_OK(claim_port(t, b, 31007, &out), &t->err);
     follow(a, before); /* the watch goes on behind that */
     assert_int_equal(count_claims(t, a), 7);
@@ -344,7 +344,7 @@ static void who_was_away_while_the_log_was_compacted_reads_everything_anew(void 
     relay_close(&relay);
 }
 
-/* Its member hangs, or lies: nothing tells it that there were changes. */
+/* Its member stops, or is wrong: nothing reports that there were changes. */
 static void a_copy_that_hears_nothing_is_not_believed_for_long(void **state)
 {
     struct t_ledger *t = *state;
@@ -353,18 +353,18 @@ static void a_copy_that_hears_nothing_is_not_believed_for_long(void **state)
     struct relay relay;
 
     NEED_ETCD();
-    relay_open(&relay, one->client[0]);
+    relay_open(&relay, shared->client[0]);
     struct ledger *a = through(t, &relay, 10000);
     struct ledger *b = host(t, "b");
     make_pool(t, a, "everywhere", (dibs_range){ 31000, 31010 });
-    ASSERT_OK(ledger_care_beside(a, &t->err), &t->err);
-    uint64_t before = ledger_heed(a);
+    ASSERT_OK(ledger_start_background(a, &t->err), &t->err);
+    uint64_t before = ledger_take_notices(a);
     dibs_claim theirs = must_claim(t, b, &want);
     follow(a, before);
     (void) relay_tell(&relay, 'd');
     struct ledger_seen seen = t_seen(&theirs);
     ASSERT_OK(
-        ledger_end(b, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, NULL, &t->err),
+        ledger_end(b, T_CALL(t, b), &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, NULL, &t->err),
         &t->err);
     want.accepts_cooling = true;
     dibs_claim out = { 0 };
@@ -380,7 +380,7 @@ static void a_copy_that_hears_nothing_is_not_believed_for_long(void **state)
 static void spoilt_answers_make_no_wrong_claim(void **state)
 {
     struct t_ledger *t = *state;
-    dibs_status told[SPOILT] = { 0 };
+    dibs_status answered[SPOILT] = { 0 };
     bool is_unsure[SPOILT] = { 0 };
     dibs_claim out = { 0 };
     unsigned seed = unruly_seed();
@@ -390,7 +390,7 @@ static void spoilt_answers_make_no_wrong_claim(void **state)
     size_t n_done = 0;
 
     NEED_ETCD();
-    pid_t proxy = unruly_start(one, &config, seed);
+    pid_t proxy = unruly_start(shared, &config, seed);
     (void) snprintf(uri, sizeof uri, "etcd:%s%s", strchr(config.origin[0], ':') + 1, strrchr(t->uri, '/'));
     const struct ledger_options options = { .timeout_ms = 3000, .node = "a" };
     for (int i = 0; i < 20 && !a; i++)
@@ -399,20 +399,20 @@ static void spoilt_answers_make_no_wrong_claim(void **state)
     for (size_t i = 0; i < SPOILT; i++) {
         int64_t begun_ms = clock_monotonic_ms();
 
-        told[i] = claim_port(t, a, (uint16_t) (FIRST + i), &out);
-        is_unsure[i] = told[i] != DIBS_OK && strstr(t->err.msg, "may have been done");
-        if (told[i] != DIBS_OK && told[i] != DIBS_UNAVAILABLE)
+        answered[i] = claim_port(t, a, (uint16_t) (FIRST + i), &out);
+        is_unsure[i] = answered[i] != DIBS_OK && strstr(t->err.msg, "may have been done");
+        if (answered[i] != DIBS_OK && answered[i] != DIBS_UNAVAILABLE)
             fail_msg("port %zu: %s", FIRST + i, t->err.msg);
         assert_true(clock_monotonic_ms() - begun_ms < 3000 + DECIDE_MS + STALL_MS);
-        n_done += told[i] == DIBS_OK;
+        n_done += answered[i] == DIBS_OK;
     }
     ledger_close(a);
     child_end(proxy);
     struct ledger *b = host(t, "a");
     for (size_t i = 0; i < SPOILT; i++)
-        if (!is_unsure[i] && is_held(t, b, (uint16_t) (FIRST + i)) != (told[i] == DIBS_OK))
-            fail_msg("DIBS_TEST_SEED=%u: port %zu was told to be %s", seed, FIRST + i,
-                     told[i] == DIBS_OK ? "claimed" : "not claimed");
+        if (!is_unsure[i] && is_held(t, b, (uint16_t) (FIRST + i)) != (answered[i] == DIBS_OK))
+            fail_msg("DIBS_TEST_SEED=%u: port %zu was reported as %s", seed, FIRST + i,
+                     answered[i] == DIBS_OK ? "claimed" : "not claimed");
     print_message("%zu of %d done\n", n_done, SPOILT);
     assert_true(n_done > SPOILT / 2);
     ledger_close(b);
@@ -470,7 +470,7 @@ static void put_value(struct t_ledger *t, const char *rest, const void *value, s
 
     (void) snprintf(key, sizeof key, "%s%s", strrchr(t->uri, '/'), rest);
     struct etcd_op put = { .kind = ETCD_PUT, .key = ETCD_BYTES(key), .value = { value, n } };
-    ASSERT_OK(etcd_open(&one->config, &etcd, &t->err), &t->err);
+    ASSERT_OK(etcd_open(&shared->config, &etcd, &t->err), &t->err);
     ASSERT_OK(etcd_do(etcd, &call, &put, &answer, &t->err), &t->err);
     etcd_answer_done(&answer);
     etcd_close(etcd);
@@ -488,7 +488,7 @@ static void a_damaged_block_is_blocked_and_harms_no_other(void **state)
     put_value(t, "/h/a/s/0000000000000001", "rubbish", 7);
     struct ledger *b = host(t, "a");
     assert_int_equal(claim_port(t, b, 24600, &out), DIBS_TAKEN);
-    assert_true(t->refusal.blockers[0].is_damaged);
+    assert_true(t->refusal.blocker.is_damaged);
     assert_int_equal(claim_port(t, b, 24639, &out), DIBS_TAKEN);
     ASSERT_OK(claim_port(t, b, 24640, &out), &t->err);
     ASSERT_OK(claim_port(t, b, FIRST + 1, &out), &t->err);
@@ -507,16 +507,15 @@ static void a_claim_whose_name_is_damaged_still_has_it(void **state)
     NEED_ETCD();
     struct ledger *a = host(t, "a");
     dibs_claim first = must_claim(t, a, &want);
-    struct store_key key =
-        store_name_key(store(a), SPACE_HOST,
-                       &(struct name_record){ .principal = "uid:1000", .name = "web", .row.port = FIRST });
+    struct etcdstore_key key = etcdstore_name_key(
+        store(a), SPACE_HOST, &(struct name_record){ .principal = "uid:1000", .name = "web", .port = FIRST });
     struct etcd_call call = { .deadline_ms = in_ms(10000) };
     struct etcd_answer answer = { 0 };
-    struct etcd_op put = { .kind = ETCD_PUT, .key = store_key_bytes(&key), .value = { "?", 1 } };
+    struct etcd_op put = { .kind = ETCD_PUT, .key = etcdstore_key_bytes(&key), .value = { "?", 1 } };
     ASSERT_OK(etcd_do(store(a)->etcd, &call, &put, &answer, &t->err), &t->err);
     etcd_answer_done(&answer);
     struct ledger *b = host(t, "a");
-    ASSERT_OK(ledger_find_name(b, "uid:1000", "web", &found, NULL, &t->err), &t->err);
+    ASSERT_OK(ledger_find_name(b, T_CALL(t, b), "web", &found, NULL, &t->err), &t->err);
     assert_int_equal(found.id, first.id);
     ledger_close(a);
     ledger_close(b);
@@ -528,17 +527,17 @@ int main(void)
         CASE(a_commit_whose_answer_is_lost_is_found_to_be_done),
         CASE(a_request_that_is_lost_is_found_to_be_not_done_and_made_again),
         CASE(a_commit_that_comes_after_the_decision_comes_to_nothing),
-        CASE(what_was_done_is_found_behind_the_commits_of_others),
+        CASE(an_own_commit_is_found_among_the_commits_of_others),
         CASE(a_member_that_stops_with_a_commit_inside_keeps_the_deadline),
-        CASE(who_follows_one_that_waited_in_vain_is_told_at_once),
-        CASE(what_others_changed_before_a_commit_of_ours_is_not_overwritten),
+        CASE(a_request_after_one_that_timed_out_fails_at_once),
+        CASE(changes_of_others_before_our_commit_are_not_overwritten),
         CASE(a_name_that_another_host_has_taken_is_not_forgotten),
-        CASE(who_was_away_while_the_log_was_compacted_reads_everything_anew),
+        CASE(a_host_that_missed_a_compaction_reads_everything_again),
         CASE(a_copy_that_hears_nothing_is_not_believed_for_long),
         CASE(spoilt_answers_make_no_wrong_claim),
         CASE(without_space_claims_fail_at_once_and_what_is_held_stays),
         CASE(a_damaged_block_is_blocked_and_harms_no_other),
         CASE(a_claim_whose_name_is_damaged_still_has_it),
     };
-    return cmocka_run_group_tests(tests, start_etcd, end_etcd);
+    return cmocka_run_group_tests(tests, shared_open_one, shared_close);
 }

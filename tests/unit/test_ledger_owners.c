@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Holders across hosts: what hangs on the lease of a host, who may take it over, and when. */
-#include "ledger/etcd_store.h"
+/* Holders across hosts: claims are attached to the lease of a host, who may take it over, and when. */
+#include "ledger/step.h"
+#include "store/etcd/etcd_store.h"
 #include "support/etcd_ledger.h"
 
 enum {
     TTL_MS = 3000, /* the least that etcd grants with the times of our members */
     PATIENCE_MS = 60000,
-    LOOK_MS = 100, /* a host without a daemon is told nothing */
+    LOOK_MS = 100, /* a host without a daemon has no watch */
 };
 
 static const char boot_a[] = "11111111-1111-1111-1111-111111111111";
@@ -17,7 +18,7 @@ static struct ledger *member(struct t_ledger *t, const char *node, const char *b
 {
     struct ledger *ledger = host(t, node);
 
-    ASSERT_OK(ledger_care_beside(ledger, &t->err), &t->err);
+    ASSERT_OK(ledger_start_background(ledger, &t->err), &t->err);
     ASSERT_OK(ledger_join(ledger, TTL_MS, boot_id, &t->err), &t->err);
     return ledger;
 }
@@ -40,12 +41,12 @@ static dibs_claim look_up(struct t_ledger *t, struct ledger *ledger, uint64_t id
 {
     dibs_claim out = { 0 };
 
-    (void) ledger_heed(ledger);
-    ASSERT_OK(ledger_find_id(ledger, id, &out, &t->err), &t->err);
+    (void) ledger_take_notices(ledger);
+    ASSERT_OK(ledger_find_id(ledger, T_CALL(t, ledger), id, &out, &t->err), &t->err);
     return out;
 }
 
-/* What others tell, and the lease that came or went, wakes it; the end of a margin is known beforehand. */
+/* Changes of other hosts, and a lease that began or ended, wake it; the end of a margin is known before. */
 static void wait_a_while(struct ledger *ledger)
 {
     struct pollfd notices = { .fd = ledger_notices(ledger), .events = POLLIN };
@@ -54,7 +55,7 @@ static void wait_a_while(struct ledger *ledger)
     ledger_lease(ledger, &lease);
     (void) poll(&notices, 1,
                 lease.margin_ms > 0 && lease.margin_ms < LOOK_MS ? (int) lease.margin_ms + 1 : LOOK_MS);
-    (void) ledger_heed(ledger);
+    (void) ledger_take_notices(ledger);
 }
 
 static void wait_for_life(struct t_ledger *t, struct ledger *ledger, uint64_t id, dibs_life life)
@@ -64,7 +65,7 @@ static void wait_for_life(struct t_ledger *t, struct ledger *ledger, uint64_t id
 
     /* It may take a moment until it is known here at all. */
     while (clock_monotonic_ms() < until &&
-           (ledger_find_id(ledger, id, &out, &t->err) != DIBS_OK || out.node_life != life))
+           (ledger_find_id(ledger, T_CALL(t, ledger), id, &out, &t->err) != DIBS_OK || out.node_life != life))
         wait_a_while(ledger);
     assert_int_equal(look_up(t, ledger, id).node_life, life);
 }
@@ -75,15 +76,15 @@ static dibs_status take(struct t_ledger *t, struct ledger *ledger, const struct 
     struct ledger_seen seen = t_seen(dead);
     const struct ledger_batch batch = { .wants = want, .n = 1, .dead = &seen, .n_dead = 1 };
 
-    return ledger_claim(ledger, &batch, &t->actor, out, &t->refusal, &t->err);
+    return ledger_claim(ledger, T_CALL(t, ledger), &batch, out, &t->refusal, &t->err);
 }
 
 static size_t noted(struct t_ledger *t, struct ledger *ledger)
 {
     size_t n = 0;
 
-    (void) ledger_heed(ledger);
-    ASSERT_OK(ledger_note_lost(ledger, &t->actor, &n, &t->err), &t->err);
+    (void) ledger_take_notices(ledger);
+    ASSERT_OK(ledger_note_lost(ledger, &t->call, &n, &t->err), &t->err);
     return n;
 }
 
@@ -116,13 +117,14 @@ static void a_host_that_is_gone_loses_what_it_held_after_its_ttl_and_never_befor
     assert_int_equal(noted(t, a), 1);
     assert_int_equal(noted(t, a), 0);
     struct t_events events = { 0 };
-    ASSERT_OK(ledger_events(a, &(dibs_event_query){ 0, 0, false }, NULL, t_note_event, &events, &t->err),
+    ASSERT_OK(ledger_events(a, T_CALL(t, a), &(struct ledger_feed){ { 0, 0, false }, NULL }, t_note_event,
+                            &events, &t->err),
               &t->err);
     const dibs_event *last = &events.item[events.n - 1];
     assert_int_equal(last->kind, DIBS_EV_REAPED);
     assert_int_equal(last->claim_id, theirs.id);
     assert_string_equal(last->principal, "uid:1000");
-    assert_int_equal(ledger_find_id(a, theirs.id, &out, &t->err), DIBS_NOT_FOUND);
+    assert_int_equal(ledger_find_id(a, T_CALL(t, a), theirs.id, &out, &t->err), DIBS_NOT_FOUND);
     ledger_close(a);
     ledger_close(b);
 }
@@ -154,7 +156,7 @@ static void kept_claims_and_those_of_the_host_itself_outlive_its_lease(void **st
     assert_int_equal(look_up(t, a, first.id).node_life, DIBS_DEAD); /* another incarnation */
     assert_int_equal(look_up(t, a, third.id).node_life, DIBS_ALIVE);
     dibs_claim out = { 0 };
-    assert_int_equal(ledger_renew(a, t_seen(&first), 1000, &t->actor, &out, &t->err), DIBS_NOT_FOUND);
+    assert_int_equal(ledger_renew(a, T_CALL(t, a), t_seen(&first), 1000, &out, &t->err), DIBS_NOT_FOUND);
     ledger_close(a);
     ledger_close(b);
 }
@@ -180,7 +182,7 @@ static void a_daemon_that_comes_back_in_time_goes_on_as_the_same(void **state)
     ledger_close(a);
 }
 
-static void two_machines_of_one_name_are_told_apart(void **state)
+static void two_machines_of_one_name_are_distinguished(void **state)
 {
     struct t_ledger *t = *state;
 
@@ -196,7 +198,7 @@ static void two_machines_of_one_name_are_told_apart(void **state)
     ledger_close(other);
 }
 
-static void what_nobody_renews_is_judged_by_its_own_host_alone(void **state)
+static void a_claim_without_a_lease_is_judged_by_its_own_host_alone(void **state)
 {
     struct t_ledger *t = *state;
     struct ledger_want want = t_dynamic("web", ports, 1);
@@ -227,7 +229,7 @@ static void end_lease(struct t_ledger *t)
 
     (void) snprintf(key, sizeof key, "%s/c/l/a", strrchr(t->uri, '/'));
     struct etcd_op gone = { .kind = ETCD_DELETE, .key = ETCD_BYTES(key) };
-    ASSERT_OK(etcd_open(&one->config, &etcd, &t->err), &t->err);
+    ASSERT_OK(etcd_open(&shared->config, &etcd, &t->err), &t->err);
     ASSERT_OK(etcd_do(etcd, &call, &gone, &answer, &t->err), &t->err);
     etcd_answer_done(&answer);
     etcd_close(etcd);
@@ -248,26 +250,27 @@ static void end_lease_of(struct t_ledger *t, struct ledger *a)
     for (; (lease.n_ended == n || lease.margin_ms == 0) && clock_monotonic_ms() < until;
          ledger_lease(a, &lease)) {
         wait_a_while(a);
-        ASSERT_OK(ledger_tail(a, &seq, &cursor, &t->err), &t->err); /* pools may have changed before */
+        ASSERT_OK(ledger_tail(a, T_CALL(t, a), &seq, &cursor, &t->err),
+                  &t->err); /* pools may have changed before */
     }
     assert_int_equal(lease.n_ended, n + 1);
 }
 
 /* As its daemon does when it has heard that there is something. */
-static void hang_one(struct t_ledger *t, struct ledger *ledger)
+static void attach_one(struct t_ledger *t, struct ledger *ledger)
 {
     int64_t until = in_ms(PATIENCE_MS);
     size_t n = 0;
 
     while (n == 0 && clock_monotonic_ms() < until) {
-        ASSERT_OK(ledger_hang(ledger, &t->actor, &n, &t->err), &t->err);
+        ASSERT_OK(ledger_attach(ledger, &t->call, &n, &t->err), &t->err);
         if (n == 0)
             wait_a_while(ledger);
     }
     assert_int_equal(n, 1);
 }
 
-static void what_is_claimed_beside_a_daemon_ends_with_its_host(void **state)
+static void a_claim_made_beside_a_daemon_ends_with_its_host(void **state)
 {
     struct t_ledger *t = *state;
     struct ledger_want want = t_dynamic("web", ports, 1);
@@ -283,13 +286,13 @@ static void what_is_claimed_beside_a_daemon_ends_with_its_host(void **state)
     struct ledger *a = member(t, "a", boot_a);
     dibs_claim late = must_claim(t, direct, &want);
     wait_for_life(t, b, late.id, DIBS_ALIVE);
-    hang_one(t, a);
+    attach_one(t, a);
     wait_for_life(t, b, early.id, DIBS_ALIVE);
-    ASSERT_OK(ledger_hang(a, &t->actor, &n, &t->err), &t->err);
+    ASSERT_OK(ledger_attach(a, &t->call, &n, &t->err), &t->err);
     assert_int_equal(n, 0);
     struct ledger_lease lease;
     ledger_lease(a, &lease);
-    assert_false(lease.is_loose);
+    assert_false(lease.is_unattached);
     assert_int_equal(look_up(t, direct, early.id).node_life, DIBS_ALIVE);
     end_lease_of(t, a);
     wait_for_life(t, b, early.id, DIBS_DEAD);
@@ -300,48 +303,9 @@ static void what_is_claimed_beside_a_daemon_ends_with_its_host(void **state)
     ledger_close(b);
 }
 
-/* The pool with the ports of this file, everybody's or each host's. */
-static void set_scope(struct t_ledger *t, struct ledger *ledger, dibs_scope scope)
+static struct etcd_store *store(struct ledger *ledger)
 {
-    const dibs_pool pool = { .name = "everywhere",
-                             .scope = scope,
-                             .order = "stride",
-                             .ranges = { .item = { { 31000, 31002 } }, .n = 1 } };
-
-    ASSERT_OK(ledger_pool_put(ledger, &pool, &t->actor, &t->err), &t->err);
-}
-
-static void what_becomes_everybodys_hangs_on_its_host_from_then_on(void **state)
-{
-    struct t_ledger *t = *state;
-    struct ledger_want want = t_dynamic("web", ports, 1);
-
-    NEED_ETCD();
-    struct ledger *a = member(t, "a", boot_a);
-    struct ledger *b = member(t, "b", boot_b);
-    t_by_process(&want, 12);
-    dibs_claim mine = must_claim(t, a, &want);
-    set_scope(t, b, DIBS_SCOPE_CLUSTER); /* by another host */
-    wait_for_life(t, b, mine.id, DIBS_UNKNOWN);
-    hang_one(t, a);
-    wait_for_life(t, b, mine.id, DIBS_ALIVE);
-    /* It is the host's again, whose lease ends meanwhile: that is nothing to it, also later. */
-    set_scope(t, b, DIBS_SCOPE_HOST);
-    end_lease_of(t, a);
-    assert_int_equal(look_up(t, a, mine.id).node_life, DIBS_ALIVE);
-    set_scope(t, a, DIBS_SCOPE_CLUSTER);
-    wait_for_life(t, b, mine.id, DIBS_UNKNOWN);
-    hang_one(t, a);
-    wait_for_life(t, b, mine.id, DIBS_ALIVE);
-    end_lease_of(t, a);
-    wait_for_life(t, b, mine.id, DIBS_DEAD);
-    ledger_close(a);
-    ledger_close(b);
-}
-
-static struct etcd_rows *store(struct ledger *ledger)
-{
-    return store_of(ledger->rows);
+    return etcdstore_of(ledger->store);
 }
 
 static size_t count_claims(struct t_ledger *t, struct ledger *ledger)
@@ -359,7 +323,7 @@ static bool is_forgotten(struct t_ledger *t, int64_t revision)
     struct etcd_answer answer = { 0 };
     struct etcd *etcd = NULL;
 
-    ASSERT_OK(etcd_open(&one->config, &etcd, &t->err), &t->err);
+    ASSERT_OK(etcd_open(&shared->config, &etcd, &t->err), &t->err);
     dibs_status s = etcd_do(etcd, &call, &look, &answer, &t->err);
     etcd_answer_done(&answer);
     etcd_close(etcd);
@@ -379,34 +343,34 @@ static void the_oldest_host_and_no_other_has_old_versions_forgotten(void **state
     make_pool(t, a, "everywhere", (dibs_range){ 31000, 31002 });
     (void) must_claim(t, b, &want);
     (void) must_claim(t, a, &want);
-    store_tend(store(a), 0);
-    int64_t first = store(a)->tended_revision;
-    assert_true(first > 0 && store(a)->traffic.n_compactions == 0); /* how old is that? */
-    store_tend(store(b), 0);
-    assert_int_equal(store(b)->tended_revision, 0);
+    etcdstore_compact(store(a), 0);
+    int64_t first = store(a)->compact_revision;
+    assert_true(first > 0 && store(a)->state.traffic.n_compactions == 0); /* how old is that? */
+    etcdstore_compact(store(b), 0);
+    assert_int_equal(store(b)->compact_revision, 0);
     (void) must_claim(t, a, &want);
-    store_tend(store(a), INT64_MAX); /* there is plenty of room */
-    int64_t second = store(a)->tended_revision;
-    assert_true(second > first && store(a)->traffic.n_compactions == 0);
+    etcdstore_compact(store(a), INT64_MAX); /* there is enough space */
+    int64_t second = store(a)->compact_revision;
+    assert_true(second > first && store(a)->state.traffic.n_compactions == 0);
     assert_false(is_forgotten(t, first));
-    store_tend(store(a), 0);
-    assert_int_equal(store(a)->traffic.n_compactions, 1);
+    etcdstore_compact(store(a), 0);
+    assert_int_equal(store(a)->state.traffic.n_compactions, 1);
     assert_true(is_forgotten(t, second - 1));
     assert_false(is_forgotten(t, second));
     end_lease_of(t, a); /* now the other one is older */
-    while (store(b)->tended_revision == 0 && clock_monotonic_ms() < until) {
+    while (store(b)->compact_revision == 0 && clock_monotonic_ms() < until) {
         wait_a_while(b);
-        (void) count_claims(t, b); /* which it reads anew, if need be */
-        store_tend(store(b), 0);
+        (void) count_claims(t, b); /* read again if necessary */
+        etcdstore_compact(store(b), 0);
     }
-    assert_true(store(b)->tended_revision > 0);
-    store_tend(store(a), 0);
-    assert_int_equal(store(a)->tended_revision, 0);
+    assert_true(store(b)->compact_revision > 0);
+    etcdstore_compact(store(a), 0);
+    assert_int_equal(store(a)->compact_revision, 0);
     ledger_close(a);
     ledger_close(b);
 }
 
-static void who_cannot_renew_does_not_say_that_he_holds(void **state)
+static void a_host_that_cannot_renew_does_not_claim_to_hold(void **state)
 {
     struct t_ledger *t = *state;
     struct ledger_want want = t_dynamic("web", ports, 3);
@@ -421,7 +385,7 @@ static void who_cannot_renew_does_not_say_that_he_holds(void **state)
     t_by_process(&want, 12);
     dibs_claim mine = must_claim(t, a, &want);
     int64_t before_ms = boot_ms();
-    member_freeze(one, 0);
+    member_freeze(shared, 0);
     for (int64_t asked_ms = boot_ms(); ledger_lease(a, &lease), lease.margin_ms > 0; asked_ms = boot_ms()) {
         assert_true(asked_ms < before_ms + TTL_MS); /* nobody else can have the port yet */
         wait_a_while(a);
@@ -434,19 +398,19 @@ static void who_cannot_renew_does_not_say_that_he_holds(void **state)
     assert_non_null(strstr(t->err.msg, "could not renew"));
     assert_int_equal(try_claim(t, a, &more, &out), DIBS_UNAVAILABLE);
     assert_non_null(strstr(t->err.msg, "cannot renew its lease"));
-    member_thaw(one, 0);
-    /* Without hands: the lease goes on, or there is another one. */
+    member_thaw(shared, 0);
+    /* Without intervention: the lease goes on, or there is another one. */
     for (ledger_lease(a, &lease); lease.margin_ms == 0 && clock_monotonic_ms() < until;
          ledger_lease(a, &lease))
         wait_a_while(a);
     assert_true(lease.margin_ms > 0);
-    (void) ledger_heed(a);
+    (void) ledger_take_notices(a);
     assert_int_equal(look_up(t, a, mine.id).node_life, lease.n_ended ? DIBS_DEAD : DIBS_ALIVE);
     (void) must_claim(t, a, &more);
     ledger_close(a);
 }
 
-static void a_lease_that_is_taken_away_is_noticed_and_made_anew(void **state)
+static void a_revoked_lease_is_noticed_and_granted_again(void **state)
 {
     struct t_ledger *t = *state;
     struct ledger_want want = t_dynamic("web", ports, 3);
@@ -464,10 +428,10 @@ static void a_lease_that_is_taken_away_is_noticed_and_made_anew(void **state)
     ledger_close(a);
 }
 
-/* What a host says of its own time. */
-static struct ledger_actor at(const struct t_ledger *t, int64_t boot)
+/* The times that a host writes are its own. */
+static struct call at(const struct t_ledger *t, int64_t boot)
 {
-    struct ledger_actor actor = t->actor;
+    struct call actor = t->call;
 
     actor.now.boot_ms = boot;
     return actor;
@@ -483,8 +447,10 @@ static bool note_cooling(void *ctx, const struct ledger_slot *slot)
 static int64_t cooling_since(struct t_ledger *t, struct ledger *ledger)
 {
     int64_t since_ms = 0;
+    struct portbits port = { 0 };
 
-    ASSERT_OK(ledger_slots(ledger, DIBS_TCP, 31000, note_cooling, &since_ms, &t->err), &t->err);
+    portbits_add(&port, 31000);
+    ASSERT_OK(ledger_slots(ledger, T_CALL(t, ledger), &port, note_cooling, &since_ms, &t->err), &t->err);
     return since_ms;
 }
 
@@ -502,13 +468,13 @@ static void a_port_that_another_host_released_cools_by_our_clock(void **state)
     make_pool(t, a, "everywhere", (dibs_range){ 31000, 31002 });
     dibs_claim theirs = must_claim(t, a, &want);
     struct ledger_seen seen = t_seen(&theirs);
-    struct ledger_actor in_ten_years = at(t, 315360000000);
+    struct call in_ten_years = at(t, 315360000000);
     int64_t before_ms = boot_ms();
     ASSERT_OK(
-        ledger_end(a, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &in_ten_years, NULL, &t->err),
+        ledger_end(a, &in_ten_years, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, NULL, &t->err),
         &t->err);
     while (cooling_since(t, b) == 0 && clock_monotonic_ms() < until)
-        (void) ledger_heed(b);
+        (void) ledger_take_notices(b);
     since_ms = cooling_since(t, b);
     assert_in_range(since_ms, before_ms, boot_ms());
     /* However often the block is read again, or written by us. */
@@ -529,14 +495,13 @@ int main(void)
         CASE(a_host_that_is_gone_loses_what_it_held_after_its_ttl_and_never_before),
         CASE(kept_claims_and_those_of_the_host_itself_outlive_its_lease),
         CASE(a_daemon_that_comes_back_in_time_goes_on_as_the_same),
-        CASE(two_machines_of_one_name_are_told_apart),
-        CASE(what_nobody_renews_is_judged_by_its_own_host_alone),
-        CASE(a_lease_that_is_taken_away_is_noticed_and_made_anew),
+        CASE(two_machines_of_one_name_are_distinguished),
+        CASE(a_claim_without_a_lease_is_judged_by_its_own_host_alone),
+        CASE(a_revoked_lease_is_noticed_and_granted_again),
         CASE(a_port_that_another_host_released_cools_by_our_clock),
-        CASE(what_is_claimed_beside_a_daemon_ends_with_its_host),
-        CASE(what_becomes_everybodys_hangs_on_its_host_from_then_on),
+        CASE(a_claim_made_beside_a_daemon_ends_with_its_host),
         CASE(the_oldest_host_and_no_other_has_old_versions_forgotten),
-        CASE(who_cannot_renew_does_not_say_that_he_holds),
+        CASE(a_host_that_cannot_renew_does_not_claim_to_hold),
     };
-    return cmocka_run_group_tests(tests, start_etcd, end_etcd);
+    return cmocka_run_group_tests(tests, shared_open_one, shared_close);
 }

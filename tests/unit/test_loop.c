@@ -52,7 +52,7 @@ static void serves_what_is_ready_and_nothing_else(void **state)
     }
 }
 
-static void who_is_removed_in_a_turn_is_not_served_in_it(void **state)
+static void a_source_removed_in_a_turn_is_not_served_in_it(void **state)
 {
     struct loop *loop = NULL;
     int a[2];
@@ -94,7 +94,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(serves_what_is_ready_and_nothing_else),
-        cmocka_unit_test(who_is_removed_in_a_turn_is_not_served_in_it),
+        cmocka_unit_test(a_source_removed_in_a_turn_is_not_served_in_it),
         cmocka_unit_test(a_descriptor_that_is_none_is_refused),
     };
 

@@ -55,7 +55,7 @@ static void requests_out_of_range_are_refused_and_nothing_is_claimed(void **stat
     assert_int_equal(e_count(r->e, NULL), 1);
 }
 
-static void what_is_there_is_not_changed_by_wrong_values(void **state)
+static void wrong_values_change_no_stored_record(void **state)
 {
     struct right *r = *state;
     dibs_which which = { .port = r->claim.port, .proto = BEYOND(dibs_proto) };
@@ -219,7 +219,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(requests_out_of_range_are_refused_and_nothing_is_claimed),
-        CASE(what_is_there_is_not_changed_by_wrong_values),
+        CASE(wrong_values_change_no_stored_record),
         CASE(pools_out_of_range_are_refused),
         CASE(questions_and_observations_out_of_range_are_refused),
         CASE(claims_that_cannot_be_are_not_restored),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A service manager's two protocols, on real sockets. */
-#include "daemon/notify.h"
+#include "server/service_manager.h"
 
 #include <netinet/in.h>
 #include <stddef.h>
@@ -95,13 +95,6 @@ static struct notify open_notify(void)
     return notify;
 }
 
-static void tell(const struct notify *notify, enum notify_what what, const char *status)
-{
-    dibs_err err = { 0 };
-
-    ASSERT_OK(notify_tell(notify, what, status, &err), &err);
-}
-
 static int64_t now_us(void)
 {
     struct timespec now = { 0 };
@@ -117,37 +110,33 @@ static void a_manager_hears_how_the_daemon_is(void **state)
     long long at_us = 0;
 
     assert_null(getenv("NOTIFY_SOCKET")); /* a child must not speak for us */
-    tell(&notify, NOTIFY_READY, "serving 12 claims");
-    assert_string_equal(heard(m), "READY=1\nSTATUS=serving 12 claims\n");
+    assert_true(notify_send(&notify, NOTIFY_READY));
+    assert_string_equal(heard(m), "READY=1\nSTATUS=serving\n");
     int64_t before_us = now_us();
-    tell(&notify, NOTIFY_RELOADING, NULL);
+    assert_true(notify_send(&notify, NOTIFY_RELOADING));
     const char *text = heard(m);
     assert_int_equal(sscanf(text, "RELOADING=1\nMONOTONIC_USEC=%lld\n", &at_us), 1);
     assert_true(at_us >= before_us && at_us <= now_us());
-    tell(&notify, NOTIFY_STATUS, "two\nREADY=0\nlines");
-    assert_string_equal(heard(m), "STATUS=two?READY=0?lines\n"); /* nothing that could be taken for more */
-    tell(&notify, NOTIFY_WATCHDOG, NULL);
+    assert_true(notify_send(&notify, NOTIFY_WATCHDOG));
     assert_string_equal(heard(m), "WATCHDOG=1\n");
-    tell(&notify, NOTIFY_STOPPING, NULL);
+    assert_true(notify_send(&notify, NOTIFY_STOPPING));
     assert_string_equal(heard(m), "STOPPING=1\n");
     notify_close(&notify);
     assert_int_equal(notify.fd, -1);
 }
 
-static void a_manager_that_was_started_anew_hears_the_rest(void **state)
+static void a_restarted_manager_gets_the_rest(void **state)
 {
     struct manager *m = *state;
     struct notify notify = open_notify();
 
-    tell(&notify, NOTIFY_READY, NULL);
+    assert_true(notify_send(&notify, NOTIFY_READY));
     (void) close(m->fd);
     if (m->address[0] == '/')
         assert_int_equal(unlink(m->address), 0);
-    dibs_err err = { 0 };
-    assert_int_equal(notify_tell(&notify, NOTIFY_WATCHDOG, NULL, &err), DIBS_UNAVAILABLE);
-    assert_true(err.os_errno != 0);
+    assert_false(notify_send(&notify, NOTIFY_WATCHDOG));
     listen_at(m, m->address);
-    tell(&notify, NOTIFY_WATCHDOG, NULL);
+    assert_true(notify_send(&notify, NOTIFY_WATCHDOG));
     assert_string_equal(heard(m), "WATCHDOG=1\n");
     notify_close(&notify);
 }
@@ -155,16 +144,16 @@ static void a_manager_that_was_started_anew_hears_the_rest(void **state)
 static void a_manager_that_does_not_read_is_not_waited_for_long(void **state)
 {
     struct notify notify = open_notify();
-    dibs_status s = DIBS_OK;
+    bool is_sent = true;
 
     (void) state;
-    for (int i = 0; i < 10000 && s == DIBS_OK; i++)
-        s = notify_tell(&notify, NOTIFY_WATCHDOG, NULL, NULL);
-    assert_int_equal(s, DIBS_UNAVAILABLE);
+    for (int i = 0; i < 10000 && is_sent; i++)
+        is_sent = notify_send(&notify, NOTIFY_WATCHDOG);
+    assert_false(is_sent);
     notify_close(&notify);
 }
 
-static void without_a_manager_nothing_is_told(void **state)
+static void without_a_manager_nothing_is_sent(void **state)
 {
     (void) state;
     assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
@@ -172,7 +161,7 @@ static void without_a_manager_nothing_is_told(void **state)
     struct notify notify = open_notify();
     assert_int_equal(notify.fd, -1);
     assert_int_equal(notify.watchdog_ms, 0);
-    tell(&notify, NOTIFY_READY, "x");
+    assert_true(notify_send(&notify, NOTIFY_READY));
     notify_close(&notify);
 }
 
@@ -298,7 +287,7 @@ static int loads(void *arg)
     CHECK(got.n == p->out.n);
     for (size_t i = 0; i < got.n; i++) {
         CHECK(got.socket[i].fd == (int) i + 3);
-        CHECK(got.socket[i].door == p->out.socket[i].door);
+        CHECK(got.socket[i].role == p->out.socket[i].role);
         CHECK(fcntl(got.socket[i].fd, F_GETFD) & FD_CLOEXEC);
         CHECK(fcntl(got.socket[i].fd, F_GETFL) & O_NONBLOCK);
     }
@@ -339,7 +328,7 @@ static void sockets_are_known_by_their_names(void **state)
         assert_int_equal(child_run(loads, (void *) (uintptr_t) &rows[i]), 0);
 }
 
-static void what_cannot_be_served_is_refused(void **state)
+static void an_unsupported_listener_is_refused(void **state)
 {
     static const struct passed rows[] = {
         { .n = 1, .made = { DATAGRAM }, .wanted = DIBS_INVALID, .why = "descriptor 3" },
@@ -367,13 +356,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         AT_BOTH(a_manager_hears_how_the_daemon_is),
-        AT_BOTH(a_manager_that_was_started_anew_hears_the_rest),
+        AT_BOTH(a_restarted_manager_gets_the_rest),
         cmocka_unit_test_setup_teardown(a_manager_that_does_not_read_is_not_waited_for_long, by_path, leave),
-        cmocka_unit_test_setup_teardown(without_a_manager_nothing_is_told, by_path, leave),
+        cmocka_unit_test_setup_teardown(without_a_manager_nothing_is_sent, by_path, leave),
         cmocka_unit_test_setup_teardown(the_watchdog_is_ours_only_with_our_pid, by_path, leave),
         cmocka_unit_test(an_environment_that_makes_no_sense_is_refused),
         cmocka_unit_test(sockets_are_known_by_their_names),
-        cmocka_unit_test(what_cannot_be_served_is_refused),
+        cmocka_unit_test(an_unsupported_listener_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "cli/observed.h"
+#include "codec/wire.h"
 #include "support/t.h"
-#include "wire/wire.h"
 
 static void entry_is(const dibs_observed *entry, const char *expected)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Who is at the other end: real sockets, users and namespaces. */
-#include "owner/peer.h"
+/* The peer of a connection: real sockets, users and namespaces. */
+#include "host/peer.h"
 
 #include <inttypes.h>
 #include <linux/audit.h>
@@ -16,7 +16,7 @@
 #include <sys/un.h>
 
 #include "support/child.h"
-#include "support/owner.h"
+#include "support/process.h"
 
 #define USER 12345
 
@@ -69,7 +69,7 @@ static void start(struct caller *c, int (*fn)(void *))
 {
     c->listen_fd = listener(&c->at, &c->len);
     assert_true(c->listen_fd >= 0);
-    c->pid = child_start(fn, c);
+    c->pid = child_fork(fn, c);
     c->fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC);
     assert_true(c->fd >= 0);
     assert_int_equal(read(c->fd, &c->says, sizeof c->says), sizeof c->says);
@@ -82,12 +82,12 @@ static void stop(struct caller *c)
     (void) close(c->listen_fd);
 }
 
-static struct owner_peer load(const struct owner_view *view, int fd)
+static struct peer load(const struct process_view *view, int fd)
 {
-    struct owner_peer peer = { 0 };
+    struct peer peer = { 0 };
     dibs_err err = { 0 };
 
-    ASSERT_OK(owner_peer_load(view, fd, &peer, &err), &err);
+    ASSERT_OK(peer_load(view, fd, &peer, &err), &err);
     return peer;
 }
 
@@ -104,14 +104,14 @@ static int becomes_a_user(void)
 
 static void a_peer_of_our_own_namespaces_is_its_user(void **state)
 {
-    struct owner_view view = here();
+    struct process_view view = here();
     struct caller c = { 0 };
     char text[64];
     pid_t pid = 0;
 
     (void) state;
     start(&c, calls);
-    struct owner_peer peer = load(&view, c.fd);
+    struct peer peer = load(&view, c.fd);
     assert_int_equal(peer.uid, facts_of(&view, getpid()).uid);
     assert_int_equal(peer.gid, getegid());
     assert_int_equal(peer.pid, c.pid);
@@ -119,44 +119,44 @@ static void a_peer_of_our_own_namespaces_is_its_user(void **state)
     assert_true(peer.is_here);
     assert_true(peer.pidfd >= 0);
     assert_string_equal(peer.principal, principal(text, peer.uid));
-    assert_int_equal(owner_peer_pid(&view, &peer, 0, &pid, NULL), DIBS_OK);
+    assert_int_equal(peer_pid(&view, &peer, 0, &pid, NULL), DIBS_OK);
     assert_int_equal(pid, c.pid);
-    assert_int_equal(owner_peer_pid(&view, &peer, 4711, &pid, NULL), DIBS_OK);
-    assert_int_equal(pid, 4711); /* whoever that is: the same number */
-    assert_int_equal(owner_peer_pid(&view, &peer, -1, &pid, NULL), DIBS_NOT_FOUND);
+    assert_int_equal(peer_pid(&view, &peer, 4711, &pid, NULL), DIBS_OK);
+    assert_int_equal(pid, 4711); /* any process: the same number */
+    assert_int_equal(peer_pid(&view, &peer, -1, &pid, NULL), DIBS_NOT_FOUND);
     assert_int_equal(pid, 4711);
-    owner_peer_done(&peer);
+    peer_done(&peer);
     assert_int_equal(peer.pidfd, -1);
     stop(&c);
 }
 
 static void another_user_is_another_principal(void **state)
 {
-    struct owner_view view = here();
+    struct process_view view = here();
     struct caller c = { .prepare = becomes_a_user };
 
     (void) state;
     need_root();
     start(&c, calls);
-    struct owner_peer peer = load(&view, c.fd);
+    struct peer peer = load(&view, c.fd);
     assert_int_equal(peer.uid, USER);
     assert_int_equal(peer.gid, USER);
     assert_true(peer.is_here);
     assert_string_equal(peer.principal, "uid:12345");
-    owner_peer_done(&peer);
+    peer_done(&peer);
     stop(&c);
 }
 
-/* Who may not look at the namespaces of others can still tell that they are in his own. */
+/* A process that may not read others' namespaces can still see that they share its own. */
 static int looks_at_root(void *arg)
 {
     const struct caller *c = arg;
-    struct owner_view view = { 0 };
-    struct owner_peer peer = { 0 };
+    struct process_view view = { 0 };
+    struct peer peer = { 0 };
 
     CHECK(becomes_a_user() == 0);
-    CHECK(owner_view_load(&view, NULL) == DIBS_OK);
-    CHECK(owner_peer_load(&view, c->fd, &peer, NULL) == DIBS_OK);
+    CHECK(process_view_load(&view, NULL) == DIBS_OK);
+    CHECK(peer_load(&view, c->fd, &peer, NULL) == DIBS_OK);
     CHECK(peer.is_here);
     CHECK(strcmp(peer.principal, "uid:0") == 0);
     return 0;
@@ -165,20 +165,20 @@ static int looks_at_root(void *arg)
 static int looks_at_another_namespace(void *arg)
 {
     const struct caller *c = arg;
-    struct owner_view view = { 0 };
-    struct owner_peer peer = { 0 };
+    struct process_view view = { 0 };
+    struct peer peer = { 0 };
     pid_t pid = 0;
 
     CHECK(becomes_a_user() == 0);
-    CHECK(owner_view_load(&view, NULL) == DIBS_OK);
-    CHECK(owner_peer_load(&view, c->fd, &peer, NULL) == DIBS_OK);
+    CHECK(process_view_load(&view, NULL) == DIBS_OK);
+    CHECK(peer_load(&view, c->fd, &peer, NULL) == DIBS_OK);
     CHECK(!peer.is_here);
     CHECK(strcmp(peer.principal, "uid:0@unknown") == 0);
-    CHECK(owner_peer_pid(&view, &peer, 1, &pid, NULL) == DIBS_DENIED);
+    CHECK(peer_pid(&view, &peer, 1, &pid, NULL) == DIBS_DENIED);
     return 0;
 }
 
-static void a_daemon_of_a_user_knows_who_is_in_its_own_namespace(void **state)
+static void a_users_daemon_knows_peers_of_its_own_namespace(void **state)
 {
     struct caller near = { 0 };
     struct caller far = { 0 };
@@ -205,7 +205,7 @@ static int in_new_userns(int (*fn)(void *), void *arg)
         (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
         _exit(child_write_file("/proc/self/uid_map", map) == 0 && geteuid() == 0 ? fn(arg) : 2);
     }
-    return pid < 0 ? 3 : child_wait(pid);
+    return pid < 0 ? 3 : child_join(pid);
 }
 
 static int calls_from_a_new_userns(void *arg)
@@ -215,17 +215,17 @@ static int calls_from_a_new_userns(void *arg)
     return in_new_userns(calls, arg);
 }
 
-static void root_of_a_user_namespace_is_the_user_that_he_was(void **state)
+static void root_of_a_user_namespace_is_the_same_user_as_outside(void **state)
 {
-    struct owner_view view = here();
+    struct process_view view = here();
     struct caller c = { 0 };
 
     (void) state;
     need_root();
     start(&c, calls_from_a_new_userns);
-    struct owner_peer peer = load(&view, c.fd);
+    struct peer peer = load(&view, c.fd);
     assert_string_equal(peer.principal, "uid:12345");
-    owner_peer_done(&peer);
+    peer_done(&peer);
     stop(&c);
 }
 
@@ -233,14 +233,14 @@ static void root_of_a_user_namespace_is_the_user_that_he_was(void **state)
 static int looks_from_a_user_namespace(void *arg)
 {
     const struct caller *c = arg;
-    struct owner_view view = { 0 };
-    struct owner_peer peer = { .uid = 7 };
+    struct process_view view = { 0 };
+    struct peer peer = { .uid = 7 };
 
-    CHECK(owner_view_load(&view, NULL) == DIBS_OK);
-    CHECK(owner_peer_load(&view, c[0].fd, &peer, NULL) == DIBS_OK);
+    CHECK(process_view_load(&view, NULL) == DIBS_OK);
+    CHECK(peer_load(&view, c[0].fd, &peer, NULL) == DIBS_OK);
     CHECK(peer.uid == 0 && strcmp(peer.principal, "uid:0") == 0);
-    owner_peer_done(&peer);
-    CHECK(owner_peer_load(&view, c[1].fd, &peer, NULL) == DIBS_DENIED);
+    peer_done(&peer);
+    CHECK(peer_load(&view, c[1].fd, &peer, NULL) == DIBS_DENIED);
     return 0;
 }
 
@@ -264,7 +264,7 @@ static void a_user_without_a_number_here_is_refused(void **state)
 
 static void a_peer_that_has_ended_is_nobody_known(void **state)
 {
-    struct owner_view view = here();
+    struct process_view view = here();
     struct caller c = { .leaves = true };
     char wanted[64];
     pid_t pid = 7;
@@ -273,18 +273,18 @@ static void a_peer_that_has_ended_is_nobody_known(void **state)
     start(&c, calls);
     child_await_end(c.pid);
     for (int i = 0; i < 2; i++) { /* a zombie first, then no process at all */
-        struct owner_peer peer = load(&view, c.fd);
+        struct peer peer = load(&view, c.fd);
 
         assert_int_equal(peer.pid, 0);
         assert_false(peer.is_here);
         (void) snprintf(wanted, sizeof wanted, "uid:%" PRIu32 "@unknown", peer.uid);
         assert_string_equal(peer.principal, wanted);
-        assert_int_equal(owner_peer_pid(&view, &peer, 0, &pid, NULL), DIBS_NOT_FOUND);
-        assert_int_equal(owner_peer_pid(&view, &peer, getpid(), &pid, NULL), DIBS_DENIED);
+        assert_int_equal(peer_pid(&view, &peer, 0, &pid, NULL), DIBS_NOT_FOUND);
+        assert_int_equal(peer_pid(&view, &peer, getpid(), &pid, NULL), DIBS_DENIED);
         assert_int_equal(pid, 7);
-        owner_peer_done(&peer);
+        peer_done(&peer);
         if (i == 0)
-            assert_int_equal(child_wait(c.pid), 0);
+            assert_int_equal(child_join(c.pid), 0);
     }
     (void) close(c.fd);
     (void) close(c.listen_fd);
@@ -292,31 +292,31 @@ static void a_peer_that_has_ended_is_nobody_known(void **state)
 
 static void a_peer_that_ends_later_is_no_longer_there(void **state)
 {
-    struct owner_view view = here();
+    struct process_view view = here();
     struct caller c = { 0 };
     pid_t pid = 7;
 
     (void) state;
     start(&c, calls);
-    struct owner_peer peer = load(&view, c.fd);
+    struct peer peer = load(&view, c.fd);
     child_end(c.pid);
-    assert_int_equal(owner_peer_pid(&view, &peer, 0, &pid, NULL), DIBS_NOT_FOUND);
+    assert_int_equal(peer_pid(&view, &peer, 0, &pid, NULL), DIBS_NOT_FOUND);
     assert_int_equal(pid, 7);
-    owner_peer_done(&peer);
+    peer_done(&peer);
     (void) close(c.fd);
     (void) close(c.listen_fd);
 }
 
-static void what_is_no_connection_has_nobody_at_its_end(void **state)
+static void a_descriptor_that_is_no_connection_has_no_peer(void **state)
 {
-    struct owner_view view = here();
-    struct owner_peer peer = { .uid = 7 };
+    struct process_view view = here();
+    struct peer peer = { .uid = 7 };
     int lonely = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
     (void) state;
-    assert_int_equal(owner_peer_load(&view, lonely, &peer, NULL), DIBS_DENIED);
-    assert_int_equal(owner_peer_load(&view, null, &peer, NULL), DIBS_FAILURE);
+    assert_int_equal(peer_load(&view, lonely, &peer, NULL), DIBS_DENIED);
+    assert_int_equal(peer_load(&view, null, &peer, NULL), DIBS_FAILURE);
     assert_int_equal(peer.uid, 7);
     (void) close(lonely);
     (void) close(null);
@@ -324,8 +324,8 @@ static void what_is_no_connection_has_nobody_at_its_end(void **state)
 
 static void without_a_descriptor_nobody_is_taken_for_somebody_else(void **state)
 {
-    struct owner_view view = here();
-    struct owner_peer peer = { .uid = 7 };
+    struct process_view view = here();
+    struct peer peer = { .uid = 7 };
     struct caller c = { 0 };
     struct rlimit limit = { 0 };
 
@@ -334,7 +334,7 @@ static void without_a_descriptor_nobody_is_taken_for_somebody_else(void **state)
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     struct rlimit none = { .rlim_cur = 1, .rlim_max = limit.rlim_max };
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    dibs_status s = owner_peer_load(&view, c.fd, &peer, NULL);
+    dibs_status s = peer_load(&view, c.fd, &peer, NULL);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     assert_int_equal(s, DIBS_UNAVAILABLE);
     assert_int_equal(peer.uid, 7);
@@ -361,22 +361,22 @@ static int waits_as_a_user(void *arg)
 
 static bool is_user(pid_t pid)
 {
-    struct owner_view view = { 0 };
-    struct owner_facts facts = { 0 };
+    struct process_view view = { 0 };
+    struct process_facts facts = { 0 };
 
-    return owner_view_load(&view, NULL) == DIBS_OK && owner_identify(&view, pid, &facts, NULL) == DIBS_OK &&
-           facts.uid == USER;
+    return process_view_load(&view, NULL) == DIBS_OK &&
+           process_identify(&view, pid, &facts, NULL) == DIBS_OK && facts.uid == USER;
 }
 
 static int founds_a_colony(void *arg)
 {
     struct colony *colony = arg;
 
-    colony->pid.mine = child_start(child_idle, NULL);
-    colony->pid.other = child_start(waits_as_a_user, NULL);
+    colony->pid.mine = child_fork(child_idle, NULL);
+    colony->pid.other = child_fork(waits_as_a_user, NULL);
     UNTIL(is_user(colony->pid.other));
     CHECK(unshare(CLONE_NEWPID) == 0);
-    colony->pid.deeper = child_start(child_idle, NULL);
+    colony->pid.deeper = child_fork(child_idle, NULL);
     CHECK(write(colony->report[1], &colony->pid, sizeof colony->pid) == (ssize_t) sizeof colony->pid);
     return calls(&colony->caller);
 }
@@ -391,7 +391,7 @@ static void found(struct colony *colony)
     assert_int_equal(pipe2(colony->report, O_CLOEXEC), 0);
     struct caller *c = &colony->caller;
     c->listen_fd = listener(&c->at, &c->len);
-    c->pid = child_start(founds_it_below, colony);
+    c->pid = child_fork(founds_it_below, colony);
     c->fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC);
     assert_true(c->fd >= 0);
     assert_int_equal(read(colony->report[0], &colony->pid, sizeof colony->pid), sizeof colony->pid);
@@ -410,38 +410,39 @@ static int translates(void *arg)
 {
     const struct colony *colony = arg;
     const struct caller *c = &colony->caller;
-    struct owner_view view = { 0 };
-    struct owner_peer peer = { 0 };
-    struct owner_facts facts = { 0 };
+    struct process_view view = { 0 };
+    struct peer peer = { 0 };
+    struct process_facts facts = { 0 };
     char text[64];
     pid_t pid = 0;
 
-    CHECK(owner_view_load(&view, NULL) == DIBS_OK);
-    CHECK(owner_peer_load(&view, c->fd, &peer, NULL) == DIBS_OK);
+    CHECK(process_view_load(&view, NULL) == DIBS_OK);
+    CHECK(peer_load(&view, c->fd, &peer, NULL) == DIBS_OK);
     CHECK(c->says == 1);
     CHECK(peer.uid == 0 && peer.pid > 1 && peer.pidfd >= 0);
     CHECK(peer.pidns != 0 && peer.pidns != view.pidns && !peer.is_here);
-    CHECK(owner_identify(&view, peer.pid, &facts, NULL) == DIBS_OK); /* it is the namespace's first process */
+    CHECK(process_identify(&view, peer.pid, &facts, NULL) ==
+          DIBS_OK); /* it is the namespace's first process */
     (void) snprintf(text, sizeof text, "uid:0@%" PRIu64 ".%" PRIu64, peer.pidns, facts.process.start_ticks);
     CHECK(strcmp(peer.principal, text) == 0);
 
-    CHECK(owner_peer_pid(&view, &peer, 0, &pid, NULL) == DIBS_OK);
+    CHECK(peer_pid(&view, &peer, 0, &pid, NULL) == DIBS_OK);
     CHECK(pid == peer.pid);
-    CHECK(owner_peer_pid(&view, &peer, 1, &pid, NULL) == DIBS_OK);
+    CHECK(peer_pid(&view, &peer, 1, &pid, NULL) == DIBS_OK);
     CHECK(pid == peer.pid); /* not our own init */
-    CHECK(owner_peer_pid(&view, &peer, colony->pid.mine, &pid, NULL) == DIBS_OK);
-    CHECK(owner_identify(&view, pid, &facts, NULL) == DIBS_OK);
+    CHECK(peer_pid(&view, &peer, colony->pid.mine, &pid, NULL) == DIBS_OK);
+    CHECK(process_identify(&view, pid, &facts, NULL) == DIBS_OK);
     CHECK(facts.ppid == peer.pid);
     pid = 7;
-    CHECK(owner_peer_pid(&view, &peer, colony->pid.other, &pid, NULL) == DIBS_DENIED);
-    CHECK(owner_peer_pid(&view, &peer, getpid() + 1000000, &pid, NULL) == DIBS_NOT_FOUND);
-    CHECK(owner_peer_pid(&view, &peer, INT32_MAX, &pid, NULL) == DIBS_NOT_FOUND);
-    CHECK(owner_peer_pid(&view, &peer, INT32_MIN, &pid, NULL) == DIBS_NOT_FOUND);
+    CHECK(peer_pid(&view, &peer, colony->pid.other, &pid, NULL) == DIBS_DENIED);
+    CHECK(peer_pid(&view, &peer, getpid() + 1000000, &pid, NULL) == DIBS_NOT_FOUND);
+    CHECK(peer_pid(&view, &peer, INT32_MAX, &pid, NULL) == DIBS_NOT_FOUND);
+    CHECK(peer_pid(&view, &peer, INT32_MIN, &pid, NULL) == DIBS_NOT_FOUND);
     /* Found by who can ask the kernel, but it is in a namespace of its own. */
-    dibs_status s = owner_peer_pid(&view, &peer, colony->pid.deeper, &pid, NULL);
+    dibs_status s = peer_pid(&view, &peer, colony->pid.deeper, &pid, NULL);
     CHECK(s == DIBS_DENIED || s == DIBS_NOT_FOUND);
     CHECK(pid == 7);
-    owner_peer_done(&peer);
+    peer_done(&peer);
     return 0;
 }
 
@@ -515,29 +516,29 @@ static void an_older_kernel_leads_to_the_same_answers(void **state)
     abandon(&colony);
 }
 
-/* Its number belongs to another user now: nothing of him may be taken for the peer's. */
+/* Its number belongs to another user now: none of its facts may be taken for the peer's. */
 static int looks_at_a_reused_pid(void *arg)
 {
     struct caller c = { .leaves = true };
-    struct owner_view view = { 0 };
-    struct owner_peer peer = { 0 };
+    struct process_view view = { 0 };
+    struct peer peer = { 0 };
     char text[32];
 
     (void) arg;
     CHECK(ages() == 0);
-    CHECK(owner_view_load(&view, NULL) == DIBS_OK);
+    CHECK(process_view_load(&view, NULL) == DIBS_OK);
     c.listen_fd = listener(&c.at, &c.len);
     CHECK(c.listen_fd >= 0);
-    c.pid = child_start(calls, &c);
+    c.pid = child_fork(calls, &c);
     c.fd = accept4(c.listen_fd, NULL, NULL, SOCK_CLOEXEC);
     CHECK(c.fd >= 0);
-    CHECK(child_wait(c.pid) == 0);
+    CHECK(child_join(c.pid) == 0);
     (void) snprintf(text, sizeof text, "%d", (int) c.pid - 1);
     CHECK(child_write_file("/proc/sys/kernel/ns_last_pid", text) == 0);
-    pid_t other = child_start(waits_as_a_user, NULL);
+    pid_t other = child_fork(waits_as_a_user, NULL);
     CHECK(other == c.pid); /* the same number again, for real */
     UNTIL(is_user(other));
-    CHECK(owner_peer_load(&view, c.fd, &peer, NULL) == DIBS_OK);
+    CHECK(peer_load(&view, c.fd, &peer, NULL) == DIBS_OK);
     CHECK(peer.pid == 0 && !peer.is_here && peer.pidfd == -1);
     CHECK(strcmp(peer.principal, "uid:0@unknown") == 0);
     child_end(other);
@@ -562,12 +563,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_peer_of_our_own_namespaces_is_its_user),
         cmocka_unit_test(another_user_is_another_principal),
-        cmocka_unit_test(a_daemon_of_a_user_knows_who_is_in_its_own_namespace),
-        cmocka_unit_test(root_of_a_user_namespace_is_the_user_that_he_was),
+        cmocka_unit_test(a_users_daemon_knows_peers_of_its_own_namespace),
+        cmocka_unit_test(root_of_a_user_namespace_is_the_same_user_as_outside),
         cmocka_unit_test(a_user_without_a_number_here_is_refused),
         cmocka_unit_test(a_peer_that_has_ended_is_nobody_known),
         cmocka_unit_test(a_peer_that_ends_later_is_no_longer_there),
-        cmocka_unit_test(what_is_no_connection_has_nobody_at_its_end),
+        cmocka_unit_test(a_descriptor_that_is_no_connection_has_no_peer),
         cmocka_unit_test(without_a_descriptor_nobody_is_taken_for_somebody_else),
         cmocka_unit_test(pids_of_another_namespace_are_translated_for_its_own_processes_alone),
 #ifdef ARCH

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "net/portbits.h"
-#include "net/scan.h"
 #include "support/t.h"
 
 static void a_port_is_in_from_add_to_remove(void **state)
@@ -78,27 +77,6 @@ static void subtracting_removes_exactly_the_others(void **state)
     assert_false(portbits_has(&bits, 15) || portbits_has(&bits, 150));
 }
 
-static void a_port_beside_the_others_is_found_inside_of_the_range_only(void **state)
-{
-    struct portbits bits = { 0 };
-    struct portbits a = { 0 };
-    struct portbits b = { 0 };
-    const struct portbits *const others[] = { &a, &b };
-
-    (void) state;
-    portbits_add_range(&bits, (dibs_range){ 100, 300 });
-    portbits_add_range(&a, (dibs_range){ 100, 200 });
-    portbits_add_range(&b, (dibs_range){ 202, 300 });
-    assert_true(portbits_any_beside(&bits, (dibs_range){ 1, 65535 }, others, 2));
-    assert_true(portbits_any_beside(&bits, (dibs_range){ 201, 201 }, others, 2));
-    assert_false(portbits_any_beside(&bits, (dibs_range){ 202, 65535 }, others, 2));
-    assert_false(portbits_any_beside(&bits, (dibs_range){ 1, 200 }, others, 2));
-    assert_true(portbits_any_beside(&bits, (dibs_range){ 1, 200 }, others, 0));
-    portbits_add(&b, 201);
-    assert_false(portbits_any_beside(&bits, (dibs_range){ 1, 65535 }, others, 2));
-    assert_false(portbits_any_beside(&bits, (dibs_range){ 300, 100 }, others, 0));
-}
-
 static void browsers_block_exactly_the_listed_ports(void **state)
 {
     /* Written as the standard writes it, so that a slip in the code's table shows. */
@@ -132,17 +110,17 @@ static void scanning_finds_set_and_clear_ports(void **state)
     struct portbits bits = { 0 };
 
     (void) state;
-    assert_int_equal(scan_next_set(&bits, 0), SCAN_END);
-    assert_int_equal(scan_next_clear(&bits, 65535), 65535);
+    assert_int_equal(portbits_next(&bits, 0), PORTBITS_END);
+    assert_int_equal(portbits_next_hole(&bits, 65535), 65535);
     portbits_add_range(&bits, (dibs_range){ 100, 300 });
     portbits_add(&bits, 65535);
-    assert_int_equal(scan_next_set(&bits, 0), 100);
-    assert_int_equal(scan_next_set(&bits, 150), 150);
-    assert_int_equal(scan_next_clear(&bits, 100), 301);
-    assert_int_equal(scan_next_set(&bits, 301), 65535);
-    assert_int_equal(scan_next_clear(&bits, 65535), SCAN_END);
-    assert_int_equal(scan_next_set(&bits, 65536), SCAN_END);
-    assert_int_equal(scan_next_set(&bits, UINT32_MAX), SCAN_END);
+    assert_int_equal(portbits_next(&bits, 0), 100);
+    assert_int_equal(portbits_next(&bits, 150), 150);
+    assert_int_equal(portbits_next_hole(&bits, 100), 301);
+    assert_int_equal(portbits_next(&bits, 301), 65535);
+    assert_int_equal(portbits_next_hole(&bits, 65535), PORTBITS_END);
+    assert_int_equal(portbits_next(&bits, 65536), PORTBITS_END);
+    assert_int_equal(portbits_next(&bits, UINT32_MAX), PORTBITS_END);
 }
 
 static void scanned_ranges_are_what_was_added(void **state)
@@ -153,11 +131,11 @@ static void scanned_ranges_are_what_was_added(void **state)
 
     (void) state;
     portbits_add_ranges(&bits, &want);
-    assert_true(scan_ranges(&bits, &got));
+    assert_true(portbits_ranges(&bits, &got));
     assert_memory_equal(&got, &want, sizeof got);
     for (uint32_t i = 0; i <= DIBS_RANGES_MAX; i++)
         portbits_add(&bits, (uint16_t) (1000 + 2 * i));
-    assert_false(scan_ranges(&bits, &got));
+    assert_false(portbits_ranges(&bits, &got));
     assert_memory_equal(&got, &want, sizeof got);
 }
 
@@ -168,7 +146,6 @@ int main(void)
         cmocka_unit_test(port_0_is_never_a_member),
         cmocka_unit_test(ranges_equal_their_ports_one_by_one),
         cmocka_unit_test(subtracting_removes_exactly_the_others),
-        cmocka_unit_test(a_port_beside_the_others_is_found_inside_of_the_range_only),
         cmocka_unit_test(browsers_block_exactly_the_listed_ports),
         cmocka_unit_test(scanning_finds_set_and_clear_ports),
         cmocka_unit_test(scanned_ranges_are_what_was_added),

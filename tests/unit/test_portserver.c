@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The portserver door on real sockets, with a real engine behind it: the test is client and daemon in turn.
+/* The portserver protocol on real sockets, with a real engine behind it: the test is client and daemon in
+ * turn.
  */
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -9,8 +10,7 @@
 #include <sys/un.h>
 
 #include "base/clock.h"
-#include "portserver/pid.h"
-#include "portserver/portserver.h"
+#include "daemon/portserver/portserver.h"
 #include "support/child.h"
 
 #define WAIT_MS 10000
@@ -79,13 +79,13 @@ struct world {
     dibs_err err;
 };
 
-static void count(void *ctx, const dibs_event *event, const struct held *held)
+static void count(void *ctx, const dibs_event *event, const char *pool)
 {
     struct world *w = ctx;
 
-    (void) held;
+    (void) pool;
     if (event->kind == DIBS_EV_CLAIMED)
-        (void) quota_note(w->quota, event->principal, 1, NULL);
+        quota_note(w->quota, event->principal, 1);
     else
         quota_give(w->quota, event->principal, 1);
 }
@@ -121,13 +121,13 @@ static struct world *w_open(const char *range, const struct quota_options *limit
     };
     ASSERT_OK(engine_open(&options, &w->engine, &w->err), &w->err);
     ASSERT_OK(metrics_open(w->engine, NULL, &w->metrics, &w->err), &w->err);
-    const struct api_options door = { .loop = w->loop,
-                                      .settings = dibs_settings_of(engine_handle(w->engine)),
-                                      .engine = w->engine,
-                                      .quota = w->quota,
-                                      .metrics = w->metrics,
-                                      .uid = geteuid() };
-    ASSERT_OK(portserver_open(&door, &w->server, &w->err), &w->err);
+    const struct api_options portserver = { .loop = w->loop,
+                                            .settings = dibs_settings_of(engine_handle(w->engine)),
+                                            .engine = w->engine,
+                                            .quota = w->quota,
+                                            .metrics = w->metrics,
+                                            .uid = geteuid() };
+    ASSERT_OK(portserver_open(&portserver, &w->server, &w->err), &w->err);
     w_listen(w);
     return w;
 }
@@ -267,10 +267,18 @@ static void free_ports(size_t n, char *out, size_t size)
 
 /* ---- cases ---- */
 
+static uint32_t count_claims(struct world *w, const char *principal)
+{
+    struct quota_use use = { 0 };
+
+    quota_begin(w->quota, principal, &use);
+    return use.allowance.n;
+}
+
 static void a_process_gets_a_port_with_tcp_and_udp_until_it_dies(void **state)
 {
     struct world *w = w_open(NULL, &(struct quota_options){ 0 });
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     uint16_t port = w_ask_for(w, pid);
     struct list list = w_claims(w);
 
@@ -283,10 +291,10 @@ static void a_process_gets_a_port_with_tcp_and_udp_until_it_dies(void **state)
     assert_int_equal(list.last.process.pid, pid);
     assert_int_equal(list.last.n_bindings, 2);
     assert_string_equal(list.last.name, "");
-    assert_int_equal(quota_count(w->quota, list.last.principal), 1);
+    assert_int_equal(count_claims(w, list.last.principal), 1);
     child_end(pid);
     W_UNTIL(w, w_claims(w).n == 0);
-    assert_int_equal(quota_count(w->quota, list.last.principal), 0);
+    assert_int_equal(count_claims(w, list.last.principal), 0);
     w_close(w);
 }
 
@@ -297,7 +305,7 @@ static void every_failure_is_nothing_and_the_end(void **state)
                                          "1__0\n" };
     struct world *w = w_open(NULL, &(struct quota_options){ 0 });
     char long_text[3000];
-    pid_t dead = child_start(child_idle, NULL);
+    pid_t dead = child_fork(child_idle, NULL);
 
     (void) state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
@@ -334,7 +342,7 @@ static void another_users_process_gets_nothing(void **state)
     need_root();
     struct world *w = w_open(NULL, &(struct quota_options){ 0 });
     assert_int_equal(pipe(ready), 0);
-    pid_t pid = child_start(idle_as_nobody, &ready[1]);
+    pid_t pid = child_fork(idle_as_nobody, &ready[1]);
     assert_int_equal(read(ready[0], &c, 1), 1);
     assert_int_equal(w_ask_for(w, pid), 0);
     assert_int_equal(w_claims(w).n, 0);
@@ -366,7 +374,7 @@ struct stranger {
 static int ask_from_inside(void *arg)
 {
     const struct stranger *me = arg;
-    pid_t child = child_start(child_idle, NULL);
+    pid_t child = child_fork(child_idle, NULL);
 
     CHECK(ask_blocking(me->w, me->pid) == 0);
     CHECK(ask_blocking(me->w, child) > 0);
@@ -393,9 +401,9 @@ static void a_pid_is_meant_in_the_askers_own_pid_namespace(void **state)
     struct stranger stranger = { w, getpid() };
     assert_int_not_equal(w_ask_for(w, getpid()), 0); /* this number is known and watched from here on */
     w_turn(w);
-    pid_t pid = child_start(become_stranger, &stranger);
+    pid_t pid = child_fork(become_stranger, &stranger);
     W_UNTIL(w, has_ended(pid));
-    assert_int_equal(child_wait(pid), 0);
+    assert_int_equal(child_join(pid), 0);
     struct list list = w_claims(w);
     W_UNTIL(w, w_claims(w).n == 1); /* it died with its namespace */
     assert_true(list.n == 1 || strchr(list.last.principal, '@'));
@@ -413,14 +421,14 @@ static int asks_before_and_after(void *arg)
     return 0;
 }
 
-static void who_has_become_another_user_is_served_as_that_user(void **state)
+static void a_process_that_changed_its_uid_is_served_as_the_new_user(void **state)
 {
     (void) state;
     need_root();
     struct world *w = w_open(NULL, &(struct quota_options){ 0 });
-    pid_t pid = child_start(asks_before_and_after, w);
+    pid_t pid = child_fork(asks_before_and_after, w);
     W_UNTIL(w, has_ended(pid));
-    assert_int_equal(child_wait(pid), 0);
+    assert_int_equal(child_join(pid), 0);
     w_close(w);
 }
 
@@ -434,7 +442,7 @@ static void a_burst_shares_commits_and_no_port_is_given_twice(void **state)
     (void) state;
     memset(is_given, 0, sizeof is_given);
     for (int round = 0; round < 2; round++) { /* the second time it is watched already */
-        uint64_t before = engine_count(w->engine)->groups;
+        uint64_t before = group_commit_count(engine_group(w->engine))->commits;
 
         for (size_t i = 0; i < N; i++)
             fd[i] = w_send_pid(w, getpid());
@@ -445,7 +453,7 @@ static void a_burst_shares_commits_and_no_port_is_given_twice(void **state)
             assert_false(is_given[port]);
             is_given[port] = true;
         }
-        assert_true(engine_count(w->engine)->groups - before <= 3);
+        assert_true(group_commit_count(engine_group(w->engine))->commits - before <= 3);
     }
     assert_int_equal(w_claims(w).n, 2 * N);
     w_close(w);
@@ -455,7 +463,7 @@ static void of_a_dead_process_claims_the_one_whose_socket_is_bound_stays(void **
 {
     enum { N = 20 };
     struct world *w = w_open(NULL, &(struct quota_options){ 0 });
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     uint16_t port = 0;
@@ -480,7 +488,7 @@ static void an_exhausted_pool_is_a_failure_until_a_holder_dies(void **state)
     (void) state;
     free_ports(2, range, sizeof range);
     struct world *w = w_open(range, &(struct quota_options){ 0 });
-    pid_t pid = child_start(child_idle, NULL);
+    pid_t pid = child_fork(child_idle, NULL);
     assert_int_not_equal(w_ask_for(w, pid), 0);
     assert_int_not_equal(w_ask_for(w, getpid()), 0);
     assert_int_equal(w_ask_for(w, getpid()), 0);
@@ -490,7 +498,7 @@ static void an_exhausted_pool_is_a_failure_until_a_holder_dies(void **state)
     w_close(w);
 }
 
-static void a_user_has_no_more_than_his_quota(void **state)
+static void a_user_has_no_more_than_the_quota(void **state)
 {
     struct world *w = w_open(NULL, &(struct quota_options){ .claims = 3 });
     int fd[6];
@@ -506,7 +514,7 @@ static void a_user_has_no_more_than_his_quota(void **state)
     w_close(w);
 }
 
-static void a_user_asks_no_faster_than_his_rate(void **state)
+static void a_user_asks_no_faster_than_the_rate(void **state)
 {
     struct world *w = w_open(NULL, &(struct quota_options){ .requests_per_s = 5 });
     int fd[50];
@@ -521,7 +529,7 @@ static void a_user_asks_no_faster_than_his_rate(void **state)
     w_close(w);
 }
 
-static void who_goes_before_the_answer_leaves_no_claim_behind(void **state)
+static void a_client_that_leaves_before_the_answer_leaves_no_claim(void **state)
 {
     struct world *w = w_open(NULL, &(struct quota_options){ 0 });
     uint64_t before = engine_seq(w->engine);
@@ -534,7 +542,7 @@ static void who_goes_before_the_answer_leaves_no_claim_behind(void **state)
     w_close(w);
 }
 
-static void the_silent_make_room_for_those_who_speak(void **state)
+static void silent_connections_give_way_to_new_ones(void **state)
 {
     struct rlimit limit = { 0 };
     struct world *w = w_open(NULL, &(struct quota_options){ 0 });
@@ -614,14 +622,14 @@ int main(void)
         cmocka_unit_test(every_failure_is_nothing_and_the_end),
         cmocka_unit_test(another_users_process_gets_nothing),
         cmocka_unit_test(a_pid_is_meant_in_the_askers_own_pid_namespace),
-        cmocka_unit_test(who_has_become_another_user_is_served_as_that_user),
+        cmocka_unit_test(a_process_that_changed_its_uid_is_served_as_the_new_user),
         cmocka_unit_test(a_burst_shares_commits_and_no_port_is_given_twice),
         cmocka_unit_test(of_a_dead_process_claims_the_one_whose_socket_is_bound_stays),
         cmocka_unit_test(an_exhausted_pool_is_a_failure_until_a_holder_dies),
-        cmocka_unit_test(a_user_has_no_more_than_his_quota),
-        cmocka_unit_test(a_user_asks_no_faster_than_his_rate),
-        cmocka_unit_test(who_goes_before_the_answer_leaves_no_claim_behind),
-        cmocka_unit_test(the_silent_make_room_for_those_who_speak),
+        cmocka_unit_test(a_user_has_no_more_than_the_quota),
+        cmocka_unit_test(a_user_asks_no_faster_than_the_rate),
+        cmocka_unit_test(a_client_that_leaves_before_the_answer_leaves_no_claim),
+        cmocka_unit_test(silent_connections_give_way_to_new_ones),
         cmocka_unit_test(without_descriptors_it_waits_and_goes_on_later),
         cmocka_unit_test(in_its_end_it_answers_what_was_asked),
     };

@@ -135,7 +135,7 @@ static void a_linked_work_tree_has_its_own_branch(void **state)
     assert_string_equal(group_of(p, "tree"), "tree");
 }
 
-static void what_a_name_cannot_have_is_spelled_out(void **state)
+static void bytes_that_a_name_cannot_have_are_escaped(void **state)
 {
     struct place *p = *state;
     static const char *const rows[][2] = {
@@ -164,7 +164,7 @@ static void long_directory_names_stay_apart(void **state)
     make_dir(p, one);
     (void) snprintf(first, sizeof first, "%s", group_of(p, one));
     assert_true(strlen(first) <= DIBS_NAME_PART_MAX);
-    /* What stands before the '@' does not change with the branch: that is how its group is found again. */
+    /* The part before the '@' does not change with the branch: that is how its group is found again. */
     char below[256];
     (void) snprintf(below, sizeof below, "%s/.git", one);
     make_dir(p, below);
@@ -263,7 +263,7 @@ int main(void)
         CASE(a_plain_directory_is_a_project_by_its_name),
         CASE(a_directory_inside_a_repository_is_that_project_on_its_branch),
         CASE(a_linked_work_tree_has_its_own_branch),
-        CASE(what_a_name_cannot_have_is_spelled_out),
+        CASE(bytes_that_a_name_cannot_have_are_escaped),
         CASE(long_directory_names_stay_apart),
         CASE(a_path_is_the_same_however_it_is_written),
         CASE(a_group_that_was_named_is_the_same_everywhere),

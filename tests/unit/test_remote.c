@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libdibs against a server that behaves as it is told: every misbehaviour ends in a clear error within the
+/* libdibs against a server with scripted behaviour: every misbehaviour ends in a clear error within the
  * deadline, and what is lost is asked again when that does no harm. */
 #include <pthread.h>
 #include <stdlib.h>
@@ -16,12 +16,12 @@
 
 enum { STEPS_MAX = 16, SEEN_MAX = 8192, TIMEOUT_MS = 1500 };
 
-/* What the server does with one request. */
+/* The server's behaviour for one request. */
 struct step {
     const char *reply; /* NULL: none */
     bool closes;       /* the connection, after that */
     bool dribbles;     /* byte by byte */
-    bool hangs;        /* keeps the connection and says nothing, until the client goes */
+    bool stalls;       /* keeps the connection and says nothing, until the client goes */
 };
 
 struct server {
@@ -86,9 +86,9 @@ static void *serve(void *ctx)
             char byte = 0;
 
             reply(fd, step);
-            if (step->hangs)
+            if (step->stalls)
                 (void) recv(fd, &byte, 1, 0);
-            if (step->closes || step->hangs)
+            if (step->closes || step->stalls)
                 break;
         }
         (void) close(fd);
@@ -242,7 +242,7 @@ static void a_lost_claim_is_asked_for_again_with_the_same_key(void **state)
     assert_memory_equal(key_of(s, 0), key_of(s, 2), 32);
 }
 
-static void a_connection_that_was_closed_meanwhile_is_made_anew(void **state)
+static void a_connection_that_was_closed_meanwhile_is_opened_again(void **state)
 {
     struct server *s = *state;
     dibs_heir heir = { .holder = DIBS_HELD_BY_NOBODY, .keep = true };
@@ -324,7 +324,7 @@ static void the_daemons_errors_come_out_as_they_were_there(void **state)
         assert_int_equal(((const unsigned char *) &claim)[i], 0x5a);
 }
 
-static void whatever_answers_wrongly_is_told_apart_at_once(void **state)
+static void a_wrong_answer_is_recognised_at_once(void **state)
 {
     static const struct {
         const char *reply, *says;
@@ -365,7 +365,8 @@ static void silence_ends_with_the_deadline(void **state)
     dibs_err err = { 0 };
 
     s->settings.timeout_ms = 100;
-    BEGIN(s, { .hangs = true }, { .reply = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{", .hangs = true });
+    BEGIN(s, { .stalls = true },
+          { .reply = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{", .stalls = true });
     for (int i = 0; i < 2; i++) {
         int64_t before = clock_monotonic_ms();
 
@@ -408,23 +409,23 @@ static bool count_claim(void *ctx, const dibs_claim *claim)
     return ++*(size_t *) ctx < 3;
 }
 
-static void a_list_goes_from_page_to_page_and_stops_when_told(void **state)
+static void a_list_goes_from_page_to_page_and_stops_on_request(void **state)
 {
     struct server *s = *state;
     dibs_claim claim = { .port = 1, .principal = "uid:0" };
     struct bytes page = { 0 };
-    struct json_writer w;
+    struct jsonw w;
     size_t n = 0;
     dibs_err err = { 0 };
 
-    json_begin_bytes(&w, &page);
-    json_object(&w);
-    json_key(&w, "claims");
-    json_array(&w);
+    jsonw_begin_bytes(&w, &page);
+    jsonw_object(&w);
+    jsonw_key(&w, "claims");
+    jsonw_array(&w);
     for (claim.id = 1; claim.id <= 2; claim.id++)
         wire_claim(&w, &claim, false);
-    json_end_array(&w);
-    json_end_object(&w);
+    jsonw_end_array(&w);
+    jsonw_end_object(&w);
     bytes_add(&page, "", 1);
     answer_with(s->claims, sizeof s->claims, 200, page.at);
     bytes_done(&page);
@@ -438,13 +439,13 @@ static void a_list_goes_from_page_to_page_and_stops_when_told(void **state)
     ASSERT_OK(dibs_claim_list(s->handle, &(dibs_filter){ .limit = 5, .pool = "a b" }, count_claim, &n, &err),
               &err);
     assert_non_null(strstr(seen(s, 2), "GET /v1/claims?pool=a%20b&limit=5 "));
-    assert_int_equal(n, 3); /* told to stop at the third */
+    assert_int_equal(n, 3); /* stopped at the third */
     /* More than were asked for. */
     assert_int_equal(dibs_claim_list(s->handle, &(dibs_filter){ .limit = 1 }, count_claim, &n, &err),
                      DIBS_UNAVAILABLE);
 }
 
-static void who_i_am_is_asked_once(void **state)
+static void the_own_principal_is_requested_once(void **state)
 {
     static const char me[] =
         "{\"version\":\"9\",\"principal\":\"uid:1000@7\",\"boot_ms\":1,\"degraded\":\"why\"}";
@@ -494,15 +495,15 @@ int main(void)
         T(a_claim_is_asked_for_and_answered),
         T(nobody_is_asked_for_port_0),
         T(a_lost_claim_is_asked_for_again_with_the_same_key),
-        T(a_connection_that_was_closed_meanwhile_is_made_anew),
+        T(a_connection_that_was_closed_meanwhile_is_opened_again),
         T(a_transfer_is_not_asked_for_twice),
         T(too_many_requests_are_waited_for),
         T(the_daemons_errors_come_out_as_they_were_there),
-        T(whatever_answers_wrongly_is_told_apart_at_once),
+        T(a_wrong_answer_is_recognised_at_once),
         T(silence_ends_with_the_deadline),
         T(a_socket_where_nobody_is_ends_with_the_deadline_too),
-        T(a_list_goes_from_page_to_page_and_stops_when_told),
-        T(who_i_am_is_asked_once),
+        T(a_list_goes_from_page_to_page_and_stops_on_request),
+        T(the_own_principal_is_requested_once),
         T(a_callback_and_a_child_cannot_use_the_handle),
     };
 

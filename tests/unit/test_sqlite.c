@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What only a SQLite ledger has: a file, its version, its locks, its processes. Its place:
+/* Parts that only a SQLite ledger has: a file, its version, its locks, its processes. Its place:
  * test_sqlite_places.c; its damage: test_sqlite_damage.c. */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,8 +47,8 @@ static void a_newer_major_is_refused_untouched(void **state)
     size_t n = read_whole(path, &before);
     assert_int_equal(reopen(t, 500), DIBS_UNAVAILABLE);
     assert_int_equal(t->err.trouble, DIBS_TROUBLE_NEWER);
-    struct ledger_rebuilt rebuilt = { 0 };
-    assert_int_equal(ledger_rebuild(t->uri, &t->actor, &rebuilt, &t->err), DIBS_UNAVAILABLE);
+    struct ledger_salvaged salvaged = { 0 };
+    assert_int_equal(ledger_salvage(t->uri, &t->call, &salvaged, &t->err), DIBS_UNAVAILABLE);
     assert_int_equal(t->err.trouble, DIBS_TROUBLE_NEWER);
     assert_same_bytes(path, before, n);
     free(before);
@@ -82,7 +82,7 @@ static void a_database_of_another_program_is_left_alone(void **state)
     path_of(t, path);
     for (size_t i = 0; i < 3; i++) {
         uint8_t *before = NULL;
-        struct ledger_rebuilt rebuilt = { 0 };
+        struct ledger_salvaged salvaged = { 0 };
         char wal[310];
 
         close_ledger(t);
@@ -95,7 +95,7 @@ static void a_database_of_another_program_is_left_alone(void **state)
         assert_int_equal(reopen(t, 500), DIBS_UNAVAILABLE);
         assert_int_equal(t->err.trouble, DIBS_TROUBLE_DAMAGED);
         assert_non_null(strstr(t->err.msg, "another program"));
-        assert_int_equal(ledger_rebuild(t->uri, &t->actor, &rebuilt, &t->err), DIBS_INVALID);
+        assert_int_equal(ledger_salvage(t->uri, &t->call, &salvaged, &t->err), DIBS_INVALID);
         assert_same_bytes(path, before, n);
         free(before);
     }
@@ -174,14 +174,14 @@ static void all_waits_of_one_call_have_one_deadline(void **state) /* INV-9 */
     sqlite3 *db = open_raw(path);
     assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     int64_t start = now_ms();
-    ledger_start_call(t->ledger);
+    t->call.deadline_ms = clock_monotonic_ms() + TIMEOUT_MS;
     for (int i = 0; i < 2; i++) {
         assert_int_equal(t_claim(t, &want, 26001, &got), DIBS_UNAVAILABLE);
         assert_int_equal(t->err.trouble, DIBS_TROUBLE_LOCKED);
     }
     assert_in_range(now_ms() - start, TIMEOUT_MS * 3 / 4, TIMEOUT_MS * 7 / 4);
     start = now_ms(); /* and the next call has its own */
-    ledger_start_call(t->ledger);
+    t->call.deadline_ms = clock_monotonic_ms() + TIMEOUT_MS;
     assert_int_equal(t_claim(t, &want, 26001, &got), DIBS_UNAVAILABLE);
     assert_true(now_ms() - start >= TIMEOUT_MS * 3 / 4);
     (void) sqlite3_close(db);
@@ -220,13 +220,13 @@ static void twenty_processes_make_one_ledger(void **state)
     (void) close(gate[0]);
     (void) close(gate[1]);
     for (int i = 0; i < PROCESSES; i++)
-        assert_int_equal(child_wait(pids[i]), 0);
+        assert_int_equal(child_join(pids[i]), 0);
     ASSERT_OK(reopen(t, 1000), &t->err);
     assert_int_equal(t_list(t, (struct ledger_filter){ 0 }).n, PROCESSES);
     assert_int_equal(t_tail(t), PROCESSES);
 }
 
-static void write_until_killed(struct t_ledger *t, int told)
+static void write_until_killed(struct t_ledger *t, int report)
 {
     struct ledger_want want = t_want(NULL, "*");
 
@@ -242,10 +242,10 @@ static void write_until_killed(struct t_ledger *t, int told)
             struct ledger_seen seen = t_seen(&got);
             size_t n = 0;
 
-            s = ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, &n,
+            s = ledger_end(t->ledger, &t->call, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &n,
                            &t->err);
         }
-        if ((s != DIBS_OK && s != DIBS_TAKEN) || write(told, "", 1) != 1)
+        if ((s != DIBS_OK && s != DIBS_TAKEN) || write(report, "", 1) != 1)
             _exit(2);
     }
     _exit(3);
@@ -257,20 +257,20 @@ static void a_killed_writer_leaves_a_sound_ledger(void **state) /* INV-2 */
     struct ledger_health health = { 0 };
 
     for (int round = 0; round < 50; round++) {
-        int told[2] = { -1, -1 };
+        int report[2] = { -1, -1 };
         char done = 0;
 
-        assert_int_equal(pipe2(told, O_CLOEXEC), 0);
+        assert_int_equal(pipe2(report, O_CLOEXEC), 0);
         pid_t pid = fork();
         assert_true(pid >= 0);
         if (pid == 0)
-            write_until_killed(t, told[1]);
-        (void) close(told[1]);
+            write_until_killed(t, report[1]);
+        (void) close(report[1]);
         for (int n = 0; n < 5 + 20 * (round % 10); n++) /* so many changes; it is killed in one of the next */
-            assert_int_equal(read(told[0], &done, 1), 1);
+            assert_int_equal(read(report[0], &done, 1), 1);
         assert_int_equal(kill(pid, SIGKILL), 0);
-        (void) close(told[0]);
-        assert_int_equal(child_wait(pid), 128 + SIGKILL);
+        (void) close(report[0]);
+        assert_int_equal(child_join(pid), 128 + SIGKILL);
         ASSERT_OK(reopen(t, 2000), &t->err);
         ASSERT_OK(ledger_health(t->ledger, &health, &t->err), &t->err);
         assert_true(health.is_sound);

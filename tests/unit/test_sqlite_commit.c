@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A disk that fails while a change is being made durable: what can be known then, and what is said. */
-#include "ledger/sqlite.h"
+#include "store/sqlite/sqlite_store.h"
 #include "support/ledger.h"
 
 static struct {
@@ -28,7 +28,7 @@ static int open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int
     return rc;
 }
 
-static void what_may_have_been_recorded_is_said_to_be_so(void **state)
+static void a_request_that_may_have_been_recorded_is_reported_as_such(void **state)
 {
     struct t_ledger *t = *state;
     const struct ledger_options options = { .timeout_ms = 1000 };
@@ -45,22 +45,23 @@ static void what_may_have_been_recorded_is_said_to_be_so(void **state)
     disk.is_failing = true;
     assert_int_equal(t_claim(t, &want, 20000, &got), DIBS_UNAVAILABLE);
     assert_int_equal(t->err.trouble, DIBS_TROUBLE_NONE); /* no reason to hand out another port */
-    assert_non_null(strstr(t->err.msg, "cannot be told whether this was recorded"));
+    assert_non_null(strstr(t->err.msg, "not known whether this was recorded"));
     assert_non_null(strstr(t->err.msg, "dibs ls"));
     assert_non_null(strstr(t->err.msg, t->uri + strlen("sqlite:")));
     disk.is_failing = false;
-    dibs_claim claim = t_must(t, &want, 20000); /* whichever it was, asking again by name is safe */
+    dibs_claim claim = t_must(t, &want, 20000); /* whichever it was, a repeated request by name is safe */
     struct ledger_seen seen = t_seen(&claim);
-    ASSERT_OK(ledger_end(t->ledger, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &t->actor, &n,
-                         &t->err),
-              &t->err);
+    ASSERT_OK(
+        ledger_end(t->ledger, &t->call, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &n, &t->err),
+        &t->err);
     assert_int_equal(n, 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_may_have_been_recorded_is_said_to_be_so, t_open, t_close),
+        cmocka_unit_test_setup_teardown(a_request_that_may_have_been_recorded_is_reported_as_such, t_open,
+                                        t_close),
     };
 
     t_scheme = "sqlite";

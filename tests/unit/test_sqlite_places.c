@@ -22,7 +22,7 @@ static void in_own_mounts(struct t_ledger *t, int (*fn)(struct t_ledger *t))
             _exit(77);
         _exit(fn(t));
     }
-    int code = child_wait(pid);
+    int code = child_join(pid);
     if (code == 77)
         SKIP_BECAUSE("this machine does not let us mount");
     assert_int_equal(code, 0);
@@ -53,7 +53,7 @@ static int fill_a_small_disk(struct t_ledger *t)
     if (s != DIBS_UNAVAILABLE || t->err.trouble != DIBS_TROUBLE_FULL)
         return 2;
     struct ledger_filter all = { 0 };
-    if (ledger_list(t->ledger, &all, t_note_claim, &ids, &t->err) != DIBS_OK || ids.n != n - 1)
+    if (ledger_list(t->ledger, &t->call, &all, t_note_claim, &ids, &t->err) != DIBS_OK || ids.n != n - 1)
         return 3; /* the one that failed left something */
     if (unlink(filler) != 0 || t_claim(t, &want, 30000, &got) != DIBS_OK)
         return 4;
@@ -62,7 +62,7 @@ static int fill_a_small_disk(struct t_ledger *t)
     return 0;
 }
 
-static void a_full_disk_is_told_and_leaves_nothing_half_written(void **state)
+static void a_full_disk_is_reported_and_leaves_nothing_half_written(void **state)
 {
     in_own_mounts(*state, fill_a_small_disk);
 }
@@ -169,7 +169,7 @@ static void a_file_system_that_others_may_share_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(a_full_disk_is_told_and_leaves_nothing_half_written),
+        CASE(a_full_disk_is_reported_and_leaves_nothing_half_written),
         CASE(a_ledger_that_does_not_fit_is_full),
         CASE(a_read_only_place_is_unwritable),
         CASE(a_file_system_that_others_may_share_is_refused),

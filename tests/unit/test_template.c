@@ -62,7 +62,7 @@ static void nothing_is_a_template_too(void **state)
     template_free(&t);
 }
 
-static void what_is_wrong_is_told_with_its_place(void **state)
+static void an_error_is_reported_with_its_place(void **state)
 {
     static const struct {
         const char *text, *says;
@@ -97,7 +97,7 @@ int main(void)
         cmocka_unit_test(text_and_holes_come_in_order),
         cmocka_unit_test(quotes_can_be_quoted),
         cmocka_unit_test(nothing_is_a_template_too),
-        cmocka_unit_test(what_is_wrong_is_told_with_its_place),
+        cmocka_unit_test(an_error_is_reported_with_its_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -188,24 +188,32 @@ static void put(const struct place *at, const char *text, mode_t mode)
     assert_int_equal(chmod(at->path, mode), 0);
 }
 
-static void a_reload_is_all_or_nothing(void **state)
+static void load(const struct place *at, struct tokens **tokens)
+{
+    dibs_err err = { 0 };
+
+    tokens_free(*tokens);
+    ASSERT_OK(tokens_load(at->path, tokens, &err), &err);
+}
+
+static void a_file_is_loaded_as_a_whole_or_refused(void **state)
 {
     const struct place *at = *state;
     struct tokens *tokens = NULL;
-    dibs_err err = { 0 };
+    struct tokens *refused = NULL;
 
     put(at, "uid:1 " A16 "\n", 0600);
-    ASSERT_OK(tokens_load(at->path, &tokens, &err), &err);
-    put(at, "uid:2 " B16 "\nuid:3 short\n", 0600);
-    assert_int_equal(tokens_load(at->path, &tokens, &err), DIBS_INVALID);
+    load(at, &tokens);
     assert_string_equal(whose(tokens, A16), "uid:1");
-    assert_null(whose(tokens, B16));
+    put(at, "uid:2 " B16 "\nuid:3 short\n", 0600);
+    assert_int_equal(tokens_load(at->path, &refused, NULL), DIBS_INVALID);
+    assert_null(refused);
     put(at, "uid:2 " B16 "\n", 0400);
-    ASSERT_OK(tokens_load(at->path, &tokens, &err), &err);
+    load(at, &tokens);
     assert_null(whose(tokens, A16));
     assert_string_equal(whose(tokens, B16), "uid:2");
     put(at, "", 0640); /* nobody comes in any more */
-    ASSERT_OK(tokens_load(at->path, &tokens, &err), &err);
+    load(at, &tokens);
     assert_null(whose(tokens, B16));
     tokens_free(tokens);
 }
@@ -240,7 +248,7 @@ static void a_strangers_file_is_refused(void **state)
     assert_null(tokens);
 }
 
-static void what_is_no_file_of_tokens_is_refused_at_once(void **state)
+static void a_malformed_tokens_file_is_refused_at_once(void **state)
 {
     const struct place *at = *state;
     struct tokens *tokens = NULL;
@@ -268,10 +276,10 @@ int main(void)
         cmocka_unit_test(tokens_of_the_shortest_and_of_the_longest_length_are_taken),
         cmocka_unit_test(one_wrong_line_refuses_all_and_shows_no_token),
         cmocka_unit_test(there_are_no_more_tokens_than_can_be_compared),
-        WITH_FILE(a_reload_is_all_or_nothing),
+        WITH_FILE(a_file_is_loaded_as_a_whole_or_refused),
         WITH_FILE(a_file_that_others_can_use_is_refused_with_what_to_do),
         WITH_FILE(a_strangers_file_is_refused),
-        WITH_FILE(what_is_no_file_of_tokens_is_refused_at_once),
+        WITH_FILE(a_malformed_tokens_file_is_refused_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

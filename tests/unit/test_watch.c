@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Real processes that die, and who is told of it. */
-#include "owner/watch.h"
+/* Real processes that die, and the reports of it. */
+#include "host/process_watch.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,30 +9,30 @@
 
 #include "base/clock.h"
 #include "support/child.h"
-#include "support/owner.h"
+#include "support/process.h"
 
 enum { CROWD = 1000, TURN_MS = 5000, TURNS_MAX = 200 };
 
 struct scene {
-    struct owner_view view;
+    struct process_view view;
     struct loop *loop;
     struct watch *watch;
-    size_t n_told;
+    size_t n_reported;
     size_t n_turns;
     size_t n_crowd;
     pid_t child[CROWD];
     dibs_process who[CROWD];
-    int told[CROWD]; /* how often */
+    int reported[CROWD]; /* how often */
 };
 
 static void note_death(void *ctx, const dibs_process *who)
 {
     struct scene *s = ctx;
 
-    s->n_told++;
+    s->n_reported++;
     for (size_t i = 0; i < s->n_crowd; i++)
         if (memcmp(&s->who[i], who, sizeof *who) == 0)
-            s->told[i]++;
+            s->reported[i]++;
 }
 
 static dibs_status begin(struct scene *s, size_t budget, dibs_err *err)
@@ -76,11 +76,11 @@ static void add(struct scene *s, const dibs_process *who)
 static int start_some(struct scene *s, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct owner_facts facts = { 0 };
+        struct process_facts facts = { 0 };
 
-        s->child[i] = child_start(child_idle, NULL);
+        s->child[i] = child_fork(child_idle, NULL);
         s->n_crowd = i + 1;
-        CHECK(owner_identify(&s->view, s->child[i], &facts, NULL) == DIBS_OK);
+        CHECK(process_identify(&s->view, s->child[i], &facts, NULL) == DIBS_OK);
         s->who[i] = facts.process;
     }
     return 0;
@@ -94,22 +94,22 @@ static void crowd(struct scene *s, size_t n)
         add(s, &s->who[i]);
 }
 
-static void turns_until_told(struct scene *s, size_t n)
+static void turns_until_reported(struct scene *s, size_t n)
 {
     dibs_err err = { 0 };
 
-    for (s->n_turns = 0; s->n_turns < TURNS_MAX && s->n_told < n; s->n_turns++)
+    for (s->n_turns = 0; s->n_turns < TURNS_MAX && s->n_reported < n; s->n_turns++)
         ASSERT_OK(loop_turn(s->loop, TURN_MS, &err), &err);
-    assert_int_equal(s->n_told, n);
+    assert_int_equal(s->n_reported, n);
 }
 
-static void nothing_more_is_told(struct scene *s)
+static void nothing_more_is_reported(struct scene *s)
 {
-    size_t n = s->n_told;
+    size_t n = s->n_reported;
 
     for (int i = 0; i < 3; i++)
         assert_int_equal(loop_turn(s->loop, 0, NULL), DIBS_OK);
-    assert_int_equal(s->n_told, n);
+    assert_int_equal(s->n_reported, n);
 }
 
 /* Nobody has to be looked at: nothing ends the wait before its time. */
@@ -122,7 +122,7 @@ static void is_idle(struct scene *s)
     assert_true(clock_monotonic_ms() - start_ms >= WAIT_MS - 1);
 }
 
-static void a_thousand_deaths_at_once_are_each_told_once(void **state)
+static void a_thousand_deaths_at_once_are_each_reported_once(void **state)
 {
     struct scene *s = scene(0);
 
@@ -135,13 +135,13 @@ static void a_thousand_deaths_at_once_are_each_told_once(void **state)
         assert_int_equal(kill(s->child[i], SIGKILL), 0);
     for (size_t i = 0; i < CROWD; i++)
         child_await_end(s->child[i]);
-    turns_until_told(s, CROWD);
+    turns_until_reported(s, CROWD);
     assert_in_range(s->n_turns, 1, 8);
-    print_message("%d processes died and were told within %d ms, in %zu turns\n", CROWD,
+    print_message("%d processes died and were reported within %d ms, in %zu turns\n", CROWD,
                   (int) (clock_monotonic_ms() - start_ms), s->n_turns);
     for (size_t i = 0; i < CROWD; i++)
-        assert_int_equal(s->told[i], 1);
-    nothing_more_is_told(s);
+        assert_int_equal(s->reported[i], 1);
+    nothing_more_is_reported(s);
     assert_int_equal(watch_count(s->watch).by_pidfd, 0);
     end(s);
 }
@@ -163,16 +163,16 @@ static void a_process_is_watched_until_its_last_claim_is_dropped(void **state)
     watch_drop(s->watch, &s->who[0]); /* not watched: nothing happens */
     assert_int_equal(kill(s->child[0], SIGKILL), 0);
     assert_int_equal(kill(s->child[1], SIGKILL), 0);
-    turns_until_told(s, 1);
-    assert_int_equal(s->told[1], 1);
-    nothing_more_is_told(s);
+    turns_until_reported(s, 1);
+    assert_int_equal(s->reported[1], 1);
+    nothing_more_is_reported(s);
     end(s);
 }
 
-static void who_was_dead_before_is_told_in_the_next_turn(void **state)
+static void a_process_that_was_dead_before_is_reported_in_the_next_turn(void **state)
 {
     struct scene *s = scene(0);
-    pid_t child = child_start(child_idle, NULL);
+    pid_t child = child_fork(child_idle, NULL);
     dibs_process ended = facts_of(&s->view, child).process;
 
     (void) state;
@@ -186,14 +186,14 @@ static void who_was_dead_before_is_told_in_the_next_turn(void **state)
     add(s, &earlier);
     add(s, &before_boot);
     add(s, &before_boot);
-    assert_int_equal(s->n_told, 0); /* not from within watch_add() */
-    turns_until_told(s, 3);
+    assert_int_equal(s->n_reported, 0); /* not from within watch_add() */
+    turns_until_reported(s, 3);
     assert_int_equal(s->n_turns, 1);
-    nothing_more_is_told(s);
+    nothing_more_is_reported(s);
 
     add(s, &ended);
     watch_drop(s->watch, &ended); /* nobody wants to know any more */
-    nothing_more_is_told(s);
+    nothing_more_is_reported(s);
     end(s);
 }
 
@@ -204,15 +204,15 @@ static void a_zombie_counts_as_dead(void **state)
     (void) state;
     crowd(s, 1);
     assert_int_equal(kill(s->child[0], SIGKILL), 0);
-    turns_until_told(s, 1);
+    turns_until_reported(s, 1);
     assert_int_equal(state_of(s->child[0]), 'Z'); /* nobody has waited for it yet */
     add(s, &s->who[0]);
-    turns_until_told(s, 2);
+    turns_until_reported(s, 2);
     end(s);
 }
 
-/* More processes than the budget: all deaths are told, and who waits moves up. */
-static void beyond_the_budget_every_death_is_told_in_turn(void **state)
+/* More processes than the budget: all deaths are reported, and waiting processes move up. */
+static void beyond_the_budget_every_death_is_reported_in_turn(void **state)
 {
     enum { BUDGET = 8, N = 50 };
     struct scene *s = scene(BUDGET);
@@ -226,11 +226,12 @@ static void beyond_the_budget_every_death_is_told_in_turn(void **state)
     int64_t start_ms = clock_monotonic_ms();
     for (size_t i = 20; i < N; i++)
         assert_int_equal(kill(s->child[i], SIGKILL), 0);
-    turns_until_told(s, 30);
-    print_message("30 deaths beyond the budget told within %d ms\n", (int) (clock_monotonic_ms() - start_ms));
+    turns_until_reported(s, 30);
+    print_message("30 deaths beyond the budget reported within %d ms\n",
+                  (int) (clock_monotonic_ms() - start_ms));
     assert_int_equal(watch_count(s->watch).in_turn, 12);
     for (size_t i = 0; i < N; i++)
-        assert_int_equal(s->told[i], i >= 20);
+        assert_int_equal(s->reported[i], i >= 20);
 
     /* Room for all of them: nobody needs to be looked at any more. */
     for (size_t i = 0; i < 12; i++)
@@ -241,12 +242,12 @@ static void beyond_the_budget_every_death_is_told_in_turn(void **state)
     is_idle(s);
     for (size_t i = 12; i < 20; i++)
         assert_int_equal(kill(s->child[i], SIGKILL), 0);
-    turns_until_told(s, 38);
-    nothing_more_is_told(s);
+    turns_until_reported(s, 38);
+    nothing_more_is_reported(s);
     end(s);
 }
 
-static void who_keeps_coming_does_not_delay_the_turn_of_others(void **state)
+static void new_processes_do_not_delay_the_check_of_others(void **state)
 {
     struct scene *s = scene(1);
     dibs_process me = facts_of(&s->view, getpid()).process;
@@ -254,12 +255,12 @@ static void who_keeps_coming_does_not_delay_the_turn_of_others(void **state)
     (void) state;
     crowd(s, 2);
     assert_int_equal(kill(s->child[1], SIGKILL), 0);
-    for (int i = 0; i < 2 * WATCH_ROUND_MS && s->n_told == 0; i++) {
+    for (int i = 0; i < 2 * WATCH_ROUND_MS && s->n_reported == 0; i++) {
         add(s, &me);
         assert_int_equal(loop_turn(s->loop, 1, NULL), DIBS_OK);
         watch_drop(s->watch, &me);
     }
-    assert_int_equal(s->told[1], 1);
+    assert_int_equal(s->reported[1], 1);
     end(s);
 }
 
@@ -283,27 +284,27 @@ static int leaves_a_thread(void *arg)
 static void a_process_lives_as_long_as_one_of_its_threads(void **state)
 {
     struct scene *s = scene(0);
-    struct owner_facts facts = { 0 };
+    struct process_facts facts = { 0 };
     uint64_t netns = 0;
     int pipe_fd[2];
 
     (void) state;
     assert_int_equal(pipe2(pipe_fd, O_CLOEXEC), 0);
-    s->child[0] = child_start(leaves_a_thread, pipe_fd);
+    s->child[0] = child_fork(leaves_a_thread, pipe_fd);
     s->n_crowd = 1;
     s->who[0] = facts_of(&s->view, s->child[0]).process;
     add(s, &s->who[0]);
     UNTIL(state_of(s->child[0]) == 'Z');
     assert_int_equal(state_of(s->child[0]), 'Z');
-    nothing_more_is_told(s);
+    nothing_more_is_reported(s);
     assert_true(watch_knows(s->watch, s->child[0], &facts, &netns));
     /* One that is added only now, too. */
     watch_drop(s->watch, &s->who[0]);
     add(s, &s->who[0]);
-    nothing_more_is_told(s);
+    nothing_more_is_reported(s);
     assert_int_equal(watch_count(s->watch).by_pidfd, 1);
     (void) close(pipe_fd[1]);
-    turns_until_told(s, 1);
+    turns_until_reported(s, 1);
     (void) close(pipe_fd[0]);
     end(s);
 }
@@ -330,9 +331,10 @@ static int executes(void *arg)
 
 static bool runs(struct scene *s, const char *command)
 {
-    struct owner_facts facts = { 0 };
+    struct process_facts facts = { 0 };
 
-    return owner_identify(&s->view, s->child[0], &facts, NULL) == DIBS_OK && !strcmp(facts.command, command);
+    return process_identify(&s->view, s->child[0], &facts, NULL) == DIBS_OK &&
+           !strcmp(facts.command, command);
 }
 
 static void another_program_in_the_same_process_is_no_death(void **state)
@@ -342,16 +344,16 @@ static void another_program_in_the_same_process_is_no_death(void **state)
 
     (void) state;
     assert_int_equal(pipe2(pipe_fd, O_CLOEXEC), 0);
-    s->child[0] = child_start(executes, pipe_fd);
+    s->child[0] = child_fork(executes, pipe_fd);
     s->n_crowd = 1;
     s->who[0] = facts_of(&s->view, s->child[0]).process;
     add(s, &s->who[0]);
     (void) close(pipe_fd[1]);
     UNTIL(runs(s, "sleep"));
     assert_true(runs(s, "sleep"));
-    nothing_more_is_told(s);
+    nothing_more_is_reported(s);
     assert_int_equal(kill(s->child[0], SIGKILL), 0);
-    turns_until_told(s, 1);
+    turns_until_reported(s, 1);
     (void) close(pipe_fd[0]);
     end(s);
 }
@@ -359,12 +361,12 @@ static void another_program_in_the_same_process_is_no_death(void **state)
 static void a_watched_process_is_known_while_it_lives(void **state)
 {
     struct scene *s = scene(1);
-    struct owner_facts facts = { .uid = 7 };
+    struct process_facts facts = { .uid = 7 };
     uint64_t netns = 0;
 
     (void) state;
     crowd(s, 2);
-    struct owner_facts seen = facts_of(&s->view, s->child[0]);
+    struct process_facts seen = facts_of(&s->view, s->child[0]);
     assert_true(watch_knows(s->watch, s->child[0], &facts, &netns));
     assert_memory_equal(&facts.process, &s->who[0], sizeof facts.process);
     assert_int_equal(facts.uid, seen.uid);
@@ -372,21 +374,21 @@ static void a_watched_process_is_known_while_it_lives(void **state)
     assert_string_equal(facts.command, seen.command);
     assert_true(netns != 0);
 
-    facts = (struct owner_facts){ .uid = 7 };
+    facts = (struct process_facts){ .uid = 7 };
     assert_false(watch_knows(s->watch, s->child[1], &facts, &netns)); /* has no pidfd */
     assert_false(watch_knows(s->watch, getpid(), &facts, &netns));    /* is not watched */
     assert_int_equal(kill(s->child[0], SIGKILL), 0);
     child_await_end(s->child[0]);
-    assert_false(watch_knows(s->watch, s->child[0], &facts, &netns)); /* although nobody was told yet */
+    assert_false(watch_knows(s->watch, s->child[0], &facts, &netns)); /* although nothing was reported yet */
     assert_int_equal(facts.uid, 7);
-    turns_until_told(s, 1);
+    turns_until_reported(s, 1);
     end(s);
 }
 
-static void who_came_after_a_moment_was_not_known_then(void **state)
+static void a_process_added_after_a_moment_was_not_known_then(void **state)
 {
     struct scene *s = scene(2);
-    struct owner_facts facts = { .uid = 7 };
+    struct process_facts facts = { .uid = 7 };
     uint64_t netns = 0;
 
     (void) state;
@@ -396,11 +398,11 @@ static void who_came_after_a_moment_was_not_known_then(void **state)
     add(s, &me);
     assert_true(watch_knows(s->watch, getpid(), &facts, &netns));
     assert_true(watch_knew(s->watch, s->child[0], moment, &facts, &netns));
-    facts = (struct owner_facts){ .uid = 7 };
+    facts = (struct process_facts){ .uid = 7 };
     assert_false(watch_knew(s->watch, getpid(), moment, &facts, &netns));
     assert_int_equal(facts.uid, 7);
     assert_true(watch_knew(s->watch, getpid(), watch_moment(s->watch), &facts, &netns));
-    /* Who is forgotten and comes again is a newcomer: somebody else may have had its pid meanwhile. */
+    /* A process that was dropped and is added again is a new one: another may have had its pid meanwhile. */
     moment = watch_moment(s->watch);
     watch_drop(s->watch, &s->who[0]);
     add(s, &s->who[0]);
@@ -409,7 +411,7 @@ static void who_came_after_a_moment_was_not_known_then(void **state)
 }
 
 /* A record that says nothing, and one of a namespace that is not below ours. */
-static void of_whom_nothing_is_known_stays_watched(void **state)
+static void a_process_of_unknown_state_stays_watched(void **state)
 {
     struct scene *s = scene(0);
     dibs_process nobody = { .pid = 1 };
@@ -418,15 +420,15 @@ static void of_whom_nothing_is_known_stays_watched(void **state)
     add(s, &nobody);
     add(s, &nobody);
     assert_int_equal(watch_count(s->watch).far, 1);
-    nothing_more_is_told(s);
-    assert_int_equal(s->n_told, 0);
+    nothing_more_is_reported(s);
+    assert_int_equal(s->n_reported, 0);
     watch_drop(s->watch, &nobody);
     watch_drop(s->watch, &nobody);
     assert_int_equal(watch_count(s->watch).far, 0);
     end(s);
 }
 
-static void who_could_not_be_looked_for_is_looked_for_again(void **state)
+static void a_process_that_could_not_be_searched_is_searched_again(void **state)
 {
     struct scene *s = scene(0);
     struct rlimit limit = { 0 };
@@ -434,16 +436,16 @@ static void who_could_not_be_looked_for_is_looked_for_again(void **state)
 
     (void) state;
     need_the_host();
-    gone.pidns = 1; /* nobody is in such a namespace: dead, for whom may look */
+    gone.pidns = 1; /* no process is in such a namespace: dead, if we may look */
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     struct rlimit none = { .rlim_cur = 1, .rlim_max = limit.rlim_max };
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     add(s, &gone);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     assert_int_equal(watch_count(s->watch).far, 1);
-    turns_until_told(s, 1);
+    turns_until_reported(s, 1);
     assert_int_equal(watch_count(s->watch).far, 0);
-    nothing_more_is_told(s);
+    nothing_more_is_reported(s);
     end(s);
 }
 
@@ -458,11 +460,11 @@ static void add_again(void *ctx, const dibs_process *who)
         (void) watch_add(watch_of_death, who, NULL);
 }
 
-static void who_is_told_may_add_the_dead_one_again(void **state)
+static void died_may_add_the_dead_process_again(void **state)
 {
     struct scene *s = scene(0);
     struct watch_options options = { .loop = s->loop, .view = &s->view, .died = add_again };
-    pid_t child = child_start(child_idle, NULL);
+    pid_t child = child_fork(child_idle, NULL);
 
     (void) state;
     dead_again = facts_of(&s->view, child).process;
@@ -496,10 +498,10 @@ static int watches_with_few_descriptors(void *arg)
     CHECK(watch_count(s->watch).in_turn == N - 12);
     for (size_t i = 0; i < N; i++)
         CHECK(kill(s->child[i], SIGKILL) == 0);
-    for (int i = 0; i < TURNS_MAX && s->n_told < N; i++)
+    for (int i = 0; i < TURNS_MAX && s->n_reported < N; i++)
         CHECK(loop_turn(s->loop, TURN_MS, NULL) == DIBS_OK);
     for (size_t i = 0; i < N; i++)
-        CHECK(s->told[i] == 1);
+        CHECK(s->reported[i] == 1);
     return 0;
 }
 
@@ -527,20 +529,20 @@ static int watches_without_descriptors(void *arg)
         CHECK(watch_add(s->watch, &s->who[i], NULL) == DIBS_OK);
     CHECK(watch_count(s->watch).in_turn == N);
     child_end(s->child[0]);
-    for (int i = 0; i < TURNS_MAX && s->n_told < 1; i++)
+    for (int i = 0; i < TURNS_MAX && s->n_reported < 1; i++)
         CHECK(loop_turn(s->loop, TURN_MS, NULL) == DIBS_OK);
-    CHECK(s->told[0] == 1);
+    CHECK(s->reported[0] == 1);
 
     none.rlim_cur = 64;
     CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
     for (int i = 0; i < TURNS_MAX && watch_count(s->watch).by_pidfd < N - 1; i++)
         CHECK(loop_turn(s->loop, TURN_MS, NULL) == DIBS_OK);
     CHECK(watch_count(s->watch).by_pidfd == N - 1);
-    CHECK(s->n_told == 1);
+    CHECK(s->n_reported == 1);
     return 0;
 }
 
-static void without_a_free_descriptor_deaths_are_told_in_turn(void **state)
+static void without_a_free_descriptor_deaths_are_reported_in_turn(void **state)
 {
     struct scene *s = scene(0);
 
@@ -553,11 +555,12 @@ static void without_a_free_descriptor_deaths_are_told_in_turn(void **state)
 
 static int reports_and_waits(void *arg)
 {
-    struct owner_view view = { 0 };
-    struct owner_facts me = { 0 };
+    struct process_view view = { 0 };
+    struct process_facts me = { 0 };
     int out = *(int *) arg;
 
-    if (owner_view_load(&view, NULL) != DIBS_OK || owner_identify(&view, getpid(), &me, NULL) != DIBS_OK ||
+    if (process_view_load(&view, NULL) != DIBS_OK ||
+        process_identify(&view, getpid(), &me, NULL) != DIBS_OK ||
         write(out, &me.process, sizeof me.process) != (ssize_t) sizeof me.process)
         return 1;
     return child_idle(NULL);
@@ -571,14 +574,14 @@ static int below(void *arg)
 static void a_process_of_a_pid_namespace_below_is_watched_by_its_pid_here(void **state)
 {
     struct scene *s = scene(1);
-    struct owner_facts facts = { 0 };
+    struct process_facts facts = { 0 };
     uint64_t netns = 0;
     int report[2];
 
     (void) state;
     need_the_host();
     assert_int_equal(pipe2(report, O_CLOEXEC), 0);
-    s->child[0] = child_start(below, &report[1]);
+    s->child[0] = child_fork(below, &report[1]);
     s->n_crowd = 1;
     assert_int_equal(read(report[0], &s->who[0], sizeof s->who[0]), sizeof s->who[0]);
     assert_int_equal(s->who[0].pid, 1);
@@ -586,20 +589,20 @@ static void a_process_of_a_pid_namespace_below_is_watched_by_its_pid_here(void *
     add(s, &s->who[0]);
     assert_int_equal(watch_count(s->watch).by_pidfd, 1);
     assert_false(watch_knows(s->watch, 1, &facts, &netns)); /* our own pid 1 is somebody else */
-    pid_t there = owner_pid_here(&s->view, &s->who[0]);
-    nothing_more_is_told(s);
+    pid_t there = process_pid_here(&s->view, &s->who[0]);
+    nothing_more_is_reported(s);
 
-    /* Without a descriptor of its own it is looked at in turn, and told as well. */
+    /* Without a descriptor of its own it is checked in turn, and reported as well. */
     dibs_process me = facts_of(&s->view, getpid()).process;
     watch_drop(s->watch, &s->who[0]);
     add(s, &me);
     add(s, &s->who[0]);
     assert_int_equal(watch_count(s->watch).in_turn, 1);
     assert_int_equal(kill(there, SIGKILL), 0);
-    turns_until_told(s, 1);
-    assert_int_equal(s->told[0], 1);
+    turns_until_reported(s, 1);
+    assert_int_equal(s->reported[0], 1);
     add(s, &s->who[0]); /* dead already, and in a namespace without anybody */
-    turns_until_told(s, 2);
+    turns_until_reported(s, 2);
     (void) close(report[0]);
     (void) close(report[1]);
     end(s);
@@ -608,21 +611,21 @@ static void a_process_of_a_pid_namespace_below_is_watched_by_its_pid_here(void *
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_thousand_deaths_at_once_are_each_told_once),
+        cmocka_unit_test(a_thousand_deaths_at_once_are_each_reported_once),
         cmocka_unit_test(a_process_is_watched_until_its_last_claim_is_dropped),
-        cmocka_unit_test(who_was_dead_before_is_told_in_the_next_turn),
+        cmocka_unit_test(a_process_that_was_dead_before_is_reported_in_the_next_turn),
         cmocka_unit_test(a_zombie_counts_as_dead),
-        cmocka_unit_test(beyond_the_budget_every_death_is_told_in_turn),
-        cmocka_unit_test(who_keeps_coming_does_not_delay_the_turn_of_others),
+        cmocka_unit_test(beyond_the_budget_every_death_is_reported_in_turn),
+        cmocka_unit_test(new_processes_do_not_delay_the_check_of_others),
         cmocka_unit_test(a_process_lives_as_long_as_one_of_its_threads),
         cmocka_unit_test(another_program_in_the_same_process_is_no_death),
         cmocka_unit_test(a_watched_process_is_known_while_it_lives),
-        cmocka_unit_test(who_came_after_a_moment_was_not_known_then),
-        cmocka_unit_test(of_whom_nothing_is_known_stays_watched),
-        cmocka_unit_test(who_could_not_be_looked_for_is_looked_for_again),
-        cmocka_unit_test(who_is_told_may_add_the_dead_one_again),
+        cmocka_unit_test(a_process_added_after_a_moment_was_not_known_then),
+        cmocka_unit_test(a_process_of_unknown_state_stays_watched),
+        cmocka_unit_test(a_process_that_could_not_be_searched_is_searched_again),
+        cmocka_unit_test(died_may_add_the_dead_process_again),
         cmocka_unit_test(the_budget_follows_the_limit_of_descriptors),
-        cmocka_unit_test(without_a_free_descriptor_deaths_are_told_in_turn),
+        cmocka_unit_test(without_a_free_descriptor_deaths_are_reported_in_turn),
         cmocka_unit_test(a_process_of_a_pid_namespace_below_is_watched_by_its_pid_here),
     };
 

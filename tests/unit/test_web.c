@@ -156,7 +156,7 @@ static void answers_that_are_cut_or_none_are_failures(void **state)
                 "lost before the whole answer");
 }
 
-static void what_is_no_http_is_a_failure(void **state)
+static void an_answer_that_is_no_http_is_a_failure(void **state)
 {
     struct world *w = *state;
 
@@ -229,7 +229,7 @@ int main(void)
         WEB_TEST(no_request_is_sent_twice),
         WEB_TEST(a_kept_connection_that_was_closed_is_replaced),
         WEB_TEST(answers_that_are_cut_or_none_are_failures),
-        WEB_TEST(what_is_no_http_is_a_failure),
+        WEB_TEST(an_answer_that_is_no_http_is_a_failure),
         WEB_TEST(an_answer_has_its_bound),
         WEB_TEST(headers_have_their_bound),
         WEB_TEST(an_answer_too_many_is_not_the_next_ones),

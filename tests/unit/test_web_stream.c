@@ -111,7 +111,7 @@ static void a_stream_that_does_not_begin_ends_by_its_deadline(void **state)
     assert_int_equal(s.reach, WEB_SENT);
 }
 
-static void who_has_enough_of_a_stream_ends_it(void **state)
+static void a_reader_may_end_a_stream(void **state)
 {
     struct world *w = *state;
     struct stream s = { .stop_at = 4 };
@@ -193,7 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WEB_TEST(a_stream_outlives_its_deadline_and_ends_by_silence),
         WEB_TEST(a_stream_that_does_not_begin_ends_by_its_deadline),
-        WEB_TEST(who_has_enough_of_a_stream_ends_it),
+        WEB_TEST(a_reader_may_end_a_stream),
         WEB_TEST(a_stream_that_is_refused_gives_no_pieces),
         WEB_TEST(calls_beside_a_stream_are_answered),
         WEB_TEST(a_client_lives_in_a_loop),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is written of a value reads back as that value. */
+/* A written value reads back as that value. */
 #include "support/wire.h"
 
 static dibs_claim through_wire(const dibs_claim *claim, bool with_token)
@@ -40,7 +40,7 @@ static void an_empty_claim_and_a_lease_come_back(void **state)
     same_claim(&claim, &got, true);
 }
 
-/* A damaged record may hold any numbers: it is told, and the list that it stands in can be read. */
+/* A damaged record may hold any numbers: it is reported, and its list can be read. */
 static void numbers_that_no_reader_can_hold_are_cut(void **state)
 {
     dibs_claim claim = full_claim();
@@ -60,13 +60,13 @@ static void a_newer_daemon_may_say_more(void **state)
     struct written t;
     dibs_claim got = { 0 };
     dibs_err err = { 0 };
-    struct json_writer *w = written_begin(&t);
+    struct jsonw *w = written_begin(&t);
 
     (void) state;
-    json_object(w);
+    jsonw_object(w);
     wire_claim_members(w, &claim, false);
-    json_key_string(w, "mood", "fine");
-    json_end_object(w);
+    jsonw_key_string(w, "mood", "fine");
+    jsonw_end_object(w);
     ASSERT_OK(wire_claim_read(written_root(&t), WIRE_ANSWERED, &got, &err), &err);
     same_claim(&claim, &got, false);
     assert_int_equal(wire_claim_read(written_root(&t), WIRE_ASKED, &got, &err), DIBS_INVALID);
@@ -125,7 +125,7 @@ static void pools_and_their_usage_come_back(void **state)
         fill_text(pool.order, sizeof pool.order - 1, 'o');
         wire_pool(written_begin(&t), &pool, &usage);
         ASSERT_OK(wire_pool_read(written_root(&t), WIRE_ANSWERED, &got, &err), &err);
-        ASSERT_OK(wire_usage_read(json_get(json_root(t.doc), "usage"), &got_usage, &err), &err);
+        ASSERT_OK(wire_usage_read(jsonr_get(jsonr_root(t.doc), "usage"), &got_usage, &err), &err);
         written_done(&t);
         const dibs_pool *a = &pool;
         const dibs_pool *b = &got;
@@ -282,7 +282,7 @@ static void a_problem_has_all_that_a_caller_of_the_library_gets(void **state)
     }
 }
 
-static void what_is_no_problem_of_ours_is_told_apart(void **state)
+static void a_foreign_problem_document_is_recognised(void **state)
 {
     static const char *const texts[] = { "{}",
                                          "[]",
@@ -293,13 +293,13 @@ static void what_is_no_problem_of_ours_is_told_apart(void **state)
 
     (void) state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        json_doc *doc = NULL;
+        jsonr_doc *doc = NULL;
         dibs_err err = { .code = DIBS_TAKEN };
 
-        ASSERT_OK(json_parse(texts[i], strlen(texts[i]), &doc, NULL), &err);
-        assert_false(wire_problem_read(json_root(doc), &err));
+        ASSERT_OK(jsonr_parse(texts[i], strlen(texts[i]), &doc, NULL), &err);
+        assert_false(wire_problem_read(jsonr_root(doc), &err));
         assert_int_equal(err.code, DIBS_TAKEN);
-        json_free(doc);
+        jsonr_free(doc);
     }
 }
 
@@ -327,11 +327,11 @@ static void the_daemon_and_range_snapshots_come_back(void **state)
 
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t) (i * 37);
-    struct json_writer *w = written_begin(&t);
+    struct jsonw *w = written_begin(&t);
 
-    json_object(w);
+    jsonw_object(w);
     wire_range_members(w, &(dibs_range_snapshot){ "1-65535", bytes, sizeof bytes });
-    json_end_object(w);
+    jsonw_end_object(w);
     ASSERT_OK(wire_range_read(written_root(&t), again, &range, &err), &err);
     assert_string_equal(range.range, "1-65535");
     assert_int_equal(range.n, sizeof bytes);
@@ -351,7 +351,7 @@ int main(void)
         cmocka_unit_test(the_report_of_a_port_comes_back_when_it_is_full),
         cmocka_unit_test(findings_of_repair_and_doctor_come_back),
         cmocka_unit_test(a_problem_has_all_that_a_caller_of_the_library_gets),
-        cmocka_unit_test(what_is_no_problem_of_ours_is_told_apart),
+        cmocka_unit_test(a_foreign_problem_document_is_recognised),
         cmocka_unit_test(the_daemon_and_range_snapshots_come_back),
     };
 

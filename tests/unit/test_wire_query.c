@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a client writes into an address, a daemon reads out of it. */
+/* A daemon reads from an address what a client has written into it. */
 #include "support/wire.h"
 
 /* An address, taken apart as a server does it. */
@@ -116,7 +116,7 @@ static void which_claim_is_meant_arrives(void **state)
 }
 
 /* Else a part of the path would be taken for another. */
-static void what_cannot_be_a_token_goes_as_one_that_is_none(void **state)
+static void a_malformed_token_counts_as_an_unknown_one(void **state)
 {
     static const char *const rows[] = { "", "-", "../../x", "a/b", "1.2.3?force=true", odd };
 
@@ -217,7 +217,7 @@ static void people_ask_by_protocol_and_address(void **state)
     assert_int_equal(got.n, 6);
 }
 
-static void what_cannot_be_is_refused(void **state)
+static void impossible_values_are_refused(void **state)
 {
     static const char *const rows[] = {
         "x?",         "x?port=0",        "x?port=1&proto=icmp", "x?all=yes",
@@ -255,11 +255,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(which_claim_is_meant_arrives),
-        cmocka_unit_test(what_cannot_be_a_token_goes_as_one_that_is_none),
+        cmocka_unit_test(a_malformed_token_counts_as_an_unknown_one),
         cmocka_unit_test(filters_and_event_queries_arrive),
         cmocka_unit_test(a_question_arrives_with_exactly_its_bindings),
         cmocka_unit_test(people_ask_by_protocol_and_address),
-        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(impossible_values_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

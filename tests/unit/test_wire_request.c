@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a client asks for arrives as it was asked, and what cannot be is refused by name. */
+/* A request arrives as the client made it, and an impossible one is refused by name. */
 #include "support/wire.h"
 
 static const dibs_ranges ranges = { .item = { { 20000, 20010 }, { 30000, 30000 } }, .n = 2 };
@@ -144,7 +144,7 @@ static dibs_status ask(const char *text, struct wire_asked *out, dibs_err *err)
     return wire_request_read(text, strlen(text), 600000, out, err);
 }
 
-static void who_names_no_holder_gets_the_lease_of_the_settings(void **state)
+static void a_request_without_holder_gets_the_lease_of_the_settings(void **state)
 {
     static const struct {
         const char *text;
@@ -266,6 +266,10 @@ static void a_batch_names_the_request_that_is_wrong(void **state)
         if (status != DIBS_INVALID || !strstr(err.msg, rows[i].says))
             fail_msg("%s -> %d '%s', without '%s'", rows[i].text, (int) status, err.msg, rows[i].says);
     }
+    static const char object[] = "{\"requests\":{}}";
+    assert_int_equal(wire_batch_read(object, strlen(object), 1, &asked, &err), DIBS_INVALID);
+    wire_asked_done(&asked);
+    assert_string_equal(err.msg, "\"requests\" must be a list"); /* without a limit that there is none of */
     bytes_add_text(&many, "{\"requests\":[{}");
     for (int i = 0; i < DIBS_BATCH_MAX; i++)
         bytes_add_text(&many, ",{}");
@@ -325,7 +329,7 @@ int main(void)
         cmocka_unit_test(a_request_arrives_as_it_was_asked),
         cmocka_unit_test(a_batch_arrives_with_its_drops),
         cmocka_unit_test(the_settings_that_somebody_gave_go_with_a_claim),
-        cmocka_unit_test(who_names_no_holder_gets_the_lease_of_the_settings),
+        cmocka_unit_test(a_request_without_holder_gets_the_lease_of_the_settings),
         cmocka_unit_test(localhost_and_several_protocols_are_several_bindings),
         cmocka_unit_test(whatever_is_wrong_is_refused_by_name),
         cmocka_unit_test(a_batch_names_the_request_that_is_wrong),

@@ -5,10 +5,8 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "codec/wire.h"
 #include "support/t.h"
-#include "wire/wire.h"
-
-DEFINE_AUTO(json_doc, json_free)
 
 static dibs_claim held_claim(void)
 {
@@ -46,7 +44,7 @@ static char *document(const dibs_claim *claim, const char *find, const char *put
                        .ranges = { .item = { { 20000, 32767 } }, .n = 1 },
                        .band = 100,
                        .cooldown_ms = 5000 };
-    struct json_writer w;
+    struct jsonw w;
     char *text = NULL;
     char *changed = NULL;
     size_t len = 0;
@@ -54,19 +52,19 @@ static char *document(const dibs_claim *claim, const char *find, const char *put
 
     assert_non_null(to);
     (void) snprintf(pool.order, sizeof pool.order, "%s", dibs_order_name(0));
-    json_begin(&w, to);
-    json_object(&w);
-    json_key_int(&w, "dibs", WIRE_SNAPSHOT_VERSION);
-    json_key(&w, "pools");
-    json_array(&w);
+    jsonw_begin(&w, to);
+    jsonw_object(&w);
+    jsonw_key_int(&w, "dibs", WIRE_SNAPSHOT_VERSION);
+    jsonw_key(&w, "pools");
+    jsonw_array(&w);
     wire_pool(&w, &pool, NULL);
-    json_end_array(&w);
-    json_key(&w, "claims");
-    json_array(&w);
+    jsonw_end_array(&w);
+    jsonw_key(&w, "claims");
+    jsonw_array(&w);
     wire_claim(&w, claim, false);
-    json_end_array(&w);
-    json_end_object(&w);
-    json_finish(&w);
+    jsonw_end_array(&w);
+    jsonw_end_object(&w);
+    jsonw_finish(&w);
     assert_int_equal(fclose(to), 0);
     if (!find)
         return text;
@@ -84,10 +82,10 @@ static char *document(const dibs_claim *claim, const char *find, const char *put
 
 static dibs_status read_text(const char *text, struct wire_snapshot *out, dibs_err *err)
 {
-    AUTO(json_free_auto) json_doc *doc = NULL;
+    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
 
-    ASSERT_OK(json_parse(text, strlen(text), &doc, err), err);
-    return wire_snapshot_read(json_root(doc), out, err);
+    ASSERT_OK(jsonr_parse(text, strlen(text), &doc, err), err);
+    return wire_snapshot_read(jsonr_root(doc), out, err);
 }
 
 /* As text, which has every member; padding between them is anybody's. */
@@ -101,7 +99,7 @@ static void same_claim(const dibs_claim *got, const dibs_claim *wanted)
     free(wanted_text);
 }
 
-static void what_was_written_comes_back(void **state)
+static void written_values_are_read_back(void **state)
 {
     dibs_claim claim = held_claim();
     char *text = document(&claim, NULL, NULL);
@@ -223,7 +221,7 @@ static void whatever_is_wrong_is_refused_by_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_written_comes_back),
+        cmocka_unit_test(written_values_are_read_back),
         cmocka_unit_test(leases_and_unheld_claims_come_back_too),
         cmocka_unit_test(foreign_bytes_in_a_command_do_not_make_a_snapshot_useless),
         cmocka_unit_test(whatever_is_wrong_is_refused_by_name),

@@ -158,7 +158,7 @@ static void our_own_fields_say_which_port(void **state)
     assert_int_equal(got.ports[2].n_bindings, 2);
 }
 
-static void what_rbg_refuses_is_refused_in_its_words(void **state)
+static void a_config_that_rbg_refuses_is_refused_in_its_words(void **state)
 {
     static const struct bad rows[] = {
         { "{\"allocations\": [{\"env\": \"A\"}]}", "allocations[0].name is required" },
@@ -195,7 +195,7 @@ static void bad_json_is_refused(void **state)
     }
 }
 
-static void what_would_fail_later_is_refused_when_it_is_read(void **state)
+static void a_config_that_would_fail_later_is_refused_when_it_is_read(void **state)
 {
     static const struct bad rows[] = {
         { "{\"allocations\": [{\"name\": \"a\", \"env\": \"1A\"}]}",
@@ -315,9 +315,9 @@ int main(void)
         CASE(names_of_fields_match_in_any_case_and_unknown_ones_do_not_count),
         CASE(under_our_own_key_a_field_that_is_unknown_is_refused),
         CASE(our_own_fields_say_which_port),
-        CASE(what_rbg_refuses_is_refused_in_its_words),
+        CASE(a_config_that_rbg_refuses_is_refused_in_its_words),
         CASE(bad_json_is_refused),
-        CASE(what_would_fail_later_is_refused_when_it_is_read),
+        CASE(a_config_that_would_fail_later_is_refused_when_it_is_read),
         CASE(under_our_own_key_a_reference_needs_no_component),
         CASE(a_place_stands_in_front_of_a_message),
         CASE(references_are_split_as_rbg_splits_them),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a group as a whole must be, whoever filled the model. */
+/* Checks of a whole group, from whichever reader. */
 #include <string.h>
 
 #include "support/t.h"
@@ -114,7 +114,7 @@ static void a_reference_reaches_only_pods_that_are_there(void **state)
     m->http[0].scope = WORKLOAD_ROLE_SCOPED; /* belongs to no pod */
     assert_sound(m);
     m->http[0].scope = WORKLOAD_POD_SCOPED;
-    m->roles[1].instances = 0; /* nobody is told */
+    m->roles[1].instances = 0; /* no instance gets it */
     assert_sound(m);
 }
 
@@ -129,7 +129,7 @@ static void an_own_port_is_referred_to_in_the_own_instance(void **state)
     assert_sound(m);
 }
 
-static void what_is_there_twice_is_refused(void **state)
+static void duplicates_are_refused(void **state)
 {
     struct model *m = sound();
 
@@ -324,7 +324,7 @@ int main(void)
         cmocka_unit_test(a_missing_target_is_named_with_the_nearest),
         cmocka_unit_test(a_reference_reaches_only_pods_that_are_there),
         cmocka_unit_test(an_own_port_is_referred_to_in_the_own_instance),
-        cmocka_unit_test(what_is_there_twice_is_refused),
+        cmocka_unit_test(duplicates_are_refused),
         cmocka_unit_test(a_name_that_one_of_several_has_is_refused),
         cmocka_unit_test(names_are_bounded_and_printable),
         cmocka_unit_test(one_number_is_not_several_claims),

@@ -35,48 +35,11 @@ static void pods_are_named_by_the_type_of_their_instance(void **state)
 
     (void) state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        char name[64] = "";
+        char address[WORKLOAD_ADDRESS_MAX] = "";
 
-        assert_true(workload_pod_name(&rows[i].pod, name, sizeof name));
-        assert_string_equal(name, rows[i].name);
-        assert_false(workload_pod_name(&rows[i].pod, name, strlen(rows[i].name)));
-    }
-}
-
-static void storage_keys_are_rbgs_wherever_kubernetes_takes_them(void **state)
-{
-    char key[WORKLOAD_STORAGE_KEY_MAX + 1] = "";
-
-    (void) state;
-    workload_storage_key("pod-0", "grpc-port", key);
-    assert_string_equal(key, "pod-0.grpc-port");
-    workload_storage_key("leader", "http-port", key);
-    assert_string_equal(key, "leader.http-port");
-}
-
-static void no_two_ports_share_a_storage_key_and_each_is_valid(void **state)
-{
-    char lengthy[2][254] = { "", "" };
-    const char *const rows[][2] = {
-        { "a", "b.c" },      { "a.b", "c" },      { "a", "b-c" },      { "a-b", "c" },
-        { "", "" },          { "a", "" },         { "", "a" },         { "a/b", "c" },
-        { "a", "/b" },       { "a", "\xc3\xa4" }, { "a", "\xc3\xb6" }, { lengthy[0], "a" },
-        { lengthy[1], "a" }, { "a", lengthy[0] }, { "a", lengthy[1] }, { "--", "--" },
-    };
-    enum { ROWS = sizeof rows / sizeof rows[0] };
-    char keys[ROWS][WORKLOAD_STORAGE_KEY_MAX + 1];
-
-    (void) state;
-    for (size_t i = 0; i < 2; i++) {
-        memset(lengthy[i], 'x', 253);
-        lengthy[i][252] = (char) ('0' + i); /* they differ only at their end */
-    }
-    for (size_t i = 0; i < ROWS; i++) {
-        workload_storage_key(rows[i][0], rows[i][1], keys[i]);
-        if (strchr(keys[i], '/') || !workload_is_annotation_key(keys[i]))
-            fail_msg("'%s' is no key", keys[i]);
-        for (size_t k = 0; k < i; k++)
-            assert_string_not_equal(keys[i], keys[k]);
+        assert_true(workload_discovery_address(&rows[i].pod, "svc", "ns", address));
+        *strstr(address, ".svc.ns.svc.cluster.local") = '\0';
+        assert_string_equal(address, rows[i].name);
     }
 }
 
@@ -148,52 +111,6 @@ static void a_bad_annotation_is_refused_naming_what_is_wrong(void **state)
     }
 }
 
-static const char *find_in(void *ctx, const char *key)
-{
-    const char *const(*pairs)[2] = ctx;
-
-    for (; (*pairs)[0]; pairs++)
-        if (strcmp((*pairs)[0], key) == 0)
-            return (*pairs)[1];
-    return NULL;
-}
-
-static void a_port_is_the_pods_own_before_the_components(void **state)
-{
-    static const char *stored[][2] = { { "inst-abc-leader-0.grpc", "50052" },
-                                       { "leader.grpc", "50051" },
-                                       { NULL, NULL } };
-    const struct workload_pod_id instance = { .type = WORKLOAD_COMPONENT_PODS, .instance = "inst-abc" };
-    struct workload_discovery_ref ref = { .env = "P", .component = "leader", .port = "grpc" };
-    const char *value = NULL;
-    dibs_err err = { 0 };
-
-    (void) state;
-    ASSERT_OK(workload_discovery_port(&ref, &instance, find_in, stored, &value, &err), &err);
-    assert_string_equal(value, "50052");
-    ref.index = 1;
-    ASSERT_OK(workload_discovery_port(&ref, &instance, find_in, stored, &value, &err), &err);
-    assert_string_equal(value, "50051");
-}
-
-static void a_missing_component_or_port_is_named(void **state)
-{
-    static const char *stored[][2] = { { "leader.grpc", "50051" }, { NULL, NULL } };
-    const struct workload_pod_id instance = { .type = WORKLOAD_COMPONENT_PODS, .instance = "inst-abc" };
-    struct workload_discovery_ref ref = { .env = "P", .component = "nobody", .port = "grpc" };
-    const char *value = NULL;
-    dibs_err err = { 0 };
-
-    (void) state;
-    assert_int_equal(workload_discovery_port(&ref, &instance, find_in, stored, &value, &err), DIBS_NOT_FOUND);
-    assert_string_equal(err.msg, "no port 'grpc' of component 'nobody', index 0");
-    ref.component = "leader";
-    ref.port = "http";
-    assert_int_equal(workload_discovery_port(&ref, &instance, find_in, stored, &value, &err), DIBS_NOT_FOUND);
-    assert_string_equal(err.msg, "no port 'http' of component 'leader', index 0");
-    assert_null(value);
-}
-
 static void addresses_are_the_names_of_pods_in_the_cluster(void **state)
 {
     struct workload_pod_id pod = { WORKLOAD_COMPONENT_PODS, "inst-abc", "leader", 0 };
@@ -216,13 +133,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(pods_are_named_by_the_type_of_their_instance),
-        CASE(storage_keys_are_rbgs_wherever_kubernetes_takes_them),
-        CASE(no_two_ports_share_a_storage_key_and_each_is_valid),
         CASE(the_annotation_asks_for_ports_and_addresses),
         CASE(addresses_may_be_asked_for_alone_or_nothing_at_all),
         CASE(a_bad_annotation_is_refused_naming_what_is_wrong),
-        CASE(a_port_is_the_pods_own_before_the_components),
-        CASE(a_missing_component_or_port_is_named),
         CASE(addresses_are_the_names_of_pods_in_the_cluster),
     };
 

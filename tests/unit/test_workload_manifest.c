@@ -150,16 +150,15 @@ static void a_project_may_not_choose_where_claims_live(void **state)
         char why[256];
 
         (void) snprintf(text, sizeof text, "group: a\n%s: x\n", keys[i]);
-        (void) snprintf(
-            why, sizeof why,
-            "dibs.yaml:2:1: a project may not set '%s': whoever checks it out would be led astray; "
-            "set it by flag, by environment or in your own settings",
-            keys[i]);
+        (void) snprintf(why, sizeof why,
+                        "dibs.yaml:2:1: a project may not set '%s' for everyone who checks it out; "
+                        "set it by flag, by environment or in your own settings",
+                        keys[i]);
         assert_refused(text, why);
     }
 }
 
-static void what_is_wrong_is_said_with_its_place(void **state)
+static void an_error_is_reported_with_its_line(void **state)
 {
     static const char *const cases[][2] = {
         { "[]", "dibs.yaml:1:1: a manifest must be a map, not a list" },
@@ -247,7 +246,7 @@ static void aliases_cannot_make_a_short_text_endless(void **state)
     assert_non_null(strstr(err.msg, "more than 65536 ports and references"));
 }
 
-static void what_is_called_json_must_be_json(void **state)
+static void a_file_named_json_must_be_json(void **state)
 {
     static const char *const rows[][2] = {
         { "roles: {web: {ports: [http]}}\n", "line 1, column 5: " },
@@ -330,7 +329,7 @@ static void a_file_is_read_when_it_can_be_trusted(void **state)
     ASSERT_OK(read_file(f, "good.yaml", &err), &err);
     put_file(f->path, "wide.yaml", "group: a\n", 0666);
     assert_int_equal(read_file(f, "wide.yaml", &err), DIBS_DENIED);
-    assert_non_null(strstr(err.msg, "can be written by everybody"));
+    assert_non_null(strstr(err.msg, "can be written by every user"));
     assert_int_equal(read_file(f, "missing.yaml", &err), DIBS_NOT_FOUND);
     assert_int_equal(read_file(f, "good.yaml/below", &err), DIBS_NOT_FOUND);
     assert_int_equal(read_file(f, "", &err), DIBS_INVALID); /* the folder */
@@ -428,9 +427,9 @@ int main(void)
         cmocka_unit_test(a_command_is_a_list_or_a_line_for_the_shell),
         cmocka_unit_test(settings_that_a_project_may_give_are_kept_with_their_place),
         cmocka_unit_test(a_project_may_not_choose_where_claims_live),
-        cmocka_unit_test(what_is_wrong_is_said_with_its_place),
+        cmocka_unit_test(an_error_is_reported_with_its_line),
         cmocka_unit_test(aliases_cannot_make_a_short_text_endless),
-        cmocka_unit_test(what_is_called_json_must_be_json),
+        cmocka_unit_test(a_file_named_json_must_be_json),
         cmocka_unit_test_setup(a_file_is_read_when_it_can_be_trusted, make_folder),
         cmocka_unit_test_setup(a_strangers_file_is_refused_and_says_whose_it_is, make_folder),
         cmocka_unit_test_setup(a_file_that_is_too_large_is_refused, make_folder),

@@ -116,13 +116,13 @@ static void the_same_number_for_something_else_is_not_the_claim_that_left_it(voi
     workload_plan_free(&plan);
 }
 
-static void a_process_that_has_ended_leaves_its_number_to_whoever_needs_it(void **state)
+static void an_ended_process_leaves_its_number_to_the_next_one(void **state)
 {
     struct world *w = *state;
     struct workload_port *ports = add_role(w->group, "web", 1, 2)->components[0].ports;
 
     need_network();
-    pid_t child = child_start(child_idle, NULL);
+    pid_t child = child_fork(child_idle, NULL);
     must_be(&ports[0], 8080);
     sync_on(w);
     hold_by(w, "shop/web/0/-/first", child);
@@ -234,7 +234,7 @@ int main(void)
         T(a_port_that_moves_back_is_the_claim_that_the_process_still_holds),
         T(a_move_back_that_is_undone_leaves_the_name_again),
         T(the_same_number_for_something_else_is_not_the_claim_that_left_it),
-        T(a_process_that_has_ended_leaves_its_number_to_whoever_needs_it),
+        T(an_ended_process_leaves_its_number_to_the_next_one),
         T(the_moved_port_of_a_role_that_runs_stays_until_none_of_its_pods_does),
         T(a_move_that_is_undone_gives_the_process_and_the_role_their_claims_back),
         T(an_undo_is_not_about_what_had_left_its_name),

@@ -6,7 +6,7 @@
 #define OWN "shop/web/0/-/first"
 #define SHARED "shop/web/-/-/second"
 
-/* What happens around each look of a sync. */
+/* The events around each read of a sync. */
 static struct {
     struct world *w;
     int n_looks;
@@ -46,7 +46,7 @@ static struct workload_port *shared_port(struct world *w, uint16_t number)
     return &ports[1];
 }
 
-static void what_a_role_shares_is_not_dropped_when_a_pod_starts_at_that_moment(void **state) /* INV-5 */
+static void a_shared_port_is_not_dropped_when_a_pod_starts_at_that_moment(void **state) /* INV-5 */
 {
     struct world *w = *state;
     struct workload_plan plan = { 0 };
@@ -62,7 +62,7 @@ static void what_a_role_shares_is_not_dropped_when_a_pod_starts_at_that_moment(v
     assert_true(claim_of(w, SHARED).is_kept);
 }
 
-static void what_a_role_shares_moves_with_a_word_when_a_pod_starts_at_that_moment(void **state) /* INV-5 */
+static void a_shared_port_moves_with_a_report_when_a_pod_starts_at_that_moment(void **state) /* INV-5 */
 {
     struct world *w = *state;
     struct workload_plan plan = { 0 };
@@ -77,7 +77,7 @@ static void what_a_role_shares_moves_with_a_word_when_a_pod_starts_at_that_momen
     assert_int_equal(port_of(w, SHARED "/8080"), 8080);
 }
 
-static void a_pod_that_starts_at_every_look_is_told_in_the_end(void **state) /* INV-9 */
+static void a_pod_that_starts_at_every_look_is_reported_in_the_end(void **state) /* INV-9 */
 {
     struct world *w = *state;
     struct workload_plan plan = { 0 };
@@ -93,13 +93,13 @@ static void a_pod_that_starts_at_every_look_is_told_in_the_end(void **state) /* 
     assert_int_equal(port_of(w, SHARED), 8080);
 }
 
-static void whoever_has_died_since_uses_nothing(void **state)
+static void a_process_that_died_since_uses_nothing(void **state)
 {
     struct world *w = *state;
 
     need_network();
     (void) shared_port(w, 8080);
-    pid_t child = child_start(child_idle, NULL);
+    pid_t child = child_fork(child_idle, NULL);
     hold_by(w, OWN, child);
     dibs_claim shared = claim_of(w, SHARED);
     const dibs_drop drop = { &shared, .shared_bytes = sizeof "shop/web/" - 1 };
@@ -115,10 +115,10 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(what_a_role_shares_is_not_dropped_when_a_pod_starts_at_that_moment),
-        T(what_a_role_shares_moves_with_a_word_when_a_pod_starts_at_that_moment),
-        T(whoever_has_died_since_uses_nothing),
-        T(a_pod_that_starts_at_every_look_is_told_in_the_end),
+        T(a_shared_port_is_not_dropped_when_a_pod_starts_at_that_moment),
+        T(a_shared_port_moves_with_a_report_when_a_pod_starts_at_that_moment),
+        T(a_process_that_died_since_uses_nothing),
+        T(a_pod_that_starts_at_every_look_is_reported_in_the_end),
     };
 
     e_own_network();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whatever the group says, processes that run lose nothing, and what they cannot know is told. */
+/* Running processes lose nothing when a group changes, and changes that they cannot see are reported. */
 #include "support/child.h"
 #include "support/workload.h"
 
@@ -40,7 +40,7 @@ static void a_process_that_has_ended_does_not_run(void **state)
     need_network();
     add_role(w->group, "web", 1, 1);
     sync_on(w);
-    pid_t child = child_start(child_idle, NULL);
+    pid_t child = child_fork(child_idle, NULL);
     hold_by(w, "shop/web/0/-/first", child);
     assert_int_equal(check_idle(w, 0), DIBS_TAKEN);
     child_end(child);
@@ -130,7 +130,7 @@ static void a_changed_port_of_the_role_needs_a_restart_of_every_pod_that_runs(vo
     workload_plan_free(&plan);
 }
 
-static void a_moved_port_needs_a_restart_of_those_who_refer_to_it(void **state)
+static void a_moved_port_needs_a_restart_of_its_referrers(void **state)
 {
     struct world *w = *state;
     struct workload_reference to = {
@@ -295,7 +295,7 @@ int main(void)
         T(nobody_is_to_restart_a_lease),
         T(a_port_added_to_a_running_instance_needs_a_restart),
         T(a_changed_port_of_the_role_needs_a_restart_of_every_pod_that_runs),
-        T(a_moved_port_needs_a_restart_of_those_who_refer_to_it),
+        T(a_moved_port_needs_a_restart_of_its_referrers),
         T(the_port_of_a_role_that_runs_stays_until_none_of_its_pods_does),
         T(a_port_that_is_gone_from_the_group_stays_with_its_process_and_is_the_same_again),
         T(cleanup_leaves_a_running_process_its_ports_those_that_moved_too),

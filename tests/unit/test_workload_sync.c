@@ -126,7 +126,7 @@ static void a_number_that_must_be_had_is_given_up_by_a_port_that_may_have_any(vo
     workload_plan_free(&plan);
 }
 
-static void a_block_makes_room_as_one(void **state)
+static void a_block_moves_as_one(void **state)
 {
     struct world *w = *state;
     struct workload_role *role = add_role(w->group, "infer", 1, 2);
@@ -273,7 +273,7 @@ int main(void)
         T(a_changed_required_port_moves),
         T(a_renamed_role_takes_over_the_required_port_of_the_old_one),
         T(a_number_that_must_be_had_is_given_up_by_a_port_that_may_have_any),
-        T(a_block_makes_room_as_one),
+        T(a_block_moves_as_one),
         T(a_refused_sync_changes_nothing),
         T(names_of_a_person_in_the_same_group_are_left_alone),
         T(blocks_stay_together_beside_single_ports),

@@ -77,7 +77,7 @@ static void every_form_of_a_port_is_understood(void **state)
     }
 }
 
-static void what_is_no_port_is_told_with_the_nearest_that_is(void **state)
+static void a_misspelt_port_is_reported_with_the_nearest_name(void **state)
 {
     static const char *const cases[][2] = {
         { "web/htp", "did you mean 'web/http'?" },
@@ -141,7 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_form_of_a_port_is_understood),
-        cmocka_unit_test(what_is_no_port_is_told_with_the_nearest_that_is),
+        cmocka_unit_test(a_misspelt_port_is_reported_with_the_nearest_name),
         cmocka_unit_test(only_what_looks_like_a_port_of_the_group_is_said_to),
     };
 

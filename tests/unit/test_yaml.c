@@ -2,8 +2,8 @@
 /* The tree of a YAML text: what stands where, and what is refused. */
 #include <string.h>
 
+#include "codec/yaml.h"
 #include "support/t.h"
-#include "yaml/yaml.h"
 
 static yaml_text *parse(const char *text)
 {
@@ -55,7 +55,7 @@ static void a_map_without_braces_stands_where_its_key_stands(void **state)
     assert_int_equal(map->column, 5);
 }
 
-static void what_is_not_written_stands_behind_what_is_before_it(void **state)
+static void a_missing_value_comes_after_the_one_before_it(void **state)
 {
     AUTO(yaml_free_auto) yaml_text *yaml = parse("- \n- ab\n-\n- x:\n- ? \n  : d\n");
     const yaml_node *item = yaml_root(yaml, 0)->first;
@@ -150,7 +150,7 @@ static void json_is_read_with_tabs_and_all(void **state)
     assert_string_equal(yaml_string(yaml_get(item, "c")), "ä");
 }
 
-static void what_cannot_be_read_is_refused_with_its_place(void **state)
+static void unreadable_input_is_refused_with_its_place(void **state)
 {
     static const struct {
         const char *text, *says;
@@ -196,13 +196,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_value_knows_its_place),
         cmocka_unit_test(a_map_without_braces_stands_where_its_key_stands),
-        cmocka_unit_test(what_is_not_written_stands_behind_what_is_before_it),
+        cmocka_unit_test(a_missing_value_comes_after_the_one_before_it),
         cmocka_unit_test(several_documents_and_empty_ones_are_read),
         cmocka_unit_test(an_alias_is_what_it_names),
         cmocka_unit_test(words_are_what_they_look_like_only_without_quotes),
         cmocka_unit_test(text_is_what_json_would_quote),
         cmocka_unit_test(json_is_read_with_tabs_and_all),
-        cmocka_unit_test(what_cannot_be_read_is_refused_with_its_place),
+        cmocka_unit_test(unreadable_input_is_refused_with_its_place),
         cmocka_unit_test(depth_is_bounded),
     };
 

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_BASE_GROW_H
+#define DIBS_BASE_GROW_H
+#include <stdbool.h>
+#include <stdlib.h>
+
+/* Make space for one more of `size` bytes in an array that has `n`; false without memory. */
+static inline bool grow(void **items, size_t n, size_t *max, size_t size)
+{
+    enum { FIRST = 16 };
+
+    if (n < *max)
+        return true;
+    size_t wanted = *max ? 2 * *max : FIRST;
+    void *larger = realloc(*items, wanted * size);
+
+    if (!larger)
+        return false;
+    *items = larger;
+    *max = wanted;
+    return true;
+}
+#endif

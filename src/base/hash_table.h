@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_BASE_HASH_TABLE_H
+#define DIBS_BASE_HASH_TABLE_H
+/* A hash table of items that their owner allocates. Items with equal hashes are all kept: the caller compares
+ * what it looks for. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The first member of what is in a table. */
+struct hash_table_item {
+    struct hash_table_item *next;
+    uint64_t hash;
+};
+
+struct hash_table { /* zero: empty */
+    struct hash_table_item **chains;
+    size_t n, max; /* max is 0 or a power of two */
+};
+
+/* Of two texts; `second` may be NULL. */
+uint64_t hash_table_hash(const char *first, const char *second);
+/* False without memory. */
+bool hash_table_add(struct hash_table *table, struct hash_table_item *item, uint64_t hash);
+/* The first with that hash, and the next after one; NULL: there is none. */
+struct hash_table_item *hash_table_first(const struct hash_table *table, uint64_t hash);
+struct hash_table_item *hash_table_next(const struct hash_table_item *item);
+void hash_table_remove(struct hash_table *table, struct hash_table_item *item);
+/* Call `fn` for every item; it may remove that one. */
+void hash_table_each(struct hash_table *table, void (*fn)(void *ctx, struct hash_table_item *item),
+                     void *ctx);
+void hash_table_done(struct hash_table *table); /* the items are their owner's */
+#endif

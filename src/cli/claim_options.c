@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/claim_options.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "cli/file.h"
+#include "cli/manifest.h"
+#include "codec/wire.h"
+#include "net/bindings.h"
+
+#include "base/banned.h"
+
+#define SHOWN_MAX 64 /* bytes of the user's text in a message */
+
+dibs_status cli_open(struct cli *cli, dibs_err *err)
+{
+    return cli->handle ? DIBS_OK : dibs_open(&cli->settings, &cli->handle, err);
+}
+
+dibs_status cli_one_of(const struct cli *cli, const char *const *names, const char **out, dibs_err *err)
+{
+    const char *found = NULL;
+
+    for (size_t i = 0; names[i]; i++) {
+        if (!cli_has(cli, names[i]))
+            continue;
+        if (found)
+            return err_set(err, DIBS_INVALID, "%s: '--%s' and '--%s' cannot be used together", cli->cmd->name,
+                           found, names[i]);
+        found = names[i];
+    }
+    *out = found;
+    return DIBS_OK;
+}
+
+dibs_status cli_bindings_from(const struct cli *cli, dibs_binding out[DIBS_BINDINGS_MAX], size_t *n,
+                              dibs_err *err)
+{
+    dibs_binding found[DIBS_BINDINGS_MAX];
+    size_t n_found = 0;
+    dibs_proto protos[PROTO_LIST_MAX] = { DIBS_TCP };
+    size_t n_protos = 1;
+    const char *text = cli_value(cli, "proto");
+    dibs_status s = text ? proto_list(text, protos, &n_protos, err) : DIBS_OK;
+
+    if (s)
+        return s;
+    for (size_t i = 0;; i++) {
+        const char *address = cli_value_at(cli, "address", i);
+        if (!address && i)
+            break;
+        s = bindings_add(address ? address : "*", protos, n_protos, found, &n_found, err);
+        if (s)
+            return s;
+        if (!address)
+            break;
+    }
+    memcpy(out, found, n_found * sizeof *found);
+    *n = n_found;
+    return DIBS_OK;
+}
+
+dibs_status cli_which(const struct cli *cli, const char *text, dibs_which *out, char name[DIBS_NAME_MAX + 1],
+                      dibs_project *project, dibs_err *err)
+{
+    dibs_which which = { 0 };
+    dibs_status s = DIBS_OK;
+
+    if (*text && !text[strspn(text, "0123456789")]) { /* a name is never only a number */
+        s = dibs_port_parse(text, &which.port, err);
+    } else {
+        s = cli_name(cli, text, name, project, &which.project, err);
+        which.name = name;
+    }
+    if (!s)
+        *out = which;
+    return s;
+}
+
+static dibs_status mode_from(const struct cli *cli, dibs_request *out, dibs_err *err)
+{
+    static const char *const names[] = { "port", "prefer", "declare", NULL };
+    static const dibs_mode modes[] = { DIBS_REQUIRED, DIBS_PREFERRED, DIBS_DECLARED };
+    const char *given = NULL;
+    dibs_status s = cli_one_of(cli, names, &given, err);
+
+    for (size_t i = 0; given && names[i]; i++) {
+        if (given == names[i])
+            out->mode = modes[i];
+    }
+    return s || !given ? s : dibs_port_parse(cli_value(cli, given), &out->port, err);
+}
+
+dibs_status cli_request_from(const struct cli *cli, dibs_request *out, dibs_ranges *ranges, dibs_err *err)
+{
+    static const char *const places[] = { "range", "pool", NULL };
+    const char *place = NULL;
+    dibs_request request = *out;
+    dibs_status s = cli_one_of(cli, places, &place, err);
+
+    /* `run` has an option --port of its own. */
+    if (!s && !(cli->cmd->flags & CLI_STOP))
+        s = mode_from(cli, &request, err);
+    if (!s)
+        s = cli_bindings_from(cli, request.bindings, &request.n_bindings, err);
+    if (!s && place == places[0]) {
+        s = dibs_ranges_parse(cli_value(cli, place), ranges, err);
+        request.ranges = ranges;
+    } else if (place) {
+        request.pool = cli_value(cli, place);
+    }
+    if (!s)
+        *out = request;
+    return s;
+}
+
+static dibs_status pid_from(const struct cli *cli, int32_t *out, dibs_err *err)
+{
+    int64_t pid = 0;
+    dibs_status s = cli_number_parse("--pid", cli_value(cli, "pid"), 1, INT32_MAX, &pid, err);
+
+    if (!s)
+        *out = (int32_t) pid;
+    return s;
+}
+
+static dibs_status ttl_from(const struct cli *cli, int64_t *out, dibs_err *err)
+{
+    int64_t ms = 0;
+    dibs_status s = dibs_duration_parse(cli_value(cli, "ttl"), &ms, err);
+
+    if (s)
+        return s;
+    if (ms <= 0 || ms > DIBS_TTL_MAX_MS)
+        return err_set(err, DIBS_INVALID, "%s: a lease lasts longer than 0 and at most ten years",
+                       cli->cmd->name);
+    *out = ms;
+    return DIBS_OK;
+}
+
+dibs_status cli_heir_from(const struct cli *cli, dibs_heir *out, bool *given, dibs_err *err)
+{
+    static const char *const names[] = { "pid", "ttl", "keep", NULL };
+    const char *which = NULL;
+    dibs_heir heir = { .holder = DIBS_HELD_BY_NOBODY };
+    dibs_status s = cli_one_of(cli, names, &which, err);
+
+    if (!s && which == names[0]) {
+        heir.holder = DIBS_HELD_BY_PROCESS;
+        s = pid_from(cli, &heir.pid, err);
+    } else if (!s && which == names[1]) {
+        heir.holder = DIBS_HELD_BY_LEASE;
+        s = ttl_from(cli, &heir.ttl_ms, err);
+    } else if (!s && which) {
+        heir.keep = true;
+    }
+    if (s)
+        return s;
+    *given = which != NULL;
+    if (which)
+        *out = heir;
+    return DIBS_OK;
+}
+
+dibs_status cli_target(const struct cli *cli, dibs_which *out, char name[DIBS_NAME_MAX + 1],
+                       dibs_project *project, dibs_err *err)
+{
+    const char *token = cli_value(cli, "token");
+
+    if (token && cli->argc)
+        return err_set(err, DIBS_INVALID, "%s: '--token' already says which claim; '%s' is too much",
+                       cli->cmd->name, text_safe(cli->argv[0], name, SHOWN_MAX));
+    if (!token && !cli->argc)
+        return err_set(err, DIBS_INVALID, "%s: which claim? usage: dibs %s %s", cli->cmd->name,
+                       cli->cmd->name, cli->cmd->args);
+    if (!token)
+        return cli_which(cli, cli->argv[0], out, name, project, err);
+    *out = (dibs_which){ .token = token };
+    return DIBS_OK;
+}
+
+dibs_status cli_name(const struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1],
+                     dibs_project *project, const char **dir, dibs_err *err)
+{
+    bool is_absolute = text[0] == '/';
+
+    if (!is_absolute && !project->group[0]) {
+        dibs_status s = dibs_project_find(&cli->settings, NULL, project, err);
+        if (s)
+            return s;
+    }
+    *dir = is_absolute ? NULL : project->dir;
+    if (cli_manifest_name(cli, text, out))
+        return DIBS_OK;
+    return dibs_name_resolve(project, text, out, err);
+}
+
+dibs_status cli_claim_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1],
+                           dibs_project *project, const char **dir, dibs_err *err)
+{
+    dibs_status s = cli_name(cli, text, out, project, dir, err);
+
+    return s ? s : cli_manifest_permits(cli, text, err);
+}
+
+void cli_note_claims(const struct cli *cli, const dibs_claim *claims, size_t n)
+{
+    const char *prefer = cli_value(cli, "prefer");
+    int64_t port = 0;
+    bool is_degraded = false;
+    bool is_narrowed = false;
+
+    for (size_t i = 0; i < n; i++) {
+        is_degraded = is_degraded || claims[i].is_degraded;
+        is_narrowed = is_narrowed || claims[i].is_narrowed;
+    }
+    if (is_degraded) {
+        char why[DIBS_ERR_MSG_MAX] = "";
+        (void) dibs_is_degraded(cli->handle, why, sizeof why);
+        cli_warn("degraded, this is not in the ledger and can be given to others%s%s", why[0] ? ": " : "",
+                 why);
+    }
+    if (strcmp(cli->settings.ledger, "memory:") == 0 && n > 0 && !is_degraded &&
+        strcmp(dibs_settings_of(cli->handle)->socket, "none") == 0)
+        cli_note(cli, "ledger memory: is forgotten when this command ends: nobody else learns of this claim");
+    if (is_narrowed)
+        cli_note(cli, "this host has no IPv6: claimed for IPv4 alone");
+    if (!prefer || !cli_number(prefer, 1, DIBS_PORT_MAX, &port) || claims[0].port == port)
+        return;
+    if (claims[0].was_there)
+        cli_note(cli, "'%s' keeps its port %u; release it first to have it at %s", claims[0].name,
+                 claims[0].port, prefer);
+    else
+        cli_note(cli, "port %s could not be had, see 'dibs explain %s'", prefer, prefer);
+}
+
+dibs_status cli_print_claims(struct cli *cli, const dibs_claim *claims, size_t n, bool is_list, dibs_err *err)
+{
+    if (is_list)
+        cli_begin_list(cli);
+    else if (cli->json)
+        jsonw_begin(&cli->w, stdout);
+    for (size_t i = 0; i < n; i++) {
+        if (cli->json)
+            wire_claim(&cli->w, &claims[i], true);
+        else
+            (void) printf("%u\n", claims[i].port);
+    }
+    if (is_list)
+        cli_end_list(cli);
+    else if (cli->json)
+        jsonw_finish(&cli->w);
+    return cli_flush(cli, err);
+}
+
+dibs_status cli_hosts(const struct cli *cli, struct cli_hosts *out, dibs_err *err)
+{
+    bool is_whole = text_copy(out->text, sizeof out->text, cli_value(cli, "hosts"));
+
+    out->n = 0;
+    for (char *at = out->text; at; at = strchr(at, ',')) {
+        if (at != out->text)
+            *at++ = '\0';
+        if (!is_whole || out->n == DIBS_HOSTS_MAX || *at == ',' || *at == '\0')
+            return err_set(err, DIBS_INVALID, "'--hosts' takes 1 to %d names, with commas between them",
+                           DIBS_HOSTS_MAX);
+        out->at[out->n++] = at;
+    }
+    return DIBS_OK;
+}
+
+void cli_take_back(const struct cli *cli, const dibs_claim *claims, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        dibs_which which = { .token = claims[i].token };
+        dibs_err err = { 0 };
+
+        if (claims[i].was_there || claims[i].is_degraded || !claims[i].token[0])
+            continue;
+        if (dibs_claim_release(cli->handle, &which, DIBS_RELEASE_FORCE, NULL, &err))
+            cli_warn("port %u stays claimed: %s", claims[i].port, err.msg);
+    }
+}
+
+dibs_status cli_answer(struct cli *cli, const dibs_claim *claims, size_t n, bool is_list, dibs_err *err)
+{
+    dibs_status s = cli_print_claims(cli, claims, n, is_list, err);
+
+    if (s)
+        cli_take_back(cli, claims, n);
+    else
+        cli_note_claims(cli, claims, n);
+    return s;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "codec/wire.h"
+
+#include "base/banned.h"
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    char name[DIBS_NAME_MAX + 1] = "";
+    dibs_project project = { 0 };
+    dibs_which which = { 0 };
+    dibs_socket socket = { 0 };
+    dibs_status status = cli_which(cli, cli->argv[0], &which, name, &project, err);
+
+    if (status == DIBS_OK)
+        status = dibs_claim_assert(cli->handle, &which, &socket, err);
+    if (status != DIBS_OK)
+        return status;
+    if (cli->json) {
+        struct jsonw w;
+
+        jsonw_begin(&w, stdout);
+        wire_socket(&w, &socket);
+        jsonw_finish(&w);
+    } else {
+        (void) printf("%u\n", socket.port);
+    }
+    return DIBS_OK;
+}
+
+const struct cli_cmd cmd_assert = {
+    .name = "assert",
+    .args = "NAME|PORT",
+    .summary = "Check that it is the claim's own holder that listens",
+    .details = "Prints the port and exits with 0 when the holder of the claim listens on it.\n"
+               "Exit code 3 when somebody else or nobody does, 5 when there is no such claim.",
+    .examples = "dibs assert web || echo 'web does not listen'\n",
+    .flags = CLI_HANDLE,
+    .min_args = 1,
+    .max_args = 1,
+    .args_kind = CLI_NAME,
+    .run = run,
+};

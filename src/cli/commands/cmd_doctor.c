@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "cli/cli.h"
+#include "codec/wire.h"
+
+#include "base/banned.h"
+
+struct visit {
+    struct cli *cli;
+    size_t n_problems;
+    char topic[sizeof((dibs_finding *) 0)->topic];
+};
+
+static const char *severity_text(dibs_severity severity)
+{
+    switch (severity) {
+    case DIBS_FINE: return "ok";
+    case DIBS_NOTE: return "note";
+    case DIBS_WARNING: return "warn";
+    case DIBS_PROBLEM: return "FAIL";
+    }
+    return "FAIL";
+}
+
+static bool print_finding(void *ctx, const dibs_finding *finding)
+{
+    struct visit *v = ctx;
+    char text[DIBS_ERR_MSG_MAX] = "";
+    char topic[sizeof v->topic] = "";
+
+    v->n_problems += finding->severity == DIBS_PROBLEM;
+    if (v->cli->json) {
+        wire_finding(&v->cli->w, finding);
+        return true;
+    }
+    if (strcmp(v->topic, finding->topic) != 0) {
+        (void) printf("%s%s\n", v->topic[0] ? "\n" : "", text_safe(finding->topic, topic, sizeof topic));
+        (void) snprintf(v->topic, sizeof v->topic, "%s", finding->topic);
+    }
+    (void) printf("  %-4s  %s\n", severity_text(finding->severity),
+                  text_safe(finding->text, text, sizeof text));
+    if (finding->advice[0])
+        (void) printf("        -> %s\n", text_safe(finding->advice, text, sizeof text));
+    return true;
+}
+
+static void check_manifest(struct visit *v)
+{
+    const struct cli *cli = v->cli;
+    dibs_status code = cli->manifest ? DIBS_OK : cli->no_manifest.code;
+    dibs_finding finding = { .severity = code == DIBS_DENIED ? DIBS_WARNING : DIBS_PROBLEM,
+                             .topic = "manifest",
+                             .advice = "mend or remove it: until then nothing is claimed by it" };
+
+    if (code == DIBS_OK || code == DIBS_NOT_FOUND)
+        return;
+    (void) snprintf(finding.text, sizeof finding.text, "%s", cli->no_manifest.msg);
+    (void) print_finding(v, &finding);
+}
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    struct visit v = { .cli = cli };
+
+    cli_begin_list(cli);
+    check_manifest(&v);
+    dibs_status status = dibs_doctor(&cli->settings, cli_has(cli, "fix"), print_finding, &v, err);
+
+    cli_end_list(cli);
+    if (status != DIBS_OK)
+        return status;
+    if (v.n_problems > 0)
+        return err_set(err, DIBS_FAILURE, "%zu problem%s found; advice stands below each", v.n_problems,
+                       v.n_problems == 1 ? "" : "s");
+    return DIBS_OK;
+}
+
+static const struct cli_opt opts[] = {
+    { .name = "fix", .help = "set a damaged ledger aside and rebuild what can be read" },
+    { 0 },
+};
+
+const struct cli_cmd cmd_doctor = {
+    .name = "doctor",
+    .args = "",
+    .summary = "Check ledger, host, claims and settings",
+    .details = "Findings by topic, marked ok, note, warn or FAIL, each with what to do. Shows\n"
+               "every setting with its value and where it comes from. Exit code 1 when a\n"
+               "problem remains.",
+    .examples = "dibs doctor\ndibs doctor --json\n",
+    .opts = opts,
+    .flags = CLI_REPORTS_MANIFEST,
+    .run = run,
+};

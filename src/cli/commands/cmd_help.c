@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "base/err.h"
+#include "cli/help.h"
+#include "cli/parse.h"
+#include "codec/json.h"
+
+#include "base/banned.h"
+
+static const struct {
+    const char *name;
+    void (*print)(FILE *to);
+} formats[] = {
+    { "text", help_overview }, { "man", man_page },       { "bash", complete_bash },
+    { "zsh", complete_zsh },   { "fish", complete_fish },
+};
+
+static void json_opts(struct jsonw *w, const struct cli_opt *list)
+{
+    jsonw_array(w);
+    for (size_t i = 0; list && list[i].name; i++) {
+        jsonw_object(w);
+        jsonw_key_string(w, "name", list[i].name);
+        if (list[i].arg)
+            jsonw_key_string(w, "value", list[i].arg);
+        jsonw_key_string(w, "help", list[i].help);
+        jsonw_end_object(w);
+    }
+    jsonw_end_array(w);
+}
+
+/* The table for machines: the named command, or all of them. */
+static void json_table(const struct cli_cmd *only)
+{
+    struct jsonw w;
+
+    jsonw_begin(&w, stdout);
+    jsonw_array(&w);
+    for (size_t i = 0; cli_commands[i]; i++) {
+        const struct cli_cmd *cmd = cli_commands[i];
+        if ((only && only != cmd) || (cmd->flags & CLI_HIDDEN))
+            continue;
+        jsonw_object(&w);
+        jsonw_key_string(&w, "name", cmd->name);
+        jsonw_key_string(&w, "arguments", cmd->args);
+        jsonw_key_string(&w, "summary", cmd->summary);
+        jsonw_key(&w, "options");
+        json_opts(&w, cmd->opts);
+        jsonw_end_object(&w);
+    }
+    jsonw_end_array(&w);
+    jsonw_finish(&w);
+}
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    const char *format = cli_value(cli, "format");
+    const struct cli_cmd *about = cli->argc ? cli_find_command(cli->argv[0]) : NULL;
+    char shown[64];
+
+    if (cli->argc && !about)
+        return cli_no_command(cli->argv[0], err);
+    if (format && (about || cli->json))
+        return err_set(err, DIBS_INVALID,
+                       "help: '--format' is for all of dibs: it takes neither a command nor --json");
+    if (cli->json) {
+        json_table(about);
+        return DIBS_OK;
+    }
+    if (about) {
+        help_command(stdout, about);
+        return DIBS_OK;
+    }
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        if (!strcmp(format ? format : "text", formats[i].name)) {
+            formats[i].print(stdout);
+            return DIBS_OK;
+        }
+    }
+    return err_set(err, DIBS_INVALID, "help: unknown format '%s': text, man, bash, zsh or fish",
+                   text_safe(format, shown, sizeof shown));
+}
+
+static const struct cli_opt opts[] = {
+    { .name = "format",
+      .arg = "FORMAT",
+      .help = "text, the man page, or completions for a shell",
+      .kind = CLI_WORDS,
+      .words = "text man bash zsh fish" },
+    { 0 },
+};
+
+const struct cli_cmd cmd_help = {
+    .name = "help",
+    .args = "[COMMAND]",
+    .summary = "Show help, the man page or shell completions",
+    .details = "Without COMMAND: what there is. Completions are read by the shell as it\n"
+               "starts; installing dibs puts them where it looks for them.",
+    .examples = "dibs help claim\n"
+                "dibs help --format bash\n",
+    .opts = opts,
+    .flags = CLI_NO_SETTINGS,
+    .min_args = 0,
+    .max_args = 1,
+    .args_kind = CLI_TEXT,
+    .run = run,
+};

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT */
+/* `dibs ls`: claims page by page, so that neither memory nor a read of the ledger grows with their
+ * number, and so that the audit may ask the library between two pages. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "cli/cli.h"
+#include "cli/listener.h"
+#include "cli/text_table.h"
+#include "net/proto.h"
+
+#include "base/banned.h"
+
+#define PAGE 256
+#define CELL 2048
+
+struct scratch {
+    dibs_claim page[PAGE];
+    dibs_port_report report; /* of the audit */
+};
+
+struct listing {
+    struct cli *cli;
+    dibs_filter filter;
+    const char *mine; /* principal whose claims are shown; NULL: all users' */
+    size_t n_hidden;
+    bool is_audit, is_names;
+    int64_t boot_ms;
+    struct jsonw w;
+    struct cli_table table;
+    struct scratch *scratch;
+    size_t n_page;
+};
+
+static void listing_auto(struct listing *l)
+{
+    cli_table_done(&l->table);
+    free(l->scratch);
+}
+
+static const char *state_text(const dibs_claim *claim)
+{
+    if (claim->is_orphan)
+        return "orphan";
+    if (claim->holder == DIBS_HELD_BY_NOBODY)
+        return "kept";
+    return words_at(&words_life, claim->life);
+}
+
+static void append(char *out, size_t size, const char *word)
+{
+    size_t used = strlen(out);
+
+    (void) snprintf(out + used, size - used, "%s%s", used ? "," : "", word);
+}
+
+/* Write each protocol and each address once: a claim covers every pair of them but in rare cases, which `who`
+ * and --json show exactly. */
+static void binding_cells(struct cli_table *table, const dibs_claim *claim)
+{
+    char protos[CELL] = "";
+    char addresses[CELL] = "";
+
+    for (size_t i = 0; i < claim->n_bindings; i++) {
+        const dibs_binding *b = &claim->bindings[i];
+        char address[DIBS_ADDRESS_TEXT_MAX + 1] = "";
+        bool is_new_proto = true;
+        bool is_new_address = true;
+
+        for (size_t j = 0; j < i; j++) {
+            is_new_proto = is_new_proto && claim->bindings[j].proto != b->proto;
+            is_new_address = is_new_address && !dibs_address_equal(&claim->bindings[j].address, &b->address);
+        }
+        dibs_address_format(&b->address, address);
+        if (is_new_proto)
+            append(protos, sizeof protos, dibs_proto_text(b->proto));
+        if (is_new_address)
+            append(addresses, sizeof addresses, address);
+    }
+    cli_table_cell(table, protos);
+    cli_table_cell(table, addresses);
+}
+
+/* Find the sockets that use the claim. */
+static dibs_status look(struct listing *l, const dibs_claim *claim, dibs_err *err)
+{
+    dibs_port_report *report = &l->scratch->report;
+    /* Without a pool: only the sockets are needed, and the claim's pool may be a range or gone. */
+    dibs_status status = dibs_port_explain(
+        l->cli->handle, &(dibs_port_question){ claim->port, NULL, claim->bindings, claim->n_bindings },
+        report, err);
+    size_t n = 0;
+
+    for (size_t i = 0; i < report->n_sockets && status == DIBS_OK; i++)
+        if (cli_socket_uses(&report->sockets[i], claim))
+            report->sockets[n++] = report->sockets[i];
+    report->n_sockets = n;
+    return status;
+}
+
+static void listener_cell(struct listing *l, const dibs_claim *claim)
+{
+    char all[CELL] = "";
+
+    for (size_t i = 0; i < l->scratch->report.n_sockets; i++) {
+        const dibs_socket *socket = &l->scratch->report.sockets[i];
+        char owner[128] = "";
+        char word[192] = "";
+
+        cli_socket_owner(socket, owner, sizeof owner);
+        (void) snprintf(word, sizeof word, "%s %s", cli_socket_relation(socket, claim, 1), owner);
+        if (!strstr(all, word)) /* IPv4 and IPv6 of one server are one line */
+            append(all, sizeof all, word);
+    }
+    cli_table_cell(&l->table, all[0] ? all : "nobody");
+}
+
+static void claim_row(struct listing *l, const dibs_claim *claim)
+{
+    char text[CELL] = "";
+
+    cli_table_number(&l->table, claim->port);
+    binding_cells(&l->table, claim);
+    cli_table_cell(&l->table, claim->name);
+    cli_table_cell(&l->table, !claim->is_exclusive         ? "declared"
+                              : claim->kind == DIBS_STATIC ? "static"
+                                                           : "dynamic");
+    cli_holder(claim, l->boot_ms, text, sizeof text);
+    cli_table_cell(&l->table, text);
+    cli_table_cell(&l->table, state_text(claim));
+    clock_wall_format(claim->created_ms, text);
+    cli_table_cell(&l->table, text);
+    cli_table_cell(&l->table, claim->pool);
+    if (l->is_audit)
+        listener_cell(l, claim);
+}
+
+static void claim_json(struct listing *l, const dibs_claim *claim)
+{
+    jsonw_object(&l->w);
+    wire_claim_members(&l->w, claim, true);
+    if (l->is_audit) {
+        cli_write_sockets(&l->w, &l->scratch->report, claim, 1);
+    }
+    jsonw_end_object(&l->w);
+}
+
+static dibs_status show(struct listing *l, const dibs_claim *claim, dibs_err *err)
+{
+    if (l->mine && strcmp(claim->principal, l->mine) != 0) {
+        l->n_hidden++;
+        return DIBS_OK;
+    }
+    if (l->is_names) {
+        char safe[CELL] = "";
+
+        if (claim->name[0] && l->cli->json)
+            jsonw_string(&l->w, claim->name);
+        else if (claim->name[0])
+            (void) printf("%s\n", text_safe(claim->name, safe, sizeof safe));
+        return DIBS_OK;
+    }
+    if (l->is_audit) {
+        dibs_status status = look(l, claim, err);
+
+        if (status != DIBS_OK)
+            return status;
+    }
+    if (l->cli->json)
+        claim_json(l, claim);
+    else
+        claim_row(l, claim);
+    return DIBS_OK;
+}
+
+static bool collect(void *ctx, const dibs_claim *claim)
+{
+    struct listing *l = ctx;
+
+    l->scratch->page[l->n_page++] = *claim;
+    return l->n_page < PAGE;
+}
+
+static dibs_status fetch(struct listing *l, dibs_err *err)
+{
+    l->n_page = 0;
+    l->filter.limit = PAGE;
+    return dibs_claim_list(l->cli->handle, &l->filter, collect, l, err);
+}
+
+/* Show the page that was fetched and all behind it. It ends, because ids rise from page to page. */
+static dibs_status show_claims(struct listing *l, dibs_err *err)
+{
+    dibs_status status = DIBS_OK;
+
+    while (status == DIBS_OK && l->n_page > 0) {
+        bool is_last = l->n_page < PAGE;
+
+        for (size_t i = 0; i < l->n_page && status == DIBS_OK; i++)
+            status = show(l, &l->scratch->page[i], err);
+        if (is_last)
+            break;
+        l->filter.after_id = l->scratch->page[PAGE - 1].id;
+        if (status == DIBS_OK)
+            status = fetch(l, err);
+    }
+    return status;
+}
+
+/* List a socket that a repair would find without a claim; a dry run changes nothing. */
+static bool unclaimed(void *ctx, const dibs_repair_item *item)
+{
+    struct listing *l = ctx;
+    char address[DIBS_ADDRESS_TEXT_MAX + 1] = "";
+
+    if (item->kind != DIBS_REPAIR_UNCLAIMED && item->kind != DIBS_REPAIR_RESTORED)
+        return true;
+    if ((l->filter.port && l->filter.port != item->port) ||
+        (l->filter.proto && l->filter.proto != item->binding.proto))
+        return true;
+    dibs_address_format(&item->binding.address, address);
+    if (l->cli->json) {
+        jsonw_object(&l->w);
+        jsonw_key_string(&l->w, "proto", dibs_proto_text(item->binding.proto));
+        jsonw_key_string(&l->w, "address", address);
+        jsonw_key_uint(&l->w, "port", item->port);
+        jsonw_key_string(&l->w, "text", item->text);
+        jsonw_end_object(&l->w);
+        return true;
+    }
+    const char *const cells[] = {
+        dibs_proto_text(item->binding.proto), address,   "", "", "", "unclaimed", "",
+        l->filter.pool ? l->filter.pool : "", item->text
+    };
+
+    cli_table_number(&l->table, item->port);
+    for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++)
+        cli_table_cell(&l->table, cells[i]);
+    return true;
+}
+
+static dibs_status show_unclaimed(struct listing *l, dibs_err *err)
+{
+    dibs_repair_plan plan = { .pool = l->filter.pool, .is_dry_run = true };
+
+    if (l->filter.name_prefix)
+        return DIBS_OK; /* a socket without a claim has no name */
+    return dibs_repair(l->cli->handle, &plan, unclaimed, l, err);
+}
+
+static dibs_status print_all(struct listing *l, dibs_err *err)
+{
+    static const char *const header[] = { "PORT",   "PROTO", "ADDRESS", "NAME", "KIND",
+                                          "HOLDER", "STATE", "SINCE",   "POOL", "LISTENER" };
+    bool is_table = !l->cli->json && !l->is_names;
+    dibs_status status = fetch(l, err); /* a ledger that cannot be read leaves stdout empty */
+
+    if (status != DIBS_OK)
+        return status;
+    if (l->cli->json) {
+        jsonw_begin(&l->w, stdout);
+        if (l->is_audit) {
+            jsonw_object(&l->w);
+            jsonw_key(&l->w, "claims");
+        }
+        jsonw_array(&l->w);
+    } else if (is_table) {
+        cli_table_begin(&l->table, header, l->is_audit ? 10 : 9);
+    }
+    status = show_claims(l, err);
+
+    if (status == DIBS_OK && l->is_audit && l->cli->json) {
+        jsonw_end_array(&l->w);
+        jsonw_key(&l->w, "unclaimed");
+        jsonw_array(&l->w);
+    }
+    if (status == DIBS_OK && l->is_audit)
+        status = show_unclaimed(l, err);
+    if (status != DIBS_OK)
+        return status;
+    if (l->cli->json) {
+        jsonw_end_array(&l->w);
+        if (l->is_audit)
+            jsonw_end_object(&l->w);
+        jsonw_finish(&l->w);
+    }
+    return is_table ? cli_table_print(&l->table, stdout, err) : DIBS_OK;
+}
+
+static dibs_status filter_from(struct cli *cli, dibs_filter *filter, char name[DIBS_NAME_MAX + 1],
+                               dibs_err *err)
+{
+    const char *proto = cli_value(cli, "proto");
+    const char *port = cli_value(cli, "port");
+    dibs_project project = { 0 };
+    dibs_which which = { 0 };
+    dibs_status status = DIBS_OK;
+
+    filter->pool = cli_value(cli, "pool");
+    if (proto)
+        status = dibs_proto_parse(proto, &filter->proto, err);
+    if (status == DIBS_OK && port)
+        status = dibs_port_parse(port, &filter->port, err);
+    if (status != DIBS_OK || cli->argc == 0)
+        return status;
+    status = cli_which(cli, cli->argv[0], &which, name, &project, err);
+    if (status != DIBS_OK)
+        return status;
+    if (which.name) {
+        filter->name_prefix = name;
+        return dibs_name_locate(cli->handle, name, which.project, name, err);
+    }
+    if (port && filter->port != which.port)
+        return err_set(err, DIBS_INVALID, "two different ports: %u and %u", filter->port, which.port);
+    filter->port = which.port;
+    return DIBS_OK;
+}
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    AUTO(listing_auto)
+    struct listing l = { .cli = cli,
+                         .is_audit = cli_has(cli, "audit"),
+                         .is_names = cli_has(cli, "names"),
+                         .boot_ms = dibs_boot_ms(cli->handle) };
+    char name[DIBS_NAME_MAX + 1] = "";
+    dibs_status status = filter_from(cli, &l.filter, name, err);
+
+    if (status != DIBS_OK)
+        return status;
+    if (l.is_names && l.is_audit)
+        return err_set(err, DIBS_INVALID, "--names and --audit exclude each other");
+    l.filter.judge = !l.is_names;
+    if (!cli_has(cli, "all") && geteuid() != 0)
+        l.mine = dibs_principal_of(cli->handle);
+    l.scratch = calloc(1, sizeof *l.scratch);
+    if (!l.scratch)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    status = print_all(&l, err);
+    if (status == DIBS_OK && l.n_hidden > 0 && !l.is_names)
+        cli_note(cli, "%zu claims of others not shown; `dibs ls --all` shows them", l.n_hidden);
+    return status;
+}
+
+static const struct cli_opt opts[] = {
+    { .name = "audit", .help = "compare with live sockets; also list sockets without a claim" },
+    { .name = "all", .letter = 'a', .help = "claims of all users (root always sees them)" },
+    { .name = "pool", .arg = "POOL", .help = "only claims of this pool", .kind = CLI_POOL },
+    { .name = "proto",
+      .arg = "PROTO",
+      .help = "only claims with this protocol",
+      .kind = CLI_WORDS,
+      .words = PROTO_WORDS },
+    { .name = "port", .arg = "PORT", .help = "only claims of this port", .kind = CLI_PORT },
+    { .name = "names", .help = "only the names, one a line" },
+    { 0 },
+};
+
+const struct cli_cmd cmd_ls = {
+    .name = "ls",
+    .args = "[NAME_PREFIX|PORT]",
+    .summary = "List what is held",
+    .details = "A row for each claim. STATE is alive, dead (the next reap ends it), unknown\n"
+               "(nothing certain can be said of its holder; the claim is left alone), orphan\n"
+               "(the holder is dead, its socket is still bound) or kept (no holder, stays\n"
+               "until released). NAME_PREFIX is whole leading parts of a name, relative to\n"
+               "the current group unless it starts with a slash.\n"
+               "\n"
+               "--audit adds who really listens: the claim's holder, another process of the\n"
+               "same user, or a foreign one.",
+    .examples = "dibs ls\ndibs ls --json\ndibs ls --audit --pool default\n",
+    .opts = opts,
+    .flags = CLI_HANDLE,
+    .max_args = 1,
+    .args_kind = CLI_NAME,
+    .run = run,
+};

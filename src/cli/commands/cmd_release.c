@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/auto.h"
+#include "base/err.h"
+#include "cli/claim_options.h"
+
+#include "base/banned.h"
+
+struct target {
+    dibs_which which;
+    char name[DIBS_NAME_MAX + 1];
+    char shown[64];
+};
+
+/* All targets are tried: the first failure is the answer, the others are warnings. */
+struct release {
+    struct cli *cli;
+    struct cli_hosts hosts; /* n 0: this one */
+    dibs_project project;
+    size_t n; /* claims that ended */
+    dibs_status status;
+};
+
+static dibs_status check(const struct cli *cli, dibs_err *err)
+{
+    static const char *const whole[] = { "all-mine", "token", NULL };
+    const char *given = NULL;
+    dibs_status s = cli_one_of(cli, whole, &given, err);
+
+    if (s)
+        return s;
+    if (given && cli->argc)
+        return err_set(err, DIBS_INVALID, "release: '--%s' cannot be used together with names or ports",
+                       given);
+    if (!given && !cli->argc)
+        return err_set(err, DIBS_INVALID, "release: name what to release, or say --all-mine");
+    if (cli_has(cli, "hosts") && given)
+        return err_set(err, DIBS_INVALID, "release: '--hosts' is for names");
+    if (cli_has(cli, "hosts") && cli_has(cli, "force"))
+        return err_set(err, DIBS_INVALID,
+                       "release: '--hosts' ends nothing that is held, so '--force' does not go with it");
+    return DIBS_OK;
+}
+
+static dibs_status read_target(struct release *r, int i, struct target *out, dibs_err *err)
+{
+    const char *typed = i < r->cli->argc ? r->cli->argv[i] : NULL;
+    dibs_status s = DIBS_OK;
+
+    out->which = (dibs_which){ .token = cli_value(r->cli, "token"), .all_mine = cli_has(r->cli, "all-mine") };
+    (void) text_safe(typed              ? typed
+                     : out->which.token ? "this token"
+                                        : "no claim at all",
+                     out->shown, sizeof out->shown);
+    if (typed)
+        s = cli_which(r->cli, typed, &out->which, out->name, &r->project, err);
+    return !s && r->hosts.n && !out->which.name
+               ? err_set(err, DIBS_INVALID, "release: '--hosts' is for names")
+               : s;
+}
+
+/* Find a claim before any is released: INVALID for a name of several claims, or no token. Other failures
+ * concern this target alone. */
+static dibs_status find_target(const struct release *r, const struct target *target, dibs_err *err)
+{
+    dibs_err own = { 0 };
+
+    if (r->hosts.n || target->which.all_mine ||
+        dibs_claim_release(r->cli->handle, &target->which, DIBS_RELEASE_DRY_RUN, NULL, &own) != DIBS_INVALID)
+        return DIBS_OK;
+    *err = own;
+    return DIBS_INVALID;
+}
+
+static void release_target(struct release *r, const struct target *target, dibs_err *err)
+{
+    unsigned flags = cli_has(r->cli, "force") ? DIBS_RELEASE_FORCE : 0;
+    dibs_err own = { 0 };
+    size_t n = 0;
+    dibs_status s =
+        r->hosts.n ? dibs_release_on_hosts(r->cli->handle, &target->which, r->hosts.at, r->hosts.n, &n, &own)
+                   : dibs_claim_release(r->cli->handle, &target->which, flags, &n, &own);
+
+    r->n += n;
+    if (!s && !n)
+        cli_note(r->cli, "nothing of yours to release: %s", target->shown);
+    if (s && r->status)
+        cli_warn("%s: %s", target->shown, own.msg);
+    if (s && !r->status) {
+        r->status = s;
+        *err = own;
+    }
+}
+
+/* Each step is done for all targets before the next: a mistyped one must not be found after half of the
+ * others have ended. */
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    struct release r = { .cli = cli };
+    int n = cli->argc ? cli->argc : 1;
+    AUTO(free_auto) struct target *targets = calloc((size_t) n, sizeof *targets);
+
+    if (!targets)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    dibs_status s = check(cli, err);
+    if (!s && cli_has(cli, "hosts"))
+        s = cli_hosts(cli, &r.hosts, err);
+    for (int i = 0; !s && i < n; i++)
+        s = read_target(&r, i, &targets[i], err);
+    if (!s)
+        s = cli_open(cli, err);
+    for (int i = 0; !s && i < n; i++)
+        s = find_target(&r, &targets[i], err);
+    if (s)
+        return s;
+    for (int i = 0; i < n; i++)
+        release_target(&r, &targets[i], err);
+    if (!r.status)
+        cli_print_count(cli, "released", r.n);
+    return r.status;
+}
+
+static const struct cli_opt opts[] = {
+    { .name = "all-mine", .help = "every claim of yours" },
+    { .name = "force", .help = "also when it is not known whether its holder lives" },
+    { .name = "hosts", .arg = "A,B,C", .help = "what you have by these names on these hosts" },
+    { .name = "token", .arg = "TOKEN", .help = "the claim with this token, and no later one" },
+    { 0 },
+};
+
+const struct cli_cmd cmd_release = {
+    .name = "release",
+    .args = "NAME|PORT... | --all-mine",
+    .summary = "End claims",
+    .details = "A name or number finds among your own claims, and touches nobody else's. Only\n"
+               "root ends another user's claim, when root has none of that name. It is no\n"
+               "error when there is nothing to end, so it may be called twice. When there are\n"
+               "several claims, they are listed and nothing at all is done.\n"
+               "\n"
+               "With --hosts the claims end that 'dibs claim --hosts' has made, while nobody\n"
+               "holds them there, of all these hosts or of none.\n"
+               "\n"
+               "With --json the answer is how many claims ended.",
+    .examples = "dibs release web\n"
+                "dibs release --all-mine\n",
+    .opts = opts,
+    .flags = CLI_SILENT,
+    .min_args = 0,
+    .max_args = -1,
+    .args_kind = CLI_NAME,
+    .run = run,
+};

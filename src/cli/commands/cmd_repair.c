@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
+#include "base/auto.h"
+#include "cli/cli.h"
+#include "cli/file.h"
+#include "cli/observed.h"
+#include "codec/wire.h"
+
+#include "base/banned.h"
+
+struct repairing {
+    struct cli *cli;
+    size_t n;
+};
+
+static bool show(void *ctx, const dibs_repair_item *item)
+{
+    struct repairing *r = ctx;
+    char address[DIBS_ADDRESS_TEXT_MAX + 1] = "";
+    char name[DIBS_NAME_MAX + 1] = "";
+    char text[sizeof item->text] = "";
+
+    r->n++;
+    dibs_address_format(&item->binding.address, address);
+    if (r->cli->json)
+        wire_repair_item(&r->cli->w, item);
+    else
+        (void) printf("%s %s %s %u %s: %s\n", dibs_repair_kind_text(item->kind),
+                      dibs_proto_text(item->binding.proto), address, item->port,
+                      item->name[0] ? text_safe(item->name, name, sizeof name) : "-",
+                      text_safe(item->text, text, sizeof text));
+    return true;
+}
+
+static dibs_status observe(const char *path, dibs_observed **list, size_t *n, dibs_err *err)
+{
+    AUTO(free_auto) char *text = NULL;
+    size_t len = 0;
+    dibs_status status = cli_input_read(path, &text, &len, err);
+
+    return status == DIBS_OK ? cli_observed_parse(text, len, list, n, err) : status;
+}
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    /* An empty list is an observation too: nothing is in use. NULL would mean the live sockets. */
+    static const dibs_observed none = { 0 };
+    AUTO(free_auto) dibs_observed *list = NULL;
+    const char *path = cli_value(cli, "observed");
+    struct repairing r = { .cli = cli };
+    dibs_repair_plan plan = { .pool = cli_value(cli, "pool"), .is_dry_run = cli_has(cli, "dry-run") };
+    dibs_status status = DIBS_OK;
+
+    if (path) {
+        status = observe(path, &list, &plan.n, err);
+        if (status != DIBS_OK)
+            return status;
+        plan.observed = list ? list : &none;
+    }
+    cli_begin_list(cli);
+    status = dibs_repair(cli->handle, &plan, show, &r, err);
+    cli_end_list(cli);
+    if (status == DIBS_OK)
+        cli_note(cli, "%zu finding%s%s", r.n, r.n == 1 ? "" : "s",
+                 plan.is_dry_run ? "; nothing was changed" : "");
+    return status;
+}
+
+static const struct cli_opt opts[] = {
+    { .name = "observed", .arg = "FILE", .help = "list of ports in use, or - for stdin", .kind = CLI_FILE },
+    { .name = "pool", .arg = "POOL", .help = "pool to repair", .kind = CLI_POOL },
+    { .name = "dry-run", .help = "only show findings" },
+    { 0 },
+};
+
+const struct cli_cmd cmd_repair = {
+    .name = "repair",
+    .args = "",
+    .summary = "Compare the ledger with what is really in use, and mend it",
+    .details = "Without --observed the live sockets of this host are looked at. An observed\n"
+               "list has lines `PROTO ADDRESS PORT [NAME]`, or `PORT [NAME]` for tcp on *;\n"
+               "blank lines and # comments are skipped. Or a JSON array of objects with port,\n"
+               "proto, address and name. A bad line is exit code 2, and nothing is changed.\n"
+               "\n"
+               "What is in use without a claim is claimed. A claim that is not in use is\n"
+               "dropped at its third sighting. A line for each finding.",
+    .examples = "dibs repair --dry-run\ndibs repair --dry-run --json\n",
+    .opts = opts,
+    .flags = CLI_HANDLE,
+    .run = run,
+};

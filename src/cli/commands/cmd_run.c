@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "base/err.h"
+#include "cli/claim_options.h"
+#include "cli/manifest.h"
+#include "cli/run/launch.h"
+
+#include "base/banned.h"
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    bool is_role = false;
+    dibs_status s = DIBS_OK;
+
+    if (cli_has(cli, "all"))
+        return cli->argc ? err_set(err, DIBS_INVALID,
+                                   "run: --all runs the commands of the manifest, and takes none")
+                         : run_all(cli, err);
+    if (!cli->argc)
+        return err_set(err, DIBS_INVALID, "run: which command? see 'dibs run --help'");
+    if (!cli->is_dashed)
+        s = run_role(cli, &is_role, err);
+    if (s || is_role)
+        return s;
+    cli_warn_manifest(cli);
+    return run_command(cli, err);
+}
+
+static const struct cli_opt opts[] = {
+    { .name = "port",
+      .letter = 'p',
+      .arg = "NAME[=PORT]",
+      .help = "a port with this name, or this very port; may be repeated",
+      .kind = CLI_NAME,
+      .is_repeatable = true },
+    CLI_REQUEST_OPTS,
+    { .name = "all", .help = "run every role of the manifest that has a command" },
+    { .name = "keep", .help = "the claims stay when the command has ended" },
+    { 0 },
+};
+
+dibs_status run_by_manifest(const struct cli *cli, dibs_err *err)
+{
+    for (const struct cli_opt *opt = opts; opt->name; opt++)
+        if (strcmp(opt->name, "all") != 0 && cli_has(cli, opt->name))
+            return err_set(err, DIBS_INVALID,
+                           "run: which ports a role has, the manifest says, not '--%s'; change it there",
+                           opt->name);
+    return DIBS_OK;
+}
+
+const struct cli_cmd cmd_run = {
+    .name = "run",
+    .args = "[--] COMMAND [ARGUMENT]... | ROLE[/INSTANCE] [-- COMMAND [ARGUMENT]...]",
+    .summary = "Run a command with ports that are its own",
+    .details = "Claims a port for each -p, or one without a name, and runs COMMAND with them\n"
+               "in its environment: PORT is the first, PORT0, PORT1, ... are all of them,\n"
+               "WEB_PORT is that of the name 'web', DIBS_PORTS lists names and ports. {web} in\n"
+               "an argument becomes the port of 'web', {PORT} the first; ${PORT} stays for a\n"
+               "shell to fill.\n"
+               "\n"
+               "COMMAND holds the claims: they end with it, and ending dibs frees nothing.\n"
+               "Signals are forwarded. The exit code is that of COMMAND, 128 and the number of\n"
+               "the signal that ended it, 126 or 127 if it could not be run. dibs itself fails\n"
+               "only before COMMAND starts.\n"
+               "\n"
+               "ROLE alone, or before '--', is a role of the manifest: its ports and those it\n"
+               "refers to are in the environment under the names that the manifest gives, and\n"
+               "without COMMAND the manifest's is run. --all runs every role that has one, with\n"
+               "each line of output behind its role's name. When one of them ends, the others\n"
+               "are stopped, and its exit code is the answer.",
+    .examples = "dibs run printenv PORT\n"
+                "dibs run -p web -p api -- echo {web} {api}\n",
+    .opts = opts,
+    .flags = CLI_STOP | CLI_NO_JSON | CLI_CLAIMS | CLI_REPORTS_MANIFEST,
+    .min_args = 0,
+    .max_args = -1,
+    .args_kind = CLI_TEXT,
+    .run = run,
+};

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* up, down and plan: the manifest as a whole. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "cli/claim_options.h"
+#include "cli/manifest.h"
+
+#include "base/banned.h"
+
+/* A port a line: "web/0/http 20001". */
+static void print_ports(const struct cli *cli, const struct workload_plan *plan)
+{
+    char name[DIBS_NAME_MAX + 1];
+
+    if (cli->json) {
+        cli_print_changes(cli, plan);
+        return;
+    }
+    for (size_t i = 0; i < plan->n; i++)
+        if (plan->changes[i].kind < WORKLOAD_DROP)
+            (void) printf("%s %u\n", cli_short_name(plan->changes[i].claim.name, name, sizeof name),
+                          plan->changes[i].claim.port);
+}
+
+/* Note what is true of all claims, once. */
+static void note_all_claims(const struct cli *cli, const struct workload_plan *plan)
+{
+    dibs_claim any = { .was_there = true };
+
+    for (size_t i = 0; i < plan->n; i++) {
+        any.is_degraded = any.is_degraded || plan->changes[i].claim.is_degraded;
+        any.is_narrowed = any.is_narrowed || plan->changes[i].claim.is_narrowed;
+    }
+    cli_note_claims(cli, &any, plan->n > 0);
+}
+
+/* Find the first kept claim of a directory that is gone. */
+static bool find_left(void *ctx, const dibs_claim *claim)
+{
+    dibs_claim *left = ctx;
+
+    if (!claim->is_kept || !claim->project[0] || access(claim->project, F_OK) == 0 || errno != ENOENT)
+        return true;
+    *left = *claim;
+    return false;
+}
+
+/* Note that a moved directory counts as another one: its group has a suffix, and other ports, because the old
+ * path still owns the name. */
+static void note_moved(const struct cli *cli, const struct workload_group *group,
+                       const struct workload_plan *plan)
+{
+    char stem[sizeof group->group];
+    char project[DIBS_PROJECT_MAX + 1];
+    dibs_claim left = { 0 };
+    dibs_filter filter = { .name_prefix = stem, .principal = dibs_principal_of(cli->handle) };
+
+    (void) text_copy(stem, sizeof stem, group->group);
+    stem[strcspn(stem, "~")] = '\0';
+    if (strcmp(stem, group->group) == 0 || plan->count[WORKLOAD_ADD] == 0 ||
+        dibs_claim_list(cli->handle, &filter, find_left, &left, NULL) != DIBS_OK || !left.project[0])
+        return;
+    cli_note(cli,
+             "'%s' is the group of %s, which is not there any more; 'dibs reap --stale' ends what it left",
+             stem, text_safe(left.project, project, sizeof project));
+}
+
+static dibs_status sync_manifest(struct cli *cli, bool is_plan, dibs_err *err)
+{
+    AUTO(workload_plan_free) struct workload_plan plan = { 0 };
+    const struct workload_group *group = cli->manifest;
+    dibs_status s = cli_open_manifest(cli, err);
+
+    if (s == DIBS_OK)
+        s = cli_advise_stop(cli, workload_sync(cli->handle, group, is_plan, &plan, err), err);
+    if (s != DIBS_OK)
+        return s;
+    if (is_plan)
+        cli_print_changes(cli, &plan);
+    else
+        print_ports(cli, &plan);
+    note_all_claims(cli, &plan);
+    note_moved(cli, group, &plan);
+    cli_note_changes(cli, group, &plan);
+    return DIBS_OK;
+}
+
+static dibs_status run_up(struct cli *cli, dibs_err *err)
+{
+    return sync_manifest(cli, false, err);
+}
+
+static dibs_status run_plan(struct cli *cli, dibs_err *err)
+{
+    return sync_manifest(cli, true, err);
+}
+
+static dibs_status run_down(struct cli *cli, dibs_err *err)
+{
+    AUTO(workload_plan_free) struct workload_plan plan = { 0 };
+    const struct workload_group *group = cli->manifest;
+    dibs_status s = cli_open_manifest(cli, err);
+
+    if (s == DIBS_NOT_FOUND && !group)
+        return err_set(err, s,
+                       "%s; if it was taken away, 'dibs ls' shows what it left, and 'dibs release' ends it: "
+                       "names, or --all-mine; 'dibs reap --stale' what belongs to directories that are gone",
+                       cli->no_manifest.msg);
+    if (s == DIBS_OK)
+        s = workload_cleanup(cli->handle, group, false, &plan, err);
+    if (s != DIBS_OK)
+        return s;
+    if (cli->json)
+        cli_print_changes(cli, &plan);
+    cli_note_changes(cli, group, &plan);
+    return DIBS_OK;
+}
+
+const struct cli_cmd cmd_up = {
+    .name = "up",
+    .args = "",
+    .summary = "Claim every port of the manifest",
+    .details = "Reads dibs.yaml or dibs.json, here or in the nearest directory above, and makes\n"
+               "its claims true in one step: what is missing is claimed and kept, what the\n"
+               "manifest does not name any more is released, everything else stays where it\n"
+               "is. All of it happens, or nothing. Prints a port a line.\n"
+               "\n"
+               "A process that runs loses nothing: a port that is moved or dropped while its\n"
+               "holder lives ends with it, that of a role stays while pods of the role run, and\n"
+               "variables that change only with a restart are listed. A port that was moved is\n"
+               "named after its number until then: web/0/-/http/8080.",
+    .examples = "dibs up\n",
+    .flags = CLI_MANIFEST,
+    .run = run_up,
+};
+
+const struct cli_cmd cmd_plan = {
+    .name = "plan",
+    .args = "",
+    .summary = "Show what 'dibs up' would change",
+    .details = "The same decisions as 'dibs up', and nothing is reserved. A line for each port:\n"
+               "keep, add, move (its number, protocol or address changes), drop, or stay (not\n"
+               "wanted any more, but a process that runs has it).",
+    .examples = "dibs plan\n",
+    .flags = CLI_MANIFEST,
+    .run = run_plan,
+};
+
+const struct cli_cmd cmd_down = {
+    .name = "down",
+    .args = "",
+    .summary = "Release every port of the manifest",
+    .details = "Ends the claims of this project's manifest. Each name remembers its port and\n"
+               "gets it again from the next 'dibs up', while it is still free. Processes that\n"
+               "run keep theirs until they end, and those of their whole role until the next\n"
+               "'dibs down'. Nothing there to release is no failure.",
+    .examples = "dibs down\n",
+    .flags = CLI_SILENT | CLI_MANIFEST,
+    .run = run_down,
+};

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "cli/listener.h"
+#include "net/proto.h"
+
+#include "base/banned.h"
+
+#define TEXT 2048
+
+static void print_claim(const dibs_claim *claim, int64_t boot_ms)
+{
+    char bindings[TEXT] = "";
+    char safe_name[TEXT] = "";
+    char holder[TEXT] = "";
+    char safe_holder[TEXT] = "";
+    char since[32] = "";
+    char project[TEXT] = "";
+
+    cli_bindings(claim, bindings, sizeof bindings);
+    cli_holder(claim, boot_ms, holder, sizeof holder);
+    clock_wall_format(claim->created_ms, since);
+    (void) printf("claim   %s  %s  held by %s, %s%s%s, uid %u%s%s%s%s, since %s%s%s\n", bindings,
+                  claim->name[0] ? text_safe(claim->name, safe_name, sizeof safe_name) : "(unnamed)",
+                  claim->is_damaged                      ? "a damaged record"
+                  : claim->holder == DIBS_HELD_BY_NOBODY ? "nobody"
+                                                         : text_safe(holder, safe_holder, sizeof safe_holder),
+                  claim->is_orphan                       ? "orphan"
+                  : claim->holder == DIBS_HELD_BY_NOBODY ? "kept"
+                                                         : words_at(&words_life, claim->life),
+                  claim->is_kept && claim->holder != DIBS_HELD_BY_NOBODY ? ", kept" : "",
+                  claim->is_exclusive ? "" : ", declared", claim->uid, claim->node[0] ? " of host " : "",
+                  claim->node, claim->pool[0] ? ", pool " : "", claim->pool, since,
+                  claim->project[0] ? ", of " : "", text_safe(claim->project, project, sizeof project));
+}
+
+static void print_socket(const dibs_socket *socket, const char *relation)
+{
+    char address[DIBS_ADDRESS_TEXT_MAX + 1] = "";
+    char owner[TEXT] = "";
+    char safe[TEXT] = "";
+    bool is_v6 = socket->address.len == 16 && !dibs_address_is_wildcard(&socket->address);
+
+    dibs_address_format(&socket->address, address);
+    cli_socket_owner(socket, owner, sizeof owner);
+    (void) printf("socket  %s %s%s%s:%u  %s, uid %u: %s\n", dibs_proto_text(socket->proto), is_v6 ? "[" : "",
+                  address, is_v6 ? "]" : "", socket->port, text_safe(owner, safe, sizeof safe), socket->uid,
+                  relation);
+}
+
+static void print_json(const dibs_port_report *report, uint16_t port)
+{
+    struct jsonw w;
+
+    jsonw_begin(&w, stdout);
+    jsonw_object(&w);
+    jsonw_key_uint(&w, "port", port);
+    wire_report_claims(&w, report);
+    cli_write_sockets(&w, report, report->claims, report->n_claims);
+    jsonw_key_bool(&w, "cut", report->is_cut);
+    jsonw_end_object(&w);
+    jsonw_finish(&w);
+}
+
+static bool claim_has_proto(const dibs_claim *claim, dibs_proto proto)
+{
+    for (size_t i = 0; i < claim->n_bindings; i++)
+        if (claim->bindings[i].proto == proto)
+            return true;
+    return false;
+}
+
+/* Narrow the report to one protocol. */
+static void keep_proto(dibs_port_report *report, dibs_proto proto)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < report->n_claims; i++)
+        if (claim_has_proto(&report->claims[i], proto))
+            report->claims[n++] = report->claims[i];
+    report->n_claims = n;
+    n = 0;
+    for (size_t i = 0; i < report->n_sockets; i++)
+        if (report->sockets[i].proto == proto)
+            report->sockets[n++] = report->sockets[i];
+    report->n_sockets = n;
+}
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    dibs_binding bindings[2] = { { .proto = DIBS_TCP, .address = { .len = 16 } },
+                                 { .proto = DIBS_UDP, .address = { .len = 16 } } };
+    const char *proto_text = cli_value(cli, "proto");
+    dibs_port_question question = { .bindings = bindings, .n = proto_text ? 1 : 2 };
+    AUTO(free_auto) dibs_port_report *report = NULL;
+    dibs_proto proto = DIBS_TCP;
+    dibs_status status = proto_text ? dibs_proto_parse(proto_text, &proto, err) : DIBS_OK;
+
+    bindings[0].proto = proto;
+    if (status == DIBS_OK)
+        status = cli_port_report(cli, &question, &report, err);
+    if (status != DIBS_OK)
+        return status;
+    if (proto_text)
+        keep_proto(report, proto);
+    if (report->n_claims == 0 && report->n_sockets == 0)
+        return err_set(err, DIBS_NOT_FOUND, "port %u%s%s: no claim and no socket", question.port,
+                       proto_text ? "/" : "", proto_text ? dibs_proto_text(proto) : "");
+    if (cli->json) {
+        print_json(report, question.port);
+        return DIBS_OK;
+    }
+    for (size_t i = 0; i < report->n_claims; i++)
+        print_claim(&report->claims[i], dibs_boot_ms(cli->handle));
+    for (size_t i = 0; i < report->n_sockets; i++)
+        print_socket(&report->sockets[i],
+                     cli_socket_relation(&report->sockets[i], report->claims, report->n_claims));
+    if (report->is_cut)
+        cli_note(cli, "there are more claims or sockets of port %u than are shown", question.port);
+    return DIBS_OK;
+}
+
+static const struct cli_opt opts[] = {
+    { .name = "proto",
+      .arg = "PROTO",
+      .help = "only this protocol",
+      .kind = CLI_WORDS,
+      .words = PROTO_WORDS },
+    { 0 },
+};
+
+const struct cli_cmd cmd_who = {
+    .name = "who",
+    .args = "PORT",
+    .summary = "Show who claims a port and who really uses it",
+    .details = "A line for each claim, with the directory of its project, then a line for each\n"
+               "socket that listens (tcp, sctp) or is bound (udp), with what it is to the\n"
+               "claim: its holder, another process of the same user, foreign, or unclaimed.\n"
+               "Exit code 5 when there is neither.",
+    .examples = "dibs who 8080 || echo 'nobody'\ndibs who 5353 --proto udp || echo 'nobody'\n",
+    .opts = opts,
+    .flags = CLI_HANDLE,
+    .min_args = 1,
+    .max_args = 1,
+    .args_kind = CLI_PORT,
+    .run = run,
+};

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* `dibs kube inject` */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "cli/file.h"
+#include "cli/kube/kube.h"
+#include "codec/json.h"
+#include "kube/inject/inject.h"
+
+#include "base/banned.h"
+
+static void note(void *ctx, const char *text)
+{
+    cli_note(ctx, "%s", text);
+}
+
+/* {"output": FILE} or {"text": ...} */
+static void print_json(const char *path, const char *text)
+{
+    struct jsonw w = { 0 };
+
+    jsonw_begin(&w, stdout);
+    jsonw_object(&w);
+    jsonw_key_string(&w, path ? "output" : "text", path ? path : text);
+    jsonw_end_object(&w);
+    jsonw_finish(&w);
+}
+
+static const char *name_of(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
+static dibs_status deliver(struct cli *cli, const char *text, size_t len, dibs_err *err)
+{
+    const char *path = cli_value(cli, "output");
+    bool is_file = path && strcmp(path, "-") != 0;
+    dibs_status s = is_file ? cli_output_save(path, text, len, false, err) : DIBS_OK;
+
+    if (s != DIBS_OK || (is_file && !cli->json))
+        return s;
+    if (cli->json)
+        print_json(is_file ? path : NULL, text);
+    else
+        (void) fwrite(text, 1, len, stdout);
+    return cli_flush(cli, err);
+}
+
+static dibs_status inject(struct cli *cli, dibs_err *err)
+{
+    AUTO(free_auto) char *text = NULL;
+    AUTO(kube_injection_free_auto) kube_injection *injection = NULL;
+    AUTO(free_auto) char *result = NULL;
+    const char *path = cli->argv[1];
+    size_t len = 0;
+    size_t n = 0;
+    dibs_err why = { 0 };
+    dibs_status s = cli_input_read(path, &text, &len, err);
+
+    if (s == DIBS_OK)
+        s = kube_injection_read(name_of(path), text, len, &injection, err);
+    if (s != DIBS_OK)
+        return s;
+    kube_injection_notes(injection, note, cli);
+    if (!kube_injection_is_needed(injection))
+        return deliver(cli, text, len, err);
+    s = cli_open(cli, err);
+    if (s == DIBS_OK)
+        s = kube_injection_claim(injection, cli->handle, err);
+    if (s != DIBS_OK)
+        return s;
+    s = kube_injection_text(injection, &result, &n, err);
+    if (s == DIBS_OK)
+        s = deliver(cli, result, n, err);
+    if (s != DIBS_OK && kube_injection_undo(injection, cli->handle, &why) != DIBS_OK)
+        cli_warn("the claims stay as the new text has them, for they could not be put back: %s", why.msg);
+    return s;
+}
+
+static dibs_status release(struct cli *cli, dibs_err *err)
+{
+    AUTO(free_auto) char *text = NULL;
+    AUTO(kube_injection_free_auto) kube_injection *objects = NULL;
+    const char *path = cli->argv[1];
+    size_t len = 0;
+    dibs_status s = cli_value(cli, "output")
+                        ? err_set(err, DIBS_INVALID, "--release prints no text; leave --output out")
+                        : cli_input_read(path, &text, &len, err);
+
+    if (s == DIBS_OK)
+        s = kube_release_read(name_of(path), text, len, &objects, err);
+    if (s == DIBS_OK && kube_injection_is_needed(objects)) {
+        s = cli_open(cli, err);
+        if (s == DIBS_OK)
+            s = kube_injection_claim(objects, cli->handle, err);
+    }
+    if (s != DIBS_OK)
+        return s;
+    size_t n = kube_injection_count(objects, WORKLOAD_DROP);
+    cli_print_count(cli, "released", n);
+    if (!cli->json)
+        cli_note(cli, "%zu claim%s ended", n, n == 1 ? "" : "s");
+    return DIBS_OK;
+}
+
+dibs_status kube_inject(struct cli *cli, dibs_err *err)
+{
+    return cli_has(cli, "release") ? release(cli, err) : inject(cli, err);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* `dibs kube install --print` */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/secret.h"
+#include "cli/file.h"
+#include "cli/kube/kube.h"
+#include "kube/install/install.h"
+
+#include "base/banned.h"
+
+enum { VALUES = 8, NAME_BYTES = 128, SERVERS_MAX = 64 };
+
+/* The ledger must be one that webhooks on several machines can share. */
+static dibs_status check_ledger(const struct cli *cli, dibs_err *err)
+{
+    if (strncmp(cli->settings.ledger, "etcd://", strlen("etcd://")) == 0)
+        return DIBS_OK;
+    return err_set(
+        err, DIBS_INVALID,
+        "name the ledger that all machines of the cluster share: --ledger etcd://HOST:2379/PREFIX");
+}
+
+/* Write the addresses that may call the webhook; nothing without --api-server. */
+static dibs_status read_servers(const struct cli *cli, struct bytes *out, dibs_err *err)
+{
+    const char *ranges[SERVERS_MAX];
+    size_t n = 0;
+
+    for (; n < SERVERS_MAX && cli_value_at(cli, "api-server", n); n++)
+        ranges[n] = cli_value_at(cli, "api-server", n);
+    if (n == SERVERS_MAX && cli_value_at(cli, "api-server", n))
+        return err_set(err, DIBS_INVALID, "--api-server can be given %d times", SERVERS_MAX);
+    return n > 0 ? install_write_peers(ranges, n, out, err) : DIBS_OK;
+}
+
+/* Read all values; `servers` owns the text that one of them points to. */
+static dibs_status read_values(const struct cli *cli, struct bytes *servers,
+                               struct install_value out[VALUES + 1], dibs_err *err)
+{
+    const char *ns = cli_value(cli, "namespace");
+    const char *image = cli_value(cli, "image");
+    struct kube_pool_flags pool = kube_pool_flags(cli);
+    dibs_pool parsed;
+    dibs_status s = check_ledger(cli, err);
+
+    if (s == DIBS_OK && ns)
+        s = install_check_namespace(ns, err);
+    if (s == DIBS_OK && image)
+        s = install_check_image(image, err);
+    if (s == DIBS_OK)
+        s = kube_pool_parse(&pool, &parsed, err);
+    if (s == DIBS_OK)
+        s = read_servers(cli, servers, err);
+    if (s != DIBS_OK)
+        return s;
+    const struct install_value values[VALUES + 1] = {
+        { .name = "namespace", .text = ns },
+        { .name = "image", .text = image },
+        { .name = "ledger", .text = cli->settings.ledger },
+        { .name = "pool", .text = pool.name },
+        { .name = "start-port", .text = pool.start_port },
+        { .name = "port-range", .text = pool.port_range },
+        { .name = "strategy", .text = pool.strategy },
+        { .name = "api-server", .text = servers->at, .is_yaml = true },
+        { 0 },
+    };
+    memcpy(out, values, sizeof values);
+    return DIBS_OK;
+}
+
+static dibs_status make_tls(const char *ns, struct install_tls *out, dibs_err *err)
+{
+    char name[NAME_BYTES];
+
+    (void) snprintf(name, sizeof name, INSTALL_SERVICE ".%s.svc", ns ? ns : INSTALL_NAMESPACE);
+    return install_tls_make(name, clock_now(0).wall_ms, out, err);
+}
+
+/* Read the certificates of the installed Secret: new ones would make replicas and API server disagree until
+ * both have them. */
+static dibs_status read_tls(const char *path, struct install_tls *out, dibs_err *err)
+{
+    char *text = NULL;
+    size_t len = 0;
+    dibs_status s = cli_input_read(path, &text, &len, err);
+
+    if (s != DIBS_OK)
+        return s;
+    s = install_tls_read(strcmp(path, "-") == 0 ? "standard input" : path, text, len, out, err);
+    explicit_bzero(text, len);
+    free(text);
+    return s;
+}
+
+static dibs_status print(struct cli *cli, const struct install_value *values, dibs_err *err)
+{
+    const char *secret = cli_value(cli, "secret");
+    struct install_tls tls = { 0 };
+    struct bytes text = { 0 };
+    dibs_status s = secret ? read_tls(secret, &tls, err) : make_tls(cli_value(cli, "namespace"), &tls, err);
+
+    if (s == DIBS_OK)
+        s = install_write(values, &tls, &text, err);
+    if (s == DIBS_OK) {
+        (void) fwrite(text.at, 1, text.n, stdout);
+        s = cli_flush(cli, err);
+    }
+    secret_done(&text);
+    install_tls_done(&tls);
+    return s;
+}
+
+dibs_status kube_install(struct cli *cli, dibs_err *err)
+{
+    struct install_value values[VALUES + 1] = { 0 };
+
+    if (!cli_has(cli, "print") || cli->json)
+        return err_set(
+            err, DIBS_INVALID,
+            "`dibs kube install` changes no cluster, it prints YAML: give --print, and pass the text "
+            "to 'kubectl apply -f -'");
+    struct bytes servers = { 0 };
+    dibs_status s = read_values(cli, &servers, values, err);
+    if (s == DIBS_OK)
+        s = print(cli, values, err);
+    bytes_done(&servers);
+    return s;
+}

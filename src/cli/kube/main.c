@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* dibs-kube: the Kubernetes parts. `dibs kube` executes it. */
+#include "cli/kube/kube.h"
+#include "cli/program.h"
+
+#include "base/banned.h"
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    static const char *const of_inject[] = { "output", "release", NULL };
+    static const char *const of_webhook[] = { "listen",     "tls-cert",     "tls-key", "start-port",
+                                              "port-range", "strategy",     "pending", "template",
+                                              "rebuilt",    "check-config", NULL };
+    static const char *const of_controller[] = { "kubeconfig", "lease-namespace", "metrics-listen",
+                                                 "start-port", "port-range",      "strategy",
+                                                 NULL };
+    static const char *const of_install[] = { "print",      "namespace",  "image",    "api-server", "secret",
+                                              "start-port", "port-range", "strategy", NULL };
+    static const struct cli_verb verbs[] = {
+        { "inject", "a FILE, or - for stdin", of_inject, kube_inject },
+        { "controller", NULL, of_controller, kube_controller },
+        { "install", NULL, of_install, kube_install },
+        { "webhook", NULL, of_webhook, kube_webhook },
+        { 0 },
+    };
+
+    return cli_run_verb(cli, verbs, err);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct program self = { .name = "dibs-kube", .run = run, .opens_clusters = true };
+
+    return program_main(&self, argc, argv);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/run/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+
+#include "base/banned.h"
+
+/* Every signal is forwarded but these: signals of faults and limits of dibs itself, job control of a group in
+ * the background, and a broken pipe. (SIGKILL and SIGSTOP cannot be caught.) */
+static const int ours[] = { SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGSYS,
+                            SIGXCPU, SIGXFSZ, SIGTTIN, SIGTTOU, SIGPIPE };
+
+static bool read_all(int fd, void *to, size_t size)
+{
+    char *at = to;
+
+    while (size) {
+        ssize_t n = read(fd, at, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        size -= (size_t) n;
+    }
+    return true;
+}
+
+static void write_all(int fd, const void *from, size_t size)
+{
+    const char *at = from;
+
+    while (size) {
+        ssize_t n = write(fd, at, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return; /* the other side is gone; waiting for it shows why */
+        at += n;
+        size -= (size_t) n;
+    }
+}
+
+/* The child's side: wait for the ports, then execute the command. Without ports dibs failed or died, and
+ * nothing must run. A command that cannot be executed leaves the child waiting until dibs has released its
+ * claims: for the daemon a process that ends is one that has run. */
+static _Noreturn void wait_and_exec(const struct child_plan *plan, int go, int outcome,
+                                    const struct child_signals *before)
+{
+    uint16_t *ports = calloc(plan->n_ports, sizeof *ports);
+    int failed = ENOMEM;
+
+    if (ports && !read_all(go, ports, plan->n_ports * sizeof *ports))
+        _exit(1);
+    (void) sigaction(SIGCHLD, &before->on_child, NULL);
+    (void) sigprocmask(SIG_SETMASK, &before->mask, NULL); /* pending signals are delivered here */
+    if (ports)
+        failed = plan->exec(plan->ctx, ports);
+    write_all(outcome, &failed, sizeof failed);
+    (void) kill(getppid(), SIGCHLD); /* child_wait() waits for it */
+    (void) read_all(go, &failed, 1);
+    _exit(127);
+}
+
+dibs_status child_prepare(struct child_signals *out, dibs_err *err)
+{
+    struct sigaction plain = { .sa_handler = SIG_DFL };
+
+    (void) sigfillset(&out->waited); /* SIGCHLD too */
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        (void) sigdelset(&out->waited, ours[i]);
+    sigset_t blocked = out->waited;
+    (void) sigaddset(&blocked, SIGPIPE); /* a child that is gone already must not end dibs */
+    /* Inherited as ignored, SIGCHLD would hide the child's end. */
+    if (sigprocmask(SIG_BLOCK, &blocked, &out->mask) || sigaction(SIGCHLD, &plain, &out->on_child))
+        return err_os(err, DIBS_FAILURE, errno, "run: cannot prepare signals");
+    return DIBS_OK;
+}
+
+/* Fork a child with this process name. The child inherits the name: set in the child itself it could come too
+ * late for the claim that records it. */
+static pid_t fork_as(const char *name)
+{
+    char own[16] = "";
+
+    (void) prctl(PR_GET_NAME, own);
+    (void) prctl(PR_SET_NAME, name);
+    pid_t pid = fork();
+    if (pid)
+        (void) prctl(PR_SET_NAME, own);
+    return pid;
+}
+
+dibs_status child_start(const struct child_plan *plan, const struct child_signals *signals, struct child *out,
+                        dibs_err *err)
+{
+    struct child child = { .go = -1, .outcome = -1 };
+    int go[2] = { -1, -1 };
+    int outcome[2] = { -1, -1 };
+
+    if (pipe2(go, O_CLOEXEC))
+        return err_os(err, DIBS_FAILURE, errno, "run: cannot make a pipe");
+    AUTO(fd_auto) int go_in = go[0];
+    AUTO(fd_auto) int go_out = go[1];
+    if (pipe2(outcome, O_CLOEXEC))
+        return err_os(err, DIBS_FAILURE, errno, "run: cannot make a pipe");
+    AUTO(fd_auto) int outcome_in = outcome[0];
+    AUTO(fd_auto) int outcome_out = outcome[1];
+    child.pid = fork_as(plan->name);
+    if (child.pid < 0)
+        return err_os(err, DIBS_FAILURE, errno, "run: cannot start a process");
+    if (!child.pid) {
+        (void) close(fd_take(&go_out)); /* else dibs would never see its end */
+        (void) close(fd_take(&outcome_in));
+        for (size_t i = 0; i < plan->n_others; i++) {
+            (void) close(plan->others[i].go);
+            (void) close(plan->others[i].outcome);
+        }
+        wait_and_exec(plan, go_in, outcome_out, signals);
+    }
+    child.go = fd_take(&go_out);
+    child.outcome = fd_take(&outcome_in);
+    *out = child;
+    return DIBS_OK;
+}
+
+void child_go(struct child *child, const uint16_t *ports, size_t n)
+{
+    write_all(child->go, ports, n * sizeof *ports);
+}
+
+void child_cancel(struct child *child)
+{
+    fd_auto(&child->go);
+    fd_auto(&child->outcome);
+    if (child->pid > 0) {
+        while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    child->pid = 0;
+}
+
+/* Does the terminal send this signal to the whole foreground group, the command included? Only a hangup goes
+ * to the session leader alone. */
+static bool is_for_group(int sig)
+{
+    switch (sig) {
+    case SIGINT:
+    case SIGQUIT:
+    case SIGTSTP:
+    case SIGWINCH:
+    case SIGCONT: return true;
+    case SIGHUP: return getsid(0) != getpid();
+    default: return false;
+    }
+}
+
+static void hand_on(const struct child *child, const siginfo_t *info)
+{
+    bool is_kernels = info->si_code > 0; /* a terminal, or an alarm that was set before dibs was run */
+
+    if (is_kernels ? is_for_group(info->si_signo) : info->si_pid == child->pid)
+        return; /* the command has it already, or sent it itself */
+    if (info->si_code == SI_QUEUE)
+        (void) sigqueue(child->pid, info->si_signo, info->si_value);
+    else
+        (void) kill(child->pid, info->si_signo);
+}
+
+/* Look at the child's state; true when it has ended. */
+static bool look(const struct child *child, int *status)
+{
+    pid_t pid = waitpid(child->pid, status, WNOHANG | WUNTRACED);
+
+    if (pid != child->pid)
+        return false;
+    if (!WIFSTOPPED(*status))
+        return true;
+    /* Stopped from the keyboard: the shell waits for dibs to stop as well, and continues both. A SIGSTOP
+     * concerns the command alone; its sender does not know of dibs. */
+    if (WSTOPSIG(*status) == SIGTSTP || WSTOPSIG(*status) == SIGTTIN || WSTOPSIG(*status) == SIGTTOU)
+        (void) kill(getpid(), SIGSTOP);
+    return false;
+}
+
+/* The errno of exec; 0: it runs, or nothing is known yet. */
+static int failure_of(const struct child *child)
+{
+    int failed = 0;
+
+    (void) fcntl(child->outcome, F_SETFL, O_NONBLOCK);
+    return read(child->outcome, &failed, sizeof failed) == (ssize_t) sizeof failed ? failed : 0;
+}
+
+int child_ended(struct child *child, int status, int *failed)
+{
+    *failed = failure_of(child);
+    fd_auto(&child->go);
+    fd_auto(&child->outcome);
+    child->pid = 0;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int child_wait(struct child *child, const struct child_signals *signals, int *failed)
+{
+    int status = 0;
+
+    for (;;) {
+        siginfo_t info = { 0 };
+        int sig = sigwaitinfo(&signals->waited, &info);
+        if (sig < 0)
+            continue; /* EINTR: dibs was stopped and continued */
+        if (sig != SIGCHLD)
+            hand_on(child, &info);
+        if (look(child, &status))
+            return child_ended(child, status, failed);
+        *failed = failure_of(child);
+        if (*failed)
+            return 0;
+    }
+}

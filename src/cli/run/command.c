@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* `dibs run [-p NAME]... COMMAND`: a command with ports that need no manifest. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "cli/claim_options.h"
+#include "cli/run/launch.h"
+#include "workload/workload.h"
+
+#include "base/banned.h"
+
+#define VARIABLE_MAX (DIBS_NAME_MAX + 8) /* '_', the name, "_PORT" */
+
+struct want {
+    char typed[DIBS_NAME_MAX + 2]; /* without a leading slash; empty: the one without a name */
+    char name[DIBS_NAME_MAX + 1];  /* absolute */
+    char variable[VARIABLE_MAX];   /* WEB_PORT */
+};
+
+struct command {
+    struct launch_claims claims;
+    struct want *wants;
+    dibs_ranges ranges;
+    dibs_project project;
+};
+
+/* ---- the requests ---- */
+
+/* Read NAME or NAME=PORT. */
+static dibs_status want_from(struct command *command, size_t i, const char *text, dibs_err *err)
+{
+    struct want *want = &command->wants[i];
+    dibs_request *request = &command->claims.requests[i];
+    const char *equals = strrchr(text, '=');
+    size_t len = equals ? (size_t) (equals - text) : strlen(text);
+    char shown[64];
+
+    if (!len || len >= sizeof want->typed)
+        return err_set(err, DIBS_INVALID, "run: '%s' is not NAME or NAME=PORT: its name is %s",
+                       text_safe(text, shown, sizeof shown), len ? "too long" : "empty");
+    memcpy(want->typed, text, len);
+    dibs_status s = cli_claim_name(command->claims.cli, want->typed, want->name, &command->project,
+                                   &request->project, err);
+    if (!s && equals) {
+        request->mode = DIBS_REQUIRED;
+        s = dibs_port_parse(equals + 1, &request->port, err);
+    }
+    if (s)
+        return s;
+    request->name = want->name;
+    if (want->typed[0] == '/')
+        memmove(want->typed, want->typed + 1, len);
+    workload_port_env(want->typed, want->variable, sizeof want->variable);
+    for (size_t k = 0; k < i; k++) {
+        if (!strcmp(command->wants[k].variable, want->variable))
+            return err_set(err, DIBS_INVALID, "run: '%s' and '%s' would both be $%s", command->wants[k].typed,
+                           want->typed, want->variable);
+        if (equals && command->claims.requests[k].mode == DIBS_REQUIRED &&
+            command->claims.requests[k].port == request->port)
+            return err_set(err, DIBS_INVALID, "run: '%s' and '%s' cannot both have port %u",
+                           command->wants[k].typed, want->typed, request->port);
+    }
+    return DIBS_OK;
+}
+
+static dibs_status plan(struct command *command, dibs_err *err)
+{
+    dibs_request like = { .holder = DIBS_HELD_BY_PROCESS, .keep = cli_has(command->claims.cli, "keep") };
+    dibs_status s = cli_request_from(command->claims.cli, &like, &command->ranges, err);
+
+    if (s)
+        return s;
+    for (size_t i = 0; i < command->claims.n; i++)
+        command->claims.requests[i] = like;
+    for (size_t i = 0; !s && cli_value_at(command->claims.cli, "port", i); i++)
+        s = want_from(command, i, cli_value_at(command->claims.cli, "port", i), err);
+    return s;
+}
+
+/* ---- in the child ---- */
+
+/* Add DIBS_PORTS: "web=20001 api=20002"; a port without a name is the number alone. */
+static void add_list(const struct command *command, const uint16_t *ports, struct launch_words *out)
+{
+    char *list = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&list, &size);
+
+    for (size_t i = 0; i < command->claims.n && to; i++)
+        (void) fprintf(to, "%s%s%s%u", i ? " " : "", command->wants[i].typed,
+                       command->wants[i].typed[0] ? "=" : "", ports[i]);
+    if (!to || fclose(to))
+        out->has_failed = true;
+    else
+        launch_add_word(out, "DIBS_PORTS", NULL, list);
+    free(list);
+}
+
+static void add_words(void *ctx, const uint16_t *ports, struct launch_words *out)
+{
+    const struct command *command = ctx;
+
+    for (size_t i = 0; i < command->claims.n; i++) {
+        const struct want *want = &command->wants[i];
+        char variable[32];
+
+        (void) snprintf(variable, sizeof variable, "PORT%zu", i);
+        launch_add_port(out, variable, NULL, ports[i]);
+        if (want->variable[0])
+            launch_add_port(out, want->variable, want->typed, ports[i]);
+    }
+    launch_add_port(out, "PORT", "PORT", ports[0]);
+    add_list(command, ports, out);
+}
+
+/* ---- in dibs ---- */
+
+dibs_status run_command(struct cli *cli, dibs_err *err)
+{
+    size_t n = 0;
+
+    while (cli_value_at(cli, "port", n))
+        n++;
+    n = n ? n : 1; /* without -p: one that has no name */
+    AUTO(free_auto) struct want *wants = calloc(n, sizeof *wants);
+    AUTO(free_auto) dibs_request *requests = calloc(n, sizeof *requests);
+    AUTO(free_auto) dibs_claim *claims = calloc(n, sizeof *claims);
+    struct command command = {
+        .claims = { .cli = cli, .requests = requests, .claims = claims, .n = n },
+        .wants = wants,
+    };
+    struct launch launch = { .argv = cli->argv, .n = n, .add_words = add_words, .ctx = &command };
+
+    if (!wants || !requests || !claims)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    dibs_status s = plan(&command, err);
+    return s ? s : launch_run(&launch, &command.claims, err);
+}

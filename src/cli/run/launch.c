@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/run/launch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/grow.h"
+#include "cli/claim_options.h"
+
+#include "base/banned.h"
+
+/* ---- in the child ---- */
+
+static char *copy(struct launch_words *words, const char *text)
+{
+    char *out = text ? strdup(text) : NULL;
+
+    words->has_failed = words->has_failed || (text && !out);
+    return out;
+}
+
+void launch_add_word(struct launch_words *words, const char *variable, const char *placeholder,
+                     const char *text)
+{
+    if (!grow((void **) &words->all, words->n, &words->max, sizeof *words->all)) {
+        words->has_failed = true;
+        return;
+    }
+    words->all[words->n++] =
+        (struct launch_word){ copy(words, variable), copy(words, placeholder), copy(words, text) };
+}
+
+void launch_add_port(struct launch_words *words, const char *variable, const char *placeholder, uint16_t port)
+{
+    char text[8];
+
+    (void) snprintf(text, sizeof text, "%u", port);
+    launch_add_word(words, variable, placeholder, text);
+}
+
+/* Find the value of "{...}", or NULL. */
+static const char *find_placeholder(const struct launch_words *words, const char *text, size_t len)
+{
+    for (size_t i = 0; i < words->n && len; i++) {
+        const char *placeholder = words->all[i].placeholder;
+
+        if (placeholder && strlen(placeholder) == len && !memcmp(placeholder, text, len))
+            return words->all[i].text;
+    }
+    return NULL;
+}
+
+/* Fill the placeholders of an argument; NULL when there is no memory. "${PORT}" is left for a shell. */
+static char *filled(const struct launch_words *words, const char *arg)
+{
+    char *out = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&out, &size);
+
+    if (!to)
+        return NULL;
+    for (const char *p = arg; *p;) {
+        bool is_placeholder = *p == '{' && (p == arg || p[-1] != '$');
+        size_t len = is_placeholder ? strcspn(p + 1, "{}") : 0;
+        const char *text = is_placeholder && p[1 + len] == '}' ? find_placeholder(words, p + 1, len) : NULL;
+
+        if (text)
+            (void) fputs(text, to);
+        else
+            (void) fputc(*p, to);
+        p += text ? len + 2 : 1;
+    }
+    if (fclose(to)) {
+        free(out);
+        return NULL;
+    }
+    return out;
+}
+
+int launch_exec(void *ctx, const uint16_t *ports)
+{
+    const struct launch *launch = ctx;
+    struct launch_words words = { 0 };
+
+    launch->add_words(launch->ctx, ports, &words);
+    for (size_t i = 0; i < words.n && !words.has_failed; i++)
+        if (words.all[i].variable && setenv(words.all[i].variable, words.all[i].text, 1))
+            return errno;
+    for (char **arg = launch->argv; *arg && !words.has_failed; arg++) {
+        char *text = strchr(*arg, '{') ? filled(&words, *arg) : *arg;
+
+        if (!text)
+            return ENOMEM;
+        *arg = text;
+    }
+    if (words.has_failed || !launch->argv[0])
+        return ENOMEM;
+    (void) execvp(launch->argv[0], launch->argv);
+    return errno;
+}
+
+/* ---- in dibs ---- */
+
+const char *launch_name(const struct launch *launch)
+{
+    const char *slash = strrchr(launch->argv[0], '/');
+
+    return slash ? slash + 1 : launch->argv[0];
+}
+
+/* Has the daemon or another process noticed the child's end first? Then the claim is kept without a holder,
+ * and our token is stale. */
+static bool is_left_behind(const struct cli *cli, const dibs_claim *claim)
+{
+    dibs_claim left = { 0 };
+    dibs_err err = { 0 };
+
+    return claim->name[0] &&
+           dibs_claim_find(cli->handle, &(dibs_which){ .name = claim->name }, &left, &err) == DIBS_OK &&
+           left.id == claim->id && left.holder == DIBS_HELD_BY_NOBODY;
+}
+
+void launch_release(const struct launch_claims *claims, bool has_run)
+{
+    for (size_t i = 0; i < claims->n; i++) {
+        const dibs_claim *claim = &claims->claims[i];
+        bool is_held = claims->requests[i].holder != DIBS_HELD_BY_NOBODY;
+        dibs_which which = { .token = claim->token };
+        unsigned flags = has_run || claim->was_kept ? DIBS_RELEASE_UNHOLD : DIBS_RELEASE_UNKEEP;
+        dibs_err err = { 0 };
+        size_t n = 0;
+
+        if (claim->is_degraded || !which.token[0] || (!is_held && (has_run || claim->was_there)))
+            continue;
+        dibs_status s = dibs_claim_release(claims->cli->handle, &which, flags, &n, &err);
+        if (!s && n == 0 && flags == DIBS_RELEASE_UNKEEP && is_left_behind(claims->cli, claim))
+            s = dibs_claim_release(claims->cli->handle, &(dibs_which){ .name = claim->name }, flags, NULL,
+                                   &err);
+        if (s)
+            cli_note(claims->cli, "port %u is released later: %s", claim->port, err.msg);
+    }
+}
+
+dibs_status launch_not_run(struct cli *cli, const char *command, int failed, dibs_err *err)
+{
+    char shown[64];
+
+    cli->exit_code = failed == ENOENT ? CLI_EXIT_NO_COMMAND : CLI_EXIT_NOT_RUNNABLE;
+    return err_os(err, DIBS_FAILURE, failed, "run: cannot run '%s'", text_safe(command, shown, sizeof shown));
+}
+
+/* Repeat the whole request, now with the variables. A daemon of an older version refuses the member that it
+ * does not know: then nothing is recorded. */
+static dibs_status claim_again(const struct launch_claims *claims, dibs_claim *again, dibs_err *err)
+{
+    const dibs_batch batch = { .requests = claims->requests, .n = claims->n };
+    dibs_status s = dibs_claim_ports(claims->cli->handle, &batch, again, err);
+
+    if (s != DIBS_INVALID)
+        return s;
+    for (size_t i = 0; i < claims->n; i++)
+        claims->requests[i].env = NULL;
+    return dibs_claim_ports(claims->cli->handle, &batch, again, err);
+}
+
+/* Record the variables that the command starts with, and make the declared claims. The other claims must
+ * still have their ports at that moment; from then on nobody takes them away. */
+static dibs_status record(const struct launch_claims *claims, dibs_err *err)
+{
+    size_t n = claims->n - claims->n_declared;
+    struct launch_claims others = *claims;
+    AUTO(free_auto) dibs_claim *again = calloc(claims->n + 1, sizeof *again);
+    dibs_status s = again ? DIBS_OK : err_set(err, DIBS_FAILURE, "out of memory");
+
+    others.n = n;
+    if (!s)
+        s = claims->record(claims, claims->ctx, err);
+    if (!s)
+        s = claim_again(claims, again, err);
+    if (s || !again) {
+        launch_release(&others, false);
+        return s;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const dibs_claim *first = &claims->claims[i];
+
+        if (again[i].id == first->id) { /* the first request says whether it is new */
+            again[i].was_there = first->was_there;
+            again[i].was_kept = first->was_kept;
+        }
+        if (again[i].port != first->port && !s)
+            s = err_set(err, DIBS_TAKEN, "run: port %u was moved just now; run it again", first->port);
+    }
+    memcpy(claims->claims, again, claims->n * sizeof *again);
+    if (s)
+        launch_release(claims, false);
+    return s;
+}
+
+dibs_status launch_claim(const struct launch_claims *claims, dibs_err *err)
+{
+    const dibs_batch others = { .requests = claims->requests, .n = claims->n - claims->n_declared };
+    dibs_status s = dibs_claim_ports(claims->cli->handle, &others, claims->claims, err);
+
+    return s || !claims->record ? s : record(claims, err);
+}
+
+static dibs_status claim_for(const struct launch *launch, const struct launch_claims *claims, pid_t pid,
+                             dibs_err *err)
+{
+    dibs_status s = cli_open(claims->cli, err);
+
+    if (!s && launch->may_run)
+        s = launch->may_run(claims->cli, launch->ctx, err);
+    for (size_t i = 0; i < claims->n; i++)
+        if (claims->requests[i].holder == DIBS_HELD_BY_PROCESS)
+            claims->requests[i].pid = pid;
+    return s ? s : launch_claim(claims, err);
+}
+
+/* Send the child its ports, wait for its end, and release the claims. */
+static dibs_status run_child(const struct launch *launch, const struct launch_claims *claims,
+                             struct child *child, const struct child_signals *signals, dibs_err *err)
+{
+    AUTO(free_auto) uint16_t *ports = calloc(claims->n + 1, sizeof *ports);
+    int failed = 0;
+
+    if (!ports) {
+        launch_release(claims, false);
+        child_cancel(child);
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    }
+    for (size_t i = 0; i < launch->n; i++)
+        ports[i] = claims->claims[i].port;
+    cli_note_claims(claims->cli, claims->claims, launch->n);
+    child_go(child, ports, launch->n);
+    int code = child_wait(child, signals, &failed);
+    launch_release(claims, !failed);
+    child_cancel(child);
+    if (failed)
+        return launch_not_run(claims->cli, launch->argv[0], failed, err);
+    claims->cli->exit_code = code;
+    return DIBS_OK;
+}
+
+dibs_status launch_run(struct launch *launch, const struct launch_claims *claims, dibs_err *err)
+{
+    struct child child = { .pid = 0, .go = -1, .outcome = -1 };
+    struct child_signals signals;
+    struct child_plan plan = {
+        .name = launch_name(launch), .n_ports = launch->n, .exec = launch_exec, .ctx = launch
+    };
+    dibs_status s = child_prepare(&signals, err);
+
+    /* Fork before the ledger is open: SQLite's connections do not survive a fork. */
+    if (!s)
+        s = child_start(&plan, &signals, &child, err);
+    if (s)
+        return s;
+    s = claim_for(launch, claims, child.pid, err);
+    if (s) {
+        child_cancel(&child);
+        return s;
+    }
+    return run_child(launch, claims, &child, &signals, err);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* dibs-serve: the daemon. `dibs serve` executes it. */
+#include "base/err.h"
+#include "cli/file.h"
+#include "cli/parse.h"
+#include "cli/program.h"
+#include "daemon/serve.h"
+
+#include "base/banned.h"
+
+/* Files and environment may have changed since the start; flags cannot. */
+static dibs_status load(void *ctx, dibs_settings *out, dibs_err *err)
+{
+    const struct cli *cli = ctx;
+    dibs_flag flags[DIBS_SETTING_COUNT];
+
+    return dibs_settings_load(flags, cli_flags(cli, flags), out, err);
+}
+
+static dibs_status number_of(const struct cli *cli, const char *name, uint32_t *out, dibs_err *err)
+{
+    const char *text = cli_value(cli, name);
+    int64_t value = 0;
+    char option[32];
+
+    (void) snprintf(option, sizeof option, "--%s", name);
+    dibs_status s = text ? cli_number_parse(option, text, 1, 1000000000, &value, err) : DIBS_OK;
+
+    if (text && s == DIBS_OK)
+        *out = (uint32_t) value;
+    return s;
+}
+
+static dibs_status node_ttl(const struct cli *cli, int64_t *out, dibs_err *err)
+{
+    const char *text = cli_value(cli, "node-ttl");
+    dibs_status s = text ? dibs_duration_parse(text, out, err) : DIBS_OK;
+
+    if (s == DIBS_OK && text && (*out < 1000 || *out > 3600000))
+        return err_set(err, DIBS_INVALID, "--node-ttl must be between 1s and 1h");
+    return s == DIBS_OK ? s : err_wrap(err, s, "--node-ttl");
+}
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    struct serve_options options = {
+        .load = load,
+        .ctx = cli,
+        .socket = cli_value(cli, "socket"),
+        .admin_socket = cli_value(cli, "admin-socket"),
+        .portserver = cli_value(cli, "portserver"),
+        .portserver_http = cli_value(cli, "portserver-http"),
+        .listen = cli_value(cli, "listen"),
+        .tls_cert = cli_value(cli, "tls-cert"),
+        .tls_key = cli_value(cli, "tls-key"),
+        .tokens = cli_value(cli, "tokens"),
+        .kube_pool = cli_value(cli, "kube-metrics"),
+        .is_check = cli_has(cli, "check-config"),
+    };
+    dibs_status s = number_of(cli, "quota", &options.quota, err);
+
+    if (s == DIBS_OK)
+        s = number_of(cli, "rate", &options.rate, err);
+    if (s == DIBS_OK)
+        s = node_ttl(cli, &options.node_ttl_ms, err);
+    if (s == DIBS_OK)
+        s = serve_run(&options, err);
+    if (s == DIBS_OK && options.is_check)
+        cli_note(cli, "it could start");
+    return s;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct program self = { .name = "dibs-serve", .run = run, .opens_clusters = true };
+
+    return program_main(&self, argc, argv);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_CLI_TEXT_TABLE_H
+#define DIBS_CLI_TEXT_TABLE_H
+/* An aligned table of text. Cells are copied and made safe for a terminal; the last column is not padded. A
+ * lack of memory is remembered and reported when the table is printed. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "dibs/status.h"
+
+struct cli_table {
+    size_t n_columns;
+    char **cells;
+    size_t n, max;
+    bool is_failed;
+};
+
+/* `header` has n_columns words; a NULL table of cells is fine for done. */
+void cli_table_begin(struct cli_table *table, const char *const *header, size_t n_columns);
+void cli_table_cell(struct cli_table *table, const char *text); /* empty becomes "-" */
+void cli_table_number(struct cli_table *table, uint64_t value);
+dibs_status cli_table_print(const struct cli_table *table, FILE *to, dibs_err *err);
+void cli_table_done(struct cli_table *table);
+#endif

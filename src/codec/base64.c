@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "codec/json.h"
+
+#include "base/banned.h"
+
+/* The 64 digits, and the padding behind them. */
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
+#define PAD 64
+
+void base64_encode(const uint8_t *bytes, size_t n, char *out)
+{
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t group = (uint32_t) bytes[i] << 16;
+
+        if (i + 1 < n)
+            group |= (uint32_t) bytes[i + 1] << 8;
+        if (i + 2 < n)
+            group |= bytes[i + 2];
+        *out++ = alphabet[group >> 18];
+        *out++ = alphabet[group >> 12 & 63];
+        *out++ = alphabet[i + 1 < n ? group >> 6 & 63 : PAD];
+        *out++ = alphabet[i + 2 < n ? group & 63 : PAD];
+    }
+    *out = '\0';
+}
+
+/* Of each byte its value as a digit and one, so that what is none is 0: answers of etcd are full of these. */
+static const uint8_t values[256] = {
+    ['A'] = 1,  ['B'] = 2,  ['C'] = 3,  ['D'] = 4,  ['E'] = 5,  ['F'] = 6,  ['G'] = 7,  ['H'] = 8,
+    ['I'] = 9,  ['J'] = 10, ['K'] = 11, ['L'] = 12, ['M'] = 13, ['N'] = 14, ['O'] = 15, ['P'] = 16,
+    ['Q'] = 17, ['R'] = 18, ['S'] = 19, ['T'] = 20, ['U'] = 21, ['V'] = 22, ['W'] = 23, ['X'] = 24,
+    ['Y'] = 25, ['Z'] = 26, ['a'] = 27, ['b'] = 28, ['c'] = 29, ['d'] = 30, ['e'] = 31, ['f'] = 32,
+    ['g'] = 33, ['h'] = 34, ['i'] = 35, ['j'] = 36, ['k'] = 37, ['l'] = 38, ['m'] = 39, ['n'] = 40,
+    ['o'] = 41, ['p'] = 42, ['q'] = 43, ['r'] = 44, ['s'] = 45, ['t'] = 46, ['u'] = 47, ['v'] = 48,
+    ['w'] = 49, ['x'] = 50, ['y'] = 51, ['z'] = 52, ['0'] = 53, ['1'] = 54, ['2'] = 55, ['3'] = 56,
+    ['4'] = 57, ['5'] = 58, ['6'] = 59, ['7'] = 60, ['8'] = 61, ['9'] = 62, ['+'] = 63, ['/'] = 64,
+};
+
+static int digit(char c)
+{
+    return values[(unsigned char) c] - 1;
+}
+
+/* Four characters, of which the last one or two may be padding in the last group. Spare bits
+ * must be zero, so that each byte string has one text. Gives 1 to 3 bytes, or 0 when broken. */
+static size_t group_decode(const char *text, bool is_last, uint8_t out[3])
+{
+    uint32_t group = 0;
+    size_t pads = 0;
+
+    for (int i = 0; i < 4; i++) {
+        int value = digit(text[i]);
+
+        if (text[i] == '=' && is_last && i >= 2)
+            pads++;
+        else if (value < 0 || pads > 0)
+            return 0;
+        group = group << 6 | (value < 0 ? 0u : (uint32_t) value);
+    }
+    out[0] = (uint8_t) (group >> 16);
+    out[1] = (uint8_t) (group >> 8);
+    out[2] = (uint8_t) group;
+    if ((pads >= 1 && out[2] != 0) || (pads == 2 && out[1] != 0))
+        return 0;
+    return 3 - pads;
+}
+
+bool base64_decode(const char *text, uint8_t *out, size_t out_max, size_t *n)
+{
+    size_t len = strlen(text);
+    size_t used = 0;
+
+    if (len % 4 != 0)
+        return false;
+    for (size_t i = 0; i < len; i += 4) {
+        uint8_t bytes[3] = { 0 };
+        size_t got = group_decode(text + i, i + 4 == len, bytes);
+
+        if (got == 0 || got > out_max - used)
+            return false;
+        memcpy(out + used, bytes, got);
+        used += got;
+    }
+    *n = used;
+    return true;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_CODEC_WIRE_FIELDS_H
+#define DIBS_CODEC_WIRE_FIELDS_H
+/* The members of one object that is being read. The first fault stays: after it every call does nothing, so
+ * that a reader lists its members and looks at `status` once. A member that is absent or null leaves *out as
+ * it is; fields_need() refuses that. */
+#include <stddef.h>
+
+#include "codec/wire.h"
+
+struct fields {
+    const jsonr_value *object;
+    enum wire_source from;
+    dibs_status status;
+    dibs_err *err; /* may be NULL */
+    void *ctx;     /* of the readers of single members */
+};
+
+/* Leaves f->ctx. `known` ends with NULL; it is not looked at in answers. */
+void fields_begin(struct fields *f, const jsonr_value *object, const char *const *known,
+                  enum wire_source from, dibs_err *err);
+/* "KEY" must be EXPECTED. */
+void fields_bad(struct fields *f, const char *key, const char *expected);
+bool fields_has(const struct fields *f, const char *key);
+void fields_need(struct fields *f, const char *key);
+
+/* Not empty, when asked; cut to what fits, when answered. */
+void fields_text(struct fields *f, const char *key, char *out, size_t size);
+/* Any characters, cut to what fits. */
+void fields_message(struct fields *f, const char *key, char *out, size_t size);
+/* Any bytes: the member, or its twin KEY_base64. */
+void fields_raw(struct fields *f, const char *key, char *out, size_t size);
+/* Borrowed from the document. */
+void fields_borrow(struct fields *f, const char *key, const char **out);
+void fields_int(struct fields *f, const char *key, int64_t least, int64_t most, int64_t *out);
+void fields_uint(struct fields *f, const char *key, uint64_t most, uint64_t *out);
+void fields_i32(struct fields *f, const char *key, int32_t *out);
+void fields_port(struct fields *f, const char *key, uint16_t *out); /* 0 is one here */
+void fields_bool(struct fields *f, const char *key, bool *out);
+void fields_ttl(struct fields *f, const char *key, int64_t *ms); /* "10m" */
+void fields_word(struct fields *f, const char *key, const struct words *words, unsigned *out);
+/* Borrowed, and without control characters, which would steer a terminal. */
+void fields_shown(struct fields *f, const char *key, const char **out);
+/* The list and its length; absent: NULL and 0. `most` SIZE_MAX: of any length. */
+const jsonr_value *fields_list(struct fields *f, const char *key, size_t most, size_t *n);
+
+/* ---- tables: a value's members are listed once, for writing and for reading ---- */
+
+enum field_type {
+    FIELD_BOOL,
+    FIELD_PORT,   /* uint16_t */
+    FIELD_U32,    /* uint32_t */
+    FIELD_I32,    /* int32_t */
+    FIELD_PID,    /* int32_t, null when it is 0 */
+    FIELD_MS,     /* int64_t: not below 0 when asked */
+    FIELD_WALL,   /* the same as a date for people, written and not read */
+    FIELD_COUNT,  /* uint64_t */
+    FIELD_STRING, /* char[]: fields_text() */
+    FIELD_TEXT,   /* the same, null when it is empty */
+    FIELD_RAW,    /* char[]: fields_raw(), null when it is empty */
+    FIELD_SHOWN,  /* const char *: fields_shown() */
+    FIELD_WORD,   /* an enum with a table of words */
+    FIELD_PROTO,
+    FIELD_ADDRESS, /* with "v6only": of a socket or of a claim that is there */
+    FIELD_RANGES,
+    FIELD_BAND,  /* int32_t: "auto", "off" or a number */
+    FIELD_KNOWN, /* read and written with another one */
+    FIELD_OWN,   /* by functions of its own */
+};
+enum { FIELD_NEEDED = 1, FIELD_BRIEF = 2 /* not written when it is empty or 0 */ };
+struct field {
+    const char *key; /* NULL: the table ends */
+    enum field_type type;
+    unsigned flags;
+    size_t offset, size; /* of the member */
+    const struct words *words;
+    void (*write)(struct jsonw *w, const void *object); /* key and value */
+    void (*read)(struct fields *f, void *object);
+};
+#define FIELD_AT(struct_, member_) \
+    .offset = offsetof(struct_, member_), .size = sizeof(((struct_ *) 0)->member_)
+#define FIELD(type_, struct_, member_, key_, flags_)                                        \
+    {                                                                                       \
+        .key = (key_), .type = FIELD_##type_, .flags = (flags_), FIELD_AT(struct_, member_) \
+    }
+#define FIELD_WORDS(struct_, member_, key_, flags_, words_)                                                  \
+    {                                                                                                        \
+        .key = (key_), .type = FIELD_WORD, .flags = (flags_), FIELD_AT(struct_, member_), .words = &(words_) \
+    }
+/* With its braces, and the members alone. */
+void fields_object(struct jsonw *w, const struct field *table, const void *object);
+void fields_write(struct jsonw *w, const struct field *table, const void *object);
+/* Begin, with the keys of the table as the known ones, and read every member into the object in the order of
+ * the table. */
+void fields_read(struct fields *f, const jsonr_value *v, const struct field *table, void *object);
+/* The same of a daemon's answer, into an object that is zeroed first. */
+dibs_status fields_read_answer(const jsonr_value *v, const struct field *table, void *object, size_t size,
+                               dibs_err *err);
+
+/* ---- writing what is read by the above ---- */
+void field_raw_or_null(struct jsonw *w, const char *key, const char *text);
+/* Numbers that JSON readers cannot hold (above 2^63-1: only damaged records have them) are cut. */
+void field_count(struct jsonw *w, const char *key, uint64_t value);
+void field_binding(struct jsonw *w, const dibs_binding *binding);
+void field_ttl(struct jsonw *w, const char *key, int64_t ms);
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* Ports that an observer saw in use, and the plan of a repair. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/grow.h"
+#include "base/text.h"
+#include "codec/wire_fields.h"
+
+#include "base/banned.h"
+
+static void observed_auto(struct wire_observed *list)
+{
+    free(list->item);
+}
+
+static dibs_status append(struct wire_observed *list, const dibs_observed *entry, dibs_err *err)
+{
+    if (list->n == WIRE_OBSERVED_MAX)
+        return err_set(err, DIBS_INVALID, "more than %d entries", WIRE_OBSERVED_MAX);
+    if (!grow((void **) &list->item, list->n, &list->capacity, sizeof *list->item))
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    list->item[list->n++] = *entry;
+    return DIBS_OK;
+}
+
+dibs_status wire_observed_add(struct wire_observed *list, const char *proto, const char *address,
+                              uint16_t port, const char *name, dibs_err *err)
+{
+    dibs_observed entry = { .port = port };
+    dibs_address addresses[2] = { 0 };
+    size_t n = 0;
+    dibs_status status = dibs_proto_parse(proto, &entry.binding.proto, err);
+
+    if (status == DIBS_OK)
+        status = dibs_address_parse(address, addresses, &n, err);
+    if (status == DIBS_OK && name) {
+        name += name[0] == '/';
+        status = dibs_name_check(name, err);
+        if (status == DIBS_OK)
+            (void) text_copy(entry.name, sizeof entry.name, name);
+    }
+    for (size_t i = 0; i < n && status == DIBS_OK; i++) {
+        entry.binding.address = addresses[i];
+        status = append(list, &entry, err);
+    }
+    return status;
+}
+
+static dibs_status read_entry(const jsonr_value *v, struct wire_observed *list, dibs_err *err)
+{
+    static const char *const known[] = { "proto", "address", "port", "name", NULL };
+    struct fields f = { 0 };
+    const char *proto = "tcp";
+    const char *address = "*";
+    const char *name = NULL;
+    uint16_t port = 0;
+
+    fields_begin(&f, v, known, WIRE_ASKED, err);
+    fields_port(&f, "port", &port);
+    if (port == 0)
+        fields_bad(&f, "port", "a whole number from 1 to 65535");
+    fields_borrow(&f, "proto", &proto);
+    fields_borrow(&f, "address", &address);
+    fields_borrow(&f, "name", &name);
+    if (f.status != DIBS_OK)
+        return f.status;
+    return wire_observed_add(list, proto, address, port, name && name[0] ? name : NULL, err);
+}
+
+dibs_status wire_observed_read(const jsonr_value *array, dibs_observed **list, size_t *n, dibs_err *err)
+{
+    AUTO(observed_auto) struct wire_observed found = { 0 };
+
+    if (!jsonr_is_array(array))
+        return err_set(err, DIBS_INVALID, "not a list");
+    for (size_t i = 0; i < jsonr_array_size(array); i++) {
+        dibs_status status = read_entry(jsonr_array_at(array, i), &found, err);
+
+        if (status != DIBS_OK)
+            return err_wrap(err, status, "item %zu", i + 1);
+    }
+    *list = TAKE(found.item);
+    *n = found.n;
+    return DIBS_OK;
+}
+
+static const struct field observed_fields[] = {
+    FIELD(PROTO, dibs_observed, binding.proto, "proto", 0),
+    FIELD(ADDRESS, dibs_observed, binding.address, "address", 0),
+    FIELD(PORT, dibs_observed, port, "port", 0),
+    FIELD(TEXT, dibs_observed, name, "name", 0),
+    { 0 },
+};
+
+static void write_observed(struct jsonw *w, const void *object)
+{
+    const dibs_repair_plan *plan = object;
+
+    jsonw_key(w, "observed");
+    if (!plan->observed) {
+        jsonw_null(w); /* the live sockets; an empty list says that nothing is in use */
+        return;
+    }
+    jsonw_array(w);
+    for (size_t i = 0; i < plan->n; i++)
+        fields_object(w, observed_fields, &plan->observed[i]);
+    jsonw_end_array(w);
+}
+
+static void read_observed(struct fields *f, void *object)
+{
+    static const dibs_observed nothing = { 0 };
+    dibs_repair_plan *plan = object;
+    struct wire_plan *out = f->ctx;
+
+    if (!fields_has(f, "observed"))
+        return;
+    f->status = wire_observed_read(jsonr_get(f->object, "observed"), &out->observed, &plan->n, f->err);
+    if (f->status != DIBS_OK)
+        (void) err_wrap(f->err, f->status, "\"observed\"");
+    plan->observed = out->observed ? out->observed : &nothing;
+}
+
+static const struct field plan_fields[] = {
+    FIELD(SHOWN, dibs_repair_plan, pool, "pool", FIELD_BRIEF),
+    { .key = "observed", .type = FIELD_OWN, .write = write_observed, .read = read_observed },
+    FIELD(BOOL, dibs_repair_plan, is_dry_run, "dry_run", 0),
+    { 0 },
+};
+
+void wire_repair_plan(struct jsonw *w, const dibs_repair_plan *plan)
+{
+    fields_object(w, plan_fields, plan);
+}
+
+dibs_status wire_plan_read(const char *text, size_t n, struct wire_plan *out, dibs_err *err)
+{
+    struct fields f = { .from = WIRE_ASKED, .err = err, .ctx = out };
+    dibs_status status = jsonr_parse(text, n, &out->doc, err);
+
+    if (status != DIBS_OK)
+        return status;
+    fields_read(&f, jsonr_root(out->doc), plan_fields, &out->plan);
+    return f.status;
+}
+
+void wire_plan_done(struct wire_plan *plan)
+{
+    jsonr_free(plan->doc);
+    free(plan->observed);
+    *plan = (struct wire_plan){ 0 };
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* Observations as JSON: sockets, the report of a port, the findings of repair and doctor. */
+#include "base/err.h"
+#include "codec/wire_fields.h"
+
+#include "base/banned.h"
+
+/* ---- sockets ---- */
+
+#define S(type, member, key, flags) FIELD(type, dibs_socket, member, key, flags)
+static const struct field socket_fields[] = {
+    S(PROTO, proto, "proto", FIELD_NEEDED),
+    S(ADDRESS, address, "address", FIELD_NEEDED),
+    S(PORT, port, "port", FIELD_NEEDED),
+    S(U32, uid, "uid", FIELD_NEEDED),
+    S(PID, pid, "pid", 0), /* null when the process could not be found */
+    S(COUNT, inode, "inode", 0),
+    S(RAW, command, "command", 0),
+    S(BOOL, is_holders, "holders", 0),
+    { 0 },
+};
+
+void wire_socket_members(struct jsonw *w, const dibs_socket *socket)
+{
+    fields_write(w, socket_fields, socket);
+}
+
+void wire_socket(struct jsonw *w, const dibs_socket *socket)
+{
+    fields_object(w, socket_fields, socket);
+}
+
+dibs_status wire_socket_read(const jsonr_value *v, dibs_socket *out, dibs_err *err)
+{
+    return fields_read_answer(v, socket_fields, out, sizeof *out, err);
+}
+
+/* ---- the report of a port ---- */
+
+void wire_report_claims(struct jsonw *w, const dibs_port_report *report)
+{
+    jsonw_key(w, "claims");
+    jsonw_array(w);
+    for (size_t i = 0; i < report->n_claims; i++)
+        wire_claim(w, &report->claims[i], true);
+    jsonw_end_array(w);
+}
+
+static const struct field reason_fields[] = {
+    FIELD_WORDS(dibs_reason, kind, "kind", FIELD_NEEDED, words_reason),
+    FIELD(BOOL, dibs_reason, blocks_static, "blocks_static", 0),
+    FIELD(BOOL, dibs_reason, blocks_dynamic, "blocks_dynamic", 0),
+    FIELD(STRING, dibs_reason, text, "text", 0),
+    FIELD(STRING, dibs_reason, advice, "advice", 0),
+    { 0 },
+};
+
+static void write_reasons(struct jsonw *w, const dibs_port_report *report)
+{
+    jsonw_key(w, "reasons");
+    jsonw_array(w);
+    for (size_t i = 0; i < report->n_reasons; i++)
+        fields_object(w, reason_fields, &report->reasons[i]);
+    jsonw_end_array(w);
+}
+
+void wire_report(struct jsonw *w, uint16_t port, const dibs_port_report *report)
+{
+    jsonw_object(w);
+    jsonw_key_uint(w, "port", port);
+    jsonw_key_bool(w, "can_claim", report->can_claim);
+    jsonw_key_bool(w, "can_choose", report->can_choose);
+    jsonw_key_string(w, "verdict", wire_verdict_text(report));
+    write_reasons(w, report);
+    wire_report_claims(w, report);
+    jsonw_key(w, "sockets");
+    jsonw_array(w);
+    for (size_t i = 0; i < report->n_sockets; i++)
+        wire_socket(w, &report->sockets[i]);
+    jsonw_end_array(w);
+    jsonw_key_bool(w, "cut", report->is_cut);
+    jsonw_end_object(w);
+}
+
+dibs_status wire_report_read(const jsonr_value *v, dibs_port_report *out, dibs_err *err)
+{
+    static const char *const needed[] = { "can_claim", "claims", "sockets", "reasons" };
+    struct fields f = { 0 };
+
+    *out = (dibs_port_report){ 0 };
+    fields_begin(&f, v, NULL, WIRE_ANSWERED, err);
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        fields_need(&f, needed[i]);
+    fields_bool(&f, "can_claim", &out->can_claim);
+    fields_bool(&f, "can_choose", &out->can_choose);
+    fields_bool(&f, "cut", &out->is_cut);
+    const jsonr_value *claims = fields_list(&f, "claims", DIBS_REPORT_CLAIMS_MAX, &out->n_claims);
+    const jsonr_value *sockets = fields_list(&f, "sockets", DIBS_REPORT_SOCKETS_MAX, &out->n_sockets);
+    const jsonr_value *reasons = fields_list(&f, "reasons", DIBS_REPORT_REASONS_MAX, &out->n_reasons);
+    for (size_t i = 0; i < out->n_claims && f.status == DIBS_OK; i++)
+        f.status = wire_claim_read(jsonr_array_at(claims, i), WIRE_ANSWERED, &out->claims[i], err);
+    for (size_t i = 0; i < out->n_sockets && f.status == DIBS_OK; i++)
+        f.status = wire_socket_read(jsonr_array_at(sockets, i), &out->sockets[i], err);
+    for (size_t i = 0; i < out->n_reasons && f.status == DIBS_OK; i++)
+        f.status = fields_read_answer(jsonr_array_at(reasons, i), reason_fields, &out->reasons[i],
+                                      sizeof out->reasons[i], err);
+    return f.status;
+}
+
+/* ---- findings ---- */
+
+static const struct field repair_fields[] = {
+    FIELD(PROTO, dibs_repair_item, binding.proto, "proto", 0),
+    FIELD(ADDRESS, dibs_repair_item, binding.address, "address", 0),
+    FIELD_WORDS(dibs_repair_item, kind, "kind", FIELD_NEEDED, words_repair),
+    FIELD(PORT, dibs_repair_item, port, "port", FIELD_NEEDED),
+    FIELD(TEXT, dibs_repair_item, name, "name", 0),
+    FIELD(U32, dibs_repair_item, sightings, "sightings", 0),
+    FIELD(STRING, dibs_repair_item, text, "text", 0),
+    { 0 },
+};
+
+void wire_repair_item(struct jsonw *w, const dibs_repair_item *item)
+{
+    fields_object(w, repair_fields, item);
+}
+
+dibs_status wire_repair_item_read(const jsonr_value *v, dibs_repair_item *out, dibs_err *err)
+{
+    return fields_read_answer(v, repair_fields, out, sizeof *out, err);
+}
+
+static const struct field finding_fields[] = {
+    FIELD_WORDS(dibs_finding, severity, "severity", FIELD_NEEDED, words_severity),
+    FIELD(STRING, dibs_finding, topic, "topic", 0),
+    FIELD(STRING, dibs_finding, text, "text", FIELD_NEEDED),
+    FIELD(STRING, dibs_finding, advice, "advice", 0),
+    { 0 },
+};
+
+void wire_finding(struct jsonw *w, const dibs_finding *finding)
+{
+    fields_object(w, finding_fields, finding);
+}
+
+dibs_status wire_finding_read(const jsonr_value *v, dibs_finding *out, dibs_err *err)
+{
+    return fields_read_answer(v, finding_fields, out, sizeof *out, err);
+}

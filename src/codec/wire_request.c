@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests as JSON: single ones, batches with what they drop, and heirs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "codec/wire_fields.h"
+#include "net/bindings.h"
+
+#include "base/banned.h"
+
+/* Settings that a claim depends on, by the names that they have in JSON. */
+static const struct {
+    dibs_setting setting;
+    const char *key;
+} carried[] = {
+    { DIBS_SET_RANGE, "range" },
+    { DIBS_SET_POOL, "pool" },
+    { DIBS_SET_BAND, "band" },
+    { DIBS_SET_ORDER, "order" },
+    { DIBS_SET_COOLDOWN, "cooldown" },
+    { DIBS_SET_TTL, "ttl" },
+    { DIBS_SET_ALLOW_EPHEMERAL, "allow_ephemeral" },
+};
+#define N_CARRIED (sizeof carried / sizeof carried[0])
+
+/* What the members of a request are read into and by, beside the request. */
+struct reading {
+    struct wire_asked *asked;
+    int64_t ttl_ms; /* of a lease without one */
+};
+
+/* ---- settings ---- */
+
+static bool has_settings(const dibs_settings *settings)
+{
+    for (size_t i = 0; i < N_CARRIED; i++)
+        if (settings->source[carried[i].setting] != DIBS_FROM_DEFAULT)
+            return true;
+    return false;
+}
+
+static void write_settings(struct jsonw *w, const dibs_settings *settings)
+{
+    char value[DIBS_SETTING_VALUE_MAX + 1];
+
+    jsonw_object(w);
+    for (size_t i = 0; i < N_CARRIED; i++) {
+        if (settings->source[carried[i].setting] == DIBS_FROM_DEFAULT)
+            continue;
+        dibs_setting_format(settings, carried[i].setting, value);
+        jsonw_key_string(w, carried[i].key, value);
+    }
+    jsonw_end_object(w);
+}
+
+static void write_settings_member(struct jsonw *w, const dibs_settings *settings)
+{
+    if (!settings || !has_settings(settings))
+        return;
+    jsonw_key(w, "settings");
+    write_settings(w, settings);
+}
+
+void wire_settings_param(struct bytes *to, const dibs_settings *settings)
+{
+    struct bytes text = { 0 };
+    struct jsonw w;
+
+    if (!settings || !has_settings(settings))
+        return;
+    jsonw_begin_bytes(&w, &text);
+    write_settings(&w, settings);
+    bytes_add(&text, "", 1);
+    to->is_lost = to->is_lost || text.is_lost;
+    if (!text.is_lost)
+        wire_param(to, "settings", text.at);
+    bytes_done(&text);
+}
+
+static dibs_status read_settings(const jsonr_value *v, struct wire_asked *out, int64_t *ttl_ms, dibs_err *err)
+{
+    const char *known[N_CARRIED + 1] = { NULL };
+    struct fields f = { 0 };
+    bool is_true = false;
+
+    for (size_t i = 0; i < N_CARRIED; i++)
+        known[i] = carried[i].key;
+    fields_begin(&f, v, known, WIRE_ASKED, err);
+    for (size_t i = 0; i < N_CARRIED; i++) {
+        const char **value = &out->settings[carried[i].setting];
+
+        if (jsonr_get_bool(v, carried[i].key, &is_true))
+            *value = is_true ? "true" : "false";
+        else
+            fields_shown(&f, carried[i].key, value);
+        out->has_settings = out->has_settings || *value;
+    }
+    fields_ttl(&f, "ttl", ttl_ms);
+    return f.status == DIBS_OK ? DIBS_OK : err_wrap(err, f.status, "\"settings\"");
+}
+
+static void read_settings_member(struct fields *f, void *object)
+{
+    struct reading *r = f->ctx;
+
+    (void) object;
+    if (fields_has(f, "settings"))
+        f->status = read_settings(jsonr_get(f->object, "settings"), r->asked, &r->ttl_ms, f->err);
+}
+
+dibs_status wire_settings_read(const char *text, struct wire_asked *out, dibs_err *err)
+{
+    int64_t ttl_ms = 0;
+    dibs_status status = jsonr_parse(text, strlen(text), &out->doc, err);
+
+    return status == DIBS_OK ? read_settings(jsonr_root(out->doc), out, &ttl_ms, err) : status;
+}
+
+/* ---- holders ---- */
+
+static void write_holder(struct jsonw *w, const dibs_heir *heir)
+{
+    jsonw_key(w, "holder");
+    if (heir->holder == DIBS_HELD_BY_NOBODY) {
+        jsonw_null(w);
+        return;
+    }
+    jsonw_object(w);
+    jsonw_key_string(w, "kind", words_at(&words_holder, heir->holder));
+    if (heir->holder == DIBS_HELD_BY_PROCESS)
+        jsonw_key_int(w, "pid", heir->pid);
+    if (heir->holder == DIBS_HELD_BY_LEASE)
+        field_ttl(w, "ttl", heir->ttl_ms);
+    jsonw_end_object(w);
+}
+
+static dibs_status read_holder(const jsonr_value *v, int64_t ttl_ms, dibs_heir *out, dibs_err *err)
+{
+    static const char *const known[] = { "kind", "pid", "ttl", NULL };
+    struct fields f = { 0 };
+    unsigned kind = DIBS_HELD_BY_NOBODY;
+
+    fields_begin(&f, v, known, WIRE_ASKED, err);
+    fields_need(&f, "kind");
+    fields_word(&f, "kind", &words_holder, &kind);
+    out->holder = (dibs_holder) kind;
+    if (kind == DIBS_HELD_BY_LEASE)
+        out->ttl_ms = ttl_ms;
+    fields_i32(&f, "pid", &out->pid);
+    fields_ttl(&f, "ttl", &out->ttl_ms);
+    if (kind == DIBS_HELD_BY_LEASE ? fields_has(&f, "pid") : fields_has(&f, "ttl"))
+        fields_bad(&f, "kind", "process with \"pid\", or lease with \"ttl\"");
+    return f.status == DIBS_OK ? DIBS_OK : err_wrap(err, f.status, "\"holder\"");
+}
+
+static void write_request_holder(struct jsonw *w, const void *object)
+{
+    const dibs_request *r = object;
+
+    write_holder(w, &(dibs_heir){ .holder = r->holder, .pid = r->pid, .ttl_ms = r->ttl_ms });
+}
+
+/* Absent: nobody was named, as in `dibs claim`. */
+static void read_request_holder(struct fields *f, void *object)
+{
+    const struct reading *r = f->ctx;
+    dibs_request *out = object;
+    const jsonr_value *holder = jsonr_get(f->object, "holder");
+    dibs_heir heir = { .holder = DIBS_HELD_BY_NOBODY };
+
+    if (!holder)
+        heir = (dibs_heir){ .holder = DIBS_HELD_BY_LEASE, .ttl_ms = r->ttl_ms };
+    else if (!jsonr_is_null(holder))
+        f->status = read_holder(holder, r->ttl_ms, &heir, f->err);
+    out->holder = heir.holder;
+    out->pid = heir.pid;
+    out->ttl_ms = heir.ttl_ms;
+}
+
+void wire_heir(struct jsonw *w, const dibs_heir *heir)
+{
+    jsonw_object(w);
+    write_holder(w, heir);
+    jsonw_key_bool(w, "keep", heir->keep);
+    jsonw_end_object(w);
+}
+
+void wire_ttl(struct jsonw *w, int64_t ttl_ms)
+{
+    jsonw_object(w);
+    field_ttl(w, "ttl", ttl_ms);
+    jsonw_end_object(w);
+}
+
+dibs_status wire_heir_read(const jsonr_value *v, int64_t ttl_ms, dibs_heir *out, dibs_err *err)
+{
+    static const char *const known[] = { "holder", "keep", NULL };
+    struct fields f = { 0 };
+
+    *out = (dibs_heir){ .holder = DIBS_HELD_BY_NOBODY };
+    fields_begin(&f, v, known, WIRE_ASKED, err);
+    fields_bool(&f, "keep", &out->keep);
+    if (fields_has(&f, "holder"))
+        f.status = read_holder(jsonr_get(v, "holder"), ttl_ms, out, err);
+    return f.status;
+}
+
+dibs_status wire_ttl_read(const jsonr_value *v, int64_t *ttl_ms, dibs_err *err)
+{
+    static const char *const known[] = { "ttl", NULL };
+    struct fields f = { 0 };
+
+    fields_begin(&f, v, known, WIRE_ASKED, err);
+    fields_need(&f, "ttl");
+    fields_ttl(&f, "ttl", ttl_ms);
+    return f.status;
+}
+
+/* ---- requests ---- */
+
+static void write_bindings(struct jsonw *w, const void *object)
+{
+    const dibs_request *r = object;
+
+    if (r->n_bindings == 0)
+        return;
+    jsonw_key(w, "bindings");
+    jsonw_array(w);
+    for (size_t i = 0; i < r->n_bindings && i < DIBS_BINDINGS_MAX; i++) {
+        jsonw_object(w);
+        field_binding(w, &r->bindings[i]);
+        jsonw_end_object(w);
+    }
+    jsonw_end_array(w);
+}
+
+static dibs_status read_binding(const jsonr_value *v, dibs_request *out, dibs_err *err)
+{
+    static const char *const known[] = { "proto", "address", NULL };
+    struct fields f = { 0 };
+    dibs_proto protos[PROTO_LIST_MAX] = { 0 };
+    const char *proto = "tcp";
+    const char *address = "*";
+    size_t n = 0;
+
+    fields_begin(&f, v, known, WIRE_ASKED, err);
+    fields_borrow(&f, "proto", &proto);
+    fields_borrow(&f, "address", &address);
+    if (f.status == DIBS_OK)
+        f.status = proto_list(proto, protos, &n, err);
+    return f.status == DIBS_OK ? bindings_add(address, protos, n, out->bindings, &out->n_bindings, err)
+                               : f.status;
+}
+
+static void read_bindings(struct fields *f, void *object)
+{
+    size_t n = 0;
+    const jsonr_value *list = fields_list(f, "bindings", SIZE_MAX, &n);
+
+    for (size_t i = 0; i < n && f->status == DIBS_OK; i++) {
+        f->status = read_binding(jsonr_array_at(list, i), object, f->err);
+        if (f->status != DIBS_OK)
+            (void) err_wrap(f->err, f->status, "bindings[%zu]", i);
+    }
+}
+
+static void write_ranges(struct jsonw *w, const void *object)
+{
+    const dibs_request *r = object;
+    char ranges[DIBS_RANGES_TEXT_MAX + 1] = "";
+
+    if (!r->ranges)
+        return;
+    dibs_ranges_format(r->ranges, ranges);
+    jsonw_key_string(w, "ranges", ranges);
+}
+
+static void read_ranges(struct fields *f, void *object)
+{
+    const struct wire_asked *asked = ((const struct reading *) f->ctx)->asked;
+    dibs_request *out = object;
+    dibs_ranges *ranges = &asked->ranges[out - asked->requests];
+    const char *text = NULL;
+
+    fields_borrow(f, "ranges", &text);
+    if (!text)
+        return;
+    if (dibs_ranges_parse(text, ranges, f->err) != DIBS_OK)
+        f->status = err_wrap(f->err, DIBS_INVALID, "\"ranges\"");
+    out->ranges = ranges;
+}
+
+static void write_project(struct jsonw *w, const void *object)
+{
+    const dibs_request *r = object;
+
+    if (r->project)
+        field_raw_or_null(w, "project", r->project);
+}
+
+static void read_project(struct fields *f, void *object)
+{
+    const struct wire_asked *asked = ((const struct reading *) f->ctx)->asked;
+    dibs_request *out = object;
+    char *project = asked->projects[out - asked->requests];
+
+    if (!fields_has(f, "project_base64")) {
+        fields_borrow(f, "project", &out->project);
+        return;
+    }
+    fields_raw(f, "project", project, sizeof asked->projects[0]);
+    out->project = project;
+}
+
+/* Without a mode that uses it nobody looks at it. */
+static void write_port(struct jsonw *w, const void *object)
+{
+    const dibs_request *r = object;
+
+    if (r->mode != DIBS_RANDOM && r->port)
+        jsonw_key_uint(w, "port", r->port);
+}
+
+/* Refuse a mode without its port, and a port that the mode would ignore. */
+static void read_port(struct fields *f, void *object)
+{
+    dibs_request *out = object;
+
+    fields_port(f, "port", &out->port);
+    if (out->mode == DIBS_RANDOM && out->port != 0)
+        fields_bad(f, "mode", "required or preferred, when there is a \"port\"");
+    if (out->mode != DIBS_RANDOM && out->port == 0)
+        fields_bad(f, "port", "given in this mode: between 1 and 65535");
+}
+
+#define R(type, member, key) FIELD(type, dibs_request, member, key, FIELD_BRIEF)
+#define OWN(key_, what)                                                              \
+    {                                                                                \
+        .key = (key_), .type = FIELD_OWN, .write = write_##what, .read = read_##what \
+    }
+/* The first is a member of a request that stands alone. It is read before the rest, which depends on it, and
+ * written apart: it is none of the request. */
+static const struct field request_fields[] = {
+    { .key = "settings", .type = FIELD_OWN, .read = read_settings_member },
+    R(SHOWN, name, "name"),
+    OWN("project", project),
+    { .key = "project_base64", .type = FIELD_KNOWN },
+    R(SHOWN, pool, "pool"),
+    OWN("ranges", ranges),
+    FIELD_WORDS(dibs_request, mode, "mode", 0, words_mode),
+    OWN("port", port),
+    OWN("holder", request_holder),
+    R(BOOL, keep, "keep"),
+    R(BOOL, is_lookup, "lookup"),
+    R(BOOL, is_adopted, "adopt"),
+    R(U32, run, "run"),
+    OWN("bindings", bindings),
+    R(SHOWN, env, "env"), /* an older daemon does not know it */
+    { 0 },
+};
+static const struct field *const batched_fields = request_fields + 1;
+
+void wire_request(struct jsonw *w, const dibs_request *request, const dibs_settings *settings)
+{
+    jsonw_object(w);
+    fields_write(w, batched_fields, request);
+    write_settings_member(w, settings);
+    jsonw_end_object(w);
+}
+
+static dibs_status hold_requests(struct wire_asked *out, size_t n, dibs_err *err)
+{
+    if (n > DIBS_BATCH_MAX)
+        return err_set(err, DIBS_INVALID, "a batch has at most %d claims", DIBS_BATCH_MAX);
+    out->requests = calloc(n + 1, sizeof *out->requests);
+    out->ranges = calloc(n + 1, sizeof *out->ranges);
+    out->projects = calloc(n + 1, sizeof *out->projects); /* a page is taken when it is written to */
+    if (!out->requests || !out->ranges || !out->projects)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    out->batch.requests = out->requests;
+    out->batch.n = n;
+    return DIBS_OK;
+}
+
+dibs_status wire_request_read(const char *text, size_t n, int64_t ttl_ms, struct wire_asked *out,
+                              dibs_err *err)
+{
+    struct reading r = { .asked = out, .ttl_ms = ttl_ms };
+    struct fields f = { .from = WIRE_ASKED, .err = err, .ctx = &r };
+    dibs_status status = jsonr_parse(text, n, &out->doc, err);
+
+    if (status == DIBS_OK)
+        status = hold_requests(out, 1, err);
+    if (status != DIBS_OK)
+        return status;
+    fields_read(&f, jsonr_root(out->doc), request_fields, out->requests);
+    return f.status;
+}
+
+/* ---- batches ---- */
+
+static void write_requests(struct jsonw *w, const void *object)
+{
+    const dibs_batch *batch = object;
+
+    jsonw_key(w, "requests");
+    jsonw_array(w);
+    for (size_t i = 0; i < batch->n; i++)
+        wire_request(w, &batch->requests[i], NULL);
+    jsonw_end_array(w);
+}
+
+static void read_requests(struct fields *f, void *object)
+{
+    const struct reading *r = f->ctx;
+    size_t n = 0;
+    const jsonr_value *list = fields_list(f, "requests", SIZE_MAX, &n);
+
+    (void) object;
+    if (f->status == DIBS_OK)
+        f->status = hold_requests(r->asked, n, f->err);
+    for (size_t i = 0; i < n && f->status == DIBS_OK; i++) {
+        struct fields item = { .from = f->from, .err = f->err, .ctx = f->ctx };
+
+        fields_read(&item, jsonr_array_at(list, i), batched_fields, &r->asked->requests[i]);
+        if (item.status != DIBS_OK)
+            f->status = err_wrap(f->err, item.status, "requests[%zu]", i);
+    }
+}
+
+static void write_drop_claim(struct jsonw *w, const void *object)
+{
+    jsonw_key(w, "claim");
+    wire_claim(w, ((const dibs_drop *) object)->claim, false);
+}
+
+static void read_drop_claim(struct fields *f, void *object)
+{
+    const struct wire_asked *asked = ((const struct reading *) f->ctx)->asked;
+    dibs_drop *drop = object;
+    dibs_claim *claim = &asked->dropped[drop - asked->drops];
+
+    f->status = wire_claim_read(jsonr_get(f->object, "claim"), f->from, claim, f->err);
+    drop->claim = claim;
+}
+
+static const struct field drop_fields[] = {
+    OWN("claim", drop_claim),
+    FIELD(BOOL, dibs_drop, frees_name, "frees_name", 0),
+    FIELD(BOOL, dibs_drop, stays, "stays", 0),
+    FIELD(U32, dibs_drop, shared_bytes, "shared_bytes", 0),
+    { 0 },
+};
+
+static void write_drops(struct jsonw *w, const void *object)
+{
+    const dibs_batch *batch = object;
+
+    jsonw_key(w, "drops");
+    jsonw_array(w);
+    for (size_t i = 0; i < batch->n_drops; i++)
+        fields_object(w, drop_fields, &batch->drops[i]);
+    jsonw_end_array(w);
+}
+
+static void read_drops(struct fields *f, void *object)
+{
+    struct wire_asked *asked = ((const struct reading *) f->ctx)->asked;
+    dibs_batch *batch = object;
+    const jsonr_value *list = fields_list(f, "drops", SIZE_MAX, &batch->n_drops);
+
+    asked->drops = calloc(batch->n_drops + 1, sizeof *asked->drops);
+    asked->dropped = calloc(batch->n_drops + 1, sizeof *asked->dropped);
+    batch->drops = asked->drops;
+    if (!asked->drops || !asked->dropped)
+        f->status = err_set(f->err, DIBS_FAILURE, "out of memory");
+    for (size_t i = 0; i < batch->n_drops && f->status == DIBS_OK; i++) {
+        struct fields item = { .from = f->from, .err = f->err, .ctx = f->ctx };
+
+        fields_read(&item, jsonr_array_at(list, i), drop_fields, &asked->drops[i]);
+        if (item.status != DIBS_OK)
+            f->status = err_wrap(f->err, item.status, "drops[%zu]", i);
+    }
+}
+
+/* The first as that of a request. */
+static const struct field batch_fields[] = {
+    { .key = "settings", .type = FIELD_OWN, .read = read_settings_member },
+    OWN("requests", requests),
+    OWN("drops", drops),
+    FIELD(BOOL, dibs_batch, is_contiguous, "contiguous", 0),
+    FIELD(U32, dibs_batch, align, "align", 0),
+    FIELD(BOOL, dibs_batch, is_dry_run, "dry_run", 0),
+    { 0 },
+};
+
+void wire_batch(struct jsonw *w, const dibs_batch *batch, const dibs_settings *settings)
+{
+    jsonw_object(w);
+    fields_write(w, batch_fields + 1, batch);
+    write_settings_member(w, settings);
+    jsonw_end_object(w);
+}
+
+dibs_status wire_batch_read(const char *text, size_t n, int64_t ttl_ms, struct wire_asked *out, dibs_err *err)
+{
+    struct reading r = { .asked = out, .ttl_ms = ttl_ms };
+    struct fields f = { .from = WIRE_ASKED, .err = err, .ctx = &r };
+    dibs_status status = jsonr_parse(text, n, &out->doc, err);
+
+    if (status != DIBS_OK)
+        return status;
+    fields_read(&f, jsonr_root(out->doc), batch_fields, &out->batch);
+    return f.status;
+}
+
+void wire_asked_done(struct wire_asked *asked)
+{
+    jsonr_free(asked->doc);
+    free(asked->requests);
+    free(asked->ranges);
+    free(asked->drops);
+    free(asked->dropped);
+    free(asked->projects);
+    *asked = (struct wire_asked){ 0 };
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_CODEC_YAML_H
+#define DIBS_CODEC_YAML_H
+/* YAML (and JSON, which is read by the same grammar) as a tree that knows where everything stands; the only
+ * part of dibs that includes libfyaml.
+ *
+ * Size, depth and number of nodes are bounded. Duplicate keys, directives and control characters are refused.
+ * An alias is the node that it names; it cannot name a node that it is inside of, so the tree has no cycles.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/auto.h"
+#include "dibs/status.h"
+
+enum {
+    YAML_BYTES_MAX = 16 << 20, /* larger than any manifest that a person or a generator writes */
+    YAML_DEPTH_MAX = 64,       /* what libfyaml promises to read */
+    YAML_NODES_MAX = 1 << 20,
+};
+
+enum yaml_kind { YAML_SCALAR, YAML_LIST, YAML_MAP };
+enum yaml_style { YAML_PLAIN, YAML_QUOTED, YAML_BLOCK_TEXT, YAML_FLOW, YAML_BLOCK };
+
+typedef struct yaml_node yaml_node;
+struct yaml_node {
+    enum yaml_kind kind;
+    enum yaml_style style; /* of a scalar: PLAIN, QUOTED, BLOCK_TEXT; of the others: FLOW, BLOCK */
+    bool is_alias;         /* reached by "*name": what it shows stands somewhere else */
+    uint32_t line, column; /* from 1 */
+    size_t start, end;     /* bytes of the text; the end of a block list or map is the end of its last node */
+    const char *text;      /* of a scalar, NUL-terminated; "" for an empty one */
+    size_t n;              /* bytes of a scalar, items of a list, pairs of a map */
+    const yaml_node *first;  /* item of a list, or key of a map's first pair */
+    const yaml_node *next;   /* the next item or key of the same parent */
+    const yaml_node *value;  /* of a key */
+    const yaml_node *target; /* of an alias */
+};
+
+typedef struct yaml_text yaml_text; /* opaque: all documents of one text */
+
+/* `name` stands for the file in messages, which begin "NAME:LINE:COLUMN: ". INVALID, or FAILURE when libfyaml
+ * cannot be loaded. */
+dibs_status yaml_parse(const char *name, const char *text, size_t len, yaml_text **out, dibs_err *err);
+void yaml_free(yaml_text *yaml); /* NULL is fine */
+DEFINE_AUTO(yaml_text, yaml_free)
+size_t yaml_count(const yaml_text *yaml);
+/* Of the i-th document; NULL when that one is empty. */
+const yaml_node *yaml_root(const yaml_text *yaml, size_t i);
+const char *yaml_name(const yaml_text *yaml);
+
+/* The node itself, or what an alias stands for. NULL stays NULL. */
+const yaml_node *yaml_follow(const yaml_node *node);
+/* The value of a key of a map, followed; NULL when there is none or `map` is no map. */
+const yaml_node *yaml_get(const yaml_node *map, const char *key);
+/* The key's own node, for its place. */
+const yaml_node *yaml_key(const yaml_node *map, const char *key);
+/* Of a scalar; NULL for anything else, and for NULL. */
+const char *yaml_string(const yaml_node *node);
+/* A scalar that JSON would quote: no number, no null, neither true nor false, unless quoted here, too. */
+bool yaml_is_text(const yaml_node *node);
+/* "null", "~" or nothing, not quoted. */
+bool yaml_is_null(const yaml_node *node);
+bool yaml_bool(const yaml_node *node, bool *out);
+/* Decimal digits alone, not quoted, at most `max`. */
+bool yaml_number(const yaml_node *node, uint32_t max, uint32_t *out);
+
+/* INVALID with "NAME:LINE:COLUMN: " of the node in front. */
+dibs_status yaml_error(const yaml_text *yaml, const yaml_node *at, dibs_err *err, const char *fmt, ...)
+    DIBS_PRINTF(4, 5);
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* Is a claim still held? (INV-5)
+ *
+ * A process by its identity; a lease by its end, and after that by a socket of the same user; a dead holder
+ * whose socket is still bound (an inherited descriptor) is an orphan until the socket closes. Never called
+ * while the ledger's write lock is held. */
+#include <string.h>
+
+#include "core/core.h"
+#include "host/kernel.h"
+#include "net/bindings.h"
+
+#include "base/banned.h"
+
+struct in_use {
+    const struct core *core;
+    const dibs_claim *claim;
+    bool is_found;
+    bool is_unknown; /* somebody's, who has no number in our user namespace */
+};
+
+static bool is_its_socket(void *ctx, const struct kernel_socket *socket)
+{
+    struct in_use *u = ctx;
+    uint32_t uid = uid_map_above_seen(&u->core->view.users, socket->uid);
+    const dibs_binding used = { socket->proto, socket->address };
+    bool is_conflict = bindings_conflict(u->claim->bindings, u->claim->n_bindings, &used, 1);
+
+    /* A socket of another user does not keep the claim alive. */
+    u->is_found = is_conflict && uid == u->claim->uid;
+    u->is_unknown = u->is_unknown || (is_conflict && uid == UID_MAP_UNKNOWN);
+    return !u->is_found;
+}
+
+static bool note_port(void *ctx, const struct kernel_socket *socket)
+{
+    portbits_add(ctx, socket->port);
+    return true;
+}
+
+/* Is there no socket on that port, of any user and address? */
+static bool has_no_socket(struct core *core, const struct call *call, struct core_sockets *sockets,
+                          const dibs_claim *claim)
+{
+    bool is_unused = sockets && claim->netns == core_host(core, call)->netns;
+
+    for (size_t i = 0; i < claim->n_bindings && is_unused; i++) {
+        dibs_proto proto = claim->bindings[i].proto;
+
+        if (!sockets->is_known[proto])
+            sockets->is_known[proto] =
+                kernel_sockets(0, proto, 0, note_port, &sockets->used[proto], NULL) == DIBS_OK;
+        is_unused = sockets->is_known[proto] && !portbits_has(&sockets->used[proto], claim->port);
+    }
+    return is_unused;
+}
+
+dibs_life core_socket_life(struct core *core, const struct call *call, struct core_sockets *sockets,
+                           const dibs_claim *claim, const char **why)
+{
+    uint64_t here = core_host(core, call)->netns;
+    struct in_use use = { .core = core, .claim = claim };
+    unsigned asked = 0;
+
+    if (has_no_socket(core, call, sockets, claim))
+        return DIBS_DEAD;
+
+    for (size_t i = 0; i < claim->n_bindings && !use.is_found; i++) {
+        dibs_proto proto = claim->bindings[i].proto;
+
+        if (asked & 1u << proto)
+            continue;
+        asked |= 1u << proto;
+        dibs_status s = kernel_sockets(claim->netns == here ? 0 : claim->netns, proto, claim->port,
+                                       is_its_socket, &use, NULL);
+        if (s == DIBS_NOT_FOUND)
+            return DIBS_DEAD; /* the namespace is gone, and every socket with it */
+        *why = "its network namespace cannot be reached from here";
+        if (s != DIBS_OK)
+            return DIBS_UNKNOWN;
+    }
+    *why = "the owner of its socket is not visible from this user namespace";
+    return use.is_found ? DIBS_ALIVE : use.is_unknown ? DIBS_UNKNOWN : DIBS_DEAD;
+}
+
+/* Judge by the lease of the claim's host first: when it has expired, every claim that is attached to it is
+ * dead, even if the process runs. Process, clock and sockets of another host mean nothing here: boot id, pid
+ * and CLOCK_BOOTTIME are its own, and only that host judges by them. True: the claim is judged. */
+static bool is_judged_by_node(dibs_claim *claim, const char **why)
+{
+    claim->life = claim->holder == DIBS_HELD_BY_NOBODY ? DIBS_ALIVE : claim->node_life;
+    if (claim->life == DIBS_DEAD)
+        *why = "the lease of its host in the cluster has ended";
+    else if (claim->life == DIBS_UNKNOWN)
+        *why =
+            claim->node[0] ? "only its own host can tell" : "this host cannot renew its lease in the cluster";
+    return claim->holder == DIBS_HELD_BY_NOBODY || claim->node[0] || claim->life != DIBS_ALIVE;
+}
+
+static dibs_life judge_without_holder(struct core *core, const struct call *call,
+                                      struct core_sockets *sockets, dibs_claim *claim, const char **why)
+{
+    const char *trouble = "";
+
+    if (is_judged_by_node(claim, why))
+        return claim->life;
+    claim->life = DIBS_DEAD;
+    /* A port that a process has only declared is not its own: sockets there say nothing about it. */
+    if (strcmp(claim->process.boot_id, core->view.boot_id) != 0 ||
+        (claim->holder == DIBS_HELD_BY_PROCESS && !claim->is_exclusive))
+        return DIBS_DEAD;
+    claim->life = core_socket_life(core, call, sockets, claim, &trouble);
+    claim->is_orphan = claim->life == DIBS_ALIVE;
+    if (claim->life != DIBS_DEAD)
+        *why = claim->is_orphan ? "its holder is gone, but its socket is still bound" : trouble;
+    return claim->life;
+}
+
+dibs_life core_judge_without_holder(struct core *core, const struct call *call, struct core_sockets *sockets,
+                                    dibs_claim *claim)
+{
+    const char *unused = "";
+
+    return judge_without_holder(core, call, sockets, claim, &unused);
+}
+
+dibs_life core_judge(struct core *core, const struct call *call, struct core_sockets *sockets,
+                     dibs_claim *claim, const char **why)
+{
+    bool is_this_boot = strcmp(claim->process.boot_id, core->view.boot_id) == 0;
+    const char *unused = "";
+
+    if (!why)
+        why = &unused;
+    *why = "";
+    claim->is_orphan = false;
+    if (is_judged_by_node(claim, why))
+        return claim->life;
+    switch (claim->holder) {
+    case DIBS_HELD_BY_NOBODY: return DIBS_ALIVE;
+    case DIBS_HELD_BY_PROCESS: claim->life = process_judge(&core->view, &claim->process, why); break;
+    case DIBS_HELD_BY_LEASE:
+        if (!is_this_boot || call->now.boot_ms >= claim->lease_until_ms) {
+            claim->life = DIBS_DEAD;
+            *why = is_this_boot ? "its lease has ended" : "another boot";
+        }
+        break;
+    }
+    return claim->life == DIBS_DEAD ? judge_without_holder(core, call, sockets, claim, why) : claim->life;
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/* Reports on a port: the ledger's claims and the kernel's sockets side by side. It never probes, because the
+ * holder's server may be about to bind. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "core/core.h"
+#include "host/kernel.h"
+#include "net/bindings.h"
+
+#include "base/banned.h"
+
+struct looking {
+    struct core *core;
+    const struct call *call;
+    dibs_port_report *report;
+    const dibs_binding *bindings;
+    size_t n_bindings;
+    bool is_cooling;
+    int64_t cooldown_ms;
+};
+
+static struct looking looking_for(struct core *core, const struct call *call,
+                                  const dibs_port_question *question, dibs_port_report *report)
+{
+    static const dibs_binding anywhere = { DIBS_TCP, { .len = 16 } };
+
+    return (struct looking){ .core = core,
+                             .call = call,
+                             .report = report,
+                             .bindings = question->n ? question->bindings : &anywhere,
+                             .n_bindings = question->n ? question->n : 1 };
+}
+
+static bool is_asked(const struct looking *l, dibs_proto proto)
+{
+    for (size_t i = 0; i < l->n_bindings; i++)
+        if (l->bindings[i].proto == proto)
+            return true;
+    return false;
+}
+
+static bool is_in_the_way(const struct looking *l, const dibs_binding *bindings, size_t n)
+{
+    return bindings_conflict(l->bindings, l->n_bindings, bindings, n);
+}
+
+/* The obstacles of a port, the claims that each of them stops, and what to do then. */
+enum rule {
+    DECLARED,
+    DEAD,
+    HELD,
+    HELD_BESIDE,
+    FOREIGN,
+    EPHEMERAL,
+    EPHEMERAL_ALLOWED,
+    RESERVED,
+    BROWSER,
+    PRIVILEGED,
+    OUTSIDE,
+    BAND,
+    COOLING
+};
+static const struct {
+    dibs_reason_kind kind;
+    bool blocks_static, blocks_dynamic;
+    const char *advice;
+} rules[] = {
+    [DECLARED] = { DIBS_WHY_DECLARED, false, true, "claim it by number if you know better" },
+    [DEAD] = { DIBS_WHY_CLAIMED, false, false, "claim it: a dead holder gives way" },
+    [HELD] = { DIBS_WHY_CLAIMED, true, true, "wait for its end, ask its holder, or take another port" },
+    [HELD_BESIDE] = { DIBS_WHY_CLAIMED, false, true, "claim it by number on your own address" },
+    [FOREIGN] = { DIBS_WHY_FOREIGN, true, true,
+                  "stop that process, or take another port; 'dibs repair' records it" },
+    [EPHEMERAL] = { DIBS_WHY_EPHEMERAL, false, true,
+                    "prefer a port outside, or allow it with --allow-ephemeral" },
+    [EPHEMERAL_ALLOWED] = { DIBS_WHY_EPHEMERAL, false, false,
+                            "prefer a port outside, or allow it with --allow-ephemeral" },
+    [RESERVED] = { DIBS_WHY_RESERVED, false, true, "claim it by number if it was reserved for you" },
+    [BROWSER] = { DIBS_WHY_BROWSER, false, true, "take another port for anything a browser opens" },
+    [PRIVILEGED] = { DIBS_WHY_PRIVILEGED, true, true,
+                     "take a port from there upward, or run with CAP_NET_BIND_SERVICE" },
+    [OUTSIDE] = { DIBS_WHY_OUTSIDE, false, true, "claim it by number, or use another --pool or --range" },
+    [BAND] = { DIBS_WHY_BAND, false, false, "nothing: it is there for claims by number" },
+    [COOLING] = { DIBS_WHY_COOLING, false, false, "wait a moment, or claim it by number" },
+};
+
+static void add_reason(dibs_port_report *report, enum rule rule, const char *fmt, ...) DIBS_PRINTF(3, 4);
+
+static void add_reason(dibs_port_report *report, enum rule rule, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (report->n_reasons == DIBS_REPORT_REASONS_MAX)
+        return;
+    dibs_reason *r = &report->reasons[report->n_reasons++];
+    *r = (dibs_reason){ .kind = rules[rule].kind,
+                        .blocks_static = rules[rule].blocks_static,
+                        .blocks_dynamic = rules[rule].blocks_dynamic };
+    (void) text_copy(r->advice, sizeof r->advice, rules[rule].advice);
+    va_start(ap, fmt);
+    (void) vsnprintf(r->text, sizeof r->text, fmt, ap);
+    va_end(ap);
+    report->can_claim = report->can_claim && !r->blocks_static;
+    report->can_choose = report->can_choose && !r->blocks_static && !r->blocks_dynamic;
+}
+
+static bool note_claim(void *ctx, const dibs_claim *claim)
+{
+    struct looking *l = ctx;
+    bool is_shown = false;
+
+    for (size_t i = 0; i < claim->n_bindings; i++)
+        is_shown = is_shown || is_asked(l, claim->bindings[i].proto);
+    if (!is_shown)
+        return true;
+    l->report->is_cut = l->report->n_claims == DIBS_REPORT_CLAIMS_MAX;
+    if (l->report->is_cut)
+        return false;
+    l->report->claims[l->report->n_claims++] = *claim;
+    return true;
+}
+
+static void explain_claim(struct looking *l, dibs_claim *claim)
+{
+    char who[512];
+    const char *why = "";
+    dibs_life life = core_judge(l->core, l->call, NULL, claim, &why);
+    bool is_conflict = is_in_the_way(l, claim->bindings, claim->n_bindings);
+
+    core_describe(claim, who, sizeof who);
+    if (!claim->is_exclusive)
+        add_reason(l->report, DECLARED, "declared by %s, which takes this number without a claim", who);
+    else if (is_conflict && life == DIBS_DEAD && !claim->is_kept)
+        add_reason(l->report, DEAD, "was held by %s, who is dead (%s)", who, why);
+    else if (is_conflict)
+        add_reason(l->report, HELD, "held by %s%s%s", who, why[0] ? ": " : "", why);
+    else
+        add_reason(l->report, HELD_BESIDE, "another address of it is held by %s", who);
+}
+
+/* ---- sockets ---- */
+
+static bool note_socket(void *ctx, const struct kernel_socket *socket)
+{
+    struct looking *l = ctx;
+
+    l->report->is_cut = l->report->is_cut || l->report->n_sockets == DIBS_REPORT_SOCKETS_MAX;
+    if (l->report->n_sockets == DIBS_REPORT_SOCKETS_MAX)
+        return false;
+    l->report->sockets[l->report->n_sockets++] =
+        (dibs_socket){ .proto = socket->proto,
+                       .address = socket->address,
+                       .port = socket->port,
+                       .uid = uid_map_above_seen(&l->core->view.users, socket->uid),
+                       .inode = socket->inode };
+    return true;
+}
+
+static void name_owners(struct core *core, const struct call *call, dibs_socket *sockets, size_t n)
+{
+    struct kernel_socket seen[DIBS_REPORT_SOCKETS_MAX];
+    pid_t pids[DIBS_REPORT_SOCKETS_MAX];
+    struct process_facts facts;
+
+    for (size_t i = 0; i < n; i++)
+        seen[i] = (struct kernel_socket){ .proto = sockets[i].proto,
+                                          .port = sockets[i].port,
+                                          .inode = sockets[i].inode };
+    core_socket_owners(core, call, seen, pids, n);
+    for (size_t i = 0; i < n; i++) {
+        sockets[i].pid = pids[i];
+        if (pids[i] && process_identify(&core->view, pids[i], &facts, NULL) == DIBS_OK)
+            (void) text_copy(sockets[i].command, sizeof sockets[i].command, facts.command);
+    }
+}
+
+dibs_status core_port_sockets(struct core *core, const struct call *call, const dibs_port_question *question,
+                              dibs_port_report *out, dibs_err *err)
+{
+    struct looking l = looking_for(core, call, question, out);
+    dibs_status s = DIBS_OK;
+
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && s == DIBS_OK; proto++)
+        if (is_asked(&l, proto) && kernel_has_proto(proto))
+            s = kernel_sockets(0, proto, question->port, note_socket, &l, err);
+    name_owners(core, call, out->sockets, out->n_sockets);
+    return s;
+}
+
+bool core_socket_uses(const dibs_socket *socket, const dibs_claim *claim)
+{
+    const dibs_binding used = { socket->proto, socket->address };
+
+    return bindings_conflict(claim->bindings, claim->n_bindings, &used, 1);
+}
+
+static bool is_covered(const dibs_port_report *report, const dibs_socket *socket)
+{
+    for (size_t i = 0; i < report->n_claims; i++)
+        if (report->claims[i].uid == socket->uid && core_socket_uses(socket, &report->claims[i]))
+            return true;
+    return false;
+}
+
+static void explain_socket(struct looking *l, const dibs_socket *socket)
+{
+    char address[DIBS_ADDRESS_TEXT_MAX + 1];
+    char command[DIBS_COMMAND_MAX + 1];
+    const dibs_binding used = { socket->proto, socket->address };
+
+    if (is_covered(l->report, socket) || !is_in_the_way(l, &used, 1))
+        return;
+    dibs_address_format(&socket->address, address);
+    add_reason(l->report, FOREIGN, "in use on %s %s by pid %d (%s), uid %u, without a claim",
+               dibs_proto_text(socket->proto), address, socket->pid,
+               text_safe(socket->command[0] ? socket->command : "?", command, sizeof command), socket->uid);
+}
+
+/* ---- the host's and the pool's rules ---- */
+
+static bool note_cooling(void *ctx, const struct ledger_slot *slot)
+{
+    struct looking *l = ctx;
+    int64_t age = l->call->now.boot_ms - slot->released_ms;
+
+    l->is_cooling = l->is_cooling || (slot->claim_id == 0 && is_asked(l, slot->proto) &&
+                                      age > -l->cooldown_ms && age < l->cooldown_ms);
+    return true;
+}
+
+static void explain_rules(struct looking *l, uint16_t port, const dibs_pool *pool)
+{
+    const struct core_host *host = core_host(l->core, l->call);
+    dibs_port_report *report = l->report;
+    struct portbits blocked = { 0 };
+    char ranges[DIBS_RANGES_TEXT_MAX + 1];
+    uint32_t band = core_band(pool);
+
+    if (port >= host->ephemeral.first && port <= host->ephemeral.last)
+        add_reason(
+            report, l->call->settings->allow_ephemeral ? EPHEMERAL_ALLOWED : EPHEMERAL,
+            "in the kernel's ephemeral range %u-%u (%s): an outgoing connection may take it at any moment",
+            host->ephemeral.first, host->ephemeral.last,
+            host->is_ephemeral_detected ? "detected" : "default");
+    if (portbits_has(&host->reserved, port))
+        add_reason(report, RESERVED, "reserved by the administrator in ip_local_reserved_ports");
+    portbits_add_browser_blocked(&blocked);
+    if (is_asked(l, DIBS_TCP) && portbits_has(&blocked, port))
+        add_reason(report, BROWSER, "browsers refuse to open it");
+    if (port < host->unprivileged_from && l->call->uid != 0)
+        add_reason(report, PRIVILEGED, "below %u, where binding needs a privilege", host->unprivileged_from);
+    dibs_ranges_format(&pool->ranges, ranges);
+    if (!dibs_ranges_contain(&pool->ranges, port))
+        add_reason(report, OUTSIDE, "outside of pool '%s' (%.200s)", pool->name, ranges);
+    else if (band > 0 && port < dibs_ranges_at(&pool->ranges, band))
+        add_reason(report, BAND, "in the static band of pool '%s': dynamic choice takes it last", pool->name);
+    if (l->is_cooling)
+        add_reason(report, COOLING,
+                   "released a moment ago: dynamic choice takes it after all others of its band");
+}
+
+/* ---- is it really mine that listens? ---- */
+
+static bool is_holders(struct core *core, const dibs_claim *claim, const dibs_socket *socket)
+{
+    struct process_facts listener;
+    struct process_facts holder;
+
+    if (socket->uid != claim->uid)
+        return false;
+    if (claim->holder == DIBS_HELD_BY_NOBODY && claim->project[0])
+        return process_works_in(socket->pid, claim->project); /* ten work trees have one user */
+    if (claim->holder != DIBS_HELD_BY_PROCESS)
+        return true; /* a lease is its user's */
+    pid_t pid = process_pid_here(&core->view, &claim->process);
+    if (pid == 0 || socket->pid == 0)
+        return false;
+    if (process_descends_from(&core->view, socket->pid, pid))
+        return true;
+    /* A server that detached itself still has the session of the command that was run. */
+    return process_identify(&core->view, socket->pid, &listener, NULL) == DIBS_OK &&
+           process_identify(&core->view, pid, &holder, NULL) == DIBS_OK && listener.session == pid;
+}
+
+/* Set is_holders of the sockets that belong to the claims' holders. */
+static void mark_holders(struct looking *l)
+{
+    const dibs_port_report *report = l->report;
+
+    for (size_t i = 0; i < report->n_sockets; i++) {
+        dibs_socket *socket = &l->report->sockets[i];
+
+        for (size_t k = 0; k < report->n_claims && !socket->is_holders; k++)
+            socket->is_holders = core_socket_uses(socket, &report->claims[k]) &&
+                                 is_holders(l->core, &report->claims[k], socket);
+    }
+}
+
+dibs_status core_explain(struct core *core, const struct call *call, const dibs_port_question *question,
+                         dibs_port_report *out, dibs_err *err)
+{
+    struct looking l = looking_for(core, call, question, out);
+    struct ledger_filter filter = { .port = question->port };
+    struct portbits port = { 0 };
+    dibs_pool pool;
+
+    if (question->port == 0)
+        return err_set(err, DIBS_INVALID, "port 0 is no port");
+    memset(out, 0, sizeof *out);
+    out->can_claim = out->can_choose = true;
+    dibs_status s = core_pool(core, call, question->pool, NULL, &pool, err);
+    if (s == DIBS_OK)
+        s = ledger_list(core->ledger, call, &filter, note_claim, &l, err);
+    if (s == DIBS_OK)
+        s = core_port_sockets(core, call, question, out, err);
+    l.cooldown_ms = pool.cooldown_ms;
+    portbits_add(&port, question->port);
+    if (s == DIBS_OK)
+        s = ledger_slots(core->ledger, call, &port, note_cooling, &l, err);
+    if (s != DIBS_OK)
+        return s;
+    mark_holders(&l);
+    for (size_t i = 0; i < out->n_claims; i++)
+        explain_claim(&l, &out->claims[i]);
+    for (size_t i = 0; i < out->n_sockets; i++)
+        explain_socket(&l, &out->sockets[i]);
+    explain_rules(&l, question->port, &pool);
+    return DIBS_OK;
+}
+
+dibs_status core_assert(struct core *core, const struct call *call, const dibs_which *which, dibs_socket *out,
+                        dibs_err *err)
+{
+    dibs_port_report report = { 0 };
+    dibs_claim claim;
+    const dibs_socket *own = NULL;
+    const dibs_socket *other = NULL;
+    char command[DIBS_COMMAND_MAX + 1];
+    dibs_status s = core_find(core, call, which, &claim, err);
+
+    if (s != DIBS_OK)
+        return s;
+    const dibs_port_question question = { .port = claim.port,
+                                          .bindings = claim.bindings,
+                                          .n = claim.n_bindings };
+    s = core_port_sockets(core, call, &question, &report, err);
+    if (s != DIBS_OK)
+        return s;
+    for (size_t i = 0; i < report.n_sockets; i++) {
+        const dibs_socket *socket = &report.sockets[i];
+
+        if (!core_socket_uses(socket, &claim))
+            continue;
+        if (is_holders(core, &claim, socket))
+            own = socket;
+        else
+            other = socket; /* a client may reach that one: one stranger is one too many */
+    }
+    if (own && !other) {
+        *out = *own;
+        out->is_holders = true;
+        return DIBS_OK;
+    }
+    if (!other)
+        return err_set(err, DIBS_TAKEN, "nobody listens on port %u", claim.port);
+    (void) err_set(err, DIBS_TAKEN, "port %u is yours, but somebody else listens on it: pid %d (%s), uid %u",
+                   claim.port, other->pid,
+                   text_safe(other->command[0] ? other->command : "?", command, sizeof command), other->uid);
+    core_blame_socket(other, err);
+    return DIBS_TAKEN;
+}

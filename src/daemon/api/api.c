@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: MIT */
+/* Takes requests (route, caller, rate), queues their jobs, and answers them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "daemon/api/internal.h"
+#include "server/runtime.h"
+
+#include "base/banned.h"
+
+enum { TOGETHER_MAX = 256 }; /* claims of a batch that others may have to wait for: some 10 ms */
+
+/* ---- answers ---- */
+
+static void let_go(struct caller *peer)
+{
+    if (--peer->n_users > 0)
+        return;
+    peer_done(&peer->peer);
+    free(peer);
+}
+
+void api_free(struct api_request *request)
+{
+    wire_asked_done(&request->body);
+    bytes_done(&request->out);
+    free(request->settings);
+    let_go(request->peer);
+    free(request);
+}
+
+static void write_problem(struct api_request *request)
+{
+    struct jsonw w;
+
+    request->out.n = 0;
+    jsonw_begin_bytes(&w, &request->out);
+    request->err.code = request->outcome;
+    if (request->status < 400)
+        request->status = wire_http_status(request->outcome);
+    wire_problem(&w, &request->err, request->status);
+    request->type = HTTP_PROBLEM_TYPE;
+}
+
+static size_t fields_of(struct api_request *request, struct http_field fields[4], char etag[32],
+                        char retry[16])
+{
+    size_t n = 0;
+
+    if (request->is_marked) {
+        (void) snprintf(etag, 32, "\"%llu\"", (unsigned long long) request->seq);
+        fields[n++] = (struct http_field){ "ETag", etag };
+    }
+    if (request->retry_s > 0) {
+        (void) snprintf(retry, 16, "%d", request->retry_s);
+        fields[n++] = (struct http_field){ "Retry-After", retry };
+    }
+    if (request->status == 401)
+        fields[n++] = (struct http_field){ "WWW-Authenticate", "Bearer" };
+    if (request->status == 405)
+        fields[n++] = (struct http_field){ "Allow", request->match.allow };
+    return n;
+}
+
+void api_answer(struct api_request *request)
+{
+    struct http_field fields[4];
+    char etag[32];
+    char retry[16];
+
+    if (request->outcome != DIBS_OK)
+        write_problem(request);
+    if (request->status == 0)
+        request->status = 200;
+    metrics_request(request->api->options.metrics, request->route, request->status,
+                    clock_monotonic_us() - request->began_us);
+    if (request->r) {
+        size_t n = fields_of(request, fields, etag, retry);
+
+        http_set_user(request->r, NULL);
+        http_answer(request->r, request->status, request->type ? request->type : API_JSON, &request->out,
+                    fields, n);
+    }
+    api_free(request);
+}
+
+dibs_status api_write_count(struct api_request *request, dibs_status s, const char *key, uint64_t n)
+{
+    struct jsonw w;
+
+    if (s != DIBS_OK)
+        return s;
+    jsonw_begin_bytes(&w, &request->out);
+    jsonw_object(&w);
+    jsonw_key_uint(&w, key, n);
+    jsonw_end_object(&w);
+    return DIBS_OK;
+}
+
+void api_begin_list(struct jsonw *w, struct api_request *request, const char *key)
+{
+    jsonw_begin_bytes(w, &request->out);
+    jsonw_object(w);
+    jsonw_key(w, key);
+    jsonw_array(w);
+}
+
+void api_end_list(struct jsonw *w)
+{
+    jsonw_end_array(w);
+    jsonw_end_object(w);
+}
+
+static void refuse(struct api_request *request, int status, dibs_status code)
+{
+    request->status = status;
+    request->outcome = code;
+    api_answer(request);
+}
+
+/* ---- the engine's side ---- */
+
+static void work(struct job *job, dibs *handle)
+{
+    struct api_request *request = (struct api_request *) job;
+    struct quota *quota = request->api->options.quota;
+
+    quota_begin(quota, request->caller->principal, &request->use);
+    request->out.n = 0;
+    request->status = 0;
+    request->type = NULL;
+    /* Without a client the job is not done. */
+    request->outcome = request->r ? request->route->work(request, handle, &request->err)
+                                  : err_set(&request->err, DIBS_FAILURE, "the client has gone");
+    quota_made(quota, request->caller->principal, &request->use);
+}
+
+/* Count claims that were refused. A refusal before that (token, rate) says nothing of ports. */
+static void note_refusal(const struct api_request *request)
+{
+    const struct api_options *options = &request->api->options;
+    bool is_claiming = request->route->work == api_claim || request->route->work == api_batch;
+
+    if (request->outcome != DIBS_OK && request->status != 429 && is_claiming && request->r &&
+        !request->body.batch.is_dry_run)
+        metrics_refused(options->metrics, &request->body.batch,
+                        request->settings ? request->settings : options->settings, request->outcome);
+}
+
+static void done(struct job *job, const dibs_err *err)
+{
+    struct api_request *request = (struct api_request *) job;
+
+    job->work = NULL; /* it is no longer the engine's */
+    if (err) {
+        request->outcome = err->code;
+        request->err = *err;
+    }
+    quota_end(request->api->options.quota, request->caller->principal, &request->use);
+    note_refusal(request);
+    if (request->outcome == DIBS_OK && request->is_stream && request->r)
+        api_start_stream(request);
+    else
+        api_answer(request);
+}
+
+static bool keeps_any(const dibs_batch *batch)
+{
+    bool is_kept = false;
+
+    for (size_t i = 0; i < batch->n; i++)
+        is_kept = is_kept || batch->requests[i].keep;
+    return is_kept;
+}
+
+void api_queue(struct api_request *request)
+{
+    request->job.work = work;
+    request->job.done = done;
+    request->job.is_alone = (request->route->route.flags & API_ALONE) || request->body.batch.n > TOGETHER_MAX;
+    request->job.is_kept = keeps_any(&request->body.batch);
+    request->job.weight = (uint32_t) request->body.batch.n;
+    request->job.call = request->caller->call;
+    request->job.call.allowance = request->caller->listener == CALLER_ADMIN ? NULL : &request->use.allowance;
+    if (request->settings)
+        request->job.call.settings = request->settings;
+    group_commit_queue(engine_group(request->api->options.engine), &request->job);
+}
+
+/* ---- requests ---- */
+
+static const char *param(void *ctx, const char *key, size_t i)
+{
+    return http_query(((const struct api_request *) ctx)->r, key, i);
+}
+
+struct wire_params api_params(struct api_request *request)
+{
+    return (struct wire_params){ param, request };
+}
+
+const char *api_body(const struct api_request *request, size_t *n)
+{
+    const char *text = http_body(request->r, n);
+
+    if (*n > 0)
+        return text;
+    *n = strlen("{}");
+    return "{}";
+}
+
+dibs_status api_json(struct api_request *request, jsonr_doc **out, dibs_err *err)
+{
+    size_t n = 0;
+    const char *text = api_body(request, &n);
+
+    return jsonr_parse(text, n, out, err);
+}
+
+static bool find_route(struct api_request *request)
+{
+    bool is_found = (request->caller->listener != CALLER_LOOPBACK &&
+                     router_find(&api_router, request->r, &request->match)) ||
+                    (request->caller->listener != CALLER_TCP &&
+                     router_find(&api_grpc_router, request->r, &request->match));
+
+    if (is_found)
+        request->route = (const struct api_route *) request->match.route;
+    return is_found;
+}
+
+/* Over loopback: the user of the connection, and no web page in its browser. */
+static bool admit_loopback(struct api_request *request)
+{
+    if (request->caller->principal[0] && !http_header(request->r, "Origin") &&
+        !http_header(request->r, "Sec-Fetch-Site"))
+        return true;
+    (void) err_set(&request->err, DIBS_DENIED,
+                   request->caller->principal[0] ? "a web page may not ask for ports"
+                                                 : "the user of this connection cannot be found");
+    refuse(request, 403, DIBS_DENIED);
+    return false;
+}
+
+/* Identify the caller and check its rate. False: the request was refused. */
+static bool admit(struct api_request *request)
+{
+    struct api *api = request->api;
+
+    if (request->caller->listener == CALLER_LOOPBACK && !admit_loopback(request))
+        return false;
+    if (request->caller->listener == CALLER_TCP && !(request->route->route.flags & API_PUBLIC)) {
+        if (caller_load_token(&api->view, api->tokens, http_header(request->r, "Authorization"),
+                              &request->token_caller, &request->err) != DIBS_OK) {
+            refuse(request, 401, DIBS_DENIED);
+            return false;
+        }
+        request->token_caller.call.principal = request->token_caller.principal;
+        request->caller = &request->token_caller;
+    }
+    if (request->caller->listener == CALLER_ADMIN || (request->route->route.flags & API_PUBLIC))
+        return true;
+    int64_t wait_ms = quota_request(api->options.quota, request->caller->call.uid, clock_monotonic_ms());
+    if (wait_ms == 0)
+        return true;
+    request->retry_s = (int) (wait_ms / 1000 + 1);
+    (void) err_set(&request->err, DIBS_UNAVAILABLE,
+                   "too many requests of uid %u; the next is taken in %lld ms (see 'dibs serve --rate')",
+                   request->caller->call.uid, (long long) wait_ms);
+    refuse(request, 429, DIBS_UNAVAILABLE);
+    return false;
+}
+
+static void take(struct api_request *request)
+{
+    int status = 0;
+
+    if (!find_route(request)) {
+        status = router_explain(request->r, &request->match, "see /openapi.json", &request->err);
+        refuse(request, status, request->err.code);
+        return;
+    }
+    if (!admit(request))
+        return;
+    status = router_check(request->r, request->match.route, &request->err);
+    if (status != 0) {
+        refuse(request, status, request->err.code);
+        return;
+    }
+    if (request->route->read)
+        request->outcome = request->route->read(request, &request->err);
+    note_refusal(request);
+    if (request->outcome != DIBS_OK || !request->route->work)
+        api_answer(request);
+    else if (!api_waits(request))
+        api_queue(request);
+}
+
+static void requested(void *ctx, struct http_request *r)
+{
+    struct api_request *request = calloc(1, sizeof *request);
+
+    if (!request) {
+        http_answer(r, 503, NULL, &(struct bytes){ 0 }, NULL, 0);
+        return;
+    }
+    request->api = ctx;
+    request->r = r;
+    request->caller = request->peer = http_peer(r);
+    request->peer->n_users++; /* the client may go away while the engine has its job */
+    request->began_us = clock_monotonic_us();
+    http_set_user(r, request);
+    take(request);
+}
+
+static void abandoned(void *ctx, struct http_request *r)
+{
+    struct api_request *request = http_user(r);
+
+    (void) ctx;
+    if (!request)
+        return;
+    request->r = NULL;
+    api_forget(request);
+}
+
+/* ---- connections ---- */
+
+static void *connected(void *ctx, int fd, void *listener)
+{
+    struct api *api = ctx;
+    enum caller_listener kind = (enum caller_listener)(uintptr_t) listener;
+    struct caller *caller = calloc(1, sizeof *caller);
+
+    if (!caller)
+        return NULL;
+    if (kind == CALLER_TCP) {
+        caller->listener = kind;
+        caller->peer.pidfd = -1;
+    } else if (kind == CALLER_LOOPBACK) {
+        (void) caller_load_loopback(&api->view, fd, caller,
+                                    NULL); /* without a user: its requests are refused */
+    } else if (caller_load(&api->view, fd, kind, caller, NULL) != DIBS_OK) {
+        free(caller);
+        return NULL;
+    }
+    caller->n_users = 1;
+    return caller;
+}
+
+static void disconnected(void *ctx, void *peer)
+{
+    (void) ctx;
+    let_go(peer);
+}
+
+dibs_status api_listen(struct api *api, int fd, enum caller_listener listener, dibs_err *err)
+{
+    return http_listen(api->server, fd, (void *) (uintptr_t) listener, listener == CALLER_TCP, err);
+}
+
+void api_set_tokens(struct api *api, struct tokens *tokens)
+{
+    tokens_free(api->tokens);
+    api->tokens = tokens;
+}
+
+struct http_server *api_http(const struct api *api)
+{
+    return api->server;
+}
+
+/* ---- life ---- */
+
+dibs_status api_open(const struct api_options *options, struct api **out, dibs_err *err)
+{
+    struct api *self = calloc(1, sizeof *self);
+
+    if (!self)
+        return err_set(err, DIBS_FAILURE, "starting the daemon: out of memory");
+    self->options = *options;
+    self->view =
+        (struct caller_view){ core_view(engine_core(options->engine)), options->settings, options->uid };
+    self->handler = (struct http_handler){ .ctx = self,
+                                           .connected = connected,
+                                           .disconnected = disconnected,
+                                           .requested = requested,
+                                           .abandoned = abandoned };
+    dibs_status s = http_open(options->loop, &(struct http_limits){ 0 }, &self->handler, &self->server, err);
+    if (s != DIBS_OK) {
+        free(self);
+        return s;
+    }
+    *out = self;
+    return DIBS_OK;
+}
+
+void api_close(struct api *api)
+{
+    if (!api)
+        return;
+    http_close(api->server);
+    tokens_free(api->tokens);
+    free(api);
+}
+
+void api_run(struct api *api)
+{
+    api_wake(api, false);
+    http_run(api->server);
+}
+
+int64_t api_next_ms(const struct api *api)
+{
+    return runtime_sooner(http_next_ms(api->server), api_wake_ms(api));
+}
+
+bool api_drain(struct api *api)
+{
+    if (!api->is_draining) {
+        api->is_draining = true;
+        http_stop_accepting(api->server);
+        api_wake(api, true);
+    }
+    return http_connections(api->server) > 0;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+/* Routes of claims. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "daemon/api/internal.h"
+#include "lib/settings_file.h"
+
+#include "base/banned.h"
+
+enum {
+    PAGE_MAX = 1000,  /* claims of one answer: half a megabyte */
+    LIGHT_BATCH = 100 /* requests whose answers are not large yet (HTTP_LARGE_BYTES) */
+};
+
+/* ---- claiming ---- */
+
+/* The caller's own settings override the daemon's. */
+static dibs_status override(struct api_request *request, dibs_err *err)
+{
+    dibs_status s = DIBS_OK;
+
+    if (!request->body.has_settings)
+        return DIBS_OK;
+    request->settings = malloc(sizeof *request->settings);
+    if (!request->settings)
+        return err_set(err, DIBS_FAILURE, "claiming: out of memory");
+    *request->settings = *request->api->options.settings;
+    for (int i = 0; i < DIBS_SETTING_COUNT && s == DIBS_OK; i++)
+        if (request->body.settings[i])
+            s = settings_set(request->settings, (dibs_setting) i, request->body.settings[i], DIBS_FROM_FLAG,
+                             err);
+    return s;
+}
+
+dibs_status api_read_settings(struct api_request *request, dibs_err *err)
+{
+    const char *text = http_query(request->r, "settings", 0);
+    dibs_status s = text ? wire_settings_read(text, &request->body, err) : DIBS_OK;
+
+    return s == DIBS_OK ? override(request, err) : s;
+}
+
+void api_charge(const struct api_request *request, size_t n)
+{
+    if (request->caller->listener != CALLER_ADMIN && n > 1) /* one is paid already */
+        quota_charge(request->api->options.quota, request->caller->call.uid, (uint32_t) (n - 1),
+                     clock_monotonic_ms());
+}
+
+static dibs_status prepare(struct api_request *request, dibs_err *err)
+{
+    dibs_batch *batch = &request->body.batch;
+    const char *key = http_header(request->r, "Idempotency-Key");
+    dibs_status s = override(request, err);
+
+    api_charge(request, batch->n + batch->n_drops);
+    for (size_t i = 0; i < batch->n && s == DIBS_OK; i++)
+        s = caller_translate(&request->api->view, request->caller, request->body.requests[i].holder,
+                             &request->body.requests[i].pid, err);
+    if (s != DIBS_OK)
+        return s;
+    if (key && (!key[0] || !text_copy(request->key, LEDGER_KEY_MAX + 1, key)))
+        return err_set(err, DIBS_INVALID, "an Idempotency-Key has between 1 and %d bytes", LEDGER_KEY_MAX);
+    batch->key = key ? request->key : NULL;
+    return DIBS_OK;
+}
+
+dibs_status api_read_claim(struct api_request *request, dibs_err *err)
+{
+    size_t n = 0;
+    const char *text = api_body(request, &n);
+    dibs_status s = wire_request_read(text, n, request->api->options.settings->ttl_ms, &request->body, err);
+
+    return s == DIBS_OK ? prepare(request, err) : s;
+}
+
+dibs_status api_read_batch(struct api_request *request, dibs_err *err)
+{
+    size_t n = 0;
+    const char *text = http_body(request->r, &n);
+    dibs_status s = wire_batch_read(text, n, request->api->options.settings->ttl_ms, &request->body, err);
+
+    if (s == DIBS_OK && request->body.batch.n > LIGHT_BATCH && !http_take_large(request->r)) {
+        request->status = 429;
+        request->retry_s = 1;
+        s = err_set(err, DIBS_UNAVAILABLE, "uid %u has too many large batches under way; ask again then",
+                    request->caller->call.uid);
+    }
+    return s == DIBS_OK ? prepare(request, err) : s;
+}
+
+dibs_status api_claim(struct api_request *request, dibs *handle, dibs_err *err)
+{
+    struct jsonw w;
+    dibs_claim claim;
+    dibs_status s = dibs_claim_ports(handle, &request->body.batch, &claim, err);
+
+    if (s != DIBS_OK)
+        return s;
+    jsonw_begin_bytes(&w, &request->out);
+    wire_claim(&w, &claim, true);
+    request->status = claim.was_there || request->body.batch.is_dry_run ? 200 : 201;
+    return DIBS_OK;
+}
+
+void api_write_claims(struct api_request *request, const dibs_claim *claims, size_t n)
+{
+    struct jsonw w;
+
+    api_begin_list(&w, request, "claims");
+    for (size_t i = 0; i < n; i++)
+        wire_claim(&w, &claims[i], true);
+    api_end_list(&w);
+}
+
+dibs_status api_batch(struct api_request *request, dibs *handle, dibs_err *err)
+{
+    const dibs_batch *batch = &request->body.batch;
+    AUTO(free_auto) dibs_claim *claims = calloc(batch->n + 1, sizeof *claims);
+
+    if (!claims)
+        return err_set(err, DIBS_FAILURE, "claiming: out of memory");
+    dibs_status s = dibs_claim_ports(handle, batch, claims, err);
+    if (s == DIBS_OK)
+        api_write_claims(request, claims, batch->n);
+    return s;
+}
+
+/* ---- lists ---- */
+
+struct claims_page {
+    struct jsonw w;
+    size_t n, limit;
+    uint64_t last;
+};
+
+static bool write_one(void *ctx, const dibs_claim *claim)
+{
+    struct claims_page *page = ctx;
+
+    wire_claim(&page->w, claim, false);
+    page->last = claim->id;
+    return ++page->n < page->limit;
+}
+
+dibs_status api_list(struct api_request *request, dibs *handle, dibs_err *err)
+{
+    struct wire_params params = api_params(request);
+    dibs_filter filter = { 0 };
+    struct claims_page page = { 0 };
+    dibs_status s = wire_filter_read(&params, &filter, err);
+
+    if (s != DIBS_OK)
+        return s;
+    request->is_marked = true;
+    request->seq = engine_seq(request->api->options.engine);
+    if (api_is_known(request)) {
+        request->status = 304;
+        return DIBS_OK;
+    }
+    if (filter.limit > PAGE_MAX)
+        return err_set(err, DIBS_INVALID, "a page has at most %d claims; the next begins after=ID", PAGE_MAX);
+    page.limit = filter.limit ? filter.limit : PAGE_MAX;
+    filter.limit = page.limit;
+    api_begin_list(&page.w, request, "claims");
+    s = dibs_claim_list(handle, &filter, write_one, &page, err);
+    jsonw_end_array(&page.w);
+    jsonw_key(&page.w, "next");
+    if (page.n == page.limit)
+        jsonw_uint(&page.w, page.last);
+    else
+        jsonw_null(&page.w);
+    jsonw_key_uint(&page.w, "seq", request->seq);
+    jsonw_end_object(&page.w);
+    return s;
+}
+
+/* ---- one claim ---- */
+
+static dibs_status which(struct api_request *request, dibs_which *out, dibs_err *err)
+{
+    struct wire_params params = api_params(request);
+
+    return wire_which_read(request->match.part[0], &params, out, err);
+}
+
+static dibs_status write_claim(struct api_request *request, dibs_status s, const dibs_claim *claim)
+{
+    struct jsonw w;
+
+    if (s != DIBS_OK)
+        return s;
+    jsonw_begin_bytes(&w, &request->out);
+    wire_claim(&w, claim, true);
+    return DIBS_OK;
+}
+
+dibs_status api_find(struct api_request *request, dibs *handle, dibs_err *err)
+{
+    dibs_which it = { 0 };
+    dibs_claim claim;
+    dibs_status s = which(request, &it, err);
+
+    if (s == DIBS_OK)
+        s = dibs_claim_find(handle, &it, &claim, err);
+    return write_claim(request, s, &claim);
+}
+
+dibs_status api_release(struct api_request *request, dibs *handle, dibs_err *err)
+{
+    struct wire_params params = api_params(request);
+    dibs_which it = { 0 };
+    unsigned flags = 0;
+    size_t n = 0;
+    dibs_status s = which(request, &it, err);
+
+    if (s == DIBS_OK)
+        s = wire_release_read(&params, &flags, err);
+    if (s == DIBS_OK)
+        s = dibs_claim_release(handle, &it, flags, &n, err);
+    return api_write_count(request, s, "released", n);
+}
+
+dibs_status api_renew(struct api_request *request, dibs *handle, dibs_err *err)
+{
+    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
+    int64_t ttl_ms = request->api->options.settings->ttl_ms;
+    dibs_which it = { 0 };
+    dibs_claim claim;
+    size_t n = 0;
+    dibs_status s = which(request, &it, err);
+
+    (void) http_body(request->r, &n);
+    if (s == DIBS_OK && n > 0) {
+        s = api_json(request, &doc, err);
+        if (s == DIBS_OK)
+            s = wire_ttl_read(jsonr_root(doc), &ttl_ms, err);
+    }
+    if (s == DIBS_OK)
+        s = dibs_claim_renew(handle, &it, ttl_ms, &claim, err);
+    return write_claim(request, s, &claim);
+}
+
+dibs_status api_transfer(struct api_request *request, dibs *handle, dibs_err *err)
+{
+    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
+    dibs_which it = { 0 };
+    dibs_heir heir = { 0 };
+    dibs_claim claim;
+    dibs_status s = which(request, &it, err);
+
+    if (s == DIBS_OK)
+        s = api_json(request, &doc, err);
+    if (s == DIBS_OK)
+        s = wire_heir_read(jsonr_root(doc), request->api->options.settings->ttl_ms, &heir, err);
+    if (s == DIBS_OK)
+        s = caller_translate(&request->api->view, request->caller, heir.holder, &heir.pid, err);
+    if (s == DIBS_OK)
+        s = dibs_claim_transfer(handle, &it, &heir, &claim, err);
+    return write_claim(request, s, &claim);
+}
+
+dibs_status api_assert(struct api_request *request, dibs *handle, dibs_err *err)
+{
+    struct jsonw w;
+    dibs_which it = { 0 };
+    dibs_socket socket;
+    dibs_status s = which(request, &it, err);
+
+    if (s == DIBS_OK)
+        s = dibs_claim_assert(handle, &it, &socket, err);
+    if (s != DIBS_OK)
+        return s;
+    jsonw_begin_bytes(&w, &request->out);
+    wire_socket(&w, &socket);
+    return DIBS_OK;
+}
+
+dibs_status api_locate(struct api_request *request, dibs *handle, dibs_err *err)
+{
+    const char *name = http_query(request->r, "name", 0);
+    struct jsonw w;
+    char found[DIBS_NAME_MAX + 1];
+
+    if (!name)
+        return err_set(err, DIBS_INVALID, "parameter 'name' is missing");
+    dibs_status s = dibs_name_locate(handle, name, http_query(request->r, "project", 0), found, err);
+    if (s != DIBS_OK)
+        return s;
+    jsonw_begin_bytes(&w, &request->out);
+    jsonw_object(&w);
+    jsonw_key_string(&w, "name", found);
+    jsonw_end_object(&w);
+    return DIBS_OK;
+}

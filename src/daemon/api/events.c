@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/* The feed of changes: as a list, as a list that is waited for, and as a live stream. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "daemon/api/internal.h"
+#include "lib/handle.h"
+
+#include "base/banned.h"
+
+enum {
+    PAGE_MAX = 1000,     /* events of one answer */
+    BACKLOG_MAX = 500,   /* of a stream's beginning: it must fit into the buffer of a stream; with more the
+                            stream ends there, and the reader comes back with the number it has reached */
+    WAIT_MAX_MS = 60000, /* below the timeouts of proxies and clients */
+    BEAT_MS = 15000      /* a stream without news still says that it lives */
+};
+
+/* ---- waiting ---- */
+
+static dibs_status read_wait(struct api_request *request, dibs_err *err)
+{
+    const char *text = http_query(request->r, "wait", 0);
+    int64_t ms = 0;
+
+    if (!text)
+        return DIBS_OK;
+    dibs_status s = dibs_duration_parse(text, &ms, err);
+    if (s == DIBS_OK && ms > WAIT_MAX_MS)
+        s = err_set(err, DIBS_INVALID, "a request waits for at most %d s; ask again then",
+                    WAIT_MAX_MS / 1000);
+    if (s == DIBS_OK)
+        request->wait_until_ms = clock_monotonic_ms() + ms;
+    return s;
+}
+
+/* Read the event number that a client has seen, quoted or not; false: none. */
+static bool read_seen(const char *text, uint64_t *out)
+{
+    if (!text)
+        return false;
+    text += strncmp(text, "W/", 2) == 0 ? 2 : 0;
+    text += *text == '"';
+    size_t n = strcspn(text, "\"");
+    return text[n + (text[n] == '"')] == '\0' && text_number(text, n, INT64_MAX, out);
+}
+
+bool api_is_known(const struct api_request *request)
+{
+    uint64_t seen = 0;
+
+    return read_seen(http_header(request->r, "If-None-Match"), &seen) && seen == request->seq;
+}
+
+dibs_status api_read_wait(struct api_request *request, dibs_err *err)
+{
+    uint64_t seen = 0;
+    dibs_status s = read_wait(request, err);
+
+    /* A client that names no event number has nothing to compare with. */
+    if (!read_seen(http_header(request->r, "If-None-Match"), &seen) ||
+        seen != engine_seq(request->api->options.engine))
+        request->wait_until_ms = 0;
+    return s;
+}
+
+bool api_waits(struct api_request *request)
+{
+    if (request->wait_until_ms == 0 || request->api->is_draining)
+        return false;
+    request->next = request->api->waiting;
+    request->api->waiting = request;
+    return true;
+}
+
+static void unlink_request(struct api_request **list, const struct api_request *request)
+{
+    while (*list && *list != request)
+        list = &(*list)->next;
+    if (*list)
+        *list = request->next;
+}
+
+void api_forget(struct api_request *request)
+{
+    if (request->job.work)
+        return; /* it is the engine's until its job is done */
+    unlink_request(&request->api->waiting, request);
+    unlink_request(&request->api->streams, request);
+    api_free(request);
+}
+
+/* ---- streams ---- */
+
+/* "id: 7\nevent: claimed\ndata: {...}\n\n" */
+static void write_event(struct bytes *out, const dibs_event *event)
+{
+    struct jsonw w;
+    char head[96];
+
+    (void) snprintf(head, sizeof head, "id: %llu\nevent: %s\ndata: ", (unsigned long long) event->seq,
+                    dibs_event_kind_text(event->kind));
+    bytes_add_text(out, head);
+    jsonw_begin_bytes(&w, out);
+    wire_event(&w, event);
+    bytes_add_text(out, "\n\n");
+}
+
+static bool add_to_stream(void *ctx, const dibs_event *event)
+{
+    struct api_request *request = ctx;
+
+    write_event(&request->out, event);
+    request->seq = event->seq;
+    request->n_backlog++;
+    return true;
+}
+
+/* The ledger has all events up to the engine's number, and no newer one can be followed before we return:
+ * no change is missed between the backlog and the live events. */
+void api_start_stream(struct api_request *request)
+{
+    static const struct http_field fields[] = { { "Cache-Control", "no-store" } };
+    struct api *api = request->api;
+
+    request->out.n = 0;
+    bytes_add_text(&request->out, "retry: 1000\n\n");
+    dibs_status s = dibs_event_list(engine_handle(api->options.engine),
+                                    &(dibs_event_query){ .since = request->seq, .limit = BACKLOG_MAX },
+                                    add_to_stream, request, &request->err);
+    if (s != DIBS_OK || request->out.is_lost) {
+        request->outcome = s != DIBS_OK ? s : DIBS_FAILURE;
+        api_answer(request);
+        return;
+    }
+    request->next = api->streams;
+    api->streams = request;
+    metrics_request(api->options.metrics, request->route, 200, clock_monotonic_us() - request->began_us);
+    bool is_open = http_stream_begin(request->r, 200, "text/event-stream", fields, 1) &&
+                   http_stream_write(request->r, request->out.at, request->out.n);
+    request->out.n = 0;
+    if (is_open && (request->n_backlog == BACKLOG_MAX || api->is_draining)) {
+        http_stream_end(request->r);
+        is_open = false;
+    }
+    if (!is_open)
+        api_forget(request);
+}
+
+static void tell_streams(struct api *api, const char *text, size_t n, uint64_t seq)
+{
+    for (struct api_request *request = api->streams, *next = NULL; request; request = next) {
+        next = request->next;
+        if (seq != 0 && seq <= request->seq)
+            continue;
+        if (seq != 0)
+            request->seq = seq;
+        if (!http_stream_write(request->r, text, n))
+            api_forget(request);
+    }
+}
+
+void api_changed(struct api *api, const dibs_event *event)
+{
+    struct bytes out = { 0 };
+
+    if (api->streams) {
+        write_event(&out, event);
+        if (!out.is_lost)
+            tell_streams(api, out.at, out.n, event->seq);
+        bytes_done(&out);
+    }
+    if (api->waiting)
+        api_wake(api, true);
+}
+
+static void end_streams(struct api *api)
+{
+    for (struct api_request *stream = api->streams, *next = NULL; stream; stream = next) {
+        next = stream->next;
+        http_stream_end(stream->r);
+        api_forget(stream);
+    }
+}
+
+void api_reset(struct api *api)
+{
+    end_streams(api); /* a reader that comes back has to list everything again */
+    api_wake(api, true);
+}
+
+/* ---- time ---- */
+
+void api_wake(struct api *api, bool is_news)
+{
+    int64_t now_ms = clock_monotonic_ms();
+    struct api_request *request = api->waiting;
+
+    api->waiting = NULL;
+    while (request) {
+        struct api_request *next = request->next;
+
+        if (is_news || request->wait_until_ms <= now_ms) {
+            request->wait_until_ms = 0;
+            request->began_us = clock_monotonic_us();
+            api_queue(request);
+        } else {
+            request->next = api->waiting;
+            api->waiting = request;
+        }
+        request = next;
+    }
+    if (api->is_draining)
+        end_streams(api);
+    if (api->streams && now_ms >= api->beat_ms) {
+        tell_streams(api, ":\n\n", 3, 0);
+        api->beat_ms = now_ms + BEAT_MS;
+    }
+}
+
+int64_t api_wake_ms(const struct api *api)
+{
+    int64_t first_ms = api->streams ? api->beat_ms : INT64_MAX;
+
+    for (const struct api_request *request = api->waiting; request; request = request->next)
+        first_ms = request->wait_until_ms < first_ms ? request->wait_until_ms : first_ms;
+    return clock_until_ms(first_ms);
+}
+
+/* ---- the route ---- */
+
+dibs_status api_read_events(struct api_request *request, dibs_err *err)
+{
+    struct wire_params params = api_params(request);
+    const char *accept = http_header(request->r, "Accept");
+    dibs_event_query query = { 0 };
+    dibs_status s = wire_event_query_read(&params, &query, err);
+
+    if (s == DIBS_OK)
+        s = read_wait(request, err);
+    if (s != DIBS_OK)
+        return s;
+    request->is_stream = accept && strstr(accept, "text/event-stream");
+    if (query.since < engine_seq(request->api->options.engine) || request->is_stream)
+        request->wait_until_ms = 0;
+    if (!request->is_stream)
+        return DIBS_OK;
+    /* A reader that comes back says where it was; one that says nothing begins with new events, and so does
+     * one that was further than the ledger is now. */
+    uint64_t newest = engine_seq(request->api->options.engine);
+    request->seq = http_query(request->r, "since", 0) ? query.since : newest;
+    (void) read_seen(http_header(request->r, "Last-Event-ID"), &request->seq);
+    request->seq = request->seq < newest ? request->seq : newest;
+    return DIBS_OK;
+}
+
+static bool add_event(void *ctx, const dibs_event *event)
+{
+    wire_event(ctx, event);
+    return true;
+}
+
+dibs_status api_events(struct api_request *request, dibs *handle, dibs_err *err)
+{
+    struct wire_params params = api_params(request);
+    dibs_event_query query = { 0 };
+    struct jsonw w;
+    uint64_t oldest = 0;
+
+    if (request->is_stream)
+        return DIBS_OK;
+    dibs_status s = wire_event_query_read(&params, &query, err);
+    if (s == DIBS_OK && query.limit > PAGE_MAX)
+        s = err_set(err, DIBS_INVALID, "a page has at most %d events", PAGE_MAX);
+    if (s != DIBS_OK)
+        return s;
+    query.limit = query.limit ? query.limit : PAGE_MAX;
+    api_begin_list(&w, request, "events");
+    const struct call call = handle_call(handle);
+    s = ledger_events(engine_ledger(request->api->options.engine), &call,
+                      &(struct ledger_feed){ query, &oldest }, add_event, &w, err);
+    jsonw_end_array(&w);
+    jsonw_key_uint(&w, "seq", engine_seq(request->api->options.engine));
+    jsonw_key_uint(&w, "oldest", oldest);
+    jsonw_end_object(&w);
+    return s;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* Every route in one table; /openapi.json describes the same. */
+#include <string.h>
+
+#include "daemon/api/internal.h"
+
+#include "base/banned.h"
+
+#define WHICH "name project port proto"
+
+static dibs_status health(struct api_request *request, dibs_err *err)
+{
+    (void) err;
+    request->type = "text/plain";
+    bytes_add_text(&request->out, "ok\n");
+    return DIBS_OK;
+}
+
+static dibs_status ready(struct api_request *request, dibs_err *err)
+{
+    const char *says = "ready";
+
+    if (request->api->is_draining)
+        says = "stopping";
+    else if (group_commit_check(engine_group(request->api->options.engine), err) !=
+             DIBS_OK) /* its path is no business of strangers */
+        says = request->caller->listener == CALLER_TCP ? "the ledger cannot be used" : err->msg;
+    request->type = "text/plain";
+    request->status = strcmp(says, "ready") == 0 ? 200 : 503;
+    bytes_add_text(&request->out, says);
+    bytes_add_text(&request->out, "\n");
+    return DIBS_OK;
+}
+
+/* At once, not with a group: a scrape must be answered also while no commit succeeds. */
+static dibs_status metrics(struct api_request *request, dibs_err *err)
+{
+    (void) err;
+    request->type = "text/plain; version=0.0.4; charset=utf-8";
+    metrics_write(request->api->options.metrics, http_connections(request->api->server), &request->out);
+    return DIBS_OK;
+}
+
+static dibs_status openapi(struct api_request *request, dibs_err *err)
+{
+    (void) err;
+    bytes_add(&request->out, openapi_json, openapi_json_size);
+    return DIBS_OK;
+}
+
+const struct api_route api_routes[] = {
+    { { "POST", "/v1/claims", "", 0 }, api_claim, api_read_claim },
+    { { "GET", "/v1/claims", "prefix pool principal port proto project judge after limit wait", 0 },
+      api_list,
+      api_read_wait },
+    { { "POST", "/v1/batch", "", 0 }, api_batch, api_read_batch },
+    { { "GET", "/v1/claims/{which}", WHICH, 0 }, api_find, NULL },
+    { { "DELETE", "/v1/claims/{which}", WHICH " all force unhold unkeep dry_run", 0 }, api_release, NULL },
+    { { "POST", "/v1/claims/{which}/renew", WHICH, 0 }, api_renew, NULL },
+    { { "POST", "/v1/claims/{which}/transfer", WHICH, 0 }, api_transfer, NULL },
+    { { "GET", "/v1/claims/{which}/assert", WHICH, 0 }, api_assert, NULL },
+    { { "GET", "/v1/names", "name project", 0 }, api_locate, NULL },
+    { { "GET", "/v1/events", "since limit newest wait", 0 }, api_events, api_read_events },
+    { { "GET", "/v1/nodes", "", 0 }, api_nodes, NULL },
+    { { "DELETE", "/v1/nodes/{name}", "force", API_ALONE }, api_node_remove, NULL },
+    { { "POST", "/v1/nodes/-/claims", "host", API_ALONE }, api_claim_on_nodes, api_read_claim },
+    { { "DELETE", "/v1/nodes/-/claims", "host name project", API_ALONE }, api_release_on_nodes, NULL },
+    { { "GET", "/v1/pools", "settings", 0 }, api_pools, api_read_settings },
+    { { "GET", "/v1/pools/{name}", "settings", 0 }, api_pool, api_read_settings },
+    { { "PUT", "/v1/pools/{name}", "", 0 }, api_pool_put, NULL },
+    { { "DELETE", "/v1/pools/{name}", "", 0 }, api_pool_remove, NULL },
+    { { "GET", "/v1/pools/{name}/usage", "settings", 0 }, api_pool_usage, api_read_settings },
+    { { "GET", "/v1/pools/{name}/snapshot", "settings", 0 }, api_pool_export, api_read_settings },
+    { { "PUT", "/v1/pools/{name}/snapshot", "", API_ALONE }, api_pool_import, NULL },
+    { { "GET", "/v1/ports/{proto}/{port}", "pool address with binding settings", 0 },
+      api_explain,
+      api_read_settings },
+    { { "POST", "/v1/reap", "", API_ALONE }, api_reap, NULL },
+    { { "POST", "/v1/repair", "", API_ALONE }, api_repair, NULL },
+    { { "POST", "/v1/restore", "", API_ALONE }, api_restore, NULL },
+    { { "GET", "/v1/daemon", "", 0 }, api_daemon, NULL },
+    { { "GET", "/v1/doctor", "", API_ALONE }, api_doctor, NULL },
+    { { "POST", "/v1/doctor", "", API_ALONE }, api_doctor_fix, NULL },
+    { { "GET", "/metrics", "", 0 }, NULL, metrics },
+    { { "GET", "/openapi.json", "", API_PUBLIC }, NULL, openapi },
+    { { "GET", "/healthz", "", API_PUBLIC }, NULL, health },
+    { { "GET", "/readyz", "", API_PUBLIC }, NULL, ready },
+};
+const struct router api_router = ROUTER_OF(api_routes);

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+#include "host/netns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "host/kernel.h"
+#include "host/proc_read.h"
+
+#include "base/banned.h"
+
+/* A node full of containers has some 10,000 mounts. */
+#define MOUNTS_MAX 200000
+
+#define OWN_NETNS "/proc/thread-self/ns/net"
+
+struct search {
+    uint64_t wanted;
+    int fd;           /* the namespace, once found */
+    int os_errno;     /* why it could not be opened although it is there */
+    bool is_complete; /* every process could be read */
+};
+
+static uint64_t inode_of(const char *path)
+{
+    struct stat st = { 0 };
+
+    return stat(path, &st) == 0 ? (uint64_t) st.st_ino : 0;
+}
+
+uint64_t kernel_netns(void)
+{
+    return inode_of(OWN_NETNS);
+}
+
+uint64_t kernel_netns_of(pid_t pid)
+{
+    char path[48];
+
+    (void) snprintf(path, sizeof path, "/proc/%d/ns/net", (int) pid);
+    return inode_of(path);
+}
+
+/* Open a link or a mount point, and keep it if it is really the namespace. */
+static void try_open(struct search *s, int dir_fd, const char *name)
+{
+    struct stat st = { 0 };
+    AUTO(fd_auto) int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        s->os_errno = errno;
+    else if (fstat(fd, &st) == 0 && (uint64_t) st.st_ino == s->wanted)
+        s->fd = fd_take(&fd);
+}
+
+/* Every network namespace has files of its own under /proc/ID/net, and they may be looked at even where
+ * the link to the namespace may not (a security module guards it): the same file, the same namespace. */
+static bool shares_our_network(int dir_fd, pid_t id)
+{
+    char name[64];
+    struct stat ours = { 0 };
+    struct stat theirs = { 0 };
+
+    (void) snprintf(name, sizeof name, "%d/net/dev", (int) id);
+    return fstatat(dir_fd, name, &theirs, 0) == 0 && stat("/proc/thread-self/net/dev", &ours) == 0 &&
+           ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
+}
+
+static bool is_gone(int os_errno)
+{
+    return os_errno == ENOENT || os_errno == ESRCH;
+}
+
+/* `id` is a process below /proc, or a thread below its task directory. */
+static void look_at_one(struct search *s, int dir_fd, pid_t id)
+{
+    char name[64];
+
+    (void) snprintf(name, sizeof name, "%d/ns/net", (int) id);
+    uint64_t inode = proc_link_inode(dir_fd, name, "net");
+    /* A process that has ended, and a zombie, has no link: it is in no namespace. We are not in the wanted
+     * namespace, so a process that shares ours is not either. */
+    if (inode == 0 && !is_gone(errno) && !shares_our_network(dir_fd, id))
+        s->is_complete = false;
+    if (inode == s->wanted)
+        try_open(s, dir_fd, name);
+}
+
+/* A thread may be in another namespace than its process, and a process whose first thread has
+ * ended shows no namespace of its own. */
+static void look_at_threads(struct search *s, int proc_fd, pid_t pid)
+{
+    char name[64];
+
+    (void) snprintf(name, sizeof name, "%d/task", (int) pid);
+    AUTO(dir_auto) DIR *tasks = proc_open_dir(proc_fd, name);
+    if (!tasks) {
+        if (!is_gone(errno))
+            s->is_complete = false;
+        return;
+    }
+    for (pid_t tid = proc_next_pid(tasks); tid && s->fd < 0; tid = proc_next_pid(tasks))
+        look_at_one(s, dirfd(tasks), tid);
+}
+
+static void look_at_processes(struct search *s, bool with_threads)
+{
+    AUTO(dir_auto) DIR *proc = proc_open_dir(AT_FDCWD, "/proc");
+
+    if (!proc)
+        s->is_complete = false;
+    for (pid_t pid = proc ? proc_next_pid(proc) : 0; pid && s->fd < 0; pid = proc_next_pid(proc)) {
+        if (with_threads)
+            look_at_threads(s, dirfd(proc), pid);
+        else
+            look_at_one(s, dirfd(proc), pid);
+    }
+}
+
+/* mountinfo writes blanks, tabs, newlines and backslashes as "\ooo". In place. */
+static void unescape(char *text)
+{
+    char *to = text;
+
+    for (const char *p = text; *p; to++) {
+        if (p[0] == '\\' && p[1] >= '0' && p[1] <= '3' && p[2] >= '0' && p[2] <= '7' && p[3] >= '0' &&
+            p[3] <= '7') {
+            *to = (char) (unsigned char) ((p[1] - '0') * 64 + (p[2] - '0') * 8 + (p[3] - '0'));
+            p += 4;
+        } else {
+            *to = *p++;
+        }
+    }
+    *to = '\0';
+}
+
+/* Named namespaces (ip netns, container engines) are mounts of "net:[N]"; the list of mounts knows
+ * them wherever the tool has put them. */
+static void look_at_mounts(struct search *s)
+{
+    AUTO(free_auto) char *line = NULL;
+    size_t size = 0;
+    char root[48];
+
+    (void) snprintf(root, sizeof root, "net:[%" PRIu64 "]", s->wanted);
+    FILE *mounts = fopen("/proc/thread-self/mountinfo", "re");
+    for (int i = 0; mounts && i < MOUNTS_MAX && s->fd < 0 && getline(&line, &size, mounts) > 0; i++) {
+        /* id, parent, device, root, mount point */
+        char *field[5] = { 0 };
+        char *rest = line;
+
+        for (size_t k = 0; k < 5; k++)
+            field[k] = strsep(&rest, " ");
+        if (rest && strcmp(field[3], root) == 0) {
+            unescape(field[4]);
+            try_open(s, AT_FDCWD, field[4]);
+        }
+    }
+    if (mounts)
+        (void) fclose(mounts);
+}
+
+/* Does a walk over /proc show every process there is? Only to root of the host itself. */
+static bool sees_all(void)
+{
+    return proc_may_inspect_all() && proc_is_ours() &&
+           proc_link_inode(AT_FDCWD, "/proc/self/ns/pid", "pid") == PROC_INITIAL_PIDNS;
+}
+
+static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
+{
+    struct search s = { .wanted = netns, .fd = -1, .is_complete = true };
+
+    look_at_processes(&s, false);
+    if (s.fd < 0)
+        look_at_mounts(&s);
+    /* More expensive, and useful only where we may look at every process. */
+    if (s.fd < 0 && s.is_complete)
+        look_at_processes(&s, true);
+    if (s.fd >= 0) {
+        *out = s.fd;
+        return DIBS_OK;
+    }
+    if (s.os_errno && !is_gone(s.os_errno))
+        return err_os(err, DIBS_UNAVAILABLE, s.os_errno, "network namespace %" PRIu64 " cannot be opened",
+                      netns);
+    if (s.is_complete && sees_all())
+        return err_set(err, DIBS_NOT_FOUND, "there is no network namespace %" PRIu64 " any more", netns);
+    return err_set(err, DIBS_UNAVAILABLE, "network namespace %" PRIu64 " cannot be seen from here", netns);
+}
+
+dibs_status netns_socket(uint64_t netns, int domain, int type, int protocol, int *out, dibs_err *err)
+{
+    AUTO(fd_auto) int back = -1;
+    AUTO(fd_auto) int there = -1;
+
+    if (netns != 0 && netns != kernel_netns()) {
+        dibs_status s = open_netns(netns, &there, err);
+        if (s != DIBS_OK)
+            return s;
+        back = open(OWN_NETNS, O_RDONLY | O_CLOEXEC);
+        if (back < 0)
+            return err_os(err, DIBS_UNAVAILABLE, errno, "cannot open our own network namespace");
+        if (setns(there, CLONE_NEWNET) != 0)
+            return err_os(err, DIBS_UNAVAILABLE, errno, "cannot enter network namespace %" PRIu64, netns);
+    }
+    int fd = socket(domain, type, protocol);
+    int os_errno = errno;
+    /* A thread that stays in a foreign namespace would do all its later work there: end here. */
+    if (back >= 0 && setns(back, CLONE_NEWNET) != 0)
+        abort();
+    if (fd < 0)
+        return err_os(err, DIBS_UNAVAILABLE, os_errno, "cannot open a netlink socket");
+    *out = fd;
+    return DIBS_OK;
+}

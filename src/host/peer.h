@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_HOST_PEER_H
+#define DIBS_HOST_PEER_H
+/* The process at the other end of a connected Unix socket, as the kernel recorded it at connect. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "host/process.h"
+
+struct peer {
+    uint32_t uid;         /* as seen from above our user namespace */
+    uint32_t gid;         /* as the kernel reports it here */
+    pid_t pid;            /* in our pid namespace; 0: not visible from here, or ended */
+    uint64_t pidns;       /* of the peer; 0: not known */
+    bool is_here;         /* in our own pid namespace */
+    uint64_t began_ticks; /* when another namespace did; 0: not known */
+    int pidfd;            /* -1: none */
+    /* "uid:N" of a peer in our pid namespace. In another it is another principal: "uid:N@INODE.TICKS", or
+     * "uid:N@unknown" when the namespace is not known; root of a container is not root of the host, nor of a
+     * later container. */
+    char principal[DIBS_PRINCIPAL_MAX + 1];
+};
+
+/* DENIED: the peer's uid has no number here. UNAVAILABLE: no descriptor left. The caller ends *out with
+ * peer_done(). */
+dibs_status peer_load(const struct process_view *view, int fd, struct peer *out, dibs_err *err);
+void peer_done(struct peer *peer);
+
+/* Translate `pid_there`, a pid as the peer sees it, to our pid; 0: the peer itself. Of a peer in our own pid
+ * namespace it is the same number, and nothing is checked. Otherwise it must be a process of the same uid in
+ * the peer's own pid namespace, else DENIED. NOT_FOUND: there is none. */
+dibs_status peer_pid(const struct process_view *view, const struct peer *peer, int32_t pid_there, pid_t *here,
+                     dibs_err *err);
+#endif

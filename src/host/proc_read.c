@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+#include "host/proc_read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/banned.h"
+
+#define NS_PER_S 1000000000
+/* A node full of containers has some 10,000 mounts of some 200 bytes. */
+#define MOUNTS_MAX 200000
+/* The kernel's own limit of pids (PID_MAX_LIMIT), and a few names more. */
+#define PROC_ENTRIES_MAX ((1 << 22) + 256)
+
+ssize_t proc_read_file(int dir_fd, const char *name, char *buf, size_t size)
+{
+    AUTO(fd_auto) int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return -1;
+    ssize_t n = read(fd, buf, size - 1);
+    if (n < 0)
+        return -1;
+    buf[n] = '\0';
+    return n;
+}
+
+enum proc_result proc_trouble(int os_errno)
+{
+    return os_errno == ENOENT || os_errno == ESRCH ? PROC_GONE : PROC_DENIED;
+}
+
+enum proc_result proc_stat_read(const struct process_view *view, int dir_fd, const char *name,
+                                struct proc_stat *out)
+{
+    char text[PROC_STAT_MAX];
+    struct proc_stat stat = { 0 };
+    ssize_t n = proc_read_file(dir_fd, name, text, sizeof text);
+
+    if (n < 0)
+        return proc_trouble(errno);
+    if (!proc_stat_parse(text, (size_t) n, &stat))
+        return PROC_DAMAGED;
+    stat.start_ticks = proc_host_ticks(view, stat.start_ticks);
+    *out = stat;
+    return PROC_OK;
+}
+
+static bool is_ended(char state)
+{
+    return state == 'Z' || state == 'X' || state == 'x';
+}
+
+DIR *proc_open_dir(int dir_fd, const char *name)
+{
+    int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!dir && fd >= 0)
+        (void) close(fd);
+    return dir;
+}
+
+dibs_life proc_life(const struct process_view *view, int pid_dir_fd, const struct proc_stat *stat)
+{
+    if (!is_ended(stat->state))
+        return DIBS_ALIVE;
+    if (stat->num_threads <= 1)
+        return DIBS_DEAD;
+
+    /* Dead threads of a traced process are counted as well: look at each. */
+    AUTO(dir_auto) DIR *dir = proc_open_dir(pid_dir_fd, "task");
+    if (!dir)
+        return proc_trouble(errno) == PROC_GONE ? DIBS_DEAD : DIBS_UNKNOWN;
+
+    dibs_life life = DIBS_DEAD;
+    for (pid_t tid = proc_next_pid(dir); tid; tid = proc_next_pid(dir)) {
+        struct proc_stat thread = { 0 };
+        char name[32];
+
+        (void) snprintf(name, sizeof name, "%d/stat", tid);
+        enum proc_result seen = proc_stat_read(view, dirfd(dir), name, &thread);
+        if (seen == PROC_OK && !is_ended(thread.state))
+            return DIBS_ALIVE;
+        if (seen == PROC_DENIED || seen == PROC_DAMAGED)
+            life = DIBS_UNKNOWN;
+    }
+    return life;
+}
+
+const char *proc_next_number(DIR *dir)
+{
+    for (int i = 0; i < PROC_ENTRIES_MAX; i++) {
+        const struct dirent *entry = readdir(dir);
+
+        if (!entry)
+            return NULL;
+        size_t len = strlen(entry->d_name);
+        /* Ten digits hold any pid and any descriptor. */
+        if (len <= 10 && strspn(entry->d_name, "0123456789") == len)
+            return entry->d_name;
+    }
+    return NULL;
+}
+
+pid_t proc_next_pid(DIR *dir)
+{
+    const char *name = proc_next_number(dir);
+    int64_t pid = 0;
+
+    return name && proc_number(name, name + strlen(name), &pid) && pid <= INT32_MAX ? (pid_t) pid : 0;
+}
+
+enum proc_result proc_pids(int pid_dir_fd, struct proc_pids *out)
+{
+    char status[PROC_STATUS_MAX];
+    const char *p = NULL;
+    const char *end = NULL;
+    const char *word = NULL;
+    struct proc_pids pids = { 0 };
+
+    if (proc_read_file(pid_dir_fd, "status", status, sizeof status) < 0)
+        return proc_trouble(errno);
+    if (!proc_status_line(status, "NSpid", &p, &end))
+        return PROC_DAMAGED;
+    for (; proc_next_word(&p, end, &word); pids.depth++)
+        if (!proc_number(word, p, &pids.innermost))
+            return PROC_DAMAGED;
+    *out = pids;
+    return PROC_OK;
+}
+
+bool proc_pidfd_ended(int pidfd)
+{
+    struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+    return poll(&p, 1, 0) > 0;
+}
+
+uint64_t proc_link_inode(int dir_fd, const char *name, const char *kind)
+{
+    char text[64]; /* "pid:[4026531836]" */
+    ssize_t n = readlinkat(dir_fd, name, text, sizeof text - 1);
+    size_t kind_len = strlen(kind);
+    int64_t inode = 0;
+
+    if (n < 0)
+        return 0;
+    text[n] = '\0';
+    const char *close = strchr(text, ']');
+    if (strncmp(text, kind, kind_len) != 0 || strncmp(text + kind_len, ":[", 2) != 0 || !close ||
+        !proc_number(text + kind_len + 2, close, &inode) || inode <= 0) {
+        errno = EPROTO;
+        return 0;
+    }
+    return (uint64_t) inode;
+}
+
+bool proc_is_ours(void)
+{
+    char text[32];
+    int64_t pid = 0;
+    ssize_t n = readlink("/proc/self", text, sizeof text);
+
+    return n > 0 && proc_number(text, text + n, &pid) && pid == getpid();
+}
+
+bool proc_may_inspect_all(void)
+{
+    struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
+
+    /* The capability counts for everyone only in the initial user namespace. */
+    return syscall(SYS_capget, &head, caps) == 0 && (caps[0].effective & (1u << CAP_SYS_PTRACE)) &&
+           proc_link_inode(AT_FDCWD, "/proc/self/ns/user", "user") == PROC_INITIAL_USERNS;
+}
+
+static void file_auto(FILE **file)
+{
+    if (*file)
+        (void) fclose(*file);
+}
+
+/* hidepid is an option of the mount: read it there, since a visible process might be our own. */
+static bool hides_no_process(void)
+{
+    struct statx sx = { 0 };
+    AUTO(free_auto) char *line = NULL;
+    size_t size = 0;
+
+    if (statx(AT_FDCWD, "/proc/self/", 0, STATX_MNT_ID, &sx) != 0 || !(sx.stx_mask & STATX_MNT_ID))
+        return false;
+    AUTO(file_auto) FILE *mounts = fopen("/proc/self/mountinfo", "re");
+    for (int i = 0; mounts && i < MOUNTS_MAX && getline(&line, &size, mounts) > 0; i++) {
+        int64_t id = 0;
+
+        if (proc_number(line, strchrnul(line, ' '), &id) && (uint64_t) id == sx.stx_mnt_id) {
+            const char *fs = strstr(line, " - proc ");
+            return fs && !strstr(fs, "hidepid=");
+        }
+    }
+    return false;
+}
+
+bool proc_shows_every_process(void)
+{
+    return proc_may_inspect_all() || hides_no_process();
+}
+
+uint64_t proc_host_ticks(const struct process_view *view, uint64_t ticks)
+{
+    if (view->boot_offset_ns == 0)
+        return ticks;
+
+    /* The kernel adds the offset in unsigned nanoseconds, so that a process older than a clock set
+     * back shows ticks near 2^64 / tick_ns; the wrapping product undoes that. The last fraction of
+     * a tick is lost: round, and let the comparison allow one tick. */
+    int64_t tick_ns = NS_PER_S / sysconf(_SC_CLK_TCK);
+    int64_t shown_ns = (int64_t) (ticks * (uint64_t) tick_ns);
+    int64_t host_ns = shown_ns - view->boot_offset_ns;
+
+    return host_ns < 0 ? 0 : (uint64_t) ((host_ns + tick_ns / 2) / tick_ns);
+}

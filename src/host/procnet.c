@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+#include "host/procnet.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+
+#include "base/banned.h"
+
+/* States as the kernel numbers them (its tcp_states.h, also for UDP). */
+enum { ESTABLISHED = 1, CLOSED = 7, LISTENING = 10 };
+
+/* Fields of a line, counted from 0: "sl: local remote state queues timer retransmits uid timeout inode". */
+enum { FIELD_LOCAL = 1, FIELD_STATE = 3, FIELD_UID = 7, FIELD_INODE = 9, N_FIELDS };
+
+struct field {
+    const char *text;
+    size_t len;
+};
+
+static bool split(const char *line, struct field out[N_FIELDS])
+{
+    for (size_t i = 0; i < N_FIELDS; i++) {
+        line += strspn(line, " ");
+        out[i] = (struct field){ line, strcspn(line, " \n") };
+        if (out[i].len == 0)
+            return false;
+        line += out[i].len;
+    }
+    return true;
+}
+
+static bool digits(struct field f, unsigned base, uint64_t *out)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < f.len; i++) {
+        char c = f.text[i];
+        unsigned digit = c >= '0' && c <= '9'   ? (unsigned) (c - '0')
+                         : c >= 'A' && c <= 'F' ? (unsigned) (c - 'A') + 10
+                         : c >= 'a' && c <= 'f' ? (unsigned) (c - 'a') + 10
+                                                : base;
+        if (digit >= base || __builtin_mul_overflow(n, (uint64_t) base, &n) ||
+            __builtin_add_overflow(n, (uint64_t) digit, &n))
+            return false;
+    }
+    *out = n;
+    return f.len > 0;
+}
+
+/* "0100007F:1F90": words of 32 bits as the machine keeps them, so a copy has network order. */
+static bool parse_local(struct field f, bool is_v6, struct kernel_socket *out)
+{
+    size_t n_words = is_v6 ? 4 : 1;
+    uint8_t bytes[16] = { 0 };
+    uint64_t port = 0;
+
+    if (f.len != n_words * 8 + 5 || f.text[n_words * 8] != ':')
+        return false;
+    for (size_t i = 0; i < n_words; i++) {
+        uint64_t word = 0;
+
+        if (!digits((struct field){ f.text + i * 8, 8 }, 16, &word))
+            return false;
+        uint32_t word32 = (uint32_t) word;
+        memcpy(bytes + i * 4, &word32, sizeof word32);
+    }
+    if (!digits((struct field){ f.text + n_words * 8 + 1, 4 }, 16, &port) || port == 0)
+        return false;
+    out->port = (uint16_t) port;
+    out->address = socket_address(bytes, is_v6, false);
+    return true;
+}
+
+bool procnet_line_parse(const char *line, bool is_v6, dibs_proto proto, struct kernel_socket *out)
+{
+    struct field f[N_FIELDS] = { { 0 } };
+    struct kernel_socket socket = { .proto = proto };
+    uint64_t state = 0;
+    uint64_t uid = 0;
+
+    if (!split(line, f) || !digits(f[FIELD_STATE], 16, &state) || !digits(f[FIELD_UID], 10, &uid) ||
+        uid > UINT32_MAX || !digits(f[FIELD_INODE], 10, &socket.inode) ||
+        !parse_local(f[FIELD_LOCAL], is_v6, &socket))
+        return false;
+    if (proto == DIBS_UDP ? state != CLOSED && state != ESTABLISHED : state != LISTENING)
+        return false;
+    socket.uid = (uint32_t) uid;
+    *out = socket;
+    return true;
+}
+
+static dibs_status read_table(const char *path, bool is_v6, dibs_proto proto, uint16_t port,
+                              struct socket_list *list, dibs_err *err)
+{
+    FILE *file = fopen(path, "re");
+    char line[512]; /* the kernel pads its lines to 150 bytes */
+    bool is_full = false;
+
+    if (!file) /* no IPv6: no table, no sockets */
+        return is_v6 && errno == ENOENT ? DIBS_OK
+                                        : err_os(err, DIBS_UNAVAILABLE, errno, "cannot read %s", path);
+    /* Bounded by the list, and by the kernel: every line is a socket of this namespace. */
+    while (!is_full && fgets(line, sizeof line, file)) {
+        struct kernel_socket socket = { 0 };
+
+        if (procnet_line_parse(line, is_v6, proto, &socket) && (port == 0 || socket.port == port))
+            is_full = !socket_list_add(list, &socket);
+    }
+    bool has_failed = ferror(file) != 0;
+    (void) fclose(file);
+    if (is_full)
+        return err_set(err, DIBS_FAILURE, "%s lists more sockets than fit into memory", path);
+    return has_failed ? err_set(err, DIBS_UNAVAILABLE, "cannot read %s to its end", path) : DIBS_OK;
+}
+
+dibs_status procnet_list(dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err)
+{
+    char path[64];
+
+    if (proto != DIBS_TCP && proto != DIBS_UDP)
+        return err_set(err, DIBS_UNAVAILABLE, "the kernel does not list its %s sockets",
+                       dibs_proto_text(proto));
+    for (int is_v6 = 0; is_v6 <= 1; is_v6++) {
+        (void) snprintf(path, sizeof path, "/proc/thread-self/net/%s%s", proto == DIBS_UDP ? "udp" : "tcp",
+                        is_v6 ? "6" : "");
+        dibs_status s = read_table(path, is_v6, proto, port, list, err);
+        if (s != DIBS_OK)
+            return s;
+    }
+    return DIBS_OK;
+}

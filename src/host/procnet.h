@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_HOST_PROCNET_H
+#define DIBS_HOST_PROCNET_H
+/* Lists of sockets from sock_diag or /proc/net, for the files of host/ only. */
+#include <sys/socket.h>
+
+#include "host/kernel.h"
+
+/* A bounded list of sockets; start with zeroes, end with socket_list_done(). */
+struct socket_list {
+    struct kernel_socket *item;
+    size_t n, max;
+};
+/* False: out of memory, or more sockets than one host can have. */
+bool socket_list_add(struct socket_list *list, const struct kernel_socket *socket);
+void socket_list_done(struct socket_list *list);
+
+/* The address of a socket, 4 or 16 bytes; v4-mapped becomes IPv4. */
+dibs_address socket_address(const uint8_t *bytes, bool is_v6, bool v6only);
+
+/* Parse one line of /proc/net/{tcp,udp}{,6}. False: not a line about a socket, or not listening (TCP)
+ * or bound (UDP). The file does not have v6only: every IPv6 wildcard counts as dual-stack. */
+bool procnet_line_parse(const char *line, bool is_v6, dibs_proto proto, struct kernel_socket *out);
+
+/* Append the sockets of `proto` on `port` (0: every port). */
+dibs_status procnet_list(dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err);
+
+/* The same through the netlink socket `fd`, in whose network namespace it was made. FAILURE: the
+ * kernel does not answer, err->os_errno is ENOENT when it has no sock_diag for `proto`. */
+dibs_status sock_diag_list(int fd, dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err);
+/* The connected TCP socket with these two ends, of one family. NOT_FOUND: there is none. */
+dibs_status sock_diag_find(int fd, const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
+                           uint32_t *uid, dibs_err *err);
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/* Netlink sock_diag: the kernel's own list of sockets, one dump for each address family; or one socket by its
+ * two ends. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+#include "host/procnet.h"
+#include "net/proto.h"
+
+#include "base/banned.h"
+
+/* States as the kernel numbers them (its tcp_states.h, also for UDP). */
+enum { ESTABLISHED = 1, CLOSED = 7, LISTENING = 10 };
+
+/* The kernel fills at most 32 KiB at a time when it is offered that much. */
+#define ANSWER_BYTES 32768
+/* How often a dump that changed while it was read is repeated. */
+#define TRIES_MAX 5
+/* The kernel answers within the call; this only bounds a kernel that does not. */
+#define ANSWER_TIMEOUT_S 5
+/* One answer carries some 100 sockets: far more answers than sockets fit into a list. */
+#define ANSWERS_MAX 1000000
+
+struct dump {
+    int fd;
+    dibs_proto proto;
+    uint16_t port;
+    uint32_t seq;
+    struct socket_list *list;
+    bool is_interrupted;
+    bool is_done;
+};
+
+static dibs_status send_request(int fd, const struct inet_diag_req_v2 *req, uint16_t flags, uint32_t seq,
+                                dibs_err *err)
+{
+    struct {
+        struct nlmsghdr head;
+        struct inet_diag_req_v2 req;
+    } msg = { .req = *req };
+    struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
+
+    msg.head.nlmsg_len = sizeof msg;
+    msg.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+    msg.head.nlmsg_flags = NLM_F_REQUEST | flags;
+    msg.head.nlmsg_seq = seq;
+    if (sendto(fd, &msg, sizeof msg, 0, (struct sockaddr *) &kernel, sizeof kernel) < 0)
+        return err_os(err, DIBS_FAILURE, errno, "cannot ask the kernel for its sockets");
+    return DIBS_OK;
+}
+
+static dibs_status ask_for_dump(struct dump *d, uint8_t family, dibs_err *err)
+{
+    struct inet_diag_req_v2 req = {
+        .sdiag_family = family,
+        .sdiag_protocol = (uint8_t) proto_row(d->proto)->ip_proto,
+        .idiag_states = d->proto == DIBS_UDP ? 1u << CLOSED | 1u << ESTABLISHED : 1u << LISTENING,
+    };
+
+    /* A dump compares the local port of the request, if there is one: no filter program needed. */
+    req.id.idiag_sport = htons(d->port);
+    return send_request(d->fd, &req, NLM_F_DUMP, ++d->seq, err);
+}
+
+/* The next answer, *n bytes of it; 0: not the kernel's, others may write to a netlink socket, too. */
+static dibs_status receive(int fd, char *buf, size_t size, size_t *n, dibs_err *err)
+{
+    struct sockaddr_nl from = { 0 };
+    struct iovec iov = { buf, size };
+    struct msghdr msg = { .msg_name = &from, .msg_namelen = sizeof from, .msg_iov = &iov, .msg_iovlen = 1 };
+    ssize_t got = recvmsg(fd, &msg, 0);
+
+    *n = 0;
+    if (got < 0 && errno == EINTR)
+        return DIBS_OK;
+    if (got < 0)
+        return err_os(err, DIBS_FAILURE, errno, "the kernel's list of sockets does not come");
+    if (msg.msg_flags & MSG_TRUNC)
+        return err_set(err, DIBS_FAILURE, "the kernel's list of sockets was cut");
+    *n = from.nl_pid == 0 ? (size_t) got : 0;
+    return DIBS_OK;
+}
+
+/* NLMSG_DATA for a const message. */
+static const char *payload(const struct nlmsghdr *head)
+{
+    return (const char *) head + NLMSG_HDRLEN;
+}
+
+/* The attribute that says whether an IPv6 socket refuses IPv4. Not there: it takes both. */
+static bool is_v6only(const struct nlmsghdr *head)
+{
+    const char *p = payload(head) + NLMSG_ALIGN(sizeof(struct inet_diag_msg));
+    size_t used = (size_t) (p - (const char *) head);
+
+    while (used < head->nlmsg_len && head->nlmsg_len - used >= sizeof(struct rtattr)) {
+        struct rtattr attr;
+
+        memcpy(&attr, p, sizeof attr);
+        if (attr.rta_len < sizeof attr || attr.rta_len > head->nlmsg_len - used)
+            return false;
+        if (attr.rta_type == INET_DIAG_SKV6ONLY && attr.rta_len > sizeof attr)
+            return p[sizeof attr] != 0;
+        p += RTA_ALIGN(attr.rta_len);
+        used += RTA_ALIGN(attr.rta_len);
+    }
+    return false;
+}
+
+static dibs_status take_socket(struct dump *d, const struct nlmsghdr *head, dibs_err *err)
+{
+    struct inet_diag_msg diag;
+    struct kernel_socket socket = { .proto = d->proto };
+
+    if (head->nlmsg_len < NLMSG_LENGTH(sizeof diag))
+        return err_set(err, DIBS_FAILURE, "the kernel's list of sockets has a message cut short");
+    memcpy(&diag, payload(head), sizeof diag);
+    socket.port = ntohs(diag.id.idiag_sport);
+    socket.uid = diag.idiag_uid;
+    socket.inode = diag.idiag_inode;
+    socket.address =
+        socket_address((const uint8_t *) diag.id.idiag_src, diag.idiag_family == AF_INET6, is_v6only(head));
+    if (socket.port == 0 || (d->port != 0 && socket.port != d->port))
+        return DIBS_OK;
+    if (!socket_list_add(d->list, &socket))
+        return err_set(err, DIBS_FAILURE, "there are more sockets than fit into memory");
+    return DIBS_OK;
+}
+
+/* A refusal comes as an error message, or as the number that ends a dump. */
+static dibs_status take_error(const struct nlmsghdr *head, dibs_err *err)
+{
+    int error = 0;
+
+    if (head->nlmsg_len >= NLMSG_LENGTH(sizeof error))
+        memcpy(&error, payload(head), sizeof error);
+    return error == 0 ? DIBS_OK
+                      : err_os(err, DIBS_FAILURE, error < 0 ? -error : error,
+                               "the kernel refuses to list its sockets");
+}
+
+/* Every message of one answer. */
+static dibs_status take_answer(struct dump *d, const char *buf, size_t len, dibs_err *err)
+{
+    dibs_status s = DIBS_OK;
+
+    while (s == DIBS_OK && !d->is_done && len >= sizeof(struct nlmsghdr)) {
+        const struct nlmsghdr *head = (const void *) buf;
+
+        if (head->nlmsg_len < sizeof *head || head->nlmsg_len > len)
+            return err_set(err, DIBS_FAILURE, "the kernel's list of sockets is damaged");
+        if (head->nlmsg_seq == d->seq) {
+            if (head->nlmsg_flags & NLM_F_DUMP_INTR)
+                d->is_interrupted = true;
+            if (head->nlmsg_type == NLMSG_DONE)
+                d->is_done = true;
+            if (head->nlmsg_type == NLMSG_DONE || head->nlmsg_type == NLMSG_ERROR)
+                s = take_error(head, err);
+            else if (head->nlmsg_type == SOCK_DIAG_BY_FAMILY)
+                s = take_socket(d, head, err);
+        }
+        size_t step = NLMSG_ALIGN(head->nlmsg_len);
+        if (step >= len)
+            break;
+        buf += step;
+        len -= step;
+    }
+    return s;
+}
+
+static dibs_status dump_family(struct dump *d, uint8_t family, dibs_err *err)
+{
+    _Alignas(struct nlmsghdr) char buf[ANSWER_BYTES];
+    dibs_status s = ask_for_dump(d, family, err);
+
+    d->is_done = false;
+    d->is_interrupted = false;
+    for (int i = 0; i < ANSWERS_MAX && s == DIBS_OK && !d->is_done; i++) {
+        size_t n = 0;
+
+        s = receive(d->fd, buf, sizeof buf, &n, err);
+        if (s == DIBS_OK)
+            s = take_answer(d, buf, n, err);
+    }
+    if (s == DIBS_OK && !d->is_done)
+        return err_set(err, DIBS_FAILURE, "the kernel's list of sockets does not end");
+    return s;
+}
+
+static dibs_status set_timeout(int fd, dibs_err *err)
+{
+    struct timeval timeout = { .tv_sec = ANSWER_TIMEOUT_S };
+
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) != 0)
+        return err_os(err, DIBS_FAILURE, errno, "cannot set a timeout on a netlink socket");
+    return DIBS_OK;
+}
+
+dibs_status sock_diag_list(int fd, dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err)
+{
+    static const uint8_t families[] = { AF_INET, AF_INET6 };
+    struct dump d = { .fd = fd, .proto = proto, .port = port, .list = list };
+    dibs_status s = set_timeout(fd, err);
+
+    for (size_t i = 0; i < sizeof families / sizeof families[0] && s == DIBS_OK; i++) {
+        size_t before = list->n;
+        int tries = 0;
+
+        do {
+            list->n = before;
+            s = dump_family(&d, families[i], err);
+            if (s != DIBS_OK)
+                return s;
+        } while (d.is_interrupted && ++tries < TRIES_MAX);
+        if (d.is_interrupted)
+            return err_set(err, DIBS_FAILURE,
+                           "the kernel's list of sockets changes faster than it can be read");
+    }
+    return s;
+}
+
+/* ---- one socket ---- */
+
+static void put_end(const struct sockaddr_storage *from, uint32_t address[4], uint16_t *port)
+{
+    const struct sockaddr_in *v4 = (const void *) from;
+    const struct sockaddr_in6 *v6 = (const void *) from;
+
+    if (from->ss_family == AF_INET6) {
+        memcpy(address, &v6->sin6_addr, sizeof v6->sin6_addr);
+        *port = v6->sin6_port;
+    } else {
+        memcpy(address, &v4->sin_addr, sizeof v4->sin_addr);
+        *port = v4->sin_port;
+    }
+}
+
+/* The kernel answers with a listening socket when no other has these ends; and of a socket that its process
+ * has closed it reports uid 0, and no inode. */
+static bool is_wanted(const struct inet_diag_msg *diag, const struct inet_diag_sockid *id)
+{
+    return diag->idiag_state == ESTABLISHED && diag->idiag_inode != 0 &&
+           diag->id.idiag_sport == id->idiag_sport && diag->id.idiag_dport == id->idiag_dport;
+}
+
+dibs_status sock_diag_find(int fd, const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
+                           uint32_t *uid, dibs_err *err)
+{
+    _Alignas(struct nlmsghdr) char buf[ANSWER_BYTES];
+    struct inet_diag_req_v2 req = {
+        .sdiag_family = (uint8_t) local->ss_family,
+        .sdiag_protocol = IPPROTO_TCP,
+        .id.idiag_cookie = { INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE },
+    };
+    struct inet_diag_msg diag;
+    size_t n = 0;
+
+    put_end(local, req.id.idiag_src, &req.id.idiag_sport);
+    put_end(peer, req.id.idiag_dst, &req.id.idiag_dport);
+    dibs_status s = set_timeout(fd, err);
+    if (s == DIBS_OK)
+        s = send_request(fd, &req, 0, 1, err);
+    for (int i = 0; i < TRIES_MAX && s == DIBS_OK && n == 0; i++)
+        s = receive(fd, buf, sizeof buf, &n, err);
+    if (s != DIBS_OK)
+        return s;
+    const struct nlmsghdr *head = (const void *) buf;
+    if (n < NLMSG_LENGTH(sizeof diag) || head->nlmsg_type != SOCK_DIAG_BY_FAMILY)
+        return err_set(err, DIBS_NOT_FOUND, "no socket of this host is connected so");
+    memcpy(&diag, payload(head), sizeof diag);
+    if (!is_wanted(&diag, &req.id))
+        return err_set(err, DIBS_NOT_FOUND, "no socket of this host is connected so any more");
+    *uid = diag.idiag_uid;
+    return DIBS_OK;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* Find the process that has a socket open, by the links in /proc/PID/fd. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "host/kernel.h"
+#include "host/proc_read.h"
+
+#include "base/banned.h"
+
+struct wanted {
+    uint64_t inode;
+    size_t at; /* index in the caller's array */
+};
+
+struct owners {
+    struct wanted *list; /* ascending by inode */
+    size_t n;
+    pid_t *pids;
+    size_t n_open; /* not found yet */
+};
+
+static int by_inode(const void *a, const void *b)
+{
+    const struct wanted *x = a;
+    const struct wanted *y = b;
+
+    return x->inode < y->inode ? -1 : x->inode > y->inode;
+}
+
+static void note_owner(struct owners *o, uint64_t inode, pid_t pid)
+{
+    size_t low = 0;
+    size_t high = o->n;
+
+    while (low < high) { /* the first that is not below; the same inode may be asked for twice */
+        size_t middle = low + (high - low) / 2;
+
+        if (o->list[middle].inode < inode)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < o->n && o->list[low].inode == inode; low++) {
+        pid_t *slot = &o->pids[o->list[low].at];
+
+        if (*slot == 0)
+            o->n_open--;
+        if (*slot == 0 || pid < *slot)
+            *slot = pid;
+    }
+}
+
+/* Return how many files were seen; -1: we may not look. */
+static int look_at_files(struct owners *o, int dir_fd, const char *name, pid_t pid)
+{
+    AUTO(dir_auto) DIR *files = proc_open_dir(dir_fd, name);
+    int n = 0;
+
+    if (!files)
+        return -1;
+    for (const char *fd = proc_next_number(files); fd; fd = proc_next_number(files), n++) {
+        uint64_t inode = proc_link_inode(dirfd(files), fd, "socket");
+
+        if (inode != 0)
+            note_owner(o, inode, pid);
+    }
+    return n;
+}
+
+static void look_at_process(struct owners *o, int proc_fd, pid_t pid)
+{
+    char path[64];
+
+    (void) snprintf(path, sizeof path, "%d/fd", (int) pid);
+    if (look_at_files(o, proc_fd, path, pid) > 0)
+        return;
+    /* A process whose first thread has ended shows no files there, or refuses; its other threads, which
+     * share their files, do not. If the first of them refuses too, we may not look at the process. */
+    (void) snprintf(path, sizeof path, "%d/task", (int) pid);
+    AUTO(dir_auto) DIR *tasks = proc_open_dir(proc_fd, path);
+    for (pid_t tid = tasks ? proc_next_pid(tasks) : 0; tid; tid = proc_next_pid(tasks)) {
+        if (tid == pid)
+            continue;
+        (void) snprintf(path, sizeof path, "%d/fd", (int) tid);
+        if (look_at_files(o, dirfd(tasks), path, pid) != 0)
+            return;
+    }
+}
+
+static int by_pid(const void *a, const void *b)
+{
+    pid_t x = *(const pid_t *) a;
+    pid_t y = *(const pid_t *) b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Look at the likely owners, then at all but the last ones, then at these; until all sockets are found. */
+static void look_at_all(struct owners *o, const struct kernel_suspects *suspects)
+{
+    AUTO(dir_auto) DIR *proc = proc_open_dir(AT_FDCWD, "/proc");
+    AUTO(free_auto) pid_t *last = suspects->n_last ? calloc(suspects->n_last, sizeof *last) : NULL;
+    size_t n_last = last ? suspects->n_last : 0;
+
+    if (!proc)
+        return;
+    if (n_last > 0) {
+        memcpy(last, suspects->last, n_last * sizeof *last);
+        qsort(last, n_last, sizeof *last, by_pid);
+    }
+    for (size_t i = 0; i < suspects->n_first && o->n_open > 0; i++)
+        look_at_process(o, dirfd(proc), suspects->first[i]);
+    /* /proc lists pids ascending: the first finder has the lowest. */
+    for (pid_t pid = proc_next_pid(proc); pid && o->n_open > 0; pid = proc_next_pid(proc))
+        if (n_last == 0 || !bsearch(&pid, last, n_last, sizeof pid, by_pid))
+            look_at_process(o, dirfd(proc), pid);
+    for (size_t i = 0; i < n_last && o->n_open > 0; i++)
+        if (i == 0 || last[i] != last[i - 1])
+            look_at_process(o, dirfd(proc), last[i]);
+}
+
+void kernel_socket_owners(const uint64_t *inodes, pid_t *pids, size_t n,
+                          const struct kernel_suspects *suspects)
+{
+    static const struct kernel_suspects none = { 0 };
+    struct owners o = { .n = n, .pids = pids, .n_open = n };
+
+    for (size_t i = 0; i < n; i++)
+        pids[i] = 0;
+    if (n == 0)
+        return;
+    o.list = calloc(n, sizeof *o.list);
+    if (!o.list) /* no owner is found, as when we may not look */
+        return;
+    for (size_t i = 0; i < n; i++) {
+        o.list[i] = (struct wanted){ inodes[i], i };
+        if (inodes[i] == 0) /* no socket has inode 0 */
+            o.n_open--;
+    }
+    qsort(o.list, n, sizeof *o.list, by_inode);
+    look_at_all(&o, suspects ? suspects : &none);
+    free(o.list);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_HTTP_REQUEST_TARGET_H
+#define DIBS_HTTP_REQUEST_TARGET_H
+/* Parses the target of a request line: path and query. */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "http/server.h"
+
+struct target_parameter {
+    const char *key, *value;
+};
+struct request_target {
+    const char *path; /* decoded, begins with '/' */
+    struct target_parameter query[HTTP_QUERY_MAX];
+    size_t n_query;
+};
+
+/* Decodes `text` in place; `out` points into it. NULL, or an error message. */
+const char *request_target_parse(char *text, struct request_target *out);
+#endif

@@ -1,0 +1,574 @@
+/* SPDX-License-Identifier: MIT */
+#include "kube/controller/controller.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "kube/controller/internal.h"
+#include "lib/handle.h"
+#include "server/log.h"
+
+#include "base/banned.h"
+
+#define LEASE_NAME "dibs-controller"
+#define LISTEN_DEFAULT "127.0.0.1:9464"
+
+enum {
+    LEDGER_MS = 4000,    /* of a call of the ledger: well within the Lease, which must outlast it */
+    PASS_MS = 5000,      /* how often all claims are checked at least */
+    PASS_MOST_MS = 2000, /* then the Lease is renewed, and the rest is left to the next pass */
+    REST_LEAST_MS = 20,  /* between two passes; and four times as long as the last one took, up to: */
+    REST_MOST_MS = 1000,
+    REST_TIMES = 4,
+    ROUND_LEAST_MS =
+        500, /* between lists that prove something; ten times as long as the last ones took, up to: */
+    ROUND_MOST_MS = 30000,
+    ROUND_TIMES = 10,
+    RESIGN_MS = 2000,
+    BODY_MAX_BYTES = 1024,
+    CONNECTIONS_MAX = 64,
+};
+
+enum { SOURCE_PODS, SOURCE_SERVICES };
+
+static const struct {
+    const char *kind, *group, *version, *plural;
+} resources[SOURCES] = {
+    [SOURCE_PODS] = { "Pod", "", "v1", "pods" },
+    [SOURCE_SERVICES] = { "Service", "", "v1", "services" },
+    { "ReplicationController", "", "v1", "replicationcontrollers" },
+    { "StatefulSet", "apps", "v1", "statefulsets" },
+    { "Deployment", "apps", "v1", "deployments" },
+    { "ReplicaSet", "apps", "v1", "replicasets" },
+    { "DaemonSet", "apps", "v1", "daemonsets" },
+    { "Job", "batch", "v1", "jobs" },
+    /* Resources of other projects have the version that the API server prefers. */
+    { "LeaderWorkerSet", "leaderworkerset.x-k8s.io", NULL, "leaderworkersets" },
+    { "RoleBasedGroup", "workloads.x-k8s.io", NULL, "rolebasedgroups" },
+    { "RoleInstanceSet", "workloads.x-k8s.io", NULL, "roleinstancesets" },
+    { "RoleInstance", "workloads.x-k8s.io", NULL, "roleinstances" },
+    { "InstanceSet", "workloads.x-k8s.io", NULL, "instancesets" },
+    { "Instance", "workloads.x-k8s.io", NULL, "instances" },
+};
+
+/* ---- resources ---- */
+
+static void on_listing(void *ctx)
+{
+    struct source *s = ctx;
+
+    s->is_incomplete = false;
+    inventory_begin(s->controller->inventory, s->number);
+}
+
+static void on_changed(void *ctx, const jsonr_value *object)
+{
+    struct source *s = ctx;
+
+    if (!inventory_put(s->controller->inventory, s->number, s->kind, object))
+        s->is_incomplete = true;
+}
+
+static void on_deleted(void *ctx, const jsonr_value *object)
+{
+    struct source *s = ctx;
+
+    inventory_drop(s->controller->inventory, object);
+}
+
+static void on_listed(void *ctx)
+{
+    struct source *s = ctx;
+
+    if (s->is_incomplete) {
+        LOG(LOG_ERROR, "out of memory: objects are missing, so nothing ends", "kind", s->kind);
+        return;
+    }
+    inventory_end(s->controller->inventory, s->number);
+    s->controller->pass_ms = 0; /* something may be proven now */
+}
+
+static void on_trouble(void *ctx, const dibs_err *why)
+{
+    struct source *s = ctx;
+
+    if (why)
+        LOG(LOG_WARNING, "objects cannot be followed; what they keep stays", "kind", s->kind, "why",
+            why->msg);
+    else
+        LOG(LOG_INFO, "objects are followed again", "kind", s->kind);
+}
+
+static struct source *source_of(struct controller *c, const char *keeper)
+{
+    size_t n = strcspn(keeper, "/");
+
+    for (size_t i = 0; i < SOURCES; i++)
+        if (strlen(resources[i].kind) == n && memcmp(resources[i].kind, keeper, n) == 0)
+            return &c->sources[i];
+    return NULL; /* an unknown kind: then its pods decide */
+}
+
+/* Did a complete list begin then or later? If not, one is wanted. */
+static bool is_listed(struct controller *c, const struct source *s, int64_t since_ms)
+{
+    const struct informer_status *status = informer_status(s->informer);
+
+    if (s->is_incomplete || (status->state != INFORMER_KNOWN && status->state != INFORMER_ABSENT))
+        return false;
+    if (status->listed_ms >= since_ms)
+        return true;
+    c->are_lists_wanted[s->number] = true;
+    return false;
+}
+
+/* Of all resources. */
+static bool is_all_proven(struct controller *c, int64_t since_ms)
+{
+    bool is_proven = true;
+
+    for (size_t i = 0; i < SOURCES; i++)
+        is_proven = is_listed(c, &c->sources[i], since_ms) && is_proven;
+    return is_proven;
+}
+
+static bool is_proven(void *ctx, const char *keeper, int64_t since_ms)
+{
+    struct controller *c = ctx;
+
+    if (keeper && !*keeper)
+        return is_all_proven(c, since_ms);
+    const struct source *by = keeper ? source_of(c, keeper) : &c->sources[SOURCE_SERVICES];
+    bool has_pods = is_listed(c, &c->sources[SOURCE_PODS], since_ms);
+
+    return (!by || is_listed(c, by, since_ms)) && has_pods;
+}
+
+/* The Lease outlasts the longest call of the ledger. */
+static bool has_time(const struct controller *c)
+{
+    return election_margin_ms(c->election, clock_monotonic_ms()) > LEDGER_MS;
+}
+
+static bool may_change(void *ctx)
+{
+    struct controller *c = ctx;
+
+    if (has_time(c) && clock_monotonic_ms() - c->begun_ms < PASS_MOST_MS)
+        return true;
+    c->is_cut = true;
+    return false;
+}
+
+static void report(void *ctx, enum reconcile_finding what, const struct inventory_object *object,
+                   uint16_t port, const char *text)
+{
+    static const char *const reasons[RECONCILE_FINDINGS] = { [RECONCILE_DUPLICATE] = "PortAlreadyAllocated",
+                                                             [RECONCILE_REPAIRED] = "PortNotAllocated",
+                                                             [RECONCILE_OUTSIDE] = "PortOutOfRange" };
+    struct controller *c = ctx;
+    struct object_event one = { 0 };
+
+    (void) text_copy(one.kind, sizeof one.kind, object->kind == INVENTORY_POD ? "Pod" : "Service");
+    (void) text_copy(one.ns, sizeof one.ns, object->principal + strlen("ns:"));
+    (void) text_copy(one.name, sizeof one.name, object->name);
+    (void) text_copy(one.uid, sizeof one.uid, object->uid);
+    (void) text_copy(one.reason, sizeof one.reason, reasons[what]);
+    (void) text_copy(one.message, sizeof one.message, text);
+    event_queue_add(&c->events, &one, port, clock_monotonic_ms());
+}
+
+/* ---- leading ---- */
+
+static void stop_leading(struct controller *c)
+{
+    for (size_t i = 0; i < SOURCES; i++) {
+        informer_close(c->sources[i].informer);
+        c->sources[i] = (struct source){ 0 };
+        c->are_lists_wanted[i] = false;
+    }
+    reconcile_close(TAKE(c->reconciler));
+    inventory_close(TAKE(c->inventory));
+    c->leads = c->is_rebuilt = false;
+    c->asked_ms = c->round_ms = c->pass_ms = c->rest_ms = 0;
+}
+
+static dibs_status follow_all(struct controller *c, dibs_err *err)
+{
+    dibs_status s = DIBS_OK;
+
+    for (unsigned i = 0; i < SOURCES && s == DIBS_OK; i++) {
+        c->sources[i] = (struct source){ .controller = c, .number = i, .kind = resources[i].kind };
+        s = informer_open(c->api,
+                          &(struct informer_options){ .group = resources[i].group,
+                                                      .version = resources[i].version,
+                                                      .plural = resources[i].plural,
+                                                      .listing = on_listing,
+                                                      .changed = on_changed,
+                                                      .deleted = on_deleted,
+                                                      .listed = on_listed,
+                                                      .trouble = on_trouble,
+                                                      .ctx = &c->sources[i] },
+                          &c->sources[i].informer, err);
+    }
+    return s;
+}
+
+static void begin_leading(struct controller *c)
+{
+    dibs_err err = { 0 };
+    dibs_status s = DIBS_OK;
+
+    c->inventory = inventory_open();
+    if (!c->inventory)
+        s = err_set(&err, DIBS_FAILURE, "counting pods: out of memory");
+    if (s == DIBS_OK)
+        s = reconcile_open(&(struct reconcile_options){ .handle = &c->acting,
+                                                        .ledger = c->ledger.ledger,
+                                                        .pool = &c->pool,
+                                                        .inventory = c->inventory,
+                                                        .is_proven = is_proven,
+                                                        .may_change = may_change,
+                                                        .report = report,
+                                                        .ctx = c },
+                           &c->reconciler, &err);
+    if (s == DIBS_OK)
+        s = follow_all(c, &err);
+    if (s != DIBS_OK) {
+        LOG(LOG_ERROR, "cannot lead", "why", err.msg);
+        stop_leading(c);
+        return;
+    }
+    c->leads = true;
+    c->n_leads++;
+    LOG(LOG_INFO, "leading", "identity", c->identity);
+}
+
+static void log_election(struct controller *c)
+{
+    const char *why = election_trouble(c->election);
+    bool is_troubled = why[0] != '\0';
+
+    if (is_troubled && !c->is_troubled)
+        LOG(LOG_WARNING, "the Lease cannot be read or written", "why", why);
+    if (!is_troubled && c->is_troubled)
+        LOG(LOG_INFO, "the Lease can be read and written again");
+    c->is_troubled = is_troubled;
+}
+
+static void follow_election(struct controller *c, int64_t now_ms)
+{
+    bool leads = election_margin_ms(c->election, now_ms) > 0;
+
+    log_election(c);
+    if (leads && !c->leads)
+        begin_leading(c);
+    if (!leads && c->leads) {
+        LOG(LOG_WARNING, "not leading any more", "leader", election_holder(c->election), "why",
+            election_trouble(c->election));
+        stop_leading(c);
+    }
+}
+
+/* ---- passes ---- */
+
+static bool is_all_listed(const struct controller *c)
+{
+    /* A resource that cannot be listed, because its server is broken, keeps its own claims alive, and no
+     * more. */
+    for (size_t i = 0; i < SOURCES; i++) {
+        const struct informer_status *status = informer_status(c->sources[i].informer);
+
+        if (status->state == INFORMER_BEGINNING && !status->is_in_trouble)
+            return false;
+    }
+    return informer_status(c->sources[SOURCE_PODS].informer)->state == INFORMER_KNOWN;
+}
+
+static void note_pass(struct controller *c, dibs_status s, const dibs_err *err)
+{
+    bool was_well = c->is_ledger_well;
+
+    c->is_ledger_well = s == DIBS_OK;
+    if (s != DIBS_OK && (was_well || c->n_leads == 0))
+        LOG(LOG_ERROR, "the ledger does not follow the cluster now", "why", err->msg);
+    if (s == DIBS_OK && !was_well && c->is_rebuilt)
+        LOG(LOG_INFO, "the ledger follows the cluster again");
+    if (s == DIBS_OK && !c->is_rebuilt && !c->is_cut) {
+        char pods[24] = "";
+        char restored[24] = "";
+
+        c->is_rebuilt = true;
+        (void) snprintf(pods, sizeof pods, "%zu", inventory_pods(c->inventory));
+        (void) snprintf(restored, sizeof restored, "%llu",
+                        (unsigned long long) reconcile_count(c->reconciler)->n_restored);
+        LOG(LOG_INFO, "ready", "pods", pods, "restored", restored);
+    }
+}
+
+static int64_t within(int64_t ms, int64_t least_ms, int64_t most_ms)
+{
+    return ms < least_ms ? least_ms : ms > most_ms ? most_ms : ms;
+}
+
+static bool is_pass_due(const struct controller *c, int64_t now_ms)
+{
+    bool is_news = c->is_ledger_changed || inventory_changes(c->inventory) != c->seen_changes ||
+                   now_ms >= c->pass_ms || !c->is_rebuilt;
+
+    return is_news && now_ms >= c->rest_ms && is_all_listed(c);
+}
+
+static void pass(struct controller *c, int64_t now_ms)
+{
+    dibs_err err = { 0 };
+
+    if (!is_pass_due(c, now_ms) || !has_time(c))
+        return;
+    c->begun_ms = now_ms;
+    c->is_cut = c->is_ledger_changed = false;
+    c->seen_changes = inventory_changes(c->inventory);
+    memset(c->are_lists_wanted, 0, sizeof c->are_lists_wanted);
+    /* As it is now: `dibs pool set` may have changed it, and a ledger that was lost has none. */
+    dibs_status s =
+        kube_pool_open(&c->acting, ledger_is_shared(c->ledger.ledger), &c->pool, &c->pool, NULL, &err);
+    if (s == DIBS_OK)
+        s = reconcile_pass(c->reconciler, now_ms, &err);
+    if (s == DIBS_OK && !c->is_cut)
+        s = kube_mark_rebuilt(&c->acting, c->pool.name, &err);
+    int64_t end_ms = clock_monotonic_ms();
+    c->rest_ms = end_ms + within((end_ms - now_ms) * REST_TIMES, REST_LEAST_MS, REST_MOST_MS);
+    c->pass_ms = end_ms + (c->is_cut ? 0 : PASS_MS);
+    if (reconcile_due_ms(c->reconciler) > 0 && reconcile_due_ms(c->reconciler) < c->pass_ms)
+        c->pass_ms = reconcile_due_ms(c->reconciler);
+    note_pass(c, s, &err);
+}
+
+/* Ask for lists that prove that a claim is not needed; never so many that the API server is busy with them.
+ */
+static void ask_for_lists(struct controller *c, int64_t now_ms)
+{
+    if (c->asked_ms != 0 || now_ms < c->round_ms)
+        return;
+    for (size_t i = 0; i < SOURCES; i++) {
+        if (!c->are_lists_wanted[i])
+            continue;
+        c->are_lists_wanted[i] = false;
+        informer_list_again(c->sources[i].informer);
+        c->asked_ms = now_ms;
+    }
+}
+
+static void wait_for_lists(struct controller *c, int64_t now_ms)
+{
+    if (c->asked_ms == 0)
+        return;
+    for (size_t i = 0; i < SOURCES; i++)
+        if (informer_is_listing(c->sources[i].informer))
+            return;
+    c->round_ms = now_ms + within((now_ms - c->asked_ms) * ROUND_TIMES, ROUND_LEAST_MS, ROUND_MOST_MS);
+    c->asked_ms = 0;
+}
+
+static void lead(struct controller *c)
+{
+    for (size_t i = 0; i < SOURCES; i++)
+        informer_turn(c->sources[i].informer, clock_monotonic_ms());
+    wait_for_lists(c, clock_monotonic_ms());
+    pass(c, clock_monotonic_ms());
+    ask_for_lists(c, clock_monotonic_ms());
+    event_queue_turn(&c->events, c->api, clock_monotonic_ms());
+}
+
+/* ---- health ---- */
+
+static dibs_status check_ready(void *ctx, dibs_err *err)
+{
+    const struct controller *c = ctx;
+
+    if (c->leads && !c->is_rebuilt)
+        return err_set(err, DIBS_UNAVAILABLE, "the ledger is being rebuilt from what pods have");
+    if (c->leads && !c->is_ledger_well)
+        return err_set(err, DIBS_UNAVAILABLE, "the ledger cannot be used");
+    if (!c->leads && !election_holder(c->election)[0])
+        return err_set(err, DIBS_UNAVAILABLE, "no controller leads yet");
+    return DIBS_OK;
+}
+
+/* ---- the loop ---- */
+
+static void on_web(loop_source *source, uint32_t events)
+{
+    struct controller *c = (struct controller *) ((char *) source - offsetof(struct controller, web));
+
+    (void) events;
+    kubeapi_turn(c->api);
+}
+
+static void on_notice(loop_source *source, uint32_t events)
+{
+    struct controller *c = (struct controller *) ((char *) source - offsetof(struct controller, notices));
+
+    (void) events;
+    (void) ledger_take_notices(c->ledger.ledger);
+    c->is_ledger_changed = true;
+}
+
+static int64_t next_ms(void *ctx)
+{
+    const struct controller *c = ctx;
+    int64_t now_ms = clock_monotonic_ms();
+    int64_t wait_ms =
+        runtime_sooner(election_next_ms(c->election, now_ms), http_next_ms(endpoint_http(c->endpoint)));
+
+    if (!c->leads)
+        return wait_ms;
+    bool is_news = c->is_ledger_changed || inventory_changes(c->inventory) != c->seen_changes;
+
+    wait_ms = runtime_sooner(wait_ms, election_margin_ms(c->election, now_ms));
+    wait_ms = runtime_sooner(wait_ms, clock_until_ms(is_news ? c->rest_ms : c->pass_ms) + 1);
+    wait_ms = runtime_sooner(wait_ms, event_queue_next_ms(&c->events, now_ms));
+    if (c->round_ms > now_ms)
+        wait_ms = runtime_sooner(wait_ms, c->round_ms - now_ms);
+    for (size_t i = 0; i < SOURCES; i++)
+        wait_ms = runtime_sooner(wait_ms, informer_next_ms(c->sources[i].informer, now_ms));
+    return wait_ms;
+}
+
+static void turn(void *ctx)
+{
+    struct controller *c = ctx;
+
+    if (c->runtime.is_stopping)
+        return; /* the election is not to be won again */
+    election_turn(c->election, clock_monotonic_ms());
+    follow_election(c, clock_monotonic_ms());
+    if (c->leads)
+        lead(c);
+    http_run(endpoint_http(c->endpoint));
+}
+
+/* Give the Lease up, so that another controller need not wait for its end. */
+static bool drain(void *ctx)
+{
+    struct controller *c = ctx;
+
+    stop_leading(c);
+    return election_resign(c->election);
+}
+
+/* ---- start ---- */
+
+static dibs_status open_ledger(struct controller *c, dibs_err *err)
+{
+    const dibs_settings *settings = c->options->settings;
+    int64_t timeout_ms = settings->timeout_ms < LEDGER_MS ? settings->timeout_ms : LEDGER_MS;
+    bool differs = false;
+    char part[SERVER_PART_MAX];
+
+    server_part("controller", c->options->listen ? c->options->listen : LISTEN_DEFAULT, part);
+    dibs_status s = server_ledger_open(settings, timeout_ms, part, &c->ledger, err);
+
+    if (s == DIBS_OK)
+        s = handle_for(c->ledger.handle, RECONCILE_PRINCIPAL, &c->acting, err);
+    if (s == DIBS_OK)
+        s = kube_pool_open(&c->acting, ledger_is_shared(c->ledger.ledger), &c->pool, &c->pool, &differs, err);
+    if (s == DIBS_OK && differs)
+        LOG(LOG_WARNING, "the pool is there with other ports or another order, and stays as it is", "pool",
+            c->pool.name);
+    c->notices = (loop_source){ s == DIBS_OK ? ledger_notices(c->ledger.ledger) : -1, on_notice };
+    return s == DIBS_OK && c->notices.fd >= 0 ? loop_add(c->runtime.loop, &c->notices, EPOLLIN, err) : s;
+}
+
+static dibs_status open_api(struct controller *c, dibs_err *err)
+{
+    struct kubeapi_config config = { 0 };
+    dibs_status s = kubeapi_config_load(c->options->kubeconfig, &config, err);
+
+    if (s == DIBS_OK)
+        s = kubeapi_open(&config, &c->api, err);
+    if (s != DIBS_OK)
+        return s;
+    c->web = (loop_source){ kubeapi_fd(c->api), on_web };
+    return loop_add(c->runtime.loop, &c->web, EPOLLIN, err);
+}
+
+static bool is_dead(void *ctx, const char *identity)
+{
+    const struct controller *c = ctx;
+
+    return leader_is_dead(core_view(c->ledger.core), identity);
+}
+
+static dibs_status open_election(struct controller *c, dibs_err *err)
+{
+    const char *ns = c->options->ns ? c->options->ns : kubeapi_namespace(c->api);
+
+    leader_name(core_view(c->ledger.core), c->identity);
+    return election_open(c->api, ns, LEASE_NAME, &(struct election_self){ c->identity, is_dead, c },
+                         &c->election, err);
+}
+
+static dibs_status start(struct controller *c, dibs_err *err)
+{
+    const char *listen = c->options->listen ? c->options->listen : LISTEN_DEFAULT;
+    const struct endpoint_options endpoint = { .limits = { .max_connections = CONNECTIONS_MAX,
+                                                           .max_per_user = CONNECTIONS_MAX,
+                                                           .max_body_bytes = BODY_MAX_BYTES },
+                                               .hint = "there are /healthz, /readyz and /metrics",
+                                               .check_ready = check_ready,
+                                               .write_metrics = controller_metrics,
+                                               .ctx = c };
+    dibs_status s = kube_pool_parse(&c->options->pool, &c->pool, err);
+
+    if (s == DIBS_OK)
+        s = runtime_open(&c->runtime, err);
+    if (s == DIBS_OK)
+        s = open_api(c, err);
+    if (s == DIBS_OK)
+        s = open_ledger(c, err);
+    if (s == DIBS_OK)
+        s = open_election(c, err);
+    if (s == DIBS_OK)
+        s = endpoint_open(c->runtime.loop, &endpoint, &c->endpoint, err);
+    if (s == DIBS_OK)
+        s = endpoint_listen(c->endpoint, listen, false, err);
+    return s;
+}
+
+static void end(struct controller *c)
+{
+    stop_leading(c);
+    endpoint_close(c->endpoint);
+    election_close(c->election);
+    kubeapi_close(c->api);
+    dibs_close(c->ledger.handle);
+    runtime_close(&c->runtime);
+}
+
+dibs_status controller_run(const struct controller_options *options, dibs_err *err)
+{
+    struct controller *c = calloc(1, sizeof *c);
+    const struct runtime_hooks hooks = {
+        .ctx = c, .turn = turn, .next_ms = next_ms, .drain = drain, .drain_ms = RESIGN_MS
+    };
+
+    if (!c)
+        return err_set(err, DIBS_FAILURE, "starting the controller: out of memory");
+    c->options = options;
+    c->notices.fd = -1;
+    dibs_status s = start(c, err);
+    if (s == DIBS_OK) {
+        LOG(LOG_INFO, "following", "version", dibs_version(), "server", kubeapi_server(c->api), "ledger",
+            options->settings->ledger, "pool", c->pool.name, "identity", c->identity);
+        s = runtime_run(&c->runtime, &hooks, err);
+    }
+    end(c);
+    free(c);
+    return s;
+}

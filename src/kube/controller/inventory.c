@@ -1,0 +1,578 @@
+/* SPDX-License-Identifier: MIT */
+#include "kube/controller/inventory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/grow.h"
+#include "base/hash.h"
+#include "base/name_part.h"
+#include "base/text.h"
+#include "kube/protocol.h"
+#include "kube/webhook/port_request.h"
+#include "kube/webhook/reference.h"
+#include "net/portbits.h"
+
+#include "base/banned.h"
+
+struct rule_entry {
+    uint64_t hash; /* of principal and keeper */
+    const struct keeper_rule *rule;
+};
+
+struct inventory {
+    struct hash_table objects;
+    uint32_t epochs[INVENTORY_SOURCES_MAX]; /* lists so far */
+    uint64_t n_changes, n_damaged;
+    /* All that objects use and keep, as of the last inventory_index(). */
+    bool is_stale;
+    uint64_t *uses; /* sorted. Of two names with one hash one is kept for longer than it needs to be. */
+    size_t n_uses, max_uses;
+    struct rule_entry *rules; /* sorted by hash */
+    size_t n_rules, max_rules;
+    struct portbits used[PROTOCOLS_END]; /* ports without a claim */
+    bool is_short;                       /* of memory */
+};
+
+/* ---- hashes ---- */
+
+/* A pod that is finished is no pod that has its claims, but it is known that it has come. */
+static uint64_t id_hash(const char *principal, const char *id, bool is_finished)
+{
+    char text[IDENTITY_ID_MAX + 3] = "";
+
+    (void) snprintf(text, sizeof text, "%s%s", is_finished ? "-" : "", id);
+    return hash_table_hash(principal, text);
+}
+
+/* Of "NAME/PORT", which is also the name of a claim whose name has got another number since. */
+static uint64_t claim_hash(const char *principal, const char *name, uint16_t port)
+{
+    char text[DIBS_NAME_MAX + 8] = "";
+
+    if (name_part_count(name) > DIBS_NAME_PARTS_MAX)
+        return hash_table_hash(principal, name);
+    (void) snprintf(text, sizeof text, "%s/%u", name, port);
+    return hash_table_hash(principal, text);
+}
+
+/* Names that a pod would claim for another, if it referred to it. */
+static uint64_t referred_hash(const char *principal, const char *name)
+{
+    char text[DIBS_NAME_MAX + 2] = "";
+
+    (void) snprintf(text, sizeof text, "?%s", name);
+    return hash_table_hash(principal, text);
+}
+
+/* ---- one object ---- */
+
+static void object_clear(struct inventory_object *o)
+{
+    assigned_free(TAKE(o->claims), o->n_claims);
+    free(TAKE(o->uses));
+    free(TAKE(o->numbers.all));
+    free(TAKE(o->rules));
+    o->numbers = (struct numbers){ 0 };
+    o->n_claims = o->n_uses = o->max_uses = o->n_rules = o->max_rules = 0;
+}
+
+static void object_free(struct inventory_object *o)
+{
+    if (!o)
+        return;
+    object_clear(o);
+    free(o->name);
+    free(o);
+}
+DEFINE_AUTO(struct inventory_object, object_free)
+
+static bool add_use(struct inventory_object *o, uint64_t hash)
+{
+    if (!grow((void **) &o->uses, o->n_uses, &o->max_uses, sizeof *o->uses))
+        return false;
+    o->uses[o->n_uses++] = hash;
+    return true;
+}
+
+static void remove_object(struct inventory *inv, struct inventory_object *o)
+{
+    hash_table_remove(&inv->objects, &o->item);
+    object_free(o);
+    inv->is_stale = true;
+}
+
+/* ---- comparing ---- */
+
+static uint64_t add_text(uint64_t hash, const char *text)
+{
+    return hash_fnv1a(hash, text, strlen(text) + 1);
+}
+
+static uint64_t add_number(uint64_t hash, uint64_t number)
+{
+    return hash_fnv1a(hash, &number, sizeof number);
+}
+
+/* A hash of all that an object says here: most changes are of a pod's state, and change none of it. */
+static uint64_t digest_of(const struct inventory_object *o)
+{
+    uint64_t hash = add_number(HASH_FNV_BASIS, o->is_finished);
+
+    for (size_t i = 0; i < o->n_uses; i++)
+        hash = add_number(hash, o->uses[i]);
+    for (size_t i = 0; i < o->n_claims; i++) {
+        hash = add_text(add_text(hash, o->claims[i].name), o->claims[i].keeper);
+        hash = add_number(add_number(hash, o->claims[i].port), o->claims[i].protos);
+    }
+    for (size_t i = 0; i < o->numbers.n; i++)
+        hash = add_number(add_number(hash, o->numbers.all[i].port), o->numbers.all[i].protos);
+    for (size_t i = 0; i < o->n_rules; i++) {
+        const struct keeper_rule *rule = &o->rules[i];
+
+        hash = add_text(add_text(hash, rule->principal), rule->keeper);
+        hash = add_text(add_text(hash, rule->prefix), rule->instance);
+        hash = add_text(hash, rule->port);
+        hash = add_number(add_number(hash, rule->first), rule->n);
+    }
+    return hash;
+}
+
+static struct inventory_object *find_object(const struct inventory *inv, const char *uid)
+{
+    struct hash_table_item *item = hash_table_first(&inv->objects, hash_table_hash(uid, NULL));
+
+    while (item && strcmp(((struct inventory_object *) item)->uid, uid) != 0)
+        item = hash_table_next(item);
+    return (struct inventory_object *) item;
+}
+
+/* ---- reading ---- */
+
+static bool has_claim(const struct inventory_object *o, uint16_t port)
+{
+    for (size_t i = 0; i < o->n_claims; i++)
+        if (o->claims[i].port == port)
+            return true;
+    return false;
+}
+
+/* Leave out the numbers that are claims of the object. */
+static void drop_claimed(struct inventory_object *o)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < o->numbers.n; i++)
+        if (!has_claim(o, o->numbers.all[i].port))
+            o->numbers.all[n++] = o->numbers.all[i];
+    o->numbers.n = n;
+}
+
+static bool is_finished(const jsonr_value *pod)
+{
+    const char *phase = jsonr_text_at(pod, "status.phase");
+
+    return strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
+}
+
+/* Use the instance that the pod is, if it has a name; a pod that asks for ports and was not given any says
+ * nothing: it came past the webhook. False: out of memory. */
+static bool read_place(struct inventory_object *o, const jsonr_value *pod)
+{
+    static const struct workload_port any = { .name = "-", .scope = WORKLOAD_POD_SCOPED };
+    struct identity who = { 0 };
+    char name[DIBS_NAME_MAX + 1] = "";
+    bool asks =
+        port_request_annotation(pod, WORKLOAD_KEY_OWN) || port_request_annotation(pod, WORKLOAD_KEY_RBG);
+
+    if ((asks && !o->id[0]) || identity_of_pod(pod, NULL, &who, NULL) != DIBS_OK || !who.is_named)
+        return true;
+    identity_claim_name(&who, &any, 0, name);
+    name[strrchr(name, '/') - name + 1] = '\0';
+    return add_use(o, hash_table_hash(o->principal, name));
+}
+
+/* Use what the pod refers to, under the names that its targets would have. False: out of memory. */
+static bool read_references(struct inventory_object *o, const jsonr_value *pod)
+{
+    struct port_request request = { 0 };
+    struct identity who = { 0 };
+    bool is_read = o->id[0] && port_request_read(pod, "", &request, NULL) == DIBS_OK &&
+                   identity_of_pod(pod, NULL, &who, NULL) == DIBS_OK;
+    size_t n = is_read && request.config ? request.config->n_references : 0;
+    bool is_whole = true;
+
+    for (size_t i = 0; i < n && is_whole; i++) {
+        char name[DIBS_NAME_MAX + 1];
+
+        reference_target(&request, &who, i, name);
+        is_whole = add_use(o, referred_hash(o->principal, name));
+    }
+    port_request_done(&request);
+    return is_whole;
+}
+
+/* Use the claims that it has. A finished pod has none, but its id tells that it has come. */
+static bool read_claims(struct inventory_object *o)
+{
+    bool is_whole = !o->id[0] || add_use(o, id_hash(o->principal, o->id, o->is_finished));
+
+    for (size_t i = 0; i < o->n_claims && is_whole && !o->is_finished; i++)
+        is_whole = add_use(o, claim_hash(o->principal, o->claims[i].name, o->claims[i].port));
+    return is_whole;
+}
+
+static bool read_pod(struct inventory *inv, struct inventory_object *o, const jsonr_value *pod)
+{
+    const char *assigned = NULL;
+    const char *id = NULL;
+    const jsonr_value *annotations = jsonr_at(pod, "metadata.annotations");
+
+    o->kind = INVENTORY_POD;
+    o->is_finished = is_finished(pod);
+    if (jsonr_get_string(annotations, IDENTITY_KEY_CLAIM, &id) && identity_is_id(id))
+        (void) snprintf(o->id, sizeof o->id, "~%s", id);
+    if (jsonr_get_string(annotations, IDENTITY_KEY_ASSIGNED, &assigned)) {
+        dibs_status s = assigned_read(assigned, &o->claims, &o->n_claims, NULL);
+
+        if (s == DIBS_FAILURE)
+            return false;
+        inv->n_damaged += s != DIBS_OK; /* it harms that pod alone (INV-6) */
+    }
+    if (!read_claims(o))
+        return false;
+    if (o->is_finished)
+        return true;
+    bool is_whole = read_place(o, pod) && read_references(o, pod) && pod_numbers(pod, &o->numbers);
+    drop_claimed(o);
+    return is_whole;
+}
+
+static void add_rule(void *ctx, const struct keeper_rule *rule)
+{
+    struct inventory_object *o = ctx;
+
+    o->is_lost = o->is_lost || !grow((void **) &o->rules, o->n_rules, &o->max_rules, sizeof *o->rules);
+    if (!o->is_lost)
+        o->rules[o->n_rules++] = *rule;
+}
+
+/* A Deployment's ReplicaSets keep nothing: it does. There are many of them. */
+static bool has_controller(const jsonr_value *object)
+{
+    const jsonr_value *owners = jsonr_at(object, "metadata.ownerReferences");
+
+    return jsonr_array_size(owners) > 0;
+}
+
+static bool read_keeper(struct inventory_object *o, const char *kind, const jsonr_value *object)
+{
+    o->kind = INVENTORY_KEEPER;
+    if (strcmp(kind, "ReplicaSet") != 0 || !has_controller(object))
+        keeper_rules_of(kind, object, add_rule, o);
+    return !o->is_lost;
+}
+
+bool inventory_put(struct inventory *inv, unsigned source, const char *kind, const jsonr_value *object)
+{
+    AUTO(object_free_auto) struct inventory_object *o = calloc(1, sizeof *o);
+    const char *uid = jsonr_text_at(object, "metadata.uid");
+    bool is_read = false;
+
+    if (!o || !text_copy(o->uid, sizeof o->uid, uid) || !*uid) {
+        inv->n_damaged++;
+        return o != NULL;
+    }
+    o->source = source;
+    o->epoch = inv->epochs[source];
+    (void) snprintf(o->principal, sizeof o->principal, "ns:%.63s",
+                    jsonr_text_at(object, "metadata.namespace"));
+    o->name = strdup(jsonr_text_at(object, "metadata.name"));
+    o->kind = INVENTORY_SERVICE;
+    if (strcmp(kind, "Pod") == 0)
+        is_read = o->name && read_pod(inv, o, object);
+    else if (strcmp(kind, "Service") == 0)
+        is_read = o->name && service_numbers(object, &o->numbers);
+    else
+        is_read = o->name && read_keeper(o, kind, object);
+    if (!is_read)
+        return false;
+    struct inventory_object *was = find_object(inv, uid);
+    o->digest = digest_of(o);
+    if (was && !was->is_gone && was->digest == o->digest) {
+        was->epoch = o->epoch;
+        return true;
+    }
+    /* An object without rules or numbers is not stored; pods are, to be counted. */
+    bool is_stored = o->kind == INVENTORY_POD || o->numbers.n > 0 || o->n_rules > 0;
+    inv->n_changes += was || is_stored;
+    inv->is_stale = inv->is_stale || was || is_stored;
+    if (was)
+        remove_object(inv, was);
+    if (is_stored && !hash_table_add(&inv->objects, &o->item, hash_table_hash(o->uid, NULL)))
+        return false;
+    if (is_stored)
+        o = NULL; /* the table's from now on */
+    return true;
+}
+
+/* Remove an object. The id of a pod is remembered: a pass may not have seen it before. */
+static void drop_object(struct inventory *inv, struct inventory_object *o)
+{
+    inv->n_changes++;
+    inv->is_stale = true;
+    object_clear(o);
+    o->is_finished = o->is_gone = true;
+    /* Without memory for it its claims wait for their lease. */
+    if (!o->id[0] || !add_use(o, id_hash(o->principal, o->id, true)))
+        remove_object(inv, o);
+}
+
+void inventory_drop(struct inventory *inv, const jsonr_value *object)
+{
+    struct inventory_object *o = find_object(inv, jsonr_text_at(object, "metadata.uid"));
+
+    if (o && !o->is_gone)
+        drop_object(inv, o);
+}
+
+/* ---- lists ---- */
+
+void inventory_begin(struct inventory *inv, unsigned source)
+{
+    inv->epochs[source]++;
+}
+
+struct sweeping {
+    struct inventory *inventory;
+    unsigned source;
+};
+
+static void sweep(void *ctx, struct hash_table_item *item)
+{
+    struct sweeping *s = ctx;
+    struct inventory_object *o = (struct inventory_object *) item;
+
+    if (o->source == s->source && o->epoch != s->inventory->epochs[s->source] && !o->is_gone)
+        drop_object(s->inventory, o);
+}
+
+void inventory_end(struct inventory *inv, unsigned source)
+{
+    hash_table_each(&inv->objects, sweep, &(struct sweeping){ inv, source });
+}
+
+/* ---- the index ---- */
+
+static int by_hash(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *) a;
+    uint64_t y = *(const uint64_t *) b;
+
+    return x < y ? -1 : x > y;
+}
+
+static void index_object(void *ctx, struct hash_table_item *item)
+{
+    struct inventory *inv = ctx;
+    const struct inventory_object *o = (const struct inventory_object *) item;
+
+    for (size_t i = 0; i < o->n_uses && !inv->is_short; i++) {
+        inv->is_short = !grow((void **) &inv->uses, inv->n_uses, &inv->max_uses, sizeof *inv->uses);
+        if (!inv->is_short)
+            inv->uses[inv->n_uses++] = o->uses[i];
+    }
+    for (size_t i = 0; i < o->n_rules && !inv->is_short; i++) {
+        inv->is_short = !grow((void **) &inv->rules, inv->n_rules, &inv->max_rules, sizeof *inv->rules);
+        if (!inv->is_short)
+            inv->rules[inv->n_rules++] =
+                (struct rule_entry){ hash_table_hash(o->rules[i].principal, o->rules[i].keeper),
+                                     &o->rules[i] };
+    }
+    for (size_t i = 0; i < o->numbers.n; i++)
+        for (unsigned proto = DIBS_TCP; proto < PROTOCOLS_END; proto++)
+            if (o->numbers.all[i].protos & 1u << proto)
+                portbits_add(&inv->used[proto], o->numbers.all[i].port);
+}
+
+bool inventory_index(struct inventory *inv)
+{
+    if (!inv->is_stale)
+        return true;
+    inv->n_uses = inv->n_rules = 0;
+    inv->is_short = false;
+    memset(inv->used, 0, sizeof inv->used);
+    hash_table_each(&inv->objects, index_object, inv);
+    if (inv->n_uses > 0)
+        qsort(inv->uses, inv->n_uses, sizeof *inv->uses, by_hash);
+    if (inv->n_rules > 0)
+        qsort(inv->rules, inv->n_rules, sizeof *inv->rules, by_hash); /* the hash is its first member */
+    inv->is_stale = inv->is_short;
+    return !inv->is_short;
+}
+
+static bool is_in_use(const struct inventory *inv, uint64_t hash)
+{
+    return inv->n_uses > 0 && bsearch(&hash, inv->uses, inv->n_uses, sizeof *inv->uses, by_hash);
+}
+
+/* ---- questions ---- */
+
+/* The instance of a name, if it is a pod's id: GROUP/ROLE/~ID/COMPONENT/PORT. */
+static bool read_id(const char *name, char out[IDENTITY_ID_MAX + 2])
+{
+    const char *instance = name_part_at(name, 2);
+    size_t n = instance ? strcspn(instance, "/") : 0;
+
+    if (n != IDENTITY_ID_MAX + 1 || instance[0] != '~')
+        return false;
+    (void) text_copy(out, n + 1, instance);
+    return true;
+}
+
+bool inventory_has_pod(const struct inventory *inv, const dibs_claim *claim)
+{
+    char id[IDENTITY_ID_MAX + 2] = "";
+
+    if (is_in_use(inv, claim_hash(claim->principal, claim->name, claim->port)))
+        return true;
+    /* A pod that has the id has the claim, whatever its other annotation says. */
+    return read_id(claim->name, id) && is_in_use(inv, hash_table_hash(claim->principal, id));
+}
+
+bool inventory_had_pod(const struct inventory *inv, const dibs_claim *claim)
+{
+    char id[IDENTITY_ID_MAX + 2] = "";
+
+    return read_id(claim->name, id) && is_in_use(inv, id_hash(claim->principal, id, true));
+}
+
+static void forget(void *ctx, struct hash_table_item *item)
+{
+    struct inventory_object *o = (struct inventory_object *) item;
+
+    if (o->is_gone)
+        remove_object(ctx, o);
+}
+
+void inventory_forget(struct inventory *inv)
+{
+    hash_table_each(&inv->objects, forget, inv);
+}
+
+/* Is the instance of the claim a pod that is there? What is shared is no instance's. */
+static bool has_place(const struct inventory *inv, const dibs_claim *claim)
+{
+    char place[DIBS_NAME_MAX + 1] = "";
+    const char *end = name_part_at(claim->name, DIBS_NAME_PARTS_MAX - 1);
+
+    if (!end)
+        return false;
+    (void) text_copy(place, (size_t) (end - claim->name) + 1, claim->name);
+    return is_in_use(inv, hash_table_hash(claim->principal, place));
+}
+
+/* Of a claim that was made for a pod that refers to it, before its own pod came: whichever object has the
+ * instance. */
+static bool is_kept_by_any(const struct inventory *inv, const dibs_claim *claim)
+{
+    dibs_claim kept = *claim;
+    bool is_found = false;
+
+    for (size_t i = 0; i < inv->n_rules && !is_found; i++) {
+        (void) text_copy(kept.keeper, sizeof kept.keeper, inv->rules[i].rule->keeper);
+        is_found = keeper_rule_covers(inv->rules[i].rule, &kept);
+    }
+    return is_found;
+}
+
+/* The place of the first rule with that hash, or of the one behind it. */
+static size_t first_rule(const struct inventory *inv, uint64_t hash)
+{
+    size_t low = 0;
+
+    for (size_t high = inv->n_rules; low < high;) {
+        size_t middle = low + (high - low) / 2;
+
+        if (inv->rules[middle].hash < hash)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool inventory_is_kept(const struct inventory *inv, const dibs_claim *claim)
+{
+    uint64_t hash = hash_table_hash(claim->principal, claim->keeper);
+
+    if (has_place(inv, claim) || name_part_count(claim->name) > DIBS_NAME_PARTS_MAX)
+        return false;
+    if (!claim->keeper[0])
+        return is_in_use(inv, referred_hash(claim->principal, claim->name)) || is_kept_by_any(inv, claim);
+    for (size_t i = first_rule(inv, hash); i < inv->n_rules && inv->rules[i].hash == hash; i++)
+        if (keeper_rule_covers(inv->rules[i].rule, claim))
+            return true;
+    return false;
+}
+
+bool inventory_is_used(const struct inventory *inv, dibs_proto proto, uint16_t port)
+{
+    return portbits_has(&inv->used[proto], port);
+}
+
+void inventory_each(struct inventory *inv, void (*fn)(void *ctx, struct hash_table_item *item), void *ctx)
+{
+    hash_table_each(&inv->objects, fn, ctx);
+}
+
+static void count_pod(void *ctx, struct hash_table_item *item)
+{
+    const struct inventory_object *o = (const struct inventory_object *) item;
+
+    *(size_t *) ctx += o->kind == INVENTORY_POD && !o->is_gone;
+}
+
+size_t inventory_pods(struct inventory *inv)
+{
+    size_t n = 0;
+
+    hash_table_each(&inv->objects, count_pod, &n);
+    return n;
+}
+
+uint64_t inventory_changes(const struct inventory *inv)
+{
+    return inv->n_changes;
+}
+
+uint64_t inventory_damaged(const struct inventory *inv)
+{
+    return inv->n_damaged;
+}
+
+/* ---- life ---- */
+
+struct inventory *inventory_open(void)
+{
+    return calloc(1, sizeof(struct inventory));
+}
+
+static void free_object(void *ctx, struct hash_table_item *item)
+{
+    (void) ctx;
+    object_free((struct inventory_object *) item);
+}
+
+void inventory_close(struct inventory *inv)
+{
+    if (!inv)
+        return;
+    hash_table_each(&inv->objects, free_object, NULL);
+    hash_table_done(&inv->objects);
+    free(inv->uses);
+    free(inv->rules);
+    free(inv);
+}

@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: MIT */
+#include "kube/controller/reconcile.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/grow.h"
+#include "base/text.h"
+#include "kube/protocol.h"
+#include "ledger/ledger.h"
+#include "lib/handle.h"
+#include "net/bindings.h"
+#include "net/portbits.h"
+
+#include "base/banned.h"
+
+enum {
+    STEP =
+        512, /* claims of one transaction: several of etcd's own limit in one request, well within its size */
+    LOOK_AGAIN_MS = 1000, /* a claim that could not be written again is tried again after this, */
+    AGAIN_MS = 60000,     /* ... and then after this */
+    FIRST_GENERATION = 1, /* of a claim that nobody else has taken since it was made */
+};
+
+/* A claim of the cluster, as it was when it was seen first. */
+struct known {
+    struct hash_table_item item; /* by principal and name */
+    uint64_t id, generation;
+    int64_t lease_until_ms; /* by another clock: only compared */
+    int64_t over_ms;        /* when its lease is over by ours; 0: it has none */
+    int64_t unneeded_ms;    /* since when nobody needs it; 0: somebody does */
+    uint64_t pass;
+    uint16_t port;
+};
+
+/* A claim to write: one that a pod has, or a number that an object uses without one. */
+struct wish {
+    struct inventory_object *object;
+    struct assigned_claim *claim; /* NULL: the number */
+    uint16_t port;
+    uint8_t protos;
+};
+
+struct reconciler {
+    struct reconcile_options options;
+    struct reconcile_counts counts;
+    struct hash_table known;
+    struct portbits taken[PROTOCOLS_END]; /* exclusive claims, by protocol */
+    struct portbits ports;                /* any claim of the pool */
+    int64_t due_ms;
+    /* of one pass */
+    int64_t now_ms;
+    struct ledger_seen *confirm, *end;
+    size_t n_confirm, n_end, max_confirm, max_end;
+    struct wish *wishes;
+    size_t n_wishes, max_wishes;
+    dibs_claim restore[STEP];
+    dibs_err refused[STEP];
+    dibs_status status;
+    dibs_err err;
+};
+
+/* ---- what the ledger has ---- */
+
+static bool is_clusters(const dibs_claim *claim)
+{
+    return claim->name[0] && !claim->is_damaged &&
+           (strncmp(claim->principal, "ns:", 3) == 0 || strcmp(claim->principal, RECONCILE_PRINCIPAL) == 0);
+}
+
+static struct known *find(const struct reconciler *r, const char *principal, const char *name)
+{
+    return (struct known *) hash_table_first(&r->known, hash_table_hash(principal, name));
+}
+
+static struct known *know(struct reconciler *r, const dibs_claim *claim)
+{
+    struct known *k = find(r, claim->principal, claim->name);
+    bool is_new = !k;
+
+    if (is_new) {
+        k = calloc(1, sizeof *k);
+        if (!k || !hash_table_add(&r->known, &k->item, hash_table_hash(claim->principal, claim->name))) {
+            free(k);
+            return NULL;
+        }
+    }
+    if (is_new || k->id != claim->id || k->generation != claim->generation ||
+        k->lease_until_ms != claim->lease_until_ms) {
+        /* A claim that was there before us was counted by an earlier leader. */
+        r->counts.n_allocated[claim->kind] +=
+            k->id != claim->id && claim->is_exclusive && r->counts.n_passes > 1;
+        k->over_ms = claim->holder == DIBS_HELD_BY_LEASE ? r->now_ms + claim->lease_ttl_ms : 0;
+        k->unneeded_ms = 0;
+    }
+    k->id = claim->id;
+    k->generation = claim->generation;
+    k->lease_until_ms = claim->lease_until_ms;
+    k->port = claim->port;
+    k->pass = r->counts.n_passes;
+    return k;
+}
+
+static void note_ports(struct reconciler *r, const dibs_claim *claim)
+{
+    for (size_t i = 0; i < claim->n_bindings && claim->is_exclusive; i++)
+        portbits_add(&r->taken[claim->bindings[i].proto], claim->port);
+    if (dibs_ranges_contain(&r->options.pool->ranges, claim->port))
+        portbits_add(&r->ports, claim->port);
+}
+
+/* Without memory it is left to the next pass. */
+static void add_seen(struct ledger_seen **list, size_t *n, size_t *max, const struct known *k)
+{
+    if (grow((void **) list, *n, max, sizeof **list))
+        (*list)[(*n)++] = (struct ledger_seen){ .id = k->id,
+                                                .generation = k->generation,
+                                                .lease_until_ms = k->lease_until_ms };
+}
+
+static bool is_observed(const dibs_claim *claim)
+{
+    return strcmp(claim->principal, RECONCILE_PRINCIPAL) == 0;
+}
+
+static bool is_needed(const struct reconciler *r, const dibs_claim *claim)
+{
+    const struct inventory *c = r->options.inventory;
+
+    if (is_observed(claim))
+        return inventory_is_used(c, claim->bindings[0].proto, claim->port);
+    return inventory_has_pod(c, claim) ||
+           (claim->is_exclusive &&
+            inventory_is_kept(c, claim)); /* version 1.4 marked names by declared claims */
+}
+
+/* End a claim that seems unneeded, as soon as that is certain. */
+static void consider(struct reconciler *r, const dibs_claim *claim, struct known *k)
+{
+    if (k->unneeded_ms == 0)
+        k->unneeded_ms = r->now_ms;
+    r->counts.n_unneeded++;
+    if (r->now_ms < k->over_ms) {
+        r->due_ms = r->due_ms == 0 || k->over_ms < r->due_ms ? k->over_ms : r->due_ms;
+        return;
+    }
+    int64_t since_ms = k->over_ms > k->unneeded_ms ? k->over_ms : k->unneeded_ms;
+    if (r->options.is_proven(r->options.ctx, is_observed(claim) ? NULL : claim->keeper, since_ms))
+        add_seen(&r->end, &r->n_end, &r->max_end, k);
+}
+
+/* Was its pod there, and is it finished or gone? Then the lease has no pod to wait for. Only while it is the
+ * lease of the admission that drew the pod's id: who was asked again has taken it for a pod that is still to
+ * come. */
+static bool has_come(const struct reconciler *r, const dibs_claim *claim)
+{
+    bool is_first = claim->generation == FIRST_GENERATION && claim->changed_ms == claim->created_ms;
+
+    return is_first && inventory_had_pod(r->options.inventory, claim);
+}
+
+static bool look(void *ctx, const dibs_claim *claim)
+{
+    struct reconciler *r = ctx;
+
+    note_ports(r, claim);
+    if (!is_clusters(claim))
+        return true;
+    struct known *k = know(r, claim);
+    if (!k) {
+        r->status = err_set(&r->err, DIBS_FAILURE, "looking at claims: out of memory");
+        return false;
+    }
+    r->counts.n_claims++;
+    r->counts.n_pending += claim->holder == DIBS_HELD_BY_LEASE;
+    bool is_wanted = is_needed(r, claim);
+    if (is_wanted)
+        k->unneeded_ms = 0;
+    else
+        consider(r, claim, k);
+    if (claim->holder == DIBS_HELD_BY_LEASE &&
+        (is_wanted ? inventory_has_pod(r->options.inventory, claim) : has_come(r, claim)))
+        add_seen(&r->confirm, &r->n_confirm, &r->max_confirm, k);
+    return true;
+}
+
+static void forget(void *ctx, struct hash_table_item *item)
+{
+    struct reconciler *r = ctx;
+    struct known *k = (struct known *) item;
+
+    if (k->pass == r->counts.n_passes)
+        return;
+    hash_table_remove(&r->known, item);
+    free(k);
+}
+
+/* ---- changes ---- */
+
+static void note_failure(struct reconciler *r, const dibs_err *err)
+{
+    r->counts.n_errors++;
+    r->status = err->code;
+    r->err = *err;
+}
+
+static void end_all(struct reconciler *r, const struct ledger_seen *seen, size_t n, enum ledger_end_how how,
+                    uint64_t *counter)
+{
+    for (size_t i = 0; i < n && r->options.may_change(r->options.ctx); i += STEP) {
+        const struct call call = handle_call(r->options.handle);
+        struct ledger_ending what = { seen + i, n - i < STEP ? n - i : STEP, how };
+        dibs_err err = { 0 };
+        size_t ended = 0;
+
+        if (ledger_end(r->options.ledger, &call, &what, &ended, &err) != DIBS_OK) {
+            note_failure(r, &err);
+            return;
+        }
+        *counter += ended;
+    }
+}
+
+DIBS_PRINTF(5, 6)
+static void report(struct reconciler *r, enum reconcile_finding what, const struct inventory_object *object,
+                   uint16_t port, const char *fmt, ...)
+{
+    char text[256] = "";
+    va_list args;
+
+    va_start(args, fmt);
+    (void) vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    r->counts.n_findings[what]++;
+    r->options.report(r->options.ctx, what, object, port, text);
+}
+
+static void report_restored(struct reconciler *r, const struct wish *wish, const dibs_err *refused)
+{
+    if (!wish->claim)
+        return;
+    if (refused->code == DIBS_OK) {
+        report(r, RECONCILE_REPAIRED, wish->object, wish->port,
+               "Port %u was not allocated; it has been claimed again", wish->port);
+        return;
+    }
+    bool is_first = wish->claim->n_refused++ == 0;
+    wish->claim->again_ms = r->now_ms + (is_first ? LOOK_AGAIN_MS : AGAIN_MS);
+    if (is_first)
+        return; /* the watch may show the pod before its claim: try once more */
+    report(r, RECONCILE_DUPLICATE, wish->object, wish->port,
+           "Port %u was assigned to several owners; please recreate the pod: %.150s", wish->port,
+           refused->msg);
+}
+
+static void bind(dibs_claim *c, uint8_t protos)
+{
+    dibs_proto all[PROTOCOLS_END];
+    size_t n = 0;
+
+    for (unsigned proto = DIBS_TCP; proto < PROTOCOLS_END; proto++)
+        if (protos & 1u << proto)
+            all[n++] = (dibs_proto) proto;
+    (void) !bindings_add("*", all, n, c->bindings, &c->n_bindings, NULL); /* "*" is an address */
+}
+
+static void name_number(const struct wish *wish, char out[DIBS_NAME_MAX + 1])
+{
+    unsigned proto = DIBS_TCP;
+
+    while (proto + 1 < PROTOCOLS_END && wish->protos != 1u << proto)
+        proto++;
+    (void) snprintf(out, DIBS_NAME_MAX + 1, "observed/%s/%u", dibs_proto_text((dibs_proto) proto),
+                    wish->port);
+}
+
+static void fill(const struct reconciler *r, const struct wish *wish, dibs_claim *c)
+{
+    const struct inventory_object *o = wish->object;
+
+    *c = (dibs_claim){ .is_kept = true, .port = wish->port };
+    (void) text_copy(c->pool, sizeof c->pool, r->options.pool->name);
+    bind(c, wish->protos);
+    if (wish->claim) {
+        c->kind = DIBS_DYNAMIC;
+        c->is_exclusive = true;
+        (void) text_copy(c->principal, sizeof c->principal, o->principal);
+        (void) text_copy(c->name, sizeof c->name, wish->claim->name);
+        (void) text_copy(c->keeper, sizeof c->keeper, wish->claim->keeper);
+        c->run = wish->claim->run;
+        return;
+    }
+    c->kind = DIBS_STATIC;
+    (void) text_copy(c->principal, sizeof c->principal, RECONCILE_PRINCIPAL);
+    name_number(wish, c->name);
+    (void) snprintf(c->keeper, sizeof c->keeper, "%s/%.40s", o->kind == INVENTORY_POD ? "Pod" : "Service",
+                    o->name);
+}
+
+static void restore_step(struct reconciler *r, const struct wish *wishes, size_t n)
+{
+    const struct call call = handle_call(r->options.handle);
+    size_t restored = 0;
+    dibs_err err = { 0 };
+
+    for (size_t i = 0; i < n; i++) {
+        fill(r, &wishes[i], &r->restore[i]);
+        r->refused[i] = (dibs_err){ 0 };
+    }
+    if (ledger_restore(r->options.ledger, &call, &(dibs_snapshot){ .claims = r->restore, .n = n }, &restored,
+                       r->refused, &err) != DIBS_OK) {
+        note_failure(r, &err);
+        return;
+    }
+    r->counts.n_restored += restored;
+    for (size_t i = 0; i < n; i++)
+        report_restored(r, &wishes[i], &r->refused[i]);
+}
+
+static int by_port(const void *a, const void *b)
+{
+    return (int) ((const struct wish *) a)->port - (int) ((const struct wish *) b)->port;
+}
+
+/* By their numbers: neighbours are one block of a ledger in etcd, which is written once for all of them. */
+static void restore_all(struct reconciler *r)
+{
+    if (r->n_wishes > 0)
+        qsort(r->wishes, r->n_wishes, sizeof *r->wishes, by_port);
+    for (size_t i = 0; i < r->n_wishes && r->status == DIBS_OK && r->options.may_change(r->options.ctx);
+         i += STEP)
+        restore_step(r, r->wishes + i, r->n_wishes - i < STEP ? r->n_wishes - i : STEP);
+}
+
+static void add_wish(struct reconciler *r, struct wish wish)
+{
+    if (grow((void **) &r->wishes, r->n_wishes, &r->max_wishes, sizeof *r->wishes))
+        r->wishes[r->n_wishes++] = wish;
+    else
+        r->status = err_set(&r->err, DIBS_FAILURE, "restoring claims: out of memory");
+}
+
+/* ---- what the cluster has ---- */
+
+static void miss(struct reconciler *r, struct inventory_object *o, struct assigned_claim *claim)
+{
+    bool is_outside = !dibs_ranges_contain(&r->options.pool->ranges, claim->port);
+    if (claim->again_ms == INT64_MAX ? is_outside : r->now_ms < claim->again_ms)
+        return;
+    if (is_outside) {
+        claim->again_ms = INT64_MAX; /* not before the pool has changed */
+        report(r, RECONCILE_OUTSIDE, o, claim->port,
+               "Port %u is not within the range of the pool '%.63s'; please recreate the pod", claim->port,
+               r->options.pool->name);
+        return;
+    }
+    add_wish(r, (struct wish){ o, claim, claim->port, claim->protos });
+}
+
+/* Has its name another number since, for the next pod? Its own is kept beside that. */
+static bool has_moved(const struct reconciler *r, const struct inventory_object *o,
+                      const struct assigned_claim *claim)
+{
+    char name[DIBS_NAME_MAX + 8] = "";
+
+    (void) snprintf(name, sizeof name, "%s/%u", claim->name, claim->port);
+    return find(r, o->principal, name) != NULL;
+}
+
+static void check_claims(struct reconciler *r, struct inventory_object *o)
+{
+    for (size_t i = 0; i < o->n_claims; i++) {
+        struct assigned_claim *claim = &o->claims[i];
+        const struct known *k = find(r, o->principal, claim->name);
+
+        if (!k) {
+            miss(r, o, claim);
+        } else if (k->port != claim->port && r->now_ms >= claim->again_ms && !has_moved(r, o, claim)) {
+            claim->again_ms = r->now_ms + AGAIN_MS;
+            report(r, RECONCILE_DUPLICATE, o, claim->port,
+                   "Port %u is not the pod's any more, which has %u by now; please recreate it", claim->port,
+                   k->port);
+        }
+    }
+}
+
+static void observe(struct reconciler *r, struct inventory_object *o, struct number *number, unsigned proto)
+{
+    struct wish wish = { o, NULL, number->port, (uint8_t) (1u << proto) };
+    char name[DIBS_NAME_MAX + 1] = "";
+
+    name_number(&wish, name);
+    if (portbits_has(&r->taken[proto], number->port) && !number->is_reported) {
+        number->is_reported = true;
+        report(r, RECONCILE_DUPLICATE, o, number->port,
+               "Port %u (%s) was assigned to a pod by dibs; please use another one", number->port,
+               dibs_proto_text((dibs_proto) proto));
+    }
+    if (!find(r, RECONCILE_PRINCIPAL, name))
+        add_wish(r, wish);
+}
+
+static void check_object(void *ctx, struct hash_table_item *item)
+{
+    struct reconciler *r = ctx;
+    struct inventory_object *o = (struct inventory_object *) item;
+
+    if (o->is_finished)
+        return;
+    check_claims(r, o);
+    for (size_t i = 0; i < o->numbers.n; i++)
+        for (unsigned proto = DIBS_TCP; proto < PROTOCOLS_END; proto++)
+            if (o->numbers.all[i].protos & 1u << proto &&
+                dibs_ranges_contain(&r->options.pool->ranges, o->numbers.all[i].port))
+                observe(r, o, &o->numbers.all[i], proto);
+}
+
+/* ---- a pass ---- */
+
+static void begin(struct reconciler *r, int64_t now_ms)
+{
+    r->now_ms = now_ms;
+    r->counts.n_passes++;
+    r->counts.n_claims = r->counts.n_pending = r->counts.n_unneeded = 0;
+    r->counts.n_size = dibs_ranges_count(&r->options.pool->ranges);
+    r->n_confirm = r->n_end = r->n_wishes = 0;
+    r->due_ms = 0;
+    r->status = DIBS_OK;
+    r->err = (dibs_err){ 0 };
+    memset(r->taken, 0, sizeof r->taken);
+    r->ports = (struct portbits){ 0 };
+}
+
+dibs_status reconcile_pass(struct reconciler *r, int64_t now_ms, dibs_err *err)
+{
+    const struct call call = handle_call(r->options.handle);
+
+    begin(r, now_ms);
+    dibs_status s = inventory_index(r->options.inventory)
+                        ? ledger_list(r->options.ledger, &call,
+                                      &(struct ledger_filter){ .pool = r->options.pool->name }, look, r, err)
+                        : err_set(err, DIBS_FAILURE, "looking at objects: out of memory");
+    if (s == DIBS_OK && r->status != DIBS_OK) {
+        *err = r->err;
+        s = r->status;
+    }
+    if (s != DIBS_OK) {
+        r->counts.n_errors++;
+        return s;
+    }
+    hash_table_each(&r->known, forget, r);
+    r->counts.n_ports = portbits_count(&r->ports);
+    end_all(r, r->confirm, r->n_confirm, LEDGER_END_UNHOLD, &r->counts.n_confirmed);
+    inventory_each(r->options.inventory, check_object, r);
+    restore_all(r);
+    end_all(r, r->end, r->n_end, LEDGER_END_GONE, &r->counts.n_ended);
+    if (r->status == DIBS_OK)
+        inventory_forget(r->options.inventory);
+    else
+        *err = r->err;
+    return r->status;
+}
+
+const struct reconcile_counts *reconcile_count(const struct reconciler *r)
+{
+    return &r->counts;
+}
+
+int64_t reconcile_due_ms(const struct reconciler *r)
+{
+    return r->due_ms;
+}
+
+dibs_status reconcile_open(const struct reconcile_options *options, struct reconciler **out, dibs_err *err)
+{
+    struct reconciler *r = calloc(1, sizeof *r);
+
+    if (!r)
+        return err_set(err, DIBS_FAILURE, "reconciling claims: out of memory");
+    r->options = *options;
+    *out = r;
+    return DIBS_OK;
+}
+
+static void free_known(void *ctx, struct hash_table_item *item)
+{
+    (void) ctx;
+    free((struct known *) item);
+}
+
+void reconcile_close(struct reconciler *r)
+{
+    if (!r)
+        return;
+    hash_table_each(&r->known, free_known, NULL);
+    hash_table_done(&r->known);
+    free(r->confirm);
+    free(r->end);
+    free(r->wishes);
+    free(r);
+}

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT */
+#include "kube/identity.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/name_part.h"
+#include "base/text.h"
+
+#include "base/banned.h"
+
+/* RBG has renamed its labels: what the new one is called, then the old ones. */
+static const char *const rbg_group[] = { "rbg.workloads.x-k8s.io/group-name",
+                                         "rolebasedgroup.workloads.x-k8s.io/name", NULL };
+static const char *const rbg_role[] = { "rbg.workloads.x-k8s.io/role-name",
+                                        "rolebasedgroup.workloads.x-k8s.io/role", NULL };
+static const char *const rbg_type[] = { "rbg.workloads.x-k8s.io/role-type",
+                                        "role.rolebasedgroup.workloads.x-k8s.io/template-type", NULL };
+static const char *const rbg_instance[] = { "rbg.workloads.x-k8s.io/role-instance-name",
+                                            "instance.workloads.x-k8s.io/instance-name",
+                                            "instanceset.workloads.x-k8s.io/instance-name", NULL };
+static const char *const rbg_component[] = { "rbg.workloads.x-k8s.io/component-name",
+                                             "instance.workloads.x-k8s.io/component-name",
+                                             "instanceset.workloads.x-k8s.io/instance-component-name",
+                                             "component.rolebasedgroup.workloads.x-k8s.io/name", NULL };
+static const char *const rbg_id[] = { "rbg.workloads.x-k8s.io/component-id",
+                                      "instance.workloads.x-k8s.io/component-id",
+                                      "instanceset.workloads.x-k8s.io/instance-component-id", NULL };
+#define LWS_NAME "leaderworkerset.sigs.k8s.io/name"
+#define LWS_GROUP "leaderworkerset.sigs.k8s.io/group-index"
+#define LWS_WORKER "leaderworkerset.sigs.k8s.io/worker-index"
+
+enum { NAMESPACE_MAX = 63, INDEX_MAX = INT32_MAX };
+
+/* ---- reading ---- */
+
+const char *identity_label(const struct identity_labels *labels, const char *key)
+{
+    const char *text = NULL;
+
+    if ((jsonr_get_string(labels->first, key, &text) && *text) ||
+        (jsonr_get_string(labels->second, key, &text) && *text))
+        return text;
+    return NULL;
+}
+
+static const char *label_of(const struct identity_labels *labels, const char *const *keys)
+{
+    const char *text = NULL;
+
+    for (; *keys && !text; keys++)
+        text = identity_label(labels, *keys);
+    return text;
+}
+
+/* An index as Kubernetes writes it: "7", never "07", so that one pod has one name. */
+static bool index_of(const char *text, uint32_t *out)
+{
+    uint64_t number = 0;
+    size_t len = text ? strlen(text) : 0;
+
+    if (len == 0 || (len > 1 && text[0] == '0') || !text_number(text, len, INDEX_MAX, &number))
+        return false;
+    *out = (uint32_t) number;
+    return true;
+}
+
+/* The number at the end of PREFIX-NUMBER. */
+static bool index_behind(const char *text, const char *prefix, uint32_t *out)
+{
+    size_t len = strlen(prefix);
+
+    return strncmp(text, prefix, len) == 0 && text[len] == '-' && index_of(text + len + 1, out);
+}
+
+static const jsonr_value *controller_of(const jsonr_value *metadata)
+{
+    const jsonr_value *owners = jsonr_get(metadata, "ownerReferences");
+
+    for (size_t i = 0; i < jsonr_array_size(owners); i++) {
+        const jsonr_value *owner = jsonr_array_at(owners, i);
+        bool is_controller = false;
+
+        if (jsonr_get_bool(owner, "controller", &is_controller) && is_controller)
+            return owner;
+    }
+    return NULL;
+}
+
+/* A Deployment's pods are owned by its ReplicaSet, which is called DEPLOYMENT-HASH, and say the hash. */
+static void rise_to_deployment(const struct identity_labels *labels, struct identity_owner *owner)
+{
+    const char *hash = identity_label(labels, "pod-template-hash");
+    size_t len = strlen(owner->name);
+    size_t hash_len = hash ? strlen(hash) : 0;
+
+    if (strcmp(owner->kind, "ReplicaSet") != 0 || !hash || len < hash_len + 2 ||
+        strcmp(owner->name + len - hash_len, hash) != 0 || owner->name[len - hash_len - 1] != '-')
+        return;
+    owner->kind = "Deployment";
+    owner->name[len - hash_len - 1] = '\0';
+}
+
+/* Find the object that made the pod. A bare pod is its own object; those of one generateName are one. */
+static void find_owner(const jsonr_value *metadata, const struct identity_labels *labels,
+                       struct identity_owner *out)
+{
+    const jsonr_value *controller = controller_of(metadata);
+    const char *kind = NULL;
+    const char *name = NULL;
+
+    if (jsonr_get_string(controller, "kind", &kind) && jsonr_get_string(controller, "name", &name) && *kind &&
+        *name) {
+        out->kind = kind;
+    } else {
+        out->kind = "Pod";
+        if (!jsonr_get_string(metadata, "name", &name) || !*name)
+            (void) jsonr_get_string(metadata, "generateName", &name);
+    }
+    (void) text_copy(out->name, sizeof out->name, name ? name : "");
+    rise_to_deployment(labels, out);
+}
+
+/* ---- places ---- */
+
+void identity_keeper(const char *kind, const char *name, char out[DIBS_KEEPER_MAX + 1])
+{
+    char kind_part[DIBS_NAME_PART_MAX + 1];
+    char name_part[DIBS_NAME_PART_MAX + 1];
+
+    name_part_encode(kind, "", IDENTITY_KIND_MAX, kind_part);
+    name_part_encode(name, "", IDENTITY_NAME_MAX, name_part);
+    (void) snprintf(out, DIBS_KEEPER_MAX + 1, "%s/%s", kind_part, name_part);
+}
+
+static bool is_rbg(const struct identity_labels *labels)
+{
+    return label_of(labels, rbg_group) && label_of(labels, rbg_role);
+}
+
+/* A kind has a capital letter, which no RoleBasedGroup's name has: the two are never one group by chance. */
+static void default_group(const struct identity_owner *owner, char out[DIBS_NAME_PART_MAX + 1])
+{
+    char raw[NAME_PART_RAW_MAX];
+
+    (void) snprintf(raw, sizeof raw, "%.63s.%s", owner->kind, owner->name);
+    name_part_encode(raw, "", DIBS_NAME_PART_MAX, out);
+}
+
+void identity_place(const struct identity_labels *labels, const struct identity_owner *owner,
+                    struct identity *out)
+{
+    const char *group = identity_label(labels, IDENTITY_LABEL_GROUP);
+    const char *role = identity_label(labels, IDENTITY_LABEL_ROLE);
+
+    identity_keeper(owner->kind, owner->name, out->role_keeper);
+    if (strcmp(owner->kind, "Pod") == 0)
+        (void) text_copy(out->role_keeper, sizeof out->role_keeper, IDENTITY_KEPT_BY_POD);
+    if (is_rbg(labels)) {
+        group = label_of(labels, rbg_group);
+        role = label_of(labels, rbg_role);
+        identity_keeper("RoleBasedGroup", group, out->role_keeper);
+    }
+    out->is_grouped = group != NULL;
+    if (group)
+        name_part_encode(group, "", DIBS_NAME_PART_MAX, out->group);
+    else
+        default_group(owner, out->group);
+    (void) text_copy(out->role_name, sizeof out->role_name, role ? role : owner->name);
+    name_part_encode(out->role_name, "", DIBS_NAME_PART_MAX, out->role);
+}
+
+static void number_part(uint32_t number, char out[DIBS_NAME_PART_MAX + 1])
+{
+    (void) snprintf(out, DIBS_NAME_PART_MAX + 1, "%u", number);
+}
+
+void identity_instance(const struct identity_labels *labels, const char *name,
+                       char out[DIBS_NAME_PART_MAX + 1])
+{
+    const char *group = label_of(labels, rbg_group);
+    const char *role = label_of(labels, rbg_role);
+    char set[2 * IDENTITY_RAW_MAX + 2];
+    uint32_t number = 0;
+
+    (void) snprintf(set, sizeof set, "%.253s-%.253s", group ? group : "", role ? role : "");
+    if (group && role && index_behind(name, set, &number))
+        number_part(number, out);
+    else /* what is called like a number is none */
+        name_part_encode(name, index_of(name, &number) ? "0123456789" : "", DIBS_NAME_PART_MAX, out);
+}
+
+/* ---- named pods ---- */
+
+/* A pod while it is identified. */
+struct looking {
+    struct identity_labels labels;
+    struct identity_owner owner;
+    const char *name; /* of the pod; "": none yet */
+    struct identity *out;
+};
+
+static void name_it(const struct looking *l, const char *kind, const char *object)
+{
+    l->out->is_named = true;
+    identity_keeper(kind, object, l->out->keeper);
+}
+
+/* The index that a label says, else the one behind PREFIX in the pod's name. A LeaderWorkerSet's own webhook
+ * writes the label, a leader's group and a worker's number, from that name: and may be asked after ours. */
+static bool lws_index(const struct looking *l, const char *key, const char *prefix, uint32_t *out)
+{
+    const char *text = identity_label(&l->labels, key);
+
+    return text ? index_of(text, out) : index_behind(l->name, prefix, out);
+}
+
+/* LWS-GROUP is a leader, LWS-GROUP-WORKER one of its workers; both belong to StatefulSets that the
+ * LeaderWorkerSet has made. */
+static bool look_at_lws(struct looking *l)
+{
+    const char *lws = identity_label(&l->labels, LWS_NAME);
+    char expected[2 * IDENTITY_RAW_MAX];
+    uint32_t group = 0;
+    uint32_t worker = 0;
+
+    if (!lws || !lws_index(l, LWS_GROUP, lws, &group))
+        return false;
+    (void) snprintf(expected, sizeof expected, "%.253s-%u", lws, group);
+    bool has_worker = lws_index(l, LWS_WORKER, expected, &worker);
+    l->owner.kind = "LeaderWorkerSet";
+    (void) text_copy(l->owner.name, sizeof l->owner.name, lws);
+    identity_place(&l->labels, &l->owner, l->out);
+    if (!has_worker)
+        return true;
+    l->out->component = worker == 0 ? "leader" : "worker";
+    l->out->component_id = worker == 0 ? 0 : worker - 1;
+    (void) snprintf(expected, sizeof expected, worker == 0 ? "%.253s-%u" : "%.253s-%u-%u", lws, group,
+                    worker);
+    if (strcmp(l->name, expected) != 0)
+        return true;
+    number_part(group, l->out->instance);
+    name_it(l, "LeaderWorkerSet", lws);
+    return true;
+}
+
+/* The name that RBG gives the pod: INSTANCE-COMPONENT-ID, INSTANCE-INDEX where it is like a LeaderWorkerSet,
+ * INSTANCE where the role has one pod. */
+static void rbg_pod_name(const struct looking *l, const char *instance, char *out, size_t size)
+{
+    const char *type = label_of(&l->labels, rbg_type);
+    const struct identity *i = l->out;
+    bool is_worker = i->component && strcmp(i->component, "worker") == 0;
+
+    if (type && strcmp(type, "LeaderWorkerSet") == 0)
+        (void) snprintf(out, size, "%.253s-%u", instance, i->component_id + is_worker);
+    else if (!i->component)
+        (void) snprintf(out, size, "%.253s", instance);
+    else
+        (void) snprintf(out, size, "%.253s-%.253s-%u", instance, i->component, i->component_id);
+}
+
+/* NULL: it is of none. */
+static const char *rbg_instance_of(const struct identity_labels *labels, const struct identity_owner *owner,
+                                   bool *is_owned)
+{
+    *is_owned = strcmp(owner->kind, "RoleInstance") == 0 || strcmp(owner->kind, "Instance") == 0;
+    return *is_owned ? owner->name : label_of(labels, rbg_instance);
+}
+
+static bool look_at_rbg(struct looking *l)
+{
+    bool is_owned = false;
+    const char *instance = rbg_instance_of(&l->labels, &l->owner, &is_owned);
+    const char *type = label_of(&l->labels, rbg_type);
+    char expected[2 * IDENTITY_RAW_MAX + 16];
+
+    /* A bare pod with these labels is what RBG makes, if it is called as RBG would. */
+    if (!instance || (!is_owned && strcmp(l->owner.kind, "Pod") != 0))
+        return false;
+    /* A pod without a type that is called like the instance is all of it. */
+    bool is_single = type ? strcmp(type, "PodTemplate") == 0 : strcmp(l->name, instance) == 0;
+    bool has_id = index_of(label_of(&l->labels, rbg_id), &l->out->component_id);
+    /* Of one pod the component is the role itself. */
+    l->out->component = is_single ? NULL : label_of(&l->labels, rbg_component);
+    rbg_pod_name(l, instance, expected, sizeof expected);
+    identity_place(&l->labels, &l->owner, l->out);
+    if (strcmp(l->name, expected) != 0 || (!has_id && l->out->component))
+        return true;
+    identity_instance(&l->labels, instance, l->out->instance);
+    name_it(l, is_owned ? l->owner.kind : "RoleInstance", instance);
+    return true;
+}
+
+static void look_at_owner(struct looking *l)
+{
+    uint32_t ordinal = 0;
+
+    identity_place(&l->labels, &l->owner, l->out);
+    if (strcmp(l->owner.kind, "StatefulSet") != 0 || !index_behind(l->name, l->owner.name, &ordinal))
+        return;
+    number_part(ordinal, l->out->instance);
+    name_it(l, "StatefulSet", l->owner.name);
+}
+
+/* ---- the whole ---- */
+
+bool identity_is_id(const char *text)
+{
+    size_t len = text ? strlen(text) : 0;
+
+    return len == IDENTITY_ID_MAX && strspn(text, "0123456789abcdef") == len;
+}
+
+enum {
+    RANDOM_DIGITS = 24,
+    DIGEST_DIGITS = IDENTITY_ID_MAX - RANDOM_DIGITS,
+    /* An id counts in the slot of time that it was drawn in and in the next one: for half a minute to a whole
+     * one, which is how long a request to the API server takes at most. */
+    SLOT_MS = 30000,
+};
+
+static uint64_t add_text(uint64_t hash, const char *text)
+{
+    return hash_fnv1a(hash, text, strlen(text) + 1);
+}
+
+/* The name is not yet there when it is to be generated, neither the first time nor when asked again; nor is
+ * the node, unless who made the pod said it. */
+static void digest(const jsonr_value *pod, const char *id, int64_t slot, char out[DIGEST_DIGITS + 1])
+{
+    uint64_t hash = hash_fnv1a(HASH_FNV_BASIS, id, RANDOM_DIGITS);
+
+    hash = add_text(hash, jsonr_text_at(pod, "metadata.name"));
+    hash = add_text(hash, jsonr_text_at(pod, "metadata.generateName"));
+    hash = add_text(hash, jsonr_text_at(pod, "spec.nodeName"));
+    hash = hash_fnv1a(hash, &slot, sizeof slot);
+    (void) snprintf(out, DIGEST_DIGITS + 1, "%08x", (uint32_t) (hash ^ hash >> 32));
+}
+
+dibs_status identity_draw_id(const jsonr_value *pod, int64_t wall_ms, char out[IDENTITY_ID_MAX + 1],
+                             dibs_err *err)
+{
+    static const char hex[] = "0123456789abcdef";
+    uint8_t bits[RANDOM_DIGITS / 2];
+
+    if (getrandom(bits, sizeof bits, 0) != (ssize_t) sizeof bits)
+        return err_os(err, DIBS_FAILURE, errno, "cannot get random bytes");
+    for (size_t i = 0; i < sizeof bits; i++) {
+        out[2 * i] = hex[bits[i] >> 4];
+        out[2 * i + 1] = hex[bits[i] & 15];
+    }
+    digest(pod, out, wall_ms / SLOT_MS, out + RANDOM_DIGITS);
+    return DIBS_OK;
+}
+
+bool identity_may_be_asked_again(const struct identity *identity, const jsonr_value *pod, int64_t wall_ms)
+{
+    char expected[DIGEST_DIGITS + 1];
+
+    /* A pod that was read from an API server has a phase; most clients remove its uid before they send it. */
+    if (!identity->id[0] || *jsonr_text_at(pod, "metadata.uid") || *jsonr_text_at(pod, "status.phase"))
+        return false;
+    /* The slot after this one: another replica's clock may be ahead. */
+    for (int64_t slot = wall_ms / SLOT_MS - 1; slot <= wall_ms / SLOT_MS + 1; slot++) {
+        digest(pod, identity->id, slot, expected);
+        if (strcmp(identity->id + RANDOM_DIGITS, expected) == 0)
+            return true;
+    }
+    return false;
+}
+
+void identity_take_id(struct identity *identity, const char *id)
+{
+    (void) text_copy(identity->id, sizeof identity->id, id);
+    if (!identity->is_named)
+        (void) snprintf(identity->instance, sizeof identity->instance, "~%s", id);
+}
+
+static dibs_status set_principal(const char *ns, struct identity *out, dibs_err *err)
+{
+    char shown[80];
+
+    if (!ns || !*ns)
+        ns = "default";
+    if (strlen(ns) > NAMESPACE_MAX || strspn(ns, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(ns))
+        return err_set(err, DIBS_INVALID, "metadata.namespace: '%s' is no namespace",
+                       text_safe(ns, shown, sizeof shown));
+    (void) snprintf(out->principal, sizeof out->principal, "ns:%s", ns);
+    return DIBS_OK;
+}
+
+dibs_status identity_of_pod(const jsonr_value *pod, const char *ns, struct identity *out, dibs_err *err)
+{
+    const jsonr_value *metadata = jsonr_get(pod, "metadata");
+    struct identity found = { 0 };
+    struct looking l = { .labels = { jsonr_get(metadata, "labels"), NULL }, .name = "", .out = &found };
+    const char *id = NULL;
+    const char *in = NULL;
+
+    if (!jsonr_is_object(metadata))
+        return err_set(err, DIBS_INVALID, "metadata: it is not an object");
+    (void) jsonr_get_string(metadata, "namespace", &in);
+    (void) jsonr_get_string(metadata, "name", &l.name);
+    dibs_status s = set_principal(ns && *ns ? ns : in, &found, err);
+    if (s != DIBS_OK)
+        return s;
+    (void) text_copy(found.keeper, sizeof found.keeper, IDENTITY_KEPT_BY_POD);
+    find_owner(metadata, &l.labels, &l.owner);
+    if (!look_at_lws(&l) && !look_at_rbg(&l))
+        look_at_owner(&l);
+    if (jsonr_get_string(jsonr_get(metadata, "annotations"), IDENTITY_KEY_CLAIM, &id) && identity_is_id(id))
+        identity_take_id(&found, id);
+    *out = found;
+    return DIBS_OK;
+}
+
+bool identity_address(const jsonr_value *pod, const struct identity *identity,
+                      const struct workload_discovery_ref *ref, char out[WORKLOAD_ADDRESS_MAX])
+{
+    const jsonr_value *metadata = jsonr_get(pod, "metadata");
+    const struct identity_labels labels = { jsonr_get(metadata, "labels"), NULL };
+    const char *type = label_of(&labels, rbg_type);
+    const char *service = jsonr_text_at(pod, "spec.subdomain");
+    struct identity_owner owner = { 0 };
+    struct workload_pod_id other = { .component = ref->component, .id = ref->index };
+    bool is_owned = false;
+
+    find_owner(metadata, &labels, &owner);
+    other.instance = rbg_instance_of(&labels, &owner, &is_owned);
+    other.type = type && strcmp(type, "LeaderWorkerSet") == 0 ? WORKLOAD_LEADER_WORKER_PODS
+                 : type && strcmp(type, "PodTemplate") == 0   ? WORKLOAD_STANDALONE_POD
+                                                              : WORKLOAD_COMPONENT_PODS;
+    return other.instance && *service &&
+           workload_discovery_address(&other, service, identity->principal + strlen("ns:"), out);
+}
+
+/* ---- names ---- */
+
+/* "GROUP/ROLE/INSTANCE/COMPONENT/"; the component of what is shared has no index. */
+static void name_prefix(const struct identity *i, bool is_shared, char out[DIBS_NAME_MAX + 1])
+{
+    char component[DIBS_NAME_PART_MAX + 1] = "-";
+
+    if (i->component)
+        workload_part(i->component, is_shared ? 0 : i->component_id, component);
+    (void) snprintf(out, DIBS_NAME_MAX + 1, "%s/%s/%s/%s/", i->group, i->role, is_shared ? "-" : i->instance,
+                    component);
+}
+
+void identity_claim_name(const struct identity *identity, const struct workload_port *port, uint32_t number,
+                         char out[DIBS_NAME_MAX + 1])
+{
+    char last[DIBS_NAME_PART_MAX + 1];
+
+    workload_part(port->name, number, last);
+    name_prefix(identity, port->scope == WORKLOAD_ROLE_SCOPED, out);
+    (void) snprintf(out + strlen(out), DIBS_NAME_MAX + 1 - strlen(out), "%s", last);
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+#include "kube/inject/inject.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "kube/inject/model.h"
+#include "kube/inject/objects.h"
+#include "kube/inject/pod_text.h"
+#include "kube/inject/splice.h"
+#include "workload/workload.h"
+
+#include "base/banned.h"
+
+/* The claims of one object. */
+struct share {
+    struct workload_needs needs;
+    uint16_t *ports; /* one for each need */
+};
+
+struct kube_injection {
+    const char *text;
+    size_t len;
+    yaml_text *yaml;
+    struct kube_objects objects;
+    struct kube_model model;
+    struct share *shares;        /* one for each object */
+    struct workload_plan *plans; /* how these were claimed; NULL before */
+};
+
+static dibs_status no_memory(dibs_err *err)
+{
+    return err_set(err, DIBS_FAILURE, "out of memory");
+}
+
+static void free_plans(kube_injection *in)
+{
+    for (size_t i = 0; in->plans && i < in->objects.n; i++)
+        workload_plan_free(&in->plans[i]);
+    free(in->plans);
+    in->plans = NULL;
+}
+
+void kube_injection_free(kube_injection *injection)
+{
+    if (!injection)
+        return;
+    for (size_t i = 0; injection->shares && i < injection->objects.n; i++) {
+        workload_needs_free(&injection->shares[i].needs);
+        free(injection->shares[i].ports);
+    }
+    free_plans(injection);
+    free(injection->shares);
+    kube_model_free(&injection->model);
+    kube_objects_free(&injection->objects);
+    yaml_free(injection->yaml);
+    free(injection);
+}
+
+bool kube_injection_is_needed(const kube_injection *injection)
+{
+    return injection->objects.n > 0;
+}
+
+/* ---- what a template gets ---- */
+
+/* A port of another object: what a pod of that one would get that has nothing but this reference. */
+static dibs_status add_foreign(const kube_injection *in, const struct kube_foreign *foreign,
+                               struct pod_edit *out, dibs_err *err)
+{
+    AUTO(free_auto) struct workload_value *value = NULL;
+    const struct workload_group *group = in->model.groups[foreign->object];
+    const struct share *share = &in->shares[foreign->object];
+    struct workload_reference reference = foreign->reference;
+    const struct workload_component only = { .size = 1, .references = &reference, .n_references = 1 };
+    const struct workload_pod pod = { .role = workload_role(group, reference.role), .component = &only };
+    dibs_status s = workload_values(group, &pod, &share->needs, share->ports, &value, err);
+
+    if (s == DIBS_OK)
+        pod_edit_variable(out, value->env, value->text);
+    return s;
+}
+
+/* The numbers of a port that the pod itself has. */
+static const uint16_t *numbers_of(const struct share *share, const struct workload_value *value)
+{
+    for (size_t i = 0; i < share->needs.n; i++)
+        if (share->needs.all[i].port == value->port && share->needs.all[i].number == 0 &&
+            share->ports[i] == value->first)
+            return &share->ports[i];
+    return NULL;
+}
+
+static dibs_status plan_edit(const kube_injection *in, size_t template, struct pod_edit *out, dibs_err *err)
+{
+    AUTO(free_auto) struct workload_value *own = NULL;
+    const struct kube_pod *about = &in->model.pods[template];
+    const struct share *share = &in->shares[in->objects.templates[template].object];
+    const struct workload_pod pod = { .role = about->role,
+                                      .component = &about->role->components[about->component] };
+    size_t n_own = pod.component->n_ports + pod.component->n_references;
+    dibs_status s = workload_values(about->group, &pod, &share->needs, share->ports, &own, err);
+
+    for (size_t i = 0; i < n_own && s == DIBS_OK; i++) {
+        const uint16_t *numbers = own[i].is_reference ? NULL : numbers_of(share, &own[i]);
+
+        if (numbers)
+            pod_edit_own_port(out, own[i].port, numbers);
+        else
+            pod_edit_variable(out, own[i].env, own[i].text);
+    }
+    for (size_t i = 0; i < about->n_foreign && s == DIBS_OK; i++)
+        s = add_foreign(in, &about->foreign[i], out, err);
+    return s == DIBS_OK && out->is_lost ? no_memory(err) : s;
+}
+
+/* ---- text ---- */
+
+/* All changes of one text; `objects` are its own. */
+static dibs_status edit_all(const kube_injection *in, const struct kube_objects *objects, struct splice *s,
+                            dibs_err *err)
+{
+    dibs_status status = DIBS_OK;
+
+    for (size_t i = 0; i < objects->n_templates && status == DIBS_OK; i++) {
+        AUTO(pod_edit_done) struct pod_edit edit = { 0 };
+
+        status = plan_edit(in, i, &edit, err);
+        if (status == DIBS_OK)
+            status = pod_text_edit(s, &objects->templates[i], &edit, err);
+    }
+    return status;
+}
+
+/* Reads the new text: is everything there, so that nothing would be changed again? */
+static bool is_as_wanted(const kube_injection *in, const char *text, size_t len, dibs_err *why)
+{
+    AUTO(yaml_free_auto) yaml_text *yaml = NULL;
+    AUTO(kube_objects_free) struct kube_objects objects = { 0 };
+    AUTO(splice_done) struct splice s = { 0 };
+
+    return yaml_parse(yaml_name(in->yaml), text, len, &yaml, why) == DIBS_OK &&
+           kube_objects_find(yaml, false, &objects, why) == DIBS_OK &&
+           objects.n_templates == in->objects.n_templates &&
+           splice_begin(&s, yaml, text, len, why) == DIBS_OK && edit_all(in, &objects, &s, why) == DIBS_OK &&
+           s.n_edits == 0;
+}
+
+dibs_status kube_injection_text(const kube_injection *in, char **out, size_t *len, dibs_err *err)
+{
+    AUTO(splice_done) struct splice s = { 0 };
+    AUTO(bytes_done) struct bytes text = { 0 };
+    dibs_err why = { 0 };
+    dibs_status status = splice_begin(&s, in->yaml, in->text, in->len, err);
+
+    if (status == DIBS_OK)
+        status = edit_all(in, &in->objects, &s, err);
+    if (status == DIBS_OK)
+        status = splice_apply(&s, &text, err);
+    if (status != DIBS_OK)
+        return status;
+    /* YAML can be written in ways that text cannot be put into; better to say so than to spoil it. */
+    if (s.n_edits > 0 && !is_as_wanted(in, text.at, text.n, &why))
+        return yaml_error(
+            in->yaml, in->objects.templates[0].at, err,
+            "the ports cannot be written into this text; write its pods in plain block style%s%s",
+            why.msg[0] ? ": " : "", why.msg);
+    *len = text.n;
+    *out = TAKE(text.at);
+    return DIBS_OK;
+}
+
+/* ---- reading ---- */
+
+/* Made-up claims, so that the text can be tried before anything is claimed. */
+static dibs_status make_up(kube_injection *in, dibs_err *err)
+{
+    uint16_t port = 0;
+
+    in->shares = calloc(in->objects.n + 1, sizeof *in->shares);
+    if (!in->shares)
+        return no_memory(err);
+    for (size_t i = 0; i < in->objects.n; i++) {
+        struct share *share = &in->shares[i];
+        dibs_status s = workload_needs_all(in->model.groups[i], &share->needs, err);
+
+        if (s != DIBS_OK)
+            return s;
+        share->ports = calloc(share->needs.n + 1, sizeof *share->ports);
+        if (!share->ports)
+            return no_memory(err);
+        for (size_t k = 0; k < share->needs.n; k++) {
+            port = (uint16_t) (port % DIBS_PORT_MAX + 1);
+            share->ports[k] = port;
+        }
+    }
+    return DIBS_OK;
+}
+
+static dibs_status read_text(const char *name, const char *text, size_t len, bool is_release,
+                             kube_injection **out, dibs_err *err)
+{
+    AUTO(kube_injection_free_auto) kube_injection *in = calloc(1, sizeof *in);
+    AUTO(free_auto) char *trial = NULL;
+    size_t n = 0;
+
+    if (!in)
+        return no_memory(err);
+    in->text = text;
+    in->len = len;
+    dibs_status s = yaml_parse(name, text, len, &in->yaml, err);
+
+    if (s == DIBS_OK)
+        s = kube_objects_find(in->yaml, is_release, &in->objects, err);
+    if (s == DIBS_OK)
+        s = kube_model_build(in->yaml, &in->objects, &in->model, err);
+    if (s == DIBS_OK)
+        s = make_up(in, err);
+    if (s == DIBS_OK)
+        s = kube_injection_text(in, &trial, &n, err);
+    if (s == DIBS_OK)
+        *out = TAKE(in);
+    return s;
+}
+
+dibs_status kube_injection_read(const char *name, const char *text, size_t len, kube_injection **out,
+                                dibs_err *err)
+{
+    return read_text(name, text, len, false, out, err);
+}
+
+dibs_status kube_release_read(const char *name, const char *text, size_t len, kube_injection **out,
+                              dibs_err *err)
+{
+    return read_text(name, text, len, true, out, err);
+}
+
+static void note_at(const kube_injection *in, const yaml_node *node, const char *text, kube_note_fn note,
+                    void *ctx)
+{
+    dibs_err line = { 0 };
+
+    (void) yaml_error(in->yaml, node, &line, "%s", text);
+    note(ctx, line.msg);
+}
+
+void kube_injection_notes(const kube_injection *in, kube_note_fn note, void *ctx)
+{
+    size_t n_shown = in->objects.n_strays < KUBE_STRAYS_MAX ? in->objects.n_strays : KUBE_STRAYS_MAX;
+    char more[64] = "";
+
+    for (size_t i = 0; i < n_shown; i++)
+        note_at(in, in->objects.strays[i],
+                "an annotation that asks for ports is not used here; it belongs to the metadata of its pod "
+                "template",
+                note, ctx);
+    (void) snprintf(more, sizeof more, "%zu more annotations are not used", in->objects.n_strays - n_shown);
+    if (in->objects.n_strays > n_shown)
+        note(ctx, more);
+    for (size_t i = 0; i < in->objects.n_templates; i++) {
+        const struct kube_template *t = &in->objects.templates[i];
+        const struct kube_pod *pod = &in->model.pods[i];
+        const struct workload_component *component = &pod->role->components[pod->component];
+        bool is_scoped = false;
+
+        for (size_t p = 0; p < component->n_ports; p++)
+            is_scoped = is_scoped || component->ports[p].scope == WORKLOAD_POD_SCOPED;
+        if (pod->n_addresses > 0)
+            note_at(in, t->discovery,
+                    "addressRefs are left out: which service and instance the pods belong to is known in the "
+                    "cluster only",
+                    note, ctx);
+        if (is_scoped && (uint64_t) t->instances * t->size > 1)
+            note_at(in, t->at,
+                    "all pods of this template get the same PodScoped ports, which is fine because each "
+                    "has a network of its own",
+                    note, ctx);
+    }
+}
+
+/* ---- claiming ---- */
+
+/* All objects in one step (INV-4). */
+static dibs_status sync_all(kube_injection *in, dibs *handle, bool is_dry_run, dibs_err *err)
+{
+    free_plans(in);
+    in->plans = calloc(in->objects.n + 1, sizeof *in->plans);
+    if (!in->plans)
+        return no_memory(err);
+    return workload_sync_all(handle, in->model.groups, in->objects.n, is_dry_run, in->plans, err);
+}
+
+static bool is_settled(const kube_injection *in)
+{
+    for (size_t i = 0; i < in->objects.n; i++)
+        if (in->plans[i].count[WORKLOAD_KEEP] < in->plans[i].n)
+            return false;
+    return true;
+}
+
+dibs_status kube_injection_claim(kube_injection *in, dibs *handle, dibs_err *err)
+{
+    dibs_status s = sync_all(in, handle, true, err); /* a look first: claims that are there cost no write */
+
+    if (s == DIBS_OK && !is_settled(in))
+        s = sync_all(in, handle, false, err);
+    for (size_t i = 0; i < in->objects.n && s == DIBS_OK; i++)
+        for (size_t k = 0; k < in->shares[i].needs.n; k++) /* they come first, in their order */
+            in->shares[i].ports[k] = in->plans[i].changes[k].claim.port;
+    return s;
+}
+
+dibs_status kube_injection_undo(kube_injection *in, dibs *handle, dibs_err *err)
+{
+    dibs_status s = in->plans ? workload_undo(handle, in->plans, in->objects.n, err) : DIBS_OK;
+
+    free_plans(in);
+    return s;
+}
+
+size_t kube_injection_count(const kube_injection *in, enum workload_change_kind kind)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; in->plans && i < in->objects.n; i++)
+        n += in->plans[i].count[kind];
+    return n;
+}

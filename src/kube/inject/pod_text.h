@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_KUBE_INJECT_POD_TEXT_H
+#define DIBS_KUBE_INJECT_POD_TEXT_H
+/* Write a pod edit into the text of a manifest. What is there already is not changed. */
+#include "kube/inject/objects.h"
+#include "kube/inject/splice.h"
+#include "kube/pod_edit.h"
+
+/* Host ports go into the first container. */
+dibs_status pod_text_edit(struct splice *s, const struct kube_template *t, const struct pod_edit *edit,
+                          dibs_err *err);
+#endif

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: MIT */
+#include "kube/inject/splice.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/grow.h"
+
+#include "base/banned.h"
+
+struct splice_edit {
+    size_t at, remove;
+    size_t order;        /* of those at one place */
+    bool is_key;         /* a new key of a map: behind what the value before it gets */
+    size_t insert, size; /* what is put there: bytes of splice.inserted */
+};
+
+void splice_done(struct splice *s)
+{
+    arena_free(s->pieces);
+    bytes_done(&s->inserted);
+    free(s->edits);
+    free(s->shared);
+    *s = (struct splice){ 0 };
+}
+
+/* ---- what stands in several places ---- */
+
+static dibs_status collect_shared(struct splice *s, const yaml_node *node, dibs_err *err)
+{
+    dibs_status status = DIBS_OK;
+
+    if (!node)
+        return DIBS_OK;
+    if (node->is_alias) {
+        if (!grow((void **) &s->shared, s->n_shared, &s->max_shared, sizeof(const yaml_node *)))
+            return err_set(err, DIBS_FAILURE, "out of memory");
+        s->shared[s->n_shared++] = yaml_follow(node);
+        return DIBS_OK;
+    }
+    for (const yaml_node *child = node->first; child && status == DIBS_OK; child = child->next)
+        status = collect_shared(s, node->kind == YAML_MAP ? child->value : child, err);
+    return status;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const yaml_node *const *x = a;
+    const yaml_node *const *y = b;
+
+    return (*x)->start < (*y)->start ? -1 : (*x)->start > (*y)->start;
+}
+
+static size_t line_end(const struct splice *s, size_t at)
+{
+    while (at < s->len && s->text[at] != '\n' && s->text[at] != '\r')
+        at++;
+    return at;
+}
+
+static const char *newline_of(const struct splice *s)
+{
+    size_t at = line_end(s, 0);
+
+    if (at + 1 < s->len && s->text[at] == '\r')
+        return s->text[at + 1] == '\n' ? "\r\n" : "\r";
+    return "\n";
+}
+
+dibs_status splice_begin(struct splice *s, const yaml_text *yaml, const char *text, size_t len, dibs_err *err)
+{
+    dibs_status status = DIBS_OK;
+    size_t n = 0;
+
+    *s = (struct splice){ .yaml = yaml, .text = text, .len = len };
+    s->newline = newline_of(s);
+    for (size_t i = 0; i < yaml_count(yaml) && status == DIBS_OK; i++)
+        status = collect_shared(s, yaml_root(yaml, i), err);
+    if (s->n_shared > 0) /* each once: a name may be used a million times */
+        qsort(s->shared, s->n_shared, sizeof(const yaml_node *), by_place);
+    for (size_t i = 0; i < s->n_shared; i++)
+        if (n == 0 || s->shared[n - 1] != s->shared[i])
+            s->shared[n++] = s->shared[i];
+    s->n_shared = n;
+    return status;
+}
+
+dibs_status splice_look(struct splice *s, const yaml_node *at, size_t n, dibs_err *err)
+{
+    s->looks += n;
+    return s->looks <= SPLICE_LOOKS_MAX ? DIBS_OK : yaml_error(s->yaml, at, err, "too much to look through");
+}
+
+/* May bytes be put into the node (or, when it is replaced, taken out of it)? */
+static dibs_status check_alone(struct splice *s, const yaml_node *node, bool is_replaced, dibs_err *err)
+{
+    dibs_status status = splice_look(s, node, s->n_shared, err);
+
+    if (status != DIBS_OK)
+        return status;
+    for (size_t i = 0; i < s->n_shared; i++) {
+        const yaml_node *other = s->shared[i];
+        bool is_inside = other->kind == YAML_SCALAR ? other == node
+                                                    : other->start <= node->start && node->end <= other->end;
+        bool is_around =
+            is_replaced && node->start <= other->start && other->end <= node->end && other->end > node->start;
+
+        if (is_inside || is_around)
+            return yaml_error(s->yaml, node, err,
+                              "an alias names this text, so that a change here would change another place, "
+                              "too; write it out where the alias stands");
+    }
+    return DIBS_OK;
+}
+
+/* ---- places ---- */
+
+/* The last thing that is written of a node: a scalar, an alias or something in brackets. */
+static const yaml_node *last_of(const yaml_node *node)
+{
+    while (!node->is_alias && node->kind != YAML_SCALAR && node->style == YAML_BLOCK && node->first) {
+        const yaml_node *child = node->first;
+
+        while (child->next)
+            child = child->next;
+        node = node->kind != YAML_MAP ? child : child->value->end > child->end ? child->value : child;
+    }
+    return node;
+}
+
+static bool is_block_text(const yaml_node *node)
+{
+    return node->style == YAML_BLOCK_TEXT && node->kind == YAML_SCALAR && !node->is_alias;
+}
+
+/* Behind what is written of the node. Of block text that is without the line breaks behind it, and without
+ * the blanks in front of what follows, which libfyaml counts among it. */
+static size_t end_of(const struct splice *s, const yaml_node *node)
+{
+    size_t end = node->end;
+    size_t blanks = 0;
+
+    if (!is_block_text(last_of(node)))
+        return end;
+    while (end - blanks > node->start && s->text[end - blanks - 1] == ' ')
+        blanks++;
+    if (end - blanks > node->start && strchr("\r\n", s->text[end - blanks - 1]))
+        end -= blanks;
+    while (end > node->start && strchr("\r\n", s->text[end - 1]))
+        end--;
+    return end;
+}
+
+/* Can lines be put behind the node? Not when line breaks behind it are part of it, or would become so: block
+ * text with '+' in its first line, without any line, or without a line break at the end of the file. */
+static bool takes_lines(const struct splice *s, const yaml_node *node)
+{
+    const yaml_node *last = last_of(node);
+    size_t at = last->start;
+
+    if (!is_block_text(last))
+        return true;
+    while (at > 0 && strchr("\r\n", s->text[at - 1]))
+        at--;
+    for (; at > 0 && !strchr("\r\n", s->text[at - 1]); at--)
+        if (s->text[at - 1] == '+')
+            return false;
+    return end_of(s, last) > last->start && end_of(s, last) < s->len;
+}
+
+/* Only blanks, and the dashes of lists, in front of it on its line: something can stand there in its stead.
+ */
+static bool is_first_on_line(const struct splice *s, size_t at)
+{
+    while (at > 0 && strchr(" -", s->text[at - 1]))
+        at--;
+    return at == 0 || strchr("\r\n", s->text[at - 1]);
+}
+
+/* ---- changes ---- */
+
+/* Put what was written since edit.insert in place of edit.remove bytes. */
+static dibs_status add_edit(struct splice *s, struct splice_edit edit)
+{
+    edit.order = s->n_edits;
+    edit.size = s->inserted.n - edit.insert;
+    if (grow((void **) &s->edits, s->n_edits, &s->max_edits, sizeof *s->edits))
+        s->edits[s->n_edits++] = edit;
+    else
+        s->inserted.is_lost = true; /* splice_apply() will say so */
+    return DIBS_OK;
+}
+
+/* Children of `piece` into a flow list or map. The blanks between its bracket and what follows are how it is
+ * laid out. */
+static dibs_status add_flow(struct splice *s, const yaml_node *node, const struct splice_piece *piece,
+                            bool is_front)
+{
+    const char *gap = s->text + node->start + 1;
+    const yaml_node *last = node->first;
+    size_t insert = s->inserted.n;
+    size_t n_gap = 0;
+    bool has_break = false;
+
+    while (node->first && node->start + 1 + n_gap < node->first->start && strchr(" \t\r\n", gap[n_gap])) {
+        has_break = has_break || strchr("\r\n", gap[n_gap]);
+        n_gap++;
+    }
+    while (last && last->next)
+        last = last->next;
+    /* A key without a value has its colon behind it. */
+    bool is_behind = !is_front && last && (!last->value || last->value->end > last->end);
+    if (is_behind)
+        bytes_add_text(&s->inserted, has_break ? "," : ", ");
+    if (!is_behind || has_break)
+        bytes_add(&s->inserted, gap, n_gap);
+    piece_write_flow_children(&s->inserted, piece, has_break ? gap : " ", has_break ? n_gap : 1);
+    if (!is_behind && last)
+        bytes_add_text(&s->inserted, n_gap > 0 ? "," : ", ");
+    size_t end = is_behind && last->value ? last->value->end : is_behind ? last->end : node->start + 1;
+    return add_edit(s, (struct splice_edit){ .at = end, .insert = insert });
+}
+
+/* New lines at the end of the line where `at` is. */
+static dibs_status add_lines(struct splice *s, size_t at, const struct splice_piece *piece, uint32_t indent)
+{
+    size_t insert = s->inserted.n;
+
+    piece_write_break(s, indent);
+    piece_write_block(s, piece, indent);
+    return add_edit(s, (struct splice_edit){
+                           .at = line_end(s, at), .insert = insert, .is_key = piece->kind == SPLICE_MAP });
+}
+
+/* In front of a map, when nothing can be put behind any of its values. */
+static dibs_status add_before(struct splice *s, const yaml_node *map, const struct splice_piece *piece,
+                              dibs_err *err)
+{
+    size_t insert = s->inserted.n;
+
+    if (!map->first || !is_first_on_line(s, map->first->start))
+        return yaml_error(s->yaml, map, err, "there is no place for another key here");
+    piece_write_block(s, piece, map->first->column - 1);
+    piece_write_break(s, map->first->column - 1);
+    return add_edit(s, (struct splice_edit){ .at = map->first->start, .insert = insert });
+}
+
+dibs_status splice_add_pairs(struct splice *s, const yaml_node *map, const struct splice_piece *pairs,
+                             dibs_err *err)
+{
+    const yaml_node *after = NULL;
+
+    if (!pairs || !pairs->first)
+        return DIBS_OK;
+    dibs_status status = check_alone(s, map, false, err);
+    if (status != DIBS_OK)
+        return status;
+    if (map->style == YAML_FLOW)
+        return add_flow(s, map, pairs, false);
+    for (const yaml_node *key = map->first; key; key = key->next)
+        if (takes_lines(s, key->value))
+            after = key;
+    if (!after)
+        return add_before(s, map, pairs, err);
+    bool is_written = after->value->end > after->end;
+    return add_lines(s, is_written ? end_of(s, after->value) : after->end, pairs, map->first->column - 1);
+}
+
+dibs_status splice_add_items(struct splice *s, const yaml_node *key, const struct splice_piece *items,
+                             bool is_front, dibs_err *err)
+{
+    const yaml_node *list = key->value;
+
+    if (!items || !items->first)
+        return DIBS_OK;
+    if (list->is_alias) /* what it names is shared, and says so */
+        return check_alone(s, yaml_follow(list), false, err);
+    dibs_status status = check_alone(s, list, false, err);
+
+    if (status != DIBS_OK)
+        return status;
+    if (list->style == YAML_FLOW)
+        return add_flow(s, list, items, is_front);
+    bool is_behind = !is_front && takes_lines(s, list);
+    return add_lines(s, is_behind ? end_of(s, list) : key->end, items, list->column - 1);
+}
+
+static dibs_status behind_colon(const struct splice *s, const yaml_node *key, size_t *out, dibs_err *err)
+{
+    size_t at = key->end;
+
+    while (at < s->len && strchr(" \t", s->text[at]))
+        at++;
+    if (at == s->len || s->text[at] != ':')
+        return yaml_error(s->yaml, key, err, "this key is not written as KEY: VALUE");
+    *out = at + 1;
+    return DIBS_OK;
+}
+
+/* May the key's value go? *behind is where its colon ends. */
+static dibs_status check_value(struct splice *s, const yaml_node *map, const yaml_node *key, size_t *behind,
+                               dibs_err *err)
+{
+    dibs_status status = check_alone(s, map, false, err);
+
+    if (status == DIBS_OK)
+        status = check_alone(s, key->value, true, err);
+    return status == DIBS_OK ? behind_colon(s, key, behind, err) : status;
+}
+
+dibs_status splice_set(struct splice *s, const yaml_node *map, const yaml_node *key,
+                       const struct splice_piece *piece, dibs_err *err)
+{
+    const yaml_node *value = key->value;
+    size_t at = 0;
+    size_t end = end_of(s, value);
+    size_t insert = s->inserted.n;
+    dibs_status status = check_value(s, map, key, &at, err);
+
+    if (status != DIBS_OK || !piece)
+        return status;
+    bool is_scalar = piece->kind == SPLICE_TEXT || piece->kind == SPLICE_WORD;
+    bool is_inline = is_scalar && !value->is_alias && value->kind == YAML_SCALAR &&
+                     value->style != YAML_BLOCK_TEXT && value->end > value->start;
+    at = is_inline ? value->start : at; /* what stands between the colon and a value stays */
+    if (map->style == YAML_FLOW || is_scalar) {
+        if (!is_inline)
+            bytes_add_text(&s->inserted, " ");
+        piece_write_flow(&s->inserted, piece);
+    } else {
+        piece_write_value(s, piece, map->first->column - 1);
+    }
+    return add_edit(s, (struct splice_edit){ .at = at, .remove = end > at ? end - at : 0, .insert = insert });
+}
+
+dibs_status splice_swap(struct splice *s, const yaml_node *map, const yaml_node *key,
+                        const struct splice_piece *pairs, dibs_err *err)
+{
+    size_t end = 0;
+    size_t insert = s->inserted.n;
+    dibs_status status = check_value(s, map, key, &end, err);
+
+    if (status == DIBS_OK)
+        status = check_alone(s, key, true, err);
+    if (status != DIBS_OK || !pairs)
+        return status;
+    if (map->style == YAML_FLOW)
+        piece_write_flow_children(&s->inserted, pairs, " ", 1);
+    else
+        piece_write_block(s, pairs, key->column - 1);
+    if (end_of(s, key->value) > end)
+        end = end_of(s, key->value);
+    return add_edit(s,
+                    (struct splice_edit){ .at = key->start, .remove = end - key->start, .insert = insert });
+}
+
+dibs_status splice_replace(struct splice *s, const yaml_node *list, const yaml_node *item,
+                           const struct splice_piece *piece, dibs_err *err)
+{
+    size_t insert = s->inserted.n;
+    dibs_status status = check_alone(s, list, false, err);
+
+    if (status == DIBS_OK)
+        status = check_alone(s, item, true, err);
+    if (status != DIBS_OK || !piece)
+        return status;
+    if (list->style == YAML_FLOW || (item->style == YAML_FLOW && !item->is_alias))
+        piece_write_flow(&s->inserted, piece);
+    else
+        piece_write_block(s, piece, item->column - 1);
+    return add_edit(s, (struct splice_edit){
+                           .at = item->start, .remove = end_of(s, item) - item->start, .insert = insert });
+}
+
+/* ---- applying ---- */
+
+static int by_order(const void *a, const void *b)
+{
+    const struct splice_edit *x = a;
+    const struct splice_edit *y = b;
+
+    if (x->at != y->at)
+        return x->at < y->at ? -1 : 1;
+    if (!x->remove != !y->remove) /* what goes in front of a value, then the value */
+        return x->remove ? 1 : -1;
+    if (x->is_key != y->is_key)
+        return x->is_key ? 1 : -1;
+    return x->order < y->order ? -1 : 1;
+}
+
+dibs_status splice_apply(const struct splice *s, struct bytes *out, dibs_err *err)
+{
+    size_t at = 0;
+
+    if (s->n_edits > 0)
+        qsort(s->edits, s->n_edits, sizeof *s->edits, by_order);
+    for (size_t i = 0; i < s->n_edits && !s->inserted.is_lost; i++) {
+        const struct splice_edit *edit = &s->edits[i];
+
+        if (edit->at < at) /* one change is never inside of another */
+            return yaml_error(s->yaml, NULL, err, "two changes of this text meet in one place");
+        bytes_add(out, s->text + at, edit->at - at);
+        bytes_add(out, s->inserted.at + edit->insert, edit->size);
+        at = edit->at + edit->remove;
+    }
+    bytes_add(out, s->text + at, s->len - at);
+    bytes_add(out, "", 1);
+    if (s->inserted.is_lost || out->is_lost)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    out->n--;
+    return DIBS_OK;
+}

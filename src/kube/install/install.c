@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+#include "kube/install/install.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/secret.h"
+#include "base/text.h"
+#include "codec/json.h"
+#include "codec/yaml.h"
+
+#include "base/banned.h"
+
+/* contrib/k8s/NAME.yaml, one behind the other (meson.build). */
+extern const char install_base[];
+extern const size_t install_base_size;
+
+enum {
+    NAMESPACE_MAX = 63,
+    IMAGE_MAX = 512,
+    MORE_BYTES = 32768, /* that values and the Secret can add */
+};
+
+#define LOWER "abcdefghijklmnopqrstuvwxyz0123456789"
+#define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+dibs_status install_check_namespace(const char *text, dibs_err *err)
+{
+    size_t n = strlen(text);
+    char shown[80];
+
+    if (n >= 1 && n <= NAMESPACE_MAX && strspn(text, LOWER "-") == n && text[0] != '-' && text[n - 1] != '-')
+        return DIBS_OK;
+    return err_set(err, DIBS_INVALID,
+                   "'%s' cannot be a namespace: up to 63 of a-z, 0-9 and -, neither first nor last a -",
+                   text_safe(text, shown, sizeof shown));
+}
+
+dibs_status install_check_image(const char *text, dibs_err *err)
+{
+    size_t n = strlen(text);
+    char shown[80];
+
+    if (n >= 1 && n <= IMAGE_MAX && strspn(text, LOWER UPPER "._-/:@") == n)
+        return DIBS_OK;
+    return err_set(err, DIBS_INVALID, "'%s' cannot be an image, such as registry.example/dibs:1",
+                   text_safe(text, shown, sizeof shown));
+}
+
+/* An address and how many of its bits count. */
+static bool is_address_range(const char *text)
+{
+    char address[INET6_ADDRSTRLEN] = "";
+    unsigned char bytes[sizeof(struct in6_addr)];
+    size_t n = strcspn(text, "/");
+    uint64_t bits = 0;
+
+    if (text[n] != '/' || n >= sizeof address)
+        return false;
+    (void) text_copy(address, n + 1, text);
+    bool is_v4 = inet_pton(AF_INET, address, bytes) == 1;
+    return (is_v4 || inet_pton(AF_INET6, address, bytes) == 1) &&
+           text_number(text + n + 1, strlen(text + n + 1), is_v4 ? 32 : 128, &bits);
+}
+
+dibs_status install_write_peers(const char *const *ranges, size_t n, struct bytes *out, dibs_err *err)
+{
+    struct jsonw w;
+    char shown[80];
+
+    jsonw_begin_bytes(&w, out);
+    jsonw_array(&w);
+    for (size_t i = 0; i < n; i++) {
+        if (!is_address_range(ranges[i]))
+            return err_set(err, DIBS_INVALID, "'%s' is no range of addresses, such as 10.0.0.0/28",
+                           text_safe(ranges[i], shown, sizeof shown));
+        jsonw_object(&w);
+        jsonw_key(&w, "ipBlock");
+        jsonw_object(&w);
+        jsonw_key_string(&w, "cidr", ranges[i]);
+        jsonw_end_object(&w);
+        jsonw_end_object(&w);
+    }
+    jsonw_end_array(&w);
+    bytes_add(out, "", 1); /* a text */
+    return out->is_lost ? err_set(err, DIBS_FAILURE, "writing objects: out of memory") : DIBS_OK;
+}
+
+/* ---- a Secret ---- */
+
+void install_tls_done(struct install_tls *tls)
+{
+    free(tls->authority);
+    free(tls->server);
+    secret_free(tls->key);
+    *tls = (struct install_tls){ 0 };
+}
+
+/* A text without a NUL in it; NULL: it is none, or there is no memory. */
+static char *decode(const char *base64)
+{
+    size_t size = strlen(base64) / 4 * 3;
+    char *text = malloc(size + 1);
+    size_t n = 0;
+
+    if (text && base64_decode(base64, (uint8_t *) text, size, &n) && !memchr(text, '\0', n)) {
+        text[n] = '\0';
+        return text;
+    }
+    free(text);
+    return NULL;
+}
+
+static dibs_status read_pem(const yaml_text *yaml, const yaml_node *data, const char *key, char **out,
+                            dibs_err *err)
+{
+    static const char begin[] = "-----BEGIN ";
+    const yaml_node *node = yaml_get(data, key);
+    const char *base64 = yaml_string(node);
+
+    if (!base64)
+        return err_set(err, DIBS_INVALID, "%s: there is no %s among the data of a Secret", yaml_name(yaml),
+                       key);
+    *out = decode(base64);
+    if (*out && strncmp(*out, begin, strlen(begin)) == 0)
+        return DIBS_OK;
+    return yaml_error(yaml, node, err, "%s is no PEM text in base64", key);
+}
+
+dibs_status install_tls_read(const char *name, const char *text, size_t len, struct install_tls *out,
+                             dibs_err *err)
+{
+    AUTO(yaml_free_auto) yaml_text *yaml = NULL;
+    struct install_tls tls = { 0 };
+    dibs_status s = yaml_parse(name, text, len, &yaml, err);
+
+    if (s != DIBS_OK)
+        return s;
+    const yaml_node *data = yaml_count(yaml) > 0 ? yaml_get(yaml_root(yaml, 0), "data") : NULL;
+    s = read_pem(yaml, data, "ca.crt", &tls.authority, err);
+    if (s == DIBS_OK)
+        s = read_pem(yaml, data, "tls.crt", &tls.server, err);
+    if (s == DIBS_OK)
+        s = read_pem(yaml, data, "tls.key", &tls.key, err);
+    if (s == DIBS_OK)
+        *out = tls;
+    else
+        install_tls_done(&tls);
+    return s;
+}
+
+/* ---- values ---- */
+
+/* Any text, as JSON writes it: YAML reads that. */
+static void add_quoted(struct bytes *out, const char *text)
+{
+    struct jsonw w;
+
+    jsonw_begin_bytes(&w, out);
+    jsonw_string(&w, text);
+}
+
+static void add_base64(struct bytes *out, const char *text)
+{
+    struct jsonw w;
+
+    jsonw_begin_bytes(&w, out);
+    jsonw_base64(&w, text, strlen(text));
+}
+
+/* ---- a line ---- */
+
+static const struct install_value *value_of(const struct install_value *values, const char *name, size_t n)
+{
+    for (; values->name; values++)
+        if (strlen(values->name) == n && memcmp(values->name, name, n) == 0)
+            return values;
+    return NULL;
+}
+
+/* "  namespace: dibs # {namespace}": everything up to the value, then the new one. The mark goes: it speaks
+ * of this base. */
+static void add_line(struct bytes *out, const char *line, size_t n, const struct install_value *values,
+                     const char *authority)
+{
+    const char *mark = memmem(line, n, " # {", strlen(" # {"));
+    const char *colon = memmem(line, n, ": ", strlen(": "));
+
+    if (!mark || !colon || line[n - 1] != '}') {
+        bytes_add(out, line, n);
+        return;
+    }
+    const char *name = mark + strlen(" # {");
+    size_t n_name = (size_t) (line + n - 1 - name);
+    const struct install_value *value = value_of(values, name, n_name);
+    bool is_authority = n_name == strlen("ca") && memcmp(name, "ca", n_name) == 0;
+    if (!is_authority && !(value && value->text)) {
+        bytes_add(out, line, (size_t) (mark - line));
+        return;
+    }
+    bytes_add(out, line, (size_t) (colon + 2 - line));
+    if (is_authority)
+        add_base64(out, authority);
+    else if (value->is_yaml)
+        bytes_add_text(out, value->text);
+    else
+        add_quoted(out, value->text);
+}
+
+/* ---- the whole ---- */
+
+static void add_base(struct bytes *out, const struct install_value *values, const char *authority)
+{
+    const char *at = install_base;
+    const char *end = install_base + install_base_size;
+
+    while (at < end) {
+        const char *newline = memchr(at, '\n', (size_t) (end - at));
+        size_t n = (size_t) ((newline ? newline : end) - at);
+
+        if (n > 0)
+            add_line(out, at, n, values, authority);
+        bytes_add(out, "\n", 1);
+        at += n + 1;
+    }
+}
+
+static void add_field(struct bytes *out, const char *name, const char *text)
+{
+    bytes_add_text(out, name);
+    add_base64(out, text);
+    bytes_add(out, "\n", 1);
+}
+
+static void add_secret(struct bytes *out, const char *ns, const struct install_tls *tls)
+{
+    bytes_add_text(out,
+                   "---\n"
+                   "# Its authority's key was thrown away: a new certificate is made with a new authority.\n"
+                   "apiVersion: v1\n"
+                   "kind: Secret\n"
+                   "metadata:\n"
+                   "  name: " INSTALL_SERVICE "-tls\n"
+                   "  namespace: ");
+    add_quoted(out, ns);
+    bytes_add_text(out, "\ntype: kubernetes.io/tls\ndata:\n");
+    add_field(out, "  ca.crt: ", tls->authority);
+    add_field(out, "  tls.crt: ", tls->server);
+    add_field(out, "  tls.key: ", tls->key);
+}
+
+dibs_status install_write(const struct install_value *values, const struct install_tls *tls,
+                          struct bytes *out, dibs_err *err)
+{
+    const struct install_value *ns = value_of(values, "namespace", strlen("namespace"));
+
+    (void) bytes_reserve(out,
+                         install_base_size + MORE_BYTES); /* growing would leave copies of the key behind */
+    add_base(out, values, tls->authority);
+    add_secret(out, ns && ns->text ? ns->text : INSTALL_NAMESPACE, tls);
+    return out->is_lost ? err_set(err, DIBS_FAILURE, "writing objects: out of memory") : DIBS_OK;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include "kube/pool.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+
+#include "base/banned.h"
+
+static dibs_status number_of(const char *flag, const char *text, uint32_t otherwise, uint32_t *out,
+                             dibs_err *err)
+{
+    uint64_t number = otherwise;
+
+    if (text && (!text_number(text, strlen(text), DIBS_PORT_MAX, &number) || number == 0))
+        return err_set(err, DIBS_INVALID, "--%s must be a number from 1 to %d", flag, DIBS_PORT_MAX);
+    *out = (uint32_t) number;
+    return DIBS_OK;
+}
+
+static bool is_order(const char *name)
+{
+    for (size_t i = 0; dibs_order_name(i); i++)
+        if (strcmp(dibs_order_name(i), name) == 0)
+            return true;
+    return false;
+}
+
+dibs_status kube_pool_parse(const struct kube_pool_flags *flags, dibs_pool *out, dibs_err *err)
+{
+    dibs_pool pool = { .scope = DIBS_SCOPE_CLUSTER,
+                       .band = DIBS_BAND_AUTO,
+                       .cooldown_ms = DIBS_COOLDOWN_DEFAULT_MS };
+    const char *strategy = flags->strategy ? flags->strategy : "stride";
+    uint32_t first = 0;
+    uint32_t n = 0;
+    char shown[64];
+    dibs_status s = number_of("start-port", flags->start_port, KUBE_START_PORT, &first, err);
+
+    if (s == DIBS_OK)
+        s = number_of("port-range", flags->port_range, KUBE_PORT_RANGE, &n, err);
+    if (s != DIBS_OK)
+        return s;
+    if (first + n - 1 > DIBS_PORT_MAX)
+        return err_set(err, DIBS_INVALID, "--start-port %u and --port-range %u, a size, go to %u: beyond %d",
+                       first, n, first + n - 1, DIBS_PORT_MAX);
+    if (!is_order(strategy))
+        return err_set(err, DIBS_INVALID, "unsupported port allocator strategy: %s",
+                       text_safe(strategy, shown, sizeof shown));
+    pool.ranges = (dibs_ranges){ .item = { { (uint16_t) first, (uint16_t) (first + n - 1) } }, .n = 1 };
+    (void) text_copy(pool.order, sizeof pool.order, strategy);
+    if (!text_copy(pool.name, sizeof pool.name, flags->name ? flags->name : KUBE_POOL))
+        return err_set(err, DIBS_INVALID, "--pool has at most %d bytes", DIBS_POOL_NAME_MAX);
+    *out = pool;
+    return DIBS_OK;
+}
+
+static bool is_same(const dibs_pool *a, const dibs_pool *b)
+{
+    return a->ranges.n == b->ranges.n &&
+           memcmp(a->ranges.item, b->ranges.item, a->ranges.n * sizeof a->ranges.item[0]) == 0 &&
+           strcmp(a->order, b->order) == 0;
+}
+
+dibs_status kube_pool_open(dibs *handle, bool is_shared, const dibs_pool *wanted, dibs_pool *out,
+                           bool *is_other, dibs_err *err)
+{
+    dibs_pool pool = *wanted;
+    dibs_pool found = { 0 };
+
+    pool.is_rebuilt = false;
+    /* A ledger that is one host's own has no other hosts to share a pool with. */
+    if (!is_shared)
+        pool.scope = DIBS_SCOPE_HOST;
+    dibs_status s = dibs_pool_get(handle, pool.name, &found, err);
+    if (s == DIBS_NOT_FOUND) {
+        s = dibs_pool_put(handle, &pool, err);
+        found = pool;
+    }
+    if (s != DIBS_OK)
+        return err_wrap(err, s, "the pool '%s'", pool.name);
+    if (is_other)
+        *is_other = !is_same(&found, &pool);
+    *out = found;
+    return DIBS_OK;
+}
+
+dibs_status kube_mark_rebuilt(dibs *handle, const char *name, dibs_err *err)
+{
+    dibs_pool pool = { 0 };
+    dibs_status s = dibs_pool_get(handle, name, &pool, err);
+
+    if (s != DIBS_OK || pool.is_rebuilt)
+        return s;
+    pool.is_rebuilt = true;
+    return dibs_pool_put(handle, &pool, err);
+}
+
+dibs_status kube_check_rebuilt(dibs *handle, const char *name, dibs_err *err)
+{
+    dibs_pool pool = { 0 };
+    dibs_status s = dibs_pool_get(handle, name, &pool, err);
+
+    return s == DIBS_NOT_FOUND || (s == DIBS_OK && !pool.is_rebuilt)
+               ? err_trouble(err, DIBS_TROUBLE_NONE,
+                             "no controller has written into the ledger yet what pods have; is one running?")
+               : s;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_KUBE_POOL_H
+#define DIBS_KUBE_POOL_H
+/* The pool that pods' ports come from: one for all replicas of webhook and controller. */
+#include "dibs/dibs.h"
+
+#define KUBE_POOL "kube"
+/* Clear of NodePorts (30000-32767) and of the ephemeral range (32768-60999). */
+enum { KUBE_START_PORT = 20000, KUBE_PORT_RANGE = 10000 };
+
+/* As RBG spells them: texts of flags, NULL when nothing was said. */
+struct kube_pool_flags {
+    const char *name;       /* of the pool */
+    const char *start_port; /* the first port */
+    const char *port_range; /* how many */
+    const char *strategy;   /* "random", or an order of dibs */
+};
+/* INVALID: the first port is not from 1 to 65535, there are none, or the last one is above 65535;
+ * "unsupported port allocator strategy: X". */
+dibs_status kube_pool_parse(const struct kube_pool_flags *flags, dibs_pool *out, dibs_err *err);
+/* Makes the pool unless it is there; *out is what is used. *is_other (may be NULL): it has other ports, or
+ * another order, than are asked for here, and keeps them. */
+dibs_status kube_pool_open(dibs *handle, bool is_shared, const dibs_pool *wanted, dibs_pool *out,
+                           bool *is_other, dibs_err *err);
+
+/* A ledger that was lost, or is new, does not know what pods have. Record in the pool, for all replicas of
+ * the webhook, that a controller has written it all again. */
+dibs_status kube_mark_rebuilt(dibs *handle, const char *name, dibs_err *err);
+/* UNAVAILABLE: no controller has done so. */
+dibs_status kube_check_rebuilt(dibs *handle, const char *name, dibs_err *err);
+#endif

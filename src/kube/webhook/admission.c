@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+#include "kube/webhook/admission.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "kube/assigned.h"
+#include "kube/webhook/pod_patch.h"
+
+#include "base/banned.h"
+
+enum {
+    PATH_MAX_BYTES = 256,
+    CODE_BAD_FIELD = 422, /* what Kubernetes answers for a field that makes no sense, */
+    CODE_TAKEN = 409,     /* ... for what others have, */
+    CODE_EXHAUSTED = 403, /* ... for a quota that is used up, */
+    CODE_UNAVAILABLE = 503,
+    CODE_FAILURE = 500,
+};
+
+/* ---- refusals ---- */
+
+static int code_of(dibs_status status)
+{
+    switch (status) {
+    case DIBS_INVALID: return CODE_BAD_FIELD;
+    case DIBS_TAKEN: return CODE_TAKEN;
+    case DIBS_EXHAUSTED: return CODE_EXHAUSTED;
+    case DIBS_UNAVAILABLE: return CODE_UNAVAILABLE;
+    case DIBS_OK:
+    case DIBS_FAILURE:
+    case DIBS_NOT_FOUND:
+    case DIBS_DENIED: break;
+    }
+    return CODE_FAILURE;
+}
+
+void admission_fail(struct admission *admission, const dibs_err *why)
+{
+    struct review_verdict *verdict = &admission->verdict;
+
+    admission->status = why->code;
+    bytes_done(&verdict->patch);
+    verdict->is_allowed = false;
+    verdict->code = code_of(why->code);
+    (void) snprintf(verdict->message, sizeof verdict->message, "dibs: %s", why->msg);
+}
+
+/* Allow the object, or refuse it for `why`. */
+static void decide(struct admission *a, dibs_status s, const dibs_err *why)
+{
+    a->verdict.is_allowed = s == DIBS_OK;
+    if (s != DIBS_OK)
+        admission_fail(a, why);
+}
+
+/* ---- the patch ---- */
+
+static void add_references(const struct workload_component *config, const struct allocation *allocation,
+                           struct pod_edit *out)
+{
+    char text[8 * WORKLOAD_COUNT_MAX];
+
+    for (size_t i = 0; i < config->n_references; i++) {
+        const struct allocation_numbers *referred = &allocation->referred[i];
+
+        workload_value_text(&referred->shape, referred->ports, text, sizeof text);
+        pod_edit_variable(out, config->references[i].env, text);
+    }
+}
+
+/* An address that is not known yet is left out, with a warning. */
+static void add_addresses(struct admission *a, const struct identity *who, struct pod_edit *out)
+{
+    const struct workload_discovery *discovery = &a->request.discovery;
+    char address[WORKLOAD_ADDRESS_MAX];
+
+    for (size_t i = 0; i < discovery->n_addresses; i++) {
+        if (identity_address(a->review.object, who, &discovery->addresses[i], address))
+            pod_edit_variable(out, discovery->addresses[i].env, address);
+        else
+            (void) snprintf(a->verdict.warning, sizeof a->verdict.warning,
+                            "dibs: addressRefs[%zu]: the pod is of no RoleInstance, or has no spec.subdomain",
+                            i);
+    }
+}
+
+/* Host ports that the pod has from another pod whose copy it is. An annotation that dibs did not write is
+ * ignored. */
+static void add_obsolete(const jsonr_value *pod, struct pod_edit *out)
+{
+    const char *text = port_request_annotation(pod, IDENTITY_KEY_ASSIGNED);
+    struct assigned_claim *claims = NULL;
+    size_t n = 0;
+
+    if (!text || assigned_read(text, &claims, &n, NULL) != DIBS_OK)
+        return;
+    for (size_t i = 0; i < n; i++)
+        pod_edit_obsolete(out, claims[i].port, claims[i].protos);
+    assigned_free(claims, n);
+}
+
+static dibs_status write_patch(struct admission *a, const struct identity *who,
+                               const struct allocation *allocation, dibs_err *err)
+{
+    const struct workload_component *config = a->request.config;
+    struct pod_edit edit = { .removed = WORKLOAD_KEY_DISCOVERY }; /* as RBG does */
+    struct bytes assigned = { 0 };
+    const uint16_t *ports = allocation->own;
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < config->n_ports; i++) {
+        pod_edit_own_port(&edit, &config->ports[i], ports);
+        ports += config->ports[i].count;
+    }
+    add_references(config, allocation, &edit);
+    add_addresses(a, who, &edit);
+    add_obsolete(a->review.object, &edit);
+    assigned_write(who, config, allocation->own, &assigned);
+    pod_edit_annotation(&edit, IDENTITY_KEY_CLAIM, allocation->id);
+    pod_edit_annotation(&edit, IDENTITY_KEY_ASSIGNED, assigned.is_lost ? "" : assigned.at);
+    s = edit.is_lost || assigned.is_lost ? err_set(err, DIBS_FAILURE, "answering a review: out of memory")
+                                         : pod_patch_write(a->review.object, &edit, &a->verdict.patch, err);
+    pod_edit_done(&edit);
+    bytes_done(&assigned);
+    return s;
+}
+
+/* ---- the ledger's part ---- */
+
+void admission_work(struct admission *admission, const struct admission_options *options, dibs *handle)
+{
+    const struct review *review = &admission->review;
+    struct identity who = { 0 };
+    const struct allocation_input input = { .pool = options->pool,
+                                            .pending_ms = options->pending_ms,
+                                            .is_dry_run = review->is_dry_run,
+                                            .pod = review->object,
+                                            .request = &admission->request,
+                                            .who = &who,
+                                            .is_early = &admission->is_early };
+    struct allocation allocation = { 0 };
+    dibs_err err = { 0 };
+
+    bytes_done(&admission->verdict.patch);
+    admission->verdict.warning[0] = '\0';
+    admission->is_early = false;
+    dibs_status s = identity_of_pod(review->object, review->ns, &who, &err);
+    if (s == DIBS_OK)
+        s = allocation_make(handle, &input, &allocation, &err);
+    if (s == DIBS_OK)
+        s = write_patch(admission, &who, &allocation, &err);
+    if (allocation.warning[0])
+        (void) text_copy(admission->verdict.warning, sizeof admission->verdict.warning, allocation.warning);
+    allocation_done(&allocation);
+    admission->status = s;
+    decide(admission, s, &err);
+}
+
+/* ---- pods ---- */
+
+/* A patch must be possible before anything is claimed. */
+static dibs_status check_pod(const struct review *review, dibs_err *err)
+{
+    struct pod_edit_pair any = { "DIBS", "" };
+    const struct pod_edit edit = { .env = &any, .n_env = 1, .annotations = &any, .n_annotations = 1 };
+    struct identity who = { 0 };
+    struct bytes patch = { 0 };
+    dibs_status s = identity_of_pod(review->object, review->ns, &who, err);
+
+    if (s == DIBS_OK)
+        s = pod_patch_write(review->object, &edit, &patch, err);
+    bytes_done(&patch);
+    return s;
+}
+
+/* A node runs a static pod as its file says, and shows it to the API server afterwards: nothing of it can
+ * be changed any more. */
+static bool is_mirror(const jsonr_value *pod)
+{
+    return port_request_annotation(pod, "kubernetes.io/config.mirror") != NULL;
+}
+
+static void begin_create(struct admission *a)
+{
+    dibs_err err = { 0 };
+    dibs_status s = port_request_read(a->review.object, "", &a->request, &err);
+
+    if (s == DIBS_OK && !port_request_is_some(&a->request)) {
+        a->verdict.is_allowed = true;
+        return;
+    }
+    if (is_mirror(a->review.object)) {
+        (void) text_copy(a->verdict.warning, sizeof a->verdict.warning,
+                         "dibs: a static pod gets no ports; it runs as its file says");
+        a->verdict.is_allowed = true;
+        return;
+    }
+    if (s == DIBS_OK)
+        s = check_pod(&a->review, &err);
+    a->needs_ledger = s == DIBS_OK;
+    if (s != DIBS_OK)
+        admission_fail(a, &err);
+}
+
+/* ---- updates ---- */
+
+static bool is_same(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static const char *label(const jsonr_value *pod, const char *key)
+{
+    const char *text = NULL;
+
+    (void) jsonr_get_string(jsonr_at(pod, "metadata.labels"), key, &text);
+    return text;
+}
+
+static dibs_status refuse(const char *what, const char *key, dibs_err *err)
+{
+    return err_set(err, DIBS_INVALID,
+                   "metadata.%s[%s] cannot be changed: the ports of a pod are those it was created with",
+                   what, key);
+}
+
+/* The annotations that were written with the ports. */
+static dibs_status check_values(const jsonr_value *old, const jsonr_value *object, dibs_err *err)
+{
+    struct port_request request = { 0 };
+    dibs_status s = DIBS_OK;
+
+    if (port_request_read(old, "", &request, NULL) != DIBS_OK)
+        return DIBS_OK; /* it was never given any */
+    for (size_t i = 0; request.config && i < request.config->n_ports && s == DIBS_OK; i++) {
+        const char *key = request.config->ports[i].annotation;
+
+        if (key && !is_same(port_request_annotation(old, key), port_request_annotation(object, key)))
+            s = refuse("annotations", key, err);
+    }
+    port_request_done(&request);
+    return s;
+}
+
+/* Fields that an update cannot change: the containers run with the ports that they stand for. */
+static dibs_status check_unchanged(const jsonr_value *old, const jsonr_value *object, dibs_err *err)
+{
+    static const char *const annotations[] = { WORKLOAD_KEY_RBG, WORKLOAD_KEY_OWN, IDENTITY_KEY_CLAIM,
+                                               IDENTITY_KEY_ASSIGNED };
+    static const char *const labels[] = { IDENTITY_LABEL_GROUP, IDENTITY_LABEL_ROLE };
+    bool has_ports = port_request_annotation(old, IDENTITY_KEY_CLAIM) != NULL;
+
+    for (size_t i = 0; i < sizeof annotations / sizeof *annotations; i++)
+        if (!is_same(port_request_annotation(old, annotations[i]),
+                     port_request_annotation(object, annotations[i])))
+            return refuse("annotations", annotations[i], err);
+    for (size_t i = 0; has_ports && i < sizeof labels / sizeof *labels; i++)
+        if (!is_same(label(old, labels[i]), label(object, labels[i])))
+            return refuse("labels", labels[i], err);
+    return has_ports ? check_values(old, object, err) : DIBS_OK;
+}
+
+static void begin_update(struct admission *a)
+{
+    dibs_err err = { 0 };
+
+    decide(a, check_unchanged(a->review.old, a->review.object, &err), &err);
+}
+
+/* ---- templates ---- */
+
+/* Every value along the path, "[]" being each of a list; `where` is the path as it is there. */
+static dibs_status check_along(const jsonr_value *value, const char *path, const char *where, dibs_err *err)
+{
+    size_t len = strcspn(path, ".[");
+    bool is_list = strncmp(path + len, "[]", 2) == 0;
+    const char *rest = path + len + (is_list ? 2 : 0);
+    char key[PATH_MAX_BYTES];
+    char at[PATH_MAX_BYTES];
+    struct port_request request = { 0 };
+    dibs_status s = DIBS_OK;
+
+    if (!*path) {
+        s = port_request_read(value, where, &request, err);
+        port_request_done(&request);
+        return s;
+    }
+    (void) snprintf(key, sizeof key, "%.*s", (int) len, path);
+    const jsonr_value *next = jsonr_get(value, key);
+    rest += *rest == '.';
+    if (!is_list) {
+        (void) snprintf(at, sizeof at, "%s%s.", where, key);
+        return next ? check_along(next, rest, at, err) : DIBS_OK;
+    }
+    for (size_t i = 0; i < jsonr_array_size(next) && s == DIBS_OK; i++) {
+        (void) snprintf(at, sizeof at, "%s%s[%zu].", where, key, i);
+        s = check_along(jsonr_array_at(next, i), rest, at, err);
+    }
+    return s;
+}
+
+static void begin_template(const struct admission_options *options, struct admission *a)
+{
+    dibs_err err = { 0 };
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < options->n_templates && s == DIBS_OK; i++)
+        if (strcmp(options->templates[i].kind, a->review.kind) == 0)
+            s = check_along(a->review.object, options->templates[i].path, "", &err);
+    decide(a, s, &err);
+}
+
+/* ---- the whole ---- */
+
+dibs_status admission_begin(const struct admission_options *options, const char *text, size_t len,
+                            struct admission *out, dibs_err *err)
+{
+    struct admission a = { 0 };
+    dibs_status s = review_parse(text, len, &a.review, err);
+
+    if (s != DIBS_OK)
+        return s;
+    bool is_pod = strcmp(a.review.kind, "Pod") == 0 && !*a.review.group;
+    bool is_written = !*a.review.subresource && a.review.object && a.review.operation != REVIEW_OTHER;
+    if (!is_written)
+        a.verdict.is_allowed = true;
+    else if (!is_pod)
+        begin_template(options, &a);
+    else if (a.review.operation == REVIEW_CREATE)
+        begin_create(&a);
+    else
+        begin_update(&a);
+    *out = a;
+    return DIBS_OK;
+}
+
+void admission_done(struct admission *admission)
+{
+    port_request_done(&admission->request);
+    bytes_done(&admission->verdict.patch);
+    review_done(&admission->review);
+}

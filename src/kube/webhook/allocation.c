@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: MIT */
+#include "kube/webhook/allocation.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "kube/webhook/reference.h"
+#include "lib/handle.h"
+
+#include "base/banned.h"
+
+/* One claim that is wanted. */
+struct line {
+    char name[DIBS_NAME_MAX + 1];
+    const struct workload_port *port; /* NULL: of a reference, whose port is not known here */
+    uint16_t reserved;                /* the port that referring pods were given before; 0: none */
+    uint16_t other;                   /* ... and one that others of them were given in vain */
+};
+
+struct batch {
+    dibs *handle;
+    const struct allocation_input *input;
+    const struct port_request *request;
+    const struct identity *who;
+    size_t n, n_own; /* lines; the pod's own come first */
+    struct line *lines;
+    dibs_request *requests; /* one for each line */
+    dibs_claim *claims;     /* the answers */
+    dibs_claim *moved;      /* what left its name for another */
+    dibs_drop *drops;
+    size_t n_drops;
+    char *warning;
+    dibs_err *err;
+};
+
+static dibs_status no_memory(dibs_err *err)
+{
+    return err_set(err, DIBS_FAILURE, "claiming for a pod: out of memory");
+}
+
+void allocation_done(struct allocation *allocation)
+{
+    free(allocation->own);
+    free(allocation->referred);
+    *allocation = (struct allocation){ 0 };
+}
+
+static void batch_done(struct batch *b)
+{
+    free(b->lines);
+    free(b->requests);
+    free(b->claims);
+    free(b->moved);
+    free(b->drops);
+}
+
+static bool alloc_arrays(struct batch *b)
+{
+    size_t max = b->n_own + b->request->config->n_references + 1;
+
+    b->lines = calloc(max, sizeof *b->lines);
+    b->requests = calloc(max, sizeof *b->requests);
+    b->claims = calloc(max, sizeof *b->claims);
+    b->moved = calloc(2 * max, sizeof *b->moved); /* of each line two: see adopt() */
+    b->drops = calloc(2 * max, sizeof *b->drops);
+    return b->lines && b->requests && b->claims && b->moved && b->drops;
+}
+
+/* ---- what is wanted ---- */
+
+static dibs_request pending(const struct batch *b, const char *name)
+{
+    return (dibs_request){ .name = name,
+                           .pool = b->input->pool,
+                           .keep = true,
+                           .holder = DIBS_HELD_BY_LEASE,
+                           .ttl_ms = b->input->pending_ms };
+}
+
+static void request_own(struct batch *b)
+{
+    const struct workload_component *config = b->request->config;
+    size_t n = 0;
+
+    for (size_t i = 0; i < config->n_ports; i++) {
+        const struct workload_port *port = &config->ports[i];
+
+        for (uint32_t number = 0; number < port->count; number++, n++) {
+            struct line *line = &b->lines[n];
+            dibs_request *r = &b->requests[n];
+
+            line->port = port;
+            identity_claim_name(b->who, port, number, line->name);
+            *r = pending(b, line->name);
+            r->mode = port->mode;
+            r->port = port->port;
+            r->run = port->is_contiguous && number == 0 ? port->count : 0;
+            r->n_bindings = port->n_bindings;
+            memcpy(r->bindings, port->bindings, sizeof r->bindings);
+            r->keeper = port->scope == WORKLOAD_ROLE_SCOPED ? b->who->role_keeper : b->who->keeper;
+        }
+    }
+    b->n = n;
+}
+
+/* Reserve a port for a target that has not come yet: it has no keeper until then. */
+static size_t reserve_target(struct batch *b, const char *name)
+{
+    for (size_t i = 0; i < b->n; i++)
+        if (strcmp(b->lines[i].name, name) == 0)
+            return i;
+    (void) text_copy(b->lines[b->n].name, sizeof b->lines[b->n].name, name);
+    b->requests[b->n] = pending(b, b->lines[b->n].name);
+    b->requests[b->n].is_lookup = true; /* when it has come meanwhile, it stays as it is */
+    return b->n++;
+}
+
+/* ---- names that have something else ---- */
+
+static dibs_status find(struct batch *b, const char *name, dibs_claim *out)
+{
+    return dibs_claim_find(b->handle, &(dibs_which){ .name = name }, out, b->err);
+}
+
+/* Free the name: its claim goes on as NAME/PORT, for a pod may use it. One that no pod has ends. */
+static void leave_name(struct batch *b, const dibs_claim *claim)
+{
+    b->moved[b->n_drops] = *claim;
+    b->drops[b->n_drops] =
+        (dibs_drop){ .claim = &b->moved[b->n_drops], .frees_name = true, .stays = claim->keeper[0] != '\0' };
+    b->n_drops++;
+}
+
+static bool is_in_block(const struct line *line)
+{
+    return line->port && line->port->is_contiguous;
+}
+
+/* A port that dibs chooses keeps its number where it can: other pods may know it. */
+static void prefer(struct batch *b, size_t i, uint16_t port, dibs_mode mode)
+{
+    if (b->requests[i].mode == DIBS_REQUIRED || is_in_block(&b->lines[i]))
+        return;
+    b->requests[i].mode = mode;
+    b->requests[i].port = port;
+}
+
+/* Why a name that has something else cannot be had. */
+static dibs_status check_movable(const struct batch *b, size_t i, const dibs_claim *claim)
+{
+    const struct line *line = &b->lines[i];
+
+    if (claim->keeper[0] && strcmp(claim->keeper, b->requests[i].keeper) != 0)
+        return err_set(
+            b->err, DIBS_TAKEN,
+            "allocations '%s': port %u is claimed as %s for %s, and this pod is of %s; two objects cannot "
+            "be one role of a group",
+            line->port->name, claim->port, line->name, claim->keeper, b->requests[i].keeper);
+    /* Under another name nothing but the pods themselves would keep it, and they do not know that name. */
+    if (strcmp(claim->keeper, IDENTITY_KEPT_BY_POD) == 0)
+        return err_set(
+            b->err, DIBS_TAKEN,
+            "allocations '%s': other pods share port %u as %s, and not as it is asked for here; give the "
+            "port another name",
+            line->port->name, claim->port, line->name);
+    return DIBS_OK;
+}
+
+/* The configuration has changed since the name was claimed. */
+static dibs_status move_changed(struct batch *b)
+{
+    dibs_pool pool = { 0 };
+    dibs_status s = dibs_pool_get(b->handle, b->input->pool, &pool, b->err);
+
+    for (size_t i = 0; i < b->n_own && s == DIBS_OK; i++) {
+        dibs_claim claim = { 0 };
+        bool is_narrowed = false;
+
+        s = find(b, b->lines[i].name, &claim);
+        if (s == DIBS_NOT_FOUND) {
+            s = DIBS_OK;
+            continue;
+        }
+        bool is_member = dibs_ranges_contain(&pool.ranges, claim.port);
+        assert(b->requests[i].keeper); /* by request_own() */
+        bool is_same = !claim.keeper[0] || strcmp(claim.keeper, b->requests[i].keeper) == 0;
+        if (s != DIBS_OK ||
+            (is_same && is_member && workload_is_as_wanted(&claim, b->lines[i].port, &is_narrowed)))
+            continue;
+        s = check_movable(b, i, &claim);
+        if (s != DIBS_OK)
+            return s;
+        leave_name(b, &claim);
+        if (is_member)
+            prefer(b, i, claim.port, DIBS_PREFERRED);
+    }
+    return s;
+}
+
+/* Take a reservation off its name: no pod holds it. *port is its number. */
+static dibs_status let_go(struct batch *b, const char *name, uint16_t *port)
+{
+    const dibs_which which = { .name = name };
+    dibs_claim claim = { 0 };
+    dibs_status s = find(b, name, &claim);
+
+    if (s == DIBS_OK && claim.holder != DIBS_HELD_BY_NOBODY) {
+        s = dibs_claim_release(b->handle, &which, DIBS_RELEASE_UNHOLD | DIBS_RELEASE_FORCE, NULL, b->err);
+        if (s == DIBS_OK)
+            s = find(b, name, &claim);
+    }
+    if (s != DIBS_OK)
+        return s;
+    leave_name(b, &claim);
+    *port = claim.port;
+    return DIBS_OK;
+}
+
+/* A reference came first: the port gets the number that the referring pod was given, under whichever name
+ * that is reserved. */
+static dibs_status adopt(struct batch *b, size_t i)
+{
+    dibs_claim has = { 0 };
+    struct reservation reserved = { 0 };
+    uint16_t marked = 0;
+    dibs_status s = find(b, b->lines[i].name, &has);
+    bool is_there = s == DIBS_OK && has.is_exclusive;
+
+    if ((s != DIBS_OK && s != DIBS_NOT_FOUND) || (is_there && has.keeper[0]))
+        return s;
+    if (s == DIBS_OK && !is_there) /* version 1.4 declared a claim to mark the name */
+        s = let_go(b, b->lines[i].name, &marked);
+    else
+        s = DIBS_OK;
+    if (s == DIBS_OK)
+        s = reservation_find(b->handle, b->who, b->lines[i].port, &reserved, b->err);
+    if (s == DIBS_OK && is_there)
+        b->lines[i].reserved = has.port;
+    else if (s == DIBS_OK && reserved.name[0])
+        s = let_go(b, reserved.name, &b->lines[i].reserved);
+    if (s == DIBS_OK && b->lines[i].reserved && !is_there)
+        prefer(b, i, b->lines[i].reserved, DIBS_PREFERRED);
+    if (reserved.other)
+        b->lines[i].other = reserved.other;
+    return s;
+}
+
+static dibs_status adopt_all(struct batch *b)
+{
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < b->n_own && s == DIBS_OK && !b->input->is_dry_run; i++)
+        if (i == 0 || b->lines[i].port != b->lines[i - 1].port) {
+            s = adopt(b, i);
+            if (s == DIBS_NOT_FOUND)
+                s = DIBS_OK;
+        }
+    return s;
+}
+
+/* Warn of pods that run with another number than the port has now, or with one of several. */
+static void warn_of_stale(struct batch *b)
+{
+    for (size_t i = 0; i < b->n_own; i++) {
+        const struct line *line = &b->lines[i];
+        const struct workload_port *port = line->port;
+        bool is_stale = line->reserved && line->reserved != b->claims[i].port;
+        uint16_t stale = is_stale ? line->reserved : line->other;
+
+        if (stale)
+            (void) snprintf(
+                b->warning, ALLOCATION_WARNING_MAX,
+                "dibs: pods that refer to port '%.63s' of this role have %u, and it is %u: delete them",
+                port->name, stale, b->claims[i].port);
+        else if (line->reserved && port->count > 1 && !port->is_contiguous)
+            (void) snprintf(b->warning, ALLOCATION_WARNING_MAX,
+                            "dibs: pods that refer to port '%.63s' of this role have the first of its "
+                            "%u numbers: delete them",
+                            port->name, port->count);
+    }
+}
+
+/* ---- claiming ---- */
+
+static dibs_status claim_all(struct batch *b)
+{
+    const dibs_batch batch = { .requests = b->requests,
+                               .n = b->n,
+                               .drops = b->drops,
+                               .n_drops = b->n_drops,
+                               .is_dry_run = b->input->is_dry_run };
+
+    return b->n > 0 ? dibs_claim_ports(b->handle, &batch, b->claims, b->err) : DIBS_OK;
+}
+
+static dibs_status claim_or_move(struct batch *b)
+{
+    dibs_status s = adopt_all(b);
+
+    if (s == DIBS_OK)
+        s = claim_all(b);
+    if (s != DIBS_TAKEN || b->err->blocker.relation != DIBS_REL_SAME_NAME || !b->err->blocker.differs)
+        return s;
+    b->n_drops = 0;
+    s = move_changed(b);
+    return s == DIBS_OK ? claim_all(b) : s;
+}
+
+static bool is_row(const uint16_t *ports, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++)
+        if (ports[i] != ports[0] + i)
+            return false;
+    return true;
+}
+
+/* A number was reserved for a port of which nobody knows yet whether it is its pod's own or its role's. Let
+ * the role's name remember it, in the same commit: of a reference and a target that come at once, or of two
+ * references, one then sees the other. */
+static dibs_status remember_for_role(struct batch *b, const struct reference *found, size_t i)
+{
+    if (!found[i].role_name[0] || b->input->is_dry_run)
+        return DIBS_OK;
+    for (size_t k = 0; k < i; k++) /* the first number counts */
+        if (strcmp(found[k].role_name, found[i].role_name) == 0)
+            return DIBS_OK;
+    return handle_remember(b->handle, found[i].role_name, b->claims[found[i].line].port, b->err);
+}
+
+/* The ledger speaks of a port that the pool does not have; the pod's author knows it by its field. */
+static dibs_status name_field(const struct batch *b)
+{
+    const struct workload_component *config = b->request->config;
+    dibs_pool pool = { 0 };
+
+    if (dibs_pool_get(b->handle, b->input->pool, &pool, NULL) != DIBS_OK)
+        return DIBS_INVALID;
+    for (size_t i = 0; i < config->n_ports; i++)
+        if (config->ports[i].mode != DIBS_RANDOM && !dibs_ranges_contain(&pool.ranges, config->ports[i].port))
+            return err_wrap(b->err, DIBS_INVALID, "metadata.annotations[%s]: allocations[%zu].%s",
+                            b->request->key, i, config->ports[i].mode == DIBS_PREFERRED ? "prefer" : "port");
+    return DIBS_INVALID;
+}
+
+/* A block tells its first number, others tell all. Of others' claims only the numbers are known: who is given
+ * several without request for a block is never given a row (break_row). */
+static void take_referred(const struct batch *b, const struct reference *found,
+                          struct allocation_numbers *out)
+{
+    const struct workload_port *own = found->n ? NULL : b->lines[found->line].port;
+    uint32_t n = own ? own->count : found->n ? found->n : 1;
+
+    for (uint32_t i = 0; i < n; i++)
+        out->ports[i] = found->n ? found->ports[i] : b->claims[found->line + i].port;
+    out->shape.count = (uint16_t) n;
+    out->shape.is_contiguous =
+        own ? own->is_contiguous : n > 1 && (found->run > 1 || (found->run == 0 && is_row(out->ports, n)));
+}
+
+static dibs_status take_answers(const struct batch *b, const struct reference *found, struct allocation *out)
+{
+    size_t n_references = b->request->config->n_references;
+
+    out->own = calloc(b->n_own + 1, sizeof *out->own);
+    out->referred = calloc(n_references + 1, sizeof *out->referred);
+    if (!out->own || !out->referred)
+        return no_memory(b->err);
+    for (size_t i = 0; i < b->n_own; i++)
+        out->own[i] = b->claims[i].port;
+    for (size_t i = 0; i < n_references; i++)
+        take_referred(b, &found[i], &out->referred[i]);
+    return DIBS_OK;
+}
+
+/* Where each reference leads: a number that is there, one of the pod's own lines, or a new one. */
+static dibs_status follow(struct batch *b, struct reference *found)
+{
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < b->request->config->n_references && s == DIBS_OK; i++) {
+        s = reference_find(b->handle, b->request, b->who, i, &found[i], b->err);
+        if (s == DIBS_OK && found[i].n == 0)
+            found[i].line = reserve_target(b, found[i].name);
+    }
+    return s;
+}
+
+static dibs_status allocate(struct batch *b, struct allocation *out)
+{
+    AUTO(free_auto) struct reference *found = calloc(b->request->config->n_references + 1, sizeof *found);
+
+    if (!found || !alloc_arrays(b))
+        return no_memory(b->err);
+    request_own(b);
+    dibs_status s = follow(b, found);
+    *b->input->is_early = s == DIBS_TAKEN;
+    if (s != DIBS_OK)
+        return s;
+    s = claim_or_move(b);
+    if (s == DIBS_INVALID)
+        s = name_field(b);
+    for (size_t i = 0; i < b->request->config->n_references && s == DIBS_OK; i++)
+        s = remember_for_role(b, found, i);
+    if (s != DIBS_OK)
+        return s;
+    warn_of_stale(b);
+    return take_answers(b, found, out);
+}
+
+/* ---- which pod ---- */
+
+/* Are all claims of the pod with this id still pending? */
+static bool is_pending(dibs *handle, const struct port_request *request, const struct identity *who)
+{
+    for (size_t i = 0; i < request->config->n_ports; i++) {
+        const struct workload_port *port = &request->config->ports[i];
+        char name[DIBS_NAME_MAX + 1];
+        dibs_claim claim = { 0 };
+
+        if (port->scope == WORKLOAD_ROLE_SCOPED)
+            continue;
+        identity_claim_name(who, port, 0, name);
+        if (dibs_claim_find(handle, &(dibs_which){ .name = name }, &claim, NULL) != DIBS_OK ||
+            claim.holder != DIBS_HELD_BY_LEASE ||
+            (!claim.node[0] && claim.lease_until_ms <= dibs_boot_ms(handle)))
+            return false;
+    }
+    return true;
+}
+
+/* An id that it brings along is its own when this is the same creation once more. A named pod is known by its
+ * name, and for others a new claim is always safe. */
+static dibs_status settle_id(dibs *handle, const struct allocation_input *q, dibs_err *err)
+{
+    char id[IDENTITY_ID_MAX + 1];
+    int64_t wall_ms = handle_call(handle).now.wall_ms;
+
+    if (identity_may_be_asked_again(q->who, q->pod, wall_ms) &&
+        (q->who->is_named || is_pending(handle, q->request, q->who)))
+        return DIBS_OK;
+    dibs_status s = identity_draw_id(q->pod, wall_ms, id, err);
+    if (s == DIBS_OK)
+        identity_take_id(q->who, id);
+    return s;
+}
+
+dibs_status allocation_make(dibs *handle, const struct allocation_input *input, struct allocation *out,
+                            dibs_err *err)
+{
+    dibs theirs = { 0 };
+    struct batch b = { .handle = &theirs,
+                       .input = input,
+                       .request = input->request,
+                       .who = input->who,
+                       .n_own = port_request_count(input->request),
+                       .err = err };
+    struct allocation made = { 0 };
+
+    b.warning = made.warning;
+    dibs_status s = handle_for(handle, b.who->principal, &theirs, err);
+
+    if (s == DIBS_OK)
+        s = settle_id(&theirs, input, err);
+    if (s == DIBS_OK)
+        s = allocate(&b, &made);
+    batch_done(&b);
+    memcpy(made.id, b.who->id, sizeof made.id);
+    if (s == DIBS_OK)
+        *out = made;
+    else
+        allocation_done(&made);
+    return s;
+}

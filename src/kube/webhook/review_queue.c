@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+#include "kube/webhook/review_queue.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "kube/identity.h"
+#include "lib/handle.h"
+#include "server/ledger_open.h"
+#include "server/log.h"
+
+#include "base/banned.h"
+
+enum {
+    GROUP_MAX = 64,    /* reviews of one commit, */
+    GROUP_WEIGHT = 64, /* ... and ports, unless one review has more: each name is a condition of the commit */
+    /* Twice this is less than the ten seconds that the API server waits: a review that comes when a call has
+     * just begun waits for that call and then for its own. */
+    CALL_MS = 3000,
+    REST_US = 4000,     /* after a commit, at most */
+    EARLY_MS = 2000,    /* how long a pod that came too early waits for others, */
+    EARLY_LOOK_MS = 50, /* ... and how often it is decided again */
+};
+
+struct review_queue {
+    struct review_queue_options options;
+    struct server_ledger ledger;
+    dibs_pool pool;
+    loop_source notices; /* the ledger's own; fd -1: it has none */
+    struct group_commit *group;
+    struct review_job *early; /* pods that wait for others; in no order: they are few */
+    bool is_rebuilt;          /* a controller has written all claims of pods into the ledger */
+};
+
+/* ---- reviews ---- */
+
+static void work(struct job *job, dibs *handle)
+{
+    struct review_job *review = (struct review_job *) job;
+
+    admission_work(&review->admission, &review->queue->options.admission, handle);
+}
+
+/* Another pod may come in a moment and change the verdict. */
+static bool wait_for_others(struct review_job *job)
+{
+    job->again_ms = clock_monotonic_ms() + EARLY_LOOK_MS;
+    if (!job->admission.is_early || job->again_ms > job->wait_until_ms ||
+        job->again_ms > job->job.deadline_ms)
+        return false;
+    job->next = job->queue->early;
+    job->queue->early = job;
+    return true;
+}
+
+static void done(struct job *job, const dibs_err *err)
+{
+    struct review_job *review = (struct review_job *) job;
+
+    if (!err && wait_for_others(review))
+        return;
+    if (err)
+        admission_fail(&review->admission, err);
+    review->decided(review);
+}
+
+void review_queue_add(struct review_queue *queue, struct review_job *job)
+{
+    const struct port_request *request = &job->admission.request;
+
+    job->queue = queue;
+    job->wait_until_ms = clock_monotonic_ms() + EARLY_MS;
+    job->job.work = work;
+    job->job.done = done;
+    job->job.is_kept = true;
+    job->job.weight = (uint32_t) (port_request_count(request) + request->config->n_references);
+    /* Another replica may just have claimed ports for it, which would be claimed a second time. */
+    job->job.needs_fresh = port_request_annotation(job->admission.review.object, IDENTITY_KEY_CLAIM) != NULL;
+    group_commit_queue(queue->group, &job->job);
+}
+
+/* Queue those that have waited for long enough, or all of them. */
+static void queue_early(struct review_queue *q, bool is_all)
+{
+    int64_t now_ms = clock_monotonic_ms();
+    struct review_job *job = q->early;
+
+    q->early = NULL;
+    for (struct review_job *next = NULL; job; job = next) {
+        next = job->next;
+        if (is_all || job->again_ms <= now_ms) {
+            group_commit_queue(q->group, &job->job);
+            continue;
+        }
+        job->next = q->early;
+        q->early = job;
+    }
+}
+
+void review_queue_turn(struct review_queue *queue)
+{
+    queue_early(queue, false);
+    group_commit_turn(queue->group);
+}
+
+int64_t review_queue_next_ms(const struct review_queue *queue)
+{
+    int64_t wait_ms = group_commit_next_ms(queue->group);
+    int64_t now_ms = clock_monotonic_ms();
+
+    for (const struct review_job *job = queue->early; job; job = job->next) {
+        int64_t left_ms = job->again_ms > now_ms ? job->again_ms - now_ms : 0;
+
+        wait_ms = wait_ms < 0 || left_ms < wait_ms ? left_ms : wait_ms;
+    }
+    return wait_ms;
+}
+
+bool review_queue_is_idle(const struct review_queue *queue)
+{
+    return !queue->early && group_commit_is_idle(queue->group);
+}
+
+/* ---- life ---- */
+
+static dibs_status check_rebuilt(void *ctx, dibs_err *err)
+{
+    struct review_queue *q = ctx;
+    dibs_status s = DIBS_OK;
+
+    if (q->options.needs_rebuilt && !q->is_rebuilt)
+        s = kube_check_rebuilt(q->ledger.handle, q->pool.name, err);
+    q->is_rebuilt = s == DIBS_OK;
+    return s;
+}
+
+dibs_status review_queue_check(struct review_queue *queue, dibs_err *err)
+{
+    dibs_status s = group_commit_check(queue->group, err);
+
+    return s == DIBS_OK ? check_rebuilt(queue, err) : s;
+}
+
+static void on_notice(loop_source *source, uint32_t events)
+{
+    struct review_queue *q =
+        (struct review_queue *) ((char *) source - offsetof(struct review_queue, notices));
+
+    (void) events;
+    (void) ledger_take_notices(q->ledger.ledger);
+}
+
+static dibs_status open_ledger(struct review_queue *q, dibs_err *err)
+{
+    const dibs_settings *settings = q->options.settings;
+    bool is_default = settings->source[DIBS_SET_TIMEOUT] == DIBS_FROM_DEFAULT;
+    int64_t timeout_ms = is_default || settings->timeout_ms > CALL_MS ? CALL_MS : settings->timeout_ms;
+    dibs_status s = server_ledger_open(settings, timeout_ms, q->options.part, &q->ledger, err);
+
+    if (s != DIBS_OK)
+        return s;
+    q->notices = (loop_source){ ledger_notices(q->ledger.ledger), on_notice };
+    return q->notices.fd >= 0 ? loop_add(q->options.loop, &q->notices, EPOLLIN, err) : DIBS_OK;
+}
+
+static void log_other_pool(const struct review_queue *q)
+{
+    char wanted[DIBS_RANGES_TEXT_MAX + 1];
+    char has[DIBS_RANGES_TEXT_MAX + 1];
+
+    dibs_ranges_format(&q->options.pool.ranges, wanted);
+    dibs_ranges_format(&q->pool.ranges, has);
+    LOG(LOG_WARNING, "the pool is there with other values, which stay: 'dibs pool set' changes them", "pool",
+        q->pool.name, "ports", has, "order", q->pool.order, "asked", wanted, "strategy",
+        q->options.pool.order);
+}
+
+static dibs_status open_group(struct review_queue *q, dibs_err *err)
+{
+    const struct group_commit_options options = {
+        .handle = q->ledger.handle,
+        .max_jobs = GROUP_MAX,
+        .max_weight = GROUP_WEIGHT,
+        .begins_at_once = true, /* the targets of references are read */
+        .rest_max_us = REST_US,
+        .is_closed = "this replica is stopping; ask again",
+        .admit = check_rebuilt,
+        .ctx = q,
+    };
+
+    return group_commit_open(&options, &q->group, err);
+}
+
+static dibs_status start(struct review_queue *q, dibs_err *err)
+{
+    dibs admin = { 0 }; /* may make the pool */
+    bool is_other = false;
+    dibs_status s = open_ledger(q, err);
+
+    if (s == DIBS_OK)
+        s = handle_for(q->ledger.handle, "ns:default", &admin, err);
+    if (s == DIBS_OK)
+        s = kube_pool_open(&admin, ledger_is_shared(q->ledger.ledger), &q->options.pool, &q->pool, &is_other,
+                           err);
+    if (s == DIBS_OK)
+        s = open_group(q, err);
+    if (s != DIBS_OK)
+        return s;
+    if (is_other)
+        log_other_pool(q);
+    q->options.admission.pool = q->pool.name;
+    core_index_remember(q->ledger.core, q->pool.cooldown_ms);
+    const struct call call = handle_call(q->ledger.handle);
+    return core_index_refresh(q->ledger.core, &call, err);
+}
+
+dibs_status review_queue_open(const struct review_queue_options *options, struct review_queue **out,
+                              dibs_err *err)
+{
+    struct review_queue *self = calloc(1, sizeof *self);
+
+    if (!self)
+        return err_set(err, DIBS_FAILURE, "starting: out of memory");
+    self->options = *options;
+    self->notices.fd = -1;
+    dibs_status s = start(self, err);
+    if (s != DIBS_OK) {
+        review_queue_close(self);
+        return s;
+    }
+    *out = self;
+    return DIBS_OK;
+}
+
+void review_queue_close(struct review_queue *queue)
+{
+    if (!queue)
+        return;
+    if (queue->group)
+        queue_early(queue, true);
+    group_commit_close(queue->group);
+    if (queue->notices.fd >= 0)
+        loop_remove(queue->options.loop, &queue->notices);
+    dibs_close(queue->ledger.handle);
+    free(queue);
+}
+
+dibs *review_queue_handle(const struct review_queue *queue)
+{
+    return queue->ledger.handle;
+}
+
+const dibs_pool *review_queue_pool(const struct review_queue *queue)
+{
+    return &queue->pool;
+}
+
+const struct group_commit_counts *review_queue_count(const struct review_queue *queue)
+{
+    return group_commit_count(queue->group);
+}

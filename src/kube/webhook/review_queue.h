@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_KUBE_WEBHOOK_REVIEW_QUEUE_H
+#define DIBS_KUBE_WEBHOOK_REVIEW_QUEUE_H
+/* Reviews that need the ledger: those that have come together are decided in one commit
+ * (server/group_commit.h). Pods of one object are created at once, in any order: a pod that refers to one
+ * that has not come yet is decided again, for a moment. Any number of replicas may share a ledger. */
+#include "base/loop.h"
+#include "kube/pool.h"
+#include "kube/webhook/admission.h"
+#include "server/group_commit.h"
+
+struct review_queue;
+struct review_job {
+    struct job job; /* first; deadline_ms: the API server has given up by then */
+    struct admission admission;
+    void (*decided)(struct review_job *self); /* the verdict is there */
+    /* The queue's own: */
+    struct review_queue *queue;
+    struct review_job *next;
+    int64_t wait_until_ms; /* how long a pod that came too early may wait for others, */
+    int64_t again_ms;      /* ... and when it is decided again */
+};
+
+struct review_queue_options {
+    struct loop *loop;
+    const dibs_settings *settings; /* copied; the ledger itself is used, never a daemon */
+    const char *part;              /* which node of this host it is (server_ledger_open()) */
+    dibs_pool pool;                /* made if it is missing; a stored one stays as it is */
+    bool needs_rebuilt;            /* nothing is claimed before a controller has rebuilt the ledger */
+    struct admission_options admission;
+};
+
+dibs_status review_queue_open(const struct review_queue_options *options, struct review_queue **out,
+                              dibs_err *err);
+void review_queue_close(struct review_queue *queue); /* NULL is fine; queued reviews are refused */
+/* job.job.deadline_ms, admission and decided are the caller's to set. */
+void review_queue_add(struct review_queue *queue, struct review_job *job);
+/* Once a turn of the loop. */
+void review_queue_turn(struct review_queue *queue);
+/* How long the loop may wait; below 0: without limit. */
+int64_t review_queue_next_ms(const struct review_queue *queue);
+bool review_queue_is_idle(const struct review_queue *queue); /* no review is under way */
+/* UNAVAILABLE: why nothing can be claimed now. */
+dibs_status review_queue_check(struct review_queue *queue, dibs_err *err);
+dibs *review_queue_handle(const struct review_queue *queue);
+const dibs_pool *review_queue_pool(const struct review_queue *queue);
+const struct group_commit_counts *review_queue_count(const struct review_queue *queue);
+#endif

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+#include "kube/webhook/webhook.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "kube/webhook/review_queue.h"
+#include "server/certificate.h"
+#include "server/endpoint.h"
+#include "server/ledger_open.h"
+#include "server/log.h"
+#include "server/metric_registry.h"
+#include "server/runtime.h"
+
+#include "base/banned.h"
+
+enum {
+    DRAIN_MS = 5000,     /* reviews under way are answered; then connections are cut off */
+    REVIEW_MS = 8000,    /* a review, unless the API server says how long it waits */
+    REVIEW_MIN_MS = 500, /* ... which is believed from here on */
+    LOG_MS = 100,        /* between two lines of the log about refusals: a user can bring about any number */
+    CONNECTIONS = 1024,
+    /* A connection that waits: longer than the API server's clients, 90 s, keep one. A server that closes
+     * while its client begins to send makes a review fail. */
+    STEP_MS = 100000,
+    LARGE = 32, /* reviews above 64 KiB under way */
+    PENDING_MIN_MS = 60000,
+    TEMPLATE_PATH_MAX = 128,
+};
+
+enum review_outcome {
+    REVIEW_PASSED,  /* the object asked for no port */
+    REVIEW_CLAIMED, /* it has its ports */
+    REVIEW_REFUSED,
+    REVIEW_UNAVAILABLE, /* refused, because the ledger had no answer */
+    REVIEW_BAD,         /* not an AdmissionReview */
+};
+enum { REVIEW_OUTCOMES = REVIEW_BAD + 1 };
+
+struct webhook {
+    const struct webhook_options *options;
+    struct runtime runtime;
+    struct endpoint *endpoint;
+    struct review_queue *queue;
+    struct metric_latency reviews[REVIEW_OUTCOMES];
+    uint64_t ports[DIBS_STATIC + 1], errors[DIBS_STATIC + 1]; /* by kind: claimed and refused */
+    struct certificate certificate;
+    int64_t log_ms;
+    uint64_t n_unlogged;
+};
+
+/* One review. */
+struct review_request {
+    struct review_job job; /* first: a job is its review */
+    struct webhook *webhook;
+    struct http_request *r; /* NULL: the client is gone */
+    int64_t began_us;
+};
+
+/* ---- metrics ---- */
+
+/* The goals are 1 ms for a review that passes and 10 ms for one that claims. */
+static metric_bounds bounds_us = { 500, 1000, 2500, 5000, 10000, 100000, 1000000 };
+
+static void count(struct webhook *w, enum review_outcome outcome, const struct port_request *request,
+                  int64_t began_us)
+{
+    uint64_t *by_kind = outcome == REVIEW_CLAIMED ? w->ports : w->errors;
+
+    metric_observe(&w->reviews[outcome], &bounds_us, clock_monotonic_us() - began_us);
+    if (outcome == REVIEW_PASSED || outcome == REVIEW_BAD || !request->config)
+        return;
+    for (size_t i = 0; i < request->config->n_ports; i++) {
+        const struct workload_port *port = &request->config->ports[i];
+
+        by_kind[port->mode == DIBS_REQUIRED ? DIBS_STATIC : DIBS_DYNAMIC] += port->count;
+    }
+}
+
+/* The pool has the names of KEP-3668. */
+static void write_metrics(void *ctx, struct bytes *out)
+{
+    static const char *const outcomes[REVIEW_OUTCOMES] = { "passed", "claimed", "refused", "unavailable",
+                                                           "bad" };
+    const struct webhook *w = ctx;
+    const struct group_commit_counts *counts = review_queue_count(w->queue);
+    struct metric_writer writer = metric_begin(out);
+    dibs_pool_usage usage = { 0 };
+
+    for (size_t i = 0; i < REVIEW_OUTCOMES; i++) {
+        char labels[32];
+
+        (void) snprintf(labels, sizeof labels, "outcome=\"%s\"", outcomes[i]);
+        metric_add_latency(&writer, METRIC_REVIEW_DURATION, &bounds_us, &w->reviews[i], labels);
+    }
+    metric_add(&writer, METRIC_WEBHOOK_COMMITS, counts->commits, NULL);
+    metric_add(&writer, METRIC_WEBHOOK_CONFLICTS, counts->conflicts, NULL);
+    if (dibs_pool_usage_of(review_queue_handle(w->queue), review_queue_pool(w->queue)->name, &usage, NULL) !=
+        DIBS_OK)
+        usage.size = 0;
+    metric_add_nodeports(&writer, &(struct metric_nodeports){ .size = usage.size,
+                                                              .allocated = usage.n_static + usage.n_dynamic,
+                                                              .allocations = w->ports,
+                                                              .errors = w->errors });
+}
+
+/* ---- answers ---- */
+
+static void log_refusal(struct webhook *w, const struct admission *a)
+{
+    int64_t now_ms = clock_monotonic_ms();
+    const char *name = jsonr_text_at(a->review.object, "metadata.name");
+    char left_out[24];
+
+    if (now_ms < w->log_ms) {
+        w->n_unlogged++;
+        return;
+    }
+    if (!*name)
+        name = jsonr_text_at(a->review.object, "metadata.generateName");
+    (void) snprintf(left_out, sizeof left_out, "%llu", (unsigned long long) w->n_unlogged);
+    LOG(LOG_INFO, "refused", "kind", a->review.kind, "namespace", a->review.ns, "name", name, "why",
+        a->verdict.message, "left_out", left_out);
+    w->n_unlogged = 0;
+    w->log_ms = now_ms + LOG_MS;
+}
+
+static enum review_outcome outcome_of(const struct admission *a)
+{
+    if (a->verdict.is_allowed)
+        return a->needs_ledger ? REVIEW_CLAIMED : REVIEW_PASSED;
+    return a->status == DIBS_UNAVAILABLE || a->status == DIBS_FAILURE ? REVIEW_UNAVAILABLE : REVIEW_REFUSED;
+}
+
+/* The verdict is known: it is sent, and the review ends. */
+static void answer(struct review_request *review)
+{
+    struct admission *a = &review->job.admission;
+    struct webhook *w = review->webhook;
+    struct bytes out = { 0 };
+
+    if (!a->verdict.is_allowed)
+        log_refusal(w, a);
+    count(w, outcome_of(a), &a->request, review->began_us);
+    if (review->r) {
+        http_set_user(review->r, NULL);
+        review_write(a->review.uid, &a->verdict, &out);
+        http_answer(review->r, 200, "application/json", &out, NULL, 0);
+    }
+    admission_done(a);
+    free(review);
+}
+
+static void decided(struct review_job *job)
+{
+    answer((struct review_request *) job);
+}
+
+/* ---- routes ---- */
+
+/* The API server says how long it waits. */
+static int64_t patience_ms(const struct http_request *r)
+{
+    const char *text = http_query(r, "timeout", 0);
+    int64_t said_ms = text ? clock_duration_parse(text, 2 * (int64_t) REVIEW_MS) : -1;
+    int64_t ours_ms = said_ms * 8 / 10; /* the way back takes time, too */
+
+    return said_ms < 0 || ours_ms > REVIEW_MS ? REVIEW_MS : ours_ms < REVIEW_MIN_MS ? REVIEW_MIN_MS : ours_ms;
+}
+
+static void mutate(void *ctx, struct http_request *r)
+{
+    struct webhook *w = ctx;
+    struct review_request *review = calloc(1, sizeof *review);
+    size_t n = 0;
+    const char *body = http_body(r, &n);
+    dibs_err err = { 0 };
+
+    if (!review) {
+        endpoint_answer_text(r, 500, "out of memory");
+        return;
+    }
+    review->began_us = clock_monotonic_us();
+    const struct admission_options options = { .templates = w->options->templates,
+                                               .n_templates = w->options->n_templates };
+    dibs_status s = admission_begin(&options, body, n, &review->job.admission, &err);
+    if (s != DIBS_OK) {
+        count(w, REVIEW_BAD, NULL, review->began_us);
+        endpoint_answer_text(r, s == DIBS_INVALID ? 400 : 500, err.msg);
+        free(review);
+        return;
+    }
+    review->webhook = w;
+    review->r = r;
+    review->job.decided = decided;
+    review->job.job.deadline_ms = clock_monotonic_ms() + patience_ms(r);
+    http_set_user(r, review);
+    if (review->job.admission.needs_ledger)
+        review_queue_add(w->queue, &review->job);
+    else
+        answer(review);
+}
+
+static const struct page pages[] = {
+    { { "POST", "/mutate", NULL, 0 }, mutate },
+};
+
+static dibs_status check_ready(void *ctx, dibs_err *err)
+{
+    const struct webhook *w = ctx;
+
+    if (w->runtime.is_stopping)
+        return err_set(err, DIBS_UNAVAILABLE, "stopping");
+    return review_queue_check(w->queue, err);
+}
+
+/* The claim of an abandoned review stays pending, and ends by itself. */
+static void abandoned(void *ctx, void *user)
+{
+    (void) ctx;
+    ((struct review_request *) user)->r = NULL;
+}
+
+/* ---- start ---- */
+
+dibs_status webhook_template_parse(char *text, struct admission_template *out, dibs_err *err)
+{
+    char *equals = strchr(text, '=');
+    char shown[80];
+
+    if (!equals || equals == text || !equals[1] || strlen(equals + 1) > TEMPLATE_PATH_MAX)
+        return err_set(err, DIBS_INVALID,
+                       "--template '%s' is not KIND=PATH, such as RoleInstance=spec.components[].template",
+                       text_safe(text, shown, sizeof shown));
+    *equals = '\0';
+    *out = (struct admission_template){ text, equals + 1 };
+    return DIBS_OK;
+}
+
+static dibs_status check_options(const struct webhook_options *o, dibs_pool *pool, dibs_err *err)
+{
+    if (!o->tls_cert || !o->tls_key)
+        return err_set(err, DIBS_INVALID,
+                       "--tls-cert and --tls-key are needed: the API server asks by HTTPS only");
+    if (o->pending_ms && o->pending_ms < PENDING_MIN_MS)
+        return err_set(err, DIBS_INVALID,
+                       "--pending must be at least 1m: a request to the API server can take as long");
+    return kube_pool_parse(&o->pool, pool, err);
+}
+
+static dibs_status open_listener(struct webhook *w, dibs_err *err)
+{
+    const char *listen = w->options->listen ? w->options->listen : WEBHOOK_LISTEN;
+    dibs_status s = endpoint_listen(w->endpoint, listen, true, err);
+
+    if (s == DIBS_OK)
+        LOG(LOG_INFO, "serving", "version", dibs_version(), "listen", listen, "ledger",
+            w->options->settings->ledger, "pool", review_queue_pool(w->queue)->name);
+    return s;
+}
+
+static dibs_status start(struct webhook *w, dibs_err *err)
+{
+    const struct webhook_options *o = w->options;
+    const struct endpoint_options endpoint = {
+        .limits = { .max_connections = CONNECTIONS,
+                    .max_per_user = CONNECTIONS,
+                    .max_large = LARGE,
+                    .max_step_ms = STEP_MS,
+                    .max_body_bytes = REVIEW_BODY_MAX_BYTES },
+        .pages = pages,
+        .n_pages = sizeof pages / sizeof *pages,
+        .hint = "there are /mutate, /healthz, /readyz and /metrics",
+        .check_ready = check_ready,
+        .write_metrics = write_metrics,
+        .abandoned = abandoned,
+        .ctx = w,
+    };
+    char part[SERVER_PART_MAX];
+    struct review_queue_options queue = {
+        .settings = o->settings,
+        .part = part,
+        .needs_rebuilt = o->needs_rebuilt,
+        .admission = { .pending_ms = o->pending_ms ? o->pending_ms : WEBHOOK_PENDING_MS },
+    };
+    dibs_status s = check_options(o, &queue.pool, err);
+
+    server_part("webhook", o->listen ? o->listen : WEBHOOK_LISTEN, part);
+    if (s == DIBS_OK)
+        s = runtime_open(&w->runtime, err);
+    queue.loop = w->runtime.loop;
+    if (s == DIBS_OK)
+        s = endpoint_open(w->runtime.loop, &endpoint, &w->endpoint, err);
+    if (s == DIBS_OK)
+        s = certificate_load(&w->certificate, endpoint_http(w->endpoint), err);
+    if (s == DIBS_OK)
+        s = review_queue_open(&queue, &w->queue, err);
+    return s == DIBS_OK && !o->is_check ? open_listener(w, err) : s;
+}
+
+/* ---- run ---- */
+
+static int64_t next_ms(void *ctx)
+{
+    const struct webhook *w = ctx;
+    int64_t wait_ms =
+        runtime_sooner(http_next_ms(endpoint_http(w->endpoint)), review_queue_next_ms(w->queue));
+
+    return runtime_sooner(wait_ms, CERTIFICATE_LOOK_MS);
+}
+
+static void turn(void *ctx)
+{
+    struct webhook *w = ctx;
+
+    review_queue_turn(w->queue);
+    http_run(endpoint_http(w->endpoint));
+    certificate_turn(&w->certificate, endpoint_http(w->endpoint), clock_monotonic_ms());
+}
+
+static void reload(void *ctx)
+{
+    ((struct webhook *) ctx)->certificate.is_due = true;
+}
+
+static bool drain(void *ctx)
+{
+    const struct webhook *w = ctx;
+
+    http_stop_accepting(endpoint_http(w->endpoint));
+    return !review_queue_is_idle(w->queue) || http_connections(endpoint_http(w->endpoint)) > 0;
+}
+
+dibs_status webhook_run(const struct webhook_options *options, dibs_err *err)
+{
+    struct webhook w = { .options = options,
+                         .certificate = { .cert = options->tls_cert, .key = options->tls_key } };
+    const struct runtime_hooks hooks = {
+        .ctx = &w, .turn = turn, .next_ms = next_ms, .reload = reload, .drain = drain, .drain_ms = DRAIN_MS
+    };
+
+    ledger_have_process();
+    dibs_status s = start(&w, err);
+    if (s == DIBS_OK && !options->is_check)
+        s = runtime_run(&w.runtime, &hooks, err);
+    review_queue_close(w.queue); /* first: its queued reviews are answered by the endpoint */
+    endpoint_close(w.endpoint);
+    runtime_close(&w.runtime);
+    return s;
+}

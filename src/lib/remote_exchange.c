@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT */
+#include "lib/remote_exchange.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "lib/answer.h"
+
+#include "base/banned.h"
+
+enum {
+    PAUSE_FIRST_MS = 5, /* between two attempts; doubled up to the most */
+    PAUSE_MOST_MS = 100,
+    ATTEMPTS_MAX = 10000, /* the deadline ends it long before */
+    HEAD_MAX = 512,       /* our own header lines */
+    KEY_BYTES = 16,       /* of randomness in an Idempotency-Key */
+    READ_BYTES = 65536,
+    HTTP_TOO_MANY = 429,
+};
+
+/* The outcome of one attempt. */
+enum outcome {
+    ANSWERED,
+    LOST,   /* the connection went away, or there was none to be had */
+    REFUSED /* time is up, or this is no daemon; err says it */
+};
+
+/* ---- connecting ---- */
+
+static dibs_status unreachable(const struct remote *r, int os_errno, const char *what, dibs_err *err)
+{
+    char why[128] = "";
+
+    (void) err_trouble(err, DIBS_TROUBLE_NONE, "daemon socket %.300s: %s%s%s; start it with 'dibs serve', %s",
+                       r->path, what, os_errno ? ": " : "",
+                       os_errno ? strerror_r(os_errno, why, sizeof why) : "",
+                       r->is_named ? "name another one, or set DIBS_SOCKET=none to use the ledger itself"
+                                   : "remove that file, or set DIBS_SOCKET=none to use the ledger itself");
+    if (err)
+        err->os_errno = os_errno;
+    return DIBS_UNAVAILABLE;
+}
+
+static dibs_status too_late(const struct remote *r, dibs_err *err)
+{
+    char timeout[24] = "";
+
+    clock_duration_format(r->settings->timeout_ms, timeout);
+    return err_trouble(err, DIBS_TROUBLE_NONE,
+                       "daemon socket %.300s: no answer within %s; look whether it works ('dibs doctor'), or "
+                       "wait longer with DIBS_TIMEOUT",
+                       r->path, timeout);
+}
+
+static void disconnect(struct remote *r)
+{
+    fd_auto(&r->fd);
+}
+
+dibs_status remote_connect(struct remote *r, int64_t deadline_ms, dibs_err *err)
+{
+    struct sockaddr_un to = { .sun_family = AF_UNIX };
+    int64_t left = deadline_ms - clock_monotonic_ms();
+    /* Bounds the wait for a daemon that does not accept. */
+    struct timeval wait = { .tv_sec = left / 1000, .tv_usec = left % 1000 * 1000 };
+    size_t n = strlen(r->path);
+
+    if (n >= sizeof to.sun_path)
+        return err_set(err, DIBS_INVALID, "daemon socket %.300s: a socket's path has at most %zu bytes",
+                       r->path, sizeof to.sun_path - 1);
+    if (left <= 0)
+        return too_late(r, err);
+    memcpy(to.sun_path, r->path, n + 1);
+    disconnect(r);
+    r->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (r->fd < 0 || setsockopt(r->fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait) != 0)
+        return err_os(err, DIBS_FAILURE, errno, "daemon socket %.300s", r->path);
+    if (connect(r->fd, (const struct sockaddr *) &to, sizeof to) == 0)
+        return DIBS_OK;
+    int why = errno;
+
+    disconnect(r);
+    if (why == EACCES || why == EPERM)
+        return err_os(
+            err, DIBS_UNAVAILABLE, why,
+            "daemon socket %.300s: it is not for you; name another one with DIBS_SOCKET, or none to use "
+            "the ledger itself",
+            r->path);
+    return why == EAGAIN ? too_late(r, err) : unreachable(r, why, "nobody answers", err);
+}
+
+/* False for a connection that the daemon has closed meanwhile (it was idle for long, or the daemon was
+ * restarted), and for one with bytes that belong to no request. */
+static bool is_usable(const struct remote *r)
+{
+    struct pollfd p = { .fd = r->fd, .events = POLLIN };
+
+    return r->fd >= 0 && poll(&p, 1, 0) == 0;
+}
+
+/* ---- one attempt ---- */
+
+/* Wait for one of `events`; false when time is up. */
+static bool wait_for(int fd, short events, int64_t deadline_ms, short *got)
+{
+    struct pollfd p = { .fd = fd, .events = events };
+
+    for (;;) {
+        int64_t left = deadline_ms - clock_monotonic_ms();
+        int n = left > 0 ? poll(&p, 1, (int) (left < INT32_MAX ? left : INT32_MAX)) : 0;
+
+        if (n > 0) {
+            *got = p.revents;
+            return true;
+        }
+        if (left <= 0 || (n < 0 && errno != EINTR))
+            return false;
+    }
+}
+
+/* Send until all is sent, the daemon answers (it will not read the rest), or it is gone. */
+static enum outcome send_all(struct remote *r, const struct remote_exchange *exchange,
+                             const struct bytes *text, bool *is_sent, dibs_err *err)
+{
+    size_t sent = 0;
+
+    while (sent < text->n) {
+        ssize_t n = send(r->fd, text->at + sent, text->n - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        short got = 0;
+
+        if (n > 0) {
+            sent += (size_t) n;
+            continue;
+        }
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+            return ANSWERED; /* it may have said why before it went */
+        if (!wait_for(r->fd, POLLIN | POLLOUT, exchange->deadline_ms, &got)) {
+            (void) too_late(r, err);
+            return REFUSED;
+        }
+        if (got & POLLIN)
+            return ANSWERED;
+    }
+    *is_sent = true;
+    return ANSWERED;
+}
+
+static enum outcome receive(struct remote *r, const struct remote_exchange *exchange, struct answer *answer,
+                            dibs_err *err)
+{
+    AUTO(free_auto) char *buffer = malloc(READ_BYTES);
+
+    if (!buffer) {
+        (void) err_set(err, DIBS_FAILURE, "out of memory");
+        return REFUSED;
+    }
+    while (answer->state != ANSWER_DONE) {
+        ssize_t n = recv(r->fd, buffer, READ_BYTES, MSG_DONTWAIT);
+        short got = 0;
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            if (wait_for(r->fd, POLLIN, exchange->deadline_ms, &got))
+                continue;
+            (void) too_late(r, err);
+            return REFUSED;
+        }
+        if (n <=
+            0) /* killed in the middle of an answer: it was committed, and a key or a read finds it again */
+            return LOST;
+        const char *fault = answer_take(answer, buffer, (size_t) n);
+        if (fault) {
+            (void) err_trouble(err, DIBS_TROUBLE_NONE,
+                               "daemon socket %.300s: what answers there is no dibs daemon: %s", r->path,
+                               fault);
+            return REFUSED;
+        }
+    }
+    return ANSWERED;
+}
+
+static void write_request(const struct remote_exchange *exchange, const char *key, struct bytes *out)
+{
+    char text[HEAD_MAX] = "";
+
+    bytes_add_text(out, exchange->method);
+    bytes_add_text(out, " ");
+    bytes_add(out, exchange->target.at, exchange->target.n);
+    (void) snprintf(text, sizeof text, " HTTP/1.1\r\nHost: dibs\r\n%s%s%s", key[0] ? "Idempotency-Key: " : "",
+                    key, key[0] ? "\r\n" : "");
+    bytes_add_text(out, text);
+    if (exchange->body.n > 0 || strcmp(exchange->method, "GET") != 0) {
+        (void) snprintf(text, sizeof text, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
+                        exchange->body.n);
+        bytes_add_text(out, text);
+    }
+    bytes_add_text(out, "\r\n");
+    bytes_add(out, exchange->body.at ? exchange->body.at : "", exchange->body.n);
+}
+
+static enum outcome attempt(struct remote *r, const struct remote_exchange *exchange,
+                            const struct bytes *text, struct answer *answer, bool *is_sent, dibs_err *err)
+{
+    enum outcome outcome = ANSWERED;
+
+    *is_sent = false;
+    if (!is_usable(r) && remote_connect(r, exchange->deadline_ms, err) != DIBS_OK)
+        return err->os_errno == ECONNREFUSED || err->os_errno == ENOENT ? LOST : REFUSED;
+    outcome = send_all(r, exchange, text, is_sent, err);
+    if (outcome == ANSWERED)
+        outcome = receive(r, exchange, answer, err);
+    if (outcome == LOST)
+        (void) unreachable(r, 0, "the connection was lost before the answer came", err);
+    if (outcome != ANSWERED || answer->is_closing || !*is_sent)
+        disconnect(r);
+    return outcome;
+}
+
+/* ---- an exchange ---- */
+
+struct remote_exchange exchange_begin(const struct remote *r, const char *method, enum remote_repeat repeat)
+{
+    return (struct remote_exchange){ .method = method,
+                                     .repeat = repeat,
+                                     .deadline_ms = clock_monotonic_ms() + r->settings->timeout_ms };
+}
+
+struct jsonw exchange_body(struct remote_exchange *exchange)
+{
+    struct jsonw w;
+
+    jsonw_begin_bytes(&w, &exchange->body);
+    return w;
+}
+
+const jsonr_value *exchange_root(const struct remote_exchange *exchange)
+{
+    return exchange->doc ? jsonr_root(exchange->doc) : NULL;
+}
+
+void exchange_done(struct remote_exchange *exchange)
+{
+    bytes_done(&exchange->target);
+    bytes_done(&exchange->body);
+    jsonr_free(exchange->doc);
+}
+
+dibs_status remote_not_understood(const struct remote *r, dibs_err *err)
+{
+    (void) err_wrap(err, DIBS_UNAVAILABLE,
+                    "daemon socket %.300s: its answer is not understood; is it of another version?", r->path);
+    return DIBS_UNAVAILABLE;
+}
+
+static dibs_status understand(const struct remote *r, struct remote_exchange *exchange,
+                              const struct answer *answer, dibs_err *err)
+{
+    jsonr_free(exchange->doc);
+    exchange->doc = NULL;
+    dibs_status s =
+        answer->body.n > 0 ? jsonr_parse(answer->body.at, answer->body.n, &exchange->doc, err) : DIBS_OK;
+
+    if (s == DIBS_OK && answer->status >= 200 && answer->status < 300)
+        return DIBS_OK;
+    if (s == DIBS_OK && wire_problem_read(exchange_root(exchange), err))
+        return err->code;
+    if (s == DIBS_OK)
+        (void) err_set(err, DIBS_UNAVAILABLE, "HTTP status %d without a reason", answer->status);
+    return remote_not_understood(r, err);
+}
+
+/* False when that is beyond the deadline. */
+static bool pause_until(int64_t deadline_ms, int64_t pause_ms)
+{
+    int64_t end_ms = clock_monotonic_ms() + pause_ms;
+
+    if (end_ms >= deadline_ms)
+        return false;
+    for (int64_t now = clock_monotonic_ms(); now < end_ms; now = clock_monotonic_ms())
+        (void) poll(NULL, 0, (int) (end_ms - now));
+    return true;
+}
+
+/* True when there is another try after this one; else err has the reason. */
+static bool goes_on(const struct remote *r, const struct remote_exchange *exchange,
+                    const struct answer *answer, enum outcome outcome, int64_t *pause_ms, dibs_err *err)
+{
+    if (outcome == REFUSED)
+        return false;
+    if (outcome == LOST) {
+        int64_t pause = *pause_ms;
+
+        *pause_ms = pause * 2 < PAUSE_MOST_MS ? pause * 2 : PAUSE_MOST_MS;
+        return pause_until(exchange->deadline_ms, pause);
+    }
+    int64_t wait_ms = answer->has_retry_after && answer->retry_after_s < DIBS_TIMEOUT_MAX_MS / 1000
+                          ? answer->retry_after_s * 1000
+                          : PAUSE_MOST_MS;
+
+    if (pause_until(exchange->deadline_ms, wait_ms > 0 ? wait_ms : PAUSE_FIRST_MS))
+        return true;
+    (void) err_trouble(err, DIBS_TROUBLE_NONE,
+                       "daemon socket %.300s: too many requests at once; ask again later", r->path);
+    return false;
+}
+
+static dibs_status make_key(char out[2 * KEY_BYTES + 1], dibs_err *err)
+{
+    uint8_t bytes[KEY_BYTES] = { 0 };
+
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t) sizeof bytes)
+        return err_os(err, DIBS_FAILURE, errno, "no random numbers to be had");
+    for (size_t i = 0; i < sizeof bytes; i++)
+        (void) snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+    return DIBS_OK;
+}
+
+static dibs_status ask(struct remote *r, struct remote_exchange *exchange, const struct bytes *text,
+                       dibs_err *err)
+{
+    int64_t pause_ms = PAUSE_FIRST_MS;
+
+    for (int i = 0; i < ATTEMPTS_MAX; i++) {
+        AUTO(answer_done) struct answer answer = { 0 };
+        bool is_sent = false;
+        enum outcome outcome = attempt(r, exchange, text, &answer, &is_sent, err);
+
+        if (outcome == ANSWERED && answer.status != HTTP_TOO_MANY)
+            return understand(r, exchange, &answer, err);
+        if (outcome == LOST && is_sent && exchange->repeat == REMOTE_ONCE)
+            return err_trouble(
+                err, DIBS_TROUBLE_NONE,
+                "daemon socket %.300s: the connection was lost before the answer came, so that it is "
+                "not known whether it was done; look before you ask again",
+                r->path);
+        if (!goes_on(r, exchange, &answer, outcome, &pause_ms, err))
+            break;
+    }
+    return err->code;
+}
+
+dibs_status remote_ask(struct remote *r, struct remote_exchange *exchange, dibs_err *err)
+{
+    AUTO(bytes_done) struct bytes text = { 0 };
+    char key[2 * KEY_BYTES + 1] = "";
+    dibs_err local = { 0 };
+
+    if (!err)
+        err = &local;
+    dibs_status s = exchange->repeat == REMOTE_KEYED ? make_key(key, err) : DIBS_OK;
+    if (s != DIBS_OK)
+        return s;
+    write_request(exchange, key, &text);
+    if (text.is_lost || exchange->body.is_lost || exchange->target.is_lost)
+        return err_set(err, DIBS_INVALID, "this is more than a daemon takes at once (%u bytes)",
+                       DIBS_INPUT_MAX_BYTES);
+    return ask(r, exchange, &text, err);
+}
+
+/* ---- reading answers ---- */
+
+dibs_status remote_not_a_list(const struct remote *r, const char *key, dibs_err *err)
+{
+    (void) err_set(err, DIBS_INVALID, "\"%s\" must be a list, and no longer than asked for", key);
+    return remote_not_understood(r, err);
+}
+
+dibs_status remote_ask_value(struct remote *r, struct remote_exchange *exchange,
+                             const struct remote_type *type, void *out, dibs_err *err)
+{
+    AUTO(free_auto) void *found = calloc(1, type->size);
+
+    if (!found)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    dibs_status s = remote_ask(r, exchange, err);
+    if (s != DIBS_OK)
+        return s;
+    if (type->read(exchange_root(exchange), found, err) != DIBS_OK)
+        return remote_not_understood(r, err);
+    memcpy(out, found, type->size);
+    return DIBS_OK;
+}
+
+dibs_status remote_ask_list(struct remote *r, struct remote_exchange *exchange,
+                            const struct remote_type *type, void *items, size_t *n, dibs_err *err)
+{
+    dibs_status s = remote_ask(r, exchange, err);
+
+    if (s != DIBS_OK)
+        return s;
+    const jsonr_value *list = jsonr_get(exchange_root(exchange), type->key);
+    size_t count = jsonr_array_size(list);
+
+    if (!jsonr_is_array(list))
+        return remote_not_a_list(r, type->key, err);
+    AUTO(free_auto) char *found = calloc(count + 1, type->size);
+    if (!found)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    for (size_t i = 0; i < count; i++)
+        if (type->read(jsonr_array_at(list, i), found + i * type->size, err) != DIBS_OK)
+            return remote_not_understood(r, err);
+    *(void **) items = TAKE(found);
+    *n = count;
+    return DIBS_OK;
+}
+
+dibs_status remote_ask_count(struct remote *r, struct remote_exchange *exchange, const char *key, size_t *n,
+                             dibs_err *err)
+{
+    uint64_t count = 0;
+    dibs_status s = remote_ask(r, exchange, err);
+
+    if (s == DIBS_OK && !jsonr_get_uint(exchange_root(exchange), key, &count)) {
+        (void) err_set(err, DIBS_INVALID, "\"%s\" must be a number", key);
+        s = remote_not_understood(r, err);
+    }
+    if (s == DIBS_OK && n)
+        *n = (size_t) count;
+    return s;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/certificate.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/hash_table.h"
+#include "server/log.h"
+
+#include "base/banned.h"
+
+static dibs_status read_pem(const char *path, char **out, dibs_err *err)
+{
+    enum { PEM_MAX = 1 << 20 };
+    FILE *file = fopen(path, "re");
+    AUTO(free_auto) char *text = file ? malloc(PEM_MAX + 1) : NULL;
+    size_t n = text ? fread(text, 1, PEM_MAX, file) : 0;
+
+    if (!file)
+        return err_os(err, DIBS_INVALID, errno, "opening %s", path);
+    (void) fclose(file);
+    if (!text || n == 0 || n == PEM_MAX)
+        return err_set(err, DIBS_INVALID, "%s is empty, larger than 1 MiB, or cannot be read", path);
+    text[n] = '\0';
+    *out = TAKE(text);
+    return DIBS_OK;
+}
+
+dibs_status certificate_load(struct certificate *c, struct http_server *server, dibs_err *err)
+{
+    AUTO(free_auto) char *cert = NULL;
+    AUTO(free_auto) char *key = NULL;
+    dibs_status s = read_pem(c->cert, &cert, err);
+
+    if (s == DIBS_OK)
+        s = read_pem(c->key, &key, err);
+    if (s != DIBS_OK)
+        return s;
+    uint64_t hash = hash_table_hash(cert, key);
+    if (hash == c->loaded)
+        return DIBS_OK;
+    s = http_set_tls(server, cert, key, err);
+    if (s == DIBS_OK)
+        c->loaded = hash;
+    return s;
+}
+
+/* A pair is written one file after the other: one that does not fit together yet is tried again. */
+void certificate_turn(struct certificate *c, struct http_server *server, int64_t now_ms)
+{
+    uint64_t before = c->loaded;
+    dibs_err err = { 0 };
+
+    if (!c->is_due && now_ms < c->look_ms)
+        return;
+    c->look_ms = now_ms + CERTIFICATE_LOOK_MS;
+    if (certificate_load(c, server, &err) == DIBS_OK) {
+        if (c->is_due || c->loaded != before)
+            LOG(LOG_INFO, "the certificate was read again");
+        c->is_logged = false;
+    } else {
+        if (!c->is_logged)
+            LOG(LOG_ERROR, "the certificate cannot be read again, the one before stays", "why", err.msg);
+        c->is_logged = true;
+    }
+    c->is_due = false;
+}

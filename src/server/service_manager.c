@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/service_manager.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "server/listeners.h"
+
+#include "base/banned.h"
+
+enum {
+    FIRST_FD = 3,       /* of those that are passed, by systemd's protocol */
+    SEND_TIMEOUT_S = 1, /* a manager that does not read must not stop a daemon */
+    NAMES_MAX = 4096,
+    US_PER_MS = 1000,
+};
+
+/* A number of the environment; `otherwise` when it is not set. */
+static dibs_status read_number(const char *name, uint64_t otherwise, uint64_t *out, dibs_err *err)
+{
+    const char *text = getenv(name);
+    char shown[80];
+
+    *out = otherwise;
+    if (text && !text_number(text, strlen(text), INT64_MAX, out))
+        return err_set(err, DIBS_INVALID, "%s is not a number: '%s'", name,
+                       text_safe(text, shown, sizeof shown));
+    return DIBS_OK;
+}
+
+/* ---- messages ---- */
+
+static dibs_status open_socket(const char *path, struct notify *out, dibs_err *err)
+{
+    const struct timeval patience = { .tv_sec = SEND_TIMEOUT_S };
+    size_t n = strlen(path);
+    char shown[160];
+
+    if ((path[0] != '/' && path[0] != '@') || n < 2 || n >= sizeof out->to.sun_path)
+        return err_set(err, DIBS_INVALID, "NOTIFY_SOCKET is not the address of a Unix socket: '%s'",
+                       text_safe(path, shown, sizeof shown));
+    out->to_len = socket_unix_address(path, &out->to);
+    AUTO(fd_auto) int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0)
+        return err_os(err, DIBS_UNAVAILABLE, errno, "a socket to the service manager");
+    out->fd = fd_take(&fd);
+    return DIBS_OK;
+}
+
+dibs_status notify_open(struct notify *out, dibs_err *err)
+{
+    struct notify notify = { .fd = -1 };
+    const char *path = getenv("NOTIFY_SOCKET");
+    uint64_t watchdog_us = 0;
+    uint64_t watchdog_pid = 0;
+    dibs_status s = read_number("WATCHDOG_USEC", 0, &watchdog_us, err);
+
+    if (s == DIBS_OK)
+        s = read_number("WATCHDOG_PID", (uint64_t) getpid(), &watchdog_pid, err);
+    if (s == DIBS_OK && path && path[0])
+        s = open_socket(path, &notify, err);
+    (void) unsetenv("NOTIFY_SOCKET");
+    (void) unsetenv("WATCHDOG_USEC");
+    (void) unsetenv("WATCHDOG_PID");
+    if (s != DIBS_OK)
+        return s;
+    /* Twice in the time that is allowed: one may come late. */
+    if (notify.fd >= 0 && watchdog_pid == (uint64_t) getpid() && watchdog_us > 0)
+        notify.watchdog_ms = watchdog_us / 2 < US_PER_MS ? 1 : (int64_t) (watchdog_us / 2 / US_PER_MS);
+    *out = notify;
+    return DIBS_OK;
+}
+
+void notify_close(struct notify *notify)
+{
+    fd_auto(&notify->fd);
+}
+
+bool notify_send(const struct notify *notify, enum notify_what what)
+{
+    static const char *const texts[] = { [NOTIFY_READY] = "READY=1\nSTATUS=serving\n",
+                                         [NOTIFY_RELOADING] = "RELOADING=1\n",
+                                         [NOTIFY_STOPPING] = "STOPPING=1\n",
+                                         [NOTIFY_WATCHDOG] = "WATCHDOG=1\n" };
+    const struct sockaddr *to = (const struct sockaddr *) &notify->to;
+    char time[64] = "";
+
+    if (what == NOTIFY_RELOADING)
+        (void) snprintf(time, sizeof time, "MONOTONIC_USEC=%" PRId64 "\n", clock_monotonic_us());
+    char text[128];
+    int n = snprintf(text, sizeof text, "%s%s", texts[what], time);
+    return notify->fd < 0 || sendto(notify->fd, text, (size_t) n, MSG_NOSIGNAL, to, notify->to_len) == n;
+}
+
+/* ---- sockets that were opened for us ---- */
+
+static const struct {
+    const char *name, *unit;
+    enum activation_role role;
+} roles[] = {
+    { "public", "dibs.socket", ACTIVATION_PUBLIC },
+    { "admin", "dibs-admin.socket", ACTIVATION_ADMIN },
+    { "portserver", "dibs-portserver.socket", ACTIVATION_PORTSERVER },
+};
+
+static bool find_role(const char *name, enum activation_role *out)
+{
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
+        if (strcmp(name, roles[i].name) == 0 || strcmp(name, roles[i].unit) == 0) {
+            *out = roles[i].role;
+            return true;
+        }
+    return false;
+}
+
+static bool is_listening_stream(int fd)
+{
+    int type = 0;
+    int is_listening = 0;
+    socklen_t len = sizeof type;
+
+    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM &&
+           getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &len) == 0 && is_listening;
+}
+
+static dibs_status take_socket(int fd, const char *name, struct activation *out, dibs_err *err)
+{
+    char shown[80];
+    int flags = fcntl(fd, F_GETFL);
+
+    if (!find_role(name, &out->socket[out->n].role))
+        return err_set(
+            err, DIBS_INVALID,
+            "socket %d that was passed is named '%s', which is none of public, admin and portserver "
+            "(FileDescriptorName=)",
+            fd, text_safe(name, shown, sizeof shown));
+    if (!is_listening_stream(fd) || flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
+        fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        return err_set(err, DIBS_INVALID, "descriptor %d that was passed is not a listening stream socket",
+                       fd);
+    out->socket[out->n++].fd = fd;
+    return DIBS_OK;
+}
+
+static dibs_status take_sockets(uint64_t n, const char *names, struct activation *out, dibs_err *err)
+{
+    char copy[NAMES_MAX];
+    char *rest = copy;
+    dibs_status s = DIBS_OK;
+
+    if (n > ACTIVATION_MAX)
+        return err_set(err, DIBS_INVALID,
+                       "LISTEN_FDS: %" PRIu64 " sockets were passed, at most %d are of use", n,
+                       ACTIVATION_MAX);
+    if (!text_copy(copy, sizeof copy, names ? names : ""))
+        return err_set(err, DIBS_INVALID, "LISTEN_FDNAMES is longer than %d bytes", NAMES_MAX - 1);
+    for (int i = 0; s == DIBS_OK && i < (int) n; i++) {
+        const char *name = strsep(&rest, ":");
+
+        s = take_socket(FIRST_FD + i, name && name[0] ? name : roles[0].name, out, err);
+    }
+    return s;
+}
+
+dibs_status activation_load(struct activation *out, dibs_err *err)
+{
+    struct activation found = { 0 };
+    uint64_t pid = 0;
+    uint64_t n = 0;
+    dibs_status s = read_number("LISTEN_PID", 0, &pid, err);
+
+    if (s == DIBS_OK)
+        s = read_number("LISTEN_FDS", 0, &n, err);
+    /* Another pid: meant for a parent that has passed its environment on. */
+    if (s == DIBS_OK && pid == (uint64_t) getpid())
+        s = take_sockets(n, getenv("LISTEN_FDNAMES"), &found, err);
+    (void) unsetenv("LISTEN_PID");
+    (void) unsetenv("LISTEN_FDS");
+    (void) unsetenv("LISTEN_FDNAMES");
+    if (s == DIBS_OK)
+        *out = found;
+    return s;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks: the claims of 64 ports in one value. Each claim has its length in front, so that one that cannot be
+ * decoded does not spoil the next (INV-6). */
+#include "store/etcd/fields.h"
+
+#include "base/banned.h"
+
+enum {
+    LENGTH_BYTES = 2,
+    /* Older versions write a template in front of the claims that resemble it, two copies, each with a
+     * checksum behind it. Their blocks are read; ours have none. */
+    TEMPLATE_COPIES = 2,
+    TEMPLATE_CHECK_BYTES = 4,
+};
+
+/* The flags of a packed claim. */
+enum {
+    IS_STATIC = 1,
+    IS_EXCLUSIVE = 2,
+    IS_KEPT = 4,
+    HOLDER_SHIFT = 3, /* two bits */
+    HAS_PROCESS = 32,
+    HAS_LEASE = 64,
+    HAS_NAME = 128, /* and project */
+    HAS_ENV = 256,
+    HAS_KEEPER = 512,
+    HAS_RUN = 1024,
+    FLAGS_MAX = 2047,
+};
+
+/* ---- parts ---- */
+
+static size_t begin_part(struct bytes *out)
+{
+    static const char length[LENGTH_BYTES] = { 0 };
+
+    bytes_add(out, length, sizeof length);
+    return out->n;
+}
+
+static void end_part(struct bytes *out, size_t began)
+{
+    size_t n = out->n - began;
+
+    if (out->is_lost)
+        return;
+    out->at[began - 2] = (char) (n >> 8);
+    out->at[began - 1] = (char) n;
+}
+
+/* Take the next part by its length, without decoding it. */
+static struct fields part_of(struct fields *f)
+{
+    uint8_t length[LENGTH_BYTES] = { 0 };
+
+    field_bytes(f, length, sizeof length);
+    size_t n = (size_t) length[0] << 8 | length[1];
+    struct fields part = { .at = f->at, .end = f->at + n };
+
+    if (f->is_bad || (size_t) (f->end - f->at) < n)
+        f->is_bad = part.is_bad = true;
+    else
+        f->at += n;
+    return part;
+}
+
+/* ---- claims ---- */
+
+static void common_fields(struct fields *f, struct claim_record *row)
+{
+    dibs_claim *c = &row->claim;
+
+    row->node = (uint32_t) field_uint(f, row->node, UINT32_MAX);
+    row->lease = (int64_t) field_uint(f, (uint64_t) row->lease, INT64_MAX);
+    c->uid = (uint32_t) field_uint(f, c->uid, UINT32_MAX);
+    c->netns = field_uint(f, c->netns, UINT64_MAX);
+    c->n_bindings = field_uint(f, c->n_bindings, DIBS_BINDINGS_MAX);
+    for (size_t i = 0; i < c->n_bindings && !f->is_bad; i++) {
+        c->bindings[i].proto = (dibs_proto) field_uint(f, c->bindings[i].proto, DIBS_PROTO_MAX);
+        field_address(f, &c->bindings[i].address);
+    }
+    field_text(f, c->principal, sizeof c->principal);
+    field_text(f, c->pool, sizeof c->pool);
+    field_text(f, c->command, sizeof c->command);
+    field_boot_id(f, c->process.boot_id, sizeof c->process.boot_id);
+}
+
+/* Relative to the template, whose fields are zero in a block without one. */
+static void time_fields(struct fields *f, dibs_claim *c, const dibs_claim *template)
+{
+    c->id = field_more(f, c->id, template->id, INT64_MAX);
+    c->created_ms =
+        (int64_t) field_more(f, (uint64_t) c->created_ms, (uint64_t) template->created_ms, UINT64_MAX);
+    c->lease_ttl_ms =
+        (int64_t) field_more(f, (uint64_t) c->lease_ttl_ms, (uint64_t) template->lease_ttl_ms, UINT64_MAX);
+    c->lease_until_ms = (int64_t) field_more(f, (uint64_t) c->lease_until_ms,
+                                             (uint64_t) template->lease_until_ms, UINT64_MAX);
+}
+
+static const dibs_claim nothing;
+
+static bool get_template(struct fields *f, struct claim_record *out)
+{
+    struct fields part = part_of(f);
+
+    for (int i = 1; i < TEMPLATE_COPIES; i++)
+        (void) part_of(f);
+    if (part.is_bad || part.end - part.at < TEMPLATE_CHECK_BYTES)
+        return false;
+    part.end -= TEMPLATE_CHECK_BYTES;
+    *out = (struct claim_record){ 0 };
+    common_fields(&part, out);
+    time_fields(&part, &out->claim, &nothing);
+    return fields_are_done(&part);
+}
+
+static unsigned flags_of(const dibs_claim *c)
+{
+    unsigned flags = (unsigned) c->holder << HOLDER_SHIFT;
+
+    flags |= c->kind == DIBS_STATIC ? IS_STATIC : 0;
+    flags |= c->is_exclusive ? IS_EXCLUSIVE : 0;
+    flags |= c->is_kept ? IS_KEPT : 0;
+    flags |= c->process.pid || c->process.pidns || c->process.start_ticks ? HAS_PROCESS : 0;
+    flags |= c->lease_ttl_ms || c->lease_until_ms ? HAS_LEASE : 0;
+    flags |= c->name[0] || c->project[0] ? HAS_NAME : 0;
+    flags |= c->env[0] ? HAS_ENV : 0;
+    flags |= c->keeper[0] ? HAS_KEEPER : 0;
+    flags |= c->run > 0 ? HAS_RUN : 0;
+    return flags;
+}
+
+/* `template` NULL: the claim has all fields itself. */
+static void claim_fields(struct fields *f, struct claim_record *row, const struct claim_record *template)
+{
+    dibs_claim *c = &row->claim;
+    unsigned flags = (unsigned) field_uint(f, flags_of(c), FLAGS_MAX);
+
+    if (template)
+        *row = *template;
+    c->kind = flags & IS_STATIC ? DIBS_STATIC : DIBS_DYNAMIC;
+    c->is_exclusive = flags & IS_EXCLUSIVE;
+    c->is_kept = flags & IS_KEPT;
+    c->holder = (dibs_holder) (flags >> HOLDER_SHIFT & 3);
+    c->generation = field_uint(f, c->generation, INT64_MAX);
+    field_bytes(f, row->secret, sizeof row->secret);
+    if (!template)
+        common_fields(f, row);
+    time_fields(f, c, template ? &template->claim : &nothing);
+    c->changed_ms = (int64_t) field_more(f, (uint64_t) c->changed_ms, (uint64_t) c->created_ms, UINT64_MAX);
+    if (flags & HAS_PROCESS) {
+        c->process.pid = (int32_t) field_int(f, c->process.pid);
+        c->process.pidns = field_uint(f, c->process.pidns, UINT64_MAX);
+        c->process.start_ticks = field_uint(f, c->process.start_ticks, UINT64_MAX);
+    }
+    if (flags & HAS_NAME) {
+        field_text(f, c->name, sizeof c->name);
+        field_text(f, c->project, sizeof c->project);
+    }
+    if (flags & HAS_ENV)
+        field_text(f, c->env, sizeof c->env);
+    if (flags & HAS_KEEPER)
+        field_text(f, c->keeper, sizeof c->keeper);
+    if (flags & HAS_RUN)
+        c->run = (uint16_t) field_uint(f, c->run, DIBS_PORT_MAX);
+    f->is_bad = f->is_bad || flags_of(c) != flags;
+}
+
+struct block_writer pack_block(struct bytes *out, uint32_t n_claims, uint32_t n_cooling)
+{
+    const uint64_t has_template = 0;
+    struct block_writer w = { .out = out };
+    struct fields f = fields_to(out);
+
+    (void) field_uint(&f, n_claims, UINT32_MAX);
+    (void) field_uint(&f, n_cooling, UINT32_MAX);
+    (void) field_uint(&f, has_template, 1);
+    return w;
+}
+
+void pack_claim(struct block_writer *w, struct claim_record *row)
+{
+    struct fields f = { .out = w->out };
+    size_t began = begin_part(w->out);
+
+    (void) field_uint(&f, (uint64_t) row->claim.port << 1, UINT32_MAX);
+    if (!row->claim.is_damaged) /* a damaged claim stays one: only its port is written */
+        claim_fields(&f, row, NULL);
+    end_part(w->out, began);
+}
+
+static bool read_claim(struct fields *f, const struct claim_record *template, const struct block_reader *to)
+{
+    struct fields part = part_of(f);
+    struct claim_record row = { 0 };
+
+    if (f->is_bad)
+        return false;
+    uint64_t head = field_uint(&part, 0, (uint64_t) DIBS_PORT_MAX << 1 | 1);
+    bool is_short = head & 1;
+
+    part.is_bad = part.is_bad || (is_short && !template);
+    if (!part.is_bad)
+        claim_fields(&part, &row, is_short ? template : NULL);
+    record_upgrade_keeper(&row.claim);
+    row.claim.port = (uint16_t) (head >> 1);
+    bool is_well = fields_are_done(&part) && record_claim_valid(&row.claim, NULL);
+    if (is_well)
+        return to->claim(to->ctx, &row);
+    return !to->damaged || to->damaged(to->ctx, row.claim.port);
+}
+
+/* ---- ports that cool ---- */
+
+/* Compare every bit of two addresses. */
+static bool is_same_address(const dibs_address *a, const dibs_address *b)
+{
+    return a->len == b->len && a->v6only == b->v6only && memcmp(a->bytes, b->bytes, a->len) == 0;
+}
+
+/* Cooling ports are packed as differences: most are neighbours that were released together. A reader
+ * passes a copy of the slot before as *slot. */
+static void cooling_fields(struct fields *f, struct ledger_slot *slot, const struct ledger_slot *before)
+{
+    bool is_same = slot->proto == before->proto && slot->node == before->node &&
+                   is_same_address(&slot->address, &before->address);
+    uint64_t more = (uint64_t) (slot->port - before->port) & DIBS_PORT_MAX;
+    uint64_t head = field_uint(f, more << 1 | is_same, (uint64_t) DIBS_PORT_MAX << 1 | 1);
+
+    slot->port = (uint16_t) (before->port + (head >> 1));
+    slot->there_ms =
+        (int64_t) field_more(f, (uint64_t) slot->there_ms, (uint64_t) before->there_ms, UINT64_MAX);
+    if (!(head & 1)) {
+        slot->proto = (dibs_proto) field_uint(f, slot->proto, DIBS_PROTO_MAX);
+        field_address(f, &slot->address);
+        slot->node = (uint32_t) field_uint(f, slot->node, UINT32_MAX);
+    }
+    f->is_bad = f->is_bad || slot->port == 0 || slot->proto == 0;
+}
+
+void pack_cooling(struct block_writer *w, const struct ledger_slot *slot)
+{
+    struct ledger_slot copy = *slot;
+    struct fields f = { .out = w->out };
+
+    cooling_fields(&f, &copy, &w->before);
+    w->before = *slot;
+}
+
+bool unpack_block(struct etcd_bytes from, const struct block_reader *to)
+{
+    struct fields f = fields_from(from);
+    uint64_t n_claims = field_uint(&f, 0, from.n);
+    uint64_t n_cooling = field_uint(&f, 0, from.n);
+    struct claim_record template;
+    bool has_template = field_uint(&f, 0, 1) && get_template(&f, &template);
+    struct ledger_slot slot = { 0 };
+
+    for (; n_claims > 0 && !f.is_bad; n_claims--)
+        f.is_bad = !read_claim(&f, has_template ? &template : NULL, to) || f.is_bad;
+    for (; n_cooling > 0 && !f.is_bad; n_cooling--) {
+        struct ledger_slot before = slot;
+
+        cooling_fields(&f, &slot, &before);
+        slot.released_ms = slot.there_ms;
+        f.is_bad = f.is_bad || (to->cooling && !to->cooling(to->ctx, &slot));
+    }
+    return fields_are_done(&f);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_STORE_ETCD_CLIENT_WATCH_H
+#define DIBS_STORE_ETCD_CLIENT_WATCH_H
+/* Changes of a range of keys, as they happen.
+ *
+ * A watch has a descriptor that becomes readable when there is something to do: in a loop (base/loop.h) or in
+ * a thread that polls it. It never waits by itself. When its connection ends it goes on at the next revision
+ * with another endpoint, after a pause that grows and is spread. Nothing is left out; after such an
+ * interruption the changes of one revision may be reported a second time. */
+#include "store/etcd/client/etcd.h"
+
+struct etcd_watch;
+
+struct etcd_event {
+    bool is_delete;
+    struct etcd_kv kv; /* of a deletion: key and mod_revision */
+};
+
+struct etcd_watch_options {
+    struct etcd_bytes key, end; /* copied */
+    int64_t revision;           /* the first one that is reported; 0: what comes from now on */
+    /* Changes in their order; none (n 0): a notice that there were none. Everything up to `revision` has been
+     * reported. Callbacks may call etcd_watch_from(), and nothing else of the watch. */
+    void (*changed)(void *ctx, const struct etcd_event *events, size_t n, int64_t revision);
+    /* etcd compacted revisions before `revision`, so some changes were not reported. The watch pauses until
+     * etcd_watch_from(): read everything, and continue after that revision. */
+    void (*compacted)(void *ctx, int64_t revision);
+    /* Optional. It began to watch by that endpoint (`why` NULL), or was interrupted and will try again. */
+    void (*connected)(void *ctx, const char *endpoint, const dibs_err *why);
+    void *ctx;
+};
+
+dibs_status etcd_watch_open(const struct etcd_config *config, const struct etcd_watch_options *options,
+                            struct etcd_watch **out, dibs_err *err);
+void etcd_watch_close(struct etcd_watch *watch); /* NULL is fine */
+int etcd_watch_fd(const struct etcd_watch *watch);
+void etcd_watch_turn(struct etcd_watch *watch);
+
+/* Continue the watch at that revision. */
+void etcd_watch_from(struct etcd_watch *watch, int64_t revision);
+/* A change of the watched keys is known to have that revision (the caller made it): when it is not reported
+ * soon, the member stalls or is cut off, and the watch moves to another one. Without that, only a closed
+ * connection or etcd's notices, every ten minutes, show a stalled member. */
+void etcd_watch_expect(struct etcd_watch *watch, int64_t revision);
+#endif

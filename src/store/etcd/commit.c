@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/* Sends a commit as one Txn, and finds out its result even when the answer is lost. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/jitter.h"
+#include "store/etcd/compose.h"
+
+#include "base/banned.h"
+
+enum {
+    DECIDE_MS = 2000, /* beyond the deadline, to learn what became of a Txn whose answer was lost */
+    DECIDE_PAUSE_MS = 50,
+    LOOK_BACK_MAX = 64, /* commits of other processes of this host meanwhile */
+    BACKOFF_FROM = 2,   /* conflicts in a row; then up to a quarter of a millisecond, doubled up to 32 */
+    BACKOFF_US = 250,
+    BACKOFF_DOUBLINGS = 7,
+};
+
+void etcdstore_back_off(const struct etcd_store *self)
+{
+    unsigned doublings = self->n_conflicts < BACKOFF_DOUBLINGS ? self->n_conflicts : BACKOFF_DOUBLINGS;
+
+    if (self->n_conflicts >= BACKOFF_FROM)
+        (void) usleep(jitter_random() % ((uint32_t) BACKOFF_US << doublings));
+}
+
+/* The same operations in parts of `width` each, which have no conditions. NULL: no memory. */
+static struct etcd_op *fold(struct arena **memory, const struct etcd_op *ops, size_t *n_ops, size_t width)
+{
+    size_t n = (*n_ops + width - 1) / width;
+    struct etcd_txn *parts = ops ? arena_take(memory, n * sizeof *parts) : NULL;
+    struct etcd_op *folded = parts ? arena_take(memory, n * sizeof *folded) : NULL;
+
+    for (size_t i = 0; i < n && folded; i++) {
+        size_t left = *n_ops - i * width;
+
+        parts[i] = (struct etcd_txn){ .then = ops + i * width, .n_then = left < width ? left : width };
+        folded[i] = (struct etcd_op){ .kind = ETCD_TXN, .txn = &parts[i] };
+    }
+    *n_ops = n;
+    return folded;
+}
+
+/* Etcd counts what is allowed over all levels together, conditions and operations of one level once. */
+static const struct etcd_op *make_ops(struct txn_plan *plan, size_t *n)
+{
+    const size_t below = OPS_MAX - COMPARES_MAX;
+    struct etcd_op *ops = arena_take(&plan->memory, plan->n_changes * sizeof *ops);
+
+    *n = plan->n_changes;
+    for (size_t i = 0; i < *n && ops; i++) {
+        ops[i] = plan->changes[i].op;
+        ops[i].value = (struct etcd_bytes){ plan->changes[i].value.at, plan->changes[i].value.n };
+    }
+    if (*n > COMPARES_MAX * below) /* twice: two levels below */
+        return fold(&plan->memory, fold(&plan->memory, ops, n, below / 2), n, below / 2);
+    return *n > OPS_MAX ? fold(&plan->memory, ops, n, below) : ops;
+}
+
+static dibs_status send(const struct composing *c, struct etcd_call *call, struct etcd_answer *answer,
+                        dibs_err *err)
+{
+    struct txn_plan *plan = c->plan;
+    struct etcdstore_key tail = etcdstore_key(c->self, SPACE_HOST, 't');
+    struct etcd_op tail_now = etcdstore_look(&tail);
+    struct etcd_txn txn = {
+        .compares = plan->compares, .n_compares = plan->n_compares, .otherwise = &tail_now, .n_otherwise = 1
+    };
+    struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
+
+    txn.then = make_ops(plan, &txn.n_then);
+    if (!txn.then)
+        return err_set(err, DIBS_FAILURE, "changing the ledger: out of memory");
+    if (txn.n_then > (plan->n_changes > OPS_MAX ? COMPARES_MAX : OPS_MAX))
+        return err_trouble(err, DIBS_TROUBLE_FULL, "that is more than one commit to etcd can change");
+    return etcd_do(c->self->etcd, call, &op, answer, err);
+}
+
+enum outcome { NOT_DONE, IS_DONE, NOBODY_KNOWS };
+
+/* The nonce of the tail that is put when our Txn is given up. */
+static uint64_t other_nonce(const struct composing *c)
+{
+    return c->tail.nonce + 1;
+}
+
+/* Judge by a newer version of the tail whether our Txn wrote it. */
+static enum outcome judge_tail(const struct composing *c, const struct etcd_kv *kv, bool *is_last)
+{
+    struct node_tail tail = { 0 };
+
+    *is_last = true;
+    if (!unpack_tail(kv->value, &tail))
+        return NOBODY_KNOWS;
+    *is_last = tail.nonce == c->tail.nonce || tail.nonce == other_nonce(c);
+    return tail.nonce == c->tail.nonce ? IS_DONE : NOT_DONE;
+}
+
+/* Other processes of this host have committed since. Our Txn compares the version that we know, so only the
+ * direct successor of that version can be ours: look for it. */
+static enum outcome look_back(const struct composing *c, struct etcd_call *call, int64_t *revision)
+{
+    struct etcd_store *self = c->self;
+    struct etcdstore_key key = etcdstore_key(self, SPACE_HOST, 't');
+    enum outcome outcome = NOT_DONE;
+    bool is_last = false;
+
+    for (int i = 0; i < LOOK_BACK_MAX; i++) {
+        AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
+        struct etcd_op look = etcdstore_look(&key);
+
+        look.revision = *revision - 1;
+        if (*revision <= 1 || etcd_do(self->etcd, call, &look, &answer, NULL) != DIBS_OK)
+            return NOBODY_KNOWS; /* compacted, as a rule */
+        const struct etcd_kv *kv = answer.result.n_kvs == 1 ? &answer.result.kvs[0] : NULL;
+        if (!kv || kv->mod_revision <= self->tail_revision)
+            return outcome;
+        *revision = kv->mod_revision;
+        outcome = judge_tail(c, kv, &is_last);
+        if (is_last)
+            return outcome;
+    }
+    return NOBODY_KNOWS;
+}
+
+/* Judge by the current tail, after our change of it failed. */
+static enum outcome judge_found(const struct composing *c, const struct etcd_result *found,
+                                struct etcd_call *call, int64_t *revision)
+{
+    if (found->n_kvs != 1)
+        return NOT_DONE; /* the host was removed */
+    if (found->kvs[0].mod_revision == c->self->tail_revision)
+        return NOT_DONE; /* the answer of the Txn itself: it had come to nothing */
+    bool is_last = false;
+    enum outcome outcome = judge_tail(c, &found->kvs[0], &is_last);
+
+    *revision = found->kvs[0].mod_revision;
+    return is_last ? outcome : look_back(c, call, revision);
+}
+
+static void rest(void)
+{
+    (void) nanosleep(&(struct timespec){ .tv_nsec = DECIDE_PAUSE_MS * 1000000L }, NULL);
+}
+
+/* Find out the result of a Txn whose answer was lost: read the tail, or change it, so that a Txn that is
+ * still under way fails. */
+static enum outcome decide(const struct composing *c, int64_t *revision)
+{
+    struct etcd_store *self = c->self;
+    struct etcdstore_key key = etcdstore_key(self, SPACE_HOST, 't');
+    int64_t until_ms = self->deadline_ms + DECIDE_MS;
+    struct node_tail other = self->tail;
+    AUTO(bytes_done) struct bytes value = { 0 };
+    enum outcome outcome = NOBODY_KNOWS;
+    bool is_answered = false;
+
+    other.nonce = other_nonce(c);
+    pack_tail(&value, &other);
+    struct etcd_compare same = etcdstore_same(&key, self->tail_revision);
+    struct etcd_op put = etcdstore_put(&key, &value);
+    struct etcd_op look = etcdstore_look(&key);
+    struct etcd_txn txn = { &same, 1, &put, 1, &look, 1 };
+    struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
+    while (!is_answered && !value.is_lost && clock_monotonic_ms() < until_ms) {
+        AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
+        struct etcd_call call = { .deadline_ms = until_ms, .may_repeat = true };
+
+        is_answered = etcd_do(self->etcd, &call, &op, &answer, NULL) == DIBS_OK;
+        if (!is_answered)
+            rest(); /* a refusal (no space, say) comes at once */
+        else if (answer.result.succeeded)
+            outcome = NOT_DONE;
+        else
+            outcome = judge_found(c, &answer.result.results[0], &call, revision);
+    }
+    return outcome;
+}
+
+static bool is_shared_touched(const struct composing *c)
+{
+    for (size_t i = 0; i < BLOCKS; i++)
+        if (c->is_touched[SPACE_CLUSTER][i])
+            return true;
+    return false;
+}
+
+static void note_success(struct composing *c, int64_t revision)
+{
+    struct etcd_store *self = c->self;
+    const struct memory_tables *tables = &self->near.tables;
+
+    self->tail_revision = revision;
+    self->tail = c->tail;
+    self->n_conflicts = 0;
+    /* Changes of other nodes in between arrive by the watch, or have to be read. */
+    if (revision == self->revision + 1)
+        self->revision = revision;
+    else
+        self->is_loaded = self->is_watched;
+    for (size_t i = 0; i < (size_t) SPACES * BLOCKS; i++)
+        if (c->is_touched[i / BLOCKS][i % BLOCKS])
+            self->block_revision[i / BLOCKS][i % BLOCKS] = revision;
+    if (self->is_noting_lost)
+        self->n_lost = 0;
+    if (self->is_watched && is_shared_touched(c)) {
+        etcd_watch_expect(self->watch[WATCH_CLUSTER], revision);
+        if (self->expected_revision == 0) {
+            self->expected_revision = revision;
+            self->expected_ms = clock_monotonic_ms();
+        }
+    }
+    for (size_t i = 0; i < tables->n_journal; i++) {
+        const struct memory_change *change = &tables->journal[i];
+
+        struct name_record *name = change->table == NAMES ? change->after : NULL;
+
+        if (name) {
+            name->revision = revision;
+            name->space = (int) etcdstore_space(self, name->port);
+        }
+        if (change->table == POOLS) { /* ports may have changed their scope */
+            self->is_loaded = false;
+            self->pools_revision = revision;
+        }
+    }
+}
+
+dibs_status etcdstore_conflict(struct etcd_store *self, dibs_err *err)
+{
+    self->state.had_conflict = true;
+    self->n_conflicts++;
+    self->state.traffic.n_conflicts++;
+    self->conflict_at = self->state.n_elsewhere;
+    self->is_loaded = self->is_watched;
+    return err_trouble(err, DIBS_TROUBLE_LOCKED, "others change the ledger in etcd all the time; try again");
+}
+
+static void count(struct ledger_traffic *traffic, const struct etcd_call *call, int64_t took_us)
+{
+    traffic->n_commits++;
+    traffic->n_retries += call->n_tries > 1 ? call->n_tries - 1 : 0;
+    traffic->total_us += took_us;
+    for (size_t i = 0; i < LEDGER_TXN_BUCKETS; i++)
+        traffic->n_within[i] += took_us <= LEDGER_TXN_US_MAX(i);
+}
+
+static void note_conflict(struct etcd_store *self, bool is_uncertain, dibs_err *err)
+{
+    (void) etcdstore_conflict(self, err);
+    if (is_uncertain) /* the tail was changed to decide it */
+        self->is_loaded = false;
+}
+
+/* When the Txn certainly came to nothing, the copy is valid and can be read while nothing can be changed. */
+static void note_failure(struct etcd_store *self, bool is_uncertain, bool is_cut, const dibs_err *why)
+{
+    self->is_loaded = self->is_loaded && !is_uncertain;
+    self->state.was_cut = is_cut;
+    if (is_cut)
+        etcdstore_note_silence(self, why);
+}
+
+/* Send the Txn of all stores; the tail of the first one shows the result for all. */
+static dibs_status send_and_learn(struct composing *all, size_t n, dibs_err *err)
+{
+    AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
+    struct composing *c = &all[0];
+    struct etcd_call call = etcdstore_call(c->self);
+    int64_t began_us = clock_monotonic_us();
+    dibs_status s = send(c, &call, &answer, err);
+    int64_t revision = answer.revision;
+    bool is_conflict = s == DIBS_OK && !answer.result.succeeded;
+    /* The conflict may be the answer of an earlier commit, delivered a second time. */
+    bool is_uncertain = s == DIBS_OK ? is_conflict && !call.is_news : call.fate != ETCD_NOT_DONE;
+    enum outcome outcome = s != DIBS_OK || is_conflict ? NOT_DONE : IS_DONE;
+
+    count(&c->self->state.traffic, &call, clock_monotonic_us() - began_us);
+    if (is_uncertain)
+        outcome = decide(c, &revision);
+    /* A Txn that certainly came to nothing is retried like one with a conflict. */
+    bool is_again =
+        outcome == NOT_DONE && (is_conflict || (is_uncertain && clock_monotonic_ms() < c->self->deadline_ms));
+
+    if (is_conflict && outcome == NOBODY_KNOWS)
+        s = err_set(err, DIBS_UNAVAILABLE, "etcd: its answers came twice");
+    for (size_t i = 0; i < n; i++) {
+        if (outcome == IS_DONE)
+            note_success(&all[i], revision);
+        else if (is_again)
+            note_conflict(all[i].self, is_uncertain, err);
+        else
+            note_failure(all[i].self, is_uncertain,
+                         outcome == NOBODY_KNOWS || call.fault == ETCD_FAULT_UNREACHABLE, err);
+    }
+    if (is_conflict)
+        etcdstore_compare_tail(c->self, &answer.result.results[0]);
+    if (outcome == IS_DONE)
+        return DIBS_OK;
+    if (is_again)
+        return DIBS_UNAVAILABLE; /* and why was said */
+    if (outcome == NOBODY_KNOWS)
+        return err_wrap(err, s, "what was asked may have been done all the same");
+    return s;
+}
+
+dibs_status etcdstore_commit(struct store *const *all, size_t n, dibs_err *err)
+{
+    AUTO(free_auto) struct composing *c = calloc(n, sizeof *c);
+    AUTO(txn_plan_done) struct txn_plan plan = { 0 };
+    dibs_err local = { 0 };
+    dibs_status s = DIBS_OK;
+
+    if (!c)
+        return err_set(err, DIBS_FAILURE, "changing the ledger: out of memory");
+    for (size_t i = 0; i < n && s == DIBS_OK; i++)
+        s = compose(&c[i], &plan, etcdstore_of(all[i]), err);
+    return s == DIBS_OK ? send_and_learn(c, n, err ? err : &local) : s;
+}

@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: MIT */
+/* The store in etcd: decisions run on an in-memory copy, and commit.c sends their changes. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "store/etcd/etcd_store.h"
+
+#include "base/banned.h"
+
+enum { EVENTS_NEAR = 4096 }; /* events of this node that are in the copy */
+
+/* ---- life ---- */
+
+static dibs_status find_node(struct etcd_store *self, const char *given, dibs_err *err)
+{
+    char name[256] = "";
+
+    if (given)
+        (void) snprintf(name, sizeof name, "%s", given);
+    else if (gethostname(name, sizeof name - 1) != 0)
+        return err_os(err, DIBS_FAILURE, errno, "what this host is called");
+    dibs_status s = record_check_node(name, true, err);
+    if (s == DIBS_OK)
+        memcpy(self->node, name, strlen(name) + 1);
+    return s;
+}
+
+static void close_etcd(struct store *store)
+{
+    struct etcd_store *self = etcdstore_of(store);
+
+    if (!self)
+        return;
+    etcdstore_lease_close(self->lease);
+    etcdstore_unwatch(self);
+    if (self->lease_notice >= 0)
+        (void) close(self->lease_notice);
+    etcd_close(self->etcd);
+    etcd_config_wipe(&self->config);
+    memory_tables_done(&self->near.tables);
+    free(self->nodes);
+    free(self->lost);
+    free(self->seen);
+    free(self);
+}
+
+static dibs_status check(const char *uri, dibs_err *err)
+{
+    struct etcd_config config;
+
+    return etcd_config_parse(uri, &config, err);
+}
+
+/* Parse the URL behind "etcd:", and read user and password. */
+static dibs_status configure(const char *rest, struct etcd_config *out, dibs_err *err)
+{
+    char url[4096];
+    int n = snprintf(url, sizeof url, "etcd:%s", rest);
+
+    if (n < 0 || (size_t) n >= sizeof url)
+        return err_set(err, DIBS_INVALID, "the address of the ledger is too long");
+    dibs_status s = etcd_config_parse(url, out, err);
+    return s == DIBS_OK ? etcd_config_login(out, getenv("DIBS_ETCD_USER"), getenv("DIBS_ETCD_PASSWORD"), err)
+                        : s;
+}
+
+static dibs_status members(const char *rest, int64_t timeout_ms, struct ledger_cluster *out, dibs_err *err)
+{
+    struct etcd_config config;
+    dibs_status s = configure(rest, &config, err);
+
+    if (s == DIBS_OK)
+        s = etcd_cluster(&config, timeout_ms, out, err);
+    etcd_config_wipe(&config);
+    return s;
+}
+
+static void close_auto(struct etcd_store **self)
+{
+    close_etcd(*self ? &(*self)->near.base : NULL);
+}
+
+static dibs_status open_node(const struct etcd_config *config, const char *node, int64_t timeout_ms,
+                             struct etcd_store **out, dibs_err *err)
+{
+    AUTO(close_auto) struct etcd_store *self = calloc(1, sizeof *self);
+
+    if (!self)
+        return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
+    self->near.base.ops = &store_etcd_ops;
+    self->near.base.cluster = &self->state;
+    self->state.notices = self->lease_notice = -1;
+    self->state.traffic.lag_ms = -1;
+    self->config = *config;
+    self->timeout_ms = timeout_ms;
+    self->deadline_ms = clock_monotonic_ms() + timeout_ms;
+    dibs_status s = find_node(self, node, err);
+    if (s == DIBS_OK)
+        s = etcd_open(&self->config, &self->etcd, err);
+    if (s == DIBS_OK)
+        *out = TAKE(self);
+    return s;
+}
+
+static dibs_status open_etcd(const char *rest, const struct ledger_options *options, struct store **out,
+                             dibs_err *err)
+{
+    AUTO(close_auto) struct etcd_store *self = NULL;
+    struct etcd_config config = { 0 };
+    dibs_status s = configure(rest, &config, err);
+
+    if (s == DIBS_OK)
+        s = open_node(&config, options->node, options->timeout_ms, &self, err);
+    etcd_config_wipe(&config);
+    if (s == DIBS_OK)
+        s = etcdstore_check_header(self, err);
+    if (s == DIBS_OK)
+        *out = &TAKE(self)->near.base;
+    return s;
+}
+
+/* ---- transactions ---- */
+
+static dibs_status begin(struct store *store, bool is_write, bool is_full, int64_t deadline_ms, dibs_err *err)
+{
+    struct etcd_store *self = etcdstore_of(store);
+    dibs_status s = DIBS_OK;
+
+    (void) is_full; /* whatever etcd has answered is durable */
+    self->deadline_ms = deadline_ms ? deadline_ms : clock_monotonic_ms() + self->timeout_ms;
+    if (self->state.had_conflict)
+        etcdstore_back_off(self);
+    s = etcdstore_catch_up(self, err);
+    self->state.had_conflict = self->state.was_cut = false;
+    if (s == DIBS_OK && is_write)
+        s = etcdstore_listen(self, err);
+    if (s == DIBS_OK && is_write && !self->state.has_number)
+        s = etcdstore_enrol(self, self->node, err);
+    if (s != DIBS_OK)
+        return s;
+    self->is_noting_lost = false;
+    self->trimmed_seq = self->trimmed_answers = 0;
+    return store_memory_ops.begin(store, is_write, is_full, deadline_ms, err);
+}
+
+/* Keep only the newest events in the copy: followers read those. */
+static void forget_old_events(struct etcd_store *self)
+{
+    struct memory_table *t = &self->near.tables.table[EVENTS];
+    size_t n = t->n > (size_t) 2 * EVENTS_NEAR ? t->n - EVENTS_NEAR : 0;
+
+    if (n == 0)
+        return; /* there may be no array at all */
+    for (size_t i = 0; i < n; i++)
+        free(t->item[i]);
+    memmove(t->item, t->item + n, (t->n - n) * sizeof *t->item);
+    t->n -= n;
+}
+
+static dibs_status commit(struct store *store, dibs_err *err)
+{
+    struct etcd_store *self = etcdstore_of(store);
+
+    if (self->near.is_write && self->near.tables.n_journal > 0) {
+        dibs_status s = etcdstore_commit(&store, 1, err);
+
+        if (s != DIBS_OK)
+            return s;
+    }
+    dibs_status s = store_memory_ops.commit(store, err);
+
+    forget_old_events(self);
+    etcdstore_scope_end(self);
+    return s;
+}
+
+static void rollback(struct store *store)
+{
+    struct etcd_store *self = etcdstore_of(store);
+
+    store_memory_ops.rollback(store);
+    etcdstore_scope_undone(self);
+    etcdstore_scope_end(self);
+}
+
+static dibs_status undo(struct store *store, dibs_err *err)
+{
+    dibs_status s = store_memory_ops.undo(store, err);
+
+    etcdstore_scope_undone(etcdstore_of(store));
+    return s;
+}
+
+static dibs_status commit_all(struct store *const *store, size_t n, dibs_err *err)
+{
+    dibs_status s = etcdstore_commit(store, n, err);
+
+    for (size_t i = 0; i < n && s == DIBS_OK; i++) {
+        (void) store_memory_ops.commit(store[i], NULL);
+        etcdstore_scope_end(etcdstore_of(store[i]));
+    }
+    return s;
+}
+
+static dibs_status unknown_host(const struct etcd_store *self, dibs_err *err)
+{
+    char known[200] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < self->n_nodes && used < sizeof known - DIBS_NODE_MAX - 8; i++)
+        if (self->nodes[i].name[0])
+            used += (size_t) snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "",
+                                      self->nodes[i].name);
+    return err_set(err, DIBS_NOT_FOUND, "the ledger knows no host '%s' (it knows %s%s)", self->node,
+                   known[0] ? known : "none", used < sizeof known - DIBS_NODE_MAX - 8 ? "" : ", ...");
+}
+
+static dibs_status beside(struct store *store, const char *node, struct store **out, dibs_err *err)
+{
+    const struct etcd_store *from = etcdstore_of(store);
+    AUTO(close_auto) struct etcd_store *self = NULL;
+    dibs_status s = open_node(&from->config, node, from->timeout_ms, &self, err);
+
+    if (s != DIBS_OK || !self)
+        return s;
+    s = etcdstore_load(self, err);
+    if (s == DIBS_OK && !self->state.has_number)
+        s = unknown_host(self, err);
+    if (s != DIBS_OK)
+        return s;
+    self->near.base.salt = from->near.base.salt;
+    *out = &TAKE(self)->near.base;
+    return DIBS_OK;
+}
+
+static bool is_own_host(const struct store *store, const struct store *beside_it)
+{
+    return strcmp(((const struct etcd_store *) store)->node, ((const struct etcd_store *) beside_it)->node) ==
+           0;
+}
+
+static dibs_status start_background(struct store *store, dibs_err *err)
+{
+    return etcdstore_watch(etcdstore_begin_call(store), err);
+}
+
+static void take_notices(struct store *store)
+{
+    if (!etcdstore_of(store)->near.is_open)
+        etcdstore_take_notices(etcdstore_of(store));
+}
+
+/* ---- rows that differ from those of memory ---- */
+
+/* Fail with LOCKED: another process changes the scope of the port. */
+static dibs_status fenced(struct etcd_store *self, uint16_t port, dibs_err *err)
+{
+    (void) etcdstore_conflict(self, NULL);
+    return err_trouble(err, DIBS_TROUBLE_LOCKED, "the scope of port %u is being changed; try again", port);
+}
+
+static dibs_status claim_put(struct store *store, const struct claim_record *row, dibs_err *err)
+{
+    struct etcd_store *self = etcdstore_of(store);
+    const struct claim_record *before = memory_get(&self->near.tables, CLAIMS, row);
+    struct claim_record mine = *row;
+    dibs_status s = etcdstore_own(self, before, &mine, err);
+
+    if (!before && portbits_has(&self->fenced, row->claim.port))
+        return fenced(self, row->claim.port, err);
+    mine.claim.node_life = DIBS_ALIVE;
+    return s == DIBS_OK ? store_memory_ops.put(store, CLAIMS, &mine, err) : s;
+}
+
+static dibs_status slot_put(struct store *store, const struct ledger_slot *slot, dibs_err *err)
+{
+    struct ledger_slot mine = *slot;
+
+    mine.node = etcdstore_number(etcdstore_of(store));
+    mine.there_ms = slot->released_ms;
+    return store_memory_ops.put(store, SLOTS, &mine, err);
+}
+
+static dibs_status get(struct store *store, enum record_kind kind, void *record, dibs_err *err)
+{
+    dibs_status s = store_memory_ops.get(store, kind, record, err);
+    struct claim_record *row = record;
+
+    if (s == DIBS_OK && kind == CLAIMS)
+        row->claim.node_life = etcdstore_node_life(etcdstore_of(store), row);
+    return s;
+}
+
+static dibs_status put(struct store *store, enum record_kind kind, const void *record, dibs_err *err)
+{
+    switch (kind) {
+    case CLAIMS: return claim_put(store, record, err);
+    case SLOTS: return slot_put(store, record, err);
+    case POOLS: return etcdstore_change_pool(store, record, false, err);
+    default: return store_memory_ops.put(store, kind, record, err);
+    }
+}
+
+static dibs_status erase(struct store *store, enum record_kind kind, const void *record, dibs_err *err)
+{
+    return kind == POOLS ? etcdstore_change_pool(store, record, true, err)
+                         : store_memory_ops.erase(store, kind, record, err);
+}
+
+struct judged_claims {
+    const struct etcd_store *self;
+    claim_record_fn fn;
+    void *ctx;
+};
+
+static bool judge_claim(void *ctx, const struct claim_record *row)
+{
+    const struct judged_claims *j = ctx;
+    dibs_life life = etcdstore_node_life(j->self, row);
+
+    if (life == DIBS_ALIVE)
+        return j->fn(j->ctx, row);
+    struct claim_record judged = *row;
+
+    judged.claim.node_life = life;
+    return j->fn(j->ctx, &judged);
+}
+
+static dibs_status claims(struct store *store, const struct ledger_filter *filter, claim_record_fn fn,
+                          void *ctx, dibs_err *err)
+{
+    struct judged_claims judged = { etcdstore_of(store), fn, ctx };
+
+    return store_memory_ops.claims(store, filter, judge_claim, &judged, err);
+}
+
+static void lease(const struct store *store, struct ledger_lease *out)
+{
+    etcdstore_lease_state((const struct etcd_store *) store, out);
+}
+
+static dibs_status node_enrol(struct store *store, const char *name, dibs_err *err)
+{
+    struct etcd_store *self = etcdstore_begin_call(store);
+    dibs_status s = self->is_loaded ? DIBS_OK : etcdstore_load(self, err);
+
+    return s == DIBS_OK ? etcdstore_enrol(self, name ? name : self->node, err) : s;
+}
+
+static void lost(struct store *store, bool (*fn)(void *ctx, const dibs_claim *claim), void *ctx)
+{
+    struct etcd_store *self = etcdstore_of(store);
+    bool goes_on = true;
+
+    self->is_noting_lost = true;
+    for (size_t i = 0; i < self->n_lost && goes_on; i++)
+        goes_on = fn(ctx, &self->lost[i].claim);
+}
+
+/* A quarter of the 2 GiB that etcd allows unless it is configured otherwise. */
+static void compact(struct store *store)
+{
+    const int64_t plenty_bytes = INT64_C(512) << 20;
+
+    etcdstore_compact(etcdstore_of(store), plenty_bytes);
+}
+
+static dibs_status tail(struct store *store, uint64_t *seq, uint64_t *cursor, dibs_err *err)
+{
+    const struct etcd_store *self = etcdstore_of(store);
+    dibs_status s = store_memory_ops.tail(store, seq, cursor, err);
+
+    if (*seq < self->tail.seq) {
+        *seq = self->tail.seq;
+        *cursor = self->tail.cursor;
+    }
+    return s;
+}
+
+struct reading {
+    const dibs_event_query *query;
+    uint64_t since;
+    size_t n;
+    bool is_over;
+    bool is_bad;
+    bool (*fn)(void *, const dibs_event *);
+    void *ctx;
+};
+
+static bool read_event(void *ctx, const struct event_record *record)
+{
+    struct reading *r = ctx;
+
+    if (record->event.seq <= r->since)
+        return true;
+    if (r->query->limit > 0 && r->n == r->query->limit)
+        r->is_over = true;
+    else
+        r->is_over = !r->fn(r->ctx, &record->event);
+    r->n++;
+    return !r->is_over;
+}
+
+static bool read_chunks(void *ctx, const struct etcd_kv *kvs, size_t n)
+{
+    struct reading *r = ctx;
+
+    for (size_t i = 0; i < n && !r->is_over && !r->is_bad; i++)
+        r->is_bad = !unpack_events(kvs[i].value, read_event, r);
+    return !r->is_over && !r->is_bad;
+}
+
+static dibs_status read_events(struct etcd_store *self, struct reading *r, dibs_err *err)
+{
+    struct etcdstore_key key = etcdstore_key(self, SPACE_HOST, 'e');
+    struct etcdstore_key end = etcdstore_key_end(&key);
+    struct etcd_call call = etcdstore_call(self);
+
+    etcdstore_key_add_hex(&key, r->since + 1, 16);
+    struct etcd_op range = {
+        .kind = ETCD_RANGE, .key = etcdstore_key_bytes(&key), .end = etcdstore_key_bytes(&end), .limit = 64
+    };
+    dibs_status s = etcd_read_pages(self->etcd, &call, &range, read_chunks, r, err);
+
+    if (s == DIBS_OK && r->is_bad)
+        return err_trouble(err, DIBS_TROUBLE_DAMAGED, "the history in etcd has a record that cannot be read");
+    return s;
+}
+
+/* Read the newest events from the copy, older ones from etcd. */
+static dibs_status events(struct store *store, const dibs_event_query *query, uint64_t *oldest,
+                          bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err)
+{
+    struct etcd_store *self = etcdstore_of(store);
+    const struct memory_table *t = &self->near.tables.table[EVENTS];
+    const struct event_record *first = t->n > 0 ? t->item[0] : NULL;
+    uint64_t near_from = first ? first->event.seq : self->tail.seq + 1;
+    uint64_t newest = 0;
+    uint64_t cursor = 0;
+    struct reading r = { .query = query, .fn = fn, .ctx = ctx };
+    dibs_status s = tail(store, &newest, &cursor, err);
+
+    if (oldest)
+        *oldest = newest > self->tail.gone ? self->tail.gone + 1 : 0;
+    r.since = query->since > self->tail.gone ? query->since : self->tail.gone;
+    if (query->newest && query->limit > 0 && newest > query->limit && r.since < newest - query->limit)
+        r.since = newest - query->limit;
+    if (r.since + 1 >= near_from)
+        return store_memory_ops.events(store, query, NULL, fn, ctx, err);
+    return s == DIBS_OK ? read_events(self, &r, err) : s;
+}
+
+static dibs_status trim(struct store *store, uint64_t oldest_seq, size_t names_kept, int64_t cooled_before_ms,
+                        const struct instant *now, dibs_err *err)
+{
+    struct etcd_store *self = etcdstore_of(store);
+    uint64_t newest = 0;
+    uint64_t cursor = 0;
+    dibs_status s = tail(store, &newest, &cursor, err);
+
+    self->trimmed_seq = oldest_seq;
+    self->trimmed_answers = newest > STORE_ANSWERS_KEPT ? newest - STORE_ANSWERS_KEPT : 0;
+    if (s == DIBS_OK)
+        s = memory_forget_answers(store, self->trimmed_answers, err);
+    return s == DIBS_OK ? store_memory_ops.trim(store, oldest_seq, names_kept, cooled_before_ms, now, err)
+                        : s;
+}
+
+static dibs_status health(struct store *store, struct ledger_health *out, dibs_err *err)
+{
+    struct etcd_store *self = etcdstore_of(store);
+    dibs_status s = etcdstore_catch_up(self, err);
+
+    if (s == DIBS_OK)
+        s = store_memory_ops.health(store, out, err);
+    if (s != DIBS_OK)
+        return s;
+    out->major = STORE_MAJOR;
+    out->n_events = self->tail.seq - self->tail.gone;
+    (void) snprintf(out->path, sizeof out->path, "%s%s", etcd_endpoint(self->etcd), self->config.prefix);
+    return DIBS_OK;
+}
+
+static const struct cluster_ops cluster_etcd_ops = {
+    .members = members,
+    .take_notices = take_notices,
+    .join = etcdstore_join,
+    .lease = lease,
+    .attach = etcdstore_attach,
+    .lost = lost,
+    .compact = compact,
+    .nodes = etcdstore_nodes,
+    .node_enrol = node_enrol,
+    .node_count = etcdstore_count_node,
+    .node_forget = etcdstore_forget_node,
+    .beside = beside,
+    .is_own_host = is_own_host,
+    .commit_all = commit_all,
+};
+
+const struct store_ops store_etcd_ops = {
+    .scheme = "etcd",
+    .cluster = &cluster_etcd_ops,
+    .check = check,
+    .open = open_etcd,
+    .close = close_etcd,
+    .health = health,
+    .start_background = start_background,
+    .begin = begin,
+    .commit = commit,
+    MEMORY_ROWS_OPS,
+    .rollback = rollback,
+    .undo = undo,
+    .get = get,
+    .put = put,
+    .erase = erase,
+    .claims = claims,
+    .tail = tail,
+    .events = events,
+    .trim = trim,
+};

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+/* The lease of this host in a cluster: c/l/NODE is there while it lives, and claims on
+ * cluster-scope ports are attached to it.
+ *
+ * A thread renews it with a client of its own, so that a commit that waits for a member costs no lease, and a
+ * member that does not answer costs no commit. An incarnation of a host is the revision in which c/l/NODE was
+ * made: it is never the same again. A daemon that comes back while the key of its boot is still there goes on
+ * with that incarnation; another boot of the same name is waited for, because it may be another machine. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "store/etcd/block.h"
+#include "store/etcd/etcd_store.h"
+
+#include "base/banned.h"
+
+enum {
+    RENEW_SHARE = 3,   /* a lease is renewed when a third of it has passed, */
+    RETRY_SHARE = 12,  /* ... and after a failure sooner */
+    MARGIN_SHARE = 10, /* of the TTL is not counted on: clocks run at different rates */
+    CALL_LEAST_MS = 500,
+    JOIN_TRIES = 8,          /* each lost to a change of another process */
+    STRANGER_MORE_MS = 3000, /* beyond the TTL, until an ended lease is gone: etcd looks now and then */
+    STRANGER_LOOK_MS = 200,
+};
+
+struct etcdstore_lease {
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool is_ending, needs_revalidation; /* under the lock, */
+    /* ... and what the lease is now: */
+    int64_t incarnation; /* 0: it has ended, and there is no other yet */
+    int64_t until_ms;    /* CLOCK_BOOTTIME: until then no other node may think that it has ended */
+    uint64_t n_ended;    /* incarnations that were lost */
+    char trouble[256];
+    /* The thread's, once it runs: */
+    struct etcd *etcd;
+    struct etcdstore_key key;
+    const char *node;
+    struct node_boot boot;
+    int64_t ttl_s;
+    int64_t id;
+    int notice;
+};
+
+static struct etcd_call call_within(const struct etcdstore_lease *self)
+{
+    int64_t ms = self->ttl_s * 1000 / RENEW_SHARE;
+
+    return (struct etcd_call){ .deadline_ms =
+                                   clock_monotonic_ms() + (ms > CALL_LEAST_MS ? ms : CALL_LEAST_MS) };
+}
+
+/* ---- what other threads see ---- */
+
+static void tell(const struct etcdstore_lease *self)
+{
+    const uint64_t one = 1;
+
+    if (self->notice >= 0 && write(self->notice, &one, sizeof one) < 0)
+        return; /* it is readable already */
+}
+
+static void note_life(struct etcdstore_lease *self, int64_t incarnation, int64_t asked_boot_ms, int64_t ttl_s)
+{
+    (void) pthread_mutex_lock(&self->lock);
+    bool is_new = self->incarnation != incarnation;
+    self->incarnation = incarnation;
+    self->until_ms = asked_boot_ms + ttl_s * 1000 - ttl_s * 1000 / MARGIN_SHARE;
+    self->trouble[0] = '\0';
+    (void) pthread_mutex_unlock(&self->lock);
+    self->ttl_s = ttl_s;
+    if (is_new)
+        tell(self);
+}
+
+static void note_end(struct etcdstore_lease *self)
+{
+    (void) pthread_mutex_lock(&self->lock);
+    bool is_new = self->incarnation != 0;
+    self->n_ended += is_new;
+    self->incarnation = 0;
+    self->until_ms = 0;
+    (void) pthread_mutex_unlock(&self->lock);
+    self->id = 0;
+    if (is_new)
+        tell(self);
+}
+
+static void note_trouble(struct etcdstore_lease *self, const dibs_err *err)
+{
+    (void) pthread_mutex_lock(&self->lock);
+    (void) text_safe(err->msg, self->trouble, sizeof self->trouble);
+    (void) pthread_mutex_unlock(&self->lock);
+}
+
+void etcdstore_lease_look(struct etcdstore_lease *lease, struct ledger_lease *out)
+{
+    (void) pthread_mutex_lock(&lease->lock);
+    int64_t margin_ms = lease->until_ms - clock_now(0).boot_ms;
+    out->incarnation = lease->incarnation;
+    out->margin_ms = lease->incarnation != 0 && margin_ms > 0 ? margin_ms : 0;
+    out->n_ended = lease->n_ended;
+    memcpy(out->trouble, lease->trouble, sizeof out->trouble);
+    (void) pthread_mutex_unlock(&lease->lock);
+}
+
+void etcdstore_lease_recheck(struct etcdstore_lease *lease)
+{
+    (void) pthread_mutex_lock(&lease->lock);
+    lease->needs_revalidation = true;
+    (void) pthread_cond_signal(&lease->wake);
+    (void) pthread_mutex_unlock(&lease->lock);
+}
+
+/* ---- getting one ---- */
+
+struct found {
+    int64_t lease, incarnation; /* 0: there is none */
+    bool is_ours;               /* of this boot */
+};
+
+static dibs_status look(struct etcdstore_lease *self, struct found *out, dibs_err *err)
+{
+    AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
+    struct etcd_call call = call_within(self);
+    struct etcd_op op = etcdstore_look(&self->key);
+    dibs_status s = etcd_do(self->etcd, &call, &op, &answer, err);
+
+    *out = (struct found){ 0 };
+    if (s != DIBS_OK || answer.result.n_kvs != 1)
+        return s;
+    const struct etcd_kv *kv = &answer.result.kvs[0];
+    struct node_boot boot;
+    *out = (struct found){ .lease = kv->lease, .incarnation = kv->create_revision };
+    out->is_ours = unpack_boot(kv->value, &boot) && strcmp(boot.id, self->boot.id) == 0;
+    return DIBS_OK;
+}
+
+static dibs_status renew(struct etcdstore_lease *self, int64_t incarnation, dibs_err *err)
+{
+    struct etcd_call call = call_within(self);
+    int64_t ttl_s = 0;
+    dibs_status s = etcd_lease_renew(self->etcd, &call, self->id, &ttl_s, err);
+
+    if (s == DIBS_OK)
+        note_life(self, incarnation, call.asked_boot_ms, ttl_s);
+    return s;
+}
+
+/* A new lease, and the key with it. LOCKED: somebody else has put it. */
+static dibs_status make(struct etcdstore_lease *self, dibs_err *err)
+{
+    AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
+    AUTO(bytes_done) struct bytes value = { 0 };
+    struct etcd_call call = call_within(self);
+    int64_t id = 0;
+    int64_t ttl_s = 0;
+    dibs_status s = etcd_lease_grant(self->etcd, &call, self->ttl_s, &id, &ttl_s, err);
+
+    if (s != DIBS_OK)
+        return s;
+    pack_boot(&value, &self->boot);
+    if (value.is_lost)
+        return err_set(err, DIBS_FAILURE, "joining the cluster: out of memory");
+    struct etcd_compare none = etcdstore_same(&self->key, 0);
+    struct etcd_op put = etcdstore_put(&self->key, &value);
+    put.lease = id;
+    struct etcd_txn txn = { .compares = &none, .n_compares = 1, .then = &put, .n_then = 1 };
+    struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
+    int64_t asked_boot_ms = call.asked_boot_ms;
+    call = call_within(self);
+    s = etcd_do(self->etcd, &call, &op, &answer, err);
+    if (s == DIBS_OK && answer.result.succeeded) {
+        self->id = id;
+        note_life(self, answer.revision, asked_boot_ms, ttl_s);
+        return DIBS_OK;
+    }
+    /* Should the Txn still come, the key is gone with its lease at once. */
+    call = call_within(self);
+    (void) etcd_lease_revoke(self->etcd, &call, id, NULL);
+    return s != DIBS_OK
+               ? s
+               : err_trouble(err, DIBS_TROUBLE_LOCKED, "others join the cluster as '%s'", self->node);
+}
+
+/* One attempt. TAKEN: a host of another boot has the name now. */
+static dibs_status join(struct etcdstore_lease *self, dibs_err *err)
+{
+    struct found found = { 0 };
+    dibs_status s = DIBS_OK;
+
+    for (int i = 0; i < JOIN_TRIES; i++) {
+        s = look(self, &found, err);
+        if (s == DIBS_OK && found.incarnation != 0 && !found.is_ours)
+            return err_set(
+                err, DIBS_TAKEN,
+                "another machine is called '%s' in the cluster, and lives; set 'node' to tell them apart",
+                self->node);
+        bool is_there = found.incarnation != 0 && found.lease != 0;
+        if (s == DIBS_OK && is_there)
+            self->id = found.lease;
+        if (s == DIBS_OK)
+            s = is_there ? renew(self, found.incarnation, err) : make(self, err);
+        if (s != DIBS_NOT_FOUND && !(s == DIBS_UNAVAILABLE && err->trouble == DIBS_TROUBLE_LOCKED))
+            break; /* else: it has ended, or was put, in between */
+    }
+    return s;
+}
+
+/* The same at the start. After a reboot our own last lease may still be there. */
+static dibs_status join_patiently(struct etcdstore_lease *self, dibs_err *err)
+{
+    struct found found = { 0 };
+    int64_t ttl_s = self->ttl_s;
+    dibs_status s = join(self, err);
+
+    if (s != DIBS_TAKEN || look(self, &found, err) != DIBS_OK)
+        return s;
+    struct etcd_call call = call_within(self);
+    if (found.lease != 0)
+        (void) etcd_lease_look(self->etcd, &call, found.lease, &ttl_s, NULL);
+    int64_t until_ms = clock_monotonic_ms() + ttl_s * 1000 + STRANGER_MORE_MS;
+    while (s == DIBS_TAKEN && clock_monotonic_ms() < until_ms) {
+        (void) nanosleep(&(struct timespec){ .tv_nsec = STRANGER_LOOK_MS * 1000000L }, NULL);
+        s = join(self, err);
+    }
+    return s;
+}
+
+/* ---- the thread ---- */
+
+/* Renew, check or replace the lease. Returns the time until the next call. */
+static int64_t keep(struct etcdstore_lease *self, bool needs_revalidation)
+{
+    dibs_err err = { 0 };
+    struct ledger_lease now = { 0 };
+    struct found found = { 0 };
+    dibs_status s = DIBS_OK;
+
+    etcdstore_lease_look(self, &now);
+    if (needs_revalidation) /* a key can be deleted without its lease */
+        s = look(self, &found, &err);
+    if (now.incarnation == 0 || (needs_revalidation && s == DIBS_OK && found.incarnation != now.incarnation))
+        s = DIBS_NOT_FOUND;
+    else if (s == DIBS_OK)
+        s = renew(self, now.incarnation, &err);
+    if (s == DIBS_NOT_FOUND) {
+        note_end(self);
+        s = join(self, &err);
+    }
+    if (s == DIBS_OK)
+        return self->ttl_s * 1000 / RENEW_SHARE;
+    note_trouble(self, &err);
+    return self->ttl_s * 1000 / RETRY_SHARE;
+}
+
+static void wait_ms(struct etcdstore_lease *self, int64_t ms)
+{
+    struct timespec at = { 0 };
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &at);
+    int64_t ns = at.tv_nsec + ms % 1000 * 1000000;
+    at.tv_sec += ms / 1000 + ns / 1000000000;
+    at.tv_nsec = ns % 1000000000;
+    while (!self->is_ending && !self->needs_revalidation &&
+           pthread_cond_timedwait(&self->wake, &self->lock, &at) == 0) {
+    }
+}
+
+static void *keep_alive(void *arg)
+{
+    struct etcdstore_lease *self = arg;
+    int64_t ms = self->ttl_s * 1000 / RENEW_SHARE;
+
+    (void) pthread_mutex_lock(&self->lock);
+    for (wait_ms(self, ms); !self->is_ending; wait_ms(self, ms)) {
+        bool needs_revalidation = self->needs_revalidation;
+
+        self->needs_revalidation = false;
+        (void) pthread_mutex_unlock(&self->lock);
+        ms = keep(self, needs_revalidation);
+        (void) pthread_mutex_lock(&self->lock);
+    }
+    (void) pthread_mutex_unlock(&self->lock);
+    return NULL;
+}
+
+static void init_locks(struct etcdstore_lease *self)
+{
+    pthread_condattr_t attr;
+
+    (void) pthread_condattr_init(&attr);
+    (void) pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void) pthread_mutex_init(&self->lock, NULL);
+    (void) pthread_cond_init(&self->wake, &attr);
+    (void) pthread_condattr_destroy(&attr);
+}
+
+dibs_status etcdstore_lease_open(const struct etcd_store *store, int64_t ttl_ms, const char *boot_id,
+                                 struct etcdstore_lease **out, dibs_err *err)
+{
+    struct etcdstore_lease *self = calloc(1, sizeof *self);
+    dibs_err local = { 0 };
+
+    if (!self)
+        return err_set(err, DIBS_FAILURE, "joining the cluster: out of memory");
+    init_locks(self);
+    self->key = etcdstore_named_key(store, 'l', store->node);
+    self->node = store->node;
+    self->notice = store->lease_notice;
+    self->ttl_s = (ttl_ms + 999) / 1000;
+    (void) text_copy(self->boot.id, sizeof self->boot.id, boot_id);
+    dibs_status s = etcd_open(&store->config, &self->etcd, err);
+    if (s == DIBS_OK)
+        s = join_patiently(self, err ? err : &local);
+    int rc = s == DIBS_OK ? pthread_create(&self->thread, NULL, keep_alive, self) : 0;
+    self->has_thread = s == DIBS_OK && rc == 0;
+    if (rc != 0)
+        s = err_os(err, DIBS_FAILURE, rc, "joining the cluster: starting a thread");
+    if (s != DIBS_OK) {
+        etcdstore_lease_close(self);
+        return s;
+    }
+    *out = self;
+    return DIBS_OK;
+}
+
+void etcdstore_lease_close(struct etcdstore_lease *lease)
+{
+    if (!lease)
+        return;
+    if (lease->has_thread) {
+        (void) pthread_mutex_lock(&lease->lock);
+        lease->is_ending = true;
+        (void) pthread_cond_signal(&lease->wake);
+        (void) pthread_mutex_unlock(&lease->lock);
+        (void) pthread_join(lease->thread, NULL);
+    }
+    etcd_close(lease->etcd);
+    (void) pthread_cond_destroy(&lease->wake);
+    (void) pthread_mutex_destroy(&lease->lock);
+    free(lease);
+}

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT */
+/* The stores of the long-lived programs, dibs-serve and dibs-kube: with etcd, which needs an HTTP client. */
+#include "store/store.h"
+
+#include "base/banned.h"
+
+const struct store_ops *const store_backends[] = { &store_sqlite_ops, &store_memory_ops, &store_etcd_ops,
+                                                   NULL };

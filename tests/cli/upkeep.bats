@@ -1,0 +1,259 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
+# dibs reap, repair, doctor. Ports of this file: 13600-13799 and 100-201 (never bound).
+load ../support/dibs
+load cli
+
+setup() { dibs_setup; }
+teardown() { dibs_teardown; }
+
+k8s_pool() { # the range of the seeds; its warning about browsers' ports is right
+    try pool set k8s --ranges 100-200
+    [ "$code" -eq 0 ]
+}
+
+kinds() { # the kinds of the last repair, counted: "leak 1 restored 4"
+    value '" ".join("%s %d" % (k, sum(i["kind"] == k for i in d)) for k in sorted({i["kind"] for i in d}))'
+}
+
+# A daemon reaps by itself, at once: nothing would be left to see.
+# bats test_tags=unserved
+@test "reap ends the claims of dead holders and no others" {
+    start_sleeper
+    dead=$STARTED
+    start_sleeper
+    ok claim dead --pid "$dead" --port 13600
+    ok claim alive --pid "$STARTED" --port 13601
+    ok claim over --ttl 1ms --port 13602
+    ok claim leased --port 13603
+    ok get kept --port 13604
+    end_process "$dead"
+    lease_ends 13602
+    ok reap --dry-run --json
+    json 'sorted(c["port"] for c in d) == [13600, 13602]'
+    [ "$(held)" -eq 5 ]
+    ok reap
+    [ "$(wc -l <"$T/out")" -eq 2 ]
+    prints project/dead
+    prints "$dead"
+    ok ls --json
+    json 'sorted(c["port"] for c in d) == [13601, 13603, 13604]'
+    ok reap --json
+    json 'd == []'
+}
+
+@test "a lease that is over lives on while its user listens" {
+    ok claim web --port 13610
+    listen 13610
+    ok renew web --ttl 1ms
+    lease_ends 13610
+    ok reap --json
+    json 'd == []'
+    ok ls --json
+    json 'd[0]["life"] == "alive"'
+    end_process "$STARTED"
+    ok reap
+    [ "$(held)" -eq 0 ]
+}
+
+@test "a dead holder whose socket is still open is an orphan until it closes" {
+    # The listener inherits nothing from the holder, but is of the same user and on the claimed port.
+    start_sleeper
+    ok claim web --pid "$STARTED" --port 13620
+    holder=$STARTED
+    listen 13620
+    end_process "$holder"
+    ok reap --json
+    json 'd == []'
+    ok ls --json
+    json 'd[0]["orphan"] is True'
+    end_process "$STARTED"
+    ok reap
+    [ "$(held)" -eq 0 ]
+}
+
+@test "reap --stale ends kept claims whose project directory is gone" {
+    mkdir "$T/short"
+    cd "$T/short"
+    ok get web --port 13630
+    cd "$T/project"
+    ok get web --port 13631
+    ok get /shared/db --port 13632
+    rmdir "$T/short"
+    ok reap --json
+    json 'd == []'
+    ok reap --stale --dry-run --json
+    json '[c["port"] for c in d] == [13630]'
+    ok reap --stale --json
+    json '[c["port"] for c in d] == [13630]'
+    [ "$(held)" -eq 2 ]
+}
+
+@test "seeds 32: an empty pool against an empty observation has no findings" {
+    k8s_pool
+    ok repair --pool k8s --observed /dev/null --json
+    json 'd == []'
+    says '0 findings'
+    ok pool show k8s --json
+    json 'd["ranges"] == "100-200" and d["usage"]["static"] == 0'
+}
+
+@test "seeds 33: a leak is dropped at its third sighting" {
+    k8s_pool
+    ok get leaked --port 111 --pool k8s
+    for round in 1 2; do
+        ok repair --pool k8s --observed - --json </dev/null
+        json "[(i['kind'], i['port'], i['sightings']) for i in d] == [('suspect', 111, $round)]"
+        [ "$(held)" -eq 1 ]
+    done
+    ok repair --pool k8s --observed - --json </dev/null
+    json '[(i["kind"], i["port"]) for i in d] == [("leak", 111)]'
+    [ "$(held)" -eq 0 ]
+}
+
+@test "W4: a port that leaked once has three sightings again" {
+    k8s_pool
+    for time in first second; do
+        ok get "$time" --port 111 --pool k8s
+        for round in 1 2; do
+            ok repair --pool k8s --observed /dev/null
+            [ "$(held)" -eq 1 ]
+        done
+        ok repair --pool k8s --observed /dev/null
+        [ "$(held)" -eq 0 ]
+    done
+}
+
+@test "a sighting in between restarts the count" {
+    k8s_pool
+    ok get web --port 111 --pool k8s
+    echo 111 >"$T/seen"
+    for list in /dev/null /dev/null "$T/seen" /dev/null /dev/null; do
+        ok repair --pool k8s --observed "$list"
+        [ "$(held)" -eq 1 ]
+    done
+    ok repair --pool k8s --observed /dev/null
+    [ "$(held)" -eq 0 ]
+}
+
+@test "seeds 34: observed ports are restored, out of range and duplicates are reported" {
+    k8s_pool
+    printf '%s\n' '# services' '111 one' 'tcp * 122 two/a' 'tcp * 133 two/b' '201 three' '' '111 five' '144 six' >"$T/seen"
+    ok repair --pool k8s --observed "$T/seen" --json
+    [ "$(kinds)" = 'duplicate 1 out-of-range 1 restored 4' ]
+    ok ls --pool k8s --json
+    json 'sorted(c["port"] for c in d) == [111, 122, 133, 144]'
+    ok pool show k8s --json
+    json 'd["usage"]["size"] - d["usage"]["static"] - d["usage"]["dynamic"] == 97'
+    ok repair --pool k8s --observed "$T/seen" --json
+    [ "$(kinds)" = 'duplicate 1 out-of-range 1' ]
+}
+
+@test "fifty thousand observed lines take seconds, not minutes" {
+    seq 10000 59999 >"$T/seen"
+    try pool set all --ranges 1-65535 # it overlaps much, and says so
+    for findings in 50000 0; do # claimed, and found claimed
+        code=0
+        (ulimit -t 4 && "$DIBS" repair --pool all --observed "$T/seen" >"$T/out" 2>"$T/err") || code=$?
+        [ "$code" -eq 0 ]
+        [ "$(wc -l <"$T/out")" -eq "$findings" ]
+    done
+    [ "$(held)" -eq 50000 ]
+}
+
+@test "one line that cannot be claimed blocks no other" {
+    k8s_pool
+    ok get one --port 199 --pool k8s
+    printf '%s\n' '111 a' '112 project/one' '113 b' '114 b' '115 c' >"$T/seen"
+    ok repair --pool k8s --observed "$T/seen" --json
+    json '[(i["port"], i["kind"]) for i in d] == [(111, "restored"), (112, "not-restored"), (113, "restored"),
+        (114, "not-restored"), (115, "restored"), (199, "suspect")]'
+}
+
+@test "an observation is JSON, too, and a dry run changes nothing" {
+    k8s_pool
+    printf '[{"port":150,"proto":"udp","address":"127.0.0.1","name":"dns"},{"port":151}]' >"$T/seen.json"
+    ok repair --pool k8s --observed "$T/seen.json" --dry-run --json
+    [ "$(kinds)" = 'restored 2' ]
+    [ "$(held)" -eq 0 ]
+    ok repair --pool k8s --observed "$T/seen.json" --json
+    ok ls --json
+    json 'sorted((c["port"], c["bindings"][0]["proto"]) for c in d) == [(150, "udp"), (151, "tcp")]'
+}
+
+@test "a bad line of an observation is exit 2 with its number, and nothing changes" {
+    k8s_pool
+    before=$(dibs log --json)
+    for line in 0 65536 -1 1e3 abc 'tcp 127.0.0.1' 'icmp * 111' 'tcp nowhere.example 111' '111 bad name' 'tcp * 111 a b' \
+        "$(printf '111 \033x')" '[{"port":0}]' '[{"port":"1"}]' '[{"port":111,"x":1}]' '[' '{"port":111}'; do
+        printf '122 fine\n%s\n' "$line" >"$T/seen"
+        case $line in '['* | '{'*) printf '%s' "$line" >"$T/seen" ;; esac
+        refused 2 repair --pool k8s --observed "$T/seen"
+    done
+    printf '111\0\n' >"$T/seen"
+    refused 2 repair --pool k8s --observed "$T/seen"
+    refused 1 repair --observed "$T/not-there"
+    refused 5 repair --pool nowhere --observed /dev/null
+    [ "$(dibs log --json)" = "$before" ]
+    [ "$(held)" -eq 0 ]
+}
+
+@test "repair looks at live sockets: claims them, and leaves held claims alone" {
+    ok pool set live --ranges 13650-13659
+    listen 13651
+    start_sleeper
+    ok claim held --pid "$STARTED" --port 13652 --pool live
+    ok repair --pool live --dry-run --json
+    json 'any(i["port"] == 13651 for i in d)'
+    [ "$(held)" -eq 1 ]
+    for round in 1 2 3 4; do ok repair --pool live; done
+    ok ls --pool live --json
+    json '13652 in [c["port"] for c in d]'
+    refused 3 claim other --port 13651
+    try who 13651
+    prints 13651
+}
+
+@test "doctor accepts a fresh ledger and shows every setting with its source" {
+    ok doctor
+    prints "$T/ledger.db"
+    for setting in ledger ledger-mode mru-file socket sync range pool band order cooldown ttl timeout allow-ephemeral group; do
+        grep -q " $setting = " "$T/out"
+    done
+    grep -q ' ledger = .*(environment)' "$T/out"
+    grep -q ' cooldown = 5s (default)' "$T/out"
+    ok doctor --cooldown 7s --json
+    json 'any("cooldown = 7s (flag)" in f["text"] for f in d) and {f["severity"] for f in d} <= {"ok", "note", "warn"}'
+    json 'all(f["advice"] for f in d if f["severity"] != "ok")'
+}
+
+# The file itself.
+# bats test_tags=unserved
+@test "doctor finds a damaged ledger, and --fix sets it aside and keeps what can be read" {
+    for i in 1 2 3; do ok get "n$i" --port $((13700 + i)); done
+    printf 'not a database, not at all, but long enough' | dd of="$T/ledger.db" conv=notrunc status=none
+    refused 6 ls
+    refused 6 claim --ledger-mode fallback
+    try doctor
+    [ "$code" -eq 1 ]
+    prints FAIL
+    try doctor --fix
+    try ls
+    [ "$code" -eq 0 ]
+    [ -n "$(find "$T" -maxdepth 1 -name 'ledger.db?*' -size +0)" ]
+}
+
+# The file itself.
+# bats test_tags=unserved
+@test "doctor reports a newer ledger and leaves it untouched" {
+    ok get web
+    sql 'PRAGMA user_version' >/dev/null
+    sql "UPDATE meta SET value = 99 WHERE key LIKE '%major%'; PRAGMA user_version = 990000"
+    sum=$(sql .dump | sha256sum)
+    try ls
+    [ "$code" -eq 6 ]
+    one_line
+    try doctor --fix
+    [ "$code" -ne 0 ]
+    [ "$(sql .dump | sha256sum)" = "$sum" ]
+}

@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: MIT */
+/* The ledger follows what the cluster has: confirms, writes again, declares, ends. */
+#include "support/speak.h"
+#include "support/t.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kube/controller/reconcile.h"
+#include "kube/pool.h"
+#include "lib/connection.h"
+
+enum { TTL_MS = 1000, PODS = 0, SETS = 1 };
+#define ID "0123456789abcdef0123456789abcdef"
+
+struct world {
+    dibs *handle;
+    dibs_pool pool;
+    struct inventory *inventory;
+    struct reconciler *reconciler;
+    int64_t now_ms, listed_ms; /* the moment, and when the last lists began */
+    bool leads;
+    char complaint[512];
+    size_t n_asked; /* for lists */
+    dibs_err err;
+};
+
+static bool is_proven(void *ctx, const char *keeper, int64_t since_ms)
+{
+    struct world *w = ctx;
+
+    (void) keeper;
+    w->n_asked++;
+    return w->listed_ms >= since_ms;
+}
+
+static bool may_change(void *ctx)
+{
+    return ((struct world *) ctx)->leads;
+}
+
+static void report(void *ctx, enum reconcile_finding what, const struct inventory_object *object,
+                   uint16_t port, const char *text)
+{
+    struct world *w = ctx;
+
+    (void) snprintf(w->complaint, sizeof w->complaint, "%d %s %u %s", (int) what, object->name, port, text);
+}
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof *w);
+    dibs_flag flags[] = { { DIBS_SET_LEDGER, "memory:" }, { DIBS_SET_SOCKET, "none" } };
+    dibs_settings *settings = calloc(1, sizeof *settings);
+    bool differs = true;
+
+    assert_true(w && settings);
+    ASSERT_OK(dibs_settings_load(flags, 2, settings, &w->err), &w->err);
+    ASSERT_OK(dibs_open(settings, &w->handle, &w->err), &w->err);
+    free(settings);
+    ASSERT_OK(speak_for(w->handle, "kube:observed", &w->err), &w->err);
+    ASSERT_OK(kube_pool_parse(&(struct kube_pool_flags){ .start_port = "20000", .port_range = "100" },
+                              &w->pool, &w->err),
+              &w->err);
+    ASSERT_OK(kube_pool_open(w->handle, false, &w->pool, &w->pool, &differs, &w->err), &w->err);
+    assert_false(differs);
+    w->inventory = inventory_open();
+    assert_non_null(w->inventory);
+    ASSERT_OK(reconcile_open(&(struct reconcile_options){ .handle = w->handle,
+                                                          .ledger = handle_ledger(w->handle),
+                                                          .pool = &w->pool,
+                                                          .inventory = w->inventory,
+                                                          .is_proven = is_proven,
+                                                          .may_change = may_change,
+                                                          .report = report,
+                                                          .ctx = w },
+                             &w->reconciler, &w->err),
+              &w->err);
+    w->now_ms = w->listed_ms = 1000;
+    w->leads = true;
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+
+    reconcile_close(w->reconciler);
+    inventory_close(w->inventory);
+    dibs_close(w->handle);
+    free(w);
+    return 0;
+}
+
+static void put(struct world *w, unsigned source, const char *kind, const char *text)
+{
+    jsonr_doc *doc = NULL;
+
+    ASSERT_OK(jsonr_parse(text, strlen(text), &doc, &w->err), &w->err);
+    assert_true(inventory_put(w->inventory, source, kind, jsonr_root(doc)));
+    jsonr_free(doc);
+}
+
+static void drop(struct world *w, const char *text)
+{
+    jsonr_doc *doc = NULL;
+
+    ASSERT_OK(jsonr_parse(text, strlen(text), &doc, &w->err), &w->err);
+    inventory_drop(w->inventory, jsonr_root(doc));
+    jsonr_free(doc);
+}
+
+/* As the webhook does it. */
+static uint16_t claim(struct world *w, const char *name, const char *keeper)
+{
+    dibs_request r = { .name = name,
+                       .keep = true,
+                       .holder = DIBS_HELD_BY_LEASE,
+                       .ttl_ms = TTL_MS,
+                       .pool = KUBE_POOL,
+                       .keeper = keeper };
+    dibs_batch batch = { .requests = &r, .n = 1 };
+    dibs_claim out = { 0 };
+
+    ASSERT_OK(speak_for(w->handle, "ns:shop", &w->err), &w->err);
+    ASSERT_OK(dibs_claim_ports(w->handle, &batch, &out, &w->err), &w->err);
+    ASSERT_OK(speak_for(w->handle, "kube:observed", &w->err), &w->err);
+    return out.port;
+}
+
+static void pass(struct world *w)
+{
+    w->complaint[0] = '\0';
+    w->now_ms++;
+    ASSERT_OK(reconcile_pass(w->reconciler, w->now_ms, &w->err), &w->err);
+}
+
+/* A complete list that begins now. */
+static void list(struct world *w)
+{
+    w->now_ms++;
+    w->listed_ms = w->now_ms;
+}
+
+struct found {
+    size_t n;
+    dibs_claim last;
+};
+
+static bool count(void *ctx, const dibs_claim *c)
+{
+    struct found *f = ctx;
+
+    f->n++;
+    f->last = *c;
+    return true;
+}
+
+static struct found claims(struct world *w)
+{
+    struct found f = { 0 };
+
+    ASSERT_OK(dibs_claim_list(w->handle, &(dibs_filter){ .pool = KUBE_POOL }, count, &f, &w->err), &w->err);
+    return f;
+}
+
+#define POD(uid, id, assigned, more)                                                               \
+    "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"web\",\"uid\":\"" uid "\",\"annotations\":{" \
+    "\"dibs.dev/claim\":\"" id "\",\"dibs.dev/assigned\":\"" assigned "\"}}" more "}"
+#define ASSIGNED(name, port, kind)                        \
+    "[{\\\"claim\\\":\\\"" name "\\\",\\\"port\\\":" port \
+    ",\\\"protocols\\\":[\\\"TCP\\\"],\\\"kind\\\":\\\"" kind "\\\"}]"
+#define UNNAMED "Pod.web/web/~" ID "/-/http"
+#define NAMED "StatefulSet.web/web/0/-/http"
+
+static void a_claim_is_confirmed_when_its_pod_is_seen(void **state)
+{
+    struct world *w = *state;
+    char pod[1024];
+    uint16_t port = claim(w, UNNAMED, "Pod");
+
+    pass(w);
+    assert_int_equal(claims(w).last.holder, DIBS_HELD_BY_LEASE);
+    assert_int_equal(reconcile_count(w->reconciler)->n_pending, 1);
+    (void) snprintf(pod, sizeof pod, POD("u1", ID, ASSIGNED(UNNAMED, "%u", "Pod"), ""), port);
+    put(w, PODS, "Pod", pod);
+    pass(w);
+    struct found f = claims(w);
+    assert_int_equal(f.n, 1);
+    assert_int_equal(f.last.holder, DIBS_HELD_BY_NOBODY);
+    assert_true(f.last.is_kept);
+    assert_string_equal(f.last.keeper, "Pod");
+    assert_int_equal(reconcile_count(w->reconciler)->n_confirmed, 1);
+    assert_string_equal(w->complaint, "");
+}
+
+static void it_ends_only_when_a_list_begun_after_its_lease_shows_nobody(void **state)
+{
+    struct world *w = *state;
+
+    (void) claim(w, UNNAMED, "Pod");
+    pass(w);
+    int64_t over_ms = w->now_ms + TTL_MS;
+    list(w); /* while the lease runs */
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    assert_int_equal(reconcile_due_ms(w->reconciler), over_ms);
+    w->now_ms = over_ms + 10 * TTL_MS; /* the lease is over, but nobody has looked since */
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    assert_true(w->n_asked > 0);
+    list(w);
+    w->leads = false;
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    w->leads = true;
+    pass(w);
+    assert_int_equal(claims(w).n, 0);
+    assert_int_equal(reconcile_count(w->reconciler)->n_ended, 1);
+}
+
+static void a_pod_with_the_id_keeps_it_whatever_else_it_says(void **state)
+{
+    struct world *w = *state;
+
+    (void) claim(w, UNNAMED, "Pod");
+    put(w, PODS, "Pod", POD("u1", ID, "nonsense", ""));
+    pass(w);
+    w->now_ms += 2 * TTL_MS;
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    assert_int_equal(inventory_damaged(w->inventory), 1);
+    drop(w, POD("u1", ID, "nonsense", ""));
+    pass(w);
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 0);
+}
+
+static void a_finished_pod_gives_back(void **state)
+{
+    struct world *w = *state;
+    static const char *const phases[] = { "Succeeded", "Failed" };
+
+    for (size_t i = 0; i < 2; i++) {
+        char pod[1024];
+        uint16_t port = claim(w, UNNAMED, "Pod");
+
+        (void) snprintf(pod, sizeof pod, POD("u1", ID, ASSIGNED(UNNAMED, "%u", "Pod"), ""), port);
+        put(w, PODS, "Pod", pod);
+        pass(w);
+        (void) snprintf(pod, sizeof pod,
+                        POD("u1", ID, ASSIGNED(UNNAMED, "%u", "Pod"), ",\"status\":{\"phase\":\"%s\"}"), port,
+                        phases[i]);
+        put(w, PODS, "Pod", pod);
+        pass(w);
+        list(w);
+        pass(w);
+        assert_int_equal(claims(w).n, 0);
+    }
+}
+
+/* It was there and is not any more, before anybody has looked: neither waits for the lease. */
+static void a_pod_that_came_and_went_unseen_gives_back(void **state)
+{
+    struct world *w = *state;
+
+    for (int is_dropped = 0; is_dropped < 2; is_dropped++) {
+        char pod[1024];
+        uint16_t port = claim(w, UNNAMED, "Pod");
+
+        (void) snprintf(pod, sizeof pod, POD("u1", ID, ASSIGNED(UNNAMED, "%u", "Pod"), "%s"), port,
+                        is_dropped ? "" : ",\"status\":{\"phase\":\"Succeeded\"}");
+        put(w, PODS, "Pod", pod);
+        if (is_dropped)
+            drop(w, pod);
+        assert_int_equal(inventory_pods(w->inventory), !is_dropped);
+        pass(w);
+        assert_int_equal(claims(w).last.holder, DIBS_HELD_BY_NOBODY);
+        pass(w);
+        list(w);
+        pass(w);
+        assert_int_equal(claims(w).n, 0);
+    }
+}
+
+/* The id has been kept for a pod that is still to come: what was there before it says nothing. */
+static void a_lease_that_was_acquired_again_is_waited_for(void **state)
+{
+    struct world *w = *state;
+    char pod[1024];
+    uint16_t port = claim(w, UNNAMED, "Pod");
+
+    (void) snprintf(pod, sizeof pod, POD("u1", ID, ASSIGNED(UNNAMED, "%u", "Pod"), ""), port);
+    put(w, PODS, "Pod", pod);
+    drop(w, pod);
+    do /* times are of milliseconds */
+        assert_int_equal(claim(w, UNNAMED, "Pod"), port);
+    while (claims(w).last.changed_ms == claims(w).last.created_ms);
+    pass(w);
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).last.holder, DIBS_HELD_BY_LEASE);
+}
+
+#define SET(replicas)                                                                   \
+    "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"web\",\"uid\":\"s1\"},\"spec\":{" \
+    "\"replicas\":" replicas ",\"template\":{}}}"
+
+static void a_named_instance_keeps_its_port_until_it_is_scaled_away(void **state)
+{
+    struct world *w = *state;
+    char pod[1024];
+    uint16_t port = claim(w, NAMED, "StatefulSet/web");
+
+    (void) snprintf(pod, sizeof pod, POD("u1", ID, ASSIGNED(NAMED, "%u", "StatefulSet/web"), ""), port);
+    put(w, SETS, "StatefulSet", SET("1"));
+    put(w, PODS, "Pod", pod);
+    pass(w);
+    drop(w, pod);
+    pass(w);
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    put(w, SETS, "StatefulSet", SET("0"));
+    pass(w);
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 0);
+}
+
+static void a_referenced_claim_waits_while_its_instance_is_desired(void **state)
+{
+    struct world *w = *state;
+
+    (void) claim(w, NAMED, ""); /* its own pod has not come yet */
+    put(w, SETS, "StatefulSet", SET("1"));
+    pass(w);
+    w->now_ms += 2 * TTL_MS;
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    put(w, SETS, "StatefulSet", SET("0"));
+    pass(w);
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 0);
+}
+
+#define CLIENT(phase)                                                                                        \
+    "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"client\",\"uid\":\"c1\",\"labels\":{"                  \
+    "\"dibs.dev/group\":\"g\"},\"annotations\":{\"dibs.dev/claim\":\"" ID "\",\"dibs.dev/assigned\":\"[]\"," \
+    "\"dibs.dev/"                                                                                            \
+    "ports\":\"{\\\"references\\\":[{\\\"env\\\":\\\"WEB\\\",\\\"from\\\":\\\"web[0].http\\\"}]}\"}},"       \
+    "\"status\":{\"phase\":\"" phase "\"}}"
+
+/* Its target may be made a day later. */
+static void a_referenced_claim_stays_as_long_as_its_referrer(void **state)
+{
+    static const char *const phases[] = { CLIENT("Failed"), NULL };
+    struct world *w = *state;
+
+    for (size_t i = 0; i < 2; i++) {
+        (void) claim(w, "g/web/0/-/http", "");
+        (void) claim(w, "g/web/1/-/http", ""); /* no existing pod got that one */
+        put(w, PODS, "Pod", CLIENT("Running"));
+        pass(w);
+        w->now_ms += 2 * TTL_MS;
+        list(w);
+        pass(w);
+        assert_int_equal(claims(w).n, 1);
+        if (phases[i])
+            put(w, PODS, "Pod", phases[i]);
+        else
+            drop(w, CLIENT("Running"));
+        pass(w);
+        list(w);
+        pass(w);
+        assert_int_equal(claims(w).n, 0);
+    }
+}
+
+#define OWNED(uid, assigned)                                                                              \
+    "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"web-0\",\"uid\":\"" uid "\",\"ownerReferences\":[{" \
+    "\"kind\":\"StatefulSet\",\"name\":\"web\",\"controller\":true}],\"annotations\":{\"dibs.dev/"        \
+    "ports\":\"{}\","                                                                                     \
+    "\"dibs.dev/claim\":\"" ID "\",\"dibs.dev/assigned\":\"" assigned "\"}}}"
+
+static void earlier_ports_of_an_instance_end_when_its_next_pod_exists(void **state) /* B4 */
+{
+    struct world *w = *state;
+
+    (void) claim(w, NAMED, "StatefulSet/web");
+    put(w, SETS, "StatefulSet", SET("1"));
+    pass(w);
+    w->now_ms += 2 * TTL_MS;
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 1); /* the instance has no pod just now */
+    put(w, PODS, "Pod", OWNED("u2", "[]"));
+    pass(w);
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 0);
+}
+
+static void a_number_that_has_moved_is_its_pods_as_long_as_that_is_there(void **state)
+{
+    struct world *w = *state;
+    dibs_claim found = { 0 };
+
+    put(w, SETS, "StatefulSet", SET("1"));
+    put(w, PODS, "Pod", OWNED("u1", ASSIGNED(NAMED "/20017", "20017", "StatefulSet/web")));
+    pass(w);
+    /* As the webhook leaves it for the next pod of the instance: the name has another number. */
+    drop(w, OWNED("u1", "[]"));
+    put(w, PODS, "Pod", OWNED("u1", ASSIGNED(NAMED, "20017", "StatefulSet/web")));
+    (void) claim(w, NAMED, "StatefulSet/web");
+    pass(w);
+    assert_string_equal(w->complaint, "");
+    assert_int_equal(claims(w).n, 2);
+    assert_int_equal(claims(w).last.holder, DIBS_HELD_BY_LEASE); /* it is not the old pod's */
+    drop(w, OWNED("u1", "[]"));
+    pass(w);
+    list(w);
+    pass(w);
+    found = claims(w).last;
+    assert_int_equal(claims(w).n, 1);
+    assert_string_equal(found.name, NAMED);
+}
+
+static void asked_for_again_it_does_not_end(void **state)
+{
+    struct world *w = *state;
+
+    (void) claim(w, NAMED, "StatefulSet/web");
+    pass(w);
+    w->now_ms += 2 * TTL_MS;
+    pass(w);
+    list(w);                                   /* shows nobody */
+    (void) usleep(2000);                       /* a lease is longer when it is asked for later */
+    (void) claim(w, NAMED, "StatefulSet/web"); /* a pod is being admitted since */
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    assert_int_equal(reconcile_count(w->reconciler)->n_ended, 0);
+}
+
+static void ports_of_pods_that_the_ledger_lacks_are_written_again(void **state) /* B7 */
+{
+    struct world *w = *state;
+
+    put(w, PODS, "Pod", POD("u1", ID, ASSIGNED(UNNAMED, "20017", "Pod"), ""));
+    pass(w);
+    struct found f = claims(w);
+    assert_int_equal(f.n, 1);
+    assert_int_equal(f.last.port, 20017);
+    assert_string_equal(f.last.principal, "ns:shop");
+    assert_string_equal(f.last.name, UNNAMED);
+    assert_string_equal(f.last.keeper, "Pod");
+    assert_true(f.last.is_exclusive && f.last.is_kept);
+    assert_non_null(strstr(w->complaint, "1 web 20017"));
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    assert_string_equal(w->complaint, "");
+}
+
+static void one_number_of_two_pods_is_reported(void **state)
+{
+    struct world *w = *state;
+
+    put(w, PODS, "Pod", POD("u1", ID, ASSIGNED("Pod.a/a/~" ID "/-/http", "20017", "Pod"), ""));
+    pass(w);
+    put(w, PODS, "Pod",
+        POD("u2", "ffffffffffffffffffffffffffffffff",
+            ASSIGNED("Pod.b/b/~ffffffffffffffffffffffffffffffff/-/http", "20017", "Pod"), ""));
+    pass(w);
+    assert_string_equal(w->complaint, ""); /* perhaps only reported too early */
+    w->now_ms += 2000;
+    pass(w);
+    assert_non_null(strstr(w->complaint, "0 web 20017"));
+    assert_int_equal(claims(w).n, 1);
+}
+
+static void a_number_outside_of_the_pool_is_reported_once(void **state)
+{
+    struct world *w = *state;
+
+    put(w, PODS, "Pod", POD("u1", ID, ASSIGNED(UNNAMED, "30000", "Pod"), ""));
+    pass(w);
+    assert_non_null(strstr(w->complaint, "2 web 30000"));
+    assert_int_equal(claims(w).n, 0);
+    pass(w);
+    assert_string_equal(w->complaint, "");
+}
+
+#define SERVICE                                                                                       \
+    "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"front\",\"uid\":\"v1\"},\"spec\":{\"ports\":[{" \
+    "\"nodePort\":20050},{\"nodePort\":31000}]}}"
+
+static void numbers_of_others_are_declared_while_they_are_used(void **state)
+{
+    struct world *w = *state;
+
+    put(w, SETS, "Service", SERVICE);
+    pass(w);
+    struct found f = claims(w);
+    assert_int_equal(f.n, 1);
+    assert_int_equal(f.last.port, 20050);
+    assert_false(f.last.is_exclusive);
+    assert_string_equal(f.last.keeper, "Service/front");
+    for (int i = 0; i < 99; i++) { /* all others; never that one */
+        char name[64];
+
+        (void) snprintf(name, sizeof name, "Pod.web/web/%d/-/http", i);
+        assert_int_not_equal(claim(w, name, "Pod"), 20050);
+    }
+    drop(w, SERVICE);
+    pass(w);
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 99);
+}
+
+static void a_pool_that_has_grown_is_heeded(void **state)
+{
+    struct world *w = *state;
+
+    put(w, SETS, "Service", SERVICE);
+    put(w, PODS, "Pod", POD("u1", ID, ASSIGNED(UNNAMED, "31001", "Pod"), ""));
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    assert_non_null(strstr(w->complaint, "not within the range"));
+    w->pool.ranges.item[w->pool.ranges.n++] = (dibs_range){ 31000, 31009 };
+    ASSERT_OK(dibs_pool_put(w->handle, &w->pool, &w->err), &w->err);
+    pass(w);
+    assert_int_equal(claims(w).n, 3);
+    assert_int_equal(reconcile_count(w->reconciler)->n_size, 110);
+}
+
+static void a_number_that_dibs_gave_before_is_reported(void **state)
+{
+    struct world *w = *state;
+
+    put(w, PODS, "Pod", POD("u1", ID, ASSIGNED(UNNAMED, "20050", "Pod"), ""));
+    pass(w);
+    put(w, SETS, "Service", SERVICE);
+    pass(w);
+    assert_non_null(strstr(w->complaint, "0 front 20050"));
+    assert_int_equal(claims(w).n, 2);
+}
+
+static void a_list_ends_objects_that_it_lacks(void **state)
+{
+    struct world *w = *state;
+
+    put(w, PODS, "Pod", POD("u1", ID, ASSIGNED(UNNAMED, "20017", "Pod"), ""));
+    put(w, SETS, "StatefulSet", SET("1"));
+    pass(w);
+    inventory_begin(w->inventory, SETS); /* of another source */
+    inventory_end(w->inventory, SETS);
+    assert_int_equal(inventory_pods(w->inventory), 1);
+    inventory_begin(w->inventory, PODS);
+    inventory_end(w->inventory, PODS);
+    assert_int_equal(inventory_pods(w->inventory), 0);
+    pass(w);
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 0);
+}
+
+static void pools_are_as_rbg_says_them(void **state)
+{
+    struct world *w = *state;
+    static const struct {
+        struct kube_pool_flags texts;
+        const char *why;
+    } rows[] = {
+        { { .start_port = "0" }, "--start-port" },
+        { { .start_port = "65536: beyond" }, "--start-port" },
+        { { .start_port = "x" }, "--start-port" },
+        { { .port_range = "0" }, "--port-range" },
+        { { .start_port = "60000", .port_range = "5537" }, "65536: beyond" },
+        { { .strategy = "best" }, "unsupported port allocator strategy: best" },
+    };
+    dibs_pool pool = { 0 };
+    bool differs = false;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(kube_pool_parse(&rows[i].texts, &pool, &w->err), DIBS_INVALID);
+        assert_non_null(strstr(w->err.msg, rows[i].why));
+    }
+    ASSERT_OK(
+        kube_pool_parse(
+            &(struct kube_pool_flags){ .start_port = "60000", .port_range = "5536", .strategy = "random" },
+            &pool, &w->err),
+        &w->err);
+    assert_int_equal(pool.ranges.item[0].last, 65535);
+    assert_string_equal(pool.order, "random");
+    ASSERT_OK(kube_pool_open(w->handle, false, &pool, &pool, &differs, &w->err), &w->err);
+    assert_true(differs);
+    assert_int_equal(pool.ranges.item[0].last, 20099);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(a_claim_is_confirmed_when_its_pod_is_seen),
+        CASE(it_ends_only_when_a_list_begun_after_its_lease_shows_nobody),
+        CASE(a_pod_with_the_id_keeps_it_whatever_else_it_says),
+        CASE(a_finished_pod_gives_back),
+        CASE(a_pod_that_came_and_went_unseen_gives_back),
+        CASE(a_lease_that_was_acquired_again_is_waited_for),
+        CASE(a_named_instance_keeps_its_port_until_it_is_scaled_away),
+        CASE(a_referenced_claim_waits_while_its_instance_is_desired),
+        CASE(a_referenced_claim_stays_as_long_as_its_referrer),
+        CASE(earlier_ports_of_an_instance_end_when_its_next_pod_exists),
+        CASE(a_number_that_has_moved_is_its_pods_as_long_as_that_is_there),
+        CASE(asked_for_again_it_does_not_end),
+        CASE(ports_of_pods_that_the_ledger_lacks_are_written_again),
+        CASE(one_number_of_two_pods_is_reported),
+        CASE(a_number_outside_of_the_pool_is_reported_once),
+        CASE(numbers_of_others_are_declared_while_they_are_used),
+        CASE(a_pool_that_has_grown_is_heeded),
+        CASE(a_number_that_dibs_gave_before_is_reported),
+        CASE(a_list_ends_objects_that_it_lacks),
+        CASE(pools_are_as_rbg_says_them),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
