@@ -7,7 +7,6 @@
 
 enum {
     ROUNDS_MAX = 2048,      /* transactions of one call; the deadline is usually sooner */
-    PLANS_MAX = 16,         /* different pools (and protocols) in one batch */
     SPARE_MAX = 64,         /* candidates beyond one for each claim */
     EXACT_MAX = 16,         /* candidates for a single claim once the index is loaded */
     FOREIGN_LAST_MS = 5000, /* how long a port that the probe found busy is passed over */
@@ -22,7 +21,8 @@ struct attempt {
     const dibs_batch *batch;
     struct ask *asks;
     struct ledger_want *wants;
-    struct plan_pool *plans;
+    const struct plan_pool *plans[PLANS_MAX];
+    struct plan_pool *aligned; /* the plan of a run of one with an alignment; NULL: there is none */
     size_t n_plans;
     uint16_t *candidates; /* of all wants */
     bool has_run;         /* some wants are to get adjacent ports */

@@ -34,7 +34,7 @@ static void attempt_free(struct attempt *a)
     free(a->dead_ports);
     free(a->asks);
     free(a->wants);
-    free(a->plans);
+    free(a->aligned);
     free(a->candidates);
     free(a);
 }
@@ -71,7 +71,6 @@ static bool same_plan(const struct plan_pool *plan, const dibs_pool *pool, struc
 static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
 {
     const dibs_request *r = a->asks[i].request;
-    struct plan_pool *fresh = &a->plans[a->n_plans];
     dibs_pool pool;
     dibs_status s = core_pool(a->core, &a->call, r->pool, r->ranges, &pool, err);
 
@@ -80,14 +79,15 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
     struct plan_kind kind = plan_kind_of(&a->wants[i].claim);
     a->asks[i].plan = NULL;
     for (size_t n = 0; n < a->n_plans && !a->asks[i].plan; n++)
-        if (same_plan(&a->plans[n], &pool, kind))
-            a->asks[i].plan = &a->plans[n];
+        if (same_plan(a->plans[n], &pool, kind))
+            a->asks[i].plan = a->plans[n];
     if (!a->asks[i].plan) {
         if (a->n_plans == PLANS_MAX)
             return err_set(err, DIBS_INVALID, "a batch may use at most %d different pools", PLANS_MAX);
-        plan_pool_init(a->core, &a->call, &pool, kind, fresh);
-        a->asks[i].plan = fresh;
-        a->n_plans++;
+        a->asks[i].plan = plan_pool_get(a->core, &a->call, &pool, kind);
+        if (!a->asks[i].plan)
+            return err_set(err, DIBS_FAILURE, "claiming: out of memory");
+        a->plans[a->n_plans++] = a->asks[i].plan;
     }
     a->wants[i].cooldown_ms = pool.cooldown_ms;
     core_index_remember(a->core, pool.cooldown_ms);
@@ -138,8 +138,12 @@ static dibs_status find_runs(struct attempt *a, dibs_err *err)
         return err_set(err, DIBS_INVALID, "an alignment is at most %d", DIBS_PORT_MAX);
     if (!batch->is_contiguous && batch->align > 1)
         return err_set(err, DIBS_INVALID, "an alignment needs a contiguous batch");
-    if (batch->align > 1 && batch->n == 1 && a->n_plans == 1) /* a run of one is a choice among fewer */
-        plan_pool_align(&a->plans[0], batch->align);
+    if (batch->align > 1 && batch->n == 1 && a->n_plans == 1) { /* a run of one is a choice among fewer */
+        a->aligned = plan_pool_aligned(a->plans[0], batch->align);
+        if (!a->aligned)
+            return err_set(err, DIBS_FAILURE, "claiming: out of memory");
+        a->plans[0] = a->asks[0].plan = a->aligned;
+    }
     a->wants[0].align = batch->align;
     for (size_t first = 0, n = 1; first < batch->n; first += n) {
         uint32_t said = batch->requests[first].run;
@@ -243,8 +247,7 @@ static dibs_status allocate(struct attempt *a, dibs_err *err)
     a->wants = calloc(n ? n : 1, sizeof *a->wants);
     a->candidates = calloc(n == 1 ? SPARE_MAX + 2 : n * (SPARE_MAX + 3) + 1, sizeof *a->candidates);
     a->planned = n > 1 ? calloc(1, PLANNED_BYTES) : NULL;
-    a->plans = malloc((n < PLANS_MAX ? (n ? n : 1) : PLANS_MAX) * sizeof *a->plans); /* 9 KiB each */
-    if (!a->asks || !a->wants || !a->plans || !a->candidates || (n > 1 && !a->planned))
+    if (!a->asks || !a->wants || !a->candidates || (n > 1 && !a->planned))
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     return DIBS_OK;
 }

@@ -44,7 +44,8 @@ void core_close(struct core *core)
     ledger_close(core->ledger);
     core_index_free(&core->index);
     kernel_inventory_done(&core->inventory);
-    free(core->plan_cache);
+    for (size_t i = 0; i < PLANS_MAX; i++)
+        free(core->plans[i]);
     free(core);
 }
 

@@ -84,6 +84,8 @@ struct core_last_pool {
     dibs_pool pool;
 };
 
+enum { PLANS_MAX = 16 }; /* different pools (and protocols) in one batch; 9 KiB each */
+
 struct core {
     struct core_options options;
     struct ledger *ledger;
@@ -93,8 +95,8 @@ struct core {
     struct core_self self; /* of our own process, as old as the facts of the host */
     struct core_index index;
     struct core_foreign foreign;
-    struct kernel_inventory inventory; /* of sockets, for core_socket_owners */
-    struct plan_cache *plan_cache;     /* NULL: no plan was made yet */
+    struct kernel_inventory inventory;    /* of sockets, for core_socket_owners */
+    struct plan_cached *plans[PLANS_MAX]; /* (plan.c) */
     uint64_t random_state;
     uint64_t cursor; /* of the candidate orders, as far as we know */
     bool has_cursor;

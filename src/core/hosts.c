@@ -26,7 +26,7 @@ struct on_hosts {
     struct ledger_tx *tx[DIBS_HOSTS_MAX];
     struct ask ask;
     struct ledger_want want;
-    struct plan_pool plan;
+    const struct plan_pool *plan;
     uint16_t named; /* where a host has the name already; 0: none has */
     struct portbits taken, cooling;
     struct portbits shared; /* by all hosts of the cluster */
@@ -88,11 +88,11 @@ static bool note_slot(void *ctx, const struct ledger_slot *slot)
     struct on_hosts *o = ctx;
     int64_t age_ms = o->call->now.boot_ms - slot->released_ms;
 
-    if (!(o->plan.kind.protos & 1u << slot->proto))
+    if (!(o->plan->kind.protos & 1u << slot->proto))
         return true;
     if (slot->claim_id != 0)
         portbits_add(&o->taken, slot->port);
-    else if (age_ms < o->plan.pool.cooldown_ms)
+    else if (age_ms < o->plan->pool.cooldown_ms)
         portbits_add(&o->cooling, slot->port);
     return true;
 }
@@ -128,9 +128,9 @@ static size_t choose(struct on_hosts *o, uint16_t out[CANDIDATES])
 {
     /* From anywhere on: other hosts may choose at the same time. */
     const struct plan_choice choice = {
-        .plan = &o->plan, .claim = &o->want.claim, .beside = &o->shared, .cursor = core_random(o->core)
+        .plan = o->plan, .claim = &o->want.claim, .beside = &o->shared, .cursor = core_random(o->core)
     };
-    struct plan_sets sets = { .free = o->plan.choosable };
+    struct plan_sets sets = { .free = o->plan->choosable };
 
     portbits_subtract(&sets.free, &o->taken);
     portbits_subtract(&sets.free, &o->shared);
@@ -221,7 +221,7 @@ static dibs_status decide(struct on_hosts *o, void *out, dibs_err *err)
     if (s != DIBS_OK)
         return s;
     size_t n = candidates(o, ports);
-    dibs_ranges_format(&o->plan.pool.ranges, ranges);
+    dibs_ranges_format(&o->plan->pool.ranges, ranges);
     if (n == 0)
         return err_set(err, DIBS_EXHAUSTED, "no port of %.200s is free on all %zu hosts", ranges, o->n);
     if (portbits_has(&o->shared, ports[0]))
@@ -251,7 +251,9 @@ static dibs_status prepare(struct on_hosts *o, const dibs_request *r, dibs_err *
     (void) text_copy(o->want.claim.pool, sizeof o->want.claim.pool, pool.name);
     o->want.cooldown_ms = pool.cooldown_ms;
     o->want.is_lookup = true; /* asked for again: the same one, on each host */
-    plan_pool_init(o->core, o->call, &pool, plan_kind_of(&o->want.claim), &o->plan);
+    o->plan = plan_pool_get(o->core, o->call, &pool, plan_kind_of(&o->want.claim));
+    if (!o->plan)
+        return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     return DIBS_OK;
 }
 

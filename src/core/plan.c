@@ -12,8 +12,7 @@
 enum {
     WALK_VAIN_MAX = 512, /* steps (or 64 pieces) in vain before the rest is taken in numeric order: keeps
                           * the price of a nearly full pool bounded */
-    QUICK_STEPS = 4,     /* for each wanted port, */
-    QUICK_STRETCHES = 8, /* ... or so many: as far a walk goes before all ports are looked at */
+    QUICK_STRETCHES = 8, /* so far a walk goes for `enough` ports before all ports are looked at */
 };
 
 struct plan_kind plan_kind_of(const dibs_claim *claim)
@@ -29,13 +28,24 @@ struct plan_kind plan_kind_of(const dibs_claim *claim)
     return kind;
 }
 
-static bool is_cached(const struct plan_cache *cache, const struct plan_cache *now, const dibs_pool *pool,
-                      struct plan_kind kind)
+/* What a plan depends on beside its pool and kind. */
+struct plan_basis {
+    int64_t host_ms;
+    bool allow_ephemeral, is_root, is_elsewhere;
+};
+
+struct plan_cached {
+    struct plan_basis basis;
+    struct plan_pool plan;
+};
+
+static bool is_like(const struct plan_cached *entry, const struct plan_basis *basis, const dibs_pool *pool,
+                    struct plan_kind kind)
 {
-    return cache && cache->host_ms == now->host_ms && cache->allow_ephemeral == now->allow_ephemeral &&
-           cache->is_root == now->is_root && cache->is_elsewhere == now->is_elsewhere &&
-           cache->plan.kind.protos == kind.protos && cache->plan.kind.is_specific == kind.is_specific &&
-           strcmp(cache->plan.pool.name, pool->name) == 0 && core_pool_is_same(&cache->plan.pool, pool);
+    return entry->basis.allow_ephemeral == basis->allow_ephemeral && entry->basis.is_root == basis->is_root &&
+           entry->basis.is_elsewhere == basis->is_elsewhere && entry->plan.kind.protos == kind.protos &&
+           entry->plan.kind.is_specific == kind.is_specific &&
+           strcmp(entry->plan.pool.name, pool->name) == 0 && core_pool_is_same(&entry->plan.pool, pool);
 }
 
 static void make(struct core *core, const struct call *call, const dibs_pool *pool, struct plan_kind kind,
@@ -55,33 +65,46 @@ static void make(struct core *core, const struct call *call, const dibs_pool *po
     core_withhold(core, call, (out->kind.protos & 1u << DIBS_TCP) != 0, &out->choosable);
 }
 
-void plan_pool_init(struct core *core, const struct call *call, const dibs_pool *pool, struct plan_kind kind,
-                    struct plan_pool *out)
+/* The cache has the plan that was used last in front, so that the last one is the one to replace. */
+const struct plan_pool *plan_pool_get(struct core *core, const struct call *call, const dibs_pool *pool,
+                                      struct plan_kind kind)
 {
-    const struct plan_cache now = { .host_ms = core_host(core, call)->loaded_ms,
-                                    .allow_ephemeral = call->settings->allow_ephemeral,
-                                    .is_root = call->uid == 0,
-                                    .is_elsewhere = call->is_elsewhere };
+    const struct plan_basis basis = { .host_ms = core_host(core, call)->loaded_ms,
+                                      .allow_ephemeral = call->settings->allow_ephemeral,
+                                      .is_root = call->uid == 0,
+                                      .is_elsewhere = call->is_elsewhere };
+    struct plan_cached **cache = core->plans;
+    size_t i = 0;
 
-    if (is_cached(core->plan_cache, &now, pool, kind)) {
-        *out = core->plan_cache->plan;
-        return;
+    while (i < PLANS_MAX && cache[i] && !is_like(cache[i], &basis, pool, kind))
+        i++;
+    bool is_found = i < PLANS_MAX && cache[i];
+    if (i == PLANS_MAX)
+        i--;
+    struct plan_cached *entry = cache[i] ? cache[i] : malloc(sizeof *entry);
+    if (!entry)
+        return NULL;
+    memmove(cache + 1, cache, i * sizeof(struct plan_cached *));
+    cache[0] = entry;
+    if (!is_found || entry->basis.host_ms != basis.host_ms) {
+        entry->basis = basis;
+        make(core, call, pool, kind, &entry->plan);
     }
-    make(core, call, pool, kind, out);
-    if (!core->plan_cache)
-        core->plan_cache = malloc(sizeof *core->plan_cache);
-    if (!core->plan_cache)
-        return; /* it is made again next time */
-    *core->plan_cache = now;
-    core->plan_cache->plan = *out;
+    return &entry->plan;
 }
 
-void plan_pool_align(struct plan_pool *plan, uint32_t align)
+struct plan_pool *plan_pool_aligned(const struct plan_pool *plan, uint32_t align)
 {
-    for (uint32_t port = portbits_next(&plan->choosable, 1); port < PORTBITS_END;
-         port = portbits_next(&plan->choosable, port + 1))
+    struct plan_pool *out = malloc(sizeof *out);
+
+    if (!out)
+        return NULL;
+    *out = *plan;
+    for (uint32_t port = portbits_next(&out->choosable, 1); port < PORTBITS_END;
+         port = portbits_next(&out->choosable, port + 1))
         if (port % align != 0)
-            (void) portbits_remove(&plan->choosable, (uint16_t) port);
+            (void) portbits_remove(&out->choosable, (uint16_t) port);
+    return out;
 }
 
 /* The way along the upper band of a pool. */
@@ -379,8 +402,7 @@ size_t plan_ports(struct core *core, const struct plan_choice *choice, uint16_t 
     look(core, choice, &views);
     /* In a pool with much room the walk meets free ports soon: all of them need not be looked at. */
     for (uint32_t step = 0, k = 0;
-         step < w.total && pick.n < max &&
-         (step < QUICK_STEPS * max || (k < QUICK_STRETCHES && pick.n < choice->enough));
+         step < w.total && pick.n < max && (step < max || (k < QUICK_STRETCHES && pick.n < choice->enough));
          step += (uint32_t) (s.last - s.first) + 1, k++) {
         s = stretch_at(&w, step);
         take(&views.rested, s.first, s.last, &pick);

@@ -22,19 +22,14 @@ struct plan_pool {
     struct portbits choosable;  /* its ports that dynamic choice may take */
 };
 
-/* The plan that was made last, and what it depends on beside its pool and kind: most handles use one. */
-struct plan_cache {
-    int64_t host_ms;
-    bool allow_ephemeral, is_root, is_elsewhere;
-    struct plan_pool plan;
-};
-
 struct plan_kind plan_kind_of(const dibs_claim *claim);
-void plan_pool_init(struct core *core, const struct call *call, const dibs_pool *pool, struct plan_kind kind,
-                    struct plan_pool *out);
-
-/* Only multiples of `align` may be chosen. */
-void plan_pool_align(struct plan_pool *plan, uint32_t align);
+/* Return the plan of a pool from the cache, or make it. The core owns it; it stays while fewer than PLANS_MAX
+ * others are asked for. NULL: out of memory. */
+const struct plan_pool *plan_pool_get(struct core *core, const struct call *call, const dibs_pool *pool,
+                                      struct plan_kind kind);
+/* Return a copy in which only multiples of `align` may be chosen; the caller frees it. NULL: out of memory.
+ */
+struct plan_pool *plan_pool_aligned(const struct plan_pool *plan, uint32_t align);
 
 /* One choice among the ports of a pool. */
 struct plan_choice {

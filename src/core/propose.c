@@ -68,8 +68,8 @@ static struct plan_choice choice_of(const struct attempt *a, const struct plan_p
                                  .enough = 1 };
 }
 
-static size_t plan_list(struct attempt *a, struct plan_pool *plan, const dibs_claim *claim, uint16_t *out,
-                        size_t max)
+static size_t plan_list(struct attempt *a, const struct plan_pool *plan, const dibs_claim *claim,
+                        uint16_t *out, size_t max)
 {
     struct plan_choice choice = choice_of(a, plan, claim);
     size_t n = 0;
@@ -191,7 +191,8 @@ static void put(uint16_t **to, uint16_t port)
 }
 
 /* Every want that dibs chooses for: its name's ports, one of its own, and the spare ones that all share. */
-static dibs_status plan_choices(struct attempt *a, struct plan_pool *plan, uint16_t **buffer, dibs_err *err)
+static dibs_status plan_choices(struct attempt *a, const struct plan_pool *plan, uint16_t **buffer,
+                                dibs_err *err)
 {
     size_t n_choices = 0;
     const struct ledger_want *any = NULL;
@@ -353,6 +354,6 @@ dibs_status attempt_plan(struct attempt *a, dibs_err *err)
         if (a->wants[i].run > 1)
             s = plan_run(a, i, &buffer, err);
     for (size_t p = 0; p < a->n_plans && s == DIBS_OK; p++)
-        s = plan_choices(a, &a->plans[p], &buffer, err);
+        s = plan_choices(a, a->plans[p], &buffer, err);
     return s;
 }

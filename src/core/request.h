@@ -6,9 +6,9 @@
 
 struct ask {
     const dibs_request *request;
-    struct plan_pool *plan; /* borrowed from the attempt */
-    bool is_noop;           /* port 0: creates nothing (D8) */
-    bool is_choice;         /* dibs chooses: random, or a preference that was given up */
+    const struct plan_pool *plan; /* borrowed from the attempt */
+    bool is_noop;                 /* port 0: creates nothing (D8) */
+    bool is_choice;               /* dibs chooses: random, or a preference that was given up */
     bool is_narrowed;
     bool has_claim;   /* its name had one when we looked, and keeps it */
     bool is_in_run;   /* one of several that get adjacent ports */
