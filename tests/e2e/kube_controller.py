@@ -145,6 +145,10 @@ class World:
         assert got.returncode == 0, got.stderr
         return json.loads(got.stdout)
 
+    def arrive(self, n):
+        """What a controller or a webhook commits reaches the daemon, and so `dibs ls`, by a watch."""
+        until(f"{n} claims arrive", lambda: len({c["port"] for c in self.claims()}) == n)
+
     def dibs_does(self, *words):
         got = subprocess.run([self.dibs, *words], capture_output=True, text=True, env={**os.environ, **self.env},
                              timeout=PATIENCE_S)
@@ -289,9 +293,9 @@ def case_pods(world):
     second = world.create(copy)
     assert env(second) != port
     # A dry run claims nothing.
-    n = len(world.claims())
+    world.arrive(2)
     status, _ = world.call("POST", world.path("Pod", "shop") + "?dryRun=All", pod("dry"))
-    assert status == 201 and len(world.claims()) == n
+    assert status == 201 and len(world.claims()) == 2
 
     # Pods of a Deployment have no name when they are admitted.
     labels = {"pod-template-hash": "5d8f"}
@@ -299,8 +303,8 @@ def case_pods(world):
     many = [world.create(pod(None, generate="front-5d8f-", owner=("ReplicaSet", "front-5d8f"), labels=labels))
             for _ in range(3)]
     assert len({env(p) for p in many + [first, second]}) == 5
+    world.arrive(5)
     until("all are confirmed", lambda: not [c for c in world.claims() if c["holder"]])
-    assert len(world.claims()) == 5
     # A finished one gives back, a deleted one gives back; the others keep.
     world.patch("Pod", many[0]["metadata"]["name"], {"status": {"phase": "Succeeded"}}, sub="/status")
     world.delete("Pod", many[1]["metadata"]["name"])
@@ -500,7 +504,7 @@ def case_leaders(world):
     first = world.controller("first")
     second = world.controller("second")
     assert world.metric(first, "dibs_kube_leader") == 1 and world.metric(second, "dibs_kube_leader") == 0
-    assert len(world.claims()) == 5
+    world.arrive(5)
     first.stop()  # gives it to the next one at once
     until("the second leads", lambda: world.metric(second, "dibs_kube_leader") == 1)
     world.ready(second)
@@ -566,6 +570,7 @@ def case_down(world):
     ports = {env(p) for p in made}
     assert len(ports) == 500
     controller = world.controller()
+    world.arrive(500)
     until("all are confirmed", lambda: not [c for c in world.claims() if c["holder"]])
     assert {c["port"] for c in world.claims()} == ports
     assert world.metric(controller, "dibs_kube_ended_total") == 0
@@ -585,7 +590,7 @@ def case_restart(world):
     begun = time.monotonic()
     controller = world.controller()
     print(f"# {n} pods: ledger rebuilt and ready after {time.monotonic() - begun:.2f} s")
-    assert len({c["port"] for c in world.claims()}) == n
+    world.arrive(n)
     assert world.metric(controller, "dibs_kube_restored_total") == n
     until("the webhook serves", lambda: world.is_up(early.port))
     assert env(world.create(pod("early"))) not in range(20000, 20000 + n)
