@@ -67,11 +67,11 @@ static void read_holder_members(struct fields *f, dibs_claim *claim)
         fields_need(f, "ttl_ms");
         fields_need(f, "until_boot_ms");
     }
-    fields_i32(f, "pid", &claim->process.pid);
+    FIELDS_NUMBER(f, "pid", INT32_MIN, INT32_MAX, &claim->process.pid);
     if (is_asked && claim->holder == DIBS_HELD_BY_PROCESS && claim->process.pid <= 0)
         fields_bad(f, "pid", "above 0");
-    fields_uint(f, "start_ticks", INT64_MAX, &claim->process.start_ticks);
-    fields_uint(f, "pid_namespace", INT64_MAX, &claim->process.pidns);
+    FIELDS_NUMBER(f, "start_ticks", 0, INT64_MAX, &claim->process.start_ticks);
+    FIELDS_NUMBER(f, "pid_namespace", 0, INT64_MAX, &claim->process.pidns);
     fields_int(f, "ttl_ms", is_asked ? 0 : INT64_MIN, is_asked ? DIBS_TTL_MAX_MS : INT64_MAX,
                &claim->lease_ttl_ms);
     fields_int(f, "until_boot_ms", is_asked ? 0 : INT64_MIN, is_asked ? UNTIL_MAX_MS : INT64_MAX,
@@ -115,7 +115,7 @@ static dibs_status read_binding(const jsonr_value *v, enum wire_source from, uin
     size_t n = 0;
 
     fields_read(&f, v, binding_fields, out);
-    fields_port(&f, "port", &same);
+    FIELDS_NUMBER(&f, "port", 0, DIBS_PORT_MAX, &same);
     if (same != port)
         fields_bad(&f, "port", "the same in a binding and its claim");
     fields_borrow(&f, "address", &address);
@@ -294,13 +294,4 @@ static const struct field event_fields[] = {
     E(I32, actor_pid, "actor_pid", 0),
     { 0 },
 };
-
-void wire_event(struct jsonw *w, const dibs_event *event)
-{
-    fields_object(w, event_fields, event);
-}
-
-dibs_status wire_event_read(const jsonr_value *v, dibs_event *out, dibs_err *err)
-{
-    return fields_read_answer(v, event_fields, out, sizeof *out, err);
-}
+WIRE_VALUE(event, dibs_event)

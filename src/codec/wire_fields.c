@@ -175,38 +175,6 @@ void fields_int(struct fields *f, const char *key, int64_t least, int64_t most, 
     fields_bad(f, key, expected);
 }
 
-void fields_uint(struct fields *f, const char *key, uint64_t most, uint64_t *out)
-{
-    int64_t number = (int64_t) *out;
-
-    fields_int(f, key, 0, (int64_t) most, &number);
-    *out = (uint64_t) number;
-}
-
-static void read_u32(struct fields *f, const char *key, uint32_t *out)
-{
-    int64_t number = *out;
-
-    fields_int(f, key, 0, UINT32_MAX, &number);
-    *out = (uint32_t) number;
-}
-
-void fields_i32(struct fields *f, const char *key, int32_t *out)
-{
-    int64_t number = *out;
-
-    fields_int(f, key, INT32_MIN, INT32_MAX, &number);
-    *out = (int32_t) number;
-}
-
-void fields_port(struct fields *f, const char *key, uint16_t *out)
-{
-    int64_t number = *out;
-
-    fields_int(f, key, 0, DIBS_PORT_MAX, &number);
-    *out = (uint16_t) number;
-}
-
 void fields_bool(struct fields *f, const char *key, bool *out)
 {
     const jsonr_value *value = member(f, key);
@@ -389,12 +357,12 @@ static void read_field(struct fields *f, const struct field *field, void *object
 
     switch (field->type) {
     case FIELD_BOOL: fields_bool(f, field->key, to); break;
-    case FIELD_PORT: fields_port(f, field->key, to); break;
-    case FIELD_U32: read_u32(f, field->key, to); break;
+    case FIELD_PORT: FIELDS_NUMBER(f, field->key, 0, DIBS_PORT_MAX, (uint16_t *) to); break;
+    case FIELD_U32: FIELDS_NUMBER(f, field->key, 0, UINT32_MAX, (uint32_t *) to); break;
     case FIELD_I32:
-    case FIELD_PID: fields_i32(f, field->key, to); break;
+    case FIELD_PID: FIELDS_NUMBER(f, field->key, INT32_MIN, INT32_MAX, (int32_t *) to); break;
     case FIELD_MS: fields_int(f, field->key, f->from == WIRE_ASKED ? 0 : INT64_MIN, INT64_MAX, to); break;
-    case FIELD_COUNT: fields_uint(f, field->key, INT64_MAX, to); break;
+    case FIELD_COUNT: FIELDS_NUMBER(f, field->key, 0, INT64_MAX, (uint64_t *) to); break;
     case FIELD_STRING:
     case FIELD_TEXT: fields_text(f, field->key, to, field->size); break;
     case FIELD_RAW: fields_raw(f, field->key, to, field->size); break;

@@ -33,9 +33,13 @@ void fields_raw(struct fields *f, const char *key, char *out, size_t size);
 /* Borrowed from the document. */
 void fields_borrow(struct fields *f, const char *key, const char **out);
 void fields_int(struct fields *f, const char *key, int64_t least, int64_t most, int64_t *out);
-void fields_uint(struct fields *f, const char *key, uint64_t most, uint64_t *out);
-void fields_i32(struct fields *f, const char *key, int32_t *out);
-void fields_port(struct fields *f, const char *key, uint16_t *out); /* 0 is one here */
+/* The same into an integer of any type. */
+#define FIELDS_NUMBER(f, key, least, most, out)            \
+    do {                                                   \
+        int64_t number_ = (int64_t) * (out);               \
+        fields_int((f), (key), (least), (most), &number_); \
+        *(out) = (__typeof__(*(out))) number_;             \
+    } while (0)
 void fields_bool(struct fields *f, const char *key, bool *out);
 void fields_ttl(struct fields *f, const char *key, int64_t *ms); /* "10m" */
 void fields_word(struct fields *f, const char *key, const struct words *words, unsigned *out);
@@ -96,6 +100,17 @@ void fields_read(struct fields *f, const jsonr_value *v, const struct field *tab
 /* The same of a daemon's answer, into an object that is zeroed first. */
 dibs_status fields_read_answer(const jsonr_value *v, const struct field *table, void *object, size_t size,
                                dibs_err *err);
+
+/* Define wire_NAME() and wire_NAME_read(), of a value in answers whose table is NAME_fields. */
+#define WIRE_VALUE(name, type)                                                     \
+    void wire_##name(struct jsonw *w, const type *value)                           \
+    {                                                                              \
+        fields_object(w, name##_fields, value);                                    \
+    }                                                                              \
+    dibs_status wire_##name##_read(const jsonr_value *v, type *out, dibs_err *err) \
+    {                                                                              \
+        return fields_read_answer(v, name##_fields, out, sizeof *out, err);        \
+    }
 
 /* ---- writing what is read by the above ---- */
 void field_raw_or_null(struct jsonw *w, const char *key, const char *text);

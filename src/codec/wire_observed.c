@@ -59,7 +59,7 @@ static dibs_status read_entry(const jsonr_value *v, struct wire_observed *list, 
     uint16_t port = 0;
 
     fields_begin(&f, v, known, WIRE_ASKED, err);
-    fields_port(&f, "port", &port);
+    FIELDS_NUMBER(&f, "port", 0, DIBS_PORT_MAX, &port);
     if (port == 0)
         fields_bad(&f, "port", "a whole number from 1 to 65535");
     fields_borrow(&f, "proto", &proto);

@@ -25,15 +25,7 @@ void wire_socket_members(struct jsonw *w, const dibs_socket *socket)
     fields_write(w, socket_fields, socket);
 }
 
-void wire_socket(struct jsonw *w, const dibs_socket *socket)
-{
-    fields_object(w, socket_fields, socket);
-}
-
-dibs_status wire_socket_read(const jsonr_value *v, dibs_socket *out, dibs_err *err)
-{
-    return fields_read_answer(v, socket_fields, out, sizeof *out, err);
-}
+WIRE_VALUE(socket, dibs_socket)
 
 /* ---- the report of a port ---- */
 
@@ -109,7 +101,7 @@ dibs_status wire_report_read(const jsonr_value *v, dibs_port_report *out, dibs_e
 
 /* ---- findings ---- */
 
-static const struct field repair_fields[] = {
+static const struct field repair_item_fields[] = {
     FIELD(PROTO, dibs_repair_item, binding.proto, "proto", 0),
     FIELD(ADDRESS, dibs_repair_item, binding.address, "address", 0),
     FIELD_WORDS(dibs_repair_item, kind, "kind", FIELD_NEEDED, words_repair),
@@ -119,16 +111,7 @@ static const struct field repair_fields[] = {
     FIELD(STRING, dibs_repair_item, text, "text", 0),
     { 0 },
 };
-
-void wire_repair_item(struct jsonw *w, const dibs_repair_item *item)
-{
-    fields_object(w, repair_fields, item);
-}
-
-dibs_status wire_repair_item_read(const jsonr_value *v, dibs_repair_item *out, dibs_err *err)
-{
-    return fields_read_answer(v, repair_fields, out, sizeof *out, err);
-}
+WIRE_VALUE(repair_item, dibs_repair_item)
 
 static const struct field finding_fields[] = {
     FIELD_WORDS(dibs_finding, severity, "severity", FIELD_NEEDED, words_severity),
@@ -137,13 +120,4 @@ static const struct field finding_fields[] = {
     FIELD(STRING, dibs_finding, advice, "advice", 0),
     { 0 },
 };
-
-void wire_finding(struct jsonw *w, const dibs_finding *finding)
-{
-    fields_object(w, finding_fields, finding);
-}
-
-dibs_status wire_finding_read(const jsonr_value *v, dibs_finding *out, dibs_err *err)
-{
-    return fields_read_answer(v, finding_fields, out, sizeof *out, err);
-}
+WIRE_VALUE(finding, dibs_finding)

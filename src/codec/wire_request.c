@@ -147,7 +147,7 @@ static dibs_status read_holder(const jsonr_value *v, int64_t ttl_ms, dibs_heir *
     out->holder = (dibs_holder) kind;
     if (kind == DIBS_HELD_BY_LEASE)
         out->ttl_ms = ttl_ms;
-    fields_i32(&f, "pid", &out->pid);
+    FIELDS_NUMBER(&f, "pid", INT32_MIN, INT32_MAX, &out->pid);
     fields_ttl(&f, "ttl", &out->ttl_ms);
     if (kind == DIBS_HELD_BY_LEASE ? fields_has(&f, "pid") : fields_has(&f, "ttl"))
         fields_bad(&f, "kind", "process with \"pid\", or lease with \"ttl\"");
@@ -327,7 +327,7 @@ static void read_port(struct fields *f, void *object)
 {
     dibs_request *out = object;
 
-    fields_port(f, "port", &out->port);
+    FIELDS_NUMBER(f, "port", 0, DIBS_PORT_MAX, &out->port);
     if (out->mode == DIBS_RANDOM && out->port != 0)
         fields_bad(f, "mode", "required or preferred, when there is a \"port\"");
     if (out->mode != DIBS_RANDOM && out->port == 0)
