@@ -48,11 +48,8 @@ struct wire_asked {
     const char *settings[DIBS_SETTING_COUNT]; /* as in a settings file; NULL: not given */
     bool has_settings;
     jsonr_doc *doc;
-    dibs_request *requests;
-    dibs_ranges *ranges;
-    dibs_drop *drops;
-    dibs_claim *dropped;
-    char (*projects)[DIBS_PROJECT_MAX + 1]; /* those that came as base64 */
+    struct arena *arena;
+    dibs_request *requests; /* those of the batch */
 };
 /* The same settings as a parameter of a query, settings={...}; nothing when there are none. */
 void wire_settings_param(struct bytes *to, const dibs_settings *settings);

@@ -12,6 +12,13 @@
 /* No host is up for ten years, and no lease longer than that. */
 #define UNTIL_MAX_MS (2 * DIBS_TTL_MAX_MS)
 
+const struct field binding_fields[] = {
+    FIELD(PROTO, dibs_binding, proto, "proto", FIELD_NEEDED),
+    FIELD(ADDRESS, dibs_binding, address, "address", FIELD_NEEDED),
+    { .key = "port", .type = FIELD_KNOWN },
+    { 0 },
+};
+
 static void write_holder(struct jsonw *w, const void *object)
 {
     const dibs_claim *claim = object;
@@ -46,7 +53,7 @@ static void write_bindings(struct jsonw *w, const void *object)
     jsonw_array(w);
     for (size_t i = 0; i < claim->n_bindings && i < DIBS_BINDINGS_MAX; i++) {
         jsonw_object(w);
-        field_binding(w, &claim->bindings[i]);
+        fields_write(w, binding_fields, &claim->bindings[i]);
         jsonw_key_uint(w, "port", claim->port);
         jsonw_end_object(w);
     }
@@ -97,13 +104,6 @@ static void read_holder(struct fields *f, void *object)
     if (holder.status != DIBS_OK)
         f->status = err_wrap(f->err, holder.status, "\"holder\"");
 }
-
-static const struct field binding_fields[] = {
-    FIELD(PROTO, dibs_binding, proto, "proto", FIELD_NEEDED),
-    FIELD(ADDRESS, dibs_binding, address, "address", FIELD_NEEDED),
-    { .key = "port", .type = FIELD_KNOWN },
-    { 0 },
-};
 
 static dibs_status read_binding(const jsonr_value *v, enum wire_source from, uint16_t port, dibs_binding *out,
                                 dibs_err *err)

@@ -323,12 +323,6 @@ static void write_band(struct jsonw *w, const char *key, int32_t band)
     jsonw_key_string(w, key, text);
 }
 
-void field_binding(struct jsonw *w, const dibs_binding *binding)
-{
-    jsonw_key_string(w, "proto", dibs_proto_text(binding->proto));
-    write_address(w, "address", &binding->address);
-}
-
 void field_ttl(struct jsonw *w, const char *key, int64_t ms)
 {
     char text[24] = "";
@@ -404,6 +398,19 @@ dibs_status fields_read_answer(const jsonr_value *v, const struct field *table, 
     return f.status;
 }
 
+void fields_items(struct fields *f, const char *key, const struct field *table, void *items, size_t size)
+{
+    const jsonr_value *list = member(f, key);
+
+    for (size_t i = 0; i < jsonr_array_size(list) && f->status == DIBS_OK; i++) {
+        struct fields item = { .from = f->from, .err = f->err, .ctx = f->ctx };
+
+        fields_read(&item, jsonr_array_at(list, i), table, (char *) items + i * size);
+        if (item.status != DIBS_OK)
+            f->status = err_wrap(f->err, item.status, "%s[%zu]", key, i);
+    }
+}
+
 static void write_wall(struct jsonw *w, const char *key, const int64_t *ms)
 {
     char text[32] = "";
@@ -477,4 +484,14 @@ void fields_object(struct jsonw *w, const struct field *table, const void *objec
     jsonw_object(w);
     fields_write(w, table, object);
     jsonw_end_object(w);
+}
+
+void field_list(struct jsonw *w, const char *key, const struct field *table, const void *items, size_t size,
+                size_t n)
+{
+    jsonw_key(w, key);
+    jsonw_array(w);
+    for (size_t i = 0; i < n; i++)
+        fields_object(w, table, (const char *) items + i * size);
+    jsonw_end_array(w);
 }

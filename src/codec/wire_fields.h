@@ -100,6 +100,9 @@ void fields_read(struct fields *f, const jsonr_value *v, const struct field *tab
 /* The same of a daemon's answer, into an object that is zeroed first. */
 dibs_status fields_read_answer(const jsonr_value *v, const struct field *table, void *object, size_t size,
                                dibs_err *err);
+/* Every item of a list that fields_list() has checked; a fault names KEY[i]. */
+void fields_items(struct fields *f, const char *key, const struct field *table, void *items, size_t size);
+extern const struct field binding_fields[];
 
 /* Define wire_NAME() and wire_NAME_read(), of a value in answers whose table is NAME_fields. */
 #define WIRE_VALUE(name, type)                                                     \
@@ -116,6 +119,8 @@ dibs_status fields_read_answer(const jsonr_value *v, const struct field *table, 
 void field_raw_or_null(struct jsonw *w, const char *key, const char *text);
 /* Numbers that JSON readers cannot hold (above 2^63-1: only damaged records have them) are cut. */
 void field_count(struct jsonw *w, const char *key, uint64_t value);
-void field_binding(struct jsonw *w, const dibs_binding *binding);
+/* A key and a list of objects of `size` bytes. */
+void field_list(struct jsonw *w, const char *key, const struct field *table, const void *items, size_t size,
+                size_t n);
 void field_ttl(struct jsonw *w, const char *key, int64_t ms);
 #endif

@@ -99,15 +99,12 @@ static void write_observed(struct jsonw *w, const void *object)
 {
     const dibs_repair_plan *plan = object;
 
-    jsonw_key(w, "observed");
-    if (!plan->observed) {
-        jsonw_null(w); /* the live sockets; an empty list says that nothing is in use */
+    if (plan->observed) {
+        field_list(w, "observed", observed_fields, plan->observed, sizeof *plan->observed, plan->n);
         return;
     }
-    jsonw_array(w);
-    for (size_t i = 0; i < plan->n; i++)
-        fields_object(w, observed_fields, &plan->observed[i]);
-    jsonw_end_array(w);
+    jsonw_key(w, "observed");
+    jsonw_null(w); /* the live sockets; an empty list says that nothing is in use */
 }
 
 static void read_observed(struct fields *f, void *object)

@@ -56,11 +56,7 @@ void wire_snapshot(struct jsonw *w, const dibs_snapshot *snapshot)
 {
     jsonw_object(w);
     jsonw_key_int(w, "dibs", WIRE_SNAPSHOT_VERSION);
-    jsonw_key(w, "pools");
-    jsonw_array(w);
-    for (size_t i = 0; i < snapshot->n_pools; i++)
-        wire_pool(w, &snapshot->pools[i], NULL);
-    jsonw_end_array(w);
+    field_list(w, "pools", pool_fields, snapshot->pools, sizeof *snapshot->pools, snapshot->n_pools);
     jsonw_key(w, "claims");
     jsonw_array(w);
     for (size_t i = 0; i < snapshot->n; i++)

@@ -47,15 +47,6 @@ static const struct field reason_fields[] = {
     { 0 },
 };
 
-static void write_reasons(struct jsonw *w, const dibs_port_report *report)
-{
-    jsonw_key(w, "reasons");
-    jsonw_array(w);
-    for (size_t i = 0; i < report->n_reasons; i++)
-        fields_object(w, reason_fields, &report->reasons[i]);
-    jsonw_end_array(w);
-}
-
 void wire_report(struct jsonw *w, uint16_t port, const dibs_port_report *report)
 {
     jsonw_object(w);
@@ -63,13 +54,9 @@ void wire_report(struct jsonw *w, uint16_t port, const dibs_port_report *report)
     jsonw_key_bool(w, "can_claim", report->can_claim);
     jsonw_key_bool(w, "can_choose", report->can_choose);
     jsonw_key_string(w, "verdict", wire_verdict_text(report));
-    write_reasons(w, report);
+    field_list(w, "reasons", reason_fields, report->reasons, sizeof report->reasons[0], report->n_reasons);
     wire_report_claims(w, report);
-    jsonw_key(w, "sockets");
-    jsonw_array(w);
-    for (size_t i = 0; i < report->n_sockets; i++)
-        wire_socket(w, &report->sockets[i]);
-    jsonw_end_array(w);
+    field_list(w, "sockets", socket_fields, report->sockets, sizeof report->sockets[0], report->n_sockets);
     jsonw_key_bool(w, "cut", report->is_cut);
     jsonw_end_object(w);
 }
@@ -87,15 +74,12 @@ dibs_status wire_report_read(const jsonr_value *v, dibs_port_report *out, dibs_e
     fields_bool(&f, "can_choose", &out->can_choose);
     fields_bool(&f, "cut", &out->is_cut);
     const jsonr_value *claims = fields_list(&f, "claims", DIBS_REPORT_CLAIMS_MAX, &out->n_claims);
-    const jsonr_value *sockets = fields_list(&f, "sockets", DIBS_REPORT_SOCKETS_MAX, &out->n_sockets);
-    const jsonr_value *reasons = fields_list(&f, "reasons", DIBS_REPORT_REASONS_MAX, &out->n_reasons);
+    (void) fields_list(&f, "sockets", DIBS_REPORT_SOCKETS_MAX, &out->n_sockets);
+    (void) fields_list(&f, "reasons", DIBS_REPORT_REASONS_MAX, &out->n_reasons);
     for (size_t i = 0; i < out->n_claims && f.status == DIBS_OK; i++)
         f.status = wire_claim_read(jsonr_array_at(claims, i), WIRE_ANSWERED, &out->claims[i], err);
-    for (size_t i = 0; i < out->n_sockets && f.status == DIBS_OK; i++)
-        f.status = wire_socket_read(jsonr_array_at(sockets, i), &out->sockets[i], err);
-    for (size_t i = 0; i < out->n_reasons && f.status == DIBS_OK; i++)
-        f.status = fields_read_answer(jsonr_array_at(reasons, i), reason_fields, &out->reasons[i],
-                                      sizeof out->reasons[i], err);
+    fields_items(&f, "sockets", socket_fields, out->sockets, sizeof out->sockets[0]);
+    fields_items(&f, "reasons", reason_fields, out->reasons, sizeof out->reasons[0]);
     return f.status;
 }
 
