@@ -35,14 +35,12 @@ void api_free(struct api_request *request)
 
 static void write_problem(struct api_request *request)
 {
-    struct jsonw w;
-
     request->out.n = 0;
-    jsonw_begin_bytes(&w, &request->out);
+    jsonw_begin_bytes(&request->w, &request->out);
     request->err.code = request->outcome;
     if (request->status < 400)
         request->status = wire_http_status(request->outcome);
-    wire_problem(&w, &request->err, request->status);
+    wire_problem(&request->w, &request->err, request->status);
     request->type = HTTP_PROBLEM_TYPE;
 }
 
@@ -90,29 +88,25 @@ void api_answer(struct api_request *request)
 
 dibs_status api_write_count(struct api_request *request, dibs_status s, const char *key, uint64_t n)
 {
-    struct jsonw w;
-
     if (s != DIBS_OK)
         return s;
-    jsonw_begin_bytes(&w, &request->out);
-    jsonw_object(&w);
-    jsonw_key_uint(&w, key, n);
-    jsonw_end_object(&w);
+    jsonw_object(&request->w);
+    jsonw_key_uint(&request->w, key, n);
+    jsonw_end_object(&request->w);
     return DIBS_OK;
 }
 
-void api_begin_list(struct jsonw *w, struct api_request *request, const char *key)
+void api_begin_list(struct api_request *request, const char *key)
 {
-    jsonw_begin_bytes(w, &request->out);
-    jsonw_object(w);
-    jsonw_key(w, key);
-    jsonw_array(w);
+    jsonw_object(&request->w);
+    jsonw_key(&request->w, key);
+    jsonw_array(&request->w);
 }
 
-void api_end_list(struct jsonw *w)
+void api_end_list(struct api_request *request)
 {
-    jsonw_end_array(w);
-    jsonw_end_object(w);
+    jsonw_end_array(&request->w);
+    jsonw_end_object(&request->w);
 }
 
 static void refuse(struct api_request *request, int status, dibs_status code)
@@ -131,6 +125,7 @@ static void work(struct job *job, dibs *handle)
 
     quota_begin(quota, request->caller->principal, &request->use);
     request->out.n = 0;
+    jsonw_begin_bytes(&request->w, &request->out);
     request->status = 0;
     request->type = NULL;
     /* Without a client the job is not done. */
@@ -195,12 +190,7 @@ void api_queue(struct api_request *request)
 
 static const char *param(void *ctx, const char *key, size_t i)
 {
-    return http_query(((const struct api_request *) ctx)->r, key, i);
-}
-
-struct wire_params api_params(struct api_request *request)
-{
-    return (struct wire_params){ param, request };
+    return http_query(ctx, key, i);
 }
 
 const char *api_body(const struct api_request *request, size_t *n)
@@ -310,6 +300,7 @@ static void requested(void *ctx, struct http_request *r)
     }
     request->api = ctx;
     request->r = r;
+    request->params = (struct wire_params){ param, r };
     request->caller = request->peer = http_peer(r);
     request->peer->n_users++; /* the client may go away while the engine has its job */
     request->began_us = clock_monotonic_us();

@@ -235,10 +235,9 @@ int64_t api_wake_ms(const struct api *api)
 
 dibs_status api_read_events(struct api_request *request, dibs_err *err)
 {
-    struct wire_params params = api_params(request);
     const char *accept = http_header(request->r, "Accept");
     dibs_event_query query = { 0 };
-    dibs_status s = wire_event_query_read(&params, &query, err);
+    dibs_status s = wire_event_query_read(&request->params, &query, err);
 
     if (s == DIBS_OK)
         s = read_wait(request, err);
@@ -266,26 +265,25 @@ static bool add_event(void *ctx, const dibs_event *event)
 
 dibs_status api_events(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    struct wire_params params = api_params(request);
+    struct jsonw *w = &request->w;
     dibs_event_query query = { 0 };
-    struct jsonw w;
     uint64_t oldest = 0;
 
     if (request->is_stream)
         return DIBS_OK;
-    dibs_status s = wire_event_query_read(&params, &query, err);
+    dibs_status s = wire_event_query_read(&request->params, &query, err);
     if (s == DIBS_OK && query.limit > PAGE_MAX)
         s = err_set(err, DIBS_INVALID, "a page has at most %d events", PAGE_MAX);
     if (s != DIBS_OK)
         return s;
     query.limit = query.limit ? query.limit : PAGE_MAX;
-    api_begin_list(&w, request, "events");
+    api_begin_list(request, "events");
     const struct call call = handle_call(handle);
     s = ledger_events(engine_ledger(request->api->options.engine), &call,
-                      &(struct ledger_feed){ query, &oldest }, add_event, &w, err);
-    jsonw_end_array(&w);
-    jsonw_key_uint(&w, "seq", engine_seq(request->api->options.engine));
-    jsonw_key_uint(&w, "oldest", oldest);
-    jsonw_end_object(&w);
+                      &(struct ledger_feed){ query, &oldest }, add_event, w, err);
+    jsonw_end_array(w);
+    jsonw_key_uint(w, "seq", engine_seq(request->api->options.engine));
+    jsonw_key_uint(w, "oldest", oldest);
+    jsonw_end_object(w);
     return s;
 }

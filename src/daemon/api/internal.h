@@ -11,7 +11,7 @@ struct api_request;
 
 enum { API_ALONE = 1, API_PUBLIC = 2 };
 
-/* Do the request's work in the engine's transaction: write request->out, or return an error. */
+/* Do the request's work in the engine's transaction: write by request->w, or return an error. */
 typedef dibs_status api_work_fn(struct api_request *request, dibs *handle, dibs_err *err);
 /* Reads and checks the request before that. In a row without `work` it writes the answer itself, at once. */
 typedef dibs_status api_read_fn(struct api_request *request, dibs_err *err);
@@ -39,10 +39,12 @@ struct api_request {
     struct quota_use use;
     char key[LEDGER_KEY_MAX + 2];
     struct bytes out;
-    const char *type; /* of the answer; NULL: JSON */
-    int status;       /* 0: 200 */
-    int retry_s;      /* 0: nothing is said of it */
-    bool is_marked;   /* by the newest event that it knows: */
+    struct jsonw w;            /* into `out` */
+    struct wire_params params; /* of the query */
+    const char *type;          /* of the answer; NULL: JSON */
+    int status;                /* 0: 200 */
+    int retry_s;               /* 0: nothing is said of it */
+    bool is_marked;            /* by the newest event that it knows: */
     uint64_t seq;
     int64_t wait_until_ms; /* CLOCK_MONOTONIC; 0: it does not wait (any more) for a change */
     bool is_stream;
@@ -73,7 +75,6 @@ extern const struct router
 extern const char openapi_json[];
 extern const size_t openapi_json_size;
 
-struct wire_params api_params(struct api_request *request);
 /* The body; an empty one is an empty object of JSON. */
 const char *api_body(const struct api_request *request, size_t *n);
 /* The same, parsed. The document is the caller's. */
@@ -86,8 +87,8 @@ void api_queue(struct api_request *request);
 /* {"KEY": n}, unless s is not OK, which is returned. */
 dibs_status api_write_count(struct api_request *request, dibs_status s, const char *key, uint64_t n);
 /* {"KEY": [...]}: the items are written in between. */
-void api_begin_list(struct jsonw *w, struct api_request *request, const char *key);
-void api_end_list(struct jsonw *w);
+void api_begin_list(struct api_request *request, const char *key);
+void api_end_list(struct api_request *request);
 
 /* claims.c */
 api_work_fn api_claim, api_batch, api_list, api_find, api_release, api_renew, api_transfer, api_assert,

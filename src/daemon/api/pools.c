@@ -16,31 +16,25 @@ static bool write_pool(void *ctx, const dibs_pool *pool)
 
 dibs_status api_pools(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    struct jsonw w;
-
-    api_begin_list(&w, request, "pools");
-    dibs_status s = dibs_pool_list(handle, write_pool, &w, err);
-    api_end_list(&w);
+    api_begin_list(request, "pools");
+    dibs_status s = dibs_pool_list(handle, write_pool, &request->w, err);
+    api_end_list(request);
     return s;
 }
 
 dibs_status api_pool(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    struct jsonw w;
     dibs_pool pool;
     dibs_status s = dibs_pool_get(handle, request->match.part[0], &pool, err);
 
-    if (s != DIBS_OK)
-        return s;
-    jsonw_begin_bytes(&w, &request->out);
-    wire_pool(&w, &pool, NULL);
-    return DIBS_OK;
+    if (s == DIBS_OK)
+        wire_pool(&request->w, &pool, NULL);
+    return s;
 }
 
 dibs_status api_pool_put(struct api_request *request, dibs *handle, dibs_err *err)
 {
     AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
-    struct jsonw w;
     dibs_pool pool;
     dibs_status s = api_json(request, &doc, err);
 
@@ -51,11 +45,9 @@ dibs_status api_pool_put(struct api_request *request, dibs *handle, dibs_err *er
                        request->match.part[0], pool.name);
     if (s == DIBS_OK)
         s = dibs_pool_put(handle, &pool, err);
-    if (s != DIBS_OK)
-        return s;
-    jsonw_begin_bytes(&w, &request->out);
-    wire_pool(&w, &pool, NULL);
-    return DIBS_OK;
+    if (s == DIBS_OK)
+        wire_pool(&request->w, &pool, NULL);
+    return s;
 }
 
 dibs_status api_pool_remove(struct api_request *request, dibs *handle, dibs_err *err)
@@ -69,20 +61,16 @@ dibs_status api_pool_remove(struct api_request *request, dibs *handle, dibs_err 
 
 dibs_status api_pool_usage(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    struct jsonw w;
     dibs_pool_usage usage;
     dibs_status s = dibs_pool_usage_of(handle, request->match.part[0], &usage, err);
 
-    if (s != DIBS_OK)
-        return s;
-    jsonw_begin_bytes(&w, &request->out);
-    wire_usage(&w, &usage);
-    return DIBS_OK;
+    if (s == DIBS_OK)
+        wire_usage(&request->w, &usage);
+    return s;
 }
 
 dibs_status api_pool_export(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    struct jsonw w;
     char range[DIBS_RANGES_TEXT_MAX + 1];
     uint8_t bytes[WIRE_RANGE_BYTES_MAX];
     size_t n = sizeof bytes;
@@ -90,10 +78,9 @@ dibs_status api_pool_export(struct api_request *request, dibs *handle, dibs_err 
 
     if (s != DIBS_OK)
         return s;
-    jsonw_begin_bytes(&w, &request->out);
-    jsonw_object(&w);
-    wire_range_members(&w, &(dibs_range_snapshot){ range, bytes, n });
-    jsonw_end_object(&w);
+    jsonw_object(&request->w);
+    wire_range_members(&request->w, &(dibs_range_snapshot){ range, bytes, n });
+    jsonw_end_object(&request->w);
     return DIBS_OK;
 }
 
