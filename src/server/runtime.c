@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/runtime.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "server/log.h"
 
 #include "base/banned.h"
@@ -33,12 +35,28 @@ static void on_signal(loop_source *source, uint32_t events)
     }
 }
 
+static dibs_status take_signals(struct runtime *runtime, dibs_err *err)
+{
+    sigset_t set;
+
+    (void) sigemptyset(&set);
+    (void) sigaddset(&set, SIGTERM);
+    (void) sigaddset(&set, SIGINT);
+    (void) sigaddset(&set, SIGHUP);
+    (void) sigprocmask(SIG_BLOCK, &set, NULL);
+    (void) signal(SIGPIPE, SIG_IGN);
+    runtime->signals = (loop_source){ signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), on_signal };
+    if (runtime->signals.fd < 0)
+        return err_os(err, DIBS_UNAVAILABLE, errno, "waiting for signals");
+    return loop_add(runtime->loop, &runtime->signals, EPOLLIN, err);
+}
+
 dibs_status runtime_open(struct runtime *out, dibs_err *err)
 {
     *out = (struct runtime){ .signals = { .fd = -1 }, .notify = { .fd = -1 } };
     (void) mallopt(M_TRIM_THRESHOLD, KEPT_FREE_BYTES);
     dibs_status s = loop_open(&out->loop, err);
-    return s == DIBS_OK ? loop_add_signals(out->loop, &out->signals, on_signal, err) : s;
+    return s == DIBS_OK ? take_signals(out, err) : s;
 }
 
 void runtime_close(struct runtime *runtime)
