@@ -12,6 +12,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/secret.h"
 #include "http/client_internal.h"
 
 #include "base/banned.h"
@@ -277,11 +278,8 @@ dibs_status web_ask(struct web *web, const struct web_request *request, struct w
 
 static void free_texts(char *texts[WEB_TEXTS])
 {
-    for (int i = 0; i < WEB_TEXTS; i++) {
-        if (texts[i])
-            explicit_bzero(texts[i], strlen(texts[i]));
-        free(texts[i]);
-    }
+    for (int i = 0; i < WEB_TEXTS; i++)
+        secret_free(texts[i]);
 }
 
 /* Replace texts by copies of others; false without memory, and nothing has changed. */
