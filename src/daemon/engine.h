@@ -19,8 +19,8 @@ struct engine_options {
     size_t pidfds;                 /* at most; 0: as the limit of descriptors allows */
     int64_t node_ttl_ms;           /* of the lease of this host, where it shares a ledger; 0: it has none */
     /* Optional: called for every change, in order, after it is durable. `pool` is that of its claim, "" for a
-     * port outside of every pool; NULL: it is not known. */
-    void (*changed)(void *ctx, const dibs_event *event, const char *pool);
+     * port outside of every pool; NULL: it is not known. `change` is 1 for a new claim, -1 for its end. */
+    void (*changed)(void *ctx, const dibs_event *event, const char *pool, int change);
     /* Optional: called when changes were missed, or the ledger is another one, and all claims were read
      * again. Not OK: this is repeated later. */
     dibs_status (*reset)(void *ctx, dibs_err *err);

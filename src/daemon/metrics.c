@@ -31,7 +31,8 @@ struct metrics_pool {
     bool is_there;
     uint64_t allocated[KINDS];
     uint64_t refused[KINDS][STATUSES];
-    uint64_t spilled, reaped, leaked;
+    uint64_t spilled;
+    uint64_t events[EVENTS];
 };
 
 struct metrics {
@@ -166,23 +167,18 @@ static void note_claim(struct metrics_pool *pool, const dibs_event *event)
 
 void metrics_changed(struct metrics *metrics, const dibs_event *event, const char *pool)
 {
-    if ((unsigned) event->kind < EVENTS)
-        metrics->events[event->kind]++;
     metrics->is_degraded = false;
     if (metrics->is_stale)
         (void) load_pools(metrics, NULL); /* the next change or scrape tries again */
-    switch (event->kind) {
-    case DIBS_EV_CLAIMED: note_claim(pool_of(metrics, event, pool), event); break;
-    case DIBS_EV_REAPED: pool_of(metrics, event, pool)->reaped++; break;
-    case DIBS_EV_LEAKED: pool_of(metrics, event, pool)->leaked++; break;
-    case DIBS_EV_POOL: metrics->is_stale = true; break;
-    case DIBS_EV_RELEASED:
-    case DIBS_EV_RENEWED:
-    case DIBS_EV_TRANSFERRED:
-    case DIBS_EV_UNHELD:
-    case DIBS_EV_REPAIRED:
-    case DIBS_EV_QUARANTINED: break;
+    struct metrics_pool *of = pool_of(metrics, event, pool);
+    if ((unsigned) event->kind < EVENTS) {
+        metrics->events[event->kind]++;
+        of->events[event->kind]++;
     }
+    if (event->kind == DIBS_EV_CLAIMED)
+        note_claim(of, event);
+    if (event->kind == DIBS_EV_POOL)
+        metrics->is_stale = true;
 }
 
 void metrics_reset(struct metrics *metrics)
@@ -271,9 +267,11 @@ static void write_counters(const struct metrics *m, struct metric_writer *w)
     for (size_t i = 0; i <= m->n_pools; i++)
         metric_add(w, METRIC_SPILLED, pool_at(m, i)->spilled, "pool=\"%s\"", pool_at(m, i)->pool.name);
     for (size_t i = 0; i <= m->n_pools; i++)
-        metric_add(w, METRIC_REAPED, pool_at(m, i)->reaped, "pool=\"%s\"", pool_at(m, i)->pool.name);
+        metric_add(w, METRIC_REAPED, pool_at(m, i)->events[DIBS_EV_REAPED], "pool=\"%s\"",
+                   pool_at(m, i)->pool.name);
     for (size_t i = 0; i <= m->n_pools; i++)
-        metric_add(w, METRIC_LEAKED, pool_at(m, i)->leaked, "pool=\"%s\"", pool_at(m, i)->pool.name);
+        metric_add(w, METRIC_LEAKED, pool_at(m, i)->events[DIBS_EV_LEAKED], "pool=\"%s\"",
+                   pool_at(m, i)->pool.name);
 }
 
 /* Unlike Kubernetes' own, its series are there from the start. */

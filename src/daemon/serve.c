@@ -39,7 +39,8 @@ struct serve {
     struct certificate certificate;
 };
 
-dibs_status serve_default_socket(char *out, size_t size, dibs_err *err)
+/* "/run/dibs/dibs.sock" for root, "$XDG_RUNTIME_DIR/dibs/dibs.sock" for others. */
+static dibs_status default_socket(char *out, size_t size, dibs_err *err)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     int n = 0;
@@ -58,23 +59,15 @@ dibs_status serve_default_socket(char *out, size_t size, dibs_err *err)
 
 /* ---- callbacks of the engine ---- */
 
-static void changed(void *ctx, const dibs_event *event, const char *pool)
+static void changed(void *ctx, const dibs_event *event, const char *pool, int change)
 {
     struct serve *s = ctx;
 
     metrics_changed(s->metrics, event, pool);
-    switch (event->kind) {
-    case DIBS_EV_CLAIMED:
-    case DIBS_EV_REPAIRED: quota_note(s->quota, event->principal, 1); break;
-    case DIBS_EV_RELEASED:
-    case DIBS_EV_REAPED:
-    case DIBS_EV_LEAKED: quota_give(s->quota, event->principal, 1); break;
-    case DIBS_EV_RENEWED:
-    case DIBS_EV_TRANSFERRED:
-    case DIBS_EV_UNHELD:
-    case DIBS_EV_QUARANTINED:
-    case DIBS_EV_POOL: break;
-    }
+    if (change > 0)
+        quota_note(s->quota, event->principal, 1);
+    if (change < 0)
+        quota_give(s->quota, event->principal, 1);
     if (s->api)
         api_changed(s->api, event);
 }
@@ -175,7 +168,7 @@ static dibs_status open_api(struct serve *s, dibs_err *err)
     dibs_status status = DIBS_OK;
 
     if (!public_path) {
-        status = serve_default_socket(path, sizeof path, err);
+        status = default_socket(path, sizeof path, err);
         if (status != DIBS_OK)
             return status;
         public_path = path;
@@ -184,14 +177,6 @@ static dibs_status open_api(struct serve *s, dibs_err *err)
     }
     status = open_unix(s, public_path, ACTIVATION_PUBLIC, &s->public, err);
     return status == DIBS_OK ? open_unix(s, admin_path, ACTIVATION_ADMIN, &s->admin, err) : status;
-}
-
-/* A socket that the service manager has opened for us. */
-static dibs_status open_given(struct serve *s, int fd, enum activation_role role, dibs_err *err)
-{
-    if (role == ACTIVATION_ADMIN && socket_check_closed(fd, err) != DIBS_OK)
-        return DIBS_INVALID;
-    return serve_on(s, fd, role, err);
 }
 
 static dibs_status open_tcp(struct serve *s, const char *address, enum caller_listener listener,
@@ -210,8 +195,12 @@ static dibs_status open_listeners(struct serve *s, dibs_err *err)
     struct activation given = { 0 };
     dibs_status status = activation_load(&given, err);
 
-    for (size_t i = 0; i < given.n && status == DIBS_OK; i++)
-        status = open_given(s, given.socket[i].fd, given.socket[i].role, err);
+    for (size_t i = 0; i < given.n && status == DIBS_OK; i++) {
+        if (given.socket[i].role == ACTIVATION_ADMIN)
+            status = socket_check_closed(given.socket[i].fd, err);
+        if (status == DIBS_OK)
+            status = serve_on(s, given.socket[i].fd, given.socket[i].role, err);
+    }
     if (status == DIBS_OK && given.n == 0)
         status = open_api(s, err);
     if (status == DIBS_OK)

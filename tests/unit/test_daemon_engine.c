@@ -28,11 +28,12 @@ struct fixture {
     dibs_err err;
 };
 
-static void changed(void *ctx, const dibs_event *event, const char *pool)
+static void changed(void *ctx, const dibs_event *event, const char *pool, int change)
 {
     struct fixture *f = ctx;
 
     (void) pool;
+    (void) change;
     f->n_changes++;
     f->n_reaped += event->kind == DIBS_EV_REAPED;
 }

@@ -26,10 +26,11 @@ struct fixture {
     dibs_err err;
 };
 
-static void changed(void *ctx, const dibs_event *event, const char *pool)
+static void changed(void *ctx, const dibs_event *event, const char *pool, int change)
 {
     struct fixture *f = ctx;
 
+    (void) change;
     f->n_changes++;
     metrics_changed(f->metrics, event, pool);
 }

@@ -79,11 +79,12 @@ struct world {
     dibs_err err;
 };
 
-static void count(void *ctx, const dibs_event *event, const char *pool)
+static void count(void *ctx, const dibs_event *event, const char *pool, int change)
 {
     struct world *w = ctx;
 
     (void) pool;
+    (void) change;
     if (event->kind == DIBS_EV_CLAIMED)
         quota_note(w->quota, event->principal, 1);
     else

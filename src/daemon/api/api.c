@@ -109,10 +109,11 @@ void api_end_list(struct api_request *request)
     jsonw_end_object(&request->w);
 }
 
-static void refuse(struct api_request *request, int status, dibs_status code)
+/* request->err says why. */
+static void refuse(struct api_request *request, int status)
 {
     request->status = status;
-    request->outcome = code;
+    request->outcome = request->err.code;
     api_answer(request);
 }
 
@@ -232,7 +233,7 @@ static bool admit_loopback(struct api_request *request)
     (void) err_set(&request->err, DIBS_DENIED,
                    request->caller->principal[0] ? "a web page may not ask for ports"
                                                  : "the user of this connection cannot be found");
-    refuse(request, 403, DIBS_DENIED);
+    refuse(request, 403);
     return false;
 }
 
@@ -246,7 +247,7 @@ static bool admit(struct api_request *request)
     if (request->caller->listener == CALLER_TCP && !(request->route->route.flags & API_PUBLIC)) {
         if (caller_load_token(&api->view, api->tokens, http_header(request->r, "Authorization"),
                               &request->token_caller, &request->err) != DIBS_OK) {
-            refuse(request, 401, DIBS_DENIED);
+            refuse(request, 401);
             return false;
         }
         request->token_caller.call.principal = request->token_caller.principal;
@@ -261,24 +262,21 @@ static bool admit(struct api_request *request)
     (void) err_set(&request->err, DIBS_UNAVAILABLE,
                    "too many requests of uid %u; the next is taken in %lld ms (see 'dibs serve --rate')",
                    request->caller->call.uid, (long long) wait_ms);
-    refuse(request, 429, DIBS_UNAVAILABLE);
+    refuse(request, 429);
     return false;
 }
 
 static void take(struct api_request *request)
 {
-    int status = 0;
-
     if (!find_route(request)) {
-        status = router_explain(request->r, &request->match, "see /openapi.json", &request->err);
-        refuse(request, status, request->err.code);
+        refuse(request, router_explain(request->r, &request->match, "see /openapi.json", &request->err));
         return;
     }
     if (!admit(request))
         return;
-    status = router_check(request->r, request->match.route, &request->err);
+    int status = router_check(request->r, request->match.route, &request->err);
     if (status != 0) {
-        refuse(request, status, request->err.code);
+        refuse(request, status);
         return;
     }
     if (request->route->read)
