@@ -91,6 +91,11 @@ struct field {
     {                                                                                                        \
         .key = (key_), .type = FIELD_WORD, .flags = (flags_), FIELD_AT(struct_, member_), .words = &(words_) \
     }
+/* By write_WHAT() and read_WHAT(). */
+#define FIELD_OWNED(key_, flags_, what_)                                                                  \
+    {                                                                                                     \
+        .key = (key_), .type = FIELD_OWN, .flags = (flags_), .write = write_##what_, .read = read_##what_ \
+    }
 /* With its braces, and the members alone. */
 void fields_object(struct jsonw *w, const struct field *table, const void *object);
 void fields_write(struct jsonw *w, const struct field *table, const void *object);

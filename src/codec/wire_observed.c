@@ -16,16 +16,6 @@ static void observed_auto(struct wire_observed *list)
     free(list->item);
 }
 
-static dibs_status append(struct wire_observed *list, const dibs_observed *entry, dibs_err *err)
-{
-    if (list->n == WIRE_OBSERVED_MAX)
-        return err_set(err, DIBS_INVALID, "more than %d entries", WIRE_OBSERVED_MAX);
-    if (!grow((void **) &list->item, list->n, &list->capacity, sizeof *list->item))
-        return err_set(err, DIBS_FAILURE, "out of memory");
-    list->item[list->n++] = *entry;
-    return DIBS_OK;
-}
-
 dibs_status wire_observed_add(struct wire_observed *list, const char *proto, const char *address,
                               uint16_t port, const char *name, dibs_err *err)
 {
@@ -44,7 +34,11 @@ dibs_status wire_observed_add(struct wire_observed *list, const char *proto, con
     }
     for (size_t i = 0; i < n && status == DIBS_OK; i++) {
         entry.binding.address = addresses[i];
-        status = append(list, &entry, err);
+        if (list->n == WIRE_OBSERVED_MAX)
+            return err_set(err, DIBS_INVALID, "more than %d entries", WIRE_OBSERVED_MAX);
+        if (!grow((void **) &list->item, list->n, &list->capacity, sizeof *list->item))
+            return err_set(err, DIBS_FAILURE, "out of memory");
+        list->item[list->n++] = entry;
     }
     return status;
 }
@@ -123,7 +117,7 @@ static void read_observed(struct fields *f, void *object)
 
 static const struct field plan_fields[] = {
     FIELD(SHOWN, dibs_repair_plan, pool, "pool", FIELD_BRIEF),
-    { .key = "observed", .type = FIELD_OWN, .write = write_observed, .read = read_observed },
+    FIELD_OWNED("observed", 0, observed),
     FIELD(BOOL, dibs_repair_plan, is_dry_run, "dry_run", 0),
     { 0 },
 };

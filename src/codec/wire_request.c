@@ -334,27 +334,23 @@ static void read_port(struct fields *f, void *object)
 }
 
 #define R(type, member, key) FIELD(type, dibs_request, member, key, FIELD_BRIEF)
-#define OWN(key_, what)                                                              \
-    {                                                                                \
-        .key = (key_), .type = FIELD_OWN, .write = write_##what, .read = read_##what \
-    }
 /* The first is a member of a request that stands alone. It is read before the rest, which depends on it, and
  * written apart: it is none of the request. */
 static const struct field request_fields[] = {
     { .key = "settings", .type = FIELD_OWN, .read = read_settings_member },
     R(SHOWN, name, "name"),
-    OWN("project", project),
+    FIELD_OWNED("project", 0, project),
     { .key = "project_base64", .type = FIELD_KNOWN },
     R(SHOWN, pool, "pool"),
-    OWN("ranges", ranges),
+    FIELD_OWNED("ranges", 0, ranges),
     FIELD_WORDS(dibs_request, mode, "mode", 0, words_mode),
-    OWN("port", port),
-    OWN("holder", request_holder),
+    FIELD_OWNED("port", 0, port),
+    FIELD_OWNED("holder", 0, request_holder),
     R(BOOL, keep, "keep"),
     R(BOOL, is_lookup, "lookup"),
     R(BOOL, is_adopted, "adopt"),
     R(U32, run, "run"),
-    OWN("bindings", bindings),
+    FIELD_OWNED("bindings", 0, bindings),
     R(SHOWN, env, "env"), /* an older daemon does not know it */
     { 0 },
 };
@@ -431,7 +427,7 @@ static void read_drop_claim(struct fields *f, void *object)
 }
 
 static const struct field drop_fields[] = {
-    OWN("claim", drop_claim),
+    FIELD_OWNED("claim", 0, drop_claim),
     FIELD(BOOL, dibs_drop, frees_name, "frees_name", 0),
     FIELD(BOOL, dibs_drop, stays, "stays", 0),
     FIELD(U32, dibs_drop, shared_bytes, "shared_bytes", 0),
@@ -458,8 +454,8 @@ static void read_drops(struct fields *f, void *object)
 /* The first as that of a request. */
 static const struct field batch_fields[] = {
     { .key = "settings", .type = FIELD_OWN, .read = read_settings_member },
-    OWN("requests", requests),
-    OWN("drops", drops),
+    FIELD_OWNED("requests", 0, requests),
+    FIELD_OWNED("drops", 0, drops),
     FIELD(BOOL, dibs_batch, is_contiguous, "contiguous", 0),
     FIELD(U32, dibs_batch, align, "align", 0),
     FIELD(BOOL, dibs_batch, is_dry_run, "dry_run", 0),
