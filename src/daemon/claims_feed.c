@@ -136,13 +136,6 @@ static bool gather(void *ctx, const dibs_event *event)
     return e->n_events < FOLLOW_MAX;
 }
 
-static const dibs_claim *look_up(const struct engine *e, uint64_t id, dibs_claim *out)
-{
-    const struct call call = engine_call(e);
-
-    return ledger_find_id(e->ledger, &call, id, out, NULL) == DIBS_OK ? out : NULL;
-}
-
 /* `claim` as it is after the event; NULL: to be looked up. */
 static void note(struct engine *e, const dibs_event *event, const dibs_claim *claim)
 {
@@ -158,7 +151,12 @@ static void note(struct engine *e, const dibs_event *event, const dibs_claim *cl
     case DIBS_EV_TRANSFERRED:
     case DIBS_EV_UNHELD:
         /* A claim that has ended meanwhile has a later event. */
-        claim = claim ? claim : look_up(e, event->claim_id, &found);
+        if (!claim) {
+            const struct call call = engine_call(e);
+
+            claim =
+                ledger_find_id(e->ledger, &call, event->claim_id, &found, NULL) == DIBS_OK ? &found : NULL;
+        }
         held = claim ? know(e, claim) : held;
         break;
     case DIBS_EV_RELEASED:

@@ -80,11 +80,6 @@ static bool note_pool(void *ctx, const dibs_pool *pool)
     return true;
 }
 
-static bool is_pinned(const struct metrics *m, const dibs_pool *pool)
-{
-    return strcmp(pool->name, DEFAULT_POOL) == 0 || (m->kube_pool && strcmp(pool->name, m->kube_pool) == 0);
-}
-
 /* Read the pools as they are now; on failure they stay as they were. */
 static dibs_status load_pools(struct metrics *m, dibs_err *err)
 {
@@ -106,10 +101,11 @@ static dibs_status load_pools(struct metrics *m, dibs_err *err)
         return s;
     m->is_stale = false;
     for (size_t i = 0; i < m->n_pools; i++) {
-        struct metrics_pool *pool = &m->pools[i];
+        const char *name = m->pools[i].pool.name;
 
-        if (pool->is_there || is_pinned(m, &pool->pool))
-            m->pools[n++] = *pool;
+        if (m->pools[i].is_there || strcmp(name, DEFAULT_POOL) == 0 ||
+            (m->kube_pool && strcmp(name, m->kube_pool) == 0))
+            m->pools[n++] = m->pools[i];
     }
     m->n_pools = n;
     return DIBS_OK;

@@ -229,20 +229,12 @@ static void on_answer(void *ctx, struct web_answer *answer)
     waiting->is_over = true;
 }
 
-static void wait_for(const struct web *web, int64_t until_ms)
-{
-    int64_t left_ms = until_ms - clock_monotonic_ms();
-    struct pollfd at = { .fd = web->epoll, .events = POLLIN };
-
-    /* The result of poll() does not matter: the turn checks everything. */
-    (void) poll(&at, 1, left_ms < 0 ? 0 : left_ms > 60000 ? 60000 : (int) left_ms);
-}
-
 dibs_status web_ask(struct web *web, const struct web_request *request, struct web_answer *answer)
 {
     struct web_request own = *request;
     struct waiting waiting = { .answer = answer };
     struct web_call *call = NULL;
+    struct pollfd at = { .fd = web->epoll, .events = POLLIN };
 
     *answer = (struct web_answer){ 0 };
     own.done = on_answer;
@@ -252,8 +244,10 @@ dibs_status web_ask(struct web *web, const struct web_request *request, struct w
         return answer->status;
     int64_t until_ms = own.deadline_ms + GRACE_MS;
     web_turn(web); /* libcurl may have work at once, without a timer */
-    while (!waiting.is_over && clock_monotonic_ms() < until_ms) {
-        wait_for(web, until_ms);
+    for (int64_t left_ms = 1; !waiting.is_over && left_ms > 0;) {
+        left_ms = clock_until_ms(until_ms);
+        /* The result of poll() does not matter: the turn checks everything. */
+        (void) poll(&at, 1, left_ms > 60000 ? 60000 : (int) left_ms);
         web_turn(web);
     }
     if (!waiting.is_over) {

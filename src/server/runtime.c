@@ -69,16 +69,6 @@ void runtime_close(struct runtime *runtime)
     *runtime = (struct runtime){ 0 };
 }
 
-static void feed_watchdog(struct runtime *runtime)
-{
-    int64_t now_ms = clock_monotonic_ms();
-
-    if (runtime->notify.watchdog_ms == 0 || now_ms < runtime->watchdog_ms)
-        return;
-    (void) notify_send(&runtime->notify, NOTIFY_WATCHDOG);
-    runtime->watchdog_ms = now_ms + runtime->notify.watchdog_ms / 2;
-}
-
 static dibs_status turn(struct runtime *runtime, const struct runtime_hooks *hooks, int64_t max_ms,
                         dibs_err *err)
 {
@@ -88,7 +78,10 @@ static dibs_status turn(struct runtime *runtime, const struct runtime_hooks *hoo
         wait_ms = runtime_sooner(wait_ms, clock_until_ms(runtime->watchdog_ms));
     dibs_status s = loop_turn(runtime->loop, wait_ms, err);
     hooks->turn(hooks->ctx);
-    feed_watchdog(runtime);
+    if (runtime->notify.watchdog_ms > 0 && clock_until_ms(runtime->watchdog_ms) == 0) {
+        (void) notify_send(&runtime->notify, NOTIFY_WATCHDOG);
+        runtime->watchdog_ms = clock_monotonic_ms() + runtime->notify.watchdog_ms / 2;
+    }
     return s;
 }
 
