@@ -95,7 +95,7 @@ static bool load_one(void *ctx, const dibs_claim *claim)
 
 dibs_status engine_load(struct engine *e, dibs_err *err)
 {
-    const struct call call = engine_call(e);
+    const struct call call = handle_call(e->handle);
     uint64_t cursor = 0;
 
     /* The number first: what is committed between the two reads is seen twice, which does no harm. */
@@ -105,7 +105,7 @@ dibs_status engine_load(struct engine *e, dibs_err *err)
 
 void engine_reload_held(struct engine *e)
 {
-    const struct call call = engine_call(e);
+    const struct call call = handle_call(e->handle);
 
     if (ledger_list(e->ledger, &call, &(struct ledger_filter){ .held_only = true }, load_one, e, NULL) !=
         DIBS_OK)
@@ -152,7 +152,7 @@ static void note(struct engine *e, const dibs_event *event, const dibs_claim *cl
     case DIBS_EV_UNHELD:
         /* A claim that has ended meanwhile has a later event. */
         if (!claim) {
-            const struct call call = engine_call(e);
+            const struct call call = handle_call(e->handle);
 
             claim =
                 ledger_find_id(e->ledger, &call, event->claim_id, &found, NULL) == DIBS_OK ? &found : NULL;
@@ -189,7 +189,7 @@ void engine_follow(struct engine *e)
     if (e->needs_reload)
         return; /* the reload reads everything */
     do {
-        const struct call call = engine_call(e);
+        const struct call call = handle_call(e->handle);
 
         e->n_events = 0;
         if (ledger_events(e->ledger, &call,

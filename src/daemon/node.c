@@ -52,7 +52,7 @@ static void log_claims(enum log_level level, const char *what, size_t n)
 /* Record in our own history the claims of ours that other hosts have ended. */
 static void note_lost(struct engine *e)
 {
-    const struct call call = engine_call(e);
+    const struct call call = handle_call(e->handle);
     size_t n = 0;
 
     if (clock_monotonic_ms() < e->node_ms)
@@ -68,7 +68,7 @@ static void note_lost(struct engine *e)
 /* Attach claims to our lease that were made before it, or before their pool had the scope cluster. */
 static void attach(struct engine *e, const struct ledger_lease *lease)
 {
-    const struct call call = engine_call(e);
+    const struct call call = handle_call(e->handle);
     size_t n = 0;
 
     if (!lease->is_unattached || lease->margin_ms == 0 || clock_monotonic_ms() < e->node_ms)
@@ -99,7 +99,7 @@ static bool note_dead(void *ctx, const dibs_claim *claim)
  * holders is slow to choose from. */
 static void reap_gone(struct engine *e)
 {
-    const struct call call = engine_call(e);
+    const struct call call = handle_call(e->handle);
     struct dead_elsewhere dead = { .n = 0 };
     size_t ended = 0;
 

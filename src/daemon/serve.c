@@ -82,11 +82,10 @@ static bool count_claim(void *ctx, const dibs_claim *claim)
 /* Count the claims of every user from the start. */
 static dibs_status count_claims(struct serve *s, dibs_err *err)
 {
-    const struct call call = engine_call(s->engine);
+    const struct call call = handle_call(s->engine->handle);
 
     quota_clear(s->quota);
-    return ledger_list(engine_ledger(s->engine), &call, &(struct ledger_filter){ 0 }, count_claim, s->quota,
-                       err);
+    return ledger_list(s->engine->ledger, &call, &(struct ledger_filter){ 0 }, count_claim, s->quota, err);
 }
 
 static dibs_status reset(void *ctx, dibs_err *err)
@@ -242,7 +241,7 @@ static dibs_status start(struct serve *s, dibs_err *err)
     if (status != DIBS_OK)
         return status;
     s->api_options = (struct api_options){ .loop = s->runtime.loop,
-                                           .settings = dibs_settings_of(engine_handle(s->engine)),
+                                           .settings = dibs_settings_of(s->engine->handle),
                                            .engine = s->engine,
                                            .quota = s->quota,
                                            .metrics = s->metrics,
@@ -270,7 +269,7 @@ static void reload(void *ctx)
     if (status == DIBS_OK)
         status = load_tls(s, &err);
     if (status == DIBS_OK) {
-        engine_reconfigure(s->engine, fresh);
+        handle_reconfigure(s->engine->handle, fresh);
         LOG(LOG_INFO, "reloaded");
     } else
         LOG(LOG_ERROR, "reload refused, everything stays as it was", "why", err.msg);
@@ -306,10 +305,10 @@ static bool drain(void *ctx)
 static bool log_overruled(void *ctx, const dibs_pool *pool)
 {
     const struct serve *s = ctx;
-    const struct call call = engine_call(s->engine);
+    const struct call call = handle_call(s->engine->handle);
     char how[256];
 
-    if (pool_is_overruled(engine_core(s->engine), &call, pool, how, sizeof how))
+    if (pool_is_overruled(s->engine->core, &call, pool, how, sizeof how))
         LOG(LOG_WARNING, "settings of this host overrule a pool of the cluster", "pool", pool->name, "how",
             how);
     return true;
@@ -323,7 +322,7 @@ static dibs_status run(struct serve *s, dibs_err *err)
 
     LOG(LOG_INFO, "serving", "version", dibs_version(), "socket",
         s->public.path[0] ? s->public.path : "given", "ledger", s->settings.ledger);
-    dibs_status listed = dibs_pool_list(engine_handle(s->engine), log_overruled, s, err);
+    dibs_status listed = dibs_pool_list(s->engine->handle, log_overruled, s, err);
     return listed == DIBS_OK ? runtime_run(&s->runtime, &hooks, err) : listed;
 }
 

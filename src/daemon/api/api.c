@@ -184,7 +184,7 @@ void api_queue(struct api_request *request)
     request->job.call.allowance = request->caller->listener == CALLER_ADMIN ? NULL : &request->use.allowance;
     if (request->settings)
         request->job.call.settings = request->settings;
-    group_commit_queue(engine_group(request->api->options.engine), &request->job);
+    group_commit_queue(request->api->options.engine->group, &request->job);
 }
 
 /* ---- requests ---- */
@@ -372,8 +372,7 @@ dibs_status api_open(const struct api_options *options, struct api **out, dibs_e
     if (!self)
         return err_set(err, DIBS_FAILURE, "starting the daemon: out of memory");
     self->options = *options;
-    self->view =
-        (struct caller_view){ core_view(engine_core(options->engine)), options->settings, options->uid };
+    self->view = (struct caller_view){ core_view(options->engine->core), options->settings, options->uid };
     self->handler = (struct http_handler){ .ctx = self,
                                            .connected = connected,
                                            .disconnected = disconnected,

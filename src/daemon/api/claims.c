@@ -159,7 +159,7 @@ dibs_status api_list(struct api_request *request, dibs *handle, dibs_err *err)
     if (s != DIBS_OK)
         return s;
     request->is_marked = true;
-    request->seq = engine_seq(request->api->options.engine);
+    request->seq = request->api->options.engine->seq;
     if (api_is_known(request)) {
         request->status = 304;
         return DIBS_OK;

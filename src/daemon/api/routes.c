@@ -22,7 +22,7 @@ static dibs_status ready(struct api_request *request, dibs_err *err)
 
     if (request->api->is_draining)
         says = "stopping";
-    else if (group_commit_check(engine_group(request->api->options.engine), err) !=
+    else if (group_commit_check(request->api->options.engine->group, err) !=
              DIBS_OK) /* its path is no business of strangers */
         says = request->caller->listener == CALLER_TCP ? "the ledger cannot be used" : err->msg;
     request->type = "text/plain";
