@@ -204,12 +204,12 @@ const char *api_body(const struct api_request *request, size_t *n)
     return "{}";
 }
 
-dibs_status api_json(struct api_request *request, jsonr_doc **out, dibs_err *err)
+dibs_status api_read_json(struct api_request *request, dibs_err *err)
 {
     size_t n = 0;
     const char *text = api_body(request, &n);
 
-    return jsonr_parse(text, n, out, err);
+    return jsonr_parse(text, n, &request->body.doc, err);
 }
 
 static bool find_route(struct api_request *request)

@@ -183,83 +183,71 @@ dibs_status api_list(struct api_request *request, dibs *handle, dibs_err *err)
 
 /* ---- one claim ---- */
 
-static dibs_status which(struct api_request *request, dibs_which *out, dibs_err *err)
+dibs_status api_read_which(struct api_request *request, dibs_err *err)
 {
-    return wire_which_read(request->match.part[0], &request->params, out, err);
+    return wire_which_read(request->match.part[0], &request->params, &request->which, err);
+}
+
+dibs_status api_read_change(struct api_request *request, dibs_err *err)
+{
+    dibs_status s = api_read_which(request, err);
+
+    return s == DIBS_OK ? api_read_json(request, err) : s;
 }
 
 dibs_status api_find(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    dibs_which it = { 0 };
     dibs_claim claim;
-    dibs_status s = which(request, &it, err);
+    dibs_status s = dibs_claim_find(handle, &request->which, &claim, err);
 
-    if (s == DIBS_OK)
-        s = dibs_claim_find(handle, &it, &claim, err);
     return write_claim(request, s, &claim);
 }
 
 dibs_status api_release(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    dibs_which it = { 0 };
     unsigned flags = 0;
     size_t n = 0;
-    dibs_status s = which(request, &it, err);
+    dibs_status s = wire_release_read(&request->params, &flags, err);
 
     if (s == DIBS_OK)
-        s = wire_release_read(&request->params, &flags, err);
-    if (s == DIBS_OK)
-        s = dibs_claim_release(handle, &it, flags, &n, err);
+        s = dibs_claim_release(handle, &request->which, flags, &n, err);
     return api_write_count(request, s, "released", n);
 }
 
 dibs_status api_renew(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
     int64_t ttl_ms = request->api->options.settings->ttl_ms;
-    dibs_which it = { 0 };
     dibs_claim claim;
     size_t n = 0;
-    dibs_status s = which(request, &it, err);
+    dibs_status s = DIBS_OK;
 
     (void) http_body(request->r, &n);
-    if (s == DIBS_OK && n > 0) {
-        s = api_json(request, &doc, err);
-        if (s == DIBS_OK)
-            s = wire_ttl_read(jsonr_root(doc), &ttl_ms, err);
-    }
+    if (n > 0)
+        s = wire_ttl_read(jsonr_root(request->body.doc), &ttl_ms, err);
     if (s == DIBS_OK)
-        s = dibs_claim_renew(handle, &it, ttl_ms, &claim, err);
+        s = dibs_claim_renew(handle, &request->which, ttl_ms, &claim, err);
     return write_claim(request, s, &claim);
 }
 
 dibs_status api_transfer(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
-    dibs_which it = { 0 };
+    int64_t ttl_ms = request->api->options.settings->ttl_ms;
     dibs_heir heir = { 0 };
     dibs_claim claim;
-    dibs_status s = which(request, &it, err);
+    dibs_status s = wire_heir_read(jsonr_root(request->body.doc), ttl_ms, &heir, err);
 
-    if (s == DIBS_OK)
-        s = api_json(request, &doc, err);
-    if (s == DIBS_OK)
-        s = wire_heir_read(jsonr_root(doc), request->api->options.settings->ttl_ms, &heir, err);
     if (s == DIBS_OK)
         s = caller_translate(&request->api->view, request->caller, heir.holder, &heir.pid, err);
     if (s == DIBS_OK)
-        s = dibs_claim_transfer(handle, &it, &heir, &claim, err);
+        s = dibs_claim_transfer(handle, &request->which, &heir, &claim, err);
     return write_claim(request, s, &claim);
 }
 
 dibs_status api_assert(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    dibs_which it = { 0 };
     dibs_socket socket;
-    dibs_status s = which(request, &it, err);
+    dibs_status s = dibs_claim_assert(handle, &request->which, &socket, err);
 
-    if (s == DIBS_OK)
-        s = dibs_claim_assert(handle, &it, &socket, err);
     if (s == DIBS_OK)
         wire_socket(&request->w, &socket);
     return s;

@@ -34,7 +34,8 @@ struct api_request {
     struct caller *peer;         /* of its connection */
     const struct caller *caller; /* that one, or this: */
     struct caller token_caller;  /* of a request over TCP */
-    struct wire_asked body;      /* of claims */
+    struct wire_asked body;      /* of claims; of other requests its document alone */
+    dibs_which which;            /* of a path with {which} */
     dibs_settings *settings;     /* with the overrides of the request; NULL: the daemon's */
     struct quota_use use;
     char key[LEDGER_KEY_MAX + 2];
@@ -77,8 +78,6 @@ extern const size_t openapi_json_size;
 
 /* The body; an empty one is an empty object of JSON. */
 const char *api_body(const struct api_request *request, size_t *n);
-/* The same, parsed. The document is the caller's. */
-dibs_status api_json(struct api_request *request, jsonr_doc **out, dibs_err *err);
 /* Answer with `out`, or with the problem, and free the request. */
 void api_answer(struct api_request *request);
 void api_free(struct api_request *request);
@@ -90,10 +89,15 @@ dibs_status api_write_count(struct api_request *request, dibs_status s, const ch
 void api_begin_list(struct api_request *request, const char *key);
 void api_end_list(struct api_request *request);
 
+/* Parse the body into request->body.doc. */
+api_read_fn api_read_json;
+
 /* claims.c */
 api_work_fn api_claim, api_batch, api_list, api_find, api_release, api_renew, api_transfer, api_assert,
     api_locate;
 api_read_fn api_read_claim, api_read_batch;
+/* {which} and its parameters; with the body, too. */
+api_read_fn api_read_which, api_read_change;
 /* The parameter `settings`: the caller's own settings override the daemon's. */
 api_read_fn api_read_settings;
 /* Count the request as `n` requests of the user's rate. */

@@ -2,7 +2,6 @@
 /* Routes of pools. */
 #include <string.h>
 
-#include "base/auto.h"
 #include "base/err.h"
 #include "daemon/api/internal.h"
 
@@ -34,12 +33,9 @@ dibs_status api_pool(struct api_request *request, dibs *handle, dibs_err *err)
 
 dibs_status api_pool_put(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
     dibs_pool pool;
-    dibs_status s = api_json(request, &doc, err);
+    dibs_status s = wire_pool_read(jsonr_root(request->body.doc), WIRE_ASKED, &pool, err);
 
-    if (s == DIBS_OK)
-        s = wire_pool_read(jsonr_root(doc), WIRE_ASKED, &pool, err);
     if (s == DIBS_OK && strcmp(pool.name, request->match.part[0]) != 0)
         return err_set(err, DIBS_INVALID, "the pool is called '%s' in the path and '%s' in the body",
                        request->match.part[0], pool.name);
@@ -95,14 +91,11 @@ static size_t count_bits(const dibs_range_snapshot *snapshot)
 
 dibs_status api_pool_import(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
     uint8_t bytes[WIRE_RANGE_BYTES_MAX];
     dibs_range_snapshot snapshot = { 0 };
     size_t n = 0;
-    dibs_status s = api_json(request, &doc, err);
+    dibs_status s = wire_range_read(jsonr_root(request->body.doc), bytes, &snapshot, err);
 
-    if (s == DIBS_OK)
-        s = wire_range_read(jsonr_root(doc), bytes, &snapshot, err);
     if (s == DIBS_OK) {
         api_charge(request, count_bits(&snapshot));
         s = dibs_snapshot_import(handle, request->match.part[0], &snapshot, &n, err);

@@ -62,21 +62,18 @@ static bool add_finding(void *ctx, const dibs_finding *finding)
 dibs_status api_reap(struct api_request *request, dibs *handle, dibs_err *err)
 {
     static const char *const known[] = { "stale", "dry_run", NULL };
-    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
     bool is_stale = false;
     bool is_dry_run = false;
     struct fields f = { 0 };
-    dibs_status s = api_json(request, &doc, err);
 
-    if (s != DIBS_OK)
-        return s;
-    fields_begin(&f, jsonr_root(doc), known, WIRE_ASKED, err);
+    fields_begin(&f, jsonr_root(request->body.doc), known, WIRE_ASKED, err);
     fields_bool(&f, "stale", &is_stale);
     fields_bool(&f, "dry_run", &is_dry_run);
     if (f.status != DIBS_OK)
         return f.status;
     api_begin_list(request, "claims");
-    s = dibs_reap(handle, (is_stale ? DIBS_REAP_STALE : 0u) | (is_dry_run ? DIBS_REAP_DRY_RUN : 0u),
+    dibs_status s =
+        dibs_reap(handle, (is_stale ? DIBS_REAP_STALE : 0u) | (is_dry_run ? DIBS_REAP_DRY_RUN : 0u),
                   add_claim, &request->w, NULL, err);
     api_end_list(request);
     return s;
@@ -103,13 +100,10 @@ dibs_status api_repair(struct api_request *request, dibs *handle, dibs_err *err)
 
 dibs_status api_restore(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
     struct wire_snapshot read = { 0 };
     size_t n = 0;
-    dibs_status s = api_json(request, &doc, err);
+    dibs_status s = wire_snapshot_read(jsonr_root(request->body.doc), &read, err);
 
-    if (s == DIBS_OK)
-        s = wire_snapshot_read(jsonr_root(doc), &read, err);
     if (s == DIBS_OK) {
         api_charge(request, read.n_claims);
         const dibs_snapshot snapshot = { read.claims, read.n_claims, read.pools, read.n_pools };
