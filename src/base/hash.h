@@ -6,7 +6,13 @@
 #include <stdint.h>
 
 #define HASH_FNV_BASIS 0xcbf29ce484222325u
+#define HASH_FNV_PRIME 0x100000001b3u
 
 /* FNV-1a, 64 bits; begin with HASH_FNV_BASIS, go on with the result. */
-uint64_t hash_fnv1a(uint64_t hash, const void *bytes, size_t n);
+static inline uint64_t hash_fnv1a(uint64_t hash, const void *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ ((const uint8_t *) bytes)[i]) * HASH_FNV_PRIME;
+    return hash;
+}
 #endif

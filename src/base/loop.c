@@ -3,9 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -67,23 +65,6 @@ void loop_remove(struct loop *loop, loop_source *source)
     for (int i = 0; i < loop->n; i++)
         if (loop->ready[i].data.ptr == source)
             loop->ready[i].data.ptr = NULL;
-}
-
-dibs_status loop_add_signals(struct loop *loop, loop_source *source,
-                             void (*ready)(loop_source *self, uint32_t events), dibs_err *err)
-{
-    sigset_t set;
-
-    (void) sigemptyset(&set);
-    (void) sigaddset(&set, SIGTERM);
-    (void) sigaddset(&set, SIGINT);
-    (void) sigaddset(&set, SIGHUP);
-    (void) sigprocmask(SIG_BLOCK, &set, NULL);
-    (void) signal(SIGPIPE, SIG_IGN);
-    *source = (loop_source){ signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), ready };
-    if (source->fd < 0)
-        return err_os(err, DIBS_UNAVAILABLE, errno, "waiting for signals");
-    return loop_add(loop, source, EPOLLIN, err);
 }
 
 dibs_status loop_turn(struct loop *loop, int64_t timeout_ms, dibs_err *err)

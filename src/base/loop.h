@@ -24,11 +24,6 @@ void loop_change(struct loop *loop, loop_source *source, uint32_t events);
 /* Stop calling ready(), also in this turn: the source may be freed, even from within ready(). */
 void loop_remove(struct loop *loop, loop_source *source);
 
-/* For a server: block SIGTERM, SIGINT and SIGHUP and make `source` ready for them, to be read as
- * signalfd_siginfo; ignore SIGPIPE. */
-dibs_status loop_add_signals(struct loop *loop, loop_source *source,
-                             void (*ready)(loop_source *self, uint32_t events), dibs_err *err);
-
 /* Wait up to `timeout_ms` (below 0: for ever) and call ready() of each ready source. A signal ends the wait.
  */
 dibs_status loop_turn(struct loop *loop, int64_t timeout_ms, dibs_err *err);

@@ -9,7 +9,6 @@
  * half filled. Texts of any bytes (a directory, a command) have a twin NAME_base64 when they are no UTF-8. */
 #include "base/bytes.h"
 #include "codec/json.h"
-#include "codec/wire_words.h"
 #include "dibs/dibs.h"
 
 enum wire_source {
@@ -19,6 +18,15 @@ enum wire_source {
 };
 
 /* ---- words that stand in tables and JSON alike ---- */
+
+/* The words of an enum, at the places of its values; the rest is NULL. */
+struct words {
+    const char *at[12];
+};
+extern const struct words words_life, words_kind, words_mode, words_holder, words_scope, words_relation;
+extern const struct words words_trouble, words_reason, words_severity, words_event, words_repair;
+/* "unknown" for a value outside of its enum: no reader takes that. */
+const char *words_at(const struct words *words, unsigned value);
 const char *wire_code_text(dibs_status code); /* "not_found" */
 /* "auto", "off" or the number. */
 void wire_band_text(int32_t band, char out[16]);
@@ -48,11 +56,8 @@ struct wire_asked {
     const char *settings[DIBS_SETTING_COUNT]; /* as in a settings file; NULL: not given */
     bool has_settings;
     jsonr_doc *doc;
-    dibs_request *requests;
-    dibs_ranges *ranges;
-    dibs_drop *drops;
-    dibs_claim *dropped;
-    char (*projects)[DIBS_PROJECT_MAX + 1]; /* those that came as base64 */
+    struct arena *arena;
+    dibs_request *requests; /* those of the batch */
 };
 /* The same settings as a parameter of a query, settings={...}; nothing when there are none. */
 void wire_settings_param(struct bytes *to, const dibs_settings *settings);

@@ -12,6 +12,13 @@
 /* No host is up for ten years, and no lease longer than that. */
 #define UNTIL_MAX_MS (2 * DIBS_TTL_MAX_MS)
 
+const struct field binding_fields[] = {
+    FIELD(PROTO, dibs_binding, proto, "proto", FIELD_NEEDED),
+    FIELD(ADDRESS, dibs_binding, address, "address", FIELD_NEEDED),
+    { .key = "port", .type = FIELD_KNOWN },
+    { 0 },
+};
+
 static void write_holder(struct jsonw *w, const void *object)
 {
     const dibs_claim *claim = object;
@@ -46,7 +53,7 @@ static void write_bindings(struct jsonw *w, const void *object)
     jsonw_array(w);
     for (size_t i = 0; i < claim->n_bindings && i < DIBS_BINDINGS_MAX; i++) {
         jsonw_object(w);
-        field_binding(w, &claim->bindings[i]);
+        fields_write(w, binding_fields, &claim->bindings[i]);
         jsonw_key_uint(w, "port", claim->port);
         jsonw_end_object(w);
     }
@@ -67,11 +74,11 @@ static void read_holder_members(struct fields *f, dibs_claim *claim)
         fields_need(f, "ttl_ms");
         fields_need(f, "until_boot_ms");
     }
-    fields_i32(f, "pid", &claim->process.pid);
+    FIELDS_NUMBER(f, "pid", INT32_MIN, INT32_MAX, &claim->process.pid);
     if (is_asked && claim->holder == DIBS_HELD_BY_PROCESS && claim->process.pid <= 0)
         fields_bad(f, "pid", "above 0");
-    fields_uint(f, "start_ticks", INT64_MAX, &claim->process.start_ticks);
-    fields_uint(f, "pid_namespace", INT64_MAX, &claim->process.pidns);
+    FIELDS_NUMBER(f, "start_ticks", 0, INT64_MAX, &claim->process.start_ticks);
+    FIELDS_NUMBER(f, "pid_namespace", 0, INT64_MAX, &claim->process.pidns);
     fields_int(f, "ttl_ms", is_asked ? 0 : INT64_MIN, is_asked ? DIBS_TTL_MAX_MS : INT64_MAX,
                &claim->lease_ttl_ms);
     fields_int(f, "until_boot_ms", is_asked ? 0 : INT64_MIN, is_asked ? UNTIL_MAX_MS : INT64_MAX,
@@ -98,13 +105,6 @@ static void read_holder(struct fields *f, void *object)
         f->status = err_wrap(f->err, holder.status, "\"holder\"");
 }
 
-static const struct field binding_fields[] = {
-    FIELD(PROTO, dibs_binding, proto, "proto", FIELD_NEEDED),
-    FIELD(ADDRESS, dibs_binding, address, "address", FIELD_NEEDED),
-    { .key = "port", .type = FIELD_KNOWN },
-    { 0 },
-};
-
 static dibs_status read_binding(const jsonr_value *v, enum wire_source from, uint16_t port, dibs_binding *out,
                                 dibs_err *err)
 {
@@ -115,7 +115,7 @@ static dibs_status read_binding(const jsonr_value *v, enum wire_source from, uin
     size_t n = 0;
 
     fields_read(&f, v, binding_fields, out);
-    fields_port(&f, "port", &same);
+    FIELDS_NUMBER(&f, "port", 0, DIBS_PORT_MAX, &same);
     if (same != port)
         fields_bad(&f, "port", "the same in a binding and its claim");
     fields_borrow(&f, "address", &address);
@@ -170,13 +170,13 @@ static const struct field claim_fields[] = {
     FIELD_WORDS(dibs_claim, kind, "kind", FIELD_NEEDED, words_kind),
     C(BOOL, is_exclusive, "exclusive", FIELD_NEEDED),
     C(BOOL, is_kept, "kept", FIELD_NEEDED),
-    { .key = "holder", .type = FIELD_OWN, .write = write_holder, .read = read_holder },
+    FIELD_OWNED("holder", 0, holder),
     C(STRING, principal, "principal", FIELD_NEEDED),
     C(TEXT, node, "node", 0),
     C(U32, uid, "uid", FIELD_NEEDED),
     C(TEXT, name, "name", 0),
     C(TEXT, pool, "pool", 0), /* a port that was named outside of every pool has none */
-    { .key = "project", .type = FIELD_OWN, .write = write_project, .read = read_project },
+    FIELD_OWNED("project", 0, project),
     { .key = "project_base64", .type = FIELD_KNOWN },
     C(RAW, command, "command", 0),
     { .key = "command_base64", .type = FIELD_KNOWN },
@@ -184,11 +184,7 @@ static const struct field claim_fields[] = {
     C(PORT, run, "run", FIELD_BRIEF),
     C(TEXT, env, "env", FIELD_BRIEF),
     C(COUNT, netns, "netns", FIELD_NEEDED),
-    { .key = "bindings",
-      .type = FIELD_OWN,
-      .flags = FIELD_NEEDED,
-      .write = write_bindings,
-      .read = read_bindings },
+    FIELD_OWNED("bindings", FIELD_NEEDED, bindings),
     C(WALL, created_ms, "created", 0),
     C(MS, created_ms, "created_ms", FIELD_NEEDED),
     C(MS, changed_ms, "changed_ms", FIELD_NEEDED),
@@ -286,21 +282,12 @@ static const struct field event_fields[] = {
     E(COUNT, claim_id, "claim", 0),
     E(COUNT, generation, "generation", 0),
     E(PORT, port, "port", 0),
-    { .key = "protos", .type = FIELD_OWN, .write = write_protos, .read = read_protos },
-    { .key = "kind", .type = FIELD_OWN, .flags = FIELD_NEEDED, .write = write_kind, .read = read_kind },
+    FIELD_OWNED("protos", 0, protos),
+    FIELD_OWNED("kind", FIELD_NEEDED, kind),
     E(STRING, principal, "principal", FIELD_NEEDED),
     E(TEXT, name, "name", 0),
     E(U32, actor_uid, "actor_uid", 0),
     E(I32, actor_pid, "actor_pid", 0),
     { 0 },
 };
-
-void wire_event(struct jsonw *w, const dibs_event *event)
-{
-    fields_object(w, event_fields, event);
-}
-
-dibs_status wire_event_read(const jsonr_value *v, dibs_event *out, dibs_err *err)
-{
-    return fields_read_answer(v, event_fields, out, sizeof *out, err);
-}
+WIRE_VALUE(event, dibs_event)

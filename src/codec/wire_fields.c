@@ -175,38 +175,6 @@ void fields_int(struct fields *f, const char *key, int64_t least, int64_t most, 
     fields_bad(f, key, expected);
 }
 
-void fields_uint(struct fields *f, const char *key, uint64_t most, uint64_t *out)
-{
-    int64_t number = (int64_t) *out;
-
-    fields_int(f, key, 0, (int64_t) most, &number);
-    *out = (uint64_t) number;
-}
-
-static void read_u32(struct fields *f, const char *key, uint32_t *out)
-{
-    int64_t number = *out;
-
-    fields_int(f, key, 0, UINT32_MAX, &number);
-    *out = (uint32_t) number;
-}
-
-void fields_i32(struct fields *f, const char *key, int32_t *out)
-{
-    int64_t number = *out;
-
-    fields_int(f, key, INT32_MIN, INT32_MAX, &number);
-    *out = (int32_t) number;
-}
-
-void fields_port(struct fields *f, const char *key, uint16_t *out)
-{
-    int64_t number = *out;
-
-    fields_int(f, key, 0, DIBS_PORT_MAX, &number);
-    *out = (uint16_t) number;
-}
-
 void fields_bool(struct fields *f, const char *key, bool *out)
 {
     const jsonr_value *value = member(f, key);
@@ -252,43 +220,6 @@ static bool address_read(const char *text, dibs_address *out)
     return strcmp(text, "*") == 0 || inet_pton(out->len == 4 ? AF_INET : AF_INET6, text, out->bytes) == 1;
 }
 
-static void read_address(struct fields *f, const char *key, dibs_address *address)
-{
-    const char *text = NULL;
-
-    fields_borrow(f, key, &text);
-    if (text && !address_read(text, address))
-        fields_bad(f, key, "one address");
-    fields_bool(f, "v6only", &address->v6only);
-}
-
-static void read_proto(struct fields *f, const char *key, dibs_proto *proto)
-{
-    const char *text = NULL;
-
-    fields_borrow(f, key, &text);
-    if (text && dibs_proto_parse(text, proto, f->err) != DIBS_OK)
-        f->status = DIBS_INVALID;
-}
-
-static void read_ranges(struct fields *f, const char *key, dibs_ranges *ranges)
-{
-    const char *text = NULL;
-
-    fields_borrow(f, key, &text);
-    if (text && dibs_ranges_parse(text, ranges, f->err) != DIBS_OK)
-        f->status = err_wrap(f->err, DIBS_INVALID, "\"%s\"", key);
-}
-
-static void read_band(struct fields *f, const char *key, int32_t *band)
-{
-    const char *text = NULL;
-
-    fields_borrow(f, key, &text);
-    if (text && !wire_band_read(text, band))
-        fields_bad(f, key, "auto, off or a number of ports");
-}
-
 static void text_or_null(struct jsonw *w, const char *key, const char *text)
 {
     jsonw_key(w, key);
@@ -329,38 +260,6 @@ void field_count(struct jsonw *w, const char *key, uint64_t value)
     jsonw_key_uint(w, key, value > INT64_MAX ? INT64_MAX : value);
 }
 
-static void write_address(struct jsonw *w, const char *key, const dibs_address *address)
-{
-    char text[DIBS_ADDRESS_TEXT_MAX + 1] = "";
-
-    dibs_address_format(address, text);
-    jsonw_key_string(w, key, text);
-    if (address->v6only)
-        jsonw_key_bool(w, "v6only", true);
-}
-
-static void write_ranges(struct jsonw *w, const char *key, const dibs_ranges *ranges)
-{
-    char text[DIBS_RANGES_TEXT_MAX + 1] = "";
-
-    dibs_ranges_format(ranges, text);
-    jsonw_key_string(w, key, text);
-}
-
-static void write_band(struct jsonw *w, const char *key, int32_t band)
-{
-    char text[16] = "";
-
-    wire_band_text(band, text);
-    jsonw_key_string(w, key, text);
-}
-
-void field_binding(struct jsonw *w, const dibs_binding *binding)
-{
-    jsonw_key_string(w, "proto", dibs_proto_text(binding->proto));
-    write_address(w, "address", &binding->address);
-}
-
 void field_ttl(struct jsonw *w, const char *key, int64_t ms)
 {
     char text[24] = "";
@@ -372,6 +271,26 @@ void field_ttl(struct jsonw *w, const char *key, int64_t ms)
 /* ---- tables ---- */
 
 enum { KEYS_MAX = 40 }; /* of one table */
+
+/* A value that is a text with a grammar of its own. */
+static void read_parsed(struct fields *f, const struct field *field, void *to)
+{
+    const char *text = NULL;
+
+    fields_borrow(f, field->key, &text);
+    if (!text)
+        return;
+    if (field->type == FIELD_PROTO && dibs_proto_parse(text, to, f->err) != DIBS_OK)
+        f->status = DIBS_INVALID;
+    if (field->type == FIELD_RANGES && dibs_ranges_parse(text, to, f->err) != DIBS_OK)
+        f->status = err_wrap(f->err, DIBS_INVALID, "\"%s\"", field->key);
+    if (field->type == FIELD_BAND && !wire_band_read(text, to))
+        fields_bad(f, field->key, "auto, off or a number of ports");
+    if (field->type == FIELD_ADDRESS && !address_read(text, to))
+        fields_bad(f, field->key, "one address");
+    if (field->type == FIELD_ADDRESS)
+        fields_bool(f, "v6only", &((dibs_address *) to)->v6only);
+}
 
 static void read_word(struct fields *f, const struct field *field, void *to)
 {
@@ -389,21 +308,21 @@ static void read_field(struct fields *f, const struct field *field, void *object
 
     switch (field->type) {
     case FIELD_BOOL: fields_bool(f, field->key, to); break;
-    case FIELD_PORT: fields_port(f, field->key, to); break;
-    case FIELD_U32: read_u32(f, field->key, to); break;
+    case FIELD_PORT: FIELDS_NUMBER(f, field->key, 0, DIBS_PORT_MAX, (uint16_t *) to); break;
+    case FIELD_U32: FIELDS_NUMBER(f, field->key, 0, UINT32_MAX, (uint32_t *) to); break;
     case FIELD_I32:
-    case FIELD_PID: fields_i32(f, field->key, to); break;
+    case FIELD_PID: FIELDS_NUMBER(f, field->key, INT32_MIN, INT32_MAX, (int32_t *) to); break;
     case FIELD_MS: fields_int(f, field->key, f->from == WIRE_ASKED ? 0 : INT64_MIN, INT64_MAX, to); break;
-    case FIELD_COUNT: fields_uint(f, field->key, INT64_MAX, to); break;
+    case FIELD_COUNT: FIELDS_NUMBER(f, field->key, 0, INT64_MAX, (uint64_t *) to); break;
     case FIELD_STRING:
     case FIELD_TEXT: fields_text(f, field->key, to, field->size); break;
     case FIELD_RAW: fields_raw(f, field->key, to, field->size); break;
     case FIELD_WORD: read_word(f, field, to); break;
     case FIELD_SHOWN: fields_shown(f, field->key, to); break;
-    case FIELD_PROTO: read_proto(f, field->key, to); break;
-    case FIELD_ADDRESS: read_address(f, field->key, to); break;
-    case FIELD_RANGES: read_ranges(f, field->key, to); break;
-    case FIELD_BAND: read_band(f, field->key, to); break;
+    case FIELD_PROTO:
+    case FIELD_ADDRESS:
+    case FIELD_RANGES:
+    case FIELD_BAND: read_parsed(f, field, to); break;
     case FIELD_WALL:
     case FIELD_KNOWN: break;
     case FIELD_OWN: field->read(f, object); break;
@@ -436,12 +355,35 @@ dibs_status fields_read_answer(const jsonr_value *v, const struct field *table, 
     return f.status;
 }
 
-static void write_wall(struct jsonw *w, const char *key, const int64_t *ms)
+void fields_items(struct fields *f, const char *key, const struct field *table, void *items, size_t size)
 {
-    char text[32] = "";
+    const jsonr_value *list = member(f, key);
 
-    clock_wall_format(*ms, text);
-    jsonw_key_string(w, key, text);
+    for (size_t i = 0; i < jsonr_array_size(list) && f->status == DIBS_OK; i++) {
+        struct fields item = { .from = f->from, .err = f->err, .ctx = f->ctx };
+
+        fields_read(&item, jsonr_array_at(list, i), table, (char *) items + i * size);
+        if (item.status != DIBS_OK)
+            f->status = err_wrap(f->err, item.status, "%s[%zu]", key, i);
+    }
+}
+
+static void write_formatted(struct jsonw *w, const struct field *field, const void *from)
+{
+    char text[DIBS_RANGES_TEXT_MAX + 1];
+    bool is_address = field->type == FIELD_ADDRESS;
+
+    if (is_address)
+        dibs_address_format(from, text);
+    else if (field->type == FIELD_RANGES)
+        dibs_ranges_format(from, text);
+    else if (field->type == FIELD_BAND)
+        wire_band_text(*(const int32_t *) from, text);
+    else
+        clock_wall_format(*(const int64_t *) from, text);
+    jsonw_key_string(w, field->key, text);
+    if (is_address && ((const dibs_address *) from)->v6only)
+        jsonw_key_bool(w, "v6only", true);
 }
 
 static void write_pid(struct jsonw *w, const char *key, int32_t pid)
@@ -472,16 +414,16 @@ static void write_field(struct jsonw *w, const struct field *field, const void *
     case FIELD_I32: jsonw_key_int(w, field->key, *(const int32_t *) from); break;
     case FIELD_PID: write_pid(w, field->key, *(const int32_t *) from); break;
     case FIELD_MS: jsonw_key_int(w, field->key, *(const int64_t *) from); break;
-    case FIELD_WALL: write_wall(w, field->key, from); break;
     case FIELD_COUNT: field_count(w, field->key, *(const uint64_t *) from); break;
     case FIELD_STRING: jsonw_key_string(w, field->key, from); break;
     case FIELD_TEXT: text_or_null(w, field->key, from); break;
     case FIELD_RAW: field_raw_or_null(w, field->key, from); break;
     case FIELD_SHOWN: jsonw_key_string(w, field->key, *(const char *const *) from); break;
     case FIELD_PROTO: jsonw_key_string(w, field->key, dibs_proto_text(*(const dibs_proto *) from)); break;
-    case FIELD_ADDRESS: write_address(w, field->key, from); break;
-    case FIELD_RANGES: write_ranges(w, field->key, from); break;
-    case FIELD_BAND: write_band(w, field->key, *(const int32_t *) from); break;
+    case FIELD_WALL:
+    case FIELD_ADDRESS:
+    case FIELD_RANGES:
+    case FIELD_BAND: write_formatted(w, field, from); break;
     case FIELD_KNOWN: break;
     case FIELD_WORD: write_word(w, field, from); break;
     case FIELD_OWN: field->write(w, object); break;
@@ -509,4 +451,14 @@ void fields_object(struct jsonw *w, const struct field *table, const void *objec
     jsonw_object(w);
     fields_write(w, table, object);
     jsonw_end_object(w);
+}
+
+void field_list(struct jsonw *w, const char *key, const struct field *table, const void *items, size_t size,
+                size_t n)
+{
+    jsonw_key(w, key);
+    jsonw_array(w);
+    for (size_t i = 0; i < n; i++)
+        fields_object(w, table, (const char *) items + i * size);
+    jsonw_end_array(w);
 }

@@ -33,9 +33,13 @@ void fields_raw(struct fields *f, const char *key, char *out, size_t size);
 /* Borrowed from the document. */
 void fields_borrow(struct fields *f, const char *key, const char **out);
 void fields_int(struct fields *f, const char *key, int64_t least, int64_t most, int64_t *out);
-void fields_uint(struct fields *f, const char *key, uint64_t most, uint64_t *out);
-void fields_i32(struct fields *f, const char *key, int32_t *out);
-void fields_port(struct fields *f, const char *key, uint16_t *out); /* 0 is one here */
+/* The same into an integer of any type. */
+#define FIELDS_NUMBER(f, key, least, most, out)            \
+    do {                                                   \
+        int64_t number_ = (int64_t) * (out);               \
+        fields_int((f), (key), (least), (most), &number_); \
+        *(out) = (__typeof__(*(out))) number_;             \
+    } while (0)
 void fields_bool(struct fields *f, const char *key, bool *out);
 void fields_ttl(struct fields *f, const char *key, int64_t *ms); /* "10m" */
 void fields_word(struct fields *f, const char *key, const struct words *words, unsigned *out);
@@ -87,6 +91,11 @@ struct field {
     {                                                                                                        \
         .key = (key_), .type = FIELD_WORD, .flags = (flags_), FIELD_AT(struct_, member_), .words = &(words_) \
     }
+/* By write_WHAT() and read_WHAT(). */
+#define FIELD_OWNED(key_, flags_, what_)                                                                  \
+    {                                                                                                     \
+        .key = (key_), .type = FIELD_OWN, .flags = (flags_), .write = write_##what_, .read = read_##what_ \
+    }
 /* With its braces, and the members alone. */
 void fields_object(struct jsonw *w, const struct field *table, const void *object);
 void fields_write(struct jsonw *w, const struct field *table, const void *object);
@@ -96,11 +105,27 @@ void fields_read(struct fields *f, const jsonr_value *v, const struct field *tab
 /* The same of a daemon's answer, into an object that is zeroed first. */
 dibs_status fields_read_answer(const jsonr_value *v, const struct field *table, void *object, size_t size,
                                dibs_err *err);
+/* Every item of a list that fields_list() has checked; a fault names KEY[i]. */
+void fields_items(struct fields *f, const char *key, const struct field *table, void *items, size_t size);
+extern const struct field binding_fields[];
+
+/* Define wire_NAME() and wire_NAME_read(), of a value in answers whose table is NAME_fields. */
+#define WIRE_VALUE(name, type)                                                     \
+    void wire_##name(struct jsonw *w, const type *value)                           \
+    {                                                                              \
+        fields_object(w, name##_fields, value);                                    \
+    }                                                                              \
+    dibs_status wire_##name##_read(const jsonr_value *v, type *out, dibs_err *err) \
+    {                                                                              \
+        return fields_read_answer(v, name##_fields, out, sizeof *out, err);        \
+    }
 
 /* ---- writing what is read by the above ---- */
 void field_raw_or_null(struct jsonw *w, const char *key, const char *text);
 /* Numbers that JSON readers cannot hold (above 2^63-1: only damaged records have them) are cut. */
 void field_count(struct jsonw *w, const char *key, uint64_t value);
-void field_binding(struct jsonw *w, const dibs_binding *binding);
+/* A key and a list of objects of `size` bytes. */
+void field_list(struct jsonw *w, const char *key, const struct field *table, const void *items, size_t size,
+                size_t n);
 void field_ttl(struct jsonw *w, const char *key, int64_t ms);
 #endif

@@ -16,16 +16,6 @@ static void observed_auto(struct wire_observed *list)
     free(list->item);
 }
 
-static dibs_status append(struct wire_observed *list, const dibs_observed *entry, dibs_err *err)
-{
-    if (list->n == WIRE_OBSERVED_MAX)
-        return err_set(err, DIBS_INVALID, "more than %d entries", WIRE_OBSERVED_MAX);
-    if (!grow((void **) &list->item, list->n, &list->capacity, sizeof *list->item))
-        return err_set(err, DIBS_FAILURE, "out of memory");
-    list->item[list->n++] = *entry;
-    return DIBS_OK;
-}
-
 dibs_status wire_observed_add(struct wire_observed *list, const char *proto, const char *address,
                               uint16_t port, const char *name, dibs_err *err)
 {
@@ -44,7 +34,11 @@ dibs_status wire_observed_add(struct wire_observed *list, const char *proto, con
     }
     for (size_t i = 0; i < n && status == DIBS_OK; i++) {
         entry.binding.address = addresses[i];
-        status = append(list, &entry, err);
+        if (list->n == WIRE_OBSERVED_MAX)
+            return err_set(err, DIBS_INVALID, "more than %d entries", WIRE_OBSERVED_MAX);
+        if (!grow((void **) &list->item, list->n, &list->capacity, sizeof *list->item))
+            return err_set(err, DIBS_FAILURE, "out of memory");
+        list->item[list->n++] = entry;
     }
     return status;
 }
@@ -59,7 +53,7 @@ static dibs_status read_entry(const jsonr_value *v, struct wire_observed *list, 
     uint16_t port = 0;
 
     fields_begin(&f, v, known, WIRE_ASKED, err);
-    fields_port(&f, "port", &port);
+    FIELDS_NUMBER(&f, "port", 0, DIBS_PORT_MAX, &port);
     if (port == 0)
         fields_bad(&f, "port", "a whole number from 1 to 65535");
     fields_borrow(&f, "proto", &proto);
@@ -99,15 +93,12 @@ static void write_observed(struct jsonw *w, const void *object)
 {
     const dibs_repair_plan *plan = object;
 
-    jsonw_key(w, "observed");
-    if (!plan->observed) {
-        jsonw_null(w); /* the live sockets; an empty list says that nothing is in use */
+    if (plan->observed) {
+        field_list(w, "observed", observed_fields, plan->observed, sizeof *plan->observed, plan->n);
         return;
     }
-    jsonw_array(w);
-    for (size_t i = 0; i < plan->n; i++)
-        fields_object(w, observed_fields, &plan->observed[i]);
-    jsonw_end_array(w);
+    jsonw_key(w, "observed");
+    jsonw_null(w); /* the live sockets; an empty list says that nothing is in use */
 }
 
 static void read_observed(struct fields *f, void *object)
@@ -126,7 +117,7 @@ static void read_observed(struct fields *f, void *object)
 
 static const struct field plan_fields[] = {
     FIELD(SHOWN, dibs_repair_plan, pool, "pool", FIELD_BRIEF),
-    { .key = "observed", .type = FIELD_OWN, .write = write_observed, .read = read_observed },
+    FIELD_OWNED("observed", 0, observed),
     FIELD(BOOL, dibs_repair_plan, is_dry_run, "dry_run", 0),
     { 0 },
 };

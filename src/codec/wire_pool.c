@@ -18,16 +18,7 @@ static const struct field usage_fields[] = {
     U(n_withheld, "withheld"),
     { 0 },
 };
-
-void wire_usage(struct jsonw *w, const dibs_pool_usage *usage)
-{
-    fields_object(w, usage_fields, usage);
-}
-
-dibs_status wire_usage_read(const jsonr_value *v, dibs_pool_usage *out, dibs_err *err)
-{
-    return fields_read_answer(v, usage_fields, out, sizeof *out, err);
-}
+WIRE_VALUE(usage, dibs_pool_usage)
 
 static const struct field node_fields[] = {
     FIELD(STRING, dibs_node, name, "name", FIELD_NEEDED),
@@ -35,16 +26,7 @@ static const struct field node_fields[] = {
     FIELD(BOOL, dibs_node, is_here, "here", 0),
     { 0 },
 };
-
-void wire_node(struct jsonw *w, const dibs_node *node)
-{
-    fields_object(w, node_fields, node);
-}
-
-dibs_status wire_node_read(const jsonr_value *v, dibs_node *out, dibs_err *err)
-{
-    return fields_read_answer(v, node_fields, out, sizeof *out, err);
-}
+WIRE_VALUE(node, dibs_node)
 
 #define P(type, member, key, flags) FIELD(type, dibs_pool, member, key, flags)
 static const struct field pool_fields[] = {
@@ -74,11 +56,7 @@ void wire_snapshot(struct jsonw *w, const dibs_snapshot *snapshot)
 {
     jsonw_object(w);
     jsonw_key_int(w, "dibs", WIRE_SNAPSHOT_VERSION);
-    jsonw_key(w, "pools");
-    jsonw_array(w);
-    for (size_t i = 0; i < snapshot->n_pools; i++)
-        wire_pool(w, &snapshot->pools[i], NULL);
-    jsonw_end_array(w);
+    field_list(w, "pools", pool_fields, snapshot->pools, sizeof *snapshot->pools, snapshot->n_pools);
     jsonw_key(w, "claims");
     jsonw_array(w);
     for (size_t i = 0; i < snapshot->n; i++)

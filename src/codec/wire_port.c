@@ -25,15 +25,7 @@ void wire_socket_members(struct jsonw *w, const dibs_socket *socket)
     fields_write(w, socket_fields, socket);
 }
 
-void wire_socket(struct jsonw *w, const dibs_socket *socket)
-{
-    fields_object(w, socket_fields, socket);
-}
-
-dibs_status wire_socket_read(const jsonr_value *v, dibs_socket *out, dibs_err *err)
-{
-    return fields_read_answer(v, socket_fields, out, sizeof *out, err);
-}
+WIRE_VALUE(socket, dibs_socket)
 
 /* ---- the report of a port ---- */
 
@@ -55,15 +47,6 @@ static const struct field reason_fields[] = {
     { 0 },
 };
 
-static void write_reasons(struct jsonw *w, const dibs_port_report *report)
-{
-    jsonw_key(w, "reasons");
-    jsonw_array(w);
-    for (size_t i = 0; i < report->n_reasons; i++)
-        fields_object(w, reason_fields, &report->reasons[i]);
-    jsonw_end_array(w);
-}
-
 void wire_report(struct jsonw *w, uint16_t port, const dibs_port_report *report)
 {
     jsonw_object(w);
@@ -71,13 +54,9 @@ void wire_report(struct jsonw *w, uint16_t port, const dibs_port_report *report)
     jsonw_key_bool(w, "can_claim", report->can_claim);
     jsonw_key_bool(w, "can_choose", report->can_choose);
     jsonw_key_string(w, "verdict", wire_verdict_text(report));
-    write_reasons(w, report);
+    field_list(w, "reasons", reason_fields, report->reasons, sizeof report->reasons[0], report->n_reasons);
     wire_report_claims(w, report);
-    jsonw_key(w, "sockets");
-    jsonw_array(w);
-    for (size_t i = 0; i < report->n_sockets; i++)
-        wire_socket(w, &report->sockets[i]);
-    jsonw_end_array(w);
+    field_list(w, "sockets", socket_fields, report->sockets, sizeof report->sockets[0], report->n_sockets);
     jsonw_key_bool(w, "cut", report->is_cut);
     jsonw_end_object(w);
 }
@@ -95,21 +74,18 @@ dibs_status wire_report_read(const jsonr_value *v, dibs_port_report *out, dibs_e
     fields_bool(&f, "can_choose", &out->can_choose);
     fields_bool(&f, "cut", &out->is_cut);
     const jsonr_value *claims = fields_list(&f, "claims", DIBS_REPORT_CLAIMS_MAX, &out->n_claims);
-    const jsonr_value *sockets = fields_list(&f, "sockets", DIBS_REPORT_SOCKETS_MAX, &out->n_sockets);
-    const jsonr_value *reasons = fields_list(&f, "reasons", DIBS_REPORT_REASONS_MAX, &out->n_reasons);
+    (void) fields_list(&f, "sockets", DIBS_REPORT_SOCKETS_MAX, &out->n_sockets);
+    (void) fields_list(&f, "reasons", DIBS_REPORT_REASONS_MAX, &out->n_reasons);
     for (size_t i = 0; i < out->n_claims && f.status == DIBS_OK; i++)
         f.status = wire_claim_read(jsonr_array_at(claims, i), WIRE_ANSWERED, &out->claims[i], err);
-    for (size_t i = 0; i < out->n_sockets && f.status == DIBS_OK; i++)
-        f.status = wire_socket_read(jsonr_array_at(sockets, i), &out->sockets[i], err);
-    for (size_t i = 0; i < out->n_reasons && f.status == DIBS_OK; i++)
-        f.status = fields_read_answer(jsonr_array_at(reasons, i), reason_fields, &out->reasons[i],
-                                      sizeof out->reasons[i], err);
+    fields_items(&f, "sockets", socket_fields, out->sockets, sizeof out->sockets[0]);
+    fields_items(&f, "reasons", reason_fields, out->reasons, sizeof out->reasons[0]);
     return f.status;
 }
 
 /* ---- findings ---- */
 
-static const struct field repair_fields[] = {
+static const struct field repair_item_fields[] = {
     FIELD(PROTO, dibs_repair_item, binding.proto, "proto", 0),
     FIELD(ADDRESS, dibs_repair_item, binding.address, "address", 0),
     FIELD_WORDS(dibs_repair_item, kind, "kind", FIELD_NEEDED, words_repair),
@@ -119,16 +95,7 @@ static const struct field repair_fields[] = {
     FIELD(STRING, dibs_repair_item, text, "text", 0),
     { 0 },
 };
-
-void wire_repair_item(struct jsonw *w, const dibs_repair_item *item)
-{
-    fields_object(w, repair_fields, item);
-}
-
-dibs_status wire_repair_item_read(const jsonr_value *v, dibs_repair_item *out, dibs_err *err)
-{
-    return fields_read_answer(v, repair_fields, out, sizeof *out, err);
-}
+WIRE_VALUE(repair_item, dibs_repair_item)
 
 static const struct field finding_fields[] = {
     FIELD_WORDS(dibs_finding, severity, "severity", FIELD_NEEDED, words_severity),
@@ -137,13 +104,4 @@ static const struct field finding_fields[] = {
     FIELD(STRING, dibs_finding, advice, "advice", 0),
     { 0 },
 };
-
-void wire_finding(struct jsonw *w, const dibs_finding *finding)
-{
-    fields_object(w, finding_fields, finding);
-}
-
-dibs_status wire_finding_read(const jsonr_value *v, dibs_finding *out, dibs_err *err)
-{
-    return fields_read_answer(v, finding_fields, out, sizeof *out, err);
-}
+WIRE_VALUE(finding, dibs_finding)

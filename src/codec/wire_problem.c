@@ -71,7 +71,7 @@ bool wire_problem_read(const jsonr_value *v, dibs_err *out)
     fields_need(&f, "detail");
     fields_int(&f, "code", DIBS_FAILURE, DIBS_DENIED, &code);
     fields_message(&f, "detail", found.msg, sizeof found.msg);
-    fields_i32(&f, "os_errno", &found.os_errno);
+    FIELDS_NUMBER(&f, "os_errno", INT32_MIN, INT32_MAX, &found.os_errno);
     if (f.status != DIBS_OK)
         return false;
     fields_word(&f, "trouble", &words_trouble, &trouble); /* of a newer daemon: none of ours */
@@ -95,13 +95,4 @@ static const struct field daemon_fields[] = {
     D(TEXT, ledger, "ledger", 0),
     { 0 },
 };
-
-void wire_daemon(struct jsonw *w, const struct wire_daemon *daemon)
-{
-    fields_object(w, daemon_fields, daemon);
-}
-
-dibs_status wire_daemon_read(const jsonr_value *v, struct wire_daemon *out, dibs_err *err)
-{
-    return fields_read_answer(v, daemon_fields, out, sizeof *out, err);
-}
+WIRE_VALUE(daemon, struct wire_daemon)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests as JSON: single ones, batches with what they drop, and heirs. */
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "codec/wire_fields.h"
 #include "net/bindings.h"
@@ -29,6 +29,16 @@ struct reading {
     struct wire_asked *asked;
     int64_t ttl_ms; /* of a lease without one */
 };
+
+/* Zeroed memory that wire_asked_done() frees. NULL: f->status says why. */
+static void *take(struct fields *f, size_t n)
+{
+    void *memory = arena_take(&((const struct reading *) f->ctx)->asked->arena, n);
+
+    if (!memory)
+        f->status = err_set(f->err, DIBS_FAILURE, "out of memory");
+    return memory;
+}
 
 /* ---- settings ---- */
 
@@ -147,7 +157,7 @@ static dibs_status read_holder(const jsonr_value *v, int64_t ttl_ms, dibs_heir *
     out->holder = (dibs_holder) kind;
     if (kind == DIBS_HELD_BY_LEASE)
         out->ttl_ms = ttl_ms;
-    fields_i32(&f, "pid", &out->pid);
+    FIELDS_NUMBER(&f, "pid", INT32_MIN, INT32_MAX, &out->pid);
     fields_ttl(&f, "ttl", &out->ttl_ms);
     if (kind == DIBS_HELD_BY_LEASE ? fields_has(&f, "pid") : fields_has(&f, "ttl"))
         fields_bad(&f, "kind", "process with \"pid\", or lease with \"ttl\"");
@@ -223,16 +233,9 @@ static void write_bindings(struct jsonw *w, const void *object)
 {
     const dibs_request *r = object;
 
-    if (r->n_bindings == 0)
-        return;
-    jsonw_key(w, "bindings");
-    jsonw_array(w);
-    for (size_t i = 0; i < r->n_bindings && i < DIBS_BINDINGS_MAX; i++) {
-        jsonw_object(w);
-        field_binding(w, &r->bindings[i]);
-        jsonw_end_object(w);
-    }
-    jsonw_end_array(w);
+    if (r->n_bindings > 0)
+        field_list(w, "bindings", binding_fields, r->bindings, sizeof r->bindings[0],
+                   r->n_bindings < DIBS_BINDINGS_MAX ? r->n_bindings : DIBS_BINDINGS_MAX);
 }
 
 static dibs_status read_binding(const jsonr_value *v, dibs_request *out, dibs_err *err)
@@ -278,15 +281,12 @@ static void write_ranges(struct jsonw *w, const void *object)
 
 static void read_ranges(struct fields *f, void *object)
 {
-    const struct wire_asked *asked = ((const struct reading *) f->ctx)->asked;
     dibs_request *out = object;
-    dibs_ranges *ranges = &asked->ranges[out - asked->requests];
     const char *text = NULL;
 
     fields_borrow(f, "ranges", &text);
-    if (!text)
-        return;
-    if (dibs_ranges_parse(text, ranges, f->err) != DIBS_OK)
+    dibs_ranges *ranges = text ? take(f, sizeof *ranges) : NULL;
+    if (ranges && dibs_ranges_parse(text, ranges, f->err) != DIBS_OK)
         f->status = err_wrap(f->err, DIBS_INVALID, "\"ranges\"");
     out->ranges = ranges;
 }
@@ -301,16 +301,15 @@ static void write_project(struct jsonw *w, const void *object)
 
 static void read_project(struct fields *f, void *object)
 {
-    const struct wire_asked *asked = ((const struct reading *) f->ctx)->asked;
     dibs_request *out = object;
-    char *project = asked->projects[out - asked->requests];
+    char *project = fields_has(f, "project_base64") ? take(f, DIBS_PROJECT_MAX + 1) : NULL;
 
-    if (!fields_has(f, "project_base64")) {
+    if (project)
+        fields_raw(f, "project", project, DIBS_PROJECT_MAX + 1);
+    else
         fields_borrow(f, "project", &out->project);
-        return;
-    }
-    fields_raw(f, "project", project, sizeof asked->projects[0]);
-    out->project = project;
+    if (project)
+        out->project = project;
 }
 
 /* Without a mode that uses it nobody looks at it. */
@@ -327,7 +326,7 @@ static void read_port(struct fields *f, void *object)
 {
     dibs_request *out = object;
 
-    fields_port(f, "port", &out->port);
+    FIELDS_NUMBER(f, "port", 0, DIBS_PORT_MAX, &out->port);
     if (out->mode == DIBS_RANDOM && out->port != 0)
         fields_bad(f, "mode", "required or preferred, when there is a \"port\"");
     if (out->mode != DIBS_RANDOM && out->port == 0)
@@ -335,27 +334,23 @@ static void read_port(struct fields *f, void *object)
 }
 
 #define R(type, member, key) FIELD(type, dibs_request, member, key, FIELD_BRIEF)
-#define OWN(key_, what)                                                              \
-    {                                                                                \
-        .key = (key_), .type = FIELD_OWN, .write = write_##what, .read = read_##what \
-    }
 /* The first is a member of a request that stands alone. It is read before the rest, which depends on it, and
  * written apart: it is none of the request. */
 static const struct field request_fields[] = {
     { .key = "settings", .type = FIELD_OWN, .read = read_settings_member },
     R(SHOWN, name, "name"),
-    OWN("project", project),
+    FIELD_OWNED("project", 0, project),
     { .key = "project_base64", .type = FIELD_KNOWN },
     R(SHOWN, pool, "pool"),
-    OWN("ranges", ranges),
+    FIELD_OWNED("ranges", 0, ranges),
     FIELD_WORDS(dibs_request, mode, "mode", 0, words_mode),
-    OWN("port", port),
-    OWN("holder", request_holder),
+    FIELD_OWNED("port", 0, port),
+    FIELD_OWNED("holder", 0, request_holder),
     R(BOOL, keep, "keep"),
     R(BOOL, is_lookup, "lookup"),
     R(BOOL, is_adopted, "adopt"),
     R(U32, run, "run"),
-    OWN("bindings", bindings),
+    FIELD_OWNED("bindings", 0, bindings),
     R(SHOWN, env, "env"), /* an older daemon does not know it */
     { 0 },
 };
@@ -369,18 +364,16 @@ void wire_request(struct jsonw *w, const dibs_request *request, const dibs_setti
     jsonw_end_object(w);
 }
 
-static dibs_status hold_requests(struct wire_asked *out, size_t n, dibs_err *err)
+static void hold_requests(struct fields *f, size_t n)
 {
+    struct wire_asked *asked = ((const struct reading *) f->ctx)->asked;
+
     if (n > DIBS_BATCH_MAX)
-        return err_set(err, DIBS_INVALID, "a batch has at most %d claims", DIBS_BATCH_MAX);
-    out->requests = calloc(n + 1, sizeof *out->requests);
-    out->ranges = calloc(n + 1, sizeof *out->ranges);
-    out->projects = calloc(n + 1, sizeof *out->projects); /* a page is taken when it is written to */
-    if (!out->requests || !out->ranges || !out->projects)
-        return err_set(err, DIBS_FAILURE, "out of memory");
-    out->batch.requests = out->requests;
-    out->batch.n = n;
-    return DIBS_OK;
+        f->status = err_set(f->err, DIBS_INVALID, "a batch has at most %d claims", DIBS_BATCH_MAX);
+    else
+        asked->requests = take(f, n * sizeof *asked->requests);
+    asked->batch.requests = asked->requests;
+    asked->batch.n = asked->requests ? n : 0;
 }
 
 dibs_status wire_request_read(const char *text, size_t n, int64_t ttl_ms, struct wire_asked *out,
@@ -388,13 +381,12 @@ dibs_status wire_request_read(const char *text, size_t n, int64_t ttl_ms, struct
 {
     struct reading r = { .asked = out, .ttl_ms = ttl_ms };
     struct fields f = { .from = WIRE_ASKED, .err = err, .ctx = &r };
-    dibs_status status = jsonr_parse(text, n, &out->doc, err);
 
-    if (status == DIBS_OK)
-        status = hold_requests(out, 1, err);
-    if (status != DIBS_OK)
-        return status;
-    fields_read(&f, jsonr_root(out->doc), request_fields, out->requests);
+    f.status = jsonr_parse(text, n, &out->doc, err);
+    if (f.status == DIBS_OK)
+        hold_requests(&f, 1);
+    if (f.status == DIBS_OK)
+        fields_read(&f, jsonr_root(out->doc), request_fields, out->requests);
     return f.status;
 }
 
@@ -404,29 +396,19 @@ static void write_requests(struct jsonw *w, const void *object)
 {
     const dibs_batch *batch = object;
 
-    jsonw_key(w, "requests");
-    jsonw_array(w);
-    for (size_t i = 0; i < batch->n; i++)
-        wire_request(w, &batch->requests[i], NULL);
-    jsonw_end_array(w);
+    field_list(w, "requests", batched_fields, batch->requests, sizeof *batch->requests, batch->n);
 }
 
 static void read_requests(struct fields *f, void *object)
 {
     const struct reading *r = f->ctx;
     size_t n = 0;
-    const jsonr_value *list = fields_list(f, "requests", SIZE_MAX, &n);
 
     (void) object;
+    (void) fields_list(f, "requests", SIZE_MAX, &n);
     if (f->status == DIBS_OK)
-        f->status = hold_requests(r->asked, n, f->err);
-    for (size_t i = 0; i < n && f->status == DIBS_OK; i++) {
-        struct fields item = { .from = f->from, .err = f->err, .ctx = f->ctx };
-
-        fields_read(&item, jsonr_array_at(list, i), batched_fields, &r->asked->requests[i]);
-        if (item.status != DIBS_OK)
-            f->status = err_wrap(f->err, item.status, "requests[%zu]", i);
-    }
+        hold_requests(f, n);
+    fields_items(f, "requests", batched_fields, r->asked->requests, sizeof *r->asked->requests);
 }
 
 static void write_drop_claim(struct jsonw *w, const void *object)
@@ -437,16 +419,15 @@ static void write_drop_claim(struct jsonw *w, const void *object)
 
 static void read_drop_claim(struct fields *f, void *object)
 {
-    const struct wire_asked *asked = ((const struct reading *) f->ctx)->asked;
-    dibs_drop *drop = object;
-    dibs_claim *claim = &asked->dropped[drop - asked->drops];
+    dibs_claim *claim = take(f, sizeof *claim);
 
-    f->status = wire_claim_read(jsonr_get(f->object, "claim"), f->from, claim, f->err);
-    drop->claim = claim;
+    if (claim)
+        f->status = wire_claim_read(jsonr_get(f->object, "claim"), f->from, claim, f->err);
+    ((dibs_drop *) object)->claim = claim;
 }
 
 static const struct field drop_fields[] = {
-    OWN("claim", drop_claim),
+    FIELD_OWNED("claim", 0, drop_claim),
     FIELD(BOOL, dibs_drop, frees_name, "frees_name", 0),
     FIELD(BOOL, dibs_drop, stays, "stays", 0),
     FIELD(U32, dibs_drop, shared_bytes, "shared_bytes", 0),
@@ -457,38 +438,24 @@ static void write_drops(struct jsonw *w, const void *object)
 {
     const dibs_batch *batch = object;
 
-    jsonw_key(w, "drops");
-    jsonw_array(w);
-    for (size_t i = 0; i < batch->n_drops; i++)
-        fields_object(w, drop_fields, &batch->drops[i]);
-    jsonw_end_array(w);
+    field_list(w, "drops", drop_fields, batch->drops, sizeof *batch->drops, batch->n_drops);
 }
 
 static void read_drops(struct fields *f, void *object)
 {
-    struct wire_asked *asked = ((const struct reading *) f->ctx)->asked;
     dibs_batch *batch = object;
-    const jsonr_value *list = fields_list(f, "drops", SIZE_MAX, &batch->n_drops);
 
-    asked->drops = calloc(batch->n_drops + 1, sizeof *asked->drops);
-    asked->dropped = calloc(batch->n_drops + 1, sizeof *asked->dropped);
-    batch->drops = asked->drops;
-    if (!asked->drops || !asked->dropped)
-        f->status = err_set(f->err, DIBS_FAILURE, "out of memory");
-    for (size_t i = 0; i < batch->n_drops && f->status == DIBS_OK; i++) {
-        struct fields item = { .from = f->from, .err = f->err, .ctx = f->ctx };
-
-        fields_read(&item, jsonr_array_at(list, i), drop_fields, &asked->drops[i]);
-        if (item.status != DIBS_OK)
-            f->status = err_wrap(f->err, item.status, "drops[%zu]", i);
-    }
+    (void) fields_list(f, "drops", SIZE_MAX, &batch->n_drops);
+    dibs_drop *drops = take(f, batch->n_drops * sizeof *drops);
+    batch->drops = drops;
+    fields_items(f, "drops", drop_fields, drops, sizeof *drops);
 }
 
 /* The first as that of a request. */
 static const struct field batch_fields[] = {
     { .key = "settings", .type = FIELD_OWN, .read = read_settings_member },
-    OWN("requests", requests),
-    OWN("drops", drops),
+    FIELD_OWNED("requests", 0, requests),
+    FIELD_OWNED("drops", 0, drops),
     FIELD(BOOL, dibs_batch, is_contiguous, "contiguous", 0),
     FIELD(U32, dibs_batch, align, "align", 0),
     FIELD(BOOL, dibs_batch, is_dry_run, "dry_run", 0),
@@ -518,10 +485,6 @@ dibs_status wire_batch_read(const char *text, size_t n, int64_t ttl_ms, struct w
 void wire_asked_done(struct wire_asked *asked)
 {
     jsonr_free(asked->doc);
-    free(asked->requests);
-    free(asked->ranges);
-    free(asked->drops);
-    free(asked->dropped);
-    free(asked->projects);
+    arena_free(asked->arena);
     *asked = (struct wire_asked){ 0 };
 }

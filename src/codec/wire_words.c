@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "codec/wire_words.h"
-
 #include <stdio.h>
 #include <string.h>
 

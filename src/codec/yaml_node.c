@@ -2,6 +2,7 @@
 /* Lookups in the tree of a YAML text, and what a scalar means. */
 #include <string.h>
 
+#include "base/text.h"
 #include "codec/yaml.h"
 
 #include "base/banned.h"
@@ -71,14 +72,8 @@ bool yaml_number(const yaml_node *node, uint32_t max, uint32_t *out)
     const yaml_node *at = yaml_follow(node);
     uint64_t value = 0;
 
-    if (!at || at->kind != YAML_SCALAR || at->style != YAML_PLAIN || at->n == 0 || at->n > 10)
-        return false;
-    for (const char *c = at->text; *c; c++) {
-        if (*c < '0' || *c > '9')
-            return false;
-        value = value * 10 + (uint64_t) (*c - '0');
-    }
-    if (value > max || (at->n > 1 && at->text[0] == '0'))
+    if (!at || at->kind != YAML_SCALAR || at->style != YAML_PLAIN || (at->n > 1 && at->text[0] == '0') ||
+        !text_number(at->text, at->n, max, &value))
         return false;
     *out = (uint32_t) value;
     return true;

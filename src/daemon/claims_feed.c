@@ -95,7 +95,7 @@ static bool load_one(void *ctx, const dibs_claim *claim)
 
 dibs_status engine_load(struct engine *e, dibs_err *err)
 {
-    const struct call call = engine_call(e);
+    const struct call call = handle_call(e->handle);
     uint64_t cursor = 0;
 
     /* The number first: what is committed between the two reads is seen twice, which does no harm. */
@@ -105,7 +105,7 @@ dibs_status engine_load(struct engine *e, dibs_err *err)
 
 void engine_reload_held(struct engine *e)
 {
-    const struct call call = engine_call(e);
+    const struct call call = handle_call(e->handle);
 
     if (ledger_list(e->ledger, &call, &(struct ledger_filter){ .held_only = true }, load_one, e, NULL) !=
         DIBS_OK)
@@ -136,19 +136,13 @@ static bool gather(void *ctx, const dibs_event *event)
     return e->n_events < FOLLOW_MAX;
 }
 
-static const dibs_claim *look_up(const struct engine *e, uint64_t id, dibs_claim *out)
-{
-    const struct call call = engine_call(e);
-
-    return ledger_find_id(e->ledger, &call, id, out, NULL) == DIBS_OK ? out : NULL;
-}
-
 /* `claim` as it is after the event; NULL: to be looked up. */
 static void note(struct engine *e, const dibs_event *event, const dibs_claim *claim)
 {
     struct held *known = find(e, event->claim_id);
     const struct held *held = known;
     dibs_claim found;
+    int change = event->kind == DIBS_EV_CLAIMED || event->kind == DIBS_EV_REPAIRED;
 
     switch (event->kind) {
     case DIBS_EV_CLAIMED:
@@ -157,21 +151,24 @@ static void note(struct engine *e, const dibs_event *event, const dibs_claim *cl
     case DIBS_EV_TRANSFERRED:
     case DIBS_EV_UNHELD:
         /* A claim that has ended meanwhile has a later event. */
-        claim = claim ? claim : look_up(e, event->claim_id, &found);
+        if (!claim) {
+            const struct call call = handle_call(e->handle);
+
+            claim =
+                ledger_find_id(e->ledger, &call, event->claim_id, &found, NULL) == DIBS_OK ? &found : NULL;
+        }
         held = claim ? know(e, claim) : held;
         break;
     case DIBS_EV_RELEASED:
     case DIBS_EV_REAPED:
-    case DIBS_EV_LEAKED: break;
+    case DIBS_EV_LEAKED: change = -1; break;
     case DIBS_EV_QUARANTINED:
     case DIBS_EV_POOL: held = known = NULL; break;
     }
     group_commit_note_success(e->group); /* some process could write it */
     if (e->options.changed)
-        e->options.changed(e->options.ctx, event, held ? held->pool : NULL);
-    bool is_end =
-        event->kind == DIBS_EV_RELEASED || event->kind == DIBS_EV_REAPED || event->kind == DIBS_EV_LEAKED;
-    if (is_end && known)
+        e->options.changed(e->options.ctx, event, held ? held->pool : NULL, change);
+    if (change < 0 && known)
         forget(e, known);
 }
 
@@ -192,7 +189,7 @@ void engine_follow(struct engine *e)
     if (e->needs_reload)
         return; /* the reload reads everything */
     do {
-        const struct call call = engine_call(e);
+        const struct call call = handle_call(e->handle);
 
         e->n_events = 0;
         if (ledger_events(e->ledger, &call,
@@ -293,21 +290,17 @@ static void on_far_notice(loop_source *source, uint32_t events)
     e->n_elsewhere = n_elsewhere;
 }
 
-/* Register the notices of a ledger that is not on this machine. */
-static dibs_status watch_far(struct engine *e, dibs_err *err)
-{
-    e->far = (loop_source){ ledger_notices(e->ledger), on_far_notice };
-    return loop_add(e->options.loop, &e->far, EPOLLIN, err);
-}
-
-static dibs_status watch_directory(struct engine *e, dibs_err *err)
+/* Register the ledger's own notices, or watch its directory. */
+static dibs_status watch_ledger(struct engine *e, dibs_err *err)
 {
     static const char scheme[] = "sqlite:";
     char path[PATH_MAX];
     const char *uri = dibs_settings_of(e->handle)->ledger;
 
-    if (ledger_notices(e->ledger) >= 0)
-        return watch_far(e, err);
+    if (ledger_notices(e->ledger) >= 0) {
+        e->far = (loop_source){ ledger_notices(e->ledger), on_far_notice };
+        return loop_add(e->options.loop, &e->far, EPOLLIN, err);
+    }
     if (strncmp(uri, scheme, sizeof scheme - 1) != 0)
         return DIBS_OK;
     /* The log lies beside the file itself, not beside a link to it. */
@@ -333,7 +326,7 @@ dibs_status engine_start_following(struct engine *e, dibs_err *err)
     if (!e->events || !e->written)
         return err_set(err, DIBS_FAILURE, "following the ledger: out of memory");
     ledger_tell_writes(e->ledger, wrote, e);
-    return watch_directory(e, err);
+    return watch_ledger(e, err);
 }
 
 void engine_stop_following(struct engine *e)

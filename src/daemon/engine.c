@@ -7,18 +7,12 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "daemon/engine_internal.h"
-#include "lib/handle.h"
 #include "server/ledger_open.h"
 #include "server/runtime.h"
 
 #include "base/banned.h"
 
 /* ---- jobs ---- */
-
-struct group_commit *engine_group(const struct engine *engine)
-{
-    return engine->group;
-}
 
 static void begin_group(void *ctx)
 {
@@ -155,7 +149,7 @@ static dibs_status start(struct engine *e, const struct engine_options *options,
     /* Otherwise the first claim finds that the index does not know which ports cool down, and no claim uses
      * it. */
     core_index_remember(e->core, dibs_settings_of(e->handle)->cooldown_ms);
-    const struct call call = engine_call(e);
+    const struct call call = handle_call(e->handle);
     return s == DIBS_OK ? core_index_refresh(e->core, &call, err) : s;
 }
 
@@ -204,41 +198,6 @@ dibs_status engine_can_reconfigure(const struct engine *engine, const dibs_setti
     if (strcmp(settings->ledger, ledger) != 0)
         return err_set(err, DIBS_INVALID, "the ledger is %s now; another one needs a restart", ledger);
     return DIBS_OK;
-}
-
-void engine_reconfigure(struct engine *engine, const dibs_settings *settings)
-{
-    handle_reconfigure(engine->handle, settings);
-}
-
-struct call engine_call(const struct engine *engine)
-{
-    return handle_call(engine->handle);
-}
-
-dibs *engine_handle(const struct engine *engine)
-{
-    return engine->handle;
-}
-
-struct core *engine_core(const struct engine *engine)
-{
-    return engine->core;
-}
-
-struct ledger *engine_ledger(const struct engine *engine)
-{
-    return engine->ledger;
-}
-
-struct watch *engine_watch(const struct engine *engine)
-{
-    return engine->watch;
-}
-
-uint64_t engine_seq(const struct engine *engine)
-{
-    return engine->seq;
 }
 
 static void add_port(void *ctx, struct hash_table_item *item)

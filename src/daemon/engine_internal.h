@@ -3,10 +3,8 @@
 #define DIBS_DAEMON_ENGINE_INTERNAL_H
 /* Shared by the files of the engine: engine.c runs jobs, claims_feed.c follows every claim, reap.c ends
  * claims of dead holders, node.c is about this host among others. */
-#include "base/hash_table.h"
 #include "base/text.h"
 #include "daemon/engine.h"
-#include "host/process_watch.h"
 
 enum {
     GROUP_MAX = 512,          /* jobs of one commit: some 10 ms of work */
@@ -46,46 +44,6 @@ struct held {
     bool has_died;     /* ... and that is dead */
     bool is_lingering; /* the holder is dead, and the claim stays for now */
     char pool[];
-};
-
-struct engine {
-    struct engine_options options; /* its settings only during engine_open() */
-    dibs *handle;
-    struct core *core;
-    struct ledger *ledger;
-    struct group_commit *group;
-    int64_t began_with; /* engine_certain_lease() when the group began */
-    struct watch *watch;
-    struct hash_table claims; /* of struct held */
-    uint64_t seq;             /* of the newest event that was passed on */
-    dibs_event *events;
-    size_t n_events;
-    struct written *written; /* by the transaction under way, WRITTEN_MAX at most */
-    size_t n_written;        /* more than that: they are read from the ledger afterwards */
-    loop_source notices;     /* inotify on the ledger's directory; fd -1: it has none */
-    char *dir;               /* ... which is this one */
-    loop_source far;         /* the ledger's own notices; 0: it has none */
-    uint64_t n_elsewhere;    /* changes that these notices were about */
-    char file[256];          /* the ledger's name there */
-    bool has_notice;
-    int64_t look_ms;      /* when the ledger is looked at again */
-    int64_t look_wait_ms; /* ... and how long that was after the last look */
-    int64_t reload_ms;    /* not before this, after one that failed */
-    bool needs_reload;    /* the ledger is another one, or has forgotten events that we have not seen */
-    int64_t judge_ms;     /* no claim is to be judged before this (CLOCK_BOOTTIME) */
-    int64_t scan_us;      /* claims are not scanned before this */
-    dibs_process *died;   /* processes that the next scan looks for */
-    size_t n_died, max_died;
-    int64_t upkeep_ms;
-    size_t n_damaged;     /* records, at the last upkeep */
-    int64_t incarnation;  /* of this host in a cluster, as it was logged; 0: none */
-    uint64_t n_ended;     /* ... and how many had ended then */
-    bool is_uncertain;    /* ... and whether it could not be renewed */
-    uint64_t n_gone;      /* leases of other hosts that were seen to expire */
-    int64_t reap_gone_ms; /* when their claims are looked at; 0: there are none */
-    int64_t compact_ms;   /* when old versions are looked at */
-    int64_t node_ms;      /* when to retry a step of node.c that has failed */
-    struct engine_counts counts;
 };
 
 /* claims_feed.c: load every claim, then follow every change. */

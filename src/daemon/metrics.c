@@ -31,7 +31,8 @@ struct metrics_pool {
     bool is_there;
     uint64_t allocated[KINDS];
     uint64_t refused[KINDS][STATUSES];
-    uint64_t spilled, reaped, leaked;
+    uint64_t spilled;
+    uint64_t events[EVENTS];
 };
 
 struct metrics {
@@ -79,16 +80,11 @@ static bool note_pool(void *ctx, const dibs_pool *pool)
     return true;
 }
 
-static bool is_pinned(const struct metrics *m, const dibs_pool *pool)
-{
-    return strcmp(pool->name, DEFAULT_POOL) == 0 || (m->kube_pool && strcmp(pool->name, m->kube_pool) == 0);
-}
-
 /* Read the pools as they are now; on failure they stay as they were. */
 static dibs_status load_pools(struct metrics *m, dibs_err *err)
 {
-    const struct call call = engine_call(m->engine);
-    struct core *core = engine_core(m->engine);
+    const struct call call = handle_call(m->engine->handle);
+    struct core *core = m->engine->core;
     size_t n = 0;
 
     for (size_t i = 0; i < m->n_pools; i++)
@@ -105,10 +101,11 @@ static dibs_status load_pools(struct metrics *m, dibs_err *err)
         return s;
     m->is_stale = false;
     for (size_t i = 0; i < m->n_pools; i++) {
-        struct metrics_pool *pool = &m->pools[i];
+        const char *name = m->pools[i].pool.name;
 
-        if (pool->is_there || is_pinned(m, &pool->pool))
-            m->pools[n++] = *pool;
+        if (m->pools[i].is_there || strcmp(name, DEFAULT_POOL) == 0 ||
+            (m->kube_pool && strcmp(name, m->kube_pool) == 0))
+            m->pools[n++] = m->pools[i];
     }
     m->n_pools = n;
     return DIBS_OK;
@@ -126,8 +123,8 @@ static bool note_other(void *ctx, const dibs_claim *claim)
 /* Read the ports of other hosts again if they have changed something since the last scrape. */
 static void load_others(struct metrics *m)
 {
-    const struct call call = engine_call(m->engine);
-    struct ledger *ledger = engine_ledger(m->engine);
+    const struct call call = handle_call(m->engine->handle);
+    struct ledger *ledger = m->engine->ledger;
     struct portbits others[KINDS] = { 0 };
 
     if (ledger_notices(ledger) < 0)
@@ -166,23 +163,18 @@ static void note_claim(struct metrics_pool *pool, const dibs_event *event)
 
 void metrics_changed(struct metrics *metrics, const dibs_event *event, const char *pool)
 {
-    if ((unsigned) event->kind < EVENTS)
-        metrics->events[event->kind]++;
     metrics->is_degraded = false;
     if (metrics->is_stale)
         (void) load_pools(metrics, NULL); /* the next change or scrape tries again */
-    switch (event->kind) {
-    case DIBS_EV_CLAIMED: note_claim(pool_of(metrics, event, pool), event); break;
-    case DIBS_EV_REAPED: pool_of(metrics, event, pool)->reaped++; break;
-    case DIBS_EV_LEAKED: pool_of(metrics, event, pool)->leaked++; break;
-    case DIBS_EV_POOL: metrics->is_stale = true; break;
-    case DIBS_EV_RELEASED:
-    case DIBS_EV_RENEWED:
-    case DIBS_EV_TRANSFERRED:
-    case DIBS_EV_UNHELD:
-    case DIBS_EV_REPAIRED:
-    case DIBS_EV_QUARANTINED: break;
+    struct metrics_pool *of = pool_of(metrics, event, pool);
+    if ((unsigned) event->kind < EVENTS) {
+        metrics->events[event->kind]++;
+        of->events[event->kind]++;
     }
+    if (event->kind == DIBS_EV_CLAIMED)
+        note_claim(of, event);
+    if (event->kind == DIBS_EV_POOL)
+        metrics->is_stale = true;
 }
 
 void metrics_reset(struct metrics *metrics)
@@ -271,9 +263,11 @@ static void write_counters(const struct metrics *m, struct metric_writer *w)
     for (size_t i = 0; i <= m->n_pools; i++)
         metric_add(w, METRIC_SPILLED, pool_at(m, i)->spilled, "pool=\"%s\"", pool_at(m, i)->pool.name);
     for (size_t i = 0; i <= m->n_pools; i++)
-        metric_add(w, METRIC_REAPED, pool_at(m, i)->reaped, "pool=\"%s\"", pool_at(m, i)->pool.name);
+        metric_add(w, METRIC_REAPED, pool_at(m, i)->events[DIBS_EV_REAPED], "pool=\"%s\"",
+                   pool_at(m, i)->pool.name);
     for (size_t i = 0; i <= m->n_pools; i++)
-        metric_add(w, METRIC_LEAKED, pool_at(m, i)->leaked, "pool=\"%s\"", pool_at(m, i)->pool.name);
+        metric_add(w, METRIC_LEAKED, pool_at(m, i)->events[DIBS_EV_LEAKED], "pool=\"%s\"",
+                   pool_at(m, i)->pool.name);
 }
 
 /* Unlike Kubernetes' own, its series are there from the start. */
@@ -293,8 +287,8 @@ static void write_nodeports(const struct metrics_pool *pool, const dibs_pool_usa
 
 static void write_pools(struct metrics *m, struct metric_writer *w)
 {
-    const struct call call = engine_call(m->engine); /* the same numbers for every caller */
-    struct core *core = engine_core(m->engine);
+    const struct call call = handle_call(m->engine->handle); /* the same numbers for every caller */
+    struct core *core = m->engine->core;
     struct portbits all[KINDS];
     const struct portbits *const used[KINDS] = { &all[0], &all[1] };
     struct core_room usage[METRICS_POOLS_MAX + 1];
@@ -365,7 +359,7 @@ static void write_cluster(const struct metrics *m, struct metric_writer *w)
 {
     struct ledger_lease lease;
 
-    ledger_lease(engine_ledger(m->engine), &lease);
+    ledger_lease(m->engine->ledger, &lease);
     if (!lease.is_cluster)
         return;
     metric_add_us(w, METRIC_LEASE_MARGIN, "", (uint64_t) lease.margin_ms * 1000, NULL);
@@ -402,7 +396,7 @@ static void write_claims(const struct metrics *m, const struct engine_counts *co
     for (int kind = DIBS_REPAIR_RESTORED; kind < REPAIRS; kind++)
         metric_add(w, METRIC_REPAIR_FINDINGS, m->repaired[kind], "type=\"%s\"",
                    dibs_repair_kind_text((dibs_repair_kind) kind));
-    metric_add(w, METRIC_PROBE_REFUSALS, core_busy_count(engine_core(m->engine)), NULL);
+    metric_add(w, METRIC_PROBE_REFUSALS, core_busy_count(m->engine->core), NULL);
     metric_add(w, METRIC_DAMAGED_RECORDS, counts->damaged, NULL);
 }
 
@@ -416,8 +410,8 @@ void metrics_write(struct metrics *metrics, size_t connections, struct bytes *ou
     write_pools(metrics, &w);
     write_claims(metrics, counts, &w);
     write_cluster(metrics, &w);
-    write_commits(group_commit_count(engine_group(metrics->engine)), &w);
-    const struct ledger_traffic *traffic = ledger_traffic(engine_ledger(metrics->engine));
+    write_commits(group_commit_count(metrics->engine->group), &w);
+    const struct ledger_traffic *traffic = ledger_traffic(metrics->engine->ledger);
     if (traffic)
         write_traffic(traffic, &w);
     write_requests(metrics, connections, &w);
@@ -428,7 +422,7 @@ void metrics_write(struct metrics *metrics, size_t connections, struct bytes *ou
 dibs_status metrics_open(struct engine *engine, const char *kube_pool, struct metrics **out, dibs_err *err)
 {
     dibs_pool pool;
-    dibs_status s = kube_pool ? dibs_pool_get(engine_handle(engine), kube_pool, &pool, err) : DIBS_OK;
+    dibs_status s = kube_pool ? dibs_pool_get(engine->handle, kube_pool, &pool, err) : DIBS_OK;
 
     if (s != DIBS_OK)
         return err_wrap(err, s, "--kube-metrics");

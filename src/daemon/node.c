@@ -40,11 +40,19 @@ static void log_lease(struct engine *e, const struct ledger_lease *lease)
     e->is_uncertain = is_uncertain;
 }
 
+static void log_claims(enum log_level level, const char *what, size_t n)
+{
+    char text[24] = "";
+
+    (void) snprintf(text, sizeof text, "%zu", n);
+    if (n > 0)
+        LOG(level, what, "claims", text);
+}
+
 /* Record in our own history the claims of ours that other hosts have ended. */
 static void note_lost(struct engine *e)
 {
-    const struct call call = engine_call(e);
-    char text[24] = "";
+    const struct call call = handle_call(e->handle);
     size_t n = 0;
 
     if (clock_monotonic_ms() < e->node_ms)
@@ -53,37 +61,22 @@ static void note_lost(struct engine *e)
         e->node_ms = clock_monotonic_ms() + RELOAD_MS;
         return;
     }
-    (void) snprintf(text, sizeof text, "%zu", n);
-    if (n > 0)
-        LOG(LOG_WARNING, "other hosts have ended claims of this one", "claims", text);
+    log_claims(LOG_WARNING, "other hosts have ended claims of this one", n);
     engine_follow(e);
 }
 
 /* Attach claims to our lease that were made before it, or before their pool had the scope cluster. */
 static void attach(struct engine *e, const struct ledger_lease *lease)
 {
-    const struct call call = engine_call(e);
-    char text[24] = "";
+    const struct call call = handle_call(e->handle);
     size_t n = 0;
 
     if (!lease->is_unattached || lease->margin_ms == 0 || clock_monotonic_ms() < e->node_ms)
         return;
     if (ledger_attach(e->ledger, &call, &n, NULL) != DIBS_OK)
         e->node_ms = clock_monotonic_ms() + RELOAD_MS;
-    else if (n > 0)
-        (void) snprintf(text, sizeof text, "%zu", n);
-    if (text[0])
-        LOG(LOG_INFO, "claims are attached to the lease of this host", "claims", text);
-}
-
-static void compact(struct engine *e)
-{
-    int64_t now_ms = clock_monotonic_ms();
-
-    if (now_ms < e->compact_ms)
-        return;
-    e->compact_ms = now_ms + LEDGER_COMPACT_MS;
-    ledger_compact(e->ledger);
+    else
+        log_claims(LOG_INFO, "claims are attached to the lease of this host", n);
 }
 
 /* ---- other hosts ---- */
@@ -106,7 +99,7 @@ static bool note_dead(void *ctx, const dibs_claim *claim)
  * holders is slow to choose from. */
 static void reap_gone(struct engine *e)
 {
-    const struct call call = engine_call(e);
+    const struct call call = handle_call(e->handle);
     struct dead_elsewhere dead = { .n = 0 };
     size_t ended = 0;
 
@@ -148,7 +141,10 @@ void engine_follow_node(struct engine *e)
     if (lease.n_lost > 0)
         note_lost(e);
     attach(e, &lease);
-    compact(e);
+    if (clock_monotonic_ms() >= e->compact_ms) {
+        e->compact_ms = clock_monotonic_ms() + LEDGER_COMPACT_MS;
+        ledger_compact(e->ledger);
+    }
     follow_others(e, &lease);
     if (lease.incarnation != e->incarnation && e->n_ended != lease.n_ended)
         engine_reload_held(e); /* holders attached to the one before are dead */

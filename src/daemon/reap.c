@@ -187,7 +187,7 @@ static void upkeep(struct engine *e, const struct call *call)
 void engine_reap(struct engine *e)
 {
     struct ledger_seen seen[DUE_MAX];
-    const struct call call = engine_call(e);
+    const struct call call = handle_call(e->handle);
     int64_t now_ms = call.now.boot_ms;
     struct scan scan = { .engine = e, .now_ms = now_ms };
     size_t ended = 0;

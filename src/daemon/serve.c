@@ -39,7 +39,8 @@ struct serve {
     struct certificate certificate;
 };
 
-dibs_status serve_default_socket(char *out, size_t size, dibs_err *err)
+/* "/run/dibs/dibs.sock" for root, "$XDG_RUNTIME_DIR/dibs/dibs.sock" for others. */
+static dibs_status default_socket(char *out, size_t size, dibs_err *err)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     int n = 0;
@@ -58,23 +59,15 @@ dibs_status serve_default_socket(char *out, size_t size, dibs_err *err)
 
 /* ---- callbacks of the engine ---- */
 
-static void changed(void *ctx, const dibs_event *event, const char *pool)
+static void changed(void *ctx, const dibs_event *event, const char *pool, int change)
 {
     struct serve *s = ctx;
 
     metrics_changed(s->metrics, event, pool);
-    switch (event->kind) {
-    case DIBS_EV_CLAIMED:
-    case DIBS_EV_REPAIRED: quota_note(s->quota, event->principal, 1); break;
-    case DIBS_EV_RELEASED:
-    case DIBS_EV_REAPED:
-    case DIBS_EV_LEAKED: quota_give(s->quota, event->principal, 1); break;
-    case DIBS_EV_RENEWED:
-    case DIBS_EV_TRANSFERRED:
-    case DIBS_EV_UNHELD:
-    case DIBS_EV_QUARANTINED:
-    case DIBS_EV_POOL: break;
-    }
+    if (change > 0)
+        quota_note(s->quota, event->principal, 1);
+    if (change < 0)
+        quota_give(s->quota, event->principal, 1);
     if (s->api)
         api_changed(s->api, event);
 }
@@ -89,11 +82,10 @@ static bool count_claim(void *ctx, const dibs_claim *claim)
 /* Count the claims of every user from the start. */
 static dibs_status count_claims(struct serve *s, dibs_err *err)
 {
-    const struct call call = engine_call(s->engine);
+    const struct call call = handle_call(s->engine->handle);
 
     quota_clear(s->quota);
-    return ledger_list(engine_ledger(s->engine), &call, &(struct ledger_filter){ 0 }, count_claim, s->quota,
-                       err);
+    return ledger_list(s->engine->ledger, &call, &(struct ledger_filter){ 0 }, count_claim, s->quota, err);
 }
 
 static dibs_status reset(void *ctx, dibs_err *err)
@@ -175,7 +167,7 @@ static dibs_status open_api(struct serve *s, dibs_err *err)
     dibs_status status = DIBS_OK;
 
     if (!public_path) {
-        status = serve_default_socket(path, sizeof path, err);
+        status = default_socket(path, sizeof path, err);
         if (status != DIBS_OK)
             return status;
         public_path = path;
@@ -184,14 +176,6 @@ static dibs_status open_api(struct serve *s, dibs_err *err)
     }
     status = open_unix(s, public_path, ACTIVATION_PUBLIC, &s->public, err);
     return status == DIBS_OK ? open_unix(s, admin_path, ACTIVATION_ADMIN, &s->admin, err) : status;
-}
-
-/* A socket that the service manager has opened for us. */
-static dibs_status open_given(struct serve *s, int fd, enum activation_role role, dibs_err *err)
-{
-    if (role == ACTIVATION_ADMIN && socket_check_closed(fd, err) != DIBS_OK)
-        return DIBS_INVALID;
-    return serve_on(s, fd, role, err);
 }
 
 static dibs_status open_tcp(struct serve *s, const char *address, enum caller_listener listener,
@@ -210,8 +194,12 @@ static dibs_status open_listeners(struct serve *s, dibs_err *err)
     struct activation given = { 0 };
     dibs_status status = activation_load(&given, err);
 
-    for (size_t i = 0; i < given.n && status == DIBS_OK; i++)
-        status = open_given(s, given.socket[i].fd, given.socket[i].role, err);
+    for (size_t i = 0; i < given.n && status == DIBS_OK; i++) {
+        if (given.socket[i].role == ACTIVATION_ADMIN)
+            status = socket_check_closed(given.socket[i].fd, err);
+        if (status == DIBS_OK)
+            status = serve_on(s, given.socket[i].fd, given.socket[i].role, err);
+    }
     if (status == DIBS_OK && given.n == 0)
         status = open_api(s, err);
     if (status == DIBS_OK)
@@ -253,7 +241,7 @@ static dibs_status start(struct serve *s, dibs_err *err)
     if (status != DIBS_OK)
         return status;
     s->api_options = (struct api_options){ .loop = s->runtime.loop,
-                                           .settings = dibs_settings_of(engine_handle(s->engine)),
+                                           .settings = dibs_settings_of(s->engine->handle),
                                            .engine = s->engine,
                                            .quota = s->quota,
                                            .metrics = s->metrics,
@@ -281,7 +269,7 @@ static void reload(void *ctx)
     if (status == DIBS_OK)
         status = load_tls(s, &err);
     if (status == DIBS_OK) {
-        engine_reconfigure(s->engine, fresh);
+        handle_reconfigure(s->engine->handle, fresh);
         LOG(LOG_INFO, "reloaded");
     } else
         LOG(LOG_ERROR, "reload refused, everything stays as it was", "why", err.msg);
@@ -317,10 +305,10 @@ static bool drain(void *ctx)
 static bool log_overruled(void *ctx, const dibs_pool *pool)
 {
     const struct serve *s = ctx;
-    const struct call call = engine_call(s->engine);
+    const struct call call = handle_call(s->engine->handle);
     char how[256];
 
-    if (pool_is_overruled(engine_core(s->engine), &call, pool, how, sizeof how))
+    if (pool_is_overruled(s->engine->core, &call, pool, how, sizeof how))
         LOG(LOG_WARNING, "settings of this host overrule a pool of the cluster", "pool", pool->name, "how",
             how);
     return true;
@@ -334,7 +322,7 @@ static dibs_status run(struct serve *s, dibs_err *err)
 
     LOG(LOG_INFO, "serving", "version", dibs_version(), "socket",
         s->public.path[0] ? s->public.path : "given", "ledger", s->settings.ledger);
-    dibs_status listed = dibs_pool_list(engine_handle(s->engine), log_overruled, s, err);
+    dibs_status listed = dibs_pool_list(s->engine->handle, log_overruled, s, err);
     return listed == DIBS_OK ? runtime_run(&s->runtime, &hooks, err) : listed;
 }
 

@@ -9,7 +9,7 @@ struct serve_options {
     /* Called at the start and at SIGHUP: an error then is logged and leaves everything as it is. */
     dibs_status (*load)(void *ctx, dibs_settings *out, dibs_err *err);
     void *ctx;
-    const char *socket;          /* NULL: serve_default_socket() */
+    const char *socket;          /* NULL: /run/dibs/dibs.sock, or dibs/dibs.sock of $XDG_RUNTIME_DIR */
     const char *admin_socket;    /* NULL: beside the default socket; none beside another one */
     const char *portserver;      /* Google's protocol: "@NAME" or a path; NULL: none */
     const char *portserver_http; /* gRPC's: "127.0.0.1:PORT"; NULL: none */
@@ -21,9 +21,6 @@ struct serve_options {
     int64_t node_ttl_ms;                     /* of this host's lease in a cluster; 0: the default */
     bool is_check;                           /* only see whether it could start */
 };
-
-/* "/run/dibs/dibs.sock" for root, "$XDG_RUNTIME_DIR/dibs/dibs.sock" for others. INVALID: no such variable. */
-dibs_status serve_default_socket(char *out, size_t size, dibs_err *err);
 
 /* Until SIGTERM or SIGINT. TAKEN: another daemon answers on the socket. */
 dibs_status serve_run(const struct serve_options *options, dibs_err *err);

@@ -28,73 +28,47 @@ struct tokens {
     struct entry entry[TOKENS_MAX];
 };
 
-struct span {
-    const char *p;
-    size_t n;
-};
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-/* Takes the first word off `rest`; empty when there is none. */
-static struct span next_word(struct span *rest)
-{
-    size_t start = 0;
-
-    while (start < rest->n && is_blank(rest->p[start]))
-        start++;
-    size_t end = start;
-    while (end < rest->n && !is_blank(rest->p[end]))
-        end++;
-    struct span word = { rest->p + start, end - start };
-    *rest = (struct span){ rest->p + end, rest->n - end };
-    return word;
-}
-
 /* "uid:N" as dibs writes it: another spelling would be another principal. */
-static bool parse_principal(struct span word, uint32_t *uid)
+static bool parse_principal(const char *word, uint32_t *uid)
 {
-    const size_t prefix = sizeof PREFIX - 1;
+    const char *number = word + sizeof PREFIX - 1;
     uint64_t n = 0;
 
-    if (word.n <= prefix || memcmp(word.p, PREFIX, prefix) != 0 ||
-        (word.p[prefix] == '0' && word.n > prefix + 1))
-        return false;
-    if (!text_number(word.p + prefix, word.n - prefix, UINT32_MAX - 1, &n)) /* (uid_t) -1 is no user */
+    if (strncmp(word, PREFIX, sizeof PREFIX - 1) != 0 || (number[0] == '0' && number[1]) ||
+        !text_number(number, strlen(number), UINT32_MAX - 1, &n)) /* (uid_t) -1 is no user */
         return false;
     *uid = (uint32_t) n;
     return true;
 }
 
-static bool is_token(struct span word)
+static bool is_token(const char *word)
 {
-    for (size_t i = 0; i < word.n; i++)
-        if (word.p[i] <= ' ' || word.p[i] > '~')
-            return false;
-    return word.n >= TOKENS_TOKEN_MIN && word.n <= TOKENS_TOKEN_MAX;
+    size_t n = 0;
+
+    while (word[n] > ' ' && word[n] <= '~')
+        n++;
+    return !word[n] && n >= TOKENS_TOKEN_MIN && n <= TOKENS_TOKEN_MAX;
 }
 
-/* NULL, or an error message for the line. */
-static const char *add_line(struct tokens *tokens, struct span line)
+/* NULL, or an error message for the line, which is taken to pieces. */
+static const char *add_line(struct tokens *tokens, char *line)
 {
-    struct span principal = next_word(&line);
-    struct span token = next_word(&line);
-    struct span more = next_word(&line);
+    char *rest = NULL;
+    const char *principal = strtok_r(line, " \t", &rest);
+    const char *token = principal ? strtok_r(NULL, " \t", &rest) : NULL;
     struct entry *e = &tokens->entry[tokens->n];
 
-    if (principal.n == 0 || principal.p[0] == '#')
+    if (!principal || principal[0] == '#')
         return NULL;
     if (tokens->n == TOKENS_MAX)
         return "too many tokens: at most 1024";
     if (!parse_principal(principal, &e->uid))
         return "expected 'uid:N TOKEN', such as 'uid:1000' and a token";
-    if (!is_token(token))
+    if (!token || !is_token(token))
         return "expected a token of 16 to 256 printable characters after the principal";
-    if (more.n > 0)
+    if (strtok_r(NULL, " \t", &rest))
         return "there is more on the line than a principal and a token";
-    memcpy(e->token, token.p, token.n);
+    memcpy(e->token, token, strlen(token));
     for (size_t i = 0; i < tokens->n; i++)
         if (memcmp(tokens->entry[i].token, e->token, sizeof e->token) == 0)
             return "the token is there already, on a line above";
@@ -116,19 +90,20 @@ DEFINE_AUTO(struct tokens, tokens_free)
 dibs_status tokens_parse(const char *name, const char *text, size_t len, struct tokens **out, dibs_err *err)
 {
     AUTO(tokens_free_auto) struct tokens *tokens = calloc(1, sizeof *tokens);
-    struct span rest = { text, len };
+    AUTO(secret_done) struct bytes copy = { 0 };
+    char *rest = bytes_reserve(&copy, len + 1);
 
-    if (!tokens)
+    if (!tokens || !rest)
         return err_set(err, DIBS_FAILURE, "tokens file %s: out of memory", name);
-    for (unsigned line = 1; rest.n > 0; line++) {
-        const char *end = memchr(rest.p, '\n', rest.n);
-        size_t n = end ? (size_t) (end - rest.p) : rest.n;
-        const char *wrong = add_line(tokens, (struct span){ rest.p, n });
+    memcpy(rest, text, len);
+    rest[len] = '\0';
+    if (strlen(rest) != len)
+        return err_set(err, DIBS_INVALID, "tokens file %s: there is a NUL byte in it", name);
+    for (unsigned line = 1; rest; line++) {
+        const char *wrong = add_line(tokens, strsep(&rest, "\n"));
 
         if (wrong)
             return err_set(err, DIBS_INVALID, "tokens file %s:%u: %s", name, line, wrong);
-        n += end ? 1 : 0;
-        rest = (struct span){ rest.p + n, rest.n - n };
     }
     *out = TAKE(tokens);
     return DIBS_OK;

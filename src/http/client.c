@@ -12,6 +12,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/secret.h"
 #include "http/client_internal.h"
 
 #include "base/banned.h"
@@ -71,24 +72,17 @@ static int64_t earlier(int64_t a, int64_t b)
  * deadlines move with every call, and one look in vain costs less than to set it each time. */
 static void arm(struct web *web)
 {
+    const struct web_call *call = NULL;
     int64_t due = earlier(web->due_ms, web->alarm_ms > 0 ? web->alarm_ms : -1);
 
-    for (const struct web_call *call = web->calls; call; call = call->next)
-        due = earlier(due, silence_due_ms(call));
+    LIST_FOREACH(call, &web->calls, link)
+    due = earlier(due, silence_due_ms(call));
     if (due < 0 || (web->set_ms >= 0 && web->set_ms <= due))
         return;
     struct itimerspec at = { .it_value.tv_sec = due / 1000,
                              .it_value.tv_nsec = due % 1000 * 1000000 + 1 }; /* a zero would stop it */
     (void) timerfd_settime(web->timer, TFD_TIMER_ABSTIME, &at, NULL);
     web->set_ms = due;
-}
-
-static void take_ring(struct web *web)
-{
-    uint64_t times = 0;
-
-    if (read(web->timer, &times, sizeof times) > 0)
-        web->set_ms = -1;
 }
 
 /* ---- calls ---- */
@@ -104,12 +98,7 @@ static void call_free(struct web_call *call)
 
 static void unlink_call(struct web_call *call)
 {
-    for (struct web_call **at = &call->web->calls; *at; at = &(*at)->next) {
-        if (*at == call) {
-            *at = call->next;
-            break;
-        }
-    }
+    LIST_REMOVE(call, link);
     (void) curl_multi_remove_handle(call->web->multi, call->easy);
 }
 
@@ -138,8 +127,7 @@ dibs_status web_start(struct web *web, const struct web_request *request, struct
         call_free(call);
         return status;
     }
-    call->next = web->calls;
-    web->calls = call;
+    LIST_INSERT_HEAD(&web->calls, call, link);
     arm(web);
     *out = call;
     return DIBS_OK;
@@ -165,6 +153,7 @@ void web_answer_done(struct web_answer *answer)
 static void serve_sockets(struct web *web)
 {
     struct epoll_event ready[TURN_EVENTS];
+    uint64_t rings = 0;
     int running = 0;
     int n = epoll_wait(web->epoll, ready, TURN_EVENTS, 0);
 
@@ -174,10 +163,10 @@ static void serve_sockets(struct web *web)
         int mask = (events & EPOLLIN ? CURL_CSELECT_IN : 0) | (events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
                    (events & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
 
-        if (fd == web->timer)
-            take_ring(web);
-        else
+        if (fd != web->timer)
             (void) curl_multi_socket_action(web->multi, fd, mask, &running);
+        else if (read(fd, &rings, sizeof rings) > 0)
+            web->set_ms = -1;
     }
     if (web->due_ms >= 0 && web->due_ms <= clock_monotonic_ms()) {
         web->due_ms = -1; /* it says so itself when it wants more */
@@ -190,19 +179,20 @@ static struct web_call *next_ended(struct web *web)
 {
     int left = 0;
     CURLMsg *message = NULL;
+    struct web_call *call = NULL;
 
     while ((message = curl_multi_info_read(web->multi, &left))) {
         if (message->msg != CURLMSG_DONE)
             continue;
-        for (struct web_call *call = web->calls; call; call = call->next) {
-            if (call->easy == message->easy_handle) {
-                call_conclude(call, message->data.result);
-                return call;
-            }
+        LIST_FOREACH(call, &web->calls, link)
+        if (call->easy == message->easy_handle) {
+            call_conclude(call, message->data.result);
+            return call;
         }
     }
     int64_t now_ms = clock_monotonic_ms();
-    for (struct web_call *call = web->calls; call; call = call->next) {
+    LIST_FOREACH(call, &web->calls, link)
+    {
         int64_t due_ms = silence_due_ms(call);
 
         if (due_ms >= 0 && due_ms <= now_ms) {
@@ -239,20 +229,12 @@ static void on_answer(void *ctx, struct web_answer *answer)
     waiting->is_over = true;
 }
 
-static void wait_for(const struct web *web, int64_t until_ms)
-{
-    int64_t left_ms = until_ms - clock_monotonic_ms();
-    struct pollfd at = { .fd = web->epoll, .events = POLLIN };
-
-    /* The result of poll() does not matter: the turn checks everything. */
-    (void) poll(&at, 1, left_ms < 0 ? 0 : left_ms > 60000 ? 60000 : (int) left_ms);
-}
-
 dibs_status web_ask(struct web *web, const struct web_request *request, struct web_answer *answer)
 {
     struct web_request own = *request;
     struct waiting waiting = { .answer = answer };
     struct web_call *call = NULL;
+    struct pollfd at = { .fd = web->epoll, .events = POLLIN };
 
     *answer = (struct web_answer){ 0 };
     own.done = on_answer;
@@ -262,8 +244,10 @@ dibs_status web_ask(struct web *web, const struct web_request *request, struct w
         return answer->status;
     int64_t until_ms = own.deadline_ms + GRACE_MS;
     web_turn(web); /* libcurl may have work at once, without a timer */
-    while (!waiting.is_over && clock_monotonic_ms() < until_ms) {
-        wait_for(web, until_ms);
+    for (int64_t left_ms = 1; !waiting.is_over && left_ms > 0;) {
+        left_ms = clock_until_ms(until_ms);
+        /* The result of poll() does not matter: the turn checks everything. */
+        (void) poll(&at, 1, left_ms > 60000 ? 60000 : (int) left_ms);
         web_turn(web);
     }
     if (!waiting.is_over) {
@@ -277,11 +261,8 @@ dibs_status web_ask(struct web *web, const struct web_request *request, struct w
 
 static void free_texts(char *texts[WEB_TEXTS])
 {
-    for (int i = 0; i < WEB_TEXTS; i++) {
-        if (texts[i])
-            explicit_bzero(texts[i], strlen(texts[i]));
-        free(texts[i]);
-    }
+    for (int i = 0; i < WEB_TEXTS; i++)
+        secret_free(texts[i]);
 }
 
 /* Replace texts by copies of others; false without memory, and nothing has changed. */
@@ -360,7 +341,7 @@ void web_drop_connections(struct web *web)
 {
     CURLM *old = web->multi;
 
-    assert(!web->calls);
+    assert(LIST_EMPTY(&web->calls));
     if (open_multi(web, NULL) == DIBS_OK) {
         (void) curl_multi_cleanup(old);
         return;
@@ -374,8 +355,8 @@ void web_close(struct web *web)
 {
     if (!web)
         return;
-    while (web->calls) {
-        struct web_call *call = web->calls;
+    while (!LIST_EMPTY(&web->calls)) {
+        struct web_call *call = LIST_FIRST(&web->calls);
 
         unlink_call(call);
         call_free(call);

@@ -116,6 +116,7 @@ static int on_issue(void *ctx, char *ip, char *local_ip, int port, int local_por
             (call)->set_code = curl_easy_setopt((call)->easy, (option), (value)); \
     } while (0)
 
+/* How every call behaves, and where its answer goes. */
 static void set_manners(struct web_call *call)
 {
     SET(call, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -129,6 +130,13 @@ static void set_manners(struct web_call *call)
     SET(call, CURLOPT_TCP_KEEPINTVL, (long) KEEPALIVE_EVERY_S);
     /* A name server that does not answer must not hold up a caller that gives up. */
     SET(call, CURLOPT_QUICK_EXIT, 1L);
+    SET(call, CURLOPT_WRITEFUNCTION, on_body);
+    SET(call, CURLOPT_HEADERFUNCTION, on_header);
+    SET(call, CURLOPT_PREREQFUNCTION, on_issue);
+    SET(call, CURLOPT_WRITEDATA, call);
+    SET(call, CURLOPT_HEADERDATA, call);
+    SET(call, CURLOPT_PREREQDATA, call);
+    SET(call, CURLOPT_ERRORBUFFER, call->detail);
 }
 
 static void set_pem(struct web_call *call, CURLoption option, const char *pem)
@@ -161,7 +169,7 @@ static void set_tls(struct web_call *call)
     }
 }
 
-static void set_times(struct web_call *call)
+static void set_request(struct web_call *call)
 {
     const struct web_request *request = &call->request;
     int64_t left_ms = request->deadline_ms - call->begun_ms;
@@ -175,23 +183,6 @@ static void set_times(struct web_call *call)
     if (request->connect_max_ms > 0 && request->connect_max_ms < left_ms)
         left_ms = request->connect_max_ms;
     SET(call, CURLOPT_CONNECTTIMEOUT_MS, (long) left_ms);
-}
-
-static void set_callbacks(struct web_call *call)
-{
-    SET(call, CURLOPT_WRITEFUNCTION, on_body);
-    SET(call, CURLOPT_HEADERFUNCTION, on_header);
-    SET(call, CURLOPT_PREREQFUNCTION, on_issue);
-    SET(call, CURLOPT_WRITEDATA, call);
-    SET(call, CURLOPT_HEADERDATA, call);
-    SET(call, CURLOPT_PREREQDATA, call);
-    SET(call, CURLOPT_ERRORBUFFER, call->detail);
-}
-
-static void set_request(struct web_call *call)
-{
-    const struct web_request *request = &call->request;
-
     SET(call, CURLOPT_URL, request->url);
     if (request->body) {
         SET(call, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t) request->n_body);
@@ -233,11 +224,6 @@ static void note_origin(struct web_call *call)
     (void) text_safe(text, call->origin, sizeof call->origin);
 }
 
-static CURL *take_handle(struct web *web)
-{
-    return web->spare ? TAKE(web->spare) : curl_easy_init();
-}
-
 void call_put_back(struct web *web, CURL *easy)
 {
     if (web->spare) {
@@ -251,13 +237,11 @@ void call_put_back(struct web *web, CURL *easy)
 dibs_status call_prepare(struct web_call *call, dibs_err *err)
 {
     note_origin(call);
-    call->easy = take_handle(call->web);
+    call->easy = call->web->spare ? TAKE(call->web->spare) : curl_easy_init();
     if (!call->easy || !add_headers(call))
         return err_set(err, DIBS_FAILURE, "request to %s: out of memory", call->origin);
     set_manners(call);
     set_tls(call);
-    set_times(call);
-    set_callbacks(call);
     set_request(call);
     if (call->set_code != CURLE_OK)
         return err_set(err, DIBS_FAILURE, "request to %s: libcurl: %s", call->origin,

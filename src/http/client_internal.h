@@ -3,6 +3,7 @@
 #define DIBS_HTTP_CLIENT_INTERNAL_H
 /* A client from inside. */
 #include <curl/curl.h>
+#include <sys/queue.h>
 
 #include "http/client.h"
 
@@ -15,14 +16,14 @@ struct web {
     int64_t set_ms;   /* when that rings, at the latest; below 0: never */
     int64_t due_ms;   /* when libcurl wants to be called; below 0: not */
     int64_t alarm_ms; /* when its owner wants to be called; 0: not */
-    struct web_call *calls;
+    LIST_HEAD(, web_call) calls;
     CURL *spare; /* of a call that has ended: to make a new one is a third of the cost of a short call */
     char *file[WEB_TEXTS], *pem[WEB_TEXTS];
 };
 
 struct web_call {
     struct web *web;
-    struct web_call *next;
+    LIST_ENTRY(web_call) link;
     struct web_request request;
     CURL *easy;
     CURLcode set_code; /* of the first option that could not be set */

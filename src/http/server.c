@@ -90,29 +90,13 @@ static struct MHD_Daemon *start(struct http_engine *engine, const char *cert_pem
         { MHD_OPTION_CONNECTION_LIMIT, (intptr_t) server->limits.max_connections, NULL },
         { MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL },
         { MHD_OPTION_END, 0, NULL },
-        { MHD_OPTION_END, 0, NULL },
-        { MHD_OPTION_END, 0, NULL },
-        { MHD_OPTION_END, 0, NULL },
     };
 
-    if (cert_pem) {
-        struct MHD_OptionItem *more = &options[sizeof options / sizeof options[0] - 4];
-        const struct {
-            enum MHD_OPTION option;
-            const char *text;
-        } tls[] = {
-            { MHD_OPTION_HTTPS_MEM_CERT, cert_pem },
-            { MHD_OPTION_HTTPS_MEM_KEY, key_pem },
-            { MHD_OPTION_HTTPS_PRIORITIES, TLS_PRIORITIES },
-        };
-
-        for (size_t i = 0; i < sizeof tls / sizeof tls[0]; i++) {
-            more[i].option = tls[i].option;
-            memcpy(&more[i].ptr_value, &tls[i].text, sizeof tls[i].text); /* it only reads */
-        }
-    }
-    return MHD_start_daemon(flags, 0, NULL, NULL, request_arrives, engine, MHD_OPTION_EXTERNAL_LOGGER,
-                            keep_trouble, server, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+    /* Behind the end nothing is read. */
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, request_arrives, engine, MHD_OPTION_EXTERNAL_LOGGER, keep_trouble, server,
+        MHD_OPTION_ARRAY, options, cert_pem ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, cert_pem,
+        MHD_OPTION_HTTPS_MEM_KEY, key_pem, MHD_OPTION_HTTPS_PRIORITIES, TLS_PRIORITIES, MHD_OPTION_END);
 }
 
 /* Connections must not be suspended. */

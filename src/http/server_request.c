@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text.h"
 #include "http/server_internal.h"
 
 #include "base/banned.h"
@@ -50,19 +51,6 @@ static size_t head_bytes(const struct http_request *r)
     return info ? info->header_size : 0;
 }
 
-/* Libmicrohttpd has refused a length that is no number. */
-static bool is_over(const char *digits, size_t max)
-{
-    size_t n = 0;
-
-    for (; *digits >= '0' && *digits <= '9'; digits++) {
-        if (n > max)
-            return true;
-        n = n * 10 + (size_t) (*digits - '0');
-    }
-    return n > max;
-}
-
 static enum MHD_Result refuse_body(struct http_request *r)
 {
     return answer_refuse(r, 413, "Content Too Large", "the body is too large");
@@ -80,10 +68,12 @@ static enum MHD_Result head_arrived(struct http_request *r, const char *method, 
         return answer_refuse(r, 400, "Bad Request", "the target has a NUL in it");
     const char *coding = http_header(r, "Transfer-Encoding");
     const char *length = http_header(r, "Content-Length");
+    uint64_t n = 0;
 
     if (coding && strcasecmp(coding, "chunked") != 0)
         return answer_refuse(r, 501, "Not Implemented", "no transfer coding is known but chunked");
-    if (length && is_over(length, r->server->limits.max_body_bytes))
+    /* Libmicrohttpd has refused a length that is no number. */
+    if (length && !text_number(length, strlen(length), r->server->limits.max_body_bytes, &n))
         return refuse_body(r);
     connection_begin_step(r);
     return MHD_YES;

@@ -6,8 +6,8 @@
 #include <strings.h>
 
 #include "base/err.h"
+#include "base/text.h"
 #include "dibs/net.h"
-#include "net/quote.h"
 
 #include "base/banned.h"
 
@@ -21,9 +21,10 @@ static const dibs_address dual_stack = { .len = V6_BYTES };
 
 static dibs_status refuse(dibs_err *err, const char *text, const char *why)
 {
-    char shown[QUOTE_SIZE];
+    char shown[52];
 
-    return err_set(err, DIBS_INVALID, "address '%s': %s", quote_text(shown, text), why);
+    return err_set(err, DIBS_INVALID, "address '%s': %s", text_safe(text ? text : "", shown, sizeof shown),
+                   why);
 }
 
 /* inet_pton wants a string: take the brackets off into `out`. False when the text is

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/portbits.h"
 
-#include <string.h>
-
 #include "base/banned.h"
 
 /* The bits of word `w` that belong to the range; `w` is one of the range's words. */
@@ -33,29 +31,15 @@ bool portbits_remove(struct portbits *bits, uint16_t port)
 
 void portbits_add_range(struct portbits *bits, dibs_range range)
 {
-    uint32_t first = range.first / 64u;
-    uint32_t last = range.last / 64u;
-
-    if (range.first > range.last)
-        return;
-    bits->word[first] |= mask_of(range, first);
-    bits->word[last] |= mask_of(range, last);
-    if (last > first)
-        memset(&bits->word[first + 1], 0xff, (last - first - 1) * sizeof bits->word[0]);
+    for (uint32_t w = range.first / 64u; range.first <= range.last && w <= range.last / 64u; w++)
+        bits->word[w] |= mask_of(range, w);
     bits->word[0] &= ~UINT64_C(1); /* port 0 is never a member, whatever was asked for */
 }
 
 void portbits_remove_range(struct portbits *bits, dibs_range range)
 {
-    uint32_t first = range.first / 64u;
-    uint32_t last = range.last / 64u;
-
-    if (range.first > range.last)
-        return;
-    bits->word[first] &= ~mask_of(range, first);
-    bits->word[last] &= ~mask_of(range, last);
-    if (last > first)
-        memset(&bits->word[first + 1], 0, (last - first - 1) * sizeof bits->word[0]);
+    for (uint32_t w = range.first / 64u; range.first <= range.last && w <= range.last / 64u; w++)
+        bits->word[w] &= ~mask_of(range, w);
 }
 
 void portbits_add_ranges(struct portbits *bits, const dibs_ranges *ranges)

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 
 #include "base/err.h"
-#include "net/quote.h"
+#include "base/text.h"
 
 #include "base/banned.h"
 
@@ -28,7 +28,7 @@ const struct proto *proto_row(dibs_proto proto)
 
 dibs_status dibs_proto_parse(const char *text, dibs_proto *out, dibs_err *err)
 {
-    char shown[QUOTE_SIZE];
+    char shown[52];
 
     if (!out)
         return err_set(err, DIBS_INVALID, "no place for the protocol");
@@ -39,7 +39,7 @@ dibs_status dibs_proto_parse(const char *text, dibs_proto *out, dibs_err *err)
         }
     }
     return err_set(err, DIBS_INVALID, "protocol '%s' is not known: use tcp, udp or sctp",
-                   quote_text(shown, text));
+                   text_safe(text ? text : "", shown, sizeof shown));
 }
 
 const char *dibs_proto_text(dibs_proto proto)

@@ -13,15 +13,16 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/text.h"
 #include "dibs/net.h"
 #include "net/portbits.h"
-#include "net/quote.h"
 #include "net/ranges.h"
 
 #include "base/banned.h"
 
 _Static_assert(DIBS_RANGES_TEXT_MAX >= DIBS_RANGES_MAX * (sizeof "65535-65535," - 1),
                "the longest list fits its text");
+_Static_assert(DIBS_RANGES_MAX == 64, "as a message says");
 
 static const char control_text[] = "control characters are not allowed";
 
@@ -125,23 +126,24 @@ static const char *one_range(struct item item, dibs_range *out)
 
 static dibs_status refuse(dibs_err *err, struct item item, const char *why)
 {
-    char shown[QUOTE_SIZE];
+    char text[64];
+    char shown[52];
 
     while (item.end > item.at && is_blank(item.end[-1]))
         item.end--;
-    return err_set(err, DIBS_INVALID, "port range '%s': %s",
-                   quote_bytes(shown, item.at, (size_t) (item.end - item.at)), why);
+    (void) snprintf(text, sizeof text, "%.*s", (int) (item.end - item.at), item.at);
+    return err_set(err, DIBS_INVALID, "port range '%s': %s", text_safe(text, shown, sizeof shown), why);
 }
 
 dibs_status dibs_ranges_parse(const char *text, dibs_ranges *out, dibs_err *err)
 {
     struct portbits bits = { 0 };
     dibs_ranges found = { .n = 0 };
-    char shown[QUOTE_SIZE];
 
     if (!out)
         return err_set(err, DIBS_INVALID, "no place for the port ranges");
-    for (const char *at = text ? text : ""; *at;) {
+    text = text ? text : "";
+    for (const char *at = text; *at;) {
         struct item item = { .at = at, .end = strchrnul(at, ',') };
         dibs_range range = { 0 };
 
@@ -154,19 +156,18 @@ dibs_status dibs_ranges_parse(const char *text, dibs_ranges *out, dibs_err *err)
             return refuse(err, item, why);
         portbits_add_range(&bits, range);
     }
+    const struct item all = { text, strchr(text, '\0') };
     if (!portbits_ranges(&bits, &found))
-        return err_set(err, DIBS_INVALID, "port range '%s': more than %d separate pieces",
-                       quote_text(shown, text), DIBS_RANGES_MAX);
+        return refuse(err, all, "more than 64 separate pieces");
     if (found.n == 0)
-        return err_set(err, DIBS_INVALID, "port range '%s': is empty, it names no port",
-                       quote_text(shown, text));
+        return refuse(err, all, "is empty, it names no port");
     *out = found;
     return DIBS_OK;
 }
 
 dibs_status dibs_port_parse(const char *text, uint16_t *out, dibs_err *err)
 {
-    char shown[QUOTE_SIZE];
+    char shown[52];
     uint32_t value = 0;
     const char *why = "is empty";
 
@@ -177,7 +178,8 @@ dibs_status dibs_port_parse(const char *text, uint16_t *out, dibs_err *err)
     if (!why && (value == 0 || value > DIBS_PORT_MAX))
         why = "a port is 1 to 65535";
     if (why)
-        return err_set(err, DIBS_INVALID, "port '%s': %s", quote_text(shown, text), why);
+        return err_set(err, DIBS_INVALID, "port '%s': %s", text_safe(text ? text : "", shown, sizeof shown),
+                       why);
     *out = (uint16_t) value;
     return DIBS_OK;
 }

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/text.h"
 #include "dibs/limits.h"
-#include "net/quote.h"
 
 #include "base/banned.h"
 
@@ -32,14 +32,15 @@ void range_snapshot_export(dibs_range range, const struct portbits *taken, uint8
 /* One range, as Kubernetes writes it: a list is refused even if it would merge into one. */
 static dibs_status single_range(const char *text, dibs_range *out, dibs_err *err)
 {
-    char shown[QUOTE_SIZE];
+    char shown[52];
     dibs_ranges ranges = { .n = 0 };
     dibs_status status = dibs_ranges_parse(text, &ranges, err);
 
     if (status != DIBS_OK)
         return err_wrap(err, status, "snapshot");
     if (strchr(text, ','))
-        return err_set(err, DIBS_INVALID, "snapshot: '%s' is a list, not one range", quote_text(shown, text));
+        return err_set(err, DIBS_INVALID, "snapshot: '%s' is a list, not one range",
+                       text_safe(text, shown, sizeof shown));
     *out = ranges.item[0];
     return DIBS_OK;
 }

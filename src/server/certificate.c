@@ -1,42 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/certificate.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/auto.h"
-#include "base/err.h"
 #include "base/hash_table.h"
+#include "base/secret.h"
 #include "server/log.h"
 
 #include "base/banned.h"
 
-static dibs_status read_pem(const char *path, char **out, dibs_err *err)
-{
-    enum { PEM_MAX = 1 << 20 };
-    FILE *file = fopen(path, "re");
-    AUTO(free_auto) char *text = file ? malloc(PEM_MAX + 1) : NULL;
-    size_t n = text ? fread(text, 1, PEM_MAX, file) : 0;
-
-    if (!file)
-        return err_os(err, DIBS_INVALID, errno, "opening %s", path);
-    (void) fclose(file);
-    if (!text || n == 0 || n == PEM_MAX)
-        return err_set(err, DIBS_INVALID, "%s is empty, larger than 1 MiB, or cannot be read", path);
-    text[n] = '\0';
-    *out = TAKE(text);
-    return DIBS_OK;
-}
+enum { PEM_MAX_BYTES = 1 << 20 };
 
 dibs_status certificate_load(struct certificate *c, struct http_server *server, dibs_err *err)
 {
     AUTO(free_auto) char *cert = NULL;
     AUTO(free_auto) char *key = NULL;
-    dibs_status s = read_pem(c->cert, &cert, err);
+    dibs_status s = file_read_text("certificate", c->cert, PEM_MAX_BYTES, &cert, err);
 
     if (s == DIBS_OK)
-        s = read_pem(c->key, &key, err);
+        s = file_read_text("key", c->key, PEM_MAX_BYTES, &key, err);
     if (s != DIBS_OK)
         return s;
     uint64_t hash = hash_table_hash(cert, key);

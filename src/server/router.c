@@ -13,11 +13,6 @@
 
 #define JSON_TYPE "application/json"
 
-static const struct route *row_at(const struct router *router, size_t i)
-{
-    return (const struct route *) (const void *) ((const char *) router->rows + i * router->row_bytes);
-}
-
 /* Compare a path with a pattern and keep the values of its "{name}" parts. */
 static bool is_match(const char *pattern, const char *path, struct route_match *match)
 {
@@ -46,7 +41,7 @@ bool router_find(const struct router *router, const struct http_request *r, stru
     const char *path = http_path(r);
 
     for (size_t i = 0; i < router->n; i++) {
-        const struct route *route = row_at(router, i);
+        const struct route *route = (const void *) ((const char *) router->rows + i * router->row_bytes);
         size_t used = strlen(match->allow);
 
         if (!is_match(route->path, path, match))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/runtime.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "server/log.h"
 
 #include "base/banned.h"
@@ -33,12 +35,28 @@ static void on_signal(loop_source *source, uint32_t events)
     }
 }
 
+static dibs_status take_signals(struct runtime *runtime, dibs_err *err)
+{
+    sigset_t set;
+
+    (void) sigemptyset(&set);
+    (void) sigaddset(&set, SIGTERM);
+    (void) sigaddset(&set, SIGINT);
+    (void) sigaddset(&set, SIGHUP);
+    (void) sigprocmask(SIG_BLOCK, &set, NULL);
+    (void) signal(SIGPIPE, SIG_IGN);
+    runtime->signals = (loop_source){ signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), on_signal };
+    if (runtime->signals.fd < 0)
+        return err_os(err, DIBS_UNAVAILABLE, errno, "waiting for signals");
+    return loop_add(runtime->loop, &runtime->signals, EPOLLIN, err);
+}
+
 dibs_status runtime_open(struct runtime *out, dibs_err *err)
 {
     *out = (struct runtime){ .signals = { .fd = -1 }, .notify = { .fd = -1 } };
     (void) mallopt(M_TRIM_THRESHOLD, KEPT_FREE_BYTES);
     dibs_status s = loop_open(&out->loop, err);
-    return s == DIBS_OK ? loop_add_signals(out->loop, &out->signals, on_signal, err) : s;
+    return s == DIBS_OK ? take_signals(out, err) : s;
 }
 
 void runtime_close(struct runtime *runtime)
@@ -51,16 +69,6 @@ void runtime_close(struct runtime *runtime)
     *runtime = (struct runtime){ 0 };
 }
 
-static void feed_watchdog(struct runtime *runtime)
-{
-    int64_t now_ms = clock_monotonic_ms();
-
-    if (runtime->notify.watchdog_ms == 0 || now_ms < runtime->watchdog_ms)
-        return;
-    (void) notify_send(&runtime->notify, NOTIFY_WATCHDOG);
-    runtime->watchdog_ms = now_ms + runtime->notify.watchdog_ms / 2;
-}
-
 static dibs_status turn(struct runtime *runtime, const struct runtime_hooks *hooks, int64_t max_ms,
                         dibs_err *err)
 {
@@ -70,7 +78,10 @@ static dibs_status turn(struct runtime *runtime, const struct runtime_hooks *hoo
         wait_ms = runtime_sooner(wait_ms, clock_until_ms(runtime->watchdog_ms));
     dibs_status s = loop_turn(runtime->loop, wait_ms, err);
     hooks->turn(hooks->ctx);
-    feed_watchdog(runtime);
+    if (runtime->notify.watchdog_ms > 0 && clock_until_ms(runtime->watchdog_ms) == 0) {
+        (void) notify_send(&runtime->notify, NOTIFY_WATCHDOG);
+        runtime->watchdog_ms = clock_monotonic_ms() + runtime->notify.watchdog_ms / 2;
+    }
     return s;
 }
 

@@ -102,7 +102,7 @@ static void everything_else_is_refused_with_its_reason(void **state)
         { "[*]", "is not an IPv4 or IPv6 address" },
         { "[localhost]", "is not an IPv4 or IPv6 address" },
         { " 127.0.0.1", "is not an IPv4 or IPv6 address" },
-        { "127.0.0.1\n", "'127.0.0.1\\x0a'" },
+        { "127.0.0.1\n", "'127.0.0.1?'" },
         { "127.0.0.1:80", "is not an IPv4 or IPv6 address" },
         { "127.1", "is not an IPv4 or IPv6 address" },
         { "127.0.0.01", "is not an IPv4 or IPv6 address" },

@@ -28,11 +28,12 @@ struct fixture {
     dibs_err err;
 };
 
-static void changed(void *ctx, const dibs_event *event, const char *pool)
+static void changed(void *ctx, const dibs_event *event, const char *pool, int change)
 {
     struct fixture *f = ctx;
 
     (void) pool;
+    (void) change;
     f->n_changes++;
     f->n_reaped += event->kind == DIBS_EV_REAPED;
 }
@@ -143,8 +144,8 @@ static void queue(struct fixture *f, struct claiming_job *job)
 {
     job->job.work = work;
     job->job.done = done;
-    job->job.call = engine_handle(f->engine)->call;
-    group_commit_queue(engine_group(f->engine), &job->job);
+    job->job.call = f->engine->handle->call;
+    group_commit_queue(f->engine->group, &job->job);
 }
 
 static struct claiming_job leased(int64_t ttl_ms)
@@ -163,7 +164,7 @@ static size_t count(struct fixture *f)
 {
     size_t n = 0;
 
-    ASSERT_OK(dibs_claim_list(engine_handle(f->engine), &(dibs_filter){ 0 }, tally, &n, &f->err), &f->err);
+    ASSERT_OK(dibs_claim_list(f->engine->handle, &(dibs_filter){ 0 }, tally, &n, &f->err), &f->err);
     return n;
 }
 
@@ -184,7 +185,7 @@ static void jobs_of_one_turn_share_one_commit(void **state)
         for (size_t k = 0; k < i; k++)
             assert_int_not_equal(jobs[i].claim.port, jobs[k].claim.port);
     }
-    assert_int_equal(group_commit_count(engine_group(f->engine))->commits, 1);
+    assert_int_equal(group_commit_count(f->engine->group)->commits, 1);
     assert_int_equal(count(f), 50);
     assert_int_equal(f->n_changes, 50);
     assert_int_equal(engine_count(f->engine)->claims, 50);
@@ -198,7 +199,7 @@ static void the_index_is_used_from_the_first_claim_on(void **state)
     queue(f, &job);
     engine_turn(f->engine);
     ASSERT_OK(job.status, &job.err);
-    assert_true(handle_core(engine_handle(f->engine))->index.is_loaded);
+    assert_true(handle_core(f->engine->handle)->index.is_loaded);
 }
 
 static void heavy_jobs_are_not_all_in_one_commit(void **state)
@@ -218,7 +219,7 @@ static void heavy_jobs_are_not_all_in_one_commit(void **state)
         for (size_t i = 0; i < 7; i++)
             assert_int_equal(jobs[i].n_done, done_after[i] <= turn);
     }
-    assert_int_equal(group_commit_count(engine_group(f->engine))->commits, 4);
+    assert_int_equal(group_commit_count(f->engine->group)->commits, 4);
 }
 
 static void a_refused_job_leaves_the_others_alone(void **state)
@@ -253,9 +254,9 @@ static void a_spoilt_commit_is_done_again_one_by_one(void **state)
         ASSERT_OK(jobs[i].status, &jobs[i].err);
     }
     assert_int_equal(count(f), 3);
-    assert_int_equal(group_commit_count(engine_group(f->engine))->splits, 1);
+    assert_int_equal(group_commit_count(f->engine->group)->splits, 1);
     dibs_pool pool;
-    assert_int_equal(dibs_pool_get(engine_handle(f->engine), "half", &pool, NULL), DIBS_NOT_FOUND);
+    assert_int_equal(dibs_pool_get(f->engine->handle, "half", &pool, NULL), DIBS_NOT_FOUND);
 }
 
 static void a_kept_claim_among_others_is_synced_with_all_of_them(void **state) /* INV-2 */
@@ -276,7 +277,7 @@ static void a_kept_claim_among_others_is_synced_with_all_of_them(void **state) /
             assert_int_equal(jobs[i].n_worked, is_known ? 1 : 2); /* once without a sync, in vain */
         }
         assert_int_equal(count(f), 3 * (is_known + 1));
-        assert_int_equal(group_commit_count(engine_group(f->engine))->splits, 0);
+        assert_int_equal(group_commit_count(f->engine->group)->splits, 0);
     }
 }
 
@@ -295,8 +296,8 @@ static void long_jobs_leave_most_of_the_time_to_others(void **state)
 
     for (size_t i = 0; i < 2; i++) {
         longer[i].job = (struct job){ .work = work_long, .done = done, .is_alone = true };
-        longer[i].job.call = engine_handle(f->engine)->call;
-        group_commit_queue(engine_group(f->engine), &longer[i].job);
+        longer[i].job.call = f->engine->handle->call;
+        group_commit_queue(f->engine->group, &longer[i].job);
     }
     engine_turn(f->engine);
     assert_int_equal(longer[0].n_done, 1);
@@ -323,8 +324,8 @@ static void a_job_alone_keeps_no_port_that_it_has_probed(void **state)
     struct claiming_job job = leased(60000);
 
     job.job = (struct job){ .work = work_and_look, .done = done, .is_alone = true };
-    job.job.call = engine_handle(f->engine)->call;
-    group_commit_queue(engine_group(f->engine), &job.job);
+    job.job.call = f->engine->handle->call;
+    group_commit_queue(f->engine->group, &job.job);
     TURN_UNTIL(f, job.n_done == 1);
     ASSERT_OK(job.status, &job.err);
     assert_int_equal(count(f), 2);
@@ -457,7 +458,7 @@ static void a_lease_ends_on_time_and_not_before(void **state)
     engine_turn(f->engine);
     int64_t until_ms = brief.claim.lease_until_ms;
     TURN_UNTIL(f, f->n_reaped == 1);
-    assert_true(dibs_boot_ms(engine_handle(f->engine)) >= until_ms);
+    assert_true(dibs_boot_ms(f->engine->handle) >= until_ms);
     assert_int_equal(count(f), 1);
 }
 
@@ -520,7 +521,7 @@ static void events_that_are_gone_cost_a_look_at_everything(void **state)
     change(path, "DELETE FROM events WHERE seq<(SELECT max(seq) FROM events)");
     TURN_UNTIL(f, f->n_resets == 2);
     assert_int_equal(engine_count(f->engine)->claims, 2);
-    assert_true(first < last && engine_seq(f->engine) >= last);
+    assert_true(first < last && f->engine->seq >= last);
     assert_int_equal(f->n_changes, 1); /* missed changes are not reported one by one */
     (void) claim_beside(f, other);
     TURN_UNTIL(f, f->n_changes == 2);

@@ -26,10 +26,11 @@ struct fixture {
     dibs_err err;
 };
 
-static void changed(void *ctx, const dibs_event *event, const char *pool)
+static void changed(void *ctx, const dibs_event *event, const char *pool, int change)
 {
     struct fixture *f = ctx;
 
+    (void) change;
     f->n_changes++;
     metrics_changed(f->metrics, event, pool);
 }
@@ -115,7 +116,7 @@ static void add_pool(struct fixture *f, const char *name, const char *ranges, in
 
     (void) snprintf(pool.name, sizeof pool.name, "%s", name);
     ASSERT_OK(dibs_ranges_parse(ranges, &pool.ranges, &f->err), &f->err);
-    ASSERT_OK(dibs_pool_put(engine_handle(f->engine), &pool, &f->err), &f->err);
+    ASSERT_OK(dibs_pool_put(f->engine->handle, &pool, &f->err), &f->err);
 }
 
 /* On an address of our own, where only a wildcard of somebody else could be in the way. */
@@ -130,9 +131,9 @@ static dibs_claim claim(struct fixture *f, const char *pool, uint16_t port, cons
     request.bindings[0] = (dibs_binding){ DIBS_TCP, addresses[0] };
     request.n_bindings = 1;
     request.keep = true;
-    ASSERT_OK(dibs_claim_ports(engine_handle(f->engine), &(dibs_batch){ .requests = &request, .n = 1 }, &got,
-                               &f->err),
-              &f->err);
+    ASSERT_OK(
+        dibs_claim_ports(f->engine->handle, &(dibs_batch){ .requests = &request, .n = 1 }, &got, &f->err),
+        &f->err);
     return got;
 }
 
@@ -177,7 +178,7 @@ static void compare_with_usage(struct fixture *f, const char *pool)
     char series[256];
     unsigned long available = 0;
 
-    ASSERT_OK(dibs_pool_usage_of(engine_handle(f->engine), pool, &usage, &f->err), &f->err);
+    ASSERT_OK(dibs_pool_usage_of(f->engine->handle, pool, &usage, &f->err), &f->err);
     (void) snprintf(series, sizeof series, "dibs_allocator_allocated_ports{pool=\"%s\",kind=\"static\"}",
                     pool);
     ASSERT_VALUE(f, series, usage.n_static);
@@ -206,9 +207,8 @@ static void the_counts_of_a_pool_are_those_of_the_ledger(void **state)
     (void) claim(f, NULL, 19000, "127.70.0.1"); /* of no pool */
     dibs_claim spare = claim(f, "small", 31502, "127.70.0.1");
     scrape(f, 9);
-    ASSERT_OK(
-        dibs_claim_release(engine_handle(f->engine), &(dibs_which){ .token = spare.token }, 0, NULL, &f->err),
-        &f->err);
+    ASSERT_OK(dibs_claim_release(f->engine->handle, &(dibs_which){ .token = spare.token }, 0, NULL, &f->err),
+              &f->err);
     scrape(f, 10);
     compare_with_usage(f, "small");
     compare_with_usage(f, "default");
@@ -301,7 +301,7 @@ static void pools_beyond_the_limit_are_reported_together(void **state)
     ASSERT_VALUE(f, TOTAL "{pool=\"(other)\",scope=\"dynamic\"}", 1);
     ASSERT_VALUE(f, TOTAL "{pool=\"p001\",scope=\"dynamic\"}", 1);
     /* A removed pool frees its place, and the others keep their counts. */
-    ASSERT_OK(dibs_pool_remove(engine_handle(f->engine), "p000", &f->err), &f->err);
+    ASSERT_OK(dibs_pool_remove(f->engine->handle, "p000", &f->err), &f->err);
     scrape(f, METRICS_POOLS_MAX + 8);
     assert_false(has(f, "dibs_allocator_spilled_total{pool=\"p000\"}"));
     scrape(f, METRICS_POOLS_MAX + 8);

@@ -117,8 +117,8 @@ static void ask_and_wait(struct fixture *f, struct request *a)
     int n = a->n_done;
 
     a->job = (struct job){ .work = ask, .done = answered };
-    a->job.call = engine_handle(f->engine)->call;
-    group_commit_queue(engine_group(f->engine), &a->job);
+    a->job.call = f->engine->handle->call;
+    group_commit_queue(f->engine->group, &a->job);
     while (a->n_done == n && clock_monotonic_ms() < until) {
         assert_int_equal(loop_turn(f->loop, 10, NULL), DIBS_OK);
         engine_turn(f->engine);
@@ -130,7 +130,7 @@ static uint64_t count_ended(const struct fixture *f)
 {
     struct ledger_lease lease;
 
-    ledger_lease(handle_ledger(engine_handle(f->engine)), &lease);
+    ledger_lease(handle_ledger(f->engine->handle), &lease);
     return lease.n_ended;
 }
 
@@ -139,8 +139,7 @@ static bool is_saved(struct fixture *f, uint64_t n_ended)
 {
     int64_t until = in_ms(PATIENCE_MS);
 
-    while (count_ended(f) == n_ended && !is_certain(engine_handle(f->engine)) &&
-           clock_monotonic_ms() < until) {
+    while (count_ended(f) == n_ended && !is_certain(f->engine->handle) && clock_monotonic_ms() < until) {
         assert_int_equal(loop_turn(f->loop, 10, NULL), DIBS_OK);
         engine_turn(f->engine);
     }

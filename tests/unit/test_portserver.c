@@ -79,11 +79,12 @@ struct world {
     dibs_err err;
 };
 
-static void count(void *ctx, const dibs_event *event, const char *pool)
+static void count(void *ctx, const dibs_event *event, const char *pool, int change)
 {
     struct world *w = ctx;
 
     (void) pool;
+    (void) change;
     if (event->kind == DIBS_EV_CLAIMED)
         quota_note(w->quota, event->principal, 1);
     else
@@ -122,7 +123,7 @@ static struct world *w_open(const char *range, const struct quota_options *limit
     ASSERT_OK(engine_open(&options, &w->engine, &w->err), &w->err);
     ASSERT_OK(metrics_open(w->engine, NULL, &w->metrics, &w->err), &w->err);
     const struct api_options portserver = { .loop = w->loop,
-                                            .settings = dibs_settings_of(engine_handle(w->engine)),
+                                            .settings = dibs_settings_of(w->engine->handle),
                                             .engine = w->engine,
                                             .quota = w->quota,
                                             .metrics = w->metrics,
@@ -241,7 +242,7 @@ static struct list w_claims(struct world *w)
 {
     struct list list = { 0 };
 
-    ASSERT_OK(dibs_claim_list(engine_handle(w->engine), &(dibs_filter){ 0 }, note, &list, &w->err), &w->err);
+    ASSERT_OK(dibs_claim_list(w->engine->handle, &(dibs_filter){ 0 }, note, &list, &w->err), &w->err);
     return list;
 }
 
@@ -442,7 +443,7 @@ static void a_burst_shares_commits_and_no_port_is_given_twice(void **state)
     (void) state;
     memset(is_given, 0, sizeof is_given);
     for (int round = 0; round < 2; round++) { /* the second time it is watched already */
-        uint64_t before = group_commit_count(engine_group(w->engine))->commits;
+        uint64_t before = group_commit_count(w->engine->group)->commits;
 
         for (size_t i = 0; i < N; i++)
             fd[i] = w_send_pid(w, getpid());
@@ -453,7 +454,7 @@ static void a_burst_shares_commits_and_no_port_is_given_twice(void **state)
             assert_false(is_given[port]);
             is_given[port] = true;
         }
-        assert_true(group_commit_count(engine_group(w->engine))->commits - before <= 3);
+        assert_true(group_commit_count(w->engine->group)->commits - before <= 3);
     }
     assert_int_equal(w_claims(w).n, 2 * N);
     w_close(w);
@@ -532,11 +533,11 @@ static void a_user_asks_no_faster_than_the_rate(void **state)
 static void a_client_that_leaves_before_the_answer_leaves_no_claim(void **state)
 {
     struct world *w = w_open(NULL, &(struct quota_options){ 0 });
-    uint64_t before = engine_seq(w->engine);
+    uint64_t before = w->engine->seq;
 
     (void) state;
     (void) close(w_send_pid(w, getpid()));
-    W_UNTIL(w, engine_seq(w->engine) == before + 2);
+    W_UNTIL(w, w->engine->seq == before + 2);
     assert_int_equal(w_claims(w).n, 0);
     assert_int_equal(portserver_connections(w->server), 0);
     w_close(w);

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "dibs/net.h"
-#include "net/quote.h"
 #include "support/t.h"
 
 /* `want` is the canonical text, or NULL when `why` must be the reason. Where the seeds
@@ -270,10 +269,10 @@ static void a_refusal_quotes_the_item_and_never_a_control_character(void **state
     assert_int_equal(dibs_ranges_parse("10-20, 9-5 ,30", &got, &err), DIBS_INVALID);
     assert_string_equal(err.msg, "port range '9-5': " BACKWARDS);
     assert_int_equal(dibs_ranges_parse("8\x1b[31m0", &got, &err), DIBS_INVALID);
-    assert_string_equal(err.msg, "port range '8\\x1b[31m0': " CONTROL);
+    assert_string_equal(err.msg, "port range '8?[31m0': " CONTROL);
     memset(longer, 'x', sizeof longer - 1);
     assert_int_equal(dibs_ranges_parse(longer, &got, &err), DIBS_INVALID);
-    longer[QUOTE_BYTES] = '\0';
+    longer[48] = '\0';
     assert_non_null(strstr(err.msg, longer));
     assert_non_null(strstr(err.msg, "x...': " DIGITS));
 }

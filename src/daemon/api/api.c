@@ -35,14 +35,12 @@ void api_free(struct api_request *request)
 
 static void write_problem(struct api_request *request)
 {
-    struct jsonw w;
-
     request->out.n = 0;
-    jsonw_begin_bytes(&w, &request->out);
+    jsonw_begin_bytes(&request->w, &request->out);
     request->err.code = request->outcome;
     if (request->status < 400)
         request->status = wire_http_status(request->outcome);
-    wire_problem(&w, &request->err, request->status);
+    wire_problem(&request->w, &request->err, request->status);
     request->type = HTTP_PROBLEM_TYPE;
 }
 
@@ -90,35 +88,32 @@ void api_answer(struct api_request *request)
 
 dibs_status api_write_count(struct api_request *request, dibs_status s, const char *key, uint64_t n)
 {
-    struct jsonw w;
-
     if (s != DIBS_OK)
         return s;
-    jsonw_begin_bytes(&w, &request->out);
-    jsonw_object(&w);
-    jsonw_key_uint(&w, key, n);
-    jsonw_end_object(&w);
+    jsonw_object(&request->w);
+    jsonw_key_uint(&request->w, key, n);
+    jsonw_end_object(&request->w);
     return DIBS_OK;
 }
 
-void api_begin_list(struct jsonw *w, struct api_request *request, const char *key)
+void api_begin_list(struct api_request *request, const char *key)
 {
-    jsonw_begin_bytes(w, &request->out);
-    jsonw_object(w);
-    jsonw_key(w, key);
-    jsonw_array(w);
+    jsonw_object(&request->w);
+    jsonw_key(&request->w, key);
+    jsonw_array(&request->w);
 }
 
-void api_end_list(struct jsonw *w)
+void api_end_list(struct api_request *request)
 {
-    jsonw_end_array(w);
-    jsonw_end_object(w);
+    jsonw_end_array(&request->w);
+    jsonw_end_object(&request->w);
 }
 
-static void refuse(struct api_request *request, int status, dibs_status code)
+/* request->err says why. */
+static void refuse(struct api_request *request, int status)
 {
     request->status = status;
-    request->outcome = code;
+    request->outcome = request->err.code;
     api_answer(request);
 }
 
@@ -131,6 +126,7 @@ static void work(struct job *job, dibs *handle)
 
     quota_begin(quota, request->caller->principal, &request->use);
     request->out.n = 0;
+    jsonw_begin_bytes(&request->w, &request->out);
     request->status = 0;
     request->type = NULL;
     /* Without a client the job is not done. */
@@ -188,19 +184,14 @@ void api_queue(struct api_request *request)
     request->job.call.allowance = request->caller->listener == CALLER_ADMIN ? NULL : &request->use.allowance;
     if (request->settings)
         request->job.call.settings = request->settings;
-    group_commit_queue(engine_group(request->api->options.engine), &request->job);
+    group_commit_queue(request->api->options.engine->group, &request->job);
 }
 
 /* ---- requests ---- */
 
 static const char *param(void *ctx, const char *key, size_t i)
 {
-    return http_query(((const struct api_request *) ctx)->r, key, i);
-}
-
-struct wire_params api_params(struct api_request *request)
-{
-    return (struct wire_params){ param, request };
+    return http_query(ctx, key, i);
 }
 
 const char *api_body(const struct api_request *request, size_t *n)
@@ -213,12 +204,12 @@ const char *api_body(const struct api_request *request, size_t *n)
     return "{}";
 }
 
-dibs_status api_json(struct api_request *request, jsonr_doc **out, dibs_err *err)
+dibs_status api_read_json(struct api_request *request, dibs_err *err)
 {
     size_t n = 0;
     const char *text = api_body(request, &n);
 
-    return jsonr_parse(text, n, out, err);
+    return jsonr_parse(text, n, &request->body.doc, err);
 }
 
 static bool find_route(struct api_request *request)
@@ -242,7 +233,7 @@ static bool admit_loopback(struct api_request *request)
     (void) err_set(&request->err, DIBS_DENIED,
                    request->caller->principal[0] ? "a web page may not ask for ports"
                                                  : "the user of this connection cannot be found");
-    refuse(request, 403, DIBS_DENIED);
+    refuse(request, 403);
     return false;
 }
 
@@ -256,7 +247,7 @@ static bool admit(struct api_request *request)
     if (request->caller->listener == CALLER_TCP && !(request->route->route.flags & API_PUBLIC)) {
         if (caller_load_token(&api->view, api->tokens, http_header(request->r, "Authorization"),
                               &request->token_caller, &request->err) != DIBS_OK) {
-            refuse(request, 401, DIBS_DENIED);
+            refuse(request, 401);
             return false;
         }
         request->token_caller.call.principal = request->token_caller.principal;
@@ -271,24 +262,21 @@ static bool admit(struct api_request *request)
     (void) err_set(&request->err, DIBS_UNAVAILABLE,
                    "too many requests of uid %u; the next is taken in %lld ms (see 'dibs serve --rate')",
                    request->caller->call.uid, (long long) wait_ms);
-    refuse(request, 429, DIBS_UNAVAILABLE);
+    refuse(request, 429);
     return false;
 }
 
 static void take(struct api_request *request)
 {
-    int status = 0;
-
     if (!find_route(request)) {
-        status = router_explain(request->r, &request->match, "see /openapi.json", &request->err);
-        refuse(request, status, request->err.code);
+        refuse(request, router_explain(request->r, &request->match, "see /openapi.json", &request->err));
         return;
     }
     if (!admit(request))
         return;
-    status = router_check(request->r, request->match.route, &request->err);
+    int status = router_check(request->r, request->match.route, &request->err);
     if (status != 0) {
-        refuse(request, status, request->err.code);
+        refuse(request, status);
         return;
     }
     if (request->route->read)
@@ -310,6 +298,7 @@ static void requested(void *ctx, struct http_request *r)
     }
     request->api = ctx;
     request->r = r;
+    request->params = (struct wire_params){ param, r };
     request->caller = request->peer = http_peer(r);
     request->peer->n_users++; /* the client may go away while the engine has its job */
     request->began_us = clock_monotonic_us();
@@ -383,8 +372,7 @@ dibs_status api_open(const struct api_options *options, struct api **out, dibs_e
     if (!self)
         return err_set(err, DIBS_FAILURE, "starting the daemon: out of memory");
     self->options = *options;
-    self->view =
-        (struct caller_view){ core_view(engine_core(options->engine)), options->settings, options->uid };
+    self->view = (struct caller_view){ core_view(options->engine->core), options->settings, options->uid };
     self->handler = (struct http_handler){ .ctx = self,
                                            .connected = connected,
                                            .disconnected = disconnected,

@@ -94,28 +94,29 @@ dibs_status api_read_batch(struct api_request *request, dibs_err *err)
     return s == DIBS_OK ? prepare(request, err) : s;
 }
 
+static dibs_status write_claim(struct api_request *request, dibs_status s, const dibs_claim *claim)
+{
+    if (s == DIBS_OK)
+        wire_claim(&request->w, claim, true);
+    return s;
+}
+
 dibs_status api_claim(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    struct jsonw w;
     dibs_claim claim;
     dibs_status s = dibs_claim_ports(handle, &request->body.batch, &claim, err);
 
-    if (s != DIBS_OK)
-        return s;
-    jsonw_begin_bytes(&w, &request->out);
-    wire_claim(&w, &claim, true);
-    request->status = claim.was_there || request->body.batch.is_dry_run ? 200 : 201;
-    return DIBS_OK;
+    if (s == DIBS_OK)
+        request->status = claim.was_there || request->body.batch.is_dry_run ? 200 : 201;
+    return write_claim(request, s, &claim);
 }
 
 void api_write_claims(struct api_request *request, const dibs_claim *claims, size_t n)
 {
-    struct jsonw w;
-
-    api_begin_list(&w, request, "claims");
+    api_begin_list(request, "claims");
     for (size_t i = 0; i < n; i++)
-        wire_claim(&w, &claims[i], true);
-    api_end_list(&w);
+        wire_claim(&request->w, &claims[i], true);
+    api_end_list(request);
 }
 
 dibs_status api_batch(struct api_request *request, dibs *handle, dibs_err *err)
@@ -134,7 +135,7 @@ dibs_status api_batch(struct api_request *request, dibs *handle, dibs_err *err)
 /* ---- lists ---- */
 
 struct claims_page {
-    struct jsonw w;
+    struct jsonw *w;
     size_t n, limit;
     uint64_t last;
 };
@@ -143,22 +144,22 @@ static bool write_one(void *ctx, const dibs_claim *claim)
 {
     struct claims_page *page = ctx;
 
-    wire_claim(&page->w, claim, false);
+    wire_claim(page->w, claim, false);
     page->last = claim->id;
     return ++page->n < page->limit;
 }
 
 dibs_status api_list(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    struct wire_params params = api_params(request);
+    struct jsonw *w = &request->w;
     dibs_filter filter = { 0 };
-    struct claims_page page = { 0 };
-    dibs_status s = wire_filter_read(&params, &filter, err);
+    struct claims_page page = { .w = w };
+    dibs_status s = wire_filter_read(&request->params, &filter, err);
 
     if (s != DIBS_OK)
         return s;
     request->is_marked = true;
-    request->seq = engine_seq(request->api->options.engine);
+    request->seq = request->api->options.engine->seq;
     if (api_is_known(request)) {
         request->status = 304;
         return DIBS_OK;
@@ -167,124 +168,94 @@ dibs_status api_list(struct api_request *request, dibs *handle, dibs_err *err)
         return err_set(err, DIBS_INVALID, "a page has at most %d claims; the next begins after=ID", PAGE_MAX);
     page.limit = filter.limit ? filter.limit : PAGE_MAX;
     filter.limit = page.limit;
-    api_begin_list(&page.w, request, "claims");
+    api_begin_list(request, "claims");
     s = dibs_claim_list(handle, &filter, write_one, &page, err);
-    jsonw_end_array(&page.w);
-    jsonw_key(&page.w, "next");
+    jsonw_end_array(w);
+    jsonw_key(w, "next");
     if (page.n == page.limit)
-        jsonw_uint(&page.w, page.last);
+        jsonw_uint(w, page.last);
     else
-        jsonw_null(&page.w);
-    jsonw_key_uint(&page.w, "seq", request->seq);
-    jsonw_end_object(&page.w);
+        jsonw_null(w);
+    jsonw_key_uint(w, "seq", request->seq);
+    jsonw_end_object(w);
     return s;
 }
 
 /* ---- one claim ---- */
 
-static dibs_status which(struct api_request *request, dibs_which *out, dibs_err *err)
+dibs_status api_read_which(struct api_request *request, dibs_err *err)
 {
-    struct wire_params params = api_params(request);
-
-    return wire_which_read(request->match.part[0], &params, out, err);
+    return wire_which_read(request->match.part[0], &request->params, &request->which, err);
 }
 
-static dibs_status write_claim(struct api_request *request, dibs_status s, const dibs_claim *claim)
+dibs_status api_read_change(struct api_request *request, dibs_err *err)
 {
-    struct jsonw w;
+    dibs_status s = api_read_which(request, err);
 
-    if (s != DIBS_OK)
-        return s;
-    jsonw_begin_bytes(&w, &request->out);
-    wire_claim(&w, claim, true);
-    return DIBS_OK;
+    return s == DIBS_OK ? api_read_json(request, err) : s;
 }
 
 dibs_status api_find(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    dibs_which it = { 0 };
     dibs_claim claim;
-    dibs_status s = which(request, &it, err);
+    dibs_status s = dibs_claim_find(handle, &request->which, &claim, err);
 
-    if (s == DIBS_OK)
-        s = dibs_claim_find(handle, &it, &claim, err);
     return write_claim(request, s, &claim);
 }
 
 dibs_status api_release(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    struct wire_params params = api_params(request);
-    dibs_which it = { 0 };
     unsigned flags = 0;
     size_t n = 0;
-    dibs_status s = which(request, &it, err);
+    dibs_status s = wire_release_read(&request->params, &flags, err);
 
     if (s == DIBS_OK)
-        s = wire_release_read(&params, &flags, err);
-    if (s == DIBS_OK)
-        s = dibs_claim_release(handle, &it, flags, &n, err);
+        s = dibs_claim_release(handle, &request->which, flags, &n, err);
     return api_write_count(request, s, "released", n);
 }
 
 dibs_status api_renew(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
     int64_t ttl_ms = request->api->options.settings->ttl_ms;
-    dibs_which it = { 0 };
     dibs_claim claim;
     size_t n = 0;
-    dibs_status s = which(request, &it, err);
+    dibs_status s = DIBS_OK;
 
     (void) http_body(request->r, &n);
-    if (s == DIBS_OK && n > 0) {
-        s = api_json(request, &doc, err);
-        if (s == DIBS_OK)
-            s = wire_ttl_read(jsonr_root(doc), &ttl_ms, err);
-    }
+    if (n > 0)
+        s = wire_ttl_read(jsonr_root(request->body.doc), &ttl_ms, err);
     if (s == DIBS_OK)
-        s = dibs_claim_renew(handle, &it, ttl_ms, &claim, err);
+        s = dibs_claim_renew(handle, &request->which, ttl_ms, &claim, err);
     return write_claim(request, s, &claim);
 }
 
 dibs_status api_transfer(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
-    dibs_which it = { 0 };
+    int64_t ttl_ms = request->api->options.settings->ttl_ms;
     dibs_heir heir = { 0 };
     dibs_claim claim;
-    dibs_status s = which(request, &it, err);
+    dibs_status s = wire_heir_read(jsonr_root(request->body.doc), ttl_ms, &heir, err);
 
-    if (s == DIBS_OK)
-        s = api_json(request, &doc, err);
-    if (s == DIBS_OK)
-        s = wire_heir_read(jsonr_root(doc), request->api->options.settings->ttl_ms, &heir, err);
     if (s == DIBS_OK)
         s = caller_translate(&request->api->view, request->caller, heir.holder, &heir.pid, err);
     if (s == DIBS_OK)
-        s = dibs_claim_transfer(handle, &it, &heir, &claim, err);
+        s = dibs_claim_transfer(handle, &request->which, &heir, &claim, err);
     return write_claim(request, s, &claim);
 }
 
 dibs_status api_assert(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    struct jsonw w;
-    dibs_which it = { 0 };
     dibs_socket socket;
-    dibs_status s = which(request, &it, err);
+    dibs_status s = dibs_claim_assert(handle, &request->which, &socket, err);
 
     if (s == DIBS_OK)
-        s = dibs_claim_assert(handle, &it, &socket, err);
-    if (s != DIBS_OK)
-        return s;
-    jsonw_begin_bytes(&w, &request->out);
-    wire_socket(&w, &socket);
-    return DIBS_OK;
+        wire_socket(&request->w, &socket);
+    return s;
 }
 
 dibs_status api_locate(struct api_request *request, dibs *handle, dibs_err *err)
 {
     const char *name = http_query(request->r, "name", 0);
-    struct jsonw w;
     char found[DIBS_NAME_MAX + 1];
 
     if (!name)
@@ -292,9 +263,8 @@ dibs_status api_locate(struct api_request *request, dibs *handle, dibs_err *err)
     dibs_status s = dibs_name_locate(handle, name, http_query(request->r, "project", 0), found, err);
     if (s != DIBS_OK)
         return s;
-    jsonw_begin_bytes(&w, &request->out);
-    jsonw_object(&w);
-    jsonw_key_string(&w, "name", found);
-    jsonw_end_object(&w);
+    jsonw_object(&request->w);
+    jsonw_key_string(&request->w, "name", found);
+    jsonw_end_object(&request->w);
     return DIBS_OK;
 }

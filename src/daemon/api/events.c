@@ -63,7 +63,7 @@ dibs_status api_read_wait(struct api_request *request, dibs_err *err)
 
     /* A client that names no event number has nothing to compare with. */
     if (!read_seen(http_header(request->r, "If-None-Match"), &seen) ||
-        seen != engine_seq(request->api->options.engine))
+        seen != request->api->options.engine->seq)
         request->wait_until_ms = 0;
     return s;
 }
@@ -129,7 +129,7 @@ void api_start_stream(struct api_request *request)
 
     request->out.n = 0;
     bytes_add_text(&request->out, "retry: 1000\n\n");
-    dibs_status s = dibs_event_list(engine_handle(api->options.engine),
+    dibs_status s = dibs_event_list(api->options.engine->handle,
                                     &(dibs_event_query){ .since = request->seq, .limit = BACKLOG_MAX },
                                     add_to_stream, request, &request->err);
     if (s != DIBS_OK || request->out.is_lost) {
@@ -235,23 +235,22 @@ int64_t api_wake_ms(const struct api *api)
 
 dibs_status api_read_events(struct api_request *request, dibs_err *err)
 {
-    struct wire_params params = api_params(request);
     const char *accept = http_header(request->r, "Accept");
     dibs_event_query query = { 0 };
-    dibs_status s = wire_event_query_read(&params, &query, err);
+    dibs_status s = wire_event_query_read(&request->params, &query, err);
 
     if (s == DIBS_OK)
         s = read_wait(request, err);
     if (s != DIBS_OK)
         return s;
     request->is_stream = accept && strstr(accept, "text/event-stream");
-    if (query.since < engine_seq(request->api->options.engine) || request->is_stream)
+    if (query.since < request->api->options.engine->seq || request->is_stream)
         request->wait_until_ms = 0;
     if (!request->is_stream)
         return DIBS_OK;
     /* A reader that comes back says where it was; one that says nothing begins with new events, and so does
      * one that was further than the ledger is now. */
-    uint64_t newest = engine_seq(request->api->options.engine);
+    uint64_t newest = request->api->options.engine->seq;
     request->seq = http_query(request->r, "since", 0) ? query.since : newest;
     (void) read_seen(http_header(request->r, "Last-Event-ID"), &request->seq);
     request->seq = request->seq < newest ? request->seq : newest;
@@ -266,26 +265,25 @@ static bool add_event(void *ctx, const dibs_event *event)
 
 dibs_status api_events(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    struct wire_params params = api_params(request);
+    struct jsonw *w = &request->w;
     dibs_event_query query = { 0 };
-    struct jsonw w;
     uint64_t oldest = 0;
 
     if (request->is_stream)
         return DIBS_OK;
-    dibs_status s = wire_event_query_read(&params, &query, err);
+    dibs_status s = wire_event_query_read(&request->params, &query, err);
     if (s == DIBS_OK && query.limit > PAGE_MAX)
         s = err_set(err, DIBS_INVALID, "a page has at most %d events", PAGE_MAX);
     if (s != DIBS_OK)
         return s;
     query.limit = query.limit ? query.limit : PAGE_MAX;
-    api_begin_list(&w, request, "events");
+    api_begin_list(request, "events");
     const struct call call = handle_call(handle);
-    s = ledger_events(engine_ledger(request->api->options.engine), &call,
-                      &(struct ledger_feed){ query, &oldest }, add_event, &w, err);
-    jsonw_end_array(&w);
-    jsonw_key_uint(&w, "seq", engine_seq(request->api->options.engine));
-    jsonw_key_uint(&w, "oldest", oldest);
-    jsonw_end_object(&w);
+    s = ledger_events(request->api->options.engine->ledger, &call, &(struct ledger_feed){ query, &oldest },
+                      add_event, w, err);
+    jsonw_end_array(w);
+    jsonw_key_uint(w, "seq", request->api->options.engine->seq);
+    jsonw_key_uint(w, "oldest", oldest);
+    jsonw_end_object(w);
     return s;
 }

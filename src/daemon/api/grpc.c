@@ -65,11 +65,11 @@ static dibs_status end_lease(const struct engine *engine, const dibs *handle, co
     const struct call call = handle_call(handle);
     struct ledger_seen seen = { claim->id, claim->generation, claim->lease_until_ms };
     size_t n = 0;
-    dibs_status s = ledger_end(engine_ledger(engine), &call,
-                               &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &n, err);
+    dibs_status s =
+        ledger_end(engine->ledger, &call, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &n, err);
 
     if (s == DIBS_OK && n > 0)
-        core_index_note_end(engine_core(engine), claim, call.now.boot_ms);
+        core_index_note_end(engine->core, claim, call.now.boot_ms);
     return s;
 }
 
@@ -119,7 +119,7 @@ static dibs_status dump(struct api_request *request, dibs *handle, dibs_err *err
 {
     const struct call call = handle_call(handle);
     dibs_pool pool;
-    dibs_status s = core_pool(engine_core(request->api->options.engine), &call, NULL, NULL, &pool, err);
+    dibs_status s = core_pool(request->api->options.engine->core, &call, NULL, NULL, &pool, err);
 
     if (s != DIBS_OK)
         return s;

@@ -11,7 +11,7 @@ struct api_request;
 
 enum { API_ALONE = 1, API_PUBLIC = 2 };
 
-/* Do the request's work in the engine's transaction: write request->out, or return an error. */
+/* Do the request's work in the engine's transaction: write by request->w, or return an error. */
 typedef dibs_status api_work_fn(struct api_request *request, dibs *handle, dibs_err *err);
 /* Reads and checks the request before that. In a row without `work` it writes the answer itself, at once. */
 typedef dibs_status api_read_fn(struct api_request *request, dibs_err *err);
@@ -34,15 +34,18 @@ struct api_request {
     struct caller *peer;         /* of its connection */
     const struct caller *caller; /* that one, or this: */
     struct caller token_caller;  /* of a request over TCP */
-    struct wire_asked body;      /* of claims */
+    struct wire_asked body;      /* of claims; of other requests its document alone */
+    dibs_which which;            /* of a path with {which} */
     dibs_settings *settings;     /* with the overrides of the request; NULL: the daemon's */
     struct quota_use use;
     char key[LEDGER_KEY_MAX + 2];
     struct bytes out;
-    const char *type; /* of the answer; NULL: JSON */
-    int status;       /* 0: 200 */
-    int retry_s;      /* 0: nothing is said of it */
-    bool is_marked;   /* by the newest event that it knows: */
+    struct jsonw w;            /* into `out` */
+    struct wire_params params; /* of the query */
+    const char *type;          /* of the answer; NULL: JSON */
+    int status;                /* 0: 200 */
+    int retry_s;               /* 0: nothing is said of it */
+    bool is_marked;            /* by the newest event that it knows: */
     uint64_t seq;
     int64_t wait_until_ms; /* CLOCK_MONOTONIC; 0: it does not wait (any more) for a change */
     bool is_stream;
@@ -73,11 +76,8 @@ extern const struct router
 extern const char openapi_json[];
 extern const size_t openapi_json_size;
 
-struct wire_params api_params(struct api_request *request);
 /* The body; an empty one is an empty object of JSON. */
 const char *api_body(const struct api_request *request, size_t *n);
-/* The same, parsed. The document is the caller's. */
-dibs_status api_json(struct api_request *request, jsonr_doc **out, dibs_err *err);
 /* Answer with `out`, or with the problem, and free the request. */
 void api_answer(struct api_request *request);
 void api_free(struct api_request *request);
@@ -86,13 +86,18 @@ void api_queue(struct api_request *request);
 /* {"KEY": n}, unless s is not OK, which is returned. */
 dibs_status api_write_count(struct api_request *request, dibs_status s, const char *key, uint64_t n);
 /* {"KEY": [...]}: the items are written in between. */
-void api_begin_list(struct jsonw *w, struct api_request *request, const char *key);
-void api_end_list(struct jsonw *w);
+void api_begin_list(struct api_request *request, const char *key);
+void api_end_list(struct api_request *request);
+
+/* Parse the body into request->body.doc. */
+api_read_fn api_read_json;
 
 /* claims.c */
 api_work_fn api_claim, api_batch, api_list, api_find, api_release, api_renew, api_transfer, api_assert,
     api_locate;
 api_read_fn api_read_claim, api_read_batch;
+/* {which} and its parameters; with the body, too. */
+api_read_fn api_read_which, api_read_change;
 /* The parameter `settings`: the caller's own settings override the daemon's. */
 api_read_fn api_read_settings;
 /* Count the request as `n` requests of the user's rate. */

@@ -15,11 +15,9 @@ static bool write_node(void *ctx, const dibs_node *node)
 
 dibs_status api_nodes(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    struct jsonw w;
-
-    api_begin_list(&w, request, "nodes");
-    dibs_status s = dibs_node_list(handle, write_node, &w, err);
-    api_end_list(&w);
+    api_begin_list(request, "nodes");
+    dibs_status s = dibs_node_list(handle, write_node, &request->w, err);
+    api_end_list(request);
     return s;
 }
 
@@ -53,7 +51,6 @@ dibs_status api_claim_on_nodes(struct api_request *request, dibs *handle, dibs_e
 
 dibs_status api_release_on_nodes(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    struct wire_params params = api_params(request);
     const char *hosts[DIBS_HOSTS_MAX] = { 0 };
     dibs_which which;
     size_t n_hosts = 0;
@@ -61,7 +58,7 @@ dibs_status api_release_on_nodes(struct api_request *request, dibs *handle, dibs
     dibs_status s = hosts_of(request, hosts, &n_hosts, err);
 
     if (s == DIBS_OK)
-        s = wire_which_read("-", &params, &which, err);
+        s = wire_which_read("-", &request->params, &which, err);
     if (s == DIBS_OK)
         s = dibs_release_on_hosts(handle, &which, hosts, n_hosts, &n, err);
     return api_write_count(request, s, "released", n);
@@ -69,10 +66,9 @@ dibs_status api_release_on_nodes(struct api_request *request, dibs *handle, dibs
 
 dibs_status api_node_remove(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    struct wire_params params = api_params(request);
     bool is_forced = false;
     size_t n = 0;
-    dibs_status s = wire_flag_read(&params, "force", &is_forced, err);
+    dibs_status s = wire_flag_read(&request->params, "force", &is_forced, err);
 
     if (s == DIBS_OK)
         s = dibs_node_remove(handle, request->match.part[0], is_forced ? DIBS_NODE_FORCE : 0, &n, err);

@@ -2,7 +2,6 @@
 /* Routes of pools. */
 #include <string.h>
 
-#include "base/auto.h"
 #include "base/err.h"
 #include "daemon/api/internal.h"
 
@@ -16,46 +15,35 @@ static bool write_pool(void *ctx, const dibs_pool *pool)
 
 dibs_status api_pools(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    struct jsonw w;
-
-    api_begin_list(&w, request, "pools");
-    dibs_status s = dibs_pool_list(handle, write_pool, &w, err);
-    api_end_list(&w);
+    api_begin_list(request, "pools");
+    dibs_status s = dibs_pool_list(handle, write_pool, &request->w, err);
+    api_end_list(request);
     return s;
 }
 
 dibs_status api_pool(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    struct jsonw w;
     dibs_pool pool;
     dibs_status s = dibs_pool_get(handle, request->match.part[0], &pool, err);
 
-    if (s != DIBS_OK)
-        return s;
-    jsonw_begin_bytes(&w, &request->out);
-    wire_pool(&w, &pool, NULL);
-    return DIBS_OK;
+    if (s == DIBS_OK)
+        wire_pool(&request->w, &pool, NULL);
+    return s;
 }
 
 dibs_status api_pool_put(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
-    struct jsonw w;
     dibs_pool pool;
-    dibs_status s = api_json(request, &doc, err);
+    dibs_status s = wire_pool_read(jsonr_root(request->body.doc), WIRE_ASKED, &pool, err);
 
-    if (s == DIBS_OK)
-        s = wire_pool_read(jsonr_root(doc), WIRE_ASKED, &pool, err);
     if (s == DIBS_OK && strcmp(pool.name, request->match.part[0]) != 0)
         return err_set(err, DIBS_INVALID, "the pool is called '%s' in the path and '%s' in the body",
                        request->match.part[0], pool.name);
     if (s == DIBS_OK)
         s = dibs_pool_put(handle, &pool, err);
-    if (s != DIBS_OK)
-        return s;
-    jsonw_begin_bytes(&w, &request->out);
-    wire_pool(&w, &pool, NULL);
-    return DIBS_OK;
+    if (s == DIBS_OK)
+        wire_pool(&request->w, &pool, NULL);
+    return s;
 }
 
 dibs_status api_pool_remove(struct api_request *request, dibs *handle, dibs_err *err)
@@ -69,20 +57,16 @@ dibs_status api_pool_remove(struct api_request *request, dibs *handle, dibs_err 
 
 dibs_status api_pool_usage(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    struct jsonw w;
     dibs_pool_usage usage;
     dibs_status s = dibs_pool_usage_of(handle, request->match.part[0], &usage, err);
 
-    if (s != DIBS_OK)
-        return s;
-    jsonw_begin_bytes(&w, &request->out);
-    wire_usage(&w, &usage);
-    return DIBS_OK;
+    if (s == DIBS_OK)
+        wire_usage(&request->w, &usage);
+    return s;
 }
 
 dibs_status api_pool_export(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    struct jsonw w;
     char range[DIBS_RANGES_TEXT_MAX + 1];
     uint8_t bytes[WIRE_RANGE_BYTES_MAX];
     size_t n = sizeof bytes;
@@ -90,10 +74,9 @@ dibs_status api_pool_export(struct api_request *request, dibs *handle, dibs_err 
 
     if (s != DIBS_OK)
         return s;
-    jsonw_begin_bytes(&w, &request->out);
-    jsonw_object(&w);
-    wire_range_members(&w, &(dibs_range_snapshot){ range, bytes, n });
-    jsonw_end_object(&w);
+    jsonw_object(&request->w);
+    wire_range_members(&request->w, &(dibs_range_snapshot){ range, bytes, n });
+    jsonw_end_object(&request->w);
     return DIBS_OK;
 }
 
@@ -108,14 +91,11 @@ static size_t count_bits(const dibs_range_snapshot *snapshot)
 
 dibs_status api_pool_import(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
     uint8_t bytes[WIRE_RANGE_BYTES_MAX];
     dibs_range_snapshot snapshot = { 0 };
     size_t n = 0;
-    dibs_status s = api_json(request, &doc, err);
+    dibs_status s = wire_range_read(jsonr_root(request->body.doc), bytes, &snapshot, err);
 
-    if (s == DIBS_OK)
-        s = wire_range_read(jsonr_root(doc), bytes, &snapshot, err);
     if (s == DIBS_OK) {
         api_charge(request, count_bits(&snapshot));
         s = dibs_snapshot_import(handle, request->match.part[0], &snapshot, &n, err);

@@ -22,7 +22,7 @@ static dibs_status ready(struct api_request *request, dibs_err *err)
 
     if (request->api->is_draining)
         says = "stopping";
-    else if (group_commit_check(engine_group(request->api->options.engine), err) !=
+    else if (group_commit_check(request->api->options.engine->group, err) !=
              DIBS_OK) /* its path is no business of strangers */
         says = request->caller->listener == CALLER_TCP ? "the ledger cannot be used" : err->msg;
     request->type = "text/plain";
@@ -54,11 +54,13 @@ const struct api_route api_routes[] = {
       api_list,
       api_read_wait },
     { { "POST", "/v1/batch", "", 0 }, api_batch, api_read_batch },
-    { { "GET", "/v1/claims/{which}", WHICH, 0 }, api_find, NULL },
-    { { "DELETE", "/v1/claims/{which}", WHICH " all force unhold unkeep dry_run", 0 }, api_release, NULL },
-    { { "POST", "/v1/claims/{which}/renew", WHICH, 0 }, api_renew, NULL },
-    { { "POST", "/v1/claims/{which}/transfer", WHICH, 0 }, api_transfer, NULL },
-    { { "GET", "/v1/claims/{which}/assert", WHICH, 0 }, api_assert, NULL },
+    { { "GET", "/v1/claims/{which}", WHICH, 0 }, api_find, api_read_which },
+    { { "DELETE", "/v1/claims/{which}", WHICH " all force unhold unkeep dry_run", 0 },
+      api_release,
+      api_read_which },
+    { { "POST", "/v1/claims/{which}/renew", WHICH, 0 }, api_renew, api_read_change },
+    { { "POST", "/v1/claims/{which}/transfer", WHICH, 0 }, api_transfer, api_read_change },
+    { { "GET", "/v1/claims/{which}/assert", WHICH, 0 }, api_assert, api_read_which },
     { { "GET", "/v1/names", "name project", 0 }, api_locate, NULL },
     { { "GET", "/v1/events", "since limit newest wait", 0 }, api_events, api_read_events },
     { { "GET", "/v1/nodes", "", 0 }, api_nodes, NULL },
@@ -67,17 +69,17 @@ const struct api_route api_routes[] = {
     { { "DELETE", "/v1/nodes/-/claims", "host name project", API_ALONE }, api_release_on_nodes, NULL },
     { { "GET", "/v1/pools", "settings", 0 }, api_pools, api_read_settings },
     { { "GET", "/v1/pools/{name}", "settings", 0 }, api_pool, api_read_settings },
-    { { "PUT", "/v1/pools/{name}", "", 0 }, api_pool_put, NULL },
+    { { "PUT", "/v1/pools/{name}", "", 0 }, api_pool_put, api_read_json },
     { { "DELETE", "/v1/pools/{name}", "", 0 }, api_pool_remove, NULL },
     { { "GET", "/v1/pools/{name}/usage", "settings", 0 }, api_pool_usage, api_read_settings },
     { { "GET", "/v1/pools/{name}/snapshot", "settings", 0 }, api_pool_export, api_read_settings },
-    { { "PUT", "/v1/pools/{name}/snapshot", "", API_ALONE }, api_pool_import, NULL },
+    { { "PUT", "/v1/pools/{name}/snapshot", "", API_ALONE }, api_pool_import, api_read_json },
     { { "GET", "/v1/ports/{proto}/{port}", "pool address with binding settings", 0 },
       api_explain,
       api_read_settings },
-    { { "POST", "/v1/reap", "", API_ALONE }, api_reap, NULL },
+    { { "POST", "/v1/reap", "", API_ALONE }, api_reap, api_read_json },
     { { "POST", "/v1/repair", "", API_ALONE }, api_repair, NULL },
-    { { "POST", "/v1/restore", "", API_ALONE }, api_restore, NULL },
+    { { "POST", "/v1/restore", "", API_ALONE }, api_restore, api_read_json },
     { { "GET", "/v1/daemon", "", 0 }, api_daemon, NULL },
     { { "GET", "/v1/doctor", "", API_ALONE }, api_doctor, NULL },
     { { "POST", "/v1/doctor", "", API_ALONE }, api_doctor_fix, NULL },

@@ -15,23 +15,19 @@
 
 dibs_status api_explain(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    struct wire_params params = api_params(request);
     AUTO(free_auto) dibs_port_report *report = calloc(1, sizeof *report);
     dibs_binding bindings[DIBS_BINDINGS_MAX];
     dibs_port_question question = { 0 };
-    struct jsonw w;
 
     if (!report)
         return err_set(err, DIBS_FAILURE, "explaining: out of memory");
-    dibs_status s =
-        wire_question_read(request->match.part[0], request->match.part[1], &params, bindings, &question, err);
+    dibs_status s = wire_question_read(request->match.part[0], request->match.part[1], &request->params,
+                                       bindings, &question, err);
     if (s == DIBS_OK)
         s = dibs_port_explain(handle, &question, report, err);
-    if (s != DIBS_OK)
-        return s;
-    jsonw_begin_bytes(&w, &request->out);
-    wire_report(&w, question.port, report);
-    return DIBS_OK;
+    if (s == DIBS_OK)
+        wire_report(&request->w, question.port, report);
+    return s;
 }
 
 /* ---- lists that a callback fills ---- */
@@ -43,7 +39,7 @@ static bool add_claim(void *ctx, const dibs_claim *claim)
 }
 
 struct repairing {
-    struct jsonw w;
+    struct jsonw *w;
     struct metrics *metrics; /* NULL: a dry run does not count */
 };
 
@@ -51,7 +47,7 @@ static bool add_repair(void *ctx, const dibs_repair_item *item)
 {
     struct repairing *to = ctx;
 
-    wire_repair_item(&to->w, item);
+    wire_repair_item(to->w, item);
     if (to->metrics)
         metrics_repaired(to->metrics, item->kind);
     return true;
@@ -66,31 +62,27 @@ static bool add_finding(void *ctx, const dibs_finding *finding)
 dibs_status api_reap(struct api_request *request, dibs *handle, dibs_err *err)
 {
     static const char *const known[] = { "stale", "dry_run", NULL };
-    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
-    struct jsonw w;
     bool is_stale = false;
     bool is_dry_run = false;
     struct fields f = { 0 };
-    dibs_status s = api_json(request, &doc, err);
 
-    if (s != DIBS_OK)
-        return s;
-    fields_begin(&f, jsonr_root(doc), known, WIRE_ASKED, err);
+    fields_begin(&f, jsonr_root(request->body.doc), known, WIRE_ASKED, err);
     fields_bool(&f, "stale", &is_stale);
     fields_bool(&f, "dry_run", &is_dry_run);
     if (f.status != DIBS_OK)
         return f.status;
-    api_begin_list(&w, request, "claims");
-    s = dibs_reap(handle, (is_stale ? DIBS_REAP_STALE : 0u) | (is_dry_run ? DIBS_REAP_DRY_RUN : 0u),
-                  add_claim, &w, NULL, err);
-    api_end_list(&w);
+    api_begin_list(request, "claims");
+    dibs_status s =
+        dibs_reap(handle, (is_stale ? DIBS_REAP_STALE : 0u) | (is_dry_run ? DIBS_REAP_DRY_RUN : 0u),
+                  add_claim, &request->w, NULL, err);
+    api_end_list(request);
     return s;
 }
 
 dibs_status api_repair(struct api_request *request, dibs *handle, dibs_err *err)
 {
     struct wire_plan plan = { 0 };
-    struct repairing to = { 0 };
+    struct repairing to = { .w = &request->w };
     size_t n = 0;
     const char *text = api_body(request, &n);
     dibs_status s = wire_plan_read(text, n, &plan, err);
@@ -98,9 +90,9 @@ dibs_status api_repair(struct api_request *request, dibs *handle, dibs_err *err)
     if (s == DIBS_OK) {
         api_charge(request, plan.plan.n);
         to.metrics = plan.plan.is_dry_run ? NULL : request->api->options.metrics;
-        api_begin_list(&to.w, request, "findings");
+        api_begin_list(request, "findings");
         s = dibs_repair(handle, &plan.plan, add_repair, &to, err);
-        api_end_list(&to.w);
+        api_end_list(request);
     }
     wire_plan_done(&plan);
     return s;
@@ -108,13 +100,10 @@ dibs_status api_repair(struct api_request *request, dibs *handle, dibs_err *err)
 
 dibs_status api_restore(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
     struct wire_snapshot read = { 0 };
     size_t n = 0;
-    dibs_status s = api_json(request, &doc, err);
+    dibs_status s = wire_snapshot_read(jsonr_root(request->body.doc), &read, err);
 
-    if (s == DIBS_OK)
-        s = wire_snapshot_read(jsonr_root(doc), &read, err);
     if (s == DIBS_OK) {
         api_charge(request, read.n_claims);
         const dibs_snapshot snapshot = { read.claims, read.n_claims, read.pools, read.n_pools };
@@ -128,7 +117,6 @@ dibs_status api_restore(struct api_request *request, dibs *handle, dibs_err *err
 dibs_status api_daemon(struct api_request *request, dibs *handle, dibs_err *err)
 {
     AUTO(free_auto) struct wire_daemon *daemon = calloc(1, sizeof *daemon);
-    struct jsonw w;
 
     if (!daemon)
         return err_set(err, DIBS_FAILURE, "telling of the daemon: out of memory");
@@ -138,18 +126,16 @@ dibs_status api_daemon(struct api_request *request, dibs *handle, dibs_err *err)
     daemon->is_admin = request->caller->call.is_admin;
     daemon->boot_ms = dibs_boot_ms(handle);
     (void) text_copy(daemon->ledger, sizeof daemon->ledger, dibs_settings_of(handle)->ledger);
-    jsonw_begin_bytes(&w, &request->out);
-    wire_daemon(&w, daemon);
+    wire_daemon(&request->w, daemon);
     return DIBS_OK;
 }
 
 static dibs_status examine(struct api_request *request, dibs *handle, bool is_fix, dibs_err *err)
 {
-    struct jsonw w;
 
-    api_begin_list(&w, request, "findings");
-    dibs_status s = handle_doctor(handle, is_fix, add_finding, &w, err);
-    api_end_list(&w);
+    api_begin_list(request, "findings");
+    dibs_status s = handle_doctor(handle, is_fix, add_finding, &request->w, err);
+    api_end_list(request);
     return s;
 }
 

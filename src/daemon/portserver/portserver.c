@@ -138,7 +138,7 @@ static void done(struct job *job, const dibs_err *err)
         return;
     }
     a->is_undone = true; /* the client went away: no process would ever use the port (INV-4) */
-    group_commit_queue(engine_group(a->server->options.engine), &a->job);
+    group_commit_queue(a->server->options.engine->group, &a->job);
 }
 
 /* ---- requests ---- */
@@ -192,8 +192,7 @@ static dibs_status identify(struct client *a, int64_t pid)
     if (pid <= 1 || pid > INT32_MAX) /* 1 never ends, and no request is for it */
         return DIBS_NOT_FOUND;
     a->pid = (int32_t) pid;
-    if (!caller_load_watched(&server->view, engine_watch(server->options.engine), a->moment, a->source.fd,
-                             &caller))
+    if (!caller_load_watched(&server->view, server->options.engine->watch, a->moment, a->source.fd, &caller))
         s = caller_load(&server->view, a->source.fd, CALLER_PUBLIC, &caller, NULL);
     if (s != DIBS_OK)
         return s;
@@ -215,7 +214,7 @@ static void take(struct client *a, const char *bytes, size_t n)
     dibs_status s = portserver_pid_parse(bytes, n, &pid) ? identify(a, pid) : DIBS_INVALID;
 
     if (s == DIBS_OK)
-        group_commit_queue(engine_group(a->server->options.engine), &a->job);
+        group_commit_queue(a->server->options.engine->group, &a->job);
     else
         refuse(a, s);
 }
@@ -310,7 +309,7 @@ static void on_connection(loop_source *source, uint32_t events)
             continue;
         }
         if (errno == EAGAIN) {
-            listener->moment = watch_moment(engine_watch(server->options.engine));
+            listener->moment = watch_moment(server->options.engine->watch);
             return;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -341,8 +340,7 @@ dibs_status portserver_open(const struct api_options *options, struct portserver
     if (!self)
         return err_set(err, DIBS_FAILURE, "starting the portserver: out of memory");
     self->options = *options;
-    self->view =
-        (struct caller_view){ core_view(engine_core(options->engine)), options->settings, options->uid };
+    self->view = (struct caller_view){ core_view(options->engine->core), options->settings, options->uid };
     TAILQ_INIT(&self->silent);
     *out = self;
     return DIBS_OK;

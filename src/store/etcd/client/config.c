@@ -11,7 +11,6 @@
 #include "base/secret.h"
 #include "base/text.h"
 #include "dibs/net.h"
-#include "net/quote.h"
 
 #include "base/banned.h"
 
@@ -20,9 +19,9 @@ enum { HOST_MAX = 253, LABEL_MAX = 63, PASSFILE_MAX_BYTES = 1024 };
 
 static dibs_status refuse(dibs_err *err, const char *part, const char *why)
 {
-    char shown[QUOTE_SIZE];
+    char shown[52];
 
-    return err_set(err, DIBS_INVALID, "etcd URL: '%s': %s", quote_text(shown, part), why);
+    return err_set(err, DIBS_INVALID, "etcd URL: '%s': %s", text_safe(part, shown, sizeof shown), why);
 }
 
 static bool is_alnum(char c)
