@@ -52,7 +52,7 @@ enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, 
         kernel_probe_why(&claim->bindings[0], port, EACCES, err);
         return LEDGER_PROBE_ABORT;
     }
-    switch (kernel_probe(claim->bindings, claim->n_bindings, port, NULL, err)) {
+    switch (kernel_probe(claim->bindings, claim->n_bindings, port, err)) {
     case KERNEL_FREE: return LEDGER_PROBE_FREE;
     case KERNEL_BUSY: core->n_busy++; return LEDGER_PROBE_BUSY;
     case KERNEL_ABORT: break;

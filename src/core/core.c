@@ -82,7 +82,6 @@ const struct core_host *core_host(struct core *core, const struct call *call)
 {
     struct core_host *host = &core->host;
     int64_t now_ms = call->now.boot_ms;
-    enum kernel_source source = KERNEL_DEFAULT;
 
     if (host->is_loaded && now_ms >= host->loaded_ms && now_ms - host->loaded_ms < HOST_FACTS_LAST_MS)
         return host;
@@ -91,9 +90,7 @@ const struct core_host *core_host(struct core *core, const struct call *call)
     host->has_ipv6 = kernel_has_ipv6();
     host->netns = kernel_netns();
     host->unprivileged_from = kernel_unprivileged_start();
-    kernel_ephemeral(&host->ephemeral, &source);
-    host->is_ephemeral_detected = source == KERNEL_DETECTED;
-    memset(&host->reserved, 0, sizeof host->reserved);
+    host->is_ephemeral_detected = kernel_ephemeral(&host->ephemeral);
     (void) kernel_reserved_ports(&host->reserved); /* unreadable: nothing is known to be reserved */
     return host;
 }

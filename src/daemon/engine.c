@@ -122,7 +122,7 @@ static bool known(void *ctx, pid_t pid, struct core_self *out)
 {
     struct engine *e = ctx;
 
-    return watch_knows(e->watch, pid, &out->facts, &out->netns);
+    return watch_knows(e->watch, pid, watch_moment(e->watch), &out->facts, &out->netns);
 }
 
 static dibs_status start(struct engine *e, const struct engine_options *options, dibs_err *err)

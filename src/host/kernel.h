@@ -22,10 +22,9 @@ socklen_t kernel_sockaddr(const dibs_address *address, uint16_t port, union kern
 enum kernel_probe_result { KERNEL_FREE, KERNEL_BUSY, KERNEL_ABORT };
 
 /* Can `port` be bound on every one of the bindings? TCP: SO_REUSEADDR, bind, no listen, close.
- * UDP: plain bind. BUSY is EADDRINUSE alone, `*which` (may be NULL) is the index of the binding; ABORT is
- * anything else, with the reason in `err`: EACCES is DIBS_DENIED, the rest DIBS_FAILURE. */
-enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, uint16_t port, size_t *which,
-                                      dibs_err *err);
+ * UDP: plain bind. BUSY is EADDRINUSE alone; ABORT is anything else, with the reason in `err`: EACCES is
+ * DIBS_DENIED, the rest DIBS_FAILURE. */
+enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, uint16_t port, dibs_err *err);
 /* Fill `err` with the message of an ABORT with this error. */
 void kernel_probe_why(const dibs_binding *binding, uint16_t port, int os_errno, dibs_err *err);
 
@@ -34,11 +33,9 @@ bool kernel_has_ipv6(void);
 /* Does the kernel know this protocol (SCTP may be missing)? */
 bool kernel_has_proto(dibs_proto proto);
 
-enum kernel_source { KERNEL_DETECTED, KERNEL_DEFAULT };
-
-/* Read the live ephemeral range of this network namespace; Linux's default 32768-60999 when it
+/* Read the live ephemeral range of this network namespace; false, and Linux's default 32768-60999, when it
  * cannot be read or is not sane (D1, D23). */
-void kernel_ephemeral(dibs_range *out, enum kernel_source *source);
+bool kernel_ephemeral(dibs_range *out);
 
 /* Read ip_local_reserved_ports, whatever its length. An unreadable file is an empty set and false. */
 bool kernel_reserved_ports(struct portbits *out);

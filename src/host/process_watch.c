@@ -350,12 +350,7 @@ uint64_t watch_moment(const struct watch *watch)
     return watch->n_pidfds;
 }
 
-bool watch_knows(struct watch *watch, pid_t pid, struct process_facts *out, uint64_t *netns)
-{
-    return watch_knew(watch, pid, watch_moment(watch), out, netns);
-}
-
-bool watch_knew(struct watch *watch, pid_t pid, uint64_t moment, struct process_facts *out, uint64_t *netns)
+bool watch_knows(struct watch *watch, pid_t pid, uint64_t moment, struct process_facts *out, uint64_t *netns)
 {
     const dibs_process process = { .pidns = watch->options.view->pidns, .pid = pid };
     struct watched *e = find(watch, &process, compare_pids);

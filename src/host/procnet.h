@@ -6,6 +6,9 @@
 
 #include "host/kernel.h"
 
+/* States as the kernel numbers them (its tcp_states.h, also for UDP). */
+enum { SOCKET_ESTABLISHED = 1, SOCKET_CLOSED = 7, SOCKET_LISTENING = 10 };
+
 /* A bounded list of sockets; start with zeroes, end with socket_list_done(). */
 struct socket_list {
     struct kernel_socket *item;

@@ -17,9 +17,6 @@
 
 #include "base/banned.h"
 
-/* States as the kernel numbers them (its tcp_states.h, also for UDP). */
-enum { ESTABLISHED = 1, CLOSED = 7, LISTENING = 10 };
-
 /* The kernel fills at most 32 KiB at a time when it is offered that much. */
 #define ANSWER_BYTES 32768
 /* How often a dump that changed while it was read is repeated. */
@@ -62,7 +59,8 @@ static dibs_status ask_for_dump(struct dump *d, uint8_t family, dibs_err *err)
     struct inet_diag_req_v2 req = {
         .sdiag_family = family,
         .sdiag_protocol = (uint8_t) proto_row(d->proto)->ip_proto,
-        .idiag_states = d->proto == DIBS_UDP ? 1u << CLOSED | 1u << ESTABLISHED : 1u << LISTENING,
+        .idiag_states =
+            d->proto == DIBS_UDP ? 1u << SOCKET_CLOSED | 1u << SOCKET_ESTABLISHED : 1u << SOCKET_LISTENING,
     };
 
     /* A dump compares the local port of the request, if there is one: no filter program needed. */
@@ -247,7 +245,7 @@ static void put_end(const struct sockaddr_storage *from, uint32_t address[4], ui
  * has closed it reports uid 0, and no inode. */
 static bool is_wanted(const struct inet_diag_msg *diag, const struct inet_diag_sockid *id)
 {
-    return diag->idiag_state == ESTABLISHED && diag->idiag_inode != 0 &&
+    return diag->idiag_state == SOCKET_ESTABLISHED && diag->idiag_inode != 0 &&
            diag->id.idiag_sport == id->idiag_sport && diag->id.idiag_dport == id->idiag_dport;
 }
 
