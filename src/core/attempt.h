@@ -38,7 +38,6 @@ struct attempt {
     uint16_t *dead_ports; /* where they are, as far as candidates are wanted; NULL until then */
     size_t n_dead_ports;
     struct ledger_drop *drops;
-    struct core_group group; /* of the names looked up so far */
 
     bool has_ending;                /* something is in `ending` */
     struct portbits *freed;         /* of claims whose names this batch frees; NULL: it drops none */

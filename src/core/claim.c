@@ -112,14 +112,13 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
 static dibs_status look_up_name(struct attempt *a, const struct call *call, size_t i, dibs_err *err)
 {
     struct ledger_want *want = &a->wants[i];
-    char name[DIBS_NAME_MAX + 1];
+    char *name = want->claim.name;
     dibs_claim claim;
     const dibs_request *r = a->asks[i].request;
-    dibs_status s = core_name_like(a->core, call, r, &a->group, name, err);
+    dibs_status s = core_name(a->core, call, r->name, r->project, name, err);
 
     if (s != DIBS_OK)
         return s;
-    (void) text_copy(want->claim.name, sizeof want->claim.name, name);
     s = ledger_find_name(a->core->ledger, call, name, &claim, &want->remembered, err);
     a->asks[i].has_claim = s == DIBS_OK && !attempt_has(a->freed, claim.port);
     if (s == DIBS_NOT_FOUND)
@@ -226,7 +225,6 @@ dibs_status attempt_look_up_names(struct attempt *a, dibs_err *err)
         ledger_tx_open(look.tx, &look);
     else if (a->batch->n > 1 && !(look.tx = ledger_begin_read(ledger, &look, err)))
         return DIBS_UNAVAILABLE;
-    a->group = (struct core_group){ 0 }; /* as it is now */
     for (size_t i = 0; i < a->batch->n && s == DIBS_OK; i++)
         if (a->wants[i].claim.name[0] && !a->asks[i].is_noop)
             s = look_up_name(a, &look, i, err);

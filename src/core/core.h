@@ -198,15 +198,6 @@ dibs_status core_release_on_hosts(struct core *core, const struct call *call, co
  * was then; else the requested name, or "shop~1a2b3c/web" when "shop" belongs to another directory. */
 dibs_status core_name(struct core *core, const struct call *call, const char *name, const char *project,
                       char out[DIBS_NAME_MAX + 1], dibs_err *err);
-/* The same for many names: the group of the last name is used for the next one without another lookup. The
- * ledger refuses the claim if another directory has taken the name meanwhile. */
-struct core_group {
-    const char *project; /* compared as a pointer */
-    char asked[DIBS_NAME_PART_MAX + 1];
-    char found[DIBS_NAME_PART_MAX + 1];
-};
-dibs_status core_name_like(struct core *core, const struct call *call, const dibs_request *request,
-                           struct core_group *known, char out[DIBS_NAME_MAX + 1], dibs_err *err);
 /* Fill the holder part of a claim. */
 dibs_status core_holder(struct core *core, const struct call *call, const dibs_heir *heir, dibs_claim *out,
                         dibs_err *err);
