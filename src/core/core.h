@@ -248,8 +248,6 @@ dibs_status core_assert(struct core *core, const struct call *call, const dibs_w
                         dibs_err *err);
 
 /* ---- hosts (reap.c) ---- */
-dibs_status core_node_list(struct core *core, const struct call *call, dibs_node_fn fn, void *ctx,
-                           dibs_err *err);
 dibs_status core_node_remove(struct core *core, const struct call *call, const char *name, unsigned flags,
                              size_t *n, dibs_err *err);
 

@@ -112,12 +112,6 @@ dibs_status core_reap(struct core *core, const struct call *call, struct core_re
 
 /* ---- hosts ---- */
 
-dibs_status core_node_list(struct core *core, const struct call *call, dibs_node_fn fn, void *ctx,
-                           dibs_err *err)
-{
-    return ledger_nodes(core->ledger, call, fn, ctx, err);
-}
-
 dibs_status core_node_remove(struct core *core, const struct call *call, const char *name, unsigned flags,
                              size_t *n, dibs_err *err)
 {

@@ -133,20 +133,31 @@ static dibs_status open_any(dibs *handle, dibs_err *err)
                      : open_core(handle, err);
 }
 
+/* A handle and its connection. */
+struct opened {
+    dibs handle; /* first: dibs_close() frees both by it */
+    struct connection to;
+};
+
 /* NULL: no memory. */
 static dibs *make_handle(void)
 {
-    dibs *handle = calloc(1, sizeof *handle);
-    struct connection *to = calloc(1, sizeof *to);
+    struct opened *self = calloc(1, sizeof *self);
 
-    if (!handle || !to) {
-        free(handle);
-        free(to);
+    if (!self)
         return NULL;
-    }
-    to->pid = getpid();
-    handle->to = to;
-    return handle;
+    self->to.pid = getpid();
+    self->handle.to = &self->to;
+    return &self->handle;
+}
+
+static dibs_status give(dibs *handle, dibs_status s, dibs **out)
+{
+    if (s == DIBS_OK)
+        *out = handle;
+    else
+        dibs_close(handle);
+    return s;
 }
 
 dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
@@ -166,12 +177,7 @@ dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
         handle->to->settings = *settings;
     if (s == DIBS_OK)
         s = open_any(handle, err);
-    if (s != DIBS_OK) {
-        dibs_close(handle);
-        return s;
-    }
-    *out = handle;
-    return DIBS_OK;
+    return give(handle, s, out);
 }
 
 dibs_status handle_open_server(const dibs_settings *settings, dibs **out, dibs_err *err)
@@ -185,13 +191,7 @@ dibs_status handle_open_server(const dibs_settings *settings, dibs **out, dibs_e
     to->settings.ledger_mode = DIBS_LEDGER_STRICT;
     (void) text_copy(to->settings.socket, sizeof to->settings.socket, "none");
     to->is_server = to->never_forks = true;
-    dibs_status s = open_core(handle, err);
-    if (s != DIBS_OK) {
-        dibs_close(handle);
-        return s;
-    }
-    *out = handle;
-    return DIBS_OK;
+    return give(handle, open_core(handle, err), out);
 }
 
 void dibs_close(dibs *handle)
@@ -202,7 +202,6 @@ void dibs_close(dibs *handle)
     /* After a fork the connection is the parent's: closing it in the child could harm the parent. */
     if (handle->to->pid == getpid() || !handle->to->core)
         core_close(handle->to->core);
-    free(handle->to);
     free(handle);
 }
 
@@ -296,6 +295,15 @@ dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *
     ((handle)->to->remote ? remote_verb((handle)->to->remote, __VA_ARGS__) \
                           : core_verb((handle)->to->core, CALL(handle), __VA_ARGS__))
 
+/* A verb with a callback of the user, which must not use the handle. */
+#define CALLING_BACK(handle, verb)             \
+    (__extension__({                           \
+        (handle)->to->is_calling_back = true;  \
+        dibs_status called_ = (verb);          \
+        (handle)->to->is_calling_back = false; \
+        called_;                               \
+    }))
+
 /* Pointers first, then values, then the ledger. */
 #define NEED(handle, condition, check, err)                                \
     do {                                                                   \
@@ -314,11 +322,9 @@ dibs_status dibs_claim_on_hosts(dibs *handle, const dibs_request *request, const
     const dibs_batch batch = { .requests = request, .n = 1 };
 
     NEED(handle, request && hosts && out, args_batch(&batch, err), err);
+    const struct core_hosts on = { hosts, n };
     dibs_status s = args_hosts(hosts, n, err);
-    return s == DIBS_OK ? handle->to->remote
-                              ? remote_claim_on_hosts(handle->to->remote, request, hosts, n, out, err)
-                              : core_claim_on_hosts(handle->to->core, CALL(handle), request,
-                                                    &(struct core_hosts){ hosts, n }, out, err)
+    return s == DIBS_OK ? VERB(handle, remote_claim_on_hosts, core_claim_on_hosts, request, &on, out, err)
                         : s;
 }
 
@@ -326,11 +332,9 @@ dibs_status dibs_release_on_hosts(dibs *handle, const dibs_which *which, const c
                                   size_t n_hosts, size_t *n, dibs_err *err)
 {
     NEED(handle, which && which->name && hosts, args_proto(which->proto, err), err);
+    const struct core_hosts on = { hosts, n_hosts };
     dibs_status s = args_hosts(hosts, n_hosts, err);
-    return s == DIBS_OK ? handle->to->remote
-                              ? remote_release_on_hosts(handle->to->remote, which, hosts, n_hosts, n, err)
-                              : core_release_on_hosts(handle->to->core, CALL(handle), which,
-                                                      &(struct core_hosts){ hosts, n_hosts }, n, err)
+    return s == DIBS_OK ? VERB(handle, remote_release_on_hosts, core_release_on_hosts, which, &on, n, err)
                         : s;
 }
 
@@ -381,31 +385,25 @@ dibs_status dibs_claim_list(dibs *handle, const dibs_filter *filter, dibs_claim_
                             dibs_err *err)
 {
     NEED(handle, filter && fn, args_proto(filter->proto, err), err);
-    handle->to->is_calling_back = true;
-    dibs_status s = VERB(handle, remote_list, core_list, filter, fn, ctx, err);
-    handle->to->is_calling_back = false;
-    return s;
+    return CALLING_BACK(handle, VERB(handle, remote_list, core_list, filter, fn, ctx, err));
 }
 
 dibs_status dibs_event_list(dibs *handle, const dibs_event_query *query, dibs_event_fn fn, void *ctx,
                             dibs_err *err)
 {
     NEED(handle, query && fn, DIBS_OK, err);
-    handle->to->is_calling_back = true;
-    dibs_status s = handle->to->remote ? remote_events(handle->to->remote, query, fn, ctx, err)
-                                       : ledger_events(handle->to->core->ledger, CALL(handle),
-                                                       &(struct ledger_feed){ *query, NULL }, fn, ctx, err);
-    handle->to->is_calling_back = false;
-    return s;
+    const struct ledger_feed feed = { *query, NULL };
+    return CALLING_BACK(
+        handle, handle->to->remote ? remote_events(handle->to->remote, query, fn, ctx, err)
+                                   : ledger_events(handle_ledger(handle), CALL(handle), &feed, fn, ctx, err));
 }
 
 dibs_status dibs_node_list(dibs *handle, dibs_node_fn fn, void *ctx, dibs_err *err)
 {
     NEED(handle, fn, DIBS_OK, err);
-    handle->to->is_calling_back = true;
-    dibs_status s = VERB(handle, remote_node_list, core_node_list, fn, ctx, err);
-    handle->to->is_calling_back = false;
-    return s;
+    return CALLING_BACK(handle, handle->to->remote
+                                    ? remote_node_list(handle->to->remote, fn, ctx, err)
+                                    : ledger_nodes(handle_ledger(handle), CALL(handle), fn, ctx, err));
 }
 
 dibs_status dibs_node_remove(dibs *handle, const char *name, unsigned flags, size_t *n, dibs_err *err)
@@ -435,10 +433,7 @@ dibs_status dibs_pool_remove(dibs *handle, const char *name, dibs_err *err)
 dibs_status dibs_pool_list(dibs *handle, dibs_pool_fn fn, void *ctx, dibs_err *err)
 {
     NEED(handle, fn, DIBS_OK, err);
-    handle->to->is_calling_back = true;
-    dibs_status s = VERB(handle, remote_pool_list, core_pool_list, fn, ctx, err);
-    handle->to->is_calling_back = false;
-    return s;
+    return CALLING_BACK(handle, VERB(handle, remote_pool_list, core_pool_list, fn, ctx, err));
 }
 
 dibs_status dibs_pool_usage_of(dibs *handle, const char *name, dibs_pool_usage *out, dibs_err *err)
@@ -478,11 +473,7 @@ dibs_status dibs_reap(dibs *handle, unsigned flags, dibs_claim_fn fn, void *ctx,
 {
     NEED(handle, true, args_flags(flags, DIBS_REAP_STALE | DIBS_REAP_DRY_RUN, err), err);
     struct core_reaping r = { flags, fn, ctx, 0 };
-    if (handle->to->remote)
-        return remote_reap(handle->to->remote, flags, fn, ctx, n, err);
-    handle->to->is_calling_back = true;
-    dibs_status s = core_reap(handle->to->core, CALL(handle), &r, err);
-    handle->to->is_calling_back = false;
+    dibs_status s = CALLING_BACK(handle, VERB(handle, remote_reap, core_reap, &r, err));
     if (s == DIBS_OK && n)
         *n = r.n;
     return s;
@@ -492,10 +483,7 @@ dibs_status dibs_repair(dibs *handle, const dibs_repair_plan *plan, dibs_repair_
                         dibs_err *err)
 {
     NEED(handle, plan && fn, args_repair(plan, err), err);
-    handle->to->is_calling_back = true;
-    dibs_status s = VERB(handle, remote_repair, core_repair, plan, fn, ctx, err);
-    handle->to->is_calling_back = false;
-    return s;
+    return CALLING_BACK(handle, VERB(handle, remote_repair, core_repair, plan, fn, ctx, err));
 }
 
 dibs_status dibs_snapshot_export(dibs *handle, const char *pool, char range[DIBS_RANGES_TEXT_MAX + 1],
@@ -503,8 +491,7 @@ dibs_status dibs_snapshot_export(dibs *handle, const char *pool, char range[DIBS
 {
     NEED(handle, range && bytes && n, DIBS_OK, err);
     const struct core_range_export out = { range, bytes, n };
-    return handle->to->remote ? remote_export(handle->to->remote, pool, range, bytes, n, err)
-                              : core_snapshot_export(handle->to->core, CALL(handle), pool, &out, err);
+    return VERB(handle, remote_export, core_snapshot_export, pool, &out, err);
 }
 
 dibs_status dibs_snapshot_import(dibs *handle, const char *pool, const dibs_range_snapshot *snapshot,

@@ -181,7 +181,7 @@ static void check_leases(struct doctor *d)
 {
     struct leases leases = { 0 };
 
-    if (core_node_list(d->core, &d->call, count_lease, &leases, NULL) != DIBS_OK || leases.n == 0)
+    if (ledger_nodes(d->core->ledger, &d->call, count_lease, &leases, NULL) != DIBS_OK || leases.n == 0)
         return;
     if (leases.is_known)
         doctor_say(d, leases.is_alive ? DIBS_FINE : DIBS_NOTE, "etcd",

@@ -200,17 +200,17 @@ dibs_status remote_claim(struct remote *r, const dibs_batch *batch, dibs_claim *
     return s;
 }
 
-dibs_status remote_claim_on_hosts(struct remote *r, const dibs_request *request, const char *const *hosts,
-                                  size_t n, dibs_claim *out, dibs_err *err)
+dibs_status remote_claim_on_hosts(struct remote *r, const dibs_request *request,
+                                  const struct core_hosts *hosts, dibs_claim *out, dibs_err *err)
 {
     /* With a name the second time gives what the first made. */
     AUTO(exchange_done)
     struct remote_exchange exchange = exchange_begin(r, "POST", request->name ? REMOTE_TWICE : REMOTE_ONCE);
 
-    wire_hosts_path(&exchange.target, NULL, hosts, n);
+    wire_hosts_path(&exchange.target, NULL, hosts->names, hosts->n);
     struct jsonw w = exchange_body(&exchange);
     wire_request(&w, request, r->settings);
-    return ask_claims(r, &exchange, n, out, err);
+    return ask_claims(r, &exchange, hosts->n, out, err);
 }
 
 dibs_status remote_release(struct remote *r, const dibs_which *which, unsigned flags, size_t *n,
@@ -222,12 +222,12 @@ dibs_status remote_release(struct remote *r, const dibs_which *which, unsigned f
     return remote_ask_count(r, &exchange, "released", n, err);
 }
 
-dibs_status remote_release_on_hosts(struct remote *r, const dibs_which *which, const char *const *hosts,
-                                    size_t n_hosts, size_t *n, dibs_err *err)
+dibs_status remote_release_on_hosts(struct remote *r, const dibs_which *which, const struct core_hosts *hosts,
+                                    size_t *n, dibs_err *err)
 {
     AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "DELETE", REMOTE_TWICE);
 
-    wire_hosts_path(&exchange.target, which, hosts, n_hosts);
+    wire_hosts_path(&exchange.target, which, hosts->names, hosts->n);
     return remote_ask_count(r, &exchange, "released", n, err);
 }
 

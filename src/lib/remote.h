@@ -7,7 +7,7 @@
  * request whose answer is lost is sent again within that time: the daemon may have been restarted. A claim
  * carries a key, so that a request that is sent twice claims once. */
 #include "base/auto.h"
-#include "dibs/dibs.h"
+#include "core/core.h"
 
 struct remote;
 
@@ -34,10 +34,10 @@ int64_t remote_boot_ms(void);
 dibs_status remote_claim(struct remote *r, const dibs_batch *batch, dibs_claim *out, dibs_err *err);
 dibs_status remote_release(struct remote *r, const dibs_which *which, unsigned flags, size_t *n,
                            dibs_err *err);
-dibs_status remote_claim_on_hosts(struct remote *r, const dibs_request *request, const char *const *hosts,
-                                  size_t n, dibs_claim *out, dibs_err *err);
-dibs_status remote_release_on_hosts(struct remote *r, const dibs_which *which, const char *const *hosts,
-                                    size_t n_hosts, size_t *n, dibs_err *err);
+dibs_status remote_claim_on_hosts(struct remote *r, const dibs_request *request,
+                                  const struct core_hosts *hosts, dibs_claim *out, dibs_err *err);
+dibs_status remote_release_on_hosts(struct remote *r, const dibs_which *which, const struct core_hosts *hosts,
+                                    size_t *n, dibs_err *err);
 dibs_status remote_renew(struct remote *r, const dibs_which *which, int64_t ttl_ms, dibs_claim *out,
                          dibs_err *err);
 dibs_status remote_transfer(struct remote *r, const dibs_which *which, const dibs_heir *heir, dibs_claim *out,
@@ -59,12 +59,11 @@ dibs_status remote_pool_usage(struct remote *r, const char *name, dibs_pool_usag
 dibs_status remote_explain(struct remote *r, const dibs_port_question *question, dibs_port_report *out,
                            dibs_err *err);
 dibs_status remote_assert(struct remote *r, const dibs_which *which, dibs_socket *out, dibs_err *err);
-dibs_status remote_reap(struct remote *r, unsigned flags, dibs_claim_fn fn, void *ctx, size_t *n,
-                        dibs_err *err);
+dibs_status remote_reap(struct remote *r, struct core_reaping *reaping, dibs_err *err);
 dibs_status remote_repair(struct remote *r, const dibs_repair_plan *plan, dibs_repair_fn fn, void *ctx,
                           dibs_err *err);
-dibs_status remote_export(struct remote *r, const char *pool, char range[DIBS_RANGES_TEXT_MAX + 1],
-                          uint8_t *bytes, size_t *n, dibs_err *err);
+dibs_status remote_export(struct remote *r, const char *pool, const struct core_range_export *out,
+                          dibs_err *err);
 dibs_status remote_import(struct remote *r, const char *pool, const dibs_range_snapshot *snapshot,
                           size_t *n_claimed, dibs_err *err);
 dibs_status remote_restore(struct remote *r, const dibs_snapshot *snapshot, size_t *n_restored,

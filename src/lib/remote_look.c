@@ -254,28 +254,22 @@ dibs_status remote_assert(struct remote *r, const dibs_which *which, dibs_socket
 
 /* ---- maintenance ---- */
 
-dibs_status remote_reap(struct remote *r, unsigned flags, dibs_claim_fn fn, void *ctx, size_t *n,
-                        dibs_err *err)
+dibs_status remote_reap(struct remote *r, struct core_reaping *reaping, dibs_err *err)
 {
     AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "POST", REMOTE_ONCE);
     AUTO(free_auto) dibs_claim *claims = NULL;
-    size_t found = 0;
 
     be_patient(&exchange, r);
     bytes_add_text(&exchange.target, "/v1/reap");
     struct jsonw w = exchange_body(&exchange);
     jsonw_object(&w);
-    jsonw_key_bool(&w, "stale", flags & DIBS_REAP_STALE);
-    jsonw_key_bool(&w, "dry_run", flags & DIBS_REAP_DRY_RUN);
+    jsonw_key_bool(&w, "stale", reaping->flags & DIBS_REAP_STALE);
+    jsonw_key_bool(&w, "dry_run", reaping->flags & DIBS_REAP_DRY_RUN);
     jsonw_end_object(&w);
-    dibs_status s = remote_ask_list(r, &exchange, &remote_claims, &claims, &found, err);
-    if (s != DIBS_OK)
-        return s;
-    for (size_t i = 0; i < found && fn && fn(ctx, &claims[i]); i++)
+    dibs_status s = remote_ask_list(r, &exchange, &remote_claims, &claims, &reaping->n, err);
+    for (size_t i = 0; i < reaping->n && reaping->fn && reaping->fn(reaping->ctx, &claims[i]); i++)
         ;
-    if (n)
-        *n = found;
-    return DIBS_OK;
+    return s;
 }
 
 dibs_status remote_repair(struct remote *r, const dibs_repair_plan *plan, dibs_repair_fn fn, void *ctx,
@@ -323,8 +317,8 @@ static const char *pool_of(const struct remote *r, const char *pool)
     return pool ? pool : r->settings->pool;
 }
 
-dibs_status remote_export(struct remote *r, const char *pool, char range[DIBS_RANGES_TEXT_MAX + 1],
-                          uint8_t *bytes, size_t *n, dibs_err *err)
+dibs_status remote_export(struct remote *r, const char *pool, const struct core_range_export *out,
+                          dibs_err *err)
 {
     AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
     AUTO(free_auto) uint8_t *found = malloc(WIRE_RANGE_BYTES_MAX);
@@ -340,9 +334,9 @@ dibs_status remote_export(struct remote *r, const char *pool, char range[DIBS_RA
     if (wire_range_read(exchange_root(&exchange), found, &snapshot, err) != DIBS_OK ||
         strlen(snapshot.range) > DIBS_RANGES_TEXT_MAX)
         return remote_not_understood(r, err);
-    (void) text_copy(range, DIBS_RANGES_TEXT_MAX + 1, snapshot.range);
-    memcpy(bytes, found, snapshot.n);
-    *n = snapshot.n;
+    (void) text_copy(out->range, DIBS_RANGES_TEXT_MAX + 1, snapshot.range);
+    memcpy(out->bytes, found, snapshot.n);
+    *out->n = snapshot.n;
     return DIBS_OK;
 }
 
