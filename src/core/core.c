@@ -48,22 +48,6 @@ void core_close(struct core *core)
     free(core);
 }
 
-void core_set_known(struct core *core, core_known_fn known, void *ctx)
-{
-    core->options.known = known;
-    core->options.known_ctx = ctx;
-}
-
-const struct process_view *core_view(const struct core *core)
-{
-    return &core->view;
-}
-
-uint64_t core_busy_count(const struct core *core)
-{
-    return core->n_busy;
-}
-
 struct instant core_now(const struct core *core)
 {
     return core->options.now(core->options.now_ctx);

@@ -107,12 +107,6 @@ struct core {
 dibs_status core_open(struct ledger *ledger, const struct core_options *options, struct core **out,
                       dibs_err *err);
 void core_close(struct core *core);
-/* As `known` of core_options. */
-typedef bool (*core_known_fn)(void *ctx, pid_t pid, struct core_self *out);
-void core_set_known(struct core *core, core_known_fn known, void *ctx);
-const struct process_view *core_view(const struct core *core);
-/* The number of ports that the probe found in use without a claim so far. */
-uint64_t core_busy_count(const struct core *core);
 /* The time by the engine's clock. */
 struct instant core_now(const struct core *core);
 /* A call for one part of a long operation, with the current time and a timeout of its own. */
@@ -141,8 +135,6 @@ dibs_status core_may_change_pools(const struct call *call, dibs_err *err);
 /* Check and store a pool; this handle uses it at once. */
 dibs_status core_pool_put(struct core *core, const struct call *call, const dibs_pool *pool, dibs_err *err);
 dibs_status core_pool_remove(struct core *core, const struct call *call, const char *name, dibs_err *err);
-/* Read the pool that was asked for last again, however recent it is. */
-void core_forget_pool(struct core *core);
 dibs_status core_pool_list(struct core *core, const struct call *call, dibs_pool_fn fn, void *ctx,
                            dibs_err *err);
 /* The usage of a pool when claims of either kind (by its value) have these ports. */
@@ -172,7 +164,7 @@ dibs_life core_judge(struct core *core, const struct call *call, struct core_soc
                      dibs_claim *claim, const char **why);
 /* The same for a claim whose holder is known to have ended. */
 dibs_life core_judge_without_holder(struct core *core, const struct call *call, struct core_sockets *sockets,
-                                    dibs_claim *claim);
+                                    dibs_claim *claim, const char **why);
 /* Does a socket of the claim's user use it? ALIVE: yes, DEAD: no, UNKNOWN: `why`. `sockets` may be NULL. */
 dibs_life core_socket_life(struct core *core, const struct call *call, struct core_sockets *sockets,
                            const dibs_claim *claim, const char **why);
@@ -240,6 +232,9 @@ dibs_status core_port_sockets(struct core *core, const struct call *call, const 
                               dibs_port_report *out, dibs_err *err);
 /* Does the socket use a binding of the claim? */
 bool core_socket_uses(const dibs_socket *socket, const dibs_claim *claim);
+/* "pid 12 (node), uid 1000" */
+enum { CORE_OWNER_TEXT = DIBS_COMMAND_MAX + 40 };
+const char *core_owner_text(const dibs_socket *socket, char out[CORE_OWNER_TEXT]);
 /* Report the socket in err->blocker; `err` may be NULL. */
 void core_blame_socket(const dibs_socket *socket, dibs_err *err);
 dibs_status core_explain(struct core *core, const struct call *call, const dibs_port_question *question,

@@ -97,11 +97,14 @@ static bool is_judged_by_node(dibs_claim *claim, const char **why)
     return claim->holder == DIBS_HELD_BY_NOBODY || claim->node[0] || claim->life != DIBS_ALIVE;
 }
 
-static dibs_life judge_without_holder(struct core *core, const struct call *call,
-                                      struct core_sockets *sockets, dibs_claim *claim, const char **why)
+dibs_life core_judge_without_holder(struct core *core, const struct call *call, struct core_sockets *sockets,
+                                    dibs_claim *claim, const char **why)
 {
+    const char *unused = "";
     const char *trouble = "";
 
+    if (!why)
+        why = &unused;
     if (is_judged_by_node(claim, why))
         return claim->life;
     claim->life = DIBS_DEAD;
@@ -114,14 +117,6 @@ static dibs_life judge_without_holder(struct core *core, const struct call *call
     if (claim->life != DIBS_DEAD)
         *why = claim->is_orphan ? "its holder is gone, but its socket is still bound" : trouble;
     return claim->life;
-}
-
-dibs_life core_judge_without_holder(struct core *core, const struct call *call, struct core_sockets *sockets,
-                                    dibs_claim *claim)
-{
-    const char *unused = "";
-
-    return judge_without_holder(core, call, sockets, claim, &unused);
 }
 
 dibs_life core_judge(struct core *core, const struct call *call, struct core_sockets *sockets,
@@ -146,5 +141,6 @@ dibs_life core_judge(struct core *core, const struct call *call, struct core_soc
         }
         break;
     }
-    return claim->life == DIBS_DEAD ? judge_without_holder(core, call, sockets, claim, why) : claim->life;
+    return claim->life == DIBS_DEAD ? core_judge_without_holder(core, call, sockets, claim, why)
+                                    : claim->life;
 }

@@ -209,15 +209,14 @@ static bool is_covered(const dibs_port_report *report, const dibs_socket *socket
 static void explain_socket(struct looking *l, const dibs_socket *socket)
 {
     char address[DIBS_ADDRESS_TEXT_MAX + 1];
-    char command[DIBS_COMMAND_MAX + 1];
+    char who[CORE_OWNER_TEXT];
     const dibs_binding used = { socket->proto, socket->address };
 
     if (is_covered(l->report, socket) || !is_in_the_way(l, &used, 1))
         return;
     dibs_address_format(&socket->address, address);
-    add_reason(l->report, FOREIGN, "in use on %s %s by pid %d (%s), uid %u, without a claim",
-               dibs_proto_text(socket->proto), address, socket->pid,
-               text_safe(socket->command[0] ? socket->command : "?", command, sizeof command), socket->uid);
+    add_reason(l->report, FOREIGN, "in use on %s %s by %s, without a claim", dibs_proto_text(socket->proto),
+               address, core_owner_text(socket, who));
 }
 
 /* ---- the host's and the pool's rules ---- */
@@ -339,7 +338,7 @@ dibs_status core_assert(struct core *core, const struct call *call, const dibs_w
     dibs_claim claim;
     const dibs_socket *own = NULL;
     const dibs_socket *other = NULL;
-    char command[DIBS_COMMAND_MAX + 1];
+    char who[CORE_OWNER_TEXT];
     dibs_status s = core_find(core, call, which, &claim, err);
 
     if (s != DIBS_OK)
@@ -367,9 +366,8 @@ dibs_status core_assert(struct core *core, const struct call *call, const dibs_w
     }
     if (!other)
         return err_set(err, DIBS_TAKEN, "nobody listens on port %u", claim.port);
-    (void) err_set(err, DIBS_TAKEN, "port %u is yours, but somebody else listens on it: pid %d (%s), uid %u",
-                   claim.port, other->pid,
-                   text_safe(other->command[0] ? other->command : "?", command, sizeof command), other->uid);
+    (void) err_set(err, DIBS_TAKEN, "port %u is yours, but somebody else listens on it: %s", claim.port,
+                   core_owner_text(other, who));
     core_blame_socket(other, err);
     return DIBS_TAKEN;
 }

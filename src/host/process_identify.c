@@ -55,10 +55,8 @@ static bool status_number(const char *status, const char *key, int nth, int64_t 
     return false;
 }
 
-static dibs_status not_readable(pid_t pid, enum proc_result seen, int os_errno, dibs_err *err)
+static dibs_status not_readable(pid_t pid, int os_errno, dibs_err *err)
 {
-    if (seen == PROC_DAMAGED)
-        return err_set(err, DIBS_FAILURE, "/proc/%d is not in the kernel's format", pid);
     if (os_errno == EMFILE || os_errno == ENFILE || os_errno == ENOMEM)
         return err_os(err, DIBS_UNAVAILABLE, os_errno, "process %d cannot be looked at now", pid);
     /* Hidden and gone look alike in /proc; kill() with signal 0 distinguishes them. */
@@ -87,10 +85,10 @@ dibs_status process_identify(const struct process_view *view, pid_t pid, struct 
     AUTO(fd_auto) int dir = open_process(pid);
     ssize_t n = dir < 0 ? -1 : proc_read_file(dir, "stat", text, sizeof text);
     if (n < 0 || proc_read_file(dir, "status", status, sizeof status) < 0)
-        return not_readable(pid, PROC_DENIED, errno, err);
+        return not_readable(pid, errno, err);
     if (!proc_stat_parse(text, (size_t) n, &stat) || !status_number(status, "Tgid", 0, &tgid) ||
         !status_number(status, "Uid", 1, &uid) || uid < 0 || uid > UINT32_MAX)
-        return not_readable(pid, PROC_DAMAGED, 0, err);
+        return err_set(err, DIBS_FAILURE, "/proc/%d is not in the kernel's format", pid);
     if (tgid != pid)
         return err_set(err, DIBS_NOT_FOUND, "%d is a thread of process %d, not a process", pid, (int) tgid);
     dibs_life life = proc_life(view, dir, &stat);
