@@ -3,11 +3,9 @@
 #include "core/core.h"
 
 #include <errno.h>
-#include <string.h>
+#include <stdlib.h>
 #include <sys/random.h>
-#include <unistd.h>
 
-#include "base/auto.h"
 #include "base/err.h"
 #include "host/kernel.h"
 

@@ -2,8 +2,6 @@
 #ifndef DIBS_HOST_PEER_H
 #define DIBS_HOST_PEER_H
 /* The process at the other end of a connected Unix socket, as the kernel recorded it at connect. */
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "host/process.h"

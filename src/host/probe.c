@@ -5,7 +5,6 @@
  * a server that sets SO_REUSEADDR itself may bind and listen while the probe socket exists. */
 #include <errno.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 

@@ -3,9 +3,6 @@
 #define DIBS_HOST_PROC_READ_H
 /* Reading /proc, for the files of host/ only: files, directories, links, and the state of a process. */
 #include <dirent.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "host/process.h"

@@ -5,9 +5,6 @@
  *
  * A timer checks the processes without a pidfd (too few descriptors, or their state is unknown) in turn; it
  * does not run while there are none. */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/loop.h"

@@ -7,7 +7,6 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Find the process that has a socket open, by the links in /proc/PID/fd. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/auto.h"
 #include "host/kernel.h"
