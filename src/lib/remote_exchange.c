@@ -129,9 +129,10 @@ static bool wait_for(int fd, short events, int64_t deadline_ms, short *got)
 }
 
 /* Send until all is sent, the daemon answers (it will not read the rest), or it is gone. */
-static enum outcome send_all(struct remote *r, const struct remote_exchange *exchange,
-                             const struct bytes *text, bool *is_sent, dibs_err *err)
+static enum outcome send_all(const struct remote_exchange *exchange, const struct bytes *text, bool *is_sent,
+                             dibs_err *err)
 {
+    const struct remote *r = exchange->r;
     size_t sent = 0;
 
     while (sent < text->n) {
@@ -157,9 +158,9 @@ static enum outcome send_all(struct remote *r, const struct remote_exchange *exc
     return ANSWERED;
 }
 
-static enum outcome receive(struct remote *r, const struct remote_exchange *exchange, struct answer *answer,
-                            dibs_err *err)
+static enum outcome receive(const struct remote_exchange *exchange, struct answer *answer, dibs_err *err)
 {
+    const struct remote *r = exchange->r;
     AUTO(free_auto) char *buffer = malloc(READ_BYTES);
 
     if (!buffer) {
@@ -211,17 +212,17 @@ static void write_request(const struct remote_exchange *exchange, const char *ke
     bytes_add(out, exchange->body.at ? exchange->body.at : "", exchange->body.n);
 }
 
-static enum outcome attempt(struct remote *r, const struct remote_exchange *exchange,
-                            const struct bytes *text, struct answer *answer, bool *is_sent, dibs_err *err)
+static enum outcome attempt(const struct remote_exchange *exchange, const struct bytes *text,
+                            struct answer *answer, bool *is_sent, dibs_err *err)
 {
-    enum outcome outcome = ANSWERED;
+    struct remote *r = exchange->r;
 
     *is_sent = false;
     if (!is_usable(r) && remote_connect(r, exchange->deadline_ms, err) != DIBS_OK)
         return err->os_errno == ECONNREFUSED || err->os_errno == ENOENT ? LOST : REFUSED;
-    outcome = send_all(r, exchange, text, is_sent, err);
+    enum outcome outcome = send_all(exchange, text, is_sent, err);
     if (outcome == ANSWERED)
-        outcome = receive(r, exchange, answer, err);
+        outcome = receive(exchange, answer, err);
     if (outcome == LOST)
         (void) unreachable(r, 0, "the connection was lost before the answer came", err);
     if (outcome != ANSWERED || answer->is_closing || !*is_sent)
@@ -231,9 +232,10 @@ static enum outcome attempt(struct remote *r, const struct remote_exchange *exch
 
 /* ---- an exchange ---- */
 
-struct remote_exchange exchange_begin(const struct remote *r, const char *method, enum remote_repeat repeat)
+struct remote_exchange exchange_begin(struct remote *r, const char *method, enum remote_repeat repeat)
 {
-    return (struct remote_exchange){ .method = method,
+    return (struct remote_exchange){ .r = r,
+                                     .method = method,
                                      .repeat = repeat,
                                      .deadline_ms = clock_monotonic_ms() + r->settings->timeout_ms };
 }
@@ -265,8 +267,7 @@ dibs_status remote_not_understood(const struct remote *r, dibs_err *err)
     return DIBS_UNAVAILABLE;
 }
 
-static dibs_status understand(const struct remote *r, struct remote_exchange *exchange,
-                              const struct answer *answer, dibs_err *err)
+static dibs_status understand(struct remote_exchange *exchange, const struct answer *answer, dibs_err *err)
 {
     jsonr_free(exchange->doc);
     exchange->doc = NULL;
@@ -279,7 +280,7 @@ static dibs_status understand(const struct remote *r, struct remote_exchange *ex
         return err->code;
     if (s == DIBS_OK)
         (void) err_set(err, DIBS_UNAVAILABLE, "HTTP status %d without a reason", answer->status);
-    return remote_not_understood(r, err);
+    return remote_not_understood(exchange->r, err);
 }
 
 /* False when that is beyond the deadline. */
@@ -295,8 +296,8 @@ static bool pause_until(int64_t deadline_ms, int64_t pause_ms)
 }
 
 /* True when there is another try after this one; else err has the reason. */
-static bool goes_on(const struct remote *r, const struct remote_exchange *exchange,
-                    const struct answer *answer, enum outcome outcome, int64_t *pause_ms, dibs_err *err)
+static bool goes_on(const struct remote_exchange *exchange, const struct answer *answer, enum outcome outcome,
+                    int64_t *pause_ms, dibs_err *err)
 {
     if (outcome == REFUSED)
         return false;
@@ -313,7 +314,7 @@ static bool goes_on(const struct remote *r, const struct remote_exchange *exchan
     if (pause_until(exchange->deadline_ms, wait_ms > 0 ? wait_ms : PAUSE_FIRST_MS))
         return true;
     (void) err_trouble(err, DIBS_TROUBLE_NONE,
-                       "daemon socket %.300s: too many requests at once; ask again later", r->path);
+                       "daemon socket %.300s: too many requests at once; ask again later", exchange->r->path);
     return false;
 }
 
@@ -328,31 +329,30 @@ static dibs_status make_key(char out[2 * KEY_BYTES + 1], dibs_err *err)
     return DIBS_OK;
 }
 
-static dibs_status ask(struct remote *r, struct remote_exchange *exchange, const struct bytes *text,
-                       dibs_err *err)
+static dibs_status ask(struct remote_exchange *exchange, const struct bytes *text, dibs_err *err)
 {
     int64_t pause_ms = PAUSE_FIRST_MS;
 
     for (int i = 0; i < ATTEMPTS_MAX; i++) {
         AUTO(answer_done) struct answer answer = { 0 };
         bool is_sent = false;
-        enum outcome outcome = attempt(r, exchange, text, &answer, &is_sent, err);
+        enum outcome outcome = attempt(exchange, text, &answer, &is_sent, err);
 
         if (outcome == ANSWERED && answer.status != HTTP_TOO_MANY)
-            return understand(r, exchange, &answer, err);
+            return understand(exchange, &answer, err);
         if (outcome == LOST && is_sent && exchange->repeat == REMOTE_ONCE)
             return err_trouble(
                 err, DIBS_TROUBLE_NONE,
                 "daemon socket %.300s: the connection was lost before the answer came, so that it is "
                 "not known whether it was done; look before you ask again",
-                r->path);
-        if (!goes_on(r, exchange, &answer, outcome, &pause_ms, err))
+                exchange->r->path);
+        if (!goes_on(exchange, &answer, outcome, &pause_ms, err))
             break;
     }
     return err->code;
 }
 
-dibs_status remote_ask(struct remote *r, struct remote_exchange *exchange, dibs_err *err)
+dibs_status remote_ask(struct remote_exchange *exchange, dibs_err *err)
 {
     AUTO(bytes_done) struct bytes text = { 0 };
     char key[2 * KEY_BYTES + 1] = "";
@@ -367,7 +367,7 @@ dibs_status remote_ask(struct remote *r, struct remote_exchange *exchange, dibs_
     if (text.is_lost || exchange->body.is_lost || exchange->target.is_lost)
         return err_set(err, DIBS_INVALID, "this is more than a daemon takes at once (%u bytes)",
                        DIBS_INPUT_MAX_BYTES);
-    return ask(r, exchange, &text, err);
+    return ask(exchange, &text, err);
 }
 
 /* ---- reading answers ---- */
@@ -378,54 +378,53 @@ dibs_status remote_not_a_list(const struct remote *r, const char *key, dibs_err 
     return remote_not_understood(r, err);
 }
 
-dibs_status remote_ask_value(struct remote *r, struct remote_exchange *exchange,
-                             const struct remote_type *type, void *out, dibs_err *err)
+dibs_status remote_ask_value(struct remote_exchange *exchange, const struct remote_type *type, void *out,
+                             dibs_err *err)
 {
     AUTO(free_auto) void *found = calloc(1, type->size);
 
     if (!found)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    dibs_status s = remote_ask(r, exchange, err);
+    dibs_status s = remote_ask(exchange, err);
     if (s != DIBS_OK)
         return s;
     if (type->read(exchange_root(exchange), found, err) != DIBS_OK)
-        return remote_not_understood(r, err);
+        return remote_not_understood(exchange->r, err);
     memcpy(out, found, type->size);
     return DIBS_OK;
 }
 
-dibs_status remote_ask_list(struct remote *r, struct remote_exchange *exchange,
-                            const struct remote_type *type, void *items, size_t *n, dibs_err *err)
+dibs_status remote_ask_list(struct remote_exchange *exchange, const struct remote_type *type, void *items,
+                            size_t *n, dibs_err *err)
 {
-    dibs_status s = remote_ask(r, exchange, err);
+    dibs_status s = remote_ask(exchange, err);
 
     if (s != DIBS_OK)
         return s;
     const jsonr_value *list = jsonr_get(exchange_root(exchange), type->key);
     size_t count = jsonr_array_size(list);
 
-    if (!jsonr_is_array(list))
-        return remote_not_a_list(r, type->key, err);
+    if (!jsonr_is_array(list) || (exchange->most && count > exchange->most))
+        return remote_not_a_list(exchange->r, type->key, err);
     AUTO(free_auto) char *found = calloc(count + 1, type->size);
     if (!found)
         return err_set(err, DIBS_FAILURE, "out of memory");
     for (size_t i = 0; i < count; i++)
         if (type->read(jsonr_array_at(list, i), found + i * type->size, err) != DIBS_OK)
-            return remote_not_understood(r, err);
+            return remote_not_understood(exchange->r, err);
     *(void **) items = TAKE(found);
     *n = count;
     return DIBS_OK;
 }
 
-dibs_status remote_ask_count(struct remote *r, struct remote_exchange *exchange, const char *key, size_t *n,
-                             dibs_err *err)
+dibs_status remote_ask_count(struct remote_exchange *exchange, const char *key, size_t *n, dibs_err *err)
 {
     uint64_t count = 0;
-    dibs_status s = remote_ask(r, exchange, err);
+    dibs_status s = remote_ask(exchange, err);
 
     if (s == DIBS_OK && !jsonr_get_uint(exchange_root(exchange), key, &count)) {
         (void) err_set(err, DIBS_INVALID, "\"%s\" must be a number", key);
-        s = remote_not_understood(r, err);
+        s = remote_not_understood(exchange->r, err);
     }
     if (s == DIBS_OK && n)
         *n = (size_t) count;

@@ -17,9 +17,9 @@ enum {
     PATIENCE = 12 /* what goes in many steps may take so many times the timeout, which is that of each */
 };
 
-static void be_patient(struct remote_exchange *exchange, const struct remote *r)
+static void be_patient(struct remote_exchange *exchange)
 {
-    exchange->deadline_ms += (PATIENCE - 1) * r->settings->timeout_ms;
+    exchange->deadline_ms += (PATIENCE - 1) * exchange->r->settings->timeout_ms;
 }
 
 /* ---- what answers are read into ---- */
@@ -54,18 +54,6 @@ static const struct remote_type findings = { read_finding, sizeof(dibs_finding),
 
 /* ---- lists ---- */
 
-/* Read one page whole before the callback sees any of it. */
-static dibs_status claim_page(struct remote *r, const dibs_filter *filter, int64_t deadline_ms,
-                              dibs_claim **page, size_t *n, dibs_err *err)
-{
-    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
-
-    exchange.deadline_ms = deadline_ms;
-    wire_filter_path(&exchange.target, filter);
-    dibs_status s = remote_ask_list(r, &exchange, &remote_claims, page, n, err);
-    return s == DIBS_OK && *n > filter->limit ? remote_not_a_list(r, "claims", err) : s;
-}
-
 dibs_status remote_list(struct remote *r, const dibs_filter *filter, dibs_claim_fn fn, void *ctx,
                         dibs_err *err)
 {
@@ -74,11 +62,14 @@ dibs_status remote_list(struct remote *r, const dibs_filter *filter, dibs_claim_
     size_t left = filter->limit ? filter->limit : SIZE_MAX;
 
     while (left > 0) { /* ends: ids rise from page to page */
-        AUTO(free_auto) dibs_claim *page = NULL;
+        AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
+        AUTO(free_auto) dibs_claim *page = NULL; /* read whole before the callback sees any of it */
         size_t n = 0;
 
-        next.limit = left < PAGE ? left : PAGE;
-        dibs_status s = claim_page(r, &next, deadline_ms, &page, &n, err);
+        exchange.deadline_ms = deadline_ms;
+        exchange.most = next.limit = left < PAGE ? left : PAGE;
+        wire_filter_path(&exchange.target, &next);
+        dibs_status s = remote_ask_list(&exchange, &remote_claims, &page, &n, err);
         if (s != DIBS_OK)
             return s;
         for (size_t i = 0; i < n; i++)
@@ -98,9 +89,9 @@ static dibs_status event_page(struct remote *r, const dibs_event_query *query, i
     AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
 
     exchange.deadline_ms = deadline_ms;
+    exchange.most = query->limit;
     wire_event_path(&exchange.target, query);
-    dibs_status s = remote_ask_list(r, &exchange, &events, page, n, err);
-    return s == DIBS_OK && *n > query->limit ? remote_not_a_list(r, "events", err) : s;
+    return remote_ask_list(&exchange, &events, page, n, err);
 }
 
 /* Of more than a page the last ones are found by their number: it has no holes but where records are damaged.
@@ -159,7 +150,7 @@ dibs_status remote_node_list(struct remote *r, dibs_node_fn fn, void *ctx, dibs_
     size_t n = 0;
 
     bytes_add_text(&exchange.target, "/v1/nodes");
-    dibs_status s = remote_ask_list(r, &exchange, &nodes, &found, &n, err);
+    dibs_status s = remote_ask_list(&exchange, &nodes, &found, &n, err);
     for (size_t i = 0; i < n && fn(ctx, &found[i]); i++)
         ;
     return s;
@@ -172,7 +163,7 @@ dibs_status remote_node_remove(struct remote *r, const char *name, unsigned flag
         exchange_begin(r, "DELETE", REMOTE_ONCE); /* the second time it would not be found */
 
     wire_node_path(&exchange.target, name, flags);
-    return remote_ask_count(r, &exchange, "ended", n, err);
+    return remote_ask_count(&exchange, "ended", n, err);
 }
 
 /* ---- pools ---- */
@@ -183,7 +174,7 @@ dibs_status remote_pool_get(struct remote *r, const char *name, dibs_pool *out, 
 
     wire_pool_path(&exchange.target, name, "");
     wire_settings_param(&exchange.target, r->settings);
-    return remote_ask_value(r, &exchange, &pools, out, err);
+    return remote_ask_value(&exchange, &pools, out, err);
 }
 
 dibs_status remote_pool_put(struct remote *r, const dibs_pool *pool, dibs_err *err)
@@ -196,7 +187,7 @@ dibs_status remote_pool_put(struct remote *r, const dibs_pool *pool, dibs_err *e
     wire_pool_path(&exchange.target, pool->name, "");
     struct jsonw w = exchange_body(&exchange);
     wire_pool(&w, pool, NULL);
-    return remote_ask(r, &exchange, err);
+    return remote_ask(&exchange, err);
 }
 
 dibs_status remote_pool_remove(struct remote *r, const char *name, dibs_err *err)
@@ -206,7 +197,7 @@ dibs_status remote_pool_remove(struct remote *r, const char *name, dibs_err *err
         exchange_begin(r, "DELETE", REMOTE_ONCE); /* the second time it would not be found */
 
     wire_pool_path(&exchange.target, name, "");
-    return remote_ask(r, &exchange, err);
+    return remote_ask(&exchange, err);
 }
 
 dibs_status remote_pool_list(struct remote *r, dibs_pool_fn fn, void *ctx, dibs_err *err)
@@ -217,7 +208,7 @@ dibs_status remote_pool_list(struct remote *r, dibs_pool_fn fn, void *ctx, dibs_
 
     bytes_add_text(&exchange.target, "/v1/pools");
     wire_settings_param(&exchange.target, r->settings);
-    dibs_status s = remote_ask_list(r, &exchange, &pools, &found, &n, err);
+    dibs_status s = remote_ask_list(&exchange, &pools, &found, &n, err);
     for (size_t i = 0; i < n && fn(ctx, &found[i]); i++)
         ;
     return s;
@@ -229,7 +220,7 @@ dibs_status remote_pool_usage(struct remote *r, const char *name, dibs_pool_usag
 
     wire_pool_path(&exchange.target, name, "/usage");
     wire_settings_param(&exchange.target, r->settings);
-    return remote_ask_value(r, &exchange, &usages, out, err);
+    return remote_ask_value(&exchange, &usages, out, err);
 }
 
 /* ---- ports ---- */
@@ -241,7 +232,7 @@ dibs_status remote_explain(struct remote *r, const dibs_port_question *question,
 
     wire_question_path(&exchange.target, question);
     wire_settings_param(&exchange.target, r->settings);
-    return remote_ask_value(r, &exchange, &reports, out, err);
+    return remote_ask_value(&exchange, &reports, out, err);
 }
 
 dibs_status remote_assert(struct remote *r, const dibs_which *which, dibs_socket *out, dibs_err *err)
@@ -249,7 +240,7 @@ dibs_status remote_assert(struct remote *r, const dibs_which *which, dibs_socket
     AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
 
     wire_which_path(&exchange.target, which, "/assert");
-    return remote_ask_value(r, &exchange, &sockets, out, err);
+    return remote_ask_value(&exchange, &sockets, out, err);
 }
 
 /* ---- maintenance ---- */
@@ -259,14 +250,14 @@ dibs_status remote_reap(struct remote *r, struct core_reaping *reaping, dibs_err
     AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "POST", REMOTE_ONCE);
     AUTO(free_auto) dibs_claim *claims = NULL;
 
-    be_patient(&exchange, r);
+    be_patient(&exchange);
     bytes_add_text(&exchange.target, "/v1/reap");
     struct jsonw w = exchange_body(&exchange);
     jsonw_object(&w);
     jsonw_key_bool(&w, "stale", reaping->flags & DIBS_REAP_STALE);
     jsonw_key_bool(&w, "dry_run", reaping->flags & DIBS_REAP_DRY_RUN);
     jsonw_end_object(&w);
-    dibs_status s = remote_ask_list(r, &exchange, &remote_claims, &claims, &reaping->n, err);
+    dibs_status s = remote_ask_list(&exchange, &remote_claims, &claims, &reaping->n, err);
     for (size_t i = 0; i < reaping->n && reaping->fn && reaping->fn(reaping->ctx, &claims[i]); i++)
         ;
     return s;
@@ -282,13 +273,13 @@ dibs_status remote_repair(struct remote *r, const dibs_repair_plan *plan, dibs_r
     AUTO(free_auto) dibs_repair_item *found = NULL;
     size_t n = 0;
 
-    be_patient(&exchange, r);
+    be_patient(&exchange);
     bytes_add_text(&exchange.target, "/v1/repair");
     if (!sent.pool && r->settings->source[DIBS_SET_POOL] != DIBS_FROM_DEFAULT)
         sent.pool = r->settings->pool;
     struct jsonw w = exchange_body(&exchange);
     wire_repair_plan(&w, &sent);
-    dibs_status s = remote_ask_list(r, &exchange, &repair_items, &found, &n, err);
+    dibs_status s = remote_ask_list(&exchange, &repair_items, &found, &n, err);
     for (size_t i = 0; i < n && fn(ctx, &found[i]); i++)
         ;
     return s;
@@ -302,9 +293,9 @@ dibs_status remote_doctor(struct remote *r, bool fix, dibs_finding_fn fn, void *
     AUTO(free_auto) dibs_finding *found = NULL;
     size_t n = 0;
 
-    be_patient(&exchange, r);
+    be_patient(&exchange);
     bytes_add_text(&exchange.target, "/v1/doctor");
-    dibs_status s = remote_ask_list(r, &exchange, &findings, &found, &n, err);
+    dibs_status s = remote_ask_list(&exchange, &findings, &found, &n, err);
     for (size_t i = 0; i < n && fn(ctx, &found[i]); i++)
         ;
     return s;
@@ -328,7 +319,7 @@ dibs_status remote_export(struct remote *r, const char *pool, const struct core_
         return err_set(err, DIBS_FAILURE, "exporting: out of memory");
     wire_pool_path(&exchange.target, pool_of(r, pool), "/snapshot");
     wire_settings_param(&exchange.target, r->settings);
-    dibs_status s = remote_ask(r, &exchange, err);
+    dibs_status s = remote_ask(&exchange, err);
     if (s != DIBS_OK)
         return s;
     if (wire_range_read(exchange_root(&exchange), found, &snapshot, err) != DIBS_OK ||
@@ -349,22 +340,22 @@ dibs_status remote_import(struct remote *r, const char *pool, const dibs_range_s
 
     if (snapshot->n > WIRE_RANGE_BYTES_MAX)
         return err_set(err, DIBS_INVALID, "a range snapshot has at most %d bytes", WIRE_RANGE_BYTES_MAX);
-    be_patient(&exchange, r);
+    be_patient(&exchange);
     wire_pool_path(&exchange.target, pool_of(r, pool), "/snapshot");
     struct jsonw w = exchange_body(&exchange);
     jsonw_object(&w);
     wire_range_members(&w, snapshot);
     jsonw_end_object(&w);
-    return remote_ask_count(r, &exchange, "claimed", n_claimed, err);
+    return remote_ask_count(&exchange, "claimed", n_claimed, err);
 }
 
 dibs_status remote_restore(struct remote *r, const dibs_snapshot *snapshot, size_t *n_restored, dibs_err *err)
 {
     AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "POST", REMOTE_ONCE);
 
-    be_patient(&exchange, r);
+    be_patient(&exchange);
     bytes_add_text(&exchange.target, "/v1/restore");
     struct jsonw w = exchange_body(&exchange);
     wire_snapshot(&w, snapshot);
-    return remote_ask_count(r, &exchange, "restored", n_restored, err);
+    return remote_ask_count(&exchange, "restored", n_restored, err);
 }
