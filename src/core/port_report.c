@@ -185,7 +185,7 @@ dibs_status core_port_sockets(struct core *core, const struct call *call, const 
     dibs_status s = DIBS_OK;
 
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && s == DIBS_OK; proto++)
-        if (is_asked(&l, proto) && kernel_has_proto(proto))
+        if (is_asked(&l, proto))
             s = kernel_sockets(0, proto, question->port, note_socket, &l, err);
     name_owners(core, call, out->sockets, out->n_sockets);
     return s;

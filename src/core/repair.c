@@ -429,8 +429,7 @@ static dibs_status repair_by_sockets(struct repairing *r, dibs_err *err)
     dibs_status s = core_reap(r->core, r->call, &dead, err);
 
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && s == DIBS_OK; proto++)
-        if (kernel_has_proto(proto))
-            s = kernel_sockets(0, proto, 0, add_socket, &list, err);
+        s = kernel_sockets(0, proto, 0, add_socket, &list, err);
     dibs_observed *seen = calloc(list.n + 1, sizeof *seen);
     r->pids = calloc(list.n + 1, sizeof *r->pids);
     if (s == DIBS_OK && (!seen || !r->pids))

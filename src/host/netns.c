@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/netlink.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 
 #include "base/auto.h"
 #include "base/err.h"
@@ -198,8 +200,10 @@ static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
     return err_set(err, DIBS_UNAVAILABLE, "network namespace %" PRIu64 " cannot be seen from here", netns);
 }
 
-dibs_status netns_socket(uint64_t netns, int domain, int type, int protocol, int *out, dibs_err *err)
+dibs_status netns_socket(uint64_t netns, int *out, dibs_err *err)
 {
+    /* The kernel answers within the call; this only bounds a kernel that does not. */
+    const struct timeval timeout = { .tv_sec = 5 };
     AUTO(fd_auto) int back = -1;
     AUTO(fd_auto) int there = -1;
 
@@ -213,13 +217,15 @@ dibs_status netns_socket(uint64_t netns, int domain, int type, int protocol, int
         if (setns(there, CLONE_NEWNET) != 0)
             return err_os(err, DIBS_UNAVAILABLE, errno, "cannot enter network namespace %" PRIu64, netns);
     }
-    int fd = socket(domain, type, protocol);
+    AUTO(fd_auto) int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
     int os_errno = errno;
     /* A thread that stays in a foreign namespace would do all its later work there: end here. */
     if (back >= 0 && setns(back, CLONE_NEWNET) != 0)
         abort();
     if (fd < 0)
         return err_os(err, DIBS_UNAVAILABLE, os_errno, "cannot open a netlink socket");
-    *out = fd;
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) != 0)
+        return err_os(err, DIBS_UNAVAILABLE, errno, "cannot set a timeout on a netlink socket");
+    *out = fd_take(&fd);
     return DIBS_OK;
 }

@@ -6,8 +6,8 @@
 
 #include "dibs/status.h"
 
-/* Create socket(domain, type, protocol) inside the network namespace (0 or our own: here). The
+/* Open a sock_diag socket, whose reads time out, inside the network namespace (0 or our own: here). The
  * caller owns *out. NOT_FOUND: no such namespace any more; UNAVAILABLE: it cannot be reached.
  * Only the calling thread moves, and it is back when this returns. */
-dibs_status netns_socket(uint64_t netns, int domain, int type, int protocol, int *out, dibs_err *err);
+dibs_status netns_socket(uint64_t netns, int *out, dibs_err *err);
 #endif

@@ -20,8 +20,6 @@
 #define ANSWER_BYTES 32768
 /* How often a dump that changed while it was read is repeated. */
 #define TRIES_MAX 5
-/* The kernel answers within the call; this only bounds a kernel that does not. */
-#define ANSWER_TIMEOUT_S 5
 /* One answer carries some 100 sockets: far more answers than sockets fit into a list. */
 #define ANSWERS_MAX 1000000
 
@@ -192,28 +190,18 @@ static dibs_status dump_family(struct dump *d, uint8_t family, dibs_err *err)
     return s;
 }
 
-static dibs_status set_timeout(int fd, dibs_err *err)
-{
-    struct timeval timeout = { .tv_sec = ANSWER_TIMEOUT_S };
-
-    if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) != 0)
-        return err_os(err, DIBS_FAILURE, errno, "cannot set a timeout on a netlink socket");
-    return DIBS_OK;
-}
-
 dibs_status sock_diag_list(int fd, dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err)
 {
     static const uint8_t families[] = { AF_INET, AF_INET6 };
     struct dump d = { .fd = fd, .proto = proto, .port = port, .list = list };
-    dibs_status s = set_timeout(fd, err);
 
-    for (size_t i = 0; i < sizeof families / sizeof families[0] && s == DIBS_OK; i++) {
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
         size_t before = list->n;
         int tries = 0;
 
         do {
             list->n = before;
-            s = dump_family(&d, families[i], err);
+            dibs_status s = dump_family(&d, families[i], err);
             if (s != DIBS_OK)
                 return s;
         } while (d.is_interrupted && ++tries < TRIES_MAX);
@@ -221,7 +209,7 @@ dibs_status sock_diag_list(int fd, dibs_proto proto, uint16_t port, struct socke
             return err_set(err, DIBS_FAILURE,
                            "the kernel's list of sockets changes faster than it can be read");
     }
-    return s;
+    return DIBS_OK;
 }
 
 /* ---- one socket ---- */
@@ -262,9 +250,7 @@ dibs_status sock_diag_find(int fd, const struct sockaddr_storage *local, const s
 
     put_end(local, req.id.idiag_src, &req.id.idiag_sport);
     put_end(peer, req.id.idiag_dst, &req.id.idiag_dport);
-    dibs_status s = set_timeout(fd, err);
-    if (s == DIBS_OK)
-        s = send_request(fd, &req, 0, 1, err);
+    dibs_status s = send_request(fd, &req, 0, 1, err);
     for (int i = 0; i < TRIES_MAX && s == DIBS_OK && n == 0; i++)
         s = receive(fd, buf, sizeof buf, &n, err);
     if (s != DIBS_OK)

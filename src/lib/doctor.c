@@ -32,7 +32,7 @@ void doctor_say(struct doctor *d, dibs_severity severity, const char *topic, con
     va_list ap;
 
     (void) text_copy(finding.topic, sizeof finding.topic, topic);
-    (void) text_copy(finding.advice, sizeof finding.advice, advice);
+    (void) text_copy(finding.advice, sizeof finding.advice, severity == DIBS_FINE ? "" : advice);
     va_start(ap, fmt);
     (void) vsnprintf(finding.text, sizeof finding.text, fmt, ap);
     va_end(ap);
@@ -100,8 +100,7 @@ static void check_ledger(struct doctor *d, struct ledger *ledger)
                    "%s", err.msg);
         return;
     }
-    doctor_say(d, health.is_sound ? DIBS_FINE : DIBS_PROBLEM, "ledger",
-               health.is_sound ? "" : "run 'dibs doctor --fix'",
+    doctor_say(d, health.is_sound ? DIBS_FINE : DIBS_PROBLEM, "ledger", "run 'dibs doctor --fix'",
                "%s, version %d.%d, %s: %" PRIu64 " claims, %" PRIu64 " events, %" PRIu64 " names, %" PRIu64
                " KiB + %" PRIu64 " KiB log",
                health.path[0] ? health.path : d->settings->ledger, health.major, health.minor,
@@ -207,8 +206,8 @@ static void check_host(struct doctor *d)
     uint32_t reserved = portbits_count(&host->reserved);
 
     doctor_say(d, host->is_ephemeral_detected ? DIBS_FINE : DIBS_WARNING, "host",
-               host->is_ephemeral_detected ? "" : "make /proc/sys/net/ipv4/ip_local_port_range readable",
-               "ephemeral range %u-%u (%s)", host->ephemeral.first, host->ephemeral.last,
+               "make /proc/sys/net/ipv4/ip_local_port_range readable", "ephemeral range %u-%u (%s)",
+               host->ephemeral.first, host->ephemeral.last,
                host->is_ephemeral_detected ? "detected" : "could not be read: Linux's default");
     doctor_say(d, DIBS_FINE, "host", "", "%u ports reserved in ip_local_reserved_ports", reserved);
     if (!host->has_ipv6)
@@ -223,8 +222,7 @@ static void check_host(struct doctor *d)
                    "this is not the initial pid namespace");
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
         doctor_say(d, files.rlim_cur < LOW_FILES ? DIBS_WARNING : DIBS_FINE, "limit",
-                   files.rlim_cur < LOW_FILES ? "raise it with 'ulimit -n'" : "", "%" PRIu64 " open files",
-                   (uint64_t) files.rlim_cur);
+                   "raise it with 'ulimit -n'", "%" PRIu64 " open files", (uint64_t) files.rlim_cur);
     doctor_say(d, DIBS_FINE, "limit", "", "%d claims in a batch, %d bindings in a claim, %d bytes in a name",
                DIBS_BATCH_MAX, DIBS_BINDINGS_MAX, DIBS_NAME_MAX);
 }
