@@ -12,12 +12,11 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "codec/wire.h"
 #include "host/kernel.h"
 #include "lib/args.h"
 #include "lib/connection.h"
 #include "lib/doctor.h"
-#include "lib/remote.h"
+#include "lib/remote_exchange.h"
 #include "net/proto.h"
 
 #include "base/banned.h"
@@ -346,16 +345,33 @@ static bool pass_on(void *ctx, const dibs_finding *finding)
     return !d->is_stopped;
 }
 
-static void ask_daemon(struct doctor *d, const char *path, bool is_named)
+static dibs_status read_finding(const jsonr_value *v, void *out, dibs_err *err)
 {
-    AUTO(remote_close_auto) struct remote *remote = NULL;
+    return wire_finding_read(v, out, err);
+}
+
+static dibs_status ask_findings(struct doctor *d, struct remote *remote, dibs_err *err)
+{
+    static const struct exchange_type findings = { read_finding, sizeof(dibs_finding), "findings" };
+    AUTO(exchange_done)
+    struct exchange ask =
+        exchange_begin(remote, d->fix ? "POST" : "GET", d->fix ? EXCHANGE_ONCE : EXCHANGE_TWICE);
+
+    exchange_be_patient(&ask);
+    bytes_add_text(&ask.target, "/v1/doctor");
+    return EXCHANGE_ASK_EACH(&ask, &findings, dibs_finding, pass_on, d, err);
+}
+
+static void ask_daemon(struct doctor *d, const char *path)
+{
     struct wire_daemon daemon = { 0 };
+    dibs *handle = NULL;
     dibs_pool chosen;
     dibs_err err = { 0 };
-    dibs_status s = remote_open(path, is_named, d->settings, &remote, &err);
+    dibs_status s = dibs_open(d->settings, &handle, &err);
 
     if (s == DIBS_OK)
-        s = remote_daemon(remote, &daemon, &err);
+        s = remote_daemon(handle->to->remote, &daemon, &err);
     if (s == DIBS_OK)
         doctor_say(d, DIBS_FINE, "daemon", "", "%.300s answers, version %s, pid %d: you are %s%s", path,
                    daemon.version, daemon.pid, daemon.principal, daemon.is_admin ? ", an administrator" : "");
@@ -363,14 +379,15 @@ static void ask_daemon(struct doctor *d, const char *path, bool is_named)
         doctor_say(d, DIBS_NOTE, "daemon", "restart it, if it was updated",
                    "it is of version %s, and this is %s", daemon.version, DIBS_VERSION);
     if (s == DIBS_OK && d->settings->source[DIBS_SET_POOL] != DIBS_FROM_DEFAULT)
-        doctor_tell_choice(d, remote_pool_get(remote, d->settings->pool, &chosen, &err), &err);
+        doctor_tell_choice(d, dibs_pool_get(handle, d->settings->pool, &chosen, &err), &err);
     if (s == DIBS_OK)
-        s = remote_doctor(remote, d->fix, pass_on, d, &err);
+        s = ask_findings(d, handle->to->remote, &err);
     if (s != DIBS_OK)
         doctor_say(d, DIBS_PROBLEM, "daemon", "see the message: nothing can be claimed or released meanwhile",
                    "%s", err.msg);
     if (s != DIBS_OK)
         doctor_check_cluster(d); /* which may be why it does not answer */
+    dibs_close(handle);
 }
 
 dibs_status handle_doctor(dibs *handle, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err)
@@ -407,7 +424,7 @@ dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn
     dibs_status s = args_settings(settings, err);
     if (s == DIBS_OK && remote_find(settings, path, &is_named)) {
         check_settings(&d);
-        ask_daemon(&d, path, is_named);
+        ask_daemon(&d, path);
         return DIBS_OK;
     }
     if (s == DIBS_OK)

@@ -26,6 +26,7 @@ enum {
     KEY_BYTES = 16,       /* of randomness in an Idempotency-Key */
     READ_BYTES = 65536,
     HTTP_TOO_MANY = 429,
+    PATIENCE = 12, /* timeouts that a request of many steps may take */
 };
 
 /* The outcome of one attempt. */
@@ -129,7 +130,7 @@ static bool wait_for(int fd, short events, int64_t deadline_ms, short *got)
 }
 
 /* Send until all is sent, the daemon answers (it will not read the rest), or it is gone. */
-static enum outcome send_all(const struct remote_exchange *exchange, const struct bytes *text, bool *is_sent,
+static enum outcome send_all(const struct exchange *exchange, const struct bytes *text, bool *is_sent,
                              dibs_err *err)
 {
     const struct remote *r = exchange->r;
@@ -158,7 +159,7 @@ static enum outcome send_all(const struct remote_exchange *exchange, const struc
     return ANSWERED;
 }
 
-static enum outcome receive(const struct remote_exchange *exchange, struct answer *answer, dibs_err *err)
+static enum outcome receive(const struct exchange *exchange, struct answer *answer, dibs_err *err)
 {
     const struct remote *r = exchange->r;
     AUTO(free_auto) char *buffer = malloc(READ_BYTES);
@@ -193,7 +194,7 @@ static enum outcome receive(const struct remote_exchange *exchange, struct answe
     return ANSWERED;
 }
 
-static void write_request(const struct remote_exchange *exchange, const char *key, struct bytes *out)
+static void write_request(const struct exchange *exchange, const char *key, struct bytes *out)
 {
     char text[HEAD_MAX] = "";
 
@@ -212,8 +213,8 @@ static void write_request(const struct remote_exchange *exchange, const char *ke
     bytes_add(out, exchange->body.at ? exchange->body.at : "", exchange->body.n);
 }
 
-static enum outcome attempt(const struct remote_exchange *exchange, const struct bytes *text,
-                            struct answer *answer, bool *is_sent, dibs_err *err)
+static enum outcome attempt(const struct exchange *exchange, const struct bytes *text, struct answer *answer,
+                            bool *is_sent, dibs_err *err)
 {
     struct remote *r = exchange->r;
 
@@ -232,15 +233,20 @@ static enum outcome attempt(const struct remote_exchange *exchange, const struct
 
 /* ---- an exchange ---- */
 
-struct remote_exchange exchange_begin(struct remote *r, const char *method, enum remote_repeat repeat)
+struct exchange exchange_begin(struct remote *r, const char *method, enum exchange_repeat repeat)
 {
-    return (struct remote_exchange){ .r = r,
-                                     .method = method,
-                                     .repeat = repeat,
-                                     .deadline_ms = clock_monotonic_ms() + r->settings->timeout_ms };
+    return (struct exchange){ .r = r,
+                              .method = method,
+                              .repeat = repeat,
+                              .deadline_ms = clock_monotonic_ms() + r->settings->timeout_ms };
 }
 
-struct jsonw exchange_body(struct remote_exchange *exchange)
+void exchange_be_patient(struct exchange *exchange)
+{
+    exchange->deadline_ms += (PATIENCE - 1) * exchange->r->settings->timeout_ms;
+}
+
+struct jsonw exchange_body(struct exchange *exchange)
 {
     struct jsonw w;
 
@@ -248,26 +254,27 @@ struct jsonw exchange_body(struct remote_exchange *exchange)
     return w;
 }
 
-const jsonr_value *exchange_root(const struct remote_exchange *exchange)
+const jsonr_value *exchange_root(const struct exchange *exchange)
 {
     return exchange->doc ? jsonr_root(exchange->doc) : NULL;
 }
 
-void exchange_done(struct remote_exchange *exchange)
+void exchange_done(struct exchange *exchange)
 {
     bytes_done(&exchange->target);
     bytes_done(&exchange->body);
     jsonr_free(exchange->doc);
 }
 
-dibs_status remote_not_understood(const struct remote *r, dibs_err *err)
+dibs_status exchange_not_understood(const struct exchange *exchange, dibs_err *err)
 {
     (void) err_wrap(err, DIBS_UNAVAILABLE,
-                    "daemon socket %.300s: its answer is not understood; is it of another version?", r->path);
+                    "daemon socket %.300s: its answer is not understood; is it of another version?",
+                    exchange->r->path);
     return DIBS_UNAVAILABLE;
 }
 
-static dibs_status understand(struct remote_exchange *exchange, const struct answer *answer, dibs_err *err)
+static dibs_status understand(struct exchange *exchange, const struct answer *answer, dibs_err *err)
 {
     jsonr_free(exchange->doc);
     exchange->doc = NULL;
@@ -280,7 +287,7 @@ static dibs_status understand(struct remote_exchange *exchange, const struct ans
         return err->code;
     if (s == DIBS_OK)
         (void) err_set(err, DIBS_UNAVAILABLE, "HTTP status %d without a reason", answer->status);
-    return remote_not_understood(exchange->r, err);
+    return exchange_not_understood(exchange, err);
 }
 
 /* False when that is beyond the deadline. */
@@ -296,7 +303,7 @@ static bool pause_until(int64_t deadline_ms, int64_t pause_ms)
 }
 
 /* True when there is another try after this one; else err has the reason. */
-static bool goes_on(const struct remote_exchange *exchange, const struct answer *answer, enum outcome outcome,
+static bool goes_on(const struct exchange *exchange, const struct answer *answer, enum outcome outcome,
                     int64_t *pause_ms, dibs_err *err)
 {
     if (outcome == REFUSED)
@@ -329,7 +336,7 @@ static dibs_status make_key(char out[2 * KEY_BYTES + 1], dibs_err *err)
     return DIBS_OK;
 }
 
-static dibs_status ask(struct remote_exchange *exchange, const struct bytes *text, dibs_err *err)
+static dibs_status ask(struct exchange *exchange, const struct bytes *text, dibs_err *err)
 {
     int64_t pause_ms = PAUSE_FIRST_MS;
 
@@ -340,7 +347,7 @@ static dibs_status ask(struct remote_exchange *exchange, const struct bytes *tex
 
         if (outcome == ANSWERED && answer.status != HTTP_TOO_MANY)
             return understand(exchange, &answer, err);
-        if (outcome == LOST && is_sent && exchange->repeat == REMOTE_ONCE)
+        if (outcome == LOST && is_sent && exchange->repeat == EXCHANGE_ONCE)
             return err_trouble(
                 err, DIBS_TROUBLE_NONE,
                 "daemon socket %.300s: the connection was lost before the answer came, so that it is "
@@ -352,7 +359,7 @@ static dibs_status ask(struct remote_exchange *exchange, const struct bytes *tex
     return err->code;
 }
 
-dibs_status remote_ask(struct remote_exchange *exchange, dibs_err *err)
+dibs_status exchange_ask(struct exchange *exchange, dibs_err *err)
 {
     AUTO(bytes_done) struct bytes text = { 0 };
     char key[2 * KEY_BYTES + 1] = "";
@@ -360,7 +367,7 @@ dibs_status remote_ask(struct remote_exchange *exchange, dibs_err *err)
 
     if (!err)
         err = &local;
-    dibs_status s = exchange->repeat == REMOTE_KEYED ? make_key(key, err) : DIBS_OK;
+    dibs_status s = exchange->repeat == EXCHANGE_KEYED ? make_key(key, err) : DIBS_OK;
     if (s != DIBS_OK)
         return s;
     write_request(exchange, key, &text);
@@ -372,32 +379,32 @@ dibs_status remote_ask(struct remote_exchange *exchange, dibs_err *err)
 
 /* ---- reading answers ---- */
 
-dibs_status remote_not_a_list(const struct remote *r, const char *key, dibs_err *err)
+dibs_status exchange_not_a_list(const struct exchange *exchange, const char *key, dibs_err *err)
 {
     (void) err_set(err, DIBS_INVALID, "\"%s\" must be a list, and no longer than asked for", key);
-    return remote_not_understood(r, err);
+    return exchange_not_understood(exchange, err);
 }
 
-dibs_status remote_ask_value(struct remote_exchange *exchange, const struct remote_type *type, void *out,
-                             dibs_err *err)
+dibs_status exchange_ask_value(struct exchange *exchange, const struct exchange_type *type, void *out,
+                               dibs_err *err)
 {
     AUTO(free_auto) void *found = calloc(1, type->size);
 
     if (!found)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    dibs_status s = remote_ask(exchange, err);
+    dibs_status s = exchange_ask(exchange, err);
     if (s != DIBS_OK)
         return s;
     if (type->read(exchange_root(exchange), found, err) != DIBS_OK)
-        return remote_not_understood(exchange->r, err);
+        return exchange_not_understood(exchange, err);
     memcpy(out, found, type->size);
     return DIBS_OK;
 }
 
-dibs_status remote_ask_list(struct remote_exchange *exchange, const struct remote_type *type, void *items,
-                            size_t *n, dibs_err *err)
+dibs_status exchange_ask_list(struct exchange *exchange, const struct exchange_type *type, void *items,
+                              size_t *n, dibs_err *err)
 {
-    dibs_status s = remote_ask(exchange, err);
+    dibs_status s = exchange_ask(exchange, err);
 
     if (s != DIBS_OK)
         return s;
@@ -405,26 +412,26 @@ dibs_status remote_ask_list(struct remote_exchange *exchange, const struct remot
     size_t count = jsonr_array_size(list);
 
     if (!jsonr_is_array(list) || (exchange->most && count > exchange->most))
-        return remote_not_a_list(exchange->r, type->key, err);
+        return exchange_not_a_list(exchange, type->key, err);
     AUTO(free_auto) char *found = calloc(count + 1, type->size);
     if (!found)
         return err_set(err, DIBS_FAILURE, "out of memory");
     for (size_t i = 0; i < count; i++)
         if (type->read(jsonr_array_at(list, i), found + i * type->size, err) != DIBS_OK)
-            return remote_not_understood(exchange->r, err);
+            return exchange_not_understood(exchange, err);
     *(void **) items = TAKE(found);
     *n = count;
     return DIBS_OK;
 }
 
-dibs_status remote_ask_count(struct remote_exchange *exchange, const char *key, size_t *n, dibs_err *err)
+dibs_status exchange_ask_count(struct exchange *exchange, const char *key, size_t *n, dibs_err *err)
 {
     uint64_t count = 0;
-    dibs_status s = remote_ask(exchange, err);
+    dibs_status s = exchange_ask(exchange, err);
 
     if (s == DIBS_OK && !jsonr_get_uint(exchange_root(exchange), key, &count)) {
         (void) err_set(err, DIBS_INVALID, "\"%s\" must be a number", key);
-        s = remote_not_understood(exchange->r, err);
+        s = exchange_not_understood(exchange, err);
     }
     if (s == DIBS_OK && n)
         *n = (size_t) count;
