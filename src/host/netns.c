@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "host/netns.h"
-
+/* Network namespaces: their numbers, and sockets in another one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,8 +14,8 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "host/kernel.h"
 #include "host/proc_read.h"
+#include "host/procnet.h"
 
 #include "base/banned.h"
 

@@ -10,7 +10,6 @@
 #include "base/err.h"
 #include "base/grow.h"
 #include "host/kernel.h"
-#include "host/netns.h"
 #include "host/procnet.h"
 #include "net/proto.h"
 

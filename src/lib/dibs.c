@@ -73,9 +73,10 @@ static bool file_owner(const char *uri, uid_t *out)
     return is_file;
 }
 
-dibs_status handle_who(const dibs_settings *settings, char principal[DIBS_PRINCIPAL_MAX + 1],
-                       struct call *out, dibs_err *err)
+/* Fill in the user of this process, as the ledger sees it. */
+static dibs_status find_user(struct connection *to, struct call *out, dibs_err *err)
 {
+    const dibs_settings *settings = &to->settings;
     struct uid_map users;
     dibs_status s = uid_map_load(&users, err);
 
@@ -86,14 +87,12 @@ dibs_status handle_who(const dibs_settings *settings, char principal[DIBS_PRINCI
         return err_set(err, DIBS_FAILURE,
                        "you have no uid in this user namespace, so that no claim could be yours; map "
                        "one, as 'unshare --map-root-user' does");
-    (void) snprintf(principal, DIBS_PRINCIPAL_MAX + 1, "uid:%u", (unsigned) uid);
+    (void) snprintf(to->principal, sizeof to->principal, "uid:%u", (unsigned) uid);
     out->settings = settings;
-    out->principal = principal;
+    out->principal = to->principal;
     out->uid = uid;
     out->pid = (int32_t) getpid();
-    /* Root of a user namespace can be any user outside of it; but the owner of the ledger's file can write
-     * it.
-     */
+    /* Root of a user namespace can be any user outside; but the owner of the ledger's file can write it. */
     uid_t owner = 0;
     bool is_file = file_owner(settings->ledger, &owner);
     out->is_admin = geteuid() == 0 && (users.is_initial || (is_file && owner == geteuid()));
@@ -110,7 +109,7 @@ static dibs_status open_core(dibs *handle, dibs_err *err)
     dibs_status s = open_ledger(to, &ledger, err);
 
     if (s == DIBS_OK)
-        s = handle_who(&to->settings, to->principal, &handle->call, err);
+        s = find_user(to, &handle->call, err);
     options.uid = handle->call.uid;
     if (s == DIBS_OK)
         return core_open(ledger, &options, &to->core, err);
@@ -179,7 +178,7 @@ dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
     return give(handle, s, out);
 }
 
-dibs_status handle_open_server(const dibs_settings *settings, dibs **out, dibs_err *err)
+static dibs_status open_here(const dibs_settings *settings, dibs_ledger_mode mode, dibs **out, dibs_err *err)
 {
     dibs *handle = make_handle();
 
@@ -187,10 +186,20 @@ dibs_status handle_open_server(const dibs_settings *settings, dibs **out, dibs_e
         return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
     struct connection *to = handle->to;
     to->settings = *settings;
-    to->settings.ledger_mode = DIBS_LEDGER_STRICT;
+    to->settings.ledger_mode = mode;
     (void) text_copy(to->settings.socket, sizeof to->settings.socket, "none");
     to->is_server = to->never_forks = true;
     return give(handle, open_core(handle, err), out);
+}
+
+dibs_status handle_open_server(const dibs_settings *settings, dibs **out, dibs_err *err)
+{
+    return open_here(settings, DIBS_LEDGER_STRICT, out, err);
+}
+
+dibs_status handle_open_bare(const dibs_settings *settings, dibs **out, dibs_err *err)
+{
+    return open_here(settings, DIBS_LEDGER_MRU, out, err);
 }
 
 void dibs_close(dibs *handle)

@@ -311,13 +311,6 @@ static void check_claims(struct doctor *d)
                    "%zu claims have a dead holder", d->n_dead);
 }
 
-static struct instant doctor_now(void *ctx)
-{
-    const struct doctor *d = ctx;
-
-    return clock_now(d->core ? d->core->view.boot_offset_ns : 0);
-}
-
 static void examine(struct doctor *d, bool is_salvaged)
 {
     dibs_repair_plan from_sockets = { 0 };
@@ -413,14 +406,13 @@ dibs_status handle_doctor(dibs *handle, bool fix, dibs_finding_fn fn, void *ctx,
 dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err)
 {
     struct doctor d = { .settings = settings, .fix = fix, .fn = fn, .ctx = ctx };
-    char principal[DIBS_PRINCIPAL_MAX + 1];
     char path[DIBS_SETTING_VALUE_MAX + 1];
+    dibs *handle = NULL;
     bool is_named = false;
     bool is_salvaged = false;
 
     if (!settings || !fn)
         return err_set(err, DIBS_INVALID, "an argument is missing");
-    struct core_options options = { .now = doctor_now, .now_ctx = &d };
     dibs_status s = args_settings(settings, err);
     if (s == DIBS_OK && remote_find(settings, path, &is_named)) {
         check_settings(&d);
@@ -428,22 +420,20 @@ dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn
         return DIBS_OK;
     }
     if (s == DIBS_OK)
-        s = handle_who(settings, principal, &d.call, err);
+        s = handle_open_bare(settings, &handle, err);
     if (s != DIBS_OK)
         return s;
-    d.call.now = doctor_now(&d);
-    options.uid = d.call.uid;
+    d.core = handle->to->core;
+    d.call = handle_call(handle);
+    d.call.deadline_ms = 0;
     check_settings(&d);
-    struct ledger *ledger = open_ledger(&d, &is_salvaged);
-    s = core_open(ledger, &options, &d.core, err);
-    if (s != DIBS_OK)
-        return s;
+    d.core->ledger = open_ledger(&d, &is_salvaged);
     d.call.now = core_now(d.core);
     doctor_check_cluster(&d);
-    if (ledger)
+    if (d.core->ledger)
         examine(&d, is_salvaged);
     else
         check_host(&d);
-    core_close(d.core);
+    dibs_close(handle);
     return DIBS_OK;
 }

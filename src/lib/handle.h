@@ -14,17 +14,12 @@ struct dibs {
     struct call call;
 };
 
-/* Open the ledger itself for a long-lived process, whatever ledger it is: without a daemon, without a
- * fallback.
- */
+/* Open the ledger itself for a long-lived process, whatever ledger it is: no daemon, no fallback. */
 dibs_status handle_open_server(const dibs_settings *settings, dibs **out, dibs_err *err);
+/* The same without its ledger. */
+dibs_status handle_open_bare(const dibs_settings *settings, dibs **out, dibs_err *err);
 /* As dibs_doctor(), for a process that has the ledger open. */
 dibs_status handle_doctor(dibs *handle, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err);
-
-/* Fill in the user of this process, as the ledger of `settings` sees it; the principal is kept in
- * `principal`. */
-dibs_status handle_who(const dibs_settings *settings, char principal[DIBS_PRINCIPAL_MAX + 1],
-                       struct call *out, dibs_err *err);
 
 /* The call that a function of this handle makes now. */
 struct call handle_call(const dibs *handle);
