@@ -223,7 +223,7 @@ dibs_status core_list(struct core *core, const struct call *call, const dibs_fil
 dibs_status core_restore(struct core *core, const struct call *call, const dibs_snapshot *snapshot,
                          size_t *n_restored, dibs_err *err);
 
-/* ---- looking (port_report.c, socket_owners.c) ---- */
+/* ---- looking (port_report.c) ---- */
 /* pids[i] has sockets[i] open; 0: unknown, or the socket is too new to be looked at (inode 0). */
 void core_socket_owners(struct core *core, const struct call *call, struct kernel_socket *sockets,
                         pid_t *pids, size_t n);

@@ -19,9 +19,6 @@
 
 #include "base/banned.h"
 
-/* A node full of containers has some 10,000 mounts. */
-#define MOUNTS_MAX 200000
-
 #define OWN_NETNS "/proc/thread-self/ns/net"
 
 struct search {
@@ -144,30 +141,21 @@ static void unescape(char *text)
     *to = '\0';
 }
 
-/* Named namespaces (ip netns, container engines) are mounts of "net:[N]"; the list of mounts knows
- * them wherever the tool has put them. */
-static void look_at_mounts(struct search *s)
+/* Named namespaces (ip netns, container engines) are mounts of "net:[N]", wherever the tool has put them. */
+static bool look_at_mount(void *ctx, char *line)
 {
-    AUTO(free_auto) char *line = NULL;
-    size_t size = 0;
+    struct search *s = ctx;
     char root[48];
+    char *field[5] = { 0 }; /* id, parent, device, root, mount point */
 
     (void) snprintf(root, sizeof root, "net:[%" PRIu64 "]", s->wanted);
-    FILE *mounts = fopen("/proc/thread-self/mountinfo", "re");
-    for (int i = 0; mounts && i < MOUNTS_MAX && s->fd < 0 && getline(&line, &size, mounts) > 0; i++) {
-        /* id, parent, device, root, mount point */
-        char *field[5] = { 0 };
-        char *rest = line;
-
-        for (size_t k = 0; k < 5; k++)
-            field[k] = strsep(&rest, " ");
-        if (rest && strcmp(field[3], root) == 0) {
-            unescape(field[4]);
-            try_open(s, AT_FDCWD, field[4]);
-        }
+    for (size_t k = 0; k < 5; k++)
+        field[k] = strsep(&line, " ");
+    if (line && strcmp(field[3], root) == 0) {
+        unescape(field[4]);
+        try_open(s, AT_FDCWD, field[4]);
     }
-    if (mounts)
-        (void) fclose(mounts);
+    return s->fd >= 0;
 }
 
 /* Does a walk over /proc show every process there is? Only to root of the host itself. */
@@ -183,7 +171,7 @@ static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
 
     look_at_processes(&s, false);
     if (s.fd < 0)
-        look_at_mounts(&s);
+        (void) proc_mounts(look_at_mount, &s);
     /* More expensive, and useful only where we may look at every process. */
     if (s.fd < 0 && s.is_complete)
         look_at_processes(&s, true);

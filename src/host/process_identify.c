@@ -18,15 +18,6 @@
 /* Deeper chains of parents do not occur; a loop of reused pids must end. */
 #define ANCESTORS_MAX 1024
 
-static int open_process(pid_t pid)
-{
-    char path[32];
-
-    /* Read everything below this directory: it stays with one process when the pid is reused. */
-    (void) snprintf(path, sizeof path, "/proc/%d", pid);
-    return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-}
-
 /* The kernel cuts names at 15 bytes, in the middle of a character too: bytes that are not clean UTF-8
  * become '?', or JSON could not carry the name. */
 static void copy_command(const char *text, size_t len, char out[DIBS_COMMAND_MAX + 1])
@@ -82,7 +73,7 @@ dibs_status process_identify(const struct process_view *view, pid_t pid, struct 
                        "/proc does not belong to our pid namespace, so that process %d "
                        "cannot be looked at",
                        pid);
-    AUTO(fd_auto) int dir = open_process(pid);
+    AUTO(fd_auto) int dir = proc_open(pid, "", O_PATH | O_DIRECTORY);
     ssize_t n = dir < 0 ? -1 : proc_read_file(dir, "stat", text, sizeof text);
     if (n < 0 || proc_read_file(dir, "status", status, sizeof status) < 0)
         return not_readable(pid, errno, err);

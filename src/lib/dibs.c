@@ -188,7 +188,7 @@ static dibs_status open_here(const dibs_settings *settings, dibs_ledger_mode mod
     to->settings = *settings;
     to->settings.ledger_mode = mode;
     (void) text_copy(to->settings.socket, sizeof to->settings.socket, "none");
-    to->is_server = to->never_forks = true;
+    to->is_server = true;
     return give(handle, open_core(handle, err), out);
 }
 
@@ -245,7 +245,7 @@ const dibs_settings *dibs_settings_of(const dibs *handle)
 
 dibs_status verb_need_ledger(dibs *handle, dibs_err *err)
 {
-    if (!handle->to->never_forks && handle->to->pid != getpid())
+    if (!handle->to->is_server && handle->to->pid != getpid())
         return err_set(err, DIBS_INVALID,
                        "this handle belongs to the process that opened it; open another after a fork");
     if (handle->to->is_calling_back)

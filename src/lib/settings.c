@@ -21,13 +21,10 @@
 
 #include "base/banned.h"
 
-static const char *const names[DIBS_SETTING_COUNT] = {
-#define X(id, name, summary) [DIBS_SET_##id] = name,
-    DIBS_SETTING_MAP(X)
-#undef X
-};
-static const char *const summaries[DIBS_SETTING_COUNT] = {
-#define X(id, name, summary) [DIBS_SET_##id] = summary,
+static const struct {
+    const char *name, *summary;
+} rows[DIBS_SETTING_COUNT] = {
+#define X(id, name, summary) [DIBS_SET_##id] = { name, summary },
     DIBS_SETTING_MAP(X)
 #undef X
 };
@@ -40,12 +37,12 @@ static bool is_setting(dibs_setting setting)
 
 const char *dibs_setting_name(dibs_setting setting)
 {
-    return is_setting(setting) ? names[setting] : NULL;
+    return is_setting(setting) ? rows[setting].name : NULL;
 }
 
 const char *dibs_setting_summary(dibs_setting setting)
 {
-    return is_setting(setting) ? summaries[setting] : NULL;
+    return is_setting(setting) ? rows[setting].summary : NULL;
 }
 
 void dibs_setting_env(dibs_setting setting, char out[48])
@@ -53,7 +50,7 @@ void dibs_setting_env(dibs_setting setting, char out[48])
     if (!out)
         return;
     (void) snprintf(out, 48, "%s%s", is_setting(setting) ? "DIBS_" : "",
-                    is_setting(setting) ? names[setting] : "");
+                    is_setting(setting) ? rows[setting].name : "");
     for (char *p = out; *p; p++) {
         if (*p == '-')
             *p = '_';
@@ -276,7 +273,7 @@ dibs_status settings_set(dibs_settings *s, dibs_setting which, const char *value
     dibs_status status = put(s, which, value, source, err);
 
     if (status != DIBS_OK)
-        return err_wrap(err, status, "setting %s (%s)", names[which], dibs_source_text(source));
+        return err_wrap(err, status, "setting %s (%s)", rows[which].name, dibs_source_text(source));
     s->source[which] = source;
     return DIBS_OK;
 }
@@ -350,7 +347,7 @@ static dibs_status take_pair(void *ctx, const char *key, const char *value, dibs
     char shown[80];
 
     for (int i = 0; i < DIBS_SETTING_COUNT; i++)
-        if (strcmp(key, names[i]) == 0)
+        if (strcmp(key, rows[i].name) == 0)
             return settings_set(f->settings, (dibs_setting) i, value, f->source, err);
     return err_set(err, DIBS_INVALID, "there is no setting '%s'; 'dibs doctor' lists them",
                    text_safe(key, shown, sizeof shown));
