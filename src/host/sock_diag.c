@@ -84,28 +84,19 @@ static dibs_status receive(int fd, char *buf, size_t size, size_t *n, dibs_err *
     return DIBS_OK;
 }
 
-/* NLMSG_DATA for a const message. */
-static const char *payload(const struct nlmsghdr *head)
-{
-    return (const char *) head + NLMSG_HDRLEN;
-}
-
 /* The attribute that says whether an IPv6 socket refuses IPv4. Not there: it takes both. */
 static bool is_v6only(const struct nlmsghdr *head)
 {
-    const char *p = payload(head) + NLMSG_ALIGN(sizeof(struct inet_diag_msg));
-    size_t used = (size_t) (p - (const char *) head);
+    const char *text = (const char *) head;
+    struct rtattr attr;
 
-    while (used < head->nlmsg_len && head->nlmsg_len - used >= sizeof(struct rtattr)) {
-        struct rtattr attr;
-
-        memcpy(&attr, p, sizeof attr);
-        if (attr.rta_len < sizeof attr || attr.rta_len > head->nlmsg_len - used)
+    for (size_t at = NLMSG_SPACE(sizeof(struct inet_diag_msg)); at + sizeof attr <= head->nlmsg_len;
+         at += RTA_ALIGN(attr.rta_len)) {
+        memcpy(&attr, text + at, sizeof attr);
+        if (attr.rta_len < sizeof attr || attr.rta_len > head->nlmsg_len - at)
             return false;
         if (attr.rta_type == INET_DIAG_SKV6ONLY && attr.rta_len > sizeof attr)
-            return p[sizeof attr] != 0;
-        p += RTA_ALIGN(attr.rta_len);
-        used += RTA_ALIGN(attr.rta_len);
+            return text[at + sizeof attr] != 0;
     }
     return false;
 }
@@ -117,7 +108,7 @@ static dibs_status take_socket(struct dump *d, const struct nlmsghdr *head, dibs
 
     if (head->nlmsg_len < NLMSG_LENGTH(sizeof diag))
         return err_set(err, DIBS_FAILURE, "the kernel's list of sockets has a message cut short");
-    memcpy(&diag, payload(head), sizeof diag);
+    memcpy(&diag, NLMSG_DATA(head), sizeof diag);
     socket.port = ntohs(diag.id.idiag_sport);
     socket.uid = diag.idiag_uid;
     socket.inode = diag.idiag_inode;
@@ -136,7 +127,7 @@ static dibs_status take_error(const struct nlmsghdr *head, dibs_err *err)
     int error = 0;
 
     if (head->nlmsg_len >= NLMSG_LENGTH(sizeof error))
-        memcpy(&error, payload(head), sizeof error);
+        memcpy(&error, NLMSG_DATA(head), sizeof error);
     return error == 0 ? DIBS_OK
                       : err_os(err, DIBS_FAILURE, error < 0 ? -error : error,
                                "the kernel refuses to list its sockets");
@@ -145,28 +136,22 @@ static dibs_status take_error(const struct nlmsghdr *head, dibs_err *err)
 /* Every message of one answer. */
 static dibs_status take_answer(struct dump *d, const char *buf, size_t len, dibs_err *err)
 {
+    const struct nlmsghdr *head = NULL;
     dibs_status s = DIBS_OK;
 
-    while (s == DIBS_OK && !d->is_done && len >= sizeof(struct nlmsghdr)) {
-        const struct nlmsghdr *head = (const void *) buf;
-
-        if (head->nlmsg_len < sizeof *head || head->nlmsg_len > len)
+    for (size_t at = 0; s == DIBS_OK && !d->is_done && at + sizeof *head <= len;
+         at += NLMSG_ALIGN(head->nlmsg_len)) {
+        head = (const void *) (buf + at);
+        if (head->nlmsg_len < sizeof *head || head->nlmsg_len > len - at)
             return err_set(err, DIBS_FAILURE, "the kernel's list of sockets is damaged");
-        if (head->nlmsg_seq == d->seq) {
-            if (head->nlmsg_flags & NLM_F_DUMP_INTR)
-                d->is_interrupted = true;
-            if (head->nlmsg_type == NLMSG_DONE)
-                d->is_done = true;
-            if (head->nlmsg_type == NLMSG_DONE || head->nlmsg_type == NLMSG_ERROR)
-                s = take_error(head, err);
-            else if (head->nlmsg_type == SOCK_DIAG_BY_FAMILY)
-                s = take_socket(d, head, err);
-        }
-        size_t step = NLMSG_ALIGN(head->nlmsg_len);
-        if (step >= len)
-            break;
-        buf += step;
-        len -= step;
+        if (head->nlmsg_seq != d->seq)
+            continue;
+        d->is_interrupted = d->is_interrupted || (head->nlmsg_flags & NLM_F_DUMP_INTR);
+        d->is_done = head->nlmsg_type == NLMSG_DONE;
+        if (head->nlmsg_type == NLMSG_DONE || head->nlmsg_type == NLMSG_ERROR)
+            s = take_error(head, err);
+        else if (head->nlmsg_type == SOCK_DIAG_BY_FAMILY)
+            s = take_socket(d, head, err);
     }
     return s;
 }
@@ -258,7 +243,7 @@ dibs_status sock_diag_find(int fd, const struct sockaddr_storage *local, const s
     const struct nlmsghdr *head = (const void *) buf;
     if (n < NLMSG_LENGTH(sizeof diag) || head->nlmsg_type != SOCK_DIAG_BY_FAMILY)
         return err_set(err, DIBS_NOT_FOUND, "no socket of this host is connected so");
-    memcpy(&diag, payload(head), sizeof diag);
+    memcpy(&diag, NLMSG_DATA(head), sizeof diag);
     if (!is_wanted(&diag, &req.id))
         return err_set(err, DIBS_NOT_FOUND, "no socket of this host is connected so any more");
     *uid = diag.idiag_uid;

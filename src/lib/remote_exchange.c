@@ -63,11 +63,6 @@ static dibs_status too_late(const struct remote *r, dibs_err *err)
                        r->path, timeout);
 }
 
-static void disconnect(struct remote *r)
-{
-    fd_auto(&r->fd);
-}
-
 dibs_status remote_connect(struct remote *r, int64_t deadline_ms, dibs_err *err)
 {
     struct sockaddr_un to = { .sun_family = AF_UNIX };
@@ -82,7 +77,7 @@ dibs_status remote_connect(struct remote *r, int64_t deadline_ms, dibs_err *err)
     if (left <= 0)
         return too_late(r, err);
     memcpy(to.sun_path, r->path, n + 1);
-    disconnect(r);
+    fd_auto(&r->fd);
     r->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (r->fd < 0 || setsockopt(r->fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait) != 0)
         return err_os(err, DIBS_FAILURE, errno, "daemon socket %.300s", r->path);
@@ -90,7 +85,7 @@ dibs_status remote_connect(struct remote *r, int64_t deadline_ms, dibs_err *err)
         return DIBS_OK;
     int why = errno;
 
-    disconnect(r);
+    fd_auto(&r->fd);
     if (why == EACCES || why == EPERM)
         return err_os(
             err, DIBS_UNAVAILABLE, why,
@@ -227,7 +222,7 @@ static enum outcome attempt(const struct exchange *exchange, const struct bytes 
     if (outcome == LOST)
         (void) unreachable(r, 0, "the connection was lost before the answer came", err);
     if (outcome != ANSWERED || answer->is_closing || !*is_sent)
-        disconnect(r);
+        fd_auto(&r->fd);
     return outcome;
 }
 
@@ -297,8 +292,7 @@ static bool pause_until(int64_t deadline_ms, int64_t pause_ms)
 
     if (end_ms >= deadline_ms)
         return false;
-    for (int64_t now = clock_monotonic_ms(); now < end_ms; now = clock_monotonic_ms())
-        (void) poll(NULL, 0, (int) (end_ms - now));
+    (void) poll(NULL, 0, (int) pause_ms);
     return true;
 }
 

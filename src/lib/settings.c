@@ -2,11 +2,13 @@
 /* Settings: one row each, one parser each, whatever they come from. */
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -14,10 +16,10 @@
 #include "base/err.h"
 #include "base/name_part.h"
 #include "base/text.h"
+#include "codec/yaml.h"
 #include "core/order.h"
-#include "dibs/settings.h"
 #include "ledger/ledger.h"
-#include "lib/settings_file.h"
+#include "lib/settings.h"
 
 #include "base/banned.h"
 
@@ -336,34 +338,68 @@ static void set_defaults(dibs_settings *s)
         (void) snprintf(s->mru_file, sizeof s->mru_file, "/tmp/dibs-%u/mru", (unsigned) uid);
 }
 
-struct from_file {
-    dibs_settings *settings;
-    dibs_source source;
-};
-
-static dibs_status take_pair(void *ctx, const char *key, const char *value, dibs_err *err)
+static dibs_status take_pair(dibs_settings *s, dibs_source source, const char *key, const char *value,
+                             dibs_err *err)
 {
-    struct from_file *f = ctx;
     char shown[80];
 
     for (int i = 0; i < DIBS_SETTING_COUNT; i++)
         if (strcmp(key, rows[i].name) == 0)
-            return settings_set(f->settings, (dibs_setting) i, value, f->source, err);
+            return settings_set(s, (dibs_setting) i, value, source, err);
     return err_set(err, DIBS_INVALID, "there is no setting '%s'; 'dibs doctor' lists them",
                    text_safe(key, shown, sizeof shown));
 }
 
-/* HOME may be another user's folder (sudo, a service): what cannot be looked at there is no reason to fail.
- */
+dibs_status settings_read_text(dibs_settings *s, dibs_source source, const char *name, const char *text,
+                               size_t len, dibs_err *err)
+{
+    AUTO(yaml_free_auto) yaml_text *yaml = NULL;
+    char shown[80];
+    dibs_status status = yaml_parse(name, text, len, &yaml, err);
+
+    if (status != DIBS_OK)
+        return status;
+    const yaml_node *root = yaml_root(yaml, 0);
+    if (!root) /* empty, or only comments */
+        return DIBS_OK;
+    if (root->kind != YAML_MAP || yaml_count(yaml) > 1)
+        return yaml_error(yaml, NULL, err, "expected lines of the form 'setting: value'");
+    for (const yaml_node *key = root->first; key; key = key->next) {
+        const yaml_node *value = key->value;
+
+        if (value->kind != YAML_SCALAR || value->is_alias || value->n > DIBS_SETTING_VALUE_MAX)
+            return yaml_error(yaml, key, err, "the value of '%s' is not plain text",
+                              text_safe(key->text, shown, sizeof shown));
+        status = take_pair(s, source, key->text, value->text, err);
+        if (status != DIBS_OK)
+            return err_wrap(err, status, "%s:%u:%u", yaml_name(yaml), key->line, key->column);
+    }
+    return DIBS_OK;
+}
+
+/* HOME may be another user's folder (sudo, a service): a file that may not be read there is passed over. */
 static dibs_status read_file(dibs_settings *s, dibs_source source, const char *path, dibs_err *err)
 {
-    struct from_file from = { s, source };
-    dibs_status status = settings_file_read(path, take_pair, &from, err);
+    enum { FILE_MAX = 65536 }; /* a settings file is a page of text, not a book */
+    AUTO(fd_auto) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat st;
 
-    if (status != DIBS_DENIED)
-        return status;
-    (void) text_copy(s->unread, sizeof s->unread, path);
-    return DIBS_OK;
+    if (fd < 0 && errno == EACCES)
+        (void) text_copy(s->unread, sizeof s->unread, path);
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
+        return DIBS_OK;
+    if (fd < 0 || fstat(fd, &st) != 0)
+        return err_os(err, DIBS_INVALID, errno, "settings file %s", path);
+    if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
+        return err_set(err, DIBS_INVALID, "settings file %s: not a regular file of at most %d bytes", path,
+                       FILE_MAX);
+    AUTO(free_auto) char *text = calloc(1, FILE_MAX + 1);
+    if (!text)
+        return err_set(err, DIBS_FAILURE, "settings file %s: out of memory", path);
+    ssize_t n = read(fd, text, FILE_MAX);
+    if (n < 0)
+        return err_os(err, DIBS_INVALID, errno, "settings file %s", path);
+    return settings_read_text(s, source, path, text, (size_t) n, err);
 }
 
 static dibs_status read_files(dibs_settings *s, dibs_err *err)
