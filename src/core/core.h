@@ -126,8 +126,7 @@ void core_pool_overrule(const struct call *call, dibs_pool *pool);
 uint32_t core_band(const dibs_pool *pool);
 /* Are all but their names the same? */
 bool core_pool_is_same(const dibs_pool *a, const dibs_pool *b);
-/* Take out the ports that dynamic choice does not take: ephemeral, reserved, privileged, and browser-blocked
- * when `for_tcp`. */
+/* Take out what dynamic choice does not take: ephemeral, reserved, privileged, for TCP browser-blocked. */
 void core_withhold(struct core *core, const struct call *call, bool for_tcp, struct portbits *ports);
 dibs_status core_pool_check(const dibs_pool *pool, dibs_err *err);
 /* DENIED: the ledger is another user's. */
@@ -157,9 +156,8 @@ dibs_status core_snapshot_import(struct core *core, const struct call *call, con
                                  const dibs_range_snapshot *snapshot, size_t *n_claimed, dibs_err *err);
 
 /* ---- liveness (liveness.c) ---- */
-/* Fills claim->life and is_orphan. ALIVE also for a kept claim without holder. `why` may be NULL. Of many
- * claims the ports that have a socket at all are listed once, in `sockets` (NULL: look at each port by
- * itself). */
+/* Fills claim->life and is_orphan. ALIVE also for a kept claim without holder. `why` may be NULL. For many
+ * claims, ports with any socket are listed once in `sockets` (NULL: look at each port). */
 dibs_life core_judge(struct core *core, const struct call *call, struct core_sockets *sockets,
                      dibs_claim *claim, const char **why);
 /* The same for a claim whose holder is known to have ended. */
@@ -174,8 +172,7 @@ dibs_life core_socket_life(struct core *core, const struct call *call, struct co
 bool core_is_noop(const dibs_request *request);
 dibs_status core_claim(struct core *core, const struct call *call, const dibs_batch *batch, dibs_claim *out,
                        dibs_err *err);
-/* One port on all of those hosts, or on none (hosts.c); out[i] answers hosts[i]. NOT_FOUND: one is not known.
- */
+/* One port on all hosts or on none (hosts.c); out[i] answers hosts[i]. NOT_FOUND: one is not known. */
 struct core_hosts {
     const char *const *names;
     size_t n;
@@ -262,8 +259,7 @@ dibs_status core_repair(struct core *core, const struct call *call, const dibs_r
 dibs_status core_index_refresh(struct core *core, const struct call *call, dibs_err *err);
 /* Read the ports again that other hosts have changed: they have no events here. */
 dibs_status core_index_follow(struct core *core, const struct call *call, dibs_err *err);
-/* Load the index again before its next use: it has changes of a rolled back transaction, or the ledger was
- * replaced. */
+/* Load the index again before its next use, after a rollback or when the ledger was replaced. */
 void core_index_forget(struct core *core);
 void core_index_note_claim(struct core *core, const dibs_claim *claim);
 void core_index_note_end(struct core *core, const dibs_claim *claim, int64_t boot_ms);

@@ -83,9 +83,8 @@ dibs_life core_socket_life(struct core *core, const struct call *call, struct co
     return use.is_found ? DIBS_ALIVE : use.is_unknown ? DIBS_UNKNOWN : DIBS_DEAD;
 }
 
-/* Judge by the lease of the claim's host first: when it has expired, every claim that is attached to it is
- * dead, even if the process runs. Process, clock and sockets of another host mean nothing here: boot id, pid
- * and CLOCK_BOOTTIME are its own, and only that host judges by them. True: the claim is judged. */
+/* Judge by the lease of the claim's host first: when it has expired, every claim attached to it is dead, even
+ * if the process runs. Only that host judges by process, clock and sockets. True: the claim is judged. */
 static bool is_judged_by_node(dibs_claim *claim, const char **why)
 {
     claim->life = claim->holder == DIBS_HELD_BY_NOBODY ? DIBS_ALIVE : claim->node_life;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The reaper: ends the claims of dead holders in chunks. Off the request path and never at start (D17):
- * holders are judged between transactions, and each transaction ends only generations that were
- * judged. */
+/* The reaper: ends the claims of dead holders in chunks, off the request path and never at start (D17).
+ * Holders are judged between transactions, and each transaction ends only generations that were judged. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

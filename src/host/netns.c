@@ -93,8 +93,7 @@ static void look_at_one(struct search *s, int dir_fd, pid_t id)
         try_open(s, dir_fd, name);
 }
 
-/* A thread may be in another namespace than its process, and a process whose first thread has
- * ended shows no namespace of its own. */
+/* A thread may be in another namespace; and a process whose first thread has ended shows none of its own. */
 static void look_at_threads(struct search *s, int proc_fd, pid_t pid)
 {
     char name[64];

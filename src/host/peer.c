@@ -101,9 +101,8 @@ static pid_t find_pid(const struct peer *peer, int32_t pid_there)
     return pid < 0 ? search(peer, pid_there) : pid;
 }
 
-/* When the first process of the peer's pid namespace started: the number of a namespace that has ended is
- * given to the next one at once, and that is another principal. Process 1 exists as long as the peer does. 0:
- * not known. */
+/* When the first process of the peer's pid namespace started (0: not known): the kernel gives the number of
+ * an ended namespace to the next one at once, and that is another principal. */
 static uint64_t beginning_of_namespace(const struct process_view *view, const struct peer *peer)
 {
     struct process_facts facts = { 0 };

@@ -20,8 +20,7 @@ struct peer {
     char principal[DIBS_PRINCIPAL_MAX + 1];
 };
 
-/* DENIED: the peer's uid has no number here. UNAVAILABLE: no descriptor left. The caller ends *out with
- * peer_done(). */
+/* DENIED: the peer's uid has no number here. UNAVAILABLE: no descriptor left. End *out with peer_done(). */
 dibs_status peer_load(const struct process_view *view, int fd, struct peer *out, dibs_err *err);
 void peer_done(struct peer *peer);
 

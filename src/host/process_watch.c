@@ -19,8 +19,7 @@
 
 enum {
     STEP_MS = 50,
-    /* Each costs some 10 us: a step delays other sources for a moment, and with more than 10,000 processes a
-     * round takes longer. */
+    /* Each costs some 10 us; with more than 10,000 processes a round takes longer. */
     STEP_MAX = 512,
     MS_PER_S = 1000,
     NS_PER_MS = 1000000,

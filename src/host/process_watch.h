@@ -10,8 +10,7 @@
 #include "base/loop.h"
 #include "host/process.h"
 
-/* Descriptors reserved for connections and files when the budget follows the process' limit; of a low limit,
- * half. */
+/* Descriptors that the default budget leaves for connections and files; of a low limit, half. */
 #define WATCH_RESERVE 4096
 /* Within this time each process without a pidfd is checked once. */
 #define WATCH_ROUND_MS 1000
@@ -33,8 +32,8 @@ struct watch_options {
 dibs_status watch_open(const struct watch_options *options, struct watch **out, dibs_err *err);
 void watch_close(struct watch *watch); /* NULL is fine */
 
-/* Count one more claim of this process. died() reports a process that is dead already in the next turn. Fails
- * only without memory. */
+/* Count one more claim of this process; of a dead one, died() is called in the next turn. Fails only without
+ * memory. */
 dibs_status watch_add(struct watch *watch, const dibs_process *process, dibs_err *err);
 /* Count one claim less; after the last the process is not watched any more. Ignores unknown processes. */
 void watch_drop(struct watch *watch, const dibs_process *process);

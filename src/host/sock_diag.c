@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Netlink sock_diag: the kernel's own list of sockets, one dump for each address family; or one socket by its
- * two ends. */
+/* Netlink sock_diag: the kernel's own list of sockets, or one socket by its two ends. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/inet_diag.h>

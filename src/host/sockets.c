@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* List listening and bound sockets. The list is read whole first, so that no callback is called for a dump
- * that had to be repeated. */
+/* List listening and bound sockets, whole before the first callback: a dump may have to be repeated. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

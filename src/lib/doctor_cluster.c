@@ -174,8 +174,7 @@ static bool count_lease(void *ctx, const dibs_node *node)
     return true;
 }
 
-/* Report whether this host has a lease: without one it cannot hold ports of cluster pools for its processes.
- */
+/* Report whether this host has a lease: without one its processes cannot hold ports of cluster pools. */
 static void check_leases(struct doctor *d)
 {
     struct leases leases = { 0 };

@@ -26,12 +26,10 @@ struct call handle_call(const dibs *handle);
 /* A handle whose functions are all parts of `call`, on the same connection. Use it while both are valid; it
  * is not closed. */
 dibs handle_with(const dibs *handle, const struct call *call);
-/* A handle that claims, finds and ends as `principal` (borrowed), an administrator whose ports are used on
- * other hosts: nothing is probed, and this host's own ranges are not left out. INVALID: a daemon is behind
- * the handle, or the text is too long. */
+/* A handle that acts as `principal` (borrowed), an administrator whose ports are used on other hosts: nothing
+ * is probed, this host's own ranges count. INVALID: a daemon is behind it, or the text is too long. */
 dibs_status handle_for(const dibs *handle, const char *principal, dibs *out, dibs_err *err);
-/* Record the port that a name of the caller will try first when it is claimed (INV-7). The name must have no
- * claim. */
+/* Record the port that a name of the caller, which has no claim, will try first (INV-7). */
 dibs_status handle_remember(const dibs *handle, const char *name, uint16_t port, dibs_err *err);
 /* *out is the port that is recorded for the name; 0: none, or the name has a claim. */
 dibs_status handle_remembered(const dibs *handle, const char *name, uint16_t *out, dibs_err *err);

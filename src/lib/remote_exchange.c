@@ -95,8 +95,7 @@ dibs_status remote_connect(struct remote *r, int64_t deadline_ms, dibs_err *err)
     return why == EAGAIN ? too_late(r, err) : unreachable(r, why, "nobody answers", err);
 }
 
-/* False for a connection that the daemon has closed meanwhile (it was idle for long, or the daemon was
- * restarted), and for one with bytes that belong to no request. */
+/* False for a connection that the daemon has closed, and for one with bytes that belong to no request. */
 static bool is_usable(const struct remote *r)
 {
     struct pollfd p = { .fd = r->fd, .events = POLLIN };

@@ -157,8 +157,8 @@ static dibs_status put_duration(const char *value, int64_t low, int64_t high, in
     return DIBS_OK;
 }
 
-/* A file is read from every directory: a path that begins nowhere would be another place in each. What is
- * given with a call is meant from where the call is made, and is kept, and shown, as the place that it is. */
+/* A relative path in a file would be another place in each directory. One given with a call is meant from
+ * where the call is made, and is kept and shown as the whole path. */
 static dibs_status put_place(const char *scheme, const char *path, dibs_source source, char *out, size_t size,
                              dibs_err *err)
 {
