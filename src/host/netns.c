@@ -73,11 +73,6 @@ static bool shares_our_network(int dir_fd, pid_t id)
            ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
 }
 
-static bool is_gone(int os_errno)
-{
-    return os_errno == ENOENT || os_errno == ESRCH;
-}
-
 /* `id` is a process below /proc, or a thread below its task directory. */
 static void look_at_one(struct search *s, int dir_fd, pid_t id)
 {
@@ -87,7 +82,7 @@ static void look_at_one(struct search *s, int dir_fd, pid_t id)
     uint64_t inode = proc_link_inode(dir_fd, name, "net");
     /* A process that has ended, and a zombie, has no link: it is in no namespace. We are not in the wanted
      * namespace, so a process that shares ours is not either. */
-    if (inode == 0 && !is_gone(errno) && !shares_our_network(dir_fd, id))
+    if (inode == 0 && proc_trouble(errno) != PROC_GONE && !shares_our_network(dir_fd, id))
         s->is_complete = false;
     if (inode == s->wanted)
         try_open(s, dir_fd, name);
@@ -101,7 +96,7 @@ static void look_at_threads(struct search *s, int proc_fd, pid_t pid)
     (void) snprintf(name, sizeof name, "%d/task", (int) pid);
     AUTO(dir_auto) DIR *tasks = proc_open_dir(proc_fd, name);
     if (!tasks) {
-        if (!is_gone(errno))
+        if (proc_trouble(errno) != PROC_GONE)
             s->is_complete = false;
         return;
     }
@@ -178,7 +173,7 @@ static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
         *out = s.fd;
         return DIBS_OK;
     }
-    if (s.os_errno && !is_gone(s.os_errno))
+    if (s.os_errno && proc_trouble(s.os_errno) != PROC_GONE)
         return err_os(err, DIBS_UNAVAILABLE, s.os_errno, "network namespace %" PRIu64 " cannot be opened",
                       netns);
     if (s.is_complete && sees_all())

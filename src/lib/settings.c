@@ -2,19 +2,18 @@
 /* Settings: one row each, one parser each, whatever they come from. */
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/name_part.h"
+#include "base/secret.h"
 #include "base/text.h"
 #include "codec/yaml.h"
 #include "core/order.h"
@@ -381,25 +380,19 @@ dibs_status settings_read_text(dibs_settings *s, dibs_source source, const char 
 static dibs_status read_file(dibs_settings *s, dibs_source source, const char *path, dibs_err *err)
 {
     enum { FILE_MAX = 65536 }; /* a settings file is a page of text, not a book */
-    AUTO(fd_auto) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat st;
+    AUTO(free_auto) char *text = NULL;
+    dibs_err why = { 0 };
+    dibs_status status = file_read_text("settings file", path, FILE_MAX, &text, &why);
 
-    if (fd < 0 && errno == EACCES)
+    if (status == DIBS_OK)
+        return settings_read_text(s, source, path, text, strlen(text), err);
+    if (why.os_errno == EACCES)
         (void) text_copy(s->unread, sizeof s->unread, path);
-    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
+    if (why.os_errno == ENOENT || why.os_errno == ENOTDIR || why.os_errno == EACCES)
         return DIBS_OK;
-    if (fd < 0 || fstat(fd, &st) != 0)
-        return err_os(err, DIBS_INVALID, errno, "settings file %s", path);
-    if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
-        return err_set(err, DIBS_INVALID, "settings file %s: not a regular file of at most %d bytes", path,
-                       FILE_MAX);
-    AUTO(free_auto) char *text = calloc(1, FILE_MAX + 1);
-    if (!text)
-        return err_set(err, DIBS_FAILURE, "settings file %s: out of memory", path);
-    ssize_t n = read(fd, text, FILE_MAX);
-    if (n < 0)
-        return err_os(err, DIBS_INVALID, errno, "settings file %s", path);
-    return settings_read_text(s, source, path, text, (size_t) n, err);
+    if (err)
+        *err = why;
+    return status;
 }
 
 static dibs_status read_files(dibs_settings *s, dibs_err *err)
