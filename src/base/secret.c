@@ -66,9 +66,14 @@ dibs_status file_read_text(const char *what, const char *path, size_t max_bytes,
     struct bytes text = { 0 };
     dibs_status s = read_file(what, path, max_bytes, false, &text, err);
 
-    if (s == DIBS_OK)
-        *out = text.at;
-    return s;
+    if (s != DIBS_OK)
+        return s;
+    if (strlen(text.at) != text.n) {
+        bytes_done(&text);
+        return err_set(err, DIBS_INVALID, "%s %s: it has a NUL byte, so it is no text", what, path);
+    }
+    *out = text.at;
+    return DIBS_OK;
 }
 
 void secret_free(char *text)

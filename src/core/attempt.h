@@ -38,7 +38,6 @@ struct attempt {
     uint16_t *dead_ports; /* where they are, as far as candidates are wanted; NULL until then */
     size_t n_dead_ports;
     struct ledger_drop *drops;
-    struct core_group group; /* of the names looked up so far */
 
     bool has_ending;                /* something is in `ending` */
     struct portbits *freed;         /* of claims whose names this batch frees; NULL: it drops none */
@@ -75,7 +74,6 @@ dibs_status attempt_find_dead(struct attempt *a, bool *is_any, dibs_err *err);
 dibs_status attempt_look_up_names(struct attempt *a, dibs_err *err);
 /* Ports that the probe found busy are tried again after a while. */
 void attempt_begin_foreign(struct attempt *a);
-/* Note the busy ports of the last round, also when another candidate was free: otherwise every claim would
- * probe them again. */
+/* Note the busy ports of the last round, also after a success: else every claim would probe them again. */
 void attempt_note_foreign(struct attempt *a);
 #endif

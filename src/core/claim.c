@@ -52,7 +52,7 @@ enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, 
         kernel_probe_why(&claim->bindings[0], port, EACCES, err);
         return LEDGER_PROBE_ABORT;
     }
-    switch (kernel_probe(claim->bindings, claim->n_bindings, port, NULL, err)) {
+    switch (kernel_probe(claim->bindings, claim->n_bindings, port, err)) {
     case KERNEL_FREE: return LEDGER_PROBE_FREE;
     case KERNEL_BUSY: core->n_busy++; return LEDGER_PROBE_BUSY;
     case KERNEL_ABORT: break;
@@ -112,14 +112,13 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
 static dibs_status look_up_name(struct attempt *a, const struct call *call, size_t i, dibs_err *err)
 {
     struct ledger_want *want = &a->wants[i];
-    char name[DIBS_NAME_MAX + 1];
+    char *name = want->claim.name;
     dibs_claim claim;
     const dibs_request *r = a->asks[i].request;
-    dibs_status s = core_name_like(a->core, call, r, &a->group, name, err);
+    dibs_status s = core_name(a->core, call, r->name, r->project, name, err);
 
     if (s != DIBS_OK)
         return s;
-    (void) text_copy(want->claim.name, sizeof want->claim.name, name);
     s = ledger_find_name(a->core->ledger, call, name, &claim, &want->remembered, err);
     a->asks[i].has_claim = s == DIBS_OK && !attempt_has(a->freed, claim.port);
     if (s == DIBS_NOT_FOUND)
@@ -127,6 +126,11 @@ static dibs_status look_up_name(struct attempt *a, const struct call *call, size
     if (s == DIBS_OK && core_judge(a->core, &a->call, NULL, &claim, NULL) == DIBS_DEAD)
         (void) attempt_add_dead(a, &claim);
     return s;
+}
+
+static dibs_status refuse_run(dibs_err *err)
+{
+    return err_set(err, DIBS_INVALID, "a contiguous run has random requests of one pool and kind only");
 }
 
 /* Which wants belong together. A contiguous batch is one run; else the requests say it. */
@@ -146,18 +150,18 @@ static dibs_status find_runs(struct attempt *a, dibs_err *err)
     }
     a->wants[0].align = batch->align;
     for (size_t first = 0, n = 1; first < batch->n; first += n) {
-        uint32_t said = batch->requests[first].run;
+        const dibs_request *begin = a->asks[first].request;
+        uint32_t said = begin->run;
 
         n = batch->is_contiguous ? batch->n : said > 1 ? said : 1;
         if (n > batch->n - first)
             return err_set(err, DIBS_INVALID, "a run of %zu requests goes over the end of its batch", n);
         for (size_t i = first; n > 1 && i < first + n; i++) {
-            const dibs_request *r = &batch->requests[i];
+            const dibs_request *r = &begin[i - first];
 
-            if (r->mode != DIBS_RANDOM || a->asks[i].plan != a->asks[first].plan ||
-                r->n_bindings != batch->requests[first].n_bindings || (i > first && r->run > 1))
-                return err_set(err, DIBS_INVALID,
-                               "a contiguous run has random requests of one pool and kind only");
+            if (r != a->asks[i].request || r->mode != DIBS_RANDOM || a->asks[i].plan != a->asks[first].plan ||
+                r->n_bindings != begin->n_bindings || (i > first && r->run > 1))
+                return refuse_run(err);
             a->asks[i].is_in_run = true;
             a->asks[i].run_first = first;
         }
@@ -230,9 +234,8 @@ dibs_status attempt_look_up_names(struct attempt *a, dibs_err *err)
         ledger_tx_open(look.tx, &look);
     else if (a->batch->n > 1 && !(look.tx = ledger_begin_read(ledger, &look, err)))
         return DIBS_UNAVAILABLE;
-    a->group = (struct core_group){ 0 }; /* as it is now */
     for (size_t i = 0; i < a->batch->n && s == DIBS_OK; i++)
-        if (a->wants[i].claim.name[0] && !a->asks[i].is_noop)
+        if (a->wants[i].claim.name[0])
             s = look_up_name(a, &look, i, err);
     if (!a->call.tx)
         ledger_rollback(look.tx);
@@ -252,18 +255,24 @@ static dibs_status allocate(struct attempt *a, dibs_err *err)
     return DIBS_OK;
 }
 
-static dibs_status prepare(struct attempt *a, dibs_err *err)
+/* Requests that create nothing are left out of `used`, which is the attempt's batch. */
+static dibs_status prepare(struct attempt *a, dibs_batch *used, dibs_err *err)
 {
-    size_t n = a->batch->n;
-    dibs_status s = a->batch->n_drops > 0 ? prepare_drops(a, err) : DIBS_OK;
+    size_t n = 0;
+    dibs_status s = used->n_drops > 0 ? prepare_drops(a, err) : DIBS_OK;
 
     if (s == DIBS_OK)
         s = allocate(a, err);
-    for (size_t i = 0; i < n && s == DIBS_OK; i++) {
-        s = request_prepare(a->core, &a->call, &a->batch->requests[i], &a->asks[i], &a->wants[i], err);
-        if (s == DIBS_OK && !a->asks[i].is_noop)
-            s = find_plan(a, i, err);
+    for (size_t i = 0; i < used->n && s == DIBS_OK; i++) {
+        a->asks[n] = (struct ask){ 0 };
+        a->wants[n] = (struct ledger_want){ 0 };
+        s = request_prepare(a->core, &a->call, &used->requests[i], &a->asks[n], &a->wants[n], err);
+        if (s == DIBS_OK && !a->asks[n].is_noop)
+            s = find_plan(a, n++, err);
     }
+    if (s == DIBS_OK && n < used->n && used->is_contiguous && used->n > 1)
+        s = refuse_run(err);
+    used->n = n;
     if (s == DIBS_OK)
         s = find_runs(a, err);
     if (s == DIBS_OK && n > 1)
@@ -289,12 +298,12 @@ static bool is_hopeless(struct attempt *a)
 }
 
 /* Of what is asked for, so that a key is not taken for another request's. */
-static uint64_t digest_of(const dibs_batch *batch)
+static uint64_t digest_of(const struct attempt *a)
 {
     uint64_t hash = HASH_FNV_BASIS;
 
-    for (size_t i = 0; i < batch->n; i++) {
-        const dibs_request *r = &batch->requests[i];
+    for (size_t i = 0; i < a->batch->n; i++) {
+        const dibs_request *r = a->asks[i].request;
         const char *const texts[] = { r->name, r->project, r->pool };
         const int64_t numbers[] = { r->mode, r->port, r->holder, r->pid, r->ttl_ms, r->keep, r->is_lookup };
 
@@ -311,7 +320,7 @@ static uint64_t digest_of(const dibs_batch *batch)
 
 static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
 {
-    const struct ledger_key key = { a->batch->key, a->batch->key ? digest_of(a->batch) : 0 };
+    const struct ledger_key key = { a->batch->key, a->batch->key ? digest_of(a) : 0 };
     struct core_probing probing = { a->core, &a->call };
     struct ledger_batch batch = {
         .key = a->batch->key ? &key : NULL,
@@ -360,24 +369,6 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
     return core_refuse(a->core, &a->call, &a->wants[a->refusal.want], &a->refusal, err);
 }
 
-/* Requests that create nothing are taken out; the others move up. `out` is spread again afterwards. */
-static size_t drop_noops(struct attempt *a, size_t *where)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < a->batch->n; i++) {
-        if (a->asks[i].is_noop)
-            continue;
-        where[kept] = i;
-        if (kept != i) {
-            a->asks[kept] = a->asks[i];
-            a->wants[kept] = a->wants[i];
-        }
-        kept++;
-    }
-    return kept;
-}
-
 static bool has_ipv6(const dibs_claim *claim)
 {
     for (size_t i = 0; i < claim->n_bindings; i++)
@@ -386,9 +377,11 @@ static bool has_ipv6(const dibs_claim *claim)
     return false;
 }
 
-static void answer(struct attempt *a, const size_t *where, size_t kept, size_t n, dibs_claim *out)
+/* Complete the claims, and move them to the places of their requests: `n`, with those that create nothing. */
+static void answer(struct attempt *a, size_t n, dibs_claim *out)
 {
-    for (size_t i = kept; i-- > 0;) {
+    for (size_t i = a->batch->n; i-- > 0;) {
+        size_t place = (size_t) (a->asks[i].request - a->batch->requests);
         dibs_claim *claim = &out[i];
 
         claim->is_narrowed = a->asks[i].is_narrowed && !has_ipv6(claim);
@@ -400,35 +393,31 @@ static void answer(struct attempt *a, const size_t *where, size_t kept, size_t n
             core_index_note_claim(a->core, claim);
             a->core->cursor++;
         }
-        if (where[i] != i)
-            out[where[i]] = *claim;
+        if (place != i)
+            out[place] = *claim;
     }
-    for (size_t i = 0, k = 0; i < n; i++) {
-        if (k < kept && where[k] == i)
-            k++;
-        else
+    for (size_t i = 0; i < n; i++)
+        if (core_is_noop(&a->batch->requests[i]))
             memset(&out[i], 0, sizeof out[i]);
-    }
 }
 
 dibs_status core_claim(struct core *core, const struct call *call, const dibs_batch *batch, dibs_claim *out,
                        dibs_err *err)
 {
     AUTO(attempt_free_auto) struct attempt *a = calloc(1, sizeof *a);
-    AUTO(free_auto) size_t *where = calloc(batch->n + 1, sizeof *where);
     dibs_batch used = *batch;
 
     if (batch->n == 0 && batch->n_drops == 0)
         return DIBS_OK;
-    if (!a || !where)
+    if (!a)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     a->core = core;
     a->call = *call;
-    a->batch = batch;
+    a->batch = &used;
     if (a->call.deadline_ms == 0)
         a->call.deadline_ms = clock_monotonic_ms() + call->settings->timeout_ms;
     attempt_begin_foreign(a);
-    dibs_status s = prepare(a, err);
+    dibs_status s = prepare(a, &used, err);
     if (s != DIBS_OK)
         return s;
     s = core_index_follow(core, call, err);
@@ -442,11 +431,9 @@ dibs_status core_claim(struct core *core, const struct call *call, const dibs_ba
         if (s != DIBS_OK)
             return s;
     }
-    used.n = drop_noops(a, where);
-    a->batch = &used;
     if (used.n > 0 || used.n_drops > 0)
         s = rounds(a, out, err);
     if (s == DIBS_OK)
-        answer(a, where, used.n, batch->n, out);
+        answer(a, batch->n, out);
     return s;
 }

@@ -3,11 +3,9 @@
 #include "core/core.h"
 
 #include <errno.h>
-#include <string.h>
+#include <stdlib.h>
 #include <sys/random.h>
-#include <unistd.h>
 
-#include "base/auto.h"
 #include "base/err.h"
 #include "host/kernel.h"
 
@@ -49,22 +47,6 @@ void core_close(struct core *core)
     free(core);
 }
 
-void core_set_known(struct core *core, core_known_fn known, void *ctx)
-{
-    core->options.known = known;
-    core->options.known_ctx = ctx;
-}
-
-const struct process_view *core_view(const struct core *core)
-{
-    return &core->view;
-}
-
-uint64_t core_busy_count(const struct core *core)
-{
-    return core->n_busy;
-}
-
 struct instant core_now(const struct core *core)
 {
     return core->options.now(core->options.now_ctx);
@@ -83,7 +65,6 @@ const struct core_host *core_host(struct core *core, const struct call *call)
 {
     struct core_host *host = &core->host;
     int64_t now_ms = call->now.boot_ms;
-    enum kernel_source source = KERNEL_DEFAULT;
 
     if (host->is_loaded && now_ms >= host->loaded_ms && now_ms - host->loaded_ms < HOST_FACTS_LAST_MS)
         return host;
@@ -92,9 +73,7 @@ const struct core_host *core_host(struct core *core, const struct call *call)
     host->has_ipv6 = kernel_has_ipv6();
     host->netns = kernel_netns();
     host->unprivileged_from = kernel_unprivileged_start();
-    kernel_ephemeral(&host->ephemeral, &source);
-    host->is_ephemeral_detected = source == KERNEL_DETECTED;
-    memset(&host->reserved, 0, sizeof host->reserved);
+    host->is_ephemeral_detected = kernel_ephemeral(&host->ephemeral);
     (void) kernel_reserved_ports(&host->reserved); /* unreadable: nothing is known to be reserved */
     return host;
 }

@@ -109,12 +109,6 @@ struct core {
 dibs_status core_open(struct ledger *ledger, const struct core_options *options, struct core **out,
                       dibs_err *err);
 void core_close(struct core *core);
-/* As `known` of core_options. */
-typedef bool (*core_known_fn)(void *ctx, pid_t pid, struct core_self *out);
-void core_set_known(struct core *core, core_known_fn known, void *ctx);
-const struct process_view *core_view(const struct core *core);
-/* The number of ports that the probe found in use without a claim so far. */
-uint64_t core_busy_count(const struct core *core);
 /* The time by the engine's clock. */
 struct instant core_now(const struct core *core);
 /* A call for one part of a long operation, with the current time and a timeout of its own. */
@@ -134,8 +128,7 @@ void core_pool_overrule(const struct call *call, dibs_pool *pool);
 uint32_t core_band(const dibs_pool *pool);
 /* Are all but their names the same? */
 bool core_pool_is_same(const dibs_pool *a, const dibs_pool *b);
-/* Take out the ports that dynamic choice does not take: ephemeral, reserved, privileged, and browser-blocked
- * when `for_tcp`. */
+/* Take out what dynamic choice does not take: ephemeral, reserved, privileged, for TCP browser-blocked. */
 void core_withhold(struct core *core, const struct call *call, bool for_tcp, struct portbits *ports);
 dibs_status core_pool_check(const dibs_pool *pool, dibs_err *err);
 /* DENIED: the ledger is another user's. */
@@ -143,8 +136,6 @@ dibs_status core_may_change_pools(const struct call *call, dibs_err *err);
 /* Check and store a pool; this handle uses it at once. */
 dibs_status core_pool_put(struct core *core, const struct call *call, const dibs_pool *pool, dibs_err *err);
 dibs_status core_pool_remove(struct core *core, const struct call *call, const char *name, dibs_err *err);
-/* Read the pool that was asked for last again, however recent it is. */
-void core_forget_pool(struct core *core);
 dibs_status core_pool_list(struct core *core, const struct call *call, dibs_pool_fn fn, void *ctx,
                            dibs_err *err);
 /* The usage of a pool when claims of either kind (by its value) have these ports. */
@@ -167,14 +158,13 @@ dibs_status core_snapshot_import(struct core *core, const struct call *call, con
                                  const dibs_range_snapshot *snapshot, size_t *n_claimed, dibs_err *err);
 
 /* ---- liveness (liveness.c) ---- */
-/* Fills claim->life and is_orphan. ALIVE also for a kept claim without holder. `why` may be NULL. Of many
- * claims the ports that have a socket at all are listed once, in `sockets` (NULL: look at each port by
- * itself). */
+/* Fills claim->life and is_orphan. ALIVE also for a kept claim without holder. `why` may be NULL. For many
+ * claims, ports with any socket are listed once in `sockets` (NULL: look at each port). */
 dibs_life core_judge(struct core *core, const struct call *call, struct core_sockets *sockets,
                      dibs_claim *claim, const char **why);
 /* The same for a claim whose holder is known to have ended. */
 dibs_life core_judge_without_holder(struct core *core, const struct call *call, struct core_sockets *sockets,
-                                    dibs_claim *claim);
+                                    dibs_claim *claim, const char **why);
 /* Does a socket of the claim's user use it? ALIVE: yes, DEAD: no, UNKNOWN: `why`. `sockets` may be NULL. */
 dibs_life core_socket_life(struct core *core, const struct call *call, struct core_sockets *sockets,
                            const dibs_claim *claim, const char **why);
@@ -184,8 +174,7 @@ dibs_life core_socket_life(struct core *core, const struct call *call, struct co
 bool core_is_noop(const dibs_request *request);
 dibs_status core_claim(struct core *core, const struct call *call, const dibs_batch *batch, dibs_claim *out,
                        dibs_err *err);
-/* One port on all of those hosts, or on none (hosts.c); out[i] answers hosts[i]. NOT_FOUND: one is not known.
- */
+/* One port on all hosts or on none (hosts.c); out[i] answers hosts[i]. NOT_FOUND: one is not known. */
 struct core_hosts {
     const char *const *names;
     size_t n;
@@ -200,15 +189,6 @@ dibs_status core_release_on_hosts(struct core *core, const struct call *call, co
  * was then; else the requested name, or "shop~1a2b3c/web" when "shop" belongs to another directory. */
 dibs_status core_name(struct core *core, const struct call *call, const char *name, const char *project,
                       char out[DIBS_NAME_MAX + 1], dibs_err *err);
-/* The same for many names: the group of the last name is used for the next one without another lookup. The
- * ledger refuses the claim if another directory has taken the name meanwhile. */
-struct core_group {
-    const char *project; /* compared as a pointer */
-    char asked[DIBS_NAME_PART_MAX + 1];
-    char found[DIBS_NAME_PART_MAX + 1];
-};
-dibs_status core_name_like(struct core *core, const struct call *call, const dibs_request *request,
-                           struct core_group *known, char out[DIBS_NAME_MAX + 1], dibs_err *err);
 /* Fill the holder part of a claim. */
 dibs_status core_holder(struct core *core, const struct call *call, const dibs_heir *heir, dibs_claim *out,
                         dibs_err *err);
@@ -242,7 +222,7 @@ dibs_status core_list(struct core *core, const struct call *call, const dibs_fil
 dibs_status core_restore(struct core *core, const struct call *call, const dibs_snapshot *snapshot,
                          size_t *n_restored, dibs_err *err);
 
-/* ---- looking (port_report.c, socket_owners.c) ---- */
+/* ---- looking (port_report.c) ---- */
 /* pids[i] has sockets[i] open; 0: unknown, or the socket is too new to be looked at (inode 0). */
 void core_socket_owners(struct core *core, const struct call *call, struct kernel_socket *sockets,
                         pid_t *pids, size_t n);
@@ -251,6 +231,9 @@ dibs_status core_port_sockets(struct core *core, const struct call *call, const 
                               dibs_port_report *out, dibs_err *err);
 /* Does the socket use a binding of the claim? */
 bool core_socket_uses(const dibs_socket *socket, const dibs_claim *claim);
+/* "pid 12 (node), uid 1000" */
+enum { CORE_OWNER_TEXT = DIBS_COMMAND_MAX + 40 };
+const char *core_owner_text(const dibs_socket *socket, char out[CORE_OWNER_TEXT]);
 /* Report the socket in err->blocker; `err` may be NULL. */
 void core_blame_socket(const dibs_socket *socket, dibs_err *err);
 dibs_status core_explain(struct core *core, const struct call *call, const dibs_port_question *question,
@@ -259,8 +242,6 @@ dibs_status core_assert(struct core *core, const struct call *call, const dibs_w
                         dibs_err *err);
 
 /* ---- hosts (reap.c) ---- */
-dibs_status core_node_list(struct core *core, const struct call *call, dibs_node_fn fn, void *ctx,
-                           dibs_err *err);
 dibs_status core_node_remove(struct core *core, const struct call *call, const char *name, unsigned flags,
                              size_t *n, dibs_err *err);
 
@@ -280,8 +261,7 @@ dibs_status core_repair(struct core *core, const struct call *call, const dibs_r
 dibs_status core_index_refresh(struct core *core, const struct call *call, dibs_err *err);
 /* Read the ports again that other hosts have changed: they have no events here. */
 dibs_status core_index_follow(struct core *core, const struct call *call, dibs_err *err);
-/* Load the index again before its next use: it has changes of a rolled back transaction, or the ledger was
- * replaced. */
+/* Load the index again before its next use, after a rollback or when the ledger was replaced. */
 void core_index_forget(struct core *core);
 void core_index_note_claim(struct core *core, const dibs_claim *claim);
 void core_index_note_end(struct core *core, const dibs_claim *claim, int64_t boot_ms);

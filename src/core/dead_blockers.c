@@ -197,8 +197,7 @@ static dibs_status search(struct dead_search *g, dibs_err *err)
     return s;
 }
 
-/* Judge all claims on each port that was found. For a single claim, leave out ports where a live holder
- * blocks it. */
+/* Judge all claims on each port found. For a single claim, leave out ports that a live holder blocks. */
 static dibs_status inspect(struct attempt *a, size_t n_found, dibs_err *err)
 {
     dibs_status s = DIBS_OK;

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/auto.h"
 #include "base/err.h"
 #include "base/grow.h"
 #include "core/core.h"

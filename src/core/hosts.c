@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* One number that is free on several hosts, claimed on all of them or on none.
  *
- * Each host has its own claim, kept, with the same name and user. A process there finds it by its name,
- * holds it, and releases it there, or from elsewhere while nobody holds it. Ports of a pool of the scope
- * `cluster` are one host's only, so they are not for this. A host's sockets can be looked at only there: the
- * probe is made here, when we are one of them. */
+ * Each host has its own kept claim, with the same name and user: a process there finds it by its name, holds
+ * it, and releases it there, or from elsewhere while nobody holds it. Ports of cluster pools are one host's
+ * only. The probe is made on this host, when it is one of them. */
 #include <stdlib.h>
 #include <string.h>
 

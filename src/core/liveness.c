@@ -83,9 +83,8 @@ dibs_life core_socket_life(struct core *core, const struct call *call, struct co
     return use.is_found ? DIBS_ALIVE : use.is_unknown ? DIBS_UNKNOWN : DIBS_DEAD;
 }
 
-/* Judge by the lease of the claim's host first: when it has expired, every claim that is attached to it is
- * dead, even if the process runs. Process, clock and sockets of another host mean nothing here: boot id, pid
- * and CLOCK_BOOTTIME are its own, and only that host judges by them. True: the claim is judged. */
+/* Judge by the lease of the claim's host first: when it has expired, every claim attached to it is dead, even
+ * if the process runs. Only that host judges by process, clock and sockets. True: the claim is judged. */
 static bool is_judged_by_node(dibs_claim *claim, const char **why)
 {
     claim->life = claim->holder == DIBS_HELD_BY_NOBODY ? DIBS_ALIVE : claim->node_life;
@@ -97,11 +96,14 @@ static bool is_judged_by_node(dibs_claim *claim, const char **why)
     return claim->holder == DIBS_HELD_BY_NOBODY || claim->node[0] || claim->life != DIBS_ALIVE;
 }
 
-static dibs_life judge_without_holder(struct core *core, const struct call *call,
-                                      struct core_sockets *sockets, dibs_claim *claim, const char **why)
+dibs_life core_judge_without_holder(struct core *core, const struct call *call, struct core_sockets *sockets,
+                                    dibs_claim *claim, const char **why)
 {
+    const char *unused = "";
     const char *trouble = "";
 
+    if (!why)
+        why = &unused;
     if (is_judged_by_node(claim, why))
         return claim->life;
     claim->life = DIBS_DEAD;
@@ -114,14 +116,6 @@ static dibs_life judge_without_holder(struct core *core, const struct call *call
     if (claim->life != DIBS_DEAD)
         *why = claim->is_orphan ? "its holder is gone, but its socket is still bound" : trouble;
     return claim->life;
-}
-
-dibs_life core_judge_without_holder(struct core *core, const struct call *call, struct core_sockets *sockets,
-                                    dibs_claim *claim)
-{
-    const char *unused = "";
-
-    return judge_without_holder(core, call, sockets, claim, &unused);
 }
 
 dibs_life core_judge(struct core *core, const struct call *call, struct core_sockets *sockets,
@@ -146,5 +140,6 @@ dibs_life core_judge(struct core *core, const struct call *call, struct core_soc
         }
         break;
     }
-    return claim->life == DIBS_DEAD ? judge_without_holder(core, call, sockets, claim, why) : claim->life;
+    return claim->life == DIBS_DEAD ? core_judge_without_holder(core, call, sockets, claim, why)
+                                    : claim->life;
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds the full name of a project's request.
  *
- * Ports belong to a directory. Its group is called after it and after the branch that is checked out there
- * (lib/project.c), but two clones have the same directory name, and branches change: a directory must never
- * get the port of another one (its tests would reach another server), and `git switch` must not move a port.
- * So a directory keeps the group that its names have, claimed or remembered; one without any gets the group
- * it asks for if nobody has a name there, and else that group with a hash of its path as suffix. */
+ * Two clones have the same directory name, and branches change: a directory must never get the port of
+ * another one, and `git switch` must not move a port. So a directory keeps the group that its names have,
+ * claimed or remembered; one without any gets the group it asks for if nobody has a name there, and else that
+ * group with a hash of its path as suffix. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,9 +22,7 @@ struct lookup {
     const struct call *call;
 };
 
-/* The first name that begins with `stem` and `next`; next '\0': the stem itself. `project` NULL: of any
- * project.
- */
+/* The first name that begins with `stem` and `next` ('\0': the stem itself), of `project` (NULL: of any). */
 static dibs_status look(const struct lookup *in, const char *stem, char next, const char *project,
                         char out[DIBS_NAME_MAX + 1], dibs_err *err)
 {
@@ -90,28 +87,6 @@ static dibs_status join(const char *group, const char *rest, char out[DIBS_NAME_
     return text_copy(out, DIBS_NAME_MAX + 1, name)
                ? DIBS_OK
                : err_set(err, DIBS_INVALID, "name '%s' has more than %d bytes", name, DIBS_NAME_MAX);
-}
-
-dibs_status core_name_like(struct core *core, const struct call *call, const dibs_request *request,
-                           struct core_group *known, char out[DIBS_NAME_MAX + 1], dibs_err *err)
-{
-    const struct lookup in = { core->ledger, call };
-    const char *name = request->name;
-    const char *project = request->project;
-    const char *rest = name + strcspn(name, "/");
-    size_t len = (size_t) (rest - name);
-    bool is_known =
-        known->project == project && strlen(known->asked) == len && strncmp(known->asked, name, len) == 0;
-
-    if (is_known && project && look(&in, name, '\0', project, out, NULL) == DIBS_NOT_FOUND)
-        return join(known->found, rest, out, err);
-    dibs_status s = core_name(core, call, name, project, out, err);
-    if (s == DIBS_OK && !is_known) {
-        known->project = project;
-        (void) snprintf(known->asked, sizeof known->asked, "%.*s", (int) len, name);
-        (void) snprintf(known->found, sizeof known->found, "%.*s", (int) strcspn(out, "/"), out);
-    }
-    return s;
 }
 
 dibs_status core_name(struct core *core, const struct call *call, const char *name, const char *project,

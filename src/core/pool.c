@@ -50,24 +50,6 @@ static void default_pool(const dibs_settings *s, dibs_pool *out)
     (void) text_copy(out->order, sizeof out->order, s->order);
 }
 
-static dibs_status refuse_unknown(const char *name, dibs_err *err)
-{
-    return err_set(err, DIBS_NOT_FOUND, "there is no pool '%s'; 'dibs pool' lists them", name);
-}
-
-dibs_status core_pool_stored(struct core *core, const struct call *call, const char *name, dibs_pool *out,
-                             dibs_err *err)
-{
-    dibs_status s = ledger_pool_get(core->ledger, call, name, out, err);
-
-    if (s != DIBS_NOT_FOUND)
-        return s;
-    if (strcmp(name, DEFAULT_POOL) != 0)
-        return refuse_unknown(name, err);
-    default_pool(call->settings, out);
-    return DIBS_OK;
-}
-
 /* A change of a pool by another process is seen within a second, as that of the host's ranges is; one by
  * another host as soon as the ledger tells of it. */
 static dibs_status recent_pool(struct core *core, const struct call *call, const char *name, dibs_pool *out,
@@ -85,7 +67,9 @@ static dibs_status recent_pool(struct core *core, const struct call *call, const
         last->is_stored = s == DIBS_OK;
         last->is_loaded = s == DIBS_OK || (s == DIBS_NOT_FOUND && strcmp(name, DEFAULT_POOL) == 0);
         if (!last->is_loaded)
-            return s == DIBS_NOT_FOUND ? refuse_unknown(name, err) : s;
+            return s == DIBS_NOT_FOUND
+                       ? err_set(err, s, "there is no pool '%s'; 'dibs pool' lists them", name)
+                       : s;
         (void) text_copy(last->pool.name, sizeof last->pool.name, name);
         last->loaded_ms = call->now.boot_ms;
         last->elsewhere = elsewhere;
@@ -95,6 +79,13 @@ static dibs_status recent_pool(struct core *core, const struct call *call, const
     else
         default_pool(call->settings, out);
     return DIBS_OK;
+}
+
+dibs_status core_pool_stored(struct core *core, const struct call *call, const char *name, dibs_pool *out,
+                             dibs_err *err)
+{
+    core->last_pool.is_loaded = false;
+    return recent_pool(core, call, name, out, err);
 }
 
 dibs_status core_pool(struct core *core, const struct call *call, const char *name, const dibs_ranges *ranges,
@@ -245,11 +236,6 @@ dibs_status core_pool_remove(struct core *core, const struct call *call, const c
         s = ledger_pool_remove(core->ledger, call, name, err);
     /* The default pool is reset by this; nobody has changed it, so it is so already. */
     return s == DIBS_NOT_FOUND && strcmp(name, DEFAULT_POOL) == 0 ? DIBS_OK : s;
-}
-
-void core_forget_pool(struct core *core)
-{
-    core->last_pool.is_loaded = false;
 }
 
 struct pool_walk {

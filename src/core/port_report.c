@@ -3,8 +3,10 @@
  * holder's server may be about to bind. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "core/core.h"
@@ -160,6 +162,55 @@ static bool note_socket(void *ctx, const struct kernel_socket *socket)
     return true;
 }
 
+/* Who has a socket open: holders of claims first, see kernel.h. */
+
+enum { HOLDERS_MAX = 65536 };
+
+struct holders {
+    struct core *core;
+    struct portbits ports; /* of the sockets */
+    pid_t *first, *last;
+    size_t n_first, n_last, max;
+};
+
+static bool note_holder(void *ctx, const dibs_claim *claim)
+{
+    struct holders *h = ctx;
+
+    if (claim->holder != DIBS_HELD_BY_PROCESS || claim->process.pidns != h->core->view.pidns)
+        return true;
+    if (portbits_has(&h->ports, claim->port))
+        h->first[h->n_first++] = claim->process.pid;
+    else
+        h->last[h->n_last++] = claim->process.pid;
+    return h->n_first < h->max && h->n_last < h->max;
+}
+
+void core_socket_owners(struct core *core, const struct call *call, struct kernel_socket *sockets,
+                        pid_t *pids, size_t n)
+{
+    AUTO(free_auto) uint64_t *inodes = calloc(n + 1, sizeof *inodes);
+    AUTO(free_auto) pid_t *first = calloc(HOLDERS_MAX, sizeof *first);
+    AUTO(free_auto) pid_t *last = calloc(HOLDERS_MAX, sizeof *last);
+    struct holders h = { .core = core, .first = first, .last = last, .max = HOLDERS_MAX };
+    struct ledger_filter held = { .held_only = true };
+
+    memset(pids, 0, n * sizeof *pids);
+    if (n == 0 || !inodes || !first || !last)
+        return;
+    kernel_settle(&core->inventory, sockets, n);
+    for (size_t i = 0; i < n; i++) {
+        inodes[i] = sockets[i].inode;
+        if (inodes[i] != 0)
+            portbits_add(&h.ports, sockets[i].port);
+    }
+    /* Without the list all processes are looked at in the order of /proc: still right, but it may delay a
+     * rightful server. */
+    (void) ledger_list(core->ledger, call, &held, note_holder, &h, NULL);
+    struct kernel_suspects suspects = { first, h.n_first, last, h.n_last };
+    kernel_socket_owners(inodes, pids, n, &suspects);
+}
+
 static void name_owners(struct core *core, const struct call *call, dibs_socket *sockets, size_t n)
 {
     struct kernel_socket seen[DIBS_REPORT_SOCKETS_MAX];
@@ -185,7 +236,7 @@ dibs_status core_port_sockets(struct core *core, const struct call *call, const 
     dibs_status s = DIBS_OK;
 
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && s == DIBS_OK; proto++)
-        if (is_asked(&l, proto) && kernel_has_proto(proto))
+        if (is_asked(&l, proto))
             s = kernel_sockets(0, proto, question->port, note_socket, &l, err);
     name_owners(core, call, out->sockets, out->n_sockets);
     return s;
@@ -209,15 +260,14 @@ static bool is_covered(const dibs_port_report *report, const dibs_socket *socket
 static void explain_socket(struct looking *l, const dibs_socket *socket)
 {
     char address[DIBS_ADDRESS_TEXT_MAX + 1];
-    char command[DIBS_COMMAND_MAX + 1];
+    char who[CORE_OWNER_TEXT];
     const dibs_binding used = { socket->proto, socket->address };
 
     if (is_covered(l->report, socket) || !is_in_the_way(l, &used, 1))
         return;
     dibs_address_format(&socket->address, address);
-    add_reason(l->report, FOREIGN, "in use on %s %s by pid %d (%s), uid %u, without a claim",
-               dibs_proto_text(socket->proto), address, socket->pid,
-               text_safe(socket->command[0] ? socket->command : "?", command, sizeof command), socket->uid);
+    add_reason(l->report, FOREIGN, "in use on %s %s by %s, without a claim", dibs_proto_text(socket->proto),
+               address, core_owner_text(socket, who));
 }
 
 /* ---- the host's and the pool's rules ---- */
@@ -339,7 +389,7 @@ dibs_status core_assert(struct core *core, const struct call *call, const dibs_w
     dibs_claim claim;
     const dibs_socket *own = NULL;
     const dibs_socket *other = NULL;
-    char command[DIBS_COMMAND_MAX + 1];
+    char who[CORE_OWNER_TEXT];
     dibs_status s = core_find(core, call, which, &claim, err);
 
     if (s != DIBS_OK)
@@ -367,9 +417,8 @@ dibs_status core_assert(struct core *core, const struct call *call, const dibs_w
     }
     if (!other)
         return err_set(err, DIBS_TAKEN, "nobody listens on port %u", claim.port);
-    (void) err_set(err, DIBS_TAKEN, "port %u is yours, but somebody else listens on it: pid %d (%s), uid %u",
-                   claim.port, other->pid,
-                   text_safe(other->command[0] ? other->command : "?", command, sizeof command), other->uid);
+    (void) err_set(err, DIBS_TAKEN, "port %u is yours, but somebody else listens on it: %s", claim.port,
+                   core_owner_text(other, who));
     core_blame_socket(other, err);
     return DIBS_TAKEN;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The reaper: ends the claims of dead holders in chunks. Off the request path and never at start (D17):
- * holders are judged between transactions, and each transaction ends only generations that were
- * judged. */
+/* The reaper: ends the claims of dead holders in chunks, off the request path and never at start (D17).
+ * Holders are judged between transactions, and each transaction ends only generations that were judged. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,12 +110,6 @@ dibs_status core_reap(struct core *core, const struct call *call, struct core_re
 }
 
 /* ---- hosts ---- */
-
-dibs_status core_node_list(struct core *core, const struct call *call, dibs_node_fn fn, void *ctx,
-                           dibs_err *err)
-{
-    return ledger_nodes(core->ledger, call, fn, ctx, err);
-}
 
 dibs_status core_node_remove(struct core *core, const struct call *call, const char *name, unsigned flags,
                              size_t *n, dibs_err *err)

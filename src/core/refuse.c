@@ -225,6 +225,16 @@ static dibs_status refuse_shared(struct core *core, const struct call *call, dib
     return DIBS_TAKEN;
 }
 
+const char *core_owner_text(const dibs_socket *socket, char out[CORE_OWNER_TEXT])
+{
+    char command[DIBS_COMMAND_MAX + 1];
+
+    (void) snprintf(out, CORE_OWNER_TEXT, "pid %d (%s), uid %u", socket->pid,
+                    text_safe(socket->command[0] ? socket->command : "?", command, sizeof command),
+                    socket->uid);
+    return out;
+}
+
 void core_blame_socket(const dibs_socket *socket, dibs_err *err)
 {
     if (!err)
@@ -247,7 +257,7 @@ static dibs_status refuse_foreign(struct core *core, const struct call *call, co
     dibs_port_report report = { 0 };
     const dibs_socket *stranger = NULL;
     char address[DIBS_ADDRESS_TEXT_MAX + 1];
-    char command[DIBS_COMMAND_MAX + 1];
+    char who[CORE_OWNER_TEXT];
 
     (void) core_port_sockets(core, call, &question, &report, NULL);
     for (size_t i = report.n_sockets; i-- > 0;)
@@ -264,11 +274,8 @@ static dibs_status refuse_foreign(struct core *core, const struct call *call, co
         return DIBS_TAKEN;
     }
     dibs_address_format(&stranger->address, address);
-    (void) err_set(err, DIBS_TAKEN,
-                   "port %u is in use on %s %s by a process without a claim: pid %d (%s), uid %u; " OTHERWISE,
-                   port, dibs_proto_text(stranger->proto), address, stranger->pid,
-                   text_safe(stranger->command[0] ? stranger->command : "?", command, sizeof command),
-                   stranger->uid);
+    (void) err_set(err, DIBS_TAKEN, "port %u is in use on %s %s by a process without a claim: %s; " OTHERWISE,
+                   port, dibs_proto_text(stranger->proto), address, core_owner_text(stranger, who));
     core_blame_socket(stranger, err);
     return DIBS_TAKEN;
 }

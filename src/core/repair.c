@@ -20,6 +20,7 @@ enum { SIGHTINGS_TO_DROP = 3, SOCKETS_MAX = 65536, CHUNK = 256 };
 
 /* The claim of an observed use. */
 struct use {
+    struct use *next;  /* the next one of the same protocol and port, in the order of `seen` */
     uint64_t claim_id; /* the claim that covers it; 0: none */
     char *other_name;  /* that claim's, when another was observed; else NULL */
     bool is_repeated;  /* an earlier one is in its way */
@@ -36,7 +37,7 @@ struct repairing {
     bool is_failed;            /* out of memory where that cannot be returned */
     const dibs_observed *seen; /* what was observed, in order */
     struct use *uses;          /* of seen[i] */
-    uint64_t *places;          /* seen[] by protocol and port: place_of() and i, ascending */
+    struct use **first;        /* by protocol and port */
     size_t n_seen;
     struct kernel_socket *sockets; /* of seen[i], when sockets are observed */
     pid_t *pids;                   /* their owners */
@@ -47,6 +48,7 @@ struct chunk {
     size_t n;
     dibs_claim claims[CHUNK];
     struct ledger_seen seen[CHUNK];
+    struct ledger_seen leaks[CHUNK];
     uint64_t ids[CHUNK];
     uint32_t counts[CHUNK];
     dibs_err why[CHUNK];
@@ -67,69 +69,54 @@ static void report(struct repairing *r, const dibs_repair_item *about, const cha
         r->is_stopped = !r->fn(r->ctx, &item);
 }
 
-static dibs_repair_item item_of(dibs_repair_kind kind, const dibs_observed *o)
+static dibs_repair_item item_of(dibs_repair_kind kind, const dibs_binding *binding, uint16_t port,
+                                const char *name)
 {
-    dibs_repair_item item = { .kind = kind, .binding = o->binding, .port = o->port };
+    dibs_repair_item item = { .kind = kind, .binding = *binding, .port = port };
 
-    (void) text_copy(item.name, sizeof item.name, o->name);
+    (void) text_copy(item.name, sizeof item.name, name);
     return item;
+}
+
+static dibs_repair_item seen_item(dibs_repair_kind kind, const dibs_observed *o)
+{
+    return item_of(kind, &o->binding, o->port, o->name);
 }
 
 /* ---- which use is on which claim ---- */
 
-static uint64_t place_of(dibs_proto proto, uint16_t port)
+static size_t place_of(dibs_proto proto, uint16_t port)
 {
-    return ((uint64_t) proto << 16 | port) << 32;
+    return (size_t) proto << 16 | port;
 }
 
-static int by_place(const void *a, const void *b)
+/* The first use from `use` on that is in the way of an address. */
+static struct use *in_the_way(const struct repairing *r, struct use *use, const dibs_address *address)
 {
-    uint64_t x = *(const uint64_t *) a;
-    uint64_t y = *(const uint64_t *) b;
-
-    return x < y ? -1 : x > y;
+    while (use && !dibs_address_conflict(&r->seen[use - r->uses].binding.address, address))
+        use = use->next;
+    return use;
 }
 
-/* The next use that is in the way of this binding, from *at on; *at is 0 at first. NULL: no more. */
-static struct use *next_use(const struct repairing *r, const dibs_binding *b, uint16_t port, size_t *at)
+static struct use *first_use(const struct repairing *r, const dibs_binding *b, uint16_t port)
 {
-    uint64_t place = place_of(b->proto, port);
-    size_t low = *at;
-    size_t high = *at ? *at : r->n_seen;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (r->places[middle] < place)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < r->n_seen && r->places[low] >> 32 == place >> 32; low++) {
-        uint32_t i = (uint32_t) r->places[low];
-
-        *at = low + 1;
-        if (dibs_address_conflict(&r->seen[i].binding.address, &b->address))
-            return &r->uses[i];
-    }
-    return NULL;
+    return b->proto <= DIBS_PROTO_MAX ? in_the_way(r, r->first[place_of(b->proto, port)], &b->address) : NULL;
 }
 
-static dibs_status sort_uses(struct repairing *r, dibs_err *err)
+static dibs_status index_uses(struct repairing *r, dibs_err *err)
 {
     r->uses = calloc(r->n_seen + 1, sizeof *r->uses);
-    r->places = calloc(r->n_seen + 1, sizeof *r->places);
-    if (!r->uses || !r->places || r->n_seen > UINT32_MAX)
+    r->first = calloc(place_of(DIBS_PROTO_MAX + 1, 0), sizeof *r->first);
+    if (!r->uses || !r->first)
         return err_set(err, DIBS_FAILURE, "repair: out of memory");
-    for (size_t i = 0; i < r->n_seen; i++)
-        r->places[i] = place_of(r->seen[i].binding.proto, r->seen[i].port) | i;
-    qsort(r->places, r->n_seen, sizeof r->places[0], by_place);
-    for (size_t i = 0; i < r->n_seen; i++) {
-        size_t at = 0;
-        const struct use *first = next_use(r, &r->seen[i].binding, r->seen[i].port, &at);
+    for (size_t i = r->n_seen; i-- > 0;) {
+        struct use **first = &r->first[place_of(r->seen[i].binding.proto, r->seen[i].port)];
 
-        r->uses[i].is_repeated = first != &r->uses[i];
+        r->uses[i].next = *first;
+        *first = &r->uses[i];
     }
+    for (size_t i = 0; i < r->n_seen; i++)
+        r->uses[i].is_repeated = first_use(r, &r->seen[i].binding, r->seen[i].port) != &r->uses[i];
     return DIBS_OK;
 }
 
@@ -142,10 +129,10 @@ static bool cover(void *ctx, const dibs_claim *claim)
     if (!claim->is_exclusive && !r->sockets)
         return true;
     for (size_t k = 0; k < claim->n_bindings; k++) {
-        struct use *use = NULL;
-        size_t at = 0;
+        const dibs_binding *b = &claim->bindings[k];
 
-        while ((use = next_use(r, &claim->bindings[k], claim->port, &at))) {
+        for (struct use *use = first_use(r, b, claim->port); use;
+             use = in_the_way(r, use->next, &b->address)) {
             const char *name = r->seen[use - r->uses].name;
 
             if (use->claim_id != 0)
@@ -163,7 +150,7 @@ static bool is_observed(const struct repairing *r, const dibs_claim *claim)
     bool is_found = false;
 
     for (size_t k = 0; k < claim->n_bindings && !is_found; k++)
-        is_found = next_use(r, &claim->bindings[k], claim->port, &(size_t){ 0 }) != NULL;
+        is_found = first_use(r, &claim->bindings[k], claim->port) != NULL;
     return is_found;
 }
 
@@ -202,7 +189,7 @@ static dibs_status claim_for(struct repairing *r, size_t i, dibs_claim *out, dib
 static void tell_restored(struct repairing *r, size_t i, const dibs_claim *claim, const dibs_err *why)
 {
     const char *outcome = r->plan->is_dry_run ? "would be claimed" : "claimed now";
-    dibs_repair_item item = item_of(DIBS_REPAIR_RESTORED, &r->seen[i]);
+    dibs_repair_item item = seen_item(DIBS_REPAIR_RESTORED, &r->seen[i]);
 
     if (why->code != DIBS_OK) {
         item.kind = DIBS_REPAIR_FULL;
@@ -219,7 +206,7 @@ static void tell_restored(struct repairing *r, size_t i, const dibs_claim *claim
 static void tell_known(struct repairing *r, size_t i)
 {
     const dibs_observed *o = &r->seen[i];
-    dibs_repair_item item = item_of(DIBS_REPAIR_DUPLICATE, o);
+    dibs_repair_item item = seen_item(DIBS_REPAIR_DUPLICATE, o);
 
     if (!dibs_ranges_contain(&r->pool.ranges, o->port)) {
         item.kind = DIBS_REPAIR_OUTSIDE;
@@ -267,7 +254,7 @@ static dibs_status check_lines(struct repairing *r, size_t from, size_t to, stru
         if (!is_missing(r, i)) {
             tell_known(r, i);
         } else if (r->sockets && r->pids[i] == 0) {
-            dibs_repair_item item = item_of(DIBS_REPAIR_UNCLAIMED, &r->seen[i]);
+            dibs_repair_item item = seen_item(DIBS_REPAIR_UNCLAIMED, &r->seen[i]);
 
             report(r, &item, "in use without a claim by somebody else (uid %u)",
                    uid_map_above_seen(&r->core->view.users, r->sockets[i].uid));
@@ -305,18 +292,15 @@ static bool is_unused(struct repairing *r, dibs_claim *claim)
 static dibs_status count_leaks(struct repairing *r, const struct call *call, struct chunk *chunk,
                                dibs_err *err)
 {
-    AUTO(free_auto) struct ledger_seen *leaks = calloc(CHUNK, sizeof *leaks);
     size_t n_leaks = 0;
-
-    if (!leaks)
-        return err_set(err, DIBS_FAILURE, "repair: out of memory");
     dibs_status s = ledger_sighted(r->core->ledger, call, chunk->seen, chunk->n, chunk->counts, err);
+
     for (size_t i = 0; i < chunk->n && s == DIBS_OK; i++)
         if (chunk->counts[i] >= SIGHTINGS_TO_DROP)
-            leaks[n_leaks++] = chunk->seen[i];
+            chunk->leaks[n_leaks++] = chunk->seen[i];
     if (s == DIBS_OK && n_leaks > 0)
-        s = ledger_end(r->core->ledger, call, &(struct ledger_ending){ leaks, n_leaks, LEDGER_END_LEAK },
-                       NULL, err);
+        s = ledger_end(r->core->ledger, call,
+                       &(struct ledger_ending){ chunk->leaks, n_leaks, LEDGER_END_LEAK }, NULL, err);
     return s;
 }
 
@@ -338,11 +322,8 @@ static dibs_status check_leaks(struct repairing *r, const struct call *call, str
         s = count_leaks(r, call, chunk, err);
     for (size_t i = 0; i < n_unused && s == DIBS_OK && !r->is_stopped; i++) {
         const dibs_claim *claim = &chunk->claims[i];
-        dibs_repair_item item = { .kind = DIBS_REPAIR_SUSPECT,
-                                  .binding = claim->bindings[0],
-                                  .port = claim->port };
+        dibs_repair_item item = item_of(DIBS_REPAIR_SUSPECT, &claim->bindings[0], claim->port, claim->name);
 
-        (void) text_copy(item.name, sizeof item.name, claim->name);
         if (r->plan->is_dry_run) {
             report(r, &item, "claimed, but not in use");
             continue;
@@ -397,13 +378,10 @@ static bool add_socket(void *ctx, const struct kernel_socket *socket)
 static bool reaped(void *ctx, const dibs_claim *claim)
 {
     struct repairing *r = ctx;
-    dibs_repair_item item = { .kind = DIBS_REPAIR_REAPED,
-                              .binding = claim->bindings[0],
-                              .port = claim->port };
+    const dibs_repair_item item = item_of(DIBS_REPAIR_REAPED, &claim->bindings[0], claim->port, claim->name);
     char who[200];
 
     core_describe(claim, who, sizeof who);
-    (void) text_copy(item.name, sizeof item.name, claim->name);
     report(r, &item, "its holder is dead: %s", who);
     return !r->is_stopped;
 }
@@ -426,7 +404,7 @@ static dibs_status compare(struct repairing *r, dibs_err *err)
 
     if (!chunk)
         return err_set(err, DIBS_FAILURE, "repair: out of memory");
-    dibs_status s = sort_uses(r, err);
+    dibs_status s = index_uses(r, err);
     if (s == DIBS_OK && r->n_seen > 0)
         s = ledger_list(r->core->ledger, r->call, &everything, cover, r, err);
     if (s == DIBS_OK && r->is_failed)
@@ -440,7 +418,7 @@ static dibs_status compare(struct repairing *r, dibs_err *err)
     for (size_t i = 0; i < r->n_seen && r->uses; i++)
         free(r->uses[i].other_name);
     free(r->uses);
-    free(r->places);
+    free(r->first);
     return s;
 }
 
@@ -451,8 +429,7 @@ static dibs_status repair_by_sockets(struct repairing *r, dibs_err *err)
     dibs_status s = core_reap(r->core, r->call, &dead, err);
 
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && s == DIBS_OK; proto++)
-        if (kernel_has_proto(proto))
-            s = kernel_sockets(0, proto, 0, add_socket, &list, err);
+        s = kernel_sockets(0, proto, 0, add_socket, &list, err);
     dibs_observed *seen = calloc(list.n + 1, sizeof *seen);
     r->pids = calloc(list.n + 1, sizeof *r->pids);
     if (s == DIBS_OK && (!seen || !r->pids))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/request.h"
 
-#include <stdio.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,9 +20,6 @@ static dibs_status add_binding(dibs_claim *claim, const dibs_binding *b, dibs_er
     char one[DIBS_ADDRESS_TEXT_MAX + 1];
     char two[DIBS_ADDRESS_TEXT_MAX + 1];
 
-    if (b->proto < DIBS_TCP || b->proto > DIBS_PROTO_MAX || (b->address.len != 4 && b->address.len != 16) ||
-        b->address.v6only)
-        return err_set(err, DIBS_INVALID, "a binding has no valid protocol or address");
     for (size_t i = 0; i < claim->n_bindings; i++) {
         const dibs_binding *other = &claim->bindings[i];
 
@@ -52,8 +49,7 @@ static dibs_status fill_bindings(struct core *core, const struct call *call, con
     size_t n = r->n_bindings ? r->n_bindings : 1;
     dibs_status s = DIBS_OK;
 
-    if (r->n_bindings > DIBS_BINDINGS_MAX)
-        return err_set(err, DIBS_INVALID, "a claim has at most %d bindings", DIBS_BINDINGS_MAX);
+    assert(r->n_bindings <= DIBS_BINDINGS_MAX); /* lib/args.c */
     for (size_t i = 0; i < n && s == DIBS_OK; i++) {
         const dibs_binding *b = r->n_bindings ? &r->bindings[i] : &anywhere;
 

@@ -33,8 +33,7 @@ static bool is_principal(const char *text)
            (text[n] == '\0' || strcmp(pidns, "unknown") == 0 || is_pidns(pidns));
 }
 
-/* Pools that are as the snapshot says already are not written again: not even the default one that nobody
- * has stored. */
+/* Pools that are as the snapshot says already are not written again, not even the built-in default. */
 static dibs_status changed_pools(struct core *core, const struct call *call, const dibs_snapshot *snapshot,
                                  dibs_pool *out, size_t *n, dibs_err *err)
 {

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "base/text.h"
 #include "core/attempt.h"
 
@@ -122,30 +121,23 @@ bool attempt_gives_up(struct attempt *a, dibs_status status)
     return true;
 }
 
-/* After TAKEN or EXHAUSTED: *again when another round makes sense. */
 dibs_status attempt_react(struct attempt *a, dibs_status status, bool *again, dibs_err *err)
 {
     struct ledger_refusal *r = &a->refusal;
     struct ledger_want *want = &a->wants[r->want];
 
     *again = false;
-    if (r->is_shared) {
-        if (core_judge(a->core, &a->call, NULL, &r->blocker, NULL) == DIBS_DEAD)
-            *again = attempt_add_dead(a, &r->blocker);
-        return DIBS_OK;
+    if (r->by_name && r->has_blocker && want->claim.project[0] &&
+        strcmp(r->blocker.project, want->claim.project) != 0) {
+        /* Somebody took the plain group between our look and the transaction: all of its names. */
+        dibs_status s = attempt_look_up_names(a, err);
+
+        *again = strcmp(r->blocker.name, want->claim.name) != 0;
+        return s;
     }
-    if (r->by_name) {
-        const dibs_claim *b = &r->blocker;
-
-        if (r->has_blocker && want->claim.project[0] && strcmp(b->project, want->claim.project) != 0) {
-            /* Somebody took the plain group between our look and the transaction: all of its names. */
-            dibs_status s = attempt_look_up_names(a, err);
-
-            *again = strcmp(b->name, want->claim.name) != 0;
-            return s;
-        }
-        if (r->has_blocker && core_judge(a->core, &a->call, NULL, &r->blocker, NULL) == DIBS_DEAD)
-            *again = attempt_add_dead(a, &r->blocker);
+    if (r->is_shared || r->by_name) {
+        *again = r->has_blocker && core_judge(a->core, &a->call, NULL, &r->blocker, NULL) == DIBS_DEAD &&
+                 attempt_add_dead(a, &r->blocker);
         return DIBS_OK;
     }
     if (status == DIBS_EXHAUSTED)

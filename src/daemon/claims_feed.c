@@ -24,7 +24,7 @@ static void forget(struct engine *e, struct held *held)
 {
     dibs_process who = { .pid = held->pid, .pidns = held->pidns, .start_ticks = held->start_ticks };
 
-    (void) text_copy(who.boot_id, sizeof who.boot_id, core_view(e->core)->boot_id);
+    (void) text_copy(who.boot_id, sizeof who.boot_id, e->core->view.boot_id);
     if (held->is_watched)
         watch_drop(e->watch, &who);
     hash_table_remove(&e->claims, &held->item);
@@ -34,7 +34,7 @@ static void forget(struct engine *e, struct held *held)
 /* Start to watch the holder of a claim. Those of another boot are dead. */
 static void follow_holder(struct engine *e, struct held *held, const dibs_claim *claim)
 {
-    bool is_of_this_boot = strcmp(claim->process.boot_id, core_view(e->core)->boot_id) == 0;
+    bool is_of_this_boot = strcmp(claim->process.boot_id, e->core->view.boot_id) == 0;
 
     held->judge_ms = INT64_MAX;
     if (claim->holder == DIBS_HELD_BY_NOBODY)

@@ -116,7 +116,7 @@ static bool known(void *ctx, pid_t pid, struct core_self *out)
 {
     struct engine *e = ctx;
 
-    return watch_knows(e->watch, pid, &out->facts, &out->netns);
+    return watch_knows(e->watch, pid, watch_moment(e->watch), &out->facts, &out->netns);
 }
 
 static dibs_status start(struct engine *e, const struct engine_options *options, dibs_err *err)
@@ -130,12 +130,12 @@ static dibs_status start(struct engine *e, const struct engine_options *options,
     e->core = opened.core;
     e->ledger = opened.ledger;
     const struct watch_options watching = { .loop = e->options.loop,
-                                            .view = core_view(e->core),
+                                            .view = &e->core->view,
                                             .budget = options->pidfds,
                                             .died = engine_died,
                                             .ctx = e };
     if (options->node_ttl_ms > 0)
-        s = ledger_join(e->ledger, options->node_ttl_ms, core_view(e->core)->boot_id, err);
+        s = ledger_join(e->ledger, options->node_ttl_ms, e->core->view.boot_id, err);
     if (s == DIBS_OK)
         s = open_group(e, err);
     if (s == DIBS_OK)
@@ -144,7 +144,8 @@ static dibs_status start(struct engine *e, const struct engine_options *options,
         s = engine_start_following(e, err);
     if (s != DIBS_OK)
         return s;
-    core_set_known(e->core, known, e);
+    e->core->options.known = known;
+    e->core->options.known_ctx = e;
     s = engine_load(e, err);
     /* Otherwise the first claim finds that the index does not know which ports cool down, and no claim uses
      * it. */

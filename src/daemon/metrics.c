@@ -89,7 +89,7 @@ static dibs_status load_pools(struct metrics *m, dibs_err *err)
 
     for (size_t i = 0; i < m->n_pools; i++)
         m->pools[i].is_there = false;
-    core_forget_pool(core);
+    core->last_pool.is_loaded = false; /* read again, however recent it is */
     dibs_status s = core_pool_list(core, &call, note_pool, m, err);
     for (size_t i = 0; i < m->n_pools && s == DIBS_OK; i++) {
         struct metrics_pool *pool = &m->pools[i];
@@ -396,7 +396,7 @@ static void write_claims(const struct metrics *m, const struct engine_counts *co
     for (int kind = DIBS_REPAIR_RESTORED; kind < REPAIRS; kind++)
         metric_add(w, METRIC_REPAIR_FINDINGS, m->repaired[kind], "type=\"%s\"",
                    dibs_repair_kind_text((dibs_repair_kind) kind));
-    metric_add(w, METRIC_PROBE_REFUSALS, core_busy_count(m->engine->core), NULL);
+    metric_add(w, METRIC_PROBE_REFUSALS, m->engine->core->n_busy, NULL);
     metric_add(w, METRIC_DAMAGED_RECORDS, counts->damaged, NULL);
 }
 

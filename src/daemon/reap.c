@@ -121,7 +121,7 @@ static bool is_dead(struct engine *e, const struct call *look, struct core_socke
     if (s == DIBS_NOT_FOUND || (s == DIBS_OK && claim->generation != held->generation))
         return false; /* its event is still to come */
     dibs_life life = s != DIBS_OK     ? DIBS_UNKNOWN
-                     : held->has_died ? core_judge_without_holder(e->core, look, sockets, claim)
+                     : held->has_died ? core_judge_without_holder(e->core, look, sockets, claim, NULL)
                                       : core_judge(e->core, look, sockets, claim, NULL);
     if (life == DIBS_DEAD)
         return true;

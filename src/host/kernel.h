@@ -22,10 +22,9 @@ socklen_t kernel_sockaddr(const dibs_address *address, uint16_t port, union kern
 enum kernel_probe_result { KERNEL_FREE, KERNEL_BUSY, KERNEL_ABORT };
 
 /* Can `port` be bound on every one of the bindings? TCP: SO_REUSEADDR, bind, no listen, close.
- * UDP: plain bind. BUSY is EADDRINUSE alone, `*which` (may be NULL) is the index of the binding; ABORT is
- * anything else, with the reason in `err`: EACCES is DIBS_DENIED, the rest DIBS_FAILURE. */
-enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, uint16_t port, size_t *which,
-                                      dibs_err *err);
+ * UDP: plain bind. BUSY is EADDRINUSE alone; ABORT is anything else, with the reason in `err`: EACCES is
+ * DIBS_DENIED, the rest DIBS_FAILURE. */
+enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, uint16_t port, dibs_err *err);
 /* Fill `err` with the message of an ABORT with this error. */
 void kernel_probe_why(const dibs_binding *binding, uint16_t port, int os_errno, dibs_err *err);
 
@@ -34,19 +33,16 @@ bool kernel_has_ipv6(void);
 /* Does the kernel know this protocol (SCTP may be missing)? */
 bool kernel_has_proto(dibs_proto proto);
 
-enum kernel_source { KERNEL_DETECTED, KERNEL_DEFAULT };
-
-/* Read the live ephemeral range of this network namespace; Linux's default 32768-60999 when it
+/* Read the live ephemeral range of this network namespace; false, and Linux's default 32768-60999, when it
  * cannot be read or is not sane (D1, D23). */
-void kernel_ephemeral(dibs_range *out, enum kernel_source *source);
+bool kernel_ephemeral(dibs_range *out);
 
 /* Read ip_local_reserved_ports, whatever its length. An unreadable file is an empty set and false. */
 bool kernel_reserved_ports(struct portbits *out);
 /* The parser of that file, public for its tests and fuzzing. False: not in the kernel's format. */
 bool kernel_reserved_parse(const char *text, size_t len, struct portbits *out);
 
-/* Return the first port that every user may bind; below it a privilege is needed. 1024 when it cannot be
- * read. */
+/* Return the first port that every user may bind without a privilege; 1024 when it cannot be read. */
 uint16_t kernel_unprivileged_start(void);
 
 /* Return the inode of our network namespace; 0 when it is not known. */
@@ -67,23 +63,22 @@ typedef bool (*kernel_socket_fn)(void *ctx, const struct kernel_socket *socket);
 
 /* Call fn for the listening TCP (and SCTP) or bound UDP sockets in network namespace `netns` (0 or our own:
  * here), of `proto` on `port` (0: every port), through sock_diag; for our own namespace /proc/net is read
- * when netlink is not available. NOT_FOUND: no such namespace any more (no process is in it and every
- * process could be looked at); UNAVAILABLE: it cannot be reached from here. */
+ * when netlink is not available. A protocol that the kernel lacks has no sockets. NOT_FOUND: no such
+ * namespace any more (no process is in it and all could be looked at); UNAVAILABLE: it cannot be reached from
+ * here. */
 dibs_status kernel_sockets(uint64_t netns, dibs_proto proto, uint16_t port, kernel_socket_fn fn, void *ctx,
                            dibs_err *err);
 
-/* Find the uid at the other end of this TCP connection, which must be in our own network namespace: ask the
- * kernel for the one socket with the same two ends. NOT_FOUND: no socket of this host, or not connected any
- * more. */
+/* Find the uid at the other end of this TCP connection, by the one socket of our network namespace with the
+ * same two ends. NOT_FOUND: no socket of this host, or not connected any more. */
 dibs_status kernel_peer_uid(int fd, uint32_t *uid, dibs_err *err);
 
 /* Which processes to look at first and last when searching the owner of a socket.
  *
  * Looking into /proc/PID/fd makes the kernel hold each file of that process for a moment. A socket that its
- * owner closes in that moment is closed late, and if the owner binds the port again at once, bind fails.
- * Measured: one in 700 binds of a server that rebinds without pause while its descriptors are read without
- * pause. So look only when the socket has existed for a while (kernel_settle), at the likely owner first,
- * and last at processes with claims of their own. */
+ * owner closes then is closed late, and a bind of the same port at once fails (one in 700, when both go on
+ * without pause). So look only when the socket has existed for a while (kernel_settle), at the likely owner
+ * first, and last at processes with claims of their own. */
 struct kernel_suspects {
     const pid_t *first;
     size_t n_first;
@@ -103,8 +98,7 @@ void kernel_settle(struct kernel_inventory *inventory, struct kernel_socket *soc
 void kernel_inventory_done(struct kernel_inventory *inventory);
 
 /* Find the processes that have these sockets open, in one walk over /proc: pids[i] becomes the owner of
- * inodes[i] (of several the first found; prefers the lowest), or 0: no process that we may look at (always
- * for inode 0). `suspects` may be NULL. */
+ * inodes[i], or 0: no process that we may look at (always for inode 0). `suspects` may be NULL. */
 void kernel_socket_owners(const uint64_t *inodes, pid_t *pids, size_t n,
                           const struct kernel_suspects *suspects);
 #endif

@@ -3,10 +3,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/auto.h"
+#include "base/text.h"
 #include "host/kernel.h"
+#include "host/proc_read.h"
 
 #include "base/banned.h"
 
@@ -14,136 +15,90 @@
 #define EPHEMERAL_FIRST 32768
 #define EPHEMERAL_LAST 60999
 
-/* A list that fits is read cheaply (9 us instead of 65). */
-#define RESERVED_SMALL_BYTES 4096
-/* The longest list, every second port, has 32768 numbers: below 200,000 bytes. The kernel returns it
- * in one read alone and cuts what does not fit, so the buffer must be larger than any list. */
-#define RESERVED_LARGE_BYTES (1u << 20)
-
-/* Digits at *p: a number up to 65535, *p moved behind it. */
-static bool take_number(const char **p, const char *end, uint32_t *out)
-{
-    const char *start = *p;
-    uint32_t n = 0;
-
-    while (*p < end && **p >= '0' && **p <= '9') {
-        n = n * 10 + (uint32_t) (**p - '0');
-        if (n > DIBS_PORT_MAX)
-            return false;
-        ++*p;
-    }
-    *out = n;
-    return *p > start;
-}
-
-static bool parse_pair(const char *text, size_t len, dibs_range *out)
-{
-    const char *p = text;
-    const char *end = text + len;
-    uint32_t first = 0;
-    uint32_t last = 0;
-
-    if (!take_number(&p, end, &first))
-        return false;
-    const char *gap = p;
-    while (p < end && (*p == '\t' || *p == ' '))
-        p++;
-    if (p == gap || !take_number(&p, end, &last))
-        return false;
-    if (p < end && *p == '\n')
-        p++;
-    if (p != end || first == 0 || first > last)
-        return false;
-    *out = (dibs_range){ (uint16_t) first, (uint16_t) last };
-    return true;
-}
-
-static ssize_t read_once(const char *path, char *buf, size_t size)
-{
-    AUTO(fd_auto) int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-    return fd < 0 ? -1 : read(fd, buf, size);
-}
-
-void kernel_ephemeral(dibs_range *out, enum kernel_source *source)
+/* Read a file that holds exactly `n` numbers, each a port at most. */
+static bool read_numbers(const char *path, uint64_t *out, size_t n)
 {
     char text[64];
-    ssize_t n = read_once("/proc/sys/net/ipv4/ip_local_port_range", text, sizeof text);
-    bool is_known = n > 0 && parse_pair(text, (size_t) n, out);
+    ssize_t len = proc_read_file(AT_FDCWD, path, text, sizeof text);
+    const char *end = text + len;
+    const char *p = text;
+    const char *word = NULL;
 
-    if (!is_known)
-        *out = (dibs_range){ EPHEMERAL_FIRST, EPHEMERAL_LAST };
-    if (source)
-        *source = is_known ? KERNEL_DETECTED : KERNEL_DEFAULT;
+    if (len < 0)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!proc_next_word(&p, end, &word) ||
+            !text_number(word, (size_t) (p - word), DIBS_PORT_MAX, &out[i]))
+            return false;
+    return !proc_next_word(&p, end, &word);
+}
+
+bool kernel_ephemeral(dibs_range *out)
+{
+    uint64_t n[2] = { 0 };
+    bool is_known = read_numbers("/proc/sys/net/ipv4/ip_local_port_range", n, 2) && n[0] > 0 && n[0] <= n[1];
+
+    *out = is_known ? (dibs_range){ (uint16_t) n[0], (uint16_t) n[1] }
+                    : (dibs_range){ EPHEMERAL_FIRST, EPHEMERAL_LAST };
+    return is_known;
 }
 
 uint16_t kernel_unprivileged_start(void)
 {
     enum { USUAL_START = 1024 };
-    char text[16];
-    ssize_t n = read_once("/proc/sys/net/ipv4/ip_unprivileged_port_start", text, sizeof text);
-    const char *p = text;
-    uint32_t start = 0;
+    uint64_t start = 0;
 
-    if (n <= 0 || !take_number(&p, text + n, &start) || start > DIBS_PORT_MAX)
-        return USUAL_START;
-    return (uint16_t) start;
+    return read_numbers("/proc/sys/net/ipv4/ip_unprivileged_port_start", &start, 1) ? (uint16_t) start
+                                                                                    : USUAL_START;
 }
 
 bool kernel_reserved_parse(const char *text, size_t len, struct portbits *out)
 {
     struct portbits bits = { { 0 } };
-    const char *p = text;
     const char *end = text + len;
 
     /* The kernel ends every list with a newline: without it the text was cut. */
-    if (len == 0 || end[-1] != '\n')
+    if (len == 0 || *--end != '\n')
         return false;
-    end--;
-    while (p < end) {
-        uint32_t first = 0;
-        uint32_t last = 0;
+    for (const char *p = text; p < end; p++) {
+        const char *comma = memchr(p, ',', (size_t) (end - p));
+        const char *stop = comma ? comma : end;
+        const char *dash = memchr(p, '-', (size_t) (stop - p));
+        uint64_t first = 0;
+        uint64_t last = 0;
 
-        if (!take_number(&p, end, &first))
+        if ((comma && comma + 1 == end) ||
+            !text_number(p, (size_t) ((dash ? dash : stop) - p), DIBS_PORT_MAX, &first))
             return false;
         last = first;
-        if (p < end && *p == '-') {
-            p++;
-            if (!take_number(&p, end, &last) || last < first)
-                return false;
-        }
+        if (dash &&
+            (!text_number(dash + 1, (size_t) (stop - dash - 1), DIBS_PORT_MAX, &last) || last < first))
+            return false;
         /* The kernel lets port 0 be reserved; for us it is no port. */
         if (last > 0)
             portbits_add_range(&bits, (dibs_range){ (uint16_t) (first ? first : 1), (uint16_t) last });
-        if (p == end)
-            break;
-        if (*p != ',' || p + 1 == end)
-            return false;
-        p++;
+        p = stop;
     }
     *out = bits;
     return true;
 }
 
-/* One read with a buffer of `size`; *is_cut when the list did not surely fit. */
-static bool read_reserved(size_t size, struct portbits *out, bool *is_cut)
-{
-    char *text = malloc(size);
-    ssize_t n = text ? read_once("/proc/sys/net/ipv4/ip_local_reserved_ports", text, size) : -1;
-
-    *is_cut = n > 0 && (size_t) n == size;
-    bool is_good = n > 0 && !*is_cut && kernel_reserved_parse(text, (size_t) n, out);
-    free(text);
-    return is_good;
-}
-
 bool kernel_reserved_ports(struct portbits *out)
 {
-    bool is_cut = false;
+    /* A list that fits is read cheaply (9 us instead of 65). The longest list, every second port, has 32768
+     * numbers: below 200,000 bytes. The kernel returns it in one read alone and cuts what does not fit. */
+    static const size_t sizes[] = { 4096, 1u << 20 };
 
-    if (read_reserved(RESERVED_SMALL_BYTES, out, &is_cut) ||
-        (is_cut && read_reserved(RESERVED_LARGE_BYTES, out, &is_cut)))
-        return true;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        AUTO(free_auto) char *text = malloc(sizes[i]);
+        ssize_t n =
+            text ? proc_read_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_local_reserved_ports", text, sizes[i])
+                 : -1;
+        bool is_cut = n >= 0 && (size_t) n == sizes[i] - 1;
+
+        if (n > 0 && !is_cut && kernel_reserved_parse(text, (size_t) n, out))
+            return true;
+    }
     memset(out, 0, sizeof *out);
     return false;
 }

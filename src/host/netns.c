@@ -1,26 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-#include "host/netns.h"
-
+/* Network namespaces: their numbers, and sockets in another one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/netlink.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
+#include <sys/time.h>
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "host/kernel.h"
 #include "host/proc_read.h"
+#include "host/procnet.h"
 
 #include "base/banned.h"
-
-/* A node full of containers has some 10,000 mounts. */
-#define MOUNTS_MAX 200000
 
 #define OWN_NETNS "/proc/thread-self/ns/net"
 
@@ -76,11 +73,6 @@ static bool shares_our_network(int dir_fd, pid_t id)
            ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
 }
 
-static bool is_gone(int os_errno)
-{
-    return os_errno == ENOENT || os_errno == ESRCH;
-}
-
 /* `id` is a process below /proc, or a thread below its task directory. */
 static void look_at_one(struct search *s, int dir_fd, pid_t id)
 {
@@ -90,14 +82,13 @@ static void look_at_one(struct search *s, int dir_fd, pid_t id)
     uint64_t inode = proc_link_inode(dir_fd, name, "net");
     /* A process that has ended, and a zombie, has no link: it is in no namespace. We are not in the wanted
      * namespace, so a process that shares ours is not either. */
-    if (inode == 0 && !is_gone(errno) && !shares_our_network(dir_fd, id))
+    if (inode == 0 && proc_trouble(errno) != PROC_GONE && !shares_our_network(dir_fd, id))
         s->is_complete = false;
     if (inode == s->wanted)
         try_open(s, dir_fd, name);
 }
 
-/* A thread may be in another namespace than its process, and a process whose first thread has
- * ended shows no namespace of its own. */
+/* A thread may be in another namespace; and a process whose first thread has ended shows none of its own. */
 static void look_at_threads(struct search *s, int proc_fd, pid_t pid)
 {
     char name[64];
@@ -105,7 +96,7 @@ static void look_at_threads(struct search *s, int proc_fd, pid_t pid)
     (void) snprintf(name, sizeof name, "%d/task", (int) pid);
     AUTO(dir_auto) DIR *tasks = proc_open_dir(proc_fd, name);
     if (!tasks) {
-        if (!is_gone(errno))
+        if (proc_trouble(errno) != PROC_GONE)
             s->is_complete = false;
         return;
     }
@@ -144,30 +135,21 @@ static void unescape(char *text)
     *to = '\0';
 }
 
-/* Named namespaces (ip netns, container engines) are mounts of "net:[N]"; the list of mounts knows
- * them wherever the tool has put them. */
-static void look_at_mounts(struct search *s)
+/* Named namespaces (ip netns, container engines) are mounts of "net:[N]", wherever the tool has put them. */
+static bool look_at_mount(void *ctx, char *line)
 {
-    AUTO(free_auto) char *line = NULL;
-    size_t size = 0;
+    struct search *s = ctx;
     char root[48];
+    char *field[5] = { 0 }; /* id, parent, device, root, mount point */
 
     (void) snprintf(root, sizeof root, "net:[%" PRIu64 "]", s->wanted);
-    FILE *mounts = fopen("/proc/thread-self/mountinfo", "re");
-    for (int i = 0; mounts && i < MOUNTS_MAX && s->fd < 0 && getline(&line, &size, mounts) > 0; i++) {
-        /* id, parent, device, root, mount point */
-        char *field[5] = { 0 };
-        char *rest = line;
-
-        for (size_t k = 0; k < 5; k++)
-            field[k] = strsep(&rest, " ");
-        if (rest && strcmp(field[3], root) == 0) {
-            unescape(field[4]);
-            try_open(s, AT_FDCWD, field[4]);
-        }
+    for (size_t k = 0; k < 5; k++)
+        field[k] = strsep(&line, " ");
+    if (line && strcmp(field[3], root) == 0) {
+        unescape(field[4]);
+        try_open(s, AT_FDCWD, field[4]);
     }
-    if (mounts)
-        (void) fclose(mounts);
+    return s->fd >= 0;
 }
 
 /* Does a walk over /proc show every process there is? Only to root of the host itself. */
@@ -183,7 +165,7 @@ static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
 
     look_at_processes(&s, false);
     if (s.fd < 0)
-        look_at_mounts(&s);
+        (void) proc_mounts(look_at_mount, &s);
     /* More expensive, and useful only where we may look at every process. */
     if (s.fd < 0 && s.is_complete)
         look_at_processes(&s, true);
@@ -191,7 +173,7 @@ static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
         *out = s.fd;
         return DIBS_OK;
     }
-    if (s.os_errno && !is_gone(s.os_errno))
+    if (s.os_errno && proc_trouble(s.os_errno) != PROC_GONE)
         return err_os(err, DIBS_UNAVAILABLE, s.os_errno, "network namespace %" PRIu64 " cannot be opened",
                       netns);
     if (s.is_complete && sees_all())
@@ -199,8 +181,10 @@ static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
     return err_set(err, DIBS_UNAVAILABLE, "network namespace %" PRIu64 " cannot be seen from here", netns);
 }
 
-dibs_status netns_socket(uint64_t netns, int domain, int type, int protocol, int *out, dibs_err *err)
+dibs_status netns_socket(uint64_t netns, int *out, dibs_err *err)
 {
+    /* The kernel answers within the call; this only bounds a kernel that does not. */
+    const struct timeval timeout = { .tv_sec = 5 };
     AUTO(fd_auto) int back = -1;
     AUTO(fd_auto) int there = -1;
 
@@ -214,13 +198,15 @@ dibs_status netns_socket(uint64_t netns, int domain, int type, int protocol, int
         if (setns(there, CLONE_NEWNET) != 0)
             return err_os(err, DIBS_UNAVAILABLE, errno, "cannot enter network namespace %" PRIu64, netns);
     }
-    int fd = socket(domain, type, protocol);
+    AUTO(fd_auto) int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
     int os_errno = errno;
     /* A thread that stays in a foreign namespace would do all its later work there: end here. */
     if (back >= 0 && setns(back, CLONE_NEWNET) != 0)
         abort();
     if (fd < 0)
         return err_os(err, DIBS_UNAVAILABLE, os_errno, "cannot open a netlink socket");
-    *out = fd;
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) != 0)
+        return err_os(err, DIBS_UNAVAILABLE, errno, "cannot set a timeout on a netlink socket");
+    *out = fd_take(&fd);
     return DIBS_OK;
 }

@@ -25,14 +25,6 @@
 #define NS_GET_PID_FROM_PIDNS _IOR(NSIO, 0x6, int)
 #endif
 
-static int open_proc(pid_t pid, const char *below, int flags)
-{
-    char path[48];
-
-    (void) snprintf(path, sizeof path, "/proc/%d%s", (int) pid, below);
-    return open(path, flags | O_CLOEXEC);
-}
-
 /* On a kernel without SO_PEERPIDFD open the process of the peer's pid, if it has the same user. Another
  * process that got the same pid since it connected would have to be of the same user, too. */
 static int open_by_pid(const struct process_view *view, const struct peer *peer)
@@ -70,7 +62,7 @@ static uint64_t namespace_of(const struct process_view *view, pid_t pid)
     if (pidns != 0)
         return pidns;
     /* The link is for the same user and for root, the numbers are for all. */
-    AUTO(fd_auto) int dir = open_proc(pid, "", O_PATH | O_DIRECTORY);
+    AUTO(fd_auto) int dir = proc_open(pid, "", O_PATH | O_DIRECTORY);
     return dir >= 0 && proc_pids(dir, &pids) == PROC_OK && pids.depth == 1 ? view->pidns : 0;
 }
 
@@ -78,7 +70,7 @@ static uint64_t namespace_of(const struct process_view *view, pid_t pid)
 static pid_t ask_kernel(const struct peer *peer, int32_t pid_there)
 {
     struct stat st = { 0 };
-    AUTO(fd_auto) int ns = open_proc(peer->pid, "/ns/pid", O_RDONLY);
+    AUTO(fd_auto) int ns = proc_open(peer->pid, "/ns/pid", O_RDONLY);
 
     if (ns < 0 || fstat(ns, &st) != 0 || st.st_ino != peer->pidns)
         return -1;
@@ -92,7 +84,7 @@ static pid_t search(const struct peer *peer, int32_t pid_there)
 
     for (pid_t pid = proc ? proc_next_pid(proc) : 0; pid; pid = proc_next_pid(proc)) {
         struct proc_pids pids = { 0 };
-        AUTO(fd_auto) int dir = open_proc(pid, "", O_PATH | O_DIRECTORY);
+        AUTO(fd_auto) int dir = proc_open(pid, "", O_PATH | O_DIRECTORY);
 
         if (dir >= 0 && proc_link_inode(dir, "ns/pid", "pid") == peer->pidns &&
             proc_pids(dir, &pids) == PROC_OK && pids.innermost == pid_there)
@@ -109,9 +101,8 @@ static pid_t find_pid(const struct peer *peer, int32_t pid_there)
     return pid < 0 ? search(peer, pid_there) : pid;
 }
 
-/* When the first process of the peer's pid namespace started: the number of a namespace that has ended is
- * given to the next one at once, and that is another principal. Process 1 exists as long as the peer does. 0:
- * not known. */
+/* When the first process of the peer's pid namespace started (0: not known): the kernel gives the number of
+ * an ended namespace to the next one at once, and that is another principal. */
 static uint64_t beginning_of_namespace(const struct process_view *view, const struct peer *peer)
 {
     struct process_facts facts = { 0 };

@@ -2,8 +2,6 @@
 #ifndef DIBS_HOST_PEER_H
 #define DIBS_HOST_PEER_H
 /* The process at the other end of a connected Unix socket, as the kernel recorded it at connect. */
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "host/process.h"
@@ -22,8 +20,7 @@ struct peer {
     char principal[DIBS_PRINCIPAL_MAX + 1];
 };
 
-/* DENIED: the peer's uid has no number here. UNAVAILABLE: no descriptor left. The caller ends *out with
- * peer_done(). */
+/* DENIED: the peer's uid has no number here. UNAVAILABLE: no descriptor left. End *out with peer_done(). */
 dibs_status peer_load(const struct process_view *view, int fd, struct peer *out, dibs_err *err);
 void peer_done(struct peer *peer);
 

@@ -5,7 +5,6 @@
  * a server that sets SO_REUSEADDR itself may bind and listen while the probe socket exists. */
 #include <errno.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -95,8 +94,7 @@ void kernel_probe_why(const dibs_binding *binding, uint16_t port, int os_errno, 
                   is_v6 ? "]" : "", (unsigned) port, hint(binding, os_errno));
 }
 
-enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, uint16_t port, size_t *which,
-                                      dibs_err *err)
+enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, uint16_t port, dibs_err *err)
 {
     for (size_t i = 0; i < n; i++) {
         int failed = bindings[i].address.len == 4 || bindings[i].address.len == 16
@@ -105,8 +103,6 @@ enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, ui
 
         if (failed == 0)
             continue;
-        if (which)
-            *which = i;
         if (failed == EADDRINUSE)
             return KERNEL_BUSY;
         kernel_probe_why(&bindings[i], port, failed, err);

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/text.h"
+
 #include "base/banned.h"
 
 #define NS_PER_S 1000000000
@@ -20,6 +22,99 @@
 #define MOUNTS_MAX 200000
 /* The kernel's own limit of pids (PID_MAX_LIMIT), and a few names more. */
 #define PROC_ENTRIES_MAX ((1 << 22) + 256)
+
+/* ---- the text of stat and status: a process chooses its own name, with blanks, newlines, parentheses ----
+ */
+
+/* Tokens after the last ')', counted from 0. */
+enum { TOKEN_STATE = 0, TOKEN_PPID = 1, TOKEN_SESSION = 3, TOKEN_THREADS = 17, TOKEN_START = 19, N_TOKENS };
+
+bool proc_next_word(const char **p, const char *end, const char **word)
+{
+    static const char blanks[] = " \t\n";
+
+    while (*p < end && memchr(blanks, **p, sizeof blanks - 1))
+        ++*p;
+    *word = *p;
+    while (*p < end && !memchr(blanks, **p, sizeof blanks - 1))
+        ++*p;
+    return *p > *word;
+}
+
+bool proc_number(const char *text, const char *end, int64_t *out)
+{
+    bool is_negative = text < end && *text == '-';
+    uint64_t n = 0;
+
+    if (!text_number(text + is_negative, (size_t) (end - text) - is_negative, INT64_MAX, &n))
+        return false;
+    *out = is_negative ? -(int64_t) n : (int64_t) n;
+    return true;
+}
+
+static bool parse_i32(const char *text, const char *end, int32_t *out)
+{
+    int64_t n = 0;
+
+    if (!proc_number(text, end, &n) || n < INT32_MIN || n > INT32_MAX)
+        return false;
+    *out = (int32_t) n;
+    return true;
+}
+
+static bool take_token(int i, const char *text, const char *end, struct proc_stat *stat)
+{
+    switch (i) {
+    case TOKEN_STATE: stat->state = *text; return end - text == 1 && *text > ' ' && *text < 0x7f;
+    case TOKEN_PPID: return parse_i32(text, end, &stat->ppid);
+    case TOKEN_SESSION: return parse_i32(text, end, &stat->session);
+    case TOKEN_THREADS: return proc_number(text, end, &stat->num_threads);
+    case TOKEN_START: return text_number(text, (size_t) (end - text), UINT64_MAX, &stat->start_ticks);
+    default: return true;
+    }
+}
+
+bool proc_stat_parse(const char *text, size_t len, struct proc_stat *out)
+{
+    const char *paren = len ? memrchr(text, ')', len) : NULL;
+    const char *p = paren ? paren + 1 : text;
+    const char *word = NULL;
+    struct proc_stat stat = { 0 };
+
+    if (!paren)
+        return false;
+    for (int n = 0; n < N_TOKENS; n++)
+        if (!proc_next_word(&p, text + len, &word) || !take_token(n, word, p, &stat))
+            return false;
+    *out = stat;
+    return true;
+}
+
+bool proc_status_line(const char *status, const char *key, const char **value, const char **end)
+{
+    size_t key_len = strlen(key);
+
+    /* The kernel escapes newlines in the Name line, so a line start is a real one. */
+    for (const char *line = strchr(status, '\n'); line; line = strchr(line, '\n')) {
+        line++;
+        if (strncmp(line, key, key_len) == 0 && line[key_len] == ':') {
+            *value = line + key_len + 1;
+            *end = strchrnul(*value, '\n');
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- files, directories, links ---- */
+
+int proc_open(pid_t pid, const char *below, int flags)
+{
+    char path[48];
+
+    (void) snprintf(path, sizeof path, "/proc/%d%s", (int) pid, below);
+    return open(path, flags | O_CLOEXEC);
+}
 
 ssize_t proc_read_file(int dir_fd, const char *name, char *buf, size_t size)
 {
@@ -184,31 +279,37 @@ bool proc_may_inspect_all(void)
            proc_link_inode(AT_FDCWD, "/proc/self/ns/user", "user") == PROC_INITIAL_USERNS;
 }
 
-static void file_auto(FILE **file)
+bool proc_mounts(bool (*fn)(void *ctx, char *line), void *ctx)
 {
-    if (*file)
-        (void) fclose(*file);
+    FILE *mounts = fopen("/proc/thread-self/mountinfo", "re");
+    AUTO(free_auto) char *line = NULL;
+    size_t size = 0;
+    bool is_found = false;
+
+    for (int i = 0; mounts && i < MOUNTS_MAX && !is_found && getline(&line, &size, mounts) > 0; i++)
+        is_found = fn(ctx, line);
+    if (mounts)
+        (void) fclose(mounts);
+    return is_found;
+}
+
+/* The mount with the number *ctx, if it is of /proc and hides nothing. */
+static bool is_open_proc(void *ctx, char *line)
+{
+    int64_t id = 0;
+    const char *fs = strstr(line, " - proc ");
+
+    return proc_number(line, strchrnul(line, ' '), &id) && (uint64_t) id == *(uint64_t *) ctx && fs &&
+           !strstr(fs, "hidepid=");
 }
 
 /* hidepid is an option of the mount: read it there, since a visible process might be our own. */
 static bool hides_no_process(void)
 {
     struct statx sx = { 0 };
-    AUTO(free_auto) char *line = NULL;
-    size_t size = 0;
 
-    if (statx(AT_FDCWD, "/proc/self/", 0, STATX_MNT_ID, &sx) != 0 || !(sx.stx_mask & STATX_MNT_ID))
-        return false;
-    AUTO(file_auto) FILE *mounts = fopen("/proc/self/mountinfo", "re");
-    for (int i = 0; mounts && i < MOUNTS_MAX && getline(&line, &size, mounts) > 0; i++) {
-        int64_t id = 0;
-
-        if (proc_number(line, strchrnul(line, ' '), &id) && (uint64_t) id == sx.stx_mnt_id) {
-            const char *fs = strstr(line, " - proc ");
-            return fs && !strstr(fs, "hidepid=");
-        }
-    }
-    return false;
+    return statx(AT_FDCWD, "/proc/self/", 0, STATX_MNT_ID, &sx) == 0 && (sx.stx_mask & STATX_MNT_ID) &&
+           proc_mounts(is_open_proc, &(uint64_t){ sx.stx_mnt_id });
 }
 
 bool proc_shows_every_process(void)

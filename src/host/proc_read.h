@@ -3,9 +3,6 @@
 #define DIBS_HOST_PROC_READ_H
 /* Reading /proc, for the files of host/ only: files, directories, links, and the state of a process. */
 #include <dirent.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "host/process.h"
@@ -29,6 +26,9 @@ static inline void dir_auto(DIR **dir)
         (void) closedir(*dir);
 }
 
+/* Open /proc/PID, or a file below it ("/ns/pid"); -1 and errno. What is read below an open directory stays
+ * with one process when the pid is reused. */
+int proc_open(pid_t pid, const char *below, int flags);
 /* Read the first `size - 1` bytes of a file, NUL-terminated; -1 and errno when it cannot be read. */
 ssize_t proc_read_file(int dir_fd, const char *name, char *buf, size_t size);
 
@@ -69,6 +69,9 @@ bool proc_is_ours(void);
 
 /* May we inspect every process that /proc lists (CAP_SYS_PTRACE in the initial user namespace)? */
 bool proc_may_inspect_all(void);
+
+/* Call fn for the lines of mountinfo until it returns true; whether it did. It may change the line. */
+bool proc_mounts(bool (*fn)(void *ctx, char *line), void *ctx);
 
 /* Does /proc list every process of our pid namespace and below, for us? */
 bool proc_shows_every_process(void);

@@ -18,15 +18,6 @@
 /* Deeper chains of parents do not occur; a loop of reused pids must end. */
 #define ANCESTORS_MAX 1024
 
-static int open_process(pid_t pid)
-{
-    char path[32];
-
-    /* Read everything below this directory: it stays with one process when the pid is reused. */
-    (void) snprintf(path, sizeof path, "/proc/%d", pid);
-    return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-}
-
 /* The kernel cuts names at 15 bytes, in the middle of a character too: bytes that are not clean UTF-8
  * become '?', or JSON could not carry the name. */
 static void copy_command(const char *text, size_t len, char out[DIBS_COMMAND_MAX + 1])
@@ -55,10 +46,8 @@ static bool status_number(const char *status, const char *key, int nth, int64_t 
     return false;
 }
 
-static dibs_status not_readable(pid_t pid, enum proc_result seen, int os_errno, dibs_err *err)
+static dibs_status not_readable(pid_t pid, int os_errno, dibs_err *err)
 {
-    if (seen == PROC_DAMAGED)
-        return err_set(err, DIBS_FAILURE, "/proc/%d is not in the kernel's format", pid);
     if (os_errno == EMFILE || os_errno == ENFILE || os_errno == ENOMEM)
         return err_os(err, DIBS_UNAVAILABLE, os_errno, "process %d cannot be looked at now", pid);
     /* Hidden and gone look alike in /proc; kill() with signal 0 distinguishes them. */
@@ -84,13 +73,13 @@ dibs_status process_identify(const struct process_view *view, pid_t pid, struct 
                        "/proc does not belong to our pid namespace, so that process %d "
                        "cannot be looked at",
                        pid);
-    AUTO(fd_auto) int dir = open_process(pid);
+    AUTO(fd_auto) int dir = proc_open(pid, "", O_PATH | O_DIRECTORY);
     ssize_t n = dir < 0 ? -1 : proc_read_file(dir, "stat", text, sizeof text);
     if (n < 0 || proc_read_file(dir, "status", status, sizeof status) < 0)
-        return not_readable(pid, PROC_DENIED, errno, err);
+        return not_readable(pid, errno, err);
     if (!proc_stat_parse(text, (size_t) n, &stat) || !status_number(status, "Tgid", 0, &tgid) ||
         !status_number(status, "Uid", 1, &uid) || uid < 0 || uid > UINT32_MAX)
-        return not_readable(pid, PROC_DAMAGED, 0, err);
+        return err_set(err, DIBS_FAILURE, "/proc/%d is not in the kernel's format", pid);
     if (tgid != pid)
         return err_set(err, DIBS_NOT_FOUND, "%d is a thread of process %d, not a process", pid, (int) tgid);
     dibs_life life = proc_life(view, dir, &stat);

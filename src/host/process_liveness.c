@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/auto.h"
 #include "host/proc_read.h"
@@ -71,8 +70,8 @@ static struct verdict judge_here(const struct process_view *view, const dibs_pro
     if (!proc_is_ours())
         return (struct verdict){ DIBS_UNKNOWN, 0, "/proc does not belong to our pid namespace" };
     if (seen == PROC_OK) {
-        (void) snprintf(path, sizeof path, "/proc/%d", process->pid);
-        AUTO(fd_auto) int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        AUTO(fd_auto) int dir = proc_open(process->pid, "", O_PATH | O_DIRECTORY);
+
         return weigh(view, process, dir, process->pid, &stat);
     }
     if (is_gone(process->pid))

@@ -3,9 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/auto.h"
 #include "base/err.h"
 #include "host/proc_read.h"
 #include "host/process.h"

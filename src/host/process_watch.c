@@ -19,8 +19,7 @@
 
 enum {
     STEP_MS = 50,
-    /* Each costs some 10 us: a step delays other sources for a moment, and with more than 10,000 processes a
-     * round takes longer. */
+    /* Each costs some 10 us; with more than 10,000 processes a round takes longer. */
     STEP_MAX = 512,
     MS_PER_S = 1000,
     NS_PER_MS = 1000000,
@@ -28,12 +27,6 @@ enum {
 
 /* How a process is watched, and in which list it is. */
 enum place { BY_PIDFD, IN_TURN, FAR, DEAD, N_PLACES };
-
-/* Facts of a process, cached by the first watch_knows(). */
-struct known {
-    struct process_facts facts;
-    uint64_t netns;
-};
 
 struct watched {
     loop_source source; /* first: ready() gets a pointer to it; fd is the pidfd or -1 */
@@ -45,7 +38,9 @@ struct watched {
     bool is_verified; /* the pidfd is that of `process` for certain */
     uint64_t since;   /* which of all pidfds it was */
     dibs_process process;
-    struct known *known;
+    bool is_known; /* by the first watch_knows(): */
+    struct process_facts facts;
+    uint64_t netns;
 };
 TAILQ_HEAD(watched_list, watched);
 
@@ -147,7 +142,6 @@ static void forget(struct watched *e)
 {
     leave(e);
     (void) tdelete(e, &e->watch->by_process, compare_processes);
-    free(e->known);
     free(e);
 }
 
@@ -335,40 +329,27 @@ void watch_drop(struct watch *watch, const dibs_process *process)
         forget(e);
 }
 
-static struct known *find_out(const struct watched *e)
-{
-    AUTO(free_auto) struct known *known = calloc(1, sizeof *known);
-
-    if (!known || process_identify(e->watch->options.view, e->process.pid, &known->facts, NULL) != DIBS_OK)
-        return NULL;
-    known->netns = kernel_netns_of(e->process.pid);
-    return TAKE(known);
-}
-
 uint64_t watch_moment(const struct watch *watch)
 {
     return watch->n_pidfds;
 }
 
-bool watch_knows(struct watch *watch, pid_t pid, struct process_facts *out, uint64_t *netns)
-{
-    return watch_knew(watch, pid, watch_moment(watch), out, netns);
-}
-
-bool watch_knew(struct watch *watch, pid_t pid, uint64_t moment, struct process_facts *out, uint64_t *netns)
+bool watch_knows(struct watch *watch, pid_t pid, uint64_t moment, struct process_facts *out, uint64_t *netns)
 {
     const dibs_process process = { .pidns = watch->options.view->pidns, .pid = pid };
     struct watched *e = find(watch, &process, compare_pids);
 
     if (!e || e->place != BY_PIDFD || !e->is_verified || e->since > moment)
         return false;
-    if (!e->known)
-        e->known = find_out(e);
+    if (!e->is_known) {
+        e->is_known = process_identify(watch->options.view, pid, &e->facts, NULL) == DIBS_OK;
+        e->netns = kernel_netns_of(pid);
+    }
     /* Last: what was read is of this process only if it still lives. */
-    if (!e->known || proc_pidfd_ended(e->source.fd))
+    if (!e->is_known || proc_pidfd_ended(e->source.fd))
         return false;
-    *out = e->known->facts;
-    *netns = e->known->netns;
+    *out = e->facts;
+    *netns = e->netns;
     return true;
 }
 

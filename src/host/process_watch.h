@@ -5,16 +5,12 @@
  *
  * A timer checks the processes without a pidfd (too few descriptors, or their state is unknown) in turn; it
  * does not run while there are none. */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/loop.h"
 #include "host/process.h"
 
-/* Descriptors reserved for connections and files when the budget follows the process' limit; of a low limit,
- * half. */
+/* Descriptors that the default budget leaves for connections and files; of a low limit, half. */
 #define WATCH_RESERVE 4096
 /* Within this time each process without a pidfd is checked once. */
 #define WATCH_ROUND_MS 1000
@@ -36,21 +32,18 @@ struct watch_options {
 dibs_status watch_open(const struct watch_options *options, struct watch **out, dibs_err *err);
 void watch_close(struct watch *watch); /* NULL is fine */
 
-/* Count one more claim of this process. died() reports a process that is dead already in the next turn. Fails
- * only without memory. */
+/* Count one more claim of this process; of a dead one, died() is called in the next turn. Fails only without
+ * memory. */
 dibs_status watch_add(struct watch *watch, const dibs_process *process, dibs_err *err);
 /* Count one claim less; after the last the process is not watched any more. Ignores unknown processes. */
 void watch_drop(struct watch *watch, const dibs_process *process);
 
-/* Return the facts of a watched process of our own pid namespace that is alive now: `pid` is still that
- * process. Facts that it can change (uid, command, network namespace) are cached from the first call: read
- * them again before refusing something because of them. False: the process is not known. `netns` is 0 when it
- * is not known. */
-bool watch_knows(struct watch *watch, pid_t pid, struct process_facts *out, uint64_t *netns);
-/* As watch_knows(), and the process was watched already at `moment` (from watch_moment()), so that no other
- * process has had its pid since then. */
 uint64_t watch_moment(const struct watch *watch);
-bool watch_knew(struct watch *watch, pid_t pid, uint64_t moment, struct process_facts *out, uint64_t *netns);
+/* Return the facts of a process of our own pid namespace that is alive and was watched already at `moment`
+ * (from watch_moment()), so that no other process has had its pid since. Facts that it can change (uid,
+ * command, network namespace; 0: not known) are cached from the first call: read them again before refusing
+ * something because of them. */
+bool watch_knows(struct watch *watch, pid_t pid, uint64_t moment, struct process_facts *out, uint64_t *netns);
 
 struct watch_counts {
     size_t by_pidfd;

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "host/procnet.h"
 
-#include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/auto.h"
 #include "base/err.h"
+#include "base/text.h"
+#include "host/proc_read.h"
 
 #include "base/banned.h"
-
-/* States as the kernel numbers them (its tcp_states.h, also for UDP). */
-enum { ESTABLISHED = 1, CLOSED = 7, LISTENING = 10 };
 
 /* Fields of a line, counted from 0: "sl: local remote state queues timer retransmits uid timeout inode". */
 enum { FIELD_LOCAL = 1, FIELD_STATE = 3, FIELD_UID = 7, FIELD_INODE = 9, N_FIELDS };
@@ -22,72 +20,59 @@ struct field {
     size_t len;
 };
 
-static bool split(const char *line, struct field out[N_FIELDS])
+static bool hex_number(const char *text, size_t n, uint32_t *out)
 {
-    for (size_t i = 0; i < N_FIELDS; i++) {
-        line += strspn(line, " ");
-        out[i] = (struct field){ line, strcspn(line, " \n") };
-        if (out[i].len == 0)
-            return false;
-        line += out[i].len;
-    }
-    return true;
-}
+    static const char digits[] = "0123456789abcdef";
 
-static bool digits(struct field f, unsigned base, uint64_t *out)
-{
-    uint64_t n = 0;
+    *out = 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *digit = memchr(digits, tolower((unsigned char) text[i]), sizeof digits - 1);
 
-    for (size_t i = 0; i < f.len; i++) {
-        char c = f.text[i];
-        unsigned digit = c >= '0' && c <= '9'   ? (unsigned) (c - '0')
-                         : c >= 'A' && c <= 'F' ? (unsigned) (c - 'A') + 10
-                         : c >= 'a' && c <= 'f' ? (unsigned) (c - 'a') + 10
-                                                : base;
-        if (digit >= base || __builtin_mul_overflow(n, (uint64_t) base, &n) ||
-            __builtin_add_overflow(n, (uint64_t) digit, &n))
+        if (!digit)
             return false;
+        *out = *out << 4 | (uint32_t) (digit - digits);
     }
-    *out = n;
-    return f.len > 0;
+    return n > 0 && n <= 8;
 }
 
 /* "0100007F:1F90": words of 32 bits as the machine keeps them, so a copy has network order. */
 static bool parse_local(struct field f, bool is_v6, struct kernel_socket *out)
 {
     size_t n_words = is_v6 ? 4 : 1;
-    uint8_t bytes[16] = { 0 };
-    uint64_t port = 0;
+    uint32_t words[4] = { 0 };
+    uint32_t port = 0;
 
     if (f.len != n_words * 8 + 5 || f.text[n_words * 8] != ':')
         return false;
-    for (size_t i = 0; i < n_words; i++) {
-        uint64_t word = 0;
-
-        if (!digits((struct field){ f.text + i * 8, 8 }, 16, &word))
+    for (size_t i = 0; i < n_words; i++)
+        if (!hex_number(f.text + i * 8, 8, &words[i]))
             return false;
-        uint32_t word32 = (uint32_t) word;
-        memcpy(bytes + i * 4, &word32, sizeof word32);
-    }
-    if (!digits((struct field){ f.text + n_words * 8 + 1, 4 }, 16, &port) || port == 0)
+    if (!hex_number(f.text + n_words * 8 + 1, 4, &port) || port == 0)
         return false;
     out->port = (uint16_t) port;
-    out->address = socket_address(bytes, is_v6, false);
+    out->address = socket_address((const uint8_t *) words, is_v6, false);
     return true;
 }
 
 bool procnet_line_parse(const char *line, bool is_v6, dibs_proto proto, struct kernel_socket *out)
 {
+    const char *end = line + strlen(line);
     struct field f[N_FIELDS] = { { 0 } };
     struct kernel_socket socket = { .proto = proto };
-    uint64_t state = 0;
+    uint32_t state = 0;
     uint64_t uid = 0;
 
-    if (!split(line, f) || !digits(f[FIELD_STATE], 16, &state) || !digits(f[FIELD_UID], 10, &uid) ||
-        uid > UINT32_MAX || !digits(f[FIELD_INODE], 10, &socket.inode) ||
+    for (size_t i = 0; i < N_FIELDS; i++) {
+        if (!proc_next_word(&line, end, &f[i].text))
+            return false;
+        f[i].len = (size_t) (line - f[i].text);
+    }
+    if (!hex_number(f[FIELD_STATE].text, f[FIELD_STATE].len, &state) ||
+        !text_number(f[FIELD_UID].text, f[FIELD_UID].len, UINT32_MAX, &uid) ||
+        !text_number(f[FIELD_INODE].text, f[FIELD_INODE].len, UINT64_MAX, &socket.inode) ||
         !parse_local(f[FIELD_LOCAL], is_v6, &socket))
         return false;
-    if (proto == DIBS_UDP ? state != CLOSED && state != ESTABLISHED : state != LISTENING)
+    if (proto == DIBS_UDP ? state != SOCKET_CLOSED && state != SOCKET_ESTABLISHED : state != SOCKET_LISTENING)
         return false;
     socket.uid = (uint32_t) uid;
     *out = socket;

@@ -6,6 +6,9 @@
 
 #include "host/kernel.h"
 
+/* States as the kernel numbers them (its tcp_states.h, also for UDP). */
+enum { SOCKET_ESTABLISHED = 1, SOCKET_CLOSED = 7, SOCKET_LISTENING = 10 };
+
 /* A bounded list of sockets; start with zeroes, end with socket_list_done(). */
 struct socket_list {
     struct kernel_socket *item;
@@ -25,7 +28,11 @@ bool procnet_line_parse(const char *line, bool is_v6, dibs_proto proto, struct k
 /* Append the sockets of `proto` on `port` (0: every port). */
 dibs_status procnet_list(dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err);
 
-/* The same through the netlink socket `fd`, in whose network namespace it was made. FAILURE: the
+/* Open a sock_diag socket, whose reads time out, inside the network namespace (0 or our own: here). The
+ * caller owns *out. NOT_FOUND: no such namespace any more; UNAVAILABLE: it cannot be reached.
+ * Only the calling thread moves, and it is back when this returns. */
+dibs_status netns_socket(uint64_t netns, int *out, dibs_err *err);
+/* As procnet_list(), through the netlink socket `fd`, in whose network namespace it was made. FAILURE: the
  * kernel does not answer, err->os_errno is ENOENT when it has no sock_diag for `proto`. */
 dibs_status sock_diag_list(int fd, dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err);
 /* The connected TCP socket with these two ends, of one family. NOT_FOUND: there is none. */

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Netlink sock_diag: the kernel's own list of sockets, one dump for each address family; or one socket by its
- * two ends. */
+/* Netlink sock_diag: the kernel's own list of sockets, or one socket by its two ends. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -17,15 +15,10 @@
 
 #include "base/banned.h"
 
-/* States as the kernel numbers them (its tcp_states.h, also for UDP). */
-enum { ESTABLISHED = 1, CLOSED = 7, LISTENING = 10 };
-
 /* The kernel fills at most 32 KiB at a time when it is offered that much. */
 #define ANSWER_BYTES 32768
 /* How often a dump that changed while it was read is repeated. */
 #define TRIES_MAX 5
-/* The kernel answers within the call; this only bounds a kernel that does not. */
-#define ANSWER_TIMEOUT_S 5
 /* One answer carries some 100 sockets: far more answers than sockets fit into a list. */
 #define ANSWERS_MAX 1000000
 
@@ -62,7 +55,8 @@ static dibs_status ask_for_dump(struct dump *d, uint8_t family, dibs_err *err)
     struct inet_diag_req_v2 req = {
         .sdiag_family = family,
         .sdiag_protocol = (uint8_t) proto_row(d->proto)->ip_proto,
-        .idiag_states = d->proto == DIBS_UDP ? 1u << CLOSED | 1u << ESTABLISHED : 1u << LISTENING,
+        .idiag_states =
+            d->proto == DIBS_UDP ? 1u << SOCKET_CLOSED | 1u << SOCKET_ESTABLISHED : 1u << SOCKET_LISTENING,
     };
 
     /* A dump compares the local port of the request, if there is one: no filter program needed. */
@@ -89,28 +83,19 @@ static dibs_status receive(int fd, char *buf, size_t size, size_t *n, dibs_err *
     return DIBS_OK;
 }
 
-/* NLMSG_DATA for a const message. */
-static const char *payload(const struct nlmsghdr *head)
-{
-    return (const char *) head + NLMSG_HDRLEN;
-}
-
 /* The attribute that says whether an IPv6 socket refuses IPv4. Not there: it takes both. */
 static bool is_v6only(const struct nlmsghdr *head)
 {
-    const char *p = payload(head) + NLMSG_ALIGN(sizeof(struct inet_diag_msg));
-    size_t used = (size_t) (p - (const char *) head);
+    const char *text = (const char *) head;
+    struct rtattr attr;
 
-    while (used < head->nlmsg_len && head->nlmsg_len - used >= sizeof(struct rtattr)) {
-        struct rtattr attr;
-
-        memcpy(&attr, p, sizeof attr);
-        if (attr.rta_len < sizeof attr || attr.rta_len > head->nlmsg_len - used)
+    for (size_t at = NLMSG_SPACE(sizeof(struct inet_diag_msg)); at + sizeof attr <= head->nlmsg_len;
+         at += RTA_ALIGN(attr.rta_len)) {
+        memcpy(&attr, text + at, sizeof attr);
+        if (attr.rta_len < sizeof attr || attr.rta_len > head->nlmsg_len - at)
             return false;
         if (attr.rta_type == INET_DIAG_SKV6ONLY && attr.rta_len > sizeof attr)
-            return p[sizeof attr] != 0;
-        p += RTA_ALIGN(attr.rta_len);
-        used += RTA_ALIGN(attr.rta_len);
+            return text[at + sizeof attr] != 0;
     }
     return false;
 }
@@ -122,7 +107,7 @@ static dibs_status take_socket(struct dump *d, const struct nlmsghdr *head, dibs
 
     if (head->nlmsg_len < NLMSG_LENGTH(sizeof diag))
         return err_set(err, DIBS_FAILURE, "the kernel's list of sockets has a message cut short");
-    memcpy(&diag, payload(head), sizeof diag);
+    memcpy(&diag, NLMSG_DATA(head), sizeof diag);
     socket.port = ntohs(diag.id.idiag_sport);
     socket.uid = diag.idiag_uid;
     socket.inode = diag.idiag_inode;
@@ -141,7 +126,7 @@ static dibs_status take_error(const struct nlmsghdr *head, dibs_err *err)
     int error = 0;
 
     if (head->nlmsg_len >= NLMSG_LENGTH(sizeof error))
-        memcpy(&error, payload(head), sizeof error);
+        memcpy(&error, NLMSG_DATA(head), sizeof error);
     return error == 0 ? DIBS_OK
                       : err_os(err, DIBS_FAILURE, error < 0 ? -error : error,
                                "the kernel refuses to list its sockets");
@@ -150,28 +135,22 @@ static dibs_status take_error(const struct nlmsghdr *head, dibs_err *err)
 /* Every message of one answer. */
 static dibs_status take_answer(struct dump *d, const char *buf, size_t len, dibs_err *err)
 {
+    const struct nlmsghdr *head = NULL;
     dibs_status s = DIBS_OK;
 
-    while (s == DIBS_OK && !d->is_done && len >= sizeof(struct nlmsghdr)) {
-        const struct nlmsghdr *head = (const void *) buf;
-
-        if (head->nlmsg_len < sizeof *head || head->nlmsg_len > len)
+    for (size_t at = 0; s == DIBS_OK && !d->is_done && at + sizeof *head <= len;
+         at += NLMSG_ALIGN(head->nlmsg_len)) {
+        head = (const void *) (buf + at);
+        if (head->nlmsg_len < sizeof *head || head->nlmsg_len > len - at)
             return err_set(err, DIBS_FAILURE, "the kernel's list of sockets is damaged");
-        if (head->nlmsg_seq == d->seq) {
-            if (head->nlmsg_flags & NLM_F_DUMP_INTR)
-                d->is_interrupted = true;
-            if (head->nlmsg_type == NLMSG_DONE)
-                d->is_done = true;
-            if (head->nlmsg_type == NLMSG_DONE || head->nlmsg_type == NLMSG_ERROR)
-                s = take_error(head, err);
-            else if (head->nlmsg_type == SOCK_DIAG_BY_FAMILY)
-                s = take_socket(d, head, err);
-        }
-        size_t step = NLMSG_ALIGN(head->nlmsg_len);
-        if (step >= len)
-            break;
-        buf += step;
-        len -= step;
+        if (head->nlmsg_seq != d->seq)
+            continue;
+        d->is_interrupted = d->is_interrupted || (head->nlmsg_flags & NLM_F_DUMP_INTR);
+        d->is_done = head->nlmsg_type == NLMSG_DONE;
+        if (head->nlmsg_type == NLMSG_DONE || head->nlmsg_type == NLMSG_ERROR)
+            s = take_error(head, err);
+        else if (head->nlmsg_type == SOCK_DIAG_BY_FAMILY)
+            s = take_socket(d, head, err);
     }
     return s;
 }
@@ -195,28 +174,18 @@ static dibs_status dump_family(struct dump *d, uint8_t family, dibs_err *err)
     return s;
 }
 
-static dibs_status set_timeout(int fd, dibs_err *err)
-{
-    struct timeval timeout = { .tv_sec = ANSWER_TIMEOUT_S };
-
-    if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) != 0)
-        return err_os(err, DIBS_FAILURE, errno, "cannot set a timeout on a netlink socket");
-    return DIBS_OK;
-}
-
 dibs_status sock_diag_list(int fd, dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err)
 {
     static const uint8_t families[] = { AF_INET, AF_INET6 };
     struct dump d = { .fd = fd, .proto = proto, .port = port, .list = list };
-    dibs_status s = set_timeout(fd, err);
 
-    for (size_t i = 0; i < sizeof families / sizeof families[0] && s == DIBS_OK; i++) {
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
         size_t before = list->n;
         int tries = 0;
 
         do {
             list->n = before;
-            s = dump_family(&d, families[i], err);
+            dibs_status s = dump_family(&d, families[i], err);
             if (s != DIBS_OK)
                 return s;
         } while (d.is_interrupted && ++tries < TRIES_MAX);
@@ -224,7 +193,7 @@ dibs_status sock_diag_list(int fd, dibs_proto proto, uint16_t port, struct socke
             return err_set(err, DIBS_FAILURE,
                            "the kernel's list of sockets changes faster than it can be read");
     }
-    return s;
+    return DIBS_OK;
 }
 
 /* ---- one socket ---- */
@@ -247,7 +216,7 @@ static void put_end(const struct sockaddr_storage *from, uint32_t address[4], ui
  * has closed it reports uid 0, and no inode. */
 static bool is_wanted(const struct inet_diag_msg *diag, const struct inet_diag_sockid *id)
 {
-    return diag->idiag_state == ESTABLISHED && diag->idiag_inode != 0 &&
+    return diag->idiag_state == SOCKET_ESTABLISHED && diag->idiag_inode != 0 &&
            diag->id.idiag_sport == id->idiag_sport && diag->id.idiag_dport == id->idiag_dport;
 }
 
@@ -265,9 +234,7 @@ dibs_status sock_diag_find(int fd, const struct sockaddr_storage *local, const s
 
     put_end(local, req.id.idiag_src, &req.id.idiag_sport);
     put_end(peer, req.id.idiag_dst, &req.id.idiag_dport);
-    dibs_status s = set_timeout(fd, err);
-    if (s == DIBS_OK)
-        s = send_request(fd, &req, 0, 1, err);
+    dibs_status s = send_request(fd, &req, 0, 1, err);
     for (int i = 0; i < TRIES_MAX && s == DIBS_OK && n == 0; i++)
         s = receive(fd, buf, sizeof buf, &n, err);
     if (s != DIBS_OK)
@@ -275,7 +242,7 @@ dibs_status sock_diag_find(int fd, const struct sockaddr_storage *local, const s
     const struct nlmsghdr *head = (const void *) buf;
     if (n < NLMSG_LENGTH(sizeof diag) || head->nlmsg_type != SOCK_DIAG_BY_FAMILY)
         return err_set(err, DIBS_NOT_FOUND, "no socket of this host is connected so");
-    memcpy(&diag, payload(head), sizeof diag);
+    memcpy(&diag, NLMSG_DATA(head), sizeof diag);
     if (!is_wanted(&diag, &req.id))
         return err_set(err, DIBS_NOT_FOUND, "no socket of this host is connected so any more");
     *uid = diag.idiag_uid;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* List listening and bound sockets. The list is read whole first, so that no callback is called for a dump
- * that had to be repeated. */
+/* List listening and bound sockets, whole before the first callback: a dump may have to be repeated. */
 #include <errno.h>
-#include <linux/netlink.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,7 +9,6 @@
 #include "base/err.h"
 #include "base/grow.h"
 #include "host/kernel.h"
-#include "host/netns.h"
 #include "host/procnet.h"
 #include "net/proto.h"
 
@@ -53,7 +50,7 @@ static dibs_status list_sockets(uint64_t netns, dibs_proto proto, uint16_t port,
     /* All namespaces have one kernel: no process can have a socket of a protocol that it lacks. */
     if (proto_row(proto)->is_optional && !kernel_has_proto(proto))
         return DIBS_OK;
-    dibs_status s = netns_socket(netns, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG, &fd, err);
+    dibs_status s = netns_socket(netns, &fd, err);
     if (s == DIBS_OK)
         s = sock_diag_list(fd, proto, port, list, err);
     else if (!is_here)
@@ -91,8 +88,7 @@ dibs_status kernel_peer_uid(int fd, uint32_t *uid, dibs_err *err)
         return err_os(err, DIBS_NOT_FOUND, errno, "the other end has gone");
     if (here.ss_family != there.ss_family || (here.ss_family != AF_INET && here.ss_family != AF_INET6))
         return err_set(err, DIBS_INVALID, "this is not a TCP connection");
-    AUTO(fd_auto) int netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-    if (netlink < 0)
-        return err_os(err, DIBS_UNAVAILABLE, errno, "opening a netlink socket");
-    return sock_diag_find(netlink, &there, &here, uid, err);
+    AUTO(fd_auto) int netlink = -1;
+    dibs_status s = netns_socket(0, &netlink, err);
+    return s == DIBS_OK ? sock_diag_find(netlink, &there, &here, uid, err) : s;
 }

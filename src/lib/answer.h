@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_LIB_ANSWER_H
 #define DIBS_LIB_ANSWER_H
-/* Parse one HTTP/1.1 answer from bytes as they arrive. No I/O: the parser takes the bytes or says what is
- * wrong with them, within bounds. The daemon says the length of each body that the library asks for; only its
- * event stream is chunked, and that is not read here. */
+/* Parse one HTTP/1.1 answer from bytes as they arrive, within bounds and without I/O. The daemon says the
+ * length of each body; only its event stream, which is not read here, is chunked. */
 #include <stdint.h>
 
 #include "base/bytes.h"

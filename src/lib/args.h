@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_LIB_ARGS_H
 #define DIBS_LIB_ARGS_H
-/* Check the arguments of callers before anything else. Each returns OK or INVALID; pointers have
- * been checked before. The modules below check the rest. */
+/* Check the arguments of callers first: OK or INVALID. Pointers have been checked before. */
 #include "dibs/dibs.h"
 
 dibs_status args_settings(const dibs_settings *settings, dibs_err *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The public functions: a handle over the engine, or over the socket of a daemon. */
+/* The handle, over the engine or over the socket of a daemon, and the public functions about claims. */
 #include "dibs/dibs.h"
 
 #include <stdio.h>
@@ -12,9 +12,8 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "lib/args.h"
-#include "lib/connection.h"
 #include "lib/fallback.h"
-#include "lib/remote.h"
+#include "lib/verb.h"
 
 #include "base/banned.h"
 
@@ -74,9 +73,10 @@ static bool file_owner(const char *uri, uid_t *out)
     return is_file;
 }
 
-dibs_status handle_who(const dibs_settings *settings, char principal[DIBS_PRINCIPAL_MAX + 1],
-                       struct call *out, dibs_err *err)
+/* Fill in the user of this process, as the ledger sees it. */
+static dibs_status find_user(struct connection *to, struct call *out, dibs_err *err)
 {
+    const dibs_settings *settings = &to->settings;
     struct uid_map users;
     dibs_status s = uid_map_load(&users, err);
 
@@ -87,14 +87,12 @@ dibs_status handle_who(const dibs_settings *settings, char principal[DIBS_PRINCI
         return err_set(err, DIBS_FAILURE,
                        "you have no uid in this user namespace, so that no claim could be yours; map "
                        "one, as 'unshare --map-root-user' does");
-    (void) snprintf(principal, DIBS_PRINCIPAL_MAX + 1, "uid:%u", (unsigned) uid);
+    (void) snprintf(to->principal, sizeof to->principal, "uid:%u", (unsigned) uid);
     out->settings = settings;
-    out->principal = principal;
+    out->principal = to->principal;
     out->uid = uid;
     out->pid = (int32_t) getpid();
-    /* Root of a user namespace can be any user outside of it; but the owner of the ledger's file can write
-     * it.
-     */
+    /* Root of a user namespace can be any user outside; but the owner of the ledger's file can write it. */
     uid_t owner = 0;
     bool is_file = file_owner(settings->ledger, &owner);
     out->is_admin = geteuid() == 0 && (users.is_initial || (is_file && owner == geteuid()));
@@ -111,7 +109,7 @@ static dibs_status open_core(dibs *handle, dibs_err *err)
     dibs_status s = open_ledger(to, &ledger, err);
 
     if (s == DIBS_OK)
-        s = handle_who(&to->settings, to->principal, &handle->call, err);
+        s = find_user(to, &handle->call, err);
     options.uid = handle->call.uid;
     if (s == DIBS_OK)
         return core_open(ledger, &options, &to->core, err);
@@ -133,20 +131,31 @@ static dibs_status open_any(dibs *handle, dibs_err *err)
                      : open_core(handle, err);
 }
 
+/* A handle and its connection. */
+struct opened {
+    dibs handle; /* first: dibs_close() frees both by it */
+    struct connection to;
+};
+
 /* NULL: no memory. */
 static dibs *make_handle(void)
 {
-    dibs *handle = calloc(1, sizeof *handle);
-    struct connection *to = calloc(1, sizeof *to);
+    struct opened *self = calloc(1, sizeof *self);
 
-    if (!handle || !to) {
-        free(handle);
-        free(to);
+    if (!self)
         return NULL;
-    }
-    to->pid = getpid();
-    handle->to = to;
-    return handle;
+    self->to.pid = getpid();
+    self->handle.to = &self->to;
+    return &self->handle;
+}
+
+static dibs_status give(dibs *handle, dibs_status s, dibs **out)
+{
+    if (s == DIBS_OK)
+        *out = handle;
+    else
+        dibs_close(handle);
+    return s;
 }
 
 dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
@@ -166,15 +175,10 @@ dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
         handle->to->settings = *settings;
     if (s == DIBS_OK)
         s = open_any(handle, err);
-    if (s != DIBS_OK) {
-        dibs_close(handle);
-        return s;
-    }
-    *out = handle;
-    return DIBS_OK;
+    return give(handle, s, out);
 }
 
-dibs_status handle_open_server(const dibs_settings *settings, dibs **out, dibs_err *err)
+static dibs_status open_here(const dibs_settings *settings, dibs_ledger_mode mode, dibs **out, dibs_err *err)
 {
     dibs *handle = make_handle();
 
@@ -182,16 +186,20 @@ dibs_status handle_open_server(const dibs_settings *settings, dibs **out, dibs_e
         return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
     struct connection *to = handle->to;
     to->settings = *settings;
-    to->settings.ledger_mode = DIBS_LEDGER_STRICT;
+    to->settings.ledger_mode = mode;
     (void) text_copy(to->settings.socket, sizeof to->settings.socket, "none");
-    to->is_server = to->never_forks = true;
-    dibs_status s = open_core(handle, err);
-    if (s != DIBS_OK) {
-        dibs_close(handle);
-        return s;
-    }
-    *out = handle;
-    return DIBS_OK;
+    to->is_server = true;
+    return give(handle, open_core(handle, err), out);
+}
+
+dibs_status handle_open_server(const dibs_settings *settings, dibs **out, dibs_err *err)
+{
+    return open_here(settings, DIBS_LEDGER_STRICT, out, err);
+}
+
+dibs_status handle_open_bare(const dibs_settings *settings, dibs **out, dibs_err *err)
+{
+    return open_here(settings, DIBS_LEDGER_MRU, out, err);
 }
 
 void dibs_close(dibs *handle)
@@ -202,7 +210,6 @@ void dibs_close(dibs *handle)
     /* After a fork the connection is the parent's: closing it in the child could harm the parent. */
     if (handle->to->pid == getpid() || !handle->to->core)
         core_close(handle->to->core);
-    free(handle->to);
     free(handle);
 }
 
@@ -236,13 +243,9 @@ const dibs_settings *dibs_settings_of(const dibs *handle)
     return handle ? &handle->to->settings : NULL;
 }
 
-/* The call that a function of the handle makes. */
-#define CALL(handle) ((struct call[1]){ handle_call(handle) })
-
-/* Check that the ledger is open: every call but an unnamed random claim needs it. */
-static dibs_status need_ledger(dibs *handle, dibs_err *err)
+dibs_status verb_need_ledger(dibs *handle, dibs_err *err)
 {
-    if (!handle->to->never_forks && handle->to->pid != getpid())
+    if (!handle->to->is_server && handle->to->pid != getpid())
         return err_set(err, DIBS_INVALID,
                        "this handle belongs to the process that opened it; open another after a fork");
     if (handle->to->is_calling_back)
@@ -275,10 +278,10 @@ dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *
     AUTO(free_auto) dibs_claim *got = calloc(batch->n ? batch->n : 1, sizeof *got);
     if (!got)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
-    s = need_ledger(handle, err);
+    s = verb_need_ledger(handle, err);
     if (s == DIBS_OK)
         s = handle->to->remote ? remote_claim(handle->to->remote, batch, got, err)
-                               : core_claim(handle->to->core, CALL(handle), batch, got, err);
+                               : core_claim(CORE(handle), batch, got, err);
     /* A disk that fills up shows only when something is written. */
     if (s == DIBS_UNAVAILABLE && !handle->to->remote && fallback_may(&handle->to->settings, err))
         handle->to->why_degraded = *err;
@@ -289,49 +292,40 @@ dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *
     return s;
 }
 
-/* ---- the verbs, checked and passed on ---- */
-
-/* Of the daemon, if there is one; else of the engine here. */
-#define VERB(handle, remote_verb, core_verb, ...)                          \
-    ((handle)->to->remote ? remote_verb((handle)->to->remote, __VA_ARGS__) \
-                          : core_verb((handle)->to->core, CALL(handle), __VA_ARGS__))
-
-/* Pointers first, then values, then the ledger. */
-#define NEED(handle, condition, check, err)                                \
-    do {                                                                   \
-        if (!(handle) || !(condition))                                     \
-            return err_set((err), DIBS_INVALID, "an argument is missing"); \
-        dibs_status need_ = (check);                                       \
-        if (need_ == DIBS_OK)                                              \
-            need_ = need_ledger((handle), (err));                          \
-        if (need_ != DIBS_OK)                                              \
-            return need_;                                                  \
-    } while (0)
+/* ---- claims ---- */
 
 dibs_status dibs_claim_on_hosts(dibs *handle, const dibs_request *request, const char *const *hosts, size_t n,
                                 dibs_claim *out, dibs_err *err)
 {
     const dibs_batch batch = { .requests = request, .n = 1 };
+    const struct core_hosts on = { hosts, n };
 
     NEED(handle, request && hosts && out, args_batch(&batch, err), err);
     dibs_status s = args_hosts(hosts, n, err);
-    return s == DIBS_OK ? handle->to->remote
-                              ? remote_claim_on_hosts(handle->to->remote, request, hosts, n, out, err)
-                              : core_claim_on_hosts(handle->to->core, CALL(handle), request,
-                                                    &(struct core_hosts){ hosts, n }, out, err)
-                        : s;
+    if (s != DIBS_OK || !handle->to->remote)
+        return s == DIBS_OK ? core_claim_on_hosts(CORE(handle), request, &on, out, err) : s;
+    /* With a name the second time gives what the first made. */
+    AUTO(exchange_done)
+    struct exchange ask =
+        exchange_begin(handle->to->remote, "POST", request->name ? EXCHANGE_TWICE : EXCHANGE_ONCE);
+    wire_hosts_path(&ask.target, NULL, hosts, n);
+    struct jsonw w = exchange_body(&ask);
+    wire_request(&w, request, &handle->to->settings);
+    return remote_ask_claims(&ask, n, out, err);
 }
 
 dibs_status dibs_release_on_hosts(dibs *handle, const dibs_which *which, const char *const *hosts,
                                   size_t n_hosts, size_t *n, dibs_err *err)
 {
+    const struct core_hosts on = { hosts, n_hosts };
+
     NEED(handle, which && which->name && hosts, args_proto(which->proto, err), err);
     dibs_status s = args_hosts(hosts, n_hosts, err);
-    return s == DIBS_OK ? handle->to->remote
-                              ? remote_release_on_hosts(handle->to->remote, which, hosts, n_hosts, n, err)
-                              : core_release_on_hosts(handle->to->core, CALL(handle), which,
-                                                      &(struct core_hosts){ hosts, n_hosts }, n, err)
-                        : s;
+    if (s != DIBS_OK || !handle->to->remote)
+        return s == DIBS_OK ? core_release_on_hosts(CORE(handle), which, &on, n, err) : s;
+    AUTO(exchange_done) struct exchange ask = exchange_begin(handle->to->remote, "DELETE", EXCHANGE_TWICE);
+    wire_hosts_path(&ask.target, which, hosts, n_hosts);
+    return exchange_ask_count(&ask, "released", n, err);
 }
 
 dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned flags, size_t *n,
@@ -340,184 +334,70 @@ dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned f
     NEED(handle, which, args_proto(which->proto, err), err);
     dibs_status s = args_flags(
         flags, DIBS_RELEASE_FORCE | DIBS_RELEASE_UNHOLD | DIBS_RELEASE_UNKEEP | DIBS_RELEASE_DRY_RUN, err);
-    return s == DIBS_OK ? VERB(handle, remote_release, core_release, which, flags, n, err) : s;
+    if (s != DIBS_OK || !handle->to->remote)
+        return s == DIBS_OK ? core_release(CORE(handle), which, flags, n, err) : s;
+    AUTO(exchange_done) struct exchange ask = exchange_begin(handle->to->remote, "DELETE", EXCHANGE_TWICE);
+    wire_release_path(&ask.target, which, flags);
+    return exchange_ask_count(&ask, "released", n, err);
 }
 
 dibs_status dibs_claim_renew(dibs *handle, const dibs_which *which, int64_t ttl_ms, dibs_claim *out,
                              dibs_err *err)
 {
     NEED(handle, which && out, args_proto(which->proto, err), err);
-    return VERB(handle, remote_renew, core_renew, which, ttl_ms, out, err);
+    if (!handle->to->remote)
+        return core_renew(CORE(handle), which, ttl_ms, out, err);
+    AUTO(exchange_done) struct exchange ask = exchange_begin(handle->to->remote, "POST", EXCHANGE_TWICE);
+    wire_which_path(&ask.target, which, "/renew");
+    struct jsonw w = exchange_body(&ask);
+    wire_ttl(&w, ttl_ms);
+    return exchange_ask_value(&ask, &remote_claims, out, err);
 }
 
 dibs_status dibs_claim_transfer(dibs *handle, const dibs_which *which, const dibs_heir *heir, dibs_claim *out,
                                 dibs_err *err)
 {
     NEED(handle, which && heir && out, args_proto(which->proto, err), err);
-    return VERB(handle, remote_transfer, core_transfer, which, heir, out, err);
+    if (!handle->to->remote)
+        return core_transfer(CORE(handle), which, heir, out, err);
+    AUTO(exchange_done) struct exchange ask = exchange_begin(handle->to->remote, "POST", EXCHANGE_ONCE);
+    wire_which_path(&ask.target, which, "/transfer");
+    struct jsonw w = exchange_body(&ask);
+    wire_heir(&w, heir);
+    return exchange_ask_value(&ask, &remote_claims, out, err);
 }
 
 dibs_status dibs_claim_find(dibs *handle, const dibs_which *which, dibs_claim *out, dibs_err *err)
 {
     NEED(handle, which && out, args_proto(which->proto, err), err);
-    return VERB(handle, remote_claim_find, core_find, which, out, err);
+    if (!handle->to->remote)
+        return core_find(CORE(handle), which, out, err);
+    AUTO(exchange_done) struct exchange ask = exchange_begin(handle->to->remote, "GET", EXCHANGE_TWICE);
+    wire_which_path(&ask.target, which, "");
+    return exchange_ask_value(&ask, &remote_claims, out, err);
 }
 
 dibs_status dibs_name_locate(dibs *handle, const char *name, const char *project, char out[DIBS_NAME_MAX + 1],
                              dibs_err *err)
 {
-    char found[DIBS_NAME_MAX + 1];
+    char local[DIBS_NAME_MAX + 1];
+    const char *found = "";
 
-    NEED(handle, name && out, DIBS_OK, err);
-    dibs_status s = dibs_name_check(name, err);
-    if (s == DIBS_OK)
-        s = VERB(handle, remote_name, core_name, name, project, found, err);
-    if (s == DIBS_OK)
-        (void) text_copy(out, DIBS_NAME_MAX + 1, found);
+    NEED(handle, name && out, dibs_name_check(name, err), err);
+    if (!handle->to->remote) {
+        dibs_status s = core_name(CORE(handle), name, project, local, err);
+
+        if (s == DIBS_OK)
+            (void) text_copy(out, DIBS_NAME_MAX + 1, local);
+        return s;
+    }
+    AUTO(exchange_done) struct exchange ask = exchange_begin(handle->to->remote, "GET", EXCHANGE_TWICE);
+    wire_name_path(&ask.target, name, project);
+    dibs_status s = exchange_ask(&ask, err);
+    if (s == DIBS_OK && (!jsonr_get_string(exchange_root(&ask), "name", &found) ||
+                         !text_copy(out, DIBS_NAME_MAX + 1, found))) {
+        (void) err_set(err, DIBS_INVALID, "\"name\" must be a name");
+        s = exchange_not_understood(&ask, err);
+    }
     return s;
-}
-
-dibs_status dibs_claim_list(dibs *handle, const dibs_filter *filter, dibs_claim_fn fn, void *ctx,
-                            dibs_err *err)
-{
-    NEED(handle, filter && fn, args_proto(filter->proto, err), err);
-    handle->to->is_calling_back = true;
-    dibs_status s = VERB(handle, remote_list, core_list, filter, fn, ctx, err);
-    handle->to->is_calling_back = false;
-    return s;
-}
-
-dibs_status dibs_event_list(dibs *handle, const dibs_event_query *query, dibs_event_fn fn, void *ctx,
-                            dibs_err *err)
-{
-    NEED(handle, query && fn, DIBS_OK, err);
-    handle->to->is_calling_back = true;
-    dibs_status s = handle->to->remote ? remote_events(handle->to->remote, query, fn, ctx, err)
-                                       : ledger_events(handle->to->core->ledger, CALL(handle),
-                                                       &(struct ledger_feed){ *query, NULL }, fn, ctx, err);
-    handle->to->is_calling_back = false;
-    return s;
-}
-
-dibs_status dibs_node_list(dibs *handle, dibs_node_fn fn, void *ctx, dibs_err *err)
-{
-    NEED(handle, fn, DIBS_OK, err);
-    handle->to->is_calling_back = true;
-    dibs_status s = VERB(handle, remote_node_list, core_node_list, fn, ctx, err);
-    handle->to->is_calling_back = false;
-    return s;
-}
-
-dibs_status dibs_node_remove(dibs *handle, const char *name, unsigned flags, size_t *n, dibs_err *err)
-{
-    NEED(handle, name, args_flags(flags, DIBS_NODE_FORCE, err), err);
-    return VERB(handle, remote_node_remove, core_node_remove, name, flags, n, err);
-}
-
-dibs_status dibs_pool_get(dibs *handle, const char *name, dibs_pool *out, dibs_err *err)
-{
-    NEED(handle, name && out, DIBS_OK, err);
-    return VERB(handle, remote_pool_get, core_pool_stored, name, out, err);
-}
-
-dibs_status dibs_pool_put(dibs *handle, const dibs_pool *pool, dibs_err *err)
-{
-    NEED(handle, pool, DIBS_OK, err);
-    return VERB(handle, remote_pool_put, core_pool_put, pool, err);
-}
-
-dibs_status dibs_pool_remove(dibs *handle, const char *name, dibs_err *err)
-{
-    NEED(handle, name, DIBS_OK, err);
-    return VERB(handle, remote_pool_remove, core_pool_remove, name, err);
-}
-
-dibs_status dibs_pool_list(dibs *handle, dibs_pool_fn fn, void *ctx, dibs_err *err)
-{
-    NEED(handle, fn, DIBS_OK, err);
-    handle->to->is_calling_back = true;
-    dibs_status s = VERB(handle, remote_pool_list, core_pool_list, fn, ctx, err);
-    handle->to->is_calling_back = false;
-    return s;
-}
-
-dibs_status dibs_pool_usage_of(dibs *handle, const char *name, dibs_pool_usage *out, dibs_err *err)
-{
-    NEED(handle, name && out, DIBS_OK, err);
-    return VERB(handle, remote_pool_usage, core_pool_usage, name, out, err);
-}
-
-const char *dibs_order_name(size_t i)
-{
-    const struct order *order = order_at(i);
-
-    return order ? order->name : NULL;
-}
-
-dibs_status dibs_port_explain(dibs *handle, const dibs_port_question *question, dibs_port_report *out,
-                              dibs_err *err)
-{
-    NEED(handle, out && question && (question->bindings || question->n == 0),
-         args_bindings(question->bindings, question->n, err), err);
-    AUTO(free_auto) dibs_port_report *report = calloc(1, sizeof *report);
-    if (!report)
-        return err_set(err, DIBS_FAILURE, "explaining: out of memory");
-    dibs_status s = VERB(handle, remote_explain, core_explain, question, report, err);
-    if (s == DIBS_OK)
-        *out = *report;
-    return s;
-}
-
-dibs_status dibs_claim_assert(dibs *handle, const dibs_which *which, dibs_socket *out, dibs_err *err)
-{
-    NEED(handle, which && out, args_proto(which->proto, err), err);
-    return VERB(handle, remote_assert, core_assert, which, out, err);
-}
-
-dibs_status dibs_reap(dibs *handle, unsigned flags, dibs_claim_fn fn, void *ctx, size_t *n, dibs_err *err)
-{
-    NEED(handle, true, args_flags(flags, DIBS_REAP_STALE | DIBS_REAP_DRY_RUN, err), err);
-    struct core_reaping r = { flags, fn, ctx, 0 };
-    if (handle->to->remote)
-        return remote_reap(handle->to->remote, flags, fn, ctx, n, err);
-    handle->to->is_calling_back = true;
-    dibs_status s = core_reap(handle->to->core, CALL(handle), &r, err);
-    handle->to->is_calling_back = false;
-    if (s == DIBS_OK && n)
-        *n = r.n;
-    return s;
-}
-
-dibs_status dibs_repair(dibs *handle, const dibs_repair_plan *plan, dibs_repair_fn fn, void *ctx,
-                        dibs_err *err)
-{
-    NEED(handle, plan && fn, args_repair(plan, err), err);
-    handle->to->is_calling_back = true;
-    dibs_status s = VERB(handle, remote_repair, core_repair, plan, fn, ctx, err);
-    handle->to->is_calling_back = false;
-    return s;
-}
-
-dibs_status dibs_snapshot_export(dibs *handle, const char *pool, char range[DIBS_RANGES_TEXT_MAX + 1],
-                                 uint8_t *bytes, size_t *n, dibs_err *err)
-{
-    NEED(handle, range && bytes && n, DIBS_OK, err);
-    const struct core_range_export out = { range, bytes, n };
-    return handle->to->remote ? remote_export(handle->to->remote, pool, range, bytes, n, err)
-                              : core_snapshot_export(handle->to->core, CALL(handle), pool, &out, err);
-}
-
-dibs_status dibs_snapshot_import(dibs *handle, const char *pool, const dibs_range_snapshot *snapshot,
-                                 size_t *n_claimed, dibs_err *err)
-{
-    NEED(handle, snapshot && snapshot->range && (snapshot->bytes || snapshot->n == 0), DIBS_OK, err);
-    return VERB(handle, remote_import, core_snapshot_import, pool, snapshot, n_claimed, err);
-}
-
-dibs_status dibs_claim_restore(dibs *handle, const dibs_snapshot *snapshot, size_t *n_restored, dibs_err *err)
-{
-    NEED(handle,
-         snapshot && (snapshot->claims || snapshot->n == 0) && (snapshot->pools || snapshot->n_pools == 0),
-         args_snapshot(snapshot, err), err);
-    return VERB(handle, remote_restore, core_restore, snapshot, n_restored, err);
 }

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -13,12 +12,11 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "codec/wire.h"
 #include "host/kernel.h"
 #include "lib/args.h"
 #include "lib/connection.h"
 #include "lib/doctor.h"
-#include "lib/remote.h"
+#include "lib/remote_exchange.h"
 #include "net/proto.h"
 
 #include "base/banned.h"
@@ -33,7 +31,7 @@ void doctor_say(struct doctor *d, dibs_severity severity, const char *topic, con
     va_list ap;
 
     (void) text_copy(finding.topic, sizeof finding.topic, topic);
-    (void) text_copy(finding.advice, sizeof finding.advice, advice);
+    (void) text_copy(finding.advice, sizeof finding.advice, severity == DIBS_FINE ? "" : advice);
     va_start(ap, fmt);
     (void) vsnprintf(finding.text, sizeof finding.text, fmt, ap);
     va_end(ap);
@@ -101,8 +99,7 @@ static void check_ledger(struct doctor *d, struct ledger *ledger)
                    "%s", err.msg);
         return;
     }
-    doctor_say(d, health.is_sound ? DIBS_FINE : DIBS_PROBLEM, "ledger",
-               health.is_sound ? "" : "run 'dibs doctor --fix'",
+    doctor_say(d, health.is_sound ? DIBS_FINE : DIBS_PROBLEM, "ledger", "run 'dibs doctor --fix'",
                "%s, version %d.%d, %s: %" PRIu64 " claims, %" PRIu64 " events, %" PRIu64 " names, %" PRIu64
                " KiB + %" PRIu64 " KiB log",
                health.path[0] ? health.path : d->settings->ledger, health.major, health.minor,
@@ -208,8 +205,8 @@ static void check_host(struct doctor *d)
     uint32_t reserved = portbits_count(&host->reserved);
 
     doctor_say(d, host->is_ephemeral_detected ? DIBS_FINE : DIBS_WARNING, "host",
-               host->is_ephemeral_detected ? "" : "make /proc/sys/net/ipv4/ip_local_port_range readable",
-               "ephemeral range %u-%u (%s)", host->ephemeral.first, host->ephemeral.last,
+               "make /proc/sys/net/ipv4/ip_local_port_range readable", "ephemeral range %u-%u (%s)",
+               host->ephemeral.first, host->ephemeral.last,
                host->is_ephemeral_detected ? "detected" : "could not be read: Linux's default");
     doctor_say(d, DIBS_FINE, "host", "", "%u ports reserved in ip_local_reserved_ports", reserved);
     if (!host->has_ipv6)
@@ -224,8 +221,7 @@ static void check_host(struct doctor *d)
                    "this is not the initial pid namespace");
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
         doctor_say(d, files.rlim_cur < LOW_FILES ? DIBS_WARNING : DIBS_FINE, "limit",
-                   files.rlim_cur < LOW_FILES ? "raise it with 'ulimit -n'" : "", "%" PRIu64 " open files",
-                   (uint64_t) files.rlim_cur);
+                   "raise it with 'ulimit -n'", "%" PRIu64 " open files", (uint64_t) files.rlim_cur);
     doctor_say(d, DIBS_FINE, "limit", "", "%d claims in a batch, %d bindings in a claim, %d bytes in a name",
                DIBS_BATCH_MAX, DIBS_BINDINGS_MAX, DIBS_NAME_MAX);
 }
@@ -315,13 +311,6 @@ static void check_claims(struct doctor *d)
                    "%zu claims have a dead holder", d->n_dead);
 }
 
-static struct instant doctor_now(void *ctx)
-{
-    const struct doctor *d = ctx;
-
-    return clock_now(d->core ? d->core->view.boot_offset_ns : 0);
-}
-
 static void examine(struct doctor *d, bool is_salvaged)
 {
     dibs_repair_plan from_sockets = { 0 };
@@ -349,16 +338,33 @@ static bool pass_on(void *ctx, const dibs_finding *finding)
     return !d->is_stopped;
 }
 
-static void ask_daemon(struct doctor *d, const char *path, bool is_named)
+static dibs_status read_finding(const jsonr_value *v, void *out, dibs_err *err)
 {
-    AUTO(remote_close_auto) struct remote *remote = NULL;
+    return wire_finding_read(v, out, err);
+}
+
+static dibs_status ask_findings(struct doctor *d, struct remote *remote, dibs_err *err)
+{
+    static const struct exchange_type findings = { read_finding, sizeof(dibs_finding), "findings" };
+    AUTO(exchange_done)
+    struct exchange ask =
+        exchange_begin(remote, d->fix ? "POST" : "GET", d->fix ? EXCHANGE_ONCE : EXCHANGE_TWICE);
+
+    exchange_be_patient(&ask);
+    bytes_add_text(&ask.target, "/v1/doctor");
+    return EXCHANGE_ASK_EACH(&ask, &findings, dibs_finding, pass_on, d, err);
+}
+
+static void ask_daemon(struct doctor *d, const char *path)
+{
     struct wire_daemon daemon = { 0 };
+    dibs *handle = NULL;
     dibs_pool chosen;
     dibs_err err = { 0 };
-    dibs_status s = remote_open(path, is_named, d->settings, &remote, &err);
+    dibs_status s = dibs_open(d->settings, &handle, &err);
 
     if (s == DIBS_OK)
-        s = remote_daemon(remote, &daemon, &err);
+        s = remote_daemon(handle->to->remote, &daemon, &err);
     if (s == DIBS_OK)
         doctor_say(d, DIBS_FINE, "daemon", "", "%.300s answers, version %s, pid %d: you are %s%s", path,
                    daemon.version, daemon.pid, daemon.principal, daemon.is_admin ? ", an administrator" : "");
@@ -366,14 +372,15 @@ static void ask_daemon(struct doctor *d, const char *path, bool is_named)
         doctor_say(d, DIBS_NOTE, "daemon", "restart it, if it was updated",
                    "it is of version %s, and this is %s", daemon.version, DIBS_VERSION);
     if (s == DIBS_OK && d->settings->source[DIBS_SET_POOL] != DIBS_FROM_DEFAULT)
-        doctor_tell_choice(d, remote_pool_get(remote, d->settings->pool, &chosen, &err), &err);
+        doctor_tell_choice(d, dibs_pool_get(handle, d->settings->pool, &chosen, &err), &err);
     if (s == DIBS_OK)
-        s = remote_doctor(remote, d->fix, pass_on, d, &err);
+        s = ask_findings(d, handle->to->remote, &err);
     if (s != DIBS_OK)
         doctor_say(d, DIBS_PROBLEM, "daemon", "see the message: nothing can be claimed or released meanwhile",
                    "%s", err.msg);
     if (s != DIBS_OK)
         doctor_check_cluster(d); /* which may be why it does not answer */
+    dibs_close(handle);
 }
 
 dibs_status handle_doctor(dibs *handle, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err)
@@ -399,37 +406,34 @@ dibs_status handle_doctor(dibs *handle, bool fix, dibs_finding_fn fn, void *ctx,
 dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err)
 {
     struct doctor d = { .settings = settings, .fix = fix, .fn = fn, .ctx = ctx };
-    char principal[DIBS_PRINCIPAL_MAX + 1];
     char path[DIBS_SETTING_VALUE_MAX + 1];
+    dibs *handle = NULL;
     bool is_named = false;
     bool is_salvaged = false;
 
     if (!settings || !fn)
         return err_set(err, DIBS_INVALID, "an argument is missing");
-    struct core_options options = { .now = doctor_now, .now_ctx = &d };
     dibs_status s = args_settings(settings, err);
     if (s == DIBS_OK && remote_find(settings, path, &is_named)) {
         check_settings(&d);
-        ask_daemon(&d, path, is_named);
+        ask_daemon(&d, path);
         return DIBS_OK;
     }
     if (s == DIBS_OK)
-        s = handle_who(settings, principal, &d.call, err);
+        s = handle_open_bare(settings, &handle, err);
     if (s != DIBS_OK)
         return s;
-    d.call.now = doctor_now(&d);
-    options.uid = d.call.uid;
+    d.core = handle->to->core;
+    d.call = handle_call(handle);
+    d.call.deadline_ms = 0;
     check_settings(&d);
-    struct ledger *ledger = open_ledger(&d, &is_salvaged);
-    s = core_open(ledger, &options, &d.core, err);
-    if (s != DIBS_OK)
-        return s;
+    d.core->ledger = open_ledger(&d, &is_salvaged);
     d.call.now = core_now(d.core);
     doctor_check_cluster(&d);
-    if (ledger)
+    if (d.core->ledger)
         examine(&d, is_salvaged);
     else
         check_host(&d);
-    core_close(d.core);
+    dibs_close(handle);
     return DIBS_OK;
 }

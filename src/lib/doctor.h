@@ -15,6 +15,7 @@ struct doctor {
     size_t n_unknown, n_dead, n_orphan, n_claims, n_flawed;
 };
 
+/* `advice` is left out when all is fine. */
 void doctor_say(struct doctor *d, dibs_severity severity, const char *topic, const char *advice,
                 const char *fmt, ...) DIBS_PRINTF(5, 6);
 

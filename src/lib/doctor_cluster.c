@@ -60,8 +60,7 @@ static void check_member(struct doctor *d, const struct ledger_cluster *cluster,
         return;
     }
     doctor_say(d, m->has_leader ? DIBS_FINE : DIBS_PROBLEM, "etcd",
-               m->has_leader ? ""
-                             : "start members until more than half of them run, and look at their network",
+               "start members until more than half of them run, and look at their network",
                "%.200s: member '%s', etcd %s, %s, answers in %.1f ms, revision %" PRId64 ", %" PRId64
                " KiB of %" PRId64 " KiB in use",
                m->url, name_of(m), m->version, m->has_leader ? role : "knows no leader",
@@ -119,7 +118,7 @@ static void check_majority(struct doctor *d, const struct ledger_cluster *cluste
                    cluster->is_refused ? "the cluster refuses us" : "no majority answers", cluster->why);
     else
         doctor_say(d, is_slow ? DIBS_WARNING : DIBS_FINE, "etcd",
-                   is_slow ? "etcd needs a fast disk of its own and a network of a few milliseconds" : "",
+                   "etcd needs a fast disk of its own and a network of a few milliseconds",
                    "a majority answers in %.1f ms", (double) cluster->quorum_us / 1000);
     if (cluster->has_other_alarm)
         doctor_say(d, DIBS_WARNING, "etcd", "see 'etcdctl alarm list'", "the cluster has an alarm");
@@ -151,7 +150,7 @@ static void check_node(struct doctor *d)
 
     if (s == DIBS_OK && n > 0)
         doctor_say(d, is_known ? DIBS_FINE : DIBS_NOTE, "etcd",
-                   is_known ? "" : "nothing: it gets its number with the first claim",
+                   "nothing: it gets its number with the first claim",
                    is_known ? "this host is one of %u that the ledger knows"
                             : "this host is not among the %u that the ledger knows",
                    is_known ? n : n - 1);
@@ -175,17 +174,15 @@ static bool count_lease(void *ctx, const dibs_node *node)
     return true;
 }
 
-/* Report whether this host has a lease: without one it cannot hold ports of cluster pools for its processes.
- */
+/* Report whether this host has a lease: without one its processes cannot hold ports of cluster pools. */
 static void check_leases(struct doctor *d)
 {
     struct leases leases = { 0 };
 
-    if (core_node_list(d->core, &d->call, count_lease, &leases, NULL) != DIBS_OK || leases.n == 0)
+    if (ledger_nodes(d->core->ledger, &d->call, count_lease, &leases, NULL) != DIBS_OK || leases.n == 0)
         return;
     if (leases.is_known)
-        doctor_say(d, leases.is_alive ? DIBS_FINE : DIBS_NOTE, "etcd",
-                   leases.is_alive ? "" : "'dibs serve' makes and renews one",
+        doctor_say(d, leases.is_alive ? DIBS_FINE : DIBS_NOTE, "etcd", "'dibs serve' makes and renews one",
                    leases.is_alive
                        ? "this host has a lease in the cluster"
                        : "this host has no lease in the cluster: no process of it holds ports of its pools");

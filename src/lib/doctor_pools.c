@@ -114,9 +114,7 @@ static void check_pool(struct doctor *d, const dibs_pool *pool)
         return;
     }
     doctor_say(d, usage.n_available == 0 ? DIBS_WARNING : DIBS_FINE, "pool",
-               usage.n_available == 0
-                   ? "release what is not needed ('dibs ls', 'dibs reap'), or widen the pool"
-                   : "",
+               "release what is not needed ('dibs ls', 'dibs reap'), or widen the pool",
                "pool '%s' (%.200s): %u static, %u dynamic, %u available, band %u", pool->name, ranges,
                usage.n_static, usage.n_dynamic, usage.n_available, usage.band);
 }

@@ -14,29 +14,22 @@ struct dibs {
     struct call call;
 };
 
-/* Open the ledger itself for a long-lived process, whatever ledger it is: without a daemon, without a
- * fallback.
- */
+/* Open the ledger itself for a long-lived process, whatever ledger it is: no daemon, no fallback. */
 dibs_status handle_open_server(const dibs_settings *settings, dibs **out, dibs_err *err);
+/* The same without its ledger. */
+dibs_status handle_open_bare(const dibs_settings *settings, dibs **out, dibs_err *err);
 /* As dibs_doctor(), for a process that has the ledger open. */
 dibs_status handle_doctor(dibs *handle, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err);
-
-/* Fill in the user of this process, as the ledger of `settings` sees it; the principal is kept in
- * `principal`. */
-dibs_status handle_who(const dibs_settings *settings, char principal[DIBS_PRINCIPAL_MAX + 1],
-                       struct call *out, dibs_err *err);
 
 /* The call that a function of this handle makes now. */
 struct call handle_call(const dibs *handle);
 /* A handle whose functions are all parts of `call`, on the same connection. Use it while both are valid; it
  * is not closed. */
 dibs handle_with(const dibs *handle, const struct call *call);
-/* A handle that claims, finds and ends as `principal` (borrowed), an administrator whose ports are used on
- * other hosts: nothing is probed, and this host's own ranges are not left out. INVALID: a daemon is behind
- * the handle, or the text is too long. */
+/* A handle that acts as `principal` (borrowed), an administrator whose ports are used on other hosts: nothing
+ * is probed, this host's own ranges count. INVALID: a daemon is behind it, or the text is too long. */
 dibs_status handle_for(const dibs *handle, const char *principal, dibs *out, dibs_err *err);
-/* Record the port that a name of the caller will try first when it is claimed (INV-7). The name must have no
- * claim. */
+/* Record the port that a name of the caller, which has no claim, will try first (INV-7). */
 dibs_status handle_remember(const dibs *handle, const char *name, uint16_t port, dibs_err *err);
 /* *out is the port that is recorded for the name; 0: none, or the name has a claim. */
 dibs_status handle_remembered(const dibs *handle, const char *name, uint16_t *out, dibs_err *err);

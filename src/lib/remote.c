@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The daemon, and the verbs about claims. */
+/* The daemon: finding it, connecting, claiming. */
 #include "lib/remote.h"
 
 #include <fcntl.h>
@@ -96,11 +96,11 @@ static dibs_status read_daemon(const jsonr_value *v, void *out, dibs_err *err)
 
 dibs_status remote_daemon(struct remote *r, struct wire_daemon *out, dibs_err *err)
 {
-    static const struct remote_type type = { read_daemon, sizeof *out, NULL };
-    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
+    static const struct exchange_type type = { read_daemon, sizeof *out, NULL };
+    AUTO(exchange_done) struct exchange exchange = exchange_begin(r, "GET", EXCHANGE_TWICE);
 
     bytes_add_text(&exchange.target, "/v1/daemon");
-    return remote_ask_value(r, &exchange, &type, out, err);
+    return exchange_ask_value(&exchange, &type, out, err);
 }
 
 const char *remote_principal(struct remote *r)
@@ -138,27 +138,25 @@ static dibs_status read_claim(const jsonr_value *v, void *out, dibs_err *err)
     return wire_claim_read(v, WIRE_ANSWERED, out, err);
 }
 
-const struct remote_type remote_claims = { read_claim, sizeof(dibs_claim), "claims" };
+const struct exchange_type remote_claims = { read_claim, sizeof(dibs_claim), "claims" };
 
-/* Send the request, and read a list of exactly `n` claims. */
-static dibs_status ask_claims(struct remote *r, struct remote_exchange *exchange, size_t n, dibs_claim *out,
-                              dibs_err *err)
+dibs_status remote_ask_claims(struct exchange *exchange, size_t n, dibs_claim *out, dibs_err *err)
 {
     AUTO(free_auto) dibs_claim *claims = NULL;
     size_t found = 0;
-    dibs_status s = remote_ask_list(r, exchange, &remote_claims, &claims, &found, err);
+    dibs_status s = exchange_ask_list(exchange, &remote_claims, &claims, &found, err);
 
     if (s != DIBS_OK)
         return s;
     if (found != n)
-        return remote_not_a_list(r, "claims", err);
+        return exchange_not_a_list(exchange, "claims", err);
     memcpy(out, claims, n * sizeof *out);
     return DIBS_OK;
 }
 
 static dibs_status ask_batch(struct remote *r, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
 {
-    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "POST", REMOTE_KEYED);
+    AUTO(exchange_done) struct exchange exchange = exchange_begin(r, "POST", EXCHANGE_KEYED);
     bool is_one = batch->n == 1 && batch->n_drops == 0 && !batch->is_contiguous && batch->align < 2 &&
                   !batch->is_dry_run;
 
@@ -166,10 +164,10 @@ static dibs_status ask_batch(struct remote *r, const dibs_batch *batch, dibs_cla
     struct jsonw w = exchange_body(&exchange);
     if (is_one) {
         wire_request(&w, &batch->requests[0], r->settings);
-        return remote_ask_value(r, &exchange, &remote_claims, out, err);
+        return exchange_ask_value(&exchange, &remote_claims, out, err);
     }
     wire_batch(&w, batch, r->settings);
-    return ask_claims(r, &exchange, batch->n, out, err);
+    return remote_ask_claims(&exchange, batch->n, out, err);
 }
 
 /* Requests that create nothing are not sent: they are taken out, and their places stay empty. */
@@ -196,83 +194,6 @@ dibs_status remote_claim(struct remote *r, const dibs_batch *batch, dibs_claim *
             memset(&out[i], 0, sizeof out[i]);
         else
             out[i] = out[--n];
-    }
-    return s;
-}
-
-dibs_status remote_claim_on_hosts(struct remote *r, const dibs_request *request, const char *const *hosts,
-                                  size_t n, dibs_claim *out, dibs_err *err)
-{
-    /* With a name the second time gives what the first made. */
-    AUTO(exchange_done)
-    struct remote_exchange exchange = exchange_begin(r, "POST", request->name ? REMOTE_TWICE : REMOTE_ONCE);
-
-    wire_hosts_path(&exchange.target, NULL, hosts, n);
-    struct jsonw w = exchange_body(&exchange);
-    wire_request(&w, request, r->settings);
-    return ask_claims(r, &exchange, n, out, err);
-}
-
-dibs_status remote_release(struct remote *r, const dibs_which *which, unsigned flags, size_t *n,
-                           dibs_err *err)
-{
-    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "DELETE", REMOTE_TWICE);
-
-    wire_release_path(&exchange.target, which, flags);
-    return remote_ask_count(r, &exchange, "released", n, err);
-}
-
-dibs_status remote_release_on_hosts(struct remote *r, const dibs_which *which, const char *const *hosts,
-                                    size_t n_hosts, size_t *n, dibs_err *err)
-{
-    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "DELETE", REMOTE_TWICE);
-
-    wire_hosts_path(&exchange.target, which, hosts, n_hosts);
-    return remote_ask_count(r, &exchange, "released", n, err);
-}
-
-dibs_status remote_renew(struct remote *r, const dibs_which *which, int64_t ttl_ms, dibs_claim *out,
-                         dibs_err *err)
-{
-    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "POST", REMOTE_TWICE);
-
-    wire_which_path(&exchange.target, which, "/renew");
-    struct jsonw w = exchange_body(&exchange);
-    wire_ttl(&w, ttl_ms);
-    return remote_ask_value(r, &exchange, &remote_claims, out, err);
-}
-
-dibs_status remote_transfer(struct remote *r, const dibs_which *which, const dibs_heir *heir, dibs_claim *out,
-                            dibs_err *err)
-{
-    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "POST", REMOTE_ONCE);
-
-    wire_which_path(&exchange.target, which, "/transfer");
-    struct jsonw w = exchange_body(&exchange);
-    wire_heir(&w, heir);
-    return remote_ask_value(r, &exchange, &remote_claims, out, err);
-}
-
-dibs_status remote_claim_find(struct remote *r, const dibs_which *which, dibs_claim *out, dibs_err *err)
-{
-    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
-
-    wire_which_path(&exchange.target, which, "");
-    return remote_ask_value(r, &exchange, &remote_claims, out, err);
-}
-
-dibs_status remote_name(struct remote *r, const char *name, const char *project, char out[DIBS_NAME_MAX + 1],
-                        dibs_err *err)
-{
-    AUTO(exchange_done) struct remote_exchange exchange = exchange_begin(r, "GET", REMOTE_TWICE);
-    const char *found = "";
-
-    wire_name_path(&exchange.target, name, project);
-    dibs_status s = remote_ask(r, &exchange, err);
-    if (s == DIBS_OK && (!jsonr_get_string(exchange_root(&exchange), "name", &found) ||
-                         !text_copy(out, DIBS_NAME_MAX + 1, found))) {
-        (void) err_set(err, DIBS_INVALID, "\"name\" must be a name");
-        s = remote_not_understood(r, err);
     }
     return s;
 }

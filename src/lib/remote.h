@@ -7,7 +7,7 @@
  * request whose answer is lost is sent again within that time: the daemon may have been restarted. A claim
  * carries a key, so that a request that is sent twice claims once. */
 #include "base/auto.h"
-#include "dibs/dibs.h"
+#include "core/core.h"
 
 struct remote;
 
@@ -30,44 +30,10 @@ bool remote_degraded(struct remote *r, char *why, size_t size);
 /* Of this host, which is the daemon's too. */
 int64_t remote_boot_ms(void);
 
-/* The verbs of dibs.h; arguments have been checked. Outputs are written only on success. */
+/* As dibs_claim_ports(); arguments have been checked. */
 dibs_status remote_claim(struct remote *r, const dibs_batch *batch, dibs_claim *out, dibs_err *err);
-dibs_status remote_release(struct remote *r, const dibs_which *which, unsigned flags, size_t *n,
-                           dibs_err *err);
-dibs_status remote_claim_on_hosts(struct remote *r, const dibs_request *request, const char *const *hosts,
-                                  size_t n, dibs_claim *out, dibs_err *err);
-dibs_status remote_release_on_hosts(struct remote *r, const dibs_which *which, const char *const *hosts,
-                                    size_t n_hosts, size_t *n, dibs_err *err);
-dibs_status remote_renew(struct remote *r, const dibs_which *which, int64_t ttl_ms, dibs_claim *out,
-                         dibs_err *err);
-dibs_status remote_transfer(struct remote *r, const dibs_which *which, const dibs_heir *heir, dibs_claim *out,
-                            dibs_err *err);
-dibs_status remote_claim_find(struct remote *r, const dibs_which *which, dibs_claim *out, dibs_err *err);
-dibs_status remote_name(struct remote *r, const char *name, const char *project, char out[DIBS_NAME_MAX + 1],
-                        dibs_err *err);
-dibs_status remote_list(struct remote *r, const dibs_filter *filter, dibs_claim_fn fn, void *ctx,
-                        dibs_err *err);
-dibs_status remote_events(struct remote *r, const dibs_event_query *query, dibs_event_fn fn, void *ctx,
-                          dibs_err *err);
-dibs_status remote_node_list(struct remote *r, dibs_node_fn fn, void *ctx, dibs_err *err);
-dibs_status remote_node_remove(struct remote *r, const char *name, unsigned flags, size_t *n, dibs_err *err);
-dibs_status remote_pool_get(struct remote *r, const char *name, dibs_pool *out, dibs_err *err);
-dibs_status remote_pool_put(struct remote *r, const dibs_pool *pool, dibs_err *err);
-dibs_status remote_pool_remove(struct remote *r, const char *name, dibs_err *err);
-dibs_status remote_pool_list(struct remote *r, dibs_pool_fn fn, void *ctx, dibs_err *err);
-dibs_status remote_pool_usage(struct remote *r, const char *name, dibs_pool_usage *out, dibs_err *err);
-dibs_status remote_explain(struct remote *r, const dibs_port_question *question, dibs_port_report *out,
-                           dibs_err *err);
-dibs_status remote_assert(struct remote *r, const dibs_which *which, dibs_socket *out, dibs_err *err);
-dibs_status remote_reap(struct remote *r, unsigned flags, dibs_claim_fn fn, void *ctx, size_t *n,
-                        dibs_err *err);
-dibs_status remote_repair(struct remote *r, const dibs_repair_plan *plan, dibs_repair_fn fn, void *ctx,
-                          dibs_err *err);
-dibs_status remote_export(struct remote *r, const char *pool, char range[DIBS_RANGES_TEXT_MAX + 1],
-                          uint8_t *bytes, size_t *n, dibs_err *err);
-dibs_status remote_import(struct remote *r, const char *pool, const dibs_range_snapshot *snapshot,
-                          size_t *n_claimed, dibs_err *err);
-dibs_status remote_restore(struct remote *r, const dibs_snapshot *snapshot, size_t *n_restored,
-                           dibs_err *err);
-dibs_status remote_doctor(struct remote *r, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err);
+/* Send the request, and read a list of exactly `n` claims. */
+struct exchange;
+dibs_status remote_ask_claims(struct exchange *exchange, size_t n, dibs_claim *out, dibs_err *err);
+extern const struct exchange_type remote_claims;
 #endif

@@ -26,6 +26,7 @@ enum {
     KEY_BYTES = 16,       /* of randomness in an Idempotency-Key */
     READ_BYTES = 65536,
     HTTP_TOO_MANY = 429,
+    PATIENCE = 12, /* timeouts that a request of many steps may take */
 };
 
 /* The outcome of one attempt. */
@@ -62,11 +63,6 @@ static dibs_status too_late(const struct remote *r, dibs_err *err)
                        r->path, timeout);
 }
 
-static void disconnect(struct remote *r)
-{
-    fd_auto(&r->fd);
-}
-
 dibs_status remote_connect(struct remote *r, int64_t deadline_ms, dibs_err *err)
 {
     struct sockaddr_un to = { .sun_family = AF_UNIX };
@@ -81,7 +77,7 @@ dibs_status remote_connect(struct remote *r, int64_t deadline_ms, dibs_err *err)
     if (left <= 0)
         return too_late(r, err);
     memcpy(to.sun_path, r->path, n + 1);
-    disconnect(r);
+    fd_auto(&r->fd);
     r->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (r->fd < 0 || setsockopt(r->fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait) != 0)
         return err_os(err, DIBS_FAILURE, errno, "daemon socket %.300s", r->path);
@@ -89,7 +85,7 @@ dibs_status remote_connect(struct remote *r, int64_t deadline_ms, dibs_err *err)
         return DIBS_OK;
     int why = errno;
 
-    disconnect(r);
+    fd_auto(&r->fd);
     if (why == EACCES || why == EPERM)
         return err_os(
             err, DIBS_UNAVAILABLE, why,
@@ -99,8 +95,7 @@ dibs_status remote_connect(struct remote *r, int64_t deadline_ms, dibs_err *err)
     return why == EAGAIN ? too_late(r, err) : unreachable(r, why, "nobody answers", err);
 }
 
-/* False for a connection that the daemon has closed meanwhile (it was idle for long, or the daemon was
- * restarted), and for one with bytes that belong to no request. */
+/* False for a connection that the daemon has closed, and for one with bytes that belong to no request. */
 static bool is_usable(const struct remote *r)
 {
     struct pollfd p = { .fd = r->fd, .events = POLLIN };
@@ -129,9 +124,10 @@ static bool wait_for(int fd, short events, int64_t deadline_ms, short *got)
 }
 
 /* Send until all is sent, the daemon answers (it will not read the rest), or it is gone. */
-static enum outcome send_all(struct remote *r, const struct remote_exchange *exchange,
-                             const struct bytes *text, bool *is_sent, dibs_err *err)
+static enum outcome send_all(const struct exchange *exchange, const struct bytes *text, bool *is_sent,
+                             dibs_err *err)
 {
+    const struct remote *r = exchange->r;
     size_t sent = 0;
 
     while (sent < text->n) {
@@ -157,9 +153,9 @@ static enum outcome send_all(struct remote *r, const struct remote_exchange *exc
     return ANSWERED;
 }
 
-static enum outcome receive(struct remote *r, const struct remote_exchange *exchange, struct answer *answer,
-                            dibs_err *err)
+static enum outcome receive(const struct exchange *exchange, struct answer *answer, dibs_err *err)
 {
+    const struct remote *r = exchange->r;
     AUTO(free_auto) char *buffer = malloc(READ_BYTES);
 
     if (!buffer) {
@@ -192,7 +188,7 @@ static enum outcome receive(struct remote *r, const struct remote_exchange *exch
     return ANSWERED;
 }
 
-static void write_request(const struct remote_exchange *exchange, const char *key, struct bytes *out)
+static void write_request(const struct exchange *exchange, const char *key, struct bytes *out)
 {
     char text[HEAD_MAX] = "";
 
@@ -211,34 +207,40 @@ static void write_request(const struct remote_exchange *exchange, const char *ke
     bytes_add(out, exchange->body.at ? exchange->body.at : "", exchange->body.n);
 }
 
-static enum outcome attempt(struct remote *r, const struct remote_exchange *exchange,
-                            const struct bytes *text, struct answer *answer, bool *is_sent, dibs_err *err)
+static enum outcome attempt(const struct exchange *exchange, const struct bytes *text, struct answer *answer,
+                            bool *is_sent, dibs_err *err)
 {
-    enum outcome outcome = ANSWERED;
+    struct remote *r = exchange->r;
 
     *is_sent = false;
     if (!is_usable(r) && remote_connect(r, exchange->deadline_ms, err) != DIBS_OK)
         return err->os_errno == ECONNREFUSED || err->os_errno == ENOENT ? LOST : REFUSED;
-    outcome = send_all(r, exchange, text, is_sent, err);
+    enum outcome outcome = send_all(exchange, text, is_sent, err);
     if (outcome == ANSWERED)
-        outcome = receive(r, exchange, answer, err);
+        outcome = receive(exchange, answer, err);
     if (outcome == LOST)
         (void) unreachable(r, 0, "the connection was lost before the answer came", err);
     if (outcome != ANSWERED || answer->is_closing || !*is_sent)
-        disconnect(r);
+        fd_auto(&r->fd);
     return outcome;
 }
 
 /* ---- an exchange ---- */
 
-struct remote_exchange exchange_begin(const struct remote *r, const char *method, enum remote_repeat repeat)
+struct exchange exchange_begin(struct remote *r, const char *method, enum exchange_repeat repeat)
 {
-    return (struct remote_exchange){ .method = method,
-                                     .repeat = repeat,
-                                     .deadline_ms = clock_monotonic_ms() + r->settings->timeout_ms };
+    return (struct exchange){ .r = r,
+                              .method = method,
+                              .repeat = repeat,
+                              .deadline_ms = clock_monotonic_ms() + r->settings->timeout_ms };
 }
 
-struct jsonw exchange_body(struct remote_exchange *exchange)
+void exchange_be_patient(struct exchange *exchange)
+{
+    exchange->deadline_ms += (PATIENCE - 1) * exchange->r->settings->timeout_ms;
+}
+
+struct jsonw exchange_body(struct exchange *exchange)
 {
     struct jsonw w;
 
@@ -246,27 +248,27 @@ struct jsonw exchange_body(struct remote_exchange *exchange)
     return w;
 }
 
-const jsonr_value *exchange_root(const struct remote_exchange *exchange)
+const jsonr_value *exchange_root(const struct exchange *exchange)
 {
     return exchange->doc ? jsonr_root(exchange->doc) : NULL;
 }
 
-void exchange_done(struct remote_exchange *exchange)
+void exchange_done(struct exchange *exchange)
 {
     bytes_done(&exchange->target);
     bytes_done(&exchange->body);
     jsonr_free(exchange->doc);
 }
 
-dibs_status remote_not_understood(const struct remote *r, dibs_err *err)
+dibs_status exchange_not_understood(const struct exchange *exchange, dibs_err *err)
 {
     (void) err_wrap(err, DIBS_UNAVAILABLE,
-                    "daemon socket %.300s: its answer is not understood; is it of another version?", r->path);
+                    "daemon socket %.300s: its answer is not understood; is it of another version?",
+                    exchange->r->path);
     return DIBS_UNAVAILABLE;
 }
 
-static dibs_status understand(const struct remote *r, struct remote_exchange *exchange,
-                              const struct answer *answer, dibs_err *err)
+static dibs_status understand(struct exchange *exchange, const struct answer *answer, dibs_err *err)
 {
     jsonr_free(exchange->doc);
     exchange->doc = NULL;
@@ -279,7 +281,7 @@ static dibs_status understand(const struct remote *r, struct remote_exchange *ex
         return err->code;
     if (s == DIBS_OK)
         (void) err_set(err, DIBS_UNAVAILABLE, "HTTP status %d without a reason", answer->status);
-    return remote_not_understood(r, err);
+    return exchange_not_understood(exchange, err);
 }
 
 /* False when that is beyond the deadline. */
@@ -289,14 +291,13 @@ static bool pause_until(int64_t deadline_ms, int64_t pause_ms)
 
     if (end_ms >= deadline_ms)
         return false;
-    for (int64_t now = clock_monotonic_ms(); now < end_ms; now = clock_monotonic_ms())
-        (void) poll(NULL, 0, (int) (end_ms - now));
+    (void) poll(NULL, 0, (int) pause_ms);
     return true;
 }
 
 /* True when there is another try after this one; else err has the reason. */
-static bool goes_on(const struct remote *r, const struct remote_exchange *exchange,
-                    const struct answer *answer, enum outcome outcome, int64_t *pause_ms, dibs_err *err)
+static bool goes_on(const struct exchange *exchange, const struct answer *answer, enum outcome outcome,
+                    int64_t *pause_ms, dibs_err *err)
 {
     if (outcome == REFUSED)
         return false;
@@ -313,7 +314,7 @@ static bool goes_on(const struct remote *r, const struct remote_exchange *exchan
     if (pause_until(exchange->deadline_ms, wait_ms > 0 ? wait_ms : PAUSE_FIRST_MS))
         return true;
     (void) err_trouble(err, DIBS_TROUBLE_NONE,
-                       "daemon socket %.300s: too many requests at once; ask again later", r->path);
+                       "daemon socket %.300s: too many requests at once; ask again later", exchange->r->path);
     return false;
 }
 
@@ -328,31 +329,30 @@ static dibs_status make_key(char out[2 * KEY_BYTES + 1], dibs_err *err)
     return DIBS_OK;
 }
 
-static dibs_status ask(struct remote *r, struct remote_exchange *exchange, const struct bytes *text,
-                       dibs_err *err)
+static dibs_status ask(struct exchange *exchange, const struct bytes *text, dibs_err *err)
 {
     int64_t pause_ms = PAUSE_FIRST_MS;
 
     for (int i = 0; i < ATTEMPTS_MAX; i++) {
         AUTO(answer_done) struct answer answer = { 0 };
         bool is_sent = false;
-        enum outcome outcome = attempt(r, exchange, text, &answer, &is_sent, err);
+        enum outcome outcome = attempt(exchange, text, &answer, &is_sent, err);
 
         if (outcome == ANSWERED && answer.status != HTTP_TOO_MANY)
-            return understand(r, exchange, &answer, err);
-        if (outcome == LOST && is_sent && exchange->repeat == REMOTE_ONCE)
+            return understand(exchange, &answer, err);
+        if (outcome == LOST && is_sent && exchange->repeat == EXCHANGE_ONCE)
             return err_trouble(
                 err, DIBS_TROUBLE_NONE,
                 "daemon socket %.300s: the connection was lost before the answer came, so that it is "
                 "not known whether it was done; look before you ask again",
-                r->path);
-        if (!goes_on(r, exchange, &answer, outcome, &pause_ms, err))
+                exchange->r->path);
+        if (!goes_on(exchange, &answer, outcome, &pause_ms, err))
             break;
     }
     return err->code;
 }
 
-dibs_status remote_ask(struct remote *r, struct remote_exchange *exchange, dibs_err *err)
+dibs_status exchange_ask(struct exchange *exchange, dibs_err *err)
 {
     AUTO(bytes_done) struct bytes text = { 0 };
     char key[2 * KEY_BYTES + 1] = "";
@@ -360,72 +360,71 @@ dibs_status remote_ask(struct remote *r, struct remote_exchange *exchange, dibs_
 
     if (!err)
         err = &local;
-    dibs_status s = exchange->repeat == REMOTE_KEYED ? make_key(key, err) : DIBS_OK;
+    dibs_status s = exchange->repeat == EXCHANGE_KEYED ? make_key(key, err) : DIBS_OK;
     if (s != DIBS_OK)
         return s;
     write_request(exchange, key, &text);
     if (text.is_lost || exchange->body.is_lost || exchange->target.is_lost)
         return err_set(err, DIBS_INVALID, "this is more than a daemon takes at once (%u bytes)",
                        DIBS_INPUT_MAX_BYTES);
-    return ask(r, exchange, &text, err);
+    return ask(exchange, &text, err);
 }
 
 /* ---- reading answers ---- */
 
-dibs_status remote_not_a_list(const struct remote *r, const char *key, dibs_err *err)
+dibs_status exchange_not_a_list(const struct exchange *exchange, const char *key, dibs_err *err)
 {
     (void) err_set(err, DIBS_INVALID, "\"%s\" must be a list, and no longer than asked for", key);
-    return remote_not_understood(r, err);
+    return exchange_not_understood(exchange, err);
 }
 
-dibs_status remote_ask_value(struct remote *r, struct remote_exchange *exchange,
-                             const struct remote_type *type, void *out, dibs_err *err)
+dibs_status exchange_ask_value(struct exchange *exchange, const struct exchange_type *type, void *out,
+                               dibs_err *err)
 {
     AUTO(free_auto) void *found = calloc(1, type->size);
 
     if (!found)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    dibs_status s = remote_ask(r, exchange, err);
+    dibs_status s = exchange_ask(exchange, err);
     if (s != DIBS_OK)
         return s;
     if (type->read(exchange_root(exchange), found, err) != DIBS_OK)
-        return remote_not_understood(r, err);
+        return exchange_not_understood(exchange, err);
     memcpy(out, found, type->size);
     return DIBS_OK;
 }
 
-dibs_status remote_ask_list(struct remote *r, struct remote_exchange *exchange,
-                            const struct remote_type *type, void *items, size_t *n, dibs_err *err)
+dibs_status exchange_ask_list(struct exchange *exchange, const struct exchange_type *type, void *items,
+                              size_t *n, dibs_err *err)
 {
-    dibs_status s = remote_ask(r, exchange, err);
+    dibs_status s = exchange_ask(exchange, err);
 
     if (s != DIBS_OK)
         return s;
     const jsonr_value *list = jsonr_get(exchange_root(exchange), type->key);
     size_t count = jsonr_array_size(list);
 
-    if (!jsonr_is_array(list))
-        return remote_not_a_list(r, type->key, err);
+    if (!jsonr_is_array(list) || (exchange->most && count > exchange->most))
+        return exchange_not_a_list(exchange, type->key, err);
     AUTO(free_auto) char *found = calloc(count + 1, type->size);
     if (!found)
         return err_set(err, DIBS_FAILURE, "out of memory");
     for (size_t i = 0; i < count; i++)
         if (type->read(jsonr_array_at(list, i), found + i * type->size, err) != DIBS_OK)
-            return remote_not_understood(r, err);
+            return exchange_not_understood(exchange, err);
     *(void **) items = TAKE(found);
     *n = count;
     return DIBS_OK;
 }
 
-dibs_status remote_ask_count(struct remote *r, struct remote_exchange *exchange, const char *key, size_t *n,
-                             dibs_err *err)
+dibs_status exchange_ask_count(struct exchange *exchange, const char *key, size_t *n, dibs_err *err)
 {
     uint64_t count = 0;
-    dibs_status s = remote_ask(r, exchange, err);
+    dibs_status s = exchange_ask(exchange, err);
 
     if (s == DIBS_OK && !jsonr_get_uint(exchange_root(exchange), key, &count)) {
         (void) err_set(err, DIBS_INVALID, "\"%s\" must be a number", key);
-        s = remote_not_understood(r, err);
+        s = exchange_not_understood(exchange, err);
     }
     if (s == DIBS_OK && n)
         *n = (size_t) count;

@@ -15,49 +15,61 @@ struct remote {
     char principal[DIBS_PRINCIPAL_MAX + 1];
 };
 
-enum remote_repeat {
-    REMOTE_TWICE, /* a repeated request changes nothing more */
-    REMOTE_KEYED, /* the same, by the key that is sent along */
-    REMOTE_ONCE,  /* not again, once the daemon may have read it */
+enum exchange_repeat {
+    EXCHANGE_TWICE, /* a repeated request changes nothing more */
+    EXCHANGE_KEYED, /* the same, by the key that is sent along */
+    EXCHANGE_ONCE,  /* not again, once the daemon may have read it */
 };
 
-struct remote_exchange {
+struct exchange {
+    struct remote *r;
     const char *method;
-    enum remote_repeat repeat;
+    enum exchange_repeat repeat;
     int64_t deadline_ms; /* CLOCK_MONOTONIC */
     struct bytes target;
     struct bytes body; /* empty: none */
+    size_t most;       /* items that a list of the answer may have; 0: any number */
     jsonr_doc *doc;    /* the answer; its root is NULL when it has no body */
 };
 
 /* An exchange whose deadline begins now; it is ended with exchange_done() in any case. */
-struct remote_exchange exchange_begin(const struct remote *r, const char *method, enum remote_repeat repeat);
+struct exchange exchange_begin(struct remote *r, const char *method, enum exchange_repeat repeat);
+/* Allow more time for what goes in many steps: the timeout is that of each. */
+void exchange_be_patient(struct exchange *exchange);
 /* The writer of its body. */
-struct jsonw exchange_body(struct remote_exchange *exchange);
+struct jsonw exchange_body(struct exchange *exchange);
 /* Send the request and fill exchange->doc. Errors of the daemon come out as they were there. */
-dibs_status remote_ask(struct remote *r, struct remote_exchange *exchange, dibs_err *err);
-const jsonr_value *exchange_root(const struct remote_exchange *exchange);
+dibs_status exchange_ask(struct exchange *exchange, dibs_err *err);
+const jsonr_value *exchange_root(const struct exchange *exchange);
 /* The error for an answer that cannot be read; `err` has the reason. */
-dibs_status remote_not_understood(const struct remote *r, dibs_err *err);
-void exchange_done(struct remote_exchange *exchange);
+dibs_status exchange_not_understood(const struct exchange *exchange, dibs_err *err);
+void exchange_done(struct exchange *exchange);
 
 /* The target of an answer: one value, or each item of the list under `key`. */
-struct remote_type {
+struct exchange_type {
     dibs_status (*read)(const jsonr_value *v, void *out, dibs_err *err);
     size_t size;
     const char *key;
 };
-extern const struct remote_type remote_claims;
 /* Send the request and read the one value of the answer; *out is written only on success. */
-dibs_status remote_ask_value(struct remote *r, struct remote_exchange *exchange,
-                             const struct remote_type *type, void *out, dibs_err *err);
+dibs_status exchange_ask_value(struct exchange *exchange, const struct exchange_type *type, void *out,
+                               dibs_err *err);
 /* Send the request and read the whole list of the answer. The caller frees *items, an array of `*n`. */
-dibs_status remote_ask_list(struct remote *r, struct remote_exchange *exchange,
-                            const struct remote_type *type, void *items, size_t *n, dibs_err *err);
+dibs_status exchange_ask_list(struct exchange *exchange, const struct exchange_type *type, void *items,
+                              size_t *n, dibs_err *err);
+/* The same, and call fn for each item of the list until it returns false. */
+#define EXCHANGE_ASK_EACH(exchange, type, item, fn, ctx, err)                            \
+    (__extension__({                                                                     \
+        AUTO(free_auto) item *items_ = NULL;                                             \
+        size_t n_ = 0;                                                                   \
+        dibs_status asked_ = exchange_ask_list((exchange), (type), &items_, &n_, (err)); \
+        for (size_t i_ = 0; i_ < n_ && (fn) ((ctx), &items_[i_]); i_++)                  \
+            ;                                                                            \
+        asked_;                                                                          \
+    }))
 /* Send the request and read the number under `key` of the answer. `n` may be NULL. */
-dibs_status remote_ask_count(struct remote *r, struct remote_exchange *exchange, const char *key, size_t *n,
-                             dibs_err *err);
+dibs_status exchange_ask_count(struct exchange *exchange, const char *key, size_t *n, dibs_err *err);
 /* The error for a list that is none, or longer than was asked for. */
-dibs_status remote_not_a_list(const struct remote *r, const char *key, dibs_err *err);
+dibs_status exchange_not_a_list(const struct exchange *exchange, const char *key, dibs_err *err);
 dibs_status remote_connect(struct remote *r, int64_t deadline_ms, dibs_err *err);
 #endif

@@ -13,21 +13,19 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/name_part.h"
+#include "base/secret.h"
 #include "base/text.h"
+#include "codec/yaml.h"
 #include "core/order.h"
-#include "dibs/settings.h"
 #include "ledger/ledger.h"
-#include "lib/settings_file.h"
+#include "lib/settings.h"
 
 #include "base/banned.h"
 
-static const char *const names[DIBS_SETTING_COUNT] = {
-#define X(id, name, summary) [DIBS_SET_##id] = name,
-    DIBS_SETTING_MAP(X)
-#undef X
-};
-static const char *const summaries[DIBS_SETTING_COUNT] = {
-#define X(id, name, summary) [DIBS_SET_##id] = summary,
+static const struct {
+    const char *name, *summary;
+} rows[DIBS_SETTING_COUNT] = {
+#define X(id, name, summary) [DIBS_SET_##id] = { name, summary },
     DIBS_SETTING_MAP(X)
 #undef X
 };
@@ -40,12 +38,12 @@ static bool is_setting(dibs_setting setting)
 
 const char *dibs_setting_name(dibs_setting setting)
 {
-    return is_setting(setting) ? names[setting] : NULL;
+    return is_setting(setting) ? rows[setting].name : NULL;
 }
 
 const char *dibs_setting_summary(dibs_setting setting)
 {
-    return is_setting(setting) ? summaries[setting] : NULL;
+    return is_setting(setting) ? rows[setting].summary : NULL;
 }
 
 void dibs_setting_env(dibs_setting setting, char out[48])
@@ -53,7 +51,7 @@ void dibs_setting_env(dibs_setting setting, char out[48])
     if (!out)
         return;
     (void) snprintf(out, 48, "%s%s", is_setting(setting) ? "DIBS_" : "",
-                    is_setting(setting) ? names[setting] : "");
+                    is_setting(setting) ? rows[setting].name : "");
     for (char *p = out; *p; p++) {
         if (*p == '-')
             *p = '_';
@@ -158,8 +156,8 @@ static dibs_status put_duration(const char *value, int64_t low, int64_t high, in
     return DIBS_OK;
 }
 
-/* A file is read from every directory: a path that begins nowhere would be another place in each. What is
- * given with a call is meant from where the call is made, and is kept, and shown, as the place that it is. */
+/* A relative path in a file would be another place in each directory. One given with a call is meant from
+ * where the call is made, and is kept and shown as the whole path. */
 static dibs_status put_place(const char *scheme, const char *path, dibs_source source, char *out, size_t size,
                              dibs_err *err)
 {
@@ -276,7 +274,7 @@ dibs_status settings_set(dibs_settings *s, dibs_setting which, const char *value
     dibs_status status = put(s, which, value, source, err);
 
     if (status != DIBS_OK)
-        return err_wrap(err, status, "setting %s (%s)", names[which], dibs_source_text(source));
+        return err_wrap(err, status, "setting %s (%s)", rows[which].name, dibs_source_text(source));
     s->source[which] = source;
     return DIBS_OK;
 }
@@ -339,34 +337,62 @@ static void set_defaults(dibs_settings *s)
         (void) snprintf(s->mru_file, sizeof s->mru_file, "/tmp/dibs-%u/mru", (unsigned) uid);
 }
 
-struct from_file {
-    dibs_settings *settings;
-    dibs_source source;
-};
-
-static dibs_status take_pair(void *ctx, const char *key, const char *value, dibs_err *err)
+static dibs_status take_pair(dibs_settings *s, dibs_source source, const char *key, const char *value,
+                             dibs_err *err)
 {
-    struct from_file *f = ctx;
     char shown[80];
 
     for (int i = 0; i < DIBS_SETTING_COUNT; i++)
-        if (strcmp(key, names[i]) == 0)
-            return settings_set(f->settings, (dibs_setting) i, value, f->source, err);
+        if (strcmp(key, rows[i].name) == 0)
+            return settings_set(s, (dibs_setting) i, value, source, err);
     return err_set(err, DIBS_INVALID, "there is no setting '%s'; 'dibs doctor' lists them",
                    text_safe(key, shown, sizeof shown));
 }
 
-/* HOME may be another user's folder (sudo, a service): what cannot be looked at there is no reason to fail.
- */
+dibs_status settings_read_text(dibs_settings *s, dibs_source source, const char *name, const char *text,
+                               size_t len, dibs_err *err)
+{
+    AUTO(yaml_free_auto) yaml_text *yaml = NULL;
+    char shown[80];
+    dibs_status status = yaml_parse(name, text, len, &yaml, err);
+
+    if (status != DIBS_OK)
+        return status;
+    const yaml_node *root = yaml_root(yaml, 0);
+    if (!root) /* empty, or only comments */
+        return DIBS_OK;
+    if (root->kind != YAML_MAP || yaml_count(yaml) > 1)
+        return yaml_error(yaml, NULL, err, "expected lines of the form 'setting: value'");
+    for (const yaml_node *key = root->first; key; key = key->next) {
+        const yaml_node *value = key->value;
+
+        if (value->kind != YAML_SCALAR || value->is_alias || value->n > DIBS_SETTING_VALUE_MAX)
+            return yaml_error(yaml, key, err, "the value of '%s' is not plain text",
+                              text_safe(key->text, shown, sizeof shown));
+        status = take_pair(s, source, key->text, value->text, err);
+        if (status != DIBS_OK)
+            return err_wrap(err, status, "%s:%u:%u", yaml_name(yaml), key->line, key->column);
+    }
+    return DIBS_OK;
+}
+
+/* HOME may be another user's folder (sudo, a service): a file that may not be read there is passed over. */
 static dibs_status read_file(dibs_settings *s, dibs_source source, const char *path, dibs_err *err)
 {
-    struct from_file from = { s, source };
-    dibs_status status = settings_file_read(path, take_pair, &from, err);
+    enum { FILE_MAX = 65536 }; /* a settings file is a page of text, not a book */
+    AUTO(free_auto) char *text = NULL;
+    dibs_err why = { 0 };
+    dibs_status status = file_read_text("settings file", path, FILE_MAX, &text, &why);
 
-    if (status != DIBS_DENIED)
-        return status;
-    (void) text_copy(s->unread, sizeof s->unread, path);
-    return DIBS_OK;
+    if (status == DIBS_OK)
+        return settings_read_text(s, source, path, text, strlen(text), err);
+    if (why.os_errno == EACCES)
+        (void) text_copy(s->unread, sizeof s->unread, path);
+    if (why.os_errno == ENOENT || why.os_errno == ENOTDIR || why.os_errno == EACCES)
+        return DIBS_OK;
+    if (err)
+        *err = why;
+    return status;
 }
 
 static dibs_status read_files(dibs_settings *s, dibs_err *err)

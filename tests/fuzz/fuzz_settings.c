@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dibs/settings.h"
-#include "lib/settings_file.h"
+#include "lib/settings.h"
 #include "support/check.h"
 
 enum { TEXT_MAX = 65536 };
@@ -21,24 +20,15 @@ static void check_refusal(const dibs_err *err)
         CHECK((unsigned char) *at >= 0x20 && *at != 0x7f);
 }
 
-static dibs_status take_pair(void *ctx, const char *key, const char *value, dibs_err *err)
-{
-    size_t *n = ctx;
-
-    (void) err;
-    (*n)++;
-    CHECK(strlen(key) <= TEXT_MAX);
-    CHECK(strlen(value) <= DIBS_SETTING_VALUE_MAX);
-    return DIBS_OK;
-}
-
 static void check_file(const char *text, size_t len)
 {
+    dibs_settings *settings = calloc(1, sizeof *settings);
     dibs_err err = { .code = DIBS_OK };
-    size_t n = 0;
 
-    if (settings_text_read("file", text, len, take_pair, &n, &err) != DIBS_OK)
+    CHECK(settings);
+    if (settings_read_text(settings, DIBS_FROM_USER, "file", text, len, &err) != DIBS_OK)
         check_refusal(&err);
+    free(settings);
 }
 
 static void check_value(const char *value)

@@ -165,7 +165,7 @@ static int count_bound(struct engine *e, bool is_bound[20])
     int n = 0;
 
     for (uint16_t i = 0; i < 20; i++) {
-        is_bound[i] = kernel_probe(&any, 1, (uint16_t) (26100 + i), NULL, &e->err) == KERNEL_BUSY;
+        is_bound[i] = kernel_probe(&any, 1, (uint16_t) (26100 + i), &e->err) == KERNEL_BUSY;
         n += is_bound[i];
     }
     return n;

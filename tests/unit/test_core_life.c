@@ -491,7 +491,7 @@ static void INV_5_a_holder_on_another_host_is_never_found_dead_here(void **state
             claim.holder = holder;
             claim.node_life = of_node[i];
             assert_int_equal(core_judge(e->core, E_CALL(e, e->core), NULL, &claim, &why), of_node[i]);
-            assert_int_equal(core_judge_without_holder(e->core, E_CALL(e, e->core), NULL, &claim),
+            assert_int_equal(core_judge_without_holder(e->core, E_CALL(e, e->core), NULL, &claim, NULL),
                              of_node[i]);
         }
     assert_string_equal(why, "only its own host can tell");

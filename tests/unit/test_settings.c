@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "dibs/settings.h"
-#include "lib/settings_file.h"
+#include "lib/settings.h"
 #include "support/child.h"
 #include "support/ledger.h"
 

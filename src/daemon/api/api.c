@@ -372,7 +372,7 @@ dibs_status api_open(const struct api_options *options, struct api **out, dibs_e
     if (!self)
         return err_set(err, DIBS_FAILURE, "starting the daemon: out of memory");
     self->options = *options;
-    self->view = (struct caller_view){ core_view(options->engine->core), options->settings, options->uid };
+    self->view = (struct caller_view){ &options->engine->core->view, options->settings, options->uid };
     self->handler = (struct http_handler){ .ctx = self,
                                            .connected = connected,
                                            .disconnected = disconnected,

@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "daemon/api/internal.h"
-#include "lib/settings_file.h"
+#include "lib/settings.h"
 
 #include "base/banned.h"
 

@@ -340,7 +340,7 @@ dibs_status portserver_open(const struct api_options *options, struct portserver
     if (!self)
         return err_set(err, DIBS_FAILURE, "starting the portserver: out of memory");
     self->options = *options;
-    self->view = (struct caller_view){ core_view(options->engine->core), options->settings, options->uid };
+    self->view = (struct caller_view){ &options->engine->core->view, options->settings, options->uid };
     TAILQ_INIT(&self->silent);
     *out = self;
     return DIBS_OK;

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_LIB_VERB_H
+#define DIBS_LIB_VERB_H
+/* The common beginning of the public functions on a handle. */
+#include "lib/connection.h"
+#include "lib/remote_exchange.h"
+
+/* The engine of a handle, and the call that the function makes: the first arguments of a core_... function.
+ */
+#define CORE(handle) (handle)->to->core, CALL(handle)
+#define CALL(handle) ((struct call[1]){ handle_call(handle) })
+
+/* Pointers first, then values, then the ledger. */
+#define NEED(handle, condition, check, err)                                \
+    do {                                                                   \
+        if (!(handle) || !(condition))                                     \
+            return err_set((err), DIBS_INVALID, "an argument is missing"); \
+        dibs_status need_ = (check);                                       \
+        if (need_ == DIBS_OK)                                              \
+            need_ = verb_need_ledger((handle), (err));                     \
+        if (need_ != DIBS_OK)                                              \
+            return need_;                                                  \
+    } while (0)
+
+/* Check that the ledger is open: every call but an unnamed random claim needs it. */
+dibs_status verb_need_ledger(dibs *handle, dibs_err *err);
+
+/* Mark the handle while callbacks of the user may run, which must not use it. */
+static inline struct connection *verb_calls_back(dibs *handle)
+{
+    handle->to->is_calling_back = true;
+    return handle->to;
+}
+static inline void verb_called_back(struct connection **to)
+{
+    (*to)->is_calling_back = false;
+}
+#endif
