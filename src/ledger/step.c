@@ -125,18 +125,6 @@ static bool is_own(const struct step *step, const dibs_claim *claim)
     return step->call->allowance && strcmp(claim->principal, step->call->principal) == 0;
 }
 
-static dibs_status put_slots(struct step *step, const dibs_claim *claim, dibs_err *err)
-{
-    dibs_status s = DIBS_OK;
-
-    for (size_t i = 0; i < claim->n_bindings && s == DIBS_OK; i++) {
-        struct ledger_slot slot = record_slot(claim, i);
-
-        s = step->store->ops->put(step->store, SLOTS, &slot, err);
-    }
-    return s;
-}
-
 dibs_status step_insert(struct step *step, const dibs_claim *template, uint16_t port, dibs_event_kind kind,
                         struct claim_record *row, dibs_err *err)
 {
@@ -160,7 +148,7 @@ dibs_status step_insert(struct step *step, const dibs_claim *template, uint16_t 
     if (s == DIBS_OK)
         s = step->store->ops->put(step->store, CLAIMS, row, err);
     if (s == DIBS_OK)
-        s = put_slots(step, c, err);
+        s = store_put_slots(step->store, c, err);
     if (s == DIBS_OK && c->name[0])
         s = step_put_name(step, c, c->id, err);
     return s == DIBS_OK ? step_event(step, kind, c, err) : s;

@@ -142,6 +142,8 @@ dibs_status store_get_claim(struct store *store, uint64_t id, struct claim_recor
 dibs_status store_get_name(struct store *store, const char *principal, const char *name,
                            struct name_record *out, dibs_err *err);
 dibs_status store_get_pool(struct store *store, const char *name, dibs_pool *out, dibs_err *err);
+/* Put the slots of all bindings of a claim. */
+dibs_status store_put_slots(struct store *store, const dibs_claim *claim, dibs_err *err);
 /* Report all flaws, those of claims first. Inside of a transaction; `fn` must not call the store. */
 dibs_status store_flaws(struct store *store, store_flaw_fn fn, void *ctx, dibs_err *err);
 

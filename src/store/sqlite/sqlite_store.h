@@ -168,13 +168,8 @@ enum { SQLITE_HEADER_BYTES = 100 };
 int sqlite_read_header(const struct sqlite_store *self, uint8_t header[SQLITE_HEADER_BYTES], int *os_errno);
 /* Is the open file no longer the one of its path? One stat(). */
 bool sqlite_has_moved(struct sqlite_store *self);
-/* The URI that opens `path` as a bare file that nobody changes; answers `out`. */
-#define SQLITE_URI_BYTES (3 * 1024 + 64)
-const char *sqlite_uri(const char *path, char out[SQLITE_URI_BYTES]);
 /* The directory of a file. */
 void sqlite_directory(const char *path, char dir[1024]);
-/* Make the missing directories of the ledger, private, and refuse a place that is not local or not there. */
-dibs_status sqlite_prepare_place(const struct sqlite_store *self, char dir[1024], dibs_err *err);
 /* Resolve symbolic links, when the file is there: SQLite's file layer follows none. */
 void sqlite_resolve(char path[1024]);
 /* Wait for the lock on the ledger's directory, within the deadline. It is held while the ledger is made,
