@@ -25,8 +25,8 @@ struct etcd_watch_options {
     /* etcd compacted revisions before `revision`, so some changes were not reported. The watch pauses until
      * etcd_watch_from(): read everything, and continue after that revision. */
     void (*compacted)(void *ctx, int64_t revision);
-    /* Optional. It began to watch by that endpoint (`why` NULL), or was interrupted and will try again. */
-    void (*connected)(void *ctx, const char *endpoint, const dibs_err *why);
+    /* Optional. It began to watch by that endpoint, or was interrupted and will try again. */
+    void (*connected)(void *ctx, const char *endpoint, bool is_connected);
     void *ctx;
 };
 
