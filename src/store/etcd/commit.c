@@ -16,8 +16,7 @@
 enum {
     DECIDE_MS = 2000, /* beyond the deadline, to learn what became of a Txn whose answer was lost */
     DECIDE_PAUSE_MS = 50,
-    LOOK_BACK_MAX = 64, /* commits of other processes of this host meanwhile */
-    BACKOFF_FROM = 2,   /* conflicts in a row; then up to a quarter of a millisecond, doubled up to 32 */
+    BACKOFF_FROM = 2, /* conflicts in a row; then up to a quarter of a millisecond, doubled up to 32 */
     BACKOFF_US = 250,
     BACKOFF_DOUBLINGS = 7,
 };
@@ -90,58 +89,20 @@ static uint64_t other_nonce(const struct composing *c)
     return c->tail.nonce + 1;
 }
 
-/* Judge by a newer version of the tail whether our Txn wrote it. */
-static enum outcome judge_tail(const struct composing *c, const struct etcd_kv *kv, bool *is_last)
+/* Judge by the current tail, after our change of it failed. A tail that neither we nor decide() wrote is that
+ * of a commit on behalf of several nodes, which hides what became of ours. */
+static enum outcome judge_tail(const struct composing *c, const struct etcd_result *found, int64_t *revision)
 {
     struct node_tail tail = { 0 };
 
-    *is_last = true;
-    if (!unpack_tail(kv->value, &tail))
-        return NOBODY_KNOWS;
-    *is_last = tail.nonce == c->tail.nonce || tail.nonce == other_nonce(c);
-    return tail.nonce == c->tail.nonce ? IS_DONE : NOT_DONE;
-}
-
-/* Other processes of this host have committed since. Our Txn compares the version that we know, so only the
- * direct successor of that version can be ours: look for it. */
-static enum outcome look_back(const struct composing *c, struct etcd_call *call, int64_t *revision)
-{
-    struct etcd_store *self = c->self;
-    struct etcdstore_key key = etcdstore_key(self, SPACE_HOST, 't');
-    enum outcome outcome = NOT_DONE;
-    bool is_last = false;
-
-    for (int i = 0; i < LOOK_BACK_MAX; i++) {
-        AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
-        struct etcd_op look = etcdstore_look(&key);
-
-        look.revision = *revision - 1;
-        if (*revision <= 1 || etcd_do(self->etcd, call, &look, &answer, NULL) != DIBS_OK)
-            return NOBODY_KNOWS; /* compacted, as a rule */
-        const struct etcd_kv *kv = answer.result.n_kvs == 1 ? &answer.result.kvs[0] : NULL;
-        if (!kv || kv->mod_revision <= self->tail_revision)
-            return outcome;
-        *revision = kv->mod_revision;
-        outcome = judge_tail(c, kv, &is_last);
-        if (is_last)
-            return outcome;
-    }
-    return NOBODY_KNOWS;
-}
-
-/* Judge by the current tail, after our change of it failed. */
-static enum outcome judge_found(const struct composing *c, const struct etcd_result *found,
-                                struct etcd_call *call, int64_t *revision)
-{
     if (found->n_kvs != 1)
         return NOT_DONE; /* the host was removed */
     if (found->kvs[0].mod_revision == c->self->tail_revision)
         return NOT_DONE; /* the answer of the Txn itself: it had come to nothing */
-    bool is_last = false;
-    enum outcome outcome = judge_tail(c, &found->kvs[0], &is_last);
-
+    if (!unpack_tail(found->kvs[0].value, &tail))
+        return NOBODY_KNOWS;
     *revision = found->kvs[0].mod_revision;
-    return is_last ? outcome : look_back(c, call, revision);
+    return tail.nonce == c->tail.nonce ? IS_DONE : tail.nonce == other_nonce(c) ? NOT_DONE : NOBODY_KNOWS;
 }
 
 static void rest(void)
@@ -178,7 +139,7 @@ static enum outcome decide(const struct composing *c, int64_t *revision)
         else if (answer.result.succeeded)
             outcome = NOT_DONE;
         else
-            outcome = judge_found(c, &answer.result.results[0], &call, revision);
+            outcome = judge_tail(c, &answer.result.results[0], revision);
     }
     return outcome;
 }
