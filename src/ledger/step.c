@@ -25,11 +25,14 @@ dibs_status step_trim(struct step *step, dibs_err *err)
 {
     bool is_shared = step->store->ops->cluster != NULL;
     uint64_t kept = is_shared ? DIBS_EVENTS_KEPT_SHARED : DIBS_EVENTS_KEPT;
-    uint64_t oldest = step->seq > kept ? step->seq - kept : 0;
+    const struct store_bounds bounds = {
+        .oldest_seq = step->seq > kept ? step->seq - kept : 0,
+        .names_kept = is_shared ? DIBS_NAMES_REMEMBERED_SHARED : DIBS_NAMES_REMEMBERED,
+        .cooled_ms = step->call->now.boot_ms - DIBS_COOLDOWN_MAX_MS,
+        .until_ms = step->call->now.boot_ms,
+    };
 
-    return step->store->ops->trim(step->store, oldest,
-                                  is_shared ? DIBS_NAMES_REMEMBERED_SHARED : DIBS_NAMES_REMEMBERED,
-                                  step->call->now.boot_ms - DIBS_COOLDOWN_MAX_MS, &step->call->now, err);
+    return step->store->ops->trim(step->store, &bounds, err);
 }
 
 dibs_status step_event(struct step *step, dibs_event_kind kind, const dibs_claim *claim, dibs_err *err)

@@ -42,6 +42,12 @@ enum record_kind {
     RECORD_KINDS,
 };
 
+struct store_bounds {
+    uint64_t oldest_seq;         /* events and answers up to it go */
+    size_t names_kept;           /* names that are only remembered, the newest ones */
+    int64_t cooled_ms, until_ms; /* free slots stay that were released between these */
+};
+
 typedef bool (*claim_record_fn)(void *ctx, const struct claim_record *row);
 typedef bool (*claim_fn)(void *ctx, const dibs_claim *claim);
 
@@ -101,10 +107,8 @@ struct store_ops {
                           bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err);
     dibs_status (*pools)(struct store *self, bool (*fn)(void *, const dibs_pool *), void *ctx, dibs_err *err);
 
-    /* Drop events and answers at or below `oldest_seq`, names remembered beyond `names_kept` (oldest first),
-     * and free slots that were released before `cooled_before_ms` or after `now`. */
-    dibs_status (*trim)(struct store *self, uint64_t oldest_seq, size_t names_kept, int64_t cooled_before_ms,
-                        const struct instant *now, dibs_err *err);
+    /* Drop what is beyond the bounds, and sightings of claims that are gone. */
+    dibs_status (*trim)(struct store *self, const struct store_bounds *bounds, dibs_err *err);
 };
 
 /* What only a store has that several hosts share. Every member is mandatory. */

@@ -35,8 +35,7 @@ enum {
     STORE_MAJOR = 2,
     STORE_KEY_BYTES = 768, /* prefix, host, principal, name */
     STORE_NODES_MAX = 65536,
-    STORE_ANSWERS_KEPT = 8192, /* events for which a batch's key is remembered: all of them are in the copy */
-    STORE_BUCKET_EVENTS = 1024, /* ... and are forgotten in groups */
+    STORE_BUCKET_EVENTS = 1024, /* whose answers are forgotten together */
     STORE_BUCKET_DIGITS = 14,
     STORE_ID_SHIFT = 40, /* ids of a host begin behind its number times this: a million million claims */
 };
@@ -102,8 +101,7 @@ struct etcd_store {
     int64_t expected_ms;       /* since when */
 
     int64_t compact_revision; /* when etcdstore_compact() looked last; 0: it was not this host's turn */
-    uint64_t trimmed_answers; /* likewise of answers */
-    uint64_t trimmed_seq;     /* in the transaction under way: events up to it go; 0: none */
+    uint64_t trimmed_seq;     /* in the transaction under way: events and answers up to it go; 0: none */
     bool is_noting_lost;      /* ... and its commit forgets the claims below */
     bool is_unattached;       /* holders of this node may not be attached to its lease */
     struct claim_record *lost;

@@ -84,7 +84,4 @@ dibs_status memory_rows_salvage(const char *rest, const dibs_event *event, struc
     .save = memory_rows_save, .forget = memory_rows_forget, .changes = memory_rows_changes,       \
     .slots = memory_rows_slots, .name_first = memory_rows_name_first, .pools = memory_rows_pools, \
     .salvage = memory_rows_salvage
-
-/* Forget the answers at or below that event. */
-dibs_status memory_forget_answers(struct store *store, uint64_t oldest_seq, dibs_err *err);
 #endif
