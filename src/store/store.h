@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_STORE_STORE_H
 #define DIBS_STORE_STORE_H
-/* What the ledger needs from a store: transactions on the records of record.h.
- *
- * The decisions (src/ledger) are written once on top of this interface. SQLite and memory implement it; the
- * store for etcd implements it with an in-memory copy of what etcd has, and the second interface besides. */
+/* What the ledger needs from a store: transactions on the records of record.h. A store that several hosts
+ * share has a second interface. */
 #include "net/portbits.h"
 #include "store/record.h"
 #include "store/report.h"
@@ -128,9 +126,8 @@ struct cluster_ops {
     /* As ledger_compact(). */
     void (*compact)(struct store *self);
 
-    /* List the nodes; enrol one; forget one with all its own records, outside of a transaction. count()
-     * comes before forget(): the node has *n claims of its own as of *since. TAKEN: it has changed something
-     * after `since`. */
+    /* Outside of a transaction: enrol a node; count its own claims, *n as of *since; then forget it with its
+     * own records. TAKEN: it has changed something after `since`. */
     void (*nodes)(const struct store *self, dibs_node_fn fn, void *ctx);
     dibs_status (*node_enrol)(struct store *self, const char *name, dibs_err *err);
     dibs_status (*node_count)(struct store *self, const char *name, size_t *n, int64_t *since, dibs_err *err);
@@ -152,7 +149,7 @@ dibs_status store_put_slots(struct store *store, const dibs_claim *claim, dibs_e
 dibs_status store_flaws(struct store *store, store_flaw_fn fn, void *ctx, dibs_err *err);
 
 /* Before the first store of a program that has SQLite for itself: SQLite does not count its memory, which
- * takes a tenth of a statement's time. Later it changes nothing. */
+ * takes a tenth of a statement's time. */
 void store_have_process(void);
 
 extern const struct store_ops store_etcd_ops;
