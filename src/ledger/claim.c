@@ -343,18 +343,6 @@ static bool only_looks(const struct ledger_batch *batch)
     return is_look;
 }
 
-/* A name that has its claim needs no write; for another one the write fails with its reason. */
-static dibs_status begin(struct claiming *k, struct ledger *ledger, const struct call *call)
-{
-    /* INV-2: what is kept survives power loss. */
-    bool is_full = keeps_any(k->batch) && !k->batch->is_dry_run;
-    dibs_status s = step_write(k->step, ledger, call, is_full, k->err);
-
-    if (s == DIBS_UNAVAILABLE && k->err->trouble == DIBS_TROUBLE_UNWRITABLE && only_looks(k->batch))
-        s = step_read(k->step, ledger, call, k->err);
-    return s;
-}
-
 /* One claim is refused before anything is written, unless its name first leaves the port of a dead holder, or
  * it turns out to be one more than its user may have. */
 static bool may_stop_halfway(const struct ledger_batch *batch, const struct ledger_allowance *allowance)
@@ -364,45 +352,58 @@ static bool may_stop_halfway(const struct ledger_batch *batch, const struct ledg
            (batch->n_dead > 0 && batch->wants[0].claim.name[0]);
 }
 
-static dibs_status claim_batch(struct ledger *ledger, const struct call *call,
-                               const struct ledger_batch *batch, dibs_claim *out,
-                               struct ledger_refusal *refusal, dibs_err *err)
+/* *is_answered: what a batch with this key got before is the answer. */
+static dibs_status claim_batch(struct claiming *k, dibs_claim *out, bool *is_answered)
 {
-    AUTO(step_auto) struct step step = { 0 };
-    dibs_err local = { 0 };
-    struct claiming k = { .step = &step, .batch = batch, .refusal = refusal, .err = err ? err : &local };
+    const struct ledger_batch *batch = k->batch;
+    dibs_status s = DIBS_OK;
 
-    assert(batch->n + batch->n_drops > 0 && batch->n <= DIBS_BATCH_MAX);
-    memset(refusal, 0, sizeof *refusal);
-    dibs_status s = begin(&k, ledger, call);
-    bool is_known = false;
-    if (s == DIBS_OK && batch->key)
-        s = answer_known(&k, out, &is_known);
-    if (s != DIBS_OK || is_known)
+    memset(k->refusal, 0, sizeof *k->refusal);
+    *is_answered = false;
+    if (batch->key)
+        s = answer_known(k, out, is_answered);
+    if (s != DIBS_OK || *is_answered)
         return s;
-    if (may_stop_halfway(batch, call->allowance))
-        s = step_save(&step, k.err);
+    if (may_stop_halfway(batch, k->step->call->allowance))
+        s = step_save(k->step, k->err);
     if (s == DIBS_OK)
-        s = claiming_drop(&k);
+        s = claiming_drop(k);
     for (size_t i = 0; i < batch->n && s == DIBS_OK;) {
         struct run run = { i, batch->wants[i].run > 1 ? batch->wants[i].run : 1, &batch->wants[i], &out[i] };
 
         assert(i + run.n <= batch->n);
-        s = claim_run(&k, &run);
+        s = claim_run(k, &run);
         i += run.n;
     }
-    if (s != DIBS_OK || batch->is_dry_run)
-        return s; /* step_auto rolls back: INV-4 */
-    if (batch->key)
-        s = remember_answer(&k, out);
-    if (s == DIBS_OK)
-        s = step_commit(&step, k.err);
-    refusal->is_beyond = s == DIBS_EXHAUSTED;
-    return s;
+    return s == DIBS_OK && batch->key && !batch->is_dry_run ? remember_answer(k, out) : s;
 }
 
 dibs_status ledger_claim(struct ledger *ledger, const struct call *call, const struct ledger_batch *batch,
                          dibs_claim *out, struct ledger_refusal *refusal, dibs_err *err)
 {
-    return DECIDE(ledger, call, claim_batch(ledger, call, batch, out, refusal, err));
+    dibs_err local = { 0 };
+    struct claiming k = { .batch = batch, .refusal = refusal, .err = err ? err : &local };
+    /* INV-2: what is kept survives power loss. */
+    bool is_full = keeps_any(batch) && !batch->is_dry_run;
+    bool is_decided = false;
+    bool is_answered = false;
+    dibs_status s = DIBS_OK;
+
+    assert(batch->n + batch->n_drops > 0 && batch->n <= DIBS_BATCH_MAX);
+    memset(refusal, 0, sizeof *refusal);
+    for (AUTO(step_auto) struct step step = { 0 }; step_next(&step, ledger, call, is_full, &s, k.err);) {
+        k.step = &step;
+        s = claim_batch(&k, out, &is_answered);
+        is_decided = s == DIBS_OK;
+        if (is_answered || batch->is_dry_run)
+            return s; /* step_auto rolls back: INV-4 */
+    }
+    refusal->is_beyond = is_decided && s == DIBS_EXHAUSTED;
+    if (s != DIBS_UNAVAILABLE || k.err->trouble != DIBS_TROUBLE_UNWRITABLE || !only_looks(batch))
+        return s;
+    /* A name that has its claim needs no write. */
+    AUTO(step_auto) struct step step = { 0 };
+    k.step = &step;
+    s = step_read(&step, ledger, call, k.err);
+    return s == DIBS_OK ? claim_batch(&k, out, &is_answered) : s;
 }

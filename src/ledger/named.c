@@ -138,10 +138,8 @@ static dibs_status own_lease(struct claiming *k, const struct ledger_want *want,
         row->claim.process = want->claim.process;
         row->claim.lease_ttl_ms = want->claim.lease_ttl_ms;
         row->claim.lease_until_ms = until;
-        row->claim.changed_ms = k->step->call->now.wall_ms;
-        dibs_status s = k->step->store->ops->put(k->step->store, CLAIMS, row, k->err);
-        if (s == DIBS_OK)
-            s = step_event(k->step, DIBS_EV_RENEWED, &row->claim, k->err);
+        dibs_status s = step_change(k->step, row, DIBS_EV_RENEWED, k->err);
+
         if (s != DIBS_OK)
             return s;
     }
@@ -183,7 +181,7 @@ static dibs_status look_up(struct claiming *k, const struct ledger_want *want, s
 
     if (want->is_adopted && !row->claim.is_kept) {
         row->claim.is_kept = true;
-        s = step_change(k->step, row, k->err);
+        s = step_change(k->step, row, DIBS_EV_TRANSFERRED, k->err);
     }
     if (s == DIBS_OK)
         claiming_answer(row, true, out);
@@ -312,7 +310,7 @@ static dibs_status come_back(struct claiming *k, const struct ledger_want *want,
         return DIBS_NOT_FOUND;
     if (s == DIBS_OK)
         s = step_rename(k->step, &row->claim, want->claim.name, k->err);
-    return s == DIBS_OK ? step_change(k->step, row, k->err) : s;
+    return s == DIBS_OK ? step_change(k->step, row, DIBS_EV_TRANSFERRED, k->err) : s;
 }
 
 dibs_status claiming_by_name(struct claiming *k, const struct ledger_want *want, dibs_claim *out,

@@ -176,22 +176,20 @@ void step_unkeeps(struct step *step, const dibs_claim *was)
         step->tx->lacks_sync = true;
 }
 
-dibs_status step_change(struct step *step, struct claim_record *row, dibs_err *err)
+dibs_status step_change(struct step *step, struct claim_record *row, dibs_event_kind kind, dibs_err *err)
 {
     row->claim.changed_ms = step->call->now.wall_ms;
     dibs_status s = step->store->ops->put(step->store, CLAIMS, row, err);
 
-    return s == DIBS_OK ? step_event(step, DIBS_EV_TRANSFERRED, &row->claim, err) : s;
+    return s == DIBS_OK ? step_event(step, kind, &row->claim, err) : s;
 }
 
 dibs_status step_rehold(struct step *step, struct claim_record *row, dibs_event_kind kind, dibs_err *err)
 {
-    row->claim.generation++;
-    row->claim.changed_ms = step->call->now.wall_ms;
     dibs_status s = record_secret(row->secret, err);
-    if (s == DIBS_OK)
-        s = step->store->ops->put(step->store, CLAIMS, row, err);
-    return s == DIBS_OK ? step_event(step, kind, &row->claim, err) : s;
+
+    row->claim.generation++;
+    return s == DIBS_OK ? step_change(step, row, kind, err) : s;
 }
 
 /* Remove the slots of the claim. A dynamic port keeps one with claim 0 while it cools (it is chosen last). */

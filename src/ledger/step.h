@@ -46,6 +46,8 @@ struct step {
     uint64_t changes;     /* that had been made in it before this step */
     bool is_saved;
     int64_t n_more; /* claims of the caller that it makes, less those that it ends */
+    bool is_begun;  /* of step_next() */
+    unsigned n_tries;
 };
 dibs_status step_read(struct step *step, struct ledger *ledger, const struct call *call, dibs_err *err);
 /* `is_full`: the commit must survive power loss. */
@@ -56,17 +58,10 @@ dibs_status step_commit(struct step *step, dibs_err *err);
 void step_auto(struct step *step); /* rolls back unless committed */
 /* Set a savepoint in a shared transaction, before changes that may fail halfway or are not to stay. */
 dibs_status step_save(struct step *step, dibs_err *err);
-/* As ledger_try_again(), for a decision that returned `s` and has no shared transaction. */
-bool step_try_again(const struct ledger *ledger, const struct call *call, dibs_status s, unsigned *n_tries);
-/* Decide again while another host's commit comes first. */
-#define DECIDE(ledger, call, decision)                                \
-    ({                                                                \
-        unsigned n_decided = 0;                                       \
-        dibs_status decided = (decision);                             \
-        while (step_try_again((ledger), (call), decided, &n_decided)) \
-            decided = (decision);                                     \
-        decided;                                                      \
-    })
+/* The loop of a decision. The first call begins. The next one commits when the body left *s OK, and ends the
+ * loop, unless another host's commit came first: then the body decides again. */
+bool step_next(struct step *step, struct ledger *ledger, const struct call *call, bool is_full,
+               dibs_status *s, dibs_err *err);
 
 /* Append one event about a claim. */
 dibs_status step_event(struct step *step, dibs_event_kind kind, const dibs_claim *claim, dibs_err *err);
@@ -85,7 +80,7 @@ dibs_status step_rename(struct step *step, dibs_claim *claim, const char *name, 
 /* Before a claim is kept no longer: it must not be kept again after power loss. */
 void step_unkeeps(struct step *step, const dibs_claim *was);
 /* Rewrite a claim that its holder has as before: changed time, event. */
-dibs_status step_change(struct step *step, struct claim_record *row, dibs_err *err);
+dibs_status step_change(struct step *step, struct claim_record *row, dibs_event_kind kind, dibs_err *err);
 /* Rewrite a claim whose holder changed: next generation, new secret, changed time, event. */
 dibs_status step_rehold(struct step *step, struct claim_record *row, dibs_event_kind kind, dibs_err *err);
 /* End a claim: record, slots (a dynamic port cools), name remembered, sightings, event. */
