@@ -105,11 +105,6 @@ static enum outcome judge_tail(const struct composing *c, const struct etcd_resu
     return tail.nonce == c->tail.nonce ? IS_DONE : tail.nonce == other_nonce(c) ? NOT_DONE : NOBODY_KNOWS;
 }
 
-static void rest(void)
-{
-    (void) nanosleep(&(struct timespec){ .tv_nsec = DECIDE_PAUSE_MS * 1000000L }, NULL);
-}
-
 /* Find out the result of a Txn whose answer was lost: read the tail, or change it, so that a Txn that is
  * still under way fails. */
 static enum outcome decide(const struct composing *c, int64_t *revision)
@@ -134,8 +129,8 @@ static enum outcome decide(const struct composing *c, int64_t *revision)
         struct etcd_call call = { .deadline_ms = until_ms, .may_repeat = true };
 
         is_answered = etcd_do(self->etcd, &call, &op, &answer, NULL) == DIBS_OK;
-        if (!is_answered)
-            rest(); /* a refusal (no space, say) comes at once */
+        if (!is_answered) /* a refusal (no space, say) comes at once */
+            (void) usleep(DECIDE_PAUSE_MS * 1000);
         else if (answer.result.succeeded)
             outcome = NOT_DONE;
         else
@@ -144,18 +139,11 @@ static enum outcome decide(const struct composing *c, int64_t *revision)
     return outcome;
 }
 
-static bool is_shared_touched(const struct composing *c)
-{
-    for (size_t i = 0; i < BLOCKS; i++)
-        if (c->is_touched[SPACE_CLUSTER][i])
-            return true;
-    return false;
-}
-
 static void note_success(struct composing *c, int64_t revision)
 {
     struct etcd_store *self = c->self;
     const struct memory_tables *tables = &self->near.tables;
+    bool is_shared = false;
 
     self->tail_revision = revision;
     self->tail = c->tail;
@@ -166,11 +154,13 @@ static void note_success(struct composing *c, int64_t revision)
     else
         self->is_loaded = self->is_watched;
     for (size_t i = 0; i < (size_t) SPACES * BLOCKS; i++)
-        if (c->is_touched[i / BLOCKS][i % BLOCKS])
+        if (c->is_touched[i / BLOCKS][i % BLOCKS]) {
             self->block_revision[i / BLOCKS][i % BLOCKS] = revision;
+            is_shared = is_shared || i / BLOCKS == SPACE_CLUSTER;
+        }
     if (self->is_noting_lost)
         self->n_lost = 0;
-    if (self->is_watched && is_shared_touched(c)) {
+    if (self->is_watched && is_shared) {
         etcd_watch_expect(self->watch[WATCH_CLUSTER], revision);
         if (self->expected_revision == 0) {
             self->expected_revision = revision;
@@ -212,22 +202,6 @@ static void count(struct ledger_traffic *traffic, const struct etcd_call *call, 
         traffic->n_within[i] += took_us <= LEDGER_TXN_US_MAX(i);
 }
 
-static void note_conflict(struct etcd_store *self, bool is_uncertain, dibs_err *err)
-{
-    (void) etcdstore_conflict(self, err);
-    if (is_uncertain) /* the tail was changed to decide it */
-        self->is_loaded = false;
-}
-
-/* When the Txn certainly came to nothing, the copy is valid and can be read while nothing can be changed. */
-static void note_failure(struct etcd_store *self, bool is_uncertain, bool is_cut, const dibs_err *why)
-{
-    self->is_loaded = self->is_loaded && !is_uncertain;
-    self->state.was_cut = is_cut;
-    if (is_cut)
-        etcdstore_note_silence(self, why);
-}
-
 /* Send the Txn of all stores; the tail of the first one shows the result for all. */
 static dibs_status send_and_learn(struct composing *all, size_t n, dibs_err *err)
 {
@@ -246,8 +220,8 @@ static dibs_status send_and_learn(struct composing *all, size_t n, dibs_err *err
     if (is_uncertain)
         outcome = decide(c, &revision);
     /* A Txn that certainly came to nothing is retried like one with a conflict. */
-    bool is_again =
-        outcome == NOT_DONE && (is_conflict || (is_uncertain && clock_monotonic_ms() < c->self->deadline_ms));
+    bool has_time = clock_monotonic_ms() < c->self->deadline_ms;
+    bool is_again = outcome == NOT_DONE && (is_conflict || (is_uncertain && has_time));
 
     if (is_conflict && outcome == NOBODY_KNOWS)
         s = err_set(err, DIBS_UNAVAILABLE, "etcd: its answers came twice");
@@ -255,10 +229,13 @@ static dibs_status send_and_learn(struct composing *all, size_t n, dibs_err *err
         if (outcome == IS_DONE)
             note_success(&all[i], revision);
         else if (is_again)
-            note_conflict(all[i].self, is_uncertain, err);
-        else
-            note_failure(all[i].self, is_uncertain,
-                         outcome == NOBODY_KNOWS || call.fault == ETCD_FAULT_UNREACHABLE, err);
+            (void) etcdstore_conflict(all[i].self, err);
+        else if (outcome == NOBODY_KNOWS || call.fault == ETCD_FAULT_UNREACHABLE)
+            etcdstore_note_silence(all[i].self, err);
+        /* The tail was changed to decide it. Else the copy is valid, and can be read while nothing can be
+         * changed. */
+        if (outcome != IS_DONE && is_uncertain)
+            all[i].self->is_loaded = false;
     }
     if (is_conflict)
         etcdstore_compare_tail(c->self, &answer.result.results[0]);

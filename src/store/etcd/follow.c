@@ -322,11 +322,12 @@ void etcdstore_note_silence(struct etcd_store *self, const dibs_err *why)
 {
     self->silent_ms = clock_monotonic_ms();
     self->silence = *why;
+    self->state.was_cut = true;
 }
 
-/* A daemon has one thread, and its clients want to know in time that they may have lost their ports: after
- * one of them has waited for the whole of the deadline the next ones fail at once, and now and then a
- * short look shows whether somebody answers again. */
+/* Fail at once after a request has waited in vain for its whole deadline: a daemon has one thread, and its
+ * clients want to know in time that they may have lost their ports. Now and then ask whether etcd answers
+ * again. */
 dibs_status etcdstore_listen(struct etcd_store *self, dibs_err *err)
 {
     if (!self->is_watched || self->silent_ms == 0)

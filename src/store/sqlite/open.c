@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
@@ -18,6 +17,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/jitter.h"
 #include "base/text.h"
 #include "store/sqlite/sqlite_store.h"
 
@@ -40,12 +40,9 @@ static void pause_waiting(const struct sqlite_store *self, int64_t since_ms)
     int64_t now_ms = clock_monotonic_ms();
     int64_t left_us = (self->deadline_ms - now_ms) * 1000;
     int64_t ceiling_us = (now_ms - since_ms) * 1000 / 4;
-    uint32_t noise = 0;
 
-    if (getrandom(&noise, sizeof noise, GRND_NONBLOCK) < 0)
-        noise = (uint32_t) now_ms * 2654435761u;
     ceiling_us = ceiling_us < SHORTEST_US ? SHORTEST_US : ceiling_us > LONGEST_US ? LONGEST_US : ceiling_us;
-    int64_t pause_us = ceiling_us / 4 + noise % (uint32_t) ceiling_us;
+    int64_t pause_us = ceiling_us / 4 + jitter_random() % (uint32_t) ceiling_us;
     if (pause_us > left_us)
         pause_us = left_us > 0 ? left_us : 0; /* ask once more at the very end */
     struct timespec pause = { .tv_sec = pause_us / 1000000, .tv_nsec = (long) (pause_us % 1000000) * 1000 };

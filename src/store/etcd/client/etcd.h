@@ -151,10 +151,6 @@ dibs_status etcd_lease_renew(struct etcd *etcd, struct etcd_call *call, int64_t 
                              dibs_err *err);
 /* Fine when it has ended already. Its keys go with it. */
 dibs_status etcd_lease_revoke(struct etcd *etcd, struct etcd_call *call, int64_t id, dibs_err *err);
-/* Read the TTL with which the lease was granted. NOT_FOUND: it has ended. */
-dibs_status etcd_lease_look(struct etcd *etcd, struct etcd_call *call, int64_t id, int64_t *granted_s,
-                            dibs_err *err);
-
 /* ---- the cluster, for people and for metrics ---- */
 
 struct etcd_status {
