@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/clock.h"
 #include "dibs/claim.h"
 #include "ledger/call.h"
 #include "store/record.h"

@@ -3,7 +3,6 @@
 #define DIBS_LEDGER_STEP_H
 /* Inside the ledger: transactions, and the changes of a claim's life that every decision is made of. */
 #include "ledger/ledger.h"
-#include "net/portbits.h"
 #include "store/store.h"
 
 /* A transaction that several calls share. A ledger has one at a time. */

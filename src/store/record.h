@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/clock.h"
 #include "dibs/claim.h"
 
 #define LEDGER_KEY_MAX 128 /* bytes: a UUID, or what a build system calls a job */

@@ -2,7 +2,6 @@
 /* Sends a commit as one Txn, and finds out its result even when the answer is lost. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"

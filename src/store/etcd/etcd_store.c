@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The store in etcd: decisions run on an in-memory copy, and commit.c sends their changes. */
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

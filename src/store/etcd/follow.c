@@ -2,12 +2,10 @@
 /* Keeps the in-memory copy current with the changes of other nodes. */
 #include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "store/etcd/etcd_store.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The statements, transactions and queries of a SQLite ledger. Values are bound, never spliced. */
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

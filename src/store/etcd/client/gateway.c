@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The JSON of the gateway. Answers are untrusted input: the reader is bounded, and refuses an answer that
  * does not fit its request. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"

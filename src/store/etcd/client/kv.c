@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Keys with their values, and leases. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
