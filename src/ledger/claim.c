@@ -15,12 +15,12 @@
 
 #include "base/banned.h"
 
-/* Dead claims that give way to the port being tried. */
+/* What conflicts with one want on one port. */
 struct conflicts {
     const struct ledger_want *want;
     const dibs_binding *binding;
     int64_t now_boot_ms;
-    struct id_list ids;
+    struct id_list ids; /* of exclusive claims */
     bool is_cooling;
     bool is_declared;
 };
@@ -66,12 +66,11 @@ static void refuse_port(struct claiming *k, uint16_t port, const dibs_claim *blo
     r->has_blocker = true;
 }
 
-/* Of the conflicts, keep the dead in c->ids (they give way) and report the others. *is_free when none is
- * left. */
-static dibs_status sort_out(struct claiming *k, struct conflicts *c, uint16_t port, bool *is_free)
+/* Add the dead of the conflicts to `dead` (they give way), and report the others. *is_free when none is left.
+ */
+static dibs_status sort_out(struct claiming *k, struct conflicts *c, uint16_t port, struct id_list *dead,
+                            bool *is_free)
 {
-    size_t dead = 0;
-
     id_list_sort(&c->ids);
     *is_free = true;
     for (size_t i = 0; i < c->ids.n; i++) {
@@ -86,138 +85,101 @@ static dibs_status sort_out(struct claiming *k, struct conflicts *c, uint16_t po
             return s;
         }
         if (!row.claim.is_damaged && !row.claim.is_kept && claiming_is_dead(k->batch, &row.claim)) {
-            c->ids.id[dead++] = id;
+            (void) id_list_add(dead, id);
             continue;
         }
         *is_free = false;
         refuse_port(k, port, &row.claim);
     }
-    c->ids.n = dead;
-    return DIBS_OK;
+    return dead->is_failed ? err_set(k->err, DIBS_FAILURE, "claiming: out of memory") : DIBS_OK;
 }
 
-/* May `want` have `port`? Fills c->ids (the caller's to free) with the dead claims to end first. */
+/* May `want` have `port`? Adds to `dead` the claims to end first. */
 static dibs_status check_port(struct claiming *k, const struct ledger_want *want, uint16_t port,
-                              struct conflicts *c, bool *is_free)
+                              struct id_list *dead, bool *is_free)
 {
+    AUTO(conflicts_auto)
+    struct conflicts c = { .want = want, .now_boot_ms = k->step->call->now.boot_ms };
+
     *is_free = false;
-    *c = (struct conflicts){ .want = want, .now_boot_ms = k->step->call->now.boot_ms };
     for (size_t i = 0; i < want->claim.n_bindings; i++) {
-        c->binding = &want->claim.bindings[i];
+        c.binding = &want->claim.bindings[i];
         dibs_status s =
-            k->step->store->ops->slots(k->step->store, c->binding->proto, port, collect, c, k->err);
+            k->step->store->ops->slots(k->step->store, c.binding->proto, port, collect, &c, k->err);
 
         if (s != DIBS_OK)
             return s;
     }
-    if (c->ids.is_failed)
+    if (c.ids.is_failed)
         return err_set(k->err, DIBS_FAILURE, "claiming: out of memory");
     if (!want->claim.is_exclusive) { /* declared: never an error, conflicts or not (D8) */
-        c->ids.n = 0;
         *is_free = true;
         return DIBS_OK;
     }
-    if (want->is_choice && c->is_declared)
+    if (want->is_choice && c.is_declared)
         return DIBS_OK;
-    if (want->is_choice && c->is_cooling && !want->accepts_cooling && port != want->remembered) {
+    if (want->is_choice && c.is_cooling && !want->accepts_cooling && port != want->remembered) {
         k->refusal->n_cooling++;
         return DIBS_OK;
     }
-    return sort_out(k, c, port, is_free);
+    return sort_out(k, &c, port, dead, is_free);
 }
 
-static dibs_status end_dead(struct claiming *k, const struct conflicts *c)
+static dibs_status end_dead(struct claiming *k, const struct id_list *dead)
 {
     dibs_status s = DIBS_OK;
 
-    for (size_t i = 0; i < c->ids.n && s == DIBS_OK; i++) {
+    for (size_t i = 0; i < dead->n && s == DIBS_OK; i++) {
         struct claim_record row;
 
-        s = store_get_claim(k->step->store, c->ids.id[i], &row, k->err);
+        s = store_get_claim(k->step->store, dead->id[i], &row, k->err);
         if (s == DIBS_OK)
             s = step_end(k->step, &row, DIBS_EV_REAPED, k->err);
     }
     return s;
 }
 
-static dibs_status try_port(struct claiming *k, const struct ledger_want *want, uint16_t port,
-                            dibs_claim *out, bool *is_done)
-{
-    AUTO(conflicts_auto) struct conflicts c = { 0 };
-    struct claim_record row;
-    bool is_free = false;
-    dibs_status s = check_port(k, want, port, &c, &is_free);
-
-    *is_done = false;
-    if (s == DIBS_OK && is_free)
-        s = claiming_probe(k, want, port, &is_free);
-    if (s != DIBS_OK || !is_free)
-        return s;
-    s = end_dead(k, &c);
-    if (s == DIBS_OK)
-        s = step_insert(k->step, &want->claim, port, DIBS_EV_CLAIMED, &row, k->err);
-    if (s != DIBS_OK)
-        return s;
-    claiming_answer(&row, false, out);
-    *is_done = true;
-    return DIBS_OK;
-}
-
-static dibs_status claim_one(struct claiming *k, size_t i, dibs_claim *out)
-{
-    const struct ledger_want *want = &k->batch->wants[i];
-    bool is_done = false;
-
-    k->refusal->want = i;
-    dibs_status s = want->claim.name[0] ? claiming_by_name(k, want, out, &is_done) : DIBS_OK;
-    for (size_t n = 0; n < want->n_candidates && s == DIBS_OK && !is_done; n++)
-        s = try_port(k, want, want->candidates[n], out, &is_done);
-    if (s != DIBS_OK || is_done)
-        return s;
-    if (want->n_candidates == 1 && !want->is_choice)
-        return err_set(k->err, DIBS_TAKEN, "port %u is taken", want->candidates[0]);
-    return err_set(k->err, DIBS_EXHAUSTED, "none of %zu candidates is free", want->n_candidates);
-}
-
-/* Wants that get adjacent ports: wants[first], and `n` together. `out` is that of the first. */
+/* Wants that get adjacent ports: wants[first], and `n` together; one by itself is a run of one. `out` is that
+ * of the first. */
 struct run {
     size_t first, n;
     const struct ledger_want *wants;
     dibs_claim *out;
 };
 
-/* Every port of the run from `base` that no name has already, or none: what an attempt wrote is undone by
- * checking all before writing. */
+/* Every port of the run from `base` that no name has already, or none: all are checked before one is written.
+ */
 static dibs_status claim_run_at(struct claiming *k, const struct run *run, uint16_t base, bool *is_done)
 {
+    AUTO(id_list_auto) struct id_list dead = { 0 };
     bool is_free = run->n - 1 <= (size_t) (DIBS_PORT_MAX - base); /* a run does not go over the end */
+    dibs_status s = DIBS_OK;
 
     *is_done = false;
-    for (size_t i = 0; i < run->n && is_free; i++) {
-        AUTO(conflicts_auto) struct conflicts c = { 0 };
+    for (size_t i = 0; i < run->n && is_free && s == DIBS_OK; i++) {
         uint16_t port = (uint16_t) (base + i);
 
         if (run->out[i].id != 0)
             continue;
         k->refusal->want = run->first + i;
-        dibs_status s = check_port(k, &run->wants[i], port, &c, &is_free);
+        s = check_port(k, &run->wants[i], port, &dead, &is_free);
         if (s == DIBS_OK && is_free)
             s = claiming_probe(k, &run->wants[i], port, &is_free);
-        if (s != DIBS_OK)
-            return s;
     }
-    *is_done = is_free;
-    for (size_t i = 0; i < run->n && is_free; i++) {
-        bool one_done = run->out[i].id != 0;
-        dibs_status s =
-            one_done ? DIBS_OK : try_port(k, &run->wants[i], (uint16_t) (base + i), &run->out[i], &one_done);
+    if (s != DIBS_OK || !is_free)
+        return s;
+    s = end_dead(k, &dead);
+    for (size_t i = 0; i < run->n && s == DIBS_OK; i++) {
+        struct claim_record row;
 
-        if (s != DIBS_OK)
-            return s;
-        if (!one_done) /* a stranger came between the two probes: fail rather than leave half a run */
-            return err_set(k->err, DIBS_EXHAUSTED, "a port of the run was taken meanwhile");
+        if (run->out[i].id != 0)
+            continue;
+        s = step_insert(k->step, &run->wants[i].claim, (uint16_t) (base + i), DIBS_EV_CLAIMED, &row, k->err);
+        if (s == DIBS_OK)
+            claiming_answer(&row, false, &run->out[i]);
     }
-    return DIBS_OK;
+    *is_done = s == DIBS_OK;
+    return s;
 }
 
 static dibs_status refuse_run(struct claiming *k, const struct run *run, size_t i)
@@ -284,8 +246,12 @@ static dibs_status claim_run(struct claiming *k, const struct run *run)
         if (s != DIBS_OK || is_done)
             return s;
     }
+    const struct ledger_want *want = run->wants;
     k->refusal->want = run->first;
-    return err_set(k->err, DIBS_EXHAUSTED, "none of %zu runs is free", run->wants[0].n_candidates);
+    if (run->n == 1 && want->n_candidates == 1 && !want->is_choice)
+        return err_set(k->err, DIBS_TAKEN, "port %u is taken", want->candidates[0]);
+    return err_set(k->err, DIBS_EXHAUSTED, "none of %zu %s is free", want->n_candidates,
+                   run->n == 1 ? "candidates" : "runs");
 }
 
 /* ---- batches with a key ----
@@ -377,18 +343,6 @@ static bool only_looks(const struct ledger_batch *batch)
     return is_look;
 }
 
-/* A name that has its claim needs no write; for another one the write fails with its reason. */
-static dibs_status begin(struct claiming *k, struct ledger *ledger, const struct call *call)
-{
-    /* INV-2: what is kept survives power loss. */
-    bool is_full = keeps_any(k->batch) && !k->batch->is_dry_run;
-    dibs_status s = step_write(k->step, ledger, call, is_full, k->err);
-
-    if (s == DIBS_UNAVAILABLE && k->err->trouble == DIBS_TROUBLE_UNWRITABLE && only_looks(k->batch))
-        s = step_read(k->step, ledger, call, k->err);
-    return s;
-}
-
 /* One claim is refused before anything is written, unless its name first leaves the port of a dead holder, or
  * it turns out to be one more than its user may have. */
 static bool may_stop_halfway(const struct ledger_batch *batch, const struct ledger_allowance *allowance)
@@ -398,45 +352,58 @@ static bool may_stop_halfway(const struct ledger_batch *batch, const struct ledg
            (batch->n_dead > 0 && batch->wants[0].claim.name[0]);
 }
 
-static dibs_status claim_batch(struct ledger *ledger, const struct call *call,
-                               const struct ledger_batch *batch, dibs_claim *out,
-                               struct ledger_refusal *refusal, dibs_err *err)
+/* *is_answered: what a batch with this key got before is the answer. */
+static dibs_status claim_batch(struct claiming *k, dibs_claim *out, bool *is_answered)
 {
-    AUTO(step_auto) struct step step = { 0 };
-    dibs_err local = { 0 };
-    struct claiming k = { .step = &step, .batch = batch, .refusal = refusal, .err = err ? err : &local };
+    const struct ledger_batch *batch = k->batch;
+    dibs_status s = DIBS_OK;
 
-    assert(batch->n + batch->n_drops > 0 && batch->n <= DIBS_BATCH_MAX);
-    memset(refusal, 0, sizeof *refusal);
-    dibs_status s = begin(&k, ledger, call);
-    bool is_known = false;
-    if (s == DIBS_OK && batch->key)
-        s = answer_known(&k, out, &is_known);
-    if (s != DIBS_OK || is_known)
+    memset(k->refusal, 0, sizeof *k->refusal);
+    *is_answered = false;
+    if (batch->key)
+        s = answer_known(k, out, is_answered);
+    if (s != DIBS_OK || *is_answered)
         return s;
-    if (may_stop_halfway(batch, call->allowance))
-        s = step_save(&step, k.err);
+    if (may_stop_halfway(batch, k->step->call->allowance))
+        s = step_save(k->step, k->err);
     if (s == DIBS_OK)
-        s = claiming_drop(&k);
+        s = claiming_drop(k);
     for (size_t i = 0; i < batch->n && s == DIBS_OK;) {
         struct run run = { i, batch->wants[i].run > 1 ? batch->wants[i].run : 1, &batch->wants[i], &out[i] };
 
         assert(i + run.n <= batch->n);
-        s = run.n > 1 ? claim_run(&k, &run) : claim_one(&k, i, &out[i]);
+        s = claim_run(k, &run);
         i += run.n;
     }
-    if (s != DIBS_OK || batch->is_dry_run)
-        return s; /* step_auto rolls back: INV-4 */
-    if (batch->key)
-        s = remember_answer(&k, out);
-    if (s == DIBS_OK)
-        s = step_commit(&step, k.err);
-    refusal->is_beyond = s == DIBS_EXHAUSTED;
-    return s;
+    return s == DIBS_OK && batch->key && !batch->is_dry_run ? remember_answer(k, out) : s;
 }
 
 dibs_status ledger_claim(struct ledger *ledger, const struct call *call, const struct ledger_batch *batch,
                          dibs_claim *out, struct ledger_refusal *refusal, dibs_err *err)
 {
-    return DECIDE(ledger, call, claim_batch(ledger, call, batch, out, refusal, err));
+    dibs_err local = { 0 };
+    struct claiming k = { .batch = batch, .refusal = refusal, .err = err ? err : &local };
+    /* INV-2: what is kept survives power loss. */
+    bool is_full = keeps_any(batch) && !batch->is_dry_run;
+    bool is_decided = false;
+    bool is_answered = false;
+    dibs_status s = DIBS_OK;
+
+    assert(batch->n + batch->n_drops > 0 && batch->n <= DIBS_BATCH_MAX);
+    memset(refusal, 0, sizeof *refusal);
+    for (AUTO(step_auto) struct step step = { 0 }; step_next(&step, ledger, call, is_full, &s, k.err);) {
+        k.step = &step;
+        s = claim_batch(&k, out, &is_answered);
+        is_decided = s == DIBS_OK;
+        if (is_answered || batch->is_dry_run)
+            return s; /* step_auto rolls back: INV-4 */
+    }
+    refusal->is_beyond = is_decided && s == DIBS_EXHAUSTED;
+    if (s != DIBS_UNAVAILABLE || k.err->trouble != DIBS_TROUBLE_UNWRITABLE || !only_looks(batch))
+        return s;
+    /* A name that has its claim needs no write. */
+    AUTO(step_auto) struct step step = { 0 };
+    k.step = &step;
+    s = step_read(&step, ledger, call, k.err);
+    return s == DIBS_OK ? claim_batch(&k, out, &is_answered) : s;
 }

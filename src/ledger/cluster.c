@@ -173,20 +173,16 @@ void ledger_compact(struct ledger *ledger)
         cluster_of(ledger)->compact(ledger->store);
 }
 
-static dibs_status attach(struct ledger *ledger, const struct call *call, size_t *n, dibs_err *err)
-{
-    AUTO(step_auto) struct step step = { 0 };
-    dibs_status s = step_write(&step, ledger, call, false, err);
-
-    if (s == DIBS_OK)
-        s = step.store->ops->cluster->attach(step.store, n, err);
-    return s == DIBS_OK && *n > 0 ? step_commit(&step, err) : s;
-}
-
 dibs_status ledger_attach(struct ledger *ledger, const struct call *call, size_t *n, dibs_err *err)
 {
+    dibs_status s = DIBS_OK;
+
     *n = 0;
-    return cluster_of(ledger) ? DECIDE(ledger, call, attach(ledger, call, n, err)) : DIBS_OK;
+    if (!cluster_of(ledger))
+        return DIBS_OK;
+    for (AUTO(step_auto) struct step step = { 0 }; step_next(&step, ledger, call, false, &s, err);)
+        s = step.store->ops->cluster->attach(step.store, n, err);
+    return s;
 }
 
 struct sought {
@@ -258,26 +254,24 @@ static dibs_status end_claim(struct step *step, struct claim_record *row, size_t
 static dibs_status end_claims(struct ledger *ledger, const struct call *call, const char *name, size_t *n,
                               dibs_err *err)
 {
-    AUTO(step_auto) struct step step = { 0 };
-    AUTO(id_list_auto) struct id_list ids = { 0 };
-    struct of_node of = { .name = name, .ids = &ids };
-    size_t ended = 0;
-    dibs_status s = step_write(&step, ledger, call, true, err);
+    dibs_status s = DIBS_OK;
 
-    if (s == DIBS_OK)
+    for (AUTO(step_auto) struct step step = { 0 }; step_next(&step, ledger, call, true, &s, err);) {
+        AUTO(id_list_auto) struct id_list ids = { 0 };
+        struct of_node of = { .name = name, .ids = &ids };
+
+        *n = 0;
         s = step.store->ops->claims(step.store, &(struct ledger_filter){ 0 }, note_claim, &of, err);
-    if (s == DIBS_OK && ids.is_failed)
-        return err_set(err, DIBS_FAILURE, "removing a host: out of memory");
-    for (size_t i = 0; i < ids.n && s == DIBS_OK; i++) {
-        struct claim_record row;
+        if (s == DIBS_OK && ids.is_failed)
+            return err_set(err, DIBS_FAILURE, "removing a host: out of memory");
+        for (size_t i = 0; i < ids.n && s == DIBS_OK; i++) {
+            struct claim_record row;
 
-        s = store_get_claim(step.store, ids.id[i], &row, err);
-        if (s == DIBS_OK)
-            s = end_claim(&step, &row, &ended, err);
+            s = store_get_claim(step.store, ids.id[i], &row, err);
+            if (s == DIBS_OK)
+                s = end_claim(&step, &row, n, err);
+        }
     }
-    if (s == DIBS_OK && ended > 0)
-        s = step_commit(&step, err);
-    *n = ended;
     return s;
 }
 
@@ -291,7 +285,7 @@ static dibs_status remove_node(struct ledger *ledger, const struct call *call, c
     dibs_status s = cluster->node_count(ledger->store, name, &n_own, &since, err);
 
     if (s == DIBS_OK)
-        s = DECIDE(ledger, call, end_claims(ledger, call, name, &n_shared, err));
+        s = end_claims(ledger, call, name, &n_shared, err);
     *n += n_shared; /* for good, whatever follows */
     if (s == DIBS_OK)
         s = cluster->node_forget(ledger->store, name, since, err);

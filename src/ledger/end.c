@@ -78,56 +78,55 @@ static dibs_status end_one(struct step *step, struct claim_record *row, enum led
     return step_end(step, row, kind, err);
 }
 
-/* End claims; with a token only the one that has it. `out` gets how many, and the last one as it was. */
-static dibs_status end_seen(struct ledger *ledger, const struct call *call, const struct ledger_ending *what,
+/* End one claim, unless it was changed since it was judged; with a token only the one that has it. `out`
+ * counts, and gets the claim as it was. */
+static dibs_status end_seen(struct step *step, struct ledger_seen seen, enum ledger_end_how how,
                             const struct record_token *token, struct ledger_ended *out, dibs_err *err)
 {
-    AUTO(step_auto) struct step step = { 0 };
-    bool by_right = what->how == LEDGER_END_RELEASE || what->how == LEDGER_END_UNHOLD ||
-                    what->how == LEDGER_END_UNKEEP || what->how == LEDGER_END_GONE;
-    dibs_status s = step_write(&step, ledger, call, false, err);
+    struct claim_record row;
+    const dibs_claim *c = &row.claim;
+    bool is_reaped = how == LEDGER_END_REAP || how == LEDGER_END_STALE;
+    dibs_status s = get_seen(step, seen, &row, err);
 
-    out->n = 0;
-    if (s == DIBS_OK && what->n > 1)
-        s = step_save(&step, err);
-    for (size_t i = 0; i < what->n && s == DIBS_OK; i++) {
-        struct claim_record row;
+    if (s != DIBS_OK)
+        return s == DIBS_NOT_FOUND ? DIBS_OK : s; /* ended already: that is what was wanted */
+    if (token && !record_secret_equal(row.secret, token->secret))
+        return DIBS_OK;
+    if (is_reaped && c->node[0] && c->node_life != DIBS_DEAD)
+        return DIBS_OK; /* not ours to judge */
+    /* Renewed, or asked for again since (INV-5). Of a lease of another host only its length is known here,
+     * which who ends it has waited for. */
+    if ((is_reaped || how == LEDGER_END_GONE) && c->lease_until_ms != seen.lease_until_ms)
+        return DIBS_OK;
+    if (!is_reaped && how != LEDGER_END_LEAK)
+        s = step_check_right(step, c, err);
+    if (s != DIBS_OK || (how == LEDGER_END_UNHOLD && c->holder == DIBS_HELD_BY_NOBODY))
+        return s;
+    out->claim = *c;
+    out->n++;
+    return end_one(step, &row, how, err);
+}
 
-        s = get_seen(&step, what->seen[i], &row, err);
-        if (s == DIBS_NOT_FOUND) { /* ended already: that is what was wanted */
-            s = DIBS_OK;
-            continue;
-        }
-        if (s != DIBS_OK)
-            return s;
-        if (token && !record_secret_equal(row.secret, token->secret))
-            continue;
-        if ((what->how == LEDGER_END_REAP || what->how == LEDGER_END_STALE) &&
-            (row.claim.lease_until_ms != what->seen[i].lease_until_ms ||
-             (row.claim.node[0] && row.claim.node_life != DIBS_DEAD)))
-            continue; /* renewed since it was judged (INV-5), or not ours to judge */
-        /* Somebody asked for it again since. Of a lease of another host only its length is known here, which
-         * who ends it has waited for. */
-        if (what->how == LEDGER_END_GONE && row.claim.lease_until_ms != what->seen[i].lease_until_ms)
-            continue;
-        if (by_right)
-            s = step_check_right(&step, &row.claim, err);
-        if (s != DIBS_OK)
-            return s;
-        if (what->how == LEDGER_END_UNHOLD && row.claim.holder == DIBS_HELD_BY_NOBODY)
-            continue;
-        out->claim = row.claim;
-        out->n++;
-        s = end_one(&step, &row, what->how, err);
+static dibs_status end_all(struct ledger *ledger, const struct call *call, const struct ledger_ending *what,
+                           const struct record_token *token, struct ledger_ended *out, dibs_err *err)
+{
+    dibs_status s = DIBS_OK;
+
+    for (AUTO(step_auto) struct step step = { 0 }; step_next(&step, ledger, call, false, &s, err);) {
+        out->n = 0;
+        if (what->n > 1)
+            s = step_save(&step, err);
+        for (size_t i = 0; i < what->n && s == DIBS_OK; i++)
+            s = end_seen(&step, what->seen[i], what->how, token, out, err);
     }
-    return s == DIBS_OK && out->n > 0 ? step_commit(&step, err) : s;
+    return s;
 }
 
 dibs_status ledger_end(struct ledger *ledger, const struct call *call, const struct ledger_ending *what,
                        size_t *n, dibs_err *err)
 {
     struct ledger_ended ended;
-    dibs_status s = DECIDE(ledger, call, end_seen(ledger, call, what, NULL, &ended, err));
+    dibs_status s = end_all(ledger, call, what, NULL, &ended, err);
 
     if (s == DIBS_OK && n)
         *n = ended.n;
@@ -144,7 +143,7 @@ dibs_status ledger_end_token(struct ledger *ledger, const struct call *call, con
         return DIBS_OK;
     const struct ledger_seen seen = { .id = parsed.id, .generation = parsed.generation };
     const struct ledger_ending ending = { .seen = &seen, .n = 1, .how = how };
-    return DECIDE(ledger, call, end_seen(ledger, call, &ending, &parsed, out, err));
+    return end_all(ledger, call, &ending, &parsed, out, err);
 }
 
 dibs_status ledger_certain(const dibs_claim *claim, dibs_err *err)
@@ -178,58 +177,25 @@ static dibs_status get_changeable(struct step *step, struct ledger_seen seen, st
     return ledger_certain(c, err);
 }
 
-static dibs_status renew(struct ledger *ledger, const struct call *call, struct ledger_seen seen,
-                         int64_t ttl_ms, dibs_claim *out, dibs_err *err)
-{
-    AUTO(step_auto) struct step step = { 0 };
-    struct claim_record row;
-    dibs_status s = step_write(&step, ledger, call, false, err);
-
-    if (s == DIBS_OK)
-        s = get_changeable(&step, seen, &row, err);
-    if (s != DIBS_OK)
-        return s;
-    if (row.claim.holder != DIBS_HELD_BY_LEASE)
-        return err_set(err, DIBS_INVALID, "the claim on port %u has no lease to renew: it %s", row.claim.port,
-                       row.claim.holder == DIBS_HELD_BY_PROCESS ? "lasts as long as its process"
-                                                                : "is kept until it is released");
-    row.claim.lease_ttl_ms = ttl_ms;
-    row.claim.changed_ms = call->now.wall_ms;
-    step_lease(&step, &row.claim);
-    s = step.store->ops->put(step.store, CLAIMS, &row, err);
-    if (s == DIBS_OK)
-        s = step_event(&step, DIBS_EV_RENEWED, &row.claim, err);
-    if (s == DIBS_OK)
-        s = step_commit(&step, err);
-    if (s == DIBS_OK)
-        claiming_answer(&row, false, out);
-    return s;
-}
-
 dibs_status ledger_renew(struct ledger *ledger, const struct call *call, struct ledger_seen seen,
                          int64_t ttl_ms, dibs_claim *out, dibs_err *err)
 {
-    return DECIDE(ledger, call, renew(ledger, call, seen, ttl_ms, out, err));
-}
+    struct claim_record row = { 0 };
+    dibs_status s = DIBS_OK;
 
-static dibs_status transfer(struct ledger *ledger, const struct call *call, struct ledger_seen seen,
-                            const dibs_claim *heir, dibs_claim *out, dibs_err *err)
-{
-    AUTO(step_auto) struct step step = { 0 };
-    struct claim_record row;
-    dibs_status s = step_write(&step, ledger, call, heir->is_kept, err);
-
-    if (s == DIBS_OK)
+    for (AUTO(step_auto) struct step step = { 0 }; step_next(&step, ledger, call, false, &s, err);) {
         s = get_changeable(&step, seen, &row, err);
-    if (s != DIBS_OK)
-        return s;
-    dibs_claim *c = &row.claim;
-    step_unkeeps(&step, c);
-    step_hold(&step, c, heir);
-    c->is_kept = heir->is_kept;
-    s = step_rehold(&step, &row, DIBS_EV_TRANSFERRED, err);
-    if (s == DIBS_OK)
-        s = step_commit(&step, err);
+        if (s != DIBS_OK)
+            return s;
+        if (row.claim.holder != DIBS_HELD_BY_LEASE)
+            return err_set(err, DIBS_INVALID, "the claim on port %u has no lease to renew: it %s",
+                           row.claim.port,
+                           row.claim.holder == DIBS_HELD_BY_PROCESS ? "lasts as long as its process"
+                                                                    : "is kept until it is released");
+        row.claim.lease_ttl_ms = ttl_ms;
+        step_lease(&step, &row.claim);
+        s = step_change(&step, &row, DIBS_EV_RENEWED, err);
+    }
     if (s == DIBS_OK)
         claiming_answer(&row, false, out);
     return s;
@@ -238,7 +204,21 @@ static dibs_status transfer(struct ledger *ledger, const struct call *call, stru
 dibs_status ledger_transfer(struct ledger *ledger, const struct call *call, struct ledger_seen seen,
                             const dibs_claim *heir, dibs_claim *out, dibs_err *err)
 {
-    return DECIDE(ledger, call, transfer(ledger, call, seen, heir, out, err));
+    struct claim_record row = { 0 };
+    dibs_status s = DIBS_OK;
+
+    for (AUTO(step_auto) struct step step = { 0 }; step_next(&step, ledger, call, heir->is_kept, &s, err);) {
+        s = get_changeable(&step, seen, &row, err);
+        if (s != DIBS_OK)
+            return s;
+        step_unkeeps(&step, &row.claim);
+        step_hold(&step, &row.claim, heir);
+        row.claim.is_kept = heir->is_kept;
+        s = step_rehold(&step, &row, DIBS_EV_TRANSFERRED, err);
+    }
+    if (s == DIBS_OK)
+        claiming_answer(&row, false, out);
+    return s;
 }
 
 /* ---- what others have ended ---- */
@@ -259,26 +239,21 @@ static bool write_loss(void *ctx, const dibs_claim *claim)
     return l->s == DIBS_OK;
 }
 
-static dibs_status note_lost(struct ledger *ledger, const struct call *call, size_t *n, dibs_err *err)
-{
-    AUTO(step_auto) struct step step = { 0 };
-    struct loss loss = { .step = &step, .err = err };
-    dibs_status s = step_write(&step, ledger, call, false, err);
-
-    if (s != DIBS_OK)
-        return s;
-    step.store->ops->cluster->lost(step.store, write_loss, &loss);
-    if (loss.s == DIBS_OK && loss.n > 0)
-        loss.s = step_commit(&step, err);
-    if (loss.s == DIBS_OK)
-        *n = loss.n;
-    return loss.s;
-}
-
 dibs_status ledger_note_lost(struct ledger *ledger, const struct call *call, size_t *n, dibs_err *err)
 {
+    dibs_status s = DIBS_OK;
+
     *n = 0;
-    return ledger->store->ops->cluster ? DECIDE(ledger, call, note_lost(ledger, call, n, err)) : DIBS_OK;
+    if (!ledger->store->ops->cluster)
+        return DIBS_OK;
+    for (AUTO(step_auto) struct step step = { 0 }; step_next(&step, ledger, call, false, &s, err);) {
+        struct loss loss = { .step = &step, .err = err };
+
+        step.store->ops->cluster->lost(step.store, write_loss, &loss);
+        *n = loss.n;
+        s = loss.s;
+    }
+    return s;
 }
 
 /* ---- restoring a snapshot ---- */
@@ -361,39 +336,32 @@ static dibs_status restore_one(struct step *step, const dibs_claim *claim, size_
     return s;
 }
 
-static dibs_status restore(struct ledger *ledger, const struct call *call, const dibs_snapshot *snapshot,
-                           size_t *n_restored, dibs_err *refused, dibs_err *err)
-{
-    AUTO(step_auto) struct step step = { 0 };
-    size_t restored = 0;
-    dibs_status s = step_write(&step, ledger, call, true, err);
-
-    if (s == DIBS_OK)
-        s = step_save(&step, err);
-    for (size_t i = 0; i < snapshot->n_pools && s == DIBS_OK; i++)
-        s = step_pool_put(&step, &snapshot->pools[i], err);
-    for (size_t i = 0; i < snapshot->n && s == DIBS_OK; i++) {
-        dibs_err why = { 0 };
-
-        s = restore_one(&step, &snapshot->claims[i], &restored, &why);
-        if (refused && (s == DIBS_TAKEN || s == DIBS_INVALID)) { /* it has written nothing */
-            refused[i] = why;
-            s = DIBS_OK;
-        } else if (s != DIBS_OK && err) {
-            *err = why;
-        }
-    }
-    if (s == DIBS_OK)
-        s = step_commit(&step, err);
-    if (s == DIBS_OK && n_restored)
-        *n_restored = restored;
-    return s;
-}
-
 dibs_status ledger_restore(struct ledger *ledger, const struct call *call, const dibs_snapshot *snapshot,
                            size_t *n_restored, dibs_err *refused, dibs_err *err)
 {
-    return DECIDE(ledger, call, restore(ledger, call, snapshot, n_restored, refused, err));
+    size_t restored = 0;
+    dibs_status s = DIBS_OK;
+
+    for (AUTO(step_auto) struct step step = { 0 }; step_next(&step, ledger, call, true, &s, err);) {
+        restored = 0;
+        s = step_save(&step, err);
+        for (size_t i = 0; i < snapshot->n_pools && s == DIBS_OK; i++)
+            s = step_pool_put(&step, &snapshot->pools[i], err);
+        for (size_t i = 0; i < snapshot->n && s == DIBS_OK; i++) {
+            dibs_err why = { 0 };
+
+            s = restore_one(&step, &snapshot->claims[i], &restored, &why);
+            if (refused && (s == DIBS_TAKEN || s == DIBS_INVALID)) { /* it has written nothing */
+                refused[i] = why;
+                s = DIBS_OK;
+            } else if (s != DIBS_OK && err) {
+                *err = why;
+            }
+        }
+    }
+    if (s == DIBS_OK && n_restored)
+        *n_restored = restored;
+    return s;
 }
 
 /* ---- drops ---- */
@@ -433,7 +401,7 @@ static dibs_status leave(struct step *step, struct claim_record *row, const stru
     claim->is_kept = is_kept;
     if (leaves_name)
         s = leave_name(step, claim, err);
-    return s == DIBS_OK ? step_change(step, row, err) : s;
+    return s == DIBS_OK ? step_change(step, row, DIBS_EV_TRANSFERRED, err) : s;
 }
 
 static bool is_held(const struct ledger_batch *batch, const dibs_claim *claim)

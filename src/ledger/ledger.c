@@ -164,30 +164,23 @@ dibs_status ledger_find_name(struct ledger *ledger, const struct call *call, con
     return s;
 }
 
-static dibs_status remember_name(struct ledger *ledger, const struct call *call, const dibs_claim *of,
-                                 dibs_err *err)
-{
-    AUTO(step_auto) struct step step = { 0 };
-    struct name_record known = { 0 };
-    dibs_status s = step_write(&step, ledger, call, false, err);
-
-    if (s == DIBS_OK)
-        s = store_get_name(step.store, of->principal, of->name, &known, err);
-    if (s == DIBS_OK && known.claim_id != 0)
-        return err_set(err, DIBS_TAKEN, "name '%s' has a claim", of->name);
-    if (s == DIBS_OK || s == DIBS_NOT_FOUND)
-        s = step_put_name(&step, of, 0, err);
-    return s == DIBS_OK ? step_commit(&step, err) : s;
-}
-
 dibs_status ledger_remember_name(struct ledger *ledger, const struct call *call, const char *name,
                                  uint16_t port, dibs_err *err)
 {
     dibs_claim of = { .port = port };
+    struct name_record known = { 0 };
+    dibs_status s = DIBS_OK;
 
     (void) text_copy(of.principal, sizeof of.principal, call->principal);
     (void) text_copy(of.name, sizeof of.name, name);
-    return DECIDE(ledger, call, remember_name(ledger, call, &of, err));
+    for (AUTO(step_auto) struct step step = { 0 }; step_next(&step, ledger, call, false, &s, err);) {
+        s = store_get_name(step.store, of.principal, of.name, &known, err);
+        if (s == DIBS_OK && known.claim_id != 0)
+            return err_set(err, DIBS_TAKEN, "name '%s' has a claim", of.name);
+        if (s == DIBS_OK || s == DIBS_NOT_FOUND)
+            s = step_put_name(&step, &of, 0, err);
+    }
+    return s;
 }
 
 dibs_status ledger_first_name(struct ledger *ledger, const struct call *call,
@@ -357,21 +350,14 @@ dibs_status ledger_pool_get(struct ledger *ledger, const struct call *call, cons
     return s == DIBS_NOT_FOUND ? err_set(err, s, "there is no pool '%s'", name) : s;
 }
 
-static dibs_status put_pool(struct ledger *ledger, const struct call *call, const dibs_pool *pool,
-                            dibs_err *err)
-{
-    AUTO(step_auto) struct step step = { 0 };
-    dibs_status s = step_write(&step, ledger, call, true, err);
-
-    if (s == DIBS_OK)
-        s = step_pool_put(&step, pool, err);
-    return s == DIBS_OK ? step_commit(&step, err) : s;
-}
-
 dibs_status ledger_pool_put(struct ledger *ledger, const struct call *call, const dibs_pool *pool,
                             dibs_err *err)
 {
-    return DECIDE(ledger, call, put_pool(ledger, call, pool, err));
+    dibs_status s = DIBS_OK;
+
+    for (AUTO(step_auto) struct step step = { 0 }; step_next(&step, ledger, call, true, &s, err);)
+        s = step_pool_put(&step, pool, err);
+    return s;
 }
 
 static bool count_one(void *ctx, const struct claim_record *row)
@@ -381,35 +367,30 @@ static bool count_one(void *ctx, const struct claim_record *row)
     return true;
 }
 
-static dibs_status remove_pool(struct ledger *ledger, const struct call *call, const char *name,
-                               dibs_err *err)
-{
-    AUTO(step_auto) struct step step = { 0 };
-    struct ledger_filter filter = { .pool = name };
-    dibs_pool pool;
-    size_t n = 0;
-    dibs_status s = step_write(&step, ledger, call, true, err);
-
-    if (s == DIBS_OK)
-        s = store_get_pool(step.store, name, &pool, err);
-    if (s == DIBS_NOT_FOUND)
-        return err_set(err, s, "there is no pool '%s'", name);
-    if (s == DIBS_OK)
-        s = step.store->ops->claims(step.store, &filter, count_one, &n, err);
-    if (s == DIBS_OK && n > 0 && strcmp(name, "default") != 0)
-        return err_set(err, DIBS_TAKEN, "pool '%s' still has %zu claim%s; release %s first", name, n,
-                       n == 1 ? "" : "s", n == 1 ? "it" : "them");
-    if (s == DIBS_OK)
-        s = step.store->ops->erase(step.store, POOLS, &pool, err);
-    if (s == DIBS_OK)
-        s = step_pool_event(&step, name, err);
-    return s == DIBS_OK ? step_commit(&step, err) : s;
-}
-
 dibs_status ledger_pool_remove(struct ledger *ledger, const struct call *call, const char *name,
                                dibs_err *err)
 {
-    return DECIDE(ledger, call, remove_pool(ledger, call, name, err));
+    struct ledger_filter filter = { .pool = name };
+    dibs_status s = DIBS_OK;
+
+    for (AUTO(step_auto) struct step step = { 0 }; step_next(&step, ledger, call, true, &s, err);) {
+        dibs_pool pool;
+        size_t n = 0;
+
+        s = store_get_pool(step.store, name, &pool, err);
+        if (s == DIBS_NOT_FOUND)
+            return err_set(err, s, "there is no pool '%s'", name);
+        if (s == DIBS_OK)
+            s = step.store->ops->claims(step.store, &filter, count_one, &n, err);
+        if (s == DIBS_OK && n > 0 && strcmp(name, "default") != 0)
+            return err_set(err, DIBS_TAKEN, "pool '%s' still has %zu claim%s; release %s first", name, n,
+                           n == 1 ? "" : "s", n == 1 ? "it" : "them");
+        if (s == DIBS_OK)
+            s = step.store->ops->erase(step.store, POOLS, &pool, err);
+        if (s == DIBS_OK)
+            s = step_pool_event(&step, name, err);
+    }
+    return s;
 }
 
 dibs_status ledger_pools(struct ledger *ledger, const struct call *call,
@@ -423,48 +404,36 @@ dibs_status ledger_pools(struct ledger *ledger, const struct call *call,
 
 /* ---- sightings and upkeep ---- */
 
-static dibs_status sighted(struct ledger *ledger, const struct call *call, const struct ledger_seen *seen,
-                           size_t n, uint32_t *counts, dibs_err *err)
-{
-    AUTO(step_auto) struct step step = { 0 };
-    dibs_status s = step_write(&step, ledger, call, false, err);
-
-    for (size_t i = 0; i < n && s == DIBS_OK; i++) {
-        struct sighting_record row = { .seen = seen[i] };
-
-        s = step.store->ops->get(step.store, SIGHTINGS, &row, err);
-        if (s == DIBS_NOT_FOUND || row.seen.generation != seen[i].generation)
-            row.count = 0;
-        row.seen = seen[i];
-        counts[i] = ++row.count;
-        if (s == DIBS_OK || s == DIBS_NOT_FOUND)
-            s = step.store->ops->put(step.store, SIGHTINGS, &row, err);
-    }
-    return s == DIBS_OK ? step_commit(&step, err) : s;
-}
-
 dibs_status ledger_sighted(struct ledger *ledger, const struct call *call, const struct ledger_seen *seen,
                            size_t n, uint32_t *counts, dibs_err *err)
 {
-    return DECIDE(ledger, call, sighted(ledger, call, seen, n, counts, err));
-}
+    dibs_status s = DIBS_OK;
 
-static dibs_status not_leaked(struct ledger *ledger, const struct call *call, const uint64_t *ids, size_t n,
-                              dibs_err *err)
-{
-    AUTO(step_auto) struct step step = { 0 };
-    dibs_status s = step_write(&step, ledger, call, false, err);
+    for (AUTO(step_auto) struct step step = { 0 }; step_next(&step, ledger, call, false, &s, err);)
+        for (size_t i = 0; i < n && s == DIBS_OK; i++) {
+            struct sighting_record row = { .seen = seen[i] };
 
-    for (size_t i = 0; i < n && s == DIBS_OK; i++)
-        s = step.store->ops->erase(step.store, SIGHTINGS, &(struct sighting_record){ .seen.id = ids[i] },
-                                   err);
-    return s == DIBS_OK ? step_commit(&step, err) : s;
+            s = step.store->ops->get(step.store, SIGHTINGS, &row, err);
+            if (s == DIBS_NOT_FOUND || row.seen.generation != seen[i].generation)
+                row.count = 0;
+            row.seen = seen[i];
+            counts[i] = ++row.count;
+            if (s == DIBS_OK || s == DIBS_NOT_FOUND)
+                s = step.store->ops->put(step.store, SIGHTINGS, &row, err);
+        }
+    return s;
 }
 
 dibs_status ledger_not_leaked(struct ledger *ledger, const struct call *call, const uint64_t *ids, size_t n,
                               dibs_err *err)
 {
-    return DECIDE(ledger, call, not_leaked(ledger, call, ids, n, err));
+    dibs_status s = DIBS_OK;
+
+    for (AUTO(step_auto) struct step step = { 0 }; step_next(&step, ledger, call, false, &s, err);)
+        for (size_t i = 0; i < n && s == DIBS_OK; i++)
+            s = step.store->ops->erase(step.store, SIGHTINGS, &(struct sighting_record){ .seen.id = ids[i] },
+                                       err);
+    return s;
 }
 
 static bool count_damaged(void *ctx, const struct claim_record *row)
@@ -473,27 +442,21 @@ static bool count_damaged(void *ctx, const struct claim_record *row)
     return true;
 }
 
-static dibs_status upkeep(struct ledger *ledger, const struct call *call, size_t *n_damaged, dibs_err *err)
+dibs_status ledger_upkeep(struct ledger *ledger, const struct call *call, size_t *n_damaged, dibs_err *err)
 {
-    AUTO(step_auto) struct step step = { 0 };
     struct ledger_filter all = { 0 };
+    dibs_status s = DIBS_OK;
     size_t n = 0;
-    dibs_status s = step_write(&step, ledger, call, false, err);
 
-    if (s == DIBS_OK)
+    for (AUTO(step_auto) struct step step = { 0 }; step_next(&step, ledger, call, false, &s, err);) {
+        n = 0;
         s = step_trim(&step, err);
-    if (s == DIBS_OK && n_damaged)
-        s = step.store->ops->claims(step.store, &all, count_damaged, &n, err);
-    if (s == DIBS_OK)
-        s = step_commit(&step, err);
+        if (s == DIBS_OK && n_damaged)
+            s = step.store->ops->claims(step.store, &all, count_damaged, &n, err);
+    }
     if (s == DIBS_OK && n_damaged)
         *n_damaged = n;
     return s;
-}
-
-dibs_status ledger_upkeep(struct ledger *ledger, const struct call *call, size_t *n_damaged, dibs_err *err)
-{
-    return DECIDE(ledger, call, upkeep(ledger, call, n_damaged, err));
 }
 
 dibs_status ledger_flaws(struct ledger *ledger, const struct call *call, store_flaw_fn fn, void *ctx,

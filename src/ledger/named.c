@@ -53,7 +53,6 @@ void claiming_answer(const struct claim_record *row, bool was_there, dibs_claim 
 {
     *out = row->claim;
     out->was_there = was_there;
-    out->was_kept = was_there && row->claim.is_kept;
     record_token_format(row, out->token);
 }
 
@@ -67,12 +66,10 @@ static bool same_process(const dibs_claim *a, const dibs_claim *b)
 
 /* The caller becomes the holder of a claim that is kept, leased to its own principal, or whose holder is
  * dead. */
-static dibs_status take_over(struct claiming *k, const struct ledger_want *want, struct claim_record *row,
-                             dibs_event_kind kind, dibs_claim *out)
+static dibs_status take_over(struct claiming *k, const struct ledger_want *want, struct claim_record *row)
 {
     const dibs_claim *w = &want->claim;
     dibs_claim *c = &row->claim;
-    bool was_kept = c->is_kept;
     /* A process borrows the name of a lease: it runs on beneath, and holds again when the process lets go. */
     bool is_borrowed = w->holder == DIBS_HELD_BY_PROCESS && step_lease_runs(c, k->step->call->now.boot_ms) &&
                        strcmp(c->process.boot_id, w->process.boot_id) == 0;
@@ -87,12 +84,7 @@ static dibs_status take_over(struct claiming *k, const struct ledger_want *want,
     c->is_kept = c->is_kept || w->is_kept;
     if (w->keeper[0])
         memcpy(c->keeper, w->keeper, sizeof c->keeper);
-    dibs_status s = step_rehold(k->step, row, kind, k->err);
-    if (s != DIBS_OK)
-        return s;
-    claiming_answer(row, true, out);
-    out->was_kept = was_kept;
-    return DIBS_OK;
+    return step_rehold(k->step, row, DIBS_EV_TRANSFERRED, k->err);
 }
 
 static dibs_status refuse_name(struct claiming *k, const struct claim_record *row, bool differs)
@@ -122,31 +114,23 @@ static bool has_other_keeper(const dibs_claim *claim, const dibs_claim *want)
 
 /* The name's claim is held by a lease of the same principal, which is the caller's own: extend it, or turn it
  * into what is asked for now. */
-static dibs_status own_lease(struct claiming *k, const struct ledger_want *want, struct claim_record *row,
-                             dibs_claim *out)
+static dibs_status own_lease(struct claiming *k, const struct ledger_want *want, struct claim_record *row)
 {
     bool is_other_host = row->claim.node[0]; /* whose clock says nothing here */
 
     if (want->claim.holder != DIBS_HELD_BY_LEASE || (want->claim.is_kept && !row->claim.is_kept) ||
         is_other_host || strcmp(row->claim.command, want->claim.command) != 0 ||
         (want->claim.keeper[0] && !row->claim.keeper[0]))
-        return take_over(k, want, row, DIBS_EV_TRANSFERRED, out);
+        return take_over(k, want, row);
     int64_t until = k->step->call->now.boot_ms + want->claim.lease_ttl_ms;
 
-    if (until > row->claim.lease_until_ms ||
-        strcmp(row->claim.process.boot_id, want->claim.process.boot_id) != 0) {
-        row->claim.process = want->claim.process;
-        row->claim.lease_ttl_ms = want->claim.lease_ttl_ms;
-        row->claim.lease_until_ms = until;
-        row->claim.changed_ms = k->step->call->now.wall_ms;
-        dibs_status s = k->step->store->ops->put(k->step->store, CLAIMS, row, k->err);
-        if (s == DIBS_OK)
-            s = step_event(k->step, DIBS_EV_RENEWED, &row->claim, k->err);
-        if (s != DIBS_OK)
-            return s;
-    }
-    claiming_answer(row, true, out);
-    return DIBS_OK;
+    if (until <= row->claim.lease_until_ms &&
+        strcmp(row->claim.process.boot_id, want->claim.process.boot_id) == 0)
+        return DIBS_OK;
+    row->claim.process = want->claim.process;
+    row->claim.lease_ttl_ms = want->claim.lease_ttl_ms;
+    row->claim.lease_until_ms = until;
+    return step_change(k->step, row, DIBS_EV_RENEWED, k->err);
 }
 
 /* Is the port of the name's claim one of those that are asked for now? What came from a pool stays of it when
@@ -176,38 +160,26 @@ static bool is_different(const dibs_claim *c, const struct ledger_want *want)
 }
 
 /* The claim as it is; adopted, it is kept as well, whatever its holder. */
-static dibs_status look_up(struct claiming *k, const struct ledger_want *want, struct claim_record *row,
-                           dibs_claim *out)
+static dibs_status look_up(struct claiming *k, const struct ledger_want *want, struct claim_record *row)
 {
-    dibs_status s = DIBS_OK;
-
-    if (want->is_adopted && !row->claim.is_kept) {
-        row->claim.is_kept = true;
-        s = step_change(k->step, row, k->err);
-    }
-    if (s == DIBS_OK)
-        claiming_answer(row, true, out);
-    return s;
+    if (!want->is_adopted || row->claim.is_kept)
+        return DIBS_OK;
+    row->claim.is_kept = true;
+    return step_change(k->step, row, DIBS_EV_TRANSFERRED, k->err);
 }
 
 /* The process that asks holds the claim already: it may record now what it starts with. */
-static dibs_status hold_on(struct claiming *k, const struct ledger_want *want, struct claim_record *row,
-                           dibs_claim *out)
+static dibs_status hold_on(struct claiming *k, const struct ledger_want *want, struct claim_record *row)
 {
-    dibs_status s = DIBS_OK;
-
-    if (want->claim.env[0] && strcmp(row->claim.env, want->claim.env) != 0) {
-        memcpy(row->claim.env, want->claim.env, sizeof row->claim.env);
-        s = k->step->store->ops->put(k->step->store, CLAIMS, row, k->err);
-    }
-    if (s == DIBS_OK)
-        claiming_answer(row, true, out);
-    return s;
+    if (!want->claim.env[0] || strcmp(row->claim.env, want->claim.env) == 0)
+        return DIBS_OK;
+    memcpy(row->claim.env, want->claim.env, sizeof row->claim.env);
+    return k->step->store->ops->put(k->step->store, CLAIMS, row, k->err);
 }
 
 /* What a name asked for again gets. *is_done false: the name is free now, go on to the candidates. */
 static dibs_status settle_name(struct claiming *k, const struct ledger_want *want, struct claim_record *row,
-                               dibs_claim *out, bool *is_done)
+                               bool *is_done)
 {
     const dibs_claim *c = &row->claim;
     bool is_over = c->holder != DIBS_HELD_BY_NOBODY && claiming_is_dead(k->batch, c);
@@ -231,14 +203,14 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
         if (s != DIBS_OK)
             return s;
         if (is_free)
-            return take_over(k, want, row, DIBS_EV_TRANSFERRED, out);
+            return take_over(k, want, row);
         *is_done = false;
         return step_end(k->step, row, DIBS_EV_REAPED, k->err);
     }
     if (want->is_lookup) {
         if (!is_asked_for(c, want) || (want->is_same && !has_bindings(c, want)))
             return refuse_name(k, row, true);
-        return look_up(k, want, row, out);
+        return look_up(k, want, row);
     }
     if (differs)
         return refuse_name(k, row, true);
@@ -250,15 +222,12 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
     if (c->holder == DIBS_HELD_BY_PROCESS && !is_over) {
         if (!same_process(c, &want->claim))
             return refuse_name(k, row, false);
-        return hold_on(k, want, row, out);
+        return hold_on(k, want, row);
     }
     if (c->holder == DIBS_HELD_BY_LEASE && !is_over)
-        return own_lease(k, want, row, out);
-    if (want->claim.holder == DIBS_HELD_BY_NOBODY && c->holder == DIBS_HELD_BY_NOBODY) {
-        claiming_answer(row, true, out);
-        return DIBS_OK;
-    }
-    return take_over(k, want, row, DIBS_EV_TRANSFERRED, out);
+        return own_lease(k, want, row);
+    bool is_unheld = want->claim.holder == DIBS_HELD_BY_NOBODY && c->holder == DIBS_HELD_BY_NOBODY;
+    return is_unheld ? DIBS_OK : take_over(k, want, row);
 }
 
 struct bearer {
@@ -312,7 +281,7 @@ static dibs_status come_back(struct claiming *k, const struct ledger_want *want,
         return DIBS_NOT_FOUND;
     if (s == DIBS_OK)
         s = step_rename(k->step, &row->claim, want->claim.name, k->err);
-    return s == DIBS_OK ? step_change(k->step, row, k->err) : s;
+    return s == DIBS_OK ? step_change(k->step, row, DIBS_EV_TRANSFERRED, k->err) : s;
 }
 
 dibs_status claiming_by_name(struct claiming *k, const struct ledger_want *want, dibs_claim *out,
@@ -329,5 +298,13 @@ dibs_status claiming_by_name(struct claiming *k, const struct ledger_want *want,
         s = come_back(k, want, &row);
     if (s == DIBS_NOT_FOUND)
         return DIBS_OK; /* the name is free */
-    return s == DIBS_OK ? settle_name(k, want, &row, out, is_done) : s;
+    if (s != DIBS_OK)
+        return s;
+    bool was_kept = row.claim.is_kept;
+    s = settle_name(k, want, &row, is_done);
+    if (s == DIBS_OK && *is_done) {
+        claiming_answer(&row, true, out);
+        out->was_kept = was_kept;
+    }
+    return s;
 }

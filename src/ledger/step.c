@@ -25,11 +25,14 @@ dibs_status step_trim(struct step *step, dibs_err *err)
 {
     bool is_shared = step->store->ops->cluster != NULL;
     uint64_t kept = is_shared ? DIBS_EVENTS_KEPT_SHARED : DIBS_EVENTS_KEPT;
-    uint64_t oldest = step->seq > kept ? step->seq - kept : 0;
+    const struct store_bounds bounds = {
+        .oldest_seq = step->seq > kept ? step->seq - kept : 0,
+        .names_kept = is_shared ? DIBS_NAMES_REMEMBERED_SHARED : DIBS_NAMES_REMEMBERED,
+        .cooled_ms = step->call->now.boot_ms - DIBS_COOLDOWN_MAX_MS,
+        .until_ms = step->call->now.boot_ms,
+    };
 
-    return step->store->ops->trim(step->store, oldest,
-                                  is_shared ? DIBS_NAMES_REMEMBERED_SHARED : DIBS_NAMES_REMEMBERED,
-                                  step->call->now.boot_ms - DIBS_COOLDOWN_MAX_MS, &step->call->now, err);
+    return step->store->ops->trim(step->store, &bounds, err);
 }
 
 dibs_status step_event(struct step *step, dibs_event_kind kind, const dibs_claim *claim, dibs_err *err)
@@ -125,18 +128,6 @@ static bool is_own(const struct step *step, const dibs_claim *claim)
     return step->call->allowance && strcmp(claim->principal, step->call->principal) == 0;
 }
 
-static dibs_status put_slots(struct step *step, const dibs_claim *claim, dibs_err *err)
-{
-    dibs_status s = DIBS_OK;
-
-    for (size_t i = 0; i < claim->n_bindings && s == DIBS_OK; i++) {
-        struct ledger_slot slot = record_slot(claim, i);
-
-        s = step->store->ops->put(step->store, SLOTS, &slot, err);
-    }
-    return s;
-}
-
 dibs_status step_insert(struct step *step, const dibs_claim *template, uint16_t port, dibs_event_kind kind,
                         struct claim_record *row, dibs_err *err)
 {
@@ -160,7 +151,7 @@ dibs_status step_insert(struct step *step, const dibs_claim *template, uint16_t 
     if (s == DIBS_OK)
         s = step->store->ops->put(step->store, CLAIMS, row, err);
     if (s == DIBS_OK)
-        s = put_slots(step, c, err);
+        s = store_put_slots(step->store, c, err);
     if (s == DIBS_OK && c->name[0])
         s = step_put_name(step, c, c->id, err);
     return s == DIBS_OK ? step_event(step, kind, c, err) : s;
@@ -185,22 +176,20 @@ void step_unkeeps(struct step *step, const dibs_claim *was)
         step->tx->lacks_sync = true;
 }
 
-dibs_status step_change(struct step *step, struct claim_record *row, dibs_err *err)
+dibs_status step_change(struct step *step, struct claim_record *row, dibs_event_kind kind, dibs_err *err)
 {
     row->claim.changed_ms = step->call->now.wall_ms;
     dibs_status s = step->store->ops->put(step->store, CLAIMS, row, err);
 
-    return s == DIBS_OK ? step_event(step, DIBS_EV_TRANSFERRED, &row->claim, err) : s;
+    return s == DIBS_OK ? step_event(step, kind, &row->claim, err) : s;
 }
 
 dibs_status step_rehold(struct step *step, struct claim_record *row, dibs_event_kind kind, dibs_err *err)
 {
-    row->claim.generation++;
-    row->claim.changed_ms = step->call->now.wall_ms;
     dibs_status s = record_secret(row->secret, err);
-    if (s == DIBS_OK)
-        s = step->store->ops->put(step->store, CLAIMS, row, err);
-    return s == DIBS_OK ? step_event(step, kind, &row->claim, err) : s;
+
+    row->claim.generation++;
+    return s == DIBS_OK ? step_change(step, row, kind, err) : s;
 }
 
 /* Remove the slots of the claim. A dynamic port keeps one with claim 0 while it cools (it is chosen last). */

@@ -3,7 +3,6 @@
 #define DIBS_LEDGER_STEP_H
 /* Inside the ledger: transactions, and the changes of a claim's life that every decision is made of. */
 #include "ledger/ledger.h"
-#include "net/portbits.h"
 #include "store/store.h"
 
 /* A transaction that several calls share. A ledger has one at a time. */
@@ -29,8 +28,8 @@ struct ledger {
 /* The backend of a URI (ledger.c), and what follows its colon; NULL: there is none. */
 const struct store_ops *ledger_backend(const char *uri, const char **rest);
 
-/* The claim of a name (named.c); NOT_FOUND: it has none. *known is what the names say: a name that leads to
- * something else is looked for among the claims. A damaged one may have lost its name. */
+/* The claim of a name (named.c); NOT_FOUND: none. *known is the name's record. If that leads to another
+ * claim, all claims are searched. A damaged claim may have lost its name. */
 dibs_status store_find_named(struct store *store, const char *principal, const char *name,
                              struct name_record *known, struct claim_record *out, dibs_err *err);
 
@@ -46,6 +45,8 @@ struct step {
     uint64_t changes;     /* that had been made in it before this step */
     bool is_saved;
     int64_t n_more; /* claims of the caller that it makes, less those that it ends */
+    bool is_begun;  /* of step_next() */
+    unsigned n_tries;
 };
 dibs_status step_read(struct step *step, struct ledger *ledger, const struct call *call, dibs_err *err);
 /* `is_full`: the commit must survive power loss. */
@@ -54,24 +55,16 @@ dibs_status step_write(struct step *step, struct ledger *ledger, const struct ca
 /* EXHAUSTED: more claims than the caller may have. */
 dibs_status step_commit(struct step *step, dibs_err *err);
 void step_auto(struct step *step); /* rolls back unless committed */
-/* Call this before changes that may fail halfway or are not to stay. (In a transaction of one's own
- * nothing has to be done for that; in a shared one it is a savepoint.) */
+/* Set a savepoint in a shared transaction, before changes that may fail halfway or are not to stay. */
 dibs_status step_save(struct step *step, dibs_err *err);
-/* As ledger_try_again(), for a decision that returned `s` and has no shared transaction. */
-bool step_try_again(const struct ledger *ledger, const struct call *call, dibs_status s, unsigned *n_tries);
-/* Decide again while another host's commit comes first. */
-#define DECIDE(ledger, call, decision)                                \
-    ({                                                                \
-        unsigned n_decided = 0;                                       \
-        dibs_status decided = (decision);                             \
-        while (step_try_again((ledger), (call), decided, &n_decided)) \
-            decided = (decision);                                     \
-        decided;                                                      \
-    })
+/* The loop of a decision. The first call begins. The next one commits when the body left *s OK, and ends the
+ * loop, unless another host's commit came first: then the body decides again. */
+bool step_next(struct step *step, struct ledger *ledger, const struct call *call, bool is_full,
+               dibs_status *s, dibs_err *err);
 
 /* Append one event about a claim. */
 dibs_status step_event(struct step *step, dibs_event_kind kind, const dibs_claim *claim, dibs_err *err);
-/* Pool changes are events too, so that the followers of the feed learn of them. */
+/* A changed pool is an event, too. */
 dibs_status step_pool_event(struct step *step, const char *name, dibs_err *err);
 dibs_status step_pool_put(struct step *step, const dibs_pool *pool, dibs_err *err);
 /* A new claim from a template: id, generation 1, secret, times, slots, name, event. */
@@ -86,7 +79,7 @@ dibs_status step_rename(struct step *step, dibs_claim *claim, const char *name, 
 /* Before a claim is kept no longer: it must not be kept again after power loss. */
 void step_unkeeps(struct step *step, const dibs_claim *was);
 /* Rewrite a claim that its holder has as before: changed time, event. */
-dibs_status step_change(struct step *step, struct claim_record *row, dibs_err *err);
+dibs_status step_change(struct step *step, struct claim_record *row, dibs_event_kind kind, dibs_err *err);
 /* Rewrite a claim whose holder changed: next generation, new secret, changed time, event. */
 dibs_status step_rehold(struct step *step, struct claim_record *row, dibs_event_kind kind, dibs_err *err);
 /* End a claim: record, slots (a dynamic port cools), name remembered, sightings, event. */
@@ -95,12 +88,11 @@ dibs_status step_end(struct step *step, const struct claim_record *row, dibs_eve
 dibs_status step_trim(struct step *step, dibs_err *err);
 /* DENIED unless the caller may end and change the claim. */
 dibs_status step_check_right(const struct step *step, const dibs_claim *claim, dibs_err *err);
-/* Make the holder of `by` that of the claim, with its uid, network namespace, command and environment; a
- * lease starts now. */
+/* Give the claim the holder of `by`, with uid, network namespace, command and environment; a lease starts
+ * now. */
 void step_hold(const struct step *step, dibs_claim *claim, const dibs_claim *by);
 /* Start or restart a lease of claim->lease_ttl_ms at the call's time. */
 void step_lease(const struct step *step, dibs_claim *claim);
-/* Is there a lease that has not ended, of the holder or beneath a process that took the claim over? (Of this
- * boot or another: that is the caller's to know.) */
+/* Has it a lease that has not ended, of the holder or beneath a process that took it over? Of any boot. */
 bool step_lease_runs(const dibs_claim *claim, int64_t boot_ms);
 #endif

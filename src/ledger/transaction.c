@@ -258,7 +258,28 @@ bool ledger_try_again(const struct ledger *ledger, const struct call *call, size
     return ledger_lost_race(ledger) && has_time && ++*n_tries < LEDGER_TRIES_MAX / n_calls;
 }
 
-bool step_try_again(const struct ledger *ledger, const struct call *call, dibs_status s, unsigned *n_tries)
+static bool try_again(const struct ledger *ledger, const struct call *call, dibs_status s, unsigned *n_tries)
 {
     return s == DIBS_UNAVAILABLE && !call->tx && ledger_try_again(ledger, call, 1, n_tries);
+}
+
+bool step_next(struct step *step, struct ledger *ledger, const struct call *call, bool is_full,
+               dibs_status *s, dibs_err *err)
+{
+    bool is_first = !step->is_begun;
+    unsigned n_tries = step->n_tries;
+
+    if (!is_first && *s == DIBS_OK)
+        *s = step_commit(step, err);
+    step_auto(step);
+    while (is_first || try_again(ledger, call, *s, &n_tries)) {
+        is_first = false;
+        *s = step_write(step, ledger, call, is_full, err);
+        step->is_begun = true;
+        step->n_tries = n_tries;
+        if (*s == DIBS_OK)
+            return true;
+        step_auto(step);
+    }
+    return false;
 }

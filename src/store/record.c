@@ -268,6 +268,18 @@ dibs_status store_get_pool(struct store *store, const char *name, dibs_pool *out
     return s;
 }
 
+dibs_status store_put_slots(struct store *store, const dibs_claim *claim, dibs_err *err)
+{
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < claim->n_bindings && s == DIBS_OK; i++) {
+        struct ledger_slot slot = record_slot(claim, i);
+
+        s = store->ops->put(store, SLOTS, &slot, err);
+    }
+    return s;
+}
+
 dibs_status record_check_node(const char *name, bool may_have_part, dibs_err *err)
 {
     const char *slash = may_have_part ? strchr(name, '/') : NULL;

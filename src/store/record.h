@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/clock.h"
 #include "dibs/claim.h"
 
 #define LEDGER_KEY_MAX 128 /* bytes: a UUID, or what a build system calls a job */
@@ -15,9 +14,7 @@
 struct ledger_seen {
     uint64_t id;
     uint64_t generation;
-    /* Of a lease, when it was judged. Renewing leaves generation and token as they are, so that who acts on a
-     * judgement of death (reaping, taking over) must compare this too. */
-    int64_t lease_until_ms;
+    int64_t lease_until_ms; /* renewing a lease changes only this: compare it before acting on a death */
 };
 
 #define STORE_SECRET_BYTES 16
@@ -39,7 +36,7 @@ struct name_record {
     char project[DIBS_PROJECT_MAX + 1]; /* whose the name is, or was last; empty: nobody's in particular */
     /* Of a cluster; only its store looks at them: */
     int64_t revision; /* in etcd, when it is of cluster scope; 0: not there */
-    int space; /* of the key that has it in etcd; not the port's own after its pool changed its scope */
+    int space;        /* of its key in etcd; not the port's own after its pool changed its scope */
 };
 
 struct event_record {
@@ -70,10 +67,9 @@ struct ledger_slot {
     uint64_t claim_id; /* 0: free, released at released_ms (CLOCK_BOOTTIME) */
     bool is_exclusive;
     int64_t released_ms;
-    /* Of a cluster; only its store looks at them: which node has released it, and when by that node's clock.
-     * Here the cooldown counts from when this node saw it. */
-    uint32_t node;
-    int64_t there_ms;
+    /* Of a cluster; only its store looks at them: */
+    uint32_t node;    /* that released it, */
+    int64_t there_ms; /* ... when by that node's clock; the cooldown counts from when this node saw it */
 };
 typedef bool (*ledger_slot_fn)(void *ctx, const struct ledger_slot *slot);
 
@@ -109,8 +105,8 @@ bool id_list_add(struct id_list *list, uint64_t id);
 void id_list_sort(struct id_list *list);
 
 /* ---- tokens and packed forms (record.c) ---- */
-/* Can a node be called that in a cluster? A host's daemon is called as the host, another long-lived process
- * of it HOST/PART. */
+/* Can a node be called that? A daemon has the name of its host, another long-lived process of it HOST/PART.
+ */
 dibs_status record_check_node(const char *name, bool may_have_part, dibs_err *err);
 dibs_status record_secret(uint8_t out[STORE_SECRET_BYTES], dibs_err *err);
 void record_token_format(const struct claim_record *row, char out[DIBS_TOKEN_MAX + 1]);
@@ -132,8 +128,7 @@ bool record_claim_valid(const dibs_claim *claim, const char **why);
 void record_add_binding(dibs_claim *claim, const struct ledger_slot *slot);
 /* The slot of a claim's binding number `i`. */
 struct ledger_slot record_slot(const dibs_claim *claim, size_t i);
-/* A claim whose record is gone: its port is held by nobody knows whom (INV-6, INV-10). What its slots tell is
- * added with record_add_binding(). */
+/* A claim whose record is gone, so that its holder is unknown (INV-6, INV-10); it has no bindings yet. */
 void record_make_lost(struct claim_record *row, uint64_t id, uint16_t port);
 /* Version 1.4 and older wrote the keeper of a namespace's claim as its command. */
 void record_upgrade_keeper(dibs_claim *claim);

@@ -26,8 +26,7 @@ struct ledger_lease {
     char trouble[256];   /* why it cannot be renewed; empty: it can */
 };
 
-/* What a store exchanged with etcd since it was opened. A commit that took no longer than
- * LEDGER_TXN_US_MAX(i) counts in n_within[i]; one that took longer only in n_commits. */
+/* What a store exchanged with etcd. n_within[i] counts commits of at most LEDGER_TXN_US_MAX(i). */
 enum { LEDGER_TXN_BUCKETS = 12 };
 #define LEDGER_TXN_US_MAX(i) (INT64_C(500) << (i))
 struct ledger_traffic {

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_STORE_STORE_H
 #define DIBS_STORE_STORE_H
-/* What the ledger needs from a store: transactions on the records of record.h.
- *
- * The decisions (src/ledger) are written once on top of this interface. SQLite and memory implement it; the
- * store for etcd implements it with an in-memory copy of what etcd has, and the second interface besides. */
+/* What the ledger needs from a store: transactions on the records of record.h. A store that several hosts
+ * share has a second interface. */
 #include "net/portbits.h"
 #include "store/record.h"
 #include "store/report.h"
@@ -40,6 +38,12 @@ enum record_kind {
     SIGHTINGS, /* struct sighting_record: id */
     ANSWERS,   /* struct answer_record: principal, key, part */
     RECORD_KINDS,
+};
+
+struct store_bounds {
+    uint64_t oldest_seq;         /* events and answers up to it go */
+    size_t names_kept;           /* names that are only remembered, the newest ones */
+    int64_t cooled_ms, until_ms; /* free slots stay that were released between these */
 };
 
 typedef bool (*claim_record_fn)(void *ctx, const struct claim_record *row);
@@ -101,10 +105,8 @@ struct store_ops {
                           bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err);
     dibs_status (*pools)(struct store *self, bool (*fn)(void *, const dibs_pool *), void *ctx, dibs_err *err);
 
-    /* Drop events and answers at or below `oldest_seq`, names remembered beyond `names_kept` (oldest first),
-     * and free slots that were released before `cooled_before_ms` or after `now`. */
-    dibs_status (*trim)(struct store *self, uint64_t oldest_seq, size_t names_kept, int64_t cooled_before_ms,
-                        const struct instant *now, dibs_err *err);
+    /* Drop what is beyond the bounds, and sightings of claims that are gone. */
+    dibs_status (*trim)(struct store *self, const struct store_bounds *bounds, dibs_err *err);
 };
 
 /* What only a store has that several hosts share. Every member is mandatory. */
@@ -124,9 +126,8 @@ struct cluster_ops {
     /* As ledger_compact(). */
     void (*compact)(struct store *self);
 
-    /* List the nodes; enrol one; forget one with all its own records, outside of a transaction. count()
-     * comes before forget(): the node has *n claims of its own as of *since. TAKEN: it has changed something
-     * after `since`. */
+    /* Outside of a transaction: enrol a node; count its own claims, *n as of *since; then forget it with its
+     * own records. TAKEN: it has changed something after `since`. */
     void (*nodes)(const struct store *self, dibs_node_fn fn, void *ctx);
     dibs_status (*node_enrol)(struct store *self, const char *name, dibs_err *err);
     dibs_status (*node_count)(struct store *self, const char *name, size_t *n, int64_t *since, dibs_err *err);
@@ -142,11 +143,13 @@ dibs_status store_get_claim(struct store *store, uint64_t id, struct claim_recor
 dibs_status store_get_name(struct store *store, const char *principal, const char *name,
                            struct name_record *out, dibs_err *err);
 dibs_status store_get_pool(struct store *store, const char *name, dibs_pool *out, dibs_err *err);
+/* Put the slots of all bindings of a claim. */
+dibs_status store_put_slots(struct store *store, const dibs_claim *claim, dibs_err *err);
 /* Report all flaws, those of claims first. Inside of a transaction; `fn` must not call the store. */
 dibs_status store_flaws(struct store *store, store_flaw_fn fn, void *ctx, dibs_err *err);
 
 /* Before the first store of a program that has SQLite for itself: SQLite does not count its memory, which
- * takes a tenth of a statement's time. Later it changes nothing. */
+ * takes a tenth of a statement's time. */
 void store_have_process(void);
 
 extern const struct store_ops store_etcd_ops;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_STORE_ETCD_BLOCK_H
 #define DIBS_STORE_ETCD_BLOCK_H
-/* The values of a ledger in etcd, in a compact format: numbers have a variable length, texts have theirs in
- * front. Every value begins with its version, and is refused as a whole when it cannot be decoded (INV-6). */
+/* The values of a ledger in etcd. Each begins with its version, and is refused as a whole when it cannot be
+ * decoded (INV-6). */
 #include "base/bytes.h"
 #include "net/portbits.h"
 #include "store/etcd/client/etcd.h"

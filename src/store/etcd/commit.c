@@ -2,7 +2,6 @@
 /* Sends a commit as one Txn, and finds out its result even when the answer is lost. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -16,8 +15,7 @@
 enum {
     DECIDE_MS = 2000, /* beyond the deadline, to learn what became of a Txn whose answer was lost */
     DECIDE_PAUSE_MS = 50,
-    LOOK_BACK_MAX = 64, /* commits of other processes of this host meanwhile */
-    BACKOFF_FROM = 2,   /* conflicts in a row; then up to a quarter of a millisecond, doubled up to 32 */
+    BACKOFF_FROM = 2, /* conflicts in a row; then up to a quarter of a millisecond, doubled up to 32 */
     BACKOFF_US = 250,
     BACKOFF_DOUBLINGS = 7,
 };
@@ -90,63 +88,20 @@ static uint64_t other_nonce(const struct composing *c)
     return c->tail.nonce + 1;
 }
 
-/* Judge by a newer version of the tail whether our Txn wrote it. */
-static enum outcome judge_tail(const struct composing *c, const struct etcd_kv *kv, bool *is_last)
+/* Judge by the current tail, after our change of it failed. A tail that neither we nor decide() wrote is that
+ * of a commit on behalf of several nodes, which hides what became of ours. */
+static enum outcome judge_tail(const struct composing *c, const struct etcd_result *found, int64_t *revision)
 {
     struct node_tail tail = { 0 };
 
-    *is_last = true;
-    if (!unpack_tail(kv->value, &tail))
-        return NOBODY_KNOWS;
-    *is_last = tail.nonce == c->tail.nonce || tail.nonce == other_nonce(c);
-    return tail.nonce == c->tail.nonce ? IS_DONE : NOT_DONE;
-}
-
-/* Other processes of this host have committed since. Our Txn compares the version that we know, so only the
- * direct successor of that version can be ours: look for it. */
-static enum outcome look_back(const struct composing *c, struct etcd_call *call, int64_t *revision)
-{
-    struct etcd_store *self = c->self;
-    struct etcdstore_key key = etcdstore_key(self, SPACE_HOST, 't');
-    enum outcome outcome = NOT_DONE;
-    bool is_last = false;
-
-    for (int i = 0; i < LOOK_BACK_MAX; i++) {
-        AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
-        struct etcd_op look = etcdstore_look(&key);
-
-        look.revision = *revision - 1;
-        if (*revision <= 1 || etcd_do(self->etcd, call, &look, &answer, NULL) != DIBS_OK)
-            return NOBODY_KNOWS; /* compacted, as a rule */
-        const struct etcd_kv *kv = answer.result.n_kvs == 1 ? &answer.result.kvs[0] : NULL;
-        if (!kv || kv->mod_revision <= self->tail_revision)
-            return outcome;
-        *revision = kv->mod_revision;
-        outcome = judge_tail(c, kv, &is_last);
-        if (is_last)
-            return outcome;
-    }
-    return NOBODY_KNOWS;
-}
-
-/* Judge by the current tail, after our change of it failed. */
-static enum outcome judge_found(const struct composing *c, const struct etcd_result *found,
-                                struct etcd_call *call, int64_t *revision)
-{
     if (found->n_kvs != 1)
         return NOT_DONE; /* the host was removed */
     if (found->kvs[0].mod_revision == c->self->tail_revision)
         return NOT_DONE; /* the answer of the Txn itself: it had come to nothing */
-    bool is_last = false;
-    enum outcome outcome = judge_tail(c, &found->kvs[0], &is_last);
-
+    if (!unpack_tail(found->kvs[0].value, &tail))
+        return NOBODY_KNOWS;
     *revision = found->kvs[0].mod_revision;
-    return is_last ? outcome : look_back(c, call, revision);
-}
-
-static void rest(void)
-{
-    (void) nanosleep(&(struct timespec){ .tv_nsec = DECIDE_PAUSE_MS * 1000000L }, NULL);
+    return tail.nonce == c->tail.nonce ? IS_DONE : tail.nonce == other_nonce(c) ? NOT_DONE : NOBODY_KNOWS;
 }
 
 /* Find out the result of a Txn whose answer was lost: read the tail, or change it, so that a Txn that is
@@ -173,28 +128,21 @@ static enum outcome decide(const struct composing *c, int64_t *revision)
         struct etcd_call call = { .deadline_ms = until_ms, .may_repeat = true };
 
         is_answered = etcd_do(self->etcd, &call, &op, &answer, NULL) == DIBS_OK;
-        if (!is_answered)
-            rest(); /* a refusal (no space, say) comes at once */
+        if (!is_answered) /* a refusal (no space, say) comes at once */
+            (void) usleep(DECIDE_PAUSE_MS * 1000);
         else if (answer.result.succeeded)
             outcome = NOT_DONE;
         else
-            outcome = judge_found(c, &answer.result.results[0], &call, revision);
+            outcome = judge_tail(c, &answer.result.results[0], revision);
     }
     return outcome;
-}
-
-static bool is_shared_touched(const struct composing *c)
-{
-    for (size_t i = 0; i < BLOCKS; i++)
-        if (c->is_touched[SPACE_CLUSTER][i])
-            return true;
-    return false;
 }
 
 static void note_success(struct composing *c, int64_t revision)
 {
     struct etcd_store *self = c->self;
     const struct memory_tables *tables = &self->near.tables;
+    bool is_shared = false;
 
     self->tail_revision = revision;
     self->tail = c->tail;
@@ -205,11 +153,13 @@ static void note_success(struct composing *c, int64_t revision)
     else
         self->is_loaded = self->is_watched;
     for (size_t i = 0; i < (size_t) SPACES * BLOCKS; i++)
-        if (c->is_touched[i / BLOCKS][i % BLOCKS])
+        if (c->is_touched[i / BLOCKS][i % BLOCKS]) {
             self->block_revision[i / BLOCKS][i % BLOCKS] = revision;
+            is_shared = is_shared || i / BLOCKS == SPACE_CLUSTER;
+        }
     if (self->is_noting_lost)
         self->n_lost = 0;
-    if (self->is_watched && is_shared_touched(c)) {
+    if (self->is_watched && is_shared) {
         etcd_watch_expect(self->watch[WATCH_CLUSTER], revision);
         if (self->expected_revision == 0) {
             self->expected_revision = revision;
@@ -251,22 +201,6 @@ static void count(struct ledger_traffic *traffic, const struct etcd_call *call, 
         traffic->n_within[i] += took_us <= LEDGER_TXN_US_MAX(i);
 }
 
-static void note_conflict(struct etcd_store *self, bool is_uncertain, dibs_err *err)
-{
-    (void) etcdstore_conflict(self, err);
-    if (is_uncertain) /* the tail was changed to decide it */
-        self->is_loaded = false;
-}
-
-/* When the Txn certainly came to nothing, the copy is valid and can be read while nothing can be changed. */
-static void note_failure(struct etcd_store *self, bool is_uncertain, bool is_cut, const dibs_err *why)
-{
-    self->is_loaded = self->is_loaded && !is_uncertain;
-    self->state.was_cut = is_cut;
-    if (is_cut)
-        etcdstore_note_silence(self, why);
-}
-
 /* Send the Txn of all stores; the tail of the first one shows the result for all. */
 static dibs_status send_and_learn(struct composing *all, size_t n, dibs_err *err)
 {
@@ -285,8 +219,8 @@ static dibs_status send_and_learn(struct composing *all, size_t n, dibs_err *err
     if (is_uncertain)
         outcome = decide(c, &revision);
     /* A Txn that certainly came to nothing is retried like one with a conflict. */
-    bool is_again =
-        outcome == NOT_DONE && (is_conflict || (is_uncertain && clock_monotonic_ms() < c->self->deadline_ms));
+    bool has_time = clock_monotonic_ms() < c->self->deadline_ms;
+    bool is_again = outcome == NOT_DONE && (is_conflict || (is_uncertain && has_time));
 
     if (is_conflict && outcome == NOBODY_KNOWS)
         s = err_set(err, DIBS_UNAVAILABLE, "etcd: its answers came twice");
@@ -294,10 +228,13 @@ static dibs_status send_and_learn(struct composing *all, size_t n, dibs_err *err
         if (outcome == IS_DONE)
             note_success(&all[i], revision);
         else if (is_again)
-            note_conflict(all[i].self, is_uncertain, err);
-        else
-            note_failure(all[i].self, is_uncertain,
-                         outcome == NOBODY_KNOWS || call.fault == ETCD_FAULT_UNREACHABLE, err);
+            (void) etcdstore_conflict(all[i].self, err);
+        else if (outcome == NOBODY_KNOWS || call.fault == ETCD_FAULT_UNREACHABLE)
+            etcdstore_note_silence(all[i].self, err);
+        /* The tail was changed to decide it. Else the copy is valid, and can be read while nothing can be
+         * changed. */
+        if (outcome != IS_DONE && is_uncertain)
+            all[i].self->is_loaded = false;
     }
     if (is_conflict)
         etcdstore_compare_tail(c->self, &answer.result.results[0]);

@@ -195,18 +195,6 @@ static dibs_status add_blocks(struct composing *c, dibs_err *err)
 
 /* ---- holders: ours are attached to a live lease, ended claims of other nodes are noted for these ---- */
 
-static bool is_first(const struct composing *c, size_t change)
-{
-    const struct memory_change *journal = c->self->near.tables.journal;
-    uint64_t id = ((const struct claim_record *) record_of(&journal[change]))->claim.id;
-
-    for (size_t i = 0; i < change; i++)
-        if (journal[i].table == CLAIMS &&
-            ((const struct claim_record *) record_of(&journal[i]))->claim.id == id)
-            return false;
-    return true;
-}
-
 /* Its host finds it in its own records. */
 static void add_loss(struct composing *c, const struct claim_record *before)
 {
@@ -226,15 +214,12 @@ static void add_loss(struct composing *c, const struct claim_record *before)
         c->other[c->n_other++] = before->node;
 }
 
-static void add_holder(struct composing *c, size_t change)
+static void add_holder(struct composing *c, const struct claim_record *before, const struct claim_record *now)
 {
-    const struct memory_tables *tables = &c->self->near.tables;
-    const struct claim_record *before = tables->journal[change].before;
-    const struct claim_record *now = memory_get(tables, CLAIMS, record_of(&tables->journal[change]));
     bool is_ours = now && etcdstore_is_own(c->self, now->node);
 
     c->attaches = c->attaches || (is_ours && now->lease != 0);
-    if (before && !etcdstore_is_own(c->self, before->node) && (!now || is_ours) && is_first(c, change))
+    if (before && !etcdstore_is_own(c->self, before->node) && (!now || is_ours))
         add_loss(c, before);
 }
 
@@ -358,7 +343,9 @@ static void add_answer(struct composing *c, const struct answer_record *now)
 
 static void add_record(struct composing *c, size_t table, const void *before, const void *now)
 {
-    if (table == NAMES)
+    if (table == CLAIMS)
+        add_holder(c, before, now);
+    else if (table == NAMES)
         add_name(c, before, now);
     else if (table == POOLS)
         add_pool(c, before, now);
@@ -382,10 +369,9 @@ static void add_records(struct composing *c)
     for (size_t i = 0; i < tables->n_journal; i++) {
         const struct memory_change *change = &tables->journal[i];
 
-        if (change->table == CLAIMS) {
+        if (change->table == CLAIMS)
             touch(c, ((const struct claim_record *) record_of(change))->claim.port);
-            add_holder(c, i);
-        } else if (change->table == SLOTS)
+        if (change->table == SLOTS)
             touch(c, ((const struct ledger_slot *) record_of(change))->port);
         else if (change->table != EVENTS)
             all[n++] = (struct touched){ change, i };
@@ -440,8 +426,8 @@ static void add_history(struct composing *c)
         add_delete_below(c, 'e', c->self->trimmed_seq + 1, 16);
         c->tail.gone = c->self->trimmed_seq;
     }
-    if (c->self->trimmed_answers > 0)
-        add_delete_below(c, 'k', etcdstore_answer_bucket(c->self->trimmed_answers), STORE_BUCKET_DIGITS);
+    if (c->self->trimmed_seq > 0)
+        add_delete_below(c, 'k', etcdstore_answer_bucket(c->self->trimmed_seq), STORE_BUCKET_DIGITS);
 }
 
 /* Compare and put the tail, as every commit of this host does: that orders them. */

@@ -186,13 +186,6 @@ static bool add_lost(void *ctx, struct claim_record *row)
     return true;
 }
 
-static bool apply_lost(struct applying *a, const struct etcd_kv *kv)
-{
-    struct block_reader reader = { .ctx = a, .claim = add_lost };
-
-    return unpack_block(kv->value, &reader);
-}
-
 static bool apply_name(struct applying *a, struct etcd_bytes rest, const struct etcd_kv *kv)
 {
     struct name_record name;
@@ -227,37 +220,25 @@ static bool apply_pool(struct applying *a, const char *name, size_t n, const str
     return put(a, POOLS, &pool);
 }
 
-static bool apply_answer(struct applying *a, const struct etcd_kv *kv)
-{
-    struct answer_record answer;
-
-    return unpack_answer(kv->value, &answer) && put(a, ANSWERS, &answer);
-}
-
-static bool apply_sighting(struct applying *a, const struct etcd_kv *kv)
-{
-    struct sighting_record sighting;
-
-    return !unpack_sighting(kv->value, &sighting) || put(a, SIGHTINGS, &sighting);
-}
-
 /* Apply one key to the copy; `rest` is the key without prefix and space: "b/01d4". False: it cannot be
  * decoded. */
 static bool apply(struct applying *a, struct etcd_bytes rest, const struct etcd_kv *kv)
 {
     const char *name = (const char *) rest.at + 2;
     size_t n = rest.n - 2;
+    struct answer_record answer;
+    struct sighting_record sighting;
 
     switch (name[-2]) {
     case 'b': return etcdstore_read_block(rest, &a->block) && apply_block(a, kv);
-    case 'k': return apply_answer(a, kv);
+    case 'k': return unpack_answer(kv->value, &answer) && put(a, ANSWERS, &answer);
     case 'l': return apply_lease(a, name, n, kv);
     case 'm': return apply_node(a, name, n, kv);
     case 'n': return apply_name(a, rest, kv);
     case 'p': return apply_pool(a, name, n, kv);
-    case 's': return apply_sighting(a, kv);
+    case 's': return !unpack_sighting(kv->value, &sighting) || put(a, SIGHTINGS, &sighting);
     case 't': a->self->tail_revision = kv->mod_revision; return unpack_tail(kv->value, &a->self->tail);
-    case 'x': return apply_lost(a, kv);
+    case 'x': return unpack_block(kv->value, &(struct block_reader){ .ctx = a, .claim = add_lost });
     default: return true; /* not for the copy */
     }
 }

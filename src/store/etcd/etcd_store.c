@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The store in etcd: decisions run on an in-memory copy, and commit.c sends their changes. */
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +12,6 @@
 #include "store/etcd/etcd_store.h"
 
 #include "base/banned.h"
-
-enum { EVENTS_NEAR = 4096 }; /* events of this node that are in the copy */
 
 /* ---- life ---- */
 
@@ -146,22 +143,8 @@ static dibs_status begin(struct store *store, bool is_write, bool is_full, int64
     if (s != DIBS_OK)
         return s;
     self->is_noting_lost = false;
-    self->trimmed_seq = self->trimmed_answers = 0;
+    self->trimmed_seq = 0;
     return store_memory_ops.begin(store, is_write, is_full, deadline_ms, err);
-}
-
-/* Keep only the newest events in the copy: followers read those. */
-static void forget_old_events(struct etcd_store *self)
-{
-    struct memory_table *t = &self->near.tables.table[EVENTS];
-    size_t n = t->n > (size_t) 2 * EVENTS_NEAR ? t->n - EVENTS_NEAR : 0;
-
-    if (n == 0)
-        return; /* there may be no array at all */
-    for (size_t i = 0; i < n; i++)
-        free(t->item[i]);
-    memmove(t->item, t->item + n, (t->n - n) * sizeof *t->item);
-    t->n -= n;
 }
 
 static dibs_status commit(struct store *store, dibs_err *err)
@@ -176,7 +159,6 @@ static dibs_status commit(struct store *store, dibs_err *err)
     }
     dibs_status s = store_memory_ops.commit(store, err);
 
-    forget_old_events(self);
     etcdstore_scope_end(self);
     return s;
 }
@@ -457,20 +439,10 @@ static dibs_status events(struct store *store, const dibs_event_query *query, ui
     return s == DIBS_OK ? read_events(self, &r, err) : s;
 }
 
-static dibs_status trim(struct store *store, uint64_t oldest_seq, size_t names_kept, int64_t cooled_before_ms,
-                        const struct instant *now, dibs_err *err)
+static dibs_status trim(struct store *store, const struct store_bounds *bounds, dibs_err *err)
 {
-    struct etcd_store *self = etcdstore_of(store);
-    uint64_t newest = 0;
-    uint64_t cursor = 0;
-    dibs_status s = tail(store, &newest, &cursor, err);
-
-    self->trimmed_seq = oldest_seq;
-    self->trimmed_answers = newest > STORE_ANSWERS_KEPT ? newest - STORE_ANSWERS_KEPT : 0;
-    if (s == DIBS_OK)
-        s = memory_forget_answers(store, self->trimmed_answers, err);
-    return s == DIBS_OK ? store_memory_ops.trim(store, oldest_seq, names_kept, cooled_before_ms, now, err)
-                        : s;
+    etcdstore_of(store)->trimmed_seq = bounds->oldest_seq;
+    return store_memory_ops.trim(store, bounds, err);
 }
 
 static dibs_status health(struct store *store, struct ledger_health *out, dibs_err *err)

@@ -35,8 +35,7 @@ enum {
     STORE_MAJOR = 2,
     STORE_KEY_BYTES = 768, /* prefix, host, principal, name */
     STORE_NODES_MAX = 65536,
-    STORE_ANSWERS_KEPT = 8192, /* events for which a batch's key is remembered: all of them are in the copy */
-    STORE_BUCKET_EVENTS = 1024, /* ... and are forgotten in groups */
+    STORE_BUCKET_EVENTS = 1024, /* whose answers are forgotten together */
     STORE_BUCKET_DIGITS = 14,
     STORE_ID_SHIFT = 40, /* ids of a host begin behind its number times this: a million million claims */
 };
@@ -102,8 +101,7 @@ struct etcd_store {
     int64_t expected_ms;       /* since when */
 
     int64_t compact_revision; /* when etcdstore_compact() looked last; 0: it was not this host's turn */
-    uint64_t trimmed_answers; /* likewise of answers */
-    uint64_t trimmed_seq;     /* in the transaction under way: events up to it go; 0: none */
+    uint64_t trimmed_seq;     /* in the transaction under way: events and answers up to it go; 0: none */
     bool is_noting_lost;      /* ... and its commit forgets the claims below */
     bool is_unattached;       /* holders of this node may not be attached to its lease */
     struct claim_record *lost;
@@ -119,7 +117,7 @@ static inline struct etcd_store *etcdstore_of(struct store *store)
     return (struct etcd_store *) store;
 }
 
-/* A call outside of a transaction: it has the timeout of the options. */
+/* For a call outside of a transaction. */
 static inline struct etcd_store *etcdstore_begin_call(struct store *store)
 {
     struct etcd_store *self = etcdstore_of(store);
@@ -140,8 +138,8 @@ void etcdstore_key_add_hex(struct etcdstore_key *key, uint64_t number, int digit
 struct etcd_bytes etcdstore_key_bytes(const struct etcdstore_key *key);
 /* The end of the range of all keys that begin with `key`. */
 struct etcdstore_key etcdstore_key_end(const struct etcdstore_key *key);
-/* Parts of requests: that a key is as we know it (0: not there), that none of a range is newer; reading a
- * key, putting it. The key and the value live as long as the request. */
+/* Parts of requests: a key is as we know it (0: not there), none of a range is newer; read a key, put it. Key
+ * and value live as long as the request. */
 struct etcd_compare etcdstore_same(const struct etcdstore_key *key, int64_t revision);
 struct etcd_compare etcdstore_not_newer(const struct etcdstore_key *first, const struct etcdstore_key *end,
                                         int64_t revision);
@@ -173,11 +171,10 @@ void etcdstore_compare_lease(const struct etcd_store *self);
 void etcdstore_set_node(const struct etcd_store *self, struct claim_record *row);
 /* Judge the claim's holder by the lease of its host. */
 dibs_life etcdstore_node_life(const struct etcd_store *self, const struct claim_record *row);
-/* Attach the claims of this node to its lease that should be and are not. As
- * ledger_attach(), inside of a transaction. */
+/* As ledger_attach(), inside of a transaction. */
 dibs_status etcdstore_attach(struct store *store, size_t *n, dibs_err *err);
-/* Set the node and the lease of a claim that is about to be put. UNAVAILABLE: this host has no lease that is
- * certain to live. */
+/* Set node and lease of a claim before it is put. UNAVAILABLE: this host has no lease that is certain to
+ * live. */
 dibs_status etcdstore_own(const struct etcd_store *self, const struct claim_record *before,
                           struct claim_record *row, dibs_err *err);
 bool etcdstore_is_own(const struct etcd_store *self, uint32_t node);
@@ -186,23 +183,20 @@ bool etcdstore_find_node(const struct etcd_store *self, const char *name, size_t
 /* A claim of that host was ended by another one. */
 struct etcdstore_key etcdstore_lost_key(const struct etcd_store *self, const char *node, uint64_t id);
 
-/* The cooldown of a port that another host released counts from when this node first saw it: clocks of hosts
- * are not compared. Noted in the order of slots before a block is cleared, and looked up as it is read again.
- */
+/* The cooldown of a port that another host released counts from when this node first saw it. That time is
+ * noted, in the order of slots, before a block is cleared, and looked up when the block is read again. */
 void etcdstore_cooling_out(struct etcd_store *self, const struct ledger_slot *slot);
 void etcdstore_cooling_in(const struct etcd_store *self, struct ledger_slot *slot);
 
 /* node_lease.c */
-/* The lease of that store's node, which outlives it. `ttl_ms`: etcd has whole seconds, and a least one. The
- * store's lease_notice is written at every change of the incarnation. UNAVAILABLE: etcd does not answer.
- * TAKEN: a host of another boot has that name, and renews its lease. */
+/* Get and renew the lease of that store's node, which outlives it. Every change of the incarnation writes to
+ * the store's lease_notice. TAKEN: a host of another boot has that name, and renews its lease. */
 dibs_status etcdstore_lease_open(const struct etcd_store *store, int64_t ttl_ms, const char *boot_id,
                                  struct etcdstore_lease **out, dibs_err *err);
 void etcdstore_lease_close(struct etcdstore_lease *lease); /* it runs on until its TTL ends; NULL is fine */
 
 /* It may have ended: look at once. */
 void etcdstore_lease_recheck(struct etcdstore_lease *lease);
-
 /* Fills in incarnation, margin_ms, n_ended and trouble. */
 void etcdstore_lease_look(struct etcdstore_lease *lease, struct ledger_lease *out);
 
@@ -223,9 +217,9 @@ struct etcd_bytes etcdstore_rest(const struct etcd_store *self, enum etcdstore_s
 /* The block, or the name, that such a key has. False: it is none. */
 bool etcdstore_read_block(struct etcd_bytes rest, uint16_t *out);
 bool etcdstore_read_name(const struct etcd_store *self, struct etcd_bytes rest, struct name_record *out);
-/* Read blocks that are not in the copy. *is_whole: every one of them could be decoded. */
+/* Read blocks that are not in the copy. */
 struct blocks_read {
-    bool is_whole; /* each of them could be unpacked */
+    bool is_whole; /* all of them could be decoded */
     int64_t revision;
 };
 dibs_status etcdstore_read_blocks(struct etcd_store *self, const struct etcdstore_key *first,

@@ -2,12 +2,10 @@
 /* Keeps the in-memory copy current with the changes of other nodes. */
 #include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "store/etcd/etcd_store.h"
@@ -322,11 +320,12 @@ void etcdstore_note_silence(struct etcd_store *self, const dibs_err *why)
 {
     self->silent_ms = clock_monotonic_ms();
     self->silence = *why;
+    self->state.was_cut = true;
 }
 
-/* A daemon has one thread, and its clients want to know in time that they may have lost their ports: after
- * one of them has waited for the whole of the deadline the next ones fail at once, and now and then a
- * short look shows whether somebody answers again. */
+/* Fail at once after a request has waited in vain for its whole deadline: a daemon has one thread, and its
+ * clients want to know in time that they may have lost their ports. Now and then ask whether etcd answers
+ * again. */
 dibs_status etcdstore_listen(struct etcd_store *self, dibs_err *err)
 {
     if (!self->is_watched || self->silent_ms == 0)

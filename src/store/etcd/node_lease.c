@@ -220,16 +220,9 @@ static dibs_status join(struct etcdstore_lease *self, dibs_err *err)
 /* The same at the start. After a reboot our own last lease may still be there. */
 static dibs_status join_patiently(struct etcdstore_lease *self, dibs_err *err)
 {
-    struct found found = { 0 };
-    int64_t ttl_s = self->ttl_s;
     dibs_status s = join(self, err);
+    int64_t until_ms = clock_monotonic_ms() + self->ttl_s * 1000 + STRANGER_MORE_MS;
 
-    if (s != DIBS_TAKEN || look(self, &found, err) != DIBS_OK)
-        return s;
-    struct etcd_call call = call_within(self);
-    if (found.lease != 0)
-        (void) etcd_lease_look(self->etcd, &call, found.lease, &ttl_s, NULL);
-    int64_t until_ms = clock_monotonic_ms() + ttl_s * 1000 + STRANGER_MORE_MS;
     while (s == DIBS_TAKEN && clock_monotonic_ms() < until_ms) {
         (void) nanosleep(&(struct timespec){ .tv_nsec = STRANGER_LOOK_MS * 1000000L }, NULL);
         s = join(self, err);

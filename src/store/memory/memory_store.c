@@ -278,45 +278,32 @@ dibs_status memory_rows_pools(struct store *store, bool (*fn)(void *, const dibs
 
 /* ---- keeping the tables bounded ---- */
 
-static bool is_old_event(const void *ctx, const void *record)
-{
-    return ((const struct event_record *) record)->event.seq <= *(const uint64_t *) ctx;
-}
-
-static bool is_old_answer(const void *ctx, const void *record)
-{
-    return ((const struct answer_record *) record)->seq <= *(const uint64_t *) ctx;
-}
-
-dibs_status memory_forget_answers(struct store *store, uint64_t oldest_seq, dibs_err *err)
-{
-    return memory_sweep(to(store), ANSWERS, is_old_answer, &oldest_seq, err);
-}
-
-static bool is_old_name(const void *ctx, const void *record)
-{
-    const struct name_record *name = record;
-
-    return name->claim_id == 0 && name->used_ms < *(const int64_t *) ctx;
-}
-
-struct cooled {
-    int64_t before_ms, now_ms;
+struct trimming {
+    const struct memory_tables *tables;
+    const struct store_bounds *bounds;
+    int64_t names_ms; /* names that were used before go */
+    enum record_kind kind;
 };
 
-static bool is_cooled(const void *ctx, const void *record)
+static bool is_over(const void *ctx, const void *record)
 {
-    const struct cooled *c = ctx;
+    const struct trimming *t = ctx;
+    const struct store_bounds *b = t->bounds;
+    const struct name_record *name = record;
     const struct ledger_slot *slot = record;
+    struct claim_record claim = { 0 };
 
-    return slot->claim_id == 0 && (slot->released_ms < c->before_ms || slot->released_ms > c->now_ms);
-}
-
-static bool is_ended(const void *ctx, const void *record)
-{
-    struct claim_record key = { .claim.id = ((const struct sighting_record *) record)->seen.id };
-
-    return !memory_get(ctx, CLAIMS, &key);
+    switch (t->kind) {
+    case EVENTS: return ((const struct event_record *) record)->event.seq <= b->oldest_seq;
+    case ANSWERS: return ((const struct answer_record *) record)->seq <= b->oldest_seq;
+    case NAMES: return name->claim_id == 0 && name->used_ms < t->names_ms;
+    case SLOTS:
+        return slot->claim_id == 0 && (slot->released_ms < b->cooled_ms || slot->released_ms > b->until_ms);
+    case SIGHTINGS:
+        claim.claim.id = ((const struct sighting_record *) record)->seen.id;
+        return !memory_get(t->tables, CLAIMS, &claim);
+    default: return false;
+    }
 }
 
 static int newest_first(const void *a, const void *b)
@@ -351,24 +338,13 @@ static dibs_status oldest_name(const struct memory_tables *self, size_t kept, in
     return DIBS_OK;
 }
 
-static dibs_status trim(struct store *store, uint64_t oldest_seq, size_t names_kept, int64_t cooled_before_ms,
-                        const struct instant *now, dibs_err *err)
+static dibs_status trim(struct store *store, const struct store_bounds *bounds, dibs_err *err)
 {
-    struct memory_tables *self = to(store);
-    struct cooled cooled = { .before_ms = cooled_before_ms, .now_ms = now->boot_ms };
-    int64_t oldest_ms = 0;
-    dibs_status s = memory_sweep(self, EVENTS, is_old_event, &oldest_seq, err);
+    struct trimming t = { .tables = to(store), .bounds = bounds };
+    dibs_status s = oldest_name(t.tables, bounds->names_kept, &t.names_ms, err);
 
-    if (s == DIBS_OK)
-        s = memory_forget_answers(store, oldest_seq, err);
-    if (s == DIBS_OK)
-        s = oldest_name(self, names_kept, &oldest_ms, err);
-    if (s == DIBS_OK)
-        s = memory_sweep(self, NAMES, is_old_name, &oldest_ms, err);
-    if (s == DIBS_OK)
-        s = memory_sweep(self, SLOTS, is_cooled, &cooled, err);
-    if (s == DIBS_OK)
-        s = memory_sweep(self, SIGHTINGS, is_ended, self, err);
+    for (t.kind = 0; t.kind < RECORD_KINDS && s == DIBS_OK; t.kind++)
+        s = memory_sweep(to(store), t.kind, is_over, &t, err);
     return s;
 }
 

@@ -17,10 +17,15 @@ static int order(uint64_t a, uint64_t b)
     return a < b ? -1 : a > b;
 }
 
-static int by_claim_id(const void *a, const void *b)
+/* Claims, events and sightings have their number first. */
+static int by_number(const void *a, const void *b)
 {
-    return order(((const struct claim_record *) a)->claim.id, ((const struct claim_record *) b)->claim.id);
+    return order(*(const uint64_t *) a, *(const uint64_t *) b);
 }
+_Static_assert(offsetof(struct claim_record, claim.id) == 0 &&
+                   offsetof(struct event_record, event.seq) == 0 &&
+                   offsetof(struct sighting_record, seen.id) == 0,
+               "the number comes first");
 
 static int by_slot(const void *a, const void *b)
 {
@@ -47,20 +52,9 @@ static int by_name(const void *a, const void *b)
     return d == 0 ? strcmp(x->name, y->name) : d;
 }
 
-static int by_seq(const void *a, const void *b)
-{
-    return order(((const struct event_record *) a)->event.seq, ((const struct event_record *) b)->event.seq);
-}
-
 static int by_pool(const void *a, const void *b)
 {
     return strcmp(((const dibs_pool *) a)->name, ((const dibs_pool *) b)->name);
-}
-
-static int by_sighted(const void *a, const void *b)
-{
-    return order(((const struct sighting_record *) a)->seen.id,
-                 ((const struct sighting_record *) b)->seen.id);
 }
 
 static int by_key(const void *a, const void *b)
@@ -80,12 +74,12 @@ static int by_key(const void *a, const void *b)
 /* The bounds are far above what one host's ports can need, and keep a runaway caller from eating the machine.
  */
 const struct memory_kind memory_kinds[RECORD_KINDS] = {
-    [CLAIMS] = { sizeof(struct claim_record), PER_HOST, by_claim_id },
+    [CLAIMS] = { sizeof(struct claim_record), PER_HOST, by_number },
     [SLOTS] = { sizeof(struct ledger_slot), PER_HOST * 8, by_slot },
     [NAMES] = { sizeof(struct name_record), (size_t) 16 * DIBS_NAMES_REMEMBERED, by_name },
-    [EVENTS] = { sizeof(struct event_record), (size_t) 4 * DIBS_EVENTS_KEPT, by_seq },
+    [EVENTS] = { sizeof(struct event_record), (size_t) 4 * DIBS_EVENTS_KEPT, by_number },
     [POOLS] = { sizeof(dibs_pool), 4096, by_pool },
-    [SIGHTINGS] = { sizeof(struct sighting_record), PER_HOST, by_sighted },
+    [SIGHTINGS] = { sizeof(struct sighting_record), PER_HOST, by_number },
     [ANSWERS] = { sizeof(struct answer_record), (size_t) 4 * DIBS_EVENTS_KEPT, by_key },
 };
 

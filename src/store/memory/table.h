@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_STORE_MEMORY_TABLE_H
 #define DIBS_STORE_MEMORY_TABLE_H
-/* Sorted tables in memory with transactions: what the memory ledger stands on.
- *
- * Each table is an array of pointers, sorted by key. A change never edits a record in place: it swaps the
- * pointer and notes the old one in a journal, so that rolling back is putting pointers back, in reverse. */
+/* Tables in memory with transactions. Each is an array of pointers, sorted by key. A change swaps the pointer
+ * and notes the old one in a journal; a rollback puts the pointers back in reverse. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -58,7 +56,7 @@ void memory_undo(struct memory_tables *tables, size_t n_journal);
 
 /* ---- the store ---- */
 
-/* Rows that stand in memory: all of a store, or the near copy of one that is far away (etcd_store.c). */
+/* A store in memory, or the copy of one in etcd. */
 struct memory_store {
     struct store base;
     bool is_open; /* a transaction */
@@ -67,8 +65,7 @@ struct memory_store {
     struct memory_tables tables;
 };
 
-/* The members of store_ops that are the same wherever the tables come from; the store for etcd calls others
- * through store_memory_ops. */
+/* The members of store_ops that the store in etcd has unchanged. */
 dibs_status memory_rows_save(struct store *store, dibs_err *err);
 dibs_status memory_rows_forget(struct store *store, dibs_err *err);
 uint64_t memory_rows_changes(struct store *store);
@@ -84,7 +81,4 @@ dibs_status memory_rows_salvage(const char *rest, const dibs_event *event, struc
     .save = memory_rows_save, .forget = memory_rows_forget, .changes = memory_rows_changes,       \
     .slots = memory_rows_slots, .name_first = memory_rows_name_first, .pools = memory_rows_pools, \
     .salvage = memory_rows_salvage
-
-/* Forget the answers at or below that event. */
-dibs_status memory_forget_answers(struct store *store, uint64_t oldest_seq, dibs_err *err);
 #endif

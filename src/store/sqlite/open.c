@@ -6,16 +6,18 @@
  * every exit; the next one recovers it in microseconds. CHECKPOINT_FRAMES keeps it small. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/jitter.h"
 #include "base/text.h"
 #include "store/sqlite/sqlite_store.h"
 
@@ -38,12 +40,9 @@ static void pause_waiting(const struct sqlite_store *self, int64_t since_ms)
     int64_t now_ms = clock_monotonic_ms();
     int64_t left_us = (self->deadline_ms - now_ms) * 1000;
     int64_t ceiling_us = (now_ms - since_ms) * 1000 / 4;
-    uint32_t noise = 0;
 
-    if (getrandom(&noise, sizeof noise, GRND_NONBLOCK) < 0)
-        noise = (uint32_t) now_ms * 2654435761u;
     ceiling_us = ceiling_us < SHORTEST_US ? SHORTEST_US : ceiling_us > LONGEST_US ? LONGEST_US : ceiling_us;
-    int64_t pause_us = ceiling_us / 4 + noise % (uint32_t) ceiling_us;
+    int64_t pause_us = ceiling_us / 4 + jitter_random() % (uint32_t) ceiling_us;
     if (pause_us > left_us)
         pause_us = left_us > 0 ? left_us : 0; /* ask once more at the very end */
     struct timespec pause = { .tv_sec = pause_us / 1000000, .tv_nsec = (long) (pause_us % 1000000) * 1000 };
@@ -62,6 +61,113 @@ static int wait_for_lock(void *ctx, int tries)
         return 0;
     pause_waiting(self, self->waits_since_ms);
     return 1;
+}
+
+/* ---- where it is ---- */
+
+/* The URI that opens `path` as a bare file that nobody changes; answers `out`. */
+#define URI_BYTES (3 * 1024 + 64)
+static const char *bare_uri(const char *path, char out[URI_BYTES])
+{
+    size_t n = (size_t) snprintf(out, URI_BYTES, "file:");
+
+    for (; *path; path++) {
+        bool is_plain = *path != '%' && *path != '?' && *path != '#';
+
+        n += (size_t) snprintf(out + n, URI_BYTES - n, is_plain ? "%c" : "%%%02x", (unsigned char) *path);
+    }
+    (void) snprintf(out + n, URI_BYTES - n, "?immutable=1");
+    return out;
+}
+
+void sqlite_resolve(char path[1024])
+{
+    AUTO(free_auto) char *resolved = realpath(path, NULL);
+
+    if (resolved && strlen(resolved) < 1024)
+        (void) text_copy(path, 1024, resolved);
+}
+
+void sqlite_directory(const char *path, char dir[1024])
+{
+    const char *slash = strrchr(path, '/');
+
+    (void) text_copy(dir, 1024, slash ? path : ".");
+    if (slash)
+        dir[slash == path ? 1 : slash - path] = '\0';
+}
+
+static dibs_status make_parents(const struct sqlite_store *self, char dir[1024], dibs_err *err)
+{
+    struct stat st;
+
+    sqlite_directory(self->path, dir);
+    if (stat(dir, &st) == 0)
+        return DIBS_OK;
+    for (char *p = dir + 1;; p++) {
+        if (*p != '/' && *p != '\0')
+            continue;
+        char end = *p;
+
+        *p = '\0';
+        if (mkdir(dir, 0700) != 0 && errno != EEXIST)
+            return sqlite_os_error(self, "cannot make its directory", errno, err);
+        *p = end;
+        if (end == '\0')
+            return DIBS_OK;
+    }
+}
+
+/* Refuse a dangling link: the ledger would be made in a place that the user has not named. */
+static dibs_status refuse_dangling(const struct sqlite_store *self, dibs_err *err)
+{
+    struct stat st = { 0 };
+
+    if (lstat(self->path, &st) != 0 || !S_ISLNK(st.st_mode) || stat(self->path, &st) == 0 || errno != ENOENT)
+        return DIBS_OK;
+    return err_trouble(
+        err, DIBS_TROUBLE_MISSING,
+        "ledger %s: it is a symbolic link to something that is not there; make that, or remove "
+        "the link",
+        self->path);
+}
+
+/* File systems that several hosts may share: another host's boot id would look like our dead past, and WAL
+ * needs shared memory. FUSE cannot be distinguished from sshfs, so it counts as one of them. */
+static dibs_status refuse_remote(const struct sqlite_store *self, const char *dir, dibs_err *err)
+{
+    static const struct {
+        unsigned long magic;
+        const char *name;
+    } remote[] = {
+        { NFS_SUPER_MAGIC, "NFS" },   { SMB_SUPER_MAGIC, "SMB" },     { 0xff534d42ul, "CIFS" },
+        { 0xfe534d42ul, "SMB2" },     { CODA_SUPER_MAGIC, "Coda" },   { AFS_SUPER_MAGIC, "AFS" },
+        { AFS_FS_MAGIC, "AFS" },      { CEPH_SUPER_MAGIC, "Ceph" },   { V9FS_MAGIC, "9p" },
+        { FUSE_SUPER_MAGIC, "FUSE" }, { OCFS2_SUPER_MAGIC, "OCFS2" }, { 0x01161970ul, "GFS2" },
+        { 0x0bd00bd0ul, "Lustre" },   { 0x47504653ul, "GPFS" },       { 0x19830326ul, "BeeGFS" },
+    };
+    struct statfs fs;
+
+    if (statfs(dir, &fs) != 0)
+        return sqlite_os_error(self, "cannot look at its file system", errno, err);
+    for (size_t i = 0; i < sizeof remote / sizeof remote[0]; i++)
+        if ((unsigned long) fs.f_type == remote[i].magic)
+            return err_trouble(
+                err, DIBS_TROUBLE_REMOTE,
+                "ledger %s: it lies on a network file system (%s), which other hosts may share; "
+                "name a local place with DIBS_LEDGER",
+                self->path, remote[i].name);
+    return DIBS_OK;
+}
+
+/* Make the missing directories of the ledger, private, and refuse a place that is not local or not there. */
+static dibs_status prepare_place(const struct sqlite_store *self, char dir[1024], dibs_err *err)
+{
+    dibs_status s = refuse_dangling(self, err);
+
+    if (s == DIBS_OK)
+        s = make_parents(self, dir, err);
+    return s == DIBS_OK ? refuse_remote(self, dir, err) : s;
 }
 
 /* ---- what it is ---- */
@@ -125,9 +231,9 @@ int sqlite_read_header(const struct sqlite_store *self, uint8_t header[SQLITE_HE
 /* Look at the tables without the log, and without changing a file. */
 static dibs_status look_inside(const struct sqlite_store *self, dibs_err *err)
 {
-    char uri[SQLITE_URI_BYTES];
+    char uri[URI_BYTES];
     sqlite3 *db = NULL;
-    int rc = sqlite3_open_v2(sqlite_uri(self->path, uri), &db,
+    int rc = sqlite3_open_v2(bare_uri(self->path, uri), &db,
                              SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, sqlite_vfs());
     dibs_status s =
         rc == SQLITE_OK ? foreign(self, db, err) : sqlite_error_of(self, rc, 0, "cannot read it", err);
@@ -265,13 +371,13 @@ static dibs_status make_or_migrate(struct sqlite_store *self, const char *dir, i
 
 dibs_status sqlite_connect(struct sqlite_store *self, dibs_err *err)
 {
-    char uri[SQLITE_URI_BYTES];
+    char uri[URI_BYTES];
     const char *name = self->path;
     int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
                 (self->access == SQLITE_WRITES ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY);
 
     if (self->access == SQLITE_READS_FILE) {
-        name = sqlite_uri(self->path, uri);
+        name = bare_uri(self->path, uri);
         flags |= SQLITE_OPEN_URI;
     }
     int rc = sqlite3_open_v2(name, &self->db, flags, sqlite_vfs());
@@ -398,7 +504,7 @@ dibs_status sqlite_reopen(struct sqlite_store *self, dibs_err *err)
 
     sqlite_disconnect(self);
     sqlite_resolve(self->path);
-    dibs_status s = sqlite_prepare_place(self, dir, err);
+    dibs_status s = prepare_place(self, dir, err);
     if (s == DIBS_OK)
         s = open_as_can_be(self, dir, err);
     if (sqlite_has_moved(self)) {

@@ -144,33 +144,16 @@ static const struct kind {
 
 /* ---- one field ---- */
 
+/* The low bytes of an int64_t. */
+#define LOW_BYTES(value, bytes) \
+    ((char *) &(value) + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof(value) - (bytes) : 0))
+
 static int64_t get_number(const struct field *f, const char *from)
 {
-    uint16_t half = 0;
-    uint32_t word = 0;
     int64_t value = 0;
 
-    switch (f->bytes) {
-    case 1: return *(const uint8_t *) from;
-    case sizeof half: memcpy(&half, from, sizeof half); return half;
-    case sizeof word:
-        memcpy(&word, from, sizeof word);
-        return f->low < 0 ? (int64_t) (int32_t) word : (int64_t) word;
-    default: memcpy(&value, from, sizeof value); return value;
-    }
-}
-
-static void set_number(const struct field *f, char *to, int64_t value)
-{
-    uint16_t half = (uint16_t) value;
-    uint32_t word = (uint32_t) value;
-
-    switch (f->bytes) {
-    case 1: *(uint8_t *) to = (uint8_t) value; break;
-    case sizeof half: memcpy(to, &half, sizeof half); break;
-    case sizeof word: memcpy(to, &word, sizeof word); break;
-    default: memcpy(to, &value, sizeof value); break;
-    }
+    memcpy(LOW_BYTES(value, f->bytes), from, f->bytes);
+    return f->low < 0 && f->bytes == sizeof(int32_t) ? (int32_t) value : value;
 }
 
 static bool load_number(const struct field *f, sqlite3_stmt *stmt, int at, char *to)
@@ -178,7 +161,8 @@ static bool load_number(const struct field *f, sqlite3_stmt *stmt, int at, char 
     int64_t value = sqlite3_column_int64(stmt, at);
     bool is_ok = sqlite3_column_type(stmt, at) == SQLITE_INTEGER && value >= f->low && value <= f->high;
 
-    set_number(f, to, is_ok ? value : 0);
+    value = is_ok ? value : 0;
+    memcpy(to, LOW_BYTES(value, f->bytes), f->bytes);
     return is_ok;
 }
 

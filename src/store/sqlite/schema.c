@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Make, migrate and recognise the tables of a SQLite ledger. */
 #include <stdio.h>
-#include <string.h>
 #include <sys/random.h>
 
 #include "base/auto.h"

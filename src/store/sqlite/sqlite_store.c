@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The statements, transactions and queries of a SQLite ledger. Values are bound, never spliced. */
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -317,8 +316,7 @@ static dibs_status pools(struct store *store, bool (*fn)(void *, const dibs_pool
     return rc == SQLITE_DONE ? DIBS_OK : sqlite_error(self, rc, "reading pools", err);
 }
 
-static dibs_status trim(struct store *store, uint64_t oldest_seq, size_t names_kept, int64_t cooled_before_ms,
-                        const struct instant *now, dibs_err *err)
+static dibs_status trim(struct store *store, const struct store_bounds *bounds, dibs_err *err)
 {
     struct sqlite_store *self = sqlite_of(store);
     dibs_status s = DIBS_OK;
@@ -329,10 +327,10 @@ static dibs_status trim(struct store *store, uint64_t oldest_seq, size_t names_k
         if (!stmt)
             return DIBS_UNAVAILABLE;
         /* SQLite refuses the parameters that a statement does not have. */
-        (void) sqlite3_bind_int64(stmt, 1, (int64_t) oldest_seq);
-        (void) sqlite3_bind_int64(stmt, 2, (int64_t) names_kept - 1);
-        (void) sqlite3_bind_int64(stmt, 3, cooled_before_ms);
-        (void) sqlite3_bind_int64(stmt, 4, now->boot_ms);
+        (void) sqlite3_bind_int64(stmt, 1, (int64_t) bounds->oldest_seq);
+        (void) sqlite3_bind_int64(stmt, 2, (int64_t) bounds->names_kept - 1);
+        (void) sqlite3_bind_int64(stmt, 3, bounds->cooled_ms);
+        (void) sqlite3_bind_int64(stmt, 4, bounds->until_ms);
         s = sqlite_run(self, stmt, "upkeep", err);
     }
     return s;

@@ -109,8 +109,8 @@ struct sqlite_store {
 
 extern const char *const sqlite_sql_text[SQL_COUNT];
 
-/* Ledger versions are MAJOR * 1000 + MINOR in user_version; a newer major is refused untouched, a newer minor
- * is read and written. Add a migration at the end of the list in schema.c. */
+/* user_version is MAJOR * 1000 + MINOR; a newer major is refused untouched, a newer minor is read and
+ * written. */
 #define SQLITE_APPLICATION_ID 0x64696273 /* "dibs" */
 #define SQLITE_LEDGER_MAJOR 1
 #define SQLITE_LEDGER_VERSION 1005
@@ -122,8 +122,7 @@ dibs_status sqlite_migrate(struct sqlite_store *self, int64_t version, dibs_err 
 bool sqlite_is_ours(sqlite3 *db);
 /* Has it exactly the tables and triggers that sqlite_migrate() makes? */
 bool sqlite_is_as_made(sqlite3 *db);
-/* Check that everything is there that our statements need. Takes a few microseconds when the tables are as we
- * made them. A newer minor, or a column that a user added, is no damage. */
+/* Check that everything is there that our statements need. A column that a user added is no damage. */
 dibs_status sqlite_check_tables(struct sqlite_store *self, dibs_err *err);
 
 dibs_status sqlite_open(const char *rest, const struct ledger_options *options, struct store **out,
@@ -168,17 +167,12 @@ enum { SQLITE_HEADER_BYTES = 100 };
 int sqlite_read_header(const struct sqlite_store *self, uint8_t header[SQLITE_HEADER_BYTES], int *os_errno);
 /* Is the open file no longer the one of its path? One stat(). */
 bool sqlite_has_moved(struct sqlite_store *self);
-/* The URI that opens `path` as a bare file that nobody changes; answers `out`. */
-#define SQLITE_URI_BYTES (3 * 1024 + 64)
-const char *sqlite_uri(const char *path, char out[SQLITE_URI_BYTES]);
 /* The directory of a file. */
 void sqlite_directory(const char *path, char dir[1024]);
-/* Make the missing directories of the ledger, private, and refuse a place that is not local or not there. */
-dibs_status sqlite_prepare_place(const struct sqlite_store *self, char dir[1024], dibs_err *err);
 /* Resolve symbolic links, when the file is there: SQLite's file layer follows none. */
 void sqlite_resolve(char path[1024]);
-/* Wait for the lock on the ledger's directory, within the deadline. It is held while the ledger is made,
- * migrated or salvaged. */
+/* Wait for the lock on the ledger's directory, which is held while the ledger is made, migrated or salvaged.
+ */
 dibs_status sqlite_lock_directory(const struct sqlite_store *self, const char *dir, int *out, dibs_err *err);
 /* Run statements that need no values. */
 dibs_status sqlite_exec(struct sqlite_store *self, const char *sql, const char *doing, dibs_err *err);
@@ -188,18 +182,15 @@ int sqlite_get_number(sqlite3 *db, const char *sql, int64_t *out);
 sqlite3_stmt *sqlite_stmt(struct sqlite_store *self, enum sqlite_sql which, dibs_err *err);
 /* Run a statement that gives no rows. UNAVAILABLE also when stmt is NULL. */
 dibs_status sqlite_run(struct sqlite_store *self, sqlite3_stmt *stmt, const char *doing, dibs_err *err);
-/* Go to the first row that a statement gives. NOT_FOUND: there is none. UNAVAILABLE also when stmt is NULL.
- */
+/* Go to the first row. NOT_FOUND: there is none. UNAVAILABLE also when stmt is NULL. */
 dibs_status sqlite_find(struct sqlite_store *self, sqlite3_stmt *stmt, const char *doing, dibs_err *err);
 
 /* records.c */
-/* Fill a record from a row of all its columns. What is not valid reads as 0 or nothing; false: something was.
- */
+/* Fill a record from a row of all its columns. False: a column was not valid; it reads as 0 or nothing. */
 bool sqlite_load(sqlite3_stmt *stmt, enum record_kind kind, void *record);
 /* The same for a claim; a damaged one is flagged and made harmless. */
 void sqlite_load_claim(sqlite3_stmt *stmt, struct claim_record *row);
-/* Find the port and the bindings of a damaged claim in its slots, when its record has lost them. Port 0: they
- * are not known. */
+/* Find the port and the bindings that a damaged claim has lost in its slots. Port 0: they are not known. */
 dibs_status sqlite_find_place(struct sqlite_store *self, dibs_claim *claim, dibs_err *err);
 /* The same for a slot; false: not usable, it blocks nothing. */
 bool sqlite_load_slot(sqlite3_stmt *stmt, struct ledger_slot *out);

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_STORE_ETCD_CLIENT_ETCD_H
 #define DIBS_STORE_ETCD_CLIENT_ETCD_H
-/* A client of etcd's v3 JSON gateway: one request at a time, to the first endpoint that answers.
+/* A client of etcd's v3 JSON gateway, for one thread. It asks the endpoint that answered last, and then the
+ * others, within the call's deadline.
  *
- * A client keeps its connections and the endpoint that answered last; when that one fails, others are asked,
- * in a bounded and spread manner, within the call's deadline. One thread at a time; open one per thread.
- *
- * etcd may have done a request although no answer came. Then a call fails with fate ETCD_UNKNOWN, and only
- * the caller can find out, by reading. A request that is still under way (in a member that was stopped, say)
- * may even be done after that read. So a Txn must compare something that its own
- * repetition, or whatever is decided instead, changes: then it is done at most once, and not after the
- * decision. */
+ * etcd may have done a request although no answer came: the call fails with fate ETCD_UNKNOWN, and the caller
+ * must read to find out. A request that is still under way may be done even after that. So a Txn must compare
+ * something that its own repetition, or whatever is decided instead, changes: then it is done at most once,
+ * and not after the decision. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,17 +40,14 @@ enum etcd_fault {
 /* The circumstances of one call: what is wanted, and how it went. */
 struct etcd_call {
     int64_t deadline_ms; /* clock_monotonic_ms() */
-    /* The request may be sent again when its fate is unknown; reads always are. Not for a Txn whose success
-     * changes what it compares: the repetition would report a conflict. */
-    bool may_repeat;
+    bool may_repeat; /* also when its fate is unknown, as reads; then a Txn may report a conflict with itself
+                      */
     enum etcd_fate fate;
     enum etcd_fault fault;
-    /* The answer has a new revision, so it is no duplicate of an earlier answer. A conflict without it may be
-     * the answer to an earlier request. */
-    bool is_news;
+    bool is_news; /* the answer has a new revision, so it is no duplicate of an earlier one */
     unsigned n_tries;
-    int64_t asked_boot_ms; /* clock_now(0).boot_ms just before the last try was sent: a lease lives that long
-                              and its TTL, at least */
+    int64_t
+        asked_boot_ms; /* before the last try was sent: a lease lives for its TTL from then on, at least */
 };
 
 struct etcd_bytes {
@@ -149,8 +143,7 @@ dibs_status etcd_read_pages(struct etcd *etcd, struct etcd_call *call, struct et
 /* Compact the history before that revision. OK when that is done already. */
 dibs_status etcd_compact(struct etcd *etcd, struct etcd_call *call, int64_t revision, dibs_err *err);
 
-/* etcd chooses *id, and may choose a longer TTL. Fate unknown: a lease may exist, and expires with its TTL.
- */
+/* etcd chooses *id, and may choose a longer TTL. Fate unknown: a lease may exist until its TTL ends. */
 dibs_status etcd_lease_grant(struct etcd *etcd, struct etcd_call *call, int64_t ttl_s, int64_t *id,
                              int64_t *granted_s, dibs_err *err);
 /* NOT_FOUND: it has ended. Else it lives for `ttl_s` from call->asked_boot_ms. */
@@ -158,10 +151,6 @@ dibs_status etcd_lease_renew(struct etcd *etcd, struct etcd_call *call, int64_t 
                              dibs_err *err);
 /* Fine when it has ended already. Its keys go with it. */
 dibs_status etcd_lease_revoke(struct etcd *etcd, struct etcd_call *call, int64_t id, dibs_err *err);
-/* Read the TTL with which the lease was granted. NOT_FOUND: it has ended. */
-dibs_status etcd_lease_look(struct etcd *etcd, struct etcd_call *call, int64_t id, int64_t *granted_s,
-                            dibs_err *err);
-
 /* ---- the cluster, for people and for metrics ---- */
 
 struct etcd_status {

@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* The JSON of the gateway. Answers are untrusted input: the reader is bounded, and refuses an answer that
  * does not fit its request. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "store/etcd/client/internal.h"
 
 #include "base/banned.h"
+
+/* The names of an operation: as a request by itself, and in a Txn. */
+static const struct {
+    const char *path, *request, *response;
+} kinds[] = {
+    [ETCD_RANGE] = { "/v3/kv/range", "request_range", "response_range" },
+    [ETCD_PUT] = { "/v3/kv/put", "request_put", "response_put" },
+    [ETCD_DELETE] = { "/v3/kv/deleterange", "request_delete_range", "response_delete_range" },
+    [ETCD_TXN] = { "/v3/kv/txn", "request_txn", "response_txn" },
+};
 
 /* ---- requests: zero fields are left out, as in protobuf's JSON ---- */
 
@@ -61,18 +70,13 @@ static void put_op(struct jsonw *w, const struct etcd_op *op)
 
 static void put_branch(struct jsonw *w, const char *key, const struct etcd_op *ops, size_t n)
 {
-    static const char *const names[] = { [ETCD_RANGE] = "request_range",
-                                         [ETCD_PUT] = "request_put",
-                                         [ETCD_DELETE] = "request_delete_range",
-                                         [ETCD_TXN] = "request_txn" };
-
     if (n == 0)
         return;
     jsonw_key(w, key);
     jsonw_array(w);
     for (size_t i = 0; i < n; i++) {
         jsonw_object(w);
-        jsonw_key(w, names[ops[i].kind]);
+        jsonw_key(w, kinds[ops[i].kind].request);
         put_op(w, &ops[i]);
         jsonw_end_object(w);
     }
@@ -96,15 +100,11 @@ static void put_txn(struct jsonw *w, const struct etcd_txn *txn)
 
 const char *write_op(struct bytes *out, const struct etcd_op *op)
 {
-    static const char *const paths[] = { [ETCD_RANGE] = "/v3/kv/range",
-                                         [ETCD_PUT] = "/v3/kv/put",
-                                         [ETCD_DELETE] = "/v3/kv/deleterange",
-                                         [ETCD_TXN] = "/v3/kv/txn" };
     struct jsonw w;
 
     jsonw_begin_bytes(&w, out);
     put_op(&w, op);
-    return paths[op->kind];
+    return kinds[op->kind].path;
 }
 
 static bool branch_changes(const struct etcd_op *ops, size_t n)
@@ -289,10 +289,6 @@ static void read_result(struct reading *r, const jsonr_value *object, unsigned d
 static void read_results(struct reading *r, const jsonr_value *object, unsigned depth,
                          struct etcd_result *out)
 {
-    static const char *const names[] = { [ETCD_RANGE] = "response_range",
-                                         [ETCD_PUT] = "response_put",
-                                         [ETCD_DELETE] = "response_delete_range",
-                                         [ETCD_TXN] = "response_txn" };
     const jsonr_value *list = NULL;
     size_t n = read_size(r, object, "responses", &list);
 
@@ -301,8 +297,8 @@ static void read_results(struct reading *r, const jsonr_value *object, unsigned 
         const jsonr_value *one = NULL;
         enum etcd_kind kind = ETCD_RANGE;
 
-        for (size_t k = 0; k < sizeof names / sizeof names[0] && !one; k++) {
-            one = field(jsonr_array_at(list, i), names[k]);
+        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0] && !one; k++) {
+            one = field(jsonr_array_at(list, i), kinds[k].response);
             kind = (enum etcd_kind) k;
         }
         out->results[i].kind = kind;

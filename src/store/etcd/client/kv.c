@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Keys with their values, and leases. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -235,7 +234,7 @@ dibs_status etcd_compact(struct etcd *etcd, struct etcd_call *call, int64_t revi
 /* ---- leases: keys that are attached to one end with it ---- */
 
 struct lease {
-    int64_t id, ttl_s, granted_s;
+    int64_t id, ttl_s;
     bool is_end; /* the answer has nothing but a header */
 };
 
@@ -245,9 +244,7 @@ static const char *understand_lease(void *ctx, const jsonr_value *root)
     struct reading r = { 0 };
     const jsonr_value *result = jsonr_get(root, "result"); /* of a keepalive, which is a stream of one */
     const jsonr_value *lease = result ? result : root;
-    struct lease answer = { .id = read_int(&r, lease, "ID"),
-                            .ttl_s = read_int(&r, lease, "TTL"),
-                            .granted_s = read_int(&r, lease, "grantedTTL") };
+    struct lease answer = { .id = read_int(&r, lease, "ID"), .ttl_s = read_int(&r, lease, "TTL") };
 
     if (!r.wrong && !jsonr_is_object(jsonr_get(lease, "header")))
         r.wrong = "it has no header";
@@ -276,13 +273,6 @@ static dibs_status ask_lease(struct etcd *etcd, struct etcd_call *call, const ch
     return client_post(etcd, call, &post, err);
 }
 
-static dibs_status not_found(struct etcd_call *call, int64_t id, dibs_err *err)
-{
-    call->fate = ETCD_NOT_DONE;
-    call->fault = ETCD_FAULT_NO_LEASE;
-    return err_set(err, DIBS_NOT_FOUND, "etcd: lease %016llx has ended", (unsigned long long) id);
-}
-
 dibs_status etcd_lease_grant(struct etcd *etcd, struct etcd_call *call, int64_t ttl_s, int64_t *id,
                              int64_t *granted_s, dibs_err *err)
 {
@@ -304,10 +294,13 @@ dibs_status etcd_lease_renew(struct etcd *etcd, struct etcd_call *call, int64_t 
 
     if (s != DIBS_OK)
         return s;
-    if (lease.ttl_s <= 0)
-        return not_found(call, id, err);
-    *ttl_s = lease.ttl_s;
-    return DIBS_OK;
+    if (lease.ttl_s > 0) {
+        *ttl_s = lease.ttl_s;
+        return DIBS_OK;
+    }
+    call->fate = ETCD_NOT_DONE;
+    call->fault = ETCD_FAULT_NO_LEASE;
+    return err_set(err, DIBS_NOT_FOUND, "etcd: lease %016llx has ended", (unsigned long long) id);
 }
 
 dibs_status etcd_lease_revoke(struct etcd *etcd, struct etcd_call *call, int64_t id, dibs_err *err)
@@ -319,19 +312,5 @@ dibs_status etcd_lease_revoke(struct etcd *etcd, struct etcd_call *call, int64_t
         return s;
     call->fate = ETCD_DONE;
     call->fault = ETCD_FAULT_NONE;
-    return DIBS_OK;
-}
-
-dibs_status etcd_lease_look(struct etcd *etcd, struct etcd_call *call, int64_t id, int64_t *granted_s,
-                            dibs_err *err)
-{
-    struct lease lease = { .id = id };
-    dibs_status s = ask_lease(etcd, call, "/v3/lease/timetolive", &lease, err);
-
-    if (s != DIBS_OK)
-        return s;
-    if (lease.ttl_s < 0)
-        return not_found(call, id, err);
-    *granted_s = lease.granted_s;
     return DIBS_OK;
 }

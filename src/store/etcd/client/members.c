@@ -6,7 +6,6 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
-#include "base/err.h"
 #include "base/text.h"
 #include "store/etcd/client/internal.h"
 #include "store/report.h"

@@ -12,7 +12,6 @@ enum { /* gRPC's codes */
        GRPC_INVALID = 3,
        GRPC_NOT_FOUND = 5,
        GRPC_DENIED = 7,
-       GRPC_EXHAUSTED = 8,
        GRPC_PRECONDITION = 9,
        GRPC_OUT_OF_RANGE = 11,
        GRPC_UNAUTHENTICATED = 16,
@@ -42,59 +41,48 @@ static bool read_text(const jsonr_value *root, struct refusal *out)
     return true;
 }
 
-/* Errors that etcd tells apart by their text alone: several have the same code. */
+/* Errors that etcd tells apart by their text alone, because several have the same code; then those that only
+ * have a code. What is listed was certainly not done. */
 static const struct {
     const char *text;
+    int code;
     enum etcd_fault fault;
     dibs_status status;
-    bool is_final, is_not_done, wants_login;
-} words[] = {
-    { "required revision has been compacted", ETCD_FAULT_COMPACTED, DIBS_NOT_FOUND, true, true, false },
-    { "is a future revision", ETCD_FAULT_FUTURE, DIBS_NOT_FOUND, true, true, false },
-    { "requested lease not found", ETCD_FAULT_NO_LEASE, DIBS_NOT_FOUND, true, true, false },
-    { "database space exceeded", ETCD_FAULT_NO_SPACE, DIBS_UNAVAILABLE, true, true, false },
-    { "too many operations", ETCD_FAULT_TOO_MANY, DIBS_INVALID, true, true, false },
-    { "request is too large", ETCD_FAULT_TOO_MANY, DIBS_INVALID, true, true, false },
-    { "received message larger than max", ETCD_FAULT_TOO_MANY, DIBS_INVALID, true, true, false },
-    { "too many requests", ETCD_FAULT_BUSY, DIBS_UNAVAILABLE, false, true, false },
-    { "etcdserver: no leader", ETCD_FAULT_UNREACHABLE, DIBS_UNAVAILABLE, false, true, false },
-    { "invalid user ID or password", ETCD_FAULT_DENIED, DIBS_DENIED, true, true, false },
-    { "invalid auth token", ETCD_FAULT_DENIED, DIBS_DENIED, true, true, true },
-    { "user name is empty", ETCD_FAULT_DENIED, DIBS_DENIED, true, true, true },
-    { "revision of auth store is old", ETCD_FAULT_DENIED, DIBS_DENIED, true, true, true },
-    { "auth: revision in header is old", ETCD_FAULT_DENIED, DIBS_DENIED, true, true, true },
+    bool is_final, wants_login;
+} known[] = {
+    { "required revision has been compacted", 0, ETCD_FAULT_COMPACTED, DIBS_NOT_FOUND, true, false },
+    { "is a future revision", 0, ETCD_FAULT_FUTURE, DIBS_NOT_FOUND, true, false },
+    { "requested lease not found", 0, ETCD_FAULT_NO_LEASE, DIBS_NOT_FOUND, true, false },
+    { "database space exceeded", 0, ETCD_FAULT_NO_SPACE, DIBS_UNAVAILABLE, true, false },
+    { "too many operations", 0, ETCD_FAULT_TOO_MANY, DIBS_INVALID, true, false },
+    { "request is too large", 0, ETCD_FAULT_TOO_MANY, DIBS_INVALID, true, false },
+    { "received message larger than max", 0, ETCD_FAULT_TOO_MANY, DIBS_INVALID, true, false },
+    { "too many requests", 0, ETCD_FAULT_BUSY, DIBS_UNAVAILABLE, false, false },
+    { "etcdserver: no leader", 0, ETCD_FAULT_UNREACHABLE, DIBS_UNAVAILABLE, false, false },
+    { "invalid user ID or password", 0, ETCD_FAULT_DENIED, DIBS_DENIED, true, false },
+    { "invalid auth token", 0, ETCD_FAULT_DENIED, DIBS_DENIED, true, true },
+    { "user name is empty", 0, ETCD_FAULT_DENIED, DIBS_DENIED, true, true },
+    { "revision of auth store is old", 0, ETCD_FAULT_DENIED, DIBS_DENIED, true, true },
+    { "auth: revision in header is old", 0, ETCD_FAULT_DENIED, DIBS_DENIED, true, true },
+    { NULL, GRPC_INVALID, ETCD_FAULT_OTHER, DIBS_INVALID, true, false },
+    { NULL, GRPC_OUT_OF_RANGE, ETCD_FAULT_OTHER, DIBS_INVALID, true, false },
+    { NULL, GRPC_PRECONDITION, ETCD_FAULT_OTHER, DIBS_INVALID, true, false },
+    { NULL, GRPC_NOT_FOUND, ETCD_FAULT_OTHER, DIBS_NOT_FOUND, true, false },
+    { NULL, GRPC_DENIED, ETCD_FAULT_DENIED, DIBS_DENIED, true, false },
+    { NULL, GRPC_UNAUTHENTICATED, ETCD_FAULT_DENIED, DIBS_DENIED, true, false },
 };
 
+/* Everything else may have been done, and another endpoint may do better. */
 static void judge(struct refusal *out)
 {
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strstr(out->text, words[i].text)) {
-            out->fault = words[i].fault;
-            out->status = words[i].status;
-            out->is_final = words[i].is_final;
-            out->is_not_done = words[i].is_not_done;
-            out->wants_login = words[i].wants_login;
-            return;
-        }
-    }
-    switch (out->code) {
-    case GRPC_INVALID:
-    case GRPC_OUT_OF_RANGE:
-    case GRPC_PRECONDITION:
-        out->status = DIBS_INVALID;
-        out->is_final = out->is_not_done = true;
-        break;
-    case GRPC_NOT_FOUND:
-        out->status = DIBS_NOT_FOUND;
-        out->is_final = out->is_not_done = true;
-        break;
-    case GRPC_DENIED:
-    case GRPC_UNAUTHENTICATED:
-        out->status = DIBS_DENIED;
-        out->fault = ETCD_FAULT_DENIED;
-        out->is_final = out->is_not_done = true;
-        break;
-    default: break; /* everything else may have been done, and another endpoint may do better */
+    for (size_t i = 0; i < sizeof known / sizeof known[0] && !out->is_not_done; i++) {
+        if (known[i].text ? !strstr(out->text, known[i].text) : out->code != known[i].code)
+            continue;
+        out->fault = known[i].fault;
+        out->status = known[i].status;
+        out->is_final = known[i].is_final;
+        out->wants_login = known[i].wants_login;
+        out->is_not_done = true;
     }
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/etcd/client/watch.h"
-#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,8 +54,7 @@ struct etcd_watch {
     char url[ETCD_URL_MAX + 1];
     char token_header[ETCD_TOKEN_MAX + 32];
     const char *headers[3];
-    const char *wrong; /* why we ended it */
-    dibs_err why;
+    bool is_wrong; /* we ended it: a message is unreadable, or says that it is over */
 };
 
 /* ---- interruptions ---- */
@@ -69,7 +67,7 @@ static void interrupted(struct etcd_watch *w, bool is_endpoints_fault)
     w->call = NULL;
     w->rest.n = 0;
     secret_done(&w->body);
-    w->wrong = NULL;
+    w->is_wrong = false;
     if (w->state != STANDING) {
         w->state = PAUSING;
         w->resume_ms = now_ms;
@@ -78,22 +76,9 @@ static void interrupted(struct etcd_watch *w, bool is_endpoints_fault)
         w->resume_ms = now_ms + jitter_ms(w->pause_ms);
         w->pause_ms = w->pause_ms * 2 < PAUSE_MOST_MS ? w->pause_ms * 2 : PAUSE_MOST_MS;
         if (w->options.connected)
-            w->options.connected(w->options.ctx, w->config.origin[w->which], &w->why);
+            w->options.connected(w->options.ctx, w->config.origin[w->which], false);
         w->which = (w->which + 1) % w->config.n_origins;
     }
-}
-
-static void judge_refusal(struct etcd_watch *w, const struct refusal *refusal)
-{
-    if (refusal->wants_login && *w->config.user && w->n_logins < 2) {
-        w->token[0] = '\0';
-        w->is_open = false;
-        interrupted(w, false);
-        return;
-    }
-    (void) err_set(&w->why, refusal->status, "etcd: watching by %s: %s", w->config.origin[w->which],
-                   refusal->text);
-    interrupted(w, true);
 }
 
 /* ---- messages ---- */
@@ -119,21 +104,19 @@ static void report(struct etcd_watch *w, const struct message *m)
                        w->next_revision - 1);
 }
 
-static const char *take_cancel(struct etcd_watch *w, const struct message *m)
+/* The stream is over. etcd also says in this way that the token has expired, in words that differ from
+ * version to version. */
+static const char *take_end(struct etcd_watch *w, const struct message *m)
 {
-    (void) err_set(&w->why, DIBS_UNAVAILABLE, "etcd: watching by %s: it was cancelled%s%s",
-                   w->config.origin[w->which], *m->refusal.text ? ": " : "", m->refusal.text);
-    w->token[0] =
-        '\0'; /* etcd says in this way that it has ended, in words that differ from version to version */
+    if (m->is_cancelled || m->refusal.wants_login)
+        w->token[0] = '\0';
     if (m->compact_revision > 0) {
         w->state = STANDING;
         w->expected = 0;
         w->options.compacted(w->options.ctx, m->compact_revision);
     }
-    return w->why.msg;
+    return "it is over";
 }
-
-static const char moved[] = "it is to go on elsewhere";
 
 static const char *take_message(void *ctx, const char *line, size_t n)
 {
@@ -143,16 +126,8 @@ static const char *take_message(void *ctx, const char *line, size_t n)
     const char *wrong = message_read(line, n, &m);
     if (wrong || m.is_others)
         return wrong;
-    if (m.is_refused) {
-        /* w->why keeps the message: the returned text is used after `m` is gone. */
-        if (m.refusal.wants_login)
-            w->token[0] = '\0';
-        (void) err_set(&w->why, m.refusal.status, "etcd: watching by %s: %s", w->config.origin[w->which],
-                       m.refusal.text);
-        return w->why.msg;
-    }
-    if (m.is_cancelled)
-        return take_cancel(w, &m);
+    if (m.is_refused || m.is_cancelled)
+        return take_end(w, &m);
     if (m.is_created) {
         w->state = WATCHING;
         w->pause_ms = PAUSE_FIRST_MS;
@@ -160,40 +135,36 @@ static const char *take_message(void *ctx, const char *line, size_t n)
         if (w->next_revision == 0)
             w->next_revision = m.revision + 1;
         if (w->options.connected)
-            w->options.connected(w->options.ctx, w->config.origin[w->which], NULL);
+            w->options.connected(w->options.ctx, w->config.origin[w->which], true);
     }
     if (m.n_events > 0 || !m.is_created)
         report(w, &m);
-    return w->is_moved ? moved : NULL;
+    return w->is_moved ? "it continues elsewhere" : NULL;
 }
 
 static bool on_chunk(void *ctx, const char *bytes, size_t n)
 {
     struct etcd_watch *w = ctx;
 
-    w->wrong = lines_take(&w->rest, bytes, n, take_message, w);
-    return !w->wrong;
+    w->is_wrong = lines_take(&w->rest, bytes, n, take_message, w) != NULL;
+    return !w->is_wrong;
 }
 
 /* The request failed, or was refused. False: neither. */
 static bool has_failed(struct etcd_watch *w, const struct web_answer *answer)
 {
+    struct refusal refusal = { 0 };
+
     if (answer->status == DIBS_OK && answer->http_status == HTTP_OK)
         return false;
-    if (answer->status != DIBS_OK) {
-        w->why = answer->err;
-        (void) err_wrap(&w->why, answer->status, "etcd: watching");
-        interrupted(w, true);
-        return true;
-    }
-    struct refusal refusal;
+    if (answer->status == DIBS_OK)
+        refusal_read(answer->http_status, answer->body.at, answer->body.n, &refusal);
+    bool is_again = refusal.wants_login && *w->config.user && w->n_logins < 2;
 
-    refusal_read(answer->http_status, answer->body.at, answer->body.n, &refusal);
-    w->is_open = w->is_open || refusal.is_open;
-    if (refusal.is_open)
-        interrupted(w, false);
-    else
-        judge_refusal(w, &refusal);
+    if (is_again)
+        w->token[0] = '\0';
+    w->is_open = refusal.is_open || (w->is_open && !is_again);
+    interrupted(w, !is_again && !refusal.is_open);
     return true;
 }
 
@@ -201,18 +172,10 @@ static void on_end(void *ctx, struct web_answer *answer)
 {
     struct etcd_watch *w = ctx;
 
-    if (w->is_moved || w->state == STANDING) {
+    if (w->is_moved || w->state == STANDING)
         interrupted(w, false);
-    } else if (w->wrong) {
-        if (w->wrong != w->why.msg)
-            (void) err_set(&w->why, DIBS_UNAVAILABLE, "etcd: watching by %s: a message cannot be read: %s",
-                           w->config.origin[w->which], w->wrong);
+    else if (w->is_wrong || !has_failed(w, answer))
         interrupted(w, true);
-    } else if (!has_failed(w, answer)) {
-        (void) err_set(&w->why, DIBS_UNAVAILABLE, "etcd: watching by %s: it has ended",
-                       w->config.origin[w->which]);
-        interrupted(w, true);
-    }
 }
 
 /* ---- beginning ---- */
@@ -221,11 +184,8 @@ static void on_token(void *ctx, struct web_answer *answer)
 {
     struct etcd_watch *w = ctx;
 
-    if (!has_failed(w, answer)) {
-        bool is_well = login_read(answer->body.at, answer->body.n, w->token, &w->why) == DIBS_OK;
-
-        interrupted(w, !is_well);
-    }
+    if (!has_failed(w, answer))
+        interrupted(w, login_read(answer->body.at, answer->body.n, w->token, NULL) != DIBS_OK);
     secret_done(&answer->body);
 }
 
@@ -282,11 +242,8 @@ static void begin(struct etcd_watch *w)
                                          .ctx = w };
     w->state = wants_token ? ENTERING : BEGINNING;
     w->n_logins += wants_token ? 1 : 0;
-    if (w->body.is_lost || web_start(w->web, &request, &w->call, &w->why) != DIBS_OK) {
-        if (w->body.is_lost)
-            (void) err_set(&w->why, DIBS_FAILURE, "etcd: watching: out of memory");
+    if (w->body.is_lost || web_start(w->web, &request, &w->call, NULL) != DIBS_OK)
         interrupted(w, true);
-    }
 }
 
 /* ---- a turn ---- */
@@ -324,9 +281,6 @@ void etcd_watch_turn(struct etcd_watch *w)
         move(w);
     int64_t now_ms = clock_monotonic_ms();
     if (w->state == WATCHING && w->expected > 0 && w->expected_by_ms <= now_ms) {
-        (void) err_set(&w->why, DIBS_UNAVAILABLE,
-                       "etcd: watching by %s: it does not report changes that were made",
-                       w->config.origin[w->which]);
         w->expected_by_ms = now_ms + BEHIND_MS;
         give_up(w);
     }
@@ -462,7 +416,6 @@ const char *message_read(const char *line, size_t n, struct message *out)
      * early to be believed. */
     m.is_others = read_int(&r, result, "watch_id") != 0 && !m.is_created && !m.is_cancelled;
     m.compact_revision = read_int(&r, result, "compact_revision");
-    (void) text_safe(read_string(&r, result, "cancel_reason"), m.refusal.text, sizeof m.refusal.text);
     read_events(&r, result, &m);
     m.memory = r.memory;
     if (!r.wrong && (m.revision < 0 || m.compact_revision < 0))

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_STORE_ETCD_CLIENT_WATCH_H
 #define DIBS_STORE_ETCD_CLIENT_WATCH_H
-/* Changes of a range of keys, as they happen.
- *
- * A watch has a descriptor that becomes readable when there is something to do: in a loop (base/loop.h) or in
- * a thread that polls it. It never waits by itself. When its connection ends it goes on at the next revision
- * with another endpoint, after a pause that grows and is spread. Nothing is left out; after such an
- * interruption the changes of one revision may be reported a second time. */
+/* Changes of a range of keys, as they happen. The watch has a descriptor that is readable when there is
+ * something to do. When its connection ends, it continues at the next revision with another endpoint, after a
+ * growing pause. Nothing is left out; the changes of one revision may then be reported a second time. */
 #include "store/etcd/client/etcd.h"
 
 struct etcd_watch;
@@ -25,8 +22,8 @@ struct etcd_watch_options {
     /* etcd compacted revisions before `revision`, so some changes were not reported. The watch pauses until
      * etcd_watch_from(): read everything, and continue after that revision. */
     void (*compacted)(void *ctx, int64_t revision);
-    /* Optional. It began to watch by that endpoint (`why` NULL), or was interrupted and will try again. */
-    void (*connected)(void *ctx, const char *endpoint, const dibs_err *why);
+    /* Optional. It began to watch by that endpoint, or was interrupted and will try again. */
+    void (*connected)(void *ctx, const char *endpoint, bool is_connected);
     void *ctx;
 };
 
@@ -38,8 +35,7 @@ void etcd_watch_turn(struct etcd_watch *watch);
 
 /* Continue the watch at that revision. */
 void etcd_watch_from(struct etcd_watch *watch, int64_t revision);
-/* A change of the watched keys is known to have that revision (the caller made it): when it is not reported
- * soon, the member stalls or is cut off, and the watch moves to another one. Without that, only a closed
- * connection or etcd's notices, every ten minutes, show a stalled member. */
+/* The caller made a change of the watched keys with that revision. When it is not reported soon, the member
+ * stalls, and the watch moves to another one. */
 void etcd_watch_expect(struct etcd_watch *watch, int64_t revision);
 #endif
