@@ -196,8 +196,8 @@ bool keeper_rule_covers(const struct keeper_rule *keep, const dibs_claim *claim)
     size_t len = strlen(keep->prefix);
     uint64_t number = 0;
 
-    if (strcmp(claim->principal, keep->principal) != 0 || strcmp(claim->keeper, keep->keeper) != 0 ||
-        strncmp(claim->name, keep->prefix, len) != 0)
+    if (strcmp(claim->principal, keep->principal) != 0 || strncmp(claim->name, keep->prefix, len) != 0 ||
+        (claim->keeper[0] && strcmp(claim->keeper, keep->keeper) != 0))
         return false;
     const char *part = claim->name + len;
     size_t part_len = strcspn(part, "/");

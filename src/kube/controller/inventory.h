@@ -15,6 +15,11 @@
 
 enum inventory_kind { INVENTORY_POD, INVENTORY_SERVICE, INVENTORY_KEEPER };
 
+struct inventory_rule {
+    struct hash_table_item item; /* by principal and "GROUP/ROLE/" */
+    struct keeper_rule rule;
+};
+
 /* A pod, a Service, or an object that keeps claims. */
 struct inventory_object {
     struct hash_table_item item; /* by uid */
@@ -30,11 +35,11 @@ struct inventory_object {
     struct assigned_claim *claims;
     size_t n_claims;
     /* Hashes of names that are in use while the object is there: its claims, its id, the instance that it
-     * is, and claims that it may have been given as references before their pods came. */
-    uint64_t *uses;
+     * is, claims that it may have been given as references before their pods came, and its numbers. */
+    struct hash_table_item *uses;
     size_t n_uses, max_uses;
     struct numbers numbers; /* used without a claim */
-    struct keeper_rule *rules;
+    struct inventory_rule *rules;
     size_t n_rules, max_rules;
     uint64_t digest; /* of all that the object says */
     bool is_lost;    /* memory was short while it was read */
@@ -54,9 +59,6 @@ void inventory_end(struct inventory *inventory, unsigned source);
 
 enum { INVENTORY_SOURCES_MAX = 32 };
 
-/* Collect what all objects use and keep, if anything has changed: the questions below are answered from that.
- * False: out of memory. */
-bool inventory_index(struct inventory *inventory);
 /* Does a pod that is alive say that it has the claim, with its number? */
 bool inventory_has_pod(const struct inventory *inventory, const dibs_claim *claim);
 /* Is the pod for which it was made, by its id, finished or gone? Then it has come, and nobody has to wait for

@@ -440,10 +440,8 @@ dibs_status reconcile_pass(struct reconciler *r, int64_t now_ms, dibs_err *err)
     const struct call call = handle_call(r->options.handle);
 
     begin(r, now_ms);
-    dibs_status s = inventory_index(r->options.inventory)
-                        ? ledger_list(r->options.ledger, &call,
-                                      &(struct ledger_filter){ .pool = r->options.pool->name }, look, r, err)
-                        : err_set(err, DIBS_FAILURE, "looking at objects: out of memory");
+    dibs_status s = ledger_list(r->options.ledger, &call,
+                                &(struct ledger_filter){ .pool = r->options.pool->name }, look, r, err);
     if (s == DIBS_OK && r->status != DIBS_OK) {
         *err = r->err;
         s = r->status;
