@@ -10,7 +10,6 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "kube/controller/internal.h"
-#include "lib/handle.h"
 #include "server/log.h"
 
 #include "base/banned.h"
@@ -228,9 +227,9 @@ static void begin_leading(struct controller *c)
     if (!c->inventory)
         s = err_set(&err, DIBS_FAILURE, "counting pods: out of memory");
     if (s == DIBS_OK)
-        s = reconcile_open(&(struct reconcile_options){ .handle = &c->acting,
-                                                        .ledger = c->ledger.ledger,
-                                                        .pool = &c->pool,
+        s = reconcile_open(&(struct reconcile_options){ .handle = &c->ledger.acting,
+                                                        .ledger = c->ledger.server.ledger,
+                                                        .pool = &c->ledger.pool,
                                                         .inventory = c->inventory,
                                                         .is_proven = is_proven,
                                                         .may_change = may_change,
@@ -318,7 +317,7 @@ static int64_t within(int64_t ms, int64_t least_ms, int64_t most_ms)
 
 static bool is_pass_due(const struct controller *c, int64_t now_ms)
 {
-    bool is_news = c->is_ledger_changed || inventory_changes(c->inventory) != c->seen_changes ||
+    bool is_news = c->ledger.is_changed || inventory_changes(c->inventory) != c->seen_changes ||
                    now_ms >= c->pass_ms || !c->is_rebuilt;
 
     return is_news && now_ms >= c->rest_ms && is_all_listed(c);
@@ -331,16 +330,14 @@ static void pass(struct controller *c, int64_t now_ms)
     if (!is_pass_due(c, now_ms) || !has_time(c))
         return;
     c->begun_ms = now_ms;
-    c->is_cut = c->is_ledger_changed = false;
+    c->is_cut = c->ledger.is_changed = false;
     c->seen_changes = inventory_changes(c->inventory);
     memset(c->are_lists_wanted, 0, sizeof c->are_lists_wanted);
-    /* As it is now: `dibs pool set` may have changed it, and a ledger that was lost has none. */
-    dibs_status s =
-        kube_pool_open(&c->acting, ledger_is_shared(c->ledger.ledger), &c->pool, &c->pool, NULL, &err);
+    dibs_status s = kube_ledger_renew_pool(&c->ledger, &err);
     if (s == DIBS_OK)
         s = reconcile_pass(c->reconciler, now_ms, &err);
     if (s == DIBS_OK && !c->is_cut)
-        s = kube_mark_rebuilt(&c->acting, c->pool.name, &err);
+        s = kube_mark_rebuilt(&c->ledger.acting, c->ledger.pool.name, &err);
     int64_t end_ms = clock_monotonic_ms();
     c->rest_ms = end_ms + within((end_ms - now_ms) * REST_TIMES, REST_LEAST_MS, REST_MOST_MS);
     c->pass_ms = end_ms + (c->is_cut ? 0 : PASS_MS);
@@ -410,15 +407,6 @@ static void on_web(loop_source *source, uint32_t events)
     kubeapi_turn(c->api);
 }
 
-static void on_notice(loop_source *source, uint32_t events)
-{
-    struct controller *c = (struct controller *) ((char *) source - offsetof(struct controller, notices));
-
-    (void) events;
-    (void) ledger_take_notices(c->ledger.ledger);
-    c->is_ledger_changed = true;
-}
-
 static int64_t next_ms(void *ctx)
 {
     const struct controller *c = ctx;
@@ -428,7 +416,7 @@ static int64_t next_ms(void *ctx)
 
     if (!c->leads)
         return wait_ms;
-    bool is_news = c->is_ledger_changed || inventory_changes(c->inventory) != c->seen_changes;
+    bool is_news = c->ledger.is_changed || inventory_changes(c->inventory) != c->seen_changes;
 
     wait_ms = runtime_sooner(wait_ms, election_margin_ms(c->election, now_ms));
     wait_ms = runtime_sooner(wait_ms, clock_until_ms(is_news ? c->rest_ms : c->pass_ms) + 1);
@@ -464,25 +452,22 @@ static bool drain(void *ctx)
 
 /* ---- start ---- */
 
-static dibs_status open_ledger(struct controller *c, dibs_err *err)
+static const char *listen_address(const struct controller *c)
 {
-    const dibs_settings *settings = c->options->settings;
-    int64_t timeout_ms = settings->timeout_ms < LEDGER_MS ? settings->timeout_ms : LEDGER_MS;
-    bool differs = false;
-    char part[SERVER_PART_MAX];
+    return c->options->listen ? c->options->listen : LISTEN_DEFAULT;
+}
 
-    server_part("controller", c->options->listen ? c->options->listen : LISTEN_DEFAULT, part);
-    dibs_status s = server_ledger_open(settings, timeout_ms, part, &c->ledger, err);
+static dibs_status open_ledger(struct controller *c, const dibs_pool *pool, dibs_err *err)
+{
+    const struct kube_ledger_options options = { .settings = c->options->settings,
+                                                 .call_max_ms = LEDGER_MS,
+                                                 .kind = "controller",
+                                                 .listen = listen_address(c),
+                                                 .principal = RECONCILE_PRINCIPAL,
+                                                 .loop = c->runtime.loop,
+                                                 .pool = *pool };
 
-    if (s == DIBS_OK)
-        s = handle_for(c->ledger.handle, RECONCILE_PRINCIPAL, &c->acting, err);
-    if (s == DIBS_OK)
-        s = kube_pool_open(&c->acting, ledger_is_shared(c->ledger.ledger), &c->pool, &c->pool, &differs, err);
-    if (s == DIBS_OK && differs)
-        LOG(LOG_WARNING, "the pool is there with other ports or another order, and stays as it is", "pool",
-            c->pool.name);
-    c->notices = (loop_source){ s == DIBS_OK ? ledger_notices(c->ledger.ledger) : -1, on_notice };
-    return s == DIBS_OK && c->notices.fd >= 0 ? loop_add(c->runtime.loop, &c->notices, EPOLLIN, err) : s;
+    return kube_ledger_open(&c->ledger, &options, err);
 }
 
 static dibs_status open_api(struct controller *c, dibs_err *err)
@@ -502,21 +487,20 @@ static bool is_dead(void *ctx, const char *identity)
 {
     const struct controller *c = ctx;
 
-    return leader_is_dead(core_view(c->ledger.core), identity);
+    return leader_is_dead(core_view(c->ledger.server.core), identity);
 }
 
 static dibs_status open_election(struct controller *c, dibs_err *err)
 {
     const char *ns = c->options->ns ? c->options->ns : kubeapi_namespace(c->api);
 
-    leader_name(core_view(c->ledger.core), c->identity);
+    leader_name(core_view(c->ledger.server.core), c->identity);
     return election_open(c->api, ns, LEASE_NAME, &(struct election_self){ c->identity, is_dead, c },
                          &c->election, err);
 }
 
 static dibs_status start(struct controller *c, dibs_err *err)
 {
-    const char *listen = c->options->listen ? c->options->listen : LISTEN_DEFAULT;
     const struct endpoint_options endpoint = { .limits = { .max_connections = CONNECTIONS_MAX,
                                                            .max_per_user = CONNECTIONS_MAX,
                                                            .max_body_bytes = BODY_MAX_BYTES },
@@ -524,20 +508,21 @@ static dibs_status start(struct controller *c, dibs_err *err)
                                                .check_ready = check_ready,
                                                .write_metrics = controller_metrics,
                                                .ctx = c };
-    dibs_status s = kube_pool_parse(&c->options->pool, &c->pool, err);
+    dibs_pool pool = { 0 };
+    dibs_status s = kube_pool_parse(&c->options->pool, &pool, err);
 
     if (s == DIBS_OK)
         s = runtime_open(&c->runtime, err);
     if (s == DIBS_OK)
         s = open_api(c, err);
     if (s == DIBS_OK)
-        s = open_ledger(c, err);
+        s = open_ledger(c, &pool, err);
     if (s == DIBS_OK)
         s = open_election(c, err);
     if (s == DIBS_OK)
         s = endpoint_open(c->runtime.loop, &endpoint, &c->endpoint, err);
     if (s == DIBS_OK)
-        s = endpoint_listen(c->endpoint, listen, false, err);
+        s = endpoint_listen(c->endpoint, listen_address(c), false, err);
     return s;
 }
 
@@ -547,7 +532,7 @@ static void end(struct controller *c)
     endpoint_close(c->endpoint);
     election_close(c->election);
     kubeapi_close(c->api);
-    dibs_close(c->ledger.handle);
+    kube_ledger_close(&c->ledger);
     runtime_close(&c->runtime);
 }
 
@@ -561,11 +546,10 @@ dibs_status controller_run(const struct controller_options *options, dibs_err *e
     if (!c)
         return err_set(err, DIBS_FAILURE, "starting the controller: out of memory");
     c->options = options;
-    c->notices.fd = -1;
     dibs_status s = start(c, err);
     if (s == DIBS_OK) {
         LOG(LOG_INFO, "following", "version", dibs_version(), "server", kubeapi_server(c->api), "ledger",
-            options->settings->ledger, "pool", c->pool.name, "identity", c->identity);
+            options->settings->ledger, "pool", c->ledger.pool.name, "identity", c->identity);
         s = runtime_run(&c->runtime, &hooks, err);
     }
     end(c);
