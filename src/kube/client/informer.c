@@ -103,6 +103,11 @@ void informer_message_done(struct informer_message *message)
     *message = (struct informer_message){ 0 };
 }
 
+static void tell(const struct informer *inf, enum informer_news what, const jsonr_value *object)
+{
+    inf->options.news(inf->options.ctx, what, object);
+}
+
 /* ---- pauses ---- */
 
 static void pause_for(struct informer *inf, int64_t ms)
@@ -176,14 +181,14 @@ static void settle(struct informer *inf, enum informer_state state)
     inf->status.state = state;
     inf->status.listed_ms = inf->begun_ms;
     inf->status.n_lists++;
-    inf->options.listed(inf->options.ctx);
+    tell(inf, INFORMER_LISTED, NULL);
 }
 
 /* There are none: that is an answer, too. */
 static void absent(struct informer *inf)
 {
     inf->n_versions = inf->which = 0;
-    inf->options.listing(inf->options.ctx);
+    tell(inf, INFORMER_LISTING, NULL);
     settle(inf, INFORMER_ABSENT);
     tell_trouble(inf, NULL);
     pause_for(inf, inf->is_again ? 0 : ABSENT_MS);
@@ -259,9 +264,9 @@ static void take_page(struct informer *inf, const struct kubeapi_answer *answer)
         return;
     }
     if (is_first)
-        inf->options.listing(inf->options.ctx);
+        tell(inf, INFORMER_LISTING, NULL);
     for (size_t i = 0; i < jsonr_array_size(items); i++)
-        inf->options.changed(inf->options.ctx, jsonr_array_at(items, i));
+        tell(inf, INFORMER_CHANGED, jsonr_array_at(items, i));
     if (!text_copy(inf->next, sizeof inf->next, jsonr_text_at(answer->root, "metadata.continue"))) {
         unreadable(inf, "goes on at no readable place");
         return;
@@ -349,10 +354,8 @@ static const char *take_line(void *ctx, const char *line, size_t n)
         informer_message_done(&m);
         return inf->why.msg;
     }
-    if (m.kind == INFORMER_DELETED)
-        inf->options.deleted(inf->options.ctx, m.object);
-    else if (m.kind != INFORMER_BOOKMARK)
-        inf->options.changed(inf->options.ctx, m.object);
+    if (m.kind != INFORMER_BOOKMARK)
+        tell(inf, m.kind == INFORMER_DELETED ? INFORMER_GONE : INFORMER_CHANGED, m.object);
     inf->status.n_events++;
     inf->pause_ms = PAUSE_FIRST_MS; /* not by a list: one after another would be all that the server does */
     tell_trouble(inf, NULL);

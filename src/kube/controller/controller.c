@@ -57,39 +57,30 @@ static const struct {
 
 /* ---- resources ---- */
 
-static void on_listing(void *ctx)
+static void on_news(void *ctx, enum informer_news what, const jsonr_value *object)
 {
     struct source *s = ctx;
+    struct inventory *inventory = s->controller->inventory;
 
-    s->is_incomplete = false;
-    inventory_begin(s->controller->inventory, s->number);
-}
-
-static void on_changed(void *ctx, const jsonr_value *object)
-{
-    struct source *s = ctx;
-
-    if (!inventory_put(s->controller->inventory, s->number, s->kind, object))
-        s->is_incomplete = true;
-}
-
-static void on_deleted(void *ctx, const jsonr_value *object)
-{
-    struct source *s = ctx;
-
-    inventory_drop(s->controller->inventory, object);
-}
-
-static void on_listed(void *ctx)
-{
-    struct source *s = ctx;
-
-    if (s->is_incomplete) {
-        LOG(LOG_ERROR, "out of memory: objects are missing, so nothing ends", "kind", s->kind);
-        return;
+    switch (what) {
+    case INFORMER_LISTING:
+        s->is_incomplete = false;
+        inventory_begin(inventory, s->number);
+        break;
+    case INFORMER_CHANGED:
+        if (!inventory_put(inventory, s->number, s->kind, object))
+            s->is_incomplete = true;
+        break;
+    case INFORMER_GONE: inventory_drop(inventory, object); break;
+    case INFORMER_LISTED:
+        if (s->is_incomplete) {
+            LOG(LOG_ERROR, "out of memory: objects are missing, so nothing ends", "kind", s->kind);
+            break;
+        }
+        inventory_end(inventory, s->number);
+        s->controller->pass_ms = 0; /* something may be proven now */
+        break;
     }
-    inventory_end(s->controller->inventory, s->number);
-    s->controller->pass_ms = 0; /* something may be proven now */
 }
 
 static void on_trouble(void *ctx, const dibs_err *why)
@@ -103,49 +94,37 @@ static void on_trouble(void *ctx, const dibs_err *why)
         LOG(LOG_INFO, "objects are followed again", "kind", s->kind);
 }
 
-static struct source *source_of(struct controller *c, const char *keeper)
-{
-    size_t n = strcspn(keeper, "/");
-
-    for (size_t i = 0; i < SOURCES; i++)
-        if (strlen(resources[i].kind) == n && memcmp(resources[i].kind, keeper, n) == 0)
-            return &c->sources[i];
-    return NULL; /* an unknown kind: then its pods decide */
-}
-
 /* Did a complete list begin then or later? If not, one is wanted. */
-static bool is_listed(struct controller *c, const struct source *s, int64_t since_ms)
+static bool is_listed(struct source *s, int64_t since_ms)
 {
     const struct informer_status *status = informer_status(s->informer);
 
     if (s->is_incomplete || (status->state != INFORMER_KNOWN && status->state != INFORMER_ABSENT))
         return false;
-    if (status->listed_ms >= since_ms)
-        return true;
-    c->are_lists_wanted[s->number] = true;
-    return false;
+    s->is_wanted = s->is_wanted || status->listed_ms < since_ms;
+    return status->listed_ms >= since_ms;
 }
 
-/* Of all resources. */
-static bool is_all_proven(struct controller *c, int64_t since_ms)
+/* Is the keeper of that kind? Of an unknown kind only its pods decide. */
+static bool is_of_kind(const char *keeper, const char *kind)
 {
-    bool is_proven = true;
+    size_t n = strlen(kind);
 
-    for (size_t i = 0; i < SOURCES; i++)
-        is_proven = is_listed(c, &c->sources[i], since_ms) && is_proven;
-    return is_proven;
+    return strncmp(keeper, kind, n) == 0 && (keeper[n] == '/' || !keeper[n]);
 }
 
 static bool is_proven(void *ctx, const char *keeper, int64_t since_ms)
 {
     struct controller *c = ctx;
+    bool is_proven = true;
 
-    if (keeper && !*keeper)
-        return is_all_proven(c, since_ms);
-    const struct source *by = keeper ? source_of(c, keeper) : &c->sources[SOURCE_SERVICES];
-    bool has_pods = is_listed(c, &c->sources[SOURCE_PODS], since_ms);
+    for (unsigned i = 0; i < SOURCES; i++) {
+        bool keeps = keeper ? !*keeper || is_of_kind(keeper, c->sources[i].kind) : i == SOURCE_SERVICES;
 
-    return (!by || is_listed(c, by, since_ms)) && has_pods;
+        if (keeps || i == SOURCE_PODS)
+            is_proven = is_listed(&c->sources[i], since_ms) && is_proven;
+    }
+    return is_proven;
 }
 
 /* The Lease outlasts the longest call of the ledger. */
@@ -189,7 +168,6 @@ static void stop_leading(struct controller *c)
     for (size_t i = 0; i < SOURCES; i++) {
         informer_close(c->sources[i].informer);
         c->sources[i] = (struct source){ 0 };
-        c->are_lists_wanted[i] = false;
     }
     reconcile_close(TAKE(c->reconciler));
     inventory_close(TAKE(c->inventory));
@@ -207,10 +185,7 @@ static dibs_status follow_all(struct controller *c, dibs_err *err)
                           &(struct informer_options){ .group = resources[i].group,
                                                       .version = resources[i].version,
                                                       .plural = resources[i].plural,
-                                                      .listing = on_listing,
-                                                      .changed = on_changed,
-                                                      .deleted = on_deleted,
-                                                      .listed = on_listed,
+                                                      .news = on_news,
                                                       .trouble = on_trouble,
                                                       .ctx = &c->sources[i] },
                           &c->sources[i].informer, err);
@@ -332,7 +307,8 @@ static void pass(struct controller *c, int64_t now_ms)
     c->begun_ms = now_ms;
     c->is_cut = c->ledger.is_changed = false;
     c->seen_changes = inventory_changes(c->inventory);
-    memset(c->are_lists_wanted, 0, sizeof c->are_lists_wanted);
+    for (size_t i = 0; i < SOURCES; i++)
+        c->sources[i].is_wanted = false;
     dibs_status s = kube_ledger_renew_pool(&c->ledger, &err);
     if (s == DIBS_OK)
         s = reconcile_pass(c->reconciler, now_ms, &err);
@@ -353,9 +329,9 @@ static void ask_for_lists(struct controller *c, int64_t now_ms)
     if (c->asked_ms != 0 || now_ms < c->round_ms)
         return;
     for (size_t i = 0; i < SOURCES; i++) {
-        if (!c->are_lists_wanted[i])
+        if (!c->sources[i].is_wanted)
             continue;
-        c->are_lists_wanted[i] = false;
+        c->sources[i].is_wanted = false;
         informer_list_again(c->sources[i].informer);
         c->asked_ms = now_ms;
     }

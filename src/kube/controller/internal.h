@@ -24,6 +24,7 @@ struct source {
     const char *kind;
     struct informer *informer; /* NULL while another one leads */
     bool is_incomplete;        /* an object could not be stored */
+    bool is_wanted;            /* a list that begins from now on */
 };
 
 struct controller {
@@ -42,8 +43,7 @@ struct controller {
     bool leads;      /* as last logged */
     bool is_rebuilt; /* since it leads, the ledger has all that pods have */
     bool is_ledger_well;
-    bool is_troubled; /* the Lease cannot be read or written; that was logged */
-    bool are_lists_wanted[SOURCES];
+    bool is_troubled;      /* the Lease cannot be read or written; that was logged */
     int64_t round_ms;      /* when the next lists may be asked for */
     int64_t asked_ms;      /* when the last ones were; 0: they are complete */
     int64_t pass_ms;       /* when the next pass is due by itself */
