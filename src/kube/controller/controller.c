@@ -60,7 +60,7 @@ static const struct {
 static void on_news(void *ctx, enum informer_news what, const jsonr_value *object)
 {
     struct source *s = ctx;
-    struct inventory *inventory = s->controller->inventory;
+    struct inventory *inventory = &s->controller->inventory;
 
     switch (what) {
     case INFORMER_LISTING:
@@ -170,7 +170,7 @@ static void stop_leading(struct controller *c)
         c->sources[i] = (struct source){ 0 };
     }
     reconcile_close(TAKE(c->reconciler));
-    inventory_close(TAKE(c->inventory));
+    inventory_done(&c->inventory);
     c->leads = c->is_rebuilt = false;
     c->asked_ms = c->round_ms = c->pass_ms = c->rest_ms = 0;
 }
@@ -195,22 +195,17 @@ static dibs_status follow_all(struct controller *c, dibs_err *err)
 
 static void begin_leading(struct controller *c)
 {
+    const struct reconcile_options options = { .handle = &c->ledger.acting,
+                                               .ledger = c->ledger.server.ledger,
+                                               .pool = &c->ledger.pool,
+                                               .inventory = &c->inventory,
+                                               .is_proven = is_proven,
+                                               .may_change = may_change,
+                                               .report = report,
+                                               .ctx = c };
     dibs_err err = { 0 };
-    dibs_status s = DIBS_OK;
+    dibs_status s = reconcile_open(&options, &c->reconciler, &err);
 
-    c->inventory = inventory_open();
-    if (!c->inventory)
-        s = err_set(&err, DIBS_FAILURE, "counting pods: out of memory");
-    if (s == DIBS_OK)
-        s = reconcile_open(&(struct reconcile_options){ .handle = &c->ledger.acting,
-                                                        .ledger = c->ledger.server.ledger,
-                                                        .pool = &c->ledger.pool,
-                                                        .inventory = c->inventory,
-                                                        .is_proven = is_proven,
-                                                        .may_change = may_change,
-                                                        .report = report,
-                                                        .ctx = c },
-                           &c->reconciler, &err);
     if (s == DIBS_OK)
         s = follow_all(c, &err);
     if (s != DIBS_OK) {
@@ -278,7 +273,7 @@ static void note_pass(struct controller *c, dibs_status s, const dibs_err *err)
         char restored[24] = "";
 
         c->is_rebuilt = true;
-        (void) snprintf(pods, sizeof pods, "%zu", inventory_pods(c->inventory));
+        (void) snprintf(pods, sizeof pods, "%zu", c->inventory.n_pods);
         (void) snprintf(restored, sizeof restored, "%llu",
                         (unsigned long long) reconcile_count(c->reconciler)->n_restored);
         LOG(LOG_INFO, "ready", "pods", pods, "restored", restored);
@@ -292,7 +287,7 @@ static int64_t within(int64_t ms, int64_t least_ms, int64_t most_ms)
 
 static bool is_pass_due(const struct controller *c, int64_t now_ms)
 {
-    bool is_news = c->ledger.is_changed || inventory_changes(c->inventory) != c->seen_changes ||
+    bool is_news = c->ledger.is_changed || c->inventory.n_changes != c->seen_changes ||
                    now_ms >= c->pass_ms || !c->is_rebuilt;
 
     return is_news && now_ms >= c->rest_ms && is_all_listed(c);
@@ -306,7 +301,7 @@ static void pass(struct controller *c, int64_t now_ms)
         return;
     c->begun_ms = now_ms;
     c->is_cut = c->ledger.is_changed = false;
-    c->seen_changes = inventory_changes(c->inventory);
+    c->seen_changes = c->inventory.n_changes;
     for (size_t i = 0; i < SOURCES; i++)
         c->sources[i].is_wanted = false;
     dibs_status s = kube_ledger_renew_pool(&c->ledger, &err);
@@ -392,7 +387,7 @@ static int64_t next_ms(void *ctx)
 
     if (!c->leads)
         return wait_ms;
-    bool is_news = c->ledger.is_changed || inventory_changes(c->inventory) != c->seen_changes;
+    bool is_news = c->ledger.is_changed || c->inventory.n_changes != c->seen_changes;
 
     wait_ms = runtime_sooner(wait_ms, election_margin_ms(c->election, now_ms));
     wait_ms = runtime_sooner(wait_ms, clock_until_ms(is_news ? c->rest_ms : c->pass_ms) + 1);

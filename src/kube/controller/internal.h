@@ -33,8 +33,8 @@ struct controller {
     struct kube_ledger ledger;
     struct kubeapi *api;
     struct election *election;
-    struct inventory *inventory; /* these three while we lead */
-    struct reconciler *reconciler;
+    struct inventory inventory;
+    struct reconciler *reconciler; /* NULL while another one leads */
     struct source sources[SOURCES];
     struct event_queue events;
     struct endpoint *endpoint;

@@ -17,14 +17,6 @@
 
 #include "base/banned.h"
 
-struct inventory {
-    struct hash_table objects;              /* by uid */
-    struct hash_table uses;                 /* of all objects. Two names with one hash: both are kept */
-    struct hash_table rules;                /* of all objects, by principal and "GROUP/ROLE/" */
-    uint32_t epochs[INVENTORY_SOURCES_MAX]; /* lists so far */
-    uint64_t n_changes, n_damaged;
-};
-
 /* ---- hashes ---- */
 
 DIBS_PRINTF(2, 3)
@@ -107,6 +99,7 @@ static bool add_use(struct inventory_object *o, uint64_t hash)
 
 static void unlink_object(struct inventory *inv, struct inventory_object *o)
 {
+    inv->n_pods -= o->kind == INVENTORY_POD && !o->is_gone;
     hash_table_remove(&inv->objects, &o->item);
     for (size_t i = 0; i < o->n_uses; i++)
         hash_table_remove(&inv->uses, &o->uses[i]);
@@ -119,6 +112,7 @@ static bool link_object(struct inventory *inv, struct inventory_object *o)
 {
     bool is_whole = hash_table_add(&inv->objects, &o->item, hash_table_hash(o->uid, NULL));
 
+    inv->n_pods += o->kind == INVENTORY_POD && !o->is_gone;
     for (size_t i = 0; i < o->n_uses && is_whole; i++)
         is_whole = hash_table_add(&inv->uses, &o->uses[i], o->uses[i].hash);
     for (size_t i = 0; i < o->n_rules && is_whole; i++)
@@ -464,56 +458,17 @@ bool inventory_is_used(const struct inventory *inv, dibs_proto proto, uint16_t p
     return is_in_use(inv, number_hash(proto, port));
 }
 
-void inventory_each(struct inventory *inv, void (*fn)(void *ctx, struct hash_table_item *item), void *ctx)
-{
-    hash_table_each(&inv->objects, fn, ctx);
-}
-
-static void count_pod(void *ctx, struct hash_table_item *item)
-{
-    const struct inventory_object *o = (const struct inventory_object *) item;
-
-    *(size_t *) ctx += o->kind == INVENTORY_POD && !o->is_gone;
-}
-
-size_t inventory_pods(struct inventory *inv)
-{
-    size_t n = 0;
-
-    hash_table_each(&inv->objects, count_pod, &n);
-    return n;
-}
-
-uint64_t inventory_changes(const struct inventory *inv)
-{
-    return inv->n_changes;
-}
-
-uint64_t inventory_damaged(const struct inventory *inv)
-{
-    return inv->n_damaged;
-}
-
-/* ---- life ---- */
-
-struct inventory *inventory_open(void)
-{
-    return calloc(1, sizeof(struct inventory));
-}
-
 static void free_object(void *ctx, struct hash_table_item *item)
 {
     (void) ctx;
     object_free((struct inventory_object *) item);
 }
 
-void inventory_close(struct inventory *inv)
+void inventory_done(struct inventory *inv)
 {
-    if (!inv)
-        return;
     hash_table_each(&inv->objects, free_object, NULL);
     hash_table_done(&inv->objects);
     hash_table_done(&inv->uses);
     hash_table_done(&inv->rules);
-    free(inv);
+    *inv = (struct inventory){ 0 };
 }

@@ -45,9 +45,17 @@ struct inventory_object {
     bool is_lost;    /* memory was short while it was read */
 };
 
-struct inventory;                                  /* opaque */
-struct inventory *inventory_open(void);            /* NULL: out of memory */
-void inventory_close(struct inventory *inventory); /* NULL is fine */
+enum { INVENTORY_SOURCES_MAX = 32 };
+struct inventory {                          /* zero: empty */
+    struct hash_table objects;              /* struct inventory_object, by uid */
+    struct hash_table uses;                 /* of all objects. Two names with one hash: both are kept */
+    struct hash_table rules;                /* of all objects, by principal and "GROUP/ROLE/" */
+    uint32_t epochs[INVENTORY_SOURCES_MAX]; /* lists so far */
+    size_t n_pods;                          /* that are there */
+    uint64_t n_changes;                     /* so far */
+    uint64_t n_damaged;                     /* objects that could not be understood */
+};
+void inventory_done(struct inventory *inventory);
 
 /* Add or replace an object of a source (a small number). False: memory is short, and the inventory is not
  * complete any more. */
@@ -56,8 +64,6 @@ void inventory_drop(struct inventory *inventory, const jsonr_value *object);
 /* A list of that source begins; the list is complete: objects that it did not have are gone. */
 void inventory_begin(struct inventory *inventory, unsigned source);
 void inventory_end(struct inventory *inventory, unsigned source);
-
-enum { INVENTORY_SOURCES_MAX = 32 };
 
 /* Does a pod that is alive say that it has the claim, with its number? */
 bool inventory_has_pod(const struct inventory *inventory, const dibs_claim *claim);
@@ -72,12 +78,4 @@ bool inventory_is_kept(const struct inventory *inventory, const dibs_claim *clai
 /* Does somebody use the number without a claim? */
 bool inventory_is_used(const struct inventory *inventory, dibs_proto proto, uint16_t port);
 
-/* Call `fn` with every struct inventory_object. It may change that object, and nothing else. */
-void inventory_each(struct inventory *inventory, void (*fn)(void *ctx, struct hash_table_item *item),
-                    void *ctx);
-size_t inventory_pods(struct inventory *inventory);
-/* The number of changes so far. */
-uint64_t inventory_changes(const struct inventory *inventory);
-/* How many objects could not be understood so far. */
-uint64_t inventory_damaged(const struct inventory *inventory);
 #endif

@@ -457,7 +457,7 @@ dibs_status reconcile_pass(struct reconciler *r, int64_t now_ms, dibs_err *err)
     hash_table_each(&r->known, forget, r);
     r->counts.n_ports = portbits_count(&r->ports);
     end_all(r, &r->confirm, LEDGER_END_UNHOLD, &r->counts.n_confirmed);
-    inventory_each(r->options.inventory, check_object, r);
+    hash_table_each(&r->options.inventory->objects, check_object, r);
     restore_all(r);
     end_all(r, &r->end, LEDGER_END_GONE, &r->counts.n_ended);
     if (r->status == DIBS_OK)
