@@ -3,9 +3,9 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
@@ -35,6 +35,7 @@ struct batch {
     dibs_drop *drops;
     size_t n_drops;
     struct reference *found; /* one for each reference */
+    struct arena *arena;     /* of these arrays */
     dibs_err *err;
 };
 
@@ -43,26 +44,16 @@ static dibs_status no_memory(dibs_err *err)
     return err_set(err, DIBS_FAILURE, "claiming for a pod: out of memory");
 }
 
-static void batch_done(struct batch *b)
-{
-    free(b->lines);
-    free(b->requests);
-    free(b->claims);
-    free(b->moved);
-    free(b->drops);
-    free(b->found);
-}
-
 static bool alloc_arrays(struct batch *b)
 {
     size_t max = b->n_own + b->config->n_references + 1;
 
-    b->lines = calloc(max, sizeof *b->lines);
-    b->requests = calloc(max, sizeof *b->requests);
-    b->claims = calloc(max, sizeof *b->claims);
-    b->moved = calloc(2 * max, sizeof *b->moved); /* of each line two: see adopt() */
-    b->drops = calloc(2 * max, sizeof *b->drops);
-    b->found = calloc(max, sizeof *b->found);
+    b->lines = arena_take(&b->arena, max * sizeof *b->lines);
+    b->requests = arena_take(&b->arena, max * sizeof *b->requests);
+    b->claims = arena_take(&b->arena, max * sizeof *b->claims);
+    b->moved = arena_take(&b->arena, 2 * max * sizeof *b->moved); /* of each line two: see adopt() */
+    b->drops = arena_take(&b->arena, 2 * max * sizeof *b->drops);
+    b->found = arena_take(&b->arena, max * sizeof *b->found);
     return b->lines && b->requests && b->claims && b->moved && b->drops && b->found;
 }
 
@@ -474,6 +465,6 @@ dibs_status allocation_make(dibs *handle, struct allocation *allocation, struct 
         s = settle_id(&theirs, allocation, err);
     if (s == DIBS_OK)
         s = allocate(&b, out);
-    batch_done(&b);
+    arena_free(b.arena);
     return s;
 }

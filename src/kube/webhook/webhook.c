@@ -185,9 +185,7 @@ static void mutate(void *ctx, struct http_request *r)
         return;
     }
     review->began_us = clock_monotonic_us();
-    const struct admission_options options = { .templates = w->options->templates,
-                                               .n_templates = w->options->n_templates };
-    dibs_status s = admission_begin(&options, body, n, &review->job.admission, &err);
+    dibs_status s = admission_begin(&w->queue->admission, body, n, &review->job.admission, &err);
     if (s != DIBS_OK) {
         count(w, REVIEW_BAD, NULL, review->began_us);
         endpoint_answer_text(r, s == DIBS_INVALID ? 400 : 500, err.msg);
@@ -283,7 +281,9 @@ static dibs_status start(struct webhook *w, dibs_err *err)
     struct review_queue_options queue = {
         .ledger = { .settings = o->settings, .listen = o->listen ? o->listen : WEBHOOK_LISTEN },
         .needs_rebuilt = o->needs_rebuilt,
-        .admission = { .pending_ms = o->pending_ms ? o->pending_ms : WEBHOOK_PENDING_MS },
+        .admission = { .pending_ms = o->pending_ms ? o->pending_ms : WEBHOOK_PENDING_MS,
+                       .templates = o->templates,
+                       .n_templates = o->n_templates },
     };
     dibs_status s = check_options(o, &queue.ledger.pool, err);
 
