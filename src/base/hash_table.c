@@ -77,7 +77,8 @@ struct hash_table_item *hash_table_next(const struct hash_table_item *item)
 
 void hash_table_remove(struct hash_table *table, struct hash_table_item *item)
 {
-    for (struct hash_table_item **at = chain_of(table, item->hash); *at; at = &(*at)->next) {
+    for (struct hash_table_item **at = table->max ? chain_of(table, item->hash) : NULL; at && *at;
+         at = &(*at)->next) {
         if (*at == item) {
             *at = item->next;
             table->n--;

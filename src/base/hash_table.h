@@ -25,6 +25,7 @@ bool hash_table_add(struct hash_table *table, struct hash_table_item *item, uint
 /* The first with that hash, and the next after one; NULL: there is none. */
 struct hash_table_item *hash_table_first(const struct hash_table *table, uint64_t hash);
 struct hash_table_item *hash_table_next(const struct hash_table_item *item);
+/* An item that is in no table is fine. */
 void hash_table_remove(struct hash_table *table, struct hash_table_item *item);
 /* Call `fn` for every item; it may remove that one. */
 void hash_table_each(struct hash_table *table, void (*fn)(void *ctx, struct hash_table_item *item),

@@ -86,3 +86,17 @@ bool base64_decode(const char *text, uint8_t *out, size_t out_max, size_t *n)
     *n = used;
     return true;
 }
+
+char *base64_decode_text(const char *text)
+{
+    size_t size = strlen(text) / 4 * 3;
+    char *out = malloc(size + 1);
+    size_t n = 0;
+
+    if (out && base64_decode(text, (uint8_t *) out, size, &n) && !memchr(out, '\0', n)) {
+        out[n] = '\0';
+        return out;
+    }
+    free(out);
+    return NULL;
+}

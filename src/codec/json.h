@@ -83,4 +83,6 @@ const char *jsonr_unknown_key_folded(const jsonr_value *object, const char *cons
 /* ---- base64 (RFC 4648, padded), for Kubernetes' bytes ---- */
 void base64_encode(const uint8_t *bytes, size_t n, char *out); /* 4 * ((n + 2) / 3) + 1 bytes */
 bool base64_decode(const char *text, uint8_t *out, size_t out_max, size_t *n);
+/* As a text, which the caller frees; NULL: it is none, has a NUL, or there is no memory. */
+char *base64_decode_text(const char *text);
 #endif

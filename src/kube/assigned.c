@@ -103,7 +103,7 @@ static void write_one(struct jsonw *w, const struct identity *identity, const st
 }
 
 void assigned_write(const struct identity *identity, const struct workload_component *config,
-                    const uint16_t *ports, struct bytes *out)
+                    const dibs_claim *claims, struct bytes *out)
 {
     struct jsonw w = { 0 };
 
@@ -111,7 +111,7 @@ void assigned_write(const struct identity *identity, const struct workload_compo
     jsonw_array(&w);
     for (size_t i = 0; i < config->n_ports; i++)
         for (uint32_t number = 0; number < config->ports[i].count; number++)
-            write_one(&w, identity, &config->ports[i], number, *ports++);
+            write_one(&w, identity, &config->ports[i], number, (claims++)->port);
     jsonw_end_array(&w);
     bytes_add(out, "", 1);
 }

@@ -23,7 +23,7 @@ struct assigned_claim {
  * assigned_free(). FAILURE: out of memory. */
 dibs_status assigned_read(const char *text, struct assigned_claim **out, size_t *n, dibs_err *err);
 void assigned_free(struct assigned_claim *claims, size_t n); /* NULL is fine */
-/* `ports` has the numbers of all ports of the configuration, one after another. NUL-terminated. */
+/* `claims` are those of all ports of the configuration, one after another. NUL-terminated. */
 void assigned_write(const struct identity *identity, const struct workload_component *config,
-                    const uint16_t *ports, struct bytes *out);
+                    const dibs_claim *claims, struct bytes *out);
 #endif

@@ -137,39 +137,26 @@ void identity_keeper(const char *kind, const char *name, char out[DIBS_KEEPER_MA
     (void) snprintf(out, DIBS_KEEPER_MAX + 1, "%s/%s", kind_part, name_part);
 }
 
-static bool is_rbg(const struct identity_labels *labels)
-{
-    return label_of(labels, rbg_group) && label_of(labels, rbg_role);
-}
-
-/* A kind has a capital letter, which no RoleBasedGroup's name has: the two are never one group by chance. */
-static void default_group(const struct identity_owner *owner, char out[DIBS_NAME_PART_MAX + 1])
-{
-    char raw[NAME_PART_RAW_MAX];
-
-    (void) snprintf(raw, sizeof raw, "%.63s.%s", owner->kind, owner->name);
-    name_part_encode(raw, "", DIBS_NAME_PART_MAX, out);
-}
-
 void identity_place(const struct identity_labels *labels, const struct identity_owner *owner,
                     struct identity *out)
 {
-    const char *group = identity_label(labels, IDENTITY_LABEL_GROUP);
-    const char *role = identity_label(labels, IDENTITY_LABEL_ROLE);
+    const char *group = label_of(labels, rbg_group);
+    const char *role = label_of(labels, rbg_role);
+    char raw[NAME_PART_RAW_MAX];
 
     identity_keeper(owner->kind, owner->name, out->role_keeper);
     if (strcmp(owner->kind, "Pod") == 0)
         (void) text_copy(out->role_keeper, sizeof out->role_keeper, IDENTITY_KEPT_BY_POD);
-    if (is_rbg(labels)) {
-        group = label_of(labels, rbg_group);
-        role = label_of(labels, rbg_role);
+    if (group && role) {
         identity_keeper("RoleBasedGroup", group, out->role_keeper);
+    } else {
+        group = identity_label(labels, IDENTITY_LABEL_GROUP);
+        role = identity_label(labels, IDENTITY_LABEL_ROLE);
     }
     out->is_grouped = group != NULL;
-    if (group)
-        name_part_encode(group, "", DIBS_NAME_PART_MAX, out->group);
-    else
-        default_group(owner, out->group);
+    /* A kind has a capital letter, which no RoleBasedGroup's name has: the two are never one group. */
+    (void) snprintf(raw, sizeof raw, "%.63s.%s", owner->kind, owner->name);
+    name_part_encode(group ? group : raw, "", DIBS_NAME_PART_MAX, out->group);
     (void) text_copy(out->role_name, sizeof out->role_name, role ? role : owner->name);
     name_part_encode(out->role_name, "", DIBS_NAME_PART_MAX, out->role);
 }
@@ -385,8 +372,6 @@ static dibs_status set_principal(const char *ns, struct identity *out, dibs_err 
 {
     char shown[80];
 
-    if (!ns || !*ns)
-        ns = "default";
     if (strlen(ns) > NAMESPACE_MAX || strspn(ns, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(ns))
         return err_set(err, DIBS_INVALID, "metadata.namespace: '%s' is no namespace",
                        text_safe(ns, shown, sizeof shown));
@@ -400,13 +385,13 @@ dibs_status identity_of_pod(const jsonr_value *pod, const char *ns, struct ident
     struct identity found = { 0 };
     struct looking l = { .labels = { jsonr_get(metadata, "labels"), NULL }, .name = "", .out = &found };
     const char *id = NULL;
-    const char *in = NULL;
 
     if (!jsonr_is_object(metadata))
         return err_set(err, DIBS_INVALID, "metadata: it is not an object");
-    (void) jsonr_get_string(metadata, "namespace", &in);
     (void) jsonr_get_string(metadata, "name", &l.name);
-    dibs_status s = set_principal(ns && *ns ? ns : in, &found, err);
+    if (!ns || !*ns)
+        ns = jsonr_text_at(metadata, "namespace");
+    dibs_status s = set_principal(*ns ? ns : "default", &found, err);
     if (s != DIBS_OK)
         return s;
     (void) text_copy(found.keeper, sizeof found.keeper, IDENTITY_KEPT_BY_POD);
@@ -441,23 +426,16 @@ bool identity_address(const jsonr_value *pod, const struct identity *identity,
 
 /* ---- names ---- */
 
-/* "GROUP/ROLE/INSTANCE/COMPONENT/"; the component of what is shared has no index. */
-static void name_prefix(const struct identity *i, bool is_shared, char out[DIBS_NAME_MAX + 1])
-{
-    char component[DIBS_NAME_PART_MAX + 1] = "-";
-
-    if (i->component)
-        workload_part(i->component, is_shared ? 0 : i->component_id, component);
-    (void) snprintf(out, DIBS_NAME_MAX + 1, "%s/%s/%s/%s/", i->group, i->role, is_shared ? "-" : i->instance,
-                    component);
-}
-
 void identity_claim_name(const struct identity *identity, const struct workload_port *port, uint32_t number,
                          char out[DIBS_NAME_MAX + 1])
 {
+    bool is_shared = port->scope == WORKLOAD_ROLE_SCOPED;
+    char component[DIBS_NAME_PART_MAX + 1] = "-";
     char last[DIBS_NAME_PART_MAX + 1];
 
+    if (identity->component) /* of what is shared it has no index */
+        workload_part(identity->component, is_shared ? 0 : identity->component_id, component);
     workload_part(port->name, number, last);
-    name_prefix(identity, port->scope == WORKLOAD_ROLE_SCOPED, out);
-    (void) snprintf(out + strlen(out), DIBS_NAME_MAX + 1 - strlen(out), "%s", last);
+    (void) snprintf(out, DIBS_NAME_MAX + 1, "%s/%s/%s/%s/%s", identity->group, identity->role,
+                    is_shared ? "-" : identity->instance, component, last);
 }

@@ -10,20 +10,16 @@
 
 #include "base/banned.h"
 
+/* What objects of a kind keep of their pods, beside what these share. */
+enum kept_pods { NO_PODS, NUMBERED_PODS, INSTANCE_PODS };
+
 struct keeping {
     const char *kind, *name;
     const jsonr_value *metadata, *spec;
-    bool is_inherited; /* by its pods: its labels */
+    enum kept_pods pods;
     keeper_rule_fn *fn;
     void *ctx;
 };
-
-/* Of the template's pods. Those of the object itself are not theirs, but for RBG's instances. */
-static struct identity_labels labels_of(const struct keeping *k, const jsonr_value *template)
-{
-    return (struct identity_labels){ jsonr_get(jsonr_get(template, "metadata"), "labels"),
-                                     k->is_inherited ? jsonr_get(k->metadata, "labels") : NULL };
-}
 
 static struct keeper_rule rule_of(const struct keeping *k, const char *group, const char *role)
 {
@@ -35,18 +31,6 @@ static struct keeper_rule rule_of(const struct keeping *k, const char *group, co
     (void) snprintf(rule.prefix, sizeof rule.prefix, "%s/%s/", group, role);
     identity_keeper(k->kind, k->name, rule.keeper);
     return rule;
-}
-
-/* A rule for the template's pods. */
-static struct keeper_rule begin(const struct keeping *k, const jsonr_value *template, struct identity *place)
-{
-    const struct identity_labels labels = labels_of(k, template);
-    struct identity_owner owner = { .kind = k->kind };
-
-    *place = (struct identity){ 0 };
-    (void) text_copy(owner.name, sizeof owner.name, k->name);
-    identity_place(&labels, &owner, place);
-    return rule_of(k, place->group, place->role);
 }
 
 /* Keep the RoleScoped ports that the template requests; others are kept by the pods that have them. A
@@ -70,17 +54,6 @@ static void keep_asked(const struct keeping *k, const jsonr_value *template, str
     port_request_done(&request);
 }
 
-/* Keep what the role shares, unless another object keeps it. */
-static void keep_shared(const struct keeping *k, const jsonr_value *template)
-{
-    struct identity place;
-    struct keeper_rule keep = begin(k, template, &place);
-
-    (void) text_copy(keep.instance, sizeof keep.instance, "-");
-    if (strcmp(keep.keeper, place.role_keeper) == 0)
-        keep_asked(k, template, &keep);
-}
-
 static uint32_t number_of(const jsonr_value *object, const char *key, uint32_t otherwise)
 {
     int64_t number = 0;
@@ -90,21 +63,40 @@ static uint32_t number_of(const jsonr_value *object, const char *key, uint32_t o
     return number < 0 ? 0 : number > INT32_MAX ? (uint32_t) INT32_MAX : (uint32_t) number;
 }
 
-/* Keep the instances by their number, and what they share. */
-static void keep_numbered(const struct keeping *k, const jsonr_value *template)
+/* Keep the object's instances, and what they share unless another object keeps that. */
+static void keep_pods(const struct keeping *k, const jsonr_value *template)
 {
-    struct identity place;
-    struct keeper_rule keep = begin(k, template, &place);
+    /* The object's own labels are not its pods', but for RBG's instances. */
+    const struct identity_labels labels = {
+        jsonr_get(jsonr_get(template, "metadata"), "labels"),
+        k->pods == INSTANCE_PODS ? jsonr_get(k->metadata, "labels") : NULL,
+    };
+    struct identity_owner owner = { .kind = k->kind };
+    struct identity place = { 0 };
 
-    keep.first = number_of(jsonr_get(k->spec, "ordinals"), "start", 0);
-    keep.n = number_of(k->spec, "replicas", 1);
-    k->fn(k->ctx, &keep);
-    keep_shared(k, template);
+    (void) text_copy(owner.name, sizeof owner.name, k->name);
+    identity_place(&labels, &owner, &place);
+    struct keeper_rule keep = rule_of(k, place.group, place.role);
+    struct keeper_rule shared = keep;
+    if (k->pods == INSTANCE_PODS) {
+        identity_instance(&labels, k->name, keep.instance);
+    } else {
+        keep.first = number_of(jsonr_get(k->spec, "ordinals"), "start", 0);
+        keep.n = number_of(k->spec, "replicas", 1);
+    }
+    if (k->pods != NO_PODS)
+        k->fn(k->ctx, &keep);
+    (void) text_copy(shared.instance, sizeof shared.instance, "-");
+    if (strcmp(shared.keeper, place.role_keeper) == 0)
+        keep_asked(k, template, &shared);
 }
 
-static void of_stateful_set(const struct keeping *k)
+static void of_template(const struct keeping *k)
 {
-    keep_numbered(k, jsonr_get(k->spec, "template"));
+    const jsonr_value *template = jsonr_get(k->spec, "template");
+
+    if (k->pods != NO_PODS || jsonr_is_object(template))
+        keep_pods(k, template);
 }
 
 /* Leaders and workers are made from two templates, or from one. */
@@ -117,7 +109,7 @@ static void of_leader_worker_set(const struct keeping *k)
         const jsonr_value *template = jsonr_get(both, templates[i]);
 
         if (jsonr_is_object(template))
-            keep_numbered(k, template);
+            keep_pods(k, template);
     }
 }
 
@@ -126,16 +118,8 @@ static void of_role_instance(const struct keeping *k)
     const jsonr_value *components = jsonr_get(k->spec, "components");
     size_t n = jsonr_array_size(components);
 
-    for (size_t i = 0; i < (n ? n : 1); i++) {
-        const jsonr_value *template = jsonr_get(jsonr_array_at(components, i), "template");
-        const struct identity_labels labels = labels_of(k, template);
-        struct identity place;
-        struct keeper_rule keep = begin(k, template, &place);
-
-        identity_instance(&labels, k->name, keep.instance);
-        k->fn(k->ctx, &keep);
-        keep_shared(k, template);
-    }
+    for (size_t i = 0; i < (n ? n : 1); i++)
+        keep_pods(k, jsonr_get(jsonr_array_at(components, i), "template"));
 }
 
 static void of_group(const struct keeping *k)
@@ -157,38 +141,31 @@ static void of_group(const struct keeping *k)
     }
 }
 
-static void of_any(const struct keeping *k)
-{
-    const jsonr_value *template = jsonr_get(k->spec, "template");
-
-    if (jsonr_is_object(template))
-        keep_shared(k, template);
-}
-
 void keeper_rules_of(const char *kind, const jsonr_value *object, keeper_rule_fn *fn, void *ctx)
 {
     static const struct {
-        const char *kind;
+        const char *kind; /* NULL: every other */
         void (*add_rules)(const struct keeping *k);
-        bool is_inherited;
+        enum kept_pods pods;
     } kinds[] = {
-        { "StatefulSet", of_stateful_set, false },  { "LeaderWorkerSet", of_leader_worker_set, false },
-        { "RoleInstance", of_role_instance, true }, { "Instance", of_role_instance, true },
-        { "RoleBasedGroup", of_group, false },
+        { "StatefulSet", of_template, NUMBERED_PODS },
+        { "LeaderWorkerSet", of_leader_worker_set, NUMBERED_PODS },
+        { "RoleInstance", of_role_instance, INSTANCE_PODS },
+        { "Instance", of_role_instance, INSTANCE_PODS },
+        { "RoleBasedGroup", of_group, NO_PODS },
+        { NULL, of_template, NO_PODS },
     };
     struct keeping k = { .kind = kind, .fn = fn, .ctx = ctx };
-    void (*add_rules)(const struct keeping *) = of_any;
+    size_t i = 0;
 
     k.metadata = jsonr_get(object, "metadata");
     k.spec = jsonr_get(object, "spec");
     if (!jsonr_get_string(k.metadata, "name", &k.name))
         return;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(kinds[i].kind, kind) == 0) {
-            add_rules = kinds[i].add_rules;
-            k.is_inherited = kinds[i].is_inherited;
-        }
-    add_rules(&k);
+    while (kinds[i].kind && strcmp(kinds[i].kind, kind) != 0)
+        i++;
+    k.pods = kinds[i].pods;
+    kinds[i].add_rules(&k);
 }
 
 bool keeper_rule_covers(const struct keeper_rule *keep, const dibs_claim *claim)
@@ -196,8 +173,8 @@ bool keeper_rule_covers(const struct keeper_rule *keep, const dibs_claim *claim)
     size_t len = strlen(keep->prefix);
     uint64_t number = 0;
 
-    if (strcmp(claim->principal, keep->principal) != 0 || strcmp(claim->keeper, keep->keeper) != 0 ||
-        strncmp(claim->name, keep->prefix, len) != 0)
+    if (strcmp(claim->principal, keep->principal) != 0 || strncmp(claim->name, keep->prefix, len) != 0 ||
+        (claim->keeper[0] && strcmp(claim->keeper, keep->keeper) != 0))
         return false;
     const char *part = claim->name + len;
     size_t part_len = strcspn(part, "/");

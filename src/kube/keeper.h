@@ -17,5 +17,6 @@ typedef void keeper_rule_fn(void *ctx, const struct keeper_rule *rule);
  * LeaderWorkerSet by their replicas, RoleInstance itself, RoleBasedGroup its roles; every other object that
  * has a pod template what its pods share. What is no such object keeps nothing. */
 void keeper_rules_of(const char *kind, const jsonr_value *object, keeper_rule_fn *fn, void *ctx);
+/* A claim without a keeper, made for a reference before its own pod came, is covered by any. */
 bool keeper_rule_covers(const struct keeper_rule *rule, const dibs_claim *claim);
 #endif

@@ -9,33 +9,25 @@
 
 #include "base/banned.h"
 
-static const char *copy(struct pod_edit *edit, const char *text)
-{
-    size_t n = strlen(text) + 1;
-    char *to = arena_take(&edit->texts, n);
-
-    return to ? memcpy(to, text, n) : NULL;
-}
-
 static void add_pair(struct pod_edit *edit, struct pod_edit_pair **list, size_t *n, size_t *max,
-                     struct pod_edit_pair pair)
+                     const char *name, const char *value)
 {
-    if (!pair.value || !grow((void **) list, *n, max, sizeof **list))
+    const char *copy = arena_text(&edit->texts, value, strlen(value));
+
+    if (!copy || !grow((void **) list, *n, max, sizeof **list))
         edit->is_lost = true;
     else
-        (*list)[(*n)++] = pair;
+        (*list)[(*n)++] = (struct pod_edit_pair){ name, copy };
 }
 
 void pod_edit_variable(struct pod_edit *edit, const char *name, const char *value)
 {
-    add_pair(edit, &edit->env, &edit->n_env, &edit->max_env,
-             (struct pod_edit_pair){ name, copy(edit, value) });
+    add_pair(edit, &edit->env, &edit->n_env, &edit->max_env, name, value);
 }
 
 void pod_edit_annotation(struct pod_edit *edit, const char *key, const char *value)
 {
-    add_pair(edit, &edit->annotations, &edit->n_annotations, &edit->max_annotations,
-             (struct pod_edit_pair){ key, copy(edit, value) });
+    add_pair(edit, &edit->annotations, &edit->n_annotations, &edit->max_annotations, key, value);
 }
 
 static void add_ports(struct pod_edit *edit, struct pod_edit_port **list, size_t *n, size_t *max,

@@ -6,6 +6,8 @@
 
 #include "base/err.h"
 #include "base/text.h"
+#include "ledger/ledger.h"
+#include "server/log.h"
 
 #include "base/banned.h"
 
@@ -86,6 +88,66 @@ dibs_status kube_pool_open(dibs *handle, bool is_shared, const dibs_pool *wanted
     *out = found;
     return DIBS_OK;
 }
+
+/* ---- the ledger ---- */
+
+static void on_notice(loop_source *source, uint32_t events)
+{
+    struct kube_ledger *l = (struct kube_ledger *) ((char *) source - offsetof(struct kube_ledger, notices));
+
+    (void) events;
+    (void) ledger_take_notices(l->server.ledger);
+    l->is_changed = true;
+}
+
+static void log_other_pool(const dibs_pool *asked, const dibs_pool *has)
+{
+    char asked_ports[DIBS_RANGES_TEXT_MAX + 1];
+    char ports[DIBS_RANGES_TEXT_MAX + 1];
+
+    dibs_ranges_format(&asked->ranges, asked_ports);
+    dibs_ranges_format(&has->ranges, ports);
+    LOG(LOG_WARNING, "the pool is there with other values, which stay: 'dibs pool set' changes them", "pool",
+        has->name, "ports", ports, "order", has->order, "asked", asked_ports, "strategy", asked->order);
+}
+
+dibs_status kube_ledger_open(struct kube_ledger *l, const struct kube_ledger_options *options, dibs_err *err)
+{
+    int64_t said_ms = options->settings->timeout_ms;
+    int64_t call_ms = said_ms < options->call_max_ms ? said_ms : options->call_max_ms;
+    bool is_other = false;
+    char part[SERVER_PART_MAX];
+
+    *l = (struct kube_ledger){ .loop = options->loop, .notices = { -1, on_notice } };
+    server_part(options->kind, options->listen, part);
+    dibs_status s = server_ledger_open(options->settings, call_ms, part, &l->server, err);
+    if (s == DIBS_OK)
+        s = handle_for(l->server.handle, options->principal, &l->acting, err);
+    if (s == DIBS_OK)
+        s = kube_pool_open(&l->acting, ledger_is_shared(l->server.ledger), &options->pool, &l->pool,
+                           &is_other, err);
+    if (s != DIBS_OK)
+        return s;
+    if (is_other)
+        log_other_pool(&options->pool, &l->pool);
+    l->notices.fd = ledger_notices(l->server.ledger);
+    return l->notices.fd >= 0 ? loop_add(l->loop, &l->notices, EPOLLIN, err) : DIBS_OK;
+}
+
+void kube_ledger_close(struct kube_ledger *l)
+{
+    if (l->server.handle && l->notices.fd >= 0)
+        loop_remove(l->loop, &l->notices);
+    dibs_close(l->server.handle);
+    *l = (struct kube_ledger){ 0 };
+}
+
+dibs_status kube_ledger_renew_pool(struct kube_ledger *l, dibs_err *err)
+{
+    return kube_pool_open(&l->acting, ledger_is_shared(l->server.ledger), &l->pool, &l->pool, NULL, err);
+}
+
+/* ---- a ledger that was lost ---- */
 
 dibs_status kube_mark_rebuilt(dibs *handle, const char *name, dibs_err *err)
 {

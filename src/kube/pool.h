@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_KUBE_POOL_H
 #define DIBS_KUBE_POOL_H
-/* The pool that pods' ports come from: one for all replicas of webhook and controller. */
-#include "dibs/dibs.h"
+/* The ledger and the pool that pods' ports come from: the same for all replicas of webhook and controller. */
+#include "base/loop.h"
+#include "lib/handle.h"
+#include "server/ledger_open.h"
 
 #define KUBE_POOL "kube"
 /* Clear of NodePorts (30000-32767) and of the ephemeral range (32768-60999). */
@@ -22,6 +24,29 @@ dibs_status kube_pool_parse(const struct kube_pool_flags *flags, dibs_pool *out,
  * another order, than are asked for here, and keeps them. */
 dibs_status kube_pool_open(dibs *handle, bool is_shared, const dibs_pool *wanted, dibs_pool *out,
                            bool *is_other, dibs_err *err);
+
+struct kube_ledger_options {
+    const dibs_settings *settings; /* the ledger itself is used, never a daemon */
+    int64_t call_max_ms;           /* unless the settings say less */
+    const char *kind, *listen;     /* node HOST/KIND-PORT of the cluster */
+    const char *principal;         /* for which `acting` acts; borrowed */
+    struct loop *loop;
+    dibs_pool pool; /* made if it is missing; a stored one stays as it is, which is logged */
+};
+struct kube_ledger { /* zero: closed. It does not move while it is open */
+    struct server_ledger server;
+    dibs acting; /* may make the pool */
+    dibs_pool pool;
+    struct loop *loop;
+    loop_source notices; /* of a shared ledger */
+    bool is_changed;     /* since its owner set it to false */
+};
+/* The caller ends it with kube_ledger_close(), also on failure. */
+dibs_status kube_ledger_open(struct kube_ledger *ledger, const struct kube_ledger_options *options,
+                             dibs_err *err);
+void kube_ledger_close(struct kube_ledger *ledger);
+/* Read the pool as it is now: `dibs pool set` may have changed it, and a ledger that was lost has none. */
+dibs_status kube_ledger_renew_pool(struct kube_ledger *ledger, dibs_err *err);
 
 /* A ledger that was lost, or is new, does not know what pods have. Record in the pool, for all replicas of
  * the webhook, that a controller has written it all again. */

@@ -30,19 +30,17 @@ static void put_and_drop(struct inventory *inventory, const char *kind, const js
     dibs_claim claim = { .port = 20000, .principal = "ns:a", .name = "a/b/0/-/c", .keeper = "StatefulSet/a" };
 
     CHECK(inventory_put(inventory, 1, kind, object));
-    inventory_each(inventory, look, &n);
-    CHECK(n <= 1 && inventory_pods(inventory) <= 1);
-    CHECK(inventory_index(inventory));
+    hash_table_each(&inventory->objects, look, &n);
+    CHECK(n <= 1 && inventory->n_pods <= 1);
     (void) (inventory_has_pod(inventory, &claim) || inventory_is_kept(inventory, &claim));
-    uint64_t before = inventory_changes(inventory);
+    uint64_t before = inventory->n_changes;
     CHECK(inventory_put(inventory, 1, kind, object)); /* once more is no news */
-    CHECK(inventory_changes(inventory) == before);
+    CHECK(inventory->n_changes == before);
     inventory_begin(inventory, 1);
     inventory_end(inventory, 1);
     n = 0;
-    CHECK(inventory_index(inventory));
-    inventory_each(inventory, look, &n);
-    CHECK(n == 0 && inventory_pods(inventory) == 0 && !inventory_has_pod(inventory, &claim) &&
+    hash_table_each(&inventory->objects, look, &n);
+    CHECK(n == 0 && inventory->n_pods == 0 && !inventory_has_pod(inventory, &claim) &&
           !inventory_is_kept(inventory, &claim));
     for (uint32_t port = 1; port <= DIBS_PORT_MAX; port += 97)
         CHECK(!inventory_is_used(inventory, DIBS_TCP, (uint16_t) port));
@@ -53,17 +51,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const char *const kinds[] = { "Pod",          "Service",         "StatefulSet",
                                          "Deployment",   "LeaderWorkerSet", "ReplicaSet",
                                          "RoleInstance", "RoleBasedGroup" };
-    struct inventory *inventory = inventory_open();
+    struct inventory inventory = { 0 };
     jsonr_doc *doc = NULL;
 
-    CHECK(inventory != NULL);
-    if (jsonr_parse((const char *) data, size, &doc, NULL) != DIBS_OK) {
-        inventory_close(inventory);
+    if (jsonr_parse((const char *) data, size, &doc, NULL) != DIBS_OK)
         return 0;
-    }
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        put_and_drop(inventory, kinds[i], jsonr_root(doc));
-    inventory_close(inventory);
+        put_and_drop(&inventory, kinds[i], jsonr_root(doc));
+    inventory_done(&inventory);
     jsonr_free(doc);
     return 0;
 }

@@ -129,7 +129,7 @@ static void check_result(const char *before, size_t n_before, const char *after,
         if (yaml_root(a, i))
             compare(yaml_root(b, i), yaml_root(a, i), NOTHING, &left);
     }
-    CHECK(kube_injection_read("again", after, n_after, &again, NULL) == DIBS_OK);
+    CHECK(kube_injection_read("again", after, n_after, false, &again, NULL) == DIBS_OK);
     CHECK(kube_injection_text(again, &same, &n_same, NULL) == DIBS_OK);
     CHECK(n_same == n_after && memcmp(same, after, n_after) == 0);
 }
@@ -147,7 +147,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size)
         memcpy(text, data, size);
     text[size] = '\0';
-    if (kube_injection_read("file", text, size, &injection, &err) != DIBS_OK) {
+    if (kube_injection_read("file", text, size, false, &injection, &err) != DIBS_OK) {
         CHECK(err.code == DIBS_INVALID && err.msg[0] != '\0');
         for (const char *at = err.msg; *at; at++)
             CHECK((unsigned char) *at >= 0x20 && *at != 0x7f);

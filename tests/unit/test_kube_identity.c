@@ -331,7 +331,9 @@ static void an_object_keeps_the_instances_that_it_has(void **state)
     assert_false(keeps("StatefulSet", set, "StatefulSet.web/web/2/-/http", "StatefulSet/web"));
     assert_false(keeps("StatefulSet", set, "StatefulSet.web/web/5/-/http", "StatefulSet/web"));
     assert_false(keeps("StatefulSet", set, "StatefulSet.web/web/~" ID "/-/http", "Pod"));
-    assert_false(keeps("StatefulSet", set, "StatefulSet.web/web/3/-/http", ""));
+    /* without a keeper: made for a reference, before the pod came */
+    assert_true(keeps("StatefulSet", set, "StatefulSet.web/web/3/-/http", ""));
+    assert_false(keeps("StatefulSet", set, "StatefulSet.web/web/5/-/http", ""));
     assert_true(keeps("LeaderWorkerSet", lws, "g/llm/0/leader/http", "LeaderWorkerSet/llm"));
     assert_false(keeps("LeaderWorkerSet", lws, "g/llm/1/leader/http", "LeaderWorkerSet/llm"));
     assert_true(keeps("RoleInstance", instance, "pd/prefill/4/leader/http", "RoleInstance/pd-prefill-4"));

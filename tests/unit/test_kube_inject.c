@@ -17,7 +17,7 @@ static void assert_injected(const char *text, const char *wanted)
     size_t len = 0;
     dibs_err err = { 0 };
 
-    ASSERT_OK(kube_injection_read("file", text, strlen(text), &injection, &err), &err);
+    ASSERT_OK(kube_injection_read("file", text, strlen(text), false, &injection, &err), &err);
     ASSERT_OK(kube_injection_text(injection, &got, &len, &err), &err);
     assert_string_equal(got, wanted);
     assert_int_equal(len, strlen(wanted));
@@ -172,8 +172,9 @@ static void a_patch_that_cannot_be_written_is_refused(void **state)
         kube_injection *injection = NULL;
         dibs_err err = { 0 };
 
-        assert_int_equal(kube_injection_read("file", rows[i].text, strlen(rows[i].text), &injection, &err),
-                         DIBS_INVALID);
+        assert_int_equal(
+            kube_injection_read("file", rows[i].text, strlen(rows[i].text), false, &injection, &err),
+            DIBS_INVALID);
         assert_null(injection);
         if (!strstr(err.msg, rows[i].says))
             fail_msg("'%s' does not say '%s'", err.msg, rows[i].says);

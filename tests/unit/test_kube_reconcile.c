@@ -16,7 +16,7 @@ enum { TTL_MS = 1000, PODS = 0, SETS = 1 };
 struct world {
     dibs *handle;
     dibs_pool pool;
-    struct inventory *inventory;
+    struct inventory inventory;
     struct reconciler *reconciler;
     int64_t now_ms, listed_ms; /* the moment, and when the last lists began */
     bool leads;
@@ -64,12 +64,10 @@ static int setup(void **state)
               &w->err);
     ASSERT_OK(kube_pool_open(w->handle, false, &w->pool, &w->pool, &differs, &w->err), &w->err);
     assert_false(differs);
-    w->inventory = inventory_open();
-    assert_non_null(w->inventory);
     ASSERT_OK(reconcile_open(&(struct reconcile_options){ .handle = w->handle,
                                                           .ledger = handle_ledger(w->handle),
                                                           .pool = &w->pool,
-                                                          .inventory = w->inventory,
+                                                          .inventory = &w->inventory,
                                                           .is_proven = is_proven,
                                                           .may_change = may_change,
                                                           .report = report,
@@ -87,7 +85,7 @@ static int teardown(void **state)
     struct world *w = *state;
 
     reconcile_close(w->reconciler);
-    inventory_close(w->inventory);
+    inventory_done(&w->inventory);
     dibs_close(w->handle);
     free(w);
     return 0;
@@ -98,7 +96,7 @@ static void put(struct world *w, unsigned source, const char *kind, const char *
     jsonr_doc *doc = NULL;
 
     ASSERT_OK(jsonr_parse(text, strlen(text), &doc, &w->err), &w->err);
-    assert_true(inventory_put(w->inventory, source, kind, jsonr_root(doc)));
+    assert_true(inventory_put(&w->inventory, source, kind, jsonr_root(doc)));
     jsonr_free(doc);
 }
 
@@ -107,7 +105,7 @@ static void drop(struct world *w, const char *text)
     jsonr_doc *doc = NULL;
 
     ASSERT_OK(jsonr_parse(text, strlen(text), &doc, &w->err), &w->err);
-    inventory_drop(w->inventory, jsonr_root(doc));
+    inventory_drop(&w->inventory, jsonr_root(doc));
     jsonr_free(doc);
 }
 
@@ -231,7 +229,7 @@ static void a_pod_with_the_id_keeps_it_whatever_else_it_says(void **state)
     list(w);
     pass(w);
     assert_int_equal(claims(w).n, 1);
-    assert_int_equal(inventory_damaged(w->inventory), 1);
+    assert_int_equal(w->inventory.n_damaged, 1);
     drop(w, POD("u1", ID, "nonsense", ""));
     pass(w);
     list(w);
@@ -276,7 +274,7 @@ static void a_pod_that_came_and_went_unseen_gives_back(void **state)
         put(w, PODS, "Pod", pod);
         if (is_dropped)
             drop(w, pod);
-        assert_int_equal(inventory_pods(w->inventory), !is_dropped);
+        assert_int_equal(w->inventory.n_pods, !is_dropped);
         pass(w);
         assert_int_equal(claims(w).last.holder, DIBS_HELD_BY_NOBODY);
         pass(w);
@@ -558,12 +556,12 @@ static void a_list_ends_objects_that_it_lacks(void **state)
     put(w, PODS, "Pod", POD("u1", ID, ASSIGNED(UNNAMED, "20017", "Pod"), ""));
     put(w, SETS, "StatefulSet", SET("1"));
     pass(w);
-    inventory_begin(w->inventory, SETS); /* of another source */
-    inventory_end(w->inventory, SETS);
-    assert_int_equal(inventory_pods(w->inventory), 1);
-    inventory_begin(w->inventory, PODS);
-    inventory_end(w->inventory, PODS);
-    assert_int_equal(inventory_pods(w->inventory), 0);
+    inventory_begin(&w->inventory, SETS); /* of another source */
+    inventory_end(&w->inventory, SETS);
+    assert_int_equal(w->inventory.n_pods, 1);
+    inventory_begin(&w->inventory, PODS);
+    inventory_end(&w->inventory, PODS);
+    assert_int_equal(w->inventory.n_pods, 0);
     pass(w);
     list(w);
     pass(w);

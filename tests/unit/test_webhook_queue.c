@@ -38,10 +38,11 @@ static struct replica open_replica_for(const struct t_ledger *t, const char *nod
     dibs_err err = { 0 };
 
     ASSERT_OK(dibs_settings_load(flags, 3, &settings, &err), &err);
-    struct review_queue_options options = { .settings = &settings, .admission = { .pending_ms = 300000 } };
-    ASSERT_OK(kube_pool_parse(&(struct kube_pool_flags){ 0 }, &options.pool, &err), &err);
+    struct review_queue_options options = { .ledger = { .settings = &settings, .listen = ":8443" },
+                                            .admission = { .pending_ms = 300000 } };
+    ASSERT_OK(kube_pool_parse(&(struct kube_pool_flags){ 0 }, &options.ledger.pool, &err), &err);
     ASSERT_OK(loop_open(&r.loop, &err), &err);
-    options.loop = r.loop;
+    options.ledger.loop = r.loop;
     ASSERT_OK(review_queue_open(&options, &r.queue, &err), &err);
     return r;
 }
@@ -153,7 +154,7 @@ static void a_request_after_a_pause_has_its_whole_time(void **state)
     end(first);
     for (unsigned i = 0; i < 3 && !is_allowed; i++) { /* a machine may stand still for that second */
         pool.ranges.item[0].last++;
-        ASSERT_OK(dibs_pool_put(review_queue_handle(other.queue), &pool, &err), &err);
+        ASSERT_OK(dibs_pool_put(other.queue->ledger.server.handle, &pool, &err), &err);
         int64_t until_ms = clock_monotonic_ms() + 1100;
         while (clock_monotonic_ms() < until_ms) /* it hears of the pool meanwhile */
             ASSERT_OK(loop_turn(r.loop, until_ms - clock_monotonic_ms(), &err), &err);
@@ -345,7 +346,7 @@ static void a_group_that_loses_every_race_is_decided_by_halves(void **state)
 {
     struct t_ledger memory = { .uri = "memory:" };
     struct replica r = open_replica(&memory, "a");
-    struct store *rows = handle_ledger(review_queue_handle(r.queue))->store;
+    struct store *rows = handle_ledger(r.queue->ledger.server.handle)->store;
     struct asked *asked[GROUP];
 
     (void) state;
@@ -363,8 +364,8 @@ static void a_group_that_loses_every_race_is_decided_by_halves(void **state)
         wait_for(&r, asked[i]);
         end(asked[i]);
     }
-    assert_int_equal(review_queue_count(r.queue)->jobs, GROUP);
-    assert_int_equal(review_queue_count(r.queue)->commits, GROUP / FITS);
+    assert_int_equal(group_commit_count(r.queue->group)->jobs, GROUP);
+    assert_int_equal(group_commit_count(r.queue->group)->commits, GROUP / FITS);
     assert_true(crowded.n_conflicts >= 3); /* sixteen, and twice eight */
     rows->ops = &store_memory_ops;
     rows->cluster = NULL;

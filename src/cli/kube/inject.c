@@ -61,7 +61,7 @@ static dibs_status inject(struct cli *cli, dibs_err *err)
     dibs_status s = cli_input_read(path, &text, &len, err);
 
     if (s == DIBS_OK)
-        s = kube_injection_read(name_of(path), text, len, &injection, err);
+        s = kube_injection_read(name_of(path), text, len, false, &injection, err);
     if (s != DIBS_OK)
         return s;
     kube_injection_notes(injection, note, cli);
@@ -91,7 +91,7 @@ static dibs_status release(struct cli *cli, dibs_err *err)
                         : cli_input_read(path, &text, &len, err);
 
     if (s == DIBS_OK)
-        s = kube_release_read(name_of(path), text, len, &objects, err);
+        s = kube_injection_read(name_of(path), text, len, true, &objects, err);
     if (s == DIBS_OK && kube_injection_is_needed(objects)) {
         s = cli_open(cli, err);
         if (s == DIBS_OK)

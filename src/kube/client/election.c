@@ -14,8 +14,6 @@
 
 enum { CALL_MS = 5000, IDENTITY_MAX = 255, VERSION_MAX = 255 };
 
-enum doing { RESTING, LOOKING, WRITING };
-
 /* The content of a Lease. */
 struct record {
     char holder[IDENTITY_MAX + 1];
@@ -31,9 +29,8 @@ struct election {
     char ns[KUBEAPI_NAMESPACE_MAX + 1];
     char name[64];
     char identity[IDENTITY_MAX + 1];
-    enum doing doing;
     int64_t next_ms;
-    struct kubeapi_call *call;
+    struct kubeapi_call *call; /* NULL: it rests until then */
     struct record seen;
     int64_t seen_ms;              /* since when it has been like that; 0: nothing was seen */
     int64_t sent_ms;              /* the write under way */
@@ -46,31 +43,22 @@ struct election {
 static void rest(struct election *e)
 {
     e->call = NULL;
-    e->doing = RESTING;
     e->next_ms = clock_monotonic_ms() + jitter_ms(ELECTION_RETRY_MS);
 }
 
-static void note(struct election *e, const struct kubeapi_answer *answer)
-{
-    e->trouble = answer->err;
-    rest(e);
-}
-
 /* Call about the Lease, or about all of them to make one. */
-static void ask(struct election *e, enum doing doing, struct kubeapi_request request)
+static void ask(struct election *e, struct kubeapi_request request)
 {
     char path[256] = "";
-    struct kubeapi_answer lost = { 0 };
     bool is_new = strcmp(request.method, "POST") == 0;
 
     (void) snprintf(path, sizeof path, "/apis/coordination.k8s.io/v1/namespaces/%s/leases%s%s", e->ns,
                     is_new ? "" : "/", is_new ? "" : e->name);
-    e->doing = doing;
     request.path = path;
     request.timeout_ms = CALL_MS;
     request.ctx = e;
-    if (kubeapi_ask(e->api, &request, &e->call, &lost.err) != DIBS_OK)
-        note(e, &lost);
+    if (kubeapi_ask(e->api, &request, &e->call, &e->trouble) != DIBS_OK)
+        rest(e);
 }
 
 static bool is_ours(const struct election *e)
@@ -100,14 +88,20 @@ static bool is_same(const struct record *a, const struct record *b)
            strcmp(a->renewed, b->renewed) == 0;
 }
 
-static void see(struct election *e, const jsonr_value *lease)
+/* Take the Lease of an answer. False: it has none, and why not is noted. */
+static bool see(struct election *e, const struct kubeapi_answer *answer)
 {
     struct record now;
 
-    read_record(lease, &now);
+    rest(e);
+    e->trouble = answer->err;
+    if (answer->status != DIBS_OK)
+        return false;
+    read_record(answer->root, &now);
     if (e->seen_ms == 0 || !is_same(&now, &e->seen))
         e->seen_ms = clock_monotonic_ms();
     e->seen = now;
+    return true;
 }
 
 /* ---- writing ---- */
@@ -116,15 +110,9 @@ static void on_written(void *ctx, const struct kubeapi_answer *answer)
 {
     struct election *e = ctx;
 
-    if (answer->status != DIBS_OK) {
-        /* Somebody else was first, or nobody knows: looked at next. What was certain before still is. */
-        note(e, answer);
-        return;
-    }
-    e->trouble = (dibs_err){ 0 };
-    see(e, answer->root);
-    e->until_ms = is_ours(e) && !e->is_resigning ? e->sent_ms + ELECTION_DURATION_MS : 0;
-    rest(e);
+    /* Else somebody was first, or nobody knows: looked at next. What was certain before still is. */
+    if (see(e, answer))
+        e->until_ms = is_ours(e) && !e->is_resigning ? e->sent_ms + ELECTION_DURATION_MS : 0;
 }
 
 static void write_lease(const struct election *e, struct bytes *out)
@@ -165,7 +153,7 @@ static void send(struct election *e)
     if (body.is_lost)
         rest(e);
     else
-        ask(e, WRITING,
+        ask(e,
             (struct kubeapi_request){
                 .method = is_new ? "POST" : "PUT", .body = body.at, .n_body = body.n, .done = on_written });
     bytes_done(&body);
@@ -202,41 +190,33 @@ static bool may_take(const struct election *e)
 static void on_seen(void *ctx, const struct kubeapi_answer *answer)
 {
     struct election *e = ctx;
+    bool is_seen = see(e, answer);
+    bool is_absent = answer->code == HTTP_NOT_FOUND;
 
-    e->call = NULL;
-    if (answer->code == HTTP_NOT_FOUND && !e->is_resigning) {
+    if (is_absent) {
         e->seen = (struct record){ 0 };
-        want(e);
-        return;
+        e->trouble = (dibs_err){ 0 };
     }
-    if (answer->status != DIBS_OK) {
-        note(e, answer);
-        return;
-    }
-    e->trouble = (dibs_err){ 0 };
-    see(e, answer->root);
-    if (!is_ours(e))
+    if (is_seen && !is_ours(e))
         e->until_ms = 0;
-    if (may_take(e) && !e->is_resigning)
+    if ((is_absent || (is_seen && may_take(e))) && !e->is_resigning)
         want(e);
-    else
-        rest(e);
 }
 
 void election_turn(struct election *e, int64_t now_ms)
 {
-    if (e->doing != RESTING || now_ms < e->next_ms || e->is_resigning)
+    if (e->call || now_ms < e->next_ms || e->is_resigning)
         return;
     if (election_margin_ms(e, now_ms) > 0 && is_ours(e) && e->trouble.code == DIBS_OK) {
         want(e); /* nobody else may have changed it: the version tells */
         return;
     }
-    ask(e, LOOKING, (struct kubeapi_request){ .method = "GET", .done = on_seen });
+    ask(e, (struct kubeapi_request){ .method = "GET", .done = on_seen });
 }
 
 int64_t election_next_ms(const struct election *e, int64_t now_ms)
 {
-    if (e->doing != RESTING || e->is_resigning)
+    if (e->call || e->is_resigning)
         return -1;
     return e->next_ms > now_ms ? e->next_ms - now_ms : 0;
 }
@@ -264,14 +244,14 @@ bool election_resign(struct election *e)
         e->until_ms = 0;
     }
     /* A renewal under way is waited for: given up, it might still come, and make the version another. */
-    if (e->doing == RESTING && e->is_giving) {
+    if (!e->call && e->is_giving) {
         e->is_giving = false;
         e->wanted = e->seen;
         e->wanted.holder[0] = '\0';
         e->wanted.duration_ms = 1000;
         send(e);
     }
-    return e->doing != RESTING;
+    return e->call != NULL;
 }
 
 dibs_status election_open(struct kubeapi *api, const char *ns, const char *name,

@@ -58,17 +58,16 @@ struct informer {
 
 /* ---- messages ---- */
 
+/* False: it is none of them. */
 static bool read_kind(const char *type, enum informer_kind *out)
 {
     static const char *const names[] = { "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR" };
+    size_t i = 0;
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(type, names[i]) == 0) {
-            *out = (enum informer_kind) i;
-            return true;
-        }
-    }
-    return false;
+    while (i < sizeof names / sizeof *names && strcmp(type, names[i]) != 0)
+        i++;
+    *out = (enum informer_kind) i;
+    return i < sizeof names / sizeof *names;
 }
 
 const char *informer_message_read(const char *line, size_t n, struct informer_message *out)
@@ -104,6 +103,11 @@ void informer_message_done(struct informer_message *message)
     *message = (struct informer_message){ 0 };
 }
 
+static void tell(const struct informer *inf, enum informer_news what, const jsonr_value *object)
+{
+    inf->options.news(inf->options.ctx, what, object);
+}
+
 /* ---- pauses ---- */
 
 static void pause_for(struct informer *inf, int64_t ms)
@@ -136,6 +140,17 @@ static void failed(struct informer *inf, const dibs_err *why, int64_t retry_afte
     rest(inf, retry_after_ms);
 }
 
+static void refused(struct informer *inf, const struct kubeapi_answer *answer)
+{
+    if (answer->code != HTTP_FORBIDDEN) {
+        failed(inf, &answer->err, answer->retry_after_ms);
+        return;
+    }
+    inf->status.state = INFORMER_DENIED;
+    tell_trouble(inf, &answer->err);
+    pause_for(inf, ABSENT_MS);
+}
+
 /* Get inf->path. */
 static void get(struct informer *inf, enum doing doing, struct kubeapi_request request)
 {
@@ -166,24 +181,17 @@ static void settle(struct informer *inf, enum informer_state state)
     inf->status.state = state;
     inf->status.listed_ms = inf->begun_ms;
     inf->status.n_lists++;
-    inf->options.listed(inf->options.ctx);
+    tell(inf, INFORMER_LISTED, NULL);
 }
 
 /* There are none: that is an answer, too. */
 static void absent(struct informer *inf)
 {
     inf->n_versions = inf->which = 0;
-    inf->options.listing(inf->options.ctx);
+    tell(inf, INFORMER_LISTING, NULL);
     settle(inf, INFORMER_ABSENT);
     tell_trouble(inf, NULL);
     pause_for(inf, inf->is_again ? 0 : ABSENT_MS);
-}
-
-static void denied(struct informer *inf, const dibs_err *why)
-{
-    inf->status.state = INFORMER_DENIED;
-    tell_trouble(inf, why);
-    pause_for(inf, ABSENT_MS);
 }
 
 static void add_version(struct informer *inf, const char *version)
@@ -204,16 +212,8 @@ static void on_group(void *ctx, const struct kubeapi_answer *answer)
     const jsonr_value *versions = answer->root ? jsonr_get(answer->root, "versions") : NULL;
 
     inf->call = NULL;
-    if (answer->code == HTTP_NOT_FOUND) {
-        absent(inf);
-        return;
-    }
-    if (answer->code == HTTP_FORBIDDEN) {
-        denied(inf, &answer->err);
-        return;
-    }
-    if (answer->status != DIBS_OK) {
-        failed(inf, &answer->err, answer->retry_after_ms);
+    if (answer->status != DIBS_OK && answer->code != HTTP_NOT_FOUND) {
+        refused(inf, answer);
         return;
     }
     inf->n_versions = inf->which = 0;
@@ -246,29 +246,29 @@ static void missing(struct informer *inf)
     }
 }
 
+static void unreadable(struct informer *inf, const char *why)
+{
+    (void) err_set(&inf->why, DIBS_UNAVAILABLE, "listing %s: the answer %s", inf->options.plural, why);
+    inf->next[0] = '\0';
+    failed(inf, &inf->why, 0);
+}
+
 static void take_page(struct informer *inf, const struct kubeapi_answer *answer)
 {
     const jsonr_value *items = jsonr_get(answer->root, "items");
+    const char *version = jsonr_text_at(answer->root, "metadata.resourceVersion");
     bool is_first = inf->next[0] == '\0';
 
-    if (is_first) {
-        if (!text_copy(inf->version, sizeof inf->version,
-                       jsonr_text_at(answer->root, "metadata.resourceVersion")) ||
-            !inf->version[0]) {
-            (void) err_set(&inf->why, DIBS_UNAVAILABLE, "listing %s: the answer has no version",
-                           inf->options.plural);
-            failed(inf, &inf->why, 0);
-            return;
-        }
-        inf->options.listing(inf->options.ctx);
+    if (is_first && (!text_copy(inf->version, sizeof inf->version, version) || !*version)) {
+        unreadable(inf, "has no version");
+        return;
     }
+    if (is_first)
+        tell(inf, INFORMER_LISTING, NULL);
     for (size_t i = 0; i < jsonr_array_size(items); i++)
-        inf->options.changed(inf->options.ctx, jsonr_array_at(items, i));
+        tell(inf, INFORMER_CHANGED, jsonr_array_at(items, i));
     if (!text_copy(inf->next, sizeof inf->next, jsonr_text_at(answer->root, "metadata.continue"))) {
-        (void) err_set(&inf->why, DIBS_UNAVAILABLE, "listing %s: the answer goes on at no readable place",
-                       inf->options.plural);
-        inf->next[0] = '\0';
-        failed(inf, &inf->why, 0);
+        unreadable(inf, "goes on at no readable place");
         return;
     }
     if (inf->next[0]) {
@@ -294,17 +294,15 @@ static void on_page(void *ctx, const struct kubeapi_answer *answer)
     }
     bool was_first = inf->next[0] == '\0';
     inf->next[0] = '\0';
-    if (answer->code == HTTP_NOT_FOUND && was_first)
+    if (answer->code == HTTP_NOT_FOUND && was_first) {
         missing(inf);
-    else if (answer->code == HTTP_FORBIDDEN)
-        denied(inf, &answer->err);
-    else if (answer->code == HTTP_GONE && inf->page == PAGE_FIRST) {
+    } else if (answer->code == HTTP_GONE && inf->page == PAGE_FIRST) {
         inf->page = PAGE_LATER; /* at once: only the pages took too long */
         pause_for(inf, 0);
     } else {
         if (answer->code == HTTP_OK && inf->page > 1)
             inf->page /= 2; /* it came, and could not be taken: perhaps there was too much of it */
-        failed(inf, &answer->err, answer->retry_after_ms);
+        refused(inf, answer);
     }
 }
 
@@ -336,13 +334,7 @@ static void begin_list(struct informer *inf)
 
 /* ---- watching ---- */
 
-static const char *take_error(struct informer *inf, const struct informer_message *m)
-{
-    inf->is_forgotten = m->code == HTTP_GONE;
-    (void) kubeapi_refusal(m->code, m->object, "watching", &inf->why);
-    return inf->why.msg;
-}
-
+/* Returns why the watch has to end, or NULL. */
 static const char *take_line(void *ctx, const char *line, size_t n)
 {
     struct informer *inf = ctx;
@@ -356,22 +348,20 @@ static const char *take_line(void *ctx, const char *line, size_t n)
                        inf->options.plural, wrong);
         return inf->why.msg;
     }
-    switch (m.kind) {
-    case INFORMER_ERROR: wrong = take_error(inf, &m); break;
-    case INFORMER_DELETED: inf->options.deleted(inf->options.ctx, m.object); break;
-    case INFORMER_ADDED:
-    case INFORMER_MODIFIED: inf->options.changed(inf->options.ctx, m.object); break;
-    case INFORMER_BOOKMARK: break;
+    if (m.kind == INFORMER_ERROR) {
+        inf->is_forgotten = m.code == HTTP_GONE;
+        (void) kubeapi_refusal(m.code, m.object, "watching", &inf->why);
+        informer_message_done(&m);
+        return inf->why.msg;
     }
-    if (!wrong) {
-        inf->status.n_events++;
-        inf->pause_ms =
-            PAUSE_FIRST_MS; /* not by a list: one after another would be all that the server does */
-        tell_trouble(inf, NULL);
-        (void) text_copy(inf->version, sizeof inf->version, m.version);
-    }
+    if (m.kind != INFORMER_BOOKMARK)
+        tell(inf, m.kind == INFORMER_DELETED ? INFORMER_GONE : INFORMER_CHANGED, m.object);
+    inf->status.n_events++;
+    inf->pause_ms = PAUSE_FIRST_MS; /* not by a list: one after another would be all that the server does */
+    tell_trouble(inf, NULL);
+    (void) text_copy(inf->version, sizeof inf->version, m.version);
     informer_message_done(&m);
-    return wrong;
+    return NULL;
 }
 
 static bool on_chunk(void *ctx, const char *bytes, size_t n)
@@ -385,7 +375,7 @@ static bool on_chunk(void *ctx, const char *bytes, size_t n)
 static void on_end(void *ctx, const struct kubeapi_answer *answer)
 {
     struct informer *inf = ctx;
-    const dibs_err *why = inf->wrong ? &inf->why : &answer->err;
+    bool has_failed = inf->wrong || answer->status != DIBS_OK;
 
     inf->call = NULL;
     inf->rest.n = 0;
@@ -394,14 +384,14 @@ static void on_end(void *ctx, const struct kubeapi_answer *answer)
         inf->wants_list = true;
     /* A stream that ends once, or a place that is forgotten, happens with every change of servers. */
     bool is_routine = inf->pause_ms == PAUSE_FIRST_MS;
-    if (answer->code == HTTP_FORBIDDEN)
-        denied(inf, &answer->err);
-    else if ((inf->wrong || answer->status != DIBS_OK) && is_routine)
-        rest(inf, answer->retry_after_ms);
-    else if (inf->wrong || answer->status != DIBS_OK)
-        failed(inf, why, answer->retry_after_ms);
-    else
+    if (!has_failed)
         pause_for(inf, jitter_ms(PAUSE_END_MS));
+    else if (is_routine && answer->code != HTTP_FORBIDDEN)
+        rest(inf, answer->retry_after_ms);
+    else if (inf->wrong)
+        failed(inf, &inf->why, answer->retry_after_ms);
+    else
+        refused(inf, answer);
     inf->wrong = NULL;
 }
 

@@ -21,10 +21,17 @@ enum informer_state {
 struct informer_status {
     enum informer_state state;
     bool is_in_trouble; /* the last call was refused, or not answered */
-    /* When the list began that was completed last (clock_monotonic_ms()); 0: none was. changed() has got
-     * every object of that moment. */
+    /* When the list began that was completed last (clock_monotonic_ms()); 0: none was. Every
+     * object of that moment was reported. */
     int64_t listed_ms;
     uint64_t n_lists, n_events; /* so far */
+};
+
+enum informer_news {
+    INFORMER_LISTING, /* a list begins: objects that are not reported until it is complete are gone */
+    INFORMER_CHANGED, /* an object is there */
+    INFORMER_GONE,    /* an object is deleted */
+    INFORMER_LISTED,  /* the list is complete; also, without objects, of a resource that is absent */
 };
 
 struct informer_options {
@@ -33,12 +40,7 @@ struct informer_options {
     /* Which version of the group: NULL: whichever the server prefers, for resources that come with others'
      * software. */
     const char *version;
-    /* A list begins: objects that changed() does not get until listed() are gone. */
-    void (*listing)(void *ctx);
-    void (*changed)(void *ctx, const jsonr_value *object);
-    void (*deleted)(void *ctx, const jsonr_value *object);
-    /* The list is complete. Also called, without objects, for a resource that is absent. */
-    void (*listed)(void *ctx);
+    void (*news)(void *ctx, enum informer_news what, const jsonr_value *object);
     /* Something is wrong; or not any more (NULL). */
     void (*trouble)(void *ctx, const dibs_err *why);
     void *ctx;

@@ -61,22 +61,6 @@ static dibs_status full_path(const struct reading *r, const yaml_node *at, const
                                            : yaml_error(r->yaml, at, r->err, "the path is too long");
 }
 
-static dibs_status decode(const struct reading *r, const yaml_node *at, const char *text, char **out)
-{
-    size_t n = strlen(text);
-    size_t got = 0;
-    AUTO(free_auto) char *bytes = malloc(n + 1);
-
-    if (!bytes)
-        return err_set(r->err, DIBS_FAILURE, "kubeconfig: out of memory");
-    if (n > (size_t) KUBEAPI_PEM_MAX_BYTES * 2 || !base64_decode(text, (uint8_t *) bytes, n, &got) ||
-        memchr(bytes, '\0', got))
-        return yaml_error(r->yaml, at, r->err, "this is no base64 of a PEM text");
-    bytes[got] = '\0';
-    *out = TAKE(bytes);
-    return DIBS_OK;
-}
-
 /* KEY-data, or the file that KEY names; data wins, as kubectl has it. */
 static dibs_status read_pem(const struct reading *r, const yaml_node *map, const char *key,
                             enum kubeapi_which which)
@@ -87,8 +71,12 @@ static dibs_status read_pem(const struct reading *r, const yaml_node *map, const
     (void) snprintf(data_key, sizeof data_key, "%s-data", key);
     const char *data = text_of(map, data_key);
     const char *file = text_of(map, key);
-    if (data)
-        return decode(r, yaml_get(map, data_key), data, &out->text);
+    if (data) {
+        out->text = base64_decode_text(data);
+        return out->text
+                   ? DIBS_OK
+                   : yaml_error(r->yaml, yaml_get(map, data_key), r->err, "this is no base64 of a PEM text");
+    }
     if (!file)
         return DIBS_OK;
     dibs_status s = full_path(r, yaml_get(map, key), file, out->file);

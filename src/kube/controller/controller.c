@@ -10,7 +10,6 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "kube/controller/internal.h"
-#include "lib/handle.h"
 #include "server/log.h"
 
 #include "base/banned.h"
@@ -58,39 +57,30 @@ static const struct {
 
 /* ---- resources ---- */
 
-static void on_listing(void *ctx)
+static void on_news(void *ctx, enum informer_news what, const jsonr_value *object)
 {
     struct source *s = ctx;
+    struct inventory *inventory = &s->controller->inventory;
 
-    s->is_incomplete = false;
-    inventory_begin(s->controller->inventory, s->number);
-}
-
-static void on_changed(void *ctx, const jsonr_value *object)
-{
-    struct source *s = ctx;
-
-    if (!inventory_put(s->controller->inventory, s->number, s->kind, object))
-        s->is_incomplete = true;
-}
-
-static void on_deleted(void *ctx, const jsonr_value *object)
-{
-    struct source *s = ctx;
-
-    inventory_drop(s->controller->inventory, object);
-}
-
-static void on_listed(void *ctx)
-{
-    struct source *s = ctx;
-
-    if (s->is_incomplete) {
-        LOG(LOG_ERROR, "out of memory: objects are missing, so nothing ends", "kind", s->kind);
-        return;
+    switch (what) {
+    case INFORMER_LISTING:
+        s->is_incomplete = false;
+        inventory_begin(inventory, s->number);
+        break;
+    case INFORMER_CHANGED:
+        if (!inventory_put(inventory, s->number, s->kind, object))
+            s->is_incomplete = true;
+        break;
+    case INFORMER_GONE: inventory_drop(inventory, object); break;
+    case INFORMER_LISTED:
+        if (s->is_incomplete) {
+            LOG(LOG_ERROR, "out of memory: objects are missing, so nothing ends", "kind", s->kind);
+            break;
+        }
+        inventory_end(inventory, s->number);
+        s->controller->pass_ms = 0; /* something may be proven now */
+        break;
     }
-    inventory_end(s->controller->inventory, s->number);
-    s->controller->pass_ms = 0; /* something may be proven now */
 }
 
 static void on_trouble(void *ctx, const dibs_err *why)
@@ -104,49 +94,37 @@ static void on_trouble(void *ctx, const dibs_err *why)
         LOG(LOG_INFO, "objects are followed again", "kind", s->kind);
 }
 
-static struct source *source_of(struct controller *c, const char *keeper)
-{
-    size_t n = strcspn(keeper, "/");
-
-    for (size_t i = 0; i < SOURCES; i++)
-        if (strlen(resources[i].kind) == n && memcmp(resources[i].kind, keeper, n) == 0)
-            return &c->sources[i];
-    return NULL; /* an unknown kind: then its pods decide */
-}
-
 /* Did a complete list begin then or later? If not, one is wanted. */
-static bool is_listed(struct controller *c, const struct source *s, int64_t since_ms)
+static bool is_listed(struct source *s, int64_t since_ms)
 {
     const struct informer_status *status = informer_status(s->informer);
 
     if (s->is_incomplete || (status->state != INFORMER_KNOWN && status->state != INFORMER_ABSENT))
         return false;
-    if (status->listed_ms >= since_ms)
-        return true;
-    c->are_lists_wanted[s->number] = true;
-    return false;
+    s->is_wanted = s->is_wanted || status->listed_ms < since_ms;
+    return status->listed_ms >= since_ms;
 }
 
-/* Of all resources. */
-static bool is_all_proven(struct controller *c, int64_t since_ms)
+/* Is the keeper of that kind? Of an unknown kind only its pods decide. */
+static bool is_of_kind(const char *keeper, const char *kind)
 {
-    bool is_proven = true;
+    size_t n = strlen(kind);
 
-    for (size_t i = 0; i < SOURCES; i++)
-        is_proven = is_listed(c, &c->sources[i], since_ms) && is_proven;
-    return is_proven;
+    return strncmp(keeper, kind, n) == 0 && (keeper[n] == '/' || !keeper[n]);
 }
 
 static bool is_proven(void *ctx, const char *keeper, int64_t since_ms)
 {
     struct controller *c = ctx;
+    bool is_proven = true;
 
-    if (keeper && !*keeper)
-        return is_all_proven(c, since_ms);
-    const struct source *by = keeper ? source_of(c, keeper) : &c->sources[SOURCE_SERVICES];
-    bool has_pods = is_listed(c, &c->sources[SOURCE_PODS], since_ms);
+    for (unsigned i = 0; i < SOURCES; i++) {
+        bool keeps = keeper ? !*keeper || is_of_kind(keeper, c->sources[i].kind) : i == SOURCE_SERVICES;
 
-    return (!by || is_listed(c, by, since_ms)) && has_pods;
+        if (keeps || i == SOURCE_PODS)
+            is_proven = is_listed(&c->sources[i], since_ms) && is_proven;
+    }
+    return is_proven;
 }
 
 /* The Lease outlasts the longest call of the ledger. */
@@ -190,10 +168,9 @@ static void stop_leading(struct controller *c)
     for (size_t i = 0; i < SOURCES; i++) {
         informer_close(c->sources[i].informer);
         c->sources[i] = (struct source){ 0 };
-        c->are_lists_wanted[i] = false;
     }
     reconcile_close(TAKE(c->reconciler));
-    inventory_close(TAKE(c->inventory));
+    inventory_done(&c->inventory);
     c->leads = c->is_rebuilt = false;
     c->asked_ms = c->round_ms = c->pass_ms = c->rest_ms = 0;
 }
@@ -208,10 +185,7 @@ static dibs_status follow_all(struct controller *c, dibs_err *err)
                           &(struct informer_options){ .group = resources[i].group,
                                                       .version = resources[i].version,
                                                       .plural = resources[i].plural,
-                                                      .listing = on_listing,
-                                                      .changed = on_changed,
-                                                      .deleted = on_deleted,
-                                                      .listed = on_listed,
+                                                      .news = on_news,
                                                       .trouble = on_trouble,
                                                       .ctx = &c->sources[i] },
                           &c->sources[i].informer, err);
@@ -221,22 +195,17 @@ static dibs_status follow_all(struct controller *c, dibs_err *err)
 
 static void begin_leading(struct controller *c)
 {
+    const struct reconcile_options options = { .handle = &c->ledger.acting,
+                                               .ledger = c->ledger.server.ledger,
+                                               .pool = &c->ledger.pool,
+                                               .inventory = &c->inventory,
+                                               .is_proven = is_proven,
+                                               .may_change = may_change,
+                                               .report = report,
+                                               .ctx = c };
     dibs_err err = { 0 };
-    dibs_status s = DIBS_OK;
+    dibs_status s = reconcile_open(&options, &c->reconciler, &err);
 
-    c->inventory = inventory_open();
-    if (!c->inventory)
-        s = err_set(&err, DIBS_FAILURE, "counting pods: out of memory");
-    if (s == DIBS_OK)
-        s = reconcile_open(&(struct reconcile_options){ .handle = &c->acting,
-                                                        .ledger = c->ledger.ledger,
-                                                        .pool = &c->pool,
-                                                        .inventory = c->inventory,
-                                                        .is_proven = is_proven,
-                                                        .may_change = may_change,
-                                                        .report = report,
-                                                        .ctx = c },
-                           &c->reconciler, &err);
     if (s == DIBS_OK)
         s = follow_all(c, &err);
     if (s != DIBS_OK) {
@@ -304,7 +273,7 @@ static void note_pass(struct controller *c, dibs_status s, const dibs_err *err)
         char restored[24] = "";
 
         c->is_rebuilt = true;
-        (void) snprintf(pods, sizeof pods, "%zu", inventory_pods(c->inventory));
+        (void) snprintf(pods, sizeof pods, "%zu", c->inventory.n_pods);
         (void) snprintf(restored, sizeof restored, "%llu",
                         (unsigned long long) reconcile_count(c->reconciler)->n_restored);
         LOG(LOG_INFO, "ready", "pods", pods, "restored", restored);
@@ -318,7 +287,7 @@ static int64_t within(int64_t ms, int64_t least_ms, int64_t most_ms)
 
 static bool is_pass_due(const struct controller *c, int64_t now_ms)
 {
-    bool is_news = c->is_ledger_changed || inventory_changes(c->inventory) != c->seen_changes ||
+    bool is_news = c->ledger.is_changed || c->inventory.n_changes != c->seen_changes ||
                    now_ms >= c->pass_ms || !c->is_rebuilt;
 
     return is_news && now_ms >= c->rest_ms && is_all_listed(c);
@@ -331,16 +300,15 @@ static void pass(struct controller *c, int64_t now_ms)
     if (!is_pass_due(c, now_ms) || !has_time(c))
         return;
     c->begun_ms = now_ms;
-    c->is_cut = c->is_ledger_changed = false;
-    c->seen_changes = inventory_changes(c->inventory);
-    memset(c->are_lists_wanted, 0, sizeof c->are_lists_wanted);
-    /* As it is now: `dibs pool set` may have changed it, and a ledger that was lost has none. */
-    dibs_status s =
-        kube_pool_open(&c->acting, ledger_is_shared(c->ledger.ledger), &c->pool, &c->pool, NULL, &err);
+    c->is_cut = c->ledger.is_changed = false;
+    c->seen_changes = c->inventory.n_changes;
+    for (size_t i = 0; i < SOURCES; i++)
+        c->sources[i].is_wanted = false;
+    dibs_status s = kube_ledger_renew_pool(&c->ledger, &err);
     if (s == DIBS_OK)
         s = reconcile_pass(c->reconciler, now_ms, &err);
     if (s == DIBS_OK && !c->is_cut)
-        s = kube_mark_rebuilt(&c->acting, c->pool.name, &err);
+        s = kube_mark_rebuilt(&c->ledger.acting, c->ledger.pool.name, &err);
     int64_t end_ms = clock_monotonic_ms();
     c->rest_ms = end_ms + within((end_ms - now_ms) * REST_TIMES, REST_LEAST_MS, REST_MOST_MS);
     c->pass_ms = end_ms + (c->is_cut ? 0 : PASS_MS);
@@ -356,9 +324,9 @@ static void ask_for_lists(struct controller *c, int64_t now_ms)
     if (c->asked_ms != 0 || now_ms < c->round_ms)
         return;
     for (size_t i = 0; i < SOURCES; i++) {
-        if (!c->are_lists_wanted[i])
+        if (!c->sources[i].is_wanted)
             continue;
-        c->are_lists_wanted[i] = false;
+        c->sources[i].is_wanted = false;
         informer_list_again(c->sources[i].informer);
         c->asked_ms = now_ms;
     }
@@ -410,15 +378,6 @@ static void on_web(loop_source *source, uint32_t events)
     kubeapi_turn(c->api);
 }
 
-static void on_notice(loop_source *source, uint32_t events)
-{
-    struct controller *c = (struct controller *) ((char *) source - offsetof(struct controller, notices));
-
-    (void) events;
-    (void) ledger_take_notices(c->ledger.ledger);
-    c->is_ledger_changed = true;
-}
-
 static int64_t next_ms(void *ctx)
 {
     const struct controller *c = ctx;
@@ -428,7 +387,7 @@ static int64_t next_ms(void *ctx)
 
     if (!c->leads)
         return wait_ms;
-    bool is_news = c->is_ledger_changed || inventory_changes(c->inventory) != c->seen_changes;
+    bool is_news = c->ledger.is_changed || c->inventory.n_changes != c->seen_changes;
 
     wait_ms = runtime_sooner(wait_ms, election_margin_ms(c->election, now_ms));
     wait_ms = runtime_sooner(wait_ms, clock_until_ms(is_news ? c->rest_ms : c->pass_ms) + 1);
@@ -464,25 +423,22 @@ static bool drain(void *ctx)
 
 /* ---- start ---- */
 
-static dibs_status open_ledger(struct controller *c, dibs_err *err)
+static const char *listen_address(const struct controller *c)
 {
-    const dibs_settings *settings = c->options->settings;
-    int64_t timeout_ms = settings->timeout_ms < LEDGER_MS ? settings->timeout_ms : LEDGER_MS;
-    bool differs = false;
-    char part[SERVER_PART_MAX];
+    return c->options->listen ? c->options->listen : LISTEN_DEFAULT;
+}
 
-    server_part("controller", c->options->listen ? c->options->listen : LISTEN_DEFAULT, part);
-    dibs_status s = server_ledger_open(settings, timeout_ms, part, &c->ledger, err);
+static dibs_status open_ledger(struct controller *c, const dibs_pool *pool, dibs_err *err)
+{
+    const struct kube_ledger_options options = { .settings = c->options->settings,
+                                                 .call_max_ms = LEDGER_MS,
+                                                 .kind = "controller",
+                                                 .listen = listen_address(c),
+                                                 .principal = RECONCILE_PRINCIPAL,
+                                                 .loop = c->runtime.loop,
+                                                 .pool = *pool };
 
-    if (s == DIBS_OK)
-        s = handle_for(c->ledger.handle, RECONCILE_PRINCIPAL, &c->acting, err);
-    if (s == DIBS_OK)
-        s = kube_pool_open(&c->acting, ledger_is_shared(c->ledger.ledger), &c->pool, &c->pool, &differs, err);
-    if (s == DIBS_OK && differs)
-        LOG(LOG_WARNING, "the pool is there with other ports or another order, and stays as it is", "pool",
-            c->pool.name);
-    c->notices = (loop_source){ s == DIBS_OK ? ledger_notices(c->ledger.ledger) : -1, on_notice };
-    return s == DIBS_OK && c->notices.fd >= 0 ? loop_add(c->runtime.loop, &c->notices, EPOLLIN, err) : s;
+    return kube_ledger_open(&c->ledger, &options, err);
 }
 
 static dibs_status open_api(struct controller *c, dibs_err *err)
@@ -502,21 +458,20 @@ static bool is_dead(void *ctx, const char *identity)
 {
     const struct controller *c = ctx;
 
-    return leader_is_dead(&c->ledger.core->view, identity);
+    return leader_is_dead(&c->ledger.server.core->view, identity);
 }
 
 static dibs_status open_election(struct controller *c, dibs_err *err)
 {
     const char *ns = c->options->ns ? c->options->ns : kubeapi_namespace(c->api);
 
-    leader_name(&c->ledger.core->view, c->identity);
+    leader_name(&c->ledger.server.core->view, c->identity);
     return election_open(c->api, ns, LEASE_NAME, &(struct election_self){ c->identity, is_dead, c },
                          &c->election, err);
 }
 
 static dibs_status start(struct controller *c, dibs_err *err)
 {
-    const char *listen = c->options->listen ? c->options->listen : LISTEN_DEFAULT;
     const struct endpoint_options endpoint = { .limits = { .max_connections = CONNECTIONS_MAX,
                                                            .max_per_user = CONNECTIONS_MAX,
                                                            .max_body_bytes = BODY_MAX_BYTES },
@@ -524,20 +479,21 @@ static dibs_status start(struct controller *c, dibs_err *err)
                                                .check_ready = check_ready,
                                                .write_metrics = controller_metrics,
                                                .ctx = c };
-    dibs_status s = kube_pool_parse(&c->options->pool, &c->pool, err);
+    dibs_pool pool = { 0 };
+    dibs_status s = kube_pool_parse(&c->options->pool, &pool, err);
 
     if (s == DIBS_OK)
         s = runtime_open(&c->runtime, err);
     if (s == DIBS_OK)
         s = open_api(c, err);
     if (s == DIBS_OK)
-        s = open_ledger(c, err);
+        s = open_ledger(c, &pool, err);
     if (s == DIBS_OK)
         s = open_election(c, err);
     if (s == DIBS_OK)
         s = endpoint_open(c->runtime.loop, &endpoint, &c->endpoint, err);
     if (s == DIBS_OK)
-        s = endpoint_listen(c->endpoint, listen, false, err);
+        s = endpoint_listen(c->endpoint, listen_address(c), false, err);
     return s;
 }
 
@@ -547,7 +503,7 @@ static void end(struct controller *c)
     endpoint_close(c->endpoint);
     election_close(c->election);
     kubeapi_close(c->api);
-    dibs_close(c->ledger.handle);
+    kube_ledger_close(&c->ledger);
     runtime_close(&c->runtime);
 }
 
@@ -561,11 +517,10 @@ dibs_status controller_run(const struct controller_options *options, dibs_err *e
     if (!c)
         return err_set(err, DIBS_FAILURE, "starting the controller: out of memory");
     c->options = options;
-    c->notices.fd = -1;
     dibs_status s = start(c, err);
     if (s == DIBS_OK) {
         LOG(LOG_INFO, "following", "version", dibs_version(), "server", kubeapi_server(c->api), "ledger",
-            options->settings->ledger, "pool", c->pool.name, "identity", c->identity);
+            options->settings->ledger, "pool", c->ledger.pool.name, "identity", c->identity);
         s = runtime_run(&c->runtime, &hooks, err);
     }
     end(c);

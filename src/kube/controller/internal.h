@@ -10,9 +10,7 @@
 #include "kube/controller/event_queue.h"
 #include "kube/controller/leader.h"
 #include "kube/controller/reconcile.h"
-#include "lib/handle.h"
 #include "server/endpoint.h"
-#include "server/ledger_open.h"
 #include "server/runtime.h"
 
 enum { SOURCES = 14 };
@@ -26,28 +24,26 @@ struct source {
     const char *kind;
     struct informer *informer; /* NULL while another one leads */
     bool is_incomplete;        /* an object could not be stored */
+    bool is_wanted;            /* a list that begins from now on */
 };
 
 struct controller {
     const struct controller_options *options;
     struct runtime runtime;
-    struct server_ledger ledger;
-    dibs acting; /* the same for the cluster: as RECONCILE_PRINCIPAL */
-    dibs_pool pool;
+    struct kube_ledger ledger;
     struct kubeapi *api;
     struct election *election;
-    struct inventory *inventory; /* these three while we lead */
-    struct reconciler *reconciler;
+    struct inventory inventory;
+    struct reconciler *reconciler; /* NULL while another one leads */
     struct source sources[SOURCES];
     struct event_queue events;
     struct endpoint *endpoint;
-    loop_source web, notices;
+    loop_source web;
     char identity[LEADER_NAME_MAX + 1];
     bool leads;      /* as last logged */
     bool is_rebuilt; /* since it leads, the ledger has all that pods have */
     bool is_ledger_well;
-    bool is_troubled; /* the Lease cannot be read or written; that was logged */
-    bool are_lists_wanted[SOURCES];
+    bool is_troubled;      /* the Lease cannot be read or written; that was logged */
     int64_t round_ms;      /* when the next lists may be asked for */
     int64_t asked_ms;      /* when the last ones were; 0: they are complete */
     int64_t pass_ms;       /* when the next pass is due by itself */
@@ -56,7 +52,6 @@ struct controller {
     bool is_cut;           /* ... had to stop before it was done */
     uint64_t seen_changes; /* of the inventory, at the last pass */
     uint64_t n_leads;
-    bool is_ledger_changed;
 };
 
 /* Of an endpoint; `ctx` is the controller. */

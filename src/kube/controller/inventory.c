@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "kube/controller/inventory.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,58 +14,57 @@
 #include "kube/protocol.h"
 #include "kube/webhook/port_request.h"
 #include "kube/webhook/reference.h"
-#include "net/portbits.h"
 
 #include "base/banned.h"
 
-struct rule_entry {
-    uint64_t hash; /* of principal and keeper */
-    const struct keeper_rule *rule;
-};
-
-struct inventory {
-    struct hash_table objects;
-    uint32_t epochs[INVENTORY_SOURCES_MAX]; /* lists so far */
-    uint64_t n_changes, n_damaged;
-    /* All that objects use and keep, as of the last inventory_index(). */
-    bool is_stale;
-    uint64_t *uses; /* sorted. Of two names with one hash one is kept for longer than it needs to be. */
-    size_t n_uses, max_uses;
-    struct rule_entry *rules; /* sorted by hash */
-    size_t n_rules, max_rules;
-    struct portbits used[PROTOCOLS_END]; /* ports without a claim */
-    bool is_short;                       /* of memory */
-};
-
 /* ---- hashes ---- */
+
+DIBS_PRINTF(2, 3)
+static uint64_t hash_of(const char *principal, const char *fmt, ...)
+{
+    char text[DIBS_NAME_MAX + 8] = "";
+    va_list args;
+
+    va_start(args, fmt);
+    (void) vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return hash_table_hash(principal, text);
+}
 
 /* A pod that is finished is no pod that has its claims, but it is known that it has come. */
 static uint64_t id_hash(const char *principal, const char *id, bool is_finished)
 {
-    char text[IDENTITY_ID_MAX + 3] = "";
-
-    (void) snprintf(text, sizeof text, "%s%s", is_finished ? "-" : "", id);
-    return hash_table_hash(principal, text);
+    return hash_of(principal, "%s%s", is_finished ? "-" : "", id);
 }
 
 /* Of "NAME/PORT", which is also the name of a claim whose name has got another number since. */
 static uint64_t claim_hash(const char *principal, const char *name, uint16_t port)
 {
-    char text[DIBS_NAME_MAX + 8] = "";
+    bool has_port = name_part_count(name) > DIBS_NAME_PARTS_MAX;
 
-    if (name_part_count(name) > DIBS_NAME_PARTS_MAX)
-        return hash_table_hash(principal, name);
-    (void) snprintf(text, sizeof text, "%s/%u", name, port);
-    return hash_table_hash(principal, text);
+    return has_port ? hash_table_hash(principal, name) : hash_of(principal, "%s/%u", name, port);
 }
 
 /* Names that a pod would claim for another, if it referred to it. */
 static uint64_t referred_hash(const char *principal, const char *name)
 {
-    char text[DIBS_NAME_MAX + 2] = "";
+    return hash_of(principal, "?%s", name);
+}
 
-    (void) snprintf(text, sizeof text, "?%s", name);
-    return hash_table_hash(principal, text);
+/* A number that is used without a claim is no namespace's. */
+static uint64_t number_hash(unsigned proto, uint16_t port)
+{
+    return hash_of("", "%u/%u", proto, port);
+}
+
+/* Of the first `n` parts of a name, with the slash behind them; 0: it has no more. */
+static uint64_t head_hash(const dibs_claim *claim, size_t n)
+{
+    const char *end = name_part_at(claim->name, n);
+
+    return end ? hash_fnv1a(hash_table_hash(claim->principal, NULL), claim->name,
+                            (size_t) (end - claim->name))
+               : 0;
 }
 
 /* ---- one object ---- */
@@ -93,15 +93,39 @@ static bool add_use(struct inventory_object *o, uint64_t hash)
 {
     if (!grow((void **) &o->uses, o->n_uses, &o->max_uses, sizeof *o->uses))
         return false;
-    o->uses[o->n_uses++] = hash;
+    o->uses[o->n_uses++] = (struct hash_table_item){ .hash = hash };
     return true;
+}
+
+static void unlink_object(struct inventory *inv, struct inventory_object *o)
+{
+    inv->n_pods -= o->kind == INVENTORY_POD && !o->is_gone;
+    hash_table_remove(&inv->objects, &o->item);
+    for (size_t i = 0; i < o->n_uses; i++)
+        hash_table_remove(&inv->uses, &o->uses[i]);
+    for (size_t i = 0; i < o->n_rules; i++)
+        hash_table_remove(&inv->rules, &o->rules[i].item);
+}
+
+/* False: out of memory, and it is in no table. */
+static bool link_object(struct inventory *inv, struct inventory_object *o)
+{
+    bool is_whole = hash_table_add(&inv->objects, &o->item, hash_table_hash(o->uid, NULL));
+
+    inv->n_pods += o->kind == INVENTORY_POD && !o->is_gone;
+    for (size_t i = 0; i < o->n_uses && is_whole; i++)
+        is_whole = hash_table_add(&inv->uses, &o->uses[i], o->uses[i].hash);
+    for (size_t i = 0; i < o->n_rules && is_whole; i++)
+        is_whole = hash_table_add(&inv->rules, &o->rules[i].item, o->rules[i].item.hash);
+    if (!is_whole)
+        unlink_object(inv, o);
+    return is_whole;
 }
 
 static void remove_object(struct inventory *inv, struct inventory_object *o)
 {
-    hash_table_remove(&inv->objects, &o->item);
+    unlink_object(inv, o);
     object_free(o);
-    inv->is_stale = true;
 }
 
 /* ---- comparing ---- */
@@ -122,19 +146,14 @@ static uint64_t digest_of(const struct inventory_object *o)
     uint64_t hash = add_number(HASH_FNV_BASIS, o->is_finished);
 
     for (size_t i = 0; i < o->n_uses; i++)
-        hash = add_number(hash, o->uses[i]);
-    for (size_t i = 0; i < o->n_claims; i++) {
-        hash = add_text(add_text(hash, o->claims[i].name), o->claims[i].keeper);
-        hash = add_number(add_number(hash, o->claims[i].port), o->claims[i].protos);
-    }
-    for (size_t i = 0; i < o->numbers.n; i++)
-        hash = add_number(add_number(hash, o->numbers.all[i].port), o->numbers.all[i].protos);
+        hash = add_number(hash, o->uses[i].hash);
+    for (size_t i = 0; i < o->n_claims; i++) /* names and ports are uses */
+        hash = add_number(add_text(hash, o->claims[i].keeper), o->claims[i].protos);
     for (size_t i = 0; i < o->n_rules; i++) {
-        const struct keeper_rule *rule = &o->rules[i];
+        const struct keeper_rule *rule = &o->rules[i].rule;
 
-        hash = add_text(add_text(hash, rule->principal), rule->keeper);
-        hash = add_text(add_text(hash, rule->prefix), rule->instance);
-        hash = add_text(hash, rule->port);
+        hash = add_text(add_number(hash, o->rules[i].item.hash), rule->keeper);
+        hash = add_text(add_text(hash, rule->instance), rule->port);
         hash = add_number(add_number(hash, rule->first), rule->n);
     }
     return hash;
@@ -159,15 +178,21 @@ static bool has_claim(const struct inventory_object *o, uint16_t port)
     return false;
 }
 
-/* Leave out the numbers that are claims of the object. */
-static void drop_claimed(struct inventory_object *o)
+/* Use the numbers that are no claims of the object; the others are left out. False: out of memory. */
+static bool read_numbers(struct inventory_object *o)
 {
+    bool is_whole = true;
     size_t n = 0;
 
     for (size_t i = 0; i < o->numbers.n; i++)
         if (!has_claim(o, o->numbers.all[i].port))
             o->numbers.all[n++] = o->numbers.all[i];
     o->numbers.n = n;
+    for (size_t i = 0; i < n; i++)
+        for (unsigned proto = DIBS_TCP; proto < PROTOCOLS_END && is_whole; proto++)
+            if (o->numbers.all[i].protos & 1u << proto)
+                is_whole = add_use(o, number_hash(proto, o->numbers.all[i].port));
+    return is_whole;
 }
 
 static bool is_finished(const jsonr_value *pod)
@@ -245,9 +270,7 @@ static bool read_pod(struct inventory *inv, struct inventory_object *o, const js
         return false;
     if (o->is_finished)
         return true;
-    bool is_whole = read_place(o, pod) && read_references(o, pod) && pod_numbers(pod, &o->numbers);
-    drop_claimed(o);
-    return is_whole;
+    return read_place(o, pod) && read_references(o, pod) && pod_numbers(pod, &o->numbers) && read_numbers(o);
 }
 
 static void add_rule(void *ctx, const struct keeper_rule *rule)
@@ -256,7 +279,9 @@ static void add_rule(void *ctx, const struct keeper_rule *rule)
 
     o->is_lost = o->is_lost || !grow((void **) &o->rules, o->n_rules, &o->max_rules, sizeof *o->rules);
     if (!o->is_lost)
-        o->rules[o->n_rules++] = *rule;
+        o->rules[o->n_rules++] =
+            (struct inventory_rule){ .item.hash = hash_table_hash(rule->principal, rule->prefix),
+                                     .rule = *rule };
 }
 
 /* A Deployment's ReplicaSets keep nothing: it does. There are many of them. */
@@ -294,7 +319,7 @@ bool inventory_put(struct inventory *inv, unsigned source, const char *kind, con
     if (strcmp(kind, "Pod") == 0)
         is_read = o->name && read_pod(inv, o, object);
     else if (strcmp(kind, "Service") == 0)
-        is_read = o->name && service_numbers(object, &o->numbers);
+        is_read = o->name && service_numbers(object, &o->numbers) && read_numbers(o);
     else
         is_read = o->name && read_keeper(o, kind, object);
     if (!is_read)
@@ -308,10 +333,9 @@ bool inventory_put(struct inventory *inv, unsigned source, const char *kind, con
     /* An object without rules or numbers is not stored; pods are, to be counted. */
     bool is_stored = o->kind == INVENTORY_POD || o->numbers.n > 0 || o->n_rules > 0;
     inv->n_changes += was || is_stored;
-    inv->is_stale = inv->is_stale || was || is_stored;
     if (was)
         remove_object(inv, was);
-    if (is_stored && !hash_table_add(&inv->objects, &o->item, hash_table_hash(o->uid, NULL)))
+    if (is_stored && !link_object(inv, o))
         return false;
     if (is_stored)
         o = NULL; /* the table's from now on */
@@ -322,12 +346,12 @@ bool inventory_put(struct inventory *inv, unsigned source, const char *kind, con
 static void drop_object(struct inventory *inv, struct inventory_object *o)
 {
     inv->n_changes++;
-    inv->is_stale = true;
+    unlink_object(inv, o);
     object_clear(o);
     o->is_finished = o->is_gone = true;
     /* Without memory for it its claims wait for their lease. */
-    if (!o->id[0] || !add_use(o, id_hash(o->principal, o->id, true)))
-        remove_object(inv, o);
+    if (!o->id[0] || !add_use(o, id_hash(o->principal, o->id, true)) || !link_object(inv, o))
+        object_free(o);
 }
 
 void inventory_drop(struct inventory *inv, const jsonr_value *object)
@@ -364,61 +388,12 @@ void inventory_end(struct inventory *inv, unsigned source)
     hash_table_each(&inv->objects, sweep, &(struct sweeping){ inv, source });
 }
 
-/* ---- the index ---- */
-
-static int by_hash(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *) a;
-    uint64_t y = *(const uint64_t *) b;
-
-    return x < y ? -1 : x > y;
-}
-
-static void index_object(void *ctx, struct hash_table_item *item)
-{
-    struct inventory *inv = ctx;
-    const struct inventory_object *o = (const struct inventory_object *) item;
-
-    for (size_t i = 0; i < o->n_uses && !inv->is_short; i++) {
-        inv->is_short = !grow((void **) &inv->uses, inv->n_uses, &inv->max_uses, sizeof *inv->uses);
-        if (!inv->is_short)
-            inv->uses[inv->n_uses++] = o->uses[i];
-    }
-    for (size_t i = 0; i < o->n_rules && !inv->is_short; i++) {
-        inv->is_short = !grow((void **) &inv->rules, inv->n_rules, &inv->max_rules, sizeof *inv->rules);
-        if (!inv->is_short)
-            inv->rules[inv->n_rules++] =
-                (struct rule_entry){ hash_table_hash(o->rules[i].principal, o->rules[i].keeper),
-                                     &o->rules[i] };
-    }
-    for (size_t i = 0; i < o->numbers.n; i++)
-        for (unsigned proto = DIBS_TCP; proto < PROTOCOLS_END; proto++)
-            if (o->numbers.all[i].protos & 1u << proto)
-                portbits_add(&inv->used[proto], o->numbers.all[i].port);
-}
-
-bool inventory_index(struct inventory *inv)
-{
-    if (!inv->is_stale)
-        return true;
-    inv->n_uses = inv->n_rules = 0;
-    inv->is_short = false;
-    memset(inv->used, 0, sizeof inv->used);
-    hash_table_each(&inv->objects, index_object, inv);
-    if (inv->n_uses > 0)
-        qsort(inv->uses, inv->n_uses, sizeof *inv->uses, by_hash);
-    if (inv->n_rules > 0)
-        qsort(inv->rules, inv->n_rules, sizeof *inv->rules, by_hash); /* the hash is its first member */
-    inv->is_stale = inv->is_short;
-    return !inv->is_short;
-}
+/* ---- questions ---- */
 
 static bool is_in_use(const struct inventory *inv, uint64_t hash)
 {
-    return inv->n_uses > 0 && bsearch(&hash, inv->uses, inv->n_uses, sizeof *inv->uses, by_hash);
+    return hash_table_first(&inv->uses, hash) != NULL;
 }
-
-/* ---- questions ---- */
 
 /* The instance of a name, if it is a pod's id: GROUP/ROLE/~ID/COMPONENT/PORT. */
 static bool read_id(const char *name, char out[IDENTITY_ID_MAX + 2])
@@ -462,102 +437,25 @@ void inventory_forget(struct inventory *inv)
     hash_table_each(&inv->objects, forget, inv);
 }
 
-/* Is the instance of the claim a pod that is there? What is shared is no instance's. */
-static bool has_place(const struct inventory *inv, const dibs_claim *claim)
-{
-    char place[DIBS_NAME_MAX + 1] = "";
-    const char *end = name_part_at(claim->name, DIBS_NAME_PARTS_MAX - 1);
-
-    if (!end)
-        return false;
-    (void) text_copy(place, (size_t) (end - claim->name) + 1, claim->name);
-    return is_in_use(inv, hash_table_hash(claim->principal, place));
-}
-
-/* Of a claim that was made for a pod that refers to it, before its own pod came: whichever object has the
- * instance. */
-static bool is_kept_by_any(const struct inventory *inv, const dibs_claim *claim)
-{
-    dibs_claim kept = *claim;
-    bool is_found = false;
-
-    for (size_t i = 0; i < inv->n_rules && !is_found; i++) {
-        (void) text_copy(kept.keeper, sizeof kept.keeper, inv->rules[i].rule->keeper);
-        is_found = keeper_rule_covers(inv->rules[i].rule, &kept);
-    }
-    return is_found;
-}
-
-/* The place of the first rule with that hash, or of the one behind it. */
-static size_t first_rule(const struct inventory *inv, uint64_t hash)
-{
-    size_t low = 0;
-
-    for (size_t high = inv->n_rules; low < high;) {
-        size_t middle = low + (high - low) / 2;
-
-        if (inv->rules[middle].hash < hash)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 bool inventory_is_kept(const struct inventory *inv, const dibs_claim *claim)
 {
-    uint64_t hash = hash_table_hash(claim->principal, claim->keeper);
+    /* An instance that is a pod which is there; what is shared is no instance's. */
+    bool has_place = is_in_use(inv, head_hash(claim, DIBS_NAME_PARTS_MAX - 1));
 
-    if (has_place(inv, claim) || name_part_count(claim->name) > DIBS_NAME_PARTS_MAX)
+    if (has_place || name_part_count(claim->name) > DIBS_NAME_PARTS_MAX)
         return false;
-    if (!claim->keeper[0])
-        return is_in_use(inv, referred_hash(claim->principal, claim->name)) || is_kept_by_any(inv, claim);
-    for (size_t i = first_rule(inv, hash); i < inv->n_rules && inv->rules[i].hash == hash; i++)
-        if (keeper_rule_covers(inv->rules[i].rule, claim))
+    if (!claim->keeper[0] && is_in_use(inv, referred_hash(claim->principal, claim->name)))
+        return true;
+    for (struct hash_table_item *item = hash_table_first(&inv->rules, head_hash(claim, 2)); item;
+         item = hash_table_next(item))
+        if (keeper_rule_covers(&((struct inventory_rule *) item)->rule, claim))
             return true;
     return false;
 }
 
 bool inventory_is_used(const struct inventory *inv, dibs_proto proto, uint16_t port)
 {
-    return portbits_has(&inv->used[proto], port);
-}
-
-void inventory_each(struct inventory *inv, void (*fn)(void *ctx, struct hash_table_item *item), void *ctx)
-{
-    hash_table_each(&inv->objects, fn, ctx);
-}
-
-static void count_pod(void *ctx, struct hash_table_item *item)
-{
-    const struct inventory_object *o = (const struct inventory_object *) item;
-
-    *(size_t *) ctx += o->kind == INVENTORY_POD && !o->is_gone;
-}
-
-size_t inventory_pods(struct inventory *inv)
-{
-    size_t n = 0;
-
-    hash_table_each(&inv->objects, count_pod, &n);
-    return n;
-}
-
-uint64_t inventory_changes(const struct inventory *inv)
-{
-    return inv->n_changes;
-}
-
-uint64_t inventory_damaged(const struct inventory *inv)
-{
-    return inv->n_damaged;
-}
-
-/* ---- life ---- */
-
-struct inventory *inventory_open(void)
-{
-    return calloc(1, sizeof(struct inventory));
+    return is_in_use(inv, number_hash(proto, port));
 }
 
 static void free_object(void *ctx, struct hash_table_item *item)
@@ -566,13 +464,11 @@ static void free_object(void *ctx, struct hash_table_item *item)
     object_free((struct inventory_object *) item);
 }
 
-void inventory_close(struct inventory *inv)
+void inventory_done(struct inventory *inv)
 {
-    if (!inv)
-        return;
     hash_table_each(&inv->objects, free_object, NULL);
     hash_table_done(&inv->objects);
-    free(inv->uses);
-    free(inv->rules);
-    free(inv);
+    hash_table_done(&inv->uses);
+    hash_table_done(&inv->rules);
+    *inv = (struct inventory){ 0 };
 }

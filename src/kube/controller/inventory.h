@@ -15,6 +15,11 @@
 
 enum inventory_kind { INVENTORY_POD, INVENTORY_SERVICE, INVENTORY_KEEPER };
 
+struct inventory_rule {
+    struct hash_table_item item; /* by principal and "GROUP/ROLE/" */
+    struct keeper_rule rule;
+};
+
 /* A pod, a Service, or an object that keeps claims. */
 struct inventory_object {
     struct hash_table_item item; /* by uid */
@@ -30,19 +35,27 @@ struct inventory_object {
     struct assigned_claim *claims;
     size_t n_claims;
     /* Hashes of names that are in use while the object is there: its claims, its id, the instance that it
-     * is, and claims that it may have been given as references before their pods came. */
-    uint64_t *uses;
+     * is, claims that it may have been given as references before their pods came, and its numbers. */
+    struct hash_table_item *uses;
     size_t n_uses, max_uses;
     struct numbers numbers; /* used without a claim */
-    struct keeper_rule *rules;
+    struct inventory_rule *rules;
     size_t n_rules, max_rules;
     uint64_t digest; /* of all that the object says */
     bool is_lost;    /* memory was short while it was read */
 };
 
-struct inventory;                                  /* opaque */
-struct inventory *inventory_open(void);            /* NULL: out of memory */
-void inventory_close(struct inventory *inventory); /* NULL is fine */
+enum { INVENTORY_SOURCES_MAX = 32 };
+struct inventory {                          /* zero: empty */
+    struct hash_table objects;              /* struct inventory_object, by uid */
+    struct hash_table uses;                 /* of all objects. Two names with one hash: both are kept */
+    struct hash_table rules;                /* of all objects, by principal and "GROUP/ROLE/" */
+    uint32_t epochs[INVENTORY_SOURCES_MAX]; /* lists so far */
+    size_t n_pods;                          /* that are there */
+    uint64_t n_changes;                     /* so far */
+    uint64_t n_damaged;                     /* objects that could not be understood */
+};
+void inventory_done(struct inventory *inventory);
 
 /* Add or replace an object of a source (a small number). False: memory is short, and the inventory is not
  * complete any more. */
@@ -52,11 +65,6 @@ void inventory_drop(struct inventory *inventory, const jsonr_value *object);
 void inventory_begin(struct inventory *inventory, unsigned source);
 void inventory_end(struct inventory *inventory, unsigned source);
 
-enum { INVENTORY_SOURCES_MAX = 32 };
-
-/* Collect what all objects use and keep, if anything has changed: the questions below are answered from that.
- * False: out of memory. */
-bool inventory_index(struct inventory *inventory);
 /* Does a pod that is alive say that it has the claim, with its number? */
 bool inventory_has_pod(const struct inventory *inventory, const dibs_claim *claim);
 /* Is the pod for which it was made, by its id, finished or gone? Then it has come, and nobody has to wait for
@@ -70,12 +78,4 @@ bool inventory_is_kept(const struct inventory *inventory, const dibs_claim *clai
 /* Does somebody use the number without a claim? */
 bool inventory_is_used(const struct inventory *inventory, dibs_proto proto, uint16_t port);
 
-/* Call `fn` with every struct inventory_object. It may change that object, and nothing else. */
-void inventory_each(struct inventory *inventory, void (*fn)(void *ctx, struct hash_table_item *item),
-                    void *ctx);
-size_t inventory_pods(struct inventory *inventory);
-/* The number of changes so far. */
-uint64_t inventory_changes(const struct inventory *inventory);
-/* How many objects could not be understood so far. */
-uint64_t inventory_damaged(const struct inventory *inventory);
 #endif

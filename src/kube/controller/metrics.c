@@ -22,14 +22,14 @@ static void write_ports(const struct reconcile_counts *t, struct metric_writer *
 static void write_claims(const struct controller *c, const struct reconcile_counts *t,
                          struct metric_writer *w)
 {
-    metric_add(w, METRIC_KUBE_PODS, inventory_pods(c->inventory), NULL);
+    metric_add(w, METRIC_KUBE_PODS, c->inventory.n_pods, NULL);
     metric_add(w, METRIC_KUBE_CLAIMS, t->n_claims, NULL);
     metric_add(w, METRIC_KUBE_PENDING, t->n_pending, NULL);
     metric_add(w, METRIC_KUBE_UNNEEDED, t->n_unneeded, NULL);
     metric_add(w, METRIC_KUBE_CONFIRMED, t->n_confirmed, NULL);
     metric_add(w, METRIC_KUBE_RESTORED, t->n_restored, NULL);
     metric_add(w, METRIC_KUBE_ENDED, t->n_ended, NULL);
-    metric_add(w, METRIC_KUBE_UNREADABLE, inventory_damaged(c->inventory), NULL);
+    metric_add(w, METRIC_KUBE_UNREADABLE, c->inventory.n_damaged, NULL);
 }
 
 static void write_sources(const struct controller *c, struct metric_writer *w)

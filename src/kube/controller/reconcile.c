@@ -37,6 +37,11 @@ struct known {
     uint16_t port;
 };
 
+struct seen_list {
+    struct ledger_seen *all;
+    size_t n, max;
+};
+
 /* A claim to write: one that a pod has, or a number that an object uses without one. */
 struct wish {
     struct inventory_object *object;
@@ -54,8 +59,7 @@ struct reconciler {
     int64_t due_ms;
     /* of one pass */
     int64_t now_ms;
-    struct ledger_seen *confirm, *end;
-    size_t n_confirm, n_end, max_confirm, max_end;
+    struct seen_list confirm, end;
     struct wish *wishes;
     size_t n_wishes, max_wishes;
     dibs_claim restore[STEP];
@@ -114,12 +118,12 @@ static void note_ports(struct reconciler *r, const dibs_claim *claim)
 }
 
 /* Without memory it is left to the next pass. */
-static void add_seen(struct ledger_seen **list, size_t *n, size_t *max, const struct known *k)
+static void add_seen(struct seen_list *list, const struct known *k)
 {
-    if (grow((void **) list, *n, max, sizeof **list))
-        (*list)[(*n)++] = (struct ledger_seen){ .id = k->id,
-                                                .generation = k->generation,
-                                                .lease_until_ms = k->lease_until_ms };
+    if (grow((void **) &list->all, list->n, &list->max, sizeof *list->all))
+        list->all[list->n++] = (struct ledger_seen){ .id = k->id,
+                                                     .generation = k->generation,
+                                                     .lease_until_ms = k->lease_until_ms };
 }
 
 static bool is_observed(const dibs_claim *claim)
@@ -150,7 +154,7 @@ static void consider(struct reconciler *r, const dibs_claim *claim, struct known
     }
     int64_t since_ms = k->over_ms > k->unneeded_ms ? k->over_ms : k->unneeded_ms;
     if (r->options.is_proven(r->options.ctx, is_observed(claim) ? NULL : claim->keeper, since_ms))
-        add_seen(&r->end, &r->n_end, &r->max_end, k);
+        add_seen(&r->end, k);
 }
 
 /* Was its pod there, and is it finished or gone? Then the lease has no pod to wait for. Only while it is the
@@ -184,7 +188,7 @@ static bool look(void *ctx, const dibs_claim *claim)
         consider(r, claim, k);
     if (claim->holder == DIBS_HELD_BY_LEASE &&
         (is_wanted ? inventory_has_pod(r->options.inventory, claim) : has_come(r, claim)))
-        add_seen(&r->confirm, &r->n_confirm, &r->max_confirm, k);
+        add_seen(&r->confirm, k);
     return true;
 }
 
@@ -208,12 +212,12 @@ static void note_failure(struct reconciler *r, const dibs_err *err)
     r->err = *err;
 }
 
-static void end_all(struct reconciler *r, const struct ledger_seen *seen, size_t n, enum ledger_end_how how,
+static void end_all(struct reconciler *r, const struct seen_list *seen, enum ledger_end_how how,
                     uint64_t *counter)
 {
-    for (size_t i = 0; i < n && r->options.may_change(r->options.ctx); i += STEP) {
+    for (size_t i = 0; i < seen->n && r->options.may_change(r->options.ctx); i += STEP) {
         const struct call call = handle_call(r->options.handle);
-        struct ledger_ending what = { seen + i, n - i < STEP ? n - i : STEP, how };
+        struct ledger_ending what = { seen->all + i, seen->n - i < STEP ? seen->n - i : STEP, how };
         dibs_err err = { 0 };
         size_t ended = 0;
 
@@ -427,7 +431,7 @@ static void begin(struct reconciler *r, int64_t now_ms)
     r->counts.n_passes++;
     r->counts.n_claims = r->counts.n_pending = r->counts.n_unneeded = 0;
     r->counts.n_size = dibs_ranges_count(&r->options.pool->ranges);
-    r->n_confirm = r->n_end = r->n_wishes = 0;
+    r->confirm.n = r->end.n = r->n_wishes = 0;
     r->due_ms = 0;
     r->status = DIBS_OK;
     r->err = (dibs_err){ 0 };
@@ -440,10 +444,8 @@ dibs_status reconcile_pass(struct reconciler *r, int64_t now_ms, dibs_err *err)
     const struct call call = handle_call(r->options.handle);
 
     begin(r, now_ms);
-    dibs_status s = inventory_index(r->options.inventory)
-                        ? ledger_list(r->options.ledger, &call,
-                                      &(struct ledger_filter){ .pool = r->options.pool->name }, look, r, err)
-                        : err_set(err, DIBS_FAILURE, "looking at objects: out of memory");
+    dibs_status s = ledger_list(r->options.ledger, &call,
+                                &(struct ledger_filter){ .pool = r->options.pool->name }, look, r, err);
     if (s == DIBS_OK && r->status != DIBS_OK) {
         *err = r->err;
         s = r->status;
@@ -454,10 +456,10 @@ dibs_status reconcile_pass(struct reconciler *r, int64_t now_ms, dibs_err *err)
     }
     hash_table_each(&r->known, forget, r);
     r->counts.n_ports = portbits_count(&r->ports);
-    end_all(r, r->confirm, r->n_confirm, LEDGER_END_UNHOLD, &r->counts.n_confirmed);
-    inventory_each(r->options.inventory, check_object, r);
+    end_all(r, &r->confirm, LEDGER_END_UNHOLD, &r->counts.n_confirmed);
+    hash_table_each(&r->options.inventory->objects, check_object, r);
     restore_all(r);
-    end_all(r, r->end, r->n_end, LEDGER_END_GONE, &r->counts.n_ended);
+    end_all(r, &r->end, LEDGER_END_GONE, &r->counts.n_ended);
     if (r->status == DIBS_OK)
         inventory_forget(r->options.inventory);
     else
@@ -498,8 +500,8 @@ void reconcile_close(struct reconciler *r)
         return;
     hash_table_each(&r->known, free_known, NULL);
     hash_table_done(&r->known);
-    free(r->confirm);
-    free(r->end);
+    free(r->confirm.all);
+    free(r->end.all);
     free(r->wishes);
     free(r);
 }

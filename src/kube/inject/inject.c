@@ -15,20 +15,12 @@
 
 #include "base/banned.h"
 
-/* The claims of one object. */
-struct share {
-    struct workload_needs needs;
-    uint16_t *ports; /* one for each need */
-};
-
 struct kube_injection {
     const char *text;
     size_t len;
     yaml_text *yaml;
     struct kube_objects objects;
-    struct kube_model model;
-    struct share *shares;        /* one for each object */
-    struct workload_plan *plans; /* how these were claimed; NULL before */
+    struct workload_plan *plans; /* how each object's claims were made; NULL before */
 };
 
 static dibs_status no_memory(dibs_err *err)
@@ -48,13 +40,7 @@ void kube_injection_free(kube_injection *injection)
 {
     if (!injection)
         return;
-    for (size_t i = 0; injection->shares && i < injection->objects.n; i++) {
-        workload_needs_free(&injection->shares[i].needs);
-        free(injection->shares[i].ports);
-    }
     free_plans(injection);
-    free(injection->shares);
-    kube_model_free(&injection->model);
     kube_objects_free(&injection->objects);
     yaml_free(injection->yaml);
     free(injection);
@@ -72,12 +58,11 @@ static dibs_status add_foreign(const kube_injection *in, const struct kube_forei
                                struct pod_edit *out, dibs_err *err)
 {
     AUTO(free_auto) struct workload_value *value = NULL;
-    const struct workload_group *group = in->model.groups[foreign->object];
-    const struct share *share = &in->shares[foreign->object];
+    const struct kube_object *o = &in->objects.all[foreign->object];
     struct workload_reference reference = foreign->reference;
     const struct workload_component only = { .size = 1, .references = &reference, .n_references = 1 };
-    const struct workload_pod pod = { .role = workload_role(group, reference.role), .component = &only };
-    dibs_status s = workload_values(group, &pod, &share->needs, share->ports, &value, err);
+    const struct workload_pod pod = { .role = workload_role(o->group, reference.role), .component = &only };
+    dibs_status s = workload_values(o->group, &pod, &o->needs, o->ports, &value, err);
 
     if (s == DIBS_OK)
         pod_edit_variable(out, value->env, value->text);
@@ -85,35 +70,33 @@ static dibs_status add_foreign(const kube_injection *in, const struct kube_forei
 }
 
 /* The numbers of a port that the pod itself has. */
-static const uint16_t *numbers_of(const struct share *share, const struct workload_value *value)
+static const uint16_t *numbers_of(const struct kube_object *o, const struct workload_value *value)
 {
-    for (size_t i = 0; i < share->needs.n; i++)
-        if (share->needs.all[i].port == value->port && share->needs.all[i].number == 0 &&
-            share->ports[i] == value->first)
-            return &share->ports[i];
+    for (size_t i = 0; i < o->needs.n; i++)
+        if (o->needs.all[i].port == value->port && o->needs.all[i].number == 0 && o->ports[i] == value->first)
+            return &o->ports[i];
     return NULL;
 }
 
-static dibs_status plan_edit(const kube_injection *in, size_t template, struct pod_edit *out, dibs_err *err)
+static dibs_status plan_edit(const kube_injection *in, const struct kube_template *t, struct pod_edit *out,
+                             dibs_err *err)
 {
     AUTO(free_auto) struct workload_value *own = NULL;
-    const struct kube_pod *about = &in->model.pods[template];
-    const struct share *share = &in->shares[in->objects.templates[template].object];
-    const struct workload_pod pod = { .role = about->role,
-                                      .component = &about->role->components[about->component] };
+    const struct kube_object *o = &in->objects.all[t->object];
+    const struct workload_pod pod = { .role = t->in, .component = kube_component(t) };
     size_t n_own = pod.component->n_ports + pod.component->n_references;
-    dibs_status s = workload_values(about->group, &pod, &share->needs, share->ports, &own, err);
+    dibs_status s = workload_values(o->group, &pod, &o->needs, o->ports, &own, err);
 
     for (size_t i = 0; i < n_own && s == DIBS_OK; i++) {
-        const uint16_t *numbers = own[i].is_reference ? NULL : numbers_of(share, &own[i]);
+        const uint16_t *numbers = own[i].is_reference ? NULL : numbers_of(o, &own[i]);
 
         if (numbers)
             pod_edit_own_port(out, own[i].port, numbers);
         else
             pod_edit_variable(out, own[i].env, own[i].text);
     }
-    for (size_t i = 0; i < about->n_foreign && s == DIBS_OK; i++)
-        s = add_foreign(in, &about->foreign[i], out, err);
+    for (size_t i = 0; i < t->n_foreign && s == DIBS_OK; i++)
+        s = add_foreign(in, &t->foreign[i], out, err);
     return s == DIBS_OK && out->is_lost ? no_memory(err) : s;
 }
 
@@ -128,7 +111,7 @@ static dibs_status edit_all(const kube_injection *in, const struct kube_objects 
     for (size_t i = 0; i < objects->n_templates && status == DIBS_OK; i++) {
         AUTO(pod_edit_done) struct pod_edit edit = { 0 };
 
-        status = plan_edit(in, i, &edit, err);
+        status = plan_edit(in, &in->objects.templates[i], &edit, err);
         if (status == DIBS_OK)
             status = pod_text_edit(s, &objects->templates[i], &edit, err);
     }
@@ -180,28 +163,25 @@ static dibs_status make_up(kube_injection *in, dibs_err *err)
 {
     uint16_t port = 0;
 
-    in->shares = calloc(in->objects.n + 1, sizeof *in->shares);
-    if (!in->shares)
-        return no_memory(err);
     for (size_t i = 0; i < in->objects.n; i++) {
-        struct share *share = &in->shares[i];
-        dibs_status s = workload_needs_all(in->model.groups[i], &share->needs, err);
+        struct kube_object *o = &in->objects.all[i];
+        dibs_status s = workload_needs_all(o->group, &o->needs, err);
 
         if (s != DIBS_OK)
             return s;
-        share->ports = calloc(share->needs.n + 1, sizeof *share->ports);
-        if (!share->ports)
+        o->ports = calloc(o->needs.n + 1, sizeof *o->ports);
+        if (!o->ports)
             return no_memory(err);
-        for (size_t k = 0; k < share->needs.n; k++) {
+        for (size_t k = 0; k < o->needs.n; k++) {
             port = (uint16_t) (port % DIBS_PORT_MAX + 1);
-            share->ports[k] = port;
+            o->ports[k] = port;
         }
     }
     return DIBS_OK;
 }
 
-static dibs_status read_text(const char *name, const char *text, size_t len, bool is_release,
-                             kube_injection **out, dibs_err *err)
+dibs_status kube_injection_read(const char *name, const char *text, size_t len, bool is_release,
+                                kube_injection **out, dibs_err *err)
 {
     AUTO(kube_injection_free_auto) kube_injection *in = calloc(1, sizeof *in);
     AUTO(free_auto) char *trial = NULL;
@@ -216,7 +196,7 @@ static dibs_status read_text(const char *name, const char *text, size_t len, boo
     if (s == DIBS_OK)
         s = kube_objects_find(in->yaml, is_release, &in->objects, err);
     if (s == DIBS_OK)
-        s = kube_model_build(in->yaml, &in->objects, &in->model, err);
+        s = kube_model_build(in->yaml, &in->objects, err);
     if (s == DIBS_OK)
         s = make_up(in, err);
     if (s == DIBS_OK)
@@ -224,18 +204,6 @@ static dibs_status read_text(const char *name, const char *text, size_t len, boo
     if (s == DIBS_OK)
         *out = TAKE(in);
     return s;
-}
-
-dibs_status kube_injection_read(const char *name, const char *text, size_t len, kube_injection **out,
-                                dibs_err *err)
-{
-    return read_text(name, text, len, false, out, err);
-}
-
-dibs_status kube_release_read(const char *name, const char *text, size_t len, kube_injection **out,
-                              dibs_err *err)
-{
-    return read_text(name, text, len, true, out, err);
 }
 
 static void note_at(const kube_injection *in, const yaml_node *node, const char *text, kube_note_fn note,
@@ -262,13 +230,12 @@ void kube_injection_notes(const kube_injection *in, kube_note_fn note, void *ctx
         note(ctx, more);
     for (size_t i = 0; i < in->objects.n_templates; i++) {
         const struct kube_template *t = &in->objects.templates[i];
-        const struct kube_pod *pod = &in->model.pods[i];
-        const struct workload_component *component = &pod->role->components[pod->component];
+        const struct workload_component *component = kube_component(t);
         bool is_scoped = false;
 
         for (size_t p = 0; p < component->n_ports; p++)
             is_scoped = is_scoped || component->ports[p].scope == WORKLOAD_POD_SCOPED;
-        if (pod->n_addresses > 0)
+        if (t->n_addresses > 0)
             note_at(in, t->discovery,
                     "addressRefs are left out: which service and instance the pods belong to is known in the "
                     "cluster only",
@@ -286,11 +253,16 @@ void kube_injection_notes(const kube_injection *in, kube_note_fn note, void *ctx
 /* All objects in one step (INV-4). */
 static dibs_status sync_all(kube_injection *in, dibs *handle, bool is_dry_run, dibs_err *err)
 {
+    AUTO(free_auto)
+    struct workload_group **groups = calloc(in->objects.n + 1, sizeof(struct workload_group *));
+
     free_plans(in);
     in->plans = calloc(in->objects.n + 1, sizeof *in->plans);
-    if (!in->plans)
+    if (!in->plans || !groups)
         return no_memory(err);
-    return workload_sync_all(handle, in->model.groups, in->objects.n, is_dry_run, in->plans, err);
+    for (size_t i = 0; i < in->objects.n; i++)
+        groups[i] = in->objects.all[i].group;
+    return workload_sync_all(handle, groups, in->objects.n, is_dry_run, in->plans, err);
 }
 
 static bool is_settled(const kube_injection *in)
@@ -308,8 +280,8 @@ dibs_status kube_injection_claim(kube_injection *in, dibs *handle, dibs_err *err
     if (s == DIBS_OK && !is_settled(in))
         s = sync_all(in, handle, false, err);
     for (size_t i = 0; i < in->objects.n && s == DIBS_OK; i++)
-        for (size_t k = 0; k < in->shares[i].needs.n; k++) /* they come first, in their order */
-            in->shares[i].ports[k] = in->plans[i].changes[k].claim.port;
+        for (size_t k = 0; k < in->objects.all[i].needs.n; k++) /* they come first, in their order */
+            in->objects.all[i].ports[k] = in->plans[i].changes[k].claim.port;
     return s;
 }
 

@@ -14,12 +14,10 @@ typedef struct kube_injection kube_injection; /* opaque */
 typedef void (*kube_note_fn)(void *ctx, const char *text);
 
 /* `name` stands for the file in messages. The text must outlive *out, which kube_injection_free() ends.
- * INVALID with "NAME:LINE:COLUMN: ". */
-dibs_status kube_injection_read(const char *name, const char *text, size_t len, kube_injection **out,
-                                dibs_err *err);
-/* The same objects, by name and without requests: claiming that ends what they have. */
-dibs_status kube_release_read(const char *name, const char *text, size_t len, kube_injection **out,
-                              dibs_err *err);
+ * `is_release`: the objects by name and without requests; claiming that ends what they have. INVALID with
+ * "NAME:LINE:COLUMN: ". */
+dibs_status kube_injection_read(const char *name, const char *text, size_t len, bool is_release,
+                                kube_injection **out, dibs_err *err);
 void kube_injection_free(kube_injection *injection); /* NULL is fine */
 DEFINE_AUTO(kube_injection, kube_injection_free)
 

@@ -70,6 +70,11 @@ struct walk {
 
 void kube_objects_free(struct kube_objects *objects)
 {
+    for (size_t i = 0; i < objects->n; i++) {
+        workload_needs_free(&objects->all[i].needs);
+        free(objects->all[i].ports);
+        workload_free(objects->all[i].group);
+    }
     free(objects->all);
     free(objects->templates);
     *objects = (struct kube_objects){ 0 };

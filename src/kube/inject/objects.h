@@ -8,6 +8,7 @@
 
 #include "codec/yaml.h"
 #include "workload/annotation.h"
+#include "workload/workload.h"
 
 enum {
     KUBE_OBJECTS_MAX = 1024,   /* that ask for ports, in one file */
@@ -15,6 +16,12 @@ enum {
     KUBE_LOOKS_MAX = 1 << 20,  /* things looked at: aliases make many of a short text */
     KUBE_KIND_MAX = 63,        /* what Kubernetes allows */
     KUBE_STRAYS_MAX = 16,      /* shown one by one */
+};
+
+/* A reference to a role of another object of the same file and namespace. */
+struct kube_foreign {
+    size_t object; /* whose port it is */
+    struct workload_reference reference;
 };
 
 /* A pod, or what pods are made from, that asks for ports. */
@@ -31,12 +38,21 @@ struct kube_template {
     enum workload_dialect dialect;
     uint32_t instances, size; /* so many pods are made from it: in each instance `size` */
     bool is_host_network;
+    /* By kube_model_build(): */
+    struct workload_role *in;
+    size_t place; /* of its component in that role */
+    struct kube_foreign *foreign;
+    size_t n_foreign;
+    size_t n_addresses; /* requested by discovery, and left out */
 };
 
 struct kube_object {
     const yaml_node *node;
     char kind[KUBE_KIND_MAX + 1];
     const char *ns, *name;
+    struct workload_group *group; /* by kube_model_build() */
+    struct workload_needs needs;  /* its claims, by the caller, */
+    uint16_t *ports;              /* ... and the port of each */
 };
 
 struct kube_objects {

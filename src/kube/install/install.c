@@ -99,21 +99,6 @@ void install_tls_done(struct install_tls *tls)
     *tls = (struct install_tls){ 0 };
 }
 
-/* A text without a NUL in it; NULL: it is none, or there is no memory. */
-static char *decode(const char *base64)
-{
-    size_t size = strlen(base64) / 4 * 3;
-    char *text = malloc(size + 1);
-    size_t n = 0;
-
-    if (text && base64_decode(base64, (uint8_t *) text, size, &n) && !memchr(text, '\0', n)) {
-        text[n] = '\0';
-        return text;
-    }
-    free(text);
-    return NULL;
-}
-
 static dibs_status read_pem(const yaml_text *yaml, const yaml_node *data, const char *key, char **out,
                             dibs_err *err)
 {
@@ -124,7 +109,7 @@ static dibs_status read_pem(const yaml_text *yaml, const yaml_node *data, const 
     if (!base64)
         return err_set(err, DIBS_INVALID, "%s: there is no %s among the data of a Secret", yaml_name(yaml),
                        key);
-    *out = decode(base64);
+    *out = base64_decode_text(base64);
     if (*out && strncmp(*out, begin, strlen(begin)) == 0)
         return DIBS_OK;
     return yaml_error(yaml, node, err, "%s is no PEM text in base64", key);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "kube/assigned.h"
@@ -58,19 +59,6 @@ static void decide(struct admission *a, dibs_status s, const dibs_err *why)
 
 /* ---- the patch ---- */
 
-static void add_references(const struct workload_component *config, const struct allocation *allocation,
-                           struct pod_edit *out)
-{
-    char text[8 * WORKLOAD_COUNT_MAX];
-
-    for (size_t i = 0; i < config->n_references; i++) {
-        const struct allocation_numbers *referred = &allocation->referred[i];
-
-        workload_value_text(&referred->shape, referred->ports, text, sizeof text);
-        pod_edit_variable(out, config->references[i].env, text);
-    }
-}
-
 /* An address that is not known yet is left out, with a warning. */
 static void add_addresses(struct admission *a, const struct identity *who, struct pod_edit *out)
 {
@@ -80,7 +68,7 @@ static void add_addresses(struct admission *a, const struct identity *who, struc
     for (size_t i = 0; i < discovery->n_addresses; i++) {
         if (identity_address(a->review.object, who, &discovery->addresses[i], address))
             pod_edit_variable(out, discovery->addresses[i].env, address);
-        else
+        else if (!a->verdict.warning[0])
             (void) snprintf(a->verdict.warning, sizeof a->verdict.warning,
                             "dibs: addressRefs[%zu]: the pod is of no RoleInstance, or has no spec.subdomain",
                             i);
@@ -102,59 +90,34 @@ static void add_obsolete(const jsonr_value *pod, struct pod_edit *out)
     assigned_free(claims, n);
 }
 
-static dibs_status write_patch(struct admission *a, const struct identity *who,
-                               const struct allocation *allocation, dibs_err *err)
-{
-    const struct workload_component *config = a->request.config;
-    struct pod_edit edit = { .removed = WORKLOAD_KEY_DISCOVERY }; /* as RBG does */
-    struct bytes assigned = { 0 };
-    const uint16_t *ports = allocation->own;
-    dibs_status s = DIBS_OK;
-
-    for (size_t i = 0; i < config->n_ports; i++) {
-        pod_edit_own_port(&edit, &config->ports[i], ports);
-        ports += config->ports[i].count;
-    }
-    add_references(config, allocation, &edit);
-    add_addresses(a, who, &edit);
-    add_obsolete(a->review.object, &edit);
-    assigned_write(who, config, allocation->own, &assigned);
-    pod_edit_annotation(&edit, IDENTITY_KEY_CLAIM, allocation->id);
-    pod_edit_annotation(&edit, IDENTITY_KEY_ASSIGNED, assigned.is_lost ? "" : assigned.at);
-    s = edit.is_lost || assigned.is_lost ? err_set(err, DIBS_FAILURE, "answering a review: out of memory")
-                                         : pod_patch_write(a->review.object, &edit, &a->verdict.patch, err);
-    pod_edit_done(&edit);
-    bytes_done(&assigned);
-    return s;
-}
-
 /* ---- the ledger's part ---- */
 
 void admission_work(struct admission *admission, const struct admission_options *options, dibs *handle)
 {
     const struct review *review = &admission->review;
+    AUTO(pod_edit_done) struct pod_edit edit = { .removed = WORKLOAD_KEY_DISCOVERY }; /* as RBG does */
     struct identity who = { 0 };
-    const struct allocation_input input = { .pool = options->pool,
-                                            .pending_ms = options->pending_ms,
-                                            .is_dry_run = review->is_dry_run,
-                                            .pod = review->object,
-                                            .request = &admission->request,
-                                            .who = &who,
-                                            .is_early = &admission->is_early };
-    struct allocation allocation = { 0 };
+    struct allocation allocation = { .pool = options->pool,
+                                     .pending_ms = options->pending_ms,
+                                     .is_dry_run = review->is_dry_run,
+                                     .pod = review->object,
+                                     .request = &admission->request,
+                                     .who = &who,
+                                     .warning = admission->verdict.warning };
     dibs_err err = { 0 };
 
     bytes_done(&admission->verdict.patch);
     admission->verdict.warning[0] = '\0';
-    admission->is_early = false;
     dibs_status s = identity_of_pod(review->object, review->ns, &who, &err);
     if (s == DIBS_OK)
-        s = allocation_make(handle, &input, &allocation, &err);
-    if (s == DIBS_OK)
-        s = write_patch(admission, &who, &allocation, &err);
-    if (allocation.warning[0])
-        (void) text_copy(admission->verdict.warning, sizeof admission->verdict.warning, allocation.warning);
-    allocation_done(&allocation);
+        s = allocation_make(handle, &allocation, &edit, &err);
+    if (s == DIBS_OK) {
+        add_addresses(admission, &who, &edit);
+        add_obsolete(review->object, &edit);
+        s = edit.is_lost ? err_set(&err, DIBS_FAILURE, "answering a review: out of memory")
+                         : pod_patch_write(review->object, &edit, &admission->verdict.patch, &err);
+    }
+    admission->is_early = allocation.is_early;
     admission->status = s;
     decide(admission, s, &err);
 }

@@ -3,12 +3,13 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "kube/assigned.h"
 #include "kube/webhook/reference.h"
 #include "lib/handle.h"
 
@@ -24,17 +25,17 @@ struct line {
 
 struct batch {
     dibs *handle;
-    const struct allocation_input *input;
-    const struct port_request *request;
-    const struct identity *who;
-    size_t n, n_own; /* lines; the pod's own come first */
+    struct allocation *a;
+    const struct workload_component *config; /* what is requested */
+    size_t n, n_own;                         /* lines; the pod's own come first */
     struct line *lines;
     dibs_request *requests; /* one for each line */
     dibs_claim *claims;     /* the answers */
     dibs_claim *moved;      /* what left its name for another */
     dibs_drop *drops;
     size_t n_drops;
-    char *warning;
+    struct reference *found; /* one for each reference */
+    struct arena *arena;     /* of these arrays */
     dibs_err *err;
 };
 
@@ -43,32 +44,17 @@ static dibs_status no_memory(dibs_err *err)
     return err_set(err, DIBS_FAILURE, "claiming for a pod: out of memory");
 }
 
-void allocation_done(struct allocation *allocation)
-{
-    free(allocation->own);
-    free(allocation->referred);
-    *allocation = (struct allocation){ 0 };
-}
-
-static void batch_done(struct batch *b)
-{
-    free(b->lines);
-    free(b->requests);
-    free(b->claims);
-    free(b->moved);
-    free(b->drops);
-}
-
 static bool alloc_arrays(struct batch *b)
 {
-    size_t max = b->n_own + b->request->config->n_references + 1;
+    size_t max = b->n_own + b->config->n_references + 1;
 
-    b->lines = calloc(max, sizeof *b->lines);
-    b->requests = calloc(max, sizeof *b->requests);
-    b->claims = calloc(max, sizeof *b->claims);
-    b->moved = calloc(2 * max, sizeof *b->moved); /* of each line two: see adopt() */
-    b->drops = calloc(2 * max, sizeof *b->drops);
-    return b->lines && b->requests && b->claims && b->moved && b->drops;
+    b->lines = arena_take(&b->arena, max * sizeof *b->lines);
+    b->requests = arena_take(&b->arena, max * sizeof *b->requests);
+    b->claims = arena_take(&b->arena, max * sizeof *b->claims);
+    b->moved = arena_take(&b->arena, 2 * max * sizeof *b->moved); /* of each line two: see adopt() */
+    b->drops = arena_take(&b->arena, 2 * max * sizeof *b->drops);
+    b->found = arena_take(&b->arena, max * sizeof *b->found);
+    return b->lines && b->requests && b->claims && b->moved && b->drops && b->found;
 }
 
 /* ---- what is wanted ---- */
@@ -76,33 +62,32 @@ static bool alloc_arrays(struct batch *b)
 static dibs_request pending(const struct batch *b, const char *name)
 {
     return (dibs_request){ .name = name,
-                           .pool = b->input->pool,
+                           .pool = b->a->pool,
                            .keep = true,
                            .holder = DIBS_HELD_BY_LEASE,
-                           .ttl_ms = b->input->pending_ms };
+                           .ttl_ms = b->a->pending_ms };
 }
 
 static void request_own(struct batch *b)
 {
-    const struct workload_component *config = b->request->config;
     size_t n = 0;
 
-    for (size_t i = 0; i < config->n_ports; i++) {
-        const struct workload_port *port = &config->ports[i];
+    for (size_t i = 0; i < b->config->n_ports; i++) {
+        const struct workload_port *port = &b->config->ports[i];
 
         for (uint32_t number = 0; number < port->count; number++, n++) {
             struct line *line = &b->lines[n];
             dibs_request *r = &b->requests[n];
 
             line->port = port;
-            identity_claim_name(b->who, port, number, line->name);
+            identity_claim_name(b->a->who, port, number, line->name);
             *r = pending(b, line->name);
             r->mode = port->mode;
             r->port = port->port;
             r->run = port->is_contiguous && number == 0 ? port->count : 0;
             r->n_bindings = port->n_bindings;
             memcpy(r->bindings, port->bindings, sizeof r->bindings);
-            r->keeper = port->scope == WORKLOAD_ROLE_SCOPED ? b->who->role_keeper : b->who->keeper;
+            r->keeper = port->scope == WORKLOAD_ROLE_SCOPED ? b->a->who->role_keeper : b->a->who->keeper;
         }
     }
     b->n = n;
@@ -175,7 +160,7 @@ static dibs_status check_movable(const struct batch *b, size_t i, const dibs_cla
 static dibs_status move_changed(struct batch *b)
 {
     dibs_pool pool = { 0 };
-    dibs_status s = dibs_pool_get(b->handle, b->input->pool, &pool, b->err);
+    dibs_status s = dibs_pool_get(b->handle, b->a->pool, &pool, b->err);
 
     for (size_t i = 0; i < b->n_own && s == DIBS_OK; i++) {
         dibs_claim claim = { 0 };
@@ -238,7 +223,7 @@ static dibs_status adopt(struct batch *b, size_t i)
     else
         s = DIBS_OK;
     if (s == DIBS_OK)
-        s = reservation_find(b->handle, b->who, b->lines[i].port, &reserved, b->err);
+        s = reservation_find(b->handle, b->a->who, b->lines[i].port, &reserved, b->err);
     if (s == DIBS_OK && is_there)
         b->lines[i].reserved = has.port;
     else if (s == DIBS_OK && reserved.name[0])
@@ -254,7 +239,7 @@ static dibs_status adopt_all(struct batch *b)
 {
     dibs_status s = DIBS_OK;
 
-    for (size_t i = 0; i < b->n_own && s == DIBS_OK && !b->input->is_dry_run; i++)
+    for (size_t i = 0; i < b->n_own && s == DIBS_OK && !b->a->is_dry_run; i++)
         if (i == 0 || b->lines[i].port != b->lines[i - 1].port) {
             s = adopt(b, i);
             if (s == DIBS_NOT_FOUND)
@@ -274,11 +259,11 @@ static void warn_of_stale(struct batch *b)
 
         if (stale)
             (void) snprintf(
-                b->warning, ALLOCATION_WARNING_MAX,
+                b->a->warning, REVIEW_WARNING_MAX,
                 "dibs: pods that refer to port '%.63s' of this role have %u, and it is %u: delete them",
                 port->name, stale, b->claims[i].port);
         else if (line->reserved && port->count > 1 && !port->is_contiguous)
-            (void) snprintf(b->warning, ALLOCATION_WARNING_MAX,
+            (void) snprintf(b->a->warning, REVIEW_WARNING_MAX,
                             "dibs: pods that refer to port '%.63s' of this role have the first of its "
                             "%u numbers: delete them",
                             port->name, port->count);
@@ -293,7 +278,7 @@ static dibs_status claim_all(struct batch *b)
                                .n = b->n,
                                .drops = b->drops,
                                .n_drops = b->n_drops,
-                               .is_dry_run = b->input->is_dry_run };
+                               .is_dry_run = b->a->is_dry_run };
 
     return b->n > 0 ? dibs_claim_ports(b->handle, &batch, b->claims, b->err) : DIBS_OK;
 }
@@ -319,97 +304,114 @@ static bool is_row(const uint16_t *ports, uint32_t n)
     return true;
 }
 
-/* A number was reserved for a port of which nobody knows yet whether it is its pod's own or its role's. Let
- * the role's name remember it, in the same commit: of a reference and a target that come at once, or of two
- * references, one then sees the other. */
-static dibs_status remember_for_role(struct batch *b, const struct reference *found, size_t i)
+/* Numbers were reserved for ports of which nobody knows yet whether they are their pod's own or their role's.
+ * Let the role's name remember each, in the same commit: of a reference and a target that come at once, or of
+ * two references, one then sees the other. */
+static dibs_status remember_for_roles(struct batch *b)
 {
-    if (!found[i].role_name[0] || b->input->is_dry_run)
-        return DIBS_OK;
-    for (size_t k = 0; k < i; k++) /* the first number counts */
-        if (strcmp(found[k].role_name, found[i].role_name) == 0)
-            return DIBS_OK;
-    return handle_remember(b->handle, found[i].role_name, b->claims[found[i].line].port, b->err);
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < b->config->n_references && s == DIBS_OK && !b->a->is_dry_run; i++) {
+        const struct reference *found = &b->found[i];
+        bool is_first = found->role_name[0] != '\0';
+
+        for (size_t k = 0; k < i && is_first; k++) /* the first number counts */
+            is_first = strcmp(b->found[k].role_name, found->role_name) != 0;
+        if (is_first)
+            s = handle_remember(b->handle, found->role_name, b->claims[found->line].port, b->err);
+    }
+    return s;
 }
 
 /* The ledger speaks of a port that the pool does not have; the pod's author knows it by its field. */
 static dibs_status name_field(const struct batch *b)
 {
-    const struct workload_component *config = b->request->config;
     dibs_pool pool = { 0 };
 
-    if (dibs_pool_get(b->handle, b->input->pool, &pool, NULL) != DIBS_OK)
+    if (dibs_pool_get(b->handle, b->a->pool, &pool, NULL) != DIBS_OK)
         return DIBS_INVALID;
-    for (size_t i = 0; i < config->n_ports; i++)
-        if (config->ports[i].mode != DIBS_RANDOM && !dibs_ranges_contain(&pool.ranges, config->ports[i].port))
+    for (size_t i = 0; i < b->config->n_ports; i++) {
+        const struct workload_port *port = &b->config->ports[i];
+
+        if (port->mode != DIBS_RANDOM && !dibs_ranges_contain(&pool.ranges, port->port))
             return err_wrap(b->err, DIBS_INVALID, "metadata.annotations[%s]: allocations[%zu].%s",
-                            b->request->key, i, config->ports[i].mode == DIBS_PREFERRED ? "prefer" : "port");
+                            b->a->request->key, i, port->mode == DIBS_PREFERRED ? "prefer" : "port");
+    }
     return DIBS_INVALID;
 }
 
+/* ---- answers ---- */
+
 /* A block tells its first number, others tell all. Of others' claims only the numbers are known: who is given
  * several without request for a block is never given a row (break_row). */
-static void take_referred(const struct batch *b, const struct reference *found,
-                          struct allocation_numbers *out)
+static void add_referred(const struct batch *b, size_t i, struct pod_edit *out)
 {
+    const struct reference *found = &b->found[i];
     const struct workload_port *own = found->n ? NULL : b->lines[found->line].port;
     uint32_t n = own ? own->count : found->n ? found->n : 1;
+    uint16_t ports[WORKLOAD_COUNT_MAX];
+    struct workload_port shape = { .count = (uint16_t) n };
+    char text[8 * WORKLOAD_COUNT_MAX];
 
-    for (uint32_t i = 0; i < n; i++)
-        out->ports[i] = found->n ? found->ports[i] : b->claims[found->line + i].port;
-    out->shape.count = (uint16_t) n;
-    out->shape.is_contiguous =
-        own ? own->is_contiguous : n > 1 && (found->run > 1 || (found->run == 0 && is_row(out->ports, n)));
+    for (uint32_t k = 0; k < n; k++)
+        ports[k] = found->n ? found->ports[k] : b->claims[found->line + k].port;
+    shape.is_contiguous =
+        own ? own->is_contiguous : n > 1 && (found->run > 1 || (found->run == 0 && is_row(ports, n)));
+    workload_value_text(&shape, ports, text, sizeof text);
+    pod_edit_variable(out, b->config->references[i].env, text);
 }
 
-static dibs_status take_answers(const struct batch *b, const struct reference *found, struct allocation *out)
+static dibs_status add_answers(const struct batch *b, struct pod_edit *out)
 {
-    size_t n_references = b->request->config->n_references;
+    AUTO(bytes_done) struct bytes assigned = { 0 };
+    const dibs_claim *claim = b->claims;
 
-    out->own = calloc(b->n_own + 1, sizeof *out->own);
-    out->referred = calloc(n_references + 1, sizeof *out->referred);
-    if (!out->own || !out->referred)
-        return no_memory(b->err);
-    for (size_t i = 0; i < b->n_own; i++)
-        out->own[i] = b->claims[i].port;
-    for (size_t i = 0; i < n_references; i++)
-        take_referred(b, &found[i], &out->referred[i]);
-    return DIBS_OK;
+    for (size_t i = 0; i < b->config->n_ports; i++) {
+        uint16_t numbers[WORKLOAD_COUNT_MAX];
+
+        for (uint32_t k = 0; k < b->config->ports[i].count; k++)
+            numbers[k] = (claim++)->port;
+        pod_edit_own_port(out, &b->config->ports[i], numbers);
+    }
+    for (size_t i = 0; i < b->config->n_references; i++)
+        add_referred(b, i, out);
+    assigned_write(b->a->who, b->config, b->claims, &assigned);
+    pod_edit_annotation(out, IDENTITY_KEY_CLAIM, b->a->who->id);
+    pod_edit_annotation(out, IDENTITY_KEY_ASSIGNED, assigned.is_lost ? "" : assigned.at);
+    return assigned.is_lost || out->is_lost ? no_memory(b->err) : DIBS_OK;
 }
 
 /* Where each reference leads: a number that is there, one of the pod's own lines, or a new one. */
-static dibs_status follow(struct batch *b, struct reference *found)
+static dibs_status follow(struct batch *b)
 {
     dibs_status s = DIBS_OK;
 
-    for (size_t i = 0; i < b->request->config->n_references && s == DIBS_OK; i++) {
-        s = reference_find(b->handle, b->request, b->who, i, &found[i], b->err);
-        if (s == DIBS_OK && found[i].n == 0)
-            found[i].line = reserve_target(b, found[i].name);
+    for (size_t i = 0; i < b->config->n_references && s == DIBS_OK; i++) {
+        s = reference_find(b->handle, b->a->request, b->a->who, i, &b->found[i], b->err);
+        if (s == DIBS_OK && b->found[i].n == 0)
+            b->found[i].line = reserve_target(b, b->found[i].name);
     }
+    b->a->is_early = s == DIBS_TAKEN;
     return s;
 }
 
-static dibs_status allocate(struct batch *b, struct allocation *out)
+static dibs_status allocate(struct batch *b, struct pod_edit *out)
 {
-    AUTO(free_auto) struct reference *found = calloc(b->request->config->n_references + 1, sizeof *found);
-
-    if (!found || !alloc_arrays(b))
+    if (!alloc_arrays(b))
         return no_memory(b->err);
     request_own(b);
-    dibs_status s = follow(b, found);
-    *b->input->is_early = s == DIBS_TAKEN;
+    dibs_status s = follow(b);
     if (s != DIBS_OK)
         return s;
     s = claim_or_move(b);
     if (s == DIBS_INVALID)
         s = name_field(b);
-    for (size_t i = 0; i < b->request->config->n_references && s == DIBS_OK; i++)
-        s = remember_for_role(b, found, i);
+    if (s == DIBS_OK)
+        s = remember_for_roles(b);
     if (s != DIBS_OK)
         return s;
     warn_of_stale(b);
-    return take_answers(b, found, out);
+    return add_answers(b, out);
 }
 
 /* ---- which pod ---- */
@@ -435,44 +437,34 @@ static bool is_pending(dibs *handle, const struct port_request *request, const s
 
 /* An id that it brings along is its own when this is the same creation once more. A named pod is known by its
  * name, and for others a new claim is always safe. */
-static dibs_status settle_id(dibs *handle, const struct allocation_input *q, dibs_err *err)
+static dibs_status settle_id(dibs *handle, const struct allocation *a, dibs_err *err)
 {
     char id[IDENTITY_ID_MAX + 1];
     int64_t wall_ms = handle_call(handle).now.wall_ms;
 
-    if (identity_may_be_asked_again(q->who, q->pod, wall_ms) &&
-        (q->who->is_named || is_pending(handle, q->request, q->who)))
+    if (identity_may_be_asked_again(a->who, a->pod, wall_ms) &&
+        (a->who->is_named || is_pending(handle, a->request, a->who)))
         return DIBS_OK;
-    dibs_status s = identity_draw_id(q->pod, wall_ms, id, err);
+    dibs_status s = identity_draw_id(a->pod, wall_ms, id, err);
     if (s == DIBS_OK)
-        identity_take_id(q->who, id);
+        identity_take_id(a->who, id);
     return s;
 }
 
-dibs_status allocation_make(dibs *handle, const struct allocation_input *input, struct allocation *out,
-                            dibs_err *err)
+dibs_status allocation_make(dibs *handle, struct allocation *allocation, struct pod_edit *out, dibs_err *err)
 {
     dibs theirs = { 0 };
     struct batch b = { .handle = &theirs,
-                       .input = input,
-                       .request = input->request,
-                       .who = input->who,
-                       .n_own = port_request_count(input->request),
+                       .a = allocation,
+                       .config = allocation->request->config,
+                       .n_own = port_request_count(allocation->request),
                        .err = err };
-    struct allocation made = { 0 };
-
-    b.warning = made.warning;
-    dibs_status s = handle_for(handle, b.who->principal, &theirs, err);
+    dibs_status s = handle_for(handle, allocation->who->principal, &theirs, err);
 
     if (s == DIBS_OK)
-        s = settle_id(&theirs, input, err);
+        s = settle_id(&theirs, allocation, err);
     if (s == DIBS_OK)
-        s = allocate(&b, &made);
-    batch_done(&b);
-    memcpy(made.id, b.who->id, sizeof made.id);
-    if (s == DIBS_OK)
-        *out = made;
-    else
-        allocation_done(&made);
+        s = allocate(&b, out);
+    arena_free(b.arena);
     return s;
 }

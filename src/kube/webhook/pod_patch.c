@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "kube/webhook/pod_patch.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,20 +21,23 @@ struct patching {
 
 /* ---- operations ---- */
 
-/* Begins one; its value, if it has one, follows, and then end(). */
-static void begin(struct patching *p, const char *operation, const char *path)
+/* Begin one; its value, unless it removes something, follows, and then end(). */
+DIBS_PRINTF(3, 4)
+static void begin(struct patching *p, const char *operation, const char *path_fmt, ...)
 {
+    char path[PATH_MAX_BYTES];
+    va_list args;
+
+    va_start(args, path_fmt);
+    (void) vsnprintf(path, sizeof path, path_fmt, args);
+    va_end(args);
     if (p->n_operations++ == 0)
         jsonw_array(&p->w);
     jsonw_object(&p->w);
     jsonw_key_string(&p->w, "op", operation);
     jsonw_key_string(&p->w, "path", path);
-}
-
-static void begin_value(struct patching *p, const char *operation, const char *path)
-{
-    begin(p, operation, path);
-    jsonw_key(&p->w, "value");
+    if (strcmp(operation, "remove") != 0)
+        jsonw_key(&p->w, "value");
 }
 
 static void end(struct patching *p)
@@ -42,27 +46,25 @@ static void end(struct patching *p)
 }
 
 /* RFC 6901: "~" is "~0" and "/" is "~1". */
-static void escape(const char *key, char *out, size_t size)
+static const char *escape(const char *key, char out[PATH_MAX_BYTES])
 {
     size_t n = 0;
 
-    for (; *key && n + 3 < size; key++) {
-        if (*key == '~' || *key == '/') {
+    for (; *key && n + 3 < PATH_MAX_BYTES; key++) {
+        bool is_plain = *key != '~' && *key != '/';
+
+        if (!is_plain)
             out[n++] = '~';
-            out[n++] = *key == '~' ? '0' : '1';
-        } else {
-            out[n++] = *key;
-        }
+        out[n++] = is_plain ? *key : *key == '~' ? '0' : '1';
     }
     out[n] = '\0';
+    return out;
 }
 
-static dibs_status check_kind(const struct patching *p, const jsonr_value *v, bool is_right,
-                              const char *field, const char *what)
+/* Is it there, and not what it has to be? */
+static bool is_wrong(const jsonr_value *v, bool is_right)
 {
-    if (!v || jsonr_is_null(v) || is_right)
-        return DIBS_OK;
-    return err_set(p->err, DIBS_INVALID, "%s is not %s", field, what);
+    return v && !jsonr_is_null(v) && !is_right;
 }
 
 /* ---- variables ---- */
@@ -95,15 +97,12 @@ static void write_variable(struct patching *p, const struct pod_edit_pair *pair)
 static void replace_variable(struct patching *p, const jsonr_value *env, const char *where,
                              const struct pod_edit_pair *pair)
 {
-    char path[PATH_MAX_BYTES];
-
     for (size_t i = 0; i < jsonr_array_size(env); i++) {
         const jsonr_value *entry = jsonr_array_at(env, i);
 
         if (!is_named(entry, pair->name) || says(entry, pair->value))
             continue;
-        (void) snprintf(path, sizeof path, "%s/%zu", where, i);
-        begin_value(p, "replace", path);
+        begin(p, "replace", "%s/%zu", where, i);
         write_variable(p, pair);
         end(p);
     }
@@ -117,19 +116,15 @@ static bool has_variable(const jsonr_value *env, const char *name)
     return false;
 }
 
-static dibs_status patch_env(struct patching *p, const jsonr_value *container, const char *where)
+/* `where`: the path of the container's list. */
+static dibs_status patch_env(struct patching *p, const jsonr_value *env, const char *where)
 {
-    const jsonr_value *env = jsonr_get(container, "env");
-    char path[PATH_MAX_BYTES];
-    char front[PATH_MAX_BYTES];
     size_t n_new = 0;
 
-    (void) snprintf(path, sizeof path, "%s/env", where);
-    dibs_status s = check_kind(p, env, jsonr_is_array(env), path, "a list");
-    if (s != DIBS_OK)
-        return s;
+    if (is_wrong(env, jsonr_is_array(env)))
+        return err_set(p->err, DIBS_INVALID, "%s is not a list", where);
     if (!jsonr_is_array(env)) {
-        begin_value(p, "add", path);
+        begin(p, "add", "%s", where);
         jsonw_array(&p->w);
         for (size_t i = 0; i < p->edit->n_env; i++)
             write_variable(p, &p->edit->env[i]);
@@ -139,12 +134,11 @@ static dibs_status patch_env(struct patching *p, const jsonr_value *container, c
     }
     /* Replaced first, while places are as they came; then those in front, each behind the one before. */
     for (size_t i = 0; i < p->edit->n_env; i++)
-        replace_variable(p, env, path, &p->edit->env[i]);
+        replace_variable(p, env, where, &p->edit->env[i]);
     for (size_t i = 0; i < p->edit->n_env; i++) {
         if (has_variable(env, p->edit->env[i].name))
             continue;
-        (void) snprintf(front, sizeof front, "%s/%zu", path, n_new++);
-        begin_value(p, "add", front);
+        begin(p, "add", "%s/%zu", where, n_new++);
         write_variable(p, &p->edit->env[i]);
         end(p);
     }
@@ -152,13 +146,6 @@ static dibs_status patch_env(struct patching *p, const jsonr_value *container, c
 }
 
 /* ---- ports of the host ---- */
-
-static bool is_host_network(const struct patching *p)
-{
-    bool is_so = false;
-
-    return jsonr_get_bool(p->spec, "hostNetwork", &is_so) && is_so;
-}
 
 static bool is_port(const jsonr_value *entry, const struct pod_edit_port *port)
 {
@@ -170,27 +157,32 @@ static bool is_port(const jsonr_value *entry, const struct pod_edit_port *port)
            strcmp(protocol, port->protocol) == 0;
 }
 
+static bool is_host_port(const jsonr_value *entry, const struct pod_edit_port *port)
+{
+    int64_t number = 0;
+
+    return is_port(entry, port) && jsonr_get_int(entry, "hostPort", &number) && number == port->port;
+}
+
 /* An entry of that number in whichever container: completed, so that it is not there twice. One of an init
  * container does not count: the scheduler looks at containers, and the API server compares the two not. */
 static bool complete_port(struct patching *p, const struct pod_edit_port *port)
 {
-    char path[PATH_MAX_BYTES];
-    int64_t number = 0;
+    const jsonr_value *containers = jsonr_get(p->spec, "containers");
 
-    for (size_t c = 0; c < jsonr_array_size(jsonr_get(p->spec, "containers")); c++) {
-        const jsonr_value *ports = jsonr_get(jsonr_array_at(jsonr_get(p->spec, "containers"), c), "ports");
+    for (size_t c = 0; c < jsonr_array_size(containers); c++) {
+        const jsonr_value *ports = jsonr_get(jsonr_array_at(containers, c), "ports");
 
         for (size_t i = 0; i < jsonr_array_size(ports); i++) {
             const jsonr_value *entry = jsonr_array_at(ports, i);
 
             if (!is_port(entry, port))
                 continue;
-            if (jsonr_get_int(entry, "hostPort", &number) && number == port->port)
-                return true;
-            (void) snprintf(path, sizeof path, "/spec/containers/%zu/ports/%zu/hostPort", c, i);
-            begin(p, "add", path);
-            jsonw_key_int(&p->w, "value", port->port);
-            end(p);
+            if (!is_host_port(entry, port)) {
+                begin(p, "add", "/spec/containers/%zu/ports/%zu/hostPort", c, i);
+                jsonw_int(&p->w, port->port);
+                end(p);
+            }
             return true;
         }
     }
@@ -210,12 +202,13 @@ static dibs_status add_ports(struct patching *p)
 {
     const jsonr_value *ports = jsonr_get(jsonr_array_at(jsonr_get(p->spec, "containers"), 0), "ports");
     bool has_list = jsonr_is_array(ports);
-    dibs_status s = check_kind(p, ports, has_list, "spec.containers[0].ports", "a list");
 
-    for (size_t i = 0; i < p->edit->n_ports && s == DIBS_OK; i++) {
+    if (is_wrong(ports, has_list))
+        return err_set(p->err, DIBS_INVALID, "spec.containers[0].ports is not a list");
+    for (size_t i = 0; i < p->edit->n_ports; i++) {
         if (complete_port(p, &p->edit->ports[i]))
             continue;
-        begin_value(p, "add", has_list ? "/spec/containers/0/ports/-" : "/spec/containers/0/ports");
+        begin(p, "add", "/spec/containers/0/ports%s", has_list ? "/-" : "");
         if (!has_list)
             jsonw_array(&p->w);
         write_port(p, &p->edit->ports[i]);
@@ -224,17 +217,15 @@ static dibs_status add_ports(struct patching *p)
         has_list = true;
         end(p);
     }
-    return s;
+    return DIBS_OK;
 }
 
 static bool is_obsolete(const struct patching *p, const jsonr_value *entry)
 {
     bool is_old = false;
-    int64_t number = 0;
 
     for (size_t i = 0; i < p->edit->n_obsolete && !is_old; i++)
-        is_old = is_port(entry, &p->edit->obsolete[i]) && jsonr_get_int(entry, "hostPort", &number) &&
-                 number == p->edit->obsolete[i].port;
+        is_old = is_host_port(entry, &p->edit->obsolete[i]);
     for (size_t i = 0; i < p->edit->n_ports && is_old; i++)
         is_old = !is_port(entry, &p->edit->ports[i]);
     return is_old;
@@ -243,16 +234,15 @@ static bool is_obsolete(const struct patching *p, const jsonr_value *entry)
 /* The last first: the places of the others stay as they are. After everything that names a place. */
 static void remove_obsolete(struct patching *p, const char *list)
 {
-    char path[PATH_MAX_BYTES];
+    const jsonr_value *containers = jsonr_get(p->spec, list);
 
-    for (size_t c = 0; c < jsonr_array_size(jsonr_get(p->spec, list)); c++) {
-        const jsonr_value *ports = jsonr_get(jsonr_array_at(jsonr_get(p->spec, list), c), "ports");
+    for (size_t c = 0; c < jsonr_array_size(containers); c++) {
+        const jsonr_value *ports = jsonr_get(jsonr_array_at(containers, c), "ports");
 
         for (size_t i = jsonr_array_size(ports); i-- > 0;) {
             if (!is_obsolete(p, jsonr_array_at(ports, i)))
                 continue;
-            (void) snprintf(path, sizeof path, "/spec/%s/%zu/ports/%zu", list, c, i);
-            begin(p, "remove", path);
+            begin(p, "remove", "/spec/%s/%zu/ports/%zu", list, c, i);
             end(p);
         }
     }
@@ -263,19 +253,19 @@ static void remove_obsolete(struct patching *p, const char *list)
 static dibs_status patch_containers(struct patching *p, const char *list)
 {
     const jsonr_value *containers = jsonr_get(p->spec, list);
-    char path[PATH_MAX_BYTES];
     dibs_status s = DIBS_OK;
 
-    (void) snprintf(path, sizeof path, "spec.%s", list);
-    s = check_kind(p, containers, jsonr_is_array(containers), path, "a list");
+    if (is_wrong(containers, jsonr_is_array(containers)))
+        return err_set(p->err, DIBS_INVALID, "spec.%s is not a list", list);
     for (size_t i = 0; i < jsonr_array_size(containers) && s == DIBS_OK; i++) {
         const jsonr_value *container = jsonr_array_at(containers, i);
+        char where[64];
 
-        (void) snprintf(path, sizeof path, "/spec/%s/%zu", list, i);
         if (!jsonr_is_object(container))
             return err_set(p->err, DIBS_INVALID, "spec.%s[%zu] is not an object", list, i);
+        (void) snprintf(where, sizeof where, "/spec/%s/%zu/env", list, i);
         if (p->edit->n_env > 0)
-            s = patch_env(p, container, path);
+            s = patch_env(p, jsonr_get(container, "env"), where);
     }
     return s;
 }
@@ -283,47 +273,45 @@ static dibs_status patch_containers(struct patching *p, const char *list)
 static dibs_status patch_annotations(struct patching *p)
 {
     const jsonr_value *annotations = jsonr_at(p->pod, "metadata.annotations");
-    char key[PATH_MAX_BYTES - 64];
-    char path[PATH_MAX_BYTES];
-    dibs_status s =
-        check_kind(p, annotations, jsonr_is_object(annotations), "metadata.annotations", "an object");
+    bool has_map = jsonr_is_object(annotations);
+    char key[PATH_MAX_BYTES];
 
-    if (s == DIBS_OK && !jsonr_is_object(annotations) && p->edit->n_annotations > 0) {
-        begin_value(p, "add", "/metadata/annotations");
+    if (is_wrong(annotations, has_map))
+        return err_set(p->err, DIBS_INVALID, "metadata.annotations is not an object");
+    if (!has_map && p->edit->n_annotations > 0) {
+        begin(p, "add", "/metadata/annotations");
         jsonw_object(&p->w);
         jsonw_end_object(&p->w);
         end(p);
     }
-    for (size_t i = 0; i < p->edit->n_annotations && s == DIBS_OK; i++) {
+    for (size_t i = 0; i < p->edit->n_annotations; i++) {
         const struct pod_edit_pair *pair = &p->edit->annotations[i];
         const char *has = NULL;
 
         if (jsonr_get_string(annotations, pair->name, &has) && strcmp(has, pair->value) == 0)
             continue;
-        escape(pair->name, key, sizeof key);
-        (void) snprintf(path, sizeof path, "/metadata/annotations/%s", key);
-        begin(p, "add", path); /* which replaces one that is there */
-        jsonw_key_string(&p->w, "value", pair->value);
+        /* "add" replaces one that is there */
+        begin(p, "add", "/metadata/annotations/%s", escape(pair->name, key));
+        jsonw_string(&p->w, pair->value);
         end(p);
     }
-    if (s == DIBS_OK && p->edit->removed && jsonr_get(annotations, p->edit->removed)) {
-        escape(p->edit->removed, key, sizeof key);
-        (void) snprintf(path, sizeof path, "/metadata/annotations/%s", key);
-        begin(p, "remove", path);
+    if (p->edit->removed && jsonr_get(annotations, p->edit->removed)) {
+        begin(p, "remove", "/metadata/annotations/%s", escape(p->edit->removed, key));
         end(p);
     }
-    return s;
+    return DIBS_OK;
 }
 
 static dibs_status patch_all(struct patching *p)
 {
+    bool is_host_network = false;
     dibs_status s = patch_containers(p, "initContainers");
 
     if (s == DIBS_OK)
         s = patch_containers(p, "containers");
     if (s == DIBS_OK && jsonr_array_size(jsonr_get(p->spec, "containers")) == 0)
         s = err_set(p->err, DIBS_INVALID, "spec.containers: the pod has none to give ports to");
-    if (s == DIBS_OK && is_host_network(p)) {
+    if (s == DIBS_OK && jsonr_get_bool(p->spec, "hostNetwork", &is_host_network) && is_host_network) {
         s = add_ports(p);
         remove_obsolete(p, "initContainers");
         remove_obsolete(p, "containers");

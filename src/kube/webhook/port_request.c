@@ -96,11 +96,6 @@ static dibs_status check_env(const struct port_request *request, dibs_err *err)
     return DIBS_OK;
 }
 
-static bool is_ours(const char *key)
-{
-    return strcmp(key, IDENTITY_KEY_CLAIM) == 0 || strcmp(key, IDENTITY_KEY_ASSIGNED) == 0;
-}
-
 static dibs_status check(const struct port_request *request, dibs_err *err)
 {
     const struct workload_component *config = request->config;
@@ -111,13 +106,9 @@ static dibs_status check(const struct port_request *request, dibs_err *err)
     for (size_t i = 0; i < config->n_ports; i++) {
         const char *key = config->ports[i].annotation;
 
-        if (key && is_ours(key))
+        if (key && (strcmp(key, IDENTITY_KEY_CLAIM) == 0 || strcmp(key, IDENTITY_KEY_ASSIGNED) == 0))
             return err_set(err, DIBS_INVALID, "allocations[%zu].annotationKey is one that dibs writes itself",
                            i);
-        for (size_t k = 0; key && k < i; k++)
-            if (config->ports[k].annotation && strcmp(config->ports[k].annotation, key) == 0)
-                return err_set(err, DIBS_INVALID, "allocations[%zu].annotationKey is there twice in one pod",
-                               i);
     }
     if (port_request_count(request) > PORT_REQUEST_PORTS_MAX)
         return err_set(err, DIBS_INVALID, "allocations: %zu ports are too many: at most %d",

@@ -69,15 +69,6 @@ void review_done(struct review *review)
     *review = (struct review){ 0 };
 }
 
-static void write_refusal(struct jsonw *w, const struct review_verdict *verdict)
-{
-    jsonw_key(w, "status");
-    jsonw_object(w);
-    jsonw_key_int(w, "code", verdict->code);
-    jsonw_key_string(w, "message", verdict->message);
-    jsonw_end_object(w);
-}
-
 void review_write(const char *uid, const struct review_verdict *verdict, struct bytes *out)
 {
     struct jsonw w = { 0 };
@@ -90,9 +81,13 @@ void review_write(const char *uid, const struct review_verdict *verdict, struct 
     jsonw_object(&w);
     jsonw_key_string(&w, "uid", uid);
     jsonw_key_bool(&w, "allowed", verdict->is_allowed);
-    if (!verdict->is_allowed)
-        write_refusal(&w, verdict);
-    if (verdict->is_allowed && verdict->patch.n > 0) {
+    if (!verdict->is_allowed) {
+        jsonw_key(&w, "status");
+        jsonw_object(&w);
+        jsonw_key_int(&w, "code", verdict->code);
+        jsonw_key_string(&w, "message", verdict->message);
+        jsonw_end_object(&w);
+    } else if (verdict->patch.n > 0) {
         jsonw_key_string(&w, "patchType", "JSONPatch");
         jsonw_key(&w, "patch");
         jsonw_base64(&w, verdict->patch.at, verdict->patch.n);

@@ -11,6 +11,7 @@ enum {
     REVIEW_UID_MAX = 128, /* a UUID; it is echoed, so it has a bound */
     /* An object of 3 MiB, which is what the API server takes, and the one it replaces, written as JSON. */
     REVIEW_BODY_MAX_BYTES = 8 << 20,
+    REVIEW_WARNING_MAX = 256, /* the API server may cut off longer ones */
 };
 
 enum review_operation { REVIEW_CREATE, REVIEW_UPDATE, REVIEW_OTHER };
@@ -32,10 +33,10 @@ void review_done(struct review *review);
 
 struct review_verdict {
     bool is_allowed;
-    int code;                       /* of a refusal: an HTTP status */
-    char message[DIBS_ERR_MSG_MAX]; /* of a refusal */
-    char warning[256];              /* for the client; "": none */
-    struct bytes patch;             /* a JSONPatch; empty: none */
+    int code;                         /* of a refusal: an HTTP status */
+    char message[DIBS_ERR_MSG_MAX];   /* of a refusal */
+    char warning[REVIEW_WARNING_MAX]; /* for the client; "": none */
+    struct bytes patch;               /* a JSONPatch; empty: none */
 };
 /* The whole AdmissionReview; `out` remembers when memory was lacking. */
 void review_write(const char *uid, const struct review_verdict *verdict, struct bytes *out);

@@ -6,9 +6,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "kube/identity.h"
-#include "lib/handle.h"
-#include "server/ledger_open.h"
-#include "server/log.h"
 
 #include "base/banned.h"
 
@@ -23,23 +20,13 @@ enum {
     EARLY_LOOK_MS = 50, /* ... and how often it is decided again */
 };
 
-struct review_queue {
-    struct review_queue_options options;
-    struct server_ledger ledger;
-    dibs_pool pool;
-    loop_source notices; /* the ledger's own; fd -1: it has none */
-    struct group_commit *group;
-    struct review_job *early; /* pods that wait for others; in no order: they are few */
-    bool is_rebuilt;          /* a controller has written all claims of pods into the ledger */
-};
-
 /* ---- reviews ---- */
 
 static void work(struct job *job, dibs *handle)
 {
     struct review_job *review = (struct review_job *) job;
 
-    admission_work(&review->admission, &review->queue->options.admission, handle);
+    admission_work(&review->admission, &review->queue->admission, handle);
 }
 
 /* Another pod may come in a moment and change the verdict. */
@@ -129,8 +116,8 @@ static dibs_status check_rebuilt(void *ctx, dibs_err *err)
     struct review_queue *q = ctx;
     dibs_status s = DIBS_OK;
 
-    if (q->options.needs_rebuilt && !q->is_rebuilt)
-        s = kube_check_rebuilt(q->ledger.handle, q->pool.name, err);
+    if (q->needs_rebuilt && !q->is_rebuilt)
+        s = kube_check_rebuilt(q->ledger.server.handle, q->ledger.pool.name, err);
     q->is_rebuilt = s == DIBS_OK;
     return s;
 }
@@ -142,44 +129,10 @@ dibs_status review_queue_check(struct review_queue *queue, dibs_err *err)
     return s == DIBS_OK ? check_rebuilt(queue, err) : s;
 }
 
-static void on_notice(loop_source *source, uint32_t events)
-{
-    struct review_queue *q =
-        (struct review_queue *) ((char *) source - offsetof(struct review_queue, notices));
-
-    (void) events;
-    (void) ledger_take_notices(q->ledger.ledger);
-}
-
-static dibs_status open_ledger(struct review_queue *q, dibs_err *err)
-{
-    const dibs_settings *settings = q->options.settings;
-    bool is_default = settings->source[DIBS_SET_TIMEOUT] == DIBS_FROM_DEFAULT;
-    int64_t timeout_ms = is_default || settings->timeout_ms > CALL_MS ? CALL_MS : settings->timeout_ms;
-    dibs_status s = server_ledger_open(settings, timeout_ms, q->options.part, &q->ledger, err);
-
-    if (s != DIBS_OK)
-        return s;
-    q->notices = (loop_source){ ledger_notices(q->ledger.ledger), on_notice };
-    return q->notices.fd >= 0 ? loop_add(q->options.loop, &q->notices, EPOLLIN, err) : DIBS_OK;
-}
-
-static void log_other_pool(const struct review_queue *q)
-{
-    char wanted[DIBS_RANGES_TEXT_MAX + 1];
-    char has[DIBS_RANGES_TEXT_MAX + 1];
-
-    dibs_ranges_format(&q->options.pool.ranges, wanted);
-    dibs_ranges_format(&q->pool.ranges, has);
-    LOG(LOG_WARNING, "the pool is there with other values, which stay: 'dibs pool set' changes them", "pool",
-        q->pool.name, "ports", has, "order", q->pool.order, "asked", wanted, "strategy",
-        q->options.pool.order);
-}
-
 static dibs_status open_group(struct review_queue *q, dibs_err *err)
 {
     const struct group_commit_options options = {
-        .handle = q->ledger.handle,
+        .handle = q->ledger.server.handle,
         .max_jobs = GROUP_MAX,
         .max_weight = GROUP_WEIGHT,
         .begins_at_once = true, /* the targets of references are read */
@@ -192,45 +145,34 @@ static dibs_status open_group(struct review_queue *q, dibs_err *err)
     return group_commit_open(&options, &q->group, err);
 }
 
-static dibs_status start(struct review_queue *q, dibs_err *err)
-{
-    dibs admin = { 0 }; /* may make the pool */
-    bool is_other = false;
-    dibs_status s = open_ledger(q, err);
-
-    if (s == DIBS_OK)
-        s = handle_for(q->ledger.handle, "ns:default", &admin, err);
-    if (s == DIBS_OK)
-        s = kube_pool_open(&admin, ledger_is_shared(q->ledger.ledger), &q->options.pool, &q->pool, &is_other,
-                           err);
-    if (s == DIBS_OK)
-        s = open_group(q, err);
-    if (s != DIBS_OK)
-        return s;
-    if (is_other)
-        log_other_pool(q);
-    q->options.admission.pool = q->pool.name;
-    core_index_remember(q->ledger.core, q->pool.cooldown_ms);
-    const struct call call = handle_call(q->ledger.handle);
-    return core_index_refresh(q->ledger.core, &call, err);
-}
-
 dibs_status review_queue_open(const struct review_queue_options *options, struct review_queue **out,
                               dibs_err *err)
 {
     struct review_queue *self = calloc(1, sizeof *self);
+    struct kube_ledger_options ledger = options->ledger;
 
     if (!self)
         return err_set(err, DIBS_FAILURE, "starting: out of memory");
-    self->options = *options;
-    self->notices.fd = -1;
-    dibs_status s = start(self, err);
-    if (s != DIBS_OK) {
-        review_queue_close(self);
-        return s;
+    self->admission = options->admission;
+    self->admission.pool = self->ledger.pool.name;
+    self->needs_rebuilt = options->needs_rebuilt;
+    ledger.kind = "webhook";
+    ledger.principal = "ns:default";
+    ledger.call_max_ms = CALL_MS;
+    dibs_status s = kube_ledger_open(&self->ledger, &ledger, err);
+    if (s == DIBS_OK)
+        s = open_group(self, err);
+    if (s == DIBS_OK) {
+        const struct call call = handle_call(self->ledger.server.handle);
+
+        core_index_remember(self->ledger.server.core, self->ledger.pool.cooldown_ms);
+        s = core_index_refresh(self->ledger.server.core, &call, err);
     }
-    *out = self;
-    return DIBS_OK;
+    if (s == DIBS_OK)
+        *out = self;
+    else
+        review_queue_close(self);
+    return s;
 }
 
 void review_queue_close(struct review_queue *queue)
@@ -240,23 +182,6 @@ void review_queue_close(struct review_queue *queue)
     if (queue->group)
         queue_early(queue, true);
     group_commit_close(queue->group);
-    if (queue->notices.fd >= 0)
-        loop_remove(queue->options.loop, &queue->notices);
-    dibs_close(queue->ledger.handle);
+    kube_ledger_close(&queue->ledger);
     free(queue);
-}
-
-dibs *review_queue_handle(const struct review_queue *queue)
-{
-    return queue->ledger.handle;
-}
-
-const dibs_pool *review_queue_pool(const struct review_queue *queue)
-{
-    return &queue->pool;
-}
-
-const struct group_commit_counts *review_queue_count(const struct review_queue *queue)
-{
-    return group_commit_count(queue->group);
 }

@@ -4,7 +4,6 @@
 /* Reviews that need the ledger: those that have come together are decided in one commit
  * (server/group_commit.h). Pods of one object are created at once, in any order: a pod that refers to one
  * that has not come yet is decided again, for a moment. Any number of replicas may share a ledger. */
-#include "base/loop.h"
 #include "kube/pool.h"
 #include "kube/webhook/admission.h"
 #include "server/group_commit.h"
@@ -21,13 +20,20 @@ struct review_job {
     int64_t again_ms;      /* ... and when it is decided again */
 };
 
-struct review_queue_options {
-    struct loop *loop;
-    const dibs_settings *settings; /* copied; the ledger itself is used, never a daemon */
-    const char *part;              /* which node of this host it is (server_ledger_open()) */
-    dibs_pool pool;                /* made if it is missing; a stored one stays as it is */
-    bool needs_rebuilt;            /* nothing is claimed before a controller has rebuilt the ledger */
+struct review_queue {
+    struct kube_ledger ledger;
     struct admission_options admission;
+    struct group_commit *group;
+    struct review_job *early; /* pods that wait for others; in no order: they are few */
+    bool needs_rebuilt;       /* nothing is claimed before a controller has rebuilt the ledger, */
+    bool is_rebuilt;          /* ... which it has */
+};
+
+/* The ledger's options but for `call_max_ms`, `kind` and `principal`; the admission's but for the pool. */
+struct review_queue_options {
+    struct kube_ledger_options ledger;
+    struct admission_options admission;
+    bool needs_rebuilt;
 };
 
 dibs_status review_queue_open(const struct review_queue_options *options, struct review_queue **out,
@@ -42,7 +48,4 @@ int64_t review_queue_next_ms(const struct review_queue *queue);
 bool review_queue_is_idle(const struct review_queue *queue); /* no review is under way */
 /* UNAVAILABLE: why nothing can be claimed now. */
 dibs_status review_queue_check(struct review_queue *queue, dibs_err *err);
-dibs *review_queue_handle(const struct review_queue *queue);
-const dibs_pool *review_queue_pool(const struct review_queue *queue);
-const struct group_commit_counts *review_queue_count(const struct review_queue *queue);
 #endif

@@ -12,7 +12,6 @@
 #include "kube/webhook/review_queue.h"
 #include "server/certificate.h"
 #include "server/endpoint.h"
-#include "server/ledger_open.h"
 #include "server/log.h"
 #include "server/metric_registry.h"
 #include "server/runtime.h"
@@ -88,7 +87,7 @@ static void write_metrics(void *ctx, struct bytes *out)
     static const char *const outcomes[REVIEW_OUTCOMES] = { "passed", "claimed", "refused", "unavailable",
                                                            "bad" };
     const struct webhook *w = ctx;
-    const struct group_commit_counts *counts = review_queue_count(w->queue);
+    const struct group_commit_counts *counts = group_commit_count(w->queue->group);
     struct metric_writer writer = metric_begin(out);
     dibs_pool_usage usage = { 0 };
 
@@ -100,7 +99,7 @@ static void write_metrics(void *ctx, struct bytes *out)
     }
     metric_add(&writer, METRIC_WEBHOOK_COMMITS, counts->commits, NULL);
     metric_add(&writer, METRIC_WEBHOOK_CONFLICTS, counts->conflicts, NULL);
-    if (dibs_pool_usage_of(review_queue_handle(w->queue), review_queue_pool(w->queue)->name, &usage, NULL) !=
+    if (dibs_pool_usage_of(w->queue->ledger.server.handle, w->queue->ledger.pool.name, &usage, NULL) !=
         DIBS_OK)
         usage.size = 0;
     metric_add_nodeports(&writer, &(struct metric_nodeports){ .size = usage.size,
@@ -186,9 +185,7 @@ static void mutate(void *ctx, struct http_request *r)
         return;
     }
     review->began_us = clock_monotonic_us();
-    const struct admission_options options = { .templates = w->options->templates,
-                                               .n_templates = w->options->n_templates };
-    dibs_status s = admission_begin(&options, body, n, &review->job.admission, &err);
+    dibs_status s = admission_begin(&w->queue->admission, body, n, &review->job.admission, &err);
     if (s != DIBS_OK) {
         count(w, REVIEW_BAD, NULL, review->began_us);
         endpoint_answer_text(r, s == DIBS_INVALID ? 400 : 500, err.msg);
@@ -260,7 +257,7 @@ static dibs_status open_listener(struct webhook *w, dibs_err *err)
 
     if (s == DIBS_OK)
         LOG(LOG_INFO, "serving", "version", dibs_version(), "listen", listen, "ledger",
-            w->options->settings->ledger, "pool", review_queue_pool(w->queue)->name);
+            w->options->settings->ledger, "pool", w->queue->ledger.pool.name);
     return s;
 }
 
@@ -281,19 +278,18 @@ static dibs_status start(struct webhook *w, dibs_err *err)
         .abandoned = abandoned,
         .ctx = w,
     };
-    char part[SERVER_PART_MAX];
     struct review_queue_options queue = {
-        .settings = o->settings,
-        .part = part,
+        .ledger = { .settings = o->settings, .listen = o->listen ? o->listen : WEBHOOK_LISTEN },
         .needs_rebuilt = o->needs_rebuilt,
-        .admission = { .pending_ms = o->pending_ms ? o->pending_ms : WEBHOOK_PENDING_MS },
+        .admission = { .pending_ms = o->pending_ms ? o->pending_ms : WEBHOOK_PENDING_MS,
+                       .templates = o->templates,
+                       .n_templates = o->n_templates },
     };
-    dibs_status s = check_options(o, &queue.pool, err);
+    dibs_status s = check_options(o, &queue.ledger.pool, err);
 
-    server_part("webhook", o->listen ? o->listen : WEBHOOK_LISTEN, part);
     if (s == DIBS_OK)
         s = runtime_open(&w->runtime, err);
-    queue.loop = w->runtime.loop;
+    queue.ledger.loop = w->runtime.loop;
     if (s == DIBS_OK)
         s = endpoint_open(w->runtime.loop, &endpoint, &w->endpoint, err);
     if (s == DIBS_OK)
