@@ -12,8 +12,6 @@
 
 #include "base/banned.h"
 
-#define SHOWN_MAX 64 /* bytes of the user's text in a message */
-
 dibs_status cli_open(struct cli *cli, dibs_err *err)
 {
     return cli->handle ? DIBS_OK : dibs_open(&cli->settings, &cli->handle, err);
@@ -170,8 +168,8 @@ dibs_status cli_target(const struct cli *cli, dibs_which *out, char name[DIBS_NA
     const char *token = cli_value(cli, "token");
 
     if (token && cli->argc)
-        return err_set(err, DIBS_INVALID, "%s: '--token' already says which claim; '%s' is too much",
-                       cli->cmd->name, text_safe(cli->argv[0], name, SHOWN_MAX));
+        return err_set(err, DIBS_INVALID, "%s: '--token' already says which claim; '%.64s' is too much",
+                       cli->cmd->name, cli->argv[0]);
     if (!token && !cli->argc)
         return err_set(err, DIBS_INVALID, "%s: which claim? usage: dibs %s %s", cli->cmd->name,
                        cli->cmd->name, cli->cmd->args);

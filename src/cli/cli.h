@@ -105,7 +105,8 @@ const char *cli_value_at(const struct cli *cli, const char *name, size_t i);
 /* Print a line for people on stderr: "dibs: ...". Silent with --quiet (errors are not notes). */
 void cli_note(const struct cli *cli, const char *fmt, ...) DIBS_PRINTF(2, 3);
 
-/* Describe the holder of a claim: "pid 123 (node)", "lease, 9m30s left", "-". `boot_ms`: dibs_boot_ms(). */
+/* Describe the holder of a claim: "pid 123 (node)", "lease, 9m30s left", "-"; not yet safe for a terminal.
+ * `boot_ms`: dibs_boot_ms(). */
 void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size);
 /* Write the bindings of a claim: "tcp *:8080 udp *:8080". */
 void cli_bindings(const dibs_claim *claim, char *out, size_t size);

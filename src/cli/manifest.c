@@ -161,24 +161,23 @@ static bool is_reserved(const struct cli *cli, const char *typed)
 dibs_status cli_manifest_permits(struct cli *cli, const char *typed, dibs_err *err)
 {
     char name[DIBS_NAME_MAX + 1];
-    char shown[80];
 
     if (!is_reserved(cli, typed) || cli_manifest_name(cli, typed, name))
         return DIBS_OK;
     dibs_status s = find_own(cli, typed, err);
     if (s != DIBS_NOT_FOUND)
         return s;
-    return err_set(err, DIBS_INVALID,
-                   "'%s' cannot be a name of your own here: those of four parts with a number or '-' as the "
-                   "second are the manifest's, and 'dibs up' would release what %s does not have",
-                   text_safe(typed, shown, sizeof shown), cli->manifest->source);
+    return err_set(
+        err, DIBS_INVALID,
+        "'%.80s' cannot be a name of your own here: those of four parts with a number or '-' as the "
+        "second are the manifest's, and 'dibs up' would release what %s does not have",
+        typed, cli->manifest->source);
 }
 
 dibs_status cli_manifest_need(struct cli *cli, const char *typed, struct workload_need *out, bool *is_found,
                               dibs_err *err)
 {
     bool is_like = false;
-    char shown[80];
     dibs_err why = { 0 };
 
     *is_found = false;
@@ -196,8 +195,7 @@ dibs_status cli_manifest_need(struct cli *cli, const char *typed, struct workloa
         return s;
     if (is_reserved(cli, typed))
         return err_set(err, s, "%s", why.msg);
-    return err_set(err, s, "%s (a name of your own: dibs claim --keep '%s')", why.msg,
-                   text_safe(typed, shown, sizeof shown));
+    return err_set(err, s, "%s (a name of your own: dibs claim --keep '%.80s')", why.msg, typed);
 }
 
 bool cli_manifest_name(const struct cli *cli, const char *typed, char name[DIBS_NAME_MAX + 1])
@@ -244,7 +242,6 @@ dibs_status cli_advise_stop(const struct cli *cli, dibs_status status, dibs_err 
     dibs_claim user = { 0 };
     char pod[DIBS_NAME_MAX + 1];
     char shown[DIBS_NAME_MAX + 1];
-    char command[DIBS_COMMAND_MAX + 1];
 
     if (status != DIBS_TAKEN || !workload_user_of(cli->handle, cli->manifest, &err->blocker, &user))
         return status;
@@ -252,7 +249,7 @@ dibs_status cli_advise_stop(const struct cli *cli, dibs_status status, dibs_err 
     (void) snprintf(pod, sizeof pod, "%.*s", (int) present_pod_length(user.name), user.name);
     (void) err_set(err, status, "port %u is to be another's, but %s runs with it (pid %d, %s); stop it first",
                    blocker.port, pod_name(pod, shown, sizeof shown), user.process.pid,
-                   text_safe(user.command[0] ? user.command : "?", command, sizeof command));
+                   user.command[0] ? user.command : "?");
     err->blocker = blocker;
     return status;
 }
@@ -361,7 +358,6 @@ static void note_restart(const struct cli *cli, const struct workload_restart *r
 {
     AUTO(bytes_done) struct bytes text = { 0 };
     char pod[DIBS_NAME_MAX + 1];
-    char command[DIBS_COMMAND_MAX + 1];
     char one[WORKLOAD_ENV_MAX + 2 * VALUE_BYTES + 40];
     size_t n = 0;
 
@@ -382,8 +378,7 @@ static void note_restart(const struct cli *cli, const struct workload_restart *r
     bytes_add(&text, "", 1);
     if (n > 0 && !text.is_lost)
         cli_note(cli, "%s: pid %d (%s) has to be restarted: %s", pod_name(restart->pod, pod, sizeof pod),
-                 restart->claim.process.pid,
-                 text_safe(restart->claim.command[0] ? restart->claim.command : "?", command, sizeof command),
+                 restart->claim.process.pid, restart->claim.command[0] ? restart->claim.command : "?",
                  text.at);
 }
 

@@ -8,8 +8,6 @@
 
 #include "base/banned.h"
 
-#define SHOWN_MAX 64 /* bytes of the user's text in a message */
-
 struct parser {
     struct cli *cli;
     int argc;
@@ -32,7 +30,6 @@ const struct cli_cmd *cli_find_command(const char *name)
 
 dibs_status cli_no_command(const char *name, dibs_err *err)
 {
-    char shown[SHOWN_MAX];
     struct suggest best = { .wanted = name };
 
     for (size_t i = 0; cli_commands[i]; i++) {
@@ -40,10 +37,8 @@ dibs_status cli_no_command(const char *name, dibs_err *err)
             suggest_offer(&best, cli_commands[i]->name);
     }
     if (best.name)
-        return err_set(err, DIBS_INVALID, "unknown command '%s'; did you mean '%s'?",
-                       text_safe(name, shown, sizeof shown), best.name);
-    return err_set(err, DIBS_INVALID, "unknown command '%s'; 'dibs --help' lists them",
-                   text_safe(name, shown, sizeof shown));
+        return err_set(err, DIBS_INVALID, "unknown command '%.64s'; did you mean '%s'?", name, best.name);
+    return err_set(err, DIBS_INVALID, "unknown command '%.64s'; 'dibs --help' lists them", name);
 }
 
 static const struct cli_opt *in_list(const struct cli_opt *opts, const char *name, size_t len)
@@ -93,7 +88,6 @@ static void offer_opts(struct suggest *best, const struct cli_opt *opts)
 
 static dibs_status unknown_option(const struct cli *cli, const char *arg, size_t len, dibs_err *err)
 {
-    char shown[SHOWN_MAX];
     char word[SUGGEST_MAX + 3] = "";
     struct suggest best = { .wanted = word + 2 };
 
@@ -105,10 +99,9 @@ static dibs_status unknown_option(const struct cli *cli, const char *arg, size_t
         }
         arg = word;
     }
-    (void) text_safe(arg, shown, sizeof shown);
     if (best.name)
-        return err_set(err, DIBS_INVALID, "unknown option '%s'; did you mean '--%s'?", shown, best.name);
-    return err_set(err, DIBS_INVALID, "unknown option '%s'; see 'dibs %s%s--help'", shown,
+        return err_set(err, DIBS_INVALID, "unknown option '%.64s'; did you mean '--%s'?", arg, best.name);
+    return err_set(err, DIBS_INVALID, "unknown option '%.64s'; see 'dibs %s%s--help'", arg,
                    cli->cmd ? cli->cmd->name : "", cli->cmd ? " " : "");
 }
 
@@ -203,13 +196,11 @@ static dibs_status take(struct parser *p, dibs_err *err)
 static dibs_status check_count(const struct cli *cli, dibs_err *err)
 {
     const struct cli_cmd *cmd = cli->cmd;
-    char shown[SHOWN_MAX];
 
     if (cli->argc < cmd->min_args)
         return err_set(err, DIBS_INVALID, "too few arguments; usage: dibs %s %s", cmd->name, cmd->args);
     if (cmd->max_args >= 0 && cli->argc > cmd->max_args)
-        return err_set(err, DIBS_INVALID, "unexpected argument '%s'",
-                       text_safe(cli->argv[cmd->max_args], shown, sizeof shown));
+        return err_set(err, DIBS_INVALID, "unexpected argument '%.64s'", cli->argv[cmd->max_args]);
     return DIBS_OK;
 }
 
@@ -326,7 +317,6 @@ static dibs_status check_verb(const struct cli *cli, const struct cli_verb *verb
 dibs_status cli_run_verb(struct cli *cli, const struct cli_verb *verbs, dibs_err *err)
 {
     const char *word = cli->argc ? cli->argv[0] : verbs[0].name;
-    char shown[SHOWN_MAX];
 
     for (const struct cli_verb *verb = verbs; verb->name; verb++)
         if (strcmp(verb->name, word) == 0) {
@@ -334,6 +324,5 @@ dibs_status cli_run_verb(struct cli *cli, const struct cli_verb *verbs, dibs_err
 
             return s ? s : verb->run(cli, err);
         }
-    return err_set(err, DIBS_INVALID, "'%s' is none of: %s", text_safe(word, shown, sizeof shown),
-                   cli->cmd->args_words);
+    return err_set(err, DIBS_INVALID, "'%.64s' is none of: %s", word, cli->cmd->args_words);
 }

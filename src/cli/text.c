@@ -98,15 +98,13 @@ static void rough_duration(int64_t ms, char *out, size_t size)
 
 void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size)
 {
-    char command[DIBS_COMMAND_MAX + 1];
     char left[48];
     const char *on = claim->node[0] ? " on " : "";
 
     switch (claim->holder) {
     case DIBS_HELD_BY_PROCESS:
         (void) snprintf(out, size, "pid %d (%s)%s%s", claim->process.pid,
-                        text_safe(claim->command[0] ? claim->command : "?", command, sizeof command), on,
-                        claim->node);
+                        claim->command[0] ? claim->command : "?", on, claim->node);
         return;
     case DIBS_HELD_BY_LEASE: {
         int64_t ms = claim->lease_until_ms - boot_ms;

@@ -145,14 +145,12 @@ bool workload_is_annotation_key(const char *key)
 static void read_scope(const struct entry *e, enum workload_scope *out)
 {
     const char *scope = text_of(e, "scope");
-    char shown[64] = "";
 
     if (!scope || strcmp(scope, "PodScoped") == 0)
         return;
     *out = WORKLOAD_ROLE_SCOPED;
     if (strcmp(scope, "RoleScoped") != 0)
-        fault(e->r, "%s[%zu].scope must be 'PodScoped' or 'RoleScoped', got '%s'", e->list, e->i,
-              text_safe(scope, shown, sizeof shown));
+        fault(e->r, "%s[%zu].scope must be 'PodScoped' or 'RoleScoped', got '%.64s'", e->list, e->i, scope);
 }
 
 static const char *env_of(const struct entry *e)
@@ -238,7 +236,6 @@ dibs_status workload_reference_parse_rbg(struct workload_group *group, const cha
     bool is_dotted = len > 0 && text[len - 1] == '.';
     size_t n = 0;
     bool has_empty = false;
-    char shown[WORKLOAD_NAME_MAX] = "";
     char *copy = workload_text(group, text);
 
     if (!copy)
@@ -247,24 +244,18 @@ dibs_status workload_reference_parse_rbg(struct workload_group *group, const cha
         return err_set(err, DIBS_INVALID, "empty reference");
     if (is_dotted)
         copy[len - 1] = '\0';
-    for (char *at = copy; at; n++) {
-        char *dot = strchr(at, '.');
-
-        if (dot)
-            *dot = '\0';
+    for (char *part = NULL; (part = strsep(&copy, ".")); n++) {
         if (n < PARTS)
-            parts[n] = at;
-        has_empty = has_empty || !*at;
-        at = dot ? dot + 1 : NULL;
+            parts[n] = part;
+        has_empty = has_empty || !*part;
     }
-    (void) text_safe(text, shown, sizeof shown);
     if (n == PARTS && has_empty)
-        return err_set(err, DIBS_INVALID, "invalid reference format '%s', all parts must be non-empty",
-                       shown);
+        return err_set(err, DIBS_INVALID, "invalid reference format '%.253s', all parts must be non-empty",
+                       text);
     if (n != PARTS || is_dotted)
-        return err_set(err, DIBS_INVALID,
-                       "invalid reference format '%s', expected '<role_name>.<component_name>.<port_name>'",
-                       shown);
+        return err_set(
+            err, DIBS_INVALID,
+            "invalid reference format '%.253s', expected '<role_name>.<component_name>.<port_name>'", text);
     out->role = parts[0];
     out->component = parts[1];
     out->port = parts[2];
@@ -301,7 +292,6 @@ static void check_keys(const struct entry *e, const char *const *known)
 {
     const char *unknown = e->r->dialect == WORKLOAD_RBG ? NULL : jsonr_unknown_key_folded(e->value, known);
     struct suggest best = { .wanted = unknown };
-    char shown[KEY_NAME_MAX];
     char hint[SUGGEST_HINT_MAX];
     char where[32] = "the annotation";
 
@@ -311,8 +301,7 @@ static void check_keys(const struct entry *e, const char *const *known)
         suggest_offer(&best, *known);
     if (*e->list)
         (void) snprintf(where, sizeof where, "%s[%zu]", e->list, e->i);
-    fault(e->r, "%s has no key '%s'%s", where, text_safe(unknown, shown, sizeof shown),
-          suggest_format(&best, hint, sizeof hint));
+    fault(e->r, "%s has no key '%.63s'%s", where, unknown, suggest_format(&best, hint, sizeof hint));
 }
 
 /* Take the list `e->list` of `top`: storage for its entries; absent and null are empty. NULL after a fault.

@@ -12,8 +12,6 @@
 
 #include "base/banned.h"
 
-enum { SHOWN = 80 };
-
 /* Where we are, for messages and for what counts over the whole group. The first fault stays. */
 struct walk {
     const struct workload_group *group;
@@ -44,31 +42,26 @@ static void fault(struct walk *w, struct workload_place place, const char *fmt, 
 static void check_text(struct walk *w, struct workload_place place, const char *what, const char *text,
                        size_t max)
 {
-    char shown[SHOWN];
     size_t len = text ? strnlen(text, max + 1) : 0;
 
     if (len == 0)
         fault(w, place, "%s is empty", what);
     if (len > max)
-        fault(w, place, "%s '%s' has more than %zu bytes", what, text_safe(text, shown, sizeof shown), max);
+        fault(w, place, "%s '%.80s' has more than %zu bytes", what, text, max);
     for (size_t i = 0, step = 0; i < len && w->status == DIBS_OK; i += step) {
         unsigned char c = (unsigned char) text[i];
 
         step = text_utf8_length(text + i, len - i);
         if (step == 0 || c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char) text[i + 1] < 0xa0))
-            fault(w, place, "%s '%s' has a control character or is not UTF-8", what,
-                  text_safe(text, shown, sizeof shown));
+            fault(w, place, "%s '%.80s' has a control character or is not UTF-8", what, text);
     }
 }
 
 static void check_env(struct walk *w, struct workload_place place, const char *env)
 {
-    char shown[SHOWN];
-
     check_text(w, place, "env", env, WORKLOAD_ENV_MAX);
     if (w->status == DIBS_OK && !workload_is_env_name(env))
-        fault(w, place, "env '%s' is no name of a variable: letters, digits and '_', no digit first",
-              text_safe(env, shown, sizeof shown));
+        fault(w, place, "env '%.80s' is no name of a variable: letters, digits and '_', no digit first", env);
 }
 
 static void check_most(struct walk *w, struct workload_place place, const char *what, uint64_t has,
@@ -100,13 +93,10 @@ static void check_several(struct walk *w, struct workload_place place, const str
                           const struct several *b)
 {
     bool is_a = is_one_of(a->name, b);
-    char shown[SHOWN];
-    char of[SHOWN];
 
     if (is_a || is_one_of(b->name, a))
-        fault(w, place, "%s '%s' is also what one of the %u of '%s' is called", a->what,
-              text_safe(is_a ? a->name : b->name, shown, sizeof shown), is_a ? b->count : a->count,
-              text_safe(is_a ? b->name : a->name, of, sizeof of));
+        fault(w, place, "%s '%.80s' is also what one of the %u of '%.80s' is called", a->what,
+              is_a ? a->name : b->name, is_a ? b->count : a->count, is_a ? b->name : a->name);
 }
 
 /* ---- ports ---- */
@@ -117,32 +107,30 @@ static uint64_t pods_of(const struct walk *w)
     return (uint64_t) w->role->instances * w->component->size;
 }
 
-static void check_number(struct walk *w, const struct workload_port *port, const char *name)
+static void check_number(struct walk *w, const struct workload_port *port)
 {
     bool is_required = port->mode == DIBS_REQUIRED;
 
     if (port->mode == DIBS_RANDOM)
         return;
     if (port->port == 0)
-        fault(w, port->place, "port '%s': its number must be 1 to %d", name, DIBS_PORT_MAX);
+        fault(w, port->place, "port '%.80s': its number must be 1 to %d", port->name, DIBS_PORT_MAX);
     if (port->is_contiguous)
-        fault(w, port->place, "port '%s': a contiguous block is placed by dibs, it cannot name a number",
-              name);
+        fault(w, port->place, "port '%.80s': a contiguous block is placed by dibs, it cannot name a number",
+              port->name);
     if (is_required && port->count > 1)
-        fault(w, port->place, "port '%s': the number %u cannot be %u ports; use 'prefer', or no 'count'",
-              name, port->port, port->count);
+        fault(w, port->place, "port '%.80s': the number %u cannot be %u ports; use 'prefer', or no 'count'",
+              port->name, port->port, port->count);
     if (is_required && port->scope == WORKLOAD_POD_SCOPED && pods_of(w) > 1)
         fault(w, port->place,
-              "port '%s': the number %u cannot be each of %llu pods' own; use 'prefer', or the scope "
+              "port '%.80s': the number %u cannot be each of %llu pods' own; use 'prefer', or the scope "
               "RoleScoped",
-              name, port->port, (unsigned long long) pods_of(w));
+              port->name, port->port, (unsigned long long) pods_of(w));
 }
 
 /* Is this one's name, variable or annotation an earlier port's? */
 static void check_twice(struct walk *w, const struct workload_port *port)
 {
-    char shown[SHOWN];
-
     for (const struct workload_port *other = w->component->ports; other < port; other++) {
         const char *what = NULL;
         const char *text = NULL;
@@ -154,8 +142,7 @@ static void check_twice(struct walk *w, const struct workload_port *port)
         else if (other->annotation && port->annotation && strcmp(other->annotation, port->annotation) == 0)
             what = "annotation", text = port->annotation;
         if (what)
-            fault(w, port->place, "%s '%s' is there twice in one pod", what,
-                  text_safe(text, shown, sizeof shown));
+            fault(w, port->place, "%s '%.80s' is there twice in one pod", what, text);
         check_several(w, port->place, &(struct several){ "port", port->name, port->count },
                       &(struct several){ "port", other->name, other->count });
     }
@@ -163,20 +150,17 @@ static void check_twice(struct walk *w, const struct workload_port *port)
 
 static void check_port(struct walk *w, const struct workload_port *port)
 {
-    char shown[SHOWN];
-
     check_text(w, port->place, "name of a port", port->name, WORKLOAD_NAME_MAX);
     check_env(w, port->place, port->env);
     if (port->annotation)
         check_text(w, port->place, "annotation", port->annotation, WORKLOAD_ANNOTATION_MAX);
     if (w->status != DIBS_OK)
         return;
-    const char *name = text_safe(port->name, shown, sizeof shown);
     if (port->count == 0 || port->count > WORKLOAD_COUNT_MAX)
-        fault(w, port->place, "port '%s': 'count' must be 1 to %d", name, WORKLOAD_COUNT_MAX);
+        fault(w, port->place, "port '%.80s': 'count' must be 1 to %d", port->name, WORKLOAD_COUNT_MAX);
     if (port->is_contiguous && port->count == 1)
-        fault(w, port->place, "port '%s': 'contiguous' needs a 'count' of 2 or more", name);
-    check_number(w, port, name);
+        fault(w, port->place, "port '%.80s': 'contiguous' needs a 'count' of 2 or more", port->name);
+    check_number(w, port);
     check_most(w, port->place, "bindings", port->n_bindings, DIBS_BINDINGS_MAX);
     check_twice(w, port);
     w->n_claims += port->count * (port->scope == WORKLOAD_ROLE_SCOPED ? 1 : pods_of(w));
@@ -189,26 +173,21 @@ static void check_port(struct walk *w, const struct workload_port *port)
 static void not_there(struct walk *w, const struct workload_reference *reference, const char *what,
                       const struct suggest *best)
 {
-    char wanted[SHOWN];
-    char role[SHOWN];
     char hint[SUGGEST_HINT_MAX];
     const struct workload_role *at = workload_role(w->group, reference->role);
 
-    fault(w, reference->place, "no %s '%s'%s%s%s%s", what, text_safe(best->wanted, wanted, sizeof wanted),
-          at ? " in role '" : "", at ? text_safe(reference->role, role, sizeof role) : "", at ? "'" : "",
-          suggest_format(best, hint, sizeof hint));
+    fault(w, reference->place, "no %s '%.80s'%s%.80s%s%s", what, best->wanted, at ? " in role '" : "",
+          at ? reference->role : "", at ? "'" : "", suggest_format(best, hint, sizeof hint));
 }
 
 static void no_component(struct walk *w, const struct workload_reference *reference,
                          const struct workload_role *role)
 {
-    char shown[SHOWN];
-    char port[SHOWN];
     struct suggest best = { .wanted = reference->component };
 
     if (!reference->component) {
-        fault(w, reference->place, "role '%s' has components: say whose port '%s' is meant",
-              text_safe(role->name, shown, sizeof shown), text_safe(reference->port, port, sizeof port));
+        fault(w, reference->place, "role '%.80s' has components: say whose port '%.80s' is meant", role->name,
+              reference->port);
         return;
     }
     for (size_t i = 0; i < role->n_components; i++)
@@ -223,21 +202,20 @@ static void check_index(struct walk *w, const struct workload_reference *referen
                         const struct workload_role *role, const struct workload_component *component,
                         const struct workload_port *port)
 {
-    char shown[SHOWN];
     bool is_said = reference->instance >= 0 || reference->pod >= 0;
     bool is_own = role == w->role && reference->instance < 0;
     uint32_t instance = reference->instance < 0 ? 0 : (uint32_t) reference->instance;
     uint32_t pod = reference->pod < 0 ? 0 : (uint32_t) reference->pod;
-    const char *name = text_safe(role->name, shown, sizeof shown);
 
     if (w->role->instances == 0 || (port->scope == WORKLOAD_ROLE_SCOPED && !is_said))
         return;
     if (!is_own && instance >= role->instances)
-        fault(w, reference->place, "role '%s' has %u instance%s, counted from 0: none is %u", name,
+        fault(w, reference->place, "role '%.80s' has %u instance%s, counted from 0: none is %u", role->name,
               role->instances, role->instances == 1 ? "" : "s", instance);
     if (pod >= component->size)
-        fault(w, reference->place, "an instance of role '%s' has %u such pod%s, counted from 0: none is %u",
-              name, component->size, component->size == 1 ? "" : "s", pod);
+        fault(w, reference->place,
+              "an instance of role '%.80s' has %u such pod%s, counted from 0: none is %u", role->name,
+              component->size, component->size == 1 ? "" : "s", pod);
 }
 
 static void check_target(struct walk *w, const struct workload_reference *reference)
@@ -273,7 +251,6 @@ dibs_status workload_check_target(const struct workload_group *group, const stru
 
 static void check_reference(struct walk *w, const struct workload_reference *reference)
 {
-    char shown[SHOWN];
     bool is_twice = false;
 
     check_env(w, reference->place, reference->env);
@@ -284,8 +261,7 @@ static void check_reference(struct walk *w, const struct workload_reference *ref
     for (const struct workload_reference *other = w->component->references; other < reference; other++)
         is_twice = is_twice || strcmp(other->env, reference->env) == 0;
     if (is_twice)
-        fault(w, reference->place, "env '%s' is there twice in one pod",
-              text_safe(reference->env, shown, sizeof shown));
+        fault(w, reference->place, "env '%.80s' is there twice in one pod", reference->env);
     check_target(w, reference);
 }
 
@@ -294,7 +270,6 @@ static void check_reference(struct walk *w, const struct workload_reference *ref
 static void check_component(struct walk *w)
 {
     const struct workload_component *component = w->component;
-    char shown[SHOWN];
 
     check_most(w, component->place, "pods of an instance", component->size, WORKLOAD_INSTANCES_MAX);
     if (component->name || w->role->n_components > 1)
@@ -304,8 +279,7 @@ static void check_component(struct walk *w)
     for (const struct workload_component *other = w->role->components;
          w->status == DIBS_OK && component->name && other < component; other++) {
         if (strcmp(other->name, component->name) == 0)
-            fault(w, component->place, "component '%s' is there twice",
-                  text_safe(component->name, shown, sizeof shown));
+            fault(w, component->place, "component '%.80s' is there twice", component->name);
         check_several(w, component->place, &(struct several){ "component", component->name, component->size },
                       &(struct several){ "component", other->name, other->size });
     }
@@ -319,11 +293,10 @@ static void check_component(struct walk *w)
 static void check_role(struct walk *w)
 {
     const struct workload_role *role = w->role;
-    char shown[SHOWN];
 
     check_text(w, role->place, "name of a role", role->name, WORKLOAD_NAME_MAX);
     if (w->status == DIBS_OK && workload_role(w->group, role->name) != role)
-        fault(w, role->place, "role '%s' is there twice", text_safe(role->name, shown, sizeof shown));
+        fault(w, role->place, "role '%.80s' is there twice", role->name);
     check_most(w, role->place, "instances", role->instances, WORKLOAD_INSTANCES_MAX);
     check_most(w, role->place, "components", role->n_components, WORKLOAD_COMPONENTS_MAX);
     for (size_t i = 0; w->status == DIBS_OK && i < role->n_components; i++) {
@@ -368,17 +341,12 @@ static void check_pair(struct walk *w, const struct numbered *first, const struc
     size_t n_second = 0;
     const dibs_binding *of_first = workload_bindings(first->port, &n_first);
     const dibs_binding *of_second = workload_bindings(second->port, &n_second);
-    char name[SHOWN];
-    char other[SHOWN];
-    char role[SHOWN];
 
     if (bindings_conflict(of_first, n_first, of_second, n_second))
         fault(w, second->port->place,
-              "port '%s': the number %u is that of port '%s' of role '%s' already, at %u:%u",
-              text_safe(second->port->name, name, sizeof name), second->port->port,
-              text_safe(first->port->name, other, sizeof other),
-              text_safe(first->role->name, role, sizeof role), first->port->place.line,
-              first->port->place.column);
+              "port '%.80s': the number %u is that of port '%.80s' of role '%.80s' already, at %u:%u",
+              second->port->name, second->port->port, first->port->name, first->role->name,
+              first->port->place.line, first->port->place.column);
 }
 
 /* All that a role's pods, if there are any, need by number. */

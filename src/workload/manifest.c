@@ -204,14 +204,13 @@ static void read_manifest(struct manifest *m)
 static dibs_status check_json(const char *name, const char *text, size_t len, dibs_err *err)
 {
     AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
-    char shown[200];
     dibs_err why = { 0 };
     size_t name_len = strlen(name);
     dibs_status s = DIBS_OK;
 
     if (name_len >= 5 && strcmp(name + name_len - 5, ".json") == 0)
         s = jsonr_parse(text, len, &doc, &why);
-    return s == DIBS_OK ? s : err_set(err, s, "%s: %s", text_safe(name, shown, sizeof shown), why.msg);
+    return s == DIBS_OK ? s : err_set(err, s, "%.200s: %s", name, why.msg);
 }
 
 dibs_status workload_manifest_parse(const char *name, const char *text, size_t len,

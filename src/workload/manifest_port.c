@@ -8,8 +8,6 @@
 
 #include "base/banned.h"
 
-enum { SHOWN = 80 };
-
 static void count_parts(struct manifest *m, const yaml_node *list)
 {
     m->n_parts += list->n;
@@ -21,7 +19,6 @@ static void count_parts(struct manifest *m, const yaml_node *list)
 
 static void read_scope(struct manifest *m, const yaml_node *node, struct workload_port *out)
 {
-    char shown[SHOWN];
     const char *text = NULL;
 
     manifest_text(m, node, "scope", &text);
@@ -29,8 +26,8 @@ static void read_scope(struct manifest *m, const yaml_node *node, struct workloa
         return;
     out->scope = WORKLOAD_ROLE_SCOPED;
     if (strcmp(text, "RoleScoped") != 0)
-        manifest_fault(m, yaml_get(node, "scope"), "'scope' must be 'PodScoped' or 'RoleScoped', got '%s'",
-                       text_safe(text, shown, sizeof shown));
+        manifest_fault(m, yaml_get(node, "scope"), "'scope' must be 'PodScoped' or 'RoleScoped', got '%.80s'",
+                       text);
 }
 
 static void read_number(struct manifest *m, const yaml_node *node, struct workload_port *out)

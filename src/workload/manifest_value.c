@@ -10,8 +10,6 @@
 
 #include "base/banned.h"
 
-enum { SHOWN = 80 };
-
 static const char *kind_of(const yaml_node *node)
 {
     bool is_true = false;
@@ -40,10 +38,7 @@ void manifest_fault(struct manifest *m, const yaml_node *node, const char *fmt, 
 
 void manifest_wrong(struct manifest *m, const yaml_node *node, const char *what, const char *expected)
 {
-    char shown[SHOWN];
-
-    manifest_fault(m, node, "'%s' must be %s, not %s", text_safe(what, shown, sizeof shown), expected,
-                   kind_of(node));
+    manifest_fault(m, node, "'%.80s' must be %s, not %s", what, expected, kind_of(node));
 }
 
 void manifest_failed(struct manifest *m, const yaml_node *node, dibs_status status)
@@ -77,13 +72,12 @@ struct workload_place manifest_place(const yaml_node *node)
 
 static void unknown_key(struct manifest *m, const yaml_node *key, const char *what, const char *const *keys)
 {
-    char shown[SHOWN];
     char hint[SUGGEST_HINT_MAX];
     struct suggest best = { .wanted = key->text };
 
     for (size_t i = 0; keys[i]; i++)
         suggest_offer(&best, keys[i]);
-    manifest_fault(m, key, "%s has no key '%s'%s", what, text_safe(key->text, shown, sizeof shown),
+    manifest_fault(m, key, "%s has no key '%.80s'%s", what, key->text,
                    suggest_format(&best, hint, sizeof hint));
 }
 

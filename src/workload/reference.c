@@ -82,7 +82,6 @@ const char *workload_reference_cut(char *text, struct workload_reference *out)
 dibs_status workload_reference_parse(struct workload_group *group, const char *text,
                                      struct workload_reference *out, dibs_err *err)
 {
-    char shown[80];
     bool is_short = strnlen(text, TEXT_MAX + 1) <= TEXT_MAX;
     char *copy = is_short ? workload_text(group, text) : NULL;
 
@@ -90,8 +89,7 @@ dibs_status workload_reference_parse(struct workload_group *group, const char *t
         return err_set(err, DIBS_FAILURE, "out of memory");
     const char *fault = is_short ? workload_reference_cut(copy, out) : "it is too long";
     if (fault)
-        return err_set(err, DIBS_INVALID, "reference '%s': %s; expected " FORM,
-                       text_safe(text, shown, sizeof shown), fault);
+        return err_set(err, DIBS_INVALID, "reference '%.80s': %s; expected " FORM, text, fault);
     return DIBS_OK;
 }
 

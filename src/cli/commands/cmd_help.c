@@ -57,7 +57,6 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 {
     const char *format = cli_value(cli, "format");
     const struct cli_cmd *about = cli->argc ? cli_find_command(cli->argv[0]) : NULL;
-    char shown[64];
 
     if (cli->argc && !about)
         return cli_no_command(cli->argv[0], err);
@@ -78,8 +77,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
             return DIBS_OK;
         }
     }
-    return err_set(err, DIBS_INVALID, "help: unknown format '%s': text, man, bash, zsh or fish",
-                   text_safe(format, shown, sizeof shown));
+    return err_set(err, DIBS_INVALID, "help: unknown format '%.64s': text, man, bash, zsh or fish", format);
 }
 
 static const struct cli_opt opts[] = {

@@ -136,7 +136,6 @@ static dibs_status show(struct cli *cli, dibs_err *err)
 static dibs_status order_from(const char *text, dibs_pool *pool, dibs_err *err)
 {
     char known[256] = "";
-    char safe[64] = "";
 
     for (size_t i = 0; dibs_order_name(i); i++) {
         size_t used = strlen(known);
@@ -147,8 +146,7 @@ static dibs_status order_from(const char *text, dibs_pool *pool, dibs_err *err)
         }
         (void) snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", dibs_order_name(i));
     }
-    return err_set(err, DIBS_INVALID, "--order: '%s' is none of: %s", text_safe(text, safe, sizeof safe),
-                   known);
+    return err_set(err, DIBS_INVALID, "--order: '%.64s' is none of: %s", text, known);
 }
 
 static dibs_status options(const struct cli *cli, dibs_pool *pool, dibs_err *err)
@@ -158,14 +156,13 @@ static dibs_status options(const struct cli *cli, dibs_pool *pool, dibs_err *err
     const char *order = cli_value(cli, "order");
     const char *cooldown = cli_value(cli, "cooldown");
     const char *scope = cli_value(cli, "scope");
-    char safe[64] = "";
     dibs_status status = DIBS_OK;
 
     if (ranges)
         status = dibs_ranges_parse(ranges, &pool->ranges, err);
     if (status == DIBS_OK && band && !wire_band_read(band, &pool->band))
-        status = err_set(err, DIBS_INVALID, "--band: '%s' is not auto, off or a number from 1 to %d",
-                         text_safe(band, safe, sizeof safe), DIBS_PORT_MAX);
+        status = err_set(err, DIBS_INVALID, "--band: '%.64s' is not auto, off or a number from 1 to %d", band,
+                         DIBS_PORT_MAX);
     if (status == DIBS_OK && order)
         status = order_from(order, pool, err);
     if (status == DIBS_OK && cooldown)
@@ -173,8 +170,7 @@ static dibs_status options(const struct cli *cli, dibs_pool *pool, dibs_err *err
     if (scope)
         pool->scope = strcmp(scope, "cluster") == 0 ? DIBS_SCOPE_CLUSTER : DIBS_SCOPE_HOST;
     if (status == DIBS_OK && scope && strcmp(scope, words_at(&words_scope, pool->scope)) != 0)
-        status = err_set(err, DIBS_INVALID, "--scope: '%s' is neither host nor cluster",
-                         text_safe(scope, safe, sizeof safe));
+        status = err_set(err, DIBS_INVALID, "--scope: '%.64s' is neither host nor cluster", scope);
     return status;
 }
 
@@ -200,12 +196,10 @@ static bool is_ephemeral(struct cli *cli, const dibs_pool *pool)
 static void warn_withheld(struct cli *cli, const dibs_pool *pool)
 {
     dibs_pool_usage usage = { 0 };
-    char safe[2 * DIBS_POOL_NAME_MAX] = "";
 
     if (dibs_pool_usage_of(cli->handle, pool->name, &usage, NULL) != DIBS_OK || !usage.n_withheld)
         return;
-    cli_warn("pool '%s' %s: dynamic choice leaves out %u of its %u ports (see `dibs doctor`)",
-             text_safe(pool->name, safe, sizeof safe),
+    cli_warn("pool '%s' %s: dynamic choice leaves out %u of its %u ports (see `dibs doctor`)", pool->name,
              is_ephemeral(cli, pool) ? "overlaps the kernel's ephemeral range"
                                      : "has ports that are ephemeral, reserved or refused by browsers",
              usage.n_withheld, usage.size);
@@ -259,16 +253,14 @@ static dibs_status set(struct cli *cli, dibs_err *err)
 {
     dibs_pool pool = { .band = DIBS_BAND_AUTO, .cooldown_ms = cli->settings.cooldown_ms };
     const char *name = cli->argv[1];
-    char safe[2 * DIBS_POOL_NAME_MAX] = "";
     struct strays strays = { .pool = &pool };
     dibs_status status = dibs_pool_get(cli->handle, name, &pool, err);
 
-    (void) text_safe(name, safe, sizeof safe);
     if (status == DIBS_NOT_FOUND) {
         if (strlen(name) > DIBS_POOL_NAME_MAX)
             return err_set(err, DIBS_INVALID, "a pool's name has at most %d bytes", DIBS_POOL_NAME_MAX);
         if (!cli_has(cli, "ranges"))
-            return err_set(err, DIBS_INVALID, "there is no pool '%s' yet; --ranges would make it", safe);
+            return err_set(err, DIBS_INVALID, "there is no pool '%s' yet; --ranges would make it", name);
         (void) snprintf(pool.name, sizeof pool.name, "%s", name);
         (void) snprintf(pool.order, sizeof pool.order, "%s", dibs_order_name(0));
         status = DIBS_OK;

@@ -55,7 +55,6 @@ static void note_moved(const struct cli *cli, const struct workload_group *group
                        const struct workload_plan *plan)
 {
     char stem[sizeof group->group];
-    char project[DIBS_PROJECT_MAX + 1];
     dibs_claim left = { 0 };
     dibs_filter filter = { .name_prefix = stem, .principal = dibs_principal_of(cli->handle) };
 
@@ -66,7 +65,7 @@ static void note_moved(const struct cli *cli, const struct workload_group *group
         return;
     cli_note(cli,
              "'%s' is the group of %s, which is not there any more; 'dibs reap --stale' ends what it left",
-             stem, text_safe(left.project, project, sizeof project));
+             stem, left.project);
 }
 
 static dibs_status sync_manifest(struct cli *cli, bool is_plan, dibs_err *err)

@@ -37,11 +37,10 @@ static dibs_status want_from(struct command *command, size_t i, const char *text
     dibs_request *request = &command->claims.requests[i];
     const char *equals = strrchr(text, '=');
     size_t len = equals ? (size_t) (equals - text) : strlen(text);
-    char shown[64];
 
     if (!len || len >= sizeof want->typed)
-        return err_set(err, DIBS_INVALID, "run: '%s' is not NAME or NAME=PORT: its name is %s",
-                       text_safe(text, shown, sizeof shown), len ? "too long" : "empty");
+        return err_set(err, DIBS_INVALID, "run: '%.64s' is not NAME or NAME=PORT: its name is %s", text,
+                       len ? "too long" : "empty");
     memcpy(want->typed, text, len);
     dibs_status s = cli_claim_name(command->claims.cli, want->typed, want->name, &command->project,
                                    &request->project, err);

@@ -146,10 +146,8 @@ void launch_release(const struct launch_claims *claims, bool has_run)
 
 dibs_status launch_not_run(struct cli *cli, const char *command, int failed, dibs_err *err)
 {
-    char shown[64];
-
     cli->exit_code = failed == ENOENT ? CLI_EXIT_NO_COMMAND : CLI_EXIT_NOT_RUNNABLE;
-    return err_os(err, DIBS_FAILURE, failed, "run: cannot run '%s'", text_safe(command, shown, sizeof shown));
+    return err_os(err, DIBS_FAILURE, failed, "run: cannot run '%.64s'", command);
 }
 
 /* Repeat the whole request, now with the variables. A daemon of an older version refuses the member that it
