@@ -11,6 +11,8 @@
 /* Read the whole of a file, or of stdin for "-", with a NUL behind it; INVALID when it is larger than
  * DIBS_INPUT_MAX_BYTES. The caller frees *out. */
 dibs_status cli_input_read(const char *path, char **out, size_t *len, dibs_err *err);
+/* The path as messages have it: "standard input" for "-". */
+const char *cli_input_name(const char *path);
 
 /* Read decimal digits only, `least` to `most`. `what` names the number in the message. */
 dibs_status cli_number_parse(const char *what, const char *text, int64_t least, int64_t most, int64_t *out,

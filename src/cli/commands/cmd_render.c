@@ -149,20 +149,16 @@ static dibs_status claim(struct rendering *r, dibs_err *err)
 
 static dibs_status collect(struct rendering *r, dibs_err *err)
 {
-    char shown[200];
-
     for (size_t i = 0; i < r->template.n; i++) {
         const struct template_piece *piece = &r->template.pieces[i];
         dibs_status s = DIBS_OK;
 
         if (piece->kind == TEMPLATE_ENV && !getenv(piece->text))
-            s = err_set(err, DIBS_INVALID, "environment variable '%s' is not set",
-                        text_safe(piece->text, shown, sizeof shown));
+            s = err_set(err, DIBS_INVALID, "environment variable '%.200s' is not set", piece->text);
         if (is_name(piece) && find(r, piece->text) == r->n)
             s = want(r, piece->text, err);
         if (s != DIBS_OK)
-            return err_wrap(err, s, "%s:%u:%u", text_safe(r->source, shown, sizeof shown), piece->line,
-                            piece->column);
+            return err_wrap(err, s, "%.200s:%u:%u", r->source, piece->line, piece->column);
     }
     return DIBS_OK;
 }
@@ -222,10 +218,10 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 {
     AUTO(free_auto) char *text = NULL;
     size_t len = 0;
-    AUTO(rendering_free) struct rendering r = { .cli = cli, .group = cli->manifest };
+    AUTO(rendering_free)
+    struct rendering r = { .cli = cli, .group = cli->manifest, .source = cli_input_name(cli->argv[0]) };
     dibs_status s = cli_input_read(cli->argv[0], &text, &len, err);
 
-    r.source = strcmp(cli->argv[0], "-") == 0 ? "standard input" : cli->argv[0];
     if (s == DIBS_OK)
         s = template_parse(r.source, text, len, &r.template, err);
     if (s == DIBS_OK)

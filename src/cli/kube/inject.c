@@ -29,11 +29,6 @@ static void print_json(const char *path, const char *text)
     jsonw_finish(&w);
 }
 
-static const char *name_of(const char *path)
-{
-    return strcmp(path, "-") == 0 ? "standard input" : path;
-}
-
 static dibs_status deliver(struct cli *cli, const char *text, size_t len, dibs_err *err)
 {
     const char *path = cli_value(cli, "output");
@@ -61,7 +56,7 @@ static dibs_status inject(struct cli *cli, dibs_err *err)
     dibs_status s = cli_input_read(path, &text, &len, err);
 
     if (s == DIBS_OK)
-        s = kube_injection_read(name_of(path), text, len, &injection, err);
+        s = kube_injection_read(cli_input_name(path), text, len, &injection, err);
     if (s != DIBS_OK)
         return s;
     kube_injection_notes(injection, note, cli);
@@ -91,7 +86,7 @@ static dibs_status release(struct cli *cli, dibs_err *err)
                         : cli_input_read(path, &text, &len, err);
 
     if (s == DIBS_OK)
-        s = kube_release_read(name_of(path), text, len, &objects, err);
+        s = kube_release_read(cli_input_name(path), text, len, &objects, err);
     if (s == DIBS_OK && kube_injection_is_needed(objects)) {
         s = cli_open(cli, err);
         if (s == DIBS_OK)
