@@ -11,15 +11,14 @@ dibs_status cli_one_of(const struct cli *cli, const char *const *names, const ch
 /* Rows of options, for cli_request_from(). */
 #define CLI_REQUEST_OPTS                                                                       \
     { .name = "range", .arg = "RANGE", .help = "choose from these ports, as 8000-8099,9000" }, \
-        { .name = "pool", .arg = "POOL", .help = "choose from this pool", .kind = CLI_POOL },  \
+        { .name = "pool", .arg = "POOL", .help = "choose from this pool" },                    \
         { .name = "proto",                                                                     \
           .arg = "PROTO",                                                                      \
           .help = "tcp, udp or sctp; one number for several: tcp+udp",                         \
-          .kind = CLI_WORDS,                                                                   \
           .words = PROTO_WORDS " tcp+udp" },                                                   \
     {                                                                                          \
         .name = "address", .arg = "ADDRESS",                                                   \
-        .help = "address to be bound, may be repeated; the default is *", .kind = CLI_WORDS,   \
+        .help = "address to be bound, may be repeated; the default is *",                      \
         .words = "* localhost 127.0.0.1 ::1 0.0.0.0", .is_repeatable = true                    \
     }
 

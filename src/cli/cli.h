@@ -17,22 +17,12 @@
 #define CLI_TEXT_OF(macro) CLI_TEXT_OF_(macro)
 #define CLI_TEXT_OF_(text) #text
 
-/* Kinds of values, for completions. */
-enum cli_value_kind {
-    CLI_TEXT,
-    CLI_NAME, /* a claim's name: completed from `dibs ls` */
-    CLI_POOL,
-    CLI_PORT,
-    CLI_FILE,
-    CLI_WORDS, /* one of opt->words */
-};
-
 struct cli_opt {
-    const char *name;  /* without "--"; NULL ends the list */
-    const char *arg;   /* placeholder of its value; NULL: a switch */
-    const char *help;  /* one line, no full stop */
-    const char *words; /* CLI_WORDS: "tcp udp sctp" */
-    enum cli_value_kind kind;
+    const char *name; /* without "--"; NULL ends the list */
+    const char *arg;  /* placeholder of its value; NULL: a switch */
+    const char *help; /* one line, no full stop */
+    const char
+        *words;  /* for completions: "tcp udp sctp", or ":names" of claims; by `arg` for files and pools */
     char letter; /* short form, or 0 */
     bool is_repeatable;
 };
@@ -55,13 +45,12 @@ struct cli_cmd {
     const struct cli_opt *opts; /* may be NULL */
     unsigned flags;
     int min_args, max_args; /* max -1: any number */
-    enum cli_value_kind args_kind;
-    const char *args_words; /* CLI_WORDS, for `pool` and `snapshot` verbs */
+    const char *args_words; /* for completions: its verbs, ":names" or ":files" */
     const char *program;    /* that runs it, "dibs-serve"; NULL: dibs itself, by `run` */
     dibs_status (*run)(struct cli *cli, dibs_err *err);
 };
 
-/* A verb of a command, its first argument: `dibs pool set NAME`. The command's args_words list them. */
+/* A verb of a command, its first argument: `dibs pool set NAME`. */
 struct cli_verb {
     const char *name;           /* NULL ends the list */
     const char *arg;            /* what follows it: "NAME"; "[FILE]" may be missing; NULL: nothing */

@@ -41,21 +41,22 @@ static void read_word(struct line *line, const char *word)
     }
 }
 
-/* `before`: the beginning of the word that is completed, "--proto=". */
-static void offer_values(FILE *to, enum cli_value_kind kind, const char *words, const char *before)
+static const char *words_of(const struct cli_opt *opt)
 {
-    switch (kind) {
-    case CLI_NAME: (void) fputs(":names\n", to); return;
-    case CLI_POOL: (void) fputs(":pools\n", to); return;
-    case CLI_FILE: (void) fputs(":files\n", to); return;
-    case CLI_TEXT:
-    case CLI_PORT: return;
-    case CLI_WORDS: break;
-    }
-    for (const char *p = words; *p; p += strspn(p, " ")) {
+    if (!opt->arg)
+        return NULL;
+    if (strcmp(opt->arg, "FILE") == 0 || strcmp(opt->arg, "PATH") == 0)
+        return ":files";
+    return strcmp(opt->arg, "POOL") == 0 ? ":pools" : opt->words;
+}
+
+/* `before`: the beginning of the word that is completed, "--proto=". */
+static void offer_words(FILE *to, const char *words, const char *before)
+{
+    for (const char *p = words ? words : ""; *p; p += strspn(p, " ")) {
         size_t len = strcspn(p, " ");
 
-        (void) fprintf(to, "%s%.*s\n", before, (int) len, p);
+        (void) fprintf(to, "%s%.*s\n", *p == ':' ? "" : before, (int) len, p);
         p += len;
     }
 }
@@ -99,7 +100,7 @@ void complete_line(FILE *to, int n, char *const *words)
         (void) snprintf(before, sizeof before, "%.*s=", (int) len, last);
     }
     if (line.pending) {
-        offer_values(to, line.pending->kind, line.pending->words, before);
+        offer_words(to, words_of(line.pending), before);
     } else if (is_option) {
         offer_options(to, line.cmd ? line.cmd->opts : cli_top_opts, NULL);
         offer_options(to, cli_global_opts, line.cmd);
@@ -108,7 +109,7 @@ void complete_line(FILE *to, int n, char *const *words)
     } else if (line.cmd->flags & CLI_STOP) {
         (void) fprintf(to, ":command %d\n", n_own + !line.is_command);
     } else {
-        offer_values(to, line.cmd->args_kind, line.cmd->args_words, "");
+        offer_words(to, line.cmd->args_words, "");
     }
 }
 

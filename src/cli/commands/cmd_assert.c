@@ -40,6 +40,6 @@ const struct cli_cmd cmd_assert = {
     .flags = CLI_HANDLE,
     .min_args = 1,
     .max_args = 1,
-    .args_kind = CLI_NAME,
+    .args_words = ":names",
     .run = run,
 };

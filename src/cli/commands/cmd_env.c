@@ -200,7 +200,6 @@ static const struct cli_opt opts[] = {
     { .name = "format",
       .arg = "FORMAT",
       .help = "dotenv (the default), export, json, fish or systemd",
-      .kind = CLI_WORDS,
       .words = "dotenv export json fish systemd" },
     { 0 },
 };

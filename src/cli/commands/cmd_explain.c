@@ -57,13 +57,12 @@ static const struct cli_opt opts[] = {
     { .name = "proto",
       .arg = "PROTO",
       .help = "protocols it would be claimed for (default tcp)",
-      .kind = CLI_WORDS,
       .words = PROTO_WORDS " tcp+udp" },
     { .name = "address",
       .arg = "ADDRESS",
       .help = "address it would be claimed on (default *)",
       .is_repeatable = true },
-    { .name = "pool", .arg = "POOL", .help = "pool it would be chosen from", .kind = CLI_POOL },
+    { .name = "pool", .arg = "POOL", .help = "pool it would be chosen from" },
     { 0 },
 };
 
@@ -79,6 +78,5 @@ const struct cli_cmd cmd_explain = {
     .flags = CLI_HANDLE,
     .min_args = 1,
     .max_args = 1,
-    .args_kind = CLI_PORT,
     .run = run,
 };

@@ -69,8 +69,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 }
 
 static const struct cli_opt opts[] = {
-    { .name = "port", .arg = "PORT", .help = "this port or an error", .kind = CLI_PORT },
-    { .name = "prefer", .arg = "PORT", .help = "this port if it can be had", .kind = CLI_PORT },
+    { .name = "port", .arg = "PORT", .help = "this port or an error" },
+    { .name = "prefer", .arg = "PORT", .help = "this port if it can be had" },
     CLI_REQUEST_OPTS,
     { 0 },
 };
@@ -88,6 +88,6 @@ const struct cli_cmd cmd_get = {
     .flags = CLI_CLAIMS,
     .min_args = 1,
     .max_args = 1,
-    .args_kind = CLI_NAME,
+    .args_words = ":names",
     .run = run,
 };

@@ -84,7 +84,6 @@ static const struct cli_opt opts[] = {
     { .name = "format",
       .arg = "FORMAT",
       .help = "text, the man page, or completions for a shell",
-      .kind = CLI_WORDS,
       .words = "text man bash zsh fish" },
     { 0 },
 };
@@ -99,8 +98,6 @@ const struct cli_cmd cmd_help = {
                 "dibs help --format bash\n",
     .opts = opts,
     .flags = CLI_NO_SETTINGS,
-    .min_args = 0,
     .max_args = 1,
-    .args_kind = CLI_TEXT,
     .run = run,
 };

@@ -172,8 +172,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 static const struct cli_opt opts[] = {
     { .name = "since", .arg = "SEQ", .help = "events with a higher number, oldest first" },
     { .name = "limit", .letter = 'n', .arg = "N", .help = "at most N events (default 50)" },
-    { .name = "name", .arg = "NAME", .help = "only this name and those below it", .kind = CLI_NAME },
-    { .name = "port", .arg = "PORT", .help = "only this port", .kind = CLI_PORT },
+    { .name = "name", .arg = "NAME", .help = "only this name and those below it", .words = ":names" },
+    { .name = "port", .arg = "PORT", .help = "only this port" },
     { 0 },
 };
 

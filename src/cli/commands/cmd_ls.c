@@ -349,13 +349,9 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 static const struct cli_opt opts[] = {
     { .name = "audit", .help = "compare with live sockets; also list sockets without a claim" },
     { .name = "all", .letter = 'a', .help = "claims of all users (root always sees them)" },
-    { .name = "pool", .arg = "POOL", .help = "only claims of this pool", .kind = CLI_POOL },
-    { .name = "proto",
-      .arg = "PROTO",
-      .help = "only claims with this protocol",
-      .kind = CLI_WORDS,
-      .words = PROTO_WORDS },
-    { .name = "port", .arg = "PORT", .help = "only claims of this port", .kind = CLI_PORT },
+    { .name = "pool", .arg = "POOL", .help = "only claims of this pool" },
+    { .name = "proto", .arg = "PROTO", .help = "only claims with this protocol", .words = PROTO_WORDS },
+    { .name = "port", .arg = "PORT", .help = "only claims of this port" },
     { .name = "names", .help = "only the names, one a line" },
     { 0 },
 };
@@ -376,6 +372,6 @@ const struct cli_cmd cmd_ls = {
     .opts = opts,
     .flags = CLI_HANDLE,
     .max_args = 1,
-    .args_kind = CLI_NAME,
+    .args_words = ":names",
     .run = run,
 };

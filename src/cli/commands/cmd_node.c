@@ -85,7 +85,6 @@ const struct cli_cmd cmd_node = {
     .opts = opts,
     .flags = CLI_HANDLE,
     .max_args = 2,
-    .args_kind = CLI_WORDS,
     .args_words = "ls remove",
     .run = run,
 };

@@ -141,8 +141,7 @@ const struct cli_cmd cmd_release = {
                 "dibs release --all-mine\n",
     .opts = opts,
     .flags = CLI_SILENT,
-    .min_args = 0,
     .max_args = -1,
-    .args_kind = CLI_NAME,
+    .args_words = ":names",
     .run = run,
 };

@@ -240,11 +240,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 }
 
 static const struct cli_opt opts[] = {
-    { .name = "output",
-      .letter = 'o',
-      .arg = "FILE",
-      .help = "write to this file, whole or not at all",
-      .kind = CLI_FILE },
+    { .name = "output", .letter = 'o', .arg = "FILE", .help = "write to this file, whole or not at all" },
     { 0 },
 };
 
@@ -264,7 +260,7 @@ const struct cli_cmd cmd_render = {
     .opts = opts,
     .min_args = 1,
     .max_args = 1,
-    .args_kind = CLI_FILE,
+    .args_words = ":files",
     .flags = CLI_NO_JSON | CLI_CLAIMS,
     .run = run,
 };

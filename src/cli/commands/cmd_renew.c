@@ -55,8 +55,7 @@ const struct cli_cmd cmd_renew = {
     .examples = "dibs renew web\n"
                 "dibs renew web --ttl 2h\n",
     .opts = opts,
-    .min_args = 0,
     .max_args = 1,
-    .args_kind = CLI_NAME,
+    .args_words = ":names",
     .run = run,
 };

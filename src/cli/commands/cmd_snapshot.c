@@ -186,11 +186,10 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 }
 
 static const struct cli_opt opts[] = {
-    { .name = "pool", .arg = "POOL", .help = "export this pool; import k8s data into it", .kind = CLI_POOL },
+    { .name = "pool", .arg = "POOL", .help = "export this pool; import k8s data into it" },
     { .name = "format",
       .arg = "FORMAT",
       .help = "full (default), or k8s for one pool of one range",
-      .kind = CLI_WORDS,
       .words = "full k8s" },
     { 0 },
 };
@@ -210,7 +209,6 @@ const struct cli_cmd cmd_snapshot = {
     .flags = CLI_HANDLE,
     .min_args = 1,
     .max_args = 2,
-    .args_kind = CLI_WORDS,
     .args_words = "export import",
     .run = run,
 };

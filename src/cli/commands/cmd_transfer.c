@@ -44,8 +44,7 @@ const struct cli_cmd cmd_transfer = {
     .examples = "dibs transfer web --keep\n"
                 "dibs transfer web --ttl 30m\n",
     .opts = opts,
-    .min_args = 0,
     .max_args = 1,
-    .args_kind = CLI_NAME,
+    .args_words = ":names",
     .run = run,
 };

@@ -125,11 +125,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 }
 
 static const struct cli_opt opts[] = {
-    { .name = "proto",
-      .arg = "PROTO",
-      .help = "only this protocol",
-      .kind = CLI_WORDS,
-      .words = PROTO_WORDS },
+    { .name = "proto", .arg = "PROTO", .help = "only this protocol", .words = PROTO_WORDS },
     { 0 },
 };
 
@@ -146,6 +142,5 @@ const struct cli_cmd cmd_who = {
     .flags = CLI_HANDLE,
     .min_args = 1,
     .max_args = 1,
-    .args_kind = CLI_PORT,
     .run = run,
 };
