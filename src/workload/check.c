@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Is a group whole? What no reader can see by looking at one value, and every bound, however the model was
  * filled (INV-9). */
-#include <stdarg.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -12,29 +11,20 @@
 
 #include "base/banned.h"
 
-/* Where we are, for messages and for what counts over the whole group. The first fault stays. */
+/* Where we are, for messages and for what counts over the whole group. */
 struct walk {
     const struct workload_group *group;
     const struct workload_role *role;
     const struct workload_component *component;
     uint64_t n_parts;  /* ports and references so far */
     uint64_t n_claims; /* so far */
-    dibs_status status;
-    dibs_err *err;
+    struct workload_faults faults;
 };
+#define fault(w, ...) workload_fault(&(w)->faults, __VA_ARGS__)
 
-DIBS_PRINTF(3, 4)
-static void fault(struct walk *w, struct workload_place place, const char *fmt, ...)
+static bool is_good(const struct walk *w)
 {
-    char text[DIBS_ERR_MSG_MAX] = "";
-    va_list args;
-
-    if (w->status != DIBS_OK)
-        return;
-    va_start(args, fmt);
-    (void) vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    w->status = workload_error(w->group, place, w->err, "%s", text);
+    return w->faults.status == DIBS_OK;
 }
 
 /* ---- single values ---- */
@@ -48,7 +38,7 @@ static void check_text(struct walk *w, struct workload_place place, const char *
         fault(w, place, "%s is empty", what);
     if (len > max)
         fault(w, place, "%s '%.80s' has more than %zu bytes", what, text, max);
-    for (size_t i = 0, step = 0; i < len && w->status == DIBS_OK; i += step) {
+    for (size_t i = 0, step = 0; i < len && is_good(w); i += step) {
         unsigned char c = (unsigned char) text[i];
 
         step = text_utf8_length(text + i, len - i);
@@ -60,7 +50,7 @@ static void check_text(struct walk *w, struct workload_place place, const char *
 static void check_env(struct walk *w, struct workload_place place, const char *env)
 {
     check_text(w, place, "env", env, WORKLOAD_ENV_MAX);
-    if (w->status == DIBS_OK && !workload_is_env_name(env))
+    if (is_good(w) && !workload_is_env_name(env))
         fault(w, place, "env '%.80s' is no name of a variable: letters, digits and '_', no digit first", env);
 }
 
@@ -154,7 +144,7 @@ static void check_port(struct walk *w, const struct workload_port *port)
     check_env(w, port->place, port->env);
     if (port->annotation)
         check_text(w, port->place, "annotation", port->annotation, WORKLOAD_ANNOTATION_MAX);
-    if (w->status != DIBS_OK)
+    if (!is_good(w))
         return;
     if (port->count == 0 || port->count > WORKLOAD_COUNT_MAX)
         fault(w, port->place, "port '%.80s': 'count' must be 1 to %d", port->name, WORKLOAD_COUNT_MAX);
@@ -243,10 +233,10 @@ static void check_target(struct walk *w, const struct workload_reference *refere
 dibs_status workload_check_target(const struct workload_group *group, const struct workload_role *from,
                                   const struct workload_reference *reference, dibs_err *err)
 {
-    struct walk w = { .group = group, .role = from, .err = err };
+    struct walk w = { .group = group, .role = from, .faults = { group, DIBS_OK, err } };
 
     check_target(&w, reference);
-    return w.status;
+    return w.faults.status;
 }
 
 static void check_reference(struct walk *w, const struct workload_reference *reference)
@@ -254,7 +244,7 @@ static void check_reference(struct walk *w, const struct workload_reference *ref
     bool is_twice = false;
 
     check_env(w, reference->place, reference->env);
-    if (w->status != DIBS_OK)
+    if (!is_good(w))
         return;
     for (size_t i = 0; i < w->component->n_ports; i++)
         is_twice = is_twice || strcmp(w->component->ports[i].env, reference->env) == 0;
@@ -277,7 +267,7 @@ static void check_component(struct walk *w)
     check_most(w, component->place, "ports", component->n_ports, WORKLOAD_PORTS_MAX);
     check_most(w, component->place, "references", component->n_references, WORKLOAD_REFERENCES_MAX);
     for (const struct workload_component *other = w->role->components;
-         w->status == DIBS_OK && component->name && other < component; other++) {
+         is_good(w) && component->name && other < component; other++) {
         if (strcmp(other->name, component->name) == 0)
             fault(w, component->place, "component '%.80s' is there twice", component->name);
         check_several(w, component->place, &(struct several){ "component", component->name, component->size },
@@ -286,7 +276,7 @@ static void check_component(struct walk *w)
     w->n_parts += component->n_ports + component->n_references;
     check_most(w, component->place, "ports and references of the group, counted up to here,", w->n_parts,
                WORKLOAD_PARTS_MAX);
-    for (size_t i = 0; w->status == DIBS_OK && i < component->n_ports; i++)
+    for (size_t i = 0; is_good(w) && i < component->n_ports; i++)
         check_port(w, &component->ports[i]);
 }
 
@@ -295,11 +285,11 @@ static void check_role(struct walk *w)
     const struct workload_role *role = w->role;
 
     check_text(w, role->place, "name of a role", role->name, WORKLOAD_NAME_MAX);
-    if (w->status == DIBS_OK && workload_role(w->group, role->name) != role)
+    if (is_good(w) && workload_role(w->group, role->name) != role)
         fault(w, role->place, "role '%.80s' is there twice", role->name);
     check_most(w, role->place, "instances", role->instances, WORKLOAD_INSTANCES_MAX);
     check_most(w, role->place, "components", role->n_components, WORKLOAD_COMPONENTS_MAX);
-    for (size_t i = 0; w->status == DIBS_OK && i < role->n_components; i++) {
+    for (size_t i = 0; is_good(w) && i < role->n_components; i++) {
         w->component = &role->components[i];
         check_component(w);
     }
@@ -310,7 +300,7 @@ static void check_references(struct walk *w)
 {
     for (size_t i = 0; i < w->role->n_components; i++) {
         w->component = &w->role->components[i];
-        for (size_t k = 0; w->status == DIBS_OK && k < w->component->n_references; k++)
+        for (size_t k = 0; is_good(w) && k < w->component->n_references; k++)
             check_reference(w, &w->component->references[k]);
     }
 }
@@ -373,33 +363,33 @@ static void check_numbers(struct walk *w)
     size_t n = 0;
 
     if (!all) {
-        w->status = err_set(w->err, DIBS_FAILURE, "workload: out of memory");
+        w->faults.status = err_set(w->faults.err, DIBS_FAILURE, "workload: out of memory");
         return;
     }
     for (size_t i = 0; i < w->group->n_roles; i++)
         n += take_numbers(&w->group->roles[i], all + n);
     qsort(all, n, sizeof *all, by_number);
     for (size_t i = 0; i < n; i++)
-        for (size_t k = i + 1; k < n && all[k].port->port == all[i].port->port && w->status == DIBS_OK; k++)
+        for (size_t k = i + 1; k < n && all[k].port->port == all[i].port->port && is_good(w); k++)
             check_pair(w, &all[i], &all[k]);
 }
 
 dibs_status workload_check(const struct workload_group *group, dibs_err *err)
 {
-    struct walk w = { .group = group, .err = err };
+    struct walk w = { .group = group, .faults = { group, DIBS_OK, err } };
 
     check_most(&w, (struct workload_place){ 0 }, "roles", group->n_roles, WORKLOAD_ROLES_MAX);
     if (group->name)
         check_text(&w, group->place, "name of the group", group->name, WORKLOAD_NAME_MAX);
-    for (size_t i = 0; w.status == DIBS_OK && i < group->n_roles; i++) {
+    for (size_t i = 0; is_good(&w) && i < group->n_roles; i++) {
         w.role = &group->roles[i];
         check_role(&w);
     }
-    for (size_t i = 0; w.status == DIBS_OK && i < group->n_roles; i++) {
+    for (size_t i = 0; is_good(&w) && i < group->n_roles; i++) {
         w.role = &group->roles[i];
         check_references(&w);
     }
-    if (w.status == DIBS_OK)
+    if (is_good(&w))
         check_numbers(&w);
-    return w.status;
+    return w.faults.status;
 }

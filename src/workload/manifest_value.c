@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "workload/manifest_value.h"
 
-#include <stdarg.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -23,19 +22,6 @@ static const char *kind_of(const yaml_node *node)
     return yaml_is_text(node) ? "text" : "a number";
 }
 
-void manifest_fault(struct manifest *m, const yaml_node *node, const char *fmt, ...)
-{
-    char text[DIBS_ERR_MSG_MAX] = "";
-    va_list args;
-
-    if (m->status != DIBS_OK)
-        return;
-    va_start(args, fmt);
-    (void) vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    m->status = yaml_error(m->yaml, node, m->err, "%s", text);
-}
-
 void manifest_wrong(struct manifest *m, const yaml_node *node, const char *what, const char *expected)
 {
     manifest_fault(m, node, "'%.80s' must be %s, not %s", what, expected, kind_of(node));
@@ -43,17 +29,17 @@ void manifest_wrong(struct manifest *m, const yaml_node *node, const char *what,
 
 void manifest_failed(struct manifest *m, const yaml_node *node, dibs_status status)
 {
-    m->status = status;
+    m->faults.status = status;
     if (status == DIBS_INVALID)
-        (void) err_wrap(m->err, status, "%s:%u:%u", yaml_name(m->yaml), node->line, node->column);
+        (void) err_wrap(m->faults.err, status, "%s:%u:%u", yaml_name(m->yaml), node->line, node->column);
 }
 
 void *manifest_take(struct manifest *m, size_t size)
 {
-    void *taken = m->status == DIBS_OK ? workload_take(m->group, size) : NULL;
+    void *taken = m->faults.status == DIBS_OK ? workload_take(m->group, size) : NULL;
 
-    if (!taken && m->status == DIBS_OK)
-        m->status = err_set(m->err, DIBS_FAILURE, "%s: out of memory", yaml_name(m->yaml));
+    if (!taken && m->faults.status == DIBS_OK)
+        m->faults.status = err_set(m->faults.err, DIBS_FAILURE, "%s: out of memory", yaml_name(m->yaml));
     return taken;
 }
 
@@ -87,7 +73,7 @@ void manifest_map(struct manifest *m, const yaml_node *node, const char *what, c
         manifest_fault(m, node, "%s must be a map, not %s", what, kind_of(node));
         return;
     }
-    for (const yaml_node *key = node->first; key && m->status == DIBS_OK; key = key->next) {
+    for (const yaml_node *key = node->first; key && m->faults.status == DIBS_OK; key = key->next) {
         size_t i = 0;
 
         while (keys[i] && strcmp(keys[i], key->text) != 0)

@@ -117,14 +117,26 @@ dibs_status workload_check(const struct workload_group *group, dibs_err *err);
 /* Has the group what the reference of role `from`, perhaps another group's, means? Part of the former. */
 dibs_status workload_check_target(const struct workload_group *group, const struct workload_role *from,
                                   const struct workload_reference *reference, dibs_err *err);
+/* INVALID, with the place in front of the message. */
 dibs_status workload_error(const struct workload_group *group, struct workload_place place, dibs_err *err,
                            const char *fmt, ...) DIBS_PRINTF(4, 5);
+/* For readers and checks that go on after a fault: the first one stays. */
+struct workload_faults {
+    const struct workload_group *group;
+    dibs_status status;
+    dibs_err *err;
+};
+void workload_fault(struct workload_faults *faults, struct workload_place place, const char *fmt, ...)
+    DIBS_PRINTF(3, 4);
 /* NULL when there is none. `component` NULL: the one without a name. */
 const struct workload_role *workload_role(const struct workload_group *group, const char *name);
 const struct workload_component *workload_component(const struct workload_role *role, const char *name);
 const struct workload_port *workload_port(const struct workload_component *component, const char *name);
 /* The port's bindings, said or not. */
 const dibs_binding *workload_bindings(const struct workload_port *port, size_t *n);
+
+/* "PodScoped" or "RoleScoped"; false: neither. */
+bool workload_scope_parse(const char *text, enum workload_scope *out);
 
 /* ---- references as text (reference.c) ---- */
 /* "role.port", "role.component.port", "role[1].port", "role[1].component[0].port". INVALID says what is

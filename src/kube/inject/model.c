@@ -100,16 +100,14 @@ static dibs_status add_discovered(const struct building *b, size_t template, str
     const struct kube_template *t = &b->objects->templates[template];
     const yaml_node *text = t->discovery;
     struct workload_discovery found = { 0 };
-    dibs_err why = { 0 };
 
-    dibs_status s = workload_discovery_parse(group, yaml_string(text), &found, &why);
-
-    if (s == DIBS_INVALID)
-        return yaml_error(b->yaml, text, b->err, "%s", why.msg);
+    if (!text)
+        return DIBS_OK;
+    const struct workload_reference like = { .role = t->role, .place = { text->line, text->column } };
+    dibs_status s = workload_discovery_parse(group, like.place, yaml_string(text), &found, b->err);
     b->m->pods[template].n_addresses = found.n_addresses;
     if (s != DIBS_OK || found.n_ports == 0)
-        return s == DIBS_OK ? s : err_set(b->err, s, "%s", why.msg);
-    const struct workload_reference like = { .role = t->role, .place = { text->line, text->column } };
+        return s;
     return workload_discovery_add(group, &found, &like, component) ? DIBS_OK : no_memory(b);
 }
 
