@@ -264,14 +264,14 @@ bool workload_is_as_wanted(const dibs_claim *claim, const struct workload_port *
 dibs_status workload_sync(dibs *handle, const struct workload_group *group, bool is_dry_run,
                           struct workload_plan *out, dibs_err *err);
 /* The same for several groups in one step; plans[i] is that of groups[i]. */
-dibs_status workload_sync_all(dibs *handle, struct workload_group *const *groups, size_t n, bool is_dry_run,
-                              struct workload_plan *plans, dibs_err *err);
+dibs_status workload_sync_all(dibs *handle, const struct workload_group *const *groups, size_t n,
+                              bool is_dry_run, struct workload_plan *plans, dibs_err *err);
 /* Put back what syncs changed, in one step: what they added ends, what they moved or dropped gets its port
  * again, as a static claim. When a port is not to be had any more, everything stays as the syncs left it. */
 dibs_status workload_undo(dibs *handle, const struct workload_plan *plans, size_t n, dibs_err *err);
 /* End every claim of the group; nothing there is OK. */
-dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, bool is_dry_run,
-                             struct workload_plan *out, dibs_err *err);
+dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, struct workload_plan *out,
+                             dibs_err *err);
 
 /* ---- running pods (running.c) ---- */
 /* Check that no process holds a port of one of these pods, also a port that the group has dropped: an

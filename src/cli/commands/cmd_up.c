@@ -110,7 +110,7 @@ static dibs_status run_down(struct cli *cli, dibs_err *err)
                        "names, or --all-mine; 'dibs reap --stale' what belongs to directories that are gone",
                        cli->no_manifest.msg);
     if (s == DIBS_OK)
-        s = workload_cleanup(cli->handle, group, false, &plan, err);
+        s = workload_cleanup(cli->handle, group, &plan, err);
     if (s != DIBS_OK)
         return s;
     if (cli->json)

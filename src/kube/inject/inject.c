@@ -290,7 +290,8 @@ static dibs_status sync_all(kube_injection *in, dibs *handle, bool is_dry_run, d
     in->plans = calloc(in->objects.n + 1, sizeof *in->plans);
     if (!in->plans)
         return no_memory(err);
-    return workload_sync_all(handle, in->model.groups, in->objects.n, is_dry_run, in->plans, err);
+    return workload_sync_all(handle, (const struct workload_group *const *) in->model.groups, in->objects.n,
+                             is_dry_run, in->plans, err);
 }
 
 static bool is_settled(const kube_injection *in)
