@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "base/text.h"
-#include "cli/file.h"
 #include "cli/manifest.h"
 #include "codec/wire.h"
 #include "net/bindings.h"
@@ -114,16 +113,6 @@ dibs_status cli_request_from(const struct cli *cli, dibs_request *out, dibs_rang
     return s;
 }
 
-static dibs_status pid_from(const struct cli *cli, int32_t *out, dibs_err *err)
-{
-    int64_t pid = 0;
-    dibs_status s = cli_number_parse("--pid", cli_value(cli, "pid"), 1, INT32_MAX, &pid, err);
-
-    if (!s)
-        *out = (int32_t) pid;
-    return s;
-}
-
 static dibs_status ttl_from(const struct cli *cli, int64_t *out, dibs_err *err)
 {
     int64_t ms = 0;
@@ -143,11 +132,13 @@ dibs_status cli_heir_from(const struct cli *cli, dibs_heir *out, bool *given, di
     static const char *const names[] = { "pid", "ttl", "keep", NULL };
     const char *which = NULL;
     dibs_heir heir = { .holder = DIBS_HELD_BY_NOBODY };
+    int64_t pid = 0;
     dibs_status s = cli_one_of(cli, names, &which, err);
 
     if (!s && which == names[0]) {
         heir.holder = DIBS_HELD_BY_PROCESS;
-        s = pid_from(cli, &heir.pid, err);
+        s = cli_number_from(cli, "pid", 1, INT32_MAX, &pid, err);
+        heir.pid = (int32_t) pid;
     } else if (!s && which == names[1]) {
         heir.holder = DIBS_HELD_BY_LEASE;
         s = ttl_from(cli, &heir.ttl_ms, err);

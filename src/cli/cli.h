@@ -91,6 +91,10 @@ bool cli_has(const struct cli *cli, const char *name);
 /* The i-th value of a repeatable option, or NULL. */
 const char *cli_value_at(const struct cli *cli, const char *name, size_t i);
 
+/* Read the option's number, decimal digits only, `least` to `most`; *out stays when it was not given. */
+dibs_status cli_number_from(const struct cli *cli, const char *name, int64_t least, int64_t most,
+                            int64_t *out, dibs_err *err);
+
 /* Print a line for people on stderr: "dibs: ...". Silent with --quiet (errors are not notes). */
 void cli_note(const struct cli *cli, const char *fmt, ...) DIBS_PRINTF(2, 3);
 

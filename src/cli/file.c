@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,15 +45,6 @@ dibs_status cli_input_read(const char *path, char **out, size_t *len, dibs_err *
 const char *cli_input_name(const char *path)
 {
     return strcmp(path, "-") == 0 ? "standard input" : path;
-}
-
-dibs_status cli_number_parse(const char *what, const char *text, int64_t least, int64_t most, int64_t *out,
-                             dibs_err *err)
-{
-    if (cli_number(text, least, most, out))
-        return DIBS_OK;
-    return err_set(err, DIBS_INVALID, "%s: '%.64s' is not a whole number from %" PRId64 " to %" PRId64, what,
-                   text, least, most);
 }
 
 enum { NEW_MODE = 0666, PRIVATE_MODE = 0600, MODE_BITS = 07777 };

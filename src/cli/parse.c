@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/parse.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -267,6 +268,17 @@ const char *cli_value(const struct cli *cli, const char *name)
 bool cli_has(const struct cli *cli, const char *name)
 {
     return find_given(cli, name, 0) != NULL;
+}
+
+dibs_status cli_number_from(const struct cli *cli, const char *name, int64_t least, int64_t most,
+                            int64_t *out, dibs_err *err)
+{
+    const char *text = cli_value(cli, name);
+
+    if (!text || cli_number(text, least, most, out))
+        return DIBS_OK;
+    return err_set(err, DIBS_INVALID, "--%s: '%.64s' is not a whole number from %" PRId64 " to %" PRId64,
+                   name, text, least, most);
 }
 
 size_t cli_flags(const struct cli *cli, dibs_flag out[DIBS_SETTING_COUNT])

@@ -6,23 +6,21 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "cli/claim_options.h"
-#include "cli/file.h"
 
 #include "base/banned.h"
 
 /* Count the claims: -n, else one for each name, else one. */
 static dibs_status count_from(const struct cli *cli, size_t *out, dibs_err *err)
 {
-    const char *text = cli_value(cli, "count");
     int64_t count = cli->argc > 1 ? cli->argc : 1;
 
-    if (text && cli->argc > 1)
+    if (cli_has(cli, "count") && cli->argc > 1)
         return err_set(err, DIBS_INVALID, "claim: '--count' goes with one name or none, not with %d",
                        cli->argc);
     if (count > DIBS_BATCH_MAX)
         return err_set(err, DIBS_INVALID, "claim: %d names are more than one call takes (%d)", cli->argc,
                        DIBS_BATCH_MAX);
-    dibs_status s = text ? cli_number_parse("--count", text, 1, DIBS_BATCH_MAX, &count, err) : DIBS_OK;
+    dibs_status s = cli_number_from(cli, "count", 1, DIBS_BATCH_MAX, &count, err);
 
     *out = (size_t) count;
     return s;
@@ -32,7 +30,6 @@ static dibs_status batch_from(const struct cli *cli, const dibs_request *like, d
                               dibs_err *err)
 {
     static const char *const one_port[] = { "port", "prefer", "declare", NULL };
-    const char *align = cli_value(cli, "align");
     const char *given = NULL;
     int64_t step = 0;
     dibs_status s = cli_one_of(cli, one_port, &given, err);
@@ -46,10 +43,9 @@ static dibs_status batch_from(const struct cli *cli, const dibs_request *like, d
     batch->is_dry_run = cli_has(cli, "dry-run");
     if (batch->is_contiguous && like->mode != DIBS_RANDOM)
         return err_set(err, DIBS_INVALID, "claim: '--contiguous' and '--%s' cannot be used together", given);
-    if (align && !batch->is_contiguous)
+    if (cli_has(cli, "align") && !batch->is_contiguous)
         return err_set(err, DIBS_INVALID, "claim: '--align' goes with '--contiguous'");
-    if (align)
-        s = cli_number_parse("--align", align, 1, DIBS_PORT_MAX, &step, err);
+    s = cli_number_from(cli, "align", 1, DIBS_PORT_MAX, &step, err);
     batch->align = (uint32_t) step;
     return s;
 }

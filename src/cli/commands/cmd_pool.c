@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/grow.h"
+#include "base/suggest.h"
 #include "cli/cli.h"
 #include "cli/text_table.h"
 #include "codec/wire.h"
@@ -55,9 +56,13 @@ static void pool_row(struct cli_table *table, const dibs_pool *pool, const dibs_
     cli_table_number(table, usage->n_withheld);
 }
 
-static dibs_status print_pools(struct cli *cli, const dibs_pool *pools, size_t n, struct cli_table *table,
-                               dibs_err *err)
+static dibs_status print_pools(struct cli *cli, const dibs_pool *pools, size_t n, dibs_err *err)
 {
+    static const char *const header[] = { "NAME",     "RANGES", "SCOPE",   "BAND",      "ORDER",
+                                          "COOLDOWN", "STATIC", "DYNAMIC", "AVAILABLE", "WITHHELD" };
+    AUTO(cli_table_done) struct cli_table table = { 0 };
+
+    cli_table_begin(&table, header, 10);
     for (size_t i = 0; i < n; i++) {
         dibs_pool_usage usage = { 0 };
         dibs_status status = dibs_pool_usage_of(cli->handle, pools[i].name, &usage, err);
@@ -67,9 +72,9 @@ static dibs_status print_pools(struct cli *cli, const dibs_pool *pools, size_t n
         if (cli->json)
             wire_pool(&cli->w, &pools[i], &usage);
         else
-            pool_row(table, &pools[i], &usage);
+            pool_row(&table, &pools[i], &usage);
     }
-    return DIBS_OK;
+    return cli->json ? DIBS_OK : cli_table_print(&table, stdout, err);
 }
 
 static void print_names(struct cli *cli, const struct pools *pools)
@@ -84,18 +89,6 @@ static void print_names(struct cli *cli, const struct pools *pools)
     }
 }
 
-static dibs_status print_table(struct cli *cli, const dibs_pool *pools, size_t n, dibs_err *err)
-{
-    static const char *const header[] = { "NAME",     "RANGES", "SCOPE",   "BAND",      "ORDER",
-                                          "COOLDOWN", "STATIC", "DYNAMIC", "AVAILABLE", "WITHHELD" };
-    AUTO(cli_table_done) struct cli_table table = { 0 };
-
-    cli_table_begin(&table, header, 10);
-    dibs_status status = print_pools(cli, pools, n, &table, err);
-
-    return status == DIBS_OK ? cli_table_print(&table, stdout, err) : status;
-}
-
 static dibs_status list(struct cli *cli, dibs_err *err)
 {
     AUTO(pools_auto) struct pools pools = { 0 };
@@ -105,13 +98,11 @@ static dibs_status list(struct cli *cli, dibs_err *err)
         return status;
     if (pools.is_failed)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    if (!cli->json && !cli_has(cli, "names"))
-        return print_table(cli, pools.item, pools.n, err);
     cli_begin_list(cli);
     if (cli_has(cli, "names"))
         print_names(cli, &pools);
     else
-        status = print_pools(cli, pools.item, pools.n, NULL, err);
+        status = print_pools(cli, pools.item, pools.n, err);
     if (status == DIBS_OK)
         cli_end_list(cli);
     return status;
@@ -124,29 +115,25 @@ static dibs_status show(struct cli *cli, dibs_err *err)
 
     if (status != DIBS_OK)
         return status;
-    if (!cli->json)
-        return print_table(cli, &pool, 1, err);
     jsonw_begin(&cli->w, stdout);
-    status = print_pools(cli, &pool, 1, NULL, err);
-    if (status == DIBS_OK)
+    status = print_pools(cli, &pool, 1, err);
+    if (status == DIBS_OK && cli->json)
         jsonw_finish(&cli->w);
     return status;
 }
 
 static dibs_status order_from(const char *text, dibs_pool *pool, dibs_err *err)
 {
-    char known[256] = "";
+    struct suggest_list known = { .used = 0 };
 
     for (size_t i = 0; dibs_order_name(i); i++) {
-        size_t used = strlen(known);
-
+        suggest_list_add(&known, dibs_order_name(i));
         if (strcmp(dibs_order_name(i), text) == 0) {
             (void) text_copy(pool->order, sizeof pool->order, text);
             return DIBS_OK;
         }
-        (void) snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", dibs_order_name(i));
     }
-    return err_set(err, DIBS_INVALID, "--order: '%.64s' is none of: %s", text, known);
+    return err_set(err, DIBS_INVALID, "--order: '%.64s' is none of: %s", text, known.text);
 }
 
 static dibs_status options(const struct cli *cli, dibs_pool *pool, dibs_err *err)
