@@ -229,8 +229,6 @@ dibs_status cli_print_claims(struct cli *cli, const dibs_claim *claims, size_t n
 {
     if (is_list)
         cli_begin_list(cli);
-    else if (cli->json)
-        jsonw_begin(&cli->w, stdout);
     for (size_t i = 0; i < n; i++) {
         if (cli->json)
             wire_claim(&cli->w, &claims[i], true);
@@ -239,20 +237,17 @@ dibs_status cli_print_claims(struct cli *cli, const dibs_claim *claims, size_t n
     }
     if (is_list)
         cli_end_list(cli);
-    else if (cli->json)
-        jsonw_finish(&cli->w);
     return cli_flush(cli, err);
 }
 
 dibs_status cli_hosts(const struct cli *cli, struct cli_hosts *out, dibs_err *err)
 {
     bool is_whole = text_copy(out->text, sizeof out->text, cli_value(cli, "hosts"));
+    char *rest = out->text;
 
     out->n = 0;
-    for (char *at = out->text; at; at = strchr(at, ',')) {
-        if (at != out->text)
-            *at++ = '\0';
-        if (!is_whole || out->n == DIBS_HOSTS_MAX || *at == ',' || *at == '\0')
+    for (char *at = NULL; (at = strsep(&rest, ","));) {
+        if (!is_whole || out->n == DIBS_HOSTS_MAX || !*at)
             return err_set(err, DIBS_INVALID, "'--hosts' takes 1 to %d names, with commas between them",
                            DIBS_HOSTS_MAX);
         out->at[out->n++] = at;

@@ -82,7 +82,7 @@ struct cli {
     struct cli_given given[CLI_OPTIONS_MAX];
     size_t n_given;
     int exit_code;  /* `run`: the child's code; -1: by status */
-    struct jsonw w; /* of cli_begin_list() */
+    struct jsonw w; /* with --json: the answer, one value */
 };
 
 /* The value given for an option of this command, or NULL. */
@@ -101,10 +101,15 @@ void cli_note(const struct cli *cli, const char *fmt, ...) DIBS_PRINTF(2, 3);
 /* Describe the holder of a claim: "pid 123 (node)", "lease, 9m30s left", "-"; not yet safe for a terminal.
  * `boot_ms`: dibs_boot_ms(). */
 void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size);
+/* "alive", "dead", "unknown", "orphan" or "kept". */
+const char *cli_state(const dibs_claim *claim);
+enum { CLI_ADDRESS_BYTES = DIBS_ADDRESS_TEXT_MAX + 3 };
+/* Write the address as it stands before a port: IPv6 in brackets. */
+void cli_address(const dibs_address *address, char out[CLI_ADDRESS_BYTES]);
 /* Write the bindings of a claim: "tcp *:8080 udp *:8080". */
 void cli_bindings(const dibs_claim *claim, char *out, size_t size);
 
-/* With --json: begin and end the array of the answer, whose items are written to cli->w. */
+/* With --json: begin and end the array of the answer. */
 void cli_begin_list(struct cli *cli);
 void cli_end_list(struct cli *cli);
 /* With --json: print {"KEY":N}. */
@@ -151,7 +156,9 @@ bool cli_number(const char *text, int64_t min, int64_t max, int64_t *out);
 /* Open the handle unless it is open. program_main() does it for CLI_HANDLE; a command that calls it itself
  * can refuse a wrong request before there is a ledger. */
 dibs_status cli_open(struct cli *cli, dibs_err *err);
-/* Flush the answer. On failure exit_code is CLI_EXIT_OUTPUT or CLI_EXIT_READER_GONE, and the caller can still
- * undo its changes. */
+/* End the line of the JSON that was written to cli->w, if any. */
+void cli_end_json(struct cli *cli);
+/* End and flush the answer. On failure exit_code is CLI_EXIT_OUTPUT or CLI_EXIT_READER_GONE, and the caller
+ * can still undo its changes. */
 dibs_status cli_flush(struct cli *cli, dibs_err *err);
 #endif

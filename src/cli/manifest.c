@@ -286,40 +286,37 @@ static void write_restart(struct jsonw *w, const struct workload_restart *restar
     jsonw_end_object(w);
 }
 
-static void print_json(const struct workload_plan *plan)
+static void print_json(struct jsonw *w, const struct workload_plan *plan)
 {
     char pod[DIBS_NAME_MAX + 1];
-    struct jsonw w;
 
-    jsonw_begin(&w, stdout);
-    jsonw_array(&w);
+    jsonw_array(w);
     for (size_t i = 0; i < plan->n; i++) {
         const struct workload_change *change = &plan->changes[i];
 
-        jsonw_object(&w);
-        jsonw_key_string(&w, "change", words[change->kind]);
+        jsonw_object(w);
+        jsonw_key_string(w, "change", words[change->kind]);
         if (change->kind == WORKLOAD_MOVE)
-            jsonw_key_uint(&w, "was", change->was);
-        jsonw_key_bool(&w, "needs_restart", change->needs_restart);
+            jsonw_key_uint(w, "was", change->was);
+        jsonw_key_bool(w, "needs_restart", change->needs_restart);
         if (change->n_pods > 0) {
-            jsonw_key_string(&w, "pod", pod_name(change->pod, pod, sizeof pod));
-            jsonw_key_uint(&w, "pods", change->n_pods);
+            jsonw_key_string(w, "pod", pod_name(change->pod, pod, sizeof pod));
+            jsonw_key_uint(w, "pods", change->n_pods);
         }
-        wire_claim_members(&w, &change->claim, true);
-        jsonw_end_object(&w);
+        wire_claim_members(w, &change->claim, true);
+        jsonw_end_object(w);
     }
     for (size_t i = 0; i < plan->n_restarts; i++)
-        write_restart(&w, &plan->restarts[i]);
-    jsonw_end_array(&w);
-    jsonw_finish(&w);
+        write_restart(w, &plan->restarts[i]);
+    jsonw_end_array(w);
 }
 
-void cli_print_changes(const struct cli *cli, const struct workload_plan *plan)
+void cli_print_changes(struct cli *cli, const struct workload_plan *plan)
 {
     char name[DIBS_NAME_MAX + 1];
 
     if (cli->json) {
-        print_json(plan);
+        print_json(&cli->w, plan);
         return;
     }
     for (size_t i = 0; i < plan->n; i++) {

@@ -188,7 +188,7 @@ static void report_error(const struct cli *cli, int exit_code, const dibs_err *e
 
 int program_main(const struct program *self, int argc, char **argv)
 {
-    struct cli cli = { .exit_code = -1 };
+    struct cli cli = { .exit_code = -1, .w = { .to = stdout } };
     dibs_err err = { 0 };
     size_t n = (size_t) argc + 1;
 
@@ -205,6 +205,7 @@ int program_main(const struct program *self, int argc, char **argv)
         s = dispatch(self, &cli, line, &err);
     dibs_close(cli.handle);
     workload_free(cli.manifest);
+    cli_end_json(&cli); /* also after a failure: what was done before it is shown */
     if (!s)
         s = cli_flush(&cli, &err);
     else

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "workload/annotation.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -103,18 +104,13 @@ static void number_of(const struct entry *e, const char *field, int64_t min, int
     *out = (uint16_t) number;
 }
 
-static bool is_alnum(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-}
-
 /* Letters, digits and `inner`, which stands neither first nor last. */
 static bool is_word(const char *text, size_t len, const char *inner)
 {
-    if (len == 0 || !is_alnum(text[0]) || !is_alnum(text[len - 1]))
+    if (len == 0 || !isalnum((unsigned char) text[0]) || !isalnum((unsigned char) text[len - 1]))
         return false;
     for (size_t i = 0; i < len; i++)
-        if (!is_alnum(text[i]) && !strchr(inner, text[i]))
+        if (!isalnum((unsigned char) text[i]) && !strchr(inner, text[i]))
             return false;
     return true;
 }
@@ -132,7 +128,7 @@ bool workload_is_annotation_key(const char *key)
     if (slash - key > KEY_PREFIX_MAX)
         return false;
     for (const char *c = key; c < slash; c++)
-        if (*c >= 'A' && *c <= 'Z')
+        if (isupper((unsigned char) *c))
             return false;
     for (const char *label = key; label <= slash;) { /* a DNS name: words between dots */
         size_t len = strcspn(label, "./");

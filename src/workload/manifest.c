@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/text.h"
 #include "codec/json.h"
 #include "dibs/settings.h"
 #include "workload/manifest_value.h"

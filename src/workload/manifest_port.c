@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The ports and references of a role or component. */
-#include <string.h>
 
-#include "base/text.h"
 #include "net/bindings.h"
 #include "workload/manifest_value.h"
 

@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "base/suggest.h"
-#include "base/text.h"
 
 #include "base/banned.h"
 

@@ -4,7 +4,6 @@
 
 #include "base/err.h"
 #include "base/grow.h"
-#include "base/text.h"
 #include "workload/workload.h"
 
 #include "base/banned.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The group's claims against what the group says: keep, add, move, drop, in one batch. */
-#include <string.h>
 
 #include "base/err.h"
 #include "base/name_part.h"

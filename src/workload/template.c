@@ -6,7 +6,6 @@
 
 #include "base/err.h"
 #include "base/grow.h"
-#include "base/text.h"
 
 #include "base/banned.h"
 

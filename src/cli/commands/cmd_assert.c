@@ -18,15 +18,10 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         status = dibs_claim_assert(cli->handle, &which, &socket, err);
     if (status != DIBS_OK)
         return status;
-    if (cli->json) {
-        struct jsonw w;
-
-        jsonw_begin(&w, stdout);
-        wire_socket(&w, &socket);
-        jsonw_finish(&w);
-    } else {
+    if (cli->json)
+        wire_socket(&cli->w, &socket);
+    else
         (void) printf("%u\n", socket.port);
-    }
     return DIBS_OK;
 }
 

@@ -26,10 +26,8 @@ struct printing {
 
 static void begin(const struct printing *p)
 {
-    if (p->format->before)
-        return;
-    jsonw_begin(&p->cli->w, stdout);
-    jsonw_object(&p->cli->w);
+    if (!p->format->before)
+        jsonw_object(&p->cli->w);
 }
 
 static void print(const struct printing *p, const char *name, const char *value)
@@ -42,10 +40,8 @@ static void print(const struct printing *p, const char *name, const char *value)
 
 static void end(const struct printing *p)
 {
-    if (p->format->before)
-        return;
-    jsonw_end_object(&p->cli->w);
-    jsonw_finish(&p->cli->w);
+    if (!p->format->before)
+        jsonw_end_object(&p->cli->w);
 }
 
 static dibs_status format_from(const struct cli *cli, const struct format **out, dibs_err *err)

@@ -7,15 +7,6 @@
 
 #include "base/banned.h"
 
-static void print_json(const dibs_port_report *report, uint16_t port)
-{
-    struct jsonw w;
-
-    jsonw_begin(&w, stdout);
-    wire_report(&w, port, report);
-    jsonw_finish(&w);
-}
-
 static void print_text(const dibs_port_report *report, uint16_t port)
 {
     char text[DIBS_ERR_MSG_MAX] = "";
@@ -45,7 +36,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     if (status != DIBS_OK)
         return status;
     if (cli->json)
-        print_json(report, question.port);
+        wire_report(&cli->w, question.port, report);
     else
         print_text(report, question.port);
     if (report->is_cut)

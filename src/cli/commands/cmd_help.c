@@ -31,26 +31,22 @@ static void json_opts(struct jsonw *w, const struct cli_opt *list)
 }
 
 /* The table for machines: the named command, or all of them. */
-static void json_table(const struct cli_cmd *only)
+static void json_table(struct jsonw *w, const struct cli_cmd *only)
 {
-    struct jsonw w;
-
-    jsonw_begin(&w, stdout);
-    jsonw_array(&w);
+    jsonw_array(w);
     for (size_t i = 0; cli_commands[i]; i++) {
         const struct cli_cmd *cmd = cli_commands[i];
         if ((only && only != cmd) || (cmd->flags & CLI_HIDDEN))
             continue;
-        jsonw_object(&w);
-        jsonw_key_string(&w, "name", cmd->name);
-        jsonw_key_string(&w, "arguments", cmd->args);
-        jsonw_key_string(&w, "summary", cmd->summary);
-        jsonw_key(&w, "options");
-        json_opts(&w, cmd->opts);
-        jsonw_end_object(&w);
+        jsonw_object(w);
+        jsonw_key_string(w, "name", cmd->name);
+        jsonw_key_string(w, "arguments", cmd->args);
+        jsonw_key_string(w, "summary", cmd->summary);
+        jsonw_key(w, "options");
+        json_opts(w, cmd->opts);
+        jsonw_end_object(w);
     }
-    jsonw_end_array(&w);
-    jsonw_finish(&w);
+    jsonw_end_array(w);
 }
 
 static dibs_status run(struct cli *cli, dibs_err *err)
@@ -64,7 +60,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         return err_set(err, DIBS_INVALID,
                        "help: '--format' is for all of dibs: it takes neither a command nor --json");
     if (cli->json) {
-        json_table(about);
+        json_table(&cli->w, about);
         return DIBS_OK;
     }
     if (about) {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdio.h>
-#include <string.h>
 
-#include "base/err.h"
 #include "cli/cli.h"
 #include "cli/text_table.h"
 #include "codec/wire.h"

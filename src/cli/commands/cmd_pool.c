@@ -113,13 +113,7 @@ static dibs_status show(struct cli *cli, dibs_err *err)
     dibs_pool pool = { 0 };
     dibs_status status = dibs_pool_get(cli->handle, cli->argv[1], &pool, err);
 
-    if (status != DIBS_OK)
-        return status;
-    jsonw_begin(&cli->w, stdout);
-    status = print_pools(cli, &pool, 1, err);
-    if (status == DIBS_OK && cli->json)
-        jsonw_finish(&cli->w);
-    return status;
+    return status == DIBS_OK ? print_pools(cli, &pool, 1, err) : status;
 }
 
 static dibs_status order_from(const char *text, dibs_pool *pool, dibs_err *err)

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/text.h"
 #include "cli/claim_options.h"
 #include "cli/file.h"
 #include "cli/manifest.h"
@@ -169,14 +168,11 @@ static dibs_status collect(struct rendering *r, dibs_err *err)
  * follows, so IPv6 stands in brackets. */
 static void put_address(const dibs_claim *claim, FILE *to)
 {
-    char text[DIBS_ADDRESS_TEXT_MAX + 1];
+    char text[CLI_ADDRESS_BYTES] = "localhost";
 
-    if (claim->n_bindings == 1 && !dibs_address_is_wildcard(&claim->bindings[0].address)) {
-        dibs_address_format(&claim->bindings[0].address, text);
-        (void) fprintf(to, strchr(text, ':') ? "[%s]" : "%s", text);
-    } else {
-        (void) fputs("localhost", to);
-    }
+    if (claim->n_bindings == 1 && !dibs_address_is_wildcard(&claim->bindings[0].address))
+        cli_address(&claim->bindings[0].address, text);
+    (void) fputs(text, to);
 }
 
 static dibs_status fill(const struct rendering *r, char **out, size_t *len, dibs_err *err)

@@ -12,7 +12,7 @@
 #include "base/banned.h"
 
 /* A port a line: "web/0/http 20001". */
-static void print_ports(const struct cli *cli, const struct workload_plan *plan)
+static void print_ports(struct cli *cli, const struct workload_plan *plan)
 {
     char name[DIBS_NAME_MAX + 1];
 

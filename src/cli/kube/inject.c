@@ -17,18 +17,6 @@ static void note(void *ctx, const char *text)
     cli_note(ctx, "%s", text);
 }
 
-/* {"output": FILE} or {"text": ...} */
-static void print_json(const char *path, const char *text)
-{
-    struct jsonw w = { 0 };
-
-    jsonw_begin(&w, stdout);
-    jsonw_object(&w);
-    jsonw_key_string(&w, path ? "output" : "text", path ? path : text);
-    jsonw_end_object(&w);
-    jsonw_finish(&w);
-}
-
 static dibs_status deliver(struct cli *cli, const char *text, size_t len, dibs_err *err)
 {
     const char *path = cli_value(cli, "output");
@@ -37,10 +25,13 @@ static dibs_status deliver(struct cli *cli, const char *text, size_t len, dibs_e
 
     if (s != DIBS_OK || (is_file && !cli->json))
         return s;
-    if (cli->json)
-        print_json(is_file ? path : NULL, text);
-    else
+    if (cli->json) {
+        jsonw_object(&cli->w);
+        jsonw_key_string(&cli->w, is_file ? "output" : "text", is_file ? path : text);
+        jsonw_end_object(&cli->w);
+    } else {
         (void) fwrite(text, 1, len, stdout);
+    }
     return cli_flush(cli, err);
 }
 

@@ -3,11 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/text.h"
-#include "cli/claim_options.h"
 #include "cli/run/pod.h"
 
 #include "base/banned.h"
