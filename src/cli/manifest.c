@@ -297,7 +297,7 @@ static void print_json(struct jsonw *w, const struct workload_plan *plan)
         jsonw_object(w);
         jsonw_key_string(w, "change", words[change->kind]);
         if (change->kind == WORKLOAD_MOVE)
-            jsonw_key_uint(w, "was", change->was);
+            jsonw_key_uint(w, "was", change->before->port);
         jsonw_key_bool(w, "needs_restart", change->needs_restart);
         if (change->n_pods > 0) {
             jsonw_key_string(w, "pod", pod_name(change->pod, pod, sizeof pod));
@@ -324,7 +324,7 @@ void cli_print_changes(struct cli *cli, const struct workload_plan *plan)
 
         (void) printf("%s %s ", words[change->kind], cli_short_name(change->claim.name, name, sizeof name));
         if (change->kind == WORKLOAD_MOVE)
-            (void) printf("%u -> ", change->was);
+            (void) printf("%u -> ", change->before->port);
         (void) printf("%u\n", change->claim.port);
     }
 }

@@ -313,18 +313,6 @@ struct numbered {
     const struct workload_role *role;
 };
 
-static int by_number(const void *a, const void *b)
-{
-    const struct workload_port *x = ((const struct numbered *) a)->port;
-    const struct workload_port *y = ((const struct numbered *) b)->port;
-
-    if (x->port != y->port)
-        return x->port < y->port ? -1 : 1;
-    if (x->place.line != y->place.line)
-        return x->place.line < y->place.line ? -1 : 1;
-    return x->place.column < y->place.column ? -1 : x->place.column > y->place.column;
-}
-
 static void check_pair(struct walk *w, const struct numbered *first, const struct numbered *second)
 {
     size_t n_first = 0;
@@ -368,10 +356,10 @@ static void check_numbers(struct walk *w)
     }
     for (size_t i = 0; i < w->group->n_roles; i++)
         n += take_numbers(&w->group->roles[i], all + n);
-    qsort(all, n, sizeof *all, by_number);
     for (size_t i = 0; i < n; i++)
-        for (size_t k = i + 1; k < n && all[k].port->port == all[i].port->port && is_good(w); k++)
-            check_pair(w, &all[i], &all[k]);
+        for (size_t k = i + 1; k < n && is_good(w); k++)
+            if (all[k].port->port == all[i].port->port)
+                check_pair(w, &all[i], &all[k]);
 }
 
 dibs_status workload_check(const struct workload_group *group, dibs_err *err)

@@ -4,7 +4,6 @@
 #include "base/err.h"
 #include "base/name_part.h"
 #include "net/bindings.h"
-#include "net/portbits.h"
 #include "workload/present.h"
 #include "workload/restarts.h"
 
@@ -131,10 +130,8 @@ static bool must_get(const struct syncing *y, size_t i)
 }
 
 /* Does this claim have what another port of the group must get? */
-static bool is_in_the_way(const struct syncing *y, const struct portbits *wanted, const dibs_claim *claim)
+static bool is_in_the_way(const struct syncing *y, const dibs_claim *claim)
 {
-    if (!portbits_has(wanted, claim->port))
-        return false;
     for (size_t i = 0; i < y->needs.n; i++) {
         const struct workload_port *port = y->needs.all[i].port;
         size_t n = 0;
@@ -151,11 +148,6 @@ static bool is_in_the_way(const struct syncing *y, const struct portbits *wanted
  * that a process runs with does not become free by that: it is refused. */
 static void move_blocking_ports(struct syncing *y)
 {
-    struct portbits wanted = { 0 };
-
-    for (size_t i = 0; i < y->needs.n; i++)
-        if (must_get(y, i))
-            portbits_add(&wanted, y->needs.all[i].port->port);
     for (size_t i = 0, n = 1; i < y->needs.n; i += n) {
         const struct workload_port *port = y->needs.all[i].port;
         bool is_blocking = false;
@@ -163,7 +155,7 @@ static void move_blocking_ports(struct syncing *y)
         n = port->is_contiguous ? port->count : 1;
         for (size_t k = i; k < i + n && y->wishes[i].kind == WORKLOAD_KEEP && port->mode != DIBS_REQUIRED;
              k++)
-            is_blocking = is_blocking || is_in_the_way(y, &wanted, &y->present.claims[y->wishes[k].was]);
+            is_blocking = is_blocking || is_in_the_way(y, &y->present.claims[y->wishes[k].was]);
         for (size_t k = i; k < i + n && is_blocking; k++)
             y->wishes[k].kind = WORKLOAD_MOVE;
     }
@@ -311,10 +303,8 @@ static dibs_status make_plan(struct syncing *y, const dibs_claim *answers, struc
 
         change->kind = y->wishes[i].kind;
         change->claim = answers[y->wishes[i].at];
-        if (change->kind == WORKLOAD_MOVE) {
+        if (change->kind == WORKLOAD_MOVE)
             change->before = &y->present.claims[y->wishes[i].was];
-            change->was = change->before->port;
-        }
         plan.count[change->kind]++;
     }
     add_rest(y, &plan);

@@ -25,15 +25,11 @@ static bool split(const char *text, struct typed *out)
     if (!text_copy(out->text, sizeof out->text, text))
         return false;
     (void) text_copy(out->whole, sizeof out->whole, text);
-    for (char *at = out->text; at;) {
-        char *slash = strchr(at, '/');
-
-        if (out->n == PARTS_MAX || *at == '\0' || *at == '/')
+    char *rest = out->text;
+    for (char *part = NULL; (part = strsep(&rest, "/"));) {
+        if (out->n == PARTS_MAX || !*part)
             return false;
-        if (slash)
-            *slash++ = '\0';
-        out->part[out->n++] = at;
-        at = slash;
+        out->part[out->n++] = part;
     }
     return true;
 }

@@ -225,7 +225,6 @@ enum workload_change_kind {
 };
 struct workload_change {
     enum workload_change_kind kind;
-    uint16_t was;             /* the port that a MOVE leaves */
     const dibs_claim *before; /* what an undo goes back to: the claim as it was before a MOVE, DROP or STAY;
                                  NULL when there was none, or when it had left its name already */
     bool needs_restart;       /* pods run that do not know of it yet */

@@ -68,7 +68,7 @@ static void a_changed_required_port_moves(void **state)
     role->components[0].ports[0].port = 8081;
     plan = sync_now(w);
     assert_counts(&plan, 0, 0, 1, 0);
-    assert_int_equal(plan.changes[0].was, 8080);
+    assert_int_equal(plan.changes[0].before->port, 8080);
     assert_int_equal(plan.changes[0].claim.port, 8081);
     assert_false(plan.changes[0].needs_restart);
     workload_plan_free(&plan);
