@@ -59,8 +59,8 @@ dibs_status cli_bindings_from(const struct cli *cli, dibs_binding out[DIBS_BINDI
     return DIBS_OK;
 }
 
-dibs_status cli_which(const struct cli *cli, const char *text, dibs_which *out, char name[DIBS_NAME_MAX + 1],
-                      dibs_project *project, dibs_err *err)
+dibs_status cli_which(struct cli *cli, const char *text, dibs_which *out, char name[DIBS_NAME_MAX + 1],
+                      dibs_err *err)
 {
     dibs_which which = { 0 };
     dibs_status s = DIBS_OK;
@@ -68,7 +68,7 @@ dibs_status cli_which(const struct cli *cli, const char *text, dibs_which *out, 
     if (*text && !text[strspn(text, "0123456789")]) { /* a name is never only a number */
         s = dibs_port_parse(text, &which.port, err);
     } else {
-        s = cli_name(cli, text, name, project, &which.project, err);
+        s = cli_name(cli, text, name, &which.project, err);
         which.name = name;
     }
     if (!s)
@@ -153,8 +153,7 @@ dibs_status cli_heir_from(const struct cli *cli, dibs_heir *out, bool *given, di
     return DIBS_OK;
 }
 
-dibs_status cli_target(const struct cli *cli, dibs_which *out, char name[DIBS_NAME_MAX + 1],
-                       dibs_project *project, dibs_err *err)
+dibs_status cli_target(struct cli *cli, dibs_which *out, char name[DIBS_NAME_MAX + 1], dibs_err *err)
 {
     const char *token = cli_value(cli, "token");
 
@@ -165,31 +164,30 @@ dibs_status cli_target(const struct cli *cli, dibs_which *out, char name[DIBS_NA
         return err_set(err, DIBS_INVALID, "%s: which claim? usage: dibs %s %s", cli->cmd->name,
                        cli->cmd->name, cli->cmd->args);
     if (!token)
-        return cli_which(cli, cli->argv[0], out, name, project, err);
+        return cli_which(cli, cli->argv[0], out, name, err);
     *out = (dibs_which){ .token = token };
     return DIBS_OK;
 }
 
-dibs_status cli_name(const struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1],
-                     dibs_project *project, const char **dir, dibs_err *err)
+dibs_status cli_project(struct cli *cli, dibs_err *err)
 {
-    bool is_absolute = text[0] == '/';
-
-    if (!is_absolute && !project->group[0]) {
-        dibs_status s = dibs_project_find(&cli->settings, NULL, project, err);
-        if (s)
-            return s;
-    }
-    *dir = is_absolute ? NULL : project->dir;
-    if (cli_manifest_name(cli, text, out))
-        return DIBS_OK;
-    return dibs_name_resolve(project, text, out, err);
+    return cli->project.group[0] ? DIBS_OK : dibs_project_find(&cli->settings, NULL, &cli->project, err);
 }
 
-dibs_status cli_claim_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1],
-                           dibs_project *project, const char **dir, dibs_err *err)
+dibs_status cli_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1], const char **dir,
+                     dibs_err *err)
 {
-    dibs_status s = cli_name(cli, text, out, project, dir, err);
+    bool is_absolute = text[0] == '/';
+    dibs_status s = is_absolute ? DIBS_OK : cli_project(cli, err);
+
+    *dir = is_absolute ? NULL : cli->project.dir;
+    return s || cli_manifest_name(cli, text, out) ? s : dibs_name_resolve(&cli->project, text, out, err);
+}
+
+dibs_status cli_claim_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1], const char **dir,
+                           dibs_err *err)
+{
+    dibs_status s = cli_name(cli, text, out, dir, err);
 
     return s ? s : cli_manifest_permits(cli, text, err);
 }

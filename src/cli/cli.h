@@ -73,6 +73,7 @@ struct cli {
     dibs_settings settings;
     struct workload_group *manifest; /* of the project; NULL: none, or it cannot be used */
     dibs_err no_manifest;            /* why there is none */
+    dibs_project project;            /* of relative names, after cli_project() */
     dibs *handle;                    /* with CLI_HANDLE */
     bool json;
     bool quiet;
@@ -118,9 +119,11 @@ void cli_print_count(const struct cli *cli, const char *key, size_t n);
 /* Read bindings from --proto (comma list, "tcp+udp") and --address (repeatable); default tcp on "*". */
 dibs_status cli_bindings_from(const struct cli *cli, dibs_binding out[DIBS_BINDINGS_MAX], size_t *n,
                               dibs_err *err);
+/* Find the project that the user is in, once. */
+dibs_status cli_project(struct cli *cli, dibs_err *err);
 /* Read NAME, /NAME or PORT into `dibs_which`; `name` is storage for the absolute name. */
-dibs_status cli_which(const struct cli *cli, const char *text, dibs_which *out, char name[DIBS_NAME_MAX + 1],
-                      dibs_project *project, dibs_err *err);
+dibs_status cli_which(struct cli *cli, const char *text, dibs_which *out, char name[DIBS_NAME_MAX + 1],
+                      dibs_err *err);
 
 /* The exit code of a status. */
 int cli_exit_code(dibs_status status);

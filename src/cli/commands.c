@@ -53,12 +53,11 @@ const struct cli_opt cli_global_opts[] = {
 _Static_assert(sizeof cli_global_opts / sizeof *cli_global_opts == FIRST_SETTING + DIBS_SETTING_COUNT + 1,
                "the settings come last, in their own order");
 
-bool cli_is_setting(const struct cli_opt *opt, dibs_setting *out)
+dibs_setting cli_setting_of(const struct cli_opt *opt)
 {
-    for (int i = 0; i < DIBS_SETTING_COUNT; i++)
-        if (opt == &cli_global_opts[FIRST_SETTING + i]) {
-            *out = (dibs_setting) i;
-            return true;
-        }
-    return false;
+    int i = 0;
+
+    while (i < DIBS_SETTING_COUNT && opt != &cli_global_opts[FIRST_SETTING + i])
+        i++;
+    return (dibs_setting) i;
 }

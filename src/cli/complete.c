@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Completions for three shells. Their scripts pass the words of the line to the hidden command `complete`,
- * which answers from the command table: a candidate a line, with a tab and its help; or what the shell has to
- * find itself, ":names", ":pools", ":files", ":command N" (another program's line, after N words). */
+/* Completions for three shells. Their scripts (share/completions) pass the words of the line to the hidden
+ * command `complete`, which answers from the command table: a candidate a line, with a tab and its help; or
+ * what the shell has to find itself, ":names", ":pools", ":files", ":command N" (another program's line,
+ * after N words). */
 #include <string.h>
 
 #include "cli/help.h"
 #include "cli/parse.h"
 
 #include "base/banned.h"
-
-/* ---- what can stand there ---- */
 
 /* The words before the one that is completed. */
 struct line {
@@ -111,82 +110,4 @@ void complete_line(FILE *to, int n, char *const *words)
     } else {
         offer_words(to, line.cmd->args_words, "");
     }
-}
-
-/* ---- the scripts ---- */
-
-void complete_bash(FILE *to)
-{
-    (void) fputs(
-        "# bash completion for dibs; made by 'dibs help --format bash'\n"
-        "_dibs_add() {\n"
-        "    local word\n"
-        "    while IFS= read -r word; do\n"
-        "        word=${word%%$'\\t'*}\n"
-        "        [[ $word == \"$cur\"* ]] && COMPREPLY+=(\"$word\")\n"
-        "    done\n"
-        "}\n"
-        "_dibs() {\n"
-        "    local cur=${COMP_WORDS[COMP_CWORD]} line\n"
-        "    COMPREPLY=()\n"
-        "    [[ $cur == = ]] && cur=''\n"
-        "    while IFS= read -r line; do\n"
-        "        case $line in\n"
-        "            :names) _dibs_add < <(dibs ls --names 2>/dev/null) ;;\n"
-        "            :pools) _dibs_add < <(dibs pool --names 2>/dev/null) ;;\n"
-        "            :files) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- \"$cur\") ;;\n"
-        "            :command*) mapfile -t COMPREPLY < <(compgen -c -- \"$cur\") ;;\n"
-        "            *) _dibs_add <<<\"$line\" ;;\n"
-        "        esac\n"
-        "    done < <(dibs complete -- \"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null)\n"
-        "}\n"
-        "complete -F _dibs dibs\n",
-        to);
-}
-
-void complete_zsh(FILE *to)
-{
-    (void) fputs("#compdef dibs\n"
-                 "# zsh completion for dibs; made by 'dibs help --format zsh'\n"
-                 "_dibs() {\n"
-                 "    local line\n"
-                 "    local -a found\n"
-                 "    for line in ${(f)\"$(dibs complete -- \"${(@)words[2,CURRENT]}\" 2>/dev/null)\"}; do\n"
-                 "        case $line in\n"
-                 "            :names) found+=(${${(f)\"$(dibs ls --names 2>/dev/null)\"}//:/\\\\:}) ;;\n"
-                 "            :pools) found+=(${${(f)\"$(dibs pool --names 2>/dev/null)\"}//:/\\\\:}) ;;\n"
-                 "            :files) _files; return ;;\n"
-                 "            :command*) shift ${line#:command } words; (( CURRENT -= ${line#:command } )); "
-                 "_normal; return ;;\n"
-                 "            *) found+=(\"${${line//:/\\\\:}/$'\\t'/:}\") ;;\n"
-                 "        esac\n"
-                 "    done\n"
-                 "    _describe dibs found\n"
-                 "}\n"
-                 "if [[ $funcstack[1] == _dibs ]]; then _dibs \"$@\"; else compdef _dibs dibs; fi\n",
-                 to);
-}
-
-void complete_fish(FILE *to)
-{
-    (void) fputs("# fish completion for dibs; made by 'dibs help --format fish'\n"
-                 "function __dibs_complete\n"
-                 "    set -l words (commandline -opc) (commandline -ct)\n"
-                 "    for line in (dibs complete -- $words[2..-1] 2>/dev/null)\n"
-                 "        switch $line\n"
-                 "            case :names\n"
-                 "                dibs ls --names 2>/dev/null\n"
-                 "            case :pools\n"
-                 "                dibs pool --names 2>/dev/null\n"
-                 "            case :files\n"
-                 "                __fish_complete_path (commandline -ct)\n"
-                 "            case ':command*'\n"
-                 "                __fish_complete_subcommand --fcs-skip=2\n"
-                 "            case '*'\n"
-                 "                echo $line\n"
-                 "        end\n"
-                 "    end\n"
-                 "end\n"
-                 "complete -c dibs -f -a '(__dibs_complete)'\n",
-                 to);
 }

@@ -48,16 +48,17 @@ static dibs_status load(struct cli *cli, const char *path, const dibs_flag *flag
     return dibs_settings_load_project(&file, flags, n, &cli->settings, err);
 }
 
-static dibs_status set_project(const struct cli *cli, struct workload_group *group, dibs_err *err)
+static dibs_status set_project(struct cli *cli, dibs_err *err)
 {
-    dibs_project project = { 0 };
-    dibs_status s = dibs_project_find(&cli->settings, NULL, &project, err);
+    struct workload_group *group = cli->manifest;
+    const char *dir = cli->project.dir;
+    dibs_status s = cli_project(cli, err);
 
     if (s != DIBS_OK)
         return s;
-    (void) text_copy(group->group, sizeof group->group, project.group);
-    group->project = project.dir[0] ? workload_text(group, project.dir) : NULL;
-    return project.dir[0] && !group->project ? err_set(err, DIBS_FAILURE, "out of memory") : DIBS_OK;
+    (void) text_copy(group->group, sizeof group->group, cli->project.group);
+    group->project = dir[0] ? dir : NULL;
+    return DIBS_OK;
 }
 
 static dibs_status load_without(struct cli *cli, const char *path, const dibs_flag *flags, size_t n,
@@ -80,7 +81,7 @@ dibs_status cli_settings_load(struct cli *cli, const dibs_flag *flags, size_t n,
     if (s == DIBS_OK)
         s = load(cli, path, flags, n, &cli->no_manifest);
     if (s == DIBS_OK)
-        s = set_project(cli, cli->manifest, &cli->no_manifest);
+        s = set_project(cli, &cli->no_manifest);
     if (s == DIBS_OK || s == DIBS_NOT_FOUND)
         return s == DIBS_OK ? s : dibs_settings_load(flags, n, &cli->settings, err);
     /* Another user's manifest does not count for claims, so it is no error there; a broken one of ours is. */
@@ -102,17 +103,11 @@ void cli_warn_manifest(const struct cli *cli)
 
 dibs_status cli_need_manifest(struct cli *cli, dibs_err *err)
 {
-    dibs_project project = { .dir = "" };
-
     if (cli->manifest)
         return DIBS_OK;
-    if (cli->no_manifest.code == DIBS_NOT_FOUND) { /* if there is no directory at all, say that instead */
-        dibs_status s = dibs_project_find(&cli->settings, NULL, &project, err);
-
-        if (s != DIBS_OK)
-            return s;
-    }
-    return err_set(err, cli->no_manifest.code, "%s", cli->no_manifest.msg);
+    /* If there is no directory at all, say that instead. */
+    dibs_status s = cli->no_manifest.code == DIBS_NOT_FOUND ? cli_project(cli, err) : DIBS_OK;
+    return s != DIBS_OK ? s : err_set(err, cli->no_manifest.code, "%s", cli->no_manifest.msg);
 }
 
 dibs_status cli_open_manifest(struct cli *cli, dibs_err *err)
@@ -139,10 +134,9 @@ dibs_status cli_open_manifest(struct cli *cli, dibs_err *err)
 static dibs_status find_own(struct cli *cli, const char *typed, dibs_err *err)
 {
     char name[DIBS_NAME_MAX + 1];
-    dibs_project project = { .dir = "" };
     dibs_which which = { .name = name };
     dibs_claim claim = { 0 };
-    dibs_status s = cli_name(cli, typed, name, &project, &which.project, err);
+    dibs_status s = cli_name(cli, typed, name, &which.project, err);
 
     if (s == DIBS_OK)
         s = cli_open(cli, err);

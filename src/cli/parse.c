@@ -286,8 +286,9 @@ size_t cli_flags(const struct cli *cli, dibs_flag out[DIBS_SETTING_COUNT])
     size_t n = 0;
 
     for (size_t k = 0; k < cli->n_given; k++) {
-        dibs_setting setting = DIBS_SETTING_COUNT;
-        if (cli_is_setting(cli->given[k].opt, &setting) && n < DIBS_SETTING_COUNT)
+        dibs_setting setting = cli_setting_of(cli->given[k].opt);
+
+        if (setting < DIBS_SETTING_COUNT && n < DIBS_SETTING_COUNT)
             out[n++] = (dibs_flag){ setting, cli->given[k].value ? cli->given[k].value : "true" };
     }
     return n;

@@ -9,10 +9,9 @@
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     char name[DIBS_NAME_MAX + 1] = "";
-    dibs_project project = { 0 };
     dibs_which which = { 0 };
     dibs_socket socket = { 0 };
-    dibs_status status = cli_which(cli, cli->argv[0], &which, name, &project, err);
+    dibs_status status = cli_which(cli, cli->argv[0], &which, name, err);
 
     if (status == DIBS_OK)
         status = dibs_claim_assert(cli->handle, &which, &socket, err);

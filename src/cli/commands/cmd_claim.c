@@ -53,8 +53,8 @@ static dibs_status batch_from(const struct cli *cli, const dibs_request *like, d
 typedef char name_text[DIBS_NAME_MAX + 1];
 
 /* Name the i-th request. "web" with -n 3 is web/0, web/1, web/2. */
-static dibs_status name_request(struct cli *cli, size_t i, name_text *names, dibs_project *project,
-                                dibs_request *request, dibs_err *err)
+static dibs_status name_request(struct cli *cli, size_t i, name_text *names, dibs_request *request,
+                                dibs_err *err)
 {
     char text[DIBS_NAME_MAX + 16]; /* a longer one is refused below */
     const char *typed = cli->argv[cli->argc > 1 ? i : 0];
@@ -65,7 +65,7 @@ static dibs_status name_request(struct cli *cli, size_t i, name_text *names, dib
         if (n > 0 && (size_t) n < sizeof text)
             name = text;
     }
-    dibs_status s = cli_claim_name(cli, name, names[i], project, &request->project, err);
+    dibs_status s = cli_claim_name(cli, name, names[i], &request->project, err);
     if (s)
         return s;
     request->name = names[i];
@@ -134,7 +134,6 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     dibs_ranges ranges = { .n = 0 };
     dibs_request like = { .mode = DIBS_RANDOM };
     dibs_batch batch = { .n = 1 };
-    dibs_project project = { .dir = "" };
     dibs_status s = count_from(cli, &batch.n, err);
 
     if (!s)
@@ -150,7 +149,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         return err_set(err, DIBS_FAILURE, "out of memory");
     for (size_t i = 0; i < batch.n; i++) {
         requests[i] = like;
-        s = cli->argc ? name_request(cli, i, names, &project, &requests[i], err) : DIBS_OK;
+        s = cli->argc ? name_request(cli, i, names, &requests[i], err) : DIBS_OK;
         if (s)
             return s;
     }

@@ -34,11 +34,10 @@ static dibs_status get_need(struct cli *cli, const struct workload_need *need, d
 static dibs_status get_name(struct cli *cli, dibs_err *err)
 {
     char name[DIBS_NAME_MAX + 1];
-    dibs_project project = { .dir = "" };
     dibs_ranges ranges = { .n = 0 };
     dibs_request request = { .keep = true, .is_lookup = true, .holder = DIBS_HELD_BY_NOBODY };
     dibs_claim claim = { 0 };
-    dibs_status s = cli_claim_name(cli, cli->argv[0], name, &project, &request.project, err);
+    dibs_status s = cli_claim_name(cli, cli->argv[0], name, &request.project, err);
 
     if (!s)
         s = cli_request_from(cli, &request, &ranges, err);

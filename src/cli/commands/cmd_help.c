@@ -11,9 +11,14 @@
 static const struct {
     const char *name;
     void (*print)(FILE *to);
+    const char *script; /* instead */
+    const size_t *size;
 } formats[] = {
-    { "text", help_overview }, { "man", man_page },       { "bash", complete_bash },
-    { "zsh", complete_zsh },   { "fish", complete_fish },
+    { "text", help_overview, NULL, NULL },
+    { "man", man_page, NULL, NULL },
+    { "bash", NULL, complete_bash, &complete_bash_size },
+    { "zsh", NULL, complete_zsh, &complete_zsh_size },
+    { "fish", NULL, complete_fish, &complete_fish_size },
 };
 
 static void json_opts(struct jsonw *w, const struct cli_opt *list)
@@ -69,7 +74,10 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     }
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         if (!strcmp(format ? format : "text", formats[i].name)) {
-            formats[i].print(stdout);
+            if (formats[i].print)
+                formats[i].print(stdout);
+            else
+                (void) fwrite(formats[i].script, 1, *formats[i].size, stdout);
             return DIBS_OK;
         }
     }

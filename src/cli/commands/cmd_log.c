@@ -116,7 +116,6 @@ static dibs_status options(struct cli *cli, struct history *h, char name[DIBS_NA
 {
     const char *port = cli_value(cli, "port");
     const char *text = cli_value(cli, "name");
-    dibs_project project = { 0 };
     const char *dir = NULL;
     int64_t since = 0;
 
@@ -132,7 +131,7 @@ static dibs_status options(struct cli *cli, struct history *h, char name[DIBS_NA
     if (status != DIBS_OK || !text)
         return status;
     h->name = name;
-    status = cli_name(cli, text, name, &project, &dir, err);
+    status = cli_name(cli, text, name, &dir, err);
     return status == DIBS_OK ? dibs_name_locate(cli->handle, name, dir, name, err) : status;
 }
 

@@ -283,7 +283,6 @@ static dibs_status filter_from(struct cli *cli, dibs_filter *filter, char name[D
 {
     const char *proto = cli_value(cli, "proto");
     const char *port = cli_value(cli, "port");
-    dibs_project project = { 0 };
     dibs_which which = { 0 };
     dibs_status status = DIBS_OK;
 
@@ -294,7 +293,7 @@ static dibs_status filter_from(struct cli *cli, dibs_filter *filter, char name[D
         status = dibs_port_parse(port, &filter->port, err);
     if (status != DIBS_OK || cli->argc == 0)
         return status;
-    status = cli_which(cli, cli->argv[0], &which, name, &project, err);
+    status = cli_which(cli, cli->argv[0], &which, name, err);
     if (status != DIBS_OK)
         return status;
     if (which.name) {

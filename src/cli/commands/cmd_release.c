@@ -15,8 +15,7 @@ struct target {
 struct release {
     struct cli *cli;
     struct cli_hosts hosts; /* n 0: this one */
-    dibs_project project;
-    size_t n; /* claims that ended */
+    size_t n;               /* claims that ended */
     dibs_status status;
 };
 
@@ -49,7 +48,7 @@ static dibs_status read_target(struct release *r, int i, struct target *out, dib
     out->which = (dibs_which){ .token = cli_value(r->cli, "token"), .all_mine = cli_has(r->cli, "all-mine") };
     out->shown = typed ? typed : out->which.token ? "this token" : "no claim at all";
     if (typed)
-        s = cli_which(r->cli, typed, &out->which, out->name, &r->project, err);
+        s = cli_which(r->cli, typed, &out->which, out->name, err);
     return !s && r->hosts.n && !out->which.name
                ? err_set(err, DIBS_INVALID, "release: '--hosts' is for names")
                : s;

@@ -24,7 +24,6 @@ struct rendering {
     const char *source;
     struct template template;
     const struct workload_group *group; /* NULL: no manifest */
-    dibs_project project;
     struct named *names;
     size_t n, max;
     dibs_claim *claims;
@@ -89,7 +88,7 @@ static dibs_status want_need(struct rendering *r, const char *typed, struct work
 static dibs_status want_name(struct rendering *r, const char *typed, dibs_err *err)
 {
     struct named named = { .typed = typed, .request = { .keep = true, .is_lookup = true } };
-    dibs_status s = cli_claim_name(r->cli, typed, named.name, &r->project, &named.request.project, err);
+    dibs_status s = cli_claim_name(r->cli, typed, named.name, &named.request.project, err);
 
     return s == DIBS_OK ? add(r, &named, err) : s;
 }

@@ -25,7 +25,6 @@ struct command {
     struct launch_claims claims;
     struct want *wants;
     dibs_ranges ranges;
-    dibs_project project;
 };
 
 /* ---- the requests ---- */
@@ -42,8 +41,7 @@ static dibs_status want_from(struct command *command, size_t i, const char *text
         return err_set(err, DIBS_INVALID, "run: '%.64s' is not NAME or NAME=PORT: its name is %s", text,
                        len ? "too long" : "empty");
     memcpy(want->typed, text, len);
-    dibs_status s = cli_claim_name(command->claims.cli, want->typed, want->name, &command->project,
-                                   &request->project, err);
+    dibs_status s = cli_claim_name(command->claims.cli, want->typed, want->name, &request->project, err);
     if (!s && equals) {
         request->mode = DIBS_REQUIRED;
         s = dibs_port_parse(equals + 1, &request->port, err);
