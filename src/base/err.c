@@ -6,13 +6,24 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #include "base/banned.h"
+
+/* Format the message and make it safe for a terminal: it may have foreign text in it. */
+DIBS_PRINTF(2, 0) static void format(dibs_err *err, const char *fmt, va_list ap)
+{
+    char text[DIBS_ERR_MSG_MAX + 1]; /* a longer one gets an ellipsis */
+
+    (void) vsnprintf(text, sizeof text, fmt, ap);
+    (void) text_safe(text, err->msg, sizeof err->msg);
+}
 
 DIBS_PRINTF(3, 0) static void put(dibs_err *err, dibs_status code, const char *fmt, va_list ap)
 {
     memset(err, 0, sizeof *err);
     err->code = code;
-    (void) vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+    format(err, fmt, ap);
 }
 
 dibs_status err_set(dibs_err *err, dibs_status code, const char *fmt, ...)
@@ -68,7 +79,7 @@ dibs_status err_wrap(dibs_err *err, dibs_status code, const char *fmt, ...)
     memcpy(cause, err->msg, sizeof cause);
     err->code = code;
     va_start(ap, fmt);
-    (void) vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+    format(err, fmt, ap);
     va_end(ap);
     size_t used = strlen(err->msg);
     (void) snprintf(err->msg + used, sizeof err->msg - used, ": %.*s", (int) (sizeof cause - 1), cause);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_BASE_ERR_H
 #define DIBS_BASE_ERR_H
-/* Filling the caller's dibs_err. */
+/* Filling the caller's dibs_err. A message is made safe for a terminal here, whatever text is put into it; a
+ * call site only bounds the length of foreign text, as "%.80s". */
 #include "dibs/status.h"
 
 /* Record a failure and return its code, so that a call site reads

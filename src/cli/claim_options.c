@@ -5,14 +5,11 @@
 
 #include "base/err.h"
 #include "base/text.h"
-#include "cli/file.h"
 #include "cli/manifest.h"
 #include "codec/wire.h"
 #include "net/bindings.h"
 
 #include "base/banned.h"
-
-#define SHOWN_MAX 64 /* bytes of the user's text in a message */
 
 dibs_status cli_open(struct cli *cli, dibs_err *err)
 {
@@ -62,8 +59,8 @@ dibs_status cli_bindings_from(const struct cli *cli, dibs_binding out[DIBS_BINDI
     return DIBS_OK;
 }
 
-dibs_status cli_which(const struct cli *cli, const char *text, dibs_which *out, char name[DIBS_NAME_MAX + 1],
-                      dibs_project *project, dibs_err *err)
+dibs_status cli_which(struct cli *cli, const char *text, dibs_which *out, char name[DIBS_NAME_MAX + 1],
+                      dibs_err *err)
 {
     dibs_which which = { 0 };
     dibs_status s = DIBS_OK;
@@ -71,7 +68,7 @@ dibs_status cli_which(const struct cli *cli, const char *text, dibs_which *out, 
     if (*text && !text[strspn(text, "0123456789")]) { /* a name is never only a number */
         s = dibs_port_parse(text, &which.port, err);
     } else {
-        s = cli_name(cli, text, name, project, &which.project, err);
+        s = cli_name(cli, text, name, &which.project, err);
         which.name = name;
     }
     if (!s)
@@ -116,16 +113,6 @@ dibs_status cli_request_from(const struct cli *cli, dibs_request *out, dibs_rang
     return s;
 }
 
-static dibs_status pid_from(const struct cli *cli, int32_t *out, dibs_err *err)
-{
-    int64_t pid = 0;
-    dibs_status s = cli_number_parse("--pid", cli_value(cli, "pid"), 1, INT32_MAX, &pid, err);
-
-    if (!s)
-        *out = (int32_t) pid;
-    return s;
-}
-
 static dibs_status ttl_from(const struct cli *cli, int64_t *out, dibs_err *err)
 {
     int64_t ms = 0;
@@ -145,11 +132,13 @@ dibs_status cli_heir_from(const struct cli *cli, dibs_heir *out, bool *given, di
     static const char *const names[] = { "pid", "ttl", "keep", NULL };
     const char *which = NULL;
     dibs_heir heir = { .holder = DIBS_HELD_BY_NOBODY };
+    int64_t pid = 0;
     dibs_status s = cli_one_of(cli, names, &which, err);
 
     if (!s && which == names[0]) {
         heir.holder = DIBS_HELD_BY_PROCESS;
-        s = pid_from(cli, &heir.pid, err);
+        s = cli_number_from(cli, "pid", 1, INT32_MAX, &pid, err);
+        heir.pid = (int32_t) pid;
     } else if (!s && which == names[1]) {
         heir.holder = DIBS_HELD_BY_LEASE;
         s = ttl_from(cli, &heir.ttl_ms, err);
@@ -164,43 +153,41 @@ dibs_status cli_heir_from(const struct cli *cli, dibs_heir *out, bool *given, di
     return DIBS_OK;
 }
 
-dibs_status cli_target(const struct cli *cli, dibs_which *out, char name[DIBS_NAME_MAX + 1],
-                       dibs_project *project, dibs_err *err)
+dibs_status cli_target(struct cli *cli, dibs_which *out, char name[DIBS_NAME_MAX + 1], dibs_err *err)
 {
     const char *token = cli_value(cli, "token");
 
     if (token && cli->argc)
-        return err_set(err, DIBS_INVALID, "%s: '--token' already says which claim; '%s' is too much",
-                       cli->cmd->name, text_safe(cli->argv[0], name, SHOWN_MAX));
+        return err_set(err, DIBS_INVALID, "%s: '--token' already says which claim; '%.64s' is too much",
+                       cli->cmd->name, cli->argv[0]);
     if (!token && !cli->argc)
         return err_set(err, DIBS_INVALID, "%s: which claim? usage: dibs %s %s", cli->cmd->name,
                        cli->cmd->name, cli->cmd->args);
     if (!token)
-        return cli_which(cli, cli->argv[0], out, name, project, err);
+        return cli_which(cli, cli->argv[0], out, name, err);
     *out = (dibs_which){ .token = token };
     return DIBS_OK;
 }
 
-dibs_status cli_name(const struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1],
-                     dibs_project *project, const char **dir, dibs_err *err)
+dibs_status cli_project(struct cli *cli, dibs_err *err)
 {
-    bool is_absolute = text[0] == '/';
-
-    if (!is_absolute && !project->group[0]) {
-        dibs_status s = dibs_project_find(&cli->settings, NULL, project, err);
-        if (s)
-            return s;
-    }
-    *dir = is_absolute ? NULL : project->dir;
-    if (cli_manifest_name(cli, text, out))
-        return DIBS_OK;
-    return dibs_name_resolve(project, text, out, err);
+    return cli->project.group[0] ? DIBS_OK : dibs_project_find(&cli->settings, NULL, &cli->project, err);
 }
 
-dibs_status cli_claim_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1],
-                           dibs_project *project, const char **dir, dibs_err *err)
+dibs_status cli_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1], const char **dir,
+                     dibs_err *err)
 {
-    dibs_status s = cli_name(cli, text, out, project, dir, err);
+    bool is_absolute = text[0] == '/';
+    dibs_status s = is_absolute ? DIBS_OK : cli_project(cli, err);
+
+    *dir = is_absolute ? NULL : cli->project.dir;
+    return s || cli_manifest_name(cli, text, out) ? s : dibs_name_resolve(&cli->project, text, out, err);
+}
+
+dibs_status cli_claim_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1], const char **dir,
+                           dibs_err *err)
+{
+    dibs_status s = cli_name(cli, text, out, dir, err);
 
     return s ? s : cli_manifest_permits(cli, text, err);
 }
@@ -240,8 +227,6 @@ dibs_status cli_print_claims(struct cli *cli, const dibs_claim *claims, size_t n
 {
     if (is_list)
         cli_begin_list(cli);
-    else if (cli->json)
-        jsonw_begin(&cli->w, stdout);
     for (size_t i = 0; i < n; i++) {
         if (cli->json)
             wire_claim(&cli->w, &claims[i], true);
@@ -250,20 +235,17 @@ dibs_status cli_print_claims(struct cli *cli, const dibs_claim *claims, size_t n
     }
     if (is_list)
         cli_end_list(cli);
-    else if (cli->json)
-        jsonw_finish(&cli->w);
     return cli_flush(cli, err);
 }
 
 dibs_status cli_hosts(const struct cli *cli, struct cli_hosts *out, dibs_err *err)
 {
     bool is_whole = text_copy(out->text, sizeof out->text, cli_value(cli, "hosts"));
+    char *rest = out->text;
 
     out->n = 0;
-    for (char *at = out->text; at; at = strchr(at, ',')) {
-        if (at != out->text)
-            *at++ = '\0';
-        if (!is_whole || out->n == DIBS_HOSTS_MAX || *at == ',' || *at == '\0')
+    for (char *at = NULL; (at = strsep(&rest, ","));) {
+        if (!is_whole || out->n == DIBS_HOSTS_MAX || !*at)
             return err_set(err, DIBS_INVALID, "'--hosts' takes 1 to %d names, with commas between them",
                            DIBS_HOSTS_MAX);
         out->at[out->n++] = at;

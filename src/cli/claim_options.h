@@ -11,15 +11,14 @@ dibs_status cli_one_of(const struct cli *cli, const char *const *names, const ch
 /* Rows of options, for cli_request_from(). */
 #define CLI_REQUEST_OPTS                                                                       \
     { .name = "range", .arg = "RANGE", .help = "choose from these ports, as 8000-8099,9000" }, \
-        { .name = "pool", .arg = "POOL", .help = "choose from this pool", .kind = CLI_POOL },  \
+        { .name = "pool", .arg = "POOL", .help = "choose from this pool" },                    \
         { .name = "proto",                                                                     \
           .arg = "PROTO",                                                                      \
           .help = "tcp, udp or sctp; one number for several: tcp+udp",                         \
-          .kind = CLI_WORDS,                                                                   \
           .words = PROTO_WORDS " tcp+udp" },                                                   \
     {                                                                                          \
         .name = "address", .arg = "ADDRESS",                                                   \
-        .help = "address to be bound, may be repeated; the default is *", .kind = CLI_WORDS,   \
+        .help = "address to be bound, may be repeated; the default is *",                      \
         .words = "* localhost 127.0.0.1 ::1 0.0.0.0", .is_repeatable = true                    \
     }
 
@@ -30,8 +29,7 @@ dibs_status cli_request_from(const struct cli *cli, dibs_request *out, dibs_rang
 dibs_status cli_heir_from(const struct cli *cli, dibs_heir *out, bool *given, dibs_err *err);
 
 /* Find the one claim that renew and transfer act on: their argument, or --token. */
-dibs_status cli_target(const struct cli *cli, dibs_which *out, char name[DIBS_NAME_MAX + 1],
-                       dibs_project *project, dibs_err *err);
+dibs_status cli_target(struct cli *cli, dibs_which *out, char name[DIBS_NAME_MAX + 1], dibs_err *err);
 
 /* The value of --hosts: "a,b,c". */
 struct cli_hosts {
@@ -41,13 +39,12 @@ struct cli_hosts {
 };
 dibs_status cli_hosts(const struct cli *cli, struct cli_hosts *out, dibs_err *err);
 
-/* Make a name as typed absolute. *dir is the project of a relative name, else NULL; `project` is found when
- * it is needed first (its dir is empty until then). */
-dibs_status cli_name(const struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1],
-                     dibs_project *project, const char **dir, dibs_err *err);
+/* Make a name as typed absolute. *dir is the project of a relative name, else NULL. */
+dibs_status cli_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1], const char **dir,
+                     dibs_err *err);
 /* The same for a name that is about to get a claim. INVALID: the manifest does not permit it. */
-dibs_status cli_claim_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1],
-                           dibs_project *project, const char **dir, dibs_err *err);
+dibs_status cli_claim_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1], const char **dir,
+                           dibs_err *err);
 
 /* Note degraded and narrowed answers, and preferred ports that were not free. */
 void cli_note_claims(const struct cli *cli, const dibs_claim *claims, size_t n);

@@ -17,22 +17,12 @@
 #define CLI_TEXT_OF(macro) CLI_TEXT_OF_(macro)
 #define CLI_TEXT_OF_(text) #text
 
-/* Kinds of values, for completions. */
-enum cli_value_kind {
-    CLI_TEXT,
-    CLI_NAME, /* a claim's name: completed from `dibs ls` */
-    CLI_POOL,
-    CLI_PORT,
-    CLI_FILE,
-    CLI_WORDS, /* one of opt->words */
-};
-
 struct cli_opt {
-    const char *name;  /* without "--"; NULL ends the list */
-    const char *arg;   /* placeholder of its value; NULL: a switch */
-    const char *help;  /* one line, no full stop */
-    const char *words; /* CLI_WORDS: "tcp udp sctp" */
-    enum cli_value_kind kind;
+    const char *name; /* without "--"; NULL ends the list */
+    const char *arg;  /* placeholder of its value; NULL: a switch */
+    const char *help; /* one line, no full stop */
+    const char
+        *words;  /* for completions: "tcp udp sctp", or ":names" of claims; by `arg` for files and pools */
     char letter; /* short form, or 0 */
     bool is_repeatable;
 };
@@ -55,13 +45,12 @@ struct cli_cmd {
     const struct cli_opt *opts; /* may be NULL */
     unsigned flags;
     int min_args, max_args; /* max -1: any number */
-    enum cli_value_kind args_kind;
-    const char *args_words; /* CLI_WORDS, for `pool` and `snapshot` verbs */
+    const char *args_words; /* for completions: its verbs, ":names" or ":files" */
     const char *program;    /* that runs it, "dibs-serve"; NULL: dibs itself, by `run` */
     dibs_status (*run)(struct cli *cli, dibs_err *err);
 };
 
-/* A verb of a command, its first argument: `dibs pool set NAME`. The command's args_words list them. */
+/* A verb of a command, its first argument: `dibs pool set NAME`. */
 struct cli_verb {
     const char *name;           /* NULL ends the list */
     const char *arg;            /* what follows it: "NAME"; "[FILE]" may be missing; NULL: nothing */
@@ -84,6 +73,7 @@ struct cli {
     dibs_settings settings;
     struct workload_group *manifest; /* of the project; NULL: none, or it cannot be used */
     dibs_err no_manifest;            /* why there is none */
+    dibs_project project;            /* of relative names, after cli_project() */
     dibs *handle;                    /* with CLI_HANDLE */
     bool json;
     bool quiet;
@@ -93,7 +83,7 @@ struct cli {
     struct cli_given given[CLI_OPTIONS_MAX];
     size_t n_given;
     int exit_code;  /* `run`: the child's code; -1: by status */
-    struct jsonw w; /* of cli_begin_list() */
+    struct jsonw w; /* with --json: the answer, one value */
 };
 
 /* The value given for an option of this command, or NULL. */
@@ -102,15 +92,25 @@ bool cli_has(const struct cli *cli, const char *name);
 /* The i-th value of a repeatable option, or NULL. */
 const char *cli_value_at(const struct cli *cli, const char *name, size_t i);
 
+/* Read the option's number, decimal digits only, `least` to `most`; *out stays when it was not given. */
+dibs_status cli_number_from(const struct cli *cli, const char *name, int64_t least, int64_t most,
+                            int64_t *out, dibs_err *err);
+
 /* Print a line for people on stderr: "dibs: ...". Silent with --quiet (errors are not notes). */
 void cli_note(const struct cli *cli, const char *fmt, ...) DIBS_PRINTF(2, 3);
 
-/* Describe the holder of a claim: "pid 123 (node)", "lease, 9m30s left", "-". `boot_ms`: dibs_boot_ms(). */
+/* Describe the holder of a claim: "pid 123 (node)", "lease, 9m30s left", "-"; not yet safe for a terminal.
+ * `boot_ms`: dibs_boot_ms(). */
 void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size);
+/* "alive", "dead", "unknown", "orphan" or "kept". */
+const char *cli_state(const dibs_claim *claim);
+enum { CLI_ADDRESS_BYTES = DIBS_ADDRESS_TEXT_MAX + 3 };
+/* Write the address as it stands before a port: IPv6 in brackets. */
+void cli_address(const dibs_address *address, char out[CLI_ADDRESS_BYTES]);
 /* Write the bindings of a claim: "tcp *:8080 udp *:8080". */
 void cli_bindings(const dibs_claim *claim, char *out, size_t size);
 
-/* With --json: begin and end the array of the answer, whose items are written to cli->w. */
+/* With --json: begin and end the array of the answer. */
 void cli_begin_list(struct cli *cli);
 void cli_end_list(struct cli *cli);
 /* With --json: print {"KEY":N}. */
@@ -119,9 +119,11 @@ void cli_print_count(const struct cli *cli, const char *key, size_t n);
 /* Read bindings from --proto (comma list, "tcp+udp") and --address (repeatable); default tcp on "*". */
 dibs_status cli_bindings_from(const struct cli *cli, dibs_binding out[DIBS_BINDINGS_MAX], size_t *n,
                               dibs_err *err);
+/* Find the project that the user is in, once. */
+dibs_status cli_project(struct cli *cli, dibs_err *err);
 /* Read NAME, /NAME or PORT into `dibs_which`; `name` is storage for the absolute name. */
-dibs_status cli_which(const struct cli *cli, const char *text, dibs_which *out, char name[DIBS_NAME_MAX + 1],
-                      dibs_project *project, dibs_err *err);
+dibs_status cli_which(struct cli *cli, const char *text, dibs_which *out, char name[DIBS_NAME_MAX + 1],
+                      dibs_err *err);
 
 /* The exit code of a status. */
 int cli_exit_code(dibs_status status);
@@ -157,7 +159,9 @@ bool cli_number(const char *text, int64_t min, int64_t max, int64_t *out);
 /* Open the handle unless it is open. program_main() does it for CLI_HANDLE; a command that calls it itself
  * can refuse a wrong request before there is a ledger. */
 dibs_status cli_open(struct cli *cli, dibs_err *err);
-/* Flush the answer. On failure exit_code is CLI_EXIT_OUTPUT or CLI_EXIT_READER_GONE, and the caller can still
- * undo its changes. */
+/* End the line of the JSON that was written to cli->w, if any. */
+void cli_end_json(struct cli *cli);
+/* End and flush the answer. On failure exit_code is CLI_EXIT_OUTPUT or CLI_EXIT_READER_GONE, and the caller
+ * can still undo its changes. */
 dibs_status cli_flush(struct cli *cli, dibs_err *err);
 #endif

@@ -19,25 +19,25 @@ const struct cli_opt cli_top_opts[] = {
 
 /* The form of each setting's value: one line for each row of DIBS_SETTING_MAP, or this file does not compile.
  */
-#define VALUE_LEDGER "URI", CLI_TEXT, NULL
-#define VALUE_LEDGER_MODE "MODE", CLI_WORDS, "fallback strict mru"
-#define VALUE_MRU_FILE "FILE", CLI_FILE, NULL
-#define VALUE_SOCKET "PATH", CLI_FILE, NULL
-#define VALUE_SYNC "HOW", CLI_WORDS, "normal full"
-#define VALUE_RANGE "RANGE", CLI_TEXT, NULL
-#define VALUE_POOL "POOL", CLI_POOL, NULL
-#define VALUE_BAND "BAND", CLI_WORDS, "auto off"
-#define VALUE_ORDER "ORDER", CLI_TEXT, NULL
-#define VALUE_COOLDOWN "TIME", CLI_TEXT, NULL
-#define VALUE_TTL "TIME", CLI_TEXT, NULL
-#define VALUE_TIMEOUT "TIME", CLI_TEXT, NULL
-#define VALUE_ALLOW_EPHEMERAL NULL, CLI_TEXT, NULL
-#define VALUE_GROUP "GROUP", CLI_TEXT, NULL
-#define VALUE_NODE "NAME", CLI_TEXT, NULL
+#define VALUE_LEDGER "URI", NULL
+#define VALUE_LEDGER_MODE "MODE", "fallback strict mru"
+#define VALUE_MRU_FILE "FILE", NULL
+#define VALUE_SOCKET "PATH", NULL
+#define VALUE_SYNC "HOW", "normal full"
+#define VALUE_RANGE "RANGE", NULL
+#define VALUE_POOL "POOL", NULL
+#define VALUE_BAND "BAND", "auto off"
+#define VALUE_ORDER "ORDER", NULL
+#define VALUE_COOLDOWN "TIME", NULL
+#define VALUE_TTL "TIME", NULL
+#define VALUE_TIMEOUT "TIME", NULL
+#define VALUE_ALLOW_EPHEMERAL NULL, NULL
+#define VALUE_GROUP "GROUP", NULL
+#define VALUE_NODE "NAME", NULL
 
 #define ROW(name, summary, ...) ROW_(name, summary, __VA_ARGS__)
-#define ROW_(option, summary, value, value_kind, value_words) \
-    { .name = (option), .arg = (value), .help = (summary), .kind = (value_kind), .words = (value_words) },
+#define ROW_(option, summary, value, value_words) \
+    { .name = (option), .arg = (value), .help = (summary), .words = (value_words) },
 
 enum { FIRST_SETTING = 3 };
 
@@ -53,12 +53,11 @@ const struct cli_opt cli_global_opts[] = {
 _Static_assert(sizeof cli_global_opts / sizeof *cli_global_opts == FIRST_SETTING + DIBS_SETTING_COUNT + 1,
                "the settings come last, in their own order");
 
-bool cli_is_setting(const struct cli_opt *opt, dibs_setting *out)
+dibs_setting cli_setting_of(const struct cli_opt *opt)
 {
-    for (int i = 0; i < DIBS_SETTING_COUNT; i++)
-        if (opt == &cli_global_opts[FIRST_SETTING + i]) {
-            *out = (dibs_setting) i;
-            return true;
-        }
-    return false;
+    int i = 0;
+
+    while (i < DIBS_SETTING_COUNT && opt != &cli_global_opts[FIRST_SETTING + i])
+        i++;
+    return (dibs_setting) i;
 }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Completions for three shells. Their scripts pass the words of the line to the hidden command `complete`,
- * which answers from the command table: a candidate a line, with a tab and its help; or what the shell has to
- * find itself, ":names", ":pools", ":files", ":command N" (another program's line, after N words). */
+/* Completions for three shells. Their scripts (share/completions) pass the words of the line to the hidden
+ * command `complete`, which answers from the command table: a candidate a line, with a tab and its help; or
+ * what the shell has to find itself, ":names", ":pools", ":files", ":command N" (another program's line,
+ * after N words). */
 #include <string.h>
 
 #include "cli/help.h"
 #include "cli/parse.h"
 
 #include "base/banned.h"
-
-/* ---- what can stand there ---- */
 
 /* The words before the one that is completed. */
 struct line {
@@ -41,21 +40,22 @@ static void read_word(struct line *line, const char *word)
     }
 }
 
-/* `before`: the beginning of the word that is completed, "--proto=". */
-static void offer_values(FILE *to, enum cli_value_kind kind, const char *words, const char *before)
+static const char *words_of(const struct cli_opt *opt)
 {
-    switch (kind) {
-    case CLI_NAME: (void) fputs(":names\n", to); return;
-    case CLI_POOL: (void) fputs(":pools\n", to); return;
-    case CLI_FILE: (void) fputs(":files\n", to); return;
-    case CLI_TEXT:
-    case CLI_PORT: return;
-    case CLI_WORDS: break;
-    }
-    for (const char *p = words; *p; p += strspn(p, " ")) {
+    if (!opt->arg)
+        return NULL;
+    if (strcmp(opt->arg, "FILE") == 0 || strcmp(opt->arg, "PATH") == 0)
+        return ":files";
+    return strcmp(opt->arg, "POOL") == 0 ? ":pools" : opt->words;
+}
+
+/* `before`: the beginning of the word that is completed, "--proto=". */
+static void offer_words(FILE *to, const char *words, const char *before)
+{
+    for (const char *p = words ? words : ""; *p; p += strspn(p, " ")) {
         size_t len = strcspn(p, " ");
 
-        (void) fprintf(to, "%s%.*s\n", before, (int) len, p);
+        (void) fprintf(to, "%s%.*s\n", *p == ':' ? "" : before, (int) len, p);
         p += len;
     }
 }
@@ -99,7 +99,7 @@ void complete_line(FILE *to, int n, char *const *words)
         (void) snprintf(before, sizeof before, "%.*s=", (int) len, last);
     }
     if (line.pending) {
-        offer_values(to, line.pending->kind, line.pending->words, before);
+        offer_words(to, words_of(line.pending), before);
     } else if (is_option) {
         offer_options(to, line.cmd ? line.cmd->opts : cli_top_opts, NULL);
         offer_options(to, cli_global_opts, line.cmd);
@@ -108,84 +108,6 @@ void complete_line(FILE *to, int n, char *const *words)
     } else if (line.cmd->flags & CLI_STOP) {
         (void) fprintf(to, ":command %d\n", n_own + !line.is_command);
     } else {
-        offer_values(to, line.cmd->args_kind, line.cmd->args_words, "");
+        offer_words(to, line.cmd->args_words, "");
     }
-}
-
-/* ---- the scripts ---- */
-
-void complete_bash(FILE *to)
-{
-    (void) fputs(
-        "# bash completion for dibs; made by 'dibs help --format bash'\n"
-        "_dibs_add() {\n"
-        "    local word\n"
-        "    while IFS= read -r word; do\n"
-        "        word=${word%%$'\\t'*}\n"
-        "        [[ $word == \"$cur\"* ]] && COMPREPLY+=(\"$word\")\n"
-        "    done\n"
-        "}\n"
-        "_dibs() {\n"
-        "    local cur=${COMP_WORDS[COMP_CWORD]} line\n"
-        "    COMPREPLY=()\n"
-        "    [[ $cur == = ]] && cur=''\n"
-        "    while IFS= read -r line; do\n"
-        "        case $line in\n"
-        "            :names) _dibs_add < <(dibs ls --names 2>/dev/null) ;;\n"
-        "            :pools) _dibs_add < <(dibs pool --names 2>/dev/null) ;;\n"
-        "            :files) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- \"$cur\") ;;\n"
-        "            :command*) mapfile -t COMPREPLY < <(compgen -c -- \"$cur\") ;;\n"
-        "            *) _dibs_add <<<\"$line\" ;;\n"
-        "        esac\n"
-        "    done < <(dibs complete -- \"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null)\n"
-        "}\n"
-        "complete -F _dibs dibs\n",
-        to);
-}
-
-void complete_zsh(FILE *to)
-{
-    (void) fputs("#compdef dibs\n"
-                 "# zsh completion for dibs; made by 'dibs help --format zsh'\n"
-                 "_dibs() {\n"
-                 "    local line\n"
-                 "    local -a found\n"
-                 "    for line in ${(f)\"$(dibs complete -- \"${(@)words[2,CURRENT]}\" 2>/dev/null)\"}; do\n"
-                 "        case $line in\n"
-                 "            :names) found+=(${${(f)\"$(dibs ls --names 2>/dev/null)\"}//:/\\\\:}) ;;\n"
-                 "            :pools) found+=(${${(f)\"$(dibs pool --names 2>/dev/null)\"}//:/\\\\:}) ;;\n"
-                 "            :files) _files; return ;;\n"
-                 "            :command*) shift ${line#:command } words; (( CURRENT -= ${line#:command } )); "
-                 "_normal; return ;;\n"
-                 "            *) found+=(\"${${line//:/\\\\:}/$'\\t'/:}\") ;;\n"
-                 "        esac\n"
-                 "    done\n"
-                 "    _describe dibs found\n"
-                 "}\n"
-                 "if [[ $funcstack[1] == _dibs ]]; then _dibs \"$@\"; else compdef _dibs dibs; fi\n",
-                 to);
-}
-
-void complete_fish(FILE *to)
-{
-    (void) fputs("# fish completion for dibs; made by 'dibs help --format fish'\n"
-                 "function __dibs_complete\n"
-                 "    set -l words (commandline -opc) (commandline -ct)\n"
-                 "    for line in (dibs complete -- $words[2..-1] 2>/dev/null)\n"
-                 "        switch $line\n"
-                 "            case :names\n"
-                 "                dibs ls --names 2>/dev/null\n"
-                 "            case :pools\n"
-                 "                dibs pool --names 2>/dev/null\n"
-                 "            case :files\n"
-                 "                __fish_complete_path (commandline -ct)\n"
-                 "            case ':command*'\n"
-                 "                __fish_complete_subcommand --fcs-skip=2\n"
-                 "            case '*'\n"
-                 "                echo $line\n"
-                 "        end\n"
-                 "    end\n"
-                 "end\n"
-                 "complete -c dibs -f -a '(__dibs_complete)'\n",
-                 to);
 }

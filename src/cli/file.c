@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,64 +16,35 @@
 
 #include "base/banned.h"
 
-#define CHUNK_BYTES ((size_t) 65536)
-
-static dibs_status read_all(int fd, const char *path, char **out, size_t *len, dibs_err *err)
+dibs_status cli_input_read(const char *path, char **out, size_t *len, dibs_err *err)
 {
-    AUTO(free_auto) char *text = NULL;
-    size_t used = 0;
-    size_t max = 0;
+    bool is_stdin = strcmp(path, "-") == 0;
+    const char *name = cli_input_name(path);
+    AUTO(free_auto)
+    char *text = malloc(DIBS_INPUT_MAX_BYTES + 2u); /* touched only as far as the input goes */
+    FILE *from = is_stdin ? stdin : fopen(path, "re");
 
-    for (;;) {
-        if (max - used < CHUNK_BYTES) {
-            max = max ? 2 * max : 2 * CHUNK_BYTES;
-            char *larger = realloc(text, max + 1);
-
-            if (!larger)
-                return err_set(err, DIBS_FAILURE, "out of memory");
-            text = larger;
-        }
-        ssize_t got = read(fd, text + used, max - used);
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return err_os(err, DIBS_FAILURE, errno, "cannot read '%s'", path);
-        if (got == 0)
-            break;
-        used += (size_t) got;
-        if (used > DIBS_INPUT_MAX_BYTES)
-            return err_set(err, DIBS_INVALID, "'%s' has more than %u bytes", path, DIBS_INPUT_MAX_BYTES);
-    }
-    text[used] = '\0';
+    if (!from)
+        return err_os(err, DIBS_FAILURE, errno, "cannot open '%s'", name);
+    size_t n = text ? fread(text, 1, DIBS_INPUT_MAX_BYTES + 1u, from) : 0;
+    int failed = ferror(from) ? errno : 0;
+    if (!is_stdin)
+        (void) fclose(from);
+    if (!text)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    if (failed)
+        return err_os(err, DIBS_FAILURE, failed, "cannot read '%s'", name);
+    if (n > DIBS_INPUT_MAX_BYTES)
+        return err_set(err, DIBS_INVALID, "'%s' has more than %u bytes", name, DIBS_INPUT_MAX_BYTES);
+    text[n] = '\0';
     *out = TAKE(text);
-    *len = used;
+    *len = n;
     return DIBS_OK;
 }
 
-dibs_status cli_input_read(const char *path, char **out, size_t *len, dibs_err *err)
+const char *cli_input_name(const char *path)
 {
-    char safe[1024] = "";
-
-    if (strcmp(path, "-") == 0)
-        return read_all(STDIN_FILENO, "standard input", out, len, err);
-    (void) text_safe(path, safe, sizeof safe);
-    AUTO(fd_auto) int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0)
-        return err_os(err, DIBS_FAILURE, errno, "cannot open '%s'", safe);
-    return read_all(fd, safe, out, len, err);
-}
-
-dibs_status cli_number_parse(const char *what, const char *text, int64_t least, int64_t most, int64_t *out,
-                             dibs_err *err)
-{
-    char safe[64] = "";
-
-    if (cli_number(text, least, most, out))
-        return DIBS_OK;
-    return err_set(err, DIBS_INVALID, "%s: '%s' is not a whole number from %" PRId64 " to %" PRId64, what,
-                   text_safe(text, safe, sizeof safe), least, most);
+    return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
 enum { NEW_MODE = 0666, PRIVATE_MODE = 0600, MODE_BITS = 07777 };
@@ -95,11 +65,10 @@ static bool write_all(int fd, const char *text, size_t len)
 static dibs_status write_through(const char *path, const char *text, size_t len, dibs_err *err)
 {
     AUTO(fd_auto) int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    char safe[1024] = "";
 
     if (fd >= 0 && write_all(fd, text, len))
         return DIBS_OK;
-    return err_os(err, DIBS_FAILURE, errno, "cannot write '%s'", text_safe(path, safe, sizeof safe));
+    return err_os(err, DIBS_FAILURE, errno, "cannot write '%s'", path);
 }
 
 static mode_t new_mode(void)
@@ -114,11 +83,10 @@ dibs_status cli_output_save(const char *path, const char *text, size_t len, bool
 {
     char real[PATH_MAX] = "";
     char temporary[PATH_MAX + 8] = "";
-    char safe[1024] = "";
     struct stat st = { 0 };
     bool is_there = stat(path, &st) == 0;
+    const char *name = path;
 
-    (void) text_safe(path, safe, sizeof safe);
     if (is_there && !S_ISREG(st.st_mode))
         return write_through(path, text, len, err);
     for (int own = STDOUT_FILENO; is_there && own <= STDERR_FILENO; own++) { /* "/dev/stdout" > file */
@@ -126,7 +94,7 @@ dibs_status cli_output_save(const char *path, const char *text, size_t len, bool
 
         if (fstat(own, &at) == 0 && at.st_dev == st.st_dev && at.st_ino == st.st_ino)
             return write_all(own, text, len) ? DIBS_OK
-                                             : err_os(err, DIBS_FAILURE, errno, "cannot write '%s'", safe);
+                                             : err_os(err, DIBS_FAILURE, errno, "cannot write '%s'", name);
     }
     if (realpath(path, real)) /* a link stays a link; its target is written */
         path = real;
@@ -136,7 +104,7 @@ dibs_status cli_output_save(const char *path, const char *text, size_t len, bool
     AUTO(fd_auto) int fd = mkostemp(temporary, O_CLOEXEC);
 
     if (fd < 0)
-        return err_os(err, DIBS_FAILURE, errno, "cannot write beside '%s'", safe);
+        return err_os(err, DIBS_FAILURE, errno, "cannot write beside '%s'", name);
     mode_t mode = is_private ? PRIVATE_MODE : is_there ? st.st_mode & MODE_BITS : new_mode();
     bool is_good =
         write_all(fd, text, len) && fchmod(fd, mode) == 0 && fsync(fd) == 0 && rename(temporary, path) == 0;
@@ -144,7 +112,7 @@ dibs_status cli_output_save(const char *path, const char *text, size_t len, bool
         int why = errno;
 
         (void) unlink(temporary); /* the first failure is reported */
-        return err_os(err, DIBS_FAILURE, why, "cannot write '%s'", safe);
+        return err_os(err, DIBS_FAILURE, why, "cannot write '%s'", name);
     }
     return DIBS_OK;
 }

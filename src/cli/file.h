@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CLI_FILE_H
 #define DIBS_CLI_FILE_H
-/* Read and write files that the user named, and read numbers, for a command. */
+/* Read and write files that the user named. */
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "dibs/status.h"
 
 /* Read the whole of a file, or of stdin for "-", with a NUL behind it; INVALID when it is larger than
  * DIBS_INPUT_MAX_BYTES. The caller frees *out. */
 dibs_status cli_input_read(const char *path, char **out, size_t *len, dibs_err *err);
-
-/* Read decimal digits only, `least` to `most`. `what` names the number in the message. */
-dibs_status cli_number_parse(const char *what, const char *text, int64_t least, int64_t most, int64_t *out,
-                             dibs_err *err);
+/* The path as messages have it: "standard input" for "-". */
+const char *cli_input_name(const char *path);
 
 /* Write a file whole or not at all: beside its place, synced, then renamed. A link stays a link, and a device
  * or pipe is written to. `is_private`: mode 0600; otherwise an existing file keeps its mode, and a new one

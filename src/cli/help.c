@@ -56,11 +56,9 @@ static void print_opts(FILE *to, const char *title, const struct cli_opt *opts)
 
 static void print_globals(FILE *to, bool is_setting)
 {
-    for (size_t i = 0; cli_global_opts[i].name; i++) {
-        dibs_setting setting = DIBS_SETTING_COUNT;
-        if (cli_is_setting(&cli_global_opts[i], &setting) == is_setting)
+    for (size_t i = 0; cli_global_opts[i].name; i++)
+        if ((cli_setting_of(&cli_global_opts[i]) < DIBS_SETTING_COUNT) == is_setting)
             print_opt(to, &cli_global_opts[i]);
-    }
 }
 
 void help_command(FILE *to, const struct cli_cmd *cmd)

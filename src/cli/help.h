@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CLI_HELP_H
 #define DIBS_CLI_HELP_H
-/* Help, man page and completions, all made from the command table. */
+/* Help, man page and completions, by the command table. */
 #include "cli/cli.h"
 
 void help_overview(FILE *to);
@@ -12,7 +12,7 @@ void man_page(FILE *to);
 
 /* Print what the last of these words of a command line can be (`dibs complete`). */
 void complete_line(FILE *to, int n, char *const *words);
-void complete_bash(FILE *to);
-void complete_zsh(FILE *to);
-void complete_fish(FILE *to);
+/* The scripts of share/completions. */
+extern const char complete_bash[], complete_zsh[], complete_fish[];
+extern const size_t complete_bash_size, complete_zsh_size, complete_fish_size;
 #endif

@@ -109,9 +109,10 @@ static void settings(FILE *to)
                  "Times are written as 500ms, 10s, 5m, 2h or 7d.\n",
                  to);
     for (size_t i = 0; cli_global_opts[i].name; i++) {
-        dibs_setting setting = DIBS_SETTING_COUNT;
+        dibs_setting setting = cli_setting_of(&cli_global_opts[i]);
         char variable[48];
-        if (!cli_is_setting(&cli_global_opts[i], &setting))
+
+        if (setting == DIBS_SETTING_COUNT)
             continue;
         option(to, &cli_global_opts[i]);
         dibs_setting_env(setting, variable);
@@ -176,11 +177,9 @@ void man_page(FILE *to)
                    "a .git, and its branch. \\fI/NAME\\fR is the same everywhere.\n"
                    ".SH OPTIONS\nEvery command takes these, and the settings below.\n",
                    dibs_version());
-    for (size_t i = 0; cli_global_opts[i].name; i++) {
-        dibs_setting setting = DIBS_SETTING_COUNT;
-        if (!cli_is_setting(&cli_global_opts[i], &setting))
+    for (size_t i = 0; cli_global_opts[i].name; i++)
+        if (cli_setting_of(&cli_global_opts[i]) == DIBS_SETTING_COUNT)
             option(to, &cli_global_opts[i]);
-    }
     for (size_t i = 0; cli_top_opts[i].name; i++)
         option(to, &cli_top_opts[i]);
     (void) fputs(".SH COMMANDS\n", to);

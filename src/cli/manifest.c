@@ -48,16 +48,17 @@ static dibs_status load(struct cli *cli, const char *path, const dibs_flag *flag
     return dibs_settings_load_project(&file, flags, n, &cli->settings, err);
 }
 
-static dibs_status set_project(const struct cli *cli, struct workload_group *group, dibs_err *err)
+static dibs_status set_project(struct cli *cli, dibs_err *err)
 {
-    dibs_project project = { 0 };
-    dibs_status s = dibs_project_find(&cli->settings, NULL, &project, err);
+    struct workload_group *group = cli->manifest;
+    const char *dir = cli->project.dir;
+    dibs_status s = cli_project(cli, err);
 
     if (s != DIBS_OK)
         return s;
-    (void) text_copy(group->group, sizeof group->group, project.group);
-    group->project = project.dir[0] ? workload_text(group, project.dir) : NULL;
-    return project.dir[0] && !group->project ? err_set(err, DIBS_FAILURE, "out of memory") : DIBS_OK;
+    (void) text_copy(group->group, sizeof group->group, cli->project.group);
+    group->project = dir[0] ? dir : NULL;
+    return DIBS_OK;
 }
 
 static dibs_status load_without(struct cli *cli, const char *path, const dibs_flag *flags, size_t n,
@@ -80,7 +81,7 @@ dibs_status cli_settings_load(struct cli *cli, const dibs_flag *flags, size_t n,
     if (s == DIBS_OK)
         s = load(cli, path, flags, n, &cli->no_manifest);
     if (s == DIBS_OK)
-        s = set_project(cli, cli->manifest, &cli->no_manifest);
+        s = set_project(cli, &cli->no_manifest);
     if (s == DIBS_OK || s == DIBS_NOT_FOUND)
         return s == DIBS_OK ? s : dibs_settings_load(flags, n, &cli->settings, err);
     /* Another user's manifest does not count for claims, so it is no error there; a broken one of ours is. */
@@ -102,17 +103,11 @@ void cli_warn_manifest(const struct cli *cli)
 
 dibs_status cli_need_manifest(struct cli *cli, dibs_err *err)
 {
-    dibs_project project = { .dir = "" };
-
     if (cli->manifest)
         return DIBS_OK;
-    if (cli->no_manifest.code == DIBS_NOT_FOUND) { /* if there is no directory at all, say that instead */
-        dibs_status s = dibs_project_find(&cli->settings, NULL, &project, err);
-
-        if (s != DIBS_OK)
-            return s;
-    }
-    return err_set(err, cli->no_manifest.code, "%s", cli->no_manifest.msg);
+    /* If there is no directory at all, say that instead. */
+    dibs_status s = cli->no_manifest.code == DIBS_NOT_FOUND ? cli_project(cli, err) : DIBS_OK;
+    return s != DIBS_OK ? s : err_set(err, cli->no_manifest.code, "%s", cli->no_manifest.msg);
 }
 
 dibs_status cli_open_manifest(struct cli *cli, dibs_err *err)
@@ -139,10 +134,9 @@ dibs_status cli_open_manifest(struct cli *cli, dibs_err *err)
 static dibs_status find_own(struct cli *cli, const char *typed, dibs_err *err)
 {
     char name[DIBS_NAME_MAX + 1];
-    dibs_project project = { .dir = "" };
     dibs_which which = { .name = name };
     dibs_claim claim = { 0 };
-    dibs_status s = cli_name(cli, typed, name, &project, &which.project, err);
+    dibs_status s = cli_name(cli, typed, name, &which.project, err);
 
     if (s == DIBS_OK)
         s = cli_open(cli, err);
@@ -161,24 +155,23 @@ static bool is_reserved(const struct cli *cli, const char *typed)
 dibs_status cli_manifest_permits(struct cli *cli, const char *typed, dibs_err *err)
 {
     char name[DIBS_NAME_MAX + 1];
-    char shown[80];
 
     if (!is_reserved(cli, typed) || cli_manifest_name(cli, typed, name))
         return DIBS_OK;
     dibs_status s = find_own(cli, typed, err);
     if (s != DIBS_NOT_FOUND)
         return s;
-    return err_set(err, DIBS_INVALID,
-                   "'%s' cannot be a name of your own here: those of four parts with a number or '-' as the "
-                   "second are the manifest's, and 'dibs up' would release what %s does not have",
-                   text_safe(typed, shown, sizeof shown), cli->manifest->source);
+    return err_set(
+        err, DIBS_INVALID,
+        "'%.80s' cannot be a name of your own here: those of four parts with a number or '-' as the "
+        "second are the manifest's, and 'dibs up' would release what %s does not have",
+        typed, cli->manifest->source);
 }
 
 dibs_status cli_manifest_need(struct cli *cli, const char *typed, struct workload_need *out, bool *is_found,
                               dibs_err *err)
 {
     bool is_like = false;
-    char shown[80];
     dibs_err why = { 0 };
 
     *is_found = false;
@@ -196,8 +189,7 @@ dibs_status cli_manifest_need(struct cli *cli, const char *typed, struct workloa
         return s;
     if (is_reserved(cli, typed))
         return err_set(err, s, "%s", why.msg);
-    return err_set(err, s, "%s (a name of your own: dibs claim --keep '%s')", why.msg,
-                   text_safe(typed, shown, sizeof shown));
+    return err_set(err, s, "%s (a name of your own: dibs claim --keep '%.80s')", why.msg, typed);
 }
 
 bool cli_manifest_name(const struct cli *cli, const char *typed, char name[DIBS_NAME_MAX + 1])
@@ -244,7 +236,6 @@ dibs_status cli_advise_stop(const struct cli *cli, dibs_status status, dibs_err 
     dibs_claim user = { 0 };
     char pod[DIBS_NAME_MAX + 1];
     char shown[DIBS_NAME_MAX + 1];
-    char command[DIBS_COMMAND_MAX + 1];
 
     if (status != DIBS_TAKEN || !workload_user_of(cli->handle, cli->manifest, &err->blocker, &user))
         return status;
@@ -252,7 +243,7 @@ dibs_status cli_advise_stop(const struct cli *cli, dibs_status status, dibs_err 
     (void) snprintf(pod, sizeof pod, "%.*s", (int) present_pod_length(user.name), user.name);
     (void) err_set(err, status, "port %u is to be another's, but %s runs with it (pid %d, %s); stop it first",
                    blocker.port, pod_name(pod, shown, sizeof shown), user.process.pid,
-                   text_safe(user.command[0] ? user.command : "?", command, sizeof command));
+                   user.command[0] ? user.command : "?");
     err->blocker = blocker;
     return status;
 }
@@ -289,40 +280,37 @@ static void write_restart(struct jsonw *w, const struct workload_restart *restar
     jsonw_end_object(w);
 }
 
-static void print_json(const struct workload_plan *plan)
+static void print_json(struct jsonw *w, const struct workload_plan *plan)
 {
     char pod[DIBS_NAME_MAX + 1];
-    struct jsonw w;
 
-    jsonw_begin(&w, stdout);
-    jsonw_array(&w);
+    jsonw_array(w);
     for (size_t i = 0; i < plan->n; i++) {
         const struct workload_change *change = &plan->changes[i];
 
-        jsonw_object(&w);
-        jsonw_key_string(&w, "change", words[change->kind]);
+        jsonw_object(w);
+        jsonw_key_string(w, "change", words[change->kind]);
         if (change->kind == WORKLOAD_MOVE)
-            jsonw_key_uint(&w, "was", change->was);
-        jsonw_key_bool(&w, "needs_restart", change->needs_restart);
+            jsonw_key_uint(w, "was", change->before->port);
+        jsonw_key_bool(w, "needs_restart", change->needs_restart);
         if (change->n_pods > 0) {
-            jsonw_key_string(&w, "pod", pod_name(change->pod, pod, sizeof pod));
-            jsonw_key_uint(&w, "pods", change->n_pods);
+            jsonw_key_string(w, "pod", pod_name(change->pod, pod, sizeof pod));
+            jsonw_key_uint(w, "pods", change->n_pods);
         }
-        wire_claim_members(&w, &change->claim, true);
-        jsonw_end_object(&w);
+        wire_claim_members(w, &change->claim, true);
+        jsonw_end_object(w);
     }
     for (size_t i = 0; i < plan->n_restarts; i++)
-        write_restart(&w, &plan->restarts[i]);
-    jsonw_end_array(&w);
-    jsonw_finish(&w);
+        write_restart(w, &plan->restarts[i]);
+    jsonw_end_array(w);
 }
 
-void cli_print_changes(const struct cli *cli, const struct workload_plan *plan)
+void cli_print_changes(struct cli *cli, const struct workload_plan *plan)
 {
     char name[DIBS_NAME_MAX + 1];
 
     if (cli->json) {
-        print_json(plan);
+        print_json(&cli->w, plan);
         return;
     }
     for (size_t i = 0; i < plan->n; i++) {
@@ -330,7 +318,7 @@ void cli_print_changes(const struct cli *cli, const struct workload_plan *plan)
 
         (void) printf("%s %s ", words[change->kind], cli_short_name(change->claim.name, name, sizeof name));
         if (change->kind == WORKLOAD_MOVE)
-            (void) printf("%u -> ", change->was);
+            (void) printf("%u -> ", change->before->port);
         (void) printf("%u\n", change->claim.port);
     }
 }
@@ -361,7 +349,6 @@ static void note_restart(const struct cli *cli, const struct workload_restart *r
 {
     AUTO(bytes_done) struct bytes text = { 0 };
     char pod[DIBS_NAME_MAX + 1];
-    char command[DIBS_COMMAND_MAX + 1];
     char one[WORKLOAD_ENV_MAX + 2 * VALUE_BYTES + 40];
     size_t n = 0;
 
@@ -382,8 +369,7 @@ static void note_restart(const struct cli *cli, const struct workload_restart *r
     bytes_add(&text, "", 1);
     if (n > 0 && !text.is_lost)
         cli_note(cli, "%s: pid %d (%s) has to be restarted: %s", pod_name(restart->pod, pod, sizeof pod),
-                 restart->claim.process.pid,
-                 text_safe(restart->claim.command[0] ? restart->claim.command : "?", command, sizeof command),
+                 restart->claim.process.pid, restart->claim.command[0] ? restart->claim.command : "?",
                  text.at);
 }
 

@@ -38,7 +38,7 @@ const char *cli_short_name(const char *name, char *out, size_t size);
 dibs_status cli_advise_stop(const struct cli *cli, dibs_status status, dibs_err *err);
 
 /* Print the plan, a line for each change: "add web/0/http 20001". */
-void cli_print_changes(const struct cli *cli, const struct workload_plan *plan);
+void cli_print_changes(struct cli *cli, const struct workload_plan *plan);
 /* Note "2 kept, 1 added" and which processes need a restart, on standard error. */
 void cli_note_changes(const struct cli *cli, const struct workload_group *group,
                       const struct workload_plan *plan);

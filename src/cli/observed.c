@@ -10,74 +10,41 @@
 #include "base/banned.h"
 
 #define FIELDS_MAX 4
-#define FIELD_MAX_BYTES (DIBS_NAME_MAX + 1) /* a name with its leading slash */
+#define BLANKS " \t\r"
 
 static void list_auto(struct wire_observed *list)
 {
     free(list->item);
 }
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
-/* Split a line into fields of bounded size; a comment ends it. */
-static dibs_status split(const char *line, size_t len, char fields[FIELDS_MAX][FIELD_MAX_BYTES + 1],
-                         size_t *n_fields, dibs_err *err)
-{
-    size_t n = 0;
-    size_t i = 0;
-
-    for (;;) {
-        while (i < len && is_blank(line[i]))
-            i++;
-        if (i == len || line[i] == '#')
-            break;
-        size_t start = i;
-
-        while (i < len && !is_blank(line[i]))
-            i++;
-        if (n == FIELDS_MAX)
-            return err_set(err, DIBS_INVALID, "too many fields");
-        if (i - start > FIELD_MAX_BYTES)
-            return err_set(err, DIBS_INVALID, "a field has more than %d bytes", FIELD_MAX_BYTES);
-        if (memchr(line + start, '\0', i - start))
-            return err_set(err, DIBS_INVALID, "a NUL byte");
-        memcpy(fields[n], line + start, i - start);
-        fields[n++][i - start] = '\0';
-    }
-    *n_fields = n;
-    return DIBS_OK;
-}
-
+/* Parse `PROTO ADDRESS PORT [NAME]` or `PORT [NAME]`; a comment ends the line. */
 static dibs_status parse_line(struct wire_observed *list, const char *line, size_t len, dibs_err *err)
 {
-    char fields[FIELDS_MAX][FIELD_MAX_BYTES + 1] = { "" };
-    const char *proto = "tcp";
-    const char *address = "*";
-    const char *port_text = fields[0];
-    const char *name = NULL;
+    AUTO(free_auto) char *copy = strndup(line, len);
+    char *rest = copy;
+    const char *fields[FIELDS_MAX] = { NULL };
     uint16_t port = 0;
     size_t n = 0;
-    dibs_status status = split(line, len, fields, &n, err);
 
-    if (status != DIBS_OK || n == 0)
-        return status;
-    if (fields[0][0] >= '0' && fields[0][0] <= '9') {
-        if (n > 2)
-            return err_set(err, DIBS_INVALID, "expected 'PORT [NAME]' or 'PROTO ADDRESS PORT [NAME]'");
-        name = n == 2 ? fields[1] : NULL;
-    } else {
-        if (n < 3)
-            return err_set(err, DIBS_INVALID, "expected 'PORT [NAME]' or 'PROTO ADDRESS PORT [NAME]'");
-        proto = fields[0];
-        address = fields[1];
-        port_text = fields[2];
-        name = n == 4 ? fields[3] : NULL;
+    if (!copy)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    if (strlen(copy) != len)
+        return err_set(err, DIBS_INVALID, "a NUL byte");
+    for (char *field = NULL; (field = strsep(&rest, BLANKS)) && *field != '#';) {
+        if (*field && n == FIELDS_MAX)
+            return err_set(err, DIBS_INVALID, "too many fields");
+        if (*field)
+            fields[n++] = field;
     }
-    status = dibs_port_parse(port_text, &port, err);
-    return status == DIBS_OK ? wire_observed_add(list, proto, address, port, name, err) : status;
+    if (n == 0)
+        return DIBS_OK;
+    size_t at = fields[0][0] >= '0' && fields[0][0] <= '9' ? 0 : 2; /* of the port */
+    if (n <= at || n > at + 2)
+        return err_set(err, DIBS_INVALID, "expected 'PORT [NAME]' or 'PROTO ADDRESS PORT [NAME]'");
+    dibs_status status = dibs_port_parse(fields[at], &port, err);
+    if (status != DIBS_OK)
+        return status;
+    return wire_observed_add(list, at ? fields[0] : "tcp", at ? fields[1] : "*", port, fields[at + 1], err);
 }
 
 static dibs_status parse_lines(struct wire_observed *list, const char *text, size_t len, dibs_err *err)
@@ -110,7 +77,7 @@ dibs_status cli_observed_parse(const char *text, size_t len, dibs_observed **out
     AUTO(list_auto) struct wire_observed list = { 0 };
     size_t i = 0;
 
-    while (i < len && (is_blank(text[i]) || text[i] == '\n'))
+    while (i < len && text[i] && strchr(BLANKS "\n", text[i]))
         i++;
     /* No line of the text form starts with a bracket: addresses are never first. */
     dibs_status status =

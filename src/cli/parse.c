@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/parse.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/suggest.h"
 
 #include "base/banned.h"
-
-#define SHOWN_MAX 64 /* bytes of the user's text in a message */
 
 struct parser {
     struct cli *cli;
@@ -32,7 +31,6 @@ const struct cli_cmd *cli_find_command(const char *name)
 
 dibs_status cli_no_command(const char *name, dibs_err *err)
 {
-    char shown[SHOWN_MAX];
     struct suggest best = { .wanted = name };
 
     for (size_t i = 0; cli_commands[i]; i++) {
@@ -40,10 +38,8 @@ dibs_status cli_no_command(const char *name, dibs_err *err)
             suggest_offer(&best, cli_commands[i]->name);
     }
     if (best.name)
-        return err_set(err, DIBS_INVALID, "unknown command '%s'; did you mean '%s'?",
-                       text_safe(name, shown, sizeof shown), best.name);
-    return err_set(err, DIBS_INVALID, "unknown command '%s'; 'dibs --help' lists them",
-                   text_safe(name, shown, sizeof shown));
+        return err_set(err, DIBS_INVALID, "unknown command '%.64s'; did you mean '%s'?", name, best.name);
+    return err_set(err, DIBS_INVALID, "unknown command '%.64s'; 'dibs --help' lists them", name);
 }
 
 static const struct cli_opt *in_list(const struct cli_opt *opts, const char *name, size_t len)
@@ -93,7 +89,6 @@ static void offer_opts(struct suggest *best, const struct cli_opt *opts)
 
 static dibs_status unknown_option(const struct cli *cli, const char *arg, size_t len, dibs_err *err)
 {
-    char shown[SHOWN_MAX];
     char word[SUGGEST_MAX + 3] = "";
     struct suggest best = { .wanted = word + 2 };
 
@@ -105,10 +100,9 @@ static dibs_status unknown_option(const struct cli *cli, const char *arg, size_t
         }
         arg = word;
     }
-    (void) text_safe(arg, shown, sizeof shown);
     if (best.name)
-        return err_set(err, DIBS_INVALID, "unknown option '%s'; did you mean '--%s'?", shown, best.name);
-    return err_set(err, DIBS_INVALID, "unknown option '%s'; see 'dibs %s%s--help'", shown,
+        return err_set(err, DIBS_INVALID, "unknown option '%.64s'; did you mean '--%s'?", arg, best.name);
+    return err_set(err, DIBS_INVALID, "unknown option '%.64s'; see 'dibs %s%s--help'", arg,
                    cli->cmd ? cli->cmd->name : "", cli->cmd ? " " : "");
 }
 
@@ -203,13 +197,11 @@ static dibs_status take(struct parser *p, dibs_err *err)
 static dibs_status check_count(const struct cli *cli, dibs_err *err)
 {
     const struct cli_cmd *cmd = cli->cmd;
-    char shown[SHOWN_MAX];
 
     if (cli->argc < cmd->min_args)
         return err_set(err, DIBS_INVALID, "too few arguments; usage: dibs %s %s", cmd->name, cmd->args);
     if (cmd->max_args >= 0 && cli->argc > cmd->max_args)
-        return err_set(err, DIBS_INVALID, "unexpected argument '%s'",
-                       text_safe(cli->argv[cmd->max_args], shown, sizeof shown));
+        return err_set(err, DIBS_INVALID, "unexpected argument '%.64s'", cli->argv[cmd->max_args]);
     return DIBS_OK;
 }
 
@@ -278,13 +270,25 @@ bool cli_has(const struct cli *cli, const char *name)
     return find_given(cli, name, 0) != NULL;
 }
 
+dibs_status cli_number_from(const struct cli *cli, const char *name, int64_t least, int64_t most,
+                            int64_t *out, dibs_err *err)
+{
+    const char *text = cli_value(cli, name);
+
+    if (!text || cli_number(text, least, most, out))
+        return DIBS_OK;
+    return err_set(err, DIBS_INVALID, "--%s: '%.64s' is not a whole number from %" PRId64 " to %" PRId64,
+                   name, text, least, most);
+}
+
 size_t cli_flags(const struct cli *cli, dibs_flag out[DIBS_SETTING_COUNT])
 {
     size_t n = 0;
 
     for (size_t k = 0; k < cli->n_given; k++) {
-        dibs_setting setting = DIBS_SETTING_COUNT;
-        if (cli_is_setting(cli->given[k].opt, &setting) && n < DIBS_SETTING_COUNT)
+        dibs_setting setting = cli_setting_of(cli->given[k].opt);
+
+        if (setting < DIBS_SETTING_COUNT && n < DIBS_SETTING_COUNT)
             out[n++] = (dibs_flag){ setting, cli->given[k].value ? cli->given[k].value : "true" };
     }
     return n;
@@ -326,7 +330,6 @@ static dibs_status check_verb(const struct cli *cli, const struct cli_verb *verb
 dibs_status cli_run_verb(struct cli *cli, const struct cli_verb *verbs, dibs_err *err)
 {
     const char *word = cli->argc ? cli->argv[0] : verbs[0].name;
-    char shown[SHOWN_MAX];
 
     for (const struct cli_verb *verb = verbs; verb->name; verb++)
         if (strcmp(verb->name, word) == 0) {
@@ -334,6 +337,5 @@ dibs_status cli_run_verb(struct cli *cli, const struct cli_verb *verbs, dibs_err
 
             return s ? s : verb->run(cli, err);
         }
-    return err_set(err, DIBS_INVALID, "'%s' is none of: %s", text_safe(word, shown, sizeof shown),
-                   cli->cmd->args_words);
+    return err_set(err, DIBS_INVALID, "'%.64s' is none of: %s", word, cli->cmd->args_words);
 }

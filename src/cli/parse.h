@@ -19,8 +19,8 @@ const struct cli_opt *cli_find_letter(const struct cli_cmd *cmd, char letter);
 /* The error of an unknown command. */
 dibs_status cli_no_command(const char *name, dibs_err *err);
 
-/* Is this global option a setting, and which? */
-bool cli_is_setting(const struct cli_opt *opt, dibs_setting *out);
+/* The setting that this global option is; DIBS_SETTING_COUNT: none. */
+dibs_setting cli_setting_of(const struct cli_opt *opt);
 /* Collect the settings given as flags; `out` has space for DIBS_SETTING_COUNT. */
 size_t cli_flags(const struct cli *cli, dibs_flag out[DIBS_SETTING_COUNT]);
 /* Does this command hide the global option with one of its own? */

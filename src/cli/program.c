@@ -106,7 +106,6 @@ static bool asks_cluster(const struct cli *cli)
 static dibs_status prepare(const struct program *self, struct cli *cli, char **line, dibs_err *err)
 {
     dibs_flag flags[DIBS_SETTING_COUNT];
-    char shown[1024];
     dibs_status s = check_stdout(cli, err);
 
     if (!s && !(cli->cmd->flags & CLI_NO_SETTINGS))
@@ -114,8 +113,7 @@ static dibs_status prepare(const struct program *self, struct cli *cli, char **l
     if (!s && asks_cluster(cli) && !self->opens_clusters)
         s = program_exec("dibs-serve", line, err);
     if (!s && cli->settings.unread[0])
-        cli_warn("settings file %s may not be read: it is ignored",
-                 text_safe(cli->settings.unread, shown, sizeof shown));
+        cli_warn("settings file %s may not be read: it is ignored", cli->settings.unread);
     if (!s && (cli->cmd->flags & CLI_HANDLE))
         s = cli_open(cli, err);
     return s;
@@ -167,18 +165,11 @@ static bool asks_for_json(int argc, char **argv)
 static void report_error(const struct cli *cli, int exit_code, const dibs_err *err)
 {
     char shown[DIBS_ERR_MSG_MAX];
-    char one_line[DIBS_ERR_MSG_MAX];
     struct jsonw w;
 
     if (!cli->json) {
-        /* The message may be a list; it is printed as one line. */
-        (void) snprintf(one_line, sizeof one_line, "%s", err->msg);
-        for (char *c = one_line; *c; c++) {
-            if (*c == '\n')
-                *c = ' ';
-        }
         (void) fprintf(stderr, "dibs: %s\n",
-                       text_safe(one_line[0] ? one_line : dibs_status_text(err->code), shown, sizeof shown));
+                       text_safe(err->msg[0] ? err->msg : dibs_status_text(err->code), shown, sizeof shown));
         return;
     }
     jsonw_begin(&w, stderr);
@@ -197,7 +188,7 @@ static void report_error(const struct cli *cli, int exit_code, const dibs_err *e
 
 int program_main(const struct program *self, int argc, char **argv)
 {
-    struct cli cli = { .exit_code = -1 };
+    struct cli cli = { .exit_code = -1, .w = { .to = stdout } };
     dibs_err err = { 0 };
     size_t n = (size_t) argc + 1;
 
@@ -214,6 +205,7 @@ int program_main(const struct program *self, int argc, char **argv)
         s = dispatch(self, &cli, line, &err);
     dibs_close(cli.handle);
     workload_free(cli.manifest);
+    cli_end_json(&cli); /* also after a failure: what was done before it is shown */
     if (!s)
         s = cli_flush(&cli, &err);
     else

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "cli/cli.h"
+#include "codec/wire.h"
 
 #include "base/banned.h"
 
@@ -54,18 +55,14 @@ bool cli_number(const char *text, int64_t min, int64_t max, int64_t *out)
 
 void cli_begin_list(struct cli *cli)
 {
-    if (!cli->json)
-        return;
-    jsonw_begin(&cli->w, stdout);
-    jsonw_array(&cli->w);
+    if (cli->json)
+        jsonw_array(&cli->w);
 }
 
 void cli_end_list(struct cli *cli)
 {
-    if (!cli->json)
-        return;
-    jsonw_end_array(&cli->w);
-    jsonw_finish(&cli->w);
+    if (cli->json)
+        jsonw_end_array(&cli->w);
 }
 
 void cli_print_count(const struct cli *cli, const char *key, size_t n)
@@ -98,15 +95,13 @@ static void rough_duration(int64_t ms, char *out, size_t size)
 
 void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size)
 {
-    char command[DIBS_COMMAND_MAX + 1];
     char left[48];
     const char *on = claim->node[0] ? " on " : "";
 
     switch (claim->holder) {
     case DIBS_HELD_BY_PROCESS:
         (void) snprintf(out, size, "pid %d (%s)%s%s", claim->process.pid,
-                        text_safe(claim->command[0] ? claim->command : "?", command, sizeof command), on,
-                        claim->node);
+                        claim->command[0] ? claim->command : "?", on, claim->node);
         return;
     case DIBS_HELD_BY_LEASE: {
         int64_t ms = claim->lease_until_ms - boot_ms;
@@ -128,6 +123,21 @@ void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size
     (void) snprintf(out, size, "%s%s%s", claim->is_damaged ? "? (damaged record)" : "-", on, claim->node);
 }
 
+const char *cli_state(const dibs_claim *claim)
+{
+    if (claim->is_orphan)
+        return "orphan";
+    return claim->holder == DIBS_HELD_BY_NOBODY ? "kept" : words_at(&words_life, claim->life);
+}
+
+void cli_address(const dibs_address *address, char out[CLI_ADDRESS_BYTES])
+{
+    char text[DIBS_ADDRESS_TEXT_MAX + 1];
+
+    dibs_address_format(address, text);
+    (void) snprintf(out, CLI_ADDRESS_BYTES, strchr(text, ':') ? "[%s]" : "%s", text);
+}
+
 void cli_bindings(const dibs_claim *claim, char *out, size_t size)
 {
     size_t used = 0;
@@ -135,12 +145,11 @@ void cli_bindings(const dibs_claim *claim, char *out, size_t size)
     if (size)
         out[0] = '\0';
     for (size_t i = 0; i < claim->n_bindings && i < DIBS_BINDINGS_MAX; i++) {
-        char address[DIBS_ADDRESS_TEXT_MAX + 1];
-        dibs_address_format(&claim->bindings[i].address, address);
-        bool is_v6 = strchr(address, ':') != NULL;
-        int n = snprintf(out + used, size - used, "%s%s %s%s%s:%u", i ? " " : "",
-                         dibs_proto_text(claim->bindings[i].proto), is_v6 ? "[" : "", address,
-                         is_v6 ? "]" : "", claim->port);
+        char address[CLI_ADDRESS_BYTES];
+
+        cli_address(&claim->bindings[i].address, address);
+        int n = snprintf(out + used, size - used, "%s%s %s:%u", i ? " " : "",
+                         dibs_proto_text(claim->bindings[i].proto), address, claim->port);
         if (n < 0 || (size_t) n >= size - used)
             return;
         used += (size_t) n;
@@ -166,8 +175,16 @@ static bool is_reader_gone(void)
     return poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
 }
 
+void cli_end_json(struct cli *cli)
+{
+    if (cli->w.depth == 0 && cli->w.needs_comma)
+        jsonw_finish(&cli->w);
+    cli->w.needs_comma = false;
+}
+
 dibs_status cli_flush(struct cli *cli, dibs_err *err)
 {
+    cli_end_json(cli);
     errno = 0;
     if (!fflush(stdout) && !ferror(stdout))
         return DIBS_OK;

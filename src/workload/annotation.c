@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 #include "workload/annotation.h"
 
-#include <stdarg.h>
+#include <ctype.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/suggest.h"
-#include "base/text.h"
 #include "codec/json.h"
 #include "net/bindings.h"
+#include "workload/discovery.h"
 
 #include "base/banned.h"
 
-#define FAILED "failed to parse port allocator config: "
-
 enum { KEY_NAME_MAX = 63, KEY_PREFIX_MAX = 253 };
 
-/* The annotation that is being read. The first fault stays: after it every reader does nothing. */
+/* The annotation that is being read. After the first fault every reader does nothing. */
 struct reading {
     struct workload_group *group;
     struct workload_place place;
     enum workload_dialect dialect;
-    dibs_status status;
-    dibs_err *err;
+    const char *failed; /* begins messages about types, in RBG's words */
+    struct workload_faults faults;
 };
+#define fault(r, ...) workload_fault(&(r)->faults, (r)->place, __VA_ARGS__)
 
 /* One entry of a list, for messages: "allocations[0]". */
 struct entry {
@@ -33,17 +32,9 @@ struct entry {
     const jsonr_value *value;
 };
 
-DIBS_PRINTF(2, 3) static void fault(struct reading *r, const char *fmt, ...)
+static bool is_good(const struct entry *e)
 {
-    char text[DIBS_ERR_MSG_MAX] = "";
-    va_list args;
-
-    if (r->status != DIBS_OK)
-        return;
-    va_start(args, fmt);
-    (void) vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    r->status = workload_error(r->group, r->place, r->err, "%s", text);
+    return e->r->faults.status == DIBS_OK;
 }
 
 static void wrong(const struct entry *e, const char *field, const char *what)
@@ -53,13 +44,20 @@ static void wrong(const struct entry *e, const char *field, const char *what)
 
 static void wrong_type(const struct entry *e, const char *field, const char *what)
 {
-    fault(e->r, FAILED "%s[%zu].%s is not %s", e->list, e->i, field, what);
+    fault(e->r, "%s%s[%zu].%s is not %s", e->r->failed, e->list, e->i, field, what);
 }
 
-static dibs_status no_memory(dibs_err *err)
+/* NULL after a fault, and without memory, which is one. */
+static void *take(struct reading *r, size_t size)
 {
-    return err_set(err, DIBS_FAILURE, "out of memory");
+    void *taken = r->faults.status == DIBS_OK ? workload_take(r->group, size) : NULL;
+
+    if (!taken && r->faults.status == DIBS_OK)
+        r->faults.status = err_set(r->faults.err, DIBS_FAILURE, "out of memory");
+    return taken;
 }
+
+/* ---- fields ---- */
 
 /* A member of the entry; NULL when it is absent or null, which is the same to RBG. */
 static const jsonr_value *field_of(const struct entry *e, const char *field)
@@ -79,15 +77,20 @@ static const char *text_of(const struct entry *e, const char *field)
         wrong_type(e, field, "a text");
     if (strnlen(text, WORKLOAD_ANNOTATION_MAX + 1) > WORKLOAD_ANNOTATION_MAX)
         wrong(e, field, "is too long");
-    if (!*text || e->r->status != DIBS_OK)
-        return NULL;
-    const char *copy = workload_text(e->r->group, text);
-    if (!copy)
-        e->r->status = no_memory(e->r->err);
-    return copy;
+    char *copy = *text ? take(e->r, strlen(text) + 1) : NULL;
+    return copy ? memcpy(copy, text, strlen(text)) : NULL;
 }
 
-static void number_of(const struct entry *e, const char *field, int64_t max, uint16_t *out)
+static const char *required_text(const struct entry *e, const char *field)
+{
+    const char *text = text_of(e, field);
+
+    if (!text)
+        wrong(e, field, "is required");
+    return text;
+}
+
+static void number_of(const struct entry *e, const char *field, int64_t min, int64_t max, uint16_t *out)
 {
     const jsonr_value *v = field_of(e, field);
     int64_t number = 0;
@@ -96,23 +99,18 @@ static void number_of(const struct entry *e, const char *field, int64_t max, uin
         return;
     if (!jsonr_as_int(v, &number))
         wrong_type(e, field, "a whole number");
-    if (number < 1 || number > max)
-        fault(e->r, "%s[%zu].%s is not from 1 to %d", e->list, e->i, field, (int) max);
+    if (number < min || number > max)
+        fault(e->r, "%s[%zu].%s is not from %d to %d", e->list, e->i, field, (int) min, (int) max);
     *out = (uint16_t) number;
-}
-
-static bool is_alnum(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }
 
 /* Letters, digits and `inner`, which stands neither first nor last. */
 static bool is_word(const char *text, size_t len, const char *inner)
 {
-    if (len == 0 || !is_alnum(text[0]) || !is_alnum(text[len - 1]))
+    if (len == 0 || !isalnum((unsigned char) text[0]) || !isalnum((unsigned char) text[len - 1]))
         return false;
     for (size_t i = 0; i < len; i++)
-        if (!is_alnum(text[i]) && !strchr(inner, text[i]))
+        if (!isalnum((unsigned char) text[i]) && !strchr(inner, text[i]))
             return false;
     return true;
 }
@@ -130,7 +128,7 @@ bool workload_is_annotation_key(const char *key)
     if (slash - key > KEY_PREFIX_MAX)
         return false;
     for (const char *c = key; c < slash; c++)
-        if (*c >= 'A' && *c <= 'Z')
+        if (isupper((unsigned char) *c))
             return false;
     for (const char *label = key; label <= slash;) { /* a DNS name: words between dots */
         size_t len = strcspn(label, "./");
@@ -142,26 +140,11 @@ bool workload_is_annotation_key(const char *key)
     return true;
 }
 
-static void read_scope(const struct entry *e, enum workload_scope *out)
-{
-    const char *scope = text_of(e, "scope");
-    char shown[64] = "";
-
-    if (!scope || strcmp(scope, "PodScoped") == 0)
-        return;
-    *out = WORKLOAD_ROLE_SCOPED;
-    if (strcmp(scope, "RoleScoped") != 0)
-        fault(e->r, "%s[%zu].scope must be 'PodScoped' or 'RoleScoped', got '%s'", e->list, e->i,
-              text_safe(scope, shown, sizeof shown));
-}
-
 static const char *env_of(const struct entry *e)
 {
-    const char *env = text_of(e, "env");
+    const char *env = required_text(e, "env");
 
-    if (!env)
-        wrong(e, "env", "is required");
-    else if (strlen(env) > WORKLOAD_ENV_MAX || !workload_is_env_name(env))
+    if (env && (strlen(env) > WORKLOAD_ENV_MAX || !workload_is_env_name(env)))
         wrong(e, "env", "is not the name of a variable");
     return env;
 }
@@ -189,7 +172,7 @@ static void read_bindings(const struct entry *e, struct workload_port *port)
 
     if (proto && proto_list(proto, protos, &n_protos, &why) != DIBS_OK)
         fault(e->r, "%s[%zu].proto: %s", e->list, e->i, why.msg);
-    for (size_t i = 0; (proto || address) && i < n && e->r->status == DIBS_OK; i++) {
+    for (size_t i = 0; (proto || address) && i < n && is_good(e); i++) {
         const char *text = "*";
 
         if (address &&
@@ -200,25 +183,26 @@ static void read_bindings(const struct entry *e, struct workload_port *port)
     }
 }
 
-static void read_port(const struct entry *e, struct workload_port *port)
+static void read_port(const struct entry *e, void *out)
 {
+    struct workload_port *port = out;
     const jsonr_value *contiguous = field_of(e, "contiguous");
     uint16_t required = 0;
     uint16_t preferred = 0;
 
     port->count = 1;
     port->place = e->r->place;
-    port->name = text_of(e, "name");
-    if (!port->name)
-        wrong(e, "name", "is required");
+    port->name = required_text(e, "name");
     port->env = env_of(e);
-    read_scope(e, &port->scope);
+    const char *scope = text_of(e, "scope");
+    if (scope && !workload_scope_parse(scope, &port->scope))
+        fault(e->r, "%s[%zu].scope must be 'PodScoped' or 'RoleScoped', got '%.64s'", e->list, e->i, scope);
     port->annotation = key_of(e);
     /* What follows RBG does not have. */
     read_bindings(e, port);
-    number_of(e, "port", DIBS_PORT_MAX, &required);
-    number_of(e, "prefer", DIBS_PORT_MAX, &preferred);
-    number_of(e, "count", WORKLOAD_COUNT_MAX, &port->count);
+    number_of(e, "port", 1, DIBS_PORT_MAX, &required);
+    number_of(e, "prefer", 1, DIBS_PORT_MAX, &preferred);
+    number_of(e, "count", 1, WORKLOAD_COUNT_MAX, &port->count);
     if (contiguous && !jsonr_as_bool(contiguous, &port->is_contiguous))
         wrong_type(e, "contiguous", "true or false");
     if (required && preferred)
@@ -238,33 +222,26 @@ dibs_status workload_reference_parse_rbg(struct workload_group *group, const cha
     bool is_dotted = len > 0 && text[len - 1] == '.';
     size_t n = 0;
     bool has_empty = false;
-    char shown[WORKLOAD_NAME_MAX] = "";
     char *copy = workload_text(group, text);
 
     if (!copy)
-        return no_memory(err);
+        return err_set(err, DIBS_FAILURE, "out of memory");
     if (len == 0)
         return err_set(err, DIBS_INVALID, "empty reference");
     if (is_dotted)
         copy[len - 1] = '\0';
-    for (char *at = copy; at; n++) {
-        char *dot = strchr(at, '.');
-
-        if (dot)
-            *dot = '\0';
+    for (char *part = NULL; (part = strsep(&copy, ".")); n++) {
         if (n < PARTS)
-            parts[n] = at;
-        has_empty = has_empty || !*at;
-        at = dot ? dot + 1 : NULL;
+            parts[n] = part;
+        has_empty = has_empty || !*part;
     }
-    (void) text_safe(text, shown, sizeof shown);
     if (n == PARTS && has_empty)
-        return err_set(err, DIBS_INVALID, "invalid reference format '%s', all parts must be non-empty",
-                       shown);
+        return err_set(err, DIBS_INVALID, "invalid reference format '%.253s', all parts must be non-empty",
+                       text);
     if (n != PARTS || is_dotted)
-        return err_set(err, DIBS_INVALID,
-                       "invalid reference format '%s', expected '<role_name>.<component_name>.<port_name>'",
-                       shown);
+        return err_set(
+            err, DIBS_INVALID,
+            "invalid reference format '%.253s', expected '<role_name>.<component_name>.<port_name>'", text);
     out->role = parts[0];
     out->component = parts[1];
     out->port = parts[2];
@@ -273,8 +250,9 @@ dibs_status workload_reference_parse_rbg(struct workload_group *group, const cha
     return DIBS_OK;
 }
 
-static void read_reference(const struct entry *e, struct workload_reference *reference)
+static void read_reference(const struct entry *e, void *out)
 {
+    struct workload_reference *reference = out;
     const jsonr_value *v = field_of(e, "from");
     const char *from = "";
     dibs_err why = { 0 };
@@ -285,7 +263,7 @@ static void read_reference(const struct entry *e, struct workload_reference *ref
         wrong_type(e, "from", "a text");
     if (!*from)
         wrong(e, "from", "is required");
-    if (e->r->status != DIBS_OK)
+    if (!is_good(e))
         return;
     dibs_status s = e->r->dialect == WORKLOAD_RBG
                         ? workload_reference_parse_rbg(e->r->group, from, reference, &why)
@@ -293,15 +271,33 @@ static void read_reference(const struct entry *e, struct workload_reference *ref
     if (s == DIBS_INVALID)
         fault(e->r, "%s[%zu].from: %s", e->list, e->i, why.msg);
     else if (s != DIBS_OK)
-        e->r->status = no_memory(e->r->err);
+        e->r->faults.status = err_set(e->r->faults.err, s, "%s", why.msg);
 }
+
+static void read_address_ref(const struct entry *e, void *out)
+{
+    struct workload_discovery_ref *ref = out;
+
+    ref->env = env_of(e);
+    ref->component = required_text(e, "component");
+    number_of(e, "index", 0, WORKLOAD_INSTANCES_MAX - 1, &ref->index);
+}
+
+static void read_port_ref(const struct entry *e, void *out)
+{
+    struct workload_discovery_ref *ref = out;
+
+    read_address_ref(e, out);
+    ref->port = required_text(e, "portName");
+}
+
+/* ---- lists ---- */
 
 /* RBG passes over what it does not know. */
 static void check_keys(const struct entry *e, const char *const *known)
 {
     const char *unknown = e->r->dialect == WORKLOAD_RBG ? NULL : jsonr_unknown_key_folded(e->value, known);
     struct suggest best = { .wanted = unknown };
-    char shown[KEY_NAME_MAX];
     char hint[SUGGEST_HINT_MAX];
     char where[32] = "the annotation";
 
@@ -311,69 +307,40 @@ static void check_keys(const struct entry *e, const char *const *known)
         suggest_offer(&best, *known);
     if (*e->list)
         (void) snprintf(where, sizeof where, "%s[%zu]", e->list, e->i);
-    fault(e->r, "%s has no key '%s'%s", where, text_safe(unknown, shown, sizeof shown),
-          suggest_format(&best, hint, sizeof hint));
+    fault(e->r, "%s has no key '%.63s'%s", where, unknown, suggest_format(&best, hint, sizeof hint));
 }
 
-/* Take the list `e->list` of `top`: storage for its entries; absent and null are empty. NULL after a fault.
- */
-static void *begin_list(const struct entry *top, struct entry *e, size_t max, size_t size, size_t *n)
-{
-    const jsonr_value *list = field_of(top, e->list);
+struct list {
+    const char *name;
+    const char *const *known; /* fields of an entry */
+    size_t max, size;         /* how many, and of how many bytes each */
+    void (*read)(const struct entry *e, void *out);
+};
 
-    e->value = list;
-    *n = jsonr_array_size(list);
-    if (list && !jsonr_is_array(list))
-        fault(e->r, FAILED "%s is not a list", e->list);
-    if (*n > max)
-        fault(e->r, "%s has more than %zu entries", e->list, max);
-    void *items = e->r->status == DIBS_OK ? workload_take(e->r->group, (*n + 1) * size) : NULL;
-    if (!items && e->r->status == DIBS_OK)
-        e->r->status = no_memory(e->r->err);
+/* Read all entries; absent and null are an empty list. */
+static void *read_list(const struct entry *top, const struct list *list, size_t *n)
+{
+    const jsonr_value *values = field_of(top, list->name);
+    struct reading *r = top->r;
+
+    *n = jsonr_array_size(values);
+    if (values && !jsonr_is_array(values))
+        fault(r, "%s%s is not a list", r->failed, list->name);
+    if (*n > list->max)
+        fault(r, "%s has more than %zu entries", list->name, list->max);
+    char *items = take(r, (*n + 1) * list->size);
+    for (size_t i = 0; i < *n && is_good(top); i++) {
+        const struct entry e = { r, list->name, i, jsonr_array_at(values, i) };
+
+        if (!jsonr_is_object(e.value) && !jsonr_is_null(e.value))
+            fault(r, "%s%s[%zu] is not an object", r->failed, list->name, i);
+        check_keys(&e, list->known);
+        list->read(&e, items + i * list->size);
+    }
     return items;
 }
 
-static struct entry entry_at(const struct entry *list, size_t i, const char *const *known)
-{
-    struct entry e = { list->r, list->list, i, jsonr_array_at(list->value, i) };
-
-    if (!jsonr_is_object(e.value) && !jsonr_is_null(e.value))
-        fault(e.r, FAILED "%s[%zu] is not an object", e.list, i);
-    check_keys(&e, known);
-    return e;
-}
-
-static void read_lists(const struct entry *top, struct workload_component *out)
-{
-    static const char *const keys[] = { "allocations", "references", NULL };
-    static const char *const port_keys[] = { "name", "env",    "scope", "annotationKey", "proto", "address",
-                                             "port", "prefer", "count", "contiguous",    NULL };
-    static const char *const reference_keys[] = { "env", "from", NULL };
-    struct entry ports = { .r = top->r, .list = "allocations" };
-    struct entry references = { .r = top->r, .list = "references" };
-    struct workload_component found = { 0 };
-
-    check_keys(top, keys);
-    found.ports = begin_list(top, &ports, WORKLOAD_PORTS_MAX, sizeof *found.ports, &found.n_ports);
-    found.references =
-        begin_list(top, &references, WORKLOAD_REFERENCES_MAX, sizeof *found.references, &found.n_references);
-    for (size_t i = 0; top->r->status == DIBS_OK && i < found.n_ports; i++) {
-        const struct entry e = entry_at(&ports, i, port_keys);
-
-        read_port(&e, &found.ports[i]);
-    }
-    for (size_t i = 0; top->r->status == DIBS_OK && i < found.n_references; i++) {
-        const struct entry e = entry_at(&references, i, reference_keys);
-
-        read_reference(&e, &found.references[i]);
-    }
-    if (top->r->status != DIBS_OK)
-        return;
-    out->ports = found.ports;
-    out->n_ports = found.n_ports;
-    out->references = found.references;
-    out->n_references = found.n_references;
-}
+/* ---- the whole ---- */
 
 /* "null" between blanks: an empty configuration, which our reader of documents does not take. */
 static bool is_null_text(const char *text)
@@ -384,24 +351,70 @@ static bool is_null_text(const char *text)
     return strncmp(word, "null", 4) == 0 && word[4 + strspn(word + 4, blanks)] == '\0';
 }
 
-dibs_status workload_annotation_parse(struct workload_group *group, enum workload_dialect dialect,
-                                      const char *text, struct workload_component *out, dibs_err *err)
+/* The object of the annotation; NULL when there is none, and after a fault. */
+static const jsonr_value *parse(struct reading *r, const char *text, jsonr_doc **doc)
 {
-    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
-    struct reading r = { .group = group, .place = out->place, .dialect = dialect, .err = err };
     dibs_err why = { 0 };
 
     if (!text || !*text || is_null_text(text))
-        return DIBS_OK;
-    dibs_status s = jsonr_parse(text, strlen(text), &doc, &why);
-
+        return NULL;
+    dibs_status s = jsonr_parse(text, strlen(text), doc, &why);
     if (s == DIBS_INVALID)
-        fault(&r, FAILED "%s", why.msg);
+        fault(r, "%s%s", r->failed, why.msg);
     else if (s != DIBS_OK)
-        return err_set(err, s, "%s", why.msg);
-    else if (!jsonr_is_object(jsonr_root(doc)))
-        fault(&r, FAILED "it is not an object");
-    else
-        read_lists(&(struct entry){ .r = &r, .list = "", .value = jsonr_root(doc) }, out);
-    return r.status;
+        r->faults.status = err_set(r->faults.err, s, "%s", why.msg);
+    else if (!jsonr_is_object(jsonr_root(*doc)))
+        fault(r, "%sit is not an object", r->failed);
+    return r->faults.status == DIBS_OK ? jsonr_root(*doc) : NULL;
+}
+
+dibs_status workload_annotation_parse(struct workload_group *group, enum workload_dialect dialect,
+                                      const char *text, struct workload_component *out, dibs_err *err)
+{
+    static const char *const keys[] = { "allocations", "references", NULL };
+    static const char *const port_keys[] = { "name", "env",    "scope", "annotationKey", "proto", "address",
+                                             "port", "prefer", "count", "contiguous",    NULL };
+    static const char *const reference_keys[] = { "env", "from", NULL };
+    static const struct list ports = { "allocations", port_keys, WORKLOAD_PORTS_MAX, sizeof *out->ports,
+                                       read_port };
+    static const struct list references = { "references", reference_keys, WORKLOAD_REFERENCES_MAX,
+                                            sizeof *out->references, read_reference };
+    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
+    struct reading r = {
+        group, out->place, dialect, "failed to parse port allocator config: ", { group, DIBS_OK, err }
+    };
+    const struct entry top = { .r = &r, .list = "", .value = parse(&r, text, &doc) };
+    struct workload_component found = *out;
+
+    if (!top.value)
+        return r.faults.status;
+    check_keys(&top, keys);
+    found.ports = read_list(&top, &ports, &found.n_ports);
+    found.references = read_list(&top, &references, &found.n_references);
+    if (is_good(&top))
+        *out = found;
+    return r.faults.status;
+}
+
+dibs_status workload_discovery_parse(struct workload_group *group, struct workload_place place,
+                                     const char *text, struct workload_discovery *out, dibs_err *err)
+{
+    static const struct list ports = { "portRefs", NULL, WORKLOAD_REFERENCES_MAX, sizeof *out->ports,
+                                       read_port_ref };
+    static const struct list addresses = { "addressRefs", NULL, WORKLOAD_REFERENCES_MAX,
+                                           sizeof *out->addresses, read_address_ref };
+    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
+    struct reading r = {
+        group, place, WORKLOAD_RBG, "failed to parse component discovery config: ", { group, DIBS_OK, err }
+    };
+    const struct entry top = { .r = &r, .list = "", .value = parse(&r, text, &doc) };
+    struct workload_discovery found = { 0 };
+
+    if (!top.value)
+        return r.faults.status;
+    found.ports = read_list(&top, &ports, &found.n_ports);
+    found.addresses = read_list(&top, &addresses, &found.n_addresses);
+    if (is_good(&top))
+        *out = found;
+    return r.faults.status;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Is a group whole? What no reader can see by looking at one value, and every bound, however the model was
  * filled (INV-9). */
-#include <stdarg.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -12,31 +11,20 @@
 
 #include "base/banned.h"
 
-enum { SHOWN = 80 };
-
-/* Where we are, for messages and for what counts over the whole group. The first fault stays. */
+/* Where we are, for messages and for what counts over the whole group. */
 struct walk {
     const struct workload_group *group;
     const struct workload_role *role;
     const struct workload_component *component;
     uint64_t n_parts;  /* ports and references so far */
     uint64_t n_claims; /* so far */
-    dibs_status status;
-    dibs_err *err;
+    struct workload_faults faults;
 };
+#define fault(w, ...) workload_fault(&(w)->faults, __VA_ARGS__)
 
-DIBS_PRINTF(3, 4)
-static void fault(struct walk *w, struct workload_place place, const char *fmt, ...)
+static bool is_good(const struct walk *w)
 {
-    char text[DIBS_ERR_MSG_MAX] = "";
-    va_list args;
-
-    if (w->status != DIBS_OK)
-        return;
-    va_start(args, fmt);
-    (void) vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    w->status = workload_error(w->group, place, w->err, "%s", text);
+    return w->faults.status == DIBS_OK;
 }
 
 /* ---- single values ---- */
@@ -44,31 +32,26 @@ static void fault(struct walk *w, struct workload_place place, const char *fmt, 
 static void check_text(struct walk *w, struct workload_place place, const char *what, const char *text,
                        size_t max)
 {
-    char shown[SHOWN];
     size_t len = text ? strnlen(text, max + 1) : 0;
 
     if (len == 0)
         fault(w, place, "%s is empty", what);
     if (len > max)
-        fault(w, place, "%s '%s' has more than %zu bytes", what, text_safe(text, shown, sizeof shown), max);
-    for (size_t i = 0, step = 0; i < len && w->status == DIBS_OK; i += step) {
+        fault(w, place, "%s '%.80s' has more than %zu bytes", what, text, max);
+    for (size_t i = 0, step = 0; i < len && is_good(w); i += step) {
         unsigned char c = (unsigned char) text[i];
 
         step = text_utf8_length(text + i, len - i);
         if (step == 0 || c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char) text[i + 1] < 0xa0))
-            fault(w, place, "%s '%s' has a control character or is not UTF-8", what,
-                  text_safe(text, shown, sizeof shown));
+            fault(w, place, "%s '%.80s' has a control character or is not UTF-8", what, text);
     }
 }
 
 static void check_env(struct walk *w, struct workload_place place, const char *env)
 {
-    char shown[SHOWN];
-
     check_text(w, place, "env", env, WORKLOAD_ENV_MAX);
-    if (w->status == DIBS_OK && !workload_is_env_name(env))
-        fault(w, place, "env '%s' is no name of a variable: letters, digits and '_', no digit first",
-              text_safe(env, shown, sizeof shown));
+    if (is_good(w) && !workload_is_env_name(env))
+        fault(w, place, "env '%.80s' is no name of a variable: letters, digits and '_', no digit first", env);
 }
 
 static void check_most(struct walk *w, struct workload_place place, const char *what, uint64_t has,
@@ -100,13 +83,10 @@ static void check_several(struct walk *w, struct workload_place place, const str
                           const struct several *b)
 {
     bool is_a = is_one_of(a->name, b);
-    char shown[SHOWN];
-    char of[SHOWN];
 
     if (is_a || is_one_of(b->name, a))
-        fault(w, place, "%s '%s' is also what one of the %u of '%s' is called", a->what,
-              text_safe(is_a ? a->name : b->name, shown, sizeof shown), is_a ? b->count : a->count,
-              text_safe(is_a ? b->name : a->name, of, sizeof of));
+        fault(w, place, "%s '%.80s' is also what one of the %u of '%.80s' is called", a->what,
+              is_a ? a->name : b->name, is_a ? b->count : a->count, is_a ? b->name : a->name);
 }
 
 /* ---- ports ---- */
@@ -117,32 +97,30 @@ static uint64_t pods_of(const struct walk *w)
     return (uint64_t) w->role->instances * w->component->size;
 }
 
-static void check_number(struct walk *w, const struct workload_port *port, const char *name)
+static void check_number(struct walk *w, const struct workload_port *port)
 {
     bool is_required = port->mode == DIBS_REQUIRED;
 
     if (port->mode == DIBS_RANDOM)
         return;
     if (port->port == 0)
-        fault(w, port->place, "port '%s': its number must be 1 to %d", name, DIBS_PORT_MAX);
+        fault(w, port->place, "port '%.80s': its number must be 1 to %d", port->name, DIBS_PORT_MAX);
     if (port->is_contiguous)
-        fault(w, port->place, "port '%s': a contiguous block is placed by dibs, it cannot name a number",
-              name);
+        fault(w, port->place, "port '%.80s': a contiguous block is placed by dibs, it cannot name a number",
+              port->name);
     if (is_required && port->count > 1)
-        fault(w, port->place, "port '%s': the number %u cannot be %u ports; use 'prefer', or no 'count'",
-              name, port->port, port->count);
+        fault(w, port->place, "port '%.80s': the number %u cannot be %u ports; use 'prefer', or no 'count'",
+              port->name, port->port, port->count);
     if (is_required && port->scope == WORKLOAD_POD_SCOPED && pods_of(w) > 1)
         fault(w, port->place,
-              "port '%s': the number %u cannot be each of %llu pods' own; use 'prefer', or the scope "
+              "port '%.80s': the number %u cannot be each of %llu pods' own; use 'prefer', or the scope "
               "RoleScoped",
-              name, port->port, (unsigned long long) pods_of(w));
+              port->name, port->port, (unsigned long long) pods_of(w));
 }
 
 /* Is this one's name, variable or annotation an earlier port's? */
 static void check_twice(struct walk *w, const struct workload_port *port)
 {
-    char shown[SHOWN];
-
     for (const struct workload_port *other = w->component->ports; other < port; other++) {
         const char *what = NULL;
         const char *text = NULL;
@@ -154,8 +132,7 @@ static void check_twice(struct walk *w, const struct workload_port *port)
         else if (other->annotation && port->annotation && strcmp(other->annotation, port->annotation) == 0)
             what = "annotation", text = port->annotation;
         if (what)
-            fault(w, port->place, "%s '%s' is there twice in one pod", what,
-                  text_safe(text, shown, sizeof shown));
+            fault(w, port->place, "%s '%.80s' is there twice in one pod", what, text);
         check_several(w, port->place, &(struct several){ "port", port->name, port->count },
                       &(struct several){ "port", other->name, other->count });
     }
@@ -163,20 +140,17 @@ static void check_twice(struct walk *w, const struct workload_port *port)
 
 static void check_port(struct walk *w, const struct workload_port *port)
 {
-    char shown[SHOWN];
-
     check_text(w, port->place, "name of a port", port->name, WORKLOAD_NAME_MAX);
     check_env(w, port->place, port->env);
     if (port->annotation)
         check_text(w, port->place, "annotation", port->annotation, WORKLOAD_ANNOTATION_MAX);
-    if (w->status != DIBS_OK)
+    if (!is_good(w))
         return;
-    const char *name = text_safe(port->name, shown, sizeof shown);
     if (port->count == 0 || port->count > WORKLOAD_COUNT_MAX)
-        fault(w, port->place, "port '%s': 'count' must be 1 to %d", name, WORKLOAD_COUNT_MAX);
+        fault(w, port->place, "port '%.80s': 'count' must be 1 to %d", port->name, WORKLOAD_COUNT_MAX);
     if (port->is_contiguous && port->count == 1)
-        fault(w, port->place, "port '%s': 'contiguous' needs a 'count' of 2 or more", name);
-    check_number(w, port, name);
+        fault(w, port->place, "port '%.80s': 'contiguous' needs a 'count' of 2 or more", port->name);
+    check_number(w, port);
     check_most(w, port->place, "bindings", port->n_bindings, DIBS_BINDINGS_MAX);
     check_twice(w, port);
     w->n_claims += port->count * (port->scope == WORKLOAD_ROLE_SCOPED ? 1 : pods_of(w));
@@ -189,26 +163,21 @@ static void check_port(struct walk *w, const struct workload_port *port)
 static void not_there(struct walk *w, const struct workload_reference *reference, const char *what,
                       const struct suggest *best)
 {
-    char wanted[SHOWN];
-    char role[SHOWN];
     char hint[SUGGEST_HINT_MAX];
     const struct workload_role *at = workload_role(w->group, reference->role);
 
-    fault(w, reference->place, "no %s '%s'%s%s%s%s", what, text_safe(best->wanted, wanted, sizeof wanted),
-          at ? " in role '" : "", at ? text_safe(reference->role, role, sizeof role) : "", at ? "'" : "",
-          suggest_format(best, hint, sizeof hint));
+    fault(w, reference->place, "no %s '%.80s'%s%.80s%s%s", what, best->wanted, at ? " in role '" : "",
+          at ? reference->role : "", at ? "'" : "", suggest_format(best, hint, sizeof hint));
 }
 
 static void no_component(struct walk *w, const struct workload_reference *reference,
                          const struct workload_role *role)
 {
-    char shown[SHOWN];
-    char port[SHOWN];
     struct suggest best = { .wanted = reference->component };
 
     if (!reference->component) {
-        fault(w, reference->place, "role '%s' has components: say whose port '%s' is meant",
-              text_safe(role->name, shown, sizeof shown), text_safe(reference->port, port, sizeof port));
+        fault(w, reference->place, "role '%.80s' has components: say whose port '%.80s' is meant", role->name,
+              reference->port);
         return;
     }
     for (size_t i = 0; i < role->n_components; i++)
@@ -223,21 +192,20 @@ static void check_index(struct walk *w, const struct workload_reference *referen
                         const struct workload_role *role, const struct workload_component *component,
                         const struct workload_port *port)
 {
-    char shown[SHOWN];
     bool is_said = reference->instance >= 0 || reference->pod >= 0;
     bool is_own = role == w->role && reference->instance < 0;
     uint32_t instance = reference->instance < 0 ? 0 : (uint32_t) reference->instance;
     uint32_t pod = reference->pod < 0 ? 0 : (uint32_t) reference->pod;
-    const char *name = text_safe(role->name, shown, sizeof shown);
 
     if (w->role->instances == 0 || (port->scope == WORKLOAD_ROLE_SCOPED && !is_said))
         return;
     if (!is_own && instance >= role->instances)
-        fault(w, reference->place, "role '%s' has %u instance%s, counted from 0: none is %u", name,
+        fault(w, reference->place, "role '%.80s' has %u instance%s, counted from 0: none is %u", role->name,
               role->instances, role->instances == 1 ? "" : "s", instance);
     if (pod >= component->size)
-        fault(w, reference->place, "an instance of role '%s' has %u such pod%s, counted from 0: none is %u",
-              name, component->size, component->size == 1 ? "" : "s", pod);
+        fault(w, reference->place,
+              "an instance of role '%.80s' has %u such pod%s, counted from 0: none is %u", role->name,
+              component->size, component->size == 1 ? "" : "s", pod);
 }
 
 static void check_target(struct walk *w, const struct workload_reference *reference)
@@ -265,27 +233,25 @@ static void check_target(struct walk *w, const struct workload_reference *refere
 dibs_status workload_check_target(const struct workload_group *group, const struct workload_role *from,
                                   const struct workload_reference *reference, dibs_err *err)
 {
-    struct walk w = { .group = group, .role = from, .err = err };
+    struct walk w = { .group = group, .role = from, .faults = { group, DIBS_OK, err } };
 
     check_target(&w, reference);
-    return w.status;
+    return w.faults.status;
 }
 
 static void check_reference(struct walk *w, const struct workload_reference *reference)
 {
-    char shown[SHOWN];
     bool is_twice = false;
 
     check_env(w, reference->place, reference->env);
-    if (w->status != DIBS_OK)
+    if (!is_good(w))
         return;
     for (size_t i = 0; i < w->component->n_ports; i++)
         is_twice = is_twice || strcmp(w->component->ports[i].env, reference->env) == 0;
     for (const struct workload_reference *other = w->component->references; other < reference; other++)
         is_twice = is_twice || strcmp(other->env, reference->env) == 0;
     if (is_twice)
-        fault(w, reference->place, "env '%s' is there twice in one pod",
-              text_safe(reference->env, shown, sizeof shown));
+        fault(w, reference->place, "env '%.80s' is there twice in one pod", reference->env);
     check_target(w, reference);
 }
 
@@ -294,7 +260,6 @@ static void check_reference(struct walk *w, const struct workload_reference *ref
 static void check_component(struct walk *w)
 {
     const struct workload_component *component = w->component;
-    char shown[SHOWN];
 
     check_most(w, component->place, "pods of an instance", component->size, WORKLOAD_INSTANCES_MAX);
     if (component->name || w->role->n_components > 1)
@@ -302,31 +267,29 @@ static void check_component(struct walk *w)
     check_most(w, component->place, "ports", component->n_ports, WORKLOAD_PORTS_MAX);
     check_most(w, component->place, "references", component->n_references, WORKLOAD_REFERENCES_MAX);
     for (const struct workload_component *other = w->role->components;
-         w->status == DIBS_OK && component->name && other < component; other++) {
+         is_good(w) && component->name && other < component; other++) {
         if (strcmp(other->name, component->name) == 0)
-            fault(w, component->place, "component '%s' is there twice",
-                  text_safe(component->name, shown, sizeof shown));
+            fault(w, component->place, "component '%.80s' is there twice", component->name);
         check_several(w, component->place, &(struct several){ "component", component->name, component->size },
                       &(struct several){ "component", other->name, other->size });
     }
     w->n_parts += component->n_ports + component->n_references;
     check_most(w, component->place, "ports and references of the group, counted up to here,", w->n_parts,
                WORKLOAD_PARTS_MAX);
-    for (size_t i = 0; w->status == DIBS_OK && i < component->n_ports; i++)
+    for (size_t i = 0; is_good(w) && i < component->n_ports; i++)
         check_port(w, &component->ports[i]);
 }
 
 static void check_role(struct walk *w)
 {
     const struct workload_role *role = w->role;
-    char shown[SHOWN];
 
     check_text(w, role->place, "name of a role", role->name, WORKLOAD_NAME_MAX);
-    if (w->status == DIBS_OK && workload_role(w->group, role->name) != role)
-        fault(w, role->place, "role '%s' is there twice", text_safe(role->name, shown, sizeof shown));
+    if (is_good(w) && workload_role(w->group, role->name) != role)
+        fault(w, role->place, "role '%.80s' is there twice", role->name);
     check_most(w, role->place, "instances", role->instances, WORKLOAD_INSTANCES_MAX);
     check_most(w, role->place, "components", role->n_components, WORKLOAD_COMPONENTS_MAX);
-    for (size_t i = 0; w->status == DIBS_OK && i < role->n_components; i++) {
+    for (size_t i = 0; is_good(w) && i < role->n_components; i++) {
         w->component = &role->components[i];
         check_component(w);
     }
@@ -337,7 +300,7 @@ static void check_references(struct walk *w)
 {
     for (size_t i = 0; i < w->role->n_components; i++) {
         w->component = &w->role->components[i];
-        for (size_t k = 0; w->status == DIBS_OK && k < w->component->n_references; k++)
+        for (size_t k = 0; is_good(w) && k < w->component->n_references; k++)
             check_reference(w, &w->component->references[k]);
     }
 }
@@ -350,35 +313,18 @@ struct numbered {
     const struct workload_role *role;
 };
 
-static int by_number(const void *a, const void *b)
-{
-    const struct workload_port *x = ((const struct numbered *) a)->port;
-    const struct workload_port *y = ((const struct numbered *) b)->port;
-
-    if (x->port != y->port)
-        return x->port < y->port ? -1 : 1;
-    if (x->place.line != y->place.line)
-        return x->place.line < y->place.line ? -1 : 1;
-    return x->place.column < y->place.column ? -1 : x->place.column > y->place.column;
-}
-
 static void check_pair(struct walk *w, const struct numbered *first, const struct numbered *second)
 {
     size_t n_first = 0;
     size_t n_second = 0;
     const dibs_binding *of_first = workload_bindings(first->port, &n_first);
     const dibs_binding *of_second = workload_bindings(second->port, &n_second);
-    char name[SHOWN];
-    char other[SHOWN];
-    char role[SHOWN];
 
     if (bindings_conflict(of_first, n_first, of_second, n_second))
         fault(w, second->port->place,
-              "port '%s': the number %u is that of port '%s' of role '%s' already, at %u:%u",
-              text_safe(second->port->name, name, sizeof name), second->port->port,
-              text_safe(first->port->name, other, sizeof other),
-              text_safe(first->role->name, role, sizeof role), first->port->place.line,
-              first->port->place.column);
+              "port '%.80s': the number %u is that of port '%.80s' of role '%.80s' already, at %u:%u",
+              second->port->name, second->port->port, first->port->name, first->role->name,
+              first->port->place.line, first->port->place.column);
 }
 
 /* All that a role's pods, if there are any, need by number. */
@@ -405,33 +351,33 @@ static void check_numbers(struct walk *w)
     size_t n = 0;
 
     if (!all) {
-        w->status = err_set(w->err, DIBS_FAILURE, "workload: out of memory");
+        w->faults.status = err_set(w->faults.err, DIBS_FAILURE, "workload: out of memory");
         return;
     }
     for (size_t i = 0; i < w->group->n_roles; i++)
         n += take_numbers(&w->group->roles[i], all + n);
-    qsort(all, n, sizeof *all, by_number);
     for (size_t i = 0; i < n; i++)
-        for (size_t k = i + 1; k < n && all[k].port->port == all[i].port->port && w->status == DIBS_OK; k++)
-            check_pair(w, &all[i], &all[k]);
+        for (size_t k = i + 1; k < n && is_good(w); k++)
+            if (all[k].port->port == all[i].port->port)
+                check_pair(w, &all[i], &all[k]);
 }
 
 dibs_status workload_check(const struct workload_group *group, dibs_err *err)
 {
-    struct walk w = { .group = group, .err = err };
+    struct walk w = { .group = group, .faults = { group, DIBS_OK, err } };
 
     check_most(&w, (struct workload_place){ 0 }, "roles", group->n_roles, WORKLOAD_ROLES_MAX);
     if (group->name)
         check_text(&w, group->place, "name of the group", group->name, WORKLOAD_NAME_MAX);
-    for (size_t i = 0; w.status == DIBS_OK && i < group->n_roles; i++) {
+    for (size_t i = 0; is_good(&w) && i < group->n_roles; i++) {
         w.role = &group->roles[i];
         check_role(&w);
     }
-    for (size_t i = 0; w.status == DIBS_OK && i < group->n_roles; i++) {
+    for (size_t i = 0; is_good(&w) && i < group->n_roles; i++) {
         w.role = &group->roles[i];
         check_references(&w);
     }
-    if (w.status == DIBS_OK)
+    if (is_good(&w))
         check_numbers(&w);
-    return w.status;
+    return w.faults.status;
 }

@@ -29,7 +29,7 @@ struct workload_discovery_ref {
     const char *env;
     const char *component;
     const char *port; /* NULL: of an address */
-    uint32_t index;
+    uint16_t index;
 };
 struct workload_discovery {
     struct workload_discovery_ref *ports;
@@ -38,9 +38,10 @@ struct workload_discovery {
     size_t n_addresses;
 };
 
-/* NULL and "": nothing is asked for. Strings are the group's. */
-dibs_status workload_discovery_parse(struct workload_group *group, const char *text,
-                                     struct workload_discovery *out, dibs_err *err);
+/* Read the annotation (annotation.c). NULL and "": nothing is asked for, and *out stays. Strings are the
+ * group's. A message has the place in front. */
+dibs_status workload_discovery_parse(struct workload_group *group, struct workload_place place,
+                                     const char *text, struct workload_discovery *out, dibs_err *err);
 /* Append the ports of `found` to the component's references, each as a copy of `like` but for what it names.
  * False: out of memory. */
 bool workload_discovery_add(struct workload_group *group, const struct workload_discovery *found,

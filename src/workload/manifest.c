@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/text.h"
 #include "codec/json.h"
 #include "dibs/settings.h"
 #include "workload/manifest_value.h"
@@ -22,7 +21,7 @@ static const char *argument_of(const yaml_node *node)
 
 static void read_arguments(struct manifest *m, const yaml_node *list, const char **out)
 {
-    for (const yaml_node *item = list->first; m->status == DIBS_OK && item; item = item->next, out++) {
+    for (const yaml_node *item = list->first; m->faults.status == DIBS_OK && item; item = item->next, out++) {
         const char *text = argument_of(item);
 
         if (!text)
@@ -88,7 +87,8 @@ static void read_components(struct manifest *m, const yaml_node *node, struct wo
     out->components = manifest_take(m, (list ? list->n : 1) * sizeof *out->components);
     if (!out->components)
         return;
-    for (const yaml_node *item = list ? list->first : NULL; m->status == DIBS_OK && item; item = item->next)
+    for (const yaml_node *item = list ? list->first : NULL; m->faults.status == DIBS_OK && item;
+         item = item->next)
         read_component(m, yaml_follow(item), &out->components[out->n_components++]);
     if (list)
         return;
@@ -126,7 +126,7 @@ static void read_roles(struct manifest *m, const yaml_node *root)
     else if (map->n > WORKLOAD_ROLES_MAX)
         manifest_fault(m, map, "%zu roles are too many: at most %d", map->n, WORKLOAD_ROLES_MAX);
     group->roles = manifest_take(m, map->n * sizeof *group->roles);
-    for (const yaml_node *key = map->first; m->status == DIBS_OK && key; key = key->next)
+    for (const yaml_node *key = map->first; m->faults.status == DIBS_OK && key; key = key->next)
         read_role(m, key, &group->roles[group->n_roles++]);
 }
 
@@ -155,7 +155,7 @@ static void read_setting(struct manifest *m, const yaml_node *root, dibs_setting
 static void read_settings(struct manifest *m, const yaml_node *root)
 {
     m->group->settings = manifest_take(m, DIBS_SETTING_COUNT * sizeof *m->group->settings);
-    for (int i = 0; m->status == DIBS_OK && i < DIBS_SETTING_COUNT; i++)
+    for (int i = 0; m->faults.status == DIBS_OK && i < DIBS_SETTING_COUNT; i++)
         if (dibs_setting_is_for_projects((dibs_setting) i))
             read_setting(m, root, (dibs_setting) i);
 }
@@ -204,14 +204,13 @@ static void read_manifest(struct manifest *m)
 static dibs_status check_json(const char *name, const char *text, size_t len, dibs_err *err)
 {
     AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
-    char shown[200];
     dibs_err why = { 0 };
     size_t name_len = strlen(name);
     dibs_status s = DIBS_OK;
 
     if (name_len >= 5 && strcmp(name + name_len - 5, ".json") == 0)
         s = jsonr_parse(text, len, &doc, &why);
-    return s == DIBS_OK ? s : err_set(err, s, "%s: %s", text_safe(name, shown, sizeof shown), why.msg);
+    return s == DIBS_OK ? s : err_set(err, s, "%.200s: %s", name, why.msg);
 }
 
 dibs_status workload_manifest_parse(const char *name, const char *text, size_t len,
@@ -219,7 +218,7 @@ dibs_status workload_manifest_parse(const char *name, const char *text, size_t l
 {
     AUTO(yaml_free_auto) yaml_text *yaml = NULL;
     AUTO(workload_free_auto) struct workload_group *group = workload_new();
-    struct manifest m = { .group = group, .err = err };
+    struct manifest m = { .group = group, .faults = { group, DIBS_OK, err } };
 
     if (!group)
         return err_set(err, DIBS_FAILURE, "out of memory");
@@ -230,7 +229,7 @@ dibs_status workload_manifest_parse(const char *name, const char *text, size_t l
         return s;
     m.yaml = yaml;
     read_manifest(&m);
-    s = m.status == DIBS_OK ? workload_check(group, err) : m.status;
+    s = m.faults.status == DIBS_OK ? workload_check(group, err) : m.faults.status;
     if (s == DIBS_OK)
         *out = TAKE(group);
     return s;

@@ -12,98 +12,7 @@
 
 #include "base/banned.h"
 
-enum { SHOWN = 200, UP_MAX = 256 };
-
-/* ---- reading ---- */
-
-/* dibs does what the file says in the name of the user who runs it. Its group may write it: that is how a
- * checkout looks under the umask of a machine where each user has a group of their own. */
-static dibs_status check_owner(const char *shown, const struct stat *st, dibs_err *err)
-{
-    if (st->st_uid != geteuid() && st->st_uid != 0)
-        return err_set(err, DIBS_DENIED,
-                       "%s belongs to uid %u, neither to you (uid %u) nor to root: it is not read", shown,
-                       (unsigned) st->st_uid, (unsigned) geteuid());
-    return DIBS_OK;
-}
-
-static dibs_status check_trust(const char *shown, const struct stat *st, dibs_err *err)
-{
-    if (check_owner(shown, st, err) != DIBS_OK)
-        return DIBS_DENIED;
-    if (st->st_mode & S_IWOTH)
-        return err_set(err, DIBS_DENIED, "%s can be written by every user: it is not read; chmod o-w it",
-                       shown);
-    return DIBS_OK;
-}
-
-/* The same before it is opened, or where it cannot be: a stranger's must not be in the way by being
- * unreadable either. */
-static dibs_status check_path(const char *path, dibs_err *err)
-{
-    char shown[SHOWN];
-    struct stat st = { 0 };
-
-    (void) text_safe(path, shown, sizeof shown);
-    if (stat(path, &st) == 0)
-        return check_trust(shown, &st, err);
-    return lstat(path, &st) == 0 ? check_owner(shown, &st, err) : DIBS_OK; /* a link's mode says nothing */
-}
-
-/* Why it cannot be opened. Nothing is there only when not even a link is. */
-static dibs_status not_opened(const char *path, int why, dibs_err *err)
-{
-    char shown[SHOWN];
-    struct stat st = { 0 };
-
-    (void) text_safe(path, shown, sizeof shown);
-    if (check_path(path, err) != DIBS_OK)
-        return DIBS_DENIED;
-    if (why == ENOENT && lstat(path, &st) == 0)
-        return err_set(err, DIBS_INVALID, "%s is a symbolic link to nothing", shown);
-    return err_os(err, why == ENOENT || why == ENOTDIR ? DIBS_NOT_FOUND : DIBS_FAILURE, why, "%s", shown);
-}
-
-static dibs_status read_all(int fd, const char *shown, char *text, size_t *len, dibs_err *err)
-{
-    for (*len = 0; *len <= MANIFEST_BYTES_MAX;) {
-        ssize_t n = read(fd, text + *len, MANIFEST_BYTES_MAX + 1 - *len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_os(err, DIBS_FAILURE, errno, "%s", shown);
-        if (n == 0)
-            return DIBS_OK;
-        *len += (size_t) n;
-    }
-    return err_set(err, DIBS_INVALID, "%s: larger than %d bytes", shown, MANIFEST_BYTES_MAX);
-}
-
-dibs_status workload_manifest_read(const char *path, struct workload_group **out, dibs_err *err)
-{
-    AUTO(fd_auto) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    AUTO(free_auto) char *text = NULL;
-    char shown[SHOWN];
-    struct stat st = { 0 };
-    size_t len = 0;
-
-    (void) text_safe(path, shown, sizeof shown);
-    if (fd < 0 || fstat(fd, &st) != 0)
-        return not_opened(path, errno, err);
-    dibs_status s = check_trust(shown, &st, err);
-    if (s != DIBS_OK)
-        return s;
-    if (!S_ISREG(st.st_mode))
-        return err_set(err, DIBS_INVALID, "%s is not a regular file", shown);
-    text = malloc(MANIFEST_BYTES_MAX + 1); /* touched only as far as the file goes */
-    if (!text)
-        return err_set(err, DIBS_FAILURE, "%s: out of memory", shown);
-    s = read_all(fd, shown, text, &len, err);
-    return s == DIBS_OK ? workload_manifest_parse(path, text, len, out, err) : s;
-}
-
-/* ---- finding ---- */
+enum { UP_MAX = 256 };
 
 /* Whatever has the name is meant to be the manifest; what it is worth is seen when it is read. */
 static bool is_there(const char *path)
@@ -113,12 +22,73 @@ static bool is_there(const char *path)
     return lstat(path, &st) == 0;
 }
 
+/* ---- reading ---- */
+
+/* Check who can write it: dibs does what the file says in the name of the user who runs it. Its group may
+ * write it: that is how a checkout looks under the umask of a machine where each user has a group of their
+ * own. */
+static dibs_status check_trust(const char *path, const struct stat *st, dibs_err *err)
+{
+    if (st->st_uid != geteuid() && st->st_uid != 0)
+        return err_set(err, DIBS_DENIED,
+                       "%.200s belongs to uid %u, neither to you (uid %u) nor to root: it is not read", path,
+                       (unsigned) st->st_uid, (unsigned) geteuid());
+    if ((st->st_mode & S_IWOTH) && !S_ISLNK(st->st_mode)) /* a link's mode says nothing */
+        return err_set(err, DIBS_DENIED, "%.200s can be written by every user: it is not read; chmod o-w it",
+                       path);
+    return DIBS_OK;
+}
+
+/* The same before it is opened, or where it cannot be: a stranger's must not be in the way by being
+ * unreadable either. */
+static dibs_status check_path(const char *path, dibs_err *err)
+{
+    struct stat st = { 0 };
+
+    return stat(path, &st) == 0 || lstat(path, &st) == 0 ? check_trust(path, &st, err) : DIBS_OK;
+}
+
+/* Why it cannot be opened. Nothing is there only when not even a link is. */
+static dibs_status not_opened(const char *path, int why, dibs_err *err)
+{
+    if (check_path(path, err) != DIBS_OK)
+        return DIBS_DENIED;
+    if (why == ENOENT && is_there(path))
+        return err_set(err, DIBS_INVALID, "%.200s is a symbolic link to nothing", path);
+    return err_os(err, why == ENOENT || why == ENOTDIR ? DIBS_NOT_FOUND : DIBS_FAILURE, why, "%.200s", path);
+}
+
+dibs_status workload_manifest_read(const char *path, struct workload_group **out, dibs_err *err)
+{
+    AUTO(fd_auto) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    AUTO(free_auto) char *text = NULL;
+    struct stat st = { 0 };
+
+    if (fd < 0 || fstat(fd, &st) != 0)
+        return not_opened(path, errno, err);
+    dibs_status s = check_trust(path, &st, err);
+    if (s != DIBS_OK)
+        return s;
+    if (!S_ISREG(st.st_mode))
+        return err_set(err, DIBS_INVALID, "%.200s is not a regular file", path);
+    text = malloc(MANIFEST_BYTES_MAX + 1); /* touched only as far as the file goes */
+    if (!text)
+        return err_set(err, DIBS_FAILURE, "%.200s: out of memory", path);
+    ssize_t n = read(fd, text, MANIFEST_BYTES_MAX + 1); /* all at once: it is a regular file */
+    if (n < 0)
+        return err_os(err, DIBS_FAILURE, errno, "%.200s", path);
+    if (n > MANIFEST_BYTES_MAX)
+        return err_set(err, DIBS_INVALID, "%.200s: larger than %d bytes", path, MANIFEST_BYTES_MAX);
+    return workload_manifest_parse(path, text, (size_t) n, out, err);
+}
+
+/* ---- finding ---- */
+
 /* In this directory. NOT_FOUND says nothing. */
 static dibs_status look_in(const char *dir, char *path, size_t size, dibs_err *err)
 {
     char yaml[PATH_MAX + 16];
     char json[PATH_MAX + 16];
-    char shown[SHOWN];
 
     (void) snprintf(yaml, sizeof yaml, "%s/dibs.yaml", dir);
     (void) snprintf(json, sizeof json, "%s/dibs.json", dir);
@@ -126,26 +96,24 @@ static dibs_status look_in(const char *dir, char *path, size_t size, dibs_err *e
     bool has_json = is_there(json);
     if (!has_yaml && !has_json)
         return DIBS_NOT_FOUND;
-    (void) text_safe(*dir ? dir : "/", shown, sizeof shown);
     if (has_yaml && has_json && (check_path(yaml, err) != DIBS_OK || check_path(json, err) != DIBS_OK))
         return DIBS_DENIED;
     if (has_yaml && has_json)
-        return err_set(err, DIBS_INVALID, "%s has both dibs.yaml and dibs.json: remove one", shown);
+        return err_set(err, DIBS_INVALID, "%.200s has both dibs.yaml and dibs.json: remove one",
+                       *dir ? dir : "/");
     if (!text_copy(path, size, has_yaml ? yaml : json))
-        return err_set(err, DIBS_INVALID, "the path of the manifest in %s is too long", shown);
+        return err_set(err, DIBS_INVALID, "the path of the manifest in %.200s is too long", dir);
     return DIBS_OK;
 }
 
 dibs_status workload_manifest_find(const char *dir, char *path, size_t size, dibs_err *err)
 {
     char at[PATH_MAX];
-    char shown[SHOWN];
     const char *from = dir ? dir : ".";
     dibs_status s = DIBS_NOT_FOUND;
 
-    (void) text_safe(from, shown, sizeof shown);
     if (!realpath(from, at))
-        return err_os(err, DIBS_NOT_FOUND, errno, "%s", shown);
+        return err_os(err, DIBS_NOT_FOUND, errno, "%.200s", from);
     if (strcmp(at, "/") == 0)
         at[0] = '\0';
     for (int i = 0; s == DIBS_NOT_FOUND && i < UP_MAX; i++) {
@@ -156,6 +124,6 @@ dibs_status workload_manifest_find(const char *dir, char *path, size_t size, dib
         *slash = '\0';
     }
     if (s == DIBS_NOT_FOUND)
-        return err_set(err, s, "no dibs.yaml or dibs.json in %s or above", shown);
+        return err_set(err, s, "no dibs.yaml or dibs.json in %.200s or above", from);
     return s;
 }

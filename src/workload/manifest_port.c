@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The ports and references of a role or component. */
-#include <string.h>
 
-#include "base/text.h"
 #include "net/bindings.h"
 #include "workload/manifest_value.h"
 
 #include "base/banned.h"
-
-enum { SHOWN = 80 };
 
 static void count_parts(struct manifest *m, const yaml_node *list)
 {
@@ -21,16 +17,12 @@ static void count_parts(struct manifest *m, const yaml_node *list)
 
 static void read_scope(struct manifest *m, const yaml_node *node, struct workload_port *out)
 {
-    char shown[SHOWN];
     const char *text = NULL;
 
     manifest_text(m, node, "scope", &text);
-    if (!text || strcmp(text, "PodScoped") == 0)
-        return;
-    out->scope = WORKLOAD_ROLE_SCOPED;
-    if (strcmp(text, "RoleScoped") != 0)
-        manifest_fault(m, yaml_get(node, "scope"), "'scope' must be 'PodScoped' or 'RoleScoped', got '%s'",
-                       text_safe(text, shown, sizeof shown));
+    if (text && !workload_scope_parse(text, &out->scope))
+        manifest_fault(m, yaml_get(node, "scope"), "'scope' must be 'PodScoped' or 'RoleScoped', got '%.80s'",
+                       text);
 }
 
 static void read_number(struct manifest *m, const yaml_node *node, struct workload_port *out)
@@ -57,8 +49,9 @@ static void add_address(struct manifest *m, const yaml_node *node, const dibs_pr
     if (!yaml_is_text(node))
         manifest_wrong(m, node, "address", "text or a list of texts");
     else
-        manifest_failed(m, node,
-                        bindings_add(node->text, protos, n_protos, out->bindings, &out->n_bindings, m->err));
+        manifest_failed(
+            m, node,
+            bindings_add(node->text, protos, n_protos, out->bindings, &out->n_bindings, m->faults.err));
 }
 
 static void read_bindings(struct manifest *m, const yaml_node *node, struct workload_port *out)
@@ -69,17 +62,18 @@ static void read_bindings(struct manifest *m, const yaml_node *node, struct work
     size_t n_protos = 1;
 
     manifest_text(m, node, "proto", &proto);
-    if (m->status == DIBS_OK && proto)
-        manifest_failed(m, yaml_get(node, "proto"), proto_list(proto, protos, &n_protos, m->err));
-    if (m->status != DIBS_OK || (!proto && !address))
+    if (m->faults.status == DIBS_OK && proto)
+        manifest_failed(m, yaml_get(node, "proto"), proto_list(proto, protos, &n_protos, m->faults.err));
+    if (m->faults.status != DIBS_OK || (!proto && !address))
         return;
     if (!address)
-        m->status = bindings_add("*", protos, n_protos, out->bindings, &out->n_bindings, m->err);
+        m->faults.status =
+            bindings_add("*", protos, n_protos, out->bindings, &out->n_bindings, m->faults.err);
     else if (address->kind != YAML_LIST)
         add_address(m, address, protos, n_protos, out);
     else
         (void) manifest_list(m, node, "address", (struct manifest_limits){ 1, DIBS_BINDINGS_MAX });
-    for (const yaml_node *item = address ? address->first : NULL; m->status == DIBS_OK && item;
+    for (const yaml_node *item = address ? address->first : NULL; m->faults.status == DIBS_OK && item;
          item = item->next)
         add_address(m, yaml_follow(item), protos, n_protos, out);
 }
@@ -104,7 +98,7 @@ static void read_port(struct manifest *m, const yaml_node *node, struct workload
         read_number(m, node, out);
         read_bindings(m, node, out);
     }
-    if (m->status == DIBS_OK && !out->env) {
+    if (m->faults.status == DIBS_OK && !out->env) {
         workload_port_env(out->name, env, sizeof env);
         out->env = manifest_copy(m, env);
     }
@@ -118,7 +112,7 @@ void manifest_ports(struct manifest *m, const yaml_node *map, struct workload_co
         return;
     count_parts(m, list);
     out->ports = manifest_take(m, list->n * sizeof *out->ports);
-    for (const yaml_node *item = list->first; m->status == DIBS_OK && item; item = item->next)
+    for (const yaml_node *item = list->first; m->faults.status == DIBS_OK && item; item = item->next)
         read_port(m, yaml_follow(item), &out->ports[out->n_ports++]);
 }
 
@@ -152,7 +146,7 @@ static void read_reference(struct manifest *m, const yaml_node *node, struct wor
     manifest_need(m, node, "a reference", "env");
     manifest_need(m, node, "a reference", "from");
     manifest_text(m, node, "env", &out->env);
-    if (m->status != DIBS_OK)
+    if (m->faults.status != DIBS_OK)
         return;
     const yaml_node *from = yaml_get(node, "from");
     out->place = manifest_place(from);
@@ -161,7 +155,7 @@ static void read_reference(struct manifest *m, const yaml_node *node, struct wor
     else if (!yaml_is_text(from))
         manifest_wrong(m, from, "from", "text such as 'role.port', or a map");
     else
-        manifest_failed(m, from, workload_reference_parse(m->group, from->text, out, m->err));
+        manifest_failed(m, from, workload_reference_parse(m->group, from->text, out, m->faults.err));
 }
 
 void manifest_references(struct manifest *m, const yaml_node *map, struct workload_component *out)
@@ -173,6 +167,6 @@ void manifest_references(struct manifest *m, const yaml_node *map, struct worklo
         return;
     count_parts(m, list);
     out->references = manifest_take(m, list->n * sizeof *out->references);
-    for (const yaml_node *item = list->first; m->status == DIBS_OK && item; item = item->next)
+    for (const yaml_node *item = list->first; m->faults.status == DIBS_OK && item; item = item->next)
         read_reference(m, yaml_follow(item), &out->references[out->n_references++]);
 }

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "workload/manifest_value.h"
 
-#include <stdarg.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/suggest.h"
-#include "base/text.h"
 
 #include "base/banned.h"
-
-enum { SHOWN = 80 };
 
 static const char *kind_of(const yaml_node *node)
 {
@@ -25,40 +21,24 @@ static const char *kind_of(const yaml_node *node)
     return yaml_is_text(node) ? "text" : "a number";
 }
 
-void manifest_fault(struct manifest *m, const yaml_node *node, const char *fmt, ...)
-{
-    char text[DIBS_ERR_MSG_MAX] = "";
-    va_list args;
-
-    if (m->status != DIBS_OK)
-        return;
-    va_start(args, fmt);
-    (void) vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    m->status = yaml_error(m->yaml, node, m->err, "%s", text);
-}
-
 void manifest_wrong(struct manifest *m, const yaml_node *node, const char *what, const char *expected)
 {
-    char shown[SHOWN];
-
-    manifest_fault(m, node, "'%s' must be %s, not %s", text_safe(what, shown, sizeof shown), expected,
-                   kind_of(node));
+    manifest_fault(m, node, "'%.80s' must be %s, not %s", what, expected, kind_of(node));
 }
 
 void manifest_failed(struct manifest *m, const yaml_node *node, dibs_status status)
 {
-    m->status = status;
+    m->faults.status = status;
     if (status == DIBS_INVALID)
-        (void) err_wrap(m->err, status, "%s:%u:%u", yaml_name(m->yaml), node->line, node->column);
+        (void) err_wrap(m->faults.err, status, "%s:%u:%u", yaml_name(m->yaml), node->line, node->column);
 }
 
 void *manifest_take(struct manifest *m, size_t size)
 {
-    void *taken = m->status == DIBS_OK ? workload_take(m->group, size) : NULL;
+    void *taken = m->faults.status == DIBS_OK ? workload_take(m->group, size) : NULL;
 
-    if (!taken && m->status == DIBS_OK)
-        m->status = err_set(m->err, DIBS_FAILURE, "%s: out of memory", yaml_name(m->yaml));
+    if (!taken && m->faults.status == DIBS_OK)
+        m->faults.status = err_set(m->faults.err, DIBS_FAILURE, "%s: out of memory", yaml_name(m->yaml));
     return taken;
 }
 
@@ -77,13 +57,12 @@ struct workload_place manifest_place(const yaml_node *node)
 
 static void unknown_key(struct manifest *m, const yaml_node *key, const char *what, const char *const *keys)
 {
-    char shown[SHOWN];
     char hint[SUGGEST_HINT_MAX];
     struct suggest best = { .wanted = key->text };
 
     for (size_t i = 0; keys[i]; i++)
         suggest_offer(&best, keys[i]);
-    manifest_fault(m, key, "%s has no key '%s'%s", what, text_safe(key->text, shown, sizeof shown),
+    manifest_fault(m, key, "%s has no key '%.80s'%s", what, key->text,
                    suggest_format(&best, hint, sizeof hint));
 }
 
@@ -93,7 +72,7 @@ void manifest_map(struct manifest *m, const yaml_node *node, const char *what, c
         manifest_fault(m, node, "%s must be a map, not %s", what, kind_of(node));
         return;
     }
-    for (const yaml_node *key = node->first; key && m->status == DIBS_OK; key = key->next) {
+    for (const yaml_node *key = node->first; key && m->faults.status == DIBS_OK; key = key->next) {
         size_t i = 0;
 
         while (keys[i] && strcmp(keys[i], key->text) != 0)

@@ -2,8 +2,8 @@
 #ifndef DIBS_WORKLOAD_MANIFEST_VALUE_H
 #define DIBS_WORKLOAD_MANIFEST_VALUE_H
 /* Single values of a manifest. Each reader leaves its output as it was when the key is not there; a wrong
- * type is INVALID, with what was expected and where. The first fault stays: after it every reader does
- * nothing. Nothing outside of workload/manifest*.c includes this. */
+ * type is INVALID, with what was expected and where. After the first fault every reader does nothing. Nothing
+ * outside of workload/manifest*.c includes this. */
 #include "codec/yaml.h"
 #include "workload/workload.h"
 
@@ -11,8 +11,7 @@ struct manifest {
     const yaml_text *yaml;
     struct workload_group *group;
     size_t n_parts; /* ports and references read */
-    dibs_status status;
-    dibs_err *err;
+    struct workload_faults faults;
 };
 
 struct manifest_limits {
@@ -33,7 +32,7 @@ const yaml_node *manifest_list(struct manifest *m, const yaml_node *map, const c
                                struct manifest_limits limits);
 
 /* Record what is wrong with the node. */
-void manifest_fault(struct manifest *m, const yaml_node *node, const char *fmt, ...) DIBS_PRINTF(3, 4);
+#define manifest_fault(m, node, ...) workload_fault(&(m)->faults, manifest_place(node), __VA_ARGS__)
 /* "... must be EXPECTED, not a list" */
 void manifest_wrong(struct manifest *m, const yaml_node *node, const char *what, const char *expected);
 /* Record the failure of a call that has set m->err, with the node's place in front. */

@@ -32,20 +32,45 @@ char *workload_text(struct workload_group *group, const char *text)
     return arena_text(&group->arena, text, strlen(text));
 }
 
-dibs_status workload_error(const struct workload_group *group, struct workload_place place, dibs_err *err,
-                           const char *fmt, ...)
+DIBS_PRINTF(4, 0)
+static dibs_status put_error(const struct workload_group *group, struct workload_place place, dibs_err *err,
+                             const char *fmt, va_list args)
 {
     char text[DIBS_ERR_MSG_MAX] = "";
-    va_list args;
 
-    va_start(args, fmt);
     (void) vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
     if (!group->source)
         return err_set(err, DIBS_INVALID, "%s", text);
     if (!place.line)
         return err_set(err, DIBS_INVALID, "%s: %s", group->source, text);
     return err_set(err, DIBS_INVALID, "%s:%u:%u: %s", group->source, place.line, place.column, text);
+}
+
+dibs_status workload_error(const struct workload_group *group, struct workload_place place, dibs_err *err,
+                           const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    dibs_status s = put_error(group, place, err, fmt, args);
+    va_end(args);
+    return s;
+}
+
+void workload_fault(struct workload_faults *faults, struct workload_place place, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    if (faults->status == DIBS_OK)
+        faults->status = put_error(faults->group, place, faults->err, fmt, args);
+    va_end(args);
+}
+
+bool workload_scope_parse(const char *text, enum workload_scope *out)
+{
+    *out = strcmp(text, "RoleScoped") == 0 ? WORKLOAD_ROLE_SCOPED : WORKLOAD_POD_SCOPED;
+    return *out == WORKLOAD_ROLE_SCOPED || strcmp(text, "PodScoped") == 0;
 }
 
 const struct workload_role *workload_role(const struct workload_group *group, const char *name)

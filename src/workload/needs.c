@@ -4,7 +4,6 @@
 
 #include "base/err.h"
 #include "base/grow.h"
-#include "base/text.h"
 #include "workload/workload.h"
 
 #include "base/banned.h"
@@ -57,16 +56,16 @@ static dibs_status add_component(const struct workload_group *group, const struc
 
 dibs_status workload_needs_all(const struct workload_group *group, struct workload_needs *out, dibs_err *err)
 {
-    struct workload_needs needs = { 0 };
+    AUTO(workload_needs_free) struct workload_needs needs = { 0 };
     dibs_status s = DIBS_OK;
 
     for (size_t r = 0; r < group->n_roles; r++)
         for (size_t c = 0; c < group->roles[r].n_components && s == DIBS_OK; c++)
             s = add_component(group, &group->roles[r], &group->roles[r].components[c], &needs, err);
-    if (s == DIBS_OK)
+    if (s == DIBS_OK) {
         *out = needs;
-    else
-        workload_needs_free(&needs);
+        needs.all = NULL;
+    }
     return s;
 }
 
@@ -102,7 +101,7 @@ dibs_status workload_needs_of(const struct workload_group *group, const struct w
                               struct workload_needs *out, dibs_err *err)
 {
     const struct workload_component *component = pod->component;
-    struct workload_needs needs = { 0 };
+    AUTO(workload_needs_free) struct workload_needs needs = { 0 };
     dibs_status s = DIBS_OK;
 
     for (size_t p = 0; p < component->n_ports && s == DIBS_OK; p++)
@@ -119,10 +118,10 @@ dibs_status workload_needs_of(const struct workload_group *group, const struct w
         if (!is_there(&needs, name))
             s = add_port(group, &target, port, false, &needs, err);
     }
-    if (s == DIBS_OK)
+    if (s == DIBS_OK) {
         *out = needs;
-    else
-        workload_needs_free(&needs);
+        needs.all = NULL;
+    }
     return s;
 }
 

@@ -108,19 +108,9 @@ bool present_is_run_with(const dibs_claim *claim)
 static const dibs_claim *find_first(const struct present *p, const char *name, size_t len,
                                     bool (*is_it)(const dibs_claim *claim))
 {
-    size_t low = 0;
-
-    for (size_t high = p->n; low < high;) {
-        size_t middle = low + (high - low) / 2;
-
-        if (strncmp(p->claims[middle].name, name, len) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < p->n && strncmp(p->claims[low].name, name, len) == 0; low++)
-        if (is_it(&p->claims[low]))
-            return &p->claims[low];
+    for (size_t i = 0; i < p->n; i++)
+        if (strncmp(p->claims[i].name, name, len) == 0 && is_it(&p->claims[i]))
+            return &p->claims[i];
     return NULL;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* References and variables as text. */
+#include <ctype.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -22,7 +23,7 @@ struct part {
 static const char *take_part(char *text, struct part *out)
 {
     char *bracket = strpbrk(text, "[]");
-    int32_t index = 0;
+    uint64_t index = 0;
 
     *out = (struct part){ .name = text, .index = -1 };
     if (bracket == text || !*text)
@@ -38,14 +39,10 @@ static const char *take_part(char *text, struct part *out)
         return "something stands behind an index";
     if (digits == 0 || (digits > 1 && bracket[1] == '0'))
         return "an index is a number without leading zeros";
-    if (digits > 4)
-        return "an index is too large";
-    for (size_t i = 0; i < digits; i++)
-        index = index * 10 + (bracket[i + 1] - '0');
-    if (index >= WORKLOAD_INSTANCES_MAX)
+    if (!text_number(bracket + 1, digits, WORKLOAD_INSTANCES_MAX - 1, &index))
         return "an index is too large";
     *bracket = '\0';
-    out->index = index;
+    out->index = (int32_t) index;
     return NULL;
 }
 
@@ -82,7 +79,6 @@ const char *workload_reference_cut(char *text, struct workload_reference *out)
 dibs_status workload_reference_parse(struct workload_group *group, const char *text,
                                      struct workload_reference *out, dibs_err *err)
 {
-    char shown[80];
     bool is_short = strnlen(text, TEXT_MAX + 1) <= TEXT_MAX;
     char *copy = is_short ? workload_text(group, text) : NULL;
 
@@ -90,26 +86,15 @@ dibs_status workload_reference_parse(struct workload_group *group, const char *t
         return err_set(err, DIBS_FAILURE, "out of memory");
     const char *fault = is_short ? workload_reference_cut(copy, out) : "it is too long";
     if (fault)
-        return err_set(err, DIBS_INVALID, "reference '%s': %s; expected " FORM,
-                       text_safe(text, shown, sizeof shown), fault);
+        return err_set(err, DIBS_INVALID, "reference '%.80s': %s; expected " FORM, text, fault);
     return DIBS_OK;
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 bool workload_is_env_name(const char *env)
 {
     const char *c = env;
 
-    while (*c == '_' || is_letter(*c) || (c > env && is_digit(*c)))
+    while (*c == '_' || isalpha((unsigned char) *c) || (c > env && isdigit((unsigned char) *c)))
         c++;
     return c > env && !*c;
 }
@@ -119,12 +104,9 @@ void workload_port_env(const char *name, char *out, size_t size)
     size_t space = size - sizeof "_PORT";
     size_t used = 0;
 
-    if (is_digit(*name) && space > 0)
+    if (isdigit((unsigned char) *name) && space > 0)
         out[used++] = '_';
-    for (const char *c = name; *c && used < space; c++) {
-        bool is_small = *c >= 'a' && *c <= 'z';
-
-        out[used++] = (char) (is_small ? *c - 'a' + 'A' : is_letter(*c) || is_digit(*c) ? *c : '_');
-    }
+    for (const char *c = name; *c && used < space; c++)
+        out[used++] = (char) (isalnum((unsigned char) *c) ? toupper((unsigned char) *c) : '_');
     memcpy(out + used, "_PORT", sizeof "_PORT");
 }

@@ -9,29 +9,6 @@
 
 #include "base/banned.h"
 
-/* A need by its name. */
-struct sorted {
-    const char *name;
-    size_t at; /* among all needs */
-};
-
-struct noting {
-    const struct restarts *r;
-    struct sorted *sorted; /* all needs */
-    /* What processes hold, sorted by the names behind their groups: a directory's group may have had another
-     * name when the process was started. */
-    const dibs_claim **running;
-    size_t n_running;
-};
-
-static int by_name(const void *a, const void *b)
-{
-    const struct sorted *x = a;
-    const struct sorted *y = b;
-
-    return strcmp(x->name, y->name);
-}
-
 void restarts_note_pod(struct workload_change *change, const dibs_claim *held)
 {
     if (change->n_pods++ > 0)
@@ -166,10 +143,18 @@ static dibs_status add_restart(struct workload_plan *plan, struct workload_resta
 
 /* ---- every pod that runs ---- */
 
-/* Find what it needs, as the plan has it, and the values that it would get. */
-static dibs_status look_up(const struct noting *n, struct running_pod *t, dibs_err *err)
+/* The plan's change of the claim with this name; NULL: the plan has none. */
+static struct workload_change *find_change(const struct restarts *r, const char *name)
 {
-    const struct restarts *r = n->r;
+    for (size_t i = 0; i < r->needs->n; i++)
+        if (strcmp(r->needs->all[i].name, name) == 0)
+            return &r->plan->changes[i];
+    return NULL;
+}
+
+/* Find what it needs, as the plan has it, and the values that it would get. */
+static dibs_status look_up(const struct restarts *r, struct running_pod *t, dibs_err *err)
+{
     dibs_status s = workload_needs_of(r->group, t->pod, &t->needs, err);
 
     if (s != DIBS_OK)
@@ -179,100 +164,71 @@ static dibs_status look_up(const struct noting *n, struct running_pod *t, dibs_e
     if (!t->changes || !t->ports)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
     for (size_t i = 0; i < t->needs.n; i++) {
-        const struct sorted *need = bsearch(&(struct sorted){ .name = t->needs.all[i].name }, n->sorted,
-                                            r->needs->n, sizeof *n->sorted, by_name);
-
-        if (!need)
-            continue;
-        t->changes[i] = &r->plan->changes[need->at];
-        t->ports[i] = t->changes[i]->claim.port;
+        t->changes[i] = find_change(r, t->needs.all[i].name);
+        t->ports[i] = t->changes[i] ? t->changes[i]->claim.port : 0;
     }
     return workload_values(r->group, t->pod, &t->needs, t->ports, &t->values, err);
 }
 
-static const char *behind_group(const dibs_claim *claim)
+/* Find the claims by which the pod is known to run, by their names behind the group: a directory's group may
+ * have had another name when the process was started. */
+static void find_running(const struct restarts *r, struct running_pod *t)
 {
-    return strchr(claim->name, '/');
+    char name[DIBS_NAME_MAX + 1];
+
+    workload_pod_prefix(r->group, t->pod, name);
+    (void) snprintf(name + strlen(name), sizeof name - strlen(name), "/");
+    const char *behind = strchr(name, '/');
+    for (size_t i = 0; i < r->present->n; i++) {
+        const dibs_claim *claim = &r->present->claims[i];
+
+        if (!present_is_run_with(claim) || strncmp(strchr(claim->name, '/'), behind, strlen(behind)) != 0)
+            continue;
+        if (!t->held)
+            t->held = t->recorded = claim;
+        if (!t->recorded->env[0] && claim->env[0])
+            t->recorded = claim;
+    }
 }
 
-static int by_pod(const void *a, const void *b)
-{
-    const dibs_claim *const *x = a;
-    const dibs_claim *const *y = b;
-
-    return strcmp(behind_group(*x), behind_group(*y));
-}
-
-/* Is it of the pod, "/web/0/-/"? */
-static int pod_to_claim(const void *pod, const void *claim)
-{
-    const dibs_claim *const *c = claim;
-
-    return strncmp(pod, behind_group(*c), strlen(pod));
-}
-
-static dibs_status note_pod(const struct noting *n, const struct workload_pod *pod, dibs_err *err)
+static dibs_status note_pod(const struct restarts *r, const struct workload_pod *pod, dibs_err *err)
 {
     AUTO(running_pod_free) struct running_pod t = { .pod = pod };
     AUTO(restart_free) struct workload_restart restart = { 0 };
-    char whole[DIBS_NAME_MAX + 1];
 
-    workload_pod_prefix(n->r->group, pod, whole);
-    (void) snprintf(whole + strlen(whole), sizeof whole - strlen(whole), "/");
-    const char *name = strchr(whole, '/');
-    const dibs_claim **first =
-        bsearch(name, n->running, n->n_running, sizeof(const dibs_claim *), pod_to_claim);
-    if (!first)
+    find_running(r, &t);
+    if (!t.held)
         return DIBS_OK; /* it does not run */
-    while (first > n->running && pod_to_claim(name, first - 1) == 0)
-        first--;
-    t.held = t.recorded = *first;
-    for (; first < n->running + n->n_running && pod_to_claim(name, first) == 0; first++)
-        if (!t.recorded->env[0] && (*first)->env[0])
-            t.recorded = *first;
-    dibs_status s = look_up(n, &t, err);
+    dibs_status s = look_up(r, &t, err);
     if (s == DIBS_OK)
         s = compare(&t, &restart, err);
     if (s != DIBS_OK)
         return s;
     note_changes(&t, &restart);
-    return add_restart(n->r->plan, &restart, err);
+    return add_restart(r->plan, &restart, err);
 }
 
-static dibs_status note_instance(const struct noting *n, const struct workload_role *role, uint32_t instance,
-                                 dibs_err *err)
+static bool has_running(const struct present *p)
 {
-    struct workload_pod pod = { .role = role, .instance = instance };
-    dibs_status s = DIBS_OK;
-
-    for (size_t c = 0; c < role->n_components; c++) {
-        pod.component = &role->components[c];
-        for (pod.id = 0; pod.id < pod.component->size && s == DIBS_OK; pod.id++)
-            s = note_pod(n, &pod, err);
-    }
-    return s;
+    for (size_t i = 0; i < p->n; i++)
+        if (present_is_run_with(&p->claims[i]))
+            return true;
+    return false;
 }
 
 dibs_status restarts_note(const struct restarts *r, dibs_err *err)
 {
-    AUTO(free_auto) struct sorted *sorted = calloc(r->needs->n + 1, sizeof *sorted);
-    AUTO(free_auto) const dibs_claim **running = calloc(r->present->n + 1, sizeof(const dibs_claim *));
-    struct noting n = { .r = r, .sorted = sorted, .running = running };
     dibs_status s = DIBS_OK;
 
-    if (!sorted || !running)
-        return err_set(err, DIBS_FAILURE, "workload: out of memory");
-    for (size_t i = 0; i < r->needs->n; i++)
-        sorted[i] = (struct sorted){ r->needs->all[i].name, i };
-    qsort(sorted, r->needs->n, sizeof *sorted, by_name);
-    for (size_t i = 0; i < r->present->n; i++)
-        if (present_is_run_with(&r->present->claims[i]))
-            running[n.n_running++] = &r->present->claims[i];
-    if (n.n_running == 0)
-        return DIBS_OK;
-    qsort(running, n.n_running, sizeof(const dibs_claim *), by_pod);
-    for (size_t i = 0; i < r->group->n_roles; i++)
-        for (uint32_t k = 0; k < r->group->roles[i].instances && s == DIBS_OK; k++)
-            s = note_instance(&n, &r->group->roles[i], k, err);
+    for (size_t i = 0; i < r->group->n_roles && has_running(r->present); i++) {
+        struct workload_pod pod = { .role = &r->group->roles[i] };
+
+        for (; pod.instance < pod.role->instances; pod.instance++)
+            for (size_t c = 0; c < pod.role->n_components; c++) {
+                pod.component = &pod.role->components[c];
+                for (pod.id = 0; pod.id < pod.component->size && s == DIBS_OK; pod.id++)
+                    s = note_pod(r, &pod, err);
+            }
+    }
     return s;
 }

@@ -23,12 +23,9 @@ static bool is_of(const dibs_claim *claim, const struct workload_group *group, c
 
 static dibs_status refuse(const dibs_claim *claim, dibs_err *err)
 {
-    char command[DIBS_COMMAND_MAX + 1];
 
     (void) err_set(err, DIBS_TAKEN, "it runs already: pid %d (%s) holds '%s' (port %u)%s; wait for its end",
-                   claim->process.pid,
-                   text_safe(claim->command[0] ? claim->command : "?", command, sizeof command), claim->name,
-                   claim->port,
+                   claim->process.pid, claim->command[0] ? claim->command : "?", claim->name, claim->port,
                    claim->is_orphan ? ", or a process that inherited its socket ('dibs who' names it)"
                    : claim->life == DIBS_UNKNOWN ? ", and it is unknown whether it is alive"
                                                  : "");

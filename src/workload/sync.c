@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The group's claims against what the group says: keep, add, move, drop, in one batch. */
-#include <string.h>
 
 #include "base/err.h"
 #include "base/name_part.h"
 #include "net/bindings.h"
-#include "net/portbits.h"
 #include "workload/present.h"
 #include "workload/restarts.h"
 
@@ -13,41 +11,44 @@
 
 enum { TRIES_MAX = 8 }; /* while pods start at the same moment */
 
+/* What is decided about a need. */
+struct wish {
+    enum workload_change_kind kind;
+    size_t at;  /* the place of its request and answer in the batch */
+    size_t was; /* its claim's place in `present`, n when it has none */
+};
+
+/* One group of a sync. */
 struct syncing {
     const struct workload_group *group;
+    dibs *handle;
     struct workload_needs needs;
     struct present present;
+    struct wish *wishes;     /* of the needs */
+    bool *is_used;           /* of what is present: a need has its name, or gives it back */
+    bool is_asked, has_ipv6; /* has_ipv6 is valid once it was asked for */
+};
+
+/* The requests and drops of all groups, one group behind the other. */
+struct sync_batch {
     dibs_request *requests;
     dibs_drop *drops;
-    size_t n_drops;
-    enum workload_change_kind *kinds; /* of the needs */
-    size_t *at;                       /* of a need: the place of its request and answer */
-    size_t *was;                      /* of a need: its claim's place in `present`, n when it has none */
-    bool *is_used;                    /* of what is present: a need has its name, or gives it back */
-    dibs *handle;
-    bool is_asked, has_ipv6; /* has_ipv6 is valid once it was asked for */
-    bool is_cleanup;         /* nothing is needed, and no pod has to be restarted */
+    size_t n, n_drops;
 };
+
+static void sync_batch_free(struct sync_batch *batch)
+{
+    free(batch->requests);
+    free(batch->drops);
+}
 
 /* Drop every decision; the needs stay. */
 static void forget(struct syncing *y)
 {
     present_free(&y->present);
-    free(y->requests);
-    free(y->drops);
-    free(y->kinds);
-    free(y->at);
-    free(y->was);
+    free(y->wishes);
     free(y->is_used);
-    *y = (struct syncing){
-        .group = y->group, .needs = y->needs, .handle = y->handle, .is_cleanup = y->is_cleanup
-    };
-}
-
-static void syncing_free(struct syncing *y)
-{
-    forget(y);
-    workload_needs_free(&y->needs);
+    *y = (struct syncing){ .group = y->group, .handle = y->handle, .needs = y->needs };
 }
 
 void workload_plan_free(struct workload_plan *plan)
@@ -104,9 +105,9 @@ static bool is_need_met(struct syncing *y, size_t i)
 {
     bool is_narrowed = false;
 
-    if (y->was[i] == y->present.n)
+    if (y->wishes[i].was == y->present.n)
         return false;
-    const dibs_claim *claim = &y->present.claims[y->was[i]];
+    const dibs_claim *claim = &y->present.claims[y->wishes[i].was];
     if (!workload_is_as_wanted(claim, y->needs.all[i].port, &is_narrowed))
         return false;
     return !is_narrowed || !has_ipv6(y) || present_is_held(claim);
@@ -116,8 +117,8 @@ static bool is_need_met(struct syncing *y, size_t i)
 static bool is_block_met(struct syncing *y, size_t first)
 {
     for (size_t i = first; i < first + y->needs.all[first].port->count; i++)
-        if (!is_need_met(y, i) ||
-            y->present.claims[y->was[i]].port != y->present.claims[y->was[first]].port + (i - first))
+        if (!is_need_met(y, i) || y->present.claims[y->wishes[i].was].port !=
+                                      y->present.claims[y->wishes[first].was].port + (i - first))
             return false;
     return true;
 }
@@ -125,14 +126,12 @@ static bool is_block_met(struct syncing *y, size_t first)
 /* It must have its number, and has it not yet. */
 static bool must_get(const struct syncing *y, size_t i)
 {
-    return y->kinds[i] != WORKLOAD_KEEP && y->needs.all[i].port->mode == DIBS_REQUIRED;
+    return y->wishes[i].kind != WORKLOAD_KEEP && y->needs.all[i].port->mode == DIBS_REQUIRED;
 }
 
 /* Does this claim have what another port of the group must get? */
-static bool is_in_the_way(const struct syncing *y, const struct portbits *wanted, const dibs_claim *claim)
+static bool is_in_the_way(const struct syncing *y, const dibs_claim *claim)
 {
-    if (!portbits_has(wanted, claim->port))
-        return false;
     for (size_t i = 0; i < y->needs.n; i++) {
         const struct workload_port *port = y->needs.all[i].port;
         size_t n = 0;
@@ -149,20 +148,16 @@ static bool is_in_the_way(const struct syncing *y, const struct portbits *wanted
  * that a process runs with does not become free by that: it is refused. */
 static void move_blocking_ports(struct syncing *y)
 {
-    struct portbits wanted = { 0 };
-
-    for (size_t i = 0; i < y->needs.n; i++)
-        if (must_get(y, i))
-            portbits_add(&wanted, y->needs.all[i].port->port);
     for (size_t i = 0, n = 1; i < y->needs.n; i += n) {
         const struct workload_port *port = y->needs.all[i].port;
         bool is_blocking = false;
 
         n = port->is_contiguous ? port->count : 1;
-        for (size_t k = i; k < i + n && y->kinds[i] == WORKLOAD_KEEP && port->mode != DIBS_REQUIRED; k++)
-            is_blocking = is_blocking || is_in_the_way(y, &wanted, &y->present.claims[y->was[k]]);
+        for (size_t k = i; k < i + n && y->wishes[i].kind == WORKLOAD_KEEP && port->mode != DIBS_REQUIRED;
+             k++)
+            is_blocking = is_blocking || is_in_the_way(y, &y->present.claims[y->wishes[k].was]);
         for (size_t k = i; k < i + n && is_blocking; k++)
-            y->kinds[k] = WORKLOAD_MOVE;
+            y->wishes[k].kind = WORKLOAD_MOVE;
     }
 }
 
@@ -170,7 +165,7 @@ static dibs_request request_of(const struct syncing *y, size_t i)
 {
     dibs_request request = workload_request(y->group, &y->needs.all[i]);
 
-    if (y->kinds[i] == WORKLOAD_KEEP) { /* found as it is */
+    if (y->wishes[i].kind == WORKLOAD_KEEP) { /* found as it is */
         request.mode = DIBS_RANDOM;
         request.run = 0;
         if (y->has_ipv6) /* and there may be claims that were made without */
@@ -194,66 +189,78 @@ static void find_left(struct syncing *y, size_t i)
         y->is_used[left] = true;
 }
 
-static void decide(struct syncing *y)
+static void add_drop(const struct syncing *y, struct sync_batch *batch, const dibs_claim *claim,
+                     bool is_moved)
+{
+    batch->drops[batch->n_drops++] =
+        (dibs_drop){ claim, .frees_name = is_moved,
+                     .stays = is_moved && present_role_user(&y->present, claim) != NULL,
+                     .shared_bytes = (uint32_t) present_shared_length(claim) };
+}
+
+/* Find the claim of each need, and decide whether it stays. */
+static void decide_needs(struct syncing *y)
 {
     const struct present *p = &y->present;
-    size_t n = 0;
 
     for (size_t i = 0; i < y->needs.n; i++)
-        y->was[i] = present_find(p, y->needs.all[i].name);
+        y->wishes[i].was = present_find(p, y->needs.all[i].name);
     for (size_t i = 0; i < y->needs.n; i++) {
         const struct workload_need *need = &y->needs.all[i];
+        struct wish *wish = &y->wishes[i];
         bool is_kept = need->port->is_contiguous ? is_block_met(y, i - need->number) : is_need_met(y, i);
 
-        y->kinds[i] = is_kept ? WORKLOAD_KEEP : y->was[i] < p->n ? WORKLOAD_MOVE : WORKLOAD_ADD;
-        if (y->was[i] < p->n)
-            y->is_used[y->was[i]] = true;
+        wish->kind = is_kept ? WORKLOAD_KEEP : wish->was < p->n ? WORKLOAD_MOVE : WORKLOAD_ADD;
+        if (wish->was < p->n)
+            y->is_used[wish->was] = true;
         find_left(y, i);
     }
     move_blocking_ports(y);
+}
+
+static void fill_batch(struct syncing *y, struct sync_batch *batch)
+{
+    const struct present *p = &y->present;
+
     for (int pass = 0; pass < 2; pass++) /* numbers that must be had are had before others are chosen */
         for (size_t i = 0; i < y->needs.n; i++)
             if (must_get(y, i) == (pass == 0)) {
-                y->at[i] = n;
-                y->requests[n++] = request_of(y, i);
+                y->wishes[i].at = batch->n;
+                batch->requests[batch->n++] = request_of(y, i);
             }
     for (size_t i = 0; i < y->needs.n; i++)
-        if (y->kinds[i] == WORKLOAD_MOVE) {
-            const dibs_claim *claim = &p->claims[y->was[i]];
-
-            y->drops[y->n_drops++] =
-                (dibs_drop){ claim, .frees_name = true, .stays = present_role_user(p, claim) != NULL,
-                             .shared_bytes = (uint32_t) present_shared_length(claim) };
-        }
+        if (y->wishes[i].kind == WORKLOAD_MOVE)
+            add_drop(y, batch, &p->claims[y->wishes[i].was], true);
     for (size_t i = 0; i < p->n; i++) {
         const dibs_claim *claim = &p->claims[i];
         bool is_use = present_is_use(claim);
 
         if (!y->is_used[i] && !(is_use ? present_is_held(claim) : present_role_user(p, claim) != NULL))
-            y->drops[y->n_drops++] =
-                (dibs_drop){ claim, .shared_bytes = (uint32_t) present_shared_length(claim) };
+            add_drop(y, batch, claim, false);
         y->is_used[i] = y->is_used[i] || is_use; /* no claim of the manifest: not reported */
     }
 }
 
-static dibs_status prepare(struct syncing *y, dibs_err *err)
+/* Add the group's requests and drops to the batch. */
+static dibs_status prepare(struct syncing *y, struct sync_batch *batch, dibs_err *err)
 {
     dibs_status s = present_list(y->handle, y->group, &y->present, err);
 
     if (s != DIBS_OK)
         return s;
-    size_t n = y->needs.n + 1;
-    y->requests = calloc(n, sizeof *y->requests);
-    y->kinds = calloc(n, sizeof *y->kinds);
-    y->at = calloc(n, sizeof *y->at);
-    y->was = calloc(n, sizeof *y->was);
-    y->drops = calloc(y->present.n + 1, sizeof *y->drops);
+    y->wishes = calloc(y->needs.n + 1, sizeof *y->wishes);
     y->is_used = calloc(y->present.n + 1, sizeof *y->is_used);
-    if (!y->requests || !y->kinds || !y->at || !y->was || !y->drops || !y->is_used) {
+    dibs_request *requests =
+        reallocarray(batch->requests, batch->n + y->needs.n + 1, sizeof *batch->requests);
+    batch->requests = requests ? requests : batch->requests;
+    dibs_drop *drops = reallocarray(batch->drops, batch->n_drops + y->present.n + 1, sizeof *batch->drops);
+    batch->drops = drops ? drops : batch->drops;
+    if (!y->wishes || !y->is_used || !requests || !drops) {
         (void) err_set(err, DIBS_FAILURE, "workload: out of memory");
         return DIBS_FAILURE; /* clang's analyzer does not see that err_set() gives the status back */
     }
-    decide(y);
+    decide_needs(y);
+    fill_batch(y, batch);
     return DIBS_OK;
 }
 
@@ -294,19 +301,17 @@ static dibs_status make_plan(struct syncing *y, const dibs_claim *answers, struc
     for (size_t i = 0; i < y->needs.n; i++) {
         struct workload_change *change = &plan.changes[plan.n++];
 
-        change->kind = y->kinds[i];
-        change->claim = answers[y->at[i]];
-        if (change->kind == WORKLOAD_MOVE) {
-            change->before = &y->present.claims[y->was[i]];
-            change->was = change->before->port;
-        }
+        change->kind = y->wishes[i].kind;
+        change->claim = answers[y->wishes[i].at];
+        if (change->kind == WORKLOAD_MOVE)
+            change->before = &y->present.claims[y->wishes[i].was];
         plan.count[change->kind]++;
     }
     add_rest(y, &plan);
     struct restarts restarts = {
         .group = y->group, .needs = &y->needs, .present = &y->present, .plan = &plan
     };
-    dibs_status s = !y->is_cleanup ? restarts_note(&restarts, err) : DIBS_OK;
+    dibs_status s = restarts_note(&restarts, err);
     if (s == DIBS_OK) {
         plan.present = TAKE(y->present.claims);
         *out = plan;
@@ -317,44 +322,6 @@ static dibs_status make_plan(struct syncing *y, const dibs_claim *answers, struc
 
 /* ---- one batch for all ---- */
 
-/* The requests and drops of all groups, one group behind the other. */
-struct sync_batch {
-    dibs_request *requests;
-    dibs_claim *answers;
-    dibs_drop *drops;
-    size_t n, n_drops;
-};
-
-static void sync_batch_free(struct sync_batch *joined)
-{
-    free(joined->requests);
-    free(joined->answers);
-    free(joined->drops);
-}
-
-static dibs_status join(const struct syncing *all, size_t n, struct sync_batch *joined, dibs_err *err)
-{
-    size_t n_needs = 0;
-    size_t n_drops = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        n_needs += all[i].needs.n;
-        n_drops += all[i].n_drops;
-    }
-    joined->requests = calloc(n_needs + 1, sizeof *joined->requests);
-    joined->answers = calloc(n_needs + 1, sizeof *joined->answers);
-    joined->drops = calloc(n_drops + 1, sizeof *joined->drops);
-    if (!joined->requests || !joined->answers || !joined->drops)
-        return err_set(err, DIBS_FAILURE, "workload: out of memory");
-    for (size_t i = 0; i < n; i++) {
-        memcpy(&joined->requests[joined->n], all[i].requests, all[i].needs.n * sizeof *joined->requests);
-        memcpy(&joined->drops[joined->n_drops], all[i].drops, all[i].n_drops * sizeof *joined->drops);
-        joined->n += all[i].needs.n;
-        joined->n_drops += all[i].n_drops;
-    }
-    return DIBS_OK;
-}
-
 static dibs_status sync_once(dibs *handle, struct syncing *all, size_t n, bool is_dry_run,
                              struct workload_plan *plans, dibs_err *err)
 {
@@ -363,18 +330,18 @@ static dibs_status sync_once(dibs *handle, struct syncing *all, size_t n, bool i
     size_t n_planned = 0;
 
     for (size_t i = 0; i < n && s == DIBS_OK; i++)
-        s = prepare(&all[i], err);
-    if (s == DIBS_OK)
-        s = join(all, n, &joined, err);
+        s = prepare(&all[i], &joined, err);
+    AUTO(free_auto) dibs_claim *answers = calloc(joined.n + 1, sizeof *answers);
+    if (s == DIBS_OK && !answers)
+        s = err_set(err, DIBS_FAILURE, "workload: out of memory");
     const dibs_batch batch = { .requests = joined.requests,
                                .n = joined.n,
                                .drops = joined.drops,
                                .n_drops = joined.n_drops,
                                .is_dry_run = is_dry_run };
     if (s == DIBS_OK)
-        s = dibs_claim_ports(handle, &batch, joined.answers, err);
-    const dibs_claim *answers = joined.answers;
-    for (; n_planned < n && s == DIBS_OK; answers += all[n_planned++].needs.n)
+        s = dibs_claim_ports(handle, &batch, answers, err);
+    for (; n_planned < n && s == DIBS_OK; n_planned++)
         s = make_plan(&all[n_planned], answers, &plans[n_planned], err);
     for (size_t i = 0; i < n_planned && s != DIBS_OK; i++)
         workload_plan_free(&plans[i]);
@@ -386,22 +353,22 @@ static dibs_status sync_once(dibs *handle, struct syncing *all, size_t n, bool i
 static dibs_status sync_with_retries(dibs *handle, struct syncing *all, size_t n, bool is_dry_run,
                                      struct workload_plan *plans, dibs_err *err)
 {
-    dibs_err why = { 0 };
-    dibs_status s = sync_once(handle, all, n, is_dry_run, plans, &why);
+    dibs_err why = { .blocker.relation = DIBS_REL_USES };
+    dibs_status s = DIBS_TAKEN;
 
-    for (int i = 1; i < TRIES_MAX && s == DIBS_TAKEN && why.blocker.relation == DIBS_REL_USES; i++) {
-        for (size_t k = 0; k < n; k++)
-            forget(&all[k]);
+    for (int i = 0; i < TRIES_MAX && s == DIBS_TAKEN && why.blocker.relation == DIBS_REL_USES; i++) {
         why = (dibs_err){ 0 };
         s = sync_once(handle, all, n, is_dry_run, plans, &why);
+        for (size_t k = 0; k < n; k++)
+            forget(&all[k]);
     }
     if (s != DIBS_OK && err)
         *err = why;
     return s;
 }
 
-dibs_status workload_sync_all(dibs *handle, struct workload_group *const *groups, size_t n, bool is_dry_run,
-                              struct workload_plan *plans, dibs_err *err)
+dibs_status workload_sync_all(dibs *handle, const struct workload_group *const *groups, size_t n,
+                              bool is_dry_run, struct workload_plan *plans, dibs_err *err)
 {
     AUTO(free_auto) struct syncing *all = calloc(n + 1, sizeof *all);
     dibs_status s = DIBS_OK;
@@ -416,23 +383,21 @@ dibs_status workload_sync_all(dibs *handle, struct workload_group *const *groups
     if (s == DIBS_OK)
         s = sync_with_retries(handle, all, n, is_dry_run, plans, err);
     for (size_t i = 0; i < n; i++)
-        syncing_free(&all[i]);
+        workload_needs_free(&all[i].needs);
     return s;
 }
 
 dibs_status workload_sync(dibs *handle, const struct workload_group *group, bool is_dry_run,
                           struct workload_plan *out, dibs_err *err)
 {
-    AUTO(syncing_free) struct syncing y = { .group = group, .handle = handle };
-    dibs_status s = workload_needs_all(group, &y.needs, err);
-
-    return s == DIBS_OK ? sync_with_retries(handle, &y, 1, is_dry_run, out, err) : s;
+    return workload_sync_all(handle, &group, 1, is_dry_run, out, err);
 }
 
-dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, bool is_dry_run,
-                             struct workload_plan *out, dibs_err *err)
+dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, struct workload_plan *out,
+                             dibs_err *err)
 {
-    AUTO(syncing_free) struct syncing y = { .group = group, .handle = handle, .is_cleanup = true };
+    struct workload_group empty = *group;
 
-    return sync_with_retries(handle, &y, 1, is_dry_run, out, err);
+    empty.n_roles = 0;
+    return workload_sync(handle, &empty, false, out, err);
 }

@@ -6,7 +6,6 @@
 
 #include "base/err.h"
 #include "base/grow.h"
-#include "base/text.h"
 
 #include "base/banned.h"
 
@@ -19,10 +18,7 @@ struct reading {
 
 static dibs_status refuse(const struct reading *r, const char *why, dibs_err *err)
 {
-    char shown[200];
-
-    return err_set(err, DIBS_INVALID, "%s:%u:%u: %s", text_safe(r->name, shown, sizeof shown), r->line,
-                   r->column, why);
+    return err_set(err, DIBS_INVALID, "%.200s:%u:%u: %s", r->name, r->line, r->column, why);
 }
 
 static void step(struct reading *r, size_t n)

@@ -25,15 +25,11 @@ static bool split(const char *text, struct typed *out)
     if (!text_copy(out->text, sizeof out->text, text))
         return false;
     (void) text_copy(out->whole, sizeof out->whole, text);
-    for (char *at = out->text; at;) {
-        char *slash = strchr(at, '/');
-
-        if (out->n == PARTS_MAX || *at == '\0' || *at == '/')
+    char *rest = out->text;
+    for (char *part = NULL; (part = strsep(&rest, "/"));) {
+        if (out->n == PARTS_MAX || !*part)
             return false;
-        if (slash)
-            *slash++ = '\0';
-        out->part[out->n++] = at;
-        at = slash;
+        out->part[out->n++] = part;
     }
     return true;
 }
@@ -72,13 +68,12 @@ static const char *source_of(const struct workload_group *group)
 
 static dibs_status no_role(const struct workload_group *group, const char *typed, dibs_err *err)
 {
-    char shown[80];
     struct suggest_list all = { .used = 0 };
 
     for (size_t i = 0; i < group->n_roles; i++)
         suggest_list_add(&all, group->roles[i].name);
-    return err_set(err, DIBS_NOT_FOUND, "%s has no role '%s'; its roles are: %s", source_of(group),
-                   text_safe(typed, shown, sizeof shown), all.used ? all.text : "none");
+    return err_set(err, DIBS_NOT_FOUND, "%s has no role '%.80s'; its roles are: %s", source_of(group), typed,
+                   all.used ? all.text : "none");
 }
 
 dibs_status workload_pod_parse(const struct workload_group *group, const char *text, struct workload_pod *out,
@@ -86,11 +81,10 @@ dibs_status workload_pod_parse(const struct workload_group *group, const char *t
 {
     struct typed typed;
     struct workload_pod pod = { 0 };
-    char shown[80];
 
     if (!split(text, &typed) || typed.n > 4)
-        return err_set(err, DIBS_INVALID, "'%s' is not ROLE, ROLE/INSTANCE or ROLE/INSTANCE/COMPONENT",
-                       text_safe(text, shown, sizeof shown));
+        return err_set(err, DIBS_INVALID, "'%.80s' is not ROLE, ROLE/INSTANCE or ROLE/INSTANCE/COMPONENT",
+                       text);
     pod.role = workload_role_typed(group, typed.part[0]);
     if (!pod.role)
         return no_role(group, typed.part[0], err);
@@ -103,12 +97,12 @@ dibs_status workload_pod_parse(const struct workload_group *group, const char *t
         if (pod.role->components[i].name && is_called(pod.role->components[i].name, typed.part[2]))
             pod.component = &pod.role->components[i];
     if (!pod.component)
-        return err_set(err, DIBS_NOT_FOUND, "role '%s' has no component '%s'", pod.role->name,
-                       text_safe(typed.part[2], shown, sizeof shown));
+        return err_set(err, DIBS_NOT_FOUND, "role '%s' has no component '%.80s'", pod.role->name,
+                       typed.part[2]);
     if (typed.n > 3 && !number(typed.part[3], pod.component->size, &pod.id))
-        return err_set(err, DIBS_NOT_FOUND, "component '%s' has %u pod%s, counted from 0; there is no '%s'",
-                       typed.part[2], pod.component->size, pod.component->size == 1 ? "" : "s",
-                       text_safe(typed.part[3], shown, sizeof shown));
+        return err_set(err, DIBS_NOT_FOUND,
+                       "component '%s' has %u pod%s, counted from 0; there is no '%.80s'", typed.part[2],
+                       pod.component->size, pod.component->size == 1 ? "" : "s", typed.part[3]);
     *out = pod;
     return DIBS_OK;
 }
@@ -190,7 +184,6 @@ static dibs_status no_port(const struct workload_group *group, const struct work
     struct suggest_list all = { .used = 0 };
     char name[DIBS_NAME_MAX + 1];
     char nearest[DIBS_NAME_MAX + 1] = "";
-    char shown[80];
     const struct workload_role *role = workload_role_typed(group, text);
 
     if (!role && typed->n > 0)
@@ -210,8 +203,8 @@ static dibs_status no_port(const struct workload_group *group, const struct work
     if (is_like)
         *is_like = role || all.used > 0 || (best.name && best.distance <= 1);
     best.all = all;
-    return err_set(err, DIBS_NOT_FOUND, "%s has no port '%s'%s", source_of(group),
-                   text_safe(text, shown, sizeof shown), suggest_format(&best, name, sizeof name));
+    return err_set(err, DIBS_NOT_FOUND, "%s has no port '%.80s'%s", source_of(group), text,
+                   suggest_format(&best, name, sizeof name));
 }
 
 dibs_status workload_need_parse(const struct workload_group *group, const char *text,

@@ -117,14 +117,26 @@ dibs_status workload_check(const struct workload_group *group, dibs_err *err);
 /* Has the group what the reference of role `from`, perhaps another group's, means? Part of the former. */
 dibs_status workload_check_target(const struct workload_group *group, const struct workload_role *from,
                                   const struct workload_reference *reference, dibs_err *err);
+/* INVALID, with the place in front of the message. */
 dibs_status workload_error(const struct workload_group *group, struct workload_place place, dibs_err *err,
                            const char *fmt, ...) DIBS_PRINTF(4, 5);
+/* For readers and checks that go on after a fault: the first one stays. */
+struct workload_faults {
+    const struct workload_group *group;
+    dibs_status status;
+    dibs_err *err;
+};
+void workload_fault(struct workload_faults *faults, struct workload_place place, const char *fmt, ...)
+    DIBS_PRINTF(3, 4);
 /* NULL when there is none. `component` NULL: the one without a name. */
 const struct workload_role *workload_role(const struct workload_group *group, const char *name);
 const struct workload_component *workload_component(const struct workload_role *role, const char *name);
 const struct workload_port *workload_port(const struct workload_component *component, const char *name);
 /* The port's bindings, said or not. */
 const dibs_binding *workload_bindings(const struct workload_port *port, size_t *n);
+
+/* "PodScoped" or "RoleScoped"; false: neither. */
+bool workload_scope_parse(const char *text, enum workload_scope *out);
 
 /* ---- references as text (reference.c) ---- */
 /* "role.port", "role.component.port", "role[1].port", "role[1].component[0].port". INVALID says what is
@@ -213,7 +225,6 @@ enum workload_change_kind {
 };
 struct workload_change {
     enum workload_change_kind kind;
-    uint16_t was;             /* the port that a MOVE leaves */
     const dibs_claim *before; /* what an undo goes back to: the claim as it was before a MOVE, DROP or STAY;
                                  NULL when there was none, or when it had left its name already */
     bool needs_restart;       /* pods run that do not know of it yet */
@@ -252,14 +263,14 @@ bool workload_is_as_wanted(const dibs_claim *claim, const struct workload_port *
 dibs_status workload_sync(dibs *handle, const struct workload_group *group, bool is_dry_run,
                           struct workload_plan *out, dibs_err *err);
 /* The same for several groups in one step; plans[i] is that of groups[i]. */
-dibs_status workload_sync_all(dibs *handle, struct workload_group *const *groups, size_t n, bool is_dry_run,
-                              struct workload_plan *plans, dibs_err *err);
+dibs_status workload_sync_all(dibs *handle, const struct workload_group *const *groups, size_t n,
+                              bool is_dry_run, struct workload_plan *plans, dibs_err *err);
 /* Put back what syncs changed, in one step: what they added ends, what they moved or dropped gets its port
  * again, as a static claim. When a port is not to be had any more, everything stays as the syncs left it. */
 dibs_status workload_undo(dibs *handle, const struct workload_plan *plans, size_t n, dibs_err *err);
 /* End every claim of the group; nothing there is OK. */
-dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, bool is_dry_run,
-                             struct workload_plan *out, dibs_err *err);
+dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, struct workload_plan *out,
+                             dibs_err *err);
 
 /* ---- running pods (running.c) ---- */
 /* Check that no process holds a port of one of these pods, also a port that the group has dropped: an

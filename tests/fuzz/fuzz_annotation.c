@@ -57,7 +57,7 @@ static void check_discovery(const char *text)
     dibs_err err = { .code = DIBS_OK };
 
     CHECK(group);
-    if (workload_discovery_parse(group, text, &got, &err) != DIBS_OK) {
+    if (workload_discovery_parse(group, (struct workload_place){ 0 }, text, &got, &err) != DIBS_OK) {
         check_refusal(&err);
         return;
     }

@@ -371,12 +371,10 @@ static void every_row_of_the_table_is_complete(void **state)
         assert_true((cmd->run != NULL) != (cmd->program != NULL));
         assert_true(cmd->summary[strlen(cmd->summary) - 1] != '.');
         assert_non_null(cmd->args);
-        assert_true(cmd->args_kind != CLI_WORDS || cmd->args_words);
         assert_ptr_equal(cli_find_command(cmd->name), cmd);
         for (size_t k = 0; cmd->opts && cmd->opts[k].name; k++) {
             const struct cli_opt *opt = &cmd->opts[k];
             assert_non_null(opt->help);
-            assert_true(opt->kind != CLI_WORDS || opt->words);
             for (size_t m = 0; m < k; m++) {
                 assert_string_not_equal(cmd->opts[m].name, opt->name);
                 assert_true(!opt->letter || cmd->opts[m].letter != opt->letter);

@@ -48,7 +48,7 @@ static struct workload_discovery parse(struct workload_group *group, const char 
     struct workload_discovery out = { 0 };
     dibs_err err = { 0 };
 
-    ASSERT_OK(workload_discovery_parse(group, text, &out, &err), &err);
+    ASSERT_OK(workload_discovery_parse(group, (struct workload_place){ 0 }, text, &out, &err), &err);
     return out;
 }
 
@@ -105,7 +105,9 @@ static void a_bad_annotation_is_refused_naming_what_is_wrong(void **state)
         struct workload_discovery out = { 0 };
         dibs_err err = { 0 };
 
-        assert_int_equal(workload_discovery_parse(*state, rows[i].text, &out, &err), DIBS_INVALID);
+        assert_int_equal(
+            workload_discovery_parse(*state, (struct workload_place){ 0 }, rows[i].text, &out, &err),
+            DIBS_INVALID);
         assert_memory_equal(err.msg, rows[i].says, strlen(rows[i].says));
         assert_null(out.ports);
     }

@@ -63,7 +63,7 @@ static void a_port_that_moves_back_is_the_claim_that_the_process_still_holds(voi
     struct workload_plan plan = sync_now(w);
     assert_counts(&plan, 1, 0, 1, 0);
     assert_int_equal(plan.n, 2);
-    assert_int_equal(plan.changes[0].was, 8081);
+    assert_int_equal(plan.changes[0].before->port, 8081);
     assert_int_equal(plan.changes[0].n_pods, 1); /* not who runs with it, but who refers to it may not know */
     assert_string_equal(plan.changes[0].pod, "shop/other/0/-");
     workload_plan_free(&plan);

@@ -54,7 +54,7 @@ static void a_shared_port_is_not_dropped_when_a_pod_starts_at_that_moment(void *
     need_network();
     (void) shared_port(w, 8080);
     moment.starts = true;
-    ASSERT_OK(workload_cleanup(w->handle, w->group, false, &plan, &w->err), &w->err);
+    ASSERT_OK(workload_cleanup(w->handle, w->group, &plan, &w->err), &w->err);
     assert_int_equal(moment.n_looks, 2);
     assert_int_equal(change_of(&plan, SHARED)->kind, WORKLOAD_STAY);
     assert_int_equal(plan.count[WORKLOAD_DROP], 0);
@@ -85,7 +85,7 @@ static void a_pod_that_starts_at_every_look_is_reported_in_the_end(void **state)
     need_network();
     (void) shared_port(w, 8080);
     moment.blinks = true;
-    assert_int_equal(workload_cleanup(w->handle, w->group, false, &plan, &w->err), DIBS_TAKEN);
+    assert_int_equal(workload_cleanup(w->handle, w->group, &plan, &w->err), DIBS_TAKEN);
     assert_int_equal(moment.n_looks, 8);
     assert_int_equal(w->err.blocker.relation, DIBS_REL_USES);
     assert_string_equal(w->err.blocker.name, OWN);

@@ -174,7 +174,7 @@ static void the_port_of_a_role_that_runs_stays_until_none_of_its_pods_does(void 
     assert_int_equal(plan.count[WORKLOAD_STAY], 1);
     assert_string_equal(change_of(&plan, "shop/web/-/-/second")->pod, "shop/web/1/-");
     workload_plan_free(&plan);
-    ASSERT_OK(workload_cleanup(w->handle, w->group, false, &plan, &w->err), &w->err);
+    ASSERT_OK(workload_cleanup(w->handle, w->group, &plan, &w->err), &w->err);
     assert_int_equal(plan.count[WORKLOAD_STAY], 2); /* and what the pod holds itself */
     workload_plan_free(&plan);
     assert_int_equal(port_of(w, "shop/web/-/-/second"), port);
@@ -227,7 +227,7 @@ static void cleanup_leaves_a_running_process_its_ports_those_that_moved_too(void
     must_be(port, 8080);
     sync_on(w);
     hold(w, "shop/web/0/-/first");
-    ASSERT_OK(workload_cleanup(w->handle, w->group, false, &plan, &w->err), &w->err);
+    ASSERT_OK(workload_cleanup(w->handle, w->group, &plan, &w->err), &w->err);
     assert_counts(&plan, 0, 0, 0, 0);
     assert_int_equal(plan.count[WORKLOAD_STAY], 1);
     workload_plan_free(&plan);
@@ -240,7 +240,7 @@ static void cleanup_leaves_a_running_process_its_ports_those_that_moved_too(void
     assert_true(claim_of(w, "shop/web/0/-/first").is_kept);
     port->port = 8081;
     sync_on(w);
-    ASSERT_OK(workload_cleanup(w->handle, w->group, false, &plan, &w->err), &w->err);
+    ASSERT_OK(workload_cleanup(w->handle, w->group, &plan, &w->err), &w->err);
     assert_counts(&plan, 0, 0, 0, 1);
     assert_int_equal(change_of(&plan, "shop/web/0/-/first/8080")->kind, WORKLOAD_STAY);
     workload_plan_free(&plan);

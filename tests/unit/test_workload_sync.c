@@ -68,7 +68,7 @@ static void a_changed_required_port_moves(void **state)
     role->components[0].ports[0].port = 8081;
     plan = sync_now(w);
     assert_counts(&plan, 0, 0, 1, 0);
-    assert_int_equal(plan.changes[0].was, 8080);
+    assert_int_equal(plan.changes[0].before->port, 8080);
     assert_int_equal(plan.changes[0].claim.port, 8081);
     assert_false(plan.changes[0].needs_restart);
     workload_plan_free(&plan);
@@ -186,12 +186,12 @@ static void names_of_a_person_in_the_same_group_are_left_alone(void **state)
     ASSERT_OK(dibs_claim_ports(w->handle, &batch, &claim, &w->err), &w->err);
     plan = sync_now(w);
     workload_plan_free(&plan);
-    ASSERT_OK(workload_cleanup(w->handle, w->group, false, &plan, &w->err), &w->err);
+    ASSERT_OK(workload_cleanup(w->handle, w->group, &plan, &w->err), &w->err);
     assert_counts(&plan, 0, 0, 0, 1);
     workload_plan_free(&plan);
     assert_int_equal(port_of(w, "shop/scratch"), claim.port);
     /* A group that never had anything: no-op, success (B1). */
-    ASSERT_OK(workload_cleanup(w->handle, w->group, false, &plan, &w->err), &w->err);
+    ASSERT_OK(workload_cleanup(w->handle, w->group, &plan, &w->err), &w->err);
     assert_int_equal(plan.n, 0);
     workload_plan_free(&plan);
 }

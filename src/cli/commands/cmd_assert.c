@@ -9,24 +9,18 @@
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     char name[DIBS_NAME_MAX + 1] = "";
-    dibs_project project = { 0 };
     dibs_which which = { 0 };
     dibs_socket socket = { 0 };
-    dibs_status status = cli_which(cli, cli->argv[0], &which, name, &project, err);
+    dibs_status status = cli_which(cli, cli->argv[0], &which, name, err);
 
     if (status == DIBS_OK)
         status = dibs_claim_assert(cli->handle, &which, &socket, err);
     if (status != DIBS_OK)
         return status;
-    if (cli->json) {
-        struct jsonw w;
-
-        jsonw_begin(&w, stdout);
-        wire_socket(&w, &socket);
-        jsonw_finish(&w);
-    } else {
+    if (cli->json)
+        wire_socket(&cli->w, &socket);
+    else
         (void) printf("%u\n", socket.port);
-    }
     return DIBS_OK;
 }
 
@@ -40,6 +34,6 @@ const struct cli_cmd cmd_assert = {
     .flags = CLI_HANDLE,
     .min_args = 1,
     .max_args = 1,
-    .args_kind = CLI_NAME,
+    .args_words = ":names",
     .run = run,
 };

@@ -6,23 +6,21 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "cli/claim_options.h"
-#include "cli/file.h"
 
 #include "base/banned.h"
 
 /* Count the claims: -n, else one for each name, else one. */
 static dibs_status count_from(const struct cli *cli, size_t *out, dibs_err *err)
 {
-    const char *text = cli_value(cli, "count");
     int64_t count = cli->argc > 1 ? cli->argc : 1;
 
-    if (text && cli->argc > 1)
+    if (cli_has(cli, "count") && cli->argc > 1)
         return err_set(err, DIBS_INVALID, "claim: '--count' goes with one name or none, not with %d",
                        cli->argc);
     if (count > DIBS_BATCH_MAX)
         return err_set(err, DIBS_INVALID, "claim: %d names are more than one call takes (%d)", cli->argc,
                        DIBS_BATCH_MAX);
-    dibs_status s = text ? cli_number_parse("--count", text, 1, DIBS_BATCH_MAX, &count, err) : DIBS_OK;
+    dibs_status s = cli_number_from(cli, "count", 1, DIBS_BATCH_MAX, &count, err);
 
     *out = (size_t) count;
     return s;
@@ -32,7 +30,6 @@ static dibs_status batch_from(const struct cli *cli, const dibs_request *like, d
                               dibs_err *err)
 {
     static const char *const one_port[] = { "port", "prefer", "declare", NULL };
-    const char *align = cli_value(cli, "align");
     const char *given = NULL;
     int64_t step = 0;
     dibs_status s = cli_one_of(cli, one_port, &given, err);
@@ -46,10 +43,9 @@ static dibs_status batch_from(const struct cli *cli, const dibs_request *like, d
     batch->is_dry_run = cli_has(cli, "dry-run");
     if (batch->is_contiguous && like->mode != DIBS_RANDOM)
         return err_set(err, DIBS_INVALID, "claim: '--contiguous' and '--%s' cannot be used together", given);
-    if (align && !batch->is_contiguous)
+    if (cli_has(cli, "align") && !batch->is_contiguous)
         return err_set(err, DIBS_INVALID, "claim: '--align' goes with '--contiguous'");
-    if (align)
-        s = cli_number_parse("--align", align, 1, DIBS_PORT_MAX, &step, err);
+    s = cli_number_from(cli, "align", 1, DIBS_PORT_MAX, &step, err);
     batch->align = (uint32_t) step;
     return s;
 }
@@ -57,8 +53,8 @@ static dibs_status batch_from(const struct cli *cli, const dibs_request *like, d
 typedef char name_text[DIBS_NAME_MAX + 1];
 
 /* Name the i-th request. "web" with -n 3 is web/0, web/1, web/2. */
-static dibs_status name_request(struct cli *cli, size_t i, name_text *names, dibs_project *project,
-                                dibs_request *request, dibs_err *err)
+static dibs_status name_request(struct cli *cli, size_t i, name_text *names, dibs_request *request,
+                                dibs_err *err)
 {
     char text[DIBS_NAME_MAX + 16]; /* a longer one is refused below */
     const char *typed = cli->argv[cli->argc > 1 ? i : 0];
@@ -69,7 +65,7 @@ static dibs_status name_request(struct cli *cli, size_t i, name_text *names, dib
         if (n > 0 && (size_t) n < sizeof text)
             name = text;
     }
-    dibs_status s = cli_claim_name(cli, name, names[i], project, &request->project, err);
+    dibs_status s = cli_claim_name(cli, name, names[i], &request->project, err);
     if (s)
         return s;
     request->name = names[i];
@@ -138,7 +134,6 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     dibs_ranges ranges = { .n = 0 };
     dibs_request like = { .mode = DIBS_RANDOM };
     dibs_batch batch = { .n = 1 };
-    dibs_project project = { .dir = "" };
     dibs_status s = count_from(cli, &batch.n, err);
 
     if (!s)
@@ -154,7 +149,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         return err_set(err, DIBS_FAILURE, "out of memory");
     for (size_t i = 0; i < batch.n; i++) {
         requests[i] = like;
-        s = cli->argc ? name_request(cli, i, names, &project, &requests[i], err) : DIBS_OK;
+        s = cli->argc ? name_request(cli, i, names, &requests[i], err) : DIBS_OK;
         if (s)
             return s;
     }
@@ -166,12 +161,11 @@ static const struct cli_opt opts[] = {
     { .name = "count", .letter = 'n', .arg = "N", .help = "this many ports; with NAME: NAME/0, NAME/1, ..." },
     { .name = "contiguous", .help = "the ports follow each other" },
     { .name = "align", .arg = "N", .help = "the first of them is a multiple of N" },
-    { .name = "port", .arg = "PORT", .help = "this port or an error", .kind = CLI_PORT },
-    { .name = "prefer", .arg = "PORT", .help = "this port if it can be had", .kind = CLI_PORT },
+    { .name = "port", .arg = "PORT", .help = "this port or an error" },
+    { .name = "prefer", .arg = "PORT", .help = "this port if it can be had" },
     { .name = "declare",
       .arg = "PORT",
-      .help = "record that you use this port yourself: nobody else gets it",
-      .kind = CLI_PORT },
+      .help = "record that you use this port yourself: nobody else gets it" },
     CLI_REQUEST_OPTS,
     { .name = "pid", .arg = "PID", .help = "held by this process, until it ends" },
     { .name = "ttl",
@@ -206,8 +200,7 @@ const struct cli_cmd cmd_claim = {
                 "dibs claim dns --proto tcp+udp --address localhost --keep\n",
     .opts = opts,
     .flags = CLI_CLAIMS,
-    .min_args = 0,
     .max_args = -1,
-    .args_kind = CLI_NAME,
+    .args_words = ":names",
     .run = run,
 };

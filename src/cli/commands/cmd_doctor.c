@@ -14,16 +14,9 @@ struct visit {
     char topic[sizeof((dibs_finding *) 0)->topic];
 };
 
-static const char *severity_text(dibs_severity severity)
-{
-    switch (severity) {
-    case DIBS_FINE: return "ok";
-    case DIBS_NOTE: return "note";
-    case DIBS_WARNING: return "warn";
-    case DIBS_PROBLEM: return "FAIL";
-    }
-    return "FAIL";
-}
+static const char *const marks[] = {
+    [DIBS_FINE] = "ok", [DIBS_NOTE] = "note", [DIBS_WARNING] = "warn", [DIBS_PROBLEM] = "FAIL"
+};
 
 static bool print_finding(void *ctx, const dibs_finding *finding)
 {
@@ -40,8 +33,7 @@ static bool print_finding(void *ctx, const dibs_finding *finding)
         (void) printf("%s%s\n", v->topic[0] ? "\n" : "", text_safe(finding->topic, topic, sizeof topic));
         (void) snprintf(v->topic, sizeof v->topic, "%s", finding->topic);
     }
-    (void) printf("  %-4s  %s\n", severity_text(finding->severity),
-                  text_safe(finding->text, text, sizeof text));
+    (void) printf("  %-4s  %s\n", marks[finding->severity], text_safe(finding->text, text, sizeof text));
     if (finding->advice[0])
         (void) printf("        -> %s\n", text_safe(finding->advice, text, sizeof text));
     return true;

@@ -7,15 +7,6 @@
 
 #include "base/banned.h"
 
-static void print_json(const dibs_port_report *report, uint16_t port)
-{
-    struct jsonw w;
-
-    jsonw_begin(&w, stdout);
-    wire_report(&w, port, report);
-    jsonw_finish(&w);
-}
-
 static void print_text(const dibs_port_report *report, uint16_t port)
 {
     char text[DIBS_ERR_MSG_MAX] = "";
@@ -45,7 +36,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     if (status != DIBS_OK)
         return status;
     if (cli->json)
-        print_json(report, question.port);
+        wire_report(&cli->w, question.port, report);
     else
         print_text(report, question.port);
     if (report->is_cut)
@@ -57,13 +48,12 @@ static const struct cli_opt opts[] = {
     { .name = "proto",
       .arg = "PROTO",
       .help = "protocols it would be claimed for (default tcp)",
-      .kind = CLI_WORDS,
       .words = PROTO_WORDS " tcp+udp" },
     { .name = "address",
       .arg = "ADDRESS",
       .help = "address it would be claimed on (default *)",
       .is_repeatable = true },
-    { .name = "pool", .arg = "POOL", .help = "pool it would be chosen from", .kind = CLI_POOL },
+    { .name = "pool", .arg = "POOL", .help = "pool it would be chosen from" },
     { 0 },
 };
 
@@ -79,6 +69,5 @@ const struct cli_cmd cmd_explain = {
     .flags = CLI_HANDLE,
     .min_args = 1,
     .max_args = 1,
-    .args_kind = CLI_PORT,
     .run = run,
 };

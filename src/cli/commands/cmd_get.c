@@ -34,11 +34,10 @@ static dibs_status get_need(struct cli *cli, const struct workload_need *need, d
 static dibs_status get_name(struct cli *cli, dibs_err *err)
 {
     char name[DIBS_NAME_MAX + 1];
-    dibs_project project = { .dir = "" };
     dibs_ranges ranges = { .n = 0 };
     dibs_request request = { .keep = true, .is_lookup = true, .holder = DIBS_HELD_BY_NOBODY };
     dibs_claim claim = { 0 };
-    dibs_status s = cli_claim_name(cli, cli->argv[0], name, &project, &request.project, err);
+    dibs_status s = cli_claim_name(cli, cli->argv[0], name, &request.project, err);
 
     if (!s)
         s = cli_request_from(cli, &request, &ranges, err);
@@ -69,8 +68,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 }
 
 static const struct cli_opt opts[] = {
-    { .name = "port", .arg = "PORT", .help = "this port or an error", .kind = CLI_PORT },
-    { .name = "prefer", .arg = "PORT", .help = "this port if it can be had", .kind = CLI_PORT },
+    { .name = "port", .arg = "PORT", .help = "this port or an error" },
+    { .name = "prefer", .arg = "PORT", .help = "this port if it can be had" },
     CLI_REQUEST_OPTS,
     { 0 },
 };
@@ -88,6 +87,6 @@ const struct cli_cmd cmd_get = {
     .flags = CLI_CLAIMS,
     .min_args = 1,
     .max_args = 1,
-    .args_kind = CLI_NAME,
+    .args_words = ":names",
     .run = run,
 };

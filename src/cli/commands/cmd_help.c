@@ -11,9 +11,14 @@
 static const struct {
     const char *name;
     void (*print)(FILE *to);
+    const char *script; /* instead */
+    const size_t *size;
 } formats[] = {
-    { "text", help_overview }, { "man", man_page },       { "bash", complete_bash },
-    { "zsh", complete_zsh },   { "fish", complete_fish },
+    { "text", help_overview, NULL, NULL },
+    { "man", man_page, NULL, NULL },
+    { "bash", NULL, complete_bash, &complete_bash_size },
+    { "zsh", NULL, complete_zsh, &complete_zsh_size },
+    { "fish", NULL, complete_fish, &complete_fish_size },
 };
 
 static void json_opts(struct jsonw *w, const struct cli_opt *list)
@@ -31,33 +36,28 @@ static void json_opts(struct jsonw *w, const struct cli_opt *list)
 }
 
 /* The table for machines: the named command, or all of them. */
-static void json_table(const struct cli_cmd *only)
+static void json_table(struct jsonw *w, const struct cli_cmd *only)
 {
-    struct jsonw w;
-
-    jsonw_begin(&w, stdout);
-    jsonw_array(&w);
+    jsonw_array(w);
     for (size_t i = 0; cli_commands[i]; i++) {
         const struct cli_cmd *cmd = cli_commands[i];
         if ((only && only != cmd) || (cmd->flags & CLI_HIDDEN))
             continue;
-        jsonw_object(&w);
-        jsonw_key_string(&w, "name", cmd->name);
-        jsonw_key_string(&w, "arguments", cmd->args);
-        jsonw_key_string(&w, "summary", cmd->summary);
-        jsonw_key(&w, "options");
-        json_opts(&w, cmd->opts);
-        jsonw_end_object(&w);
+        jsonw_object(w);
+        jsonw_key_string(w, "name", cmd->name);
+        jsonw_key_string(w, "arguments", cmd->args);
+        jsonw_key_string(w, "summary", cmd->summary);
+        jsonw_key(w, "options");
+        json_opts(w, cmd->opts);
+        jsonw_end_object(w);
     }
-    jsonw_end_array(&w);
-    jsonw_finish(&w);
+    jsonw_end_array(w);
 }
 
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     const char *format = cli_value(cli, "format");
     const struct cli_cmd *about = cli->argc ? cli_find_command(cli->argv[0]) : NULL;
-    char shown[64];
 
     if (cli->argc && !about)
         return cli_no_command(cli->argv[0], err);
@@ -65,7 +65,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         return err_set(err, DIBS_INVALID,
                        "help: '--format' is for all of dibs: it takes neither a command nor --json");
     if (cli->json) {
-        json_table(about);
+        json_table(&cli->w, about);
         return DIBS_OK;
     }
     if (about) {
@@ -74,19 +74,20 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     }
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         if (!strcmp(format ? format : "text", formats[i].name)) {
-            formats[i].print(stdout);
+            if (formats[i].print)
+                formats[i].print(stdout);
+            else
+                (void) fwrite(formats[i].script, 1, *formats[i].size, stdout);
             return DIBS_OK;
         }
     }
-    return err_set(err, DIBS_INVALID, "help: unknown format '%s': text, man, bash, zsh or fish",
-                   text_safe(format, shown, sizeof shown));
+    return err_set(err, DIBS_INVALID, "help: unknown format '%.64s': text, man, bash, zsh or fish", format);
 }
 
 static const struct cli_opt opts[] = {
     { .name = "format",
       .arg = "FORMAT",
       .help = "text, the man page, or completions for a shell",
-      .kind = CLI_WORDS,
       .words = "text man bash zsh fish" },
     { 0 },
 };
@@ -101,8 +102,6 @@ const struct cli_cmd cmd_help = {
                 "dibs help --format bash\n",
     .opts = opts,
     .flags = CLI_NO_SETTINGS,
-    .min_args = 0,
     .max_args = 1,
-    .args_kind = CLI_TEXT,
     .run = run,
 };

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +8,6 @@
 #include "base/grow.h"
 #include "cli/claim_options.h"
 #include "cli/cli.h"
-#include "cli/file.h"
 #include "cli/text_table.h"
 #include "codec/wire.h"
 
@@ -116,30 +114,24 @@ static dibs_status print_table(const struct history *h, dibs_err *err)
 
 static dibs_status options(struct cli *cli, struct history *h, char name[DIBS_NAME_MAX + 1], dibs_err *err)
 {
-    const char *since = cli_value(cli, "since");
-    const char *limit = cli_value(cli, "limit");
     const char *port = cli_value(cli, "port");
     const char *text = cli_value(cli, "name");
-    dibs_project project = { 0 };
     const char *dir = NULL;
-    int64_t number = 0;
-    dibs_status status = DIBS_OK;
+    int64_t since = 0;
 
-    h->is_newest = !since;
-    h->limit = since ? 0 : DEFAULT_LIMIT;
-    if (since)
-        status = cli_number_parse("--since", since, 0, SEQ_MAX, &number, err);
-    h->since = (uint64_t) number;
-    if (status == DIBS_OK && limit) {
-        status = cli_number_parse("--limit", limit, 1, DIBS_EVENTS_KEPT, &number, err);
-        h->limit = (size_t) number;
-    }
+    h->is_newest = !cli_has(cli, "since");
+    int64_t limit = h->is_newest ? DEFAULT_LIMIT : 0;
+    dibs_status status = cli_number_from(cli, "since", 0, SEQ_MAX, &since, err);
+    if (status == DIBS_OK)
+        status = cli_number_from(cli, "limit", 1, DIBS_EVENTS_KEPT, &limit, err);
+    h->since = (uint64_t) since;
+    h->limit = (size_t) limit;
     if (status == DIBS_OK && port)
         status = dibs_port_parse(port, &h->port, err);
     if (status != DIBS_OK || !text)
         return status;
     h->name = name;
-    status = cli_name(cli, text, name, &project, &dir, err);
+    status = cli_name(cli, text, name, &dir, err);
     return status == DIBS_OK ? dibs_name_locate(cli->handle, name, dir, name, err) : status;
 }
 
@@ -172,8 +164,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 static const struct cli_opt opts[] = {
     { .name = "since", .arg = "SEQ", .help = "events with a higher number, oldest first" },
     { .name = "limit", .letter = 'n', .arg = "N", .help = "at most N events (default 50)" },
-    { .name = "name", .arg = "NAME", .help = "only this name and those below it", .kind = CLI_NAME },
-    { .name = "port", .arg = "PORT", .help = "only this port", .kind = CLI_PORT },
+    { .name = "name", .arg = "NAME", .help = "only this name and those below it", .words = ":names" },
+    { .name = "port", .arg = "PORT", .help = "only this port" },
     { 0 },
 };
 

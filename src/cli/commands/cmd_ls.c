@@ -30,7 +30,6 @@ struct listing {
     size_t n_hidden;
     bool is_audit, is_names;
     int64_t boot_ms;
-    struct jsonw w;
     struct cli_table table;
     struct scratch *scratch;
     size_t n_page;
@@ -40,15 +39,6 @@ static void listing_auto(struct listing *l)
 {
     cli_table_done(&l->table);
     free(l->scratch);
-}
-
-static const char *state_text(const dibs_claim *claim)
-{
-    if (claim->is_orphan)
-        return "orphan";
-    if (claim->holder == DIBS_HELD_BY_NOBODY)
-        return "kept";
-    return words_at(&words_life, claim->life);
 }
 
 static void append(char *out, size_t size, const char *word)
@@ -131,7 +121,7 @@ static void claim_row(struct listing *l, const dibs_claim *claim)
                                                            : "dynamic");
     cli_holder(claim, l->boot_ms, text, sizeof text);
     cli_table_cell(&l->table, text);
-    cli_table_cell(&l->table, state_text(claim));
+    cli_table_cell(&l->table, cli_state(claim));
     clock_wall_format(claim->created_ms, text);
     cli_table_cell(&l->table, text);
     cli_table_cell(&l->table, claim->pool);
@@ -141,12 +131,13 @@ static void claim_row(struct listing *l, const dibs_claim *claim)
 
 static void claim_json(struct listing *l, const dibs_claim *claim)
 {
-    jsonw_object(&l->w);
-    wire_claim_members(&l->w, claim, true);
-    if (l->is_audit) {
-        cli_write_sockets(&l->w, &l->scratch->report, claim, 1);
-    }
-    jsonw_end_object(&l->w);
+    struct jsonw *w = &l->cli->w;
+
+    jsonw_object(w);
+    wire_claim_members(w, claim, true);
+    if (l->is_audit)
+        cli_write_sockets(w, &l->scratch->report, claim, 1);
+    jsonw_end_object(w);
 }
 
 static dibs_status show(struct listing *l, const dibs_claim *claim, dibs_err *err)
@@ -159,7 +150,7 @@ static dibs_status show(struct listing *l, const dibs_claim *claim, dibs_err *er
         char safe[CELL] = "";
 
         if (claim->name[0] && l->cli->json)
-            jsonw_string(&l->w, claim->name);
+            jsonw_string(&l->cli->w, claim->name);
         else if (claim->name[0])
             (void) printf("%s\n", text_safe(claim->name, safe, sizeof safe));
         return DIBS_OK;
@@ -215,6 +206,7 @@ static dibs_status show_claims(struct listing *l, dibs_err *err)
 static bool unclaimed(void *ctx, const dibs_repair_item *item)
 {
     struct listing *l = ctx;
+    struct jsonw *w = &l->cli->w;
     char address[DIBS_ADDRESS_TEXT_MAX + 1] = "";
 
     if (item->kind != DIBS_REPAIR_UNCLAIMED && item->kind != DIBS_REPAIR_RESTORED)
@@ -224,12 +216,12 @@ static bool unclaimed(void *ctx, const dibs_repair_item *item)
         return true;
     dibs_address_format(&item->binding.address, address);
     if (l->cli->json) {
-        jsonw_object(&l->w);
-        jsonw_key_string(&l->w, "proto", dibs_proto_text(item->binding.proto));
-        jsonw_key_string(&l->w, "address", address);
-        jsonw_key_uint(&l->w, "port", item->port);
-        jsonw_key_string(&l->w, "text", item->text);
-        jsonw_end_object(&l->w);
+        jsonw_object(w);
+        jsonw_key_string(w, "proto", dibs_proto_text(item->binding.proto));
+        jsonw_key_string(w, "address", address);
+        jsonw_key_uint(w, "port", item->port);
+        jsonw_key_string(w, "text", item->text);
+        jsonw_end_object(w);
         return true;
     }
     const char *const cells[] = {
@@ -256,38 +248,33 @@ static dibs_status print_all(struct listing *l, dibs_err *err)
 {
     static const char *const header[] = { "PORT",   "PROTO", "ADDRESS", "NAME", "KIND",
                                           "HOLDER", "STATE", "SINCE",   "POOL", "LISTENER" };
+    struct jsonw *w = &l->cli->w;
     bool is_table = !l->cli->json && !l->is_names;
+    bool has_parts = l->cli->json && l->is_audit;
     dibs_status status = fetch(l, err); /* a ledger that cannot be read leaves stdout empty */
 
     if (status != DIBS_OK)
         return status;
-    if (l->cli->json) {
-        jsonw_begin(&l->w, stdout);
-        if (l->is_audit) {
-            jsonw_object(&l->w);
-            jsonw_key(&l->w, "claims");
-        }
-        jsonw_array(&l->w);
-    } else if (is_table) {
+    if (is_table)
         cli_table_begin(&l->table, header, l->is_audit ? 10 : 9);
+    if (has_parts) {
+        jsonw_object(w);
+        jsonw_key(w, "claims");
     }
+    cli_begin_list(l->cli);
     status = show_claims(l, err);
-
-    if (status == DIBS_OK && l->is_audit && l->cli->json) {
-        jsonw_end_array(&l->w);
-        jsonw_key(&l->w, "unclaimed");
-        jsonw_array(&l->w);
+    if (status == DIBS_OK && has_parts) {
+        jsonw_end_array(w);
+        jsonw_key(w, "unclaimed");
+        jsonw_array(w);
     }
     if (status == DIBS_OK && l->is_audit)
         status = show_unclaimed(l, err);
     if (status != DIBS_OK)
         return status;
-    if (l->cli->json) {
-        jsonw_end_array(&l->w);
-        if (l->is_audit)
-            jsonw_end_object(&l->w);
-        jsonw_finish(&l->w);
-    }
+    cli_end_list(l->cli);
+    if (has_parts)
+        jsonw_end_object(w);
     return is_table ? cli_table_print(&l->table, stdout, err) : DIBS_OK;
 }
 
@@ -296,7 +283,6 @@ static dibs_status filter_from(struct cli *cli, dibs_filter *filter, char name[D
 {
     const char *proto = cli_value(cli, "proto");
     const char *port = cli_value(cli, "port");
-    dibs_project project = { 0 };
     dibs_which which = { 0 };
     dibs_status status = DIBS_OK;
 
@@ -307,7 +293,7 @@ static dibs_status filter_from(struct cli *cli, dibs_filter *filter, char name[D
         status = dibs_port_parse(port, &filter->port, err);
     if (status != DIBS_OK || cli->argc == 0)
         return status;
-    status = cli_which(cli, cli->argv[0], &which, name, &project, err);
+    status = cli_which(cli, cli->argv[0], &which, name, err);
     if (status != DIBS_OK)
         return status;
     if (which.name) {
@@ -349,13 +335,9 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 static const struct cli_opt opts[] = {
     { .name = "audit", .help = "compare with live sockets; also list sockets without a claim" },
     { .name = "all", .letter = 'a', .help = "claims of all users (root always sees them)" },
-    { .name = "pool", .arg = "POOL", .help = "only claims of this pool", .kind = CLI_POOL },
-    { .name = "proto",
-      .arg = "PROTO",
-      .help = "only claims with this protocol",
-      .kind = CLI_WORDS,
-      .words = PROTO_WORDS },
-    { .name = "port", .arg = "PORT", .help = "only claims of this port", .kind = CLI_PORT },
+    { .name = "pool", .arg = "POOL", .help = "only claims of this pool" },
+    { .name = "proto", .arg = "PROTO", .help = "only claims with this protocol", .words = PROTO_WORDS },
+    { .name = "port", .arg = "PORT", .help = "only claims of this port" },
     { .name = "names", .help = "only the names, one a line" },
     { 0 },
 };
@@ -376,6 +358,6 @@ const struct cli_cmd cmd_ls = {
     .opts = opts,
     .flags = CLI_HANDLE,
     .max_args = 1,
-    .args_kind = CLI_NAME,
+    .args_words = ":names",
     .run = run,
 };

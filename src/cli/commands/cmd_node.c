@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdio.h>
-#include <string.h>
 
-#include "base/err.h"
 #include "cli/cli.h"
 #include "cli/text_table.h"
 #include "codec/wire.h"
@@ -85,7 +83,6 @@ const struct cli_cmd cmd_node = {
     .opts = opts,
     .flags = CLI_HANDLE,
     .max_args = 2,
-    .args_kind = CLI_WORDS,
     .args_words = "ls remove",
     .run = run,
 };

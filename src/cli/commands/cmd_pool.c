@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/grow.h"
+#include "base/suggest.h"
 #include "cli/cli.h"
 #include "cli/text_table.h"
 #include "codec/wire.h"
@@ -55,9 +56,13 @@ static void pool_row(struct cli_table *table, const dibs_pool *pool, const dibs_
     cli_table_number(table, usage->n_withheld);
 }
 
-static dibs_status print_pools(struct cli *cli, const dibs_pool *pools, size_t n, struct cli_table *table,
-                               dibs_err *err)
+static dibs_status print_pools(struct cli *cli, const dibs_pool *pools, size_t n, dibs_err *err)
 {
+    static const char *const header[] = { "NAME",     "RANGES", "SCOPE",   "BAND",      "ORDER",
+                                          "COOLDOWN", "STATIC", "DYNAMIC", "AVAILABLE", "WITHHELD" };
+    AUTO(cli_table_done) struct cli_table table = { 0 };
+
+    cli_table_begin(&table, header, 10);
     for (size_t i = 0; i < n; i++) {
         dibs_pool_usage usage = { 0 };
         dibs_status status = dibs_pool_usage_of(cli->handle, pools[i].name, &usage, err);
@@ -67,9 +72,9 @@ static dibs_status print_pools(struct cli *cli, const dibs_pool *pools, size_t n
         if (cli->json)
             wire_pool(&cli->w, &pools[i], &usage);
         else
-            pool_row(table, &pools[i], &usage);
+            pool_row(&table, &pools[i], &usage);
     }
-    return DIBS_OK;
+    return cli->json ? DIBS_OK : cli_table_print(&table, stdout, err);
 }
 
 static void print_names(struct cli *cli, const struct pools *pools)
@@ -84,18 +89,6 @@ static void print_names(struct cli *cli, const struct pools *pools)
     }
 }
 
-static dibs_status print_table(struct cli *cli, const dibs_pool *pools, size_t n, dibs_err *err)
-{
-    static const char *const header[] = { "NAME",     "RANGES", "SCOPE",   "BAND",      "ORDER",
-                                          "COOLDOWN", "STATIC", "DYNAMIC", "AVAILABLE", "WITHHELD" };
-    AUTO(cli_table_done) struct cli_table table = { 0 };
-
-    cli_table_begin(&table, header, 10);
-    dibs_status status = print_pools(cli, pools, n, &table, err);
-
-    return status == DIBS_OK ? cli_table_print(&table, stdout, err) : status;
-}
-
 static dibs_status list(struct cli *cli, dibs_err *err)
 {
     AUTO(pools_auto) struct pools pools = { 0 };
@@ -105,13 +98,11 @@ static dibs_status list(struct cli *cli, dibs_err *err)
         return status;
     if (pools.is_failed)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    if (!cli->json && !cli_has(cli, "names"))
-        return print_table(cli, pools.item, pools.n, err);
     cli_begin_list(cli);
     if (cli_has(cli, "names"))
         print_names(cli, &pools);
     else
-        status = print_pools(cli, pools.item, pools.n, NULL, err);
+        status = print_pools(cli, pools.item, pools.n, err);
     if (status == DIBS_OK)
         cli_end_list(cli);
     return status;
@@ -122,33 +113,21 @@ static dibs_status show(struct cli *cli, dibs_err *err)
     dibs_pool pool = { 0 };
     dibs_status status = dibs_pool_get(cli->handle, cli->argv[1], &pool, err);
 
-    if (status != DIBS_OK)
-        return status;
-    if (!cli->json)
-        return print_table(cli, &pool, 1, err);
-    jsonw_begin(&cli->w, stdout);
-    status = print_pools(cli, &pool, 1, NULL, err);
-    if (status == DIBS_OK)
-        jsonw_finish(&cli->w);
-    return status;
+    return status == DIBS_OK ? print_pools(cli, &pool, 1, err) : status;
 }
 
 static dibs_status order_from(const char *text, dibs_pool *pool, dibs_err *err)
 {
-    char known[256] = "";
-    char safe[64] = "";
+    struct suggest_list known = { .used = 0 };
 
     for (size_t i = 0; dibs_order_name(i); i++) {
-        size_t used = strlen(known);
-
+        suggest_list_add(&known, dibs_order_name(i));
         if (strcmp(dibs_order_name(i), text) == 0) {
             (void) text_copy(pool->order, sizeof pool->order, text);
             return DIBS_OK;
         }
-        (void) snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", dibs_order_name(i));
     }
-    return err_set(err, DIBS_INVALID, "--order: '%s' is none of: %s", text_safe(text, safe, sizeof safe),
-                   known);
+    return err_set(err, DIBS_INVALID, "--order: '%.64s' is none of: %s", text, known.text);
 }
 
 static dibs_status options(const struct cli *cli, dibs_pool *pool, dibs_err *err)
@@ -158,14 +137,13 @@ static dibs_status options(const struct cli *cli, dibs_pool *pool, dibs_err *err
     const char *order = cli_value(cli, "order");
     const char *cooldown = cli_value(cli, "cooldown");
     const char *scope = cli_value(cli, "scope");
-    char safe[64] = "";
     dibs_status status = DIBS_OK;
 
     if (ranges)
         status = dibs_ranges_parse(ranges, &pool->ranges, err);
     if (status == DIBS_OK && band && !wire_band_read(band, &pool->band))
-        status = err_set(err, DIBS_INVALID, "--band: '%s' is not auto, off or a number from 1 to %d",
-                         text_safe(band, safe, sizeof safe), DIBS_PORT_MAX);
+        status = err_set(err, DIBS_INVALID, "--band: '%.64s' is not auto, off or a number from 1 to %d", band,
+                         DIBS_PORT_MAX);
     if (status == DIBS_OK && order)
         status = order_from(order, pool, err);
     if (status == DIBS_OK && cooldown)
@@ -173,8 +151,7 @@ static dibs_status options(const struct cli *cli, dibs_pool *pool, dibs_err *err
     if (scope)
         pool->scope = strcmp(scope, "cluster") == 0 ? DIBS_SCOPE_CLUSTER : DIBS_SCOPE_HOST;
     if (status == DIBS_OK && scope && strcmp(scope, words_at(&words_scope, pool->scope)) != 0)
-        status = err_set(err, DIBS_INVALID, "--scope: '%s' is neither host nor cluster",
-                         text_safe(scope, safe, sizeof safe));
+        status = err_set(err, DIBS_INVALID, "--scope: '%.64s' is neither host nor cluster", scope);
     return status;
 }
 
@@ -200,12 +177,10 @@ static bool is_ephemeral(struct cli *cli, const dibs_pool *pool)
 static void warn_withheld(struct cli *cli, const dibs_pool *pool)
 {
     dibs_pool_usage usage = { 0 };
-    char safe[2 * DIBS_POOL_NAME_MAX] = "";
 
     if (dibs_pool_usage_of(cli->handle, pool->name, &usage, NULL) != DIBS_OK || !usage.n_withheld)
         return;
-    cli_warn("pool '%s' %s: dynamic choice leaves out %u of its %u ports (see `dibs doctor`)",
-             text_safe(pool->name, safe, sizeof safe),
+    cli_warn("pool '%s' %s: dynamic choice leaves out %u of its %u ports (see `dibs doctor`)", pool->name,
              is_ephemeral(cli, pool) ? "overlaps the kernel's ephemeral range"
                                      : "has ports that are ephemeral, reserved or refused by browsers",
              usage.n_withheld, usage.size);
@@ -259,16 +234,14 @@ static dibs_status set(struct cli *cli, dibs_err *err)
 {
     dibs_pool pool = { .band = DIBS_BAND_AUTO, .cooldown_ms = cli->settings.cooldown_ms };
     const char *name = cli->argv[1];
-    char safe[2 * DIBS_POOL_NAME_MAX] = "";
     struct strays strays = { .pool = &pool };
     dibs_status status = dibs_pool_get(cli->handle, name, &pool, err);
 
-    (void) text_safe(name, safe, sizeof safe);
     if (status == DIBS_NOT_FOUND) {
         if (strlen(name) > DIBS_POOL_NAME_MAX)
             return err_set(err, DIBS_INVALID, "a pool's name has at most %d bytes", DIBS_POOL_NAME_MAX);
         if (!cli_has(cli, "ranges"))
-            return err_set(err, DIBS_INVALID, "there is no pool '%s' yet; --ranges would make it", safe);
+            return err_set(err, DIBS_INVALID, "there is no pool '%s' yet; --ranges would make it", name);
         (void) snprintf(pool.name, sizeof pool.name, "%s", name);
         (void) snprintf(pool.order, sizeof pool.order, "%s", dibs_order_name(0));
         status = DIBS_OK;
@@ -315,18 +288,15 @@ static const struct cli_opt opts[] = {
     { .name = "band",
       .arg = "BAND",
       .help = "low ports kept for static use: auto, off or a number",
-      .kind = CLI_WORDS,
       .words = "auto off" },
     { .name = "order",
       .arg = "ORDER",
       .help = "order of candidates: stride, dcp-stride, random or lowest",
-      .kind = CLI_WORDS,
       .words = "stride dcp-stride random lowest" },
     { .name = "cooldown", .arg = "TIME", .help = "rest of a released port, as in 5s" },
     { .name = "scope",
       .arg = "SCOPE",
       .help = "where its ports are unique: host or cluster",
-      .kind = CLI_WORDS,
       .words = "host cluster" },
     { .name = "names", .help = "only the names, one a line" },
     { 0 },
@@ -346,7 +316,6 @@ const struct cli_cmd cmd_pool = {
     .opts = opts,
     .flags = CLI_HANDLE,
     .max_args = 2,
-    .args_kind = CLI_WORDS,
     .args_words = "ls show set rm",
     .run = run,
 };

@@ -8,15 +8,14 @@
 struct target {
     dibs_which which;
     char name[DIBS_NAME_MAX + 1];
-    char shown[64];
+    const char *shown;
 };
 
 /* All targets are tried: the first failure is the answer, the others are warnings. */
 struct release {
     struct cli *cli;
     struct cli_hosts hosts; /* n 0: this one */
-    dibs_project project;
-    size_t n; /* claims that ended */
+    size_t n;               /* claims that ended */
     dibs_status status;
 };
 
@@ -47,12 +46,9 @@ static dibs_status read_target(struct release *r, int i, struct target *out, dib
     dibs_status s = DIBS_OK;
 
     out->which = (dibs_which){ .token = cli_value(r->cli, "token"), .all_mine = cli_has(r->cli, "all-mine") };
-    (void) text_safe(typed              ? typed
-                     : out->which.token ? "this token"
-                                        : "no claim at all",
-                     out->shown, sizeof out->shown);
+    out->shown = typed ? typed : out->which.token ? "this token" : "no claim at all";
     if (typed)
-        s = cli_which(r->cli, typed, &out->which, out->name, &r->project, err);
+        s = cli_which(r->cli, typed, &out->which, out->name, err);
     return !s && r->hosts.n && !out->which.name
                ? err_set(err, DIBS_INVALID, "release: '--hosts' is for names")
                : s;
@@ -82,9 +78,9 @@ static void release_target(struct release *r, const struct target *target, dibs_
 
     r->n += n;
     if (!s && !n)
-        cli_note(r->cli, "nothing of yours to release: %s", target->shown);
+        cli_note(r->cli, "nothing of yours to release: %.64s", target->shown);
     if (s && r->status)
-        cli_warn("%s: %s", target->shown, own.msg);
+        cli_warn("%.64s: %s", target->shown, own.msg);
     if (s && !r->status) {
         r->status = s;
         *err = own;
@@ -144,8 +140,7 @@ const struct cli_cmd cmd_release = {
                 "dibs release --all-mine\n",
     .opts = opts,
     .flags = CLI_SILENT,
-    .min_args = 0,
     .max_args = -1,
-    .args_kind = CLI_NAME,
+    .args_words = ":names",
     .run = run,
 };

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/text.h"
+#include "base/grow.h"
 #include "cli/claim_options.h"
 #include "cli/file.h"
 #include "cli/manifest.h"
@@ -13,8 +13,10 @@
 
 /* A name in the template, listed once. */
 struct named {
-    const char *typed; /* as it stands in the template */
+    const char *typed; /* as it stands in the template; "": another port of a block */
     char name[DIBS_NAME_MAX + 1];
+    dibs_request request;
+    size_t at; /* of its claim; two spellings of one name have one claim */
 };
 
 struct rendering {
@@ -22,18 +24,16 @@ struct rendering {
     const char *source;
     struct template template;
     const struct workload_group *group; /* NULL: no manifest */
-    dibs_project project;
     struct named *names;
-    dibs_request *requests;
-    dibs_claim *claims;
     size_t n, max;
+    dibs_claim *claims;
+    size_t n_claims;
 };
 
 static void rendering_free(struct rendering *r)
 {
     template_free(&r->template);
     free(r->names);
-    free(r->requests);
     free(r->claims);
 }
 
@@ -53,20 +53,17 @@ static size_t find(const struct rendering *r, const char *typed)
     return i;
 }
 
-static dibs_status make_room(struct rendering *r, size_t n, dibs_err *err)
+static dibs_status add(struct rendering *r, const struct named *named, dibs_err *err)
 {
-    if (r->n + n <= r->max)
-        return DIBS_OK;
-    size_t max = 2 * r->max + n;
-    struct named *names = reallocarray(r->names, max, sizeof *names);
-    if (names)
-        r->names = names;
-    dibs_request *requests = reallocarray(r->requests, max, sizeof *requests);
-    if (requests)
-        r->requests = requests;
-    if (!names || !requests)
+    size_t same = 0;
+
+    if (!grow((void **) &r->names, r->n, &r->max, sizeof *r->names))
         return err_set(err, DIBS_FAILURE, "out of memory");
-    r->max = max;
+    while (same < r->n && strcmp(r->names[same].name, named->name) != 0)
+        same++;
+    r->names[r->n] = *named;
+    r->names[r->n].at = same < r->n ? r->names[same].at : r->n_claims++;
+    r->n++;
     return DIBS_OK;
 }
 
@@ -75,16 +72,14 @@ static dibs_status want_need(struct rendering *r, const char *typed, struct work
 {
     uint32_t meant = need.number;
     uint32_t n = need.port->is_contiguous ? need.port->count : 1;
-    dibs_status s = make_room(r, n, err);
+    dibs_status s = DIBS_OK;
 
     for (uint32_t i = 0; i < n && s == DIBS_OK; i++) {
-        struct named *named = &r->names[r->n];
-
         need.number = n > 1 ? i : meant;
-        workload_claim_name(r->group, &need.pod, need.port, need.number, named->name);
-        named->typed = need.number == meant ? typed : "";
-        r->requests[r->n] = workload_request(r->group, &need);
-        r->n++;
+        struct named named = { .typed = need.number == meant ? typed : "",
+                               .request = workload_request(r->group, &need) };
+        workload_claim_name(r->group, &need.pod, need.port, need.number, named.name);
+        s = add(r, &named, err);
     }
     return s;
 }
@@ -92,15 +87,10 @@ static dibs_status want_need(struct rendering *r, const char *typed, struct work
 /* Request any other name, as `dibs get` does. */
 static dibs_status want_name(struct rendering *r, const char *typed, dibs_err *err)
 {
-    dibs_status s = make_room(r, 1, err);
+    struct named named = { .typed = typed, .request = { .keep = true, .is_lookup = true } };
+    dibs_status s = cli_claim_name(r->cli, typed, named.name, &named.request.project, err);
 
-    if (s != DIBS_OK)
-        return s;
-    r->names[r->n].typed = typed;
-    r->requests[r->n] = (dibs_request){ .keep = true, .is_lookup = true };
-    s = cli_claim_name(r->cli, typed, r->names[r->n].name, &r->project, &r->requests[r->n].project, err);
-    r->n += s == DIBS_OK;
-    return s;
+    return s == DIBS_OK ? add(r, &named, err) : s;
 }
 
 static dibs_status want(struct rendering *r, const char *typed, dibs_err *err)
@@ -114,55 +104,37 @@ static dibs_status want(struct rendering *r, const char *typed, dibs_err *err)
     return is_found ? want_need(r, typed, need, err) : want_name(r, typed, err);
 }
 
-/* Claim all names. Two spellings of one name are one request. */
+/* Claim all names. */
 static dibs_status claim(struct rendering *r, dibs_err *err)
 {
-    AUTO(free_auto) dibs_request *once = calloc(r->n + 1, sizeof *once);
-    AUTO(free_auto) size_t *which = calloc(r->n + 1, sizeof *which);
-    AUTO(free_auto) dibs_claim *claims = calloc(r->n + 1, sizeof *claims);
-    size_t n = 0;
+    AUTO(free_auto) dibs_request *requests = calloc(r->n_claims + 1, sizeof *requests);
+    const dibs_batch batch = { .requests = requests, .n = r->n_claims };
 
-    r->claims = calloc(r->n + 1, sizeof *r->claims);
-    if (!once || !which || !claims || !r->claims)
+    r->claims = calloc(r->n_claims + 1, sizeof *r->claims);
+    if (!requests || !r->claims)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    for (size_t i = 0; i < r->n; i++) {
-        size_t k = 0;
+    for (size_t i = r->n; i-- > 0;) { /* the first spelling counts */
+        struct named *named = &r->names[i];
 
-        while (k < i && strcmp(r->names[k].name, r->names[i].name) != 0)
-            k++;
-        which[i] = k < i ? which[k] : n;
-        if (k == i) {
-            once[n] = r->requests[i];
-            once[n++].name = r->names[i].name;
-        }
+        requests[named->at] = named->request;
+        requests[named->at].name = named->name;
     }
-    dibs_status s = dibs_claim_ports(r->cli->handle, &(dibs_batch){ .requests = once, .n = n }, claims, err);
-    if (r->group)
-        s = workload_advise(r->group, s, err);
-    for (size_t i = 0; i < r->n && s == DIBS_OK; i++) {
-        r->claims[i] = claims[which[i]];
-        if (which[i] < i && strcmp(r->names[which[i]].name, r->names[i].name) == 0)
-            r->claims[i].was_there = true; /* noted, and taken back, once */
-    }
-    return s;
+    dibs_status s = dibs_claim_ports(r->cli->handle, &batch, r->claims, err);
+    return r->group ? workload_advise(r->group, s, err) : s;
 }
 
 static dibs_status collect(struct rendering *r, dibs_err *err)
 {
-    char shown[200];
-
     for (size_t i = 0; i < r->template.n; i++) {
         const struct template_piece *piece = &r->template.pieces[i];
         dibs_status s = DIBS_OK;
 
         if (piece->kind == TEMPLATE_ENV && !getenv(piece->text))
-            s = err_set(err, DIBS_INVALID, "environment variable '%s' is not set",
-                        text_safe(piece->text, shown, sizeof shown));
+            s = err_set(err, DIBS_INVALID, "environment variable '%.200s' is not set", piece->text);
         if (is_name(piece) && find(r, piece->text) == r->n)
             s = want(r, piece->text, err);
         if (s != DIBS_OK)
-            return err_wrap(err, s, "%s:%u:%u", text_safe(r->source, shown, sizeof shown), piece->line,
-                            piece->column);
+            return err_wrap(err, s, "%.200s:%u:%u", r->source, piece->line, piece->column);
     }
     return DIBS_OK;
 }
@@ -173,14 +145,11 @@ static dibs_status collect(struct rendering *r, dibs_err *err)
  * follows, so IPv6 stands in brackets. */
 static void put_address(const dibs_claim *claim, FILE *to)
 {
-    char text[DIBS_ADDRESS_TEXT_MAX + 1];
+    char text[CLI_ADDRESS_BYTES] = "localhost";
 
-    if (claim->n_bindings == 1 && !dibs_address_is_wildcard(&claim->bindings[0].address)) {
-        dibs_address_format(&claim->bindings[0].address, text);
-        (void) fprintf(to, strchr(text, ':') ? "[%s]" : "%s", text);
-    } else {
-        (void) fputs("localhost", to);
-    }
+    if (claim->n_bindings == 1 && !dibs_address_is_wildcard(&claim->bindings[0].address))
+        cli_address(&claim->bindings[0].address, text);
+    (void) fputs(text, to);
 }
 
 static dibs_status fill(const struct rendering *r, char **out, size_t *len, dibs_err *err)
@@ -191,7 +160,7 @@ static dibs_status fill(const struct rendering *r, char **out, size_t *len, dibs
         return err_set(err, DIBS_FAILURE, "out of memory");
     for (size_t i = 0; i < r->template.n; i++) {
         const struct template_piece *piece = &r->template.pieces[i];
-        const dibs_claim *claim = is_name(piece) ? &r->claims[find(r, piece->text)] : NULL;
+        const dibs_claim *claim = is_name(piece) ? &r->claims[r->names[find(r, piece->text)].at] : NULL;
 
         switch (piece->kind) {
         case TEMPLATE_TEXT: (void) fwrite(piece->text, 1, piece->n, to); break;
@@ -222,10 +191,10 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 {
     AUTO(free_auto) char *text = NULL;
     size_t len = 0;
-    AUTO(rendering_free) struct rendering r = { .cli = cli, .group = cli->manifest };
+    AUTO(rendering_free)
+    struct rendering r = { .cli = cli, .group = cli->manifest, .source = cli_input_name(cli->argv[0]) };
     dibs_status s = cli_input_read(cli->argv[0], &text, &len, err);
 
-    r.source = strcmp(cli->argv[0], "-") == 0 ? "standard input" : cli->argv[0];
     if (s == DIBS_OK)
         s = template_parse(r.source, text, len, &r.template, err);
     if (s == DIBS_OK)
@@ -236,19 +205,15 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         s = claim(&r, err);
     if (s != DIBS_OK)
         return s;
-    cli_note_claims(cli, r.claims, r.n);
+    cli_note_claims(cli, r.claims, r.n_claims);
     s = write_out(&r, err);
     if (s != DIBS_OK)
-        cli_take_back(cli, r.claims, r.n); /* the answer was not written */
+        cli_take_back(cli, r.claims, r.n_claims); /* the answer was not written */
     return s;
 }
 
 static const struct cli_opt opts[] = {
-    { .name = "output",
-      .letter = 'o',
-      .arg = "FILE",
-      .help = "write to this file, whole or not at all",
-      .kind = CLI_FILE },
+    { .name = "output", .letter = 'o', .arg = "FILE", .help = "write to this file, whole or not at all" },
     { 0 },
 };
 
@@ -268,7 +233,7 @@ const struct cli_cmd cmd_render = {
     .opts = opts,
     .min_args = 1,
     .max_args = 1,
-    .args_kind = CLI_FILE,
+    .args_words = ":files",
     .flags = CLI_NO_JSON | CLI_CLAIMS,
     .run = run,
 };

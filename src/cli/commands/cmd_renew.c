@@ -25,11 +25,10 @@ static dibs_status ttl_of(struct cli *cli, const dibs_which *which, int64_t *ttl
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     char name[DIBS_NAME_MAX + 1];
-    dibs_project project = { .dir = "" };
     dibs_which which = { 0 };
     dibs_claim claim = { 0 };
     int64_t ttl_ms = 0;
-    dibs_status s = cli_target(cli, &which, name, &project, err);
+    dibs_status s = cli_target(cli, &which, name, err);
 
     if (!s)
         s = ttl_of(cli, &which, &ttl_ms, err);
@@ -55,8 +54,7 @@ const struct cli_cmd cmd_renew = {
     .examples = "dibs renew web\n"
                 "dibs renew web --ttl 2h\n",
     .opts = opts,
-    .min_args = 0,
     .max_args = 1,
-    .args_kind = CLI_NAME,
+    .args_words = ":names",
     .run = run,
 };

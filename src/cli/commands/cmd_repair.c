@@ -68,8 +68,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 }
 
 static const struct cli_opt opts[] = {
-    { .name = "observed", .arg = "FILE", .help = "list of ports in use, or - for stdin", .kind = CLI_FILE },
-    { .name = "pool", .arg = "POOL", .help = "pool to repair", .kind = CLI_POOL },
+    { .name = "observed", .arg = "FILE", .help = "list of ports in use, or - for stdin" },
+    { .name = "pool", .arg = "POOL", .help = "pool to repair" },
     { .name = "dry-run", .help = "only show findings" },
     { 0 },
 };

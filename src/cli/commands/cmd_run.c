@@ -32,7 +32,7 @@ static const struct cli_opt opts[] = {
       .letter = 'p',
       .arg = "NAME[=PORT]",
       .help = "a port with this name, or this very port; may be repeated",
-      .kind = CLI_NAME,
+      .words = ":names",
       .is_repeatable = true },
     CLI_REQUEST_OPTS,
     { .name = "all", .help = "run every role of the manifest that has a command" },
@@ -74,8 +74,6 @@ const struct cli_cmd cmd_run = {
                 "dibs run -p web -p api -- echo {web} {api}\n",
     .opts = opts,
     .flags = CLI_STOP | CLI_NO_JSON | CLI_CLAIMS | CLI_REPORTS_MANIFEST,
-    .min_args = 0,
     .max_args = -1,
-    .args_kind = CLI_TEXT,
     .run = run,
 };

@@ -84,11 +84,6 @@ static dibs_status export_k8s(struct cli *cli, FILE *to, dibs_err *err)
     return DIBS_OK;
 }
 
-static dibs_status export_to(struct cli *cli, const char *format, FILE *to, dibs_err *err)
-{
-    return strcmp(format, "k8s") == 0 ? export_k8s(cli, to, err) : export_full(cli, to, err);
-}
-
 static dibs_status export(struct cli *cli, dibs_err *err)
 {
     const char *format = cli_value(cli, "format");
@@ -105,7 +100,7 @@ static dibs_status export(struct cli *cli, dibs_err *err)
 
     if (!to)
         return err_os(err, DIBS_FAILURE, errno, "cannot write to memory");
-    dibs_status status = export_to(cli, format, to, err);
+    dibs_status status = strcmp(format, "k8s") == 0 ? export_k8s(cli, to, err) : export_full(cli, to, err);
     bool is_whole = !ferror(to);
 
     if ((fclose(to) != 0 || !is_whole) && status == DIBS_OK)
@@ -186,11 +181,10 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 }
 
 static const struct cli_opt opts[] = {
-    { .name = "pool", .arg = "POOL", .help = "export this pool; import k8s data into it", .kind = CLI_POOL },
+    { .name = "pool", .arg = "POOL", .help = "export this pool; import k8s data into it" },
     { .name = "format",
       .arg = "FORMAT",
       .help = "full (default), or k8s for one pool of one range",
-      .kind = CLI_WORDS,
       .words = "full k8s" },
     { 0 },
 };
@@ -210,7 +204,6 @@ const struct cli_cmd cmd_snapshot = {
     .flags = CLI_HANDLE,
     .min_args = 1,
     .max_args = 2,
-    .args_kind = CLI_WORDS,
     .args_words = "export import",
     .run = run,
 };

@@ -7,12 +7,11 @@
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     char name[DIBS_NAME_MAX + 1];
-    dibs_project project = { .dir = "" };
     dibs_which which = { 0 };
     dibs_heir heir = { .holder = DIBS_HELD_BY_NOBODY };
     dibs_claim claim = { 0 };
     bool is_given = false;
-    dibs_status s = cli_target(cli, &which, name, &project, err);
+    dibs_status s = cli_target(cli, &which, name, err);
 
     if (!s)
         s = cli_heir_from(cli, &heir, &is_given, err);
@@ -44,8 +43,7 @@ const struct cli_cmd cmd_transfer = {
     .examples = "dibs transfer web --keep\n"
                 "dibs transfer web --ttl 30m\n",
     .opts = opts,
-    .min_args = 0,
     .max_args = 1,
-    .args_kind = CLI_NAME,
+    .args_words = ":names",
     .run = run,
 };

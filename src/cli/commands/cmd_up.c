@@ -12,7 +12,7 @@
 #include "base/banned.h"
 
 /* A port a line: "web/0/http 20001". */
-static void print_ports(const struct cli *cli, const struct workload_plan *plan)
+static void print_ports(struct cli *cli, const struct workload_plan *plan)
 {
     char name[DIBS_NAME_MAX + 1];
 
@@ -55,7 +55,6 @@ static void note_moved(const struct cli *cli, const struct workload_group *group
                        const struct workload_plan *plan)
 {
     char stem[sizeof group->group];
-    char project[DIBS_PROJECT_MAX + 1];
     dibs_claim left = { 0 };
     dibs_filter filter = { .name_prefix = stem, .principal = dibs_principal_of(cli->handle) };
 
@@ -66,7 +65,7 @@ static void note_moved(const struct cli *cli, const struct workload_group *group
         return;
     cli_note(cli,
              "'%s' is the group of %s, which is not there any more; 'dibs reap --stale' ends what it left",
-             stem, text_safe(left.project, project, sizeof project));
+             stem, left.project);
 }
 
 static dibs_status sync_manifest(struct cli *cli, bool is_plan, dibs_err *err)
@@ -111,7 +110,7 @@ static dibs_status run_down(struct cli *cli, dibs_err *err)
                        "names, or --all-mine; 'dibs reap --stale' what belongs to directories that are gone",
                        cli->no_manifest.msg);
     if (s == DIBS_OK)
-        s = workload_cleanup(cli->handle, group, false, &plan, err);
+        s = workload_cleanup(cli->handle, group, &plan, err);
     if (s != DIBS_OK)
         return s;
     if (cli->json)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
@@ -29,10 +28,7 @@ static void print_claim(const dibs_claim *claim, int64_t boot_ms)
                   claim->is_damaged                      ? "a damaged record"
                   : claim->holder == DIBS_HELD_BY_NOBODY ? "nobody"
                                                          : text_safe(holder, safe_holder, sizeof safe_holder),
-                  claim->is_orphan                       ? "orphan"
-                  : claim->holder == DIBS_HELD_BY_NOBODY ? "kept"
-                                                         : words_at(&words_life, claim->life),
-                  claim->is_kept && claim->holder != DIBS_HELD_BY_NOBODY ? ", kept" : "",
+                  cli_state(claim), claim->is_kept && claim->holder != DIBS_HELD_BY_NOBODY ? ", kept" : "",
                   claim->is_exclusive ? "" : ", declared", claim->uid, claim->node[0] ? " of host " : "",
                   claim->node, claim->pool[0] ? ", pool " : "", claim->pool, since,
                   claim->project[0] ? ", of " : "", text_safe(claim->project, project, sizeof project));
@@ -40,30 +36,24 @@ static void print_claim(const dibs_claim *claim, int64_t boot_ms)
 
 static void print_socket(const dibs_socket *socket, const char *relation)
 {
-    char address[DIBS_ADDRESS_TEXT_MAX + 1] = "";
+    char address[CLI_ADDRESS_BYTES] = "";
     char owner[TEXT] = "";
     char safe[TEXT] = "";
-    bool is_v6 = socket->address.len == 16 && !dibs_address_is_wildcard(&socket->address);
 
-    dibs_address_format(&socket->address, address);
+    cli_address(&socket->address, address);
     cli_socket_owner(socket, owner, sizeof owner);
-    (void) printf("socket  %s %s%s%s:%u  %s, uid %u: %s\n", dibs_proto_text(socket->proto), is_v6 ? "[" : "",
-                  address, is_v6 ? "]" : "", socket->port, text_safe(owner, safe, sizeof safe), socket->uid,
-                  relation);
+    (void) printf("socket  %s %s:%u  %s, uid %u: %s\n", dibs_proto_text(socket->proto), address, socket->port,
+                  text_safe(owner, safe, sizeof safe), socket->uid, relation);
 }
 
-static void print_json(const dibs_port_report *report, uint16_t port)
+static void print_json(struct jsonw *w, const dibs_port_report *report, uint16_t port)
 {
-    struct jsonw w;
-
-    jsonw_begin(&w, stdout);
-    jsonw_object(&w);
-    jsonw_key_uint(&w, "port", port);
-    wire_report_claims(&w, report);
-    cli_write_sockets(&w, report, report->claims, report->n_claims);
-    jsonw_key_bool(&w, "cut", report->is_cut);
-    jsonw_end_object(&w);
-    jsonw_finish(&w);
+    jsonw_object(w);
+    jsonw_key_uint(w, "port", port);
+    wire_report_claims(w, report);
+    cli_write_sockets(w, report, report->claims, report->n_claims);
+    jsonw_key_bool(w, "cut", report->is_cut);
+    jsonw_end_object(w);
 }
 
 static bool claim_has_proto(const dibs_claim *claim, dibs_proto proto)
@@ -111,7 +101,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         return err_set(err, DIBS_NOT_FOUND, "port %u%s%s: no claim and no socket", question.port,
                        proto_text ? "/" : "", proto_text ? dibs_proto_text(proto) : "");
     if (cli->json) {
-        print_json(report, question.port);
+        print_json(&cli->w, report, question.port);
         return DIBS_OK;
     }
     for (size_t i = 0; i < report->n_claims; i++)
@@ -125,11 +115,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 }
 
 static const struct cli_opt opts[] = {
-    { .name = "proto",
-      .arg = "PROTO",
-      .help = "only this protocol",
-      .kind = CLI_WORDS,
-      .words = PROTO_WORDS },
+    { .name = "proto", .arg = "PROTO", .help = "only this protocol", .words = PROTO_WORDS },
     { 0 },
 };
 
@@ -146,6 +132,5 @@ const struct cli_cmd cmd_who = {
     .flags = CLI_HANDLE,
     .min_args = 1,
     .max_args = 1,
-    .args_kind = CLI_PORT,
     .run = run,
 };

@@ -17,23 +17,6 @@ static void note(void *ctx, const char *text)
     cli_note(ctx, "%s", text);
 }
 
-/* {"output": FILE} or {"text": ...} */
-static void print_json(const char *path, const char *text)
-{
-    struct jsonw w = { 0 };
-
-    jsonw_begin(&w, stdout);
-    jsonw_object(&w);
-    jsonw_key_string(&w, path ? "output" : "text", path ? path : text);
-    jsonw_end_object(&w);
-    jsonw_finish(&w);
-}
-
-static const char *name_of(const char *path)
-{
-    return strcmp(path, "-") == 0 ? "standard input" : path;
-}
-
 static dibs_status deliver(struct cli *cli, const char *text, size_t len, dibs_err *err)
 {
     const char *path = cli_value(cli, "output");
@@ -42,10 +25,13 @@ static dibs_status deliver(struct cli *cli, const char *text, size_t len, dibs_e
 
     if (s != DIBS_OK || (is_file && !cli->json))
         return s;
-    if (cli->json)
-        print_json(is_file ? path : NULL, text);
-    else
+    if (cli->json) {
+        jsonw_object(&cli->w);
+        jsonw_key_string(&cli->w, is_file ? "output" : "text", is_file ? path : text);
+        jsonw_end_object(&cli->w);
+    } else {
         (void) fwrite(text, 1, len, stdout);
+    }
     return cli_flush(cli, err);
 }
 
@@ -61,7 +47,7 @@ static dibs_status inject(struct cli *cli, dibs_err *err)
     dibs_status s = cli_input_read(path, &text, &len, err);
 
     if (s == DIBS_OK)
-        s = kube_injection_read(name_of(path), text, len, false, &injection, err);
+        s = kube_injection_read(cli_input_name(path), text, len, false, &injection, err);
     if (s != DIBS_OK)
         return s;
     kube_injection_notes(injection, note, cli);
@@ -91,7 +77,7 @@ static dibs_status release(struct cli *cli, dibs_err *err)
                         : cli_input_read(path, &text, &len, err);
 
     if (s == DIBS_OK)
-        s = kube_injection_read(name_of(path), text, len, true, &objects, err);
+        s = kube_injection_read(cli_input_name(path), text, len, true, &objects, err);
     if (s == DIBS_OK && kube_injection_is_needed(objects)) {
         s = cli_open(cli, err);
         if (s == DIBS_OK)

@@ -91,7 +91,7 @@ static dibs_status read_tls(const char *path, struct install_tls *out, dibs_err 
 
     if (s != DIBS_OK)
         return s;
-    s = install_tls_read(strcmp(path, "-") == 0 ? "standard input" : path, text, len, out, err);
+    s = install_tls_read(cli_input_name(path), text, len, out, err);
     explicit_bzero(text, len);
     free(text);
     return s;

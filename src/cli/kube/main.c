@@ -2,8 +2,19 @@
 /* dibs-kube: the Kubernetes parts. `dibs kube` executes it. */
 #include "cli/kube/kube.h"
 #include "cli/program.h"
+#include "kube/controller/controller.h"
 
 #include "base/banned.h"
+
+static dibs_status controller(struct cli *cli, dibs_err *err)
+{
+    return controller_run(&(struct controller_options){ .settings = &cli->settings,
+                                                        .kubeconfig = cli_value(cli, "kubeconfig"),
+                                                        .ns = cli_value(cli, "lease-namespace"),
+                                                        .listen = cli_value(cli, "metrics-listen"),
+                                                        .pool = kube_pool_flags(cli) },
+                          err);
+}
 
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
@@ -18,7 +29,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
                                               "start-port", "port-range", "strategy", NULL };
     static const struct cli_verb verbs[] = {
         { "inject", "a FILE, or - for stdin", of_inject, kube_inject },
-        { "controller", NULL, of_controller, kube_controller },
+        { "controller", NULL, of_controller, controller },
         { "install", NULL, of_install, kube_install },
         { "webhook", NULL, of_webhook, kube_webhook },
         { 0 },

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/auto.h"
 #include "base/err.h"
 #include "cli/kube/kube.h"
 #include "kube/webhook/webhook.h"

@@ -91,7 +91,7 @@ static dibs_status add_part(struct processes *all, const struct workload_pod *wh
     all->pods.n = ++all->n;
     dibs_status s = pod_init(pod, all->group, which, (const char *const *) which->role->command, err);
     part->launch =
-        (struct launch){ .argv = pod->argv, .n = pod->needs.n, .add_words = pod_add_words, .ctx = pod };
+        (struct launch){ .argv = pod->argv, .n = pod->needs.n, .set_words = pod_set_words, .ctx = pod };
     pod_title(which, part->title, sizeof part->title);
     if ((int) strlen(part->title) > all->width)
         all->width = (int) strlen(part->title);

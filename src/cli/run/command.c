@@ -25,7 +25,6 @@ struct command {
     struct launch_claims claims;
     struct want *wants;
     dibs_ranges ranges;
-    dibs_project project;
 };
 
 /* ---- the requests ---- */
@@ -37,14 +36,12 @@ static dibs_status want_from(struct command *command, size_t i, const char *text
     dibs_request *request = &command->claims.requests[i];
     const char *equals = strrchr(text, '=');
     size_t len = equals ? (size_t) (equals - text) : strlen(text);
-    char shown[64];
 
     if (!len || len >= sizeof want->typed)
-        return err_set(err, DIBS_INVALID, "run: '%s' is not NAME or NAME=PORT: its name is %s",
-                       text_safe(text, shown, sizeof shown), len ? "too long" : "empty");
+        return err_set(err, DIBS_INVALID, "run: '%.64s' is not NAME or NAME=PORT: its name is %s", text,
+                       len ? "too long" : "empty");
     memcpy(want->typed, text, len);
-    dibs_status s = cli_claim_name(command->claims.cli, want->typed, want->name, &command->project,
-                                   &request->project, err);
+    dibs_status s = cli_claim_name(command->claims.cli, want->typed, want->name, &request->project, err);
     if (!s && equals) {
         request->mode = DIBS_REQUIRED;
         s = dibs_port_parse(equals + 1, &request->port, err);
@@ -83,8 +80,8 @@ static dibs_status plan(struct command *command, dibs_err *err)
 
 /* ---- in the child ---- */
 
-/* Add DIBS_PORTS: "web=20001 api=20002"; a port without a name is the number alone. */
-static void add_list(const struct command *command, const uint16_t *ports, struct launch_words *out)
+/* Set DIBS_PORTS: "web=20001 api=20002"; a port without a name is the number alone. */
+static void set_list(const struct command *command, const uint16_t *ports, struct launch *launch)
 {
     char *list = NULL;
     size_t size = 0;
@@ -94,27 +91,27 @@ static void add_list(const struct command *command, const uint16_t *ports, struc
         (void) fprintf(to, "%s%s%s%u", i ? " " : "", command->wants[i].typed,
                        command->wants[i].typed[0] ? "=" : "", ports[i]);
     if (!to || fclose(to))
-        out->has_failed = true;
+        launch->failed = ENOMEM;
     else
-        launch_add_word(out, "DIBS_PORTS", NULL, list);
+        launch_set(launch, "DIBS_PORTS", NULL, list);
     free(list);
 }
 
-static void add_words(void *ctx, const uint16_t *ports, struct launch_words *out)
+static void set_words(struct launch *launch, const uint16_t *ports)
 {
-    const struct command *command = ctx;
+    const struct command *command = launch->ctx;
 
     for (size_t i = 0; i < command->claims.n; i++) {
         const struct want *want = &command->wants[i];
         char variable[32];
 
         (void) snprintf(variable, sizeof variable, "PORT%zu", i);
-        launch_add_port(out, variable, NULL, ports[i]);
+        launch_set_port(launch, variable, NULL, ports[i]);
         if (want->variable[0])
-            launch_add_port(out, want->variable, want->typed, ports[i]);
+            launch_set_port(launch, want->variable, want->typed, ports[i]);
     }
-    launch_add_port(out, "PORT", "PORT", ports[0]);
-    add_list(command, ports, out);
+    launch_set_port(launch, "PORT", "PORT", ports[0]);
+    set_list(command, ports, launch);
 }
 
 /* ---- in dibs ---- */
@@ -133,7 +130,7 @@ dibs_status run_command(struct cli *cli, dibs_err *err)
         .claims = { .cli = cli, .requests = requests, .claims = claims, .n = n },
         .wants = wants,
     };
-    struct launch launch = { .argv = cli->argv, .n = n, .add_words = add_words, .ctx = &command };
+    struct launch launch = { .argv = cli->argv, .n = n, .set_words = set_words, .ctx = &command };
 
     if (!wants || !requests || !claims)
         return err_set(err, DIBS_FAILURE, "out of memory");

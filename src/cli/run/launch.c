@@ -7,97 +7,67 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "base/grow.h"
 #include "cli/claim_options.h"
 
 #include "base/banned.h"
 
 /* ---- in the child ---- */
 
-static char *copy(struct launch_words *words, const char *text)
-{
-    char *out = text ? strdup(text) : NULL;
-
-    words->has_failed = words->has_failed || (text && !out);
-    return out;
-}
-
-void launch_add_word(struct launch_words *words, const char *variable, const char *placeholder,
-                     const char *text)
-{
-    if (!grow((void **) &words->all, words->n, &words->max, sizeof *words->all)) {
-        words->has_failed = true;
-        return;
-    }
-    words->all[words->n++] =
-        (struct launch_word){ copy(words, variable), copy(words, placeholder), copy(words, text) };
-}
-
-void launch_add_port(struct launch_words *words, const char *variable, const char *placeholder, uint16_t port)
-{
-    char text[8];
-
-    (void) snprintf(text, sizeof text, "%u", port);
-    launch_add_word(words, variable, placeholder, text);
-}
-
-/* Find the value of "{...}", or NULL. */
-static const char *find_placeholder(const struct launch_words *words, const char *text, size_t len)
-{
-    for (size_t i = 0; i < words->n && len; i++) {
-        const char *placeholder = words->all[i].placeholder;
-
-        if (placeholder && strlen(placeholder) == len && !memcmp(placeholder, text, len))
-            return words->all[i].text;
-    }
-    return NULL;
-}
-
-/* Fill the placeholders of an argument; NULL when there is no memory. "${PORT}" is left for a shell. */
-static char *filled(const struct launch_words *words, const char *arg)
+/* Fill the placeholder into an argument; NULL when there is no memory. "${PORT}" is left for a shell. */
+static char *filled(const char *arg, const char *placeholder, const char *text)
 {
     char *out = NULL;
     size_t size = 0;
+    size_t len = strlen(placeholder);
     FILE *to = open_memstream(&out, &size);
 
     if (!to)
         return NULL;
     for (const char *p = arg; *p;) {
-        bool is_placeholder = *p == '{' && (p == arg || p[-1] != '$');
-        size_t len = is_placeholder ? strcspn(p + 1, "{}") : 0;
-        const char *text = is_placeholder && p[1 + len] == '}' ? find_placeholder(words, p + 1, len) : NULL;
+        bool is_here = *p == '{' && (p == arg || p[-1] != '$') && strncmp(p + 1, placeholder, len) == 0 &&
+                       p[1 + len] == '}';
 
-        if (text)
+        if (is_here)
             (void) fputs(text, to);
         else
             (void) fputc(*p, to);
-        p += text ? len + 2 : 1;
+        p += is_here ? len + 2 : 1;
     }
-    if (fclose(to)) {
-        free(out);
-        return NULL;
+    if (fclose(to) == 0)
+        return out;
+    free(out);
+    return NULL;
+}
+
+void launch_set(struct launch *launch, const char *variable, const char *placeholder, const char *text)
+{
+    if (variable && setenv(variable, text, 1))
+        launch->failed = errno;
+    for (char **arg = launch->argv; placeholder && *arg && !launch->failed; arg++) {
+        char *now = strchr(*arg, '{') ? filled(*arg, placeholder, text) : *arg;
+
+        if (now)
+            *arg = now; /* exec frees the one before */
+        else
+            launch->failed = ENOMEM;
     }
-    return out;
+}
+
+void launch_set_port(struct launch *launch, const char *variable, const char *placeholder, uint16_t port)
+{
+    char text[8];
+
+    (void) snprintf(text, sizeof text, "%u", port);
+    launch_set(launch, variable, placeholder, text);
 }
 
 int launch_exec(void *ctx, const uint16_t *ports)
 {
-    const struct launch *launch = ctx;
-    struct launch_words words = { 0 };
+    struct launch *launch = ctx;
 
-    launch->add_words(launch->ctx, ports, &words);
-    for (size_t i = 0; i < words.n && !words.has_failed; i++)
-        if (words.all[i].variable && setenv(words.all[i].variable, words.all[i].text, 1))
-            return errno;
-    for (char **arg = launch->argv; *arg && !words.has_failed; arg++) {
-        char *text = strchr(*arg, '{') ? filled(&words, *arg) : *arg;
-
-        if (!text)
-            return ENOMEM;
-        *arg = text;
-    }
-    if (words.has_failed || !launch->argv[0])
-        return ENOMEM;
+    launch->set_words(launch, ports);
+    if (launch->failed)
+        return launch->failed;
     (void) execvp(launch->argv[0], launch->argv);
     return errno;
 }
@@ -146,30 +116,15 @@ void launch_release(const struct launch_claims *claims, bool has_run)
 
 dibs_status launch_not_run(struct cli *cli, const char *command, int failed, dibs_err *err)
 {
-    char shown[64];
-
     cli->exit_code = failed == ENOENT ? CLI_EXIT_NO_COMMAND : CLI_EXIT_NOT_RUNNABLE;
-    return err_os(err, DIBS_FAILURE, failed, "run: cannot run '%s'", text_safe(command, shown, sizeof shown));
-}
-
-/* Repeat the whole request, now with the variables. A daemon of an older version refuses the member that it
- * does not know: then nothing is recorded. */
-static dibs_status claim_again(const struct launch_claims *claims, dibs_claim *again, dibs_err *err)
-{
-    const dibs_batch batch = { .requests = claims->requests, .n = claims->n };
-    dibs_status s = dibs_claim_ports(claims->cli->handle, &batch, again, err);
-
-    if (s != DIBS_INVALID)
-        return s;
-    for (size_t i = 0; i < claims->n; i++)
-        claims->requests[i].env = NULL;
-    return dibs_claim_ports(claims->cli->handle, &batch, again, err);
+    return err_os(err, DIBS_FAILURE, failed, "run: cannot run '%.64s'", command);
 }
 
 /* Record the variables that the command starts with, and make the declared claims. The other claims must
  * still have their ports at that moment; from then on nobody takes them away. */
 static dibs_status record(const struct launch_claims *claims, dibs_err *err)
 {
+    const dibs_batch all = { .requests = claims->requests, .n = claims->n };
     size_t n = claims->n - claims->n_declared;
     struct launch_claims others = *claims;
     AUTO(free_auto) dibs_claim *again = calloc(claims->n + 1, sizeof *again);
@@ -179,7 +134,7 @@ static dibs_status record(const struct launch_claims *claims, dibs_err *err)
     if (!s)
         s = claims->record(claims, claims->ctx, err);
     if (!s)
-        s = claim_again(claims, again, err);
+        s = dibs_claim_ports(claims->cli->handle, &all, again, err);
     if (s || !again) {
         launch_release(&others, false);
         return s;

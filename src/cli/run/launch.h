@@ -5,32 +5,20 @@
 #include "cli/cli.h"
 #include "cli/run/child.h"
 
-/* A value for the command: a variable of its environment, a placeholder in its arguments, or both. */
-struct launch_word {
-    const char *variable;    /* NULL: none */
-    const char *placeholder; /* "{placeholder}" in an argument; NULL: none */
-    const char *text;
-};
-struct launch_words {
-    struct launch_word *all;
-    size_t n, max;
-    bool has_failed; /* out of memory */
-};
-/* Add a word, with copies of all three texts. */
-void launch_add_word(struct launch_words *words, const char *variable, const char *placeholder,
-                     const char *text);
-void launch_add_port(struct launch_words *words, const char *variable, const char *placeholder,
-                     uint16_t port);
-
 struct launch {
     char **argv; /* NULL-terminated */
     size_t n;    /* of its ports */
-    /* In the child: add the words for these ports. */
-    void (*add_words)(void *ctx, const uint16_t *ports, struct launch_words *out);
+    /* In the child: call launch_set() for what the command gets with these ports. */
+    void (*set_words)(struct launch *launch, const uint16_t *ports);
     /* NULL, or called before anything is claimed. */
     dibs_status (*may_run)(struct cli *cli, void *ctx, dibs_err *err);
     void *ctx;
+    int failed; /* errno of launch_set() */
 };
+/* In the child: set a variable of the environment and fill "{placeholder}" in the arguments, where no other
+ * text has been filled in yet; both may be NULL. */
+void launch_set(struct launch *launch, const char *variable, const char *placeholder, const char *text);
+void launch_set_port(struct launch *launch, const char *variable, const char *placeholder, uint16_t port);
 /* In the child: set environment and arguments, then exec. Returns errno only if that failed. `ctx` is the
  * launch.
  */

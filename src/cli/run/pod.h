@@ -22,8 +22,8 @@ dibs_status pod_init(struct pod *pod, const struct workload_group *group, const 
 void pod_free(struct pod *pod);
 /* Write the ports of its needs. */
 void pod_ports(const struct pod *pod, const struct launch_claims *claims, uint16_t *out);
-/* Add the words for these ports of its needs; `ctx` is the pod. */
-void pod_add_words(void *ctx, const uint16_t *ports, struct launch_words *out);
+/* Set the words for these ports of its needs; the launch's context is the pod. */
+void pod_set_words(struct launch *launch, const uint16_t *ports);
 /* Write the pod's title, as short as it is clear: "web", "web/1", "web/1/worker/2". */
 void pod_title(const struct workload_pod *pod, char *out, size_t size);
 

@@ -3,11 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/text.h"
-#include "cli/claim_options.h"
 #include "cli/run/pod.h"
 
 #include "base/banned.h"
@@ -196,38 +194,38 @@ void pod_title(const struct workload_pod *pod, char *out, size_t size)
                     component ? component : "", id);
 }
 
-static void add_number(void *ctx, const char *variable, const char *text)
+static void set_variable(void *ctx, const char *variable, const char *text)
 {
-    launch_add_word(ctx, variable, NULL, text);
+    launch_set(ctx, variable, NULL, text);
 }
 
-/* In the child: add the manifest's variables. $PORT and {PORT} are the first port unless the manifest defines
+/* In the child: set the manifest's variables. $PORT and {PORT} are the first port unless the manifest defines
  * them; {http} is the port of that name, {API_PORT} the value of that variable. */
-void pod_add_words(void *ctx, const uint16_t *ports, struct launch_words *out)
+void pod_set_words(struct launch *launch, const uint16_t *ports)
 {
-    const struct pod *pod = ctx;
+    const struct pod *pod = launch->ctx;
     struct workload_value *values = NULL;
     size_t n = pod->pod.component->n_ports + pod->pod.component->n_references;
     char number[16];
 
     if (workload_values(pod->group, &pod->pod, &pod->needs, ports, &values, NULL) != DIBS_OK) {
-        out->has_failed = true;
+        launch->failed = ENOMEM;
         return;
     }
-    launch_add_word(out, "DIBS_ROLE", NULL, pod->pod.role->name);
+    launch_set(launch, "DIBS_ROLE", NULL, pod->pod.role->name);
     (void) snprintf(number, sizeof number, "%u", pod->pod.instance);
-    launch_add_word(out, "DIBS_INSTANCE", NULL, number);
+    launch_set(launch, "DIBS_INSTANCE", NULL, number);
     if (pod->pod.component->name)
-        launch_add_word(out, "DIBS_COMPONENT", NULL, pod->pod.component->name);
-    workload_each_variable(&pod->pod, values, add_number,
-                           out); /* last: the manifest may define any of these */
+        launch_set(launch, "DIBS_COMPONENT", NULL, pod->pod.component->name);
+    workload_each_variable(&pod->pod, values, set_variable,
+                           launch); /* last: the manifest may define any of these */
     for (size_t i = 0; i < n; i++) {
-        launch_add_word(out, NULL, values[i].env, values[i].text);
+        launch_set(launch, NULL, values[i].env, values[i].text);
         if (!values[i].is_reference)
-            launch_add_word(out, NULL, values[i].port->name, values[i].text);
+            launch_set(launch, NULL, values[i].port->name, values[i].text);
     }
     if (n > 0 && !values[0].is_reference)
-        launch_add_port(out, NULL, "PORT", values[0].first);
+        launch_set_port(launch, NULL, "PORT", values[0].first);
     free(values);
 }
 
@@ -253,7 +251,7 @@ static dibs_status run_pod(struct cli *cli, struct pod *pod, dibs_err *err)
 {
     struct pods pods = { pod, 1 };
     struct launch launch = {
-        .argv = pod->argv, .n = pod->needs.n, .add_words = pod_add_words, .may_run = is_idle, .ctx = pod
+        .argv = pod->argv, .n = pod->needs.n, .set_words = pod_set_words, .may_run = is_idle, .ctx = pod
     };
     struct launch_claims claims = { .cli = cli };
     dibs_status s = pods_plan(&pods, &claims, err);

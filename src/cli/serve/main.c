@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* dibs-serve: the daemon. `dibs serve` executes it. */
 #include "base/err.h"
-#include "cli/file.h"
 #include "cli/parse.h"
 #include "cli/program.h"
 #include "daemon/serve.h"
@@ -19,15 +18,10 @@ static dibs_status load(void *ctx, dibs_settings *out, dibs_err *err)
 
 static dibs_status number_of(const struct cli *cli, const char *name, uint32_t *out, dibs_err *err)
 {
-    const char *text = cli_value(cli, name);
-    int64_t value = 0;
-    char option[32];
+    int64_t value = *out;
+    dibs_status s = cli_number_from(cli, name, 1, 1000000000, &value, err);
 
-    (void) snprintf(option, sizeof option, "--%s", name);
-    dibs_status s = text ? cli_number_parse(option, text, 1, 1000000000, &value, err) : DIBS_OK;
-
-    if (text && s == DIBS_OK)
-        *out = (uint32_t) value;
+    *out = (uint32_t) value;
     return s;
 }
 

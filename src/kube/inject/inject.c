@@ -254,7 +254,7 @@ void kube_injection_notes(const kube_injection *in, kube_note_fn note, void *ctx
 static dibs_status sync_all(kube_injection *in, dibs *handle, bool is_dry_run, dibs_err *err)
 {
     AUTO(free_auto)
-    struct workload_group **groups = calloc(in->objects.n + 1, sizeof(struct workload_group *));
+    const struct workload_group **groups = calloc(in->objects.n + 1, sizeof(struct workload_group *));
 
     free_plans(in);
     in->plans = calloc(in->objects.n + 1, sizeof *in->plans);

@@ -90,16 +90,14 @@ static dibs_status add_discovered(const struct building *b, struct kube_template
     struct workload_group *group = group_of(b, t);
     const yaml_node *text = t->discovery;
     struct workload_discovery found = { 0 };
-    dibs_err why = { 0 };
-    dibs_status s = workload_discovery_parse(group, yaml_string(text), &found, &why);
 
-    if (s != DIBS_OK)
-        return s == DIBS_INVALID ? yaml_error(b->yaml, text, b->err, "%s", why.msg)
-                                 : err_set(b->err, s, "%s", why.msg);
-    t->n_addresses = found.n_addresses;
-    if (found.n_ports == 0)
+    if (!text)
         return DIBS_OK;
     const struct workload_reference like = { .role = t->role, .place = { text->line, text->column } };
+    dibs_status s = workload_discovery_parse(group, like.place, yaml_string(text), &found, b->err);
+    t->n_addresses = found.n_addresses;
+    if (s != DIBS_OK || found.n_ports == 0)
+        return s;
     return workload_discovery_add(group, &found, &like, kube_component(t)) ? DIBS_OK : no_memory(b);
 }
 

@@ -121,7 +121,7 @@ static dibs_status add_discovered(struct port_request *request, struct workload_
                                   const char *text, dibs_err *err)
 {
     const struct workload_reference like = { 0 };
-    dibs_status s = workload_discovery_parse(request->group, text, &request->discovery, err);
+    dibs_status s = workload_discovery_parse(request->group, like.place, text, &request->discovery, err);
 
     request->n_written = config->n_references;
     if (s == DIBS_OK && !workload_discovery_add(request->group, &request->discovery, &like, config))
