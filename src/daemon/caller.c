@@ -51,7 +51,7 @@ bool caller_load_watched(const struct caller_view *view, struct watch *watch, ui
     uint64_t netns = 0;
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0 ||
-        !watch_knew(watch, cred.pid, moment, &facts, &netns))
+        !watch_knew(watch, cred.pid, moment, &facts, &netns) || !facts.is_here)
         return false;
     uint32_t uid = uid_map_above_seen(&view->owners->users, cred.uid);
     if (uid == UID_MAP_UNKNOWN)

@@ -189,7 +189,7 @@ static dibs_status identify(struct client *a, int64_t pid)
     struct caller caller;
     dibs_status s = DIBS_OK;
 
-    if (pid <= 1 || pid > INT32_MAX) /* 1 never ends, and no request is for it */
+    if (pid <= 0 || pid > INT32_MAX)
         return DIBS_NOT_FOUND;
     a->pid = (int32_t) pid;
     if (!caller_load_watched(&server->view, engine_watch(server->options.engine), a->moment, a->source.fd,
@@ -202,6 +202,8 @@ static dibs_status identify(struct client *a, int64_t pid)
     if (s == DIBS_OK)
         s = caller_translate(&server->view, &caller, DIBS_HELD_BY_PROCESS, &a->pid, NULL);
     peer_done(&caller.peer);
+    if (a->pid == 1) /* of this host, not of a container: it never ends, and no request is for it */
+        s = DIBS_NOT_FOUND;
     (void) text_copy(a->principal, sizeof a->principal, caller.principal);
     a->job.call = caller.call;
     a->job.call.principal = a->principal;
