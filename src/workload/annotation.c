@@ -163,6 +163,8 @@ static const char *env_of(const struct entry *e)
         wrong(e, "env", "is required");
     else if (strlen(env) > WORKLOAD_ENV_MAX || !workload_is_env_name(env))
         wrong(e, "env", "is not the name of a variable");
+    else if (workload_env_danger(env))
+        wrong(e, "env", "is a variable that other programs read, such as PATH or LD_PRELOAD");
     return env;
 }
 

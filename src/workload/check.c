@@ -69,6 +69,9 @@ static void check_env(struct walk *w, struct workload_place place, const char *e
     if (w->status == DIBS_OK && !workload_is_env_name(env))
         fault(w, place, "env '%s' is no name of a variable: letters, digits and '_', no digit first",
               text_safe(env, shown, sizeof shown));
+    if (w->status == DIBS_OK && workload_env_danger(env))
+        fault(w, place, "env '%s' cannot be a port: %s reads that variable; choose another name", env,
+              workload_env_danger(env));
 }
 
 static void check_most(struct walk *w, struct workload_place place, const char *what, uint64_t has,

@@ -57,6 +57,8 @@ static dibs_status take_ref(struct workload_group *group, const jsonr_value *v, 
     dibs_status s = take_text(group, jsonr_get_folded(v, "env"), field, &out->env, err);
     if (s == DIBS_OK && !workload_is_env_name(out->env))
         s = err_set(err, DIBS_INVALID, "%s is not the name of a variable", field);
+    if (s == DIBS_OK && workload_env_danger(out->env))
+        s = err_set(err, DIBS_INVALID, "%s is a variable that other programs read, such as PATH", field);
     (void) snprintf(field, sizeof field, "%s.component", where);
     if (s == DIBS_OK)
         s = take_text(group, jsonr_get_folded(v, "component"), field, &out->component, err);
