@@ -78,6 +78,7 @@ dibs_status loop_add_signals(struct loop *loop, loop_source *source,
     (void) sigaddset(&set, SIGTERM);
     (void) sigaddset(&set, SIGINT);
     (void) sigaddset(&set, SIGHUP);
+    (void) sigaddset(&set, SIGUSR1);
     (void) sigprocmask(SIG_BLOCK, &set, NULL);
     (void) signal(SIGPIPE, SIG_IGN);
     *source = (loop_source){ signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), ready };

@@ -111,7 +111,7 @@ static dibs_status end_seen(struct ledger *ledger, const struct call *call, cons
         if (what->how == LEDGER_END_GONE && row.claim.lease_until_ms != what->seen[i].lease_until_ms)
             continue;
         if (by_right)
-            s = step_check_right(&step, &row.claim, err);
+            s = ledger_check_right(step.call, &row.claim, err);
         if (s != DIBS_OK)
             return s;
         if (what->how == LEDGER_END_UNHOLD && row.claim.holder == DIBS_HELD_BY_NOBODY)
@@ -168,7 +168,7 @@ static dibs_status get_changeable(struct step *step, struct ledger_seen seen, st
     dibs_status s = get_seen(step, seen, row, err);
 
     if (s == DIBS_OK)
-        s = step_check_right(step, &row->claim, err);
+        s = ledger_check_right(step->call, &row->claim, err);
     if (s != DIBS_OK)
         return s;
     const dibs_claim *c = &row->claim;
@@ -481,7 +481,7 @@ static dibs_status drop_one(struct claiming *k, const struct ledger_drop *drop)
         return DIBS_OK; /* it has ended or moved on: not the one that was meant (INV-3) */
     if (s != DIBS_OK)
         return s;
-    s = step_check_right(step, &row.claim, k->err);
+    s = ledger_check_right(step->call, &row.claim, k->err);
     if (s != DIBS_OK)
         return s;
     if (is_held(k->batch, &row.claim) || drop->stays)

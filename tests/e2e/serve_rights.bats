@@ -48,12 +48,16 @@ claim_as() {
     case $output in *token*|*"$TOKEN"*) false ;; esac
     ask_as 65533 -X DELETE "/v1/claims/$TOKEN" # even who has learnt the token has not the right
     assert_code 403
+    ask_as 65533 -X DELETE "/v1/claims/$TOKEN?dry_run=true"
+    assert_code 403
     ask_as 65533 --json '{"ttl":"1h"}' "/v1/claims/$TOKEN/renew"
     assert_code 403
     ask_as 65533 --json '{"holder":{"kind":"lease","ttl":"1h"}}' "/v1/claims/$TOKEN/transfer"
     assert_code 403
     ask_as 65533 -X DELETE "/v1/claims/-?port=$PORT"
     [ "$(member released)" = 0 ]
+    ask_as 65534 -X DELETE "/v1/claims/$TOKEN?dry_run=true"
+    [ "$(member released)" = 1 ]
     ask_as 65534 -X DELETE "/v1/claims/$TOKEN"
     assert_code 200
     [ "$(member released)" = 1 ]

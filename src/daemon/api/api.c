@@ -41,7 +41,7 @@ static void write_problem(struct api_request *request)
     jsonw_begin_bytes(&w, &request->out);
     request->err.code = request->outcome;
     if (request->status < 400)
-        request->status = wire_http_status(request->outcome);
+        request->status = wire_http_status(&request->err);
     wire_problem(&w, &request->err, request->status);
     request->type = HTTP_PROBLEM_TYPE;
 }
@@ -237,7 +237,7 @@ static bool find_route(struct api_request *request)
 static bool admit_loopback(struct api_request *request)
 {
     if (request->caller->principal[0] && !http_header(request->r, "Origin") &&
-        !http_header(request->r, "Sec-Fetch-Site"))
+        !http_header(request->r, "Sec-Fetch-Site") && router_host_is_local(request->r))
         return true;
     (void) err_set(&request->err, DIBS_DENIED,
                    request->caller->principal[0] ? "a web page may not ask for ports"
@@ -412,6 +412,11 @@ void api_run(struct api *api)
 {
     api_wake(api, false);
     http_run(api->server);
+}
+
+size_t api_connections(const struct api *api)
+{
+    return http_connections(api->server);
 }
 
 int64_t api_next_ms(const struct api *api)

@@ -72,8 +72,8 @@ static bool answer(struct client *a)
     char text[8];
     bool is_sent = true;
 
-    metrics_request(a->server->options.metrics, &metrics_portserver, wire_http_status(a->outcome),
-                    clock_monotonic_us() - a->began_us);
+    metrics_request(a->server->options.metrics, &metrics_portserver,
+                    wire_http_status(&(dibs_err){ .code = a->outcome }), clock_monotonic_us() - a->began_us);
     if (a->outcome == DIBS_OK) {
         int n = snprintf(text, sizeof text, "%u\n", (unsigned) a->port);
 
