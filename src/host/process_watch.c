@@ -12,7 +12,6 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "host/kernel.h"
 #include "host/proc_read.h"
 
 #include "base/banned.h"
@@ -29,12 +28,6 @@ enum {
 /* How a process is watched, and in which list it is. */
 enum place { BY_PIDFD, IN_TURN, FAR, DEAD, N_PLACES };
 
-/* Facts of a process, cached by the first watch_knows(). */
-struct known {
-    struct process_facts facts;
-    uint64_t netns;
-};
-
 struct watched {
     loop_source source; /* first: ready() gets a pointer to it; fd is the pidfd or -1 */
     struct watch *watch;
@@ -45,7 +38,7 @@ struct watched {
     bool is_verified; /* the pidfd is that of `process` for certain */
     uint64_t since;   /* which of all pidfds it was */
     dibs_process process;
-    struct known *known;
+    struct process_facts *known; /* cached by the first watch_knows(); NULL until then */
 };
 TAILQ_HEAD(watched_list, watched);
 
@@ -335,14 +328,13 @@ void watch_drop(struct watch *watch, const dibs_process *process)
         forget(e);
 }
 
-static struct known *find_out(const struct watched *e)
+static struct process_facts *find_out(const struct watched *e)
 {
-    AUTO(free_auto) struct known *known = calloc(1, sizeof *known);
+    AUTO(free_auto) struct process_facts *facts = calloc(1, sizeof *facts);
 
-    if (!known || process_identify(e->watch->options.view, e->process.pid, &known->facts, NULL) != DIBS_OK)
+    if (!facts || process_identify(e->watch->options.view, e->process.pid, facts, NULL) != DIBS_OK)
         return NULL;
-    known->netns = kernel_netns_of(e->process.pid);
-    return TAKE(known);
+    return TAKE(facts);
 }
 
 uint64_t watch_moment(const struct watch *watch)
@@ -350,12 +342,12 @@ uint64_t watch_moment(const struct watch *watch)
     return watch->n_pidfds;
 }
 
-bool watch_knows(struct watch *watch, pid_t pid, struct process_facts *out, uint64_t *netns)
+bool watch_knows(struct watch *watch, pid_t pid, struct process_facts *out)
 {
-    return watch_knew(watch, pid, watch_moment(watch), out, netns);
+    return watch_knew(watch, pid, watch_moment(watch), out);
 }
 
-bool watch_knew(struct watch *watch, pid_t pid, uint64_t moment, struct process_facts *out, uint64_t *netns)
+bool watch_knew(struct watch *watch, pid_t pid, uint64_t moment, struct process_facts *out)
 {
     const dibs_process process = { .pidns = watch->options.view->pidns, .pid = pid };
     struct watched *e = find(watch, &process, compare_pids);
@@ -367,8 +359,7 @@ bool watch_knew(struct watch *watch, pid_t pid, uint64_t moment, struct process_
     /* Last: what was read is of this process only if it still lives. */
     if (!e->known || proc_pidfd_ended(e->source.fd))
         return false;
-    *out = e->known->facts;
-    *netns = e->known->netns;
+    *out = *e->known;
     return true;
 }
 

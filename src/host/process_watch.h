@@ -43,14 +43,13 @@ dibs_status watch_add(struct watch *watch, const dibs_process *process, dibs_err
 void watch_drop(struct watch *watch, const dibs_process *process);
 
 /* Return the facts of a watched process of our own pid namespace that is alive now: `pid` is still that
- * process. Facts that it can change (uid, command, network namespace) are cached from the first call: read
- * them again before refusing something because of them. False: the process is not known. `netns` is 0 when it
- * is not known. */
-bool watch_knows(struct watch *watch, pid_t pid, struct process_facts *out, uint64_t *netns);
+ * process. Facts that it can change (uid, command) are cached from the first call: read them again before
+ * refusing something because of them. False: the process is not known. */
+bool watch_knows(struct watch *watch, pid_t pid, struct process_facts *out);
 /* As watch_knows(), and the process was watched already at `moment` (from watch_moment()), so that no other
  * process has had its pid since then. */
 uint64_t watch_moment(const struct watch *watch);
-bool watch_knew(struct watch *watch, pid_t pid, uint64_t moment, struct process_facts *out, uint64_t *netns);
+bool watch_knew(struct watch *watch, pid_t pid, uint64_t moment, struct process_facts *out);
 
 struct watch_counts {
     size_t by_pidfd;

@@ -184,7 +184,7 @@ void api_queue(struct api_request *request)
     request->job.is_alone = (request->route->route.flags & API_ALONE) || request->body.batch.n > TOGETHER_MAX;
     request->job.is_kept = keeps_any(&request->body.batch);
     request->job.weight = (uint32_t) request->body.batch.n;
-    request->job.call = request->caller->call;
+    request->job.call = caller_call(request->caller);
     request->job.call.allowance = request->caller->listener == CALLER_ADMIN ? NULL : &request->use.allowance;
     if (request->settings)
         request->job.call.settings = request->settings;
