@@ -193,7 +193,7 @@ void wire_daemon(struct jsonw *w, const struct wire_daemon *daemon);
 dibs_status wire_daemon_read(const jsonr_value *v, struct wire_daemon *out, dibs_err *err);
 
 /* ---- errors: RFC 9457 ---- */
-int wire_http_status(dibs_status code);
+int wire_http_status(const dibs_err *err);
 /* `status` is what the answer really has: that of its code, unless HTTP knows a better one (405, 429, ...).
  */
 void wire_problem(struct jsonw *w, const dibs_err *err, int status);

@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* Errors as RFC 9457 has them, with all that a caller of the library would have got; and the daemon itself.
  */
+#include <errno.h>
+
 #include "codec/wire_fields.h"
 
 #include "base/banned.h"
 
-int wire_http_status(dibs_status code)
+/* Does the request ask for what this host does not have, a protocol or an address? */
+static bool is_unprocessable(int os_errno)
 {
-    switch (code) {
+    return os_errno == EPROTONOSUPPORT || os_errno == EAFNOSUPPORT || os_errno == EADDRNOTAVAIL;
+}
+
+int wire_http_status(const dibs_err *err)
+{
+    switch (err->code) {
     case DIBS_OK: return 200;
-    case DIBS_FAILURE: return 500;
+    case DIBS_FAILURE: return is_unprocessable(err->os_errno) ? 422 : 500;
     case DIBS_INVALID: return 400;
     case DIBS_TAKEN: return 409;
     case DIBS_EXHAUSTED: return 507;

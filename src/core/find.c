@@ -226,8 +226,8 @@ dibs_status core_release(struct core *core, const struct call *call, const dibs_
                        claim.port, who);
     }
     struct ledger_seen seen = seen_of(&claim);
-    if (!is_dry)
-        s = ledger_end(core->ledger, call, &(struct ledger_ending){ &seen, 1, how }, &ended, err);
+    s = is_dry ? ledger_check_right(call, &claim, err)
+               : ledger_end(core->ledger, call, &(struct ledger_ending){ &seen, 1, how }, &ended, err);
     if (s == DIBS_OK && ended && !is_dry && !ledger_stays(&claim, how, call->now.boot_ms))
         core_index_note_end(core, &claim, call->now.boot_ms);
     if (s == DIBS_OK && n)

@@ -107,6 +107,11 @@ static struct order_walk dcp_walk(const struct order_key *key, uint32_t total)
     };
 }
 
+bool order_is_lowest(const struct order *order)
+{
+    return order->walk == lowest_walk;
+}
+
 static const struct order orders[] = {
     { .name = "stride",
       .summary = "Spread over the pool by a stride, in pieces of 64 neighbours, going on where the last "

@@ -31,6 +31,8 @@ struct order {
 
 /* NULL when unknown. */
 const struct order *order_find(const char *name);
+/* Does it promise the lowest free port? */
+bool order_is_lowest(const struct order *order);
 /* The i-th registered order, NULL at the end. */
 const struct order *order_at(size_t i);
 /* total >= 1; any k. */

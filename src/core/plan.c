@@ -115,6 +115,7 @@ struct walker {
     struct order_pieces pieces; /* from `cursor` on */
     uint64_t cursor;
     struct order_walk walk;
+    uint16_t low_start; /* where a spill into the lower band begins */
 };
 
 /* Several hosts choose from it, and a write to the same 64 ports makes the other hosts decide again. */
@@ -179,6 +180,10 @@ static struct walker walker(struct core *core, const struct plan_choice *choice)
         walk_by(core, plan->order, &choice->claim->bindings[0], &w);
     else
         walk_near(core, &w);
+    w.low_start = plan->pool.ranges.item[0].first;
+    /* At random: its lowest numbers are those that people write into their files. */
+    if (plan->band > 0 && !order_is_lowest(plan->order))
+        w.low_start = dibs_ranges_at(&plan->pool.ranges, (uint32_t) (core_random(core) % plan->band));
     return w;
 }
 
@@ -269,7 +274,8 @@ static bool is_any(const struct view *view, dibs_range window)
     return one.n > 0;
 }
 
-/* Take ports of the view: along the walk in the upper band, then and in the lower one by their numbers. */
+/* Take ports of the view: along the walk in the upper band, then by their numbers; in the lower one by their
+ * numbers from `low_start` on. */
 static void pick_along(const struct walker *w, const struct view *view, dibs_range window, struct pick *pick)
 {
     struct stretch s = { window.first, window.first };
@@ -279,7 +285,8 @@ static void pick_along(const struct walker *w, const struct view *view, dibs_ran
     uint32_t n_vain = 0; /* not all steps: who takes many must go along the walk, too, for who comes next */
 
     if (window.first < w->plan->split) {
-        take(view, window.first, window.last, pick);
+        take(view, w->low_start, window.last, pick);
+        take(view, window.first, w->low_start - 1u, pick);
         return;
     }
     if (!is_any(view, window))
@@ -441,7 +448,7 @@ static void pick_runs_of(struct core *core, const struct plan_pool *plan, const 
         return;
     if (run.start >= window.first)
         from = run.start;
-    else if (from == plan->split && strcmp(plan->pool.order, "lowest") != 0)
+    else if (from == plan->split && !order_is_lowest(plan->order))
         from = (uint16_t) (from + core_random(core) % width);
     pick_runs(ports, window, run, from, pick);
 }

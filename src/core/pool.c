@@ -375,9 +375,10 @@ dibs_status core_snapshot_import(struct core *core, const struct call *call, con
                            .kind = DIBS_STATIC,
                            .is_exclusive = true,
                            .is_kept = true,
-                           .n_bindings = 1,
-                           .bindings = { { DIBS_TCP, { .len = 16 } } },
                            .uid = call->uid };
+        /* A bit of Kubernetes' range stands for the port of every protocol. */
+        for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX; proto++)
+            c->bindings[c->n_bindings++] = (dibs_binding){ proto, { .len = 16 } };
         (void) text_copy(c->pool, sizeof c->pool, pool.name);
         (void) text_copy(c->principal, sizeof c->principal, call->principal);
     }

@@ -77,6 +77,7 @@ static dibs_status identify(struct core *core, const struct call *call, pid_t pi
 
     if (is_self && core->self.facts.process.pid == pid && core->self.loaded_ms == host->loaded_ms) {
         *out = core->self;
+        out->netns = kernel_netns();
         return DIBS_OK;
     }
     /* Known facts can have an old uid: if it differs, read them again before the request is refused. */
@@ -102,7 +103,7 @@ dibs_status core_holder(struct core *core, const struct call *call, const dibs_h
 
     out->holder = heir->holder;
     out->uid = call->uid;
-    out->netns = call->netns ? call->netns : core_host(core, call)->netns;
+    out->netns = call->netns ? call->netns : kernel_netns(); /* now: it can change with every call */
     switch (heir->holder) {
     case DIBS_HELD_BY_NOBODY: return DIBS_OK;
     case DIBS_HELD_BY_LEASE:

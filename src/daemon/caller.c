@@ -42,16 +42,27 @@ dibs_status caller_load(const struct caller_view *view, int fd, enum caller_list
     return DIBS_OK;
 }
 
+struct call caller_call(const struct caller *caller)
+{
+    struct call call = caller->call;
+    uint64_t netns = caller->peer.pid ? kernel_netns_of(caller->peer.pid) : 0;
+
+    if (netns != 0)
+        call.netns = netns;
+    return call;
+}
+
 bool caller_load_watched(const struct caller_view *view, struct watch *watch, uint64_t moment, int fd,
                          struct caller *out)
 {
     struct ucred cred = { 0 };
     socklen_t len = sizeof cred;
     struct process_facts facts;
-    uint64_t netns = 0;
 
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0 ||
-        !watch_knows(watch, cred.pid, moment, &facts, &netns))
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0)
+        return false;
+    uint64_t netns = kernel_netns_of(cred.pid);
+    if (!watch_knows(watch, cred.pid, moment, &facts) || !facts.is_here)
         return false;
     uint32_t uid = uid_map_above_seen(&view->owners->users, cred.uid);
     if (uid == UID_MAP_UNKNOWN)

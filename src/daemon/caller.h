@@ -32,7 +32,9 @@ struct caller_view {
  * out->peer with peer_done(). */
 dibs_status caller_load(const struct caller_view *view, int fd, enum caller_listener listener,
                         struct caller *out, dibs_err *err);
-/* The same without a look at /proc, which is most of its cost. True only when the process that connected is
+/* Return the call of one request: its process may be in another network namespace than at the last one. */
+struct call caller_call(const struct caller *caller);
+/* As caller_load(), without most of its look at /proc. True only when the process that connected is
  * watched since before it did: `moment` is one at which the connection was not there yet. So it is that
  * process and no later one of its pid, and in our own pid namespace. */
 bool caller_load_watched(const struct caller_view *view, struct watch *watch, uint64_t moment, int fd,

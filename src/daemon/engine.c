@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "daemon/engine_internal.h"
+#include "host/kernel.h"
 #include "server/ledger_open.h"
 #include "server/runtime.h"
 
@@ -116,7 +117,10 @@ static bool known(void *ctx, pid_t pid, struct core_self *out)
 {
     struct engine *e = ctx;
 
-    return watch_knows(e->watch, pid, watch_moment(e->watch), &out->facts, &out->netns);
+    if (!watch_knows(e->watch, pid, watch_moment(e->watch), &out->facts))
+        return false;
+    out->netns = kernel_netns_of(pid); /* which a process can leave at any time */
+    return true;
 }
 
 static dibs_status start(struct engine *e, const struct engine_options *options, dibs_err *err)

@@ -275,6 +275,21 @@ static void reload(void *ctx)
         LOG(LOG_ERROR, "reload refused, everything stays as it was", "why", err.msg);
 }
 
+/* One line, as Google's portserver answers the same signal. */
+static void report(void *ctx)
+{
+    const struct serve *s = ctx;
+    const struct engine_counts *counts = engine_count(s->engine);
+    const uint64_t numbers[] = { counts->claims, counts->by_pidfd + counts->in_turn + counts->far,
+                                 counts->reaped, api_connections(s->api) };
+    char text[sizeof numbers / sizeof *numbers][24];
+
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        (void) snprintf(text[i], sizeof text[i], "%llu", (unsigned long long) numbers[i]);
+    LOG(LOG_INFO, "statistics", "claims", text[0], "processes", text[1], "reaped", text[2], "connections",
+        text[3]);
+}
+
 static int64_t next_ms(void *ctx)
 {
     const struct serve *s = ctx;
@@ -316,9 +331,13 @@ static bool log_overruled(void *ctx, const dibs_pool *pool)
 
 static dibs_status run(struct serve *s, dibs_err *err)
 {
-    const struct runtime_hooks hooks = {
-        .ctx = s, .turn = turn, .next_ms = next_ms, .reload = reload, .drain = drain, .drain_ms = DRAIN_MS
-    };
+    const struct runtime_hooks hooks = { .ctx = s,
+                                         .turn = turn,
+                                         .next_ms = next_ms,
+                                         .reload = reload,
+                                         .report = report,
+                                         .drain = drain,
+                                         .drain_ms = DRAIN_MS };
 
     LOG(LOG_INFO, "serving", "version", dibs_version(), "socket",
         s->public.path[0] ? s->public.path : "given", "ledger", s->settings.ledger);

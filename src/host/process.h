@@ -29,6 +29,7 @@ struct process_facts {
     uint32_t uid; /* effective uid, as seen from above our user namespace */
     int32_t ppid;
     int32_t session;
+    bool is_here;                       /* in our pid namespace itself, not in one below it */
     char command[DIBS_COMMAND_MAX + 1]; /* comm, control characters replaced by '?' */
 };
 

@@ -65,6 +65,7 @@ dibs_status process_identify(const struct process_view *view, pid_t pid, struct 
     struct proc_stat stat = { 0 };
     int64_t tgid = 0;
     int64_t uid = 0;
+    int64_t below = 0;
 
     if (pid <= 0)
         return err_set(err, DIBS_NOT_FOUND, "%d is not the number of a process", pid);
@@ -94,6 +95,7 @@ dibs_status process_identify(const struct process_view *view, pid_t pid, struct 
                                 : uid_map_above_seen(&view->users, (uint32_t) uid);
     facts.ppid = stat.ppid;
     facts.session = stat.session;
+    facts.is_here = !status_number(status, "NSpid", 1, &below);
     copy_command(text, (size_t) n, facts.command);
     *out = facts;
     return DIBS_OK;

@@ -12,7 +12,6 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "host/kernel.h"
 #include "host/proc_read.h"
 
 #include "base/banned.h"
@@ -40,7 +39,6 @@ struct watched {
     dibs_process process;
     bool is_known; /* by the first watch_knows(): */
     struct process_facts facts;
-    uint64_t netns;
 };
 TAILQ_HEAD(watched_list, watched);
 
@@ -334,22 +332,19 @@ uint64_t watch_moment(const struct watch *watch)
     return watch->n_pidfds;
 }
 
-bool watch_knows(struct watch *watch, pid_t pid, uint64_t moment, struct process_facts *out, uint64_t *netns)
+bool watch_knows(struct watch *watch, pid_t pid, uint64_t moment, struct process_facts *out)
 {
     const dibs_process process = { .pidns = watch->options.view->pidns, .pid = pid };
     struct watched *e = find(watch, &process, compare_pids);
 
     if (!e || e->place != BY_PIDFD || !e->is_verified || e->since > moment)
         return false;
-    if (!e->is_known) {
+    if (!e->is_known)
         e->is_known = process_identify(watch->options.view, pid, &e->facts, NULL) == DIBS_OK;
-        e->netns = kernel_netns_of(pid);
-    }
     /* Last: what was read is of this process only if it still lives. */
     if (!e->is_known || proc_pidfd_ended(e->source.fd))
         return false;
     *out = e->facts;
-    *netns = e->netns;
     return true;
 }
 

@@ -41,9 +41,8 @@ void watch_drop(struct watch *watch, const dibs_process *process);
 uint64_t watch_moment(const struct watch *watch);
 /* Return the facts of a process of our own pid namespace that is alive and was watched already at `moment`
  * (from watch_moment()), so that no other process has had its pid since. Facts that it can change (uid,
- * command, network namespace; 0: not known) are cached from the first call: read them again before refusing
- * something because of them. */
-bool watch_knows(struct watch *watch, pid_t pid, uint64_t moment, struct process_facts *out, uint64_t *netns);
+ * command) are cached from the first call: read them again before refusing something because of them. */
+bool watch_knows(struct watch *watch, pid_t pid, uint64_t moment, struct process_facts *out);
 
 struct watch_counts {
     size_t by_pidfd;

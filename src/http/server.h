@@ -89,8 +89,9 @@ void http_stop_accepting(struct http_server *server);
 size_t http_connections(const struct http_server *server);
 
 /* ---- a request: these results are valid until it is answered or abandoned ---- */
-const char *http_method(const struct http_request *r); /* HEAD comes as GET: its body is left out by itself */
-const char *http_path(const struct http_request *r);   /* decoded; begins with '/' */
+/* An answer to HEAD is one to GET: libmicrohttpd leaves its body out. */
+const char *http_method(const struct http_request *r);
+const char *http_path(const struct http_request *r); /* decoded; begins with '/' */
 /* The i-th parameter of that name, decoded; NULL when there is none. "" for one without a value. */
 const char *http_query(const struct http_request *r, const char *key, size_t i);
 /* The i-th parameter of all, to find unknown ones; false when there are fewer. */

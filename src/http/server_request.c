@@ -58,8 +58,7 @@ static enum MHD_Result refuse_body(struct http_request *r)
 
 static enum MHD_Result head_arrived(struct http_request *r, const char *method, const char *version)
 {
-    /* An answer to HEAD is one to GET, whose body libmicrohttpd leaves out. */
-    r->method = strcmp(method, "HEAD") == 0 ? "GET" : method;
+    r->method = method;
     if (head_bytes(r) > HTTP_HEAD_MAX_BYTES)
         return answer_refuse(r, 431, "Request Header Fields Too Large", "the head is too large");
     if (r->target_trouble)

@@ -99,7 +99,7 @@ static dibs_status end_seen(struct step *step, struct ledger_seen seen, enum led
     if ((is_reaped || how == LEDGER_END_GONE) && c->lease_until_ms != seen.lease_until_ms)
         return DIBS_OK;
     if (!is_reaped && how != LEDGER_END_LEAK)
-        s = step_check_right(step, c, err);
+        s = ledger_check_right(step->call, c, err);
     if (s != DIBS_OK || (how == LEDGER_END_UNHOLD && c->holder == DIBS_HELD_BY_NOBODY))
         return s;
     out->claim = *c;
@@ -167,7 +167,7 @@ static dibs_status get_changeable(struct step *step, struct ledger_seen seen, st
     dibs_status s = get_seen(step, seen, row, err);
 
     if (s == DIBS_OK)
-        s = step_check_right(step, &row->claim, err);
+        s = ledger_check_right(step->call, &row->claim, err);
     if (s != DIBS_OK)
         return s;
     const dibs_claim *c = &row->claim;
@@ -449,7 +449,7 @@ static dibs_status drop_one(struct claiming *k, const struct ledger_drop *drop)
         return DIBS_OK; /* it has ended or moved on: not the one that was meant (INV-3) */
     if (s != DIBS_OK)
         return s;
-    s = step_check_right(step, &row.claim, k->err);
+    s = ledger_check_right(step->call, &row.claim, k->err);
     if (s != DIBS_OK)
         return s;
     if (is_held(k->batch, &row.claim) || drop->stays)

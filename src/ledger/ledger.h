@@ -192,6 +192,9 @@ struct ledger_refusal {
 dibs_status ledger_claim(struct ledger *ledger, const struct call *call, const struct ledger_batch *batch,
                          dibs_claim *out, struct ledger_refusal *refusal, dibs_err *err);
 
+/* DENIED unless the caller may end and change the claim. */
+dibs_status ledger_check_right(const struct call *call, const dibs_claim *claim, dibs_err *err);
+
 enum ledger_end_how {
     LEDGER_END_RELEASE, /* by its principal or an admin */
     LEDGER_END_UNHOLD,  /* same, but a kept claim stays, and one that a lease held before its process */

@@ -98,12 +98,12 @@ void step_hold(const struct step *step, dibs_claim *claim, const dibs_claim *by)
     memcpy(claim->env, by->env, sizeof claim->env);
 }
 
-dibs_status step_check_right(const struct step *step, const dibs_claim *claim, dibs_err *err)
+dibs_status ledger_check_right(const struct call *call, const dibs_claim *claim, dibs_err *err)
 {
-    if (step->call->is_admin || strcmp(step->call->principal, claim->principal) == 0)
+    if (call->is_admin || strcmp(call->principal, claim->principal) == 0)
         return DIBS_OK;
     return err_set(err, DIBS_DENIED, "the claim on port %u belongs to %s; you are %s", claim->port,
-                   claim->principal, step->call->principal);
+                   claim->principal, call->principal);
 }
 
 dibs_status step_put_name(struct step *step, const dibs_claim *claim, uint64_t claim_id, dibs_err *err)

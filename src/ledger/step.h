@@ -86,8 +86,6 @@ dibs_status step_rehold(struct step *step, struct claim_record *row, dibs_event_
 dibs_status step_end(struct step *step, const struct claim_record *row, dibs_event_kind kind, dibs_err *err);
 /* Drop what is older than the limits keep. */
 dibs_status step_trim(struct step *step, dibs_err *err);
-/* DENIED unless the caller may end and change the claim. */
-dibs_status step_check_right(const struct step *step, const dibs_claim *claim, dibs_err *err);
 /* Give the claim the holder of `by`, with uid, network namespace, command and environment; a lease starts
  * now. */
 void step_hold(const struct step *step, dibs_claim *claim, const dibs_claim *by);

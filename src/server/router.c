@@ -37,7 +37,8 @@ static bool is_match(const char *pattern, const char *path, struct route_match *
 
 bool router_find(const struct router *router, const struct http_request *r, struct route_match *match)
 {
-    const char *method = http_method(r);
+    bool is_head = strcmp(http_method(r), "HEAD") == 0;
+    const char *method = is_head ? "GET" : http_method(r);
     const char *path = http_path(r);
 
     for (size_t i = 0; i < router->n; i++) {
@@ -46,7 +47,7 @@ bool router_find(const struct router *router, const struct http_request *r, stru
 
         if (!is_match(route->path, path, match))
             continue;
-        if (strcmp(route->method, method) == 0) {
+        if (strcmp(route->method, method) == 0 && !(is_head && (route->flags & ROUTE_CHANGES))) {
             match->route = route;
             return true;
         }
@@ -100,6 +101,25 @@ int router_check(const struct http_request *r, const struct route *route, dibs_e
             return 400;
         }
     return 0;
+}
+
+bool router_host_is_local(const struct http_request *r)
+{
+    const char *host = http_header(r, "Host");
+    char name[DIBS_ADDRESS_TEXT_MAX + 1] = "";
+    dibs_address addresses[2];
+    size_t n = 0;
+
+    if (!host)
+        return true;
+    bool is_bracketed = host[0] == '[';
+    size_t len = strcspn(host + is_bracketed, is_bracketed ? "]" : ":");
+    if (len >= sizeof name)
+        return false;
+    memcpy(name, host + is_bracketed, len);
+    /* "*" is no host, and "localhost" is also written in capitals. */
+    return strcasecmp(name, "localhost") == 0 ||
+           (name[0] != '*' && dibs_address_parse(name, addresses, &n, NULL) == DIBS_OK);
 }
 
 void router_refuse(struct http_request *r, int status, const dibs_err *err, const char *allow)

@@ -13,8 +13,10 @@ struct route {
     const char *method;
     const char *path;   /* "{name}" stands for one part of it */
     const char *params; /* known query parameters, separated by blanks; NULL: others are ignored */
-    unsigned flags;     /* the table's own */
+    unsigned flags;     /* ROUTE_..., and the table's own */
 };
+/* A GET that changes something, as gRPC's port server has it: not for HEAD. */
+#define ROUTE_CHANGES (1u << 31)
 
 struct router {
     const void *rows;
@@ -39,6 +41,9 @@ int router_explain(const struct http_request *r, const struct route_match *match
                    dibs_err *err);
 /* Check the type of the body and the names of the parameters. 0, or the status of the refusal. */
 int router_check(const struct http_request *r, const struct route *route, dibs_err *err);
+/* Does the request name this host by an address or as localhost, or not at all? A web page that got another
+ * name resolved to a loopback address (DNS rebinding) names that. */
+bool router_host_is_local(const struct http_request *r);
 /* Answer with a problem document. `allow` may be NULL. */
 void router_refuse(struct http_request *r, int status, const dibs_err *err, const char *allow);
 #endif

@@ -30,6 +30,8 @@ static void on_signal(loop_source *source, uint32_t events)
     while (read(source->fd, &info, sizeof info) == (ssize_t) sizeof info) {
         if (info.ssi_signo == SIGHUP)
             runtime->is_reload_due = true;
+        else if (info.ssi_signo == SIGUSR1)
+            runtime->is_report_due = true;
         else
             runtime->is_stopping = true;
     }
@@ -43,6 +45,7 @@ static dibs_status take_signals(struct runtime *runtime, dibs_err *err)
     (void) sigaddset(&set, SIGTERM);
     (void) sigaddset(&set, SIGINT);
     (void) sigaddset(&set, SIGHUP);
+    (void) sigaddset(&set, SIGUSR1);
     (void) sigprocmask(SIG_BLOCK, &set, NULL);
     (void) signal(SIGPIPE, SIG_IGN);
     runtime->signals = (loop_source){ signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), on_signal };
@@ -106,6 +109,9 @@ dibs_status runtime_run(struct runtime *runtime, const struct runtime_hooks *hoo
         s = turn(runtime, hooks, TURN_MAX_MS, err);
         if (runtime->is_reload_due)
             reload(runtime, hooks);
+        if (runtime->is_report_due && hooks->report)
+            hooks->report(hooks->ctx);
+        runtime->is_report_due = false;
     }
     (void) notify_send(&runtime->notify, NOTIFY_STOPPING);
     LOG(LOG_INFO, "stopping");

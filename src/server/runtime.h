@@ -16,6 +16,8 @@ struct runtime_hooks {
     int64_t (*next_ms)(void *ctx);
     /* Optional. At SIGHUP. */
     void (*reload)(void *ctx);
+    /* Optional. At SIGUSR1: log statistics. */
+    void (*report)(void *ctx);
     /* Mandatory. Once a turn after SIGTERM: accept nothing new. False: nothing is under way. */
     bool (*drain)(void *ctx);
     int64_t drain_ms; /* at most */
@@ -24,7 +26,7 @@ struct runtime_hooks {
 struct runtime {
     struct loop *loop;
     bool is_stopping;
-    bool is_reload_due;
+    bool is_reload_due, is_report_due;
     loop_source signals;
     struct notify notify;
     int64_t watchdog_ms; /* when the next watchdog message is due */

@@ -146,6 +146,8 @@ static const char *env_of(const struct entry *e)
 
     if (env && (strlen(env) > WORKLOAD_ENV_MAX || !workload_is_env_name(env)))
         wrong(e, "env", "is not the name of a variable");
+    else if (env && workload_env_danger(env))
+        wrong(e, "env", "is a variable that other programs read, such as PATH or LD_PRELOAD");
     return env;
 }
 

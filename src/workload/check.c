@@ -52,6 +52,9 @@ static void check_env(struct walk *w, struct workload_place place, const char *e
     check_text(w, place, "env", env, WORKLOAD_ENV_MAX);
     if (is_good(w) && !workload_is_env_name(env))
         fault(w, place, "env '%.80s' is no name of a variable: letters, digits and '_', no digit first", env);
+    if (is_good(w) && workload_env_danger(env))
+        fault(w, place, "env '%s' cannot be a port: %s reads that variable; choose another name", env,
+              workload_env_danger(env));
 }
 
 static void check_most(struct walk *w, struct workload_place place, const char *what, uint64_t has,

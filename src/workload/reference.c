@@ -99,6 +99,37 @@ bool workload_is_env_name(const char *env)
     return c > env && !*c;
 }
 
+const char *workload_env_danger(const char *env)
+{
+    static const struct {
+        const char *name; /* "LD_*": all that begin so */
+        const char *reader;
+    } rows[] = {
+        { "DIBS_*", "dibs itself" },     { "LD_*", "the dynamic linker" },
+        { "GLIBC_TUNABLES", "libc" },    { "GCONV_PATH", "libc" },
+        { "LOCPATH", "libc" },           { "HOME", "most programs" },
+        { "PATH", "every shell" },       { "IFS", "every shell" },
+        { "ENV", "every shell" },        { "CDPATH", "every shell" },
+        { "PS4", "every shell" },        { "BASH_*", "bash" },
+        { "SHELLOPTS", "bash" },         { "BASHOPTS", "bash" },
+        { "PROMPT_COMMAND", "bash" },    { "SHELL", "most programs" },
+        { "TMPDIR", "most programs" },   { "NODE_OPTIONS", "Node" },
+        { "NODE_PATH", "Node" },         { "PYTHONPATH", "Python" },
+        { "PYTHONHOME", "Python" },      { "PYTHONSTARTUP", "Python" },
+        { "PERL5LIB", "Perl" },          { "PERL5OPT", "Perl" },
+        { "RUBYLIB", "Ruby" },           { "RUBYOPT", "Ruby" },
+        { "JAVA_TOOL_OPTIONS", "Java" }, { "CLASSPATH", "Java" },
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t len = strcspn(rows[i].name, "*");
+
+        if (strncmp(env, rows[i].name, len) == 0 && (rows[i].name[len] == '*' || env[len] == '\0'))
+            return rows[i].reader;
+    }
+    return NULL;
+}
+
 void workload_port_env(const char *name, char *out, size_t size)
 {
     size_t space = size - sizeof "_PORT";

@@ -147,6 +147,8 @@ dibs_status workload_reference_parse(struct workload_group *group, const char *t
 const char *workload_reference_cut(char *text, struct workload_reference *out);
 /* Is `env` a name that a shell and a container can have? */
 bool workload_is_env_name(const char *env);
+/* Return the program that such a variable would mislead if it were a port number ("bash"), or NULL. */
+const char *workload_env_danger(const char *env);
 /* The variable of a port whose manifest names none: "web/http" is WEB_HTTP_PORT, "9p" is _9P_PORT. It is
  * cut to what fits. */
 void workload_port_env(const char *name, char *out, size_t size);

@@ -153,6 +153,9 @@ json.dump(d, open(sys.argv[1], "w"))' "$T/all.json"
     json 'd == {"imported": 2}'
     ok ls --json
     json 'sorted(c["port"] for c in d) == [13560, 13569] and all(c["kept"] and c["kind"] == "static" for c in d)'
+    # A bit stands for the port of every protocol.
+    json 'all(sorted(b["proto"] for b in c["bindings"]) == ["sctp", "tcp", "udp"] for c in d)'
+    refused 3 claim --port 13569 --proto udp
     ok snapshot export --format k8s --pool nodes
     cmp "$T/out" "$T/k8s.json"
 }

@@ -121,8 +121,22 @@ PY
     serve
     [ "$(code /get -H 'Origin: http://example.org')" = 403 ]
     [ "$(code /get -H 'Sec-Fetch-Site: cross-site')" = 403 ]
+    # A name that somebody made point at a loopback address (DNS rebinding).
+    for host in evil.example evil.example:80 127.0.0.1.evil.example localhost.evil.example; do
+        [ "$(code /get -H "Host: $host")" = 403 ]
+    done
+    [ "$(code /get -I)" = 405 ] # nothing changes by HEAD
+    [ "$(code /drop/20000 -I)" = 405 ]
+    [ "$(code /dump -I)" = 200 ]
     run claims
     [[ $output != *'"port"'* ]]
+}
+
+@test "addresses and localhost are names of this host" {
+    serve
+    for host in "$HTTP" localhost "LOCALHOST:80" '[::1]:80' 127.0.0.1; do
+        [ "$(code /get -H "Host: $host")" = 200 ]
+    done
 }
 
 @test "the same is served on the Unix socket" {

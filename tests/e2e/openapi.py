@@ -248,6 +248,7 @@ def claims():
     ask("claim", 400, b"{")
     ask("claim", 400, {"mode": "required", **HERE})
     ask("claim", 400, {"port": 20777, **HERE})
+    ask("claim", 422, {"bindings": [{"proto": "tcp", "address": "203.0.113.9"}]})
     ask("claim", 507, {"ranges": str(new["port"]), "settings": {"band": "off"}, **HERE})
     key = {"Idempotency-Key": "a-key"}
     one = ask("claim", 201, dict(HERE), headers=key).json
@@ -273,6 +274,7 @@ def batches(web):
     assert len(ask("list", 200, query="?prefix=b").json["claims"]) == 1
     ask("batch", 404, {"requests": [{"pool": "nowhere"}]})
     ask("batch", 409, {"requests": [dict(HERE), {"mode": "required", "port": web["port"], **HERE}]})
+    ask("batch", 422, {"requests": [{"bindings": [{"proto": "tcp", "address": "203.0.113.9"}]}]})
     ask("batch", 507, {"requests": [{"ranges": str(web["port"]), **HERE}]})
     ask("batch", 400, b"")
 

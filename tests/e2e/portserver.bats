@@ -180,3 +180,50 @@ print(subprocess.run([sys.argv[1], 'ls', '--json', '--port', str(port)], capture
     assert_output_has "\"port\":${lines[0]},"
     assert_output_has '"kind":"process"'
 }
+
+# container_asks [COMMAND...]: a process of a container, which runs through COMMAND, asks eight times for itself. $ASKER
+# is its pid here, $PORTS has the answers.
+container_asks() {
+    sandbox_start_in "$SANDBOX" --pid --mount-proc
+    start_in_sandbox "$SANDBOX" "$@" "$CLIENT" "$ADDRESS" itself 8 "$PUBLIC/ports"
+    local starter=$STARTED
+    wait_until 20 test -f "$PUBLIC/ports"
+    ASKER=$(child_of "$starter")
+    mapfile -t PORTS <"$PUBLIC/ports"
+    [ "${#PORTS[@]}" -eq 8 ]
+}
+
+claims_of() { dibs ls --all --json | grep -o "\"pid\":$1," | wc -l; }
+
+@test "a process of a container is itself in all of its requests, and never the host's process of the same number" {
+    local outer=$SANDBOX container inside words
+    serve
+    public_folder
+    for words in "" "setpriv --reuid 65534 --clear-groups"; do
+        SANDBOX=$outer
+        rm -f "$PUBLIC/ports"
+        # shellcheck disable=SC2086 # words
+        container_asks $words
+        container=$SANDBOX
+        inside=$(sed -n 's/^NSpid:.*\t//p' "/proc/$ASKER/status")
+        [ "$inside" != "$ASKER" ]
+        [ -d "/proc/$inside" ] # the host has such a process, too: it must not be taken for the holder
+        [ "$(claims_of "$ASKER")" -eq 8 ]
+        [ "$(claims_of "$inside")" -eq 0 ]
+        # All are one principal's, who is not the host's user.
+        [ "$(dibs ls --all --json | grep -oE '"principal":"uid:[0-9]+@[^"]+"' | sort | uniq -c | wc -l)" -eq 1 ]
+        ! dibs ls --all --json | grep -qE '"principal":"uid:[0-9]+"'
+        kill -KILL "$container"
+        wait_until 10 has_no_claims
+    done
+}
+
+has_no_claims() { [ "$(dibs ls --all --json)" = "[]" ]; }
+
+@test "process 1 of a container gets a port, process 1 of the host does not" {
+    serve
+    gets_nothing '1\n'
+    sandbox_start_in "$SANDBOX" --pid --mount-proc
+    gets_port '1\n'
+    [ "$(claims_of "$SANDBOX")" -eq 1 ]
+}

@@ -6,10 +6,14 @@ usage: portserver.py ADDRESS ask TEXT           prints the answer as it came; TE
        portserver.py ADDRESS close              says nothing and ends its side
        portserver.py ADDRESS in-a-row N PID     N requests, one after the other
        portserver.py ADDRESS at-once N PID      N connections that all wait before the first one asks
+       portserver.py ADDRESS itself N FILE      N requests for itself, one after the other; their ports go to FILE
+                                                before it waits to be ended
        portserver.py ADDRESS silent N COMMAND   runs COMMAND while N connections are open and say nothing
 
 Ports are printed one on a line; a request that got none prints an empty line.
 """
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -69,6 +73,12 @@ def main():
         for client in clients:
             client.sendall(f"{rest[1]}\n".encode())
         show([answer(client) for client in clients])
+    elif what == "itself":
+        ports = [ask(address, f"{os.getpid()}\n".encode()) for _ in range(int(rest[0]))]
+        with open(rest[1] + ".new", "w", encoding="ascii") as file:
+            file.writelines(ports)
+        os.rename(rest[1] + ".new", rest[1])
+        signal.pause()
     elif what == "silent":
         clients = [connect(address) for _ in range(int(rest[0]))]
         return subprocess.run(rest[1:], check=False).returncode

@@ -120,3 +120,22 @@ for _ in range(5):
         bound[-1].bind(("", json.loads(body)["port"]))
 END
 }
+
+@test "what this host does not have is the request's fault, not the server's" {
+    ask --json '{"bindings":[{"proto":"tcp","address":"203.0.113.9"}]}' /v1/claims
+    assert_code 422
+    [[ $output = *"no interface of this host has that address"* ]]
+    [ "$(member status)" = 422 ]
+    grep -q ' sctp' /proc/net/protocols || {
+        ask --json '{"bindings":[{"proto":"sctp","address":"*"}]}' /v1/claims
+        assert_code 422
+    }
+}
+
+@test "SIGUSR1 logs statistics, and the daemon goes on" {
+    ask --json '{"name":"a/b","keep":true}' /v1/claims
+    kill -USR1 "$DAEMON"
+    wait_until 10 grep -q 'msg=statistics claims=1 ' "$T/serve.log"
+    ask /healthz
+    assert_code 200
+}

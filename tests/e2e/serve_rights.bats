@@ -48,12 +48,16 @@ claim_as() {
     case $output in *token*|*"$TOKEN"*) false ;; esac
     ask_as 65533 -X DELETE "/v1/claims/$TOKEN" # even who has learnt the token has not the right
     assert_code 403
+    ask_as 65533 -X DELETE "/v1/claims/$TOKEN?dry_run=true"
+    assert_code 403
     ask_as 65533 --json '{"ttl":"1h"}' "/v1/claims/$TOKEN/renew"
     assert_code 403
     ask_as 65533 --json '{"holder":{"kind":"lease","ttl":"1h"}}' "/v1/claims/$TOKEN/transfer"
     assert_code 403
     ask_as 65533 -X DELETE "/v1/claims/-?port=$PORT"
     [ "$(member released)" = 0 ]
+    ask_as 65534 -X DELETE "/v1/claims/$TOKEN?dry_run=true"
+    [ "$(member released)" = 1 ]
     ask_as 65534 -X DELETE "/v1/claims/$TOKEN"
     assert_code 200
     [ "$(member released)" = 1 ]
@@ -285,4 +289,39 @@ print(json.dumps(all))')
     ask --json '{"mode":"required","port":81}' /v1/claims # root may bind it
     # shellcheck disable=SC2154 # ask sets it
     case $code in 201 | 409) ;; *) false ;; esac
+}
+
+@test "a claim belongs to the network namespace that its process is in when it asks" {
+    run python3 - "$SOCKET" <<'END'
+import ctypes, http.client, json, os, socket, subprocess, sys, time
+
+class Connection(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(sys.argv[1])
+
+daemon = Connection("dibs")
+
+def ask(method, path, body=None):
+    daemon.request(method, path, json.dumps(body) if body else None, {"Content-Type": "application/json"})
+    answer = daemon.getresponse()
+    return answer.status, json.loads(answer.read())
+
+assert ask("POST", "/v1/claims", {"name": "net/before"})[0] == 201
+assert ctypes.CDLL(None, use_errno=True).unshare(0x40000000) == 0, os.strerror(ctypes.get_errno())
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+status, claim = ask("POST", "/v1/claims", {"name": "net/after", "holder": {"kind": "lease", "ttl": "1s"}})
+assert status == 201, claim
+server = socket.create_server(("127.0.0.1", claim["port"]))
+end = time.monotonic() + 3
+while time.monotonic() < end:  # the lease is over, but its socket is there
+    time.sleep(0.2)
+    assert any(c["name"] == "net/after" for c in ask("GET", "/v1/claims")[1]["claims"])
+server.close()
+end = time.monotonic() + 20
+while any(c["name"] == "net/after" for c in ask("GET", "/v1/claims")[1]["claims"]):
+    assert time.monotonic() < end, "it did not end with its socket"
+    time.sleep(0.1)
+END
+    assert_status 0
 }

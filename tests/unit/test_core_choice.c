@@ -88,6 +88,37 @@ static void K5_bands_on_off_and_on_again_change_nothing_that_is_stored(void **st
     assert_int_equal(e_count(e, &(dibs_filter){ .pool = "small" }), 129);
 }
 
+/* The first port that a pool gives out of its lower band, whose 40 ports begin at `first`. */
+static uint16_t first_of_the_lower_band(struct engine *e, const char *name, uint16_t first)
+{
+    dibs_request r = e_request(NULL, "127.0.0.1");
+    char ranges[16];
+
+    (void) snprintf(ranges, sizeof ranges, "%u-%u", first, first + 49);
+    e_pool(e, name, ranges, 40, 0);
+    r.pool = name;
+    for (size_t i = 0; i < 10; i++)
+        assert_true(e_must(e, e->core, &r).port >= first + 40);
+    return e_must(e, e->core, &r).port;
+}
+
+static void a_spill_into_the_lower_band_begins_at_a_random_port(void **state)
+{
+    static const char *const names[] = { "a", "b", "c", "d", "e", "f", "g", "h" };
+    struct engine *e = *state;
+    size_t n_lowest = 0;
+
+    need_network();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        uint16_t first = (uint16_t) (30000 + 100 * i);
+        uint16_t port = first_of_the_lower_band(e, names[i], first);
+
+        assert_in_range(port, first, first + 39);
+        n_lowest += port < first + 5;
+    }
+    assert_true(n_lowest < 8); /* by chance: one run of 2^24 */
+}
+
 /* ---- cooldown ---- */
 
 static void INV_8_W15_free_upper_cooling_upper_free_lower_cooling_lower(void **state)
@@ -472,6 +503,7 @@ int main(void)
         E_TEST(K2_W10_a_band_can_be_set_off_or_given_by_number),
         E_TEST(K1_a_number_may_be_of_either_band),
         E_TEST(K5_bands_on_off_and_on_again_change_nothing_that_is_stored),
+        E_TEST(a_spill_into_the_lower_band_begins_at_a_random_port),
         E_TEST(INV_8_W15_free_upper_cooling_upper_free_lower_cooling_lower),
         E_TEST(INV_8_cooling_ports_come_back_oldest_first_after_all_free_ones),
         E_TEST(INV_8_where_everything_cools_the_oldest_comes_first),

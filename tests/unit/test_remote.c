@@ -309,7 +309,7 @@ static void the_daemons_errors_come_out_as_they_were_there(void **state)
     char text[4096];
 
     memset(&claim, 0x5a, sizeof claim);
-    wire_problem(written_begin(&t), &sent, wire_http_status(sent.code));
+    wire_problem(written_begin(&t), &sent, wire_http_status(&sent));
     bytes_add(&t.bytes, "", 1);
     answer_with(text, sizeof text, 409, t.bytes.at);
     written_done(&t);

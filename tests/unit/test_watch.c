@@ -285,7 +285,6 @@ static void a_process_lives_as_long_as_one_of_its_threads(void **state)
 {
     struct scene *s = scene(0);
     struct process_facts facts = { 0 };
-    uint64_t netns = 0;
     int pipe_fd[2];
 
     (void) state;
@@ -297,7 +296,7 @@ static void a_process_lives_as_long_as_one_of_its_threads(void **state)
     UNTIL(state_of(s->child[0]) == 'Z');
     assert_int_equal(state_of(s->child[0]), 'Z');
     nothing_more_is_reported(s);
-    assert_true(watch_knows(s->watch, s->child[0], watch_moment(s->watch), &facts, &netns));
+    assert_true(watch_knows(s->watch, s->child[0], watch_moment(s->watch), &facts));
     /* One that is added only now, too. */
     watch_drop(s->watch, &s->who[0]);
     add(s, &s->who[0]);
@@ -362,27 +361,23 @@ static void a_watched_process_is_known_while_it_lives(void **state)
 {
     struct scene *s = scene(1);
     struct process_facts facts = { .uid = 7 };
-    uint64_t netns = 0;
 
     (void) state;
     crowd(s, 2);
     struct process_facts seen = facts_of(&s->view, s->child[0]);
-    assert_true(watch_knows(s->watch, s->child[0], watch_moment(s->watch), &facts, &netns));
+    assert_true(watch_knows(s->watch, s->child[0], watch_moment(s->watch), &facts));
     assert_memory_equal(&facts.process, &s->who[0], sizeof facts.process);
     assert_int_equal(facts.uid, seen.uid);
     assert_int_equal(facts.ppid, getpid());
     assert_string_equal(facts.command, seen.command);
-    assert_true(netns != 0);
 
     facts = (struct process_facts){ .uid = 7 };
-    assert_false(
-        watch_knows(s->watch, s->child[1], watch_moment(s->watch), &facts, &netns)); /* has no pidfd */
-    assert_false(
-        watch_knows(s->watch, getpid(), watch_moment(s->watch), &facts, &netns)); /* is not watched */
+    assert_false(watch_knows(s->watch, s->child[1], watch_moment(s->watch), &facts)); /* has no pidfd */
+    assert_false(watch_knows(s->watch, getpid(), watch_moment(s->watch), &facts));    /* is not watched */
     assert_int_equal(kill(s->child[0], SIGKILL), 0);
     child_await_end(s->child[0]);
-    assert_false(watch_knows(s->watch, s->child[0], watch_moment(s->watch), &facts,
-                             &netns)); /* although nothing was reported yet */
+    assert_false(watch_knows(s->watch, s->child[0], watch_moment(s->watch),
+                             &facts)); /* although nothing was reported yet */
     assert_int_equal(facts.uid, 7);
     turns_until_reported(s, 1);
     end(s);
@@ -392,24 +387,23 @@ static void a_process_added_after_a_moment_was_not_known_then(void **state)
 {
     struct scene *s = scene(2);
     struct process_facts facts = { .uid = 7 };
-    uint64_t netns = 0;
 
     (void) state;
     crowd(s, 1);
     uint64_t moment = watch_moment(s->watch);
     dibs_process me = facts_of(&s->view, getpid()).process;
     add(s, &me);
-    assert_true(watch_knows(s->watch, getpid(), watch_moment(s->watch), &facts, &netns));
-    assert_true(watch_knows(s->watch, s->child[0], moment, &facts, &netns));
+    assert_true(watch_knows(s->watch, getpid(), watch_moment(s->watch), &facts));
+    assert_true(watch_knows(s->watch, s->child[0], moment, &facts));
     facts = (struct process_facts){ .uid = 7 };
-    assert_false(watch_knows(s->watch, getpid(), moment, &facts, &netns));
+    assert_false(watch_knows(s->watch, getpid(), moment, &facts));
     assert_int_equal(facts.uid, 7);
-    assert_true(watch_knows(s->watch, getpid(), watch_moment(s->watch), &facts, &netns));
+    assert_true(watch_knows(s->watch, getpid(), watch_moment(s->watch), &facts));
     /* A process that was dropped and is added again is a new one: another may have had its pid meanwhile. */
     moment = watch_moment(s->watch);
     watch_drop(s->watch, &s->who[0]);
     add(s, &s->who[0]);
-    assert_false(watch_knows(s->watch, s->child[0], moment, &facts, &netns));
+    assert_false(watch_knows(s->watch, s->child[0], moment, &facts));
     end(s);
 }
 
@@ -578,7 +572,6 @@ static void a_process_of_a_pid_namespace_below_is_watched_by_its_pid_here(void *
 {
     struct scene *s = scene(1);
     struct process_facts facts = { 0 };
-    uint64_t netns = 0;
     int report[2];
 
     (void) state;
@@ -591,8 +584,8 @@ static void a_process_of_a_pid_namespace_below_is_watched_by_its_pid_here(void *
     assert_true(s->who[0].pidns != s->view.pidns);
     add(s, &s->who[0]);
     assert_int_equal(watch_count(s->watch).by_pidfd, 1);
-    assert_false(watch_knows(s->watch, 1, watch_moment(s->watch), &facts,
-                             &netns)); /* our own pid 1 is somebody else */
+    assert_false(
+        watch_knows(s->watch, 1, watch_moment(s->watch), &facts)); /* our own pid 1 is somebody else */
     pid_t there = process_pid_here(&s->view, &s->who[0]);
     nothing_more_is_reported(s);
 

@@ -267,7 +267,7 @@ static void a_problem_has_all_that_a_caller_of_the_library_gets(void **state)
             fill_text(err.blocker.name, i % 2 ? DIBS_NAME_MAX : 0, 'n');
             fill_text(err.blocker.command, DIBS_COMMAND_MAX, '\x80');
         }
-        wire_problem(written_begin(&t), &err, wire_http_status(err.code));
+        wire_problem(written_begin(&t), &err, wire_http_status(&err));
         assert_true(wire_problem_read(written_root(&t), &got));
         written_done(&t);
         const dibs_err *a = &err;

@@ -200,6 +200,8 @@ static void a_config_that_would_fail_later_is_refused_when_it_is_read(void **sta
     static const struct bad rows[] = {
         { "{\"allocations\": [{\"name\": \"a\", \"env\": \"1A\"}]}",
           "allocations[0].env is not the name of a variable" },
+        { "{\"allocations\": [{\"name\": \"a\", \"env\": \"LD_PRELOAD\"}]}",
+          "allocations[0].env is a variable that other programs read, such as PATH or LD_PRELOAD" },
         { "{\"allocations\": [{\"name\": \"a\", \"env\": \"A\", \"annotationKey\": \"a b\"}]}",
           "allocations[0].annotationKey is not the key of an annotation" },
         { "{\"allocations\": [{\"name\": \"a\", \"env\": \"A\", \"annotationKey\": \"" WORKLOAD_KEY_OWN

@@ -88,6 +88,32 @@ static void a_missing_target_is_named_with_the_nearest(void **state)
     assert_refused(m, "file:5:7: role 'api' has components: say whose port 'completely-else' is meant");
 }
 
+static void a_variable_that_other_programs_read_is_refused(void **state)
+{
+    static const char *const rows[][2] = { { "PATH", "every shell" },
+                                           { "IFS", "every shell" },
+                                           { "BASH_ENV", "bash" },
+                                           { "LD_PRELOAD", "the dynamic linker" },
+                                           { "DIBS_LEDGER", "dibs itself" } };
+    struct model *m = sound();
+    char why[128];
+
+    (void) state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        (void) snprintf(why, sizeof why,
+                        "file:4:1: env '%s' cannot be a port: %s reads that variable; choose another name",
+                        rows[i][0], rows[i][1]);
+        m->page[0].env = rows[i][0];
+        assert_refused(m, why);
+    }
+    m = sound();
+    m->references[0].env = "BASH_ENV";
+    assert_refused(
+        m, "file:5:7: env 'BASH_ENV' cannot be a port: bash reads that variable; choose another name");
+    m->references[0].env = "PATH_PORT";
+    assert_sound(m);
+}
+
 static void a_reference_reaches_only_pods_that_are_there(void **state)
 {
     struct model *m = sound();
@@ -322,6 +348,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sound_group_passes),
         cmocka_unit_test(a_missing_target_is_named_with_the_nearest),
+        cmocka_unit_test(a_variable_that_other_programs_read_is_refused),
         cmocka_unit_test(a_reference_reaches_only_pods_that_are_there),
         cmocka_unit_test(an_own_port_is_referred_to_in_the_own_instance),
         cmocka_unit_test(duplicates_are_refused),

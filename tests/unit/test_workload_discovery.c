@@ -95,6 +95,8 @@ static void a_bad_annotation_is_refused_naming_what_is_wrong(void **state)
         { "{\"portRefs\": [7]}", "failed to parse component discovery config: portRefs[0] is not an object" },
         { "{\"portRefs\": [{}]}", "portRefs[0].env is required" },
         { "{\"portRefs\": [{\"env\": \"A B\"}]}", "portRefs[0].env is not the name of a variable" },
+        { "{\"portRefs\": [{\"env\": \"IFS\"}]}",
+          "portRefs[0].env is a variable that other programs read, such as PATH or LD_PRELOAD" },
         { "{\"portRefs\": [{\"env\": \"A\"}]}", "portRefs[0].component is required" },
         { "{\"portRefs\": [{\"env\": \"A\", \"component\": \"c\"}]}", "portRefs[0].portName is required" },
         { "{\"addressRefs\": [{\"env\": \"A\", \"component\": \"c\", \"index\": -1}]}",

@@ -39,7 +39,7 @@ static void write_problem(struct api_request *request)
     jsonw_begin_bytes(&request->w, &request->out);
     request->err.code = request->outcome;
     if (request->status < 400)
-        request->status = wire_http_status(request->outcome);
+        request->status = wire_http_status(&request->err);
     wire_problem(&request->w, &request->err, request->status);
     request->type = HTTP_PROBLEM_TYPE;
 }
@@ -180,7 +180,7 @@ void api_queue(struct api_request *request)
     request->job.is_alone = (request->route->route.flags & API_ALONE) || request->body.batch.n > TOGETHER_MAX;
     request->job.is_kept = keeps_any(&request->body.batch);
     request->job.weight = (uint32_t) request->body.batch.n;
-    request->job.call = request->caller->call;
+    request->job.call = caller_call(request->caller);
     request->job.call.allowance = request->caller->listener == CALLER_ADMIN ? NULL : &request->use.allowance;
     if (request->settings)
         request->job.call.settings = request->settings;
@@ -228,7 +228,7 @@ static bool find_route(struct api_request *request)
 static bool admit_loopback(struct api_request *request)
 {
     if (request->caller->principal[0] && !http_header(request->r, "Origin") &&
-        !http_header(request->r, "Sec-Fetch-Site"))
+        !http_header(request->r, "Sec-Fetch-Site") && router_host_is_local(request->r))
         return true;
     (void) err_set(&request->err, DIBS_DENIED,
                    request->caller->principal[0] ? "a web page may not ask for ports"
@@ -400,6 +400,11 @@ void api_run(struct api *api)
 {
     api_wake(api, false);
     http_run(api->server);
+}
+
+size_t api_connections(const struct api *api)
+{
+    return http_connections(api->server);
 }
 
 int64_t api_next_ms(const struct api *api)

@@ -32,6 +32,7 @@ struct http_server *api_http(const struct api *api);
 /* Once a turn, after the engine's. */
 void api_run(struct api *api);
 int64_t api_next_ms(const struct api *api);
+size_t api_connections(const struct api *api);
 /* Report a durable change to streams and waiting requests. */
 void api_changed(struct api *api, const dibs_event *event);
 /* As of engine_options: streams end, so that their readers list everything again. */

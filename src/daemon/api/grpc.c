@@ -156,8 +156,8 @@ static dibs_status quit(struct api_request *request, dibs_err *err)
 }
 
 static const struct api_route api_grpc_routes[] = {
-    { { "GET", "/get", "", 0 }, get, NULL },
-    { { "GET", "/drop/{}", "", 0 }, drop, NULL },
+    { { "GET", "/get", "", ROUTE_CHANGES }, get, NULL },
+    { { "GET", "/drop/{}", "", ROUTE_CHANGES }, drop, NULL },
     { { "GET", "/dump", "", 0 }, dump, NULL },
     { { "GET", "/version_number", "", API_PUBLIC }, NULL, version },
     { { "GET", "/quitquitquit", "", API_PUBLIC }, NULL, quit },

@@ -72,8 +72,8 @@ static bool answer(struct client *a)
     char text[8];
     bool is_sent = true;
 
-    metrics_request(a->server->options.metrics, &metrics_portserver, wire_http_status(a->outcome),
-                    clock_monotonic_us() - a->began_us);
+    metrics_request(a->server->options.metrics, &metrics_portserver,
+                    wire_http_status(&(dibs_err){ .code = a->outcome }), clock_monotonic_us() - a->began_us);
     if (a->outcome == DIBS_OK) {
         int n = snprintf(text, sizeof text, "%u\n", (unsigned) a->port);
 
@@ -189,7 +189,7 @@ static dibs_status identify(struct client *a, int64_t pid)
     struct caller caller;
     dibs_status s = DIBS_OK;
 
-    if (pid <= 1 || pid > INT32_MAX) /* 1 never ends, and no request is for it */
+    if (pid <= 0 || pid > INT32_MAX)
         return DIBS_NOT_FOUND;
     a->pid = (int32_t) pid;
     if (!caller_load_watched(&server->view, server->options.engine->watch, a->moment, a->source.fd, &caller))
@@ -201,6 +201,8 @@ static dibs_status identify(struct client *a, int64_t pid)
     if (s == DIBS_OK)
         s = caller_translate(&server->view, &caller, DIBS_HELD_BY_PROCESS, &a->pid, NULL);
     peer_done(&caller.peer);
+    if (a->pid == 1) /* of this host, not of a container: it never ends, and no request is for it */
+        s = DIBS_NOT_FOUND;
     (void) text_copy(a->principal, sizeof a->principal, caller.principal);
     a->job.call = caller.call;
     a->job.call.principal = a->principal;
