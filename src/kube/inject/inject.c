@@ -105,14 +105,14 @@ static dibs_status plan_edit(const kube_injection *in, const struct kube_templat
 /* All changes of one text; `objects` are its own. */
 static dibs_status edit_all(const kube_injection *in, const struct kube_objects *objects, struct splice *s)
 {
-    for (size_t i = 0; i < objects->n_templates && s->status == DIBS_OK; i++) {
+    for (size_t i = 0; i < objects->n_templates && s->faults.status == DIBS_OK; i++) {
         AUTO(pod_edit_done) struct pod_edit edit = { 0 };
 
-        s->status = plan_edit(in, &in->objects.templates[i], &edit, s->err);
-        if (s->status == DIBS_OK)
+        s->faults.status = plan_edit(in, &in->objects.templates[i], &edit, s->faults.err);
+        if (s->faults.status == DIBS_OK)
             pod_text_edit(s, &objects->templates[i], &edit);
     }
-    return s->status;
+    return s->faults.status;
 }
 
 /* Reads the new text: is everything there, so that nothing would be changed again? */

@@ -32,7 +32,7 @@ static const yaml_node *own_key(const struct editing *e, const yaml_node *map, c
     const yaml_node *key = yaml_key(map, name);
 
     if (!key && kube_get(map, name))
-        splice_fail(e->s, map, "'%s' comes from a merge (<<); write it out here", name);
+        yaml_fault(&e->s->faults, map, "'%s' comes from a merge (<<); write it out here", name);
     return key;
 }
 
@@ -70,8 +70,8 @@ static void put(const struct editing *e, const yaml_node *map, const char *name,
 static bool check_kind(const struct editing *e, const yaml_node *node, enum yaml_kind kind, const char *what)
 {
     if (node && !yaml_is_null(node) && node->kind != kind)
-        splice_fail(e->s, node, "%s is not a %s", what, kind == YAML_LIST ? "list" : "map");
-    return e->s->status == DIBS_OK;
+        yaml_fault(&e->s->faults, node, "%s is not a %s", what, kind == YAML_LIST ? "list" : "map");
+    return e->s->faults.status == DIBS_OK;
 }
 
 /* ---- variables ---- */
@@ -205,12 +205,12 @@ static void edit_containers(const struct editing *e, const char *name, bool is_n
     if (!check_kind(e, list, YAML_LIST, name))
         return;
     if (is_needed && (!list || list->kind != YAML_LIST || !list->first))
-        splice_fail(e->s, e->t->at, "the pod has no containers to give ports to");
+        yaml_fault(&e->s->faults, e->t->at, "the pod has no containers to give ports to");
     for (const yaml_node *item = list ? list->first : NULL; item; item = item->next) {
         const yaml_node *container = yaml_follow(item);
 
         if (container->kind != YAML_MAP) {
-            splice_fail(e->s, item, "a container is not a map");
+            yaml_fault(&e->s->faults, item, "a container is not a map");
             return;
         }
         edit_env(e, container);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "kube/inject/splice.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,7 +68,7 @@ void splice_begin(struct splice *s, const yaml_text *yaml, const char *text, siz
 {
     size_t n = 0;
 
-    *s = (struct splice){ .yaml = yaml, .text = text, .len = len, .err = err };
+    *s = (struct splice){ .faults = { yaml, err, DIBS_OK }, .text = text, .len = len };
     s->newline = newline_of(s);
     for (size_t i = 0; i < yaml_count(yaml); i++)
         collect_shared(s, yaml_root(yaml, i));
@@ -82,25 +80,12 @@ void splice_begin(struct splice *s, const yaml_text *yaml, const char *text, siz
     s->n_shared = n;
 }
 
-void splice_fail(struct splice *s, const yaml_node *at, const char *fmt, ...)
-{
-    char text[DIBS_ERR_MSG_MAX] = "";
-    va_list args;
-
-    if (s->status != DIBS_OK)
-        return;
-    va_start(args, fmt);
-    (void) vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    s->status = yaml_error(s->yaml, at, s->err, "%s", text);
-}
-
 bool splice_look(struct splice *s, const yaml_node *at, size_t n)
 {
     s->looks += n;
     if (s->looks > SPLICE_LOOKS_MAX)
-        splice_fail(s, at, "too much to look through");
-    return s->status == DIBS_OK;
+        yaml_fault(&s->faults, at, "too much to look through");
+    return s->faults.status == DIBS_OK;
 }
 
 /* May bytes be put into the node (or, when it is replaced, taken out of it)? */
@@ -108,7 +93,7 @@ static bool is_alone(struct splice *s, const yaml_node *node, bool is_replaced)
 {
     if (!splice_look(s, node, s->n_shared))
         return false;
-    for (size_t i = 0; i < s->n_shared && s->status == DIBS_OK; i++) {
+    for (size_t i = 0; i < s->n_shared && s->faults.status == DIBS_OK; i++) {
         const yaml_node *other = s->shared[i];
         bool is_inside = other->kind == YAML_SCALAR ? other == node
                                                     : other->start <= node->start && node->end <= other->end;
@@ -116,11 +101,11 @@ static bool is_alone(struct splice *s, const yaml_node *node, bool is_replaced)
             is_replaced && node->start <= other->start && other->end <= node->end && other->end > node->start;
 
         if (is_inside || is_around)
-            splice_fail(s, node,
-                        "an alias names this text, so that a change here would change another place, "
-                        "too; write it out where the alias stands");
+            yaml_fault(&s->faults, node,
+                       "an alias names this text, so that a change here would change another place, "
+                       "too; write it out where the alias stands");
     }
-    return s->status == DIBS_OK;
+    return s->faults.status == DIBS_OK;
 }
 
 /* ---- places ---- */
@@ -246,7 +231,7 @@ static void add_before(struct splice *s, const yaml_node *map, const struct spli
     size_t insert = s->inserted.n;
 
     if (!map->first || !is_first_on_line(s, map->first->start)) {
-        splice_fail(s, map, "there is no place for another key here");
+        yaml_fault(&s->faults, map, "there is no place for another key here");
         return;
     }
     piece_write_block(s, piece, map->first->column - 1);
@@ -296,9 +281,9 @@ static bool may_go(struct splice *s, const yaml_node *map, const yaml_node *key,
     while (at < s->len && strchr(" \t", s->text[at]))
         at++;
     if (at == s->len || s->text[at] != ':')
-        splice_fail(s, key, "this key is not written as KEY: VALUE");
+        yaml_fault(&s->faults, key, "this key is not written as KEY: VALUE");
     *behind = at + 1;
-    return s->status == DIBS_OK;
+    return s->faults.status == DIBS_OK;
 }
 
 void splice_set(struct splice *s, const yaml_node *map, const yaml_node *key,
@@ -377,15 +362,16 @@ dibs_status splice_apply(const struct splice *s, struct bytes *out)
 {
     size_t at = 0;
 
-    if (s->status != DIBS_OK)
-        return s->status;
+    if (s->faults.status != DIBS_OK)
+        return s->faults.status;
     if (s->n_edits > 0)
         qsort(s->edits, s->n_edits, sizeof *s->edits, by_order);
     for (size_t i = 0; i < s->n_edits && !s->inserted.is_lost; i++) {
         const struct splice_edit *edit = &s->edits[i];
 
         if (edit->at < at) /* one change is never inside of another */
-            return yaml_error(s->yaml, NULL, s->err, "two changes of this text meet in one place");
+            return yaml_error(s->faults.yaml, NULL, s->faults.err,
+                              "two changes of this text meet in one place");
         bytes_add(out, s->text + at, edit->at - at);
         bytes_add(out, s->inserted.at + edit->insert, edit->size);
         at = edit->at + edit->remove;
@@ -393,7 +379,7 @@ dibs_status splice_apply(const struct splice *s, struct bytes *out)
     bytes_add(out, s->text + at, s->len - at);
     bytes_add(out, "", 1);
     if (s->inserted.is_lost || out->is_lost)
-        return err_set(s->err, DIBS_FAILURE, "out of memory");
+        return err_set(s->faults.err, DIBS_FAILURE, "out of memory");
     out->n--;
     return DIBS_OK;
 }

@@ -24,7 +24,7 @@ struct splice_piece {
 struct splice_edit;
 
 struct splice {
-    const yaml_text *yaml;
+    struct yaml_faults faults; /* after the first one nothing is changed */
     const char *text;
     size_t len;
     const char *newline;          /* as the text has it */
@@ -36,8 +36,6 @@ struct splice {
     struct arena *pieces;
     struct bytes inserted; /* by the edits, one after another; lost: memory was short for something */
     size_t looks;          /* things looked at so far */
-    dibs_status status;    /* the first failure stays: what comes after it changes nothing */
-    dibs_err *err;
 };
 
 enum { SPLICE_LOOKS_MAX = 1 << 23 }; /* a second or two: aliases make many things of a short text */
@@ -45,8 +43,6 @@ enum { SPLICE_LOOKS_MAX = 1 << 23 }; /* a second or two: aliases make many thing
 /* `yaml` is the tree of `text`; both must outlive it. */
 void splice_begin(struct splice *s, const yaml_text *yaml, const char *text, size_t len, dibs_err *err);
 void splice_done(struct splice *s); /* a zeroed one is fine */
-/* Set the status to INVALID at that place. */
-void splice_fail(struct splice *s, const yaml_node *at, const char *fmt, ...) DIBS_PRINTF(3, 4);
 /* So many things more will be looked at. False: it has failed, perhaps because that is too much. */
 bool splice_look(struct splice *s, const yaml_node *at, size_t n);
 
