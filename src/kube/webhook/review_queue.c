@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "kube/identity.h"
+#include "server/runtime.h"
 
 #include "base/banned.h"
 
@@ -94,13 +95,9 @@ void review_queue_turn(struct review_queue *queue)
 int64_t review_queue_next_ms(const struct review_queue *queue)
 {
     int64_t wait_ms = group_commit_next_ms(queue->group);
-    int64_t now_ms = clock_monotonic_ms();
 
-    for (const struct review_job *job = queue->early; job; job = job->next) {
-        int64_t left_ms = job->again_ms > now_ms ? job->again_ms - now_ms : 0;
-
-        wait_ms = wait_ms < 0 || left_ms < wait_ms ? left_ms : wait_ms;
-    }
+    for (const struct review_job *job = queue->early; job; job = job->next)
+        wait_ms = runtime_sooner(wait_ms, clock_until_ms(job->again_ms));
     return wait_ms;
 }
 
