@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "kube/pool.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"

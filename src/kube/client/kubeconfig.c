@@ -2,7 +2,6 @@
 /* A kubeconfig: the cluster and the user of its current context. What would need a program, a password or an
  * unchecked certificate is refused by name: to leave it out would be to be somebody else. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"

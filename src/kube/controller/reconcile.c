@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/auto.h"
 #include "base/err.h"
 #include "base/grow.h"
 #include "base/text.h"

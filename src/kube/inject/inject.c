@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/text.h"
 #include "kube/inject/model.h"
 #include "kube/inject/objects.h"
 #include "kube/inject/pod_text.h"

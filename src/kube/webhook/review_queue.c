@@ -2,7 +2,6 @@
 #include "kube/webhook/review_queue.h"
 
 #include "base/clock.h"
-#include "base/err.h"
 #include "kube/identity.h"
 #include "server/runtime.h"
 

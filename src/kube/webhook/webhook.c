@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
