@@ -99,7 +99,7 @@ static bool add_use(struct inventory_object *o, uint64_t hash)
 
 static void unlink_object(struct inventory *inv, struct inventory_object *o)
 {
-    inv->n_pods -= o->kind == INVENTORY_POD && !o->is_gone;
+    inv->n_pods -= o->is_pod && !o->is_gone;
     hash_table_remove(&inv->objects, &o->item);
     for (size_t i = 0; i < o->n_uses; i++)
         hash_table_remove(&inv->uses, &o->uses[i]);
@@ -112,7 +112,7 @@ static bool link_object(struct inventory *inv, struct inventory_object *o)
 {
     bool is_whole = hash_table_add(&inv->objects, &o->item, hash_table_hash(o->uid, NULL));
 
-    inv->n_pods += o->kind == INVENTORY_POD && !o->is_gone;
+    inv->n_pods += o->is_pod && !o->is_gone;
     for (size_t i = 0; i < o->n_uses && is_whole; i++)
         is_whole = hash_table_add(&inv->uses, &o->uses[i], o->uses[i].hash);
     for (size_t i = 0; i < o->n_rules && is_whole; i++)
@@ -253,7 +253,7 @@ static bool read_pod(struct inventory *inv, struct inventory_object *o, const js
     const char *id = NULL;
     const jsonr_value *annotations = jsonr_at(pod, "metadata.annotations");
 
-    o->kind = INVENTORY_POD;
+    o->is_pod = true;
     o->is_finished = is_finished(pod);
     if (jsonr_get_string(annotations, IDENTITY_KEY_CLAIM, &id) && identity_is_id(id))
         (void) snprintf(o->id, sizeof o->id, "~%s", id);
@@ -292,7 +292,6 @@ static bool has_controller(const jsonr_value *object)
 
 static bool read_keeper(struct inventory_object *o, const char *kind, const jsonr_value *object)
 {
-    o->kind = INVENTORY_KEEPER;
     if (strcmp(kind, "ReplicaSet") != 0 || !has_controller(object))
         keeper_rules_of(kind, object, add_rule, o);
     return !o->is_lost;
@@ -313,7 +312,6 @@ bool inventory_put(struct inventory *inv, unsigned source, const char *kind, con
     (void) snprintf(o->principal, sizeof o->principal, "ns:%.63s",
                     jsonr_text_at(object, "metadata.namespace"));
     o->name = strdup(jsonr_text_at(object, "metadata.name"));
-    o->kind = INVENTORY_SERVICE;
     if (strcmp(kind, "Pod") == 0)
         is_read = o->name && read_pod(inv, o, object);
     else if (strcmp(kind, "Service") == 0)
@@ -329,7 +327,7 @@ bool inventory_put(struct inventory *inv, unsigned source, const char *kind, con
         return true;
     }
     /* An object without rules or numbers is not stored; pods are, to be counted. */
-    bool is_stored = o->kind == INVENTORY_POD || o->numbers.n > 0 || o->n_rules > 0;
+    bool is_stored = o->is_pod || o->numbers.n > 0 || o->n_rules > 0;
     inv->n_changes += was || is_stored;
     if (was)
         remove_object(inv, was);
