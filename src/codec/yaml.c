@@ -459,3 +459,16 @@ dibs_status yaml_error(const yaml_text *yaml, const yaml_node *at, dibs_err *err
         return err_set(err, DIBS_INVALID, "%s: %s", yaml->name, text);
     return err_set(err, DIBS_INVALID, "%s:%u:%u: %s", yaml->name, at->line, at->column, text);
 }
+
+void yaml_fault(struct yaml_faults *faults, const yaml_node *at, const char *fmt, ...)
+{
+    char text[DIBS_ERR_MSG_MAX] = "";
+    va_list args;
+
+    if (faults->status != DIBS_OK)
+        return;
+    va_start(args, fmt);
+    (void) vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    faults->status = yaml_error(faults->yaml, at, faults->err, "%s", text);
+}

@@ -69,4 +69,12 @@ bool yaml_number(const yaml_node *node, uint32_t max, uint32_t *out);
 /* INVALID with "NAME:LINE:COLUMN: " of the node in front. */
 dibs_status yaml_error(const yaml_text *yaml, const yaml_node *at, dibs_err *err, const char *fmt, ...)
     DIBS_PRINTF(4, 5);
+
+/* What is wrong with one text. The first fault stays, so a reader asks for the status at the end. */
+struct yaml_faults {
+    const yaml_text *yaml;
+    dibs_err *err;
+    dibs_status status;
+};
+void yaml_fault(struct yaml_faults *faults, const yaml_node *at, const char *fmt, ...) DIBS_PRINTF(3, 4);
 #endif

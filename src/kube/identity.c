@@ -332,15 +332,11 @@ static void digest(const jsonr_value *pod, const char *id, int64_t slot, char ou
 dibs_status identity_draw_id(const jsonr_value *pod, int64_t wall_ms, char out[IDENTITY_ID_MAX + 1],
                              dibs_err *err)
 {
-    static const char hex[] = "0123456789abcdef";
-    uint8_t bits[RANDOM_DIGITS / 2];
+    uint32_t bits[RANDOM_DIGITS / 8];
 
     if (getrandom(bits, sizeof bits, 0) != (ssize_t) sizeof bits)
         return err_os(err, DIBS_FAILURE, errno, "cannot get random bytes");
-    for (size_t i = 0; i < sizeof bits; i++) {
-        out[2 * i] = hex[bits[i] >> 4];
-        out[2 * i + 1] = hex[bits[i] & 15];
-    }
+    (void) snprintf(out, RANDOM_DIGITS + 1, "%08x%08x%08x", bits[0], bits[1], bits[2]);
     digest(pod, out, wall_ms / SLOT_MS, out + RANDOM_DIGITS);
     return DIBS_OK;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "kube/pool.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/text.h"
+#include "core/order.h"
 #include "ledger/ledger.h"
 #include "server/log.h"
 
@@ -20,14 +20,6 @@ static dibs_status number_of(const char *flag, const char *text, uint32_t otherw
         return err_set(err, DIBS_INVALID, "--%s must be a number from 1 to %d", flag, DIBS_PORT_MAX);
     *out = (uint32_t) number;
     return DIBS_OK;
-}
-
-static bool is_order(const char *name)
-{
-    for (size_t i = 0; dibs_order_name(i); i++)
-        if (strcmp(dibs_order_name(i), name) == 0)
-            return true;
-    return false;
 }
 
 dibs_status kube_pool_parse(const struct kube_pool_flags *flags, dibs_pool *out, dibs_err *err)
@@ -48,7 +40,7 @@ dibs_status kube_pool_parse(const struct kube_pool_flags *flags, dibs_pool *out,
     if (first + n - 1 > DIBS_PORT_MAX)
         return err_set(err, DIBS_INVALID, "--start-port %u and --port-range %u, a size, go to %u: beyond %d",
                        first, n, first + n - 1, DIBS_PORT_MAX);
-    if (!is_order(strategy))
+    if (!order_find(strategy))
         return err_set(err, DIBS_INVALID, "unsupported port allocator strategy: %s",
                        text_safe(strategy, shown, sizeof shown));
     pool.ranges = (dibs_ranges){ .item = { { (uint16_t) first, (uint16_t) (first + n - 1) } }, .n = 1 };

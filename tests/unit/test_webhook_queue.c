@@ -38,12 +38,14 @@ static struct replica open_replica_for(const struct t_ledger *t, const char *nod
     dibs_err err = { 0 };
 
     ASSERT_OK(dibs_settings_load(flags, 3, &settings, &err), &err);
-    struct review_queue_options options = { .ledger = { .settings = &settings, .listen = ":8443" },
-                                            .admission = { .pending_ms = 300000 } };
-    ASSERT_OK(kube_pool_parse(&(struct kube_pool_flags){ 0 }, &options.ledger.pool, &err), &err);
+    struct kube_ledger_options ledger = { .settings = &settings, .listen = ":8443" };
+    ASSERT_OK(kube_pool_parse(&(struct kube_pool_flags){ 0 }, &ledger.pool, &err), &err);
     ASSERT_OK(loop_open(&r.loop, &err), &err);
-    options.ledger.loop = r.loop;
-    ASSERT_OK(review_queue_open(&options, &r.queue, &err), &err);
+    ledger.loop = r.loop;
+    r.queue = calloc(1, sizeof *r.queue);
+    assert_non_null(r.queue);
+    r.queue->admission.pending_ms = 300000;
+    ASSERT_OK(review_queue_open(r.queue, &ledger, &err), &err);
     return r;
 }
 
@@ -55,6 +57,7 @@ static struct replica open_replica(const struct t_ledger *t, const char *node)
 static void close_replica(struct replica *r)
 {
     review_queue_close(r->queue);
+    free(r->queue);
     loop_close(r->loop);
 }
 

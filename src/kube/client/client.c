@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
@@ -21,12 +22,12 @@ struct kubeapi {
     struct kubeapi_config config;
     struct web *web;
     bool is_pem_new; /* a certificate has changed that `web` does not have yet */
-    struct kubeapi_call *calls;
+    LIST_HEAD(, kubeapi_call) calls;
 };
 
 struct kubeapi_call {
     struct kubeapi *api;
-    struct kubeapi_call *next;
+    LIST_ENTRY(kubeapi_call) link;
     struct kubeapi_request request; /* its strings are not */
     struct web_call *call;
     char what[96]; /* "GET /api/v1/pods", for messages */
@@ -75,22 +76,12 @@ dibs_status kubeapi_open(struct kubeapi_config *config, struct kubeapi **out, di
     return s;
 }
 
-static void unlink_call(const struct kubeapi_call *call)
-{
-    for (struct kubeapi_call **at = &call->api->calls; *at; at = &(*at)->next) {
-        if (*at == call) {
-            *at = call->next;
-            return;
-        }
-    }
-}
-
 void kubeapi_cancel(struct kubeapi_call *call)
 {
     if (!call)
         return;
     web_cancel(call->call);
-    unlink_call(call);
+    LIST_REMOVE(call, link);
     free(call);
 }
 
@@ -98,8 +89,8 @@ void kubeapi_close(struct kubeapi *api)
 {
     if (!api)
         return;
-    while (api->calls)
-        kubeapi_cancel(api->calls);
+    while (!LIST_EMPTY(&api->calls))
+        kubeapi_cancel(LIST_FIRST(&api->calls));
     web_close(api->web);
     kubeapi_config_done(&api->config);
     free(api);
@@ -159,7 +150,7 @@ static void on_done(void *ctx, struct web_answer *from)
     AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
     struct kubeapi_answer answer = { 0 };
 
-    unlink_call(call);
+    LIST_REMOVE(call, link);
     read_answer(call, from, &doc, &answer);
     if (call->request.done)
         call->request.done(call->request.ctx, &answer);
@@ -234,8 +225,7 @@ dibs_status kubeapi_ask(struct kubeapi *api, const struct kubeapi_request *reque
         free(call);
         return s;
     }
-    call->next = api->calls;
-    api->calls = call;
+    LIST_INSERT_HEAD(&api->calls, call, link);
     if (out)
         *out = call;
     return DIBS_OK;

@@ -152,7 +152,7 @@ static void report(void *ctx, enum reconcile_finding what, const struct inventor
     struct controller *c = ctx;
     struct object_event one = { 0 };
 
-    (void) text_copy(one.kind, sizeof one.kind, object->kind == INVENTORY_POD ? "Pod" : "Service");
+    (void) text_copy(one.kind, sizeof one.kind, object->is_pod ? "Pod" : "Service");
     (void) text_copy(one.ns, sizeof one.ns, object->principal + strlen("ns:"));
     (void) text_copy(one.name, sizeof one.name, object->name);
     (void) text_copy(one.uid, sizeof one.uid, object->uid);

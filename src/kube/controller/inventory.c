@@ -99,7 +99,7 @@ static bool add_use(struct inventory_object *o, uint64_t hash)
 
 static void unlink_object(struct inventory *inv, struct inventory_object *o)
 {
-    inv->n_pods -= o->kind == INVENTORY_POD && !o->is_gone;
+    inv->n_pods -= o->is_pod && !o->is_gone;
     hash_table_remove(&inv->objects, &o->item);
     for (size_t i = 0; i < o->n_uses; i++)
         hash_table_remove(&inv->uses, &o->uses[i]);
@@ -112,7 +112,7 @@ static bool link_object(struct inventory *inv, struct inventory_object *o)
 {
     bool is_whole = hash_table_add(&inv->objects, &o->item, hash_table_hash(o->uid, NULL));
 
-    inv->n_pods += o->kind == INVENTORY_POD && !o->is_gone;
+    inv->n_pods += o->is_pod && !o->is_gone;
     for (size_t i = 0; i < o->n_uses && is_whole; i++)
         is_whole = hash_table_add(&inv->uses, &o->uses[i], o->uses[i].hash);
     for (size_t i = 0; i < o->n_rules && is_whole; i++)
@@ -202,8 +202,25 @@ static bool is_finished(const jsonr_value *pod)
     return strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
 }
 
-/* Use the instance that the pod is, if it has a name; a pod that asks for ports and was not given any says
- * nothing: it came past the webhook. False: out of memory. */
+/* Use what the pod refers to, under the names that its targets would have. False: out of memory. */
+static bool read_references(struct inventory_object *o, const jsonr_value *pod, const struct identity *who)
+{
+    struct port_request request = { 0 };
+    dibs_status s = port_request_read(pod, "", &request, NULL);
+    bool is_whole = true;
+
+    for (size_t i = 0; s == DIBS_OK && request.config && i < request.config->n_references && is_whole; i++) {
+        char name[DIBS_NAME_MAX + 1];
+
+        reference_target(&request, who, i, name);
+        is_whole = add_use(o, referred_hash(o->principal, name));
+    }
+    port_request_done(&request);
+    return is_whole;
+}
+
+/* Use the instance that the pod is, if it has a name, and its references. A pod that asks for ports and was
+ * not given any says nothing: it came past the webhook. False: out of memory. */
 static bool read_place(struct inventory_object *o, const jsonr_value *pod)
 {
     static const struct workload_port any = { .name = "-", .scope = WORKLOAD_POD_SCOPED };
@@ -212,31 +229,12 @@ static bool read_place(struct inventory_object *o, const jsonr_value *pod)
     bool asks =
         port_request_annotation(pod, WORKLOAD_KEY_OWN) || port_request_annotation(pod, WORKLOAD_KEY_RBG);
 
-    if ((asks && !o->id[0]) || identity_of_pod(pod, NULL, &who, NULL) != DIBS_OK || !who.is_named)
+    if ((asks && !o->id[0]) || identity_of_pod(pod, NULL, &who, NULL) != DIBS_OK)
         return true;
     identity_claim_name(&who, &any, 0, name);
     name[strrchr(name, '/') - name + 1] = '\0';
-    return add_use(o, hash_table_hash(o->principal, name));
-}
-
-/* Use what the pod refers to, under the names that its targets would have. False: out of memory. */
-static bool read_references(struct inventory_object *o, const jsonr_value *pod)
-{
-    struct port_request request = { 0 };
-    struct identity who = { 0 };
-    bool is_read = o->id[0] && port_request_read(pod, "", &request, NULL) == DIBS_OK &&
-                   identity_of_pod(pod, NULL, &who, NULL) == DIBS_OK;
-    size_t n = is_read && request.config ? request.config->n_references : 0;
-    bool is_whole = true;
-
-    for (size_t i = 0; i < n && is_whole; i++) {
-        char name[DIBS_NAME_MAX + 1];
-
-        reference_target(&request, &who, i, name);
-        is_whole = add_use(o, referred_hash(o->principal, name));
-    }
-    port_request_done(&request);
-    return is_whole;
+    return (!who.is_named || add_use(o, hash_table_hash(o->principal, name))) &&
+           (!o->id[0] || read_references(o, pod, &who));
 }
 
 /* Use the claims that it has. A finished pod has none, but its id tells that it has come. */
@@ -255,7 +253,7 @@ static bool read_pod(struct inventory *inv, struct inventory_object *o, const js
     const char *id = NULL;
     const jsonr_value *annotations = jsonr_at(pod, "metadata.annotations");
 
-    o->kind = INVENTORY_POD;
+    o->is_pod = true;
     o->is_finished = is_finished(pod);
     if (jsonr_get_string(annotations, IDENTITY_KEY_CLAIM, &id) && identity_is_id(id))
         (void) snprintf(o->id, sizeof o->id, "~%s", id);
@@ -270,7 +268,7 @@ static bool read_pod(struct inventory *inv, struct inventory_object *o, const js
         return false;
     if (o->is_finished)
         return true;
-    return read_place(o, pod) && read_references(o, pod) && pod_numbers(pod, &o->numbers) && read_numbers(o);
+    return read_place(o, pod) && pod_numbers(pod, &o->numbers) && read_numbers(o);
 }
 
 static void add_rule(void *ctx, const struct keeper_rule *rule)
@@ -294,7 +292,6 @@ static bool has_controller(const jsonr_value *object)
 
 static bool read_keeper(struct inventory_object *o, const char *kind, const jsonr_value *object)
 {
-    o->kind = INVENTORY_KEEPER;
     if (strcmp(kind, "ReplicaSet") != 0 || !has_controller(object))
         keeper_rules_of(kind, object, add_rule, o);
     return !o->is_lost;
@@ -315,7 +312,6 @@ bool inventory_put(struct inventory *inv, unsigned source, const char *kind, con
     (void) snprintf(o->principal, sizeof o->principal, "ns:%.63s",
                     jsonr_text_at(object, "metadata.namespace"));
     o->name = strdup(jsonr_text_at(object, "metadata.name"));
-    o->kind = INVENTORY_SERVICE;
     if (strcmp(kind, "Pod") == 0)
         is_read = o->name && read_pod(inv, o, object);
     else if (strcmp(kind, "Service") == 0)
@@ -331,7 +327,7 @@ bool inventory_put(struct inventory *inv, unsigned source, const char *kind, con
         return true;
     }
     /* An object without rules or numbers is not stored; pods are, to be counted. */
-    bool is_stored = o->kind == INVENTORY_POD || o->numbers.n > 0 || o->n_rules > 0;
+    bool is_stored = o->is_pod || o->numbers.n > 0 || o->n_rules > 0;
     inv->n_changes += was || is_stored;
     if (was)
         remove_object(inv, was);

@@ -13,8 +13,6 @@
 #include "kube/controller/foreign_ports.h"
 #include "kube/keeper.h"
 
-enum inventory_kind { INVENTORY_POD, INVENTORY_SERVICE, INVENTORY_KEEPER };
-
 struct inventory_rule {
     struct hash_table_item item; /* by principal and "GROUP/ROLE/" */
     struct keeper_rule rule;
@@ -23,7 +21,7 @@ struct inventory_rule {
 /* A pod, a Service, or an object that keeps claims. */
 struct inventory_object {
     struct hash_table_item item; /* by uid */
-    enum inventory_kind kind;
+    bool is_pod;
     unsigned source;
     uint32_t epoch; /* of the last list that had it */
     char uid[64];

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/auto.h"
 #include "base/err.h"
 #include "base/grow.h"
 #include "base/text.h"
@@ -301,8 +300,7 @@ static void fill(const struct reconciler *r, const struct wish *wish, dibs_claim
     c->kind = DIBS_STATIC;
     (void) text_copy(c->principal, sizeof c->principal, RECONCILE_PRINCIPAL);
     name_number(wish, c->name);
-    (void) snprintf(c->keeper, sizeof c->keeper, "%s/%.40s", o->kind == INVENTORY_POD ? "Pod" : "Service",
-                    o->name);
+    (void) snprintf(c->keeper, sizeof c->keeper, "%s/%.40s", o->is_pod ? "Pod" : "Service", o->name);
 }
 
 static void restore_step(struct reconciler *r, const struct wish *wishes, size_t n)

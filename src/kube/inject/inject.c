@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/text.h"
 #include "kube/inject/model.h"
 #include "kube/inject/objects.h"
 #include "kube/inject/pod_text.h"
@@ -103,19 +102,16 @@ static dibs_status plan_edit(const kube_injection *in, const struct kube_templat
 /* ---- text ---- */
 
 /* All changes of one text; `objects` are its own. */
-static dibs_status edit_all(const kube_injection *in, const struct kube_objects *objects, struct splice *s,
-                            dibs_err *err)
+static dibs_status edit_all(const kube_injection *in, const struct kube_objects *objects, struct splice *s)
 {
-    dibs_status status = DIBS_OK;
-
-    for (size_t i = 0; i < objects->n_templates && status == DIBS_OK; i++) {
+    for (size_t i = 0; i < objects->n_templates && s->faults.status == DIBS_OK; i++) {
         AUTO(pod_edit_done) struct pod_edit edit = { 0 };
 
-        status = plan_edit(in, &in->objects.templates[i], &edit, err);
-        if (status == DIBS_OK)
-            status = pod_text_edit(s, &objects->templates[i], &edit, err);
+        s->faults.status = plan_edit(in, &in->objects.templates[i], &edit, s->faults.err);
+        if (s->faults.status == DIBS_OK)
+            pod_text_edit(s, &objects->templates[i], &edit);
     }
-    return status;
+    return s->faults.status;
 }
 
 /* Reads the new text: is everything there, so that nothing would be changed again? */
@@ -125,11 +121,12 @@ static bool is_as_wanted(const kube_injection *in, const char *text, size_t len,
     AUTO(kube_objects_free) struct kube_objects objects = { 0 };
     AUTO(splice_done) struct splice s = { 0 };
 
-    return yaml_parse(yaml_name(in->yaml), text, len, &yaml, why) == DIBS_OK &&
-           kube_objects_find(yaml, false, &objects, why) == DIBS_OK &&
-           objects.n_templates == in->objects.n_templates &&
-           splice_begin(&s, yaml, text, len, why) == DIBS_OK && edit_all(in, &objects, &s, why) == DIBS_OK &&
-           s.n_edits == 0;
+    if (yaml_parse(yaml_name(in->yaml), text, len, &yaml, why) != DIBS_OK ||
+        kube_objects_find(yaml, false, &objects, why) != DIBS_OK ||
+        objects.n_templates != in->objects.n_templates)
+        return false;
+    splice_begin(&s, yaml, text, len, why);
+    return edit_all(in, &objects, &s) == DIBS_OK && s.n_edits == 0 && !s.inserted.is_lost;
 }
 
 dibs_status kube_injection_text(const kube_injection *in, char **out, size_t *len, dibs_err *err)
@@ -137,12 +134,11 @@ dibs_status kube_injection_text(const kube_injection *in, char **out, size_t *le
     AUTO(splice_done) struct splice s = { 0 };
     AUTO(bytes_done) struct bytes text = { 0 };
     dibs_err why = { 0 };
-    dibs_status status = splice_begin(&s, in->yaml, in->text, in->len, err);
 
+    splice_begin(&s, in->yaml, in->text, in->len, err);
+    dibs_status status = edit_all(in, &in->objects, &s);
     if (status == DIBS_OK)
-        status = edit_all(in, &in->objects, &s, err);
-    if (status == DIBS_OK)
-        status = splice_apply(&s, &text, err);
+        status = splice_apply(&s, &text);
     if (status != DIBS_OK)
         return status;
     /* YAML can be written in ways that text cannot be put into; better to say so than to spoil it. */

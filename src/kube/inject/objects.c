@@ -57,15 +57,14 @@ const yaml_node *kube_at(const yaml_node *map, const char *path)
 
 /* ---- collecting ---- */
 
-/* State of the walk through one object. */
+/* State of the walk through all objects. Nothing is taken after a fault. */
 struct walk {
-    const yaml_text *yaml;
+    struct yaml_faults faults;
     struct kube_objects *out;
-    size_t *looks; /* things looked at so far */
+    size_t looks; /* things looked at so far */
     struct kube_object object;
     bool is_taken;   /* the object is in the list */
     bool is_by_name; /* only names are wanted */
-    dibs_err *err;
 };
 
 void kube_objects_free(struct kube_objects *objects)
@@ -80,215 +79,199 @@ void kube_objects_free(struct kube_objects *objects)
     *objects = (struct kube_objects){ 0 };
 }
 
-static dibs_status no_memory(const struct walk *w)
+/* Make space for one more. */
+static bool grow_by_one(struct walk *w, void **list, size_t n, size_t *max, size_t size)
 {
-    return err_set(w->err, DIBS_FAILURE, "out of memory");
+    if (w->faults.status == DIBS_OK && !grow(list, n, max, size))
+        w->faults.status = err_set(w->faults.err, DIBS_FAILURE, "out of memory");
+    return w->faults.status == DIBS_OK;
 }
 
 /* How many; `absent` when it is not said. */
-static dibs_status count_of(const struct walk *w, const yaml_node *node, uint32_t absent, uint32_t *out)
+static uint32_t count_of(struct walk *w, const yaml_node *node, uint32_t absent)
 {
-    *out = absent;
-    if (!node || yaml_is_null(node) || yaml_number(node, REPLICAS_MAX, out))
-        return DIBS_OK;
-    return yaml_error(w->yaml, node, w->err, "this is not a number of pods");
+    uint32_t n = absent;
+
+    if (node && !yaml_is_null(node) && !yaml_number(node, REPLICAS_MAX, &n))
+        yaml_fault(&w->faults, node, "this is not a number of pods");
+    return n;
 }
 
-/* The next thing. */
-static dibs_status look(const struct walk *w, const yaml_node *at)
+/* The next thing. False: it has failed, perhaps because there are too many. */
+static bool look(struct walk *w, const yaml_node *at)
 {
-    if (++*w->looks <= KUBE_LOOKS_MAX)
-        return DIBS_OK;
-    return yaml_error(w->yaml, at, w->err, "more than %d things to look at", KUBE_LOOKS_MAX);
+    if (++w->looks > KUBE_LOOKS_MAX)
+        yaml_fault(&w->faults, at, "more than %d things to look at", KUBE_LOOKS_MAX);
+    return w->faults.status == DIBS_OK;
 }
 
 /* An annotation that is a text; NULL without one. */
-static dibs_status find_text(const struct walk *w, const yaml_node *annotations, const char *key,
-                             const yaml_node **out)
+static const yaml_node *find_text(struct walk *w, const yaml_node *annotations, const char *key)
 {
-    *out = kube_get(annotations, key);
-    if (*out && (*out)->kind != YAML_SCALAR)
-        return yaml_error(w->yaml, *out, w->err, "an annotation is a text");
-    return DIBS_OK;
+    const yaml_node *found = kube_get(annotations, key);
+
+    if (found && found->kind != YAML_SCALAR)
+        yaml_fault(&w->faults, found, "an annotation is a text");
+    return found;
 }
 
 /* The annotation, and which of the two it is; NULL without one. */
-static dibs_status find_config(const struct walk *w, const yaml_node *annotations, const yaml_node **out,
-                               enum workload_dialect *dialect)
+static const yaml_node *find_config(struct walk *w, const yaml_node *annotations,
+                                    enum workload_dialect *dialect)
 {
     const yaml_node *own = kube_get(annotations, WORKLOAD_KEY_OWN);
 
     if (own && kube_get(annotations, WORKLOAD_KEY_RBG))
-        return yaml_error(w->yaml, own, w->err, "both %s and %s are given; one of them is enough",
-                          WORKLOAD_KEY_RBG, WORKLOAD_KEY_OWN);
+        yaml_fault(&w->faults, own, "both %s and %s are given; one of them is enough", WORKLOAD_KEY_RBG,
+                   WORKLOAD_KEY_OWN);
     *dialect = own ? WORKLOAD_OWN : WORKLOAD_RBG;
-    return find_text(w, annotations, own ? WORKLOAD_KEY_OWN : WORKLOAD_KEY_RBG, out);
+    return find_text(w, annotations, own ? WORKLOAD_KEY_OWN : WORKLOAD_KEY_RBG);
 }
 
-static dibs_status take_object(struct walk *w)
+static void take_object(struct walk *w)
 {
     struct kube_objects *out = w->out;
 
     if (w->is_taken)
-        return DIBS_OK;
-    for (size_t i = 0; i < out->n; i++)
-        if (strcmp(out->all[i].kind, w->object.kind) == 0 && strcmp(out->all[i].ns, w->object.ns) == 0 &&
-            strcmp(out->all[i].name, w->object.name) == 0)
-            return w->is_by_name ? DIBS_OK
-                                 : yaml_error(w->yaml, w->object.node, w->err,
-                                              "this object is in line %u already", out->all[i].node->line);
+        return;
+    for (size_t i = 0; i < out->n; i++) {
+        const struct kube_object *other = &out->all[i];
+
+        if (strcmp(other->kind, w->object.kind) != 0 || strcmp(other->ns, w->object.ns) != 0 ||
+            strcmp(other->name, w->object.name) != 0)
+            continue;
+        if (!w->is_by_name)
+            yaml_fault(&w->faults, w->object.node, "this object is in line %u already", other->node->line);
+        return;
+    }
     if (out->n == KUBE_OBJECTS_MAX)
-        return yaml_error(w->yaml, w->object.node, w->err, "more than %d objects", KUBE_OBJECTS_MAX);
-    if (!grow((void **) &out->all, out->n, &out->max, sizeof *out->all))
-        return no_memory(w);
+        yaml_fault(&w->faults, w->object.node, "more than %d objects", KUBE_OBJECTS_MAX);
+    if (!grow_by_one(w, (void **) &out->all, out->n, &out->max, sizeof *out->all))
+        return;
     out->all[out->n++] = w->object;
     w->is_taken = true;
-    return DIBS_OK;
+}
+
+static const yaml_node *unless_empty(const yaml_node *text)
+{
+    return text && yaml_string(text) && *yaml_string(text) ? text : NULL;
 }
 
 /* Find the requests in the template's annotations, and its component's over them. */
-static dibs_status find_requests(const struct walk *w, struct kube_template *t)
+static void find_requests(struct walk *w, struct kube_template *t)
 {
     const yaml_node *maps[] = { t->annotations, t->of_pod };
-    dibs_status s = DIBS_OK;
 
-    for (size_t i = 0; i < sizeof maps / sizeof maps[0] && s == DIBS_OK; i++) {
+    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) {
         if (!t->config)
-            s = find_config(w, maps[i], &t->config, &t->dialect);
-        if (s == DIBS_OK && !t->discovery)
-            s = find_text(w, maps[i], WORKLOAD_KEY_DISCOVERY, &t->discovery);
+            t->config = find_config(w, maps[i], &t->dialect);
+        if (!t->discovery)
+            t->discovery = find_text(w, maps[i], WORKLOAD_KEY_DISCOVERY);
     }
-    if (s != DIBS_OK)
-        return s;
-    if (t->config && !*yaml_string(t->config))
-        t->config = NULL;
-    if (t->discovery && !*yaml_string(t->discovery))
-        t->discovery = NULL;
+    t->config = unless_empty(t->config);
+    t->discovery = unless_empty(t->discovery);
     t->at = t->config ? t->config : t->discovery;
-    return DIBS_OK;
 }
 
 /* A pod template that is known but for what it says itself. */
-static dibs_status take_template(struct walk *w, struct kube_template t)
+static void take_template(struct walk *w, struct kube_template t)
 {
     const yaml_node *host = kube_at(t.pod, "spec.hostNetwork");
 
-    if (!t.pod || t.pod->kind != YAML_MAP)
-        return DIBS_OK;
+    if (!t.pod || t.pod->kind != YAML_MAP || w->faults.status != DIBS_OK)
+        return;
     t.of_pod = kube_at(t.pod, "metadata.annotations");
-    dibs_status s = find_requests(w, &t);
-    if (s != DIBS_OK || !t.at)
-        return s;
-    if (!w->object.name)
-        return yaml_error(w->yaml, w->object.node, w->err, "an object without metadata.name");
+    find_requests(w, &t);
+    if (!t.at || w->faults.status != DIBS_OK)
+        return;
+    if (!w->object.name) {
+        yaml_fault(&w->faults, w->object.node, "an object without metadata.name");
+        return;
+    }
     if (!t.role)
         t.role = w->object.name;
     if (host && !yaml_is_null(host) && !yaml_bool(host, &t.is_host_network))
-        return yaml_error(w->yaml, host, w->err, "hostNetwork is neither true nor false");
+        yaml_fault(&w->faults, host, "hostNetwork is neither true nor false");
     if (strchr(w->object.ns, '.') || strchr(w->object.kind, '.'))
-        return yaml_error(w->yaml, w->object.node, w->err, "a namespace or kind with a dot in its name");
-    s = take_object(w);
-    if (s == DIBS_OK && w->out->n_templates == KUBE_TEMPLATES_MAX)
-        s = yaml_error(w->yaml, t.pod, w->err, "more than %d pod templates", KUBE_TEMPLATES_MAX);
-    if (s != DIBS_OK)
-        return s;
-    if (!grow((void **) &w->out->templates, w->out->n_templates, &w->out->max_templates,
-              sizeof *w->out->templates))
-        return no_memory(w);
+        yaml_fault(&w->faults, w->object.node, "a namespace or kind with a dot in its name");
+    take_object(w);
+    if (w->out->n_templates == KUBE_TEMPLATES_MAX)
+        yaml_fault(&w->faults, t.pod, "more than %d pod templates", KUBE_TEMPLATES_MAX);
+    if (!grow_by_one(w, (void **) &w->out->templates, w->out->n_templates, &w->out->max_templates,
+                     sizeof *w->out->templates))
+        return;
     t.object = w->out->n - 1;
     w->out->templates[w->out->n_templates++] = t;
-    return DIBS_OK;
 }
 
 /* ---- shapes of objects ---- */
 
-/* Components with a name, a size and a template each. */
-static dibs_status take_components(struct walk *w, struct kube_template t, const yaml_node *list)
+/* The first item of a list; NULL: it is none. */
+static const yaml_node *first_of(const yaml_node *list)
 {
-    dibs_status s = DIBS_OK;
+    return list && list->kind == YAML_LIST ? list->first : NULL;
+}
 
-    if (!list || list->kind != YAML_LIST)
-        return DIBS_OK;
-    for (const yaml_node *item = list->first; item && s == DIBS_OK; item = item->next) {
+/* Components with a name, a size and a template each. */
+static void take_components(struct walk *w, struct kube_template t, const yaml_node *list)
+{
+    for (const yaml_node *item = first_of(list); item && look(w, item); item = item->next) {
         const yaml_node *component = yaml_follow(item);
 
         t.component = yaml_string(kube_get(component, "name"));
         t.pod = kube_get(component, "template");
         t.annotations = kube_get(component, "annotations");
-        s = look(w, item);
         if (!t.component || !*t.component)
             continue; /* Kubernetes will refuse it */
-        if (s == DIBS_OK)
-            s = count_of(w, kube_get(component, "size"), 1, &t.size);
-        if (s == DIBS_OK)
-            s = take_template(w, t);
+        t.size = count_of(w, kube_get(component, "size"), 1);
+        take_template(w, t);
     }
-    return s;
 }
 
 /* The pods of an instance of a role: one template, with a size or without, or components. */
-static dibs_status take_pattern(struct walk *w, struct kube_template t, const yaml_node *pattern)
+static void take_pattern(struct walk *w, struct kube_template t, const yaml_node *pattern)
 {
-    dibs_status s = count_of(w, kube_get(pattern, "size"), t.size, &t.size);
-
+    t.size = count_of(w, kube_get(pattern, "size"), t.size);
     t.pod = kube_get(pattern, "template");
-    if (s == DIBS_OK)
-        s = take_template(w, t);
-    return s == DIBS_OK ? take_components(w, t, kube_get(pattern, "components")) : s;
+    take_template(w, t);
+    take_components(w, t, kube_get(pattern, "components"));
 }
 
-static dibs_status take_role(struct walk *w, const yaml_node *role)
+static void take_role(struct walk *w, const yaml_node *role)
 {
     static const char *const patterns[] = { "standalonePattern", "leaderWorkerPattern",
                                             "customComponentsPattern" };
     struct kube_template t = { .role = yaml_string(kube_get(role, "name")) };
-    dibs_status s = count_of(w, kube_get(role, "replicas"), 1, &t.instances);
 
-    if (s == DIBS_OK)
-        s = count_of(w, kube_at(role, "leaderWorkerSet.size"), 1, &t.size);
-    if (s == DIBS_OK && t.role && *t.role)
-        s = take_pattern(w, t, role);
-    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0] && s == DIBS_OK && t.role && *t.role; i++)
-        s = take_pattern(w, t, kube_get(role, patterns[i]));
-    return s;
-}
-
-/* RoleBasedGroup */
-static dibs_status take_roles(struct walk *w, const yaml_node *list)
-{
-    dibs_status s = DIBS_OK;
-
-    for (const yaml_node *item = list->first; item && s == DIBS_OK; item = item->next) {
-        s = look(w, item);
-        if (s == DIBS_OK)
-            s = take_role(w, yaml_follow(item));
-    }
-    return s;
+    t.instances = count_of(w, kube_get(role, "replicas"), 1);
+    t.size = count_of(w, kube_at(role, "leaderWorkerSet.size"), 1);
+    if (!t.role || !*t.role)
+        return;
+    take_pattern(w, t, role);
+    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++)
+        take_pattern(w, t, kube_get(role, patterns[i]));
 }
 
 /* LeaderWorkerSet: without a template of its own the leader is made from the workers'. */
-static dibs_status take_leader_workers(struct walk *w, const yaml_node *spec, const yaml_node *both)
+static void take_leader_workers(struct walk *w, const yaml_node *spec, const yaml_node *both)
 {
-    struct kube_template leader = { .component = "leader",
-                                    .pod = kube_get(both, "leaderTemplate"),
-                                    .size = 1 };
-    struct kube_template worker = { .component = "worker", .pod = kube_get(both, "workerTemplate") };
-    dibs_status s = count_of(w, kube_get(spec, "replicas"), 1, &leader.instances);
+    struct kube_template t = { .component = "leader", .pod = kube_get(both, "leaderTemplate"), .size = 1 };
+    uint32_t size = count_of(w, kube_get(both, "size"), 1);
 
-    worker.instances = leader.instances;
-    if (s == DIBS_OK)
-        s = count_of(w, kube_get(both, "size"), 1, &worker.size);
-    if (leader.pod && !yaml_is_null(leader.pod)) {
-        worker.size -= worker.size > 0;
-        if (s == DIBS_OK)
-            s = take_template(w, leader);
+    t.instances = count_of(w, kube_get(spec, "replicas"), 1);
+    if (t.pod && !yaml_is_null(t.pod)) {
+        size -= size > 0;
+        take_template(w, t);
     }
-    return s == DIBS_OK ? take_template(w, worker) : s;
+    t.component = "worker";
+    t.pod = kube_get(both, "workerTemplate");
+    t.size = size;
+    take_template(w, t);
 }
 
 /* Anything else that has a template: where it stands, and how many pods run at once. A DaemonSet has one pod
  * on each node. */
-static dibs_status take_plain(struct walk *w, const yaml_node *root)
+static void take_plain(struct walk *w, const yaml_node *root)
 {
     static const struct {
         const char *kind, *pod, *count;
@@ -304,13 +287,12 @@ static dibs_status take_plain(struct walk *w, const yaml_node *root)
 
     while (shapes[i].kind && strcmp(shapes[i].kind, w->object.kind) != 0)
         i++;
-    dibs_status s = count_of(w, shapes[i].count ? kube_at(root, shapes[i].count) : NULL, 1, &t.instances);
-
+    t.instances = count_of(w, shapes[i].count ? kube_at(root, shapes[i].count) : NULL, 1);
     t.pod = kube_at(root, shapes[i].pod);
-    return s == DIBS_OK ? take_template(w, t) : s;
+    take_template(w, t);
 }
 
-static dibs_status take_shape(struct walk *w, const yaml_node *root)
+static void take_shape(struct walk *w, const yaml_node *root)
 {
     const yaml_node *spec = kube_get(root, "spec");
     const yaml_node *roles = kube_get(spec, "roles");
@@ -318,18 +300,19 @@ static dibs_status take_shape(struct walk *w, const yaml_node *root)
     const yaml_node *instance = kube_get(spec, "roleInstanceTemplate");
     struct kube_template t = { .pod = root, .instances = 1, .size = 1 };
 
-    if (strcmp(w->object.kind, "Pod") == 0)
-        return take_template(w, t);
-    if (roles && roles->kind == YAML_LIST)
-        return take_roles(w, roles);
-    if (both)
-        return take_leader_workers(w, spec, both);
-    if (instance || kube_get(spec, "components")) { /* RoleInstanceSet, RoleInstance */
-        dibs_status s = count_of(w, kube_get(spec, "replicas"), 1, &t.instances);
-
-        return s == DIBS_OK ? take_pattern(w, t, instance ? instance : spec) : s;
+    if (strcmp(w->object.kind, "Pod") == 0) {
+        take_template(w, t);
+    } else if (roles && roles->kind == YAML_LIST) { /* RoleBasedGroup */
+        for (const yaml_node *item = roles->first; item && look(w, item); item = item->next)
+            take_role(w, yaml_follow(item));
+    } else if (both) {
+        take_leader_workers(w, spec, both);
+    } else if (instance || kube_get(spec, "components")) { /* RoleInstanceSet, RoleInstance */
+        t.instances = count_of(w, kube_get(spec, "replicas"), 1);
+        take_pattern(w, t, instance ? instance : spec);
+    } else {
+        take_plain(w, root);
     }
-    return take_plain(w, root);
 }
 
 /* ---- whatever else there is ---- */
@@ -391,75 +374,55 @@ static const char *name_of_item(const yaml_node *item)
 
 /* A pod template, whatever it belongs to, is a map with annotations that ask and containers beside them. An
  * annotation that belongs to none is reported. What an alias shows is looked at where it stands. */
-static dibs_status search(struct walk *w, const yaml_node *node, struct spot at)
+static void search(struct walk *w, const yaml_node *node, struct spot at)
 {
-    if (!node || node->is_alias || node->kind == YAML_SCALAR)
-        return DIBS_OK;
-    dibs_status s = look(w, node);
+    if (!node || node->is_alias || node->kind == YAML_SCALAR || !look(w, node))
+        return;
     const yaml_node *annotations = kube_at(node, "metadata.annotations");
     const yaml_node *containers = kube_at(node, "spec.containers");
-    if (s == DIBS_OK && w->object.kind[0] && containers && containers->kind == YAML_LIST &&
-        asks(annotations) && !is_known(w, annotations))
-        s = take_template(w,
-                          (struct kube_template){
-                              .component = at.component, .pod = node, .instances = at.instances, .size = 1 });
+    if (w->object.kind[0] && containers && containers->kind == YAML_LIST && asks(annotations) &&
+        !is_known(w, annotations))
+        take_template(w, (struct kube_template){
+                             .component = at.component, .pod = node, .instances = at.instances, .size = 1 });
     if (at.key && strcmp(at.key, "annotations") == 0 && asks(node) && !is_known(w, node)) {
         if (w->out->n_strays < KUBE_STRAYS_MAX)
             w->out->strays[w->out->n_strays] = node;
         w->out->n_strays++;
     }
     at.instances = times(times(at.instances, yaml_get(node, "replicas")), yaml_get(node, "parallelism"));
-    for (const yaml_node *child = node->first; child && s == DIBS_OK; child = child->next) {
+    for (const yaml_node *child = node->first; child; child = child->next) {
         const char *name = node->kind == YAML_MAP ? child->text : name_of_item(child);
         struct spot below = at;
 
         if (name && is_telling(name))
             below.component = name;
         below.key = node->kind == YAML_MAP ? child->text : NULL;
-        s = search(w, node->kind == YAML_MAP ? child->value : child, below);
+        search(w, node->kind == YAML_MAP ? child->value : child, below);
     }
-    return s;
 }
 
 /* ---- documents ---- */
 
-static dibs_status take_root(const struct walk *from, const yaml_node *root, const char *listed,
-                             unsigned depth);
+static void take_root(struct walk *w, const yaml_node *root, const char *listed, unsigned depth);
 
 /* The API server leaves the kind of items out: it is in that of the list. */
-static dibs_status take_items(const struct walk *w, const yaml_node *items, const char *kind, unsigned depth)
+static void take_items(struct walk *w, const yaml_node *items, const char *kind, unsigned depth)
 {
     char listed[KUBE_KIND_MAX + 1] = "";
-    dibs_status s = DIBS_OK;
 
     (void) text_copy(listed, sizeof listed, kind);
     listed[strlen(listed) - (sizeof LIST - 1)] = '\0';
     if (depth == LIST_DEPTH_MAX)
-        return yaml_error(w->yaml, items, w->err, "lists of lists are nested too deeply");
-    for (const yaml_node *item = items->first; item && s == DIBS_OK; item = item->next) {
-        s = look(w, item);
-        if (s == DIBS_OK)
-            s = take_root(w, yaml_follow(item), listed, depth + 1);
-    }
-    return s;
+        yaml_fault(&w->faults, items, "lists of lists are nested too deeply");
+    for (const yaml_node *item = items->first; item && look(w, item); item = item->next)
+        take_root(w, yaml_follow(item), listed, depth + 1);
 }
 
-static dibs_status take_named(struct walk *w)
-{
-    /* No object with a dot there has ever got a port. */
-    if (!w->object.name || !w->object.kind[0] || strchr(w->object.ns, '.') || strchr(w->object.kind, '.'))
-        return DIBS_OK;
-    return take_object(w);
-}
-
-static dibs_status take_root(const struct walk *from, const yaml_node *root, const char *listed,
-                             unsigned depth)
+static void take_root(struct walk *w, const yaml_node *root, const char *listed, unsigned depth)
 {
     const char *kind = yaml_string(kube_get(root, "kind"));
     const yaml_node *metadata = kube_get(root, "metadata");
     const yaml_node *items = kube_get(root, "items");
-    struct walk w = *from;
-    dibs_status s = DIBS_OK;
 
     if (!kind || !*kind)
         kind = listed;
@@ -467,38 +430,41 @@ static dibs_status take_root(const struct walk *from, const yaml_node *root, con
         kind = ""; /* no object: not ours to judge */
     size_t len = strlen(kind);
     if (len >= sizeof LIST - 1 && strcmp(kind + len - (sizeof LIST - 1), LIST) == 0 && items &&
-        items->kind == YAML_LIST)
-        return take_items(from, items, kind, depth);
-    w.object = (struct kube_object){ .node = root, .ns = "default" };
-    (void) text_copy(w.object.kind, sizeof w.object.kind, kind);
+        items->kind == YAML_LIST) {
+        take_items(w, items, kind, depth);
+        return;
+    }
+    w->is_taken = false;
+    w->object = (struct kube_object){ .node = root, .ns = "default" };
+    (void) text_copy(w->object.kind, sizeof w->object.kind, kind);
     const char *ns = yaml_string(kube_get(metadata, "namespace"));
     const char *name = yaml_string(kube_get(metadata, "name"));
     if (ns && *ns)
-        w.object.ns = ns;
+        w->object.ns = ns;
     if (!name || !*name)
         name = yaml_string(kube_get(metadata, "generateName"));
-    w.object.name = name && *name ? name : NULL;
-    if (w.is_by_name)
-        return take_named(&w);
-    if (*kind)
-        s = take_shape(&w, root);
-    return s == DIBS_OK ? search(&w, root, (struct spot){ .instances = 1 }) : s;
+    w->object.name = name && *name ? name : NULL;
+    if (!w->is_by_name) {
+        if (*kind)
+            take_shape(w, root);
+        search(w, root, (struct spot){ .instances = 1 });
+        return;
+    }
+    /* No object with a dot there has ever got a port. */
+    if (w->object.name && *kind && !strchr(w->object.ns, '.') && !strchr(kind, '.'))
+        take_object(w);
 }
 
 dibs_status kube_objects_find(const yaml_text *yaml, bool is_by_name, struct kube_objects *out, dibs_err *err)
 {
     struct kube_objects found = { 0 };
-    size_t looks = 0;
-    const struct walk w = {
-        .yaml = yaml, .out = &found, .looks = &looks, .is_by_name = is_by_name, .err = err
-    };
-    dibs_status s = DIBS_OK;
+    struct walk w = { .faults = { yaml, err, DIBS_OK }, .out = &found, .is_by_name = is_by_name };
 
-    for (size_t i = 0; i < yaml_count(yaml) && s == DIBS_OK; i++)
-        s = take_root(&w, yaml_root(yaml, i), "", 0);
-    if (s == DIBS_OK)
+    for (size_t i = 0; i < yaml_count(yaml) && w.faults.status == DIBS_OK; i++)
+        take_root(&w, yaml_root(yaml, i), "", 0);
+    if (w.faults.status == DIBS_OK)
         *out = found;
     else
         kube_objects_free(&found);
-    return s;
+    return w.faults.status;
 }

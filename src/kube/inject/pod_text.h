@@ -7,6 +7,5 @@
 #include "kube/pod_edit.h"
 
 /* Host ports go into the first container. */
-dibs_status pod_text_edit(struct splice *s, const struct kube_template *t, const struct pod_edit *edit,
-                          dibs_err *err);
+void pod_text_edit(struct splice *s, const struct kube_template *t, const struct pod_edit *edit);
 #endif

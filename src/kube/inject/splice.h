@@ -24,7 +24,7 @@ struct splice_piece {
 struct splice_edit;
 
 struct splice {
-    const yaml_text *yaml;
+    struct yaml_faults faults; /* after the first one nothing is changed */
     const char *text;
     size_t len;
     const char *newline;          /* as the text has it */
@@ -34,19 +34,17 @@ struct splice {
     struct splice_edit *edits;
     size_t n_edits, max_edits;
     struct arena *pieces;
-    struct bytes inserted; /* by the edits, one after another; lost: without memory for one of them */
+    struct bytes inserted; /* by the edits, one after another; lost: memory was short for something */
     size_t looks;          /* things looked at so far */
 };
 
 enum { SPLICE_LOOKS_MAX = 1 << 23 }; /* a second or two: aliases make many things of a short text */
 
-/* So many things more will be looked at. INVALID at `at` when that is too much. */
-dibs_status splice_look(struct splice *s, const yaml_node *at, size_t n, dibs_err *err);
-
 /* `yaml` is the tree of `text`; both must outlive it. */
-dibs_status splice_begin(struct splice *s, const yaml_text *yaml, const char *text, size_t len,
-                         dibs_err *err);
+void splice_begin(struct splice *s, const yaml_text *yaml, const char *text, size_t len, dibs_err *err);
 void splice_done(struct splice *s); /* a zeroed one is fine */
+/* So many things more will be looked at. False: it has failed, perhaps because that is too much. */
+bool splice_look(struct splice *s, const yaml_node *at, size_t n);
 
 /* A piece, at the end of its parent (NULL: none). `key` (borrowed) when the parent is a map; `text` (copied)
  * of words, which are written as they are, and texts, which are quoted. Without memory NULL, which is a fine
@@ -57,24 +55,23 @@ struct splice_piece *splice_piece(struct splice *s, struct splice_piece *parent,
 void splice_adopt(struct splice_piece *parent, struct splice_piece *piece);
 
 /* All pairs of `pairs` at the end of a map that has none of their keys. */
-dibs_status splice_add_pairs(struct splice *s, const yaml_node *map, const struct splice_piece *pairs,
-                             dibs_err *err);
+void splice_add_pairs(struct splice *s, const yaml_node *map, const struct splice_piece *pairs);
 /* All of `items` in front of, or behind, the list that is the value of `key`. */
-dibs_status splice_add_items(struct splice *s, const yaml_node *key, const struct splice_piece *items,
-                             bool is_front, dibs_err *err);
+void splice_add_items(struct splice *s, const yaml_node *key, const struct splice_piece *items,
+                      bool is_front);
 /* Replace the value of `key` by the piece. */
-dibs_status splice_set(struct splice *s, const yaml_node *map, const yaml_node *key,
-                       const struct splice_piece *piece, dibs_err *err);
+void splice_set(struct splice *s, const yaml_node *map, const yaml_node *key,
+                const struct splice_piece *piece);
 /* The pair of `key` becomes the only one of `pairs`. */
-dibs_status splice_swap(struct splice *s, const yaml_node *map, const yaml_node *key,
-                        const struct splice_piece *pairs, dibs_err *err);
+void splice_swap(struct splice *s, const yaml_node *map, const yaml_node *key,
+                 const struct splice_piece *pairs);
 /* An item of a list becomes the piece. */
-dibs_status splice_replace(struct splice *s, const yaml_node *list, const yaml_node *item,
-                           const struct splice_piece *piece, dibs_err *err);
+void splice_replace(struct splice *s, const yaml_node *list, const yaml_node *item,
+                    const struct splice_piece *piece);
 
 /* Add the new text to *out, with a NUL behind it that is not counted. The caller ends *out, also on failure.
  */
-dibs_status splice_apply(const struct splice *s, struct bytes *out, dibs_err *err);
+dibs_status splice_apply(const struct splice *s, struct bytes *out);
 
 /* ---- how pieces are written (piece.c) ---- */
 /* As JSON, which is YAML in brackets, too. */

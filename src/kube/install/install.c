@@ -99,20 +99,19 @@ void install_tls_done(struct install_tls *tls)
     *tls = (struct install_tls){ 0 };
 }
 
-static dibs_status read_pem(const yaml_text *yaml, const yaml_node *data, const char *key, char **out,
-                            dibs_err *err)
+/* Read a PEM text, also when it turns out to be a fault. */
+static char *read_pem(struct yaml_faults *faults, const yaml_node *data, const char *key)
 {
     static const char begin[] = "-----BEGIN ";
     const yaml_node *node = yaml_get(data, key);
     const char *base64 = yaml_string(node);
+    char *text = base64 ? base64_decode_text(base64) : NULL;
 
     if (!base64)
-        return err_set(err, DIBS_INVALID, "%s: there is no %s among the data of a Secret", yaml_name(yaml),
-                       key);
-    *out = base64_decode_text(base64);
-    if (*out && strncmp(*out, begin, strlen(begin)) == 0)
-        return DIBS_OK;
-    return yaml_error(yaml, node, err, "%s is no PEM text in base64", key);
+        yaml_fault(faults, NULL, "there is no %s among the data of a Secret", key);
+    else if (!text || strncmp(text, begin, strlen(begin)) != 0)
+        yaml_fault(faults, node, "%s is no PEM text in base64", key);
+    return text;
 }
 
 dibs_status install_tls_read(const char *name, const char *text, size_t len, struct install_tls *out,
@@ -124,17 +123,16 @@ dibs_status install_tls_read(const char *name, const char *text, size_t len, str
 
     if (s != DIBS_OK)
         return s;
+    struct yaml_faults faults = { yaml, err, DIBS_OK };
     const yaml_node *data = yaml_count(yaml) > 0 ? yaml_get(yaml_root(yaml, 0), "data") : NULL;
-    s = read_pem(yaml, data, "ca.crt", &tls.authority, err);
-    if (s == DIBS_OK)
-        s = read_pem(yaml, data, "tls.crt", &tls.server, err);
-    if (s == DIBS_OK)
-        s = read_pem(yaml, data, "tls.key", &tls.key, err);
-    if (s == DIBS_OK)
+    tls.authority = read_pem(&faults, data, "ca.crt");
+    tls.server = read_pem(&faults, data, "tls.crt");
+    tls.key = read_pem(&faults, data, "tls.key");
+    if (faults.status == DIBS_OK)
         *out = tls;
     else
         install_tls_done(&tls);
-    return s;
+    return faults.status;
 }
 
 /* ---- values ---- */

@@ -67,33 +67,24 @@ static int key_id(const struct half *h, unsigned char out[KEY_ID_BYTES], size_t 
     return gnutls_x509_crt_get_key_id(h->cert, GNUTLS_KEYID_USE_SHA1, out, n);
 }
 
-static int sign_authority(struct half *h)
+/* Sign the certificate of a server with this name; NULL: of the authority, by itself. */
+static int sign(struct half *h, const struct half *authority, const char *name)
 {
     unsigned char id[KEY_ID_BYTES];
     size_t n = 0;
     int r = key_id(h, id, &n);
 
     STEP(r, gnutls_x509_crt_set_subject_key_id(h->cert, id, n));
-    STEP(r, gnutls_x509_crt_set_basic_constraints(h->cert, 1, 0));
-    STEP(r, gnutls_x509_crt_set_key_usage(h->cert, GNUTLS_KEY_KEY_CERT_SIGN));
-    STEP(r, gnutls_x509_crt_sign2(h->cert, h->cert, h->key, GNUTLS_DIG_SHA256, 0));
-    return r;
-}
-
-static int sign_server(struct half *h, const struct half *authority, const char *name)
-{
-    unsigned char id[KEY_ID_BYTES];
-    size_t n = 0;
-    int r = key_id(h, id, &n);
-
-    STEP(r, gnutls_x509_crt_set_subject_key_id(h->cert, id, n));
-    STEP(r, key_id(authority, id, &n));
-    STEP(r, gnutls_x509_crt_set_authority_key_id(h->cert, id, n));
-    STEP(r, gnutls_x509_crt_set_basic_constraints(h->cert, 0, -1));
-    STEP(r, gnutls_x509_crt_set_key_usage(h->cert, GNUTLS_KEY_DIGITAL_SIGNATURE));
-    STEP(r, gnutls_x509_crt_set_key_purpose_oid(h->cert, GNUTLS_KP_TLS_WWW_SERVER, 0));
-    STEP(r, gnutls_x509_crt_set_subject_alt_name(h->cert, GNUTLS_SAN_DNSNAME, name, (unsigned) strlen(name),
-                                                 GNUTLS_FSAN_SET));
+    STEP(r, gnutls_x509_crt_set_basic_constraints(h->cert, name == NULL, name ? -1 : 0));
+    STEP(r, gnutls_x509_crt_set_key_usage(h->cert,
+                                          name ? GNUTLS_KEY_DIGITAL_SIGNATURE : GNUTLS_KEY_KEY_CERT_SIGN));
+    if (name) {
+        STEP(r, key_id(authority, id, &n));
+        STEP(r, gnutls_x509_crt_set_authority_key_id(h->cert, id, n));
+        STEP(r, gnutls_x509_crt_set_key_purpose_oid(h->cert, GNUTLS_KP_TLS_WWW_SERVER, 0));
+        STEP(r, gnutls_x509_crt_set_subject_alt_name(h->cert, GNUTLS_SAN_DNSNAME, name,
+                                                     (unsigned) strlen(name), GNUTLS_FSAN_SET));
+    }
     STEP(r, gnutls_x509_crt_sign2(h->cert, authority->cert, authority->key, GNUTLS_DIG_SHA256, 0));
     return r;
 }
@@ -127,8 +118,8 @@ dibs_status install_tls_make(const char *name, int64_t wall_ms, struct install_t
     struct half server = { 0 };
     int r = half_begin(&authority, "CN=dibs authority", wall_ms);
     STEP(r, half_begin(&server, "CN=dibs webhook", wall_ms)); /* the name itself may be too long for it */
-    STEP(r, sign_authority(&authority));
-    STEP(r, sign_server(&server, &authority, name));
+    STEP(r, sign(&authority, &authority, NULL));
+    STEP(r, sign(&server, &authority, name));
     STEP(r, write_texts(&authority, &server, &made));
     half_done(&server);
     half_done(&authority);

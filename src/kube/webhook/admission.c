@@ -170,67 +170,55 @@ static void begin_create(struct admission *a)
 
 /* ---- updates ---- */
 
-static bool is_same(const char *a, const char *b)
+/* `map`: "annotations" or "labels". */
+static dibs_status check_same(const struct review *review, const char *map, const char *key, dibs_err *err)
 {
-    return a && b ? strcmp(a, b) == 0 : a == b;
-}
+    char path[32];
+    const char *was = NULL;
+    const char *is = NULL;
 
-static const char *label(const jsonr_value *pod, const char *key)
-{
-    const char *text = NULL;
-
-    (void) jsonr_get_string(jsonr_at(pod, "metadata.labels"), key, &text);
-    return text;
-}
-
-static dibs_status refuse(const char *what, const char *key, dibs_err *err)
-{
+    (void) snprintf(path, sizeof path, "metadata.%s", map);
+    (void) jsonr_get_string(jsonr_at(review->old, path), key, &was);
+    (void) jsonr_get_string(jsonr_at(review->object, path), key, &is);
+    if (was && is ? strcmp(was, is) == 0 : was == is)
+        return DIBS_OK;
     return err_set(err, DIBS_INVALID,
-                   "metadata.%s[%s] cannot be changed: the ports of a pod are those it was created with",
-                   what, key);
-}
-
-/* The annotations that were written with the ports. */
-static dibs_status check_values(const jsonr_value *old, const jsonr_value *object, dibs_err *err)
-{
-    struct port_request request = { 0 };
-    dibs_status s = DIBS_OK;
-
-    if (port_request_read(old, "", &request, NULL) != DIBS_OK)
-        return DIBS_OK; /* it was never given any */
-    for (size_t i = 0; request.config && i < request.config->n_ports && s == DIBS_OK; i++) {
-        const char *key = request.config->ports[i].annotation;
-
-        if (key && !is_same(port_request_annotation(old, key), port_request_annotation(object, key)))
-            s = refuse("annotations", key, err);
-    }
-    port_request_done(&request);
-    return s;
+                   "metadata.%s[%s] cannot be changed: the ports of a pod are those it was created with", map,
+                   key);
 }
 
 /* Fields that an update cannot change: the containers run with the ports that they stand for. */
-static dibs_status check_unchanged(const jsonr_value *old, const jsonr_value *object, dibs_err *err)
+static dibs_status check_unchanged(const struct review *review, dibs_err *err)
 {
-    static const char *const annotations[] = { WORKLOAD_KEY_RBG, WORKLOAD_KEY_OWN, IDENTITY_KEY_CLAIM,
-                                               IDENTITY_KEY_ASSIGNED };
-    static const char *const labels[] = { IDENTITY_LABEL_GROUP, IDENTITY_LABEL_ROLE };
-    bool has_ports = port_request_annotation(old, IDENTITY_KEY_CLAIM) != NULL;
+    static const struct {
+        const char *map, *key;
+        bool needs_ports;
+    } fields[] = {
+        { "annotations", WORKLOAD_KEY_RBG, false },   { "annotations", WORKLOAD_KEY_OWN, false },
+        { "annotations", IDENTITY_KEY_CLAIM, false }, { "annotations", IDENTITY_KEY_ASSIGNED, false },
+        { "labels", IDENTITY_LABEL_GROUP, true },     { "labels", IDENTITY_LABEL_ROLE, true },
+    };
+    bool has_ports = port_request_annotation(review->old, IDENTITY_KEY_CLAIM) != NULL;
+    struct port_request request = { 0 };
+    dibs_status s = DIBS_OK;
 
-    for (size_t i = 0; i < sizeof annotations / sizeof *annotations; i++)
-        if (!is_same(port_request_annotation(old, annotations[i]),
-                     port_request_annotation(object, annotations[i])))
-            return refuse("annotations", annotations[i], err);
-    for (size_t i = 0; has_ports && i < sizeof labels / sizeof *labels; i++)
-        if (!is_same(label(old, labels[i]), label(object, labels[i])))
-            return refuse("labels", labels[i], err);
-    return has_ports ? check_values(old, object, err) : DIBS_OK;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields && s == DIBS_OK; i++)
+        if (has_ports || !fields[i].needs_ports)
+            s = check_same(review, fields[i].map, fields[i].key, err);
+    /* The annotations that were written with the ports. */
+    if (has_ports && port_request_read(review->old, "", &request, NULL) == DIBS_OK && request.config)
+        for (size_t i = 0; i < request.config->n_ports && s == DIBS_OK; i++)
+            if (request.config->ports[i].annotation)
+                s = check_same(review, "annotations", request.config->ports[i].annotation, err);
+    port_request_done(&request);
+    return s;
 }
 
 static void begin_update(struct admission *a)
 {
     dibs_err err = { 0 };
 
-    decide(a, check_unchanged(a->review.old, a->review.object, &err), &err);
+    decide(a, check_unchanged(&a->review, &err), &err);
 }
 
 /* ---- templates ---- */

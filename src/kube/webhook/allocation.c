@@ -107,9 +107,12 @@ static size_t reserve_target(struct batch *b, const char *name)
 
 /* ---- names that have something else ---- */
 
+/* The name's claim; its id is 0: there is none. */
 static dibs_status find(struct batch *b, const char *name, dibs_claim *out)
 {
-    return dibs_claim_find(b->handle, &(dibs_which){ .name = name }, out, b->err);
+    dibs_status s = dibs_claim_find(b->handle, &(dibs_which){ .name = name }, out, b->err);
+
+    return s == DIBS_NOT_FOUND ? DIBS_OK : s;
 }
 
 /* Free the name: its claim goes on as NAME/PORT, for a pod may use it. One that no pod has ends. */
@@ -127,11 +130,11 @@ static bool is_in_block(const struct line *line)
 }
 
 /* A port that dibs chooses keeps its number where it can: other pods may know it. */
-static void prefer(struct batch *b, size_t i, uint16_t port, dibs_mode mode)
+static void prefer(struct batch *b, size_t i, uint16_t port)
 {
     if (b->requests[i].mode == DIBS_REQUIRED || is_in_block(&b->lines[i]))
         return;
-    b->requests[i].mode = mode;
+    b->requests[i].mode = DIBS_PREFERRED;
     b->requests[i].port = port;
 }
 
@@ -167,14 +170,10 @@ static dibs_status move_changed(struct batch *b)
         bool is_narrowed = false;
 
         s = find(b, b->lines[i].name, &claim);
-        if (s == DIBS_NOT_FOUND) {
-            s = DIBS_OK;
-            continue;
-        }
         bool is_member = dibs_ranges_contain(&pool.ranges, claim.port);
         assert(b->requests[i].keeper); /* by request_own() */
         bool is_same = !claim.keeper[0] || strcmp(claim.keeper, b->requests[i].keeper) == 0;
-        if (s != DIBS_OK ||
+        if (s != DIBS_OK || claim.id == 0 ||
             (is_same && is_member && workload_is_as_wanted(&claim, b->lines[i].port, &is_narrowed)))
             continue;
         s = check_movable(b, i, &claim);
@@ -182,7 +181,7 @@ static dibs_status move_changed(struct batch *b)
             return s;
         leave_name(b, &claim);
         if (is_member)
-            prefer(b, i, claim.port, DIBS_PREFERRED);
+            prefer(b, i, claim.port);
     }
     return s;
 }
@@ -199,39 +198,37 @@ static dibs_status let_go(struct batch *b, const char *name, uint16_t *port)
         if (s == DIBS_OK)
             s = find(b, name, &claim);
     }
-    if (s != DIBS_OK)
-        return s;
-    leave_name(b, &claim);
+    if (s == DIBS_OK && claim.id != 0)
+        leave_name(b, &claim);
     *port = claim.port;
-    return DIBS_OK;
+    return s;
 }
 
 /* A reference came first: the port gets the number that the referring pod was given, under whichever name
  * that is reserved. */
 static dibs_status adopt(struct batch *b, size_t i)
 {
+    struct line *line = &b->lines[i];
     dibs_claim has = { 0 };
     struct reservation reserved = { 0 };
     uint16_t marked = 0;
-    dibs_status s = find(b, b->lines[i].name, &has);
-    bool is_there = s == DIBS_OK && has.is_exclusive;
+    dibs_status s = find(b, line->name, &has);
+    bool is_there = has.id != 0 && has.is_exclusive;
 
-    if ((s != DIBS_OK && s != DIBS_NOT_FOUND) || (is_there && has.keeper[0]))
+    if (s != DIBS_OK || (is_there && has.keeper[0]))
         return s;
-    if (s == DIBS_OK && !is_there) /* version 1.4 declared a claim to mark the name */
-        s = let_go(b, b->lines[i].name, &marked);
-    else
-        s = DIBS_OK;
+    if (has.id != 0 && !is_there) /* version 1.4 declared a claim to mark the name */
+        s = let_go(b, line->name, &marked);
     if (s == DIBS_OK)
-        s = reservation_find(b->handle, b->a->who, b->lines[i].port, &reserved, b->err);
-    if (s == DIBS_OK && is_there)
-        b->lines[i].reserved = has.port;
-    else if (s == DIBS_OK && reserved.name[0])
-        s = let_go(b, reserved.name, &b->lines[i].reserved);
-    if (s == DIBS_OK && b->lines[i].reserved && !is_there)
-        prefer(b, i, b->lines[i].reserved, DIBS_PREFERRED);
-    if (reserved.other)
-        b->lines[i].other = reserved.other;
+        s = reservation_find(b->handle, b->a->who, line->port, &reserved, b->err);
+    line->other = reserved.other;
+    if (is_there) {
+        line->reserved = has.port;
+    } else if (s == DIBS_OK && reserved.name[0]) {
+        s = let_go(b, reserved.name, &line->reserved);
+        if (line->reserved)
+            prefer(b, i, line->reserved);
+    }
     return s;
 }
 
@@ -240,11 +237,8 @@ static dibs_status adopt_all(struct batch *b)
     dibs_status s = DIBS_OK;
 
     for (size_t i = 0; i < b->n_own && s == DIBS_OK && !b->a->is_dry_run; i++)
-        if (i == 0 || b->lines[i].port != b->lines[i - 1].port) {
+        if (i == 0 || b->lines[i].port != b->lines[i - 1].port)
             s = adopt(b, i);
-            if (s == DIBS_NOT_FOUND)
-                s = DIBS_OK;
-        }
     return s;
 }
 

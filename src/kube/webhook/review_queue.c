@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "kube/webhook/review_queue.h"
 
-#include <stdlib.h>
-
 #include "base/clock.h"
-#include "base/err.h"
 #include "kube/identity.h"
+#include "server/runtime.h"
 
 #include "base/banned.h"
 
@@ -94,13 +92,9 @@ void review_queue_turn(struct review_queue *queue)
 int64_t review_queue_next_ms(const struct review_queue *queue)
 {
     int64_t wait_ms = group_commit_next_ms(queue->group);
-    int64_t now_ms = clock_monotonic_ms();
 
-    for (const struct review_job *job = queue->early; job; job = job->next) {
-        int64_t left_ms = job->again_ms > now_ms ? job->again_ms - now_ms : 0;
-
-        wait_ms = wait_ms < 0 || left_ms < wait_ms ? left_ms : wait_ms;
-    }
+    for (const struct review_job *job = queue->early; job; job = job->next)
+        wait_ms = runtime_sooner(wait_ms, clock_until_ms(job->again_ms));
     return wait_ms;
 }
 
@@ -145,43 +139,29 @@ static dibs_status open_group(struct review_queue *q, dibs_err *err)
     return group_commit_open(&options, &q->group, err);
 }
 
-dibs_status review_queue_open(const struct review_queue_options *options, struct review_queue **out,
+dibs_status review_queue_open(struct review_queue *queue, const struct kube_ledger_options *ledger,
                               dibs_err *err)
 {
-    struct review_queue *self = calloc(1, sizeof *self);
-    struct kube_ledger_options ledger = options->ledger;
+    struct kube_ledger_options own = *ledger;
 
-    if (!self)
-        return err_set(err, DIBS_FAILURE, "starting: out of memory");
-    self->admission = options->admission;
-    self->admission.pool = self->ledger.pool.name;
-    self->needs_rebuilt = options->needs_rebuilt;
-    ledger.kind = "webhook";
-    ledger.principal = "ns:default";
-    ledger.call_max_ms = CALL_MS;
-    dibs_status s = kube_ledger_open(&self->ledger, &ledger, err);
+    own.kind = "webhook";
+    own.principal = "ns:default";
+    own.call_max_ms = CALL_MS;
+    queue->admission.pool = queue->ledger.pool.name;
+    dibs_status s = kube_ledger_open(&queue->ledger, &own, err);
     if (s == DIBS_OK)
-        s = open_group(self, err);
-    if (s == DIBS_OK) {
-        const struct call call = handle_call(self->ledger.server.handle);
-
-        core_index_remember(self->ledger.server.core, self->ledger.pool.cooldown_ms);
-        s = core_index_refresh(self->ledger.server.core, &call, err);
-    }
-    if (s == DIBS_OK)
-        *out = self;
-    else
-        review_queue_close(self);
-    return s;
+        s = open_group(queue, err);
+    if (s != DIBS_OK)
+        return s;
+    core_index_remember(queue->ledger.server.core, queue->ledger.pool.cooldown_ms);
+    const struct call call = handle_call(queue->ledger.server.handle);
+    return core_index_refresh(queue->ledger.server.core, &call, err);
 }
 
 void review_queue_close(struct review_queue *queue)
 {
-    if (!queue)
-        return;
     if (queue->group)
         queue_early(queue, true);
     group_commit_close(queue->group);
     kube_ledger_close(&queue->ledger);
-    free(queue);
 }

@@ -20,25 +20,20 @@ struct review_job {
     int64_t again_ms;      /* ... and when it is decided again */
 };
 
-struct review_queue {
-    struct kube_ledger ledger;
+struct review_queue { /* zero: closed */
     struct admission_options admission;
+    bool needs_rebuilt; /* nothing is claimed before a controller has rebuilt the ledger, */
+    bool is_rebuilt;    /* ... which it has */
+    struct kube_ledger ledger;
     struct group_commit *group;
     struct review_job *early; /* pods that wait for others; in no order: they are few */
-    bool needs_rebuilt;       /* nothing is claimed before a controller has rebuilt the ledger, */
-    bool is_rebuilt;          /* ... which it has */
 };
 
-/* The ledger's options but for `call_max_ms`, `kind` and `principal`; the admission's but for the pool. */
-struct review_queue_options {
-    struct kube_ledger_options ledger;
-    struct admission_options admission;
-    bool needs_rebuilt;
-};
-
-dibs_status review_queue_open(const struct review_queue_options *options, struct review_queue **out,
+/* `queue` has its options, but for the pool, and does not move while it is open; `ledger` has none of
+ * `call_max_ms`, `kind` and `principal`. The caller ends it with review_queue_close(), also on failure. */
+dibs_status review_queue_open(struct review_queue *queue, const struct kube_ledger_options *ledger,
                               dibs_err *err);
-void review_queue_close(struct review_queue *queue); /* NULL is fine; queued reviews are refused */
+void review_queue_close(struct review_queue *queue); /* queued reviews are refused */
 /* job.job.deadline_ms, admission and decided are the caller's to set. */
 void review_queue_add(struct review_queue *queue, struct review_job *job);
 /* Once a turn of the loop. */

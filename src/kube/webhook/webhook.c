@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
@@ -45,7 +44,7 @@ struct webhook {
     const struct webhook_options *options;
     struct runtime runtime;
     struct endpoint *endpoint;
-    struct review_queue *queue;
+    struct review_queue queue;
     struct metric_latency reviews[REVIEW_OUTCOMES];
     uint64_t ports[DIBS_STATIC + 1], errors[DIBS_STATIC + 1]; /* by kind: claimed and refused */
     struct certificate certificate;
@@ -87,7 +86,7 @@ static void write_metrics(void *ctx, struct bytes *out)
     static const char *const outcomes[REVIEW_OUTCOMES] = { "passed", "claimed", "refused", "unavailable",
                                                            "bad" };
     const struct webhook *w = ctx;
-    const struct group_commit_counts *counts = group_commit_count(w->queue->group);
+    const struct group_commit_counts *counts = group_commit_count(w->queue.group);
     struct metric_writer writer = metric_begin(out);
     dibs_pool_usage usage = { 0 };
 
@@ -99,8 +98,7 @@ static void write_metrics(void *ctx, struct bytes *out)
     }
     metric_add(&writer, METRIC_WEBHOOK_COMMITS, counts->commits, NULL);
     metric_add(&writer, METRIC_WEBHOOK_CONFLICTS, counts->conflicts, NULL);
-    if (dibs_pool_usage_of(w->queue->ledger.server.handle, w->queue->ledger.pool.name, &usage, NULL) !=
-        DIBS_OK)
+    if (dibs_pool_usage_of(w->queue.ledger.server.handle, w->queue.ledger.pool.name, &usage, NULL) != DIBS_OK)
         usage.size = 0;
     metric_add_nodeports(&writer, &(struct metric_nodeports){ .size = usage.size,
                                                               .allocated = usage.n_static + usage.n_dynamic,
@@ -185,7 +183,7 @@ static void mutate(void *ctx, struct http_request *r)
         return;
     }
     review->began_us = clock_monotonic_us();
-    dibs_status s = admission_begin(&w->queue->admission, body, n, &review->job.admission, &err);
+    dibs_status s = admission_begin(&w->queue.admission, body, n, &review->job.admission, &err);
     if (s != DIBS_OK) {
         count(w, REVIEW_BAD, NULL, review->began_us);
         endpoint_answer_text(r, s == DIBS_INVALID ? 400 : 500, err.msg);
@@ -198,7 +196,7 @@ static void mutate(void *ctx, struct http_request *r)
     review->job.job.deadline_ms = clock_monotonic_ms() + patience_ms(r);
     http_set_user(r, review);
     if (review->job.admission.needs_ledger)
-        review_queue_add(w->queue, &review->job);
+        review_queue_add(&w->queue, &review->job);
     else
         answer(review);
 }
@@ -209,11 +207,11 @@ static const struct page pages[] = {
 
 static dibs_status check_ready(void *ctx, dibs_err *err)
 {
-    const struct webhook *w = ctx;
+    struct webhook *w = ctx;
 
     if (w->runtime.is_stopping)
         return err_set(err, DIBS_UNAVAILABLE, "stopping");
-    return review_queue_check(w->queue, err);
+    return review_queue_check(&w->queue, err);
 }
 
 /* The claim of an abandoned review stays pending, and ends by itself. */
@@ -257,7 +255,7 @@ static dibs_status open_listener(struct webhook *w, dibs_err *err)
 
     if (s == DIBS_OK)
         LOG(LOG_INFO, "serving", "version", dibs_version(), "listen", listen, "ledger",
-            w->options->settings->ledger, "pool", w->queue->ledger.pool.name);
+            w->options->settings->ledger, "pool", w->queue.ledger.pool.name);
     return s;
 }
 
@@ -278,24 +276,24 @@ static dibs_status start(struct webhook *w, dibs_err *err)
         .abandoned = abandoned,
         .ctx = w,
     };
-    struct review_queue_options queue = {
-        .ledger = { .settings = o->settings, .listen = o->listen ? o->listen : WEBHOOK_LISTEN },
-        .needs_rebuilt = o->needs_rebuilt,
-        .admission = { .pending_ms = o->pending_ms ? o->pending_ms : WEBHOOK_PENDING_MS,
-                       .templates = o->templates,
-                       .n_templates = o->n_templates },
-    };
-    dibs_status s = check_options(o, &queue.ledger.pool, err);
+    struct kube_ledger_options ledger = { .settings = o->settings,
+                                          .listen = o->listen ? o->listen : WEBHOOK_LISTEN };
+    dibs_status s = check_options(o, &ledger.pool, err);
 
+    w->queue.needs_rebuilt = o->needs_rebuilt;
+    w->queue.admission =
+        (struct admission_options){ .pending_ms = o->pending_ms ? o->pending_ms : WEBHOOK_PENDING_MS,
+                                    .templates = o->templates,
+                                    .n_templates = o->n_templates };
     if (s == DIBS_OK)
         s = runtime_open(&w->runtime, err);
-    queue.ledger.loop = w->runtime.loop;
+    ledger.loop = w->runtime.loop;
     if (s == DIBS_OK)
         s = endpoint_open(w->runtime.loop, &endpoint, &w->endpoint, err);
     if (s == DIBS_OK)
         s = certificate_load(&w->certificate, endpoint_http(w->endpoint), err);
     if (s == DIBS_OK)
-        s = review_queue_open(&queue, &w->queue, err);
+        s = review_queue_open(&w->queue, &ledger, err);
     return s == DIBS_OK && !o->is_check ? open_listener(w, err) : s;
 }
 
@@ -305,7 +303,7 @@ static int64_t next_ms(void *ctx)
 {
     const struct webhook *w = ctx;
     int64_t wait_ms =
-        runtime_sooner(http_next_ms(endpoint_http(w->endpoint)), review_queue_next_ms(w->queue));
+        runtime_sooner(http_next_ms(endpoint_http(w->endpoint)), review_queue_next_ms(&w->queue));
 
     return runtime_sooner(wait_ms, CERTIFICATE_LOOK_MS);
 }
@@ -314,7 +312,7 @@ static void turn(void *ctx)
 {
     struct webhook *w = ctx;
 
-    review_queue_turn(w->queue);
+    review_queue_turn(&w->queue);
     http_run(endpoint_http(w->endpoint));
     certificate_turn(&w->certificate, endpoint_http(w->endpoint), clock_monotonic_ms());
 }
@@ -329,7 +327,7 @@ static bool drain(void *ctx)
     const struct webhook *w = ctx;
 
     http_stop_accepting(endpoint_http(w->endpoint));
-    return !review_queue_is_idle(w->queue) || http_connections(endpoint_http(w->endpoint)) > 0;
+    return !review_queue_is_idle(&w->queue) || http_connections(endpoint_http(w->endpoint)) > 0;
 }
 
 dibs_status webhook_run(const struct webhook_options *options, dibs_err *err)
@@ -344,7 +342,7 @@ dibs_status webhook_run(const struct webhook_options *options, dibs_err *err)
     dibs_status s = start(&w, err);
     if (s == DIBS_OK && !options->is_check)
         s = runtime_run(&w.runtime, &hooks, err);
-    review_queue_close(w.queue); /* first: its queued reviews are answered by the endpoint */
+    review_queue_close(&w.queue); /* first: its queued reviews are answered by the endpoint */
     endpoint_close(w.endpoint);
     runtime_close(&w.runtime);
     return s;
