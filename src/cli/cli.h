@@ -28,10 +28,15 @@ struct cli_opt {
 };
 
 enum cli_cmd_flags {
-    CLI_HANDLE = 1 << 0,  /* program_main() opens the handle first */
-    CLI_STOP = 1 << 1,    /* options end at the first argument: `run` */
-    CLI_HIDDEN = 1 << 2,  /* not in help, man page and completions */
-    CLI_NO_JSON = 1 << 3, /* `run`: standard output is the command's */
+    CLI_HANDLE = 1 << 0,      /* program_main() opens the handle first */
+    CLI_STOP = 1 << 1,        /* options end at the first argument: `run` */
+    CLI_HIDDEN = 1 << 2,      /* not in help, man page and completions */
+    CLI_NO_JSON = 1 << 3,     /* `run`: standard output is the command's */
+    CLI_SILENT = 1 << 4,      /* no answer without --json: a closed stdout is no failure */
+    CLI_NO_SETTINGS = 1 << 5, /* must work with a broken configuration: `help`, `version` */
+    CLI_MANIFEST = 1 << 6,    /* is about the manifest: one that cannot be used is an error */
+    CLI_CLAIMS = 1 << 7,      /* claims by the manifest's range and group: one that is broken is an error */
+    CLI_REPORTS_MANIFEST = 1 << 8, /* reports an unusable manifest itself */
 };
 
 struct workload_group;
@@ -138,14 +143,6 @@ extern const struct cli_cmd cmd_serve, cmd_run, cmd_get, cmd_claim, cmd_release,
     cmd_kube;
 
 /* ---- for program.c and the commands that change something ---- */
-
-enum cli_cmd_more_flags {
-    CLI_SILENT = 1 << 4,      /* no answer without --json: a closed stdout is no failure */
-    CLI_NO_SETTINGS = 1 << 5, /* must work with a broken configuration: `help`, `version` */
-    CLI_MANIFEST = 1 << 6,    /* is about the manifest: one that cannot be used is an error */
-    CLI_CLAIMS = 1 << 7,      /* claims by the manifest's range and group: one that is broken is an error */
-    CLI_REPORTS_MANIFEST = 1 << 8, /* reports an unusable manifest itself */
-};
 
 #define CLI_EXIT_OUTPUT 74        /* the answer could not be written (sysexits.h has the same number) */
 #define CLI_EXIT_READER_GONE 141  /* as if SIGPIPE had ended dibs, and as silently */

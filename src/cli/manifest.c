@@ -16,17 +16,9 @@
 enum { PATH_BYTES = 4096, PLACE_BYTES = 240 };
 enum { VARIABLES_SHOWN = 4, VALUE_BYTES = 60 }; /* of a pod, in one line for people */
 
-/* Write where a setting stands: "dibs.yaml:3:1". */
-static void write_place(const struct workload_group *group, struct workload_place place, char *out,
-                        size_t size)
-{
-    (void) snprintf(out, size, "%.200s:%u:%u", group->source, place.line, place.column);
-}
-
 static dibs_status load(struct cli *cli, const char *path, const dibs_flag *flags, size_t n, dibs_err *err)
 {
-    const struct workload_group *group =
-        cli->manifest; /* NULL: it cannot be used; its directory still counts */
+    const struct workload_group *group = cli->manifest; /* NULL: unusable; its directory still counts */
     dibs_project_setting settings[DIBS_SETTING_COUNT];
     char places[DIBS_SETTING_COUNT][PLACE_BYTES];
     char dir[PATH_BYTES];
@@ -42,7 +34,8 @@ static dibs_status load(struct cli *cli, const char *path, const dibs_flag *flag
     for (size_t i = 0; i < file.n; i++) {
         const struct workload_setting *from = &group->settings[i];
 
-        write_place(group, from->place, places[i], sizeof places[i]);
+        (void) snprintf(places[i], sizeof places[i], "%.200s:%u:%u", group->source, from->place.line,
+                        from->place.column);
         settings[i] = (dibs_project_setting){ from->setting, from->value, places[i] };
     }
     return dibs_settings_load_project(&file, flags, n, &cli->settings, err);

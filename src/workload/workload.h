@@ -278,7 +278,7 @@ dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, s
 dibs_status workload_check_idle(dibs *handle, const struct workload_group *group,
                                 const struct workload_pod *const *pods, size_t n, dibs_err *err);
 
-/* ---- variables (values.c, variables.c) ---- */
+/* ---- variables (values.c) ---- */
 struct workload_value {
     const char *env;
     const char *annotation; /* NULL: none */

@@ -318,9 +318,10 @@ static void read_signals(struct processes *all, int fd)
 
         if (sig == SIGCHLD)
             continue;
-        all->is_signalled =
-            all->is_signalled || sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT;
-        if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT)
+        bool is_stop = sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT;
+
+        all->is_signalled = all->is_signalled || is_stop;
+        if (is_stop)
             begin_stop(all, is_impatient(all) && sig == SIGINT ? SIGKILL : sig, 128 + sig);
         else if (sig != SIGTSTP && sig != SIGCONT && sig != SIGWINCH)
             signal_all(all, sig);
