@@ -13,31 +13,22 @@
 
 #include "base/banned.h"
 
-enum { PATH_BYTES = 4096, PLACE_BYTES = 240 };
+enum { PATH_BYTES = 4096 };
 enum { VARIABLES_SHOWN = 4, VALUE_BYTES = 60 }; /* of a pod, in one line for people */
 
 static dibs_status load(struct cli *cli, const char *path, const dibs_flag *flags, size_t n, dibs_err *err)
 {
     const struct workload_group *group = cli->manifest; /* NULL: unusable; its directory still counts */
-    dibs_project_setting settings[DIBS_SETTING_COUNT];
-    char places[DIBS_SETTING_COUNT][PLACE_BYTES];
     char dir[PATH_BYTES];
     dibs_project_file file = { .dir = dir,
                                .group = group ? group->name : NULL,
-                               .settings = settings,
+                               .settings = group ? group->settings : NULL,
                                .n = group ? group->n_settings : 0 };
 
     (void) text_copy(dir, sizeof dir, path);
     *strrchr(dir, '/') = '\0';
     if (!dir[0])
         (void) text_copy(dir, sizeof dir, "/");
-    for (size_t i = 0; i < file.n; i++) {
-        const struct workload_setting *from = &group->settings[i];
-
-        (void) snprintf(places[i], sizeof places[i], "%.200s:%u:%u", group->source, from->place.line,
-                        from->place.column);
-        settings[i] = (dibs_project_setting){ from->setting, from->value, places[i] };
-    }
     return dibs_settings_load_project(&file, flags, n, &cli->settings, err);
 }
 

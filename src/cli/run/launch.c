@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/bytes.h"
 #include "base/err.h"
 #include "cli/claim_options.h"
 
@@ -16,27 +17,18 @@
 /* Fill the placeholder into an argument; NULL when there is no memory. "${PORT}" is left for a shell. */
 static char *filled(const char *arg, const char *placeholder, const char *text)
 {
-    char *out = NULL;
-    size_t size = 0;
+    struct bytes out = { 0 };
     size_t len = strlen(placeholder);
-    FILE *to = open_memstream(&out, &size);
 
-    if (!to)
-        return NULL;
     for (const char *p = arg; *p;) {
         bool is_here = *p == '{' && (p == arg || p[-1] != '$') && strncmp(p + 1, placeholder, len) == 0 &&
                        p[1 + len] == '}';
 
-        if (is_here)
-            (void) fputs(text, to);
-        else
-            (void) fputc(*p, to);
+        bytes_add(&out, is_here ? text : p, is_here ? strlen(text) : 1);
         p += is_here ? len + 2 : 1;
     }
-    if (fclose(to) == 0)
-        return out;
-    free(out);
-    return NULL;
+    bytes_add(&out, "", 1);
+    return out.is_lost ? NULL : out.at;
 }
 
 void launch_set(struct launch *launch, const char *variable, const char *placeholder, const char *text)

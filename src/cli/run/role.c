@@ -35,8 +35,12 @@ dibs_status pod_init(struct pod *pod, const struct workload_group *group, const 
         return s;
     while (pod->holds < pod->needs.n && !pod->needs.all[pod->holds].is_own)
         pod->holds++;
-    if (declares(pod))
-        workload_use_name(group, which, pod->needs.all[0].port, pod->declared);
+    if (declares(pod)) { /* its own use of the port, whoever's that is */
+        struct workload_port port = *pod->needs.all[0].port;
+
+        port.scope = WORKLOAD_POD_SCOPED;
+        workload_claim_name(group, which, &port, 0, pod->declared);
+    }
     while (command[n])
         n++;
     pod->which = calloc(pod->needs.n + 1, sizeof *pod->which);
