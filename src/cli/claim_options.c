@@ -159,7 +159,7 @@ dibs_status cli_claim_name(struct cli *cli, const char *text, char out[DIBS_NAME
 void cli_note_claims(const struct cli *cli, const dibs_claim *claims, size_t n)
 {
     const char *prefer = cli_value(cli, "prefer");
-    int64_t port = 0;
+    uint16_t port = 0;
     bool is_degraded = false;
     bool is_narrowed = false;
 
@@ -178,7 +178,7 @@ void cli_note_claims(const struct cli *cli, const dibs_claim *claims, size_t n)
         cli_note(cli, "ledger memory: is forgotten when this command ends: nobody else learns of this claim");
     if (is_narrowed)
         cli_note(cli, "this host has no IPv6: claimed for IPv4 alone");
-    if (!prefer || !cli_number(prefer, 1, DIBS_PORT_MAX, &port) || claims[0].port == port)
+    if (!prefer || dibs_port_parse(prefer, &port, NULL) != DIBS_OK || claims[0].port == port)
         return;
     if (claims[0].was_there)
         cli_note(cli, "'%s' keeps its port %u; release it first to have it at %s", claims[0].name,

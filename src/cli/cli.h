@@ -51,7 +51,9 @@ struct cli_cmd {
     unsigned flags;
     int min_args, max_args; /* max -1: any number */
     const char *args_words; /* for completions: its verbs, ":names" or ":files" */
-    const char *program;    /* that runs it, "dibs-serve"; NULL: dibs itself, by `run` */
+    /* What runs it: another program ("dibs-serve"), one of its verbs, or `run`. */
+    const char *program;
+    const struct cli_verb *verbs;
     dibs_status (*run)(struct cli *cli, dibs_err *err);
 };
 
@@ -130,9 +132,6 @@ dibs_status cli_project(struct cli *cli, dibs_err *err);
 dibs_status cli_which(struct cli *cli, const char *text, dibs_which *out, char name[DIBS_NAME_MAX + 1],
                       dibs_err *err);
 
-/* The exit code of a status. */
-int cli_exit_code(dibs_status status);
-
 /* The table. */
 extern const struct cli_cmd *const cli_commands[];
 extern const struct cli_opt cli_global_opts[]; /* --json, --quiet, --help, and the settings */
@@ -151,8 +150,6 @@ extern const struct cli_cmd cmd_serve, cmd_run, cmd_get, cmd_claim, cmd_release,
 
 /* Print a line that --quiet does not silence (INV-10): "dibs: warning: ...". */
 void cli_warn(const char *fmt, ...) DIBS_PRINTF(1, 2);
-/* Read digits only, within min..max. */
-bool cli_number(const char *text, int64_t min, int64_t max, int64_t *out);
 /* Open the handle unless it is open. program_main() does it for CLI_HANDLE; a command that calls it itself
  * can refuse a wrong request before there is a ledger. */
 dibs_status cli_open(struct cli *cli, dibs_err *err);

@@ -43,16 +43,6 @@ void cli_warn(const char *fmt, ...)
     va_end(ap);
 }
 
-bool cli_number(const char *text, int64_t min, int64_t max, int64_t *out)
-{
-    uint64_t value = 0;
-
-    if (!text_number(text, strlen(text), (uint64_t) max, &value) || value < (uint64_t) min)
-        return false;
-    *out = (int64_t) value;
-    return true;
-}
-
 void cli_begin_list(struct cli *cli)
 {
     if (cli->json)
@@ -97,30 +87,23 @@ void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size
 {
     char left[48];
     const char *on = claim->node[0] ? " on " : "";
+    int64_t ms = claim->lease_until_ms - boot_ms;
+    bool is_dead = claim->life == DIBS_DEAD; /* a lease also before its end: of another boot */
 
-    switch (claim->holder) {
-    case DIBS_HELD_BY_PROCESS:
+    if (claim->holder == DIBS_HELD_BY_PROCESS) {
         (void) snprintf(out, size, "pid %d (%s)%s%s", claim->process.pid,
                         claim->command[0] ? claim->command : "?", on, claim->node);
-        return;
-    case DIBS_HELD_BY_LEASE: {
-        int64_t ms = claim->lease_until_ms - boot_ms;
-        if (claim->node[0] && claim->life != DIBS_DEAD) { /* its end is in the time of that host's clock */
-            clock_duration_format(claim->lease_ttl_ms, left);
-            (void) snprintf(out, size, "lease of %s%s%s", left, on, claim->node);
-            return;
-        }
-        if (ms <= 0 || claim->life == DIBS_DEAD) { /* dead before its end: of another boot */
-            (void) snprintf(out, size, "lease, ended");
-            return;
-        }
+    } else if (claim->holder == DIBS_HELD_BY_NOBODY) {
+        (void) snprintf(out, size, "%s%s%s", claim->is_damaged ? "? (damaged record)" : "-", on, claim->node);
+    } else if (claim->node[0] && !is_dead) { /* its end is in the time of that host's clock */
+        clock_duration_format(claim->lease_ttl_ms, left);
+        (void) snprintf(out, size, "lease of %s%s%s", left, on, claim->node);
+    } else if (ms <= 0 || is_dead) {
+        (void) snprintf(out, size, "lease, ended");
+    } else {
         rough_duration(ms, left, sizeof left);
         (void) snprintf(out, size, "lease, %s left", left);
-        return;
     }
-    case DIBS_HELD_BY_NOBODY: break;
-    }
-    (void) snprintf(out, size, "%s%s%s", claim->is_damaged ? "? (damaged record)" : "-", on, claim->node);
 }
 
 const char *cli_state(const dibs_claim *claim)
@@ -154,17 +137,6 @@ void cli_bindings(const dibs_claim *claim, char *out, size_t size)
             return;
         used += (size_t) n;
     }
-}
-
-int cli_exit_code(dibs_status status)
-{
-    switch (status) {
-#define X(name, value, text) \
-    case DIBS_##name: return value;
-        DIBS_STATUS_MAP(X)
-#undef X
-    }
-    return 1; /* no known status: memory was overwritten */
 }
 
 /* Was standard output a pipe whose reader is gone? An earlier failed write leaves no errno. */

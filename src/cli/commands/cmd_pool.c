@@ -256,20 +256,15 @@ static dibs_status rm(struct cli *cli, dibs_err *err)
     return status;
 }
 
-static dibs_status run(struct cli *cli, dibs_err *err)
-{
-    static const char *const of_ls[] = { "names", NULL };
-    static const char *const of_set[] = { "ranges", "band", "order", "cooldown", "scope", NULL };
-    static const struct cli_verb verbs[] = {
-        { "ls", NULL, of_ls, list },
-        { "show", "the NAME of a pool", NULL, show },
-        { "set", "the NAME of a pool", of_set, set },
-        { "rm", "the NAME of a pool", NULL, rm },
-        { 0 },
-    };
-
-    return cli_run_verb(cli, verbs, err);
-}
+static const char *const of_ls[] = { "names", NULL };
+static const char *const of_set[] = { "ranges", "band", "order", "cooldown", "scope", NULL };
+static const struct cli_verb verbs[] = {
+    { "ls", NULL, of_ls, list },
+    { "show", "the NAME of a pool", NULL, show },
+    { "set", "the NAME of a pool", of_set, set },
+    { "rm", "the NAME of a pool", NULL, rm },
+    { 0 },
+};
 
 static const struct cli_opt opts[] = {
     { .name = "ranges", .arg = "RANGES", .help = "its ports, as in 20000-20999,30000" },
@@ -305,5 +300,5 @@ const struct cli_cmd cmd_pool = {
     .flags = CLI_HANDLE,
     .max_args = 2,
     .args_words = "ls show set rm",
-    .run = run,
+    .verbs = verbs,
 };
