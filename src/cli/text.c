@@ -68,19 +68,15 @@ static void rough_duration(int64_t ms, char *out, size_t size)
         int64_t ms;
         char unit;
     } units[] = { { 86400000, 'd' }, { 3600000, 'h' }, { 60000, 'm' }, { 1000, 's' } };
-    const size_t n = sizeof units / sizeof *units;
+    const size_t last = sizeof units / sizeof *units - 1;
     size_t i = 0;
 
-    while (i + 1 < n && ms < units[i].ms)
+    while (i < last && ms < units[i].ms)
         i++;
-    int64_t first = ms / units[i].ms;
-    int64_t rest = ms % units[i].ms;
-    int64_t second = i + 1 < n ? rest / units[i + 1].ms : 0;
-    if (second)
-        (void) snprintf(out, size, "%" PRId64 "%c%" PRId64 "%c", first, units[i].unit, second,
-                        units[i + 1].unit);
-    else
-        (void) snprintf(out, size, "%" PRId64 "%c", first, units[i].unit);
+    int64_t rest = i < last ? ms % units[i].ms / units[i + 1].ms : 0;
+    int n = snprintf(out, size, "%" PRId64 "%c", ms / units[i].ms, units[i].unit);
+    if (rest && n > 0)
+        (void) snprintf(out + n, size - (size_t) n, "%" PRId64 "%c", rest, units[i + 1].unit);
 }
 
 void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size)

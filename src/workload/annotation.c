@@ -421,26 +421,6 @@ dibs_status workload_discovery_parse(struct workload_group *group, struct worklo
 
 /* ---- pods that find each other ---- */
 
-/* False when it does not fit. */
-static bool pod_name(const struct workload_pod_id *pod, char *out, size_t size)
-{
-    int n = 0;
-
-    switch (pod->type) {
-    case WORKLOAD_COMPONENT_PODS:
-        n = snprintf(out, size, "%s-%s-%u", pod->instance, pod->component, pod->id);
-        break;
-    case WORKLOAD_LEADER_WORKER_PODS: {
-        bool is_leader = strcmp(pod->component, "leader") == 0;
-
-        n = snprintf(out, size, "%s-%llu", pod->instance, is_leader ? 0 : pod->id + 1ull);
-        break;
-    }
-    case WORKLOAD_STANDALONE_POD: n = snprintf(out, size, "%s", pod->instance); break;
-    }
-    return n >= 0 && (size_t) n < size;
-}
-
 bool workload_discovery_add(struct workload_group *group, const struct workload_discovery *found,
                             const struct workload_reference *like, struct workload_component *component)
 {
@@ -467,11 +447,18 @@ bool workload_discovery_add(struct workload_group *group, const struct workload_
 bool workload_discovery_address(const struct workload_pod_id *pod, const char *service, const char *ns,
                                 char out[WORKLOAD_ADDRESS_MAX])
 {
-    char name[WORKLOAD_ADDRESS_MAX] = "";
+    bool is_leader = strcmp(pod->component, "leader") == 0;
+    int n = 0;
 
-    if (!pod_name(pod, name, sizeof name))
+    if (pod->type == WORKLOAD_COMPONENT_PODS)
+        n = snprintf(out, WORKLOAD_ADDRESS_MAX, "%s-%s-%u", pod->instance, pod->component, pod->id);
+    else if (pod->type == WORKLOAD_LEADER_WORKER_PODS)
+        n = snprintf(out, WORKLOAD_ADDRESS_MAX, "%s-%llu", pod->instance, is_leader ? 0 : pod->id + 1ull);
+    else
+        n = snprintf(out, WORKLOAD_ADDRESS_MAX, "%s", pod->instance);
+    if (n < 0 || n >= WORKLOAD_ADDRESS_MAX)
         return false;
-    int n = snprintf(out, WORKLOAD_ADDRESS_MAX, "%s.%s.%s.svc.cluster.local", name, service, ns);
-
-    return n >= 0 && n < WORKLOAD_ADDRESS_MAX;
+    size_t left = WORKLOAD_ADDRESS_MAX - (size_t) n;
+    n = snprintf(out + n, left, ".%s.%s.svc.cluster.local", service, ns);
+    return n >= 0 && (size_t) n < left;
 }
