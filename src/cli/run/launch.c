@@ -168,49 +168,35 @@ static dibs_status claim_for(const struct launch *launch, const struct launch_cl
     return s ? s : launch_claim(claims, err);
 }
 
-/* Send the child its ports, wait for its end, and release the claims. */
-static dibs_status run_child(const struct launch *launch, const struct launch_claims *claims,
-                             struct child *child, const struct child_signals *signals, dibs_err *err)
-{
-    AUTO(free_auto) uint16_t *ports = calloc(claims->n + 1, sizeof *ports);
-    int failed = 0;
-
-    if (!ports) {
-        launch_release(claims, false);
-        child_cancel(child);
-        return err_set(err, DIBS_FAILURE, "out of memory");
-    }
-    for (size_t i = 0; i < launch->n; i++)
-        ports[i] = claims->claims[i].port;
-    cli_note_claims(claims->cli, claims->claims, launch->n);
-    child_go(child, ports, launch->n);
-    int code = child_wait(child, signals, &failed);
-    launch_release(claims, !failed);
-    child_cancel(child);
-    if (failed)
-        return launch_not_run(claims->cli, launch->argv[0], failed, err);
-    claims->cli->exit_code = code;
-    return DIBS_OK;
-}
-
 dibs_status launch_run(struct launch *launch, const struct launch_claims *claims, dibs_err *err)
 {
+    AUTO(free_auto) uint16_t *ports = calloc(launch->n + 1, sizeof *ports);
     struct child child = { .pid = 0, .go = -1, .outcome = -1 };
     struct child_signals signals;
     struct child_plan plan = {
         .name = launch_name(launch), .n_ports = launch->n, .exec = launch_exec, .ctx = launch
     };
-    dibs_status s = child_prepare(&signals, err);
+    int failed = 0;
+    dibs_status s = ports ? child_prepare(&signals, err) : err_set(err, DIBS_FAILURE, "out of memory");
 
     /* Fork before the ledger is open: SQLite's connections do not survive a fork. */
     if (!s)
         s = child_start(&plan, &signals, &child, err);
-    if (s)
-        return s;
-    s = claim_for(launch, claims, child.pid, err);
+    if (!s)
+        s = claim_for(launch, claims, child.pid, err);
     if (s) {
         child_cancel(&child);
         return s;
     }
-    return run_child(launch, claims, &child, &signals, err);
+    for (size_t i = 0; i < launch->n; i++)
+        ports[i] = claims->claims[i].port;
+    cli_note_claims(claims->cli, claims->claims, launch->n);
+    child_go(&child, ports, launch->n);
+    int code = child_wait(&child, &signals, &failed);
+    launch_release(claims, !failed);
+    child_cancel(&child);
+    if (failed)
+        return launch_not_run(claims->cli, launch->argv[0], failed, err);
+    claims->cli->exit_code = code;
+    return DIBS_OK;
 }
