@@ -77,8 +77,9 @@ static const char *text_of(const struct entry *e, const char *field)
         wrong_type(e, field, "a text");
     if (strnlen(text, WORKLOAD_ANNOTATION_MAX + 1) > WORKLOAD_ANNOTATION_MAX)
         wrong(e, field, "is too long");
-    char *copy = *text ? take(e->r, strlen(text) + 1) : NULL;
-    return copy ? memcpy(copy, text, strlen(text)) : NULL;
+    size_t size = strlen(text) + 1;
+    char *copy = *text ? take(e->r, size) : NULL;
+    return copy ? memcpy(copy, text, size) : NULL;
 }
 
 static const char *required_text(const struct entry *e, const char *field)
@@ -303,7 +304,7 @@ static void check_keys(const struct entry *e, const char *const *known)
 
     if (!unknown)
         return;
-    for (; *known; known++)
+    for (; known && *known; known++)
         suggest_offer(&best, *known);
     if (*e->list)
         (void) snprintf(where, sizeof where, "%s[%zu]", e->list, e->i);

@@ -197,7 +197,7 @@ static void check_target(struct walk *w, const struct workload_reference *refere
         check_index(w, reference, role, component, port);
         return;
     }
-    if (!best.wanted) {
+    if (role && !best.wanted) {
         fault(w, reference->place, "role '%.80s' has components: say whose port '%.80s' is meant", role->name,
               reference->port);
         return;

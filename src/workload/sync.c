@@ -334,7 +334,7 @@ static dibs_status sync_once(dibs *handle, struct syncing *all, size_t n, bool i
         s = prepare(&all[i], &joined, err);
     AUTO(free_auto) dibs_claim *answers = calloc(joined.n + 1, sizeof *answers);
     if (s == DIBS_OK && !answers)
-        s = err_set(err, DIBS_FAILURE, "workload: out of memory");
+        return err_set(err, DIBS_FAILURE, "workload: out of memory");
     const dibs_batch batch = { .requests = joined.requests,
                                .n = joined.n,
                                .drops = joined.drops,

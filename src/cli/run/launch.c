@@ -177,8 +177,10 @@ dibs_status launch_run(struct launch *launch, const struct launch_claims *claims
         .name = launch_name(launch), .n_ports = launch->n, .exec = launch_exec, .ctx = launch
     };
     int failed = 0;
-    dibs_status s = ports ? child_prepare(&signals, err) : err_set(err, DIBS_FAILURE, "out of memory");
 
+    if (!ports)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    dibs_status s = child_prepare(&signals, err);
     /* Fork before the ledger is open: SQLite's connections do not survive a fork. */
     if (!s)
         s = child_start(&plan, &signals, &child, err);
