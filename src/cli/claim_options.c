@@ -35,45 +35,26 @@ dibs_status cli_one_of(const struct cli *cli, const char *const *names, const ch
 dibs_status cli_bindings_from(const struct cli *cli, dibs_binding out[DIBS_BINDINGS_MAX], size_t *n,
                               dibs_err *err)
 {
-    dibs_binding found[DIBS_BINDINGS_MAX];
-    size_t n_found = 0;
     dibs_proto protos[PROTO_LIST_MAX] = { DIBS_TCP };
     size_t n_protos = 1;
     const char *text = cli_value(cli, "proto");
+    const char *address = cli_value(cli, "address");
     dibs_status s = text ? proto_list(text, protos, &n_protos, err) : DIBS_OK;
 
-    if (s)
-        return s;
-    for (size_t i = 0;; i++) {
-        const char *address = cli_value_at(cli, "address", i);
-        if (!address && i)
-            break;
-        s = bindings_add(address ? address : "*", protos, n_protos, found, &n_found, err);
-        if (s)
-            return s;
-        if (!address)
-            break;
-    }
-    memcpy(out, found, n_found * sizeof *found);
-    *n = n_found;
-    return DIBS_OK;
+    *n = 0;
+    for (size_t i = 1; !s && (i == 1 || address); address = cli_value_at(cli, "address", i++))
+        s = bindings_add(address ? address : "*", protos, n_protos, out, n, err);
+    return s;
 }
 
 dibs_status cli_which(struct cli *cli, const char *text, dibs_which *out, char name[DIBS_NAME_MAX + 1],
                       dibs_err *err)
 {
-    dibs_which which = { 0 };
-    dibs_status s = DIBS_OK;
-
-    if (*text && !text[strspn(text, "0123456789")]) { /* a name is never only a number */
-        s = dibs_port_parse(text, &which.port, err);
-    } else {
-        s = cli_name(cli, text, name, &which.project, err);
-        which.name = name;
-    }
-    if (!s)
-        *out = which;
-    return s;
+    *out = (dibs_which){ 0 };
+    if (*text && !text[strspn(text, "0123456789")]) /* a name is never only a number */
+        return dibs_port_parse(text, &out->port, err);
+    out->name = name;
+    return cli_name(cli, text, name, &out->project, err);
 }
 
 static dibs_status mode_from(const struct cli *cli, dibs_request *out, dibs_err *err)
@@ -94,63 +75,46 @@ dibs_status cli_request_from(const struct cli *cli, dibs_request *out, dibs_rang
 {
     static const char *const places[] = { "range", "pool", NULL };
     const char *place = NULL;
-    dibs_request request = *out;
     dibs_status s = cli_one_of(cli, places, &place, err);
 
     /* `run` has an option --port of its own. */
     if (!s && !(cli->cmd->flags & CLI_STOP))
-        s = mode_from(cli, &request, err);
+        s = mode_from(cli, out, err);
     if (!s)
-        s = cli_bindings_from(cli, request.bindings, &request.n_bindings, err);
-    if (!s && place == places[0]) {
-        s = dibs_ranges_parse(cli_value(cli, place), ranges, err);
-        request.ranges = ranges;
-    } else if (place) {
-        request.pool = cli_value(cli, place);
-    }
-    if (!s)
-        *out = request;
-    return s;
-}
-
-static dibs_status ttl_from(const struct cli *cli, int64_t *out, dibs_err *err)
-{
-    int64_t ms = 0;
-    dibs_status s = dibs_duration_parse(cli_value(cli, "ttl"), &ms, err);
-
-    if (s)
+        s = cli_bindings_from(cli, out->bindings, &out->n_bindings, err);
+    if (s || !place)
         return s;
-    if (ms <= 0 || ms > DIBS_TTL_MAX_MS)
-        return err_set(err, DIBS_INVALID, "%s: a lease lasts longer than 0 and at most ten years",
-                       cli->cmd->name);
-    *out = ms;
-    return DIBS_OK;
+    if (place == places[1]) {
+        out->pool = cli_value(cli, place);
+        return DIBS_OK;
+    }
+    out->ranges = ranges;
+    return dibs_ranges_parse(cli_value(cli, place), ranges, err);
 }
 
 dibs_status cli_heir_from(const struct cli *cli, dibs_heir *out, bool *given, dibs_err *err)
 {
     static const char *const names[] = { "pid", "ttl", "keep", NULL };
     const char *which = NULL;
-    dibs_heir heir = { .holder = DIBS_HELD_BY_NOBODY };
     int64_t pid = 0;
     dibs_status s = cli_one_of(cli, names, &which, err);
 
-    if (!s && which == names[0]) {
-        heir.holder = DIBS_HELD_BY_PROCESS;
-        s = cli_number_from(cli, "pid", 1, INT32_MAX, &pid, err);
-        heir.pid = (int32_t) pid;
-    } else if (!s && which == names[1]) {
-        heir.holder = DIBS_HELD_BY_LEASE;
-        s = ttl_from(cli, &heir.ttl_ms, err);
-    } else if (!s && which) {
-        heir.keep = true;
-    }
-    if (s)
-        return s;
     *given = which != NULL;
-    if (which)
-        *out = heir;
-    return DIBS_OK;
+    if (s || !which)
+        return s;
+    *out = (dibs_heir){ .holder = DIBS_HELD_BY_NOBODY, .keep = which == names[2] };
+    if (which == names[0]) {
+        out->holder = DIBS_HELD_BY_PROCESS;
+        s = cli_number_from(cli, "pid", 1, INT32_MAX, &pid, err);
+        out->pid = (int32_t) pid;
+    } else if (which == names[1]) {
+        out->holder = DIBS_HELD_BY_LEASE;
+        s = dibs_duration_parse(cli_value(cli, "ttl"), &out->ttl_ms, err);
+        if (!s && (out->ttl_ms <= 0 || out->ttl_ms > DIBS_TTL_MAX_MS))
+            s = err_set(err, DIBS_INVALID, "%s: a lease lasts longer than 0 and at most ten years",
+                        cli->cmd->name);
+    }
+    return s;
 }
 
 dibs_status cli_target(struct cli *cli, dibs_which *out, char name[DIBS_NAME_MAX + 1], dibs_err *err)
@@ -195,7 +159,7 @@ dibs_status cli_claim_name(struct cli *cli, const char *text, char out[DIBS_NAME
 void cli_note_claims(const struct cli *cli, const dibs_claim *claims, size_t n)
 {
     const char *prefer = cli_value(cli, "prefer");
-    int64_t port = 0;
+    uint16_t port = 0;
     bool is_degraded = false;
     bool is_narrowed = false;
 
@@ -214,7 +178,7 @@ void cli_note_claims(const struct cli *cli, const dibs_claim *claims, size_t n)
         cli_note(cli, "ledger memory: is forgotten when this command ends: nobody else learns of this claim");
     if (is_narrowed)
         cli_note(cli, "this host has no IPv6: claimed for IPv4 alone");
-    if (!prefer || !cli_number(prefer, 1, DIBS_PORT_MAX, &port) || claims[0].port == port)
+    if (!prefer || dibs_port_parse(prefer, &port, NULL) != DIBS_OK || claims[0].port == port)
         return;
     if (claims[0].was_there)
         cli_note(cli, "'%s' keeps its port %u; release it first to have it at %s", claims[0].name,

@@ -28,10 +28,15 @@ struct cli_opt {
 };
 
 enum cli_cmd_flags {
-    CLI_HANDLE = 1 << 0,  /* program_main() opens the handle first */
-    CLI_STOP = 1 << 1,    /* options end at the first argument: `run` */
-    CLI_HIDDEN = 1 << 2,  /* not in help, man page and completions */
-    CLI_NO_JSON = 1 << 3, /* `run`: standard output is the command's */
+    CLI_HANDLE = 1 << 0,      /* program_main() opens the handle first */
+    CLI_STOP = 1 << 1,        /* options end at the first argument: `run` */
+    CLI_HIDDEN = 1 << 2,      /* not in help, man page and completions */
+    CLI_NO_JSON = 1 << 3,     /* `run`: standard output is the command's */
+    CLI_SILENT = 1 << 4,      /* no answer without --json: a closed stdout is no failure */
+    CLI_NO_SETTINGS = 1 << 5, /* must work with a broken configuration: `help`, `version` */
+    CLI_MANIFEST = 1 << 6,    /* is about the manifest: one that cannot be used is an error */
+    CLI_CLAIMS = 1 << 7,      /* claims by the manifest's range and group: one that is broken is an error */
+    CLI_REPORTS_MANIFEST = 1 << 8, /* reports an unusable manifest itself */
 };
 
 struct workload_group;
@@ -46,7 +51,9 @@ struct cli_cmd {
     unsigned flags;
     int min_args, max_args; /* max -1: any number */
     const char *args_words; /* for completions: its verbs, ":names" or ":files" */
-    const char *program;    /* that runs it, "dibs-serve"; NULL: dibs itself, by `run` */
+    /* What runs it: another program ("dibs-serve"), one of its verbs, or `run`. */
+    const char *program;
+    const struct cli_verb *verbs;
     dibs_status (*run)(struct cli *cli, dibs_err *err);
 };
 
@@ -125,9 +132,6 @@ dibs_status cli_project(struct cli *cli, dibs_err *err);
 dibs_status cli_which(struct cli *cli, const char *text, dibs_which *out, char name[DIBS_NAME_MAX + 1],
                       dibs_err *err);
 
-/* The exit code of a status. */
-int cli_exit_code(dibs_status status);
-
 /* The table. */
 extern const struct cli_cmd *const cli_commands[];
 extern const struct cli_opt cli_global_opts[]; /* --json, --quiet, --help, and the settings */
@@ -139,14 +143,6 @@ extern const struct cli_cmd cmd_serve, cmd_run, cmd_get, cmd_claim, cmd_release,
 
 /* ---- for program.c and the commands that change something ---- */
 
-enum cli_cmd_more_flags {
-    CLI_SILENT = 1 << 4,      /* no answer without --json: a closed stdout is no failure */
-    CLI_NO_SETTINGS = 1 << 5, /* must work with a broken configuration: `help`, `version` */
-    CLI_MANIFEST = 1 << 6,    /* is about the manifest: one that cannot be used is an error */
-    CLI_CLAIMS = 1 << 7,      /* claims by the manifest's range and group: one that is broken is an error */
-    CLI_REPORTS_MANIFEST = 1 << 8, /* reports an unusable manifest itself */
-};
-
 #define CLI_EXIT_OUTPUT 74        /* the answer could not be written (sysexits.h has the same number) */
 #define CLI_EXIT_READER_GONE 141  /* as if SIGPIPE had ended dibs, and as silently */
 #define CLI_EXIT_NOT_RUNNABLE 126 /* `run`, as shells do it */
@@ -154,8 +150,6 @@ enum cli_cmd_more_flags {
 
 /* Print a line that --quiet does not silence (INV-10): "dibs: warning: ...". */
 void cli_warn(const char *fmt, ...) DIBS_PRINTF(1, 2);
-/* Read digits only, within min..max. */
-bool cli_number(const char *text, int64_t min, int64_t max, int64_t *out);
 /* Open the handle unless it is open. program_main() does it for CLI_HANDLE; a command that calls it itself
  * can refuse a wrong request before there is a ledger. */
 dibs_status cli_open(struct cli *cli, dibs_err *err);

@@ -49,10 +49,10 @@ const char *cli_input_name(const char *path)
 
 enum { NEW_MODE = 0666, PRIVATE_MODE = 0600, MODE_BITS = 07777 };
 
-static bool write_all(int fd, const char *text, size_t len)
+bool cli_write_all(int fd, const void *bytes, size_t n)
 {
-    for (size_t done = 0; done < len;) {
-        ssize_t put = write(fd, text + done, len - done);
+    for (size_t done = 0; done < n;) {
+        ssize_t put = write(fd, (const char *) bytes + done, n - done);
 
         if (put == 0 || (put < 0 && errno != EINTR))
             return false;
@@ -66,7 +66,7 @@ static dibs_status write_through(const char *path, const char *text, size_t len,
 {
     AUTO(fd_auto) int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
 
-    if (fd >= 0 && write_all(fd, text, len))
+    if (fd >= 0 && cli_write_all(fd, text, len))
         return DIBS_OK;
     return err_os(err, DIBS_FAILURE, errno, "cannot write '%s'", path);
 }
@@ -93,8 +93,9 @@ dibs_status cli_output_save(const char *path, const char *text, size_t len, bool
         struct stat at = { 0 };
 
         if (fstat(own, &at) == 0 && at.st_dev == st.st_dev && at.st_ino == st.st_ino)
-            return write_all(own, text, len) ? DIBS_OK
-                                             : err_os(err, DIBS_FAILURE, errno, "cannot write '%s'", name);
+            return cli_write_all(own, text, len)
+                       ? DIBS_OK
+                       : err_os(err, DIBS_FAILURE, errno, "cannot write '%s'", name);
     }
     if (realpath(path, real)) /* a link stays a link; its target is written */
         path = real;
@@ -106,8 +107,8 @@ dibs_status cli_output_save(const char *path, const char *text, size_t len, bool
     if (fd < 0)
         return err_os(err, DIBS_FAILURE, errno, "cannot write beside '%s'", name);
     mode_t mode = is_private ? PRIVATE_MODE : is_there ? st.st_mode & MODE_BITS : new_mode();
-    bool is_good =
-        write_all(fd, text, len) && fchmod(fd, mode) == 0 && fsync(fd) == 0 && rename(temporary, path) == 0;
+    bool is_good = cli_write_all(fd, text, len) && fchmod(fd, mode) == 0 && fsync(fd) == 0 &&
+                   rename(temporary, path) == 0;
     if (!is_good) {
         int why = errno;
 

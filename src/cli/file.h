@@ -13,6 +13,8 @@ dibs_status cli_input_read(const char *path, char **out, size_t *len, dibs_err *
 /* The path as messages have it: "standard input" for "-". */
 const char *cli_input_name(const char *path);
 
+/* Write all of it; false, with errno: it cannot be written. */
+bool cli_write_all(int fd, const void *bytes, size_t n);
 /* Write a file whole or not at all: beside its place, synced, then renamed. A link stays a link, and a device
  * or pipe is written to. `is_private`: mode 0600; otherwise an existing file keeps its mode, and a new one
  * gets the umask's. */

@@ -45,15 +45,6 @@ static void print_opt(FILE *to, const struct cli_opt *opt)
     wrapped(to, opt->help, at, HELP_COLUMN);
 }
 
-static void print_opts(FILE *to, const char *title, const struct cli_opt *opts)
-{
-    if (!opts || !opts[0].name)
-        return;
-    (void) fprintf(to, "\n%s:\n", title);
-    for (size_t i = 0; opts[i].name; i++)
-        print_opt(to, &opts[i]);
-}
-
 static void print_globals(FILE *to, bool is_setting)
 {
     for (size_t i = 0; cli_global_opts[i].name; i++)
@@ -71,7 +62,10 @@ void help_command(FILE *to, const struct cli_cmd *cmd)
     (void) fprintf(to, "%s.\n", cmd->summary);
     if (cmd->details && cmd->details[0])
         (void) fprintf(to, "\n%s\n", cmd->details);
-    print_opts(to, "Options", cmd->opts);
+    for (size_t i = 0; cmd->opts && cmd->opts[i].name; i++) {
+        (void) fputs(i == 0 ? "\nOptions:\n" : "", to);
+        print_opt(to, &cmd->opts[i]);
+    }
     (void) fputs("\nOptions of every command (settings are in 'dibs --help'):\n", to);
     print_globals(to, false);
     if (!cmd->examples || !cmd->examples[0])

@@ -135,28 +135,6 @@ static void exit_codes(FILE *to)
                    CLI_EXIT_OUTPUT, CLI_EXIT_NOT_RUNNABLE, CLI_EXIT_NO_COMMAND);
 }
 
-static void files(FILE *to)
-{
-    (void) fputs(".SH FILES\n"
-                 ".TP\n.I $XDG_STATE_HOME/dibs/ledger.db\nthe ledger of a user\n"
-                 ".TP\n.I /var/lib/dibs/ledger.db\nthe ledger of root\n"
-                 ".TP\n.I $XDG_CONFIG_HOME/dibs/dibs.yaml\nsettings of a user\n"
-                 ".TP\n.I /etc/dibs/dibs.yaml\nsettings of the system\n",
-                 to);
-}
-
-static void examples(FILE *to)
-{
-    (void) fputs(".SH EXAMPLES\n"
-                 "Run a server on a port of its own, and give it the number twice:\n"
-                 ".PP\n.nf\n.RS\ndibs run \\-p web \\-\\- server \\-\\-port {web}\n.RE\n.fi\n"
-                 ".PP\nThe port of a service of this project, the same every day:\n"
-                 ".PP\n.nf\n.RS\ncurl http://localhost:$(dibs get web)/\n.RE\n.fi\n"
-                 ".PP\nWho is on this port, and why can it not be had:\n"
-                 ".PP\n.nf\n.RS\ndibs who 8080\ndibs explain 8080\n.RE\n.fi\n",
-                 to);
-}
-
 /* The page's date. The date of the build would make two builds differ. */
 #define REVISED "2026-11-15"
 
@@ -189,6 +167,17 @@ void man_page(FILE *to)
     }
     settings(to);
     exit_codes(to);
-    files(to);
-    examples(to);
+    (void) fputs(".SH FILES\n"
+                 ".TP\n.I $XDG_STATE_HOME/dibs/ledger.db\nthe ledger of a user\n"
+                 ".TP\n.I /var/lib/dibs/ledger.db\nthe ledger of root\n"
+                 ".TP\n.I $XDG_CONFIG_HOME/dibs/dibs.yaml\nsettings of a user\n"
+                 ".TP\n.I /etc/dibs/dibs.yaml\nsettings of the system\n"
+                 ".SH EXAMPLES\n"
+                 "Run a server on a port of its own, and give it the number twice:\n"
+                 ".PP\n.nf\n.RS\ndibs run \\-p web \\-\\- server \\-\\-port {web}\n.RE\n.fi\n"
+                 ".PP\nThe port of a service of this project, the same every day:\n"
+                 ".PP\n.nf\n.RS\ncurl http://localhost:$(dibs get web)/\n.RE\n.fi\n"
+                 ".PP\nWho is on this port, and why can it not be had:\n"
+                 ".PP\n.nf\n.RS\ndibs who 8080\ndibs explain 8080\n.RE\n.fi\n",
+                 to);
 }

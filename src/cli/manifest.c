@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "cli/claim_options.h"
@@ -13,38 +12,22 @@
 
 #include "base/banned.h"
 
-enum { PATH_BYTES = 4096, PLACE_BYTES = 240 };
+enum { PATH_BYTES = 4096 };
 enum { VARIABLES_SHOWN = 4, VALUE_BYTES = 60 }; /* of a pod, in one line for people */
-
-/* Write where a setting stands: "dibs.yaml:3:1". */
-static void write_place(const struct workload_group *group, struct workload_place place, char *out,
-                        size_t size)
-{
-    (void) snprintf(out, size, "%.200s:%u:%u", group->source, place.line, place.column);
-}
 
 static dibs_status load(struct cli *cli, const char *path, const dibs_flag *flags, size_t n, dibs_err *err)
 {
-    const struct workload_group *group =
-        cli->manifest; /* NULL: it cannot be used; its directory still counts */
-    dibs_project_setting settings[DIBS_SETTING_COUNT];
-    char places[DIBS_SETTING_COUNT][PLACE_BYTES];
+    const struct workload_group *group = cli->manifest; /* NULL: unusable; its directory still counts */
     char dir[PATH_BYTES];
     dibs_project_file file = { .dir = dir,
                                .group = group ? group->name : NULL,
-                               .settings = settings,
+                               .settings = group ? group->settings : NULL,
                                .n = group ? group->n_settings : 0 };
 
     (void) text_copy(dir, sizeof dir, path);
     *strrchr(dir, '/') = '\0';
     if (!dir[0])
         (void) text_copy(dir, sizeof dir, "/");
-    for (size_t i = 0; i < file.n; i++) {
-        const struct workload_setting *from = &group->settings[i];
-
-        write_place(group, from->place, places[i], sizeof places[i]);
-        settings[i] = (dibs_project_setting){ from->setting, from->value, places[i] };
-    }
     return dibs_settings_load_project(&file, flags, n, &cli->settings, err);
 }
 
@@ -347,30 +330,25 @@ static void note_change(const struct cli *cli, const struct workload_change *cha
 /* Note a process whose variables are out of date, without those that a change has noted already. */
 static void note_restart(const struct cli *cli, const struct workload_restart *restart)
 {
-    AUTO(bytes_done) struct bytes text = { 0 };
+    char text[DIBS_ERR_MSG_MAX] = ""; /* a note has no more */
     char pod[DIBS_NAME_MAX + 1];
-    char one[WORKLOAD_ENV_MAX + 2 * VALUE_BYTES + 40];
     size_t n = 0;
 
     for (size_t i = 0; i < restart->n; i++) {
         const struct workload_difference *d = &restart->all[i];
+        size_t used = strlen(text);
 
-        if (d->is_covered || ++n > VARIABLES_SHOWN)
-            continue;
-        (void) snprintf(one, sizeof one, "%s$%.*s is %.*s (it has %.*s)", n > 1 ? ", " : "", WORKLOAD_ENV_MAX,
-                        d->variable, VALUE_BYTES, d->now ? d->now : "gone", VALUE_BYTES,
-                        d->was ? d->was : "none");
-        bytes_add_text(&text, one);
+        if (!d->is_covered && ++n <= VARIABLES_SHOWN)
+            (void) snprintf(text + used, sizeof text - used, "%s$%s is %.*s (it has %.*s)", n > 1 ? ", " : "",
+                            d->variable, VALUE_BYTES, d->now ? d->now : "gone", VALUE_BYTES,
+                            d->was ? d->was : "none");
     }
-    if (n > VARIABLES_SHOWN) {
-        (void) snprintf(one, sizeof one, " and %zu more", n - VARIABLES_SHOWN);
-        bytes_add_text(&text, one);
-    }
-    bytes_add(&text, "", 1);
-    if (n > 0 && !text.is_lost)
+    if (n > VARIABLES_SHOWN)
+        (void) snprintf(text + strlen(text), sizeof text - strlen(text), " and %zu more",
+                        n - VARIABLES_SHOWN);
+    if (n > 0)
         cli_note(cli, "%s: pid %d (%s) has to be restarted: %s", pod_name(restart->pod, pod, sizeof pod),
-                 restart->claim.process.pid, restart->claim.command[0] ? restart->claim.command : "?",
-                 text.at);
+                 restart->claim.process.pid, restart->claim.command[0] ? restart->claim.command : "?", text);
 }
 
 void cli_note_changes(const struct cli *cli, const struct workload_group *group,

@@ -64,25 +64,19 @@ static dibs_status parse_lines(struct wire_observed *list, const char *text, siz
     return DIBS_OK;
 }
 
-static dibs_status parse_json(struct wire_observed *list, const char *text, size_t len, dibs_err *err)
-{
-    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
-    dibs_status status = jsonr_parse(text, len, &doc, err);
-
-    return status == DIBS_OK ? wire_observed_read(jsonr_root(doc), &list->item, &list->n, err) : status;
-}
-
 dibs_status cli_observed_parse(const char *text, size_t len, dibs_observed **out, size_t *n, dibs_err *err)
 {
     AUTO(list_auto) struct wire_observed list = { 0 };
+    AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
     size_t i = 0;
 
     while (i < len && text[i] && strchr(BLANKS "\n", text[i]))
         i++;
     /* No line of the text form starts with a bracket: addresses are never first. */
-    dibs_status status =
-        i < len && text[i] == '[' ? parse_json(&list, text, len, err) : parse_lines(&list, text, len, err);
-
+    bool is_json = i < len && text[i] == '[';
+    dibs_status status = is_json ? jsonr_parse(text, len, &doc, err) : parse_lines(&list, text, len, err);
+    if (status == DIBS_OK && is_json)
+        status = wire_observed_read(jsonr_root(doc), &list.item, &list.n, err);
     if (status != DIBS_OK)
         return err_wrap(err, status, "observed list");
     *out = TAKE(list.item);

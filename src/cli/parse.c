@@ -274,11 +274,15 @@ dibs_status cli_number_from(const struct cli *cli, const char *name, int64_t lea
                             int64_t *out, dibs_err *err)
 {
     const char *text = cli_value(cli, name);
+    uint64_t value = 0;
 
-    if (!text || cli_number(text, least, most, out))
+    if (!text)
         return DIBS_OK;
-    return err_set(err, DIBS_INVALID, "--%s: '%.64s' is not a whole number from %" PRId64 " to %" PRId64,
-                   name, text, least, most);
+    if (!text_number(text, strlen(text), (uint64_t) most, &value) || value < (uint64_t) least)
+        return err_set(err, DIBS_INVALID, "--%s: '%.64s' is not a whole number from %" PRId64 " to %" PRId64,
+                       name, text, least, most);
+    *out = (int64_t) value;
+    return DIBS_OK;
 }
 
 size_t cli_flags(const struct cli *cli, dibs_flag out[DIBS_SETTING_COUNT])

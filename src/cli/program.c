@@ -148,6 +148,8 @@ static dibs_status dispatch(const struct program *self, struct cli *cli, char **
 
     if (s)
         return s;
+    if (cli->cmd->verbs)
+        return cli_run_verb(cli, cli->cmd->verbs, err);
     return cli->cmd->program ? self->run(cli, err) : cli->cmd->run(cli, err);
 }
 
@@ -198,7 +200,7 @@ int program_main(const struct program *self, int argc, char **argv)
     cli.json = asks_for_json(argc, argv);
     AUTO(free_auto) char **line = calloc(n, sizeof *line); /* the parser changes argv */
     if (!line)
-        return cli_exit_code(DIBS_FAILURE);
+        return DIBS_FAILURE;
     memcpy(line, argv, n * sizeof *line);
     dibs_status s = cli_parse(&cli, argc, argv, &err);
     if (!s)
@@ -210,7 +212,7 @@ int program_main(const struct program *self, int argc, char **argv)
         s = cli_flush(&cli, &err);
     else
         (void) fflush(stdout);
-    int code = cli.exit_code >= 0 ? cli.exit_code : cli_exit_code(s);
+    int code = cli.exit_code >= 0 ? cli.exit_code : (int) s; /* a status is its exit code */
     if (s && code != CLI_EXIT_READER_GONE) /* `dibs log | head`: the reader has all that it wanted */
         report_error(&cli, code, &err);
     return code;

@@ -43,16 +43,6 @@ void cli_warn(const char *fmt, ...)
     va_end(ap);
 }
 
-bool cli_number(const char *text, int64_t min, int64_t max, int64_t *out)
-{
-    uint64_t value = 0;
-
-    if (!text_number(text, strlen(text), (uint64_t) max, &value) || value < (uint64_t) min)
-        return false;
-    *out = (int64_t) value;
-    return true;
-}
-
 void cli_begin_list(struct cli *cli)
 {
     if (cli->json)
@@ -78,49 +68,38 @@ static void rough_duration(int64_t ms, char *out, size_t size)
         int64_t ms;
         char unit;
     } units[] = { { 86400000, 'd' }, { 3600000, 'h' }, { 60000, 'm' }, { 1000, 's' } };
-    const size_t n = sizeof units / sizeof *units;
+    const size_t last = sizeof units / sizeof *units - 1;
     size_t i = 0;
 
-    while (i + 1 < n && ms < units[i].ms)
+    while (i < last && ms < units[i].ms)
         i++;
-    int64_t first = ms / units[i].ms;
-    int64_t rest = ms % units[i].ms;
-    int64_t second = i + 1 < n ? rest / units[i + 1].ms : 0;
-    if (second)
-        (void) snprintf(out, size, "%" PRId64 "%c%" PRId64 "%c", first, units[i].unit, second,
-                        units[i + 1].unit);
-    else
-        (void) snprintf(out, size, "%" PRId64 "%c", first, units[i].unit);
+    int64_t rest = i < last ? ms % units[i].ms / units[i + 1].ms : 0;
+    int n = snprintf(out, size, "%" PRId64 "%c", ms / units[i].ms, units[i].unit);
+    if (rest && n > 0)
+        (void) snprintf(out + n, size - (size_t) n, "%" PRId64 "%c", rest, units[i + 1].unit);
 }
 
 void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size)
 {
     char left[48];
     const char *on = claim->node[0] ? " on " : "";
+    int64_t ms = claim->lease_until_ms - boot_ms;
+    bool is_dead = claim->life == DIBS_DEAD; /* a lease also before its end: of another boot */
 
-    switch (claim->holder) {
-    case DIBS_HELD_BY_PROCESS:
+    if (claim->holder == DIBS_HELD_BY_PROCESS) {
         (void) snprintf(out, size, "pid %d (%s)%s%s", claim->process.pid,
                         claim->command[0] ? claim->command : "?", on, claim->node);
-        return;
-    case DIBS_HELD_BY_LEASE: {
-        int64_t ms = claim->lease_until_ms - boot_ms;
-        if (claim->node[0] && claim->life != DIBS_DEAD) { /* its end is in the time of that host's clock */
-            clock_duration_format(claim->lease_ttl_ms, left);
-            (void) snprintf(out, size, "lease of %s%s%s", left, on, claim->node);
-            return;
-        }
-        if (ms <= 0 || claim->life == DIBS_DEAD) { /* dead before its end: of another boot */
-            (void) snprintf(out, size, "lease, ended");
-            return;
-        }
+    } else if (claim->holder == DIBS_HELD_BY_NOBODY) {
+        (void) snprintf(out, size, "%s%s%s", claim->is_damaged ? "? (damaged record)" : "-", on, claim->node);
+    } else if (claim->node[0] && !is_dead) { /* its end is in the time of that host's clock */
+        clock_duration_format(claim->lease_ttl_ms, left);
+        (void) snprintf(out, size, "lease of %s%s%s", left, on, claim->node);
+    } else if (ms <= 0 || is_dead) {
+        (void) snprintf(out, size, "lease, ended");
+    } else {
         rough_duration(ms, left, sizeof left);
         (void) snprintf(out, size, "lease, %s left", left);
-        return;
     }
-    case DIBS_HELD_BY_NOBODY: break;
-    }
-    (void) snprintf(out, size, "%s%s%s", claim->is_damaged ? "? (damaged record)" : "-", on, claim->node);
 }
 
 const char *cli_state(const dibs_claim *claim)
@@ -154,17 +133,6 @@ void cli_bindings(const dibs_claim *claim, char *out, size_t size)
             return;
         used += (size_t) n;
     }
-}
-
-int cli_exit_code(dibs_status status)
-{
-    switch (status) {
-#define X(name, value, text) \
-    case DIBS_##name: return value;
-        DIBS_STATUS_MAP(X)
-#undef X
-    }
-    return 1; /* no known status: memory was overwritten */
 }
 
 /* Was standard output a pipe whose reader is gone? An earlier failed write leaves no errno. */

@@ -77,8 +77,9 @@ static const char *text_of(const struct entry *e, const char *field)
         wrong_type(e, field, "a text");
     if (strnlen(text, WORKLOAD_ANNOTATION_MAX + 1) > WORKLOAD_ANNOTATION_MAX)
         wrong(e, field, "is too long");
-    char *copy = *text ? take(e->r, strlen(text) + 1) : NULL;
-    return copy ? memcpy(copy, text, strlen(text)) : NULL;
+    size_t size = strlen(text) + 1;
+    char *copy = *text ? take(e->r, size) : NULL;
+    return copy ? memcpy(copy, text, size) : NULL;
 }
 
 static const char *required_text(const struct entry *e, const char *field)
@@ -305,7 +306,7 @@ static void check_keys(const struct entry *e, const char *const *known)
 
     if (!unknown)
         return;
-    for (; *known; known++)
+    for (; known && *known; known++)
         suggest_offer(&best, *known);
     if (*e->list)
         (void) snprintf(where, sizeof where, "%s[%zu]", e->list, e->i);
@@ -419,4 +420,48 @@ dibs_status workload_discovery_parse(struct workload_group *group, struct worklo
     if (is_good(&top))
         *out = found;
     return r.faults.status;
+}
+
+/* ---- pods that find each other ---- */
+
+bool workload_discovery_add(struct workload_group *group, const struct workload_discovery *found,
+                            const struct workload_reference *like, struct workload_component *component)
+{
+    size_t n = component->n_references;
+    struct workload_reference *all = workload_take(group, (n + found->n_ports + 1) * sizeof *all);
+
+    if (!all)
+        return false;
+    if (n > 0)
+        memcpy(all, component->references, n * sizeof *all);
+    for (size_t i = 0; i < found->n_ports; i++, n++) {
+        all[n] = *like;
+        all[n].env = found->ports[i].env;
+        all[n].component = found->ports[i].component;
+        all[n].port = found->ports[i].port;
+        all[n].instance = -1;
+        all[n].pod = (int32_t) found->ports[i].index;
+    }
+    component->references = all;
+    component->n_references = n;
+    return true;
+}
+
+bool workload_discovery_address(const struct workload_pod_id *pod, const char *service, const char *ns,
+                                char out[WORKLOAD_ADDRESS_MAX])
+{
+    bool is_leader = strcmp(pod->component, "leader") == 0;
+    int n = 0;
+
+    if (pod->type == WORKLOAD_COMPONENT_PODS)
+        n = snprintf(out, WORKLOAD_ADDRESS_MAX, "%s-%s-%u", pod->instance, pod->component, pod->id);
+    else if (pod->type == WORKLOAD_LEADER_WORKER_PODS)
+        n = snprintf(out, WORKLOAD_ADDRESS_MAX, "%s-%llu", pod->instance, is_leader ? 0 : pod->id + 1ull);
+    else
+        n = snprintf(out, WORKLOAD_ADDRESS_MAX, "%s", pod->instance);
+    if (n < 0 || n >= WORKLOAD_ADDRESS_MAX)
+        return false;
+    size_t left = WORKLOAD_ADDRESS_MAX - (size_t) n;
+    n = snprintf(out + n, left, ".%s.%s.svc.cluster.local", service, ns);
+    return n >= 0 && (size_t) n < left;
 }

@@ -162,33 +162,6 @@ static void check_port(struct walk *w, const struct workload_port *port)
 
 /* ---- references ---- */
 
-/* "no port 'htp' in role 'api'; did you mean 'http'?" */
-static void not_there(struct walk *w, const struct workload_reference *reference, const char *what,
-                      const struct suggest *best)
-{
-    char hint[SUGGEST_HINT_MAX];
-    const struct workload_role *at = workload_role(w->group, reference->role);
-
-    fault(w, reference->place, "no %s '%.80s'%s%.80s%s%s", what, best->wanted, at ? " in role '" : "",
-          at ? reference->role : "", at ? "'" : "", suggest_format(best, hint, sizeof hint));
-}
-
-static void no_component(struct walk *w, const struct workload_reference *reference,
-                         const struct workload_role *role)
-{
-    struct suggest best = { .wanted = reference->component };
-
-    if (!reference->component) {
-        fault(w, reference->place, "role '%.80s' has components: say whose port '%.80s' is meant", role->name,
-              reference->port);
-        return;
-    }
-    for (size_t i = 0; i < role->n_components; i++)
-        if (role->components[i].name)
-            suggest_offer(&best, role->components[i].name);
-    not_there(w, reference, "component", &best);
-}
-
 /* Does the pod exist that is meant? A RoleScoped port belongs to none, and a role that is scaled to zero asks
  * for nothing. */
 static void check_index(struct walk *w, const struct workload_reference *reference,
@@ -211,26 +184,36 @@ static void check_index(struct walk *w, const struct workload_reference *referen
               component->size, component->size == 1 ? "" : "s", pod);
 }
 
+/* "no port 'htp' in role 'api'; did you mean 'http'?" */
 static void check_target(struct walk *w, const struct workload_reference *reference)
 {
     const struct workload_role *role = workload_role(w->group, reference->role);
     const struct workload_component *component = role ? workload_component(role, reference->component) : NULL;
     const struct workload_port *port = component ? workload_port(component, reference->port) : NULL;
-    struct suggest best = { .wanted = role ? reference->port : reference->role };
+    const char *what = component ? "port" : role ? "component" : "role";
+    struct suggest best = { .wanted = component ? reference->port
+                                      : role    ? reference->component
+                                                : reference->role };
+    char hint[SUGGEST_HINT_MAX];
 
     if (port) {
         check_index(w, reference, role, component, port);
-    } else if (component) {
-        for (size_t i = 0; i < component->n_ports; i++)
-            suggest_offer(&best, component->ports[i].name);
-        not_there(w, reference, "port", &best);
-    } else if (role) {
-        no_component(w, reference, role);
-    } else {
-        for (size_t i = 0; i < w->group->n_roles; i++)
-            suggest_offer(&best, w->group->roles[i].name);
-        not_there(w, reference, "role", &best);
+        return;
     }
+    if (role && !best.wanted) {
+        fault(w, reference->place, "role '%.80s' has components: say whose port '%.80s' is meant", role->name,
+              reference->port);
+        return;
+    }
+    for (size_t i = 0; component && i < component->n_ports; i++)
+        suggest_offer(&best, component->ports[i].name);
+    for (size_t i = 0; role && !component && i < role->n_components; i++)
+        if (role->components[i].name)
+            suggest_offer(&best, role->components[i].name);
+    for (size_t i = 0; !role && i < w->group->n_roles; i++)
+        suggest_offer(&best, w->group->roles[i].name);
+    fault(w, reference->place, "no %s '%.80s'%s%.80s%s%s", what, best.wanted, role ? " in role '" : "",
+          role ? reference->role : "", role ? "'" : "", suggest_format(&best, hint, sizeof hint));
 }
 
 dibs_status workload_check_target(const struct workload_group *group, const struct workload_role *from,

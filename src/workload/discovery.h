@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_WORKLOAD_DISCOVERY_H
 #define DIBS_WORKLOAD_DISCOVERY_H
-/* How RBG's pods find each other: the component-discovery annotation, and the addresses of pods. */
+/* How RBG's pods find each other: the component-discovery annotation, and the addresses of pods
+ * (annotation.c). */
 #include "workload/workload.h"
 
 #define WORKLOAD_KEY_DISCOVERY "rolebasedgroup.workloads.x-k8s.io/component-discovery"
@@ -38,7 +39,7 @@ struct workload_discovery {
     size_t n_addresses;
 };
 
-/* Read the annotation (annotation.c). NULL and "": nothing is asked for, and *out stays. Strings are the
+/* Read the annotation. NULL and "": nothing is asked for, and *out stays. Strings are the
  * group's. A message has the place in front. */
 dibs_status workload_discovery_parse(struct workload_group *group, struct workload_place place,
                                      const char *text, struct workload_discovery *out, dibs_err *err);

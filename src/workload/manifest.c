@@ -6,7 +6,6 @@
 
 #include "base/err.h"
 #include "codec/json.h"
-#include "dibs/settings.h"
 #include "workload/manifest_value.h"
 
 #include "base/banned.h"
@@ -42,7 +41,7 @@ static void read_command(struct manifest *m, const yaml_node *node, struct workl
     if (!command)
         return;
     if (command->kind == YAML_LIST)
-        list = manifest_list(m, node, "command", (struct manifest_limits){ 1, WORKLOAD_ARGUMENTS_MAX });
+        list = manifest_list(m, node, "command", 1, WORKLOAD_ARGUMENTS_MAX);
     else if (!yaml_is_text(command))
         manifest_wrong(m, command, "command", "text or a list of texts");
     else if (command->n == 0)
@@ -70,7 +69,7 @@ static void read_component(struct manifest *m, const yaml_node *node, struct wor
     manifest_map(m, node, "a component", keys);
     manifest_need(m, node, "a component", "name");
     manifest_text(m, node, "name", &out->name);
-    manifest_number(m, node, "size", (struct manifest_limits){ 0, WORKLOAD_INSTANCES_MAX }, &out->size);
+    manifest_number(m, node, "size", 0, WORKLOAD_INSTANCES_MAX, &out->size);
     manifest_ports(m, node, out);
     manifest_references(m, node, out);
 }
@@ -79,8 +78,7 @@ static void read_component(struct manifest *m, const yaml_node *node, struct wor
 static void read_components(struct manifest *m, const yaml_node *node, struct workload_role *out)
 {
     const yaml_node *own = yaml_key(node, yaml_get(node, "ports") ? "ports" : "references");
-    const yaml_node *list =
-        manifest_list(m, node, "components", (struct manifest_limits){ 1, WORKLOAD_COMPONENTS_MAX });
+    const yaml_node *list = manifest_list(m, node, "components", 1, WORKLOAD_COMPONENTS_MAX);
 
     if (list && own)
         manifest_fault(m, own, "a role with 'components' has no '%s' of its own", own->text);
@@ -108,8 +106,7 @@ static void read_role(struct manifest *m, const yaml_node *key, struct workload_
     out->instances = 1;
     out->name = manifest_copy(m, key->text);
     manifest_map(m, node, "a role", keys);
-    manifest_number(m, node, "instances", (struct manifest_limits){ 0, WORKLOAD_INSTANCES_MAX },
-                    &out->instances);
+    manifest_number(m, node, "instances", 0, WORKLOAD_INSTANCES_MAX, &out->instances);
     read_command(m, node, out);
     read_components(m, node, out);
 }
@@ -138,6 +135,8 @@ static void read_setting(struct manifest *m, const yaml_node *root, dibs_setting
     const char *name = dibs_setting_name(setting);
     const yaml_node *key = yaml_key(root, name);
 
+    char place[240];
+
     if (!key)
         return;
     const yaml_node *node = yaml_follow(key->value);
@@ -146,10 +145,9 @@ static void read_setting(struct manifest *m, const yaml_node *root, dibs_setting
         manifest_wrong(m, node, name, "a single value");
     else if (!*value || strlen(value) > DIBS_SETTING_VALUE_MAX)
         manifest_fault(m, node, "'%s' must have 1 to %d bytes", name, DIBS_SETTING_VALUE_MAX);
-    else
-        group->settings[group->n_settings++] = (struct workload_setting){ .setting = setting,
-                                                                          .value = manifest_copy(m, value),
-                                                                          .place = manifest_place(key) };
+    (void) snprintf(place, sizeof place, "%.200s:%u:%u", group->source, key->line, key->column);
+    group->settings[group->n_settings++] =
+        (dibs_project_setting){ setting, manifest_copy(m, value ? value : ""), manifest_copy(m, place) };
 }
 
 static void read_settings(struct manifest *m, const yaml_node *root)

@@ -27,14 +27,13 @@ static void read_scope(struct manifest *m, const yaml_node *node, struct workloa
 
 static void read_number(struct manifest *m, const yaml_node *node, struct workload_port *out)
 {
-    const struct manifest_limits ports = { 1, DIBS_PORT_MAX };
     uint32_t required = 0;
     uint32_t preferred = 0;
     uint32_t count = 1;
 
-    manifest_number(m, node, "port", ports, &required);
-    manifest_number(m, node, "prefer", ports, &preferred);
-    manifest_number(m, node, "count", (struct manifest_limits){ 1, WORKLOAD_COUNT_MAX }, &count);
+    manifest_number(m, node, "port", 1, DIBS_PORT_MAX, &required);
+    manifest_number(m, node, "prefer", 1, DIBS_PORT_MAX, &preferred);
+    manifest_number(m, node, "count", 1, WORKLOAD_COUNT_MAX, &count);
     manifest_bool(m, node, "contiguous", &out->is_contiguous);
     if (required && preferred)
         manifest_fault(m, yaml_key(node, "prefer"), "either 'port' or 'prefer', not both");
@@ -72,7 +71,7 @@ static void read_bindings(struct manifest *m, const yaml_node *node, struct work
     else if (address->kind != YAML_LIST)
         add_address(m, address, protos, n_protos, out);
     else
-        (void) manifest_list(m, node, "address", (struct manifest_limits){ 1, DIBS_BINDINGS_MAX });
+        (void) manifest_list(m, node, "address", 1, DIBS_BINDINGS_MAX);
     for (const yaml_node *item = address ? address->first : NULL; m->faults.status == DIBS_OK && item;
          item = item->next)
         add_address(m, yaml_follow(item), protos, n_protos, out);
@@ -106,7 +105,7 @@ static void read_port(struct manifest *m, const yaml_node *node, struct workload
 
 void manifest_ports(struct manifest *m, const yaml_node *map, struct workload_component *out)
 {
-    const yaml_node *list = manifest_list(m, map, "ports", (struct manifest_limits){ 0, WORKLOAD_PORTS_MAX });
+    const yaml_node *list = manifest_list(m, map, "ports", 0, WORKLOAD_PORTS_MAX);
 
     if (!list)
         return;
@@ -122,7 +121,6 @@ void manifest_ports(struct manifest *m, const yaml_node *map, struct workload_co
 static void read_target(struct manifest *m, const yaml_node *node, struct workload_reference *out)
 {
     static const char *const keys[] = { "role", "instance", "component", "pod", "port", NULL };
-    const struct manifest_limits indexes = { 0, WORKLOAD_INSTANCES_MAX - 1 };
     uint32_t instance = UINT32_MAX;
     uint32_t pod = UINT32_MAX;
 
@@ -132,8 +130,8 @@ static void read_target(struct manifest *m, const yaml_node *node, struct worklo
     manifest_text(m, node, "role", &out->role);
     manifest_text(m, node, "component", &out->component);
     manifest_text(m, node, "port", &out->port);
-    manifest_number(m, node, "instance", indexes, &instance);
-    manifest_number(m, node, "pod", indexes, &pod);
+    manifest_number(m, node, "instance", 0, WORKLOAD_INSTANCES_MAX - 1, &instance);
+    manifest_number(m, node, "pod", 0, WORKLOAD_INSTANCES_MAX - 1, &pod);
     out->instance = instance == UINT32_MAX ? -1 : (int32_t) instance;
     out->pod = pod == UINT32_MAX ? -1 : (int32_t) pod;
 }
@@ -160,8 +158,7 @@ static void read_reference(struct manifest *m, const yaml_node *node, struct wor
 
 void manifest_references(struct manifest *m, const yaml_node *map, struct workload_component *out)
 {
-    const yaml_node *list =
-        manifest_list(m, map, "references", (struct manifest_limits){ 0, WORKLOAD_REFERENCES_MAX });
+    const yaml_node *list = manifest_list(m, map, "references", 0, WORKLOAD_REFERENCES_MAX);
 
     if (!list)
         return;

@@ -101,7 +101,7 @@ void manifest_text(struct manifest *m, const yaml_node *map, const char *key, co
     }
 }
 
-void manifest_number(struct manifest *m, const yaml_node *map, const char *key, struct manifest_limits limits,
+void manifest_number(struct manifest *m, const yaml_node *map, const char *key, uint32_t min, uint32_t max,
                      uint32_t *out)
 {
     const yaml_node *value = yaml_get(map, key);
@@ -109,10 +109,10 @@ void manifest_number(struct manifest *m, const yaml_node *map, const char *key, 
 
     if (!value)
         return;
-    if (yaml_number(value, limits.max, &number) && number >= limits.min)
+    if (yaml_number(value, max, &number) && number >= min)
         *out = number;
     else
-        manifest_fault(m, value, "'%s' must be a number from %u to %u", key, limits.min, limits.max);
+        manifest_fault(m, value, "'%s' must be a number from %u to %u", key, min, max);
 }
 
 void manifest_bool(struct manifest *m, const yaml_node *map, const char *key, bool *out)
@@ -123,8 +123,8 @@ void manifest_bool(struct manifest *m, const yaml_node *map, const char *key, bo
         manifest_wrong(m, value, key, "true or false");
 }
 
-const yaml_node *manifest_list(struct manifest *m, const yaml_node *map, const char *key,
-                               struct manifest_limits limits)
+const yaml_node *manifest_list(struct manifest *m, const yaml_node *map, const char *key, uint32_t min,
+                               uint32_t max)
 {
     const yaml_node *value = yaml_get(map, key);
 
@@ -132,8 +132,7 @@ const yaml_node *manifest_list(struct manifest *m, const yaml_node *map, const c
         return NULL;
     if (value->kind != YAML_LIST)
         manifest_wrong(m, value, key, "a list");
-    else if (value->n < limits.min || value->n > limits.max)
-        manifest_fault(m, value, "'%s' must have %u to %u items, not %zu", key, limits.min, limits.max,
-                       value->n);
+    else if (value->n < min || value->n > max)
+        manifest_fault(m, value, "'%s' must have %u to %u items, not %zu", key, min, max, value->n);
     return value;
 }

@@ -14,22 +14,18 @@ struct manifest {
     struct workload_faults faults;
 };
 
-struct manifest_limits {
-    uint32_t min, max;
-};
-
 /* `node` is a map and has none but these keys (the list ends with NULL). `what` it is, for messages. */
 void manifest_map(struct manifest *m, const yaml_node *node, const char *what, const char *const *keys);
 /* The key must be there. */
 void manifest_need(struct manifest *m, const yaml_node *map, const char *what, const char *key);
 /* Text into the group's arena. */
 void manifest_text(struct manifest *m, const yaml_node *map, const char *key, const char **out);
-void manifest_number(struct manifest *m, const yaml_node *map, const char *key, struct manifest_limits limits,
+void manifest_number(struct manifest *m, const yaml_node *map, const char *key, uint32_t min, uint32_t max,
                      uint32_t *out);
 void manifest_bool(struct manifest *m, const yaml_node *map, const char *key, bool *out);
-/* The list itself, of limits.min to limits.max items; NULL: it is not there. */
-const yaml_node *manifest_list(struct manifest *m, const yaml_node *map, const char *key,
-                               struct manifest_limits limits);
+/* The list itself, of `min` to `max` items; NULL: it is not there. */
+const yaml_node *manifest_list(struct manifest *m, const yaml_node *map, const char *key, uint32_t min,
+                               uint32_t max);
 
 /* Record what is wrong with the node. */
 #define manifest_fault(m, node, ...) workload_fault(&(m)->faults, manifest_place(node), __VA_ARGS__)

@@ -42,15 +42,6 @@ void workload_pod_prefix(const struct workload_group *group, const struct worklo
     name_pod(group, pod, false, "", out);
 }
 
-void workload_use_name(const struct workload_group *group, const struct workload_pod *pod,
-                       const struct workload_port *port, char out[DIBS_NAME_MAX + 1])
-{
-    char last[DIBS_NAME_PART_MAX + 1];
-
-    workload_part(port->name, 0, last);
-    name_pod(group, pod, false, last, out);
-}
-
 void workload_claim_name(const struct workload_group *group, const struct workload_pod *pod,
                          const struct workload_port *port, uint32_t number, char out[DIBS_NAME_MAX + 1])
 {

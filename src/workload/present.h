@@ -7,7 +7,8 @@
 #include "workload/workload.h"
 
 bool present_is_manifest_name(const char *name);
-/* Is it a pod's declared use of a port that is not its own (workload_use_name)? No need has that claim. */
+/* Is it the claim by which a pod without a port of its own declares that it uses this one, a port of its
+ * whole role or of another role? No need has that claim. */
 bool present_is_use(const dibs_claim *claim);
 /* How long its pod's name within this one is: "shop/web/0/-" of "shop/web/0/-/http/8080". */
 size_t present_pod_length(const char *name);

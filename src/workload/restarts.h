@@ -16,7 +16,7 @@ dibs_status restarts_note(const struct restarts *r, dibs_err *err);
 /* Add the pod of this held claim to those that the change is about. */
 void restarts_note_pod(struct workload_change *change, const dibs_claim *held);
 /* Find what differs between its texts `was` and `now`, and cut them up. `all` stays NULL when one of them is
- * no text of workload_env_text(), or without memory (variables.c). */
+ * no text of workload_env_text(), or without memory (values.c). */
 void restart_compare(struct workload_restart *restart);
 void restart_free(struct workload_restart *restart);
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The group's claims against what the group says: keep, add, move, drop, in one batch. */
+/* The group's claims against what the group says: keep, add, move, drop, in one batch; and back. */
+#include <string.h>
 
 #include "base/err.h"
 #include "base/name_part.h"
@@ -333,7 +334,7 @@ static dibs_status sync_once(dibs *handle, struct syncing *all, size_t n, bool i
         s = prepare(&all[i], &joined, err);
     AUTO(free_auto) dibs_claim *answers = calloc(joined.n + 1, sizeof *answers);
     if (s == DIBS_OK && !answers)
-        s = err_set(err, DIBS_FAILURE, "workload: out of memory");
+        return err_set(err, DIBS_FAILURE, "workload: out of memory");
     const dibs_batch batch = { .requests = joined.requests,
                                .n = joined.n,
                                .drops = joined.drops,
@@ -400,4 +401,48 @@ dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, s
 
     empty.n_roles = 0;
     return workload_sync(handle, &empty, false, out, err);
+}
+
+/* ---- back to what was there before ---- */
+
+/* Request the claim as it was before: the same number for the same name, kept. */
+static dibs_request again(const dibs_claim *was)
+{
+    dibs_request request = { .name = was->name,
+                             .project = was->project[0] ? was->project : NULL,
+                             .mode = DIBS_REQUIRED,
+                             .port = was->port,
+                             .keep = true,
+                             .is_lookup = true,
+                             .is_adopted = true,
+                             .n_bindings = was->n_bindings };
+
+    memcpy(request.bindings, was->bindings, sizeof request.bindings);
+    return request;
+}
+
+dibs_status workload_undo(dibs *handle, const struct workload_plan *plans, size_t n, dibs_err *err)
+{
+    size_t n_changes = 0;
+
+    for (size_t i = 0; i < n; i++)
+        n_changes += plans[i].n;
+    AUTO(free_auto) dibs_request *requests = calloc(n_changes + 1, sizeof *requests);
+    AUTO(free_auto) dibs_claim *answers = calloc(n_changes + 1, sizeof *answers);
+    AUTO(free_auto) dibs_drop *drops = calloc(n_changes + 1, sizeof *drops);
+    dibs_batch batch = { .requests = requests, .drops = drops };
+
+    if (!requests || !answers || !drops)
+        return err_set(err, DIBS_FAILURE, "workload: out of memory");
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < plans[i].n; k++) {
+            const struct workload_change *change = &plans[i].changes[k];
+            bool is_back = change->before && change->before->is_kept;
+
+            if (change->kind == WORKLOAD_ADD || change->kind == WORKLOAD_MOVE)
+                drops[batch.n_drops++] = (dibs_drop){ .claim = &change->claim, .frees_name = is_back };
+            if (is_back)
+                requests[batch.n++] = again(change->before);
+        }
+    return dibs_claim_ports(handle, &batch, answers, err);
 }

@@ -14,6 +14,7 @@
 
 #include "base/auto.h"
 #include "dibs/dibs.h"
+#include "dibs/settings.h"
 
 enum {
     WORKLOAD_ROLES_MAX = 1024,
@@ -81,13 +82,6 @@ struct workload_role {
     struct workload_place place;
 };
 
-/* A setting that a project gives, not looked at yet. */
-struct workload_setting {
-    dibs_setting setting;
-    const char *value;
-    struct workload_place place;
-};
-
 struct arena;
 struct workload_group {
     const char *source;                 /* file, for messages; may be NULL */
@@ -98,7 +92,7 @@ struct workload_group {
     struct workload_place place;        /* of the name */
     struct workload_role *roles;
     size_t n_roles;
-    struct workload_setting *settings;
+    dibs_project_setting *settings; /* not looked at yet */
     size_t n_settings;
     struct arena *arena;
 };
@@ -167,10 +161,6 @@ void workload_part(const char *name, uint32_t number, char out[DIBS_NAME_PART_MA
 /* "group/role/instance/component": what the names of its own ports begin with. */
 void workload_pod_prefix(const struct workload_group *group, const struct workload_pod *pod,
                          char out[DIBS_NAME_MAX + 1]);
-/* "group/role/instance/component/port": the claim by which a pod without a port of its own declares that it
- * uses this one, a port of its whole role or of another role. */
-void workload_use_name(const struct workload_group *group, const struct workload_pod *pod,
-                       const struct workload_port *port, char out[DIBS_NAME_MAX + 1]);
 /* "group/role/instance/component/port", the number-th of the port's `count`. Different things never get one
  * name, and it always fits: what a part cannot contain is written %XX, what is too long ends in a hash. */
 void workload_claim_name(const struct workload_group *group, const struct workload_pod *pod,
@@ -274,13 +264,13 @@ dibs_status workload_undo(dibs *handle, const struct workload_plan *plans, size_
 dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, struct workload_plan *out,
                              dibs_err *err);
 
-/* ---- running pods (running.c) ---- */
+/* ---- running pods (present.c) ---- */
 /* Check that no process holds a port of one of these pods, also a port that the group has dropped: an
  * instance does not run twice. TAKEN names the process. */
 dibs_status workload_check_idle(dibs *handle, const struct workload_group *group,
                                 const struct workload_pod *const *pods, size_t n, dibs_err *err);
 
-/* ---- variables (values.c, variables.c) ---- */
+/* ---- variables (values.c) ---- */
 struct workload_value {
     const char *env;
     const char *annotation; /* NULL: none */

@@ -134,7 +134,7 @@ static void settings_that_a_project_may_give_are_kept_with_their_place(void **st
     assert_string_equal(group->settings[0].value, "20000-21000");
     assert_int_equal(group->settings[1].setting, DIBS_SET_BAND);
     assert_string_equal(group->settings[1].value, "16");
-    assert_int_equal(group->settings[1].place.line, 4);
+    assert_string_equal(group->settings[1].where, "dibs.yaml:4:1");
     assert_int_equal(group->settings[2].setting, DIBS_SET_ALLOW_EPHEMERAL);
     assert_int_equal(empty->n_settings + empty->n_roles, 0);
     assert_null(empty->name);

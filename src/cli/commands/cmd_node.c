@@ -54,17 +54,12 @@ static dibs_status drop(struct cli *cli, dibs_err *err)
     return DIBS_OK;
 }
 
-static dibs_status run(struct cli *cli, dibs_err *err)
-{
-    static const char *const of_remove[] = { "force", NULL };
-    static const struct cli_verb verbs[] = {
-        { "ls", NULL, NULL, list },
-        { "remove", "the NODE", of_remove, drop },
-        { 0 },
-    };
-
-    return cli_run_verb(cli, verbs, err);
-}
+static const char *const of_remove[] = { "force", NULL };
+static const struct cli_verb verbs[] = {
+    { "ls", NULL, NULL, list },
+    { "remove", "the NODE", of_remove, drop },
+    { 0 },
+};
 
 static const struct cli_opt opts[] = {
     { .name = "force", .help = "remove it although it is alive" },
@@ -84,5 +79,5 @@ const struct cli_cmd cmd_node = {
     .flags = CLI_HANDLE,
     .max_args = 2,
     .args_words = "ls remove",
-    .run = run,
+    .verbs = verbs,
 };

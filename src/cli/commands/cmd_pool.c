@@ -186,48 +186,34 @@ static void warn_withheld(struct cli *cli, const dibs_pool *pool)
              usage.n_withheld, usage.size);
 }
 
-enum { STRAYS_SHOWN = 8 };
-
+/* The claims that will lie outside of a pool's new ranges. */
 struct strays {
     const dibs_pool *pool;
     size_t n;
-    uint16_t port[STRAYS_SHOWN];
+    struct suggest_list ports;
 };
 
 static bool note_stray(void *ctx, const dibs_claim *claim)
 {
     struct strays *strays = ctx;
+    char port[8];
 
     if (dibs_ranges_contain(&strays->pool->ranges, claim->port))
         return true;
-    if (strays->n < STRAYS_SHOWN)
-        strays->port[strays->n] = claim->port;
+    (void) snprintf(port, sizeof port, "%u", claim->port);
+    suggest_list_add(&strays->ports, port);
     strays->n++;
     return true;
 }
 
-/* Find the claims that will lie outside of the pool's new ranges; they stay. Before the change, because
- * afterwards those of other hosts are not visible here. */
-static void find_strays(struct cli *cli, struct strays *strays)
-{
-    const dibs_filter filter = { .pool = strays->pool->name };
-
-    if (dibs_claim_list(cli->handle, &filter, note_stray, strays, NULL) != DIBS_OK)
-        strays->n = 0; /* advice only */
-}
-
 static void tell_strays(struct cli *cli, const struct strays *strays)
 {
-    char list[8 * STRAYS_SHOWN] = "";
-    size_t used = 0;
+    bool is_one = strays->n == 1;
 
-    if (strays->n == 0)
-        return;
-    for (size_t i = 0; i < strays->n && i < STRAYS_SHOWN; i++)
-        used += (size_t) snprintf(list + used, sizeof list - used, "%s%u", i ? ", " : "", strays->port[i]);
-    cli_note(cli, "%zu claim%s of pool '%s' %s outside of its ranges now, and stay%s: %s%s", strays->n,
-             strays->n == 1 ? "" : "s", strays->pool->name, strays->n == 1 ? "is" : "are",
-             strays->n == 1 ? "s" : "", list, strays->n > STRAYS_SHOWN ? ", ..." : "");
+    if (strays->n > 0)
+        cli_note(cli, "%zu claim%s of pool '%s' %s outside of its ranges now, and stay%s: %s", strays->n,
+                 is_one ? "" : "s", strays->pool->name, is_one ? "is" : "are", is_one ? "s" : "",
+                 strays->ports.text);
 }
 
 static dibs_status set(struct cli *cli, dibs_err *err)
@@ -248,8 +234,10 @@ static dibs_status set(struct cli *cli, dibs_err *err)
     }
     if (status == DIBS_OK)
         status = options(cli, &pool, err);
-    if (status == DIBS_OK)
-        find_strays(cli, &strays);
+    /* Before the change, because afterwards those of other hosts are not visible here. Advice only. */
+    const dibs_filter filter = { .pool = pool.name };
+    if (status == DIBS_OK && dibs_claim_list(cli->handle, &filter, note_stray, &strays, NULL) != DIBS_OK)
+        strays.n = 0;
     if (status == DIBS_OK)
         status = dibs_pool_put(cli->handle, &pool, err);
     if (status != DIBS_OK)
@@ -268,20 +256,15 @@ static dibs_status rm(struct cli *cli, dibs_err *err)
     return status;
 }
 
-static dibs_status run(struct cli *cli, dibs_err *err)
-{
-    static const char *const of_ls[] = { "names", NULL };
-    static const char *const of_set[] = { "ranges", "band", "order", "cooldown", "scope", NULL };
-    static const struct cli_verb verbs[] = {
-        { "ls", NULL, of_ls, list },
-        { "show", "the NAME of a pool", NULL, show },
-        { "set", "the NAME of a pool", of_set, set },
-        { "rm", "the NAME of a pool", NULL, rm },
-        { 0 },
-    };
-
-    return cli_run_verb(cli, verbs, err);
-}
+static const char *const of_ls[] = { "names", NULL };
+static const char *const of_set[] = { "ranges", "band", "order", "cooldown", "scope", NULL };
+static const struct cli_verb verbs[] = {
+    { "ls", NULL, of_ls, list },
+    { "show", "the NAME of a pool", NULL, show },
+    { "set", "the NAME of a pool", of_set, set },
+    { "rm", "the NAME of a pool", NULL, rm },
+    { 0 },
+};
 
 static const struct cli_opt opts[] = {
     { .name = "ranges", .arg = "RANGES", .help = "its ports, as in 20000-20999,30000" },
@@ -317,5 +300,5 @@ const struct cli_cmd cmd_pool = {
     .flags = CLI_HANDLE,
     .max_args = 2,
     .args_words = "ls show set rm",
-    .run = run,
+    .verbs = verbs,
 };

@@ -167,18 +167,13 @@ static dibs_status import(struct cli *cli, dibs_err *err)
     return DIBS_OK;
 }
 
-static dibs_status run(struct cli *cli, dibs_err *err)
-{
-    static const char *const of_export[] = { "pool", "format", NULL };
-    static const char *const of_import[] = { "pool", NULL };
-    static const struct cli_verb verbs[] = {
-        { "export", "[FILE]", of_export, export },
-        { "import", "a FILE, or - for stdin", of_import, import },
-        { 0 },
-    };
-
-    return cli_run_verb(cli, verbs, err);
-}
+static const char *const of_export[] = { "pool", "format", NULL };
+static const char *const of_import[] = { "pool", NULL };
+static const struct cli_verb verbs[] = {
+    { "export", "[FILE]", of_export, export },
+    { "import", "a FILE, or - for stdin", of_import, import },
+    { 0 },
+};
 
 static const struct cli_opt opts[] = {
     { .name = "pool", .arg = "POOL", .help = "export this pool; import k8s data into it" },
@@ -205,5 +200,5 @@ const struct cli_cmd cmd_snapshot = {
     .min_args = 1,
     .max_args = 2,
     .args_words = "export import",
-    .run = run,
+    .verbs = verbs,
 };

@@ -68,8 +68,10 @@ static void note_moved(const struct cli *cli, const struct workload_group *group
              stem, left.project);
 }
 
-static dibs_status sync_manifest(struct cli *cli, bool is_plan, dibs_err *err)
+/* `up` and `plan` */
+static dibs_status run(struct cli *cli, dibs_err *err)
 {
+    bool is_plan = cli->cmd == &cmd_plan;
     AUTO(workload_plan_free) struct workload_plan plan = { 0 };
     const struct workload_group *group = cli->manifest;
     dibs_status s = cli_open_manifest(cli, err);
@@ -86,16 +88,6 @@ static dibs_status sync_manifest(struct cli *cli, bool is_plan, dibs_err *err)
     note_moved(cli, group, &plan);
     cli_note_changes(cli, group, &plan);
     return DIBS_OK;
-}
-
-static dibs_status run_up(struct cli *cli, dibs_err *err)
-{
-    return sync_manifest(cli, false, err);
-}
-
-static dibs_status run_plan(struct cli *cli, dibs_err *err)
-{
-    return sync_manifest(cli, true, err);
 }
 
 static dibs_status run_down(struct cli *cli, dibs_err *err)
@@ -134,7 +126,7 @@ const struct cli_cmd cmd_up = {
                "named after its number until then: web/0/-/http/8080.",
     .examples = "dibs up\n",
     .flags = CLI_MANIFEST,
-    .run = run_up,
+    .run = run,
 };
 
 const struct cli_cmd cmd_plan = {
@@ -146,7 +138,7 @@ const struct cli_cmd cmd_plan = {
                "wanted any more, but a process that runs has it).",
     .examples = "dibs plan\n",
     .flags = CLI_MANIFEST,
-    .run = run_plan,
+    .run = run,
 };
 
 const struct cli_cmd cmd_down = {

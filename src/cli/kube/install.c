@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/secret.h"
@@ -13,7 +14,7 @@
 
 #include "base/banned.h"
 
-enum { VALUES = 8, NAME_BYTES = 128, SERVERS_MAX = 64 };
+enum { NAME_BYTES = 128, SERVERS_MAX = 64 };
 
 /* The ledger must be one that webhooks on several machines can share. */
 static dibs_status check_ledger(const struct cli *cli, dibs_err *err)
@@ -38,13 +39,11 @@ static dibs_status read_servers(const struct cli *cli, struct bytes *out, dibs_e
     return n > 0 ? install_write_peers(ranges, n, out, err) : DIBS_OK;
 }
 
-/* Read all values; `servers` owns the text that one of them points to. */
-static dibs_status read_values(const struct cli *cli, struct bytes *servers,
-                               struct install_value out[VALUES + 1], dibs_err *err)
+/* Check all values. */
+static dibs_status check_values(const struct cli *cli, const struct kube_pool_flags *pool, dibs_err *err)
 {
     const char *ns = cli_value(cli, "namespace");
     const char *image = cli_value(cli, "image");
-    struct kube_pool_flags pool = kube_pool_flags(cli);
     dibs_pool parsed;
     dibs_status s = check_ledger(cli, err);
 
@@ -52,25 +51,7 @@ static dibs_status read_values(const struct cli *cli, struct bytes *servers,
         s = install_check_namespace(ns, err);
     if (s == DIBS_OK && image)
         s = install_check_image(image, err);
-    if (s == DIBS_OK)
-        s = kube_pool_parse(&pool, &parsed, err);
-    if (s == DIBS_OK)
-        s = read_servers(cli, servers, err);
-    if (s != DIBS_OK)
-        return s;
-    const struct install_value values[VALUES + 1] = {
-        { .name = "namespace", .text = ns },
-        { .name = "image", .text = image },
-        { .name = "ledger", .text = cli->settings.ledger },
-        { .name = "pool", .text = pool.name },
-        { .name = "start-port", .text = pool.start_port },
-        { .name = "port-range", .text = pool.port_range },
-        { .name = "strategy", .text = pool.strategy },
-        { .name = "api-server", .text = servers->at, .is_yaml = true },
-        { 0 },
-    };
-    memcpy(out, values, sizeof values);
-    return DIBS_OK;
+    return s == DIBS_OK ? kube_pool_parse(pool, &parsed, err) : s;
 }
 
 static dibs_status make_tls(const char *ns, struct install_tls *out, dibs_err *err)
@@ -117,17 +98,27 @@ static dibs_status print(struct cli *cli, const struct install_value *values, di
 
 dibs_status kube_install(struct cli *cli, dibs_err *err)
 {
-    struct install_value values[VALUES + 1] = { 0 };
+    struct kube_pool_flags pool = kube_pool_flags(cli);
+    AUTO(bytes_done) struct bytes servers = { 0 };
 
     if (!cli_has(cli, "print") || cli->json)
         return err_set(
             err, DIBS_INVALID,
             "`dibs kube install` changes no cluster, it prints YAML: give --print, and pass the text "
             "to 'kubectl apply -f -'");
-    struct bytes servers = { 0 };
-    dibs_status s = read_values(cli, &servers, values, err);
+    dibs_status s = check_values(cli, &pool, err);
     if (s == DIBS_OK)
-        s = print(cli, values, err);
-    bytes_done(&servers);
-    return s;
+        s = read_servers(cli, &servers, err);
+    const struct install_value values[] = {
+        { .name = "namespace", .text = cli_value(cli, "namespace") },
+        { .name = "image", .text = cli_value(cli, "image") },
+        { .name = "ledger", .text = cli->settings.ledger },
+        { .name = "pool", .text = pool.name },
+        { .name = "start-port", .text = pool.start_port },
+        { .name = "port-range", .text = pool.port_range },
+        { .name = "strategy", .text = pool.strategy },
+        { .name = "api-server", .text = servers.at, .is_yaml = true },
+        { 0 },
+    };
+    return s == DIBS_OK ? print(cli, values, err) : s;
 }

@@ -37,7 +37,6 @@ struct part {
 
 struct processes {
     struct cli *cli;
-    const struct workload_group *group;
     struct pods pods;
     struct part *parts;
     size_t n, n_living;
@@ -89,7 +88,7 @@ static dibs_status add_part(struct processes *all, const struct workload_pod *wh
                            .write_end = { -1, -1 },
                            .stream = { { .fd = -1, .left = SIZE_MAX }, { .fd = -1, .left = SIZE_MAX } } };
     all->pods.n = ++all->n;
-    dibs_status s = pod_init(pod, all->group, which, (const char *const *) which->role->command, err);
+    dibs_status s = pod_init(pod, all->cli->manifest, which, (const char *const *) which->role->command, err);
     part->launch =
         (struct launch){ .argv = pod->argv, .n = pod->needs.n, .set_words = pod_set_words, .ctx = pod };
     pod_title(which, part->title, sizeof part->title);
@@ -108,8 +107,8 @@ static dibs_status find_parts(struct processes *all, dibs_err *err)
     all->polled = calloc(1 + STREAMS + (size_t) STREAMS * PARTS_MAX, sizeof *all->polled);
     if (!all->pods.all || !all->parts || !all->children || !all->polled)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    for (size_t r = 0; r < all->group->n_roles; r++) {
-        const struct workload_role *role = &all->group->roles[r];
+    for (size_t r = 0; r < all->cli->manifest->n_roles; r++) {
+        const struct workload_role *role = &all->cli->manifest->roles[r];
         struct workload_pod pod = { .role = role };
 
         for (; role->command && pod.instance < role->instances; pod.instance++)
@@ -120,7 +119,7 @@ static dibs_status find_parts(struct processes *all, dibs_err *err)
             }
     }
     if (!s && all->n == 0)
-        return err_set(err, DIBS_INVALID, "run: no role of %s has a command", all->group->source);
+        return err_set(err, DIBS_INVALID, "run: no role of %s has a command", all->cli->manifest->source);
     return s;
 }
 
@@ -318,9 +317,10 @@ static void read_signals(struct processes *all, int fd)
 
         if (sig == SIGCHLD)
             continue;
-        all->is_signalled =
-            all->is_signalled || sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT;
-        if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT)
+        bool is_stop = sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT;
+
+        all->is_signalled = all->is_signalled || is_stop;
+        if (is_stop)
             begin_stop(all, is_impatient(all) && sig == SIGINT ? SIGKILL : sig, 128 + sig);
         else if (sig != SIGTSTP && sig != SIGCONT && sig != SIGWINCH)
             signal_all(all, sig);
@@ -417,7 +417,7 @@ static dibs_status run_processes(struct processes *all, dibs_err *err)
 dibs_status run_all(struct cli *cli, dibs_err *err)
 {
     AUTO(processes_free)
-    struct processes all = { .cli = cli, .group = cli->manifest, .code = -1, .claims = { .cli = cli } };
+    struct processes all = { .cli = cli, .code = -1, .claims = { .cli = cli } };
     dibs_status s = run_by_manifest(cli, err);
 
     relay_sink_open(&all.sinks[0], STDOUT_FILENO);

@@ -10,6 +10,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "cli/file.h"
 
 #include "base/banned.h"
 
@@ -34,21 +35,6 @@ static bool read_all(int fd, void *to, size_t size)
     return true;
 }
 
-static void write_all(int fd, const void *from, size_t size)
-{
-    const char *at = from;
-
-    while (size) {
-        ssize_t n = write(fd, at, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return; /* the other side is gone; waiting for it shows why */
-        at += n;
-        size -= (size_t) n;
-    }
-}
-
 /* The child's side: wait for the ports, then execute the command. Without ports dibs failed or died, and
  * nothing must run. A command that cannot be executed leaves the child waiting until dibs has released its
  * claims: for the daemon a process that ends is one that has run. */
@@ -64,7 +50,7 @@ static _Noreturn void wait_and_exec(const struct child_plan *plan, int go, int o
     (void) sigprocmask(SIG_SETMASK, &before->mask, NULL); /* pending signals are delivered here */
     if (ports)
         failed = plan->exec(plan->ctx, ports);
-    write_all(outcome, &failed, sizeof failed);
+    (void) cli_write_all(outcome, &failed, sizeof failed);
     (void) kill(getppid(), SIGCHLD); /* child_wait() waits for it */
     (void) read_all(go, &failed, 1);
     _exit(127);
@@ -134,7 +120,7 @@ dibs_status child_start(const struct child_plan *plan, const struct child_signal
 
 void child_go(struct child *child, const uint16_t *ports, size_t n)
 {
-    write_all(child->go, ports, n * sizeof *ports);
+    (void) cli_write_all(child->go, ports, n * sizeof *ports);
 }
 
 void child_cancel(struct child *child)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/bytes.h"
 #include "base/err.h"
 #include "cli/claim_options.h"
 #include "cli/run/launch.h"
@@ -80,38 +81,31 @@ static dibs_status plan(struct command *command, dibs_err *err)
 
 /* ---- in the child ---- */
 
-/* Set DIBS_PORTS: "web=20001 api=20002"; a port without a name is the number alone. */
-static void set_list(const struct command *command, const uint16_t *ports, struct launch *launch)
-{
-    char *list = NULL;
-    size_t size = 0;
-    FILE *to = open_memstream(&list, &size);
-
-    for (size_t i = 0; i < command->claims.n && to; i++)
-        (void) fprintf(to, "%s%s%s%u", i ? " " : "", command->wants[i].typed,
-                       command->wants[i].typed[0] ? "=" : "", ports[i]);
-    if (!to || fclose(to))
-        launch->failed = ENOMEM;
-    else
-        launch_set(launch, "DIBS_PORTS", NULL, list);
-    free(list);
-}
-
+/* DIBS_PORTS is "web=20001 api=20002"; a port without a name is the number alone. */
 static void set_words(struct launch *launch, const uint16_t *ports)
 {
     const struct command *command = launch->ctx;
+    AUTO(bytes_done) struct bytes list = { 0 };
 
     for (size_t i = 0; i < command->claims.n; i++) {
         const struct want *want = &command->wants[i];
         char variable[32];
+        char word[sizeof want->typed + 16];
 
         (void) snprintf(variable, sizeof variable, "PORT%zu", i);
         launch_set_port(launch, variable, NULL, ports[i]);
         if (want->variable[0])
             launch_set_port(launch, want->variable, want->typed, ports[i]);
+        (void) snprintf(word, sizeof word, "%s%s%s%u", i ? " " : "", want->typed, want->typed[0] ? "=" : "",
+                        ports[i]);
+        bytes_add_text(&list, word);
     }
     launch_set_port(launch, "PORT", "PORT", ports[0]);
-    set_list(command, ports, launch);
+    bytes_add(&list, "", 1);
+    if (list.is_lost)
+        launch->failed = ENOMEM;
+    else
+        launch_set(launch, "DIBS_PORTS", NULL, list.at);
 }
 
 /* ---- in dibs ---- */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/bytes.h"
 #include "base/err.h"
 #include "cli/claim_options.h"
 
@@ -16,27 +17,18 @@
 /* Fill the placeholder into an argument; NULL when there is no memory. "${PORT}" is left for a shell. */
 static char *filled(const char *arg, const char *placeholder, const char *text)
 {
-    char *out = NULL;
-    size_t size = 0;
+    struct bytes out = { 0 };
     size_t len = strlen(placeholder);
-    FILE *to = open_memstream(&out, &size);
 
-    if (!to)
-        return NULL;
     for (const char *p = arg; *p;) {
         bool is_here = *p == '{' && (p == arg || p[-1] != '$') && strncmp(p + 1, placeholder, len) == 0 &&
                        p[1 + len] == '}';
 
-        if (is_here)
-            (void) fputs(text, to);
-        else
-            (void) fputc(*p, to);
+        bytes_add(&out, is_here ? text : p, is_here ? strlen(text) : 1);
         p += is_here ? len + 2 : 1;
     }
-    if (fclose(to) == 0)
-        return out;
-    free(out);
-    return NULL;
+    bytes_add(&out, "", 1);
+    return out.is_lost ? NULL : out.at;
 }
 
 void launch_set(struct launch *launch, const char *variable, const char *placeholder, const char *text)
@@ -176,49 +168,37 @@ static dibs_status claim_for(const struct launch *launch, const struct launch_cl
     return s ? s : launch_claim(claims, err);
 }
 
-/* Send the child its ports, wait for its end, and release the claims. */
-static dibs_status run_child(const struct launch *launch, const struct launch_claims *claims,
-                             struct child *child, const struct child_signals *signals, dibs_err *err)
-{
-    AUTO(free_auto) uint16_t *ports = calloc(claims->n + 1, sizeof *ports);
-    int failed = 0;
-
-    if (!ports) {
-        launch_release(claims, false);
-        child_cancel(child);
-        return err_set(err, DIBS_FAILURE, "out of memory");
-    }
-    for (size_t i = 0; i < launch->n; i++)
-        ports[i] = claims->claims[i].port;
-    cli_note_claims(claims->cli, claims->claims, launch->n);
-    child_go(child, ports, launch->n);
-    int code = child_wait(child, signals, &failed);
-    launch_release(claims, !failed);
-    child_cancel(child);
-    if (failed)
-        return launch_not_run(claims->cli, launch->argv[0], failed, err);
-    claims->cli->exit_code = code;
-    return DIBS_OK;
-}
-
 dibs_status launch_run(struct launch *launch, const struct launch_claims *claims, dibs_err *err)
 {
+    AUTO(free_auto) uint16_t *ports = calloc(launch->n + 1, sizeof *ports);
     struct child child = { .pid = 0, .go = -1, .outcome = -1 };
     struct child_signals signals;
     struct child_plan plan = {
         .name = launch_name(launch), .n_ports = launch->n, .exec = launch_exec, .ctx = launch
     };
-    dibs_status s = child_prepare(&signals, err);
+    int failed = 0;
 
+    if (!ports)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    dibs_status s = child_prepare(&signals, err);
     /* Fork before the ledger is open: SQLite's connections do not survive a fork. */
     if (!s)
         s = child_start(&plan, &signals, &child, err);
-    if (s)
-        return s;
-    s = claim_for(launch, claims, child.pid, err);
+    if (!s)
+        s = claim_for(launch, claims, child.pid, err);
     if (s) {
         child_cancel(&child);
         return s;
     }
-    return run_child(launch, claims, &child, &signals, err);
+    for (size_t i = 0; i < launch->n; i++)
+        ports[i] = claims->claims[i].port;
+    cli_note_claims(claims->cli, claims->claims, launch->n);
+    child_go(&child, ports, launch->n);
+    int code = child_wait(&child, &signals, &failed);
+    launch_release(claims, !failed);
+    child_cancel(&child);
+    if (failed)
+        return launch_not_run(claims->cli, launch->argv[0], failed, err);
+    claims->cli->exit_code = code;
+    return DIBS_OK;
 }

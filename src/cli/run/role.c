@@ -35,8 +35,12 @@ dibs_status pod_init(struct pod *pod, const struct workload_group *group, const 
         return s;
     while (pod->holds < pod->needs.n && !pod->needs.all[pod->holds].is_own)
         pod->holds++;
-    if (declares(pod))
-        workload_use_name(group, which, pod->needs.all[0].port, pod->declared);
+    if (declares(pod)) { /* its own use of the port, whoever's that is */
+        struct workload_port port = *pod->needs.all[0].port;
+
+        port.scope = WORKLOAD_POD_SCOPED;
+        workload_claim_name(group, which, &port, 0, pod->declared);
+    }
     while (command[n])
         n++;
     pod->which = calloc(pod->needs.n + 1, sizeof *pod->which);
@@ -65,19 +69,6 @@ static dibs_request request_for(const struct pod *pod, size_t i)
         request.holder = DIBS_HELD_BY_PROCESS;
         request.keep = request.is_lookup = request.is_adopted = false;
     }
-    return request;
-}
-
-/* The request by which it declares the use of a port; record_pod() sets the number. */
-static dibs_request declared_request(const struct pod *pod)
-{
-    dibs_request request = workload_request(pod->group, &pod->needs.all[0]);
-
-    request.name = pod->declared;
-    request.mode = DIBS_DECLARED;
-    request.run = 0;
-    request.holder = DIBS_HELD_BY_PROCESS;
-    request.keep = request.is_lookup = request.is_adopted = false;
     return request;
 }
 
@@ -116,17 +107,24 @@ static dibs_status record(const struct launch_claims *claims, void *ctx, dibs_er
     return s;
 }
 
+/* Request the claims by which pods declare the use of a port; record_pod() sets the numbers. */
 static void plan_declared(struct pods *pods, struct launch_claims *out)
 {
     for (size_t p = 0; p < pods->n; p++) {
         struct pod *pod = &pods->all[p];
+        dibs_request *request = &out->requests[out->n];
 
         if (!declares(pod))
             continue;
-        pod->which[pod->holds] = out->n;
-        out->requests[out->n] = declared_request(pod);
-        out->requests[out->n++].pid = (int32_t) p;
+        pod->which[pod->holds] = out->n++;
         out->n_declared++;
+        *request = workload_request(pod->group, &pod->needs.all[0]);
+        request->name = pod->declared;
+        request->mode = DIBS_DECLARED;
+        request->run = 0;
+        request->holder = DIBS_HELD_BY_PROCESS;
+        request->keep = request->is_lookup = request->is_adopted = false;
+        request->pid = (int32_t) p;
     }
 }
 
