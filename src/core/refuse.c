@@ -285,9 +285,10 @@ static dibs_status refuse_foreign(struct core *core, const struct call *call, co
         if (core_socket_uses(&report.sockets[i], wanted))
             stranger = &report.sockets[i];
     if (!stranger) {
-        (void) err_set(
-            err, DIBS_TAKEN,
-            "port %u is in use by a socket that no claim covers and that does not listen; " OTHERWISE, port);
+        (void) err_set(err, DIBS_TAKEN,
+                       "port %u is in use by a socket that no claim covers and that the kernel does not "
+                       "show; " OTHERWISE,
+                       port);
         core_blame_socket(&(dibs_socket){ .proto = wanted->bindings[0].proto,
                                           .address = wanted->bindings[0].address,
                                           .port = port },
