@@ -155,6 +155,8 @@ typedef struct dibs_socket {
     uint64_t inode;
     bool is_holders; /* its claim's holder has it; of a kept claim without one, a process
                         of the same user that works in the claim's project */
+    bool serves;     /* it listens, or takes datagrams; else it has only bound the port, or is
+                        connected from it */
     char command[DIBS_COMMAND_MAX + 1];
 } dibs_socket;
 

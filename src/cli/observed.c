@@ -41,6 +41,8 @@ static dibs_status parse_line(struct wire_observed *list, const char *line, size
     size_t at = fields[0][0] >= '0' && fields[0][0] <= '9' ? 0 : 2; /* of the port */
     if (n <= at || n > at + 2)
         return err_set(err, DIBS_INVALID, "expected 'PORT [NAME]' or 'PROTO ADDRESS PORT [NAME]'");
+    if (strcmp(fields[at], "0") == 0) /* a service without a port */
+        return DIBS_OK;
     dibs_status status = dibs_port_parse(fields[at], &port, err);
     if (status != DIBS_OK)
         return status;

@@ -50,18 +50,18 @@ static dibs_status read_entry(const jsonr_value *v, struct wire_observed *list, 
     const char *proto = "tcp";
     const char *address = "*";
     const char *name = NULL;
-    uint16_t port = 0;
+    uint32_t port = DIBS_PORT_MAX + 1;
 
     fields_begin(&f, v, known, WIRE_ASKED, err);
     FIELDS_NUMBER(&f, "port", 0, DIBS_PORT_MAX, &port);
-    if (port == 0)
-        fields_bad(&f, "port", "a whole number from 1 to 65535");
+    if (port > DIBS_PORT_MAX)
+        fields_bad(&f, "port", "a whole number from 0 to 65535");
     fields_borrow(&f, "proto", &proto);
     fields_borrow(&f, "address", &address);
     fields_borrow(&f, "name", &name);
-    if (f.status != DIBS_OK)
+    if (f.status != DIBS_OK || port == 0) /* 0: a service without a port */
         return f.status;
-    return wire_observed_add(list, proto, address, port, name && name[0] ? name : NULL, err);
+    return wire_observed_add(list, proto, address, (uint16_t) port, name && name[0] ? name : NULL, err);
 }
 
 dibs_status wire_observed_read(const jsonr_value *array, dibs_observed **list, size_t *n, dibs_err *err)

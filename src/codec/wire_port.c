@@ -17,6 +17,7 @@ static const struct field socket_fields[] = {
     S(COUNT, inode, "inode", 0),
     S(RAW, command, "command", 0),
     S(BOOL, is_holders, "holders", 0),
+    S(BOOL, serves, "serves", 0),
     { 0 },
 };
 

@@ -158,7 +158,8 @@ static bool note_socket(void *ctx, const struct kernel_socket *socket)
                        .address = socket->address,
                        .port = socket->port,
                        .uid = uid_map_above_seen(&l->core->view.users, socket->uid),
-                       .inode = socket->inode };
+                       .inode = socket->inode,
+                       .serves = socket->serves };
     return true;
 }
 
@@ -238,6 +239,10 @@ dibs_status core_port_sockets(struct core *core, const struct call *call, const 
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && s == DIBS_OK; proto++)
         if (is_asked(&l, proto))
             s = kernel_sockets(0, proto, question->port, note_socket, &l, err);
+    /* A server's connections have its port, too. */
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && s == DIBS_OK && out->n_sockets == 0; proto++)
+        if (is_asked(&l, proto))
+            s = kernel_blocking_sockets(proto, question->port, note_socket, &l, err);
     name_owners(core, call, out->sockets, out->n_sockets);
     return s;
 }
@@ -249,25 +254,60 @@ bool core_socket_uses(const dibs_socket *socket, const dibs_claim *claim)
     return bindings_conflict(claim->bindings, claim->n_bindings, &used, 1);
 }
 
-static bool is_covered(const dibs_port_report *report, const dibs_socket *socket)
+/* Is the socket that of a claim which is reported as an obstacle? A claim of another address does not
+ * explain a socket that is in the way of this one. */
+static bool is_covered(const struct looking *l, const dibs_socket *socket)
 {
-    for (size_t i = 0; i < report->n_claims; i++)
-        if (report->claims[i].uid == socket->uid && core_socket_uses(socket, &report->claims[i]))
+    for (size_t i = 0; i < l->report->n_claims; i++) {
+        const dibs_claim *claim = &l->report->claims[i];
+
+        if (claim->is_exclusive && claim->uid == socket->uid && core_socket_uses(socket, claim) &&
+            is_in_the_way(l, claim->bindings, claim->n_bindings))
             return true;
+    }
     return false;
 }
 
-static void explain_socket(struct looking *l, const dibs_socket *socket)
+/* Could the kernel's answer disturb the server of a claim? */
+static bool may_probe(const struct looking *l)
+{
+    for (size_t i = 0; i < l->report->n_claims; i++)
+        if (l->report->claims[i].is_exclusive)
+            return false;
+    return true;
+}
+
+/* Returns whether it is a reason. */
+static bool explain_socket(struct looking *l, const dibs_socket *socket)
 {
     char address[DIBS_ADDRESS_TEXT_MAX + 1];
     char who[CORE_OWNER_TEXT];
     const dibs_binding used = { socket->proto, socket->address };
 
-    if (is_covered(l->report, socket) || !is_in_the_way(l, &used, 1))
-        return;
+    if (is_covered(l, socket) || !is_in_the_way(l, &used, 1))
+        return false;
     dibs_address_format(&socket->address, address);
-    add_reason(l->report, FOREIGN, "in use on %s %s by %s, without a claim", dibs_proto_text(socket->proto),
-               address, core_owner_text(socket, who));
+    add_reason(l->report, FOREIGN, "in use on %s %s by %s, without a claim%s", dibs_proto_text(socket->proto),
+               address, core_owner_text(socket, who), socket->serves ? "" : "; its socket does not listen");
+    return true;
+}
+
+/* Explain by the kernel's own answer, as a claim would: a socket that does not listen may let others bind its
+ * port, and one that is only bound is not listed by kernels before 6.8. */
+static void explain_sockets(struct looking *l, uint16_t port)
+{
+    dibs_port_report *report = l->report;
+    bool is_probed = may_probe(l);
+    bool is_busy = is_probed && kernel_probe(l->bindings, l->n_bindings, port, NULL) == KERNEL_BUSY;
+    bool is_explained = false;
+
+    for (size_t i = 0; i < report->n_sockets && (is_busy || !is_probed); i++)
+        if (report->sockets[i].serves || is_probed)
+            is_explained = explain_socket(l, &report->sockets[i]) || is_explained;
+    if (is_busy && !is_explained)
+        add_reason(report, FOREIGN,
+                   "in use by a socket that the kernel does not show: bound but not listening (shown from "
+                   "Linux 6.8 on), or of another network namespace");
 }
 
 /* ---- the host's and the pool's rules ---- */
@@ -376,8 +416,7 @@ dibs_status core_explain(struct core *core, const struct call *call, const dibs_
     mark_holders(&l);
     for (size_t i = 0; i < out->n_claims; i++)
         explain_claim(&l, &out->claims[i]);
-    for (size_t i = 0; i < out->n_sockets; i++)
-        explain_socket(&l, &out->sockets[i]);
+    explain_sockets(&l, question->port);
     explain_rules(&l, question->port, &pool);
     return DIBS_OK;
 }
@@ -403,7 +442,7 @@ dibs_status core_assert(struct core *core, const struct call *call, const dibs_w
     for (size_t i = 0; i < report.n_sockets; i++) {
         const dibs_socket *socket = &report.sockets[i];
 
-        if (!core_socket_uses(socket, &claim))
+        if (!socket->serves || !core_socket_uses(socket, &claim))
             continue;
         if (is_holders(core, &claim, socket))
             own = socket;

@@ -67,6 +67,27 @@ static dibs_relation relate(const dibs_claim *wanted, const dibs_claim *b, dibs_
     return is_own(wanted, b) ? DIBS_REL_SAME_HOLDER : DIBS_REL_OTHER_HOLDER;
 }
 
+/* Is every binding that is asked for part of the claim? 0.0.0.0 has no IPv6 address. */
+static bool covers(const dibs_claim *b, const dibs_claim *wanted)
+{
+    for (size_t i = 0; i < wanted->n_bindings; i++) {
+        const dibs_binding *mine = &wanted->bindings[i];
+        bool is_covered = false;
+
+        for (size_t k = 0; k < b->n_bindings && !is_covered; k++) {
+            const dibs_address *theirs = &b->bindings[k].address;
+
+            is_covered = mine->proto == b->bindings[k].proto &&
+                         (dibs_address_equal(&mine->address, theirs) ||
+                          (dibs_address_is_wildcard(theirs) &&
+                           (theirs->len == mine->address.len || (theirs->len == 16 && !theirs->v6only))));
+        }
+        if (!is_covered)
+            return false;
+    }
+    return true;
+}
+
 static void fill_blocker(dibs_err *err, dibs_relation relation, const dibs_claim *b,
                          const dibs_binding *theirs)
 {
@@ -196,12 +217,12 @@ static dibs_status refuse_claimed(struct core *core, const struct call *call, co
     else if (relation == DIBS_REL_OWN_WILDCARD)
         (void) err_set(
             err, DIBS_TAKEN,
-            dibs_address_is_wildcard(&theirs.address)
+            covers(b, wanted)
                 ? "port %u conflicts with your own wildcard claim on %s %s (%s); it covers what is asked "
-                  "for: use "
-                  "it, or release it first"
-                : "port %u conflicts with your own claim on %s %s (%s), which the wildcard that is asked for "
-                  "covers; release it first",
+                  "for: use it, or release it first"
+                : "port %u conflicts with your own claim on %s %s (%s), which is only a part of what is "
+                  "asked "
+                  "for; release it first",
             b->port, proto, address, who);
     else if (relation == DIBS_REL_SAME_HOLDER)
         (void) err_set(err, DIBS_TAKEN,
@@ -264,9 +285,10 @@ static dibs_status refuse_foreign(struct core *core, const struct call *call, co
         if (core_socket_uses(&report.sockets[i], wanted))
             stranger = &report.sockets[i];
     if (!stranger) {
-        (void) err_set(
-            err, DIBS_TAKEN,
-            "port %u is in use by a socket that no claim covers and that does not listen; " OTHERWISE, port);
+        (void) err_set(err, DIBS_TAKEN,
+                       "port %u is in use by a socket that no claim covers and that the kernel does not "
+                       "show; " OTHERWISE,
+                       port);
         core_blame_socket(&(dibs_socket){ .proto = wanted->bindings[0].proto,
                                           .address = wanted->bindings[0].address,
                                           .port = port },

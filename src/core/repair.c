@@ -51,7 +51,8 @@ struct chunk {
     struct ledger_seen leaks[CHUNK];
     uint64_t ids[CHUNK];
     uint32_t counts[CHUNK];
-    dibs_err why[CHUNK];
+    size_t claim_of[CHUNK]; /* of each line that is missing: which of `claims` */
+    dibs_err why[CHUNK];    /* of each of `claims`: why it could not be made */
 };
 
 static void report(struct repairing *r, const dibs_repair_item *about, const char *fmt, ...)
@@ -120,6 +121,25 @@ static dibs_status index_uses(struct repairing *r, dibs_err *err)
     return DIBS_OK;
 }
 
+/* The name of a claim beside another one of the same name, that of a service with several ports: "two/133".
+ * Empty: there is no such name. */
+static void name_beside(const char *name, uint16_t port, char out[DIBS_NAME_MAX + 1])
+{
+    int n = snprintf(out, DIBS_NAME_MAX + 1, "%s/%u", name, port);
+
+    if (n < 0 || n > DIBS_NAME_MAX || dibs_name_check(out, NULL) != DIBS_OK)
+        out[0] = '\0';
+}
+
+static bool is_name_of(const dibs_claim *claim, const char *observed)
+{
+    char beside[DIBS_NAME_MAX + 1];
+
+    name_beside(observed, claim->port, beside);
+    return !observed[0] || !claim->name[0] || strcmp(observed, claim->name) == 0 ||
+           strcmp(beside, claim->name) == 0;
+}
+
 /* The first claim on a use is the one that covers it. */
 static bool cover(void *ctx, const dibs_claim *claim)
 {
@@ -138,7 +158,7 @@ static bool cover(void *ctx, const dibs_claim *claim)
             if (use->claim_id != 0)
                 continue;
             use->claim_id = claim->id;
-            if (name[0] && claim->name[0] && strcmp(name, claim->name) != 0)
+            if (!is_name_of(claim, name))
                 r->is_failed = !(use->other_name = strdup(claim->name));
         }
     }
@@ -220,12 +240,56 @@ static void tell_known(struct repairing *r, size_t i)
     }
 }
 
+/* Add a binding to the claim of the same name and number: a name on tcp and udp is one claim. */
+static bool join(struct chunk *chunk, const dibs_claim *claim, size_t *at)
+{
+    for (size_t k = 0; k < chunk->n && claim->name[0]; k++) {
+        dibs_claim *other = &chunk->claims[k];
+
+        if (other->port != claim->port || strcmp(other->name, claim->name) != 0 ||
+            other->n_bindings == DIBS_BINDINGS_MAX)
+            continue;
+        other->bindings[other->n_bindings++] = claim->bindings[0];
+        *at = k;
+        return true;
+    }
+    return false;
+}
+
+/* Claim what is missing. A name that has a claim already is used with the number behind it, and if that has
+ * one, too, not at all: a port in use must not be free because of its name. A claim that was made is left
+ * alone by the next pass. */
+static dibs_status restore(struct repairing *r, const struct call *call, struct chunk *chunk, dibs_err *err)
+{
+    enum { AS_OBSERVED, BESIDE, WITHOUT_NAME };
+    bool is_again = chunk->n > 0;
+    dibs_status s = DIBS_OK;
+
+    for (int pass = AS_OBSERVED; pass <= WITHOUT_NAME && is_again && s == DIBS_OK; pass++) {
+        is_again = false;
+        memset(chunk->why, 0, sizeof chunk->why);
+        s = ledger_restore(r->core->ledger, call, &(dibs_snapshot){ chunk->claims, chunk->n, NULL, 0 }, NULL,
+                           chunk->why, err);
+        for (size_t k = 0; k < chunk->n && s == DIBS_OK && pass < WITHOUT_NAME; k++) {
+            dibs_claim *claim = &chunk->claims[k];
+            char name[DIBS_NAME_MAX + 1] = "";
+
+            if (chunk->why[k].code == DIBS_OK || !claim->name[0])
+                continue;
+            if (pass == AS_OBSERVED)
+                name_beside(claim->name, claim->port, name);
+            (void) text_copy(claim->name, sizeof claim->name, name);
+            is_again = true;
+        }
+    }
+    return s;
+}
+
 /* The lines from..to: what is missing is claimed, what is claimed is no leak. */
 static dibs_status check_lines(struct repairing *r, size_t from, size_t to, struct chunk *chunk,
                                dibs_err *err)
 {
     size_t n_used = 0;
-    size_t k = 0;
     dibs_status s = DIBS_OK;
 
     chunk->n = 0;
@@ -236,8 +300,11 @@ static dibs_status check_lines(struct repairing *r, size_t from, size_t to, stru
             n_used += r->uses[i].claim_id != 0;
             continue;
         }
-        s = claim_for(r, i, &chunk->claims[chunk->n], r->sockets ? NULL : err);
-        chunk->n += s == DIBS_OK;
+        dibs_claim *claim = &chunk->claims[chunk->n];
+        s = claim_for(r, i, claim, r->sockets ? NULL : err);
+        chunk->claim_of[i - from] = chunk->n;
+        if (s == DIBS_OK && !join(chunk, claim, &chunk->claim_of[i - from]))
+            chunk->n++;
         if (s != DIBS_OK && !r->sockets)
             return s;
         if (s != DIBS_OK)
@@ -245,9 +312,8 @@ static dibs_status check_lines(struct repairing *r, size_t from, size_t to, stru
     }
     s = DIBS_OK;
     struct call part = core_part(r->core, r->call);
-    if (!r->plan->is_dry_run && chunk->n > 0)
-        s = ledger_restore(r->core->ledger, &part, &(dibs_snapshot){ chunk->claims, chunk->n, NULL, 0 }, NULL,
-                           chunk->why, err);
+    if (!r->plan->is_dry_run)
+        s = restore(r, &part, chunk, err);
     if (s == DIBS_OK && !r->plan->is_dry_run && !r->sockets && n_used > 0)
         s = ledger_not_leaked(r->core->ledger, &part, chunk->ids, n_used, err);
     for (size_t i = from; i < to && s == DIBS_OK && !r->is_stopped; i++) {
@@ -259,8 +325,9 @@ static dibs_status check_lines(struct repairing *r, size_t from, size_t to, stru
             report(r, &item, "in use without a claim by somebody else (uid %u)",
                    uid_map_above_seen(&r->core->view.users, r->sockets[i].uid));
         } else {
+            size_t k = chunk->claim_of[i - from];
+
             tell_restored(r, i, &chunk->claims[k], &chunk->why[k]);
-            k++;
         }
     }
     return s;

@@ -56,6 +56,7 @@ struct kernel_socket {
     uint16_t port;
     uint32_t uid;
     uint64_t inode;
+    bool serves; /* it listens, or takes datagrams */
 };
 
 /* Return false to stop. */
@@ -68,6 +69,11 @@ typedef bool (*kernel_socket_fn)(void *ctx, const struct kernel_socket *socket);
  * here. */
 dibs_status kernel_sockets(uint64_t netns, dibs_proto proto, uint16_t port, kernel_socket_fn fn, void *ctx,
                            dibs_err *err);
+
+/* The same here, and TCP sockets that have only bound the port (from Linux 6.8 on) or are connected from it:
+ * a bind can fail because of these, too. */
+dibs_status kernel_blocking_sockets(dibs_proto proto, uint16_t port, kernel_socket_fn fn, void *ctx,
+                                    dibs_err *err);
 
 /* Find the uid at the other end of this TCP connection, by the one socket of our network namespace with the
  * same two ends. NOT_FOUND: no socket of this host, or not connected any more. */

@@ -54,11 +54,12 @@ static bool parse_local(struct field f, bool is_v6, struct kernel_socket *out)
     return true;
 }
 
-bool procnet_line_parse(const char *line, bool is_v6, dibs_proto proto, struct kernel_socket *out)
+bool procnet_line_parse(const char *line, bool is_v6, const struct socket_query *query,
+                        struct kernel_socket *out)
 {
     const char *end = line + strlen(line);
     struct field f[N_FIELDS] = { { 0 } };
-    struct kernel_socket socket = { .proto = proto };
+    struct kernel_socket socket = { .proto = query->proto };
     uint32_t state = 0;
     uint64_t uid = 0;
 
@@ -72,14 +73,16 @@ bool procnet_line_parse(const char *line, bool is_v6, dibs_proto proto, struct k
         !text_number(f[FIELD_INODE].text, f[FIELD_INODE].len, UINT64_MAX, &socket.inode) ||
         !parse_local(f[FIELD_LOCAL], is_v6, &socket))
         return false;
-    if (proto == DIBS_UDP ? state != SOCKET_CLOSED && state != SOCKET_ESTABLISHED : state != SOCKET_LISTENING)
+    if (state > SOCKET_BOUND || !(query->states >> state & 1) ||
+        (query->port != 0 && socket.port != query->port))
         return false;
+    socket.serves = SOCKETS_SERVING(query->proto) >> state & 1;
     socket.uid = (uint32_t) uid;
     *out = socket;
     return true;
 }
 
-static dibs_status read_table(const char *path, bool is_v6, dibs_proto proto, uint16_t port,
+static dibs_status read_table(const char *path, bool is_v6, const struct socket_query *query,
                               struct socket_list *list, dibs_err *err)
 {
     FILE *file = fopen(path, "re");
@@ -93,7 +96,7 @@ static dibs_status read_table(const char *path, bool is_v6, dibs_proto proto, ui
     while (!is_full && fgets(line, sizeof line, file)) {
         struct kernel_socket socket = { 0 };
 
-        if (procnet_line_parse(line, is_v6, proto, &socket) && (port == 0 || socket.port == port))
+        if (procnet_line_parse(line, is_v6, query, &socket))
             is_full = !socket_list_add(list, &socket);
     }
     bool has_failed = ferror(file) != 0;
@@ -103,17 +106,17 @@ static dibs_status read_table(const char *path, bool is_v6, dibs_proto proto, ui
     return has_failed ? err_set(err, DIBS_UNAVAILABLE, "cannot read %s to its end", path) : DIBS_OK;
 }
 
-dibs_status procnet_list(dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err)
+dibs_status procnet_list(const struct socket_query *query, struct socket_list *list, dibs_err *err)
 {
     char path[64];
 
-    if (proto != DIBS_TCP && proto != DIBS_UDP)
+    if (query->proto != DIBS_TCP && query->proto != DIBS_UDP)
         return err_set(err, DIBS_UNAVAILABLE, "the kernel does not list its %s sockets",
-                       dibs_proto_text(proto));
+                       dibs_proto_text(query->proto));
     for (int is_v6 = 0; is_v6 <= 1; is_v6++) {
-        (void) snprintf(path, sizeof path, "/proc/thread-self/net/%s%s", proto == DIBS_UDP ? "udp" : "tcp",
-                        is_v6 ? "6" : "");
-        dibs_status s = read_table(path, is_v6, proto, port, list, err);
+        (void) snprintf(path, sizeof path, "/proc/thread-self/net/%s%s",
+                        query->proto == DIBS_UDP ? "udp" : "tcp", is_v6 ? "6" : "");
+        dibs_status s = read_table(path, is_v6, query, list, err);
         if (s != DIBS_OK)
             return s;
     }

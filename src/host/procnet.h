@@ -7,7 +7,26 @@
 #include "host/kernel.h"
 
 /* States as the kernel numbers them (its tcp_states.h, also for UDP). */
-enum { SOCKET_ESTABLISHED = 1, SOCKET_CLOSED = 7, SOCKET_LISTENING = 10 };
+enum {
+    SOCKET_ESTABLISHED = 1,
+    SOCKET_TIME_WAIT = 6,
+    SOCKET_CLOSED = 7,
+    SOCKET_LISTENING = 10,
+    SOCKET_BOUND = 13, /* bound, not listening; listed since Linux 6.8 */
+};
+/* Sets of states, as bits: sockets that serve; and of TCP those that a bind of their port can fail for. */
+#define SOCKETS_SERVING(proto) \
+    ((proto) == DIBS_UDP ? 1u << SOCKET_CLOSED | 1u << SOCKET_ESTABLISHED : 1u << SOCKET_LISTENING)
+#define SOCKETS_BLOCKING(proto)                   \
+    ((proto) == DIBS_UDP ? SOCKETS_SERVING(proto) \
+                         : ((1u << (SOCKET_BOUND + 1)) - 2) & ~(1u << SOCKET_TIME_WAIT))
+
+/* What to list: sockets of a protocol on `port` (0: every port) in one of the states. */
+struct socket_query {
+    dibs_proto proto;
+    uint16_t port;
+    uint32_t states;
+};
 
 /* A bounded list of sockets; start with zeroes, end with socket_list_done(). */
 struct socket_list {
@@ -21,20 +40,21 @@ void socket_list_done(struct socket_list *list);
 /* The address of a socket, 4 or 16 bytes; v4-mapped becomes IPv4. */
 dibs_address socket_address(const uint8_t *bytes, bool is_v6, bool v6only);
 
-/* Parse one line of /proc/net/{tcp,udp}{,6}. False: not a line about a socket, or not listening (TCP)
- * or bound (UDP). The file does not have v6only: every IPv6 wildcard counts as dual-stack. */
-bool procnet_line_parse(const char *line, bool is_v6, dibs_proto proto, struct kernel_socket *out);
+/* Parse one line of /proc/net/{tcp,udp}{,6}. False: not a line about a socket, or not one of the query. The
+ * file does not have v6only: every IPv6 wildcard counts as dual-stack. */
+bool procnet_line_parse(const char *line, bool is_v6, const struct socket_query *query,
+                        struct kernel_socket *out);
 
-/* Append the sockets of `proto` on `port` (0: every port). */
-dibs_status procnet_list(dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err);
+/* Append the sockets of the query. */
+dibs_status procnet_list(const struct socket_query *query, struct socket_list *list, dibs_err *err);
 
 /* Open a sock_diag socket, whose reads time out, inside the network namespace (0 or our own: here). The
  * caller owns *out. NOT_FOUND: no such namespace any more; UNAVAILABLE: it cannot be reached.
  * Only the calling thread moves, and it is back when this returns. */
 dibs_status netns_socket(uint64_t netns, int *out, dibs_err *err);
 /* As procnet_list(), through the netlink socket `fd`, in whose network namespace it was made. FAILURE: the
- * kernel does not answer, err->os_errno is ENOENT when it has no sock_diag for `proto`. */
-dibs_status sock_diag_list(int fd, dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err);
+ * kernel does not answer, err->os_errno is ENOENT when it has no sock_diag for the protocol. */
+dibs_status sock_diag_list(int fd, const struct socket_query *query, struct socket_list *list, dibs_err *err);
 /* The connected TCP socket with these two ends, of one family. NOT_FOUND: there is none. */
 dibs_status sock_diag_find(int fd, const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
                            uint32_t *uid, dibs_err *err);

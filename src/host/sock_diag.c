@@ -24,8 +24,7 @@
 
 struct dump {
     int fd;
-    dibs_proto proto;
-    uint16_t port;
+    const struct socket_query *query;
     uint32_t seq;
     struct socket_list *list;
     bool is_interrupted;
@@ -54,13 +53,12 @@ static dibs_status ask_for_dump(struct dump *d, uint8_t family, dibs_err *err)
 {
     struct inet_diag_req_v2 req = {
         .sdiag_family = family,
-        .sdiag_protocol = (uint8_t) proto_row(d->proto)->ip_proto,
-        .idiag_states =
-            d->proto == DIBS_UDP ? 1u << SOCKET_CLOSED | 1u << SOCKET_ESTABLISHED : 1u << SOCKET_LISTENING,
+        .sdiag_protocol = (uint8_t) proto_row(d->query->proto)->ip_proto,
+        .idiag_states = d->query->states,
     };
 
     /* A dump compares the local port of the request, if there is one: no filter program needed. */
-    req.id.idiag_sport = htons(d->port);
+    req.id.idiag_sport = htons(d->query->port);
     return send_request(d->fd, &req, NLM_F_DUMP, ++d->seq, err);
 }
 
@@ -103,7 +101,7 @@ static bool is_v6only(const struct nlmsghdr *head)
 static dibs_status take_socket(struct dump *d, const struct nlmsghdr *head, dibs_err *err)
 {
     struct inet_diag_msg diag;
-    struct kernel_socket socket = { .proto = d->proto };
+    struct kernel_socket socket = { .proto = d->query->proto };
 
     if (head->nlmsg_len < NLMSG_LENGTH(sizeof diag))
         return err_set(err, DIBS_FAILURE, "the kernel's list of sockets has a message cut short");
@@ -111,9 +109,10 @@ static dibs_status take_socket(struct dump *d, const struct nlmsghdr *head, dibs
     socket.port = ntohs(diag.id.idiag_sport);
     socket.uid = diag.idiag_uid;
     socket.inode = diag.idiag_inode;
+    socket.serves = SOCKETS_SERVING(socket.proto) >> diag.idiag_state & 1;
     socket.address =
         socket_address((const uint8_t *) diag.id.idiag_src, diag.idiag_family == AF_INET6, is_v6only(head));
-    if (socket.port == 0 || (d->port != 0 && socket.port != d->port))
+    if (socket.port == 0 || (d->query->port != 0 && socket.port != d->query->port))
         return DIBS_OK;
     if (!socket_list_add(d->list, &socket))
         return err_set(err, DIBS_FAILURE, "there are more sockets than fit into memory");
@@ -174,10 +173,10 @@ static dibs_status dump_family(struct dump *d, uint8_t family, dibs_err *err)
     return s;
 }
 
-dibs_status sock_diag_list(int fd, dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err)
+dibs_status sock_diag_list(int fd, const struct socket_query *query, struct socket_list *list, dibs_err *err)
 {
     static const uint8_t families[] = { AF_INET, AF_INET6 };
-    struct dump d = { .fd = fd, .proto = proto, .port = port, .list = list };
+    struct dump d = { .fd = fd, .query = query, .list = list };
 
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
         size_t before = list->n;

@@ -44,7 +44,7 @@ static void take_inventory(struct kernel_inventory *inventory)
     inventory->n = 0;
     inventory->taken_ms = clock_monotonic_ms();
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX; proto++)
-        (void) kernel_sockets(0, proto, 0, note_inode, inventory, NULL);
+        (void) kernel_blocking_sockets(proto, 0, note_inode, inventory, NULL);
     if (inventory->n > 1)
         qsort(inventory->inodes, inventory->n, sizeof *inventory->inodes, by_inode);
 }

@@ -41,39 +41,51 @@ dibs_address socket_address(const uint8_t *bytes, bool is_v6, bool v6only)
     return address;
 }
 
-static dibs_status list_sockets(uint64_t netns, dibs_proto proto, uint16_t port, struct socket_list *list,
+static dibs_status list_sockets(uint64_t netns, const struct socket_query *query, struct socket_list *list,
                                 dibs_err *err)
 {
     bool is_here = netns == 0 || netns == kernel_netns();
     AUTO(fd_auto) int fd = -1;
 
     /* All namespaces have one kernel: no process can have a socket of a protocol that it lacks. */
-    if (proto_row(proto)->is_optional && !kernel_has_proto(proto))
+    if (proto_row(query->proto)->is_optional && !kernel_has_proto(query->proto))
         return DIBS_OK;
     dibs_status s = netns_socket(netns, &fd, err);
     if (s == DIBS_OK)
-        s = sock_diag_list(fd, proto, port, list, err);
+        s = sock_diag_list(fd, query, list, err);
     else if (!is_here)
         return s;
     if (s == DIBS_OK)
         return DIBS_OK;
     list->n = 0;
     if (is_here)
-        return procnet_list(proto, port, list, err);
+        return procnet_list(query, list, err);
     return err_wrap(err, DIBS_UNAVAILABLE, "sockets of another network namespace");
 }
 
-dibs_status kernel_sockets(uint64_t netns, dibs_proto proto, uint16_t port, kernel_socket_fn fn, void *ctx,
-                           dibs_err *err)
+static dibs_status show_sockets(uint64_t netns, const struct socket_query *query, kernel_socket_fn fn,
+                                void *ctx, dibs_err *err)
 {
     AUTO(socket_list_done) struct socket_list list = { 0 };
-    dibs_status s = list_sockets(netns, proto, port, &list, err);
+    dibs_status s = list_sockets(netns, query, &list, err);
 
     for (size_t i = 0; s == DIBS_OK && i < list.n; i++) {
         if (!fn(ctx, &list.item[i]))
             break;
     }
     return s;
+}
+
+dibs_status kernel_sockets(uint64_t netns, dibs_proto proto, uint16_t port, kernel_socket_fn fn, void *ctx,
+                           dibs_err *err)
+{
+    return show_sockets(netns, &(struct socket_query){ proto, port, SOCKETS_SERVING(proto) }, fn, ctx, err);
+}
+
+dibs_status kernel_blocking_sockets(dibs_proto proto, uint16_t port, kernel_socket_fn fn, void *ctx,
+                                    dibs_err *err)
+{
+    return show_sockets(0, &(struct socket_query){ proto, port, SOCKETS_BLOCKING(proto) }, fn, ctx, err);
 }
 
 dibs_status kernel_peer_uid(int fd, uint32_t *uid, dibs_err *err)

@@ -136,6 +136,38 @@ is_not_alive() {
     json 'd["can_claim"]'
 }
 
+@test "a socket that does not listen is in the way, for who and explain as for claim" {
+    for how in bound connected; do
+        local port=$((13272 + ${#how}))
+        listen "$port" "$how"
+        refused 3 claim --port "$port" --address 127.0.0.1
+        ok explain "$port" --address 127.0.0.1 --json
+        json 'not d["can_claim"] and d["reasons"][0]["kind"] == "foreign"'
+        [ "$how" = bound ] && ! kernel_shows_bound_sockets && continue
+        json "'pid $STARTED ' in d['reasons'][0]['text'] and 'does not listen' in d['reasons'][0]['text']"
+        refused 3 claim --port "$port" --address 127.0.0.1
+        grep -q "pid $STARTED " "$T/err"
+        ok who "$port" --json
+        json "d['sockets'][0]['pid'] == $STARTED and not d['sockets'][0]['serves']"
+        ok explain "$port" --address 127.0.0.2 # another address is free for both
+        prints 'can be claimed'
+    done
+}
+
+kernel_shows_bound_sockets() { [ "$(printf '%s\n' 6.8 "$(uname -r)" | sort -V | head -n 1)" = 6.8 ]; }
+
+@test "a claim of one address does not hide a socket that is in the way of another" {
+    listen 13290 tcp 0.0.0.0
+    ok claim --declare 13290
+    ok explain 13290 --address 127.0.0.2 --json
+    json 'not d["can_claim"] and "foreign" in [r["kind"] for r in d["reasons"]]'
+    listen 13291 tcp 127.0.0.3
+    ok claim --port 13291 --address 127.0.0.1 --keep
+    ok explain 13291 --address 127.0.0.3 --json
+    json 'not d["can_claim"] and "foreign" in [r["kind"] for r in d["reasons"]]'
+    refused 3 claim --port 13291 --address 127.0.0.3
+}
+
 @test "explain reports ephemeral, reserved, browser, outside, band, declared and cooling" {
     read -r first _ </proc/sys/net/ipv4/ip_local_port_range
     ok explain $((first + 5)) --json

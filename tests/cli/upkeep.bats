@@ -138,7 +138,7 @@ kinds() { # the kinds of the last repair, counted: "leak 1 restored 4"
 
 @test "seeds 34: observed ports are restored, out of range and duplicates are reported" {
     k8s_pool
-    printf '%s\n' '# services' '111 one' 'tcp * 122 two/a' 'tcp * 133 two/b' '201 three' '' '111 five' '144 six' >"$T/seen"
+    printf '%s\n' '# services' '111 one' '122 two' '133 two' '201 three' '0 four' '' '111 five' '144 six' >"$T/seen"
     ok repair --pool k8s --observed "$T/seen" --json
     [ "$(kinds)" = 'duplicate 1 out-of-range 1 restored 4' ]
     ok ls --pool k8s --json
@@ -147,6 +147,25 @@ kinds() { # the kinds of the last repair, counted: "leak 1 restored 4"
     json 'd["usage"]["size"] - d["usage"]["static"] - d["usage"]["dynamic"] == 97'
     ok repair --pool k8s --observed "$T/seen" --json
     [ "$(kinds)" = 'duplicate 1 out-of-range 1' ]
+    for port in 111 122 133 144; do refused 3 claim --port "$port" --pool k8s; done
+}
+
+@test "a name that is observed on several ports and protocols leaves none of them free" {
+    k8s_pool
+    ok get two --port 199 --pool k8s
+    printf '%s\n' 'tcp * 110 dns' 'udp * 110 dns' 'tcp * 111 dns' '112 project/two' '0 none' >"$T/seen"
+    ok repair --pool k8s --observed "$T/seen" --json
+    json '[i["kind"] for i in d] == ["restored"] * 4 + ["suspect"]'
+    ok ls --all --json
+    json 'sorted((c["port"], c["name"], sorted(b["proto"] for b in c["bindings"])) for c in d) == [
+        (110, "dns", ["tcp", "udp"]), (111, "dns/111", ["tcp"]), (112, "project/two/112", ["tcp"]),
+        (199, "project/two", ["tcp"])]'
+    ok repair --pool k8s --observed "$T/seen" --json
+    [ "$(kinds)" = 'suspect 1' ]
+    printf '[{"port":0,"name":"none"},{"port":111,"proto":"udp","name":"dns"}]' >"$T/seen"
+    ok repair --pool k8s --observed "$T/seen" --json
+    ok ls --all --port 111 --json
+    json 'len(d) == 2 and {b["proto"] for c in d for b in c["bindings"]} == {"tcp", "udp"}'
 }
 
 @test "fifty thousand observed lines take seconds, not minutes" {
@@ -164,10 +183,12 @@ kinds() { # the kinds of the last repair, counted: "leak 1 restored 4"
 @test "one line that cannot be claimed blocks no other" {
     k8s_pool
     ok get one --port 199 --pool k8s
-    printf '%s\n' '111 a' '112 project/one' '113 b' '114 b' '115 c' >"$T/seen"
+    ok claim --declare 112 # a declared port is no claim of the line; the one that is not exclusive stays
+    ok claim --port 114 --address 127.0.0.9 --keep --pool k8s
+    printf '%s\n' '111 a' '112 project/one' '113 b' '115 c' >"$T/seen"
     ok repair --pool k8s --observed "$T/seen" --json
-    json '[(i["port"], i["kind"]) for i in d] == [(111, "restored"), (112, "not-restored"), (113, "restored"),
-        (114, "not-restored"), (115, "restored"), (199, "suspect")]'
+    json '[(i["port"], i["kind"]) for i in d if i["kind"] != "suspect"] == [(111, "restored"), (112, "restored"),
+        (113, "restored"), (115, "restored")]'
 }
 
 @test "an observation is JSON, too, and a dry run changes nothing" {
@@ -184,8 +205,8 @@ kinds() { # the kinds of the last repair, counted: "leak 1 restored 4"
 @test "a bad line of an observation is exit 2 with its number, and nothing changes" {
     k8s_pool
     before=$(dibs log --json)
-    for line in 0 65536 -1 1e3 abc 'tcp 127.0.0.1' 'icmp * 111' 'tcp nowhere.example 111' '111 bad name' 'tcp * 111 a b' \
-        "$(printf '111 \033x')" '[{"port":0}]' '[{"port":"1"}]' '[{"port":111,"x":1}]' '[' '{"port":111}'; do
+    for line in 65536 -1 1e3 abc 'tcp 127.0.0.1' 'icmp * 111' 'tcp nowhere.example 111' '111 bad name' 'tcp * 111 a b' \
+        "$(printf '111 \033x')" '[{}]' '[{"port":65536}]' '[{"port":"1"}]' '[{"port":111,"x":1}]' '[' '{"port":111}'; do
         printf '122 fine\n%s\n' "$line" >"$T/seen"
         case $line in '['* | '{'*) printf '%s' "$line" >"$T/seen" ;; esac
         refused 2 repair --pool k8s --observed "$T/seen"

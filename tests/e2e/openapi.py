@@ -445,7 +445,7 @@ def maintenance():
     assert [f["kind"] for f in found if f["port"] == 15050] == ["restored"]
     ask("repair", 200, {"observed": None, "dry_run": True})
     ask("repair", 404, {"pool": "none"})
-    ask("repair", 400, {"observed": [{"port": 0}]})
+    ask("repair", 400, {"observed": [{"port": 65536}]})
     assert ask("doctor", 200).json["findings"]
     assert ask("mend", 200).json["findings"]
     claims_ = ask("list", 200, query="?prefix=shop").json["claims"]

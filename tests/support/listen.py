@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds one real socket until it is ended: listen.py PORT tcp|udp ADDRESS READY_FILE.
+"""Holds one real socket until it is ended: listen.py PORT tcp|udp|bound|connected ADDRESS READY_FILE.
+
+`bound` is a TCP socket that does not listen; `connected` one that is connected from PORT to a server of its own.
 
 READY_FILE appears, with the port in it, when the socket is bound (and listens)."""
 import os
@@ -17,6 +19,9 @@ with socket.socket(family, kind) as sock:
     sock.bind((address, port))
     if proto == "tcp":
         sock.listen(16)
+    if proto == "connected":
+        server = socket.create_server((address, 0))
+        sock.connect(server.getsockname())
     with open(ready + ".new", "w", encoding="ascii") as file:
         file.write(str(sock.getsockname()[1]))
     os.rename(ready + ".new", ready)

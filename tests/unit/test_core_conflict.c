@@ -67,6 +67,20 @@ static void D18_own_wildcard_conflict_is_named(void **state)
     assert_non_null(strstr(e->err.msg, "your own wildcard claim"));
     assert_non_null(strstr(e->err.msg, "0.0.0.0"));
     assert_null(strstr(e->err.msg, "another"));
+    assert_non_null(strstr(e->err.msg, "it covers what is asked for: use it"));
+}
+
+static void the_own_wildcard_is_recommended_only_when_it_covers_what_is_asked_for(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r = e_required(NULL, "::", 26012);
+
+    need_network();
+    (void) e_port(e, e->core, "0.0.0.0", 26012);
+    assert_int_equal(e_try(e, e->core, &r, &(dibs_claim){ 0 }), DIBS_TAKEN);
+    assert_int_equal(e->err.blocker.relation, DIBS_REL_OWN_WILDCARD);
+    assert_null(strstr(e->err.msg, "use it"));
+    assert_non_null(strstr(e->err.msg, "only a part of what is asked for; release it first"));
 }
 
 static void P5_the_own_wildcard_is_never_called_anothers(void **state)
@@ -284,6 +298,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         E_TEST(D27_cases_18_and_22_to_27_conflicts_follow_the_kernels_rule),
         E_TEST(D18_own_wildcard_conflict_is_named),
+        E_TEST(the_own_wildcard_is_recommended_only_when_it_covers_what_is_asked_for),
         E_TEST(P5_the_own_wildcard_is_never_called_anothers),
         E_TEST(D18_a_refusal_names_holder_start_and_remedy),
         E_TEST(case_19_a_repeated_request_by_name_gives_the_same_claim),

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/auto.h"
+#include "base/err.h"
 #include "cli/cli.h"
 #include "cli/file.h"
 #include "cli/observed.h"
@@ -12,6 +13,7 @@
 struct repairing {
     struct cli *cli;
     size_t n;
+    size_t n_failed; /* ports in use that could not be claimed */
 };
 
 static bool show(void *ctx, const dibs_repair_item *item)
@@ -22,6 +24,7 @@ static bool show(void *ctx, const dibs_repair_item *item)
     char text[sizeof item->text] = "";
 
     r->n++;
+    r->n_failed += item->kind == DIBS_REPAIR_FULL;
     dibs_address_format(&item->binding.address, address);
     if (r->cli->json)
         wire_repair_item(&r->cli->w, item);
@@ -64,6 +67,9 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     if (status == DIBS_OK)
         cli_note(cli, "%zu finding%s%s", r.n, r.n == 1 ? "" : "s",
                  plan.is_dry_run ? "; nothing was changed" : "");
+    if (status == DIBS_OK && r.n_failed > 0)
+        return err_set(err, DIBS_FAILURE, "%zu port%s in use could not be claimed", r.n_failed,
+                       r.n_failed == 1 ? "" : "s");
     return status;
 }
 
@@ -81,10 +87,12 @@ const struct cli_cmd cmd_repair = {
     .details = "Without --observed the live sockets of this host are looked at. An observed\n"
                "list has lines `PROTO ADDRESS PORT [NAME]`, or `PORT [NAME]` for tcp on *;\n"
                "blank lines and # comments are skipped. Or a JSON array of objects with port,\n"
-               "proto, address and name. A bad line is exit code 2, and nothing is changed.\n"
+               "proto, address and name. Port 0 is skipped. A bad line is exit code 2, and\n"
+               "nothing is changed.\n"
                "\n"
-               "What is in use without a claim is claimed. A claim that is not in use is\n"
-               "dropped at its third sighting. A line for each finding.",
+               "What is in use without a claim is claimed; further ports of a name are called\n"
+               "NAME/PORT. A claim that is not in use is dropped at its third sighting. A line\n"
+               "for each finding; a port in use that could not be claimed is exit code 1.",
     .examples = "dibs repair --dry-run\ndibs repair --dry-run --json\n",
     .opts = opts,
     .flags = CLI_HANDLE,

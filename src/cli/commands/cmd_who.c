@@ -42,8 +42,9 @@ static void print_socket(const dibs_socket *socket, const char *relation)
 
     cli_address(&socket->address, address);
     cli_socket_owner(socket, owner, sizeof owner);
-    (void) printf("socket  %s %s:%u  %s, uid %u: %s\n", dibs_proto_text(socket->proto), address, socket->port,
-                  text_safe(owner, safe, sizeof safe), socket->uid, relation);
+    (void) printf("socket  %s %s:%u  %s, uid %u: %s%s\n", dibs_proto_text(socket->proto), address,
+                  socket->port, text_safe(owner, safe, sizeof safe), socket->uid, relation,
+                  socket->serves ? "" : ", does not listen");
 }
 
 static void print_json(struct jsonw *w, const dibs_port_report *report, uint16_t port)
