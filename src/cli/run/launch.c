@@ -112,11 +112,24 @@ dibs_status launch_not_run(struct cli *cli, const char *command, int failed, dib
     return err_os(err, DIBS_FAILURE, failed, "run: cannot run '%.64s'", command);
 }
 
+/* Repeat the whole request, now with the variables. A daemon of an older version refuses the member that it
+ * does not know: then nothing is recorded. */
+static dibs_status claim_again(const struct launch_claims *claims, dibs_claim *again, dibs_err *err)
+{
+    const dibs_batch batch = { .requests = claims->requests, .n = claims->n };
+    dibs_status s = dibs_claim_ports(claims->cli->handle, &batch, again, err);
+
+    if (s != DIBS_INVALID)
+        return s;
+    for (size_t i = 0; i < claims->n; i++)
+        claims->requests[i].env = NULL;
+    return dibs_claim_ports(claims->cli->handle, &batch, again, err);
+}
+
 /* Record the variables that the command starts with, and make the declared claims. The other claims must
  * still have their ports at that moment; from then on nobody takes them away. */
 static dibs_status record(const struct launch_claims *claims, dibs_err *err)
 {
-    const dibs_batch all = { .requests = claims->requests, .n = claims->n };
     size_t n = claims->n - claims->n_declared;
     struct launch_claims others = *claims;
     AUTO(free_auto) dibs_claim *again = calloc(claims->n + 1, sizeof *again);
@@ -126,7 +139,7 @@ static dibs_status record(const struct launch_claims *claims, dibs_err *err)
     if (!s)
         s = claims->record(claims, claims->ctx, err);
     if (!s)
-        s = dibs_claim_ports(claims->cli->handle, &all, again, err);
+        s = claim_again(claims, again, err);
     if (s || !again) {
         launch_release(&others, false);
         return s;
