@@ -28,13 +28,11 @@ struct caller_view {
     uint32_t uid;                  /* whose the ledger is */
 };
 
-/* Of a connection on a Unix socket. DENIED: the peer has no uid here. The caller of this function ends
- * out->peer with peer_done(). */
+/* Of a Unix socket's peer. DENIED: it has no uid here. End out->peer with peer_done(). */
 dibs_status caller_load(const struct caller_view *view, int fd, enum caller_listener listener,
                         struct caller *out, dibs_err *err);
-/* The same without a look at /proc, which is most of its cost. True only when the process that connected is
- * watched since before it did: `moment` is one at which the connection was not there yet. So it is that
- * process and no later one of its pid, and in our own pid namespace. */
+/* The same without a look at /proc, which is most of its cost. True only when the process is watched since
+ * `moment`, which was before it connected: so it is no later process of the same pid. */
 bool caller_load_watched(const struct caller_view *view, struct watch *watch, uint64_t moment, int fd,
                          struct caller *out);
 /* Of a request over TCP, by its header field "Authorization". DENIED: none, or no such token. */

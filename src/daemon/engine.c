@@ -33,9 +33,8 @@ static void follow_commit(void *ctx, const struct ledger_span *span)
         engine_follow_group(e, span);
 }
 
-/* Check this host's lease again before the jobs of a commit are answered: the commit may have taken so long
- * that the lease has expired, and other hosts have claimed what was attached to it. A lease that the host has
- * got since then is another one. */
+/* Check this host's lease again before the jobs of a commit are answered: during a long commit it may have
+ * expired, and other hosts may have claimed what was attached to it. */
 static dibs_status confirm_group(void *ctx, dibs_err *err)
 {
     const struct engine *e = ctx;
@@ -146,8 +145,7 @@ static dibs_status start(struct engine *e, const struct engine_options *options,
         return s;
     core_set_known(e->core, known, e);
     s = engine_load(e, err);
-    /* Otherwise the first claim finds that the index does not know which ports cool down, and no claim uses
-     * it. */
+    /* Without this no claim would use the index: it would not know which ports cool down. */
     core_index_remember(e->core, dibs_settings_of(e->handle)->cooldown_ms);
     const struct call call = handle_call(e->handle);
     return s == DIBS_OK ? core_index_refresh(e->core, &call, err) : s;

@@ -95,8 +95,7 @@ static bool note_dead(void *ctx, const dibs_claim *claim)
     return d->n < DUE_MAX;
 }
 
-/* End claims whose host is gone. A claim of such a port would take it over anyway, but a pool full of dead
- * holders is slow to choose from. */
+/* End claims whose host is gone: a pool full of dead holders is slow to choose from. */
 static void reap_gone(struct engine *e)
 {
     const struct call call = handle_call(e->handle);

@@ -14,8 +14,7 @@
 
 struct tokens;
 
-/* Reads the whole file or refuses it: INVALID names the line; DENIED when it is a stranger's, or others could
- * read or change it. The caller owns *out. */
+/* Read the whole file. INVALID names the line; DENIED: others could read or change it. */
 dibs_status tokens_load(const char *path, struct tokens **out, dibs_err *err);
 /* The tokens of a text; `name` stands in messages. The caller owns *out. */
 dibs_status tokens_parse(const char *name, const char *text, size_t len, struct tokens **out, dibs_err *err);

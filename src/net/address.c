@@ -27,8 +27,7 @@ static dibs_status refuse(dibs_err *err, const char *text, const char *why)
                    why);
 }
 
-/* inet_pton wants a string: take the brackets off into `out`. False when the text is
- * too long for any literal, or its brackets do not match. */
+/* Take the brackets off. False: the text is too long for any literal, or its brackets do not match. */
 static bool strip_brackets(const char *text, char out[INET6_ADDRSTRLEN], bool *had_brackets)
 {
     size_t n = strnlen(text, INET6_ADDRSTRLEN + 2);
