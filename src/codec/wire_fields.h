@@ -63,7 +63,7 @@ enum field_type {
     FIELD_TEXT,   /* the same, null when it is empty */
     FIELD_RAW,    /* char[]: fields_raw(), null when it is empty */
     FIELD_SHOWN,  /* const char *: fields_shown() */
-    FIELD_WORD,   /* an enum with a table of words */
+    FIELD_WORD,   /* an enum, which is an unsigned, with a table of words */
     FIELD_PROTO,
     FIELD_ADDRESS, /* with "v6only": of a socket or of a claim that is there */
     FIELD_RANGES,
