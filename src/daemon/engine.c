@@ -189,15 +189,6 @@ void engine_close(struct engine *engine)
     free(engine);
 }
 
-dibs_status engine_can_reconfigure(const struct engine *engine, const dibs_settings *settings, dibs_err *err)
-{
-    const char *ledger = dibs_settings_of(engine->handle)->ledger;
-
-    if (strcmp(settings->ledger, ledger) != 0)
-        return err_set(err, DIBS_INVALID, "the ledger is %s now; another one needs a restart", ledger);
-    return DIBS_OK;
-}
-
 static void add_port(void *ctx, struct hash_table_item *item)
 {
     const struct held *held = (const struct held *) item;

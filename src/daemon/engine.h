@@ -79,9 +79,6 @@ struct engine {
 dibs_status engine_open(const struct engine_options *options, struct engine **out, dibs_err *err);
 void engine_close(struct engine *engine); /* NULL is fine; queued jobs are answered UNAVAILABLE */
 
-/* May handle_reconfigure() have these settings? INVALID: they name another ledger. */
-dibs_status engine_can_reconfigure(const struct engine *engine, const dibs_settings *settings, dibs_err *err);
-
 /* Do everything that is queued or due; the loop calls it once a turn. */
 void engine_turn(struct engine *engine);
 /* How long the loop may wait; below 0: for ever. */
