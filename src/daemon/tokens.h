@@ -5,6 +5,7 @@
  * and lines that begin with '#' do not count. No message ever shows a token. */
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "dibs/status.h"
 
@@ -21,6 +22,5 @@ dibs_status tokens_parse(const char *name, const char *text, size_t len, struct 
 void tokens_free(struct tokens *tokens); /* NULL is fine; leaves no token in memory */
 
 /* Find the user of a token, in constant time: it does not depend on how much of a token matches. */
-bool tokens_find(const struct tokens *tokens, const char *token, size_t len,
-                 char principal[DIBS_PRINCIPAL_MAX + 1]);
+bool tokens_find(const struct tokens *tokens, const char *token, size_t len, uint32_t *uid);
 #endif

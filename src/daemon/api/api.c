@@ -250,7 +250,6 @@ static bool admit(struct api_request *request)
             refuse(request, 401);
             return false;
         }
-        request->token_caller.call.principal = request->token_caller.principal;
         request->caller = &request->token_caller;
     }
     if (request->caller->listener == CALLER_ADMIN || (request->route->route.flags & API_PUBLIC))
