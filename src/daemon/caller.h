@@ -30,7 +30,7 @@ struct caller_view {
 
 /* Of a Unix socket's peer. DENIED: it has no uid here. End out->peer with peer_done(). */
 dibs_status caller_load(const struct caller_view *view, int fd, enum caller_listener listener,
-                        struct caller *out, dibs_err *err);
+                        struct caller *out);
 /* The same without a look at /proc, which is most of its cost. True only when the process is watched since
  * `moment`, which was before it connected: so it is no later process of the same pid. */
 bool caller_load_watched(const struct caller_view *view, struct watch *watch, uint64_t moment, int fd,
@@ -38,8 +38,9 @@ bool caller_load_watched(const struct caller_view *view, struct watch *watch, ui
 /* Of a request over TCP, by its header field "Authorization". DENIED: none, or no such token. */
 dibs_status caller_load_token(const struct caller_view *view, const struct tokens *tokens, const char *field,
                               struct caller *out, dibs_err *err);
-/* Of a TCP connection from this host: the user whose socket is at its other end. DENIED: it has none. */
-dibs_status caller_load_loopback(const struct caller_view *view, int fd, struct caller *out, dibs_err *err);
+/* Of a TCP connection from this host: the user whose socket is at its other end. Without one the principal is
+ * empty. */
+void caller_load_loopback(const struct caller_view *view, int fd, struct caller *out);
 
 /* Translate pids of the caller's namespace, in requests or an heir, into ours. 0 is the caller itself. */
 dibs_status caller_translate(const struct caller_view *view, const struct caller *caller, dibs_holder holder,

@@ -330,9 +330,8 @@ static void *connected(void *ctx, int fd, void *listener)
         caller->listener = kind;
         caller->peer.pidfd = -1;
     } else if (kind == CALLER_LOOPBACK) {
-        (void) caller_load_loopback(&api->view, fd, caller,
-                                    NULL); /* without a user: its requests are refused */
-    } else if (caller_load(&api->view, fd, kind, caller, NULL) != DIBS_OK) {
+        caller_load_loopback(&api->view, fd, caller); /* without a user: its requests are refused */
+    } else if (caller_load(&api->view, fd, kind, caller) != DIBS_OK) {
         free(caller);
         return NULL;
     }
