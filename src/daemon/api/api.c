@@ -164,21 +164,13 @@ static void done(struct job *job, const dibs_err *err)
         api_answer(request);
 }
 
-static bool keeps_any(const dibs_batch *batch)
-{
-    bool is_kept = false;
-
-    for (size_t i = 0; i < batch->n; i++)
-        is_kept = is_kept || batch->requests[i].keep;
-    return is_kept;
-}
-
 void api_queue(struct api_request *request)
 {
     request->job.work = work;
     request->job.done = done;
     request->job.is_alone = (request->route->route.flags & API_ALONE) || request->body.batch.n > TOGETHER_MAX;
-    request->job.is_kept = keeps_any(&request->body.batch);
+    for (size_t i = 0; i < request->body.batch.n; i++)
+        request->job.is_kept = request->job.is_kept || request->body.requests[i].keep;
     request->job.weight = (uint32_t) request->body.batch.n;
     request->job.call = request->caller->call;
     request->job.call.allowance = request->caller->listener == CALLER_ADMIN ? NULL : &request->use.allowance;
