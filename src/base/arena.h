@@ -7,8 +7,7 @@
 
 struct arena;
 
-/* Allocate `n` zeroed bytes, aligned for every type. NULL: out of memory, and *arena is unchanged.
- * *arena begins as NULL. */
+/* Allocate `n` zeroed bytes for any type. NULL: out of memory. *arena begins as NULL. */
 void *arena_take(struct arena **arena, size_t n);
 /* Copy `n` bytes and put a NUL behind them; NULL: out of memory. */
 char *arena_text(struct arena **arena, const char *text, size_t n);

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text.h"
+
 #include "base/banned.h"
 
 #define NS_PER_MS 1000000
@@ -68,22 +70,14 @@ int64_t clock_until_ms(int64_t at_ms)
 
 int64_t clock_duration_parse(const char *text, int64_t max_ms)
 {
-    const char *p = text;
-    int64_t n = 0;
+    size_t n = text ? strspn(text, "0123456789") : 0;
+    uint64_t value = 0;
 
-    if (!text)
+    if (!text_number(text, n, (uint64_t) max_ms, &value))
         return -1;
-    for (; *p >= '0' && *p <= '9'; p++) {
-        if (__builtin_mul_overflow(n, (int64_t) 10, &n) ||
-            __builtin_add_overflow(n, (int64_t) (*p - '0'), &n))
-            return -1;
-    }
-    if (p == text)
-        return -1;
-    for (size_t i = 0; i < N_UNITS; i++) {
-        if (strcmp(p, units[i].name) == 0)
-            return __builtin_mul_overflow(n, units[i].ms, &n) || n > max_ms ? -1 : n;
-    }
+    for (size_t i = 0; i < N_UNITS; i++)
+        if (strcmp(text + n, units[i].name) == 0)
+            return (int64_t) value > max_ms / units[i].ms ? -1 : (int64_t) value * units[i].ms;
     return -1;
 }
 
@@ -110,6 +104,5 @@ void clock_wall_format(int64_t wall_ms, char out[32])
         memcpy(out, "-", 2);
         return;
     }
-    (void) snprintf(out, 32, "%04d-%02d-%02dT%02d:%02d:%02dZ", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
-                    tm.tm_hour, tm.tm_min, tm.tm_sec);
+    (void) strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_BASE_CLOCK_H
 #define DIBS_BASE_CLOCK_H
-/* Clocks and durations. Time is passed as an instant; only the programs' entry points and tests read a clock.
- */
+/* Clocks and durations. Time is passed as an instant; only entry points and tests read a clock. */
 #include <stdint.h>
 
 struct instant {

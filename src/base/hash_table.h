@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_BASE_HASH_TABLE_H
 #define DIBS_BASE_HASH_TABLE_H
-/* A hash table of items that their owner allocates. Items with equal hashes are all kept: the caller compares
- * what it looks for. */
+/* A hash table of items that their owner allocates; the caller compares items with equal hashes. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -24,7 +24,6 @@ void loop_change(struct loop *loop, loop_source *source, uint32_t events);
 /* Stop calling ready(), also in this turn: the source may be freed, even from within ready(). */
 void loop_remove(struct loop *loop, loop_source *source);
 
-/* Wait up to `timeout_ms` (below 0: for ever) and call ready() of each ready source. A signal ends the wait.
- */
+/* Wait up to `timeout_ms` (below 0: for ever) and call ready() of each ready source; a signal ends it. */
 dibs_status loop_turn(struct loop *loop, int64_t timeout_ms, dibs_err *err);
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which names are valid: one rule for command line, HTTP, manifest and library, because names become keys,
- * columns and variables. */
+/* The rule for names, which become keys, columns and variables; the same for every front end. */
 #include <string.h>
 
 #include "base/err.h"

@@ -19,7 +19,6 @@ bool text_copy(char *out, size_t size, const char *text);
 /* Parse all of the `n` bytes as a decimal number of at most `max`: digits only. */
 bool text_number(const char *text, size_t n, uint64_t max, uint64_t *out);
 
-/* Decode %XX in place, and '+' as a blank if forms are read. False for a broken escape, and for %00, which
- * would end the text early. */
+/* Decode %XX in place, and '+' as a blank if asked. False for a broken escape, and for %00. */
 bool text_percent_decode(char *text, bool plus_is_blank);
 #endif

@@ -38,51 +38,34 @@ static const uint8_t values[256] = {
     ['4'] = 57, ['5'] = 58, ['6'] = 59, ['7'] = 60, ['8'] = 61, ['9'] = 62, ['+'] = 63, ['/'] = 64,
 };
 
-static int digit(char c)
-{
-    return values[(unsigned char) c] - 1;
-}
-
-/* Four characters, of which the last one or two may be padding in the last group. Spare bits
- * must be zero, so that each byte string has one text. Gives 1 to 3 bytes, or 0 when broken. */
-static size_t group_decode(const char *text, bool is_last, uint8_t out[3])
-{
-    uint32_t group = 0;
-    size_t pads = 0;
-
-    for (int i = 0; i < 4; i++) {
-        int value = digit(text[i]);
-
-        if (text[i] == '=' && is_last && i >= 2)
-            pads++;
-        else if (value < 0 || pads > 0)
-            return 0;
-        group = group << 6 | (value < 0 ? 0u : (uint32_t) value);
-    }
-    out[0] = (uint8_t) (group >> 16);
-    out[1] = (uint8_t) (group >> 8);
-    out[2] = (uint8_t) group;
-    if ((pads >= 1 && out[2] != 0) || (pads == 2 && out[1] != 0))
-        return 0;
-    return 3 - pads;
-}
-
 bool base64_decode(const char *text, uint8_t *out, size_t out_max, size_t *n)
 {
     size_t len = strlen(text);
+    size_t digits = len;
+    uint32_t group = 0;
+    unsigned bits = 0; /* of the group that are not written yet */
     size_t used = 0;
 
     if (len % 4 != 0)
         return false;
-    for (size_t i = 0; i < len; i += 4) {
-        uint8_t bytes[3] = { 0 };
-        size_t got = group_decode(text + i, i + 4 == len, bytes);
+    while (len - digits < 2 && digits > 0 && text[digits - 1] == '=')
+        digits--;
+    for (size_t i = 0; i < digits; i++) {
+        uint8_t value = values[(unsigned char) text[i]];
 
-        if (got == 0 || got > out_max - used)
+        if (value == 0)
             return false;
-        memcpy(out + used, bytes, got);
-        used += got;
+        group = group << 6 | (value - 1u);
+        bits += 6;
+        if (bits < 8)
+            continue;
+        if (used == out_max)
+            return false;
+        bits -= 8;
+        out[used++] = (uint8_t) (group >> bits);
     }
+    if (group & ((1u << bits) - 1))
+        return false; /* so that each byte string has one text */
     *n = used;
     return true;
 }

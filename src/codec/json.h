@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CODEC_JSON_H
 #define DIBS_CODEC_JSON_H
-/* Read and write JSON. Only this module sees jansson.
- *
- * Writing is streaming and cannot half-fail: a writer remembers the first error. Reading checks size
- * and depth first, refuses duplicate keys, and reports line and column. */
+/* Read and write JSON. Only this module sees jansson. Reading checks size and depth first, refuses duplicate
+ * keys, and reports line and column. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -75,8 +73,7 @@ bool jsonr_get_int(const jsonr_value *object, const char *key, int64_t *out);
 bool jsonr_get_uint(const jsonr_value *object, const char *key,
                     uint64_t *out); /* also for numbers up to 2^63-1 only */
 bool jsonr_get_bool(const jsonr_value *object, const char *key, bool *out);
-/* Keys of an object that are not in the NULL-terminated list: the first such key, or NULL. Folded: upper and
- * lower case are the same, as for jsonr_get_folded(). */
+/* The first key of an object that is not in the NULL-terminated list, or NULL; or folded, as above. */
 const char *jsonr_unknown_key(const jsonr_value *object, const char *const *known);
 const char *jsonr_unknown_key_folded(const jsonr_value *object, const char *const *known);
 

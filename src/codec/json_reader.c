@@ -182,12 +182,7 @@ typedef int (*compare_fn)(const char *, const char *);
 /* jansson's iterators take a pointer that is not const, though they only read. */
 static json_t *mutable(const jsonr_value *object)
 {
-    union {
-        const jsonr_value *value;
-        json_t *node;
-    } same = { .value = object };
-
-    return same.node;
+    return (json_t *) (uintptr_t) object;
 }
 
 const jsonr_value *jsonr_get_folded(const jsonr_value *object, const char *key)

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing needs no library: light commands answer with --json at no cost. The first error stays in the
- * stream (ferror) or in the bytes (is_lost), where the caller looks for it at the end.
- *
- * A daemon writes tens of thousands of answers a second: what is plain is copied in runs, and numbers are
- * written without printf. */
+/* Writing needs no library. The first error stays in the stream (ferror) or in the bytes (is_lost). A daemon
+ * writes tens of thousands of answers a second: plain text is copied in runs, numbers without printf. */
 #include <assert.h>
 
 #include "base/text.h"

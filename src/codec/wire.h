@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CODEC_WIRE_H
 #define DIBS_CODEC_WIRE_H
-/* JSON forms of the library's values, both directions: what --json prints, what the daemon's API speaks, and
- * what libdibs sends and reads over a socket.
+/* JSON forms of the library's values, both directions, for --json, the daemon's API and libdibs.
  *
- * A written value reads back as it was. Writing cannot fail but for its stream or memory. Reading refuses,
- * with INVALID and the member's name, what is missing, of another type or out of bounds; *out may then be
- * half filled. Texts of any bytes (a directory, a command) have a twin NAME_base64 when they are no UTF-8. */
+ * A written value reads back as it was. Reading refuses, with INVALID and the member's name, what is missing,
+ * of another type or out of bounds; *out may then be half filled. Texts that are no UTF-8 (a directory, a
+ * command) have a twin NAME_base64. */
 #include "base/bytes.h"
 #include "codec/json.h"
 #include "dibs/dibs.h"
@@ -194,8 +193,7 @@ dibs_status wire_daemon_read(const jsonr_value *v, struct wire_daemon *out, dibs
 
 /* ---- errors: RFC 9457 ---- */
 int wire_http_status(const dibs_err *err);
-/* `status` is what the answer really has: that of its code, unless HTTP knows a better one (405, 429, ...).
- */
+/* `status` is that of the answer: of its code, unless HTTP has a better one (405, 429, ...). */
 void wire_problem(struct jsonw *w, const dibs_err *err, int status);
 /* Fill *out and return true when `v` is a problem of ours. */
 bool wire_problem_read(const jsonr_value *v, dibs_err *out);

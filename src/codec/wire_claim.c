@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Claims and events. A claim is the same text for `dibs ls --json`, in a full snapshot and in the answers of
- * a daemon. */
+/* Claims and events: the same text for --json, in snapshots and in the answers of a daemon. */
 #include <string.h>
 
 #include "base/clock.h"

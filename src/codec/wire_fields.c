@@ -292,16 +292,6 @@ static void read_parsed(struct fields *f, const struct field *field, void *to)
         fields_bool(f, "v6only", &((dibs_address *) to)->v6only);
 }
 
-static void read_word(struct fields *f, const struct field *field, void *to)
-{
-    unsigned value = 0;
-
-    assert(field->size == sizeof value);
-    memcpy(&value, to, sizeof value);
-    fields_word(f, field->key, field->words, &value);
-    memcpy(to, &value, sizeof value);
-}
-
 static void read_field(struct fields *f, const struct field *field, void *object)
 {
     void *to = (char *) object + field->offset;
@@ -317,7 +307,7 @@ static void read_field(struct fields *f, const struct field *field, void *object
     case FIELD_STRING:
     case FIELD_TEXT: fields_text(f, field->key, to, field->size); break;
     case FIELD_RAW: fields_raw(f, field->key, to, field->size); break;
-    case FIELD_WORD: read_word(f, field, to); break;
+    case FIELD_WORD: fields_word(f, field->key, field->words, to); break;
     case FIELD_SHOWN: fields_shown(f, field->key, to); break;
     case FIELD_PROTO:
     case FIELD_ADDRESS:
@@ -395,14 +385,6 @@ static void write_pid(struct jsonw *w, const char *key, int32_t pid)
         jsonw_null(w);
 }
 
-static void write_word(struct jsonw *w, const struct field *field, const void *from)
-{
-    unsigned value = 0;
-
-    memcpy(&value, from, sizeof value);
-    jsonw_key_string(w, field->key, words_at(field->words, value));
-}
-
 static void write_field(struct jsonw *w, const struct field *field, const void *object)
 {
     const void *from = (const char *) object + field->offset;
@@ -425,7 +407,7 @@ static void write_field(struct jsonw *w, const struct field *field, const void *
     case FIELD_RANGES:
     case FIELD_BAND: write_formatted(w, field, from); break;
     case FIELD_KNOWN: break;
-    case FIELD_WORD: write_word(w, field, from); break;
+    case FIELD_WORD: jsonw_key_string(w, field->key, words_at(field->words, *(const unsigned *) from)); break;
     case FIELD_OWN: field->write(w, object); break;
     }
 }

@@ -63,7 +63,7 @@ enum field_type {
     FIELD_TEXT,   /* the same, null when it is empty */
     FIELD_RAW,    /* char[]: fields_raw(), null when it is empty */
     FIELD_SHOWN,  /* const char *: fields_shown() */
-    FIELD_WORD,   /* an enum with a table of words */
+    FIELD_WORD,   /* an enum, which is an unsigned, with a table of words */
     FIELD_PROTO,
     FIELD_ADDRESS, /* with "v6only": of a socket or of a claim that is there */
     FIELD_RANGES,
@@ -99,8 +99,7 @@ struct field {
 /* With its braces, and the members alone. */
 void fields_object(struct jsonw *w, const struct field *table, const void *object);
 void fields_write(struct jsonw *w, const struct field *table, const void *object);
-/* Begin, with the keys of the table as the known ones, and read every member into the object in the order of
- * the table. */
+/* Begin with the keys of the table as the known ones, and read every member in their order. */
 void fields_read(struct fields *f, const jsonr_value *v, const struct field *table, void *object);
 /* The same of a daemon's answer, into an object that is zeroed first. */
 dibs_status fields_read_answer(const jsonr_value *v, const struct field *table, void *object, size_t size,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Errors as RFC 9457 has them, with all that a caller of the library would have got; and the daemon itself.
- */
+/* Errors as RFC 9457 has them, with every member of dibs_err; and the daemon itself. */
 #include <errno.h>
 
 #include "codec/wire_fields.h"

@@ -157,8 +157,7 @@ void wire_node_path(struct bytes *to, const char *name, unsigned flags)
 {
     bytes_add_text(to, "/v1/nodes/");
     add_escaped(to, name);
-    if (flags & DIBS_NODE_FORCE)
-        wire_param(to, "force", "true");
+    add_flag(to, "force", flags & DIBS_NODE_FORCE);
 }
 
 void wire_pool_path(struct bytes *to, const char *name, const char *verb)

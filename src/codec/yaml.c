@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tree of a YAML text, built from the events of libfyaml's parser, behind the checks that its version
- * 0.7.12 needs. */
+/* The tree of a YAML text, built from the events of libfyaml's parser behind our own checks. */
 #include "codec/yaml.h"
 
 #include <libfyaml.h>

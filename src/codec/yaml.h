@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CODEC_YAML_H
 #define DIBS_CODEC_YAML_H
-/* YAML (and JSON, which is read by the same grammar) as a tree that knows where everything stands; the only
- * part of dibs that includes libfyaml.
- *
- * Size, depth and number of nodes are bounded. Duplicate keys, directives and control characters are refused.
- * An alias is the node that it names; it cannot name a node that it is inside of, so the tree has no cycles.
- */
+/* YAML (and JSON, by the same grammar) as a tree with positions; only this part of dibs includes libfyaml.
+ * Size, depth and number of nodes are bounded. Duplicate keys, directives and control characters are refused,
+ * and so is an alias inside of what it names: the tree has no cycles. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,8 +37,7 @@ struct yaml_node {
 
 typedef struct yaml_text yaml_text; /* opaque: all documents of one text */
 
-/* `name` stands for the file in messages, which begin "NAME:LINE:COLUMN: ". INVALID, or FAILURE when libfyaml
- * cannot be loaded. */
+/* `name` stands for the file in messages, which begin "NAME:LINE:COLUMN: ". INVALID, FAILURE. */
 dibs_status yaml_parse(const char *name, const char *text, size_t len, yaml_text **out, dibs_err *err);
 void yaml_free(yaml_text *yaml); /* NULL is fine */
 DEFINE_AUTO(yaml_text, yaml_free)

@@ -17,6 +17,8 @@ static void know(struct caller *caller, const struct caller_view *view, uint64_t
 {
     bool is_admin = caller->listener == CALLER_ADMIN;
 
+    if (!caller->principal[0])
+        (void) snprintf(caller->principal, sizeof caller->principal, "uid:%" PRIu32, caller->peer.uid);
     caller->call = (struct call){
         .settings = view->settings,
         .principal = caller->principal,
@@ -30,10 +32,10 @@ static void know(struct caller *caller, const struct caller_view *view, uint64_t
 }
 
 dibs_status caller_load(const struct caller_view *view, int fd, enum caller_listener listener,
-                        struct caller *out, dibs_err *err)
+                        struct caller *out)
 {
     *out = (struct caller){ .listener = listener };
-    dibs_status s = peer_load(view->owners, fd, &out->peer, err);
+    dibs_status s = peer_load(view->owners, fd, &out->peer, NULL);
 
     if (s != DIBS_OK)
         return s;
@@ -74,7 +76,6 @@ bool caller_load_watched(const struct caller_view *view, struct watch *watch, ui
                                       .pidns = view->owners->pidns,
                                       .is_here = true,
                                       .pidfd = -1 } };
-    (void) snprintf(out->principal, sizeof out->principal, "uid:%" PRIu32, uid);
     know(out, view, netns);
     return true;
 }
@@ -88,34 +89,22 @@ dibs_status caller_load_token(const struct caller_view *view, const struct token
     if (!field || strncasecmp(field, scheme, sizeof scheme - 1) != 0)
         return err_set(err, DIBS_DENIED, "a request over TCP needs 'Authorization: Bearer TOKEN'");
     const char *token = field + sizeof scheme - 1;
-    if (!tokens || !tokens_find(tokens, token, strlen(token), out->principal))
+    if (!tokens || !tokens_find(tokens, token, strlen(token), &out->peer.uid))
         return err_set(err, DIBS_DENIED, "this token is not known here");
-    uint64_t uid = 0;
-    const char *number = out->principal + strlen("uid:");
-    if (!text_number(number, strlen(number), UINT32_MAX - 1, &uid))
-        return err_set(err, DIBS_DENIED, "this token belongs to no user");
-    out->call = (struct call){
-        .settings = view->settings,
-        .principal = out->principal,
-        .uid = (uint32_t) uid,
-        .is_guest = true,
-    };
+    know(out, view, 0);
     return DIBS_OK;
 }
 
-dibs_status caller_load_loopback(const struct caller_view *view, int fd, struct caller *out, dibs_err *err)
+void caller_load_loopback(const struct caller_view *view, int fd, struct caller *out)
 {
     uint32_t uid = UID_MAP_UNKNOWN;
 
     *out = (struct caller){ .listener = CALLER_LOOPBACK, .peer.pidfd = -1 };
-    if (kernel_peer_uid(fd, &uid, err) != DIBS_OK)
-        return err_wrap(err, DIBS_DENIED, "the user of this connection cannot be found");
+    if (kernel_peer_uid(fd, &uid, NULL) != DIBS_OK)
+        return;
     out->peer.uid = uid_map_above_seen(&view->owners->users, uid);
-    if (out->peer.uid == UID_MAP_UNKNOWN)
-        return err_set(err, DIBS_DENIED, "the user at the other end has no number in this user namespace");
-    (void) snprintf(out->principal, sizeof out->principal, "uid:%" PRIu32, out->peer.uid);
-    know(out, view, 0);
-    return DIBS_OK;
+    if (out->peer.uid != UID_MAP_UNKNOWN)
+        know(out, view, 0);
 }
 
 dibs_status caller_translate(const struct caller_view *view, const struct caller *caller, dibs_holder holder,

@@ -28,22 +28,21 @@ struct caller_view {
     uint32_t uid;                  /* whose the ledger is */
 };
 
-/* Of a connection on a Unix socket. DENIED: the peer has no uid here. The caller of this function ends
- * out->peer with peer_done(). */
+/* Of a Unix socket's peer. DENIED: it has no uid here. End out->peer with peer_done(). */
 dibs_status caller_load(const struct caller_view *view, int fd, enum caller_listener listener,
-                        struct caller *out, dibs_err *err);
+                        struct caller *out);
 /* Return the call of one request: its process may be in another network namespace than at the last one. */
 struct call caller_call(const struct caller *caller);
-/* As caller_load(), without most of its look at /proc. True only when the process that connected is
- * watched since before it did: `moment` is one at which the connection was not there yet. So it is that
- * process and no later one of its pid, and in our own pid namespace. */
+/* As caller_load(), without most of its look at /proc. True only when the process is watched since `moment`,
+ * which was before it connected, and is in our own pid namespace: so it is no later process of the same pid. */
 bool caller_load_watched(const struct caller_view *view, struct watch *watch, uint64_t moment, int fd,
                          struct caller *out);
 /* Of a request over TCP, by its header field "Authorization". DENIED: none, or no such token. */
 dibs_status caller_load_token(const struct caller_view *view, const struct tokens *tokens, const char *field,
                               struct caller *out, dibs_err *err);
-/* Of a TCP connection from this host: the user whose socket is at its other end. DENIED: it has none. */
-dibs_status caller_load_loopback(const struct caller_view *view, int fd, struct caller *out, dibs_err *err);
+/* Of a TCP connection from this host: the user whose socket is at its other end. Without one the principal is
+ * empty. */
+void caller_load_loopback(const struct caller_view *view, int fd, struct caller *out);
 
 /* Translate pids of the caller's namespace, in requests or an heir, into ours. 0 is the caller itself. */
 dibs_status caller_translate(const struct caller_view *view, const struct caller *caller, dibs_holder holder,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The engine's copy of all claims follows the ledger's events, of its own jobs and of other processes that
- * use the ledger beside the daemon. */
+/* The engine's copy of all claims follows the ledger's events, of its own jobs and of other processes. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -172,8 +171,7 @@ static void note(struct engine *e, const dibs_event *event, const dibs_claim *cl
         forget(e, known);
 }
 
-/* True when the ledger's newest event is older than the newest one seen here: event numbers only grow, so it
- * is another ledger, or an older copy of this one. */
+/* True for another ledger, or an older copy of this one: event numbers only grow. */
 static bool is_older(const struct engine *e, const struct call *call)
 {
     uint64_t newest = 0;
@@ -208,8 +206,7 @@ void engine_follow(struct engine *e)
     } while (e->n_events == FOLLOW_MAX);
 }
 
-/* Record a change of the transaction under way. A number that comes again belongs to an attempt that was
- * rolled back before. */
+/* Record a change of the transaction under way. A number that comes again is of another attempt. */
 static void wrote(void *ctx, const dibs_event *event, const dibs_claim *claim)
 {
     struct engine *e = ctx;

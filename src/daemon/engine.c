@@ -34,9 +34,8 @@ static void follow_commit(void *ctx, const struct ledger_span *span)
         engine_follow_group(e, span);
 }
 
-/* Check this host's lease again before the jobs of a commit are answered: the commit may have taken so long
- * that the lease has expired, and other hosts have claimed what was attached to it. A lease that the host has
- * got since then is another one. */
+/* Check this host's lease again before the jobs of a commit are answered: during a long commit it may have
+ * expired, and other hosts may have claimed what was attached to it. */
 static dibs_status confirm_group(void *ctx, dibs_err *err)
 {
     const struct engine *e = ctx;
@@ -151,8 +150,7 @@ static dibs_status start(struct engine *e, const struct engine_options *options,
     e->core->options.known = known;
     e->core->options.known_ctx = e;
     s = engine_load(e, err);
-    /* Otherwise the first claim finds that the index does not know which ports cool down, and no claim uses
-     * it. */
+    /* Without this no claim would use the index: it would not know which ports cool down. */
     core_index_remember(e->core, dibs_settings_of(e->handle)->cooldown_ms);
     const struct call call = handle_call(e->handle);
     return s == DIBS_OK ? core_index_refresh(e->core, &call, err) : s;
@@ -194,15 +192,6 @@ void engine_close(struct engine *engine)
     free(engine->written);
     free(engine->dir);
     free(engine);
-}
-
-dibs_status engine_can_reconfigure(const struct engine *engine, const dibs_settings *settings, dibs_err *err)
-{
-    const char *ledger = dibs_settings_of(engine->handle)->ledger;
-
-    if (strcmp(settings->ledger, ledger) != 0)
-        return err_set(err, DIBS_INVALID, "the ledger is %s now; another one needs a restart", ledger);
-    return DIBS_OK;
 }
 
 static void add_port(void *ctx, struct hash_table_item *item)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_DAEMON_ENGINE_H
 #define DIBS_DAEMON_ENGINE_H
-/* The ledger's side of the daemon: jobs are committed in groups (server/group_commit.h); claims of dead
- * holders and ended leases are reaped; changes that other processes make in the ledger are followed through
- * its events; upkeep. Each in bounded steps. */
+/* The ledger's side of the daemon, in bounded steps: group commit of jobs, reaping of dead holders and ended
+ * leases, following other processes' changes through the ledger's events, upkeep. */
 #include "base/hash_table.h"
 #include "base/loop.h"
 #include "core/core.h"
@@ -21,8 +20,7 @@ struct engine_options {
     /* Optional: called for every change, in order, after it is durable. `pool` is that of its claim, "" for a
      * port outside of every pool; NULL: it is not known. `change` is 1 for a new claim, -1 for its end. */
     void (*changed)(void *ctx, const dibs_event *event, const char *pool, int change);
-    /* Optional: called when changes were missed, or the ledger is another one, and all claims were read
-     * again. Not OK: this is repeated later. */
+    /* Optional: called after all claims were read again. Not OK: this is repeated later. */
     dibs_status (*reset)(void *ctx, dibs_err *err);
     void *ctx;
 };
@@ -77,13 +75,9 @@ struct engine {
     struct engine_counts counts;
 };
 
-/* Open the ledger, load the index and begin to watch all holders. UNAVAILABLE as dibs_open(), but never
- * degraded. */
+/* Open the ledger, load the index and watch all holders. UNAVAILABLE as dibs_open(). */
 dibs_status engine_open(const struct engine_options *options, struct engine **out, dibs_err *err);
 void engine_close(struct engine *engine); /* NULL is fine; queued jobs are answered UNAVAILABLE */
-
-/* May handle_reconfigure() have these settings? INVALID: they name another ledger. */
-dibs_status engine_can_reconfigure(const struct engine *engine, const dibs_settings *settings, dibs_err *err);
 
 /* Do everything that is queued or due; the loop calls it once a turn. */
 void engine_turn(struct engine *engine);

@@ -63,8 +63,7 @@ void engine_notice_writes(struct engine *e, bool is_noticed);
 void engine_follow_group(struct engine *e, const struct ledger_span *span);
 
 /* node.c: this host among others. */
-/* The incarnation of this host's lease while that is certain; 0: it is not, or the ledger has no other hosts.
- */
+/* The incarnation of this host's lease while that is certain; else 0. */
 int64_t engine_certain_lease(const struct engine *e);
 void engine_follow_node(struct engine *e);
 /* The latest time of the next step (CLOCK_MONOTONIC). */

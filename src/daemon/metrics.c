@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts events and writes them as Prometheus metrics. Nothing in a label needs an escape: pools have
- * letters, digits, '.', '_' and
- * '-' in their names, and all other values are ours. */
+/* Counts events and writes them as Prometheus metrics. No label needs an escape: names of pools have letters,
+ * digits, '.', '_' and '-', and all other values are ours. */
 #include "daemon/metrics.h"
 
 #include <stdio.h>

@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_DAEMON_METRICS_H
 #define DIBS_DAEMON_METRICS_H
-/* The metrics of a daemon. Names and labels: docs/SERVE.md.
- *
- * Counters begin with 0 when the daemon starts, and every series is there from then on.
- * Allocated ports are not counted here but taken from the engine, which follows the ledger: it holds for
- * claims that others make beside the daemon, too, and a scrape reads no claims from the ledger.
- */
+/* The metrics of a daemon. Names and labels: docs/SERVE.md. Counters begin with 0 when the daemon starts, and
+ * every series is there from then on. Allocated ports are the engine's: a scrape reads no claims. */
 #include "base/bytes.h"
 #include "daemon/engine.h"
 
-/* Pools with series of their own; further ones, --range and ports outside of every pool are counted as the
- * pool "(other)", which is no pool's name. */
+/* Pools with series of their own; all other ports are counted as the pool "(other)". */
 #define METRICS_POOLS_MAX 64
 
 struct metrics;
 struct api_route;
 
-/* `kube_pool` (may be NULL) is exported by the names of KEP-3668 as well. NOT_FOUND: there is no
- * such pool. */
+/* `kube_pool` (may be NULL) is exported by the names of KEP-3668, too. NOT_FOUND: no such pool. */
 dibs_status metrics_open(struct engine *engine, const char *kube_pool, struct metrics **out, dibs_err *err);
 void metrics_close(struct metrics *metrics); /* NULL is fine */
 

@@ -40,43 +40,25 @@ static void log_lease(struct engine *e, const struct ledger_lease *lease)
     e->is_uncertain = is_uncertain;
 }
 
-static void log_claims(enum log_level level, const char *what, size_t n)
-{
-    char text[24] = "";
+typedef dibs_status step_fn(struct ledger *ledger, const struct call *call, size_t *n, dibs_err *err);
 
-    (void) snprintf(text, sizeof text, "%zu", n);
-    if (n > 0)
-        LOG(level, what, "claims", text);
-}
-
-/* Record in our own history the claims of ours that other hosts have ended. */
-static void note_lost(struct engine *e)
+/* Do a step for some claims of this host, and log how many. False: it has failed, now or a moment ago. */
+static bool step(struct engine *e, step_fn *fn, enum log_level level, const char *what)
 {
     const struct call call = handle_call(e->handle);
+    char text[24] = "";
     size_t n = 0;
 
     if (clock_monotonic_ms() < e->node_ms)
-        return;
-    if (ledger_note_lost(e->ledger, &call, &n, NULL) != DIBS_OK) {
+        return false;
+    if (fn(e->ledger, &call, &n, NULL) != DIBS_OK) {
         e->node_ms = clock_monotonic_ms() + RELOAD_MS;
-        return;
+        return false;
     }
-    log_claims(LOG_WARNING, "other hosts have ended claims of this one", n);
-    engine_follow(e);
-}
-
-/* Attach claims to our lease that were made before it, or before their pool had the scope cluster. */
-static void attach(struct engine *e, const struct ledger_lease *lease)
-{
-    const struct call call = handle_call(e->handle);
-    size_t n = 0;
-
-    if (!lease->is_unattached || lease->margin_ms == 0 || clock_monotonic_ms() < e->node_ms)
-        return;
-    if (ledger_attach(e->ledger, &call, &n, NULL) != DIBS_OK)
-        e->node_ms = clock_monotonic_ms() + RELOAD_MS;
-    else
-        log_claims(LOG_INFO, "claims are attached to the lease of this host", n);
+    (void) snprintf(text, sizeof text, "%zu", n);
+    if (n > 0)
+        LOG(level, what, "claims", text);
+    return true;
 }
 
 /* ---- other hosts ---- */
@@ -95,8 +77,7 @@ static bool note_dead(void *ctx, const dibs_claim *claim)
     return d->n < DUE_MAX;
 }
 
-/* End claims whose host is gone. A claim of such a port would take it over anyway, but a pool full of dead
- * holders is slow to choose from. */
+/* End claims whose host is gone: a pool full of dead holders is slow to choose from. */
 static void reap_gone(struct engine *e)
 {
     const struct call call = handle_call(e->handle);
@@ -138,9 +119,13 @@ void engine_follow_node(struct engine *e)
     if (!lease.is_member)
         return;
     log_lease(e, &lease);
-    if (lease.n_lost > 0)
-        note_lost(e);
-    attach(e, &lease);
+    /* In our own history. */
+    if (lease.n_lost > 0 &&
+        step(e, ledger_note_lost, LOG_WARNING, "other hosts have ended claims of this one"))
+        engine_follow(e);
+    /* Those that were made before our lease, or before their pool had the scope cluster. */
+    if (lease.is_unattached && lease.margin_ms > 0)
+        (void) step(e, ledger_attach, LOG_INFO, "claims are attached to the lease of this host");
     if (clock_monotonic_ms() >= e->compact_ms) {
         e->compact_ms = clock_monotonic_ms() + LEDGER_COMPACT_MS;
         ledger_compact(e->ledger);

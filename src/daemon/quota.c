@@ -45,8 +45,7 @@ static int compare(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* "uid:1000@4026532000.7" of a pid namespace is uid:1000's, too: any user can make namespaces, and each
- * would have a quota of its own. */
+/* "uid:1000@4026532000.7" is uid:1000's, too: any user can make pid namespaces. */
 static void load_user(char user[DIBS_PRINCIPAL_MAX + 1], const char *principal)
 {
     (void) text_copy(user, DIBS_PRINCIPAL_MAX + 1, principal);
@@ -158,8 +157,7 @@ static int64_t level_at(const struct quota *quota, const struct bucket *b, int64
     return b->level + passed_ms * rate;
 }
 
-/* The user's own bucket, else the fullest of a few: its user loses least by being forgotten, and nothing at
- * all after a second without a request. */
+/* The user's own bucket, else the fullest of a few: its user loses least by being forgotten. */
 static struct bucket *bucket_of(struct quota *quota, uint32_t uid, int64_t now_ms)
 {
     struct bucket *best = NULL;

@@ -28,8 +28,7 @@ void quota_note(struct quota *quota, const char *principal, uint32_t n);
 void quota_give(struct quota *quota, const char *principal, uint32_t n);
 void quota_clear(struct quota *quota);
 
-/* The claims of one job. They count at once for the jobs after it; their events come only when all jobs of
- * the group are durable. */
+/* The claims of one job. They count for the jobs after it, before their events come. */
 struct quota_use {                     /* zero before the first attempt */
     struct ledger_allowance allowance; /* for the job's call: the rest of the quota */
     uint32_t before, n_made;
@@ -39,10 +38,8 @@ void quota_begin(struct quota *quota, const char *principal, struct quota_use *u
 void quota_made(struct quota *quota, const char *principal, struct quota_use *use);
 void quota_end(struct quota *quota, const char *principal, struct quota_use *use);
 
-/* One request of this user at `now_ms` of a clock that never goes back: 0, or in how many milliseconds it may
- * be made. */
+/* One request of this user at `now_ms`: 0, or in how many milliseconds it may be made. */
 int64_t quota_request(struct quota *quota, uint32_t uid, int64_t now_ms);
-/* It was as much work as so many more: they are done, and the user's next request waits for them, up to a
- * minute. */
+/* It was as much work as so many more: the user's next request waits for them, up to a minute. */
 void quota_charge(struct quota *quota, uint32_t uid, uint32_t n, int64_t now_ms);
 #endif

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* End the claims of dead holders. The watch reports deaths, and leases have an end; both only say which
- * claims to judge, and core decides (INV-5): a socket that is still bound keeps its claim. The reaper judges
- * all of them first, and then ends the dead ones in one short transaction (P9).
- *
- * To find the claims of a dead process or of an ended lease the reaper scans all of them: 50,000 take about a
- * millisecond, and pauses between scans bound what that costs in all. */
+/* End the claims of dead holders. Reported deaths and ends of leases only say which claims to judge; core
+ * decides (INV-5): a socket that is still bound keeps its claim. All are judged before one short transaction
+ * ends the dead ones (P9). The reaper scans all claims: 50,000 take about a millisecond. */
 #include <stdlib.h>
 
 #include "base/auto.h"
@@ -154,9 +151,8 @@ static void judge_due(struct engine *e, const struct call *call, struct scan *sc
     ledger_rollback(look.tx);
 }
 
-/* Follow the reaped claims: the index must know at once that those ports cool, or it would take the lower
- * band for all that is left (INV-8). Each has written one change; more are of an attempt that came to
- * nothing. */
+/* Follow the reaped claims: the index must know at once that those ports cool (INV-8). Each has written one
+ * change; more are of an attempt that failed. */
 static void follow_reaped(struct engine *e, size_t n, int64_t now_ms)
 {
     if (e->n_written != n || n > WRITTEN_MAX) {

@@ -261,11 +261,12 @@ static void reload(void *ctx)
 {
     struct serve *s = ctx;
     dibs_err err = { 0 };
+    const char *ledger = s->api_options.settings->ledger;
     AUTO(free_auto) dibs_settings *fresh = malloc(sizeof *fresh);
     dibs_status status =
         fresh ? s->options->load(s->options->ctx, fresh, &err) : err_set(&err, DIBS_FAILURE, "out of memory");
-    if (status == DIBS_OK)
-        status = engine_can_reconfigure(s->engine, fresh, &err);
+    if (status == DIBS_OK && strcmp(fresh->ledger, ledger) != 0)
+        status = err_set(&err, DIBS_INVALID, "the ledger is %s now; another one needs a restart", ledger);
     if (status == DIBS_OK)
         status = load_tls(s, &err);
     if (status == DIBS_OK) {

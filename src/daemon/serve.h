@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_DAEMON_SERVE_H
 #define DIBS_DAEMON_SERVE_H
-/* The daemon as a process: its sockets, its signals, its service manager; one loop until SIGTERM or SIGINT.
- */
+/* The daemon as a process: its sockets, its service manager, one loop until SIGTERM or SIGINT. */
 #include "dibs/dibs.h"
 
 struct serve_options {

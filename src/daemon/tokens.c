@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/tokens.h"
 
-#include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -127,11 +125,10 @@ static uint32_t equal_mask(const char *a, const char *b)
     return (uint32_t) ((differs - 1) >> 31) * UINT32_MAX;
 }
 
-bool tokens_find(const struct tokens *tokens, const char *token, size_t len,
-                 char principal[DIBS_PRINCIPAL_MAX + 1])
+bool tokens_find(const struct tokens *tokens, const char *token, size_t len, uint32_t *uid)
 {
     char wanted[TOKENS_TOKEN_MAX] = { 0 };
-    uint32_t uid = 0;
+    uint32_t which = 0;
     uint32_t found = 0;
 
     if (len < TOKENS_TOKEN_MIN || len > TOKENS_TOKEN_MAX)
@@ -140,12 +137,11 @@ bool tokens_find(const struct tokens *tokens, const char *token, size_t len,
     for (size_t i = 0; i < tokens->n; i++) {
         uint32_t mask = equal_mask(tokens->entry[i].token, wanted);
 
-        uid |= tokens->entry[i].uid & mask;
+        which |= tokens->entry[i].uid & mask;
         found |= mask;
     }
     explicit_bzero(wanted, sizeof wanted);
-    if (!found)
-        return false;
-    (void) snprintf(principal, DIBS_PRINCIPAL_MAX + 1, PREFIX "%u", uid);
-    return true;
+    if (found)
+        *uid = which;
+    return found;
 }

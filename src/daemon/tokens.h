@@ -5,6 +5,7 @@
  * and lines that begin with '#' do not count. No message ever shows a token. */
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "dibs/status.h"
 
@@ -14,14 +15,12 @@
 
 struct tokens;
 
-/* Reads the whole file or refuses it: INVALID names the line; DENIED when it is a stranger's, or others could
- * read or change it. The caller owns *out. */
+/* Read the whole file. INVALID names the line; DENIED: others could read or change it. */
 dibs_status tokens_load(const char *path, struct tokens **out, dibs_err *err);
 /* The tokens of a text; `name` stands in messages. The caller owns *out. */
 dibs_status tokens_parse(const char *name, const char *text, size_t len, struct tokens **out, dibs_err *err);
 void tokens_free(struct tokens *tokens); /* NULL is fine; leaves no token in memory */
 
 /* Find the user of a token, in constant time: it does not depend on how much of a token matches. */
-bool tokens_find(const struct tokens *tokens, const char *token, size_t len,
-                 char principal[DIBS_PRINCIPAL_MAX + 1]);
+bool tokens_find(const struct tokens *tokens, const char *token, size_t len, uint32_t *uid);
 #endif

@@ -3,16 +3,12 @@
 #define DIBS_HTTP_CLIENT_H
 /* An HTTP/1.1 client, for etcd and Kubernetes; the only code that sees libcurl.
  *
- * A client keeps its connections and has any number of calls under way. It never waits by itself: it has one
- * descriptor that becomes readable when there is something to do, so it lives in a loop of ours beside other
- * sources, or alone in a thread that polls it. web_ask() is that wait, for callers that want one answer.
+ * A client keeps its connections and has any number of calls under way. It never waits: when its descriptor
+ * is readable, web_turn() calls chunk() and done(). web_ask() waits for one answer.
  *
- *     loop_add(loop, {web_fd(web), ...})      ready(): web_turn(web); chunk() and done() are called from
- * there
- *
- * One thread at a time; nothing is shared between clients. Every call ends by its deadline, every answer has
- * its bound. Nothing is taken from the environment (no proxy), no redirect is followed, no request is sent
- * twice: a caller that asks for a change must know whether it may have been made. */
+ * One thread at a time. Every call ends by its deadline, every answer has its bound. No proxy of the
+ * environment is used, no redirect is followed, and no request is sent twice: a caller that asks for a change
+ * must know whether it may have been made. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -58,8 +54,7 @@ struct web_request {
     int64_t deadline_ms;     /* clock_monotonic_ms(): until the end; of a stream, until it begins */
     int64_t connect_max_ms;  /* 0: only the deadline counts */
     size_t answer_max_bytes; /* 0: DIBS_INPUT_MAX_BYTES; of a stream, for its error message */
-    /* A stream: its pieces as they come, when the server answers 200. False ends the call. May call nothing
-     * of the client. */
+    /* A stream: its pieces, when the server answers 200. False ends the call. May not call the client. */
     bool (*chunk)(void *ctx, const char *bytes, size_t n);
     int64_t silence_max_ms; /* of a stream; 0: for ever */
     /* Once, from web_turn(), unless the call is cancelled. The answer is the client's; to keep the body
@@ -79,8 +74,7 @@ void web_drop_connections(struct web *web);
 /* From the next call on; calls under way and certificates from files stay as they are. Connections are
  * kept only while the certificates are the same. False: no memory, and nothing has changed. */
 bool web_set_pem(struct web *web, const char *ca_pem, const char *cert_pem, const char *key_pem);
-/* The descriptor becomes readable at that time (clock_monotonic_ms()), too: for a caller with pauses of
- * its own. Until it is set again; 0: never. */
+/* Make the descriptor readable at that time (clock_monotonic_ms()), too; 0: never. */
 void web_set_alarm(struct web *web, int64_t at_ms);
 
 /* INVALID: a wrong URL. Every other failure is passed to done(), never from within this function. */

@@ -153,8 +153,7 @@ static void set_tls(struct web_call *call)
     const struct web *web = call->web;
 
     SET(call, CURLOPT_SSLVERSION, (long) CURL_SSLVERSION_TLSv1_2);
-    /* A handle that is used again would take up its last session, with the certificates that there were then.
-     */
+    /* A reused handle would resume its last session, with the certificates of then. */
     SET(call, CURLOPT_SSL_SESSIONID_CACHE, 0L);
     set_pem(call, CURLOPT_CAINFO_BLOB, web->pem[WEB_CA]);
     set_pem(call, CURLOPT_SSLCERT_BLOB, web->pem[WEB_CERT]);

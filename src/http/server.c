@@ -16,8 +16,7 @@
 
 #include "base/banned.h"
 
-/* For one connection, in libmicrohttpd: the head of a request as it came and as a list, and the head of the
- * answer. */
+/* Memory of one connection in libmicrohttpd: the head of a request, twice, and that of the answer. */
 enum { CONNECTION_BYTES = 8 << 10 };
 
 /* Older versions have known weaknesses. */
@@ -35,8 +34,7 @@ static void engine_ready(loop_source *source, uint32_t events)
     (void) MHD_run(engine->daemon);
 }
 
-/* Keep libmicrohttpd's own message about a certificate that it refuses; its messages about clients are of no
- * use. */
+/* Keep libmicrohttpd's message about a certificate that it refuses. */
 static void keep_trouble(void *cls, const char *format, va_list arguments) DIBS_PRINTF(2, 0);
 static void keep_trouble(void *cls, const char *format, va_list arguments)
 {

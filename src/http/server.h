@@ -9,8 +9,8 @@
  *     ... work, http_answer() ...
  *     http_run(server)                                  all these answers are sent
  *
- * Everything is called in the thread of the loop. Requests that break the protocol (a broken head, a body
- * that is too large, a target with control characters) is answered here and never reaches requested(). */
+ * Requests that break the protocol (a broken head, a body that is too large, a target with control
+ * characters) are answered here and never reach requested(). */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

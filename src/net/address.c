@@ -27,34 +27,17 @@ static dibs_status refuse(dibs_err *err, const char *text, const char *why)
                    why);
 }
 
-/* inet_pton wants a string: take the brackets off into `out`. False when the text is
- * too long for any literal, or its brackets do not match. */
-static bool strip_brackets(const char *text, char out[INET6_ADDRSTRLEN], bool *had_brackets)
-{
-    size_t n = strnlen(text, INET6_ADDRSTRLEN + 2);
-
-    *had_brackets = text[0] == '[';
-    if (*had_brackets) {
-        if (n < 2 || text[n - 1] != ']')
-            return false;
-        text++;
-        n -= 2;
-    }
-    if (n >= INET6_ADDRSTRLEN)
-        return false;
-    memcpy(out, text, n);
-    out[n] = '\0';
-    return true;
-}
-
 static bool literal(const char *text, dibs_address *out)
 {
-    char bare[INET6_ADDRSTRLEN] = "";
-    bool had_brackets = false;
+    char bare[INET6_ADDRSTRLEN] = ""; /* inet_pton() wants a string */
+    size_t n = strnlen(text, INET6_ADDRSTRLEN + 2);
+    bool had_brackets = n > 2 && text[0] == '[' && text[n - 1] == ']';
     dibs_address found = { 0 };
 
-    if (!strip_brackets(text, bare, &had_brackets))
+    n -= had_brackets ? 2 : 0;
+    if (n >= sizeof bare)
         return false;
+    memcpy(bare, text + had_brackets, n);
     if (!had_brackets && inet_pton(AF_INET, bare, found.bytes) == 1) {
         found.len = V4_BYTES;
     } else if (inet_pton(AF_INET6, bare, found.bytes) == 1) {

@@ -8,8 +8,7 @@
 /* Append one binding for each protocol and each address that `text` stands for, without duplicates. */
 dibs_status bindings_add(const char *text, const dibs_proto *protos, size_t n_protos,
                          dibs_binding out[DIBS_BINDINGS_MAX], size_t *n, dibs_err *err);
-/* Narrow bindings to a host without IPv6: "*" becomes 0.0.0.0, and "localhost" its IPv4 half. False: nothing
- * changed. */
+/* Narrow bindings to IPv4: "*" becomes 0.0.0.0, "localhost" its IPv4 half. False: nothing changed. */
 bool bindings_narrow(const dibs_binding *wide, size_t n, dibs_binding out[DIBS_BINDINGS_MAX], size_t *n_out);
 /* Would the kernel refuse one of the first and one of the others on one port (INV-1)? */
 bool bindings_conflict(const dibs_binding *a, size_t n_a, const dibs_binding *b, size_t n_b);

@@ -34,8 +34,7 @@ uint32_t portbits_next_hole(const struct portbits *bits, uint32_t from);
  * all members inside `window` and b is a multiple of `align` (0 and 1: any); 0 when there is none. */
 uint16_t portbits_run(const struct portbits *bits, dibs_range window, uint32_t n, uint32_t align,
                       uint16_t start);
-/* Write the set as ascending, merged ranges. False, with `out` untouched, when it has more than
- * DIBS_RANGES_MAX pieces. */
+/* Write the set as merged ranges. False, `out` untouched: it has more than DIBS_RANGES_MAX pieces. */
 bool portbits_ranges(const struct portbits *bits, dibs_ranges *out);
 /* The ports that browsers refuse to open (the Fetch standard's "bad ports"). */
 void portbits_add_browser_blocked(struct portbits *bits);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Ports and port ranges: one parser for every front end (command line, configuration, HTTP,
- * manifest, snapshot).
+/* Ports and port ranges: one parser for every front end.
  *
  * The systems whose texts we read contradict each other. dibs does this:
  *   - one port alone, "100", is a range (Kubernetes yes, DCP no);
  *   - port 0 is refused in every place (Kubernetes takes it, DCP does not);
  *   - blanks inside, "100 - 200", are fine (DCP yes, Kubernetes no);
  *   - a text that names no port, "" or ",", is refused (Kubernetes takes "").
- * Items of a list go into a bit set first. So neither their number nor their order
- * matters, only how many pieces are left after merging, and nothing is allocated. */
+ * Items of a list go into a bit set first: only the number of pieces after merging is limited. */
 #include <stdio.h>
 #include <string.h>
 
@@ -54,8 +52,7 @@ static void skip_blanks(struct item *item)
         item->at++;
 }
 
-/* Digits of at..end as a number that stops growing above DIBS_PORT_MAX, so that no
- * length of digits overflows. Returns why not, or NULL. */
+/* Read digits; the number stops growing above DIBS_PORT_MAX. Returns why not, or NULL. */
 static const char *digits(const char *at, const char *end, uint32_t *value)
 {
     uint32_t sum = 0;
@@ -272,8 +269,7 @@ dibs_status dibs_ranges_subtract(const dibs_ranges *ranges, dibs_range without, 
 
 /* ---- bands ---- */
 
-/* Kubernetes' numbers (KEP-3668), over the inclusive size: a pool too small to be split
- * has no band, and 4096 ports already give the widest one. */
+/* Kubernetes' numbers (KEP-3668), over the inclusive size: a small pool has no band. */
 #define BAND_MIN 16
 #define BAND_MAX 128
 #define BAND_SHARE 32

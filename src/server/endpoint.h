@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_SERVER_ENDPOINT_H
 #define DIBS_SERVER_ENDPOINT_H
-/* The HTTP endpoint of a process that has no API of its own: /healthz, /livez, /readyz and /metrics for
- * kubelet and Prometheus, and the pages of its owner. */
+/* The HTTP endpoint of a process without an API: health, readiness, metrics, and its owner's pages. */
 #include "server/router.h"
 
 /* A route that is served at once or later, by http_answer(). */

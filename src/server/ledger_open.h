@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_SERVER_LEDGER_OPEN_H
 #define DIBS_SERVER_LEDGER_OPEN_H
-/* The ledger as a long-lived process opens it: itself, never through a daemon and never degraded, with its
- * upkeep in the background. */
+/* The ledger as a server opens it: itself, never degraded, with its upkeep in the background. */
 #include "core/core.h"
 
 /* One open ledger. Servers use the parts as they need them; nobody else looks inside of a handle. */
@@ -12,9 +11,8 @@ struct server_ledger {
     struct ledger *ledger; /* and the ledger below it */
 };
 
-/* `timeout_ms` of a call. In a cluster the process is a node of its own, and the only one that writes that
- * node's records: the host (`part` NULL, its daemon), or HOST/PART. UNAVAILABLE as dibs_open(). Close the
- * handle with dibs_close(). */
+/* `timeout_ms` of a call. In a cluster the process is a node: the host (`part` NULL, its daemon), or
+ * HOST/PART. UNAVAILABLE as dibs_open(). Close the handle with dibs_close(). */
 dibs_status server_ledger_open(const dibs_settings *settings, int64_t timeout_ms, const char *part,
                                struct server_ledger *out, dibs_err *err);
 

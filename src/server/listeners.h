@@ -20,8 +20,7 @@ struct socket_file {
 dibs_status socket_open_unix(const char *path, mode_t mode, struct socket_file *out, dibs_err *err);
 /* The address of a path that fits, or of an abstract socket; returns its size. */
 socklen_t socket_unix_address(const char *path, struct sockaddr_un *out);
-/* Check a listening socket for administrators that another process has opened: INVALID unless it is a file
- * that only its owner and group may connect to. */
+/* Check an administrators' socket that was passed. INVALID: others than owner and group may connect. */
 dibs_status socket_check_closed(int fd, dibs_err *err);
 /* Removes the file, if it is still ours. The descriptor is its user's. */
 void socket_remove(struct socket_file *file);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_SERVER_METRIC_REGISTRY_H
 #define DIBS_SERVER_METRIC_REGISTRY_H
-/* Every metric that a process of ours exports, one row each, and the one writer of Prometheus' text format
- * 0.0.4. The samples of one metric are written one after the other: its HELP and TYPE lines come before the
- * first of them. */
+/* Every metric that a process of ours exports, and the writer of Prometheus' text format 0.0.4. The samples
+ * of one metric are written one after the other; its HELP and TYPE lines come before the first of them. */
 #include <stdint.h>
 
 #include "base/bytes.h"

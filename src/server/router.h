@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_SERVER_ROUTER_H
 #define DIBS_SERVER_ROUTER_H
-/* Finds the row of a table for a request. The same rules hold for every server: 404 for an unknown path, 405
- * with Allow for another method, 415 for a body that is not JSON, 400
- * for an unknown query parameter. Refusals are RFC 9457 problem documents. */
+/* Finds the row of a table for a request: 404 for an unknown path, 405 with Allow for another method, 415 for
+ * a body that is not JSON, 400 for an unknown query parameter. Refusals are RFC 9457 problem documents. */
 #include "http/server.h"
 
 enum { ROUTE_PARTS_MAX = 2, ROUTE_PART_BYTES = 128 };
@@ -33,8 +32,7 @@ struct route_match { /* zero before the first search */
     char allow[ROUTE_PART_BYTES];                 /* the methods of rows with this path; "": there are none */
 };
 
-/* Find the row of a request. False: match->allow has the methods of this path, after those that an earlier
- * search in another table has found. */
+/* Find the row of a request. False: the methods of this path are added to match->allow. */
 bool router_find(const struct router *router, const struct http_request *r, struct route_match *match);
 /* The status of a request that has no row, 404 or 405; `err` says why, and `hint` where to look. */
 int router_explain(const struct http_request *r, const struct route_match *match, const char *hint,

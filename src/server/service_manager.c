@@ -105,24 +105,15 @@ bool notify_send(const struct notify *notify, enum notify_what what)
 
 /* ---- sockets that were opened for us ---- */
 
+/* By their role. */
 static const struct {
     const char *name, *unit;
-    enum activation_role role;
 } roles[] = {
-    { "public", "dibs.socket", ACTIVATION_PUBLIC },
-    { "admin", "dibs-admin.socket", ACTIVATION_ADMIN },
-    { "portserver", "dibs-portserver.socket", ACTIVATION_PORTSERVER },
+    [ACTIVATION_PUBLIC] = { "public", "dibs.socket" },
+    [ACTIVATION_ADMIN] = { "admin", "dibs-admin.socket" },
+    [ACTIVATION_PORTSERVER] = { "portserver", "dibs-portserver.socket" },
 };
-
-static bool find_role(const char *name, enum activation_role *out)
-{
-    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
-        if (strcmp(name, roles[i].name) == 0 || strcmp(name, roles[i].unit) == 0) {
-            *out = roles[i].role;
-            return true;
-        }
-    return false;
-}
+#define N_ROLES (sizeof roles / sizeof roles[0])
 
 static bool is_listening_stream(int fd)
 {
@@ -138,8 +129,11 @@ static dibs_status take_socket(int fd, const char *name, struct activation *out,
 {
     char shown[80];
     int flags = fcntl(fd, F_GETFL);
+    size_t role = 0;
 
-    if (!find_role(name, &out->socket[out->n].role))
+    while (role < N_ROLES && strcmp(name, roles[role].name) != 0 && strcmp(name, roles[role].unit) != 0)
+        role++;
+    if (role == N_ROLES)
         return err_set(
             err, DIBS_INVALID,
             "socket %d that was passed is named '%s', which is none of public, admin and portserver "
@@ -149,6 +143,7 @@ static dibs_status take_socket(int fd, const char *name, struct activation *out,
         fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
         return err_set(err, DIBS_INVALID, "descriptor %d that was passed is not a listening stream socket",
                        fd);
+    out->socket[out->n].role = (enum activation_role) role;
     out->socket[out->n++].fd = fd;
     return DIBS_OK;
 }

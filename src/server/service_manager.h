@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_SERVER_SERVICE_MANAGER_H
 #define DIBS_SERVER_SERVICE_MANAGER_H
-/* Systemd's protocols between a daemon and its service manager: readiness and watchdog by datagrams to
- * $NOTIFY_SOCKET, listening sockets that were opened for us by $LISTEN_FDS. Both remove their variables from
- * the environment, so that no child takes them for its own. */
+/* Systemd's protocols: readiness and watchdog by datagrams to $NOTIFY_SOCKET, listening sockets by
+ * $LISTEN_FDS. Both remove their variables from the environment, so that no child takes them for its own. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,9 +37,7 @@ struct activation {
     } socket[ACTIVATION_MAX];
 };
 
-/* The name of a socket is its role: "public", "admin" or "portserver", or that of the unit:
- * "dibs.socket" (public), "dibs-admin.socket", "dibs-portserver.socket". A socket without a name is public.
- * The caller owns the descriptors. INVALID: one is not a listening stream socket, or its name is not known.
- */
+/* The name of a socket is its role ("public", which is the default, "admin" or "portserver") or its unit. The
+ * caller owns the descriptors. INVALID: one is not a listening stream socket, or its name is not known. */
 dibs_status activation_load(struct activation *out, dibs_err *err);
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Any bytes as a file of tokens: an accepted file admits every user that it names, with that user's token and
  * no other. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check_line(const struct tokens *tokens, char *line)
 {
     char principal[DIBS_PRINCIPAL_MAX + 1] = "";
+    uint32_t uid = 0;
     char *rest = NULL;
     const char *first = strtok_r(line, " \t", &rest);
     const char *token = first ? strtok_r(NULL, " \t", &rest) : NULL;
@@ -21,7 +23,8 @@ static void check_line(const struct tokens *tokens, char *line)
     CHECK(token && !strtok_r(NULL, " \t", &rest));
     size_t n = strlen(token);
     CHECK(n >= TOKENS_TOKEN_MIN && n <= TOKENS_TOKEN_MAX);
-    CHECK(tokens_find(tokens, token, n, principal));
+    CHECK(tokens_find(tokens, token, n, &uid));
+    (void) snprintf(principal, sizeof principal, "uid:%u", uid);
     CHECK(strcmp(principal, first) == 0);
 }
 

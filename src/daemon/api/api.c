@@ -164,21 +164,13 @@ static void done(struct job *job, const dibs_err *err)
         api_answer(request);
 }
 
-static bool keeps_any(const dibs_batch *batch)
-{
-    bool is_kept = false;
-
-    for (size_t i = 0; i < batch->n; i++)
-        is_kept = is_kept || batch->requests[i].keep;
-    return is_kept;
-}
-
 void api_queue(struct api_request *request)
 {
     request->job.work = work;
     request->job.done = done;
     request->job.is_alone = (request->route->route.flags & API_ALONE) || request->body.batch.n > TOGETHER_MAX;
-    request->job.is_kept = keeps_any(&request->body.batch);
+    for (size_t i = 0; i < request->body.batch.n; i++)
+        request->job.is_kept = request->job.is_kept || request->body.requests[i].keep;
     request->job.weight = (uint32_t) request->body.batch.n;
     request->job.call = caller_call(request->caller);
     request->job.call.allowance = request->caller->listener == CALLER_ADMIN ? NULL : &request->use.allowance;
@@ -250,7 +242,6 @@ static bool admit(struct api_request *request)
             refuse(request, 401);
             return false;
         }
-        request->token_caller.call.principal = request->token_caller.principal;
         request->caller = &request->token_caller;
     }
     if (request->caller->listener == CALLER_ADMIN || (request->route->route.flags & API_PUBLIC))
@@ -331,9 +322,8 @@ static void *connected(void *ctx, int fd, void *listener)
         caller->listener = kind;
         caller->peer.pidfd = -1;
     } else if (kind == CALLER_LOOPBACK) {
-        (void) caller_load_loopback(&api->view, fd, caller,
-                                    NULL); /* without a user: its requests are refused */
-    } else if (caller_load(&api->view, fd, kind, caller, NULL) != DIBS_OK) {
+        caller_load_loopback(&api->view, fd, caller); /* without a user: its requests are refused */
+    } else if (caller_load(&api->view, fd, kind, caller) != DIBS_OK) {
         free(caller);
         return NULL;
     }

@@ -236,22 +236,22 @@ int64_t api_wake_ms(const struct api *api)
 dibs_status api_read_events(struct api_request *request, dibs_err *err)
 {
     const char *accept = http_header(request->r, "Accept");
-    dibs_event_query query = { 0 };
-    dibs_status s = wire_event_query_read(&request->params, &query, err);
+    const dibs_event_query *query = &request->query;
+    dibs_status s = wire_event_query_read(&request->params, &request->query, err);
 
     if (s == DIBS_OK)
         s = read_wait(request, err);
     if (s != DIBS_OK)
         return s;
     request->is_stream = accept && strstr(accept, "text/event-stream");
-    if (query.since < request->api->options.engine->seq || request->is_stream)
+    if (query->since < request->api->options.engine->seq || request->is_stream)
         request->wait_until_ms = 0;
     if (!request->is_stream)
         return DIBS_OK;
     /* A reader that comes back says where it was; one that says nothing begins with new events, and so does
      * one that was further than the ledger is now. */
     uint64_t newest = request->api->options.engine->seq;
-    request->seq = http_query(request->r, "since", 0) ? query.since : newest;
+    request->seq = http_query(request->r, "since", 0) ? query->since : newest;
     (void) read_seen(http_header(request->r, "Last-Event-ID"), &request->seq);
     request->seq = request->seq < newest ? request->seq : newest;
     return DIBS_OK;
@@ -266,21 +266,18 @@ static bool add_event(void *ctx, const dibs_event *event)
 dibs_status api_events(struct api_request *request, dibs *handle, dibs_err *err)
 {
     struct jsonw *w = &request->w;
-    dibs_event_query query = { 0 };
+    dibs_event_query query = request->query;
     uint64_t oldest = 0;
 
     if (request->is_stream)
         return DIBS_OK;
-    dibs_status s = wire_event_query_read(&request->params, &query, err);
-    if (s == DIBS_OK && query.limit > PAGE_MAX)
-        s = err_set(err, DIBS_INVALID, "a page has at most %d events", PAGE_MAX);
-    if (s != DIBS_OK)
-        return s;
+    if (query.limit > PAGE_MAX)
+        return err_set(err, DIBS_INVALID, "a page has at most %d events", PAGE_MAX);
     query.limit = query.limit ? query.limit : PAGE_MAX;
     api_begin_list(request, "events");
     const struct call call = handle_call(handle);
-    s = ledger_events(request->api->options.engine->ledger, &call, &(struct ledger_feed){ query, &oldest },
-                      add_event, w, err);
+    dibs_status s = ledger_events(request->api->options.engine->ledger, &call,
+                                  &(struct ledger_feed){ query, &oldest }, add_event, w, err);
     jsonw_end_array(w);
     jsonw_key_uint(w, "seq", request->api->options.engine->seq);
     jsonw_key_uint(w, "oldest", oldest);

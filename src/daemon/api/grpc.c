@@ -9,8 +9,7 @@
 
 #include "base/banned.h"
 
-/* gRPC's server is at 21 today. A client that knows a newer version ends the server and starts its own, which
- * must not happen here. */
+/* gRPC's server is at 21 today. A client that knows a newer version would end the server. */
 #define VERSION "1000"
 
 static dibs_status answer_text(struct api_request *request)
@@ -73,8 +72,7 @@ static dibs_status end_lease(const struct engine *engine, const dibs *handle, co
     return s;
 }
 
-/* A port without such a claim of the caller is dropped already: claims of others and claims that were made in
- * another way are left alone. */
+/* Claims of others and claims that were made in another way are left alone; the answer is the same. */
 static dibs_status drop(struct api_request *request, dibs *handle, dibs_err *err)
 {
     dibs_filter filter = { .principal = request->caller->principal, .proto = DIBS_TCP };

@@ -36,6 +36,7 @@ struct api_request {
     struct caller token_caller;  /* of a request over TCP */
     struct wire_asked body;      /* of claims; of other requests its document alone */
     dibs_which which;            /* of a path with {which} */
+    dibs_event_query query;      /* of the feed of events */
     dibs_settings *settings;     /* with the overrides of the request; NULL: the daemon's */
     struct quota_use use;
     char key[LEDGER_KEY_MAX + 2];

@@ -116,17 +116,15 @@ dibs_status api_restore(struct api_request *request, dibs *handle, dibs_err *err
 
 dibs_status api_daemon(struct api_request *request, dibs *handle, dibs_err *err)
 {
-    AUTO(free_auto) struct wire_daemon *daemon = calloc(1, sizeof *daemon);
+    struct wire_daemon daemon = { .pid = (int32_t) getpid(),
+                                  .is_admin = request->caller->call.is_admin,
+                                  .boot_ms = dibs_boot_ms(handle) };
 
-    if (!daemon)
-        return err_set(err, DIBS_FAILURE, "telling of the daemon: out of memory");
-    (void) text_copy(daemon->version, sizeof daemon->version, dibs_version());
-    daemon->pid = (int32_t) getpid();
-    (void) text_copy(daemon->principal, sizeof daemon->principal, request->caller->principal);
-    daemon->is_admin = request->caller->call.is_admin;
-    daemon->boot_ms = dibs_boot_ms(handle);
-    (void) text_copy(daemon->ledger, sizeof daemon->ledger, dibs_settings_of(handle)->ledger);
-    wire_daemon(&request->w, daemon);
+    (void) err;
+    (void) text_copy(daemon.version, sizeof daemon.version, dibs_version());
+    (void) text_copy(daemon.principal, sizeof daemon.principal, request->caller->principal);
+    (void) text_copy(daemon.ledger, sizeof daemon.ledger, dibs_settings_of(handle)->ledger);
+    wire_daemon(&request->w, &daemon);
     return DIBS_OK;
 }
 

@@ -193,7 +193,7 @@ static dibs_status identify(struct client *a, int64_t pid)
         return DIBS_NOT_FOUND;
     a->pid = (int32_t) pid;
     if (!caller_load_watched(&server->view, server->options.engine->watch, a->moment, a->source.fd, &caller))
-        s = caller_load(&server->view, a->source.fd, CALLER_PUBLIC, &caller, NULL);
+        s = caller_load(&server->view, a->source.fd, CALLER_PUBLIC, &caller);
     if (s != DIBS_OK)
         return s;
     if (quota_request(server->options.quota, caller.call.uid, clock_monotonic_ms()) != 0)
