@@ -15,6 +15,7 @@
 #include "base/name_part.h"
 #include "base/secret.h"
 #include "base/text.h"
+#include "codec/wire.h"
 #include "codec/yaml.h"
 #include "core/order.h"
 #include "ledger/ledger.h"
@@ -134,12 +135,8 @@ static dibs_status put_bool(const char *value, bool *out, dibs_err *err)
 
 static dibs_status put_band(const char *value, int32_t *out, dibs_err *err)
 {
-    uint64_t number = 0;
-
-    if (strcmp(value, "auto") != 0 && strcmp(value, "off") != 0 &&
-        !text_number(value, strlen(value), DIBS_PORT_MAX, &number))
+    if (!wire_band_read(strcmp(value, "0") == 0 ? "off" : value, out))
         return bad(value, "auto, off or a number of ports", err);
-    *out = value[0] == 'a' ? DIBS_BAND_AUTO : (int32_t) number;
     return DIBS_OK;
 }
 
@@ -510,8 +507,8 @@ void dibs_setting_format(const dibs_settings *s, dibs_setting setting, char out[
         break;
     case DIBS_SET_POOL: text = s->pool; break;
     case DIBS_SET_BAND:
-        (void) snprintf(duration, sizeof duration, "%d", s->band);
-        text = s->band == DIBS_BAND_AUTO ? "auto" : s->band == 0 ? "off" : duration;
+        wire_band_text(s->band, duration);
+        text = duration;
         break;
     case DIBS_SET_ORDER: text = s->order; break;
     case DIBS_SET_COOLDOWN:
