@@ -27,6 +27,9 @@ struct on_hosts {
     struct ledger_want want;
     struct plan_pool plan;
     uint16_t named; /* where a host has the name already; 0: none has */
+    uint16_t port;  /* that is tried */
+    dibs_claim *out;
+    size_t n_ended;
     struct portbits taken, cooling;
     struct portbits shared; /* by all hosts of the cluster */
 };
@@ -152,7 +155,7 @@ static size_t candidates(struct on_hosts *o, uint16_t out[CANDIDATES])
 
 /* ---- deciding ---- */
 
-static dibs_status claim_on(struct on_hosts *o, size_t i, uint16_t port, dibs_claim *out, dibs_err *err)
+static dibs_status claim_on(struct on_hosts *o, size_t i, dibs_err *err)
 {
     struct core_probing here = { o->core, o->call };
     struct call there = *o->call;
@@ -161,17 +164,17 @@ static dibs_status claim_on(struct on_hosts *o, size_t i, uint16_t port, dibs_cl
     struct ledger_batch batch = { .wants = &want, .n = 1 };
     char who[512] = "somebody";
 
-    want.candidates = &port;
+    want.candidates = &o->port;
     want.n_candidates = 1;
     want.accepts_cooling = true;
-    want.is_choice = o->ask.request->port != port;
+    want.is_choice = o->ask.request->port != o->port;
     want.claim.kind = want.is_choice ? DIBS_DYNAMIC : DIBS_STATIC;
     if (ledger_is_of_this_host(o->core->ledger, o->ledger[i])) {
         batch.probe = core_probe;
         batch.probe_ctx = &here;
     }
     there.tx = o->tx[i];
-    dibs_status s = ledger_claim(o->ledger[i], &there, &batch, out, &refusal, err);
+    dibs_status s = ledger_claim(o->ledger[i], &there, &batch, &o->out[i], &refusal, err);
     if (s != DIBS_TAKEN && s != DIBS_EXHAUSTED)
         return s;
     if (refusal.differs)
@@ -181,19 +184,20 @@ static dibs_status claim_on(struct on_hosts *o, size_t i, uint16_t port, dibs_cl
                        want.claim.name, refusal.blocker.port, o->hosts[i]);
     if (refusal.has_blocker)
         core_describe(&refusal.blocker, who, sizeof who);
-    return err_set(err, DIBS_TAKEN, "port %u cannot be had on host %s: %s has it", port, o->hosts[i],
+    return err_set(err, DIBS_TAKEN, "port %u cannot be had on host %s: %s has it", o->port, o->hosts[i],
                    refusal.is_busy ? "a process that dibs does not know" : who);
 }
 
-static void begin_all(struct on_hosts *o)
+/* Act on each host, all in one commit or none. */
+static dibs_status on_all(struct on_hosts *o, dibs_status (*act)(struct on_hosts *o, size_t i, dibs_err *err),
+                          dibs_err *err)
 {
+    dibs_status s = DIBS_OK;
+
     for (size_t i = 0; i < o->n; i++)
         o->tx[i] = ledger_begin(o->ledger[i], true);
-}
-
-/* All or none. */
-static dibs_status finish_all(struct on_hosts *o, dibs_status s, dibs_err *err)
-{
+    for (size_t i = 0; i < o->n && s == DIBS_OK; i++)
+        s = act(o, i, err);
     if (s == DIBS_OK)
         return ledger_commit_all(o->tx, o->n, err);
     for (size_t i = 0; i < o->n; i++)
@@ -201,17 +205,7 @@ static dibs_status finish_all(struct on_hosts *o, dibs_status s, dibs_err *err)
     return s;
 }
 
-static dibs_status try_port(struct on_hosts *o, uint16_t port, dibs_claim *out, dibs_err *err)
-{
-    dibs_status s = DIBS_OK;
-
-    begin_all(o);
-    for (size_t i = 0; i < o->n && s == DIBS_OK; i++)
-        s = claim_on(o, i, port, &out[i], err);
-    return finish_all(o, s, err);
-}
-
-static dibs_status decide(struct on_hosts *o, void *out, dibs_err *err)
+static dibs_status decide(struct on_hosts *o, dibs_err *err)
 {
     uint16_t ports[CANDIDATES];
     char ranges[DIBS_RANGES_TEXT_MAX + 1];
@@ -227,8 +221,10 @@ static dibs_status decide(struct on_hosts *o, void *out, dibs_err *err)
         return err_set(err, DIBS_INVALID, "port %u is of a pool of the cluster: it is one host's only",
                        ports[0]);
     s = DIBS_TAKEN;
-    for (size_t i = 0; i < n && s == DIBS_TAKEN; i++)
-        s = try_port(o, ports[i], out, err);
+    for (size_t i = 0; i < n && s == DIBS_TAKEN; i++) {
+        o->port = ports[i];
+        s = on_all(o, claim_on, err);
+    }
     return s;
 }
 
@@ -275,15 +271,14 @@ static dibs_status open_hosts(struct core *core, const struct call *call, const 
 }
 
 /* Repeat while another host's commit comes first. */
-static dibs_status repeat(struct on_hosts *o,
-                          dibs_status (*act)(struct on_hosts *o, void *out, dibs_err *err), void *out,
+static dibs_status repeat(struct on_hosts *o, dibs_status (*act)(struct on_hosts *o, dibs_err *err),
                           dibs_err *err)
 {
     unsigned n_tries = 0;
     dibs_status s = DIBS_OK;
 
     do {
-        s = act(o, out, err);
+        s = act(o, err);
     } while (s == DIBS_UNAVAILABLE && ledger_try_again(o->ledger[0], o->call, 1, &n_tries));
     return s;
 }
@@ -298,9 +293,10 @@ dibs_status core_claim_on_hosts(struct core *core, const struct call *call, cons
         s = open_hosts(core, call, hosts, &o, err);
     if (s != DIBS_OK || !o)
         return s;
+    o->out = out;
     s = prepare(o, request, err);
     if (s == DIBS_OK)
-        s = repeat(o, decide, out, err);
+        s = repeat(o, decide, err);
     for (size_t i = 0; i < o->n && s == DIBS_OK; i++) /* each was of its own host, there */
         if (!ledger_is_of_this_host(core->ledger, o->ledger[i]))
             (void) text_copy(out[i].node, sizeof out[i].node, o->hosts[i]);
@@ -309,7 +305,7 @@ dibs_status core_claim_on_hosts(struct core *core, const struct call *call, cons
 
 /* ---- ending ---- */
 
-static dibs_status end_on(struct on_hosts *o, size_t i, size_t *n, dibs_err *err)
+static dibs_status end_on(struct on_hosts *o, size_t i, dibs_err *err)
 {
     const dibs_claim *want = &o->want.claim;
     struct call there = *o->call;
@@ -327,27 +323,20 @@ static dibs_status end_on(struct on_hosts *o, size_t i, size_t *n, dibs_err *err
     const struct ledger_seen seen = { found.id, found.generation, found.lease_until_ms };
     s = ledger_end(o->ledger[i], &there, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &ended,
                    err);
-    *n += ended;
+    o->n_ended += ended;
     return s;
 }
 
-static dibs_status end_all(struct on_hosts *o, void *out, dibs_err *err)
+static dibs_status end_all(struct on_hosts *o, dibs_err *err)
 {
-    size_t *n = out;
-    dibs_status s = DIBS_OK;
-
-    *n = 0;
-    begin_all(o);
-    for (size_t i = 0; i < o->n && s == DIBS_OK; i++)
-        s = end_on(o, i, n, err);
-    return finish_all(o, s, err);
+    o->n_ended = 0;
+    return on_all(o, end_on, err);
 }
 
 dibs_status core_release_on_hosts(struct core *core, const struct call *call, const dibs_which *which,
                                   const struct core_hosts *hosts, size_t *n, dibs_err *err)
 {
     AUTO(on_hosts_free_auto) struct on_hosts *o = NULL;
-    size_t ended = 0;
     dibs_status s = dibs_name_check(which->name, err);
 
     if (s == DIBS_OK)
@@ -355,11 +344,9 @@ dibs_status core_release_on_hosts(struct core *core, const struct call *call, co
     if (s != DIBS_OK || !o)
         return s;
     s = core_name(core, call, which->name, which->project, o->want.claim.name, err);
-    if (s != DIBS_OK)
-        return s;
-    (void) text_copy(o->want.claim.principal, sizeof o->want.claim.principal, call->principal);
-    s = repeat(o, end_all, &ended, err);
+    if (s == DIBS_OK)
+        s = repeat(o, end_all, err);
     if (s == DIBS_OK && n)
-        *n = ended;
+        *n = o->n_ended;
     return s;
 }
