@@ -64,10 +64,8 @@ static const char *take_header(struct answer *a)
         return "its transfer encoding is not known";
     if (is_word(a->line, n_name, "Connection"))
         a->is_closing = a->is_closing || is_word(value, n, "close");
-    if (is_word(a->line, n_name, "Retry-After") && text_number(value, n, INT32_MAX, &seconds)) {
-        a->has_retry_after = true;
+    if (is_word(a->line, n_name, "Retry-After") && text_number(value, n, INT32_MAX, &seconds))
         a->retry_after_s = (int64_t) seconds;
-    }
     return NULL;
 }
 
