@@ -146,7 +146,6 @@ dibs_status peer_load(const struct process_view *view, int fd, struct peer *out,
         return err_os(err, DIBS_FAILURE, errno, "cannot identify the process at the other end");
     struct peer peer = {
         .uid = uid_map_above_seen(&view->users, cred.uid),
-        .gid = cred.gid,
         .pid = cred.pid,
         .pidfd = -1,
     };

@@ -8,7 +8,6 @@
 
 struct peer {
     uint32_t uid;         /* as seen from above our user namespace */
-    uint32_t gid;         /* as the kernel reports it here */
     pid_t pid;            /* in our pid namespace; 0: not visible from here, or ended */
     uint64_t pidns;       /* of the peer; 0: not known */
     bool is_here;         /* in our own pid namespace */

@@ -25,13 +25,13 @@ dibs_address socket_address(const uint8_t *bytes, bool is_v6, bool v6only);
  * or bound (UDP). The file does not have v6only: every IPv6 wildcard counts as dual-stack. */
 bool procnet_line_parse(const char *line, bool is_v6, dibs_proto proto, struct kernel_socket *out);
 
-/* Append the sockets of `proto` on `port` (0: every port). */
-dibs_status procnet_list(dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err);
-
 /* Open a sock_diag socket, whose reads time out, inside the network namespace (0 or our own: here). The
  * caller owns *out. NOT_FOUND: no such namespace any more; UNAVAILABLE: it cannot be reached.
  * Only the calling thread moves, and it is back when this returns. */
 dibs_status netns_socket(uint64_t netns, int *out, dibs_err *err);
+/* Append the sockets of `proto` on `port` (0: every port). */
+dibs_status procnet_list(dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err);
+
 /* As procnet_list(), through the netlink socket `fd`, in whose network namespace it was made. FAILURE: the
  * kernel does not answer, err->os_errno is ENOENT when it has no sock_diag for `proto`. */
 dibs_status sock_diag_list(int fd, dibs_proto proto, uint16_t port, struct socket_list *list, dibs_err *err);
