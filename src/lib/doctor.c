@@ -16,7 +16,7 @@
 #include "lib/args.h"
 #include "lib/connection.h"
 #include "lib/doctor.h"
-#include "lib/remote_exchange.h"
+#include "lib/remote.h"
 #include "net/proto.h"
 
 #include "base/banned.h"

@@ -13,9 +13,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "core/core.h"
 #include "host/process.h"
-#include "lib/remote_exchange.h"
 
 #include "base/banned.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/remote_exchange.h"
+#include "lib/remote.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -3,7 +3,7 @@
 #define DIBS_LIB_VERB_H
 /* The common beginning of the public functions on a handle. */
 #include "lib/connection.h"
-#include "lib/remote_exchange.h"
+#include "lib/remote.h"
 
 /* The engine of a handle, and the call that the function makes: the first arguments of a core_... function.
  */
