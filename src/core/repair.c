@@ -162,13 +162,13 @@ static bool is_missing(const struct repairing *r, size_t i)
            r->uses[i].claim_id == 0;
 }
 
-/* The process that uses a socket becomes the holder of its claim; a claim from a list is kept until the list
- * drops it. */
-static dibs_status claim_for(struct repairing *r, size_t i, dibs_claim *out, dibs_err *err)
+/* The process that uses a socket becomes the holder of its claim (false: there is none that can); a claim
+ * from a list is kept until the list drops it. */
+static bool claim_for(struct repairing *r, size_t i, dibs_claim *out)
 {
     const dibs_observed *o = &r->seen[i];
-    const dibs_heir nobody = { .holder = DIBS_HELD_BY_NOBODY };
-    const dibs_heir owner = { .holder = DIBS_HELD_BY_PROCESS, .pid = r->pids ? r->pids[i] : 0 };
+    const dibs_heir holder = { .holder = r->sockets ? DIBS_HELD_BY_PROCESS : DIBS_HELD_BY_NOBODY,
+                               .pid = r->sockets ? r->pids[i] : 0 };
 
     *out = (dibs_claim){
         .port = o->port, .kind = DIBS_STATIC, .is_exclusive = true, .n_bindings = 1, .is_kept = !r->sockets
@@ -179,11 +179,7 @@ static dibs_status claim_for(struct repairing *r, size_t i, dibs_claim *out, dib
     (void) text_copy(out->principal, sizeof out->principal, r->call->principal);
     (void) text_copy(out->pool, sizeof out->pool, r->pool.name);
     (void) text_copy(out->name, sizeof out->name, o->name);
-    if (!r->sockets)
-        return core_holder(r->core, r->call, &nobody, out, err);
-    if (owner.pid == 0)
-        return err_set(err, DIBS_NOT_FOUND, "its process is not visible");
-    return core_holder(r->core, r->call, &owner, out, err);
+    return (!r->sockets || holder.pid != 0) && core_holder(r->core, r->call, &holder, out, NULL) == DIBS_OK;
 }
 
 static void tell_restored(struct repairing *r, size_t i, const dibs_claim *claim, const dibs_err *why)
@@ -236,14 +232,11 @@ static dibs_status check_lines(struct repairing *r, size_t from, size_t to, stru
             n_used += r->uses[i].claim_id != 0;
             continue;
         }
-        s = claim_for(r, i, &chunk->claims[chunk->n], r->sockets ? NULL : err);
-        chunk->n += s == DIBS_OK;
-        if (s != DIBS_OK && !r->sockets)
-            return s;
-        if (s != DIBS_OK)
-            r->pids[i] = 0; /* gone, or not ours to claim for */
+        if (claim_for(r, i, &chunk->claims[chunk->n]))
+            chunk->n++;
+        else
+            r->pids[i] = 0; /* of a socket: gone, or not ours to claim for */
     }
-    s = DIBS_OK;
     struct call part = core_part(r->core, r->call);
     if (!r->plan->is_dry_run && chunk->n > 0)
         s = ledger_restore(r->core->ledger, &part, &(dibs_snapshot){ chunk->claims, chunk->n, NULL, 0 }, NULL,

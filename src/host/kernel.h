@@ -3,9 +3,6 @@
 #define DIBS_HOST_KERNEL_H
 /* Ports as the kernel sees them: bind probe, sockets, ephemeral and reserved ranges. */
 #include <netinet/in.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "dibs/claim.h"
