@@ -215,27 +215,40 @@ void dibs_close(dibs *handle)
 
 int64_t dibs_boot_ms(const dibs *handle)
 {
-    if (handle && handle->to->remote)
-        return remote_boot_ms();
+    struct process_view view;
+
+    if (handle && handle->to->remote) /* its clock is this host's */
+        return clock_now(process_view_load(&view, NULL) == DIBS_OK ? view.boot_offset_ns : 0).boot_ms;
     return handle ? handle_call(handle).now.boot_ms : 0;
 }
 
 bool dibs_is_degraded(const dibs *handle, char *why, size_t why_size)
 {
-    bool is_degraded = handle && handle->to->why_degraded.code != DIBS_OK;
+    struct wire_daemon daemon = { 0 };
+    const char *text = "";
 
-    if (handle && handle->to->remote)
-        return handle->to->pid == getpid() && remote_degraded(handle->to->remote, why, why_size);
-    if (is_degraded && why && why_size > 0)
-        (void) text_copy(why, why_size, handle->to->why_degraded.msg);
-    return is_degraded;
+    if (handle && !handle->to->remote && handle->to->why_degraded.code != DIBS_OK)
+        text = handle->to->why_degraded.msg;
+    else if (handle && handle->to->remote && handle->to->pid == getpid() &&
+             remote_daemon(handle->to->remote, &daemon, NULL) == DIBS_OK)
+        text = daemon.degraded;
+    if (text[0] && why && why_size > 0)
+        (void) text_copy(why, why_size, text);
+    return text[0];
 }
 
 const char *dibs_principal_of(const dibs *handle)
 {
-    if (handle && handle->to->remote)
-        return handle->to->pid == getpid() ? remote_principal(handle->to->remote) : "";
-    return handle ? handle->call.principal : "";
+    struct remote *r = handle ? handle->to->remote : NULL;
+    struct wire_daemon daemon;
+
+    if (!r)
+        return handle ? handle->call.principal : "";
+    if (handle->to->pid != getpid())
+        return "";
+    if (!r->principal[0] && remote_daemon(r, &daemon, NULL) == DIBS_OK)
+        (void) text_copy(r->principal, sizeof r->principal, daemon.principal);
+    return r->principal;
 }
 
 const dibs_settings *dibs_settings_of(const dibs *handle)

@@ -14,10 +14,9 @@
 struct remote {
     int fd; /* -1: not connected */
     bool is_named;
-    bool is_known; /* `principal` was asked for */
     const dibs_settings *settings;
     char path[DIBS_SETTING_VALUE_MAX + 1];
-    char principal[DIBS_PRINCIPAL_MAX + 1];
+    char principal[DIBS_PRINCIPAL_MAX + 1]; /* that the daemon sees; empty: not asked for yet */
 };
 
 /* Find the daemon that the settings mean; false: none, the ledger itself. *is_named: a setting names it. */
@@ -31,12 +30,6 @@ void remote_close(struct remote *r); /* NULL is fine */
 DEFINE_AUTO(struct remote, remote_close)
 
 dibs_status remote_daemon(struct remote *r, struct wire_daemon *out, dibs_err *err);
-/* The principal that the daemon sees; "" when it does not answer. Asked once. */
-const char *remote_principal(struct remote *r);
-/* Why the daemon works without its ledger; false when it does not. Asked each time. */
-bool remote_degraded(struct remote *r, char *why, size_t size);
-/* Of this host, which is the daemon's too. */
-int64_t remote_boot_ms(void);
 
 /* ---- a request to the daemon and its answer (remote_exchange.c) ---- */
 
