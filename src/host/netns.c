@@ -152,13 +152,6 @@ static bool look_at_mount(void *ctx, char *line)
     return s->fd >= 0;
 }
 
-/* Does a walk over /proc show every process there is? Only to root of the host itself. */
-static bool sees_all(void)
-{
-    return proc_may_inspect_all() && proc_is_ours() &&
-           proc_link_inode(AT_FDCWD, "/proc/self/ns/pid", "pid") == PROC_INITIAL_PIDNS;
-}
-
 static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
 {
     struct search s = { .wanted = netns, .fd = -1, .is_complete = true };
@@ -176,7 +169,9 @@ static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
     if (s.os_errno && proc_trouble(s.os_errno) != PROC_GONE)
         return err_os(err, DIBS_UNAVAILABLE, s.os_errno, "network namespace %" PRIu64 " cannot be opened",
                       netns);
-    if (s.is_complete && sees_all())
+    /* Only to root of the host itself a walk over /proc shows every process there is. */
+    if (s.is_complete && proc_may_inspect_all() && proc_is_ours() &&
+        proc_link_inode(AT_FDCWD, "/proc/self/ns/pid", "pid") == PROC_INITIAL_PIDNS)
         return err_set(err, DIBS_NOT_FOUND, "there is no network namespace %" PRIu64 " any more", netns);
     return err_set(err, DIBS_UNAVAILABLE, "network namespace %" PRIu64 " cannot be seen from here", netns);
 }

@@ -178,7 +178,7 @@ dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
     return give(handle, s, out);
 }
 
-static dibs_status open_here(const dibs_settings *settings, dibs_ledger_mode mode, dibs **out, dibs_err *err)
+dibs_status handle_open(const dibs_settings *settings, dibs_ledger_mode mode, dibs **out, dibs_err *err)
 {
     dibs *handle = make_handle();
 
@@ -190,16 +190,6 @@ static dibs_status open_here(const dibs_settings *settings, dibs_ledger_mode mod
     (void) text_copy(to->settings.socket, sizeof to->settings.socket, "none");
     to->is_server = true;
     return give(handle, open_core(handle, err), out);
-}
-
-dibs_status handle_open_server(const dibs_settings *settings, dibs **out, dibs_err *err)
-{
-    return open_here(settings, DIBS_LEDGER_STRICT, out, err);
-}
-
-dibs_status handle_open_bare(const dibs_settings *settings, dibs **out, dibs_err *err)
-{
-    return open_here(settings, DIBS_LEDGER_MRU, out, err);
 }
 
 void dibs_close(dibs *handle)

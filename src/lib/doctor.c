@@ -338,10 +338,7 @@ static bool pass_on(void *ctx, const dibs_finding *finding)
     return !d->is_stopped;
 }
 
-static dibs_status read_finding(const jsonr_value *v, void *out, dibs_err *err)
-{
-    return wire_finding_read(v, out, err);
-}
+EXCHANGE_READ(finding)
 
 static dibs_status ask_findings(struct doctor *d, struct remote *remote, dibs_err *err)
 {
@@ -420,7 +417,7 @@ dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn
         return DIBS_OK;
     }
     if (s == DIBS_OK)
-        s = handle_open_bare(settings, &handle, err);
+        s = handle_open(settings, DIBS_LEDGER_MRU, &handle, err);
     if (s != DIBS_OK)
         return s;
     d.core = handle->to->core;

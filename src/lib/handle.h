@@ -14,10 +14,9 @@ struct dibs {
     struct call call;
 };
 
-/* Open the ledger itself for a long-lived process, whatever ledger it is: no daemon, no fallback. */
-dibs_status handle_open_server(const dibs_settings *settings, dibs **out, dibs_err *err);
-/* The same without its ledger. */
-dibs_status handle_open_bare(const dibs_settings *settings, dibs **out, dibs_err *err);
+/* Open the ledger itself, whatever ledger it is, without a daemon: with the mode STRICT for a long-lived
+ * process, with MRU a handle whose engine has no ledger. */
+dibs_status handle_open(const dibs_settings *settings, dibs_ledger_mode mode, dibs **out, dibs_err *err);
 /* As dibs_doctor(), for a process that has the ledger open. */
 dibs_status handle_doctor(dibs *handle, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err);
 

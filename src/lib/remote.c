@@ -86,10 +86,7 @@ void remote_close(struct remote *r)
 
 /* ---- the daemon ---- */
 
-static dibs_status read_daemon(const jsonr_value *v, void *out, dibs_err *err)
-{
-    return wire_daemon_read(v, out, err);
-}
+EXCHANGE_READ(daemon)
 
 dibs_status remote_daemon(struct remote *r, struct wire_daemon *out, dibs_err *err)
 {

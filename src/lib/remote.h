@@ -63,6 +63,13 @@ const jsonr_value *exchange_root(const struct exchange *exchange);
 dibs_status exchange_not_understood(const struct exchange *exchange, dibs_err *err);
 void exchange_done(struct exchange *exchange);
 
+/* Define read_NAME(), which is wire_NAME_read() for any kind of memory. */
+#define EXCHANGE_READ(name)                                                        \
+    static dibs_status read_##name(const jsonr_value *v, void *out, dibs_err *err) \
+    {                                                                              \
+        return wire_##name##_read(v, out, err);                                    \
+    }
+
 /* The target of an answer: one value, or each item of the list under `key`. */
 struct exchange_type {
     dibs_status (*read)(const jsonr_value *v, void *out, dibs_err *err);

@@ -392,16 +392,6 @@ static dibs_status read_file(dibs_settings *s, dibs_source source, const char *p
     return status;
 }
 
-static dibs_status read_files(dibs_settings *s, dibs_err *err)
-{
-    char path[DIBS_SETTING_VALUE_MAX];
-    dibs_status status = read_file(s, DIBS_FROM_SYSTEM, "/etc/dibs/dibs.yaml", err);
-
-    if (status == DIBS_OK && user_path("XDG_CONFIG_HOME", ".config", "dibs.yaml", path, sizeof path))
-        status = read_file(s, DIBS_FROM_USER, path, err);
-    return status;
-}
-
 static dibs_status read_environment(dibs_settings *s, dibs_err *err)
 {
     dibs_status status = DIBS_OK;
@@ -464,6 +454,7 @@ dibs_status dibs_settings_load(const dibs_flag *flags, size_t n, dibs_settings *
 dibs_status dibs_settings_load_project(const dibs_project_file *project, const dibs_flag *flags, size_t n,
                                        dibs_settings *out, dibs_err *err)
 {
+    char path[DIBS_SETTING_VALUE_MAX];
     dibs_settings s;
 
     if (!out || (n > 0 && !flags))
@@ -472,7 +463,9 @@ dibs_status dibs_settings_load_project(const dibs_project_file *project, const d
         if (!flags[i].value || !is_setting(flags[i].setting))
             return err_set(err, DIBS_INVALID, "settings: flag %zu is no setting, or has no value", i);
     set_defaults(&s);
-    dibs_status status = read_files(&s, err);
+    dibs_status status = read_file(&s, DIBS_FROM_SYSTEM, "/etc/dibs/dibs.yaml", err);
+    if (status == DIBS_OK && user_path("XDG_CONFIG_HOME", ".config", "dibs.yaml", path, sizeof path))
+        status = read_file(&s, DIBS_FROM_USER, path, err);
     if (status == DIBS_OK)
         status = read_project(&s, project, err);
     if (status == DIBS_OK)
