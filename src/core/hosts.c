@@ -42,17 +42,6 @@ static void on_hosts_free(struct on_hosts *o)
 }
 DEFINE_AUTO(struct on_hosts, on_hosts_free)
 
-static dibs_status check_hosts(const char *const *hosts, size_t n, dibs_err *err)
-{
-    if (n == 0 || n > DIBS_HOSTS_MAX)
-        return err_set(err, DIBS_INVALID, "1 to %d hosts can be named at once", DIBS_HOSTS_MAX);
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(hosts[i], hosts[k]) == 0)
-                return err_set(err, DIBS_INVALID, "host '%.80s' is named twice", hosts[i]);
-    return DIBS_OK;
-}
-
 static dibs_status check(const dibs_request *r, dibs_err *err)
 {
     if (r->holder != DIBS_HELD_BY_NOBODY || !r->keep)
@@ -253,12 +242,15 @@ static dibs_status prepare(struct on_hosts *o, const dibs_request *r, dibs_err *
 static dibs_status open_hosts(struct core *core, const struct call *call, const struct core_hosts *hosts,
                               struct on_hosts **out, dibs_err *err)
 {
-    dibs_status s = check_hosts(hosts->names, hosts->n, err);
-    struct on_hosts *o = NULL;
+    dibs_status s = DIBS_OK;
 
-    if (s != DIBS_OK)
-        return s;
-    o = *out = calloc(1, sizeof *o);
+    if (hosts->n == 0 || hosts->n > DIBS_HOSTS_MAX)
+        return err_set(err, DIBS_INVALID, "1 to %d hosts can be named at once", DIBS_HOSTS_MAX);
+    for (size_t i = 0; i < hosts->n; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(hosts->names[i], hosts->names[k]) == 0)
+                return err_set(err, DIBS_INVALID, "host '%.80s' is named twice", hosts->names[i]);
+    struct on_hosts *o = *out = calloc(1, sizeof *o);
     if (!o)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     o->core = core;

@@ -85,14 +85,13 @@ struct kernel_suspects {
 
 /* The sockets of this network namespace at one moment; begin with zeros. */
 struct kernel_inventory {
-    uint64_t *inodes; /* ascending */
+    uint64_t *inodes; /* ascending; the owner frees them */
     size_t n, max;
     int64_t taken_ms; /* CLOCK_MONOTONIC */
 };
 /* Set the inode to 0 for each of `sockets` (just seen) that is not older than the inventory, or that is gone
  * a moment later. Waits only when the inventory is too young to decide. */
 void kernel_settle(struct kernel_inventory *inventory, struct kernel_socket *sockets, size_t n);
-void kernel_inventory_done(struct kernel_inventory *inventory);
 
 /* Find the processes that have these sockets open, in one walk over /proc: pids[i] becomes the owner of
  * inodes[i], or 0: no process that we may look at (always for inode 0). `suspects` may be NULL. */

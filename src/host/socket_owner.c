@@ -71,11 +71,6 @@ void kernel_settle(struct kernel_inventory *inventory, struct kernel_socket *soc
             sockets[i].inode = 0;
 }
 
-void kernel_inventory_done(struct kernel_inventory *inventory)
-{
-    free(inventory->inodes);
-}
-
 /* ---- their owners ---- */
 
 struct wanted {

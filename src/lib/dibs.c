@@ -30,17 +30,6 @@ static struct instant real_now(void *ctx)
     return clock_now(to->core ? to->core->view.boot_offset_ns : 0);
 }
 
-/* Refuse etcd: a command would have to read the whole ledger before it could decide anything, and could hold
- * nothing, because the daemon renews the lease that holders depend on. */
-static dibs_status refuse_cluster(const dibs_settings *settings, dibs_err *err)
-{
-    return err_trouble(
-        err, DIBS_TROUBLE_NONE,
-        "the ledger %.200s is used through the daemon of this host: start 'dibs serve --ledger "
-        "%.200s', and name its socket (--socket, DIBS_SOCKET)",
-        settings->ledger, settings->ledger);
-}
-
 static dibs_status open_ledger(struct connection *to, struct ledger **out, dibs_err *err)
 {
     const dibs_settings *settings = &to->settings;
@@ -53,24 +42,20 @@ static dibs_status open_ledger(struct connection *to, struct ledger **out, dibs_
                            "the ledger is turned off (ledger-mode mru)");
         return DIBS_OK;
     }
-    dibs_status s = to->is_server || !ledger_is_cluster(settings->ledger)
-                        ? ledger_open(settings->ledger, &options, out, err)
-                        : refuse_cluster(settings, err);
+    /* A command would have to read the whole ledger in etcd before it could decide anything, and could hold
+     * nothing, because the daemon renews the lease that holders depend on. */
+    if (!to->is_server && ledger_is_cluster(settings->ledger))
+        return err_trouble(
+            err, DIBS_TROUBLE_NONE,
+            "the ledger %.200s is used through the daemon of this host: start 'dibs serve --ledger "
+            "%.200s', and name its socket (--socket, DIBS_SOCKET)",
+            settings->ledger, settings->ledger);
+    dibs_status s = ledger_open(settings->ledger, &options, out, err);
     if (s != DIBS_OK && err && fallback_may(settings, err)) {
         to->why_degraded = *err;
         return DIBS_OK;
     }
     return s;
-}
-
-/* The owner of the ledger's file: false when it has none. */
-static bool file_owner(const char *uri, uid_t *out)
-{
-    struct stat st = { 0 };
-    bool is_file = strncmp(uri, "sqlite:", strlen("sqlite:")) == 0 && stat(uri + strlen("sqlite:"), &st) == 0;
-
-    *out = st.st_uid;
-    return is_file;
 }
 
 /* Fill in the user of this process, as the ledger sees it. */
@@ -93,10 +78,12 @@ static dibs_status find_user(struct connection *to, struct call *out, dibs_err *
     out->uid = uid;
     out->pid = (int32_t) getpid();
     /* Root of a user namespace can be any user outside; but the owner of the ledger's file can write it. */
-    uid_t owner = 0;
-    bool is_file = file_owner(settings->ledger, &owner);
-    out->is_admin = geteuid() == 0 && (users.is_initial || (is_file && owner == geteuid()));
-    out->is_guest = is_file && owner != geteuid() && !out->is_admin;
+    static const char scheme[] = "sqlite:";
+    const char *path = settings->ledger + sizeof scheme - 1;
+    struct stat st = { 0 };
+    bool is_file = strncmp(settings->ledger, scheme, sizeof scheme - 1) == 0 && stat(path, &st) == 0;
+    out->is_admin = geteuid() == 0 && (users.is_initial || (is_file && st.st_uid == geteuid()));
+    out->is_guest = is_file && st.st_uid != geteuid() && !out->is_admin;
     return DIBS_OK;
 }
 

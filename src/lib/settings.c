@@ -233,14 +233,6 @@ static dibs_status put_order(const char *value, char *out, size_t size, dibs_err
     return put_text(out, size, value, err);
 }
 
-static dibs_status put_sync(const char *value, bool *out, dibs_err *err)
-{
-    if (strcmp(value, "normal") != 0 && strcmp(value, "full") != 0)
-        return bad(value, "normal or full", err);
-    *out = value[0] == 'f';
-    return DIBS_OK;
-}
-
 static dibs_status put(dibs_settings *s, dibs_setting which, const char *value, dibs_source source,
                        dibs_err *err)
 {
@@ -249,7 +241,9 @@ static dibs_status put(dibs_settings *s, dibs_setting which, const char *value, 
     case DIBS_SET_LEDGER_MODE: return put_mode(value, &s->ledger_mode, err);
     case DIBS_SET_MRU_FILE: return put_text(s->mru_file, sizeof s->mru_file, value, err);
     case DIBS_SET_SOCKET: return put_socket(value, source, s->socket, sizeof s->socket, err);
-    case DIBS_SET_SYNC: return put_sync(value, &s->is_sync_full, err);
+    case DIBS_SET_SYNC:
+        s->is_sync_full = strcmp(value, "full") == 0;
+        return s->is_sync_full || strcmp(value, "normal") == 0 ? DIBS_OK : bad(value, "normal or full", err);
     case DIBS_SET_RANGE: return dibs_ranges_parse(value, &s->range, err);
     case DIBS_SET_POOL: return put_text(s->pool, sizeof s->pool, value, err);
     case DIBS_SET_BAND: return put_band(value, &s->band, err);
