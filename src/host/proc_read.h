@@ -70,9 +70,6 @@ bool proc_is_ours(void);
 /* May we inspect every process that /proc lists (CAP_SYS_PTRACE in the initial user namespace)? */
 bool proc_may_inspect_all(void);
 
-/* Call fn for the lines of mountinfo until it returns true; whether it did. It may change the line. */
-bool proc_mounts(bool (*fn)(void *ctx, char *line), void *ctx);
-
 /* Does /proc list every process of our pid namespace and below, for us? */
 bool proc_shows_every_process(void);
 
