@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Repair from observation (K7): what is used but not claimed is claimed; what is claimed but not used is
- * dropped only when it was seen so three times in the same generation (W4), has no holder, and is the
- * caller's to end. */
+/* Repair from observation (K7): what is used but not claimed is claimed; a claim that is not used is dropped
+ * only after three sightings of one generation (W4), without a holder, and if it is the caller's to end. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -59,10 +59,9 @@ struct kernel_socket {
 typedef bool (*kernel_socket_fn)(void *ctx, const struct kernel_socket *socket);
 
 /* Call fn for the listening TCP (and SCTP) or bound UDP sockets in network namespace `netns` (0 or our own:
- * here), of `proto` on `port` (0: every port), through sock_diag; for our own namespace /proc/net is read
- * when netlink is not available. A protocol that the kernel lacks has no sockets. NOT_FOUND: no such
- * namespace any more (no process is in it and all could be looked at); UNAVAILABLE: it cannot be reached from
- * here. */
+ * here), of `proto` on `port` (0: every port), through sock_diag, or here from /proc/net without netlink. A
+ * protocol that the kernel lacks has no sockets. NOT_FOUND: no such namespace any more (no process is in it
+ * and all could be looked at); UNAVAILABLE: it cannot be reached from here. */
 dibs_status kernel_sockets(uint64_t netns, dibs_proto proto, uint16_t port, kernel_socket_fn fn, void *ctx,
                            dibs_err *err);
 
@@ -79,7 +78,7 @@ dibs_status kernel_peer_uid(int fd, uint32_t *uid, dibs_err *err);
 struct kernel_suspects {
     const pid_t *first;
     size_t n_first;
-    const pid_t *last;
+    pid_t *last; /* sorted by the search */
     size_t n_last;
 };
 

@@ -111,8 +111,7 @@ static dibs_status find_process(const struct process_view *view, int fd, struct 
     peer->pidfd = open_pidfd(view, fd, peer);
     if (peer->pidfd >= 0 && peer->pid > 0 && proc_is_ours())
         peer->pidns = namespace_of(view, peer->pid);
-    /* The kernel gives the number of an ended namespace to the next one at once, which is another principal.
-     */
+    /* The kernel gives the number of an ended namespace to the next one, which is another principal. */
     if (peer->pidns != 0 && peer->pidns != view->pidns &&
         process_identify(view, find_pid(peer, 1), &first, NULL) == DIBS_OK)
         peer->began_ticks = first.process.start_ticks;

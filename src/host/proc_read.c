@@ -23,8 +23,7 @@
 /* The kernel's own limit of pids (PID_MAX_LIMIT), and a few names more. */
 #define PROC_ENTRIES_MAX ((1 << 22) + 256)
 
-/* ---- the text of stat and status: a process chooses its own name, with blanks, newlines, parentheses ----
- */
+/* ---- the text of stat and status: a process' name may hold blanks, newlines and parentheses ---- */
 
 /* Tokens after the last ')', counted from 0. */
 enum { TOKEN_STATE = 0, TOKEN_PPID = 1, TOKEN_SESSION = 3, TOKEN_THREADS = 17, TOKEN_START = 19, N_TOKENS };

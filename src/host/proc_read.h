@@ -42,8 +42,7 @@ const char *proc_next_number(DIR *dir);
 /* The same for pids; 0 at the end. */
 pid_t proc_next_pid(DIR *dir);
 
-/* Return the inode of a link such as "pid:[123]" or "socket:[123]"; 0 and errno when the link cannot be read
- * or is of another kind. */
+/* Return the inode of a link such as "pid:[123]"; 0 and errno when it cannot be read or is no such link. */
 uint64_t proc_link_inode(int dir_fd, const char *name, const char *kind);
 
 /* Read DIR/stat below an open directory of /proc; start ticks are converted to the host's clock. */

@@ -338,8 +338,7 @@ static void visit(struct walk *w, pid_t pid)
     if (!w->view->is_initial_pidns && !w->sees_namespace &&
         proc_link_inode(dir, "ns/pid", "pid") == w->process->pidns)
         w->sees_namespace = true;
-    /* Every user may read the start time, and it almost always decides: a namespace's inode and its pids are
-     * reused, the moment is not. */
+    /* Every user may read the start time, and it decides: inodes and pids are reused, the moment is not. */
     if (compare_ticks(stat.start_ticks, w->process->start_ticks) != OTHER)
         examine(w, dir, pid, &stat);
 }

@@ -32,17 +32,15 @@ struct watch_options {
 dibs_status watch_open(const struct watch_options *options, struct watch **out, dibs_err *err);
 void watch_close(struct watch *watch); /* NULL is fine */
 
-/* Count one more claim of this process; of a dead one, died() is called in the next turn. Fails only without
- * memory. */
+/* Count one more claim of this process; died() reports a dead one in the next turn. Fails without memory. */
 dibs_status watch_add(struct watch *watch, const dibs_process *process, dibs_err *err);
 /* Count one claim less; after the last the process is not watched any more. Ignores unknown processes. */
 void watch_drop(struct watch *watch, const dibs_process *process);
 
 uint64_t watch_moment(const struct watch *watch);
-/* Return the facts of a process of our own pid namespace that is alive and was watched already at `moment`
- * (from watch_moment()), so that no other process has had its pid since. Facts that it can change (uid,
- * command, network namespace; 0: not known) are cached from the first call: read them again before refusing
- * something because of them. */
+/* Return the facts of a process of our own pid namespace that is alive and was watched already at `moment`,
+ * so that no other process has had its pid since. Facts that it can change (uid, command, network namespace;
+ * 0: not known) are cached from the first call: read them again before refusing something by them. */
 bool watch_knows(struct watch *watch, pid_t pid, uint64_t moment, struct process_facts *out, uint64_t *netns);
 
 struct watch_counts {

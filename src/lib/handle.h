@@ -22,8 +22,7 @@ dibs_status handle_doctor(dibs *handle, bool fix, dibs_finding_fn fn, void *ctx,
 
 /* The call that a function of this handle makes now. */
 struct call handle_call(const dibs *handle);
-/* A handle whose functions are all parts of `call`, on the same connection. Use it while both are valid; it
- * is not closed. */
+/* A handle on the same connection whose functions are parts of `call`; borrowed from both, not closed. */
 dibs handle_with(const dibs *handle, const struct call *call);
 /* A handle that acts as `principal` (borrowed), an administrator whose ports are used on other hosts: nothing
  * is probed, this host's own ranges count. INVALID: a daemon is behind it, or the text is too long. */

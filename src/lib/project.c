@@ -51,8 +51,7 @@ static bool git_directory(const char *dir, char *out, size_t size)
     return n >= 0 && (size_t) n < size;
 }
 
-/* The branch that is checked out at `dir`. None when HEAD is detached: a commit is no name, it changes with
- * every step of a rebase. */
+/* The branch at `dir`. None when HEAD is detached: a commit changes with every step of a rebase. */
 static bool git_branch(const char *dir, char *out, size_t size)
 {
     static const char heads[] = "ref: refs/heads/";

@@ -22,8 +22,7 @@ struct remote {
 /* Find the daemon that the settings mean; false: none, the ledger itself. *is_named: a setting names it. */
 bool remote_find(const dibs_settings *settings, char out[DIBS_SETTING_VALUE_MAX + 1], bool *is_named);
 
-/* Connect. UNAVAILABLE, with what to do, when no daemon answers there. `settings` are borrowed for as long as
- * it is open. */
+/* Connect. UNAVAILABLE, with what to do, when no daemon answers. `settings` are borrowed while it is open. */
 dibs_status remote_open(const char *path, bool is_named, const dibs_settings *settings, struct remote **out,
                         dibs_err *err);
 void remote_close(struct remote *r); /* NULL is fine */

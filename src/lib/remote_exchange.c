@@ -2,6 +2,7 @@
 #include "lib/remote.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ enum {
     PAUSE_MS = 20,        /* between two attempts: a daemon restarts within some of them */
     ATTEMPTS_MAX = 10000, /* the deadline ends it long before */
     HEAD_MAX = 512,       /* our own header lines */
-    KEY_BYTES = 16,       /* of randomness in an Idempotency-Key */
+    KEY_TEXT = 33,        /* of an Idempotency-Key: 128 random bits as hex digits */
     READ_BYTES = 65536,
     HTTP_TOO_MANY = 429,
     PATIENCE = 12, /* timeouts that a request of many steps may take */
@@ -309,14 +310,13 @@ static bool goes_on(const struct exchange *exchange, const struct answer *answer
     return false;
 }
 
-static dibs_status make_key(char out[2 * KEY_BYTES + 1], dibs_err *err)
+static dibs_status make_key(char out[KEY_TEXT], dibs_err *err)
 {
-    uint8_t bytes[KEY_BYTES] = { 0 };
+    uint64_t random[2] = { 0 };
 
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t) sizeof bytes)
+    if (getrandom(random, sizeof random, 0) != (ssize_t) sizeof random)
         return err_os(err, DIBS_FAILURE, errno, "no random numbers to be had");
-    for (size_t i = 0; i < sizeof bytes; i++)
-        (void) snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+    (void) snprintf(out, KEY_TEXT, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
     return DIBS_OK;
 }
 
@@ -344,7 +344,7 @@ static dibs_status ask(struct exchange *exchange, const struct bytes *text, dibs
 dibs_status exchange_ask(struct exchange *exchange, dibs_err *err)
 {
     AUTO(bytes_done) struct bytes text = { 0 };
-    char key[2 * KEY_BYTES + 1] = "";
+    char key[KEY_TEXT] = "";
     dibs_err local = { 0 };
 
     if (!err)

@@ -5,8 +5,7 @@
 #include "lib/connection.h"
 #include "lib/remote.h"
 
-/* The engine of a handle, and the call that the function makes: the first arguments of a core_... function.
- */
+/* The first arguments of a core_... function: the engine of a handle, and the call that is made. */
 #define CORE(handle) (handle)->to->core, CALL(handle)
 #define CALL(handle) ((struct call[1]){ handle_call(handle) })
 
