@@ -115,31 +115,25 @@ static dibs_status look_around(struct on_hosts *o, dibs_err *err)
 
 /* ---- which port ---- */
 
-static size_t choose(struct on_hosts *o, uint16_t out[CANDIDATES])
+static size_t candidates(struct on_hosts *o, uint16_t out[CANDIDATES])
 {
+    const dibs_request *r = o->ask.request;
     /* From anywhere on: other hosts may choose at the same time. */
     const struct plan_choice choice = {
         .plan = &o->plan, .claim = &o->want.claim, .beside = &o->shared, .cursor = core_random(o->core)
     };
     struct plan_sets sets = { .free = o->plan.choosable };
 
-    portbits_subtract(&sets.free, &o->taken);
-    portbits_subtract(&sets.free, &o->shared);
-    sets.rested = sets.free;
-    portbits_subtract(&sets.rested, &o->cooling);
-    return plan_by_sets(o->core, &choice, &sets, out, CANDIDATES);
-}
-
-static size_t candidates(struct on_hosts *o, uint16_t out[CANDIDATES])
-{
-    const dibs_request *r = o->ask.request;
-
     out[0] = o->named ? o->named : r->port;
     if (o->named || r->mode == DIBS_REQUIRED)
         return 1;
     if (r->mode == DIBS_PREFERRED && !portbits_has(&o->taken, r->port) && !portbits_has(&o->shared, r->port))
         return 1;
-    return choose(o, out);
+    portbits_subtract(&sets.free, &o->taken);
+    portbits_subtract(&sets.free, &o->shared);
+    sets.rested = sets.free;
+    portbits_subtract(&sets.rested, &o->cooling);
+    return plan_by_sets(o->core, &choice, &sets, out, CANDIDATES);
 }
 
 /* ---- deciding ---- */

@@ -279,7 +279,7 @@ bool proc_may_inspect_all(void)
 }
 
 /* hidepid is an option of the mount: read it there, since a visible process might be our own. */
-static bool hides_no_process(void)
+bool proc_shows_every_process(void)
 {
     AUTO(free_auto) char *line = NULL;
     struct statx sx = { 0 };
@@ -287,6 +287,8 @@ static bool hides_no_process(void)
     int64_t id = 0;
     bool is_found = false;
 
+    if (proc_may_inspect_all())
+        return true;
     if (statx(AT_FDCWD, "/proc/self/", 0, STATX_MNT_ID, &sx) != 0 || !(sx.stx_mask & STATX_MNT_ID))
         return false;
     FILE *mounts = fopen("/proc/self/mountinfo", "re");
@@ -296,11 +298,6 @@ static bool hides_no_process(void)
         (void) fclose(mounts);
     const char *fs = is_found ? strstr(line, " - proc ") : NULL;
     return fs && !strstr(fs, "hidepid=");
-}
-
-bool proc_shows_every_process(void)
-{
-    return proc_may_inspect_all() || hides_no_process();
 }
 
 uint64_t proc_host_ticks(const struct process_view *view, uint64_t ticks)

@@ -272,30 +272,24 @@ dibs_status settings_set(dibs_settings *s, dibs_setting which, const char *value
 
 /* ---- where they come from ---- */
 
-/* Of the user's own folder: $HOME, else, as in a service or in cron, what the user database says. */
-static bool home_path(const char *below_home, const char *file, char *out, size_t size)
+/* $XDG_... or a folder below the user's own: $HOME, else, as in a service or in cron, what the user database
+ * says. False when neither is there. */
+static bool user_path(const char *variable, const char *below_home, const char *file, char *out, size_t size)
 {
+    const char *base = getenv(variable);
     const char *home = getenv("HOME");
+    bool has_base = base && base[0] == '/';
     struct passwd entry = { 0 };
     struct passwd *found = NULL;
     char text[4096];
 
-    if ((!home || !home[0]) && getpwuid_r(geteuid(), &entry, text, sizeof text, &found) == 0 && found)
+    if (!has_base && (!home || !home[0]) && getpwuid_r(geteuid(), &entry, text, sizeof text, &found) == 0 &&
+        found)
         home = found->pw_dir;
-    if (!home || home[0] != '/')
+    if (!has_base && (!home || home[0] != '/'))
         return false;
-    int n = snprintf(out, size, "%s/%s/dibs/%s", home, below_home, file);
-    return n > 0 && (size_t) n < size;
-}
-
-/* $XDG_... or a folder below the user's own; false when neither is there. */
-static bool user_path(const char *variable, const char *below_home, const char *file, char *out, size_t size)
-{
-    const char *base = getenv(variable);
-
-    if (!base || base[0] != '/')
-        return home_path(below_home, file, out, size);
-    int n = snprintf(out, size, "%s/dibs/%s", base, file);
+    int n = has_base ? snprintf(out, size, "%s/dibs/%s", base, file)
+                     : snprintf(out, size, "%s/%s/dibs/%s", home, below_home, file);
     return n > 0 && (size_t) n < size;
 }
 
