@@ -25,6 +25,10 @@ struct use {
     bool is_repeated;  /* an earlier one is in its way */
 };
 
+struct use_chain {
+    struct use *first;
+};
+
 struct repairing {
     struct core *core;
     const struct call *call;
@@ -36,7 +40,7 @@ struct repairing {
     bool is_failed;            /* out of memory where that cannot be returned */
     const dibs_observed *seen; /* what was observed, in order */
     struct use *uses;          /* of seen[i] */
-    struct use **first;        /* by protocol and port */
+    struct use_chain *chains;  /* by protocol and port */
     size_t n_seen;
     struct kernel_socket *sockets; /* of seen[i], when sockets are observed */
     pid_t *pids;                   /* their owners */
@@ -99,20 +103,21 @@ static struct use *in_the_way(const struct repairing *r, struct use *use, const 
 
 static struct use *first_use(const struct repairing *r, const dibs_binding *b, uint16_t port)
 {
-    return b->proto <= DIBS_PROTO_MAX ? in_the_way(r, r->first[place_of(b->proto, port)], &b->address) : NULL;
+    return b->proto <= DIBS_PROTO_MAX ? in_the_way(r, r->chains[place_of(b->proto, port)].first, &b->address)
+                                      : NULL;
 }
 
 static dibs_status index_uses(struct repairing *r, dibs_err *err)
 {
     r->uses = calloc(r->n_seen + 1, sizeof *r->uses);
-    r->first = calloc(place_of(DIBS_PROTO_MAX + 1, 0), sizeof *r->first);
-    if (!r->uses || !r->first)
+    r->chains = calloc(place_of(DIBS_PROTO_MAX + 1, 0), sizeof *r->chains);
+    if (!r->uses || !r->chains)
         return err_set(err, DIBS_FAILURE, "repair: out of memory");
     for (size_t i = r->n_seen; i-- > 0;) {
-        struct use **first = &r->first[place_of(r->seen[i].binding.proto, r->seen[i].port)];
+        struct use_chain *chain = &r->chains[place_of(r->seen[i].binding.proto, r->seen[i].port)];
 
-        r->uses[i].next = *first;
-        *first = &r->uses[i];
+        r->uses[i].next = chain->first;
+        chain->first = &r->uses[i];
     }
     for (size_t i = 0; i < r->n_seen; i++)
         r->uses[i].is_repeated = first_use(r, &r->seen[i].binding, r->seen[i].port) != &r->uses[i];
@@ -410,7 +415,7 @@ static dibs_status compare(struct repairing *r, dibs_err *err)
     for (size_t i = 0; i < r->n_seen && r->uses; i++)
         free(r->uses[i].other_name);
     free(r->uses);
-    free(r->first);
+    free(r->chains);
     return s;
 }
 
