@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/args.h"
+#include "lib/verb.h"
 
 #include <string.h>
 

@@ -11,7 +11,6 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "lib/args.h"
 #include "lib/fallback.h"
 #include "lib/verb.h"
 

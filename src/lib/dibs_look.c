@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "lib/args.h"
 #include "lib/verb.h"
 
 #include "base/banned.h"

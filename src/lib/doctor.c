@@ -13,10 +13,8 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "host/kernel.h"
-#include "lib/args.h"
-#include "lib/connection.h"
 #include "lib/doctor.h"
-#include "lib/remote.h"
+#include "lib/verb.h"
 #include "net/proto.h"
 
 #include "base/banned.h"
