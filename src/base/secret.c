@@ -50,6 +50,8 @@ static dibs_status read_file(const char *what, const char *path, size_t max_byte
     if (text.n > max_bytes)
         return err_set(err, DIBS_INVALID, "%s %s: more than %zu bytes", what, path, max_bytes);
     text.at[text.n] = '\0';
+    if (!is_secret && strlen(text.at) != text.n)
+        return err_set(err, DIBS_INVALID, "%s %s: it has a NUL byte, so it is no text", what, path);
     *out = text;
     text = (struct bytes){ 0 };
     return DIBS_OK;
@@ -66,14 +68,9 @@ dibs_status file_read_text(const char *what, const char *path, size_t max_bytes,
     struct bytes text = { 0 };
     dibs_status s = read_file(what, path, max_bytes, false, &text, err);
 
-    if (s != DIBS_OK)
-        return s;
-    if (strlen(text.at) != text.n) {
-        bytes_done(&text);
-        return err_set(err, DIBS_INVALID, "%s %s: it has a NUL byte, so it is no text", what, path);
-    }
-    *out = text.at;
-    return DIBS_OK;
+    if (s == DIBS_OK)
+        *out = text.at;
+    return s;
 }
 
 void secret_free(char *text)

@@ -5,6 +5,7 @@
  * whole index), then by the index, then by the reloaded index, then over the claims of dead holders. A number
  * that somebody named is tried once, and once more when those in its way turn out to be dead. Holders are
  * judged here, between two transactions, never inside one (P9). */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +152,8 @@ static dibs_status find_runs(struct attempt *a, dibs_err *err)
     a->wants[0].align = batch->align;
     for (size_t first = 0, n = 1; first < batch->n; first += n) {
         const dibs_request *begin = a->asks[first].request;
+
+        assert(begin);
         uint32_t said = begin->run;
 
         n = batch->is_contiguous ? batch->n : said > 1 ? said : 1;
@@ -250,9 +253,10 @@ static dibs_status allocate(struct attempt *a, dibs_err *err)
     a->wants = calloc(n ? n : 1, sizeof *a->wants);
     a->candidates = calloc(n == 1 ? SPARE_MAX + 2 : n * (SPARE_MAX + 3) + 1, sizeof *a->candidates);
     a->planned = n > 1 ? calloc(1, PLANNED_BYTES) : NULL;
-    if (!a->asks || !a->wants || !a->candidates || (n > 1 && !a->planned))
-        return err_set(err, DIBS_FAILURE, "claiming: out of memory");
-    return DIBS_OK;
+    if (a->asks && a->wants && a->candidates && (n <= 1 || a->planned))
+        return DIBS_OK;
+    (void) err_set(err, DIBS_FAILURE, "claiming: out of memory");
+    return DIBS_FAILURE;
 }
 
 /* Requests that create nothing are left out of `used`, which is the attempt's batch. */

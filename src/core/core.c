@@ -41,7 +41,7 @@ void core_close(struct core *core)
         return;
     ledger_close(core->ledger);
     core_index_free(&core->index);
-    kernel_inventory_done(&core->inventory);
+    free(core->inventory.inodes);
     for (size_t i = 0; i < PLANS_MAX; i++)
         free(core->plans[i]);
     free(core);

@@ -147,6 +147,8 @@ void core_pool_room(struct core *core, const struct call *call, const dibs_pool 
                     const struct portbits *const used[2], struct core_room *out);
 dibs_status core_pool_usage(struct core *core, const struct call *call, const char *name,
                             dibs_pool_usage *out, dibs_err *err);
+/* For a list of claims: collect their ports in a struct portbits. */
+bool core_add_port(void *ports, const dibs_claim *claim);
 struct core_range_export {
     char *range;    /* DIBS_RANGES_TEXT_MAX + 1 bytes */
     uint8_t *bytes; /* *n of them */

@@ -27,6 +27,9 @@ struct on_hosts {
     struct ledger_want want;
     const struct plan_pool *plan;
     uint16_t named; /* where a host has the name already; 0: none has */
+    uint16_t port;  /* that is tried */
+    dibs_claim *out;
+    size_t n_ended;
     struct portbits taken, cooling;
     struct portbits shared; /* by all hosts of the cluster */
 };
@@ -38,17 +41,6 @@ static void on_hosts_free(struct on_hosts *o)
     free(o);
 }
 DEFINE_AUTO(struct on_hosts, on_hosts_free)
-
-static dibs_status check_hosts(const char *const *hosts, size_t n, dibs_err *err)
-{
-    if (n == 0 || n > DIBS_HOSTS_MAX)
-        return err_set(err, DIBS_INVALID, "1 to %d hosts can be named at once", DIBS_HOSTS_MAX);
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(hosts[i], hosts[k]) == 0)
-                return err_set(err, DIBS_INVALID, "host '%.80s' is named twice", hosts[i]);
-    return DIBS_OK;
-}
 
 static dibs_status check(const dibs_request *r, dibs_err *err)
 {
@@ -123,14 +115,20 @@ static dibs_status look_around(struct on_hosts *o, dibs_err *err)
 
 /* ---- which port ---- */
 
-static size_t choose(struct on_hosts *o, uint16_t out[CANDIDATES])
+static size_t candidates(struct on_hosts *o, uint16_t out[CANDIDATES])
 {
+    const dibs_request *r = o->ask.request;
     /* From anywhere on: other hosts may choose at the same time. */
     const struct plan_choice choice = {
         .plan = o->plan, .claim = &o->want.claim, .beside = &o->shared, .cursor = core_random(o->core)
     };
     struct plan_sets sets = { .free = o->plan->choosable };
 
+    out[0] = o->named ? o->named : r->port;
+    if (o->named || r->mode == DIBS_REQUIRED)
+        return 1;
+    if (r->mode == DIBS_PREFERRED && !portbits_has(&o->taken, r->port) && !portbits_has(&o->shared, r->port))
+        return 1;
     portbits_subtract(&sets.free, &o->taken);
     portbits_subtract(&sets.free, &o->shared);
     sets.rested = sets.free;
@@ -138,21 +136,9 @@ static size_t choose(struct on_hosts *o, uint16_t out[CANDIDATES])
     return plan_by_sets(o->core, &choice, &sets, out, CANDIDATES);
 }
 
-static size_t candidates(struct on_hosts *o, uint16_t out[CANDIDATES])
-{
-    const dibs_request *r = o->ask.request;
-
-    out[0] = o->named ? o->named : r->port;
-    if (o->named || r->mode == DIBS_REQUIRED)
-        return 1;
-    if (r->mode == DIBS_PREFERRED && !portbits_has(&o->taken, r->port) && !portbits_has(&o->shared, r->port))
-        return 1;
-    return choose(o, out);
-}
-
 /* ---- deciding ---- */
 
-static dibs_status claim_on(struct on_hosts *o, size_t i, uint16_t port, dibs_claim *out, dibs_err *err)
+static dibs_status claim_on(struct on_hosts *o, size_t i, dibs_err *err)
 {
     struct core_probing here = { o->core, o->call };
     struct call there = *o->call;
@@ -161,17 +147,17 @@ static dibs_status claim_on(struct on_hosts *o, size_t i, uint16_t port, dibs_cl
     struct ledger_batch batch = { .wants = &want, .n = 1 };
     char who[512] = "somebody";
 
-    want.candidates = &port;
+    want.candidates = &o->port;
     want.n_candidates = 1;
     want.accepts_cooling = true;
-    want.is_choice = o->ask.request->port != port;
+    want.is_choice = o->ask.request->port != o->port;
     want.claim.kind = want.is_choice ? DIBS_DYNAMIC : DIBS_STATIC;
     if (ledger_is_of_this_host(o->core->ledger, o->ledger[i])) {
         batch.probe = core_probe;
         batch.probe_ctx = &here;
     }
     there.tx = o->tx[i];
-    dibs_status s = ledger_claim(o->ledger[i], &there, &batch, out, &refusal, err);
+    dibs_status s = ledger_claim(o->ledger[i], &there, &batch, &o->out[i], &refusal, err);
     if (s != DIBS_TAKEN && s != DIBS_EXHAUSTED)
         return s;
     if (refusal.differs)
@@ -181,19 +167,20 @@ static dibs_status claim_on(struct on_hosts *o, size_t i, uint16_t port, dibs_cl
                        want.claim.name, refusal.blocker.port, o->hosts[i]);
     if (refusal.has_blocker)
         core_describe(&refusal.blocker, who, sizeof who);
-    return err_set(err, DIBS_TAKEN, "port %u cannot be had on host %s: %s has it", port, o->hosts[i],
+    return err_set(err, DIBS_TAKEN, "port %u cannot be had on host %s: %s has it", o->port, o->hosts[i],
                    refusal.is_busy ? "a process that dibs does not know" : who);
 }
 
-static void begin_all(struct on_hosts *o)
+/* Act on each host, all in one commit or none. */
+static dibs_status on_all(struct on_hosts *o, dibs_status (*act)(struct on_hosts *o, size_t i, dibs_err *err),
+                          dibs_err *err)
 {
+    dibs_status s = DIBS_OK;
+
     for (size_t i = 0; i < o->n; i++)
         o->tx[i] = ledger_begin(o->ledger[i], true);
-}
-
-/* All or none. */
-static dibs_status finish_all(struct on_hosts *o, dibs_status s, dibs_err *err)
-{
+    for (size_t i = 0; i < o->n && s == DIBS_OK; i++)
+        s = act(o, i, err);
     if (s == DIBS_OK)
         return ledger_commit_all(o->tx, o->n, err);
     for (size_t i = 0; i < o->n; i++)
@@ -201,17 +188,7 @@ static dibs_status finish_all(struct on_hosts *o, dibs_status s, dibs_err *err)
     return s;
 }
 
-static dibs_status try_port(struct on_hosts *o, uint16_t port, dibs_claim *out, dibs_err *err)
-{
-    dibs_status s = DIBS_OK;
-
-    begin_all(o);
-    for (size_t i = 0; i < o->n && s == DIBS_OK; i++)
-        s = claim_on(o, i, port, &out[i], err);
-    return finish_all(o, s, err);
-}
-
-static dibs_status decide(struct on_hosts *o, void *out, dibs_err *err)
+static dibs_status decide(struct on_hosts *o, dibs_err *err)
 {
     uint16_t ports[CANDIDATES];
     char ranges[DIBS_RANGES_TEXT_MAX + 1];
@@ -227,8 +204,10 @@ static dibs_status decide(struct on_hosts *o, void *out, dibs_err *err)
         return err_set(err, DIBS_INVALID, "port %u is of a pool of the cluster: it is one host's only",
                        ports[0]);
     s = DIBS_TAKEN;
-    for (size_t i = 0; i < n && s == DIBS_TAKEN; i++)
-        s = try_port(o, ports[i], out, err);
+    for (size_t i = 0; i < n && s == DIBS_TAKEN; i++) {
+        o->port = ports[i];
+        s = on_all(o, claim_on, err);
+    }
     return s;
 }
 
@@ -259,12 +238,15 @@ static dibs_status prepare(struct on_hosts *o, const dibs_request *r, dibs_err *
 static dibs_status open_hosts(struct core *core, const struct call *call, const struct core_hosts *hosts,
                               struct on_hosts **out, dibs_err *err)
 {
-    dibs_status s = check_hosts(hosts->names, hosts->n, err);
-    struct on_hosts *o = NULL;
+    dibs_status s = DIBS_OK;
 
-    if (s != DIBS_OK)
-        return s;
-    o = *out = calloc(1, sizeof *o);
+    if (hosts->n == 0 || hosts->n > DIBS_HOSTS_MAX)
+        return err_set(err, DIBS_INVALID, "1 to %d hosts can be named at once", DIBS_HOSTS_MAX);
+    for (size_t i = 0; i < hosts->n; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(hosts->names[i], hosts->names[k]) == 0)
+                return err_set(err, DIBS_INVALID, "host '%.80s' is named twice", hosts->names[i]);
+    struct on_hosts *o = *out = calloc(1, sizeof *o);
     if (!o)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     o->core = core;
@@ -277,15 +259,14 @@ static dibs_status open_hosts(struct core *core, const struct call *call, const 
 }
 
 /* Repeat while another host's commit comes first. */
-static dibs_status repeat(struct on_hosts *o,
-                          dibs_status (*act)(struct on_hosts *o, void *out, dibs_err *err), void *out,
+static dibs_status repeat(struct on_hosts *o, dibs_status (*act)(struct on_hosts *o, dibs_err *err),
                           dibs_err *err)
 {
     unsigned n_tries = 0;
     dibs_status s = DIBS_OK;
 
     do {
-        s = act(o, out, err);
+        s = act(o, err);
     } while (s == DIBS_UNAVAILABLE && ledger_try_again(o->ledger[0], o->call, 1, &n_tries));
     return s;
 }
@@ -300,9 +281,10 @@ dibs_status core_claim_on_hosts(struct core *core, const struct call *call, cons
         s = open_hosts(core, call, hosts, &o, err);
     if (s != DIBS_OK || !o)
         return s;
+    o->out = out;
     s = prepare(o, request, err);
     if (s == DIBS_OK)
-        s = repeat(o, decide, out, err);
+        s = repeat(o, decide, err);
     for (size_t i = 0; i < o->n && s == DIBS_OK; i++) /* each was of its own host, there */
         if (!ledger_is_of_this_host(core->ledger, o->ledger[i]))
             (void) text_copy(out[i].node, sizeof out[i].node, o->hosts[i]);
@@ -311,7 +293,7 @@ dibs_status core_claim_on_hosts(struct core *core, const struct call *call, cons
 
 /* ---- ending ---- */
 
-static dibs_status end_on(struct on_hosts *o, size_t i, size_t *n, dibs_err *err)
+static dibs_status end_on(struct on_hosts *o, size_t i, dibs_err *err)
 {
     const dibs_claim *want = &o->want.claim;
     struct call there = *o->call;
@@ -329,27 +311,20 @@ static dibs_status end_on(struct on_hosts *o, size_t i, size_t *n, dibs_err *err
     const struct ledger_seen seen = { found.id, found.generation, found.lease_until_ms };
     s = ledger_end(o->ledger[i], &there, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &ended,
                    err);
-    *n += ended;
+    o->n_ended += ended;
     return s;
 }
 
-static dibs_status end_all(struct on_hosts *o, void *out, dibs_err *err)
+static dibs_status end_all(struct on_hosts *o, dibs_err *err)
 {
-    size_t *n = out;
-    dibs_status s = DIBS_OK;
-
-    *n = 0;
-    begin_all(o);
-    for (size_t i = 0; i < o->n && s == DIBS_OK; i++)
-        s = end_on(o, i, n, err);
-    return finish_all(o, s, err);
+    o->n_ended = 0;
+    return on_all(o, end_on, err);
 }
 
 dibs_status core_release_on_hosts(struct core *core, const struct call *call, const dibs_which *which,
                                   const struct core_hosts *hosts, size_t *n, dibs_err *err)
 {
     AUTO(on_hosts_free_auto) struct on_hosts *o = NULL;
-    size_t ended = 0;
     dibs_status s = dibs_name_check(which->name, err);
 
     if (s == DIBS_OK)
@@ -357,11 +332,9 @@ dibs_status core_release_on_hosts(struct core *core, const struct call *call, co
     if (s != DIBS_OK || !o)
         return s;
     s = core_name(core, call, which->name, which->project, o->want.claim.name, err);
-    if (s != DIBS_OK)
-        return s;
-    (void) text_copy(o->want.claim.principal, sizeof o->want.claim.principal, call->principal);
-    s = repeat(o, end_all, &ended, err);
+    if (s == DIBS_OK)
+        s = repeat(o, end_all, err);
     if (s == DIBS_OK && n)
-        *n = ended;
+        *n = o->n_ended;
     return s;
 }

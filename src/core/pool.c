@@ -314,9 +314,9 @@ dibs_status core_pool_usage(struct core *core, const struct call *call, const ch
 
 /* ---- Kubernetes' snapshots ---- */
 
-static bool take_port(void *ctx, const dibs_claim *claim)
+bool core_add_port(void *ports, const dibs_claim *claim)
 {
-    portbits_add(ctx, claim->port);
+    portbits_add(ports, claim->port);
     return true;
 }
 
@@ -339,7 +339,7 @@ dibs_status core_snapshot_export(struct core *core, const struct call *call, con
     dibs_status s = pool_of_one_range(core, call, pool_name, &pool, err);
 
     if (s == DIBS_OK)
-        s = ledger_list(core->ledger, call, &(struct ledger_filter){ 0 }, take_port, &taken, err);
+        s = ledger_list(core->ledger, call, &(struct ledger_filter){ 0 }, core_add_port, &taken, err);
     if (s != DIBS_OK)
         return s;
     dibs_ranges_format(&pool.ranges, out->range);

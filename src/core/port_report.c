@@ -205,8 +205,7 @@ void core_socket_owners(struct core *core, const struct call *call, struct kerne
         if (inodes[i] != 0)
             portbits_add(&h.ports, sockets[i].port);
     }
-    /* Without the list all processes are looked at in the order of /proc: still right, but it may delay a
-     * rightful server. */
+    /* Without the list /proc is walked in its order: still right, but it may delay a rightful server. */
     (void) ledger_list(core->ledger, call, &held, note_holder, &h, NULL);
     struct kernel_suspects suspects = { first, h.n_first, last, h.n_last };
     kernel_socket_owners(inodes, pids, n, &suspects);

@@ -29,8 +29,7 @@ static bool gather(void *ctx, const dibs_claim *claim)
     return chunk->n < CHUNK_CLAIMS;
 }
 
-/* A user of another pid namespace ("uid:N@NAMESPACE") may have a mount namespace of its own, too, where the
- * directory exists. */
+/* For a user of another pid namespace ("uid:N@...") the directory may exist in a mount namespace there. */
 static bool project_is_gone(const dibs_claim *claim)
 {
     struct stat st;

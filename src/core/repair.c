@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Repair from observation (K7): what is used but not claimed is claimed; what is claimed but not used is
- * dropped only when it was seen so three times in the same generation (W4), has no holder, and is the
- * caller's to end. */
+/* Repair from observation (K7): what is used but not claimed is claimed; a claim that is not used is dropped
+ * only after three sightings of one generation (W4), without a holder, and if it is the caller's to end. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +25,10 @@ struct use {
     bool is_repeated;  /* an earlier one is in its way */
 };
 
+struct use_chain {
+    struct use *first;
+};
+
 struct repairing {
     struct core *core;
     const struct call *call;
@@ -37,7 +40,7 @@ struct repairing {
     bool is_failed;            /* out of memory where that cannot be returned */
     const dibs_observed *seen; /* what was observed, in order */
     struct use *uses;          /* of seen[i] */
-    struct use **first;        /* by protocol and port */
+    struct use_chain *chains;  /* by protocol and port */
     size_t n_seen;
     struct kernel_socket *sockets; /* of seen[i], when sockets are observed */
     pid_t *pids;                   /* their owners */
@@ -101,20 +104,21 @@ static struct use *in_the_way(const struct repairing *r, struct use *use, const 
 
 static struct use *first_use(const struct repairing *r, const dibs_binding *b, uint16_t port)
 {
-    return b->proto <= DIBS_PROTO_MAX ? in_the_way(r, r->first[place_of(b->proto, port)], &b->address) : NULL;
+    return b->proto <= DIBS_PROTO_MAX ? in_the_way(r, r->chains[place_of(b->proto, port)].first, &b->address)
+                                      : NULL;
 }
 
 static dibs_status index_uses(struct repairing *r, dibs_err *err)
 {
     r->uses = calloc(r->n_seen + 1, sizeof *r->uses);
-    r->first = calloc(place_of(DIBS_PROTO_MAX + 1, 0), sizeof *r->first);
-    if (!r->uses || !r->first)
+    r->chains = calloc(place_of(DIBS_PROTO_MAX + 1, 0), sizeof *r->chains);
+    if (!r->uses || !r->chains)
         return err_set(err, DIBS_FAILURE, "repair: out of memory");
     for (size_t i = r->n_seen; i-- > 0;) {
-        struct use **first = &r->first[place_of(r->seen[i].binding.proto, r->seen[i].port)];
+        struct use_chain *chain = &r->chains[place_of(r->seen[i].binding.proto, r->seen[i].port)];
 
-        r->uses[i].next = *first;
-        *first = &r->uses[i];
+        r->uses[i].next = chain->first;
+        chain->first = &r->uses[i];
     }
     for (size_t i = 0; i < r->n_seen; i++)
         r->uses[i].is_repeated = first_use(r, &r->seen[i].binding, r->seen[i].port) != &r->uses[i];
@@ -182,13 +186,13 @@ static bool is_missing(const struct repairing *r, size_t i)
            r->uses[i].claim_id == 0;
 }
 
-/* The process that uses a socket becomes the holder of its claim; a claim from a list is kept until the list
- * drops it. */
-static dibs_status claim_for(struct repairing *r, size_t i, dibs_claim *out, dibs_err *err)
+/* The process that uses a socket becomes the holder of its claim (false: there is none that can); a claim
+ * from a list is kept until the list drops it. */
+static bool claim_for(struct repairing *r, size_t i, dibs_claim *out)
 {
     const dibs_observed *o = &r->seen[i];
-    const dibs_heir nobody = { .holder = DIBS_HELD_BY_NOBODY };
-    const dibs_heir owner = { .holder = DIBS_HELD_BY_PROCESS, .pid = r->pids ? r->pids[i] : 0 };
+    const dibs_heir holder = { .holder = r->sockets ? DIBS_HELD_BY_PROCESS : DIBS_HELD_BY_NOBODY,
+                               .pid = r->sockets ? r->pids[i] : 0 };
 
     *out = (dibs_claim){
         .port = o->port, .kind = DIBS_STATIC, .is_exclusive = true, .n_bindings = 1, .is_kept = !r->sockets
@@ -199,11 +203,7 @@ static dibs_status claim_for(struct repairing *r, size_t i, dibs_claim *out, dib
     (void) text_copy(out->principal, sizeof out->principal, r->call->principal);
     (void) text_copy(out->pool, sizeof out->pool, r->pool.name);
     (void) text_copy(out->name, sizeof out->name, o->name);
-    if (!r->sockets)
-        return core_holder(r->core, r->call, &nobody, out, err);
-    if (owner.pid == 0)
-        return err_set(err, DIBS_NOT_FOUND, "its process is not visible");
-    return core_holder(r->core, r->call, &owner, out, err);
+    return (!r->sockets || holder.pid != 0) && core_holder(r->core, r->call, &holder, out, NULL) == DIBS_OK;
 }
 
 static void tell_restored(struct repairing *r, size_t i, const dibs_claim *claim, const dibs_err *why)
@@ -301,16 +301,12 @@ static dibs_status check_lines(struct repairing *r, size_t from, size_t to, stru
             continue;
         }
         dibs_claim *claim = &chunk->claims[chunk->n];
-        s = claim_for(r, i, claim, r->sockets ? NULL : err);
         chunk->claim_of[i - from] = chunk->n;
-        if (s == DIBS_OK && !join(chunk, claim, &chunk->claim_of[i - from]))
+        if (!claim_for(r, i, claim))
+            r->pids[i] = 0; /* of a socket: gone, or not ours to claim for */
+        else if (!join(chunk, claim, &chunk->claim_of[i - from]))
             chunk->n++;
-        if (s != DIBS_OK && !r->sockets)
-            return s;
-        if (s != DIBS_OK)
-            r->pids[i] = 0; /* gone, or not ours to claim for */
     }
-    s = DIBS_OK;
     struct call part = core_part(r->core, r->call);
     if (!r->plan->is_dry_run)
         s = restore(r, &part, chunk, err);
@@ -485,7 +481,7 @@ static dibs_status compare(struct repairing *r, dibs_err *err)
     for (size_t i = 0; i < r->n_seen && r->uses; i++)
         free(r->uses[i].other_name);
     free(r->uses);
-    free(r->first);
+    free(r->chains);
     return s;
 }
 

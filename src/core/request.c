@@ -36,11 +36,6 @@ static dibs_status add_binding(dibs_claim *claim, const dibs_binding *b, dibs_er
     return DIBS_OK;
 }
 
-static bool is_link_local(const dibs_address *a)
-{
-    return a->len == 16 && a->bytes[0] == 0xfe && (a->bytes[1] & 0xc0) == 0x80;
-}
-
 static dibs_status fill_bindings(struct core *core, const struct call *call, const dibs_request *r,
                                  struct ask *ask, struct ledger_want *want, dibs_err *err)
 {
@@ -52,9 +47,11 @@ static dibs_status fill_bindings(struct core *core, const struct call *call, con
     assert(r->n_bindings <= DIBS_BINDINGS_MAX); /* lib/args.c */
     for (size_t i = 0; i < n && s == DIBS_OK; i++) {
         const dibs_binding *b = r->n_bindings ? &r->bindings[i] : &anywhere;
+        const uint8_t *bytes = b->address.bytes;
+        bool is_link_local = b->address.len == 16 && bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
 
         /* It can be bound only together with an interface, which a binding does not have. */
-        if (r->mode != DIBS_DECLARED && is_link_local(&b->address))
+        if (r->mode != DIBS_DECLARED && is_link_local)
             return err_set(err, DIBS_INVALID, "an IPv6 link-local address cannot be claimed, only declared");
         s = add_binding(claim, b, err);
     }

@@ -61,14 +61,6 @@ static bool note_here(void *ctx, const dibs_node *node)
     return !node->is_here;
 }
 
-static dibs_status look_where_we_are(struct core *core, const struct call *call, char here[DIBS_NODE_MAX + 1],
-                                     dibs_err *err)
-{
-    dibs_status s = ledger_node_enrol(core->ledger, NULL, err);
-
-    return s == DIBS_OK ? ledger_nodes(core->ledger, call, note_here, here, err) : s;
-}
-
 /* A claim of another host bears its name, and so does the user, "uid:1000@b". One of this host that another
  * one has exported is ours as it is. */
 static dibs_status find_home(const char *here, dibs_claim *c, dibs_err *err)
@@ -85,20 +77,13 @@ static dibs_status find_home(const char *here, dibs_claim *c, dibs_err *err)
     return DIBS_OK;
 }
 
-/* Check the principal without the name of another host. */
-static bool is_user(const dibs_claim *c)
-{
-    char principal[sizeof c->principal] = "";
-
-    memcpy(principal, c->principal, strlen(c->principal) - (c->node[0] ? strlen(c->node) + 1 : 0));
-    return is_principal(principal);
-}
-
 static dibs_status check_right(const struct call *call, const dibs_claim *c, dibs_err *err)
 {
+    char user[sizeof c->principal] = ""; /* without the name of another host */
     char shown[80] = "";
 
-    if (!is_user(c))
+    memcpy(user, c->principal, strlen(c->principal) - (c->node[0] ? strlen(c->node) + 1 : 0));
+    if (!is_principal(user))
         return err_set(err, DIBS_INVALID, "port %u: '%s' is no principal of this host; uid:NUMBER is wanted",
                        c->port, text_safe(c->principal, shown, sizeof shown));
     if (strcmp(c->principal, call->principal) != 0 && !call->is_admin)
@@ -145,8 +130,11 @@ dibs_status core_restore(struct core *core, const struct call *call, const dibs_
     if (s == DIBS_OK && n_pools > 0)
         s = core_may_change_pools(call, err);
     for (size_t i = 0; i < snapshot->n && s == DIBS_OK && !here[0]; i++)
-        if (snapshot->claims[i].node[0])
-            s = look_where_we_are(core, call, here, err);
+        if (snapshot->claims[i].node[0]) {
+            s = ledger_node_enrol(core->ledger, NULL, err);
+            if (s == DIBS_OK)
+                s = ledger_nodes(core->ledger, call, note_here, here, err);
+        }
     for (size_t i = 0; i < snapshot->n && s == DIBS_OK; i++) {
         bool stays = false;
 

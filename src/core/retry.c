@@ -50,8 +50,7 @@ void attempt_note_foreign(struct attempt *a)
     }
 }
 
-/* Other processes took the candidates first, or the index was wrong (it does not have addresses): the pool is
- * not exhausted by that. */
+/* Other processes were first, or the index was wrong (it has no addresses): the pool is not exhausted. */
 static bool is_outrun(struct attempt *a)
 {
     enum { STALE_MAX = 64 };

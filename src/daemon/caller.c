@@ -69,13 +69,10 @@ bool caller_load_watched(const struct caller_view *view, struct watch *watch, ui
     uint32_t uid = uid_map_above_seen(&view->owners->users, cred.uid);
     if (uid == UID_MAP_UNKNOWN)
         return false;
-    *out = (struct caller){ .listener = CALLER_PUBLIC,
-                            .peer = { .uid = uid,
-                                      .gid = cred.gid,
-                                      .pid = cred.pid,
-                                      .pidns = view->owners->pidns,
-                                      .is_here = true,
-                                      .pidfd = -1 } };
+    *out = (struct caller){
+        .listener = CALLER_PUBLIC,
+        .peer = { .uid = uid, .pid = cred.pid, .pidns = view->owners->pidns, .is_here = true, .pidfd = -1 }
+    };
     know(out, view, netns);
     return true;
 }

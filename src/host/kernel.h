@@ -3,9 +3,6 @@
 #define DIBS_HOST_KERNEL_H
 /* Ports as the kernel sees them: bind probe, sockets, ephemeral and reserved ranges. */
 #include <netinet/in.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "dibs/claim.h"
@@ -63,10 +60,9 @@ struct kernel_socket {
 typedef bool (*kernel_socket_fn)(void *ctx, const struct kernel_socket *socket);
 
 /* Call fn for the listening TCP (and SCTP) or bound UDP sockets in network namespace `netns` (0 or our own:
- * here), of `proto` on `port` (0: every port), through sock_diag; for our own namespace /proc/net is read
- * when netlink is not available. A protocol that the kernel lacks has no sockets. NOT_FOUND: no such
- * namespace any more (no process is in it and all could be looked at); UNAVAILABLE: it cannot be reached from
- * here. */
+ * here), of `proto` on `port` (0: every port), through sock_diag, or here from /proc/net without netlink. A
+ * protocol that the kernel lacks has no sockets. NOT_FOUND: no such namespace any more (no process is in it
+ * and all could be looked at); UNAVAILABLE: it cannot be reached from here. */
 dibs_status kernel_sockets(uint64_t netns, dibs_proto proto, uint16_t port, kernel_socket_fn fn, void *ctx,
                            dibs_err *err);
 
@@ -88,20 +84,19 @@ dibs_status kernel_peer_uid(int fd, uint32_t *uid, dibs_err *err);
 struct kernel_suspects {
     const pid_t *first;
     size_t n_first;
-    const pid_t *last;
+    pid_t *last; /* sorted by the search */
     size_t n_last;
 };
 
 /* The sockets of this network namespace at one moment; begin with zeros. */
 struct kernel_inventory {
-    uint64_t *inodes; /* ascending */
+    uint64_t *inodes; /* ascending; the owner frees them */
     size_t n, max;
     int64_t taken_ms; /* CLOCK_MONOTONIC */
 };
 /* Set the inode to 0 for each of `sockets` (just seen) that is not older than the inventory, or that is gone
  * a moment later. Waits only when the inventory is too young to decide. */
 void kernel_settle(struct kernel_inventory *inventory, struct kernel_socket *sockets, size_t n);
-void kernel_inventory_done(struct kernel_inventory *inventory);
 
 /* Find the processes that have these sockets open, in one walk over /proc: pids[i] becomes the owner of
  * inodes[i], or 0: no process that we may look at (always for inode 0). `suspects` may be NULL. */

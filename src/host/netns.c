@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/netlink.h>
+#include <mntent.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,45 +119,18 @@ static void look_at_processes(struct search *s, bool with_threads)
     }
 }
 
-/* mountinfo writes blanks, tabs, newlines and backslashes as "\ooo". In place. */
-static void unescape(char *text)
+/* Named namespaces (ip netns, container engines) are mounts, wherever the tool has put them. */
+static void look_at_mounts(struct search *s)
 {
-    char *to = text;
+    FILE *mounts = setmntent("/proc/thread-self/mounts", "re");
+    char text[8192];
+    struct mntent mount;
 
-    for (const char *p = text; *p; to++) {
-        if (p[0] == '\\' && p[1] >= '0' && p[1] <= '3' && p[2] >= '0' && p[2] <= '7' && p[3] >= '0' &&
-            p[3] <= '7') {
-            *to = (char) (unsigned char) ((p[1] - '0') * 64 + (p[2] - '0') * 8 + (p[3] - '0'));
-            p += 4;
-        } else {
-            *to = *p++;
-        }
-    }
-    *to = '\0';
-}
-
-/* Named namespaces (ip netns, container engines) are mounts of "net:[N]", wherever the tool has put them. */
-static bool look_at_mount(void *ctx, char *line)
-{
-    struct search *s = ctx;
-    char root[48];
-    char *field[5] = { 0 }; /* id, parent, device, root, mount point */
-
-    (void) snprintf(root, sizeof root, "net:[%" PRIu64 "]", s->wanted);
-    for (size_t k = 0; k < 5; k++)
-        field[k] = strsep(&line, " ");
-    if (line && strcmp(field[3], root) == 0) {
-        unescape(field[4]);
-        try_open(s, AT_FDCWD, field[4]);
-    }
-    return s->fd >= 0;
-}
-
-/* Does a walk over /proc show every process there is? Only to root of the host itself. */
-static bool sees_all(void)
-{
-    return proc_may_inspect_all() && proc_is_ours() &&
-           proc_link_inode(AT_FDCWD, "/proc/self/ns/pid", "pid") == PROC_INITIAL_PIDNS;
+    while (mounts && s->fd < 0 && getmntent_r(mounts, &mount, text, sizeof text))
+        if (strcmp(mount.mnt_type, "nsfs") == 0)
+            try_open(s, AT_FDCWD, mount.mnt_dir);
+    if (mounts)
+        (void) endmntent(mounts);
 }
 
 static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
@@ -165,7 +139,7 @@ static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
 
     look_at_processes(&s, false);
     if (s.fd < 0)
-        (void) proc_mounts(look_at_mount, &s);
+        look_at_mounts(&s);
     /* More expensive, and useful only where we may look at every process. */
     if (s.fd < 0 && s.is_complete)
         look_at_processes(&s, true);
@@ -176,7 +150,9 @@ static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
     if (s.os_errno && proc_trouble(s.os_errno) != PROC_GONE)
         return err_os(err, DIBS_UNAVAILABLE, s.os_errno, "network namespace %" PRIu64 " cannot be opened",
                       netns);
-    if (s.is_complete && sees_all())
+    /* Only to root of the host itself a walk over /proc shows every process there is. */
+    if (s.is_complete && proc_may_inspect_all() && proc_is_ours() &&
+        proc_link_inode(AT_FDCWD, "/proc/self/ns/pid", "pid") == PROC_INITIAL_PIDNS)
         return err_set(err, DIBS_NOT_FOUND, "there is no network namespace %" PRIu64 " any more", netns);
     return err_set(err, DIBS_UNAVAILABLE, "network namespace %" PRIu64 " cannot be seen from here", netns);
 }

@@ -101,26 +101,20 @@ static pid_t find_pid(const struct peer *peer, int32_t pid_there)
     return pid < 0 ? search(peer, pid_there) : pid;
 }
 
-/* When the first process of the peer's pid namespace started (0: not known): the kernel gives the number of
- * an ended namespace to the next one at once, and that is another principal. */
-static uint64_t beginning_of_namespace(const struct process_view *view, const struct peer *peer)
-{
-    struct process_facts facts = { 0 };
-    pid_t pid = find_pid(peer, 1);
-
-    return pid > 0 && process_identify(view, pid, &facts, NULL) == DIBS_OK ? facts.process.start_ticks : 0;
-}
-
 /* Fail only for lack of descriptors: a peer that cannot be identified is an unknown principal, which must not
  * happen because the daemon is busy. */
 static dibs_status find_process(const struct process_view *view, int fd, struct peer *peer, dibs_err *err)
 {
+    struct process_facts first = { 0 };
+
     errno = 0;
     peer->pidfd = open_pidfd(view, fd, peer);
     if (peer->pidfd >= 0 && peer->pid > 0 && proc_is_ours())
         peer->pidns = namespace_of(view, peer->pid);
-    if (peer->pidns != 0 && peer->pidns != view->pidns)
-        peer->began_ticks = beginning_of_namespace(view, peer);
+    /* The kernel gives the number of an ended namespace to the next one, which is another principal. */
+    if (peer->pidns != 0 && peer->pidns != view->pidns &&
+        process_identify(view, find_pid(peer, 1), &first, NULL) == DIBS_OK)
+        peer->began_ticks = first.process.start_ticks;
     bool is_clear = peer->pidns == view->pidns || peer->began_ticks != 0;
     if (!is_clear && (errno == EMFILE || errno == ENFILE)) {
         int why = errno;
@@ -146,7 +140,6 @@ dibs_status peer_load(const struct process_view *view, int fd, struct peer *out,
         return err_os(err, DIBS_FAILURE, errno, "cannot identify the process at the other end");
     struct peer peer = {
         .uid = uid_map_above_seen(&view->users, cred.uid),
-        .gid = cred.gid,
         .pid = cred.pid,
         .pidfd = -1,
     };

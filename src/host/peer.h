@@ -8,15 +8,13 @@
 
 struct peer {
     uint32_t uid;         /* as seen from above our user namespace */
-    uint32_t gid;         /* as the kernel reports it here */
     pid_t pid;            /* in our pid namespace; 0: not visible from here, or ended */
     uint64_t pidns;       /* of the peer; 0: not known */
     bool is_here;         /* in our own pid namespace */
     uint64_t began_ticks; /* when another namespace did; 0: not known */
     int pidfd;            /* -1: none */
-    /* "uid:N" of a peer in our pid namespace. In another it is another principal: "uid:N@INODE.TICKS", or
-     * "uid:N@unknown" when the namespace is not known; root of a container is not root of the host, nor of a
-     * later container. */
+    /* "uid:N" in our pid namespace; "uid:N@INODE.TICKS" in another, "uid:N@unknown" in one that is not known:
+     * root of a container is not root of the host, nor of a later container. */
     char principal[DIBS_PRINCIPAL_MAX + 1];
 };
 

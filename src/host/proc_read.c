@@ -23,8 +23,7 @@
 /* The kernel's own limit of pids (PID_MAX_LIMIT), and a few names more. */
 #define PROC_ENTRIES_MAX ((1 << 22) + 256)
 
-/* ---- the text of stat and status: a process chooses its own name, with blanks, newlines, parentheses ----
- */
+/* ---- the text of stat and status: a process' name may hold blanks, newlines and parentheses ---- */
 
 /* Tokens after the last ')', counted from 0. */
 enum { TOKEN_STATE = 0, TOKEN_PPID = 1, TOKEN_SESSION = 3, TOKEN_THREADS = 17, TOKEN_START = 19, N_TOKENS };
@@ -279,42 +278,26 @@ bool proc_may_inspect_all(void)
            proc_link_inode(AT_FDCWD, "/proc/self/ns/user", "user") == PROC_INITIAL_USERNS;
 }
 
-bool proc_mounts(bool (*fn)(void *ctx, char *line), void *ctx)
-{
-    FILE *mounts = fopen("/proc/thread-self/mountinfo", "re");
-    AUTO(free_auto) char *line = NULL;
-    size_t size = 0;
-    bool is_found = false;
-
-    for (int i = 0; mounts && i < MOUNTS_MAX && !is_found && getline(&line, &size, mounts) > 0; i++)
-        is_found = fn(ctx, line);
-    if (mounts)
-        (void) fclose(mounts);
-    return is_found;
-}
-
-/* The mount with the number *ctx, if it is of /proc and hides nothing. */
-static bool is_open_proc(void *ctx, char *line)
-{
-    int64_t id = 0;
-    const char *fs = strstr(line, " - proc ");
-
-    return proc_number(line, strchrnul(line, ' '), &id) && (uint64_t) id == *(uint64_t *) ctx && fs &&
-           !strstr(fs, "hidepid=");
-}
-
 /* hidepid is an option of the mount: read it there, since a visible process might be our own. */
-static bool hides_no_process(void)
-{
-    struct statx sx = { 0 };
-
-    return statx(AT_FDCWD, "/proc/self/", 0, STATX_MNT_ID, &sx) == 0 && (sx.stx_mask & STATX_MNT_ID) &&
-           proc_mounts(is_open_proc, &(uint64_t){ sx.stx_mnt_id });
-}
-
 bool proc_shows_every_process(void)
 {
-    return proc_may_inspect_all() || hides_no_process();
+    AUTO(free_auto) char *line = NULL;
+    struct statx sx = { 0 };
+    size_t size = 0;
+    int64_t id = 0;
+    bool is_found = false;
+
+    if (proc_may_inspect_all())
+        return true;
+    if (statx(AT_FDCWD, "/proc/self/", 0, STATX_MNT_ID, &sx) != 0 || !(sx.stx_mask & STATX_MNT_ID))
+        return false;
+    FILE *mounts = fopen("/proc/self/mountinfo", "re");
+    for (int i = 0; mounts && i < MOUNTS_MAX && !is_found && getline(&line, &size, mounts) > 0; i++)
+        is_found = proc_number(line, strchrnul(line, ' '), &id) && (uint64_t) id == sx.stx_mnt_id;
+    if (mounts)
+        (void) fclose(mounts);
+    const char *fs = is_found ? strstr(line, " - proc ") : NULL;
+    return fs && !strstr(fs, "hidepid=");
 }
 
 uint64_t proc_host_ticks(const struct process_view *view, uint64_t ticks)

@@ -42,8 +42,7 @@ const char *proc_next_number(DIR *dir);
 /* The same for pids; 0 at the end. */
 pid_t proc_next_pid(DIR *dir);
 
-/* Return the inode of a link such as "pid:[123]" or "socket:[123]"; 0 and errno when the link cannot be read
- * or is of another kind. */
+/* Return the inode of a link such as "pid:[123]"; 0 and errno when it cannot be read or is no such link. */
 uint64_t proc_link_inode(int dir_fd, const char *name, const char *kind);
 
 /* Read DIR/stat below an open directory of /proc; start ticks are converted to the host's clock. */
@@ -69,9 +68,6 @@ bool proc_is_ours(void);
 
 /* May we inspect every process that /proc lists (CAP_SYS_PTRACE in the initial user namespace)? */
 bool proc_may_inspect_all(void);
-
-/* Call fn for the lines of mountinfo until it returns true; whether it did. It may change the line. */
-bool proc_mounts(bool (*fn)(void *ctx, char *line), void *ctx);
 
 /* Does /proc list every process of our pid namespace and below, for us? */
 bool proc_shows_every_process(void);

@@ -5,9 +5,6 @@
  *
  * A process is boot id + pid namespace + pid + start ticks, never wall time. An error while looking is
  * "unknown", never "dead" (INV-5). */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "dibs/claim.h"

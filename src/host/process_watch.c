@@ -89,27 +89,23 @@ static struct watched *find(const struct watch *watch, const dibs_process *proce
 
 /* ---- the timer ---- */
 
-static void run_timer_by(struct watch *watch, int64_t due_ms)
+/* The timer does not run while every process has a pidfd. */
+static void run_timer(struct watch *watch)
 {
+    int64_t now_ms = clock_monotonic_ms();
+    int64_t due_ms = watch->n[DEAD] > 0      ? now_ms
+                     : watch->n[IN_TURN] > 0 ? now_ms + STEP_MS
+                                             : watch->far_due_ms;
+
     /* A timer that every new process sets again would never fire. */
-    if (watch->due_ms != 0 && watch->due_ms <= due_ms)
+    if (watch->n[DEAD] + watch->n[IN_TURN] + watch->n[FAR] == 0 ||
+        (watch->due_ms != 0 && watch->due_ms <= due_ms))
         return;
     struct itimerspec at = {
         .it_value = { .tv_sec = due_ms / MS_PER_S, .tv_nsec = due_ms % MS_PER_S * NS_PER_MS },
     };
     watch->due_ms = due_ms;
     (void) timerfd_settime(watch->timer.fd, TFD_TIMER_ABSTIME, &at, NULL);
-}
-
-/* The timer does not run while every process has a pidfd. */
-static void run_timer(struct watch *watch)
-{
-    if (watch->n[DEAD] > 0)
-        run_timer_by(watch, clock_monotonic_ms());
-    else if (watch->n[IN_TURN] > 0)
-        run_timer_by(watch, clock_monotonic_ms() + STEP_MS);
-    else if (watch->n[FAR] > 0)
-        run_timer_by(watch, watch->far_due_ms);
 }
 
 /* ---- places ---- */

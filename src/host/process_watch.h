@@ -32,8 +32,7 @@ struct watch_options {
 dibs_status watch_open(const struct watch_options *options, struct watch **out, dibs_err *err);
 void watch_close(struct watch *watch); /* NULL is fine */
 
-/* Count one more claim of this process; of a dead one, died() is called in the next turn. Fails only without
- * memory. */
+/* Count one more claim of this process; died() reports a dead one in the next turn. Fails without memory. */
 dibs_status watch_add(struct watch *watch, const dibs_process *process, dibs_err *err);
 /* Count one claim less; after the last the process is not watched any more. Ignores unknown processes. */
 void watch_drop(struct watch *watch, const dibs_process *process);

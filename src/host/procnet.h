@@ -45,13 +45,12 @@ dibs_address socket_address(const uint8_t *bytes, bool is_v6, bool v6only);
 bool procnet_line_parse(const char *line, bool is_v6, const struct socket_query *query,
                         struct kernel_socket *out);
 
-/* Append the sockets of the query. */
-dibs_status procnet_list(const struct socket_query *query, struct socket_list *list, dibs_err *err);
-
 /* Open a sock_diag socket, whose reads time out, inside the network namespace (0 or our own: here). The
  * caller owns *out. NOT_FOUND: no such namespace any more; UNAVAILABLE: it cannot be reached.
  * Only the calling thread moves, and it is back when this returns. */
 dibs_status netns_socket(uint64_t netns, int *out, dibs_err *err);
+/* Append the sockets of the query. */
+dibs_status procnet_list(const struct socket_query *query, struct socket_list *list, dibs_err *err);
 /* As procnet_list(), through the netlink socket `fd`, in whose network namespace it was made. FAILURE: the
  * kernel does not answer, err->os_errno is ENOENT when it has no sock_diag for the protocol. */
 dibs_status sock_diag_list(int fd, const struct socket_query *query, struct socket_list *list, dibs_err *err);

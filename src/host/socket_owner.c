@@ -71,11 +71,6 @@ void kernel_settle(struct kernel_inventory *inventory, struct kernel_socket *soc
             sockets[i].inode = 0;
 }
 
-void kernel_inventory_done(struct kernel_inventory *inventory)
-{
-    free(inventory->inodes);
-}
-
 /* ---- their owners ---- */
 
 struct wanted {
@@ -92,19 +87,12 @@ struct owners {
 
 static void note_owner(struct owners *o, uint64_t inode, pid_t pid)
 {
-    size_t low = 0;
-    size_t high = o->n;
+    const struct wanted *w = bsearch(&inode, o->list, o->n, sizeof *w, by_inode);
 
-    while (low < high) { /* the first that is not below; the same inode may be asked for twice */
-        size_t middle = low + (high - low) / 2;
-
-        if (o->list[middle].inode < inode)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < o->n && o->list[low].inode == inode; low++) {
-        pid_t *slot = &o->pids[o->list[low].at];
+    while (w && w > o->list && w[-1].inode == inode) /* the same inode may be asked for twice */
+        w--;
+    for (; w && w < o->list + o->n && w->inode == inode; w++) {
+        pid_t *slot = &o->pids[w->at];
 
         if (*slot == 0)
             o->n_open--;
@@ -162,15 +150,13 @@ static int by_pid(const void *a, const void *b)
 static void look_at_all(struct owners *o, const struct kernel_suspects *suspects)
 {
     AUTO(dir_auto) DIR *proc = proc_open_dir(AT_FDCWD, "/proc");
-    AUTO(free_auto) pid_t *last = suspects->n_last ? calloc(suspects->n_last, sizeof *last) : NULL;
-    size_t n_last = last ? suspects->n_last : 0;
+    pid_t *last = suspects->last;
+    size_t n_last = suspects->n_last;
 
     if (!proc)
         return;
-    if (n_last > 0) {
-        memcpy(last, suspects->last, n_last * sizeof *last);
+    if (n_last > 0)
         qsort(last, n_last, sizeof *last, by_pid);
-    }
     for (size_t i = 0; i < suspects->n_first && o->n_open > 0; i++)
         look_at_process(o, dirfd(proc), suspects->first[i]);
     /* /proc lists pids ascending: the first finder has the lowest. */

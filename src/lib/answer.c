@@ -25,17 +25,6 @@ static const char *take_status(struct answer *a)
     return NULL;
 }
 
-static const char *take_length(struct answer *a, const char *value, size_t n)
-{
-    uint64_t length = 0;
-
-    if (!text_number(value, n, DIBS_INPUT_MAX_BYTES, &length) || (a->has_length && a->left != length))
-        return "its length is no number, or too large";
-    a->has_length = true;
-    a->left = length;
-    return NULL;
-}
-
 static bool is_word(const char *text, size_t n, const char *word)
 {
     return n == strlen(word) && strncasecmp(text, word, n) == 0;
@@ -44,8 +33,12 @@ static bool is_word(const char *text, size_t n, const char *word)
 static const char *take_header(struct answer *a)
 {
     const char *colon = memchr(a->line, ':', a->n_line);
-    uint64_t seconds = 0;
+    uint64_t number = 0;
 
+    if (a->n_line == 0) { /* the empty line behind the headers */
+        a->state = a->status != NO_CONTENT && a->left > 0 ? ANSWER_BODY : ANSWER_DONE;
+        return a->status != NO_CONTENT && !a->has_length ? "it has no length" : NULL;
+    }
     if (!colon || colon == a->line)
         return "a header line has no name";
     size_t n_name = (size_t) (colon - a->line);
@@ -58,25 +51,18 @@ static const char *take_header(struct answer *a)
         end--;
     size_t n = (size_t) (end - value);
 
-    if (is_word(a->line, n_name, "Content-Length"))
-        return take_length(a, value, n);
+    if (is_word(a->line, n_name, "Content-Length")) {
+        if (!text_number(value, n, DIBS_INPUT_MAX_BYTES, &number) || (a->has_length && a->left != number))
+            return "its length is no number, or too large";
+        a->has_length = true;
+        a->left = number;
+    }
     if (is_word(a->line, n_name, "Transfer-Encoding"))
         return "its transfer encoding is not known";
     if (is_word(a->line, n_name, "Connection"))
         a->is_closing = a->is_closing || is_word(value, n, "close");
-    if (is_word(a->line, n_name, "Retry-After") && text_number(value, n, INT32_MAX, &seconds)) {
-        a->has_retry_after = true;
-        a->retry_after_s = (int64_t) seconds;
-    }
-    return NULL;
-}
-
-/* At the empty line behind the headers: decide how the body is read. */
-static const char *end_head(struct answer *a)
-{
-    if (a->status != NO_CONTENT && !a->has_length)
-        return "it has no length";
-    a->state = a->status != NO_CONTENT && a->left > 0 ? ANSWER_BODY : ANSWER_DONE;
+    if (is_word(a->line, n_name, "Retry-After") && text_number(value, n, INT32_MAX, &number))
+        a->retry_after_s = (int64_t) number;
     return NULL;
 }
 
@@ -96,9 +82,7 @@ static const char *take_text(struct answer *a, const char *bytes, size_t n, size
         return NULL;
     if (a->n_line > 0 && a->line[a->n_line - 1] == '\r')
         a->n_line--;
-    const char *fault = a->state == ANSWER_STATUS ? take_status(a)
-                        : a->n_line > 0           ? take_header(a)
-                                                  : end_head(a);
+    const char *fault = a->state == ANSWER_STATUS ? take_status(a) : take_header(a);
 
     a->n_line = 0;
     return fault;

@@ -17,8 +17,7 @@ enum answer_state { ANSWER_STATUS, ANSWER_HEADERS, ANSWER_BODY, ANSWER_DONE };
 struct answer { /* zero: nothing has come yet */
     int status; /* 200, 404, ... */
     bool is_closing;
-    bool has_retry_after;
-    int64_t retry_after_s;
+    int64_t retry_after_s; /* 0: it does not say */
     struct bytes body;
 
     enum answer_state state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/args.h"
+#include "lib/verb.h"
 
 #include <string.h>
 
@@ -19,7 +19,7 @@ static bool is_proto(dibs_proto proto)
 
 static bool is_binding(const dibs_binding *b)
 {
-    return is_proto(b->proto) && (b->address.len == 4 || b->address.len == 16) && !b->address.v6only;
+    return is_proto(b->proto) && (b->address.len == 4 || b->address.len == 16);
 }
 
 dibs_status args_bindings(const dibs_binding *bindings, size_t n, dibs_err *err)
@@ -27,7 +27,7 @@ dibs_status args_bindings(const dibs_binding *bindings, size_t n, dibs_err *err)
     if (n > DIBS_BINDINGS_MAX)
         return err_set(err, DIBS_INVALID, "a claim has at most %d bindings", DIBS_BINDINGS_MAX);
     for (size_t i = 0; i < n; i++)
-        if (!is_binding(&bindings[i]))
+        if (!is_binding(&bindings[i]) || bindings[i].address.v6only)
             return err_set(err, DIBS_INVALID, "a binding has no valid protocol or address");
     return DIBS_OK;
 }
@@ -100,8 +100,7 @@ dibs_status args_repair(const dibs_repair_plan *plan, dibs_err *err)
     for (size_t i = 0; i < n; i++) {
         const dibs_observed *o = &plan->observed[i];
 
-        if (o->port == 0 || !is_proto(o->binding.proto) ||
-            (o->binding.address.len != 4 && o->binding.address.len != 16) || !HAS_END(o->name))
+        if (o->port == 0 || !is_binding(&o->binding) || !HAS_END(o->name))
             return err_set(err, DIBS_INVALID, "observed port %u: no valid port, protocol, address or name",
                            o->port);
     }

@@ -15,7 +15,7 @@ struct connection {
     dibs_err why_degraded; /* code is DIBS_OK while the ledger is used */
     char principal[DIBS_PRINCIPAL_MAX + 1];
     int pid;              /* whose it is: SQLite's locks and maps do not survive a fork */
-    bool is_server;       /* of handle_open_server(): it does not fork, which is not asked for each call */
+    bool is_server;       /* of handle_open(): it does not fork, which is not asked for each call */
     bool is_calling_back; /* a callback of the user may run */
 };
 

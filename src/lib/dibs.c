@@ -11,7 +11,6 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "lib/args.h"
 #include "lib/fallback.h"
 #include "lib/verb.h"
 
@@ -30,17 +29,6 @@ static struct instant real_now(void *ctx)
     return clock_now(to->core ? to->core->view.boot_offset_ns : 0);
 }
 
-/* Refuse etcd: a command would have to read the whole ledger before it could decide anything, and could hold
- * nothing, because the daemon renews the lease that holders depend on. */
-static dibs_status refuse_cluster(const dibs_settings *settings, dibs_err *err)
-{
-    return err_trouble(
-        err, DIBS_TROUBLE_NONE,
-        "the ledger %.200s is used through the daemon of this host: start 'dibs serve --ledger "
-        "%.200s', and name its socket (--socket, DIBS_SOCKET)",
-        settings->ledger, settings->ledger);
-}
-
 static dibs_status open_ledger(struct connection *to, struct ledger **out, dibs_err *err)
 {
     const dibs_settings *settings = &to->settings;
@@ -53,24 +41,20 @@ static dibs_status open_ledger(struct connection *to, struct ledger **out, dibs_
                            "the ledger is turned off (ledger-mode mru)");
         return DIBS_OK;
     }
-    dibs_status s = to->is_server || !ledger_is_cluster(settings->ledger)
-                        ? ledger_open(settings->ledger, &options, out, err)
-                        : refuse_cluster(settings, err);
+    /* A command would have to read the whole ledger in etcd before it could decide anything, and could hold
+     * nothing, because the daemon renews the lease that holders depend on. */
+    if (!to->is_server && ledger_is_cluster(settings->ledger))
+        return err_trouble(
+            err, DIBS_TROUBLE_NONE,
+            "the ledger %.200s is used through the daemon of this host: start 'dibs serve --ledger "
+            "%.200s', and name its socket (--socket, DIBS_SOCKET)",
+            settings->ledger, settings->ledger);
+    dibs_status s = ledger_open(settings->ledger, &options, out, err);
     if (s != DIBS_OK && err && fallback_may(settings, err)) {
         to->why_degraded = *err;
         return DIBS_OK;
     }
     return s;
-}
-
-/* The owner of the ledger's file: false when it has none. */
-static bool file_owner(const char *uri, uid_t *out)
-{
-    struct stat st = { 0 };
-    bool is_file = strncmp(uri, "sqlite:", strlen("sqlite:")) == 0 && stat(uri + strlen("sqlite:"), &st) == 0;
-
-    *out = st.st_uid;
-    return is_file;
 }
 
 /* Fill in the user of this process, as the ledger sees it. */
@@ -93,10 +77,12 @@ static dibs_status find_user(struct connection *to, struct call *out, dibs_err *
     out->uid = uid;
     out->pid = (int32_t) getpid();
     /* Root of a user namespace can be any user outside; but the owner of the ledger's file can write it. */
-    uid_t owner = 0;
-    bool is_file = file_owner(settings->ledger, &owner);
-    out->is_admin = geteuid() == 0 && (users.is_initial || (is_file && owner == geteuid()));
-    out->is_guest = is_file && owner != geteuid() && !out->is_admin;
+    static const char scheme[] = "sqlite:";
+    const char *path = settings->ledger + sizeof scheme - 1;
+    struct stat st = { 0 };
+    bool is_file = strncmp(settings->ledger, scheme, sizeof scheme - 1) == 0 && stat(path, &st) == 0;
+    out->is_admin = geteuid() == 0 && (users.is_initial || (is_file && st.st_uid == geteuid()));
+    out->is_guest = is_file && st.st_uid != geteuid() && !out->is_admin;
     return DIBS_OK;
 }
 
@@ -178,7 +164,7 @@ dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
     return give(handle, s, out);
 }
 
-static dibs_status open_here(const dibs_settings *settings, dibs_ledger_mode mode, dibs **out, dibs_err *err)
+dibs_status handle_open(const dibs_settings *settings, dibs_ledger_mode mode, dibs **out, dibs_err *err)
 {
     dibs *handle = make_handle();
 
@@ -190,16 +176,6 @@ static dibs_status open_here(const dibs_settings *settings, dibs_ledger_mode mod
     (void) text_copy(to->settings.socket, sizeof to->settings.socket, "none");
     to->is_server = true;
     return give(handle, open_core(handle, err), out);
-}
-
-dibs_status handle_open_server(const dibs_settings *settings, dibs **out, dibs_err *err)
-{
-    return open_here(settings, DIBS_LEDGER_STRICT, out, err);
-}
-
-dibs_status handle_open_bare(const dibs_settings *settings, dibs **out, dibs_err *err)
-{
-    return open_here(settings, DIBS_LEDGER_MRU, out, err);
 }
 
 void dibs_close(dibs *handle)
@@ -215,33 +191,121 @@ void dibs_close(dibs *handle)
 
 int64_t dibs_boot_ms(const dibs *handle)
 {
-    if (handle && handle->to->remote)
-        return remote_boot_ms();
+    struct process_view view;
+
+    if (handle && handle->to->remote) /* its clock is this host's */
+        return clock_now(process_view_load(&view, NULL) == DIBS_OK ? view.boot_offset_ns : 0).boot_ms;
     return handle ? handle_call(handle).now.boot_ms : 0;
 }
 
 bool dibs_is_degraded(const dibs *handle, char *why, size_t why_size)
 {
-    bool is_degraded = handle && handle->to->why_degraded.code != DIBS_OK;
+    struct wire_daemon daemon = { 0 };
+    const char *text = "";
 
-    if (handle && handle->to->remote)
-        return handle->to->pid == getpid() && remote_degraded(handle->to->remote, why, why_size);
-    if (is_degraded && why && why_size > 0)
-        (void) text_copy(why, why_size, handle->to->why_degraded.msg);
-    return is_degraded;
+    if (handle && !handle->to->remote && handle->to->why_degraded.code != DIBS_OK)
+        text = handle->to->why_degraded.msg;
+    else if (handle && handle->to->remote && handle->to->pid == getpid() &&
+             remote_daemon(handle->to->remote, &daemon, NULL) == DIBS_OK)
+        text = daemon.degraded;
+    if (text[0] && why && why_size > 0)
+        (void) text_copy(why, why_size, text);
+    return text[0];
 }
 
 const char *dibs_principal_of(const dibs *handle)
 {
-    if (handle && handle->to->remote)
-        return handle->to->pid == getpid() ? remote_principal(handle->to->remote) : "";
-    return handle ? handle->call.principal : "";
+    struct remote *r = handle ? handle->to->remote : NULL;
+    struct wire_daemon daemon;
+
+    if (!r)
+        return handle ? handle->call.principal : "";
+    if (handle->to->pid != getpid())
+        return "";
+    if (!r->principal[0] && remote_daemon(r, &daemon, NULL) == DIBS_OK)
+        (void) text_copy(r->principal, sizeof r->principal, daemon.principal);
+    return r->principal;
 }
 
 const dibs_settings *dibs_settings_of(const dibs *handle)
 {
     return handle ? &handle->to->settings : NULL;
 }
+
+/* ---- handles of servers ---- */
+
+struct call handle_call(const dibs *handle)
+{
+    struct call call = handle->call;
+
+    if (call.now.wall_ms == 0)
+        call.now = core_now(handle->to->core);
+    if (call.deadline_ms == 0)
+        call.deadline_ms = clock_monotonic_ms() + handle->to->settings.timeout_ms;
+    return call;
+}
+
+dibs handle_with(const dibs *handle, const struct call *call)
+{
+    return (dibs){ .to = handle->to, .call = *call };
+}
+
+dibs_status handle_for(const dibs *handle, const char *principal, dibs *out, dibs_err *err)
+{
+    if (!handle->to->core)
+        return err_set(err, DIBS_INVALID,
+                       "claims for others are made in the ledger itself: use --socket none, and --ledger");
+    if (strlen(principal) > DIBS_PRINCIPAL_MAX)
+        return err_set(err, DIBS_INVALID, "a principal is too long");
+    *out = *handle;
+    out->call.principal = principal;
+    out->call.is_admin = true;
+    out->call.is_guest = false;
+    out->call.is_elsewhere = true;
+    return DIBS_OK;
+}
+
+dibs_status handle_remember(const dibs *handle, const char *name, uint16_t port, dibs_err *err)
+{
+    const struct call call = handle_call(handle);
+
+    return ledger_remember_name(handle_ledger(handle), &call, name, port, err);
+}
+
+dibs_status handle_remembered(const dibs *handle, const char *name, uint16_t *out, dibs_err *err)
+{
+    const struct call call = handle_call(handle);
+    dibs_claim claim = { 0 };
+    dibs_status s = ledger_find_name(handle_ledger(handle), &call, name, &claim, out, err);
+
+    if (s == DIBS_OK)
+        *out = 0;
+    return s == DIBS_NOT_FOUND ? DIBS_OK : s;
+}
+
+struct core *handle_core(const dibs *handle)
+{
+    return handle->to->core;
+}
+
+struct ledger *handle_ledger(const dibs *handle)
+{
+    return handle->to->core->ledger;
+}
+
+void handle_reconfigure(dibs *handle, const dibs_settings *settings)
+{
+    dibs_settings *own = &handle->to->settings;
+    dibs_settings kept = *own;
+
+    *own = *settings;
+    memcpy(own->socket, kept.socket, sizeof own->socket);
+    own->ledger_mode = kept.ledger_mode;
+    own->is_sync_full = kept.is_sync_full;
+    own->timeout_ms = kept.timeout_ms;
+}
+
+/* ---- claims ---- */
 
 dibs_status verb_need_ledger(dibs *handle, dibs_err *err)
 {
@@ -291,8 +355,6 @@ dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *
         memcpy(out, got, batch->n * sizeof *out);
     return s;
 }
-
-/* ---- claims ---- */
 
 dibs_status dibs_claim_on_hosts(dibs *handle, const dibs_request *request, const char *const *hosts, size_t n,
                                 dibs_claim *out, dibs_err *err)

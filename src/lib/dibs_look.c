@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "lib/args.h"
 #include "lib/verb.h"
 
 #include "base/banned.h"
@@ -16,18 +15,12 @@ enum { PAGE = 1000 }; /* claims or events of one answer: what the daemon gives a
 
 /* ---- what answers are read into ---- */
 
-/* Define read_NAME(), which is wire_NAME_read() for any kind of memory. */
-#define DEFINE_READ(name)                                                          \
-    static dibs_status read_##name(const jsonr_value *v, void *out, dibs_err *err) \
-    {                                                                              \
-        return wire_##name##_read(v, out, err);                                    \
-    }
-DEFINE_READ(event)
-DEFINE_READ(node)
-DEFINE_READ(usage)
-DEFINE_READ(report)
-DEFINE_READ(socket)
-DEFINE_READ(repair_item)
+EXCHANGE_READ(event)
+EXCHANGE_READ(node)
+EXCHANGE_READ(usage)
+EXCHANGE_READ(report)
+EXCHANGE_READ(socket)
+EXCHANGE_READ(repair_item)
 
 static dibs_status read_pool(const jsonr_value *v, void *out, dibs_err *err)
 {

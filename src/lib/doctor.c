@@ -13,10 +13,8 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "host/kernel.h"
-#include "lib/args.h"
-#include "lib/connection.h"
 #include "lib/doctor.h"
-#include "lib/remote_exchange.h"
+#include "lib/verb.h"
 #include "net/proto.h"
 
 #include "base/banned.h"
@@ -338,10 +336,7 @@ static bool pass_on(void *ctx, const dibs_finding *finding)
     return !d->is_stopped;
 }
 
-static dibs_status read_finding(const jsonr_value *v, void *out, dibs_err *err)
-{
-    return wire_finding_read(v, out, err);
-}
+EXCHANGE_READ(finding)
 
 static dibs_status ask_findings(struct doctor *d, struct remote *remote, dibs_err *err)
 {
@@ -420,7 +415,7 @@ dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn
         return DIBS_OK;
     }
     if (s == DIBS_OK)
-        s = handle_open_bare(settings, &handle, err);
+        s = handle_open(settings, DIBS_LEDGER_MRU, &handle, err);
     if (s != DIBS_OK)
         return s;
     d.core = handle->to->core;

@@ -26,8 +26,7 @@ void doctor_check_cluster(struct doctor *d);
 void doctor_check_pools(struct doctor *d);
 /* `s` and `err` are of looking for the pool that the settings name. */
 void doctor_tell_choice(struct doctor *d, dibs_status s, const dibs_err *err);
-/* Do settings of ours overrule what a pool of the cluster says? Hosts that share it then choose differently;
- * `out` names the difference. */
+/* Do settings overrule a pool of the cluster, so that hosts choose differently? `out` names how. */
 bool pool_is_overruled(const struct core *core, const struct call *call, const dibs_pool *stored, char *out,
                        size_t size);
 #endif

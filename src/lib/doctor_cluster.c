@@ -25,8 +25,7 @@ static const char *name_of(const struct ledger_member *m)
     return m->name[0] ? m->name : "?";
 }
 
-/* The file counts, not what is in use: what compaction frees in it is used again, and given back by a
- * defragmentation alone. */
+/* The file counts, not what is in use: only a defragmentation gives back what compaction frees. */
 static void check_size(struct doctor *d, const struct ledger_member *m)
 {
     int64_t quota_mib = m->quota_bytes ? m->quota_bytes >> 20 : QUOTA_MIB;

@@ -102,12 +102,6 @@ static void remove_file(const char *path)
 
 /* ---- claiming ---- */
 
-static bool withhold(void *ctx, const dibs_claim *claim)
-{
-    portbits_add(ctx, claim->port);
-    return true;
-}
-
 /* Claim the same as leases in the file. */
 static dibs_status claim_leases(const dibs_settings *settings, const struct core_options *options,
                                 const struct call *call, const dibs_batch *batch, dibs_claim *out,
@@ -165,7 +159,7 @@ dibs_status fallback_claim(const dibs *handle, const dibs_batch *batch, dibs_cla
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     /* A ledger that cannot be written may be readable still: its ports are not given again. */
     if (usual->ledger)
-        s = ledger_list(usual->ledger, &call, &(struct ledger_filter){ 0 }, withhold, &claimed, err);
+        s = ledger_list(usual->ledger, &call, &(struct ledger_filter){ 0 }, core_add_port, &claimed, err);
     if (s != DIBS_OK && !fallback_may(settings, err)) /* it is there, and its ports are not known */
         return s;
     options.withheld = &claimed;

@@ -14,17 +14,15 @@ struct dibs {
     struct call call;
 };
 
-/* Open the ledger itself for a long-lived process, whatever ledger it is: no daemon, no fallback. */
-dibs_status handle_open_server(const dibs_settings *settings, dibs **out, dibs_err *err);
-/* The same without its ledger. */
-dibs_status handle_open_bare(const dibs_settings *settings, dibs **out, dibs_err *err);
+/* Open the ledger itself, whatever ledger it is, without a daemon: with the mode STRICT for a long-lived
+ * process, with MRU a handle whose engine has no ledger. */
+dibs_status handle_open(const dibs_settings *settings, dibs_ledger_mode mode, dibs **out, dibs_err *err);
 /* As dibs_doctor(), for a process that has the ledger open. */
 dibs_status handle_doctor(dibs *handle, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err);
 
 /* The call that a function of this handle makes now. */
 struct call handle_call(const dibs *handle);
-/* A handle whose functions are all parts of `call`, on the same connection. Use it while both are valid; it
- * is not closed. */
+/* A handle on the same connection whose functions are parts of `call`; borrowed from both, not closed. */
 dibs handle_with(const dibs *handle, const struct call *call);
 /* A handle that acts as `principal` (borrowed), an administrator whose ports are used on other hosts: nothing
  * is probed, this host's own ranges count. INVALID: a daemon is behind it, or the text is too long. */

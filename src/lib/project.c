@@ -2,7 +2,6 @@
 /* Finds the project of a directory, and the group of its names. Git's files are read, git is not
  * run: it may not be there, it costs milliseconds, and in a hostile checkout it can be made to run things. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/name_part.h"
+#include "base/secret.h"
 #include "base/text.h"
 #include "dibs/settings.h"
 
@@ -19,21 +19,16 @@
 
 enum { PATH_BYTES = 4096, UP_MAX = 256 };
 
-/* First line of a small regular file, without its newline. Nothing else is read: what lies in a checkout is
- * somebody else's, and a pipe or device there must not hold us up. */
-static bool read_line(const char *path, char *out, size_t size)
+/* First line of a small regular file. Nothing else is read: what lies in a checkout is somebody else's, and a
+ * pipe or device there must not hold us up. */
+static bool read_line(const char *path, char out[PATH_BYTES])
 {
-    AUTO(fd_auto) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    struct stat st = { 0 };
+    AUTO(free_auto) char *text = NULL;
 
-    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+    if (file_read_text("", path, PATH_BYTES, &text, NULL) != DIBS_OK || !text[0])
         return false;
-    ssize_t n = read(fd, out, size - 1);
-    if (n <= 0)
-        return false;
-    out[n] = '\0';
-    out[strcspn(out, "\r\n")] = '\0';
-    return true;
+    text[strcspn(text, "\r\n")] = '\0';
+    return text_copy(out, PATH_BYTES, text);
 }
 
 /* Where git keeps HEAD of the work tree at `dir`: "DIR/.git", or what the file of that name leads to (a
@@ -49,15 +44,14 @@ static bool git_directory(const char *dir, char *out, size_t size)
         return false;
     if (S_ISDIR(st.st_mode))
         return true;
-    if (!read_line(out, line, sizeof line) || strncmp(line, link, sizeof link - 1) != 0)
+    if (!read_line(out, line) || strncmp(line, link, sizeof link - 1) != 0)
         return false;
     const char *to = line + sizeof link - 1;
     n = snprintf(out, size, "%s%s%s", to[0] == '/' ? "" : dir, to[0] == '/' ? "" : "/", to);
     return n >= 0 && (size_t) n < size;
 }
 
-/* The branch that is checked out at `dir`. None when HEAD is detached: a commit is no name, it changes with
- * every step of a rebase. */
+/* The branch at `dir`. None when HEAD is detached: a commit changes with every step of a rebase. */
 static bool git_branch(const char *dir, char *out, size_t size)
 {
     static const char heads[] = "ref: refs/heads/";
@@ -68,7 +62,7 @@ static bool git_branch(const char *dir, char *out, size_t size)
     if (!git_directory(dir, path, sizeof path - sizeof "/HEAD"))
         return false;
     memcpy(path + strlen(path), "/HEAD", sizeof "/HEAD");
-    if (!read_line(path, line, sizeof line) || strncmp(line, heads, sizeof heads - 1) != 0)
+    if (!read_line(path, line) || strncmp(line, heads, sizeof heads - 1) != 0)
         return false;
     const char *branch = line + sizeof heads - 1;
     (void) text_copy(out, size, branch);

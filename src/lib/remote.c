@@ -13,9 +13,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "core/core.h"
-#include "host/process.h"
-#include "lib/remote_exchange.h"
 
 #include "base/banned.h"
 
@@ -89,10 +86,7 @@ void remote_close(struct remote *r)
 
 /* ---- the daemon ---- */
 
-static dibs_status read_daemon(const jsonr_value *v, void *out, dibs_err *err)
-{
-    return wire_daemon_read(v, out, err);
-}
+EXCHANGE_READ(daemon)
 
 dibs_status remote_daemon(struct remote *r, struct wire_daemon *out, dibs_err *err)
 {
@@ -101,34 +95,6 @@ dibs_status remote_daemon(struct remote *r, struct wire_daemon *out, dibs_err *e
 
     bytes_add_text(&exchange.target, "/v1/daemon");
     return exchange_ask_value(&exchange, &type, out, err);
-}
-
-const char *remote_principal(struct remote *r)
-{
-    struct wire_daemon daemon;
-
-    if (!r->is_known && remote_daemon(r, &daemon, NULL) == DIBS_OK) {
-        (void) text_copy(r->principal, sizeof r->principal, daemon.principal);
-        r->is_known = true;
-    }
-    return r->principal;
-}
-
-bool remote_degraded(struct remote *r, char *why, size_t size)
-{
-    struct wire_daemon daemon;
-    bool is_degraded = remote_daemon(r, &daemon, NULL) == DIBS_OK && daemon.degraded[0];
-
-    if (is_degraded && why && size > 0)
-        (void) text_copy(why, size, daemon.degraded);
-    return is_degraded;
-}
-
-int64_t remote_boot_ms(void)
-{
-    struct process_view view;
-
-    return clock_now(process_view_load(&view, NULL) == DIBS_OK ? view.boot_offset_ns : 0).boot_ms;
 }
 
 /* ---- claims ---- */

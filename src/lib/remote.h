@@ -7,33 +7,99 @@
  * request whose answer is lost is sent again within that time: the daemon may have been restarted. A claim
  * carries a key, so that a request that is sent twice claims once. */
 #include "base/auto.h"
+#include "base/bytes.h"
+#include "codec/wire.h"
 #include "core/core.h"
 
-struct remote;
+struct remote {
+    int fd; /* -1: not connected */
+    bool is_named;
+    const dibs_settings *settings;
+    char path[DIBS_SETTING_VALUE_MAX + 1];
+    char principal[DIBS_PRINCIPAL_MAX + 1]; /* that the daemon sees; empty: not asked for yet */
+};
 
 /* Find the daemon that the settings mean; false: none, the ledger itself. *is_named: a setting names it. */
 bool remote_find(const dibs_settings *settings, char out[DIBS_SETTING_VALUE_MAX + 1], bool *is_named);
 
-/* Connect. UNAVAILABLE, with what to do, when no daemon answers there. `settings` are borrowed for as long as
- * it is open. */
+/* Connect. UNAVAILABLE, with what to do, when no daemon answers. `settings` are borrowed while it is open. */
 dibs_status remote_open(const char *path, bool is_named, const dibs_settings *settings, struct remote **out,
                         dibs_err *err);
 void remote_close(struct remote *r); /* NULL is fine */
 DEFINE_AUTO(struct remote, remote_close)
 
-struct wire_daemon;
 dibs_status remote_daemon(struct remote *r, struct wire_daemon *out, dibs_err *err);
-/* The principal that the daemon sees; "" when it does not answer. Asked once. */
-const char *remote_principal(struct remote *r);
-/* Why the daemon works without its ledger; false when it does not. Asked each time. */
-bool remote_degraded(struct remote *r, char *why, size_t size);
-/* Of this host, which is the daemon's too. */
-int64_t remote_boot_ms(void);
+
+/* ---- a request to the daemon and its answer (remote_exchange.c) ---- */
+
+enum exchange_repeat {
+    EXCHANGE_TWICE, /* a repeated request changes nothing more */
+    EXCHANGE_KEYED, /* the same, by the key that is sent along */
+    EXCHANGE_ONCE,  /* not again, once the daemon may have read it */
+};
+
+struct exchange {
+    struct remote *r;
+    const char *method;
+    enum exchange_repeat repeat;
+    int64_t deadline_ms; /* CLOCK_MONOTONIC */
+    struct bytes target;
+    struct bytes body; /* empty: none */
+    size_t most;       /* items that a list of the answer may have; 0: any number */
+    jsonr_doc *doc;    /* the answer; its root is NULL when it has no body */
+};
+
+/* An exchange whose deadline begins now; it is ended with exchange_done() in any case. */
+struct exchange exchange_begin(struct remote *r, const char *method, enum exchange_repeat repeat);
+/* Allow more time for what goes in many steps: the timeout is that of each. */
+void exchange_be_patient(struct exchange *exchange);
+/* The writer of its body. */
+struct jsonw exchange_body(struct exchange *exchange);
+/* Send the request and fill exchange->doc. Errors of the daemon come out as they were there. */
+dibs_status exchange_ask(struct exchange *exchange, dibs_err *err);
+const jsonr_value *exchange_root(const struct exchange *exchange);
+/* The error for an answer that cannot be read; `err` has the reason. */
+dibs_status exchange_not_understood(const struct exchange *exchange, dibs_err *err);
+void exchange_done(struct exchange *exchange);
+
+/* Define read_NAME(), which is wire_NAME_read() for any kind of memory. */
+#define EXCHANGE_READ(name)                                                        \
+    static dibs_status read_##name(const jsonr_value *v, void *out, dibs_err *err) \
+    {                                                                              \
+        return wire_##name##_read(v, out, err);                                    \
+    }
+
+/* The target of an answer: one value, or each item of the list under `key`. */
+struct exchange_type {
+    dibs_status (*read)(const jsonr_value *v, void *out, dibs_err *err);
+    size_t size;
+    const char *key;
+};
+/* Send the request and read the one value of the answer; *out is written only on success. */
+dibs_status exchange_ask_value(struct exchange *exchange, const struct exchange_type *type, void *out,
+                               dibs_err *err);
+/* Send the request and read the whole list of the answer. The caller frees *items, an array of `*n`. */
+dibs_status exchange_ask_list(struct exchange *exchange, const struct exchange_type *type, void *items,
+                              size_t *n, dibs_err *err);
+/* The same, and call fn for each item of the list until it returns false. */
+#define EXCHANGE_ASK_EACH(exchange, type, item, fn, ctx, err)                            \
+    (__extension__({                                                                     \
+        AUTO(free_auto) item *items_ = NULL;                                             \
+        size_t n_ = 0;                                                                   \
+        dibs_status asked_ = exchange_ask_list((exchange), (type), &items_, &n_, (err)); \
+        for (size_t i_ = 0; i_ < n_ && (fn) ((ctx), &items_[i_]); i_++)                  \
+            ;                                                                            \
+        asked_;                                                                          \
+    }))
+/* Send the request and read the number under `key` of the answer. `n` may be NULL. */
+dibs_status exchange_ask_count(struct exchange *exchange, const char *key, size_t *n, dibs_err *err);
+/* The error for a list that is none, or longer than was asked for. */
+dibs_status exchange_not_a_list(const struct exchange *exchange, const char *key, dibs_err *err);
+dibs_status remote_connect(struct remote *r, int64_t deadline_ms, dibs_err *err);
 
 /* As dibs_claim_ports(); arguments have been checked. */
 dibs_status remote_claim(struct remote *r, const dibs_batch *batch, dibs_claim *out, dibs_err *err);
 /* Send the request, and read a list of exactly `n` claims. */
-struct exchange;
 dibs_status remote_ask_claims(struct exchange *exchange, size_t n, dibs_claim *out, dibs_err *err);
 extern const struct exchange_type remote_claims;
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/remote_exchange.h"
+#include "lib/remote.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,11 +20,10 @@
 #include "base/banned.h"
 
 enum {
-    PAUSE_FIRST_MS = 5, /* between two attempts; doubled up to the most */
-    PAUSE_MOST_MS = 100,
+    PAUSE_MS = 20,        /* between two attempts: a daemon restarts within some of them */
     ATTEMPTS_MAX = 10000, /* the deadline ends it long before */
     HEAD_MAX = 512,       /* our own header lines */
-    KEY_BYTES = 16,       /* of randomness in an Idempotency-Key */
+    KEY_TEXT = 33,        /* of an Idempotency-Key: 128 random bits as hex digits */
     READ_BYTES = 65536,
     HTTP_TOO_MANY = 429,
     PATIENCE = 12, /* timeouts that a request of many steps may take */
@@ -287,9 +287,7 @@ static dibs_status understand(struct exchange *exchange, const struct answer *an
 /* False when that is beyond the deadline. */
 static bool pause_until(int64_t deadline_ms, int64_t pause_ms)
 {
-    int64_t end_ms = clock_monotonic_ms() + pause_ms;
-
-    if (end_ms >= deadline_ms)
+    if (clock_monotonic_ms() + pause_ms >= deadline_ms)
         return false;
     (void) poll(NULL, 0, (int) pause_ms);
     return true;
@@ -297,42 +295,33 @@ static bool pause_until(int64_t deadline_ms, int64_t pause_ms)
 
 /* True when there is another try after this one; else err has the reason. */
 static bool goes_on(const struct exchange *exchange, const struct answer *answer, enum outcome outcome,
-                    int64_t *pause_ms, dibs_err *err)
+                    dibs_err *err)
 {
+    int64_t after_ms = answer->retry_after_s < DIBS_TIMEOUT_MAX_MS / 1000 ? answer->retry_after_s * 1000 : 0;
+
     if (outcome == REFUSED)
         return false;
-    if (outcome == LOST) {
-        int64_t pause = *pause_ms;
-
-        *pause_ms = pause * 2 < PAUSE_MOST_MS ? pause * 2 : PAUSE_MOST_MS;
-        return pause_until(exchange->deadline_ms, pause);
-    }
-    int64_t wait_ms = answer->has_retry_after && answer->retry_after_s < DIBS_TIMEOUT_MAX_MS / 1000
-                          ? answer->retry_after_s * 1000
-                          : PAUSE_MOST_MS;
-
-    if (pause_until(exchange->deadline_ms, wait_ms > 0 ? wait_ms : PAUSE_FIRST_MS))
+    if (pause_until(exchange->deadline_ms, after_ms > PAUSE_MS ? after_ms : PAUSE_MS))
         return true;
-    (void) err_trouble(err, DIBS_TROUBLE_NONE,
-                       "daemon socket %.300s: too many requests at once; ask again later", exchange->r->path);
+    if (outcome == ANSWERED)
+        (void) err_trouble(err, DIBS_TROUBLE_NONE,
+                           "daemon socket %.300s: too many requests at once; ask again later",
+                           exchange->r->path);
     return false;
 }
 
-static dibs_status make_key(char out[2 * KEY_BYTES + 1], dibs_err *err)
+static dibs_status make_key(char out[KEY_TEXT], dibs_err *err)
 {
-    uint8_t bytes[KEY_BYTES] = { 0 };
+    uint64_t random[2] = { 0 };
 
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t) sizeof bytes)
+    if (getrandom(random, sizeof random, 0) != (ssize_t) sizeof random)
         return err_os(err, DIBS_FAILURE, errno, "no random numbers to be had");
-    for (size_t i = 0; i < sizeof bytes; i++)
-        (void) snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+    (void) snprintf(out, KEY_TEXT, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
     return DIBS_OK;
 }
 
 static dibs_status ask(struct exchange *exchange, const struct bytes *text, dibs_err *err)
 {
-    int64_t pause_ms = PAUSE_FIRST_MS;
-
     for (int i = 0; i < ATTEMPTS_MAX; i++) {
         AUTO(answer_done) struct answer answer = { 0 };
         bool is_sent = false;
@@ -346,7 +335,7 @@ static dibs_status ask(struct exchange *exchange, const struct bytes *text, dibs
                 "daemon socket %.300s: the connection was lost before the answer came, so that it is "
                 "not known whether it was done; look before you ask again",
                 exchange->r->path);
-        if (!goes_on(exchange, &answer, outcome, &pause_ms, err))
+        if (!goes_on(exchange, &answer, outcome, err))
             break;
     }
     return err->code;
@@ -355,7 +344,7 @@ static dibs_status ask(struct exchange *exchange, const struct bytes *text, dibs
 dibs_status exchange_ask(struct exchange *exchange, dibs_err *err)
 {
     AUTO(bytes_done) struct bytes text = { 0 };
-    char key[2 * KEY_BYTES + 1] = "";
+    char key[KEY_TEXT] = "";
     dibs_err local = { 0 };
 
     if (!err)

@@ -15,6 +15,7 @@
 #include "base/name_part.h"
 #include "base/secret.h"
 #include "base/text.h"
+#include "codec/wire.h"
 #include "codec/yaml.h"
 #include "core/order.h"
 #include "ledger/ledger.h"
@@ -134,12 +135,8 @@ static dibs_status put_bool(const char *value, bool *out, dibs_err *err)
 
 static dibs_status put_band(const char *value, int32_t *out, dibs_err *err)
 {
-    uint64_t number = 0;
-
-    if (strcmp(value, "auto") != 0 && strcmp(value, "off") != 0 &&
-        !text_number(value, strlen(value), DIBS_PORT_MAX, &number))
+    if (!wire_band_read(strcmp(value, "0") == 0 ? "off" : value, out))
         return bad(value, "auto, off or a number of ports", err);
-    *out = value[0] == 'a' ? DIBS_BAND_AUTO : (int32_t) number;
     return DIBS_OK;
 }
 
@@ -236,14 +233,6 @@ static dibs_status put_order(const char *value, char *out, size_t size, dibs_err
     return put_text(out, size, value, err);
 }
 
-static dibs_status put_sync(const char *value, bool *out, dibs_err *err)
-{
-    if (strcmp(value, "normal") != 0 && strcmp(value, "full") != 0)
-        return bad(value, "normal or full", err);
-    *out = value[0] == 'f';
-    return DIBS_OK;
-}
-
 static dibs_status put(dibs_settings *s, dibs_setting which, const char *value, dibs_source source,
                        dibs_err *err)
 {
@@ -252,7 +241,9 @@ static dibs_status put(dibs_settings *s, dibs_setting which, const char *value, 
     case DIBS_SET_LEDGER_MODE: return put_mode(value, &s->ledger_mode, err);
     case DIBS_SET_MRU_FILE: return put_text(s->mru_file, sizeof s->mru_file, value, err);
     case DIBS_SET_SOCKET: return put_socket(value, source, s->socket, sizeof s->socket, err);
-    case DIBS_SET_SYNC: return put_sync(value, &s->is_sync_full, err);
+    case DIBS_SET_SYNC:
+        s->is_sync_full = strcmp(value, "full") == 0;
+        return s->is_sync_full || strcmp(value, "normal") == 0 ? DIBS_OK : bad(value, "normal or full", err);
     case DIBS_SET_RANGE: return dibs_ranges_parse(value, &s->range, err);
     case DIBS_SET_POOL: return put_text(s->pool, sizeof s->pool, value, err);
     case DIBS_SET_BAND: return put_band(value, &s->band, err);
@@ -281,30 +272,24 @@ dibs_status settings_set(dibs_settings *s, dibs_setting which, const char *value
 
 /* ---- where they come from ---- */
 
-/* Of the user's own folder: $HOME, else, as in a service or in cron, what the user database says. */
-static bool home_path(const char *below_home, const char *file, char *out, size_t size)
+/* $XDG_... or a folder below the user's own: $HOME, else, as in a service or in cron, what the user database
+ * says. False when neither is there. */
+static bool user_path(const char *variable, const char *below_home, const char *file, char *out, size_t size)
 {
+    const char *base = getenv(variable);
     const char *home = getenv("HOME");
+    bool has_base = base && base[0] == '/';
     struct passwd entry = { 0 };
     struct passwd *found = NULL;
     char text[4096];
 
-    if ((!home || !home[0]) && getpwuid_r(geteuid(), &entry, text, sizeof text, &found) == 0 && found)
+    if (!has_base && (!home || !home[0]) && getpwuid_r(geteuid(), &entry, text, sizeof text, &found) == 0 &&
+        found)
         home = found->pw_dir;
-    if (!home || home[0] != '/')
+    if (!has_base && (!home || home[0] != '/'))
         return false;
-    int n = snprintf(out, size, "%s/%s/dibs/%s", home, below_home, file);
-    return n > 0 && (size_t) n < size;
-}
-
-/* $XDG_... or a folder below the user's own; false when neither is there. */
-static bool user_path(const char *variable, const char *below_home, const char *file, char *out, size_t size)
-{
-    const char *base = getenv(variable);
-
-    if (!base || base[0] != '/')
-        return home_path(below_home, file, out, size);
-    int n = snprintf(out, size, "%s/dibs/%s", base, file);
+    int n = has_base ? snprintf(out, size, "%s/dibs/%s", base, file)
+                     : snprintf(out, size, "%s/%s/dibs/%s", home, below_home, file);
     return n > 0 && (size_t) n < size;
 }
 
@@ -395,16 +380,6 @@ static dibs_status read_file(dibs_settings *s, dibs_source source, const char *p
     return status;
 }
 
-static dibs_status read_files(dibs_settings *s, dibs_err *err)
-{
-    char path[DIBS_SETTING_VALUE_MAX];
-    dibs_status status = read_file(s, DIBS_FROM_SYSTEM, "/etc/dibs/dibs.yaml", err);
-
-    if (status == DIBS_OK && user_path("XDG_CONFIG_HOME", ".config", "dibs.yaml", path, sizeof path))
-        status = read_file(s, DIBS_FROM_USER, path, err);
-    return status;
-}
-
 static dibs_status read_environment(dibs_settings *s, dibs_err *err)
 {
     dibs_status status = DIBS_OK;
@@ -467,6 +442,7 @@ dibs_status dibs_settings_load(const dibs_flag *flags, size_t n, dibs_settings *
 dibs_status dibs_settings_load_project(const dibs_project_file *project, const dibs_flag *flags, size_t n,
                                        dibs_settings *out, dibs_err *err)
 {
+    char path[DIBS_SETTING_VALUE_MAX];
     dibs_settings s;
 
     if (!out || (n > 0 && !flags))
@@ -475,7 +451,9 @@ dibs_status dibs_settings_load_project(const dibs_project_file *project, const d
         if (!flags[i].value || !is_setting(flags[i].setting))
             return err_set(err, DIBS_INVALID, "settings: flag %zu is no setting, or has no value", i);
     set_defaults(&s);
-    dibs_status status = read_files(&s, err);
+    dibs_status status = read_file(&s, DIBS_FROM_SYSTEM, "/etc/dibs/dibs.yaml", err);
+    if (status == DIBS_OK && user_path("XDG_CONFIG_HOME", ".config", "dibs.yaml", path, sizeof path))
+        status = read_file(&s, DIBS_FROM_USER, path, err);
     if (status == DIBS_OK)
         status = read_project(&s, project, err);
     if (status == DIBS_OK)
@@ -510,8 +488,8 @@ void dibs_setting_format(const dibs_settings *s, dibs_setting setting, char out[
         break;
     case DIBS_SET_POOL: text = s->pool; break;
     case DIBS_SET_BAND:
-        (void) snprintf(duration, sizeof duration, "%d", s->band);
-        text = s->band == DIBS_BAND_AUTO ? "auto" : s->band == 0 ? "off" : duration;
+        wire_band_text(s->band, duration);
+        text = duration;
         break;
     case DIBS_SET_ORDER: text = s->order; break;
     case DIBS_SET_COOLDOWN:

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_LIB_VERB_H
 #define DIBS_LIB_VERB_H
-/* The common beginning of the public functions on a handle. */
+/* The common beginning of the public functions: arguments, the ledger, callbacks. */
 #include "lib/connection.h"
-#include "lib/remote_exchange.h"
+#include "lib/remote.h"
 
-/* The engine of a handle, and the call that the function makes: the first arguments of a core_... function.
- */
+/* The first arguments of a core_... function: the engine of a handle, and the call that is made. */
 #define CORE(handle) (handle)->to->core, CALL(handle)
 #define CALL(handle) ((struct call[1]){ handle_call(handle) })
 
@@ -35,4 +34,16 @@ static inline void verb_called_back(struct connection **to)
 {
     (*to)->is_calling_back = false;
 }
+
+/* ---- arguments of callers (args.c): OK or INVALID; pointers have been checked before ---- */
+dibs_status args_settings(const dibs_settings *settings, dibs_err *err);
+dibs_status args_batch(const dibs_batch *batch, dibs_err *err);
+dibs_status args_bindings(const dibs_binding *bindings, size_t n, dibs_err *err);
+/* 0: any. */
+dibs_status args_proto(dibs_proto proto, dibs_err *err);
+dibs_status args_repair(const dibs_repair_plan *plan, dibs_err *err);
+dibs_status args_snapshot(const dibs_snapshot *snapshot, dibs_err *err);
+dibs_status args_hosts(const char *const *hosts, size_t n, dibs_err *err);
+/* `flags` must have no bit beside those of `known`. */
+dibs_status args_flags(unsigned flags, unsigned known, dibs_err *err);
 #endif

@@ -52,7 +52,7 @@ dibs_status server_ledger_open(const dibs_settings *settings, int64_t timeout_ms
     own->timeout_ms = timeout_ms;
     dibs_status s = part ? name_node(own, part, err) : DIBS_OK;
     if (s == DIBS_OK)
-        s = handle_open_server(own, &handle, err);
+        s = handle_open(own, DIBS_LEDGER_STRICT, &handle, err);
     if (s != DIBS_OK)
         return s;
     s = ledger_start_background(handle_ledger(handle), err);
