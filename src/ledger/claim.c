@@ -11,7 +11,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "ledger/claim_internal.h"
+#include "ledger/step.h"
 
 #include "base/banned.h"
 

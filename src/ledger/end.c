@@ -6,7 +6,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "ledger/claim_internal.h"
+#include "ledger/step.h"
 
 #include "base/banned.h"
 

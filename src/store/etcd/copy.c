@@ -125,21 +125,8 @@ static bool apply_node(struct applying *a, const char *name, size_t n, const str
 
     if (kv->mod_revision > self->nodes_revision)
         self->nodes_revision = kv->mod_revision;
-
     if (n > DIBS_NODE_MAX || !unpack_number(kv->value, &number) || number >= STORE_NODES_MAX)
         return false;
-    if (number >= self->max_nodes) {
-        size_t max = number + 64 + number / 2;
-        struct etcdstore_node *grown = realloc(self->nodes, max * sizeof *grown);
-
-        if (!grown) {
-            a->s = err_trouble(a->err, DIBS_TROUBLE_FULL, "reading the ledger: out of memory");
-            return false;
-        }
-        memset(grown + self->max_nodes, 0, (max - self->max_nodes) * sizeof *grown);
-        self->nodes = grown;
-        self->max_nodes = max;
-    }
     bool is_counter = n == strlen(STORE_NEXT_NODE) && memcmp(name, STORE_NEXT_NODE, n) == 0;
     if (number + !is_counter > self->n_nodes)
         self->n_nodes = number + !is_counter;
@@ -385,8 +372,7 @@ static void forget(struct etcd_store *self)
     memset(&self->fenced, 0, sizeof self->fenced);
     self->revision = self->tail_revision = self->pools_revision = self->nodes_revision = 0;
     self->tail = (struct node_tail){ 0 };
-    if (self->nodes)
-        memset(self->nodes, 0, self->max_nodes * sizeof *self->nodes);
+    memset(self->nodes, 0, self->n_nodes * sizeof *self->nodes);
     self->n_nodes = self->n_lost = 0;
     self->state.has_number = false;
     self->is_loaded = false;

@@ -48,13 +48,6 @@ static void close_etcd(struct store *store)
     free(self);
 }
 
-static dibs_status check(const char *uri, dibs_err *err)
-{
-    struct etcd_config config;
-
-    return etcd_config_parse(uri, &config, err);
-}
-
 /* Parse the URL behind "etcd:", and read user and password. */
 static dibs_status configure(const char *rest, struct etcd_config *out, dibs_err *err)
 {
@@ -89,7 +82,7 @@ static dibs_status open_node(const struct etcd_config *config, const char *node,
 {
     AUTO(close_auto) struct etcd_store *self = calloc(1, sizeof *self);
 
-    if (!self)
+    if (!self || !(self->nodes = calloc(STORE_NODES_MAX, sizeof *self->nodes)))
         return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
     self->near.base.ops = &store_etcd_ops;
     self->near.base.cluster = &self->state;
@@ -480,7 +473,7 @@ static const struct cluster_ops cluster_etcd_ops = {
 const struct store_ops store_etcd_ops = {
     .scheme = "etcd",
     .cluster = &cluster_etcd_ops,
-    .check = check,
+    .check = etcd_config_check,
     .open = open_etcd,
     .close = close_etcd,
     .health = health,

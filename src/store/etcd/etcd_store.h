@@ -86,8 +86,8 @@ struct etcd_store {
     struct portbits fenced;                 /* ports whose scope another process changes */
     struct portbits rescoped;               /* ports whose scope the transaction under way changes, */
     int64_t fence_lease, fence_revision;    /* ... and the fence around them (scope.c); 0: there is none */
-    struct etcdstore_node *nodes;           /* by their numbers */
-    size_t n_nodes, max_nodes;
+    struct etcdstore_node *nodes;           /* by their numbers: STORE_NODES_MAX */
+    size_t n_nodes;
     /* Following what others change; a short-lived process does not. */
     bool is_watched;
     bool is_cut; /* the watches stand still: what they missed is gone */

@@ -299,10 +299,12 @@ static void init_locks(struct etcdstore_lease *self)
     (void) pthread_condattr_destroy(&attr);
 }
 
+DEFINE_AUTO(struct etcdstore_lease, etcdstore_lease_close)
+
 dibs_status etcdstore_lease_open(const struct etcd_store *store, int64_t ttl_ms, const char *boot_id,
                                  struct etcdstore_lease **out, dibs_err *err)
 {
-    struct etcdstore_lease *self = calloc(1, sizeof *self);
+    AUTO(etcdstore_lease_close_auto) struct etcdstore_lease *self = calloc(1, sizeof *self);
     dibs_err local = { 0 };
 
     if (!self)
@@ -316,15 +318,13 @@ dibs_status etcdstore_lease_open(const struct etcd_store *store, int64_t ttl_ms,
     dibs_status s = etcd_open(&store->config, &self->etcd, err);
     if (s == DIBS_OK)
         s = join_patiently(self, err ? err : &local);
-    int rc = s == DIBS_OK ? pthread_create(&self->thread, NULL, keep_alive, self) : 0;
-    self->has_thread = s == DIBS_OK && rc == 0;
-    if (rc != 0)
-        s = err_os(err, DIBS_FAILURE, rc, "joining the cluster: starting a thread");
-    if (s != DIBS_OK) {
-        etcdstore_lease_close(self);
+    if (s != DIBS_OK)
         return s;
-    }
-    *out = self;
+    int rc = pthread_create(&self->thread, NULL, keep_alive, self);
+    self->has_thread = rc == 0;
+    if (rc != 0)
+        return err_os(err, DIBS_FAILURE, rc, "joining the cluster: starting a thread");
+    *out = TAKE(self);
     return DIBS_OK;
 }
 

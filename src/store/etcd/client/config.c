@@ -190,6 +190,13 @@ dibs_status etcd_config_parse(const char *url, struct etcd_config *out, dibs_err
     return s;
 }
 
+dibs_status etcd_config_check(const char *url, dibs_err *err)
+{
+    struct etcd_config config;
+
+    return etcd_config_parse(url, &config, err);
+}
+
 /* ---- user and password ---- */
 
 static dibs_status take_login(struct etcd_config *config, const char *user, const char *password,
