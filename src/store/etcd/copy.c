@@ -9,7 +9,7 @@
 
 #include "base/banned.h"
 
-enum { PAGE_KEYS = 256 }; /* of blocks: some megabytes at most */
+enum { PAGE_KEYS = 256, EVENTS_PAGE_KEYS = 2048 }; /* of blocks: some megabytes at most */
 
 struct etcd_call etcdstore_call(const struct etcd_store *self)
 {
@@ -173,6 +173,11 @@ static bool add_lost(void *ctx, struct claim_record *row)
     return true;
 }
 
+static bool add_event(void *ctx, const struct event_record *event)
+{
+    return put(ctx, EVENTS, event);
+}
+
 static bool apply_name(struct applying *a, struct etcd_bytes rest, const struct etcd_kv *kv)
 {
     struct name_record name;
@@ -218,6 +223,9 @@ static bool apply(struct applying *a, struct etcd_bytes rest, const struct etcd_
 
     switch (name[-2]) {
     case 'b': return etcdstore_read_block(rest, &a->block) && apply_block(a, kv);
+    case 'e':
+        (void) unpack_events(kv->value, add_event, a); /* those that cannot be decoded are left out */
+        return a->s == DIBS_OK;
     case 'k': return unpack_answer(kv->value, &answer) && put(a, ANSWERS, &answer);
     case 'l': return apply_lease(a, name, n, kv);
     case 'm': return apply_node(a, name, n, kv);
@@ -350,7 +358,7 @@ static dibs_status read_kinds(struct etcd_store *self, enum etcdstore_space spac
     struct etcd_op range = { .kind = ETCD_RANGE,
                              .key = etcdstore_key_bytes(&first),
                              .end = etcdstore_key_bytes(&end),
-                             .limit = PAGE_KEYS,
+                             .limit = from == 'e' ? EVENTS_PAGE_KEYS : PAGE_KEYS,
                              .revision = self->revision };
     dibs_status s = etcd_read_pages(self->etcd, &call, &range, take_page, &a, err);
 
@@ -400,8 +408,8 @@ static dibs_status load(struct etcd_store *self, dibs_err *err)
         { SPACE_CLUSTER, 'm', 'm' }, /* the nodes, */
         { SPACE_CLUSTER, 'l', 'l' }, /* ... their leases, */
         { SPACE_CLUSTER, 'p', 'p' }, /* ... and which ports are the cluster's: */
-        { SPACE_CLUSTER, 'b', 'b' }, { SPACE_CLUSTER, 'n', 'n' },
-        { SPACE_HOST, 'b', 'b' },    { SPACE_HOST, 'k', 'x' },
+        { SPACE_CLUSTER, 'b', 'b' }, { SPACE_CLUSTER, 'n', 'n' }, { SPACE_HOST, 'b', 'b' },
+        { SPACE_HOST, 'e', 'e' },    { SPACE_HOST, 'k', 'x' },
     };
     int64_t began_ms = clock_monotonic_ms();
     dibs_status s = DIBS_OK;

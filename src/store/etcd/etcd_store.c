@@ -359,77 +359,18 @@ static dibs_status tail(struct store *store, uint64_t *seq, uint64_t *cursor, di
     return s;
 }
 
-struct reading {
-    const dibs_event_query *query;
-    uint64_t since;
-    size_t n;
-    bool is_over;
-    bool is_bad;
-    bool (*fn)(void *, const dibs_event *);
-    void *ctx;
-};
-
-static bool read_event(void *ctx, const struct event_record *record)
-{
-    struct reading *r = ctx;
-
-    if (record->event.seq <= r->since)
-        return true;
-    if (r->query->limit > 0 && r->n == r->query->limit)
-        r->is_over = true;
-    else
-        r->is_over = !r->fn(r->ctx, &record->event);
-    r->n++;
-    return !r->is_over;
-}
-
-static bool read_chunks(void *ctx, const struct etcd_kv *kvs, size_t n)
-{
-    struct reading *r = ctx;
-
-    for (size_t i = 0; i < n && !r->is_over && !r->is_bad; i++)
-        r->is_bad = !unpack_events(kvs[i].value, read_event, r);
-    return !r->is_over && !r->is_bad;
-}
-
-static dibs_status read_events(struct etcd_store *self, struct reading *r, dibs_err *err)
-{
-    struct etcdstore_key key = etcdstore_key(self, SPACE_HOST, 'e');
-    struct etcdstore_key end = etcdstore_key_end(&key);
-    struct etcd_call call = etcdstore_call(self);
-
-    etcdstore_key_add_hex(&key, r->since + 1, 16);
-    struct etcd_op range = {
-        .kind = ETCD_RANGE, .key = etcdstore_key_bytes(&key), .end = etcdstore_key_bytes(&end), .limit = 64
-    };
-    dibs_status s = etcd_read_pages(self->etcd, &call, &range, read_chunks, r, err);
-
-    if (s == DIBS_OK && r->is_bad)
-        return err_trouble(err, DIBS_TROUBLE_DAMAGED, "the history in etcd has a record that cannot be read");
-    return s;
-}
-
-/* Read the newest events from the copy, older ones from etcd. */
 static dibs_status events(struct store *store, const dibs_event_query *query, uint64_t *oldest,
                           bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err)
 {
-    struct etcd_store *self = etcdstore_of(store);
-    const struct memory_table *t = &self->near.tables.table[EVENTS];
-    const struct event_record *first = t->n > 0 ? t->item[0] : NULL;
-    uint64_t near_from = first ? first->event.seq : self->tail.seq + 1;
-    uint64_t newest = 0;
-    uint64_t cursor = 0;
-    struct reading r = { .query = query, .fn = fn, .ctx = ctx };
-    dibs_status s = tail(store, &newest, &cursor, err);
+    const struct node_tail *known = &etcdstore_of(store)->tail;
+    dibs_event_query kept = *query;
 
-    if (oldest)
-        *oldest = newest > self->tail.gone ? self->tail.gone + 1 : 0;
-    r.since = query->since > self->tail.gone ? query->since : self->tail.gone;
-    if (query->newest && query->limit > 0 && newest > query->limit && r.since < newest - query->limit)
-        r.since = newest - query->limit;
-    if (r.since + 1 >= near_from)
-        return store_memory_ops.events(store, query, NULL, fn, ctx, err);
-    return s == DIBS_OK ? read_events(self, &r, err) : s;
+    kept.since = query->since > known->gone ? query->since : known->gone;
+    dibs_status s = store_memory_ops.events(store, &kept, oldest, fn, ctx, err);
+
+    if (oldest && *oldest > 0 && *oldest <= known->gone)
+        *oldest = known->gone + 1;
+    return s;
 }
 
 static dibs_status trim(struct store *store, const struct store_bounds *bounds, dibs_err *err)
