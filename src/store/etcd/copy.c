@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Loads the in-memory copy from etcd. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "store/etcd/etcd_store.h"
 
 #include "base/banned.h"
@@ -29,6 +31,51 @@ static bool put(struct applying *a, enum record_kind table, const void *record)
 {
     a->s = memory_put(&a->self->near.tables, table, record, a->err);
     return a->s == DIBS_OK;
+}
+
+static const char *node_name(const struct etcd_store *self, uint32_t number)
+{
+    return number < self->n_nodes && self->nodes[number].name[0] ? self->nodes[number].name
+                                                                 : "?"; /* it was removed */
+}
+
+/* A user of another host is another one: "uid:1000@NODE". Namespaces are the same everywhere. */
+static void principal_in(const struct etcd_store *self, uint32_t node, char principal[DIBS_PRINCIPAL_MAX + 1])
+{
+    size_t n = strlen(principal);
+
+    if (strncmp(principal, "uid:", 4) == 0 && !etcdstore_is_own(self, node))
+        (void) snprintf(principal + n, DIBS_PRINCIPAL_MAX + 1 - n, "@%s", node_name(self, node));
+}
+
+static void name_in(const struct etcd_store *self, struct name_record *name)
+{
+    char *at = strchr(name->principal, '@');
+
+    if (at && strcmp(at + 1, self->node) == 0)
+        *at = '\0';
+}
+
+void etcdstore_cooling_out(struct etcd_store *self, const struct ledger_slot *slot)
+{
+    if (slot->claim_id != 0 || etcdstore_is_own(self, slot->node))
+        return;
+    /* Without memory it cools a little longer. */
+    if (grow((void **) &self->seen, self->n_seen, &self->max_seen, sizeof *self->seen))
+        self->seen[self->n_seen++] = *slot;
+}
+
+static void cooling_in(const struct etcd_store *self, struct ledger_slot *slot)
+{
+    if (etcdstore_is_own(self, slot->node))
+        return;
+    const struct ledger_slot *seen =
+        self->n_seen ? bsearch(slot, self->seen, self->n_seen, sizeof *slot, memory_kinds[SLOTS].compare)
+                     : NULL;
+
+    slot->released_ms = seen && seen->node == slot->node && seen->there_ms == slot->there_ms
+                            ? seen->released_ms
+                            : clock_now(0).boot_ms;
 }
 
 /* ---- blocks ---- */
@@ -60,7 +107,7 @@ static bool add_claim(void *ctx, struct claim_record *row)
     if (!is_here(a, row->claim.port))
         return false;
     if (a->space == SPACE_CLUSTER) {
-        etcdstore_principal_in(a->self, row->node, row->claim.principal);
+        principal_in(a->self, row->node, row->claim.principal);
         etcdstore_set_node(a->self, row);
     }
     return put(a, CLAIMS, row) && put_slots(a, row);
@@ -103,7 +150,7 @@ static bool add_cooling(void *ctx, const struct ledger_slot *slot)
 
     if (!is_here(a, slot->port))
         return true; /* left behind when the scope of the port changed */
-    etcdstore_cooling_in(a->self, &seen);
+    cooling_in(a->self, &seen);
     return put(a, SLOTS, &seen);
 }
 
@@ -184,7 +231,7 @@ static bool apply_name(struct applying *a, struct etcd_bytes rest, const struct 
 
     if (!unpack_name(kv->value, &name) && !make_lost_name(a, rest, &name))
         return true; /* not even that */
-    etcdstore_name_in(a->self, &name);
+    name_in(a->self, &name);
     name.revision = kv->mod_revision;
     name.space = (int) a->space;
     /* A name of cluster scope wins over one that the host remembers from before. */
@@ -261,7 +308,7 @@ bool etcdstore_read_name(const struct etcd_store *self, struct etcd_bytes rest, 
         return false;
     memcpy(out->principal, principal, n);
     memcpy(out->name, end + 1, n_name);
-    etcdstore_name_in(self, out);
+    name_in(self, out);
     return true;
 }
 
@@ -399,6 +446,17 @@ static void find_rank(struct etcd_store *self)
     self->state.n_hosts += !self->state.has_number;
 }
 
+/* After a reload of the copy, check that our lease still exists. */
+static void compare_lease(const struct etcd_store *self)
+{
+    int64_t known = self->state.has_number ? self->nodes[etcdstore_number(self)].incarnation : 0;
+    struct ledger_lease now = { 0 };
+
+    etcdstore_lease_state(self, &now);
+    if (now.incarnation != 0 && now.incarnation <= self->read_at && now.incarnation != known)
+        etcdstore_lease_recheck(self->lease);
+}
+
 static dibs_status load(struct etcd_store *self, dibs_err *err)
 {
     static const struct {
@@ -425,7 +483,7 @@ static dibs_status load(struct etcd_store *self, dibs_err *err)
     self->read_at = self->revision;
     self->is_unattached = true; /* a snapshot may have restored claims of this node */
     if (s == DIBS_OK && self->lease)
-        etcdstore_compare_lease(self);
+        compare_lease(self);
     return s;
 }
 

@@ -103,7 +103,8 @@ static void note_trouble(struct etcdstore_lease *self, const dibs_err *err)
     (void) pthread_mutex_unlock(&self->lock);
 }
 
-void etcdstore_lease_look(struct etcdstore_lease *lease, struct ledger_lease *out)
+/* Fills in incarnation, margin_ms, n_ended and trouble. */
+static void get_state(struct etcdstore_lease *lease, struct ledger_lease *out)
 {
     (void) pthread_mutex_lock(&lease->lock);
     int64_t margin_ms = lease->until_ms - clock_now(0).boot_ms;
@@ -112,6 +113,17 @@ void etcdstore_lease_look(struct etcdstore_lease *lease, struct ledger_lease *ou
     out->n_ended = lease->n_ended;
     memcpy(out->trouble, lease->trouble, sizeof out->trouble);
     (void) pthread_mutex_unlock(&lease->lock);
+}
+
+void etcdstore_lease_state(const struct etcd_store *self, struct ledger_lease *out)
+{
+    *out = (struct ledger_lease){ .is_cluster = true,
+                                  .is_member = self->lease != NULL,
+                                  .n_lost = self->n_lost,
+                                  .n_gone = self->n_gone,
+                                  .is_unattached = self->is_unattached };
+    if (self->lease)
+        get_state(self->lease, out);
 }
 
 void etcdstore_lease_recheck(struct etcdstore_lease *lease)
@@ -240,7 +252,7 @@ static int64_t keep(struct etcdstore_lease *self, bool needs_revalidation)
     struct found found = { 0 };
     dibs_status s = DIBS_OK;
 
-    etcdstore_lease_look(self, &now);
+    get_state(self, &now);
     if (needs_revalidation) /* a key can be deleted without its lease */
         s = look(self, &found, &err);
     if (now.incarnation == 0 || (needs_revalidation && s == DIBS_OK && found.incarnation != now.incarnation))
