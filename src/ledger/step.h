@@ -49,16 +49,14 @@ struct step {
     unsigned n_tries;
 };
 dibs_status step_read(struct step *step, struct ledger *ledger, const struct call *call, dibs_err *err);
-/* `is_full`: the commit must survive power loss. */
 dibs_status step_write(struct step *step, struct ledger *ledger, const struct call *call, bool is_full,
                        dibs_err *err);
-/* EXHAUSTED: more claims than the caller may have. */
-dibs_status step_commit(struct step *step, dibs_err *err);
 void step_auto(struct step *step); /* rolls back unless committed */
 /* Set a savepoint in a shared transaction, before changes that may fail halfway or are not to stay. */
 dibs_status step_save(struct step *step, dibs_err *err);
-/* The loop of a decision. The first call begins. The next one commits when the body left *s OK, and ends the
- * loop, unless another host's commit came first: then the body decides again. */
+/* The loop of a decision. The first call begins; `is_full`: its commit survives power loss. The next one
+ * commits when the body left *s OK, and ends the loop, unless another host's commit came first: then the body
+ * decides again. EXHAUSTED: more claims than the caller may have. */
 bool step_next(struct step *step, struct ledger *ledger, const struct call *call, bool is_full,
                dibs_status *s, dibs_err *err);
 

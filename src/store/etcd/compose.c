@@ -45,7 +45,8 @@ static struct bytes *add_change(struct txn_plan *plan, struct etcd_op op)
     return &plan->changes[plan->n_changes++].value;
 }
 
-struct bytes *compose_put(struct composing *c, const struct etcdstore_key *key)
+/* Add a put. The caller fills in the returned value before it adds anything else. */
+static struct bytes *compose_put(struct composing *c, const struct etcdstore_key *key)
 {
     return add_change(c->plan, (struct etcd_op){ .kind = ETCD_PUT, .key = etcdstore_key_bytes(key) });
 }
