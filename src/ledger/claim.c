@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The claim decision: names first, then candidates, all of a batch or nothing.
- *
- * Order of the steps inside the one transaction: the name's own claim;
- * else for each candidate the conflicts by an indexed lookup, dead blockers aside; then the probe, while the
- * write lock makes us alone; the first candidate that passes is written. Nobody is judged alive or dead
- * here: that was done before, and holds only for the generation that was judged (INV-5). */
+/* The claim decision, all of a batch or nothing: the name's own claim; else for each candidate the conflicts,
+ * dead blockers aside, and then the probe, while the write lock makes us alone. The first candidate that
+ * passes is written. Holders were judged before, and only for their generation then (INV-5). */
 #include <assert.h>
 #include <string.h>
 

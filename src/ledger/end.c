@@ -366,9 +366,8 @@ dibs_status ledger_restore(struct ledger *ledger, const struct call *call, const
 
 /* ---- drops ---- */
 
-/* Claims that end in the same transaction in which others are made, so that a changed workload is never half
- * changed (INV-4). A claim whose holder lives is not taken away (INV-5): it is no longer kept, and ends with
- * its holder. */
+/* Claims that end in the transaction in which others are made (INV-4). One whose holder lives is not taken
+ * away (INV-5): it is no longer kept, and ends with its holder. */
 
 /* The name goes to another claim; this one is called after it and its number. A second one of that name and
  * number (another protocol or address) has its id behind it, which nobody else ever has. */

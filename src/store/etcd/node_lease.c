@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The lease of this host in a cluster: c/l/NODE is there while it lives, and claims on
- * cluster-scope ports are attached to it.
+/* The lease of this host: c/l/NODE exists while it lives, and claims on cluster-scope ports are attached to
+ * it.
  *
- * A thread renews it with a client of its own, so that a commit that waits for a member costs no lease, and a
- * member that does not answer costs no commit. An incarnation of a host is the revision in which c/l/NODE was
- * made: it is never the same again. A daemon that comes back while the key of its boot is still there goes on
- * with that incarnation; another boot of the same name is waited for, because it may be another machine. */
+ * A thread renews it with a client of its own, so that lease and commits do not wait for each other. The
+ * incarnation of a host is the revision in which c/l/NODE was made. A daemon that restarts while that key of
+ * its boot exists continues the incarnation; it waits for that of another boot, which may be another machine.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

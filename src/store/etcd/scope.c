@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Pools, and which ports they share among all hosts.
  *
- * Claims never move between the records of a host and those of the cluster: a pool may change the scope of a
- * port only while no host has a claim on it. The claims of other hosts are not in the copy, so the change
- * first puts a fence around the ports: a record among the pools, which every commit compares, so that no
- * host claims one of them from then on. Then it reads the blocks of all hosts. The fence ends with the commit
- * or, should this process die, with its lease. */
+ * A pool may change the scope of a port only while no host has a claim on it. The claims of other hosts are
+ * not in the copy, so the change first puts a fence around the ports: a record among the pools, which every
+ * commit compares, so that no host claims one of them. Then it reads the blocks of all hosts. The fence ends
+ * with the commit or, should this process die, with its lease. */
 #include <string.h>
 
 #include "base/auto.h"
