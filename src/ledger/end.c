@@ -442,13 +442,12 @@ static dibs_status drop_one(struct claiming *k, const struct ledger_drop *drop)
 {
     struct step *step = k->step;
     struct claim_record row;
-    dibs_status s = store_get_claim(step->store, drop->seen.id, &row, k->err);
+    dibs_status s = get_seen(step, drop->seen, &row, k->err);
 
-    if (s == DIBS_NOT_FOUND || (s == DIBS_OK && row.claim.generation != drop->seen.generation))
+    if (s == DIBS_NOT_FOUND)
         return DIBS_OK; /* it has ended or moved on: not the one that was meant (INV-3) */
-    if (s != DIBS_OK)
-        return s;
-    s = step_check_right(step, &row.claim, k->err);
+    if (s == DIBS_OK)
+        s = step_check_right(step, &row.claim, k->err);
     if (s != DIBS_OK)
         return s;
     if (is_held(k->batch, &row.claim) || drop->stays)

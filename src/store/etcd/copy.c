@@ -363,14 +363,9 @@ static bool take_page(void *ctx, const struct etcd_kv *kvs, size_t n)
     return true;
 }
 
-struct reading_blocks {
-    const struct block_reader *to;
-    bool is_whole;
-};
-
 static bool read_blocks(void *ctx, const struct etcd_kv *kvs, size_t n)
 {
-    struct reading_blocks *r = ctx;
+    struct blocks_read *r = ctx;
 
     for (size_t i = 0; i < n; i++)
         r->is_whole = unpack_block(kvs[i].value, r->to) && r->is_whole;
@@ -378,18 +373,17 @@ static bool read_blocks(void *ctx, const struct etcd_kv *kvs, size_t n)
 }
 
 dibs_status etcdstore_read_blocks(struct etcd_store *self, const struct etcdstore_key *first,
-                                  const struct etcdstore_key *end, const struct block_reader *to,
-                                  struct blocks_read *out, dibs_err *err)
+                                  const struct etcdstore_key *end, struct blocks_read *read, dibs_err *err)
 {
     struct etcd_call call = etcdstore_call(self);
-    struct reading_blocks r = { .to = to, .is_whole = true };
     struct etcd_op range = { .kind = ETCD_RANGE,
                              .key = etcdstore_key_bytes(first),
                              .end = etcdstore_key_bytes(end),
                              .limit = PAGE_KEYS };
-    dibs_status s = etcd_read_pages(self->etcd, &call, &range, read_blocks, &r, err);
 
-    *out = (struct blocks_read){ r.is_whole, range.revision };
+    read->is_whole = true;
+    dibs_status s = etcd_read_pages(self->etcd, &call, &range, read_blocks, read, err);
+    read->revision = range.revision;
     return s;
 }
 

@@ -187,12 +187,12 @@ bool etcdstore_read_block(struct etcd_bytes rest, uint16_t *out);
 bool etcdstore_read_name(const struct etcd_store *self, struct etcd_bytes rest, struct name_record *out);
 /* Read blocks that are not in the copy. */
 struct blocks_read {
+    const struct block_reader *to;
     bool is_whole; /* all of them could be decoded */
     int64_t revision;
 };
 dibs_status etcdstore_read_blocks(struct etcd_store *self, const struct etcdstore_key *first,
-                                  const struct etcdstore_key *end, const struct block_reader *to,
-                                  struct blocks_read *out, dibs_err *err);
+                                  const struct etcdstore_key *end, struct blocks_read *read, dibs_err *err);
 /* Reads all that the copy holds, at one revision. */
 dibs_status etcdstore_load(struct etcd_store *self, dibs_err *err);
 struct etcd_call etcdstore_call(const struct etcd_store *self);

@@ -160,11 +160,11 @@ dibs_status etcdstore_count_node(struct store *store, const char *name, size_t *
     struct etcdstore_key first = etcdstore_host_key(self, name, 'b');
     struct etcdstore_key end = etcdstore_key_end(&first);
     struct block_reader counting = { .ctx = n, .claim = count_claim, .damaged = count_damaged };
-    struct blocks_read read = { 0 };
+    struct blocks_read read = { .to = &counting };
 
     *n = 0;
     self->is_loaded = false;
-    dibs_status s = etcdstore_read_blocks(self, &first, &end, &counting, &read, err);
+    dibs_status s = etcdstore_read_blocks(self, &first, &end, &read, err);
     *since = read.revision;
     return s;
 }
