@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The claim decision: names first, then candidates, all of a batch or nothing.
- *
- * Order of the steps inside the one transaction: the name's own claim;
- * else for each candidate the conflicts by an indexed lookup, dead blockers aside; then the probe, while the
- * write lock makes us alone; the first candidate that passes is written. Nobody is judged alive or dead
- * here: that was done before, and holds only for the generation that was judged (INV-5). */
+/* The claim decision, all of a batch or nothing: the name's own claim; else for each candidate the conflicts,
+ * dead blockers aside, and then the probe, while the write lock makes us alone. The first candidate that
+ * passes is written. Holders were judged before, and only for their generation then (INV-5). */
 #include <assert.h>
 #include <string.h>
 
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "ledger/claim_internal.h"
+#include "ledger/step.h"
 
 #include "base/banned.h"
 
@@ -287,20 +284,20 @@ static dibs_status answer_again(struct claiming *k, const struct answer_record *
 static dibs_status answer_known(struct claiming *k, dibs_claim *out, bool *is_known)
 {
     struct store *store = k->step->store;
-    struct answer_record known = record_of(k, 0);
+    dibs_status s = DIBS_OK;
 
     if (strlen(k->batch->key->text) > LEDGER_KEY_MAX)
         return err_set(k->err, DIBS_INVALID, "a key has at most %d bytes", LEDGER_KEY_MAX);
-    dibs_status s = store->ops->get(store, ANSWERS, &known, k->err);
-    *is_known = s == DIBS_OK;
-    if (s == DIBS_NOT_FOUND)
-        return DIBS_OK;
-    if (s == DIBS_OK && (known.digest != k->batch->key->digest || known.n != k->batch->n))
-        return err_set(k->err, DIBS_INVALID, "key '%s' was used before, for something else",
-                       k->batch->key->text);
     for (uint32_t i = 0; i < k->batch->n && s == DIBS_OK; i++) {
-        known = record_of(k, i);
+        struct answer_record known = record_of(k, i);
+
         s = store->ops->get(store, ANSWERS, &known, k->err);
+        if (i == 0 && s == DIBS_NOT_FOUND)
+            return DIBS_OK;
+        *is_known = true;
+        if (s == DIBS_OK && (known.digest != k->batch->key->digest || known.n != k->batch->n))
+            return err_set(k->err, DIBS_INVALID, "key '%s' was used before, for something else",
+                           k->batch->key->text);
         if (s == DIBS_OK)
             s = answer_again(k, &known, &out[i]);
     }
@@ -395,7 +392,7 @@ dibs_status ledger_claim(struct ledger *ledger, const struct call *call, const s
         k.step = &step;
         s = claim_batch(&k, out, &is_answered);
         is_decided = s == DIBS_OK;
-        if (is_answered || batch->is_dry_run)
+        if (is_decided && (is_answered || batch->is_dry_run))
             return s; /* step_auto rolls back: INV-4 */
     }
     refusal->is_beyond = is_decided && s == DIBS_EXHAUSTED;

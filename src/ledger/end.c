@@ -6,7 +6,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "ledger/claim_internal.h"
+#include "ledger/step.h"
 
 #include "base/banned.h"
 
@@ -366,9 +366,8 @@ dibs_status ledger_restore(struct ledger *ledger, const struct call *call, const
 
 /* ---- drops ---- */
 
-/* Claims that end in the same transaction in which others are made, so that a changed workload is never half
- * changed (INV-4). A claim whose holder lives is not taken away (INV-5): it is no longer kept, and ends with
- * its holder. */
+/* Claims that end in the transaction in which others are made (INV-4). One whose holder lives is not taken
+ * away (INV-5): it is no longer kept, and ends with its holder. */
 
 /* The name goes to another claim; this one is called after it and its number. A second one of that name and
  * number (another protocol or address) has its id behind it, which nobody else ever has. */
@@ -443,13 +442,12 @@ static dibs_status drop_one(struct claiming *k, const struct ledger_drop *drop)
 {
     struct step *step = k->step;
     struct claim_record row;
-    dibs_status s = store_get_claim(step->store, drop->seen.id, &row, k->err);
+    dibs_status s = get_seen(step, drop->seen, &row, k->err);
 
-    if (s == DIBS_NOT_FOUND || (s == DIBS_OK && row.claim.generation != drop->seen.generation))
+    if (s == DIBS_NOT_FOUND)
         return DIBS_OK; /* it has ended or moved on: not the one that was meant (INV-3) */
-    if (s != DIBS_OK)
-        return s;
-    s = ledger_check_right(step->call, &row.claim, k->err);
+    if (s == DIBS_OK)
+        s = ledger_check_right(step->call, &row.claim, k->err);
     if (s != DIBS_OK)
         return s;
     if (is_held(k->batch, &row.claim) || drop->stays)

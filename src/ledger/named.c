@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/name_part.h"
-#include "ledger/claim_internal.h"
+#include "ledger/step.h"
 
 #include "base/banned.h"
 

@@ -49,16 +49,14 @@ struct step {
     unsigned n_tries;
 };
 dibs_status step_read(struct step *step, struct ledger *ledger, const struct call *call, dibs_err *err);
-/* `is_full`: the commit must survive power loss. */
 dibs_status step_write(struct step *step, struct ledger *ledger, const struct call *call, bool is_full,
                        dibs_err *err);
-/* EXHAUSTED: more claims than the caller may have. */
-dibs_status step_commit(struct step *step, dibs_err *err);
 void step_auto(struct step *step); /* rolls back unless committed */
 /* Set a savepoint in a shared transaction, before changes that may fail halfway or are not to stay. */
 dibs_status step_save(struct step *step, dibs_err *err);
-/* The loop of a decision. The first call begins. The next one commits when the body left *s OK, and ends the
- * loop, unless another host's commit came first: then the body decides again. */
+/* The loop of a decision. The first call begins; `is_full`: its commit survives power loss. The next one
+ * commits when the body left *s OK, and ends the loop, unless another host's commit came first: then the body
+ * decides again. EXHAUSTED: more claims than the caller may have. */
 bool step_next(struct step *step, struct ledger *ledger, const struct call *call, bool is_full,
                dibs_status *s, dibs_err *err);
 
@@ -93,4 +91,24 @@ void step_hold(const struct step *step, dibs_claim *claim, const dibs_claim *by)
 void step_lease(const struct step *step, dibs_claim *claim);
 /* Has it a lease that has not ended, of the holder or beneath a process that took it over? Of any boot. */
 bool step_lease_runs(const dibs_claim *claim, int64_t boot_ms);
+
+/* ---- one claim decision under way: named.c settles the names, claim.c the ports ---- */
+
+struct claiming {
+    struct step *step;
+    const struct ledger_batch *batch;
+    struct ledger_refusal *refusal;
+    dibs_err *err;
+};
+
+/* Judged to be dead beforehand, and still as it was then. */
+bool claiming_is_dead(const struct ledger_batch *batch, const dibs_claim *claim);
+/* Asks the kernel; a busy port is noted in the refusal. */
+dibs_status claiming_probe(struct claiming *k, const struct ledger_want *want, uint16_t port, bool *is_free);
+/* The claim that the want's name has. *is_done false: the name is free now, go on to the candidates. */
+dibs_status claiming_by_name(struct claiming *k, const struct ledger_want *want, dibs_claim *out,
+                             bool *is_done);
+/* End the batch's drops, or leave them to their holders (end.c). TAKEN: one that is shared is in use. */
+dibs_status claiming_drop(struct claiming *k);
+void claiming_answer(const struct claim_record *row, bool was_there, dibs_claim *out);
 #endif

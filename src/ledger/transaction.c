@@ -197,7 +197,8 @@ static void use_allowance(const struct step *step)
         a->n = a->n + step->n_more > 0 ? (uint32_t) (a->n + step->n_more) : 0;
 }
 
-dibs_status step_commit(struct step *step, dibs_err *err)
+/* EXHAUSTED: more claims than the caller may have. */
+static dibs_status commit_step(struct step *step, dibs_err *err)
 {
     struct store *store = step->store;
     struct ledger_tx *tx = step->tx;
@@ -270,7 +271,7 @@ bool step_next(struct step *step, struct ledger *ledger, const struct call *call
     unsigned n_tries = step->n_tries;
 
     if (!is_first && *s == DIBS_OK)
-        *s = step_commit(step, err);
+        *s = commit_step(step, err);
     step_auto(step);
     while (is_first || try_again(ledger, call, *s, &n_tries)) {
         is_first = false;

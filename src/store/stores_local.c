@@ -6,13 +6,6 @@
 
 #include "base/banned.h"
 
-static dibs_status check_etcd(const char *uri, dibs_err *err)
-{
-    struct etcd_config config;
-
-    return etcd_config_parse(uri, &config, err);
-}
-
 static dibs_status refuse_etcd(const char *rest, const struct ledger_options *options, struct store **out,
                                dibs_err *err)
 {
@@ -36,7 +29,7 @@ static dibs_status members_of_etcd(const char *rest, int64_t timeout_ms, struct 
 static const struct cluster_ops cluster_refused = { .members = members_of_etcd };
 static const struct store_ops etcd_refused = { .scheme = "etcd",
                                                .cluster = &cluster_refused,
-                                               .check = check_etcd,
+                                               .check = etcd_config_check,
                                                .open = refuse_etcd,
                                                .salvage = memory_rows_salvage };
 

@@ -508,8 +508,9 @@ static void a_claim_whose_name_is_damaged_still_has_it(void **state)
     NEED_ETCD();
     struct ledger *a = host(t, "a");
     dibs_claim first = must_claim(t, a, &want);
-    struct etcdstore_key key = etcdstore_name_key(
-        store(a), SPACE_HOST, &(struct name_record){ .principal = "uid:1000", .name = "web", .port = FIRST });
+    const char name[] = "uid:1000\0web";
+    struct etcdstore_key key = etcdstore_key(store(a), SPACE_HOST, 'n');
+    etcdstore_key_add(&key, name, sizeof name - 1);
     struct etcd_call call = { .deadline_ms = in_ms(10000) };
     struct etcd_answer answer = { 0 };
     struct etcd_op put = { .kind = ETCD_PUT, .key = etcdstore_key_bytes(&key), .value = { "?", 1 } };

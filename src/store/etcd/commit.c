@@ -7,7 +7,6 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/jitter.h"
 #include "store/etcd/compose.h"
 
 #include "base/banned.h"
@@ -15,18 +14,7 @@
 enum {
     DECIDE_MS = 2000, /* beyond the deadline, to learn what became of a Txn whose answer was lost */
     DECIDE_PAUSE_MS = 50,
-    BACKOFF_FROM = 2, /* conflicts in a row; then up to a quarter of a millisecond, doubled up to 32 */
-    BACKOFF_US = 250,
-    BACKOFF_DOUBLINGS = 7,
 };
-
-void etcdstore_back_off(const struct etcd_store *self)
-{
-    unsigned doublings = self->n_conflicts < BACKOFF_DOUBLINGS ? self->n_conflicts : BACKOFF_DOUBLINGS;
-
-    if (self->n_conflicts >= BACKOFF_FROM)
-        (void) usleep(jitter_random() % ((uint32_t) BACKOFF_US << doublings));
-}
 
 /* The same operations in parts of `width` each, which have no conditions. NULL: no memory. */
 static struct etcd_op *fold(struct arena **memory, const struct etcd_op *ops, size_t *n_ops, size_t width)

@@ -2,6 +2,7 @@
 #include "store/etcd/compose.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -44,7 +45,8 @@ static struct bytes *add_change(struct txn_plan *plan, struct etcd_op op)
     return &plan->changes[plan->n_changes++].value;
 }
 
-struct bytes *compose_put(struct composing *c, const struct etcdstore_key *key)
+/* Add a put. The caller fills in the returned value before it adds anything else. */
+static struct bytes *compose_put(struct composing *c, const struct etcdstore_key *key)
 {
     return add_change(c->plan, (struct etcd_op){ .kind = ETCD_PUT, .key = etcdstore_key_bytes(key) });
 }
@@ -83,6 +85,71 @@ static void compare_kind(struct composing *c, char kind, int64_t revision)
 static const void *record_of(const struct memory_change *change)
 {
     return change->after ? change->after : change->before;
+}
+
+/* ---- keys and names ---- */
+
+static void principal_out(const struct etcd_store *self, uint32_t node,
+                          char principal[DIBS_PRINCIPAL_MAX + 1])
+{
+    char *at = strrchr(principal, '@'); /* a user of a container has one before */
+
+    if (strncmp(principal, "uid:", 4) == 0 && at && !etcdstore_is_own(self, node))
+        *at = '\0';
+}
+
+/* Is it a name of a user of this host? */
+static bool is_users_name(const struct name_record *name)
+{
+    return strncmp(name->principal, "uid:", 4) == 0 && !strchr(name->principal, '@');
+}
+
+/* A name as it stands in etcd. */
+static void name_out(const struct etcd_store *self, enum etcdstore_space space,
+                     const struct name_record *name, struct name_record *out)
+{
+    *out = *name;
+    if (space == SPACE_CLUSTER && is_users_name(name))
+        (void) snprintf(out->principal, sizeof out->principal, "%.14s@%s", name->principal, self->node);
+}
+
+/* A NUL ends the principal: a name has none. */
+static struct etcdstore_key name_key(const struct etcd_store *self, enum etcdstore_space space,
+                                     const struct name_record *name)
+{
+    struct etcdstore_key key = etcdstore_key(self, space, 'n');
+    struct name_record out;
+
+    name_out(self, space, name, &out);
+    etcdstore_key_add(&key, out.principal, strlen(out.principal) + 1);
+    etcdstore_key_add(&key, out.name, strlen(out.name));
+    return key;
+}
+
+static uint64_t answer_bucket(uint64_t seq)
+{
+    return seq / STORE_BUCKET_EVENTS;
+}
+
+static struct etcdstore_key answer_key(const struct etcd_store *self, const struct answer_record *answer)
+{
+    struct etcdstore_key key = etcdstore_key(self, SPACE_HOST, 'k');
+
+    etcdstore_key_add_hex(&key, answer_bucket(answer->seq), STORE_BUCKET_DIGITS);
+    etcdstore_key_add(&key, "/", 1);
+    etcdstore_key_add(&key, answer->principal, strlen(answer->principal) + 1);
+    etcdstore_key_add(&key, answer->key, strlen(answer->key) + 1);
+    etcdstore_key_add_hex(&key, answer->part, 8);
+    return key;
+}
+
+/* A claim of that host was ended by another one. */
+static struct etcdstore_key lost_key(const struct etcd_store *self, const char *node, uint64_t id)
+{
+    struct etcdstore_key key = etcdstore_host_key(self, node, 'x');
+
+    etcdstore_key_add_hex(&key, id, 16);
+    return key;
 }
 
 /* ---- blocks ---- */
@@ -160,7 +227,7 @@ static void pack_content(const struct etcd_store *self, enum etcdstore_space spa
         struct claim_record row = *content->claims[i];
 
         if (space == SPACE_CLUSTER)
-            etcdstore_principal_out(self, row.node, row.claim.principal);
+            principal_out(self, row.node, row.claim.principal);
         pack_claim(&w, &row);
     }
     for (size_t i = 0; i < content->n_cooling; i++)
@@ -199,13 +266,13 @@ static dibs_status add_blocks(struct composing *c, dibs_err *err)
 static void add_loss(struct composing *c, const struct claim_record *before)
 {
     const char *node = before->node < c->self->n_nodes ? c->self->nodes[before->node].name : "";
-    struct etcdstore_key key = etcdstore_lost_key(c->self, node, before->claim.id);
+    struct etcdstore_key key = lost_key(c->self, node, before->claim.id);
     struct claim_record row = *before;
     bool is_known = before->lease == 0;
 
     if (!node[0])
         return; /* it was removed */
-    etcdstore_principal_out(c->self, row.node, row.claim.principal);
+    principal_out(c->self, row.node, row.claim.principal);
     struct block_writer w = pack_block(compose_put(c, &key), 1, 0);
     pack_claim(&w, &row);
     for (size_t i = 0; i < c->n_other; i++)
@@ -249,7 +316,7 @@ static void add_lease_compares(struct composing *c)
 static void add_noted(struct composing *c)
 {
     for (size_t i = 0; i < c->self->n_lost && c->self->is_noting_lost; i++) {
-        struct etcdstore_key key = etcdstore_lost_key(c->self, c->self->node, c->self->lost[i].claim.id);
+        struct etcdstore_key key = lost_key(c->self, c->self->node, c->self->lost[i].claim.id);
 
         compose_delete(c, &key, NULL);
     }
@@ -278,7 +345,7 @@ static int by_record(const void *a, const void *b)
 static void add_name_compare(struct composing *c, enum etcdstore_space space, const struct etcdstore_key *key,
                              const struct name_record *known, int64_t revision)
 {
-    if (space == SPACE_CLUSTER && !etcdstore_is_users_name(known))
+    if (space == SPACE_CLUSTER && !is_users_name(known))
         compose_compare(c, etcdstore_same(key, revision));
 }
 
@@ -289,18 +356,18 @@ static void add_name(struct composing *c, const struct name_record *before, cons
     enum etcdstore_space to = now ? etcdstore_space(self, now->port) : from;
 
     if (before && (!now || from != to)) {
-        struct etcdstore_key key = etcdstore_name_key(self, from, before);
+        struct etcdstore_key key = name_key(self, from, before);
 
         add_name_compare(c, from, &key, before, before->revision);
         compose_delete(c, &key, NULL);
     }
     if (!now)
         return;
-    struct etcdstore_key key = etcdstore_name_key(self, to, now);
+    struct etcdstore_key key = name_key(self, to, now);
     struct name_record out;
 
     add_name_compare(c, to, &key, now, before && from == to ? before->revision : 0);
-    etcdstore_name_out(self, to, now, &out);
+    name_out(self, to, now, &out);
     pack_name(compose_put(c, &key), &out);
 }
 
@@ -336,7 +403,7 @@ static void add_answer(struct composing *c, const struct answer_record *now)
 {
     if (!now)
         return;
-    struct etcdstore_key key = etcdstore_answer_key(c->self, now);
+    struct etcdstore_key key = answer_key(c->self, now);
 
     pack_answer(compose_put(c, &key), now);
 }
@@ -427,7 +494,7 @@ static void add_history(struct composing *c)
         c->tail.gone = c->self->trimmed_seq;
     }
     if (c->self->trimmed_seq > 0)
-        add_delete_below(c, 'k', etcdstore_answer_bucket(c->self->trimmed_seq), STORE_BUCKET_DIGITS);
+        add_delete_below(c, 'k', answer_bucket(c->self->trimmed_seq), STORE_BUCKET_DIGITS);
 }
 
 /* Compare and put the tail, as every commit of this host does: that orders them. */

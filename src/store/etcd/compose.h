@@ -44,8 +44,6 @@ struct composing {
 /* FAILURE: out of memory; UNAVAILABLE: more than fits. */
 dibs_status compose(struct composing *c, struct txn_plan *plan, struct etcd_store *self, dibs_err *err);
 
-/* Add a put. The caller fills in the returned value before it adds anything else. */
-struct bytes *compose_put(struct composing *c, const struct etcdstore_key *key);
 /* `end` NULL: that key alone. */
 void compose_delete(struct composing *c, const struct etcdstore_key *key, const struct etcdstore_key *end);
 /* Add a compare: etcdstore_same() and the like. */

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Loads the in-memory copy from etcd. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "store/etcd/etcd_store.h"
 
 #include "base/banned.h"
 
-enum { PAGE_KEYS = 256 }; /* of blocks: some megabytes at most */
+enum { PAGE_KEYS = 256, EVENTS_PAGE_KEYS = 2048 }; /* of blocks: some megabytes at most */
 
 struct etcd_call etcdstore_call(const struct etcd_store *self)
 {
@@ -29,6 +31,51 @@ static bool put(struct applying *a, enum record_kind table, const void *record)
 {
     a->s = memory_put(&a->self->near.tables, table, record, a->err);
     return a->s == DIBS_OK;
+}
+
+static const char *node_name(const struct etcd_store *self, uint32_t number)
+{
+    return number < self->n_nodes && self->nodes[number].name[0] ? self->nodes[number].name
+                                                                 : "?"; /* it was removed */
+}
+
+/* A user of another host is another one: "uid:1000@NODE". Namespaces are the same everywhere. */
+static void principal_in(const struct etcd_store *self, uint32_t node, char principal[DIBS_PRINCIPAL_MAX + 1])
+{
+    size_t n = strlen(principal);
+
+    if (strncmp(principal, "uid:", 4) == 0 && !etcdstore_is_own(self, node))
+        (void) snprintf(principal + n, DIBS_PRINCIPAL_MAX + 1 - n, "@%s", node_name(self, node));
+}
+
+static void name_in(const struct etcd_store *self, struct name_record *name)
+{
+    char *at = strchr(name->principal, '@');
+
+    if (at && strcmp(at + 1, self->node) == 0)
+        *at = '\0';
+}
+
+void etcdstore_cooling_out(struct etcd_store *self, const struct ledger_slot *slot)
+{
+    if (slot->claim_id != 0 || etcdstore_is_own(self, slot->node))
+        return;
+    /* Without memory it cools a little longer. */
+    if (grow((void **) &self->seen, self->n_seen, &self->max_seen, sizeof *self->seen))
+        self->seen[self->n_seen++] = *slot;
+}
+
+static void cooling_in(const struct etcd_store *self, struct ledger_slot *slot)
+{
+    if (etcdstore_is_own(self, slot->node))
+        return;
+    const struct ledger_slot *seen =
+        self->n_seen ? bsearch(slot, self->seen, self->n_seen, sizeof *slot, memory_kinds[SLOTS].compare)
+                     : NULL;
+
+    slot->released_ms = seen && seen->node == slot->node && seen->there_ms == slot->there_ms
+                            ? seen->released_ms
+                            : clock_now(0).boot_ms;
 }
 
 /* ---- blocks ---- */
@@ -60,7 +107,7 @@ static bool add_claim(void *ctx, struct claim_record *row)
     if (!is_here(a, row->claim.port))
         return false;
     if (a->space == SPACE_CLUSTER) {
-        etcdstore_principal_in(a->self, row->node, row->claim.principal);
+        principal_in(a->self, row->node, row->claim.principal);
         etcdstore_set_node(a->self, row);
     }
     return put(a, CLAIMS, row) && put_slots(a, row);
@@ -103,7 +150,7 @@ static bool add_cooling(void *ctx, const struct ledger_slot *slot)
 
     if (!is_here(a, slot->port))
         return true; /* left behind when the scope of the port changed */
-    etcdstore_cooling_in(a->self, &seen);
+    cooling_in(a->self, &seen);
     return put(a, SLOTS, &seen);
 }
 
@@ -125,21 +172,8 @@ static bool apply_node(struct applying *a, const char *name, size_t n, const str
 
     if (kv->mod_revision > self->nodes_revision)
         self->nodes_revision = kv->mod_revision;
-
     if (n > DIBS_NODE_MAX || !unpack_number(kv->value, &number) || number >= STORE_NODES_MAX)
         return false;
-    if (number >= self->max_nodes) {
-        size_t max = number + 64 + number / 2;
-        struct etcdstore_node *grown = realloc(self->nodes, max * sizeof *grown);
-
-        if (!grown) {
-            a->s = err_trouble(a->err, DIBS_TROUBLE_FULL, "reading the ledger: out of memory");
-            return false;
-        }
-        memset(grown + self->max_nodes, 0, (max - self->max_nodes) * sizeof *grown);
-        self->nodes = grown;
-        self->max_nodes = max;
-    }
     bool is_counter = n == strlen(STORE_NEXT_NODE) && memcmp(name, STORE_NEXT_NODE, n) == 0;
     if (number + !is_counter > self->n_nodes)
         self->n_nodes = number + !is_counter;
@@ -186,13 +220,18 @@ static bool add_lost(void *ctx, struct claim_record *row)
     return true;
 }
 
+static bool add_event(void *ctx, const struct event_record *event)
+{
+    return put(ctx, EVENTS, event);
+}
+
 static bool apply_name(struct applying *a, struct etcd_bytes rest, const struct etcd_kv *kv)
 {
     struct name_record name;
 
     if (!unpack_name(kv->value, &name) && !make_lost_name(a, rest, &name))
         return true; /* not even that */
-    etcdstore_name_in(a->self, &name);
+    name_in(a->self, &name);
     name.revision = kv->mod_revision;
     name.space = (int) a->space;
     /* A name of cluster scope wins over one that the host remembers from before. */
@@ -231,6 +270,9 @@ static bool apply(struct applying *a, struct etcd_bytes rest, const struct etcd_
 
     switch (name[-2]) {
     case 'b': return etcdstore_read_block(rest, &a->block) && apply_block(a, kv);
+    case 'e':
+        (void) unpack_events(kv->value, add_event, a); /* those that cannot be decoded are left out */
+        return a->s == DIBS_OK;
     case 'k': return unpack_answer(kv->value, &answer) && put(a, ANSWERS, &answer);
     case 'l': return apply_lease(a, name, n, kv);
     case 'm': return apply_node(a, name, n, kv);
@@ -266,7 +308,7 @@ bool etcdstore_read_name(const struct etcd_store *self, struct etcd_bytes rest, 
         return false;
     memcpy(out->principal, principal, n);
     memcpy(out->name, end + 1, n_name);
-    etcdstore_name_in(self, out);
+    name_in(self, out);
     return true;
 }
 
@@ -321,14 +363,9 @@ static bool take_page(void *ctx, const struct etcd_kv *kvs, size_t n)
     return true;
 }
 
-struct reading_blocks {
-    const struct block_reader *to;
-    bool is_whole;
-};
-
 static bool read_blocks(void *ctx, const struct etcd_kv *kvs, size_t n)
 {
-    struct reading_blocks *r = ctx;
+    struct blocks_read *r = ctx;
 
     for (size_t i = 0; i < n; i++)
         r->is_whole = unpack_block(kvs[i].value, r->to) && r->is_whole;
@@ -336,18 +373,17 @@ static bool read_blocks(void *ctx, const struct etcd_kv *kvs, size_t n)
 }
 
 dibs_status etcdstore_read_blocks(struct etcd_store *self, const struct etcdstore_key *first,
-                                  const struct etcdstore_key *end, const struct block_reader *to,
-                                  struct blocks_read *out, dibs_err *err)
+                                  const struct etcdstore_key *end, struct blocks_read *read, dibs_err *err)
 {
     struct etcd_call call = etcdstore_call(self);
-    struct reading_blocks r = { .to = to, .is_whole = true };
     struct etcd_op range = { .kind = ETCD_RANGE,
                              .key = etcdstore_key_bytes(first),
                              .end = etcdstore_key_bytes(end),
                              .limit = PAGE_KEYS };
-    dibs_status s = etcd_read_pages(self->etcd, &call, &range, read_blocks, &r, err);
 
-    *out = (struct blocks_read){ r.is_whole, range.revision };
+    read->is_whole = true;
+    dibs_status s = etcd_read_pages(self->etcd, &call, &range, read_blocks, read, err);
+    read->revision = range.revision;
     return s;
 }
 
@@ -363,7 +399,7 @@ static dibs_status read_kinds(struct etcd_store *self, enum etcdstore_space spac
     struct etcd_op range = { .kind = ETCD_RANGE,
                              .key = etcdstore_key_bytes(&first),
                              .end = etcdstore_key_bytes(&end),
-                             .limit = PAGE_KEYS,
+                             .limit = from == 'e' ? EVENTS_PAGE_KEYS : PAGE_KEYS,
                              .revision = self->revision };
     dibs_status s = etcd_read_pages(self->etcd, &call, &range, take_page, &a, err);
 
@@ -385,8 +421,7 @@ static void forget(struct etcd_store *self)
     memset(&self->fenced, 0, sizeof self->fenced);
     self->revision = self->tail_revision = self->pools_revision = self->nodes_revision = 0;
     self->tail = (struct node_tail){ 0 };
-    if (self->nodes)
-        memset(self->nodes, 0, self->max_nodes * sizeof *self->nodes);
+    memset(self->nodes, 0, self->n_nodes * sizeof *self->nodes);
     self->n_nodes = self->n_lost = 0;
     self->state.has_number = false;
     self->is_loaded = false;
@@ -405,6 +440,17 @@ static void find_rank(struct etcd_store *self)
     self->state.n_hosts += !self->state.has_number;
 }
 
+/* After a reload of the copy, check that our lease still exists. */
+static void compare_lease(const struct etcd_store *self)
+{
+    int64_t known = self->state.has_number ? self->nodes[etcdstore_number(self)].incarnation : 0;
+    struct ledger_lease now = { 0 };
+
+    etcdstore_lease_state(self, &now);
+    if (now.incarnation != 0 && now.incarnation <= self->read_at && now.incarnation != known)
+        etcdstore_lease_recheck(self->lease);
+}
+
 static dibs_status load(struct etcd_store *self, dibs_err *err)
 {
     static const struct {
@@ -414,8 +460,8 @@ static dibs_status load(struct etcd_store *self, dibs_err *err)
         { SPACE_CLUSTER, 'm', 'm' }, /* the nodes, */
         { SPACE_CLUSTER, 'l', 'l' }, /* ... their leases, */
         { SPACE_CLUSTER, 'p', 'p' }, /* ... and which ports are the cluster's: */
-        { SPACE_CLUSTER, 'b', 'b' }, { SPACE_CLUSTER, 'n', 'n' },
-        { SPACE_HOST, 'b', 'b' },    { SPACE_HOST, 'k', 'x' },
+        { SPACE_CLUSTER, 'b', 'b' }, { SPACE_CLUSTER, 'n', 'n' }, { SPACE_HOST, 'b', 'b' },
+        { SPACE_HOST, 'e', 'e' },    { SPACE_HOST, 'k', 'x' },
     };
     int64_t began_ms = clock_monotonic_ms();
     dibs_status s = DIBS_OK;
@@ -431,7 +477,7 @@ static dibs_status load(struct etcd_store *self, dibs_err *err)
     self->read_at = self->revision;
     self->is_unattached = true; /* a snapshot may have restored claims of this node */
     if (s == DIBS_OK && self->lease)
-        etcdstore_compare_lease(self);
+        compare_lease(self);
     return s;
 }
 

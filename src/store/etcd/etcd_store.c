@@ -4,11 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/jitter.h"
 #include "store/etcd/etcd_store.h"
 
 #include "base/banned.h"
@@ -48,13 +51,6 @@ static void close_etcd(struct store *store)
     free(self);
 }
 
-static dibs_status check(const char *uri, dibs_err *err)
-{
-    struct etcd_config config;
-
-    return etcd_config_parse(uri, &config, err);
-}
-
 /* Parse the URL behind "etcd:", and read user and password. */
 static dibs_status configure(const char *rest, struct etcd_config *out, dibs_err *err)
 {
@@ -89,7 +85,7 @@ static dibs_status open_node(const struct etcd_config *config, const char *node,
 {
     AUTO(close_auto) struct etcd_store *self = calloc(1, sizeof *self);
 
-    if (!self)
+    if (!self || !(self->nodes = calloc(STORE_NODES_MAX, sizeof *self->nodes)))
         return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
     self->near.base.ops = &store_etcd_ops;
     self->near.base.cluster = &self->state;
@@ -125,6 +121,21 @@ static dibs_status open_etcd(const char *rest, const struct ledger_options *opti
 
 /* ---- transactions ---- */
 
+enum {
+    BACKOFF_FROM = 2, /* conflicts in a row; then up to a quarter of a millisecond, doubled up to 32 */
+    BACKOFF_US = 250,
+    BACKOFF_DOUBLINGS = 7,
+};
+
+/* Back off for a random time, so that nodes in conflict do not retry at the same moment. */
+static void back_off(const struct etcd_store *self)
+{
+    unsigned doublings = self->n_conflicts < BACKOFF_DOUBLINGS ? self->n_conflicts : BACKOFF_DOUBLINGS;
+
+    if (self->n_conflicts >= BACKOFF_FROM)
+        (void) usleep(jitter_random() % ((uint32_t) BACKOFF_US << doublings));
+}
+
 static dibs_status begin(struct store *store, bool is_write, bool is_full, int64_t deadline_ms, dibs_err *err)
 {
     struct etcd_store *self = etcdstore_of(store);
@@ -133,7 +144,7 @@ static dibs_status begin(struct store *store, bool is_write, bool is_full, int64
     (void) is_full; /* whatever etcd has answered is durable */
     self->deadline_ms = deadline_ms ? deadline_ms : clock_monotonic_ms() + self->timeout_ms;
     if (self->state.had_conflict)
-        etcdstore_back_off(self);
+        back_off(self);
     s = etcdstore_catch_up(self, err);
     self->state.had_conflict = self->state.was_cut = false;
     if (s == DIBS_OK && is_write)
@@ -239,6 +250,120 @@ static void take_notices(struct store *store)
         etcdstore_take_notices(etcdstore_of(store));
 }
 
+/* ---- holders and the lease of their node ---- */
+
+/* Claims that one commit attaches to the lease: each may be in a block of its own, of some kilobytes. */
+enum { ATTACH_MAX = 64 };
+
+static int64_t incarnation_of(const struct etcd_store *self, uint32_t node)
+{
+    return node < self->n_nodes ? self->nodes[node].incarnation : 0;
+}
+
+/* Judge the claim's holder by the lease of its host. */
+static dibs_life node_life(const struct etcd_store *self, const struct claim_record *row)
+{
+    bool is_own = etcdstore_is_own(self, row->node);
+    struct ledger_lease mine;
+
+    if (row->lease == 0 || etcdstore_space(self, row->claim.port) == SPACE_HOST)
+        return is_own ? DIBS_ALIVE : DIBS_UNKNOWN;
+    if (!is_own || !self->lease)
+        return incarnation_of(self, row->node) == row->lease ? DIBS_ALIVE : DIBS_DEAD;
+    etcdstore_lease_state(self, &mine);
+    if (mine.incarnation != row->lease)
+        return DIBS_DEAD;
+    return mine.margin_ms > 0 ? DIBS_ALIVE : DIBS_UNKNOWN;
+}
+
+static dibs_status join(struct store *store, int64_t ttl_ms, const char *boot_id, dibs_err *err)
+{
+    struct etcd_store *self = etcdstore_begin_call(store);
+    struct epoll_event event = { .events = EPOLLIN };
+    dibs_status s = self->is_loaded ? DIBS_OK : etcdstore_load(self, err);
+
+    if (s == DIBS_OK && !self->state.has_number)
+        s = etcdstore_enrol(self, self->node, err);
+    if (s != DIBS_OK)
+        return s;
+    self->lease_notice = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (self->lease_notice < 0 || (self->state.notices >= 0 && epoll_ctl(self->state.notices, EPOLL_CTL_ADD,
+                                                                         self->lease_notice, &event) != 0))
+        return err_os(err, DIBS_UNAVAILABLE, errno, "joining the cluster");
+    self->is_unattached = true; /* what was claimed without a daemon */
+    return etcdstore_lease_open(self, ttl_ms, boot_id, &self->lease, err);
+}
+
+static bool is_unattached(const struct etcd_store *self, const struct claim_record *row)
+{
+    return row->lease == 0 && row->claim.holder != DIBS_HELD_BY_NOBODY && etcdstore_is_own(self, row->node) &&
+           etcdstore_space(self, row->claim.port) == SPACE_CLUSTER;
+}
+
+static dibs_status attach(struct store *store, size_t *n, dibs_err *err)
+{
+    struct etcd_store *self = etcdstore_of(store);
+    const struct memory_table *t = &self->near.tables.table[CLAIMS];
+    struct ledger_lease mine;
+    dibs_status s = DIBS_OK;
+
+    etcdstore_lease_state(self, &mine);
+    *n = 0;
+    for (size_t i = 0; i < t->n && *n < ATTACH_MAX && s == DIBS_OK && mine.margin_ms > 0; i++) {
+        struct claim_record row = *(const struct claim_record *) t->item[i];
+
+        if (!is_unattached(self, &row))
+            continue;
+        row.lease = mine.incarnation;
+        s = memory_put(&self->near.tables, CLAIMS, &row, err);
+        ++*n;
+    }
+    /* There may be more. The next call finds none once these are committed. */
+    self->is_unattached = mine.margin_ms == 0 || *n > 0;
+    return s;
+}
+
+/* Set node and lease of a claim before it is put. UNAVAILABLE: this host has no lease that is certain to
+ * live. */
+static dibs_status own_claim(const struct etcd_store *self, const struct claim_record *before,
+                             struct claim_record *row, dibs_err *err)
+{
+    bool is_held = row->claim.holder != DIBS_HELD_BY_NOBODY;
+    /* A new holder is on this host; the caller of another change may be on any. */
+    bool is_same = before && (before->claim.generation == row->claim.generation || !is_held);
+    struct ledger_lease mine;
+    size_t number = etcdstore_number(self);
+
+    /* A snapshot restores cluster-scope claims of other hosts. The daemon of each attaches them. */
+    if (!before && row->claim.node[0] &&
+        (!etcdstore_find_node(self, row->claim.node, strlen(row->claim.node), &number) ||
+         etcdstore_space(self, row->claim.port) != SPACE_CLUSTER))
+        return err_set(err, DIBS_INVALID,
+                       "port %u is of host '%s', and of no pool of the cluster: restore it there",
+                       row->claim.port, row->claim.node);
+    row->node = is_same ? before->node : (uint32_t) number;
+    row->lease = is_held && before ? before->lease : 0;
+    etcdstore_set_node(self, row);
+    if (!is_held || !etcdstore_is_own(self, row->node) ||
+        etcdstore_space(self, row->claim.port) != SPACE_CLUSTER) {
+        row->lease = is_held && is_same ? row->lease : 0;
+        return DIBS_OK;
+    }
+    if (!self->lease) { /* the node of another process: its lease, if it has one */
+        row->lease = incarnation_of(self, row->node);
+        return DIBS_OK;
+    }
+    etcdstore_lease_state(self, &mine);
+    row->lease = mine.incarnation;
+    if (mine.margin_ms > 0)
+        return DIBS_OK;
+    return err_trouble(
+        err, DIBS_TROUBLE_NONE,
+        "this host cannot renew its lease in the cluster, so that no holder could count on port "
+        "%u: %.160s",
+        row->claim.port, mine.trouble[0] ? mine.trouble : "no answer yet");
+}
+
 /* ---- rows that differ from those of memory ---- */
 
 /* Fail with LOCKED: another process changes the scope of the port. */
@@ -253,7 +378,7 @@ static dibs_status claim_put(struct store *store, const struct claim_record *row
     struct etcd_store *self = etcdstore_of(store);
     const struct claim_record *before = memory_get(&self->near.tables, CLAIMS, row);
     struct claim_record mine = *row;
-    dibs_status s = etcdstore_own(self, before, &mine, err);
+    dibs_status s = own_claim(self, before, &mine, err);
 
     if (!before && portbits_has(&self->fenced, row->claim.port))
         return fenced(self, row->claim.port, err);
@@ -276,7 +401,7 @@ static dibs_status get(struct store *store, enum record_kind kind, void *record,
     struct claim_record *row = record;
 
     if (s == DIBS_OK && kind == CLAIMS)
-        row->claim.node_life = etcdstore_node_life(etcdstore_of(store), row);
+        row->claim.node_life = node_life(etcdstore_of(store), row);
     return s;
 }
 
@@ -305,7 +430,7 @@ struct judged_claims {
 static bool judge_claim(void *ctx, const struct claim_record *row)
 {
     const struct judged_claims *j = ctx;
-    dibs_life life = etcdstore_node_life(j->self, row);
+    dibs_life life = node_life(j->self, row);
 
     if (life == DIBS_ALIVE)
         return j->fn(j->ctx, row);
@@ -366,77 +491,18 @@ static dibs_status tail(struct store *store, uint64_t *seq, uint64_t *cursor, di
     return s;
 }
 
-struct reading {
-    const dibs_event_query *query;
-    uint64_t since;
-    size_t n;
-    bool is_over;
-    bool is_bad;
-    bool (*fn)(void *, const dibs_event *);
-    void *ctx;
-};
-
-static bool read_event(void *ctx, const struct event_record *record)
-{
-    struct reading *r = ctx;
-
-    if (record->event.seq <= r->since)
-        return true;
-    if (r->query->limit > 0 && r->n == r->query->limit)
-        r->is_over = true;
-    else
-        r->is_over = !r->fn(r->ctx, &record->event);
-    r->n++;
-    return !r->is_over;
-}
-
-static bool read_chunks(void *ctx, const struct etcd_kv *kvs, size_t n)
-{
-    struct reading *r = ctx;
-
-    for (size_t i = 0; i < n && !r->is_over && !r->is_bad; i++)
-        r->is_bad = !unpack_events(kvs[i].value, read_event, r);
-    return !r->is_over && !r->is_bad;
-}
-
-static dibs_status read_events(struct etcd_store *self, struct reading *r, dibs_err *err)
-{
-    struct etcdstore_key key = etcdstore_key(self, SPACE_HOST, 'e');
-    struct etcdstore_key end = etcdstore_key_end(&key);
-    struct etcd_call call = etcdstore_call(self);
-
-    etcdstore_key_add_hex(&key, r->since + 1, 16);
-    struct etcd_op range = {
-        .kind = ETCD_RANGE, .key = etcdstore_key_bytes(&key), .end = etcdstore_key_bytes(&end), .limit = 64
-    };
-    dibs_status s = etcd_read_pages(self->etcd, &call, &range, read_chunks, r, err);
-
-    if (s == DIBS_OK && r->is_bad)
-        return err_trouble(err, DIBS_TROUBLE_DAMAGED, "the history in etcd has a record that cannot be read");
-    return s;
-}
-
-/* Read the newest events from the copy, older ones from etcd. */
 static dibs_status events(struct store *store, const dibs_event_query *query, uint64_t *oldest,
                           bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err)
 {
-    struct etcd_store *self = etcdstore_of(store);
-    const struct memory_table *t = &self->near.tables.table[EVENTS];
-    const struct event_record *first = t->n > 0 ? t->item[0] : NULL;
-    uint64_t near_from = first ? first->event.seq : self->tail.seq + 1;
-    uint64_t newest = 0;
-    uint64_t cursor = 0;
-    struct reading r = { .query = query, .fn = fn, .ctx = ctx };
-    dibs_status s = tail(store, &newest, &cursor, err);
+    const struct node_tail *known = &etcdstore_of(store)->tail;
+    dibs_event_query kept = *query;
 
-    if (oldest)
-        *oldest = newest > self->tail.gone ? self->tail.gone + 1 : 0;
-    r.since = query->since > self->tail.gone ? query->since : self->tail.gone;
-    if (query->newest && query->limit > 0 && newest > query->limit && r.since < newest - query->limit)
-        r.since = newest - query->limit;
-    if (r.since + 1 >= near_from)
-        return store_memory_ops.events(store, query, NULL, fn, ctx, err);
-    return s == DIBS_OK ? read_events(self, &r, err) : s;
+    kept.since = query->since > known->gone ? query->since : known->gone;
+    dibs_status s = store_memory_ops.events(store, &kept, oldest, fn, ctx, err);
+
+    if (oldest && *oldest > 0 && *oldest <= known->gone)
+        *oldest = known->gone + 1;
+    return s;
 }
 
 static dibs_status trim(struct store *store, const struct store_bounds *bounds, dibs_err *err)
@@ -463,9 +529,9 @@ static dibs_status health(struct store *store, struct ledger_health *out, dibs_e
 static const struct cluster_ops cluster_etcd_ops = {
     .members = members,
     .take_notices = take_notices,
-    .join = etcdstore_join,
+    .join = join,
     .lease = lease,
-    .attach = etcdstore_attach,
+    .attach = attach,
     .lost = lost,
     .compact = compact,
     .nodes = etcdstore_nodes,
@@ -480,7 +546,7 @@ static const struct cluster_ops cluster_etcd_ops = {
 const struct store_ops store_etcd_ops = {
     .scheme = "etcd",
     .cluster = &cluster_etcd_ops,
-    .check = check,
+    .check = etcd_config_check,
     .open = open_etcd,
     .close = close_etcd,
     .health = health,

@@ -86,8 +86,8 @@ struct etcd_store {
     struct portbits fenced;                 /* ports whose scope another process changes */
     struct portbits rescoped;               /* ports whose scope the transaction under way changes, */
     int64_t fence_lease, fence_revision;    /* ... and the fence around them (scope.c); 0: there is none */
-    struct etcdstore_node *nodes;           /* by their numbers */
-    size_t n_nodes, max_nodes;
+    struct etcdstore_node *nodes;           /* by their numbers: STORE_NODES_MAX */
+    size_t n_nodes;
     /* Following what others change; a short-lived process does not. */
     bool is_watched;
     bool is_cut; /* the watches stand still: what they missed is gone */
@@ -145,50 +145,20 @@ struct etcd_compare etcdstore_not_newer(const struct etcdstore_key *first, const
                                         int64_t revision);
 struct etcd_op etcdstore_look(const struct etcdstore_key *key);
 struct etcd_op etcdstore_put(const struct etcdstore_key *key, const struct bytes *value);
-bool etcdstore_is_users_name(const struct name_record *name); /* ... of this host */
-/* A name as it stands in etcd, and back. */
-void etcdstore_name_out(const struct etcd_store *self, enum etcdstore_space space,
-                        const struct name_record *name, struct name_record *out);
-void etcdstore_name_in(const struct etcd_store *self, struct name_record *name);
-struct etcdstore_key etcdstore_name_key(const struct etcd_store *self, enum etcdstore_space space,
-                                        const struct name_record *name);
-uint64_t etcdstore_answer_bucket(uint64_t seq);
-struct etcdstore_key etcdstore_answer_key(const struct etcd_store *self, const struct answer_record *answer);
 enum etcdstore_space etcdstore_space(const struct etcd_store *self, uint16_t port);
 uint32_t etcdstore_number(const struct etcd_store *self);
-/* A user of another host is another one: "uid:1000@NODE". Namespaces are the same everywhere. */
-void etcdstore_principal_out(const struct etcd_store *self, uint32_t node,
-                             char principal[DIBS_PRINCIPAL_MAX + 1]);
-void etcdstore_principal_in(const struct etcd_store *self, uint32_t node,
-                            char principal[DIBS_PRINCIPAL_MAX + 1]);
-
-/* Holders and their nodes' leases. */
-dibs_status etcdstore_join(struct store *store, int64_t ttl_ms, const char *boot_id, dibs_err *err);
-void etcdstore_lease_state(const struct etcd_store *self, struct ledger_lease *out);
-/* After a reload of the copy, check that our lease still exists. */
-void etcdstore_compare_lease(const struct etcd_store *self);
-/* Set the name of the node whose claim it is; empty: this one. */
-void etcdstore_set_node(const struct etcd_store *self, struct claim_record *row);
-/* Judge the claim's holder by the lease of its host. */
-dibs_life etcdstore_node_life(const struct etcd_store *self, const struct claim_record *row);
-/* As ledger_attach(), inside of a transaction. */
-dibs_status etcdstore_attach(struct store *store, size_t *n, dibs_err *err);
-/* Set node and lease of a claim before it is put. UNAVAILABLE: this host has no lease that is certain to
- * live. */
-dibs_status etcdstore_own(const struct etcd_store *self, const struct claim_record *before,
-                          struct claim_record *row, dibs_err *err);
 bool etcdstore_is_own(const struct etcd_store *self, uint32_t node);
 /* Find the number of a host; false: it has none. */
 bool etcdstore_find_node(const struct etcd_store *self, const char *name, size_t n, size_t *out);
-/* A claim of that host was ended by another one. */
-struct etcdstore_key etcdstore_lost_key(const struct etcd_store *self, const char *node, uint64_t id);
+/* Set the name of the node whose claim it is; empty: this one. */
+void etcdstore_set_node(const struct etcd_store *self, struct claim_record *row);
 
 /* The cooldown of a port that another host released counts from when this node first saw it. That time is
  * noted, in the order of slots, before a block is cleared, and looked up when the block is read again. */
 void etcdstore_cooling_out(struct etcd_store *self, const struct ledger_slot *slot);
-void etcdstore_cooling_in(const struct etcd_store *self, struct ledger_slot *slot);
 
 /* node_lease.c */
+void etcdstore_lease_state(const struct etcd_store *self, struct ledger_lease *out);
 /* Get and renew the lease of that store's node, which outlives it. Every change of the incarnation writes to
  * the store's lease_notice. TAKEN: a host of another boot has that name, and renews its lease. */
 dibs_status etcdstore_lease_open(const struct etcd_store *store, int64_t ttl_ms, const char *boot_id,
@@ -197,8 +167,6 @@ void etcdstore_lease_close(struct etcdstore_lease *lease); /* it runs on until i
 
 /* It may have ended: look at once. */
 void etcdstore_lease_recheck(struct etcdstore_lease *lease);
-/* Fills in incarnation, margin_ms, n_ended and trouble. */
-void etcdstore_lease_look(struct etcdstore_lease *lease, struct ledger_lease *out);
 
 /* nodes.c */
 /* As ledger_compact(); with no more in use than that nothing is done. */
@@ -219,12 +187,12 @@ bool etcdstore_read_block(struct etcd_bytes rest, uint16_t *out);
 bool etcdstore_read_name(const struct etcd_store *self, struct etcd_bytes rest, struct name_record *out);
 /* Read blocks that are not in the copy. */
 struct blocks_read {
+    const struct block_reader *to;
     bool is_whole; /* all of them could be decoded */
     int64_t revision;
 };
 dibs_status etcdstore_read_blocks(struct etcd_store *self, const struct etcdstore_key *first,
-                                  const struct etcdstore_key *end, const struct block_reader *to,
-                                  struct blocks_read *out, dibs_err *err);
+                                  const struct etcdstore_key *end, struct blocks_read *read, dibs_err *err);
 /* Reads all that the copy holds, at one revision. */
 dibs_status etcdstore_load(struct etcd_store *self, dibs_err *err);
 struct etcd_call etcdstore_call(const struct etcd_store *self);
@@ -236,8 +204,6 @@ void etcdstore_unwatch(struct etcd_store *self);
 void etcdstore_take_notices(struct etcd_store *self);
 /* Revalidate the copy before a transaction; read it again if necessary. */
 dibs_status etcdstore_catch_up(struct etcd_store *self, dibs_err *err);
-/* Back off for a random time, so that nodes in conflict do not retry at the same moment. */
-void etcdstore_back_off(const struct etcd_store *self);
 /* etcd did not answer: a server fails its next requests at once instead of waiting for each. */
 void etcdstore_note_silence(struct etcd_store *self, const dibs_err *why);
 dibs_status etcdstore_listen(struct etcd_store *self, dibs_err *err);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The lease of this host in a cluster: c/l/NODE is there while it lives, and claims on
- * cluster-scope ports are attached to it.
+/* The lease of this host: c/l/NODE exists while it lives, and claims on cluster-scope ports are attached to
+ * it.
  *
- * A thread renews it with a client of its own, so that a commit that waits for a member costs no lease, and a
- * member that does not answer costs no commit. An incarnation of a host is the revision in which c/l/NODE was
- * made: it is never the same again. A daemon that comes back while the key of its boot is still there goes on
- * with that incarnation; another boot of the same name is waited for, because it may be another machine. */
+ * A thread renews it with a client of its own, so that lease and commits do not wait for each other. The
+ * incarnation of a host is the revision in which c/l/NODE was made. A daemon that restarts while that key of
+ * its boot exists continues the incarnation; it waits for that of another boot, which may be another machine.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +103,8 @@ static void note_trouble(struct etcdstore_lease *self, const dibs_err *err)
     (void) pthread_mutex_unlock(&self->lock);
 }
 
-void etcdstore_lease_look(struct etcdstore_lease *lease, struct ledger_lease *out)
+/* Fills in incarnation, margin_ms, n_ended and trouble. */
+static void get_state(struct etcdstore_lease *lease, struct ledger_lease *out)
 {
     (void) pthread_mutex_lock(&lease->lock);
     int64_t margin_ms = lease->until_ms - clock_now(0).boot_ms;
@@ -112,6 +113,17 @@ void etcdstore_lease_look(struct etcdstore_lease *lease, struct ledger_lease *ou
     out->n_ended = lease->n_ended;
     memcpy(out->trouble, lease->trouble, sizeof out->trouble);
     (void) pthread_mutex_unlock(&lease->lock);
+}
+
+void etcdstore_lease_state(const struct etcd_store *self, struct ledger_lease *out)
+{
+    *out = (struct ledger_lease){ .is_cluster = true,
+                                  .is_member = self->lease != NULL,
+                                  .n_lost = self->n_lost,
+                                  .n_gone = self->n_gone,
+                                  .is_unattached = self->is_unattached };
+    if (self->lease)
+        get_state(self->lease, out);
 }
 
 void etcdstore_lease_recheck(struct etcdstore_lease *lease)
@@ -240,7 +252,7 @@ static int64_t keep(struct etcdstore_lease *self, bool needs_revalidation)
     struct found found = { 0 };
     dibs_status s = DIBS_OK;
 
-    etcdstore_lease_look(self, &now);
+    get_state(self, &now);
     if (needs_revalidation) /* a key can be deleted without its lease */
         s = look(self, &found, &err);
     if (now.incarnation == 0 || (needs_revalidation && s == DIBS_OK && found.incarnation != now.incarnation))
@@ -299,10 +311,12 @@ static void init_locks(struct etcdstore_lease *self)
     (void) pthread_condattr_destroy(&attr);
 }
 
+DEFINE_AUTO(struct etcdstore_lease, etcdstore_lease_close)
+
 dibs_status etcdstore_lease_open(const struct etcd_store *store, int64_t ttl_ms, const char *boot_id,
                                  struct etcdstore_lease **out, dibs_err *err)
 {
-    struct etcdstore_lease *self = calloc(1, sizeof *self);
+    AUTO(etcdstore_lease_close_auto) struct etcdstore_lease *self = calloc(1, sizeof *self);
     dibs_err local = { 0 };
 
     if (!self)
@@ -316,15 +330,13 @@ dibs_status etcdstore_lease_open(const struct etcd_store *store, int64_t ttl_ms,
     dibs_status s = etcd_open(&store->config, &self->etcd, err);
     if (s == DIBS_OK)
         s = join_patiently(self, err ? err : &local);
-    int rc = s == DIBS_OK ? pthread_create(&self->thread, NULL, keep_alive, self) : 0;
-    self->has_thread = s == DIBS_OK && rc == 0;
-    if (rc != 0)
-        s = err_os(err, DIBS_FAILURE, rc, "joining the cluster: starting a thread");
-    if (s != DIBS_OK) {
-        etcdstore_lease_close(self);
+    if (s != DIBS_OK)
         return s;
-    }
-    *out = self;
+    int rc = pthread_create(&self->thread, NULL, keep_alive, self);
+    self->has_thread = rc == 0;
+    if (rc != 0)
+        return err_os(err, DIBS_FAILURE, rc, "joining the cluster: starting a thread");
+    *out = TAKE(self);
     return DIBS_OK;
 }
 

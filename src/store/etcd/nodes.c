@@ -160,18 +160,17 @@ dibs_status etcdstore_count_node(struct store *store, const char *name, size_t *
     struct etcdstore_key first = etcdstore_host_key(self, name, 'b');
     struct etcdstore_key end = etcdstore_key_end(&first);
     struct block_reader counting = { .ctx = n, .claim = count_claim, .damaged = count_damaged };
-    struct blocks_read read = { 0 };
+    struct blocks_read read = { .to = &counting };
 
     *n = 0;
     self->is_loaded = false;
-    dibs_status s = etcdstore_read_blocks(self, &first, &end, &counting, &read, err);
+    dibs_status s = etcdstore_read_blocks(self, &first, &end, &read, err);
     *since = read.revision;
     return s;
 }
 
-/* One Txn: the host has committed nothing since, and its lease is as we know it. A
- * number is never given again, for claims carry it: the next one is kept under a name that no host can have.
- */
+/* One Txn: the host has committed nothing since, and its lease is as we know it. Claims carry the number of
+ * their host, so it is never used again: the next number is kept under a name that no host can have. */
 dibs_status etcdstore_forget_node(struct store *store, const char *name, int64_t since, dibs_err *err)
 {
     struct etcd_store *self = etcdstore_of(store);
@@ -215,12 +214,10 @@ dibs_status etcdstore_forget_node(struct store *store, const char *name, int64_t
 }
 
 /* ---- compaction ----
- * Compacts etcd's history. Each commit leaves old versions, which at a thousand commits a second fill the
- * quota within minutes; then etcd refuses all writes.
- *
- * The node with the oldest lease compacts; all nodes know which one that is. Only versions older than
- * LEDGER_COMPACT_MS are removed: a watch that was cut off for longer reads the whole copy again. Nothing is
- * removed while there is plenty of space, because other users of etcd may need the history. */
+ * Each commit leaves old versions, which at a thousand commits a second fill etcd's quota within minutes. The
+ * node with the oldest lease removes those older than LEDGER_COMPACT_MS; a watch that was cut off for longer
+ * reads the whole copy again. While there is plenty of space nothing is removed: others may need the history.
+ */
 
 enum { LOOK_MOST_MS = 1000 }; /* to ask; the daemon waits for it */
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Pools, and which ports they share among all hosts.
  *
- * Claims never move between the records of a host and those of the cluster: a pool may change the scope of a
- * port only while no host has a claim on it. The claims of other hosts are not in the copy, so the change
- * first puts a fence around the ports: a record among the pools, which every commit compares, so that no
- * host claims one of them from then on. Then it reads the blocks of all hosts. The fence ends with the commit
- * or, should this process die, with its lease. */
+ * A pool may change the scope of a port only while no host has a claim on it. The claims of other hosts are
+ * not in the copy, so the change first puts a fence around the ports: a record among the pools, which every
+ * commit compares, so that no host claims one of them. Then it reads the blocks of all hosts. The fence ends
+ * with the commit or, should this process die, with its lease. */
 #include <string.h>
 
 #include "base/auto.h"
@@ -132,7 +131,7 @@ static dibs_status search_blocks(struct etcd_store *self, struct search *s, cons
     const struct block_reader reader = { .ctx = s, .claim = look_at_claim, .damaged = look_at_damaged };
     struct etcdstore_key first = *head;
     struct etcdstore_key end = *head;
-    struct blocks_read read = { 0 };
+    struct blocks_read read = { .to = &reader };
     uint16_t from = 0;
     uint16_t to = BLOCKS - 1;
 
@@ -142,7 +141,7 @@ static dibs_status search_blocks(struct etcd_store *self, struct search *s, cons
         to--;
     etcdstore_key_add_hex(&first, from, 4);
     etcdstore_key_add_hex(&end, to + 1u, 4);
-    dibs_status status = etcdstore_read_blocks(self, &first, &end, &reader, &read, err);
+    dibs_status status = etcdstore_read_blocks(self, &first, &end, &read, err);
     if (status == DIBS_OK && (s->is_unreadable || !read.is_whole))
         return err_trouble(err, DIBS_TROUBLE_DAMAGED,
                            "a record of ports that would change between host and cluster scope cannot be "

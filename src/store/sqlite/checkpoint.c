@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Checkpoints of the log, by the writer or in a thread. One takes several milliseconds, most of them waiting
- * for the disk: a daemon that made it between two commits would make all callers wait (p99 13 ms instead of
- * 2-3).
+/* Checkpoints of the log, by the writer or in a thread: one between two commits would make all callers wait
+ * (p99 13 ms instead of 2-3).
  *
  * The thread opens a connection for each checkpoint, because the file may have been replaced. Its checkpoints
- * are passive: they never wait. Under steady load they never find the log complete, so that SQLite does not
- * restart it. Once in a long while the writer does that, when the thread has left little to copy. */
+ * are passive: they never wait, and under steady load SQLite then never restarts the log. Once in a long
+ * while the writer does that, when the thread has left little to copy. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -121,8 +120,7 @@ static bool checkpoint_later(struct sqlite_checkpoints *self, int frames)
     return is_busy || frames < RESTART_FRAMES;
 }
 
-/* A passive checkpoint never waits, but under steady load SQLite then never restarts the log. When it has
- * grown far, one commit waits a moment for the readers. */
+/* When the log has grown far, one commit waits a moment for the readers. */
 int sqlite_note_log(void *store, sqlite3 *db, const char *name, int frames)
 {
     struct sqlite_store *self = store;

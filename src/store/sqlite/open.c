@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Open a SQLite ledger: whose file it is, which version it has, and how to wait for its lock.
+/* Open a SQLite ledger: where its file is, whose it is, which version it has, and how to wait for its lock.
  *
- * WAL with synchronous=NORMAL: a commit survives the death of any process; FULL (kept claims) also power
- * loss. A short-lived process leaves a small WAL behind instead of paying a checkpoint and its fsyncs at
- * every exit; the next one recovers it in microseconds. CHECKPOINT_FRAMES keeps it small. */
+ * A short-lived process leaves a small WAL behind instead of paying a checkpoint and its fsyncs at every
+ * exit; the next one recovers it in microseconds. CHECKPOINT_FRAMES keeps it small. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -458,9 +457,8 @@ static dibs_status open_file(struct sqlite_store *self, const char *dir, dibs_er
     return DIBS_OK;
 }
 
-/* Open the ledger to read it alone. SQLite reads while others write when the index of the log is there;
- * without a log the file alone is the ledger. A log without an index cannot be read where none can be made.
- */
+/* Open the ledger to read it alone: through the index of the log or, without a log, the bare file. A log
+ * without an index cannot be read where none can be made. */
 static dibs_status open_to_read(struct sqlite_store *self, const char *dir, dibs_err *err)
 {
     dibs_err trouble = { 0 };

@@ -3,16 +3,14 @@
  * one in its place.
  *
  * The lock on the ledger's directory keeps other processes from making or salvaging it meanwhile, and the
- * ledger's own write lock keeps them from changing it. A process that waits for that lock finds, when it gets
- * it, that the file has moved, and opens the new one (begin() in sqlite_store.c). The log is empty while the
- * lock is held, so that one rename replaces everything: a salvage that is killed has changed nothing, or all.
+ * ledger's own write lock from changing it. A process that gets that lock finds that the file has moved, and
+ * opens the new one (begin() in sqlite_store.c). The log is empty while the lock is held, so that one rename
+ * replaces everything: a salvage that is killed has changed nothing, or all. A file that SQLite cannot use
+ * has no lock to hold.
  *
- * A file that SQLite cannot use at all has no lock to hold, and nothing in it is readable.
- *
- * Each table is read from the front until an error, and then from the back until an error. A claim whose
- * record is damaged or lost becomes a placeholder: a kept claim without a holder, which blocks its port until
- * a user with the right releases it (INV-6, INV-10). The placeholder has what is still known from the record,
- * its slots and its name; when its principal is unknown, it belongs to the owner of the file. */
+ * Each table is read from the front until an error, and then from the back. A claim whose record is damaged
+ * or lost becomes a placeholder: a kept claim without a holder, which blocks its port until a user with the
+ * right releases it (INV-6, INV-10), with what is still known from the record, its slots and its name. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

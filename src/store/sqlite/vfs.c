@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Two of SQLite's ways to the system, replaced through its own hooks. SQLite's files are not wrapped.
+/* Two of SQLite's ways to the system, replaced through its own hooks.
  *
- * mmap: a full disk must be an error, not a SIGBUS. SQLite maps the -shm file and, before that, writes one
- * byte into each of its 4096-byte pages to allocate them. Where blocks are smaller (ext4 of less than 512 MB
- * has 1024) the rest of each page stays a hole, and the first write to it on a full disk kills the process.
- * Our mmap allocates the hole first, and fails when there is no room. The hook is process-wide: another user
- * of the same SQLite gets the same protection.
+ * mmap: a full disk must be an error, not a SIGBUS. SQLite writes one byte into each 4096-byte page of the
+ * -shm file before it maps it. Where blocks are smaller (ext4 of less than 512 MB has 1024) the rest of each
+ * page stays a hole, and the first write to it on a full disk kills the process. Our mmap allocates the hole
+ * first, and fails when there is no room. The hook is process-wide.
  *
  * xSleep: a call must end at its deadline (INV-9). When a process was stopped in the middle of recovering the
  * log, SQLite sleeps and retries for ten seconds without calling the busy handler. Connections of this VFS

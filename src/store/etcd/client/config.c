@@ -53,22 +53,14 @@ static bool is_host_name(const char *host)
     return label > 0;
 }
 
-/* An IPv6 address in brackets. */
-static bool is_v6_address(const char *host, size_t n)
-{
-    char inner[HOST_MAX + 1] = "";
-    struct in6_addr v6 = { 0 };
-
-    memcpy(inner, host + 1, n - 2);
-    return inet_pton(AF_INET6, inner, &v6) == 1;
-}
-
 static dibs_status parse_endpoint(struct etcd_config *c, const char *whole, dibs_err *err)
 {
     const char *bracket = whole[0] == '[' ? strchr(whole, ']') : NULL;
     const char *end = bracket ? bracket + 1 : whole + strcspn(whole, ":");
     size_t n = (size_t) (end - whole);
     char host[HOST_MAX + 3] = "";
+    dibs_address v6[2];
+    size_t n_v6 = 0;
     uint64_t port = ETCD_PORT;
 
     if (strchr(whole, '@'))
@@ -85,7 +77,7 @@ static dibs_status parse_endpoint(struct etcd_config *c, const char *whole, dibs
     if (n >= sizeof host)
         return refuse(err, whole, "the host is too long");
     memcpy(host, whole, n);
-    if (bracket && !is_v6_address(host, n))
+    if (bracket && dibs_address_parse(host, v6, &n_v6, NULL) != DIBS_OK)
         return refuse(err, whole, "no IPv6 address in the brackets");
     if (!bracket && !is_host_name(host))
         return refuse(err, whole, "the host must be a name, an IPv4 address, or an IPv6 address in brackets");
@@ -187,6 +179,13 @@ dibs_status etcd_config_parse(const char *url, struct etcd_config *out, dibs_err
     if (s == DIBS_OK)
         *out = c;
     return s;
+}
+
+dibs_status etcd_config_check(const char *url, dibs_err *err)
+{
+    struct etcd_config config;
+
+    return etcd_config_parse(url, &config, err);
 }
 
 /* ---- user and password ---- */

@@ -36,6 +36,9 @@ struct etcd_config {
 /* Parse the URL; no file is opened. INVALID: the message names the wrong part. */
 dibs_status etcd_config_parse(const char *url, struct etcd_config *out, dibs_err *err);
 
+/* The same, to see whether it is one. */
+dibs_status etcd_config_check(const char *url, dibs_err *err);
+
 /* User and password: one line "USER:PASSWORD" in the passfile when the URL names one, else those given (from
  * DIBS_ETCD_USER and DIBS_ETCD_PASSWORD; NULL and "" are none). INVALID: one without the other; DENIED:
  * others can read the file. */

@@ -43,7 +43,7 @@ void *read_room(struct reading *r, size_t n, size_t size); /* zeroed, in the mem
 /* The answer of etcd_do(), of that kind. NULL, or what is wrong with it; then nothing is to be freed. */
 const char *read_answer(const jsonr_value *root, enum etcd_kind kind, struct etcd_answer *out);
 
-/* ---- refusals (refusal.c) ---- */
+/* ---- refusals (client.c) ---- */
 
 /* An error that the gateway reports instead of an answer. */
 struct refusal {
