@@ -34,7 +34,8 @@ dibs_status caller_load(const struct caller_view *view, int fd, enum caller_list
 /* Return the call of one request: its process may be in another network namespace than at the last one. */
 struct call caller_call(const struct caller *caller);
 /* As caller_load(), without most of its look at /proc. True only when the process is watched since `moment`,
- * which was before it connected, and is in our own pid namespace: so it is no later process of the same pid. */
+ * which was before it connected, and is in our own pid namespace: so it is no later process of the same pid.
+ */
 bool caller_load_watched(const struct caller_view *view, struct watch *watch, uint64_t moment, int fd,
                          struct caller *out);
 /* Of a request over TCP, by its header field "Authorization". DENIED: none, or no such token. */
