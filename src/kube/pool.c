@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "core/order.h"
 #include "ledger/ledger.h"
-#include "server/log.h"
 
 #include "base/banned.h"
 
@@ -51,15 +50,8 @@ dibs_status kube_pool_parse(const struct kube_pool_flags *flags, dibs_pool *out,
     return DIBS_OK;
 }
 
-static bool is_same(const dibs_pool *a, const dibs_pool *b)
-{
-    return a->ranges.n == b->ranges.n &&
-           memcmp(a->ranges.item, b->ranges.item, a->ranges.n * sizeof a->ranges.item[0]) == 0 &&
-           strcmp(a->order, b->order) == 0;
-}
-
 dibs_status kube_pool_open(dibs *handle, bool is_shared, const dibs_pool *wanted, dibs_pool *out,
-                           bool *is_other, dibs_err *err)
+                           dibs_err *err)
 {
     dibs_pool pool = *wanted;
     dibs_pool found = { 0 };
@@ -75,8 +67,6 @@ dibs_status kube_pool_open(dibs *handle, bool is_shared, const dibs_pool *wanted
     }
     if (s != DIBS_OK)
         return err_wrap(err, s, "the pool '%s'", pool.name);
-    if (is_other)
-        *is_other = !is_same(&found, &pool);
     *out = found;
     return DIBS_OK;
 }
@@ -92,22 +82,45 @@ static void on_notice(loop_source *source, uint32_t events)
     l->is_changed = true;
 }
 
-static void log_other_pool(const dibs_pool *asked, const dibs_pool *has)
+/* Count the ports of the pool that dynamic choice leaves out on this host: ephemeral, reserved, browsers'. */
+static uint32_t count_withheld(struct kube_ledger *l, const dibs_pool *pool)
 {
+    const struct call call = handle_call(l->server.handle);
+    struct portbits ports = { 0 };
+
+    portbits_add_ranges(&ports, &pool->ranges);
+    core_withhold(l->server.core, &call, true, &ports);
+    return dibs_ranges_count(&pool->ranges) - portbits_count(&ports);
+}
+
+/* A replica that was told to use other ports than the pool has must not start: it would use the pool's. */
+static dibs_status check_flags(struct kube_ledger *l, const struct kube_ledger_options *options,
+                               dibs_err *err)
+{
+    const struct kube_pool_flags *flags = options->flags;
+    const dibs_pool *asked = &options->pool;
+    const dibs_pool *has = &l->pool;
     char asked_ports[DIBS_RANGES_TEXT_MAX + 1];
     char ports[DIBS_RANGES_TEXT_MAX + 1];
 
     dibs_ranges_format(&asked->ranges, asked_ports);
     dibs_ranges_format(&has->ranges, ports);
-    LOG(LOG_WARNING, "the pool is there with other values, which stay: 'dibs pool set' changes them", "pool",
-        has->name, "ports", ports, "order", has->order, "asked", asked_ports, "strategy", asked->order);
+    bool has_other_ports = (flags->start_port || flags->port_range) && strcmp(ports, asked_ports) != 0;
+    bool has_other_order = flags->strategy && strcmp(has->order, asked->order) != 0;
+    if (!has_other_ports && !has_other_order)
+        return DIBS_OK;
+    return err_set(err, DIBS_INVALID,
+                   "pool '%s' has ports %.150s (%u of them withheld here) and order %s, the options ask for "
+                   "%.150s (%u withheld) and %s: leave out --start-port, --port-range and --strategy, or "
+                   "'dibs pool set %s --ranges %.150s --order %s'",
+                   has->name, ports, count_withheld(l, has), has->order, asked_ports,
+                   count_withheld(l, asked), asked->order, has->name, asked_ports, asked->order);
 }
 
 dibs_status kube_ledger_open(struct kube_ledger *l, const struct kube_ledger_options *options, dibs_err *err)
 {
     int64_t said_ms = options->settings->timeout_ms;
     int64_t call_ms = said_ms < options->call_max_ms ? said_ms : options->call_max_ms;
-    bool is_other = false;
     char part[SERVER_PART_MAX];
 
     *l = (struct kube_ledger){ .loop = options->loop, .notices = { -1, on_notice } };
@@ -116,12 +129,11 @@ dibs_status kube_ledger_open(struct kube_ledger *l, const struct kube_ledger_opt
     if (s == DIBS_OK)
         s = handle_for(l->server.handle, options->principal, &l->acting, err);
     if (s == DIBS_OK)
-        s = kube_pool_open(&l->acting, ledger_is_shared(l->server.ledger), &options->pool, &l->pool,
-                           &is_other, err);
+        s = kube_pool_open(&l->acting, ledger_is_shared(l->server.ledger), &options->pool, &l->pool, err);
+    if (s == DIBS_OK)
+        s = check_flags(l, options, err);
     if (s != DIBS_OK)
         return s;
-    if (is_other)
-        log_other_pool(&options->pool, &l->pool);
     l->notices.fd = ledger_notices(l->server.ledger);
     return l->notices.fd >= 0 ? loop_add(l->loop, &l->notices, EPOLLIN, err) : DIBS_OK;
 }
@@ -136,7 +148,7 @@ void kube_ledger_close(struct kube_ledger *l)
 
 dibs_status kube_ledger_renew_pool(struct kube_ledger *l, dibs_err *err)
 {
-    return kube_pool_open(&l->acting, ledger_is_shared(l->server.ledger), &l->pool, &l->pool, NULL, err);
+    return kube_pool_open(&l->acting, ledger_is_shared(l->server.ledger), &l->pool, &l->pool, err);
 }
 
 /* ---- a ledger that was lost ---- */

@@ -20,10 +20,9 @@ struct kube_pool_flags {
 /* INVALID: the first port is not from 1 to 65535, there are none, or the last one is above 65535;
  * "unsupported port allocator strategy: X". */
 dibs_status kube_pool_parse(const struct kube_pool_flags *flags, dibs_pool *out, dibs_err *err);
-/* Makes the pool unless it is there; *out is what is used. *is_other (may be NULL): it has other ports, or
- * another order, than are asked for here, and keeps them. */
+/* Make the pool unless it exists; *out is the pool as stored. */
 dibs_status kube_pool_open(dibs *handle, bool is_shared, const dibs_pool *wanted, dibs_pool *out,
-                           bool *is_other, dibs_err *err);
+                           dibs_err *err);
 
 struct kube_ledger_options {
     const dibs_settings *settings; /* the ledger itself is used, never a daemon */
@@ -31,7 +30,8 @@ struct kube_ledger_options {
     const char *kind, *listen;     /* node HOST/KIND-PORT of the cluster */
     const char *principal;         /* for which `acting` acts; borrowed */
     struct loop *loop;
-    dibs_pool pool; /* made if it is missing; a stored one stays as it is, which is logged */
+    dibs_pool pool;                      /* made if it is missing */
+    const struct kube_pool_flags *flags; /* INVALID when the stored pool differs from one of them */
 };
 struct kube_ledger { /* zero: closed. It does not move while it is open */
     struct server_ledger server;

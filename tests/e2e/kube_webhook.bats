@@ -154,10 +154,18 @@ is_asked() {
     [ "$status" -eq 0 ]
 }
 
-@test "a replica that asks for another pool than there is says so, and uses that one" {
-    run "$DIBS" kube webhook --tls-cert "$T/tls.cert" --tls-key "$T/tls.key" --check-config
+@test "a check writes nothing, and a replica that asks for another pool than there is does not start" {
+    local flags=(--tls-cert "$T/tls.cert" --tls-key "$T/tls.key")
+    run "$DIBS" kube webhook "${flags[@]}" --check-config --start-port 25000 --port-range 100
     [ "$status" -eq 0 ]
-    run "$DIBS" kube webhook --tls-cert "$T/tls.cert" --tls-key "$T/tls.key" --check-config --start-port 25000 --port-range 100
-    [ "$status" -eq 0 ]
-    [[ $output == *'the pool is there with other values'*'ports=20000-29999'*'asked=25000-25099'* ]]
+    [ ! -e "${DIBS_LEDGER#sqlite:}" ]
+    dibs pool set kube --ranges 32000-32999
+    run "$DIBS" kube webhook "${flags[@]}" --listen 127.0.0.1:1 --start-port 25000 --port-range 100 --strategy random
+    [ "$status" -eq 2 ]
+    [[ $output == *"'kube' has ports 32000-32999 (232 of them withheld here) and order stride"*'ask for 25000-25099 (0 withheld) and random'* ]]
+    [[ $output == *"dibs pool set kube --ranges 25000-25099 --order random"* ]]
+    # Without the options the pool is used as it is: the port is what it fails for.
+    run "$DIBS" kube webhook "${flags[@]}" --listen 203.0.113.1:1
+    [ "$status" -ne 0 ]
+    [[ $output != *"dibs pool set"* ]]
 }

@@ -436,7 +436,8 @@ static dibs_status open_ledger(struct controller *c, const dibs_pool *pool, dibs
                                                  .listen = listen_address(c),
                                                  .principal = RECONCILE_PRINCIPAL,
                                                  .loop = c->runtime.loop,
-                                                 .pool = *pool };
+                                                 .pool = *pool,
+                                                 .flags = &c->options->pool };
 
     return kube_ledger_open(&c->ledger, &options, err);
 }

@@ -277,6 +277,7 @@ static dibs_status start(struct webhook *w, dibs_err *err)
         .ctx = w,
     };
     struct kube_ledger_options ledger = { .settings = o->settings,
+                                          .flags = &o->pool,
                                           .listen = o->listen ? o->listen : WEBHOOK_LISTEN };
     dibs_status s = check_options(o, &ledger.pool, err);
 
@@ -292,9 +293,11 @@ static dibs_status start(struct webhook *w, dibs_err *err)
         s = endpoint_open(w->runtime.loop, &endpoint, &w->endpoint, err);
     if (s == DIBS_OK)
         s = certificate_load(&w->certificate, endpoint_http(w->endpoint), err);
-    if (s == DIBS_OK)
-        s = review_queue_open(&w->queue, &ledger, err);
-    return s == DIBS_OK && !o->is_check ? open_listener(w, err) : s;
+    if (s != DIBS_OK ||
+        o->is_check) /* a check writes nothing: to open a ledger makes it, a node and the pool */
+        return s;
+    s = review_queue_open(&w->queue, &ledger, err);
+    return s == DIBS_OK ? open_listener(w, err) : s;
 }
 
 /* ---- run ---- */
