@@ -194,3 +194,30 @@ shown_by_all() {
     ok get /project/web
     prints 21311
 }
+
+@test "pages that point back end a listing with an error, not in an endless one" {
+    ok claim -n 600 --keep --range 13000-13999
+    sqlite3 "$T/ledger.db" "PRAGMA wal_checkpoint(TRUNCATE)"
+    python3 - "$T/ledger.db" <<'END'
+import sqlite3, struct, sys
+db = sqlite3.connect(sys.argv[1])
+roots = [row[0] for row in db.execute("SELECT rootpage FROM sqlite_schema WHERE name IN ('claims', 'events', 'slots')")]
+db.close()
+data = bytearray(open(sys.argv[1], "rb").read())
+for root in roots:  # every child of the root becomes its first one
+    at = (root - 1) * 4096
+    assert data[at] in (2, 5), "no inner page"
+    n = struct.unpack(">H", data[at + 3:at + 5])[0]
+    cells = [at + struct.unpack(">H", data[at + 12 + 2 * i:at + 14 + 2 * i])[0] for i in range(n)]
+    first = data[cells[0]:cells[0] + 4]
+    for cell in cells + [at + 8]:
+        data[cell:cell + 4] = first
+open(sys.argv[1], "wb").write(data)
+END
+    for command in "ls --all" reap "snapshot export"; do
+        # shellcheck disable=SC2086 # words
+        refused 6 $command
+        grep -q 'are not in order' "$T/err"
+        grep -q 'doctor --fix' "$T/err"
+    done
+}

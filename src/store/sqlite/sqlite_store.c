@@ -277,6 +277,15 @@ static void bind_string(sqlite3_stmt *stmt, int at, const char *text)
     (void) sqlite3_bind_text(stmt, at, text, -1, SQLITE_STATIC);
 }
 
+/* A scan whose keys do not rise goes around in a damaged file, whose pages point back (INV-9). */
+static dibs_status out_of_order(const struct sqlite_store *self, const char *table, dibs_err *err)
+{
+    char what[64];
+
+    (void) snprintf(what, sizeof what, "the rows of table %s are not in order", table);
+    return sqlite_damaged(self, what, err);
+}
+
 static dibs_status claims(struct store *store, const struct ledger_filter *filter, claim_record_fn fn,
                           void *ctx, dibs_err *err)
 {
@@ -288,6 +297,7 @@ static dibs_status claims(struct store *store, const struct ledger_filter *filte
     AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, which, err);
     int rc = SQLITE_DONE;
     struct claim_record row;
+    uint64_t last = 0;
 
     if (!stmt)
         return DIBS_UNAVAILABLE;
@@ -298,6 +308,9 @@ static dibs_status claims(struct store *store, const struct ledger_filter *filte
         bind_string(stmt, 3, filter->project);
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         sqlite_load_claim(stmt, &row);
+        if (row.claim.id <= last)
+            return out_of_order(self, "claims", err);
+        last = row.claim.id;
         dibs_status s = sqlite_find_place(self, &row.claim, err);
         if (s != DIBS_OK || !fn(ctx, &row))
             return s;
@@ -311,6 +324,7 @@ static dibs_status slots(struct store *store, dibs_proto proto, uint16_t port, l
     struct sqlite_store *self = sqlite_of(store);
     AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, port ? SQL_SLOTS_AT : SQL_SLOTS_ALL, err);
     struct ledger_slot slot;
+    uint32_t last = 0;
     int rc = SQLITE_DONE;
 
     if (!stmt)
@@ -319,9 +333,16 @@ static dibs_status slots(struct store *store, dibs_proto proto, uint16_t port, l
         (void) sqlite3_bind_int64(stmt, 1, proto);
         (void) sqlite3_bind_int64(stmt, 2, port);
     }
-    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
-        if (sqlite_load_slot(stmt, &slot) && !fn(ctx, &slot))
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        bool is_good = sqlite_load_slot(stmt, &slot);
+        uint32_t at = (uint32_t) slot.proto << 16 | slot.port;
+
+        if (is_good && at < last)
+            return out_of_order(self, "slots", err);
+        last = is_good ? at : last;
+        if (is_good && !fn(ctx, &slot))
             return DIBS_OK;
+    }
     return rc == SQLITE_DONE ? DIBS_OK : sqlite_error(self, rc, "reading ports", err);
 }
 
@@ -378,6 +399,7 @@ static dibs_status events(struct store *store, const dibs_event_query *query, ui
     sqlite3_stmt *stmt = sqlite_stmt(self, query->newest ? SQL_EVENTS_NEWEST : SQL_EVENTS, err);
     dibs_status s = stmt ? DIBS_OK : DIBS_UNAVAILABLE;
     struct event_record row;
+    uint64_t last = 0;
     int rc = SQLITE_DONE;
 
     if (s == DIBS_OK && oldest)
@@ -387,9 +409,15 @@ static dibs_status events(struct store *store, const dibs_event_query *query, ui
     (void) sqlite3_bind_int64(stmt, 1, query->since > INT64_MAX ? INT64_MAX : (int64_t) query->since);
     (void) sqlite3_bind_int64(stmt, 2,
                               query->limit == 0 || query->limit > INT64_MAX ? -1 : (int64_t) query->limit);
-    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
-        if (sqlite_load(stmt, EVENTS, &row) && !fn(ctx, &row.event))
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        if (!sqlite_load(stmt, EVENTS, &row))
+            continue;
+        if (row.event.seq <= last)
+            return out_of_order(self, "events", err);
+        last = row.event.seq;
+        if (!fn(ctx, &row.event))
             return DIBS_OK;
+    }
     return rc == SQLITE_DONE ? DIBS_OK : sqlite_error(self, rc, "reading events", err);
 }
 
