@@ -329,6 +329,26 @@ time.sleep(600)' "$T/ledger.db" "$T/locked"
     assert_code 507
 }
 
+@test "a ledger or a log that is removed under a daemon makes it refuse, not issue a port again" {
+    local file
+    for file in ledger.db-wal ledger.db; do
+        rm -f "$T"/ledger.db*
+        serve_start
+        ask --json '{"name":"a/b","keep":true}' /v1/claims
+        assert_code 201
+        port=$(member port)
+        [ -e "$T/$file" ]
+        rm "$T/$file"
+        for body in '{}' "{\"mode\":\"required\",\"port\":$port}"; do
+            ask --json "$body" /v1/claims
+            assert_code 503
+            [[ $output = *"was removed while it was in use"* ]]
+        done
+        [ ! -e "$T/$file" ]
+        serve_stop
+    done
+}
+
 @test "a ledger of an older format is taken over with all its claims" {
     for version in 1003 1004; do
         rm -f "$T"/ledger.db*

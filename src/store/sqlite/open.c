@@ -241,6 +241,14 @@ static dibs_status look_inside(const struct sqlite_store *self, dibs_err *err)
     return s;
 }
 
+dibs_status sqlite_removed(const struct sqlite_store *self, const char *what, dibs_err *err)
+{
+    return err_trouble(err, DIBS_TROUBLE_DAMAGED,
+                       "ledger %s: %s was removed while it was in use; bring it back, or stop every process "
+                       "that uses it and run 'dibs doctor --fix'",
+                       self->path, what);
+}
+
 /* Make the file, readable by its owner alone. */
 static dibs_status make_file(const struct sqlite_store *self, dibs_err *err)
 {
@@ -258,6 +266,8 @@ static dibs_status look_at_file(struct sqlite_store *self, dibs_err *err)
     if (stat(self->path, &st) != 0) {
         if (errno != ENOENT || self->access != SQLITE_WRITES)
             return sqlite_os_error(self, "cannot open it", errno, err);
+        if (self->is_in_use) /* a new one would have none of the claims that were made (INV-1) */
+            return sqlite_removed(self, "it", err);
         return make_file(self, err);
     }
     if (!S_ISREG(st.st_mode))
@@ -391,6 +401,7 @@ dibs_status sqlite_connect(struct sqlite_store *self, dibs_err *err)
 
 void sqlite_disconnect(struct sqlite_store *self)
 {
+    self->log_inode = 0;
     for (size_t i = 0; i < SQL_COUNT; i++) {
         (void) sqlite3_finalize(self->stmt[i]);
         self->stmt[i] = NULL;
@@ -509,6 +520,7 @@ dibs_status sqlite_reopen(struct sqlite_store *self, dibs_err *err)
         sqlite_disconnect(self);
         s = open_as_can_be(self, dir, err);
     }
+    self->is_in_use = self->is_in_use || s == DIBS_OK;
     if (s == DIBS_OK)
         sqlite_resolve(self->path); /* for one just made: its name must outlive a chdir() */
     else

@@ -194,6 +194,22 @@ static dibs_status refuse_writing(const struct sqlite_store *self, dibs_err *err
 
 /* Begin on the file that has the path now. A salvage replaces the file while it has the write lock: a file
  * that is in its place after BEGIN stays there until a writer ends, and a reader sees the state before. */
+/* Refuse to write to a log that was removed: other processes use another one by now, and would give away the
+ * ports of claims that are only in ours. */
+static dibs_status check_log(struct sqlite_store *self, dibs_err *err)
+{
+    char name[sizeof self->path + sizeof "-wal"];
+    struct stat st = { 0 };
+
+    (void) snprintf(name, sizeof name, "%s-wal", self->path);
+    if (stat(name, &st) != 0)
+        st.st_ino = 0;
+    if (self->log_inode != 0 && self->log_inode != st.st_ino)
+        return sqlite_removed(self, "its log", err);
+    self->log_inode = st.st_ino;
+    return DIBS_OK;
+}
+
 static dibs_status begin(struct store *store, bool is_write, bool is_full, int64_t deadline_ms, dibs_err *err)
 {
     struct sqlite_store *self = sqlite_of(store);
@@ -219,6 +235,8 @@ static dibs_status begin(struct store *store, bool is_write, bool is_full, int64
                             "ledger %s: it was replaced twice while it was being opened; try again",
                             self->path);
     }
+    if (s == DIBS_OK && is_write)
+        s = check_log(self, err);
     if (s != DIBS_OK)
         rollback(store);
     return s;

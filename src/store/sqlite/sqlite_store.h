@@ -100,6 +100,8 @@ struct sqlite_store {
     int64_t waits_since_ms; /* for the lock that is awaited now */
     int64_t version;        /* of the ledger; 0: not made yet */
     int wal_frames;         /* after our last commit */
+    bool is_in_use;         /* it was opened before: a file that is missing now was removed */
+    uint64_t log_inode;     /* of the log that we write; 0: not looked at yet */
     enum sqlite_access access;
     dibs_err why_read_only;                 /* unless it is SQLITE_WRITES */
     bool is_full;                           /* synchronous=FULL is set */
@@ -131,6 +133,8 @@ void sqlite_close(struct store *store);
 dibs_status sqlite_salvage(const char *rest, const dibs_event *event, struct ledger_salvaged *out,
                            dibs_err *err);
 
+/* Report that a file of the ledger was removed under us. */
+dibs_status sqlite_removed(const struct sqlite_store *self, const char *what, dibs_err *err);
 /* Report a failure of SQLite; `doing` is what failed. */
 dibs_status sqlite_error(struct sqlite_store *self, int rc, const char *doing, dibs_err *err);
 /* The same without a connection that knows errno. */
