@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A kubeconfig: the cluster and the user of its current context. What would need a program, a password or an
- * unchecked certificate is refused by name: to leave it out would be to be somebody else. */
+/* Parse a kubeconfig: cluster and user of its current context. Settings that need a program, a password or
+ * an unchecked certificate are refused by name: ignoring them would act as another user. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 #include "base/banned.h"
 
-/* Nothing is read after a fault. */
+/* State of the parser. After a fault every function does nothing. */
 struct reading {
     struct yaml_faults faults;
     const char *directory;
@@ -28,8 +28,8 @@ static const char *text_of(const yaml_node *map, const char *key)
     return text && *text ? text : NULL;
 }
 
-/* The entry of "clusters", "contexts" or "users" with that name: its map of the same name in the singular.
- * NULL: a fault. */
+/* Find the entry of "clusters", "contexts" or "users" with that name and return its map of the same name in
+ * the singular. NULL: a fault. */
 static const yaml_node *need_entry(struct reading *r, const yaml_node *at, const char *list,
                                    const char *inner, const char *name)
 {
@@ -62,7 +62,7 @@ static void set_path(struct reading *r, const yaml_node *at, char out[KUBEAPI_PA
         yaml_fault(&r->faults, at, "the path is too long");
 }
 
-/* KEY-data, or the file that KEY names; data wins, as kubectl has it. */
+/* Read KEY-data, or the file that KEY names; data takes precedence, as in kubectl. */
 static void read_pem(struct reading *r, const yaml_node *map, const char *key, enum kubeapi_which which)
 {
     struct kubeapi_credential *out = &r->out->credentials[which];
@@ -82,7 +82,7 @@ static void read_pem(struct reading *r, const yaml_node *map, const char *key, e
     }
 }
 
-/* A key that changes who we are or whom we trust, and that dibs does not follow. */
+/* Refuse keys that would change identity or trust and that dibs does not support. */
 static void refuse_keys(struct reading *r, const yaml_node *map, const char *const *keys, const char *why)
 {
     for (; *keys; keys++)
@@ -141,7 +141,7 @@ static void read_token(struct reading *r, const yaml_node *user)
 
     if (token && (strlen(token) > KUBEAPI_TOKEN_MAX || strpbrk(token, "\r\n")))
         yaml_fault(&r->faults, yaml_get(user, "token"), "this is no token");
-    if (text_of(user, "tokenFile")) { /* over the token, as client-go has it */
+    if (text_of(user, "tokenFile")) { /* takes precedence over "token", as in client-go */
         set_path(r, yaml_get(user, "tokenFile"), out->file);
         return;
     }
