@@ -65,7 +65,7 @@ dibs_status kube_pool_open(dibs *handle, bool is_shared, const dibs_pool *wanted
     dibs_pool found = { 0 };
 
     pool.is_rebuilt = false;
-    /* A ledger that is one host's own has no other hosts to share a pool with. */
+    /* A ledger of one host has no other hosts to share a pool with. */
     if (!is_shared)
         pool.scope = DIBS_SCOPE_HOST;
     dibs_status s = dibs_pool_get(handle, pool.name, &found, err);
@@ -139,7 +139,7 @@ dibs_status kube_ledger_renew_pool(struct kube_ledger *l, dibs_err *err)
     return kube_pool_open(&l->acting, ledger_is_shared(l->server.ledger), &l->pool, &l->pool, NULL, err);
 }
 
-/* ---- a ledger that was lost ---- */
+/* ---- rebuilding a lost ledger ---- */
 
 dibs_status kube_mark_rebuilt(dibs *handle, const char *name, dibs_err *err)
 {
