@@ -17,7 +17,7 @@ enum { SHOWN = 80, REFERENCES_MAX = 65536 };
 struct building {
     const yaml_text *yaml;
     struct kube_objects *objects;
-    size_t n_references; /* of the whole file, so far */
+    size_t n_references; /* in the whole file so far */
     dibs_err *err;
 };
 
@@ -33,7 +33,7 @@ static struct workload_group *group_of(const struct building *b, const struct ku
 
 /* ---- groups, roles, components ---- */
 
-/* Neither a namespace nor a kind has a dot, so that the name can be read in one way only. */
+/* Neither a namespace nor a kind contains a dot, so the name is unambiguous. */
 static dibs_status make_group(const struct building *b, struct kube_object *o)
 {
     char raw[NAME_PART_RAW_MAX] = "";
@@ -55,7 +55,7 @@ static bool is_same(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* How many templates of the object from `first` on have this role; NULL: any. */
+/* Count the object's templates from `first` on that have this role; NULL: any role. */
 static size_t count_templates(const struct building *b, const struct kube_template *first, const char *role)
 {
     const struct kube_template *end = b->objects->templates + b->objects->n_templates;
@@ -83,8 +83,8 @@ static struct workload_role *role_of(const struct building *b, const struct kube
     return role;
 }
 
-/* RBG's own way to ask for other pods' ports: more references. Its addresses need the names of an instance
- * and of its service, which the cluster makes. */
+/* Add the references of RBG's component discovery. Leave out its addresses: they need the names of an
+ * instance and its service, which only the cluster knows. */
 static dibs_status add_discovered(const struct building *b, struct kube_template *t)
 {
     struct workload_group *group = group_of(b, t);
@@ -122,7 +122,7 @@ static dibs_status add_template(const struct building *b, struct kube_template *
     return s == DIBS_OK ? add_discovered(b, t) : s;
 }
 
-/* Roles point into their group's array: it is made for as many as there can be. */
+/* Allocate the roles for the maximum number first, because templates point into the array. */
 static dibs_status add_templates(const struct building *b)
 {
     dibs_status s = DIBS_OK;
@@ -155,7 +155,7 @@ static const struct kube_template *template_of(const struct building *b,
     return NULL;
 }
 
-/* Refuse a role that neither this object nor another of the namespace has. */
+/* Refuse a role that no object of the namespace has. */
 static dibs_status no_role(const struct building *b, const struct kube_object *own,
                            const struct workload_reference *reference)
 {
@@ -174,7 +174,7 @@ static dibs_status no_role(const struct building *b, const struct kube_object *o
                           suggest_format(&best, hint, sizeof hint));
 }
 
-/* The object with the role, the own one first. */
+/* Find the object with the role, the referring object first. */
 static dibs_status find_owner(const struct building *b, size_t own,
                               const struct workload_reference *reference, size_t *out)
 {
@@ -198,7 +198,7 @@ static dibs_status find_owner(const struct building *b, size_t own,
     return is_found ? DIBS_OK : no_role(b, &all[own], reference);
 }
 
-/* An index is one of the cluster's; in here there is one pod, which stands for all. */
+/* Check an index against the cluster's number of pods, and replace it by 0: here one pod stands for all. */
 static dibs_status take_index(const struct workload_group *group, const struct workload_reference *reference,
                               int32_t *index, uint32_t n, const char *what, dibs_err *err)
 {
@@ -210,7 +210,7 @@ static dibs_status take_index(const struct workload_group *group, const struct w
     return DIBS_OK;
 }
 
-/* The port it means, once the role is known. What is not there is left to workload_check(). */
+/* Resolve the reference within its role. workload_check() reports a missing target. */
 static dibs_status aim(const struct building *b, const struct kube_template *from, size_t owner,
                        struct workload_reference *reference)
 {
@@ -218,7 +218,7 @@ static dibs_status aim(const struct building *b, const struct kube_template *fro
     const struct workload_role *role = workload_role(b->objects->all[owner].group, reference->role);
     const struct workload_component *component = workload_component(role, reference->component);
 
-    /* RBG always names a component: where there is none, the role is its own leader. */
+    /* RBG always names a component: in a role without components it means the role's pod. */
     if (!component && from->dialect == WORKLOAD_RBG && reference->component &&
         (strcmp(reference->component, role->name) == 0 || strcmp(reference->component, "leader") == 0)) {
         component = workload_component(role, NULL);
@@ -232,7 +232,7 @@ static dibs_status aim(const struct building *b, const struct kube_template *fro
     return s == DIBS_OK ? take_index(group, reference, &reference->pod, t->size, "pod", b->err) : s;
 }
 
-/* Is the variable that of an earlier reference, or of a port? workload_check() sees one object only. */
+/* Refuse a variable that an earlier reference or a port has. workload_check() sees only one object. */
 static dibs_status check_once(const struct building *b, const struct kube_template *t, size_t i)
 {
     const struct workload_component *component = kube_component(t);
@@ -248,7 +248,7 @@ static dibs_status check_once(const struct building *b, const struct kube_templa
                     : DIBS_OK;
 }
 
-/* Separate references within the object from those to other objects. */
+/* Separate references within the object from references to other objects. */
 static dibs_status sort_references(struct building *b, struct kube_template *t)
 {
     struct workload_group *group = group_of(b, t);
@@ -285,7 +285,7 @@ static dibs_status sort_references(struct building *b, struct kube_template *t)
     return s;
 }
 
-/* ---- one template, many pods ---- */
+/* ---- ports of several pods ---- */
 
 static dibs_status check_sharing(const struct building *b, const struct kube_template *t)
 {
