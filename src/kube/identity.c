@@ -185,14 +185,14 @@ void identity_instance(const struct identity_labels *labels, const char *name,
 /* ---- named pods ---- */
 
 /* State while a pod is identified. */
-struct looking {
+struct identifying {
     struct identity_labels labels;
     struct identity_owner owner;
     const char *name; /* of the pod; "": not generated yet */
     struct identity *out;
 };
 
-static void name_it(const struct looking *l, const char *kind, const char *object)
+static void name_it(const struct identifying *l, const char *kind, const char *object)
 {
     l->out->is_named = true;
     identity_keeper(kind, object, l->out->keeper);
@@ -200,7 +200,7 @@ static void name_it(const struct looking *l, const char *kind, const char *objec
 
 /* Read the index from the label, else from behind PREFIX in the pod's name. The LeaderWorkerSet's webhook
  * derives the label from the name, but may run after ours. */
-static bool lws_index(const struct looking *l, const char *key, const char *prefix, uint32_t *out)
+static bool lws_index(const struct identifying *l, const char *key, const char *prefix, uint32_t *out)
 {
     const char *text = identity_label(&l->labels, key);
 
@@ -209,7 +209,7 @@ static bool lws_index(const struct looking *l, const char *key, const char *pref
 
 /* Identify a LeaderWorkerSet's pod: LWS-GROUP is a leader, LWS-GROUP-WORKER a worker. StatefulSets that the
  * LeaderWorkerSet made own both. */
-static bool look_at_lws(struct looking *l)
+static bool identify_lws(struct identifying *l)
 {
     const char *lws = identity_label(&l->labels, LWS_NAME);
     char expected[2 * IDENTITY_RAW_MAX];
@@ -238,7 +238,7 @@ static bool look_at_lws(struct looking *l)
 
 /* Build the name that RBG gives the pod: INSTANCE-COMPONENT-ID, INSTANCE-INDEX for a leader-worker role,
  * INSTANCE for a role with one pod. */
-static void rbg_pod_name(const struct looking *l, const char *instance, char *out, size_t size)
+static void rbg_pod_name(const struct identifying *l, const char *instance, char *out, size_t size)
 {
     const char *type = label_of(&l->labels, rbg_type);
     const struct identity *i = l->out;
@@ -260,7 +260,7 @@ static const char *rbg_instance_of(const struct identity_labels *labels, const s
     return *is_owned ? owner->name : label_of(labels, rbg_instance);
 }
 
-static bool look_at_rbg(struct looking *l)
+static bool identify_rbg(struct identifying *l)
 {
     bool is_owned = false;
     const char *instance = rbg_instance_of(&l->labels, &l->owner, &is_owned);
@@ -284,7 +284,7 @@ static bool look_at_rbg(struct looking *l)
     return true;
 }
 
-static void look_at_owner(struct looking *l)
+static void identify_by_owner(struct identifying *l)
 {
     uint32_t ordinal = 0;
 
@@ -367,11 +367,8 @@ void identity_take_id(struct identity *identity, const char *id)
 
 static dibs_status set_principal(const char *ns, struct identity *out, dibs_err *err)
 {
-    char shown[80];
-
     if (strlen(ns) > NAMESPACE_MAX || strspn(ns, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(ns))
-        return err_set(err, DIBS_INVALID, "metadata.namespace: '%s' is no namespace",
-                       text_safe(ns, shown, sizeof shown));
+        return err_set(err, DIBS_INVALID, "metadata.namespace: '%.80s' is not a valid namespace", ns);
     (void) snprintf(out->principal, sizeof out->principal, "ns:%s", ns);
     return DIBS_OK;
 }
@@ -380,11 +377,11 @@ dibs_status identity_of_pod(const jsonr_value *pod, const char *ns, struct ident
 {
     const jsonr_value *metadata = jsonr_get(pod, "metadata");
     struct identity found = { 0 };
-    struct looking l = { .labels = { jsonr_get(metadata, "labels"), NULL }, .name = "", .out = &found };
+    struct identifying l = { .labels = { jsonr_get(metadata, "labels"), NULL }, .name = "", .out = &found };
     const char *id = NULL;
 
     if (!jsonr_is_object(metadata))
-        return err_set(err, DIBS_INVALID, "metadata: it is not an object");
+        return err_set(err, DIBS_INVALID, "metadata is not an object");
     (void) jsonr_get_string(metadata, "name", &l.name);
     if (!ns || !*ns)
         ns = jsonr_text_at(metadata, "namespace");
@@ -393,8 +390,8 @@ dibs_status identity_of_pod(const jsonr_value *pod, const char *ns, struct ident
         return s;
     (void) text_copy(found.keeper, sizeof found.keeper, IDENTITY_KEPT_BY_POD);
     find_owner(metadata, &l.labels, &l.owner);
-    if (!look_at_lws(&l) && !look_at_rbg(&l))
-        look_at_owner(&l);
+    if (!identify_lws(&l) && !identify_rbg(&l))
+        identify_by_owner(&l);
     if (jsonr_get_string(jsonr_get(metadata, "annotations"), IDENTITY_KEY_CLAIM, &id) && identity_is_id(id))
         identity_take_id(&found, id);
     *out = found;

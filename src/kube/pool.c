@@ -30,7 +30,6 @@ dibs_status kube_pool_parse(const struct kube_pool_flags *flags, dibs_pool *out,
     const char *strategy = flags->strategy ? flags->strategy : "stride";
     uint32_t first = 0;
     uint32_t n = 0;
-    char shown[64];
     dibs_status s = number_of("start-port", flags->start_port, KUBE_START_PORT, &first, err);
 
     if (s == DIBS_OK)
@@ -41,8 +40,7 @@ dibs_status kube_pool_parse(const struct kube_pool_flags *flags, dibs_pool *out,
         return err_set(err, DIBS_INVALID, "--start-port %u and --port-range %u, a size, go to %u: beyond %d",
                        first, n, first + n - 1, DIBS_PORT_MAX);
     if (!order_find(strategy))
-        return err_set(err, DIBS_INVALID, "unsupported port allocator strategy: %s",
-                       text_safe(strategy, shown, sizeof shown));
+        return err_set(err, DIBS_INVALID, "unsupported port allocator strategy: %.64s", strategy);
     pool.ranges = (dibs_ranges){ .item = { { (uint16_t) first, (uint16_t) (first + n - 1) } }, .n = 1 };
     (void) text_copy(pool.order, sizeof pool.order, strategy);
     if (!text_copy(pool.name, sizeof pool.name, flags->name ? flags->name : KUBE_POOL))

@@ -83,7 +83,7 @@ dibs_status workload_manifest_read(const char *path, struct workload_group **out
 /* ---- finding ---- */
 
 /* Search this directory. NOT_FOUND sets no message. */
-static dibs_status look_in(const char *dir, char *path, size_t size, dibs_err *err)
+static dibs_status find_in(const char *dir, char *path, size_t size, dibs_err *err)
 {
     char yaml[PATH_MAX + 16];
     char json[PATH_MAX + 16];
@@ -115,7 +115,7 @@ dibs_status workload_manifest_find(const char *dir, char *path, size_t size, dib
     if (strcmp(at, "/") == 0)
         at[0] = '\0';
     for (int i = 0; s == DIBS_NOT_FOUND && i < UP_MAX; i++) {
-        s = look_in(at, path, size, err);
+        s = find_in(at, path, size, err);
         char *slash = strrchr(at, '/');
         if (!slash)
             break;

@@ -80,7 +80,7 @@ static dibs_status find_target(const struct workload_group *group, const struct 
     out->component = out->role ? workload_component(out->role, reference->component) : NULL;
     *port = out->component ? workload_port(out->component, reference->port) : NULL;
     if (!*port)
-        return workload_error(group, reference->place, err, "the reference of $%s leads nowhere",
+        return workload_error(group, reference->place, err, "the reference of $%s has no target",
                               reference->env);
     out->instance = reference->instance >= 0 ? (uint32_t) reference->instance
                     : is_same_role           ? pod->instance

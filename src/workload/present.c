@@ -176,7 +176,7 @@ dibs_status workload_check_idle(dibs *handle, const struct workload_group *group
         const dibs_claim *claim = &present.claims[i];
 
         if (!present_is_run_with(claim))
-            continue; /* not proof of a process: a user may lend the port of a lease */
+            continue; /* a lease does not block: its user may give the port to a process */
         for (size_t k = 0; k < n && s == DIBS_OK; k++)
             if (is_of(claim, group, pods[k]))
                 s = refuse(claim, err);

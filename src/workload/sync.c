@@ -44,7 +44,7 @@ static void sync_batch_free(struct sync_batch *batch)
 }
 
 /* Discard every decision; keep the needs. */
-static void forget(struct syncing *y)
+static void discard_decisions(struct syncing *y)
 {
     present_free(&y->present);
     free(y->wishes);
@@ -361,7 +361,7 @@ static dibs_status sync_with_retries(dibs *handle, struct syncing *all, size_t n
         why = (dibs_err){ 0 };
         s = sync_once(handle, all, n, is_dry_run, plans, &why);
         for (size_t k = 0; k < n; k++)
-            forget(&all[k]);
+            discard_decisions(&all[k]);
     }
     if (s != DIBS_OK && err)
         *err = why;
@@ -406,7 +406,7 @@ dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, s
 /* ---- undo ---- */
 
 /* Request a previous claim again: same number, same name, kept. */
-static dibs_request again(const dibs_claim *was)
+static dibs_request request_again(const dibs_claim *was)
 {
     dibs_request request = { .name = was->name,
                              .project = was->project[0] ? was->project : NULL,
@@ -442,7 +442,7 @@ dibs_status workload_undo(dibs *handle, const struct workload_plan *plans, size_
             if (change->kind == WORKLOAD_ADD || change->kind == WORKLOAD_MOVE)
                 drops[batch.n_drops++] = (dibs_drop){ .claim = &change->claim, .frees_name = is_back };
             if (is_back)
-                requests[batch.n++] = again(change->before);
+                requests[batch.n++] = request_again(change->before);
         }
     return dibs_claim_ports(handle, &batch, answers, err);
 }

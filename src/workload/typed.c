@@ -107,8 +107,8 @@ dibs_status workload_pod_parse(const struct workload_group *group, const char *t
     return DIBS_OK;
 }
 
-/* Build the claim's name from so many typed parts; false: no such form. The default instance is 0; a
- * component's pod may be written "worker.1" or as a part of its own. */
+/* Write the need's name in `n` parts, as users type it; false: it has no such form. Instance 0 may be
+ * omitted; a component's pod may be "worker.1" or a part of its own. */
 static bool in_parts(const struct workload_group *group, const struct workload_need *need, size_t n,
                      char out[DIBS_NAME_MAX + 1])
 {

@@ -36,7 +36,7 @@ static dibs_status set_value(const struct workload_needs *needs, const char *nam
     size_t at = find(needs, name);
 
     if (at == needs->n || !port)
-        return err_set(err, DIBS_FAILURE, "workload: '%s' was not asked for", name);
+        return err_set(err, DIBS_FAILURE, "workload: no need has the name '%s'", name);
     out->port = port;
     out->first = ports[at];
     workload_value_text(port, ports + at, out->text, sizeof out->text);
@@ -241,7 +241,7 @@ bool workload_user_of(dibs *handle, const struct workload_group *group, const di
     for (size_t i = 0; i < present.n && !user; i++) {
         const dibs_claim *claim = &present.claims[i];
 
-        /* The sync may have freed its name before the batch was rolled back. */
+        /* The blocker may have the name NAME/PORT, which the rolled-back sync gave it. */
         if (claim->port == blocker->port && strncmp(blocker->name, claim->name, strlen(claim->name)) == 0)
             user = present_is_held(claim) ? claim : present_role_user(&present, claim);
     }

@@ -43,7 +43,7 @@ static const char *text_of(const struct kubeapi *api, enum kubeapi_which which)
 
 /* Reload certificates and token for the next call. On failure the old ones stay: the server refuses a call
  * whose token has expired. */
-static void renew(struct kubeapi *api)
+static void reload_credentials(struct kubeapi *api)
 {
     bool is_new = false;
 
@@ -220,7 +220,7 @@ dibs_status kubeapi_ask(struct kubeapi *api, const struct kubeapi_request *reque
                     (int) strcspn(request->path, "?"), request->path);
     if (request->body)
         memcpy(call->body, request->body, request->n_body);
-    renew(api);
+    reload_credentials(api);
     dibs_status s = start(call, request, err);
     if (s != DIBS_OK) {
         free(call);

@@ -118,9 +118,10 @@ dibs_status kubeapi_config_load(const char *kubeconfig, struct kubeapi_config *o
     else if (host && *host)
         s = load_account(host, &config, err);
     else
-        s = err_set(err, DIBS_INVALID,
-                    "there is no API server to talk to: this is no pod (KUBERNETES_SERVICE_HOST is not set); "
-                    "give --kubeconfig FILE or set KUBECONFIG");
+        s = err_set(
+            err, DIBS_INVALID,
+            "there is no API server to talk to: this is not a pod (KUBERNETES_SERVICE_HOST is unset); "
+            "give --kubeconfig FILE or set KUBECONFIG");
     if (s == DIBS_OK && !config.ns[0])
         (void) text_copy(config.ns, sizeof config.ns, "default");
     if (s == DIBS_OK)

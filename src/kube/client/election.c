@@ -89,7 +89,7 @@ static bool is_same(const struct record *a, const struct record *b)
 }
 
 /* Store the Lease of an answer in `seen`. Return false, and keep the reason, when the answer has none. */
-static bool see(struct election *e, const struct kubeapi_answer *answer)
+static bool store_answer(struct election *e, const struct kubeapi_answer *answer)
 {
     struct record now;
 
@@ -112,7 +112,7 @@ static void on_written(void *ctx, const struct kubeapi_answer *answer)
 
     /* On failure another process was first, or the outcome is unknown: the next turn reads the Lease. The
      * margin that earlier renewals gave stays valid. */
-    if (see(e, answer))
+    if (store_answer(e, answer))
         e->until_ms = is_ours(e) && !e->is_resigning ? e->sent_ms + ELECTION_DURATION_MS : 0;
 }
 
@@ -192,7 +192,7 @@ static bool may_take(const struct election *e)
 static void on_seen(void *ctx, const struct kubeapi_answer *answer)
 {
     struct election *e = ctx;
-    bool is_seen = see(e, answer);
+    bool is_seen = store_answer(e, answer);
     bool is_absent = answer->code == HTTP_NOT_FOUND;
 
     if (is_absent) {

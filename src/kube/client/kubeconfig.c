@@ -34,7 +34,6 @@ static const yaml_node *need_entry(struct reading *r, const yaml_node *at, const
                                    const char *inner, const char *name)
 {
     const yaml_node *entries = yaml_get(yaml_root(r->faults.yaml, 0), list);
-    char shown[80] = "";
 
     for (const yaml_node *item = entries && entries->kind == YAML_LIST ? entries->first : NULL; item;
          item = item->next) {
@@ -47,7 +46,7 @@ static const yaml_node *need_entry(struct reading *r, const yaml_node *at, const
             return entry;
         break;
     }
-    yaml_fault(&r->faults, at, "there is no '%s' in %s", text_safe(name, shown, sizeof shown), list);
+    yaml_fault(&r->faults, at, "there is no '%.80s' in %s", name, list);
     return NULL;
 }
 
@@ -73,7 +72,7 @@ static void read_pem(struct reading *r, const yaml_node *map, const char *key, e
     if (data) {
         out->text = base64_decode_text(data);
         if (!out->text)
-            yaml_fault(&r->faults, yaml_get(map, data_key), "this is no base64 of a PEM text");
+            yaml_fault(&r->faults, yaml_get(map, data_key), "this is not a PEM text in base64");
     } else if (text_of(map, key)) {
         set_path(r, yaml_get(map, key), out->file);
         if (r->faults.status == DIBS_OK)
@@ -115,7 +114,7 @@ static void read_server(struct reading *r, const yaml_node *cluster)
     if (strncmp(server, "https://", 8) != 0 && !is_loopback(server))
         yaml_fault(&r->faults, at, "the server must be https://, or http:// of this machine");
     if (!text_copy(r->out->server, sizeof r->out->server, server) || strpbrk(server, "?#@ \t"))
-        yaml_fault(&r->faults, at, "this is no address of a server");
+        yaml_fault(&r->faults, at, "this is not the address of a server");
     size_t n = strlen(r->out->server);
     while (n > 0 && r->out->server[n - 1] == '/')
         r->out->server[--n] = '\0';
@@ -140,7 +139,7 @@ static void read_token(struct reading *r, const yaml_node *user)
     struct kubeapi_credential *out = &r->out->credentials[KUBEAPI_TOKEN];
 
     if (token && (strlen(token) > KUBEAPI_TOKEN_MAX || strpbrk(token, "\r\n")))
-        yaml_fault(&r->faults, yaml_get(user, "token"), "this is no token");
+        yaml_fault(&r->faults, yaml_get(user, "token"), "this is not a token");
     if (text_of(user, "tokenFile")) { /* takes precedence over "token", as in client-go */
         set_path(r, yaml_get(user, "tokenFile"), out->file);
         return;

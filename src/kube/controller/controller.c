@@ -73,7 +73,7 @@ static void on_news(void *ctx, enum informer_news what, const jsonr_value *objec
     case INFORMER_GONE: inventory_drop(inventory, object); break;
     case INFORMER_LISTED:
         if (s->is_incomplete) {
-            LOG(LOG_ERROR, "out of memory: objects are missing, so nothing ends", "kind", s->kind);
+            LOG(LOG_ERROR, "out of memory: objects are missing, so no claim ends", "kind", s->kind);
             break;
         }
         inventory_end(inventory, s->number);
@@ -87,10 +87,10 @@ static void on_trouble(void *ctx, const dibs_err *why)
     struct source *s = ctx;
 
     if (why)
-        LOG(LOG_WARNING, "objects cannot be followed; what they keep stays", "kind", s->kind, "why",
+        LOG(LOG_WARNING, "cannot watch objects; the claims that they keep stay", "kind", s->kind, "why",
             why->msg);
     else
-        LOG(LOG_INFO, "objects are followed again", "kind", s->kind);
+        LOG(LOG_INFO, "watching objects again", "kind", s->kind);
 }
 
 /* Return whether a complete list began at `since_ms` or later; otherwise note that one is wanted. */
@@ -264,9 +264,9 @@ static void note_pass(struct controller *c, dibs_status s, const dibs_err *err)
 
     c->is_ledger_well = s == DIBS_OK;
     if (s != DIBS_OK && (was_well || c->n_leads == 0))
-        LOG(LOG_ERROR, "the ledger does not follow the cluster now", "why", err->msg);
+        LOG(LOG_ERROR, "cannot reconcile the ledger with the cluster", "why", err->msg);
     if (s == DIBS_OK && !was_well && c->is_rebuilt)
-        LOG(LOG_INFO, "the ledger follows the cluster again");
+        LOG(LOG_INFO, "reconciling the ledger again");
     if (s == DIBS_OK && !c->is_rebuilt && !c->is_cut) {
         char pods[24] = "";
         char restored[24] = "";
@@ -358,7 +358,7 @@ static dibs_status check_ready(void *ctx, dibs_err *err)
     const struct controller *c = ctx;
 
     if (c->leads && !c->is_rebuilt)
-        return err_set(err, DIBS_UNAVAILABLE, "the ledger is being rebuilt from what pods have");
+        return err_set(err, DIBS_UNAVAILABLE, "the ledger is being rebuilt from the pods' annotations");
     if (c->leads && !c->is_ledger_well)
         return err_set(err, DIBS_UNAVAILABLE, "the ledger cannot be used");
     if (!c->leads && !election_holder(c->election)[0])

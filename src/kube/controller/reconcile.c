@@ -141,7 +141,7 @@ static bool is_needed(const struct reconciler *r, const dibs_claim *claim)
 }
 
 /* End a claim that seems unneeded as soon as lists prove it. */
-static void consider(struct reconciler *r, const dibs_claim *claim, struct known *k)
+static void end_when_proven(struct reconciler *r, const dibs_claim *claim, struct known *k)
 {
     if (k->unneeded_ms == 0)
         k->unneeded_ms = r->now_ms;
@@ -157,14 +157,14 @@ static void consider(struct reconciler *r, const dibs_claim *claim, struct known
 
 /* Return whether the claim's pod arrived and is now finished or gone, so the lease has no pod to wait for.
  * True only for the first lease: a repeated admission renews it for a pod that is still to come. */
-static bool has_come(const struct reconciler *r, const dibs_claim *claim)
+static bool has_arrived(const struct reconciler *r, const dibs_claim *claim)
 {
     bool is_first = claim->generation == FIRST_GENERATION && claim->changed_ms == claim->created_ms;
 
     return is_first && inventory_had_pod(r->options.inventory, claim);
 }
 
-static bool look(void *ctx, const dibs_claim *claim)
+static bool check_claim(void *ctx, const dibs_claim *claim)
 {
     struct reconciler *r = ctx;
 
@@ -173,7 +173,7 @@ static bool look(void *ctx, const dibs_claim *claim)
         return true;
     struct known *k = know(r, claim);
     if (!k) {
-        r->status = err_set(&r->err, DIBS_FAILURE, "looking at claims: out of memory");
+        r->status = err_set(&r->err, DIBS_FAILURE, "reading claims: out of memory");
         return false;
     }
     r->counts.n_claims++;
@@ -182,9 +182,9 @@ static bool look(void *ctx, const dibs_claim *claim)
     if (is_wanted)
         k->unneeded_ms = 0;
     else
-        consider(r, claim, k);
+        end_when_proven(r, claim, k);
     if (claim->holder == DIBS_HELD_BY_LEASE &&
-        (is_wanted ? inventory_has_pod(r->options.inventory, claim) : has_come(r, claim)))
+        (is_wanted ? inventory_has_pod(r->options.inventory, claim) : has_arrived(r, claim)))
         add_seen(&r->confirm, k);
     return true;
 }
@@ -346,7 +346,7 @@ static void add_wish(struct reconciler *r, struct wish wish)
 
 /* ---- objects of the cluster ---- */
 
-static void miss(struct reconciler *r, struct inventory_object *o, struct assigned_claim *claim)
+static void restore_missing(struct reconciler *r, struct inventory_object *o, struct assigned_claim *claim)
 {
     bool is_outside = !dibs_ranges_contain(&r->options.pool->ranges, claim->port);
     if (claim->again_ms == INT64_MAX ? is_outside : r->now_ms < claim->again_ms)
@@ -378,11 +378,11 @@ static void check_claims(struct reconciler *r, struct inventory_object *o)
         const struct known *k = find(r, o->principal, claim->name);
 
         if (!k) {
-            miss(r, o, claim);
+            restore_missing(r, o, claim);
         } else if (k->port != claim->port && r->now_ms >= claim->again_ms && !has_moved(r, o, claim)) {
             claim->again_ms = r->now_ms + AGAIN_MS;
             report(r, RECONCILE_DUPLICATE, o, claim->port,
-                   "Port %u is not the pod's any more, which has %u by now; please recreate it", claim->port,
+                   "Port %u is no longer the pod's, which now has %u; please recreate it", claim->port,
                    k->port);
         }
     }
@@ -440,8 +440,9 @@ dibs_status reconcile_pass(struct reconciler *r, int64_t now_ms, dibs_err *err)
     const struct call call = handle_call(r->options.handle);
 
     begin(r, now_ms);
-    dibs_status s = ledger_list(r->options.ledger, &call,
-                                &(struct ledger_filter){ .pool = r->options.pool->name }, look, r, err);
+    dibs_status s =
+        ledger_list(r->options.ledger, &call, &(struct ledger_filter){ .pool = r->options.pool->name },
+                    check_claim, r, err);
     if (s == DIBS_OK && r->status != DIBS_OK) {
         *err = r->err;
         s = r->status;

@@ -12,7 +12,7 @@
 
 #include "base/banned.h"
 
-enum { SHOWN = 80, REFERENCES_MAX = 65536 };
+enum { REFERENCES_MAX = 65536 };
 
 struct building {
     const yaml_text *yaml;
@@ -103,15 +103,14 @@ static dibs_status add_discovered(const struct building *b, struct kube_template
 
 static dibs_status add_template(const struct building *b, struct kube_template *t)
 {
-    char shown[SHOWN] = "";
 
     t->in = role_of(b, t);
     if (!t->in)
         return no_memory(b);
     for (size_t i = 0; i < t->in->n_components; i++)
         if (is_same(t->in->components[i].name, t->component))
-            return yaml_error(b->yaml, t->at, b->err, "role '%s' has two pod templates of one name",
-                              text_safe(t->role, shown, sizeof shown));
+            return yaml_error(b->yaml, t->at, b->err, "role '%.80s' has two pod templates of one name",
+                              t->role);
     t->place = t->in->n_components++;
     *kube_component(t) = (struct workload_component){ .name = t->component,
                                                       .size = 1,
@@ -160,7 +159,6 @@ static dibs_status no_role(const struct building *b, const struct kube_object *o
                            const struct workload_reference *reference)
 {
     struct suggest best = { .wanted = reference->role };
-    char shown[SHOWN] = "";
     char hint[SUGGEST_HINT_MAX] = "";
 
     for (size_t i = 0; i < b->objects->n; i++) {
@@ -169,8 +167,7 @@ static dibs_status no_role(const struct building *b, const struct kube_object *o
         for (size_t r = 0; r < o->group->n_roles && strcmp(o->ns, own->ns) == 0; r++)
             suggest_offer(&best, o->group->roles[r].name);
     }
-    return workload_error(own->group, reference->place, b->err, "no role '%s'%s",
-                          text_safe(reference->role, shown, sizeof shown),
+    return workload_error(own->group, reference->place, b->err, "no role '%.80s'%s", reference->role,
                           suggest_format(&best, hint, sizeof hint));
 }
 
@@ -179,7 +176,6 @@ static dibs_status find_owner(const struct building *b, size_t own,
                               const struct workload_reference *reference, size_t *out)
 {
     const struct kube_object *all = b->objects->all;
-    char shown[SHOWN] = "";
     bool is_found = false;
 
     *out = own;
@@ -190,8 +186,8 @@ static dibs_status find_owner(const struct building *b, size_t own,
             continue;
         if (is_found)
             return workload_error(all[own].group, reference->place, b->err,
-                                  "$%s: several objects have a role '%s'", reference->env,
-                                  text_safe(reference->role, shown, sizeof shown));
+                                  "$%s: several objects have a role '%.80s'", reference->env,
+                                  reference->role);
         is_found = true;
         *out = i;
     }
@@ -199,8 +195,9 @@ static dibs_status find_owner(const struct building *b, size_t own,
 }
 
 /* Check an index against the cluster's number of pods, and replace it by 0: here one pod stands for all. */
-static dibs_status take_index(const struct workload_group *group, const struct workload_reference *reference,
-                              int32_t *index, uint32_t n, const char *what, dibs_err *err)
+static dibs_status replace_index(const struct workload_group *group,
+                                 const struct workload_reference *reference, int32_t *index, uint32_t n,
+                                 const char *what, dibs_err *err)
 {
     if (*index > 0 && (uint32_t) *index >= n)
         return workload_error(group, reference->place, err, "$%s: there is no %s %d, only %u", reference->env,
@@ -211,8 +208,8 @@ static dibs_status take_index(const struct workload_group *group, const struct w
 }
 
 /* Resolve the reference within its role. workload_check() reports a missing target. */
-static dibs_status aim(const struct building *b, const struct kube_template *from, size_t owner,
-                       struct workload_reference *reference)
+static dibs_status resolve_reference(const struct building *b, const struct kube_template *from, size_t owner,
+                                     struct workload_reference *reference)
 {
     const struct workload_group *group = group_of(b, from);
     const struct workload_role *role = workload_role(b->objects->all[owner].group, reference->role);
@@ -227,9 +224,9 @@ static dibs_status aim(const struct building *b, const struct kube_template *fro
     const struct kube_template *t = component ? template_of(b, component) : NULL;
     if (!t)
         return DIBS_OK;
-    dibs_status s = take_index(group, reference, &reference->instance, t->instances, "instance", b->err);
+    dibs_status s = replace_index(group, reference, &reference->instance, t->instances, "instance", b->err);
 
-    return s == DIBS_OK ? take_index(group, reference, &reference->pod, t->size, "pod", b->err) : s;
+    return s == DIBS_OK ? replace_index(group, reference, &reference->pod, t->size, "pod", b->err) : s;
 }
 
 /* Refuse a variable that an earlier reference or a port has. workload_check() sees only one object. */
@@ -272,7 +269,7 @@ static dibs_status sort_references(struct building *b, struct kube_template *t)
         if (s == DIBS_OK)
             s = find_owner(b, t->object, &reference, &owner);
         if (s == DIBS_OK)
-            s = aim(b, t, owner, &reference);
+            s = resolve_reference(b, t, owner, &reference);
         if (s == DIBS_OK && owner != t->object)
             s = workload_check_target(b->objects->all[owner].group, t->in, &reference, b->err);
         if (owner != t->object)
@@ -291,16 +288,14 @@ static dibs_status check_sharing(const struct building *b, const struct kube_tem
 {
     const struct workload_component *component = kube_component(t);
     uint64_t n = (uint64_t) t->instances * t->size;
-    char shown[SHOWN] = "";
 
     for (size_t i = 0; i < component->n_ports && n > 1 && t->is_host_network; i++)
         if (component->ports[i].scope == WORKLOAD_POD_SCOPED)
             return yaml_error(b->yaml, t->at, b->err,
                               "%llu pods in the host's network are made from this one template, so that each "
-                              "of them cannot get a port '%s' of its own; make the port RoleScoped, or "
+                              "of them cannot get a port '%.80s' of its own; make the port RoleScoped, or "
                               "write a separate object for each pod",
-                              (unsigned long long) n,
-                              text_safe(component->ports[i].name, shown, sizeof shown));
+                              (unsigned long long) n, component->ports[i].name);
     return DIBS_OK;
 }
 

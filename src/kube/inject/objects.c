@@ -97,10 +97,10 @@ static uint32_t count_of(struct walk *w, const yaml_node *node, uint32_t absent)
 }
 
 /* Count a visited node. Return false after a fault, also when there are too many. */
-static bool look(struct walk *w, const yaml_node *at)
+static bool count_visit(struct walk *w, const yaml_node *at)
 {
     if (++w->looks > KUBE_LOOKS_MAX)
-        yaml_fault(&w->faults, at, "more than %d things to look at", KUBE_LOOKS_MAX);
+        yaml_fault(&w->faults, at, "more than %d nodes to search", KUBE_LOOKS_MAX);
     return w->faults.status == DIBS_OK;
 }
 
@@ -214,7 +214,7 @@ static const yaml_node *first_of(const yaml_node *list)
 /* Add the templates of components, each with a name, a size and a template. */
 static void take_components(struct walk *w, struct kube_template t, const yaml_node *list)
 {
-    for (const yaml_node *item = first_of(list); item && look(w, item); item = item->next) {
+    for (const yaml_node *item = first_of(list); item && count_visit(w, item); item = item->next) {
         const yaml_node *component = yaml_follow(item);
 
         t.component = yaml_string(kube_get(component, "name"));
@@ -302,7 +302,7 @@ static void take_shape(struct walk *w, const yaml_node *root)
     if (strcmp(w->object.kind, "Pod") == 0) {
         take_template(w, t);
     } else if (roles && roles->kind == YAML_LIST) { /* RoleBasedGroup */
-        for (const yaml_node *item = roles->first; item && look(w, item); item = item->next)
+        for (const yaml_node *item = roles->first; item && count_visit(w, item); item = item->next)
             take_role(w, yaml_follow(item));
     } else if (both) {
         take_leader_workers(w, spec, both);
@@ -354,7 +354,7 @@ static uint32_t times(uint32_t n, const yaml_node *count)
 }
 
 /* Return whether the key is distinctive, not one that every path to a pod contains. */
-static bool is_telling(const char *key)
+static bool is_distinctive(const char *key)
 {
     static const char *const words[] = { "spec", "template", "jobTemplate", "metadata", "<<" };
 
@@ -375,7 +375,7 @@ static const char *name_of_item(const yaml_node *item)
  * requesting annotations without a pod. Aliases are visited only at their anchors. */
 static void search(struct walk *w, const yaml_node *node, struct spot at)
 {
-    if (!node || node->is_alias || node->kind == YAML_SCALAR || !look(w, node))
+    if (!node || node->is_alias || node->kind == YAML_SCALAR || !count_visit(w, node))
         return;
     const yaml_node *annotations = kube_at(node, "metadata.annotations");
     const yaml_node *containers = kube_at(node, "spec.containers");
@@ -393,7 +393,7 @@ static void search(struct walk *w, const yaml_node *node, struct spot at)
         const char *name = node->kind == YAML_MAP ? child->text : name_of_item(child);
         struct spot below = at;
 
-        if (name && is_telling(name))
+        if (name && is_distinctive(name))
             below.component = name;
         below.key = node->kind == YAML_MAP ? child->text : NULL;
         search(w, node->kind == YAML_MAP ? child->value : child, below);
@@ -413,7 +413,7 @@ static void take_items(struct walk *w, const yaml_node *items, const char *kind,
     listed[strlen(listed) - (sizeof LIST - 1)] = '\0';
     if (depth == LIST_DEPTH_MAX)
         yaml_fault(&w->faults, items, "lists of lists are nested too deeply");
-    for (const yaml_node *item = items->first; item && look(w, item); item = item->next)
+    for (const yaml_node *item = items->first; item && count_visit(w, item); item = item->next)
         take_root(w, yaml_follow(item), listed, depth + 1);
 }
 
@@ -426,7 +426,7 @@ static void take_root(struct walk *w, const yaml_node *root, const char *listed,
     if (!kind || !*kind)
         kind = listed;
     if (strlen(kind) > KUBE_KIND_MAX)
-        kind = ""; /* not an object: the API server reports it */
+        kind = ""; /* too long for a kind: the API server reports it */
     size_t len = strlen(kind);
     if (len >= sizeof LIST - 1 && strcmp(kind + len - (sizeof LIST - 1), LIST) == 0 && items &&
         items->kind == YAML_LIST) {

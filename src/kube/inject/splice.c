@@ -84,7 +84,7 @@ bool splice_look(struct splice *s, const yaml_node *at, size_t n)
 {
     s->looks += n;
     if (s->looks > SPLICE_LOOKS_MAX)
-        yaml_fault(&s->faults, at, "too much to look through");
+        yaml_fault(&s->faults, at, "too many nodes to search");
     return s->faults.status == DIBS_OK;
 }
 
@@ -200,7 +200,7 @@ static void add_flow(struct splice *s, const yaml_node *node, const struct splic
     }
     while (last && last->next)
         last = last->next;
-    /* Behind a key without a value stands its colon. */
+    /* Insert at the front when the last key has no value: only its colon follows. */
     bool is_behind = !is_front && last && (!last->value || last->value->end > last->end);
     if (is_behind)
         bytes_add_text(&s->inserted, has_break ? "," : ", ");
@@ -368,9 +368,8 @@ dibs_status splice_apply(const struct splice *s, struct bytes *out)
     for (size_t i = 0; i < s->n_edits && !s->inserted.is_lost; i++) {
         const struct splice_edit *edit = &s->edits[i];
 
-        if (edit->at < at) /* edits never overlap */
-            return yaml_error(s->faults.yaml, NULL, s->faults.err,
-                              "two changes of this text meet in one place");
+        if (edit->at < at) /* never expected: edits do not overlap */
+            return yaml_error(s->faults.yaml, NULL, s->faults.err, "two edits of this text overlap");
         bytes_add(out, s->text + at, edit->at - at);
         bytes_add(out, s->inserted.at + edit->insert, edit->size);
         at = edit->at + edit->remove;

@@ -30,24 +30,21 @@ enum {
 dibs_status install_check_namespace(const char *text, dibs_err *err)
 {
     size_t n = strlen(text);
-    char shown[80];
 
     if (n >= 1 && n <= NAMESPACE_MAX && strspn(text, LOWER "-") == n && text[0] != '-' && text[n - 1] != '-')
         return DIBS_OK;
     return err_set(err, DIBS_INVALID,
-                   "'%s' cannot be a namespace: up to 63 of a-z, 0-9 and -, neither first nor last a -",
-                   text_safe(text, shown, sizeof shown));
+                   "'%.80s' cannot be a namespace: up to 63 of a-z, 0-9 and -, neither first nor last a -",
+                   text);
 }
 
 dibs_status install_check_image(const char *text, dibs_err *err)
 {
     size_t n = strlen(text);
-    char shown[80];
 
     if (n >= 1 && n <= IMAGE_MAX && strspn(text, LOWER UPPER "._-/:@") == n)
         return DIBS_OK;
-    return err_set(err, DIBS_INVALID, "'%s' cannot be an image, such as registry.example/dibs:1",
-                   text_safe(text, shown, sizeof shown));
+    return err_set(err, DIBS_INVALID, "'%.80s' cannot be an image, such as registry.example/dibs:1", text);
 }
 
 /* Return whether the text is ADDRESS/BITS. */
@@ -69,14 +66,13 @@ static bool is_address_range(const char *text)
 dibs_status install_write_peers(const char *const *ranges, size_t n, struct bytes *out, dibs_err *err)
 {
     struct jsonw w;
-    char shown[80];
 
     jsonw_begin_bytes(&w, out);
     jsonw_array(&w);
     for (size_t i = 0; i < n; i++) {
         if (!is_address_range(ranges[i]))
-            return err_set(err, DIBS_INVALID, "'%s' is no range of addresses, such as 10.0.0.0/28",
-                           text_safe(ranges[i], shown, sizeof shown));
+            return err_set(err, DIBS_INVALID, "'%.80s' is not a range of addresses, such as 10.0.0.0/28",
+                           ranges[i]);
         jsonw_object(&w);
         jsonw_key(&w, "ipBlock");
         jsonw_object(&w);

@@ -51,7 +51,8 @@ static bool alloc_arrays(struct batch *b)
     b->lines = arena_take(&b->arena, max * sizeof *b->lines);
     b->requests = arena_take(&b->arena, max * sizeof *b->requests);
     b->claims = arena_take(&b->arena, max * sizeof *b->claims);
-    b->moved = arena_take(&b->arena, 2 * max * sizeof *b->moved); /* up to two per line: see adopt() */
+    b->moved =
+        arena_take(&b->arena, 2 * max * sizeof *b->moved); /* up to two per line: see adopt_reservation() */
     b->drops = arena_take(&b->arena, 2 * max * sizeof *b->drops);
     b->found = arena_take(&b->arena, max * sizeof *b->found);
     return b->lines && b->requests && b->claims && b->moved && b->drops && b->found;
@@ -187,7 +188,7 @@ static dibs_status move_changed(struct batch *b)
 }
 
 /* Free the name of a reservation, which no pod holds, and return its number in *port. */
-static dibs_status let_go(struct batch *b, const char *name, uint16_t *port)
+static dibs_status free_reservation(struct batch *b, const char *name, uint16_t *port)
 {
     const dibs_which which = { .name = name };
     dibs_claim claim = { 0 };
@@ -205,7 +206,7 @@ static dibs_status let_go(struct batch *b, const char *name, uint16_t *port)
 }
 
 /* Give the port the number that a referring pod already got, under either name for which it was reserved. */
-static dibs_status adopt(struct batch *b, size_t i)
+static dibs_status adopt_reservation(struct batch *b, size_t i)
 {
     struct line *line = &b->lines[i];
     dibs_claim has = { 0 };
@@ -217,14 +218,14 @@ static dibs_status adopt(struct batch *b, size_t i)
     if (s != DIBS_OK || (is_there && has.keeper[0]))
         return s;
     if (has.id != 0 && !is_there) /* version 1.4 marked the name by a declared claim */
-        s = let_go(b, line->name, &marked);
+        s = free_reservation(b, line->name, &marked);
     if (s == DIBS_OK)
         s = reservation_find(b->handle, b->a->who, line->port, &reserved, b->err);
     line->other = reserved.other;
     if (is_there) {
         line->reserved = has.port;
     } else if (s == DIBS_OK && reserved.name[0]) {
-        s = let_go(b, reserved.name, &line->reserved);
+        s = free_reservation(b, reserved.name, &line->reserved);
         if (line->reserved)
             prefer(b, i, line->reserved);
     }
@@ -237,7 +238,7 @@ static dibs_status adopt_all(struct batch *b)
 
     for (size_t i = 0; i < b->n_own && s == DIBS_OK && !b->a->is_dry_run; i++)
         if (i == 0 || b->lines[i].port != b->lines[i - 1].port)
-            s = adopt(b, i);
+            s = adopt_reservation(b, i);
     return s;
 }
 
@@ -375,7 +376,7 @@ static dibs_status add_answers(const struct batch *b, struct pod_edit *out)
 }
 
 /* Resolve each reference: to existing numbers, to one of the pod's own lines, or to a new reservation. */
-static dibs_status follow(struct batch *b)
+static dibs_status resolve_references(struct batch *b)
 {
     dibs_status s = DIBS_OK;
 
@@ -393,7 +394,7 @@ static dibs_status allocate(struct batch *b, struct pod_edit *out)
     if (!alloc_arrays(b))
         return no_memory(b->err);
     request_own(b);
-    dibs_status s = follow(b);
+    dibs_status s = resolve_references(b);
     if (s != DIBS_OK)
         return s;
     s = claim_or_move(b);
@@ -430,7 +431,7 @@ static bool is_pending(dibs *handle, const struct port_request *request, const s
 
 /* Keep the id that the pod brings when this is a repeated admission of the same creation; otherwise draw a
  * new one. A named pod is identified by its name; for others a new claim is always safe. */
-static dibs_status settle_id(dibs *handle, const struct allocation *a, dibs_err *err)
+static dibs_status choose_id(dibs *handle, const struct allocation *a, dibs_err *err)
 {
     char id[IDENTITY_ID_MAX + 1];
     int64_t wall_ms = handle_call(handle).now.wall_ms;
@@ -455,7 +456,7 @@ dibs_status allocation_make(dibs *handle, struct allocation *allocation, struct 
     dibs_status s = handle_for(handle, allocation->who->principal, &theirs, err);
 
     if (s == DIBS_OK)
-        s = settle_id(&theirs, allocation, err);
+        s = choose_id(&theirs, allocation, err);
     if (s == DIBS_OK)
         s = allocate(&b, out);
     arena_free(b.arena);

@@ -63,8 +63,8 @@ static struct target target_of(const struct port_request *request, const struct 
 }
 
 /* Read all existing numbers of the port. */
-static dibs_status look(dibs *handle, const struct target *t, bool is_shared, struct reference *out,
-                        dibs_err *err)
+static dibs_status read_numbers(dibs *handle, const struct target *t, bool is_shared, struct reference *out,
+                                dibs_err *err)
 {
     dibs_status s = DIBS_OK;
 
@@ -84,11 +84,12 @@ static dibs_status look(dibs *handle, const struct target *t, bool is_shared, st
     return s == DIBS_NOT_FOUND && out->n > 0 ? DIBS_OK : s;
 }
 
-static dibs_status look_at_both(dibs *handle, const struct target *t, struct reference *out, dibs_err *err)
+static dibs_status read_either_scope(dibs *handle, const struct target *t, struct reference *out,
+                                     dibs_err *err)
 {
-    dibs_status s = is_known(t) ? look(handle, t, false, out, err) : DIBS_NOT_FOUND;
+    dibs_status s = is_known(t) ? read_numbers(handle, t, false, out, err) : DIBS_NOT_FOUND;
 
-    return s == DIBS_NOT_FOUND ? look(handle, t, true, out, err) : s;
+    return s == DIBS_NOT_FOUND ? read_numbers(handle, t, true, out, err) : s;
 }
 
 /* Return whether the target is a port of the pod itself or of its role. */
@@ -174,12 +175,10 @@ static dibs_status scan_role(dibs *handle, const struct target *t, struct role_s
 static dibs_status wrong(const struct port_request *request, size_t i, const struct target *t,
                          const char *why, dibs_err *err)
 {
-    char shown[80];
     char field[PORT_REQUEST_FIELD_MAX];
 
     port_request_field(request, i, field);
-    return err_set(err, DIBS_INVALID, "%s: role '%s' %s", field,
-                   text_safe(t->pod.role_name, shown, sizeof shown), why);
+    return err_set(err, DIBS_INVALID, "%s: role '%.80s' %s", field, t->pod.role_name, why);
 }
 
 /* Return whether the referring pod has this port, too: then it is PodScoped, or it would have been found. */
@@ -196,8 +195,8 @@ static bool is_as_own(const struct port_request *request, const struct target *t
 /* Name the claim to reserve for a target that has not arrived. An explicit index means a PodScoped port;
  * without one, the port of the own role may also be RoleScoped, and then only one instance gets a
  * reservation. */
-static dibs_status foresee(dibs *handle, const struct port_request *request, const struct target *t, size_t i,
-                           struct reference *out, dibs_err *err)
+static dibs_status name_reservation(dibs *handle, const struct port_request *request, const struct target *t,
+                                    size_t i, struct reference *out, dibs_err *err)
 {
     bool is_implied = request->config->references[i].instance < 0 && t->is_own_role;
     struct role_scan l = { 0 };
@@ -246,14 +245,14 @@ dibs_status reference_find(dibs *handle, const struct port_request *request, con
     *out = (struct reference){ 0 };
     if (is_own(request, &t, out))
         return DIBS_OK;
-    dibs_status s = look_at_both(handle, &t, out, err);
+    dibs_status s = read_either_scope(handle, &t, out, err);
     if (s == DIBS_NOT_FOUND && may_be_whole_role(request, &t)) {
         struct target whole = t;
 
         whole.pod.component = NULL;
-        s = look_at_both(handle, &whole, out, err);
+        s = read_either_scope(handle, &whole, out, err);
     }
-    return s == DIBS_NOT_FOUND ? foresee(handle, request, &t, i, out, err) : s;
+    return s == DIBS_NOT_FOUND ? name_reservation(handle, request, &t, i, out, err) : s;
 }
 
 /* ---- reservations ---- */

@@ -225,12 +225,11 @@ static void abandoned(void *ctx, void *user)
 dibs_status webhook_template_parse(char *text, struct admission_template *out, dibs_err *err)
 {
     char *equals = strchr(text, '=');
-    char shown[80];
 
     if (!equals || equals == text || !equals[1] || strlen(equals + 1) > TEMPLATE_PATH_MAX)
         return err_set(err, DIBS_INVALID,
-                       "--template '%s' is not KIND=PATH, such as RoleInstance=spec.components[].template",
-                       text_safe(text, shown, sizeof shown));
+                       "--template '%.80s' is not KIND=PATH, such as RoleInstance=spec.components[].template",
+                       text);
     *equals = '\0';
     *out = (struct admission_template){ text, equals + 1 };
     return DIBS_OK;
