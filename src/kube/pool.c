@@ -79,8 +79,6 @@ dibs_status kube_pool_open(dibs *handle, bool is_shared, const dibs_pool *wanted
     return DIBS_OK;
 }
 
-/* ---- the ledger ---- */
-
 static void on_notice(loop_source *source, uint32_t events)
 {
     struct kube_ledger *l = (struct kube_ledger *) ((char *) source - offsetof(struct kube_ledger, notices));
@@ -136,8 +134,6 @@ dibs_status kube_ledger_renew_pool(struct kube_ledger *l, dibs_err *err)
 {
     return kube_pool_open(&l->acting, ledger_is_shared(l->server.ledger), &l->pool, &l->pool, NULL, err);
 }
-
-/* ---- rebuilding a lost ledger ---- */
 
 dibs_status kube_mark_rebuilt(dibs *handle, const char *name, dibs_err *err)
 {

@@ -10,8 +10,6 @@
 
 #include "base/banned.h"
 
-/* ---- commands ---- */
-
 /* Return an argument as written; a number needs no quotes here. */
 static const char *argument_of(const yaml_node *node)
 {
@@ -57,8 +55,6 @@ static void read_command(struct manifest *m, const yaml_node *node, struct workl
     out->command[1] = "-c";
     manifest_text(m, node, "command", &out->command[2]);
 }
-
-/* ---- roles ---- */
 
 static void read_component(struct manifest *m, const yaml_node *node, struct workload_component *out)
 {
@@ -127,8 +123,6 @@ static void read_roles(struct manifest *m, const yaml_node *root)
         read_role(m, key, &group->roles[group->n_roles++]);
 }
 
-/* ---- settings ---- */
-
 static void read_setting(struct manifest *m, const yaml_node *root, dibs_setting setting)
 {
     struct workload_group *group = m->group;
@@ -157,8 +151,6 @@ static void read_settings(struct manifest *m, const yaml_node *root)
         if (dibs_setting_is_for_projects((dibs_setting) i))
             read_setting(m, root, (dibs_setting) i);
 }
-
-/* ---- manifest ---- */
 
 /* Check the manifest's keys: its own and the project's settings. */
 static void check_keys(struct manifest *m, const yaml_node *root)

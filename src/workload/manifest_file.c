@@ -22,8 +22,6 @@ static bool is_there(const char *path)
     return lstat(path, &st) == 0;
 }
 
-/* ---- reading ---- */
-
 /* Check who can write the file, since dibs acts on it with the rights of its user. Its group may write it:
  * a checkout is group-writable where each user has a group of their own. */
 static dibs_status check_trust(const char *path, const struct stat *st, dibs_err *err)
@@ -79,8 +77,6 @@ dibs_status workload_manifest_read(const char *path, struct workload_group **out
         return err_set(err, DIBS_INVALID, "%.200s: larger than %d bytes", path, MANIFEST_BYTES_MAX);
     return workload_manifest_parse(path, text, (size_t) n, out, err);
 }
-
-/* ---- finding ---- */
 
 /* Search this directory. NOT_FOUND sets no message. */
 static dibs_status find_in(const char *dir, char *path, size_t size, dibs_err *err)

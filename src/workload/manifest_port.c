@@ -13,8 +13,6 @@ static void count_parts(struct manifest *m, const yaml_node *list)
         manifest_fault(m, list, "more than %d ports and references", WORKLOAD_PARTS_MAX);
 }
 
-/* ---- ports ---- */
-
 static void read_scope(struct manifest *m, const yaml_node *node, struct workload_port *out)
 {
     const char *text = NULL;
@@ -114,8 +112,6 @@ void manifest_ports(struct manifest *m, const yaml_node *map, struct workload_co
     for (const yaml_node *item = list->first; m->faults.status == DIBS_OK && item; item = item->next)
         read_port(m, yaml_follow(item), &out->ports[out->n_ports++]);
 }
-
-/* ---- references ---- */
 
 /* Read { role: api, port: http }, the form for names with a dot or a bracket. */
 static void read_target(struct manifest *m, const yaml_node *node, struct workload_reference *out)

@@ -131,8 +131,6 @@ const dibs_claim *present_role_user(const struct present *p, const dibs_claim *c
     return running || len == 0 ? running : find_first(p, claim->name, len, present_is_held);
 }
 
-/* ---- running pods, by all their claims, including those that the group dropped or moved ---- */
-
 /* Match the directory under any group name: the group may have been renamed since the pod started. */
 static bool is_of(const dibs_claim *claim, const struct workload_group *group, const struct workload_pod *pod)
 {

@@ -18,8 +18,6 @@ void restarts_note_pod(struct workload_change *change, const dibs_claim *held)
                     held->name);
 }
 
-/* ---- by changed claims ---- */
-
 /* A running pod. It gets the numbers of its own ports, its role's ports and its references. */
 struct running_pod {
     const struct workload_pod *pod;
@@ -87,8 +85,6 @@ static void note_changes(const struct running_pod *t, const struct workload_rest
     }
 }
 
-/* ---- by the variables of the process ---- */
-
 /* Return whether a change already reports this number, as added or as staying. */
 static bool is_covered(const struct workload_plan *plan, const char *text, bool is_new)
 {
@@ -140,8 +136,6 @@ static dibs_status add_restart(struct workload_plan *plan, struct workload_resta
     *restart = (struct workload_restart){ 0 };
     return DIBS_OK;
 }
-
-/* ---- all running pods ---- */
 
 /* Return the plan's change of the claim with this name; NULL: none. */
 static struct workload_change *find_change(const struct restarts *r, const char *name)

@@ -134,8 +134,6 @@ static bool in_parts(const struct workload_group *group, const struct workload_n
     }
 }
 
-/* ---- ports ---- */
-
 static bool is_typed(const struct workload_group *group, const struct workload_need *need,
                      const struct typed *typed)
 {

@@ -79,8 +79,6 @@ dibs_status workload_values(const struct workload_group *group, const struct wor
     return DIBS_OK;
 }
 
-/* ---- text recorded by a claim (dibs_claim.env) ---- */
-
 static bool has_variable(const struct workload_value *values, size_t n, const char *variable)
 {
     for (size_t i = 0; i < n; i++)
@@ -127,8 +125,6 @@ char *workload_env_text(const struct workload_pod *pod, const struct workload_va
     bytes_done(&text);
     return NULL;
 }
-
-/* ---- differences between two such texts ---- */
 
 struct variable {
     const char *name, *text;
@@ -193,8 +189,6 @@ void restart_free(struct workload_restart *restart)
     free(restart->was);
     free(restart->now);
 }
-
-/* ---- claiming the ports ---- */
 
 dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
                             const struct workload_needs *needs, uint16_t **out, dibs_err *err)

@@ -117,8 +117,6 @@ const char *kubeapi_namespace(const struct kubeapi *api)
     return api->config.ns;
 }
 
-/* ---- answers ---- */
-
 static void read_answer(const struct kubeapi_call *call, struct web_answer *from, jsonr_doc **doc,
                         struct kubeapi_answer *out)
 {
@@ -164,8 +162,6 @@ static bool on_chunk(void *ctx, const char *bytes, size_t n)
 
     return call->request.chunk(call->request.ctx, bytes, n);
 }
-
-/* ---- calls ---- */
 
 /* The web client copies addresses and headers, but not the body. */
 static dibs_status start(struct kubeapi_call *call, const struct kubeapi_request *request, dibs_err *err)

@@ -104,8 +104,6 @@ static bool store_answer(struct election *e, const struct kubeapi_answer *answer
     return true;
 }
 
-/* ---- writing ---- */
-
 static void on_written(void *ctx, const struct kubeapi_answer *answer)
 {
     struct election *e = ctx;
@@ -176,8 +174,6 @@ static void want(struct election *e)
     e->wanted = r;
     send(e);
 }
-
-/* ---- reading ---- */
 
 /* Return whether we may acquire the Lease: it is ours, free, of a dead process, or unchanged for its
  * duration. */

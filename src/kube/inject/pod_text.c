@@ -74,8 +74,6 @@ static bool check_kind(const struct editing *e, const yaml_node *node, enum yaml
     return e->s->faults.status == DIBS_OK;
 }
 
-/* ---- variables ---- */
-
 static void fill_variable(const struct editing *e, struct splice_piece *map, const struct pod_edit_pair *pair)
 {
     (void) splice_piece(e->s, map, SPLICE_TEXT, "name", pair->name);
@@ -134,8 +132,6 @@ static void edit_env(const struct editing *e, const yaml_node *container)
     }
     put(e, container, "env", true, items);
 }
-
-/* ---- ports ---- */
 
 static bool has_port(const yaml_node *list, const struct pod_edit_port *port)
 {
@@ -196,8 +192,6 @@ static void edit_ports(const struct editing *e, const yaml_node *container)
     put(e, container, "ports", false, items);
 }
 
-/* ---- containers ---- */
-
 static void edit_containers(const struct editing *e, const char *name, bool is_needed)
 {
     const yaml_node *list = kube_get(kube_get(e->t->pod, "spec"), name);
@@ -218,8 +212,6 @@ static void edit_containers(const struct editing *e, const char *name, bool is_n
             edit_ports(e, container);
     }
 }
-
-/* ---- annotations ---- */
 
 /* Replace an annotation of the component, which takes precedence, or of the pod. Return false when it is
  * absent. */

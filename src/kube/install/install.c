@@ -85,8 +85,6 @@ dibs_status install_write_peers(const char *const *ranges, size_t n, struct byte
     return out->is_lost ? err_set(err, DIBS_FAILURE, "writing objects: out of memory") : DIBS_OK;
 }
 
-/* ---- a Secret ---- */
-
 void install_tls_done(struct install_tls *tls)
 {
     free(tls->authority);
@@ -131,8 +129,6 @@ dibs_status install_tls_read(const char *name, const char *text, size_t len, str
     return faults.status;
 }
 
-/* ---- values ---- */
-
 /* Write any text as JSON, which YAML can read. */
 static void add_quoted(struct bytes *out, const char *text)
 {
@@ -149,8 +145,6 @@ static void add_base64(struct bytes *out, const char *text)
     jsonw_begin_bytes(&w, out);
     jsonw_base64(&w, text, strlen(text));
 }
-
-/* ---- lines ---- */
 
 static const struct install_value *value_of(const struct install_value *values, const char *name, size_t n)
 {
@@ -187,8 +181,6 @@ static void add_line(struct bytes *out, const char *line, size_t n, const struct
     else
         add_quoted(out, value->text);
 }
-
-/* ---- all objects ---- */
 
 static void add_base(struct bytes *out, const struct install_value *values, const char *authority)
 {

@@ -21,8 +21,6 @@ enum {
     CODE_FAILURE = 500,
 };
 
-/* ---- refusals ---- */
-
 static int code_of(dibs_status status)
 {
     switch (status) {
@@ -57,8 +55,6 @@ static void decide(struct admission *a, dibs_status s, const dibs_err *why)
         admission_fail(a, why);
 }
 
-/* ---- the patch ---- */
-
 /* Add the addresses of other pods. Leave out unknown ones with a warning. */
 static void add_addresses(struct admission *a, const struct identity *who, struct pod_edit *out)
 {
@@ -88,8 +84,6 @@ static void add_obsolete(const jsonr_value *pod, struct pod_edit *out)
         pod_edit_obsolete(out, claims[i].port, claims[i].protos);
     assigned_free(claims, n);
 }
-
-/* ---- decision by the ledger ---- */
 
 void admission_work(struct admission *admission, const struct admission_options *options, dibs *handle)
 {
@@ -121,8 +115,6 @@ void admission_work(struct admission *admission, const struct admission_options 
     admission->status = s;
     decide(admission, s, &err);
 }
-
-/* ---- pods ---- */
 
 /* Check that a patch is possible before anything is claimed. */
 static dibs_status check_pod(const struct review *review, dibs_err *err)
@@ -167,8 +159,6 @@ static void begin_create(struct admission *a)
     if (s != DIBS_OK)
         admission_fail(a, &err);
 }
-
-/* ---- updates ---- */
 
 /* Refuse a change of the key in `map`, "annotations" or "labels". */
 static dibs_status check_same(const struct review *review, const char *map, const char *key, dibs_err *err)
@@ -221,8 +211,6 @@ static void begin_update(struct admission *a)
     decide(a, check_unchanged(&a->review, &err), &err);
 }
 
-/* ---- templates ---- */
-
 /* Check every value along the path, "[]" being each item of a list; `where` is the path so far. */
 static dibs_status check_along(const jsonr_value *value, const char *path, const char *where, dibs_err *err)
 {
@@ -263,8 +251,6 @@ static void begin_template(const struct admission_options *options, struct admis
             s = check_along(a->review.object, options->templates[i].path, "", &err);
     decide(a, s, &err);
 }
-
-/* ---- reviews ---- */
 
 dibs_status admission_begin(const struct admission_options *options, const char *text, size_t len,
                             struct admission *out, dibs_err *err)

@@ -19,8 +19,6 @@ enum {
     EARLY_LOOK_MS = 50, /* how often such a review is decided again */
 };
 
-/* ---- reviews ---- */
-
 static void work(struct job *job, dibs *handle)
 {
     struct review_job *review = (struct review_job *) job;
@@ -103,8 +101,6 @@ bool review_queue_is_idle(const struct review_queue *queue)
 {
     return !queue->early && group_commit_is_idle(queue->group);
 }
-
-/* ---- opening and closing ---- */
 
 static dibs_status check_rebuilt(void *ctx, dibs_err *err)
 {
