@@ -91,8 +91,7 @@ static const jsonr_value *controller_of(const jsonr_value *metadata)
     return NULL;
 }
 
-/* Replace a ReplicaSet by its Deployment. The ReplicaSet is called DEPLOYMENT-HASH, and its pods have the
- * hash as a label. */
+/* Replace a ReplicaSet, DEPLOYMENT-HASH, by its Deployment. The pods have the hash as a label. */
 static void rise_to_deployment(const struct identity_labels *labels, struct identity_owner *owner)
 {
     const char *hash = identity_label(labels, "pod-template-hash");

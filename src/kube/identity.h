@@ -48,8 +48,7 @@ struct identity {
     char role_keeper[DIBS_KEEPER_MAX + 1]; /* of RoleScoped ports; every pod of the role keeps them, too */
 };
 
-/* Identify a pod. `ns` NULL: the pod's own. INVALID names the wrong field. Strings of *out are borrowed
- * from the pod. */
+/* Identify a pod. `ns` NULL: the pod's own. INVALID names the field. *out borrows from the pod. */
 dibs_status identity_of_pod(const jsonr_value *pod, const char *ns, struct identity *out, dibs_err *err);
 /* Give the pod this id; for an unnamed pod it becomes the instance. */
 void identity_take_id(struct identity *identity, const char *id);
@@ -59,9 +58,8 @@ void identity_take_id(struct identity *identity, const char *id);
 dibs_status identity_draw_id(const jsonr_value *pod, int64_t wall_ms, char out[IDENTITY_ID_MAX + 1],
                              dibs_err *err);
 bool identity_is_id(const char *text);
-/* Return whether the pod's id can come from an earlier admission of the same creation. A copy of a pod has
- * a name, node or uid that its original did not have then, or arrives later than a request to the API
- * server can take. */
+/* Return whether the pod's id can come from an earlier admission of the same creation. A copy has a name,
+ * node or uid that its original did not have then, or arrives later than a request can take. */
 bool identity_may_be_asked_again(const struct identity *identity, const jsonr_value *pod, int64_t wall_ms);
 
 /* Write the address of another pod of the pod's own RBG instance. False: the pod is not RBG's, or has no
@@ -88,8 +86,7 @@ struct identity_owner {
 void identity_place(const struct identity_labels *labels, const struct identity_owner *owner,
                     struct identity *out);
 void identity_keeper(const char *kind, const char *name, char out[DIBS_KEEPER_MAX + 1]);
-/* Write the instance part of a role instance: its number when it is called GROUP-ROLE-NUMBER, else its
- * name. */
+/* Write the instance part: the number of a role instance GROUP-ROLE-NUMBER, else its name. */
 void identity_instance(const struct identity_labels *labels, const char *name,
                        char out[DIBS_NAME_PART_MAX + 1]);
 #endif

@@ -13,12 +13,10 @@ struct keeper_rule {
     char port[DIBS_NAME_PART_MAX + 1];     /* only this port; "": all */
 };
 typedef void keeper_rule_fn(void *ctx, const struct keeper_rule *rule);
-/* Call `fn` for each rule of an object of this kind, which a list's items do not state. A StatefulSet and a
- * LeaderWorkerSet keep the claims of their replicas, a RoleInstance its own, a RoleBasedGroup those of its
- * roles, every other object with a pod template the claims that its pods share. Other objects keep nothing.
- */
+/* Call `fn` for each rule of an object of this kind. A StatefulSet and a LeaderWorkerSet keep the claims of
+ * their replicas, a RoleInstance its own, a RoleBasedGroup those of its roles, any other object with a pod
+ * template the claims that its pods share. Other objects keep nothing. */
 void keeper_rules_of(const char *kind, const jsonr_value *object, keeper_rule_fn *fn, void *ctx);
-/* Return whether the rule covers the claim. Any rule covers a claim without a keeper, which was reserved
- * before its pod arrived. */
+/* Return whether the rule covers the claim. Any rule covers a reservation, which has no keeper. */
 bool keeper_rule_covers(const struct keeper_rule *rule, const dibs_claim *claim);
 #endif

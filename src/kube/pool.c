@@ -95,7 +95,7 @@ static void log_other_pool(const dibs_pool *asked, const dibs_pool *has)
 
     dibs_ranges_format(&asked->ranges, asked_ports);
     dibs_ranges_format(&has->ranges, ports);
-    LOG(LOG_WARNING, "the pool is there with other values, which stay: 'dibs pool set' changes them", "pool",
+    LOG(LOG_WARNING, "the pool exists with other values and keeps them: 'dibs pool set' changes them", "pool",
         has->name, "ports", ports, "order", has->order, "asked", asked_ports, "strategy", asked->order);
 }
 

@@ -18,7 +18,6 @@ dibs_status workload_annotation_parse(struct workload_group *group, enum workloa
 /* Parse "role.component.port", with RBG's own messages. */
 dibs_status workload_reference_parse_rbg(struct workload_group *group, const char *text,
                                          struct workload_reference *out, dibs_err *err);
-/* Return whether Kubernetes accepts it as an annotation key: an optional DNS prefix, a name of at most 63
- * bytes. */
+/* Return whether Kubernetes accepts the annotation key: an optional DNS prefix, a name of 63 bytes. */
 bool workload_is_annotation_key(const char *key);
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Check a complete group: relations between values, and every bound, whichever reader filled the model
- * (INV-9). */
+/* Check a complete group: relations between values, and every bound, for any reader (INV-9). */
 #include <string.h>
 
 #include "base/err.h"
@@ -162,8 +161,7 @@ static void check_port(struct walk *w, const struct workload_port *port)
 
 /* ---- references ---- */
 
-/* Check that the referenced pod exists. A RoleScoped port belongs to no pod, and a role scaled to zero
- * needs nothing. */
+/* Check that the referenced pod exists, unless the port is RoleScoped or the role scaled to zero. */
 static void check_index(struct walk *w, const struct workload_reference *reference,
                         const struct workload_role *role, const struct workload_component *component,
                         const struct workload_port *port)

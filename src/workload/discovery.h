@@ -38,12 +38,10 @@ struct workload_discovery {
     size_t n_addresses;
 };
 
-/* Parse the annotation; NULL and "" leave *out unchanged. Strings belong to the group. Messages begin with
- * the place. */
+/* Parse the annotation; NULL and "" leave *out unchanged. Strings belong to the group. */
 dibs_status workload_discovery_parse(struct workload_group *group, struct workload_place place,
                                      const char *text, struct workload_discovery *out, dibs_err *err);
-/* Append the ports of `found` to the component's references, each as a copy of `like` with another target.
- * False: out of memory. */
+/* Append the ports of `found` to the references, as copies of `like`. False: out of memory. */
 bool workload_discovery_add(struct workload_group *group, const struct workload_discovery *found,
                             const struct workload_reference *like, struct workload_component *component);
 /* Write "POD.SERVICE.NAMESPACE.svc.cluster.local"; false when it does not fit. */

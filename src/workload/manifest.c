@@ -190,8 +190,7 @@ static void read_manifest(struct manifest *m)
     read_roles(m, root);
 }
 
-/* Check the syntax of a .json file: YAML accepts nearly all JSON and more, but other tools read the file as
- * JSON. */
+/* Check that a .json file is JSON: YAML accepts more, but other tools read the file as JSON. */
 static dibs_status check_json(const char *name, const char *text, size_t len, dibs_err *err)
 {
     AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;

@@ -7,8 +7,7 @@
 
 enum { MANIFEST_BYTES_MAX = 4 << 20 }; /* ten times the size of 4096 claims */
 
-/* Parse a manifest. Messages begin with "NAME:LINE:COLUMN: ". On OK *out has passed workload_check() and
- * belongs to the caller. */
+/* Parse and check a manifest. Messages begin with "NAME:LINE:COLUMN: ". The caller owns *out. */
 dibs_status workload_manifest_parse(const char *name, const char *text, size_t len,
                                     struct workload_group **out, dibs_err *err);
 /* Read and parse a file. It can name commands to run, so it is DENIED when it belongs to neither the caller

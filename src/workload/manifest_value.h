@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_WORKLOAD_MANIFEST_VALUE_H
 #define DIBS_WORKLOAD_MANIFEST_VALUE_H
-/* Readers of single values, for workload/manifest*.c only. A reader leaves its output unchanged when the
- * key is absent; a wrong type is INVALID, with the expected type and the place. After the first fault every
- * reader does nothing. */
+/* Readers of single values, for workload/manifest*.c only. An absent key leaves the output unchanged; a
+ * wrong type is INVALID, with the place. After the first fault every reader does nothing. */
 #include "codec/yaml.h"
 #include "workload/workload.h"
 

@@ -19,8 +19,7 @@ void workload_part(const char *name, uint32_t number, char out[DIBS_NAME_PART_MA
         (void) snprintf(out, 4, "%%2D");
 }
 
-/* Write the name of a pod, or of all pods of the component (`is_shared`). `last`: the part of a port, ""
- * for the pod itself. */
+/* Write the name of a pod, or of all its component's pods. `last`: the port's part, or "". */
 static void name_pod(const struct workload_group *group, const struct workload_pod *pod, bool is_shared,
                      const char *last, char out[DIBS_NAME_MAX + 1])
 {

@@ -10,8 +10,7 @@ struct restarts {
     const struct present *present;
     struct workload_plan *plan;
 };
-/* Add these pods to each change that they do not know, and to plan->restarts when their variables are
- * recorded. */
+/* Add these pods to each change unknown to them, and to plan->restarts if they record variables. */
 dibs_status restarts_note(const struct restarts *r, dibs_err *err);
 /* Add the pod of this held claim to the change. */
 void restarts_note_pod(struct workload_change *change, const dibs_claim *held);

@@ -267,8 +267,7 @@ static dibs_status prepare(struct syncing *y, struct sync_batch *batch, dibs_err
 
 /* ---- plan ---- */
 
-/* Add the present claims that are no longer needed. An undo does not restore a claim that had left its
- * name. */
+/* Add the present claims that are no longer needed. An undo restores none that had left its name. */
 static void add_rest(const struct syncing *y, struct workload_plan *plan)
 {
     for (size_t i = 0; i < y->present.n; i++) {
@@ -349,8 +348,7 @@ static dibs_status sync_once(dibs *handle, struct syncing *all, size_t n, bool i
     return s;
 }
 
-/* Sync, and retry with a new list when a pod started in between and got ports that its role shares
- * (DIBS_REL_USES). */
+/* Sync, and retry when a pod started meanwhile and got ports that its role shares (DIBS_REL_USES). */
 static dibs_status sync_with_retries(dibs *handle, struct syncing *all, size_t n, bool is_dry_run,
                                      struct workload_plan *plans, dibs_err *err)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_WORKLOAD_TEMPLATE_H
 #define DIBS_WORKLOAD_TEMPLATE_H
-/* Templates: text with {{ port "web/0/http" }}, {{ address "web/0/http" }}, {{ env "HOME" }}, and {{ "{{"
- * }} for literal braces. */
+/* Templates: text with {{ port "web/0/http" }}, {{ address "web/0/http" }}, {{ env "HOME" }}, {{ "{{" }}. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

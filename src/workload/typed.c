@@ -173,8 +173,7 @@ static void write_parts(const struct workload_reference *to, char *out, size_t s
                     to->component ? to->component : "", id, to->port);
 }
 
-/* Suggest the nearest port or, failing that, list those of the named role, or of all roles when only a port
- * is named. */
+/* Suggest the nearest port, or list those of the named role, or of all roles. */
 static dibs_status no_port(const struct workload_group *group, const struct workload_needs *needs,
                            const char *text, const struct typed *typed, bool *is_like, dibs_err *err)
 {

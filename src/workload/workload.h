@@ -109,8 +109,7 @@ char *workload_text(struct workload_group *group, const char *text);
 /* Check what the readers of single values cannot: duplicate names and variables, references without a
  * target (suggesting the nearest name), bounds. INVALID begins with "SOURCE:LINE:COLUMN: ". */
 dibs_status workload_check(const struct workload_group *group, dibs_err *err);
-/* Check that the group has the target of a reference of role `from`, which may be another group's. Part of
- * workload_check(). */
+/* Check that the group has the target of a reference of role `from`, perhaps of another group. */
 dibs_status workload_check_target(const struct workload_group *group, const struct workload_role *from,
                                   const struct workload_reference *reference, dibs_err *err);
 /* Return INVALID with the place in front of the message. */
@@ -145,8 +144,7 @@ const char *workload_reference_cut(char *text, struct workload_reference *out);
 bool workload_is_env_name(const char *env);
 /* Return the program that such a variable would mislead if it were a port number ("bash"), or NULL. */
 const char *workload_env_danger(const char *env);
-/* Derive the variable of a port without one: "web/http" is WEB_HTTP_PORT, "9p" is _9P_PORT. It is truncated
- * to fit. */
+/* Derive the variable of a port, truncated to fit: "web/http" is WEB_HTTP_PORT, "9p" is _9P_PORT. */
 void workload_port_env(const char *name, char *out, size_t size);
 
 /* ---- names (names.c) ---- */
@@ -214,14 +212,12 @@ enum workload_change_kind {
     WORKLOAD_ADD,
     WORKLOAD_MOVE, /* other number, protocol or address: dropped and added */
     WORKLOAD_DROP,
-    /* no longer wanted but in use: ends with its holder; a RoleScoped one by a sync after its pods have
-     * ended */
+    /* no longer wanted but in use: ends with its holder; if RoleScoped, by a later sync */
     WORKLOAD_STAY,
 };
 struct workload_change {
     enum workload_change_kind kind;
-    /* state that an undo restores: the claim before a MOVE, DROP or STAY; NULL: none, or it had left its
-     * name */
+    /* the claim before a MOVE, DROP or STAY, for an undo; NULL: none, or it had left its name */
     const dibs_claim *before;
     bool needs_restart;          /* running pods do not know the change */
     size_t n_pods;               /* number of these pods; 1 for STAY */
@@ -282,8 +278,7 @@ struct workload_value {
     uint16_t first;
     char text[8 * WORKLOAD_COUNT_MAX];
 };
-/* Write "20001" for a single port or the first of a block; "20001,20005" for others. `ports` has `count`
- * entries. */
+/* Write "20001" for a single port or a block, "20001,20005" for others, from `count` ports. */
 void workload_value_text(const struct workload_port *port, const uint16_t *ports, char *out, size_t size);
 /* Compute the values of a pod whose needs have these ports: one per port of its component, then one per
  * reference. The caller frees *out. */
@@ -304,8 +299,7 @@ dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
 /* Complete the error of a request for the group's claims: advise a sync when one of them differs from the
  * group. Return the status. */
 dibs_status workload_advise(const struct workload_group *group, dibs_status status, dibs_err *err);
-/* Find the process that uses a claim of the group and blocks a sync: the claim's holder, or a pod of its
- * role. False: none. */
+/* Find the process that uses a claim and blocks a sync: its holder, or a pod of its role. False: none. */
 bool workload_user_of(dibs *handle, const struct workload_group *group, const dibs_blocker *blocker,
                       dibs_claim *out);
 #endif

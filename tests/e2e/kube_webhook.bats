@@ -159,5 +159,5 @@ is_asked() {
     [ "$status" -eq 0 ]
     run "$DIBS" kube webhook --tls-cert "$T/tls.cert" --tls-key "$T/tls.key" --check-config --start-port 25000 --port-range 100
     [ "$status" -eq 0 ]
-    [[ $output == *'the pool is there with other values'*'ports=20000-29999'*'asked=25000-25099'* ]]
+    [[ $output == *'the pool exists with other values'*'ports=20000-29999'*'asked=25000-25099'* ]]
 }

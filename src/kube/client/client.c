@@ -41,8 +41,7 @@ static const char *text_of(const struct kubeapi *api, enum kubeapi_which which)
     return api->config.credentials[which].text;
 }
 
-/* Reload certificates and token for the next call. On failure the old ones stay: the server refuses a call
- * whose token has expired. */
+/* Reload certificates and token for the next call. On failure the old ones stay. */
 static void reload_credentials(struct kubeapi *api)
 {
     bool is_new = false;

@@ -16,8 +16,7 @@ enum {
     KUBEAPI_PEM_MAX_BYTES = 1 << 20, /* room for hundreds of authorities */
 };
 
-/* A PEM text or a token, either constant or read from a file. Kubelet replaces a token file long before the
- * old token expires. */
+/* A PEM text or a token, constant or from a file, which kubelet replaces before the token expires. */
 struct kubeapi_credential {
     char *text;                      /* NULL: none */
     char file[KUBEAPI_PATH_MAX + 1]; /* "": the text is constant */
@@ -41,13 +40,11 @@ struct kubeapi_config {                  /* zero: empty; ended by kubeapi_config
 dibs_status kubeapi_config_load(const char *kubeconfig, struct kubeapi_config *out, dibs_err *err);
 void kubeapi_config_done(struct kubeapi_config *config); /* leaves no secret in memory */
 
-/* Parse a kubeconfig. Messages call it `name`; the files that it names are relative to `directory` and are
- * read here. */
+/* Parse a kubeconfig, called `name` in messages. Read the files that it names, relative to `directory`. */
 dibs_status kubeconfig_parse(const char *name, const char *text, size_t n, const char *directory,
                              struct kubeapi_config *out, dibs_err *err);
-/* Reload the credential from its file, if it has one, and set *is_new when it changed. An unreadable or
- * empty file may be in the middle of a replacement: the previous text stays. INVALID: there is no previous
- * text. */
+/* Reload the credential from its file, if any; set *is_new when it changed. The previous text stays while
+ * the file is unreadable or empty: it may just be replaced. INVALID: there is no previous text. */
 dibs_status kubeapi_renew(struct kubeapi_config *config, enum kubeapi_which which, bool *is_new,
                           dibs_err *err);
 #endif

@@ -175,8 +175,7 @@ static void want(struct election *e)
     send(e);
 }
 
-/* Return whether we may acquire the Lease: it is ours, free, of a dead process, or unchanged for its
- * duration. */
+/* Return whether we may acquire the Lease: it is ours, free, expired, or of a dead process. */
 static bool may_take(const struct election *e)
 {
     int64_t duration_ms = e->seen.duration_ms > 0 ? e->seen.duration_ms : ELECTION_DURATION_MS;

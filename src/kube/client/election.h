@@ -18,8 +18,7 @@ struct election;
 
 struct election_self {
     const char *identity;
-    /* Return whether the process of that identity is certainly dead; its lease need not expire then. NULL:
-     * never. */
+    /* Return whether that process is certainly dead, so its lease need not expire. NULL: never. */
     bool (*is_dead)(void *ctx, const char *identity);
     void *ctx;
 };
@@ -30,8 +29,7 @@ dibs_status election_open(struct kubeapi *api, const char *ns, const char *name,
 void election_close(struct election *election); /* NULL is fine; does not release the Lease */
 void election_turn(struct election *election, int64_t now_ms);
 int64_t election_next_ms(const struct election *election, int64_t now_ms);
-/* Return for how long from `now_ms` on (clock_monotonic_ms()) no other process can lead; 0: unknown or not
- * leading. */
+/* Return for how long from `now_ms` (clock_monotonic_ms()) on no other process can lead; 0: unknown. */
 int64_t election_margin_ms(const struct election *election, int64_t now_ms);
 /* Return the last known identity of the leader; "": none. */
 const char *election_holder(const struct election *election);

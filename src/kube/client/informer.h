@@ -21,8 +21,7 @@ enum informer_state {
 struct informer_status {
     enum informer_state state;
     bool is_in_trouble; /* the last call was refused or not answered */
-    /* When the last complete list began (clock_monotonic_ms()); 0: none yet. Every object of that moment
-     * was reported. */
+    /* When the last complete list began (clock_monotonic_ms()); 0: none yet. */
     int64_t listed_ms;
     uint64_t n_lists, n_events; /* totals */
 };

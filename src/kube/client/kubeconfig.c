@@ -125,10 +125,10 @@ static void read_cluster(struct reading *r, const yaml_node *cluster)
     static const char *const strange[] = { "proxy-url", "tls-server-name", NULL };
     bool is_insecure = false;
 
-    refuse_keys(r, cluster, strange, "is nothing that dibs can follow; reach the server directly");
+    refuse_keys(r, cluster, strange, "is not supported; reach the server directly");
     if (yaml_bool(yaml_get(cluster, "insecure-skip-tls-verify"), &is_insecure) && is_insecure)
         yaml_fault(&r->faults, yaml_key(cluster, "insecure-skip-tls-verify"),
-                   "a server that anybody can be is not talked to; give certificate-authority");
+                   "dibs always checks the server's certificate; give certificate-authority");
     read_server(r, cluster);
     read_pem(r, cluster, "certificate-authority", KUBEAPI_CA);
 }

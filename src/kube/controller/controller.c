@@ -104,8 +104,7 @@ static bool is_listed(struct source *s, int64_t since_ms)
     return status->listed_ms >= since_ms;
 }
 
-/* Return whether the keeper is of that kind. For a keeper of an unknown kind only the list of pods is
- * needed. */
+/* Return whether the keeper is of that kind. */
 static bool is_of_kind(const char *keeper, const char *kind)
 {
     size_t n = strlen(kind);

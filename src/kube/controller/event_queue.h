@@ -33,8 +33,7 @@ struct event_queue { /* zero: empty */
     size_t head, n;
     struct event_memory queued[EVENT_QUEUE_REMEMBERED];
     size_t n_queued;
-    /* used part of the budget (EVENT_QUEUE_AT_ONCE * EVENT_QUEUE_EVERY_MS); an Event costs
-     * EVENT_QUEUE_EVERY_MS */
+    /* used part of the rate limit's budget; an Event costs EVENT_QUEUE_EVERY_MS */
     int64_t spent_ms;
     int64_t filled_ms;
 };

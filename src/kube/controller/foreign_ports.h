@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_KUBE_CONTROLLER_FOREIGN_PORTS_H
 #define DIBS_KUBE_CONTROLLER_FOREIGN_PORTS_H
-/* Foreign ports of a cluster: numbers that objects use without a claim, as node ports of Services and host
- * ports of pods. Pure. */
+/* Foreign ports of a cluster: node ports of Services and host ports of pods without a claim. Pure. */
 #include <stdint.h>
 
 #include "codec/json.h"

@@ -140,8 +140,7 @@ static uint64_t add_number(uint64_t hash, uint64_t number)
     return hash_fnv1a(hash, &number, sizeof number);
 }
 
-/* Hash everything the inventory uses of an object. Most changes concern a pod's status only and leave the
- * hash as it is. */
+/* Hash everything the inventory uses of an object: most changes concern only a pod's status. */
 static uint64_t digest_of(const struct inventory_object *o)
 {
     uint64_t hash = add_number(HASH_FNV_BASIS, o->is_finished);

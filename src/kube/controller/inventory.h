@@ -2,8 +2,7 @@
 #ifndef DIBS_KUBE_CONTROLLER_INVENTORY_H
 #define DIBS_KUBE_CONTROLLER_INVENTORY_H
 /* The cluster's objects as far as claims are concerned: pods with their claims, objects with the claims
- * they keep, and ports used without a claim. Lists and watches fill it; it makes no calls. A pod takes a
- * few hundred bytes. */
+ * they keep, and foreign ports. Lists and watches fill it. A pod takes a few hundred bytes. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,8 +31,7 @@ struct inventory_object {
     bool is_gone;                 /* a deleted pod, remembered until inventory_forget() */
     struct assigned_claim *claims;
     size_t n_claims;
-    /* Hashes of everything the object uses: its claims, its id, its instance, the names of its references,
-     * and its numbers. */
+    /* Hashes of all that the object uses: claims, id, instance, names of references, and numbers. */
     struct hash_table_item *uses;
     size_t n_uses, max_uses;
     struct numbers numbers; /* used without a claim */
@@ -56,8 +54,7 @@ struct inventory {             /* zero: empty */
 };
 void inventory_done(struct inventory *inventory);
 
-/* Add or replace an object of a source (a small number). False: out of memory, and the inventory is
- * incomplete from now on. */
+/* Add or replace an object of a source. False: out of memory, and the inventory is now incomplete. */
 bool inventory_put(struct inventory *inventory, unsigned source, const char *kind, const jsonr_value *object);
 void inventory_drop(struct inventory *inventory, const jsonr_value *object);
 /* Begin a list of that source; end it: objects that the list did not have are gone. */

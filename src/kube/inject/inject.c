@@ -52,8 +52,7 @@ bool kube_injection_is_needed(const kube_injection *injection)
 
 /* ---- edits of a template ---- */
 
-/* Add the value of a reference to another object, as a pod of that object with only this reference would
- * get it. */
+/* Add the value of a reference to another object. */
 static dibs_status add_foreign(const kube_injection *in, const struct kube_foreign *foreign,
                                struct pod_edit *out, dibs_err *err)
 {

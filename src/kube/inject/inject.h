@@ -13,8 +13,7 @@ typedef struct kube_injection kube_injection; /* opaque */
 typedef void (*kube_note_fn)(void *ctx, const char *text);
 
 /* Read a text, which must outlive *out; the caller frees *out with kube_injection_free(). `is_release`:
- * take the objects by name and without requests, so that claiming ends their claims. INVALID begins with
- * "NAME:LINE:COLUMN: ". */
+ * ignore requests, so that claiming ends the objects' claims. INVALID begins with "NAME:LINE:COLUMN: ". */
 dibs_status kube_injection_read(const char *name, const char *text, size_t len, bool is_release,
                                 kube_injection **out, dibs_err *err);
 void kube_injection_free(kube_injection *injection); /* NULL is fine */

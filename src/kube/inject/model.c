@@ -7,7 +7,6 @@
 #include "base/err.h"
 #include "base/name_part.h"
 #include "base/suggest.h"
-#include "base/text.h"
 #include "workload/discovery.h"
 
 #include "base/banned.h"

@@ -8,8 +8,7 @@
  * and a component one pod here, however many run in the cluster. */
 #include "kube/inject/objects.h"
 
-/* Build the group of each object and link its templates. INVALID, with the place, for faulty annotations or
- * references. */
+/* Build the group of each object. INVALID, with the place, for faulty annotations or references. */
 dibs_status kube_model_build(const yaml_text *yaml, struct kube_objects *objects, dibs_err *err);
 
 static inline struct workload_component *kube_component(const struct kube_template *t)

@@ -268,8 +268,7 @@ static void take_leader_workers(struct walk *w, const yaml_node *spec, const yam
     take_template(w, t);
 }
 
-/* Add the template of any other object, where it is found, and its number of pods. A DaemonSet has one pod
- * per node. */
+/* Add the template of any other object and its number of pods. A DaemonSet has one pod per node. */
 static void take_plain(struct walk *w, const yaml_node *root)
 {
     static const struct {

@@ -213,8 +213,7 @@ static void edit_containers(const struct editing *e, const char *name, bool is_n
     }
 }
 
-/* Replace an annotation of the component, which takes precedence, or of the pod. Return false when it is
- * absent. */
+/* Replace an annotation of the component, which takes precedence, or of the pod. False: absent. */
 static bool replace_annotation(const struct editing *e, const yaml_node *of_pod,
                                const struct pod_edit_pair *pair)
 {

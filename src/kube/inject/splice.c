@@ -184,8 +184,7 @@ static void add_edit(struct splice *s, struct splice_edit edit)
         s->inserted.is_lost = true; /* splice_apply() reports it */
 }
 
-/* Insert the children of `piece` into a flow list or map, using the blanks behind its opening bracket as
- * separator. */
+/* Insert the children of `piece` into a flow list or map, with the spacing of its first item. */
 static void add_flow(struct splice *s, const yaml_node *node, const struct splice_piece *piece, bool is_front)
 {
     const char *gap = s->text + node->start + 1;

@@ -131,8 +131,7 @@ static dibs_status check_pod(const struct review *review, dibs_err *err)
     return s;
 }
 
-/* Return whether the pod mirrors a static pod, which its node runs from a file. It cannot be changed any
- * more. */
+/* Return whether the pod mirrors a static pod, which its node runs unchanged from a file. */
 static bool is_mirror(const jsonr_value *pod)
 {
     return port_request_annotation(pod, "kubernetes.io/config.mirror") != NULL;

@@ -30,8 +30,7 @@ struct admission {
     dibs_status status; /* result of admission_work() */
 };
 
-/* Decide everything that needs no ledger. INVALID: not a review; otherwise the caller ends it with
- * admission_done(). */
+/* Decide all that needs no ledger. INVALID: not a review; else the caller calls admission_done(). */
 dibs_status admission_begin(const struct admission_options *options, const char *text, size_t len,
                             struct admission *out, dibs_err *err);
 /* Decide with the ledger. The caller may repeat it when the transaction was not committed. */

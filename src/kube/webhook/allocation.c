@@ -299,8 +299,7 @@ static bool is_row(const uint16_t *ports, uint32_t n)
 }
 
 /* Record each newly reserved number under its role's name in the same commit, as the port's scope is still
- * unknown. So a reference and its target, or two references, that arrive at once conflict and see each
- * other. */
+ * unknown: a reference and its target, or two references, that arrive at once then conflict. */
 static dibs_status remember_for_roles(struct batch *b)
 {
     dibs_status s = DIBS_OK;

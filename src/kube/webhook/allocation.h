@@ -21,7 +21,6 @@ struct allocation {
     bool is_early;        /* TAKEN only until the target of a reference arrives */
 };
 
-/* Claim the ports and add their variables, annotations and host ports to `out`. INVALID and TAKEN name the
- * field. */
+/* Claim the ports and add them to the edit `out`. INVALID and TAKEN name the field. */
 dibs_status allocation_make(dibs *handle, struct allocation *allocation, struct pod_edit *out, dibs_err *err);
 #endif

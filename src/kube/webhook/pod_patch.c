@@ -165,8 +165,7 @@ static bool is_host_port(const jsonr_value *entry, const struct pod_edit_port *p
 }
 
 /* Complete an existing entry of that number in any container, so that it is not listed twice. Init
- * containers do not count: the scheduler ignores them, and the API server does not compare them with
- * containers. */
+ * containers do not count: neither the scheduler nor the API server compares their host ports. */
 static bool complete_port(struct patching *p, const struct pod_edit_port *port)
 {
     const jsonr_value *containers = jsonr_get(p->spec, "containers");

@@ -193,8 +193,7 @@ static bool is_as_own(const struct port_request *request, const struct target *t
 }
 
 /* Name the claim to reserve for a target that has not arrived. An explicit index means a PodScoped port;
- * without one, the port of the own role may also be RoleScoped, and then only one instance gets a
- * reservation. */
+ * otherwise a port of the own role may be RoleScoped, and only one instance gets a reservation. */
 static dibs_status name_reservation(dibs *handle, const struct port_request *request, const struct target *t,
                                     size_t i, struct reference *out, dibs_err *err)
 {

@@ -27,8 +27,7 @@ struct review {
     const jsonr_value *object, *old; /* NULL: none */
 };
 
-/* Parse a review. INVALID: not a review; the only possible response is a 400. The caller ends it with
- * review_done(). */
+/* Parse a review. INVALID: not a review, answer 400. The caller ends it with review_done(). */
 dibs_status review_parse(const char *text, size_t len, struct review *out, dibs_err *err);
 void review_done(struct review *review);
 

@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/text.h"
 #include "kube/webhook/review_queue.h"
 #include "server/certificate.h"
 #include "server/endpoint.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_KUBE_WEBHOOK_WEBHOOK_H
 #define DIBS_KUBE_WEBHOOK_WEBHOOK_H
-/* The process of the admission webhook: an HTTPS server with POST /mutate, GET /healthz, /readyz, /metrics.
- */
+/* The admission webhook's HTTPS server: POST /mutate, GET /healthz, /readyz, /metrics. */
 #include "kube/pool.h"
 #include "kube/webhook/admission.h"
 
