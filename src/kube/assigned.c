@@ -60,7 +60,7 @@ dibs_status assigned_read(const char *text, struct assigned_claim **out, size_t 
     size_t count = jsonr_array_size(list);
 
     if (s == DIBS_OK && (!jsonr_is_array(list) || count > ASSIGNED_MAX))
-        s = err_set(err, DIBS_INVALID, "%s is no list, or too long a one", IDENTITY_KEY_ASSIGNED);
+        s = err_set(err, DIBS_INVALID, "%s is not a list, or is too long", IDENTITY_KEY_ASSIGNED);
     if (s != DIBS_OK || count == 0)
         return s;
     struct assigned_claim *claims = calloc(count, sizeof *claims);

@@ -13,7 +13,7 @@
 
 #include "base/banned.h"
 
-/* RBG has renamed its labels: what the new one is called, then the old ones. */
+/* RBG has renamed its labels: the new key first, then the old ones. */
 static const char *const rbg_group[] = { "rbg.workloads.x-k8s.io/group-name",
                                          "rolebasedgroup.workloads.x-k8s.io/name", NULL };
 static const char *const rbg_role[] = { "rbg.workloads.x-k8s.io/role-name",
@@ -57,7 +57,7 @@ static const char *label_of(const struct identity_labels *labels, const char *co
     return text;
 }
 
-/* An index as Kubernetes writes it: "7", never "07", so that one pod has one name. */
+/* Parse an index as Kubernetes writes it: "7", never "07", so that a pod has only one name. */
 static bool index_of(const char *text, uint32_t *out)
 {
     uint64_t number = 0;
@@ -69,7 +69,7 @@ static bool index_of(const char *text, uint32_t *out)
     return true;
 }
 
-/* The number at the end of PREFIX-NUMBER. */
+/* Parse the number at the end of PREFIX-NUMBER. */
 static bool index_behind(const char *text, const char *prefix, uint32_t *out)
 {
     size_t len = strlen(prefix);
@@ -91,7 +91,7 @@ static const jsonr_value *controller_of(const jsonr_value *metadata)
     return NULL;
 }
 
-/* A Deployment's pods are owned by its ReplicaSet, which is called DEPLOYMENT-HASH, and say the hash. */
+/* Replace a ReplicaSet, DEPLOYMENT-HASH, by its Deployment. The pods have the hash as a label. */
 static void rise_to_deployment(const struct identity_labels *labels, struct identity_owner *owner)
 {
     const char *hash = identity_label(labels, "pod-template-hash");
@@ -105,7 +105,7 @@ static void rise_to_deployment(const struct identity_labels *labels, struct iden
     owner->name[len - hash_len - 1] = '\0';
 }
 
-/* Find the object that made the pod. A bare pod is its own object; those of one generateName are one. */
+/* Find the object that made the pod. A bare pod is its own object; pods of one generateName share one. */
 static void find_owner(const jsonr_value *metadata, const struct identity_labels *labels,
                        struct identity_owner *out)
 {
@@ -125,7 +125,7 @@ static void find_owner(const jsonr_value *metadata, const struct identity_labels
     rise_to_deployment(labels, out);
 }
 
-/* ---- places ---- */
+/* ---- group and role ---- */
 
 void identity_keeper(const char *kind, const char *name, char out[DIBS_KEEPER_MAX + 1])
 {
@@ -154,7 +154,7 @@ void identity_place(const struct identity_labels *labels, const struct identity_
         role = identity_label(labels, IDENTITY_LABEL_ROLE);
     }
     out->is_grouped = group != NULL;
-    /* A kind has a capital letter, which no RoleBasedGroup's name has: the two are never one group. */
+    /* A kind has a capital letter, which a RoleBasedGroup's name cannot have: the groups never collide. */
     (void) snprintf(raw, sizeof raw, "%.63s.%s", owner->kind, owner->name);
     name_part_encode(group ? group : raw, "", DIBS_NAME_PART_MAX, out->group);
     (void) text_copy(out->role_name, sizeof out->role_name, role ? role : owner->name);
@@ -177,38 +177,38 @@ void identity_instance(const struct identity_labels *labels, const char *name,
     (void) snprintf(set, sizeof set, "%.253s-%.253s", group ? group : "", role ? role : "");
     if (group && role && index_behind(name, set, &number))
         number_part(number, out);
-    else /* what is called like a number is none */
+    else /* encode a name that only looks like a number */
         name_part_encode(name, index_of(name, &number) ? "0123456789" : "", DIBS_NAME_PART_MAX, out);
 }
 
 /* ---- named pods ---- */
 
-/* A pod while it is identified. */
-struct looking {
+/* State while a pod is identified. */
+struct identifying {
     struct identity_labels labels;
     struct identity_owner owner;
-    const char *name; /* of the pod; "": none yet */
+    const char *name; /* of the pod; "": not generated yet */
     struct identity *out;
 };
 
-static void name_it(const struct looking *l, const char *kind, const char *object)
+static void name_it(const struct identifying *l, const char *kind, const char *object)
 {
     l->out->is_named = true;
     identity_keeper(kind, object, l->out->keeper);
 }
 
-/* The index that a label says, else the one behind PREFIX in the pod's name. A LeaderWorkerSet's own webhook
- * writes the label, a leader's group and a worker's number, from that name: and may be asked after ours. */
-static bool lws_index(const struct looking *l, const char *key, const char *prefix, uint32_t *out)
+/* Read the index from the label, else from behind PREFIX in the pod's name. The LeaderWorkerSet's webhook
+ * derives the label from the name, but may run after ours. */
+static bool lws_index(const struct identifying *l, const char *key, const char *prefix, uint32_t *out)
 {
     const char *text = identity_label(&l->labels, key);
 
     return text ? index_of(text, out) : index_behind(l->name, prefix, out);
 }
 
-/* LWS-GROUP is a leader, LWS-GROUP-WORKER one of its workers; both belong to StatefulSets that the
- * LeaderWorkerSet has made. */
-static bool look_at_lws(struct looking *l)
+/* Identify a LeaderWorkerSet's pod: LWS-GROUP is a leader, LWS-GROUP-WORKER a worker. StatefulSets that the
+ * LeaderWorkerSet made own both. */
+static bool identify_lws(struct identifying *l)
 {
     const char *lws = identity_label(&l->labels, LWS_NAME);
     char expected[2 * IDENTITY_RAW_MAX];
@@ -235,9 +235,9 @@ static bool look_at_lws(struct looking *l)
     return true;
 }
 
-/* The name that RBG gives the pod: INSTANCE-COMPONENT-ID, INSTANCE-INDEX where it is like a LeaderWorkerSet,
- * INSTANCE where the role has one pod. */
-static void rbg_pod_name(const struct looking *l, const char *instance, char *out, size_t size)
+/* Build the name that RBG gives the pod: INSTANCE-COMPONENT-ID, INSTANCE-INDEX for a leader-worker role,
+ * INSTANCE for a role with one pod. */
+static void rbg_pod_name(const struct identifying *l, const char *instance, char *out, size_t size)
 {
     const char *type = label_of(&l->labels, rbg_type);
     const struct identity *i = l->out;
@@ -251,7 +251,7 @@ static void rbg_pod_name(const struct looking *l, const char *instance, char *ou
         (void) snprintf(out, size, "%.253s-%.253s-%u", instance, i->component, i->component_id);
 }
 
-/* NULL: it is of none. */
+/* Return the instance of the pod; NULL: it is not RBG's. */
 static const char *rbg_instance_of(const struct identity_labels *labels, const struct identity_owner *owner,
                                    bool *is_owned)
 {
@@ -259,20 +259,20 @@ static const char *rbg_instance_of(const struct identity_labels *labels, const s
     return *is_owned ? owner->name : label_of(labels, rbg_instance);
 }
 
-static bool look_at_rbg(struct looking *l)
+static bool identify_rbg(struct identifying *l)
 {
     bool is_owned = false;
     const char *instance = rbg_instance_of(&l->labels, &l->owner, &is_owned);
     const char *type = label_of(&l->labels, rbg_type);
     char expected[2 * IDENTITY_RAW_MAX + 16];
 
-    /* A bare pod with these labels is what RBG makes, if it is called as RBG would. */
+    /* RBG also makes bare pods with these labels; the name, checked below, tells them from copies. */
     if (!instance || (!is_owned && strcmp(l->owner.kind, "Pod") != 0))
         return false;
-    /* A pod without a type that is called like the instance is all of it. */
+    /* A pod without a type whose name is that of its instance is the whole instance. */
     bool is_single = type ? strcmp(type, "PodTemplate") == 0 : strcmp(l->name, instance) == 0;
     bool has_id = index_of(label_of(&l->labels, rbg_id), &l->out->component_id);
-    /* Of one pod the component is the role itself. */
+    /* A single pod's component is the role itself. */
     l->out->component = is_single ? NULL : label_of(&l->labels, rbg_component);
     rbg_pod_name(l, instance, expected, sizeof expected);
     identity_place(&l->labels, &l->owner, l->out);
@@ -283,7 +283,7 @@ static bool look_at_rbg(struct looking *l)
     return true;
 }
 
-static void look_at_owner(struct looking *l)
+static void identify_by_owner(struct identifying *l)
 {
     uint32_t ordinal = 0;
 
@@ -294,7 +294,7 @@ static void look_at_owner(struct looking *l)
     name_it(l, "StatefulSet", l->owner.name);
 }
 
-/* ---- the whole ---- */
+/* ---- ids ---- */
 
 bool identity_is_id(const char *text)
 {
@@ -306,8 +306,8 @@ bool identity_is_id(const char *text)
 enum {
     RANDOM_DIGITS = 24,
     DIGEST_DIGITS = IDENTITY_ID_MAX - RANDOM_DIGITS,
-    /* An id counts in the slot of time that it was drawn in and in the next one: for half a minute to a whole
-     * one, which is how long a request to the API server takes at most. */
+    /* An id is valid in the time slot in which it was drawn and in the next one: for 30 to 60 s, the
+     * longest time a request to the API server takes. */
     SLOT_MS = 30000,
 };
 
@@ -316,8 +316,8 @@ static uint64_t add_text(uint64_t hash, const char *text)
     return hash_fnv1a(hash, text, strlen(text) + 1);
 }
 
-/* The name is not yet there when it is to be generated, neither the first time nor when asked again; nor is
- * the node, unless who made the pod said it. */
+/* Hash the pod as its creator sent it. A generated name is still missing at every call of the webhook, and
+ * so is the node unless the creator chose it. */
 static void digest(const jsonr_value *pod, const char *id, int64_t slot, char out[DIGEST_DIGITS + 1])
 {
     uint64_t hash = hash_fnv1a(HASH_FNV_BASIS, id, RANDOM_DIGITS);
@@ -345,10 +345,10 @@ bool identity_may_be_asked_again(const struct identity *identity, const jsonr_va
 {
     char expected[DIGEST_DIGITS + 1];
 
-    /* A pod that was read from an API server has a phase; most clients remove its uid before they send it. */
+    /* A pod read from an API server has a phase; most clients remove its uid before they send a copy. */
     if (!identity->id[0] || *jsonr_text_at(pod, "metadata.uid") || *jsonr_text_at(pod, "status.phase"))
         return false;
-    /* The slot after this one: another replica's clock may be ahead. */
+    /* Also try the next slot: another replica's clock may be ahead. */
     for (int64_t slot = wall_ms / SLOT_MS - 1; slot <= wall_ms / SLOT_MS + 1; slot++) {
         digest(pod, identity->id, slot, expected);
         if (strcmp(identity->id + RANDOM_DIGITS, expected) == 0)
@@ -366,11 +366,8 @@ void identity_take_id(struct identity *identity, const char *id)
 
 static dibs_status set_principal(const char *ns, struct identity *out, dibs_err *err)
 {
-    char shown[80];
-
     if (strlen(ns) > NAMESPACE_MAX || strspn(ns, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(ns))
-        return err_set(err, DIBS_INVALID, "metadata.namespace: '%s' is no namespace",
-                       text_safe(ns, shown, sizeof shown));
+        return err_set(err, DIBS_INVALID, "metadata.namespace: '%.80s' is not a valid namespace", ns);
     (void) snprintf(out->principal, sizeof out->principal, "ns:%s", ns);
     return DIBS_OK;
 }
@@ -379,11 +376,11 @@ dibs_status identity_of_pod(const jsonr_value *pod, const char *ns, struct ident
 {
     const jsonr_value *metadata = jsonr_get(pod, "metadata");
     struct identity found = { 0 };
-    struct looking l = { .labels = { jsonr_get(metadata, "labels"), NULL }, .name = "", .out = &found };
+    struct identifying l = { .labels = { jsonr_get(metadata, "labels"), NULL }, .name = "", .out = &found };
     const char *id = NULL;
 
     if (!jsonr_is_object(metadata))
-        return err_set(err, DIBS_INVALID, "metadata: it is not an object");
+        return err_set(err, DIBS_INVALID, "metadata is not an object");
     (void) jsonr_get_string(metadata, "name", &l.name);
     if (!ns || !*ns)
         ns = jsonr_text_at(metadata, "namespace");
@@ -392,8 +389,8 @@ dibs_status identity_of_pod(const jsonr_value *pod, const char *ns, struct ident
         return s;
     (void) text_copy(found.keeper, sizeof found.keeper, IDENTITY_KEPT_BY_POD);
     find_owner(metadata, &l.labels, &l.owner);
-    if (!look_at_lws(&l) && !look_at_rbg(&l))
-        look_at_owner(&l);
+    if (!identify_lws(&l) && !identify_rbg(&l))
+        identify_by_owner(&l);
     if (jsonr_get_string(jsonr_get(metadata, "annotations"), IDENTITY_KEY_CLAIM, &id) && identity_is_id(id))
         identity_take_id(&found, id);
     *out = found;
@@ -429,7 +426,7 @@ void identity_claim_name(const struct identity *identity, const struct workload_
     char component[DIBS_NAME_PART_MAX + 1] = "-";
     char last[DIBS_NAME_PART_MAX + 1];
 
-    if (identity->component) /* of what is shared it has no index */
+    if (identity->component) /* a shared claim has no pod index */
         workload_part(identity->component, is_shared ? 0 : identity->component_id, component);
     workload_part(port->name, number, last);
     (void) snprintf(out, DIBS_NAME_MAX + 1, "%s/%s/%s/%s/%s", identity->group, identity->role,

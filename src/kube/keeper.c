@@ -10,7 +10,7 @@
 
 #include "base/banned.h"
 
-/* What objects of a kind keep of their pods, beside what these share. */
+/* Which PodScoped claims objects of a kind keep. */
 enum kept_pods { NO_PODS, NUMBERED_PODS, INSTANCE_PODS };
 
 struct keeping {
@@ -33,8 +33,8 @@ static struct keeper_rule rule_of(const struct keeping *k, const char *group, co
     return rule;
 }
 
-/* Keep the RoleScoped ports that the template requests; others are kept by the pods that have them. A
- * template without requests, or one that cannot be read, may be completed by other webhooks: all is kept. */
+/* Keep the RoleScoped ports that the template requests; pods keep their other ports. Keep everything when
+ * the template has no requests or is unreadable: another webhook may complete its pods. */
 static void keep_asked(const struct keeping *k, const jsonr_value *template, struct keeper_rule *keep)
 {
     struct port_request request = { 0 };
@@ -63,10 +63,10 @@ static uint32_t number_of(const jsonr_value *object, const char *key, uint32_t o
     return number < 0 ? 0 : number > INT32_MAX ? (uint32_t) INT32_MAX : (uint32_t) number;
 }
 
-/* Keep the object's instances, and what they share unless another object keeps that. */
+/* Keep the claims of the object's instances, and their shared claims unless another object keeps these. */
 static void keep_pods(const struct keeping *k, const jsonr_value *template)
 {
-    /* The object's own labels are not its pods', but for RBG's instances. */
+    /* The object's labels are not those of its pods, except for RBG's instances. */
     const struct identity_labels labels = {
         jsonr_get(jsonr_get(template, "metadata"), "labels"),
         k->pods == INSTANCE_PODS ? jsonr_get(k->metadata, "labels") : NULL,
@@ -99,7 +99,7 @@ static void of_template(const struct keeping *k)
         keep_pods(k, template);
 }
 
-/* Leaders and workers are made from two templates, or from one. */
+/* Keep the claims of leaders and workers, which have two templates or share one. */
 static void of_leader_worker_set(const struct keeping *k)
 {
     static const char *const templates[] = { "leaderTemplate", "workerTemplate" };
@@ -144,7 +144,7 @@ static void of_group(const struct keeping *k)
 void keeper_rules_of(const char *kind, const jsonr_value *object, keeper_rule_fn *fn, void *ctx)
 {
     static const struct {
-        const char *kind; /* NULL: every other */
+        const char *kind; /* NULL: any other kind */
         void (*add_rules)(const struct keeping *k);
         enum kept_pods pods;
     } kinds[] = {

@@ -29,7 +29,6 @@ dibs_status kube_pool_parse(const struct kube_pool_flags *flags, dibs_pool *out,
     const char *strategy = flags->strategy ? flags->strategy : "stride";
     uint32_t first = 0;
     uint32_t n = 0;
-    char shown[64];
     dibs_status s = number_of("start-port", flags->start_port, KUBE_START_PORT, &first, err);
 
     if (s == DIBS_OK)
@@ -40,8 +39,7 @@ dibs_status kube_pool_parse(const struct kube_pool_flags *flags, dibs_pool *out,
         return err_set(err, DIBS_INVALID, "--start-port %u and --port-range %u, a size, go to %u: beyond %d",
                        first, n, first + n - 1, DIBS_PORT_MAX);
     if (!order_find(strategy))
-        return err_set(err, DIBS_INVALID, "unsupported port allocator strategy: %s",
-                       text_safe(strategy, shown, sizeof shown));
+        return err_set(err, DIBS_INVALID, "unsupported port allocator strategy: %.64s", strategy);
     pool.ranges = (dibs_ranges){ .item = { { (uint16_t) first, (uint16_t) (first + n - 1) } }, .n = 1 };
     (void) text_copy(pool.order, sizeof pool.order, strategy);
     if (!text_copy(pool.name, sizeof pool.name, flags->name ? flags->name : KUBE_POOL))
@@ -57,7 +55,7 @@ dibs_status kube_pool_open(dibs *handle, bool is_shared, const dibs_pool *wanted
     dibs_pool found = { 0 };
 
     pool.is_rebuilt = false;
-    /* A ledger that is one host's own has no other hosts to share a pool with. */
+    /* A ledger of one host has no other hosts to share a pool with. */
     if (!is_shared)
         pool.scope = DIBS_SCOPE_HOST;
     dibs_status s = dibs_pool_get(handle, pool.name, &found, err);
@@ -70,8 +68,6 @@ dibs_status kube_pool_open(dibs *handle, bool is_shared, const dibs_pool *wanted
     *out = found;
     return DIBS_OK;
 }
-
-/* ---- the ledger ---- */
 
 static void on_notice(loop_source *source, uint32_t events)
 {
@@ -150,8 +146,6 @@ dibs_status kube_ledger_renew_pool(struct kube_ledger *l, dibs_err *err)
 {
     return kube_pool_open(&l->acting, ledger_is_shared(l->server.ledger), &l->pool, &l->pool, err);
 }
-
-/* ---- a ledger that was lost ---- */
 
 dibs_status kube_mark_rebuilt(dibs *handle, const char *name, dibs_err *err)
 {

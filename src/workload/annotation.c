@@ -14,17 +14,17 @@
 
 enum { KEY_NAME_MAX = 63, KEY_PREFIX_MAX = 253 };
 
-/* The annotation that is being read. After the first fault every reader does nothing. */
+/* State of the parser. After a fault every function does nothing. */
 struct reading {
     struct workload_group *group;
     struct workload_place place;
     enum workload_dialect dialect;
-    const char *failed; /* begins messages about types, in RBG's words */
+    const char *failed; /* start of messages about types, in RBG's words */
     struct workload_faults faults;
 };
 #define fault(r, ...) workload_fault(&(r)->faults, (r)->place, __VA_ARGS__)
 
-/* One entry of a list, for messages: "allocations[0]". */
+/* A list entry, for messages: "allocations[0]". */
 struct entry {
     struct reading *r;
     const char *list;
@@ -47,7 +47,7 @@ static void wrong_type(const struct entry *e, const char *field, const char *wha
     fault(e->r, "%s%s[%zu].%s is not %s", e->r->failed, e->list, e->i, field, what);
 }
 
-/* NULL after a fault, and without memory, which is one. */
+/* Allocate from the group's arena. NULL after a fault; lack of memory is one. */
 static void *take(struct reading *r, size_t size)
 {
     void *taken = r->faults.status == DIBS_OK ? workload_take(r->group, size) : NULL;
@@ -59,7 +59,7 @@ static void *take(struct reading *r, size_t size)
 
 /* ---- fields ---- */
 
-/* A member of the entry; NULL when it is absent or null, which is the same to RBG. */
+/* Return a member of the entry; NULL when it is absent or null, which RBG treats alike. */
 static const jsonr_value *field_of(const struct entry *e, const char *field)
 {
     const jsonr_value *v = jsonr_get_folded(e->value, field);
@@ -67,7 +67,7 @@ static const jsonr_value *field_of(const struct entry *e, const char *field)
     return jsonr_is_null(v) ? NULL : v;
 }
 
-/* NULL when absent, null or empty, which RBG cannot distinguish either, and after a fault. */
+/* Return a text; NULL after a fault, or when it is absent, null or empty, which RBG treats alike. */
 static const char *text_of(const struct entry *e, const char *field)
 {
     const jsonr_value *v = field_of(e, field);
@@ -105,7 +105,7 @@ static void number_of(const struct entry *e, const char *field, int64_t min, int
     *out = (uint16_t) number;
 }
 
-/* Letters, digits and `inner`, which stands neither first nor last. */
+/* Return whether the text consists of letters, digits and, except at its ends, of `inner`. */
 static bool is_word(const char *text, size_t len, const char *inner)
 {
     if (len == 0 || !isalnum((unsigned char) text[0]) || !isalnum((unsigned char) text[len - 1]))
@@ -131,7 +131,7 @@ bool workload_is_annotation_key(const char *key)
     for (const char *c = key; c < slash; c++)
         if (isupper((unsigned char) *c))
             return false;
-    for (const char *label = key; label <= slash;) { /* a DNS name: words between dots */
+    for (const char *label = key; label <= slash;) { /* DNS labels between dots */
         size_t len = strcspn(label, "./");
 
         if (!is_word(label, len, "-"))
@@ -163,7 +163,7 @@ static const char *key_of(const struct entry *e)
     return key;
 }
 
-/* `proto` as on the command line; `address` is one or a list. */
+/* Read the bindings: `proto` as on the command line, `address` as one text or a list. */
 static void read_bindings(const struct entry *e, struct workload_port *port)
 {
     const jsonr_value *address = field_of(e, "address");
@@ -201,7 +201,7 @@ static void read_port(const struct entry *e, void *out)
     if (scope && !workload_scope_parse(scope, &port->scope))
         fault(e->r, "%s[%zu].scope must be 'PodScoped' or 'RoleScoped', got '%.64s'", e->list, e->i, scope);
     port->annotation = key_of(e);
-    /* What follows RBG does not have. */
+    /* Extensions to RBG's format: */
     read_bindings(e, port);
     number_of(e, "port", 1, DIBS_PORT_MAX, &required);
     number_of(e, "prefer", 1, DIBS_PORT_MAX, &preferred);
@@ -214,8 +214,8 @@ static void read_port(const struct entry *e, void *out)
     port->port = required ? required : preferred;
 }
 
-/* RBG's splitter leaves out an empty part at the end: "a.b." has two parts for it, and "a.b.c." passes. We
- * say what it says, and refuse that one. */
+/* RBG's splitter drops an empty last part: it counts two parts in "a.b." and accepts "a.b.c.". We return
+ * its messages but refuse the latter. */
 dibs_status workload_reference_parse_rbg(struct workload_group *group, const char *text,
                                          struct workload_reference *out, dibs_err *err)
 {
@@ -296,7 +296,7 @@ static void read_port_ref(const struct entry *e, void *out)
 
 /* ---- lists ---- */
 
-/* RBG passes over what it does not know. */
+/* Refuse unknown keys, which RBG ignores. */
 static void check_keys(const struct entry *e, const char *const *known)
 {
     const char *unknown = e->r->dialect == WORKLOAD_RBG ? NULL : jsonr_unknown_key_folded(e->value, known);
@@ -316,11 +316,11 @@ static void check_keys(const struct entry *e, const char *const *known)
 struct list {
     const char *name;
     const char *const *known; /* fields of an entry */
-    size_t max, size;         /* how many, and of how many bytes each */
+    size_t max, size;         /* maximum length of the list, and bytes per entry */
     void (*read)(const struct entry *e, void *out);
 };
 
-/* Read all entries; absent and null are an empty list. */
+/* Read all entries; absent and null mean an empty list. */
 static void *read_list(const struct entry *top, const struct list *list, size_t *n)
 {
     const jsonr_value *values = field_of(top, list->name);
@@ -343,9 +343,9 @@ static void *read_list(const struct entry *top, const struct list *list, size_t 
     return items;
 }
 
-/* ---- the whole ---- */
+/* ---- annotation ---- */
 
-/* "null" between blanks: an empty configuration, which our reader of documents does not take. */
+/* Return whether the text is "null": an empty configuration, which the JSON reader does not accept. */
 static bool is_null_text(const char *text)
 {
     const char *blanks = " \t\r\n";
@@ -354,7 +354,7 @@ static bool is_null_text(const char *text)
     return strncmp(word, "null", 4) == 0 && word[4 + strspn(word + 4, blanks)] == '\0';
 }
 
-/* The object of the annotation; NULL when there is none, and after a fault. */
+/* Parse the annotation's object; NULL when it is empty, and after a fault. */
 static const jsonr_value *parse(struct reading *r, const char *text, jsonr_doc **doc)
 {
     dibs_err why = { 0 };
@@ -422,7 +422,7 @@ dibs_status workload_discovery_parse(struct workload_group *group, struct worklo
     return r.faults.status;
 }
 
-/* ---- pods that find each other ---- */
+/* ---- component discovery ---- */
 
 bool workload_discovery_add(struct workload_group *group, const struct workload_discovery *found,
                             const struct workload_reference *like, struct workload_component *component)

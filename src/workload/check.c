@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Is a group whole? What no reader can see by looking at one value, and every bound, however the model was
- * filled (INV-9). */
+/* Check a complete group: relations between values, and every bound, for any reader (INV-9). */
 #include <string.h>
 
 #include "base/err.h"
@@ -11,7 +10,7 @@
 
 #include "base/banned.h"
 
-/* Where we are, for messages and for what counts over the whole group. */
+/* Current position, for messages, and totals of the group. */
 struct walk {
     const struct workload_group *group;
     const struct workload_role *role;
@@ -27,7 +26,7 @@ static bool is_good(const struct walk *w)
     return w->faults.status == DIBS_OK;
 }
 
-/* ---- single values ---- */
+/* ---- values ---- */
 
 static void check_text(struct walk *w, struct workload_place place, const char *what, const char *text,
                        size_t max)
@@ -65,13 +64,13 @@ static void check_most(struct walk *w, struct workload_place place, const char *
               (unsigned long long) max);
 }
 
-/* Ports or pods of one name. */
+/* Several ports or pods of one name. */
 struct several {
     const char *what, *name;
     uint32_t count;
 };
 
-/* Is `name` what the second or a later one is called, "http.1" of "http"? */
+/* Return whether `name` is that of the second or a later one: "http.1" of "http". */
 static bool is_one_of(const char *name, const struct several *all)
 {
     size_t len = strlen(all->name);
@@ -81,7 +80,7 @@ static bool is_one_of(const char *name, const struct several *all)
            text_number(name + len + 1, strlen(name + len + 1), all->count - 1, &number);
 }
 
-/* Their claims' names differ ("http%2E1"), but "http.1", as people type it, could mean either. */
+/* Refuse an ambiguous name: claim names differ ("http%2E1"), but a typed "http.1" could mean either. */
 static void check_several(struct walk *w, struct workload_place place, const struct several *a,
                           const struct several *b)
 {
@@ -94,7 +93,7 @@ static void check_several(struct walk *w, struct workload_place place, const str
 
 /* ---- ports ---- */
 
-/* How many pods of the component there are, each with its own claim of a PodScoped port. */
+/* Return the component's number of pods, each with its own claim of a PodScoped port. */
 static uint64_t pods_of(const struct walk *w)
 {
     return (uint64_t) w->role->instances * w->component->size;
@@ -121,7 +120,7 @@ static void check_number(struct walk *w, const struct workload_port *port)
               port->name, port->port, (unsigned long long) pods_of(w));
 }
 
-/* Is this one's name, variable or annotation an earlier port's? */
+/* Refuse a name, variable or annotation of an earlier port. */
 static void check_twice(struct walk *w, const struct workload_port *port)
 {
     for (const struct workload_port *other = w->component->ports; other < port; other++) {
@@ -162,8 +161,7 @@ static void check_port(struct walk *w, const struct workload_port *port)
 
 /* ---- references ---- */
 
-/* Does the pod exist that is meant? A RoleScoped port belongs to none, and a role that is scaled to zero asks
- * for nothing. */
+/* Check that the referenced pod exists, unless the port is RoleScoped or the role scaled to zero. */
 static void check_index(struct walk *w, const struct workload_reference *reference,
                         const struct workload_role *role, const struct workload_component *component,
                         const struct workload_port *port)
@@ -184,7 +182,7 @@ static void check_index(struct walk *w, const struct workload_reference *referen
               component->size, component->size == 1 ? "" : "s", pod);
 }
 
-/* "no port 'htp' in role 'api'; did you mean 'http'?" */
+/* Report a missing target: "no port 'htp' in role 'api'; did you mean 'http'?" */
 static void check_target(struct walk *w, const struct workload_reference *reference)
 {
     const struct workload_role *role = workload_role(w->group, reference->role);
@@ -241,7 +239,7 @@ static void check_reference(struct walk *w, const struct workload_reference *ref
     check_target(w, reference);
 }
 
-/* ---- the whole ---- */
+/* ---- group ---- */
 
 static void check_component(struct walk *w)
 {
@@ -281,7 +279,7 @@ static void check_role(struct walk *w)
     }
 }
 
-/* After all names are known to be sound. */
+/* Check the references, after all names. */
 static void check_references(struct walk *w)
 {
     for (size_t i = 0; i < w->role->n_components; i++) {
@@ -293,7 +291,7 @@ static void check_references(struct walk *w)
 
 /* ---- numbers ---- */
 
-/* A port that names its number, and whose it is. */
+/* A port with a required number, and its owner. */
 struct numbered {
     const struct workload_port *port;
     const struct workload_role *role;
@@ -313,7 +311,7 @@ static void check_pair(struct walk *w, const struct numbered *first, const struc
               first->port->place.line, first->port->place.column);
 }
 
-/* All that a role's pods, if there are any, need by number. */
+/* Collect the required numbers of a role's pods, if it has any. */
 static size_t take_numbers(const struct workload_role *role, struct numbered *out)
 {
     size_t n = 0;
@@ -330,7 +328,7 @@ static size_t take_numbers(const struct workload_role *role, struct numbered *ou
     return n;
 }
 
-/* No two ports can have one number where their bindings conflict. */
+/* Refuse one number for two ports with conflicting bindings. */
 static void check_numbers(struct walk *w)
 {
     AUTO(free_auto) struct numbered *all = calloc(w->n_parts + 1, sizeof *all);

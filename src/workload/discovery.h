@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_WORKLOAD_DISCOVERY_H
 #define DIBS_WORKLOAD_DISCOVERY_H
-/* How RBG's pods find each other: the component-discovery annotation, and the addresses of pods
- * (annotation.c). */
+/* RBG's component discovery: its annotation, and the addresses of pods (annotation.c). */
 #include "workload/workload.h"
 
 #define WORKLOAD_KEY_DISCOVERY "rolebasedgroup.workloads.x-k8s.io/component-discovery"
 
 enum {
-    WORKLOAD_ADDRESS_MAX = 1024, /* four names of up to 253, and what stands between */
+    WORKLOAD_ADDRESS_MAX = 1024, /* four names of up to 253 bytes, and separators */
 };
 
 /* How the pods of an instance are named. */
@@ -25,11 +24,11 @@ struct workload_pod_id {
     uint32_t id;
 };
 
-/* An instance's or component's variable for a port or an address of a pod. */
+/* A variable for a port or an address of a pod, of an instance or component. */
 struct workload_discovery_ref {
     const char *env;
     const char *component;
-    const char *port; /* NULL: of an address */
+    const char *port; /* NULL for an address */
     uint16_t index;
 };
 struct workload_discovery {
@@ -39,15 +38,13 @@ struct workload_discovery {
     size_t n_addresses;
 };
 
-/* Read the annotation. NULL and "": nothing is asked for, and *out stays. Strings are the
- * group's. A message has the place in front. */
+/* Parse the annotation; NULL and "" leave *out unchanged. Strings belong to the group. */
 dibs_status workload_discovery_parse(struct workload_group *group, struct workload_place place,
                                      const char *text, struct workload_discovery *out, dibs_err *err);
-/* Append the ports of `found` to the component's references, each as a copy of `like` but for what it names.
- * False: out of memory. */
+/* Append the ports of `found` to the references, as copies of `like`. False: out of memory. */
 bool workload_discovery_add(struct workload_group *group, const struct workload_discovery *found,
                             const struct workload_reference *like, struct workload_component *component);
-/* "POD.SERVICE.NAMESPACE.svc.cluster.local"; false when it does not fit. */
+/* Write "POD.SERVICE.NAMESPACE.svc.cluster.local"; false when it does not fit. */
 bool workload_discovery_address(const struct workload_pod_id *pod, const char *service, const char *ns,
                                 char out[WORKLOAD_ADDRESS_MAX]);
 #endif

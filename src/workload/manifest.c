@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A manifest's text into the model: the group, its roles and the project's settings. */
+/* Parse a manifest into the model: the group, its roles and the project's settings. */
 #include "workload/manifest.h"
 
 #include <string.h>
@@ -10,9 +10,7 @@
 
 #include "base/banned.h"
 
-/* ---- commands ---- */
-
-/* Every argument as it is written; a number needs no quotes here. */
+/* Return an argument as written; a number needs no quotes here. */
 static const char *argument_of(const yaml_node *node)
 {
     return yaml_is_null(node) ? NULL : yaml_string(node);
@@ -32,7 +30,7 @@ static void read_arguments(struct manifest *m, const yaml_node *list, const char
     }
 }
 
-/* A list is run as it is, one text by the shell. */
+/* Read a command: a list is executed directly, a text by the shell. */
 static void read_command(struct manifest *m, const yaml_node *node, struct workload_role *out)
 {
     const yaml_node *command = yaml_get(node, "command");
@@ -58,8 +56,6 @@ static void read_command(struct manifest *m, const yaml_node *node, struct workl
     manifest_text(m, node, "command", &out->command[2]);
 }
 
-/* ---- roles ---- */
-
 static void read_component(struct manifest *m, const yaml_node *node, struct workload_component *out)
 {
     static const char *const keys[] = { "name", "size", "ports", "references", NULL };
@@ -74,7 +70,7 @@ static void read_component(struct manifest *m, const yaml_node *node, struct wor
     manifest_references(m, node, out);
 }
 
-/* The role's components, or the one that it is itself. */
+/* Read the role's components, or the role itself as its only component. */
 static void read_components(struct manifest *m, const yaml_node *node, struct workload_role *out)
 {
     const yaml_node *own = yaml_key(node, yaml_get(node, "ports") ? "ports" : "references");
@@ -127,8 +123,6 @@ static void read_roles(struct manifest *m, const yaml_node *root)
         read_role(m, key, &group->roles[group->n_roles++]);
 }
 
-/* ---- settings ---- */
-
 static void read_setting(struct manifest *m, const yaml_node *root, dibs_setting setting)
 {
     struct workload_group *group = m->group;
@@ -158,9 +152,7 @@ static void read_settings(struct manifest *m, const yaml_node *root)
             read_setting(m, root, (dibs_setting) i);
 }
 
-/* ---- the whole ---- */
-
-/* The keys of a manifest: its own, and the settings that a project may give. */
+/* Check the manifest's keys: its own and the project's settings. */
 static void check_keys(struct manifest *m, const yaml_node *root)
 {
     const char *keys[DIBS_SETTING_COUNT + 3] = { "group", "roles" };
@@ -198,7 +190,7 @@ static void read_manifest(struct manifest *m)
     read_roles(m, root);
 }
 
-/* YAML takes nearly all of JSON and much more; what is called JSON is read by others as that. */
+/* Check that a .json file is JSON: YAML accepts more, but other tools read the file as JSON. */
 static dibs_status check_json(const char *name, const char *text, size_t len, dibs_err *err)
 {
     AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a project's manifest is, and whether it may be trusted. */
+/* Find a project's manifest and check that it can be trusted. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,7 +14,7 @@
 
 enum { UP_MAX = 256 };
 
-/* Whatever has the name is meant to be the manifest; what it is worth is seen when it is read. */
+/* Return whether any file has that name; reading it checks the rest. */
 static bool is_there(const char *path)
 {
     struct stat st = { 0 };
@@ -22,25 +22,21 @@ static bool is_there(const char *path)
     return lstat(path, &st) == 0;
 }
 
-/* ---- reading ---- */
-
-/* Check who can write it: dibs does what the file says in the name of the user who runs it. Its group may
- * write it: that is how a checkout looks under the umask of a machine where each user has a group of their
- * own. */
+/* Check who can write the file, since dibs acts on it with the rights of its user. Its group may write it:
+ * a checkout is group-writable where each user has a group of their own. */
 static dibs_status check_trust(const char *path, const struct stat *st, dibs_err *err)
 {
     if (st->st_uid != geteuid() && st->st_uid != 0)
         return err_set(err, DIBS_DENIED,
                        "%.200s belongs to uid %u, neither to you (uid %u) nor to root: it is not read", path,
                        (unsigned) st->st_uid, (unsigned) geteuid());
-    if ((st->st_mode & S_IWOTH) && !S_ISLNK(st->st_mode)) /* a link's mode says nothing */
+    if ((st->st_mode & S_IWOTH) && !S_ISLNK(st->st_mode)) /* a link's mode is meaningless */
         return err_set(err, DIBS_DENIED, "%.200s can be written by every user: it is not read; chmod o-w it",
                        path);
     return DIBS_OK;
 }
 
-/* The same before it is opened, or where it cannot be: a stranger's must not be in the way by being
- * unreadable either. */
+/* Check before opening, too: another user's unreadable file must not block the search either. */
 static dibs_status check_path(const char *path, dibs_err *err)
 {
     struct stat st = { 0 };
@@ -48,7 +44,7 @@ static dibs_status check_path(const char *path, dibs_err *err)
     return stat(path, &st) == 0 || lstat(path, &st) == 0 ? check_trust(path, &st, err) : DIBS_OK;
 }
 
-/* Why it cannot be opened. Nothing is there only when not even a link is. */
+/* Return why the file cannot be opened. NOT_FOUND only when not even a link exists. */
 static dibs_status not_opened(const char *path, int why, dibs_err *err)
 {
     if (check_path(path, err) != DIBS_OK)
@@ -71,10 +67,10 @@ dibs_status workload_manifest_read(const char *path, struct workload_group **out
         return s;
     if (!S_ISREG(st.st_mode))
         return err_set(err, DIBS_INVALID, "%.200s is not a regular file", path);
-    text = malloc(MANIFEST_BYTES_MAX + 1); /* touched only as far as the file goes */
+    text = malloc(MANIFEST_BYTES_MAX + 1); /* only the pages that the file fills are touched */
     if (!text)
         return err_set(err, DIBS_FAILURE, "%.200s: out of memory", path);
-    ssize_t n = read(fd, text, MANIFEST_BYTES_MAX + 1); /* all at once: it is a regular file */
+    ssize_t n = read(fd, text, MANIFEST_BYTES_MAX + 1); /* one call: it is a regular file */
     if (n < 0)
         return err_os(err, DIBS_FAILURE, errno, "%.200s", path);
     if (n > MANIFEST_BYTES_MAX)
@@ -82,10 +78,8 @@ dibs_status workload_manifest_read(const char *path, struct workload_group **out
     return workload_manifest_parse(path, text, (size_t) n, out, err);
 }
 
-/* ---- finding ---- */
-
-/* In this directory. NOT_FOUND says nothing. */
-static dibs_status look_in(const char *dir, char *path, size_t size, dibs_err *err)
+/* Search this directory. NOT_FOUND sets no message. */
+static dibs_status find_in(const char *dir, char *path, size_t size, dibs_err *err)
 {
     char yaml[PATH_MAX + 16];
     char json[PATH_MAX + 16];
@@ -117,7 +111,7 @@ dibs_status workload_manifest_find(const char *dir, char *path, size_t size, dib
     if (strcmp(at, "/") == 0)
         at[0] = '\0';
     for (int i = 0; s == DIBS_NOT_FOUND && i < UP_MAX; i++) {
-        s = look_in(at, path, size, err);
+        s = find_in(at, path, size, err);
         char *slash = strrchr(at, '/');
         if (!slash)
             break;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ports and references of a role or component. */
+/* Parse the ports and references of a role or component. */
 
 #include "net/bindings.h"
 #include "workload/manifest_value.h"
@@ -12,8 +12,6 @@ static void count_parts(struct manifest *m, const yaml_node *list)
     if (m->n_parts > WORKLOAD_PARTS_MAX)
         manifest_fault(m, list, "more than %d ports and references", WORKLOAD_PARTS_MAX);
 }
-
-/* ---- ports ---- */
 
 static void read_scope(struct manifest *m, const yaml_node *node, struct workload_port *out)
 {
@@ -115,9 +113,7 @@ void manifest_ports(struct manifest *m, const yaml_node *map, struct workload_co
         read_port(m, yaml_follow(item), &out->ports[out->n_ports++]);
 }
 
-/* ---- references ---- */
-
-/* { role: api, port: http }: the way to name what has a dot or a bracket in its name. */
+/* Read { role: api, port: http }, the form for names with a dot or a bracket. */
 static void read_target(struct manifest *m, const yaml_node *node, struct workload_reference *out)
 {
     static const char *const keys[] = { "role", "instance", "component", "pod", "port", NULL };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The model's memory, and finding things in it. */
+/* Memory of the model, and lookups in it. */
 #include <stdarg.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The claims' names of a workload. */
+/* Names of a workload's claims. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,11 +15,11 @@ void workload_part(const char *name, uint32_t number, char out[DIBS_NAME_PART_MA
     name_part_encode(name, ".", DIBS_NAME_PART_MAX - NUMBER_MAX, out);
     if (number > 0)
         (void) snprintf(out + strlen(out), NUMBER_MAX + 1, ".%u", number);
-    if (strcmp(out, "-") == 0) /* means "none" */
+    if (strcmp(out, "-") == 0) /* "-" means "none" */
         (void) snprintf(out, 4, "%%2D");
 }
 
-/* `is_shared`: all pods of the component in one. `last`: of one of its ports, "" of the pod itself. */
+/* Write the name of a pod, or of all its component's pods. `last`: the port's part, or "". */
 static void name_pod(const struct workload_group *group, const struct workload_pod *pod, bool is_shared,
                      const char *last, char out[DIBS_NAME_MAX + 1])
 {

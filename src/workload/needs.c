@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A workload, or one pod of it, as a list of claims. */
+/* List the claims that a workload, or one pod of it, needs. */
 #include <string.h>
 
 #include "base/err.h"
@@ -14,7 +14,7 @@ void workload_needs_free(struct workload_needs *needs)
     *needs = (struct workload_needs){ 0 };
 }
 
-/* Every number of one port of one pod. */
+/* Add every number of one port of one pod. */
 static dibs_status add_port(const struct workload_group *group, const struct workload_pod *pod,
                             const struct workload_port *port, bool is_own, struct workload_needs *out,
                             dibs_err *err)
@@ -69,7 +69,7 @@ dibs_status workload_needs_all(const struct workload_group *group, struct worklo
     return s;
 }
 
-/* The pod and port that a reference of `pod` means. */
+/* Find the pod and port that a reference of `pod` means. */
 static dibs_status find_target(const struct workload_group *group, const struct workload_pod *pod,
                                const struct workload_reference *reference, struct workload_pod *out,
                                const struct workload_port **port, dibs_err *err)
@@ -80,7 +80,7 @@ static dibs_status find_target(const struct workload_group *group, const struct 
     out->component = out->role ? workload_component(out->role, reference->component) : NULL;
     *port = out->component ? workload_port(out->component, reference->port) : NULL;
     if (!*port)
-        return workload_error(group, reference->place, err, "the reference of $%s leads nowhere",
+        return workload_error(group, reference->place, err, "the reference of $%s has no target",
                               reference->env);
     out->instance = reference->instance >= 0 ? (uint32_t) reference->instance
                     : is_same_role           ? pod->instance

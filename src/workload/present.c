@@ -15,7 +15,7 @@ void present_free(struct present *p)
     *p = (struct present){ 0 };
 }
 
-/* "group/role/0/component/port", "group/role/-/component/port", and with a number behind it */
+/* "group/role/0/component/port", "group/role/-/component/port", either with a number as a sixth part */
 bool present_is_manifest_name(const char *name)
 {
     int slashes = 0;
@@ -105,7 +105,7 @@ bool present_is_run_with(const dibs_claim *claim)
     return claim->holder == DIBS_HELD_BY_PROCESS && present_is_held(claim);
 }
 
-/* The first such claim of those whose names begin with these bytes; NULL: none. */
+/* Find the first claim of that kind whose name begins with these bytes; NULL: none. */
 static const dibs_claim *find_first(const struct present *p, const char *name, size_t len,
                                     bool (*is_it)(const dibs_claim *claim))
 {
@@ -131,9 +131,7 @@ const dibs_claim *present_role_user(const struct present *p, const dibs_claim *c
     return running || len == 0 ? running : find_first(p, claim->name, len, present_is_held);
 }
 
-/* ---- does a pod run? Its claims show it, also those that its group has dropped or moved since ---- */
-
-/* In a directory under any group name: the group may have been renamed since the pod was started. */
+/* Match the directory under any group name: the group may have been renamed since the pod started. */
 static bool is_of(const dibs_claim *claim, const struct workload_group *group, const struct workload_pod *pod)
 {
     char name[DIBS_NAME_MAX + 1];
@@ -176,7 +174,7 @@ dibs_status workload_check_idle(dibs *handle, const struct workload_group *group
         const dibs_claim *claim = &present.claims[i];
 
         if (!present_is_run_with(claim))
-            continue; /* a user may give the port of a lease to a process */
+            continue; /* a lease does not block: its user may give the port to a process */
         for (size_t k = 0; k < n && s == DIBS_OK; k++)
             if (is_of(claim, group, pods[k]))
                 s = refuse(claim, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* References and variables as text. */
+/* Parse references, and check and derive names of variables. */
 #include <ctype.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ struct part {
     int32_t index; /* -1: none */
 };
 
-/* Cut the index off. Return what is wrong, or NULL. */
+/* Parse and remove the index. Return the fault, or NULL. */
 static const char *take_part(char *text, struct part *out)
 {
     char *bracket = strpbrk(text, "[]");
@@ -102,7 +102,7 @@ bool workload_is_env_name(const char *env)
 const char *workload_env_danger(const char *env)
 {
     static const struct {
-        const char *name; /* "LD_*": all that begin so */
+        const char *name; /* "LD_*": all names with that prefix */
         const char *reader;
     } rows[] = {
         { "DIBS_*", "dibs itself" },     { "LD_*", "the dynamic linker" },

@@ -18,16 +18,14 @@ void restarts_note_pod(struct workload_change *change, const dibs_claim *held)
                     held->name);
 }
 
-/* ---- by the claims that change ---- */
-
-/* A pod that runs. It gets the numbers of its own ports, its role's, and those that it refers to. */
+/* A running pod. It gets the numbers of its own ports, its role's ports and its references. */
 struct running_pod {
     const struct workload_pod *pod;
-    const dibs_claim *held;     /* the first that a process holds */
-    const dibs_claim *recorded; /* the first that records its process' variables; `held` when none does */
+    const dibs_claim *held;     /* first claim that a process holds */
+    const dibs_claim *recorded; /* first claim that records the process's variables; else `held` */
     struct workload_needs needs;
-    struct workload_change **changes; /* of the needs; NULL: none */
-    uint16_t *ports;                  /* that the needs have now */
+    struct workload_change **changes; /* one per need; NULL: unchanged */
+    uint16_t *ports;                  /* current port of each need */
     struct workload_value *values;
 };
 
@@ -39,7 +37,7 @@ static void running_pod_free(struct running_pod *t)
     free(t->values);
 }
 
-/* Has the process the number that this need has now, in each variable of it? */
+/* Return whether the process has this need's current number in all of its variables. */
 static bool is_known(const struct running_pod *t, size_t i, const struct workload_restart *restart)
 {
     const struct workload_need *need = &t->needs.all[i];
@@ -57,7 +55,7 @@ static bool is_known(const struct running_pod *t, size_t i, const struct workloa
     return true;
 }
 
-/* A block moves as one: some of its claims may be as before. */
+/* A block moves as a whole, so some of its claims may be unchanged. */
 static bool is_as_before(const struct workload_change *change)
 {
     const dibs_claim *claim = &change->claim;
@@ -69,8 +67,8 @@ static bool is_as_before(const struct workload_change *change)
            bindings_same(before->bindings, before->n_bindings, claim->bindings, claim->n_bindings);
 }
 
-/* `restart`: the differences of its process' variables, if they are known. A claim that was released and has
- * its number again is no change for the process. */
+/* Mark the changes that the pod's process does not know. `restart` has the differences of its variables, if
+ * they are known. A released claim that got its number back is no change for the process. */
 static void note_changes(const struct running_pod *t, const struct workload_restart *restart)
 {
     for (size_t i = 0; i < t->needs.n; i++) {
@@ -79,7 +77,7 @@ static void note_changes(const struct running_pod *t, const struct workload_rest
         if (!change || is_as_before(change))
             continue;
         if (t->needs.all[i].is_own && change->claim.holder != DIBS_HELD_BY_NOBODY)
-            continue; /* its own again, from before the last move */
+            continue; /* its own claim, regained from before the last move */
         if (change->kind == WORKLOAD_ADD && restart->all && is_known(t, i, restart))
             continue;
         change->needs_restart = true;
@@ -87,9 +85,7 @@ static void note_changes(const struct running_pod *t, const struct workload_rest
     }
 }
 
-/* ---- by the variables of its process ---- */
-
-/* Does a change report this number already, as new to pods or as staying with them? */
+/* Return whether a change already reports this number, as added or as staying. */
 static bool is_covered(const struct workload_plan *plan, const char *text, bool is_new)
 {
     uint64_t port = 0;
@@ -105,7 +101,7 @@ static bool is_covered(const struct workload_plan *plan, const char *text, bool 
     return false;
 }
 
-/* Compare the pod's recorded variables with those that it would get now. Without `all` they are not known. */
+/* Compare the pod's recorded variables with its current values. `all` stays NULL when they are unknown. */
 static dibs_status compare(const struct running_pod *t, struct workload_restart *out, dibs_err *err)
 {
     const dibs_claim *claim = t->recorded;
@@ -122,7 +118,7 @@ static dibs_status compare(const struct running_pod *t, struct workload_restart 
     return DIBS_OK;
 }
 
-/* The plan takes what differs. */
+/* Move the restart into the plan. */
 static dibs_status add_restart(struct workload_plan *plan, struct workload_restart *restart, dibs_err *err)
 {
     if (restart->n == 0)
@@ -141,9 +137,7 @@ static dibs_status add_restart(struct workload_plan *plan, struct workload_resta
     return DIBS_OK;
 }
 
-/* ---- every pod that runs ---- */
-
-/* The plan's change of the claim with this name; NULL: the plan has none. */
+/* Return the plan's change of the claim with this name; NULL: none. */
 static struct workload_change *find_change(const struct restarts *r, const char *name)
 {
     for (size_t i = 0; i < r->needs->n; i++)
@@ -152,7 +146,7 @@ static struct workload_change *find_change(const struct restarts *r, const char 
     return NULL;
 }
 
-/* Find what it needs, as the plan has it, and the values that it would get. */
+/* Find the pod's needs, their changes and ports in the plan, and its current values. */
 static dibs_status look_up(const struct restarts *r, struct running_pod *t, dibs_err *err)
 {
     dibs_status s = workload_needs_of(r->group, t->pod, &t->needs, err);
@@ -170,8 +164,8 @@ static dibs_status look_up(const struct restarts *r, struct running_pod *t, dibs
     return workload_values(r->group, t->pod, &t->needs, t->ports, &t->values, err);
 }
 
-/* Find the claims by which the pod is known to run, by their names behind the group: a directory's group may
- * have had another name when the process was started. */
+/* Find the claims that show that the pod runs. Compare names without the group: the group may have been
+ * renamed since the process started. */
 static void find_running(const struct restarts *r, struct running_pod *t)
 {
     char name[DIBS_NAME_MAX + 1];
@@ -198,7 +192,7 @@ static dibs_status note_pod(const struct restarts *r, const struct workload_pod 
 
     find_running(r, &t);
     if (!t.held)
-        return DIBS_OK; /* it does not run */
+        return DIBS_OK; /* not running */
     dibs_status s = look_up(r, &t, err);
     if (s == DIBS_OK)
         s = compare(&t, &restart, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The group's claims against what the group says: keep, add, move, drop, in one batch; and back. */
+/* Reconcile a group's claims with its model: keep, add, move and drop in one batch; and undo that. */
 #include <string.h>
 
 #include "base/err.h"
@@ -10,13 +10,13 @@
 
 #include "base/banned.h"
 
-enum { TRIES_MAX = 8 }; /* while pods start at the same moment */
+enum { TRIES_MAX = 8 }; /* retries while pods start concurrently */
 
-/* What is decided about a need. */
+/* The decision about a need. */
 struct wish {
     enum workload_change_kind kind;
-    size_t at;  /* the place of its request and answer in the batch */
-    size_t was; /* its claim's place in `present`, n when it has none */
+    size_t at;  /* index of its request and answer in the batch */
+    size_t was; /* index of its claim in `present`; n: none */
 };
 
 /* One group of a sync. */
@@ -25,12 +25,12 @@ struct syncing {
     dibs *handle;
     struct workload_needs needs;
     struct present present;
-    struct wish *wishes;     /* of the needs */
-    bool *is_used;           /* of what is present: a need has its name, or gives it back */
-    bool is_asked, has_ipv6; /* has_ipv6 is valid once it was asked for */
+    struct wish *wishes;     /* one per need */
+    bool *is_used;           /* per present claim: a need has its name or takes it back */
+    bool is_asked, has_ipv6; /* has_ipv6 is valid once is_asked */
 };
 
-/* The requests and drops of all groups, one group behind the other. */
+/* The requests and drops of all groups, in order. */
 struct sync_batch {
     dibs_request *requests;
     dibs_drop *drops;
@@ -43,8 +43,8 @@ static void sync_batch_free(struct sync_batch *batch)
     free(batch->drops);
 }
 
-/* Drop every decision; the needs stay. */
-static void forget(struct syncing *y)
+/* Discard every decision; keep the needs. */
+static void discard_decisions(struct syncing *y)
 {
     present_free(&y->present);
     free(y->wishes);
@@ -62,7 +62,7 @@ void workload_plan_free(struct workload_plan *plan)
     *plan = (struct workload_plan){ 0 };
 }
 
-/* ---- is it still what is wanted? ---- */
+/* ---- comparing claims with needs ---- */
 
 bool workload_is_as_wanted(const dibs_claim *claim, const struct workload_port *port, bool *is_narrowed)
 {
@@ -81,8 +81,8 @@ bool workload_is_as_wanted(const dibs_claim *claim, const struct workload_port *
     return *is_narrowed;
 }
 
-/* Has the host IPv6? A declared claim is never refused, so its dry run shows it. Asked only when a claim was
- * made without IPv6. */
+/* Return whether the host has IPv6, by the dry run of a declared claim, which is never refused. Asked only
+ * when a claim was made without IPv6. */
 static bool has_ipv6(struct syncing *y)
 {
     static const dibs_binding all = { .proto = DIBS_TCP, .address = { .len = 16 } };
@@ -100,8 +100,8 @@ static bool has_ipv6(struct syncing *y)
     return y->has_ipv6;
 }
 
-/* Is the need's claim there, as it is wanted? One that was made without IPv6 is good enough as long as there
- * is none, or while it is held. */
+/* Return whether the need has a claim that matches. A claim made without IPv6 matches while the host has
+ * none, or while it is held. */
 static bool is_need_met(struct syncing *y, size_t i)
 {
     bool is_narrowed = false;
@@ -114,7 +114,7 @@ static bool is_need_met(struct syncing *y, size_t i)
     return !is_narrowed || !has_ipv6(y) || present_is_held(claim);
 }
 
-/* The same for all numbers of a port, which in a block are side by side: it stays or goes as one. */
+/* Return whether all numbers of a block match and are adjacent: a block stays or moves as a whole. */
 static bool is_block_met(struct syncing *y, size_t first)
 {
     for (size_t i = first; i < first + y->needs.all[first].port->count; i++)
@@ -124,13 +124,13 @@ static bool is_block_met(struct syncing *y, size_t first)
     return true;
 }
 
-/* It must have its number, and has it not yet. */
+/* Return whether the need requires a number that it does not have yet. */
 static bool must_get(const struct syncing *y, size_t i)
 {
     return y->wishes[i].kind != WORKLOAD_KEEP && y->needs.all[i].port->mode == DIBS_REQUIRED;
 }
 
-/* Does this claim have what another port of the group must get? */
+/* Return whether the claim has a number that another port of the group requires. */
 static bool is_in_the_way(const struct syncing *y, const dibs_claim *claim)
 {
     for (size_t i = 0; i < y->needs.n; i++) {
@@ -145,8 +145,8 @@ static bool is_in_the_way(const struct syncing *y, const dibs_claim *claim)
     return false;
 }
 
-/* Move ports that may have any number out of the way of those that may not. A block moves as one. A number
- * that a process runs with does not become free by that: it is refused. */
+/* Move ports without a required number off those that others require. A block moves as a whole. A number in
+ * use by a process is not freed by that: the ledger refuses it. */
 static void move_blocking_ports(struct syncing *y)
 {
     for (size_t i = 0, n = 1; i < y->needs.n; i += n) {
@@ -166,16 +166,16 @@ static dibs_request request_of(const struct syncing *y, size_t i)
 {
     dibs_request request = workload_request(y->group, &y->needs.all[i]);
 
-    if (y->wishes[i].kind == WORKLOAD_KEEP) { /* found as it is */
+    if (y->wishes[i].kind == WORKLOAD_KEEP) { /* found unchanged */
         request.mode = DIBS_RANDOM;
         request.run = 0;
-        if (y->has_ipv6) /* and there may be claims that were made without */
+        if (y->has_ipv6) /* also find claims made without IPv6 */
             request.n_bindings = 0;
     }
     return request;
 }
 
-/* A need that must have its number gets back the claim that left its name with this number. */
+/* For a required number, find the claim that left this need's name with it. */
 static void find_left(struct syncing *y, size_t i)
 {
     const struct workload_need *need = &y->needs.all[i];
@@ -199,7 +199,7 @@ static void add_drop(const struct syncing *y, struct sync_batch *batch, const di
                      .shared_bytes = (uint32_t) present_shared_length(claim) };
 }
 
-/* Find the claim of each need, and decide whether it stays. */
+/* Find the claim of each need and decide whether it stays. */
 static void decide_needs(struct syncing *y)
 {
     const struct present *p = &y->present;
@@ -223,7 +223,7 @@ static void fill_batch(struct syncing *y, struct sync_batch *batch)
 {
     const struct present *p = &y->present;
 
-    for (int pass = 0; pass < 2; pass++) /* numbers that must be had are had before others are chosen */
+    for (int pass = 0; pass < 2; pass++) /* required numbers before chosen ones */
         for (size_t i = 0; i < y->needs.n; i++)
             if (must_get(y, i) == (pass == 0)) {
                 y->wishes[i].at = batch->n;
@@ -238,7 +238,7 @@ static void fill_batch(struct syncing *y, struct sync_batch *batch)
 
         if (!y->is_used[i] && !(is_use ? present_is_held(claim) : present_role_user(p, claim) != NULL))
             add_drop(y, batch, claim, false);
-        y->is_used[i] = y->is_used[i] || is_use; /* no claim of the manifest: not reported */
+        y->is_used[i] = y->is_used[i] || is_use; /* not a claim of the manifest: not reported */
     }
 }
 
@@ -258,17 +258,16 @@ static dibs_status prepare(struct syncing *y, struct sync_batch *batch, dibs_err
     batch->drops = drops ? drops : batch->drops;
     if (!y->wishes || !y->is_used || !requests || !drops) {
         (void) err_set(err, DIBS_FAILURE, "workload: out of memory");
-        return DIBS_FAILURE; /* clang's analyzer does not see that err_set() gives the status back */
+        return DIBS_FAILURE; /* clang's analyzer does not see that err_set() returns the status */
     }
     decide_needs(y);
     fill_batch(y, batch);
     return DIBS_OK;
 }
 
-/* ---- the answer ---- */
+/* ---- plan ---- */
 
-/* Add the claims that are there and not needed any more. An undo does not restore a claim that had left its
- * name. */
+/* Add the present claims that are no longer needed. An undo restores none that had left its name. */
 static void add_rest(const struct syncing *y, struct workload_plan *plan)
 {
     for (size_t i = 0; i < y->present.n; i++) {
@@ -281,7 +280,7 @@ static void add_rest(const struct syncing *y, struct workload_plan *plan)
             continue;
         change->kind = role || is_held ? WORKLOAD_STAY : WORKLOAD_DROP;
         change->claim = *claim;
-        change->claim.is_kept = claim->is_kept && !is_held; /* it ends with its holder */
+        change->claim.is_kept = claim->is_kept && !is_held; /* ends with its holder */
         change->before = name_part_count(claim->name) > DIBS_NAME_PARTS_MAX ? NULL : claim;
         if (change->kind == WORKLOAD_STAY)
             restarts_note_pod(change, role ? role : claim);
@@ -290,7 +289,7 @@ static void add_rest(const struct syncing *y, struct workload_plan *plan)
     }
 }
 
-/* Make the plan from the answers. It takes over the list of present claims. */
+/* Build the plan from the answers. It takes ownership of the present claims. */
 static dibs_status make_plan(struct syncing *y, const dibs_claim *answers, struct workload_plan *out,
                              dibs_err *err)
 {
@@ -321,7 +320,7 @@ static dibs_status make_plan(struct syncing *y, const dibs_claim *answers, struc
     return s;
 }
 
-/* ---- one batch for all ---- */
+/* ---- one batch for all groups ---- */
 
 static dibs_status sync_once(dibs *handle, struct syncing *all, size_t n, bool is_dry_run,
                              struct workload_plan *plans, dibs_err *err)
@@ -349,8 +348,7 @@ static dibs_status sync_once(dibs *handle, struct syncing *all, size_t n, bool i
     return s;
 }
 
-/* Retry while pods start between the listing and the batch: they have got the ports that their role shares
- * (DIBS_REL_USES), so everything is listed and decided again. */
+/* Sync, and retry when a pod started meanwhile and got ports that its role shares (DIBS_REL_USES). */
 static dibs_status sync_with_retries(dibs *handle, struct syncing *all, size_t n, bool is_dry_run,
                                      struct workload_plan *plans, dibs_err *err)
 {
@@ -361,7 +359,7 @@ static dibs_status sync_with_retries(dibs *handle, struct syncing *all, size_t n
         why = (dibs_err){ 0 };
         s = sync_once(handle, all, n, is_dry_run, plans, &why);
         for (size_t k = 0; k < n; k++)
-            forget(&all[k]);
+            discard_decisions(&all[k]);
     }
     if (s != DIBS_OK && err)
         *err = why;
@@ -403,10 +401,10 @@ dibs_status workload_cleanup(dibs *handle, const struct workload_group *group, s
     return workload_sync(handle, &empty, false, out, err);
 }
 
-/* ---- back to what was there before ---- */
+/* ---- undo ---- */
 
-/* Request the claim as it was before: the same number for the same name, kept. */
-static dibs_request again(const dibs_claim *was)
+/* Request a previous claim again: same number, same name, kept. */
+static dibs_request request_again(const dibs_claim *was)
 {
     dibs_request request = { .name = was->name,
                              .project = was->project[0] ? was->project : NULL,
@@ -442,7 +440,7 @@ dibs_status workload_undo(dibs *handle, const struct workload_plan *plans, size_
             if (change->kind == WORKLOAD_ADD || change->kind == WORKLOAD_MOVE)
                 drops[batch.n_drops++] = (dibs_drop){ .claim = &change->claim, .frees_name = is_back };
             if (is_back)
-                requests[batch.n++] = again(change->before);
+                requests[batch.n++] = request_again(change->before);
         }
     return dibs_claim_ports(handle, &batch, answers, err);
 }

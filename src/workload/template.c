@@ -47,7 +47,7 @@ static void skip_blanks(struct reading *r)
         step(r, 1);
 }
 
-/* Between quotes; \" and \\ stand for themselves. */
+/* Read a quoted word with the escapes \" and \\. */
 static dibs_status read_word(struct reading *r, struct template_piece *out, dibs_err *err)
 {
     struct template *t = r->t;
@@ -87,7 +87,7 @@ static dibs_status read_verb(struct reading *r, enum template_kind *out, dibs_er
     while (r->at + len < r->end && r->at[len] >= 'a' && r->at[len] <= 'z')
         len++;
     if (len == 0)
-        return DIBS_OK; /* a text in quotes alone */
+        return DIBS_OK; /* a quoted text only */
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
         if (strlen(verbs[i].word) == len && memcmp(verbs[i].word, r->at, len) == 0) {
             *out = verbs[i].kind;
@@ -97,7 +97,7 @@ static dibs_status read_verb(struct reading *r, enum template_kind *out, dibs_er
     return refuse(r, "expected 'port', 'address', 'env' or a text in double quotes after '{{'", err);
 }
 
-/* From "{{" to "}}". */
+/* Read from "{{" to "}}". */
 static dibs_status read_hole(struct reading *r, dibs_err *err)
 {
     struct template_piece piece = { .line = r->line, .column = r->column };
@@ -132,7 +132,7 @@ dibs_status template_parse(const char *name, const char *text, size_t len, struc
 
     if (len > TEMPLATE_BYTES_MAX)
         return err_set(err, DIBS_INVALID, "%s: larger than %d bytes", name, TEMPLATE_BYTES_MAX);
-    t.words = malloc(len + 1); /* what stands in quotes is shorter than its template */
+    t.words = malloc(len + 1); /* quoted words are shorter than the template */
     if (!t.words)
         return err_set(err, DIBS_FAILURE, "%s: out of memory", name);
     while (r.at < r.end && s == DIBS_OK) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parts of a workload as a person types them. */
+/* Resolve parts of a workload as a user types them. */
 #include <string.h>
 
 #include "base/err.h"
@@ -14,7 +14,7 @@ enum { PARTS_MAX = 5 };
 
 struct typed {
     char whole[DIBS_NAME_MAX + 1];
-    char text[DIBS_NAME_MAX + 1]; /* cut into its parts */
+    char text[DIBS_NAME_MAX + 1]; /* split into its parts */
     const char *part[PARTS_MAX];
     size_t n;
 };
@@ -34,7 +34,7 @@ static bool split(const char *text, struct typed *out)
     return true;
 }
 
-/* As it is written in the manifest, or as it stands in claims' names. */
+/* Match a name as written in the manifest or as encoded in claim names. */
 static bool is_called(const char *name, const char *typed)
 {
     char part[DIBS_NAME_PART_MAX + 1];
@@ -107,8 +107,8 @@ dibs_status workload_pod_parse(const struct workload_group *group, const char *t
     return DIBS_OK;
 }
 
-/* The claim in so many parts, or false when it has no such form. Where an instance is left out it is the
- * first; where the claims' name has a component's pod as "worker.1", it may be a part of its own. */
+/* Write the need's name in `n` parts, as users type it; false: it has no such form. Instance 0 may be
+ * omitted; a component's pod may be "worker.1" or a part of its own. */
 static bool in_parts(const struct workload_group *group, const struct workload_need *need, size_t n,
                      char out[DIBS_NAME_MAX + 1])
 {
@@ -134,8 +134,6 @@ static bool in_parts(const struct workload_group *group, const struct workload_n
     }
 }
 
-/* ---- a port ---- */
-
 static bool is_typed(const struct workload_group *group, const struct workload_need *need,
                      const struct typed *typed)
 {
@@ -145,7 +143,7 @@ static bool is_typed(const struct workload_group *group, const struct workload_n
            strcmp(strchr(name, '/'), strchr(typed->whole, '/')) == 0;
 }
 
-/* The claim that a reference means. */
+/* Return whether the reference means this need. */
 static bool is_target(const struct workload_need *need, const struct workload_reference *to)
 {
     const char *component = need->pod.component->name;
@@ -156,12 +154,12 @@ static bool is_target(const struct workload_need *need, const struct workload_re
         strcmp(need->port->name, to->port) != 0 ||
         strcmp(component ? component : "", to->component ? to->component : "") != 0)
         return false;
-    if (need->port->scope == WORKLOAD_ROLE_SCOPED) /* whichever pod is said, it has to be there */
+    if (need->port->scope == WORKLOAD_ROLE_SCOPED) /* any existing pod may be given */
         return (to->instance < 0 || instance < need->pod.role->instances) && id < need->pod.component->size;
     return need->pod.instance == instance && need->pod.id == id;
 }
 
-/* The same in parts, to be compared with what there is. */
+/* Write the reference as parts, for comparison with existing names. */
 static void write_parts(const struct workload_reference *to, char *out, size_t size)
 {
     char instance[16] = "";
@@ -175,8 +173,7 @@ static void write_parts(const struct workload_reference *to, char *out, size_t s
                     to->component ? to->component : "", id, to->port);
 }
 
-/* Name what there is instead: the nearest port or, failing that, those of the role that is named, or of all
- * roles when it is a port that is named. */
+/* Suggest the nearest port, or list those of the named role, or of all roles. */
 static dibs_status no_port(const struct workload_group *group, const struct workload_needs *needs,
                            const char *text, const struct typed *typed, bool *is_like, dibs_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The variables of a pod and their values. */
+/* Variables of a pod and their values. */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -8,8 +8,8 @@
 
 #include "base/banned.h"
 
-/* The place of a claim among the needs, by its name behind the group: the ledger may have given the group
- * another name since the needs were listed. They are few, and the pod's own come first. */
+/* Return the index of a need by its name without the group, which the ledger may have renamed since. Needs
+ * are few, and the pod's own come first. */
 static size_t find(const struct workload_needs *needs, const char *name)
 {
     size_t i = 0;
@@ -28,7 +28,7 @@ void workload_value_text(const struct workload_port *port, const uint16_t *ports
         used += (size_t) snprintf(out + used, size - used, "%s%u", i ? "," : "", ports[i]);
 }
 
-/* The value of a port of the pod, or of a reference. */
+/* Set the value of one of the pod's ports or references. */
 static dibs_status set_value(const struct workload_needs *needs, const char *name,
                              const struct workload_port *port, const uint16_t *ports,
                              struct workload_value *out, dibs_err *err)
@@ -36,7 +36,7 @@ static dibs_status set_value(const struct workload_needs *needs, const char *nam
     size_t at = find(needs, name);
 
     if (at == needs->n || !port)
-        return err_set(err, DIBS_FAILURE, "workload: '%s' was not asked for", name);
+        return err_set(err, DIBS_FAILURE, "workload: no need has the name '%s'", name);
     out->port = port;
     out->first = ports[at];
     workload_value_text(port, ports + at, out->text, sizeof out->text);
@@ -78,8 +78,6 @@ dibs_status workload_values(const struct workload_group *group, const struct wor
     *out = TAKE(values);
     return DIBS_OK;
 }
-
-/* ---- as the text that a claim records (dibs_claim.env) ---- */
 
 static bool has_variable(const struct workload_value *values, size_t n, const char *variable)
 {
@@ -128,14 +126,11 @@ char *workload_env_text(const struct workload_pod *pod, const struct workload_va
     return NULL;
 }
 
-/* ---- the differences between two such texts ---- */
-
 struct variable {
     const char *name, *text;
 };
 
-/* Cut the text up. It comes from a record, which any program may have written. SIZE_MAX: it is no such
- * text. */
+/* Split the text, which comes from a record that any program may have written. SIZE_MAX: invalid. */
 static size_t cut(char *text, struct variable *out)
 {
     size_t n = 0;
@@ -164,7 +159,7 @@ static const char *text_of(const struct variable *all, size_t n, const char *nam
 
 void restart_compare(struct workload_restart *r)
 {
-    /* A word has three bytes and a blank at least. */
+    /* A variable takes at least three bytes and a blank. */
     AUTO(free_auto) struct variable *before = calloc(strlen(r->was) / 4 + 1, sizeof *before);
     AUTO(free_auto) struct variable *after = calloc(strlen(r->now) / 4 + 1, sizeof *after);
     size_t n_before = before ? cut(r->was, before) : SIZE_MAX;
@@ -194,8 +189,6 @@ void restart_free(struct workload_restart *restart)
     free(restart->was);
     free(restart->now);
 }
-
-/* ---- getting the ports ---- */
 
 dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
                             const struct workload_needs *needs, uint16_t **out, dibs_err *err)
@@ -242,7 +235,7 @@ bool workload_user_of(dibs *handle, const struct workload_group *group, const di
     for (size_t i = 0; i < present.n && !user; i++) {
         const dibs_claim *claim = &present.claims[i];
 
-        /* The sync may have let it leave its name, before all of it was undone. */
+        /* The blocker may have the name NAME/PORT, which the rolled-back sync gave it. */
         if (claim->port == blocker->port && strncmp(blocker->name, claim->name, strlen(claim->name)) == 0)
             user = present_is_held(claim) ? claim : present_role_user(&present, claim);
     }

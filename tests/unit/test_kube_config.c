@@ -76,7 +76,7 @@ static void an_unsupported_field_is_refused_by_name(void **state)
         { HEAD CLUSTER "users: [{name: u, user: {client-key-data: '*'}}]", "base64" },
         { HEAD CLUSTER "users: [{name: u, user: {client-key: key}}]", "client-key /nowhere/key" },
         { HEAD "clusters: [{name: k, cluster: {server: 'https://a', insecure-skip-tls-verify: true}}]",
-          "anybody can be" },
+          "always checks the server's certificate" },
         { HEAD "clusters: [{name: k, cluster: {server: 'https://a', proxy-url: 'http://b'}}]",
           "'proxy-url'" },
         { HEAD "clusters: [{name: k, cluster: {server: 'http://10.0.0.1'}}]", "https://" },

@@ -14,21 +14,21 @@
 #include "base/banned.h"
 
 enum {
-    URL_MAX = 8192,         /* a "continue" of the API server has some hundred bytes */
-    CONNECT_MOST_MS = 5000, /* a server that is gone is noticed before the deadline of a long call */
+    URL_MAX = 8192,         /* a "continue" token of the API server has a few hundred bytes */
+    CONNECT_MOST_MS = 5000, /* detects a dead server before the deadline of a long call */
 };
 
 struct kubeapi {
     struct kubeapi_config config;
     struct web *web;
-    bool is_pem_new; /* a certificate has changed that `web` does not have yet */
+    bool is_pem_new; /* a certificate changed and `web` does not use it yet */
     LIST_HEAD(, kubeapi_call) calls;
 };
 
 struct kubeapi_call {
     struct kubeapi *api;
     LIST_ENTRY(kubeapi_call) link;
-    struct kubeapi_request request; /* its strings are not */
+    struct kubeapi_request request; /* its strings are not valid after kubeapi_ask() */
     struct web_call *call;
     char what[96]; /* "GET /api/v1/pods", for messages */
     char body[];
@@ -41,8 +41,8 @@ static const char *text_of(const struct kubeapi *api, enum kubeapi_which which)
     return api->config.credentials[which].text;
 }
 
-/* Whom we trust, and what we show, from the next call on. The server refuses an expired token. */
-static void renew(struct kubeapi *api)
+/* Reload certificates and token for the next call. On failure the old ones stay. */
+static void reload_credentials(struct kubeapi *api)
 {
     bool is_new = false;
 
@@ -51,7 +51,7 @@ static void renew(struct kubeapi *api)
     (void) !kubeapi_renew(&api->config, KUBEAPI_TOKEN, &is_new, NULL);
     if (api->is_pem_new && web_set_pem(api->web, text_of(api, KUBEAPI_CA), text_of(api, KUBEAPI_CERT),
                                        text_of(api, KUBEAPI_KEY)))
-        api->is_pem_new = false; /* else the next call tries again */
+        api->is_pem_new = false; /* otherwise the next call retries */
 }
 
 dibs_status kubeapi_open(struct kubeapi_config *config, struct kubeapi **out, dibs_err *err)
@@ -116,8 +116,6 @@ const char *kubeapi_namespace(const struct kubeapi *api)
     return api->config.ns;
 }
 
-/* ---- answers ---- */
-
 static void read_answer(const struct kubeapi_call *call, struct web_answer *from, jsonr_doc **doc,
                         struct kubeapi_answer *out)
 {
@@ -131,7 +129,7 @@ static void read_answer(const struct kubeapi_call *call, struct web_answer *from
         return;
     }
     if (call->request.chunk && is_done)
-        return; /* all of it was delivered */
+        return; /* chunk() has received the whole body */
     kubeapi_defuse(from->body.at, from->body.n);
     dibs_status s = jsonr_parse(from->body.n > 0 ? from->body.at : "", from->body.n, doc, &out->err);
     if (!is_done) {
@@ -164,9 +162,7 @@ static bool on_chunk(void *ctx, const char *bytes, size_t n)
     return call->request.chunk(call->request.ctx, bytes, n);
 }
 
-/* ---- calls ---- */
-
-/* The client copies addresses and headers, but not the body. */
+/* The web client copies addresses and headers, but not the body. */
 static dibs_status start(struct kubeapi_call *call, const struct kubeapi_request *request, dibs_err *err)
 {
     struct kubeapi *api = call->api;
@@ -219,7 +215,7 @@ dibs_status kubeapi_ask(struct kubeapi *api, const struct kubeapi_request *reque
                     (int) strcspn(request->path, "?"), request->path);
     if (request->body)
         memcpy(call->body, request->body, request->n_body);
-    renew(api);
+    reload_credentials(api);
     dibs_status s = start(call, request, err);
     if (s != DIBS_OK) {
         free(call);

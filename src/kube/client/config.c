@@ -12,7 +12,7 @@
 
 #include "base/banned.h"
 
-/* Where kubelet puts what a pod needs to talk to the API server. */
+/* Where kubelet mounts the pod's credentials for the API server. */
 #define ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount"
 
 enum { KUBECONFIG_MAX_BYTES = 4 << 20 };
@@ -47,7 +47,7 @@ dibs_status kubeapi_renew(struct kubeapi_config *config, enum kubeapi_which whic
     return c->text ? DIBS_OK : s;
 }
 
-/* "[::1]" needs its brackets in a URL; the variable has none. */
+/* Set the URL of the server. An IPv6 address needs brackets in a URL; the environment variable has none. */
 static dibs_status set_server(const char *host, const char *port, struct kubeapi_config *out, dibs_err *err)
 {
     bool is_v6 = strchr(host, ':') != NULL && host[0] != '[';
@@ -59,7 +59,7 @@ static dibs_status set_server(const char *host, const char *port, struct kubeapi
     return DIBS_OK;
 }
 
-/* Of the pod that we are in. */
+/* Load the service account of the pod that this process runs in. */
 static dibs_status load_account(const char *host, struct kubeapi_config *out, dibs_err *err)
 {
     const char *port = getenv("KUBERNETES_SERVICE_PORT");
@@ -118,9 +118,10 @@ dibs_status kubeapi_config_load(const char *kubeconfig, struct kubeapi_config *o
     else if (host && *host)
         s = load_account(host, &config, err);
     else
-        s = err_set(err, DIBS_INVALID,
-                    "there is no API server to talk to: this is no pod (KUBERNETES_SERVICE_HOST is not set); "
-                    "give --kubeconfig FILE or set KUBECONFIG");
+        s = err_set(
+            err, DIBS_INVALID,
+            "there is no API server to talk to: this is not a pod (KUBERNETES_SERVICE_HOST is unset); "
+            "give --kubeconfig FILE or set KUBECONFIG");
     if (s == DIBS_OK && !config.ns[0])
         (void) text_copy(config.ns, sizeof config.ns, "default");
     if (s == DIBS_OK)

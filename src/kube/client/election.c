@@ -30,13 +30,13 @@ struct election {
     char name[64];
     char identity[IDENTITY_MAX + 1];
     int64_t next_ms;
-    struct kubeapi_call *call; /* NULL: it rests until then */
+    struct kubeapi_call *call; /* NULL: idle until next_ms */
     struct record seen;
-    int64_t seen_ms;              /* since when it has been like that; 0: nothing was seen */
-    int64_t sent_ms;              /* the write under way */
-    int64_t until_ms;             /* we lead for so long; 0: we do not */
-    bool is_resigning, is_giving; /* it shall be nobody's; that is still to be written */
-    struct record wanted;         /* what is being written */
+    int64_t seen_ms;              /* when `seen` last changed, by our clock; 0: nothing seen yet */
+    int64_t sent_ms;              /* when the pending write was sent */
+    int64_t until_ms;             /* we lead until then; 0: we do not lead */
+    bool is_resigning, is_giving; /* resignation requested; its write is still to be sent */
+    struct record wanted;         /* content of the pending write */
     dibs_err trouble;
 };
 
@@ -46,7 +46,7 @@ static void rest(struct election *e)
     e->next_ms = clock_monotonic_ms() + jitter_ms(ELECTION_RETRY_MS);
 }
 
-/* Call about the Lease, or about all of them to make one. */
+/* Call the API server about the Lease, or about the collection in order to create it. */
 static void ask(struct election *e, struct kubeapi_request request)
 {
     char path[256] = "";
@@ -88,8 +88,8 @@ static bool is_same(const struct record *a, const struct record *b)
            strcmp(a->renewed, b->renewed) == 0;
 }
 
-/* Take the Lease of an answer. False: it has none, and why not is noted. */
-static bool see(struct election *e, const struct kubeapi_answer *answer)
+/* Store the Lease of an answer in `seen`. Return false, and keep the reason, when the answer has none. */
+static bool store_answer(struct election *e, const struct kubeapi_answer *answer)
 {
     struct record now;
 
@@ -104,14 +104,13 @@ static bool see(struct election *e, const struct kubeapi_answer *answer)
     return true;
 }
 
-/* ---- writing ---- */
-
 static void on_written(void *ctx, const struct kubeapi_answer *answer)
 {
     struct election *e = ctx;
 
-    /* Else somebody was first, or nobody knows: looked at next. What was certain before still is. */
-    if (see(e, answer))
+    /* On failure another process was first, or the outcome is unknown: the next turn reads the Lease. The
+     * margin that earlier renewals gave stays valid. */
+    if (store_answer(e, answer))
         e->until_ms = is_ours(e) && !e->is_resigning ? e->sent_ms + ELECTION_DURATION_MS : 0;
 }
 
@@ -176,9 +175,7 @@ static void want(struct election *e)
     send(e);
 }
 
-/* ---- looking ---- */
-
-/* May we take the Lease: is it ours, free, of a dead process, or unchanged for its duration? */
+/* Return whether we may acquire the Lease: it is ours, free, expired, or of a dead process. */
 static bool may_take(const struct election *e)
 {
     int64_t duration_ms = e->seen.duration_ms > 0 ? e->seen.duration_ms : ELECTION_DURATION_MS;
@@ -190,7 +187,7 @@ static bool may_take(const struct election *e)
 static void on_seen(void *ctx, const struct kubeapi_answer *answer)
 {
     struct election *e = ctx;
-    bool is_seen = see(e, answer);
+    bool is_seen = store_answer(e, answer);
     bool is_absent = answer->code == HTTP_NOT_FOUND;
 
     if (is_absent) {
@@ -208,7 +205,7 @@ void election_turn(struct election *e, int64_t now_ms)
     if (e->call || now_ms < e->next_ms || e->is_resigning)
         return;
     if (election_margin_ms(e, now_ms) > 0 && is_ours(e) && e->trouble.code == DIBS_OK) {
-        want(e); /* nobody else may have changed it: the version tells */
+        want(e); /* the resourceVersion detects a concurrent change */
         return;
     }
     ask(e, (struct kubeapi_request){ .method = "GET", .done = on_seen });
@@ -243,7 +240,7 @@ bool election_resign(struct election *e)
         e->is_resigning = true;
         e->until_ms = 0;
     }
-    /* A renewal under way is waited for: given up, it might still come, and make the version another. */
+    /* Wait for a renewal under way: after a cancel it could still be executed and change the version. */
     if (!e->call && e->is_giving) {
         e->is_giving = false;
         e->wanted = e->seen;

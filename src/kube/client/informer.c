@@ -15,20 +15,20 @@
 #include "base/banned.h"
 
 enum {
-    PAGE_FIRST = 500,  /* objects of a page, as kubectl asks; when the server forgets while we read: */
-    PAGE_LATER = 5000, /* fewer pages take less long */
-    LIST_MS = 60000,   /* what the server itself gives a request */
-    WATCH_S = 240,     /* the least that a watch is asked to last; as much again at random */
-    SILENCE_MS = 2 * WATCH_S * 1000 + 30000, /* the server ends a watch itself before that */
-    BEGIN_MS = 30000,                        /* within which a watch must begin */
-    PAUSE_FIRST_MS = 500,                    /* after a failure; doubled up to: */
+    PAGE_FIRST = 500,  /* objects of a page, as kubectl asks for */
+    PAGE_LATER = 5000, /* larger pages after the server dropped a list that was read too slowly */
+    LIST_MS = 60000,   /* the server's own timeout of a request */
+    WATCH_S = 240,     /* least duration of a watch; up to twice as long at random */
+    SILENCE_MS = 2 * WATCH_S * 1000 + 30000, /* the server ends a watch before that */
+    BEGIN_MS = 30000,                        /* deadline for the first answer to a watch */
+    PAUSE_FIRST_MS = 500,                    /* backoff after a failure; doubled up to PAUSE_MOST_MS */
     PAUSE_MOST_MS = 30000,
-    PAUSE_END_MS = 100, /* after a watch that ended as it should */
-    ABSENT_MS = 30000,  /* how often is looked whether the resource is there, or allowed, by now */
-    VERSION_MAX = 255,  /* of an object: opaque, in fact a number */
+    PAUSE_END_MS = 100, /* after a watch that the server ended normally */
+    ABSENT_MS = 30000,  /* how often to check for an absent or forbidden resource */
+    VERSION_MAX = 255,  /* of an object's resourceVersion: opaque, in practice a number */
     CONTINUE_MAX = 4096,
-    NAME_MAX_BYTES = 64, /* of a version of a group */
-    VERSIONS_MAX = 8,    /* of a group that are tried */
+    NAME_MAX_BYTES = 64, /* of the name of a group's version */
+    VERSIONS_MAX = 8,    /* of a group, tried in order */
     PATH_MAX_BYTES = 3 * (CONTINUE_MAX + VERSION_MAX),
 };
 
@@ -39,26 +39,26 @@ struct informer {
     struct informer_options options;
     struct informer_status status;
     enum doing doing;
-    int64_t resume_ms, pause_ms; /* while pausing; the next pause */
+    int64_t resume_ms, pause_ms; /* end of this pause; length of the next */
     struct kubeapi_call *call;
-    bool wants_list;  /* instead of going on with the watch */
-    bool is_again;    /* asked for while one was under way */
-    int64_t begun_ms; /* of the list under way */
-    unsigned page;    /* objects of a page */
+    bool wants_list;  /* list instead of resuming the watch */
+    bool is_again;    /* a list was requested while one was under way */
+    int64_t begun_ms; /* when the list under way began */
+    unsigned page;    /* objects per page */
     char next[CONTINUE_MAX + 1];
-    char version[VERSION_MAX + 1];               /* where the watch goes on */
-    char versions[VERSIONS_MAX][NAME_MAX_BYTES]; /* of the group, the preferred one first */
+    char version[VERSION_MAX + 1];               /* where the watch resumes */
+    char versions[VERSIONS_MAX][NAME_MAX_BYTES]; /* the group's versions, the preferred one first */
     size_t n_versions, which;
-    struct bytes rest; /* of the watch: a line that has no end yet */
-    const char *wrong; /* why we ended it */
+    struct bytes rest; /* last line of the watch, still incomplete */
+    const char *wrong; /* why we ended the watch; NULL: we did not */
     dibs_err why;
-    bool is_forgotten; /* the server said 410 */
+    bool is_forgotten; /* the server no longer has our version (410) */
     char path[PATH_MAX_BYTES];
 };
 
 /* ---- messages ---- */
 
-/* False: it is none of them. */
+/* Return false when the type is unknown. */
 static bool read_kind(const char *type, enum informer_kind *out)
 {
     static const char *const names[] = { "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR" };
@@ -151,7 +151,7 @@ static void refused(struct informer *inf, const struct kubeapi_answer *answer)
     pause_for(inf, ABSENT_MS);
 }
 
-/* Get inf->path. */
+/* Send a GET of inf->path. */
 static void get(struct informer *inf, enum doing doing, struct kubeapi_request request)
 {
     dibs_err err = { 0 };
@@ -164,7 +164,7 @@ static void get(struct informer *inf, enum doing doing, struct kubeapi_request r
         failed(inf, &err, 0);
 }
 
-/* ---- which version ---- */
+/* ---- API version ---- */
 
 static void write_root(const struct informer *inf, char *out, size_t size)
 {
@@ -184,7 +184,7 @@ static void settle(struct informer *inf, enum informer_state state)
     tell(inf, INFORMER_LISTED, NULL);
 }
 
-/* There are none: that is an answer, too. */
+/* Report an empty list: the server does not have the resource. */
 static void absent(struct informer *inf)
 {
     inf->n_versions = inf->which = 0;
@@ -235,7 +235,7 @@ static void discover(struct informer *inf)
 
 /* ---- listing ---- */
 
-/* The server has no answer for a version that it announces: perhaps another one has the resource. */
+/* Try the next version of the group: the server announces this one, but does not serve the resource in it. */
 static void missing(struct informer *inf)
 {
     if (inf->which + 1 < inf->n_versions) {
@@ -297,11 +297,11 @@ static void on_page(void *ctx, const struct kubeapi_answer *answer)
     if (answer->code == HTTP_NOT_FOUND && was_first) {
         missing(inf);
     } else if (answer->code == HTTP_GONE && inf->page == PAGE_FIRST) {
-        inf->page = PAGE_LATER; /* at once: only the pages took too long */
+        inf->page = PAGE_LATER; /* retry at once: reading many pages took too long */
         pause_for(inf, 0);
     } else {
         if (answer->code == HTTP_OK && inf->page > 1)
-            inf->page /= 2; /* it came, and could not be taken: perhaps there was too much of it */
+            inf->page /= 2; /* the answer arrived but could not be processed: it may be too large */
         refused(inf, answer);
     }
 }
@@ -321,7 +321,7 @@ static void list_page(struct informer *inf)
 
 static void begin_list(struct informer *inf)
 {
-    inf->wants_list = true; /* until it is complete */
+    inf->wants_list = true; /* until the list is complete */
     inf->is_again = false;
     inf->begun_ms = clock_monotonic_ms();
     inf->next[0] = '\0';
@@ -334,7 +334,7 @@ static void begin_list(struct informer *inf)
 
 /* ---- watching ---- */
 
-/* Returns why the watch has to end, or NULL. */
+/* Process one line of the watch. Return why the watch has to end, or NULL. */
 static const char *take_line(void *ctx, const char *line, size_t n)
 {
     struct informer *inf = ctx;
@@ -342,7 +342,7 @@ static const char *take_line(void *ctx, const char *line, size_t n)
     const char *wrong = informer_message_read(line, n, &m);
 
     if (wrong) {
-        /* To go on would be to leave something out. */
+        /* Skipping the message would lose a change. */
         inf->is_forgotten = true;
         (void) err_set(&inf->why, DIBS_UNAVAILABLE, "watching %s: a message cannot be read: %s",
                        inf->options.plural, wrong);
@@ -357,7 +357,8 @@ static const char *take_line(void *ctx, const char *line, size_t n)
     if (m.kind != INFORMER_BOOKMARK)
         tell(inf, m.kind == INFORMER_DELETED ? INFORMER_GONE : INFORMER_CHANGED, m.object);
     inf->status.n_events++;
-    inf->pause_ms = PAUSE_FIRST_MS; /* not by a list: one after another would be all that the server does */
+    /* only an event resets it: after lists alone, repeated lists could overload the server */
+    inf->pause_ms = PAUSE_FIRST_MS;
     tell_trouble(inf, NULL);
     (void) text_copy(inf->version, sizeof inf->version, m.version);
     informer_message_done(&m);
@@ -382,7 +383,7 @@ static void on_end(void *ctx, const struct kubeapi_answer *answer)
     inf->is_forgotten = inf->is_forgotten || answer->code == HTTP_GONE || answer->code == HTTP_NOT_FOUND;
     if (inf->is_forgotten)
         inf->wants_list = true;
-    /* A stream that ends once, or a place that is forgotten, happens with every change of servers. */
+    /* One broken stream or expired version is normal when an API server is replaced. */
     bool is_routine = inf->pause_ms == PAUSE_FIRST_MS;
     if (!has_failed)
         pause_for(inf, jitter_ms(PAUSE_END_MS));
@@ -416,7 +417,7 @@ static void begin_watch(struct informer *inf)
 
 void informer_turn(struct informer *inf, int64_t now_ms)
 {
-    if (inf->doing == WATCHING && inf->wants_list) { /* somebody wants certainty */
+    if (inf->doing == WATCHING && inf->wants_list) { /* the caller needs a proof by a fresh list */
         kubeapi_cancel(TAKE(inf->call));
         pause_for(inf, 0);
         now_ms = clock_monotonic_ms();
@@ -441,10 +442,10 @@ int64_t informer_next_ms(const struct informer *inf, int64_t now_ms)
 void informer_list_again(struct informer *inf)
 {
     if (inf->doing == LISTING || inf->doing == DISCOVERING)
-        inf->is_again = true; /* the one under way may have begun too early */
+        inf->is_again = true; /* the list under way may have begun too early */
     else
         inf->wants_list = true;
-    /* A pause after a failure stays; one that only waits for what is absent does not. */
+    /* Keep the backoff after a failure; cut short only the wait for an absent resource. */
     if (inf->doing == PAUSING &&
         (inf->status.state == INFORMER_ABSENT || inf->status.state == INFORMER_KNOWN) &&
         !inf->status.is_in_trouble)

@@ -1,47 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_KUBE_CLIENT_INFORMER_H
 #define DIBS_KUBE_CLIENT_INFORMER_H
-/* All objects of one resource, and how they change: a list, then a watch from where the list was, and a list
- * again when the server has forgotten that place.
+/* List and watch all objects of one resource: a list, then a watch from the list's version on, and a new
+ * list when the server no longer has that version.
  *
- * A list is read page by page as of one moment, and asked for without a version: the server answers with
- * what is true then, not with what it remembers. An interrupted watch goes on where it was. Pauses grow and
- * are spread, and the server's own wishes (Retry-After) count. */
+ * A list is read page by page as one consistent snapshot, and without a version, so the server does not
+ * answer from a stale cache. An interrupted watch resumes where it stopped. Retries use jittered
+ * exponential backoff and respect Retry-After. */
 #include "kube/client/kubeapi.h"
 
 struct informer;
 
 enum informer_state {
-    INFORMER_BEGINNING, /* no list is complete yet */
-    INFORMER_KNOWN,     /* the list is complete, up to the watch */
-    INFORMER_ABSENT,    /* the server does not know the resource: there are none */
-    INFORMER_DENIED,    /* we may not see them */
+    INFORMER_BEGINNING, /* no complete list yet */
+    INFORMER_KNOWN,     /* the list is complete and the watch keeps it current */
+    INFORMER_ABSENT,    /* the server does not have the resource: no objects */
+    INFORMER_DENIED,    /* we are not allowed to read the resource */
 };
 
 struct informer_status {
     enum informer_state state;
-    bool is_in_trouble; /* the last call was refused, or not answered */
-    /* When the list began that was completed last (clock_monotonic_ms()); 0: none was. Every
-     * object of that moment was reported. */
+    bool is_in_trouble; /* the last call was refused or not answered */
+    /* When the last complete list began (clock_monotonic_ms()); 0: none yet. */
     int64_t listed_ms;
-    uint64_t n_lists, n_events; /* so far */
+    uint64_t n_lists, n_events; /* totals */
 };
 
 enum informer_news {
-    INFORMER_LISTING, /* a list begins: objects that are not reported until it is complete are gone */
-    INFORMER_CHANGED, /* an object is there */
-    INFORMER_GONE,    /* an object is deleted */
-    INFORMER_LISTED,  /* the list is complete; also, without objects, of a resource that is absent */
+    INFORMER_LISTING, /* a list begins: objects that are not reported before INFORMER_LISTED are gone */
+    INFORMER_CHANGED, /* an object was added or changed */
+    INFORMER_GONE,    /* an object was deleted */
+    INFORMER_LISTED,  /* the list is complete; also reported, without objects, for an absent resource */
 };
 
 struct informer_options {
-    const char *group;  /* "apps"; "": the core; must stay */
-    const char *plural; /* "statefulsets"; must stay */
-    /* Which version of the group: NULL: whichever the server prefers, for resources that come with others'
-     * software. */
+    const char *group;  /* "apps"; "": the core group; borrowed */
+    const char *plural; /* "statefulsets"; borrowed */
+    /* Version of the group. NULL: the one that the server prefers, for resources of other projects. */
     const char *version;
     void (*news)(void *ctx, enum informer_news what, const jsonr_value *object);
-    /* Something is wrong; or not any more (NULL). */
+    /* Report a failure; NULL: the failure is over. */
     void (*trouble)(void *ctx, const dibs_err *why);
     void *ctx;
 };
@@ -49,26 +47,26 @@ struct informer_options {
 dibs_status informer_open(struct kubeapi *api, const struct informer_options *options, struct informer **out,
                           dibs_err *err);
 void informer_close(struct informer *informer); /* NULL is fine */
-/* Whenever something may be due; how long that is from `now_ms` on (clock_monotonic_ms()). */
+/* Do what is due; informer_next_ms() returns the time from `now_ms` (clock_monotonic_ms()) until then. */
 void informer_turn(struct informer *informer, int64_t now_ms);
 int64_t informer_next_ms(const struct informer *informer, int64_t now_ms);
 
 const struct informer_status *informer_status(const struct informer *informer);
-/* A list is wanted that begins from now on. */
+/* Request a list that begins after this call. */
 void informer_list_again(struct informer *informer);
-/* Is one under way, or wanted and not begun? False while something is in its way. */
+/* Return whether a list is under way or requested. False while a failure delays it. */
 bool informer_is_listing(const struct informer *informer);
 
-/* ---- a message of a watch (for its fuzz target, too) ---- */
+/* ---- a message of a watch (public for its fuzz target) ---- */
 enum informer_kind { INFORMER_ADDED, INFORMER_MODIFIED, INFORMER_DELETED, INFORMER_BOOKMARK, INFORMER_ERROR };
 struct informer_message {
     jsonr_doc *doc;
     enum informer_kind kind;
     const jsonr_value *object;
-    const char *version; /* of the object; an error has none */
+    const char *version; /* the object's; NULL for an error */
     int code;            /* of an error */
 };
-/* NULL, or what is wrong with it; then nothing is to be freed. */
+/* Parse a message. Return NULL, or the fault; after a fault there is nothing to free. */
 const char *informer_message_read(const char *line, size_t n, struct informer_message *out);
 void informer_message_done(struct informer_message *message);
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_KUBE_CLIENT_KUBEAPI_H
 #define DIBS_KUBE_CLIENT_KUBEAPI_H
-/* A client of Kubernetes' API server.
+/* A client of the Kubernetes API server.
  *
- * It never waits by itself: kubeapi_fd() becomes readable when there is something to do, in a loop of ours.
- * Every call ends by its deadline with its done(), unless it is cancelled. One thread. */
+ * It never blocks: kubeapi_fd() becomes readable when the caller's loop has to call it. Every call ends by
+ * its deadline with done(), unless it is cancelled. For one thread. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,9 +15,9 @@
 struct kubeapi;
 struct kubeapi_call;
 
-/* The configuration is the client's from then on, also on failure. */
+/* Open a client. It takes ownership of the configuration, also on failure. */
 dibs_status kubeapi_open(struct kubeapi_config *config, struct kubeapi **out, dibs_err *err);
-void kubeapi_close(struct kubeapi *api); /* NULL is fine. Calls under way are cancelled. */
+void kubeapi_close(struct kubeapi *api); /* NULL is fine. Cancels calls under way. */
 int kubeapi_fd(const struct kubeapi *api);
 void kubeapi_turn(struct kubeapi *api);
 const char *kubeapi_server(const struct kubeapi *api);
@@ -35,15 +35,16 @@ enum {
 };
 
 struct kubeapi_answer {
-    dibs_status status; /* OK: 200 or 201, and `root` is there. NOT_FOUND: 404; DENIED: 401, 403; TAKEN: 409;
-                           INVALID: other refusals for good; UNAVAILABLE: whatever may pass */
-    int code;           /* HTTP's, or that of a Status; 0: there was no answer */
-    int64_t retry_after_ms;  /* 0: it does not say */
-    const jsonr_value *root; /* borrowed for the call; NULL unless OK */
+    /* OK: 200 or 201, and `root` is set. NOT_FOUND: 404; DENIED: 401, 403; TAKEN: 409; INVALID: other
+     * permanent refusals; UNAVAILABLE: transient failures */
+    dibs_status status;
+    int code;                /* of HTTP or of a Status object; 0: no answer */
+    int64_t retry_after_ms;  /* 0: not given */
+    const jsonr_value *root; /* borrowed during done(); NULL unless OK */
     dibs_err err;            /* when status is not OK */
 };
 
-/* Strings are copied. */
+/* kubeapi_ask() copies the strings. */
 struct kubeapi_request {
     const char *method;
     const char *path; /* "/api/v1/pods?limit=1" */
@@ -51,25 +52,25 @@ struct kubeapi_request {
     size_t n_body;
     int64_t timeout_ms;
     void (*done)(void *ctx, const struct kubeapi_answer *answer); /* may start other calls */
-    /* A stream instead of an answer: pieces of it, when the server answers 200; false ends it. It may start
-     * and cancel nothing. done() tells how it ended, without a root. */
+    /* Stream mode: called with each piece of a 200 answer; return false to end the stream. It must not
+     * start or cancel calls. done() then reports the end, without a root. */
     bool (*chunk)(void *ctx, const char *bytes, size_t n);
     int64_t silence_max_ms;
     void *ctx;
 };
-/* Start a call. done() gets every failure but that of memory: FAILURE. */
+/* Start a call. done() reports every failure except lack of memory, which is FAILURE here. */
 dibs_status kubeapi_ask(struct kubeapi *api, const struct kubeapi_request *request, struct kubeapi_call **out,
                         dibs_err *err);
-void kubeapi_cancel(struct kubeapi_call *call); /* NULL is fine. done() is not called. */
+void kubeapi_cancel(struct kubeapi_call *call); /* NULL is fine. Does not call done(). */
 
 /* ---- objects (object.c) ---- */
-/* A Status as an error: "pods is forbidden: ...". */
+/* Turn a Status object into an error: "pods is forbidden: ...". */
 dibs_status kubeapi_refusal(int code, const jsonr_value *status, const char *what, dibs_err *err);
-/* Take \u0000 out of a JSON text, which jansson does not read: one annotation of a pod could make a whole
- * list unreadable. In place; U+FFFD stands for each. */
+/* Replace each \u0000 in a JSON text by U+FFFD, in place. Jansson rejects \u0000, so one annotation of a
+ * pod could make a whole list unreadable. */
 void kubeapi_defuse(char *text, size_t n);
-/* Escapes what a query's value cannot have. False: it does not fit. */
+/* Percent-encode a value of a query. Return false when it does not fit. */
 bool kubeapi_escape(const char *text, char *out, size_t size);
-/* Of a Lease or an Event: "2026-01-31T12:00:00.000000Z". */
+/* Format a time for a Lease or an Event: "2026-01-31T12:00:00.000000Z". */
 void kubeapi_time(int64_t wall_ms, char out[40]);
 #endif

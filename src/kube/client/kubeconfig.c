@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A kubeconfig: the cluster and the user of its current context. What would need a program, a password or an
- * unchecked certificate is refused by name: to leave it out would be to be somebody else. */
+/* Parse a kubeconfig: cluster and user of its current context. Settings that need a program, a password or
+ * an unchecked certificate are refused by name: ignoring them would act as another user. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 #include "base/banned.h"
 
-/* Nothing is read after a fault. */
+/* State of the parser. After a fault every function does nothing. */
 struct reading {
     struct yaml_faults faults;
     const char *directory;
@@ -28,13 +28,12 @@ static const char *text_of(const yaml_node *map, const char *key)
     return text && *text ? text : NULL;
 }
 
-/* The entry of "clusters", "contexts" or "users" with that name: its map of the same name in the singular.
- * NULL: a fault. */
+/* Find the entry of "clusters", "contexts" or "users" with that name and return its map of the same name in
+ * the singular. NULL: a fault. */
 static const yaml_node *need_entry(struct reading *r, const yaml_node *at, const char *list,
                                    const char *inner, const char *name)
 {
     const yaml_node *entries = yaml_get(yaml_root(r->faults.yaml, 0), list);
-    char shown[80] = "";
 
     for (const yaml_node *item = entries && entries->kind == YAML_LIST ? entries->first : NULL; item;
          item = item->next) {
@@ -47,7 +46,7 @@ static const yaml_node *need_entry(struct reading *r, const yaml_node *at, const
             return entry;
         break;
     }
-    yaml_fault(&r->faults, at, "there is no '%s' in %s", text_safe(name, shown, sizeof shown), list);
+    yaml_fault(&r->faults, at, "there is no '%.80s' in %s", name, list);
     return NULL;
 }
 
@@ -62,7 +61,7 @@ static void set_path(struct reading *r, const yaml_node *at, char out[KUBEAPI_PA
         yaml_fault(&r->faults, at, "the path is too long");
 }
 
-/* KEY-data, or the file that KEY names; data wins, as kubectl has it. */
+/* Read KEY-data, or the file that KEY names; data takes precedence, as in kubectl. */
 static void read_pem(struct reading *r, const yaml_node *map, const char *key, enum kubeapi_which which)
 {
     struct kubeapi_credential *out = &r->out->credentials[which];
@@ -73,7 +72,7 @@ static void read_pem(struct reading *r, const yaml_node *map, const char *key, e
     if (data) {
         out->text = base64_decode_text(data);
         if (!out->text)
-            yaml_fault(&r->faults, yaml_get(map, data_key), "this is no base64 of a PEM text");
+            yaml_fault(&r->faults, yaml_get(map, data_key), "this is not a PEM text in base64");
     } else if (text_of(map, key)) {
         set_path(r, yaml_get(map, key), out->file);
         if (r->faults.status == DIBS_OK)
@@ -82,7 +81,7 @@ static void read_pem(struct reading *r, const yaml_node *map, const char *key, e
     }
 }
 
-/* A key that changes who we are or whom we trust, and that dibs does not follow. */
+/* Refuse keys that would change identity or trust and that dibs does not support. */
 static void refuse_keys(struct reading *r, const yaml_node *map, const char *const *keys, const char *why)
 {
     for (; *keys; keys++)
@@ -115,7 +114,7 @@ static void read_server(struct reading *r, const yaml_node *cluster)
     if (strncmp(server, "https://", 8) != 0 && !is_loopback(server))
         yaml_fault(&r->faults, at, "the server must be https://, or http:// of this machine");
     if (!text_copy(r->out->server, sizeof r->out->server, server) || strpbrk(server, "?#@ \t"))
-        yaml_fault(&r->faults, at, "this is no address of a server");
+        yaml_fault(&r->faults, at, "this is not the address of a server");
     size_t n = strlen(r->out->server);
     while (n > 0 && r->out->server[n - 1] == '/')
         r->out->server[--n] = '\0';
@@ -126,10 +125,10 @@ static void read_cluster(struct reading *r, const yaml_node *cluster)
     static const char *const strange[] = { "proxy-url", "tls-server-name", NULL };
     bool is_insecure = false;
 
-    refuse_keys(r, cluster, strange, "is nothing that dibs can follow; reach the server directly");
+    refuse_keys(r, cluster, strange, "is not supported; reach the server directly");
     if (yaml_bool(yaml_get(cluster, "insecure-skip-tls-verify"), &is_insecure) && is_insecure)
         yaml_fault(&r->faults, yaml_key(cluster, "insecure-skip-tls-verify"),
-                   "a server that anybody can be is not talked to; give certificate-authority");
+                   "dibs always checks the server's certificate; give certificate-authority");
     read_server(r, cluster);
     read_pem(r, cluster, "certificate-authority", KUBEAPI_CA);
 }
@@ -140,8 +139,8 @@ static void read_token(struct reading *r, const yaml_node *user)
     struct kubeapi_credential *out = &r->out->credentials[KUBEAPI_TOKEN];
 
     if (token && (strlen(token) > KUBEAPI_TOKEN_MAX || strpbrk(token, "\r\n")))
-        yaml_fault(&r->faults, yaml_get(user, "token"), "this is no token");
-    if (text_of(user, "tokenFile")) { /* over the token, as client-go has it */
+        yaml_fault(&r->faults, yaml_get(user, "token"), "this is not a token");
+    if (text_of(user, "tokenFile")) { /* takes precedence over "token", as in client-go */
         set_path(r, yaml_get(user, "tokenFile"), out->file);
         return;
     }

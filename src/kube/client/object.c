@@ -38,7 +38,7 @@ void kubeapi_defuse(char *text, size_t n)
 
         if (left >= 6 && memcmp(at, "\\u0000", 6) == 0)
             memcpy(at, "\\ufffd", 6);
-        /* Two bytes, so that an escaped backslash begins nothing. */
+        /* Skip both bytes, so that an escaped backslash does not start an escape. */
         at = left > 2 ? memchr(at + 2, '\\', left - 2) : NULL;
     }
 }

@@ -18,14 +18,13 @@
 #define LISTEN_DEFAULT "127.0.0.1:9464"
 
 enum {
-    LEDGER_MS = 4000,    /* of a call of the ledger: well within the Lease, which must outlast it */
-    PASS_MS = 5000,      /* how often all claims are checked at least */
-    PASS_MOST_MS = 2000, /* then the Lease is renewed, and the rest is left to the next pass */
-    REST_LEAST_MS = 20,  /* between two passes; and four times as long as the last one took, up to: */
+    LEDGER_MS = 4000,    /* deadline of a ledger call; the Lease must outlast it */
+    PASS_MS = 5000,      /* longest interval between two passes */
+    PASS_MOST_MS = 2000, /* longest pass; then the Lease is renewed and the next pass continues */
+    REST_LEAST_MS = 20,  /* rest between two passes: four times the last pass, within these bounds */
     REST_MOST_MS = 1000,
     REST_TIMES = 4,
-    ROUND_LEAST_MS =
-        500, /* between lists that prove something; ten times as long as the last ones took, up to: */
+    ROUND_LEAST_MS = 500, /* between two rounds of lists: ten times the last round, within these bounds */
     ROUND_MOST_MS = 30000,
     ROUND_TIMES = 10,
     RESIGN_MS = 2000,
@@ -46,7 +45,7 @@ static const struct {
     { "ReplicaSet", "apps", "v1", "replicasets" },
     { "DaemonSet", "apps", "v1", "daemonsets" },
     { "Job", "batch", "v1", "jobs" },
-    /* Resources of other projects have the version that the API server prefers. */
+    /* Other projects' resources use the version that the API server prefers. */
     { "LeaderWorkerSet", "leaderworkerset.x-k8s.io", NULL, "leaderworkersets" },
     { "RoleBasedGroup", "workloads.x-k8s.io", NULL, "rolebasedgroups" },
     { "RoleInstanceSet", "workloads.x-k8s.io", NULL, "roleinstancesets" },
@@ -74,11 +73,11 @@ static void on_news(void *ctx, enum informer_news what, const jsonr_value *objec
     case INFORMER_GONE: inventory_drop(inventory, object); break;
     case INFORMER_LISTED:
         if (s->is_incomplete) {
-            LOG(LOG_ERROR, "out of memory: objects are missing, so nothing ends", "kind", s->kind);
+            LOG(LOG_ERROR, "out of memory: objects are missing, so no claim ends", "kind", s->kind);
             break;
         }
         inventory_end(inventory, s->number);
-        s->controller->pass_ms = 0; /* something may be proven now */
+        s->controller->pass_ms = 0; /* the new list may prove that claims are unneeded */
         break;
     }
 }
@@ -88,13 +87,13 @@ static void on_trouble(void *ctx, const dibs_err *why)
     struct source *s = ctx;
 
     if (why)
-        LOG(LOG_WARNING, "objects cannot be followed; what they keep stays", "kind", s->kind, "why",
+        LOG(LOG_WARNING, "cannot watch objects; the claims that they keep stay", "kind", s->kind, "why",
             why->msg);
     else
-        LOG(LOG_INFO, "objects are followed again", "kind", s->kind);
+        LOG(LOG_INFO, "watching objects again", "kind", s->kind);
 }
 
-/* Did a complete list begin then or later? If not, one is wanted. */
+/* Return whether a complete list began at `since_ms` or later; otherwise note that one is wanted. */
 static bool is_listed(struct source *s, int64_t since_ms)
 {
     const struct informer_status *status = informer_status(s->informer);
@@ -105,7 +104,7 @@ static bool is_listed(struct source *s, int64_t since_ms)
     return status->listed_ms >= since_ms;
 }
 
-/* Is the keeper of that kind? Of an unknown kind only its pods decide. */
+/* Return whether the keeper is of that kind. */
 static bool is_of_kind(const char *keeper, const char *kind)
 {
     size_t n = strlen(kind);
@@ -127,7 +126,7 @@ static bool is_proven(void *ctx, const char *keeper, int64_t since_ms)
     return is_proven;
 }
 
-/* The Lease outlasts the longest call of the ledger. */
+/* Return whether the Lease outlasts the longest ledger call. */
 static bool has_time(const struct controller *c)
 {
     return election_margin_ms(c->election, clock_monotonic_ms()) > LEDGER_MS;
@@ -248,8 +247,7 @@ static void follow_election(struct controller *c, int64_t now_ms)
 
 static bool is_all_listed(const struct controller *c)
 {
-    /* A resource that cannot be listed, because its server is broken, keeps its own claims alive, and no
-     * more. */
+    /* A resource that cannot be listed, because its API server is broken, keeps only its own claims alive. */
     for (size_t i = 0; i < SOURCES; i++) {
         const struct informer_status *status = informer_status(c->sources[i].informer);
 
@@ -265,9 +263,9 @@ static void note_pass(struct controller *c, dibs_status s, const dibs_err *err)
 
     c->is_ledger_well = s == DIBS_OK;
     if (s != DIBS_OK && (was_well || c->n_leads == 0))
-        LOG(LOG_ERROR, "the ledger does not follow the cluster now", "why", err->msg);
+        LOG(LOG_ERROR, "cannot reconcile the ledger with the cluster", "why", err->msg);
     if (s == DIBS_OK && !was_well && c->is_rebuilt)
-        LOG(LOG_INFO, "the ledger follows the cluster again");
+        LOG(LOG_INFO, "reconciling the ledger again");
     if (s == DIBS_OK && !c->is_rebuilt && !c->is_cut) {
         char pods[24] = "";
         char restored[24] = "";
@@ -317,8 +315,7 @@ static void pass(struct controller *c, int64_t now_ms)
     note_pass(c, s, &err);
 }
 
-/* Ask for lists that prove that a claim is not needed; never so many that the API server is busy with them.
- */
+/* Request the lists that prove claims unneeded, at a rate that does not load the API server. */
 static void ask_for_lists(struct controller *c, int64_t now_ms)
 {
     if (c->asked_ms != 0 || now_ms < c->round_ms)
@@ -360,7 +357,7 @@ static dibs_status check_ready(void *ctx, dibs_err *err)
     const struct controller *c = ctx;
 
     if (c->leads && !c->is_rebuilt)
-        return err_set(err, DIBS_UNAVAILABLE, "the ledger is being rebuilt from what pods have");
+        return err_set(err, DIBS_UNAVAILABLE, "the ledger is being rebuilt from the pods' annotations");
     if (c->leads && !c->is_ledger_well)
         return err_set(err, DIBS_UNAVAILABLE, "the ledger cannot be used");
     if (!c->leads && !election_holder(c->election)[0])
@@ -404,7 +401,7 @@ static void turn(void *ctx)
     struct controller *c = ctx;
 
     if (c->runtime.is_stopping)
-        return; /* the election is not to be won again */
+        return; /* do not campaign again */
     election_turn(c->election, clock_monotonic_ms());
     follow_election(c, clock_monotonic_ms());
     if (c->leads)
@@ -412,7 +409,7 @@ static void turn(void *ctx)
     http_run(endpoint_http(c->endpoint));
 }
 
-/* Give the Lease up, so that another controller need not wait for its end. */
+/* Release the Lease, so that another controller need not wait until it expires. */
 static bool drain(void *ctx)
 {
     struct controller *c = ctx;

@@ -13,7 +13,7 @@
 
 enum { SEND_MS = 10000, BUDGET_MS = EVENT_QUEUE_AT_ONCE * EVENT_QUEUE_EVERY_MS };
 
-/* Was it queued within the hour? It is noted as queued now. */
+/* Return whether the Event was queued within the last hour, and remember it as queued now. */
 static bool is_known(struct event_queue *all, uint64_t hash, int64_t now_ms)
 {
     struct event_memory *m = NULL;
@@ -77,7 +77,7 @@ static void write_event(struct jsonw *w, const struct object_event *e)
     jsonw_end_object(w);
 }
 
-/* Its answer is ignored: the loss of an Event harms nobody. */
+/* Send an Event and ignore the answer: a lost Event does no harm. */
 static void send(struct kubeapi *api, const struct object_event *event)
 {
     struct bytes body = { 0 };

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_KUBE_CONTROLLER_EVENT_QUEUE_H
 #define DIBS_KUBE_CONTROLLER_EVENT_QUEUE_H
-/* Report what is wrong with objects as Events of theirs: few at a time, and each not again for an hour. */
+/* Report problems of objects as Kubernetes Events: rate-limited, and each at most once an hour. */
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "kube/client/kubeapi.h"
 
 enum {
-    EVENT_QUEUE_WAITING_MAX = 64, /* more are only counted */
-    EVENT_QUEUE_EVERY_MS = 500,   /* one Event, after a first handful */
+    EVENT_QUEUE_WAITING_MAX = 64, /* further Events are only counted */
+    EVENT_QUEUE_EVERY_MS = 500,   /* interval between Events after an initial burst */
     EVENT_QUEUE_AT_ONCE = 10,
-    EVENT_QUEUE_REMEMBERED = 4096, /* by a hash each; when it is full all are forgotten */
+    EVENT_QUEUE_REMEMBERED = 4096, /* hashes of queued Events; when full, all are forgotten */
     EVENT_QUEUE_AGAIN_MS = 3600000,
 };
 
-/* `kind` is one of the core group. */
+/* `kind` must be of the core group. */
 struct object_event {
     char kind[16], ns[64], name[254], uid[64];
     char reason[32];
     char message[256];
 };
 
-/* An Event that was queued. */
+/* When an Event was last queued. */
 struct event_memory {
     uint64_t hash;
     int64_t until_ms;
@@ -33,14 +33,15 @@ struct event_queue { /* zero: empty */
     size_t head, n;
     struct event_memory queued[EVENT_QUEUE_REMEMBERED];
     size_t n_queued;
-    int64_t spent_ms; /* of the budget, EVENT_QUEUE_AT_ONCE * EVENT_QUEUE_EVERY_MS: each Event the latter */
+    /* used part of the rate limit's budget; an Event costs EVENT_QUEUE_EVERY_MS */
+    int64_t spent_ms;
     int64_t filled_ms;
 };
-/* `number` and the reason make it another one of the same object. */
+/* Queue an Event. `number` and the reason distinguish Events of one object. */
 void event_queue_add(struct event_queue *all, const struct object_event *one, unsigned number,
                      int64_t now_ms);
-/* Sends what is due. */
+/* Send the Events that are due. */
 void event_queue_turn(struct event_queue *all, struct kubeapi *api, int64_t now_ms);
-/* When to be called again; below 0: not by itself. */
+/* Return the time until the next turn; below 0: none is needed. */
 int64_t event_queue_next_ms(const struct event_queue *all, int64_t now_ms);
 #endif

@@ -23,7 +23,7 @@ static bool add_number(struct numbers *all, int64_t port, uint8_t proto)
     return true;
 }
 
-/* Of a list of ports the member `key`. */
+/* Add the number `key` of each port in a list. */
 static bool add_ports(struct numbers *all, const jsonr_value *ports, const char *key)
 {
     bool is_whole = true;
@@ -47,7 +47,7 @@ bool service_numbers(const jsonr_value *service, struct numbers *out)
 
     (void) jsonr_get_int(spec, "healthCheckNodePort", &health);
     return add_ports(out, jsonr_get(spec, "ports"), "nodePort") &&
-           add_number(out, health, 1u << DIBS_TCP); /* kube-proxy answers there by HTTP */
+           add_number(out, health, 1u << DIBS_TCP); /* kube-proxy serves health checks there by HTTP */
 }
 
 bool pod_numbers(const jsonr_value *pod, struct numbers *out)

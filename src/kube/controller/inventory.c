@@ -31,13 +31,13 @@ static uint64_t hash_of(const char *principal, const char *fmt, ...)
     return hash_table_hash(principal, text);
 }
 
-/* A pod that is finished is no pod that has its claims, but it is known that it has come. */
+/* A finished pod gets another hash: it has no claims any more, but it shows that the pod arrived. */
 static uint64_t id_hash(const char *principal, const char *id, bool is_finished)
 {
     return hash_of(principal, "%s%s", is_finished ? "-" : "", id);
 }
 
-/* Of "NAME/PORT", which is also the name of a claim whose name has got another number since. */
+/* Hash "NAME/PORT". A claim that left its name for another number already has that form. */
 static uint64_t claim_hash(const char *principal, const char *name, uint16_t port)
 {
     bool has_port = name_part_count(name) > DIBS_NAME_PARTS_MAX;
@@ -45,19 +45,19 @@ static uint64_t claim_hash(const char *principal, const char *name, uint16_t por
     return has_port ? hash_table_hash(principal, name) : hash_of(principal, "%s/%u", name, port);
 }
 
-/* Names that a pod would claim for another, if it referred to it. */
+/* Hash a name that a pod may have reserved through a reference. */
 static uint64_t referred_hash(const char *principal, const char *name)
 {
     return hash_of(principal, "?%s", name);
 }
 
-/* A number that is used without a claim is no namespace's. */
+/* A number used without a claim belongs to no namespace. */
 static uint64_t number_hash(unsigned proto, uint16_t port)
 {
     return hash_of("", "%u/%u", proto, port);
 }
 
-/* Of the first `n` parts of a name, with the slash behind them; 0: it has no more. */
+/* Hash the first `n` parts of the name with the slash behind them; 0: the name has no further part. */
 static uint64_t head_hash(const dibs_claim *claim, size_t n)
 {
     const char *end = name_part_at(claim->name, n);
@@ -107,7 +107,7 @@ static void unlink_object(struct inventory *inv, struct inventory_object *o)
         hash_table_remove(&inv->rules, &o->rules[i].item);
 }
 
-/* False: out of memory, and it is in no table. */
+/* Return false when memory is short; the object is then in no table. */
 static bool link_object(struct inventory *inv, struct inventory_object *o)
 {
     bool is_whole = hash_table_add(&inv->objects, &o->item, hash_table_hash(o->uid, NULL));
@@ -140,14 +140,14 @@ static uint64_t add_number(uint64_t hash, uint64_t number)
     return hash_fnv1a(hash, &number, sizeof number);
 }
 
-/* A hash of all that an object says here: most changes are of a pod's state, and change none of it. */
+/* Hash everything the inventory uses of an object: most changes concern only a pod's status. */
 static uint64_t digest_of(const struct inventory_object *o)
 {
     uint64_t hash = add_number(HASH_FNV_BASIS, o->is_finished);
 
     for (size_t i = 0; i < o->n_uses; i++)
         hash = add_number(hash, o->uses[i].hash);
-    for (size_t i = 0; i < o->n_claims; i++) /* names and ports are uses */
+    for (size_t i = 0; i < o->n_claims; i++) /* names and ports are among the uses */
         hash = add_number(add_text(hash, o->claims[i].keeper), o->claims[i].protos);
     for (size_t i = 0; i < o->n_rules; i++) {
         const struct keeper_rule *rule = &o->rules[i].rule;
@@ -178,7 +178,7 @@ static bool has_claim(const struct inventory_object *o, uint16_t port)
     return false;
 }
 
-/* Use the numbers that are no claims of the object; the others are left out. False: out of memory. */
+/* Use the object's numbers that are not its claims; remove the others. False: out of memory. */
 static bool read_numbers(struct inventory_object *o)
 {
     bool is_whole = true;
@@ -202,7 +202,7 @@ static bool is_finished(const jsonr_value *pod)
     return strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
 }
 
-/* Use what the pod refers to, under the names that its targets would have. False: out of memory. */
+/* Use the names of the pod's references that their targets would have. False: out of memory. */
 static bool read_references(struct inventory_object *o, const jsonr_value *pod, const struct identity *who)
 {
     struct port_request request = { 0 };
@@ -219,8 +219,8 @@ static bool read_references(struct inventory_object *o, const jsonr_value *pod, 
     return is_whole;
 }
 
-/* Use the instance that the pod is, if it has a name, and its references. A pod that asks for ports and was
- * not given any says nothing: it came past the webhook. False: out of memory. */
+/* Use the pod's instance, if it is named, and its references. A pod that requests ports but has no id
+ * bypassed the webhook and is ignored. False: out of memory. */
 static bool read_place(struct inventory_object *o, const jsonr_value *pod)
 {
     static const struct workload_port any = { .name = "-", .scope = WORKLOAD_POD_SCOPED };
@@ -237,7 +237,7 @@ static bool read_place(struct inventory_object *o, const jsonr_value *pod)
            (!o->id[0] || read_references(o, pod, &who));
 }
 
-/* Use the claims that it has. A finished pod has none, but its id tells that it has come. */
+/* Use the pod's claims. A finished pod has none, but its id shows that it arrived. */
 static bool read_claims(struct inventory_object *o)
 {
     bool is_whole = !o->id[0] || add_use(o, id_hash(o->principal, o->id, o->is_finished));
@@ -262,7 +262,7 @@ static bool read_pod(struct inventory *inv, struct inventory_object *o, const js
 
         if (s == DIBS_FAILURE)
             return false;
-        inv->n_damaged += s != DIBS_OK; /* it harms that pod alone (INV-6) */
+        inv->n_damaged += s != DIBS_OK; /* affects only this pod (INV-6) */
     }
     if (!read_claims(o))
         return false;
@@ -282,7 +282,7 @@ static void add_rule(void *ctx, const struct keeper_rule *rule)
                                      .rule = *rule };
 }
 
-/* A Deployment's ReplicaSets keep nothing: it does. There are many of them. */
+/* Skip the ReplicaSets of a Deployment, which keeps the claims itself: they are many. */
 static bool has_controller(const jsonr_value *object)
 {
     const jsonr_value *owners = jsonr_at(object, "metadata.ownerReferences");
@@ -326,7 +326,7 @@ bool inventory_put(struct inventory *inv, unsigned source, const char *kind, con
         was->epoch = o->epoch;
         return true;
     }
-    /* An object without rules or numbers is not stored; pods are, to be counted. */
+    /* Store all pods, for their count, but other objects only with rules or numbers. */
     bool is_stored = o->is_pod || o->numbers.n > 0 || o->n_rules > 0;
     inv->n_changes += was || is_stored;
     if (was)
@@ -334,18 +334,18 @@ bool inventory_put(struct inventory *inv, unsigned source, const char *kind, con
     if (is_stored && !link_object(inv, o))
         return false;
     if (is_stored)
-        o = NULL; /* the table's from now on */
+        o = NULL; /* now owned by the table */
     return true;
 }
 
-/* Remove an object. The id of a pod is remembered: a pass may not have seen it before. */
+/* Remove an object. Remember the id of a pod: the next pass may not have seen the pod. */
 static void drop_object(struct inventory *inv, struct inventory_object *o)
 {
     inv->n_changes++;
     unlink_object(inv, o);
     object_clear(o);
     o->is_finished = o->is_gone = true;
-    /* Without memory for it its claims wait for their lease. */
+    /* When memory is short, the pod's claims stay until their lease expires. */
     if (!o->id[0] || !add_use(o, id_hash(o->principal, o->id, true)) || !link_object(inv, o))
         object_free(o);
 }
@@ -384,14 +384,14 @@ void inventory_end(struct inventory *inv, unsigned source)
     hash_table_each(&inv->objects, sweep, &(struct sweeping){ inv, source });
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 static bool is_in_use(const struct inventory *inv, uint64_t hash)
 {
     return hash_table_first(&inv->uses, hash) != NULL;
 }
 
-/* The instance of a name, if it is a pod's id: GROUP/ROLE/~ID/COMPONENT/PORT. */
+/* Extract the pod id of an unnamed instance: GROUP/ROLE/~ID/COMPONENT/PORT. */
 static bool read_id(const char *name, char out[IDENTITY_ID_MAX + 2])
 {
     const char *instance = name_part_at(name, 2);
@@ -409,7 +409,7 @@ bool inventory_has_pod(const struct inventory *inv, const dibs_claim *claim)
 
     if (is_in_use(inv, claim_hash(claim->principal, claim->name, claim->port)))
         return true;
-    /* A pod that has the id has the claim, whatever its other annotation says. */
+    /* A pod with this id has the claim, whatever its dibs.dev/assigned says. */
     return read_id(claim->name, id) && is_in_use(inv, hash_table_hash(claim->principal, id));
 }
 
@@ -435,7 +435,7 @@ void inventory_forget(struct inventory *inv)
 
 bool inventory_is_kept(const struct inventory *inv, const dibs_claim *claim)
 {
-    /* An instance that is a pod which is there; what is shared is no instance's. */
+    /* A present pod has this instance. Claims shared by a role have no instance. */
     bool has_place = is_in_use(inv, head_hash(claim, DIBS_NAME_PARTS_MAX - 1));
 
     if (has_place || name_part_count(claim->name) > DIBS_NAME_PARTS_MAX)

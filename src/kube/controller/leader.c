@@ -26,7 +26,7 @@ void leader_name(const struct process_view *view, char out[LEADER_NAME_MAX + 1])
 
     host_name(host);
     if (process_identify(view, getpid(), &self, NULL) !=
-        DIBS_OK) { /* then only time tells whether it is dead */
+        DIBS_OK) { /* then only the expiry of the Lease shows its death */
         (void) snprintf(out, LEADER_NAME_MAX + 1, "%s_%d_%08x", host, (int) getpid(), jitter_random());
         return;
     }
@@ -35,7 +35,7 @@ void leader_name(const struct process_view *view, char out[LEADER_NAME_MAX + 1])
                     self.process.boot_id);
 }
 
-/* From the end, for a host may be called as it likes. */
+/* Parse from the end: a host name may contain underscores. */
 static bool parse(const char *name, char host[LEADER_NAME_MAX + 1], dibs_process *out)
 {
     char text[LEADER_NAME_MAX + 1];
@@ -65,7 +65,7 @@ bool leader_is_dead(const struct process_view *view, const char *name)
     dibs_process process = { 0 };
 
     host_name(own);
-    /* Another boot may be another machine: there it lives. */
+    /* After another boot it may be another machine, where the process is alive. */
     return parse(name, host, &process) && strcmp(host, own) == 0 &&
            strcmp(process.boot_id, view->boot_id) == 0 && process_judge(view, &process, NULL) == DIBS_DEAD;
 }

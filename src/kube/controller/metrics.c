@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes the controller's metrics. Nothing in a label needs an escape: all values are ours. */
+/* Write the controller's metrics. All label values are constants, so none needs escaping. */
 #include "base/clock.h"
 #include "kube/controller/internal.h"
 #include "server/metric_registry.h"

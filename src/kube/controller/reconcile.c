@@ -18,20 +18,19 @@
 #include "base/banned.h"
 
 enum {
-    STEP =
-        512, /* claims of one transaction: several of etcd's own limit in one request, well within its size */
-    LOOK_AGAIN_MS = 1000, /* a claim that could not be written again is tried again after this, */
-    AGAIN_MS = 60000,     /* ... and then after this */
-    FIRST_GENERATION = 1, /* of a claim that nobody else has taken since it was made */
+    STEP = 512,           /* claims per transaction: several etcd requests, each within etcd's limit */
+    LOOK_AGAIN_MS = 1000, /* first retry of a claim that could not be restored */
+    AGAIN_MS = 60000,     /* later retries */
+    FIRST_GENERATION = 1, /* of a claim that was never taken over */
 };
 
-/* A claim of the cluster, as it was when it was seen first. */
+/* A claim of the cluster and the state of its lease when this reconciler first saw it. */
 struct known {
     struct hash_table_item item; /* by principal and name */
     uint64_t id, generation;
-    int64_t lease_until_ms; /* by another clock: only compared */
-    int64_t over_ms;        /* when its lease is over by ours; 0: it has none */
-    int64_t unneeded_ms;    /* since when nobody needs it; 0: somebody does */
+    int64_t lease_until_ms; /* by the ledger's clock: only compared for equality */
+    int64_t over_ms;        /* when its lease expires by our clock; 0: it has no lease */
+    int64_t unneeded_ms;    /* since when no object needs it; 0: it is needed */
     uint64_t pass;
     uint16_t port;
 };
@@ -41,10 +40,10 @@ struct seen_list {
     size_t n, max;
 };
 
-/* A claim to write: one that a pod has, or a number that an object uses without one. */
+/* A claim to write: a pod's, or a declared number that an object uses. */
 struct wish {
     struct inventory_object *object;
-    struct assigned_claim *claim; /* NULL: the number */
+    struct assigned_claim *claim; /* NULL: a number used without a claim */
     uint16_t port;
     uint8_t protos;
 };
@@ -54,9 +53,9 @@ struct reconciler {
     struct reconcile_counts counts;
     struct hash_table known;
     struct portbits taken[PROTOCOLS_END]; /* exclusive claims, by protocol */
-    struct portbits ports;                /* any claim of the pool */
+    struct portbits ports;                /* with any claim, within the pool */
     int64_t due_ms;
-    /* of one pass */
+    /* of the current pass: */
     int64_t now_ms;
     struct seen_list confirm, end;
     struct wish *wishes;
@@ -67,7 +66,7 @@ struct reconciler {
     dibs_err err;
 };
 
-/* ---- what the ledger has ---- */
+/* ---- claims in the ledger ---- */
 
 static bool is_clusters(const dibs_claim *claim)
 {
@@ -94,7 +93,7 @@ static struct known *know(struct reconciler *r, const dibs_claim *claim)
     }
     if (is_new || k->id != claim->id || k->generation != claim->generation ||
         k->lease_until_ms != claim->lease_until_ms) {
-        /* A claim that was there before us was counted by an earlier leader. */
+        /* An earlier leader counted the claims of the first pass. */
         r->counts.n_allocated[claim->kind] +=
             k->id != claim->id && claim->is_exclusive && r->counts.n_passes > 1;
         k->over_ms = claim->holder == DIBS_HELD_BY_LEASE ? r->now_ms + claim->lease_ttl_ms : 0;
@@ -116,7 +115,7 @@ static void note_ports(struct reconciler *r, const dibs_claim *claim)
         portbits_add(&r->ports, claim->port);
 }
 
-/* Without memory it is left to the next pass. */
+/* Add a claim. When memory is short, the next pass handles it. */
 static void add_seen(struct seen_list *list, const struct known *k)
 {
     if (grow((void **) &list->all, list->n, &list->max, sizeof *list->all))
@@ -141,8 +140,8 @@ static bool is_needed(const struct reconciler *r, const dibs_claim *claim)
             inventory_is_kept(c, claim)); /* version 1.4 marked names by declared claims */
 }
 
-/* End a claim that seems unneeded, as soon as that is certain. */
-static void consider(struct reconciler *r, const dibs_claim *claim, struct known *k)
+/* End a claim that seems unneeded as soon as lists prove it. */
+static void end_when_proven(struct reconciler *r, const dibs_claim *claim, struct known *k)
 {
     if (k->unneeded_ms == 0)
         k->unneeded_ms = r->now_ms;
@@ -156,17 +155,16 @@ static void consider(struct reconciler *r, const dibs_claim *claim, struct known
         add_seen(&r->end, k);
 }
 
-/* Was its pod there, and is it finished or gone? Then the lease has no pod to wait for. Only while it is the
- * lease of the admission that drew the pod's id: who was asked again has taken it for a pod that is still to
- * come. */
-static bool has_come(const struct reconciler *r, const dibs_claim *claim)
+/* Return whether the claim's pod arrived and is now finished or gone, so the lease has no pod to wait for.
+ * True only for the first lease: a repeated admission renews it for a pod that is still to come. */
+static bool has_arrived(const struct reconciler *r, const dibs_claim *claim)
 {
     bool is_first = claim->generation == FIRST_GENERATION && claim->changed_ms == claim->created_ms;
 
     return is_first && inventory_had_pod(r->options.inventory, claim);
 }
 
-static bool look(void *ctx, const dibs_claim *claim)
+static bool check_claim(void *ctx, const dibs_claim *claim)
 {
     struct reconciler *r = ctx;
 
@@ -175,7 +173,7 @@ static bool look(void *ctx, const dibs_claim *claim)
         return true;
     struct known *k = know(r, claim);
     if (!k) {
-        r->status = err_set(&r->err, DIBS_FAILURE, "looking at claims: out of memory");
+        r->status = err_set(&r->err, DIBS_FAILURE, "reading claims: out of memory");
         return false;
     }
     r->counts.n_claims++;
@@ -184,9 +182,9 @@ static bool look(void *ctx, const dibs_claim *claim)
     if (is_wanted)
         k->unneeded_ms = 0;
     else
-        consider(r, claim, k);
+        end_when_proven(r, claim, k);
     if (claim->holder == DIBS_HELD_BY_LEASE &&
-        (is_wanted ? inventory_has_pod(r->options.inventory, claim) : has_come(r, claim)))
+        (is_wanted ? inventory_has_pod(r->options.inventory, claim) : has_arrived(r, claim)))
         add_seen(&r->confirm, k);
     return true;
 }
@@ -254,7 +252,7 @@ static void report_restored(struct reconciler *r, const struct wish *wish, const
     bool is_first = wish->claim->n_refused++ == 0;
     wish->claim->again_ms = r->now_ms + (is_first ? LOOK_AGAIN_MS : AGAIN_MS);
     if (is_first)
-        return; /* the watch may show the pod before its claim: try once more */
+        return; /* the watch may deliver the pod before its claim: retry once */
     report(r, RECONCILE_DUPLICATE, wish->object, wish->port,
            "Port %u was assigned to several owners; please recreate the pod: %.150s", wish->port,
            refused->msg);
@@ -268,7 +266,7 @@ static void bind(dibs_claim *c, uint8_t protos)
     for (unsigned proto = DIBS_TCP; proto < PROTOCOLS_END; proto++)
         if (protos & 1u << proto)
             all[n++] = (dibs_proto) proto;
-    (void) !bindings_add("*", all, n, c->bindings, &c->n_bindings, NULL); /* "*" is an address */
+    (void) !bindings_add("*", all, n, c->bindings, &c->n_bindings, NULL); /* cannot fail: "*" is an address */
 }
 
 static void name_number(const struct wish *wish, char out[DIBS_NAME_MAX + 1])
@@ -328,7 +326,7 @@ static int by_port(const void *a, const void *b)
     return (int) ((const struct wish *) a)->port - (int) ((const struct wish *) b)->port;
 }
 
-/* By their numbers: neighbours are one block of a ledger in etcd, which is written once for all of them. */
+/* Restore by number: neighbouring ports share a block in etcd, which is then written once. */
 static void restore_all(struct reconciler *r)
 {
     if (r->n_wishes > 0)
@@ -346,15 +344,15 @@ static void add_wish(struct reconciler *r, struct wish wish)
         r->status = err_set(&r->err, DIBS_FAILURE, "restoring claims: out of memory");
 }
 
-/* ---- what the cluster has ---- */
+/* ---- objects of the cluster ---- */
 
-static void miss(struct reconciler *r, struct inventory_object *o, struct assigned_claim *claim)
+static void restore_missing(struct reconciler *r, struct inventory_object *o, struct assigned_claim *claim)
 {
     bool is_outside = !dibs_ranges_contain(&r->options.pool->ranges, claim->port);
     if (claim->again_ms == INT64_MAX ? is_outside : r->now_ms < claim->again_ms)
         return;
     if (is_outside) {
-        claim->again_ms = INT64_MAX; /* not before the pool has changed */
+        claim->again_ms = INT64_MAX; /* not before the pool changes */
         report(r, RECONCILE_OUTSIDE, o, claim->port,
                "Port %u is not within the range of the pool '%.63s'; please recreate the pod", claim->port,
                r->options.pool->name);
@@ -363,7 +361,7 @@ static void miss(struct reconciler *r, struct inventory_object *o, struct assign
     add_wish(r, (struct wish){ o, claim, claim->port, claim->protos });
 }
 
-/* Has its name another number since, for the next pod? Its own is kept beside that. */
+/* Return whether the claim left its name, which then got another number, and lives on as NAME/PORT. */
 static bool has_moved(const struct reconciler *r, const struct inventory_object *o,
                       const struct assigned_claim *claim)
 {
@@ -380,11 +378,11 @@ static void check_claims(struct reconciler *r, struct inventory_object *o)
         const struct known *k = find(r, o->principal, claim->name);
 
         if (!k) {
-            miss(r, o, claim);
+            restore_missing(r, o, claim);
         } else if (k->port != claim->port && r->now_ms >= claim->again_ms && !has_moved(r, o, claim)) {
             claim->again_ms = r->now_ms + AGAIN_MS;
             report(r, RECONCILE_DUPLICATE, o, claim->port,
-                   "Port %u is not the pod's any more, which has %u by now; please recreate it", claim->port,
+                   "Port %u is no longer the pod's, which now has %u; please recreate it", claim->port,
                    k->port);
         }
     }
@@ -421,7 +419,7 @@ static void check_object(void *ctx, struct hash_table_item *item)
                 observe(r, o, &o->numbers.all[i], proto);
 }
 
-/* ---- a pass ---- */
+/* ---- passes ---- */
 
 static void begin(struct reconciler *r, int64_t now_ms)
 {
@@ -442,8 +440,9 @@ dibs_status reconcile_pass(struct reconciler *r, int64_t now_ms, dibs_err *err)
     const struct call call = handle_call(r->options.handle);
 
     begin(r, now_ms);
-    dibs_status s = ledger_list(r->options.ledger, &call,
-                                &(struct ledger_filter){ .pool = r->options.pool->name }, look, r, err);
+    dibs_status s =
+        ledger_list(r->options.ledger, &call, &(struct ledger_filter){ .pool = r->options.pool->name },
+                    check_claim, r, err);
     if (s == DIBS_OK && r->status != DIBS_OK) {
         *err = r->err;
         s = r->status;

@@ -19,7 +19,7 @@ struct kube_injection {
     size_t len;
     yaml_text *yaml;
     struct kube_objects objects;
-    struct workload_plan *plans; /* how each object's claims were made; NULL before */
+    struct workload_plan *plans; /* how each object's claims were made; NULL before the claim */
 };
 
 static dibs_status no_memory(dibs_err *err)
@@ -50,9 +50,9 @@ bool kube_injection_is_needed(const kube_injection *injection)
     return injection->objects.n > 0;
 }
 
-/* ---- what a template gets ---- */
+/* ---- edits of a template ---- */
 
-/* A port of another object: what a pod of that one would get that has nothing but this reference. */
+/* Add the value of a reference to another object. */
 static dibs_status add_foreign(const kube_injection *in, const struct kube_foreign *foreign,
                                struct pod_edit *out, dibs_err *err)
 {
@@ -68,7 +68,7 @@ static dibs_status add_foreign(const kube_injection *in, const struct kube_forei
     return s;
 }
 
-/* The numbers of a port that the pod itself has. */
+/* Return the numbers of one of the pod's own ports. */
 static const uint16_t *numbers_of(const struct kube_object *o, const struct workload_value *value)
 {
     for (size_t i = 0; i < o->needs.n; i++)
@@ -101,7 +101,7 @@ static dibs_status plan_edit(const kube_injection *in, const struct kube_templat
 
 /* ---- text ---- */
 
-/* All changes of one text; `objects` are its own. */
+/* Collect all edits of one text; `objects` are those of that text. */
 static dibs_status edit_all(const kube_injection *in, const struct kube_objects *objects, struct splice *s)
 {
     for (size_t i = 0; i < objects->n_templates && s->faults.status == DIBS_OK; i++) {
@@ -114,7 +114,7 @@ static dibs_status edit_all(const kube_injection *in, const struct kube_objects 
     return s->faults.status;
 }
 
-/* Reads the new text: is everything there, so that nothing would be changed again? */
+/* Return whether the new text contains every edit, so that a second run would change nothing. */
 static bool is_as_wanted(const kube_injection *in, const char *text, size_t len, dibs_err *why)
 {
     AUTO(yaml_free_auto) yaml_text *yaml = NULL;
@@ -141,7 +141,7 @@ dibs_status kube_injection_text(const kube_injection *in, char **out, size_t *le
         status = splice_apply(&s, &text);
     if (status != DIBS_OK)
         return status;
-    /* YAML can be written in ways that text cannot be put into; better to say so than to spoil it. */
+    /* Some ways of writing YAML cannot be edited as text: fail rather than damage the file. */
     if (s.n_edits > 0 && !is_as_wanted(in, text.at, text.n, &why))
         return yaml_error(
             in->yaml, in->objects.templates[0].at, err,
@@ -154,7 +154,7 @@ dibs_status kube_injection_text(const kube_injection *in, char **out, size_t *le
 
 /* ---- reading ---- */
 
-/* Made-up claims, so that the text can be tried before anything is claimed. */
+/* Make up claims, so that the edits can be tried before anything is claimed. */
 static dibs_status make_up(kube_injection *in, dibs_err *err)
 {
     uint16_t port = 0;
@@ -246,7 +246,7 @@ void kube_injection_notes(const kube_injection *in, kube_note_fn note, void *ctx
 
 /* ---- claiming ---- */
 
-/* All objects in one step (INV-4). */
+/* Claim for all objects in one batch (INV-4). */
 static dibs_status sync_all(kube_injection *in, dibs *handle, bool is_dry_run, dibs_err *err)
 {
     AUTO(free_auto)
@@ -271,12 +271,12 @@ static bool is_settled(const kube_injection *in)
 
 dibs_status kube_injection_claim(kube_injection *in, dibs *handle, dibs_err *err)
 {
-    dibs_status s = sync_all(in, handle, true, err); /* a look first: claims that are there cost no write */
+    dibs_status s = sync_all(in, handle, true, err); /* a dry run first: existing claims then cost no write */
 
     if (s == DIBS_OK && !is_settled(in))
         s = sync_all(in, handle, false, err);
     for (size_t i = 0; i < in->objects.n && s == DIBS_OK; i++)
-        for (size_t k = 0; k < in->objects.all[i].needs.n; k++) /* they come first, in their order */
+        for (size_t k = 0; k < in->objects.all[i].needs.n; k++) /* the claims come first, in this order */
             in->objects.all[i].ports[k] = in->plans[i].changes[k].claim.port;
     return s;
 }

@@ -7,17 +7,16 @@
 #include "base/err.h"
 #include "base/name_part.h"
 #include "base/suggest.h"
-#include "base/text.h"
 #include "workload/discovery.h"
 
 #include "base/banned.h"
 
-enum { SHOWN = 80, REFERENCES_MAX = 65536 };
+enum { REFERENCES_MAX = 65536 };
 
 struct building {
     const yaml_text *yaml;
     struct kube_objects *objects;
-    size_t n_references; /* of the whole file, so far */
+    size_t n_references; /* in the whole file so far */
     dibs_err *err;
 };
 
@@ -33,7 +32,7 @@ static struct workload_group *group_of(const struct building *b, const struct ku
 
 /* ---- groups, roles, components ---- */
 
-/* Neither a namespace nor a kind has a dot, so that the name can be read in one way only. */
+/* Neither a namespace nor a kind contains a dot, so the name is unambiguous. */
 static dibs_status make_group(const struct building *b, struct kube_object *o)
 {
     char raw[NAME_PART_RAW_MAX] = "";
@@ -55,7 +54,7 @@ static bool is_same(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* How many templates of the object from `first` on have this role; NULL: any. */
+/* Count the object's templates from `first` on that have this role; NULL: any role. */
 static size_t count_templates(const struct building *b, const struct kube_template *first, const char *role)
 {
     const struct kube_template *end = b->objects->templates + b->objects->n_templates;
@@ -83,8 +82,8 @@ static struct workload_role *role_of(const struct building *b, const struct kube
     return role;
 }
 
-/* RBG's own way to ask for other pods' ports: more references. Its addresses need the names of an instance
- * and of its service, which the cluster makes. */
+/* Add the references of RBG's component discovery. Leave out its addresses: they need the names of an
+ * instance and its service, which only the cluster knows. */
 static dibs_status add_discovered(const struct building *b, struct kube_template *t)
 {
     struct workload_group *group = group_of(b, t);
@@ -103,15 +102,14 @@ static dibs_status add_discovered(const struct building *b, struct kube_template
 
 static dibs_status add_template(const struct building *b, struct kube_template *t)
 {
-    char shown[SHOWN] = "";
 
     t->in = role_of(b, t);
     if (!t->in)
         return no_memory(b);
     for (size_t i = 0; i < t->in->n_components; i++)
         if (is_same(t->in->components[i].name, t->component))
-            return yaml_error(b->yaml, t->at, b->err, "role '%s' has two pod templates of one name",
-                              text_safe(t->role, shown, sizeof shown));
+            return yaml_error(b->yaml, t->at, b->err, "role '%.80s' has two pod templates of one name",
+                              t->role);
     t->place = t->in->n_components++;
     *kube_component(t) = (struct workload_component){ .name = t->component,
                                                       .size = 1,
@@ -122,7 +120,7 @@ static dibs_status add_template(const struct building *b, struct kube_template *
     return s == DIBS_OK ? add_discovered(b, t) : s;
 }
 
-/* Roles point into their group's array: it is made for as many as there can be. */
+/* Allocate the roles for the maximum number first, because templates point into the array. */
 static dibs_status add_templates(const struct building *b)
 {
     dibs_status s = DIBS_OK;
@@ -155,12 +153,11 @@ static const struct kube_template *template_of(const struct building *b,
     return NULL;
 }
 
-/* Refuse a role that neither this object nor another of the namespace has. */
+/* Refuse a role that no object of the namespace has. */
 static dibs_status no_role(const struct building *b, const struct kube_object *own,
                            const struct workload_reference *reference)
 {
     struct suggest best = { .wanted = reference->role };
-    char shown[SHOWN] = "";
     char hint[SUGGEST_HINT_MAX] = "";
 
     for (size_t i = 0; i < b->objects->n; i++) {
@@ -169,17 +166,15 @@ static dibs_status no_role(const struct building *b, const struct kube_object *o
         for (size_t r = 0; r < o->group->n_roles && strcmp(o->ns, own->ns) == 0; r++)
             suggest_offer(&best, o->group->roles[r].name);
     }
-    return workload_error(own->group, reference->place, b->err, "no role '%s'%s",
-                          text_safe(reference->role, shown, sizeof shown),
+    return workload_error(own->group, reference->place, b->err, "no role '%.80s'%s", reference->role,
                           suggest_format(&best, hint, sizeof hint));
 }
 
-/* The object with the role, the own one first. */
+/* Find the object with the role, the referring object first. */
 static dibs_status find_owner(const struct building *b, size_t own,
                               const struct workload_reference *reference, size_t *out)
 {
     const struct kube_object *all = b->objects->all;
-    char shown[SHOWN] = "";
     bool is_found = false;
 
     *out = own;
@@ -190,17 +185,18 @@ static dibs_status find_owner(const struct building *b, size_t own,
             continue;
         if (is_found)
             return workload_error(all[own].group, reference->place, b->err,
-                                  "$%s: several objects have a role '%s'", reference->env,
-                                  text_safe(reference->role, shown, sizeof shown));
+                                  "$%s: several objects have a role '%.80s'", reference->env,
+                                  reference->role);
         is_found = true;
         *out = i;
     }
     return is_found ? DIBS_OK : no_role(b, &all[own], reference);
 }
 
-/* An index is one of the cluster's; in here there is one pod, which stands for all. */
-static dibs_status take_index(const struct workload_group *group, const struct workload_reference *reference,
-                              int32_t *index, uint32_t n, const char *what, dibs_err *err)
+/* Check an index against the cluster's number of pods, and replace it by 0: here one pod stands for all. */
+static dibs_status replace_index(const struct workload_group *group,
+                                 const struct workload_reference *reference, int32_t *index, uint32_t n,
+                                 const char *what, dibs_err *err)
 {
     if (*index > 0 && (uint32_t) *index >= n)
         return workload_error(group, reference->place, err, "$%s: there is no %s %d, only %u", reference->env,
@@ -210,15 +206,15 @@ static dibs_status take_index(const struct workload_group *group, const struct w
     return DIBS_OK;
 }
 
-/* The port it means, once the role is known. What is not there is left to workload_check(). */
-static dibs_status aim(const struct building *b, const struct kube_template *from, size_t owner,
-                       struct workload_reference *reference)
+/* Resolve the reference within its role. workload_check() reports a missing target. */
+static dibs_status resolve_reference(const struct building *b, const struct kube_template *from, size_t owner,
+                                     struct workload_reference *reference)
 {
     const struct workload_group *group = group_of(b, from);
     const struct workload_role *role = workload_role(b->objects->all[owner].group, reference->role);
     const struct workload_component *component = workload_component(role, reference->component);
 
-    /* RBG always names a component: where there is none, the role is its own leader. */
+    /* RBG always names a component: in a role without components it means the role's pod. */
     if (!component && from->dialect == WORKLOAD_RBG && reference->component &&
         (strcmp(reference->component, role->name) == 0 || strcmp(reference->component, "leader") == 0)) {
         component = workload_component(role, NULL);
@@ -227,12 +223,12 @@ static dibs_status aim(const struct building *b, const struct kube_template *fro
     const struct kube_template *t = component ? template_of(b, component) : NULL;
     if (!t)
         return DIBS_OK;
-    dibs_status s = take_index(group, reference, &reference->instance, t->instances, "instance", b->err);
+    dibs_status s = replace_index(group, reference, &reference->instance, t->instances, "instance", b->err);
 
-    return s == DIBS_OK ? take_index(group, reference, &reference->pod, t->size, "pod", b->err) : s;
+    return s == DIBS_OK ? replace_index(group, reference, &reference->pod, t->size, "pod", b->err) : s;
 }
 
-/* Is the variable that of an earlier reference, or of a port? workload_check() sees one object only. */
+/* Refuse a variable that an earlier reference or a port has. workload_check() sees only one object. */
 static dibs_status check_once(const struct building *b, const struct kube_template *t, size_t i)
 {
     const struct workload_component *component = kube_component(t);
@@ -248,7 +244,7 @@ static dibs_status check_once(const struct building *b, const struct kube_templa
                     : DIBS_OK;
 }
 
-/* Separate references within the object from those to other objects. */
+/* Separate references within the object from references to other objects. */
 static dibs_status sort_references(struct building *b, struct kube_template *t)
 {
     struct workload_group *group = group_of(b, t);
@@ -272,7 +268,7 @@ static dibs_status sort_references(struct building *b, struct kube_template *t)
         if (s == DIBS_OK)
             s = find_owner(b, t->object, &reference, &owner);
         if (s == DIBS_OK)
-            s = aim(b, t, owner, &reference);
+            s = resolve_reference(b, t, owner, &reference);
         if (s == DIBS_OK && owner != t->object)
             s = workload_check_target(b->objects->all[owner].group, t->in, &reference, b->err);
         if (owner != t->object)
@@ -285,22 +281,20 @@ static dibs_status sort_references(struct building *b, struct kube_template *t)
     return s;
 }
 
-/* ---- one template, many pods ---- */
+/* ---- ports of several pods ---- */
 
 static dibs_status check_sharing(const struct building *b, const struct kube_template *t)
 {
     const struct workload_component *component = kube_component(t);
     uint64_t n = (uint64_t) t->instances * t->size;
-    char shown[SHOWN] = "";
 
     for (size_t i = 0; i < component->n_ports && n > 1 && t->is_host_network; i++)
         if (component->ports[i].scope == WORKLOAD_POD_SCOPED)
             return yaml_error(b->yaml, t->at, b->err,
                               "%llu pods in the host's network are made from this one template, so that each "
-                              "of them cannot get a port '%s' of its own; make the port RoleScoped, or "
+                              "of them cannot get a port '%.80s' of its own; make the port RoleScoped, or "
                               "write a separate object for each pod",
-                              (unsigned long long) n,
-                              text_safe(component->ports[i].name, shown, sizeof shown));
+                              (unsigned long long) n, component->ports[i].name);
     return DIBS_OK;
 }
 

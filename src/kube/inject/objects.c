@@ -11,11 +11,11 @@
 
 #include "base/banned.h"
 
-#define LIST "List" /* how the kind of a list ends */
+#define LIST "List" /* suffix of the kind of a list */
 
 enum { LIST_DEPTH_MAX = 4, REPLICAS_MAX = 1 << 30, MERGES_MAX = 64, PATH_MAX_BYTES = 64 };
 
-/* ---- values of maps, merged ones too ---- */
+/* ---- values of maps, including merged ones ---- */
 
 static const yaml_node *get_within(const yaml_node *map, const char *key, unsigned *budget)
 {
@@ -57,14 +57,14 @@ const yaml_node *kube_at(const yaml_node *map, const char *path)
 
 /* ---- collecting ---- */
 
-/* State of the walk through all objects. Nothing is taken after a fault. */
+/* State of the walk through all objects. After a fault every function does nothing. */
 struct walk {
     struct yaml_faults faults;
     struct kube_objects *out;
-    size_t looks; /* things looked at so far */
+    size_t looks; /* nodes visited so far */
     struct kube_object object;
-    bool is_taken;   /* the object is in the list */
-    bool is_by_name; /* only names are wanted */
+    bool is_taken;   /* the object is already in the list */
+    bool is_by_name; /* ignore requests, collect all named objects */
 };
 
 void kube_objects_free(struct kube_objects *objects)
@@ -79,7 +79,6 @@ void kube_objects_free(struct kube_objects *objects)
     *objects = (struct kube_objects){ 0 };
 }
 
-/* Make space for one more. */
 static bool grow_by_one(struct walk *w, void **list, size_t n, size_t *max, size_t size)
 {
     if (w->faults.status == DIBS_OK && !grow(list, n, max, size))
@@ -87,7 +86,7 @@ static bool grow_by_one(struct walk *w, void **list, size_t n, size_t *max, size
     return w->faults.status == DIBS_OK;
 }
 
-/* How many; `absent` when it is not said. */
+/* Read a number of pods; `absent` when there is none. */
 static uint32_t count_of(struct walk *w, const yaml_node *node, uint32_t absent)
 {
     uint32_t n = absent;
@@ -97,15 +96,15 @@ static uint32_t count_of(struct walk *w, const yaml_node *node, uint32_t absent)
     return n;
 }
 
-/* The next thing. False: it has failed, perhaps because there are too many. */
-static bool look(struct walk *w, const yaml_node *at)
+/* Count a visited node. Return false after a fault, also when there are too many. */
+static bool count_visit(struct walk *w, const yaml_node *at)
 {
     if (++w->looks > KUBE_LOOKS_MAX)
-        yaml_fault(&w->faults, at, "more than %d things to look at", KUBE_LOOKS_MAX);
+        yaml_fault(&w->faults, at, "more than %d nodes to search", KUBE_LOOKS_MAX);
     return w->faults.status == DIBS_OK;
 }
 
-/* An annotation that is a text; NULL without one. */
+/* Find an annotation that is a text; NULL: none. */
 static const yaml_node *find_text(struct walk *w, const yaml_node *annotations, const char *key)
 {
     const yaml_node *found = kube_get(annotations, key);
@@ -115,7 +114,7 @@ static const yaml_node *find_text(struct walk *w, const yaml_node *annotations, 
     return found;
 }
 
-/* The annotation, and which of the two it is; NULL without one. */
+/* Find the requesting annotation and its dialect; NULL: none. */
 static const yaml_node *find_config(struct walk *w, const yaml_node *annotations,
                                     enum workload_dialect *dialect)
 {
@@ -157,7 +156,7 @@ static const yaml_node *unless_empty(const yaml_node *text)
     return text && yaml_string(text) && *yaml_string(text) ? text : NULL;
 }
 
-/* Find the requests in the template's annotations, and its component's over them. */
+/* Find the requests in the annotations of the template and of its component, which take precedence. */
 static void find_requests(struct walk *w, struct kube_template *t)
 {
     const yaml_node *maps[] = { t->annotations, t->of_pod };
@@ -173,7 +172,7 @@ static void find_requests(struct walk *w, struct kube_template *t)
     t->at = t->config ? t->config : t->discovery;
 }
 
-/* A pod template that is known but for what it says itself. */
+/* Add a pod template, completing `t` from the template's own content. */
 static void take_template(struct walk *w, struct kube_template t)
 {
     const yaml_node *host = kube_at(t.pod, "spec.hostNetwork");
@@ -204,31 +203,31 @@ static void take_template(struct walk *w, struct kube_template t)
     w->out->templates[w->out->n_templates++] = t;
 }
 
-/* ---- shapes of objects ---- */
+/* ---- kinds of objects ---- */
 
-/* The first item of a list; NULL: it is none. */
+/* Return the first item of a list; NULL: not a list, or empty. */
 static const yaml_node *first_of(const yaml_node *list)
 {
     return list && list->kind == YAML_LIST ? list->first : NULL;
 }
 
-/* Components with a name, a size and a template each. */
+/* Add the templates of components, each with a name, a size and a template. */
 static void take_components(struct walk *w, struct kube_template t, const yaml_node *list)
 {
-    for (const yaml_node *item = first_of(list); item && look(w, item); item = item->next) {
+    for (const yaml_node *item = first_of(list); item && count_visit(w, item); item = item->next) {
         const yaml_node *component = yaml_follow(item);
 
         t.component = yaml_string(kube_get(component, "name"));
         t.pod = kube_get(component, "template");
         t.annotations = kube_get(component, "annotations");
         if (!t.component || !*t.component)
-            continue; /* Kubernetes will refuse it */
+            continue; /* Kubernetes refuses it */
         t.size = count_of(w, kube_get(component, "size"), 1);
         take_template(w, t);
     }
 }
 
-/* The pods of an instance of a role: one template, with a size or without, or components. */
+/* Add the templates of a role instance: one template, with or without a size, or components. */
 static void take_pattern(struct walk *w, struct kube_template t, const yaml_node *pattern)
 {
     t.size = count_of(w, kube_get(pattern, "size"), t.size);
@@ -252,7 +251,7 @@ static void take_role(struct walk *w, const yaml_node *role)
         take_pattern(w, t, kube_get(role, patterns[i]));
 }
 
-/* LeaderWorkerSet: without a template of its own the leader is made from the workers'. */
+/* Add the templates of a LeaderWorkerSet: without a leader template the workers' is used for both. */
 static void take_leader_workers(struct walk *w, const yaml_node *spec, const yaml_node *both)
 {
     struct kube_template t = { .component = "leader", .pod = kube_get(both, "leaderTemplate"), .size = 1 };
@@ -269,8 +268,7 @@ static void take_leader_workers(struct walk *w, const yaml_node *spec, const yam
     take_template(w, t);
 }
 
-/* Anything else that has a template: where it stands, and how many pods run at once. A DaemonSet has one pod
- * on each node. */
+/* Add the template of any other object and its number of pods. A DaemonSet has one pod per node. */
 static void take_plain(struct walk *w, const yaml_node *root)
 {
     static const struct {
@@ -303,7 +301,7 @@ static void take_shape(struct walk *w, const yaml_node *root)
     if (strcmp(w->object.kind, "Pod") == 0) {
         take_template(w, t);
     } else if (roles && roles->kind == YAML_LIST) { /* RoleBasedGroup */
-        for (const yaml_node *item = roles->first; item && look(w, item); item = item->next)
+        for (const yaml_node *item = roles->first; item && count_visit(w, item); item = item->next)
             take_role(w, yaml_follow(item));
     } else if (both) {
         take_leader_workers(w, spec, both);
@@ -315,13 +313,13 @@ static void take_shape(struct walk *w, const yaml_node *root)
     }
 }
 
-/* ---- whatever else there is ---- */
+/* ---- other kinds of objects ---- */
 
-/* A place that a search has come to. */
+/* A position in the search. */
 struct spot {
-    const char *key;       /* whose value it is; NULL: the root */
-    const char *component; /* the last name on the way */
-    uint32_t instances;    /* so many pods, as far as the way says it */
+    const char *key;       /* the key of this value; NULL: the root or an item */
+    const char *component; /* the last distinctive name on the path */
+    uint32_t instances;    /* product of the replica counts on the path */
 };
 
 static bool asks(const yaml_node *annotations)
@@ -354,8 +352,8 @@ static uint32_t times(uint32_t n, const yaml_node *count)
     return (uint64_t) n * by > REPLICAS_MAX ? REPLICAS_MAX : n * by;
 }
 
-/* Words that every way to a pod has tell nobody which one it is. */
-static bool is_telling(const char *key)
+/* Return whether the key is distinctive, not one that every path to a pod contains. */
+static bool is_distinctive(const char *key)
 {
     static const char *const words[] = { "spec", "template", "jobTemplate", "metadata", "<<" };
 
@@ -372,11 +370,11 @@ static const char *name_of_item(const yaml_node *item)
     return name && *name ? name : yaml_string(yaml_get(item, "groupName"));
 }
 
-/* A pod template, whatever it belongs to, is a map with annotations that ask and containers beside them. An
- * annotation that belongs to none is reported. What an alias shows is looked at where it stands. */
+/* Find pod templates anywhere in an object: maps with requesting annotations and containers. Report
+ * requesting annotations without a pod. Aliases are visited only at their anchors. */
 static void search(struct walk *w, const yaml_node *node, struct spot at)
 {
-    if (!node || node->is_alias || node->kind == YAML_SCALAR || !look(w, node))
+    if (!node || node->is_alias || node->kind == YAML_SCALAR || !count_visit(w, node))
         return;
     const yaml_node *annotations = kube_at(node, "metadata.annotations");
     const yaml_node *containers = kube_at(node, "spec.containers");
@@ -394,7 +392,7 @@ static void search(struct walk *w, const yaml_node *node, struct spot at)
         const char *name = node->kind == YAML_MAP ? child->text : name_of_item(child);
         struct spot below = at;
 
-        if (name && is_telling(name))
+        if (name && is_distinctive(name))
             below.component = name;
         below.key = node->kind == YAML_MAP ? child->text : NULL;
         search(w, node->kind == YAML_MAP ? child->value : child, below);
@@ -405,7 +403,7 @@ static void search(struct walk *w, const yaml_node *node, struct spot at)
 
 static void take_root(struct walk *w, const yaml_node *root, const char *listed, unsigned depth);
 
-/* The API server leaves the kind of items out: it is in that of the list. */
+/* Add a list's items. The API server omits their kind, which the list's kind contains. */
 static void take_items(struct walk *w, const yaml_node *items, const char *kind, unsigned depth)
 {
     char listed[KUBE_KIND_MAX + 1] = "";
@@ -414,7 +412,7 @@ static void take_items(struct walk *w, const yaml_node *items, const char *kind,
     listed[strlen(listed) - (sizeof LIST - 1)] = '\0';
     if (depth == LIST_DEPTH_MAX)
         yaml_fault(&w->faults, items, "lists of lists are nested too deeply");
-    for (const yaml_node *item = items->first; item && look(w, item); item = item->next)
+    for (const yaml_node *item = items->first; item && count_visit(w, item); item = item->next)
         take_root(w, yaml_follow(item), listed, depth + 1);
 }
 
@@ -427,7 +425,7 @@ static void take_root(struct walk *w, const yaml_node *root, const char *listed,
     if (!kind || !*kind)
         kind = listed;
     if (strlen(kind) > KUBE_KIND_MAX)
-        kind = ""; /* no object: not ours to judge */
+        kind = ""; /* too long for a kind: the API server reports it */
     size_t len = strlen(kind);
     if (len >= sizeof LIST - 1 && strcmp(kind + len - (sizeof LIST - 1), LIST) == 0 && items &&
         items->kind == YAML_LIST) {
@@ -450,7 +448,7 @@ static void take_root(struct walk *w, const yaml_node *root, const char *listed,
         search(w, root, (struct spot){ .instances = 1 });
         return;
     }
-    /* No object with a dot there has ever got a port. */
+    /* An object whose namespace or kind has a dot can have no claims. */
     if (w->object.name && *kind && !strchr(w->object.ns, '.') && !strchr(kind, '.'))
         take_object(w);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The pieces that are written into a text, and their layout there. */
+/* Format the pieces that splice.c inserts into a text. */
 #include <string.h>
 #include <strings.h>
 
@@ -41,7 +41,7 @@ void piece_write_break(struct splice *s, uint32_t indent)
         bytes_add_text(&s->inserted, " ");
 }
 
-/* Would YAML take the word, which has letters, digits and "_./-", for a text? */
+/* Return whether YAML reads this word of letters, digits and "_./-" as a string. */
 static bool is_plain_text(const char *word)
 {
     static const char *const others[] = { "true", "false", "yes", "no", "on", "off", "y", "n", "null" };

@@ -15,7 +15,7 @@ struct editing {
     const struct pod_edit *edit;
 };
 
-/* How far the neighbours indent: as far as `key`'s value stands to its right. */
+/* Return the indentation of the neighbours: the offset of `key`'s value. */
 static uint32_t step_of(const yaml_node *key, uint32_t least)
 {
     const yaml_node *value = key ? key->value : NULL;
@@ -26,7 +26,7 @@ static uint32_t step_of(const yaml_node *key, uint32_t least)
     return value->column - key->column;
 }
 
-/* The map's own key; one that comes from a merge cannot be changed here. */
+/* Return the map's own key. Refuse a merged one, which cannot be changed here. */
 static const yaml_node *own_key(const struct editing *e, const yaml_node *map, const char *name)
 {
     const yaml_node *key = yaml_key(map, name);
@@ -43,7 +43,7 @@ static bool says(const yaml_node *node, const char *text)
     return at && at->kind == YAML_SCALAR && at->style == YAML_QUOTED && strcmp(at->text, text) == 0;
 }
 
-/* `name` of the map becomes the piece, or gets its children when it is a list or map already. */
+/* Set key `name` of the map to the piece, or add the piece's children to the existing list or map. */
 static void put(const struct editing *e, const yaml_node *map, const char *name, bool is_front,
                 struct splice_piece *piece)
 {
@@ -66,7 +66,7 @@ static void put(const struct editing *e, const yaml_node *map, const char *name,
     }
 }
 
-/* Of the kind that it has to be, or not there. */
+/* Check that the node is of this kind or absent. */
 static bool check_kind(const struct editing *e, const yaml_node *node, enum yaml_kind kind, const char *what)
 {
     if (node && !yaml_is_null(node) && node->kind != kind)
@@ -74,15 +74,13 @@ static bool check_kind(const struct editing *e, const yaml_node *node, enum yaml
     return e->s->faults.status == DIBS_OK;
 }
 
-/* ---- variables ---- */
-
 static void fill_variable(const struct editing *e, struct splice_piece *map, const struct pod_edit_pair *pair)
 {
     (void) splice_piece(e->s, map, SPLICE_TEXT, "name", pair->name);
     (void) splice_piece(e->s, map, SPLICE_TEXT, "value", pair->value);
 }
 
-/* One that is there already. Where that can be, only what says its value is changed: the rest of it stays. */
+/* Replace an existing variable; where possible only its value, so that the rest stays as written. */
 static void replace_variable(const struct editing *e, const yaml_node *list, const yaml_node *item,
                              const struct pod_edit_pair *pair)
 {
@@ -135,8 +133,6 @@ static void edit_env(const struct editing *e, const yaml_node *container)
     put(e, container, "env", true, items);
 }
 
-/* ---- ports ---- */
-
 static bool has_port(const yaml_node *list, const struct pod_edit_port *port)
 {
     for (const yaml_node *item = list && list->kind == YAML_LIST ? list->first : NULL; item;
@@ -154,7 +150,7 @@ static bool has_port(const yaml_node *list, const struct pod_edit_port *port)
     return false;
 }
 
-/* In any container: Kubernetes refuses a host port that is there twice. */
+/* Search all containers: Kubernetes refuses a duplicate host port. */
 static bool is_port_there(const struct editing *e, const struct pod_edit_port *port)
 {
     static const char *const lists[] = { "containers", "initContainers" };
@@ -196,8 +192,6 @@ static void edit_ports(const struct editing *e, const yaml_node *container)
     put(e, container, "ports", false, items);
 }
 
-/* ---- containers ---- */
-
 static void edit_containers(const struct editing *e, const char *name, bool is_needed)
 {
     const yaml_node *list = kube_get(kube_get(e->t->pod, "spec"), name);
@@ -219,9 +213,7 @@ static void edit_containers(const struct editing *e, const char *name, bool is_n
     }
 }
 
-/* ---- annotations ---- */
-
-/* One that is there already, in the component's annotations (which win) or in the pod's. False: it is not. */
+/* Replace an annotation of the component, which takes precedence, or of the pod. False: absent. */
 static bool replace_annotation(const struct editing *e, const yaml_node *of_pod,
                                const struct pod_edit_pair *pair)
 {

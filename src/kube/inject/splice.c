@@ -11,9 +11,9 @@
 
 struct splice_edit {
     size_t at, remove;
-    size_t order;        /* of those at one place */
-    bool is_key;         /* a new key of a map: behind what the value before it gets */
-    size_t insert, size; /* what is put there: bytes of splice.inserted */
+    size_t order;        /* of edits at the same position */
+    bool is_key;         /* a new map key: comes after insertions into the preceding value */
+    size_t insert, size; /* inserted bytes of splice.inserted */
 };
 
 void splice_done(struct splice *s)
@@ -25,7 +25,7 @@ void splice_done(struct splice *s)
     *s = (struct splice){ 0 };
 }
 
-/* ---- what stands in several places ---- */
+/* ---- anchors ---- */
 
 static void collect_shared(struct splice *s, const yaml_node *node)
 {
@@ -72,7 +72,7 @@ void splice_begin(struct splice *s, const yaml_text *yaml, const char *text, siz
     s->newline = newline_of(s);
     for (size_t i = 0; i < yaml_count(yaml); i++)
         collect_shared(s, yaml_root(yaml, i));
-    if (s->n_shared > 0) /* each once: a name may be used a million times */
+    if (s->n_shared > 0) /* sort to remove duplicates: an alias may be used a million times */
         qsort(s->shared, s->n_shared, sizeof(const yaml_node *), by_place);
     for (size_t i = 0; i < s->n_shared; i++)
         if (n == 0 || s->shared[n - 1] != s->shared[i])
@@ -84,11 +84,11 @@ bool splice_look(struct splice *s, const yaml_node *at, size_t n)
 {
     s->looks += n;
     if (s->looks > SPLICE_LOOKS_MAX)
-        yaml_fault(&s->faults, at, "too much to look through");
+        yaml_fault(&s->faults, at, "too many nodes to search");
     return s->faults.status == DIBS_OK;
 }
 
-/* May bytes be put into the node (or, when it is replaced, taken out of it)? */
+/* Check that no alias shares the node's text. `is_replaced`: nor any text inside it. */
 static bool is_alone(struct splice *s, const yaml_node *node, bool is_replaced)
 {
     if (!splice_look(s, node, s->n_shared))
@@ -108,9 +108,9 @@ static bool is_alone(struct splice *s, const yaml_node *node, bool is_replaced)
     return s->faults.status == DIBS_OK;
 }
 
-/* ---- places ---- */
+/* ---- positions ---- */
 
-/* The last thing that is written of a node: a scalar, an alias or something in brackets. */
+/* Return the last written leaf of a node: a scalar, an alias or a flow collection. */
 static const yaml_node *last_of(const yaml_node *node)
 {
     while (!node->is_alias && node->kind != YAML_SCALAR && node->style == YAML_BLOCK && node->first) {
@@ -128,8 +128,8 @@ static bool is_block_text(const yaml_node *node)
     return node->style == YAML_BLOCK_TEXT && node->kind == YAML_SCALAR && !node->is_alias;
 }
 
-/* Behind what is written of the node. Of block text that is without the line breaks behind it, and without
- * the blanks in front of what follows, which libfyaml counts among it. */
+/* Return the end of the node's text. For block text exclude trailing line breaks and the following
+ * indentation, which libfyaml includes. */
 static size_t end_of(const struct splice *s, const yaml_node *node)
 {
     size_t end = node->end;
@@ -146,8 +146,8 @@ static size_t end_of(const struct splice *s, const yaml_node *node)
     return end;
 }
 
-/* Can lines be put behind the node? Not when line breaks behind it are part of it, or would become so: block
- * text with '+' in its first line, without any line, or without a line break at the end of the file. */
+/* Return whether lines can be inserted behind the node. Not if line breaks behind it are or would become
+ * part of it: block text with '+' in its header, without lines, or without a final line break. */
 static bool takes_lines(const struct splice *s, const yaml_node *node)
 {
     const yaml_node *last = last_of(node);
@@ -163,8 +163,7 @@ static bool takes_lines(const struct splice *s, const yaml_node *node)
     return end_of(s, last) > last->start && end_of(s, last) < s->len;
 }
 
-/* Only blanks, and the dashes of lists, in front of it on its line: something can stand there in its stead.
- */
+/* Return whether only blanks and list dashes precede the position on its line. */
 static bool is_first_on_line(const struct splice *s, size_t at)
 {
     while (at > 0 && strchr(" -", s->text[at - 1]))
@@ -172,9 +171,9 @@ static bool is_first_on_line(const struct splice *s, size_t at)
     return at == 0 || strchr("\r\n", s->text[at - 1]);
 }
 
-/* ---- changes ---- */
+/* ---- edits ---- */
 
-/* Put what was written since edit.insert in place of edit.remove bytes. */
+/* Replace edit.remove bytes by everything written since edit.insert. */
 static void add_edit(struct splice *s, struct splice_edit edit)
 {
     edit.order = s->n_edits;
@@ -182,11 +181,10 @@ static void add_edit(struct splice *s, struct splice_edit edit)
     if (grow((void **) &s->edits, s->n_edits, &s->max_edits, sizeof *s->edits))
         s->edits[s->n_edits++] = edit;
     else
-        s->inserted.is_lost = true; /* splice_apply() will say so */
+        s->inserted.is_lost = true; /* splice_apply() reports it */
 }
 
-/* Children of `piece` into a flow list or map. The blanks between its bracket and what follows are how it is
- * laid out. */
+/* Insert the children of `piece` into a flow list or map, with the spacing of its first item. */
 static void add_flow(struct splice *s, const yaml_node *node, const struct splice_piece *piece, bool is_front)
 {
     const char *gap = s->text + node->start + 1;
@@ -201,7 +199,7 @@ static void add_flow(struct splice *s, const yaml_node *node, const struct splic
     }
     while (last && last->next)
         last = last->next;
-    /* A key without a value has its colon behind it. */
+    /* Insert at the front when the last key has no value: only its colon follows. */
     bool is_behind = !is_front && last && (!last->value || last->value->end > last->end);
     if (is_behind)
         bytes_add_text(&s->inserted, has_break ? "," : ", ");
@@ -214,7 +212,7 @@ static void add_flow(struct splice *s, const yaml_node *node, const struct splic
     add_edit(s, (struct splice_edit){ .at = end, .insert = insert });
 }
 
-/* New lines at the end of the line where `at` is. */
+/* Insert lines behind the line of `at`. */
 static void add_lines(struct splice *s, size_t at, const struct splice_piece *piece, uint32_t indent)
 {
     size_t insert = s->inserted.n;
@@ -225,7 +223,7 @@ static void add_lines(struct splice *s, size_t at, const struct splice_piece *pi
                     .at = line_end(s, at), .insert = insert, .is_key = piece->kind == SPLICE_MAP });
 }
 
-/* In front of a map, when nothing can be put behind any of its values. */
+/* Insert in front of a map whose values all forbid lines behind them. */
 static void add_before(struct splice *s, const yaml_node *map, const struct splice_piece *piece)
 {
     size_t insert = s->inserted.n;
@@ -261,7 +259,7 @@ void splice_add_items(struct splice *s, const yaml_node *key, const struct splic
 {
     const yaml_node *list = key->value;
 
-    /* What an alias names is shared, and says so. */
+    /* Refuse the target of an alias: other places share it. */
     if (!items || !items->first || !is_alone(s, yaml_follow(list), false))
         return;
     bool is_behind = !is_front && takes_lines(s, list);
@@ -271,7 +269,7 @@ void splice_add_items(struct splice *s, const yaml_node *key, const struct splic
         add_lines(s, is_behind ? end_of(s, list) : key->end, items, list->column - 1);
 }
 
-/* May the key's value go? *behind is where its colon ends. */
+/* Check that the key's value can be replaced. *behind is the end of its colon. */
 static bool may_go(struct splice *s, const yaml_node *map, const yaml_node *key, size_t *behind)
 {
     size_t at = key->end;
@@ -299,7 +297,7 @@ void splice_set(struct splice *s, const yaml_node *map, const yaml_node *key,
     bool is_scalar = piece->kind == SPLICE_TEXT || piece->kind == SPLICE_WORD;
     bool is_inline = is_scalar && !value->is_alias && value->kind == YAML_SCALAR &&
                      value->style != YAML_BLOCK_TEXT && value->end > value->start;
-    at = is_inline ? value->start : at; /* what stands between the colon and a value stays */
+    at = is_inline ? value->start : at; /* keep the blanks between colon and value */
     if (map->style == YAML_FLOW || is_scalar) {
         if (!is_inline)
             bytes_add_text(&s->inserted, " ");
@@ -351,7 +349,7 @@ static int by_order(const void *a, const void *b)
 
     if (x->at != y->at)
         return x->at < y->at ? -1 : 1;
-    if (!x->remove != !y->remove) /* what goes in front of a value, then the value */
+    if (!x->remove != !y->remove) /* insertions in front of a value, then its replacement */
         return x->remove ? 1 : -1;
     if (x->is_key != y->is_key)
         return x->is_key ? 1 : -1;
@@ -369,9 +367,8 @@ dibs_status splice_apply(const struct splice *s, struct bytes *out)
     for (size_t i = 0; i < s->n_edits && !s->inserted.is_lost; i++) {
         const struct splice_edit *edit = &s->edits[i];
 
-        if (edit->at < at) /* one change is never inside of another */
-            return yaml_error(s->faults.yaml, NULL, s->faults.err,
-                              "two changes of this text meet in one place");
+        if (edit->at < at) /* never expected: edits do not overlap */
+            return yaml_error(s->faults.yaml, NULL, s->faults.err, "two edits of this text overlap");
         bytes_add(out, s->text + at, edit->at - at);
         bytes_add(out, s->inserted.at + edit->insert, edit->size);
         at = edit->at + edit->remove;

@@ -14,14 +14,14 @@
 
 #include "base/banned.h"
 
-/* contrib/k8s/NAME.yaml, one behind the other (meson.build). */
+/* contrib/k8s/NAME.yaml, concatenated by meson.build. */
 extern const char install_base[];
 extern const size_t install_base_size;
 
 enum {
     NAMESPACE_MAX = 63,
     IMAGE_MAX = 512,
-    MORE_BYTES = 32768, /* that values and the Secret can add */
+    MORE_BYTES = 32768, /* room for values and the Secret */
 };
 
 #define LOWER "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -30,27 +30,24 @@ enum {
 dibs_status install_check_namespace(const char *text, dibs_err *err)
 {
     size_t n = strlen(text);
-    char shown[80];
 
     if (n >= 1 && n <= NAMESPACE_MAX && strspn(text, LOWER "-") == n && text[0] != '-' && text[n - 1] != '-')
         return DIBS_OK;
     return err_set(err, DIBS_INVALID,
-                   "'%s' cannot be a namespace: up to 63 of a-z, 0-9 and -, neither first nor last a -",
-                   text_safe(text, shown, sizeof shown));
+                   "'%.80s' cannot be a namespace: up to 63 of a-z, 0-9 and -, neither first nor last a -",
+                   text);
 }
 
 dibs_status install_check_image(const char *text, dibs_err *err)
 {
     size_t n = strlen(text);
-    char shown[80];
 
     if (n >= 1 && n <= IMAGE_MAX && strspn(text, LOWER UPPER "._-/:@") == n)
         return DIBS_OK;
-    return err_set(err, DIBS_INVALID, "'%s' cannot be an image, such as registry.example/dibs:1",
-                   text_safe(text, shown, sizeof shown));
+    return err_set(err, DIBS_INVALID, "'%.80s' cannot be an image, such as registry.example/dibs:1", text);
 }
 
-/* An address and how many of its bits count. */
+/* Return whether the text is ADDRESS/BITS. */
 static bool is_address_range(const char *text)
 {
     char address[INET6_ADDRSTRLEN] = "";
@@ -69,14 +66,13 @@ static bool is_address_range(const char *text)
 dibs_status install_write_peers(const char *const *ranges, size_t n, struct bytes *out, dibs_err *err)
 {
     struct jsonw w;
-    char shown[80];
 
     jsonw_begin_bytes(&w, out);
     jsonw_array(&w);
     for (size_t i = 0; i < n; i++) {
         if (!is_address_range(ranges[i]))
-            return err_set(err, DIBS_INVALID, "'%s' is no range of addresses, such as 10.0.0.0/28",
-                           text_safe(ranges[i], shown, sizeof shown));
+            return err_set(err, DIBS_INVALID, "'%.80s' is not a range of addresses, such as 10.0.0.0/28",
+                           ranges[i]);
         jsonw_object(&w);
         jsonw_key(&w, "ipBlock");
         jsonw_object(&w);
@@ -85,11 +81,9 @@ dibs_status install_write_peers(const char *const *ranges, size_t n, struct byte
         jsonw_end_object(&w);
     }
     jsonw_end_array(&w);
-    bytes_add(out, "", 1); /* a text */
+    bytes_add(out, "", 1); /* NUL-terminate */
     return out->is_lost ? err_set(err, DIBS_FAILURE, "writing objects: out of memory") : DIBS_OK;
 }
-
-/* ---- a Secret ---- */
 
 void install_tls_done(struct install_tls *tls)
 {
@@ -99,7 +93,7 @@ void install_tls_done(struct install_tls *tls)
     *tls = (struct install_tls){ 0 };
 }
 
-/* Read a PEM text, also when it turns out to be a fault. */
+/* Read a PEM text; return it also after a fault, so that the caller erases it. */
 static char *read_pem(struct yaml_faults *faults, const yaml_node *data, const char *key)
 {
     static const char begin[] = "-----BEGIN ";
@@ -135,9 +129,7 @@ dibs_status install_tls_read(const char *name, const char *text, size_t len, str
     return faults.status;
 }
 
-/* ---- values ---- */
-
-/* Any text, as JSON writes it: YAML reads that. */
+/* Write any text as JSON, which YAML can read. */
 static void add_quoted(struct bytes *out, const char *text)
 {
     struct jsonw w;
@@ -154,8 +146,6 @@ static void add_base64(struct bytes *out, const char *text)
     jsonw_base64(&w, text, strlen(text));
 }
 
-/* ---- a line ---- */
-
 static const struct install_value *value_of(const struct install_value *values, const char *name, size_t n)
 {
     for (; values->name; values++)
@@ -164,8 +154,7 @@ static const struct install_value *value_of(const struct install_value *values, 
     return NULL;
 }
 
-/* "  namespace: dibs # {namespace}": everything up to the value, then the new one. The mark goes: it speaks
- * of this base. */
+/* Replace the value of "  namespace: dibs # {namespace}" and drop the mark. */
 static void add_line(struct bytes *out, const char *line, size_t n, const struct install_value *values,
                      const char *authority)
 {
@@ -192,8 +181,6 @@ static void add_line(struct bytes *out, const char *line, size_t n, const struct
     else
         add_quoted(out, value->text);
 }
-
-/* ---- the whole ---- */
 
 static void add_base(struct bytes *out, const struct install_value *values, const char *authority)
 {
@@ -240,8 +227,8 @@ dibs_status install_write(const struct install_value *values, const struct insta
 {
     const struct install_value *ns = value_of(values, "namespace", strlen("namespace"));
 
-    (void) bytes_reserve(out,
-                         install_base_size + MORE_BYTES); /* growing would leave copies of the key behind */
+    /* Growing later would leave copies of the key in memory. */
+    (void) bytes_reserve(out, install_base_size + MORE_BYTES);
     add_base(out, values, tls->authority);
     add_secret(out, ns && ns->text ? ns->text : INSTALL_NAMESPACE, tls);
     return out->is_lost ? err_set(err, DIBS_FAILURE, "writing objects: out of memory") : DIBS_OK;

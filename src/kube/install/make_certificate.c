@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A certificate for one server, and the authority that says so.
- *
- * The authority's key is thrown away when it has signed: nobody can have it sign anything else, and who needs
- * another certificate makes both again. */
+/* Make a certificate for one server and an authority that signs it. The authority's key is erased after
+ * signing, so it can sign nothing else; a new certificate needs a new authority. */
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
@@ -14,11 +12,11 @@
 #include "base/banned.h"
 
 enum {
-    SERIAL_BYTES = 16, /* at random: no two of one issuer may be the same */
+    SERIAL_BYTES = 16, /* random: unique per issuer */
     KEY_ID_BYTES = 20, /* a SHA-1 of the key, as RFC 5280 proposes */
-    EARLIER_S = 3600,  /* clocks of a cluster differ */
+    EARLIER_S = 3600,  /* backdated because clocks in a cluster differ */
     DAY_S = 86400,
-    YEARS = 10, /* one that runs out stops a cluster's admissions, and nobody remembers why */
+    YEARS = 10, /* an expired certificate would block all admissions of the cluster */
 };
 
 /* A key and its certificate while they are made. */
@@ -35,10 +33,10 @@ static void half_done(struct half *half)
         gnutls_x509_privkey_deinit(half->key);
 }
 
-/* The first failure stays: what comes after it is not done. */
+/* Skip the call after a failure; keep the first failure. */
 #define STEP(result, call) ((result) = (result) < 0 ? (result) : (call))
 
-/* Set what both certificates have: a key of their own, a serial number, a name and a time. */
+/* Set the common parts of both certificates: key, serial number, name and validity. */
 static int half_begin(struct half *h, const char *subject, int64_t wall_ms)
 {
     time_t now = (time_t) (wall_ms / 1000);
@@ -52,7 +50,7 @@ static int half_begin(struct half *h, const char *subject, int64_t wall_ms)
     STEP(r, gnutls_x509_crt_set_version(h->cert, 3));
     if (r < 0)
         return r;
-    serial[0] = (serial[0] & 0x3f) | 0x40; /* positive, and as long as it is */
+    serial[0] = (serial[0] & 0x3f) | 0x40; /* positive, of constant length */
     STEP(r, gnutls_x509_crt_set_serial(h->cert, serial, sizeof serial));
     STEP(r, gnutls_x509_crt_set_dn(h->cert, subject, NULL));
     STEP(r, gnutls_x509_crt_set_activation_time(h->cert, now - EARLIER_S));
@@ -67,7 +65,7 @@ static int key_id(const struct half *h, unsigned char out[KEY_ID_BYTES], size_t 
     return gnutls_x509_crt_get_key_id(h->cert, GNUTLS_KEYID_USE_SHA1, out, n);
 }
 
-/* Sign the certificate of a server with this name; NULL: of the authority, by itself. */
+/* Sign the certificate of a server with this name; NULL: of the authority, self-signed. */
 static int sign(struct half *h, const struct half *authority, const char *name)
 {
     unsigned char id[KEY_ID_BYTES];
@@ -117,7 +115,7 @@ dibs_status install_tls_make(const char *name, int64_t wall_ms, struct install_t
     struct half authority = { 0 };
     struct half server = { 0 };
     int r = half_begin(&authority, "CN=dibs authority", wall_ms);
-    STEP(r, half_begin(&server, "CN=dibs webhook", wall_ms)); /* the name itself may be too long for it */
+    STEP(r, half_begin(&server, "CN=dibs webhook", wall_ms)); /* the DNS name may be too long for a CN */
     STEP(r, sign(&authority, &authority, NULL));
     STEP(r, sign(&server, &authority, name));
     STEP(r, write_texts(&authority, &server, &made));

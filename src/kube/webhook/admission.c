@@ -14,14 +14,12 @@
 
 enum {
     PATH_MAX_BYTES = 256,
-    CODE_BAD_FIELD = 422, /* what Kubernetes answers for a field that makes no sense, */
-    CODE_TAKEN = 409,     /* ... for what others have, */
-    CODE_EXHAUSTED = 403, /* ... for a quota that is used up, */
+    CODE_BAD_FIELD = 422, /* Kubernetes' code for an invalid field */
+    CODE_TAKEN = 409,     /* for a conflict */
+    CODE_EXHAUSTED = 403, /* for an exhausted quota */
     CODE_UNAVAILABLE = 503,
     CODE_FAILURE = 500,
 };
-
-/* ---- refusals ---- */
 
 static int code_of(dibs_status status)
 {
@@ -49,7 +47,7 @@ void admission_fail(struct admission *admission, const dibs_err *why)
     (void) snprintf(verdict->message, sizeof verdict->message, "dibs: %s", why->msg);
 }
 
-/* Allow the object, or refuse it for `why`. */
+/* Allow the object, or refuse it because of `why`. */
 static void decide(struct admission *a, dibs_status s, const dibs_err *why)
 {
     a->verdict.is_allowed = s == DIBS_OK;
@@ -57,9 +55,7 @@ static void decide(struct admission *a, dibs_status s, const dibs_err *why)
         admission_fail(a, why);
 }
 
-/* ---- the patch ---- */
-
-/* An address that is not known yet is left out, with a warning. */
+/* Add the addresses of other pods. Leave out unknown ones with a warning. */
 static void add_addresses(struct admission *a, const struct identity *who, struct pod_edit *out)
 {
     const struct workload_discovery *discovery = &a->request.discovery;
@@ -75,8 +71,7 @@ static void add_addresses(struct admission *a, const struct identity *who, struc
     }
 }
 
-/* Host ports that the pod has from another pod whose copy it is. An annotation that dibs did not write is
- * ignored. */
+/* Collect host ports that the pod was copied with. Ignore an annotation that dibs did not write. */
 static void add_obsolete(const jsonr_value *pod, struct pod_edit *out)
 {
     const char *text = port_request_annotation(pod, IDENTITY_KEY_ASSIGNED);
@@ -90,12 +85,11 @@ static void add_obsolete(const jsonr_value *pod, struct pod_edit *out)
     assigned_free(claims, n);
 }
 
-/* ---- the ledger's part ---- */
-
 void admission_work(struct admission *admission, const struct admission_options *options, dibs *handle)
 {
     const struct review *review = &admission->review;
-    AUTO(pod_edit_done) struct pod_edit edit = { .removed = WORKLOAD_KEY_DISCOVERY }; /* as RBG does */
+    /* RBG removes this annotation, too. */
+    AUTO(pod_edit_done) struct pod_edit edit = { .removed = WORKLOAD_KEY_DISCOVERY };
     struct identity who = { 0 };
     struct allocation allocation = { .pool = options->pool,
                                      .pending_ms = options->pending_ms,
@@ -122,9 +116,7 @@ void admission_work(struct admission *admission, const struct admission_options 
     decide(admission, s, &err);
 }
 
-/* ---- pods ---- */
-
-/* A patch must be possible before anything is claimed. */
+/* Check that a patch is possible before anything is claimed. */
 static dibs_status check_pod(const struct review *review, dibs_err *err)
 {
     struct pod_edit_pair any = { "DIBS", "" };
@@ -139,8 +131,7 @@ static dibs_status check_pod(const struct review *review, dibs_err *err)
     return s;
 }
 
-/* A node runs a static pod as its file says, and shows it to the API server afterwards: nothing of it can
- * be changed any more. */
+/* Return whether the pod mirrors a static pod, which its node runs unchanged from a file. */
 static bool is_mirror(const jsonr_value *pod)
 {
     return port_request_annotation(pod, "kubernetes.io/config.mirror") != NULL;
@@ -168,9 +159,7 @@ static void begin_create(struct admission *a)
         admission_fail(a, &err);
 }
 
-/* ---- updates ---- */
-
-/* `map`: "annotations" or "labels". */
+/* Refuse a change of the key in `map`, "annotations" or "labels". */
 static dibs_status check_same(const struct review *review, const char *map, const char *key, dibs_err *err)
 {
     char path[32];
@@ -187,7 +176,7 @@ static dibs_status check_same(const struct review *review, const char *map, cons
                    key);
 }
 
-/* Fields that an update cannot change: the containers run with the ports that they stand for. */
+/* Refuse updates of the annotations and labels that the ports of running containers depend on. */
 static dibs_status check_unchanged(const struct review *review, dibs_err *err)
 {
     static const struct {
@@ -205,7 +194,7 @@ static dibs_status check_unchanged(const struct review *review, dibs_err *err)
     for (size_t i = 0; i < sizeof fields / sizeof *fields && s == DIBS_OK; i++)
         if (has_ports || !fields[i].needs_ports)
             s = check_same(review, fields[i].map, fields[i].key, err);
-    /* The annotations that were written with the ports. */
+    /* Annotations that were written with the ports. */
     if (has_ports && port_request_read(review->old, "", &request, NULL) == DIBS_OK && request.config)
         for (size_t i = 0; i < request.config->n_ports && s == DIBS_OK; i++)
             if (request.config->ports[i].annotation)
@@ -221,9 +210,7 @@ static void begin_update(struct admission *a)
     decide(a, check_unchanged(&a->review, &err), &err);
 }
 
-/* ---- templates ---- */
-
-/* Every value along the path, "[]" being each of a list; `where` is the path as it is there. */
+/* Check every value along the path, "[]" being each item of a list; `where` is the path so far. */
 static dibs_status check_along(const jsonr_value *value, const char *path, const char *where, dibs_err *err)
 {
     size_t len = strcspn(path, ".[");
@@ -263,8 +250,6 @@ static void begin_template(const struct admission_options *options, struct admis
             s = check_along(a->review.object, options->templates[i].path, "", &err);
     decide(a, s, &err);
 }
-
-/* ---- the whole ---- */
 
 dibs_status admission_begin(const struct admission_options *options, const char *text, size_t len,
                             struct admission *out, dibs_err *err)

@@ -15,27 +15,27 @@
 
 #include "base/banned.h"
 
-/* One claim that is wanted. */
+/* One requested claim. */
 struct line {
     char name[DIBS_NAME_MAX + 1];
-    const struct workload_port *port; /* NULL: of a reference, whose port is not known here */
-    uint16_t reserved;                /* the port that referring pods were given before; 0: none */
-    uint16_t other;                   /* ... and one that others of them were given in vain */
+    const struct workload_port *port; /* NULL: a reservation for a reference */
+    uint16_t reserved;                /* the port reserved for it by references; 0: none */
+    uint16_t other;                   /* a second reserved port that will not be used; 0: none */
 };
 
 struct batch {
     dibs *handle;
     struct allocation *a;
-    const struct workload_component *config; /* what is requested */
-    size_t n, n_own;                         /* lines; the pod's own come first */
+    const struct workload_component *config; /* the requested ports and references */
+    size_t n, n_own;                         /* number of lines; the pod's own come first */
     struct line *lines;
     dibs_request *requests; /* one for each line */
     dibs_claim *claims;     /* the answers */
-    dibs_claim *moved;      /* what left its name for another */
+    dibs_claim *moved;      /* claims that leave their names */
     dibs_drop *drops;
     size_t n_drops;
     struct reference *found; /* one for each reference */
-    struct arena *arena;     /* of these arrays */
+    struct arena *arena;     /* owns these arrays */
     dibs_err *err;
 };
 
@@ -51,13 +51,14 @@ static bool alloc_arrays(struct batch *b)
     b->lines = arena_take(&b->arena, max * sizeof *b->lines);
     b->requests = arena_take(&b->arena, max * sizeof *b->requests);
     b->claims = arena_take(&b->arena, max * sizeof *b->claims);
-    b->moved = arena_take(&b->arena, 2 * max * sizeof *b->moved); /* of each line two: see adopt() */
+    b->moved =
+        arena_take(&b->arena, 2 * max * sizeof *b->moved); /* up to two per line: see adopt_reservation() */
     b->drops = arena_take(&b->arena, 2 * max * sizeof *b->drops);
     b->found = arena_take(&b->arena, max * sizeof *b->found);
     return b->lines && b->requests && b->claims && b->moved && b->drops && b->found;
 }
 
-/* ---- what is wanted ---- */
+/* ---- requests ---- */
 
 static dibs_request pending(const struct batch *b, const char *name)
 {
@@ -93,7 +94,7 @@ static void request_own(struct batch *b)
     b->n = n;
 }
 
-/* Reserve a port for a target that has not come yet: it has no keeper until then. */
+/* Reserve a port for a target whose pod has not arrived: a claim without a keeper. */
 static size_t reserve_target(struct batch *b, const char *name)
 {
     for (size_t i = 0; i < b->n; i++)
@@ -101,13 +102,13 @@ static size_t reserve_target(struct batch *b, const char *name)
             return i;
     (void) text_copy(b->lines[b->n].name, sizeof b->lines[b->n].name, name);
     b->requests[b->n] = pending(b, b->lines[b->n].name);
-    b->requests[b->n].is_lookup = true; /* when it has come meanwhile, it stays as it is */
+    b->requests[b->n].is_lookup = true; /* a claim that exists by then stays as it is */
     return b->n++;
 }
 
-/* ---- names that have something else ---- */
+/* ---- names with another claim ---- */
 
-/* The name's claim; its id is 0: there is none. */
+/* Find the claim of the name; its id is 0 when there is none. */
 static dibs_status find(struct batch *b, const char *name, dibs_claim *out)
 {
     dibs_status s = dibs_claim_find(b->handle, &(dibs_which){ .name = name }, out, b->err);
@@ -115,7 +116,7 @@ static dibs_status find(struct batch *b, const char *name, dibs_claim *out)
     return s == DIBS_NOT_FOUND ? DIBS_OK : s;
 }
 
-/* Free the name: its claim goes on as NAME/PORT, for a pod may use it. One that no pod has ends. */
+/* Free the name: its claim lives on as NAME/PORT, since a pod may use it. A reservation ends instead. */
 static void leave_name(struct batch *b, const dibs_claim *claim)
 {
     b->moved[b->n_drops] = *claim;
@@ -129,7 +130,7 @@ static bool is_in_block(const struct line *line)
     return line->port && line->port->is_contiguous;
 }
 
-/* A port that dibs chooses keeps its number where it can: other pods may know it. */
+/* Prefer the number for a port that dibs chooses: other pods may know it. */
 static void prefer(struct batch *b, size_t i, uint16_t port)
 {
     if (b->requests[i].mode == DIBS_REQUIRED || is_in_block(&b->lines[i]))
@@ -138,7 +139,7 @@ static void prefer(struct batch *b, size_t i, uint16_t port)
     b->requests[i].port = port;
 }
 
-/* Why a name that has something else cannot be had. */
+/* Refuse to move a claim that this pod may not take off its name. */
 static dibs_status check_movable(const struct batch *b, size_t i, const dibs_claim *claim)
 {
     const struct line *line = &b->lines[i];
@@ -149,7 +150,7 @@ static dibs_status check_movable(const struct batch *b, size_t i, const dibs_cla
             "allocations '%s': port %u is claimed as %s for %s, and this pod is of %s; two objects cannot "
             "be one role of a group",
             line->port->name, claim->port, line->name, claim->keeper, b->requests[i].keeper);
-    /* Under another name nothing but the pods themselves would keep it, and they do not know that name. */
+    /* Only its pods would keep the moved claim, and they do not know its new name. */
     if (strcmp(claim->keeper, IDENTITY_KEPT_BY_POD) == 0)
         return err_set(
             b->err, DIBS_TAKEN,
@@ -159,7 +160,7 @@ static dibs_status check_movable(const struct batch *b, size_t i, const dibs_cla
     return DIBS_OK;
 }
 
-/* The configuration has changed since the name was claimed. */
+/* Move claims off their names where the configuration has changed since. */
 static dibs_status move_changed(struct batch *b)
 {
     dibs_pool pool = { 0 };
@@ -171,7 +172,7 @@ static dibs_status move_changed(struct batch *b)
 
         s = find(b, b->lines[i].name, &claim);
         bool is_member = dibs_ranges_contain(&pool.ranges, claim.port);
-        assert(b->requests[i].keeper); /* by request_own() */
+        assert(b->requests[i].keeper); /* set by request_own() */
         bool is_same = !claim.keeper[0] || strcmp(claim.keeper, b->requests[i].keeper) == 0;
         if (s != DIBS_OK || claim.id == 0 ||
             (is_same && is_member && workload_is_as_wanted(&claim, b->lines[i].port, &is_narrowed)))
@@ -186,8 +187,8 @@ static dibs_status move_changed(struct batch *b)
     return s;
 }
 
-/* Take a reservation off its name: no pod holds it. *port is its number. */
-static dibs_status let_go(struct batch *b, const char *name, uint16_t *port)
+/* Free the name of a reservation, which no pod holds, and return its number in *port. */
+static dibs_status free_reservation(struct batch *b, const char *name, uint16_t *port)
 {
     const dibs_which which = { .name = name };
     dibs_claim claim = { 0 };
@@ -204,9 +205,8 @@ static dibs_status let_go(struct batch *b, const char *name, uint16_t *port)
     return s;
 }
 
-/* A reference came first: the port gets the number that the referring pod was given, under whichever name
- * that is reserved. */
-static dibs_status adopt(struct batch *b, size_t i)
+/* Give the port the number that a referring pod already got, under either name for which it was reserved. */
+static dibs_status adopt_reservation(struct batch *b, size_t i)
 {
     struct line *line = &b->lines[i];
     dibs_claim has = { 0 };
@@ -217,15 +217,15 @@ static dibs_status adopt(struct batch *b, size_t i)
 
     if (s != DIBS_OK || (is_there && has.keeper[0]))
         return s;
-    if (has.id != 0 && !is_there) /* version 1.4 declared a claim to mark the name */
-        s = let_go(b, line->name, &marked);
+    if (has.id != 0 && !is_there) /* version 1.4 marked the name by a declared claim */
+        s = free_reservation(b, line->name, &marked);
     if (s == DIBS_OK)
         s = reservation_find(b->handle, b->a->who, line->port, &reserved, b->err);
     line->other = reserved.other;
     if (is_there) {
         line->reserved = has.port;
     } else if (s == DIBS_OK && reserved.name[0]) {
-        s = let_go(b, reserved.name, &line->reserved);
+        s = free_reservation(b, reserved.name, &line->reserved);
         if (line->reserved)
             prefer(b, i, line->reserved);
     }
@@ -238,11 +238,11 @@ static dibs_status adopt_all(struct batch *b)
 
     for (size_t i = 0; i < b->n_own && s == DIBS_OK && !b->a->is_dry_run; i++)
         if (i == 0 || b->lines[i].port != b->lines[i - 1].port)
-            s = adopt(b, i);
+            s = adopt_reservation(b, i);
     return s;
 }
 
-/* Warn of pods that run with another number than the port has now, or with one of several. */
+/* Warn about pods that run with a stale number. */
 static void warn_of_stale(struct batch *b)
 {
     for (size_t i = 0; i < b->n_own; i++) {
@@ -298,9 +298,8 @@ static bool is_row(const uint16_t *ports, uint32_t n)
     return true;
 }
 
-/* Numbers were reserved for ports of which nobody knows yet whether they are their pod's own or their role's.
- * Let the role's name remember each, in the same commit: of a reference and a target that come at once, or of
- * two references, one then sees the other. */
+/* Record each newly reserved number under its role's name in the same commit, as the port's scope is still
+ * unknown: a reference and its target, or two references, that arrive at once then conflict. */
 static dibs_status remember_for_roles(struct batch *b)
 {
     dibs_status s = DIBS_OK;
@@ -317,7 +316,7 @@ static dibs_status remember_for_roles(struct batch *b)
     return s;
 }
 
-/* The ledger speaks of a port that the pool does not have; the pod's author knows it by its field. */
+/* Replace the ledger's message about a port outside the pool by one that names the pod's field. */
 static dibs_status name_field(const struct batch *b)
 {
     dibs_pool pool = { 0 };
@@ -334,10 +333,10 @@ static dibs_status name_field(const struct batch *b)
     return DIBS_INVALID;
 }
 
-/* ---- answers ---- */
+/* ---- results ---- */
 
-/* A block tells its first number, others tell all. Of others' claims only the numbers are known: who is given
- * several without request for a block is never given a row (break_row). */
+/* Add the numbers of a reference: of a block the first, otherwise all. The target's first claim records
+ * whether it begins a block; where it does not (run 0), consecutive numbers count as one. */
 static void add_referred(const struct batch *b, size_t i, struct pod_edit *out)
 {
     const struct reference *found = &b->found[i];
@@ -375,8 +374,8 @@ static dibs_status add_answers(const struct batch *b, struct pod_edit *out)
     return assigned.is_lost || out->is_lost ? no_memory(b->err) : DIBS_OK;
 }
 
-/* Where each reference leads: a number that is there, one of the pod's own lines, or a new one. */
-static dibs_status follow(struct batch *b)
+/* Resolve each reference: to existing numbers, to one of the pod's own lines, or to a new reservation. */
+static dibs_status resolve_references(struct batch *b)
 {
     dibs_status s = DIBS_OK;
 
@@ -394,7 +393,7 @@ static dibs_status allocate(struct batch *b, struct pod_edit *out)
     if (!alloc_arrays(b))
         return no_memory(b->err);
     request_own(b);
-    dibs_status s = follow(b);
+    dibs_status s = resolve_references(b);
     if (s != DIBS_OK)
         return s;
     s = claim_or_move(b);
@@ -408,9 +407,9 @@ static dibs_status allocate(struct batch *b, struct pod_edit *out)
     return add_answers(b, out);
 }
 
-/* ---- which pod ---- */
+/* ---- id of the pod ---- */
 
-/* Are all claims of the pod with this id still pending? */
+/* Return whether all claims of the pod with this id are still pending. */
 static bool is_pending(dibs *handle, const struct port_request *request, const struct identity *who)
 {
     for (size_t i = 0; i < request->config->n_ports; i++) {
@@ -429,9 +428,9 @@ static bool is_pending(dibs *handle, const struct port_request *request, const s
     return true;
 }
 
-/* An id that it brings along is its own when this is the same creation once more. A named pod is known by its
- * name, and for others a new claim is always safe. */
-static dibs_status settle_id(dibs *handle, const struct allocation *a, dibs_err *err)
+/* Keep the id that the pod brings when this is a repeated admission of the same creation; otherwise draw a
+ * new one. A named pod is identified by its name; for others a new claim is always safe. */
+static dibs_status choose_id(dibs *handle, const struct allocation *a, dibs_err *err)
 {
     char id[IDENTITY_ID_MAX + 1];
     int64_t wall_ms = handle_call(handle).now.wall_ms;
@@ -456,7 +455,7 @@ dibs_status allocation_make(dibs *handle, struct allocation *allocation, struct 
     dibs_status s = handle_for(handle, allocation->who->principal, &theirs, err);
 
     if (s == DIBS_OK)
-        s = settle_id(&theirs, allocation, err);
+        s = choose_id(&theirs, allocation, err);
     if (s == DIBS_OK)
         s = allocate(&b, out);
     arena_free(b.arena);

@@ -9,7 +9,7 @@
 
 #include "base/banned.h"
 
-enum { PATH_MAX_BYTES = 1024 }; /* the key of an annotation, escaped, is the longest of it */
+enum { PATH_MAX_BYTES = 1024 }; /* the longest part is an escaped annotation key */
 
 struct patching {
     const jsonr_value *pod, *spec;
@@ -21,7 +21,7 @@ struct patching {
 
 /* ---- operations ---- */
 
-/* Begin one; its value, unless it removes something, follows, and then end(). */
+/* Begin an operation. Its value, unless it is a removal, and end() follow. */
 DIBS_PRINTF(3, 4)
 static void begin(struct patching *p, const char *operation, const char *path_fmt, ...)
 {
@@ -45,7 +45,7 @@ static void end(struct patching *p)
     jsonw_end_object(&p->w);
 }
 
-/* RFC 6901: "~" is "~0" and "/" is "~1". */
+/* Escape a key of a path (RFC 6901): "~" is "~0" and "/" is "~1". */
 static const char *escape(const char *key, char out[PATH_MAX_BYTES])
 {
     size_t n = 0;
@@ -61,7 +61,7 @@ static const char *escape(const char *key, char out[PATH_MAX_BYTES])
     return out;
 }
 
-/* Is it there, and not what it has to be? */
+/* Return whether the value is present and of the wrong type. */
 static bool is_wrong(const jsonr_value *v, bool is_right)
 {
     return v && !jsonr_is_null(v) && !is_right;
@@ -76,7 +76,7 @@ static bool is_named(const jsonr_value *entry, const char *name)
     return jsonr_get_string(entry, "name", &text) && strcmp(text, name) == 0;
 }
 
-/* Does it say this very value, and nothing else? */
+/* Return whether the entry has exactly this value and no other source. */
 static bool says(const jsonr_value *entry, const char *value)
 {
     const char *text = NULL;
@@ -93,7 +93,7 @@ static void write_variable(struct patching *p, const struct pod_edit_pair *pair)
     jsonw_end_object(&p->w);
 }
 
-/* Of several of one name the last counts: all of them say it. */
+/* Replace all variables of this name; Kubernetes uses the last one. */
 static void replace_variable(struct patching *p, const jsonr_value *env, const char *where,
                              const struct pod_edit_pair *pair)
 {
@@ -116,7 +116,7 @@ static bool has_variable(const jsonr_value *env, const char *name)
     return false;
 }
 
-/* `where`: the path of the container's list. */
+/* Patch one container's variables; `where` is the path of their list. */
 static dibs_status patch_env(struct patching *p, const jsonr_value *env, const char *where)
 {
     size_t n_new = 0;
@@ -132,7 +132,7 @@ static dibs_status patch_env(struct patching *p, const jsonr_value *env, const c
         end(p);
         return DIBS_OK;
     }
-    /* Replaced first, while places are as they came; then those in front, each behind the one before. */
+    /* Replace first, while indices are unchanged; then insert at the front, in order. */
     for (size_t i = 0; i < p->edit->n_env; i++)
         replace_variable(p, env, where, &p->edit->env[i]);
     for (size_t i = 0; i < p->edit->n_env; i++) {
@@ -149,7 +149,7 @@ static dibs_status patch_env(struct patching *p, const jsonr_value *env, const c
 
 static bool is_port(const jsonr_value *entry, const struct pod_edit_port *port)
 {
-    const char *protocol = "TCP"; /* what Kubernetes takes when nothing is said */
+    const char *protocol = "TCP"; /* Kubernetes' default */
     int64_t number = 0;
 
     (void) jsonr_get_string(entry, "protocol", &protocol);
@@ -164,8 +164,8 @@ static bool is_host_port(const jsonr_value *entry, const struct pod_edit_port *p
     return is_port(entry, port) && jsonr_get_int(entry, "hostPort", &number) && number == port->port;
 }
 
-/* An entry of that number in whichever container: completed, so that it is not there twice. One of an init
- * container does not count: the scheduler looks at containers, and the API server compares the two not. */
+/* Complete an existing entry of that number in any container, so that it is not listed twice. Init
+ * containers do not count: neither the scheduler nor the API server compares their host ports. */
 static bool complete_port(struct patching *p, const struct pod_edit_port *port)
 {
     const jsonr_value *containers = jsonr_get(p->spec, "containers");
@@ -231,7 +231,7 @@ static bool is_obsolete(const struct patching *p, const jsonr_value *entry)
     return is_old;
 }
 
-/* The last first: the places of the others stay as they are. After everything that names a place. */
+/* Remove from the last to the first, so that indices stay valid. Comes after all other operations. */
 static void remove_obsolete(struct patching *p, const char *list)
 {
     const jsonr_value *containers = jsonr_get(p->spec, list);
@@ -248,7 +248,7 @@ static void remove_obsolete(struct patching *p, const char *list)
     }
 }
 
-/* ---- the whole ---- */
+/* ---- containers and annotations ---- */
 
 static dibs_status patch_containers(struct patching *p, const char *list)
 {
@@ -290,7 +290,7 @@ static dibs_status patch_annotations(struct patching *p)
 
         if (jsonr_get_string(annotations, pair->name, &has) && strcmp(has, pair->value) == 0)
             continue;
-        /* "add" replaces one that is there */
+        /* "add" also replaces */
         begin(p, "add", "/metadata/annotations/%s", escape(pair->name, key));
         jsonw_string(&p->w, pair->value);
         end(p);

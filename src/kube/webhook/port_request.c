@@ -49,8 +49,7 @@ size_t port_request_count(const struct port_request *request)
     return n;
 }
 
-/* The annotation is of one pod; to the model it is a group with one. Where references lead is not known yet.
- */
+/* Check the annotation of one pod as a group with one role. References are resolved later. */
 static dibs_status check_alone(struct workload_group *group, struct workload_component *config, dibs_err *err)
 {
     struct workload_component ports_only = *config;
@@ -68,7 +67,7 @@ static dibs_status check_alone(struct workload_group *group, struct workload_com
     return s;
 }
 
-/* Of ports, references and addresses, in this order. */
+/* Return the i-th variable of ports, references and addresses, in this order. */
 static const char *env_at(const struct port_request *request, size_t i)
 {
     const struct workload_component *config = request->config;
@@ -116,7 +115,7 @@ static dibs_status check(const struct port_request *request, dibs_err *err)
     return DIBS_OK;
 }
 
-/* RBG's own way to ask for ports of other components: more references. */
+/* Add the references that RBG's component discovery asks for. */
 static dibs_status add_discovered(struct port_request *request, struct workload_component *config,
                                   const char *text, dibs_err *err)
 {
@@ -129,7 +128,7 @@ static dibs_status add_discovered(struct port_request *request, struct workload_
     return s;
 }
 
-/* Before all else is checked: by then nobody knows any more which of them it was. */
+/* Check for duplicates first, while the index of each entry is known. */
 static dibs_status check_twice(const struct workload_component *config, dibs_err *err)
 {
     for (size_t i = 1; i < config->n_ports; i++)

@@ -11,7 +11,7 @@
 
 #include "base/banned.h"
 
-/* The pod that a reference means, as far as it is known, and its port. */
+/* The pod and port that a reference means, as far as they are known. */
 struct target {
     struct identity pod;
     const struct identity *who; /* the pod that refers to it */
@@ -27,13 +27,13 @@ static void name_of(const struct target *t, bool is_shared, uint32_t number, cha
     identity_claim_name(&t->pod, &port, number, out);
 }
 
-/* Can the pod be referred to? One that is known by its id alone only by itself. */
+/* Return whether other pods can refer to the pod: not when it is known only by an id. */
 static bool is_known(const struct target *t)
 {
     return t->pod.instance[0] && t->pod.instance[0] != '~';
 }
 
-/* RBG always names a component: where there is none, the role is its own leader. */
+/* RBG always names a component: in a role without components it means the role's pod. */
 static bool may_be_whole_role(const struct port_request *request, const struct target *t)
 {
     const char *component = t->pod.component;
@@ -62,9 +62,9 @@ static struct target target_of(const struct port_request *request, const struct 
     return t;
 }
 
-/* All numbers of the port, as far as they go on. */
-static dibs_status look(dibs *handle, const struct target *t, bool is_shared, struct reference *out,
-                        dibs_err *err)
+/* Read all existing numbers of the port. */
+static dibs_status read_numbers(dibs *handle, const struct target *t, bool is_shared, struct reference *out,
+                                dibs_err *err)
 {
     dibs_status s = DIBS_OK;
 
@@ -74,7 +74,7 @@ static dibs_status look(dibs *handle, const struct target *t, bool is_shared, st
 
         name_of(t, is_shared, out->n, name);
         s = dibs_claim_find(handle, &(dibs_which){ .name = name }, &claim, err);
-        if (s == DIBS_OK && !claim.is_exclusive) /* version 1.4 marked a name so */
+        if (s == DIBS_OK && !claim.is_exclusive) /* version 1.4 marked names this way */
             s = DIBS_NOT_FOUND;
         if (s == DIBS_OK && out->n == 0)
             out->run = claim.run;
@@ -84,14 +84,15 @@ static dibs_status look(dibs *handle, const struct target *t, bool is_shared, st
     return s == DIBS_NOT_FOUND && out->n > 0 ? DIBS_OK : s;
 }
 
-static dibs_status look_at_both(dibs *handle, const struct target *t, struct reference *out, dibs_err *err)
+static dibs_status read_either_scope(dibs *handle, const struct target *t, struct reference *out,
+                                     dibs_err *err)
 {
-    dibs_status s = is_known(t) ? look(handle, t, false, out, err) : DIBS_NOT_FOUND;
+    dibs_status s = is_known(t) ? read_numbers(handle, t, false, out, err) : DIBS_NOT_FOUND;
 
-    return s == DIBS_NOT_FOUND ? look(handle, t, true, out, err) : s;
+    return s == DIBS_NOT_FOUND ? read_numbers(handle, t, true, out, err) : s;
 }
 
-/* The pod's own port, or one of its role. */
+/* Return whether the target is a port of the pod itself or of its role. */
 static bool is_own(const struct port_request *request, const struct target *t, struct reference *out)
 {
     char wanted[2][DIBS_NAME_MAX + 1];
@@ -109,18 +110,18 @@ static bool is_own(const struct port_request *request, const struct target *t, s
 /* ---- the claims of a role ---- */
 
 struct role_scan {
-    const char *instance;                                   /* that is meant */
+    const char *instance;                                   /* the target's instance */
     size_t n_prefix;                                        /* bytes of "GROUP/ROLE/" */
-    char own[DIBS_NAME_MAX + 1], shared[DIBS_NAME_MAX + 1]; /* "COMPONENT/PORT" of a pod, and of the role */
+    char own[DIBS_NAME_MAX + 1], shared[DIBS_NAME_MAX + 1]; /* "COMPONENT/PORT" if PodScoped, if RoleScoped */
     bool has_numbered, has_unnamed;
-    bool is_settled;     /* a pod has the port: whether it is the role's is known */
-    bool is_reserved;    /* for another instance, whose pod has not come */
-    uint16_t remembered; /* by the role's name; 0: none */
-    uint16_t reserved;   /* for whichever instance; 0: none */
+    bool is_settled;     /* a pod has the port, so its scope is known */
+    bool is_reserved;    /* for another instance whose pod has not arrived */
+    uint16_t remembered; /* number recorded under the role's name; 0: none */
+    uint16_t reserved;   /* number reserved for any instance; 0: none */
     struct reservation reservation;
 };
 
-/* Of several reservations the one that the role's name remembers counts, else the first. */
+/* Note a reservation. Of several, the one recorded under the role's name counts, else the first. */
 static void note_reservation(struct role_scan *l, const dibs_claim *claim)
 {
     if (l->reserved && claim->port != l->remembered) {
@@ -169,20 +170,18 @@ static dibs_status scan_role(dibs *handle, const struct target *t, struct role_s
     return dibs_claim_list(handle, &filter, note_claim, l, err);
 }
 
-/* ---- the whole ---- */
+/* ---- resolving ---- */
 
 static dibs_status wrong(const struct port_request *request, size_t i, const struct target *t,
                          const char *why, dibs_err *err)
 {
-    char shown[80];
     char field[PORT_REQUEST_FIELD_MAX];
 
     port_request_field(request, i, field);
-    return err_set(err, DIBS_INVALID, "%s: role '%s' %s", field,
-                   text_safe(t->pod.role_name, shown, sizeof shown), why);
+    return err_set(err, DIBS_INVALID, "%s: role '%.80s' %s", field, t->pod.role_name, why);
 }
 
-/* Does the pod have that port, too? Then it is each pod's own, or it would have been found. */
+/* Return whether the referring pod has this port, too: then it is PodScoped, or it would have been found. */
 static bool is_as_own(const struct port_request *request, const struct target *t)
 {
     const char *own = t->who->component;
@@ -193,11 +192,10 @@ static bool is_as_own(const struct port_request *request, const struct target *t
     return workload_port(request->config, t->port) != NULL;
 }
 
-/* Name the claim of a target that is not there yet. An index that was written says that the port is that
- * instance's own; what the own instance stands for may as well be the whole role's. Of that only one instance
- * is reserved. */
-static dibs_status foresee(dibs *handle, const struct port_request *request, const struct target *t, size_t i,
-                           struct reference *out, dibs_err *err)
+/* Name the claim to reserve for a target that has not arrived. An explicit index means a PodScoped port;
+ * otherwise a port of the own role may be RoleScoped, and only one instance gets a reservation. */
+static dibs_status name_reservation(dibs *handle, const struct port_request *request, const struct target *t,
+                                    size_t i, struct reference *out, dibs_err *err)
 {
     bool is_implied = request->config->references[i].instance < 0 && t->is_own_role;
     struct role_scan l = { 0 };
@@ -246,19 +244,19 @@ dibs_status reference_find(dibs *handle, const struct port_request *request, con
     *out = (struct reference){ 0 };
     if (is_own(request, &t, out))
         return DIBS_OK;
-    dibs_status s = look_at_both(handle, &t, out, err);
+    dibs_status s = read_either_scope(handle, &t, out, err);
     if (s == DIBS_NOT_FOUND && may_be_whole_role(request, &t)) {
         struct target whole = t;
 
         whole.pod.component = NULL;
-        s = look_at_both(handle, &whole, out, err);
+        s = read_either_scope(handle, &whole, out, err);
     }
-    return s == DIBS_NOT_FOUND ? foresee(handle, request, &t, i, out, err) : s;
+    return s == DIBS_NOT_FOUND ? name_reservation(handle, request, &t, i, out, err) : s;
 }
 
 /* ---- reservations ---- */
 
-/* Of a RoleScoped port: whichever instance it was reserved for. */
+/* Find the reservation for a RoleScoped port, made for any instance. */
 static dibs_status find_of_role(dibs *handle, const struct target *t, struct reservation *out, dibs_err *err)
 {
     struct role_scan l = { 0 };
@@ -289,7 +287,7 @@ dibs_status reservation_find(dibs *handle, const struct identity *who, const str
                              struct reservation *out, dibs_err *err)
 {
     const char *const components[] = { who->component, "leader", who->role_name };
-    /* A pod without a component may have been taken for the leader of its role. */
+    /* References may have named a pod without a component as its role's leader. */
     size_t n = who->component ? 1 : 3;
     bool is_shared = port->scope == WORKLOAD_ROLE_SCOPED;
     dibs_status s = DIBS_OK;

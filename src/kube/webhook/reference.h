@@ -1,37 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_KUBE_WEBHOOK_REFERENCE_H
 #define DIBS_KUBE_WEBHOOK_REFERENCE_H
-/* References: which claim of its group a pod means by ROLE.PORT. When the target's pod has not come yet, a
- * port is reserved: claimed under the name that the target would have, without a keeper. */
+/* Resolve references: which claim of its group a pod means by ROLE.PORT. When the target's pod has not
+ * arrived, a port is reserved: claimed under the target's future name, without a keeper. */
 #include "kube/identity.h"
 #include "kube/webhook/port_request.h"
 
 struct reference {
-    uint16_t ports[WORKLOAD_COUNT_MAX]; /* what its target has: all numbers of the port, */
-    uint32_t n;                         /* ... so many; 0: the caller claims the port, under */
-    char name[DIBS_NAME_MAX + 1];       /* ... this name */
-    uint16_t run;                       /* of the target's first claim (dibs_claim.run) */
-    size_t line;                        /* the caller's own */
-    /* The name that the port has if it is RoleScoped, while nobody knows that; "": it is known, or recorded
-     * already. */
+    uint16_t ports[WORKLOAD_COUNT_MAX]; /* numbers of the target's port */
+    uint32_t n;                         /* how many; 0: the caller claims `name` */
+    char name[DIBS_NAME_MAX + 1];       /* claim to make when n is 0 */
+    uint16_t run;                       /* dibs_claim.run of the target's first claim */
+    size_t line;                        /* for the caller's use */
+    /* The port's name if it turns out to be RoleScoped; "": its scope is known, or already recorded. */
     char role_name[DIBS_NAME_MAX + 1];
 };
 
-/* Find where the i-th reference leads: to a PodScoped port first, then to a RoleScoped one. INVALID names the
- * field: it leads nowhere, or to a pod that nobody can know before it is there. TAKEN: a port was reserved
- * for another instance before, and it is not known yet whether the role shares it. */
+/* Resolve the i-th reference: to a PodScoped port first, then to a RoleScoped one. INVALID names the field:
+ * no such target, or a pod whose name cannot be predicted. TAKEN: another instance has a reservation, and
+ * it is unknown whether the role shares the port. */
 dibs_status reference_find(dibs *handle, const struct port_request *request, const struct identity *who,
                            size_t i, struct reference *out, dibs_err *err);
 
-/* The name under which reference_find() reserves a port for the i-th reference. */
+/* Write the name under which reference_find() reserves a port for the i-th reference. */
 void reference_target(const struct port_request *request, const struct identity *who, size_t i,
                       char out[DIBS_NAME_MAX + 1]);
 
 struct reservation {
     char name[DIBS_NAME_MAX + 1]; /* "": none */
-    uint16_t other;               /* the port of a further one, which the role will not use; 0: none */
+    uint16_t other;               /* port of a second reservation, which the role will not use; 0: none */
 };
-/* Find what was reserved for a port of this pod. */
+/* Find the reservation for a port of this pod. */
 dibs_status reservation_find(dibs *handle, const struct identity *who, const struct workload_port *port,
                              struct reservation *out, dibs_err *err);
 #endif

@@ -30,9 +30,9 @@ static dibs_status read_request(const jsonr_value *root, struct review *out, dib
 
     if (strcmp(jsonr_text_at(root, "apiVersion"), API_VERSION) != 0 ||
         strcmp(jsonr_text_at(root, "kind"), "AdmissionReview") != 0)
-        return err_set(err, DIBS_INVALID, "this is no AdmissionReview of " API_VERSION);
+        return err_set(err, DIBS_INVALID, "this is not an AdmissionReview of " API_VERSION);
     if (!request)
-        return err_set(err, DIBS_INVALID, "request: the review has none");
+        return err_set(err, DIBS_INVALID, "the review has no request");
     out->uid = jsonr_text_at(request, "uid");
     if (!*out->uid || strlen(out->uid) > REVIEW_UID_MAX)
         return err_set(err, DIBS_INVALID, "request.uid: 1 to %d bytes", REVIEW_UID_MAX);

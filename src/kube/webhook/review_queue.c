@@ -8,17 +8,16 @@
 #include "base/banned.h"
 
 enum {
-    GROUP_MAX = 64,    /* reviews of one commit, */
-    GROUP_WEIGHT = 64, /* ... and ports, unless one review has more: each name is a condition of the commit */
-    /* Twice this is less than the ten seconds that the API server waits: a review that comes when a call has
-     * just begun waits for that call and then for its own. */
+    GROUP_MAX = 64, /* reviews per commit */
+    /* ports per commit, unless one review has more: each name is a condition of the transaction */
+    GROUP_WEIGHT = 64,
+    /* Twice this is less than the 10 s that the API server waits: a review may wait for a call that has
+     * just begun and then for its own. */
     CALL_MS = 3000,
-    REST_US = 4000,     /* after a commit, at most */
-    EARLY_MS = 2000,    /* how long a pod that came too early waits for others, */
-    EARLY_LOOK_MS = 50, /* ... and how often it is decided again */
+    REST_US = 4000,     /* longest rest after a commit */
+    EARLY_MS = 2000,    /* how long a review waits for another pod to arrive */
+    EARLY_LOOK_MS = 50, /* how often such a review is decided again */
 };
-
-/* ---- reviews ---- */
 
 static void work(struct job *job, dibs *handle)
 {
@@ -27,7 +26,7 @@ static void work(struct job *job, dibs *handle)
     admission_work(&review->admission, &review->queue->admission, handle);
 }
 
-/* Another pod may come in a moment and change the verdict. */
+/* Return whether to wait: another pod's arrival may change the verdict. */
 static bool wait_for_others(struct review_job *job)
 {
     job->again_ms = clock_monotonic_ms() + EARLY_LOOK_MS;
@@ -60,12 +59,12 @@ void review_queue_add(struct review_queue *queue, struct review_job *job)
     job->job.done = done;
     job->job.is_kept = true;
     job->job.weight = (uint32_t) (port_request_count(request) + request->config->n_references);
-    /* Another replica may just have claimed ports for it, which would be claimed a second time. */
+    /* Another replica may just have claimed ports for this pod; stale data would claim them twice. */
     job->job.needs_fresh = port_request_annotation(job->admission.review.object, IDENTITY_KEY_CLAIM) != NULL;
     group_commit_queue(queue->group, &job->job);
 }
 
-/* Queue those that have waited for long enough, or all of them. */
+/* Queue the waiting reviews that are due, or all of them. */
 static void queue_early(struct review_queue *q, bool is_all)
 {
     int64_t now_ms = clock_monotonic_ms();
@@ -103,8 +102,6 @@ bool review_queue_is_idle(const struct review_queue *queue)
     return !queue->early && group_commit_is_idle(queue->group);
 }
 
-/* ---- life ---- */
-
 static dibs_status check_rebuilt(void *ctx, dibs_err *err)
 {
     struct review_queue *q = ctx;
@@ -129,7 +126,7 @@ static dibs_status open_group(struct review_queue *q, dibs_err *err)
         .handle = q->ledger.server.handle,
         .max_jobs = GROUP_MAX,
         .max_weight = GROUP_WEIGHT,
-        .begins_at_once = true, /* the targets of references are read */
+        .begins_at_once = true, /* references read their targets */
         .rest_max_us = REST_US,
         .is_closed = "this replica is stopping; ask again",
         .admit = check_rebuilt,

@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/text.h"
 #include "kube/webhook/review_queue.h"
 #include "server/certificate.h"
 #include "server/endpoint.h"
@@ -18,24 +17,24 @@
 #include "base/banned.h"
 
 enum {
-    DRAIN_MS = 5000,     /* reviews under way are answered; then connections are cut off */
-    REVIEW_MS = 8000,    /* a review, unless the API server says how long it waits */
-    REVIEW_MIN_MS = 500, /* ... which is believed from here on */
-    LOG_MS = 100,        /* between two lines of the log about refusals: a user can bring about any number */
+    DRAIN_MS = 5000,     /* for reviews under way; then connections are closed */
+    REVIEW_MS = 8000,    /* deadline of a review unless the API server sends its timeout */
+    REVIEW_MIN_MS = 500, /* least timeout that is accepted */
+    LOG_MS = 100,        /* between two log lines about refusals: users can cause any number */
     CONNECTIONS = 1024,
-    /* A connection that waits: longer than the API server's clients, 90 s, keep one. A server that closes
-     * while its client begins to send makes a review fail. */
+    /* Idle timeout of a connection: longer than the 90 s of the API server's client. If the server closed
+     * first, a review sent at that moment would fail. */
     STEP_MS = 100000,
-    LARGE = 32, /* reviews above 64 KiB under way */
+    LARGE = 32, /* concurrent reviews above 64 KiB */
     PENDING_MIN_MS = 60000,
     TEMPLATE_PATH_MAX = 128,
 };
 
 enum review_outcome {
-    REVIEW_PASSED,  /* the object asked for no port */
-    REVIEW_CLAIMED, /* it has its ports */
+    REVIEW_PASSED,  /* no request for ports */
+    REVIEW_CLAIMED, /* ports claimed */
     REVIEW_REFUSED,
-    REVIEW_UNAVAILABLE, /* refused, because the ledger had no answer */
+    REVIEW_UNAVAILABLE, /* refused: ledger unavailable */
     REVIEW_BAD,         /* not an AdmissionReview */
 };
 enum { REVIEW_OUTCOMES = REVIEW_BAD + 1 };
@@ -46,23 +45,22 @@ struct webhook {
     struct endpoint *endpoint;
     struct review_queue queue;
     struct metric_latency reviews[REVIEW_OUTCOMES];
-    uint64_t ports[DIBS_STATIC + 1], errors[DIBS_STATIC + 1]; /* by kind: claimed and refused */
+    uint64_t ports[DIBS_STATIC + 1], errors[DIBS_STATIC + 1]; /* claimed and refused, by kind */
     struct certificate certificate;
     int64_t log_ms;
     uint64_t n_unlogged;
 };
 
-/* One review. */
 struct review_request {
-    struct review_job job; /* first: a job is its review */
+    struct review_job job; /* first: a job is cast to its review */
     struct webhook *webhook;
-    struct http_request *r; /* NULL: the client is gone */
+    struct http_request *r; /* NULL: the client has disconnected */
     int64_t began_us;
 };
 
 /* ---- metrics ---- */
 
-/* The goals are 1 ms for a review that passes and 10 ms for one that claims. */
+/* The goals are 1 ms for a review without ports and 10 ms for one that claims. */
 static metric_bounds bounds_us = { 500, 1000, 2500, 5000, 10000, 100000, 1000000 };
 
 static void count(struct webhook *w, enum review_outcome outcome, const struct port_request *request,
@@ -80,7 +78,7 @@ static void count(struct webhook *w, enum review_outcome outcome, const struct p
     }
 }
 
-/* The pool has the names of KEP-3668. */
+/* Write the metrics; those of the pool have the names of KEP-3668. */
 static void write_metrics(void *ctx, struct bytes *out)
 {
     static const char *const outcomes[REVIEW_OUTCOMES] = { "passed", "claimed", "refused", "unavailable",
@@ -134,7 +132,7 @@ static enum review_outcome outcome_of(const struct admission *a)
     return a->status == DIBS_UNAVAILABLE || a->status == DIBS_FAILURE ? REVIEW_UNAVAILABLE : REVIEW_REFUSED;
 }
 
-/* The verdict is known: it is sent, and the review ends. */
+/* Send the verdict and end the review. */
 static void answer(struct review_request *review)
 {
     struct admission *a = &review->job.admission;
@@ -160,12 +158,12 @@ static void decided(struct review_job *job)
 
 /* ---- routes ---- */
 
-/* The API server says how long it waits. */
+/* Return our deadline, derived from the API server's timeout. */
 static int64_t patience_ms(const struct http_request *r)
 {
     const char *text = http_query(r, "timeout", 0);
     int64_t said_ms = text ? clock_duration_parse(text, 2 * (int64_t) REVIEW_MS) : -1;
-    int64_t ours_ms = said_ms * 8 / 10; /* the way back takes time, too */
+    int64_t ours_ms = said_ms * 8 / 10; /* leaves time for the response */
 
     return said_ms < 0 || ours_ms > REVIEW_MS ? REVIEW_MS : ours_ms < REVIEW_MIN_MS ? REVIEW_MIN_MS : ours_ms;
 }
@@ -214,7 +212,7 @@ static dibs_status check_ready(void *ctx, dibs_err *err)
     return review_queue_check(&w->queue, err);
 }
 
-/* The claim of an abandoned review stays pending, and ends by itself. */
+/* Keep the claim of an abandoned review pending until its lease expires. */
 static void abandoned(void *ctx, void *user)
 {
     (void) ctx;
@@ -226,12 +224,11 @@ static void abandoned(void *ctx, void *user)
 dibs_status webhook_template_parse(char *text, struct admission_template *out, dibs_err *err)
 {
     char *equals = strchr(text, '=');
-    char shown[80];
 
     if (!equals || equals == text || !equals[1] || strlen(equals + 1) > TEMPLATE_PATH_MAX)
         return err_set(err, DIBS_INVALID,
-                       "--template '%s' is not KIND=PATH, such as RoleInstance=spec.components[].template",
-                       text_safe(text, shown, sizeof shown));
+                       "--template '%.80s' is not KIND=PATH, such as RoleInstance=spec.components[].template",
+                       text);
     *equals = '\0';
     *out = (struct admission_template){ text, equals + 1 };
     return DIBS_OK;
@@ -345,7 +342,7 @@ dibs_status webhook_run(const struct webhook_options *options, dibs_err *err)
     dibs_status s = start(&w, err);
     if (s == DIBS_OK && !options->is_check)
         s = runtime_run(&w.runtime, &hooks, err);
-    review_queue_close(&w.queue); /* first: its queued reviews are answered by the endpoint */
+    review_queue_close(&w.queue); /* first: the endpoint answers its queued reviews */
     endpoint_close(w.endpoint);
     runtime_close(&w.runtime);
     return s;
