@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Takes requests (route, caller, rate), queues their jobs, and answers them. */
+/* Accept requests (route, caller, rate), queue their jobs, and answer them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +12,9 @@
 
 #include "base/banned.h"
 
-enum { TOGETHER_MAX = 256 }; /* claims of a batch that others may have to wait for: some 10 ms */
-
-/* ---- answers ---- */
+enum {
+    TOGETHER_MAX = 256
+}; /* claims of a batch that may share its commit with other jobs: about 10 ms of work */
 
 static void let_go(struct caller *peer)
 {
@@ -109,7 +109,7 @@ void api_end_list(struct api_request *request)
     jsonw_end_object(&request->w);
 }
 
-/* request->err says why. */
+/* Answer with the error in request->err. */
 static void refuse(struct api_request *request, int status)
 {
     request->status = status;
@@ -117,7 +117,7 @@ static void refuse(struct api_request *request, int status)
     api_answer(request);
 }
 
-/* ---- the engine's side ---- */
+/* ---- jobs ---- */
 
 static void work(struct job *job, dibs *handle)
 {
@@ -129,13 +129,13 @@ static void work(struct job *job, dibs *handle)
     jsonw_begin_bytes(&request->w, &request->out);
     request->status = 0;
     request->type = NULL;
-    /* Without a client the job is not done. */
+    /* Skip the work when the client has disconnected. */
     request->outcome = request->r ? request->route->work(request, handle, &request->err)
                                   : err_set(&request->err, DIBS_FAILURE, "the client has gone");
     quota_made(quota, request->caller->principal, &request->use);
 }
 
-/* Count claims that were refused. A refusal before that (token, rate) says nothing of ports. */
+/* Count refused claims. Refusals before the work (token, rate) are not about ports. */
 static void note_refusal(const struct api_request *request)
 {
     const struct api_options *options = &request->api->options;
@@ -151,7 +151,7 @@ static void done(struct job *job, const dibs_err *err)
 {
     struct api_request *request = (struct api_request *) job;
 
-    job->work = NULL; /* it is no longer the engine's */
+    job->work = NULL; /* the engine does not use the job any more */
     if (err) {
         request->outcome = err->code;
         request->err = *err;
@@ -216,7 +216,7 @@ static bool find_route(struct api_request *request)
     return is_found;
 }
 
-/* Over loopback: the user of the connection, and no web page in its browser. */
+/* Admit a request over loopback: the connection must have a known user, and no web page may send it. */
 static bool admit_loopback(struct api_request *request)
 {
     if (request->caller->principal[0] && !http_header(request->r, "Origin") &&
@@ -229,7 +229,7 @@ static bool admit_loopback(struct api_request *request)
     return false;
 }
 
-/* Identify the caller and check its rate. False: the request was refused. */
+/* Identify the caller and check its rate. Return false when the request was refused. */
 static bool admit(struct api_request *request)
 {
     struct api *api = request->api;
@@ -291,7 +291,7 @@ static void requested(void *ctx, struct http_request *r)
     request->r = r;
     request->params = (struct wire_params){ param, r };
     request->caller = request->peer = http_peer(r);
-    request->peer->n_users++; /* the client may go away while the engine has its job */
+    request->peer->n_users++; /* the client may disconnect while the engine has the job */
     request->began_us = clock_monotonic_us();
     http_set_user(r, request);
     take(request);
@@ -322,7 +322,7 @@ static void *connected(void *ctx, int fd, void *listener)
         caller->listener = kind;
         caller->peer.pidfd = -1;
     } else if (kind == CALLER_LOOPBACK) {
-        caller_load_loopback(&api->view, fd, caller); /* without a user: its requests are refused */
+        caller_load_loopback(&api->view, fd, caller); /* requests of a caller without a user are refused */
     } else if (caller_load(&api->view, fd, kind, caller) != DIBS_OK) {
         free(caller);
         return NULL;
@@ -353,7 +353,7 @@ struct http_server *api_http(const struct api *api)
     return api->server;
 }
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
 dibs_status api_open(const struct api_options *options, struct api **out, dibs_err *err)
 {
