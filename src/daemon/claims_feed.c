@@ -47,7 +47,7 @@ static void follow_holder(struct engine *e, struct held *held, const dibs_claim 
 }
 
 /* Store the copy of a claim, replacing an earlier one. */
-static const struct held *know(struct engine *e, const dibs_claim *claim)
+static const struct held *store_copy(struct engine *e, const dibs_claim *claim)
 {
     struct held *was = find(e, claim->id);
     size_t pool_bytes = strlen(claim->pool) + 1;
@@ -88,7 +88,7 @@ static bool load_one(void *ctx, const dibs_claim *claim)
 {
     struct engine *e = ctx;
 
-    (void) know(e, claim);
+    (void) store_copy(e, claim);
     return true;
 }
 
@@ -157,7 +157,7 @@ static void note(struct engine *e, const dibs_event *event, const dibs_claim *cl
             claim =
                 ledger_find_id(e->ledger, &call, event->claim_id, &found, NULL) == DIBS_OK ? &found : NULL;
         }
-        held = claim ? know(e, claim) : held;
+        held = claim ? store_copy(e, claim) : held;
         break;
     case DIBS_EV_RELEASED:
     case DIBS_EV_REAPED:

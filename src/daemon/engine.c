@@ -65,7 +65,7 @@ static dibs_status open_group(struct engine *e, dibs_err *err)
 
 /* Read new events after a notice, and again after pauses: inotify reports the write, and the commit becomes
  * visible a moment later without another notice. */
-static void look(struct engine *e)
+static void poll_ledger(struct engine *e)
 {
     int64_t now_ms = clock_monotonic_ms();
 
@@ -89,7 +89,7 @@ void engine_turn(struct engine *engine)
 {
     engine_reload(engine);
     group_commit_turn(engine->group);
-    look(engine);
+    poll_ledger(engine);
     engine_follow_node(engine);
     engine_reap(engine);
 }

@@ -12,9 +12,7 @@
 
 #include "base/banned.h"
 
-enum {
-    TOGETHER_MAX = 256
-}; /* claims of a batch that may share its commit with other jobs: about 10 ms of work */
+enum { TOGETHER_MAX = 256 }; /* claims of a batch in a shared commit: about 10 ms of work */
 
 static void let_go(struct caller *peer)
 {
