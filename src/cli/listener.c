@@ -12,7 +12,7 @@
 dibs_status cli_port_report(const struct cli *cli, dibs_port_question *question, dibs_port_report **out,
                             dibs_err *err)
 {
-    AUTO(free_auto) dibs_port_report *report = calloc(1, sizeof *report); /* too large for a stack */
+    AUTO(free_auto) dibs_port_report *report = calloc(1, sizeof *report); /* too large for the stack */
     dibs_status status = dibs_port_parse(cli->argv[0], &question->port, err);
 
     if (status == DIBS_OK && !report)

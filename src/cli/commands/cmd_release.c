@@ -14,7 +14,7 @@ struct target {
 /* All targets are tried: the first failure is the answer, the others are warnings. */
 struct release {
     struct cli *cli;
-    struct cli_hosts hosts; /* n 0: this one */
+    struct cli_hosts hosts; /* n 0: this host */
     size_t n;               /* claims that ended */
     dibs_status status;
 };
@@ -54,7 +54,7 @@ static dibs_status read_target(struct release *r, int i, struct target *out, dib
                : s;
 }
 
-/* Find a claim before any is released: INVALID for a name of several claims, or no token. Other failures
+/* Find a claim before any is released. INVALID: a name of several claims, or a malformed token; other errors
  * concern this target alone. */
 static dibs_status find_target(const struct release *r, const struct target *target, dibs_err *err)
 {
@@ -87,8 +87,8 @@ static void release_target(struct release *r, const struct target *target, dibs_
     }
 }
 
-/* Each step is done for all targets before the next: a mistyped one must not be found after half of the
- * others have ended. */
+/* Do each step for all targets before the next step: a mistyped target must be found before any claim has
+ * ended. */
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     struct release r = { .cli = cli };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* renew and transfer: how long a claim is held, and by whom. */
+/* `renew` and `transfer`: change how long a claim is held, and by which holder. */
 #include "base/err.h"
 #include "cli/claim_options.h"
 
 #include "base/banned.h"
 
-/* Without --ttl the lease gets the length it had. */
+/* Renew a lease; without --ttl it keeps its length. */
 static dibs_status renew(struct cli *cli, const dibs_which *which, int64_t ttl_ms, dibs_claim *out,
                          dibs_err *err)
 {

@@ -47,7 +47,7 @@ static dibs_status observe(const char *path, dibs_observed **list, size_t *n, di
 
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
-    /* An empty list is an observation too: nothing is in use. NULL would mean the live sockets. */
+    /* An empty list means that nothing is in use; NULL would mean the live sockets. */
     static const dibs_observed none = { 0 };
     AUTO(free_auto) dibs_observed *list = NULL;
     const char *path = cli_value(cli, "observed");
