@@ -175,7 +175,7 @@ void cli_note_claims(const struct cli *cli, const dibs_claim *claims, size_t n)
     }
     if (strcmp(cli->settings.ledger, "memory:") == 0 && n > 0 && !is_degraded &&
         strcmp(dibs_settings_of(cli->handle)->socket, "none") == 0)
-        cli_note(cli, "ledger memory: is forgotten when this command ends: nobody else learns of this claim");
+        cli_note(cli, "ledger memory: is forgotten when this command ends: no other process sees this claim");
     if (is_narrowed)
         cli_note(cli, "this host has no IPv6: claimed for IPv4 alone");
     if (!prefer || dibs_port_parse(prefer, &port, NULL) != DIBS_OK || claims[0].port == port)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Completions for three shells. The scripts in share/completions pass the words of the line to the hidden
- * command `complete`, which answers from the command table: one candidate per line with a tab and its help,
- * or a directive for the shell: ":names", ":pools", ":files", ":command N" (another program's line after N
- * words). */
+ * command `complete`, which prints one candidate per line with a tab and its help, or a directive for the
+ * shell: ":names", ":pools", ":files", ":command N" (another program's line after N words). */
 #include <string.h>
 
 #include "cli/help.h"

@@ -82,7 +82,7 @@ void cli_write_sockets(struct jsonw *w, const dibs_port_report *report, const di
 void cli_socket_owner(const dibs_socket *socket, char *out, size_t size)
 {
     if (socket->pid == 0)
-        (void) snprintf(out, size, "a process not to be seen from here");
+        (void) snprintf(out, size, "a process that is not visible from here");
     else if (socket->command[0])
         (void) snprintf(out, size, "pid %d (%s)", socket->pid, socket->command);
     else

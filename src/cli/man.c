@@ -177,7 +177,7 @@ void man_page(FILE *to)
                  ".PP\n.nf\n.RS\ndibs run \\-p web \\-\\- server \\-\\-port {web}\n.RE\n.fi\n"
                  ".PP\nThe port of a service of this project, the same every day:\n"
                  ".PP\n.nf\n.RS\ncurl http://localhost:$(dibs get web)/\n.RE\n.fi\n"
-                 ".PP\nWho is on this port, and why can it not be had:\n"
+                 ".PP\nWhich process uses this port, and why it cannot be claimed:\n"
                  ".PP\n.nf\n.RS\ndibs who 8080\ndibs explain 8080\n.RE\n.fi\n",
                  to);
 }

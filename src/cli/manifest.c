@@ -224,7 +224,8 @@ dibs_status cli_advise_stop(const struct cli *cli, dibs_status status, dibs_err 
         return status;
     dibs_blocker blocker = err->blocker;
     (void) snprintf(pod, sizeof pod, "%.*s", (int) present_pod_length(user.name), user.name);
-    (void) err_set(err, status, "port %u is to be another's, but %s runs with it (pid %d, %s); stop it first",
+    (void) err_set(err, status,
+                   "port %u is needed for another claim, but %s runs with it (pid %d, %s); stop it first",
                    blocker.port, pod_name(pod, shown, sizeof shown), user.process.pid,
                    user.command[0] ? user.command : "?");
     err->blocker = blocker;

@@ -3,10 +3,9 @@
 #define DIBS_CLI_OBSERVED_H
 /* A list of ports in use, for `dibs repair --observed`.
  *
- * Text: a line is `PROTO ADDRESS PORT [NAME]`, or `PORT [NAME]` for tcp on "*"; blank lines and comments
- * from a '#' at the start of a field are skipped. Or a JSON array of objects with "port" and optional
- * "proto", "address" and "name". Names are absolute, the leading slash is optional. `localhost` gives two
- * entries. */
+ * Text: a line is `PROTO ADDRESS PORT [NAME]`, or `PORT [NAME]` for tcp on "*"; blank lines and comments (a
+ * field that starts with '#') are skipped. Or a JSON array of objects with "port" and optional "proto",
+ * "address" and "name". Names are absolute. `localhost` gives two entries. */
 #include <stddef.h>
 
 #include "dibs/dibs.h"

@@ -4,9 +4,8 @@
 /* Parse the command line into a struct cli, by the command table alone. Prints nothing. */
 #include "cli/cli.h"
 
-/* Parse and compact `argv`: cli->argv points into it and ends with NULL. cli->cmd is NULL when no command
- * was named. With --help the number of arguments is not checked. INVALID names the mistake and the nearest
- * known name. */
+/* Parse and compact `argv`: cli->argv points into it and ends with NULL. cli->cmd is NULL without a command.
+ * With --help the number of arguments is not checked. INVALID names the mistake and the nearest name. */
 dibs_status cli_parse(struct cli *cli, int argc, char **argv, dibs_err *err);
 
 /* Options without a command: --version and --list-commands. */

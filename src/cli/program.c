@@ -60,8 +60,7 @@ static void survive_size_limit(void)
         (void) sigaction(SIGXFSZ, &ours, NULL);
 }
 
-/* Write the path of a file beside this program, links resolved. Return false when it is unknown or too
- * long. */
+/* Write the path of a file beside this program, links resolved; false when unknown or too long. */
 static bool path_beside(const char *name, char *out, size_t size)
 {
     ssize_t n = readlink("/proc/self/exe", out, size - 1);

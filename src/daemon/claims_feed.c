@@ -97,8 +97,7 @@ dibs_status engine_load(struct engine *e, dibs_err *err)
     const struct call call = handle_call(e->handle);
     uint64_t cursor = 0;
 
-    /* Read the number first: a change committed between the two reads is then seen twice, which is
-     * harmless. */
+    /* Read the number first: a change between the two reads is then seen twice, which is harmless. */
     dibs_status s = ledger_tail(e->ledger, &call, &e->seq, &cursor, err);
     return s == DIBS_OK ? ledger_list(e->ledger, &call, &(struct ledger_filter){ 0 }, load_one, e, err) : s;
 }
@@ -284,8 +283,7 @@ static void on_far_notice(loop_source *source, uint32_t events)
     uint64_t n_elsewhere = ledger_take_notices(e->ledger);
 
     (void) events;
-    e->has_notice =
-        e->has_notice || n_elsewhere != e->n_elsewhere; /* otherwise the notice is about our own commit */
+    e->has_notice = e->has_notice || n_elsewhere != e->n_elsewhere; /* otherwise our own commit */
     e->n_elsewhere = n_elsewhere;
 }
 

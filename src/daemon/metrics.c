@@ -284,8 +284,7 @@ static void write_nodeports(const struct metrics_pool *pool, const dibs_pool_usa
 
 static void write_pools(struct metrics *m, struct metric_writer *w)
 {
-    const struct call call =
-        handle_call(m->engine->handle); /* the daemon's own call: every caller sees the same numbers */
+    const struct call call = handle_call(m->engine->handle); /* the same for every caller */
     struct core *core = m->engine->core;
     struct portbits all[KINDS];
     const struct portbits *const used[KINDS] = { &all[0], &all[1] };

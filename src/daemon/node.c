@@ -42,8 +42,7 @@ static void log_lease(struct engine *e, const struct ledger_lease *lease)
 
 typedef dibs_status step_fn(struct ledger *ledger, const struct call *call, size_t *n, dibs_err *err);
 
-/* Do a step for some claims of this host and log their number. Return false when it failed, now or less than
- * RELOAD_MS ago. */
+/* Do a step for some claims and log their number. Return false when it failed less than RELOAD_MS ago. */
 static bool run_step(struct engine *e, step_fn *fn, enum log_level level, const char *what)
 {
     const struct call call = handle_call(e->handle);

@@ -45,8 +45,7 @@ static int compare(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Copy the user of a principal: "uid:1000@4026532000.7" counts for uid:1000, because any user can make pid
- * namespaces. */
+/* Copy the user: "uid:1000@4026532000.7" counts for uid:1000, as any user can make pid namespaces. */
 static void load_user(char user[DIBS_PRINCIPAL_MAX + 1], const char *principal)
 {
     (void) text_copy(user, DIBS_PRINCIPAL_MAX + 1, principal);

@@ -134,8 +134,7 @@ static void judge_due(struct engine *e, const struct call *call, struct scan *sc
     AUTO(free_auto) struct core_sockets *sockets = scan->n > 1 ? calloc(1, sizeof *sockets) : NULL;
 
     if (scan->n > 1)
-        look.tx =
-            ledger_begin_read(e->ledger, call, NULL); /* if this fails, each read is its own transaction */
+        look.tx = ledger_begin_read(e->ledger, call, NULL); /* NULL: separate reads */
     for (size_t i = 0; i < scan->n; i++) {
         dibs_claim claim;
 

@@ -57,8 +57,6 @@ static dibs_status default_socket(char *out, size_t size, dibs_err *err)
     return DIBS_OK;
 }
 
-/* ---- callbacks of the engine ---- */
-
 static void changed(void *ctx, const dibs_event *event, const char *pool, int change)
 {
     struct serve *s = ctx;
@@ -95,7 +93,7 @@ static dibs_status reset(void *ctx, dibs_err *err)
 
     if (status != DIBS_OK)
         return status;
-    LOG(LOG_WARNING, "the ledger was replaced, or has forgotten changes: all claims were read again");
+    LOG(LOG_WARNING, "the ledger was replaced, or has trimmed events: all claims were read again");
     metrics_reset(s->metrics);
     api_reset(s->api);
     return DIBS_OK;

@@ -18,9 +18,8 @@ socklen_t kernel_sockaddr(const dibs_address *address, uint16_t port, union kern
 
 enum kernel_probe_result { KERNEL_FREE, KERNEL_BUSY, KERNEL_ABORT };
 
-/* Can `port` be bound on all of the bindings? TCP: SO_REUSEADDR, bind, no listen, close. UDP: plain bind.
- * BUSY is only EADDRINUSE; ABORT is any other error, described in `err`: EACCES is DIBS_DENIED, the rest
- * DIBS_FAILURE. */
+/* Can `port` be bound on all bindings? TCP: SO_REUSEADDR, bind, no listen, close. UDP: plain bind. BUSY is
+ * only EADDRINUSE; ABORT is any other error: EACCES is DIBS_DENIED, the rest DIBS_FAILURE. */
 enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, uint16_t port, dibs_err *err);
 /* Fill `err` with the message of an ABORT with this errno. */
 void kernel_probe_why(const dibs_binding *binding, uint16_t port, int os_errno, dibs_err *err);

@@ -89,8 +89,7 @@ static void look_at_one(struct search *s, int dir_fd, pid_t id)
         try_open(s, dir_fd, name);
 }
 
-/* Look at all threads: one may be in another namespace, and a process whose first thread has ended shows
- * none. */
+/* Look at the threads: one may be in another namespace, and a leader that has ended is in none. */
 static void look_at_threads(struct search *s, int proc_fd, pid_t pid)
 {
     char name[64];

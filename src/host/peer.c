@@ -120,7 +120,7 @@ static dibs_status find_process(const struct process_view *view, int fd, struct 
         int why = errno;
 
         peer_done(peer);
-        return err_os(err, DIBS_UNAVAILABLE, why, "looking at process %d at the other end", (int) peer->pid);
+        return err_os(err, DIBS_UNAVAILABLE, why, "reading process %d at the other end", (int) peer->pid);
     }
     /* Check last: the facts are the peer's only if it is still alive. */
     if (peer->pidfd < 0 || proc_pidfd_ended(peer->pidfd)) {

@@ -148,8 +148,7 @@ static void on_death(loop_source *source, uint32_t events)
     report((struct watched *) source);
 }
 
-/* Return the process as one of our own namespace, once its pid here is known: a process cannot change its
- * pid. */
+/* Return the process as one of our own namespace, if its pid here is known: a pid never changes. */
 static dibs_process as_seen_here(const struct watched *e)
 {
     dibs_process here = e->process;

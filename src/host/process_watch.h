@@ -32,8 +32,7 @@ struct watch_options {
 dibs_status watch_open(const struct watch_options *options, struct watch **out, dibs_err *err);
 void watch_close(struct watch *watch); /* NULL is fine */
 
-/* Add a claim of this process; if it is dead, died() reports it in the next turn. Fails only without
- * memory. */
+/* Add a claim of this process; died() reports a dead one in the next turn. Fails only without memory. */
 dibs_status watch_add(struct watch *watch, const dibs_process *process, dibs_err *err);
 /* Remove a claim; after the last one the process is not watched any more. Ignores unknown processes. */
 void watch_drop(struct watch *watch, const dibs_process *process);

@@ -74,7 +74,7 @@ static dibs_status receive(int fd, char *buf, size_t size, size_t *n, dibs_err *
     if (got < 0 && errno == EINTR)
         return DIBS_OK;
     if (got < 0)
-        return err_os(err, DIBS_FAILURE, errno, "the kernel's list of sockets does not come");
+        return err_os(err, DIBS_FAILURE, errno, "the kernel does not send its list of sockets");
     if (msg.msg_flags & MSG_TRUNC)
         return err_set(err, DIBS_FAILURE, "the kernel's list of sockets was cut");
     *n = from.nl_pid == 0 ? (size_t) got : 0;
@@ -238,10 +238,10 @@ dibs_status sock_diag_find(int fd, const struct sockaddr_storage *local, const s
         return s;
     const struct nlmsghdr *head = (const void *) buf;
     if (n < NLMSG_LENGTH(sizeof diag) || head->nlmsg_type != SOCK_DIAG_BY_FAMILY)
-        return err_set(err, DIBS_NOT_FOUND, "no socket of this host is connected so");
+        return err_set(err, DIBS_NOT_FOUND, "no socket of this host has this connection");
     memcpy(&diag, NLMSG_DATA(head), sizeof diag);
     if (!is_wanted(&diag, &req.id))
-        return err_set(err, DIBS_NOT_FOUND, "no socket of this host is connected so any more");
+        return err_set(err, DIBS_NOT_FOUND, "no socket of this host has this connection any more");
     *uid = diag.idiag_uid;
     return DIBS_OK;
 }

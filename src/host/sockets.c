@@ -45,8 +45,6 @@ dibs_address socket_address(const uint8_t *bytes, bool is_v6, bool v6only)
     return address;
 }
 
-/* ---- /proc/net ---- */
-
 /* Fields of a line, counted from 0: "sl: local remote state queues timer retransmits uid timeout inode". */
 enum { FIELD_LOCAL = 1, FIELD_STATE = 3, FIELD_UID = 7, FIELD_INODE = 9, N_FIELDS };
 

@@ -28,8 +28,7 @@ struct endpoint;
 dibs_status endpoint_open(struct loop *loop, const struct endpoint_options *options, struct endpoint **out,
                           dibs_err *err);
 void endpoint_close(struct endpoint *endpoint); /* NULL is fine */
-/* Listen on "127.0.0.1:9464", "*:8443" or ":8443"; the last is every address, as Kubernetes' programs write
- * it. */
+/* Listen on "127.0.0.1:9464", "*:8443" or ":8443" (every address, as Kubernetes' programs write it). */
 dibs_status endpoint_listen(struct endpoint *endpoint, const char *address, bool is_tls, dibs_err *err);
 /* Return the server, for http_run(), http_next_ms(), http_set_tls() and similar; borrowed. */
 struct http_server *endpoint_http(const struct endpoint *endpoint);

@@ -139,8 +139,7 @@ static bool try_group(struct group_commit *g, struct job *const *jobs, size_t n,
 
         work(g, jobs, n, tx);
         if (ledger_commit(tx, &span, err) != DIBS_OK) {
-            core_index_forget(
-                handle_core(g->options.handle)); /* the index has noted claims that do not exist */
+            core_index_forget(handle_core(g->options.handle)); /* it has claims that do not exist */
             return false;
         }
     }
@@ -330,8 +329,7 @@ dibs_status group_commit_check(struct group_commit *g, dibs_err *err)
     uint64_t seq = 0;
     uint64_t cursor = 0;
 
-    /* An old failure does not count: clients avoid a process that is not ready, so no change could show
-     * success. */
+    /* An old failure does not count: without clients no change would ever show success. */
     if (g->failure.code != DIBS_OK && clock_monotonic_ms() - g->failure_ms < FAILURE_MS) {
         *err = g->failure;
         return err->code;

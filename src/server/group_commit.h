@@ -14,18 +14,16 @@
 
 struct job {
     STAILQ_ENTRY(job) link;
-    struct call call; /* the caller's; borrowed; principal NULL: work() sets it */
-    bool is_alone;    /* makes its own transactions, because it needs several or takes long */
-    bool is_kept; /* makes a kept claim, so its group is synced; if not set, the group is repeated with a sync
-                   */
+    struct call call;    /* the caller's; borrowed; principal NULL: work() sets it */
+    bool is_alone;       /* makes its own transactions, because it needs several or takes long */
+    bool is_kept;        /* makes a kept claim, so its group is synced; if not set, the group is retried */
     bool needs_fresh;    /* revalidate the cached copy of the ledger before its group */
     uint32_t weight;     /* number of its claims; 0: one */
     int64_t deadline_ms; /* CLOCK_MONOTONIC; a job still queued then fails; 0: none */
-    /* Do the work with the library's functions and keep the answer. Called again from the start for each
-     * retry. */
+    /* Do the work and keep the answer. Called again from the start for each retry. */
     void (*work)(struct job *self, dibs *handle);
-    /* Take the job back: it is durable (`err` NULL), or nothing was done, or `err` says that its outcome is
-     * uncertain. */
+    /* Called when the job is durable (`err` NULL), failed, or uncertain by `err`. The callee owns it
+     * again. */
     void (*done)(struct job *self, const dibs_err *err);
 };
 
@@ -35,8 +33,7 @@ struct group_commit_options {
     dibs *handle;
     size_t max_jobs;     /* jobs in one commit, up to GROUP_COMMIT_JOBS_MAX */
     uint64_t max_weight; /* weight of one commit, unless a single job has more */
-    bool begins_at_once; /* begin transactions at once: jobs read what their commit depends on
-                            (ledger_tx_open()) */
+    bool begins_at_once; /* jobs read what their commit depends on (ledger_tx_open()) */
     int64_t gather_ms;   /* on a shared ledger: wait for as many jobs as the last commit had, until so long
                             after the last arrival; 0: do not wait */
     int64_t rest_max_us; /* on a shared ledger: longest pause after a commit, which is half of its duration */
@@ -47,8 +44,7 @@ struct group_commit_options {
     void (*begin)(void *ctx);
     /* Optional. Called after a commit; `span` is NULL for a job that ran alone. */
     void (*committed)(void *ctx, const struct ledger_span *span);
-    /* Optional. Called after `committed`; an error becomes the answer of the jobs, though their commit
-     * succeeded. */
+    /* Optional. Called after `committed`; an error becomes the jobs' answer, though they are committed. */
     dibs_status (*confirm)(void *ctx, dibs_err *err);
     void *ctx;
 };
@@ -65,8 +61,7 @@ void group_commit_turn(struct group_commit *g);
 int64_t group_commit_next_ms(const struct group_commit *g);
 bool group_commit_is_idle(const struct group_commit *g); /* nothing is queued */
 
-/* Check readiness: the ledger can be read, and no recent attempt to change it failed. UNAVAILABLE: why
- * not. */
+/* Check readiness: the ledger can be read, and no recent write failed. UNAVAILABLE: why not. */
 dibs_status group_commit_check(struct group_commit *g, dibs_err *err);
 /* Record a failed or a successful change of the ledger. The first of each is logged. */
 void group_commit_note_failure(struct group_commit *g, const dibs_err *why);

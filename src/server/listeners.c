@@ -151,8 +151,7 @@ void socket_remove(struct socket_file *file)
     if (file->lock_fd < 0)
         return;
     (void) unlink(file->path);
-    (void) close(
-        file->lock_fd); /* keep the lock file: after its removal two processes could have a lock each */
+    (void) close(file->lock_fd); /* the file stays: without it two could have a lock each */
     file->lock_fd = -1;
 }
 

@@ -39,8 +39,7 @@ int router_explain(const struct http_request *r, const struct route_match *match
                    dibs_err *err);
 /* Check the type of the body and the names of the parameters. Return 0 or the status of the refusal. */
 int router_check(const struct http_request *r, const struct route *route, dibs_err *err);
-/* Does the Host field name an address or localhost, or is it missing? In a DNS rebinding attack it is
- * another name. */
+/* Does the Host field name an address or localhost, or is it missing? DNS rebinding shows another name. */
 bool router_host_is_local(const struct http_request *r);
 /* Answer with a problem document. `allow` may be NULL. */
 void router_refuse(struct http_request *r, int status, const dibs_err *err, const char *allow);

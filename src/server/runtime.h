@@ -18,8 +18,7 @@ struct runtime_hooks {
     void (*reload)(void *ctx);
     /* Optional. Called at SIGUSR1: logs statistics. */
     void (*report)(void *ctx);
-    /* Required. Called once per turn after SIGTERM: accepts nothing new. Returns false when nothing is
-     * pending. */
+    /* Required. Called once per turn after SIGTERM: accepts nothing new. False: nothing is pending. */
     bool (*drain)(void *ctx);
     int64_t drain_ms; /* longest time to drain */
 };

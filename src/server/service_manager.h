@@ -23,8 +23,7 @@ enum notify_what { NOTIFY_READY, NOTIFY_RELOADING, NOTIFY_STOPPING, NOTIFY_WATCH
 /* Open the socket to the manager. INVALID: a variable is malformed. UNAVAILABLE: no descriptor left. */
 dibs_status notify_open(struct notify *out, dibs_err *err);
 void notify_close(struct notify *notify);
-/* Send a message; do nothing without a manager. Return false when the manager cannot be reached or does not
- * read. */
+/* Send a message, if there is a manager. Return false when the manager is gone or does not read. */
 bool notify_send(const struct notify *notify, enum notify_what what);
 
 /* Enough for a few addresses per role. */
@@ -38,8 +37,7 @@ struct activation {
     } socket[ACTIVATION_MAX];
 };
 
-/* Load the passed sockets. The name of a socket is its role ("public", the default, "admin" or "portserver")
- * or its unit. The caller owns the descriptors. INVALID: not a listening stream socket, or an unknown
- * name. */
+/* Load the passed sockets, which the caller owns. A socket's name is its role ("public", the default,
+ * "admin" or "portserver") or its unit. INVALID: not a listening stream socket, or an unknown name. */
 dibs_status activation_load(struct activation *out, dibs_err *err);
 #endif

@@ -82,8 +82,7 @@ static dibs_status print_pod(const struct printing *p, const char *typed, dibs_e
 
 typedef char env_name[DIBS_NAME_MAX + 8];
 
-/* Write a name with all parts: "web/0/http" is WEB_0_HTTP_PORT, or WEB_HTTP_PORT when the role has one
- * instance. */
+/* Write "web/0/http" as WEB_0_HTTP_PORT, or as WEB_HTTP_PORT when the role has one instance. */
 static void whole_name(const struct workload_need *need, env_name out)
 {
     char typed[DIBS_NAME_MAX + 1];

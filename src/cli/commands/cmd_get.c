@@ -63,7 +63,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         return s ? s : get_name(cli, err);
     if (cli->n_given && (cli_has(cli, "port") || cli_has(cli, "prefer") || cli_has(cli, "proto") ||
                          cli_has(cli, "address") || cli_has(cli, "range") || cli_has(cli, "pool")))
-        return err_set(err, DIBS_INVALID, "get: what '%s' is, the manifest says; change it there", need.name);
+        return err_set(err, DIBS_INVALID, "get: the manifest defines '%s'; change it there", need.name);
     return get_need(cli, &need, err);
 }
 

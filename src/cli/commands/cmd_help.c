@@ -96,7 +96,7 @@ const struct cli_cmd cmd_help = {
     .name = "help",
     .args = "[COMMAND]",
     .summary = "Show help, the man page or shell completions",
-    .details = "Without COMMAND: what there is. Completions are read by the shell as it\n"
+    .details = "Without COMMAND: an overview. Completions are read by the shell as it\n"
                "starts; installing dibs puts them where it looks for them.",
     .examples = "dibs help claim\n"
                 "dibs help --format bash\n",

@@ -345,14 +345,14 @@ static const struct cli_opt opts[] = {
 const struct cli_cmd cmd_ls = {
     .name = "ls",
     .args = "[NAME_PREFIX|PORT]",
-    .summary = "List what is held",
+    .summary = "List claims",
     .details = "A row for each claim. STATE is alive, dead (the next reap ends it), unknown\n"
-               "(nothing certain can be said of its holder; the claim is left alone), orphan\n"
+               "(the state of its holder is not certain; the claim stays), orphan\n"
                "(the holder is dead, its socket is still bound) or kept (no holder, stays\n"
                "until released). NAME_PREFIX is whole leading parts of a name, relative to\n"
                "the current group unless it starts with a slash.\n"
                "\n"
-               "--audit adds who really listens: the claim's holder, another process of the\n"
+               "--audit adds which process listens: the holder, another process of the\n"
                "same user, or a foreign one.",
     .examples = "dibs ls\ndibs ls --json\ndibs ls --audit --pool default\n",
     .opts = opts,

@@ -29,7 +29,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     if (!s)
         s = cli_heir_from(cli, &heir, &is_given, err);
     if (!s && !is_given && !is_renew)
-        s = err_set(err, DIBS_INVALID, "transfer: say who shall hold it: --pid PID, --ttl TIME or --keep");
+        s = err_set(err, DIBS_INVALID, "transfer: name the new holder: --pid PID, --ttl TIME or --keep");
     if (!s)
         s = cli_open(cli, err);
     if (!s)
@@ -70,7 +70,7 @@ const struct cli_cmd cmd_transfer = {
     .name = "transfer",
     .args = "NAME|PORT | --token TOKEN",
     .summary = "Hand a claim over to another holder and print its port",
-    .details = "The claim gets a new token (shown with --json); the old one is worth nothing\n"
+    .details = "The claim gets a new token (shown with --json); the old one is invalid\n"
                "from then on.",
     .examples = "dibs transfer web --keep\n"
                 "dibs transfer web --ttl 30m\n",

@@ -83,7 +83,7 @@ static const struct cli_opt opts[] = {
 const struct cli_cmd cmd_repair = {
     .name = "repair",
     .args = "",
-    .summary = "Compare the ledger with what is really in use, and mend it",
+    .summary = "Compare the ledger with the ports really in use, and repair it",
     .details = "Without --observed the live sockets of this host are looked at. An observed\n"
                "list has lines `PROTO ADDRESS PORT [NAME]`, or `PORT [NAME]` for tcp on *;\n"
                "blank lines and # comments are skipped. Or a JSON array of objects with port,\n"

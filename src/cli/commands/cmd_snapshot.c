@@ -133,7 +133,7 @@ static dibs_status import_full(struct cli *cli, const jsonr_value *root, size_t 
     dibs_status status = wire_snapshot_read(root, &snapshot, err);
 
     if (status == DIBS_OK && cli_has(cli, "pool"))
-        return err_set(err, DIBS_INVALID, "--pool: a full snapshot says itself which pool a claim is of");
+        return err_set(err, DIBS_INVALID, "--pool: a full snapshot contains the pool of each claim");
     if (status != DIBS_OK)
         return status;
     return dibs_claim_restore(
@@ -192,7 +192,7 @@ const struct cli_cmd cmd_snapshot = {
                "RangeAllocation of Kubernetes: a range and a bit for each port in use.\n"
                "FILE - is standard input or output. Import sees the format, checks all of it,\n"
                "and brings back all or nothing; claims that are there already stay as they\n"
-               "are, pools become what the file says, and holders that are over are dropped.\n"
+               "are, pools become what the file says, and dead holders are dropped.\n"
                "Ports of a k8s snapshot become kept static claims.",
     .examples = "dibs snapshot export claims.json\ndibs snapshot import claims.json\n",
     .opts = opts,

@@ -112,8 +112,7 @@ dibs_status launch_not_run(struct cli *cli, const char *command, int failed, dib
     return err_os(err, DIBS_FAILURE, failed, "run: cannot run '%.64s'", command);
 }
 
-/* Repeat the whole request, now with the variables. An older daemon refuses the unknown member; then nothing
- * is recorded. */
+/* Repeat the request, now with the variables. An older daemon refuses these; then nothing is recorded. */
 static dibs_status claim_again(const struct launch_claims *claims, dibs_claim *again, dibs_err *err)
 {
     const dibs_batch batch = { .requests = claims->requests, .n = claims->n };

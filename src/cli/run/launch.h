@@ -19,8 +19,7 @@ struct launch {
  * filled in yet; both may be NULL. */
 void launch_set(struct launch *launch, const char *variable, const char *placeholder, const char *text);
 void launch_set_port(struct launch *launch, const char *variable, const char *placeholder, uint16_t port);
-/* In the child: set environment and arguments, then exec. Returns errno only on failure. `ctx` is the
- * launch. */
+/* In the child: set environment and arguments, then exec `ctx`, the launch. Returns errno only on failure. */
 int launch_exec(void *ctx, const uint16_t *ports);
 /* Return the command's name for claims: "node" for "/usr/bin/node". */
 const char *launch_name(const struct launch *launch);
@@ -32,8 +31,7 @@ struct launch_claims {
     dibs_claim *claims;
     size_t n;
     size_t n_declared; /* so many requests at the end declare the number of another request */
-    /* NULL, or called after the other requests were claimed: sets the declared numbers and the recorded
-     * variables. */
+    /* NULL, or called after the other claims: sets the declared numbers and the recorded variables. */
     dibs_status (*record)(const struct launch_claims *claims, void *ctx, dibs_err *err);
     void *ctx;
 };

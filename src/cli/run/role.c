@@ -70,8 +70,7 @@ static dibs_request request_for(const struct pod *pod, size_t i)
     return request;
 }
 
-/* Complete the request of `holds` with the pod's variables and the declared number, now that its needs have
- * ports. */
+/* Complete the request of `holds` with the pod's variables and the declared number. */
 static dibs_status record_pod(struct pod *pod, const struct launch_claims *claims, dibs_err *err)
 {
     AUTO(free_auto) struct workload_value *values = NULL;

@@ -249,7 +249,7 @@ static bool admit(struct api_request *request)
         return true;
     request->retry_s = (int) (wait_ms / 1000 + 1);
     (void) err_set(&request->err, DIBS_UNAVAILABLE,
-                   "too many requests of uid %u; the next is taken in %lld ms (see 'dibs serve --rate')",
+                   "too many requests of uid %u; the next is accepted in %lld ms (see 'dibs serve --rate')",
                    request->caller->call.uid, (long long) wait_ms);
     refuse(request, 429);
     return false;

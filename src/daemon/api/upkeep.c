@@ -145,6 +145,6 @@ dibs_status api_doctor_fix(struct api_request *request, dibs *handle, dibs_err *
     if (request->caller->call.is_guest)
         return err_set(
             err, DIBS_DENIED,
-            "mending this ledger is up to whose it is: use the admin socket, or 'dibs doctor --fix' there");
+            "only its owner may repair this ledger: use the admin socket, or 'dibs doctor --fix' there");
     return examine(request, handle, true, err);
 }

@@ -25,8 +25,7 @@ enum {
 struct listener {
     loop_source source; /* first */
     struct portserver *server;
-    uint64_t moment; /* watch_moment() when no client was waiting here: clients accepted from now on connected
-                        later */
+    uint64_t moment; /* watch_moment() before the clients accepted from now on connected */
 };
 
 struct client {
@@ -255,6 +254,8 @@ static void cut_off(struct client *a)
     disconnect(a);
 }
 
+/* ---- connections ---- */
+
 /* Do all clients wait for the engine, which answers in this turn or the next? */
 static bool is_full(const struct portserver *server)
 {
@@ -298,8 +299,7 @@ static void on_connection(loop_source *source, uint32_t events)
     struct portserver *server = listener->server;
 
     (void) events;
-    /* Accept until no client is waiting, so that the moment is known; bounded, so that others get their
-     * turn. */
+    /* Accept until no client is waiting, so that the moment is known; bounded in each turn. */
     for (int i = 0; i < PORTSERVER_CONNECTIONS_MAX && !is_full(server); i++) {
         int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
