@@ -60,7 +60,7 @@ struct cli_cmd {
 struct cli_verb {
     const char *name;           /* NULL ends the list */
     const char *arg;            /* argument after the verb: "NAME"; "[FILE]" is optional; NULL: none */
-    const char *const *options; /* options that only some verbs have, NULL-terminated; NULL: none */
+    const char *const *options; /* options of this verb, NULL-terminated; NULL: none */
     dibs_status (*run)(struct cli *cli, dibs_err *err);
 };
 /* Run the given verb, by default the first. INVALID: unknown verb, or wrong argument or options. */

@@ -7,8 +7,7 @@
 
 #include "dibs/status.h"
 
-/* Read a whole file, or stdin for "-", and append a NUL. INVALID: larger than DIBS_INPUT_MAX_BYTES. The
- * caller frees *out. */
+/* Read a whole file (stdin for "-") and add a NUL. INVALID: above DIBS_INPUT_MAX_BYTES. Caller frees *out. */
 dibs_status cli_input_read(const char *path, char **out, size_t *len, dibs_err *err);
 /* Return the path for messages: "standard input" for "-". */
 const char *cli_input_name(const char *path);

@@ -5,8 +5,7 @@
 #include "cli/cli.h"
 #include "codec/wire.h"
 
-/* Report on the port in the command's argument and fill question->port. The caller frees *out, which is
- * untouched on failure. */
+/* Report on the port in the command's argument; fills question->port. The caller frees *out. */
 dibs_status cli_port_report(const struct cli *cli, dibs_port_question *question, dibs_port_report **out,
                             dibs_err *err);
 

@@ -40,8 +40,7 @@ bool caller_load_watched(const struct caller_view *view, struct watch *watch, ui
 /* Identify the caller of a request over TCP by its header field "Authorization". DENIED: no known token. */
 dibs_status caller_load_token(const struct caller_view *view, const struct tokens *tokens, const char *field,
                               struct caller *out, dibs_err *err);
-/* Identify the user of a TCP connection from this host by the socket at its other end. The principal is
- * empty when there is none. */
+/* Identify the user of a TCP connection from this host by its socket. The principal is empty for none. */
 void caller_load_loopback(const struct caller_view *view, int fd, struct caller *out);
 
 /* Translate a pid of the caller's namespace into ours; 0 is the caller itself. */

@@ -136,7 +136,7 @@ static bool gather(void *ctx, const dibs_event *event)
 }
 
 /* Apply an event. `claim` is the state after the event; NULL: look it up. */
-static void note(struct engine *e, const dibs_event *event, const dibs_claim *claim)
+static void apply_event(struct engine *e, const dibs_event *event, const dibs_claim *claim)
 {
     struct held *known = find(e, event->claim_id);
     const struct held *held = known;
@@ -200,14 +200,14 @@ void engine_follow(struct engine *e)
             return;
         }
         for (size_t i = 0; i < e->n_events; i++) {
-            note(e, &e->events[i], NULL);
+            apply_event(e, &e->events[i], NULL);
             e->seq = e->events[i].seq;
         }
     } while (e->n_events == FOLLOW_MAX);
 }
 
 /* Record a change of the current transaction. A repeated number replaces that of a failed attempt. */
-static void wrote(void *ctx, const dibs_event *event, const dibs_claim *claim)
+static void record_change(void *ctx, const dibs_event *event, const dibs_claim *claim)
 {
     struct engine *e = ctx;
 
@@ -233,7 +233,7 @@ void engine_follow_group(struct engine *e, const struct ledger_span *span)
         return;
     }
     for (size_t i = 0; i < n; i++)
-        note(e, &e->written[i].event, &e->written[i].claim);
+        apply_event(e, &e->written[i].event, &e->written[i].claim);
     e->seq = span->after;
 }
 
@@ -322,7 +322,7 @@ dibs_status engine_start_following(struct engine *e, dibs_err *err)
     e->written = calloc(WRITTEN_MAX, sizeof *e->written);
     if (!e->events || !e->written)
         return err_set(err, DIBS_FAILURE, "following the ledger: out of memory");
-    ledger_tell_writes(e->ledger, wrote, e);
+    ledger_tell_writes(e->ledger, record_change, e);
     return watch_ledger(e, err);
 }
 

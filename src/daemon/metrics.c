@@ -42,7 +42,7 @@ struct metrics {
     bool is_stale; /* a pool has changed since `pools` was read */
     struct metrics_pool other;
     struct portbits others[KINDS]; /* cluster pools' ports that other hosts have claimed */
-    uint64_t others_at;            /* engine->n_elsewhere when `others` was read */
+    uint64_t others_at;            /* count of other hosts' changes when `others` was read */
     uint64_t repaired[REPAIRS];
     uint64_t events[EVENTS];
     bool is_degraded; /* claims failed because the ledger was unavailable, and no write has succeeded since */

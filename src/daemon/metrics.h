@@ -16,8 +16,7 @@ struct api_route;
 dibs_status metrics_open(struct engine *engine, const char *kube_pool, struct metrics **out, dibs_err *err);
 void metrics_close(struct metrics *metrics); /* NULL is fine */
 
-/* Count an answered request; `route` NULL: no route matched. `metrics_portserver` stands for all requests of
- * port server clients. */
+/* Count an answered request; `route` NULL: none matched; metrics_portserver: a port server client's. */
 extern const struct api_route metrics_portserver;
 void metrics_request(struct metrics *metrics, const struct api_route *route, int status, int64_t us);
 /* Count refused claims. A batch counts once, by its first request. */

@@ -22,8 +22,7 @@ struct quota_options {
 dibs_status quota_open(const struct quota_options *options, struct quota **out, dibs_err *err);
 void quota_close(struct quota *quota); /* NULL is fine */
 
-/* Add to the count of existing claims of a principal's user in any pid namespace, subtract from it, or reset
- * all counts. The limit is not checked. */
+/* Count existing claims of a principal's user: add, subtract, or reset all. The limit is not checked. */
 void quota_note(struct quota *quota, const char *principal, uint32_t n);
 void quota_give(struct quota *quota, const char *principal, uint32_t n);
 void quota_clear(struct quota *quota);

@@ -103,19 +103,19 @@ static void linger(struct engine *e, struct held *held, int64_t now_ms)
 }
 
 /* Read the claim and judge its holder. */
-static bool is_dead(struct engine *e, const struct call *look, struct core_sockets *sockets,
+static bool is_dead(struct engine *e, const struct call *reading, struct core_sockets *sockets,
                     struct held *held, dibs_claim *claim)
 {
-    int64_t now_ms = look->now.boot_ms;
-    dibs_status s = ledger_find_id(e->ledger, look, held->item.hash, claim, NULL);
+    int64_t now_ms = reading->now.boot_ms;
+    dibs_status s = ledger_find_id(e->ledger, reading, held->item.hash, claim, NULL);
 
     held->is_lingering = false;
     held->judge_ms = INT64_MAX;
     if (s == DIBS_NOT_FOUND || (s == DIBS_OK && claim->generation != held->generation))
         return false; /* the event of its change has not been read yet */
     dibs_life life = s != DIBS_OK     ? DIBS_UNKNOWN
-                     : held->has_died ? core_judge_without_holder(e->core, look, sockets, claim, NULL)
-                                      : core_judge(e->core, look, sockets, claim, NULL);
+                     : held->has_died ? core_judge_without_holder(e->core, reading, sockets, claim, NULL)
+                                      : core_judge(e->core, reading, sockets, claim, NULL);
     if (life == DIBS_DEAD)
         return true;
     if (s == DIBS_OK && claim->holder == DIBS_HELD_BY_LEASE && claim->lease_until_ms > now_ms)
@@ -128,23 +128,23 @@ static bool is_dead(struct engine *e, const struct call *look, struct core_socke
 /* Leave in `scan` the claims whose holders are dead, and in `seen` the evidence. */
 static void judge_due(struct engine *e, const struct call *call, struct scan *scan, struct ledger_seen *seen)
 {
-    struct call look = *call;
+    struct call reading = *call;
     size_t n = 0;
     /* Without memory the sockets of each port are read separately. */
     AUTO(free_auto) struct core_sockets *sockets = scan->n > 1 ? calloc(1, sizeof *sockets) : NULL;
 
     if (scan->n > 1)
-        look.tx = ledger_begin_read(e->ledger, call, NULL); /* NULL: separate reads */
+        reading.tx = ledger_begin_read(e->ledger, call, NULL); /* NULL: separate reads */
     for (size_t i = 0; i < scan->n; i++) {
         dibs_claim claim;
 
-        if (!is_dead(e, &look, sockets, scan->due[i], &claim))
+        if (!is_dead(e, &reading, sockets, scan->due[i], &claim))
             continue;
         seen[n] = (struct ledger_seen){ claim.id, claim.generation, claim.lease_until_ms };
         scan->due[n++] = scan->due[i];
     }
     scan->n = n;
-    ledger_rollback(look.tx);
+    ledger_rollback(reading.tx);
 }
 
 /* Apply the ends of the reaped claims: the index must know at once that those ports cool down (INV-8). Each

@@ -101,8 +101,7 @@ static pid_t find_pid(const struct peer *peer, int32_t pid_there)
     return pid < 0 ? search(peer, pid_there) : pid;
 }
 
-/* Identify the peer's process. Fail only for lack of descriptors: otherwise a busy daemon would treat a
- * known principal as unknown. */
+/* Identify the peer's process. Fail only for lack of descriptors: a busy daemon must not lose a principal. */
 static dibs_status find_process(const struct process_view *view, int fd, struct peer *peer, dibs_err *err)
 {
     struct process_facts first = { 0 };

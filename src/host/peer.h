@@ -18,8 +18,7 @@ struct peer {
     char principal[DIBS_PRINCIPAL_MAX + 1];
 };
 
-/* Identify the peer; end *out with peer_done(). DENIED: its uid has no number here. UNAVAILABLE: no
- * descriptor. */
+/* Identify the peer; end *out with peer_done(). DENIED: no uid here. UNAVAILABLE: no descriptor left. */
 dibs_status peer_load(const struct process_view *view, int fd, struct peer *out, dibs_err *err);
 void peer_done(struct peer *peer);
 

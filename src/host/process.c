@@ -241,8 +241,8 @@ static enum same compare_ticks(uint64_t a, uint64_t b)
 }
 
 /* Judge a process that has the recorded pid; `dir` is its open directory. */
-static struct verdict weigh(const struct process_view *view, const dibs_process *process, int dir, pid_t pid,
-                            const struct proc_stat *stat)
+static struct verdict judge_found(const struct process_view *view, const dibs_process *process, int dir,
+                                  pid_t pid, const struct proc_stat *stat)
 {
     dibs_life life = proc_life(view, dir, stat);
 
@@ -278,7 +278,7 @@ static struct verdict judge_here(const struct process_view *view, const dibs_pro
     if (seen == PROC_OK) {
         AUTO(fd_auto) int dir = proc_open(process->pid, "", O_PATH | O_DIRECTORY);
 
-        return weigh(view, process, dir, process->pid, &stat);
+        return judge_found(view, process, dir, process->pid, &stat);
     }
     if (is_gone(process->pid))
         return (struct verdict){ DIBS_DEAD, 0, "no such process" };
@@ -322,7 +322,7 @@ static void examine(struct walk *w, int dir, pid_t pid, const struct proc_stat *
         return;
     }
     if (pidns == w->process->pidns)
-        w->found = weigh(w->view, w->process, dir, pid, stat);
+        w->found = judge_found(w->view, w->process, dir, pid, stat);
 }
 
 static void visit(struct walk *w, pid_t pid)

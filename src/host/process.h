@@ -35,8 +35,7 @@ struct process_facts {
 dibs_status process_identify(const struct process_view *view, pid_t pid, struct process_facts *out,
                              dibs_err *err);
 
-/* Judge a recorded identity. `why` (may be NULL) becomes a short reason, such as "no such process" or "start
- * time differs, the pid was reused". */
+/* Judge a recorded identity. `why` (may be NULL) becomes a short reason, such as "no such process". */
 dibs_life process_judge(const struct process_view *view, const dibs_process *process, const char **why);
 
 /* Return our pid of the recorded process (translated from a pid namespace below), or 0. */

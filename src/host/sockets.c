@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* List listening and bound sockets. The list is complete before the first callback, because a dump may have
- * to be repeated. */
+/* List listening and bound sockets, completely before the first callback: a dump may be repeated. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>

@@ -227,8 +227,7 @@ static bool is_gathering(struct group_commit *g)
     return false;
 }
 
-/* Pause half as long as the commit took: with quick commits hardly any job waits, and a busy ledger gets
- * fewer and larger commits. */
+/* Pause half as long as the commit took: a busy ledger gets fewer and larger commits. */
 static void pause_commits(struct group_commit *g, int64_t began_us)
 {
     int64_t now_us = clock_monotonic_us();

@@ -22,8 +22,7 @@ struct job {
     int64_t deadline_ms; /* CLOCK_MONOTONIC; a job still queued then fails; 0: none */
     /* Do the work and keep the answer. Called again from the start for each retry. */
     void (*work)(struct job *self, dibs *handle);
-    /* Called when the job is durable (`err` NULL), failed, or uncertain by `err`. The callee owns it
-     * again. */
+    /* Called when the job is durable (`err` NULL), not done, or uncertain. The callee owns it again. */
     void (*done)(struct job *self, const dibs_err *err);
 };
 

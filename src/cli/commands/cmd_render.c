@@ -136,8 +136,7 @@ static dibs_status collect(struct rendering *r, dibs_err *err)
     return DIBS_OK;
 }
 
-/* Write the address for a client: the claim's own, or localhost for the wildcard. IPv6 is in brackets,
- * because a port usually follows. */
+/* Write the address for a client: localhost for the wildcard, IPv6 in brackets because a port follows. */
 static void put_address(const dibs_claim *claim, FILE *to)
 {
     char text[CLI_ADDRESS_BYTES] = "localhost";

@@ -49,8 +49,7 @@ static bool find_left(void *ctx, const dibs_claim *claim)
     return false;
 }
 
-/* Note that a moved directory counts as another one: its group has a suffix and other ports, because the old
- * path still owns the name. */
+/* Note that a moved directory has other ports, because its old path still owns the group's name. */
 static void note_moved(const struct cli *cli, const struct workload_group *group,
                        const struct workload_plan *plan)
 {

@@ -61,8 +61,7 @@ static dibs_status make_tls(const char *ns, struct install_tls *out, dibs_err *e
     return install_tls_make(name, clock_now(0).wall_ms, out, err);
 }
 
-/* Read the certificates of the installed Secret: with new ones, replicas and API server would disagree until
- * both have them. */
+/* Read the installed Secret: with new certificates, replicas and API server would disagree for a while. */
 static dibs_status read_tls(const char *path, struct install_tls *out, dibs_err *err)
 {
     char *text = NULL;

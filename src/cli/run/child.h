@@ -24,8 +24,7 @@ struct child_plan {
     /* In the child: execute the command. Returns errno only on failure. */
     int (*exec)(void *ctx, const uint16_t *ports);
     void *ctx;
-    /* Children started before this one. It closes their pipes: otherwise they would never see that dibs is
-     * gone. */
+    /* Children started before this one, which closes their pipes so that they see the end of dibs. */
     const struct child *others;
     size_t n_others;
 };

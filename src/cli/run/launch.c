@@ -73,8 +73,7 @@ const char *launch_name(const struct launch *launch)
     return slash ? slash + 1 : launch->argv[0];
 }
 
-/* Has the daemon or another process noticed the child's end first? Then the claim is kept without a holder,
- * and our token is stale. */
+/* Has another process noticed the child's end first? Then the claim has no holder, and our token is stale. */
 static bool is_left_behind(const struct cli *cli, const dibs_claim *claim)
 {
     dibs_claim left = { 0 };

@@ -14,7 +14,7 @@
 
 enum { TOGETHER_MAX = 256 }; /* claims of a batch in a shared commit: about 10 ms of work */
 
-static void let_go(struct caller *peer)
+static void drop_caller(struct caller *peer)
 {
     if (--peer->n_users > 0)
         return;
@@ -27,7 +27,7 @@ void api_free(struct api_request *request)
     wire_asked_done(&request->body);
     bytes_done(&request->out);
     free(request->settings);
-    let_go(request->peer);
+    drop_caller(request->peer);
     free(request);
 }
 
@@ -332,7 +332,7 @@ static void *connected(void *ctx, int fd, void *listener)
 static void disconnected(void *ctx, void *peer)
 {
     (void) ctx;
-    let_go(peer);
+    drop_caller(peer);
 }
 
 dibs_status api_listen(struct api *api, int fd, enum caller_listener listener, dibs_err *err)

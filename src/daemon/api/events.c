@@ -246,8 +246,7 @@ dibs_status api_read_events(struct api_request *request, dibs_err *err)
         request->wait_until_ms = 0;
     if (!request->is_stream)
         return DIBS_OK;
-    /* Continue after the event that the reader names. Start with new events when it names none, or one that
-     * this ledger does not have yet. */
+    /* Continue after the event that the reader names; with none, or an unknown one, start with new events. */
     uint64_t newest = request->api->options.engine->seq;
     request->seq = http_query(request->r, "since", 0) ? query->since : newest;
     (void) read_seen(http_header(request->r, "Last-Event-ID"), &request->seq);

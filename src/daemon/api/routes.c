@@ -20,10 +20,10 @@ static dibs_status ready(struct api_request *request, dibs_err *err)
 {
     const char *says = "ready";
 
+    /* Callers over TCP do not see err->msg, which names the ledger's path. */
     if (request->api->is_draining)
         says = "stopping";
-    else if (group_commit_check(request->api->options.engine->group, err) !=
-             DIBS_OK) /* the error has the ledger's path, which strangers need not see */
+    else if (group_commit_check(request->api->options.engine->group, err) != DIBS_OK)
         says = request->caller->listener == CALLER_TCP ? "the ledger cannot be used" : err->msg;
     request->type = "text/plain";
     request->status = strcmp(says, "ready") == 0 ? 200 : 503;
