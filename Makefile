@@ -1,4 +1,4 @@
-# Short names for the common tasks: every rule lives in meson.build and in tools/.
+# Short names for the common tasks; the rules are in meson.build and tools/.
 PREFIX ?= /usr/local
 DESTDIR ?=
 .PHONY: all run test check storm kube-real bench fuzz install deps format clean

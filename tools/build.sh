@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Configures a build folder when needed and builds it; the tests only when they are wanted.
+# Configure a build folder when needed and build it; the tests only when they are enabled.
 # usage: tools/build.sh FOLDER [meson setup option]...
 set -eu
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ if [ ! -f "$folder/build.ninja" ]; then
     meson setup "$folder" "$@"
 elif [ "$tests" != "$(cat "$folder/tests.list" 2>/dev/null)" ] ||
     { [ $target = all ] && [ ! -f "$folder/tests/enabled" ]; }; then
-    # A test file came or went, or tests are wanted that were left out for lack of packages.
+    # A test file was added or removed, or tests are enabled that packages were missing for.
     meson setup --reconfigure "$folder" "$@"
 fi
 printf '%s\n' "$tests" >"$folder/tests.list"

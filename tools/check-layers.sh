@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails when a module includes a header of a module it may not use, when a library is seen outside of its
-# module, or when a file forgets base/banned.h. The table is that of docs/ARCHITECTURE.md.
+# Fail when a module includes a header of a module it may not use, when a library is used outside of its
+# module, or when a file lacks base/banned.h. The table is that of docs/ARCHITECTURE.md.
 set -eu
 cd "$(dirname "$0")/.."
 status=0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every requirement has its line in docs/REQUIREMENTS.md, and every test named there exists: `name` (file) is a
-# case of tests/file.c that is also run, or a @test of tests/file.bats; tests/file.sh is that file.
+# Check that every requirement has its line in docs/REQUIREMENTS.md, and that every test named there exists:
+# `name` (file) is a case of tests/file.c that is also run, or a @test of tests/file.bats; tests/file.sh is a file.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 page=docs/REQUIREMENTS.md
@@ -18,11 +18,11 @@ for series in B:9 D:33 G:12 K:11 M:7 P:16 W:15; do
             say "no line for ${series%:*}$i"
     done
 done
-# shellcheck disable=SC2016 # the backquotes are those of the page
+# shellcheck disable=SC2016 # the backquotes belong to the page
 while IFS=$'\t' read -r name file; do
     n=$((n + 1))
     if [ -f "tests/$file.c" ]; then
-        # Defined, and in the table of what is run.
+        # The case must be defined, and be in the table of cases that are run.
         [ "$(grep -cw -- "$name" "tests/$file.c")" -ge 2 ] || say "tests/$file.c does not run $name"
     elif [ -f "tests/$file.bats" ]; then
         grep -qF -- "@test \"$name\"" "tests/$file.bats" || say "tests/$file.bats has no test '$name'"

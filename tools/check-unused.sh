@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Lists the functions that neither a program nor the shared library uses: the linker drops them from all of them.
-# Static functions are the compiler's business. A function that only tests call is a finding, too.
+# List the functions that the linker drops from every program and from the shared library. The compiler reports
+# unused static functions. A function that only tests call is a finding, too.
 # usage: tools/check-unused.sh [BUILD FOLDER]
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build-unused}
-# Without optimisation, so that no function vanishes because it was inlined everywhere.
+# Without optimisation: a function that is inlined everywhere would be missing.
 tools/build.sh "$build" -Dtests=disabled -Doptimization=0 -Dc_args='-ffunction-sections -fdata-sections' \
     -Dc_link_args=-Wl,--gc-sections >"$build.log" 2>&1 || { cat "$build.log"; exit 1; }
 rm -f "$build.log"

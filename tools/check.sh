@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Everything that has to hold before a change goes in. Each step by name, or all of them:
+# Run the checks that a change must pass: the named steps, or all of them:
 #   tools/check.sh [format layers requirements shell unused cppcheck gcc clang tidy generated ndebug asan tsan]...
-# Every step runs, also after one has failed; the end is a summary.
+# Every step runs, even after a failure; a summary ends the output.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 all=(format layers requirements shell unused cppcheck gcc clang tidy generated ndebug asan tsan)
 jobs=${JOBS:-2}
 export JOBS=$jobs
-at=${CHECK_DIR:-.} # where the build folders go
+at=${CHECK_DIR:-.} # parent of the build folders
 # A shadow of every address is slow to set up; several of these tests measure or race.
 slower=(--timeout-multiplier 4)
 
@@ -19,7 +19,7 @@ step_layers() { tools/check-layers.sh; }
 step_requirements() { tools/check-requirements.sh; }
 step_shell() {
     local status=0
-    # SC2317: functions that are handed to check() or called by name look unreachable to it.
+    # SC2317: shellcheck takes functions that are passed to check() or called by name for unreachable.
     scripts | xargs shellcheck --external-sources --exclude=SC2317 || status=1
     find tests -name '*.bats' | sort | xargs -r shellcheck --shell=bats --external-sources --exclude=SC2317 || status=1
     return $status
@@ -41,7 +41,7 @@ step_generated() {
     SOURCE=$PWD BUILD=$(realpath "$at/build-gcc") DIBS=$(realpath "$at/build-gcc/dibs") \
         tests/api/generated.sh bash man mandoc zsh fish
 }
-step_ndebug() { # an assert with a side effect would change what the tests see
+step_ndebug() { # an assert with a side effect would change the tests' results
     CC=gcc tools/build.sh "$at/build-ndebug" -Db_ndebug=true -Dtests=enabled &&
         tools/run-tests.sh "$at/build-ndebug" --suite unit --suite contract --suite fuzz
 }

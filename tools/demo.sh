@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make run`: the main job in a few lines, on a ledger of its own that is gone afterwards. Two programs ask for
-# a port at the same moment; each gets its own. A third requests one of these by number, and dibs names its holder.
+# `make run`: show the main use on a temporary ledger. Two programs ask for a port at the same moment, and each
+# gets its own. A third requests one of these by number, and dibs names its holder.
 set -eu
 dibs=$(realpath "${1:-build/dibs}")
 tmp=$(mktemp -d)
@@ -29,7 +29,7 @@ for name in web api; do
     ) &
     pids+=($!)
 done
-printf '\n\n' >&9 # one for each: both go
+printf '\n\n' >&9 # one line for each: both programs start
 exec 9>&-
 for name in web api; do
     for _ in $(seq 500); do

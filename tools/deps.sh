@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that are missing, and only then asks apt. One dpkg-query when nothing is.
+# Install missing Debian packages. Runs only one dpkg-query, and no apt, when none is missing.
 # usage: tools/deps.sh [build|test|check|bench]...      (default: all of them)
 set -eu
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ while read -r package tag option _; do
     wanted+=("$package")
 done <tools/debian-packages.txt
 
-# The pre-commit hook, once, for people who work on a clone.
+# Install the pre-commit hook once in a developer's clone.
 if [ "${CI:-}" = "" ] && [ -e .git ] && command -v git >/dev/null && ! git config core.hooksPath >/dev/null; then
     git config core.hooksPath .githooks || echo "deps: the pre-commit hook could not be set" >&2
 fi

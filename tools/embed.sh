@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints a C file with the bytes of files, one behind the other: embed.sh NAME FILE... gives NAME[] and NAME_size.
+# Print a C file with the concatenated bytes of files: embed.sh NAME FILE... defines NAME[] and NAME_size.
 set -eu
 name=$1
 shift

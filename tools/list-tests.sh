@@ -1,7 +1,6 @@
 #!/bin/sh
-# Prints the files that become tests, sorted; behind "served" those of the command line that run a second time
-# through a daemon. Meson reads it when it configures; tools/build.sh configures again when the answer has changed,
-# so that a new file is never forgotten.
+# Print the test files, sorted. "served" marks those of the command line that also run through a daemon. Meson
+# reads the list when it configures; tools/build.sh configures again when the list has changed.
 set -eu
 cd "$(dirname "$0")/../tests"
 for file in unit/test_*.c contract/test_*.c fuzz/fuzz_*.c api/*.sh cli/*.bats e2e/*.bats; do

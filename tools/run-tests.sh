@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests of a build folder and counts single cases. The last line is
+# Run the tests of a build folder and count single cases. The last line is
 #   N passed, N failed, N skipped
 # usage: tools/run-tests.sh FOLDER [meson test option]...
 set -u
@@ -9,15 +9,15 @@ shift
 log=$folder/meson-logs/testlog.json
 summary=$folder/test-summary.txt
 rm -f "$log" "$summary"
-# In memory where it has space: a disk that is busy with other things for seconds would depose leaders and end leases.
+# In memory if it has space: a disk that is busy for seconds would cause elections and expire leases.
 memory=
 if [ "$(df --output=avail --block-size=1G /dev/shm 2>/dev/null | tail -1)" -ge 4 ] 2>/dev/null &&
     memory=$(mktemp -d /dev/shm/dibs-tests.XXXXXX); then
-    chmod 1777 "$memory" # as /tmp: some tests are other users for a while
+    chmod 1777 "$memory" # as /tmp: some tests run as other users
     export TMPDIR=$memory
     trap 'rm -rf "$memory"' EXIT
 fi
-# One more than there are cores: many wait for leases, elections and the deaths of others most of their time.
+# One more than the number of cores: many tests mostly wait for leases, elections and deaths of processes.
 meson test -C "$folder" --num-processes "${JOBS:-$(($(nproc) + 1))}" --print-errorlogs "$@"
 code=$?
 tools/count-tests.py --meson-exit "$code" --allowed-skips tests/allowed-skips.txt "$log" >"$summary.new"

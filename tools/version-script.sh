@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints the linker's version script for a list of exported symbols (libdibs.sym).
+# Print the linker's version script for a list of exported symbols (libdibs.sym).
 set -eu
 echo 'DIBS_0 {'
 echo 'global:'

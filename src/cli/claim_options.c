@@ -51,7 +51,7 @@ dibs_status cli_which(struct cli *cli, const char *text, dibs_which *out, char n
                       dibs_err *err)
 {
     *out = (dibs_which){ 0 };
-    if (*text && !text[strspn(text, "0123456789")]) /* a name is never only a number */
+    if (*text && !text[strspn(text, "0123456789")]) /* a name must not be a number */
         return dibs_port_parse(text, &out->port, err);
     out->name = name;
     return cli_name(cli, text, name, &out->project, err);
@@ -77,7 +77,7 @@ dibs_status cli_request_from(const struct cli *cli, dibs_request *out, dibs_rang
     const char *place = NULL;
     dibs_status s = cli_one_of(cli, places, &place, err);
 
-    /* `run` has an option --port of its own. */
+    /* `run` has its own option --port. */
     if (!s && !(cli->cmd->flags & CLI_STOP))
         s = mode_from(cli, out, err);
     if (!s)
@@ -175,7 +175,7 @@ void cli_note_claims(const struct cli *cli, const dibs_claim *claims, size_t n)
     }
     if (strcmp(cli->settings.ledger, "memory:") == 0 && n > 0 && !is_degraded &&
         strcmp(dibs_settings_of(cli->handle)->socket, "none") == 0)
-        cli_note(cli, "ledger memory: is forgotten when this command ends: nobody else learns of this claim");
+        cli_note(cli, "ledger memory: is forgotten when this command ends: no other process sees this claim");
     if (is_narrowed)
         cli_note(cli, "this host has no IPv6: claimed for IPv4 alone");
     if (!prefer || dibs_port_parse(prefer, &port, NULL) != DIBS_OK || claims[0].port == port)

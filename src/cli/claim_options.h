@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CLI_CLAIM_OPTIONS_H
 #define DIBS_CLI_CLAIM_OPTIONS_H
-/* Options that claim, get, run, renew and transfer have in common. */
+/* Options that claim, get, run, renew and transfer share. */
 #include "cli/cli.h"
 #include "net/proto.h"
 
 /* Find which of these options (NULL-terminated) was given; *out is NULL for none. INVALID: two of them. */
 dibs_status cli_one_of(const struct cli *cli, const char *const *names, const char **out, dibs_err *err);
 
-/* Rows of options, for cli_request_from(). */
+/* Rows of options that cli_request_from() reads. */
 #define CLI_REQUEST_OPTS                                                                       \
     { .name = "range", .arg = "RANGE", .help = "choose from these ports, as 8000-8099,9000" }, \
         { .name = "pool", .arg = "POOL", .help = "choose from this pool" },                    \
@@ -22,13 +22,13 @@ dibs_status cli_one_of(const struct cli *cli, const char *const *names, const ch
         .words = "* localhost 127.0.0.1 ::1 0.0.0.0", .is_repeatable = true                    \
     }
 
-/* Read port, pool or ranges, and bindings; the rest of *out is left alone. `ranges` is storage. */
+/* Read port, pool or ranges, and bindings; the rest of *out stays. `ranges` is storage. */
 dibs_status cli_request_from(const struct cli *cli, dibs_request *out, dibs_ranges *ranges, dibs_err *err);
 
-/* Read --pid, --ttl or --keep. *given: one of them was there; *out is untouched if not. */
+/* Read --pid, --ttl or --keep. *given: one of them was given; otherwise *out is untouched. */
 dibs_status cli_heir_from(const struct cli *cli, dibs_heir *out, bool *given, dibs_err *err);
 
-/* Find the one claim that renew and transfer act on: their argument, or --token. */
+/* Find the one claim that renew and transfer act on, by their argument or --token. */
 dibs_status cli_target(struct cli *cli, dibs_which *out, char name[DIBS_NAME_MAX + 1], dibs_err *err);
 
 /* The value of --hosts: "a,b,c". */
@@ -39,7 +39,7 @@ struct cli_hosts {
 };
 dibs_status cli_hosts(const struct cli *cli, struct cli_hosts *out, dibs_err *err);
 
-/* Make a name as typed absolute. *dir is the project of a relative name, else NULL. */
+/* Make a typed name absolute. *dir is the project of a relative name, else NULL. */
 dibs_status cli_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1], const char **dir,
                      dibs_err *err);
 /* The same for a name that is about to get a claim. INVALID: the manifest does not permit it. */
@@ -49,12 +49,12 @@ dibs_status cli_claim_name(struct cli *cli, const char *text, char out[DIBS_NAME
 /* Note degraded and narrowed answers, and preferred ports that were not free. */
 void cli_note_claims(const struct cli *cli, const dibs_claim *claims, size_t n);
 
-/* Print the claims (a port a line; with --json an array, or the one object) and flush. */
+/* Print the claims (one port per line; with --json an array, or a single object) and flush. */
 dibs_status cli_print_claims(struct cli *cli, const dibs_claim *claims, size_t n, bool is_list,
                              dibs_err *err);
 
-/* Release the new claims of a call that failed to print them (INV-4). */
+/* Release the new claims of a call whose answer could not be printed (INV-4). */
 void cli_take_back(const struct cli *cli, const dibs_claim *claims, size_t n);
-/* Print the claims of a call and their notes. When that fails, release the new ones again (INV-4). */
+/* Print the claims of a call and their notes. On failure release the new ones (INV-4). */
 dibs_status cli_answer(struct cli *cli, const dibs_claim *claims, size_t n, bool is_list, dibs_err *err);
 #endif

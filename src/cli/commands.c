@@ -17,8 +17,7 @@ const struct cli_opt cli_top_opts[] = {
     { 0 },
 };
 
-/* The form of each setting's value: one line for each row of DIBS_SETTING_MAP, or this file does not compile.
- */
+/* Form of each setting's value. The build fails if a row of DIBS_SETTING_MAP has no line here. */
 #define VALUE_LEDGER "URI", NULL
 #define VALUE_LEDGER_MODE "MODE", "fallback strict mru"
 #define VALUE_MRU_FILE "FILE", NULL

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Completions for three shells. Their scripts (share/completions) pass the words of the line to the hidden
- * command `complete`, which answers from the command table: a candidate a line, with a tab and its help; or
- * what the shell has to find itself, ":names", ":pools", ":files", ":command N" (another program's line,
- * after N words). */
+/* Completions for three shells. The scripts in share/completions pass the words of the line to the hidden
+ * command `complete`, which prints one candidate per line with a tab and its help, or a directive for the
+ * shell: ":names", ":pools", ":files", ":command N" (another program's line after N words). */
 #include <string.h>
 
 #include "cli/help.h"
@@ -10,19 +9,19 @@
 
 #include "base/banned.h"
 
-/* The words before the one that is completed. */
+/* State after the words before the completed one. */
 struct line {
     const struct cli_cmd *cmd;
     const struct cli_opt *pending; /* the next word is its value */
     bool is_over;                  /* only arguments follow */
-    bool is_command;               /* those of another program */
+    bool is_command;               /* the arguments are another program's line */
 };
 
 static void read_word(struct line *line, const char *word)
 {
     size_t len = strcspn(word, "=");
 
-    if (line->pending && strcmp(word, "=") == 0) /* bash takes --option=value apart */
+    if (line->pending && strcmp(word, "=") == 0) /* bash splits --option=value */
         return;
     if (line->pending) {
         line->pending = NULL;
@@ -49,7 +48,7 @@ static const char *words_of(const struct cli_opt *opt)
     return strcmp(opt->arg, "POOL") == 0 ? ":pools" : opt->words;
 }
 
-/* `before`: the beginning of the word that is completed, "--proto=". */
+/* Offer words. `before` is the start of the completed word: "--proto=". */
 static void offer_words(FILE *to, const char *words, const char *before)
 {
     for (const char *p = words ? words : ""; *p; p += strspn(p, " ")) {
@@ -60,7 +59,7 @@ static void offer_words(FILE *to, const char *words, const char *before)
     }
 }
 
-/* All but those that the command `hiding` (NULL: none) replaces by its own. */
+/* Offer options, except those that the command `hiding` (NULL: none) replaces by its own. */
 static void offer_options(FILE *to, const struct cli_opt *opts, const struct cli_cmd *hiding)
 {
     for (; opts && opts->name; opts++) {
@@ -86,7 +85,7 @@ void complete_line(FILE *to, int n, char *const *words)
 
     if (n < 1)
         return;
-    int n_own = 0; /* words that are not another program's */
+    int n_own = 0; /* words before another program's line */
 
     for (; n_own < n - 1 && !line.is_command; n_own++)
         read_word(&line, words[n_own]);

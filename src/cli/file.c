@@ -21,7 +21,7 @@ dibs_status cli_input_read(const char *path, char **out, size_t *len, dibs_err *
     bool is_stdin = strcmp(path, "-") == 0;
     const char *name = cli_input_name(path);
     AUTO(free_auto)
-    char *text = malloc(DIBS_INPUT_MAX_BYTES + 2u); /* touched only as far as the input goes */
+    char *text = malloc(DIBS_INPUT_MAX_BYTES + 2u); /* only the pages of the input are used */
     FILE *from = is_stdin ? stdin : fopen(path, "re");
 
     if (!from)
@@ -97,7 +97,7 @@ dibs_status cli_output_save(const char *path, const char *text, size_t len, bool
                        ? DIBS_OK
                        : err_os(err, DIBS_FAILURE, errno, "cannot write '%s'", name);
     }
-    if (realpath(path, real)) /* a link stays a link; its target is written */
+    if (realpath(path, real)) /* follow a link: its target is replaced */
         path = real;
     int n = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     if (n < 0 || (size_t) n >= sizeof temporary)
@@ -112,7 +112,7 @@ dibs_status cli_output_save(const char *path, const char *text, size_t len, bool
     if (!is_good) {
         int why = errno;
 
-        (void) unlink(temporary); /* the first failure is reported */
+        (void) unlink(temporary); /* report the first failure */
         return err_os(err, DIBS_FAILURE, why, "cannot write '%s'", name);
     }
     return DIBS_OK;

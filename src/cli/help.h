@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CLI_HELP_H
 #define DIBS_CLI_HELP_H
-/* Help, man page and completions, by the command table. */
+/* Help, man page and completions from the command table. */
 #include "cli/cli.h"
 
 void help_overview(FILE *to);
@@ -10,9 +10,9 @@ void help_list_commands(FILE *to);
 
 void man_page(FILE *to);
 
-/* Print what the last of these words of a command line can be (`dibs complete`). */
+/* Print completions of the last of these words of a command line (`dibs complete`). */
 void complete_line(FILE *to, int n, char *const *words);
-/* The scripts of share/completions. */
+/* Scripts of share/completions, embedded. */
 extern const char complete_bash[], complete_zsh[], complete_fish[];
 extern const size_t complete_bash_size, complete_zsh_size, complete_fish_size;
 #endif

@@ -12,7 +12,7 @@
 dibs_status cli_port_report(const struct cli *cli, dibs_port_question *question, dibs_port_report **out,
                             dibs_err *err)
 {
-    AUTO(free_auto) dibs_port_report *report = calloc(1, sizeof *report); /* too large for a stack */
+    AUTO(free_auto) dibs_port_report *report = calloc(1, sizeof *report); /* too large for the stack */
     dibs_status status = dibs_port_parse(cli->argv[0], &question->port, err);
 
     if (status == DIBS_OK && !report)
@@ -82,7 +82,7 @@ void cli_write_sockets(struct jsonw *w, const dibs_port_report *report, const di
 void cli_socket_owner(const dibs_socket *socket, char *out, size_t size)
 {
     if (socket->pid == 0)
-        (void) snprintf(out, size, "a process not to be seen from here");
+        (void) snprintf(out, size, "a process that is not visible from here");
     else if (socket->command[0])
         (void) snprintf(out, size, "pid %d (%s)", socket->pid, socket->command);
     else

@@ -1,27 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CLI_LISTENER_H
 #define DIBS_CLI_LISTENER_H
-/* Sockets beside claims, for `who`, `explain` and `ls --audit`. */
+/* Compare sockets with claims, for `who`, `explain` and `ls --audit`. */
 #include "cli/cli.h"
 #include "codec/wire.h"
 
-/* Report on the port that is the command's argument; question->port is filled. The caller frees *out, which
- * is untouched on failure. */
+/* Report on the port in the command's argument; fills question->port. The caller frees *out. */
 dibs_status cli_port_report(const struct cli *cli, dibs_port_question *question, dibs_port_report **out,
                             dibs_err *err);
 
-/* Does the socket use the claim's binding: same protocol and port, addresses in conflict? */
+/* Does the socket use the claim's binding: same protocol and port, conflicting addresses? */
 bool cli_socket_uses(const dibs_socket *socket, const dibs_claim *claim);
 
-/* The relation of a socket to the claims. "holder": the claim's own process, or its user when no process
- * holds it. "same-user": another process of the claim's user, such as a child of the holder. "foreign": a
- * process of another user, in spite of the claim. "unclaimed": no claim covers it. The best of several claims
- * counts. */
+/* Return the relation of a socket to the claims, the closest if there are several. "holder": the claim's
+ * process, or its user when no process holds it. "same-user": another process of the claim's user, such as a
+ * child of the holder. "foreign": another user's process. "unclaimed": no claim covers it. */
 const char *cli_socket_relation(const dibs_socket *socket, const dibs_claim *claims, size_t n);
 
 /* Write the sockets of a report with their relation to the claims, as a key and its value. */
 void cli_write_sockets(struct jsonw *w, const dibs_port_report *report, const dibs_claim *claims, size_t n);
 
-/* Describe the owner of a socket: "pid 123 (node)", or its user; not yet made safe for a terminal. */
+/* Describe the owner of a socket: "pid 123 (node)", or its user; not yet safe for a terminal. */
 void cli_socket_owner(const dibs_socket *socket, char *out, size_t size);
 #endif

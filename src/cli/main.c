@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* dibs: every command but `serve` and `kube`, which are programs of their own. */
+/* dibs: every command except `serve` and `kube`, which are separate programs. */
 #include "cli/program.h"
 
 #include "base/banned.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* dibs(1) in the man macros, from the command table. */
+/* Write dibs(1) with the man macros, from the command table. */
 #include <string.h>
 
 #include "cli/help.h"
@@ -41,7 +41,7 @@ static void line(FILE *to, const char *text)
     (void) fputc('\n', to);
 }
 
-/* Print paragraphs: they are filled, but lines that begin with a blank stay as they are. */
+/* Print paragraphs: they are filled, except lines that begin with a blank. */
 static void paragraphs(FILE *to, const char *text)
 {
     bool is_kept = false;
@@ -135,7 +135,7 @@ static void exit_codes(FILE *to)
                    CLI_EXIT_OUTPUT, CLI_EXIT_NOT_RUNNABLE, CLI_EXIT_NO_COMMAND);
 }
 
-/* The page's date. The date of the build would make two builds differ. */
+/* Date of the page. The build date would make two builds differ. */
 #define REVISED "2026-11-15"
 
 void man_page(FILE *to)
@@ -177,7 +177,7 @@ void man_page(FILE *to)
                  ".PP\n.nf\n.RS\ndibs run \\-p web \\-\\- server \\-\\-port {web}\n.RE\n.fi\n"
                  ".PP\nThe port of a service of this project, the same every day:\n"
                  ".PP\n.nf\n.RS\ncurl http://localhost:$(dibs get web)/\n.RE\n.fi\n"
-                 ".PP\nWho is on this port, and why can it not be had:\n"
+                 ".PP\nWhich process uses this port, and why it cannot be claimed:\n"
                  ".PP\n.nf\n.RS\ndibs who 8080\ndibs explain 8080\n.RE\n.fi\n",
                  to);
 }

@@ -67,7 +67,7 @@ dibs_status cli_settings_load(struct cli *cli, const dibs_flag *flags, size_t n,
         s = set_project(cli, &cli->no_manifest);
     if (s == DIBS_OK || s == DIBS_NOT_FOUND)
         return s == DIBS_OK ? s : dibs_settings_load(flags, n, &cli->settings, err);
-    /* Another user's manifest does not count for claims, so it is no error there; a broken one of ours is. */
+    /* Claims ignore another user's manifest, so it is no error for them; a broken one of ours is. */
     if (cli->cmd->flags & (s == DIBS_DENIED ? CLI_MANIFEST : CLI_MANIFEST | CLI_CLAIMS))
         return err_set(err, s, "%s", cli->no_manifest.msg);
     s = load_without(cli, path, flags, n, err);
@@ -88,7 +88,7 @@ dibs_status cli_need_manifest(struct cli *cli, dibs_err *err)
 {
     if (cli->manifest)
         return DIBS_OK;
-    /* If there is no directory at all, say that instead. */
+    /* If the project directory cannot be found at all, report that instead. */
     dibs_status s = cli->no_manifest.code == DIBS_NOT_FOUND ? cli_project(cli, err) : DIBS_OK;
     return s != DIBS_OK ? s : err_set(err, cli->no_manifest.code, "%s", cli->no_manifest.msg);
 }
@@ -113,7 +113,7 @@ dibs_status cli_open_manifest(struct cli *cli, dibs_err *err)
     return DIBS_OK;
 }
 
-/* Find a claim of the user by this name. */
+/* Find the user's claim of this name. */
 static dibs_status find_own(struct cli *cli, const char *typed, dibs_err *err)
 {
     char name[DIBS_NAME_MAX + 1];
@@ -131,7 +131,7 @@ static bool is_reserved(const struct cli *cli, const char *typed)
 {
     char name[DIBS_NAME_MAX + 3];
 
-    (void) snprintf(name, sizeof name, "-/%s", typed); /* whatever the group is called */
+    (void) snprintf(name, sizeof name, "-/%s", typed); /* whatever the group's name is */
     return cli->manifest && typed[0] != '/' && present_is_manifest_name(name);
 }
 
@@ -164,9 +164,9 @@ dibs_status cli_manifest_need(struct cli *cli, const char *typed, struct workloa
     *is_found = s == DIBS_OK;
     if (s != DIBS_NOT_FOUND)
         return s == DIBS_OK ? s : err_set(err, s, "%s", why.msg);
-    /* A typing error must not become a claim of its own. */
+    /* A mistyped name must not become a new claim. */
     s = is_like ? find_own(cli, typed, err) : DIBS_OK;
-    if (s == DIBS_INVALID) /* nor could a claim have that name */
+    if (s == DIBS_INVALID) /* no claim could have that name */
         return err_set(err, DIBS_NOT_FOUND, "%s", why.msg);
     if (s != DIBS_NOT_FOUND)
         return s;
@@ -204,7 +204,7 @@ static const char *const words[] = {
     [WORKLOAD_DROP] = "drop", [WORKLOAD_STAY] = "stay",
 };
 
-/* "web/0", "web/0/worker.1" of "shop/web/0/-", "shop/web/0/worker.1" */
+/* Write "web/0", "web/0/worker.1" for "shop/web/0/-", "shop/web/0/worker.1". */
 static const char *pod_name(const char *pod, char *out, size_t size)
 {
     (void) cli_short_name(pod, out, size);
@@ -224,7 +224,8 @@ dibs_status cli_advise_stop(const struct cli *cli, dibs_status status, dibs_err 
         return status;
     dibs_blocker blocker = err->blocker;
     (void) snprintf(pod, sizeof pod, "%.*s", (int) present_pod_length(user.name), user.name);
-    (void) err_set(err, status, "port %u is to be another's, but %s runs with it (pid %d, %s); stop it first",
+    (void) err_set(err, status,
+                   "port %u is needed for another claim, but %s runs with it (pid %d, %s); stop it first",
                    blocker.port, pod_name(pod, shown, sizeof shown), user.process.pid,
                    user.command[0] ? user.command : "?");
     err->blocker = blocker;
@@ -327,10 +328,10 @@ static void note_change(const struct cli *cli, const struct workload_change *cha
                  name, pod, more, change->claim.port);
 }
 
-/* Note a process whose variables are out of date, without those that a change has noted already. */
+/* Note a process whose variables are out of date, except those that a change has noted already. */
 static void note_restart(const struct cli *cli, const struct workload_restart *restart)
 {
-    char text[DIBS_ERR_MSG_MAX] = ""; /* a note has no more */
+    char text[DIBS_ERR_MSG_MAX] = ""; /* a note cannot be longer */
     char pod[DIBS_NAME_MAX + 1];
     size_t n = 0;
 

@@ -38,7 +38,7 @@ static dibs_status parse_line(struct wire_observed *list, const char *line, size
     }
     if (n == 0)
         return DIBS_OK;
-    size_t at = fields[0][0] >= '0' && fields[0][0] <= '9' ? 0 : 2; /* of the port */
+    size_t at = fields[0][0] >= '0' && fields[0][0] <= '9' ? 0 : 2; /* index of the port's field */
     if (n <= at || n > at + 2)
         return err_set(err, DIBS_INVALID, "expected 'PORT [NAME]' or 'PROTO ADDRESS PORT [NAME]'");
     if (strcmp(fields[at], "0") == 0) /* a service without a port */
@@ -74,7 +74,7 @@ dibs_status cli_observed_parse(const char *text, size_t len, dibs_observed **out
 
     while (i < len && text[i] && strchr(BLANKS "\n", text[i]))
         i++;
-    /* No line of the text form starts with a bracket: addresses are never first. */
+    /* No line of the text form starts with a bracket, because an address is never first. */
     bool is_json = i < len && text[i] == '[';
     dibs_status status = is_json ? jsonr_parse(text, len, &doc, err) : parse_lines(&list, text, len, err);
     if (status == DIBS_OK && is_json)

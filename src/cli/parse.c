@@ -18,8 +18,6 @@ struct parser {
     bool is_over; /* only arguments follow */
 };
 
-/* ---- looking things up ---- */
-
 const struct cli_cmd *cli_find_command(const char *name)
 {
     for (size_t i = 0; cli_commands[i]; i++) {
@@ -78,8 +76,6 @@ const struct cli_opt *cli_find_letter(const struct cli_cmd *cmd, char letter)
 
     return opt ? opt : by_letter(cli_global_opts, letter);
 }
-
-/* ---- one option ---- */
 
 static void offer_opts(struct suggest *best, const struct cli_opt *opts)
 {
@@ -144,7 +140,7 @@ static dibs_status take_long(struct parser *p, const char *arg, dibs_err *err)
     return give(p->cli, opt, equals ? equals + 1 : NULL, err);
 }
 
-/* "-q", "-qh", "-n 3", "-n3", "-qn3" */
+/* Parse "-q", "-qh", "-n 3", "-n3", "-qn3". */
 static dibs_status take_short(struct parser *p, const char *arg, dibs_err *err)
 {
     for (const char *c = arg + 1; *c; c++) {
@@ -162,8 +158,6 @@ static dibs_status take_short(struct parser *p, const char *arg, dibs_err *err)
     return DIBS_OK;
 }
 
-/* ---- the whole line ---- */
-
 static dibs_status take_argument(struct parser *p, char *arg, dibs_err *err)
 {
     struct cli *cli = p->cli;
@@ -173,7 +167,7 @@ static dibs_status take_argument(struct parser *p, char *arg, dibs_err *err)
         return cli->cmd ? DIBS_OK : cli_no_command(arg, err);
     }
     if (cli->cmd->flags & CLI_STOP)
-        p->is_over = true; /* the words that follow are another program's */
+        p->is_over = true; /* the words that follow belong to another program */
     else if (!*arg)
         return err_set(err, DIBS_INVALID, "an argument is empty");
     cli->argv[p->n_args++] = arg;
@@ -224,14 +218,12 @@ static dibs_status parse(struct cli *cli, int argc, char **argv, dibs_err *err)
 
 dibs_status cli_parse(struct cli *cli, int argc, char **argv, dibs_err *err)
 {
-    if (argc < 1) /* a caller may execute dibs with no argument at all */
+    if (argc < 1) /* a caller may execute dibs without any argument */
         return DIBS_OK;
     dibs_status s = parse(cli, argc, argv, err);
 
     return s && cli->cmd ? err_wrap(err, s, "%s", cli->cmd->name) : s;
 }
-
-/* ---- options that were given ---- */
 
 static const struct cli_opt *named(const struct cli *cli, const char *name)
 {
@@ -241,7 +233,7 @@ static const struct cli_opt *named(const struct cli *cli, const char *name)
     return opt ? opt : in_list(cli_top_opts, name, len);
 }
 
-/* The i-th time that an option was given, or NULL. */
+/* Return the i-th occurrence of an option, or NULL. */
 static const struct cli_given *find_given(const struct cli *cli, const char *name, size_t i)
 {
     const struct cli_opt *opt = named(cli, name);
@@ -319,7 +311,7 @@ static dibs_status check_verb(const struct cli *cli, const struct cli_verb *verb
 
         if (!cli_has(cli, opt->name) || has_option(verb, opt->name))
             continue;
-        while (owner[1].name && !has_option(owner, opt->name)) /* each option is some verb's */
+        while (owner[1].name && !has_option(owner, opt->name)) /* each option belongs to some verb */
             owner++;
         return err_set(err, DIBS_INVALID, "`dibs %s %s` has no option --%s; `dibs %s %s` has it",
                        cli->cmd->name, verb->name, opt->name, cli->cmd->name, owner->name);

@@ -32,7 +32,7 @@ static bool guard_standard_fds(void)
     return true;
 }
 
-/* Fail before anything is claimed when there is no standard output to write the answer to. */
+/* Fail before anything is claimed when there is no standard output for the answer. */
 static dibs_status check_stdout(struct cli *cli, dibs_err *err)
 {
     bool is_silent = (cli->cmd->flags & CLI_NO_JSON) || ((cli->cmd->flags & CLI_SILENT) && !cli->json);
@@ -49,8 +49,8 @@ static void do_nothing(int number)
     (void) number;
 }
 
-/* Let a write beyond the limit of file sizes fail instead of ending the process. Caught and not ignored: the
- * command that `run` starts gets the signal as it was. */
+/* Let a write beyond the file size limit fail instead of ending the process. The signal is caught, not
+ * ignored: the command of `run` would inherit that. */
 static void survive_size_limit(void)
 {
     struct sigaction before = { 0 };
@@ -60,7 +60,7 @@ static void survive_size_limit(void)
         (void) sigaction(SIGXFSZ, &ours, NULL);
 }
 
-/* Write the path of a file beside this program, links resolved; false when that is unknown or too long. */
+/* Write the path of a file beside this program, links resolved; false when unknown or too long. */
 static bool path_beside(const char *name, char *out, size_t size)
 {
     ssize_t n = readlink("/proc/self/exe", out, size - 1);
@@ -74,8 +74,8 @@ static bool path_beside(const char *name, char *out, size_t size)
     return slash && (size_t) snprintf(slash + 1, space, "%s", name) < space;
 }
 
-/* Replace this process by another program of dibs, with the same command line. It is looked for beside the
- * file of this program, then in the folder that the build was configured with. Returns only on FAILURE. */
+/* Replace this process by another program of dibs, with the same command line. Search it beside this
+ * program, then in the configured directory. Returns only on FAILURE. */
 static dibs_status program_exec(const char *name, char *const *argv, dibs_err *err)
 {
     char path[PATH_MAX];
@@ -102,7 +102,7 @@ static bool asks_cluster(const struct cli *cli)
     return cli->cmd == &cmd_doctor && strncmp(cli->settings.ledger, "etcd:", strlen("etcd:")) == 0;
 }
 
-/* `line` is the command line as it was given. */
+/* Load the settings and open the ledger, if the command needs them; `line` is the original command line. */
 static dibs_status prepare(const struct program *self, struct cli *cli, char **line, dibs_err *err)
 {
     dibs_flag flags[DIBS_SETTING_COUNT];
@@ -140,8 +140,8 @@ static dibs_status dispatch(const struct program *self, struct cli *cli, char **
 
     if (is_foreign)
         return program_exec(cli->cmd->program, line, err);
-    /* A write to a closed pipe fails instead of ending the process. `run` leaves the signal as it is: its
-     * command inherits it. */
+    /* A write to a closed pipe fails instead of ending the process. Not for `run`, whose command inherits
+     * the signal's disposition. */
     if (!(cli->cmd->flags & CLI_NO_JSON))
         (void) signal(SIGPIPE, SIG_IGN);
     dibs_status s = prepare(self, cli, line, err);
@@ -153,7 +153,7 @@ static dibs_status dispatch(const struct program *self, struct cli *cli, char **
     return cli->cmd->program ? self->run(cli, err) : cli->cmd->run(cli, err);
 }
 
-/* The parser may have stopped before it came to --json. */
+/* Was --json given? The parser may have stopped before it. */
 static bool asks_for_json(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
@@ -207,13 +207,13 @@ int program_main(const struct program *self, int argc, char **argv)
         s = dispatch(self, &cli, line, &err);
     dibs_close(cli.handle);
     workload_free(cli.manifest);
-    cli_end_json(&cli); /* also after a failure: what was done before it is shown */
+    cli_end_json(&cli); /* also after a failure: changes made before it are shown */
     if (!s)
         s = cli_flush(&cli, &err);
     else
         (void) fflush(stdout);
     int code = cli.exit_code >= 0 ? cli.exit_code : (int) s; /* a status is its exit code */
-    if (s && code != CLI_EXIT_READER_GONE) /* `dibs log | head`: the reader has all that it wanted */
+    if (s && code != CLI_EXIT_READER_GONE)                   /* `dibs log | head`: the reader needs no more */
         report_error(&cli, code, &err);
     return code;
 }

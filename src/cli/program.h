@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CLI_PROGRAM_H
 #define DIBS_CLI_PROGRAM_H
-/* Common to the programs dibs, dibs-serve and dibs-kube: each of them takes the command line of
- * dibs. dibs executes another program for what it cannot run itself, so that it need not load that one's
- * libraries. */
+/* Common to the programs dibs, dibs-serve and dibs-kube; each takes the command line of dibs. dibs executes
+ * the other programs for their commands, so that it need not load their libraries. */
 #include "cli/cli.h"
 
 struct program {
     const char *name;
     /* Run a command whose row names this program; NULL: there is none. */
     dibs_status (*run)(struct cli *cli, dibs_err *err);
-    bool opens_clusters; /* a ledger in etcd can be opened */
+    bool opens_clusters; /* can open a ledger in etcd */
 };
 
 /* Run the whole program; returns its exit code. */

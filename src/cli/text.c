@@ -61,7 +61,7 @@ void cli_print_count(const struct cli *cli, const char *key, size_t n)
         (void) printf("{\"%s\":%zu}\n", key, n);
 }
 
-/* The two greatest units: "9m30s", "3d2h", "12s". */
+/* Write the two largest units: "9m30s", "3d2h", "12s". */
 static void rough_duration(int64_t ms, char *out, size_t size)
 {
     static const struct {
@@ -84,7 +84,7 @@ void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size
     char left[48];
     const char *on = claim->node[0] ? " on " : "";
     int64_t ms = claim->lease_until_ms - boot_ms;
-    bool is_dead = claim->life == DIBS_DEAD; /* a lease also before its end: of another boot */
+    bool is_dead = claim->life == DIBS_DEAD; /* also a lease of another boot before its end */
 
     if (claim->holder == DIBS_HELD_BY_PROCESS) {
         (void) snprintf(out, size, "pid %d (%s)%s%s", claim->process.pid,

@@ -13,7 +13,7 @@
 #include "base/banned.h"
 
 #define COLUMNS_MAX 16
-#define CELL_MAX_BYTES 2048 /* a range list is the longest: 800 bytes */
+#define CELL_MAX_BYTES 2048 /* the longest cell is a list of ranges: 800 bytes */
 
 void cli_table_begin(struct cli_table *table, const char *const *header, size_t n_columns)
 {
@@ -47,7 +47,7 @@ void cli_table_number(struct cli_table *table, uint64_t value)
     cli_table_cell(table, text);
 }
 
-/* Characters, not bytes: continuation bytes of UTF-8 take no column. */
+/* Count characters: continuation bytes of UTF-8 take no column. */
 static size_t width(const char *text)
 {
     size_t n = 0;

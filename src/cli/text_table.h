@@ -2,7 +2,7 @@
 #ifndef DIBS_CLI_TEXT_TABLE_H
 #define DIBS_CLI_TEXT_TABLE_H
 /* An aligned table of text. Cells are copied and made safe for a terminal; the last column is not padded. A
- * lack of memory is remembered and reported when the table is printed. */
+ * lack of memory is reported when the table is printed. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@ struct cli_table {
     bool is_failed;
 };
 
-/* `header` has n_columns words; a NULL table of cells is fine for done. */
+/* `header` has n_columns words; done accepts a table without cells. */
 void cli_table_begin(struct cli_table *table, const char *const *header, size_t n_columns);
 void cli_table_cell(struct cli_table *table, const char *text); /* empty becomes "-" */
 void cli_table_number(struct cli_table *table, uint64_t value);

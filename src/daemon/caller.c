@@ -13,7 +13,7 @@
 
 #include "base/banned.h"
 
-static void know(struct caller *caller, const struct caller_view *view, uint64_t netns)
+static void set_call(struct caller *caller, const struct caller_view *view, uint64_t netns)
 {
     bool is_admin = caller->listener == CALLER_ADMIN;
 
@@ -40,7 +40,7 @@ dibs_status caller_load(const struct caller_view *view, int fd, enum caller_list
     if (s != DIBS_OK)
         return s;
     (void) text_copy(out->principal, sizeof out->principal, out->peer.principal);
-    know(out, view, out->peer.pid ? kernel_netns_of(out->peer.pid) : 0);
+    set_call(out, view, out->peer.pid ? kernel_netns_of(out->peer.pid) : 0);
     return DIBS_OK;
 }
 
@@ -73,7 +73,7 @@ bool caller_load_watched(const struct caller_view *view, struct watch *watch, ui
         .listener = CALLER_PUBLIC,
         .peer = { .uid = uid, .pid = cred.pid, .pidns = view->owners->pidns, .is_here = true, .pidfd = -1 }
     };
-    know(out, view, netns);
+    set_call(out, view, netns);
     return true;
 }
 
@@ -88,7 +88,7 @@ dibs_status caller_load_token(const struct caller_view *view, const struct token
     const char *token = field + sizeof scheme - 1;
     if (!tokens || !tokens_find(tokens, token, strlen(token), &out->peer.uid))
         return err_set(err, DIBS_DENIED, "this token is not known here");
-    know(out, view, 0);
+    set_call(out, view, 0);
     return DIBS_OK;
 }
 
@@ -101,7 +101,7 @@ void caller_load_loopback(const struct caller_view *view, int fd, struct caller 
         return;
     out->peer.uid = uid_map_above_seen(&view->owners->users, uid);
     if (out->peer.uid != UID_MAP_UNKNOWN)
-        know(out, view, 0);
+        set_call(out, view, 0);
 }
 
 dibs_status caller_translate(const struct caller_view *view, const struct caller *caller, dibs_holder holder,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The engine's copy of all claims follows the ledger's events, of its own jobs and of other processes. */
+/* Keep the engine's copy of all claims up to date by the ledger's events, its own and other processes'. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static void forget(struct engine *e, struct held *held)
     free(held);
 }
 
-/* Start to watch the holder of a claim. Those of another boot are dead. */
+/* Watch the holder of a claim. A holder of another boot is dead. */
 static void follow_holder(struct engine *e, struct held *held, const dibs_claim *claim)
 {
     bool is_of_this_boot = strcmp(claim->process.boot_id, e->core->view.boot_id) == 0;
@@ -46,18 +46,18 @@ static void follow_holder(struct engine *e, struct held *held, const dibs_claim 
         engine_judge_at(e, held, claim->lease_until_ms);
 }
 
-/* Keep what is needed of a claim, instead of what was known of it before. */
-static const struct held *know(struct engine *e, const dibs_claim *claim)
+/* Store the copy of a claim, replacing an earlier one. */
+static const struct held *store_copy(struct engine *e, const dibs_claim *claim)
 {
     struct held *was = find(e, claim->id);
     size_t pool_bytes = strlen(claim->pool) + 1;
 
     if (claim->node[0])
-        return NULL; /* other hosts watch theirs, and they have no events here */
+        return NULL; /* other hosts watch their own holders, and have no events here */
     struct held *held = calloc(1, sizeof *held + pool_bytes);
     if (!held || !hash_table_add(&e->claims, &held->item, claim->id)) {
         free(held);
-        return NULL; /* 'dibs reap' still finds it */
+        return NULL; /* out of memory: 'dibs reap' still finds it */
     }
     held->generation = claim->generation;
     held->pid = claim->process.pid;
@@ -88,7 +88,7 @@ static bool load_one(void *ctx, const dibs_claim *claim)
 {
     struct engine *e = ctx;
 
-    (void) know(e, claim);
+    (void) store_copy(e, claim);
     return true;
 }
 
@@ -97,7 +97,7 @@ dibs_status engine_load(struct engine *e, dibs_err *err)
     const struct call call = handle_call(e->handle);
     uint64_t cursor = 0;
 
-    /* The number first: what is committed between the two reads is seen twice, which does no harm. */
+    /* Read the number first: a change between the two reads is then seen twice, which is harmless. */
     dibs_status s = ledger_tail(e->ledger, &call, &e->seq, &cursor, err);
     return s == DIBS_OK ? ledger_list(e->ledger, &call, &(struct ledger_filter){ 0 }, load_one, e, err) : s;
 }
@@ -115,7 +115,7 @@ void engine_reload(struct engine *e)
 {
     if (!e->needs_reload || clock_monotonic_ms() < e->reload_ms)
         return;
-    e->reload_ms = clock_monotonic_ms() + RELOAD_MS; /* if it fails */
+    e->reload_ms = clock_monotonic_ms() + RELOAD_MS; /* the next attempt if this one fails */
     engine_forget_claims(e);
     core_index_forget(e->core);
     if (engine_load(e, NULL) != DIBS_OK ||
@@ -135,8 +135,8 @@ static bool gather(void *ctx, const dibs_event *event)
     return e->n_events < FOLLOW_MAX;
 }
 
-/* `claim` as it is after the event; NULL: to be looked up. */
-static void note(struct engine *e, const dibs_event *event, const dibs_claim *claim)
+/* Apply an event. `claim` is the state after the event; NULL: look it up. */
+static void apply_event(struct engine *e, const dibs_event *event, const dibs_claim *claim)
 {
     struct held *known = find(e, event->claim_id);
     const struct held *held = known;
@@ -149,14 +149,14 @@ static void note(struct engine *e, const dibs_event *event, const dibs_claim *cl
     case DIBS_EV_RENEWED:
     case DIBS_EV_TRANSFERRED:
     case DIBS_EV_UNHELD:
-        /* A claim that has ended meanwhile has a later event. */
+        /* A claim that has ended since then has a later event. */
         if (!claim) {
             const struct call call = handle_call(e->handle);
 
             claim =
                 ledger_find_id(e->ledger, &call, event->claim_id, &found, NULL) == DIBS_OK ? &found : NULL;
         }
-        held = claim ? know(e, claim) : held;
+        held = claim ? store_copy(e, claim) : held;
         break;
     case DIBS_EV_RELEASED:
     case DIBS_EV_REAPED:
@@ -164,14 +164,14 @@ static void note(struct engine *e, const dibs_event *event, const dibs_claim *cl
     case DIBS_EV_QUARANTINED:
     case DIBS_EV_POOL: held = known = NULL; break;
     }
-    group_commit_note_success(e->group); /* some process could write it */
+    group_commit_note_success(e->group); /* a process could write to the ledger */
     if (e->options.changed)
         e->options.changed(e->options.ctx, event, held ? held->pool : NULL, change);
     if (change < 0 && known)
         forget(e, known);
 }
 
-/* True for another ledger, or an older copy of this one: event numbers only grow. */
+/* Is this another ledger or an older copy? Event numbers only grow. */
 static bool is_older(const struct engine *e, const struct call *call)
 {
     uint64_t newest = 0;
@@ -193,21 +193,21 @@ void engine_follow(struct engine *e)
         if (ledger_events(e->ledger, &call,
                           &(struct ledger_feed){ { .since = e->seq, .limit = FOLLOW_MAX }, &oldest }, gather,
                           e, NULL) != DIBS_OK)
-            return; /* the next commit, or notice of one, tries again */
-        /* Some were trimmed already: reload everything. */
+            return; /* the next commit or notice tries again */
+        /* Reload everything when the ledger has trimmed events that we have not seen. */
         if (e->n_events > 0 ? oldest > e->seq + 1 : is_older(e, &call)) {
             e->needs_reload = true;
             return;
         }
         for (size_t i = 0; i < e->n_events; i++) {
-            note(e, &e->events[i], NULL);
+            apply_event(e, &e->events[i], NULL);
             e->seq = e->events[i].seq;
         }
     } while (e->n_events == FOLLOW_MAX);
 }
 
-/* Record a change of the transaction under way. A number that comes again is of another attempt. */
-static void wrote(void *ctx, const dibs_event *event, const dibs_claim *claim)
+/* Record a change of the current transaction. A repeated number replaces that of a failed attempt. */
+static void record_change(void *ctx, const dibs_event *event, const dibs_claim *claim)
 {
     struct engine *e = ctx;
 
@@ -225,15 +225,15 @@ void engine_follow_group(struct engine *e, const struct ledger_span *span)
     size_t n = span->after - span->before;
 
     if (span->before < e->seq)
-        e->needs_reload = true; /* as is_older(), and it has grown since */
-    /* Only when they are all there, and nobody else wrote something before. */
+        e->needs_reload = true; /* an older copy, as in is_older(), that has grown since */
+    /* Use the recorded changes only when all are there and no other process wrote before them. */
     if (e->seq != span->before || n > e->n_written || e->n_written > WRITTEN_MAX ||
         e->written[0].event.seq != e->seq + 1 || e->written[n - 1].event.seq != span->after) {
         engine_follow(e);
         return;
     }
     for (size_t i = 0; i < n; i++)
-        note(e, &e->written[i].event, &e->written[i].claim);
+        apply_event(e, &e->written[i].event, &e->written[i].claim);
     e->seq = span->after;
 }
 
@@ -241,8 +241,8 @@ void engine_follow_group(struct engine *e, const struct ledger_span *span)
 
 #define NOTICED (IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO)
 
-/* Choose which notices to get. Our own writes cause notices, too, which costs time: a busy daemon sees other
- * processes' changes when it begins its next transaction, and looks now and then. */
+/* Choose which notices to get. Our own writes cause notices too, which cost time: a busy daemon sees other
+ * processes' changes when it begins its next transaction, and polls at intervals. */
 void engine_notice_writes(struct engine *e, bool is_noticed)
 {
     if (e->dir)
@@ -256,9 +256,9 @@ static void look_at_notice(struct engine *e, const struct inotify_event *notice)
     if (notice->mask & IN_Q_OVERFLOW)
         e->needs_reload = true;
     if (notice->len == 0 || strncmp(notice->name, e->file, n) != 0)
-        return; /* of another file */
+        return; /* another file */
     if (notice->name[n] == '\0' && notice->mask & IN_MOVED_TO)
-        e->needs_reload = true; /* 'dibs doctor --fix' */
+        e->needs_reload = true; /* written by 'dibs doctor --fix' */
     e->has_notice = true;
 }
 
@@ -267,7 +267,7 @@ static void on_notice(loop_source *source, uint32_t events)
     struct engine *e = (struct engine *) ((char *) source - offsetof(struct engine, notices));
     _Alignas(struct inotify_event) char text[4096];
     const struct inotify_event *notice = NULL;
-    ssize_t n = read(source->fd, text, sizeof text); /* once a turn: there may be no end of them */
+    ssize_t n = read(source->fd, text, sizeof text); /* once per turn: the events may never end */
 
     (void) events;
     for (ssize_t at = 0; at < n; at += (ssize_t) (sizeof *notice + notice->len)) {
@@ -283,11 +283,11 @@ static void on_far_notice(loop_source *source, uint32_t events)
     uint64_t n_elsewhere = ledger_take_notices(e->ledger);
 
     (void) events;
-    e->has_notice = e->has_notice || n_elsewhere != e->n_elsewhere; /* else it was our own */
+    e->has_notice = e->has_notice || n_elsewhere != e->n_elsewhere; /* otherwise our own commit */
     e->n_elsewhere = n_elsewhere;
 }
 
-/* Register the ledger's own notices, or watch its directory. */
+/* Subscribe to the ledger's own notices, or watch its directory. */
 static dibs_status watch_ledger(struct engine *e, dibs_err *err)
 {
     static const char scheme[] = "sqlite:";
@@ -300,7 +300,7 @@ static dibs_status watch_ledger(struct engine *e, dibs_err *err)
     }
     if (strncmp(uri, scheme, sizeof scheme - 1) != 0)
         return DIBS_OK;
-    /* The log lies beside the file itself, not beside a link to it. */
+    /* The write-ahead log is beside the file itself, not beside a link to it. */
     char *name = realpath(uri + sizeof scheme - 1, path) ? strrchr(path, '/') : NULL;
     if (!name)
         return err_os(err, DIBS_UNAVAILABLE, errno, "looking for %s", uri);
@@ -322,13 +322,13 @@ dibs_status engine_start_following(struct engine *e, dibs_err *err)
     e->written = calloc(WRITTEN_MAX, sizeof *e->written);
     if (!e->events || !e->written)
         return err_set(err, DIBS_FAILURE, "following the ledger: out of memory");
-    ledger_tell_writes(e->ledger, wrote, e);
+    ledger_tell_writes(e->ledger, record_change, e);
     return watch_ledger(e, err);
 }
 
 void engine_stop_following(struct engine *e)
 {
-    if (e->far.fd > 0) /* the ledger's own */
+    if (e->far.fd > 0) /* the ledger owns the descriptor */
         loop_remove(e->options.loop, &e->far);
     if (e->notices.fd >= 0)
         loop_remove(e->options.loop, &e->notices);

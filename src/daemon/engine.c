@@ -13,8 +13,6 @@
 
 #include "base/banned.h"
 
-/* ---- jobs ---- */
-
 static void begin_group(void *ctx)
 {
     struct engine *e = ctx;
@@ -23,7 +21,7 @@ static void begin_group(void *ctx)
     e->began_with = engine_certain_lease(e);
 }
 
-/* Watch the holders of new claims before the claims are answered. */
+/* Apply the changes of a commit, so that holders of new claims are watched before the claims are answered. */
 static void follow_commit(void *ctx, const struct ledger_span *span)
 {
     struct engine *e = ctx;
@@ -34,8 +32,8 @@ static void follow_commit(void *ctx, const struct ledger_span *span)
         engine_follow_group(e, span);
 }
 
-/* Check this host's lease again before the jobs of a commit are answered: during a long commit it may have
- * expired, and other hosts may have claimed what was attached to it. */
+/* Check this host's lease again before the jobs of a commit are answered: the lease may have expired during
+ * a long commit, and other hosts may have claimed its ports. */
 static dibs_status confirm_group(void *ctx, dibs_err *err)
 {
     const struct engine *e = ctx;
@@ -65,9 +63,9 @@ static dibs_status open_group(struct engine *e, dibs_err *err)
     return group_commit_open(&options, &e->group, err);
 }
 
-/* Follow the ledger after a notice, and again after pauses: inotify reports the write, and the commit that
- * makes it visible comes a moment later without a notice. */
-static void look(struct engine *e)
+/* Read new events after a notice, and again after pauses: inotify reports the write, and the commit becomes
+ * visible a moment later without another notice. */
+static void poll_ledger(struct engine *e)
 {
     int64_t now_ms = clock_monotonic_ms();
 
@@ -91,7 +89,7 @@ void engine_turn(struct engine *engine)
 {
     engine_reload(engine);
     group_commit_turn(engine->group);
-    look(engine);
+    poll_ledger(engine);
     engine_follow_node(engine);
     engine_reap(engine);
 }
@@ -110,7 +108,7 @@ int64_t engine_next_ms(const struct engine *engine)
     return runtime_sooner(wait_ms, group_commit_next_ms(engine->group));
 }
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
 static bool known(void *ctx, pid_t pid, struct core_self *out)
 {
@@ -118,7 +116,7 @@ static bool known(void *ctx, pid_t pid, struct core_self *out)
 
     if (!watch_knows(e->watch, pid, watch_moment(e->watch), &out->facts))
         return false;
-    out->netns = kernel_netns_of(pid); /* which a process can leave at any time */
+    out->netns = kernel_netns_of(pid); /* a process can change its namespace at any time */
     return true;
 }
 
@@ -150,7 +148,7 @@ static dibs_status start(struct engine *e, const struct engine_options *options,
     e->core->options.known = known;
     e->core->options.known_ctx = e;
     s = engine_load(e, err);
-    /* Without this no claim would use the index: it would not know which ports cool down. */
+    /* Without this no claim would use the index, which would not know which ports are cooling down. */
     core_index_remember(e->core, dibs_settings_of(e->handle)->cooldown_ms);
     const struct call call = handle_call(e->handle);
     return s == DIBS_OK ? core_index_refresh(e->core, &call, err) : s;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_DAEMON_ENGINE_H
 #define DIBS_DAEMON_ENGINE_H
-/* The ledger's side of the daemon, in bounded steps: group commit of jobs, reaping of dead holders and ended
- * leases, following other processes' changes through the ledger's events, upkeep. */
+/* The ledger side of the daemon, in bounded steps: group commit of jobs, reaping of dead holders and expired
+ * leases, following other processes' changes by the ledger's events, and maintenance. */
 #include "base/hash_table.h"
 #include "base/loop.h"
 #include "core/core.h"
@@ -15,63 +15,63 @@
 struct engine_options {
     struct loop *loop;
     const dibs_settings *settings; /* copied */
-    size_t pidfds;                 /* at most; 0: as the limit of descriptors allows */
-    int64_t node_ttl_ms;           /* of the lease of this host, where it shares a ledger; 0: it has none */
-    /* Optional: called for every change, in order, after it is durable. `pool` is that of its claim, "" for a
-     * port outside of every pool; NULL: it is not known. `change` is 1 for a new claim, -1 for its end. */
+    size_t pidfds;                 /* most pidfds; 0: as the limit of descriptors allows */
+    int64_t node_ttl_ms;           /* TTL of this host's lease on a shared ledger; 0: no lease */
+    /* Optional: called for every change, in order, after it is durable. `pool` is the pool of its claim, ""
+     * for a port outside of every pool, NULL when unknown. `change` is 1 for a new claim, -1 for its end. */
     void (*changed)(void *ctx, const dibs_event *event, const char *pool, int change);
-    /* Optional: called after all claims were read again. Not OK: this is repeated later. */
+    /* Optional: called after all claims were read again. After an error it is called again later. */
     dibs_status (*reset)(void *ctx, dibs_err *err);
     void *ctx;
 };
 
 struct engine_counts {
-    uint64_t reaped;               /* claims whose holder was found dead */
-    uint64_t damaged;              /* records that upkeep found damaged */
-    size_t claims;                 /* of this host */
-    size_t lingering;              /* dead holders whose socket is still bound, or that cannot be judged */
-    size_t by_pidfd, in_turn, far; /* processes watched */
+    uint64_t reaped;               /* claims of dead holders that were ended */
+    uint64_t damaged;              /* damaged records that maintenance found */
+    size_t claims;                 /* claims of this host */
+    size_t lingering;              /* dead holders whose socket is still bound, or whose state is unknown */
+    size_t by_pidfd, in_turn, far; /* watched processes */
 };
 
-/* The rest of the daemon reads the first members. */
+/* The rest of the daemon reads only the members before `options`. */
 struct engine {
-    dibs *handle; /* of the daemon itself */
+    dibs *handle; /* the daemon's own */
     struct core *core;
     struct ledger *ledger;
     struct group_commit *group;
-    struct watch *watch; /* of all holders */
-    uint64_t seq;        /* of the newest event that was passed on */
+    struct watch *watch; /* all holders */
+    uint64_t seq;        /* newest event that was passed on */
 
-    struct engine_options options; /* its settings only during engine_open() */
+    struct engine_options options; /* its settings are valid only during engine_open() */
     int64_t began_with;            /* engine_certain_lease() when the group began */
-    struct hash_table claims;      /* of struct held */
+    struct hash_table claims;      /* struct held by id */
     dibs_event *events;
     size_t n_events;
-    struct written *written; /* by the transaction under way, WRITTEN_MAX at most */
-    size_t n_written;        /* more than that: they are read from the ledger afterwards */
-    loop_source notices;     /* inotify on the ledger's directory; fd -1: it has none */
-    char *dir;               /* ... which is this one */
-    loop_source far;         /* the ledger's own notices; 0: it has none */
-    uint64_t n_elsewhere;    /* changes that these notices were about */
-    char file[256];          /* the ledger's name there */
+    struct written *written; /* changes of the current transaction, at most WRITTEN_MAX */
+    size_t n_written;        /* may exceed WRITTEN_MAX: then the ledger is read afterwards */
+    loop_source notices;     /* inotify on the ledger's directory; fd -1: none */
+    char *dir;               /* the ledger's directory */
+    loop_source far;         /* the ledger's own notices; fd 0: none */
+    uint64_t n_elsewhere;    /* changes that these notices have counted */
+    char file[256];          /* the ledger's file name in `dir` */
     bool has_notice;
-    int64_t look_ms;      /* when the ledger is looked at again */
-    int64_t look_wait_ms; /* ... and how long that was after the last look */
-    int64_t reload_ms;    /* not before this, after one that failed */
-    bool needs_reload;    /* the ledger is another one, or has forgotten events that we have not seen */
-    int64_t judge_ms;     /* no claim is to be judged before this (CLOCK_BOOTTIME) */
-    int64_t scan_us;      /* claims are not scanned before this */
-    dibs_process *died;   /* processes that the next scan looks for */
+    int64_t look_ms;      /* when to poll the ledger next */
+    int64_t look_wait_ms; /* interval before that poll */
+    int64_t reload_ms;    /* earliest retry of a failed reload */
+    bool needs_reload;    /* the ledger was replaced, or has trimmed events that we have not seen */
+    int64_t judge_ms;     /* earliest time at which a claim is judged (CLOCK_BOOTTIME) */
+    int64_t scan_us;      /* earliest time of the next scan of all claims */
+    dibs_process *died;   /* dead processes for the next scan */
     size_t n_died, max_died;
     int64_t upkeep_ms;
-    size_t n_damaged;     /* records, at the last upkeep */
-    int64_t incarnation;  /* of this host in a cluster, as it was logged; 0: none */
-    uint64_t n_ended;     /* ... and how many had ended then */
-    bool is_uncertain;    /* ... and whether it could not be renewed */
-    uint64_t n_gone;      /* leases of other hosts that were seen to expire */
-    int64_t reap_gone_ms; /* when their claims are looked at; 0: there are none */
-    int64_t compact_ms;   /* when old versions are looked at */
-    int64_t node_ms;      /* when to retry a step of node.c that has failed */
+    size_t n_damaged;     /* damaged records at the last maintenance */
+    int64_t incarnation;  /* last logged incarnation of this host's lease; 0: none */
+    uint64_t n_ended;     /* leases of this host that had ended when it was logged */
+    bool is_uncertain;    /* the last logged state: the lease could not be renewed */
+    uint64_t n_gone;      /* expired leases of other hosts */
+    int64_t reap_gone_ms; /* when to reap the claims of those hosts; 0: nothing to reap */
+    int64_t compact_ms;   /* when to check for old versions to compact */
+    int64_t node_ms;      /* when to retry a failed step of node.c */
     struct engine_counts counts;
 };
 
@@ -79,12 +79,12 @@ struct engine {
 dibs_status engine_open(const struct engine_options *options, struct engine **out, dibs_err *err);
 void engine_close(struct engine *engine); /* NULL is fine; queued jobs are answered UNAVAILABLE */
 
-/* Do everything that is queued or due; the loop calls it once a turn. */
+/* Do everything that is queued or due; called once per loop turn. */
 void engine_turn(struct engine *engine);
-/* How long the loop may wait; below 0: for ever. */
+/* Return how long the loop may wait; below 0: without limit. */
 int64_t engine_next_ms(const struct engine *engine);
 
-/* The ports that some claim of this host has, by the kind of the claim. */
+/* Return the ports that this host has claimed, by kind of claim. */
 void engine_ports(struct engine *engine, struct portbits out[DIBS_STATIC + 1]);
 const struct engine_counts *engine_count(struct engine *engine);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts events and writes them as Prometheus metrics. No label needs an escape: names of pools have letters,
- * digits, '.', '_' and '-', and all other values are ours. */
+/* Count events and write them as Prometheus metrics. No label needs an escape: pool names consist of
+ * letters, digits, '.', '_' and '-', and all other values are ours. */
 #include "daemon/metrics.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ enum {
     STATUSES = DIBS_DENIED + 1,
     REPAIRS = DIBS_REPAIR_REAPED + 1,
     EVENTS = DIBS_EV_POOL + 1,
-    CLASSES = 4, /* of HTTP statuses: 2xx to 5xx */
+    CLASSES = 4, /* classes of HTTP status: 2xx to 5xx */
 };
 
 struct metrics_pool {
@@ -39,22 +39,20 @@ struct metrics {
     const char *kube_pool; /* NULL: none */
     struct metrics_pool pools[METRICS_POOLS_MAX];
     size_t n_pools;
-    bool is_stale; /* a pool has changed since they were read */
+    bool is_stale; /* a pool has changed since `pools` was read */
     struct metrics_pool other;
-    struct portbits others[KINDS]; /* ports of cluster pools that other hosts have, */
-    uint64_t others_at;            /* ... after so many notices of their changes */
+    struct portbits others[KINDS]; /* cluster pools' ports that other hosts have claimed */
+    uint64_t others_at;            /* count of other hosts' changes when `others` was read */
     uint64_t repaired[REPAIRS];
     uint64_t events[EVENTS];
-    bool is_degraded; /* claims failed for want of the ledger, and nothing has been written since */
+    bool is_degraded; /* claims failed because the ledger was unavailable, and no write has succeeded since */
     size_t n_routes;
-    /* By route; then that of no route, then of port servers. */
+    /* One row per route, then one for requests without a route, then one for port servers. */
     struct metric_latency latency[][CLASSES];
 };
 
-/* From a read out of memory to a commit that waits for a slow disk. */
+/* From a read out of memory to a commit on a slow disk. */
 static metric_bounds latency_us = { 250, 1000, 4000, 16000, 64000, 256000, 1000000 };
-
-/* ---- pools ---- */
 
 static struct metrics_pool *find_pool(struct metrics *m, const char *name)
 {
@@ -64,7 +62,7 @@ static struct metrics_pool *find_pool(struct metrics *m, const char *name)
     return NULL;
 }
 
-/* A name that a damaged record made up would be a label of its own for each damage. */
+/* Add a pool. Invalid names are refused: every damaged record would make another label. */
 static bool note_pool(void *ctx, const dibs_pool *pool)
 {
     struct metrics *m = ctx;
@@ -79,7 +77,7 @@ static bool note_pool(void *ctx, const dibs_pool *pool)
     return true;
 }
 
-/* Read the pools as they are now; on failure they stay as they were. */
+/* Read the current pools; on failure the known ones stay. */
 static dibs_status load_pools(struct metrics *m, dibs_err *err)
 {
     const struct call call = handle_call(m->engine->handle);
@@ -88,7 +86,7 @@ static dibs_status load_pools(struct metrics *m, dibs_err *err)
 
     for (size_t i = 0; i < m->n_pools; i++)
         m->pools[i].is_there = false;
-    core->last_pool.is_loaded = false; /* read again, however recent it is */
+    core->last_pool.is_loaded = false; /* do not use the cached pool */
     dibs_status s = core_pool_list(core, &call, note_pool, m, err);
     for (size_t i = 0; i < m->n_pools && s == DIBS_OK; i++) {
         struct metrics_pool *pool = &m->pools[i];
@@ -119,7 +117,7 @@ static bool note_other(void *ctx, const dibs_claim *claim)
     return true;
 }
 
-/* Read the ports of other hosts again if they have changed something since the last scrape. */
+/* Read the ports of other hosts again if these have changed something since the last scrape. */
 static void load_others(struct metrics *m)
 {
     const struct call call = handle_call(m->engine->handle);
@@ -127,17 +125,17 @@ static void load_others(struct metrics *m)
     struct portbits others[KINDS] = { 0 };
 
     if (ledger_notices(ledger) < 0)
-        return; /* no other host shares it */
+        return; /* no other host shares the ledger */
     uint64_t notices = ledger_take_notices(ledger);
     if (notices == m->others_at)
         return;
     if (ledger_list(ledger, &call, &(struct ledger_filter){ 0 }, note_other, others, NULL) != DIBS_OK)
-        return; /* the last known state is reported; the next scrape tries again */
+        return; /* keep the last known state; the next scrape tries again */
     memcpy(m->others, others, sizeof m->others);
     m->others_at = notices;
 }
 
-/* Of a claim: the pool that it was made in; when that is not known any more, one that has its port. */
+/* Return the pool in which a claim was made; when that is unknown, a pool that contains its port. */
 static struct metrics_pool *pool_of(struct metrics *m, const dibs_event *event, const char *pool)
 {
     struct metrics_pool *found = pool ? find_pool(m, pool) : NULL;
@@ -187,7 +185,7 @@ void metrics_refused(struct metrics *metrics, const dibs_batch *batch, const dib
     const dibs_request *first = batch->n > 0 ? batch->requests : &(dibs_request){ 0 };
     const char *name = first->ranges ? "" : first->pool ? first->pool : settings->pool;
     struct metrics_pool *pool = find_pool(metrics, name);
-    /* A request that prefers a port accepts any other. */
+    /* A request with a preferred port accepts any other, so it is dynamic. */
     bool is_static = first->mode == DIBS_REQUIRED || first->mode == DIBS_DECLARED;
 
     (pool ? pool : &metrics->other)->refused[is_static][status]++;
@@ -218,7 +216,7 @@ static const char *const kinds[KINDS] = { [DIBS_DYNAMIC] = "dynamic", [DIBS_STAT
 
 /* ---- text: pools ---- */
 
-/* The i-th pool; the last one stands for all others. */
+/* Return the i-th pool; the last one stands for all others. */
 static const struct metrics_pool *pool_at(const struct metrics *m, size_t i)
 {
     return i < m->n_pools ? &m->pools[i] : &m->other;
@@ -269,7 +267,7 @@ static void write_counters(const struct metrics *m, struct metric_writer *w)
                    pool_at(m, i)->pool.name);
 }
 
-/* Unlike Kubernetes' own, its series are there from the start. */
+/* Write the metrics of KEP-3668. Unlike Kubernetes' own, their series exist from the start. */
 static void write_nodeports(const struct metrics_pool *pool, const dibs_pool_usage *usage,
                             struct metric_writer *w)
 {
@@ -286,7 +284,7 @@ static void write_nodeports(const struct metrics_pool *pool, const dibs_pool_usa
 
 static void write_pools(struct metrics *m, struct metric_writer *w)
 {
-    const struct call call = handle_call(m->engine->handle); /* the same numbers for every caller */
+    const struct call call = handle_call(m->engine->handle); /* the same for every caller */
     struct core *core = m->engine->core;
     struct portbits all[KINDS];
     const struct portbits *const used[KINDS] = { &all[0], &all[1] };
@@ -365,7 +363,7 @@ static void write_cluster(const struct metrics *m, struct metric_writer *w)
     metric_add(w, METRIC_LEASES_LOST, lease.n_ended, NULL);
 }
 
-/* Of a ledger that hosts share. */
+/* Write the metrics of a ledger that hosts share. */
 static void write_traffic(const struct ledger_traffic *t, struct metric_writer *w)
 {
     for (size_t i = 0; i < LEDGER_TXN_BUCKETS; i++)
@@ -404,7 +402,7 @@ void metrics_write(struct metrics *metrics, size_t connections, struct bytes *ou
     const struct engine_counts *counts = engine_count(metrics->engine);
     struct metric_writer w = metric_begin(out);
 
-    (void) load_pools(metrics, NULL); /* else as they were: a scrape must not fail */
+    (void) load_pools(metrics, NULL); /* on failure the known pools stay: a scrape must not fail */
     metric_add(&w, METRIC_DEGRADED, metrics->is_degraded, NULL);
     write_pools(metrics, &w);
     write_claims(metrics, counts, &w);
@@ -416,7 +414,7 @@ void metrics_write(struct metrics *metrics, size_t connections, struct bytes *ou
     write_requests(metrics, connections, &w);
 }
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
 dibs_status metrics_open(struct engine *engine, const char *kube_pool, struct metrics **out, dibs_err *err)
 {
@@ -431,9 +429,9 @@ dibs_status metrics_open(struct engine *engine, const char *kube_pool, struct me
     self->n_routes = api_router.n;
     self->engine = engine;
     self->kube_pool = kube_pool;
-    self->others_at = UINT64_MAX; /* they have not been read yet */
+    self->others_at = UINT64_MAX; /* not read yet */
     (void) text_copy(self->other.pool.name, sizeof self->other.pool.name, "(other)");
-    /* The first one, so that it always has a series of its own. */
+    /* Add the default pool first, so that it always has its own series. */
     (void) text_copy(self->pools[self->n_pools++].pool.name, sizeof pool.name, DEFAULT_POOL);
     if (kube_pool && strcmp(kube_pool, DEFAULT_POOL) != 0)
         self->pools[self->n_pools++].pool = pool;

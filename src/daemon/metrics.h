@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_DAEMON_METRICS_H
 #define DIBS_DAEMON_METRICS_H
-/* The metrics of a daemon. Names and labels: docs/SERVE.md. Counters begin with 0 when the daemon starts, and
- * every series is there from then on. Allocated ports are the engine's: a scrape reads no claims. */
+/* The daemon's metrics. Names and labels: docs/SERVE.md. Counters start at 0 with the daemon, and every
+ * series exists from then on. A scrape reads no claims: the engine counts allocated ports. */
 #include "base/bytes.h"
 #include "daemon/engine.h"
 
-/* Pools with series of their own; all other ports are counted as the pool "(other)". */
+/* Pools with their own series; all other ports are counted for the pool "(other)". */
 #define METRICS_POOLS_MAX 64
 
 struct metrics;
 struct api_route;
 
-/* `kube_pool` (may be NULL) is exported by the names of KEP-3668, too. NOT_FOUND: no such pool. */
+/* `kube_pool` (may be NULL) is exported under the names of KEP-3668, too. NOT_FOUND: no such pool. */
 dibs_status metrics_open(struct engine *engine, const char *kube_pool, struct metrics **out, dibs_err *err);
 void metrics_close(struct metrics *metrics); /* NULL is fine */
 
-/* A request was answered; `route` NULL: there was none for it. Those that are none of api_routes (other port
- * servers' clients) are counted as one. */
+/* Count an answered request; `route` NULL: none matched; metrics_portserver: a port server client's. */
 extern const struct api_route metrics_portserver;
 void metrics_request(struct metrics *metrics, const struct api_route *route, int status, int64_t us);
 /* Count refused claims. A batch counts once, by its first request. */
@@ -25,10 +24,10 @@ void metrics_refused(struct metrics *metrics, const dibs_batch *batch, const dib
                      dibs_status status);
 /* Count an action of a repair. */
 void metrics_repaired(struct metrics *metrics, dibs_repair_kind kind);
-/* A change, as of engine_options. */
+/* Count a change; see engine_options.changed. */
 void metrics_changed(struct metrics *metrics, const dibs_event *event, const char *pool);
 
-/* As of engine_options: changes of pools may have been missed. */
+/* Read the pools again: changes may have been missed. See engine_options.reset. */
 void metrics_reset(struct metrics *metrics);
 
 /* Write all metrics with their current values. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* This host among the others of a cluster. A thread of the store renews its lease (ledger_join()); this file
- * logs when the claims that are attached to the lease are not certain, and ends them when they are lost. */
+/* This host's lease in a cluster. A thread of the store renews it (ledger_join()); this file logs when the
+ * claims attached to the lease are uncertain, and ends them when they are lost. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -42,8 +42,8 @@ static void log_lease(struct engine *e, const struct ledger_lease *lease)
 
 typedef dibs_status step_fn(struct ledger *ledger, const struct call *call, size_t *n, dibs_err *err);
 
-/* Do a step for some claims of this host, and log how many. False: it has failed, now or a moment ago. */
-static bool step(struct engine *e, step_fn *fn, enum log_level level, const char *what)
+/* Do a step for some claims and log their number. Return false when it failed less than RELOAD_MS ago. */
+static bool run_step(struct engine *e, step_fn *fn, enum log_level level, const char *what)
 {
     const struct call call = handle_call(e->handle);
     char text[24] = "";
@@ -61,8 +61,6 @@ static bool step(struct engine *e, step_fn *fn, enum log_level level, const char
     return true;
 }
 
-/* ---- other hosts ---- */
-
 struct dead_elsewhere {
     struct ledger_seen seen[DUE_MAX];
     size_t n;
@@ -77,7 +75,7 @@ static bool note_dead(void *ctx, const dibs_claim *claim)
     return d->n < DUE_MAX;
 }
 
-/* End claims whose host is gone: a pool full of dead holders is slow to choose from. */
+/* End claims of hosts whose lease has expired: choosing from a pool full of dead holders is slow. */
 static void reap_gone(struct engine *e)
 {
     const struct call call = handle_call(e->handle);
@@ -102,7 +100,7 @@ static void follow_others(struct engine *e, const struct ledger_lease *lease)
 {
     int64_t now_ms = clock_monotonic_ms();
 
-    /* Also at the start: nobody may have been there. */
+    /* Also reap at the start: a host may have died while no other host was running. */
     if ((lease->n_gone != e->n_gone || e->incarnation == 0) && e->reap_gone_ms == 0)
         e->reap_gone_ms =
             now_ms + REAP_GONE_FIRST_MS + (int64_t) (core_random(e->core) % REAP_GONE_SPREAD_MS);
@@ -119,20 +117,20 @@ void engine_follow_node(struct engine *e)
     if (!lease.is_member)
         return;
     log_lease(e, &lease);
-    /* In our own history. */
+    /* Record the lost claims in this host's own events. */
     if (lease.n_lost > 0 &&
-        step(e, ledger_note_lost, LOG_WARNING, "other hosts have ended claims of this one"))
+        run_step(e, ledger_note_lost, LOG_WARNING, "other hosts have ended claims of this one"))
         engine_follow(e);
-    /* Those that were made before our lease, or before their pool had the scope cluster. */
+    /* Attach claims made before the lease, or before their pool had the scope `cluster`. */
     if (lease.is_unattached && lease.margin_ms > 0)
-        (void) step(e, ledger_attach, LOG_INFO, "claims are attached to the lease of this host");
+        (void) run_step(e, ledger_attach, LOG_INFO, "claims are attached to the lease of this host");
     if (clock_monotonic_ms() >= e->compact_ms) {
         e->compact_ms = clock_monotonic_ms() + LEDGER_COMPACT_MS;
         ledger_compact(e->ledger);
     }
     follow_others(e, &lease);
     if (lease.incarnation != e->incarnation && e->n_ended != lease.n_ended)
-        engine_reload_held(e); /* holders attached to the one before are dead */
+        engine_reload_held(e); /* holders attached to the previous lease are dead */
     e->incarnation = lease.incarnation;
     e->n_ended = lease.n_ended;
 }

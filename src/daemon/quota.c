@@ -13,20 +13,20 @@
 #include "base/banned.h"
 
 enum {
-    /* Users that are served at once. With more, some are allowed a little more than their rate. */
+    /* Users with a bucket at the same time. With more users, some get slightly more than their rate. */
     BUCKETS = 1024,
     PROBES = 8,
     MS_PER_S = 1000,
-    DEBT_MAX_S = 60, /* the longest wait for the cost of a large request */
+    DEBT_MAX_S = 60, /* longest wait for the cost of a large request */
 };
 
-/* Only of users that have a claim: there are never more of them than claims. */
+/* A user that has claims, so there are never more accounts than claims. */
 struct account {
     char user[DIBS_PRINCIPAL_MAX + 1]; /* first: also the key */
     uint32_t n;
 };
 
-/* The budget of a user, in thousandths of a request: a millisecond gives back a whole number of them. */
+/* The budget of a user, in thousandths of a request: a millisecond refills a whole number of them. */
 struct bucket {
     int64_t level;
     int64_t at_ms;
@@ -45,7 +45,7 @@ static int compare(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* "uid:1000@4026532000.7" is uid:1000's, too: any user can make pid namespaces. */
+/* Copy the user: "uid:1000@4026532000.7" counts for uid:1000, as any user can make pid namespaces. */
 static void load_user(char user[DIBS_PRINCIPAL_MAX + 1], const char *principal)
 {
     (void) text_copy(user, DIBS_PRINCIPAL_MAX + 1, principal);
@@ -103,7 +103,7 @@ void quota_note(struct quota *quota, const char *principal, uint32_t n)
         if (fresh)
             load_user(fresh->user, principal);
         if (!fresh || !tsearch(fresh, &quota->accounts, compare))
-            return; /* no memory: this user may have a few more */
+            return; /* out of memory: this user may exceed its quota slightly */
         account = TAKE(fresh);
     }
     account->n += n;
@@ -157,7 +157,7 @@ static int64_t level_at(const struct quota *quota, const struct bucket *b, int64
     return b->level + passed_ms * rate;
 }
 
-/* The user's own bucket, else the fullest of a few: its user loses least by being forgotten. */
+/* Return the user's own bucket; if it has none, replace the fullest of a few, whose user loses least. */
 static struct bucket *bucket_of(struct quota *quota, uint32_t uid, int64_t now_ms)
 {
     struct bucket *best = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* End the claims of dead holders. Reported deaths and ends of leases only say which claims to judge; core
+/* End the claims of dead holders. Reported deaths and expired leases only select the claims to judge; core
  * decides (INV-5): a socket that is still bound keeps its claim. All are judged before one short transaction
- * ends the dead ones (P9). The reaper scans all claims: 50,000 take about a millisecond. */
+ * ends the dead ones (P9). A scan of 50,000 claims takes about a millisecond. */
 #include <stdlib.h>
 
 #include "base/auto.h"
@@ -26,7 +26,7 @@ void engine_died(void *ctx, const dibs_process *who)
     if (grow((void **) &e->died, e->n_died, &e->max_died, sizeof *e->died))
         e->died[e->n_died++] = *who;
     else
-        e->needs_reload = true; /* which watches all processes again */
+        e->needs_reload = true; /* out of memory: the reload watches all processes again */
 }
 
 int64_t engine_reap_ms(const struct engine *e)
@@ -41,8 +41,6 @@ int64_t engine_reap_ms(const struct engine *e)
     int64_t wait_ms = e->judge_ms - core_now(e->core).boot_ms;
     return wait_ms > rest_ms ? wait_ms : rest_ms;
 }
-
-/* ---- which claims ---- */
 
 struct scan {
     struct engine *engine;
@@ -72,7 +70,7 @@ static void scan_one(void *ctx, struct hash_table_item *item)
 
     if (held->is_watched && e->n_died > 0 &&
         bsearch(&who, e->died, e->n_died, sizeof *e->died, compare_processes)) {
-        held->is_watched = false; /* the watch has ended it */
+        held->is_watched = false; /* the watch has dropped the dead process */
         held->has_died = true;
         held->judge_ms = 0;
     }
@@ -97,9 +95,7 @@ static void find_due(struct engine *e, struct scan *scan)
     e->scan_us = now_us + SCAN_SHARE * (now_us - began_us);
 }
 
-/* ---- judging ---- */
-
-/* Keep the claim of a dead holder for now. All of these are judged again at the same time. */
+/* Keep the claim of a dead holder for now. All lingering claims are judged again at the same time. */
 static void linger(struct engine *e, struct held *held, int64_t now_ms)
 {
     held->is_lingering = true;
@@ -107,19 +103,19 @@ static void linger(struct engine *e, struct held *held, int64_t now_ms)
 }
 
 /* Read the claim and judge its holder. */
-static bool is_dead(struct engine *e, const struct call *look, struct core_sockets *sockets,
+static bool is_dead(struct engine *e, const struct call *reading, struct core_sockets *sockets,
                     struct held *held, dibs_claim *claim)
 {
-    int64_t now_ms = look->now.boot_ms;
-    dibs_status s = ledger_find_id(e->ledger, look, held->item.hash, claim, NULL);
+    int64_t now_ms = reading->now.boot_ms;
+    dibs_status s = ledger_find_id(e->ledger, reading, held->item.hash, claim, NULL);
 
     held->is_lingering = false;
     held->judge_ms = INT64_MAX;
     if (s == DIBS_NOT_FOUND || (s == DIBS_OK && claim->generation != held->generation))
-        return false; /* its event is still to come */
+        return false; /* the event of its change has not been read yet */
     dibs_life life = s != DIBS_OK     ? DIBS_UNKNOWN
-                     : held->has_died ? core_judge_without_holder(e->core, look, sockets, claim, NULL)
-                                      : core_judge(e->core, look, sockets, claim, NULL);
+                     : held->has_died ? core_judge_without_holder(e->core, reading, sockets, claim, NULL)
+                                      : core_judge(e->core, reading, sockets, claim, NULL);
     if (life == DIBS_DEAD)
         return true;
     if (s == DIBS_OK && claim->holder == DIBS_HELD_BY_LEASE && claim->lease_until_ms > now_ms)
@@ -129,30 +125,30 @@ static bool is_dead(struct engine *e, const struct call *look, struct core_socke
     return false;
 }
 
-/* Leave in `scan` the claims whose holders are dead, with what was `seen` of them. */
+/* Leave in `scan` the claims whose holders are dead, and in `seen` the evidence. */
 static void judge_due(struct engine *e, const struct call *call, struct scan *scan, struct ledger_seen *seen)
 {
-    struct call look = *call;
+    struct call reading = *call;
     size_t n = 0;
-    /* Without memory each port is looked at by itself. */
+    /* Without memory the sockets of each port are read separately. */
     AUTO(free_auto) struct core_sockets *sockets = scan->n > 1 ? calloc(1, sizeof *sockets) : NULL;
 
     if (scan->n > 1)
-        look.tx = ledger_begin_read(e->ledger, call, NULL); /* without, each look is one by itself */
+        reading.tx = ledger_begin_read(e->ledger, call, NULL); /* NULL: separate reads */
     for (size_t i = 0; i < scan->n; i++) {
         dibs_claim claim;
 
-        if (!is_dead(e, &look, sockets, scan->due[i], &claim))
+        if (!is_dead(e, &reading, sockets, scan->due[i], &claim))
             continue;
         seen[n] = (struct ledger_seen){ claim.id, claim.generation, claim.lease_until_ms };
         scan->due[n++] = scan->due[i];
     }
     scan->n = n;
-    ledger_rollback(look.tx);
+    ledger_rollback(reading.tx);
 }
 
-/* Follow the reaped claims: the index must know at once that those ports cool (INV-8). Each has written one
- * change; more are of an attempt that failed. */
+/* Apply the ends of the reaped claims: the index must know at once that those ports cool down (INV-8). Each
+ * claim has written one change; more belong to a failed attempt. */
 static void follow_reaped(struct engine *e, size_t n, int64_t now_ms)
 {
     if (e->n_written != n || n > WRITTEN_MAX) {
@@ -197,7 +193,7 @@ void engine_reap(struct engine *e)
                                  &ended, &err) != DIBS_OK) {
         group_commit_note_failure(e->group, &err);
         for (size_t i = 0; i < scan.n; i++)
-            linger(e, scan.due[i], now_ms); /* a locked or full ledger: later */
+            linger(e, scan.due[i], now_ms); /* the ledger is locked or full: try later */
     }
     e->counts.reaped += ended;
     if (ended > 0)

@@ -21,8 +21,8 @@
 #include "base/banned.h"
 
 enum {
-    DRAIN_MS = 5000,     /* requests under way are answered; then connections are cut off */
-    NODE_TTL_MS = 15000, /* long enough for a new leader, short enough to wait for */
+    DRAIN_MS = 5000,     /* time for pending requests after SIGTERM; then connections are closed */
+    NODE_TTL_MS = 15000, /* longer than a leader election, short enough to wait for */
 };
 
 struct serve {
@@ -32,7 +32,7 @@ struct serve {
     struct engine *engine;
     struct quota *quota;
     struct metrics *metrics;
-    struct api_options api_options; /* of the API and the portserver */
+    struct api_options api_options; /* shared by the API and the portserver */
     struct api *api;
     struct portserver *portserver; /* NULL: none */
     struct socket_file public, admin, ports;
@@ -57,8 +57,6 @@ static dibs_status default_socket(char *out, size_t size, dibs_err *err)
     return DIBS_OK;
 }
 
-/* ---- callbacks of the engine ---- */
-
 static void changed(void *ctx, const dibs_event *event, const char *pool, int change)
 {
     struct serve *s = ctx;
@@ -79,7 +77,7 @@ static bool count_claim(void *ctx, const dibs_claim *claim)
     return true;
 }
 
-/* Count the claims of every user from the start. */
+/* Count the existing claims of every user. */
 static dibs_status count_claims(struct serve *s, dibs_err *err)
 {
     const struct call call = handle_call(s->engine->handle);
@@ -95,15 +93,13 @@ static dibs_status reset(void *ctx, dibs_err *err)
 
     if (status != DIBS_OK)
         return status;
-    LOG(LOG_WARNING, "the ledger was replaced, or has forgotten changes: all claims were read again");
+    LOG(LOG_WARNING, "the ledger was replaced, or has trimmed events: all claims were read again");
     metrics_reset(s->metrics);
     api_reset(s->api);
     return DIBS_OK;
 }
 
-/* ---- start ---- */
-
-/* The certificate and the tokens of callers over TCP; again at a reload. */
+/* Load the certificate and the tokens for TCP; called again at a reload. */
 static dibs_status load_tls(struct serve *s, dibs_err *err)
 {
     struct tokens *tokens = NULL;
@@ -148,7 +144,7 @@ static dibs_status serve_on(struct serve *s, int fd, enum activation_role role, 
     return status == DIBS_OK ? portserver_listen(s->portserver, fd, err) : status;
 }
 
-/* A socket of our own. A system's socket is open to all users, a user's own only to that user. */
+/* Open a Unix socket. The system daemon's socket is open to all users, a user's own only to that user. */
 static dibs_status open_unix(struct serve *s, const char *path, enum activation_role role,
                              struct socket_file *file, dibs_err *err)
 {
@@ -254,9 +250,7 @@ static dibs_status start(struct serve *s, dibs_err *err)
     return status;
 }
 
-/* ---- run ---- */
-
-/* Read certificates, tokens and settings again; the ledger and the sockets stay. */
+/* Reload certificates, tokens and settings; the ledger and the sockets stay. */
 static void reload(void *ctx)
 {
     struct serve *s = ctx;
@@ -276,7 +270,7 @@ static void reload(void *ctx)
         LOG(LOG_ERROR, "reload refused, everything stays as it was", "why", err.msg);
 }
 
-/* One line, as Google's portserver answers the same signal. */
+/* Log statistics as one line, as Google's portserver does for the same signal. */
 static void report(void *ctx)
 {
     const struct serve *s = ctx;
@@ -317,7 +311,7 @@ static bool drain(void *ctx)
     return api_drain(s->api) || is_open;
 }
 
-/* Hosts that share a pool should agree about it. */
+/* Log a pool that this host's settings override: hosts that share a pool should agree about it. */
 static bool log_overruled(void *ctx, const dibs_pool *pool)
 {
     const struct serve *s = ctx;
@@ -348,7 +342,7 @@ static dibs_status run(struct serve *s, dibs_err *err)
 
 static void end(struct serve *s)
 {
-    engine_close(s->engine); /* first: queued jobs are answered by the API and the portserver */
+    engine_close(s->engine); /* first: it fails queued jobs, which the API and the portserver answer */
     api_close(s->api);
     portserver_close(s->portserver);
     quota_close(s->quota);

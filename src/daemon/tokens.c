@@ -10,12 +10,12 @@
 
 #include "base/banned.h"
 
-/* A principal, a blank, a token and a comment above it for each. */
+/* Space for a principal, a blank, a token and a comment line per token. */
 enum { FILE_MAX = TOKENS_MAX * 512 };
 
 #define PREFIX "uid:"
 
-/* Padded with zeros, which no token has: all are of one length when they are compared. */
+/* Padded with zeros, so that all comparisons have the same length; no token contains a zero. */
 struct entry {
     char token[TOKENS_TOKEN_MAX];
     uint32_t uid;
@@ -26,7 +26,7 @@ struct tokens {
     struct entry entry[TOKENS_MAX];
 };
 
-/* "uid:N" as dibs writes it: another spelling would be another principal. */
+/* Parse "uid:N" as dibs writes it: another spelling would be another principal. */
 static bool parse_principal(const char *word, uint32_t *uid)
 {
     const char *number = word + sizeof PREFIX - 1;
@@ -48,7 +48,7 @@ static bool is_token(const char *word)
     return !word[n] && n >= TOKENS_TOKEN_MIN && n <= TOKENS_TOKEN_MAX;
 }
 
-/* NULL, or an error message for the line, which is taken to pieces. */
+/* Add the token of a line, which is modified. Return NULL or an error message. */
 static const char *add_line(struct tokens *tokens, char *line)
 {
     char *rest = NULL;
@@ -115,7 +115,7 @@ dibs_status tokens_load(const char *path, struct tokens **out, dibs_err *err)
     return s == DIBS_OK ? tokens_parse(path, text.at, text.n, out, err) : s;
 }
 
-/* All ones if all bytes agree, else 0; looks at all of them in any case. */
+/* Return all ones if all bytes are equal, else 0; reads all bytes in any case. */
 static uint32_t equal_mask(const char *a, const char *b)
 {
     uint32_t differs = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Ports that the kernel keeps: the ephemeral range, the reserved ports, the privileged ones. */
+/* Port ranges of the kernel: ephemeral, reserved and privileged ports. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +11,11 @@
 
 #include "base/banned.h"
 
-/* Linux's own default of net.ipv4.ip_local_port_range. */
+/* Linux's default of net.ipv4.ip_local_port_range. */
 #define EPHEMERAL_FIRST 32768
 #define EPHEMERAL_LAST 60999
 
-/* Read a file that holds exactly `n` numbers, each a port at most. */
+/* Read a file that holds exactly `n` numbers, each at most a port. */
 static bool read_numbers(const char *path, uint64_t *out, size_t n)
 {
     char text[64];
@@ -57,7 +57,7 @@ bool kernel_reserved_parse(const char *text, size_t len, struct portbits *out)
     struct portbits bits = { { 0 } };
     const char *end = text + len;
 
-    /* The kernel ends every list with a newline: without it the text was cut. */
+    /* The kernel ends every list with a newline; without it the text was cut. */
     if (len == 0 || *--end != '\n')
         return false;
     for (const char *p = text; p < end; p++) {
@@ -74,7 +74,7 @@ bool kernel_reserved_parse(const char *text, size_t len, struct portbits *out)
         if (dash &&
             (!text_number(dash + 1, (size_t) (stop - dash - 1), DIBS_PORT_MAX, &last) || last < first))
             return false;
-        /* The kernel lets port 0 be reserved; for us it is no port. */
+        /* The kernel allows port 0 to be reserved; it is no port for us. */
         if (last > 0)
             portbits_add_range(&bits, (dibs_range){ (uint16_t) (first ? first : 1), (uint16_t) last });
         p = stop;
@@ -85,8 +85,8 @@ bool kernel_reserved_parse(const char *text, size_t len, struct portbits *out)
 
 bool kernel_reserved_ports(struct portbits *out)
 {
-    /* A list that fits is read cheaply (9 us instead of 65). The longest list, every second port, has 32768
-     * numbers: below 200,000 bytes. The kernel returns it in one read alone and cuts what does not fit. */
+    /* Try a small buffer first (9 us instead of 65). The longest list, every second port, has 32768 numbers
+     * in less than 200,000 bytes. The kernel returns the list in one read only, and cuts it to the buffer. */
     static const size_t sizes[] = { 4096, 1u << 20 };
 
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Network namespaces: their numbers, and sockets in another one. */
+/* Network namespaces: their inodes, and sockets in another namespace. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,7 +25,7 @@
 struct search {
     uint64_t wanted;
     int fd;           /* the namespace, once found */
-    int os_errno;     /* why it could not be opened although it is there */
+    int os_errno;     /* why an existing namespace could not be opened */
     bool is_complete; /* every process could be read */
 };
 
@@ -49,7 +49,7 @@ uint64_t kernel_netns_of(pid_t pid)
     return inode_of(path);
 }
 
-/* Open a link or a mount point, and keep it if it is really the namespace. */
+/* Open a link or a mount point, and keep it if it is the wanted namespace. */
 static void try_open(struct search *s, int dir_fd, const char *name)
 {
     struct stat st = { 0 };
@@ -61,8 +61,8 @@ static void try_open(struct search *s, int dir_fd, const char *name)
         s->fd = fd_take(&fd);
 }
 
-/* Every network namespace has files of its own under /proc/ID/net, and they may be looked at even where
- * the link to the namespace may not (a security module guards it): the same file, the same namespace. */
+/* Does the process share our network namespace? Its files under /proc/ID/net are readable even where a
+ * security module guards the link to the namespace: the same file means the same namespace. */
 static bool shares_our_network(int dir_fd, pid_t id)
 {
     char name[64];
@@ -74,14 +74,14 @@ static bool shares_our_network(int dir_fd, pid_t id)
            ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
 }
 
-/* `id` is a process below /proc, or a thread below its task directory. */
+/* Look at a process below /proc, or a thread below its task directory. */
 static void look_at_one(struct search *s, int dir_fd, pid_t id)
 {
     char name[64];
 
     (void) snprintf(name, sizeof name, "%d/ns/net", (int) id);
     uint64_t inode = proc_link_inode(dir_fd, name, "net");
-    /* A process that has ended, and a zombie, has no link: it is in no namespace. We are not in the wanted
+    /* A process that has ended, or a zombie, has no link and is in no namespace. We are not in the wanted
      * namespace, so a process that shares ours is not either. */
     if (inode == 0 && proc_trouble(errno) != PROC_GONE && !shares_our_network(dir_fd, id))
         s->is_complete = false;
@@ -89,7 +89,7 @@ static void look_at_one(struct search *s, int dir_fd, pid_t id)
         try_open(s, dir_fd, name);
 }
 
-/* A thread may be in another namespace; and a process whose first thread has ended shows none of its own. */
+/* Look at the threads: one may be in another namespace, and a leader that has ended is in none. */
 static void look_at_threads(struct search *s, int proc_fd, pid_t pid)
 {
     char name[64];
@@ -119,7 +119,7 @@ static void look_at_processes(struct search *s, bool with_threads)
     }
 }
 
-/* Named namespaces (ip netns, container engines) are mounts, wherever the tool has put them. */
+/* Look at mounts: named namespaces (ip netns, container engines) are mounts, in any directory. */
 static void look_at_mounts(struct search *s)
 {
     FILE *mounts = setmntent("/proc/thread-self/mounts", "re");
@@ -140,7 +140,7 @@ static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
     look_at_processes(&s, false);
     if (s.fd < 0)
         look_at_mounts(&s);
-    /* More expensive, and useful only where we may look at every process. */
+    /* More expensive, and useful only when we may inspect every process. */
     if (s.fd < 0 && s.is_complete)
         look_at_processes(&s, true);
     if (s.fd >= 0) {
@@ -150,7 +150,7 @@ static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
     if (s.os_errno && proc_trouble(s.os_errno) != PROC_GONE)
         return err_os(err, DIBS_UNAVAILABLE, s.os_errno, "network namespace %" PRIu64 " cannot be opened",
                       netns);
-    /* Only to root of the host itself a walk over /proc shows every process there is. */
+    /* Only root of the host itself sees every process in /proc. */
     if (s.is_complete && proc_may_inspect_all() && proc_is_ours() &&
         proc_link_inode(AT_FDCWD, "/proc/self/ns/pid", "pid") == PROC_INITIAL_PIDNS)
         return err_set(err, DIBS_NOT_FOUND, "there is no network namespace %" PRIu64 " any more", netns);
@@ -176,7 +176,7 @@ dibs_status netns_socket(uint64_t netns, int *out, dibs_err *err)
     }
     AUTO(fd_auto) int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
     int os_errno = errno;
-    /* A thread that stays in a foreign namespace would do all its later work there: end here. */
+    /* A thread left in a foreign namespace would do all its later work there: abort. */
     if (back >= 0 && setns(back, CLONE_NEWNET) != 0)
         abort();
     if (fd < 0)

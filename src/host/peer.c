@@ -17,7 +17,7 @@
 
 #include "base/banned.h"
 
-/* Debian 12's headers are older than these: Linux 6.5 and 6.11. */
+/* Debian 12's headers lack these: Linux 6.5 and 6.11. */
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
@@ -25,8 +25,8 @@
 #define NS_GET_PID_FROM_PIDNS _IOR(NSIO, 0x6, int)
 #endif
 
-/* On a kernel without SO_PEERPIDFD open the process of the peer's pid, if it has the same user. Another
- * process that got the same pid since it connected would have to be of the same user, too. */
+/* On a kernel without SO_PEERPIDFD open the peer's pid if it has the same user. If the pid was reused since
+ * the connect, then by a process of the same user. */
 static int open_by_pid(const struct process_view *view, const struct peer *peer)
 {
     struct process_facts facts = { 0 };
@@ -51,7 +51,7 @@ static int open_pidfd(const struct process_view *view, int fd, const struct peer
     return errno == ENOPROTOOPT ? open_by_pid(view, peer) : -1;
 }
 
-/* Return the pid namespace of a process; 0 and errno when it is not known. */
+/* Return the pid namespace of a process; 0 and errno when unknown. */
 static uint64_t namespace_of(const struct process_view *view, pid_t pid)
 {
     char link[48];
@@ -61,12 +61,12 @@ static uint64_t namespace_of(const struct process_view *view, pid_t pid)
     uint64_t pidns = proc_link_inode(AT_FDCWD, link, "pid");
     if (pidns != 0)
         return pidns;
-    /* The link is for the same user and for root, the numbers are for all. */
+    /* Only the same user and root may read the link; everyone may read the numbers. */
     AUTO(fd_auto) int dir = proc_open(pid, "", O_PATH | O_DIRECTORY);
     return dir >= 0 && proc_pids(dir, &pids) == PROC_OK && pids.depth == 1 ? view->pidns : 0;
 }
 
-/* Ask the kernel. 0: there is none; -1: the kernel has no such call, or denies it. */
+/* Ask the kernel. 0: no such process; -1: the kernel has no such call, or denies it. */
 static pid_t ask_kernel(const struct peer *peer, int32_t pid_there)
 {
     struct stat st = { 0 };
@@ -93,7 +93,7 @@ static pid_t search(const struct peer *peer, int32_t pid_there)
     return 0;
 }
 
-/* 0: there is none, or it is not visible from here. */
+/* Return our pid for the peer's pid; 0: no such process, or not visible from here. */
 static pid_t find_pid(const struct peer *peer, int32_t pid_there)
 {
     pid_t pid = ask_kernel(peer, pid_there);
@@ -101,8 +101,7 @@ static pid_t find_pid(const struct peer *peer, int32_t pid_there)
     return pid < 0 ? search(peer, pid_there) : pid;
 }
 
-/* Fail only for lack of descriptors: a peer that cannot be identified is an unknown principal, which must not
- * happen because the daemon is busy. */
+/* Identify the peer's process. Fail only for lack of descriptors: a busy daemon must not lose a principal. */
 static dibs_status find_process(const struct process_view *view, int fd, struct peer *peer, dibs_err *err)
 {
     struct process_facts first = { 0 };
@@ -111,7 +110,7 @@ static dibs_status find_process(const struct process_view *view, int fd, struct 
     peer->pidfd = open_pidfd(view, fd, peer);
     if (peer->pidfd >= 0 && peer->pid > 0 && proc_is_ours())
         peer->pidns = namespace_of(view, peer->pid);
-    /* The kernel gives the number of an ended namespace to the next one, which is another principal. */
+    /* The kernel reuses the number of an ended namespace, and the new one is another principal. */
     if (peer->pidns != 0 && peer->pidns != view->pidns &&
         process_identify(view, find_pid(peer, 1), &first, NULL) == DIBS_OK)
         peer->began_ticks = first.process.start_ticks;
@@ -120,9 +119,9 @@ static dibs_status find_process(const struct process_view *view, int fd, struct 
         int why = errno;
 
         peer_done(peer);
-        return err_os(err, DIBS_UNAVAILABLE, why, "looking at process %d at the other end", (int) peer->pid);
+        return err_os(err, DIBS_UNAVAILABLE, why, "reading process %d at the other end", (int) peer->pid);
     }
-    /* Last: what was read is the peer's only if it still lives. */
+    /* Check last: the facts are the peer's only if it is still alive. */
     if (peer->pidfd < 0 || proc_pidfd_ended(peer->pidfd)) {
         peer->pid = 0;
         peer->pidns = 0;

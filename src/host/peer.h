@@ -7,24 +7,24 @@
 #include "host/process.h"
 
 struct peer {
-    uint32_t uid;         /* as seen from above our user namespace */
+    uint32_t uid;         /* in the parent of our user namespace */
     pid_t pid;            /* in our pid namespace; 0: not visible from here, or ended */
-    uint64_t pidns;       /* of the peer; 0: not known */
-    bool is_here;         /* in our own pid namespace */
-    uint64_t began_ticks; /* when another namespace did; 0: not known */
+    uint64_t pidns;       /* the peer's; 0: unknown */
+    bool is_here;         /* the peer is in our own pid namespace */
+    uint64_t began_ticks; /* start time of the peer's namespace if that is not ours; 0: unknown */
     int pidfd;            /* -1: none */
-    /* "uid:N" in our pid namespace; "uid:N@INODE.TICKS" in another, "uid:N@unknown" in one that is not known:
-     * root of a container is not root of the host, nor of a later container. */
+    /* "uid:N" in our pid namespace; "uid:N@INODE.TICKS" in another; "uid:N@unknown" when that is unknown:
+     * root of a container is neither root of the host nor of a later container. */
     char principal[DIBS_PRINCIPAL_MAX + 1];
 };
 
-/* DENIED: the peer's uid has no number here. UNAVAILABLE: no descriptor left. End *out with peer_done(). */
+/* Identify the peer; end *out with peer_done(). DENIED: no uid here. UNAVAILABLE: no descriptor left. */
 dibs_status peer_load(const struct process_view *view, int fd, struct peer *out, dibs_err *err);
 void peer_done(struct peer *peer);
 
-/* Translate `pid_there`, a pid as the peer sees it, to our pid; 0: the peer itself. Of a peer in our own pid
- * namespace it is the same number, and nothing is checked. Otherwise it must be a process of the same uid in
- * the peer's own pid namespace, else DENIED. NOT_FOUND: there is none. */
+/* Translate `pid_there`, a pid as the peer sees it, to our pid; 0: the peer itself. In our own pid namespace
+ * it is the same number, unchecked. Otherwise it must be a process of the same uid in the peer's own pid
+ * namespace, else DENIED. NOT_FOUND: no such process. */
 dibs_status peer_pid(const struct process_view *view, const struct peer *peer, int32_t pid_there, pid_t *here,
                      dibs_err *err);
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The bind probe: can this port be bound right now?
  *
- * TCP binds with SO_REUSEADDR and never listens. So it sees every listener, ignores TIME_WAIT, and
- * a server that sets SO_REUSEADDR itself may bind and listen while the probe socket exists. */
+ * TCP binds with SO_REUSEADDR and never listens. So the probe sees every listener, ignores TIME_WAIT, and a
+ * server that sets SO_REUSEADDR itself may bind and listen while the probe socket exists. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static int open_for(const dibs_binding *binding)
     if (binding->proto != DIBS_UDP && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0)
         return -1;
     if (is_v6) {
-        /* Only the wildcard is dual-stack; never trust the host's bindv6only. */
+        /* Only the wildcard is dual-stack; do not rely on the host's bindv6only. */
         int v6only = binding->address.v6only || !dibs_address_is_wildcard(&binding->address);
         if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof v6only) != 0)
             return -1;
@@ -116,7 +116,6 @@ bool kernel_has_ipv6(void)
     dibs_binding loopback = { .proto = DIBS_UDP, .address = { .len = 16 } };
 
     loopback.address.bytes[15] = 1;
-    /* Port 0: any port will do. */
     return try_bind(&loopback, 0) == 0;
 }
 
@@ -124,6 +123,6 @@ bool kernel_has_proto(dibs_proto proto)
 {
     AUTO(fd_auto) int fd = open_socket(AF_INET, proto);
 
-    /* Out of descriptors or memory is no answer about the protocol. */
+    /* A lack of descriptors or memory says nothing about the protocol. */
     return fd >= 0 || (errno != EPROTONOSUPPORT && errno != EAFNOSUPPORT && errno != ESOCKTNOSUPPORT);
 }

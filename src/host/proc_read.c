@@ -18,12 +18,12 @@
 #include "base/banned.h"
 
 #define NS_PER_S 1000000000
-/* A node full of containers has some 10,000 mounts of some 200 bytes. */
+/* A node full of containers has about 10,000 mounts of about 200 bytes. */
 #define MOUNTS_MAX 200000
-/* The kernel's own limit of pids (PID_MAX_LIMIT), and a few names more. */
+/* The kernel's limit of pids (PID_MAX_LIMIT), and a few more names. */
 #define PROC_ENTRIES_MAX ((1 << 22) + 256)
 
-/* ---- the text of stat and status: a process' name may hold blanks, newlines and parentheses ---- */
+/* ---- stat and status: a process name may contain blanks, newlines and parentheses ---- */
 
 /* Tokens after the last ')', counted from 0. */
 enum { TOKEN_STATE = 0, TOKEN_PPID = 1, TOKEN_SESSION = 3, TOKEN_THREADS = 17, TOKEN_START = 19, N_TOKENS };
@@ -171,7 +171,7 @@ dibs_life proc_life(const struct process_view *view, int pid_dir_fd, const struc
     if (stat->num_threads <= 1)
         return DIBS_DEAD;
 
-    /* Dead threads of a traced process are counted as well: look at each. */
+    /* Dead threads of a traced process are counted as well: check each. */
     AUTO(dir_auto) DIR *dir = proc_open_dir(pid_dir_fd, "task");
     if (!dir)
         return proc_trouble(errno) == PROC_GONE ? DIBS_DEAD : DIBS_UNKNOWN;
@@ -273,12 +273,12 @@ bool proc_may_inspect_all(void)
     struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
     struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
 
-    /* The capability counts for everyone only in the initial user namespace. */
+    /* Only in the initial user namespace does the capability apply to every process. */
     return syscall(SYS_capget, &head, caps) == 0 && (caps[0].effective & (1u << CAP_SYS_PTRACE)) &&
            proc_link_inode(AT_FDCWD, "/proc/self/ns/user", "user") == PROC_INITIAL_USERNS;
 }
 
-/* hidepid is an option of the mount: read it there, since a visible process might be our own. */
+/* Read hidepid from the mount options: a process that we can see might be our own. */
 bool proc_shows_every_process(void)
 {
     AUTO(free_auto) char *line = NULL;
@@ -305,9 +305,9 @@ uint64_t proc_host_ticks(const struct process_view *view, uint64_t ticks)
     if (view->boot_offset_ns == 0)
         return ticks;
 
-    /* The kernel adds the offset in unsigned nanoseconds, so that a process older than a clock set
-     * back shows ticks near 2^64 / tick_ns; the wrapping product undoes that. The last fraction of
-     * a tick is lost: round, and let the comparison allow one tick. */
+    /* The kernel adds the offset in unsigned nanoseconds, so a process older than a clock set back shows
+     * ticks near 2^64 / tick_ns; the wrapping product undoes that. The last fraction of a tick is lost:
+     * round, and let the comparison allow one tick. */
     int64_t tick_ns = NS_PER_S / sysconf(_SC_CLK_TCK);
     int64_t shown_ns = (int64_t) (ticks * (uint64_t) tick_ns);
     int64_t host_ns = shown_ns - view->boot_offset_ns;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_HOST_PROC_READ_H
 #define DIBS_HOST_PROC_READ_H
-/* Reading /proc, for the files of host/ only: files, directories, links, and the state of a process. */
+/* Read /proc, for the files of host/ only: files, directories, links, and the state of a process. */
 #include <dirent.h>
 #include <sys/types.h>
 
@@ -14,10 +14,10 @@
 
 /* Longest stat line: 52 numbers of at most 20 digits and a 64-byte name. */
 #define PROC_STAT_MAX 2048
-/* /proc/PID/status, up to and far beyond its NSpid line. */
+/* Enough of /proc/PID/status to include its NSpid line. */
 #define PROC_STATUS_MAX 4096
 
-/* GONE covers "hidden" too: with hidepid=2 a foreign process looks like none at all. */
+/* GONE includes hidden: with hidepid=2 another user's process looks like none. */
 enum proc_result { PROC_OK, PROC_GONE, PROC_DENIED, PROC_DAMAGED };
 
 static inline void dir_auto(DIR **dir)
@@ -26,8 +26,8 @@ static inline void dir_auto(DIR **dir)
         (void) closedir(*dir);
 }
 
-/* Open /proc/PID, or a file below it ("/ns/pid"); -1 and errno. What is read below an open directory stays
- * with one process when the pid is reused. */
+/* Open /proc/PID, or a file below it ("/ns/pid"); -1 and errno. Reads below an open directory stay with one
+ * process when the pid is reused. */
 int proc_open(pid_t pid, const char *below, int flags);
 /* Read the first `size - 1` bytes of a file, NUL-terminated; -1 and errno when it cannot be read. */
 ssize_t proc_read_file(int dir_fd, const char *name, char *buf, size_t size);
@@ -49,13 +49,13 @@ uint64_t proc_link_inode(int dir_fd, const char *name, const char *kind);
 enum proc_result proc_stat_read(const struct process_view *view, int dir_fd, const char *name,
                                 struct proc_stat *out);
 
-/* Has the process ended, threads included? A leader that left while its threads run on looks like a zombie:
- * only the state of each thread decides. Returns ALIVE, DEAD or UNKNOWN. */
+/* Has the process ended, threads included? A leader that has exited while its threads run looks like a
+ * zombie, so the state of each thread decides. Returns ALIVE, DEAD or UNKNOWN. */
 dibs_life proc_life(const struct process_view *view, int pid_dir_fd, const struct proc_stat *stat);
 
-/* The NSpid line of DIR/status: a process' pids from our namespace (that of /proc) down to its own. */
+/* The NSpid line of DIR/status: a process's pids from our namespace (that of /proc) down to its own. */
 struct proc_pids {
-    int depth; /* how many; 1: it is in our own namespace */
+    int depth; /* number of pids; 1: it is in our own namespace */
     int64_t innermost;
 };
 enum proc_result proc_pids(int pid_dir_fd, struct proc_pids *out);
@@ -63,22 +63,22 @@ enum proc_result proc_pids(int pid_dir_fd, struct proc_pids *out);
 /* Has the process of this pidfd ended, all its threads included? */
 bool proc_pidfd_ended(int pidfd);
 
-/* Is /proc that of our own pid namespace? If not, its numbers are not our pids. */
+/* Does /proc belong to our own pid namespace? If not, its numbers are not our pids. */
 bool proc_is_ours(void);
 
 /* May we inspect every process that /proc lists (CAP_SYS_PTRACE in the initial user namespace)? */
 bool proc_may_inspect_all(void);
 
-/* Does /proc list every process of our pid namespace and below, for us? */
+/* Does /proc list for us every process of our pid namespace and below? */
 bool proc_shows_every_process(void);
 
-/* Convert start ticks to what a reader in the initial time namespace sees. */
+/* Convert start ticks to the clock of the initial time namespace. */
 uint64_t proc_host_ticks(const struct process_view *view, uint64_t ticks);
 
-/* Find the next word, [*word, *p): *p moves behind it. False at the end. */
+/* Find the next word, [*word, *p); *p moves behind it. Return false at the end. */
 bool proc_next_word(const char **p, const char *end, const char **word);
 
-/* Parse a decimal number with optional sign that must be the whole of [text, end). */
+/* Parse a decimal number with an optional sign that fills [text, end). */
 bool proc_number(const char *text, const char *end, int64_t *out);
 
 /* Find the value of "\nKEY:" in a status file: [*value, *end) is the rest of its line. */

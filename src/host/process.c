@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes: the namespaces that we look from, identity, and liveness. */
+/* Processes: our namespaces, identity, and liveness. */
 #include "host/process.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static dibs_status load_boot_id(struct process_view *view, dibs_err *err)
     return DIBS_OK;
 }
 
-/* "boottime  SECONDS  NANOSECONDS"; seconds may be negative. */
+/* Parse "boottime  SECONDS  NANOSECONDS"; seconds may be negative. */
 static bool parse_boottime_offset(const char *text, int64_t *out_ns)
 {
     const char *p = strstr(text, "boottime");
@@ -57,7 +57,7 @@ static dibs_status load_boot_offset(struct process_view *view, dibs_err *err)
     /* No link: a kernel without time namespaces. */
     if (ours == PROC_INITIAL_TIMENS || (ours == 0 && errno == ENOENT))
         return DIBS_OK;
-    /* The file shows the namespace that our children will get, which need not be ours. */
+    /* The file shows the namespace of our future children, which need not be ours. */
     if (ours == 0 || proc_link_inode(AT_FDCWD, "/proc/self/ns/time_for_children", "time") != ours)
         return err_set(err, DIBS_FAILURE, "the clock offset of this time namespace is not known");
     if (proc_read_file(AT_FDCWD, "/proc/self/timens_offsets", text, sizeof text) < 0)
@@ -87,7 +87,7 @@ dibs_status process_view_load(struct process_view *out, dibs_err *err)
 
 /* ---- identity ---- */
 
-/* Deeper chains of parents do not occur; a loop of reused pids must end. */
+/* Bounds the walk: deeper chains do not occur, and reused pids could form a loop. */
 #define ANCESTORS_MAX 1024
 
 static bool is_gone(pid_t pid)
@@ -95,8 +95,8 @@ static bool is_gone(pid_t pid)
     return kill(pid, 0) != 0 && errno == ESRCH;
 }
 
-/* The kernel cuts names at 15 bytes, in the middle of a character too: bytes that are not clean UTF-8
- * become '?', or JSON could not carry the name. */
+/* Copy a command name. The kernel cuts names at 15 bytes, possibly inside a character: bytes that are not
+ * valid UTF-8 become '?', because JSON could not carry them. */
 static void copy_command(const char *text, size_t len, char out[DIBS_COMMAND_MAX + 1])
 {
     const char *open = memchr(text, '(', len);
@@ -198,7 +198,7 @@ bool process_descends_from(const struct process_view *view, pid_t pid, pid_t anc
             return true;
         if (child.ppid <= 0 || !look_parent(view, child.ppid, &parent))
             return false;
-        /* A parent is older than its child: the pid was reused while we walked. */
+        /* A parent is older than its child: otherwise the pid was reused during the walk. */
         if (parent.start_ticks > child.start_ticks + 1)
             return false;
         pid = child.ppid;
@@ -231,8 +231,8 @@ struct verdict {
 
 enum same { SAME, MAYBE_SAME, OTHER };
 
-/* One tick apart is undecided: a record from a time namespace whose offset is not a whole number
- * of ticks was rounded, and a pid does not come round again within 10 ms by itself. */
+/* Compare start times. One tick apart is undecided: a record from a time namespace whose offset is not a
+ * whole number of ticks was rounded, and a pid is not reused within 10 ms. */
 static enum same compare_ticks(uint64_t a, uint64_t b)
 {
     uint64_t apart = a > b ? a - b : b - a;
@@ -240,9 +240,9 @@ static enum same compare_ticks(uint64_t a, uint64_t b)
     return apart == 0 ? SAME : apart == 1 ? MAYBE_SAME : OTHER;
 }
 
-/* `dir` is the open directory of a process that has the recorded pid. */
-static struct verdict weigh(const struct process_view *view, const dibs_process *process, int dir, pid_t pid,
-                            const struct proc_stat *stat)
+/* Judge a process that has the recorded pid; `dir` is its open directory. */
+static struct verdict judge_found(const struct process_view *view, const dibs_process *process, int dir,
+                                  pid_t pid, const struct proc_stat *stat)
 {
     dibs_life life = proc_life(view, dir, stat);
 
@@ -268,17 +268,17 @@ static struct verdict judge_here(const struct process_view *view, const dibs_pro
         return (struct verdict){ DIBS_DEAD, 0, "no such process" };
     (void) snprintf(path, sizeof path, "/proc/%d/stat", process->pid);
     enum proc_result seen = proc_stat_read(view, AT_FDCWD, path, &stat);
-    /* The usual answer, for one signal check and one read. */
+    /* The usual case costs one signal check and one read. */
     if (seen == PROC_OK && stat.start_ticks == process->start_ticks && strchr("RSDTtWKPI", stat.state))
         return (struct verdict){ DIBS_ALIVE, process->pid, "running" };
 
-    /* From here on the answer may be "dead", which must rest on our own /proc. */
+    /* From here on the answer may be "dead", which needs our own /proc as proof. */
     if (!proc_is_ours())
         return (struct verdict){ DIBS_UNKNOWN, 0, "/proc does not belong to our pid namespace" };
     if (seen == PROC_OK) {
         AUTO(fd_auto) int dir = proc_open(process->pid, "", O_PATH | O_DIRECTORY);
 
-        return weigh(view, process, dir, process->pid, &stat);
+        return judge_found(view, process, dir, process->pid, &stat);
     }
     if (is_gone(process->pid))
         return (struct verdict){ DIBS_DEAD, 0, "no such process" };
@@ -287,13 +287,13 @@ static struct verdict judge_here(const struct process_view *view, const dibs_pro
                                                   : "it exists, but may not be looked at" };
 }
 
-/* The walk over /proc for a process of a pid namespace that is not ours. */
+/* A walk over /proc for a process of another pid namespace. */
 struct walk {
     const struct process_view *view;
     const dibs_process *process;
     int proc_fd;
     bool is_complete;    /* every process could be read */
-    bool sees_namespace; /* some process lives in the namespace: it is below ours */
+    bool sees_namespace; /* some process lives in that namespace, so it is below ours */
     bool is_uncertain;
     struct verdict found; /* pid 0 and why NULL: not found */
 };
@@ -304,25 +304,25 @@ static void note_trouble(struct walk *w, enum proc_result seen)
         w->is_complete = false;
 }
 
-/* A process with the recorded start time: is it the recorded one? */
+/* Is this process, which has the recorded start time, the recorded one? */
 static void examine(struct walk *w, int dir, pid_t pid, const struct proc_stat *stat)
 {
     struct proc_pids pids = { 0 };
     enum proc_result seen = proc_pids(dir, &pids);
 
     note_trouble(w, seen);
-    /* One number alone: our own namespace. */
+    /* A single number means our own namespace. */
     if (seen != PROC_OK || pids.depth < 2 || pids.innermost != w->process->pid)
         return;
     uint64_t pidns = proc_link_inode(dir, "ns/pid", "pid");
     if (pidns == 0) {
-        /* Everything that is visible fits. A zombie is dead, whichever process it is. */
+        /* All visible facts match. A zombie is dead, whichever process it is. */
         if (proc_trouble(errno) != PROC_GONE && proc_life(w->view, dir, stat) != DIBS_DEAD)
             w->is_uncertain = true;
         return;
     }
     if (pidns == w->process->pidns)
-        w->found = weigh(w->view, w->process, dir, pid, stat);
+        w->found = judge_found(w->view, w->process, dir, pid, stat);
 }
 
 static void visit(struct walk *w, pid_t pid)
@@ -336,11 +336,11 @@ static void visit(struct walk *w, pid_t pid)
     note_trouble(w, seen);
     if (seen != PROC_OK)
         return;
-    /* Below the initial namespace is every other one: no need to see it. */
+    /* Every namespace is below the initial one: it need not be seen. */
     if (!w->view->is_initial_pidns && !w->sees_namespace &&
         proc_link_inode(dir, "ns/pid", "pid") == w->process->pidns)
         w->sees_namespace = true;
-    /* Every user may read the start time, and it decides: inodes and pids are reused, the moment is not. */
+    /* Every user may read the start time, and it decides: inodes and pids are reused, start times are not. */
     if (compare_ticks(stat.start_ticks, w->process->start_ticks) != OTHER)
         examine(w, dir, pid, &stat);
 }
@@ -370,7 +370,7 @@ static struct verdict judge_below(const struct process_view *view, const dibs_pr
 
 static struct verdict judge(const struct process_view *view, const dibs_process *process)
 {
-    /* A damaged record proves nothing (INV-6); and kill() takes 0 and less for groups. */
+    /* A damaged record proves nothing (INV-6), and kill() treats 0 and less as groups. */
     if (process->pid <= 0 || process->pidns == 0 || process->boot_id[0] == '\0')
         return (struct verdict){ DIBS_UNKNOWN, 0, "the record does not say which process" };
     if (strncmp(process->boot_id, view->boot_id, sizeof process->boot_id) != 0)

@@ -3,14 +3,14 @@
 #define DIBS_HOST_PROCESS_H
 /* Identity and liveness of processes (docs/INVARIANTS.md, "Liveness").
  *
- * A process is boot id + pid namespace + pid + start ticks, never wall time. An error while looking is
+ * A process is boot id + pid namespace + pid + start ticks, never wall time. An error while looking means
  * "unknown", never "dead" (INV-5). */
 #include <sys/types.h>
 
 #include "dibs/claim.h"
 #include "host/uid_map.h"
 
-/* The namespaces and the boot that we look from; loaded once per handle. */
+/* Our own namespaces and boot; loaded once per handle. */
 struct process_view {
     char boot_id[DIBS_BOOT_ID_MAX + 1];
     uint64_t pidns;         /* ours */
@@ -23,32 +23,31 @@ dibs_status process_view_load(struct process_view *out, dibs_err *err);
 
 struct process_facts {
     dibs_process process;
-    uint32_t uid; /* effective uid, as seen from above our user namespace */
+    uint32_t uid; /* effective uid in the parent of our user namespace */
     int32_t ppid;
     int32_t session;
-    bool is_here;                       /* in our pid namespace itself, not in one below it */
+    bool is_here;                       /* in our own pid namespace, not in one below it */
     char command[DIBS_COMMAND_MAX + 1]; /* comm, control characters replaced by '?' */
 };
 
-/* Read the facts of a living process of our own pid namespace. NOT_FOUND: no such process, or it is
- * dead already (zombie); DENIED: it exists, but we may not look (hidepid). */
+/* Read the facts of a living process of our own pid namespace. NOT_FOUND: no such process, or a zombie;
+ * DENIED: it exists, but we may not look (hidepid). */
 dibs_status process_identify(const struct process_view *view, pid_t pid, struct process_facts *out,
                              dibs_err *err);
 
-/* Judge a recorded identity. `why` (may be NULL) becomes a short reason, such as "no such process",
- * "start time differs", "another boot", "in a pid namespace that cannot be seen from here". */
+/* Judge a recorded identity. `why` (may be NULL) becomes a short reason, such as "no such process". */
 dibs_life process_judge(const struct process_view *view, const dibs_process *process, const char **why);
 
 /* Return our pid of the recorded process (translated from a pid namespace below), or 0. */
 pid_t process_pid_here(const struct process_view *view, const dibs_process *process);
 
-/* Is `pid` the process `ancestor` or a descendant of it? (Both pids in our namespace.) */
+/* Is `pid` the process `ancestor` or a descendant of it? Both pids are in our namespace. */
 bool process_descends_from(const struct process_view *view, pid_t pid, pid_t ancestor);
 
-/* Is its working directory `dir` or below? False when that is not known. */
+/* Is its working directory `dir` or below? False when unknown. */
 bool process_works_in(pid_t pid, const char *dir);
 
-/* The parser of /proc/PID/stat, public for its tests: text after the last ')'. */
+/* Parse /proc/PID/stat after the last ')'; public for tests. */
 struct proc_stat {
     char state;
     int32_t ppid;

@@ -18,13 +18,13 @@
 
 enum {
     STEP_MS = 50,
-    /* Each costs some 10 us; with more than 10,000 processes a round takes longer. */
+    /* Each costs about 10 us; with more than 10,000 processes a round takes longer. */
     STEP_MAX = 512,
     MS_PER_S = 1000,
     NS_PER_MS = 1000000,
 };
 
-/* How a process is watched, and in which list it is. */
+/* How a process is watched; each place has a list. */
 enum place { BY_PIDFD, IN_TURN, FAR, DEAD, N_PLACES };
 
 struct watched {
@@ -32,12 +32,12 @@ struct watched {
     struct watch *watch;
     TAILQ_ENTRY(watched) link;
     enum place place;
-    uint32_t n;       /* claims */
-    pid_t here;       /* its pid in our namespace; 0: not known */
-    bool is_verified; /* the pidfd is that of `process` for certain */
-    uint64_t since;   /* which of all pidfds it was */
+    uint32_t n;       /* number of claims */
+    pid_t here;       /* its pid in our namespace; 0: unknown */
+    bool is_verified; /* the pidfd is certainly that of `process` */
+    uint64_t since;   /* number of its pidfd, in order of opening */
     dibs_process process;
-    bool is_known; /* by the first watch_knows(): */
+    bool is_known; /* `facts` is cached by the first watch_knows(): */
     struct process_facts facts;
 };
 TAILQ_HEAD(watched_list, watched);
@@ -45,15 +45,13 @@ TAILQ_HEAD(watched_list, watched);
 struct watch {
     struct watch_options options;
     loop_source timer;
-    int64_t due_ms; /* of the timer, CLOCK_MONOTONIC; 0: it does not run */
+    int64_t due_ms; /* when the timer fires (CLOCK_MONOTONIC); 0: it does not run */
     int64_t far_due_ms;
     void *by_process; /* tsearch(3) of struct watched */
     struct watched_list list[N_PLACES];
     size_t n[N_PLACES];
-    uint64_t n_pidfds; /* ever */
+    uint64_t n_pidfds; /* pidfds opened so far */
 };
-
-/* ---- finding ---- */
 
 static int compare_pids(const void *a, const void *b)
 {
@@ -87,9 +85,7 @@ static struct watched *find(const struct watch *watch, const dibs_process *proce
     return found ? *found : NULL;
 }
 
-/* ---- the timer ---- */
-
-/* The timer does not run while every process has a pidfd. */
+/* Start the timer if a process has no pidfd. */
 static void run_timer(struct watch *watch)
 {
     int64_t now_ms = clock_monotonic_ms();
@@ -97,7 +93,7 @@ static void run_timer(struct watch *watch)
                      : watch->n[IN_TURN] > 0 ? now_ms + STEP_MS
                                              : watch->far_due_ms;
 
-    /* A timer that every new process sets again would never fire. */
+    /* Leave a running timer alone: if every new process set it again, it would never fire. */
     if (watch->n[DEAD] + watch->n[IN_TURN] + watch->n[FAR] == 0 ||
         (watch->due_ms != 0 && watch->due_ms <= due_ms))
         return;
@@ -107,8 +103,6 @@ static void run_timer(struct watch *watch)
     watch->due_ms = due_ms;
     (void) timerfd_settime(watch->timer.fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
-
-/* ---- places ---- */
 
 static void leave(struct watched *e)
 {
@@ -154,7 +148,7 @@ static void on_death(loop_source *source, uint32_t events)
     report((struct watched *) source);
 }
 
-/* A process cannot change its pid: once found, judge it like one of our own namespace. */
+/* Return the process as one of our own namespace, if its pid here is known: a pid never changes. */
 static dibs_process as_seen_here(const struct watched *e)
 {
     dibs_process here = e->process;
@@ -165,7 +159,7 @@ static dibs_process as_seen_here(const struct watched *e)
 }
 
 /* Decide how to watch a process. */
-static enum place settle(struct watched *e)
+static enum place choose_place(struct watched *e)
 {
     struct watch *watch = e->watch;
     const struct process_view *view = watch->options.view;
@@ -178,8 +172,8 @@ static enum place settle(struct watched *e)
         if (e->here == 0)
             return seen == DIBS_DEAD ? DEAD : FAR;
     }
-    /* First open the pidfd, then judge, then check that the pidfd is alive: if so, it is the process that we
-     * judged. The process with this pid is `process` or came later, so its death is proof in any case. */
+    /* Open the pidfd, then judge, then check that the pidfd is alive: if so, it belongs to the process that
+     * we judged. The process with this pid is `process` or a later one, so its death is proof in any case. */
     if (watch->n[BY_PIDFD] < watch->options.budget)
         fd = pidfd_open(e->here, 0);
     dibs_process here = as_seen_here(e);
@@ -200,10 +194,8 @@ static enum place settle(struct watched *e)
 static void settle_again(struct watched *e)
 {
     leave(e);
-    enter(e, settle(e));
+    enter(e, choose_place(e));
 }
-
-/* ---- steps ---- */
 
 static void judge_some(struct watch *watch)
 {
@@ -225,7 +217,7 @@ static void on_timer(loop_source *source, uint32_t events)
 
     (void) events;
     if (read(source->fd, &n_expired, sizeof n_expired) < 0)
-        return; /* set again in the same turn: it will fire */
+        return; /* the timer was set again in the same turn and will fire */
     watch->due_ms = 0;
     judge_some(watch);
     /* A process that died() adds now is reported in the next turn. */
@@ -233,8 +225,6 @@ static void on_timer(loop_source *source, uint32_t events)
         report(TAILQ_FIRST(&watch->list[DEAD]));
     run_timer(watch);
 }
-
-/* ---- the interface ---- */
 
 static size_t default_budget(void)
 {
@@ -310,7 +300,7 @@ dibs_status watch_add(struct watch *watch, const dibs_process *process, dibs_err
     if (!fresh || !tsearch(fresh, &watch->by_process, compare_processes))
         return err_set(err, DIBS_FAILURE, "watching process %d: out of memory", (int) process->pid);
     e = TAKE(fresh);
-    enter(e, settle(e));
+    enter(e, choose_place(e));
     run_timer(watch);
     return DIBS_OK;
 }
@@ -337,7 +327,7 @@ bool watch_knows(struct watch *watch, pid_t pid, uint64_t moment, struct process
         return false;
     if (!e->is_known)
         e->is_known = process_identify(watch->options.view, pid, &e->facts, NULL) == DIBS_OK;
-    /* Last: what was read is of this process only if it still lives. */
+    /* Check last: the facts belong to this process only if it is still alive. */
     if (!e->is_known || proc_pidfd_ended(e->source.fd))
         return false;
     *out = e->facts;

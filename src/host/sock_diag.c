@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Netlink sock_diag: the kernel's own list of sockets, or one socket by its two ends. */
+/* Netlink sock_diag: list the kernel's sockets, or find one socket by its two ends. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/inet_diag.h>
@@ -15,11 +15,11 @@
 
 #include "base/banned.h"
 
-/* The kernel fills at most 32 KiB at a time when it is offered that much. */
+/* The kernel fills at most 32 KiB per answer. */
 #define ANSWER_BYTES 32768
-/* How often a dump that changed while it was read is repeated. */
+/* Attempts for a dump that changes while it is read. */
 #define TRIES_MAX 5
-/* One answer carries some 100 sockets: far more answers than sockets fit into a list. */
+/* One answer carries about 100 sockets, so this is far more than a list can hold. */
 #define ANSWERS_MAX 1000000
 
 struct dump {
@@ -57,12 +57,12 @@ static dibs_status ask_for_dump(struct dump *d, uint8_t family, dibs_err *err)
         .idiag_states = d->query->states,
     };
 
-    /* A dump compares the local port of the request, if there is one: no filter program needed. */
+    /* A dump compares the local port of the request, so no filter program is needed. */
     req.id.idiag_sport = htons(d->query->port);
     return send_request(d->fd, &req, NLM_F_DUMP, ++d->seq, err);
 }
 
-/* The next answer, *n bytes of it; 0: not the kernel's, others may write to a netlink socket, too. */
+/* Receive the next answer of *n bytes; 0: the sender was not the kernel, and the message is ignored. */
 static dibs_status receive(int fd, char *buf, size_t size, size_t *n, dibs_err *err)
 {
     struct sockaddr_nl from = { 0 };
@@ -74,14 +74,14 @@ static dibs_status receive(int fd, char *buf, size_t size, size_t *n, dibs_err *
     if (got < 0 && errno == EINTR)
         return DIBS_OK;
     if (got < 0)
-        return err_os(err, DIBS_FAILURE, errno, "the kernel's list of sockets does not come");
+        return err_os(err, DIBS_FAILURE, errno, "the kernel does not send its list of sockets");
     if (msg.msg_flags & MSG_TRUNC)
         return err_set(err, DIBS_FAILURE, "the kernel's list of sockets was cut");
     *n = from.nl_pid == 0 ? (size_t) got : 0;
     return DIBS_OK;
 }
 
-/* The attribute that says whether an IPv6 socket refuses IPv4. Not there: it takes both. */
+/* Read the attribute that says whether an IPv6 socket refuses IPv4. Missing: it accepts both. */
 static bool is_v6only(const struct nlmsghdr *head)
 {
     const char *text = (const char *) head;
@@ -119,7 +119,7 @@ static dibs_status take_socket(struct dump *d, const struct nlmsghdr *head, dibs
     return DIBS_OK;
 }
 
-/* A refusal comes as an error message, or as the number that ends a dump. */
+/* Read an error: an error message, or the number that ends a dump. */
 static dibs_status take_error(const struct nlmsghdr *head, dibs_err *err)
 {
     int error = 0;
@@ -131,7 +131,7 @@ static dibs_status take_error(const struct nlmsghdr *head, dibs_err *err)
                                "the kernel refuses to list its sockets");
 }
 
-/* Every message of one answer. */
+/* Read every message of one answer. */
 static dibs_status take_answer(struct dump *d, const char *buf, size_t len, dibs_err *err)
 {
     const struct nlmsghdr *head = NULL;
@@ -195,8 +195,6 @@ dibs_status sock_diag_list(int fd, const struct socket_query *query, struct sock
     return DIBS_OK;
 }
 
-/* ---- one socket ---- */
-
 static void put_end(const struct sockaddr_storage *from, uint32_t address[4], uint16_t *port)
 {
     const struct sockaddr_in *v4 = (const void *) from;
@@ -211,8 +209,8 @@ static void put_end(const struct sockaddr_storage *from, uint32_t address[4], ui
     }
 }
 
-/* The kernel answers with a listening socket when no other has these ends; and of a socket that its process
- * has closed it reports uid 0, and no inode. */
+/* Check the ends and the state: the kernel answers with a listening socket when no other has these ends, and
+ * reports uid 0 and no inode for a closed socket. */
 static bool is_wanted(const struct inet_diag_msg *diag, const struct inet_diag_sockid *id)
 {
     return diag->idiag_state == SOCKET_ESTABLISHED && diag->idiag_inode != 0 &&
@@ -240,10 +238,10 @@ dibs_status sock_diag_find(int fd, const struct sockaddr_storage *local, const s
         return s;
     const struct nlmsghdr *head = (const void *) buf;
     if (n < NLMSG_LENGTH(sizeof diag) || head->nlmsg_type != SOCK_DIAG_BY_FAMILY)
-        return err_set(err, DIBS_NOT_FOUND, "no socket of this host is connected so");
+        return err_set(err, DIBS_NOT_FOUND, "no socket of this host has this connection");
     memcpy(&diag, NLMSG_DATA(head), sizeof diag);
     if (!is_wanted(&diag, &req.id))
-        return err_set(err, DIBS_NOT_FOUND, "no socket of this host is connected so any more");
+        return err_set(err, DIBS_NOT_FOUND, "no socket of this host has this connection any more");
     *uid = diag.idiag_uid;
     return DIBS_OK;
 }

@@ -22,10 +22,10 @@ static int by_inode(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* ---- sockets that have existed for a while: see kernel.h ---- */
+/* ---- old enough sockets: see struct kernel_suspects ---- */
 
 enum {
-    SETTLED_AFTER_MS = 10, /* a server that rebinds without pause has another socket by then */
+    SETTLED_AFTER_MS = 10, /* a server that rebinds in a tight loop has another socket by then */
     SOCKETS_MAX = 1 << 20,
 };
 
@@ -71,7 +71,7 @@ void kernel_settle(struct kernel_inventory *inventory, struct kernel_socket *soc
             sockets[i].inode = 0;
 }
 
-/* ---- their owners ---- */
+/* ---- owners ---- */
 
 struct wanted {
     uint64_t inode; /* first: by_inode() */
@@ -89,7 +89,7 @@ static void note_owner(struct owners *o, uint64_t inode, pid_t pid)
 {
     const struct wanted *w = bsearch(&inode, o->list, o->n, sizeof *w, by_inode);
 
-    while (w && w > o->list && w[-1].inode == inode) /* the same inode may be asked for twice */
+    while (w && w > o->list && w[-1].inode == inode) /* the caller may ask for an inode twice */
         w--;
     for (; w && w < o->list + o->n && w->inode == inode; w++) {
         pid_t *slot = &o->pids[w->at];
@@ -101,7 +101,7 @@ static void note_owner(struct owners *o, uint64_t inode, pid_t pid)
     }
 }
 
-/* Return how many files were seen; -1: we may not look. */
+/* Look at the files of a process. Return how many were seen; -1: we may not look. */
 static int look_at_files(struct owners *o, int dir_fd, const char *name, pid_t pid)
 {
     AUTO(dir_auto) DIR *files = proc_open_dir(dir_fd, name);
@@ -126,7 +126,7 @@ static void look_at_process(struct owners *o, int proc_fd, pid_t pid)
     if (look_at_files(o, proc_fd, path, pid) > 0)
         return;
     /* A process whose first thread has ended shows no files there, or refuses; its other threads, which
-     * share their files, do not. If the first of them refuses too, we may not look at the process. */
+     * share the files, show them. If the first of them refuses too, we may not inspect the process. */
     (void) snprintf(path, sizeof path, "%d/task", (int) pid);
     AUTO(dir_auto) DIR *tasks = proc_open_dir(proc_fd, path);
     for (pid_t tid = tasks ? proc_next_pid(tasks) : 0; tid; tid = proc_next_pid(tasks)) {
@@ -146,7 +146,7 @@ static int by_pid(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Look at the likely owners, then at all but the last ones, then at these; until all sockets are found. */
+/* Search the likely owners, then all others except the last ones, then these, until all sockets are found. */
 static void look_at_all(struct owners *o, const struct kernel_suspects *suspects)
 {
     AUTO(dir_auto) DIR *proc = proc_open_dir(AT_FDCWD, "/proc");
@@ -159,7 +159,7 @@ static void look_at_all(struct owners *o, const struct kernel_suspects *suspects
         qsort(last, n_last, sizeof *last, by_pid);
     for (size_t i = 0; i < suspects->n_first && o->n_open > 0; i++)
         look_at_process(o, dirfd(proc), suspects->first[i]);
-    /* /proc lists pids ascending: the first finder has the lowest. */
+    /* /proc lists pids in ascending order: the lowest owner is found first. */
     for (pid_t pid = proc_next_pid(proc); pid && o->n_open > 0; pid = proc_next_pid(proc))
         if (n_last == 0 || !bsearch(&pid, last, n_last, sizeof pid, by_pid))
             look_at_process(o, dirfd(proc), pid);
@@ -179,7 +179,7 @@ void kernel_socket_owners(const uint64_t *inodes, pid_t *pids, size_t n,
     if (n == 0)
         return;
     o.list = calloc(n, sizeof *o.list);
-    if (!o.list) /* no owner is found, as when we may not look */
+    if (!o.list) /* out of memory: report no owner, as when we may not look */
         return;
     for (size_t i = 0; i < n; i++) {
         o.list[i] = (struct wanted){ inodes[i], i };

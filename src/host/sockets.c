@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* List listening and bound sockets, whole before the first callback: a dump may have to be repeated. */
+/* List listening and bound sockets, completely before the first callback: a dump may be repeated. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 #include "base/banned.h"
 
-/* 65,535 ports on some addresses each; 48 bytes apiece, so 48 MiB at worst. */
+/* 65,535 ports on several addresses; 48 bytes each, so at most 48 MiB. */
 #define SOCKETS_MAX (1u << 20)
 
 bool socket_list_add(struct socket_list *list, const struct kernel_socket *socket)
@@ -44,8 +44,6 @@ dibs_address socket_address(const uint8_t *bytes, bool is_v6, bool v6only)
     return address;
 }
 
-/* ---- /proc/net ---- */
-
 /* Fields of a line, counted from 0: "sl: local remote state queues timer retransmits uid timeout inode". */
 enum { FIELD_LOCAL = 1, FIELD_STATE = 3, FIELD_UID = 7, FIELD_INODE = 9, N_FIELDS };
 
@@ -69,7 +67,7 @@ static bool hex_number(const char *text, size_t n, uint32_t *out)
     return n > 0 && n <= 8;
 }
 
-/* "0100007F:1F90": words of 32 bits as the machine keeps them, so a copy has network order. */
+/* Parse "0100007F:1F90": 32-bit words in the machine's order, so a copy has network order. */
 static bool parse_local(struct field f, bool is_v6, struct kernel_socket *out)
 {
     size_t n_words = is_v6 ? 4 : 1;
@@ -123,7 +121,7 @@ static dibs_status read_table(const char *path, bool is_v6, const struct socket_
     char line[512]; /* the kernel pads its lines to 150 bytes */
     bool is_full = false;
 
-    if (!file) /* no IPv6: no table, no sockets */
+    if (!file) /* without IPv6 there is no such table */
         return is_v6 && errno == ENOENT ? DIBS_OK
                                         : err_os(err, DIBS_UNAVAILABLE, errno, "cannot read %s", path);
     /* Bounded by the list, and by the kernel: every line is a socket of this namespace. */
@@ -157,15 +155,13 @@ dibs_status procnet_list(const struct socket_query *query, struct socket_list *l
     return DIBS_OK;
 }
 
-/* ---- both ---- */
-
 static dibs_status list_sockets(uint64_t netns, const struct socket_query *query, struct socket_list *list,
                                 dibs_err *err)
 {
     bool is_here = netns == 0 || netns == kernel_netns();
     AUTO(fd_auto) int fd = -1;
 
-    /* All namespaces have one kernel: no process can have a socket of a protocol that it lacks. */
+    /* All namespaces share one kernel: no process can have a socket of a protocol that it lacks. */
     if (proto_row(query->proto)->is_optional && !kernel_has_proto(query->proto))
         return DIBS_OK;
     dibs_status s = netns_socket(netns, &fd, err);

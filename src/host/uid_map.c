@@ -10,10 +10,10 @@
 
 #include "base/banned.h"
 
-/* 340 lines (the kernel's bound) of three numbers of ten digits, and blanks. */
+/* 340 lines (the kernel's limit) of three numbers of ten digits, and blanks. */
 #define MAP_TEXT_MAX 16384
 
-/* Read the number at *p and move *p behind it; false at the end or when it is no number. */
+/* Read the number at *p and move *p behind it. Return false at the end or when it is no number. */
 static bool next_number(const char **p, uint32_t *out)
 {
     const char *word = NULL;

@@ -29,7 +29,6 @@ dibs_status certificate_load(struct certificate *c, struct http_server *server, 
     return s;
 }
 
-/* A pair is written one file after the other: one that does not fit together yet is tried again. */
 void certificate_turn(struct certificate *c, struct http_server *server, int64_t now_ms)
 {
     uint64_t before = c->loaded;

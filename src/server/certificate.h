@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_SERVER_CERTIFICATE_H
 #define DIBS_SERVER_CERTIFICATE_H
-/* A server's certificate and key: files that may be replaced while the server runs. They are read by path
- * again and again: a Secret of Kubernetes changes by a link further up, which a watch of the file misses. */
+/* A server's certificate and key: files that may be replaced while the server runs. They are polled by path:
+ * Kubernetes updates a Secret by a link further up, which a watch of the file misses. */
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "http/server.h"
 
-enum { CERTIFICATE_LOOK_MS = 1000 }; /* between two checks */
+enum { CERTIFICATE_LOOK_MS = 1000 }; /* polling interval */
 
-struct certificate { /* zero but for the paths */
+struct certificate { /* all zero except the paths */
     const char *cert, *key;
-    bool is_due;     /* to be read at once */
-    uint64_t loaded; /* hash of the pair that is in use */
-    int64_t look_ms; /* when they are read next */
-    bool is_logged;  /* that they cannot be used */
+    bool is_due;     /* read at the next turn */
+    uint64_t loaded; /* hash of the pair in use */
+    int64_t look_ms; /* when to read the files next */
+    bool is_logged;  /* the unusable pair was logged */
 };
 
-/* Read the pair and use it from now on. INVALID: it cannot be read or used, and the pair before stays. */
+/* Load the pair and use it from now on. INVALID: it cannot be read or used, and the previous pair stays. */
 dibs_status certificate_load(struct certificate *c, struct http_server *server, dibs_err *err);
-/* Once a turn: read the pair again now and then. One that cannot be used is logged, once. */
+/* Reload the pair if it has changed; called once per loop turn. An unusable pair is logged once and retried:
+ * the two files are written one after the other. */
 void certificate_turn(struct certificate *c, struct http_server *server, int64_t now_ms);
 #endif

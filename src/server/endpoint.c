@@ -25,8 +25,6 @@ void endpoint_answer_text(struct http_request *r, int status, const char *text)
     http_answer(r, status, "text/plain; charset=utf-8", &out, NULL, 0);
 }
 
-/* ---- the pages of every endpoint ---- */
-
 static void serve_health(void *ctx, struct http_request *r)
 {
     (void) ctx;
@@ -59,8 +57,6 @@ static const struct page own_pages[] = {
 };
 static const struct router own_router = ROUTER_OF(own_pages);
 
-/* ---- requests ---- */
-
 static void requested(void *ctx, struct http_request *r)
 {
     struct endpoint *e = ctx;
@@ -89,8 +85,6 @@ static void abandoned(void *ctx, struct http_request *r)
     if (http_user(r) && e->options.abandoned)
         e->options.abandoned(e->options.ctx, http_user(r));
 }
-
-/* ---- life ---- */
 
 dibs_status endpoint_open(struct loop *loop, const struct endpoint_options *options, struct endpoint **out,
                           dibs_err *err)

@@ -4,7 +4,7 @@
 /* The HTTP endpoint of a process without an API: health, readiness, metrics, and its owner's pages. */
 #include "server/router.h"
 
-/* A route that is served at once or later, by http_answer(). */
+/* A route whose handler answers at once or later, by http_answer(). */
 struct page {
     struct route route;
     void (*serve)(void *ctx, struct http_request *r);
@@ -12,14 +12,14 @@ struct page {
 
 struct endpoint_options {
     struct http_limits limits;
-    const struct page *pages; /* beside those above; borrowed */
+    const struct page *pages; /* the owner's pages; borrowed */
     size_t n_pages;
-    const char *hint; /* for requests that have no page */
-    /* Mandatory. Not OK: answered with 503 and the message. */
+    const char *hint; /* shown for requests that match no page */
+    /* Required. An error is answered with 503 and its message. */
     dibs_status (*check_ready)(void *ctx, dibs_err *err);
-    /* Mandatory. Everything, in Prometheus' text format. */
+    /* Required. Writes all metrics in Prometheus' text format. */
     void (*write_metrics)(void *ctx, struct bytes *out);
-    /* Optional. The client of a request with a user (http_set_user) went away. */
+    /* Optional. Called when the client of a request with a user (http_set_user) disconnects. */
     void (*abandoned)(void *ctx, void *user);
     void *ctx;
 };
@@ -28,9 +28,9 @@ struct endpoint;
 dibs_status endpoint_open(struct loop *loop, const struct endpoint_options *options, struct endpoint **out,
                           dibs_err *err);
 void endpoint_close(struct endpoint *endpoint); /* NULL is fine */
-/* "127.0.0.1:9464", "*:8443", or ":8443", which is every address, as Kubernetes' own programs write it. */
+/* Listen on "127.0.0.1:9464", "*:8443" or ":8443" (every address, as Kubernetes' programs write it). */
 dibs_status endpoint_listen(struct endpoint *endpoint, const char *address, bool is_tls, dibs_err *err);
-/* For http_run(), http_next_ms(), http_set_tls() and the like. */
+/* Return the server, for http_run(), http_next_ms(), http_set_tls() and similar; borrowed. */
 struct http_server *endpoint_http(const struct endpoint *endpoint);
 
 /* Answer with a line of text. */

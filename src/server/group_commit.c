@@ -12,10 +12,10 @@
 #include "base/banned.h"
 
 enum {
-    ALONE_SHARE = 9,      /* after a long job the others have so many times as long for themselves, */
-    ALONE_REST_MS = 5000, /* ... but this at most */
-    FAILURE_MS = 5000,    /* for which a process that could not change the ledger is not ready */
-    LOG_MS = 1000,        /* between two log lines about that */
+    ALONE_SHARE = 9,      /* pause after a job that runs alone, in multiples of its duration */
+    ALONE_REST_MS = 5000, /* longest such pause */
+    FAILURE_MS = 5000,    /* time after a failed write during which the process is not ready */
+    LOG_MS = 1000,        /* interval between log lines about failures */
 };
 
 STAILQ_HEAD(job_queue, job);
@@ -24,22 +24,20 @@ struct group_commit {
     struct group_commit_options options;
     struct ledger *ledger;
     struct job_queue queue;
-    size_t n_queued;        /* in it */
-    struct job_queue alone; /* one at a time, */
-    int64_t alone_ms;       /* ... and the next one not before this */
+    size_t n_queued;        /* jobs in `queue` */
+    struct job_queue alone; /* jobs that run alone, one at a time */
+    int64_t alone_ms;       /* when the next of these may run */
     bool is_shared;         /* other hosts write to the ledger, too */
-    size_t last_group;      /* jobs of the last commit, */
-    size_t n_gathered;      /* ... those that are here for the next one, */
-    int64_t gathered_us;    /* ... and when the last of them came */
+    size_t last_group;      /* jobs in the last commit */
+    size_t n_gathered;      /* jobs that have arrived for the next one */
+    int64_t gathered_us;    /* when the last of them arrived */
     int64_t rests_until_us; /* when the next commit may begin */
-    dibs_err failure;       /* of the last attempt to change the ledger; code OK: none */
-    int64_t failure_ms;     /* when that was */
-    bool is_failure_logged; /* ... */
-    int64_t log_ms;         /* nothing more is logged of it before this */
+    dibs_err failure;       /* error of the last attempt to change the ledger; code OK: none */
+    int64_t failure_ms;     /* when it failed */
+    bool is_failure_logged;
+    int64_t log_ms; /* earliest time of the next log line about it */
     struct group_commit_counts counts;
 };
-
-/* ---- queues ---- */
 
 void group_commit_queue(struct group_commit *g, struct job *job)
 {
@@ -71,7 +69,7 @@ static void finish(struct job *const *jobs, size_t n, const dibs_err *err)
         jobs[i]->done(jobs[i], err);
 }
 
-/* ---- one group ---- */
+/* ---- commit ---- */
 
 static void count_commit(struct group_commit_counts *counts, size_t n)
 {
@@ -95,7 +93,7 @@ static void begin(struct group_commit *g, struct job *const *jobs, size_t n)
         }
 }
 
-/* The call of a job in a shared transaction. */
+/* Return the call of a job in a shared transaction. */
 static struct call call_of(const struct group_commit *g, const struct job *job, struct ledger_tx *tx)
 {
     struct call call = job->call.principal ? job->call : g->options.handle->call;
@@ -118,7 +116,7 @@ static void work(struct group_commit *g, struct job *const *jobs, size_t n, stru
     }
 }
 
-/* A job that is alone makes calls of its own, each at its time, with the ledger's own retries. */
+/* Run a job that is alone: it makes its own transactions, with the ledger's own retries. */
 static void work_alone(struct group_commit *g, struct job *job)
 {
     dibs handle = handle_with(g->options.handle, &job->call);
@@ -126,7 +124,7 @@ static void work_alone(struct group_commit *g, struct job *job)
     job->work(job, &handle);
 }
 
-/* Do the jobs in one transaction. False: none of them has happened. */
+/* Do the jobs in one transaction. Return false when nothing was committed. */
 static bool try_group(struct group_commit *g, struct job *const *jobs, size_t n, bool is_synced,
                       dibs_err *err)
 {
@@ -141,7 +139,7 @@ static bool try_group(struct group_commit *g, struct job *const *jobs, size_t n,
 
         work(g, jobs, n, tx);
         if (ledger_commit(tx, &span, err) != DIBS_OK) {
-            core_index_forget(handle_core(g->options.handle)); /* it has noted claims that do not exist */
+            core_index_forget(handle_core(g->options.handle)); /* it has claims that do not exist */
             return false;
         }
     }
@@ -155,7 +153,7 @@ static bool try_group(struct group_commit *g, struct job *const *jobs, size_t n,
     return true;
 }
 
-/* Try a group as long as only another process's commit, or a sync that was not asked for, is in the way. */
+/* Retry a group while the only reason for the failure is a conflict, or a sync that was not requested. */
 static bool retry_group(struct group_commit *g, struct job *const *jobs, size_t n, int64_t until_ms,
                         dibs_err *err)
 {
@@ -207,10 +205,10 @@ static void run_group(struct group_commit *g, struct job *const *jobs, size_t n)
         commit_group(g, jobs, n, clock_monotonic_ms() + g->options.handle->to->settings.timeout_ms);
 }
 
-/* ---- when ---- */
+/* ---- scheduling ---- */
 
-/* A commit to a shared ledger takes as long for few jobs as for many, and clients that were answered together
- * come back together: wait for them a little. */
+/* Wait shortly for more jobs: a commit to a shared ledger takes as long for few jobs as for many, and
+ * clients that were answered together ask again together. */
 static bool is_gathering(struct group_commit *g)
 {
     size_t n = g->n_queued;
@@ -229,8 +227,8 @@ static bool is_gathering(struct group_commit *g)
     return false;
 }
 
-/* Where commits are quick hardly any job waits, and a ledger that is busy gets fewer and larger ones. */
-static void rest(struct group_commit *g, int64_t began_us)
+/* Pause half as long as the commit took: a busy ledger gets fewer and larger commits. */
+static void pause_commits(struct group_commit *g, int64_t began_us)
 {
     int64_t now_us = clock_monotonic_us();
     int64_t half_us = (now_us - began_us) / 2;
@@ -239,7 +237,7 @@ static void rest(struct group_commit *g, int64_t began_us)
         g->rests_until_us = now_us + (half_us < g->options.rest_max_us ? half_us : g->options.rest_max_us);
 }
 
-/* The client of the job has given up by now. */
+/* Fail a job whose deadline has passed. */
 static bool is_late(struct job *job)
 {
     dibs_err err = { 0 };
@@ -260,7 +258,7 @@ static void run_queue(struct group_commit *g)
 
     if (began_us < g->rests_until_us || is_gathering(g))
         return;
-    /* Jobs that these bring about wait for the next turn. */
+    /* Jobs that these jobs queue wait for the next turn. */
     while (n < g->options.max_jobs && !STAILQ_EMPTY(&g->queue)) {
         uint32_t more = STAILQ_FIRST(&g->queue)->weight;
 
@@ -279,10 +277,10 @@ static void run_queue(struct group_commit *g)
         return;
     g->last_group = n;
     run_group(g, jobs, n);
-    rest(g, began_us);
+    pause_commits(g, began_us);
 }
 
-/* A job that takes long makes all others wait: in between they have most of the time. */
+/* Run one job alone, then pause: a long job makes all others wait, so they get most of the time. */
 static void run_alone(struct group_commit *g)
 {
     int64_t began_ms = clock_monotonic_ms();
@@ -330,15 +328,13 @@ dibs_status group_commit_check(struct group_commit *g, dibs_err *err)
     uint64_t seq = 0;
     uint64_t cursor = 0;
 
-    /* Later the next change will show: clients that are sent away because we are not ready make none. */
+    /* An old failure does not count: without clients no change would ever show success. */
     if (g->failure.code != DIBS_OK && clock_monotonic_ms() - g->failure_ms < FAILURE_MS) {
         *err = g->failure;
         return err->code;
     }
     return ledger_tail(g->ledger, &call, &seq, &cursor, err);
 }
-
-/* ---- turns ---- */
 
 void group_commit_turn(struct group_commit *g)
 {
@@ -361,7 +357,7 @@ int64_t group_commit_next_ms(const struct group_commit *g)
     return clock_until_ms(at_ms);
 }
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
 dibs_status group_commit_open(const struct group_commit_options *options, struct group_commit **out,
                               dibs_err *err)

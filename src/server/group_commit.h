@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_SERVER_GROUP_COMMIT_H
 #define DIBS_SERVER_GROUP_COMMIT_H
-/* The one writer of a long-lived process. Requests are queued as jobs; once a turn all that are queued share
+/* The only writer of a long-lived process. Requests are queued as jobs; once per turn all queued jobs share
  * one ledger transaction, each with its own outcome, and are answered when it is durable (INV-2).
  *
- * The one rule for a commit that fails: while another process committed first, the group is tried again,
- * as often as ledger_try_again() says; then, or if the commit failed otherwise, each half is a group of its
- * own. A job that is alone in its group is tried until the timeout of a call. When the store does not answer,
- * or that time is over, all jobs of the group fail. */
+ * After a conflict the group is retried as often as ledger_try_again() says. Then, or after another error,
+ * the group is split into halves. A group of one job is retried until the timeout of a call. When the store
+ * does not answer, or that time is over, all jobs of the group fail. */
 #include <sys/queue.h>
 
 #include "core/core.h"
@@ -15,17 +14,15 @@
 
 struct job {
     STAILQ_ENTRY(job) link;
-    struct call call;    /* of its caller; principal NULL: work() sets that. Borrowed by the job */
-    bool is_alone;       /* shares its transaction with no other job: it takes several, or long */
-    bool is_kept;        /* makes a kept claim: its group is synced. Without this it is repeated */
+    struct call call;    /* the caller's; borrowed; principal NULL: work() sets it */
+    bool is_alone;       /* makes its own transactions, because it needs several or takes long */
+    bool is_kept;        /* makes a kept claim, so its group is synced; if not set, the group is retried */
     bool needs_fresh;    /* revalidate the cached copy of the ledger before its group */
-    uint32_t weight;     /* claims that it is about; 0: one */
-    int64_t deadline_ms; /* CLOCK_MONOTONIC; a job that is still queued then fails; 0: never */
-    /* Does it with the library's verbs and keeps the answer. Called again from the start when the commit
-     * failed and is retried. */
+    uint32_t weight;     /* number of its claims; 0: one */
+    int64_t deadline_ms; /* CLOCK_MONOTONIC; a job still queued then fails; 0: none */
+    /* Do the work and keep the answer. Called again from the start for each retry. */
     void (*work)(struct job *self, dibs *handle);
-    /* The job is durable (`err` NULL), or nothing was done, or `err` says that its outcome is uncertain. The
-     * job belongs to the callee again. */
+    /* Called when the job is durable (`err` NULL), not done, or uncertain. The callee owns it again. */
     void (*done)(struct job *self, const dibs_err *err);
 };
 
@@ -33,20 +30,20 @@ enum { GROUP_COMMIT_JOBS_MAX = 512 };
 
 struct group_commit_options {
     dibs *handle;
-    size_t max_jobs;       /* of one commit, up to GROUP_COMMIT_JOBS_MAX */
-    uint64_t max_weight;   /* of one commit, unless a single job has more */
-    bool begins_at_once;   /* jobs read what their commit must be built on (ledger_tx_open()) */
-    int64_t gather_ms;     /* of a ledger that hosts share: wait for as many jobs as shared the last commit,
-                              until so long after the last of them came; 0: do not wait */
-    int64_t rest_max_us;   /* of such a ledger: rest half as long as the last commit took, up to this */
-    const char *is_closed; /* the error of jobs that are queued when the process ends */
-    /* Optional. Before a group; not OK: all its jobs fail. */
+    size_t max_jobs;     /* jobs in one commit, up to GROUP_COMMIT_JOBS_MAX */
+    uint64_t max_weight; /* weight of one commit, unless a single job has more */
+    bool begins_at_once; /* jobs read what their commit depends on (ledger_tx_open()) */
+    int64_t gather_ms;   /* on a shared ledger: wait for as many jobs as the last commit had, until so long
+                            after the last arrival; 0: do not wait */
+    int64_t rest_max_us; /* on a shared ledger: longest pause after a commit, which is half of its duration */
+    const char *is_closed; /* error message of jobs still queued at the end */
+    /* Optional. Called before a group; an error fails all its jobs. */
     dibs_status (*admit)(void *ctx, dibs_err *err);
-    /* Optional. Before each try. */
+    /* Optional. Called before each attempt. */
     void (*begin)(void *ctx);
-    /* Optional. After a commit; NULL: of a job that was alone. */
+    /* Optional. Called after a commit; `span` is NULL for a job that ran alone. */
     void (*committed)(void *ctx, const struct ledger_span *span);
-    /* Optional. After that; not OK: the jobs are answered with this error, though their commit succeeded. */
+    /* Optional. Called after `committed`; an error becomes the jobs' answer, though they are committed. */
     dibs_status (*confirm)(void *ctx, dibs_err *err);
     void *ctx;
 };
@@ -57,16 +54,15 @@ dibs_status group_commit_open(const struct group_commit_options *options, struct
 void group_commit_close(struct group_commit *g); /* NULL is fine; queued jobs fail */
 
 void group_commit_queue(struct group_commit *g, struct job *job);
-/* Once a turn of the loop: one group, and one job of those that are alone. */
+/* Run one group, and one of the jobs that run alone; called once per loop turn. */
 void group_commit_turn(struct group_commit *g);
-/* How long the loop may wait; below 0: without limit. */
+/* Return how long the loop may wait; below 0: without limit. */
 int64_t group_commit_next_ms(const struct group_commit *g);
 bool group_commit_is_idle(const struct group_commit *g); /* nothing is queued */
 
-/* Readiness: can the ledger be read, and did the last attempt to change it succeed, if that was not long ago?
- * UNAVAILABLE: why not. */
+/* Check readiness: the ledger can be read, and no recent write failed. UNAVAILABLE: why not. */
 dibs_status group_commit_check(struct group_commit *g, dibs_err *err);
-/* An attempt to change the ledger failed, or a change has been seen. Logged when it changes. */
+/* Record a failed or a successful change of the ledger. The first of each is logged. */
 void group_commit_note_failure(struct group_commit *g, const dibs_err *why);
 void group_commit_note_success(struct group_commit *g);
 
@@ -74,9 +70,9 @@ void group_commit_note_success(struct group_commit *g);
 struct group_commit_counts {
     uint64_t commits, jobs;               /* commits, and the jobs in them */
     uint64_t by_jobs[GROUP_COMMIT_SIZES]; /* commits by their number of jobs: up to 1, 2, 4, 8, ... */
-    uint64_t conflicts;                   /* tries that another process's commit came before */
-    uint64_t splits;                      /* groups that were split */
-    uint64_t failed;                      /* jobs whose commit failed */
+    uint64_t conflicts;                   /* attempts that lost to another process's commit */
+    uint64_t splits;
+    uint64_t failed; /* jobs whose commit failed */
 };
 const struct group_commit_counts *group_commit_count(const struct group_commit *g);
 #endif

@@ -22,7 +22,7 @@ void server_part(const char *kind, const char *address, char out[SERVER_PART_MAX
     (void) snprintf(out, SERVER_PART_MAX, "%.12s-%.5s", kind, colon ? colon + 1 : "0");
 }
 
-/* HOST/PART; a long name of a host ends in a hash of the whole. */
+/* Name the node HOST/PART; a long host name is shortened and ends in a hash of the whole. */
 static dibs_status name_node(dibs_settings *settings, const char *part, dibs_err *err)
 {
     char host[256] = "";

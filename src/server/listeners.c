@@ -18,7 +18,7 @@
 
 #include "base/banned.h"
 
-enum { BACKLOG = 4096 }; /* the kernel cuts it to net.core.somaxconn */
+enum { BACKLOG = 4096 }; /* the kernel limits it to net.core.somaxconn */
 
 static dibs_status make_parents(const char *path, dibs_err *err)
 {
@@ -34,7 +34,7 @@ static dibs_status make_parents(const char *path, dibs_err *err)
     return DIBS_OK;
 }
 
-/* The process with this lock owns the socket file: no other removes or replaces it. */
+/* Take the lock that shows ownership of the socket file: no other process removes or replaces the file. */
 static dibs_status lock(const char *path, int *out, dibs_err *err)
 {
     char name[128];
@@ -52,7 +52,7 @@ static dibs_status lock(const char *path, int *out, dibs_err *err)
 socklen_t socket_unix_address(const char *path, struct sockaddr_un *out)
 {
     size_t n = strlen(path);
-    bool is_abstract = path[0] == '@'; /* its length counts, not an end */
+    bool is_abstract = path[0] == '@'; /* an abstract name has a length and no terminator */
 
     *out = (struct sockaddr_un){ .sun_family = AF_UNIX };
     memcpy(out->sun_path, path, n);
@@ -65,7 +65,7 @@ static dibs_status bind_unix(int fd, const char *path, mode_t mode, dibs_err *er
 {
     struct sockaddr_un address;
     socklen_t len = socket_unix_address(path, &address);
-    mode_t before = umask((mode_t) ~mode & 0777); /* it is never open to more users than it should be */
+    mode_t before = umask((mode_t) ~mode & 0777); /* the file is never open to more users than `mode` says */
     int rc = bind(fd, (const struct sockaddr *) &address, len);
     int why = errno;
     (void) umask(before);
@@ -104,7 +104,7 @@ dibs_status socket_check_unix(const char *path, bool may_be_abstract, dibs_err *
 dibs_status socket_check_closed(int fd, dibs_err *err)
 {
     struct sockaddr_un address = { 0 };
-    socklen_t len = sizeof address - 1; /* a NUL stays behind the path */
+    socklen_t len = sizeof address - 1; /* leave a NUL behind the path */
     struct stat st = { 0 };
 
     if (getsockname(fd, (struct sockaddr *) &address, &len) != 0 || address.sun_family != AF_UNIX ||
@@ -151,7 +151,7 @@ void socket_remove(struct socket_file *file)
     if (file->lock_fd < 0)
         return;
     (void) unlink(file->path);
-    (void) close(file->lock_fd); /* its file stays: removing it would let two have a lock each */
+    (void) close(file->lock_fd); /* the file stays: without it two could have a lock each */
     file->lock_fd = -1;
 }
 
@@ -161,7 +161,7 @@ static bool is_loopback(const dibs_address *address)
                              : IN6_IS_ADDR_LOOPBACK((const struct in6_addr *) (const void *) address->bytes);
 }
 
-/* "ADDRESS:PORT", an IPv6 address in brackets. */
+/* Parse "ADDRESS:PORT"; an IPv6 address is in brackets. */
 static dibs_status read_tcp(const char *text, bool is_loopback_only, dibs_address *address, uint16_t *port,
                             dibs_err *err)
 {

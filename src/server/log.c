@@ -11,7 +11,7 @@
 
 #include "base/banned.h"
 
-/* A message with a path and an explanation, and a few pairs. */
+/* Space for a message with a path and an explanation, and a few pairs. */
 enum { LINE_MAX_BYTES = 4096, VALUE_MAX_BYTES = 1024 };
 
 static bool needs_no_quotes(const char *text)
@@ -63,7 +63,7 @@ void log_line(enum log_level level, const char *const *words)
         add_value(&line, words[i + 1]);
     }
     bytes_add(&line, "\n", 1);
-    /* One write: lines of several writers do not mix. A failure cannot be reported anywhere. */
+    /* One write, so that lines of several writers do not mix. A failure cannot be reported anywhere. */
     if (!line.is_lost && write(STDERR_FILENO, line.at, line.n) < 0)
         line.is_lost = true;
     bytes_done(&line);

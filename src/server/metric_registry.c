@@ -83,8 +83,6 @@ struct metric_writer metric_begin(struct bytes *out)
     return w;
 }
 
-/* ---- histograms ---- */
-
 void metric_observe(struct metric_latency *latency, metric_bounds *bounds, int64_t us)
 {
     size_t i = 0;
@@ -111,8 +109,6 @@ void metric_add_latency(struct metric_writer *w, enum metric metric, metric_boun
     metric_add_us(w, metric, "_sum", latency->us, "%s", labels);
     metric_add_part(w, metric, "_count", n, "%s", labels);
 }
-
-/* ---- KEP-3668 ---- */
 
 static void add_by_kind(struct metric_writer *w, enum metric metric, const uint64_t *values)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_SERVER_METRIC_REGISTRY_H
 #define DIBS_SERVER_METRIC_REGISTRY_H
-/* Every metric that a process of ours exports, and the writer of Prometheus' text format 0.0.4. The samples
- * of one metric are written one after the other; its HELP and TYPE lines come before the first of them. */
+/* All metrics of our processes, and a writer of Prometheus' text format 0.0.4. Samples of one metric must be
+ * written one after the other; HELP and TYPE lines precede the first. */
 #include <stdint.h>
 
 #include "base/bytes.h"
 #include "dibs/status.h"
 
-/* Identifier, name, type, help. Names and labels are a promise: docs/SERVE.md, CLUSTER.md, KUBERNETES.md. */
+/* Identifier, name, type, help. Names and labels are stable: docs/SERVE.md, CLUSTER.md, KUBERNETES.md. */
 #define METRIC_LIST(X)                                                                                      \
     X(BUILD_INFO, "dibs_build_info", "gauge", "The version of this program.")                               \
     /* the daemon: pools */                                                                                 \
@@ -99,37 +99,37 @@ enum metric {
 
 struct metric_writer {
     struct bytes *out;
-    int last; /* the metric of the last sample; -1: there is none yet */
+    int last; /* metric of the last sample; -1: none yet */
 };
-/* Begin with METRIC_BUILD_INFO, which every process has. */
+/* Start with METRIC_BUILD_INFO, which every process has. */
 struct metric_writer metric_begin(struct bytes *out);
 
-/* One sample. `labels`, without braces, is NULL or a format: values that may need an escape are escaped by
- * the caller. A sample above 511 bytes is left out. */
+/* Write one sample. `labels`, without braces, is NULL or a format whose values the caller has escaped. A
+ * sample above 511 bytes is left out. */
 #define metric_add(w, metric, value, ...) metric_add_part((w), (metric), "", (value), __VA_ARGS__)
-/* The same of a histogram; `part` is "_bucket", "_sum" or "_count". */
+/* Write a sample of a histogram; `part` is "_bucket", "_sum" or "_count". */
 void metric_add_part(struct metric_writer *w, enum metric metric, const char *part, uint64_t value,
                      const char *labels, ...) DIBS_PRINTF(5, 6);
-/* A time, in seconds. `part` may be "". */
+/* Write a duration in seconds. `part` may be "". */
 void metric_add_us(struct metric_writer *w, enum metric metric, const char *part, uint64_t us,
                    const char *labels, ...) DIBS_PRINTF(5, 6);
 
-/* A histogram of how long something took. */
+/* A histogram of durations. */
 enum { METRIC_BUCKETS = 8 };
 struct metric_latency {
-    uint64_t bucket[METRIC_BUCKETS]; /* the last one is without limit */
+    uint64_t bucket[METRIC_BUCKETS]; /* the last one has no upper bound */
     uint64_t us;
 };
-typedef const int64_t metric_bounds[METRIC_BUCKETS - 1]; /* upper ends in microseconds */
+typedef const int64_t metric_bounds[METRIC_BUCKETS - 1]; /* upper bounds in microseconds */
 void metric_observe(struct metric_latency *latency, metric_bounds *bounds, int64_t us);
 void metric_add_latency(struct metric_writer *w, enum metric metric, metric_bounds *bounds,
                         const struct metric_latency *latency, const char *labels);
 
-/* A pool by the names of KEP-3668; counts by dibs_kind. */
+/* A pool under the names of KEP-3668; counts are indexed by dibs_kind. */
 struct metric_nodeports {
-    uint32_t size, allocated;    /* ports; size 0: not known now */
+    uint32_t size, allocated;    /* ports; size 0: unknown */
     const uint64_t *allocations; /* claims */
-    const uint64_t *errors;      /* claims that were refused; NULL: not counted */
+    const uint64_t *errors;      /* refused claims; NULL: not counted */
 };
 void metric_add_nodeports(struct metric_writer *w, const struct metric_nodeports *pool);
 #endif

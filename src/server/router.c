@@ -6,7 +6,6 @@
 #include <strings.h>
 
 #include "base/err.h"
-#include "base/text.h"
 #include "codec/wire.h"
 
 #include "base/banned.h"
@@ -84,7 +83,6 @@ int router_check(const struct http_request *r, const struct route *route, dibs_e
     const char *type = http_header(r, "Content-Type");
     const char *key = NULL;
     const char *value = NULL;
-    char safe[64];
     size_t n = 0;
 
     (void) http_body(r, &n);
@@ -93,11 +91,11 @@ int router_check(const struct http_request *r, const struct route *route, dibs_e
                        "bodies are JSON: send 'Content-Type: " JSON_TYPE "' (curl: --json)");
         return 415;
     }
-    /* A filter with a typing error would list everything, or release something else. */
+    /* A mistyped filter would list everything, or release something else. */
     for (size_t i = 0; known && http_query_at(r, i, &key, &value); i++)
         if (!is_word(known, key)) {
-            (void) err_set(err, DIBS_INVALID, "there is no parameter '%s' here; known are: %s",
-                           text_safe(key, safe, sizeof safe), known[0] ? known : "none");
+            (void) err_set(err, DIBS_INVALID, "there is no parameter '%.64s' here; known are: %s", key,
+                           known[0] ? known : "none");
             return 400;
         }
     return 0;
@@ -117,7 +115,7 @@ bool router_host_is_local(const struct http_request *r)
     if (len >= sizeof name)
         return false;
     memcpy(name, host + is_bracketed, len);
-    /* "*" is no host, and "localhost" is also written in capitals. */
+    /* Accept localhost in any case, and addresses except "*". */
     return strcasecmp(name, "localhost") == 0 ||
            (name[0] != '*' && dibs_address_parse(name, addresses, &n, NULL) == DIBS_OK);
 }

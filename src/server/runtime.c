@@ -17,8 +17,8 @@
 
 enum {
     TURN_MAX_MS = 60000,
-    KEPT_FREE_BYTES = 1 << 20, /* a claim needs some 100 KiB for a moment: to give them back to the kernel
-                                  each time costs more */
+    KEPT_FREE_BYTES = 1 << 20, /* a claim uses about 100 KiB for a moment: returning them to the kernel each
+                                  time costs more */
 };
 
 static void on_signal(loop_source *source, uint32_t events)

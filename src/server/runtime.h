@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_SERVER_RUNTIME_H
 #define DIBS_SERVER_RUNTIME_H
-/* The life of a long-lived process: one event loop until SIGTERM or SIGINT, a reload at SIGHUP, readiness and
- * watchdog for the service manager, and a bounded time to finish open requests. */
+/* The main loop of a long-lived process, until SIGTERM or SIGINT: reload at SIGHUP, readiness and watchdog
+ * for the service manager, and a bounded time to finish open requests. */
 #include <stdbool.h>
 
 #include "base/loop.h"
@@ -10,17 +10,17 @@
 
 struct runtime_hooks {
     void *ctx;
-    /* Mandatory. Once a turn, after the loop has served the descriptors that were ready. */
+    /* Required. Called once per turn, after the loop has served the ready descriptors. */
     void (*turn)(void *ctx);
-    /* Mandatory. How long the loop may wait; below 0: without limit. */
+    /* Required. Returns how long the loop may wait; below 0: without limit. */
     int64_t (*next_ms)(void *ctx);
-    /* Optional. At SIGHUP. */
+    /* Optional. Called at SIGHUP. */
     void (*reload)(void *ctx);
-    /* Optional. At SIGUSR1: log statistics. */
+    /* Optional. Called at SIGUSR1: logs statistics. */
     void (*report)(void *ctx);
-    /* Mandatory. Once a turn after SIGTERM: accept nothing new. False: nothing is under way. */
+    /* Required. Called once per turn after SIGTERM: accepts nothing new. False: nothing is pending. */
     bool (*drain)(void *ctx);
-    int64_t drain_ms; /* at most */
+    int64_t drain_ms; /* longest time to drain */
 };
 
 struct runtime {
@@ -32,13 +32,13 @@ struct runtime {
     int64_t watchdog_ms; /* when the next watchdog message is due */
 };
 
-/* Open the loop and take over signals. `out` does not move until runtime_close(). */
+/* Open the loop and handle signals. `out` must not move until runtime_close(). */
 dibs_status runtime_open(struct runtime *out, dibs_err *err);
-void runtime_close(struct runtime *runtime); /* also of one that is zero or half open */
+void runtime_close(struct runtime *runtime); /* also of a zero or half-open one */
 /* Report readiness, then run until a signal, a failure of the loop, or the end of the drain. */
 dibs_status runtime_run(struct runtime *runtime, const struct runtime_hooks *hooks, dibs_err *err);
 
-/* The smaller of two waits; below 0: without limit. */
+/* Return the smaller of two waits; below 0: without limit. */
 static inline int64_t runtime_sooner(int64_t a_ms, int64_t b_ms)
 {
     return a_ms < 0 ? b_ms : b_ms < 0 || a_ms < b_ms ? a_ms : b_ms;

@@ -20,36 +20,33 @@
 #include "base/banned.h"
 
 enum {
-    FIRST_FD = 3,       /* of those that are passed, by systemd's protocol */
+    FIRST_FD = 3,       /* first passed descriptor in systemd's protocol */
     SEND_TIMEOUT_S = 1, /* a manager that does not read must not stop a daemon */
     NAMES_MAX = 4096,
     US_PER_MS = 1000,
 };
 
-/* A number of the environment; `otherwise` when it is not set. */
+/* Read a number from the environment; `otherwise` when it is not set. */
 static dibs_status read_number(const char *name, uint64_t otherwise, uint64_t *out, dibs_err *err)
 {
     const char *text = getenv(name);
-    char shown[80];
 
     *out = otherwise;
     if (text && !text_number(text, strlen(text), INT64_MAX, out))
-        return err_set(err, DIBS_INVALID, "%s is not a number: '%s'", name,
-                       text_safe(text, shown, sizeof shown));
+        return err_set(err, DIBS_INVALID, "%s is not a number: '%.80s'", name, text);
     return DIBS_OK;
 }
 
-/* ---- messages ---- */
+/* ---- notifications ---- */
 
 static dibs_status open_socket(const char *path, struct notify *out, dibs_err *err)
 {
     const struct timeval patience = { .tv_sec = SEND_TIMEOUT_S };
     size_t n = strlen(path);
-    char shown[160];
 
     if ((path[0] != '/' && path[0] != '@') || n < 2 || n >= sizeof out->to.sun_path)
-        return err_set(err, DIBS_INVALID, "NOTIFY_SOCKET is not the address of a Unix socket: '%s'",
-                       text_safe(path, shown, sizeof shown));
+        return err_set(err, DIBS_INVALID, "NOTIFY_SOCKET is not the address of a Unix socket: '%.160s'",
+                       path);
     out->to_len = socket_unix_address(path, &out->to);
     AUTO(fd_auto) int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0)
@@ -75,7 +72,7 @@ dibs_status notify_open(struct notify *out, dibs_err *err)
     (void) unsetenv("WATCHDOG_PID");
     if (s != DIBS_OK)
         return s;
-    /* Twice in the time that is allowed: one may come late. */
+    /* Send twice within the watchdog's time: one message may be late. */
     if (notify.fd >= 0 && watchdog_pid == (uint64_t) getpid() && watchdog_us > 0)
         notify.watchdog_ms = watchdog_us / 2 < US_PER_MS ? 1 : (int64_t) (watchdog_us / 2 / US_PER_MS);
     *out = notify;
@@ -103,9 +100,9 @@ bool notify_send(const struct notify *notify, enum notify_what what)
     return notify->fd < 0 || sendto(notify->fd, text, (size_t) n, MSG_NOSIGNAL, to, notify->to_len) == n;
 }
 
-/* ---- sockets that were opened for us ---- */
+/* ---- socket activation ---- */
 
-/* By their role. */
+/* Names of sockets by role. */
 static const struct {
     const char *name, *unit;
 } roles[] = {
@@ -127,7 +124,6 @@ static bool is_listening_stream(int fd)
 
 static dibs_status take_socket(int fd, const char *name, struct activation *out, dibs_err *err)
 {
-    char shown[80];
     int flags = fcntl(fd, F_GETFL);
     size_t role = 0;
 
@@ -136,9 +132,9 @@ static dibs_status take_socket(int fd, const char *name, struct activation *out,
     if (role == N_ROLES)
         return err_set(
             err, DIBS_INVALID,
-            "socket %d that was passed is named '%s', which is none of public, admin and portserver "
+            "socket %d that was passed is named '%.80s', which is none of public, admin and portserver "
             "(FileDescriptorName=)",
-            fd, text_safe(name, shown, sizeof shown));
+            fd, name);
     if (!is_listening_stream(fd) || flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
         fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
         return err_set(err, DIBS_INVALID, "descriptor %d that was passed is not a listening stream socket",
@@ -177,7 +173,7 @@ dibs_status activation_load(struct activation *out, dibs_err *err)
 
     if (s == DIBS_OK)
         s = read_number("LISTEN_FDS", 0, &n, err);
-    /* Another pid: meant for a parent that has passed its environment on. */
+    /* Another pid: the variables were meant for a parent. */
     if (s == DIBS_OK && pid == (uint64_t) getpid())
         s = take_sockets(n, getenv("LISTEN_FDNAMES"), &found, err);
     (void) unsetenv("LISTEN_PID");

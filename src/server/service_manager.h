@@ -2,7 +2,7 @@
 #ifndef DIBS_SERVER_SERVICE_MANAGER_H
 #define DIBS_SERVER_SERVICE_MANAGER_H
 /* Systemd's protocols: readiness and watchdog by datagrams to $NOTIFY_SOCKET, listening sockets by
- * $LISTEN_FDS. Both remove their variables from the environment, so that no child takes them for its own. */
+ * $LISTEN_FDS. Both remove their variables from the environment, so that no child uses them. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,21 +12,21 @@
 #include "dibs/status.h"
 
 struct notify {
-    int fd;                /* -1: there is no manager to notify */
-    struct sockaddr_un to; /* not connected: a manager may restart */
+    int fd;                /* -1: no manager to notify */
+    struct sockaddr_un to; /* not connected: the manager may restart */
     socklen_t to_len;
-    int64_t watchdog_ms; /* WATCHDOG is sent at least so often; 0: never */
+    int64_t watchdog_ms; /* interval of WATCHDOG messages; 0: none */
 };
 
 enum notify_what { NOTIFY_READY, NOTIFY_RELOADING, NOTIFY_STOPPING, NOTIFY_WATCHDOG };
 
-/* INVALID: the environment makes no sense. UNAVAILABLE: no descriptor left. */
+/* Open the socket to the manager. INVALID: a variable is malformed. UNAVAILABLE: no descriptor left. */
 dibs_status notify_open(struct notify *out, dibs_err *err);
 void notify_close(struct notify *notify);
-/* Does nothing without a manager. False: the manager cannot be reached, or does not read. */
+/* Send a message, if there is a manager. Return false when the manager is gone or does not read. */
 bool notify_send(const struct notify *notify, enum notify_what what);
 
-/* Sockets of one daemon: a few addresses for each role. */
+/* Enough for a few addresses per role. */
 #define ACTIVATION_MAX 16
 enum activation_role { ACTIVATION_PUBLIC, ACTIVATION_ADMIN, ACTIVATION_PORTSERVER };
 struct activation {
@@ -37,7 +37,7 @@ struct activation {
     } socket[ACTIVATION_MAX];
 };
 
-/* The name of a socket is its role ("public", which is the default, "admin" or "portserver") or its unit. The
- * caller owns the descriptors. INVALID: one is not a listening stream socket, or its name is not known. */
+/* Load the passed sockets, which the caller owns. A socket's name is its role ("public", the default,
+ * "admin" or "portserver") or its unit. INVALID: not a listening stream socket, or an unknown name. */
 dibs_status activation_load(struct activation *out, dibs_err *err);
 #endif

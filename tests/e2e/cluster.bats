@@ -82,7 +82,7 @@ cluster() {
     refused 2 release --hosts "$host" "$port"
     refused 2 release --hosts "$host" --all-mine
     refused 2 release --hosts "$host" --force job
-    says 'ends nothing that is held'
+    says 'ends only claims without a holder'
     refused 5 release --hosts elsewhere job
     DIBS_LEDGER=sqlite:$T/one.db DIBS_SOCKET=none refused 2 claim --hosts "$host"
 }

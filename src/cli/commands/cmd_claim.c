@@ -9,7 +9,7 @@
 
 #include "base/banned.h"
 
-/* Count the claims: -n, else one for each name, else one. */
+/* Return the number of claims: -n, else one per name, else one. */
 static dibs_status count_from(const struct cli *cli, size_t *out, dibs_err *err)
 {
     int64_t count = cli->argc > 1 ? cli->argc : 1;
@@ -56,7 +56,7 @@ typedef char name_text[DIBS_NAME_MAX + 1];
 static dibs_status name_request(struct cli *cli, size_t i, name_text *names, dibs_request *request,
                                 dibs_err *err)
 {
-    char text[DIBS_NAME_MAX + 16]; /* a longer one is refused below */
+    char text[DIBS_NAME_MAX + 16]; /* a longer name is refused below */
     const char *typed = cli->argv[cli->argc > 1 ? i : 0];
     const char *name = typed;
 
@@ -91,7 +91,7 @@ static dibs_status claim_on_hosts(struct cli *cli, const dibs_batch *batch, dibs
     AUTO(free_auto) dibs_claim *claims = calloc(hosts.n, sizeof *claims);
     s = claims ? dibs_claim_on_hosts(cli->handle, batch->requests, hosts.at, hosts.n, claims, err)
                : err_set(err, DIBS_FAILURE, "out of memory");
-    if (!s) /* for people it is one number */
+    if (!s) /* people need the number only once */
         s = cli_answer(cli, claims, cli->json ? hosts.n : 1, true, err);
     return s;
 }

@@ -45,7 +45,7 @@ static void check_manifest(struct visit *v)
     dibs_status code = cli->manifest ? DIBS_OK : cli->no_manifest.code;
     dibs_finding finding = { .severity = code == DIBS_DENIED ? DIBS_WARNING : DIBS_PROBLEM,
                              .topic = "manifest",
-                             .advice = "mend or remove it: until then nothing is claimed by it" };
+                             .advice = "repair or remove it: until then dibs does not claim by it" };
 
     if (code == DIBS_OK || code == DIBS_NOT_FOUND)
         return;

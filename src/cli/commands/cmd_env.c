@@ -7,9 +7,7 @@
 
 #include "base/banned.h"
 
-/* ---- printing ---- */
-
-/* Values are digits and commas: nothing to quote in any of these. */
+/* Values are digits and commas, so no format needs quotes. */
 static const struct format {
     const char *name;
     const char *before, *between; /* NULL: JSON */
@@ -58,8 +56,6 @@ static dibs_status format_from(const struct cli *cli, const struct format **out,
                    "env: there is no format '%.40s'; there are dotenv, export, json, fish and systemd", name);
 }
 
-/* ---- collecting ---- */
-
 static dibs_status print_pod(const struct printing *p, const char *typed, dibs_err *err)
 {
     const struct workload_group *group = p->cli->manifest;
@@ -86,7 +82,7 @@ static dibs_status print_pod(const struct printing *p, const char *typed, dibs_e
 
 typedef char env_name[DIBS_NAME_MAX + 8];
 
-/* All of the group: "web/0/http" is WEB_0_HTTP_PORT, and WEB_HTTP_PORT when the role has but one instance. */
+/* Write "web/0/http" as WEB_0_HTTP_PORT, or as WEB_HTTP_PORT when the role has one instance. */
 static void whole_name(const struct workload_need *need, env_name out)
 {
     char typed[DIBS_NAME_MAX + 1];
@@ -111,7 +107,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Check that no two of the ports have one name, before anything is claimed. */
+/* Check that no two ports have the same name, before anything is claimed. */
 static dibs_status check_once(const struct workload_needs *needs, dibs_err *err)
 {
     AUTO(free_auto) env_name *sorted = calloc(needs->n + 1, sizeof *sorted);

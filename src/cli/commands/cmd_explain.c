@@ -60,7 +60,7 @@ static const struct cli_opt opts[] = {
 const struct cli_cmd cmd_explain = {
     .name = "explain",
     .args = "PORT",
-    .summary = "Tell why a port can or cannot be had, and what to do",
+    .summary = "Explain why a port can or cannot be claimed, and what to do",
     .details = "The first line is the verdict, then a line for each reason with what to do.\n"
                "Nothing is probed and nothing is claimed. The exit code is 0 whatever the\n"
                "verdict; scripts read --json.",

@@ -7,7 +7,7 @@
 
 #include "base/banned.h"
 
-/* Get a port of the manifest as the manifest describes it. All ports of a block are requested. */
+/* Get a port as the manifest describes it. All ports of a block are requested. */
 static dibs_status get_need(struct cli *cli, const struct workload_need *need, dibs_err *err)
 {
     const struct workload_group *group = cli->manifest;
@@ -41,7 +41,7 @@ static dibs_status get_name(struct cli *cli, dibs_err *err)
 
     if (!s)
         s = cli_request_from(cli, &request, &ranges, err);
-    /* Without these options the claim is taken as it is. */
+    /* Without these options an existing claim keeps its bindings. */
     if (!cli_has(cli, "proto") && !cli_has(cli, "address"))
         request.n_bindings = 0;
     if (!s)
@@ -63,7 +63,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         return s ? s : get_name(cli, err);
     if (cli->n_given && (cli_has(cli, "port") || cli_has(cli, "prefer") || cli_has(cli, "proto") ||
                          cli_has(cli, "address") || cli_has(cli, "range") || cli_has(cli, "pool")))
-        return err_set(err, DIBS_INVALID, "get: what '%s' is, the manifest says; change it there", need.name);
+        return err_set(err, DIBS_INVALID, "get: the manifest defines '%s'; change it there", need.name);
     return get_need(cli, &need, err);
 }
 

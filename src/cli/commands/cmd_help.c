@@ -11,7 +11,7 @@
 static const struct {
     const char *name;
     void (*print)(FILE *to);
-    const char *script; /* instead */
+    const char *script; /* embedded script that is printed instead */
     const size_t *size;
 } formats[] = {
     { "text", help_overview, NULL, NULL },
@@ -35,7 +35,7 @@ static void json_opts(struct jsonw *w, const struct cli_opt *list)
     jsonw_end_array(w);
 }
 
-/* The table for machines: the named command, or all of them. */
+/* Write the command table as JSON: one command or all. */
 static void json_table(struct jsonw *w, const struct cli_cmd *only)
 {
     jsonw_array(w);
@@ -96,7 +96,7 @@ const struct cli_cmd cmd_help = {
     .name = "help",
     .args = "[COMMAND]",
     .summary = "Show help, the man page or shell completions",
-    .details = "Without COMMAND: what there is. Completions are read by the shell as it\n"
+    .details = "Without COMMAND: an overview. Completions are read by the shell as it\n"
                "starts; installing dibs puts them where it looks for them.",
     .examples = "dibs help claim\n"
                 "dibs help --format bash\n",

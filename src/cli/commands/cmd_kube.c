@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `dibs kube`, as help shows it; src/cli/kube runs it. */
+/* The help of `dibs kube`; src/cli/kube runs it. */
 #include "cli/cli.h"
 
 #include "base/banned.h"

@@ -14,16 +14,16 @@
 #include "base/banned.h"
 
 #define DEFAULT_LIMIT 50
-#define SEQ_MAX 1000000000000000000 /* above the number of any event, and within the range of the parser */
+#define SEQ_MAX 1000000000000000000 /* above the number of any event, and within the parser's range */
 
 struct history {
-    /* the filter */
+    /* filter */
     const char *name; /* absolute; NULL: any */
     uint16_t port;    /* 0: any */
     uint64_t since;
-    size_t limit; /* 0: all */
+    size_t limit; /* 0: no limit */
     bool is_newest;
-    /* matching events; with a limit and `is_newest` a ring that starts at `oldest` */
+    /* Matching events; with a limit and `is_newest` a ring that starts at `oldest`. */
     dibs_event *events;
     size_t n, max, oldest;
     bool is_failed;
@@ -34,7 +34,7 @@ static void history_auto(struct history *h)
     free(h->events);
 }
 
-/* Is it the name itself or one below it? */
+/* Is it the wanted name or one below it? */
 static bool name_matches(const char *wanted, const char *name)
 {
     size_t len = strlen(wanted);
@@ -42,7 +42,7 @@ static bool name_matches(const char *wanted, const char *name)
     return strncmp(wanted, name, len) == 0 && (name[len] == '\0' || name[len] == '/');
 }
 
-/* Collect an event. Bounded by --limit or by what the ledger keeps (DIBS_EVENTS_KEPT). */
+/* Collect an event. --limit, or the events that the ledger keeps (DIBS_EVENTS_KEPT), bounds the memory. */
 static bool collect(void *ctx, const dibs_event *event)
 {
     struct history *h = ctx;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `dibs ls`: claims page by page, so that neither memory nor a read of the ledger grows with their
- * number, and so that the audit may ask the library between two pages. */
+/* `dibs ls`: list claims page by page, so that neither memory nor a read of the ledger grows with their
+ * number, and the audit can call the library between two pages. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@
 
 struct scratch {
     dibs_claim page[PAGE];
-    dibs_port_report report; /* of the audit */
+    dibs_port_report report; /* for the audit */
 };
 
 struct listing {
@@ -48,8 +48,8 @@ static void append(char *out, size_t size, const char *word)
     (void) snprintf(out + used, size - used, "%s%s", used ? "," : "", word);
 }
 
-/* Write each protocol and each address once: a claim covers every pair of them but in rare cases, which `who`
- * and --json show exactly. */
+/* Write each protocol and each address once. A claim usually covers every pair of them; `who` and --json
+ * show the rare exceptions exactly. */
 static void binding_cells(struct cli_table *table, const dibs_claim *claim)
 {
     char protos[CELL] = "";
@@ -76,10 +76,10 @@ static void binding_cells(struct cli_table *table, const dibs_claim *claim)
 }
 
 /* Find the sockets that use the claim. */
-static dibs_status look(struct listing *l, const dibs_claim *claim, dibs_err *err)
+static dibs_status find_sockets(struct listing *l, const dibs_claim *claim, dibs_err *err)
 {
     dibs_port_report *report = &l->scratch->report;
-    /* Without a pool: only the sockets are needed, and the claim's pool may be a range or gone. */
+    /* Without a pool: only the sockets are needed, and the claim's pool may be a range or removed. */
     dibs_status status = dibs_port_explain(
         l->cli->handle, &(dibs_port_question){ claim->port, NULL, claim->bindings, claim->n_bindings },
         report, err);
@@ -103,7 +103,7 @@ static void listener_cell(struct listing *l, const dibs_claim *claim)
 
         cli_socket_owner(socket, owner, sizeof owner);
         (void) snprintf(word, sizeof word, "%s %s", cli_socket_relation(socket, claim, 1), owner);
-        if (!strstr(all, word)) /* IPv4 and IPv6 of one server are one line */
+        if (!strstr(all, word)) /* IPv4 and IPv6 sockets of one server are one entry */
             append(all, sizeof all, word);
     }
     cli_table_cell(&l->table, all[0] ? all : "nobody");
@@ -156,7 +156,7 @@ static dibs_status show(struct listing *l, const dibs_claim *claim, dibs_err *er
         return DIBS_OK;
     }
     if (l->is_audit) {
-        dibs_status status = look(l, claim, err);
+        dibs_status status = find_sockets(l, claim, err);
 
         if (status != DIBS_OK)
             return status;
@@ -183,7 +183,7 @@ static dibs_status fetch(struct listing *l, dibs_err *err)
     return dibs_claim_list(l->cli->handle, &l->filter, collect, l, err);
 }
 
-/* Show the page that was fetched and all behind it. It ends, because ids rise from page to page. */
+/* Show the fetched page and all pages after it. Terminates because ids rise from page to page. */
 static dibs_status show_claims(struct listing *l, dibs_err *err)
 {
     dibs_status status = DIBS_OK;
@@ -240,7 +240,7 @@ static dibs_status show_unclaimed(struct listing *l, dibs_err *err)
     dibs_repair_plan plan = { .pool = l->filter.pool, .is_dry_run = true };
 
     if (l->filter.name_prefix)
-        return DIBS_OK; /* a socket without a claim has no name */
+        return DIBS_OK; /* sockets without a claim have no name to print */
     return dibs_repair(l->cli->handle, &plan, unclaimed, l, err);
 }
 
@@ -251,7 +251,7 @@ static dibs_status print_all(struct listing *l, dibs_err *err)
     struct jsonw *w = &l->cli->w;
     bool is_table = !l->cli->json && !l->is_names;
     bool has_parts = l->cli->json && l->is_audit;
-    dibs_status status = fetch(l, err); /* a ledger that cannot be read leaves stdout empty */
+    dibs_status status = fetch(l, err); /* before any output: an unreadable ledger leaves stdout empty */
 
     if (status != DIBS_OK)
         return status;
@@ -345,14 +345,14 @@ static const struct cli_opt opts[] = {
 const struct cli_cmd cmd_ls = {
     .name = "ls",
     .args = "[NAME_PREFIX|PORT]",
-    .summary = "List what is held",
+    .summary = "List claims",
     .details = "A row for each claim. STATE is alive, dead (the next reap ends it), unknown\n"
-               "(nothing certain can be said of its holder; the claim is left alone), orphan\n"
+               "(the state of its holder is not certain; the claim stays), orphan\n"
                "(the holder is dead, its socket is still bound) or kept (no holder, stays\n"
                "until released). NAME_PREFIX is whole leading parts of a name, relative to\n"
                "the current group unless it starts with a slash.\n"
                "\n"
-               "--audit adds who really listens: the claim's holder, another process of the\n"
+               "--audit adds which process listens: the holder, another process of the\n"
                "same user, or a foreign one.",
     .examples = "dibs ls\ndibs ls --json\ndibs ls --audit --pool default\n",
     .opts = opts,

@@ -13,8 +13,7 @@
 
 #include "base/banned.h"
 
-/* All pools. Users make them, so they are few: the ledger returns them at once, and usage is read afterwards.
- */
+/* All pools. The ledger returns them at once, because users make only a few; usage is read afterwards. */
 struct pools {
     dibs_pool *item;
     size_t n, max;
@@ -155,7 +154,7 @@ static dibs_status options(const struct cli *cli, dibs_pool *pool, dibs_err *err
     return status;
 }
 
-/* Does an end of one of the ranges lie in the kernel's ephemeral range? */
+/* Is an end of one of the ranges in the kernel's ephemeral range? */
 static bool is_ephemeral(struct cli *cli, const dibs_pool *pool)
 {
     AUTO(free_auto) dibs_port_report *report = calloc(1, sizeof *report);
@@ -173,7 +172,7 @@ static bool is_ephemeral(struct cli *cli, const dibs_pool *pool)
     return is_found;
 }
 
-/* Warn of withheld ports. Advice only: a failure is ignored, and doctor warns as well. */
+/* Warn of withheld ports. Only advice: errors are ignored, and doctor warns as well. */
 static void warn_withheld(struct cli *cli, const dibs_pool *pool)
 {
     dibs_pool_usage usage = { 0 };
@@ -186,7 +185,7 @@ static void warn_withheld(struct cli *cli, const dibs_pool *pool)
              usage.n_withheld, usage.size);
 }
 
-/* The claims that will lie outside of a pool's new ranges. */
+/* Claims outside of a pool's new ranges. */
 struct strays {
     const dibs_pool *pool;
     size_t n;
@@ -234,7 +233,7 @@ static dibs_status set(struct cli *cli, dibs_err *err)
     }
     if (status == DIBS_OK)
         status = options(cli, &pool, err);
-    /* Before the change, because afterwards those of other hosts are not visible here. Advice only. */
+    /* List them before the change, because afterwards claims of other hosts are not visible here. */
     const dibs_filter filter = { .pool = pool.name };
     if (status == DIBS_OK && dibs_claim_list(cli->handle, &filter, note_stray, &strays, NULL) != DIBS_OK)
         strays.n = 0;

@@ -17,7 +17,7 @@ static bool show(void *ctx, const dibs_claim *claim)
         wire_claim(&cli->w, claim, true);
         return true;
     }
-    /* Its lease has ended, whatever the time is. */
+    /* The lease has ended, whatever the clock says. */
     cli_holder(claim, INT64_MAX, holder, sizeof holder);
     (void) printf("%u %s %s\n", claim->port, claim->name[0] ? text_safe(claim->name, name, sizeof name) : "-",
                   text_safe(holder, safe, sizeof safe));
@@ -36,8 +36,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     cli_begin_list(cli);
     dibs_status status = dibs_reap(cli->handle, flags, show, cli, &n, err);
 
-    cli_end_list(
-        cli); /* also after a failure: claims that were reaped before it are gone, and must be shown */
+    cli_end_list(cli); /* also after a failure: claims reaped before it must be shown */
     if (status == DIBS_OK)
         cli_note(cli, "%zu claim%s %s", n, n == 1 ? "" : "s",
                  flags & DIBS_REAP_DRY_RUN ? "would be reaped" : "reaped");

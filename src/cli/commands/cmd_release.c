@@ -14,7 +14,7 @@ struct target {
 /* All targets are tried: the first failure is the answer, the others are warnings. */
 struct release {
     struct cli *cli;
-    struct cli_hosts hosts; /* n 0: this one */
+    struct cli_hosts hosts; /* n 0: this host */
     size_t n;               /* claims that ended */
     dibs_status status;
 };
@@ -35,8 +35,9 @@ static dibs_status check(const struct cli *cli, dibs_err *err)
     if (cli_has(cli, "hosts") && given)
         return err_set(err, DIBS_INVALID, "release: '--hosts' is for names");
     if (cli_has(cli, "hosts") && cli_has(cli, "force"))
-        return err_set(err, DIBS_INVALID,
-                       "release: '--hosts' ends nothing that is held, so '--force' does not go with it");
+        return err_set(
+            err, DIBS_INVALID,
+            "release: '--hosts' ends only claims without a holder, so '--force' cannot be used with it");
     return DIBS_OK;
 }
 
@@ -54,7 +55,7 @@ static dibs_status read_target(struct release *r, int i, struct target *out, dib
                : s;
 }
 
-/* Find a claim before any is released: INVALID for a name of several claims, or no token. Other failures
+/* Find a claim before any is released. INVALID: a name of several claims, or a malformed token; other errors
  * concern this target alone. */
 static dibs_status find_target(const struct release *r, const struct target *target, dibs_err *err)
 {
@@ -87,8 +88,7 @@ static void release_target(struct release *r, const struct target *target, dibs_
     }
 }
 
-/* Each step is done for all targets before the next: a mistyped one must not be found after half of the
- * others have ended. */
+/* Do each step for all targets before the next: a mistyped target must be found before a claim ends. */
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     struct release r = { .cli = cli };
@@ -127,13 +127,13 @@ const struct cli_cmd cmd_release = {
     .name = "release",
     .args = "NAME|PORT... | --all-mine",
     .summary = "End claims",
-    .details = "A name or number finds among your own claims, and touches nobody else's. Only\n"
+    .details = "A name or number finds only your own claims, never those of others. Only\n"
                "root ends another user's claim, when root has none of that name. It is no\n"
                "error when there is nothing to end, so it may be called twice. When there are\n"
                "several claims, they are listed and nothing at all is done.\n"
                "\n"
-               "With --hosts the claims end that 'dibs claim --hosts' has made, while nobody\n"
-               "holds them there, of all these hosts or of none.\n"
+               "With --hosts, end the claims that 'dibs claim --hosts' made and that have no\n"
+               "holder, on all these hosts or on none.\n"
                "\n"
                "With --json the answer is how many claims ended.",
     .examples = "dibs release web\n"

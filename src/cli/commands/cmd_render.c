@@ -13,10 +13,10 @@
 
 /* A name in the template, listed once. */
 struct named {
-    const char *typed; /* as it stands in the template; "": another port of a block */
+    const char *typed; /* as in the template; "": another port of a block */
     char name[DIBS_NAME_MAX + 1];
     dibs_request request;
-    size_t at; /* of its claim; two spellings of one name have one claim */
+    size_t at; /* index of its claim; two spellings of one name share a claim */
 };
 
 struct rendering {
@@ -36,8 +36,6 @@ static void rendering_free(struct rendering *r)
     free(r->names);
     free(r->claims);
 }
-
-/* ---- collecting the names ---- */
 
 static bool is_name(const struct template_piece *piece)
 {
@@ -104,7 +102,6 @@ static dibs_status want(struct rendering *r, const char *typed, dibs_err *err)
     return is_found ? want_need(r, typed, need, err) : want_name(r, typed, err);
 }
 
-/* Claim all names. */
 static dibs_status claim(struct rendering *r, dibs_err *err)
 {
     AUTO(free_auto) dibs_request *requests = calloc(r->n_claims + 1, sizeof *requests);
@@ -113,7 +110,7 @@ static dibs_status claim(struct rendering *r, dibs_err *err)
     r->claims = calloc(r->n_claims + 1, sizeof *r->claims);
     if (!requests || !r->claims)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    for (size_t i = r->n; i-- > 0;) { /* the first spelling counts */
+    for (size_t i = r->n; i-- > 0;) { /* the first spelling wins */
         struct named *named = &r->names[i];
 
         requests[named->at] = named->request;
@@ -139,10 +136,7 @@ static dibs_status collect(struct rendering *r, dibs_err *err)
     return DIBS_OK;
 }
 
-/* ---- filling in ---- */
-
-/* Write where a client finds it: the claim's address, or localhost when it is every address. A port mostly
- * follows, so IPv6 stands in brackets. */
+/* Write the address for a client: localhost for the wildcard, IPv6 in brackets because a port follows. */
 static void put_address(const dibs_claim *claim, FILE *to)
 {
     char text[CLI_ADDRESS_BYTES] = "localhost";

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* renew and transfer: how long a claim is held, and by whom. */
+/* `renew` and `transfer`: change how long a claim is held, and by which holder. */
 #include "base/err.h"
 #include "cli/claim_options.h"
 
 #include "base/banned.h"
 
-/* Without --ttl the lease gets the length it had. */
+/* Renew a lease; without --ttl it keeps its length. */
 static dibs_status renew(struct cli *cli, const dibs_which *which, int64_t ttl_ms, dibs_claim *out,
                          dibs_err *err)
 {
@@ -29,7 +29,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     if (!s)
         s = cli_heir_from(cli, &heir, &is_given, err);
     if (!s && !is_given && !is_renew)
-        s = err_set(err, DIBS_INVALID, "transfer: say who shall hold it: --pid PID, --ttl TIME or --keep");
+        s = err_set(err, DIBS_INVALID, "transfer: name the new holder: --pid PID, --ttl TIME or --keep");
     if (!s)
         s = cli_open(cli, err);
     if (!s)
@@ -70,7 +70,7 @@ const struct cli_cmd cmd_transfer = {
     .name = "transfer",
     .args = "NAME|PORT | --token TOKEN",
     .summary = "Hand a claim over to another holder and print its port",
-    .details = "The claim gets a new token (shown with --json); the old one is worth nothing\n"
+    .details = "The claim gets a new token (shown with --json); the old one is invalid\n"
                "from then on.",
     .examples = "dibs transfer web --keep\n"
                 "dibs transfer web --ttl 30m\n",

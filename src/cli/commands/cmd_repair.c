@@ -47,7 +47,7 @@ static dibs_status observe(const char *path, dibs_observed **list, size_t *n, di
 
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
-    /* An empty list is an observation too: nothing is in use. NULL would mean the live sockets. */
+    /* An empty list means that nothing is in use; NULL would mean the live sockets. */
     static const dibs_observed none = { 0 };
     AUTO(free_auto) dibs_observed *list = NULL;
     const char *path = cli_value(cli, "observed");
@@ -83,7 +83,7 @@ static const struct cli_opt opts[] = {
 const struct cli_cmd cmd_repair = {
     .name = "repair",
     .args = "",
-    .summary = "Compare the ledger with what is really in use, and mend it",
+    .summary = "Compare the ledger with the ports really in use, and repair it",
     .details = "Without --observed the live sockets of this host are looked at. An observed\n"
                "list has lines `PROTO ADDRESS PORT [NAME]`, or `PORT [NAME]` for tcp on *;\n"
                "blank lines and # comments are skipped. Or a JSON array of objects with port,\n"

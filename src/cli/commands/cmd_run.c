@@ -45,7 +45,7 @@ dibs_status run_by_manifest(const struct cli *cli, dibs_err *err)
     for (const struct cli_opt *opt = opts; opt->name; opt++)
         if (strcmp(opt->name, "all") != 0 && cli_has(cli, opt->name))
             return err_set(err, DIBS_INVALID,
-                           "run: which ports a role has, the manifest says, not '--%s'; change it there",
+                           "run: the manifest defines the ports of a role, not '--%s'; change it there",
                            opt->name);
     return DIBS_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `dibs serve`, as help shows it; src/cli/serve runs it. */
+/* The help of `dibs serve`; src/cli/serve runs it. */
 #include "cli/cli.h"
 
 #include "base/banned.h"

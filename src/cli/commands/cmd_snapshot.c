@@ -23,7 +23,7 @@ static bool write_pool(void *ctx, const dibs_pool *pool)
     return true;
 }
 
-/* One pool only: --pool narrows the full format, too. */
+/* Export one pool: --pool narrows the full format, too. */
 static dibs_status export_pools(struct cli *cli, const char *name, struct jsonw *w, dibs_err *err)
 {
     dibs_pool pool = { 0 };
@@ -95,7 +95,7 @@ static dibs_status export(struct cli *cli, dibs_err *err)
         format = "full";
     if (strcmp(format, "full") != 0 && strcmp(format, "k8s") != 0)
         return err_set(err, DIBS_INVALID, "--format: neither full nor k8s");
-    /* Into memory first: a failure half way must not leave half a document anywhere. */
+    /* Write to memory first: a failure must not leave half a document. */
     FILE *to = open_memstream(&text, &len);
 
     if (!to)
@@ -108,7 +108,7 @@ static dibs_status export(struct cli *cli, dibs_err *err)
     if (status == DIBS_OK && strcmp(path, "-") != 0)
         status = cli_output_save(path, text, len, true, err);
     else if (status == DIBS_OK)
-        (void) fwrite(text, 1, len, stdout); /* main looks at stdout's state at the end */
+        (void) fwrite(text, 1, len, stdout); /* main checks stdout's state at the end */
     free(text);
     return status;
 }
@@ -133,7 +133,7 @@ static dibs_status import_full(struct cli *cli, const jsonr_value *root, size_t 
     dibs_status status = wire_snapshot_read(root, &snapshot, err);
 
     if (status == DIBS_OK && cli_has(cli, "pool"))
-        return err_set(err, DIBS_INVALID, "--pool: a full snapshot says itself which pool a claim is of");
+        return err_set(err, DIBS_INVALID, "--pool: a full snapshot contains the pool of each claim");
     if (status != DIBS_OK)
         return status;
     return dibs_claim_restore(
@@ -192,7 +192,7 @@ const struct cli_cmd cmd_snapshot = {
                "RangeAllocation of Kubernetes: a range and a bit for each port in use.\n"
                "FILE - is standard input or output. Import sees the format, checks all of it,\n"
                "and brings back all or nothing; claims that are there already stay as they\n"
-               "are, pools become what the file says, and holders that are over are dropped.\n"
+               "are, pools become what the file says, and dead holders are dropped.\n"
                "Ports of a k8s snapshot become kept static claims.",
     .examples = "dibs snapshot export claims.json\ndibs snapshot import claims.json\n",
     .opts = opts,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* up, down and plan: the manifest as a whole. */
+/* `up`, `down` and `plan`: the whole manifest. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 #include "base/banned.h"
 
-/* A port a line: "web/0/http 20001". */
+/* Print one port per line: "web/0/http 20001". */
 static void print_ports(struct cli *cli, const struct workload_plan *plan)
 {
     char name[DIBS_NAME_MAX + 1];
@@ -26,7 +26,7 @@ static void print_ports(struct cli *cli, const struct workload_plan *plan)
                           plan->changes[i].claim.port);
 }
 
-/* Note what is true of all claims, once. */
+/* Note once what holds for all claims. */
 static void note_all_claims(const struct cli *cli, const struct workload_plan *plan)
 {
     dibs_claim any = { .was_there = true };
@@ -38,7 +38,7 @@ static void note_all_claims(const struct cli *cli, const struct workload_plan *p
     cli_note_claims(cli, &any, plan->n > 0);
 }
 
-/* Find the first kept claim of a directory that is gone. */
+/* Find the first kept claim of a removed directory. */
 static bool find_left(void *ctx, const dibs_claim *claim)
 {
     dibs_claim *left = ctx;
@@ -49,8 +49,7 @@ static bool find_left(void *ctx, const dibs_claim *claim)
     return false;
 }
 
-/* Note that a moved directory counts as another one: its group has a suffix, and other ports, because the old
- * path still owns the name. */
+/* Note that a moved directory has other ports, because its old path still owns the group's name. */
 static void note_moved(const struct cli *cli, const struct workload_group *group,
                        const struct workload_plan *plan)
 {
@@ -68,7 +67,7 @@ static void note_moved(const struct cli *cli, const struct workload_group *group
              stem, left.project);
 }
 
-/* `up` and `plan` */
+/* Run `up` or `plan`. */
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     bool is_plan = cli->cmd == &cmd_plan;

@@ -65,7 +65,7 @@ static bool claim_has_proto(const dibs_claim *claim, dibs_proto proto)
     return false;
 }
 
-/* Narrow the report to one protocol. */
+/* Keep only the sockets and claims of one protocol. */
 static void keep_proto(dibs_port_report *report, dibs_proto proto)
 {
     size_t n = 0;

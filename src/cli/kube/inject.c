@@ -62,7 +62,8 @@ static dibs_status inject(struct cli *cli, dibs_err *err)
     if (s == DIBS_OK)
         s = deliver(cli, result, n, err);
     if (s != DIBS_OK && kube_injection_undo(injection, cli->handle, &why) != DIBS_OK)
-        cli_warn("the claims stay as the new text has them, for they could not be put back: %s", why.msg);
+        cli_warn("the claims stay as in the new text, because the old ones could not be put back: %s",
+                 why.msg);
     return s;
 }
 

@@ -16,7 +16,7 @@
 
 enum { NAME_BYTES = 128, SERVERS_MAX = 64 };
 
-/* The ledger must be one that webhooks on several machines can share. */
+/* Check that the ledger is one that webhooks on several machines can share. */
 static dibs_status check_ledger(const struct cli *cli, dibs_err *err)
 {
     if (strncmp(cli->settings.ledger, "etcd://", strlen("etcd://")) == 0)
@@ -39,7 +39,6 @@ static dibs_status read_servers(const struct cli *cli, struct bytes *out, dibs_e
     return n > 0 ? install_write_peers(ranges, n, out, err) : DIBS_OK;
 }
 
-/* Check all values. */
 static dibs_status check_values(const struct cli *cli, const struct kube_pool_flags *pool, dibs_err *err)
 {
     const char *ns = cli_value(cli, "namespace");
@@ -62,8 +61,7 @@ static dibs_status make_tls(const char *ns, struct install_tls *out, dibs_err *e
     return install_tls_make(name, clock_now(0).wall_ms, out, err);
 }
 
-/* Read the certificates of the installed Secret: new ones would make replicas and API server disagree until
- * both have them. */
+/* Read the installed Secret: with new certificates, replicas and API server would disagree for a while. */
 static dibs_status read_tls(const char *path, struct install_tls *out, dibs_err *err)
 {
     char *text = NULL;

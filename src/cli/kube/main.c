@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* dibs-kube: the Kubernetes parts. `dibs kube` executes it. */
+/* dibs-kube: the Kubernetes commands. `dibs kube` executes it. */
 #include "cli/kube/kube.h"
 #include "cli/program.h"
 #include "kube/controller/controller.h"

@@ -64,7 +64,7 @@ dibs_status kube_webhook(struct cli *cli, dibs_err *err)
     return s;
 }
 
-/* The pool is the one that a setting names; without one it is the pool `kube`. */
+/* Use the pool that a setting names, by default `kube`. */
 struct kube_pool_flags kube_pool_flags(const struct cli *cli)
 {
     return (struct kube_pool_flags){

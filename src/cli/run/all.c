@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `dibs run --all`: run every pod whose role has a command, side by side. All ports are claimed in one step,
- * each line of output stands behind its pod's title, and the pods are stopped together. */
+/* `dibs run --all`: run every pod whose role has a command, in parallel. All ports are claimed in one step,
+ * each line of output is prefixed with its pod's title, and the pods are stopped together. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,8 +21,8 @@
 enum {
     PARTS_MAX = 512, /* processes of one call; each needs a few file descriptors */
     SAME_MOMENT_MS = 500,
-    GRACE_MS = 10000, /* between the first signal and SIGKILL */
-    IDLE_MS = 1000,   /* after the end, for a reader that does not read */
+    GRACE_MS = 10000, /* from the first signal to SIGKILL */
+    IDLE_MS = 1000,   /* how long a reader may be idle after the end */
     STREAMS = 2,      /* stdout, stderr */
     TITLE_MAX = 3 * 64,
 };
@@ -40,20 +40,20 @@ struct processes {
     struct pods pods;
     struct part *parts;
     size_t n, n_living;
-    struct child *children; /* of those that have started; later ones close their pipes */
+    struct child *children; /* children started so far; later ones close their pipes */
     struct child_signals signals;
     struct launch_claims claims;
     struct relay_sink sinks[STREAMS];
     struct pollfd *polled; /* both sinks, signals, streams */
-    size_t turn;           /* of the part that writes first */
+    size_t turn;           /* index of the part that writes first */
     int width;             /* of the longest title */
-    int code;              /* exit code of the first that ended; -1: none has */
-    int failed;            /* errno of the first that could not be run */
+    int code;              /* exit code of the first part that ended; -1: none has */
+    int failed;            /* errno of the first part that could not run */
     const char *failed_command;
     bool is_stopping;
     bool is_signalled;  /* a signal has asked dibs to stop */
-    int64_t term_at_ms; /* when SIGTERM follows an interrupt that was ignored; 0: not, or done */
-    int64_t kill_at_ms; /* 0: not, or done */
+    int64_t term_at_ms; /* when SIGTERM follows an ignored interrupt; 0: not pending */
+    int64_t kill_at_ms; /* when SIGKILL follows; 0: not pending */
 };
 
 static void processes_free(struct processes *all)
@@ -74,8 +74,6 @@ static void processes_free(struct processes *all)
     free(all->claims.requests);
     free(all->claims.claims);
 }
-
-/* ---- the parts ---- */
 
 static dibs_status add_part(struct processes *all, const struct workload_pod *which, dibs_err *err)
 {
@@ -123,10 +121,7 @@ static dibs_status find_parts(struct processes *all, dibs_err *err)
     return s;
 }
 
-/* ---- starting ---- */
-
-/* In the child: execute the command, in a process group of its own, so that its children are stopped with it.
- */
+/* In the child: execute the command in its own process group, so that its children are stopped with it. */
 static int exec_part(void *ctx, const uint16_t *ports)
 {
     struct part *part = ctx;
@@ -165,7 +160,7 @@ static dibs_status start_part(struct processes *all, size_t i, dibs_err *err)
         return s;
     all->children[i] = part->child;
     all->n_living++;
-    (void) setpgid(part->child.pid, part->child.pid); /* the child does it, too: one of them is first */
+    (void) setpgid(part->child.pid, part->child.pid); /* parent and child both do it: either may be first */
     for (int k = 0; k < STREAMS; k++)
         fd_auto(&part->write_end[k]);
     return DIBS_OK;
@@ -206,7 +201,7 @@ static dibs_status start_commands(struct processes *all, dibs_err *err)
     return DIBS_OK;
 }
 
-/* ---- while they run ---- */
+/* ---- main loop ---- */
 
 /* Move the parts' output into the sinks as far as it fits. The parts take turns at being first. */
 static void relay(struct processes *all)
@@ -230,7 +225,7 @@ static void signal_all(const struct processes *all, int sig)
     for (size_t i = 0; i < all->n; i++) {
         pid_t pid = all->parts[i].child.pid;
 
-        if (pid > 0 && kill(-pid, sig) < 0) /* not reaped yet: the group is its own */
+        if (pid > 0 && kill(-pid, sig) < 0) /* not reaped yet: the process group is still its own */
             (void) kill(pid, sig);
     }
 }
@@ -247,7 +242,7 @@ static void begin_stop(struct processes *all, int sig, int code)
     all->is_stopping = true;
 }
 
-/* Send SIGTERM and SIGKILL when they are due. Returns how long until the next one; -1: there is none. */
+/* Send SIGTERM and SIGKILL when they are due. Return the time until the next one; -1: none. */
 static int64_t send_due_signals(struct processes *all)
 {
     int64_t now = clock_monotonic_ms();
@@ -264,7 +259,7 @@ static int64_t send_due_signals(struct processes *all)
     return next ? next - now : -1;
 }
 
-/* Note which part has ended. Not by cli_note(), which could block. */
+/* Note which part has ended. cli_note() could block. */
 static void note_end(struct processes *all, const struct part *part, int code)
 {
     char note[TITLE_MAX + 64];
@@ -286,7 +281,7 @@ static void reap_all(struct processes *all)
         if (part->child.pid <= 0 ||
             waitid(P_PID, (id_t) part->child.pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid == 0)
             continue;
-        /* Stop the processes that it has left behind, while the group is still its own. */
+        /* Stop the processes that it has left, while the process group is still its own. */
         (void) kill(-part->child.pid, SIGTERM);
         (void) waitpid(part->child.pid, &status, 0);
         int code = child_ended(&part->child, status, &failed);
@@ -301,8 +296,7 @@ static void reap_all(struct processes *all)
     }
 }
 
-/* Is this a second Ctrl-C? Wrappers forward a signal that the terminal has sent already: that comes at the
- * same moment. */
+/* Is this a second Ctrl-C? A wrapper that forwards the terminal's signal sends it at the same moment. */
 static bool is_impatient(const struct processes *all)
 {
     return all->is_stopping && clock_monotonic_ms() - (all->kill_at_ms - GRACE_MS) > SAME_MOMENT_MS;
@@ -327,14 +321,14 @@ static void read_signals(struct processes *all, int fd)
     }
 }
 
-/* Wait for output, a writable sink or signals, at most so long (-1: without limit), and move output. True:
- * something was written. */
+/* Wait for output, a writable sink or signals, at most `timeout_ms` (-1: without limit), and move output.
+ * Return true when something was written. */
 static bool await(struct processes *all, int signals, int64_t timeout_ms)
 {
     nfds_t n = 0;
     bool is_written = false;
 
-    /* An empty sink is not polled: a closed one would wake us again and again. */
+    /* Do not poll an empty sink: a closed one would wake us again and again. */
     for (int s = 0; s < STREAMS; s++)
         all->polled[n++] =
             (struct pollfd){ .fd = all->sinks[s].used ? all->sinks[s].fd : -1, .events = POLLOUT };
@@ -372,8 +366,8 @@ static bool has_more(const struct processes *all)
     return has;
 }
 
-/* Write what is left in the pipes and buffers. The reader has unlimited time until a signal asks dibs to
- * stop; then only while it goes on reading. */
+/* Write the rest of the pipes and buffers. The reader has unlimited time until a signal asks dibs to stop;
+ * then only while it keeps reading. */
 static void drain(struct processes *all, int signals)
 {
     for (size_t i = 0; i < all->n; i++)

@@ -14,8 +14,8 @@
 
 #include "base/banned.h"
 
-/* Every signal is forwarded but these: signals of faults and limits of dibs itself, job control of a group in
- * the background, and a broken pipe. (SIGKILL and SIGSTOP cannot be caught.) */
+/* Every signal is forwarded except these: faults and limits of dibs itself, job control of a background
+ * group, and a broken pipe. (SIGKILL and SIGSTOP cannot be caught.) */
 static const int ours[] = { SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGSYS,
                             SIGXCPU, SIGXFSZ, SIGTTIN, SIGTTOU, SIGPIPE };
 
@@ -35,9 +35,9 @@ static bool read_all(int fd, void *to, size_t size)
     return true;
 }
 
-/* The child's side: wait for the ports, then execute the command. Without ports dibs failed or died, and
- * nothing must run. A command that cannot be executed leaves the child waiting until dibs has released its
- * claims: for the daemon a process that ends is one that has run. */
+/* In the child: wait for the ports, then execute the command. Without ports dibs has failed or died, and
+ * nothing must run. If exec fails, wait until dibs has released the claims: for the daemon a process that
+ * ends is one that has run. */
 static _Noreturn void wait_and_exec(const struct child_plan *plan, int go, int outcome,
                                     const struct child_signals *before)
 {
@@ -64,15 +64,15 @@ dibs_status child_prepare(struct child_signals *out, dibs_err *err)
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         (void) sigdelset(&out->waited, ours[i]);
     sigset_t blocked = out->waited;
-    (void) sigaddset(&blocked, SIGPIPE); /* a child that is gone already must not end dibs */
-    /* Inherited as ignored, SIGCHLD would hide the child's end. */
+    (void) sigaddset(&blocked, SIGPIPE); /* a child that is gone must not end dibs */
+    /* If SIGCHLD was inherited as ignored, dibs would not see the child's end. */
     if (sigprocmask(SIG_BLOCK, &blocked, &out->mask) || sigaction(SIGCHLD, &plain, &out->on_child))
         return err_os(err, DIBS_FAILURE, errno, "run: cannot prepare signals");
     return DIBS_OK;
 }
 
-/* Fork a child with this process name. The child inherits the name: set in the child itself it could come too
- * late for the claim that records it. */
+/* Fork a child with this process name. The child inherits the name: set in the child itself, it could come
+ * too late for the claim that records it. */
 static pid_t fork_as(const char *name)
 {
     char own[16] = "";
@@ -104,7 +104,7 @@ dibs_status child_start(const struct child_plan *plan, const struct child_signal
     if (child.pid < 0)
         return err_os(err, DIBS_FAILURE, errno, "run: cannot start a process");
     if (!child.pid) {
-        (void) close(fd_take(&go_out)); /* else dibs would never see its end */
+        (void) close(fd_take(&go_out)); /* otherwise dibs would never see end-of-file */
         (void) close(fd_take(&outcome_in));
         for (size_t i = 0; i < plan->n_others; i++) {
             (void) close(plan->others[i].go);
@@ -134,8 +134,8 @@ void child_cancel(struct child *child)
     child->pid = 0;
 }
 
-/* Does the terminal send this signal to the whole foreground group, the command included? Only a hangup goes
- * to the session leader alone. */
+/* Does the terminal send this signal to the whole foreground group, including the command? Only a hangup
+ * goes to the session leader alone. */
 static bool is_for_group(int sig)
 {
     switch (sig) {
@@ -151,18 +151,18 @@ static bool is_for_group(int sig)
 
 static void hand_on(const struct child *child, const siginfo_t *info)
 {
-    bool is_kernels = info->si_code > 0; /* a terminal, or an alarm that was set before dibs was run */
+    bool is_kernels = info->si_code > 0; /* a terminal, or an alarm set before dibs was executed */
 
     if (is_kernels ? is_for_group(info->si_signo) : info->si_pid == child->pid)
-        return; /* the command has it already, or sent it itself */
+        return; /* the command has received it already, or sent it itself */
     if (info->si_code == SI_QUEUE)
         (void) sigqueue(child->pid, info->si_signo, info->si_value);
     else
         (void) kill(child->pid, info->si_signo);
 }
 
-/* Look at the child's state; true when it has ended. */
-static bool look(const struct child *child, int *status)
+/* Check the child's state. Return true when it has ended. */
+static bool has_ended(const struct child *child, int *status)
 {
     pid_t pid = waitpid(child->pid, status, WNOHANG | WUNTRACED);
 
@@ -170,14 +170,14 @@ static bool look(const struct child *child, int *status)
         return false;
     if (!WIFSTOPPED(*status))
         return true;
-    /* Stopped from the keyboard: the shell waits for dibs to stop as well, and continues both. A SIGSTOP
-     * concerns the command alone; its sender does not know of dibs. */
+    /* Stopped from the keyboard: stop dibs as well, because the shell waits for it and continues both.
+     * SIGSTOP concerns the command alone; its sender does not know of dibs. */
     if (WSTOPSIG(*status) == SIGTSTP || WSTOPSIG(*status) == SIGTTIN || WSTOPSIG(*status) == SIGTTOU)
         (void) kill(getpid(), SIGSTOP);
     return false;
 }
 
-/* The errno of exec; 0: it runs, or nothing is known yet. */
+/* Return the errno of exec; 0: it runs, or nothing is known yet. */
 static int failure_of(const struct child *child)
 {
     int failed = 0;
@@ -206,7 +206,7 @@ int child_wait(struct child *child, const struct child_signals *signals, int *fa
             continue; /* EINTR: dibs was stopped and continued */
         if (sig != SIGCHLD)
             hand_on(child, &info);
-        if (look(child, &status))
+        if (has_ended(child, &status))
             return child_ended(child, status, failed);
         *failed = failure_of(child);
         if (*failed)

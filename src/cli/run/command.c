@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `dibs run [-p NAME]... COMMAND`: a command with ports that need no manifest. */
+/* `dibs run [-p NAME]... COMMAND`: run a command with ports without a manifest. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #define VARIABLE_MAX (DIBS_NAME_MAX + 8) /* '_', the name, "_PORT" */
 
 struct want {
-    char typed[DIBS_NAME_MAX + 2]; /* without a leading slash; empty: the one without a name */
+    char typed[DIBS_NAME_MAX + 2]; /* without a leading slash; empty: the port without a name */
     char name[DIBS_NAME_MAX + 1];  /* absolute */
     char variable[VARIABLE_MAX];   /* WEB_PORT */
 };
@@ -27,8 +27,6 @@ struct command {
     struct want *wants;
     dibs_ranges ranges;
 };
-
-/* ---- the requests ---- */
 
 /* Read NAME or NAME=PORT. */
 static dibs_status want_from(struct command *command, size_t i, const char *text, dibs_err *err)
@@ -81,7 +79,7 @@ static dibs_status plan(struct command *command, dibs_err *err)
 
 /* ---- in the child ---- */
 
-/* DIBS_PORTS is "web=20001 api=20002"; a port without a name is the number alone. */
+/* Set the variables. DIBS_PORTS is "web=20001 api=20002"; a port without a name is only the number. */
 static void set_words(struct launch *launch, const uint16_t *ports)
 {
     const struct command *command = launch->ctx;
@@ -116,7 +114,7 @@ dibs_status run_command(struct cli *cli, dibs_err *err)
 
     while (cli_value_at(cli, "port", n))
         n++;
-    n = n ? n : 1; /* without -p: one that has no name */
+    n = n ? n : 1; /* without -p: one port without a name */
     AUTO(free_auto) struct want *wants = calloc(n, sizeof *wants);
     AUTO(free_auto) dibs_request *requests = calloc(n, sizeof *requests);
     AUTO(free_auto) dibs_claim *claims = calloc(n, sizeof *claims);

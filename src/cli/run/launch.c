@@ -14,7 +14,7 @@
 
 /* ---- in the child ---- */
 
-/* Fill the placeholder into an argument; NULL when there is no memory. "${PORT}" is left for a shell. */
+/* Fill the placeholder into an argument; NULL without memory. "${PORT}" is left for a shell. */
 static char *filled(const char *arg, const char *placeholder, const char *text)
 {
     struct bytes out = { 0 };
@@ -39,7 +39,7 @@ void launch_set(struct launch *launch, const char *variable, const char *placeho
         char *now = strchr(*arg, '{') ? filled(*arg, placeholder, text) : *arg;
 
         if (now)
-            *arg = now; /* exec frees the one before */
+            *arg = now; /* exec frees the previous one */
         else
             launch->failed = ENOMEM;
     }
@@ -73,8 +73,7 @@ const char *launch_name(const struct launch *launch)
     return slash ? slash + 1 : launch->argv[0];
 }
 
-/* Has the daemon or another process noticed the child's end first? Then the claim is kept without a holder,
- * and our token is stale. */
+/* Has another process noticed the child's end first? Then the claim has no holder, and our token is stale. */
 static bool is_left_behind(const struct cli *cli, const dibs_claim *claim)
 {
     dibs_claim left = { 0 };
@@ -112,8 +111,7 @@ dibs_status launch_not_run(struct cli *cli, const char *command, int failed, dib
     return err_os(err, DIBS_FAILURE, failed, "run: cannot run '%.64s'", command);
 }
 
-/* Repeat the whole request, now with the variables. A daemon of an older version refuses the member that it
- * does not know: then nothing is recorded. */
+/* Repeat the request, now with the variables. An older daemon refuses these; then nothing is recorded. */
 static dibs_status claim_again(const struct launch_claims *claims, dibs_claim *again, dibs_err *err)
 {
     const dibs_batch batch = { .requests = claims->requests, .n = claims->n };
@@ -127,7 +125,7 @@ static dibs_status claim_again(const struct launch_claims *claims, dibs_claim *a
 }
 
 /* Record the variables that the command starts with, and make the declared claims. The other claims must
- * still have their ports at that moment; from then on nobody takes them away. */
+ * still have their ports then; afterwards no process can take them. */
 static dibs_status record(const struct launch_claims *claims, dibs_err *err)
 {
     size_t n = claims->n - claims->n_declared;
@@ -147,7 +145,7 @@ static dibs_status record(const struct launch_claims *claims, dibs_err *err)
     for (size_t i = 0; i < n; i++) {
         const dibs_claim *first = &claims->claims[i];
 
-        if (again[i].id == first->id) { /* the first request says whether it is new */
+        if (again[i].id == first->id) { /* the first request says whether the claim is new */
             again[i].was_there = first->was_there;
             again[i].was_kept = first->was_kept;
         }

@@ -9,22 +9,22 @@ struct pod {
     const struct workload_group *group;
     struct workload_pod pod;
     struct workload_needs needs;
-    size_t holds;  /* index of the need whose claim shows that the pod runs: the first of its own; needs.n: it
-                      has none of its own, and declares the first that it uses */
+    size_t holds;  /* index of the need whose claim shows that the pod runs; needs.n: it has none of its own,
+                      and declares the first that it uses */
     size_t *which; /* index of the request of each need, and of the declared claim */
-    char declared[DIBS_NAME_MAX + 1]; /* the name of that claim */
-    char *env;                        /* the variables that its claim records */
+    char declared[DIBS_NAME_MAX + 1]; /* name of the declared claim */
+    char *env;                        /* variables that its claim records */
     char **argv;                      /* borrowed strings */
 };
-/* `command` ends with NULL. The caller ends the pod with pod_free() in any case. */
+/* Prepare a pod. `command` ends with NULL. Call pod_free() in any case. */
 dibs_status pod_init(struct pod *pod, const struct workload_group *group, const struct workload_pod *which,
                      const char *const *command, dibs_err *err);
 void pod_free(struct pod *pod);
 /* Write the ports of its needs. */
 void pod_ports(const struct pod *pod, const struct launch_claims *claims, uint16_t *out);
-/* Set the words for these ports of its needs; the launch's context is the pod. */
+/* Set variables and placeholders for these ports of its needs; the launch's context is the pod. */
 void pod_set_words(struct launch *launch, const uint16_t *ports);
-/* Write the pod's title, as short as it is clear: "web", "web/1", "web/1/worker/2". */
+/* Write the pod's shortest unambiguous title: "web", "web/1", "web/1/worker/2". */
 void pod_title(const struct workload_pod *pod, char *out, size_t size);
 
 /* The pods of one call. */
@@ -33,10 +33,9 @@ struct pods {
     size_t n;
 };
 /* Plan each claim of the pods once; the caller frees the requests and claims of *out, also on failure. The
- * pid of a request is the index of its pod. Where one pod holds what another refers to, the holder's request
- * counts, and the claim is kept as for every reference: the other pod may outlive the holder, and must not be
- * led to another process. */
+ * pid of a request is the index of its pod. If one pod holds what another refers to, the holder's request
+ * counts, and the claim is kept: the other pod may outlive the holder, and must not reach another process. */
 dibs_status pods_plan(struct pods *pods, struct launch_claims *out, dibs_err *err);
-/* Open the manifest, and check that none of the pods runs already. */
+/* Open the manifest, and check that none of the pods is running. */
 dibs_status pods_check_idle(struct cli *cli, const struct pods *pods, dibs_err *err);
 #endif

@@ -18,8 +18,8 @@ void relay_sink_open(struct relay_sink *sink, int fd)
     char path[32];
     struct stat st = { 0 };
 
-    /* Open it once more where possible: O_NONBLOCK on the inherited description would affect every process
-     * that shares it. A file is shared on purpose, with its offset. */
+    /* Reopen it where possible: O_NONBLOCK on the inherited description would affect every process that
+     * shares it. A file is shared on purpose, with its offset. */
     (void) snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     int flags = fcntl(fd, F_GETFL);
     bool can_write =
@@ -51,8 +51,7 @@ bool relay_sink_put(struct relay_sink *sink, const char *text, size_t len)
 
 bool relay_sink_write(struct relay_sink *sink)
 {
-    /* A sink that could not be opened once more may block, but not for PIPE_BUF bytes when poll() has found
-     * space. */
+    /* A sink that could not be reopened may block, but not for PIPE_BUF bytes when poll() reports space. */
     size_t len = sink->used < PIPE_BUF ? sink->used : PIPE_BUF;
     ssize_t n = write(sink->fd, sink->text, len);
 
@@ -80,7 +79,7 @@ void relay_stream_read(struct relay_stream *stream)
         return;
     ssize_t n = read(stream->fd, stream->line + stream->used, space < stream->left ? space : stream->left);
     if (n < 0)
-        return; /* nothing more for now */
+        return; /* no more input for now */
     stream->used += (size_t) n;
     stream->left -= (size_t) n;
     if (n == 0 || stream->left == 0)

@@ -18,7 +18,7 @@ void pod_free(struct pod *pod)
     free(pod->argv);
 }
 
-/* Does it use a port, but has none of its own? */
+/* Does the pod use a port, but has none of its own? */
 static bool declares(const struct pod *pod)
 {
     return pod->needs.n > 0 && pod->holds == pod->needs.n;
@@ -35,7 +35,7 @@ dibs_status pod_init(struct pod *pod, const struct workload_group *group, const 
         return s;
     while (pod->holds < pod->needs.n && !pod->needs.all[pod->holds].is_own)
         pod->holds++;
-    if (declares(pod)) { /* its own use of the port, whoever's that is */
+    if (declares(pod)) { /* records its use of a port that another pod may hold */
         struct workload_port port = *pod->needs.all[0].port;
 
         port.scope = WORKLOAD_POD_SCOPED;
@@ -57,9 +57,7 @@ void pod_ports(const struct pod *pod, const struct launch_claims *claims, uint16
         out[i] = claims->claims[pod->which[i]].port;
 }
 
-/* ---- claims ---- */
-
-/* The request for its i-th need. */
+/* Return the request for its i-th need. */
 static dibs_request request_for(const struct pod *pod, size_t i)
 {
     const struct workload_need *need = &pod->needs.all[i];
@@ -72,8 +70,7 @@ static dibs_request request_for(const struct pod *pod, size_t i)
     return request;
 }
 
-/* Complete the request of `holds` with the variables that the pod starts with and the number that it
- * declares, now that its needs have ports. */
+/* Complete the request of `holds` with the pod's variables and the declared number. */
 static dibs_status record_pod(struct pod *pod, const struct launch_claims *claims, dibs_err *err)
 {
     AUTO(free_auto) struct workload_value *values = NULL;
@@ -176,8 +173,6 @@ dibs_status pods_check_idle(struct cli *cli, const struct pods *pods, dibs_err *
     return workload_check_idle(cli->handle, pods->all[0].group, all, pods->n, err);
 }
 
-/* ---- the command ---- */
-
 void pod_title(const struct workload_pod *pod, char *out, size_t size)
 {
     char instance[16] = "";
@@ -197,8 +192,8 @@ static void set_variable(void *ctx, const char *variable, const char *text)
     launch_set(ctx, variable, NULL, text);
 }
 
-/* In the child: set the manifest's variables. $PORT and {PORT} are the first port unless the manifest defines
- * them; {http} is the port of that name, {API_PORT} the value of that variable. */
+/* In the child: set the manifest's variables. $PORT and {PORT} are the first port unless the manifest
+ * defines them; {http} is the port of that name, {API_PORT} the value of that variable. */
 void pod_set_words(struct launch *launch, const uint16_t *ports)
 {
     const struct pod *pod = launch->ctx;
@@ -268,13 +263,13 @@ dibs_status run_role(struct cli *cli, bool *is_meant, dibs_err *err)
     struct workload_pod which = { 0 };
     const char *const *command = NULL;
     char role[DIBS_NAME_MAX + 1];
-    bool has_ports = cli_has(cli, "port");      /* then it is a command, unless it is a role before "--" */
-    bool is_role = cli->argc > 1 && !has_ports; /* whether it exists or not */
+    bool has_ports = cli_has(cli, "port");      /* with -p it is a command, unless a role precedes "--" */
+    bool is_role = cli->argc > 1 && !has_ports; /* even if no such role exists */
 
     *is_meant = false;
     if (cli->argc > 1 ? strcmp(cli->argv[1], "--") != 0 : has_ports)
         return DIBS_OK;
-    if (!group) /* not read: then "ROLE -- COMMAND" may not be taken for a program's name */
+    if (!group) /* without it "ROLE -- COMMAND" must not be run as a program */
         return is_role && cli->no_manifest.code == DIBS_DENIED ? cli_need_manifest(cli, err) : DIBS_OK;
     (void) text_copy(role, sizeof role, cli->argv[0]);
     role[strcspn(role, "/")] = '\0';

@@ -7,7 +7,7 @@
 
 #include "base/banned.h"
 
-/* Files and environment may have changed since the start; flags cannot. */
+/* Load the settings again: files and environment may have changed since the start; flags cannot. */
 static dibs_status load(void *ctx, dibs_settings *out, dibs_err *err)
 {
     const struct cli *cli = ctx;

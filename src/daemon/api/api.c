@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Takes requests (route, caller, rate), queues their jobs, and answers them. */
+/* Accept requests (route, caller, rate), queue their jobs, and answer them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +12,9 @@
 
 #include "base/banned.h"
 
-enum { TOGETHER_MAX = 256 }; /* claims of a batch that others may have to wait for: some 10 ms */
+enum { TOGETHER_MAX = 256 }; /* claims of a batch in a shared commit: about 10 ms of work */
 
-/* ---- answers ---- */
-
-static void let_go(struct caller *peer)
+static void drop_caller(struct caller *peer)
 {
     if (--peer->n_users > 0)
         return;
@@ -29,7 +27,7 @@ void api_free(struct api_request *request)
     wire_asked_done(&request->body);
     bytes_done(&request->out);
     free(request->settings);
-    let_go(request->peer);
+    drop_caller(request->peer);
     free(request);
 }
 
@@ -109,7 +107,7 @@ void api_end_list(struct api_request *request)
     jsonw_end_object(&request->w);
 }
 
-/* request->err says why. */
+/* Answer with the error in request->err. */
 static void refuse(struct api_request *request, int status)
 {
     request->status = status;
@@ -117,7 +115,7 @@ static void refuse(struct api_request *request, int status)
     api_answer(request);
 }
 
-/* ---- the engine's side ---- */
+/* ---- jobs ---- */
 
 static void work(struct job *job, dibs *handle)
 {
@@ -129,13 +127,13 @@ static void work(struct job *job, dibs *handle)
     jsonw_begin_bytes(&request->w, &request->out);
     request->status = 0;
     request->type = NULL;
-    /* Without a client the job is not done. */
+    /* Skip the work when the client has disconnected. */
     request->outcome = request->r ? request->route->work(request, handle, &request->err)
                                   : err_set(&request->err, DIBS_FAILURE, "the client has gone");
     quota_made(quota, request->caller->principal, &request->use);
 }
 
-/* Count claims that were refused. A refusal before that (token, rate) says nothing of ports. */
+/* Count refused claims. Refusals before the work (token, rate) are not about ports. */
 static void note_refusal(const struct api_request *request)
 {
     const struct api_options *options = &request->api->options;
@@ -151,7 +149,7 @@ static void done(struct job *job, const dibs_err *err)
 {
     struct api_request *request = (struct api_request *) job;
 
-    job->work = NULL; /* it is no longer the engine's */
+    job->work = NULL; /* the engine does not use the job any more */
     if (err) {
         request->outcome = err->code;
         request->err = *err;
@@ -216,7 +214,7 @@ static bool find_route(struct api_request *request)
     return is_found;
 }
 
-/* Over loopback: the user of the connection, and no web page in its browser. */
+/* Admit a request over loopback: the connection must have a known user, and no web page may send it. */
 static bool admit_loopback(struct api_request *request)
 {
     if (request->caller->principal[0] && !http_header(request->r, "Origin") &&
@@ -229,7 +227,7 @@ static bool admit_loopback(struct api_request *request)
     return false;
 }
 
-/* Identify the caller and check its rate. False: the request was refused. */
+/* Identify the caller and check its rate. Return false when the request was refused. */
 static bool admit(struct api_request *request)
 {
     struct api *api = request->api;
@@ -251,7 +249,7 @@ static bool admit(struct api_request *request)
         return true;
     request->retry_s = (int) (wait_ms / 1000 + 1);
     (void) err_set(&request->err, DIBS_UNAVAILABLE,
-                   "too many requests of uid %u; the next is taken in %lld ms (see 'dibs serve --rate')",
+                   "too many requests of uid %u; the next is accepted in %lld ms (see 'dibs serve --rate')",
                    request->caller->call.uid, (long long) wait_ms);
     refuse(request, 429);
     return false;
@@ -291,7 +289,7 @@ static void requested(void *ctx, struct http_request *r)
     request->r = r;
     request->params = (struct wire_params){ param, r };
     request->caller = request->peer = http_peer(r);
-    request->peer->n_users++; /* the client may go away while the engine has its job */
+    request->peer->n_users++; /* the client may disconnect while the engine has the job */
     request->began_us = clock_monotonic_us();
     http_set_user(r, request);
     take(request);
@@ -322,7 +320,7 @@ static void *connected(void *ctx, int fd, void *listener)
         caller->listener = kind;
         caller->peer.pidfd = -1;
     } else if (kind == CALLER_LOOPBACK) {
-        caller_load_loopback(&api->view, fd, caller); /* without a user: its requests are refused */
+        caller_load_loopback(&api->view, fd, caller); /* requests of a caller without a user are refused */
     } else if (caller_load(&api->view, fd, kind, caller) != DIBS_OK) {
         free(caller);
         return NULL;
@@ -334,7 +332,7 @@ static void *connected(void *ctx, int fd, void *listener)
 static void disconnected(void *ctx, void *peer)
 {
     (void) ctx;
-    let_go(peer);
+    drop_caller(peer);
 }
 
 dibs_status api_listen(struct api *api, int fd, enum caller_listener listener, dibs_err *err)
@@ -353,7 +351,7 @@ struct http_server *api_http(const struct api *api)
     return api->server;
 }
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
 dibs_status api_open(const struct api_options *options, struct api **out, dibs_err *err)
 {

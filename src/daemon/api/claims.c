@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Routes of claims. */
+/* Routes for claims. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,13 +13,11 @@
 #include "base/banned.h"
 
 enum {
-    PAGE_MAX = 1000,  /* claims of one answer: half a megabyte */
-    LIGHT_BATCH = 100 /* requests whose answers are not large yet (HTTP_LARGE_BYTES) */
+    PAGE_MAX = 1000,  /* claims in one answer: half a megabyte */
+    LIGHT_BATCH = 100 /* requests of a batch whose answer stays below HTTP_LARGE_BYTES */
 };
 
-/* ---- claiming ---- */
-
-/* The caller's own settings override the daemon's. */
+/* Apply the caller's own settings over the daemon's. */
 static dibs_status override(struct api_request *request, dibs_err *err)
 {
     dibs_status s = DIBS_OK;
@@ -47,7 +45,7 @@ dibs_status api_read_settings(struct api_request *request, dibs_err *err)
 
 void api_charge(const struct api_request *request, size_t n)
 {
-    if (request->caller->listener != CALLER_ADMIN && n > 1) /* one is paid already */
+    if (request->caller->listener != CALLER_ADMIN && n > 1) /* the request itself was charged already */
         quota_charge(request->api->options.quota, request->caller->call.uid, (uint32_t) (n - 1),
                      clock_monotonic_ms());
 }
@@ -132,8 +130,6 @@ dibs_status api_batch(struct api_request *request, dibs *handle, dibs_err *err)
     return s;
 }
 
-/* ---- lists ---- */
-
 struct claims_page {
     struct jsonw *w;
     size_t n, limit;
@@ -180,8 +176,6 @@ dibs_status api_list(struct api_request *request, dibs *handle, dibs_err *err)
     jsonw_end_object(w);
     return s;
 }
-
-/* ---- one claim ---- */
 
 dibs_status api_read_which(struct api_request *request, dibs_err *err)
 {

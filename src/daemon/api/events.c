@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The feed of changes: as a list, as a list that is waited for, and as a live stream. */
+/* The event feed: as a list, as a long poll, and as a live stream. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +13,14 @@
 #include "base/banned.h"
 
 enum {
-    PAGE_MAX = 1000,     /* events of one answer */
-    BACKLOG_MAX = 500,   /* of a stream's beginning: it must fit into the buffer of a stream; with more the
-                            stream ends there, and the reader comes back with the number it has reached */
+    PAGE_MAX = 1000,     /* events in one answer */
+    BACKLOG_MAX = 500,   /* events at the start of a stream, bounded by the stream's buffer; with more the
+                            stream ends, and the reader reconnects with the last number */
     WAIT_MAX_MS = 60000, /* below the timeouts of proxies and clients */
-    BEAT_MS = 15000      /* a stream without news still says that it lives */
+    BEAT_MS = 15000      /* interval of keep-alive comments on an idle stream */
 };
 
-/* ---- waiting ---- */
+/* ---- long poll ---- */
 
 static dibs_status read_wait(struct api_request *request, dibs_err *err)
 {
@@ -38,7 +38,7 @@ static dibs_status read_wait(struct api_request *request, dibs_err *err)
     return s;
 }
 
-/* Read the event number that a client has seen, quoted or not; false: none. */
+/* Read the event number that a client has seen, quoted or not. Return false when there is none. */
 static bool read_seen(const char *text, uint64_t *out)
 {
     if (!text)
@@ -88,7 +88,7 @@ static void unlink_request(struct api_request **list, const struct api_request *
 void api_forget(struct api_request *request)
 {
     if (request->job.work)
-        return; /* it is the engine's until its job is done */
+        return; /* the engine owns it until its job is done */
     unlink_request(&request->api->waiting, request);
     unlink_request(&request->api->streams, request);
     api_free(request);
@@ -96,7 +96,7 @@ void api_forget(struct api_request *request)
 
 /* ---- streams ---- */
 
-/* "id: 7\nevent: claimed\ndata: {...}\n\n" */
+/* Write "id: 7\nevent: claimed\ndata: {...}\n\n". */
 static void write_event(struct bytes *out, const dibs_event *event)
 {
     struct jsonw w;
@@ -120,8 +120,8 @@ static bool add_to_stream(void *ctx, const dibs_event *event)
     return true;
 }
 
-/* The ledger has all events up to the engine's number, and no newer one can be followed before we return:
- * no change is missed between the backlog and the live events. */
+/* Turn the answer into a stream. The ledger has all events up to the engine's number, and no newer one is
+ * followed before this returns, so no change is missed between the backlog and the live events. */
 void api_start_stream(struct api_request *request)
 {
     static const struct http_field fields[] = { { "Cache-Control", "no-store" } };
@@ -189,11 +189,11 @@ static void end_streams(struct api *api)
 
 void api_reset(struct api *api)
 {
-    end_streams(api); /* a reader that comes back has to list everything again */
+    end_streams(api); /* a reader that reconnects has to list everything again */
     api_wake(api, true);
 }
 
-/* ---- time ---- */
+/* ---- timers ---- */
 
 void api_wake(struct api *api, bool is_news)
 {
@@ -231,8 +231,6 @@ int64_t api_wake_ms(const struct api *api)
     return clock_until_ms(first_ms);
 }
 
-/* ---- the route ---- */
-
 dibs_status api_read_events(struct api_request *request, dibs_err *err)
 {
     const char *accept = http_header(request->r, "Accept");
@@ -248,8 +246,7 @@ dibs_status api_read_events(struct api_request *request, dibs_err *err)
         request->wait_until_ms = 0;
     if (!request->is_stream)
         return DIBS_OK;
-    /* A reader that comes back says where it was; one that says nothing begins with new events, and so does
-     * one that was further than the ledger is now. */
+    /* Continue after the event that the reader names; with none, or an unknown one, start with new events. */
     uint64_t newest = request->api->options.engine->seq;
     request->seq = http_query(request->r, "since", 0) ? query->since : newest;
     (void) read_seen(http_header(request->r, "Last-Event-ID"), &request->seq);

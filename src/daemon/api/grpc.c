@@ -9,7 +9,7 @@
 
 #include "base/banned.h"
 
-/* gRPC's server is at 21 today. A client that knows a newer version would end the server. */
+/* gRPC's server is at version 21. A client that knows a newer version would stop the server. */
 #define VERSION "1000"
 
 static dibs_status answer_text(struct api_request *request)
@@ -26,13 +26,11 @@ static void add_number(struct api_request *request, const char *before, unsigned
     bytes_add_text(&request->out, text);
 }
 
-/* ---- /get and /drop ---- */
-
 static dibs_status get(struct api_request *request, dibs *handle, dibs_err *err)
 {
     dibs_request wanted = { .mode = DIBS_RANDOM,
                             .holder = DIBS_HELD_BY_LEASE,
-                            .ttl_ms = DIBS_TTL_DEFAULT_MS /* as gRPC's server */ };
+                            .ttl_ms = DIBS_TTL_DEFAULT_MS /* as in gRPC's server */ };
     dibs_batch batch = { .requests = &wanted, .n = 1 };
     dibs_claim claim;
     dibs_status s = dibs_claim_ports(handle, &batch, &claim, err);
@@ -57,7 +55,7 @@ static bool find_lease(void *ctx, const dibs_claim *claim)
     return !is_such;
 }
 
-/* End this claim by its id: the caller may have declared the same number, too. */
+/* Release this claim by its id: the caller may have declared the same number, too. */
 static dibs_status end_lease(const struct engine *engine, const dibs *handle, const dibs_claim *claim,
                              dibs_err *err)
 {
@@ -72,7 +70,7 @@ static dibs_status end_lease(const struct engine *engine, const dibs *handle, co
     return s;
 }
 
-/* Claims of others and claims that were made in another way are left alone; the answer is the same. */
+/* Ignore claims of other users and claims made in another way; the answer is the same. */
 static dibs_status drop(struct api_request *request, dibs *handle, dibs_err *err)
 {
     dibs_filter filter = { .principal = request->caller->principal, .proto = DIBS_TCP };
@@ -85,8 +83,6 @@ static dibs_status drop(struct api_request *request, dibs *handle, dibs_err *err
         s = end_lease(request->api->options.engine, handle, &lease, err);
     return s == DIBS_OK ? answer_text(request) : s;
 }
-
-/* ---- /dump ---- */
 
 struct dump {
     struct api_request *request;
@@ -112,7 +108,7 @@ static bool dump_one(void *ctx, const dibs_claim *claim)
     return true;
 }
 
-/* YAML with the two parts of theirs: ports in use with their age in seconds, and the free ones. */
+/* Write YAML with the two parts of gRPC's dump: ports in use with their age in seconds, and free ports. */
 static dibs_status dump(struct api_request *request, dibs *handle, dibs_err *err)
 {
     const struct call call = handle_call(handle);
@@ -135,8 +131,6 @@ static dibs_status dump(struct api_request *request, dibs *handle, dibs_err *err
     bytes_add_text(&request->out, "]\n");
     return s == DIBS_OK ? answer_text(request) : s;
 }
-
-/* ---- the server itself ---- */
 
 static dibs_status version(struct api_request *request, dibs_err *err)
 {

@@ -21,7 +21,7 @@ dibs_status api_nodes(struct api_request *request, dibs *handle, dibs_err *err)
     return s;
 }
 
-/* The hosts that are named; only administrators speak for others. */
+/* Read the hosts that the request names; only administrators may act for other hosts. */
 static dibs_status hosts_of(struct api_request *request, const char *hosts[DIBS_HOSTS_MAX], size_t *n,
                             dibs_err *err)
 {

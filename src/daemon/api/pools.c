@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Routes of pools. */
+/* Routes for pools. */
 #include <string.h>
 
 #include "base/err.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every route in one table; /openapi.json describes the same. */
+/* The table of all routes; /openapi.json describes the same. */
 #include <string.h>
 
 #include "daemon/api/internal.h"
@@ -20,10 +20,10 @@ static dibs_status ready(struct api_request *request, dibs_err *err)
 {
     const char *says = "ready";
 
+    /* Callers over TCP do not see err->msg, which names the ledger's path. */
     if (request->api->is_draining)
         says = "stopping";
-    else if (group_commit_check(request->api->options.engine->group, err) !=
-             DIBS_OK) /* its path is no business of strangers */
+    else if (group_commit_check(request->api->options.engine->group, err) != DIBS_OK)
         says = request->caller->listener == CALLER_TCP ? "the ledger cannot be used" : err->msg;
     request->type = "text/plain";
     request->status = strcmp(says, "ready") == 0 ? 200 : 503;
@@ -32,7 +32,7 @@ static dibs_status ready(struct api_request *request, dibs_err *err)
     return DIBS_OK;
 }
 
-/* At once, not with a group: a scrape must be answered also while no commit succeeds. */
+/* Answer at once, outside of a group: a scrape must succeed also while no commit does. */
 static dibs_status metrics(struct api_request *request, dibs_err *err)
 {
     (void) err;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Routes for ports and for upkeep of the ledger. */
+/* Routes for ports and for maintenance of the ledger. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,8 +30,6 @@ dibs_status api_explain(struct api_request *request, dibs *handle, dibs_err *err
     return s;
 }
 
-/* ---- lists that a callback fills ---- */
-
 static bool add_claim(void *ctx, const dibs_claim *claim)
 {
     wire_claim(ctx, claim, false);
@@ -40,7 +38,7 @@ static bool add_claim(void *ctx, const dibs_claim *claim)
 
 struct repairing {
     struct jsonw *w;
-    struct metrics *metrics; /* NULL: a dry run does not count */
+    struct metrics *metrics; /* NULL: a dry run is not counted */
 };
 
 static bool add_repair(void *ctx, const dibs_repair_item *item)
@@ -147,6 +145,6 @@ dibs_status api_doctor_fix(struct api_request *request, dibs *handle, dibs_err *
     if (request->caller->call.is_guest)
         return err_set(
             err, DIBS_DENIED,
-            "mending this ledger is up to whose it is: use the admin socket, or 'dibs doctor --fix' there");
+            "only its owner may repair this ledger: use the admin socket, or 'dibs doctor --fix' there");
     return examine(request, handle, true, err);
 }

@@ -17,29 +17,28 @@
 #include "base/banned.h"
 
 enum {
-    NO_DESCRIPTOR_MS = 100, /* until the next attempt to accept */
+    NO_DESCRIPTOR_MS = 100, /* delay before the next accept */
     LISTENERS_MAX = 16,     /* as many as a service manager passes */
-    READ_BYTES = 4096, /* of a request, most of it too much: what stays unread would reset the connection */
+    READ_BYTES = 4096,      /* more than a valid request: unread bytes would reset the connection */
 };
 
 struct listener {
     loop_source source; /* first */
     struct portserver *server;
-    uint64_t
-        moment; /* of the watch, when no client was waiting here: those accepted from now on came later */
+    uint64_t moment; /* watch_moment() before the clients accepted from now on connected */
 };
 
 struct client {
     struct job job; /* first */
     loop_source source;
     struct portserver *server;
-    TAILQ_ENTRY(client) link; /* of the silent */
-    uint64_t moment;          /* of its listener, when it was accepted */
+    TAILQ_ENTRY(client) link; /* in `silent` */
+    uint64_t moment;          /* the listener's moment when this client was accepted */
     int64_t silent_until_ms;
     int64_t began_us;
-    int32_t pid; /* here */
+    int32_t pid; /* in our pid namespace */
     uint16_t port;
-    bool is_undone; /* the answer could not be given: its claim is released */
+    bool is_undone; /* the answer could not be sent: release its claim */
     struct quota_use use;
     dibs_status outcome;
     char principal[DIBS_PRINCIPAL_MAX + 1];
@@ -54,10 +53,8 @@ struct portserver {
     size_t n_listeners;
     struct client_list silent;
     size_t n_open;
-    int64_t accept_again_ms; /* 0: nothing keeps it from accepting */
+    int64_t accept_again_ms; /* 0: accepts now */
 };
-
-/* ---- answers ---- */
 
 static void disconnect(struct client *a)
 {
@@ -66,7 +63,7 @@ static void disconnect(struct client *a)
     free(a);
 }
 
-/* Every failure is the same to the client: nothing, and the end. */
+/* Send the answer. Every failure is the same to the client: no text, and the connection ends. */
 static bool answer(struct client *a)
 {
     char text[8];
@@ -89,7 +86,7 @@ static void refuse(struct client *a, dibs_status why)
     disconnect(a);
 }
 
-/* ---- the engine's side ---- */
+/* ---- jobs ---- */
 
 static void claim(struct client *a, dibs *handle)
 {
@@ -137,13 +134,13 @@ static void done(struct job *job, const dibs_err *err)
         disconnect(a);
         return;
     }
-    a->is_undone = true; /* the client went away: no process would ever use the port (INV-4) */
+    a->is_undone = true; /* the client has disconnected: no process would ever use the port (INV-4) */
     group_commit_queue(a->server->options.engine->group, &a->job);
 }
 
 /* ---- requests ---- */
 
-/* Their ASCII white space; isspace() would ask the locale. */
+/* Is it ASCII white space, as in Python? isspace() would depend on the locale. */
 static bool is_space(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
@@ -182,7 +179,7 @@ bool portserver_pid_parse(const char *text, size_t n, int64_t *out)
     return true;
 }
 
-/* Identify the caller, and the process it asks for. */
+/* Identify the caller and the process that it asks for. */
 static dibs_status identify(struct client *a, int64_t pid)
 {
     struct portserver *server = a->server;
@@ -201,7 +198,7 @@ static dibs_status identify(struct client *a, int64_t pid)
     if (s == DIBS_OK)
         s = caller_translate(&server->view, &caller, DIBS_HELD_BY_PROCESS, &a->pid, NULL);
     peer_done(&caller.peer);
-    if (a->pid == 1) /* of this host, not of a container: it never ends, and no request is for it */
+    if (a->pid == 1) /* init of this host, which never ends: no request is for it */
         s = DIBS_NOT_FOUND;
     (void) text_copy(a->principal, sizeof a->principal, caller.principal);
     a->job.call = caller.call;
@@ -221,8 +218,8 @@ static void take(struct client *a, const char *bytes, size_t n)
         refuse(a, s);
 }
 
-/* One read is the request, as at their server: a client need not send a newline, so that nothing else marks
- * its end. False: it has not come yet. */
+/* Read the request in one read, as Google's server does: a client need not send a newline, so nothing else
+ * marks its end. Return false when nothing has come yet. */
 static bool read_request(struct client *a)
 {
     char bytes[READ_BYTES];
@@ -248,10 +245,8 @@ static void on_request(loop_source *source, uint32_t events)
     (void) events;
     end_silence(a);
     if (!read_request(a))
-        disconnect(a); /* it was said to be there */
+        disconnect(a); /* the loop had reported input */
 }
-
-/* ---- connections ---- */
 
 static void cut_off(struct client *a)
 {
@@ -259,7 +254,9 @@ static void cut_off(struct client *a)
     disconnect(a);
 }
 
-/* All wait for the engine, which answers in this turn or the next. */
+/* ---- connections ---- */
+
+/* Do all clients wait for the engine, which answers in this turn or the next? */
 static bool is_full(const struct portserver *server)
 {
     return server->n_open == PORTSERVER_CONNECTIONS_MAX && TAILQ_EMPTY(&server->silent);
@@ -302,7 +299,7 @@ static void on_connection(loop_source *source, uint32_t events)
     struct portserver *server = listener->server;
 
     (void) events;
-    /* Until no client is waiting, so that the moment is known; but others have their turn, too. */
+    /* Accept until no client is waiting, so that the moment is known; bounded in each turn. */
     for (int i = 0; i < PORTSERVER_CONNECTIONS_MAX && !is_full(server); i++) {
         int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
@@ -333,7 +330,7 @@ dibs_status portserver_listen(struct portserver *server, int fd, dibs_err *err)
     return s;
 }
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
 dibs_status portserver_open(const struct api_options *options, struct portserver **out, dibs_err *err)
 {

@@ -1,38 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_DAEMON_PORTSERVER_PORTSERVER_H
 #define DIBS_DAEMON_PORTSERVER_PORTSERVER_H
-/* Google's portserver protocol, for clients that speak it (python_portpicker and others): a connection is one
- * request, the number of a process; the answer is a port and the end, or nothing and the end. The port, with
- * TCP and UDP, is that process' until it dies. Requests become jobs of the engine; it decides nothing. */
+/* Google's portserver protocol, for clients such as python_portpicker: a connection is one request, a pid,
+ * and the answer is a port and the end of the connection; on failure only the end. That process holds the
+ * port, TCP and UDP, until it dies. */
 #include "daemon/api/api.h"
 
 struct portserver;
 
-/* Connections at once. Those that wait for the engine are answered in their turn; of those that say nothing
- * the one that was silent longest is closed for a new one, so that no client can shut out others. */
+/* Open connections. When all are in use, a new one replaces the one that was silent longest, so that no
+ * client can shut out others; clients that wait for the engine stay. */
 #define PORTSERVER_CONNECTIONS_MAX 1024
 /* Longer requests are refused. */
 #define PORTSERVER_REQUEST_MAX 20
-/* An honest client sends its request as it connects. */
+/* A correct client sends its request as it connects. */
 #define PORTSERVER_SILENT_MS 10000
 
-/* Its options are those of the API. */
+/* The options are those of the API. */
 dibs_status portserver_open(const struct api_options *options, struct portserver **out, dibs_err *err);
-/* After the engine, which answers its jobs in the end. NULL is fine. */
+/* Close it after the engine, which still answers its jobs. NULL is fine. */
 void portserver_close(struct portserver *server);
 
-/* Takes over a listening Unix socket on success. */
+/* Serve a listening Unix socket; the server owns it on success. */
 dibs_status portserver_listen(struct portserver *server, int fd, dibs_err *err);
 
-/* Once a turn: cut off clients that were silent for too long. */
+/* Close connections that were silent for too long; called once per loop turn. */
 void portserver_run(struct portserver *server);
 int64_t portserver_next_ms(const struct portserver *server); /* below 0: for ever */
-/* No new connections; answers that are due are still given. False: nothing is open any more. */
+/* Accept no new connections and send the pending answers. Return false when nothing is open any more. */
 bool portserver_drain(struct portserver *server);
 size_t portserver_connections(const struct portserver *server);
 
-/* Read a request, the number of a process, as their server does (Python's int() of bytes): white space around
- * it, a sign before it, leading zeros and single underscores between digits are allowed. A larger number than
- * INT64_MAX becomes that. */
+/* Parse a request, a pid, as Google's server does (Python's int() of bytes): white space around it, a sign,
+ * leading zeros and single underscores between digits are allowed. A larger number becomes INT64_MAX. */
 bool portserver_pid_parse(const char *text, size_t n, int64_t *out);
 #endif
