@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* One number that is free on several hosts, claimed on all of them or on none.
+/* Claims one number that is free on several hosts, on all of them or on none.
  *
- * Each host has its own kept claim, with the same name and user: a process there finds it by its name, holds
- * it, and releases it there, or from elsewhere while nobody holds it. Ports of cluster pools are one host's
- * only. The probe is made on this host, when it is one of them. */
+ * Each host gets a kept claim with the same name and user. A process there holds it by its name, and releases
+ * it there; another host can release it while it has no holder. Ports of cluster pools are unique to one host
+ * and are not chosen. Only this host can probe, when it is one of them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 #include "base/banned.h"
 
-enum { CANDIDATES = 16 }; /* that are looked at: all were free a moment ago */
+enum { CANDIDATES = 16 }; /* all were free a moment ago */
 
 struct on_hosts {
     struct core *core;
@@ -26,12 +26,12 @@ struct on_hosts {
     struct ask ask;
     struct ledger_want want;
     const struct plan_pool *plan;
-    uint16_t named; /* where a host has the name already; 0: none has */
-    uint16_t port;  /* that is tried */
+    uint16_t named; /* the port that the name already has on a host; 0: none */
+    uint16_t port;  /* the port that is tried */
     dibs_claim *out;
     size_t n_ended;
     struct portbits taken, cooling;
-    struct portbits shared; /* by all hosts of the cluster */
+    struct portbits shared; /* ports that have claims of the scope cluster */
 };
 
 static void on_hosts_free(struct on_hosts *o)
@@ -53,7 +53,7 @@ static dibs_status check(const dibs_request *r, dibs_err *err)
     return DIBS_OK;
 }
 
-/* ---- what is there ---- */
+/* ---- look up ---- */
 
 static dibs_status look_up_name(struct on_hosts *o, size_t i, dibs_err *err)
 {
@@ -113,14 +113,14 @@ static dibs_status look_around(struct on_hosts *o, dibs_err *err)
     return s == DIBS_OK ? ledger_pools(o->core->ledger, o->call, withhold_shared, o, err) : s;
 }
 
-/* ---- which port ---- */
+/* ---- choose ---- */
 
 static size_t candidates(struct on_hosts *o, uint16_t out[CANDIDATES])
 {
     const dibs_request *r = o->ask.request;
-    /* From anywhere on: other hosts may choose at the same time. */
+    /* Start at a random port: other hosts may choose at the same time. */
     const struct plan_choice choice = {
-        .plan = o->plan, .claim = &o->want.claim, .beside = &o->shared, .cursor = core_random(o->core)
+        .plan = o->plan, .claim = &o->want.claim, .skipped = &o->shared, .cursor = core_random(o->core)
     };
     struct plan_sets sets = { .free = o->plan->choosable };
 
@@ -136,7 +136,7 @@ static size_t candidates(struct on_hosts *o, uint16_t out[CANDIDATES])
     return plan_by_sets(o->core, &choice, &sets, out, CANDIDATES);
 }
 
-/* ---- deciding ---- */
+/* ---- decide ---- */
 
 static dibs_status claim_on(struct on_hosts *o, size_t i, dibs_err *err)
 {
@@ -171,7 +171,7 @@ static dibs_status claim_on(struct on_hosts *o, size_t i, dibs_err *err)
                    refusal.is_busy ? "a process that dibs does not know" : who);
 }
 
-/* Act on each host, all in one commit or none. */
+/* Act on each host; commit all or none. */
 static dibs_status on_all(struct on_hosts *o, dibs_status (*act)(struct on_hosts *o, size_t i, dibs_err *err),
                           dibs_err *err)
 {
@@ -228,7 +228,7 @@ static dibs_status prepare(struct on_hosts *o, const dibs_request *r, dibs_err *
         return err_set(err, DIBS_INVALID, "port %u is not in pool '%s'", r->port, pool.name);
     (void) text_copy(o->want.claim.pool, sizeof o->want.claim.pool, pool.name);
     o->want.cooldown_ms = pool.cooldown_ms;
-    o->want.is_lookup = true; /* asked for again: the same one, on each host */
+    o->want.is_lookup = true; /* a repeated request returns the same claim on each host */
     o->plan = plan_pool_get(o->core, o->call, &pool, plan_kind_of(&o->want.claim));
     if (!o->plan)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
@@ -258,7 +258,7 @@ static dibs_status open_hosts(struct core *core, const struct call *call, const 
     return s;
 }
 
-/* Repeat while another host's commit comes first. */
+/* Repeat while the commit conflicts with another host's. */
 static dibs_status repeat(struct on_hosts *o, dibs_status (*act)(struct on_hosts *o, dibs_err *err),
                           dibs_err *err)
 {
@@ -285,13 +285,14 @@ dibs_status core_claim_on_hosts(struct core *core, const struct call *call, cons
     s = prepare(o, request, err);
     if (s == DIBS_OK)
         s = repeat(o, decide, err);
-    for (size_t i = 0; i < o->n && s == DIBS_OK; i++) /* each was of its own host, there */
+    for (size_t i = 0; i < o->n && s == DIBS_OK;
+         i++) /* each handle sees its own host's claim as local: name the host */
         if (!ledger_is_of_this_host(core->ledger, o->ledger[i]))
             (void) text_copy(out[i].node, sizeof out[i].node, o->hosts[i]);
     return s;
 }
 
-/* ---- ending ---- */
+/* ---- end ---- */
 
 static dibs_status end_on(struct on_hosts *o, size_t i, dibs_err *err)
 {

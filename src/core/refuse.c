@@ -11,7 +11,7 @@
 
 #include "base/banned.h"
 
-/* The source of this number: an option of a command, or a manifest. */
+/* Advice for a port number from an option or from a manifest. */
 #define OTHERWISE "choose another port, or use --prefer (in a manifest: prefer)"
 
 void core_describe(const dibs_claim *c, char *out, size_t size)
@@ -36,7 +36,8 @@ void core_describe(const dibs_claim *c, char *out, size_t size)
                     c->name[0] ? "'" : "", c->principal, holder, since);
 }
 
-/* A process's claim is that process's own, a lease or a kept claim its user's. */
+/* Return whether the blocker is the caller's own: a claim held by a process belongs to that process, a lease
+ * or a kept claim to its user. */
 static bool is_own(const dibs_claim *wanted, const dibs_claim *b)
 {
     if (strcmp(wanted->principal, b->principal) != 0)
@@ -47,7 +48,7 @@ static bool is_own(const dibs_claim *wanted, const dibs_claim *b)
            wanted->process.pidns == b->process.pidns && wanted->process.start_ticks == b->process.start_ticks;
 }
 
-/* The pair of bindings that conflict, and what they are to each other. */
+/* Find the two bindings that conflict, and return their relation. */
 static dibs_relation relate(const dibs_claim *wanted, const dibs_claim *b, dibs_binding *theirs)
 {
     *theirs = b->n_bindings ? b->bindings[0] : (dibs_binding){ DIBS_TCP, { .len = 16 } };
@@ -67,7 +68,7 @@ static dibs_relation relate(const dibs_claim *wanted, const dibs_claim *b, dibs_
     return is_own(wanted, b) ? DIBS_REL_SAME_HOLDER : DIBS_REL_OTHER_HOLDER;
 }
 
-/* Is every binding that is asked for part of the claim? 0.0.0.0 has no IPv6 address. */
+/* Return whether the claim has every requested binding. 0.0.0.0 has no IPv6 address. */
 static bool covers(const dibs_claim *b, const dibs_claim *wanted)
 {
     for (size_t i = 0; i < wanted->n_bindings; i++) {
@@ -104,8 +105,8 @@ static void fill_blocker(dibs_err *err, dibs_relation relation, const dibs_claim
     (void) text_copy(err->blocker.command, sizeof err->blocker.command, b->command);
 }
 
-/* Describe the blocker, and say so if its holder is dead: "'web', uid:1000, pid 12 (node), since ... (its
- * holder is gone, but its socket is still bound)". */
+/* Describe the blocker, and add if its holder is dead: "'web', uid:1000, pid 12 (node), since ... (its holder
+ * is gone, but its socket is still bound)". */
 static void describe_judged(struct core *core, const struct call *call, dibs_claim *b, char *out, size_t size)
 {
     const char *why = "";
@@ -122,7 +123,7 @@ static void describe_judged(struct core *core, const struct call *call, dibs_cla
         (void) strncat(out, ")", size - strlen(out) - 1);
 }
 
-/* "port 26001", "any port", "any port of 8000-8099 that is a multiple of 8" */
+/* Write "port 26001", "any port" or "any port of 8000-8099 that is a multiple of 8". */
 static void describe_ports(const struct ledger_want *want, char *out, size_t size)
 {
     char ranges[DIBS_RANGES_TEXT_MAX + 1];
@@ -140,7 +141,7 @@ static void describe_ports(const struct ledger_want *want, char *out, size_t siz
         (void) snprintf(out + strlen(out), size - strlen(out), " that is a multiple of %u", want->align);
 }
 
-/* "port 26001 on tcp 127.0.0.1, tcp ::1"; whether it is exclusive or declared only where `other` differs. */
+/* Write "port 26001 on tcp 127.0.0.1, tcp ::1"; add exclusive or declared only where `other` differs. */
 static void describe_request(const dibs_claim *c, const char *number, const dibs_claim *other, char *out,
                              size_t size)
 {
@@ -172,7 +173,7 @@ static dibs_status refuse_name(struct core *core, const struct call *call, const
     char asked[500];
 
     if (!r->has_blocker)
-        return DIBS_TAKEN; /* the ledger has said it */
+        return DIBS_TAKEN; /* the ledger has already written the error */
     (void) relate(wanted, &b, &theirs);
     describe_judged(core, call, &b, who, sizeof who);
     (void) snprintf(ports, sizeof ports, "port %u", b.port);
@@ -315,7 +316,7 @@ dibs_status core_refuse(struct core *core, const struct call *call, const struct
         return refuse_name(core, call, want, refusal, err);
     if (refusal->is_busy)
         return refuse_foreign(core, call, &want->claim, refusal->port, err);
-    /* A blocker whose holder lives is the first. */
+    /* The blocker has a live holder if any of the claims on the port has one. */
     return refusal->has_blocker ? refuse_claimed(core, call, &want->claim, &refusal->blocker, err)
                                 : DIBS_TAKEN;
 }
@@ -335,7 +336,7 @@ static bool note_declared(void *ctx, const struct ledger_slot *slot)
     return true;
 }
 
-/* "free port", "contiguous run of 4 ports that begins at a multiple of 8" */
+/* Write "free port" or "contiguous run of 4 ports that begins at a multiple of 8". */
 static void describe_run(struct plan_run run, char *out, size_t size)
 {
     (void) snprintf(out, size, "free port");
